@@ -1,0 +1,6 @@
+//! Records every instrumented event exactly, for almost nothing. Knows no host, SQL, sockets or files.
+
+pub mod snapshot;
+
+/// The engine: one per process.
+pub struct Engine {}

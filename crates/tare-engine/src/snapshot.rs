@@ -1,0 +1,584 @@
+//! What a reader gets: owned rows, in the Performance Schema's own units (picoseconds, bytes, rows).
+//!
+//! A snapshot is taken at query time by a reader; writers never wait for it. Times that were not measured
+//! (`TIMED = NO`) are `None`. Names of instruments are `&'static str`: instruments are never unregistered.
+
+/// Identity of a registered instrument: its position in the registry, 1-based like a PSI key (0: none).
+pub type ClassId = u16;
+
+/// What an instrument is; decides its name prefix and which summary tables hold it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Kind {
+    /// `wait/synch/mutex/…`
+    Mutex,
+    /// `wait/synch/rwlock/…`
+    Rwlock,
+    /// `wait/synch/sxlock/…`
+    Sxlock,
+    /// `wait/synch/cond/…`
+    Cond,
+    /// `thread/…` (not in `setup_instruments` of MariaDB)
+    Thread,
+    /// `wait/io/file/…`
+    File,
+    /// `wait/io/socket/…`
+    Socket,
+    /// `wait/io/table/sql/handler`
+    TableIo,
+    /// `wait/lock/table/sql/handler`
+    TableLock,
+    /// `wait/lock/metadata/sql/mdl`
+    Metadata,
+    /// `idle`
+    Idle,
+    /// `stage/…`
+    Stage,
+    /// `statement/…`
+    Statement,
+    /// `transaction`
+    Transaction,
+    /// `memory/…`
+    Memory,
+}
+
+/// A registered instrument: a row of `setup_instruments`.
+#[derive(Clone, Debug)]
+pub struct Instrument {
+    /// Position in the registry.
+    pub id: ClassId,
+    /// What it is.
+    pub kind: Kind,
+    /// Full name, such as `wait/synch/mutex/sql/LOCK_open`.
+    pub name: &'static str,
+    /// ENABLED.
+    pub enabled: bool,
+    /// TIMED (always false for memory).
+    pub timed: bool,
+}
+
+/// The four event types; also NESTING_EVENT_TYPE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum EventType {
+    /// `TRANSACTION`
+    Transaction = 1,
+    /// `STATEMENT`
+    Statement = 2,
+    /// `STAGE`
+    Stage = 3,
+    /// `WAIT`
+    Wait = 4,
+}
+
+/// Which events of a thread: the three event tables of each type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// `events_*_current`
+    Current,
+    /// `events_*_history`: the last ones of every live thread
+    History,
+    /// `events_*_history_long`: the last ones of all threads, ended ones included
+    HistoryLong,
+}
+
+/// A consumer: a row of `setup_consumers`, in the reference's order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+#[allow(missing_docs)] // the names are the rows' names
+pub enum Consumer {
+    EventsStagesCurrent,
+    EventsStagesHistory,
+    EventsStagesHistoryLong,
+    EventsStatementsCurrent,
+    EventsStatementsHistory,
+    EventsStatementsHistoryLong,
+    EventsTransactionsCurrent,
+    EventsTransactionsHistory,
+    EventsTransactionsHistoryLong,
+    EventsWaitsCurrent,
+    EventsWaitsHistory,
+    EventsWaitsHistoryLong,
+    GlobalInstrumentation,
+    ThreadInstrumentation,
+    StatementsDigest,
+}
+
+impl Consumer {
+    /// Every consumer, in the order of `setup_consumers`.
+    pub const ALL: [Consumer; 15] = [
+        Consumer::EventsStagesCurrent,
+        Consumer::EventsStagesHistory,
+        Consumer::EventsStagesHistoryLong,
+        Consumer::EventsStatementsCurrent,
+        Consumer::EventsStatementsHistory,
+        Consumer::EventsStatementsHistoryLong,
+        Consumer::EventsTransactionsCurrent,
+        Consumer::EventsTransactionsHistory,
+        Consumer::EventsTransactionsHistoryLong,
+        Consumer::EventsWaitsCurrent,
+        Consumer::EventsWaitsHistory,
+        Consumer::EventsWaitsHistoryLong,
+        Consumer::GlobalInstrumentation,
+        Consumer::ThreadInstrumentation,
+        Consumer::StatementsDigest,
+    ];
+
+    /// The NAME column of `setup_consumers`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Consumer::EventsStagesCurrent => "events_stages_current",
+            Consumer::EventsStagesHistory => "events_stages_history",
+            Consumer::EventsStagesHistoryLong => "events_stages_history_long",
+            Consumer::EventsStatementsCurrent => "events_statements_current",
+            Consumer::EventsStatementsHistory => "events_statements_history",
+            Consumer::EventsStatementsHistoryLong => "events_statements_history_long",
+            Consumer::EventsTransactionsCurrent => "events_transactions_current",
+            Consumer::EventsTransactionsHistory => "events_transactions_history",
+            Consumer::EventsTransactionsHistoryLong => "events_transactions_history_long",
+            Consumer::EventsWaitsCurrent => "events_waits_current",
+            Consumer::EventsWaitsHistory => "events_waits_history",
+            Consumer::EventsWaitsHistoryLong => "events_waits_history_long",
+            Consumer::GlobalInstrumentation => "global_instrumentation",
+            Consumer::ThreadInstrumentation => "thread_instrumentation",
+            Consumer::StatementsDigest => "statements_digest",
+        }
+    }
+}
+
+/// A live thread: a row of `threads`.
+#[derive(Clone, Debug, Default)]
+pub struct ThreadRow {
+    /// THREAD_ID, unique for the life of the server.
+    pub thread_id: u64,
+    /// NAME of the thread instrument.
+    pub name: &'static str,
+    /// TYPE: true for FOREGROUND (a client's connection).
+    pub foreground: bool,
+    /// PROCESSLIST_ID (the connection's id).
+    pub processlist_id: Option<u64>,
+    /// PROCESSLIST_USER.
+    pub user: Option<String>,
+    /// PROCESSLIST_HOST.
+    pub host: Option<String>,
+    /// PROCESSLIST_DB.
+    pub db: Option<String>,
+    /// PROCESSLIST_COMMAND, as the host numbers commands (the adapter names them).
+    pub command: Option<&'static str>,
+    /// PROCESSLIST_TIME: seconds since the current state began.
+    pub time_s: Option<i64>,
+    /// PROCESSLIST_STATE.
+    pub state: Option<String>,
+    /// PROCESSLIST_INFO.
+    pub info: Option<String>,
+    /// PARENT_THREAD_ID.
+    pub parent_thread_id: Option<u64>,
+    /// INSTRUMENTED.
+    pub instrumented: bool,
+    /// HISTORY.
+    pub history: bool,
+    /// CONNECTION_TYPE (`TCP/IP`, `Socket`, `SSL/TLS` …).
+    pub connection_type: Option<&'static str>,
+    /// THREAD_OS_ID.
+    pub os_id: Option<u64>,
+}
+
+/// TIMER_START, TIMER_END and TIMER_WAIT in picoseconds since the engine started; `None` where not measured.
+/// For an event in progress END and WAIT are "now".
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Timer {
+    pub start_ps: Option<u64>,
+    pub end_ps: Option<u64>,
+    pub wait_ps: Option<u64>,
+}
+
+/// What every event has.
+#[derive(Clone, Debug)]
+pub struct EventHead {
+    /// THREAD_ID.
+    pub thread_id: u64,
+    /// EVENT_ID, per thread, rising.
+    pub event_id: u64,
+    /// END_EVENT_ID; `None` while in progress.
+    pub end_event_id: Option<u64>,
+    /// EVENT_NAME.
+    pub name: &'static str,
+    /// SOURCE, `file.cc:123`.
+    pub source: Option<String>,
+    /// Times.
+    pub timer: Timer,
+    /// NESTING_EVENT_ID and NESTING_EVENT_TYPE.
+    pub nesting: Option<(u64, EventType)>,
+}
+
+/// The object of a wait.
+#[derive(Clone, Debug, Default)]
+#[allow(missing_docs)]
+pub struct ObjectName {
+    /// OBJECT_TYPE such as `TABLE`, `TEMPORARY TABLE`, `FILE`, `SOCKET`.
+    pub object_type: Option<&'static str>,
+    pub schema: Option<String>,
+    pub name: Option<String>,
+    pub index: Option<String>,
+}
+
+/// A row of `events_waits_*`.
+#[derive(Clone, Debug)]
+pub struct WaitRow {
+    /// What every event has.
+    pub head: EventHead,
+    /// OBJECT_*, INDEX_NAME.
+    pub object: ObjectName,
+    /// OBJECT_INSTANCE_BEGIN.
+    pub object_instance_begin: u64,
+    /// OPERATION, such as `lock`, `read`, `fetch`.
+    pub operation: &'static str,
+    /// NUMBER_OF_BYTES (rows for table I/O).
+    pub number_of_bytes: Option<i64>,
+    /// FLAGS.
+    pub flags: Option<u32>,
+}
+
+/// A row of `events_stages_*`.
+#[derive(Clone, Debug)]
+pub struct StageRow {
+    /// What every event has.
+    pub head: EventHead,
+    /// WORK_COMPLETED and WORK_ESTIMATED, for stages that report progress.
+    pub progress: Option<(u64, u64)>,
+}
+
+/// Counters a statement collects, in the order of the tables' columns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct StatementCounters {
+    pub lock_time_ps: u64,
+    pub errors: u64,
+    pub warnings: u64,
+    pub rows_affected: u64,
+    pub rows_sent: u64,
+    pub rows_examined: u64,
+    pub created_tmp_disk_tables: u64,
+    pub created_tmp_tables: u64,
+    pub select_full_join: u64,
+    pub select_full_range_join: u64,
+    pub select_range: u64,
+    pub select_range_check: u64,
+    pub select_scan: u64,
+    pub sort_merge_passes: u64,
+    pub sort_range: u64,
+    pub sort_rows: u64,
+    pub sort_scan: u64,
+    pub no_index_used: u64,
+    pub no_good_index_used: u64,
+}
+
+/// A statement digest as the host spells it (text and hash are the server's own).
+#[derive(Clone, Debug, Default)]
+pub struct DigestText {
+    /// DIGEST: lower-case hex.
+    pub digest: String,
+    /// DIGEST_TEXT.
+    pub text: String,
+}
+
+/// A row of `events_statements_*`.
+#[derive(Clone, Debug)]
+pub struct StatementRow {
+    /// What every event has.
+    pub head: EventHead,
+    /// SQL_TEXT; a cut text ends in `...`.
+    pub sql_text: Option<String>,
+    /// True when SQL_TEXT was longer than the bound.
+    pub sql_text_cut: bool,
+    /// DIGEST and DIGEST_TEXT.
+    pub digest: Option<DigestText>,
+    /// CURRENT_SCHEMA.
+    pub current_schema: Option<String>,
+    /// OBJECT_TYPE, OBJECT_SCHEMA, OBJECT_NAME: the stored program, for nested statements.
+    pub object: ObjectName,
+    /// MYSQL_ERRNO.
+    pub mysql_errno: u32,
+    /// RETURNED_SQLSTATE.
+    pub returned_sqlstate: Option<String>,
+    /// MESSAGE_TEXT.
+    pub message_text: Option<String>,
+    /// LOCK_TIME, ERRORS … NO_GOOD_INDEX_USED.
+    pub counters: StatementCounters,
+    /// NESTING_EVENT_LEVEL.
+    pub nesting_level: u32,
+}
+
+/// STATE of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+#[repr(u8)]
+pub enum TransactionState {
+    Active = 1,
+    Committed = 2,
+    RolledBack = 3,
+}
+
+/// A row of `events_transactions_*`.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct TransactionRow {
+    pub head: EventHead,
+    pub state: TransactionState,
+    pub trx_id: Option<u64>,
+    pub gtid: Option<String>,
+    pub xid_format_id: Option<i32>,
+    pub xid_gtrid: Option<String>,
+    pub xid_bqual: Option<String>,
+    pub xa_state: Option<&'static str>,
+    pub read_only: bool,
+    pub isolation_level: Option<&'static str>,
+    pub autocommit: bool,
+    pub savepoints: u64,
+    pub rollback_to_savepoint: u64,
+    pub release_savepoint: u64,
+}
+
+/// COUNT, SUM, MIN, MAX of waits; times in picoseconds. AVG is `sum_ps / count` (0 where count is 0).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Stat {
+    pub count: u64,
+    pub sum_ps: u64,
+    pub min_ps: u64,
+    pub max_ps: u64,
+}
+
+/// Operations with bytes: files and sockets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct ByteStat {
+    pub stat: Stat,
+    pub bytes: u64,
+}
+
+/// READ, WRITE and MISC of a file or socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct IoStat {
+    pub read: ByteStat,
+    pub write: ByteStat,
+    pub misc: ByteStat,
+}
+
+/// A statement summary.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct StatementStat {
+    pub stat: Stat,
+    pub sum: StatementCounters,
+}
+
+/// A transaction summary.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct TransactionStat {
+    pub read_write: Stat,
+    pub read_only: Stat,
+}
+
+/// A memory summary: counts and bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct MemoryStat {
+    pub count_alloc: u64,
+    pub count_free: u64,
+    pub bytes_alloc: u64,
+    pub bytes_free: u64,
+    pub low_count: i64,
+    pub current_count: i64,
+    pub high_count: i64,
+    pub low_bytes: i64,
+    pub current_bytes: i64,
+    pub high_bytes: i64,
+}
+
+/// The level a `*_by_event_name` summary is grouped at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Level {
+    /// `*_by_thread_by_event_name`
+    Thread,
+    /// `*_by_account_by_event_name`
+    Account,
+    /// `*_by_user_by_event_name`
+    User,
+    /// `*_by_host_by_event_name`
+    Host,
+    /// `*_global_by_event_name`
+    Global,
+}
+
+/// Whose a summary row is. Fields that do not belong to the level are empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Owner {
+    /// THREAD_ID at [`Level::Thread`].
+    pub thread_id: u64,
+    /// USER at account and user level (`None`: SQL NULL, a background thread).
+    pub user: Option<String>,
+    /// HOST at account and host level.
+    pub host: Option<String>,
+}
+
+/// One row of a `*_by_event_name` summary.
+#[derive(Clone, Debug)]
+pub struct Summary<S> {
+    /// Whose.
+    pub owner: Owner,
+    /// Of which instrument.
+    pub name: &'static str,
+    /// How much.
+    pub stat: S,
+}
+
+/// A row of `events_statements_summary_by_digest`.
+#[derive(Clone, Debug)]
+pub struct DigestRow {
+    /// SCHEMA_NAME.
+    pub schema: Option<String>,
+    /// DIGEST and DIGEST_TEXT; `None` in the row that collects what did not fit.
+    pub digest: Option<DigestText>,
+    /// COUNT_STAR … SUM_NO_GOOD_INDEX_USED.
+    pub stat: StatementStat,
+    /// FIRST_SEEN, microseconds since the epoch.
+    pub first_seen_us: u64,
+    /// LAST_SEEN, microseconds since the epoch.
+    pub last_seen_us: u64,
+}
+
+/// A file: rows of `file_instances` and `file_summary_by_instance`.
+#[derive(Clone, Debug)]
+pub struct FileRow {
+    /// FILE_NAME.
+    pub file_name: String,
+    /// EVENT_NAME.
+    pub event_name: &'static str,
+    /// OBJECT_INSTANCE_BEGIN.
+    pub object_instance_begin: u64,
+    /// OPEN_COUNT.
+    pub open_count: u32,
+    /// READ, WRITE, MISC.
+    pub io: IoStat,
+}
+
+/// A socket: rows of `socket_instances` and `socket_summary_by_instance`.
+#[derive(Clone, Debug)]
+pub struct SocketRow {
+    /// EVENT_NAME.
+    pub event_name: &'static str,
+    /// OBJECT_INSTANCE_BEGIN.
+    pub object_instance_begin: u64,
+    /// THREAD_ID of the owner.
+    pub thread_id: Option<u64>,
+    /// SOCKET_ID: the descriptor.
+    pub socket_id: i32,
+    /// IP.
+    pub ip: String,
+    /// PORT.
+    pub port: u16,
+    /// STATE is IDLE (else ACTIVE).
+    pub idle: bool,
+    /// READ, WRITE, MISC.
+    pub io: IoStat,
+}
+
+/// FETCH, INSERT, UPDATE, DELETE of a table or an index. READ is fetch; WRITE is the other three together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct TableIoStat {
+    pub fetch: Stat,
+    pub insert: Stat,
+    pub update: Stat,
+    pub delete: Stat,
+}
+
+/// Table locks by kind; the array's order is that of `table_lock_waits_summary_by_table`:
+/// READ_NORMAL, READ_WITH_SHARED_LOCKS, READ_HIGH_PRIORITY, READ_NO_INSERT, READ_EXTERNAL,
+/// WRITE_ALLOW_WRITE, WRITE_CONCURRENT_INSERT, WRITE_DELAYED, WRITE_LOW_PRIORITY, WRITE_NORMAL, WRITE_EXTERNAL.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TableLockStat(pub [Stat; 11]);
+
+/// One index of a table; `name` is `None` for access without an index.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct IndexRow {
+    pub name: Option<String>,
+    pub io: TableIoStat,
+}
+
+/// A table with all its statistics.
+#[derive(Clone, Debug)]
+pub struct TableRow {
+    /// OBJECT_TYPE: `TABLE` or `TEMPORARY TABLE`.
+    pub object_type: &'static str,
+    /// OBJECT_SCHEMA.
+    pub schema: String,
+    /// OBJECT_NAME.
+    pub name: String,
+    /// One entry per index of the table, then the one without a name.
+    pub indexes: Vec<IndexRow>,
+    /// Locks.
+    pub locks: TableLockStat,
+}
+
+/// A synchronisation object: rows of `mutex_instances`, `rwlock_instances`, `cond_instances`.
+#[derive(Clone, Debug)]
+pub struct SyncRow {
+    /// What it is.
+    pub kind: Kind,
+    /// NAME.
+    pub name: &'static str,
+    /// OBJECT_INSTANCE_BEGIN.
+    pub object_instance_begin: u64,
+    /// LOCKED_BY_THREAD_ID / WRITE_LOCKED_BY_THREAD_ID.
+    pub locked_by_thread_id: Option<u64>,
+    /// READ_LOCKED_BY_COUNT.
+    pub read_locked_by_count: u32,
+}
+
+/// A row of `performance_timers`; `None` where the timer does not exist.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct TimerRow {
+    pub name: &'static str,
+    pub frequency: Option<u64>,
+    pub resolution: Option<u64>,
+    pub overhead: Option<u64>,
+}
+
+/// What did not fit, by what it was. `name` is the reference's status name without `Performance_schema_`
+/// where it has one (`mutex_instances_lost`, `digest_lost` …).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct LostRow {
+    pub name: &'static str,
+    pub lost: u64,
+}
+
+/// What a TRUNCATE resets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reset {
+    /// `TRUNCATE events_<type>_{current,history,history_long}`.
+    Events(EventType, Scope),
+    /// `TRUNCATE events_<type>_summary_<level>_by_event_name`.
+    Summary(EventType, Level),
+    /// `TRUNCATE memory_summary_<level>_by_event_name`.
+    Memory(Level),
+    /// `TRUNCATE events_statements_summary_by_digest`.
+    Digests,
+    /// `TRUNCATE file_summary_by_event_name` / `_by_instance`.
+    Files,
+    /// `TRUNCATE socket_summary_by_event_name` / `_by_instance`.
+    Sockets,
+    /// `TRUNCATE table_io_waits_summary_by_table` / `_by_index_usage`.
+    TableIo,
+    /// `TRUNCATE table_lock_waits_summary_by_table`.
+    TableLock,
+    /// `TRUNCATE objects_summary_global_by_type`.
+    Objects,
+}

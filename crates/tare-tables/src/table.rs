@@ -1,0 +1,149 @@
+//! What a table is, for those who serve it: metadata, a scan, and the few writes the Performance Schema allows.
+
+use std::borrow::Cow;
+use std::ops::ControlFlow;
+
+use tare_engine::Engine;
+
+/// SQL type of a column, as the reference declares it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SqlType {
+    /// `bigint(20)`
+    BigInt,
+    /// `bigint(20) unsigned`
+    BigIntUnsigned,
+    /// `int(11)`
+    Int,
+    /// `int(10) unsigned`
+    IntUnsigned,
+    /// `double(m,d) unsigned`
+    DoubleUnsigned(u8, u8),
+    /// `char(n)`, n in characters
+    Char(u16),
+    /// `varchar(n)`, n in characters
+    VarChar(u16),
+    /// `longtext`
+    LongText,
+    /// `longblob`
+    LongBlob,
+    /// `enum(…)`
+    Enum(&'static [&'static str]),
+    /// `timestamp` (no fractional seconds)
+    Timestamp,
+}
+
+/// Name, type and meaning of a column. The getter belongs to the table's own row type.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    /// As the reference spells it.
+    pub name: &'static str,
+    /// As the reference declares it.
+    pub sql_type: SqlType,
+    /// NULL allowed.
+    pub nullable: bool,
+    /// One sentence, units included.
+    pub doc: &'static str,
+}
+
+/// A value on its way to a client. Enums travel as their text; timestamps as `Timestamp`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// SQL NULL.
+    Null,
+    /// Any unsigned integer.
+    Unsigned(u64),
+    /// Any signed integer.
+    Signed(i64),
+    /// `double`.
+    Double(f64),
+    /// Text, enum or char.
+    Text(Cow<'static, str>),
+    /// Bytes.
+    Bytes(Vec<u8>),
+    /// Microseconds since the Unix epoch, UTC.
+    Timestamp(u64),
+}
+
+/// What a client may do with a table, given the grants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// SELECT.
+    Read,
+    /// SELECT, TRUNCATE.
+    Truncate,
+    /// SELECT, UPDATE of some columns.
+    Update,
+    /// SELECT, INSERT, UPDATE, DELETE, TRUNCATE.
+    Edit,
+}
+
+/// One comparison of a WHERE clause, all joined by AND. A scan may use them to skip work; whoever asked
+/// filters the rows again, so ignoring them is correct.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Condition {
+    /// Index into the table's columns.
+    pub column: usize,
+    /// How it compares.
+    pub operator: Operator,
+    /// With what (`Null` only for [`Operator::IsNull`] and [`Operator::IsNotNull`]).
+    pub value: Value,
+}
+
+/// Comparison operators FEDERATED and clients send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Operator {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    Like,
+    IsNull,
+    IsNotNull,
+}
+
+/// Why a write was refused; numbers and texts are the reference's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TableError {
+    /// 1683 ER_WRONG_PERFSCHEMA_USAGE "Invalid performance_schema usage."
+    WrongUsage,
+    /// 1142 ER_TABLEACCESS_DENIED_ERROR: the command is not for this table.
+    Denied(&'static str),
+    /// 1062 ER_DUP_ENTRY
+    Duplicate,
+    /// 1114 ER_RECORD_FILE_FULL: the table's bound is reached.
+    Full,
+    /// 1265 WARN_DATA_TRUNCATED: not a value of the column.
+    BadValue(&'static str),
+}
+
+/// A table that can be served.
+pub trait Table: Sync {
+    /// Name under `performance_schema`, lower case.
+    fn name(&self) -> &'static str;
+    /// What it shows, where it differs from the reference.
+    fn doc(&self) -> &'static str;
+    /// What may be done with it.
+    fn access(&self) -> Access;
+    /// Columns in the reference's order.
+    fn columns(&self) -> &[Column];
+    /// Indexes as column positions, most useful first; each is offered to the host's optimizer.
+    fn indexes(&self) -> &'static [&'static [usize]];
+    /// Calls `sink` with each row (one value per column) until it breaks. `conditions` are hints.
+    fn scan(
+        &self,
+        engine: &Engine,
+        conditions: &[Condition],
+        sink: &mut dyn FnMut(&[Value]) -> ControlFlow<()>,
+    );
+    /// Updates the one row that equals `row` (all columns, as read); returns whether it changed.
+    fn update(&self, engine: &Engine, row: &[Value], set: &[(usize, Value)]) -> Result<bool, TableError>;
+    /// Inserts a row (one value per column).
+    fn insert(&self, engine: &Engine, row: &[Value]) -> Result<(), TableError>;
+    /// Deletes the one row that equals `row`.
+    fn delete(&self, engine: &Engine, row: &[Value]) -> Result<bool, TableError>;
+    /// Resets the table as the manual says.
+    fn truncate(&self, engine: &Engine) -> Result<(), TableError>;
+}
