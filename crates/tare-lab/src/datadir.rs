@@ -1,0 +1,156 @@
+//! Data directories of servers that are ours: made fresh, copied, thrown away.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use nix::unistd::{Uid, User, geteuid};
+use tempfile::TempDir;
+
+use crate::error::Tried;
+use crate::installation::Installation;
+use crate::{Error, Result};
+
+/// The account distributions make for the server.
+const SERVER_ACCOUNT: &str = "mysql";
+
+/// Whom a server runs as: ourselves, or the server's account when we are root.
+#[derive(Clone, Debug)]
+pub struct Account {
+    root_runs_as: Option<User>,
+}
+
+impl Account {
+    /// The account servers of this process run as.
+    pub fn of_servers() -> Result<Account> {
+        if geteuid() != Uid::from_raw(0) {
+            return Ok(Account { root_runs_as: None });
+        }
+        let user =
+            User::from_name(SERVER_ACCOUNT).tried(|| format!("looking up account {SERVER_ACCOUNT}"))?;
+        let user = user.ok_or_else(|| Error::NoAccount(SERVER_ACCOUNT.into()))?;
+        Ok(Account { root_runs_as: Some(user) })
+    }
+
+    /// The server's `--user` option, where it needs one.
+    pub fn user_option(&self) -> Option<String> {
+        self.root_runs_as.as_ref().map(|u| format!("--user={}", u.name))
+    }
+
+    /// Gives a file or folder to the account and nobody else.
+    pub fn own(&self, path: &Path) -> Result<()> {
+        let what = || format!("setting the owner of {}", path.display());
+        if let Some(user) = &self.root_runs_as {
+            chown(path, Some(user.uid.as_raw()), Some(user.gid.as_raw())).tried(what)?;
+        }
+        fs::set_permissions(path, fs::Permissions::from_mode(0o700)).tried(what)
+    }
+}
+
+/// A folder for servers of ours, only for the account and root, removed with everything in it when dropped.
+#[derive(Debug)]
+pub struct Scratch {
+    folder: TempDir,
+}
+
+impl Scratch {
+    /// A new folder in the system's folder for temporary files (`TMPDIR`).
+    pub fn new(account: &Account) -> Result<Scratch> {
+        let folder = tempfile::Builder::new()
+            .prefix("tare-")
+            .tempdir()
+            .tried(|| "making a temporary folder".into())?;
+        account.own(folder.path())?;
+        Ok(Scratch { folder })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+/// Whether a server could be started on the folder as it is: something made it a data directory.
+pub fn is_initialised(datadir: &Path) -> bool {
+    datadir.join("mysql").is_dir()
+}
+
+/// Whether there is nothing in the folder that could be someone's.
+pub fn is_vacant(datadir: &Path) -> bool {
+    fs::read_dir(datadir).map_or(!datadir.exists(), |mut entries| entries.next().is_none())
+}
+
+/// Makes a data directory whose `root` has no password, as the server's socket is only for the account and root.
+pub fn create(installation: &Installation, account: &Account, datadir: &Path) -> Result<()> {
+    fs::create_dir_all(datadir).tried(|| format!("making {}", datadir.display()))?;
+    account.own(datadir)?;
+    let mut command = Command::new(&installation.install_db);
+    command.arg("--no-defaults").arg(option("--datadir=", datadir)).env_remove("LD_PRELOAD");
+    command.args(["--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"]);
+    command.args(installation.basedir.as_deref().map(|b| option("--basedir=", b)));
+    command.args(account.user_option());
+    run(&mut command)
+}
+
+/// Copies the data directory of a server that is not running.
+pub fn copy(from: &Path, to: &Path) -> Result<()> {
+    run(Command::new("cp").args(["-a", "--reflink=auto", "--"]).args([from, to]))
+}
+
+/// `name` followed by a path, which need not be UTF-8.
+pub(crate) fn option(name: &str, path: &Path) -> std::ffi::OsString {
+    let mut option = std::ffi::OsString::from(name);
+    option.push(path);
+    option
+}
+
+/// Runs a program to its end; what it printed is in the error when it fails.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let program = PathBuf::from(command.get_program());
+    let output = command.output().tried(|| format!("running {}", program.display()))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = [output.stdout, output.stderr].concat();
+    Err(Error::Program {
+        program: program.display().to_string(),
+        status: output.status.to_string(),
+        output: last_lines(&String::from_utf8_lossy(&said), 15),
+    })
+}
+
+/// The last lines of a text that may be long.
+pub(crate) fn last_lines(text: &str, lines: usize) -> String {
+    let all: Vec<&str> = text.trim_end().lines().collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_with_anything_in_it_is_not_vacant() {
+        let folder = tempfile::tempdir().expect("folder");
+        assert!(is_vacant(folder.path()));
+        assert!(is_vacant(&folder.path().join("absent")));
+        fs::write(folder.path().join("file"), "x").expect("file");
+        assert!(!is_vacant(folder.path()));
+        assert!(!is_initialised(folder.path()));
+    }
+
+    #[test]
+    fn a_failed_program_says_what_it_printed() {
+        let error =
+            run(Command::new("sh").args(["-c", "echo first; echo why >&2; exit 3"])).expect_err("fails");
+        let text = error.to_string();
+        assert!(text.contains("why") && text.contains("exit status: 3"), "{text}");
+    }
+
+    #[test]
+    fn only_the_end_of_a_long_text_is_kept() {
+        assert_eq!(last_lines("a\nb\nc\n", 2), "b\nc");
+        assert_eq!(last_lines("", 2), "");
+    }
+}

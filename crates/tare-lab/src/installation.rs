@@ -1,0 +1,123 @@
+//! A MariaDB installation: the server's program and what belongs to it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::error::Tried;
+use crate::{Error, Result};
+
+/// The plugin that makes tare's tables readable through the server's own SQL.
+const FEDERATED_PLUGIN: &str = "ha_federatedx.so";
+
+/// What brings the server's programs on Debian.
+const SERVER_HINT: &str =
+    "on Debian, `apt-get install mariadb-server` brings it (or name it with --mariadbd PATH)";
+
+/// Programs of one server version, and where its plugins are.
+#[derive(Clone, Debug)]
+pub struct Installation {
+    /// The server.
+    pub mariadbd: PathBuf,
+    /// The script that makes a data directory.
+    pub install_db: PathBuf,
+    /// `--basedir`, where the server does not find its files by itself.
+    pub basedir: Option<PathBuf>,
+    /// What the server says its version is, such as `10.11.6-MariaDB`.
+    pub version: String,
+    /// Where it loads plugins from.
+    pub plugin_dir: PathBuf,
+}
+
+impl Installation {
+    /// The installation of `mariadbd`, or the system's.
+    pub fn find(mariadbd: Option<&Path>) -> Result<Installation> {
+        let mariadbd = match mariadbd {
+            Some(path) => path.canonicalize().map_err(|_| missing(&path.display().to_string()))?,
+            None => find_program("mariadbd", &[]).ok_or_else(|| missing("mariadbd"))?,
+        };
+        let home = mariadbd.parent().and_then(Path::parent).unwrap_or(Path::new("/")).to_owned();
+        let beside = [home.join("bin"), home.join("scripts")];
+        let install_db = find_program("mariadb-install-db", &beside)
+            .or_else(|| find_program("mysql_install_db", &beside))
+            .ok_or_else(|| missing("mariadb-install-db"))?;
+        let basedir = (home != Path::new("/usr") && home.join("share").is_dir()).then_some(home);
+        let help = variables(&mariadbd, basedir.as_deref())?;
+        let value = |name| value_of(&help, name).unwrap_or_default().to_owned();
+        Ok(Installation {
+            install_db,
+            basedir,
+            version: value("version"),
+            plugin_dir: value("plugin-dir").into(),
+            mariadbd,
+        })
+    }
+
+    /// Whether the plugin is there that puts tare's tables on the server's port.
+    pub fn has_federated(&self) -> bool {
+        self.plugin_dir.join(FEDERATED_PLUGIN).is_file()
+    }
+}
+
+/// A program by name: in the given folders, then along `PATH`, then where administrators' programs are.
+pub fn find_program(name: &str, first: &[PathBuf]) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let system = ["/usr/sbin", "/usr/local/sbin", "/sbin"].map(PathBuf::from);
+    let mut folders = first.iter().cloned().chain(std::env::split_paths(&path)).chain(system);
+    folders.find_map(|folder| Some(folder.join(name)).filter(|p| p.is_file()))
+}
+
+fn missing(program: &str) -> Error {
+    Error::Missing { program: program.into(), hint: SERVER_HINT }
+}
+
+/// What the server would run with: its own list, `name value` a line.
+fn variables(mariadbd: &Path, basedir: Option<&Path>) -> Result<String> {
+    let mut command = Command::new(mariadbd);
+    command.arg("--no-defaults").env_remove("LD_PRELOAD");
+    command.args(basedir.map(|b| format!("--basedir={}", b.display())));
+    // Root may only ask for help in someone's name; the server does not become that user for it.
+    command.args(["--user=root", "--verbose", "--help"]);
+    let output = command.output().tried(|| format!("running {}", mariadbd.display()))?;
+    if !output.status.success() {
+        return Err(Error::Program {
+            program: mariadbd.display().to_string(),
+            status: output.status.to_string(),
+            output: String::from_utf8_lossy(&output.stderr).into_owned(),
+        });
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn value_of<'a>(help: &'a str, name: &str) -> Option<&'a str> {
+    help.lines().find_map(|line| {
+        let (first, rest) = line.split_once(char::is_whitespace)?;
+        (first == name).then(|| rest.trim())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_read_from_the_servers_list() {
+        let help = "  --plugin-dir=name   Directory for plugins\nplugin-dir      /usr/lib/plugin/\nport  0\n";
+        assert_eq!(value_of(help, "plugin-dir"), Some("/usr/lib/plugin/"));
+        assert_eq!(value_of(help, "version"), None);
+    }
+
+    #[test]
+    fn a_program_beside_the_server_comes_first() {
+        let folder = tempfile::tempdir().expect("folder");
+        std::fs::write(folder.path().join("sh"), "").expect("file");
+        assert_eq!(find_program("sh", &[folder.path().into()]), Some(folder.path().join("sh")));
+        assert_ne!(find_program("sh", &[]), None);
+        assert_eq!(find_program("no such program", &[]), None);
+    }
+
+    #[test]
+    fn a_server_that_is_not_there_is_named() {
+        let error = Installation::find(Some(Path::new("/nowhere/mariadbd"))).expect_err("nothing there");
+        assert!(error.to_string().contains("/nowhere/mariadbd"), "{error}");
+    }
+}

@@ -1,0 +1,75 @@
+//! The wish to end early. Everything that waits looks at it, so that whatever was started is also stopped.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::{Error, Result};
+
+/// How often a wait looks up.
+const STEP: Duration = Duration::from_millis(20);
+
+/// A flag shared with whoever may set it (a signal handler, another thread).
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// The flag itself, to register with a signal handler.
+    pub fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.0)
+    }
+
+    /// True once the flag is set.
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// [`Error::Interrupted`] once the flag is set.
+    pub fn check(&self) -> Result<()> {
+        if self.is_set() { Err(Error::Interrupted) } else { Ok(()) }
+    }
+
+    /// Calls `ready` every few milliseconds until it gives a value or `limit` has passed (`None`).
+    pub fn wait_for<T>(
+        &self,
+        limit: Duration,
+        mut ready: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        let end = Instant::now() + limit;
+        loop {
+            self.check()?;
+            if let Some(value) = ready()? {
+                return Ok(Some(value));
+            }
+            if Instant::now() >= end {
+                return Ok(None);
+            }
+            std::thread::sleep(STEP);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_ends_when_interrupted() {
+        let interrupt = Interrupt::default();
+        let flag = interrupt.flag();
+        let mut calls = 0;
+        let waited = interrupt.wait_for(Duration::from_secs(3600), || {
+            calls += 1;
+            flag.store(calls == 3, Ordering::Relaxed);
+            Ok(None::<()>)
+        });
+        assert!(matches!(waited, Err(Error::Interrupted)));
+        assert_eq!(calls, 3);
+    }
+
+    #[test]
+    fn a_wait_gives_what_it_waited_for() {
+        let waited = Interrupt::default().wait_for(Duration::ZERO, || Ok(Some(7)));
+        assert!(matches!(waited, Ok(Some(7))));
+    }
+}

@@ -1,0 +1,289 @@
+//! A server of our own: started, waited for, stopped whatever happens.
+
+use std::ffi::OsString;
+use std::fs;
+use std::fs::File;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+
+use crate::datadir::{Account, last_lines, option};
+use crate::error::Tried;
+use crate::installation::Installation;
+use crate::interrupt::Interrupt;
+use crate::process::as_pid;
+use crate::setting::Setting;
+use crate::{Error, Result};
+
+/// How long a server may take until it answers. Recovery after a crash is slow.
+const START_LIMIT: Duration = Duration::from_secs(120);
+/// How long a server may take to shut down before it is killed.
+const STOP_LIMIT: Duration = Duration::from_secs(60);
+/// A socket's path, its closing NUL included, has 108 bytes in `sockaddr_un`.
+const SOCKET_PATH_LIMIT: usize = 107;
+
+/// How to start a server.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    datadir: PathBuf,
+    socket: PathBuf,
+    log: PathBuf,
+    networking: bool,
+    options: Vec<OsString>,
+    preload: Option<PathBuf>,
+}
+
+impl Launch {
+    /// A server on `datadir` whose socket and error log are in it, reachable through the socket only.
+    pub fn new(datadir: &Path) -> Launch {
+        Launch {
+            datadir: datadir.into(),
+            socket: datadir.join("mariadb.sock"),
+            log: datadir.join("error.log"),
+            networking: false,
+            options: vec![],
+            preload: None,
+        }
+    }
+
+    /// Adds server options; they come last, so they win.
+    pub fn options(mut self, options: impl IntoIterator<Item = impl Into<OsString>>) -> Launch {
+        self.options.extend(options.into_iter().map(Into::into));
+        self
+    }
+
+    /// Loads a shared object into the server.
+    pub fn preload(mut self, object: Option<PathBuf>) -> Launch {
+        self.preload = object;
+        self
+    }
+
+    /// Observes the server in the setting's way.
+    pub fn setting(self, setting: &Setting) -> Launch {
+        self.preload(setting.preload.clone()).options(&setting.options)
+    }
+
+    /// Leaves networking as the server's options say (off otherwise).
+    pub fn networking(mut self) -> Launch {
+        self.networking = true;
+        self
+    }
+
+    /// Where the server will listen.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Starts the server and waits until it answers.
+    pub fn start(
+        &self,
+        installation: &Installation,
+        account: &Account,
+        interrupt: &Interrupt,
+    ) -> Result<Server> {
+        if self.socket.as_os_str().len() > SOCKET_PATH_LIMIT {
+            return Err(Error::SocketPathTooLong(self.socket.clone()));
+        }
+        let _ = fs::remove_file(&self.socket); // what a killed server left would look like one that listens
+        let mut command = self.command(installation, account)?;
+        let child = command.spawn().tried(|| format!("starting {}", installation.mariadbd.display()))?;
+        let mut server = Server {
+            child,
+            socket: self.socket.clone(),
+            datadir: self.datadir.clone(),
+            log: self.log.clone(),
+            ended: None,
+        };
+        server.wait_until_it_answers(interrupt)?;
+        Ok(server)
+    }
+
+    fn command(&self, installation: &Installation, account: &Account) -> Result<Command> {
+        let (files, rest): (Vec<_>, Vec<_>) = self.options.iter().partition(|o| names_option_files(o));
+        let mut command = Command::new(&installation.mariadbd);
+        // Option files must be named first, and without any named the system's must not be read.
+        if files.is_empty() {
+            command.arg("--no-defaults");
+        }
+        command.args(files);
+        command.args(installation.basedir.as_deref().map(|b| option("--basedir=", b)));
+        command.args(account.user_option());
+        command.arg(option("--datadir=", &self.datadir)).arg(option("--socket=", &self.socket));
+        command.arg(option("--log-error=", &self.log));
+        command.arg(option("--pid-file=", &self.datadir.join("mariadbd.pid")));
+        if !self.networking {
+            command.arg("--skip-networking");
+        }
+        command.args(rest);
+        if let Some(object) = &self.preload {
+            command.env("LD_PRELOAD", preload_list(object, std::env::var_os("LD_PRELOAD")));
+        }
+        // What the server prints before its log is open must not be lost, nor disturb a progress bar.
+        let early = File::create(&self.log).tried(|| format!("making {}", self.log.display()))?;
+        account.own(&self.log)?;
+        let again = early.try_clone().tried(|| format!("opening {}", self.log.display()))?;
+        command.stdin(Stdio::null()).stdout(early).stderr(again);
+        // Ctrl-C in a terminal goes to the whole group: the server is stopped by us, in order.
+        command.process_group(0);
+        Ok(command)
+    }
+}
+
+fn names_option_files(option: &OsString) -> bool {
+    let option = option.to_string_lossy();
+    ["--defaults-file=", "--defaults-extra-file=", "--defaults-group-suffix=", "--no-defaults"]
+        .iter()
+        .any(|name| option.starts_with(name))
+}
+
+/// Our object first, then what the user preloads (an allocator, say).
+fn preload_list(object: &Path, already: Option<OsString>) -> OsString {
+    let mut list = object.as_os_str().to_owned();
+    if let Some(already) = already.filter(|a| !a.is_empty()) {
+        list.push(":");
+        list.push(already);
+    }
+    list
+}
+
+/// A running server. Dropping it shuts it down.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    socket: PathBuf,
+    datadir: PathBuf,
+    log: PathBuf,
+    ended: Option<ExitStatus>,
+}
+
+impl Server {
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Where it listens.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Its data directory.
+    pub fn datadir(&self) -> &Path {
+        &self.datadir
+    }
+
+    /// Its error log.
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// A connection as `root`.
+    pub fn connect(&self) -> Result<mysql::Conn> {
+        connect(&self.socket)
+    }
+
+    /// Runs one statement as `root`.
+    pub fn execute(&self, sql: &str) -> Result<()> {
+        use mysql::prelude::Queryable;
+        self.connect()?.query_drop(sql).map_err(|source| self.sql_error(source))
+    }
+
+    /// Whether its log holds the text.
+    pub fn logged(&self, text: &str) -> bool {
+        fs::read(&self.log).is_ok_and(|log| String::from_utf8_lossy(&log).contains(text))
+    }
+
+    /// How it ended, if it did.
+    pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
+        if self.ended.is_none() {
+            self.ended = self.child.try_wait().tried(|| "waiting for the server".into())?;
+        }
+        Ok(self.ended)
+    }
+
+    /// Asks it to shut down, and does not wait.
+    pub fn ask_to_stop(&mut self) {
+        if matches!(self.ended(), Ok(None)) {
+            // It may end between the two lines; then there is nobody left to ask.
+            let _ = kill(as_pid(self.pid()), Signal::SIGTERM);
+        }
+    }
+
+    /// Shuts it down and waits until it is gone. A server that hangs is killed.
+    pub fn stop(&mut self) -> Result<ExitStatus> {
+        self.ask_to_stop();
+        // Not interruptible: a data directory in use cannot be removed or copied.
+        let ended = Interrupt::default().wait_for(STOP_LIMIT, || self.ended())?;
+        if let Some(status) = ended {
+            return Ok(status);
+        }
+        self.child.kill().tried(|| "killing the server".into())?;
+        let status = self.child.wait().tried(|| "waiting for the server".into())?;
+        self.ended = Some(status);
+        Ok(status)
+    }
+
+    fn sql_error(&self, source: mysql::Error) -> Error {
+        Error::Sql { socket: self.socket.clone(), source }
+    }
+
+    fn wait_until_it_answers(&mut self, interrupt: &Interrupt) -> Result<()> {
+        let answered = interrupt.wait_for(START_LIMIT, || {
+            if let Some(status) = self.ended()? {
+                return Err(self.not_started(format!("it ended ({status})")));
+            }
+            Ok(connect(&self.socket).ok())
+        })?;
+        answered
+            .map(drop)
+            .ok_or_else(|| self.not_started(format!("it did not answer within {} s", START_LIMIT.as_secs())))
+    }
+
+    fn not_started(&self, why: String) -> Error {
+        let log = fs::read(&self.log).unwrap_or_default();
+        let tail = last_lines(&String::from_utf8_lossy(&log), 12);
+        Error::NotStarted { why, log: self.log.clone(), tail }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Nobody is left to hear of a failure.
+        let _ = self.stop();
+    }
+}
+
+/// Stops several servers at once.
+pub fn stop_all<'a>(servers: impl IntoIterator<Item = &'a mut Server>) -> Result<()> {
+    let mut servers: Vec<_> = servers.into_iter().collect();
+    servers.iter_mut().for_each(|s| s.ask_to_stop());
+    servers.iter_mut().try_for_each(|s| s.stop().map(drop))
+}
+
+/// Connects to a server of ours as `root`.
+fn connect(socket: &Path) -> Result<mysql::Conn> {
+    let options = mysql::OptsBuilder::new().socket(socket.to_str()).user(Some("root")).prefer_socket(false);
+    mysql::Conn::new(options).map_err(|source| Error::Sql { socket: socket.into(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_user_preloads_stays() {
+        let object = Path::new("/lib/x.so");
+        assert_eq!(preload_list(object, None), "/lib/x.so");
+        assert_eq!(preload_list(object, Some("".into())), "/lib/x.so");
+        assert_eq!(preload_list(object, Some("/lib/malloc.so".into())), "/lib/x.so:/lib/malloc.so");
+    }
+
+    #[test]
+    fn option_files_are_told_from_other_options() {
+        assert!(names_option_files(&"--defaults-file=/etc/my.cnf".into()));
+        assert!(!names_option_files(&"--default-storage-engine=aria".into()));
+    }
+}

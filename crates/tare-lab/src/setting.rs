@@ -1,0 +1,59 @@
+//! What is compared: the ways a server can be observed.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// A way to run a server: its options, and what is loaded into it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// Short name, unique within a study.
+    pub name: String,
+    /// What it means, for a report's legend.
+    pub meaning: &'static str,
+    /// Server options.
+    pub options: Vec<OsString>,
+    /// A shared object put into `LD_PRELOAD`.
+    pub preload: Option<PathBuf>,
+}
+
+/// The classes of events that have current, history and history_long consumers.
+const EVENT_CLASSES: [&str; 4] = ["waits", "stages", "statements", "transactions"];
+
+impl Setting {
+    /// No instrumentation at all: what everything else is compared with.
+    pub fn off(name: &str) -> Setting {
+        Setting {
+            name: name.into(),
+            meaning: "no instrumentation (--performance-schema=OFF)",
+            options: vec!["--performance-schema=OFF".into()],
+            preload: None,
+        }
+    }
+
+    /// Tare with everything on, every event counted and timed.
+    pub fn tare(provider: &Path) -> Setting {
+        Setting {
+            name: "tare".into(),
+            meaning: "tare, every instrument and consumer on, exact",
+            options: vec!["--performance-schema=OFF".into()],
+            preload: Some(provider.into()),
+        }
+    }
+
+    /// The server's own Performance Schema with every instrument and consumer on.
+    pub fn builtin_all() -> Setting {
+        let mut options: Vec<OsString> =
+            vec!["--performance-schema=ON".into(), "--performance-schema-instrument=%=ON".into()];
+        for class in EVENT_CLASSES {
+            for scope in ["current", "history", "history-long"] {
+                options.push(format!("--performance-schema-consumer-events-{class}-{scope}=ON").into());
+            }
+        }
+        Setting {
+            name: "built-in".into(),
+            meaning: "the server's own Performance Schema, every instrument and consumer on",
+            options,
+            preload: None,
+        }
+    }
+}
