@@ -51,6 +51,7 @@ def load(source, work):
     subprocess.run(
         ["gdb", "-batch", "-ex", f"python OUT={str(out)!r}", "-x", HERE / "dump.py", binary], check=True)
     text = out.read_text().replace('"opaque_THD"', '"THD"')
+    text = text.replace('"set_thread_THD"', '"set_thread_thd"')
     return json.loads(text)
 
 
@@ -115,7 +116,7 @@ def argument_names(include):
         if header == "psi.h":
             members = re.search(r"struct PSI_v1\s*\{(.*?)\n\};", text, re.S).group(1)
             slots = dict((slot, kind) for kind, slot in re.findall(r"(\w+_t)\s+(\w+)\s*;", members))
-    return {slot: names.get(kind) for slot, kind in slots.items()}
+    return {slot.lower(): names.get(kind) for slot, kind in slots.items()}
 
 
 RESERVED = {"ref": "reference", "type": "kind", "my_bool": "flag"}

@@ -564,8 +564,8 @@ pub type NewThread =
 /// Slot `set_thread_id`.
 pub type SetThreadId = unsafe extern "C" fn(thread: *mut Thread, id: c_ulonglong);
 
-/// Slot `set_thread_THD`.
-pub type SetThreadTHD = unsafe extern "C" fn(thread: *mut Thread, thd: *mut Thd);
+/// Slot `set_thread_thd`.
+pub type SetThreadThd = unsafe extern "C" fn(thread: *mut Thread, thd: *mut Thd);
 
 /// Slot `set_thread_os_id`.
 pub type SetThreadOsId = unsafe extern "C" fn(thread: *mut Thread);
@@ -1347,7 +1347,7 @@ pub struct Slots {
     pub spawn_thread: SpawnThread,
     pub new_thread: NewThread,
     pub set_thread_id: SetThreadId,
-    pub set_thread_THD: SetThreadTHD,
+    pub set_thread_thd: SetThreadThd,
     pub set_thread_os_id: SetThreadOsId,
     pub get_thread: GetThread,
     pub set_thread_user: SetThreadUser,

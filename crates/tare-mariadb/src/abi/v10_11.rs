@@ -37,7 +37,7 @@ pub struct Vtable {
     pub spawn_thread: SpawnThread,
     pub new_thread: NewThread,
     pub set_thread_id: SetThreadId,
-    pub set_thread_THD: SetThreadTHD,
+    pub set_thread_thd: SetThreadThd,
     pub set_thread_os_id: SetThreadOsId,
     pub get_thread: GetThread,
     pub set_thread_user: SetThreadUser,
@@ -176,7 +176,7 @@ const _: () = {
     assert!(offset_of!(Vtable, spawn_thread) == 192);
     assert!(offset_of!(Vtable, new_thread) == 200);
     assert!(offset_of!(Vtable, set_thread_id) == 208);
-    assert!(offset_of!(Vtable, set_thread_THD) == 216);
+    assert!(offset_of!(Vtable, set_thread_thd) == 216);
     assert!(offset_of!(Vtable, set_thread_os_id) == 224);
     assert!(offset_of!(Vtable, get_thread) == 232);
     assert!(offset_of!(Vtable, set_thread_user) == 240);
@@ -315,7 +315,7 @@ pub const SLOT_NAMES: [&str; 135] = [
     "spawn_thread",
     "new_thread",
     "set_thread_id",
-    "set_thread_THD",
+    "set_thread_thd",
     "set_thread_os_id",
     "get_thread",
     "set_thread_user",
@@ -458,7 +458,7 @@ impl Vtable {
             spawn_thread: slots.spawn_thread,
             new_thread: slots.new_thread,
             set_thread_id: slots.set_thread_id,
-            set_thread_THD: slots.set_thread_THD,
+            set_thread_thd: slots.set_thread_thd,
             set_thread_os_id: slots.set_thread_os_id,
             get_thread: slots.get_thread,
             set_thread_user: slots.set_thread_user,
