@@ -1,8 +1,74 @@
 //! Every table as data: name, doc, columns, source, reset. Knows neither wire formats nor hosts.
+//!
+//! A table is one [`TableDef`]: groups of columns (name, type, meaning and getter side by side) and where
+//! its rows come from. Adding a table is a declaration and a line in [`TABLES`].
 
+mod column;
+mod condition;
+mod ddl;
+mod definition;
+pub mod digest;
+mod document;
+pub mod event;
+pub mod handle;
+pub mod object;
+pub mod setup;
+mod statistic;
+pub mod status;
+pub mod summary;
+pub mod sync;
 mod table;
+pub mod thread;
+pub mod timer;
 
+pub use column::ColumnDef;
+pub use ddl::{ddl, sql_type_text};
+pub use definition::{Emit, TableDef};
+pub use document::markdown;
+pub use status::set_status_source;
 pub use table::{Access, Column, Condition, Operator, SqlType, Table, TableError, Value};
 
 /// Every table, in the order of `docs/tables.md`.
-pub static TABLES: &[&dyn Table] = &[];
+pub static TABLES: &[&dyn Table] = &[
+    &status::STATUS,
+    &setup::INSTRUMENTS,
+    &setup::CONSUMERS,
+    &thread::THREADS,
+    &timer::PERFORMANCE_TIMERS,
+    &event::wait::CURRENT,
+    &event::wait::HISTORY,
+    &event::wait::HISTORY_LONG,
+    &event::stage::CURRENT,
+    &event::stage::HISTORY,
+    &event::stage::HISTORY_LONG,
+    &event::statement::CURRENT,
+    &event::statement::HISTORY,
+    &event::statement::HISTORY_LONG,
+    &event::transaction::CURRENT,
+    &event::transaction::HISTORY,
+    &event::transaction::HISTORY_LONG,
+    &summary::wait::GLOBAL,
+    &summary::wait::THREAD,
+    &summary::stage::GLOBAL,
+    &summary::stage::THREAD,
+    &summary::statement::GLOBAL,
+    &summary::statement::THREAD,
+    &digest::BY_DIGEST,
+    &summary::transaction::GLOBAL,
+    &summary::transaction::THREAD,
+    &summary::memory::GLOBAL,
+    &summary::memory::THREAD,
+    &handle::FILE_INSTANCES,
+    &handle::FILE_BY_EVENT_NAME,
+    &handle::FILE_BY_INSTANCE,
+    &handle::SOCKET_INSTANCES,
+    &handle::SOCKET_BY_EVENT_NAME,
+    &handle::SOCKET_BY_INSTANCE,
+    &object::IO_BY_TABLE,
+    &object::IO_BY_INDEX,
+    &object::LOCK_BY_TABLE,
+    &object::OBJECTS,
+    &sync::MUTEX_INSTANCES,
+    &sync::RWLOCK_INSTANCES,
+    &sync::COND_INSTANCES,
+];

@@ -107,7 +107,7 @@ pub enum Operator {
 /// Why a write was refused; numbers and texts are the reference's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TableError {
-    /// 1683 ER_WRONG_PERFSCHEMA_USAGE "Invalid performance_schema usage."
+    /// 1683 ER_WRONG_PERFSCHEMA_USAGE "Invalid performance_schema usage"
     WrongUsage,
     /// 1142 ER_TABLEACCESS_DENIED_ERROR: the command is not for this table.
     Denied(&'static str),

@@ -1,0 +1,95 @@
+//! A column with the getter that reads it from a row, and how Rust values become column values.
+
+use std::borrow::Cow;
+
+use crate::table::{Column, SqlType, Value};
+
+/// A column of a table whose rows are `R`.
+#[derive(Debug)]
+pub struct ColumnDef<R: 'static> {
+    /// Name, type and meaning.
+    pub column: Column,
+    /// Reads the column from a row.
+    pub get: fn(&R) -> Value,
+}
+
+/// A column that is never NULL.
+pub(crate) const fn column<R>(
+    name: &'static str,
+    sql_type: SqlType,
+    doc: &'static str,
+    get: fn(&R) -> Value,
+) -> ColumnDef<R> {
+    ColumnDef { column: Column { name, sql_type, nullable: false, doc }, get }
+}
+
+/// A column that may be NULL.
+pub(crate) const fn nullable<R>(
+    name: &'static str,
+    sql_type: SqlType,
+    doc: &'static str,
+    get: fn(&R) -> Value,
+) -> ColumnDef<R> {
+    ColumnDef { column: Column { name, sql_type, nullable: true, doc }, get }
+}
+
+/// `enum('YES','NO')`
+pub(crate) const YES_NO: SqlType = SqlType::Enum(&["YES", "NO"]);
+
+/// A flag as [`YES_NO`] spells it.
+pub(crate) const fn yes_no(on: bool) -> Value {
+    Value::Text(Cow::Borrowed(if on { "YES" } else { "NO" }))
+}
+
+/// A figure the engine counts unsigned and the reference declares signed.
+pub(crate) fn signed(figure: u64) -> Value {
+    Value::Signed(i64::try_from(figure).unwrap_or(i64::MAX))
+}
+
+impl From<u64> for Value {
+    fn from(figure: u64) -> Value {
+        Value::Unsigned(figure)
+    }
+}
+
+impl From<u32> for Value {
+    fn from(figure: u32) -> Value {
+        Value::Unsigned(figure.into())
+    }
+}
+
+impl From<i64> for Value {
+    fn from(figure: i64) -> Value {
+        Value::Signed(figure)
+    }
+}
+
+impl From<i32> for Value {
+    fn from(figure: i32) -> Value {
+        Value::Signed(figure.into())
+    }
+}
+
+impl From<&'static str> for Value {
+    fn from(text: &'static str) -> Value {
+        Value::Text(Cow::Borrowed(text))
+    }
+}
+
+impl From<&String> for Value {
+    fn from(text: &String) -> Value {
+        text.clone().into()
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Value {
+        Value::Text(Cow::Owned(text))
+    }
+}
+
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Value {
+        value.map_or(Value::Null, Into::into)
+    }
+}

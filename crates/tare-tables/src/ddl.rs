@@ -1,0 +1,54 @@
+//! Declarations as SQL text, the way the reference prints them.
+
+use std::fmt::Write;
+
+use crate::table::{Column, SqlType, Table};
+
+/// The table's `CREATE TABLE` without engine, character set and comments: what follows the closing
+/// parenthesis is the installer's.
+pub fn ddl(table: &dyn Table) -> String {
+    let columns: Vec<String> =
+        table.columns().iter().map(|column| format!("  {}", declaration(column))).collect();
+    format!("CREATE TABLE `{}` (\n{}\n)", table.name(), columns.join(",\n"))
+}
+
+/// One column's declaration.
+fn declaration(column: &Column) -> String {
+    let mut text = format!("`{}` {}", column.name, sql_type_text(column.sql_type));
+    if let Some(collation) = collation(column.sql_type) {
+        let _ = write!(text, " CHARACTER SET utf8mb3 COLLATE {collation}");
+    }
+    text.push_str(match (column.nullable, column.sql_type) {
+        (true, SqlType::Timestamp) => " NULL DEFAULT NULL",
+        (true, _) => " DEFAULT NULL",
+        (false, SqlType::Timestamp) => " NOT NULL DEFAULT '0000-00-00 00:00:00'",
+        (false, _) => " NOT NULL",
+    });
+    text
+}
+
+/// The collation of a column where it is not the schema's own: names of users and hosts are compared
+/// byte by byte, and those are the columns of type `char`.
+pub(crate) const fn collation(sql_type: SqlType) -> Option<&'static str> {
+    match sql_type {
+        SqlType::Char(_) => Some("utf8mb3_bin"),
+        _ => None,
+    }
+}
+
+/// The type as SQL spells it, such as `bigint(20) unsigned`.
+pub fn sql_type_text(sql_type: SqlType) -> String {
+    match sql_type {
+        SqlType::BigInt => "bigint(20)".to_owned(),
+        SqlType::BigIntUnsigned => "bigint(20) unsigned".to_owned(),
+        SqlType::Int => "int(11)".to_owned(),
+        SqlType::IntUnsigned => "int(10) unsigned".to_owned(),
+        SqlType::DoubleUnsigned(digits, decimals) => format!("double({digits},{decimals}) unsigned"),
+        SqlType::Char(length) => format!("char({length})"),
+        SqlType::VarChar(length) => format!("varchar({length})"),
+        SqlType::LongText => "longtext".to_owned(),
+        SqlType::LongBlob => "longblob".to_owned(),
+        SqlType::Enum(members) => format!("enum('{}')", members.join("','")),
+        SqlType::Timestamp => "timestamp".to_owned(),
+    }
+}

@@ -1,0 +1,229 @@
+//! What a declaration of a table consists of, and how any declaration is served.
+
+use std::ops::ControlFlow;
+use std::sync::OnceLock;
+
+use tare_engine::Engine;
+use tare_engine::snapshot::Reset;
+
+use crate::column::ColumnDef;
+use crate::condition::integer;
+use crate::table::{Access, Column, Condition, Table, TableError, Value};
+
+/// Takes the rows of a source until it breaks.
+pub type Emit<'a, R> = &'a mut dyn FnMut(&R) -> ControlFlow<()>;
+
+/// A table whose rows are `R`.
+///
+/// Declared as a `static`: [`TableDef::new`] and then whatever else it can do.
+pub struct TableDef<R: 'static> {
+    name: &'static str,
+    doc: &'static str,
+    columns: &'static [&'static [ColumnDef<R>]],
+    source: fn(&Engine, Emit<'_, R>),
+    indexes: &'static [&'static [&'static str]],
+    reset: Option<Reset>,
+    update: Option<Update>,
+    shape: OnceLock<Shape<R>>,
+}
+
+/// The columns that may be updated, and what an update does.
+pub(crate) struct Update {
+    pub(crate) columns: &'static [&'static str],
+    pub(crate) apply: fn(&Engine, &Changes<'_>) -> Result<bool, TableError>,
+}
+
+/// What follows from a declaration and is asked for often.
+struct Shape<R: 'static> {
+    columns: Vec<Column>,
+    getters: Vec<fn(&R) -> Value>,
+    indexes: &'static [&'static [usize]],
+}
+
+impl<R: 'static> TableDef<R> {
+    /// A table that can be read: groups of columns in their order, and where the rows come from.
+    pub(crate) const fn new(
+        name: &'static str,
+        doc: &'static str,
+        columns: &'static [&'static [ColumnDef<R>]],
+        source: fn(&Engine, Emit<'_, R>),
+    ) -> Self {
+        TableDef {
+            name,
+            doc,
+            columns,
+            source,
+            indexes: &[],
+            reset: None,
+            update: None,
+            shape: OnceLock::new(),
+        }
+    }
+
+    /// Indexes by column names, most useful first.
+    pub(crate) const fn indexed(mut self, indexes: &'static [&'static [&'static str]]) -> Self {
+        self.indexes = indexes;
+        self
+    }
+
+    /// TRUNCATE is allowed and resets this.
+    pub(crate) const fn truncated(mut self, reset: Reset) -> Self {
+        self.reset = Some(reset);
+        self
+    }
+
+    /// UPDATE of `columns` is allowed.
+    pub(crate) const fn updated(
+        mut self,
+        columns: &'static [&'static str],
+        apply: fn(&Engine, &Changes<'_>) -> Result<bool, TableError>,
+    ) -> Self {
+        self.update = Some(Update { columns, apply });
+        self
+    }
+
+    /// Reads every column of a row.
+    pub fn read(&self, row: &R) -> Vec<Value> {
+        self.shape().getters.iter().map(|get| get(row)).collect()
+    }
+
+    fn shape(&self) -> &Shape<R> {
+        self.shape.get_or_init(|| {
+            let defs = || self.columns.iter().copied().flatten();
+            let columns: Vec<Column> = defs().map(|def| def.column).collect();
+            let indexes = positions(&columns, self.indexes);
+            Shape { columns, getters: defs().map(|def| def.get).collect(), indexes }
+        })
+    }
+}
+
+/// Index columns as positions. Leaked: once per table and process, because the contract wants them `'static`.
+fn positions(columns: &[Column], indexes: &[&[&str]]) -> &'static [&'static [usize]] {
+    let position = |name: &&str| columns.iter().position(|column| column.name == *name);
+    let index = |names: &&[&str]| -> &'static [usize] {
+        Box::leak(names.iter().filter_map(position).collect::<Box<[usize]>>())
+    };
+    Box::leak(indexes.iter().map(index).collect::<Box<[_]>>())
+}
+
+impl<R: 'static> Table for TableDef<R> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn doc(&self) -> &'static str {
+        self.doc
+    }
+
+    fn access(&self) -> Access {
+        match (&self.update, self.reset) {
+            (Some(_), _) => Access::Update,
+            (None, Some(_)) => Access::Truncate,
+            (None, None) => Access::Read,
+        }
+    }
+
+    fn columns(&self) -> &[Column] {
+        &self.shape().columns
+    }
+
+    fn indexes(&self) -> &'static [&'static [usize]] {
+        self.shape().indexes
+    }
+
+    fn scan(
+        &self,
+        engine: &Engine,
+        conditions: &[Condition],
+        sink: &mut dyn FnMut(&[Value]) -> ControlFlow<()>,
+    ) {
+        let getters = &self.shape().getters;
+        let mut values = Vec::with_capacity(getters.len());
+        // Only the columns a condition names are read from a row that is left out.
+        let excluded = |row: &R| {
+            conditions.iter().any(|it| getters.get(it.column).is_some_and(|get| it.excludes(&get(row))))
+        };
+        (self.source)(engine, &mut |row| {
+            if excluded(row) {
+                return ControlFlow::Continue(());
+            }
+            values.clear();
+            values.extend(getters.iter().map(|get| get(row)));
+            sink(&values)
+        });
+    }
+
+    fn update(&self, engine: &Engine, row: &[Value], set: &[(usize, Value)]) -> Result<bool, TableError> {
+        let update = self.update.as_ref().ok_or(TableError::Denied("UPDATE"))?;
+        let columns = self.columns();
+        if set.iter().all(|(column, value)| row.get(*column).is_some_and(|held| same(held, value))) {
+            // The reference never asks its engine about an UPDATE that leaves the row as it is.
+            return Ok(false);
+        }
+        let named = |(column, _): &(usize, Value)| columns.get(*column).map(|column| column.name);
+        if !set.iter().all(|it| named(it).is_some_and(|name| update.columns.contains(&name))) {
+            return Err(TableError::WrongUsage);
+        }
+        (update.apply)(engine, &Changes { columns, row, set })
+    }
+
+    fn insert(&self, _engine: &Engine, _row: &[Value]) -> Result<(), TableError> {
+        Err(TableError::Denied("INSERT"))
+    }
+
+    fn delete(&self, _engine: &Engine, _row: &[Value]) -> Result<bool, TableError> {
+        Err(TableError::Denied("DELETE"))
+    }
+
+    fn truncate(&self, engine: &Engine) -> Result<(), TableError> {
+        engine.reset(self.reset.ok_or(TableError::WrongUsage)?);
+        Ok(())
+    }
+}
+
+/// True when writing `new` over `held` changes nothing.
+fn same(held: &Value, new: &Value) -> bool {
+    match (integer(held), integer(new)) {
+        (Some(held), Some(new)) => held == new,
+        _ => held == new,
+    }
+}
+
+/// One row's UPDATE, by column names.
+pub(crate) struct Changes<'a> {
+    columns: &'a [Column],
+    row: &'a [Value],
+    set: &'a [(usize, Value)],
+}
+
+impl Changes<'_> {
+    /// What the row held in a column.
+    pub(crate) fn held(&self, name: &str) -> Option<&Value> {
+        self.row.get(self.position(name)?)
+    }
+
+    /// The new value of a YES/NO column; `None` when the UPDATE does not set it.
+    pub(crate) fn flag(&self, name: &'static str) -> Result<Option<bool>, TableError> {
+        let position = self.position(name);
+        let set = self.set.iter().rev().find(|(column, _)| Some(*column) == position);
+        set.map(|(_, value)| flag(value).ok_or(TableError::BadValue(name))).transpose()
+    }
+
+    fn position(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column.name == name)
+    }
+}
+
+/// YES or NO, as text in any case or as an enum's number. The empty text is what a host that is not strict
+/// stores for a wrong value; the reference takes it as NO.
+fn flag(value: &Value) -> Option<bool> {
+    match value {
+        Value::Text(text) if text.eq_ignore_ascii_case("YES") => Some(true),
+        Value::Text(text) if text.is_empty() || text.eq_ignore_ascii_case("NO") => Some(false),
+        _ => match integer(value)? {
+            1 => Some(true),
+            0 | 2 => Some(false),
+            _ => None,
+        },
+    }
+}

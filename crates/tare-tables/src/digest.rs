@@ -1,0 +1,55 @@
+//! Statements by digest.
+
+use tare_engine::snapshot::{DigestRow, Reset};
+
+use crate::column::{ColumnDef, column, nullable};
+use crate::definition::TableDef;
+use crate::event::counter_columns;
+use crate::statistic::stat_columns;
+use crate::table::SqlType::{BigIntUnsigned, LongText, Timestamp, VarChar};
+use crate::table::Value;
+
+/// `events_statements_summary_by_digest`
+pub static BY_DIGEST: TableDef<DigestRow> = TableDef::new(
+    "events_statements_summary_by_digest",
+    "Statements that are alike but for their literals, summed up by schema and digest. What came after the \
+     table was full is summed up in the row whose SCHEMA_NAME and DIGEST are NULL.",
+    &[KEY, TIMES, LOCK_TIME, COUNTERS, SEEN],
+    |engine, emit| {
+        let _ = engine.digests().iter().try_for_each(emit);
+    },
+)
+.indexed(&[&["SCHEMA_NAME", "DIGEST"]])
+.truncated(Reset::Digests);
+
+const KEY: &[ColumnDef<DigestRow>] = &[
+    nullable("SCHEMA_NAME", VarChar(64), "Default schema of the statements; NULL without one.", |row| {
+        row.schema.as_ref().into()
+    }),
+    nullable("DIGEST", VarChar(32), "Hash of the normalised statement.", |row| {
+        row.digest.as_ref().map(|digest| &digest.digest).into()
+    }),
+    nullable("DIGEST_TEXT", LongText, "The normalised statement.", |row| {
+        row.digest.as_ref().map(|digest| &digest.text).into()
+    }),
+];
+
+const TIMES: &[ColumnDef<DigestRow>] = stat_columns!("STAR", "WAIT", "statements", row => row.stat.stat);
+
+const LOCK_TIME: &[ColumnDef<DigestRow>] = &[column(
+    "SUM_LOCK_TIME",
+    BigIntUnsigned,
+    "Time spent waiting for table locks, in picoseconds.",
+    |row| row.stat.sum.lock_time_ps.into(),
+)];
+
+const COUNTERS: &[ColumnDef<DigestRow>] = counter_columns!("SUM_", row => row.stat.sum);
+
+const SEEN: &[ColumnDef<DigestRow>] = &[
+    column("FIRST_SEEN", Timestamp, "When such a statement was first seen.", |row| {
+        Value::Timestamp(row.first_seen_us)
+    }),
+    column("LAST_SEEN", Timestamp, "When such a statement was last seen.", |row| {
+        Value::Timestamp(row.last_seen_us)
+    }),
+];

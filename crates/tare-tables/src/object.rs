@@ -1,0 +1,210 @@
+//! Tables: row access by table and by index, locks, and everything together by object.
+
+use std::marker::PhantomData;
+
+use tare_engine::snapshot::{IndexRow, Reset, Stat, TableIoStat, TableLockStat, TableRow};
+
+use crate::column::{ColumnDef, nullable};
+use crate::definition::TableDef;
+use crate::statistic::{all_locks, all_table_io, merged, read_locks, stat_columns, write_locks, written};
+use crate::table::SqlType::VarChar;
+
+/// One kind of lock: its column group's name, its place in [`TableLockStat`] and what it is.
+macro_rules! lock_columns {
+    ($kind:literal, $place:literal, $what:literal) => {
+        stat_columns!($kind, $kind, $what, row => row.locks.0[$place])
+    };
+}
+
+/// Which table a row is about.
+#[derive(Clone, Debug)]
+pub struct ObjectKey {
+    object_type: &'static str,
+    schema: String,
+    name: String,
+}
+
+/// Row access to a table as a whole, or through one of its indexes.
+#[derive(Clone, Debug)]
+pub struct TableIoRow {
+    key: ObjectKey,
+    index: Option<String>,
+    io: TableIoStat,
+}
+
+/// Locks of a table.
+#[derive(Clone, Debug)]
+pub struct TableLockRow {
+    key: ObjectKey,
+    locks: TableLockStat,
+}
+
+/// Everything that was waited for on an object.
+#[derive(Clone, Debug)]
+pub struct ObjectRow {
+    key: ObjectKey,
+    stat: Stat,
+}
+
+/// `table_io_waits_summary_by_table`
+pub static IO_BY_TABLE: TableDef<TableIoRow> = TableDef::new(
+    "table_io_waits_summary_by_table",
+    "Rows fetched, inserted, updated and deleted, and the time it took, by table.",
+    &[Key::COLUMNS, IO_ALL, IO_READ, IO_WRITE, IO_FETCH, IO_INSERT, IO_UPDATE, IO_DELETE],
+    |engine, emit| {
+        let _ = engine.tables().iter().map(whole_table).try_for_each(|row| emit(&row));
+    },
+)
+.indexed(BY_OBJECT)
+.truncated(Reset::TableIo);
+
+/// `table_io_waits_summary_by_index_usage`
+pub static IO_BY_INDEX: TableDef<TableIoRow> = TableDef::new(
+    "table_io_waits_summary_by_index_usage",
+    "Rows fetched, inserted, updated and deleted, and the time it took, by the index that was used. Every \
+     index of a table appears, used or not; access without an index appears, as INDEX_NAME NULL, when \
+     there was any.",
+    &[Key::COLUMNS, INDEX_NAME, IO_ALL, IO_READ, IO_WRITE, IO_FETCH, IO_INSERT, IO_UPDATE, IO_DELETE],
+    |engine, emit| {
+        let _ = engine.tables().iter().flat_map(shown_indexes).try_for_each(|row| emit(&row));
+    },
+)
+.indexed(&[&["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME", "INDEX_NAME"]])
+.truncated(Reset::TableIo);
+
+/// `table_lock_waits_summary_by_table`
+pub static LOCK_BY_TABLE: TableDef<TableLockRow> = TableDef::new(
+    "table_lock_waits_summary_by_table",
+    "Table locks by table and kind: internal ones the server's lock manager grants, external ones the \
+     storage engine is told of.",
+    &[
+        Key::COLUMNS,
+        LOCK_ALL,
+        LOCK_READ,
+        LOCK_WRITE,
+        lock_columns!("READ_NORMAL", 0, "normal read locks"),
+        lock_columns!("READ_WITH_SHARED_LOCKS", 1, "shared read locks"),
+        lock_columns!("READ_HIGH_PRIORITY", 2, "high-priority read locks"),
+        lock_columns!("READ_NO_INSERT", 3, "read locks that bar inserts"),
+        lock_columns!("READ_EXTERNAL", 4, "external read locks"),
+        lock_columns!("WRITE_ALLOW_WRITE", 5, "write locks that allow other writers"),
+        lock_columns!("WRITE_CONCURRENT_INSERT", 6, "concurrent-insert locks"),
+        lock_columns!("WRITE_DELAYED", 7, "delayed write locks"),
+        lock_columns!("WRITE_LOW_PRIORITY", 8, "low-priority write locks"),
+        lock_columns!("WRITE_NORMAL", 9, "normal write locks"),
+        lock_columns!("WRITE_EXTERNAL", 10, "external write locks"),
+    ],
+    |engine, emit| {
+        let _ = engine.tables().iter().map(locks).try_for_each(|row| emit(&row));
+    },
+)
+.indexed(BY_OBJECT)
+.truncated(Reset::TableLock);
+
+/// `objects_summary_global_by_type`
+pub static OBJECTS: TableDef<ObjectRow> = TableDef::new(
+    "objects_summary_global_by_type",
+    "Row access and locks together, by table.",
+    &[Key::COLUMNS, OBJECT_EVENTS],
+    |engine, emit| {
+        let _ = engine.tables().iter().map(whole_object).try_for_each(|row| emit(&row));
+    },
+)
+.indexed(BY_OBJECT)
+.truncated(Reset::Objects);
+
+const BY_OBJECT: &[&[&str]] = &[&["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"]];
+
+fn key_of(table: &TableRow) -> ObjectKey {
+    ObjectKey { object_type: table.object_type, schema: table.schema.clone(), name: table.name.clone() }
+}
+
+/// All indexes of a table together.
+fn whole_table(table: &TableRow) -> TableIoRow {
+    let all = |kind: fn(&TableIoStat) -> Stat| merged(table.indexes.iter().map(|index| kind(&index.io)));
+    let io = TableIoStat {
+        fetch: all(|io| io.fetch),
+        insert: all(|io| io.insert),
+        update: all(|io| io.update),
+        delete: all(|io| io.delete),
+    };
+    TableIoRow { key: key_of(table), index: None, io }
+}
+
+/// The indexes of a table as the reference shows them: the one without a name only if it was used.
+fn shown_indexes(table: &TableRow) -> impl Iterator<Item = TableIoRow> {
+    let shown = |index: &&IndexRow| index.name.is_some() || all_table_io(&index.io).count > 0;
+    table.indexes.iter().filter(shown).map(|index| TableIoRow {
+        key: key_of(table),
+        index: index.name.clone(),
+        io: index.io,
+    })
+}
+
+fn locks(table: &TableRow) -> TableLockRow {
+    TableLockRow { key: key_of(table), locks: table.locks }
+}
+
+fn whole_object(table: &TableRow) -> ObjectRow {
+    let io = all_table_io(&whole_table(table).io);
+    ObjectRow { key: key_of(table), stat: merged([io, all_locks(&table.locks)]) }
+}
+
+/// A row that is about an object.
+pub(crate) trait HasKey: 'static {
+    fn key(&self) -> &ObjectKey;
+}
+
+macro_rules! keyed {
+    ($($row:ty),*) => {
+        $(impl HasKey for $row {
+            fn key(&self) -> &ObjectKey {
+                &self.key
+            }
+        })*
+    };
+}
+keyed!(TableIoRow, TableLockRow, ObjectRow);
+
+/// The columns that say which object a row is about.
+struct Key<R>(PhantomData<R>);
+
+impl<R: HasKey> Key<R> {
+    const COLUMNS: &'static [ColumnDef<R>] = &[
+        nullable("OBJECT_TYPE", VarChar(64), "Kind of the object: TABLE or TEMPORARY TABLE.", |row: &R| {
+            row.key().object_type.into()
+        }),
+        nullable("OBJECT_SCHEMA", VarChar(64), "Schema of the object.", |row: &R| (&row.key().schema).into()),
+        nullable("OBJECT_NAME", VarChar(64), "Name of the object.", |row: &R| (&row.key().name).into()),
+    ];
+}
+
+const INDEX_NAME: &[ColumnDef<TableIoRow>] = &[nullable(
+    "INDEX_NAME",
+    VarChar(64),
+    "Index used, PRIMARY for the primary key; NULL for none.",
+    |row| row.index.as_ref().into(),
+)];
+
+const IO_ALL: &[ColumnDef<TableIoRow>] =
+    stat_columns!("STAR", "WAIT", "row accesses", row => all_table_io(&row.io));
+const IO_READ: &[ColumnDef<TableIoRow>] = stat_columns!("READ", "READ", "rows read", row => row.io.fetch);
+const IO_WRITE: &[ColumnDef<TableIoRow>] =
+    stat_columns!("WRITE", "WRITE", "rows written", row => written(&row.io));
+const IO_FETCH: &[ColumnDef<TableIoRow>] =
+    stat_columns!("FETCH", "FETCH", "rows fetched", row => row.io.fetch);
+const IO_INSERT: &[ColumnDef<TableIoRow>] =
+    stat_columns!("INSERT", "INSERT", "rows inserted", row => row.io.insert);
+const IO_UPDATE: &[ColumnDef<TableIoRow>] =
+    stat_columns!("UPDATE", "UPDATE", "rows updated", row => row.io.update);
+const IO_DELETE: &[ColumnDef<TableIoRow>] =
+    stat_columns!("DELETE", "DELETE", "rows deleted", row => row.io.delete);
+
+const OBJECT_EVENTS: &[ColumnDef<ObjectRow>] = stat_columns!("STAR", "WAIT", "events", row => row.stat);
+
+const LOCK_ALL: &[ColumnDef<TableLockRow>] =
+    stat_columns!("STAR", "WAIT", "table locks", row => all_locks(&row.locks));
+const LOCK_READ: &[ColumnDef<TableLockRow>] =
+    stat_columns!("READ", "READ", "read locks", row => read_locks(&row.locks));
+const LOCK_WRITE: &[ColumnDef<TableLockRow>] =
+    stat_columns!("WRITE", "WRITE", "write locks", row => write_locks(&row.locks));

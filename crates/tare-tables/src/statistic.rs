@@ -1,0 +1,151 @@
+//! Statistics as columns: a count with its times, and the arithmetic on them that readers need.
+
+use tare_engine::snapshot::{IoStat, Stat, TableIoStat, TableLockStat};
+
+/// The five columns of a [`Stat`]: `COUNT_<count>` and SUM, MIN, AVG, MAX of `TIMER_<time>`.
+///
+/// `stat_columns!("STAR", "WAIT", "events", row => row.stat)`: what is counted, and where the row has it.
+macro_rules! stat_columns {
+    ($count:literal, $time:literal, $what:literal, $row:ident => $stat:expr) => {
+        &[
+            $crate::column::column(
+                concat!("COUNT_", $count),
+                $crate::table::SqlType::BigIntUnsigned,
+                concat!("Number of ", $what, ", timed or not."),
+                |$row| $stat.count.into(),
+            ),
+            $crate::column::column(
+                concat!("SUM_TIMER_", $time),
+                $crate::table::SqlType::BigIntUnsigned,
+                concat!("Total time of the timed ", $what, ", in picoseconds."),
+                |$row| $stat.sum_ps.into(),
+            ),
+            $crate::column::column(
+                concat!("MIN_TIMER_", $time),
+                $crate::table::SqlType::BigIntUnsigned,
+                concat!("Shortest time among the timed ", $what, ", in picoseconds; 0 when there is none."),
+                |$row| $stat.min_ps.into(),
+            ),
+            $crate::column::column(
+                concat!("AVG_TIMER_", $time),
+                $crate::table::SqlType::BigIntUnsigned,
+                concat!("Total time divided by the number of ", $what, ", in picoseconds."),
+                |$row| $crate::statistic::average(&$stat).into(),
+            ),
+            $crate::column::column(
+                concat!("MAX_TIMER_", $time),
+                $crate::table::SqlType::BigIntUnsigned,
+                concat!("Longest time among the timed ", $what, ", in picoseconds."),
+                |$row| $stat.max_ps.into(),
+            ),
+        ]
+    };
+}
+pub(crate) use stat_columns;
+
+/// AVG: 0 where nothing was counted.
+pub(crate) const fn average(stat: &Stat) -> u64 {
+    match stat.sum_ps.checked_div(stat.count) {
+        Some(average) => average,
+        None => 0,
+    }
+}
+
+/// Several statistics as one. What has no timed event has no say in MIN.
+pub(crate) fn merged(stats: impl IntoIterator<Item = Stat>) -> Stat {
+    stats.into_iter().fold(Stat::default(), |all, stat| Stat {
+        count: all.count + stat.count,
+        sum_ps: all.sum_ps.saturating_add(stat.sum_ps),
+        min_ps: match (timed(&all), timed(&stat)) {
+            (true, true) => all.min_ps.min(stat.min_ps),
+            (false, _) => stat.min_ps,
+            (_, false) => all.min_ps,
+        },
+        max_ps: all.max_ps.max(stat.max_ps),
+    })
+}
+
+/// Whether any of the counted events was timed.
+const fn timed(stat: &Stat) -> bool {
+    stat.count > 0 && stat.max_ps > 0
+}
+
+/// Reads, writes and the rest of a file or socket.
+pub(crate) fn all_io(io: &IoStat) -> Stat {
+    merged([io.read.stat, io.write.stat, io.misc.stat])
+}
+
+/// Rows written: inserted, updated or deleted.
+pub(crate) fn written(io: &TableIoStat) -> Stat {
+    merged([io.insert, io.update, io.delete])
+}
+
+/// Every row access: fetched or written.
+pub(crate) fn all_table_io(io: &TableIoStat) -> Stat {
+    merged([io.fetch, io.insert, io.update, io.delete])
+}
+
+/// How many of a [`TableLockStat`]'s kinds are reads; they come first.
+const READ_LOCKS: usize = 5;
+
+/// Locks to read.
+pub(crate) fn read_locks(locks: &TableLockStat) -> Stat {
+    merged(locks.0.into_iter().take(READ_LOCKS))
+}
+
+/// Locks to write.
+pub(crate) fn write_locks(locks: &TableLockStat) -> Stat {
+    merged(locks.0.into_iter().skip(READ_LOCKS))
+}
+
+/// Locks of every kind.
+pub(crate) fn all_locks(locks: &TableLockStat) -> Stat {
+    merged(locks.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn stat(count: u64, sum_ps: u64, min_ps: u64, max_ps: u64) -> Stat {
+        Stat { count, sum_ps, min_ps, max_ps }
+    }
+
+    #[test]
+    fn min_of_merged_statistics_ignores_what_was_not_timed() {
+        let untimed = stat(3, 0, 0, 0);
+        let all = merged([Stat::default(), stat(2, 30, 10, 20), untimed, stat(1, 7, 7, 7)]);
+        assert_eq!(all, stat(6, 37, 7, 20));
+        assert_eq!(merged([untimed, untimed]), stat(6, 0, 0, 0));
+        assert_eq!(merged([]), Stat::default());
+    }
+
+    #[test]
+    fn average_of_nothing_is_zero() {
+        assert_eq!(average(&Stat::default()), 0);
+        assert_eq!(average(&stat(3, 10, 1, 5)), 3);
+    }
+
+    #[test]
+    fn reads_and_writes_make_up_every_lock() {
+        let mut locks = TableLockStat::default();
+        for (kind, lock) in locks.0.iter_mut().enumerate() {
+            *lock = stat(1 << kind, 1 << kind, 1, 1 << kind);
+        }
+        assert_eq!(read_locks(&locks).count, 0b1_1111);
+        assert_eq!(write_locks(&locks).count, 0b111_1110_0000);
+        assert_eq!(all_locks(&locks).count, 0b111_1111_1111);
+    }
+
+    #[test]
+    fn write_is_insert_update_and_delete() {
+        let io = TableIoStat {
+            fetch: stat(1, 1, 1, 1),
+            insert: stat(2, 2, 1, 1),
+            update: stat(4, 4, 1, 1),
+            delete: stat(8, 8, 1, 1),
+        };
+        assert_eq!(written(&io).count, 14);
+        assert_eq!(all_table_io(&io).count, 15);
+    }
+}

@@ -1,0 +1,174 @@
+//! Summaries by event name: key columns (thread, account, user, host, global) times statistic columns
+//! (waits, stages, statements, transactions, memory).
+
+use std::marker::PhantomData;
+
+use tare_engine::Engine;
+use tare_engine::snapshot::{
+    EventType, Level, MemoryStat, Reset, Stat, StatementStat, Summary, TransactionStat,
+};
+
+use crate::column::{ColumnDef, column, nullable};
+use crate::definition::TableDef;
+use crate::event::counter_columns;
+use crate::statistic::{merged, stat_columns};
+use crate::table::SqlType::{BigInt, BigIntUnsigned, Char, VarChar};
+
+/// The five tables of one statistic, one per level. `$user` and `$host` are the widths of the reference's
+/// key columns: they differ between the older and the newer summaries.
+macro_rules! summary_tables {
+    (
+        $module:ident, $prefix:literal, $what:literal, $stat:ty, $read:path,
+        reset: $level:ident => $reset:expr, user: $user:literal, host: $host:literal, $($columns:expr),+
+    ) => {
+        #[doc = concat!("`", $prefix, "_*_by_event_name`")]
+        pub mod $module {
+            use super::*;
+
+            const EVENT_NAME: &[ColumnDef<Summary<$stat>>] = Key::EVENT_NAME;
+            const THREAD_ID: &[ColumnDef<Summary<$stat>>] = Key::THREAD_ID;
+            const USER: &[ColumnDef<Summary<$stat>>] = Key::<_, $user>::USER;
+            const HOST: &[ColumnDef<Summary<$stat>>] = Key::<_, $host>::HOST;
+
+            summary_tables!(@level GLOBAL, Global, "_global_by_event_name", "for the whole server",
+                [["EVENT_NAME"]], $prefix, $what, $stat, $read, $level => $reset,
+                &[EVENT_NAME, $($columns),+]);
+            summary_tables!(@level THREAD, Thread, "_by_thread_by_event_name", "for each live thread",
+                [["THREAD_ID", "EVENT_NAME"]], $prefix, $what, $stat, $read, $level => $reset,
+                &[THREAD_ID, EVENT_NAME, $($columns),+]);
+            summary_tables!(@level ACCOUNT, Account, "_by_account_by_event_name", "for each account",
+                [["USER", "HOST", "EVENT_NAME"]], $prefix, $what, $stat, $read, $level => $reset,
+                &[USER, HOST, EVENT_NAME, $($columns),+]);
+            summary_tables!(@level USER_NAME, User, "_by_user_by_event_name", "for each user",
+                [["USER", "EVENT_NAME"]], $prefix, $what, $stat, $read, $level => $reset,
+                &[USER, EVENT_NAME, $($columns),+]);
+            summary_tables!(@level HOST_NAME, Host, "_by_host_by_event_name", "for each host",
+                [["HOST", "EVENT_NAME"]], $prefix, $what, $stat, $read, $level => $reset,
+                &[HOST, EVENT_NAME, $($columns),+]);
+        }
+    };
+    (
+        @level $table:ident, $variant:ident, $suffix:literal, $for_whom:literal, [$([$($key:literal),+]),+],
+        $prefix:literal, $what:literal, $stat:ty, $read:path, $level:ident => $reset:expr, $columns:expr
+    ) => {
+        #[doc = concat!("`", $prefix, $suffix, "`")]
+        pub static $table: TableDef<Summary<$stat>> = TableDef::new(
+            concat!($prefix, $suffix),
+            concat!($what, " by instrument, ", $for_whom, ". Instruments that saw nothing appear with zeros."),
+            $columns,
+            |engine, emit| $read(engine, Level::$variant, &mut |row| emit(&row)),
+        )
+        .indexed(&[$(&[$($key),+]),+])
+        .truncated({
+            let $level = Level::$variant;
+            $reset
+        });
+    };
+}
+
+summary_tables!(
+    wait, "events_waits_summary", "Waits", Stat, Engine::wait_summary,
+    reset: level => Reset::Summary(EventType::Wait, level),
+    user: 128, host: 255,
+    TIMES
+);
+
+summary_tables!(
+    stage, "events_stages_summary", "Stages", Stat, Engine::stage_summary,
+    reset: level => Reset::Summary(EventType::Stage, level),
+    user: 128, host: 255,
+    TIMES
+);
+
+summary_tables!(
+    statement, "events_statements_summary", "Statements", StatementStat, Engine::statement_summary,
+    reset: level => Reset::Summary(EventType::Statement, level),
+    user: 128, host: 255,
+    STATEMENT_TIMES, STATEMENT_LOCK_TIME, STATEMENT_COUNTERS
+);
+
+summary_tables!(
+    transaction, "events_transactions_summary", "Transactions", TransactionStat, Engine::transaction_summary,
+    reset: level => Reset::Summary(EventType::Transaction, level),
+    user: 32, host: 60,
+    ALL_TRANSACTIONS, READ_WRITE_TRANSACTIONS, READ_ONLY_TRANSACTIONS
+);
+
+summary_tables!(
+    memory, "memory_summary", "Memory allocated and freed", MemoryStat, Engine::memory_summary,
+    reset: level => Reset::Memory(level),
+    user: 32, host: 60,
+    MEMORY
+);
+
+/// The key columns of a summary; `WIDTH` is that of USER or HOST.
+struct Key<S, const WIDTH: u16 = 0>(PhantomData<S>);
+
+impl<S: 'static> Key<S> {
+    const THREAD_ID: &'static [ColumnDef<Summary<S>>] =
+        &[column("THREAD_ID", BigIntUnsigned, "Thread the row is about.", |row: &Summary<S>| {
+            row.owner.thread_id.into()
+        })];
+
+    const EVENT_NAME: &'static [ColumnDef<Summary<S>>] =
+        &[column("EVENT_NAME", VarChar(128), "Name of the instrument.", |row: &Summary<S>| row.name.into())];
+}
+
+impl<S: 'static, const WIDTH: u16> Key<S, WIDTH> {
+    const USER: &'static [ColumnDef<Summary<S>>] = &[nullable(
+        "USER",
+        Char(WIDTH),
+        "User of the connections; NULL for background threads.",
+        |row: &Summary<S>| row.owner.user.as_ref().into(),
+    )];
+
+    const HOST: &'static [ColumnDef<Summary<S>>] = &[nullable(
+        "HOST",
+        Char(WIDTH),
+        "Host the connections come from; NULL for background threads.",
+        |row: &Summary<S>| row.owner.host.as_ref().into(),
+    )];
+}
+
+const TIMES: &[ColumnDef<Summary<Stat>>] = stat_columns!("STAR", "WAIT", "events", row => row.stat);
+
+const STATEMENT_TIMES: &[ColumnDef<Summary<StatementStat>>] =
+    stat_columns!("STAR", "WAIT", "statements", row => row.stat.stat);
+
+const STATEMENT_LOCK_TIME: &[ColumnDef<Summary<StatementStat>>] = &[column(
+    "SUM_LOCK_TIME",
+    BigIntUnsigned,
+    "Time spent waiting for table locks, in picoseconds.",
+    |row| row.stat.sum.lock_time_ps.into(),
+)];
+
+const STATEMENT_COUNTERS: &[ColumnDef<Summary<StatementStat>>] =
+    counter_columns!("SUM_", row => row.stat.sum);
+
+const ALL_TRANSACTIONS: &[ColumnDef<Summary<TransactionStat>>] =
+    stat_columns!("STAR", "WAIT", "transactions", row => merged([row.stat.read_write, row.stat.read_only]));
+
+const READ_WRITE_TRANSACTIONS: &[ColumnDef<Summary<TransactionStat>>] =
+    stat_columns!("READ_WRITE", "READ_WRITE", "read-write transactions", row => row.stat.read_write);
+
+const READ_ONLY_TRANSACTIONS: &[ColumnDef<Summary<TransactionStat>>] =
+    stat_columns!("READ_ONLY", "READ_ONLY", "read-only transactions", row => row.stat.read_only);
+
+const MEMORY: &[ColumnDef<Summary<MemoryStat>>] = &[
+    column("COUNT_ALLOC", BigIntUnsigned, "Allocations.", |row| row.stat.count_alloc.into()),
+    column("COUNT_FREE", BigIntUnsigned, "Blocks freed.", |row| row.stat.count_free.into()),
+    column("SUM_NUMBER_OF_BYTES_ALLOC", BigIntUnsigned, "Bytes allocated.", |row| {
+        row.stat.bytes_alloc.into()
+    }),
+    column("SUM_NUMBER_OF_BYTES_FREE", BigIntUnsigned, "Bytes freed.", |row| row.stat.bytes_free.into()),
+    column("LOW_COUNT_USED", BigInt, "Fewest blocks in use at a time.", |row| row.stat.low_count.into()),
+    column("CURRENT_COUNT_USED", BigInt, "Blocks in use now.", |row| row.stat.current_count.into()),
+    column("HIGH_COUNT_USED", BigInt, "Most blocks in use at a time.", |row| row.stat.high_count.into()),
+    column("LOW_NUMBER_OF_BYTES_USED", BigInt, "Fewest bytes in use at a time.", |row| {
+        row.stat.low_bytes.into()
+    }),
+    column("CURRENT_NUMBER_OF_BYTES_USED", BigInt, "Bytes in use now.", |row| row.stat.current_bytes.into()),
+    column("HIGH_NUMBER_OF_BYTES_USED", BigInt, "Most bytes in use at a time.", |row| {
+        row.stat.high_bytes.into()
+    }),
+];

@@ -1,0 +1,90 @@
+//! The server's threads.
+
+use tare_engine::Engine;
+use tare_engine::snapshot::ThreadRow;
+
+use crate::column::{ColumnDef, YES_NO, column, nullable, yes_no};
+use crate::definition::{Changes, TableDef};
+use crate::table::SqlType::{BigInt, BigIntUnsigned, LongText, VarChar};
+use crate::table::{TableError, Value};
+
+/// `threads`
+pub static THREADS: TableDef<ThreadRow> = TableDef::new(
+    "threads",
+    "The server's threads, in the background and of connections. An UPDATE of INSTRUMENTED or HISTORY acts \
+     at once.",
+    &[IDENTITY, PROCESSLIST, SETUP],
+    |engine, emit| {
+        let _ = engine.threads().iter().try_for_each(emit);
+    },
+)
+.indexed(&[
+    &["THREAD_ID"],
+    &["PROCESSLIST_ID"],
+    &["NAME"],
+    &["PROCESSLIST_USER", "PROCESSLIST_HOST"],
+    &["PROCESSLIST_HOST"],
+    &["THREAD_OS_ID"],
+])
+.updated(&["INSTRUMENTED", "HISTORY"], update_thread);
+
+fn update_thread(engine: &Engine, changes: &Changes<'_>) -> Result<bool, TableError> {
+    let instrumented = changes.flag("INSTRUMENTED")?;
+    let history = changes.flag("HISTORY")?;
+    let Some(Value::Unsigned(thread_id)) = changes.held("THREAD_ID") else { return Ok(false) };
+    Ok(engine.set_thread(*thread_id, instrumented, history))
+}
+
+const IDENTITY: &[ColumnDef<ThreadRow>] = &[
+    column("THREAD_ID", BigIntUnsigned, "Number of the thread, unique while the server runs.", |row| {
+        row.thread_id.into()
+    }),
+    column("NAME", VarChar(128), "Name of the thread's instrument.", |row| row.name.into()),
+    column("TYPE", VarChar(10), "FOREGROUND for a connection, else BACKGROUND.", |row| {
+        if row.foreground { "FOREGROUND" } else { "BACKGROUND" }.into()
+    }),
+];
+
+const PROCESSLIST: &[ColumnDef<ThreadRow>] = &[
+    nullable("PROCESSLIST_ID", BigIntUnsigned, "Number of the connection; NULL in the background.", |row| {
+        row.processlist_id.into()
+    }),
+    nullable("PROCESSLIST_USER", VarChar(128), "User of the connection.", |row| row.user.as_ref().into()),
+    nullable("PROCESSLIST_HOST", VarChar(255), "Host the connection comes from.", |row| {
+        row.host.as_ref().into()
+    }),
+    nullable("PROCESSLIST_DB", VarChar(64), "Default schema; NULL without one.", |row| {
+        row.db.as_ref().into()
+    }),
+    nullable("PROCESSLIST_COMMAND", VarChar(16), "Command in progress, such as Query or Sleep.", |row| {
+        row.command.into()
+    }),
+    nullable("PROCESSLIST_TIME", BigInt, "Seconds since the thread got into its present state.", |row| {
+        row.time_s.into()
+    }),
+    nullable("PROCESSLIST_STATE", VarChar(64), "What the thread is doing: its stage.", |row| {
+        row.state.as_ref().into()
+    }),
+    nullable("PROCESSLIST_INFO", LongText, "Statement in progress; NULL when there is none.", |row| {
+        row.info.as_ref().into()
+    }),
+];
+
+const SETUP: &[ColumnDef<ThreadRow>] = &[
+    nullable("PARENT_THREAD_ID", BigIntUnsigned, "Thread that started this one.", |row| {
+        row.parent_thread_id.into()
+    }),
+    nullable("ROLE", VarChar(64), "Always NULL, as in the reference.", |_| Value::Null),
+    column("INSTRUMENTED", YES_NO, "Whether the thread's events are recorded. May be updated.", |row| {
+        yes_no(row.instrumented)
+    }),
+    column("HISTORY", YES_NO, "Whether they go to the histories too. May be updated.", |row| {
+        yes_no(row.history)
+    }),
+    nullable("CONNECTION_TYPE", VarChar(16), "TCP/IP, SSL/TLS, Socket or Named Pipe; else NULL.", |row| {
+        row.connection_type.into()
+    }),
+    nullable("THREAD_OS_ID", BigIntUnsigned, "The operating system's number of the thread.", |row| {
+        row.os_id.into()
+    }),
+];
