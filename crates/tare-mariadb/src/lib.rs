@@ -1,1 +1,6 @@
-//! Placeholder while the workspace is laid out.
+//! The provider for stock MariaDB servers, loaded with `LD_PRELOAD`.
+
+pub mod options;
+pub mod redirect;
+pub mod startup;
+pub mod status;

@@ -1,0 +1,416 @@
+//! The options as data: one table feeds the parser, the defaults, the error texts and the documents.
+
+use std::path::{Path, PathBuf};
+
+use tare_engine::snapshot::Consumer;
+
+use super::error::{OptionError, Origin};
+use super::file::Entry;
+use super::value;
+use super::{ConsumerRule, InstrumentRule, InstrumentSetting, Options, wildcard_matches};
+use crate::redirect;
+
+/// What an option's value is, and the field it goes to.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// `ON` or `OFF`.
+    Switch(fn(&mut Options) -> &mut bool),
+    /// A number of bytes, smallest and largest.
+    Size(u64, u64, fn(&mut Options) -> &mut u64),
+    /// A number of things, smallest and largest.
+    Count(u32, u32, fn(&mut Options) -> &mut u32),
+    /// A path of a Unix socket; absolute.
+    Socket(fn(&mut Options) -> &mut Option<PathBuf>),
+    /// `pattern=ON|OFF|COUNTED`; may be repeated.
+    Instrument(fn(&mut Options) -> &mut Vec<InstrumentRule>),
+    /// `pattern=ON|OFF`; may be repeated.
+    Consumer(fn(&mut Options) -> &mut Vec<ConsumerRule>),
+}
+
+/// An option of the group `[tare]`.
+#[derive(Clone, Copy, Debug)]
+pub struct OptionDef {
+    /// As written in a file; `_` may stand for `-`.
+    pub name: &'static str,
+    /// What it holds.
+    pub kind: Kind,
+    /// Its default as one would write it; empty: none.
+    pub default: &'static str,
+    /// What it does.
+    pub doc: &'static str,
+}
+
+const HISTORY_MAX: u32 = 65_536;
+const HISTORY_LONG_MAX: u32 = 1_048_576;
+
+/// Every option, in the order of the documents.
+pub static OPTIONS: &[OptionDef] = &[
+    OptionDef {
+        name: "enabled",
+        kind: Kind::Switch(|o| &mut o.enabled),
+        default: "ON",
+        doc: "OFF: tare stands back and the server runs as if it were absent.",
+    },
+    OptionDef {
+        name: "memory-max",
+        kind: Kind::Size(8 << 20, 64 << 30, |o| &mut o.memory_max),
+        default: "64M",
+        doc: "Memory tare takes at most; what does not fit is counted as lost.",
+    },
+    OptionDef {
+        name: "events-waits-history-size",
+        kind: Kind::Count(0, HISTORY_MAX, |o| &mut o.history_size.waits),
+        default: "256",
+        doc: "Waits kept per thread.",
+    },
+    OptionDef {
+        name: "events-stages-history-size",
+        kind: Kind::Count(0, HISTORY_MAX, |o| &mut o.history_size.stages),
+        default: "64",
+        doc: "Stages kept per thread.",
+    },
+    OptionDef {
+        name: "events-statements-history-size",
+        kind: Kind::Count(0, HISTORY_MAX, |o| &mut o.history_size.statements),
+        default: "16",
+        doc: "Statements kept per thread.",
+    },
+    OptionDef {
+        name: "events-transactions-history-size",
+        kind: Kind::Count(0, HISTORY_MAX, |o| &mut o.history_size.transactions),
+        default: "16",
+        doc: "Transactions kept per thread.",
+    },
+    OptionDef {
+        name: "events-waits-history-long-size",
+        kind: Kind::Count(0, HISTORY_LONG_MAX, |o| &mut o.history_long_size.waits),
+        default: "10000",
+        doc: "Waits kept of all threads together.",
+    },
+    OptionDef {
+        name: "events-stages-history-long-size",
+        kind: Kind::Count(0, HISTORY_LONG_MAX, |o| &mut o.history_long_size.stages),
+        default: "10000",
+        doc: "Stages kept of all threads together.",
+    },
+    OptionDef {
+        name: "events-statements-history-long-size",
+        kind: Kind::Count(0, HISTORY_LONG_MAX, |o| &mut o.history_long_size.statements),
+        default: "10000",
+        doc: "Statements kept of all threads together.",
+    },
+    OptionDef {
+        name: "events-transactions-history-long-size",
+        kind: Kind::Count(0, HISTORY_LONG_MAX, |o| &mut o.history_long_size.transactions),
+        default: "10000",
+        doc: "Transactions kept of all threads together.",
+    },
+    OptionDef {
+        name: "digests-size",
+        kind: Kind::Count(1, 1_048_576, |o| &mut o.digests_size),
+        default: "5000",
+        doc: "Statement digests kept; further ones share one row without a digest.",
+    },
+    OptionDef {
+        name: "max-digest-length",
+        kind: Kind::Count(16, 65_536, |o| &mut o.max_digest_length),
+        default: "1024",
+        doc: "Bytes kept of a digest's token sequence.",
+    },
+    OptionDef {
+        name: "max-sql-text-length",
+        kind: Kind::Count(0, 3500, |o| &mut o.max_sql_text_length),
+        default: "1024",
+        doc: "Bytes kept of a statement's text.",
+    },
+    OptionDef {
+        name: "instrument",
+        kind: Kind::Instrument(|o| &mut o.instruments),
+        default: "",
+        doc: "State of the instruments whose names match: % any text, ? any character. The last match decides.",
+    },
+    OptionDef {
+        name: "consumer",
+        kind: Kind::Consumer(|o| &mut o.consumers),
+        default: "",
+        doc: "State of the consumers whose names match: % any text, ? any character. The last match decides.",
+    },
+    OptionDef {
+        name: "socket",
+        kind: Kind::Socket(|o| &mut o.socket),
+        default: "",
+        doc: "Path of the endpoint that serves the tables; by default tare.sock in the data directory.",
+    },
+    OptionDef {
+        name: "tables",
+        kind: Kind::Switch(|o| &mut o.tables),
+        default: "ON",
+        doc: "Install the tables under performance_schema. OFF: only the endpoint serves them.",
+    },
+    OptionDef {
+        name: "exclude-self",
+        kind: Kind::Switch(|o| &mut o.exclude_self),
+        default: "ON",
+        doc: "Do not record the statements that read tare's own tables.",
+    },
+];
+
+impl OptionDef {
+    /// The option called `key`, where `_` and `-` are the same.
+    pub fn find(key: &str) -> Option<&'static OptionDef> {
+        let same = |a: u8, b: u8| a == b || (a == b'_' && b == b'-');
+        OPTIONS.iter().find(|def| {
+            def.name.len() == key.len() && key.bytes().zip(def.name.bytes()).all(|(a, b)| same(a, b))
+        })
+    }
+
+    /// Which values are allowed, as a person would say it.
+    pub fn allowed(&self) -> String {
+        match self.kind {
+            Kind::Switch(_) => "ON or OFF".to_owned(),
+            Kind::Size(min, max, _) => {
+                format!("{} to {} (bytes, or with K, M or G)", value::show_size(min), value::show_size(max))
+            }
+            Kind::Count(min, max, _) => format!("{min} to {max}"),
+            Kind::Socket(_) => format!("an absolute path of at most {} bytes", redirect::MAX_SOCKET_PATH),
+            Kind::Instrument(_) => "pattern=ON, pattern=OFF or pattern=COUNTED".to_owned(),
+            Kind::Consumer(_) => {
+                format!(
+                    "pattern=ON or pattern=OFF for one of {}",
+                    Consumer::ALL.map(Consumer::name).join(", ")
+                )
+            }
+        }
+    }
+
+    /// Sets the option from its text, or says what is wrong with it.
+    fn set(&self, options: &mut Options, text: &str) -> Result<(), String> {
+        let wrong = || format!("wrong value '{text}'");
+        match self.kind {
+            Kind::Switch(field) => *field(options) = value::switch(text).ok_or_else(wrong)?,
+            Kind::Size(min, max, field) => {
+                let size = value::size(text).filter(|size| (min..=max).contains(size));
+                *field(options) = size.ok_or_else(wrong)?;
+            }
+            Kind::Count(min, max, field) => {
+                let count = value::count(text).and_then(|count| u32::try_from(count).ok());
+                *field(options) = count.filter(|count| (min..=max).contains(count)).ok_or_else(wrong)?;
+            }
+            Kind::Socket(field) => *field(options) = Some(socket(text)?),
+            Kind::Instrument(field) => {
+                let (pattern, setting) = rule(text).ok_or_else(wrong)?;
+                let setting = instrument_setting(setting).ok_or_else(wrong)?;
+                field(options).push(InstrumentRule { pattern: pattern.to_owned(), setting });
+            }
+            Kind::Consumer(field) => {
+                let (pattern, on) = rule(text).ok_or_else(wrong)?;
+                let on = value::switch(on).ok_or_else(wrong)?;
+                if !Consumer::ALL.iter().any(|consumer| wildcard_matches(pattern, consumer.name())) {
+                    return Err(format!("no consumer is called '{pattern}'"));
+                }
+                field(options).push(ConsumerRule { pattern: pattern.to_owned(), on });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `pattern=setting`, split at the last `=`, blanks around either dropped.
+fn rule(text: &str) -> Option<(&str, &str)> {
+    let (pattern, setting) = text.rsplit_once('=')?;
+    let pattern = pattern.trim();
+    if pattern.is_empty() { None } else { Some((pattern, setting.trim())) }
+}
+
+fn instrument_setting(text: &str) -> Option<InstrumentSetting> {
+    if text.eq_ignore_ascii_case("COUNTED") {
+        return Some(InstrumentSetting::Counted);
+    }
+    Some(if value::switch(text)? { InstrumentSetting::On } else { InstrumentSetting::Off })
+}
+
+fn socket(text: &str) -> Result<PathBuf, String> {
+    let path = Path::new(text);
+    redirect::check_socket_path(path).map_err(|error| format!("'{text}': {error}"))?;
+    if path.is_absolute() { Ok(path.to_owned()) } else { Err(format!("'{text}' is not an absolute path")) }
+}
+
+/// Every option at its default. The tests read each default through the parser, so none is dropped here.
+pub(crate) fn defaults() -> Options {
+    let mut options = Options::default();
+    for def in OPTIONS.iter().filter(|def| !def.default.is_empty()) {
+        let set = def.set(&mut options, def.default);
+        debug_assert!(set.is_ok(), "{}", def.name);
+    }
+    options
+}
+
+/// Sets the option an entry of a `[tare]` group names.
+pub(crate) fn apply(options: &mut Options, entry: &Entry) -> Result<(), OptionError> {
+    let (key, loose) = match entry.key.strip_prefix("loose-").or(entry.key.strip_prefix("loose_")) {
+        Some(key) => (key, true),
+        None => (entry.key.as_str(), false),
+    };
+    let Some((def, switched)) = find_with_prefix(key) else {
+        if loose {
+            return Ok(());
+        }
+        let allowed = OPTIONS.iter().map(|def| def.name).collect::<Vec<_>>().join(", ");
+        return Err(refuse(entry, "no such option".to_owned(), allowed));
+    };
+    let text = match (switched, &entry.value, def.kind) {
+        (Some(_), Some(_), _) => {
+            return Err(refuse(entry, "takes no value in this form".to_owned(), def.allowed()));
+        }
+        (Some(on), None, _) => on,
+        (None, Some(text), _) => text.as_str(),
+        (None, None, Kind::Switch(_)) => "ON",
+        (None, None, _) => return Err(refuse(entry, "needs a value".to_owned(), def.allowed())),
+    };
+    def.set(options, text).map_err(|problem| refuse(entry, problem, def.allowed()))
+}
+
+/// The option a key names, and the value its prefix stands for: the server's files know `skip-x`,
+/// `disable-x` and `enable-x` for switches.
+fn find_with_prefix(key: &str) -> Option<(&'static OptionDef, Option<&'static str>)> {
+    if let Some(def) = OptionDef::find(key) {
+        return Some((def, None));
+    }
+    for (prefix, on) in [("skip", "OFF"), ("disable", "OFF"), ("enable", "ON")] {
+        let rest = key.strip_prefix(prefix).and_then(|rest| rest.strip_prefix(['-', '_']));
+        if let Some(def) = rest.and_then(OptionDef::find)
+            && matches!(def.kind, Kind::Switch(_))
+        {
+            return Some((def, Some(on)));
+        }
+    }
+    None
+}
+
+fn refuse(entry: &Entry, problem: String, allowed: String) -> OptionError {
+    let origin: Origin = entry.origin.clone();
+    OptionError { origin, key: entry.key.clone(), problem, allowed }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(line: &str) -> Result<Options, OptionError> {
+        let mut options = Options::defaults();
+        let entry = Entry::parse("tare", line, Origin::CommandLine).expect("an option");
+        apply(&mut options, &entry).map(|()| options)
+    }
+
+    #[test]
+    fn every_option_is_named_once_documented_and_has_a_default_it_accepts() {
+        for (position, def) in OPTIONS.iter().enumerate() {
+            assert!(OPTIONS[..position].iter().all(|other| other.name != def.name), "{}", def.name);
+            assert!(def.name.bytes().all(|b| b.is_ascii_lowercase() || b == b'-'), "{}", def.name);
+            assert!(def.doc.ends_with('.'), "{}", def.name);
+            if !def.default.is_empty() {
+                assert_eq!(def.set(&mut Options::default(), def.default), Ok(()), "{}", def.name);
+            }
+        }
+    }
+
+    #[test]
+    fn every_option_goes_to_a_field_of_its_own() {
+        let values = |def: &OptionDef| match def.kind {
+            Kind::Switch(_) => "OFF".to_owned(),
+            Kind::Size(min, ..) => min.to_string(),
+            Kind::Count(min, ..) => min.to_string(),
+            Kind::Socket(_) => "/run/tare.sock".to_owned(),
+            Kind::Instrument(_) | Kind::Consumer(_) => "%=OFF".to_owned(),
+        };
+        let mut seen: Vec<Options> = vec![Options::defaults()];
+        for def in OPTIONS {
+            let options = set(&format!("{}={}", def.name, values(def))).unwrap();
+            assert!(!seen.contains(&options), "{} shares a field", def.name);
+            seen.push(options);
+        }
+    }
+
+    #[test]
+    fn bounds_are_inside() {
+        for def in OPTIONS {
+            let (min, max) = match def.kind {
+                Kind::Size(min, max, _) => (min, max),
+                Kind::Count(min, max, _) => (u64::from(min), u64::from(max)),
+                _ => continue,
+            };
+            for inside in [min, max] {
+                assert!(set(&format!("{}={inside}", def.name)).is_ok(), "{} {inside}", def.name);
+            }
+            assert!(set(&format!("{}={}", def.name, max + 1)).is_err(), "{}", def.name);
+            if min > 0 {
+                assert!(set(&format!("{}={}", def.name, min - 1)).is_err(), "{}", def.name);
+            }
+        }
+    }
+
+    #[test]
+    fn spellings_the_server_knows_are_known_here() {
+        for (line, memory_max) in [("memory-max=8M", 8 << 20), ("memory_max=8M", 8 << 20)] {
+            assert_eq!(set(line).unwrap().memory_max, memory_max);
+        }
+        for (line, tables) in [
+            ("tables", true),
+            ("tables=0", false),
+            ("skip-tables", false),
+            ("disable_tables", false),
+            ("enable-tables", true),
+            ("loose-tables=OFF", false),
+        ] {
+            assert_eq!(set(line).unwrap().tables, tables, "{line}");
+        }
+        assert_eq!(set("loose-future-option=1").unwrap(), Options::defaults());
+    }
+
+    #[test]
+    fn the_last_matching_rule_decides() {
+        let mut options = Options::defaults();
+        for line in
+            ["instrument=wait/%=OFF", "instrument=wait/synch/%=COUNTED", "instrument='wait/io/% = on'"]
+        {
+            let entry = Entry::parse("tare", line, Origin::CommandLine).unwrap();
+            apply(&mut options, &entry).unwrap();
+        }
+        for (name, setting) in [
+            ("wait/lock/table/sql/handler", Some(InstrumentSetting::Off)),
+            ("wait/synch/mutex/sql/LOCK_open", Some(InstrumentSetting::Counted)),
+            ("wait/io/file/sql/binlog", Some(InstrumentSetting::On)),
+            ("statement/sql/select", None),
+        ] {
+            assert_eq!(options.instrument(name), setting, "{name}");
+        }
+        let options = set("consumer=events_waits%=OFF").unwrap();
+        assert_eq!(options.consumer("events_waits_current"), Some(false));
+        assert_eq!(options.consumer("statements_digest"), None);
+    }
+
+    #[test]
+    fn a_wrong_value_is_refused_with_what_would_be_right() {
+        let long = format!("socket=/{}", "x".repeat(redirect::MAX_SOCKET_PATH));
+        for (line, problem, allowed) in [
+            ("memory-max=5", "wrong value '5'", "8M to 64G (bytes, or with K, M or G)"),
+            ("memory-max", "needs a value", "8M to 64G (bytes, or with K, M or G)"),
+            ("tables=maybe", "wrong value 'maybe'", "ON or OFF"),
+            ("skip-tables=1", "takes no value in this form", "ON or OFF"),
+            ("skip-memory-max", "no such option", "enabled, memory-max"),
+            ("memory-min=1", "no such option", "enabled, memory-max"),
+            ("instrument=wait/%", "wrong value 'wait/%'", "pattern=ON"),
+            ("instrument==ON", "wrong value '=ON'", "pattern=ON"),
+            ("instrument=wait/%=SOME", "wrong value 'wait/%=SOME'", "pattern=COUNTED"),
+            ("consumer=events_wait=ON", "no consumer is called 'events_wait'", "events_waits_current"),
+            ("consumer=%=COUNTED", "wrong value '%=COUNTED'", "pattern=OFF"),
+            ("socket=tare.sock", "not an absolute path", "an absolute path of at most 107 bytes"),
+            (&long, "has 108 bytes", "an absolute path of at most 107 bytes"),
+            ("loose-memory-max=1", "wrong value '1'", "8M"),
+        ] {
+            let error = set(line).expect_err(line);
+            assert!(error.problem.contains(problem), "{line}: {error}");
+            assert!(error.allowed.contains(allowed), "{line}: {error}");
+        }
+    }
+}

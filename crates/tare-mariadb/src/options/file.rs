@@ -1,0 +1,361 @@
+//! The server's option files, read the way the server reads them.
+//!
+//! What the server itself rejects (a malformed group, an option before the first group) makes it exit
+//! before it asks for a provider; here such a line is passed over.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::error::Origin;
+
+/// The directories compiled into the supported servers.
+const DIRECTORIES: [&str; 2] = ["/etc", "/etc/mysql"];
+/// How deep `!include` may go.
+const DEEPEST_INCLUDE: usize = 10;
+
+/// One option of a file, of the environment or of the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The group it stands in.
+    pub group: String,
+    /// The key as written.
+    pub key: String,
+    /// The value, unquoted; `None` when there is no `=`.
+    pub value: Option<String>,
+    /// Where it stands.
+    pub origin: Origin,
+}
+
+/// The options of all files a server reads, in its order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OptionFiles {
+    entries: Vec<Entry>,
+    group_suffix: Option<String>,
+}
+
+/// The arguments that choose the files; they come before all others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Choice {
+    none: bool,
+    only: Option<PathBuf>,
+    extra: Option<PathBuf>,
+    group_suffix: Option<String>,
+}
+
+impl OptionFiles {
+    /// Reads the files of a server started with `arguments` (the program's name first).
+    pub fn of_server(arguments: &[OsString]) -> OptionFiles {
+        let choice = Choice::of(arguments);
+        let environment = |name: &str| std::env::var_os(name);
+        let group_suffix = choice.group_suffix.clone().or_else(|| {
+            let suffix = environment("MARIADB_GROUP_SUFFIX").or_else(|| environment("MYSQL_GROUP_SUFFIX"))?;
+            Some(suffix.to_string_lossy().into_owned())
+        });
+        let mut files = OptionFiles { entries: Vec::new(), group_suffix };
+        if choice.none {
+            return files;
+        }
+        if let Some(only) = &choice.only {
+            files.read(only, 0);
+            return files;
+        }
+        let home = environment("MARIADB_HOME").or_else(|| environment("MYSQL_HOME"));
+        for path in default_files(home, choice.extra, environment("HOME")) {
+            files.read(&path, 0);
+        }
+        files
+    }
+
+    /// The entries of the named groups, and of the same groups with the suffix the server was given.
+    pub fn in_groups(&self, groups: &[&str]) -> impl Iterator<Item = &Entry> {
+        let suffix = self.group_suffix.as_deref().unwrap_or_default();
+        self.entries.iter().filter(move |entry| {
+            groups.iter().any(|group| {
+                let with_suffix = || entry.group.get(..group.len()).zip(entry.group.get(group.len()..));
+                entry.group.eq_ignore_ascii_case(group)
+                    || with_suffix().is_some_and(|(name, rest)| {
+                        name.eq_ignore_ascii_case(group) && rest.eq_ignore_ascii_case(suffix)
+                    })
+            })
+        })
+    }
+
+    /// Reads one file; one that does not exist or cannot be read is passed over, as the server does.
+    fn read(&mut self, path: &Path, depth: usize) {
+        let Ok(metadata) = path.metadata() else { return };
+        // Anybody could have written it: the server ignores such a file.
+        if metadata.is_file() && metadata.mode() & 0o002 != 0 {
+            return;
+        }
+        let Ok(content) = std::fs::read(path) else { return };
+        let content = String::from_utf8_lossy(&content);
+        let mut group: Option<String> = None;
+        for (position, line) in content.lines().enumerate() {
+            let line = line.trim_start_matches(is_space);
+            let origin = Origin::File { path: path.to_owned(), line: position + 1 };
+            if let Some(directive) = line.strip_prefix('!') {
+                self.include(directive, depth);
+            } else if let Some(name) = line.strip_prefix('[') {
+                group = name.split_once(']').map(|(name, _)| name.trim_end_matches(is_space).to_owned());
+            } else if let Some(group) = &group
+                && let Some(entry) = Entry::parse(group, line, origin)
+            {
+                self.entries.push(entry);
+            }
+        }
+    }
+
+    fn include(&mut self, directive: &str, depth: usize) {
+        if depth >= DEEPEST_INCLUDE {
+            return;
+        }
+        let Some((keyword, argument)) = directive.trim_start_matches(is_space).split_once(is_space) else {
+            return;
+        };
+        let path = Path::new(argument.trim_matches(is_space));
+        match keyword {
+            "include" => self.read(path, depth + 1),
+            "includedir" => {
+                for file in configuration_files(path) {
+                    self.read(&file, depth + 1);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Choice {
+    fn of(arguments: &[OsString]) -> Choice {
+        let mut choice = Choice::default();
+        for argument in arguments.iter().skip(1) {
+            let bytes = argument.as_bytes();
+            let after = |prefix: &str| bytes.strip_prefix(prefix.as_bytes()).map(OsStr::from_bytes);
+            if bytes == b"--no-defaults" {
+                choice.none = true;
+            } else if let Some(path) = after("--defaults-file=") {
+                choice.only.get_or_insert_with(|| path.into());
+            } else if let Some(path) = after("--defaults-extra-file=") {
+                choice.extra.get_or_insert_with(|| path.into());
+            } else if let Some(suffix) = after("--defaults-group-suffix=") {
+                choice.group_suffix.get_or_insert_with(|| suffix.to_string_lossy().into_owned());
+            } else if bytes != b"--print-defaults" {
+                break;
+            }
+        }
+        choice
+    }
+}
+
+/// The files read by default. A directory named twice counts where it is named last.
+fn default_files(home: Option<OsString>, extra: Option<PathBuf>, user: Option<OsString>) -> Vec<PathBuf> {
+    let directories = DIRECTORIES.into_iter().map(PathBuf::from).chain(home.map(PathBuf::from));
+    let mut files: Vec<PathBuf> = Vec::new();
+    for file in directories.map(|directory| directory.join("my.cnf")) {
+        files.retain(|earlier| *earlier != file);
+        files.push(file);
+    }
+    files.extend(extra);
+    files.extend(user.map(|user| Path::new(&user).join(".my.cnf")));
+    files
+}
+
+/// The `*.cnf` files of a directory, sorted by name.
+fn configuration_files(directory: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
+    let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    // Not `Path::extension`: the server takes a file called just ".cnf" too.
+    files.retain(|path| path.file_name().is_some_and(|name| name.as_bytes().ends_with(b".cnf")));
+    files.sort();
+    files
+}
+
+impl Entry {
+    /// Reads `key`, `key=value` with the quotes, escapes and comments of option files. `None` when the line
+    /// holds no option.
+    pub fn parse(group: &str, line: &str, origin: Origin) -> Option<Entry> {
+        let line = line.trim_start_matches(is_space);
+        if line.is_empty() || line.starts_with(['#', ';']) {
+            return None;
+        }
+        let line = without_comment(line);
+        let (key, value) = match line.split_once('=') {
+            Some((key, value)) => (key, Some(unescape(unquote(value.trim_matches(is_space))))),
+            None => (line, None),
+        };
+        let key = key.trim_end_matches(is_space).to_owned();
+        if key.is_empty() { None } else { Some(Entry { group: group.to_owned(), key, value, origin }) }
+    }
+}
+
+fn is_space(c: char) -> bool {
+    c.is_ascii_whitespace() || c == '\u{b}'
+}
+
+/// Cuts at the first `#` that stands outside quotes.
+fn without_comment(line: &str) -> &str {
+    let mut quote = None;
+    let mut escaped = false;
+    for (position, c) in line.char_indices() {
+        match (c, quote) {
+            ('#', None) => return &line[..position],
+            ('\'' | '"', None) if !escaped => quote = Some(c),
+            (_, Some(open)) if c == open && !escaped => quote = None,
+            _ => {}
+        }
+        escaped = quote.is_some() && c == '\\' && !escaped;
+    }
+    line
+}
+
+/// Drops one pair of equal quotes around the value.
+fn unquote(value: &str) -> &str {
+    for quote in ['\'', '"'] {
+        if let Some(inner) = value.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote)) {
+            return inner;
+        }
+    }
+    value
+}
+
+/// Resolves `\n \t \r \b \s \" \' \\`; before anything else, and at the end, a backslash stands for itself.
+fn unescape(value: &str) -> String {
+    let mut text = String::with_capacity(value.len());
+    let mut rest = value.chars();
+    while let Some(c) = rest.next() {
+        if c != '\\' {
+            text.push(c);
+            continue;
+        }
+        match rest.next() {
+            Some('n') => text.push('\n'),
+            Some('t') => text.push('\t'),
+            Some('r') => text.push('\r'),
+            Some('b') => text.push('\u{8}'),
+            Some('s') => text.push(' '),
+            Some(c @ ('"' | '\'' | '\\')) => text.push(c),
+            Some(other) => text.extend(['\\', other]),
+            None => text.push('\\'),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn parse(line: &str) -> Option<(String, Option<String>)> {
+        Entry::parse("g", line, Origin::CommandLine).map(|entry| (entry.key, entry.value))
+    }
+
+    fn read(path: &Path) -> Vec<(String, Option<String>)> {
+        let only = OsString::from(format!("--defaults-file={}", path.display()));
+        let files = OptionFiles::of_server(&["mariadbd".into(), only]);
+        files.in_groups(&["tare"]).map(|entry| (entry.key.clone(), entry.value.clone())).collect()
+    }
+
+    fn option(key: &str, value: &str) -> (String, Option<String>) {
+        (key.to_owned(), Some(value.to_owned()))
+    }
+
+    #[test]
+    fn lines_are_read_as_the_server_reads_them() {
+        for (line, expected) in [
+            ("a=b", Some(option("a", "b"))),
+            ("  a  =  b  ", Some(option("a", "b"))),
+            ("a", Some(("a".to_owned(), None))),
+            ("a=", Some(option("a", ""))),
+            ("a=b=c", Some(option("a", "b=c"))),
+            ("a=b # c", Some(option("a", "b"))),
+            ("a='b # c'", Some(option("a", "b # c"))),
+            ("a=\"b ' c\" # d", Some(option("a", "b ' c"))),
+            ("a='b\\'#c'", Some(option("a", "b'#c"))),
+            ("a='b", Some(option("a", "'b"))),
+            ("a=b\\sc\\\\d\\q\\", Some(option("a", "b c\\d\\q\\"))),
+            ("# a=b", None),
+            ("; a=b", None),
+            ("", None),
+            ("=b", None),
+        ] {
+            assert_eq!(parse(line), expected, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn groups_includes_and_directories_are_followed_in_order() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
+        fs::create_dir(dir.path().join("d")).unwrap();
+        write("d/2.cnf", "[tare]\nd2=1\n");
+        write("d/1.cnf", "[tare]\nd1=1\n[mysqld]\nother=1\n");
+        write("d/3.ini", "[tare]\nnot-a-cnf=1\n");
+        write("one.cnf", "[TARE]\none=1\n");
+        let at = dir.path().display();
+        let text = format!(
+            "before=1\n[mysqld]\nx=1\n[ tare]\nother=1\n[tare ]\nfirst=1\n!include {at}/one.cnf\n\
+             ! includedir  {at}/d \nlast=1\n[tare2]\ny=1\n!include {at}/absent.cnf\n"
+        );
+        write("my.cnf", &text);
+        let keys: Vec<String> = read(&dir.path().join("my.cnf")).into_iter().map(|(key, _)| key).collect();
+        assert_eq!(keys, ["first", "one", "d1", "d2", "last"]);
+    }
+
+    #[test]
+    fn an_include_of_itself_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("my.cnf");
+        fs::write(&path, format!("[tare]\na=1\n!include {}\n", path.display())).unwrap();
+        assert_eq!(read(&path).len(), DEEPEST_INCLUDE + 1);
+    }
+
+    #[test]
+    fn a_file_anybody_can_write_is_ignored() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("my.cnf");
+        fs::write(&path, "[tare]\na=1\n").unwrap();
+        assert_eq!(read(&path), [option("a", "1")]);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+        assert_eq!(read(&path), []);
+    }
+
+    #[test]
+    fn the_group_suffix_adds_a_group() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("my.cnf");
+        fs::write(&path, "[tare]\na=1\n[tare2]\nb=1\n[tare3]\nc=1\n").unwrap();
+        let only = OsString::from(format!("--defaults-file={}", path.display()));
+        let files = OptionFiles::of_server(&["m".into(), only, "--defaults-group-suffix=2".into()]);
+        let keys: Vec<&str> = files.in_groups(&["tare"]).map(|entry| entry.key.as_str()).collect();
+        assert_eq!(keys, ["a", "b"]);
+    }
+
+    #[test]
+    fn only_the_first_arguments_choose_files() {
+        let choice =
+            |arguments: &[&str]| Choice::of(&arguments.iter().map(OsString::from).collect::<Vec<_>>());
+        assert!(choice(&["m", "--no-defaults", "--user=mysql"]).none);
+        assert!(!choice(&["m", "--user=mysql", "--no-defaults"]).none);
+        assert_eq!(choice(&["m", "--user=mysql", "--defaults-file=/a"]), Choice::default());
+        let both = choice(&["m", "--defaults-extra-file=/a", "--defaults-group-suffix=x"]);
+        assert_eq!(both.extra, Some("/a".into()));
+        assert_eq!(both.group_suffix, Some("x".to_owned()));
+    }
+
+    #[test]
+    fn the_default_files_come_in_the_servers_order() {
+        let shown = |home: Option<&str>, extra: Option<&str>| {
+            let files =
+                default_files(home.map(OsString::from), extra.map(PathBuf::from), Some("/root".into()));
+            files.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(shown(None, None), "/etc/my.cnf /etc/mysql/my.cnf /root/.my.cnf");
+        assert_eq!(shown(Some("/h"), Some("/x")), "/etc/my.cnf /etc/mysql/my.cnf /h/my.cnf /x /root/.my.cnf");
+        assert_eq!(shown(Some("/etc"), None), "/etc/mysql/my.cnf /etc/my.cnf /root/.my.cnf");
+    }
+}

@@ -1,0 +1,136 @@
+//! Tare's start-up options: the group `[tare]` of the server's own option files, and the server's settings
+//! that decide whether tare may run.
+//!
+//! The server ignores groups it does not know, so `[tare]` is safe in any of its files. The environment
+//! variable `TARE_OPTIONS` (`key=value;key=value`) comes after the files and wins.
+
+mod definition;
+mod error;
+mod file;
+mod pattern;
+mod server;
+mod value;
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+pub use definition::{Kind, OPTIONS, OptionDef};
+pub use error::{OptionError, Origin};
+pub use file::{Entry, OptionFiles};
+pub use pattern::wildcard_matches;
+pub use server::ServerSettings;
+
+/// A size for each type of event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EventSizes {
+    /// Of waits.
+    pub waits: u32,
+    /// Of stages.
+    pub stages: u32,
+    /// Of statements.
+    pub statements: u32,
+    /// Of transactions.
+    pub transactions: u32,
+}
+
+/// What an `instrument` rule makes of the instruments it matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InstrumentSetting {
+    /// Not enabled.
+    Off,
+    /// Enabled, not timed.
+    Counted,
+    /// Enabled and timed.
+    On,
+}
+
+/// One `instrument=pattern=ON|OFF|COUNTED`. Of the rules that match a name, the last one decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InstrumentRule {
+    /// Of names, for [`wildcard_matches`].
+    pub pattern: String,
+    /// What the matching instruments become.
+    pub setting: InstrumentSetting,
+}
+
+/// One `consumer=pattern=ON|OFF`. Of the rules that match a name, the last one decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConsumerRule {
+    /// Of names, for [`wildcard_matches`].
+    pub pattern: String,
+    /// What the matching consumers become.
+    pub on: bool,
+}
+
+/// Everything one can set before the server starts. [`OPTIONS`] says what each means and allows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// `enabled`: false makes tare stand back.
+    pub enabled: bool,
+    /// `memory-max`: bytes tare may take at most.
+    pub memory_max: u64,
+    /// `events-*-history-size`: events kept per thread.
+    pub history_size: EventSizes,
+    /// `events-*-history-long-size`: events kept of all threads together.
+    pub history_long_size: EventSizes,
+    /// `digests-size`: statement digests kept.
+    pub digests_size: u32,
+    /// `max-digest-length`: bytes of a digest's token sequence.
+    pub max_digest_length: u32,
+    /// `max-sql-text-length`: bytes of a statement's text.
+    pub max_sql_text_length: u32,
+    /// `instrument`, in the order given.
+    pub instruments: Vec<InstrumentRule>,
+    /// `consumer`, in the order given.
+    pub consumers: Vec<ConsumerRule>,
+    /// `socket`: path of the endpoint; `None` for `tare.sock` in the server's data directory.
+    pub socket: Option<PathBuf>,
+    /// `tables`: whether the tables are installed under `performance_schema`.
+    pub tables: bool,
+    /// `exclude-self`: statements that read tare's tables are not recorded.
+    pub exclude_self: bool,
+}
+
+impl Options {
+    /// The environment variable whose options come after the files'.
+    pub const ENVIRONMENT: &'static str = "TARE_OPTIONS";
+    /// The group of the option files.
+    pub const GROUP: &'static str = "tare";
+
+    /// The defaults, then the `[tare]` groups in the order the server reads its files, then the environment.
+    ///
+    /// # Errors
+    /// At the first option that cannot be used.
+    pub fn read(files: &OptionFiles, environment: Option<&OsStr>) -> Result<Options, OptionError> {
+        let mut options = Options::defaults();
+        for entry in files.in_groups(&[Options::GROUP]) {
+            definition::apply(&mut options, entry)?;
+        }
+        let environment = environment.map(|text| text.to_string_lossy().into_owned()).unwrap_or_default();
+        for (position, item) in environment.split(';').enumerate() {
+            if let Some(entry) =
+                Entry::parse(Options::GROUP, item, Origin::Environment { item: position + 1 })
+            {
+                definition::apply(&mut options, &entry)?;
+            }
+        }
+        Ok(options)
+    }
+
+    /// Every option at its default.
+    pub fn defaults() -> Options {
+        definition::defaults()
+    }
+
+    /// What the rules make of the instrument `name`; `None` when no rule matches it.
+    pub fn instrument(&self, name: &str) -> Option<InstrumentSetting> {
+        let rules = self.instruments.iter().rev();
+        rules.into_iter().find(|rule| wildcard_matches(&rule.pattern, name)).map(|rule| rule.setting)
+    }
+
+    /// What the rules make of the consumer `name`; `None` when no rule matches it.
+    pub fn consumer(&self, name: &str) -> Option<bool> {
+        let rules = self.consumers.iter().rev();
+        rules.into_iter().find(|rule| wildcard_matches(&rule.pattern, name)).map(|rule| rule.on)
+    }
+}

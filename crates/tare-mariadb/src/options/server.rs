@@ -1,0 +1,228 @@
+//! The server's own settings that decide whether tare may run, from its option files and command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use super::error::Origin;
+use super::file::OptionFiles;
+
+/// What tare must know of the server's settings before the server itself has read them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerSettings {
+    /// The option that makes this run print something and end.
+    pub ends_early: Option<&'static str>,
+    /// The server reads its statements from standard input, as `mariadb-install-db` makes it.
+    pub bootstrap: bool,
+    /// Where `performance_schema` was switched on; `None` when it is off.
+    pub performance_schema: Option<String>,
+    /// The data directory, when given. A running server's own variable is the better source.
+    pub datadir: Option<PathBuf>,
+    /// The error log is a file, which the server opens later.
+    pub logs_to_file: bool,
+}
+
+/// One-letter options of the server that take a value: what follows such a letter is not a letter.
+const LETTERS_WITH_VALUE: &str = "bCLlmOPrTtuW#";
+
+impl ServerSettings {
+    /// The files' options, then the command line's; of several the last one counts.
+    pub fn resolve(arguments: &[OsString], files: &OptionFiles, groups: &[String]) -> ServerSettings {
+        let mut settings = ServerSettings::default();
+        let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
+        for entry in files.in_groups(&groups) {
+            settings.apply(&entry.key, entry.value.as_deref(), &entry.origin);
+        }
+        settings.apply_command_line(arguments);
+        settings
+    }
+
+    fn apply_command_line(&mut self, arguments: &[OsString]) {
+        let mut rest = arguments.iter().skip(1).map(|argument| argument.to_string_lossy()).peekable();
+        while let Some(argument) = rest.next() {
+            if argument == "--" {
+                break;
+            }
+            if let Some(option) = argument.strip_prefix("--") {
+                let (key, value) = match option.split_once('=') {
+                    Some((key, value)) => (key, Some(value.to_owned())),
+                    // Only an option that must have a value takes the next argument for it.
+                    None if named(option, "datadir", 4) => {
+                        (option, rest.next().map(|next| next.into_owned()))
+                    }
+                    None => (option, None),
+                };
+                self.apply(key, value.as_deref(), &Origin::CommandLine);
+            } else if let Some(letters) = argument.strip_prefix('-')
+                && let Some(value_wanted) = self.apply_letters(letters)
+            {
+                let value = if value_wanted.is_empty() {
+                    rest.next().map(|v| v.into_owned())
+                } else {
+                    Some(value_wanted)
+                };
+                self.datadir = value.map(PathBuf::from);
+            }
+        }
+    }
+
+    /// A cluster of one-letter options; returns what follows `h`, the data directory.
+    fn apply_letters(&mut self, letters: &str) -> Option<String> {
+        for (position, letter) in letters.char_indices() {
+            match letter {
+                '?' | 'I' => self.ends_early = Some("--help"),
+                'V' => self.ends_early = Some("--version"),
+                'h' => return Some(letters[position + 1..].to_owned()),
+                letter if LETTERS_WITH_VALUE.contains(letter) => return None,
+                _ => {}
+            }
+        }
+        None
+    }
+
+    fn apply(&mut self, key: &str, value: Option<&str>, origin: &Origin) {
+        let key = key.replace('_', "-");
+        let key = key.strip_prefix("loose-").unwrap_or(&key);
+        let (key, on) = match key.strip_prefix("skip-").or(key.strip_prefix("disable-")) {
+            Some(key) => (key, false),
+            None => (key.strip_prefix("enable-").unwrap_or(key), true),
+        };
+        let flag = on && value.is_none_or(means_on);
+        if named(key, "help", 2) {
+            self.ends_early = flag.then_some("--help").or(self.ends_early);
+        } else if key == "version" && value.is_none() {
+            self.ends_early = Some("--version");
+        } else if key == "print-defaults" {
+            self.ends_early = Some("--print-defaults");
+        } else if named(key, "wsrep-recover", 11) {
+            self.ends_early = flag.then_some("--wsrep-recover");
+        } else if named(key, "bootstrap", 4) {
+            self.bootstrap = flag;
+        } else if key == "performance-schema" {
+            self.performance_schema = flag.then(|| origin.to_string());
+        } else if named(key, "datadir", 4) {
+            self.datadir = value.map(PathBuf::from);
+        } else if named(key, "log-error", 5) {
+            self.logs_to_file = on;
+        } else if key == "console" {
+            self.logs_to_file = false;
+        }
+    }
+}
+
+/// The server knows these words; any other value means off, with a warning.
+fn means_on(value: &str) -> bool {
+    ["on", "true", "1"].iter().any(|word| value.eq_ignore_ascii_case(word))
+}
+
+/// The server takes the beginning of a name for the name when no other option begins so: at least
+/// `shortest` characters.
+fn named(key: &str, name: &str, shortest: usize) -> bool {
+    key.len() >= shortest && name.starts_with(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolve(arguments: &[&str]) -> ServerSettings {
+        let arguments: Vec<OsString> =
+            std::iter::once(&"mariadbd").chain(arguments).map(OsString::from).collect();
+        ServerSettings::resolve(&arguments, &OptionFiles::default(), &[])
+    }
+
+    #[test]
+    fn runs_that_do_not_serve_are_recognised() {
+        for (arguments, option) in [
+            (&["--help"][..], Some("--help")),
+            (&["--verbose", "--help"], Some("--help")),
+            (&["--hel"], Some("--help")),
+            (&["-?"], Some("--help")),
+            (&["-v?"], Some("--help")),
+            (&["-V"], Some("--version")),
+            (&["--version"], Some("--version")),
+            (&["--version=10.11.99-fork"], None),
+            (&["--version-comment=x"], None),
+            (&["--print-defaults"], Some("--print-defaults")),
+            (&["--wsrep_recover"], Some("--wsrep-recover")),
+            (&["-uV"], None),
+            (&["-h/data/V?"], None),
+            (&["--user=mysql", "--verbose"], None),
+            (&["--help=0"], None),
+        ] {
+            assert_eq!(resolve(arguments).ends_early, option, "{arguments:?}");
+        }
+    }
+
+    #[test]
+    fn flags_follow_the_last_word() {
+        for (arguments, on) in [
+            (&["--performance-schema"][..], true),
+            (&["--performance_schema=ON"], true),
+            (&["--performance-schema=1"], true),
+            (&["--loose-performance-schema=true"], true),
+            (&["--performance-schema=OFF"], false),
+            (&["--performance-schema=yes"], false),
+            (&["--performance-schema", "--performance-schema=0"], false),
+            (&["--skip-performance-schema"], false),
+            (&["--disable-performance-schema"], false),
+            (&["--enable-performance-schema"], true),
+            (&["--performance-schema-digests-size=10"], false),
+            (&["--", "--performance-schema"], false),
+            (&[], false),
+        ] {
+            assert_eq!(resolve(arguments).performance_schema.is_some(), on, "{arguments:?}");
+        }
+        assert!(resolve(&["--bootstrap"]).bootstrap);
+        assert!(resolve(&["--boot"]).bootstrap);
+        assert!(!resolve(&["--bootstrap=OFF"]).bootstrap);
+    }
+
+    #[test]
+    fn the_data_directory_is_found_in_every_form() {
+        for arguments in [
+            &["--datadir=/d"][..],
+            &["--datadir", "/d"],
+            &["-h", "/d"],
+            &["-h/d"],
+            &["--datadir=/a", "-vh/d"],
+        ] {
+            assert_eq!(resolve(arguments).datadir, Some("/d".into()), "{arguments:?}");
+        }
+    }
+
+    #[test]
+    fn a_log_file_is_expected_when_one_is_asked_for() {
+        for (arguments, file) in [
+            (&["--log-error"][..], true),
+            (&["--log_error=/x"], true),
+            (&["--log-error=/x", "--skip-log-error"], false),
+            (&["--log-error", "--console"], false),
+            (&["--log-bin"], false),
+        ] {
+            assert_eq!(resolve(arguments).logs_to_file, file, "{arguments:?}");
+        }
+    }
+
+    #[test]
+    fn files_come_before_the_command_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("my.cnf");
+        std::fs::write(&path, "[client]\nbootstrap\n[mariadb-10.11]\nperformance_schema = on\ndatadir=/f\n")
+            .unwrap();
+        let mut arguments: Vec<OsString> =
+            vec!["m".into(), format!("--defaults-file={}", path.display()).into()];
+        let files = OptionFiles::of_server(&arguments);
+        let groups = ["mysqld".to_owned(), "mariadb-10.11".to_owned()];
+        let settings = ServerSettings::resolve(&arguments, &files, &groups);
+        let origin = format!("{}, line 4", path.display());
+        let expected = ServerSettings {
+            performance_schema: Some(origin),
+            datadir: Some("/f".into()),
+            ..Default::default()
+        };
+        assert_eq!(settings, expected);
+        arguments.push("--performance-schema=OFF".into());
+        let settings = ServerSettings::resolve(&arguments, &files, &groups);
+        assert_eq!(settings.performance_schema, None);
+    }
+}

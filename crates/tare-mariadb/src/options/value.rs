@@ -1,0 +1,84 @@
+//! Values as one writes them in an option file.
+
+/// `ON`, `OFF` and their usual other spellings.
+pub(crate) fn switch(text: &str) -> Option<bool> {
+    let is_one_of = |words: &[&str]| words.iter().any(|word| text.eq_ignore_ascii_case(word));
+    if is_one_of(&["ON", "TRUE", "YES", "1"]) {
+        Some(true)
+    } else if is_one_of(&["OFF", "FALSE", "NO", "0"]) {
+        Some(false)
+    } else {
+        None
+    }
+}
+
+/// Digits, then perhaps `K`, `M` or `G` (powers of 1024).
+pub(crate) fn size(text: &str) -> Option<u64> {
+    let (digits, shift) = match text.as_bytes().last()?.to_ascii_uppercase() {
+        b'K' => (&text[..text.len() - 1], 10),
+        b'M' => (&text[..text.len() - 1], 20),
+        b'G' => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    count(digits)?.checked_mul(1 << shift)
+}
+
+/// Digits only: no sign, no spaces.
+pub(crate) fn count(text: &str) -> Option<u64> {
+    if text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
+}
+
+/// A size as one would write it: `64M`, `1536K`, `1000`.
+pub(crate) fn show_size(bytes: u64) -> String {
+    for (shift, suffix) in [(30, "G"), (20, "M"), (10, "K")] {
+        if bytes >= 1 << shift && bytes.is_multiple_of(1 << shift) {
+            return format!("{}{suffix}", bytes >> shift);
+        }
+    }
+    bytes.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_written() {
+        for (text, bytes) in [
+            ("0", Some(0)),
+            ("1000", Some(1000)),
+            ("64M", Some(64 << 20)),
+            ("64m", Some(64 << 20)),
+            ("2g", Some(2 << 30)),
+            ("3K", Some(3072)),
+            ("17179869184G", None),
+            ("18446744073709551616", None),
+            ("", None),
+            ("M", None),
+            ("-1", None),
+            ("+1", None),
+            ("1 M", None),
+            ("1MB", None),
+            ("1.5M", None),
+            ("٣", None),
+        ] {
+            assert_eq!(size(text), bytes, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_shown_size_reads_back() {
+        for bytes in [0, 1, 1023, 1024, 1025, 1 << 20, (1 << 20) + 1, 3 << 30, u64::MAX] {
+            assert_eq!(size(&show_size(bytes)), Some(bytes));
+        }
+    }
+
+    #[test]
+    fn switches_know_their_spellings() {
+        for (text, on) in
+            [("on", Some(true)), ("Yes", Some(true)), ("0", Some(false)), ("", None), ("2", None)]
+        {
+            assert_eq!(switch(text), on, "{text:?}");
+        }
+    }
+}

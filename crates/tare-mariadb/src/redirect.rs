@@ -1,0 +1,217 @@
+//! The way from a FEDERATED table to the endpoint's Unix socket.
+//!
+//! A FEDERATED table's connect string can name a host and a port, but no socket. The tables tare installs
+//! therefore name a loopback address that means "tare", and this module stands in front of libc's `connect`:
+//! for exactly that address it connects the caller's descriptor to the endpoint's socket instead; every other
+//! call goes on to libc untouched. Without tare the address is an ordinary loopback address nobody listens
+//! on, so the kernel refuses it at once.
+//!
+//! `connect` may be called from any thread and from signal handlers: nothing here allocates, locks or panics.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_void};
+use std::mem::{MaybeUninit, size_of};
+use std::net::Ipv4Addr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use libc::{sockaddr, sockaddr_in, sockaddr_un, socklen_t};
+
+/// The address that means "tare" in the connect string of an installed table: 127 and "TAR".
+pub const HOST: Ipv4Addr = Ipv4Addr::new(127, b'T', b'A', b'R');
+/// The port that goes with [`HOST`]: below every usual range of ephemeral ports.
+pub const PORT: u16 = 16969;
+
+/// Longest path of a Unix socket the kernel takes, in bytes, without the terminating zero.
+pub const MAX_SOCKET_PATH: usize = size_of::<sockaddr_un>() - std::mem::offset_of!(sockaddr_un, sun_path) - 1;
+
+/// How long a full backlog of the endpoint may hold up a caller.
+const BACKLOG_WAIT: libc::timeval = libc::timeval { tv_sec: 5, tv_usec: 0 };
+
+/// Set once, before the endpoint listens; read without locks.
+static ENDPOINT: OnceLock<sockaddr_un> = OnceLock::new();
+
+/// libc's own `connect`, resolved by [`resolve`]; null until then.
+static LIBC_CONNECT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+
+type Connect = unsafe extern "C" fn(c_int, *const sockaddr, socklen_t) -> c_int;
+
+/// Why a path cannot be the endpoint's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EndpointError {
+    /// The path does not fit into `sockaddr_un`.
+    #[error("the socket's path has {length} bytes, and a Unix socket's path has at most {MAX_SOCKET_PATH}")]
+    TooLong {
+        /// Bytes of the refused path.
+        length: usize,
+    },
+    /// A zero byte would end the path early; an empty path names no socket.
+    #[error("the socket's path is empty or holds a zero byte")]
+    NotAPath,
+    /// The redirection already leads to another socket.
+    #[error("the redirection already leads to another socket")]
+    AlreadySet,
+}
+
+/// Whether a Unix socket can have this path.
+///
+/// # Errors
+/// When the path is too long, empty or holds a zero byte.
+pub fn check_socket_path(path: &Path) -> Result<(), EndpointError> {
+    let bytes = path.as_os_str().as_bytes();
+    if bytes.is_empty() || bytes.contains(&0) {
+        return Err(EndpointError::NotAPath);
+    }
+    if bytes.len() > MAX_SOCKET_PATH {
+        return Err(EndpointError::TooLong { length: bytes.len() });
+    }
+    Ok(())
+}
+
+/// From now on [`HOST`]:[`PORT`] leads to the Unix socket at `path`, in this process, for good.
+/// The path should be absolute: the server changes its directory.
+///
+/// # Errors
+/// When `path` cannot be a socket's, or another path was set before.
+pub fn lead_to(path: &Path) -> Result<(), EndpointError> {
+    check_socket_path(path)?;
+    let address = unix_address(path.as_os_str().as_bytes());
+    let set = ENDPOINT.get_or_init(|| address);
+    if set.sun_path == address.sun_path { Ok(()) } else { Err(EndpointError::AlreadySet) }
+}
+
+/// `path` has at most [`MAX_SOCKET_PATH`] bytes, so a zero follows it.
+fn unix_address(path: &[u8]) -> sockaddr_un {
+    // SAFETY: sockaddr_un is plain integers; all-zero is a valid value.
+    let mut address: sockaddr_un = unsafe { MaybeUninit::zeroed().assume_init() };
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    for (to, from) in address.sun_path.iter_mut().zip(path) {
+        *to = from.cast_signed();
+    }
+    address
+}
+
+/// Looks up libc's `connect`. Called by the constructor, where `dlsym` is allowed; a signal handler that
+/// connects must find it done.
+pub(crate) fn resolve() {
+    // SAFETY: a plain symbol lookup with a NUL-terminated name.
+    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, c"connect".as_ptr()) };
+    LIBC_CONNECT.store(found, Ordering::Release);
+}
+
+/// Stands in front of libc's `connect`.
+///
+/// # Safety
+/// As for `connect(2)`: `address` points to `length` readable bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
+    // SAFETY: the caller upholds connect(2)'s contract on `address` and `length`.
+    if unsafe { means_tare(address, length) }
+        && let Some(endpoint) = ENDPOINT.get()
+    {
+        return connect_to_endpoint(fd, endpoint);
+    }
+    // SAFETY: as above; passed on unchanged.
+    unsafe { libc_connect(fd, address, length) }
+}
+
+/// # Safety
+/// As for [`connect`].
+unsafe fn libc_connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
+    let next = LIBC_CONNECT.load(Ordering::Acquire);
+    if next.is_null() {
+        // Called before our constructor ran: straight to the kernel, which is what libc does.
+        // SAFETY: the caller upholds connect(2)'s contract.
+        return unsafe { libc::syscall(libc::SYS_connect, fd, address, length) as c_int };
+    }
+    // SAFETY: `next` is the next object's `connect`, a function of this type.
+    let next = unsafe { std::mem::transmute::<*mut c_void, Connect>(next) };
+    // SAFETY: the caller upholds connect(2)'s contract.
+    unsafe { next(fd, address, length) }
+}
+
+/// # Safety
+/// `address` is null or points to `length` readable bytes.
+unsafe fn means_tare(address: *const sockaddr, length: socklen_t) -> bool {
+    if address.is_null() || (length as usize) < size_of::<sockaddr_in>() {
+        return false;
+    }
+    // SAFETY: at least sockaddr_in's bytes are readable; the caller's buffer may be unaligned.
+    let address = unsafe { address.cast::<sockaddr_in>().read_unaligned() };
+    c_int::from(address.sin_family) == libc::AF_INET
+        && address.sin_addr.s_addr == u32::from_ne_bytes(HOST.octets())
+        && address.sin_port == PORT.to_be()
+}
+
+/// Puts a socket connected to the endpoint in the place of `fd`, with `fd`'s flags. The open file behind
+/// `fd` is replaced, so what was set on it before (timeouts, epoll registrations) is gone; the server's
+/// client sets its options after connecting.
+fn connect_to_endpoint(fd: c_int, endpoint: &sockaddr_un) -> c_int {
+    // SAFETY: fcntl with integer arguments reads the flags of whatever `fd` is.
+    let (status, descriptor) = unsafe { (libc::fcntl(fd, libc::F_GETFL), libc::fcntl(fd, libc::F_GETFD)) };
+    if status < 0 || descriptor < 0 {
+        return -1;
+    }
+    // SAFETY: integers only; a new descriptor or -1.
+    let fresh = unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
+    if fresh < 0 {
+        return -1;
+    }
+    let outcome = connect_unix(fresh, endpoint).and_then(|()| put_in_place(fresh, fd, status, descriptor));
+    // SAFETY: `fresh` is ours; after dup3 the connection lives on in `fd`.
+    unsafe { libc::close(fresh) };
+    match outcome {
+        Ok(()) => 0,
+        Err(errno) => {
+            // SAFETY: errno's location is valid for the calling thread.
+            unsafe { *libc::__errno_location() = errno };
+            -1
+        }
+    }
+}
+
+/// An errno, already as a caller of an AF_INET `connect` expects it.
+type Errno = c_int;
+
+fn connect_unix(socket: c_int, endpoint: &sockaddr_un) -> Result<(), Errno> {
+    set_send_timeout(socket, BACKLOG_WAIT);
+    let length = size_of::<sockaddr_un>() as socklen_t;
+    // SAFETY: `endpoint` is a whole sockaddr_un.
+    let connected = unsafe { libc_connect(socket, std::ptr::from_ref(endpoint).cast(), length) };
+    let errno = errno();
+    set_send_timeout(socket, libc::timeval { tv_sec: 0, tv_usec: 0 });
+    match (connected, errno) {
+        (0, _) => Ok(()),
+        // No socket file means nobody listens; a full backlog is a time-out.
+        (_, libc::ENOENT) => Err(libc::ECONNREFUSED),
+        (_, libc::EAGAIN) => Err(libc::ETIMEDOUT),
+        (_, other) => Err(other),
+    }
+}
+
+fn set_send_timeout(socket: c_int, timeout: libc::timeval) {
+    let value = std::ptr::from_ref(&timeout).cast();
+    let length = size_of::<libc::timeval>() as socklen_t;
+    // SAFETY: `value` points to a timeval of that length. A refusal only costs the bound on the wait.
+    unsafe { libc::setsockopt(socket, libc::SOL_SOCKET, libc::SO_SNDTIMEO, value, length) };
+}
+
+fn put_in_place(fresh: c_int, fd: c_int, status: c_int, descriptor: c_int) -> Result<(), Errno> {
+    let close_on_exec = if descriptor & libc::FD_CLOEXEC != 0 { libc::O_CLOEXEC } else { 0 };
+    // SAFETY: both are open descriptors and differ: `fd` was open before `fresh` was made.
+    if unsafe { libc::dup3(fresh, fd, close_on_exec) } < 0 {
+        return Err(errno());
+    }
+    // SAFETY: integers only.
+    if status & libc::O_NONBLOCK != 0 && unsafe { libc::fcntl(fd, libc::F_SETFL, libc::O_NONBLOCK) } < 0 {
+        return Err(errno());
+    }
+    Ok(())
+}
+
+fn errno() -> Errno {
+    // SAFETY: errno's location is valid for the calling thread.
+    unsafe { *libc::__errno_location() }
+}

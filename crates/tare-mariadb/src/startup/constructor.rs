@@ -1,0 +1,64 @@
+//! The first code of this library that runs: called by the loader, before the server's `main`.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, OsString, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStringExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::program::{PsiBootstrap, Server};
+use super::{PLAN, StandBack, answer, environment, error_log, panic_text, plan, stand_back};
+use crate::redirect;
+use crate::status::{self, State};
+
+/// glibc calls the functions of `.init_array` with the arguments of `main`.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CONSTRUCTOR: extern "C" fn(c_int, *const *const c_char, *const *const c_char) = construct;
+
+static BOOTSTRAP: PsiBootstrap = PsiBootstrap { get_interface };
+
+extern "C" fn construct(argc: c_int, argv: *const *const c_char, _envp: *const *const c_char) {
+    // The interposed functions must work in every program, server or not.
+    redirect::resolve();
+    error_log::resolve();
+    let Some(server) = Server::find() else { return };
+    // A panic is a reason to stand back like any other.
+    let begun = catch_unwind(AssertUnwindSafe(|| {
+        // SAFETY: the loader runs constructors one by one, before any thread exists.
+        unsafe { environment::leave_children_alone() };
+        // SAFETY: argc and argv are the program's own.
+        let arguments = unsafe { copy_arguments(argc, argv) };
+        plan(&server, &arguments)
+    }))
+    .unwrap_or_else(|payload| Err(StandBack::Panic(panic_text(payload.as_ref()))));
+    match begun {
+        Ok(plan) => {
+            if PLAN.set(plan).is_ok() {
+                status::set_state(State::Waiting);
+                // SAFETY: main has not started.
+                unsafe { server.set_hook(&BOOTSTRAP) };
+            }
+        }
+        Err(reason) => {
+            let _ = catch_unwind(AssertUnwindSafe(|| stand_back(reason)));
+        }
+    }
+}
+
+/// Called by the server, once, on its main thread.
+extern "C" fn get_interface(version: c_int) -> *const c_void {
+    catch_unwind(|| answer(version)).unwrap_or(std::ptr::null())
+}
+
+/// # Safety
+/// `argv` holds `argc` pointers to NUL-terminated strings.
+unsafe fn copy_arguments(argc: c_int, argv: *const *const c_char) -> Vec<OsString> {
+    let count = usize::try_from(argc).unwrap_or(0);
+    (0..count)
+        // SAFETY: position is below argc (this function's contract).
+        .map(|position| unsafe { *argv.add(position) })
+        .take_while(|argument| !argument.is_null())
+        // SAFETY: each is a NUL-terminated string (this function's contract).
+        .map(|argument| OsString::from_vec(unsafe { CStr::from_ptr(argument) }.to_bytes().to_vec()))
+        .collect()
+}

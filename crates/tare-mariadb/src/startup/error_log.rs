@@ -1,0 +1,140 @@
+//! Lines in the server's error log.
+//!
+//! The log is the server's standard error. With `--log-error` the server reopens standard error onto the
+//! file, but only after it has asked for its provider; a line written earlier would not be in the log. So
+//! this module stands in front of libc's `freopen64` and writes what waits as soon as the log is open.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_char, c_void};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+
+use libc::FILE;
+
+/// Severity, as the server names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Level {
+    /// `[Note]`
+    Note,
+    /// `[Warning]`
+    Warning,
+}
+
+/// Lines that are not known to be in the log yet. Bounded: start-up writes one or two.
+static WAITING: Mutex<Vec<String>> = Mutex::new(Vec::new());
+const MOST_WAITING: usize = 16;
+
+/// Set when the server is going to reopen standard error onto a file.
+static FILE_EXPECTED: AtomicBool = AtomicBool::new(false);
+/// Set once the server has.
+static FILE_OPEN: AtomicBool = AtomicBool::new(false);
+
+static LIBC_FREOPEN: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+
+type Freopen = unsafe extern "C" fn(*const c_char, *const c_char, *mut FILE) -> *mut FILE;
+
+/// Looks up libc's `freopen64`; called by the constructor.
+pub(crate) fn resolve() {
+    // SAFETY: a plain symbol lookup with a NUL-terminated name.
+    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, c"freopen64".as_ptr()) };
+    LIBC_FREOPEN.store(found, Ordering::Release);
+}
+
+/// The server has been told to log into a file.
+pub(crate) fn expect_file() {
+    FILE_EXPECTED.store(true, Ordering::Release);
+}
+
+/// Writes one line in the server's format, now or when the log is open. Control characters become spaces,
+/// so that nothing a file holds can forge a second line.
+pub(crate) fn line(level: Level, text: &str) {
+    let level = match level {
+        Level::Note => "Note",
+        Level::Warning => "Warning",
+    };
+    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let line = format!("{} 0 [{level}] tare: {text}\n", timestamp());
+    if FILE_OPEN.load(Ordering::Acquire) {
+        return write_to_stderr(&line);
+    }
+    if !FILE_EXPECTED.load(Ordering::Acquire) {
+        // Standard error is the log. Should the server reopen it after all, the line is repeated there.
+        write_to_stderr(&line);
+    }
+    let mut waiting = WAITING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if waiting.len() < MOST_WAITING {
+        waiting.push(line);
+    }
+}
+
+/// Stands in front of libc's `freopen64`: after the server has reopened standard error onto its log, the
+/// lines that wait are written there.
+///
+/// # Safety
+/// As for `freopen(3)`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn freopen64(
+    path: *const c_char,
+    mode: *const c_char,
+    stream: *mut FILE,
+) -> *mut FILE {
+    let next = LIBC_FREOPEN.load(Ordering::Acquire);
+    if next.is_null() {
+        resolve();
+    }
+    let next = LIBC_FREOPEN.load(Ordering::Acquire);
+    if next.is_null() {
+        // SAFETY: errno's location is valid for the calling thread.
+        unsafe { *libc::__errno_location() = libc::ENOSYS };
+        return std::ptr::null_mut();
+    }
+    // SAFETY: `next` is the next object's `freopen64`, a function of this type.
+    let next = unsafe { std::mem::transmute::<*mut c_void, Freopen>(next) };
+    // SAFETY: the caller upholds freopen(3)'s contract.
+    let reopened = unsafe { next(path, mode, stream) };
+    if !reopened.is_null() && is_stderr(reopened) && !FILE_OPEN.load(Ordering::Acquire) {
+        // A panic here would unwind into the server; the lines are not worth it.
+        let _ = std::panic::catch_unwind(log_is_open);
+    }
+    reopened
+}
+
+fn is_stderr(stream: *mut FILE) -> bool {
+    // SAFETY: fileno only reads the open stream the caller has just got back.
+    unsafe { libc::fileno(stream) == libc::STDERR_FILENO }
+}
+
+/// Only a server's log takes lines: in any other program nothing ever waits.
+fn log_is_open() {
+    let mut waiting = WAITING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    FILE_OPEN.store(true, Ordering::Release);
+    for line in waiting.drain(..) {
+        write_to_stderr(&line);
+    }
+}
+
+fn write_to_stderr(line: &str) {
+    // One write, so that no other thread's line comes in between. A log that cannot be written is nobody's
+    // error here.
+    // SAFETY: the buffer is `line`'s own.
+    unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len()) };
+}
+
+/// Local time in the server's format: `2026-01-31  7:05:09`.
+fn timestamp() -> String {
+    // SAFETY: time with a null argument only returns the time.
+    let now = unsafe { libc::time(std::ptr::null_mut()) };
+    // SAFETY: tm is plain integers and a pointer; all-zero is a valid value.
+    let mut tm: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are to locals that live through the call.
+    unsafe { libc::localtime_r(&raw const now, &raw mut tm) };
+    format!(
+        "{:04}-{:02}-{:02} {:2}:{:02}:{:02}",
+        tm.tm_year + 1900,
+        tm.tm_mon + 1,
+        tm.tm_mday,
+        tm.tm_hour,
+        tm.tm_min,
+        tm.tm_sec
+    )
+}

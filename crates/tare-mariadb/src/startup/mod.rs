@@ -1,0 +1,114 @@
+//! From the loader to the provider: decides whether this process is a server tare can serve, and stands
+//! back from everything else.
+//!
+//! The order: the constructor runs before the server's `main`. It recognises the server, takes tare out of
+//! the children's way, reads the options and sets the server's hook. The server, once it has read its own
+//! options, asks the hook for a provider ([`answer`]), unless its built-in one is on.
+
+mod constructor;
+mod environment;
+pub(crate) mod error_log;
+mod program;
+mod provider;
+mod series;
+mod stand_back;
+
+use std::ffi::{OsString, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
+
+pub use series::Series;
+pub use stand_back::StandBack;
+
+use crate::options::{OptionFiles, Options, ServerSettings};
+use crate::status::{self, State};
+use error_log::Level;
+use program::Server;
+
+/// What the constructor found out and the hook needs.
+struct Plan {
+    series: Series,
+    options: Options,
+}
+
+static PLAN: OnceLock<Plan> = OnceLock::new();
+
+/// The options this server runs with; `None` before start-up and when tare stands back.
+pub fn options() -> Option<&'static Options> {
+    PLAN.get().map(|plan| &plan.options)
+}
+
+/// The version of the interface all known servers ask for.
+const INTERFACE_VERSION: c_int = 1;
+
+/// Decides whether to serve `server`, started with `arguments` (the program's name first).
+fn plan(server: &Server, arguments: &[OsString]) -> Result<Plan, StandBack> {
+    let version = server.version();
+    let series = version.as_deref().and_then(Series::of_version);
+    status::set_server(version.clone(), series);
+    let files = OptionFiles::of_server(arguments);
+    let groups = server.option_groups();
+    let settings = ServerSettings::resolve(arguments, &files, &groups);
+    if settings.logs_to_file {
+        error_log::expect_file();
+    }
+    if let Some(option) = settings.ends_early {
+        return Err(StandBack::NotServing { option });
+    }
+    let series = match (version, series) {
+        (_, Some(series)) => series,
+        (Some(version), None) => return Err(StandBack::UnknownVersion { version }),
+        (None, None) => return Err(StandBack::NoVersion),
+    };
+    if settings.bootstrap {
+        return Err(StandBack::Bootstrap);
+    }
+    if let Some(origin) = settings.performance_schema {
+        return Err(StandBack::BuiltIn { origin });
+    }
+    let options = Options::read(&files, std::env::var_os(Options::ENVIRONMENT).as_deref())?;
+    if !options.enabled {
+        return Err(StandBack::SwitchedOff);
+    }
+    Ok(Plan { series, options })
+}
+
+/// The server asks for its provider. Null: it goes on with none.
+fn answer(version: c_int) -> *const c_void {
+    let Some(plan) = PLAN.get() else { return std::ptr::null() };
+    let started = catch_unwind(AssertUnwindSafe(|| {
+        if version != INTERFACE_VERSION {
+            return Err(StandBack::InterfaceVersion(version));
+        }
+        provider::start(plan.series, &plan.options)
+    }))
+    .unwrap_or_else(|payload| Err(StandBack::Panic(panic_text(payload.as_ref()))));
+    match started {
+        Ok(table) => {
+            status::set_state(State::Active);
+            error_log::line(
+                Level::Note,
+                &format!("{} serves MariaDB {}", status::Status::TARE_VERSION, plan.series),
+            );
+            table
+        }
+        Err(reason) => {
+            stand_back(reason);
+            std::ptr::null()
+        }
+    }
+}
+
+/// Notes why tare does nothing, in the status and in the error log.
+fn stand_back(reason: StandBack) {
+    if reason.has_log() {
+        error_log::line(reason.level(), &format!("stands back, the server runs without it: {reason}"));
+    }
+    status::set_state(State::StoodBack(reason));
+}
+
+fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
+    let text =
+        payload.downcast_ref::<&str>().copied().or(payload.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("panic without a message").to_owned()
+}

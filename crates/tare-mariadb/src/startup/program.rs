@@ -1,0 +1,82 @@
+//! The program tare was loaded into, seen through the symbols it exports.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+/// `PSI_bootstrap` of the server's `psi_base.h`: how a server asks for its provider.
+#[repr(C)]
+pub(crate) struct PsiBootstrap {
+    /// Given the version of the interface, returns the provider's function table, or null for none.
+    pub(crate) get_interface: extern "C" fn(c_int) -> *const c_void,
+}
+
+type SetServerVersion = unsafe extern "C" fn(*mut c_char, usize);
+
+/// A server's symbols. Only a program that exports all three names of the design is a server.
+pub(crate) struct Server {
+    hook: *mut *const PsiBootstrap,
+}
+
+/// Longest version string the server writes (its `SERVER_VERSION_LENGTH`).
+const VERSION_LENGTH: usize = 60;
+/// Most groups of option files a server is taken to have.
+const MOST_GROUPS: usize = 64;
+
+impl Server {
+    /// The server this process is, or `None` when it is another program.
+    pub(crate) fn find() -> Option<Server> {
+        let hook = symbol(c"PSI_hook")?;
+        symbol(c"PSI_server")?;
+        symbol(c"server_version")?;
+        Some(Server { hook: hook.cast() })
+    }
+
+    /// The version compiled into the server. The exported variable `server_version` is still empty when
+    /// the provider is chosen, and `--version=` can make it lie; the function that fills it can be asked.
+    pub(crate) fn version(&self) -> Option<String> {
+        let function = symbol(c"_Z18set_server_versionPcm")?;
+        // SAFETY: the mangled name says that it is a function taking a char pointer and an unsigned long.
+        let function = unsafe { std::mem::transmute::<*mut c_void, SetServerVersion>(function) };
+        let mut text = [0u8; VERSION_LENGTH + 1];
+        // SAFETY: the server writes at most the given number of bytes; one more zero ends the text. The
+        // function only reads constants and the server's (still unset) options.
+        unsafe { function(text.as_mut_ptr().cast(), VERSION_LENGTH) };
+        let text = CStr::from_bytes_until_nul(&text).ok()?.to_str().ok()?;
+        if text.is_empty() { None } else { Some(text.to_owned()) }
+    }
+
+    /// The groups of option files the server reads, as it lists them itself.
+    pub(crate) fn option_groups(&self) -> Vec<String> {
+        let Some(first) = symbol(c"load_default_groups") else { return Vec::new() };
+        let first = first.cast::<*const c_char>().cast_const();
+        let mut groups = Vec::new();
+        for position in 0..MOST_GROUPS {
+            // SAFETY: the server's array ends with a null pointer; the loop ends there.
+            let name = unsafe { *first.add(position) };
+            if name.is_null() {
+                break;
+            }
+            // SAFETY: the array holds NUL-terminated string constants of the server.
+            let name = unsafe { CStr::from_ptr(name) };
+            groups.push(name.to_string_lossy().into_owned());
+        }
+        groups
+    }
+
+    /// Makes the server ask `bootstrap` for its provider. The built-in Performance Schema, when it is on,
+    /// overwrites this: it wins.
+    ///
+    /// # Safety
+    /// The server has not started its `main` yet.
+    pub(crate) unsafe fn set_hook(&self, bootstrap: &'static PsiBootstrap) {
+        // SAFETY: `hook` is the server's variable of this type, and nobody reads it before `main`.
+        unsafe { self.hook.write(bootstrap) };
+    }
+}
+
+/// The address of a symbol any loaded object exports.
+pub(crate) fn symbol(name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: a plain symbol lookup with a NUL-terminated name.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    if found.is_null() { None } else { Some(found) }
+}

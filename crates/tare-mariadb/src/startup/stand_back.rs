@@ -1,0 +1,74 @@
+//! Why tare leaves a server alone.
+
+use super::error_log::Level;
+use super::series::Series;
+use crate::options::OptionError;
+
+/// A reason to do nothing: the server runs as if tare were absent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StandBack {
+    /// The server exports no version tare can read.
+    #[error("this server does not tell its version")]
+    NoVersion,
+    /// The server is of a series whose interface is not known.
+    #[error("server version {version} is not supported; supported: MariaDB {}", series_list())]
+    UnknownVersion {
+        /// As the server spells it.
+        version: String,
+    },
+    /// The run prints something and ends.
+    #[error("this run ends without serving ({option})")]
+    NotServing {
+        /// The option that says so.
+        option: &'static str,
+    },
+    /// The run reads its statements from standard input.
+    #[error("this is a bootstrap run")]
+    Bootstrap,
+    /// The server's own Performance Schema is on.
+    #[error("the server's own Performance Schema is on (performance_schema=ON, {origin})")]
+    BuiltIn {
+        /// Where it was switched on.
+        origin: String,
+    },
+    /// `enabled=OFF`.
+    #[error("switched off by its option enabled=OFF")]
+    SwitchedOff,
+    /// An option in `[tare]` cannot be used.
+    #[error("{0}")]
+    Options(#[from] OptionError),
+    /// Memory could not be reserved.
+    #[error("cannot reserve memory: {0}")]
+    Memory(String),
+    /// The library holds no interface for the series.
+    #[error("this build holds no interface for MariaDB {0}")]
+    NoInterface(Series),
+    /// The server asked for an interface version that does not exist.
+    #[error("the server asks for version {0} of the instrumentation interface; known: 1")]
+    InterfaceVersion(i32),
+    /// A panic was caught.
+    #[error("an internal error: {0}")]
+    Panic(String),
+}
+
+impl StandBack {
+    /// How loud the line in the error log is: what the operator asked for is a note, the rest a warning.
+    pub(crate) fn level(&self) -> Level {
+        match self {
+            StandBack::NotServing { .. }
+            | StandBack::Bootstrap
+            | StandBack::BuiltIn { .. }
+            | StandBack::SwitchedOff => Level::Note,
+            _ => Level::Warning,
+        }
+    }
+
+    /// Whether the run has an error log to write into. Runs that print and end have none.
+    pub(crate) fn has_log(&self) -> bool {
+        !matches!(self, StandBack::NotServing { .. })
+    }
+}
+
+fn series_list() -> String {
+    Series::ALL.map(Series::name).join(", ")
+}
