@@ -1,0 +1,169 @@
+//! The explained differences between reference and subject: a short file, kept honest from both ends.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::figure::{Comparison, Figure, Unequal};
+use crate::{Failure, Result};
+
+/// `expected/differences.toml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Explanations {
+    /// Where the subject may differ; each must occur.
+    #[serde(default)]
+    pub difference: Vec<Explanation>,
+    /// Where the reference may be unrepeatable although the table is one that must be repeatable.
+    #[serde(default)]
+    pub unrepeatable: Vec<Explanation>,
+}
+
+/// One entry: patterns (`*` stands for any text) and why.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Explanation {
+    /// Of the table.
+    pub table: String,
+    /// Of the script, all when left out.
+    #[serde(default = "any")]
+    pub script: String,
+    /// Of the row's key.
+    pub key: String,
+    /// Of the columns.
+    pub columns: Vec<String>,
+    /// Why the difference is right.
+    pub reason: String,
+    /// True when it depends on chance whether it shows in one run; such an entry may be absent.
+    #[serde(default)]
+    pub sometimes: bool,
+}
+
+fn any() -> String {
+    "*".into()
+}
+
+impl Explanation {
+    fn explains(&self, figure: &Figure) -> bool {
+        matches(&self.table, &figure.table)
+            && matches(&self.script, &figure.script)
+            && matches(&self.key, &figure.key)
+            && self.columns.iter().any(|column| matches(column, &figure.column))
+    }
+}
+
+/// What is left after the explained is taken away.
+#[derive(Debug)]
+pub struct Verdict {
+    /// Differences nobody explained.
+    pub unexplained: Vec<Unequal>,
+    /// Unrepeatable figures of tables that must be repeatable, nobody explained.
+    pub wavering: Vec<Unequal>,
+    /// Explanations of differences that no longer occur.
+    pub stale: Vec<String>,
+    /// How many differences are explained.
+    pub explained: usize,
+}
+
+impl Explanations {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// When it cannot be read or has an entry without a reason.
+    pub fn read(path: &Path) -> Result<Explanations> {
+        let text = std::fs::read_to_string(path).map_err(Failure::io(path.display().to_string()))?;
+        let read: Explanations =
+            toml::from_str(&text).map_err(|e| Failure::Setup(format!("{}: {e}", path.display())))?;
+        let all = read.difference.iter().chain(&read.unrepeatable);
+        match all.into_iter().find(|entry| entry.reason.trim().is_empty()) {
+            Some(entry) => Err(Failure::Setup(format!("{} {} has no reason", entry.table, entry.key))),
+            None => Ok(read),
+        }
+    }
+
+    /// Takes the explained away. `strict` says which tables must be repeatable on the reference.
+    pub fn judge(&self, comparison: &Comparison, strict: impl Fn(&str) -> bool) -> Verdict {
+        let mut used = vec![false; self.difference.len()];
+        let mut unexplained = Vec::new();
+        for unequal in &comparison.different {
+            let mut explained = false;
+            for (entry, used) in self.difference.iter().zip(&mut used) {
+                if entry.explains(&unequal.figure) {
+                    *used = true;
+                    explained = true;
+                }
+            }
+            if !explained {
+                unexplained.push(unequal.clone());
+            }
+        }
+        let explained = comparison.different.len() - unexplained.len();
+        let wavering = comparison.unrepeatable.iter().filter(|u| strict(&u.figure.table));
+        let wavering = wavering.filter(|u| !self.unrepeatable.iter().any(|e| e.explains(&u.figure)));
+        let stale = self.difference.iter().zip(&used).filter(|(entry, used)| !**used && !entry.sometimes);
+        Verdict {
+            unexplained,
+            wavering: wavering.cloned().collect(),
+            stale: stale
+                .map(|(e, _)| format!("{} | {} | {:?}: {}", e.table, e.key, e.columns, e.reason))
+                .collect(),
+            explained,
+        }
+    }
+}
+
+/// True when `text` has the form of `pattern`, in which `*` stands for any text.
+pub fn matches(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = text.strip_prefix(parts.next().unwrap_or_default()) else { return false };
+    let Some(last) = pattern.contains('*').then(|| parts.next_back()).flatten() else {
+        return rest.is_empty();
+    };
+    for part in parts {
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn a_star_is_any_text() {
+        assert!(matches("*", ""));
+        assert!(matches("wait/io/*", "wait/io/file"));
+        assert!(matches("a*b*c", "a-b-b-c"));
+        assert!(matches("*c", "abc"));
+        assert!(!matches("a*b", "abc"));
+        assert!(!matches("abc", "abcd"));
+        assert!(!matches("ab*ba", "aba"));
+    }
+
+    fn unequal(key: &str) -> Unequal {
+        let figure = Figure { table: "t".into(), script: "s".into(), key: key.into(), column: "N".into() };
+        Unequal { figure, reference: BTreeSet::new(), subject: BTreeSet::new() }
+    }
+
+    #[test]
+    fn one_more_difference_and_one_less_are_both_seen() {
+        let text = "[[difference]]\ntable='t'\nkey='a*'\ncolumns=['N']\nreason='r'\n\
+                    [[difference]]\ntable='t'\nkey='gone'\ncolumns=['*']\nreason='r'";
+        let explanations: Explanations = toml::from_str(text).expect("good entries");
+        let comparison = Comparison {
+            equal: 0,
+            different: vec![unequal("ab"), unequal("b")],
+            unrepeatable: vec![unequal("w")],
+        };
+        let verdict = explanations.judge(&comparison, |_| true);
+        assert_eq!(verdict.unexplained.len(), 1);
+        assert_eq!(verdict.unexplained[0].figure.key, "b");
+        assert_eq!(verdict.wavering.len(), 1);
+        assert_eq!(verdict.stale.len(), 1);
+        assert!(explanations.judge(&comparison, |_| false).wavering.is_empty());
+    }
+}

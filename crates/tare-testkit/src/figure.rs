@@ -1,0 +1,224 @@
+//! A figure: one value of one row of one table, as one run of one script left it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// Which value.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Figure {
+    /// The table.
+    pub table: String,
+    /// The script and, after a point, its connection; `-` for what no script changes.
+    pub script: String,
+    /// The row: its key columns joined by `.`; for events NAME or, for the n-th event of that name, NAME#n.
+    pub key: String,
+    /// The column; `rows` counts the events of one name.
+    pub column: String,
+}
+
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} [{}] {} {}", self.table, self.script, self.key, self.column)
+    }
+}
+
+/// What one pass of all scripts over one server gave.
+#[derive(Clone, Debug, Default)]
+pub struct Capture {
+    /// Every figure.
+    pub figures: BTreeMap<Figure, String>,
+    /// Names of events in the order they happened, by (table, script).
+    pub orders: BTreeMap<(String, String), Vec<String>>,
+    /// Rows that contradict themselves or each other.
+    pub violations: Vec<String>,
+}
+
+impl Capture {
+    /// Notes a figure.
+    pub fn put(
+        &mut self,
+        table: &str,
+        script: &str,
+        key: impl Into<String>,
+        column: &str,
+        value: impl Into<String>,
+    ) {
+        let figure =
+            Figure { table: table.into(), script: script.into(), key: key.into(), column: column.into() };
+        self.figures.insert(figure, value.into());
+    }
+}
+
+/// A figure whose values differ.
+#[derive(Clone, Debug)]
+pub struct Unequal {
+    /// Which.
+    pub figure: Figure,
+    /// What the passes over the reference gave (`-`: no such row).
+    pub reference: BTreeSet<String>,
+    /// What the passes over the subject gave.
+    pub subject: BTreeSet<String>,
+}
+
+/// What holding captures against each other gave.
+#[derive(Debug, Default)]
+pub struct Comparison {
+    /// How many figures are repeatable on the reference and equal on the subject.
+    pub equal: usize,
+    /// The reference always says one thing, the subject never does.
+    pub different: Vec<Unequal>,
+    /// The reference itself says now this, now that, so that it proves nothing.
+    pub unrepeatable: Vec<Unequal>,
+}
+
+/// Holds every figure of the passes over the subject against those of the passes over the reference.
+pub fn compare(reference: &[Capture], subject: &[Capture]) -> Comparison {
+    let reference: Vec<Capture> = reference.to_vec();
+    let subject: Vec<Capture> = subject.to_vec();
+    let uneven = uneven_names(&reference, &subject);
+    let with_orders = |captures: Vec<Capture>| captures.into_iter().map(|c| ordered(c, &uneven)).collect();
+    let (reference, subject): (Vec<_>, Vec<_>) = (with_orders(reference), with_orders(subject));
+    let every = reference.iter().chain(&subject).flat_map(|c| c.keys());
+    let every: BTreeSet<&Figure> = every.filter(|figure| !is_covered(figure, &uneven)).collect();
+    let mut comparison = Comparison::default();
+    for figure in every {
+        let unequal = Unequal {
+            figure: figure.clone(),
+            reference: values(&reference, figure),
+            subject: values(&subject, figure),
+        };
+        if unequal.reference.len() > 1 {
+            comparison.unrepeatable.push(unequal);
+        } else if unequal.reference.is_disjoint(&unequal.subject) {
+            comparison.different.push(unequal);
+        } else {
+            comparison.equal += 1;
+        }
+    }
+    comparison
+}
+
+/// The `rows` figures that differ anywhere: event by event comparison of such names would only repeat it.
+fn uneven_names(reference: &[Capture], subject: &[Capture]) -> BTreeSet<Figure> {
+    let every = reference.iter().chain(subject);
+    let figures: BTreeSet<&Figure> =
+        every.clone().flat_map(|c| c.figures.keys()).filter(|f| f.column == "rows").collect();
+    let differs = |figure: &&Figure| {
+        let values: BTreeSet<Option<&String>> = every.clone().map(|c| c.figures.get(figure)).collect();
+        values.len() > 1
+    };
+    figures.into_iter().filter(differs).cloned().collect()
+}
+
+fn is_covered(figure: &Figure, uneven: &BTreeSet<Figure>) -> bool {
+    let Some((name, _)) = figure.key.rsplit_once('#') else { return false };
+    uneven.contains(&rows_figure(&figure.table, &figure.script, name))
+}
+
+fn rows_figure(table: &str, script: &str, name: &str) -> Figure {
+    Figure { table: table.into(), script: script.into(), key: name.into(), column: "rows".into() }
+}
+
+/// The figures of a capture, with the order of the evenly counted events as one more.
+fn ordered(capture: Capture, uneven: &BTreeSet<Figure>) -> BTreeMap<Figure, String> {
+    let mut figures = capture.figures;
+    for ((table, script), names) in capture.orders {
+        let even: Vec<String> =
+            names.into_iter().filter(|name| !uneven.contains(&rows_figure(&table, &script, name))).collect();
+        let figure = Figure { table, script, key: "order".into(), column: "EVENT_NAME".into() };
+        figures.insert(figure, even.join(" → "));
+    }
+    figures
+}
+
+fn values(captures: &[BTreeMap<Figure, String>], figure: &Figure) -> BTreeSet<String> {
+    captures.iter().map(|c| c.get(figure).cloned().unwrap_or_else(|| "-".into())).collect()
+}
+
+/// Text for people: unequal figures grouped by table, column and key without its position, the most frequent first.
+pub fn report(unequal: &[Unequal], groups: usize) -> String {
+    let mut grouped: BTreeMap<(String, String, String), Vec<&Unequal>> = BTreeMap::new();
+    for one in unequal {
+        let key = one.figure.key.split('#').next().unwrap_or_default().to_owned();
+        grouped.entry((one.figure.table.clone(), key, one.figure.column.clone())).or_default().push(one);
+    }
+    let mut lines: Vec<(usize, String)> = Vec::new();
+    for ((table, key, column), members) in grouped {
+        let first = members[0];
+        let (expected, got) = excerpt(&first.reference, &first.subject);
+        let line = format!(
+            "{:5} × {table} | {key} | {column} | first in {} {}: reference {expected}, subject {got}",
+            members.len(),
+            first.figure.script,
+            first.figure.key,
+        );
+        lines.push((members.len(), line));
+    }
+    lines.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+    let more = lines.len().saturating_sub(groups);
+    let mut text: String = lines.into_iter().take(groups).map(|(_, line)| line + "\n").collect();
+    if more > 0 {
+        text += &format!("… and {more} more groups\n");
+    }
+    text
+}
+
+/// Both values, from where they part when they are long.
+fn excerpt(reference: &BTreeSet<String>, subject: &BTreeSet<String>) -> (String, String) {
+    let join = |values: &BTreeSet<String>| values.iter().cloned().collect::<Vec<_>>().join(" | ");
+    let (a, b) = (join(reference), join(subject));
+    let same = a.chars().zip(b.chars()).take_while(|(x, y)| x == y).count();
+    let cut = |text: &str| {
+        let from = same.saturating_sub(60);
+        let part: String = text.chars().skip(from).take(200).collect();
+        if from > 0 { format!("`…{part}`") } else { format!("`{part}`") }
+    };
+    (cut(&a), cut(&b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn capture(values: &[(&str, &str, &str)], order: &[&str]) -> Capture {
+        let mut capture = Capture::default();
+        for (key, column, value) in values {
+            capture.put("t", "s", *key, column, *value);
+        }
+        capture.orders.insert(("t".into(), "s".into()), order.iter().map(|n| (*n).to_owned()).collect());
+        capture
+    }
+
+    #[test]
+    fn one_more_value_is_a_difference_and_a_wavering_reference_is_not() {
+        let reference = [
+            capture(&[("a", "N", "1"), ("b", "N", "5")], &[]),
+            capture(&[("a", "N", "1"), ("b", "N", "6")], &[]),
+        ];
+        let subject = [capture(&[("a", "N", "2"), ("b", "N", "7"), ("c", "N", "1")], &[])];
+        let comparison = compare(&reference, &subject);
+        let keys = |list: &[Unequal]| list.iter().map(|u| u.figure.key.clone()).collect::<Vec<_>>();
+        assert_eq!(keys(&comparison.different), ["a", "c"]);
+        assert_eq!(keys(&comparison.unrepeatable), ["b"]);
+    }
+
+    #[test]
+    fn events_of_a_name_counted_unevenly_differ_once() {
+        let reference = [capture(&[("n", "rows", "1"), ("n#1", "X", "p"), ("m", "rows", "1")], &["n", "m"])];
+        let subject = [capture(
+            &[("n", "rows", "2"), ("n#1", "X", "q"), ("n#2", "X", "q"), ("m", "rows", "1")],
+            &["n", "n", "m"],
+        )];
+        let comparison = compare(&reference, &subject);
+        assert_eq!(comparison.different.len(), 1);
+        assert_eq!(comparison.different[0].figure.column, "rows");
+    }
+
+    #[test]
+    fn the_order_of_evenly_counted_events_is_a_figure() {
+        let rows = [("n", "rows", "1"), ("m", "rows", "1")];
+        let comparison = compare(&[capture(&rows, &["n", "m"])], &[capture(&rows, &["m", "n"])]);
+        assert_eq!(comparison.different.len(), 1);
+        assert_eq!(comparison.different[0].figure.key, "order");
+    }
+}

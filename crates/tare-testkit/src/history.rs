@@ -1,0 +1,113 @@
+//! What must hold within event rows whatever happened: a row that breaks one of these was torn or made up.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::schema::Row;
+
+/// The four kinds of events, as the tables spell them.
+pub const KINDS: [(&str, &str); 4] =
+    [("transactions", "TRANSACTION"), ("statements", "STATEMENT"), ("stages", "STAGE"), ("waits", "WAIT")];
+
+/// Which clocks the times come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clocks {
+    /// One for all kinds of events: a child lies within its parent to the picosecond.
+    One,
+    /// The built-in times waits with another clock than the rest; only like is compared with like.
+    WaitsApart,
+}
+
+/// Events of any number of threads.
+#[derive(Debug)]
+pub struct Events<'a> {
+    /// Rows with their NESTING_EVENT_TYPE name.
+    pub rows: Vec<(&'static str, &'a Row)>,
+    /// Every instrument's name.
+    pub names: &'a HashSet<String>,
+    /// Where the times come from.
+    pub clocks: Clocks,
+}
+
+impl Events<'_> {
+    /// Every contradiction found.
+    pub fn violations(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut by_id = HashMap::new();
+        for (kind, row) in &self.rows {
+            self.check_row(kind, row, &mut found);
+            let id = (row.number("THREAD_ID"), row.number("EVENT_ID"));
+            if let Some((_, other)) = by_id.insert(id, (*kind, *row)) {
+                found.push(format!("one event id twice: {} and {}", show(row), show(other)));
+            }
+        }
+        for (kind, row) in &self.rows {
+            let parent = (row.number("THREAD_ID"), row.number("NESTING_EVENT_ID"));
+            if let Some((parent_kind, parent)) = by_id.get(&parent) {
+                self.check_nesting(kind, row, parent_kind, parent, &mut found);
+            }
+        }
+        found
+    }
+
+    fn check_row(&self, kind: &str, row: &Row, found: &mut Vec<String>) {
+        let mut must = |holds: bool, what: &str| {
+            if !holds {
+                found.push(format!("{what}: {}", show(row)));
+            }
+        };
+        must(row.number("THREAD_ID").is_some_and(|id| id > 0), "no thread");
+        must(row.number("EVENT_ID").is_some_and(|id| id > 0), "no event id");
+        must(self.names.contains(row.text("EVENT_NAME")), "no such instrument");
+        if let Some(end) = row.number("END_EVENT_ID") {
+            must(row.number("EVENT_ID").is_some_and(|id| id <= end), "ends before it begins");
+        }
+        if let (Some(start), Some(end), Some(wait)) =
+            (row.number("TIMER_START"), row.number("TIMER_END"), row.number("TIMER_WAIT"))
+        {
+            must(start <= end, "time runs backwards");
+            // Each of the three is rounded from clock ticks by itself.
+            must(end.saturating_sub(start).abs_diff(wait) <= 1000, "the wait is not end less start");
+        }
+        let has_parent = row.get("NESTING_EVENT_ID").is_some();
+        must(has_parent == row.get("NESTING_EVENT_TYPE").is_some(), "half a parent");
+        if let (Some(id), Some(parent)) = (row.number("EVENT_ID"), row.number("NESTING_EVENT_ID")) {
+            must(parent < id, "older than its parent");
+        }
+        if kind == "STATEMENT" {
+            must(row.get("DIGEST").is_some() == row.get("DIGEST_TEXT").is_some(), "half a digest");
+            let failed = row.number("ERRORS") != Some(0);
+            must(failed == (row.text("RETURNED_SQLSTATE") > "02000"), "errors and state disagree");
+        }
+    }
+
+    fn check_nesting(&self, kind: &str, row: &Row, parent_kind: &str, parent: &Row, found: &mut Vec<String>) {
+        if row.text("NESTING_EVENT_TYPE") != parent_kind {
+            found.push(format!("the parent is a {parent_kind}: {}", show(row)));
+        }
+        if self.clocks == Clocks::WaitsApart && (kind == "WAIT") != (parent_kind == "WAIT") {
+            return;
+        }
+        let starts = (parent.number("TIMER_START"), row.number("TIMER_START"));
+        if let (Some(outer), Some(inner)) = starts
+            && inner < outer
+        {
+            found.push(format!("begins before its parent {}: {}", show(parent), show(row)));
+        }
+        // A transaction begins within a statement and goes on after it.
+        let ends = (parent.number("TIMER_END"), row.number("TIMER_END"));
+        if let (Some(outer), Some(inner)) = ends
+            && inner > outer
+            && kind != "TRANSACTION"
+            && parent.get("END_EVENT_ID").is_some()
+            && row.get("END_EVENT_ID").is_some()
+        {
+            found.push(format!("ends after its parent {}: {}", show(parent), show(row)));
+        }
+    }
+}
+
+/// A row in one line, without what is NULL.
+fn show(row: &Row) -> String {
+    let cells = row.cells().filter_map(|(name, value)| value.map(|value| format!("{name}={value}")));
+    cells.collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,186 @@
+//! The `performance_schema` tables as a test reads them: every value as text, NULL as `None`.
+//!
+//! The same few plain statements work through the server's own port and on tare's endpoint, so a test does not
+//! know which of them it talks to.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use mysql::Conn;
+use mysql::prelude::Queryable;
+
+use crate::Result;
+
+/// A connection that reads and changes the tables.
+#[derive(Debug)]
+pub struct Schema {
+    conn: Conn,
+    prefix: &'static str,
+}
+
+/// One row; columns are found by name.
+#[derive(Clone, Debug)]
+pub struct Row {
+    columns: Arc<Vec<String>>,
+    cells: Vec<Option<String>>,
+}
+
+/// Equality conditions joined by AND.
+pub type Filter<'a> = &'a [(&'a str, &'a str)];
+
+impl Schema {
+    pub(crate) fn of_server(conn: Conn) -> Schema {
+        Schema { conn, prefix: "performance_schema." }
+    }
+
+    pub(crate) fn of_endpoint(conn: Conn) -> Schema {
+        Schema { conn, prefix: "" }
+    }
+
+    /// All rows of a table.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub fn rows(&mut self, table: &str) -> Result<Vec<Row>> {
+        self.rows_where(table, &[])
+    }
+
+    /// The rows of a table with these values. Values that look like numbers are compared as numbers.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub fn rows_where(&mut self, table: &str, filter: Filter<'_>) -> Result<Vec<Row>> {
+        let sql = format!("SELECT * FROM {}`{table}`{}", self.prefix, conditions(filter));
+        self.query(&sql)
+    }
+
+    /// Any statement, in the words of whoever answers.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub fn query(&mut self, sql: &str) -> Result<Vec<Row>> {
+        let mut answer = self.conn.query_iter(sql)?;
+        let columns = answer.columns();
+        let columns: Arc<Vec<String>> =
+            Arc::new(columns.as_ref().iter().map(|c| c.name_str().to_ascii_uppercase()).collect());
+        let mut rows = Vec::new();
+        for row in answer.by_ref() {
+            let cells = row?.unwrap().into_iter().map(text).collect();
+            rows.push(Row { columns: Arc::clone(&columns), cells });
+        }
+        Ok(rows)
+    }
+
+    /// Sets columns of the rows with these values.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub fn update(&mut self, table: &str, set: Filter<'_>, filter: Filter<'_>) -> Result<()> {
+        let set: Vec<String> =
+            set.iter().map(|(column, value)| format!("`{column}` = {}", literal(value))).collect();
+        let sql = format!("UPDATE {}`{table}` SET {}{}", self.prefix, set.join(", "), conditions(filter));
+        Ok(self.conn.query_drop(sql)?)
+    }
+
+    /// Resets a table.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub fn truncate(&mut self, table: &str) -> Result<()> {
+        Ok(self.conn.query_drop(format!("TRUNCATE TABLE {}`{table}`", self.prefix))?)
+    }
+
+    /// The id of the server's connection that reads (not of the endpoint's).
+    pub fn connection_id(&self) -> u64 {
+        u64::from(self.conn.connection_id())
+    }
+
+    /// THREAD_ID of a connection.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    pub fn thread_of(&mut self, connection: u64) -> Result<Option<u64>> {
+        let rows = self.rows_where("threads", &[("PROCESSLIST_ID", &connection.to_string())])?;
+        Ok(rows.first().and_then(|row| row.number("THREAD_ID")))
+    }
+
+    /// The last ended events of a thread, oldest first, from the long history of `waits`, `stages`,
+    /// `statements` or `transactions`.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    pub fn long_history(&mut self, events: &str, thread: u64) -> Result<Vec<Row>> {
+        let table = format!("events_{events}_history_long");
+        let mut rows = self.rows_where(&table, &[("THREAD_ID", &thread.to_string())])?;
+        rows.sort_by_key(|row| row.number("EVENT_ID"));
+        Ok(rows)
+    }
+}
+
+impl Row {
+    /// The value of a column; `None` for NULL and for a column there is not.
+    pub fn get(&self, column: &str) -> Option<&str> {
+        let at = self.columns.iter().position(|name| name == column)?;
+        self.cells.get(at)?.as_deref()
+    }
+
+    /// The value of a column as a number.
+    pub fn number(&self, column: &str) -> Option<u64> {
+        self.get(column)?.parse().ok()
+    }
+
+    /// The value of a column, empty for NULL.
+    pub fn text(&self, column: &str) -> &str {
+        self.get(column).unwrap_or_default()
+    }
+
+    /// Names of the columns in order.
+    pub fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    /// Every column with its value.
+    pub fn cells(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
+        self.columns.iter().map(String::as_str).zip(self.cells.iter().map(Option::as_deref))
+    }
+}
+
+/// Rows by the text of one column; the last one wins.
+pub fn by_column(rows: Vec<Row>, column: &str) -> HashMap<String, Row> {
+    rows.into_iter().map(|row| (row.text(column).to_owned(), row)).collect()
+}
+
+fn conditions(filter: Filter<'_>) -> String {
+    if filter.is_empty() {
+        return String::new();
+    }
+    let all: Vec<String> =
+        filter.iter().map(|(column, value)| format!("`{column}` = {}", literal(value))).collect();
+    format!(" WHERE {}", all.join(" AND "))
+}
+
+fn literal(value: &str) -> String {
+    if !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit()) {
+        return value.to_owned();
+    }
+    format!("'{}'", value.replace('\\', "\\\\").replace('\'', "''"))
+}
+
+fn text(value: mysql::Value) -> Option<String> {
+    match value {
+        mysql::Value::NULL => None,
+        mysql::Value::Bytes(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
+        other => Some(other.as_sql(true)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_quotes_text_and_leaves_numbers() {
+        assert_eq!(conditions(&[]), "");
+        assert_eq!(conditions(&[("A", "1"), ("B", "it's")]), " WHERE `A` = 1 AND `B` = 'it''s'");
+    }
+}

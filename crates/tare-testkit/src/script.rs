@@ -1,0 +1,257 @@
+//! Scripts of the oracle: SQL with a few directives, read from `scripts/*.sql`.
+//!
+//! A statement ends with `;` at the end of a line; `-- @block` … `-- @end` hold one statement with semicolons
+//! inside. Further directives, each on a line of its own:
+//!
+//! | directive | meaning |
+//! |---|---|
+//! | `-- @connection N` | the following statements go to connection N (1 unless told) |
+//! | `-- @error E` | the next statement must fail with error E |
+//! | `-- @send` | the next statement is sent, its answer awaited by `-- @reap` |
+//! | `-- @reap` | waits for the answer of what this connection sent |
+//! | `-- @until SQL` | waits until a control connection gets 1 from SQL |
+//! | `-- @prepare NAME` | the next statement is prepared by the binary protocol |
+//! | `-- @execute NAME [JSON-like list]` | executes it: numbers, `'text'`, `NULL`, by commas |
+//! | `-- @close NAME` | closes it |
+//! | `-- @repeat N` | the next statement runs N times |
+
+use std::path::{Path, PathBuf};
+
+use crate::{Failure, Result};
+
+/// A script: a name and what to do.
+#[derive(Debug)]
+pub struct Script {
+    /// The file's name without `.sql`; also the schema it runs in.
+    pub name: String,
+    /// In order.
+    pub steps: Vec<Step>,
+}
+
+/// One step, on one connection.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// Which connection, from 1.
+    pub connection: usize,
+    /// What it does.
+    pub action: Action,
+    /// The error it must end with.
+    pub error: Option<u16>,
+    /// The answer is awaited later.
+    pub send: bool,
+    /// Line of the script, for messages.
+    pub line: usize,
+}
+
+/// What a step does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// A statement by the text protocol.
+    Query(String),
+    /// Prepares a statement under a name.
+    Prepare(String, String),
+    /// Executes a prepared statement.
+    Execute(String, Vec<Parameter>),
+    /// Closes a prepared statement.
+    Close(String),
+    /// Awaits what was sent.
+    Reap,
+    /// Waits for the control connection to see 1.
+    Until(String),
+}
+
+/// A parameter of an execution.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Parameter {
+    /// NULL
+    Null,
+    /// An integer.
+    Number(i64),
+    /// Text.
+    Text(String),
+}
+
+/// The folder of the scripts.
+pub fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts")
+}
+
+/// Every script, by name.
+///
+/// # Errors
+/// When one cannot be read or has a directive there is not.
+pub fn all() -> Result<Vec<Script>> {
+    let folder = folder();
+    let entries = std::fs::read_dir(&folder).map_err(Failure::io(folder.display().to_string()))?;
+    let mut paths: Vec<PathBuf> = entries.filter_map(|e| e.ok().map(|e| e.path())).collect();
+    paths.retain(|path| path.extension().is_some_and(|e| e == "sql"));
+    paths.sort();
+    paths.iter().map(|path| read(path)).collect()
+}
+
+fn read(path: &Path) -> Result<Script> {
+    let text = std::fs::read_to_string(path).map_err(Failure::io(path.display().to_string()))?;
+    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let steps = parse(&text).map_err(|e| Failure::Setup(format!("{name}.sql: {e}")))?;
+    Ok(Script { name, steps })
+}
+
+struct Parser {
+    steps: Vec<Step>,
+    connection: usize,
+    error: Option<u16>,
+    send: bool,
+    repeat: usize,
+    prepare: Option<String>,
+    text: String,
+    begin: usize,
+    block: bool,
+}
+
+fn parse(text: &str) -> std::result::Result<Vec<Step>, String> {
+    let mut parser = Parser {
+        steps: Vec::new(),
+        connection: 1,
+        error: None,
+        send: false,
+        repeat: 1,
+        prepare: None,
+        text: String::new(),
+        begin: 0,
+        block: false,
+    };
+    for (at, line) in text.lines().enumerate() {
+        parser.line(at + 1, line).map_err(|e| format!("line {}: {e}", at + 1))?;
+    }
+    if parser.text.trim().is_empty() {
+        return Ok(parser.steps);
+    }
+    Err(format!("line {}: the statement does not end", parser.begin))
+}
+
+impl Parser {
+    fn line(&mut self, at: usize, line: &str) -> std::result::Result<(), String> {
+        if let Some(directive) = line.trim().strip_prefix("-- @") {
+            return self.directive(at, directive);
+        }
+        if self.text.is_empty() && (line.trim().is_empty() || line.starts_with("-- ")) {
+            return Ok(());
+        }
+        if self.text.is_empty() {
+            self.begin = at;
+        } else {
+            self.text.push('\n');
+        }
+        self.text.push_str(line);
+        if !self.block && line.trim_end().ends_with(';') {
+            self.statement();
+        }
+        Ok(())
+    }
+
+    fn directive(&mut self, at: usize, directive: &str) -> std::result::Result<(), String> {
+        let (word, rest) = directive.split_once(' ').unwrap_or((directive, ""));
+        let number = || rest.parse::<usize>().map_err(|_| format!("{rest} is not a number"));
+        match word {
+            "connection" => self.connection = number()?,
+            "error" => self.error = Some(u16::try_from(number()?).map_err(|e| e.to_string())?),
+            "repeat" => self.repeat = number()?,
+            "send" => self.send = true,
+            "prepare" => self.prepare = Some(rest.to_owned()),
+            "block" => self.block = true,
+            "end" => {
+                self.block = false;
+                self.statement();
+            }
+            "reap" => self.step(Action::Reap, at),
+            "until" => self.step(Action::Until(rest.trim_end_matches(';').to_owned()), at),
+            "close" => self.step(Action::Close(rest.to_owned()), at),
+            "execute" => {
+                let (name, list) = rest.split_once(' ').unwrap_or((rest, ""));
+                self.step(Action::Execute(name.to_owned(), parameters(list)?), at);
+            }
+            other => return Err(format!("there is no directive {other}")),
+        }
+        Ok(())
+    }
+
+    fn statement(&mut self) {
+        let text = std::mem::take(&mut self.text);
+        let text = text.trim_end().trim_end_matches(';').to_owned();
+        let action = match self.prepare.take() {
+            Some(name) => Action::Prepare(name, text),
+            None => Action::Query(text),
+        };
+        self.step(action, self.begin);
+    }
+
+    fn step(&mut self, action: Action, line: usize) {
+        let step = Step {
+            connection: self.connection,
+            action,
+            error: self.error.take(),
+            send: std::mem::take(&mut self.send),
+            line,
+        };
+        for _ in 0..std::mem::replace(&mut self.repeat, 1) {
+            self.steps.push(step.clone());
+        }
+    }
+}
+
+fn parameters(list: &str) -> std::result::Result<Vec<Parameter>, String> {
+    let list = list.trim();
+    if list.is_empty() {
+        return Ok(Vec::new());
+    }
+    list.split(',').map(|item| parameter(item.trim())).collect()
+}
+
+fn parameter(item: &str) -> std::result::Result<Parameter, String> {
+    if item == "NULL" {
+        return Ok(Parameter::Null);
+    }
+    if let Some(text) = item.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')) {
+        return Ok(Parameter::Text(text.to_owned()));
+    }
+    item.parse().map(Parameter::Number).map_err(|_| format!("{item} is not a parameter"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directives_apply_to_the_next_statement_only() {
+        let text = "-- @error 1062\nINSERT\n INTO t;\n-- @connection 2\n-- @send\nSELECT 1;\n-- @reap\n";
+        let steps = parse(text).expect("a good script");
+        assert_eq!(steps.len(), 3);
+        assert_eq!(steps[0].error, Some(1062));
+        assert_eq!(steps[0].action, Action::Query("INSERT\n INTO t".into()));
+        assert_eq!((steps[1].connection, steps[1].send, steps[1].error), (2, true, None));
+        assert_eq!(steps[2].action, Action::Reap);
+    }
+
+    #[test]
+    fn a_block_keeps_its_semicolons() {
+        let steps = parse("-- @block\nBEGIN\n a;\n b;\nEND\n-- @end\nc;").expect("a good script");
+        assert_eq!(steps[0].action, Action::Query("BEGIN\n a;\n b;\nEND".into()));
+        assert_eq!(steps[1].action, Action::Query("c".into()));
+    }
+
+    #[test]
+    fn parameters_are_typed() {
+        let steps = parse("-- @execute s 1, 'a b', NULL").expect("a good script");
+        let expected = vec![Parameter::Number(1), Parameter::Text("a b".into()), Parameter::Null];
+        assert_eq!(steps[0].action, Action::Execute("s".into(), expected));
+    }
+
+    #[test]
+    fn mistakes_name_their_line() {
+        assert_eq!(
+            parse("\n-- @nonsense").expect_err("no such directive"),
+            "line 2: there is no directive nonsense"
+        );
+        assert_eq!(parse("SELECT 1").expect_err("no end"), "line 1: the statement does not end");
+    }
+}

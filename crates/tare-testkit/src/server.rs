@@ -1,0 +1,263 @@
+//! A server of one's own: started, asked, stopped, killed, started again on the same data.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use mysql::{Conn, OptsBuilder};
+use nix::sys::signal::Signal;
+use tempfile::TempDir;
+
+use crate::host::{Host, SIZES, server_user};
+use crate::process::Process;
+use crate::schema::Schema;
+use crate::subject::{Provider, provider_library};
+use crate::{Failure, Result};
+
+/// No server under test may take longer to start or to end.
+pub const LIMIT: Duration = Duration::from_secs(60);
+
+/// What a server is started with.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Who fills `performance_schema`.
+    pub provider: Provider,
+    /// Server options of the test's own.
+    pub options: Vec<String>,
+    /// Further environment.
+    pub environment: Vec<(String, String)>,
+}
+
+impl Settings {
+    /// A server with this provider and nothing else.
+    pub fn new(provider: Provider) -> Settings {
+        Settings { provider, options: Vec::new(), environment: Vec::new() }
+    }
+
+    /// Adds a server option.
+    #[must_use]
+    pub fn option(mut self, option: impl Into<String>) -> Settings {
+        self.options.push(option.into());
+        self
+    }
+}
+
+/// A stock server in a folder of its own, reachable by Unix socket only.
+#[derive(Debug)]
+pub struct Server {
+    host: Host,
+    /// What the next start uses.
+    pub settings: Settings,
+    // Declared before the folder: the process ends before its files go.
+    process: Option<Process>,
+    home: TempDir,
+}
+
+impl Server {
+    /// Starts a server on fresh data and waits until it answers.
+    ///
+    /// # Errors
+    /// When it does not; the text holds the server's log.
+    pub fn start(settings: Settings) -> Result<Server> {
+        let host = Host::find()?;
+        let home = host.new_home()?;
+        let mut server = Server { host, settings, process: None, home };
+        server.resume()?;
+        Ok(server)
+    }
+
+    /// Starts it again on the data it has.
+    ///
+    /// # Errors
+    /// When it does not answer; the text holds the server's log.
+    pub fn resume(&mut self) -> Result<()> {
+        assert!(self.process.is_none(), "the server runs already");
+        let child = self.command()?.spawn().map_err(Failure::io("start the server"))?;
+        self.process = Some(Process::new(child));
+        let begin = Instant::now();
+        loop {
+            if self.client().is_ok() {
+                return Ok(());
+            }
+            let ended = self.process_mut()?.ended()?;
+            if ended.is_some() || begin.elapsed() > LIMIT {
+                self.process = None;
+                return Err(Failure::Setup(format!(
+                    "the server does not answer ({ended:?}):\n{}",
+                    self.log()
+                )));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn command(&self) -> Result<Command> {
+        let mut command = Command::new(&self.host.mariadbd);
+        command.arg("--no-defaults").args(SIZES);
+        command.args(["--skip-networking", "--skip-name-resolve", "--local-infile=1"]);
+        command.arg(format!("--datadir={}", self.data().display()));
+        command.arg(format!("--socket={}", self.socket().display()));
+        command.arg(format!("--pid-file={}", self.home.path().join("pid").display()));
+        command.arg(format!("--log-error={}", self.log_path().display()));
+        if let Some(base) = &self.host.basedir {
+            command.arg(format!("--basedir={}", base.display()));
+        }
+        if let Some(user) = server_user()? {
+            command.arg(format!("--user={}", user.name));
+        }
+        self.provide(&mut command)?;
+        command.args(&self.settings.options);
+        command.envs(self.settings.environment.iter().map(|(k, v)| (k, v)));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Ok(command)
+    }
+
+    fn provide(&self, command: &mut Command) -> Result<()> {
+        // On both sides, so that both register the same instruments.
+        if self.host.has_federated() {
+            command.arg("--plugin-load-add=ha_federatedx");
+        }
+        match &self.settings.provider {
+            Provider::Off => {
+                command.arg("--performance-schema=OFF");
+            }
+            Provider::BuiltIn => {
+                command.arg("--performance-schema=ON");
+                command.arg("--performance-schema-instrument=%=ON");
+                command.args(CONSUMERS.map(|name| format!("--performance-schema-consumer-{name}=ON")));
+            }
+            Provider::Tare(options) => {
+                command.arg("--performance-schema=OFF");
+                command.env("LD_PRELOAD", provider_library()?);
+                let options: Vec<String> = options.iter().map(|(k, v)| format!("{k}={v}")).collect();
+                command.env("TARE_OPTIONS", options.join(";"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks it to shut down; how long that took and how it ended.
+    ///
+    /// # Errors
+    /// When it does not end in time.
+    pub fn stop(&mut self) -> Result<(Duration, ExitStatus)> {
+        let mut process = self.process.take().ok_or_else(not_running)?;
+        let begin = Instant::now();
+        process.signal(Signal::SIGTERM)?;
+        let status = process.wait(LIMIT)?;
+        Ok((begin.elapsed(), status))
+    }
+
+    /// Ends it without a chance to clean up.
+    pub fn kill(&mut self) {
+        // Dropping a process kills it and waits for it.
+        self.process = None;
+    }
+
+    /// The running process.
+    ///
+    /// # Errors
+    /// When the server is stopped.
+    pub fn process(&self) -> Result<&Process> {
+        self.process.as_ref().ok_or_else(not_running)
+    }
+
+    /// The running process, to wait for it.
+    ///
+    /// # Errors
+    /// When the server is stopped.
+    pub fn process_mut(&mut self) -> Result<&mut Process> {
+        self.process.as_mut().ok_or_else(not_running)
+    }
+
+    /// A new connection as `root`.
+    ///
+    /// # Errors
+    /// When the server does not take it.
+    pub fn client(&self) -> Result<Conn> {
+        Ok(Conn::new(self.client_options())?)
+    }
+
+    /// What [`Server::client`] connects with.
+    pub fn client_options(&self) -> OptsBuilder {
+        socket_options(&self.socket()).user(Some("root"))
+    }
+
+    /// The `performance_schema` tables: through the server itself where it can serve them, else through the
+    /// provider's own endpoint.
+    ///
+    /// # Errors
+    /// When there is no connection.
+    pub fn schema(&self) -> Result<Schema> {
+        if self.settings.provider.is_tare() && !self.host.has_federated() {
+            return self.endpoint_schema();
+        }
+        Ok(Schema::of_server(self.client()?))
+    }
+
+    /// The tables as the provider's own endpoint serves them, without the server in between.
+    ///
+    /// # Errors
+    /// When there is no connection.
+    pub fn endpoint_schema(&self) -> Result<Schema> {
+        Ok(Schema::of_endpoint(Conn::new(socket_options(&self.endpoint()).user(Some("root")))?))
+    }
+
+    /// The program under test.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// Its data directory.
+    pub fn data(&self) -> PathBuf {
+        self.home.path().join("data")
+    }
+
+    /// Its socket.
+    pub fn socket(&self) -> PathBuf {
+        self.home.path().join("socket")
+    }
+
+    /// The socket of tare's own endpoint.
+    pub fn endpoint(&self) -> PathBuf {
+        self.data().join("tare.sock")
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.home.path().join("log")
+    }
+
+    /// The error log.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.log_path()).unwrap_or_default()
+    }
+}
+
+/// The consumers an "all on" server switches on.
+const CONSUMERS: [&str; 12] = [
+    "events-stages-current",
+    "events-stages-history",
+    "events-stages-history-long",
+    "events-statements-current",
+    "events-statements-history",
+    "events-statements-history-long",
+    "events-transactions-current",
+    "events-transactions-history",
+    "events-transactions-history-long",
+    "events-waits-current",
+    "events-waits-history",
+    "events-waits-history-long",
+];
+
+fn socket_options(socket: &Path) -> OptsBuilder {
+    // The bound is given so that the client asks the server for nothing of its own.
+    OptsBuilder::new()
+        .socket(Some(socket.to_string_lossy()))
+        .prefer_socket(false)
+        .max_allowed_packet(Some(64 << 20))
+        .stmt_cache_size(0)
+}
+
+fn not_running() -> Failure {
+    Failure::Setup("the server is stopped".into())
+}

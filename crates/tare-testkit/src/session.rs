@@ -1,0 +1,180 @@
+//! Runs a script: one thread per connection, so that one may wait for another's lock.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use mysql::prelude::Queryable;
+use mysql::{Conn, LocalInfileHandler, Params, Statement, Value};
+
+use crate::script::{Action, Parameter, Script, Step};
+use crate::server::Server;
+use crate::{Failure, Result, script};
+
+/// The connections of a script.
+#[derive(Debug)]
+pub struct Session {
+    connections: Vec<Connection>,
+    control: Conn,
+}
+
+#[derive(Debug)]
+struct Connection {
+    id: u64,
+    orders: Option<Sender<Action>>,
+    answers: Receiver<std::result::Result<(), mysql::Error>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Session {
+    /// Opens as many connections as the script speaks of, with `schema` as their current one.
+    ///
+    /// # Errors
+    /// When the server does not take them.
+    pub fn open(server: &Server, script: &Script, schema: &str) -> Result<Session> {
+        let count = script.steps.iter().map(|step| step.connection).max().unwrap_or(1);
+        let connections = (0..count).map(|_| Connection::open(server, schema)).collect::<Result<_>>()?;
+        Ok(Session { connections, control: server.client()? })
+    }
+
+    /// Connection ids, in the script's order.
+    pub fn ids(&self) -> Vec<u64> {
+        self.connections.iter().map(|c| c.id).collect()
+    }
+
+    /// Takes every step.
+    ///
+    /// # Errors
+    /// When a step fails that should not, or does not fail as it should.
+    pub fn run(&mut self, script: &Script) -> Result<()> {
+        // What a sent statement must end with, until it is reaped.
+        let mut expected = HashMap::new();
+        for step in &script.steps {
+            self.step(step, &mut expected)
+                .map_err(|e| Failure::Setup(format!("{}.sql, line {}: {e}", script.name, step.line)))?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, step: &Step, expected: &mut HashMap<usize, Option<u16>>) -> Result<()> {
+        let at = step.connection - 1;
+        match &step.action {
+            Action::Until(sql) => self.wait_until(sql),
+            Action::Reap => {
+                let error = expected.remove(&at).ok_or_else(|| Failure::Setup("nothing was sent".into()))?;
+                self.answer(at, error)
+            }
+            action => {
+                self.order(at, action.clone())?;
+                if step.send {
+                    expected.insert(at, step.error);
+                    return Ok(());
+                }
+                self.answer(at, step.error)
+            }
+        }
+    }
+
+    fn order(&self, at: usize, action: Action) -> Result<()> {
+        let orders = self.connections[at].orders.as_ref();
+        let sent = orders.is_some_and(|orders| orders.send(action).is_ok());
+        if sent { Ok(()) } else { Err(Failure::Setup("the connection is closed".into())) }
+    }
+
+    fn answer(&self, at: usize, error: Option<u16>) -> Result<()> {
+        let answer = self.connections[at].answers.recv_timeout(Duration::from_secs(60));
+        let answer = answer.map_err(|e| Failure::Setup(format!("no answer: {e}")))?;
+        match (answer, error) {
+            (Ok(()), None) => Ok(()),
+            (Ok(()), Some(number)) => Err(Failure::Setup(format!("should have failed with {number}"))),
+            (Err(mysql::Error::MySqlError(e)), Some(number)) if e.code == number => Ok(()),
+            (Err(e), _) => Err(e.into()),
+        }
+    }
+
+    fn wait_until(&mut self, sql: &str) -> Result<()> {
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(30) {
+            let seen: Option<Option<String>> = self.control.query_first(sql)?;
+            if seen.flatten().as_deref() == Some("1") {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Err(Failure::Setup(format!("never came true: {sql}")))
+    }
+}
+
+impl Connection {
+    fn open(server: &Server, schema: &str) -> Result<Connection> {
+        let options = server.client_options().db_name(Some(schema));
+        let handler = LocalInfileHandler::new(|name, stream| {
+            let name = String::from_utf8_lossy(name).into_owned();
+            let mut file = std::fs::File::open(local_file(&name))?;
+            std::io::copy(&mut file, stream).map(|_| ())
+        });
+        let conn = Conn::new(options.local_infile_handler(Some(handler)))?;
+        let id = u64::from(conn.connection_id());
+        let (orders, work) = channel();
+        let (done, answers) = channel();
+        let thread = std::thread::spawn(move || serve(conn, &work, &done));
+        Ok(Connection { id, orders: Some(orders), answers, thread: Some(thread) })
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // Without orders the thread ends; a panic there has already shown itself as a missing answer.
+        self.orders = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn local_file(name: &str) -> PathBuf {
+    script::folder().join("data").join(name)
+}
+
+fn serve(mut conn: Conn, work: &Receiver<Action>, done: &Sender<std::result::Result<(), mysql::Error>>) {
+    let mut prepared: HashMap<String, Statement> = HashMap::new();
+    for action in work {
+        if done.send(act(&mut conn, &mut prepared, action)).is_err() {
+            return;
+        }
+    }
+}
+
+fn act(
+    conn: &mut Conn,
+    prepared: &mut HashMap<String, Statement>,
+    action: Action,
+) -> std::result::Result<(), mysql::Error> {
+    match action {
+        Action::Query(sql) => conn.query_drop(sql),
+        Action::Prepare(name, sql) => {
+            prepared.insert(name, conn.prep(sql)?);
+            Ok(())
+        }
+        Action::Execute(name, parameters) => {
+            let values: Vec<Value> = parameters.into_iter().map(value).collect();
+            let values = if values.is_empty() { Params::Empty } else { Params::Positional(values) };
+            conn.exec_drop(&prepared[&name], values)
+        }
+        Action::Close(name) => match prepared.remove(&name) {
+            Some(statement) => conn.close(statement),
+            None => Ok(()),
+        },
+        Action::Reap | Action::Until(_) => Ok(()),
+    }
+}
+
+fn value(parameter: Parameter) -> Value {
+    match parameter {
+        Parameter::Null => Value::NULL,
+        Parameter::Number(number) => Value::Int(number),
+        Parameter::Text(text) => Value::Bytes(text.into_bytes()),
+    }
+}

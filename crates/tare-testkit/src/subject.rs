@@ -1,0 +1,61 @@
+//! Which provider is under test.
+
+use std::path::PathBuf;
+
+use crate::host::profile_folder;
+use crate::{Failure, Result};
+
+/// Who fills `performance_schema`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Provider {
+    /// Nobody: `--performance-schema=OFF`.
+    Off,
+    /// The server's own, all instruments and consumers on.
+    BuiltIn,
+    /// Tare, with these start-up settings (`key=value`).
+    Tare(Vec<(String, String)>),
+}
+
+impl Provider {
+    /// Tare with its defaults.
+    pub fn tare() -> Provider {
+        Provider::Tare(Vec::new())
+    }
+
+    /// The provider the tests are about: tare, unless `TARE_TEST_PROVIDER=builtin` asks whether the tests
+    /// themselves are right, by holding the reference against itself.
+    pub fn under_test() -> Provider {
+        match std::env::var("TARE_TEST_PROVIDER").as_deref() {
+            Ok("builtin") => Provider::BuiltIn,
+            _ => Provider::tare(),
+        }
+    }
+
+    /// True for tare.
+    pub fn is_tare(&self) -> bool {
+        matches!(self, Provider::Tare(_))
+    }
+}
+
+/// The shared object under test: `TARE_PROVIDER`, or the one built next to the test.
+///
+/// # Errors
+/// When it has not been built.
+pub fn provider_library() -> Result<PathBuf> {
+    let path = match std::env::var_os("TARE_PROVIDER") {
+        Some(path) => PathBuf::from(path),
+        None => profile_folder()?.join("libtare_mariadb.so"),
+    };
+    if path.is_file() {
+        return Ok(path);
+    }
+    Err(Failure::Setup(format!("{} is missing: build it with `cargo build -p tare-mariadb`", path.display())))
+}
+
+/// A number a longer or shorter run may change through the environment.
+pub fn setting(name: &str, default: u64) -> u64 {
+    match std::env::var(name) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")),
+        Err(_) => default,
+    }
+}

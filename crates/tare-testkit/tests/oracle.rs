@@ -1,0 +1,97 @@
+//! The same scripts through the built-in Performance Schema and through the provider under test.
+
+#![allow(clippy::unwrap_used)] // in a test a failure is a panic
+
+use std::path::Path;
+
+use tare_testkit::capture::{Pass, is_strict};
+use tare_testkit::difference::{Explanations, Verdict};
+use tare_testkit::figure::{Capture, Comparison, compare, report};
+use tare_testkit::history::Clocks;
+use tare_testkit::script::{self, Script};
+use tare_testkit::server::{Server, Settings};
+use tare_testkit::subject::Provider;
+use tare_testkit::turn;
+
+/// How often both sides are passed once more to see whether a difference is one of chance.
+const FURTHER_ROUNDS: usize = 3;
+
+/// Histories long enough for a whole script.
+fn settings(provider: Provider) -> Settings {
+    let sizes = [("waits", 400_000), ("stages", 40_000), ("statements", 20_000), ("transactions", 5_000)];
+    let mut settings = Settings::new(provider);
+    match &mut settings.provider {
+        Provider::Tare(options) => {
+            options.extend(sizes.map(|(kind, size)| (format!("{kind}_history_long"), size.to_string())));
+        }
+        _ => {
+            let option =
+                |(kind, size)| format!("--performance-schema-events-{kind}-history-long-size={size}");
+            settings.options.extend(sizes.map(option));
+        }
+    }
+    settings
+}
+
+fn pass(provider: Provider, scripts: &[Script]) -> Capture {
+    let clocks = if provider.is_tare() { Clocks::One } else { Clocks::WaitsApart };
+    let mut server = Server::start(settings(provider)).unwrap();
+    let capture = Pass { server: &server, scripts, clocks }.capture();
+    let capture = capture.unwrap_or_else(|e| panic!("{e}\n{}", server.log()));
+    server.stop().unwrap();
+    capture
+}
+
+fn selected() -> Vec<Script> {
+    let mut scripts = script::all().unwrap();
+    if let Ok(part) = std::env::var("TARE_ORACLE_SCRIPT") {
+        scripts.retain(|script| script.name.contains(&part));
+    }
+    scripts
+}
+
+#[test]
+fn scripts_leave_the_figures_the_built_in_leaves() {
+    let _turn = turn();
+    let scripts = selected();
+    let explanations =
+        Explanations::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("expected/differences.toml")).unwrap();
+    let mut reference = vec![pass(Provider::BuiltIn, &scripts), pass(Provider::BuiltIn, &scripts)];
+    let mut subject = vec![pass(Provider::under_test(), &scripts)];
+    let mut comparison = compare(&reference, &subject);
+    let mut verdict = explanations.judge(&comparison, is_strict);
+    for _ in 0..FURTHER_ROUNDS {
+        if verdict.unexplained.is_empty() {
+            break;
+        }
+        reference.push(pass(Provider::BuiltIn, &scripts));
+        subject.push(pass(Provider::under_test(), &scripts));
+        comparison = compare(&reference, &subject);
+        verdict = explanations.judge(&comparison, is_strict);
+    }
+    show(&comparison, &verdict);
+    let violations: Vec<&String> = subject.iter().chain(&reference).flat_map(|c| &c.violations).collect();
+    for violation in violations.iter().take(20) {
+        println!("{violation}");
+    }
+    assert!(comparison.equal > 1000, "only {} figures were compared", comparison.equal);
+    assert_eq!(verdict.unexplained.len(), 0, "differences nobody explained");
+    assert_eq!(verdict.wavering.len(), 0, "figures that must repeat and do not");
+    assert_eq!(violations.len(), 0, "rows that contradict themselves");
+    // The explanations are about tare; held against itself the reference has no differences to explain.
+    if Provider::under_test().is_tare() && std::env::var_os("TARE_ORACLE_SCRIPT").is_none() {
+        assert_eq!(verdict.stale, Vec::<String>::new(), "explanations of what no longer occurs");
+    }
+}
+
+fn show(comparison: &Comparison, verdict: &Verdict) {
+    println!("{} figures equal, {} differences explained", comparison.equal, verdict.explained);
+    println!("\n{} figures the built-in does not repeat:", comparison.unrepeatable.len());
+    print!("{}", report(&comparison.unrepeatable, 200));
+    if !verdict.wavering.is_empty() {
+        println!("\n{} of them in tables that must repeat:", verdict.wavering.len());
+        print!("{}", report(&verdict.wavering, 100));
+    }
+    println!("\n{} differences nobody explained:", verdict.unexplained.len());
+    print!("{}", report(&verdict.unexplained, 200));
+}
