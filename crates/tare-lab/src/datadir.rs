@@ -82,11 +82,18 @@ pub fn is_vacant(datadir: &Path) -> bool {
 }
 
 /// Makes a data directory whose `root` has no password, as the server's socket is only for the account and root.
-pub fn create(installation: &Installation, account: &Account, datadir: &Path) -> Result<()> {
+/// Temporary files go to `scratch`: the server's account may not be able to write where ours go.
+pub fn create(
+    installation: &Installation,
+    account: &Account,
+    scratch: &Scratch,
+    datadir: &Path,
+) -> Result<()> {
     fs::create_dir_all(datadir).tried(|| format!("making {}", datadir.display()))?;
     account.own(datadir)?;
     let mut command = Command::new(&installation.install_db);
-    command.arg("--no-defaults").arg(option("--datadir=", datadir)).env_remove("LD_PRELOAD");
+    command.arg("--no-defaults").arg(option("--datadir=", datadir));
+    command.env_remove("LD_PRELOAD").env("TMPDIR", scratch.path());
     command.args(["--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"]);
     command.args(installation.basedir.as_deref().map(|b| option("--basedir=", b)));
     command.args(account.user_option());

@@ -2,17 +2,22 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// What one block measured.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Sample {
     /// CPU time of the server's process over the block.
+    #[serde(rename = "cpu_seconds", serialize_with = "as_seconds")]
     pub cpu: Duration,
     /// Transactions the load driver counted.
     pub transactions: u64,
     /// Transactions per second of wall time, as the load driver reports them.
     pub per_second: f64,
+}
+
+fn as_seconds<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(time.as_secs_f64())
 }
 
 impl Sample {

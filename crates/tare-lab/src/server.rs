@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 
-use crate::datadir::{Account, last_lines, option};
+use crate::datadir::{Account, Scratch, last_lines, option};
 use crate::error::Tried;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
@@ -29,6 +29,7 @@ const SOCKET_PATH_LIMIT: usize = 107;
 #[derive(Clone, Debug)]
 pub struct Launch {
     datadir: PathBuf,
+    temporary: PathBuf,
     socket: PathBuf,
     log: PathBuf,
     networking: bool,
@@ -37,10 +38,12 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// A server on `datadir` whose socket and error log are in it, reachable through the socket only.
-    pub fn new(datadir: &Path) -> Launch {
+    /// A server on `datadir` whose socket and error log are in it, reachable through the socket only. Its
+    /// temporary files are in `scratch`.
+    pub fn new(datadir: &Path, scratch: &Scratch) -> Launch {
         Launch {
             datadir: datadir.into(),
+            temporary: scratch.path().into(),
             socket: datadir.join("mariadb.sock"),
             log: datadir.join("error.log"),
             networking: false,
@@ -121,6 +124,7 @@ impl Launch {
         if let Some(object) = &self.preload {
             command.env("LD_PRELOAD", preload_list(object, std::env::var_os("LD_PRELOAD")));
         }
+        command.env("TMPDIR", &self.temporary);
         // What the server prints before its log is open must not be lost, nor disturb a progress bar.
         let early = File::create(&self.log).tried(|| format!("making {}", self.log.display()))?;
         account.own(&self.log)?;

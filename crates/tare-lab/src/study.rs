@@ -1,6 +1,6 @@
 //! A study: servers that differ in one setting, side by side, load on one at a time.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::Result;
@@ -49,9 +49,9 @@ impl Bench {
     /// Makes a data directory with the load's tables in it, for servers to get copies of.
     pub fn prepare(&self, load: &Load) -> Result<Template> {
         let template = Template { datadir: self.folder().join("template") };
-        datadir::create(&self.installation, &self.account, &template.datadir)?;
+        datadir::create(&self.installation, &self.account, &self.scratch, &template.datadir)?;
         self.interrupt.check()?;
-        let launch = Launch::new(&template.datadir).options(SERVER_OPTIONS);
+        let launch = Launch::new(&template.datadir, &self.scratch).options(SERVER_OPTIONS);
         let mut server = self.start(&launch.setting(&Setting::off("template")))?;
         server.execute(&format!("CREATE DATABASE {SCHEMA}"))?;
         load.prepare(server.socket(), &self.interrupt)?;
@@ -62,10 +62,17 @@ impl Bench {
     }
 
     /// Starts a server on a copy of the template, in the given setting.
-    pub fn start_copy(&self, template: &Template, setting: &Setting, options: &[&str]) -> Result<Server> {
-        let datadir = self.folder().join(&setting.name);
+    pub fn start_copy(&self, template: &Template, setting: &Setting) -> Result<Server> {
+        let datadir = self.vacant(&setting.name);
         datadir::copy(&template.datadir, &datadir)?;
-        self.start(&Launch::new(&datadir).options(SERVER_OPTIONS).setting(setting).options(options))
+        self.start(&Launch::new(&datadir, &self.scratch).options(SERVER_OPTIONS).setting(setting))
+    }
+
+    /// A path in the scratch folder nothing is at: a setting may be started more than once.
+    fn vacant(&self, name: &str) -> PathBuf {
+        let name = name.replace(' ', "-");
+        let mut numbered = (1..).map(|n| self.folder().join(format!("{name}-{n}")));
+        numbered.find(|p| !p.exists()).unwrap_or_default()
     }
 
     fn start(&self, launch: &Launch) -> Result<Server> {
@@ -76,7 +83,7 @@ impl Bench {
 /// A data directory with the load's tables, of a server that is not running.
 #[derive(Debug)]
 pub struct Template {
-    datadir: std::path::PathBuf,
+    datadir: PathBuf,
 }
 
 /// Servers of a study, all up.
@@ -99,7 +106,7 @@ impl<'a> Study<'a> {
     ) -> Result<Study<'a>> {
         let mut servers = vec![];
         for setting in settings {
-            servers.push(bench.start_copy(template, setting, &[])?);
+            servers.push(bench.start_copy(template, setting)?);
         }
         let _ = bench.interrupt.wait_for(SETTLE, || Ok(None::<()>))?;
         let idle = servers.iter().map(|s| process::resident(s.pid())).collect::<Result<_>>()?;

@@ -1,2 +1,51 @@
 //! The command line.
-fn main() {}
+
+mod arguments;
+mod bench;
+mod cost;
+mod demo;
+mod page;
+mod provider;
+mod run;
+mod section;
+mod status;
+mod units;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use tare_lab::Error;
+use tare_lab::interrupt::Interrupt;
+
+use crate::arguments::{Arguments, Command};
+
+/// What a shell reports for a program ended by Ctrl-C.
+const INTERRUPTED: u8 = 130;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let result = interrupt().and_then(|interrupt| match arguments.command {
+        Command::Demo(a) => demo::demo(&a, interrupt),
+        Command::Run(a) => run::run(&a, &interrupt),
+        Command::Status(a) => status::status(&a),
+        Command::Bench(a) => bench::bench(&a, interrupt),
+    });
+    result.unwrap_or_else(|error| {
+        if matches!(error.downcast_ref(), Some(Error::Interrupted)) {
+            eprintln!("interrupted; everything that was started has been stopped and removed");
+            return ExitCode::from(INTERRUPTED);
+        }
+        eprintln!("{} {error:#}", console::style("tare:").red().bold().for_stderr());
+        ExitCode::FAILURE
+    })
+}
+
+/// Signals become a flag: whatever waits looks at it, so servers are stopped and folders removed on the way out.
+fn interrupt() -> anyhow::Result<Interrupt> {
+    let interrupt = Interrupt::default();
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, interrupt.flag())?;
+    }
+    Ok(interrupt)
+}

@@ -1,0 +1,191 @@
+//! The command line's shape and its help.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// A Performance Schema for stock MariaDB servers that weighs next to nothing.
+///
+/// tare is loaded into an unmodified server and serves its `performance_schema` tables, with every instrument on. This
+/// program starts servers with it, asks running ones about it, and measures what it costs.
+#[derive(Debug, Parser)]
+#[command(
+    name = "tare",
+    version,
+    after_help = "First steps:\n  \
+        tare demo          see it work, in about a minute\n  \
+        tare run           start a server with it and look around\n  \
+        tare help COMMAND  more on a command, with examples"
+)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Demo(Demo),
+    Run(Run),
+    Status(Status),
+    Bench(Bench),
+}
+
+/// The server to start, and what to load into it.
+#[derive(Args, Debug)]
+pub(crate) struct Programs {
+    /// The server's program [default: the system's mariadbd]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) mariadbd: Option<PathBuf>,
+    /// The provider to load [default: libtare_mariadb.so beside this program or in ../lib/tare]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) provider: Option<PathBuf>,
+}
+
+/// Show what tare sees, on a server of its own under load
+///
+/// Starts a stock server with tare loaded and everything instrumented, drives sysbench's oltp_read_write against it, and
+/// shows by SQL, through the server's normal socket, what was seen: statements, waits, tables, files, memory, what was
+/// lost, and what it cost. The server's data is in a temporary folder; nothing of the system's is touched, no port is
+/// opened, and everything is removed at the end and on Ctrl-C.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    tare demo\n  \
+    tare demo --secs 60 --threads 16\n  \
+    tare demo --cost-rounds 0     leave the comparison of costs out")]
+pub(crate) struct Demo {
+    #[command(flatten)]
+    pub(crate) programs: Programs,
+    /// Seconds of load
+    #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) secs: u64,
+    /// Connections of the load
+    #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) threads: u32,
+    /// Rounds of the paired comparison of costs; 0 leaves it out
+    #[arg(long, default_value_t = 8, value_name = "N")]
+    pub(crate) cost_rounds: usize,
+}
+
+/// Run a server of one's own with tare loaded
+///
+/// The server runs in the foreground until Ctrl-C, which shuts it down cleanly. Without --datadir its data is in a
+/// temporary folder and gone afterwards. A data directory that is absent or empty is made with mariadb-install-db (`root`
+/// without a password, reachable only through the socket); one that exists is used as it is. Run as root, the server runs
+/// as the account `mysql`.
+///
+/// What follows `--` is given to the server. The system's option files are not read unless they are named there.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    tare run\n  \
+    tare run --datadir /srv/try -- --innodb-buffer-pool-size=1G\n  \
+    tare run --datadir /srv/try -- --defaults-file=/srv/try.cnf --port=3307   a [tare] group in it is read\n  \
+    tare run --mariadbd /opt/mariadb-11.4/bin/mariadbd")]
+pub(crate) struct Run {
+    #[command(flatten)]
+    pub(crate) programs: Programs,
+    /// Data directory [default: a temporary folder]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) datadir: Option<PathBuf>,
+    /// Options for the server; with `--port` among them it also listens on the network
+    #[arg(last = true, value_name = "SERVER OPTIONS")]
+    pub(crate) options: Vec<OsString>,
+}
+
+/// Ask a running server's tare how it is
+///
+/// Tells whether tare is loaded, in which server and with which ABI, the memory it uses, what was lost for want of room, and
+/// what is switched on. It is asked through the socket `tare.sock` in the server's data directory, which only the server's
+/// own account and root may open; the server's SQL is not involved.
+///
+/// Exit status: 0 when tare is active, 3 when it is not, 1 on any other error.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    tare status                                  the server in /var/lib/mysql\n  \
+    tare status --datadir /srv/try --json\n  \
+    tare status --log /var/log/mysql/error.log   also tells why it is not loaded\n\n\
+    In SQL: SELECT * FROM performance_schema.tare_status;")]
+pub(crate) struct Status {
+    /// Data directory of the server
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/mysql")]
+    pub(crate) datadir: PathBuf,
+    /// The socket tare listens on [default: tare.sock in the data directory]
+    #[arg(long, value_name = "PATH", conflicts_with = "datadir")]
+    pub(crate) socket: Option<PathBuf>,
+    /// The server's error log, to find out why tare is not active [default: *.err and error.log in the data directory]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Measure what watching costs: off, off again, tare, and the server's own Performance Schema
+///
+/// Starts one server per setting on copies of the same data and gives load to one at a time, in short blocks of random order.
+/// In every round each setting's CPU time per transaction is divided by that of `off` in the same round. Shown are median
+/// and mean of these ratios with 95% intervals: by bootstrap for the median, Student's t on the logarithms for the mean.
+/// `off again` is set up like `off`; what it differs by is the noise of the machine, and nothing smaller can be seen.
+///
+/// CPU time is that of the server's process, read from its own CPU clock in nanoseconds (user and system, all threads).
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    tare bench\n  \
+    tare bench --rounds 60 --workloads oltp_point_select\n  \
+    tare bench --rounds 5 --secs 1 --json samples.json     quick, and all samples to look into")]
+pub(crate) struct Bench {
+    #[command(flatten)]
+    pub(crate) programs: Programs,
+    /// Rounds; each gives every setting one block
+    #[arg(long, default_value_t = 30, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=100_000))]
+    #[arg(overrides_with = "rounds")]
+    pub(crate) rounds: u64,
+    /// Seconds of a block
+    #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub(crate) secs: u64,
+    /// Connections of the load
+    #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) threads: u32,
+    /// Rows of the load's table
+    #[arg(long, default_value_t = 100_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1000..))]
+    pub(crate) rows: u32,
+    /// sysbench workloads, in the order they are measured
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "oltp_read_only,oltp_point_select,oltp_read_write"
+    )]
+    pub(crate) workloads: Vec<String>,
+    /// Also write every sample to a file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_examples() {
+        for command in Arguments::command().get_subcommands() {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains(&format!("tare {}", command.get_name())), "{}", command.get_name());
+        }
+    }
+
+    #[test]
+    fn the_servers_options_follow_two_dashes() {
+        let parsed = Arguments::try_parse_from(["tare", "run", "--", "--port=3307", "--datadir=x"]);
+        let Ok(Arguments { command: Command::Run(run) }) = parsed else { panic!("{parsed:?}") };
+        assert_eq!(run.options, ["--port=3307", "--datadir=x"]);
+        assert_eq!(run.datadir, None);
+    }
+}

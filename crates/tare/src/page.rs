@@ -1,0 +1,175 @@
+//! What is printed: headings and aligned tables that fit the terminal.
+
+use console::{measure_text_width, style};
+
+/// Width where the output is not a terminal.
+const WIDTH_ELSEWHERE: usize = 100;
+/// Wider lines are hard to follow.
+const WIDTH_MOST: usize = 132;
+/// Blanks between columns.
+const GAP: usize = 2;
+/// The narrowest a column that gives way becomes, when the terminal is small.
+const NARROWEST: usize = 12;
+
+/// How a column's cells stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Column {
+    /// Text, flush left, never cut.
+    Left,
+    /// Figures, flush right, never cut.
+    Right,
+    /// Text that gives way: cut at its end where the line would be too long.
+    CutEnd,
+    /// Text that gives way: cut at its beginning (names whose end tells more).
+    CutStart,
+}
+
+/// A table to print.
+#[derive(Debug)]
+pub(crate) struct Grid {
+    columns: Vec<(&'static str, Column)>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Grid {
+    pub(crate) fn new(columns: &[(&'static str, Column)]) -> Grid {
+        Grid { columns: columns.to_vec(), rows: vec![] }
+    }
+
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        let row: Vec<String> = cells.into_iter().collect();
+        debug_assert_eq!(row.len(), self.columns.len());
+        self.rows.push(row);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Prints it as wide as the terminal allows.
+    pub(crate) fn print(&self) {
+        let mut lines = self.lines(width()).into_iter();
+        if let Some(header) = lines.next() {
+            println!("{}", style(header).dim());
+        }
+        lines.for_each(|line| println!("{line}"));
+    }
+
+    /// Header and rows, none wider than `width` unless the columns that are never cut are.
+    fn lines(&self, width: usize) -> Vec<String> {
+        let widths = self.widths(width);
+        let header = self.columns.iter().map(|&(title, _)| title.to_owned()).collect();
+        let cells = std::iter::once(&header).chain(&self.rows);
+        cells.map(|row| self.line(row, &widths)).collect()
+    }
+
+    fn line(&self, row: &[String], widths: &[usize]) -> String {
+        let mut line = String::new();
+        for ((cell, &(_, column)), &width) in row.iter().zip(&self.columns).zip(widths) {
+            let text = match column {
+                Column::CutEnd => cut_end(cell, width),
+                Column::CutStart => cut_start(cell, width),
+                Column::Left | Column::Right => cell.clone(),
+            };
+            let blanks = " ".repeat(width.saturating_sub(measure_text_width(&text)));
+            let (before, after) =
+                if column == Column::Right { (blanks, String::new()) } else { (String::new(), blanks) };
+            line.push_str(&format!("{before}{text}{after}{}", " ".repeat(GAP)));
+        }
+        line.trim_end().to_owned()
+    }
+
+    fn widths(&self, width: usize) -> Vec<usize> {
+        let longest = |i: usize| self.rows.iter().map(|r| measure_text_width(&r[i])).max().unwrap_or(0);
+        let mut widths: Vec<usize> = self
+            .columns
+            .iter()
+            .enumerate()
+            .map(|(i, (title, _))| longest(i).max(measure_text_width(title)))
+            .collect();
+        let total = widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1);
+        let mut excess = total.saturating_sub(width);
+        for (w, (_, column)) in widths.iter_mut().zip(&self.columns) {
+            if matches!(column, Column::CutEnd | Column::CutStart) {
+                let less = excess.min(w.saturating_sub(NARROWEST));
+                *w -= less;
+                excess -= less;
+            }
+        }
+        widths
+    }
+}
+
+/// Columns of text a line may have.
+pub(crate) fn width() -> usize {
+    console::Term::stdout()
+        .size_checked()
+        .map_or(WIDTH_ELSEWHERE, |(_, columns)| columns.into())
+        .min(WIDTH_MOST)
+}
+
+/// A section's title, with what it was read from.
+pub(crate) fn heading(title: &str, source: &str) {
+    println!();
+    println!("{}  {}", style(title).bold(), style(source).dim());
+}
+
+/// A line of explanation.
+pub(crate) fn note(text: &str) {
+    println!("{}", style(text).dim());
+}
+
+fn cut_end(text: &str, width: usize) -> String {
+    console::truncate_str(text, width, "…").into_owned()
+}
+
+fn cut_start(text: &str, width: usize) -> String {
+    if measure_text_width(text) <= width {
+        return text.to_owned();
+    }
+    let mut kept: Vec<char> = vec![];
+    for c in text.chars().rev() {
+        kept.push(c);
+        if measure_text_width(&kept.iter().collect::<String>()) >= width {
+            kept.pop();
+            break;
+        }
+    }
+    std::iter::once('…').chain(kept.into_iter().rev()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grid() -> Grid {
+        let mut grid =
+            Grid::new(&[("what", Column::CutEnd), ("file", Column::CutStart), ("n", Column::Right)]);
+        grid.row(["SELECT a FROM a_long_table_name".into(), "/a/long/path/to/a/file.ibd".into(), "5".into()]);
+        grid.row(["short".into(), "x".into(), "1,234".into()]);
+        grid
+    }
+
+    #[test]
+    fn columns_are_aligned_and_nothing_is_cut_where_there_is_room() {
+        let lines = grid().lines(200);
+        assert_eq!(lines[0], "what                             file                            n");
+        assert_eq!(lines[1], "SELECT a FROM a_long_table_name  /a/long/path/to/a/file.ibd      5");
+        assert_eq!(lines[2], "short                            x                           1,234");
+    }
+
+    #[test]
+    fn a_narrow_terminal_cuts_only_what_gives_way() {
+        for width in [40, 50, 60] {
+            for line in grid().lines(width) {
+                assert!(measure_text_width(&line) <= width, "{line:?} is wider than {width}");
+            }
+        }
+        let lines = grid().lines(40);
+        assert!(
+            lines[1].contains("SELECT") && lines[1].contains('…') && lines[1].ends_with("    5"),
+            "{lines:?}"
+        );
+        assert!(lines[1].contains("file.ibd"), "{lines:?}");
+    }
+}

@@ -1,0 +1,47 @@
+//! The shared object that goes into the server.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+/// Its file name.
+pub(crate) const FILE: &str = "libtare_mariadb.so";
+
+/// The provider: as named, or where builds and packages put it relative to this program.
+pub(crate) fn find(named: Option<&Path>) -> Result<PathBuf> {
+    if let Some(path) = named {
+        return path.canonicalize().with_context(|| format!("--provider {}", path.display()));
+    }
+    let program =
+        std::env::current_exe().and_then(|p| p.canonicalize()).context("looking for this program")?;
+    let folder = program.parent().unwrap_or(Path::new("/"));
+    candidates(folder).into_iter().find(|p| p.is_file()).with_context(|| {
+        format!(
+            "{FILE} was found neither beside {} nor in ../lib/tare; build it with `make build` in the source, or name \
+             it with --provider PATH",
+            program.display()
+        )
+    })
+}
+
+fn candidates(folder: &Path) -> [PathBuf; 2] {
+    [folder.join(FILE), folder.join("../lib/tare").join(FILE)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beside_the_program_and_where_packages_put_libraries() {
+        let places = candidates(Path::new("/usr/bin"));
+        assert_eq!(places[0], Path::new("/usr/bin/libtare_mariadb.so"));
+        assert_eq!(places[1], Path::new("/usr/bin/../lib/tare/libtare_mariadb.so"));
+    }
+
+    #[test]
+    fn a_provider_that_is_not_there_is_named() {
+        let error = find(Some(Path::new("/nowhere/x.so"))).expect_err("nothing there");
+        assert!(format!("{error:#}").contains("--provider /nowhere/x.so"), "{error:#}");
+    }
+}

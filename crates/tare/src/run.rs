@@ -1,0 +1,116 @@
+//! `tare run`: a server of one's own with tare loaded, in the foreground.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use console::style;
+use tare_lab::datadir::{self, Account, Scratch};
+use tare_lab::installation::Installation;
+use tare_lab::interrupt::Interrupt;
+use tare_lab::server::{Launch, Server};
+
+use crate::arguments::Run;
+use crate::{page, provider, status};
+
+/// The option that loads the storage engine tare's tables are read through.
+pub(crate) const FEDERATED: &str = "--plugin-load-add=ha_federatedx";
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Run, interrupt: &Interrupt) -> Result<ExitCode> {
+    let provider = provider::find(arguments.programs.provider.as_deref())?;
+    let installation = Installation::find(arguments.programs.mariadbd.as_deref())?;
+    let account = Account::of_servers()?;
+    // Declared before the server, so that it is removed after it.
+    let scratch = Scratch::new(&account)?;
+    let datadir = place(arguments.datadir.as_deref(), &scratch)?;
+    prepare(&installation, &account, &scratch, &datadir)?;
+
+    let mut launch = Launch::new(&datadir, &scratch).preload(Some(provider));
+    if installation.has_federated() {
+        launch = launch.options([FEDERATED]);
+    }
+    if arguments.options.iter().any(|o| o.to_string_lossy().starts_with("--port")) {
+        launch = launch.networking();
+    }
+    let mut server = launch.options(&arguments.options).start(&installation, &account, interrupt)?;
+    greet(&server, &installation, arguments.datadir.is_none());
+    follow(&mut server, interrupt)
+}
+
+/// The data directory as an absolute path: the one named, or one in the scratch folder.
+fn place(named: Option<&Path>, scratch: &Scratch) -> Result<PathBuf> {
+    let Some(path) = named else { return Ok(scratch.path().join("data")) };
+    std::path::absolute(path).with_context(|| format!("--datadir {}", path.display()))
+}
+
+fn prepare(installation: &Installation, account: &Account, scratch: &Scratch, datadir: &Path) -> Result<()> {
+    if datadir::is_initialised(datadir) {
+        return Ok(());
+    }
+    if !datadir::is_vacant(datadir) {
+        bail!(
+            "{} is neither empty nor a data directory (it has no folder `mysql`); name another one with --datadir",
+            datadir.display()
+        );
+    }
+    page::note(&format!("making a data directory in {}", datadir.display()));
+    Ok(datadir::create(installation, account, scratch, datadir)?)
+}
+
+fn greet(server: &Server, installation: &Installation, temporary: bool) {
+    let (datadir, socket) = (server.datadir().display(), server.socket().display());
+    println!("{} {}", style("MariaDB").bold(), installation.version);
+    println!("  socket     {socket}");
+    println!("  data       {datadir}{}", if temporary { "  (removed at the end)" } else { "" });
+    println!("  error log  {}", server.log().display());
+    match status::line_in_log(server.log()) {
+        Some(line) => println!("  tare       {line}"),
+        None => {
+            println!("  tare       no word of it in the error log; see `tare status --datadir {datadir}`")
+        }
+    }
+    if !installation.has_federated() {
+        page::note(&format!(
+            "The plugin ha_federatedx.so is not in {}: tare's tables cannot be read through SQL on this server, \
+             only with `tare status`.",
+            installation.plugin_dir.display()
+        ));
+    }
+    println!("\nTo look around, in another terminal:");
+    println!("  mariadb --socket={socket} --user=root performance_schema");
+    println!("  tare status --datadir {datadir}\n");
+    page::note("Ctrl-C shuts the server down.");
+}
+
+/// Waits for Ctrl-C or for the server's own end.
+fn follow(server: &mut Server, interrupt: &Interrupt) -> Result<ExitCode> {
+    while !interrupt.is_set() {
+        if let Some(status) = server.ended()? {
+            if status.success() {
+                println!("the server was shut down");
+                return Ok(ExitCode::SUCCESS);
+            }
+            bail!("the server ended ({status}); its last words:\n{}", last_words(server.log()));
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    println!("\nshutting down …");
+    let status = server.stop()?;
+    if !status.success() {
+        bail!(
+            "the server did not shut down cleanly ({status}); its last words:\n{}",
+            last_words(server.log())
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn last_words(log: &Path) -> String {
+    let log = fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&log);
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(10)..].join("\n")
+}

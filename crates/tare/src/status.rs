@@ -1,0 +1,232 @@
+//! `tare status`: asks the endpoint of a running server, without the server's SQL.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use mysql::prelude::Queryable;
+use serde::Serialize;
+
+use crate::arguments::Status;
+use crate::page::{self, Column, Grid};
+use crate::units;
+
+/// The endpoint's file in the data directory.
+const SOCKET: &str = "tare.sock";
+/// How tare's lines in the error log begin.
+const LOG_MARK: &str = "[tare]";
+/// Exit status when tare is not active: told apart from errors, for scripts.
+const NOT_ACTIVE: u8 = 3;
+/// Spelled out so that the client does not ask the endpoint for it.
+const MAX_PACKET: usize = 16 << 20;
+/// An endpoint answers at once, or something is wrong that must not hang the one who asks.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What the endpoint tells.
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Report {
+    active: bool,
+    /// Why it is not active.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    /// Rows of `tare_status`.
+    status: Vec<Named>,
+    /// Instruments by class: how many are on, of how many.
+    instruments: Vec<OnOf>,
+    /// Consumers and whether they are on.
+    consumers: Vec<Named>,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Named {
+    name: String,
+    value: String,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct OnOf {
+    class: String,
+    on: usize,
+    timed: usize,
+    of: usize,
+}
+
+/// Runs the command.
+pub(crate) fn status(arguments: &Status) -> Result<ExitCode> {
+    let socket = arguments.socket.clone().unwrap_or_else(|| arguments.datadir.join(SOCKET));
+    let report = match reach(&socket)? {
+        Reach::Answers => ask(&socket).with_context(|| format!("asking tare at {}", socket.display()))?,
+        Reach::Absent(why) => Report { reason: Some(explain(&why, arguments)), ..Report::default() },
+    };
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        print(&report);
+    }
+    Ok(if report.active { ExitCode::SUCCESS } else { ExitCode::from(NOT_ACTIVE) })
+}
+
+enum Reach {
+    Answers,
+    /// Nobody listens, and how that shows.
+    Absent(String),
+}
+
+/// Whether somebody listens; no right to ask is an error, as it says nothing about tare.
+fn reach(socket: &Path) -> Result<Reach> {
+    let at = socket.display();
+    match UnixStream::connect(socket).map_err(|e| e.kind()) {
+        Ok(_) => Ok(Reach::Answers),
+        Err(ErrorKind::NotFound) => Ok(Reach::Absent(format!("there is no {at}"))),
+        Err(ErrorKind::ConnectionRefused) => {
+            Ok(Reach::Absent(format!("nobody listens on {at}: the server that made it is gone")))
+        }
+        Err(ErrorKind::PermissionDenied) => bail!(
+            "{at} may only be opened by the server's own account and root: try `sudo tare status …`, or in SQL \
+             `SELECT * FROM performance_schema.tare_status`"
+        ),
+        Err(kind) => bail!("{at}: {kind}"),
+    }
+}
+
+fn ask(socket: &Path) -> Result<Report> {
+    let options = mysql::OptsBuilder::new()
+        .socket(Some(socket.to_str().context("the path is not UTF-8")?))
+        .user(Some("tare"))
+        .db_name(Some("performance_schema"))
+        .prefer_socket(false)
+        .read_timeout(Some(PATIENCE))
+        .max_allowed_packet(Some(MAX_PACKET));
+    let mut endpoint = mysql::Conn::new(options)?;
+    let named = |(name, value): (String, Option<String>)| Named { name, value: value.unwrap_or_default() };
+    let instruments: Vec<(String, String, String)> =
+        endpoint.query("SELECT `NAME`, `ENABLED`, `TIMED` FROM `setup_instruments`")?;
+    Ok(Report {
+        active: true,
+        reason: None,
+        status: endpoint.query_map("SELECT `NAME`, `VALUE` FROM `tare_status`", named)?,
+        instruments: by_class(&instruments),
+        consumers: endpoint.query_map("SELECT `NAME`, `ENABLED` FROM `setup_consumers`", named)?,
+    })
+}
+
+/// Counts instruments by the first parts of their names (`wait/synch`, `stage`), in the order they come.
+fn by_class(instruments: &[(String, String, String)]) -> Vec<OnOf> {
+    let mut classes: Vec<OnOf> = vec![];
+    for (name, enabled, timed) in instruments {
+        let parts = if name.starts_with("wait/") { 2 } else { 1 };
+        let class = name.split('/').take(parts).collect::<Vec<_>>().join("/");
+        let place = classes.iter().position(|c| c.class == class).unwrap_or_else(|| {
+            classes.push(OnOf { class, on: 0, timed: 0, of: 0 });
+            classes.len() - 1
+        });
+        let entry = &mut classes[place];
+        entry.of += 1;
+        entry.on += usize::from(enabled == "YES");
+        entry.timed += usize::from(enabled == "YES" && timed == "YES");
+    }
+    classes
+}
+
+/// Why tare is not there, as far as its own words in the error log tell.
+fn explain(seen: &str, arguments: &Status) -> String {
+    let logs = arguments.log.as_ref().map_or_else(|| logs_in(&arguments.datadir), |log| vec![log.clone()]);
+    if let Some(line) = logs.iter().find_map(|log| line_in_log(log)) {
+        return format!("{seen}; the error log says: {line}");
+    }
+    format!(
+        "{seen}, and no error log with a line of tare's was found (name it with --log FILE). Either the server does not \
+         run, or it was started without LD_PRELOAD={}, or its data directory is another one (--datadir DIR)",
+        crate::provider::FILE
+    )
+}
+
+fn logs_in(datadir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(datadir).into_iter().flatten().flatten().map(|e| e.path());
+    entries.filter(|p| p.ends_with("error.log") || p.extension().is_some_and(|e| e == "err")).collect()
+}
+
+/// Tare's last line in an error log, from its mark on.
+pub(crate) fn line_in_log(log: &Path) -> Option<String> {
+    let bytes = fs::read(log).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    let line = text.lines().rev().find(|l| l.contains(LOG_MARK))?;
+    line.find(LOG_MARK).map(|at| line[at + LOG_MARK.len()..].trim().to_owned())
+}
+
+fn print(report: &Report) {
+    if let Some(reason) = &report.reason {
+        println!("tare is not active: {reason}.");
+        return;
+    }
+    page::heading("tare is active", "tare_status");
+    let mut facts = Grid::new(&[("NAME", Column::Left), ("VALUE", Column::CutEnd)]);
+    report.status.iter().for_each(|n| facts.row([n.name.clone(), n.value.clone()]));
+    facts.print();
+
+    page::heading("Instruments", "setup_instruments");
+    let columns =
+        [("CLASS", Column::Left), ("ON", Column::Right), ("TIMED", Column::Right), ("OF", Column::Right)];
+    let mut classes = Grid::new(&columns);
+    for class in &report.instruments {
+        let counts = [class.on, class.timed, class.of].map(|n| units::count(n as u64));
+        classes.row(std::iter::once(class.class.clone()).chain(counts));
+    }
+    classes.print();
+
+    page::heading("Consumers", "setup_consumers");
+    let mut consumers = Grid::new(&[("NAME", Column::Left), ("ENABLED", Column::Left)]);
+    report.consumers.iter().for_each(|n| consumers.row([n.name.clone(), n.value.clone()]));
+    consumers.print();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn instrument(name: &str, enabled: &str, timed: &str) -> (String, String, String) {
+        (name.into(), enabled.into(), timed.into())
+    }
+
+    #[test]
+    fn instruments_are_counted_by_class() {
+        let classes = by_class(&[
+            instrument("wait/synch/mutex/sql/LOCK_open", "YES", "YES"),
+            instrument("wait/synch/cond/sql/COND", "YES", "NO"),
+            instrument("wait/io/file/sql/FRM", "NO", "YES"),
+            instrument("idle", "YES", "YES"),
+        ]);
+        let entry = |class: &str, on, timed, of| OnOf { class: class.into(), on, timed, of };
+        assert_eq!(
+            classes,
+            [entry("wait/synch", 2, 1, 2), entry("wait/io", 0, 0, 1), entry("idle", 1, 1, 1)]
+        );
+    }
+
+    #[test]
+    fn the_last_line_of_tares_in_the_log_tells_why() {
+        let folder = tempfile::tempdir().expect("folder");
+        let log = folder.path().join("host.err");
+        fs::write(&log, "x [tare] old\n2026-01-01 [Note] [tare] unknown version 9.9\nready\n").expect("log");
+        assert_eq!(line_in_log(&log).as_deref(), Some("unknown version 9.9"));
+        assert_eq!(logs_in(folder.path()), [log]);
+        assert_eq!(line_in_log(Path::new("/nowhere")), None);
+    }
+
+    #[test]
+    fn a_socket_nobody_listens_on_is_told_from_none() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join(SOCKET);
+        let why = |path: &Path| match reach(path).expect("no error") {
+            Reach::Absent(why) => why,
+            Reach::Answers => panic!("nobody answers there"),
+        };
+        assert!(why(&path).contains("there is no"));
+        drop(std::os::unix::net::UnixListener::bind(&path).expect("bind"));
+        assert!(why(&path).contains("is gone"));
+    }
+}

@@ -1,0 +1,85 @@
+//! Figures as people read them.
+
+/// `1234567` as `1,234,567`.
+pub(crate) fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() * 4 / 3);
+    for (i, digit) in digits.char_indices() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A time in picoseconds, three to four digits and a unit.
+#[allow(clippy::cast_precision_loss)] // shown with four digits
+pub(crate) fn picoseconds(ps: u64) -> String {
+    scaled(
+        ps as f64,
+        &[("ps", 1e3), ("ns", 1e3), ("µs", 1e3), ("ms", 1e3), ("s", 60.0), ("min", f64::INFINITY)],
+    )
+}
+
+/// Seconds as microseconds or whatever fits.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // shown with four digits
+pub(crate) fn seconds(s: f64) -> String {
+    picoseconds((s * 1e12) as u64)
+}
+
+/// Bytes in powers of 1024.
+#[allow(clippy::cast_precision_loss)] // shown with four digits
+pub(crate) fn bytes(n: u64) -> String {
+    scaled(n as f64, &[("B", 1024.0), ("KiB", 1024.0), ("MiB", 1024.0), ("GiB", f64::INFINITY)])
+}
+
+fn scaled(mut value: f64, units: &[(&str, f64)]) -> String {
+    for (i, (unit, next)) in units.iter().enumerate() {
+        // What would be rounded up to the next unit is shown in it.
+        if value < next - 0.05 {
+            let places = if i == 0 { 0 } else { usize::from(value < 99.95) + usize::from(value < 9.995) };
+            return format!("{value:.places$} {unit}");
+        }
+        value /= next;
+    }
+    unreachable!("the last unit has no end")
+}
+
+/// A rate per second, whole.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // rates are small and positive
+pub(crate) fn rate(per_second: f64) -> String {
+    count(per_second.round() as u64)
+}
+
+/// A relative change: `0.0123` as `+1.2%`.
+pub(crate) fn change(ratio: f64) -> String {
+    format!("{:+.1}%", ratio * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_have_separators() {
+        assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+    }
+
+    #[test]
+    fn times_take_the_unit_that_fits() {
+        let times = [0, 999, 1500, 12_345, 123_456_789, 99_960_000, 999_990_000, 61_000_000_000_000];
+        assert_eq!(
+            times.map(picoseconds),
+            ["0 ps", "999 ps", "1.50 ns", "12.3 ns", "123 µs", "100 µs", "1.00 ms", "1.02 min"]
+        );
+        assert_eq!(seconds(0.000_26), "260 µs");
+    }
+
+    #[test]
+    fn bytes_and_changes() {
+        assert_eq!([12, 2048, 100 << 20].map(bytes), ["12 B", "2.00 KiB", "100 MiB"]);
+        assert_eq!(change(0.0123), "+1.2%");
+        assert_eq!(change(-0.5), "-50.0%");
+    }
+}

@@ -1,0 +1,201 @@
+//! The program as a user runs it: what it prints, how it ends, and what it leaves behind.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+/// Exit status of `tare status` where tare is not active.
+const NOT_ACTIVE: i32 = 3;
+/// Exit status after Ctrl-C.
+const INTERRUPTED: i32 = 130;
+
+/// A folder for temporary files that must be empty in the end; the server's account may pass through it.
+fn scratch() -> TempDir {
+    let folder = tempfile::Builder::new().prefix("t").tempdir().expect("a folder");
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("permissions");
+    folder
+}
+
+fn tare(scratch: &TempDir, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tare"));
+    command.args(arguments).env("TMPDIR", scratch.path()).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn output(scratch: &TempDir, arguments: &[&str]) -> Output {
+    tare(scratch, arguments).output().expect("tare runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn assert_nothing_left(scratch: &TempDir) {
+    let left: Vec<_> = fs::read_dir(scratch.path()).expect("folder").flatten().map(|e| e.path()).collect();
+    assert!(left.is_empty(), "left behind: {left:?}");
+    let at = scratch.path().display().to_string();
+    let servers = fs::read_dir("/proc").expect("/proc").flatten().filter(|process| {
+        fs::read(process.path().join("cmdline")).is_ok_and(|line| text(&line).contains(&at))
+    });
+    assert_eq!(servers.count(), 0, "a process of {at} still runs");
+}
+
+/// A shared object that is surely there and changes nothing when it is preloaded.
+fn harmless_object() -> String {
+    let maps = fs::read_to_string("/proc/self/maps").expect("maps");
+    let libc = maps.lines().find(|l| l.ends_with("libc.so.6")).expect("libc is loaded");
+    libc.split_whitespace().last().expect("a path").to_owned()
+}
+
+/// Reads what a running `tare` prints until a line begins with `mark`; gives that line.
+fn wait_for_line(child: &mut Child, mark: &str) -> String {
+    let lines = BufReader::new(child.stdout.as_mut().expect("piped")).lines();
+    let found = lines.map_while(Result::ok).find(|l| l.trim_start().starts_with(mark));
+    found.unwrap_or_else(|| panic!("it ended without a line {mark:?}"))
+}
+
+fn interrupt(child: &Child) {
+    let pid = i32::try_from(child.id()).expect("a pid");
+    kill(Pid::from_raw(pid), Signal::SIGINT).expect("it still runs");
+}
+
+#[test]
+fn help_names_every_command_and_the_first_steps() {
+    let help = text(&output(&scratch(), &["--help"]).stdout);
+    for word in ["demo", "run", "status", "tables", "bench", "First steps"] {
+        assert!(help.contains(word), "no {word} in:\n{help}");
+    }
+}
+
+#[test]
+fn status_where_there_is_no_tare_says_why_and_what_to_do() {
+    let scratch = scratch();
+    let datadir = tempfile::tempdir().expect("folder");
+    let at = datadir.path().to_str().expect("UTF-8");
+    let plain = output(&scratch, &["status", "--datadir", at]);
+    assert_eq!(plain.status.code(), Some(NOT_ACTIVE));
+    let said = text(&plain.stdout);
+    assert!(said.contains("tare is not active") && said.contains("LD_PRELOAD"), "{said}");
+
+    fs::write(datadir.path().join("error.log"), "x [tare] built-in performance schema is on\n").expect("log");
+    let json = output(&scratch, &["status", "--datadir", at, "--json"]);
+    let report: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    assert_eq!(report["active"], false);
+    let reason = report["reason"].as_str().expect("a reason");
+    assert!(reason.ends_with("built-in performance schema is on"), "{reason}");
+}
+
+#[test]
+fn run_refuses_a_folder_with_other_things_in_it() {
+    let scratch = scratch();
+    let folder = tempfile::tempdir().expect("folder");
+    let file = folder.path().join("thesis.txt");
+    fs::write(&file, "precious").expect("file");
+    let datadir = folder.path().to_str().expect("UTF-8");
+    let ended = output(&scratch, &["run", "--provider", &harmless_object(), "--datadir", datadir]);
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(text(&ended.stderr).contains("neither empty nor a data directory"), "{}", text(&ended.stderr));
+    assert_eq!(fs::read_to_string(&file).expect("still there"), "precious");
+    assert_eq!(fs::read_dir(folder.path()).expect("folder").count(), 1, "nothing was put beside it");
+}
+
+#[test]
+fn a_provider_that_is_not_there_is_an_error_that_names_it() {
+    let ended = output(&scratch(), &["run", "--provider", "/nowhere/x.so"]);
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(text(&ended.stderr).contains("/nowhere/x.so"), "{}", text(&ended.stderr));
+}
+
+#[test]
+fn run_starts_a_server_and_ctrl_c_shuts_it_down_and_removes_it() {
+    let scratch = scratch();
+    let mut child = tare(&scratch, &["run", "--provider", &harmless_object()]).spawn().expect("tare runs");
+    let socket = wait_for_line(&mut child, "socket");
+    let socket = socket.trim().strip_prefix("socket").expect("the mark").trim().to_owned();
+    let options = mysql::OptsBuilder::new().socket(Some(&socket)).user(Some("root")).prefer_socket(false);
+    mysql::Conn::new(options).expect("the server answers on the socket it printed");
+    interrupt(&child);
+    let ended = child.wait_with_output().expect("it ends");
+    assert!(ended.status.success(), "{}", text(&ended.stderr));
+    assert_nothing_left(&scratch);
+}
+
+#[test]
+fn run_keeps_a_data_directory_that_was_named_and_takes_it_up_again() {
+    let scratch = scratch();
+    let folder = self::scratch();
+    let datadir = folder.path().join("data");
+    for create in [true, false] {
+        assert_eq!(!datadir.exists(), create);
+        let at = datadir.to_str().expect("UTF-8");
+        let arguments = ["run", "--provider", &harmless_object(), "--datadir", at];
+        let mut child = tare(&scratch, &arguments).spawn().expect("tare runs");
+        wait_for_line(&mut child, "Ctrl-C");
+        interrupt(&child);
+        assert!(child.wait_with_output().expect("it ends").status.success());
+        assert!(datadir.join("ibdata1").is_file());
+    }
+}
+
+#[test]
+fn run_says_what_the_server_said_when_it_does_not_start() {
+    let scratch = scratch();
+    let arguments = ["run", "--provider", &harmless_object(), "--", "--no-such-option=1"];
+    let ended = output(&scratch, &arguments);
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(text(&ended.stderr).contains("no-such-option"), "{}", text(&ended.stderr));
+    assert_nothing_left(&scratch);
+}
+
+/// The shortest comparison there is.
+const BENCH: [&str; 9] =
+    ["bench", "--rounds", "2", "--secs", "1", "--rows", "1000", "--workloads", "oltp_point_select"];
+
+#[test]
+fn bench_measures_every_setting_and_leaves_nothing() {
+    let scratch = scratch();
+    let record = tempfile::NamedTempFile::new().expect("file");
+    let file = record.path().to_str().expect("UTF-8");
+    let ended = tare(&scratch, &BENCH).args(["--json", file]).output().expect("tare runs");
+    let said = text(&ended.stdout);
+    assert!(ended.status.success(), "{said}{}", text(&ended.stderr));
+    for word in ["off again", "built-in", "Noise", "Resident memory"] {
+        assert!(said.contains(word), "no {word} in:\n{said}");
+    }
+    check_record(record.path());
+    assert_nothing_left(&scratch);
+}
+
+fn check_record(path: &Path) {
+    let record: serde_json::Value = serde_json::from_slice(&fs::read(path).expect("file")).expect("JSON");
+    let settings = record["settings"].as_array().expect("settings").len();
+    let rounds = record["workloads"][0]["rounds"].as_array().expect("rounds");
+    assert_eq!(rounds.len(), 2);
+    for sample in rounds.iter().flat_map(|r| r.as_array().expect("a round")) {
+        assert!(sample["cpu_seconds"].as_f64().is_some_and(|cpu| cpu > 0.0), "{sample}");
+        assert!(sample["transactions"].as_u64().is_some_and(|n| n > 0), "{sample}");
+    }
+    assert!(rounds.iter().all(|r| r.as_array().is_some_and(|r| r.len() == settings)));
+}
+
+#[test]
+fn bench_interrupted_stops_its_servers_and_leaves_nothing() {
+    let scratch = scratch();
+    let mut child = tare(&scratch, &BENCH).args(["--rounds", "1000"]).spawn().expect("tare runs");
+    wait_for_line(&mut child, "built-in");
+    // The servers start now: an interrupt anywhere from here on must find and stop them.
+    while fs::read_dir(scratch.path()).expect("folder").count() == 0 {
+        std::thread::yield_now();
+    }
+    interrupt(&child);
+    let ended = child.wait_with_output().expect("it ends");
+    assert_eq!(ended.status.code(), Some(INTERRUPTED), "{}", text(&ended.stderr));
+    assert_nothing_left(&scratch);
+}

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Installs what tare needs to be built, tested and shown, on Debian 12 and its kin. Does nothing, and needs no network,
+# when all of it is there. A server that gets installed on the way is not started.
+set -euo pipefail
+
+die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+have() { PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null 2>&1; }
+
+# What is needed, by what shows that it is there, and the package that brings it.
+wanted=()
+want() { wanted+=("$1"); }
+have cc                  || want gcc
+have mariadbd            || want mariadb-server
+have mariadb-install-db  || want mariadb-server
+have mariadb             || want mariadb-client
+have sysbench            || want sysbench
+[ -e /usr/lib/mysql/plugin/ha_federatedx.so ] || want mariadb-server
+[ -d /usr/share/sysbench ] || want sysbench
+
+install() {
+    have apt-get || die "these programs' packages are missing and there is no apt-get to install them with: $*"
+    local root=()
+    if [ "$(id -u)" -ne 0 ]; then
+        have sudo || die "run as root, or install: apt-get install $*"
+        root=(sudo)
+    fi
+    printf 'setup: installing %s\n' "$*"
+    # Debian starts a server when it is installed, unless this file forbids it. One that is there is the administrator's.
+    local policy=/usr/sbin/policy-rc.d placed=
+    if [ ! -e "$policy" ]; then
+        printf '#!/bin/sh\nexit 101\n' | "${root[@]}" tee "$policy" >/dev/null
+        "${root[@]}" chmod 755 "$policy"
+        placed=yes
+    fi
+    local status=0
+    "${root[@]}" apt-get update -qq \
+        && "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null \
+        || status=$?
+    [ -z "$placed" ] || "${root[@]}" rm -f "$policy"
+    return "$status"
+}
+
+if [ "${#wanted[@]}" -gt 0 ]; then
+    mapfile -t packages < <(printf '%s\n' "${wanted[@]}" | sort -u)
+    install "${packages[@]}" || die "could not install: ${packages[*]}"
+fi
+
+have cargo || [ -x "$HOME/.cargo/bin/cargo" ] \
+    || die "a Rust toolchain is needed: see https://rustup.rs (Debian 12's own is too old)"
