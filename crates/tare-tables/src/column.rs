@@ -82,6 +82,12 @@ impl From<&String> for Value {
     }
 }
 
+impl From<Cow<'static, str>> for Value {
+    fn from(text: Cow<'static, str>) -> Value {
+        Value::Text(text)
+    }
+}
+
 impl From<String> for Value {
     fn from(text: String) -> Value {
         Value::Text(Cow::Owned(text))

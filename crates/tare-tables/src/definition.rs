@@ -8,7 +8,7 @@ use tare_engine::snapshot::Reset;
 
 use crate::column::ColumnDef;
 use crate::condition::integer;
-use crate::table::{Access, Column, Condition, Table, TableError, Value};
+use crate::table::{Access, Column, Condition, SqlType, Table, TableError, Value};
 
 /// Takes the rows of a source until it breaks.
 pub type Emit<'a, R> = &'a mut dyn FnMut(&R) -> ControlFlow<()>;
@@ -36,8 +36,34 @@ pub(crate) struct Update {
 /// What follows from a declaration and is asked for often.
 struct Shape<R: 'static> {
     columns: Vec<Column>,
-    getters: Vec<fn(&R) -> Value>,
+    getters: Vec<Getter<R>>,
     indexes: &'static [&'static [usize]],
+}
+
+/// How a column is read, and how long its text may be.
+struct Getter<R: 'static> {
+    get: fn(&R) -> Value,
+    limit: usize,
+}
+
+impl<R> Getter<R> {
+    fn of(def: &ColumnDef<R>) -> Self {
+        let limit = match def.column.sql_type {
+            SqlType::Char(limit) | SqlType::VarChar(limit) => limit.into(),
+            _ => usize::MAX,
+        };
+        Getter { get: def.get, limit }
+    }
+
+    /// The column's value, cut where the host would refuse it as too long.
+    fn read(&self, row: &R) -> Value {
+        match (self.get)(row) {
+            Value::Text(text) if text.len() > self.limit => {
+                Value::Text(text.chars().take(self.limit).collect::<String>().into())
+            }
+            value => value,
+        }
+    }
 }
 
 impl<R: 'static> TableDef<R> {
@@ -84,7 +110,7 @@ impl<R: 'static> TableDef<R> {
 
     /// Reads every column of a row.
     pub fn read(&self, row: &R) -> Vec<Value> {
-        self.shape().getters.iter().map(|get| get(row)).collect()
+        self.shape().getters.iter().map(|getter| getter.read(row)).collect()
     }
 
     fn shape(&self) -> &Shape<R> {
@@ -92,16 +118,17 @@ impl<R: 'static> TableDef<R> {
             let defs = || self.columns.iter().copied().flatten();
             let columns: Vec<Column> = defs().map(|def| def.column).collect();
             let indexes = positions(&columns, self.indexes);
-            Shape { columns, getters: defs().map(|def| def.get).collect(), indexes }
+            Shape { columns, getters: defs().map(Getter::of).collect(), indexes }
         })
     }
 }
 
 /// Index columns as positions. Leaked: once per table and process, because the contract wants them `'static`.
+/// A name that is not a column becomes a position no column has, which a test refuses.
 fn positions(columns: &[Column], indexes: &[&[&str]]) -> &'static [&'static [usize]] {
-    let position = |name: &&str| columns.iter().position(|column| column.name == *name);
+    let position = |name: &&str| columns.iter().position(|column| column.name == *name).unwrap_or(usize::MAX);
     let index = |names: &&[&str]| -> &'static [usize] {
-        Box::leak(names.iter().filter_map(position).collect::<Box<[usize]>>())
+        Box::leak(names.iter().map(position).collect::<Box<[usize]>>())
     };
     Box::leak(indexes.iter().map(index).collect::<Box<[_]>>())
 }
@@ -141,14 +168,16 @@ impl<R: 'static> Table for TableDef<R> {
         let mut values = Vec::with_capacity(getters.len());
         // Only the columns a condition names are read from a row that is left out.
         let excluded = |row: &R| {
-            conditions.iter().any(|it| getters.get(it.column).is_some_and(|get| it.excludes(&get(row))))
+            conditions
+                .iter()
+                .any(|it| getters.get(it.column).is_some_and(|getter| it.excludes(&getter.read(row))))
         };
         (self.source)(engine, &mut |row| {
             if excluded(row) {
                 return ControlFlow::Continue(());
             }
             values.clear();
-            values.extend(getters.iter().map(|get| get(row)));
+            values.extend(getters.iter().map(|getter| getter.read(row)));
             sink(&values)
         });
     }
@@ -225,5 +254,90 @@ fn flag(value: &Value) -> Option<bool> {
             0 | 2 => Some(false),
             _ => None,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::column::{YES_NO, column, nullable, yes_no};
+    use crate::table::Operator;
+    use crate::table::SqlType::{BigIntUnsigned, VarChar};
+
+    type Row = (u64, &'static str, Option<bool>);
+
+    const COLUMNS: &[ColumnDef<Row>] = &[
+        column("ID", BigIntUnsigned, "Number.", |row| row.0.into()),
+        column("NAME", VarChar(4), "Name.", |row| row.1.into()),
+        nullable("ON", YES_NO, "State.", |row| row.2.map(yes_no).into()),
+    ];
+
+    static READ_ONLY: TableDef<Row> = TableDef::new("read_only", "", &[COLUMNS], |_, emit| {
+        let rows = [(1, "one", Some(true)), (2, "two", None), (3, "thréé", Some(false))];
+        let _ = rows.iter().try_for_each(emit);
+    });
+
+    static UPDATABLE: TableDef<Row> = TableDef::new("updatable", "", &[COLUMNS], |_, _| {})
+        .updated(&["ON"], |_, changes| Ok(changes.flag("ON")? == Some(true)));
+
+    fn scanned(conditions: &[Condition], limit: usize) -> Vec<Vec<Value>> {
+        let mut rows = Vec::new();
+        READ_ONLY.scan(&crate::sample::engine(), conditions, &mut |row| {
+            rows.push(row.to_vec());
+            if rows.len() == limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        rows
+    }
+
+    #[test]
+    fn a_scan_gives_every_column_of_every_row_until_it_is_stopped() {
+        assert_eq!(scanned(&[], 9).len(), 3);
+        assert_eq!(scanned(&[], 2).len(), 2);
+        assert_eq!(scanned(&[], 1), [[Value::Unsigned(1), "one".into(), "YES".into()]]);
+    }
+
+    #[test]
+    fn text_is_cut_to_what_its_column_holds() {
+        assert_eq!(READ_ONLY.read(&(1, "thréé", None))[1], "thré".into());
+        assert_eq!(READ_ONLY.read(&(1, "thré", None))[1], "thré".into());
+    }
+
+    #[test]
+    fn conditions_leave_rows_out() {
+        let equal = |column, value| Condition { column, operator: Operator::Equal, value };
+        assert_eq!(scanned(&[equal(0, Value::Unsigned(2))], 9).len(), 1);
+        assert_eq!(scanned(&[equal(0, Value::Unsigned(2)), equal(1, "one".into())], 9).len(), 0);
+        assert_eq!(scanned(&[equal(2, "YES".into())], 9).len(), 1);
+        assert_eq!(scanned(&[equal(7, "YES".into())], 9).len(), 3, "no such column");
+    }
+
+    fn update(set: &[(usize, Value)]) -> Result<bool, TableError> {
+        let row = [Value::Unsigned(1), "one".into(), "NO".into()];
+        UPDATABLE.update(&crate::sample::engine(), &row, set)
+    }
+
+    #[test]
+    fn an_update_may_name_only_the_columns_that_can_change() {
+        assert_eq!(update(&[(2, "YES".into())]), Ok(true));
+        assert_eq!(update(&[(1, "two".into())]), Err(TableError::WrongUsage));
+        assert_eq!(update(&[(1, "one".into()), (2, "YES".into())]), Err(TableError::WrongUsage));
+        assert_eq!(update(&[(7, "YES".into())]), Err(TableError::WrongUsage));
+    }
+
+    #[test]
+    fn an_update_that_leaves_the_row_as_it_is_does_nothing() {
+        assert_eq!(update(&[(1, "one".into())]), Ok(false));
+        assert_eq!(update(&[(0, Value::Signed(1)), (2, "NO".into())]), Ok(false));
+    }
+
+    #[test]
+    fn a_flag_takes_what_an_enum_takes() {
+        assert_eq!(update(&[(2, "yes".into())]), Ok(true));
+        assert_eq!(update(&[(2, Value::Unsigned(1))]), Ok(true));
+        assert_eq!(update(&[(2, Value::Signed(2))]), Ok(false));
+        assert_eq!(update(&[(2, "".into())]), Ok(false));
+        assert_eq!(update(&[(2, "maybe".into())]), Err(TableError::BadValue("ON")));
+        assert_eq!(update(&[(2, Value::Unsigned(3))]), Err(TableError::BadValue("ON")));
+        assert_eq!(update(&[(2, Value::Null)]), Err(TableError::BadValue("ON")));
     }
 }

@@ -296,9 +296,9 @@ const STATEMENT_TEXT: &[ColumnDef<StatementRow>] = &[
 macro_rules! counter_columns {
     ($prefix:literal, $row:ident => $counters:expr) => {
         $crate::event::counter_columns!($prefix, $row => $counters,
-            "ERRORS" errors "Errors: 1 for a statement that failed.",
+            "ERRORS" errors "Statements that failed: 0 or 1 for a single one.",
             "WARNINGS" warnings "Warnings left in the diagnostics area.",
-            "ROWS_AFFECTED" rows_affected "Rows changed.",
+            "ROWS_AFFECTED" rows_affected "Rows inserted, changed or deleted.",
             "ROWS_SENT" rows_sent "Rows returned to the client.",
             "ROWS_EXAMINED" rows_examined "Rows read by the server layer.",
             "CREATED_TMP_DISK_TABLES" created_tmp_disk_tables "Internal temporary tables made on disk.",
@@ -309,9 +309,9 @@ macro_rules! counter_columns {
             "SELECT_RANGE_CHECK" select_range_check "Joins that chose the index anew for each row.",
             "SELECT_SCAN" select_scan "Joins that scanned the first table.",
             "SORT_MERGE_PASSES" sort_merge_passes "Merge passes of sorts that did not fit in memory.",
-            "SORT_RANGE" sort_range "Sorts of a range.",
-            "SORT_ROWS" sort_rows "Rows sorted.",
-            "SORT_SCAN" sort_scan "Sorts of a scanned table.",
+            "SORT_RANGE" sort_range "Sorts of rows found through a range.",
+            "SORT_ROWS" sort_rows "Rows that were put in order by a sort.",
+            "SORT_SCAN" sort_scan "Sorts of rows found by scanning a table.",
             "NO_INDEX_USED" no_index_used "Table scans done without an index.",
             "NO_GOOD_INDEX_USED" no_good_index_used "Executions for which no good index was found."
         )

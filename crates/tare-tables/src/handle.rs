@@ -165,17 +165,19 @@ impl<R: HasIo> Io<R> {
         stat_columns!("MISC", "MISC", "other operations", row => R::io(row).misc.stat);
 
     const FILE_BYTES_READ: &'static [ColumnDef<R>] =
-        &[column("SUM_NUMBER_OF_BYTES_READ", BigInt, "Bytes read.", |row| signed(R::io(row).read.bytes))];
+        &[column("SUM_NUMBER_OF_BYTES_READ", BigInt, "Bytes that read operations got.", |row| {
+            signed(R::io(row).read.bytes)
+        })];
     const FILE_BYTES_WRITTEN: &'static [ColumnDef<R>] =
-        &[column("SUM_NUMBER_OF_BYTES_WRITE", BigInt, "Bytes written.", |row| {
+        &[column("SUM_NUMBER_OF_BYTES_WRITE", BigInt, "Bytes that write operations put.", |row| {
             signed(R::io(row).write.bytes)
         })];
     const SOCKET_BYTES_READ: &'static [ColumnDef<R>] =
-        &[column("SUM_NUMBER_OF_BYTES_READ", BigIntUnsigned, "Bytes received.", |row| {
+        &[column("SUM_NUMBER_OF_BYTES_READ", BigIntUnsigned, "Bytes received from the client.", |row| {
             R::io(row).read.bytes.into()
         })];
     const SOCKET_BYTES_WRITTEN: &'static [ColumnDef<R>] =
-        &[column("SUM_NUMBER_OF_BYTES_WRITE", BigIntUnsigned, "Bytes sent.", |row| {
+        &[column("SUM_NUMBER_OF_BYTES_WRITE", BigIntUnsigned, "Bytes sent to the client.", |row| {
             R::io(row).write.bytes.into()
         })];
 }

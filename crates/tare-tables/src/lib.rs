@@ -12,6 +12,10 @@ mod document;
 pub mod event;
 pub mod handle;
 pub mod object;
+#[cfg(test)]
+mod refusal;
+#[cfg(test)]
+mod sample;
 pub mod setup;
 mod statistic;
 pub mod status;

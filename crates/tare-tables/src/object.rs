@@ -52,7 +52,7 @@ pub static IO_BY_TABLE: TableDef<TableIoRow> = TableDef::new(
     "Rows fetched, inserted, updated and deleted, and the time it took, by table.",
     &[Key::COLUMNS, IO_ALL, IO_READ, IO_WRITE, IO_FETCH, IO_INSERT, IO_UPDATE, IO_DELETE],
     |engine, emit| {
-        let _ = engine.tables().iter().map(whole_table).try_for_each(|row| emit(&row));
+        let _ = engine.tables().iter().map(TableIoRow::whole).try_for_each(|row| emit(&row));
     },
 )
 .indexed(BY_OBJECT)
@@ -66,7 +66,7 @@ pub static IO_BY_INDEX: TableDef<TableIoRow> = TableDef::new(
      there was any.",
     &[Key::COLUMNS, INDEX_NAME, IO_ALL, IO_READ, IO_WRITE, IO_FETCH, IO_INSERT, IO_UPDATE, IO_DELETE],
     |engine, emit| {
-        let _ = engine.tables().iter().flat_map(shown_indexes).try_for_each(|row| emit(&row));
+        let _ = engine.tables().iter().flat_map(TableIoRow::shown_indexes).try_for_each(|row| emit(&row));
     },
 )
 .indexed(&[&["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME", "INDEX_NAME"]])
@@ -95,7 +95,7 @@ pub static LOCK_BY_TABLE: TableDef<TableLockRow> = TableDef::new(
         lock_columns!("WRITE_EXTERNAL", 10, "external write locks"),
     ],
     |engine, emit| {
-        let _ = engine.tables().iter().map(locks).try_for_each(|row| emit(&row));
+        let _ = engine.tables().iter().map(TableLockRow::of).try_for_each(|row| emit(&row));
     },
 )
 .indexed(BY_OBJECT)
@@ -107,7 +107,7 @@ pub static OBJECTS: TableDef<ObjectRow> = TableDef::new(
     "Row access and locks together, by table.",
     &[Key::COLUMNS, OBJECT_EVENTS],
     |engine, emit| {
-        let _ = engine.tables().iter().map(whole_object).try_for_each(|row| emit(&row));
+        let _ = engine.tables().iter().map(ObjectRow::of).try_for_each(|row| emit(&row));
     },
 )
 .indexed(BY_OBJECT)
@@ -115,39 +115,47 @@ pub static OBJECTS: TableDef<ObjectRow> = TableDef::new(
 
 const BY_OBJECT: &[&[&str]] = &[&["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"]];
 
-fn key_of(table: &TableRow) -> ObjectKey {
-    ObjectKey { object_type: table.object_type, schema: table.schema.clone(), name: table.name.clone() }
+impl ObjectKey {
+    fn of(table: &TableRow) -> Self {
+        ObjectKey { object_type: table.object_type, schema: table.schema.clone(), name: table.name.clone() }
+    }
 }
 
-/// All indexes of a table together.
-fn whole_table(table: &TableRow) -> TableIoRow {
-    let all = |kind: fn(&TableIoStat) -> Stat| merged(table.indexes.iter().map(|index| kind(&index.io)));
-    let io = TableIoStat {
-        fetch: all(|io| io.fetch),
-        insert: all(|io| io.insert),
-        update: all(|io| io.update),
-        delete: all(|io| io.delete),
-    };
-    TableIoRow { key: key_of(table), index: None, io }
+impl TableIoRow {
+    /// All indexes of a table together.
+    pub(crate) fn whole(table: &TableRow) -> Self {
+        let all = |kind: fn(&TableIoStat) -> Stat| merged(table.indexes.iter().map(|index| kind(&index.io)));
+        let io = TableIoStat {
+            fetch: all(|io| io.fetch),
+            insert: all(|io| io.insert),
+            update: all(|io| io.update),
+            delete: all(|io| io.delete),
+        };
+        TableIoRow { key: ObjectKey::of(table), index: None, io }
+    }
+
+    /// The indexes of a table as the reference shows them: the one without a name only if it was used.
+    pub(crate) fn shown_indexes(table: &TableRow) -> impl Iterator<Item = Self> {
+        let shown = |index: &&IndexRow| index.name.is_some() || all_table_io(&index.io).count > 0;
+        table.indexes.iter().filter(shown).map(|index| TableIoRow {
+            key: ObjectKey::of(table),
+            index: index.name.clone(),
+            io: index.io,
+        })
+    }
 }
 
-/// The indexes of a table as the reference shows them: the one without a name only if it was used.
-fn shown_indexes(table: &TableRow) -> impl Iterator<Item = TableIoRow> {
-    let shown = |index: &&IndexRow| index.name.is_some() || all_table_io(&index.io).count > 0;
-    table.indexes.iter().filter(shown).map(|index| TableIoRow {
-        key: key_of(table),
-        index: index.name.clone(),
-        io: index.io,
-    })
+impl TableLockRow {
+    pub(crate) fn of(table: &TableRow) -> Self {
+        TableLockRow { key: ObjectKey::of(table), locks: table.locks }
+    }
 }
 
-fn locks(table: &TableRow) -> TableLockRow {
-    TableLockRow { key: key_of(table), locks: table.locks }
-}
-
-fn whole_object(table: &TableRow) -> ObjectRow {
-    let io = all_table_io(&whole_table(table).io);
-    ObjectRow { key: key_of(table), stat: merged([io, all_locks(&table.locks)]) }
+impl ObjectRow {
+    pub(crate) fn of(table: &TableRow) -> Self {
+        let io = all_table_io(&TableIoRow::whole(table).io);
+        ObjectRow { key: ObjectKey::of(table), stat: merged([io, all_locks(&table.locks)]) }
+    }
 }
 
 /// A row that is about an object.
@@ -174,8 +182,12 @@ impl<R: HasKey> Key<R> {
         nullable("OBJECT_TYPE", VarChar(64), "Kind of the object: TABLE or TEMPORARY TABLE.", |row: &R| {
             row.key().object_type.into()
         }),
-        nullable("OBJECT_SCHEMA", VarChar(64), "Schema of the object.", |row: &R| (&row.key().schema).into()),
-        nullable("OBJECT_NAME", VarChar(64), "Name of the object.", |row: &R| (&row.key().name).into()),
+        nullable("OBJECT_SCHEMA", VarChar(64), "Schema that holds the object.", |row: &R| {
+            (&row.key().schema).into()
+        }),
+        nullable("OBJECT_NAME", VarChar(64), "Name of the object within its schema.", |row: &R| {
+            (&row.key().name).into()
+        }),
     ];
 }
 

@@ -31,8 +31,8 @@ pub static STATUS: TableDef<StatusRow> = TableDef::new(
     "A table of tare's own, not in the reference: version, memory in bytes, what did not fit, which \
      consumers are on, and what the host says of itself.",
     &[&[
-        column("NAME", VarChar(64), "What the row is about.", |(name, _)| clipped(name, 64).into()),
-        column("VALUE", VarChar(1024), "Its value, as text.", |(_, value)| clipped(value, 1024).into()),
+        column("NAME", VarChar(64), "What the row is about.", |(name, _)| name.clone().into()),
+        column("VALUE", VarChar(1024), "Its value, as text.", |(_, value)| value.clone().into()),
     ]],
     |engine, emit| {
         let _ = own_rows(engine, emit);
@@ -59,7 +59,42 @@ fn own_rows(engine: &Engine, emit: Emit<'_, StatusRow>) -> ControlFlow<()> {
     })
 }
 
-/// At most `limit` characters: what a host says of itself has no bound, the column has.
-fn clipped(text: &str, limit: usize) -> String {
-    text.chars().take(limit).collect()
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::{Table, Value};
+
+    fn host_rows() -> Vec<StatusRow> {
+        vec![("endpoint".into(), "x".repeat(2000)), ("abi".into(), "10.11".to_owned())]
+    }
+
+    fn read() -> Vec<(String, String)> {
+        let mut rows = Vec::new();
+        STATUS.scan(&crate::sample::engine(), &[], &mut |row| {
+            let [Value::Text(name), Value::Text(value)] = row else { panic!("two texts, not {row:?}") };
+            rows.push((name.to_string(), value.to_string()));
+            ControlFlow::Continue(())
+        });
+        rows
+    }
+
+    #[test]
+    fn the_status_tells_of_tare_and_of_its_host() {
+        let named = |rows: &[(String, String)], wanted: &str| -> Option<String> {
+            rows.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone())
+        };
+        let alone = read();
+        assert_eq!(named(&alone, "version").as_deref(), Some(env!("CARGO_PKG_VERSION")));
+        assert_eq!(named(&alone, "lost").as_deref(), Some("0"));
+        assert!(named(&alone, "memory_used").is_some() && named(&alone, "memory_cap").is_some());
+        assert!(named(&alone, "consumer_statements_digest").is_some());
+        assert_eq!(named(&alone, "abi"), None);
+
+        assert!(set_status_source(host_rows));
+        assert!(!set_status_source(host_rows), "the first stays");
+        let hosted = read();
+        assert_eq!(hosted.len(), alone.len() + 2);
+        assert_eq!(named(&hosted, "abi").as_deref(), Some("10.11"));
+        assert_eq!(named(&hosted, "endpoint").map(|path| path.len()), Some(1024), "cut to its column");
+    }
 }

@@ -155,20 +155,26 @@ const READ_ONLY_TRANSACTIONS: &[ColumnDef<Summary<TransactionStat>>] =
     stat_columns!("READ_ONLY", "READ_ONLY", "read-only transactions", row => row.stat.read_only);
 
 const MEMORY: &[ColumnDef<Summary<MemoryStat>>] = &[
-    column("COUNT_ALLOC", BigIntUnsigned, "Allocations.", |row| row.stat.count_alloc.into()),
-    column("COUNT_FREE", BigIntUnsigned, "Blocks freed.", |row| row.stat.count_free.into()),
-    column("SUM_NUMBER_OF_BYTES_ALLOC", BigIntUnsigned, "Bytes allocated.", |row| {
+    column("COUNT_ALLOC", BigIntUnsigned, "Blocks allocated so far.", |row| row.stat.count_alloc.into()),
+    column("COUNT_FREE", BigIntUnsigned, "Blocks freed so far.", |row| row.stat.count_free.into()),
+    column("SUM_NUMBER_OF_BYTES_ALLOC", BigIntUnsigned, "Bytes allocated so far.", |row| {
         row.stat.bytes_alloc.into()
     }),
-    column("SUM_NUMBER_OF_BYTES_FREE", BigIntUnsigned, "Bytes freed.", |row| row.stat.bytes_free.into()),
-    column("LOW_COUNT_USED", BigInt, "Fewest blocks in use at a time.", |row| row.stat.low_count.into()),
-    column("CURRENT_COUNT_USED", BigInt, "Blocks in use now.", |row| row.stat.current_count.into()),
-    column("HIGH_COUNT_USED", BigInt, "Most blocks in use at a time.", |row| row.stat.high_count.into()),
-    column("LOW_NUMBER_OF_BYTES_USED", BigInt, "Fewest bytes in use at a time.", |row| {
+    column("SUM_NUMBER_OF_BYTES_FREE", BigIntUnsigned, "Bytes freed so far.", |row| {
+        row.stat.bytes_free.into()
+    }),
+    column("LOW_COUNT_USED", BigInt, "Fewest blocks in use at any moment.", |row| row.stat.low_count.into()),
+    column("CURRENT_COUNT_USED", BigInt, "Blocks allocated and not yet freed.", |row| {
+        row.stat.current_count.into()
+    }),
+    column("HIGH_COUNT_USED", BigInt, "Most blocks in use at any moment.", |row| row.stat.high_count.into()),
+    column("LOW_NUMBER_OF_BYTES_USED", BigInt, "Fewest bytes in use at any moment.", |row| {
         row.stat.low_bytes.into()
     }),
-    column("CURRENT_NUMBER_OF_BYTES_USED", BigInt, "Bytes in use now.", |row| row.stat.current_bytes.into()),
-    column("HIGH_NUMBER_OF_BYTES_USED", BigInt, "Most bytes in use at a time.", |row| {
+    column("CURRENT_NUMBER_OF_BYTES_USED", BigInt, "Bytes allocated and not yet freed.", |row| {
+        row.stat.current_bytes.into()
+    }),
+    column("HIGH_NUMBER_OF_BYTES_USED", BigInt, "Most bytes in use at any moment.", |row| {
         row.stat.high_bytes.into()
     }),
 ];

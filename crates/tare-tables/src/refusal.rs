@@ -1,0 +1,91 @@
+//! What writes answer, table by table: the refusals of the reference, tried on a running server.
+
+use tare_engine::Engine;
+
+use crate::table::{Access, Table, TableError, Value};
+use crate::{TABLES, sample, setup, thread};
+
+/// Sets one column of a row by name.
+fn update(
+    engine: &Engine,
+    table: &dyn Table,
+    row: &[Value],
+    set: &[(&str, Value)],
+) -> Result<bool, TableError> {
+    let position = |name| table.columns().iter().position(|column| column.name == name).expect(name);
+    let set: Vec<(usize, Value)> = set.iter().map(|(name, value)| (position(*name), value.clone())).collect();
+    table.update(engine, row, &set)
+}
+
+#[test]
+fn commands_a_table_does_not_know_are_refused() {
+    let engine = sample::engine();
+    for table in TABLES {
+        let row = vec![Value::Null; table.columns().len()];
+        assert_eq!(table.insert(&engine, &row), Err(TableError::Denied("INSERT")), "{}", table.name());
+        assert_eq!(table.delete(&engine, &row), Err(TableError::Denied("DELETE")), "{}", table.name());
+        if table.access() != Access::Update {
+            let set = [(0, Value::Unsigned(1))];
+            assert_eq!(
+                table.update(&engine, &row, &set),
+                Err(TableError::Denied("UPDATE")),
+                "{}",
+                table.name()
+            );
+        }
+    }
+}
+
+#[test]
+fn truncate_is_refused_as_wrong_usage_where_there_is_nothing_to_reset() {
+    let engine = sample::engine();
+    for table in TABLES {
+        let wanted = match table.access() {
+            Access::Truncate => Ok(()),
+            _ => Err(TableError::WrongUsage),
+        };
+        assert_eq!(table.truncate(&engine), wanted, "{}", table.name());
+    }
+}
+
+#[test]
+fn only_enabled_and_timed_of_an_instrument_can_change() {
+    let row: [Value; 3] = ["idle".into(), "YES".into(), "YES".into()];
+    let update = |set: &[_]| update(&sample::engine(), &setup::INSTRUMENTS, &row, set);
+    assert_eq!(update(&[("NAME", "x".into())]), Err(TableError::WrongUsage));
+    assert_eq!(update(&[("NAME", "IDLE".into())]), Err(TableError::WrongUsage));
+    assert_eq!(update(&[("NAME", "idle".into())]), Ok(false), "the row stays as it is");
+    let mixed = [("NAME", "idle".into()), ("ENABLED", "NO".into())];
+    assert_eq!(update(&mixed), Err(TableError::WrongUsage), "the name is named and the row changes");
+    assert_eq!(update(&[("ENABLED", "perhaps".into())]), Err(TableError::BadValue("ENABLED")));
+    assert_eq!(update(&[("TIMED", Value::Null)]), Err(TableError::BadValue("TIMED")));
+}
+
+#[test]
+fn only_enabled_of_a_consumer_can_change() {
+    let row: [Value; 2] = ["statements_digest".into(), "YES".into()];
+    let update = |set: &[_]| update(&sample::engine(), &setup::CONSUMERS, &row, set);
+    assert_eq!(update(&[("ENABLED", "NO".into())]), Ok(true));
+    assert_eq!(update(&[("ENABLED", "YES".into())]), Ok(false));
+    assert_eq!(update(&[("NAME", "x".into())]), Err(TableError::WrongUsage));
+    assert_eq!(update(&[("ENABLED", "perhaps".into())]), Err(TableError::BadValue("ENABLED")));
+}
+
+#[test]
+fn only_instrumented_and_history_of_a_thread_can_change() {
+    let row = thread::THREADS.read(&tare_engine::snapshot::ThreadRow {
+        thread_id: 1,
+        instrumented: true,
+        history: true,
+        ..Default::default()
+    });
+    let update = |set: &[_]| update(&sample::engine(), &thread::THREADS, &row, set);
+    assert_eq!(update(&[("HISTORY", "NO".into())]), Ok(false), "the thread is gone");
+    assert_eq!(update(&[("HISTORY", "YES".into())]), Ok(false), "the row stays as it is");
+    assert_eq!(update(&[("ROLE", Value::Null)]), Ok(false), "the row stays as it is");
+    for name in ["NAME", "TYPE", "PROCESSLIST_ID", "CONNECTION_TYPE", "THREAD_OS_ID", "THREAD_ID"] {
+        assert_eq!(update(&[(name, Value::Unsigned(9))]), Err(TableError::WrongUsage), "{name}");
+    }
+    let mixed = [("HISTORY", "NO".into()), ("NAME", "x".into())];
+    assert_eq!(update(&mixed), Err(TableError::WrongUsage));
+}

@@ -1,0 +1,607 @@
+//! Sample rows made by hand, and what must hold for every table's getters on them.
+
+use std::collections::BTreeMap;
+
+use tare_engine::Engine;
+use tare_engine::snapshot::*;
+
+use crate::definition::TableDef;
+use crate::handle::NamedIo;
+use crate::object::{ObjectRow, TableIoRow, TableLockRow};
+use crate::setup::ConsumerState;
+use crate::status::StatusRow;
+use crate::table::{Column, SqlType, Table, Value};
+
+/// An engine in which nothing has happened.
+pub(crate) fn engine() -> Engine {
+    Engine {}
+}
+
+/// Rows of a kind: one with everything there can be, one with nothing that need not be.
+trait Sample: Sized + 'static {
+    fn full() -> Self;
+    fn bare() -> Self;
+}
+
+fn some(text: &str) -> Option<String> {
+    Some(text.to_owned())
+}
+
+fn head(full: bool) -> EventHead {
+    EventHead {
+        thread_id: 7,
+        event_id: 11,
+        end_event_id: full.then_some(13),
+        name: "stage/sql/init",
+        source: full.then(|| "sql_parse.cc:1".to_owned()),
+        timer: Timer {
+            start_ps: full.then_some(100),
+            end_ps: full.then_some(300),
+            wait_ps: full.then_some(200),
+        },
+        nesting: full.then_some((5, EventType::Statement)),
+    }
+}
+
+fn object(full: bool) -> ObjectName {
+    if !full {
+        return ObjectName::default();
+    }
+    ObjectName { object_type: Some("TABLE"), schema: some("test"), name: some("t"), index: some("PRIMARY") }
+}
+
+/// Distinct numbers in the order of the columns, so that a getter of a neighbour shows.
+pub(crate) const COUNTERS: StatementCounters = StatementCounters {
+    lock_time_ps: 1,
+    errors: 2,
+    warnings: 3,
+    rows_affected: 4,
+    rows_sent: 5,
+    rows_examined: 6,
+    created_tmp_disk_tables: 7,
+    created_tmp_tables: 8,
+    select_full_join: 9,
+    select_full_range_join: 10,
+    select_range: 11,
+    select_range_check: 12,
+    select_scan: 13,
+    sort_merge_passes: 14,
+    sort_range: 15,
+    sort_rows: 16,
+    sort_scan: 17,
+    no_index_used: 18,
+    no_good_index_used: 19,
+};
+
+/// COUNT `count`, times of 10, 20 and 30 where there are three.
+const fn stat(count: u64) -> Stat {
+    Stat { count, sum_ps: count * 20, min_ps: 10, max_ps: 30 }
+}
+
+const IO: IoStat = IoStat {
+    read: ByteStat { stat: stat(1), bytes: 100 },
+    write: ByteStat { stat: stat(2), bytes: 200 },
+    misc: ByteStat { stat: stat(4), bytes: 0 },
+};
+
+const TABLE_IO: TableIoStat =
+    TableIoStat { fetch: stat(1), insert: stat(2), update: stat(4), delete: stat(8) };
+
+fn digest() -> DigestText {
+    DigestText { digest: "0123456789abcdef0123456789abcdef".to_owned(), text: "SELECT ?".to_owned() }
+}
+
+impl Sample for WaitRow {
+    fn full() -> Self {
+        WaitRow {
+            head: head(true),
+            object: object(true),
+            object_instance_begin: 0x7f00,
+            operation: "fetch",
+            number_of_bytes: Some(3),
+            flags: Some(1),
+        }
+    }
+    fn bare() -> Self {
+        WaitRow {
+            head: head(false),
+            object: object(false),
+            number_of_bytes: None,
+            flags: None,
+            ..Self::full()
+        }
+    }
+}
+
+impl Sample for StageRow {
+    fn full() -> Self {
+        StageRow { head: head(true), progress: Some((1, 2)) }
+    }
+    fn bare() -> Self {
+        StageRow { head: head(false), progress: None }
+    }
+}
+
+impl Sample for StatementRow {
+    fn full() -> Self {
+        StatementRow {
+            head: head(true),
+            sql_text: some("SELECT 1"),
+            sql_text_cut: false,
+            digest: Some(digest()),
+            current_schema: some("test"),
+            object: object(true),
+            mysql_errno: 1146,
+            returned_sqlstate: some("42S02"),
+            message_text: some("no such table"),
+            counters: COUNTERS,
+            nesting_level: 1,
+        }
+    }
+    fn bare() -> Self {
+        StatementRow {
+            head: head(false),
+            sql_text: None,
+            sql_text_cut: false,
+            digest: None,
+            current_schema: None,
+            object: object(false),
+            mysql_errno: 0,
+            returned_sqlstate: None,
+            message_text: None,
+            counters: StatementCounters::default(),
+            nesting_level: 0,
+        }
+    }
+}
+
+impl Sample for TransactionRow {
+    fn full() -> Self {
+        TransactionRow {
+            head: head(true),
+            state: TransactionState::RolledBack,
+            trx_id: Some(42),
+            gtid: some("0-0-0"),
+            xid_format_id: Some(1),
+            xid_gtrid: some("g"),
+            xid_bqual: some("b"),
+            xa_state: Some("ACTIVE"),
+            read_only: true,
+            isolation_level: Some("REPEATABLE READ"),
+            autocommit: true,
+            savepoints: 1,
+            rollback_to_savepoint: 2,
+            release_savepoint: 3,
+        }
+    }
+    fn bare() -> Self {
+        TransactionRow {
+            head: head(false),
+            state: TransactionState::Active,
+            trx_id: None,
+            gtid: None,
+            xid_format_id: None,
+            xid_gtrid: None,
+            xid_bqual: None,
+            xa_state: None,
+            read_only: false,
+            isolation_level: None,
+            autocommit: false,
+            ..Self::full()
+        }
+    }
+}
+
+impl<S: Sample> Sample for Summary<S> {
+    fn full() -> Self {
+        let owner = Owner { thread_id: 7, user: some("root"), host: some("localhost") };
+        Summary { owner, name: "idle", stat: S::full() }
+    }
+    fn bare() -> Self {
+        Summary { owner: Owner::default(), name: "idle", stat: S::bare() }
+    }
+}
+
+macro_rules! statistics {
+    ($($stat:ty: $full:expr;)*) => {
+        $(impl Sample for $stat {
+            fn full() -> Self {
+                $full
+            }
+            fn bare() -> Self {
+                Self::default()
+            }
+        })*
+    };
+}
+
+statistics! {
+    Stat: stat(3);
+    StatementStat: StatementStat { stat: stat(3), sum: COUNTERS };
+    TransactionStat: TransactionStat { read_write: stat(2), read_only: stat(1) };
+    MemoryStat: MemoryStat {
+        count_alloc: 9, count_free: 4, bytes_alloc: 900, bytes_free: 400,
+        low_count: -1, current_count: 5, high_count: 6,
+        low_bytes: -100, current_bytes: 500, high_bytes: 600,
+    };
+}
+
+impl Sample for DigestRow {
+    fn full() -> Self {
+        DigestRow {
+            schema: some("test"),
+            digest: Some(digest()),
+            stat: StatementStat::full(),
+            first_seen_us: 1_700_000_000_000_000,
+            last_seen_us: 1_700_000_001_000_000,
+        }
+    }
+    fn bare() -> Self {
+        DigestRow { schema: None, digest: None, ..Self::full() }
+    }
+}
+
+impl Sample for NamedIo {
+    fn full() -> Self {
+        ("wait/io/file/sql/FRM", IO)
+    }
+    fn bare() -> Self {
+        ("wait/io/file/sql/FRM", IoStat::default())
+    }
+}
+
+impl Sample for FileRow {
+    fn full() -> Self {
+        FileRow {
+            file_name: "./test/t.frm".to_owned(),
+            event_name: "wait/io/file/sql/FRM",
+            object_instance_begin: 0x7f00,
+            open_count: 1,
+            io: IO,
+        }
+    }
+    fn bare() -> Self {
+        FileRow { open_count: 0, io: IoStat::default(), ..Self::full() }
+    }
+}
+
+impl Sample for SocketRow {
+    fn full() -> Self {
+        SocketRow {
+            event_name: "wait/io/socket/sql/client_connection",
+            object_instance_begin: 0x7f00,
+            thread_id: Some(7),
+            socket_id: 33,
+            ip: "127.0.0.1".to_owned(),
+            port: 65535,
+            idle: true,
+            io: IO,
+        }
+    }
+    fn bare() -> Self {
+        SocketRow { thread_id: None, ip: String::new(), port: 0, idle: false, ..Self::full() }
+    }
+}
+
+/// A table with an index of its own and access without one; every lock kind counted differently.
+pub(crate) fn table() -> TableRow {
+    let mut locks = TableLockStat::default();
+    for (kind, lock) in locks.0.iter_mut().enumerate() {
+        *lock = stat(1 << kind);
+    }
+    let index = |name: Option<&str>| IndexRow { name: name.map(str::to_owned), io: TABLE_IO };
+    TableRow {
+        object_type: "TABLE",
+        schema: "test".to_owned(),
+        name: "t".to_owned(),
+        indexes: vec![index(Some("PRIMARY")), index(None)],
+        locks,
+    }
+}
+
+macro_rules! object_rows {
+    ($($row:ty: $full:expr, $bare:expr;)*) => {
+        $(impl Sample for $row {
+            fn full() -> Self {
+                $full(&table())
+            }
+            fn bare() -> Self {
+                $bare(&TableRow { indexes: vec![], locks: TableLockStat::default(), ..table() })
+            }
+        })*
+    };
+}
+
+object_rows! {
+    TableIoRow: first_index, TableIoRow::whole;
+    TableLockRow: TableLockRow::of, TableLockRow::of;
+    ObjectRow: ObjectRow::of, ObjectRow::of;
+}
+
+fn first_index(table: &TableRow) -> TableIoRow {
+    TableIoRow::shown_indexes(table).next().expect("the sample has an index")
+}
+
+impl Sample for SyncRow {
+    fn full() -> Self {
+        SyncRow {
+            kind: Kind::Rwlock,
+            name: "wait/synch/rwlock/sql/LOCK_grant",
+            object_instance_begin: 0x7f00,
+            locked_by_thread_id: Some(7),
+            read_locked_by_count: 2,
+        }
+    }
+    fn bare() -> Self {
+        SyncRow { locked_by_thread_id: None, read_locked_by_count: 0, ..Self::full() }
+    }
+}
+
+impl Sample for Instrument {
+    fn full() -> Self {
+        Instrument { id: 1, kind: Kind::Idle, name: "idle", enabled: true, timed: true }
+    }
+    fn bare() -> Self {
+        Instrument { enabled: false, timed: false, ..Self::full() }
+    }
+}
+
+impl Sample for ConsumerState {
+    fn full() -> Self {
+        (Consumer::StatementsDigest, true)
+    }
+    fn bare() -> Self {
+        (Consumer::EventsStagesCurrent, false)
+    }
+}
+
+impl Sample for ThreadRow {
+    fn full() -> Self {
+        ThreadRow {
+            thread_id: 7,
+            name: "thread/sql/one_connection",
+            foreground: true,
+            processlist_id: Some(3),
+            user: some("root"),
+            host: some("localhost"),
+            db: some("test"),
+            command: Some("Query"),
+            time_s: Some(-1),
+            state: some("init"),
+            info: some("SELECT 1"),
+            parent_thread_id: Some(1),
+            instrumented: true,
+            history: true,
+            connection_type: Some("Socket"),
+            os_id: Some(1234),
+        }
+    }
+    fn bare() -> Self {
+        ThreadRow { thread_id: 1, name: "thread/sql/main", ..ThreadRow::default() }
+    }
+}
+
+impl Sample for TimerRow {
+    fn full() -> Self {
+        TimerRow {
+            name: "CYCLE",
+            frequency: Some(2_000_000_000),
+            resolution: Some(1),
+            overhead: Some(u64::MAX),
+        }
+    }
+    fn bare() -> Self {
+        TimerRow { name: "TICK", frequency: None, resolution: None, overhead: None }
+    }
+}
+
+impl Sample for StatusRow {
+    fn full() -> Self {
+        ("version".into(), "0".to_owned())
+    }
+    fn bare() -> Self {
+        ("x".repeat(100).into(), "y".repeat(2000))
+    }
+}
+
+/// Columns that hold NULL in every row, in the reference too.
+fn always_null(table: &str, column: &str) -> bool {
+    match column {
+        "SPINS" | "ROLE" => true,
+        "OBJECT_INSTANCE_BEGIN" => {
+            table.starts_with("events_statements") || table.starts_with("events_transactions")
+        }
+        _ => false,
+    }
+}
+
+/// Whether a value may stand in a column.
+fn fits(column: &Column, value: &Value) -> bool {
+    match (column.sql_type, value) {
+        (_, Value::Null) => column.nullable,
+        (SqlType::BigIntUnsigned, Value::Unsigned(_)) | (SqlType::BigInt, Value::Signed(_)) => true,
+        (SqlType::IntUnsigned, Value::Unsigned(figure)) => u32::try_from(*figure).is_ok(),
+        (SqlType::Int, Value::Signed(figure)) => i32::try_from(*figure).is_ok(),
+        (SqlType::DoubleUnsigned(..), Value::Double(figure)) => *figure >= 0.0,
+        (SqlType::Char(limit) | SqlType::VarChar(limit), Value::Text(text)) => {
+            text.chars().count() <= limit.into()
+        }
+        (SqlType::LongText, Value::Text(_)) | (SqlType::LongBlob, Value::Bytes(_)) => true,
+        (SqlType::Enum(members), Value::Text(text)) => members.contains(&text.as_ref()),
+        (SqlType::Timestamp, Value::Timestamp(_)) => true,
+        _ => false,
+    }
+}
+
+/// Runs every getter of a table on the sample rows; gives the table's name.
+fn checked<R: Sample>(def: &TableDef<R>) -> &'static str {
+    for (row, full) in [(R::full(), true), (R::bare(), false)] {
+        let values = def.read(&row);
+        assert_eq!(values.len(), def.columns().len(), "{}", def.name());
+        for (column, value) in def.columns().iter().zip(&values) {
+            let at = format!("{}.{} = {value:?}", def.name(), column.name);
+            assert!(fits(column, value), "{at}");
+            if full {
+                assert_eq!(*value == Value::Null, always_null(def.name(), column.name), "{at}");
+            }
+        }
+    }
+    def.name()
+}
+
+/// The values of a row by column name.
+fn by_name<R>(def: &TableDef<R>, row: &R) -> BTreeMap<&'static str, Value> {
+    def.columns().iter().map(|column| column.name).zip(def.read(row)).collect()
+}
+
+macro_rules! checked {
+    ($($table:path),* $(,)?) => {
+        vec![$(checked(&$table)),*]
+    };
+}
+
+fn checked_levels() -> Vec<&'static str> {
+    use crate::summary::{memory, stage, statement, transaction, wait};
+    checked![
+        wait::GLOBAL,
+        wait::THREAD,
+        wait::ACCOUNT,
+        wait::USER_NAME,
+        wait::HOST_NAME,
+        stage::GLOBAL,
+        stage::THREAD,
+        stage::ACCOUNT,
+        stage::USER_NAME,
+        stage::HOST_NAME,
+        statement::GLOBAL,
+        statement::THREAD,
+        statement::ACCOUNT,
+        statement::USER_NAME,
+        statement::HOST_NAME,
+        transaction::GLOBAL,
+        transaction::THREAD,
+        transaction::ACCOUNT,
+        transaction::USER_NAME,
+        transaction::HOST_NAME,
+        memory::GLOBAL,
+        memory::THREAD,
+        memory::ACCOUNT,
+        memory::USER_NAME,
+        memory::HOST_NAME,
+    ]
+}
+
+#[test]
+fn every_getter_of_every_table_gives_a_value_of_its_columns_type() {
+    use crate::{digest, event, handle, object, setup, status, sync, thread, timer};
+    let mut names = checked_levels();
+    names.extend(checked![
+        status::STATUS,
+        setup::INSTRUMENTS,
+        setup::CONSUMERS,
+        thread::THREADS,
+        timer::PERFORMANCE_TIMERS,
+        event::wait::CURRENT,
+        event::wait::HISTORY,
+        event::wait::HISTORY_LONG,
+        event::stage::CURRENT,
+        event::stage::HISTORY,
+        event::stage::HISTORY_LONG,
+        event::statement::CURRENT,
+        event::statement::HISTORY,
+        event::statement::HISTORY_LONG,
+        event::transaction::CURRENT,
+        event::transaction::HISTORY,
+        event::transaction::HISTORY_LONG,
+        digest::BY_DIGEST,
+        handle::FILE_INSTANCES,
+        handle::FILE_BY_EVENT_NAME,
+        handle::FILE_BY_INSTANCE,
+        handle::SOCKET_INSTANCES,
+        handle::SOCKET_BY_EVENT_NAME,
+        handle::SOCKET_BY_INSTANCE,
+        object::IO_BY_TABLE,
+        object::IO_BY_INDEX,
+        object::LOCK_BY_TABLE,
+        object::OBJECTS,
+        sync::MUTEX_INSTANCES,
+        sync::RWLOCK_INSTANCES,
+        sync::COND_INSTANCES,
+    ]);
+    for table in crate::TABLES {
+        assert!(names.contains(&table.name()), "{} has no sample rows", table.name());
+    }
+}
+
+#[test]
+fn statement_counters_stand_in_their_own_columns() {
+    let numbers =
+        |values: Vec<Value>, skip| -> Vec<Value> { values.into_iter().skip(skip).take(18).collect() };
+    let wanted: Vec<Value> = (2..=19).map(Value::Unsigned).collect();
+    let statement = crate::event::statement::CURRENT.read(&StatementRow::full());
+    let digest = crate::digest::BY_DIGEST.read(&DigestRow::full());
+    let summary = crate::summary::statement::GLOBAL.read(&Summary::full());
+    assert_eq!(numbers(statement, 20), wanted, "after MESSAGE_TEXT");
+    assert_eq!(numbers(digest, 9), wanted, "after SUM_LOCK_TIME");
+    assert_eq!(numbers(summary, 7), wanted, "after SUM_LOCK_TIME");
+}
+
+#[test]
+fn file_and_socket_columns_add_up() {
+    let file = by_name(&crate::handle::FILE_BY_INSTANCE, &FileRow::full());
+    let socket = by_name(&crate::handle::SOCKET_BY_INSTANCE, &SocketRow::full());
+    for (row, read, write) in
+        [(file, Value::Signed(100), Value::Signed(200)), (socket, Value::Unsigned(100), Value::Unsigned(200))]
+    {
+        let counts = ["COUNT_READ", "COUNT_WRITE", "COUNT_MISC", "COUNT_STAR"].map(|name| row[name].clone());
+        assert_eq!(counts, [1, 2, 4, 7].map(Value::Unsigned));
+        assert_eq!(row["SUM_TIMER_WAIT"], Value::Unsigned(140));
+        assert_eq!(
+            (&row["MIN_TIMER_WAIT"], &row["AVG_TIMER_WAIT"]),
+            (&Value::Unsigned(10), &Value::Unsigned(20))
+        );
+        assert_eq!(row["MAX_TIMER_WAIT"], Value::Unsigned(30));
+        assert_eq!((&row["SUM_NUMBER_OF_BYTES_READ"], &row["SUM_NUMBER_OF_BYTES_WRITE"]), (&read, &write));
+    }
+}
+
+#[test]
+fn table_columns_add_up() {
+    let count = |row: &BTreeMap<&str, Value>, name: &str| row[format!("COUNT_{name}").as_str()].clone();
+    let whole = by_name(&crate::object::IO_BY_TABLE, &TableIoRow::whole(&table()));
+    let counts = ["STAR", "READ", "WRITE", "FETCH", "INSERT", "UPDATE", "DELETE"].map(|it| count(&whole, it));
+    assert_eq!(counts, [30, 2, 28, 2, 4, 8, 16].map(Value::Unsigned), "two indexes");
+
+    let locks = by_name(&crate::object::LOCK_BY_TABLE, &TableLockRow::of(&table()));
+    assert_eq!(count(&locks, "STAR"), Value::Unsigned(0b111_1111_1111));
+    assert_eq!(count(&locks, "READ"), Value::Unsigned(0b1_1111));
+    assert_eq!(count(&locks, "WRITE"), Value::Unsigned(0b111_1110_0000));
+    let kinds =
+        crate::object::LOCK_BY_TABLE.columns()[18..].iter().step_by(5).map(|it| locks[it.name].clone());
+    assert!(kinds.eq((0..11).map(|kind| Value::Unsigned(1 << kind))), "each kind in its own column");
+
+    let object = by_name(&crate::object::OBJECTS, &ObjectRow::of(&table()));
+    assert_eq!(object["COUNT_STAR"], Value::Unsigned(30 + 0b111_1111_1111));
+}
+
+#[test]
+fn transactions_add_up() {
+    let row = by_name(&crate::summary::transaction::GLOBAL, &Summary::full());
+    assert_eq!(row["COUNT_STAR"], Value::Unsigned(3));
+    assert_eq!(row["COUNT_READ_WRITE"], Value::Unsigned(2));
+    assert_eq!(row["COUNT_READ_ONLY"], Value::Unsigned(1));
+    assert_eq!(row["SUM_TIMER_WAIT"], Value::Unsigned(60));
+}
+
+#[test]
+fn an_index_appears_unused_and_access_without_one_only_when_there_was_any() {
+    let mut table = table();
+    for index in &mut table.indexes {
+        index.io = TableIoStat::default();
+    }
+    let names: Vec<Value> = TableIoRow::shown_indexes(&table)
+        .map(|row| by_name(&crate::object::IO_BY_INDEX, &row)["INDEX_NAME"].clone())
+        .collect();
+    assert_eq!(names, ["PRIMARY".into()]);
+    assert_eq!(TableIoRow::shown_indexes(&crate::sample::table()).count(), 2);
+}

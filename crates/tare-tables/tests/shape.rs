@@ -1,0 +1,149 @@
+//! Every declared table has the reference's shape, and says what it is.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tare_tables::{Access, TABLES, Table, ddl, summary};
+
+/// Facts about the reference's columns; regenerate with `reference/regenerate.sh`.
+const FACTS: &str = include_str!("reference/10.11.tsv");
+
+/// Tables of tare's own, which the reference does not have.
+const OWN: [&str; 1] = ["tare_status"];
+
+/// Declared, and served once the engine keeps their rows.
+fn awaiting_rows() -> Vec<&'static dyn Table> {
+    use summary::{memory, stage, statement, transaction, wait};
+    vec![
+        &wait::ACCOUNT,
+        &wait::USER_NAME,
+        &wait::HOST_NAME,
+        &stage::ACCOUNT,
+        &stage::USER_NAME,
+        &stage::HOST_NAME,
+        &statement::ACCOUNT,
+        &statement::USER_NAME,
+        &statement::HOST_NAME,
+        &transaction::ACCOUNT,
+        &transaction::USER_NAME,
+        &transaction::HOST_NAME,
+        &memory::ACCOUNT,
+        &memory::USER_NAME,
+        &memory::HOST_NAME,
+    ]
+}
+
+fn every_table() -> Vec<&'static dyn Table> {
+    TABLES.iter().copied().chain(awaiting_rows()).collect()
+}
+
+/// The reference's `CREATE TABLE` of each table, put together from the facts.
+fn reference() -> BTreeMap<&'static str, String> {
+    let mut columns: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for line in FACTS.lines() {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let &[table, position, name, sql_type, nullable, collation, default] = fields.as_slice() else {
+            panic!("not seven fields: {line}");
+        };
+        let columns = columns.entry(table).or_default();
+        columns.push(declaration(name, sql_type, nullable, collation, default));
+        assert_eq!(position, columns.len().to_string(), "{line}");
+    }
+    let create = |(table, columns): (&'static str, Vec<String>)| {
+        (table, format!("CREATE TABLE `{table}` (\n{}\n)", columns.join(",\n")))
+    };
+    columns.into_iter().map(create).collect()
+}
+
+fn declaration(name: &str, sql_type: &str, nullable: &str, collation: &str, default: &str) -> String {
+    let collate = match collation {
+        "-" | "utf8mb3_general_ci" => String::new(),
+        other => format!(" CHARACTER SET utf8mb3 COLLATE {other}"),
+    };
+    let not_null = if nullable == "NO" { " NOT NULL" } else { "" };
+    let default = if default == "-" { String::new() } else { format!(" DEFAULT {default}") };
+    format!("  `{name}` {sql_type}{collate}{not_null}{default}")
+}
+
+#[test]
+fn ddl_is_the_references() {
+    let reference = reference();
+    for table in every_table() {
+        match reference.get(table.name()) {
+            Some(wanted) => assert_eq!(&ddl(table), wanted),
+            None => assert!(OWN.contains(&table.name()), "{} is not in the reference", table.name()),
+        }
+    }
+}
+
+#[test]
+fn names_are_unique() {
+    let mut names = BTreeSet::new();
+    for table in every_table() {
+        assert!(names.insert(table.name()), "two tables {}", table.name());
+        assert_eq!(table.name(), table.name().to_lowercase());
+        let columns: BTreeSet<&str> = table.columns().iter().map(|column| column.name).collect();
+        assert_eq!(columns.len(), table.columns().len(), "two columns of one name in {}", table.name());
+    }
+}
+
+/// A sentence that says more than the name does.
+fn says_something(doc: &str, name: &str) -> bool {
+    let words = |text: &str| text.to_lowercase().replace(|it: char| !it.is_alphanumeric(), " ");
+    let more = words(doc).split_whitespace().any(|word| word.len() > 3 && !words(name).contains(word));
+    more && doc.ends_with('.') && doc.starts_with(|it: char| it.is_uppercase() || it.is_numeric())
+}
+
+#[test]
+fn everything_is_documented() {
+    for table in every_table() {
+        assert!(says_something(table.doc(), table.name()) && table.doc().len() > 30, "{}", table.name());
+        assert!(!table.doc().contains('|') && !table.doc().contains("  "), "{}", table.name());
+        for column in table.columns() {
+            let at = format!("{}.{}: {}", table.name(), column.name, column.doc);
+            assert!(says_something(column.doc, column.name), "{at}");
+            assert!(!column.doc.contains(['|', '\n']) && !column.doc.contains("  "), "{at}");
+        }
+    }
+}
+
+#[test]
+fn indexes_begin_with_what_is_asked_for() {
+    for table in every_table() {
+        for index in table.indexes() {
+            assert!(!index.is_empty(), "{}", table.name());
+            assert!(index.iter().all(|column| *column < table.columns().len()), "{}", table.name());
+        }
+    }
+    let first = |name: &str| {
+        let table = TABLES.iter().find(|table| table.name() == name).expect(name);
+        let columns = table.indexes()[0].iter().map(|column| table.columns()[*column].name);
+        columns.collect::<Vec<_>>().join(", ")
+    };
+    assert_eq!(first("events_statements_current"), "THREAD_ID, EVENT_ID");
+    assert_eq!(first("events_waits_summary_by_thread_by_event_name"), "THREAD_ID, EVENT_NAME");
+    assert_eq!(first("events_statements_summary_by_digest"), "SCHEMA_NAME, DIGEST");
+    assert_eq!(first("table_io_waits_summary_by_table"), "OBJECT_TYPE, OBJECT_SCHEMA, OBJECT_NAME");
+}
+
+/// What the reference answered when each command was tried on it, table by table.
+#[test]
+fn access_is_the_references() {
+    let updatable = ["setup_instruments", "setup_consumers", "threads"];
+    let read_only = [
+        "tare_status",
+        "performance_timers",
+        "file_instances",
+        "socket_instances",
+        "mutex_instances",
+        "rwlock_instances",
+        "cond_instances",
+    ];
+    for table in every_table() {
+        let wanted = match table.name() {
+            name if updatable.contains(&name) => Access::Update,
+            name if read_only.contains(&name) => Access::Read,
+            _ => Access::Truncate,
+        };
+        assert_eq!(table.access(), wanted, "{}", table.name());
+    }
+}
