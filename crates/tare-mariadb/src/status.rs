@@ -2,7 +2,8 @@
 
 use std::sync::RwLock;
 
-use crate::startup::{Series, StandBack};
+use crate::abi::Series;
+use crate::startup::StandBack;
 
 /// What tare does in this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -10,20 +10,20 @@ mod environment;
 pub(crate) mod error_log;
 mod program;
 mod provider;
-mod series;
 mod stand_back;
 
 use std::ffi::{OsString, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 
-pub use series::Series;
 pub use stand_back::StandBack;
 
+use crate::abi::{INTERFACE_VERSION, Series};
 use crate::options::{OptionFiles, Options, ServerSettings};
 use crate::status::{self, State};
 use error_log::Level;
 use program::Server;
+pub(crate) use program::symbol;
 
 /// What the constructor found out and the hook needs.
 struct Plan {
@@ -38,13 +38,10 @@ pub fn options() -> Option<&'static Options> {
     PLAN.get().map(|plan| &plan.options)
 }
 
-/// The version of the interface all known servers ask for.
-const INTERFACE_VERSION: c_int = 1;
-
 /// Decides whether to serve `server`, started with `arguments` (the program's name first).
 fn plan(server: &Server, arguments: &[OsString]) -> Result<Plan, StandBack> {
     let version = server.version();
-    let series = version.as_deref().and_then(Series::of_version);
+    let series = version.as_deref().and_then(Series::of);
     status::set_server(version.clone(), series);
     let files = OptionFiles::of_server(arguments);
     let groups = server.option_groups();
@@ -88,7 +85,7 @@ fn answer(version: c_int) -> *const c_void {
             status::set_state(State::Active);
             error_log::line(
                 Level::Note,
-                &format!("{} serves MariaDB {}", status::Status::TARE_VERSION, plan.series),
+                &format!("{} serves MariaDB {}", status::Status::TARE_VERSION, plan.series.name()),
             );
             table
         }

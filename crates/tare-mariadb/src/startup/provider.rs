@@ -2,7 +2,8 @@
 
 use std::ffi::c_void;
 
-use super::{Series, StandBack};
+use super::StandBack;
+use crate::abi::Series;
 use crate::options::Options;
 
 /// Starts the provider and returns its function table in the layout of `series`.

@@ -1,7 +1,7 @@
 //! Why tare leaves a server alone.
 
 use super::error_log::Level;
-use super::series::Series;
+use crate::abi::Series;
 use crate::options::OptionError;
 
 /// A reason to do nothing: the server runs as if tare were absent.
@@ -41,7 +41,7 @@ pub enum StandBack {
     #[error("cannot reserve memory: {0}")]
     Memory(String),
     /// The library holds no interface for the series.
-    #[error("this build holds no interface for MariaDB {0}")]
+    #[error("this build holds no interface for MariaDB {}", .0.name())]
     NoInterface(Series),
     /// The server asked for an interface version that does not exist.
     #[error("the server asks for version {0} of the instrumentation interface; known: 1")]

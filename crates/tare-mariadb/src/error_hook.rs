@@ -1,0 +1,208 @@
+//! Gives a client the endpoint's own error instead of FEDERATED's wrapping of it.
+//!
+//! What the endpoint refuses reaches the client as error 1296, "Got error 10000 'Error on remote system:
+//! 1683: Invalid performance_schema usage.' from FEDERATED". The built-in Performance Schema says 1683,
+//! "Invalid performance_schema usage.". Every error of the server goes through the exported variable
+//! `error_handler_hook`; this module puts itself in front of what the variable holds, and unwraps the errors
+//! of [`FORMS`], which only tare's tables give. The server formats the wrapping in its client's language,
+//! FEDERATED's own words in English.
+//!
+//! When the endpoint does not answer at all, FEDERATED raises the number of its own client library (2003,
+//! 2013 …). Clients keep those numbers for themselves and take such an answer for a malformed packet, so
+//! the user would not learn what is wrong; they become the numbers the server has for them.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
+use std::io::{Cursor, Write};
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use crate::options::wildcard_matches;
+use crate::startup::symbol;
+
+/// The errors that are unwrapped: number, and pattern of the text (see [`wildcard_matches`]).
+pub const FORMS: [(u32, &str); 5] = [
+    (1683, "Invalid performance_schema usage."),
+    (1142, "% command denied to user % for table %"),
+    (1114, "The table % is full"),
+    (1062, "Duplicate entry % for key %"),
+    (1265, "Data truncated for column % at row %"),
+];
+
+/// ER_GET_ERRMSG, the wrapping.
+const WRAPPED: c_uint = 1296;
+/// What FEDERATED puts before the far end's number and text.
+const REMOTE: &[u8] = b"Error on remote system: ";
+/// The numbers a client library keeps for its own errors.
+const CLIENT_ERRORS: RangeInclusive<c_uint> = 2000..=2999;
+/// Of these, the ones about connecting.
+const CONNECT_ERRORS: RangeInclusive<c_uint> = 2001..=2005;
+/// ER_CONNECT_TO_FOREIGN_DATA_SOURCE and its text.
+const NO_CONNECTION: (c_uint, &[u8]) = (1429, b"Unable to connect to foreign data source: ");
+/// ER_QUERY_ON_FOREIGN_DATA_SOURCE and its text.
+const QUERY_FAILED: (c_uint, &[u8]) =
+    (1430, b"There was a problem processing the query on the foreign data source. Data source error: ");
+/// What FEDERATED puts before the number and text of its client library.
+const RECEIVED: &[u8] = b"Received error: ";
+/// The server's bound on an error's text, terminating zero included.
+const TEXT_SIZE: usize = 512;
+
+/// The type of `error_handler_hook`: number, text, flags.
+type Handler = unsafe extern "C" fn(c_uint, *const c_char, c_ulong);
+
+/// What the server had in its variable; set before the variable leads here.
+static NEXT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Whether the server has finished its start-up and accepts connections.
+pub fn server_is_up() -> bool {
+    let Some(flag) = symbol(c"mysqld_server_started") else { return false };
+    // SAFETY: the server's variable of this name is an int, written once, from 0 to 1.
+    unsafe { flag.cast::<c_int>().read_volatile() != 0 }
+}
+
+/// Puts the translation in front of the server's error handler; once, when [`server_is_up`]: during its
+/// start-up the server sets the variable itself. False when the server exports no such variable.
+pub fn install() -> bool {
+    let Some(variable) = symbol(c"error_handler_hook") else { return false };
+    // SAFETY: the variable is an aligned pointer that lives as long as the program. Other threads read it
+    // with plain loads while this thread stores into it: on every supported machine such a load sees the
+    // old or the new pointer, and both lead to the old handler.
+    let variable = unsafe { AtomicPtr::from_ptr(variable.cast::<*mut c_void>()) };
+    let ours = translate as *mut c_void;
+    let handler = variable.load(Ordering::Acquire);
+    if handler == ours || handler.is_null() {
+        return handler == ours;
+    }
+    NEXT.store(handler, Ordering::Release);
+    variable.compare_exchange(handler, ours, Ordering::AcqRel, Ordering::Acquire).is_ok()
+}
+
+/// Stands in the server's variable. Nothing in here allocates or panics.
+unsafe extern "C" fn translate(number: c_uint, text: *const c_char, flags: c_ulong) {
+    let next = NEXT.load(Ordering::Acquire);
+    if next.is_null() {
+        return;
+    }
+    // SAFETY: NEXT holds what the server had in its variable, a function of this type.
+    let next = unsafe { std::mem::transmute::<*mut c_void, Handler>(next) };
+    if !text.is_null() && (number == WRAPPED || CLIENT_ERRORS.contains(&number)) {
+        // SAFETY: the server hands over a NUL-terminated text.
+        let given = unsafe { CStr::from_ptr(text) }.to_bytes();
+        if let Some(clear) = clearer(number, given) {
+            let mut copy = [0u8; TEXT_SIZE];
+            clear.write_to(&mut copy);
+            // SAFETY: `copy` ends in a zero and outlives the call; the handler copies what it keeps.
+            unsafe { next(clear.number, copy.as_ptr().cast(), flags) };
+            return;
+        }
+    }
+    // SAFETY: passed on as it came.
+    unsafe { next(number, text, flags) };
+}
+
+/// An error as the client shall see it.
+#[derive(Debug, PartialEq, Eq)]
+struct Clear<'a> {
+    number: c_uint,
+    prefix: &'static [u8],
+    text: &'a [u8],
+}
+
+impl Clear<'_> {
+    /// Writes prefix and text; what does not fit is cut off, and the last byte stays zero.
+    fn write_to(&self, copy: &mut [u8; TEXT_SIZE]) {
+        let mut cursor = Cursor::new(&mut copy[..TEXT_SIZE - 1]);
+        let _ = cursor.write_all(self.prefix).and_then(|()| cursor.write_all(self.text));
+    }
+}
+
+/// What to say instead of the given error; `None` when it is not tare's business.
+fn clearer(number: c_uint, given: &[u8]) -> Option<Clear<'_>> {
+    if number == WRAPPED {
+        let (number, text) = unwrap(given)?;
+        return Some(Clear { number, prefix: b"", text });
+    }
+    let text = given.strip_prefix(RECEIVED)?;
+    let separator = text.windows(3).position(|part| part == b" : ")?;
+    let (number, prefix) = if CONNECT_ERRORS.contains(&number) { NO_CONNECTION } else { QUERY_FAILED };
+    Some(Clear { number, prefix, text: &text[separator + 3..] })
+}
+
+/// The endpoint's number and text in a wrapped error, when it is one of [`FORMS`].
+fn unwrap(wrapped: &[u8]) -> Option<(u32, &[u8])> {
+    let start = wrapped.windows(REMOTE.len()).position(|part| part == REMOTE)? + REMOTE.len();
+    let end = wrapped.iter().rposition(|&b| b == b'\'')?;
+    let inner = std::str::from_utf8(wrapped.get(start..end)?).ok()?;
+    let (number, text) = inner.split_once(": ")?;
+    let number = number.parse().ok()?;
+    let known = FORMS.iter().any(|&(known, form)| known == number && wildcard_matches(form, text));
+    known.then_some((number, text.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_tares_own_errors_are_unwrapped() {
+        let usage = "Invalid performance_schema usage.";
+        let denied = "UPDATE command denied to user 'u'@'h' for table `performance_schema`.`threads`";
+        for (wrapped, expected) in [
+            (
+                format!("Got error 10000 'Error on remote system: 1683: {usage}' from FEDERATED"),
+                Some((1683, usage)),
+            ),
+            (
+                format!("Fehler 10000 'Error on remote system: 1683: {usage}' von FEDERATED"),
+                Some((1683, usage)),
+            ),
+            (
+                format!("Got error 10000 'Error on remote system: 1142: {denied}' from FEDERATED"),
+                Some((1142, denied)),
+            ),
+            (format!("Got error 10000 'Error on remote system: 1684: {usage}' from FEDERATED"), None),
+            (
+                "Got error 10000 'Error on remote system: 1683: Something else' from FEDERATED".to_owned(),
+                None,
+            ),
+            (
+                "Got error 10000 'Error on remote system: 2013: Lost connection' from FEDERATED".to_owned(),
+                None,
+            ),
+            ("Got error 10000 'Error on remote system: ' from FEDERATED".to_owned(), None),
+            ("'Error on remote system: 1683".to_owned(), None),
+            ("Error on remote system: ".to_owned(), None),
+            ("Got error 122 'Internal' from InnoDB".to_owned(), None),
+            (String::new(), None),
+        ] {
+            let expected = expected.map(|(number, text): (u32, &str)| (number, text.as_bytes()));
+            assert_eq!(unwrap(wrapped.as_bytes()), expected, "{wrapped}");
+        }
+    }
+
+    #[test]
+    fn errors_of_the_client_library_get_numbers_a_client_understands() {
+        let text = |number, given: &str| {
+            let clear = clearer(number, given.as_bytes())?;
+            let mut copy = [0u8; TEXT_SIZE];
+            clear.write_to(&mut copy);
+            let shown = CStr::from_bytes_until_nul(&copy).unwrap().to_str().unwrap().to_owned();
+            Some((clear.number, shown))
+        };
+        assert_eq!(
+            text(2003, "Received error: 2003 : Can't connect to server on '127.84.65.82' (111)"),
+            Some((
+                1429,
+                "Unable to connect to foreign data source: Can't connect to server on '127.84.65.82' (111)"
+                    .to_owned()
+            ))
+        );
+        assert_eq!(
+            text(2013, "Received error: 2013 : Lost connection").map(|(number, _)| number),
+            Some(1430)
+        );
+        assert_eq!(text(2013, "Lost connection"), None);
+        let long = format!("Received error: 2013 : {}", "x".repeat(TEXT_SIZE));
+        assert_eq!(text(2013, &long).map(|(_, shown)| shown.len()), Some(TEXT_SIZE - 1));
+    }
+}
