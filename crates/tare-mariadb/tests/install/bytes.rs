@@ -1,0 +1,223 @@
+//! The writer against the server: both write the file of the same DDL, and every byte is compared.
+
+use mysql::Conn;
+use mysql::prelude::Queryable;
+use tare_mariadb::install::{Collation, Default, Definition, Field, Key, write};
+use tare_tables::{Access, SqlType, Table};
+use tare_testkit::server::{Server, Settings};
+use tare_testkit::subject::Provider;
+
+use crate::reference;
+use crate::sample::{Sample, collation_sql, columns_sql, keys_sql, quoted};
+
+/// A server that is its own far end: FEDERATED tables in `near`, the tables they point to in `far`.
+struct Mirror {
+    server: Server,
+    conn: Conn,
+}
+
+impl Mirror {
+    fn start() -> Mirror {
+        let server = Server::start(Settings::new(Provider::BuiltIn)).unwrap();
+        let mut conn = server.client().unwrap();
+        conn.query_drop("CREATE DATABASE near; ").unwrap();
+        conn.query_drop("CREATE DATABASE far").unwrap();
+        // Of the reference's zero timestamps.
+        conn.query_drop("SET sql_mode='STRICT_TRANS_TABLES'").unwrap();
+        conn.query_drop(format!(
+            "CREATE SERVER mirror FOREIGN DATA WRAPPER mysql OPTIONS (SOCKET {}, USER 'root', DATABASE 'far')",
+            quoted(&server.socket().to_string_lossy())
+        ))
+        .unwrap();
+        Mirror { server, conn }
+    }
+
+    /// The file the server writes for a definition.
+    fn file(&mut self, name: &str, definition: &Definition<'_>) -> Vec<u8> {
+        let columns = columns_sql(definition);
+        let charset = format!("DEFAULT CHARSET=utf8mb3 COLLATE={}", collation_sql(definition.collation));
+        self.conn.query_drop(format!("CREATE TABLE far.`{name}` ({columns}) ENGINE=Aria {charset}")).unwrap();
+        self.conn
+            .query_drop(format!(
+                "CREATE TABLE near.`{name}` ({columns}{}) ENGINE=FEDERATED {charset} COMMENT={} CONNECTION={}",
+                keys_sql(definition),
+                quoted(definition.comment),
+                quoted(definition.connection)
+            ))
+            .unwrap();
+        std::fs::read(self.server.data().join(format!("near/{name}.frm"))).unwrap()
+    }
+
+    fn assert_equal(&mut self, name: &str, definition: &Definition<'_>) {
+        let theirs = masked(self.file(name, definition));
+        let ours = masked(write(definition).unwrap());
+        if let Some(at) = theirs.iter().zip(&ours).position(|(theirs, ours)| theirs != ours) {
+            let near = at.saturating_sub(8)..(at + 24).min(ours.len()).min(theirs.len());
+            panic!(
+                "{name} differs at {at}:\nserver {:02x?}\nours   {:02x?}",
+                &theirs[near.clone()],
+                &ours[near]
+            );
+        }
+        assert_eq!(theirs.len(), ours.len(), "{name}: length");
+    }
+}
+
+/// Without what cannot be equal: the definition's id (random in the server's) and the version of the server.
+fn masked(mut file: Vec<u8>) -> Vec<u8> {
+    file[66..82].fill(0);
+    file[51..55].fill(0);
+    file
+}
+
+fn connection(name: &str) -> String {
+    format!("mirror/{name}")
+}
+
+#[test]
+fn every_table_of_the_reference_is_the_server_s_own_file_byte_for_byte() {
+    let mut mirror = Mirror::start();
+    for table in reference::tables(&mut mirror.conn) {
+        let connection = connection(table.name);
+        mirror.assert_equal(table.name, &Definition::of(&table, &connection, "tare 0.1.0"));
+    }
+}
+
+const MANY: usize = 300;
+
+fn types() -> Vec<SqlType> {
+    let many: Vec<&str> = (0..MANY).map(|n| crate::sample::leak(format!("member {n}"))).collect();
+    vec![
+        SqlType::BigInt,
+        SqlType::BigIntUnsigned,
+        SqlType::Int,
+        SqlType::IntUnsigned,
+        SqlType::DoubleUnsigned(10, 3),
+        SqlType::DoubleUnsigned(5, 0),
+        SqlType::Char(1),
+        SqlType::Char(255),
+        SqlType::VarChar(2),
+        SqlType::VarChar(3),
+        SqlType::VarChar(85),
+        SqlType::VarChar(86),
+        SqlType::VarChar(1024),
+        SqlType::LongText,
+        SqlType::LongBlob,
+        SqlType::Enum(&["YES", "NO"]),
+        SqlType::Enum(&["NO", "YES"]),
+        SqlType::Enum(Box::leak(many.into_boxed_slice())),
+        SqlType::Timestamp,
+    ]
+}
+
+/// Every type, with and without NULL, in both collations, with every default it can have.
+fn every_field() -> Vec<Field<'static>> {
+    let mut fields = Vec::new();
+    for sql_type in types() {
+        for (nullable, collation) in [
+            (false, Collation::GeneralCi),
+            (true, Collation::GeneralCi),
+            (false, Collation::Bin),
+            (true, Collation::Bin),
+        ] {
+            for default in defaults(sql_type, nullable) {
+                let name = crate::sample::leak(format!("c{}", fields.len()));
+                let comment = if fields.len() % 3 == 0 { "" } else { "größe, 'quoted' µs" };
+                fields.push(Field { name, sql_type, nullable, default, collation, comment });
+            }
+        }
+    }
+    fields
+}
+
+fn defaults(sql_type: SqlType, nullable: bool) -> Vec<Default> {
+    let own = if nullable { Default::Null } else { Default::None };
+    match sql_type {
+        SqlType::Timestamp if nullable => vec![Default::Zero, Default::Null],
+        SqlType::Timestamp => vec![Default::Zero, Default::Now],
+        SqlType::Char(_) | SqlType::VarChar(_) => vec![own, Default::Text("%")],
+        SqlType::Enum(members) => {
+            vec![own, Default::Text(members[1]), Default::Text(members[members.len() - 1])]
+        }
+        _ => vec![own],
+    }
+}
+
+fn definition<'a>(fields: Vec<Field<'a>>, connection: &'a str) -> Definition<'a> {
+    Definition { fields, keys: vec![], collation: Collation::GeneralCi, comment: "tare", connection }
+}
+
+#[test]
+fn every_type_is_the_server_s_own_file_byte_for_byte() {
+    let mut mirror = Mirror::start();
+    let fields = every_field();
+    for (at, field) in fields.iter().enumerate() {
+        let name = format!("one_{at}");
+        mirror.assert_equal(&name, &definition(vec![field.clone()], &connection(&name)));
+    }
+    for chunk in [3, 8, 9, 40] {
+        for (at, some) in fields.chunks(chunk).enumerate() {
+            let name = format!("some_{chunk}_{at}");
+            mirror.assert_equal(&name, &definition(some.to_vec(), &connection(&name)));
+        }
+    }
+}
+
+#[test]
+fn keys_are_the_server_s_own_byte_for_byte() {
+    let mut mirror = Mirror::start();
+    let possible = |it: &Field<'_>| {
+        !matches!(it.sql_type, SqlType::LongText | SqlType::LongBlob | SqlType::VarChar(1024))
+    };
+    let fields: Vec<Field<'_>> =
+        every_field().into_iter().filter(|it| possible(it) && it.default != Default::Now).collect();
+    for at in 0..fields.len() {
+        let pick: Vec<Field<'_>> =
+            [0, 5, 17, 29].iter().map(|n| fields[(at + n) % fields.len()].clone()).collect();
+        let name = format!("keys_{at}");
+        let connection = connection(&name);
+        let mut definition = definition(pick, &connection);
+        let key = |name: &str, columns: &[usize]| Key {
+            name: name.into(),
+            columns: columns.into(),
+            primary: false,
+        };
+        definition.keys =
+            vec![key("a", &[0]), key("b", &[1, 2]), key("long name", &[3, 2, 1]), key("d", &[2, 0])];
+        if definition.fields[2..].iter().all(|it| !it.nullable) {
+            definition.keys.insert(0, Key { name: "PRIMARY".into(), columns: vec![2, 3], primary: true });
+        }
+        if definition.fields.iter().map(|field| field.name).collect::<std::collections::HashSet<_>>().len()
+            == 4
+        {
+            mirror.assert_equal(&name, &definition);
+        }
+    }
+}
+
+#[test]
+fn a_table_s_indexes_become_keys_as_the_server_names_them() {
+    let mut mirror = Mirror::start();
+    let columns = vec![
+        crate::sample::column("THREAD_ID", SqlType::BigIntUnsigned, false),
+        crate::sample::column("NAME", SqlType::VarChar(128), false),
+        crate::sample::column("STATE", SqlType::VarChar(64), true),
+    ];
+    let mut table = Sample::new("threads", columns);
+    table.indexes = &[&[0], &[0, 1], &[1], &[2], &[0, 2]];
+    let names = |table: &Sample| -> Vec<String> {
+        Definition::of(table, "", "").keys.into_iter().map(|key| key.name).collect()
+    };
+    assert_eq!(names(&table), ["THREAD_ID", "THREAD_ID_2", "NAME", "STATE", "THREAD_ID_3"]);
+    let connection = connection("threads");
+    mirror.assert_equal("threads", &Definition::of(&table, &connection, "tare"));
+
+    table.access = Access::Update;
+    assert_eq!(names(&table), ["PRIMARY", "THREAD_ID", "NAME", "STATE", "THREAD_ID_2"]);
+    table.name = "writable";
+    let connection = self::connection("writable");
+    mirror.assert_equal("writable", &Definition::of(&table as &dyn Table, &connection, "tare"));
+
+    table.indexes = &[&[2], &[0]];
+    assert_eq!(names(&table), ["STATE", "THREAD_ID"], "a nullable column cannot be in the primary key");
+}
