@@ -86,7 +86,7 @@ impl<R: 'static> TableDef<R> {
         }
     }
 
-    /// Indexes by column names, most useful first.
+    /// Indexes by column names, most useful first. Where rows can be updated the first one names a single row.
     pub(crate) const fn indexed(mut self, indexes: &'static [&'static [&'static str]]) -> Self {
         self.indexes = indexes;
         self

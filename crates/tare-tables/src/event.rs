@@ -55,7 +55,8 @@ macro_rules! event_tables {
                 $columns,
                 concat!("events_", $plural, "_history_long"),
                 concat!("The ", $plural, " all threads have ended last, those of ended threads included.")
-            );
+            )
+            .indexed(BY_THREAD);
         }
     };
     ($type:ident, $scope:ident, $row:ty, $read:path, $columns:expr, $name:expr, $doc:expr) => {

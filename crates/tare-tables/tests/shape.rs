@@ -120,6 +120,7 @@ fn indexes_begin_with_what_is_asked_for() {
         columns.collect::<Vec<_>>().join(", ")
     };
     assert_eq!(first("events_statements_current"), "THREAD_ID, EVENT_ID");
+    assert_eq!(first("events_waits_history_long"), "THREAD_ID, EVENT_ID");
     assert_eq!(first("events_waits_summary_by_thread_by_event_name"), "THREAD_ID, EVENT_NAME");
     assert_eq!(first("events_statements_summary_by_digest"), "SCHEMA_NAME, DIGEST");
     assert_eq!(first("table_io_waits_summary_by_table"), "OBJECT_TYPE, OBJECT_SCHEMA, OBJECT_NAME");
