@@ -28,6 +28,7 @@ pub(crate) enum Command {
     Demo(Demo),
     Run(Run),
     Status(Status),
+    Tables(Tables),
     Bench(Bench),
 }
 
@@ -118,6 +119,39 @@ pub(crate) struct Status {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Install, remove or list tare's tables in a data directory
+///
+/// The provider installs its tables when a server starts and removes them when it shuts down, so this is seldom needed:
+/// after a crash of a server that is to run without tare from then on, or to look. The tables are small files in the folder
+/// `performance_schema` that send the server to tare's socket; no other file is touched, and none that is not tare's.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    tare tables list --datadir /var/lib/mysql\n  \
+    tare tables remove --datadir /var/lib/mysql\n  \
+    tare tables install --datadir /srv/try")]
+pub(crate) struct Tables {
+    #[command(subcommand)]
+    pub(crate) command: TablesCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TablesCommand {
+    /// Put the tables in; those that are there already stay
+    Install(Place),
+    /// Take tare's tables out
+    Remove(Place),
+    /// Show which tables of tare's are there, and which version wrote them
+    List(Place),
+}
+
+/// A data directory.
+#[derive(Args, Debug)]
+pub(crate) struct Place {
+    /// Data directory of the server
+    #[arg(long, value_name = "DIR")]
+    pub(crate) datadir: PathBuf,
 }
 
 /// Measure what watching costs: off, off again, tare, and the server's own Performance Schema

@@ -9,6 +9,7 @@ mod provider;
 mod run;
 mod section;
 mod status;
+mod tables;
 mod units;
 
 use std::process::ExitCode;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         Command::Demo(a) => demo::demo(&a, interrupt),
         Command::Run(a) => run::run(&a, &interrupt),
         Command::Status(a) => status::status(&a),
+        Command::Tables(a) => tables::tables(&a),
         Command::Bench(a) => bench::bench(&a, interrupt),
     });
     result.unwrap_or_else(|error| {

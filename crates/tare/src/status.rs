@@ -18,7 +18,7 @@ use crate::units;
 /// The endpoint's file in the data directory.
 const SOCKET: &str = "tare.sock";
 /// How tare's lines in the error log begin.
-const LOG_MARK: &str = "[tare]";
+const LOG_MARK: &str = "] tare: ";
 /// Exit status when tare is not active: told apart from errors, for scripts.
 const NOT_ACTIVE: u8 = 3;
 /// Spelled out so that the client does not ask the endpoint for it.
@@ -45,6 +45,21 @@ pub(crate) struct Report {
 struct Named {
     name: String,
     value: String,
+}
+
+impl Named {
+    /// Whether a person needs to see it: consumers are shown apart, and a counter of nothing lost tells nothing that
+    /// the sum `lost` does not.
+    fn tells(&self) -> bool {
+        let lost_nothing = self.name.ends_with("_lost") && self.value == "0";
+        !lost_nothing && !self.name.starts_with("consumer_")
+    }
+
+    /// Its value, with a unit where the name says that it is bytes.
+    fn shown(&self) -> String {
+        let bytes = self.name.starts_with("memory_").then(|| self.value.parse().ok()).flatten();
+        bytes.map_or_else(|| self.value.clone(), units::bytes)
+    }
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -165,7 +180,7 @@ fn print(report: &Report) {
     }
     page::heading("tare is active", "tare_status");
     let mut facts = Grid::new(&[("NAME", Column::Left), ("VALUE", Column::CutEnd)]);
-    report.status.iter().for_each(|n| facts.row([n.name.clone(), n.value.clone()]));
+    report.status.iter().filter(|n| n.tells()).for_each(|n| facts.row([n.name.clone(), n.shown()]));
     facts.print();
 
     page::heading("Instruments", "setup_instruments");
@@ -208,10 +223,22 @@ mod tests {
     }
 
     #[test]
+    fn a_person_sees_what_tells_something() {
+        let named = |name: &str, value: &str| Named { name: name.into(), value: value.into() };
+        assert!(named("lost", "0").tells());
+        assert!(named("digest_lost", "3").tells());
+        assert!(!named("digest_lost", "0").tells());
+        assert!(!named("consumer_statements_digest", "YES").tells());
+        assert_eq!(named("memory_used", "2097152").shown(), "2.00 MiB");
+        assert_eq!(named("version", "0.1.0").shown(), "0.1.0");
+    }
+
+    #[test]
     fn the_last_line_of_tares_in_the_log_tells_why() {
         let folder = tempfile::tempdir().expect("folder");
         let log = folder.path().join("host.err");
-        fs::write(&log, "x [tare] old\n2026-01-01 [Note] [tare] unknown version 9.9\nready\n").expect("log");
+        fs::write(&log, "x [Note] tare: old\n2026-01-01 0 [Warning] tare: unknown version 9.9\nready\n")
+            .expect("log");
         assert_eq!(line_in_log(&log).as_deref(), Some("unknown version 9.9"));
         assert_eq!(logs_in(folder.path()), [log]);
         assert_eq!(line_in_log(Path::new("/nowhere")), None);

@@ -69,8 +69,8 @@ fn interrupt(child: &Child) {
 #[test]
 fn help_names_every_command_and_the_first_steps() {
     let help = text(&output(&scratch(), &["--help"]).stdout);
-    for word in ["demo", "run", "status", "tables", "bench", "First steps"] {
-        assert!(help.contains(word), "no {word} in:\n{help}");
+    for begin in ["  demo ", "  run ", "  status ", "  tables ", "  bench ", "First steps"] {
+        assert!(help.lines().any(|l| l.starts_with(begin)), "no line {begin:?} in:\n{help}");
     }
 }
 
@@ -84,7 +84,8 @@ fn status_where_there_is_no_tare_says_why_and_what_to_do() {
     let said = text(&plain.stdout);
     assert!(said.contains("tare is not active") && said.contains("LD_PRELOAD"), "{said}");
 
-    fs::write(datadir.path().join("error.log"), "x [tare] built-in performance schema is on\n").expect("log");
+    fs::write(datadir.path().join("error.log"), "x [Note] tare: built-in performance schema is on\n")
+        .expect("log");
     let json = output(&scratch, &["status", "--datadir", at, "--json"]);
     let report: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
     assert_eq!(report["active"], false);
@@ -198,4 +199,40 @@ fn bench_interrupted_stops_its_servers_and_leaves_nothing() {
     let ended = child.wait_with_output().expect("it ends");
     assert_eq!(ended.status.code(), Some(INTERRUPTED), "{}", text(&ended.stderr));
     assert_nothing_left(&scratch);
+}
+
+#[test]
+fn tables_come_and_go_and_nothing_else_does() {
+    let scratch = scratch();
+    let datadir = tempfile::tempdir().expect("folder");
+    let folder = datadir.path().join("performance_schema");
+    for name in ["mysql", "performance_schema"] {
+        fs::create_dir(datadir.path().join(name)).expect("folder");
+    }
+    fs::write(folder.join("db.opt"), "of the server").expect("file");
+    let tables = |command| {
+        let ended =
+            output(&scratch, &["tables", command, "--datadir", datadir.path().to_str().expect("UTF-8")]);
+        assert!(ended.status.success(), "{}", text(&ended.stderr));
+        text(&ended.stdout)
+    };
+    let files = || fs::read_dir(&folder).expect("folder").count();
+    assert!(tables("list").contains("no tables of tare's"));
+    assert!(tables("install").contains("tables installed"));
+    assert!(folder.join("threads.frm").is_file() && files() > 10);
+    assert!(tables("install").starts_with("0 tables installed"), "a second time changes nothing");
+    assert!(tables("list").lines().any(|l| l.starts_with("threads ")));
+    assert!(tables("remove").contains("tables removed"));
+    assert_eq!(files(), 1);
+    assert!(folder.join("db.opt").is_file());
+}
+
+#[test]
+fn tables_are_not_put_where_no_server_is() {
+    let folder = tempfile::tempdir().expect("folder");
+    let at = folder.path().to_str().expect("UTF-8");
+    let ended = output(&scratch(), &["tables", "install", "--datadir", at]);
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(text(&ended.stderr).contains("not a data directory"), "{}", text(&ended.stderr));
+    assert_eq!(fs::read_dir(folder.path()).expect("folder").count(), 0);
 }
