@@ -15,7 +15,7 @@ pub type Emit<'a, R> = &'a mut dyn FnMut(&R) -> ControlFlow<()>;
 
 /// A table whose rows are `R`.
 ///
-/// Declared as a `static`: [`TableDef::new`] and then whatever else it can do.
+/// Declared as a `static`: name, doc, columns and source first, then whatever else it can do.
 pub struct TableDef<R: 'static> {
     name: &'static str,
     doc: &'static str,
