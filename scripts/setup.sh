@@ -10,6 +10,7 @@ have() { PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null 2>&1; }
 wanted=()
 want() { wanted+=("$1"); }
 have cc                  || want gcc
+[ -e "$(cc -print-file-name=crt1.o 2>/dev/null)" ] || want libc6-dev
 have mariadbd            || want mariadb-server
 have mariadb-install-db  || want mariadb-server
 have mariadb             || want mariadb-client
@@ -39,6 +40,7 @@ install() {
     [ -z "$placed" ] || "${root[@]}" rm -f "$policy"
     return "$status"
 }
+
 
 if [ "${#wanted[@]}" -gt 0 ]; then
     mapfile -t packages < <(printf '%s\n' "${wanted[@]}" | sort -u)
