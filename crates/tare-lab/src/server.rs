@@ -35,6 +35,7 @@ pub struct Launch {
     networking: bool,
     options: Vec<OsString>,
     preload: Option<PathBuf>,
+    environment: Vec<(&'static str, &'static str)>,
 }
 
 impl Launch {
@@ -49,6 +50,7 @@ impl Launch {
             networking: false,
             options: vec![],
             preload: None,
+            environment: vec![],
         }
     }
 
@@ -65,7 +67,8 @@ impl Launch {
     }
 
     /// Observes the server in the setting's way.
-    pub fn setting(self, setting: &Setting) -> Launch {
+    pub fn setting(mut self, setting: &Setting) -> Launch {
+        self.environment.clone_from(&setting.environment);
         self.preload(setting.preload.clone()).options(&setting.options)
     }
 
@@ -124,7 +127,7 @@ impl Launch {
         if let Some(object) = &self.preload {
             command.env("LD_PRELOAD", preload_list(object, std::env::var_os("LD_PRELOAD")));
         }
-        command.env("TMPDIR", &self.temporary);
+        command.env("TMPDIR", &self.temporary).envs(self.environment.iter().copied());
         // What the server prints before its log is open must not be lost, nor disturb a progress bar.
         let early = File::create(&self.log).tried(|| format!("making {}", self.log.display()))?;
         account.own(&self.log)?;

@@ -14,10 +14,15 @@ pub struct Setting {
     pub options: Vec<OsString>,
     /// A shared object put into `LD_PRELOAD`.
     pub preload: Option<PathBuf>,
+    /// Further variables of the server's environment.
+    pub environment: Vec<(&'static str, &'static str)>,
 }
 
 /// The classes of events that have current, history and history_long consumers.
 const EVENT_CLASSES: [&str; 4] = ["waits", "stages", "statements", "transactions"];
+
+/// Tare's options, whatever its defaults are.
+const TARE_ALL: (&str, &str) = ("TARE_OPTIONS", "instrument=%=ON;consumer=%=ON");
 
 impl Setting {
     /// No instrumentation at all: what everything else is compared with.
@@ -27,6 +32,7 @@ impl Setting {
             meaning: "no instrumentation (--performance-schema=OFF)",
             options: vec!["--performance-schema=OFF".into()],
             preload: None,
+            environment: vec![],
         }
     }
 
@@ -37,6 +43,7 @@ impl Setting {
             meaning: "tare, every instrument and consumer on, exact",
             options: vec!["--performance-schema=OFF".into()],
             preload: Some(provider.into()),
+            environment: vec![TARE_ALL],
         }
     }
 
@@ -54,6 +61,7 @@ impl Setting {
             meaning: "the server's own Performance Schema, every instrument and consumer on",
             options,
             preload: None,
+            environment: vec![],
         }
     }
 }

@@ -36,10 +36,10 @@ pub(crate) enum Command {
 #[derive(Args, Debug)]
 pub(crate) struct Programs {
     /// The server's program [default: the system's mariadbd]
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", env = "TARE_MARIADBD")]
     pub(crate) mariadbd: Option<PathBuf>,
     /// The provider to load [default: libtare_mariadb.so beside this program or in ../lib/tare]
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", env = "TARE_PROVIDER")]
     pub(crate) provider: Option<PathBuf>,
 }
 

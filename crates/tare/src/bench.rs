@@ -48,7 +48,7 @@ pub(crate) fn bench(arguments: &Bench, interrupt: Interrupt) -> Result<ExitCode>
     bar.set_message("preparing data");
     let template = bench.prepare(&load)?;
     bar.set_message("starting servers");
-    let mut study = Study::start(&bench, &template, load, &settings)?;
+    let mut study = cost::start(&bench, &template, load, &settings)?;
     let mut measured = vec![];
     for workload in &arguments.workloads {
         bar.set_message(workload.clone());

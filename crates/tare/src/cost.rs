@@ -1,11 +1,27 @@
 //! What a setting costs, as a table.
 
+use anyhow::Result;
+use tare_lab::load::Load;
 use tare_lab::pairing::Pairing;
 use tare_lab::setting::Setting;
 use tare_lab::statistics::Estimate;
+use tare_lab::study::{Bench, Study, Template};
 
 use crate::page::{Column, Grid};
-use crate::units;
+use crate::{status, units};
+
+/// Starts the servers of a comparison; an error when the one with tare runs without it.
+pub(crate) fn start<'a>(
+    bench: &'a Bench,
+    template: &Template,
+    load: Load,
+    settings: &[Setting],
+) -> Result<Study<'a>> {
+    let study = Study::start(bench, template, load, settings)?;
+    let preloaded = study.servers().iter().zip(settings).filter(|(_, s)| s.preload.is_some());
+    preloaded.map(|(server, _)| server).try_for_each(status::require_active)?;
+    Ok(study)
+}
 
 /// Prints CPU time per transaction of every setting and how it differs from the first.
 pub(crate) fn print(settings: &[Setting], pairing: &Pairing) {

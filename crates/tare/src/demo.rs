@@ -11,7 +11,7 @@ use tare_lab::interrupt::Interrupt;
 use tare_lab::load::{Load, Progress, Report};
 use tare_lab::server::Server;
 use tare_lab::setting::Setting;
-use tare_lab::study::{Bench, Study, Template};
+use tare_lab::study::{Bench, Template};
 
 use crate::arguments::Demo;
 use crate::section::SECTIONS;
@@ -73,16 +73,12 @@ fn watch(bench: &Bench, template: &Template, load: &Load, setting: &Setting, sec
 
 /// Says what runs, and stops here when tare is not in it.
 fn introduce(bench: &Bench, server: &Server) -> Result<()> {
-    let said = status::line_in_log(server.log());
-    let there = server.execute("SELECT 1 FROM performance_schema.tare_status LIMIT 1");
-    if let Err(error) = there {
-        let said = said.unwrap_or_else(|| "nothing".into());
-        bail!(
-            "the server runs, but tare's tables are not there ({error}); tare's word in the error log: {said}"
-        );
-    }
+    status::require_active(server)?;
+    server
+        .execute("SELECT 1 FROM performance_schema.tare_status LIMIT 1")
+        .context("tare serves, but its tables cannot be read through the server's SQL")?;
     println!("{} {}, stock, with tare loaded", style("MariaDB").bold(), bench.installation.version);
-    if let Some(line) = said {
+    if let Some(line) = status::line_in_log(server.log()) {
         page::note(&format!("  {line}"));
     }
     page::note(&format!("  server's socket  {}", server.socket().display()));
@@ -134,7 +130,7 @@ fn compare(
         "CPU time of the server per transaction, three servers, load on one at a time",
     );
     let threads = load.threads;
-    let mut study = step("starting three servers", || Ok(Study::start(bench, template, load, settings)?))?;
+    let mut study = step("starting three servers", || cost::start(bench, template, load, settings))?;
     let bar = ProgressBar::new(((rounds + 1) * settings.len()) as u64)
         .with_style(ProgressStyle::with_template("{bar:30} {pos}/{len} blocks, {eta} left")?);
     let measured = study.measure(WORKLOAD, rounds, BLOCK, &mut || bar.inc(1));

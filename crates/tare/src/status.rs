@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use mysql::prelude::Queryable;
 use serde::Serialize;
+use tare_lab::server::Server;
 
 use crate::arguments::Status;
 use crate::page::{self, Column, Grid};
@@ -106,6 +107,16 @@ fn reach(socket: &Path) -> Result<Reach> {
         ),
         Err(kind) => bail!("{at}: {kind}"),
     }
+}
+
+/// An error, with tare's own word for it, unless tare serves in the server. Without the check a server it stood back
+/// from would be measured or shown as one with tare.
+pub(crate) fn require_active(server: &Server) -> Result<()> {
+    if let Reach::Absent(why) = reach(&server.datadir().join(SOCKET))? {
+        let said = line_in_log(server.log()).unwrap_or_else(|| "nothing".into());
+        bail!("the server runs, but tare does not serve in it: {why}; tare's word in its error log: {said}");
+    }
+    Ok(())
 }
 
 fn ask(socket: &Path) -> Result<Report> {

@@ -187,6 +187,15 @@ fn check_record(path: &Path) {
 }
 
 #[test]
+fn a_server_without_tare_is_not_measured_as_one_with_it() {
+    let scratch = scratch();
+    let ended = tare(&scratch, &BENCH).args(["--provider", &harmless_object()]).output().expect("tare runs");
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(text(&ended.stderr).contains("tare does not serve in it"), "{}", text(&ended.stderr));
+    assert_nothing_left(&scratch);
+}
+
+#[test]
 fn bench_interrupted_stops_its_servers_and_leaves_nothing() {
     let scratch = scratch();
     let mut child = tare(&scratch, &BENCH).args(["--rounds", "1000"]).spawn().expect("tare runs");
