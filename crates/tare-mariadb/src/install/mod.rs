@@ -11,9 +11,9 @@
 //!
 //! # When files come and go
 //! The provider installs at every start and removes at every clean exit, so a server started without it finds its
-//! folder as it was made. After a crash the files stay until the provider's next start, or until `tare tables remove`.
-//! Without the provider they cost nothing: a SELECT fails to connect, the user's data are out of reach of it all, and
-//! `mariadb-upgrade` passes (`FEDERATED.md`, "Leftovers").
+//! folder as it was made. After a crash the files stay until the provider's next start, or until `tare tables remove`
+//! (or `rm performance_schema/*.frm`: a stock folder holds none). `FEDERATED.md`, "Leftovers", says what a server makes
+//! of them without the provider.
 //!
 //! # What is never done
 //! No file is written over, or removed, that does not carry the mark: a FEDERATED table of that name, user and schema
@@ -179,29 +179,21 @@ enum Content {
 /// A server's folder of `performance_schema`.
 struct Folder {
     path: PathBuf,
-    /// User and group of the data directory.
+    /// Its user and group: the server's.
     owner: (u32, u32),
 }
 
 impl Folder {
     fn open(datadir: &Path) -> Result<Folder, InstallError> {
-        let metadata = match fs::metadata(datadir) {
-            Ok(metadata) if metadata.is_dir() => metadata,
-            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => return Err(failure("read", datadir)(e)),
-            _ => return Err(InstallError::NoDirectory(datadir.into())),
+        directory(datadir)?.ok_or_else(|| InstallError::NoDirectory(datadir.into()))?;
+        let part = |name: &'static str| {
+            let missing = || InstallError::NotADataDirectory { path: datadir.into(), missing: name };
+            directory(&datadir.join(name))?.ok_or_else(missing)
         };
-        // The first is in every data directory, and in nothing else that has the second.
-        for name in ["mysql", federated::SCHEMA] {
-            match fs::metadata(datadir.join(name)) {
-                Ok(folder) if folder.is_dir() => {}
-                Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
-                    return Err(failure("read", &datadir.join(name))(e));
-                }
-                _ => return Err(InstallError::NotADataDirectory { path: datadir.into(), missing: name }),
-            }
-        }
-        let owner = (metadata.uid(), metadata.gid());
-        Ok(Folder { path: datadir.join(federated::SCHEMA), owner })
+        // Every data directory has the first, and nothing else that has the second.
+        part("mysql")?;
+        let folder = part(federated::SCHEMA)?;
+        Ok(Folder { path: datadir.join(federated::SCHEMA), owner: (folder.uid(), folder.gid()) })
     }
 
     fn file(&self, table: &str) -> PathBuf {
@@ -293,6 +285,15 @@ impl Folder {
     /// What an interrupted installation left.
     fn clear_unfinished(&self) -> Result<(), InstallError> {
         self.names(UNFINISHED)?.iter().try_for_each(|table| delete(&self.unfinished(table)))
+    }
+}
+
+/// A directory's metadata; `None` when there is none of this name.
+fn directory(path: &Path) -> Result<Option<fs::Metadata>, InstallError> {
+    match fs::metadata(path) {
+        Ok(metadata) => Ok(metadata.is_dir().then_some(metadata)),
+        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+        Err(e) => Err(failure("read", path)(e)),
     }
 }
 
