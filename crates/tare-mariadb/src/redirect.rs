@@ -215,3 +215,87 @@ fn errno() -> Errno {
     // SAFETY: errno's location is valid for the calling thread.
     unsafe { *libc::__errno_location() }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    fn socket_with(flags: c_int) -> OwnedFd {
+        // SAFETY: integers only.
+        let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM | flags, 0) };
+        assert!(fd >= 0);
+        // SAFETY: a descriptor just made, owned by nobody else.
+        unsafe { OwnedFd::from_raw_fd(fd) }
+    }
+
+    fn connect_to_tare(fd: &OwnedFd) -> c_int {
+        let address = sockaddr_in {
+            sin_family: libc::AF_INET as libc::sa_family_t,
+            sin_port: PORT.to_be(),
+            sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(HOST.octets()) },
+            sin_zero: [0; 8],
+        };
+        // SAFETY: `address` is a whole sockaddr_in.
+        unsafe { connect(fd.as_raw_fd(), (&raw const address).cast(), size_of::<sockaddr_in>() as socklen_t) }
+    }
+
+    /// F_GETFL's O_NONBLOCK and F_GETFD's FD_CLOEXEC.
+    fn flags(fd: &OwnedFd) -> (bool, bool) {
+        // SAFETY: integers only.
+        let (status, descriptor) = unsafe {
+            (libc::fcntl(fd.as_raw_fd(), libc::F_GETFL), libc::fcntl(fd.as_raw_fd(), libc::F_GETFD))
+        };
+        (status & libc::O_NONBLOCK != 0, descriptor & libc::FD_CLOEXEC != 0)
+    }
+
+    /// One test: the endpoint is the process's.
+    #[test]
+    fn only_tares_address_leads_to_the_endpoint() {
+        let refused = connect_to_tare(&socket_with(0));
+        assert_eq!((refused, errno()), (-1, libc::ECONNREFUSED), "nobody listens there before lead_to");
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("endpoint");
+        lead_to(&path).unwrap();
+        lead_to(&path).unwrap();
+        assert_eq!(lead_to(&folder.path().join("other")), Err(EndpointError::AlreadySet));
+        let absent = connect_to_tare(&socket_with(0));
+        assert_eq!((absent, errno()), (-1, libc::ECONNREFUSED), "no socket file");
+
+        let listener = UnixListener::bind(&path).unwrap();
+        for (flag, expected) in [
+            (0, (false, false)),
+            (libc::SOCK_NONBLOCK, (true, false)),
+            (libc::SOCK_CLOEXEC, (false, true)),
+            (libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, (true, true)),
+        ] {
+            let fd = socket_with(flag);
+            assert_eq!(connect_to_tare(&fd), 0);
+            assert_eq!(flags(&fd), expected);
+            let (mut far, _) = listener.accept().unwrap();
+            far.write_all(b"hello").unwrap();
+            let mut text = [0; 5];
+            TcpStream::from(fd).read_exact(&mut text).unwrap();
+            assert_eq!(&text, b"hello");
+        }
+
+        let elsewhere = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let near = TcpStream::connect(elsewhere.local_addr().unwrap()).unwrap();
+        assert_eq!(near.peer_addr().unwrap(), elsewhere.local_addr().unwrap());
+    }
+
+    #[test]
+    fn a_path_no_socket_can_have_is_refused() {
+        assert_eq!(check_socket_path(Path::new("")), Err(EndpointError::NotAPath));
+        assert_eq!(check_socket_path(Path::new("/a\0b")), Err(EndpointError::NotAPath));
+        let longest = format!("/{}", "x".repeat(MAX_SOCKET_PATH - 1));
+        assert_eq!(check_socket_path(Path::new(&longest)), Ok(()));
+        let longer = check_socket_path(Path::new(&format!("{longest}x")));
+        assert_eq!(longer, Err(EndpointError::TooLong { length: MAX_SOCKET_PATH + 1 }));
+    }
+}

@@ -186,7 +186,7 @@ impl Entry {
             None => (line, None),
         };
         let key = key.trim_end_matches(is_space).to_owned();
-        if key.is_empty() { None } else { Some(Entry { group: group.to_owned(), key, value, origin }) }
+        Some(Entry { group: group.to_owned(), key, value, origin })
     }
 }
 
@@ -281,7 +281,7 @@ mod tests {
             ("# a=b", None),
             ("; a=b", None),
             ("", None),
-            ("=b", None),
+            ("=b", Some(option("", "b"))),
         ] {
             assert_eq!(parse(line), expected, "{line:?}");
         }
