@@ -29,6 +29,8 @@ pub struct Load {
     pub tables: u32,
     /// Rows in each table.
     pub rows: u32,
+    /// Statements are prepared once and executed, or sent as text each time. MariaDB makes no digest of an execution.
+    pub prepared: bool,
 }
 
 /// What the driver counted.
@@ -54,13 +56,13 @@ pub struct Progress {
 }
 
 impl Load {
-    /// A load of one table with `rows` rows.
+    /// A load of prepared statements on one table with `rows` rows.
     pub fn new(threads: u32, rows: u32) -> Result<Load> {
         let sysbench = find_program("sysbench", &[]).ok_or_else(|| Error::Missing {
             program: "sysbench".into(),
             hint: "on Debian, `apt-get install sysbench` brings it",
         })?;
-        Ok(Load { sysbench, threads, tables: 1, rows })
+        Ok(Load { sysbench, threads, tables: 1, rows, prepared: true })
     }
 
     /// Fills the tables; the schema must exist.
@@ -95,6 +97,7 @@ impl Load {
         command.arg(crate::datadir::option("--mysql-socket=", socket));
         command.arg(format!("--tables={}", self.tables)).arg(format!("--table-size={}", self.rows));
         command.arg(format!("--threads={}", self.threads));
+        command.arg(format!("--db-ps-mode={}", if self.prepared { "auto" } else { "disable" }));
         command
     }
 
@@ -232,7 +235,7 @@ mod tests {
 
     #[test]
     fn an_interrupt_ends_the_driver() {
-        let load = Load { sysbench: "/bin/sh".into(), threads: 1, tables: 1, rows: 1 };
+        let load = Load { sysbench: "/bin/sh".into(), threads: 1, tables: 1, rows: 1, prepared: true };
         let interrupt = Interrupt::default();
         let flag = interrupt.flag();
         let mut seen = vec![];

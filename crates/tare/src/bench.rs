@@ -79,24 +79,24 @@ fn settings(named: Option<&Path>) -> Result<Vec<Setting>> {
 }
 
 fn announce(arguments: &Bench, bench: &study::Bench, settings: &[Setting]) {
-    println!(
+    page::paragraph(&format!(
         "MariaDB {}, {} connections, {} rows, {} rounds of {} s blocks, CPU time from the server's process clock",
         bench.installation.version,
         arguments.threads,
         units::count(arguments.rows.into()),
         arguments.rounds,
         arguments.secs
-    );
+    ));
     for setting in settings {
         page::note(&format!("  {:<10} {}", setting.name, setting.meaning));
     }
 }
 
 fn report(workload: &str, settings: &[Setting], pairing: &Pairing) {
-    page::heading(workload, "CPU time per transaction; change against `off` in the same round");
+    page::heading(workload, "server CPU per transaction, against `off` in the same round");
     cost::print(settings, pairing);
     if let Some(comparison) = cost::compare(settings, pairing) {
-        println!("{comparison}");
+        page::paragraph(&comparison);
     }
     if let Some(noise) = pairing.cpu_change(1, 0) {
         let largest = [noise.median.low.abs(), noise.median.high.abs()].into_iter().fold(0.0, f64::max);

@@ -20,8 +20,8 @@ use crate::{cost, page, provider, status, units};
 /// What the load does; also what the costs are compared on.
 const WORKLOAD: &str = "oltp_read_write";
 /// Tables of the load, and rows in each.
-const TABLES: u32 = 4;
-const ROWS: u32 = 25_000;
+const TABLES: u32 = 2;
+const ROWS: u32 = 50_000;
 /// Seconds of a block when costs are compared.
 const BLOCK: u64 = 1;
 
@@ -38,6 +38,8 @@ pub(crate) fn demo(arguments: &Demo, interrupt: Interrupt) -> Result<ExitCode> {
     }
     let mut load = Load::new(arguments.threads, ROWS)?;
     load.tables = TABLES;
+    // As text, so that the statements have digests to show.
+    load.prepared = false;
     let bench = Bench::new(installation, interrupt)?;
     let settings = [Setting::off("off"), Setting::tare(&provider), Setting::builtin_all()];
     let template = step("making a data directory and the load's tables", || Ok(bench.prepare(&load)?))?;
@@ -54,13 +56,13 @@ fn watch(bench: &Bench, template: &Template, load: &Load, setting: &Setting, sec
     let mut server = step("starting a stock server with tare", || Ok(bench.start_copy(template, setting)?))?;
     introduce(bench, &server)?;
     let done = drive(bench, load, &server, seconds)?;
-    println!(
-        "{WORKLOAD}, {} connections, {seconds} s: {} transactions, {} statements, {} transactions/s",
+    page::paragraph(&format!(
+        "{WORKLOAD}, {} connections, {seconds} s: {} transactions ({}/s), {} statements",
         load.threads,
         units::count(done.transactions),
-        units::count(done.queries),
-        units::rate(done.per_second)
-    );
+        units::rate(done.per_second),
+        units::count(done.queries)
+    ));
     let mut session = server.connect()?;
     for section in SECTIONS {
         section.show(&mut session).with_context(|| format!("reading {}", section.source))?;
@@ -125,10 +127,7 @@ fn compare(
     settings: &[Setting],
     rounds: usize,
 ) -> Result<()> {
-    page::heading(
-        "What it cost",
-        "CPU time of the server per transaction, three servers, load on one at a time",
-    );
+    page::heading("What it cost", "server CPU per transaction, load on one of three servers at a time");
     let threads = load.threads;
     let mut study = step("starting three servers", || cost::start(bench, template, load, settings))?;
     let bar = ProgressBar::new(((rounds + 1) * settings.len()) as u64)
@@ -141,10 +140,11 @@ fn compare(
         page::note(&format!("  {:<10} {}", setting.name, setting.meaning));
     }
     page::note(&format!(
-        "  {WORKLOAD}, {threads} connections, {rounds} rounds of {BLOCK} s blocks: a first look. `tare bench` measures well."
+        "  {WORKLOAD}, {threads} connections, {rounds} rounds of {BLOCK} s blocks. This is a first look; `tare bench` takes the time \
+         to measure."
     ));
     if let Some(comparison) = cost::compare(settings, &pairing) {
-        println!("{comparison}");
+        page::paragraph(&comparison);
     }
     Ok(study.stop()?)
 }

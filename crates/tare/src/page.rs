@@ -108,15 +108,39 @@ pub(crate) fn width() -> usize {
         .min(WIDTH_MOST)
 }
 
-/// A section's title, with what it was read from.
+/// A section's title, with what it was read from; on two lines where one is too short.
 pub(crate) fn heading(title: &str, source: &str) {
-    println!();
-    println!("{}  {}", style(title).bold(), style(source).dim());
+    let fits = measure_text_width(title) + GAP + measure_text_width(source) <= width();
+    let between = if fits { "  " } else { "\n" };
+    println!("\n{}{between}{}", style(title).bold(), style(source).dim());
 }
 
-/// A line of explanation.
+/// A paragraph, broken at words to fit the terminal.
+pub(crate) fn paragraph(text: &str) {
+    broken(text, width()).iter().for_each(|line| println!("{line}"));
+}
+
+/// A paragraph of explanation.
 pub(crate) fn note(text: &str) {
-    println!("{}", style(text).dim());
+    broken(text, width()).iter().for_each(|line| println!("{}", style(line).dim()));
+}
+
+/// Breaks a text at words; further lines are indented like the first.
+fn broken(text: &str, width: usize) -> Vec<String> {
+    let words = text.trim_start();
+    let indent = &text[..text.len() - words.len()];
+    let mut lines: Vec<String> = vec![];
+    // Blanks within the text are kept: they align what follows.
+    for word in words.split(' ') {
+        match lines.last_mut() {
+            Some(line) if measure_text_width(line) + 1 + measure_text_width(word) <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(format!("{indent}{word}")),
+        }
+    }
+    lines
 }
 
 fn cut_end(text: &str, width: usize) -> String {
@@ -156,6 +180,13 @@ mod tests {
         assert_eq!(lines[0], "what                             file                            n");
         assert_eq!(lines[1], "SELECT a FROM a_long_table_name  /a/long/path/to/a/file.ibd      5");
         assert_eq!(lines[2], "short                            x                           1,234");
+    }
+
+    #[test]
+    fn paragraphs_break_at_words() {
+        assert_eq!(broken("  one two three", 9), ["  one two", "  three"]);
+        assert_eq!(broken("a  b", 80), ["a  b"]);
+        assert_eq!(broken("unbreakable", 5), ["unbreakable"]);
     }
 
     #[test]

@@ -186,7 +186,7 @@ pub(crate) fn line_in_log(log: &Path) -> Option<String> {
 
 fn print(report: &Report) {
     if let Some(reason) = &report.reason {
-        println!("tare is not active: {reason}.");
+        page::paragraph(&format!("tare is not active: {reason}."));
         return;
     }
     page::heading("tare is active", "tare_status");
