@@ -1,8 +1,289 @@
 //! Records every instrumented event exactly, for almost nothing. Knows no host, SQL, sockets or files.
+//!
+//! The way of an event: `wait`, `stage`, `statement`, `transaction`, `memory` write to the calling thread's
+//! slab (`thread`): a cell (`cell`) and, if the event is recorded, a line of a ring (`ring`). The way of a
+//! query: `reader` copies slabs, cells and rings and merges them into rows (`snapshot`). All memory is one
+//! `arena`; what does not fit is counted in `lost`.
 
+mod arena;
+mod cell;
+mod clock;
+mod digest;
+mod filter;
+mod index;
+mod instance;
+mod instrument;
+mod local;
+mod lost;
+mod memory;
+pub mod objects;
+pub mod operation;
+mod pool;
 mod reader;
-pub use reader::Sink;
+mod ring;
 pub mod snapshot;
+mod stage;
+mod statement;
+mod text;
+mod thread;
+mod transaction;
+mod wait;
 
-/// The engine: one per process.
-pub struct Engine {}
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock};
+
+use arena::{Arena, BLOCK, Table, Use, WORDS};
+use cell::{Bank, CellHead, FAMILIES, IoCell, MAPS, cell_words};
+use clock::Clock;
+use index::Index;
+use lost::Losses;
+use pool::Pools;
+use ring::LongQueue;
+use snapshot::{ClassId, Consumer, Kind};
+
+pub use clock::ticks;
+pub use digest::{DigestTokens, MAX_DIGEST};
+pub use instance::{
+    FileHandle, FileRef, MAX_INDEXES, MetadataHandle, MetadataName, MetadataRef, PreparedHandle, PreparedRef,
+    ProgramHandle, ProgramRef, SocketHandle, SocketRef, SynchHandle, SynchRef, TableHandleHandle, TableName,
+    TableRef, TableShareHandle, TableShareRef,
+};
+pub use instrument::{InstrumentRule, MAX_INSTRUMENTS, Registration, fixed};
+pub use lost::Lost;
+pub use reader::Sink;
+pub use stage::Progress;
+pub use statement::{Counter, MAX_SQL_TEXT, Outcome, Statement};
+pub use thread::{ThreadHandle, ThreadRef};
+pub use transaction::{Savepoint, Transaction, TransactionStart, Xid};
+pub use wait::{Source, Wait, WaitObject};
+
+/// What the host alone can say about what it reported; asked by readers only.
+pub trait Host: Sync {
+    /// DIGEST and DIGEST_TEXT of a token array.
+    fn digest_text(&self, tokens: &[u8], charset: u32) -> Option<snapshot::DigestText>;
+    /// PROCESSLIST_COMMAND.
+    fn command_name(&self, command: u32) -> Option<&'static str>;
+    /// CONNECTION_TYPE.
+    fn connection_type_name(&self, connection_type: u8) -> Option<&'static str>;
+    /// ISOLATION_LEVEL.
+    fn isolation_name(&self, isolation: u8) -> Option<&'static str>;
+    /// XA_STATE.
+    fn xa_state_name(&self, state: u8) -> Option<&'static str>;
+    /// Text of this character set as UTF-8.
+    fn to_utf8(&self, text: &[u8], charset: u32) -> String;
+    /// The string constant at an address the host gave as a source file's name.
+    fn source_file(&self, address: usize) -> Option<&'static str>;
+}
+
+/// Sizes and initial switches.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The cap of all memory, bytes.
+    pub memory_max: usize,
+    /// Rows of `events_{transactions,statements,stages,waits}_history` per thread, in this order.
+    pub history_size: [u32; 4],
+    /// Rows of `events_*_history_long`, in the same order.
+    pub history_long_size: [u32; 4],
+    /// Rows of `events_statements_summary_by_digest`.
+    pub digests_size: u32,
+    /// Bytes of tokens kept per digest.
+    pub max_digest_length: u32,
+    /// Bytes of SQL_TEXT kept.
+    pub max_sql_text_length: u32,
+    /// Bytes of connection attributes kept.
+    pub session_connect_attrs_size: u32,
+    /// How instruments start.
+    pub instruments: Vec<InstrumentRule>,
+    /// Consumers that are on.
+    pub consumers: Vec<Consumer>,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            memory_max: 64 << 20,
+            history_size: [32; 4],
+            history_long_size: [10_000; 4],
+            digests_size: 5_000,
+            max_digest_length: 1024,
+            max_sql_text_length: 1024,
+            session_connect_attrs_size: 512,
+            instruments: Vec::new(),
+            consumers: Consumer::ALL.to_vec(),
+        }
+    }
+}
+
+/// The engine: one per process, a static.
+pub struct Engine {
+    pub(crate) arena: Arena,
+    pub(crate) registry: instrument::Registry,
+    /// Epoch of each family; see [`cell`].
+    pub(crate) epochs: [AtomicU32; FAMILIES],
+    /// Epoch of the last reset, by family and viewer.
+    pub(crate) resets: [[AtomicU32; 2]; FAMILIES],
+    pub(crate) consumers: AtomicU32,
+    /// What ended threads counted, and what no thread counted.
+    pub(crate) ended: Bank,
+    /// What ended files and sockets did.
+    pub(crate) ended_io: Bank,
+    ended_next: Mutex<(u32, u32)>,
+    pub(crate) filters: Mutex<()>,
+    /// Odd while something folds; readers of sums read again.
+    pub(crate) folds: AtomicU64,
+    pub(crate) pools: Pools,
+    pub(crate) files: Index,
+    pub(crate) tables: Index,
+    pub(crate) programs: Index,
+    pub(crate) digests: Index,
+    pub(crate) digest_count: AtomicU32,
+    pub(crate) digest_overflow: AtomicU32,
+    /// Descriptor → file.
+    pub(crate) descriptors: Table,
+    pub(crate) long: [LongQueue; 4],
+    pub(crate) history_size: [AtomicU32; 4],
+    pub(crate) history_long_size: [AtomicU32; 4],
+    pub(crate) digests_size: AtomicU32,
+    pub(crate) digest_size: AtomicU32,
+    pub(crate) sql_text_size: AtomicU32,
+    pub(crate) connect_attrs_size: AtomicU32,
+    pub(crate) next_thread_id: AtomicU64,
+    pub(crate) objects: objects::Objects,
+    pub(crate) losses: Losses,
+    pub(crate) clock: Clock,
+    pub(crate) host: OnceLock<&'static dyn Host>,
+    /// Moment before which events are no longer shown, by event type and scope.
+    pub(crate) hidden_before: [[AtomicU64; 3]; 4],
+}
+
+/// Blocks of the long history that `rows` take, by ring.
+fn long_blocks(rows: u32, rows_per_block: u32) -> usize {
+    rows.div_ceil(rows_per_block) as usize
+}
+
+/// Open descriptors that are told apart.
+const DESCRIPTORS: usize = 1 << 16;
+/// Files, tables and programs whose names are found.
+const NAMED: usize = 1 << 16;
+
+impl Engine {
+    /// An engine that does nothing until it is started.
+    #[must_use]
+    pub const fn new() -> Engine {
+        Engine {
+            arena: Arena::new(),
+            registry: instrument::Registry::new(),
+            epochs: [const { AtomicU32::new(0) }; FAMILIES],
+            resets: [const { [const { AtomicU32::new(0) }; 2] }; FAMILIES],
+            consumers: AtomicU32::new(0),
+            ended: Bank::new(),
+            ended_io: Bank::new(),
+            ended_next: Mutex::new((0, 0)),
+            filters: Mutex::new(()),
+            folds: AtomicU64::new(0),
+            pools: Pools::new(),
+            files: Index::new(),
+            tables: Index::new(),
+            programs: Index::new(),
+            digests: Index::new(),
+            digest_count: AtomicU32::new(0),
+            digest_overflow: AtomicU32::new(0),
+            descriptors: Table::new(),
+            long: [const { LongQueue::new() }; 4],
+            history_size: [const { AtomicU32::new(0) }; 4],
+            history_long_size: [const { AtomicU32::new(0) }; 4],
+            digests_size: AtomicU32::new(0),
+            digest_size: AtomicU32::new(0),
+            sql_text_size: AtomicU32::new(0),
+            connect_attrs_size: AtomicU32::new(0),
+            next_thread_id: AtomicU64::new(1),
+            objects: objects::Objects::new(),
+            losses: Losses::new(),
+            clock: Clock::new(),
+            host: OnceLock::new(),
+            hidden_before: [const { [const { AtomicU64::new(0) }; 3] }; 4],
+        }
+    }
+
+    /// Reserves memory and starts the clock. Called once, before the first event.
+    ///
+    /// # Errors
+    /// The system refuses the address space.
+    pub fn start(&self, config: Config, host: &'static dyn Host) -> Result<(), std::io::Error> {
+        self.arena.map(config.memory_max.max(1 << 20))?;
+        for index in [&self.files, &self.tables, &self.programs] {
+            index.map(NAMED)?;
+        }
+        self.digests.map(config.digests_size.max(1) as usize)?;
+        self.descriptors.map(DESCRIPTORS)?;
+        // Rows a block holds: transactions 16, statements about 8, stages and waits 64.
+        for (at, rows_per_block) in [16, 8, 64, 64].into_iter().enumerate() {
+            self.history_size[at].store(config.history_size[at], Relaxed);
+            self.history_long_size[at].store(config.history_long_size[at], Relaxed);
+            self.long[at].map(long_blocks(config.history_long_size[at], rows_per_block))?;
+        }
+        self.digests_size.store(config.digests_size, Relaxed);
+        self.digest_size.store(config.max_digest_length.min(MAX_DIGEST as u32), Relaxed);
+        self.sql_text_size.store(config.max_sql_text_length.min(MAX_SQL_TEXT as u32), Relaxed);
+        self.connect_attrs_size.store(config.session_connect_attrs_size, Relaxed);
+        let consumers = config.consumers.iter().fold(0, |bits, consumer| bits | 1 << *consumer as u32);
+        self.consumers.store(consumers, Relaxed);
+        self.registry.start(config.instruments);
+        self.objects.start();
+        self.clock.start();
+        let _first_host_stays = self.host.set(host);
+        for (kind, name, id) in [
+            (Kind::TableIo, "wait/io/table/sql/handler", fixed::TABLE_IO),
+            (Kind::TableLock, "wait/lock/table/sql/handler", fixed::TABLE_LOCK),
+            (Kind::Idle, "idle", fixed::IDLE),
+            (Kind::Metadata, "wait/lock/metadata/sql/mdl", fixed::METADATA),
+            (Kind::Transaction, "transaction", fixed::TRANSACTION),
+        ] {
+            let given = self.register(Registration { kind, name, progress: false, global: false });
+            debug_assert_eq!(given, id);
+        }
+        Ok(())
+    }
+
+    /// Registers an instrument; 0: there is no room for it.
+    pub fn register(&self, what: Registration<'_>) -> ClassId {
+        let (class, new) = self.registry.register(what, &self.losses);
+        if new {
+            // Folding must find its place made: what ends is never lost for want of memory then.
+            self.make_ended(&self.ended, class, cell_words(what.kind));
+            if matches!(what.kind, Kind::File | Kind::Socket) {
+                self.make_ended(&self.ended_io, class, size_of::<IoCell>() / 8);
+            }
+        }
+        class
+    }
+
+    fn make_ended(&self, bank: &Bank, class: ClassId, words: usize) {
+        let mut next = instrument::lock(&self.ended_next);
+        let map = &bank.maps[class as usize / cell::MAP_ENTRIES % MAPS];
+        if map.load(Relaxed) == 0 {
+            match self.arena.take(Use::Map, 0) {
+                Some(block) => map.store(block * WORDS as u32, Relaxed),
+                None => return self.losses.count(Lost::Cells),
+            }
+        }
+        if (next.1 as usize) < words {
+            match self.arena.take(Use::Cells, 0) {
+                Some(block) => *next = (block * WORDS as u32, (BLOCK / 8) as u32),
+                None => return self.losses.count(Lost::Cells),
+            }
+        }
+        let offset = next.0;
+        *next = (next.0 + words as u32, next.1 - words as u32);
+        self.arena.at::<CellHead>(offset).class.store(class, Relaxed);
+        if let Some(entry) = bank.entry(&self.arena, class) {
+            entry.store(offset, std::sync::atomic::Ordering::Release);
+        }
+    }
+}
+
+impl Default for Engine {
+    fn default() -> Engine {
+        Engine::new()
+    }
+}

@@ -520,7 +520,9 @@ pub struct TableRow {
     pub schema: String,
     /// OBJECT_NAME.
     pub name: String,
-    /// One entry per index of the table, then the one without a name.
+    /// `setup_objects` says it is watched.
+    pub enabled: bool,
+    /// One entry per index of the table, then the one without a name, if it was ever used.
     pub indexes: Vec<IndexRow>,
     /// Locks.
     pub locks: TableLockStat,
@@ -581,4 +583,19 @@ pub enum Reset {
     TableLock,
     /// `TRUNCATE objects_summary_global_by_type`.
     Objects,
+}
+
+/// A stored program: rows of `events_statements_summary_by_program` and `objects_summary_global_by_type`.
+#[derive(Clone, Debug)]
+pub struct ProgramRow {
+    /// OBJECT_TYPE.
+    pub object_type: &'static str,
+    /// OBJECT_SCHEMA.
+    pub schema: String,
+    /// OBJECT_NAME.
+    pub name: String,
+    /// Its calls.
+    pub calls: Stat,
+    /// The statements in it.
+    pub statements: StatementStat,
 }

@@ -1,0 +1,270 @@
+//! HOT PATH: all memory there is. One mapping, cut into blocks of 4 KiB; its size is the cap.
+//!
+//! Everything the engine keeps (threads, cells, rings, instances, digests) lives in blocks of this arena. A
+//! block is taken and given back with one compare-and-swap; nothing is ever unmapped, so a reader that holds
+//! a stale offset reads stale words, never a fault, and finds out by the generation.
+#![allow(unsafe_code)]
+
+use std::sync::atomic::{
+    AtomicPtr, AtomicU8, AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+    fence,
+};
+
+/// Size of a block in bytes.
+pub(crate) const BLOCK: usize = 4096;
+/// Words of 8 bytes in a block.
+pub(crate) const WORDS: usize = BLOCK / 8;
+/// Size of a line in bytes; records and instances are whole lines.
+pub(crate) const LINE: usize = 64;
+
+/// A block's number; 0 is none.
+pub(crate) type BlockId = u32;
+/// A place in the arena in words; 0 is none (block 0 is never handed out).
+pub(crate) type Offset = u32;
+
+/// A type that may be laid over arena words.
+///
+/// # Safety
+/// Every field is an atomic integer (or an array of them), the alignment is at most 64, any bit pattern is
+/// valid, and the size is at most one block.
+pub(crate) unsafe trait View: Sync + 'static {}
+
+/// What a block is used for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Use {
+    Free = 0,
+    Thread,
+    ThreadText,
+    Map,
+    Cells,
+    DigestMap,
+    Statement,
+    Waits,
+    Stages,
+    Statements,
+    Transactions,
+    /// Slots of the pool with this number: `Pool as u8 + p`.
+    Pool,
+}
+
+/// What is known of a block without touching it.
+#[repr(C)]
+pub(crate) struct Meta {
+    /// THREAD_ID of the owner, for rings.
+    pub(crate) owner: AtomicU64,
+    next: AtomicU32,
+    /// Rises whenever the block's content is thrown away.
+    pub(crate) generation: AtomicU32,
+    /// Records in the block, for rings.
+    pub(crate) records: AtomicU32,
+    used: AtomicU8,
+}
+
+pub(crate) struct Arena {
+    base: AtomicPtr<u8>,
+    meta: AtomicPtr<Meta>,
+    blocks: AtomicU32,
+    /// Blocks never handed out yet start here.
+    fresh: AtomicU32,
+    /// Head of the free list: tag << 32 | block.
+    free: AtomicU64,
+    in_use: AtomicU32,
+}
+
+impl Arena {
+    pub(crate) const fn new() -> Arena {
+        Arena {
+            base: AtomicPtr::new(std::ptr::null_mut()),
+            meta: AtomicPtr::new(std::ptr::null_mut()),
+            blocks: AtomicU32::new(0),
+            fresh: AtomicU32::new(1),
+            free: AtomicU64::new(0),
+            in_use: AtomicU32::new(0),
+        }
+    }
+
+    /// Reserves `bytes`; nothing is resident until used.
+    pub(crate) fn map(&self, bytes: usize) -> Result<(), std::io::Error> {
+        let blocks = bytes / BLOCK;
+        let base = reserve(blocks * BLOCK)?;
+        let meta = reserve(blocks * size_of::<Meta>())?;
+        self.base.store(base, Relaxed);
+        self.meta.store(meta.cast(), Relaxed);
+        self.blocks.store(u32::try_from(blocks).unwrap_or(u32::MAX), Release);
+        Ok(())
+    }
+
+    /// Takes a zeroed block, or `None` when the cap is reached.
+    pub(crate) fn take(&self, used: Use, pool: u8) -> Option<BlockId> {
+        let id = self.pop().or_else(|| self.take_fresh())?;
+        let meta = self.meta(id);
+        meta.generation.fetch_add(1, Relaxed);
+        meta.records.store(0, Relaxed);
+        meta.owner.store(0, Relaxed);
+        fence(Release);
+        for word in self.words(id) {
+            word.store(0, Relaxed);
+        }
+        meta.used.store(used as u8 + pool, Release);
+        self.in_use.fetch_add(1, Relaxed);
+        Some(id)
+    }
+
+    /// Gives a block back. Readers that still look at it see its generation change when it is reused.
+    pub(crate) fn give(&self, id: BlockId) {
+        let meta = self.meta(id);
+        meta.used.store(Use::Free as u8, Release);
+        self.in_use.fetch_sub(1, Relaxed);
+        let mut head = self.free.load(Acquire);
+        loop {
+            meta.next.store(head as u32, Relaxed);
+            let new = ((head >> 32).wrapping_add(1) << 32) | u64::from(id);
+            match self.free.compare_exchange_weak(head, new, Release, Acquire) {
+                Ok(_) => return,
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    fn pop(&self) -> Option<BlockId> {
+        let mut head = self.free.load(Acquire);
+        loop {
+            let id = head as u32;
+            if id == 0 {
+                return None;
+            }
+            let next = self.meta(id).next.load(Relaxed);
+            let new = ((head >> 32).wrapping_add(1) << 32) | u64::from(next);
+            match self.free.compare_exchange_weak(head, new, Acquire, Acquire) {
+                Ok(_) => return Some(id),
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    fn take_fresh(&self) -> Option<BlockId> {
+        let blocks = self.blocks.load(Acquire);
+        // The plain load first: an exhausted arena must not wrap the counter round.
+        if self.fresh.load(Relaxed) >= blocks {
+            return None;
+        }
+        let id = self.fresh.fetch_add(1, Relaxed);
+        (id < blocks).then_some(id)
+    }
+
+    #[inline(always)]
+    pub(crate) fn meta(&self, id: BlockId) -> &'static Meta {
+        debug_assert!(id < self.blocks.load(Relaxed));
+        // SAFETY: `id` is below the number of blocks (ids come from `take` or from a scan up to `high`), the
+        // meta array has that many entries, is never unmapped, and consists of atomics.
+        unsafe { &*self.meta.load(Relaxed).add(id as usize) }
+    }
+
+    /// What block `id` is used for, as `Use as u8 + pool`.
+    pub(crate) fn used(&self, id: BlockId) -> u8 {
+        self.meta(id).used.load(Acquire)
+    }
+
+    /// The words of a block.
+    #[inline(always)]
+    pub(crate) fn words(&self, id: BlockId) -> &'static [AtomicU64; WORDS] {
+        debug_assert!(id < self.blocks.load(Relaxed));
+        // SAFETY: the block lies inside the mapping, which is never unmapped; words are atomics.
+        unsafe { &*self.base.load(Relaxed).add(id as usize * BLOCK).cast() }
+    }
+
+    /// A view of the words at `offset`.
+    #[inline(always)]
+    pub(crate) fn at<T: View>(&self, offset: Offset) -> &'static T {
+        debug_assert!(offset != 0 && offset as usize % WORDS + size_of::<T>() / 8 <= WORDS);
+        // SAFETY: offsets are made by this crate from blocks it took, and objects never span blocks, so the
+        // place lies inside the mapping; `View` promises that any bits are a valid T made of atomics.
+        unsafe { &*self.base.load(Relaxed).add(offset as usize * 8).cast() }
+    }
+
+    /// Words at `offset`, `len` of them; the caller's object does not leave its block.
+    #[inline(always)]
+    pub(crate) fn slice(&self, offset: Offset, len: usize) -> &'static [AtomicU64] {
+        let (block, word) = (offset / WORDS as u32, offset as usize % WORDS);
+        &self.words(block)[word..word + len]
+    }
+
+    /// Where the view lies.
+    #[inline(always)]
+    pub(crate) fn offset_of<T: View>(&self, view: &T) -> Offset {
+        let distance = std::ptr::from_ref(view) as usize - self.base.load(Relaxed) as usize;
+        (distance / 8) as Offset
+    }
+
+    /// True when `address` lies inside the arena (a pointer the host handed back is ours).
+    #[inline(always)]
+    pub(crate) fn contains(&self, address: usize) -> bool {
+        let base = self.base.load(Relaxed) as usize;
+        address.wrapping_sub(base) < self.blocks.load(Relaxed) as usize * BLOCK
+    }
+
+    /// A view at an address the host kept for us (an instance, a thread).
+    ///
+    /// # Safety
+    /// `address` was obtained from a `&T` of this arena. It may be stale: the words are still mapped.
+    #[inline(always)]
+    pub(crate) unsafe fn from_address<T: View>(&self, address: usize) -> &'static T {
+        debug_assert!(self.contains(address));
+        // SAFETY: the caller vouches that the address was a view of this arena; views stay mapped for ever.
+        unsafe { &*(address as *const T) }
+    }
+
+    /// Ids that may be in use: `1..high()`.
+    pub(crate) fn high(&self) -> BlockId {
+        self.fresh.load(Relaxed).min(self.blocks.load(Relaxed))
+    }
+
+    /// Bytes handed out, and the cap.
+    pub(crate) fn usage(&self) -> (u64, u64) {
+        let bytes = |blocks: u32| u64::from(blocks) * BLOCK as u64;
+        (bytes(self.in_use.load(Relaxed)), bytes(self.blocks.load(Relaxed)))
+    }
+}
+
+/// Reserves zeroed address space that becomes resident page by page.
+pub(crate) fn reserve(bytes: usize) -> Result<*mut u8, std::io::Error> {
+    let bytes = bytes.max(BLOCK);
+    #[cfg(not(miri))]
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    #[cfg(miri)]
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: an anonymous mapping at an address of the kernel's choice touches nothing that exists.
+    let at =
+        unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+    if at == libc::MAP_FAILED { Err(std::io::Error::last_os_error()) } else { Ok(at.cast()) }
+}
+
+/// A fixed array of atomic words in a mapping of its own (hash indexes, descriptor tables).
+pub(crate) struct Table {
+    base: AtomicPtr<AtomicU64>,
+    len: AtomicU32,
+}
+
+impl Table {
+    pub(crate) const fn new() -> Table {
+        Table { base: AtomicPtr::new(std::ptr::null_mut()), len: AtomicU32::new(0) }
+    }
+
+    pub(crate) fn map(&self, len: usize) -> Result<(), std::io::Error> {
+        self.base.store(reserve(len * 8)?.cast(), Relaxed);
+        self.len.store(u32::try_from(len).unwrap_or(0), Release);
+        Ok(())
+    }
+
+    #[inline(always)]
+    pub(crate) fn words(&self) -> &'static [AtomicU64] {
+        let len = self.len.load(Acquire) as usize;
+        if len == 0 {
+            return &[];
+        }
+        // SAFETY: `map` stored a mapping of `len` words before it stored `len`; it is never unmapped.
+        unsafe { std::slice::from_raw_parts(self.base.load(Relaxed), len) }
+    }
+}

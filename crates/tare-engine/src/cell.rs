@@ -1,0 +1,607 @@
+//! HOT PATH: statistic cells. One writer adds with plain loads and stores; readers only read.
+//!
+//! A cell belongs to one instrument and one bank (a thread's, or the shared bank of what has ended). It is
+//! found through the bank's map, made at the first event, and never moves while its bank lives.
+//!
+//! TRUNCATE never touches another thread's cell: it raises an epoch. A writer that meets a cell of an older
+//! epoch folds it to where it still counts and starts anew; a reader judges an old cell by its epoch. So a
+//! reset loses no event and costs the writer one comparison.
+
+use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use crate::arena::{Arena, Offset, View};
+use crate::snapshot::{ClassId, Kind};
+
+/// What is reset together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Family {
+    Waits,
+    Stages,
+    Statements,
+    Transactions,
+    Memory,
+    TableIo,
+    TableLock,
+    Sockets,
+    Digests,
+}
+
+/// Number of families.
+pub(crate) const FAMILIES: usize = 9;
+
+impl Family {
+    /// The family of an instrument's summary.
+    pub(crate) const fn of(kind: Kind) -> Family {
+        match kind {
+            Kind::Stage => Family::Stages,
+            Kind::Statement => Family::Statements,
+            Kind::Transaction => Family::Transactions,
+            Kind::Memory => Family::Memory,
+            _ => Family::Waits,
+        }
+    }
+}
+
+/// Who looks at a thread's cell, for the question whether an old epoch still counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Viewer {
+    Thread,
+    Global,
+}
+
+/// First word of every cell.
+#[repr(C)]
+pub(crate) struct CellHead {
+    pub(crate) epoch: AtomicU32,
+    pub(crate) class: AtomicU16,
+    pub(crate) kind: AtomicU16,
+}
+
+/// COUNT, SUM, MIN, MAX in ticks. MIN is kept inverted, so that zeroed memory is an empty statistic.
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct Counts {
+    pub(crate) count: AtomicU64,
+    pub(crate) sum: AtomicU64,
+    pub(crate) min_inverted: AtomicU64,
+    pub(crate) max: AtomicU64,
+}
+
+/// Plain values of a [`Counts`], for readers.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Plain {
+    pub(crate) count: u64,
+    pub(crate) sum: u64,
+    pub(crate) min_inverted: u64,
+    pub(crate) max: u64,
+}
+
+impl Plain {
+    pub(crate) fn merge(&mut self, other: Plain) {
+        self.count += other.count;
+        self.sum = self.sum.wrapping_add(other.sum);
+        self.min_inverted = self.min_inverted.max(other.min_inverted);
+        self.max = self.max.max(other.max);
+    }
+}
+
+#[inline(always)]
+pub(crate) fn bump(word: &AtomicU64, by: u64) {
+    word.store(word.load(Relaxed).wrapping_add(by), Relaxed);
+}
+
+impl Counts {
+    /// Adds `n` events that took `ticks` together; the caller is the only writer.
+    #[inline(always)]
+    pub(crate) fn add(&self, n: u64, ticks: u64) {
+        bump(&self.count, n);
+        bump(&self.sum, ticks);
+        if !ticks > self.min_inverted.load(Relaxed) {
+            self.min_inverted.store(!ticks, Relaxed);
+        }
+        if ticks > self.max.load(Relaxed) {
+            self.max.store(ticks, Relaxed);
+        }
+    }
+
+    /// Adds events nobody timed.
+    #[inline(always)]
+    pub(crate) fn add_untimed(&self, n: u64) {
+        bump(&self.count, n);
+    }
+
+    /// Adds where several threads write (files, what has ended).
+    pub(crate) fn add_shared(&self, n: u64, ticks: Option<u64>) {
+        self.count.fetch_add(n, Relaxed);
+        if let Some(ticks) = ticks {
+            self.sum.fetch_add(ticks, Relaxed);
+            if !ticks > self.min_inverted.load(Relaxed) {
+                self.min_inverted.fetch_max(!ticks, Relaxed);
+            }
+            if ticks > self.max.load(Relaxed) {
+                self.max.fetch_max(ticks, Relaxed);
+            }
+        }
+    }
+
+    pub(crate) fn plain(&self) -> Plain {
+        Plain {
+            count: self.count.load(Relaxed),
+            sum: self.sum.load(Relaxed),
+            min_inverted: self.min_inverted.load(Relaxed),
+            max: self.max.load(Relaxed),
+        }
+    }
+
+    /// Adds all of `other`; several threads may fold into the same place.
+    pub(crate) fn merge_shared(&self, other: Plain) {
+        if other.count != 0 {
+            self.count.fetch_add(other.count, Relaxed);
+            self.sum.fetch_add(other.sum, Relaxed);
+            self.min_inverted.fetch_max(other.min_inverted, Relaxed);
+            self.max.fetch_max(other.max, Relaxed);
+        }
+    }
+
+    /// Adds all of `other`; the caller is the only writer.
+    pub(crate) fn merge_own(&self, other: Plain) {
+        bump(&self.count, other.count);
+        bump(&self.sum, other.sum);
+        self.min_inverted.store(self.min_inverted.load(Relaxed).max(other.min_inverted), Relaxed);
+        self.max.store(self.max.load(Relaxed).max(other.max), Relaxed);
+    }
+
+    /// Empties it; the caller is the only writer.
+    pub(crate) fn clear(&self) {
+        for word in [&self.count, &self.sum, &self.min_inverted, &self.max] {
+            word.store(0, Relaxed);
+        }
+    }
+
+    /// Empties a shared one. Events added meanwhile are either in what is thrown away or in what stays.
+    pub(crate) fn clear_shared(&self) {
+        for word in [&self.count, &self.sum, &self.min_inverted, &self.max] {
+            word.swap(0, Relaxed);
+        }
+    }
+}
+
+/// Counters of a statement, in the order of `snapshot::StatementCounters`.
+pub(crate) const COUNTERS: usize = 19;
+
+/// A cell of one statistic: waits and stages.
+#[repr(C)]
+pub(crate) struct StatCell {
+    pub(crate) head: CellHead,
+    pub(crate) stat: Counts,
+}
+
+/// A cell of transactions.
+#[repr(C)]
+pub(crate) struct TransactionCell {
+    pub(crate) head: CellHead,
+    pub(crate) read_write: Counts,
+    pub(crate) read_only: Counts,
+}
+
+/// A cell of statements.
+#[repr(C)]
+pub(crate) struct StatementCell {
+    pub(crate) head: CellHead,
+    pub(crate) stat: Counts,
+    pub(crate) counters: [AtomicU64; COUNTERS],
+}
+
+/// A cell of memory. Low and high water marks are of `alloc - free` within the bank.
+#[repr(C)]
+pub(crate) struct MemoryCell {
+    pub(crate) head: CellHead,
+    pub(crate) count_alloc: AtomicU64,
+    pub(crate) count_free: AtomicU64,
+    pub(crate) bytes_alloc: AtomicU64,
+    pub(crate) bytes_free: AtomicU64,
+    pub(crate) low_count: AtomicI64,
+    pub(crate) high_count: AtomicI64,
+    pub(crate) low_bytes: AtomicI64,
+    pub(crate) high_bytes: AtomicI64,
+}
+
+/// COUNT, SUM, MIN, MAX and bytes of one direction of a file or socket.
+#[repr(C)]
+pub(crate) struct ByteCounts {
+    pub(crate) stat: Counts,
+    pub(crate) bytes: AtomicU64,
+}
+
+/// READ, WRITE, MISC.
+#[repr(C)]
+pub(crate) struct IoCounts {
+    pub(crate) parts: [ByteCounts; 3],
+}
+
+/// What ended files and sockets of one instrument did.
+#[repr(C)]
+pub(crate) struct IoCell {
+    pub(crate) head: CellHead,
+    pub(crate) io: IoCounts,
+}
+
+// SAFETY: all fields are atomics, alignment 8, at most 25 words.
+#[allow(unsafe_code)]
+unsafe impl View for StatCell {}
+// SAFETY: as above.
+#[allow(unsafe_code)]
+unsafe impl View for TransactionCell {}
+// SAFETY: as above.
+#[allow(unsafe_code)]
+unsafe impl View for StatementCell {}
+// SAFETY: as above.
+#[allow(unsafe_code)]
+unsafe impl View for MemoryCell {}
+// SAFETY: as above.
+#[allow(unsafe_code)]
+unsafe impl View for IoCell {}
+// SAFETY: as above.
+#[allow(unsafe_code)]
+unsafe impl View for CellHead {}
+
+/// A cell type that banks hold.
+pub(crate) trait Cell: View {
+    fn head(&self) -> &CellHead;
+    /// Adds all of `self` to a shared cell.
+    fn fold(&self, into: &Self);
+    /// Adds all of `self` to a cell of the same writer.
+    fn append(&self, into: &Self);
+    /// Empties a cell of the caller's own.
+    fn clear(&self);
+    /// Empties a shared cell.
+    fn clear_shared(&self);
+    /// The cell, if it counts memory (whose reset keeps what is in use).
+    fn as_memory(&self) -> Option<&MemoryCell> {
+        None
+    }
+}
+
+impl Cell for StatCell {
+    fn head(&self) -> &CellHead {
+        &self.head
+    }
+    fn fold(&self, into: &Self) {
+        into.stat.merge_shared(self.stat.plain());
+    }
+    fn append(&self, into: &Self) {
+        into.stat.merge_own(self.stat.plain());
+    }
+    fn clear(&self) {
+        self.stat.clear();
+    }
+    fn clear_shared(&self) {
+        self.stat.clear_shared();
+    }
+}
+
+impl Cell for TransactionCell {
+    fn head(&self) -> &CellHead {
+        &self.head
+    }
+    fn fold(&self, into: &Self) {
+        into.read_write.merge_shared(self.read_write.plain());
+        into.read_only.merge_shared(self.read_only.plain());
+    }
+    fn append(&self, into: &Self) {
+        into.read_write.merge_own(self.read_write.plain());
+        into.read_only.merge_own(self.read_only.plain());
+    }
+    fn clear(&self) {
+        self.read_write.clear();
+        self.read_only.clear();
+    }
+    fn clear_shared(&self) {
+        self.read_write.clear_shared();
+        self.read_only.clear_shared();
+    }
+}
+
+impl StatementCell {
+    /// Counts a statement; the caller is the only writer.
+    pub(crate) fn add(&self, ticks: Option<u64>, counters: &[AtomicU64; COUNTERS]) {
+        match ticks {
+            Some(ticks) => self.stat.add(1, ticks),
+            None => self.stat.add_untimed(1),
+        }
+        for (sum, counter) in self.counters.iter().zip(counters) {
+            // Most counters of most statements are zero: a load and a test beat a store.
+            let value = counter.load(Relaxed);
+            if value != 0 {
+                bump(sum, value);
+            }
+        }
+    }
+}
+
+impl Cell for StatementCell {
+    fn head(&self) -> &CellHead {
+        &self.head
+    }
+    fn fold(&self, into: &Self) {
+        into.stat.merge_shared(self.stat.plain());
+        for (to, from) in into.counters.iter().zip(&self.counters) {
+            let value = from.load(Relaxed);
+            if value != 0 {
+                to.fetch_add(value, Relaxed);
+            }
+        }
+    }
+    fn append(&self, into: &Self) {
+        into.stat.merge_own(self.stat.plain());
+        for (to, from) in into.counters.iter().zip(&self.counters) {
+            bump(to, from.load(Relaxed));
+        }
+    }
+    fn clear(&self) {
+        self.stat.clear();
+        for counter in &self.counters {
+            counter.store(0, Relaxed);
+        }
+    }
+    fn clear_shared(&self) {
+        self.stat.clear_shared();
+        for counter in &self.counters {
+            counter.swap(0, Relaxed);
+        }
+    }
+}
+
+impl MemoryCell {
+    /// Count and bytes in use: may be negative in a bank that frees what others allocated.
+    pub(crate) fn current(&self) -> (i64, i64) {
+        let difference =
+            |a: &AtomicU64, b: &AtomicU64| a.load(Relaxed).wrapping_sub(b.load(Relaxed)).cast_signed();
+        (difference(&self.count_alloc, &self.count_free), difference(&self.bytes_alloc, &self.bytes_free))
+    }
+
+    #[inline(always)]
+    pub(crate) fn alloc(&self, bytes: u64) {
+        bump(&self.count_alloc, 1);
+        bump(&self.bytes_alloc, bytes);
+        let (count, bytes) = self.current();
+        if count > self.high_count.load(Relaxed) {
+            self.high_count.store(count, Relaxed);
+        }
+        if bytes > self.high_bytes.load(Relaxed) {
+            self.high_bytes.store(bytes, Relaxed);
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn free(&self, bytes: u64) {
+        bump(&self.count_free, 1);
+        bump(&self.bytes_free, bytes);
+        let (count, bytes) = self.current();
+        if count < self.low_count.load(Relaxed) {
+            self.low_count.store(count, Relaxed);
+        }
+        if bytes < self.low_bytes.load(Relaxed) {
+            self.low_bytes.store(bytes, Relaxed);
+        }
+    }
+
+    pub(crate) fn alloc_shared(&self, bytes: u64) {
+        self.count_alloc.fetch_add(1, Relaxed);
+        self.bytes_alloc.fetch_add(bytes, Relaxed);
+        self.mark_shared();
+    }
+
+    pub(crate) fn free_shared(&self, bytes: u64) {
+        self.count_free.fetch_add(1, Relaxed);
+        self.bytes_free.fetch_add(bytes, Relaxed);
+        self.mark_shared();
+    }
+
+    fn mark_shared(&self) {
+        let (count, bytes) = self.current();
+        self.high_count.fetch_max(count, Relaxed);
+        self.low_count.fetch_min(count, Relaxed);
+        self.high_bytes.fetch_max(bytes, Relaxed);
+        self.low_bytes.fetch_min(bytes, Relaxed);
+    }
+
+    /// TRUNCATE of a memory summary keeps what is in use: allocated becomes what is not freed, freed becomes
+    /// zero, the water marks become the present. Returns what was dropped from both sides (count, bytes).
+    pub(crate) fn rebase(&self) -> (u64, u64) {
+        let dropped = (
+            self.count_free.load(Relaxed).min(self.count_alloc.load(Relaxed)),
+            self.bytes_free.load(Relaxed).min(self.bytes_alloc.load(Relaxed)),
+        );
+        self.count_alloc.fetch_sub(dropped.0, Relaxed);
+        self.count_free.fetch_sub(dropped.0, Relaxed);
+        self.bytes_alloc.fetch_sub(dropped.1, Relaxed);
+        self.bytes_free.fetch_sub(dropped.1, Relaxed);
+        let (count, bytes) = self.current();
+        self.low_count.store(count, Relaxed);
+        self.high_count.store(count, Relaxed);
+        self.low_bytes.store(bytes, Relaxed);
+        self.high_bytes.store(bytes, Relaxed);
+        dropped
+    }
+}
+
+impl MemoryCell {
+    /// Rebases; what is dropped goes to `ended`, where there is one.
+    pub(crate) fn rebase_into(&self, ended: Option<&MemoryCell>) {
+        let (count, bytes) = self.rebase();
+        if let Some(ended) = ended {
+            for (word, by) in [
+                (&ended.count_alloc, count),
+                (&ended.count_free, count),
+                (&ended.bytes_alloc, bytes),
+                (&ended.bytes_free, bytes),
+            ] {
+                word.fetch_add(by, Relaxed);
+            }
+        }
+    }
+}
+
+impl Cell for MemoryCell {
+    fn head(&self) -> &CellHead {
+        &self.head
+    }
+    fn fold(&self, into: &Self) {
+        for (to, from) in [
+            (&into.count_alloc, &self.count_alloc),
+            (&into.count_free, &self.count_free),
+            (&into.bytes_alloc, &self.bytes_alloc),
+            (&into.bytes_free, &self.bytes_free),
+        ] {
+            to.fetch_add(from.load(Relaxed), Relaxed);
+        }
+        into.mark_shared();
+    }
+    fn append(&self, into: &Self) {
+        self.fold(into);
+    }
+    fn clear(&self) {
+        for word in [&self.count_alloc, &self.count_free, &self.bytes_alloc, &self.bytes_free] {
+            word.store(0, Relaxed);
+        }
+        for word in [&self.low_count, &self.high_count, &self.low_bytes, &self.high_bytes] {
+            word.store(0, Relaxed);
+        }
+    }
+    fn clear_shared(&self) {
+        self.rebase();
+    }
+    fn as_memory(&self) -> Option<&MemoryCell> {
+        Some(self)
+    }
+}
+
+impl Cell for IoCell {
+    fn head(&self) -> &CellHead {
+        &self.head
+    }
+    fn fold(&self, into: &Self) {
+        self.io.fold(&into.io);
+    }
+    fn append(&self, into: &Self) {
+        self.io.fold(&into.io);
+    }
+    fn clear(&self) {
+        self.io.clear_shared();
+    }
+    fn clear_shared(&self) {
+        self.io.clear_shared();
+    }
+}
+
+impl IoCounts {
+    /// One operation on something one thread owns.
+    #[inline(always)]
+    pub(crate) fn add(&self, part: usize, ticks: Option<u64>, bytes: u64) {
+        let part = &self.parts[part];
+        match ticks {
+            Some(ticks) => part.stat.add(1, ticks),
+            None => part.stat.add_untimed(1),
+        }
+        bump(&part.bytes, bytes);
+    }
+
+    /// One operation on something threads share.
+    pub(crate) fn add_shared(&self, part: usize, ticks: Option<u64>, bytes: u64) {
+        let part = &self.parts[part];
+        part.stat.add_shared(1, ticks);
+        if bytes != 0 {
+            part.bytes.fetch_add(bytes, Relaxed);
+        }
+    }
+
+    pub(crate) fn fold(&self, into: &IoCounts) {
+        for (to, from) in into.parts.iter().zip(&self.parts) {
+            to.stat.merge_shared(from.stat.plain());
+            to.bytes.fetch_add(from.bytes.load(Relaxed), Relaxed);
+        }
+    }
+
+    pub(crate) fn clear_shared(&self) {
+        for part in &self.parts {
+            part.stat.clear_shared();
+            part.bytes.swap(0, Relaxed);
+        }
+    }
+}
+
+/// Entries of one map block.
+pub(crate) const MAP_ENTRIES: usize = 1024;
+/// Map blocks of a bank: instruments beyond `MAPS * MAP_ENTRIES` are counted as lost.
+pub(crate) const MAPS: usize = 2;
+
+/// Instrument → cell, for 1,024 instruments.
+#[repr(C)]
+pub(crate) struct MapBlock {
+    pub(crate) cells: [AtomicU32; MAP_ENTRIES],
+}
+// SAFETY: atomics only, alignment 4, exactly one block.
+#[allow(unsafe_code)]
+unsafe impl View for MapBlock {}
+
+/// The cells of one owner, found by instrument. Map blocks are made when first needed.
+#[repr(C)]
+pub(crate) struct Bank {
+    pub(crate) maps: [AtomicU32; MAPS],
+}
+
+impl Bank {
+    pub(crate) const fn new() -> Bank {
+        Bank { maps: [const { AtomicU32::new(0) }; MAPS] }
+    }
+
+    /// The entry of `class`, if its map block exists.
+    #[inline(always)]
+    pub(crate) fn entry(&self, arena: &Arena, class: ClassId) -> Option<&'static AtomicU32> {
+        let class = class as usize;
+        let map: Offset = self.maps[(class / MAP_ENTRIES) % MAPS].load(Relaxed);
+        if map == 0 {
+            return None;
+        }
+        Some(&arena.at::<MapBlock>(map).cells[class % MAP_ENTRIES])
+    }
+
+    /// The cell of `class`, if it exists.
+    #[inline(always)]
+    pub(crate) fn cell<C: Cell>(&self, arena: &Arena, class: ClassId) -> Option<&'static C> {
+        match self.entry(arena, class)?.load(std::sync::atomic::Ordering::Acquire) {
+            0 => None,
+            offset => Some(arena.at::<C>(offset)),
+        }
+    }
+
+    /// Calls `f` with every cell's class and offset.
+    pub(crate) fn each(&self, arena: &Arena, mut f: impl FnMut(ClassId, Offset)) {
+        for (block, map) in self.maps.iter().enumerate() {
+            let map = map.load(Relaxed);
+            if map == 0 {
+                continue;
+            }
+            for (entry, cell) in arena.at::<MapBlock>(map).cells.iter().enumerate() {
+                let cell = cell.load(Relaxed);
+                if cell != 0 {
+                    f((block * MAP_ENTRIES + entry) as ClassId, cell);
+                }
+            }
+        }
+    }
+}
+
+/// Words of the cell a bank keeps for an instrument of this kind.
+pub(crate) const fn cell_words(kind: Kind) -> usize {
+    let bytes = match kind {
+        Kind::Statement => size_of::<StatementCell>(),
+        Kind::Transaction => size_of::<TransactionCell>(),
+        Kind::Memory => size_of::<MemoryCell>(),
+        _ => size_of::<StatCell>(),
+    };
+    bytes / 8
+}

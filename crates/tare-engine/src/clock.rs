@@ -1,0 +1,129 @@
+//! HOT PATH: the clock. Ticks on the way in, picoseconds on the way out.
+//!
+//! A tick is one cycle of an invariant time-stamp counter, or a nanosecond where the processor has none.
+//! Writers only ever store ticks; readers convert them, against a rate that is measured over the first ten
+//! seconds and then frozen, so that one event has one duration for ever.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+/// Set once, before the first event, where the time-stamp counter can't be trusted.
+static NANOSECONDS: AtomicBool = AtomicBool::new(false);
+
+/// The present, in ticks.
+#[inline(always)]
+#[must_use]
+pub fn ticks() -> u64 {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if !NANOSECONDS.load(Relaxed) {
+        #[allow(unsafe_code)]
+        // SAFETY: every x86-64 processor has RDTSC and the kernel leaves it to user space.
+        return unsafe { core::arch::x86_64::_rdtsc() };
+    }
+    monotonic_ns()
+}
+
+/// CLOCK_MONOTONIC in nanoseconds.
+#[must_use]
+pub(crate) fn monotonic_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// Microseconds since the Unix epoch.
+#[must_use]
+pub(crate) fn wall_us() -> u64 {
+    clock_ns(libc::CLOCK_REALTIME) / 1000
+}
+
+#[allow(unsafe_code)]
+fn clock_ns(id: libc::clockid_t) -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` is a valid timespec for the call to fill.
+    unsafe { libc::clock_gettime(id, &mut now) };
+    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+fn has_invariant_tsc() -> bool {
+    use core::arch::x86_64::__cpuid;
+    // CPUID 0x80000007, EDX bit 8: the counter runs at one rate in every power state.
+    __cpuid(0x8000_0000).eax >= 0x8000_0007 && __cpuid(0x8000_0007).edx & (1 << 8) != 0
+}
+
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+fn has_invariant_tsc() -> bool {
+    false
+}
+
+/// The anchor of ticks to time: where both stood at the start, and the rate between them.
+pub(crate) struct Clock {
+    start_ticks: AtomicU64,
+    start_ns: AtomicU64,
+    start_wall_us: AtomicU64,
+    /// Picoseconds per tick, 32 bits of fraction; 0 until frozen.
+    rate: AtomicU64,
+}
+
+/// How long the rate is measured before it is frozen.
+const CALIBRATION_NS: u64 = 10_000_000_000;
+
+impl Clock {
+    pub(crate) const fn new() -> Clock {
+        Clock {
+            start_ticks: AtomicU64::new(0),
+            start_ns: AtomicU64::new(0),
+            start_wall_us: AtomicU64::new(0),
+            rate: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn start(&self) {
+        NANOSECONDS.store(!has_invariant_tsc(), Relaxed);
+        self.start_ticks.store(ticks(), Relaxed);
+        self.start_ns.store(monotonic_ns(), Relaxed);
+        self.start_wall_us.store(wall_us(), Relaxed);
+        if NANOSECONDS.load(Relaxed) {
+            self.rate.store(1000 << 32, Relaxed);
+        }
+    }
+
+    /// Picoseconds per tick as a 32.32 fixed-point number.
+    pub(crate) fn rate(&self) -> u64 {
+        let frozen = self.rate.load(Relaxed);
+        if frozen != 0 {
+            return frozen;
+        }
+        let mut elapsed_ns = monotonic_ns() - self.start_ns.load(Relaxed);
+        if elapsed_ns < 1_000_000 {
+            // Right after the start a millisecond of waiting buys four good digits.
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            elapsed_ns = monotonic_ns() - self.start_ns.load(Relaxed);
+        }
+        let elapsed_ticks = (ticks() - self.start_ticks.load(Relaxed)).max(1);
+        let rate = ((u128::from(elapsed_ns) * 1000) << 32) / u128::from(elapsed_ticks);
+        let rate = u64::try_from(rate).unwrap_or(u64::MAX);
+        if elapsed_ns > CALIBRATION_NS {
+            self.rate.store(rate, Relaxed);
+        }
+        rate
+    }
+
+    /// A duration in picoseconds.
+    pub(crate) fn ps(&self, ticks: u64, rate: u64) -> u64 {
+        u64::try_from((u128::from(ticks) * u128::from(rate)) >> 32).unwrap_or(u64::MAX)
+    }
+
+    /// A moment as picoseconds since the start.
+    pub(crate) fn moment_ps(&self, at: u64, rate: u64) -> u64 {
+        self.ps(at.saturating_sub(self.start_ticks.load(Relaxed)), rate)
+    }
+
+    /// A moment as microseconds since the Unix epoch.
+    pub(crate) fn moment_wall_us(&self, at: u64, rate: u64) -> u64 {
+        self.start_wall_us.load(Relaxed) + self.moment_ps(at, rate) / 1_000_000
+    }
+
+    /// True where ticks are cycles.
+    pub(crate) fn counts_cycles(&self) -> bool {
+        !NANOSECONDS.load(Relaxed)
+    }
+}

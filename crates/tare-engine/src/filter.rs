@@ -1,0 +1,100 @@
+//! Filters, resolved when they change: consumers and thread flags become one mask per thread.
+
+use crate::snapshot::{Consumer, EventType};
+
+/// The consumers of each event type: current, history, history_long.
+const EVENT_CONSUMERS: [(EventType, [Consumer; 3]); 4] = [
+    (
+        EventType::Wait,
+        [Consumer::EventsWaitsCurrent, Consumer::EventsWaitsHistory, Consumer::EventsWaitsHistoryLong],
+    ),
+    (
+        EventType::Stage,
+        [Consumer::EventsStagesCurrent, Consumer::EventsStagesHistory, Consumer::EventsStagesHistoryLong],
+    ),
+    (
+        EventType::Statement,
+        [
+            Consumer::EventsStatementsCurrent,
+            Consumer::EventsStatementsHistory,
+            Consumer::EventsStatementsHistoryLong,
+        ],
+    ),
+    (
+        EventType::Transaction,
+        [
+            Consumer::EventsTransactionsCurrent,
+            Consumer::EventsTransactionsHistory,
+            Consumer::EventsTransactionsHistoryLong,
+        ],
+    ),
+];
+
+/// Count into the thread's own bank.
+pub(crate) const ATTRIBUTED: u32 = 1 << 0;
+/// Count, but for nobody in particular (`thread_instrumentation` is off).
+pub(crate) const UNATTRIBUTED: u32 = 1 << 1;
+/// Count statements by digest.
+pub(crate) const DIGEST: u32 = 1 << 2;
+
+/// Bits of one event type: record the event at all; keep it for the thread's history; for the long one.
+pub(crate) const CURRENT: u32 = 1;
+pub(crate) const HISTORY: u32 = 2;
+pub(crate) const LONG: u32 = 4;
+
+/// Where the three bits of an event type begin.
+pub(crate) const fn shift(of: EventType) -> u32 {
+    4 + 4 * (of as u32)
+}
+
+/// Everything a thread does with its events, from the consumers that are on and its own flags.
+pub(crate) fn mask(consumers: u32, instrumented: bool, history: bool) -> u32 {
+    let on = |consumer: Consumer| consumers & (1 << consumer as u32) != 0;
+    if !on(Consumer::GlobalInstrumentation) {
+        return 0;
+    }
+    let digest = if on(Consumer::StatementsDigest) { DIGEST } else { 0 };
+    if !on(Consumer::ThreadInstrumentation) {
+        return UNATTRIBUTED | digest;
+    }
+    if !instrumented {
+        return 0;
+    }
+    let mut mask = ATTRIBUTED | digest;
+    for (event, [current, thread, long]) in EVENT_CONSUMERS {
+        if on(current) {
+            let mut bits = CURRENT;
+            if history && on(thread) {
+                bits |= HISTORY;
+            }
+            if history && on(long) {
+                bits |= LONG;
+            }
+            mask |= bits << shift(event);
+        }
+    }
+    mask
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: u32 = (1 << 15) - 1;
+
+    fn without(consumer: Consumer) -> u32 {
+        ALL & !(1 << consumer as u32)
+    }
+
+    #[test]
+    fn the_hierarchy_is_global_then_thread_then_current_then_history() {
+        assert_eq!(mask(without(Consumer::GlobalInstrumentation), true, true), 0);
+        assert_eq!(mask(ALL, false, true), 0);
+        assert_eq!(mask(without(Consumer::ThreadInstrumentation), true, true), UNATTRIBUTED | DIGEST);
+        let bits = |mask: u32| mask >> shift(EventType::Wait) & 7;
+        assert_eq!(bits(mask(ALL, true, true)), CURRENT | HISTORY | LONG);
+        assert_eq!(bits(mask(ALL, true, false)), CURRENT);
+        assert_eq!(bits(mask(without(Consumer::EventsWaitsCurrent), true, true)), 0);
+        assert_eq!(bits(mask(without(Consumer::EventsWaitsHistory), true, true)), CURRENT | LONG);
+    }
+}

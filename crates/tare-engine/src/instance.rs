@@ -1,0 +1,1192 @@
+//! HOT PATH: instances: one mutex, file, socket, table, handle, metadata lock, program, prepared statement.
+//!
+//! The host keeps a reference to an instance for as long as the thing itself lives. All of them are slots of
+//! pools: never unmapped, so a stale reference reads a free slot, never a fault.
+
+use std::sync::atomic::{
+    AtomicI32, AtomicU8, AtomicU16, AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+use crate::arena::{Offset, View};
+use crate::cell::{COUNTERS, Counts, Family, IoCell, IoCounts, Viewer};
+use crate::index::Inserted;
+use crate::lost::Lost;
+use crate::operation;
+use crate::pool::{self, Pool, SlotHead, USED};
+use crate::snapshot::{ClassId, Kind};
+use crate::statement::NAME_WORDS;
+use crate::thread::current;
+use crate::wait::{Source, Wait, WaitObject};
+use crate::{Engine, text};
+
+macro_rules! reference {
+    ($(#[$doc:meta])* $name:ident, $handle:ident, $slot:ident) => {
+        $(#[$doc])*
+        pub type $name = &'static $handle;
+
+        /// What the host holds: opaque.
+        #[repr(transparent)]
+        pub struct $handle {
+            slot: $slot,
+        }
+
+        #[allow(unsafe_code)]
+        // SAFETY: nothing but the slot, which is a view.
+        unsafe impl View for $handle {}
+
+        impl $handle {
+            /// What the host keeps.
+            #[inline(always)]
+            pub fn address(&'static self) -> *mut std::ffi::c_void {
+                std::ptr::from_ref(self).cast_mut().cast()
+            }
+
+            /// The instance at an address the host kept.
+            ///
+            /// # Safety
+            /// `address` is null or came from `address` of the same type in the same process.
+            #[inline(always)]
+            #[allow(unsafe_code)]
+            pub unsafe fn from_address(address: *const std::ffi::c_void) -> Option<$name> {
+                // SAFETY: the caller's promise; slots are never unmapped.
+                unsafe { address.cast::<$handle>().as_ref() }
+            }
+
+            #[inline(always)]
+            #[allow(dead_code)]
+            pub(crate) fn slot(&'static self, _engine: &Engine) -> &'static $slot {
+                &self.slot
+            }
+        }
+
+        #[allow(unsafe_code)]
+        // SAFETY: atomics only, alignment 8, `Pools::carve` checks that it fits a block.
+        unsafe impl View for $slot {}
+    };
+}
+
+/// A mutex, rwlock, sxlock or cond.
+#[repr(C)]
+pub(crate) struct Synch {
+    pub(crate) head: SlotHead,
+    /// OBJECT_INSTANCE_BEGIN.
+    pub(crate) identity: AtomicU64,
+    /// THREAD_ID of the owner or writer; 0: none.
+    pub(crate) owner: AtomicU64,
+    pub(crate) readers: AtomicI32,
+    _pad: AtomicU32,
+}
+
+reference! {
+    /// A synchronisation object.
+    SynchRef, SynchHandle, Synch
+}
+
+/// A socket.
+#[repr(C)]
+pub(crate) struct Socket {
+    pub(crate) head: SlotHead,
+    pub(crate) fd: AtomicI32,
+    pub(crate) idle: AtomicU8,
+    pub(crate) ip_len: AtomicU8,
+    pub(crate) port: AtomicU16,
+    pub(crate) thread_id: AtomicU64,
+    pub(crate) epoch: AtomicU32,
+    _pad: AtomicU32,
+    pub(crate) ip: [AtomicU64; 6],
+    pub(crate) io: IoCounts,
+}
+
+reference! {
+    /// A socket.
+    SocketRef, SocketHandle, Socket
+}
+
+/// Words of a file name (512 bytes, as the reference).
+pub(crate) const FILE_WORDS: usize = 64;
+
+/// A file, open or not.
+#[repr(C)]
+pub(crate) struct File {
+    pub(crate) head: SlotHead,
+    pub(crate) hash: AtomicU64,
+    pub(crate) open_count: AtomicU32,
+    pub(crate) temporary: AtomicU32,
+    pub(crate) name_len: AtomicU32,
+    _pad: AtomicU32,
+    pub(crate) io: IoCounts,
+    pub(crate) name: [AtomicU64; FILE_WORDS],
+}
+
+reference! {
+    /// A file.
+    FileRef, FileHandle, File
+}
+
+/// Indexes a table can have; one more entry is for access without an index.
+pub const MAX_INDEXES: usize = 64;
+
+/// A table's definition in use.
+#[repr(C)]
+pub(crate) struct TableShare {
+    pub(crate) head: SlotHead,
+    pub(crate) hash: AtomicU64,
+    pub(crate) temporary: AtomicU8,
+    pub(crate) enabled: AtomicU8,
+    pub(crate) timed: AtomicU8,
+    pub(crate) keys: AtomicU8,
+    pub(crate) users: AtomicU32,
+    pub(crate) schema_len: AtomicU32,
+    pub(crate) name_len: AtomicU32,
+    pub(crate) schema: [AtomicU64; NAME_WORDS],
+    pub(crate) name: [AtomicU64; NAME_WORDS],
+    /// `TableIo` cells by index; the last is without index.
+    pub(crate) io: [AtomicU32; MAX_INDEXES + 1],
+    pub(crate) locks: AtomicU32,
+    /// `KeyNames` slots, each of `KEYS_PER_SLOT` names.
+    pub(crate) key_names: [AtomicU32; MAX_INDEXES / KEYS_PER_SLOT],
+}
+
+reference! {
+    /// A table's definition in use.
+    TableShareRef, TableShareHandle, TableShare
+}
+
+/// Names a slot of key names holds.
+pub(crate) const KEYS_PER_SLOT: usize = 4;
+
+/// Names of some of a table's keys.
+#[repr(C)]
+pub(crate) struct KeyNames {
+    pub(crate) head: SlotHead,
+    pub(crate) lens: [AtomicU16; KEYS_PER_SLOT],
+    pub(crate) names: [[AtomicU64; NAME_WORDS]; KEYS_PER_SLOT],
+}
+
+// SAFETY: atomics only, alignment 8, less than a block.
+#[allow(unsafe_code)]
+unsafe impl View for KeyNames {}
+
+/// FETCH, INSERT, UPDATE, DELETE of one index of one handle or share.
+#[repr(C)]
+pub(crate) struct TableIo {
+    pub(crate) head: SlotHead,
+    pub(crate) epoch: AtomicU32,
+    _pad: AtomicU32,
+    pub(crate) parts: [Counts; 4],
+}
+
+// SAFETY: atomics only, alignment 8, less than a block.
+#[allow(unsafe_code)]
+unsafe impl View for TableIo {}
+
+/// Kinds of table locks.
+pub(crate) const LOCK_KINDS: usize = 11;
+
+/// Locks of one handle or share, by kind.
+#[repr(C)]
+pub(crate) struct TableLocks {
+    pub(crate) head: SlotHead,
+    pub(crate) epoch: AtomicU32,
+    _pad: AtomicU32,
+    pub(crate) parts: [Counts; LOCK_KINDS],
+}
+
+// SAFETY: atomics only, alignment 8, less than a block.
+#[allow(unsafe_code)]
+unsafe impl View for TableLocks {}
+
+/// An open table: used by one thread at a time.
+#[repr(C)]
+pub(crate) struct TableHandle {
+    pub(crate) head: SlotHead,
+    pub(crate) share: AtomicU32,
+    pub(crate) share_generation: AtomicU32,
+    pub(crate) identity: AtomicU64,
+    pub(crate) owner_thread: AtomicU64,
+    pub(crate) owner_event: AtomicU64,
+    /// Lock kinds plus one; 0: none.
+    pub(crate) internal_lock: AtomicU8,
+    pub(crate) external_lock: AtomicU8,
+    _pad: [AtomicU8; 2],
+    pub(crate) locks: AtomicU32,
+    pub(crate) io: [AtomicU32; MAX_INDEXES + 1],
+}
+
+reference! {
+    /// An open table.
+    TableRef, TableHandleHandle, TableHandle
+}
+
+/// A stored program.
+#[repr(C)]
+pub(crate) struct Program {
+    pub(crate) head: SlotHead,
+    pub(crate) hash: AtomicU64,
+    pub(crate) enabled: AtomicU8,
+    pub(crate) timed: AtomicU8,
+    pub(crate) object_type: AtomicU8,
+    _pad: AtomicU8,
+    _pad2: AtomicU32,
+    pub(crate) schema_len: AtomicU32,
+    pub(crate) name_len: AtomicU32,
+    pub(crate) schema: [AtomicU64; NAME_WORDS],
+    pub(crate) name: [AtomicU64; NAME_WORDS],
+    pub(crate) calls: Counts,
+    pub(crate) statements: Counts,
+    pub(crate) counters: [AtomicU64; COUNTERS],
+}
+
+reference! {
+    /// A stored program.
+    ProgramRef, ProgramHandle, Program
+}
+
+impl Program {
+    pub(crate) fn object_type(&self) -> u8 {
+        self.object_type.load(Relaxed)
+    }
+
+    pub(crate) fn name_words(&self) -> (&[AtomicU64], usize, &[AtomicU64], usize) {
+        let (schema, name) = (self.schema_len.load(Relaxed), self.name_len.load(Relaxed));
+        (&self.schema, schema as usize, &self.name, name as usize)
+    }
+}
+
+/// A metadata lock granted or waited for.
+#[repr(C)]
+pub(crate) struct MetadataLock {
+    pub(crate) head: SlotHead,
+    pub(crate) identity: AtomicU64,
+    pub(crate) owner_thread: AtomicU64,
+    pub(crate) owner_event: AtomicU64,
+    pub(crate) source: AtomicU64,
+    pub(crate) namespace: AtomicU8,
+    pub(crate) lock_type: AtomicU8,
+    pub(crate) duration: AtomicU8,
+    pub(crate) status: AtomicU8,
+    pub(crate) schema_len: AtomicU16,
+    pub(crate) name_len: AtomicU16,
+    pub(crate) schema: [AtomicU64; NAME_WORDS],
+    pub(crate) name: [AtomicU64; NAME_WORDS],
+}
+
+reference! {
+    /// A metadata lock.
+    MetadataRef, MetadataHandle, MetadataLock
+}
+
+/// Words of a prepared statement's text (1,024 bytes, as the reference).
+pub(crate) const PREPARED_WORDS: usize = 128;
+
+/// A prepared statement.
+#[repr(C)]
+pub(crate) struct Prepared {
+    pub(crate) head: SlotHead,
+    pub(crate) identity: AtomicU64,
+    pub(crate) statement_id: AtomicU64,
+    pub(crate) owner_thread: AtomicU64,
+    pub(crate) owner_event: AtomicU64,
+    pub(crate) program: AtomicU32,
+    pub(crate) program_generation: AtomicU32,
+    pub(crate) name_len: AtomicU32,
+    pub(crate) text_len: AtomicU32,
+    pub(crate) name: [AtomicU64; NAME_WORDS],
+    pub(crate) text: [AtomicU64; PREPARED_WORDS],
+    pub(crate) prepare: Counts,
+    pub(crate) reprepare: Counts,
+    pub(crate) execute: Counts,
+    pub(crate) counters: [AtomicU64; COUNTERS],
+}
+
+reference! {
+    /// A prepared statement.
+    PreparedRef, PreparedHandle, Prepared
+}
+
+/// Mutexes, rwlocks, conds.
+impl Engine {
+    /// A synchronisation object begins to exist.
+    pub fn init_synch(&self, class: ClassId, identity: usize) -> Option<SynchRef> {
+        if class == 0 {
+            return None;
+        }
+        let Some(handle) = self.pools.take::<SynchHandle>(&self.arena, Pool::Synchs, class) else {
+            self.losses.count(match self.registry.kind(class) {
+                Kind::Mutex => Lost::MutexInstances,
+                Kind::Cond => Lost::CondInstances,
+                _ => Lost::RwlockInstances,
+            });
+            return None;
+        };
+        handle.slot.identity.store(identity as u64, Relaxed);
+        Some(handle)
+    }
+
+    /// And ends.
+    pub fn destroy_synch(&self, synch: SynchRef) {
+        self.pools.give(&self.arena, Pool::Synchs, synch);
+    }
+
+    /// Begins to wait for it; `operation` counts from the family's first.
+    #[inline(always)]
+    pub fn start_synch_wait(&self, synch: SynchRef, operation: u8, source: Source) -> Option<Wait> {
+        let slot = &synch.slot;
+        let object = WaitObject::new(slot.identity.load(Relaxed) as usize, operation);
+        self.start_wait(slot.head.class(), object, source)
+    }
+
+    /// The mutex is the calling thread's.
+    #[inline(always)]
+    pub fn end_mutex_wait(&self, synch: SynchRef, wait: &Wait, taken: bool) {
+        if taken {
+            synch.slot.owner.store(wait.thread.thread_id.load(Relaxed), Relaxed);
+        }
+        self.end_wait(wait, 1, None);
+    }
+
+    /// The mutex is nobody's.
+    #[inline(always)]
+    pub fn unlock_mutex(&self, synch: SynchRef) {
+        synch.slot.owner.store(0, Relaxed);
+    }
+
+    /// A shared lock is held, or not.
+    #[inline(always)]
+    pub fn end_rwlock_read_wait(&self, synch: SynchRef, wait: &Wait, taken: bool) {
+        if taken {
+            // Readers run side by side and may overwrite each other, as in the reference: READ_LOCKED_BY_COUNT
+            // is a hint; exactness here would cost every reader a locked instruction.
+            let slot = &synch.slot;
+            slot.owner.store(0, Relaxed);
+            slot.readers.store(slot.readers.load(Relaxed) + 1, Relaxed);
+        }
+        self.end_wait(wait, 1, None);
+    }
+
+    /// An exclusive or shared-exclusive lock is held, or not.
+    #[inline(always)]
+    pub fn end_rwlock_write_wait(&self, synch: SynchRef, wait: &Wait, taken: bool, shared_exclusive: bool) {
+        if taken {
+            let slot = &synch.slot;
+            slot.owner.store(wait.thread.thread_id.load(Relaxed), Relaxed);
+            if !shared_exclusive {
+                slot.readers.store(0, Relaxed);
+            }
+        }
+        self.end_wait(wait, 1, None);
+    }
+
+    /// Some lock of it is given back.
+    #[inline(always)]
+    pub fn unlock_rwlock(&self, synch: SynchRef) {
+        let slot = &synch.slot;
+        if slot.owner.load(Relaxed) != 0 {
+            slot.owner.store(0, Relaxed);
+        } else {
+            let readers = slot.readers.load(Relaxed);
+            if readers > 0 {
+                slot.readers.store(readers - 1, Relaxed);
+            }
+        }
+    }
+}
+
+/// Part of an [`IoCounts`].
+pub(crate) const READ: usize = 0;
+pub(crate) const WRITE: usize = 1;
+pub(crate) const MISC: usize = 2;
+
+/// Sockets.
+impl Engine {
+    /// A socket begins to exist.
+    pub fn init_socket(&self, class: ClassId, fd: Option<i32>, ip: &[u8], port: u16) -> Option<SocketRef> {
+        if class == 0 {
+            return None;
+        }
+        let Some(handle) = self.pools.take::<SocketHandle>(&self.arena, Pool::Sockets, class) else {
+            self.losses.count(Lost::SocketInstances);
+            return None;
+        };
+        handle.slot.epoch.store(self.epochs[Family::Sockets as usize].load(Relaxed), Relaxed);
+        self.set_socket_info(handle, fd, Some((ip, port)));
+        Some(handle)
+    }
+
+    /// And ends; what it did counts on for its instrument.
+    pub fn destroy_socket(&self, socket: SocketRef) {
+        self.folds.fetch_add(1, Release);
+        let slot = &socket.slot;
+        if self.counts_for(Family::Sockets, Viewer::Global, slot.epoch.load(Relaxed))
+            && let Some(ended) = self.ended_io.cell::<IoCell>(&self.arena, slot.head.class())
+        {
+            slot.io.fold(&ended.io);
+        }
+        self.pools.give(&self.arena, Pool::Sockets, socket);
+        self.folds.fetch_add(1, Release);
+    }
+
+    /// Descriptor and peer become known.
+    pub fn set_socket_info(&self, socket: SocketRef, fd: Option<i32>, peer: Option<(&[u8], u16)>) {
+        let slot = &socket.slot;
+        if let Some(fd) = fd {
+            slot.fd.store(fd, Relaxed);
+        }
+        if let Some((ip, port)) = peer {
+            slot.ip_len.store(text::write(&slot.ip, ip) as u8, Relaxed);
+            slot.port.store(port, Relaxed);
+        }
+    }
+
+    /// The calling thread owns the socket.
+    pub fn set_socket_thread_owner(&self, socket: SocketRef) {
+        let id = current().map_or(0, |thread| thread.thread_id.load(Relaxed));
+        socket.slot.thread_id.store(id, Relaxed);
+    }
+
+    /// IDLE or ACTIVE.
+    pub fn set_socket_idle(&self, socket: SocketRef, idle: bool) {
+        socket.slot.idle.store(u8::from(idle), Relaxed);
+    }
+
+    /// Begins a socket operation; nothing is recorded while the socket is idle, as in the reference.
+    #[inline(always)]
+    pub fn start_socket_wait(&self, socket: SocketRef, operation: u8, source: Source) -> Option<Wait> {
+        let slot = &socket.slot;
+        if slot.idle.load(Relaxed) != 0 {
+            return None;
+        }
+        let name = pool::name(&self.arena, slot);
+        let object = WaitObject {
+            address: std::ptr::from_ref(slot) as usize,
+            name,
+            index: 255,
+            operation: operation::SOCKET + operation,
+        };
+        self.start_wait(slot.head.class(), object, source)
+    }
+
+    /// Ends a socket operation; `operation` in the interface's numbers.
+    #[inline(always)]
+    pub fn end_socket_wait(&self, socket: SocketRef, wait: &Wait, operation: u8, bytes: u64) {
+        let taken = self.end_wait(wait, 1, Some(bytes));
+        let slot = &socket.slot;
+        let now = self.epochs[Family::Sockets as usize].load(Relaxed);
+        if slot.epoch.load(Relaxed) != now {
+            slot.io.clear_shared();
+            slot.epoch.store(now, Relaxed);
+        }
+        let part = match operation {
+            5 | 7 | 9 => READ,
+            4 | 6 | 8 => WRITE,
+            _ => MISC,
+        };
+        slot.io.add(part, taken, bytes);
+    }
+}
+
+/// Files.
+impl Engine {
+    /// The file of this name; `create` makes it known and counts an open.
+    pub fn find_file(&self, class: ClassId, name: &[u8], create: bool) -> Option<FileRef> {
+        let name = &name[..name.len().min(FILE_WORDS * 8)];
+        let hash = text::hash(1, name);
+        let is = |offset: Offset| {
+            let file: &File = self.arena.at(offset);
+            file.head.state() == USED && text::equals(&file.name, file.name_len.load(Relaxed) as usize, name)
+        };
+        let found = match self.files.find(hash, is) {
+            Some(offset) => Some(self.arena.at::<FileHandle>(offset)),
+            None if create => self.enter_file(class, name, hash, is),
+            None => None,
+        };
+        if let Some(file) = found.filter(|_| create) {
+            file.slot.open_count.fetch_add(1, Relaxed);
+        }
+        found
+    }
+
+    fn enter_file(
+        &self,
+        class: ClassId,
+        name: &[u8],
+        hash: u64,
+        is: impl Fn(Offset) -> bool,
+    ) -> Option<FileRef> {
+        let Some(handle) = self.pools.take::<FileHandle>(&self.arena, Pool::Files, class) else {
+            self.losses.count(Lost::FileInstances);
+            return None;
+        };
+        handle.slot.hash.store(hash, Relaxed);
+        handle.slot.name_len.store(text::write(&handle.slot.name, name) as u32, Relaxed);
+        match self.files.insert(hash, self.arena.offset_of(handle), is) {
+            Inserted::Here => Some(handle),
+            Inserted::There(first) => {
+                self.pools.give(&self.arena, Pool::Files, handle);
+                Some(self.arena.at(first))
+            }
+            Inserted::Full => {
+                self.pools.give(&self.arena, Pool::Files, handle);
+                self.losses.count(Lost::FileInstances);
+                None
+            }
+        }
+    }
+
+    /// The file behind a descriptor.
+    #[inline(always)]
+    pub fn file_of(&self, fd: i32) -> Option<FileRef> {
+        match self.descriptors.words().get(usize::try_from(fd).ok()?)?.load(Relaxed) {
+            0 => None,
+            offset => Some(self.arena.at(offset as Offset)),
+        }
+    }
+
+    /// A descriptor now means `file`; `None`: nothing any more.
+    pub fn bind_file(&self, fd: i32, file: Option<FileRef>) {
+        let words = self.descriptors.words();
+        match usize::try_from(fd).ok().and_then(|fd| words.get(fd)) {
+            Some(word) => {
+                let offset = file.map_or(0, |file| self.arena.offset_of(file));
+                word.store(u64::from(offset), Relaxed);
+            }
+            None => {
+                if let Some(file) = file {
+                    self.release_file(file);
+                    self.losses.count(Lost::FileHandles);
+                }
+            }
+        }
+    }
+
+    /// Instrument of a file.
+    pub fn file_class(&self, file: FileRef) -> ClassId {
+        file.slot.head.class()
+    }
+
+    /// A temporary file: it is forgotten when closed.
+    pub fn set_file_temporary(&self, file: FileRef) {
+        file.slot.temporary.store(1, Relaxed);
+    }
+
+    /// Whether it is.
+    pub fn file_is_temporary(&self, file: FileRef) -> bool {
+        file.slot.temporary.load(Relaxed) != 0
+    }
+
+    /// The file is closed once.
+    pub fn release_file(&self, file: FileRef) {
+        let count = &file.slot.open_count;
+        if count.load(Relaxed) > 0 {
+            count.fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// The file exists no more; what it did counts on for its instrument.
+    pub fn destroy_file(&self, file: FileRef) {
+        let slot = &file.slot;
+        if slot.head.state() != USED {
+            return;
+        }
+        self.files.remove(slot.hash.load(Relaxed), self.arena.offset_of(file));
+        self.folds.fetch_add(1, Release);
+        if let Some(ended) = self.ended_io.cell::<IoCell>(&self.arena, slot.head.class()) {
+            slot.io.fold(&ended.io);
+        }
+        self.pools.give(&self.arena, Pool::Files, file);
+        self.folds.fetch_add(1, Release);
+    }
+
+    /// A file gets another name.
+    pub fn rename_file(&self, from: &[u8], to: &[u8]) {
+        let Some(file) = self.find_file(0, from, false) else { return };
+        // Whatever was known under the new name has been replaced.
+        if let Some(replaced) = self.find_file(0, to, false).filter(|other| !std::ptr::eq(*other, file)) {
+            self.destroy_file(replaced);
+        }
+        let slot = &file.slot;
+        let to = &to[..to.len().min(FILE_WORDS * 8)];
+        let offset = self.arena.offset_of(file);
+        self.files.remove(slot.hash.load(Relaxed), offset);
+        let hash = text::hash(1, to);
+        slot.name_len.store(0, Relaxed);
+        let len = text::write(&slot.name, to);
+        slot.name_len.store(len as u32, Release);
+        slot.hash.store(hash, Relaxed);
+        self.files.insert(hash, offset, |at| at == offset);
+    }
+
+    /// Begins a file operation; the clock starts at [`Engine::restart_wait`].
+    #[inline(always)]
+    pub fn start_file_wait(&self, class: ClassId, file: Option<FileRef>, operation: u8) -> Option<Wait> {
+        let (address, name) = match file {
+            Some(file) => (file.address().addr(), pool::name(&self.arena, &file.slot)),
+            None => (0, 0),
+        };
+        let object = WaitObject { address, name, index: 255, operation: operation::FILE + operation };
+        self.start_wait(class, object, Source(0))
+    }
+
+    /// Ends a file operation; `operation` in the interface's numbers.
+    #[inline(always)]
+    pub fn end_file_wait(&self, wait: &Wait, file: Option<FileRef>, operation: u8, bytes: u64) {
+        if let Some(file) = file {
+            self.set_wait_object(wait, file.address().addr(), pool::name(&self.arena, &file.slot));
+        }
+        let taken = self.end_wait(wait, 1, Some(bytes));
+        let part = match operation {
+            6 => READ,
+            7 => WRITE,
+            _ => MISC,
+        };
+        match file {
+            Some(file) => file.slot.io.add_shared(part, taken, bytes),
+            None => {
+                if let Some(ended) = self.ended_io.cell::<IoCell>(&self.arena, wait.class()) {
+                    ended.io.add_shared(part, taken, bytes);
+                }
+            }
+        }
+    }
+}
+
+/// What the host says of a table when it is first used.
+pub struct TableName<'a> {
+    /// A temporary table.
+    pub temporary: bool,
+    /// OBJECT_SCHEMA.
+    pub schema: &'a [u8],
+    /// OBJECT_NAME.
+    pub name: &'a [u8],
+}
+
+impl TableName<'_> {
+    fn hash(&self) -> u64 {
+        text::hash(text::hash(2 + u64::from(self.temporary), self.schema), self.name)
+    }
+
+    fn is(&self, share: &TableShare) -> bool {
+        share.head.state() == USED
+            && share.temporary.load(Relaxed) == u8::from(self.temporary)
+            && text::equals(&share.name, share.name_len.load(Relaxed) as usize, self.name)
+            && text::equals(&share.schema, share.schema_len.load(Relaxed) as usize, self.schema)
+    }
+}
+
+/// Tables.
+impl Engine {
+    /// The table of this name, made known if need be; `keys` are the names of its indexes.
+    pub fn table_share<'a>(
+        &self,
+        table: &TableName<'_>,
+        keys: impl ExactSizeIterator<Item = &'a [u8]>,
+    ) -> Option<TableShareRef> {
+        let hash = table.hash();
+        let is = |offset: Offset| table.is(self.arena.at(offset));
+        if let Some(offset) = self.tables.find(hash, is) {
+            let share: TableShareRef = self.arena.at(offset);
+            share.slot.users.fetch_add(1, Relaxed);
+            self.set_key_names(&share.slot, keys);
+            return Some(share);
+        }
+        let Some(share) = self.pools.take::<TableShareHandle>(&self.arena, Pool::Tables, 0) else {
+            self.losses.count(Lost::TableInstances);
+            return None;
+        };
+        let slot = &share.slot;
+        slot.hash.store(hash, Relaxed);
+        slot.temporary.store(u8::from(table.temporary), Relaxed);
+        slot.schema_len.store(text::write(&slot.schema, table.schema) as u32, Relaxed);
+        slot.name_len.store(text::write(&slot.name, table.name) as u32, Relaxed);
+        slot.users.store(1, Relaxed);
+        self.set_key_names(slot, keys);
+        let (enabled, timed) = self.objects.decide(crate::objects::TABLE, table.schema, table.name);
+        slot.enabled.store(u8::from(enabled), Relaxed);
+        slot.timed.store(u8::from(timed), Relaxed);
+        match self.tables.insert(hash, self.arena.offset_of(share), is) {
+            Inserted::Here => Some(share),
+            Inserted::There(first) => {
+                self.free_share(share);
+                Some(self.arena.at(first))
+            }
+            Inserted::Full => {
+                self.losses.count(Lost::TableInstances);
+                self.free_share(share);
+                None
+            }
+        }
+    }
+
+    /// A table's definition is used by one fewer.
+    pub fn release_table_share(&self, share: TableShareRef) {
+        let users = &share.slot.users;
+        if users.load(Relaxed) > 0 {
+            users.fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// A table is dropped: it and its statistics are forgotten.
+    pub fn drop_table_share(&self, table: &TableName<'_>) {
+        let hash = table.hash();
+        if let Some(offset) = self.tables.find(hash, |at| table.is(self.arena.at(at))) {
+            self.tables.remove(hash, offset);
+            self.free_share(self.arena.at(offset));
+        }
+    }
+
+    fn free_share(&self, share: TableShareRef) {
+        let slot = &share.slot;
+        for io in slot.io.iter().map(|io| io.load(Relaxed)).filter(|io| *io != 0) {
+            self.pools.give(&self.arena, Pool::TableIo, self.arena.at::<TableIo>(io));
+        }
+        match slot.locks.load(Relaxed) {
+            0 => {}
+            locks => self.pools.give(&self.arena, Pool::TableLocks, self.arena.at::<TableLocks>(locks)),
+        }
+        for names in slot.key_names.iter().map(|names| names.load(Relaxed)).filter(|names| *names != 0) {
+            self.pools.give(&self.arena, Pool::Names, self.arena.at::<KeyNames>(names));
+        }
+        self.pools.give(&self.arena, Pool::Tables, share);
+    }
+
+    fn set_key_names<'a>(&self, slot: &TableShare, keys: impl ExactSizeIterator<Item = &'a [u8]>) {
+        let count = keys.len().min(MAX_INDEXES);
+        slot.keys.store(count as u8, Relaxed);
+        for (at, key) in keys.take(MAX_INDEXES).enumerate() {
+            let place = &slot.key_names[at / KEYS_PER_SLOT];
+            if place.load(Relaxed) == 0 {
+                let Some(names) = self.pools.take::<KeyNames>(&self.arena, Pool::Names, 0) else {
+                    self.losses.count(Lost::IndexStats);
+                    return;
+                };
+                place.store(self.arena.offset_of(names), Release);
+            }
+            let names: &KeyNames = self.arena.at(place.load(Relaxed));
+            let len = text::write(&names.names[at % KEYS_PER_SLOT], key);
+            names.lens[at % KEYS_PER_SLOT].store(len as u16, Relaxed);
+        }
+    }
+
+    /// A table is opened. `None`: nothing of it is instrumented.
+    pub fn open_table(&self, share: TableShareRef, identity: usize) -> Option<TableRef> {
+        let Some(table) = self.pools.take::<TableHandleHandle>(&self.arena, Pool::Handles, 0) else {
+            self.losses.count(Lost::TableHandles);
+            return None;
+        };
+        let slot = &table.slot;
+        slot.share.store(self.arena.offset_of(share), Relaxed);
+        slot.share_generation.store(share.slot.head.generation(), Relaxed);
+        self.rebind_table(table, identity);
+        Some(table)
+    }
+
+    /// An open table is used again, by the calling thread.
+    pub fn rebind_table(&self, table: TableRef, identity: usize) {
+        let slot = &table.slot;
+        slot.identity.store(identity as u64, Relaxed);
+        if let Some(thread) = current() {
+            slot.owner_thread.store(thread.thread_id.load(Relaxed), Relaxed);
+            slot.owner_event.store(thread.event_id.load(Relaxed), Relaxed);
+        }
+    }
+
+    /// An open table goes back to the host's cache.
+    pub fn unbind_table(&self, table: TableRef) {
+        table.slot.owner_thread.store(0, Relaxed);
+        table.slot.owner_event.store(0, Relaxed);
+    }
+
+    /// A table is closed: what was counted through it moves to its share.
+    pub fn close_table(&self, table: TableRef) {
+        let slot = &table.slot;
+        self.folds.fetch_add(1, Release);
+        let share: &TableShare = self.arena.at(slot.share.load(Relaxed));
+        let alive =
+            share.head.state() == USED && share.head.generation() == slot.share_generation.load(Relaxed);
+        for (from, to) in slot.io.iter().zip(&share.io) {
+            self.fold_table_io(from.load(Relaxed), alive.then_some(to));
+        }
+        self.fold_table_locks(slot.locks.load(Relaxed), alive.then_some(&share.locks));
+        self.pools.give(&self.arena, Pool::Handles, table);
+        self.folds.fetch_add(1, Release);
+    }
+
+    fn fold_table_io(&self, from: Offset, to: Option<&AtomicU32>) {
+        if from == 0 {
+            return;
+        }
+        let io: &'static TableIo = self.arena.at(from);
+        let counts = self.counts_for(Family::TableIo, Viewer::Global, io.epoch.load(Relaxed));
+        if let Some(to) = to.filter(|_| counts) {
+            match to.load(Acquire) {
+                // Nothing there yet: the slot itself moves.
+                0 if to.compare_exchange(0, from, Release, Acquire).is_ok() => return,
+                _ => {
+                    let into: &TableIo = self.arena.at(to.load(Acquire));
+                    for (into, from) in into.parts.iter().zip(&io.parts) {
+                        into.merge_shared(from.plain());
+                    }
+                }
+            }
+        }
+        self.pools.give(&self.arena, Pool::TableIo, io);
+    }
+
+    fn fold_table_locks(&self, from: Offset, to: Option<&AtomicU32>) {
+        if from == 0 {
+            return;
+        }
+        let locks: &'static TableLocks = self.arena.at(from);
+        let counts = self.counts_for(Family::TableLock, Viewer::Global, locks.epoch.load(Relaxed));
+        if let Some(to) = to.filter(|_| counts) {
+            match to.load(Acquire) {
+                0 if to.compare_exchange(0, from, Release, Acquire).is_ok() => return,
+                _ => {
+                    let into: &TableLocks = self.arena.at(to.load(Acquire));
+                    for (into, from) in into.parts.iter().zip(&locks.parts) {
+                        into.merge_shared(from.plain());
+                    }
+                }
+            }
+        }
+        self.pools.give(&self.arena, Pool::TableLocks, locks);
+    }
+
+    /// Begins table I/O; `index` is `MAX_INDEXES` without one.
+    #[inline(always)]
+    pub fn start_table_io_wait(
+        &self,
+        table: TableRef,
+        operation: u8,
+        index: usize,
+        source: Source,
+    ) -> Option<Wait> {
+        let share = self.watched_share(table)?;
+        let object = WaitObject {
+            address: table.slot.identity.load(Relaxed) as usize,
+            name: pool::name(&self.arena, share),
+            index: if index < MAX_INDEXES { index as u8 } else { 255 },
+            operation: operation::TABLE_IO + operation,
+        };
+        self.start_wait(crate::instrument::fixed::TABLE_IO, object, source)
+    }
+
+    /// The table's share, if `setup_objects` says it is watched.
+    #[inline(always)]
+    fn watched_share(&self, table: TableRef) -> Option<&'static TableShare> {
+        let share: &TableShare = self.arena.at(table.slot.share.load(Relaxed));
+        (share.enabled.load(Relaxed) != 0).then_some(share)
+    }
+
+    /// Ends table I/O of `rows` rows.
+    #[inline(always)]
+    pub fn end_table_io_wait(&self, table: TableRef, wait: &Wait, operation: u8, index: usize, rows: u64) {
+        let taken = self.end_wait(wait, rows, Some(rows));
+        let place = &table.slot.io[index.min(MAX_INDEXES)];
+        let now = self.epochs[Family::TableIo as usize].load(Relaxed);
+        if place.load(Relaxed) == 0 && !self.make_table_io(place, now) {
+            return;
+        }
+        let io: &TableIo = self.arena.at(place.load(Relaxed));
+        if io.epoch.load(Relaxed) != now {
+            for part in &io.parts {
+                part.clear();
+            }
+            io.epoch.store(now, Relaxed);
+        }
+        add(&io.parts[operation as usize & 3], rows, taken);
+    }
+
+    #[cold]
+    fn make_table_io(&self, place: &AtomicU32, epoch: u32) -> bool {
+        let Some(io) = self.pools.take::<TableIo>(&self.arena, Pool::TableIo, 0) else {
+            self.losses.count(Lost::IndexStats);
+            return false;
+        };
+        io.epoch.store(epoch, Relaxed);
+        place.store(self.arena.offset_of(io), Release);
+        true
+    }
+
+    /// Begins a table lock of a kind (0–10, the order of [`operation::TABLE_LOCK`]).
+    #[inline(always)]
+    pub fn start_table_lock_wait(&self, table: TableRef, kind: u8, source: Source) -> Option<Wait> {
+        let share = self.watched_share(table)?;
+        let object = WaitObject {
+            address: table.slot.identity.load(Relaxed) as usize,
+            name: pool::name(&self.arena, share),
+            index: 255,
+            operation: operation::TABLE_LOCK + kind,
+        };
+        self.start_wait(crate::instrument::fixed::TABLE_LOCK, object, source)
+    }
+
+    /// Ends it.
+    #[inline(always)]
+    pub fn end_table_lock_wait(&self, table: TableRef, wait: &Wait, kind: u8) {
+        let taken = self.end_wait(wait, 1, None);
+        let place = &table.slot.locks;
+        let now = self.epochs[Family::TableLock as usize].load(Relaxed);
+        if place.load(Relaxed) == 0 && !self.make_table_locks(place, now) {
+            return;
+        }
+        let locks: &TableLocks = self.arena.at(place.load(Relaxed));
+        if locks.epoch.load(Relaxed) != now {
+            for part in &locks.parts {
+                part.clear();
+            }
+            locks.epoch.store(now, Relaxed);
+        }
+        add(&locks.parts[kind as usize % LOCK_KINDS], 1, taken);
+    }
+
+    #[cold]
+    fn make_table_locks(&self, place: &AtomicU32, epoch: u32) -> bool {
+        let Some(locks) = self.pools.take::<TableLocks>(&self.arena, Pool::TableLocks, 0) else {
+            self.losses.count(Lost::TableLockStats);
+            return false;
+        };
+        locks.epoch.store(epoch, Relaxed);
+        place.store(self.arena.offset_of(locks), Release);
+        true
+    }
+
+    /// INTERNAL_LOCK and EXTERNAL_LOCK of an open table: a lock kind, or `None`.
+    pub fn set_table_lock(&self, table: TableRef, external: bool, kind: Option<u8>) {
+        let place = if external { &table.slot.external_lock } else { &table.slot.internal_lock };
+        place.store(kind.map_or(0, |kind| kind + 1), Relaxed);
+    }
+}
+
+#[inline(always)]
+fn add(counts: &Counts, n: u64, taken: Option<u64>) {
+    match taken {
+        Some(taken) => counts.add(n, taken),
+        None => counts.add_untimed(n),
+    }
+}
+
+/// What the host says of a metadata lock.
+pub struct MetadataName<'a> {
+    /// OBJECT_TYPE, as the host numbers namespaces.
+    pub namespace: u8,
+    /// OBJECT_SCHEMA.
+    pub schema: &'a [u8],
+    /// OBJECT_NAME.
+    pub name: &'a [u8],
+    /// LOCK_TYPE, LOCK_DURATION, LOCK_STATUS, as the host numbers them.
+    pub lock_type: u8,
+    #[allow(missing_docs)]
+    pub duration: u8,
+    #[allow(missing_docs)]
+    pub status: u8,
+}
+
+/// Metadata locks.
+impl Engine {
+    /// A metadata lock is asked for.
+    pub fn create_metadata_lock(
+        &self,
+        identity: usize,
+        what: &MetadataName<'_>,
+        source: Source,
+    ) -> Option<MetadataRef> {
+        let switches = self.registry.switches(crate::instrument::fixed::METADATA);
+        if switches & crate::instrument::ENABLED == 0 {
+            return None;
+        }
+        let thread = current()?;
+        let Some(lock) = self.pools.take::<MetadataHandle>(&self.arena, Pool::MetadataLocks, 0) else {
+            self.losses.count(Lost::MetadataLocks);
+            return None;
+        };
+        let slot = &lock.slot;
+        slot.identity.store(identity as u64, Relaxed);
+        slot.owner_thread.store(thread.thread_id.load(Relaxed), Relaxed);
+        slot.owner_event.store(thread.event_id.load(Relaxed), Relaxed);
+        slot.source.store(source.0, Relaxed);
+        slot.namespace.store(what.namespace, Relaxed);
+        slot.lock_type.store(what.lock_type, Relaxed);
+        slot.duration.store(what.duration, Relaxed);
+        slot.status.store(what.status, Relaxed);
+        slot.schema_len.store(text::write(&slot.schema, what.schema) as u16, Relaxed);
+        slot.name_len.store(text::write(&slot.name, what.name) as u16, Relaxed);
+        Some(lock)
+    }
+
+    /// Its LOCK_STATUS changes.
+    pub fn set_metadata_lock_status(&self, lock: MetadataRef, status: u8) {
+        lock.slot.status.store(status, Relaxed);
+    }
+
+    /// It is given up.
+    pub fn destroy_metadata_lock(&self, lock: MetadataRef) {
+        self.pools.give(&self.arena, Pool::MetadataLocks, lock);
+    }
+
+    /// Begins to wait for it.
+    pub fn start_metadata_wait(&self, lock: MetadataRef, source: Source) -> Option<Wait> {
+        let object = WaitObject {
+            address: lock.slot.identity.load(Relaxed) as usize,
+            name: pool::name(&self.arena, &lock.slot),
+            index: 255,
+            operation: operation::METADATA,
+        };
+        self.start_wait(crate::instrument::fixed::METADATA, object, source)
+    }
+}
+
+/// Stored programs.
+impl Engine {
+    /// The program of this name, made known if need be; `object_type` as in [`crate::objects`].
+    pub fn program(&self, object_type: u8, schema: &[u8], name: &[u8]) -> Option<ProgramRef> {
+        let hash = program_hash(object_type, schema, name);
+        let is = |offset: Offset| is_program(self.arena.at(offset), object_type, schema, name);
+        if let Some(offset) = self.programs.find(hash, is) {
+            return Some(self.arena.at(offset));
+        }
+        let Some(program) = self.pools.take::<ProgramHandle>(&self.arena, Pool::Programs, 0) else {
+            self.losses.count(Lost::Programs);
+            return None;
+        };
+        let slot = &program.slot;
+        slot.hash.store(hash, Relaxed);
+        slot.object_type.store(object_type, Relaxed);
+        slot.schema_len.store(text::write(&slot.schema, schema) as u32, Relaxed);
+        slot.name_len.store(text::write(&slot.name, name) as u32, Relaxed);
+        let (enabled, timed) = self.objects.decide(object_type, schema, name);
+        slot.enabled.store(u8::from(enabled), Relaxed);
+        slot.timed.store(u8::from(timed), Relaxed);
+        match self.programs.insert(hash, self.arena.offset_of(program), is) {
+            Inserted::Here => Some(program),
+            Inserted::There(first) => {
+                self.pools.give(&self.arena, Pool::Programs, program);
+                Some(self.arena.at(first))
+            }
+            Inserted::Full => {
+                self.losses.count(Lost::Programs);
+                self.pools.give(&self.arena, Pool::Programs, program);
+                None
+            }
+        }
+    }
+
+    /// A program is dropped.
+    pub fn drop_program(&self, object_type: u8, schema: &[u8], name: &[u8]) {
+        let hash = program_hash(object_type, schema, name);
+        let is = |offset: Offset| is_program(self.arena.at(offset), object_type, schema, name);
+        if let Some(offset) = self.programs.find(hash, is) {
+            self.programs.remove(hash, offset);
+            self.pools.give(&self.arena, Pool::Programs, self.arena.at::<ProgramHandle>(offset));
+        }
+    }
+
+    /// Begins a call: `Some(start)` in ticks, 0 where untimed; `None` where the program is not watched.
+    pub fn start_program(&self, program: ProgramRef) -> Option<u64> {
+        if current()?.mask.load(Relaxed) == 0 || program.slot.enabled.load(Relaxed) == 0 {
+            return None;
+        }
+        Some(if program.slot.timed.load(Relaxed) != 0 { crate::clock::ticks() } else { 0 })
+    }
+
+    /// Ends a call.
+    pub fn end_program(&self, program: ProgramRef, start: u64) {
+        let taken = (start != 0).then(|| crate::clock::ticks().saturating_sub(start));
+        program.slot.calls.add_shared(1, taken);
+    }
+
+    /// Counts an ended statement for the program it belongs to.
+    pub fn count_program_statement(
+        &self,
+        program: ProgramRef,
+        taken: Option<u64>,
+        counters: &[AtomicU64; COUNTERS],
+    ) {
+        program.slot.statements.add_shared(1, taken);
+        add_counters(&program.slot.counters, counters);
+    }
+}
+
+fn add_counters(to: &[AtomicU64; COUNTERS], from: &[AtomicU64; COUNTERS]) {
+    for (to, from) in to.iter().zip(from) {
+        let value = from.load(Relaxed);
+        if value != 0 {
+            to.fetch_add(value, Relaxed);
+        }
+    }
+}
+
+fn program_hash(object_type: u8, schema: &[u8], name: &[u8]) -> u64 {
+    text::hash(text::hash(16 + u64::from(object_type), schema), name)
+}
+
+fn is_program(program: &Program, object_type: u8, schema: &[u8], name: &[u8]) -> bool {
+    program.head.state() == USED
+        && program.object_type() == object_type
+        && text::equals(&program.name, program.name_len.load(Relaxed) as usize, name)
+        && text::equals(&program.schema, program.schema_len.load(Relaxed) as usize, schema)
+}
+
+/// Prepared statements.
+impl Engine {
+    /// A statement is prepared by the calling thread.
+    pub fn create_prepared(
+        &self,
+        identity: usize,
+        statement_id: u64,
+        name: &[u8],
+        event_id: u64,
+        program: Option<ProgramRef>,
+    ) -> Option<PreparedRef> {
+        let thread = current()?;
+        let Some(prepared) = self.pools.take::<PreparedHandle>(&self.arena, Pool::Prepared, 0) else {
+            self.losses.count(Lost::PreparedStatements);
+            return None;
+        };
+        let slot = &prepared.slot;
+        slot.identity.store(identity as u64, Relaxed);
+        slot.statement_id.store(statement_id, Relaxed);
+        slot.owner_thread.store(thread.thread_id.load(Relaxed), Relaxed);
+        slot.owner_event.store(event_id, Relaxed);
+        slot.name_len.store(text::write(&slot.name, name) as u32, Relaxed);
+        if let Some(program) = program {
+            slot.program.store(self.arena.offset_of(program), Relaxed);
+            slot.program_generation.store(program.slot.head.generation(), Relaxed);
+        }
+        Some(prepared)
+    }
+
+    /// Its text.
+    pub fn set_prepared_text(&self, prepared: PreparedRef, sql: &[u8]) {
+        let slot = &prepared.slot;
+        slot.text_len.store(text::write(&slot.text, sql) as u32, Relaxed);
+    }
+
+    /// Counts a prepare or an execution that ended.
+    pub fn count_prepared(
+        &self,
+        prepared: PreparedRef,
+        preparing: bool,
+        taken: Option<u64>,
+        counters: &[AtomicU64; COUNTERS],
+    ) {
+        let slot = &prepared.slot;
+        if preparing {
+            add(&slot.prepare, 1, taken);
+        } else {
+            add(&slot.execute, 1, taken);
+            add_counters(&slot.counters, counters);
+        }
+    }
+
+    /// Counts a re-prepare.
+    pub fn count_reprepare(&self, prepared: PreparedRef) {
+        prepared.slot.reprepare.add_untimed(1);
+    }
+
+    /// It is deallocated.
+    pub fn destroy_prepared(&self, prepared: PreparedRef) {
+        self.pools.give(&self.arena, Pool::Prepared, prepared);
+    }
+}

@@ -1,0 +1,275 @@
+//! The registry of instruments: names for readers, one byte of switches for the hot path.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+use crate::cell::{MAP_ENTRIES, MAPS};
+use crate::lost::{Losses, Lost};
+use crate::snapshot::{ClassId, Instrument, Kind};
+
+/// Instruments a registry can hold; id 0 is none.
+pub const MAX_INSTRUMENTS: usize = MAPS * MAP_ENTRIES;
+
+/// ENABLED.
+pub(crate) const ENABLED: u8 = 1;
+/// TIMED.
+pub(crate) const TIMED: u8 = 2;
+/// The stage reports progress.
+pub(crate) const PROGRESS: u8 = 4;
+/// Memory that belongs to the server, not to a thread.
+pub(crate) const GLOBAL_MEMORY: u8 = 8;
+
+/// Instruments the interface does not register: the host calls their slots without a key.
+pub mod fixed {
+    use crate::snapshot::ClassId;
+    /// `wait/io/table/sql/handler`
+    pub const TABLE_IO: ClassId = 1;
+    /// `wait/lock/table/sql/handler`
+    pub const TABLE_LOCK: ClassId = 2;
+    /// `idle`
+    pub const IDLE: ClassId = 3;
+    /// `wait/lock/metadata/sql/mdl`
+    pub const METADATA: ClassId = 4;
+    /// `transaction`
+    pub const TRANSACTION: ClassId = 5;
+}
+
+/// A pattern of the configuration: what an instrument whose name matches starts as. Later ones win.
+#[derive(Clone, Debug)]
+pub struct InstrumentRule {
+    /// SQL LIKE pattern over the full name.
+    pub pattern: String,
+    /// ENABLED.
+    pub enabled: bool,
+    /// TIMED.
+    pub timed: bool,
+}
+
+/// What the host says when it registers an instrument.
+#[derive(Clone, Copy, Debug)]
+pub struct Registration<'a> {
+    /// What it is.
+    pub kind: Kind,
+    /// Full name.
+    pub name: &'a str,
+    /// A stage that reports progress.
+    pub progress: bool,
+    /// Memory that belongs to the server, not to a thread.
+    pub global: bool,
+}
+
+struct Class {
+    kind: Kind,
+    name: &'static str,
+}
+
+pub(crate) struct Registry {
+    switches: [AtomicU8; MAX_INSTRUMENTS],
+    kinds: [AtomicU8; MAX_INSTRUMENTS],
+    classes: Mutex<Vec<Class>>,
+    rules: Mutex<Vec<InstrumentRule>>,
+}
+
+impl Registry {
+    pub(crate) const fn new() -> Registry {
+        Registry {
+            switches: [const { AtomicU8::new(0) }; MAX_INSTRUMENTS],
+            kinds: [const { AtomicU8::new(0) }; MAX_INSTRUMENTS],
+            classes: Mutex::new(Vec::new()),
+            rules: Mutex::new(Vec::new()),
+        }
+    }
+
+    pub(crate) fn start(&self, rules: Vec<InstrumentRule>) {
+        *lock(&self.rules) = rules;
+    }
+
+    /// ENABLED, TIMED and kind flags of an instrument.
+    #[inline(always)]
+    pub(crate) fn switches(&self, id: ClassId) -> u8 {
+        self.switches[id as usize % MAX_INSTRUMENTS].load(Relaxed)
+    }
+
+    pub(crate) fn kind(&self, id: ClassId) -> Kind {
+        let kind = self.kinds[id as usize % MAX_INSTRUMENTS].load(Relaxed);
+        KINDS[kind as usize % KINDS.len()]
+    }
+
+    /// Registers an instrument; the same name twice is the same instrument. Returns its id and whether it is
+    /// new; 0 where the registry is full.
+    pub(crate) fn register(&self, what: Registration<'_>, losses: &Losses) -> (ClassId, bool) {
+        let mut classes = lock(&self.classes);
+        let known = classes.iter().position(|class| class.kind == what.kind && class.name == what.name);
+        if let Some(at) = known {
+            return (at as ClassId + 1, false);
+        }
+        if classes.len() + 1 >= MAX_INSTRUMENTS {
+            losses.count(classes_lost(what.kind));
+            return (0, false);
+        }
+        // Instruments are never unregistered, so their names may live for ever.
+        let name: &'static str = Box::leak(what.name.to_owned().into_boxed_str());
+        classes.push(Class { kind: what.kind, name });
+        let id = classes.len();
+        self.kinds[id].store(what.kind as u8, Relaxed);
+        let (mut enabled, mut timed) = (true, true);
+        for rule in lock(&self.rules).iter().filter(|rule| like(&rule.pattern, name)) {
+            (enabled, timed) = (rule.enabled, rule.timed);
+        }
+        let flags = flag(PROGRESS, what.progress) | flag(GLOBAL_MEMORY, what.global);
+        self.switches[id].store(flags | switches(what.kind, enabled, timed), Relaxed);
+        (id as ClassId, true)
+    }
+
+    /// Changes the switches; takes effect at the next event of any thread.
+    pub(crate) fn set(&self, id: ClassId, enabled: Option<bool>, timed: Option<bool>) {
+        let kind = self.kind(id);
+        let word = &self.switches[id as usize % MAX_INSTRUMENTS];
+        let _one_at_a_time = lock(&self.classes);
+        let old = word.load(Relaxed);
+        let enabled = enabled.unwrap_or(old & ENABLED != 0);
+        let timed = timed.unwrap_or(old & TIMED != 0);
+        word.store(old & !(ENABLED | TIMED) | switches(kind, enabled, timed), Relaxed);
+    }
+
+    pub(crate) fn name(&self, id: ClassId) -> &'static str {
+        match lock(&self.classes).get((id as usize).wrapping_sub(1)) {
+            Some(class) => class.name,
+            None => "unknown",
+        }
+    }
+
+    /// Every instrument, in the order of registration.
+    pub(crate) fn all(&self) -> Vec<Instrument> {
+        let instrument = |(at, class): (usize, &Class)| {
+            let switches = self.switches[at + 1].load(Relaxed);
+            Instrument {
+                id: at as ClassId + 1,
+                kind: class.kind,
+                name: class.name,
+                enabled: switches & ENABLED != 0,
+                timed: switches & TIMED != 0,
+            }
+        };
+        lock(&self.classes).iter().enumerate().map(instrument).collect()
+    }
+}
+
+/// A poisoned lock holds data that is still whole: every critical section here only appends or copies.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+const fn flag(bit: u8, on: bool) -> u8 {
+    if on { bit } else { 0 }
+}
+
+const fn switches(kind: Kind, enabled: bool, timed: bool) -> u8 {
+    // Memory has sizes, not durations.
+    flag(ENABLED, enabled) | flag(TIMED, timed && !matches!(kind, Kind::Memory))
+}
+
+const KINDS: [Kind; 15] = [
+    Kind::Mutex,
+    Kind::Rwlock,
+    Kind::Sxlock,
+    Kind::Cond,
+    Kind::Thread,
+    Kind::File,
+    Kind::Socket,
+    Kind::TableIo,
+    Kind::TableLock,
+    Kind::Metadata,
+    Kind::Idle,
+    Kind::Stage,
+    Kind::Statement,
+    Kind::Transaction,
+    Kind::Memory,
+];
+
+const fn classes_lost(kind: Kind) -> Lost {
+    match kind {
+        Kind::Mutex => Lost::MutexClasses,
+        Kind::Rwlock | Kind::Sxlock => Lost::RwlockClasses,
+        Kind::Cond => Lost::CondClasses,
+        Kind::Thread => Lost::ThreadClasses,
+        Kind::Socket => Lost::SocketClasses,
+        Kind::Stage => Lost::StageClasses,
+        Kind::Statement => Lost::StatementClasses,
+        Kind::Memory => Lost::MemoryClasses,
+        _ => Lost::FileClasses,
+    }
+}
+
+/// SQL LIKE without case: `%` any run, `_` any one character, `\` escapes.
+pub(crate) fn like(pattern: &str, text: &str) -> bool {
+    fn matches(pattern: &[u8], text: &[u8]) -> bool {
+        match (pattern.split_first(), text.split_first()) {
+            (None, None) => true,
+            (Some((b'%', rest)), _) => {
+                matches(rest, text) || text.split_first().is_some_and(|(_, text)| matches(pattern, text))
+            }
+            (Some((b'_', rest)), Some((_, text))) => matches(rest, text),
+            (Some((b'\\', rest)), Some((t, text))) if !rest.is_empty() => {
+                rest[0].eq_ignore_ascii_case(t) && matches(&rest[1..], text)
+            }
+            (Some((p, rest)), Some((t, text))) => p.eq_ignore_ascii_case(t) && matches(rest, text),
+            _ => false,
+        }
+    }
+    matches(pattern.as_bytes(), text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_survives_its_number() {
+        for kind in KINDS {
+            assert_eq!(KINDS[kind as usize], kind);
+        }
+    }
+
+    #[test]
+    fn patterns_match_like_sql() {
+        for (pattern, text, expected) in [
+            ("%", "wait/io/file/sql/binlog", true),
+            ("wait/io/%", "wait/io/file/sql/binlog", true),
+            ("wait/synch/%", "wait/io/file/sql/binlog", false),
+            ("STATEMENT/sql/s_lect", "statement/sql/select", true),
+            (r"a\%b", "a%b", true),
+            (r"a\%b", "axb", false),
+            ("", "a", false),
+        ] {
+            assert_eq!(like(pattern, text), expected, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn rules_decide_how_an_instrument_starts_and_the_last_one_wins() {
+        let registry = Registry::new();
+        let rule = |pattern: &str, enabled, timed| InstrumentRule { pattern: pattern.into(), enabled, timed };
+        registry.start(vec![rule("%", false, false), rule("wait/io/%", true, false)]);
+        let register = |name| {
+            let what = Registration { kind: Kind::File, name, progress: false, global: false };
+            registry.register(what, &Losses::new()).0
+        };
+        assert_eq!(registry.switches(register("wait/io/file/sql/x")), ENABLED);
+        assert_eq!(registry.switches(register("wait/lock/x")), 0);
+        let again = register("wait/io/file/sql/x");
+        assert_eq!(again, 1, "the same name twice is one instrument");
+    }
+
+    #[test]
+    fn a_full_registry_counts_what_it_turns_away() {
+        let (registry, losses) = (Registry::new(), Losses::new());
+        for n in 0..MAX_INSTRUMENTS + 5 {
+            let name = format!("wait/synch/mutex/x/{n}");
+            let what = Registration { kind: Kind::Mutex, name: &name, progress: false, global: false };
+            registry.register(what, &losses);
+        }
+        let lost = losses.rows().into_iter().find(|row| row.name == "mutex_classes_lost");
+        assert_eq!(lost.map(|row| row.lost), Some(6));
+    }
+}

@@ -1,0 +1,74 @@
+//! What did not fit: a counter per reason, visible to readers, never silent.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::snapshot::LostRow;
+
+macro_rules! lost {
+    ($($variant:ident => $name:literal, $doc:literal;)*) => {
+        /// Reasons to lose something.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum Lost { $(#[doc = $doc] $variant,)* }
+
+        /// Names as the reference's status variables spell them, where it has one.
+        const NAMES: &[&str] = &[$($name,)*];
+    };
+}
+
+lost! {
+    MutexClasses => "mutex_classes_lost", "Instruments that did not fit the registry (mutexes).";
+    RwlockClasses => "rwlock_classes_lost", "Likewise, rwlocks.";
+    CondClasses => "cond_classes_lost", "Likewise, conds.";
+    ThreadClasses => "thread_classes_lost", "Likewise, threads.";
+    FileClasses => "file_classes_lost", "Likewise, files.";
+    SocketClasses => "socket_classes_lost", "Likewise, sockets.";
+    StageClasses => "stage_classes_lost", "Likewise, stages.";
+    StatementClasses => "statement_classes_lost", "Likewise, statements.";
+    MemoryClasses => "memory_classes_lost", "Likewise, memory.";
+    MutexInstances => "mutex_instances_lost", "Mutexes without an instance.";
+    RwlockInstances => "rwlock_instances_lost", "Rwlocks without an instance.";
+    CondInstances => "cond_instances_lost", "Conds without an instance.";
+    ThreadInstances => "thread_instances_lost", "Threads that run unseen: no memory for a slab.";
+    FileInstances => "file_instances_lost", "Files without an instance.";
+    FileHandles => "file_handles_lost", "Open descriptors beyond the table.";
+    SocketInstances => "socket_instances_lost", "Sockets without an instance.";
+    TableInstances => "table_instances_lost", "Tables without an instance.";
+    TableHandles => "table_handles_lost", "Open tables without a handle.";
+    IndexStats => "index_stat_lost", "Table I/O that had no place by index.";
+    TableLockStats => "table_lock_stat_lost", "Table locks that had no place by table.";
+    MetadataLocks => "metadata_lock_lost", "Metadata locks without an instance.";
+    PreparedStatements => "prepared_statements_lost", "Prepared statements without an instance.";
+    Programs => "program_lost", "Stored programs without an instance.";
+    Digests => "digest_lost", "Statements counted in the row without a digest.";
+    SessionConnectAttrs => "session_connect_attrs_lost", "Connections whose attributes were cut.";
+    Lockers => "locker_lost", "Waits nested too deeply to be recorded as events.";
+    NestedStatements => "nested_statement_lost", "Statements nested too deeply to be recorded.";
+    WaitEvents => "events_waits_lost", "Waits counted but not recorded: no memory for a ring.";
+    StageEvents => "events_stages_lost", "Likewise, stages.";
+    StatementEvents => "events_statements_lost", "Likewise, statements.";
+    TransactionEvents => "events_transactions_lost", "Likewise, transactions.";
+    Cells => "summary_cells_lost", "Events not summarised: no memory for a cell.";
+}
+
+/// All lost counters.
+pub(crate) struct Losses {
+    counters: [AtomicU64; NAMES.len()],
+}
+
+impl Losses {
+    pub(crate) const fn new() -> Losses {
+        Losses { counters: [const { AtomicU64::new(0) }; NAMES.len()] }
+    }
+
+    /// Counts one loss.
+    #[cold]
+    pub(crate) fn count(&self, what: Lost) {
+        self.counters[what as usize].fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn rows(&self) -> Vec<LostRow> {
+        let row = |(name, lost): (&&'static str, &AtomicU64)| LostRow { name, lost: lost.load(Relaxed) };
+        NAMES.iter().zip(&self.counters).map(row).collect()
+    }
+}

@@ -1,0 +1,97 @@
+//! HOT PATH: memory. Whoever frees counts the free, as in the reference; a thread's balance may be negative.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::Engine;
+use crate::cell::{Family, MemoryCell};
+use crate::filter::{ATTRIBUTED, UNATTRIBUTED};
+use crate::instrument::{ENABLED, GLOBAL_MEMORY};
+use crate::snapshot::{ClassId, Consumer};
+use crate::thread::{BANK_OWN, Thread, ThreadRef, current};
+
+impl Engine {
+    /// Counts an allocation. `None`: not instrumented, so its free must not be counted either. The thread, if
+    /// any, owns the memory.
+    #[inline(always)]
+    pub fn memory_alloc(&self, class: ClassId, bytes: u64) -> Option<Option<ThreadRef>> {
+        let switches = self.registry.switches(class);
+        if switches & ENABLED == 0 {
+            return None;
+        }
+        if switches & GLOBAL_MEMORY == 0
+            && let Some(thread) = current()
+        {
+            let mask = thread.mask.load(Relaxed);
+            if mask & ATTRIBUTED != 0 {
+                if let Some(cell) = self.cell::<MemoryCell>(thread, BANK_OWN, class, Family::Memory) {
+                    cell.alloc(bytes);
+                }
+                return Some(Some(thread.handle()));
+            }
+            if mask & UNATTRIBUTED == 0 {
+                return None;
+            }
+        } else if !self.counts_without_thread(switches) {
+            return None;
+        }
+        self.ended.cell::<MemoryCell>(&self.arena, class)?.alloc_shared(bytes);
+        Some(None)
+    }
+
+    /// Memory nobody's thread allocated counts if it is the server's, or threads are not told apart.
+    fn counts_without_thread(&self, switches: u8) -> bool {
+        let on = |consumer: Consumer| self.consumers.load(Relaxed) & (1 << consumer as u32) != 0;
+        on(Consumer::GlobalInstrumentation)
+            && (switches & GLOBAL_MEMORY != 0 || !on(Consumer::ThreadInstrumentation))
+    }
+
+    /// Counts a free of memory whose allocation was counted, whatever is switched on now.
+    #[inline(always)]
+    pub fn memory_free(&self, class: ClassId, bytes: u64) {
+        if let Some(cell) = self.own_memory_cell(class) {
+            cell.free(bytes);
+        } else if let Some(cell) = self.ended.cell::<MemoryCell>(&self.arena, class) {
+            cell.free_shared(bytes);
+        }
+    }
+
+    /// Counts a reallocation: a free and an allocation. `None` as for [`Engine::memory_alloc`].
+    pub fn memory_realloc(&self, class: ClassId, old: u64, new: u64) -> Option<Option<ThreadRef>> {
+        self.memory_free(class, old);
+        self.memory_alloc(class, new)
+    }
+
+    /// Memory changes hands: freed by `from`, allocated by the calling thread.
+    pub fn memory_claim(&self, class: ClassId, bytes: u64, from: Option<ThreadRef>) -> Option<ThreadRef> {
+        let to = current();
+        let same = |a: Option<ThreadRef>, b: Option<&'static Thread>| match (a, b) {
+            (Some(a), Some(b)) => std::ptr::eq(a.slab(), b),
+            (None, None) => true,
+            _ => false,
+        };
+        if !same(from, to) {
+            // Another thread's cell has another writer: its free is counted with what has ended.
+            if from.is_some()
+                && let Some(ended) = self.ended.cell::<MemoryCell>(&self.arena, class)
+            {
+                ended.free_shared(bytes);
+            }
+            if let Some(cell) = self.own_memory_cell(class) {
+                cell.alloc(bytes);
+            }
+        }
+        to.map(Thread::handle)
+    }
+
+    #[inline(always)]
+    fn own_memory_cell(&self, class: ClassId) -> Option<&'static MemoryCell> {
+        if self.registry.switches(class) & GLOBAL_MEMORY != 0 {
+            return None;
+        }
+        let thread = current()?;
+        if self.consumers.load(Relaxed) & (1 << Consumer::ThreadInstrumentation as u32) == 0 {
+            return None;
+        }
+        self.cell::<MemoryCell>(thread, BANK_OWN, class, Family::Memory)
+    }
+}

@@ -1,0 +1,92 @@
+//! OPERATION of a wait: one byte in a record, a name in a row. Each family begins at its constant and
+//! continues in the order of the interface's own enumeration.
+
+/// `lock`, `try_lock`
+pub const MUTEX: u8 = 0;
+/// `read_lock` … `try_exclusive_lock`, ten of them
+pub const RWLOCK: u8 = 2;
+/// `wait`, `timed_wait`
+pub const COND: u8 = 12;
+/// `create` … `sync`, seventeen of them
+pub const FILE: u8 = 14;
+/// `fetch`, `insert`, `update`, `delete`
+pub const TABLE_IO: u8 = 31;
+/// `read normal` … `write external`, eleven of them
+pub const TABLE_LOCK: u8 = 35;
+/// `create` … `select`, fifteen of them
+pub const SOCKET: u8 = 46;
+/// `idle`
+pub const IDLE: u8 = 61;
+/// `metadata lock`
+pub const METADATA: u8 = 62;
+
+const NAMES: [&str; 63] = [
+    "lock",
+    "try_lock",
+    "read_lock",
+    "write_lock",
+    "try_read_lock",
+    "try_write_lock",
+    "shared_lock",
+    "shared_exclusive_lock",
+    "exclusive_lock",
+    "try_shared_lock",
+    "try_shared_exclusive_lock",
+    "try_exclusive_lock",
+    "wait",
+    "timed_wait",
+    "create",
+    "create",
+    "open",
+    "open",
+    "close",
+    "close",
+    "read",
+    "write",
+    "seek",
+    "tell",
+    "flush",
+    "stat",
+    "stat",
+    "chsize",
+    "delete",
+    "rename",
+    "sync",
+    "fetch",
+    "insert",
+    "update",
+    "delete",
+    "read normal",
+    "read with shared locks",
+    "read high priority",
+    "read no inserts",
+    "write allow write",
+    "write concurrent insert",
+    "write delayed",
+    "write low priority",
+    "write normal",
+    "read external",
+    "write external",
+    "create",
+    "connect",
+    "bind",
+    "close",
+    "send",
+    "recv",
+    "sendto",
+    "recvfrom",
+    "sendmsg",
+    "recvmsg",
+    "seek",
+    "opt",
+    "stat",
+    "shutdown",
+    "select",
+    "idle",
+    "metadata lock",
+];
+
+/// The OPERATION column.
+pub(crate) fn name(operation: u8) -> &'static str {
+    NAMES.get(operation as usize).copied().unwrap_or("unknown")
+}

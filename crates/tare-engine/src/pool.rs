@@ -1,0 +1,192 @@
+//! HOT PATH: pools of instances: equal slots cut from blocks, taken and given back with one compare-and-swap.
+
+use std::sync::atomic::{
+    AtomicU8, AtomicU16, AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+use crate::arena::{Arena, BLOCK, LINE, Offset, Use, View, WORDS};
+use crate::snapshot::ClassId;
+
+/// The pools, by what their slots hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Pool {
+    Synchs,
+    Sockets,
+    Files,
+    Tables,
+    Handles,
+    TableIo,
+    TableLocks,
+    Programs,
+    MetadataLocks,
+    Prepared,
+    Digests,
+    Names,
+}
+
+/// Number of pools.
+pub(crate) const POOLS: usize = 12;
+
+/// States of a slot.
+pub(crate) const FREE: u8 = 0;
+pub(crate) const USED: u8 = 1;
+
+/// First words of every slot.
+#[repr(C)]
+pub(crate) struct SlotHead {
+    state: AtomicU8,
+    pub(crate) kind: AtomicU8,
+    pub(crate) class: AtomicU16,
+    /// Rises whenever the slot is given back.
+    generation: AtomicU32,
+    /// Next free slot, while free.
+    next: AtomicU32,
+    pub(crate) flags: AtomicU32,
+}
+
+impl SlotHead {
+    #[inline(always)]
+    pub(crate) fn state(&self) -> u8 {
+        self.state.load(Acquire)
+    }
+
+    #[inline(always)]
+    pub(crate) fn class(&self) -> ClassId {
+        self.class.load(Relaxed)
+    }
+
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation.load(Relaxed)
+    }
+}
+
+// SAFETY: atomics only, alignment 8.
+#[allow(unsafe_code)]
+unsafe impl View for SlotHead {}
+
+/// Free lists: tag << 32 | offset.
+pub(crate) struct Pools {
+    free: [AtomicU64; POOLS],
+    in_use: [AtomicU32; POOLS],
+}
+
+/// Words of a slot: whole lines.
+const fn slot_words<T>() -> usize {
+    size_of::<T>().div_ceil(LINE) * LINE / 8
+}
+
+impl Pools {
+    pub(crate) const fn new() -> Pools {
+        Pools { free: [const { AtomicU64::new(0) }; POOLS], in_use: [const { AtomicU32::new(0) }; POOLS] }
+    }
+
+    /// Takes a slot, zeroed but for its head. `None`: no memory left.
+    pub(crate) fn take<T: View>(&self, arena: &Arena, pool: Pool, class: ClassId) -> Option<&'static T> {
+        let offset = self.pop(arena, pool).or_else(|| self.carve::<T>(arena, pool))?;
+        let head: &SlotHead = arena.at(offset);
+        for word in &arena.slice(offset, slot_words::<T>())[2..] {
+            word.store(0, Relaxed);
+        }
+        head.class.store(class, Relaxed);
+        head.kind.store(0, Relaxed);
+        head.flags.store(0, Relaxed);
+        head.state.store(USED, Release);
+        self.in_use[pool as usize].fetch_add(1, Relaxed);
+        Some(arena.at(offset))
+    }
+
+    /// Gives a slot back; readers that hold its offset see the generation change.
+    pub(crate) fn give<T: View>(&self, arena: &Arena, pool: Pool, slot: &'static T) {
+        let offset = arena.offset_of(slot);
+        let head: &SlotHead = arena.at(offset);
+        if head.state.swap(FREE, Relaxed) != USED {
+            return;
+        }
+        head.generation.fetch_add(1, Release);
+        self.in_use[pool as usize].fetch_sub(1, Relaxed);
+        self.push(arena, pool, offset);
+    }
+
+    fn push(&self, arena: &Arena, pool: Pool, offset: Offset) {
+        let list = &self.free[pool as usize];
+        let head: &SlotHead = arena.at(offset);
+        let mut top = list.load(Acquire);
+        loop {
+            head.next.store(top as u32, Relaxed);
+            let new = ((top >> 32).wrapping_add(1) << 32) | u64::from(offset);
+            match list.compare_exchange_weak(top, new, Release, Acquire) {
+                Ok(_) => return,
+                Err(now) => top = now,
+            }
+        }
+    }
+
+    fn pop(&self, arena: &Arena, pool: Pool) -> Option<Offset> {
+        let list = &self.free[pool as usize];
+        let mut top = list.load(Acquire);
+        loop {
+            let offset = top as Offset;
+            if offset == 0 {
+                return None;
+            }
+            let next = arena.at::<SlotHead>(offset).next.load(Relaxed);
+            let new = ((top >> 32).wrapping_add(1) << 32) | u64::from(next);
+            match list.compare_exchange_weak(top, new, Acquire, Acquire) {
+                Ok(_) => return Some(offset),
+                Err(now) => top = now,
+            }
+        }
+    }
+
+    /// Cuts a new block into slots; keeps the first.
+    #[cold]
+    fn carve<T: View>(&self, arena: &Arena, pool: Pool) -> Option<Offset> {
+        const { assert!(slot_words::<T>() * 8 <= BLOCK) };
+        let block = arena.take(Use::Pool, pool as u8)?;
+        let start = block * WORDS as u32;
+        let slots = WORDS / slot_words::<T>();
+        for slot in 1..slots {
+            self.push(arena, pool, start + (slot * slot_words::<T>()) as u32);
+        }
+        Some(start)
+    }
+
+    /// Every slot in use.
+    pub(crate) fn each<T: View>(&self, arena: &Arena, pool: Pool, mut f: impl FnMut(&'static T)) {
+        for block in 1..arena.high() {
+            if arena.used(block) != Use::Pool as u8 + pool as u8 {
+                continue;
+            }
+            for slot in 0..WORDS / slot_words::<T>() {
+                let offset = block * WORDS as u32 + (slot * slot_words::<T>()) as u32;
+                if arena.at::<SlotHead>(offset).state() == USED {
+                    f(arena.at(offset));
+                }
+            }
+        }
+    }
+}
+
+/// A slot and its generation in one word: a weak reference for event records. Slots lie on lines, so the
+/// offset loses three bits; 24 bits reach the first GiB of the arena, beyond it names are not shown.
+#[inline(always)]
+pub(crate) fn name<T: View>(arena: &Arena, slot: &T) -> u32 {
+    let offset = arena.offset_of(slot);
+    let line = offset / 8;
+    if line >= 1 << 24 {
+        return 0;
+    }
+    line << 8 | arena.at::<SlotHead>(offset).generation() & 0xFF
+}
+
+/// The slot a weak reference means, if it still is the same.
+pub(crate) fn resolve(arena: &Arena, name: u32) -> Option<Offset> {
+    let offset = (name >> 8) * 8;
+    if offset == 0 {
+        return None;
+    }
+    let head: &SlotHead = arena.at(offset);
+    (head.state() == USED && head.generation() & 0xFF == name & 0xFF).then_some(offset)
+}

@@ -1,0 +1,568 @@
+//! Events: current, history, history_long, of all four types.
+
+use std::collections::HashMap;
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Relaxed},
+    fence,
+};
+
+use super::Scale;
+use super::summary::plain_counters;
+use crate::Engine;
+use crate::arena::{Offset, WORDS};
+use crate::cell::COUNTERS;
+use crate::digest::DigestSlot;
+use crate::instance::{File, MetadataLock, Socket, TableShare};
+use crate::operation;
+use crate::pool::{self, SlotHead};
+use crate::ring::{
+    LINE_WORDS, RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, RINGS, STATEMENT_WORDS, TRANSACTION_LINES,
+    XID_BYTES,
+};
+use crate::snapshot::*;
+use crate::stage::RECORD_PROGRESS;
+use crate::statement::Level as StatementLevel;
+use crate::text;
+use crate::thread::Thread;
+
+/// Words of a record, copied out; what a record is made of by position is said in `ring`.
+struct Copied {
+    thread_id: u64,
+    words: Vec<u64>,
+}
+
+impl Copied {
+    fn u32(&self, at: usize, half: usize) -> u32 {
+        (self.words[at] >> (32 * half)) as u32
+    }
+    fn u16(&self, at: usize, quarter: usize) -> u16 {
+        (self.words[at] >> (16 * quarter)) as u16
+    }
+    fn u8(&self, at: usize, byte: usize) -> u8 {
+        (self.words[at] >> (8 * byte)) as u8
+    }
+    fn text(&self, from: usize, len: usize) -> Vec<u8> {
+        let words = self.words.get(from..).unwrap_or_default();
+        let mut bytes: Vec<u8> = words.iter().take(text::words(len)).flat_map(|w| w.to_le_bytes()).collect();
+        bytes.truncate(len);
+        bytes
+    }
+    fn string(&self, from: usize, len: usize) -> Option<String> {
+        (len != 0).then(|| String::from_utf8_lossy(&self.text(from, len)).into_owned())
+    }
+}
+
+/// The event type's number of words, or that each record says it.
+fn record_words(of: EventType) -> Option<usize> {
+    match of {
+        EventType::Wait | EventType::Stage => Some(LINE_WORDS as usize),
+        EventType::Transaction => Some((TRANSACTION_LINES * LINE_WORDS) as usize),
+        EventType::Statement => None,
+    }
+}
+
+/// Where a record keeps start, end and flags.
+fn record_flags(of: EventType, record: &Copied) -> u8 {
+    match of {
+        EventType::Wait => (record.words[7] >> 24) as u8,
+        EventType::Stage => record.u8(7, 7),
+        EventType::Statement => record.u8(1, 7),
+        EventType::Transaction => record.u8(6, 3),
+    }
+}
+
+fn record_end(of: EventType, record: &Copied) -> u64 {
+    match of {
+        EventType::Statement => record.words[3],
+        _ => record.words[2],
+    }
+}
+
+impl Engine {
+    /// Every whole record in the rings of one event type.
+    fn records(&self, of: EventType) -> Vec<Copied> {
+        let used = RINGS[of as usize - 1].used;
+        let mut records = Vec::new();
+        for block in 1..self.arena.high() {
+            if self.arena.used(block) != used as u8 {
+                continue;
+            }
+            let meta = self.arena.meta(block);
+            let generation = meta.generation.load(Acquire);
+            let thread_id = meta.owner.load(Relaxed);
+            let copied = copy_block(self.arena.words(block), of, thread_id);
+            fence(Acquire);
+            // The block was filled again meanwhile: what was copied may be a mixture, and is history anyway.
+            if meta.generation.load(Relaxed) == generation {
+                records.extend(copied);
+            }
+        }
+        records
+    }
+
+    /// Ended records a scope shows: newest last within a thread.
+    fn ended(&self, of: EventType, scope: Scope) -> Vec<Copied> {
+        let at = usize::from(scope == Scope::HistoryLong) + 1;
+        let hidden = self.hidden_before[of as usize - 1][at].load(Relaxed);
+        let wanted = if scope == Scope::HistoryLong { RECORD_LONG } else { RECORD_HISTORY };
+        let mut records = self.records(of);
+        records.retain(|record| {
+            let end = record_end(of, record);
+            end != 0
+                && record_flags(of, record) & wanted != 0
+                && (end >= hidden || record_flags(of, record) & RECORD_TIMED == 0 && hidden == 0)
+        });
+        match scope {
+            Scope::HistoryLong => {
+                records.sort_by_key(|record| record_end(of, record));
+                let size = self.history_long_size[of as usize - 1].load(Relaxed) as usize;
+                records.drain(..records.len().saturating_sub(size));
+            }
+            _ => self.keep_history(of, &mut records),
+        }
+        records
+    }
+
+    /// The last ones of every live thread.
+    fn keep_history(&self, of: EventType, records: &mut Vec<Copied>) {
+        let size = self.history_size[of as usize - 1].load(Relaxed) as usize;
+        let live: std::collections::HashSet<u64> =
+            self.live_threads().iter().map(|thread| thread.thread_id.load(Relaxed)).collect();
+        records.retain(|record| live.contains(&record.thread_id));
+        records.sort_by_key(|record| (record.thread_id, record_end(of, record), record.words[0]));
+        let mut left: HashMap<u64, usize> = HashMap::new();
+        for record in records.iter() {
+            *left.entry(record.thread_id).or_default() += 1;
+        }
+        records.retain(|record| {
+            let left = left.entry(record.thread_id).or_default();
+            *left -= 1;
+            *left < size
+        });
+    }
+
+    /// `events_waits_*`.
+    pub fn waits(&self, scope: Scope) -> Vec<WaitRow> {
+        let scale = Scale::of(self);
+        let records = match scope {
+            Scope::Current => self.current_lines(EventType::Wait),
+            _ => self.ended(EventType::Wait, scope),
+        };
+        records.iter().map(|record| self.wait_row(record, scale)).collect()
+    }
+
+    /// Of each live thread the events in progress; the last ended one where none is.
+    fn current_lines(&self, of: EventType) -> Vec<Copied> {
+        let hidden = self.hidden_before[of as usize - 1][0].load(Relaxed);
+        let live: std::collections::HashSet<u64> =
+            self.live_threads().iter().map(|thread| thread.thread_id.load(Relaxed)).collect();
+        let mut by_thread: HashMap<u64, Vec<Copied>> = HashMap::new();
+        for record in self.records(of).into_iter().filter(|record| live.contains(&record.thread_id)) {
+            by_thread.entry(record.thread_id).or_default().push(record);
+        }
+        let mut rows = Vec::new();
+        for (_, mut records) in by_thread {
+            records.sort_by_key(|record| record.words[0]);
+            if records.iter().any(|record| record.words[2] == 0) {
+                rows.extend(records.into_iter().filter(|record| record.words[2] == 0));
+            } else {
+                let last = records.into_iter().max_by_key(|record| record.words[2]);
+                rows.extend(last.filter(|record| record.words[2] >= hidden));
+            }
+        }
+        rows.sort_by_key(|record| (record.thread_id, record.words[0]));
+        rows
+    }
+
+    fn wait_row(&self, record: &Copied, scale: Scale<'_>) -> WaitRow {
+        let w = &record.words;
+        let class = w[7] as ClassId;
+        let kind = self.registry.kind(class);
+        let flags = (w[7] >> 24) as u8;
+        let operation = (w[4] >> 8) as u8;
+        let nesting = u64::from(record.u32(6, 0));
+        let amount = match kind {
+            Kind::File | Kind::Socket | Kind::TableIo if w[5] != u64::MAX => Some(w[5].cast_signed()),
+            _ => None,
+        };
+        WaitRow {
+            head: EventHead {
+                thread_id: record.thread_id,
+                event_id: w[0],
+                end_event_id: (w[2] != 0).then(|| w[0] + u64::from(record.u32(6, 1))),
+                name: self.registry.name(class),
+                source: self.source(w[3]),
+                timer: timer(scale, w[1], w[2], flags),
+                nesting: nesting_of(w[0].saturating_sub(nesting), w[4] as u8),
+            },
+            object: self.object_name(kind, record.u32(7, 1), (w[7] >> 16) as u8),
+            object_instance_begin: w[4] >> 16,
+            operation: operation::name(operation),
+            number_of_bytes: amount,
+            flags: None,
+        }
+    }
+
+    /// What a weak reference of a wait means, if it still means anything.
+    fn object_name(&self, kind: Kind, name: u32, index: u8) -> ObjectName {
+        let mut object = ObjectName::default();
+        let Some(offset) = pool::resolve(&self.arena, name) else { return object };
+        let generation = self.arena.at::<SlotHead>(offset).generation();
+        match kind {
+            Kind::File => {
+                let file: &File = self.arena.at(offset);
+                object.object_type = Some("FILE");
+                object.name = Some(text::read_string(&file.name, file.name_len.load(Relaxed) as usize));
+            }
+            Kind::Socket => {
+                let socket: &Socket = self.arena.at(offset);
+                object.object_type = Some("SOCKET");
+                let ip = text::read_string(&socket.ip, socket.ip_len.load(Relaxed) as usize);
+                object.name = Some(format!("{ip}:{}", socket.port.load(Relaxed)));
+            }
+            Kind::TableIo | Kind::TableLock => self.table_name(self.arena.at(offset), index, &mut object),
+            Kind::Metadata => {
+                let lock: &MetadataLock = self.arena.at(offset);
+                let some = |from, len: u16| match len {
+                    0 => None,
+                    len => Some(text::read_string(from, len as usize)),
+                };
+                object.schema = some(&lock.schema, lock.schema_len.load(Relaxed));
+                object.name = some(&lock.name, lock.name_len.load(Relaxed));
+            }
+            _ => {}
+        }
+        if self.arena.at::<SlotHead>(offset).generation() != generation {
+            return ObjectName::default();
+        }
+        object
+    }
+
+    fn table_name(&self, share: &TableShare, index: u8, object: &mut ObjectName) {
+        let temporary = share.temporary.load(Relaxed) != 0;
+        object.object_type = Some(if temporary { "TEMPORARY TABLE" } else { "TABLE" });
+        object.schema = Some(text::read_string(&share.schema, share.schema_len.load(Relaxed) as usize));
+        object.name = Some(text::read_string(&share.name, share.name_len.load(Relaxed) as usize));
+        if index != 255 && index < share.keys.load(Relaxed) {
+            object.index = Some(self.key_name(share, index as usize));
+        }
+    }
+
+    /// `events_stages_*`.
+    pub fn stages(&self, scope: Scope) -> Vec<StageRow> {
+        let scale = Scale::of(self);
+        let records = match scope {
+            Scope::Current => self.current_lines(EventType::Stage),
+            _ => self.ended(EventType::Stage, scope),
+        };
+        let progress: HashMap<u64, (u64, u64)> = match scope {
+            Scope::Current => self.current_progress(),
+            _ => HashMap::new(),
+        };
+        let row = |record: &Copied| self.stage_row(record, scale, &progress);
+        records.iter().map(row).collect()
+    }
+
+    fn current_progress(&self) -> HashMap<u64, (u64, u64)> {
+        let progress = |thread: &'static Thread| {
+            let [completed, estimated] = &thread.progress;
+            (thread.has_progress.load(Relaxed) != 0)
+                .then(|| (thread.thread_id.load(Relaxed), (completed.load(Relaxed), estimated.load(Relaxed))))
+        };
+        self.live_threads().into_iter().filter_map(progress).collect()
+    }
+
+    fn stage_row(&self, record: &Copied, scale: Scale<'_>, current: &HashMap<u64, (u64, u64)>) -> StageRow {
+        let w = &record.words;
+        let flags = record.u8(7, 7);
+        let ended = w[2] != 0;
+        StageRow {
+            head: EventHead {
+                thread_id: record.thread_id,
+                event_id: w[0],
+                end_event_id: ended.then(|| w[0] + u64::from(record.u32(7, 0))),
+                name: self.registry.name(record.u16(7, 2)),
+                source: self.source(w[3]),
+                timer: timer(scale, w[1], w[2], flags),
+                nesting: nesting_of(w[6], record.u8(7, 6)),
+            },
+            progress: match ended {
+                true => (flags & RECORD_PROGRESS != 0).then_some((w[4], w[5])),
+                false => current.get(&record.thread_id).copied(),
+            },
+        }
+    }
+
+    /// `events_statements_*`.
+    pub fn statements(&self, scope: Scope) -> Vec<StatementRow> {
+        let scale = Scale::of(self);
+        if scope != Scope::Current {
+            let layout = |record: &Copied| StatementLayout::packed(record);
+            let records = self.ended(EventType::Statement, scope);
+            return records.iter().map(|r| self.statement_row(r, layout(r), scale)).collect();
+        }
+        let hidden = self.hidden_before[EventType::Statement as usize - 1][0].load(Relaxed);
+        let mut rows = Vec::new();
+        for thread in self.live_threads() {
+            // The running ones; the last one where none runs.
+            let depth = (thread.statement_depth.load(Relaxed) as usize).max(1);
+            for level in thread.statement_levels.iter().take(depth) {
+                let Some(record) = self.copy_level(thread, level.load(Acquire)) else { break };
+                let end = record.words[3];
+                if record.words[0] != 0 && (end == 0 || end >= hidden) {
+                    rows.push(self.statement_row(&record, StatementLayout::level(), scale));
+                }
+            }
+        }
+        rows
+    }
+
+    fn copy_level(&self, thread: &Thread, level: Offset) -> Option<Copied> {
+        if level == 0 {
+            return None;
+        }
+        let version = &self.arena.at::<StatementLevel>(level).version;
+        let words = self.arena.slice(level, WORDS);
+        for _ in 0..64 {
+            let before = version.load(Acquire);
+            let copy: Vec<u64> = words.iter().map(|word| word.load(Relaxed)).collect();
+            fence(Acquire);
+            if before & 1 == 0 && version.load(Relaxed) == before {
+                return Some(Copied { thread_id: thread.thread_id.load(Relaxed), words: copy });
+            }
+            std::hint::spin_loop();
+        }
+        None
+    }
+
+    fn statement_row(&self, record: &Copied, at: StatementLayout, scale: Scale<'_>) -> StatementRow {
+        let w = &record.words;
+        let flags = record.u8(1, 7);
+        let ended = w[3] != 0;
+        let counters: [u64; COUNTERS] =
+            std::array::from_fn(|counter| w.get(STATEMENT_COUNTERS + counter).copied().unwrap_or(0));
+        let charset = w[STATEMENT_WORDS - 1] as u32;
+        let cut = record.u32(11, 1) != 0;
+        let text = record.text(at.text, record.u32(11, 0) as usize);
+        let sql_text = (!text.is_empty()).then(|| {
+            let mut text = match self.host.get() {
+                Some(host) => host.to_utf8(&text, charset),
+                None => String::from_utf8_lossy(&text).into_owned(),
+            };
+            if cut {
+                text.push_str("...");
+            }
+            text
+        });
+        let state = record.text(9, record.u8(7, 2) as usize);
+        StatementRow {
+            head: EventHead {
+                thread_id: record.thread_id,
+                event_id: w[0],
+                end_event_id: ended.then_some(w[5]),
+                name: self.registry.name(record.u16(7, 0)),
+                source: self.source(w[4]),
+                timer: timer(scale, w[2], w[3], flags),
+                nesting: nesting_of(w[6], record.u8(1, 6)),
+            },
+            sql_text,
+            sql_text_cut: cut,
+            digest: self.statement_digest(record.u32(8, 0), record.u32(8, 1)),
+            current_schema: record.string(at.schema, record.u16(10, 0) as usize),
+            object: ObjectName {
+                object_type: crate::objects::type_name(record.u8(7, 3)),
+                schema: record.string(at.object_schema, record.u16(10, 2) as usize),
+                name: record.string(at.object_name, record.u16(10, 3) as usize),
+                index: None,
+            },
+            mysql_errno: record.u32(7, 1),
+            returned_sqlstate: (!state.is_empty()).then(|| String::from_utf8_lossy(&state).into_owned()),
+            message_text: record.string(at.message, record.u16(10, 1) as usize),
+            counters: plain_counters(&counters),
+            nesting_level: u32::from(record.u16(1, 2)),
+        }
+    }
+
+    fn statement_digest(&self, slot: Offset, generation: u32) -> Option<DigestText> {
+        if slot == 0 {
+            return None;
+        }
+        let slot: &DigestSlot = self.arena.at(slot);
+        if slot.head.generation() != generation {
+            return None;
+        }
+        let text = self.digest_text(slot);
+        (slot.head.generation() == generation).then_some(text).flatten()
+    }
+
+    /// `events_transactions_*`.
+    pub fn transactions(&self, scope: Scope) -> Vec<TransactionRow> {
+        let scale = Scale::of(self);
+        let records = match scope {
+            Scope::Current => self.current_transactions(),
+            _ => self.ended(EventType::Transaction, scope),
+        };
+        records.iter().map(|record| self.transaction_row(record, scale)).collect()
+    }
+
+    fn current_transactions(&self) -> Vec<Copied> {
+        let hidden = self.hidden_before[EventType::Transaction as usize - 1][0].load(Relaxed);
+        let copy = |thread: &'static Thread| {
+            let offset = self.arena.offset_of(&thread.transaction);
+            let words = self.arena.slice(offset, size_of_val(&thread.transaction) / 8);
+            let event_id = words[0].load(Acquire);
+            let words: Vec<u64> = words.iter().map(|word| word.load(Relaxed)).collect();
+            fence(Acquire);
+            let whole = event_id != 0 && thread.transaction.event_id.load(Relaxed) == event_id;
+            let shown = words[2] == 0 || words[2] >= hidden;
+            (whole && shown).then(|| Copied { thread_id: thread.thread_id.load(Relaxed), words })
+        };
+        self.live_threads().into_iter().filter_map(copy).collect()
+    }
+
+    fn transaction_row(&self, record: &Copied, scale: Scale<'_>) -> TransactionRow {
+        let w = &record.words;
+        let host = self.host.get();
+        let (gtrid, bqual) = (record.u16(12, 0) as usize, record.u16(12, 1) as usize);
+        let xa = record.u8(6, 6) != 0;
+        let has_gtid = record.u8(7, 2) != 0;
+        TransactionRow {
+            head: EventHead {
+                thread_id: record.thread_id,
+                event_id: w[0],
+                end_event_id: (w[2] != 0).then_some(w[4]),
+                name: self.registry.name(record.u16(6, 0)),
+                source: self.source(w[3]),
+                timer: timer(scale, w[1], w[2], record.u8(6, 3)),
+                nesting: nesting_of(w[5], record.u8(6, 2)),
+            },
+            state: match record.u8(6, 4) {
+                2 => TransactionState::Committed,
+                3 => TransactionState::RolledBack,
+                _ => TransactionState::Active,
+            },
+            trx_id: (w[8] != 0).then_some(w[8]),
+            gtid: has_gtid.then(|| format!("{}-{}-{}", record.u32(12, 1), w[13], w[14])),
+            xid_format_id: xa.then(|| record.u32(7, 1).cast_signed()),
+            xid_gtrid: (xa && gtrid > 0).then(|| xid_text(&record.text(15, gtrid))),
+            xid_bqual: (xa && bqual > 0).then(|| xid_text(&record.text(15 + XID_BYTES / 16, bqual))),
+            xa_state: host.filter(|_| xa).and_then(|host| host.xa_state_name(record.u8(6, 7))),
+            read_only: record.u8(7, 0) != 0,
+            isolation_level: host.and_then(|host| host.isolation_name(record.u8(6, 5))),
+            autocommit: record.u8(7, 1) != 0,
+            savepoints: w[9],
+            rollback_to_savepoint: w[10],
+            release_savepoint: w[11],
+        }
+    }
+
+    /// SOURCE: base name and line.
+    fn source(&self, source: u64) -> Option<String> {
+        let file = self.host.get()?.source_file((source >> 16) as usize)?;
+        let base = file.rsplit('/').next().unwrap_or(file);
+        Some(format!("{base}:{}", source & 0xFFFF))
+    }
+}
+
+/// An XA identifier's part: as it is where printable, in hexadecimal elsewhere.
+fn xid_text(bytes: &[u8]) -> String {
+    if bytes.iter().all(|byte| (b' '..=b'~').contains(byte)) {
+        return String::from_utf8_lossy(bytes).into_owned();
+    }
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
+    format!("0x{hex}")
+}
+
+/// Position of the first counter in a statement's record.
+const STATEMENT_COUNTERS: usize = STATEMENT_WORDS - 1 - COUNTERS;
+
+/// Where the texts of a copied statement begin.
+#[derive(Clone, Copy)]
+struct StatementLayout {
+    schema: usize,
+    object_schema: usize,
+    object_name: usize,
+    message: usize,
+    text: usize,
+}
+
+impl StatementLayout {
+    /// In a ring: one behind the other.
+    fn packed(record: &Copied) -> StatementLayout {
+        let words = |quarter| text::words(record.u16(10, quarter) as usize);
+        let schema = STATEMENT_WORDS;
+        let object_schema = schema + words(0);
+        let object_name = object_schema + words(2);
+        let message = object_name + words(3);
+        StatementLayout { schema, object_schema, object_name, message, text: message + words(1) }
+    }
+
+    /// In a level of the stack: each at its place.
+    fn level() -> StatementLayout {
+        let at = |bytes: usize| bytes / 8;
+        StatementLayout {
+            schema: at(std::mem::offset_of!(StatementLevel, schema)),
+            object_schema: at(std::mem::offset_of!(StatementLevel, object_schema)),
+            object_name: at(std::mem::offset_of!(StatementLevel, object_name)),
+            message: at(std::mem::offset_of!(StatementLevel, message)),
+            text: at(std::mem::offset_of!(StatementLevel, text)),
+        }
+    }
+}
+
+/// Copies a block's records.
+fn copy_block(words: &'static [AtomicU64; WORDS], of: EventType, thread_id: u64) -> Vec<Copied> {
+    let mut records = Vec::new();
+    let mut at = 0;
+    while at < WORDS {
+        let first = words[at].load(Acquire);
+        // A wait or stage that ends while it is copied: its end, read first, decides what it was.
+        let end = words[at + 2].load(Acquire);
+        if first == 0 {
+            // Lines of one size may follow a line that is being filled; longer records end the block.
+            match record_words(of) {
+                Some(size) => {
+                    at += size;
+                    continue;
+                }
+                None => break,
+            }
+        }
+        let size = match record_words(of) {
+            Some(size) => size,
+            None => words[at + 1].load(Relaxed) as u32 as usize * LINE_WORDS as usize,
+        };
+        if size == 0 || at + size > WORDS {
+            break;
+        }
+        let mut copy: Vec<u64> = words[at..at + size].iter().map(|word| word.load(Relaxed)).collect();
+        if matches!(of, EventType::Wait | EventType::Stage) {
+            copy[2] = end;
+        }
+        records.push(Copied { thread_id, words: copy });
+        at += size;
+    }
+    records
+}
+
+fn timer(scale: Scale<'_>, start: u64, end: u64, flags: u8) -> Timer {
+    if flags & RECORD_TIMED == 0 || start == 0 {
+        return Timer::default();
+    }
+    let end = if end == 0 { crate::clock::ticks() } else { end };
+    let start_ps = scale.moment_ps(start);
+    let wait_ps = scale.ps(end.saturating_sub(start));
+    Timer { start_ps: Some(start_ps), end_ps: Some(start_ps + wait_ps), wait_ps: Some(wait_ps) }
+}
+
+fn nesting_of(id: u64, of: u8) -> Option<(u64, EventType)> {
+    let of = match of {
+        1 => EventType::Transaction,
+        2 => EventType::Statement,
+        3 => EventType::Stage,
+        4 => EventType::Wait,
+        _ => return None,
+    };
+    (id != 0).then_some((id, of))
+}

@@ -1,0 +1,83 @@
+//! The way of a query. Everything here runs on a reader's thread, takes its time, and waits for nobody.
+//!
+//! A reader copies what writers publish. Where several words belong together it copies first and checks the
+//! version, the generation or the event id after; what changed meanwhile is read again or left out.
+
+mod events;
+mod objects;
+mod setup;
+mod summary;
+
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use crate::Engine;
+use crate::arena::{Use, WORDS};
+use crate::cell::Plain;
+use crate::snapshot::{Stat, Summary};
+use crate::thread::Thread;
+
+/// Receives the rows of a summary one by one.
+pub type Sink<'a, S> = &'a mut dyn FnMut(Summary<S>) -> ControlFlow<()>;
+
+impl Engine {
+    /// Every thread that lives, in the order of THREAD_ID.
+    pub(crate) fn live_threads(&self) -> Vec<&'static Thread> {
+        let mut threads: Vec<&'static Thread> = (1..self.arena.high())
+            .filter(|block| self.arena.used(*block) == Use::Thread as u8)
+            .map(|block| self.arena.at::<Thread>(block * WORDS as u32))
+            .filter(|thread| thread.alive.load(Acquire) == 1)
+            .collect();
+        threads.sort_by_key(|thread| thread.thread_id.load(Relaxed));
+        threads
+    }
+
+    /// Reads sums that folding moves about: again, if something folded meanwhile. Under a storm of folds the
+    /// last try stands: it may miss or repeat what was just moving.
+    pub(crate) fn unfolding<T>(&self, read: impl Fn() -> T) -> T {
+        for _ in 0..8 {
+            let before = self.folds.load(Acquire);
+            let value = read();
+            std::sync::atomic::fence(Acquire);
+            if self.folds.load(Relaxed) == before {
+                return value;
+            }
+        }
+        read()
+    }
+}
+
+/// Ticks to picoseconds at one rate.
+#[derive(Clone, Copy)]
+pub(crate) struct Scale<'a> {
+    engine: &'a Engine,
+    rate: u64,
+}
+
+impl<'a> Scale<'a> {
+    pub(crate) fn of(engine: &'a Engine) -> Scale<'a> {
+        Scale { engine, rate: engine.clock.rate() }
+    }
+
+    pub(crate) fn ps(&self, ticks: u64) -> u64 {
+        self.engine.clock.ps(ticks, self.rate)
+    }
+
+    pub(crate) fn moment_ps(&self, at: u64) -> u64 {
+        self.engine.clock.moment_ps(at, self.rate)
+    }
+
+    pub(crate) fn wall_us(&self, at: u64) -> u64 {
+        self.engine.clock.moment_wall_us(at, self.rate)
+    }
+
+    pub(crate) fn stat(&self, plain: Plain) -> Stat {
+        let min = if plain.min_inverted == 0 { 0 } else { !plain.min_inverted };
+        Stat {
+            count: plain.count,
+            sum_ps: self.ps(plain.sum),
+            min_ps: self.ps(min),
+            max_ps: self.ps(plain.max),
+        }
+    }
+}

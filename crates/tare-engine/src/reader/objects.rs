@@ -1,0 +1,293 @@
+//! Instances and digests: files, sockets, tables, synchronisation objects.
+
+use std::collections::HashMap;
+use std::sync::atomic::{
+    AtomicU32,
+    Ordering::{Acquire, Relaxed},
+};
+
+use super::Scale;
+use super::summary::{PlainIo, plain_counters};
+use crate::Engine;
+use crate::arena::Offset;
+use crate::cell::{COUNTERS, Family, Plain, Viewer};
+use crate::digest::{DigestCell, DigestMap, DigestSlot};
+use crate::instance::{
+    File, KEYS_PER_SLOT, KeyNames, LOCK_KINDS, MAX_INDEXES, Socket, Synch, TableHandle, TableIo, TableLocks,
+    TableShare,
+};
+use crate::pool::{Pool, USED};
+use crate::snapshot::*;
+use crate::text;
+
+/// The kinds of table locks in the order of `table_lock_waits_summary_by_table`, as positions in the order
+/// of the operations.
+const LOCK_COLUMNS: [usize; LOCK_KINDS] = [0, 1, 2, 3, 9, 4, 5, 6, 7, 8, 10];
+
+impl Engine {
+    /// Every known file.
+    pub fn files(&self) -> Vec<FileRow> {
+        let scale = Scale::of(self);
+        let mut rows = Vec::new();
+        self.pools.each::<File>(&self.arena, Pool::Files, |file| {
+            let generation = file.head.generation();
+            let mut io = PlainIo::default();
+            io.add(&file.io);
+            let row = FileRow {
+                file_name: text::read_string(&file.name, file.name_len.load(Acquire) as usize),
+                event_name: self.registry.name(file.head.class()),
+                object_instance_begin: std::ptr::from_ref(file).addr() as u64,
+                open_count: file.open_count.load(Relaxed),
+                io: io.stat(scale),
+            };
+            if file.head.generation() == generation && !row.file_name.is_empty() {
+                rows.push(row);
+            }
+        });
+        rows
+    }
+
+    /// Every known socket.
+    pub fn sockets(&self) -> Vec<SocketRow> {
+        let scale = Scale::of(self);
+        let mut rows = Vec::new();
+        self.pools.each::<Socket>(&self.arena, Pool::Sockets, |socket| {
+            let generation = socket.head.generation();
+            let mut io = PlainIo::default();
+            if self.counts_for(Family::Sockets, Viewer::Global, socket.epoch.load(Relaxed)) {
+                io.add(&socket.io);
+            }
+            let thread_id = socket.thread_id.load(Relaxed);
+            let row = SocketRow {
+                event_name: self.registry.name(socket.head.class()),
+                object_instance_begin: std::ptr::from_ref(socket).addr() as u64,
+                thread_id: (thread_id != 0).then_some(thread_id),
+                socket_id: socket.fd.load(Relaxed),
+                ip: text::read_string(&socket.ip, socket.ip_len.load(Relaxed) as usize),
+                port: socket.port.load(Relaxed),
+                idle: socket.idle.load(Relaxed) != 0,
+                io: io.stat(scale),
+            };
+            if socket.head.generation() == generation {
+                rows.push(row);
+            }
+        });
+        rows
+    }
+
+    /// Every mutex, rwlock and cond.
+    pub fn synchs(&self) -> Vec<SyncRow> {
+        let mut rows = Vec::new();
+        self.pools.each::<Synch>(&self.arena, Pool::Synchs, |synch| {
+            let class = synch.head.class();
+            let owner = synch.owner.load(Relaxed);
+            rows.push(SyncRow {
+                kind: self.registry.kind(class),
+                name: self.registry.name(class),
+                object_instance_begin: synch.identity.load(Relaxed),
+                locked_by_thread_id: (owner != 0).then_some(owner),
+                read_locked_by_count: u32::try_from(synch.readers.load(Relaxed)).unwrap_or(0),
+            });
+        });
+        rows
+    }
+
+    /// Every known table.
+    pub fn tables(&self) -> Vec<TableRow> {
+        let scale = Scale::of(self);
+        let tallies = self.unfolding(|| self.table_tallies());
+        let mut rows: Vec<TableRow> = tallies
+            .into_iter()
+            .filter_map(|(share, tally)| self.table_row(self.arena.at(share), &tally, scale))
+            .collect();
+        rows.sort_by(|a, b| (&a.schema, &a.name).cmp(&(&b.schema, &b.name)));
+        rows
+    }
+
+    fn table_tallies(&self) -> HashMap<Offset, TableTally> {
+        let mut tallies: HashMap<Offset, TableTally> = HashMap::new();
+        self.pools.each::<TableShare>(&self.arena, Pool::Tables, |share| {
+            let mut tally = TableTally::new();
+            self.add_table(&mut tally, &share.io, &share.locks);
+            tallies.insert(self.arena.offset_of(share), tally);
+        });
+        self.pools.each::<TableHandle>(&self.arena, Pool::Handles, |table| {
+            let offset = table.share.load(Relaxed);
+            if offset == 0 {
+                return;
+            }
+            let share: &TableShare = self.arena.at(offset);
+            if share.head.generation() == table.share_generation.load(Relaxed)
+                && let Some(tally) = tallies.get_mut(&offset)
+            {
+                self.add_table(tally, &table.io, &table.locks);
+            }
+        });
+        tallies
+    }
+
+    fn add_table(&self, tally: &mut TableTally, io: &[AtomicU32], locks: &AtomicU32) {
+        for (tally, io) in tally.io.iter_mut().zip(io) {
+            let io = io.load(Acquire);
+            if io == 0 {
+                continue;
+            }
+            let tally = tally.get_or_insert_default();
+            let io: &TableIo = self.arena.at(io);
+            if self.counts_for(Family::TableIo, Viewer::Global, io.epoch.load(Relaxed)) {
+                for (tally, part) in tally.iter_mut().zip(&io.parts) {
+                    tally.merge(part.plain());
+                }
+            }
+        }
+        let locks = locks.load(Acquire);
+        if locks != 0 {
+            let locks: &TableLocks = self.arena.at(locks);
+            if self.counts_for(Family::TableLock, Viewer::Global, locks.epoch.load(Relaxed)) {
+                for (tally, part) in tally.locks.iter_mut().zip(&locks.parts) {
+                    tally.merge(part.plain());
+                }
+            }
+        }
+    }
+
+    fn table_row(&self, share: &TableShare, tally: &TableTally, scale: Scale<'_>) -> Option<TableRow> {
+        let generation = share.head.generation();
+        let keys = (share.keys.load(Relaxed) as usize).min(MAX_INDEXES);
+        let io = |tally: &Option<[Plain; 4]>| {
+            let [fetch, insert, update, delete] = tally.unwrap_or_default().map(|plain| scale.stat(plain));
+            TableIoStat { fetch, insert, update, delete }
+        };
+        let mut indexes: Vec<IndexRow> = (0..keys)
+            .map(|key| IndexRow { name: Some(self.key_name(share, key)), io: io(&tally.io[key]) })
+            .collect();
+        if tally.io[MAX_INDEXES].is_some() {
+            indexes.push(IndexRow { name: None, io: io(&tally.io[MAX_INDEXES]) });
+        }
+        let row = TableRow {
+            object_type: if share.temporary.load(Relaxed) != 0 { "TEMPORARY TABLE" } else { "TABLE" },
+            schema: text::read_string(&share.schema, share.schema_len.load(Relaxed) as usize),
+            name: text::read_string(&share.name, share.name_len.load(Relaxed) as usize),
+            enabled: share.enabled.load(Relaxed) != 0,
+            indexes,
+            locks: TableLockStat(LOCK_COLUMNS.map(|at| scale.stat(tally.locks[at]))),
+        };
+        (share.head.state() == USED && share.head.generation() == generation).then_some(row)
+    }
+
+    /// Name of a table's key.
+    pub(crate) fn key_name(&self, share: &TableShare, key: usize) -> String {
+        match share.key_names.get(key / KEYS_PER_SLOT).map_or(0, |names| names.load(Acquire)) {
+            0 => String::new(),
+            names => {
+                let names: &KeyNames = self.arena.at(names);
+                let at = key % KEYS_PER_SLOT;
+                text::read_string(&names.names[at], names.lens[at].load(Relaxed) as usize)
+            }
+        }
+    }
+
+    /// Every digest, and the row of what did not fit.
+    pub fn digests(&self) -> Vec<DigestRow> {
+        let scale = Scale::of(self);
+        let tallies = self.unfolding(|| self.digest_tallies());
+        let overflow = self.digest_overflow.load(Acquire);
+        let mut rows: Vec<(u64, DigestRow)> = tallies
+            .into_iter()
+            .filter_map(|(offset, tally)| {
+                let slot: &DigestSlot = self.arena.at(offset);
+                if tally.stat.count == 0 && offset == overflow {
+                    return None;
+                }
+                let first_seen = slot.first_seen.load(Relaxed);
+                let row = DigestRow {
+                    schema: self.digest_schema(slot),
+                    digest: (offset != overflow).then(|| self.digest_text(slot)).flatten(),
+                    stat: StatementStat {
+                        stat: scale.stat(tally.stat),
+                        sum: plain_counters(&tally.counters),
+                    },
+                    first_seen_us: scale.wall_us(first_seen),
+                    last_seen_us: scale.wall_us(tally.last_seen.max(first_seen)),
+                };
+                (slot.head.generation() == tally.generation).then_some((first_seen, row))
+            })
+            .collect();
+        rows.sort_by_key(|(first_seen, _)| *first_seen);
+        rows.into_iter().map(|(_, row)| row).collect()
+    }
+
+    fn digest_tallies(&self) -> HashMap<Offset, DigestTally> {
+        let mut tallies: HashMap<Offset, DigestTally> = HashMap::new();
+        let overflow = self.digest_overflow.load(Acquire);
+        for offset in self.digests.slots().chain((overflow != 0).then_some(overflow)) {
+            let slot: &DigestSlot = self.arena.at(offset);
+            let tally = DigestTally {
+                generation: slot.head.generation(),
+                stat: slot.stat.plain(),
+                counters: std::array::from_fn(|at| slot.counters[at].load(Relaxed)),
+                last_seen: slot.last_seen.load(Relaxed),
+            };
+            tallies.insert(offset, tally);
+        }
+        let epoch = self.epochs[Family::Digests as usize].load(Relaxed);
+        for thread in self.live_threads() {
+            let map = thread.digest_map.load(Acquire);
+            if map == 0 || thread.digest_epoch.load(Relaxed) != epoch {
+                continue;
+            }
+            for cell in self.arena.at::<DigestMap>(map).cells() {
+                let cell: &DigestCell = self.arena.at(cell);
+                let Some(tally) = tallies.get_mut(&cell.slot.load(Relaxed)) else { continue };
+                if tally.generation == cell.generation.load(Relaxed) {
+                    tally.add(cell);
+                }
+            }
+        }
+        tallies
+    }
+
+    fn digest_schema(&self, slot: &DigestSlot) -> Option<String> {
+        match slot.schema_len.load(Relaxed) as usize {
+            0 => None,
+            len => Some(text::read_string(&slot.schema, len)),
+        }
+    }
+
+    /// DIGEST and DIGEST_TEXT of a slot, as the host spells them.
+    pub(crate) fn digest_text(&self, slot: &DigestSlot) -> Option<DigestText> {
+        let tokens = text::read(&slot.tokens, slot.tokens_len.load(Relaxed) as usize);
+        if tokens.is_empty() {
+            return None;
+        }
+        self.host.get()?.digest_text(&tokens, slot.charset.load(Relaxed))
+    }
+}
+
+struct DigestTally {
+    generation: u32,
+    stat: Plain,
+    counters: [u64; COUNTERS],
+    last_seen: u64,
+}
+
+impl DigestTally {
+    fn add(&mut self, cell: &DigestCell) {
+        self.stat.merge(cell.cell.stat.plain());
+        for (sum, counter) in self.counters.iter_mut().zip(&cell.cell.counters) {
+            *sum += counter.load(Relaxed);
+        }
+        self.last_seen = self.last_seen.max(cell.last_seen.load(Relaxed));
+    }
+}
+
+struct TableTally {
+    io: Vec<Option<[Plain; 4]>>,
+    locks: [Plain; LOCK_KINDS],
+}
+
+impl TableTally {
+    fn new() -> TableTally {
+        TableTally { io: vec![None; MAX_INDEXES + 1], locks: [Plain::default(); LOCK_KINDS] }
+    }
+}

@@ -1,0 +1,294 @@
+//! Setup tables, threads, timers, losses, resets.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use super::Scale;
+use crate::Engine;
+use crate::cell::{Cell, Family, IoCell, MemoryCell, StatCell, StatementCell, TransactionCell, Viewer};
+use crate::clock::{monotonic_ns, ticks};
+use crate::instance::{File, Program, TableIo, TableLocks, TableShare};
+use crate::instrument::lock;
+use crate::pool::Pool;
+use crate::snapshot::*;
+use crate::text;
+use crate::thread::Thread;
+
+impl Engine {
+    /// Every instrument of `setup_instruments`, in the order of registration.
+    pub fn instruments(&self) -> Vec<Instrument> {
+        self.registry.all()
+    }
+
+    /// ENABLED and TIMED; `None` leaves one as it is. At once, for every thread.
+    pub fn set_instrument(&self, id: ClassId, enabled: Option<bool>, timed: Option<bool>) {
+        self.registry.set(id, enabled, timed);
+    }
+
+    /// Whether a consumer is on.
+    pub fn consumer(&self, consumer: Consumer) -> bool {
+        self.consumers.load(Relaxed) & (1 << consumer as u32) != 0
+    }
+
+    /// Switches a consumer; at once, for every thread.
+    pub fn set_consumer(&self, consumer: Consumer, on: bool) {
+        {
+            let _one_at_a_time = lock(&self.filters);
+            let bit = 1 << consumer as u32;
+            let old = self.consumers.load(Relaxed);
+            self.consumers.store(if on { old | bit } else { old & !bit }, Relaxed);
+        }
+        // A thread made meanwhile computes its mask from the new consumers.
+        for thread in self.live_threads() {
+            self.refresh_mask(thread);
+        }
+    }
+
+    /// Every live thread.
+    pub fn threads(&self) -> Vec<ThreadRow> {
+        let now_s = (crate::clock::wall_us() / 1_000_000).cast_signed();
+        self.live_threads().into_iter().filter_map(|thread| self.thread_row(thread, now_s)).collect()
+    }
+
+    fn thread_row(&self, thread: &'static Thread, now_s: i64) -> Option<ThreadRow> {
+        let nonzero = |value: u64| (value != 0).then_some(value);
+        let some = |bytes: String| (!bytes.is_empty()).then_some(bytes);
+        let host = self.host.get()?;
+        let id = thread.thread_id.load(Relaxed);
+        let texts = thread.text(self)?;
+        let (user, host_name, db, info) = thread.read_texts(|| {
+            let info = match texts.info_len.load(Relaxed) {
+                u32::MAX => None,
+                len => Some(text::read_string(&texts.info, len as usize)),
+            };
+            (
+                text::read_string(&texts.user, texts.user_len.load(Relaxed) as usize),
+                text::read_string(&texts.host, texts.host_len.load(Relaxed) as usize),
+                text::read_string(&texts.db, texts.db_len.load(Relaxed) as usize),
+                info,
+            )
+        });
+        let state = match thread.stage_label.load(Relaxed) as ClassId {
+            0 => None,
+            class => self.registry.name(class).splitn(3, '/').nth(2).map(str::to_owned),
+        };
+        let foreground =
+            thread.system.load(Relaxed) == 0 && nonzero(thread.processlist_id.load(Relaxed)).is_some();
+        let command = match thread.command.load(Relaxed) {
+            0 => None,
+            command => host.command_name(command - 1),
+        };
+        let start_s = thread.start_time_s.load(Relaxed);
+        let connection_type = match thread.connection_type.load(Relaxed) {
+            0 => None,
+            number => host.connection_type_name(number - 1),
+        };
+        let row = ThreadRow {
+            thread_id: id,
+            name: self.registry.name(thread.class.load(Relaxed)),
+            foreground,
+            processlist_id: nonzero(thread.processlist_id.load(Relaxed)),
+            user: some(user),
+            host: some(host_name),
+            db: some(db),
+            command,
+            time_s: (start_s != 0).then(|| (now_s - start_s).max(0)),
+            state,
+            info,
+            parent_thread_id: nonzero(thread.parent_thread_id.load(Relaxed)),
+            instrumented: thread.instrumented.load(Relaxed) != 0,
+            history: thread.history.load(Relaxed) != 0,
+            connection_type,
+            os_id: nonzero(thread.os_id.load(Relaxed)),
+        };
+        // A slab that was given up meanwhile belongs to nobody, or to somebody else.
+        (thread.alive.load(Acquire) == 1 && thread.thread_id.load(Relaxed) == id).then_some(row)
+    }
+
+    /// INSTRUMENTED and HISTORY of a live thread; `None` leaves one as it is. False when it is gone.
+    pub fn set_thread(&self, thread_id: u64, instrumented: Option<bool>, history: Option<bool>) -> bool {
+        let mut threads = self.live_threads().into_iter();
+        let Some(thread) = threads.find(|thread| thread.thread_id.load(Relaxed) == thread_id) else {
+            return false;
+        };
+        if let Some(on) = instrumented {
+            thread.instrumented.store(u8::from(on), Relaxed);
+        }
+        if let Some(on) = history {
+            thread.history.store(u8::from(on), Relaxed);
+        }
+        self.refresh_mask(thread);
+        true
+    }
+
+    /// The timers of `performance_timers`.
+    pub fn timers(&self) -> Vec<TimerRow> {
+        let rate = self.clock.rate();
+        let hertz = ((1_000_000_000_000u128 << 32) / u128::from(rate.max(1))) as u64;
+        let row = |name, frequency: u64, overhead| TimerRow {
+            name,
+            frequency: Some(frequency),
+            resolution: Some(1),
+            overhead: Some(overhead),
+        };
+        let clock = overhead(monotonic_ns);
+        let mut rows = Vec::new();
+        if self.clock.counts_cycles() {
+            rows.push(row("CYCLE", hertz, overhead(ticks)));
+        } else {
+            rows.push(TimerRow { name: "CYCLE", frequency: None, resolution: None, overhead: None });
+        }
+        rows.push(row("NANOSECOND", 1_000_000_000, clock));
+        rows.push(row("MICROSECOND", 1_000_000, clock));
+        rows.push(row("MILLISECOND", 1_000, clock));
+        rows.push(TimerRow { name: "TICK", frequency: None, resolution: None, overhead: None });
+        rows
+    }
+
+    /// What did not fit.
+    pub fn lost(&self) -> Vec<LostRow> {
+        self.losses.rows()
+    }
+
+    /// Bytes of memory handed out, and the cap.
+    pub fn memory(&self) -> (u64, u64) {
+        self.arena.usage()
+    }
+
+    /// TRUNCATE.
+    pub fn reset(&self, what: Reset) {
+        match what {
+            Reset::Events(of, scope) => {
+                let at = match scope {
+                    Scope::Current => 0,
+                    Scope::History => 1,
+                    Scope::HistoryLong => 2,
+                };
+                self.hidden_before[of as usize - 1][at].store(ticks(), Relaxed);
+            }
+            Reset::Summary(EventType::Wait, level) => self.reset_summary(Family::Waits, level),
+            Reset::Summary(EventType::Stage, level) => self.reset_summary(Family::Stages, level),
+            Reset::Summary(EventType::Statement, level) => self.reset_summary(Family::Statements, level),
+            Reset::Summary(EventType::Transaction, level) => self.reset_summary(Family::Transactions, level),
+            Reset::Memory(level) => self.reset_summary(Family::Memory, level),
+            Reset::Digests => self.reset_digests(),
+            Reset::Files => self.reset_files(),
+            Reset::Sockets => {
+                self.bump_epoch(Family::Sockets, &[Viewer::Global]);
+                self.reset_ended_io(Kind::Socket);
+            }
+            Reset::TableIo => self.reset_table_io(),
+            Reset::TableLock => self.reset_table_locks(),
+            Reset::Objects => {
+                self.reset_table_io();
+                self.reset_table_locks();
+            }
+        }
+    }
+
+    fn bump_epoch(&self, family: Family, viewers: &[Viewer]) {
+        let _one_at_a_time = lock(&self.filters);
+        let now = self.epochs[family as usize].load(Relaxed).wrapping_add(1);
+        for viewer in viewers {
+            self.resets[family as usize][*viewer as usize].store(now, Relaxed);
+        }
+        self.epochs[family as usize].store(now, Release);
+    }
+
+    /// The reference resets a summary together with all it is made of, except that the global summary of
+    /// waits is independent of the threads'.
+    fn reset_summary(&self, family: Family, level: Level) {
+        let viewers: &[Viewer] = match (level, family) {
+            (Level::Global, Family::Waits) => &[Viewer::Global],
+            (Level::Global, _) => &[Viewer::Thread, Viewer::Global],
+            _ => &[Viewer::Thread],
+        };
+        self.bump_epoch(family, viewers);
+        if level == Level::Global {
+            self.ended.each(&self.arena, |class, cell| {
+                let kind = self.registry.kind(class);
+                if Family::of(kind) != family {
+                    return;
+                }
+                match kind {
+                    Kind::Statement => self.arena.at::<StatementCell>(cell).clear_shared(),
+                    Kind::Transaction => self.arena.at::<TransactionCell>(cell).clear_shared(),
+                    Kind::Memory => self.arena.at::<MemoryCell>(cell).clear_shared(),
+                    _ => self.arena.at::<StatCell>(cell).clear_shared(),
+                }
+            });
+        }
+    }
+
+    fn reset_ended_io(&self, kind: Kind) {
+        self.ended_io.each(&self.arena, |class, cell| {
+            if self.registry.kind(class) == kind {
+                self.arena.at::<IoCell>(cell).io.clear_shared();
+            }
+        });
+    }
+
+    fn reset_files(&self) {
+        self.pools.each::<File>(&self.arena, Pool::Files, |file| file.io.clear_shared());
+        self.reset_ended_io(Kind::File);
+    }
+
+    fn reset_table_io(&self) {
+        self.bump_epoch(Family::TableIo, &[Viewer::Global]);
+        self.pools.each::<TableShare>(&self.arena, Pool::Tables, |share| {
+            for io in share.io.iter().map(|io| io.load(Acquire)).filter(|io| *io != 0) {
+                let io: &TableIo = self.arena.at(io);
+                for part in &io.parts {
+                    part.clear_shared();
+                }
+                io.epoch.store(self.epochs[Family::TableIo as usize].load(Relaxed), Relaxed);
+            }
+        });
+    }
+
+    fn reset_table_locks(&self) {
+        self.bump_epoch(Family::TableLock, &[Viewer::Global]);
+        self.pools.each::<TableShare>(&self.arena, Pool::Tables, |share| {
+            let locks = share.locks.load(Acquire);
+            if locks != 0 {
+                let locks: &TableLocks = self.arena.at(locks);
+                for part in &locks.parts {
+                    part.clear_shared();
+                }
+                locks.epoch.store(self.epochs[Family::TableLock as usize].load(Relaxed), Relaxed);
+            }
+        });
+    }
+
+    /// Stored programs and what their calls took: type, schema, name, calls.
+    pub fn programs(&self) -> Vec<ProgramRow> {
+        let scale = Scale::of(self);
+        let mut rows = Vec::new();
+        self.pools.each::<Program>(&self.arena, Pool::Programs, |program| {
+            let (schema, schema_len, name, name_len) = program.name_words();
+            let Some(object_type) = crate::objects::type_name(program.object_type()) else { return };
+            rows.push(ProgramRow {
+                object_type,
+                schema: text::read_string(schema, schema_len),
+                name: text::read_string(name, name_len),
+                calls: scale.stat(program.calls.plain()),
+                statements: StatementStat {
+                    stat: scale.stat(program.statements.plain()),
+                    sum: super::summary::counters(&program.counters),
+                },
+            });
+        });
+        rows.sort_by(|a, b| (a.object_type, &a.schema, &a.name).cmp(&(b.object_type, &b.schema, &b.name)));
+        rows
+    }
+}
+
+/// The least of a few measurements of reading a timer twice, in the timer's unit.
+fn overhead(timer: impl Fn() -> u64) -> u64 {
+    (0..20)
+        .map(|_| {
+            let start = timer();
+            timer() - start
+        })
+        .min()
+        .unwrap_or(0)
+}

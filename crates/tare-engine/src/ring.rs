@@ -1,0 +1,448 @@
+//! HOT PATH: rings of recorded events. A thread fills blocks of its own, line by line.
+//!
+//! A thread keeps ("pins") as many blocks as its history needs; the oldest one beyond that is either filled
+//! again by the same thread or, when the long history is on, handed to a queue of blocks whose oldest comes
+//! back instead. So an event is written once, where it stays, and no thread ever writes to another's block.
+//!
+//! A record's first word is its event id, written last; 0 ends a block. A block's generation rises before it
+//! is filled again: a reader copies first and then asks whether the generation is still the same.
+
+use std::sync::atomic::{
+    AtomicU8, AtomicU16, AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+    fence,
+};
+
+use crate::arena::{Arena, BlockId, LINE, Offset, Table, Use, View, WORDS};
+use crate::cell::COUNTERS;
+use crate::lost::Lost;
+use crate::snapshot::EventType;
+
+/// Blocks a thread can pin per event type.
+const PINS: usize = 16;
+/// Words of a line.
+pub(crate) const LINE_WORDS: u32 = (LINE / 8) as u32;
+/// Waits nested deeper are counted but not recorded.
+pub(crate) const WAIT_DEPTH: usize = 8;
+
+/// Flags of a record: its times were measured; it belongs to the history; to the long history.
+pub(crate) const RECORD_TIMED: u8 = 1;
+pub(crate) const RECORD_HISTORY: u8 = 2;
+pub(crate) const RECORD_LONG: u8 = 4;
+
+/// A wait, one line. `end` is 0 while it lasts and is written last.
+#[repr(C)]
+pub(crate) struct WaitRecord {
+    pub(crate) event_id: AtomicU64,
+    pub(crate) start: AtomicU64,
+    pub(crate) end: AtomicU64,
+    /// Source file's address << 16 | line.
+    pub(crate) source: AtomicU64,
+    /// Object's address << 16 | operation << 8 | nesting event type.
+    pub(crate) object: AtomicU64,
+    /// Bytes or rows; `u64::MAX`: none.
+    pub(crate) amount: AtomicU64,
+    /// Event id minus the nesting event's.
+    pub(crate) nesting: AtomicU32,
+    /// End event id minus event id.
+    pub(crate) end_delta: AtomicU32,
+    /// Class << 0, index << 16 (255: none), flags << 24.
+    pub(crate) class: AtomicU32,
+    /// Instance (file, table, socket) with the name: see `pool::Name`.
+    pub(crate) name: AtomicU32,
+}
+
+/// A stage, one line.
+#[repr(C)]
+pub(crate) struct StageRecord {
+    pub(crate) event_id: AtomicU64,
+    pub(crate) start: AtomicU64,
+    pub(crate) end: AtomicU64,
+    pub(crate) source: AtomicU64,
+    pub(crate) work_completed: AtomicU64,
+    pub(crate) work_estimated: AtomicU64,
+    pub(crate) nesting_id: AtomicU64,
+    pub(crate) end_delta: AtomicU32,
+    pub(crate) class: AtomicU16,
+    pub(crate) nesting_type: AtomicU8,
+    pub(crate) flags: AtomicU8,
+}
+
+/// The fixed part of a statement's record; schema, program, message and text follow.
+#[repr(C)]
+pub(crate) struct StatementRecord {
+    pub(crate) event_id: AtomicU64,
+    pub(crate) lines: AtomicU32,
+    pub(crate) nesting_level: AtomicU16,
+    pub(crate) nesting_type: AtomicU8,
+    pub(crate) flags: AtomicU8,
+    pub(crate) start: AtomicU64,
+    pub(crate) end: AtomicU64,
+    pub(crate) source: AtomicU64,
+    pub(crate) end_event_id: AtomicU64,
+    pub(crate) nesting_id: AtomicU64,
+    pub(crate) class: AtomicU16,
+    pub(crate) sqlstate_len: AtomicU8,
+    pub(crate) object_type: AtomicU8,
+    pub(crate) errno: AtomicU32,
+    pub(crate) digest: AtomicU32,
+    pub(crate) digest_generation: AtomicU32,
+    pub(crate) sqlstate: AtomicU64,
+    pub(crate) schema_len: AtomicU16,
+    pub(crate) message_len: AtomicU16,
+    pub(crate) object_schema_len: AtomicU16,
+    pub(crate) object_name_len: AtomicU16,
+    pub(crate) text_len: AtomicU32,
+    pub(crate) text_cut: AtomicU32,
+    pub(crate) counters: [AtomicU64; COUNTERS],
+    pub(crate) charset: AtomicU64,
+}
+
+/// Words of the fixed part.
+pub(crate) const STATEMENT_WORDS: usize = size_of::<StatementRecord>() / 8;
+
+/// Bytes of an XA identifier's two parts together.
+pub(crate) const XID_BYTES: usize = 128;
+
+/// A transaction, four lines.
+#[repr(C)]
+pub(crate) struct TransactionRecord {
+    pub(crate) event_id: AtomicU64,
+    pub(crate) start: AtomicU64,
+    pub(crate) end: AtomicU64,
+    pub(crate) source: AtomicU64,
+    pub(crate) end_event_id: AtomicU64,
+    pub(crate) nesting_id: AtomicU64,
+    pub(crate) class: AtomicU16,
+    pub(crate) nesting_type: AtomicU8,
+    pub(crate) flags: AtomicU8,
+    pub(crate) state: AtomicU8,
+    pub(crate) isolation: AtomicU8,
+    pub(crate) xa: AtomicU8,
+    pub(crate) xa_state: AtomicU8,
+    pub(crate) read_only: AtomicU8,
+    pub(crate) autocommit: AtomicU8,
+    pub(crate) has_gtid: AtomicU8,
+    pub(crate) _pad: AtomicU8,
+    pub(crate) xid_format: AtomicU32,
+    pub(crate) trx_id: AtomicU64,
+    pub(crate) savepoints: AtomicU64,
+    pub(crate) rollbacks: AtomicU64,
+    pub(crate) releases: AtomicU64,
+    pub(crate) gtrid_len: AtomicU16,
+    pub(crate) bqual_len: AtomicU16,
+    pub(crate) gtid_domain: AtomicU32,
+    pub(crate) gtid_server: AtomicU64,
+    pub(crate) gtid_sequence: AtomicU64,
+    pub(crate) xid: [AtomicU64; XID_BYTES / 8],
+}
+
+/// Lines of a transaction's record.
+pub(crate) const TRANSACTION_LINES: u32 = size_of::<TransactionRecord>().div_ceil(LINE) as u32;
+
+// SAFETY: atomics only, alignment 8, one line.
+#[allow(unsafe_code)]
+unsafe impl View for WaitRecord {}
+// SAFETY: atomics only, alignment 8, one line.
+#[allow(unsafe_code)]
+unsafe impl View for StageRecord {}
+// SAFETY: atomics only, alignment 8, less than a block.
+#[allow(unsafe_code)]
+unsafe impl View for StatementRecord {}
+// SAFETY: atomics only, alignment 8, less than a block.
+#[allow(unsafe_code)]
+unsafe impl View for TransactionRecord {}
+
+const _: () = assert!(size_of::<WaitRecord>() == LINE && size_of::<StageRecord>() == LINE);
+
+/// One event type's place in a thread.
+#[repr(C)]
+pub(crate) struct Ring {
+    /// Next free line of the current block.
+    next: AtomicU32,
+    /// One past its last line.
+    end: AtomicU32,
+    /// Records in the current block.
+    records: AtomicU32,
+    count: AtomicU32,
+    pinned: [AtomicU32; PINS],
+}
+
+/// What distinguishes the four rings.
+pub(crate) struct RingKind {
+    pub(crate) used: Use,
+    pub(crate) event: EventType,
+    pub(crate) lost: Lost,
+}
+
+pub(crate) const WAITS: RingKind =
+    RingKind { used: Use::Waits, event: EventType::Wait, lost: Lost::WaitEvents };
+pub(crate) const STAGES: RingKind =
+    RingKind { used: Use::Stages, event: EventType::Stage, lost: Lost::StageEvents };
+pub(crate) const STATEMENTS: RingKind =
+    RingKind { used: Use::Statements, event: EventType::Statement, lost: Lost::StatementEvents };
+pub(crate) const TRANSACTIONS: RingKind =
+    RingKind { used: Use::Transactions, event: EventType::Transaction, lost: Lost::TransactionEvents };
+
+/// All four, indexed by event type minus one.
+pub(crate) const RINGS: [&RingKind; 4] = [&TRANSACTIONS, &STATEMENTS, &STAGES, &WAITS];
+
+impl Ring {
+    /// Takes the next line, or `None` when the block is full (then [`advance`]).
+    #[inline(always)]
+    pub(crate) fn line(&self) -> Option<Offset> {
+        self.lines(LINE_WORDS)
+    }
+
+    /// Takes as many words (whole lines) in a row.
+    #[inline(always)]
+    pub(crate) fn lines(&self, words: u32) -> Option<Offset> {
+        let next = self.next.load(Relaxed);
+        if next + words > self.end.load(Relaxed) {
+            return None;
+        }
+        self.next.store(next + words, Relaxed);
+        self.records.store(self.records.load(Relaxed) + 1, Relaxed);
+        Some(next)
+    }
+
+    /// The blocks this thread holds, oldest first.
+    pub(crate) fn pinned(&self) -> impl Iterator<Item = BlockId> + '_ {
+        let count = (self.count.load(Relaxed) as usize).min(PINS);
+        self.pinned[..count].iter().map(|block| block.load(Relaxed))
+    }
+
+    fn unpin_oldest(&self) -> BlockId {
+        let oldest = self.pinned[0].load(Relaxed);
+        let count = self.count.load(Relaxed) as usize;
+        for at in 1..count {
+            self.pinned[at - 1].store(self.pinned[at].load(Relaxed), Relaxed);
+        }
+        self.count.store(count as u32 - 1, Relaxed);
+        oldest
+    }
+
+    fn pin(&self, block: BlockId) {
+        let count = self.count.load(Relaxed) as usize;
+        self.pinned[count].store(block, Relaxed);
+        self.count.store(count as u32 + 1, Release);
+        let start = block * WORDS as u32;
+        self.next.store(start, Relaxed);
+        self.end.store(start + WORDS as u32, Relaxed);
+        self.records.store(0, Relaxed);
+    }
+
+    /// Gives every block up: to the long history's queue, or back to the arena.
+    pub(crate) fn release(&self, arena: &Arena, long: Option<&LongQueue>) {
+        if self.count.load(Relaxed) > 0 {
+            let current = self.pinned[self.count.load(Relaxed) as usize - 1].load(Relaxed);
+            arena.meta(current).records.store(self.records.load(Relaxed), Relaxed);
+        }
+        while self.count.load(Relaxed) > 0 {
+            let block = self.unpin_oldest();
+            let spare = match long {
+                Some(queue) => queue.exchange(arena, block),
+                None => Some(block),
+            };
+            if let Some(block) = spare {
+                arena.give(block);
+            }
+        }
+        self.next.store(0, Relaxed);
+        self.end.store(0, Relaxed);
+    }
+}
+
+/// What [`advance`] needs to know of the thread and the settings.
+pub(crate) struct Advance<'a> {
+    pub(crate) arena: &'a Arena,
+    pub(crate) used: Use,
+    pub(crate) thread_id: u64,
+    pub(crate) history_size: u32,
+    /// The long history's queue, when this thread feeds it.
+    pub(crate) long: Option<&'a LongQueue>,
+}
+
+/// Begins a new block. `open` are the records still in progress: they move along if their block goes.
+/// False when no memory is left: the caller counts the event as lost.
+#[cold]
+pub(crate) fn advance(ring: &Ring, how: &Advance<'_>, open: &[AtomicU32]) -> bool {
+    let arena = how.arena;
+    let count = ring.count.load(Relaxed) as usize;
+    let mut carried = Carried::default();
+    let mut spare = None;
+    if count > 0 {
+        let current = ring.pinned[count - 1].load(Relaxed);
+        arena.meta(current).records.store(ring.records.load(Relaxed), Relaxed);
+        let newer: u32 = ring.pinned().skip(1).map(|block| arena.meta(block).records.load(Relaxed)).sum();
+        if newer >= how.history_size || count == PINS {
+            let oldest = ring.unpin_oldest();
+            carried.save(arena, oldest, open);
+            spare = match how.long {
+                Some(queue) => queue.exchange(arena, oldest),
+                None => Some(oldest),
+            };
+        }
+    }
+    let block = match spare {
+        Some(block) => recycle(arena, block),
+        None => match arena.take(how.used, 0) {
+            Some(block) => block,
+            // The cap is reached: the long history gives way to the present.
+            None => match how.long.and_then(LongQueue::pop) {
+                Some(block) => recycle(arena, block),
+                None => {
+                    ring.next.store(0, Relaxed);
+                    ring.end.store(0, Relaxed);
+                    carried.forget(open);
+                    return false;
+                }
+            },
+        },
+    };
+    arena.meta(block).owner.store(how.thread_id, Relaxed);
+    ring.pin(block);
+    carried.restore(arena, ring, open);
+    true
+}
+
+/// Makes a filled block empty: generation first, then the first word of every line.
+fn recycle(arena: &Arena, block: BlockId) -> BlockId {
+    let meta = arena.meta(block);
+    meta.generation.fetch_add(1, Relaxed);
+    fence(Release);
+    for line in arena.words(block).chunks_exact(LINE_WORDS as usize) {
+        line[0].store(0, Relaxed);
+    }
+    meta.records.store(0, Relaxed);
+    block
+}
+
+/// Records in progress whose block is about to be filled again.
+#[derive(Default)]
+struct Carried {
+    records: [(bool, [u64; LINE_WORDS as usize]); WAIT_DEPTH],
+}
+
+impl Carried {
+    fn save(&mut self, arena: &Arena, leaving: BlockId, open: &[AtomicU32]) {
+        for (slot, record) in self.records.iter_mut().zip(open) {
+            let offset = record.load(Relaxed);
+            if offset != 0 && offset / WORDS as u32 == leaving {
+                let words = arena.slice(offset, LINE_WORDS as usize);
+                *slot = (true, std::array::from_fn(|at| words[at].load(Relaxed)));
+            }
+        }
+    }
+
+    fn restore(&self, arena: &Arena, ring: &Ring, open: &[AtomicU32]) {
+        for ((carried, words), record) in self.records.iter().zip(open) {
+            if *carried && let Some(offset) = ring.line() {
+                let place = arena.slice(offset, LINE_WORDS as usize);
+                for (to, from) in place.iter().zip(words).skip(1) {
+                    to.store(*from, Relaxed);
+                }
+                place[0].store(words[0], Release);
+                record.store(offset, Relaxed);
+            }
+        }
+    }
+
+    fn forget(&self, open: &[AtomicU32]) {
+        for ((carried, _), record) in self.records.iter().zip(open) {
+            if *carried {
+                record.store(0, Relaxed);
+            }
+        }
+    }
+}
+
+/// The long history of one event type: a bounded queue of filled blocks, oldest first. Many threads push and
+/// pop; nobody waits: who finds the queue busy does without it (after D. Vyukov's bounded MPMC queue).
+pub(crate) struct LongQueue {
+    slots: Table,
+    head: AtomicU32,
+    tail: AtomicU32,
+}
+
+impl LongQueue {
+    pub(crate) const fn new() -> LongQueue {
+        LongQueue { slots: Table::new(), head: AtomicU32::new(0), tail: AtomicU32::new(0) }
+    }
+
+    /// Makes room for `blocks` (rounded up to a power of two); 0 switches the queue off.
+    pub(crate) fn map(&self, blocks: usize) -> Result<(), std::io::Error> {
+        if blocks == 0 {
+            return Ok(());
+        }
+        self.slots.map(blocks.next_power_of_two())?;
+        for (position, slot) in self.slots.words().iter().enumerate() {
+            slot.store((position as u64) << 32, Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Puts `block` in and takes the oldest out once the queue is full.
+    pub(crate) fn exchange(&self, arena: &Arena, block: BlockId) -> Option<BlockId> {
+        if self.push(block) {
+            return None;
+        }
+        let oldest = self.pop();
+        if self.push(block) {
+            return oldest;
+        }
+        // Others were faster. The newest event matters less than not waiting for a place.
+        if let Some(oldest) = oldest {
+            arena.give(oldest);
+        }
+        Some(block)
+    }
+
+    fn push(&self, block: BlockId) -> bool {
+        let slots = self.slots.words();
+        if slots.is_empty() {
+            return false;
+        }
+        let mut tail = self.tail.load(Relaxed);
+        loop {
+            let slot = &slots[tail as usize & (slots.len() - 1)];
+            let sequence = (slot.load(Acquire) >> 32) as u32;
+            match sequence.wrapping_sub(tail).cast_signed() {
+                0 => match self.tail.compare_exchange_weak(tail, tail.wrapping_add(1), Relaxed, Relaxed) {
+                    Ok(_) => {
+                        let filled = u64::from(tail.wrapping_add(1)) << 32 | u64::from(block);
+                        slot.store(filled, Release);
+                        return true;
+                    }
+                    Err(now) => tail = now,
+                },
+                behind if behind < 0 => return false,
+                _ => tail = self.tail.load(Relaxed),
+            }
+        }
+    }
+
+    pub(crate) fn pop(&self) -> Option<BlockId> {
+        let slots = self.slots.words();
+        if slots.is_empty() {
+            return None;
+        }
+        let mut head = self.head.load(Relaxed);
+        loop {
+            let slot = &slots[head as usize & (slots.len() - 1)];
+            let value = slot.load(Acquire);
+            match ((value >> 32) as u32).wrapping_sub(head.wrapping_add(1)).cast_signed() {
+                0 => match self.head.compare_exchange_weak(head, head.wrapping_add(1), Relaxed, Relaxed) {
+                    Ok(_) => {
+                        let empty = u64::from(head.wrapping_add(slots.len() as u32)) << 32;
+                        slot.store(empty, Release);
+                        return Some(value as u32);
+                    }
+                    Err(now) => head = now,
+                },
+                behind if behind < 0 => return None,
+                _ => head = self.head.load(Relaxed),
+            }
+        }
+    }
+}

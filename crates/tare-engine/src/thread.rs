@@ -1,0 +1,577 @@
+//! HOT PATH: a thread's slab: its switches, what it is doing, and where its cells and rings are.
+//!
+//! One thread writes a slab: its own. Readers copy. The exceptions are the mask and the two flags it is made
+//! of, which whoever changes a filter stores, and the texts, which carry a version (odd while written).
+#![allow(unsafe_code)]
+
+use std::sync::atomic::{
+    AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+    fence,
+};
+
+use crate::arena::{BlockId, Offset, Use, View, WORDS};
+use crate::cell::{Bank, Cell, Family, MAP_ENTRIES, MAPS, MemoryCell, StatCell};
+use crate::cell::{StatementCell, TransactionCell, Viewer, cell_words};
+use crate::filter;
+use crate::lost::Lost;
+use crate::ring::{self, Advance, RINGS, Ring, RingKind, TransactionRecord, WAIT_DEPTH};
+use crate::snapshot::{ClassId, EventType, Kind};
+use crate::{Engine, local, text};
+
+/// Nested statements that are recorded.
+pub(crate) const STATEMENT_DEPTH: usize = 10;
+/// Blocks of cells a thread can hold.
+const CELL_BLOCKS: usize = 96;
+
+/// Index of a thread's banks.
+pub(crate) const BANK_OWN: usize = 0;
+/// Counted while `thread_instrumentation` was off: global only.
+pub(crate) const BANK_UNATTRIBUTED: usize = 1;
+/// Counted before the global summary was reset, still the thread's.
+pub(crate) const BANK_THREAD_ONLY: usize = 2;
+
+/// The slab. Hot words first.
+#[repr(C, align(64))]
+pub(crate) struct Thread {
+    pub(crate) mask: AtomicU32,
+    pub(crate) wait_depth: AtomicU32,
+    /// The next event's id.
+    pub(crate) event_id: AtomicU64,
+    /// The event new waits nest in, and its type (0: none).
+    pub(crate) parent_id: AtomicU64,
+    pub(crate) parent_type: AtomicU32,
+    /// Class of the stage in progress, 0: none.
+    pub(crate) stage_class: AtomicU32,
+    pub(crate) stage_start: AtomicU64,
+    /// Its record's offset, 0: not recorded.
+    pub(crate) stage_record: AtomicU32,
+    /// The last stage set, recorded or not: PROCESSLIST_STATE.
+    pub(crate) stage_label: AtomicU32,
+    /// The statement new stages nest in.
+    pub(crate) stage_parent: AtomicU64,
+    pub(crate) waits: Ring,
+    pub(crate) stages: Ring,
+    /// Records of the waits in progress, outermost first.
+    pub(crate) open: [AtomicU32; WAIT_DEPTH],
+    pub(crate) banks: [Bank; 3],
+    /// WORK_COMPLETED and WORK_ESTIMATED: the host writes here.
+    pub(crate) progress: [AtomicU64; 2],
+    pub(crate) has_progress: AtomicU32,
+    pub(crate) statement_depth: AtomicU32,
+    pub(crate) statement_levels: [AtomicU32; STATEMENT_DEPTH],
+    pub(crate) digest_map: AtomicU32,
+    pub(crate) digest_epoch: AtomicU32,
+    pub(crate) digest_count: AtomicU32,
+    pub(crate) thread_id: AtomicU64,
+    pub(crate) statements: Ring,
+    pub(crate) transactions: Ring,
+    pub(crate) transaction: TransactionRecord,
+    pub(crate) transaction_open: AtomicU32,
+    /// Next free word of the current cell block, and words left there.
+    cell_next: AtomicU32,
+    cell_left: AtomicU32,
+    cell_count: AtomicU32,
+    cell_blocks: [AtomicU32; CELL_BLOCKS],
+    pub(crate) alive: AtomicU8,
+    pub(crate) instrumented: AtomicU8,
+    pub(crate) history: AtomicU8,
+    pub(crate) connection_type: AtomicU8,
+    pub(crate) command: AtomicU32,
+    pub(crate) class: AtomicU16,
+    pub(crate) system: AtomicU8,
+    pub(crate) version: AtomicU32,
+    pub(crate) processlist_id: AtomicU64,
+    pub(crate) parent_thread_id: AtomicU64,
+    pub(crate) os_id: AtomicU64,
+    pub(crate) start_time_s: AtomicI64,
+    pub(crate) texts: AtomicU32,
+    /// The host's handle of the connection, opaque.
+    pub(crate) host_handle: AtomicU64,
+}
+
+// SAFETY: atomics only, alignment 64, checked below to fit a block.
+unsafe impl View for Thread {}
+const _: () = assert!(size_of::<Thread>() <= WORDS * 8);
+
+/// Names and attributes of a thread, in a block of their own.
+#[repr(C)]
+pub(crate) struct ThreadText {
+    pub(crate) user_len: AtomicU32,
+    pub(crate) host_len: AtomicU32,
+    pub(crate) db_len: AtomicU32,
+    /// `u32::MAX`: NULL.
+    pub(crate) info_len: AtomicU32,
+    pub(crate) attributes_len: AtomicU32,
+    pub(crate) attributes_charset: AtomicU32,
+    pub(crate) user: [AtomicU64; 48],
+    pub(crate) host: [AtomicU64; 32],
+    pub(crate) db: [AtomicU64; 24],
+    pub(crate) info: [AtomicU64; 128],
+    pub(crate) attributes: [AtomicU64; 256],
+}
+
+// SAFETY: atomics only, alignment 8, checked below to fit a block.
+unsafe impl View for ThreadText {}
+const _: () = assert!(size_of::<ThreadText>() <= WORDS * 8);
+
+/// A handle of a thread for the host: never dangling, possibly of a thread that has ended.
+pub type ThreadRef = &'static ThreadHandle;
+
+/// What the host holds of a thread: opaque.
+pub struct ThreadHandle {
+    slab: Thread,
+}
+
+/// The slab of the calling thread.
+#[inline(always)]
+pub(crate) fn current() -> Option<&'static Thread> {
+    let address = local::get();
+    // SAFETY: the thread-local holds 0 or the address of a `Thread` view, stored by `set_current` below;
+    // views are mapped for the life of the process.
+    unsafe { (address as *const Thread).as_ref() }
+}
+
+impl Thread {
+    pub(crate) fn handle(&'static self) -> ThreadRef {
+        // SAFETY: `ThreadHandle` consists of nothing but a `Thread`.
+        unsafe { &*std::ptr::from_ref(self).cast() }
+    }
+
+    #[inline(always)]
+    pub(crate) fn bits(mask: u32, of: EventType) -> u32 {
+        mask >> filter::shift(of)
+    }
+
+    /// Takes the next event id.
+    #[inline(always)]
+    pub(crate) fn next_event_id(&self) -> u64 {
+        let id = self.event_id.load(Relaxed);
+        self.event_id.store(id + 1, Relaxed);
+        id
+    }
+
+    /// The texts' block.
+    pub(crate) fn text(&self, engine: &Engine) -> Option<&'static ThreadText> {
+        match self.texts.load(Relaxed) {
+            0 => None,
+            offset => Some(engine.arena.at(offset)),
+        }
+    }
+
+    /// Changes texts: readers see the version odd meanwhile.
+    pub(crate) fn write_texts(&self, engine: &Engine, change: impl FnOnce(&'static ThreadText)) {
+        if let Some(text) = self.text(engine) {
+            let version = self.version.load(Relaxed);
+            self.version.store(version.wrapping_add(1), Relaxed);
+            fence(Release);
+            change(text);
+            self.version.store(version.wrapping_add(2), Release);
+        }
+    }
+
+    /// Reads what belongs together, again if it changed meanwhile; a writer stuck in between is not waited for.
+    pub(crate) fn read_texts<T>(&self, read: impl Fn() -> T) -> T {
+        for _ in 0..64 {
+            let before = self.version.load(Acquire);
+            let value = read();
+            fence(Acquire);
+            if before & 1 == 0 && self.version.load(Relaxed) == before {
+                return value;
+            }
+            std::hint::spin_loop();
+        }
+        read()
+    }
+}
+
+impl ThreadHandle {
+    pub(crate) fn slab(&'static self) -> &'static Thread {
+        &self.slab
+    }
+
+    /// The thread at an address the host kept.
+    ///
+    /// # Safety
+    /// `address` is null or came from [`ThreadHandle::address`] of the same process.
+    #[inline(always)]
+    pub unsafe fn from_address(address: *const std::ffi::c_void) -> Option<ThreadRef> {
+        // SAFETY: the caller's promise; slabs are never unmapped.
+        unsafe { address.cast::<ThreadHandle>().as_ref() }
+    }
+
+    /// What the host keeps.
+    #[inline(always)]
+    pub fn address(&'static self) -> *mut std::ffi::c_void {
+        std::ptr::from_ref(self).cast_mut().cast()
+    }
+
+    /// THREAD_ID.
+    pub fn thread_id(&'static self) -> u64 {
+        self.slab.thread_id.load(Relaxed)
+    }
+}
+
+impl Engine {
+    /// Makes a slab for a thread that is about to run. `None`: no memory left, the thread runs unseen.
+    pub fn new_thread(&self, class: ClassId, processlist_id: Option<u64>, system: bool) -> Option<ThreadRef> {
+        let made = self.make_thread(class);
+        if made.is_none() {
+            self.losses.count(Lost::ThreadInstances);
+        }
+        let thread = made?;
+        thread.system.store(u8::from(system), Relaxed);
+        thread.processlist_id.store(processlist_id.unwrap_or(0), Relaxed);
+        if let Some(parent) = current() {
+            thread.parent_thread_id.store(parent.thread_id.load(Relaxed), Relaxed);
+        }
+        thread.alive.store(1, Release);
+        // Last, under the lock that changes of filters hold: no change can be missed.
+        self.refresh_mask(thread);
+        Some(thread.handle())
+    }
+
+    fn make_thread(&self, class: ClassId) -> Option<&'static Thread> {
+        let block = self.arena.take(Use::Thread, 0)?;
+        let Some(texts) = self.arena.take(Use::ThreadText, 0) else {
+            self.arena.give(block);
+            return None;
+        };
+        let thread: &Thread = self.arena.at(block * WORDS as u32);
+        thread.texts.store(texts * WORDS as u32, Relaxed);
+        thread.write_texts(self, |text| text.info_len.store(u32::MAX, Relaxed));
+        thread.class.store(class, Relaxed);
+        thread.event_id.store(1, Relaxed);
+        thread.instrumented.store(1, Relaxed);
+        thread.history.store(1, Relaxed);
+        thread.thread_id.store(self.next_thread_id.fetch_add(1, Relaxed), Relaxed);
+        Some(thread)
+    }
+
+    /// The calling thread's slab.
+    #[inline(always)]
+    pub fn current_thread(&self) -> Option<ThreadRef> {
+        current().map(Thread::handle)
+    }
+
+    /// Makes `thread` (or nobody) the calling thread's slab.
+    pub fn set_current_thread(&self, thread: Option<ThreadRef>) {
+        local::set(thread.map_or(0, |thread| thread.address() as usize));
+    }
+
+    /// Ends a thread: its figures fold into what has ended, its memory goes back.
+    pub fn delete_thread(&self, thread: ThreadRef) {
+        let thread = thread.slab();
+        if local::get() == std::ptr::from_ref(thread) as usize {
+            local::set(0);
+        }
+        if thread.alive.swap(2, Relaxed) != 1 {
+            return;
+        }
+        thread.mask.store(0, Relaxed);
+        self.folds.fetch_add(1, Release);
+        self.fold_thread(thread);
+        thread.alive.store(0, Release);
+        self.folds.fetch_add(1, Release);
+        self.free_thread(thread);
+    }
+
+    fn fold_thread(&self, thread: &Thread) {
+        self.flush_digests(thread);
+        for bank in [BANK_OWN, BANK_UNATTRIBUTED] {
+            thread.banks[bank].each(&self.arena, |class, cell| match self.registry.kind(class) {
+                Kind::Statement => self.fold_ended::<StatementCell>(class, cell),
+                Kind::Transaction => self.fold_ended::<TransactionCell>(class, cell),
+                Kind::Memory => self.fold_ended::<MemoryCell>(class, cell),
+                _ => self.fold_ended::<StatCell>(class, cell),
+            });
+        }
+    }
+
+    fn fold_ended<C: Cell>(&self, class: ClassId, cell: Offset) {
+        let cell: &C = self.arena.at(cell);
+        let family = Family::of(self.registry.kind(class));
+        let counts = self.counts_for(family, Viewer::Global, cell.head().epoch.load(Relaxed));
+        if (counts || family == Family::Memory)
+            && let Some(ended) = self.ended.cell::<C>(&self.arena, class)
+        {
+            cell.fold(ended);
+        }
+        cell.clear();
+    }
+
+    fn free_thread(&self, thread: &Thread) {
+        let rings = [&thread.transactions, &thread.statements, &thread.stages, &thread.waits];
+        for (ring, kind) in rings.into_iter().zip(RINGS) {
+            ring.release(&self.arena, self.long_queue(thread, kind));
+        }
+        let block_of = |offset: &AtomicU32| offset.load(Relaxed) / WORDS as u32;
+        let mut blocks: Vec<BlockId> = Vec::new();
+        blocks.extend(thread.banks.iter().flat_map(|bank| bank.maps.iter().map(block_of)));
+        blocks.extend(thread.statement_levels.iter().map(block_of));
+        let cells = (thread.cell_count.load(Relaxed) as usize).min(CELL_BLOCKS);
+        blocks.extend(thread.cell_blocks[..cells].iter().map(|block| block.load(Relaxed)));
+        blocks.push(block_of(&thread.digest_map));
+        blocks.push(block_of(&thread.texts));
+        blocks.push(self.arena.offset_of(thread) / WORDS as u32);
+        for block in blocks.into_iter().filter(|block| *block != 0) {
+            self.arena.give(block);
+        }
+    }
+
+    /// The long history's queue, when the consumers say so.
+    pub(crate) fn long_queue(&self, thread: &Thread, kind: &RingKind) -> Option<&ring::LongQueue> {
+        // A thread that ends has no mask any more; what it recorded for the long history must survive.
+        let mask = match thread.mask.load(Relaxed) {
+            0 => filter::mask(self.consumers.load(Relaxed), true, thread.history.load(Relaxed) != 0),
+            mask => mask,
+        };
+        (Thread::bits(mask, kind.event) & filter::LONG != 0).then(|| &self.long[kind.event as usize - 1])
+    }
+
+    /// Begins a new block of a ring.
+    #[cold]
+    pub(crate) fn advance(&self, thread: &Thread, ring: &Ring, kind: &RingKind, open: &[AtomicU32]) -> bool {
+        let how = Advance {
+            arena: &self.arena,
+            used: kind.used,
+            thread_id: thread.thread_id.load(Relaxed),
+            history_size: self.history_size[kind.event as usize - 1].load(Relaxed),
+            long: self.long_queue(thread, kind),
+        };
+        let done = ring::advance(ring, &how, open);
+        if !done {
+            self.losses.count(kind.lost);
+        }
+        done
+    }
+
+    /// Recomputes what a thread records.
+    pub(crate) fn refresh_mask(&self, thread: &Thread) {
+        let _one_at_a_time = crate::instrument::lock(&self.filters);
+        let instrumented = thread.instrumented.load(Relaxed) != 0;
+        let history = thread.history.load(Relaxed) != 0;
+        if thread.alive.load(Relaxed) == 1 {
+            thread.mask.store(filter::mask(self.consumers.load(Relaxed), instrumented, history), Relaxed);
+        }
+    }
+
+    /// The cell of `class` in one of the thread's banks, made if need be. `None`: no memory left.
+    #[inline(always)]
+    pub(crate) fn cell<C: Cell>(
+        &self,
+        thread: &'static Thread,
+        bank: usize,
+        class: ClassId,
+        family: Family,
+    ) -> Option<&'static C> {
+        match thread.banks[bank].cell::<C>(&self.arena, class) {
+            Some(cell) if cell.head().epoch.load(Relaxed) == self.epochs[family as usize].load(Relaxed) => {
+                Some(cell)
+            }
+            Some(cell) => self.renew(thread, bank, class, family, cell),
+            None => self.make_cell(thread, bank, class, family),
+        }
+    }
+
+    #[cold]
+    fn make_cell<C: Cell>(
+        &self,
+        thread: &'static Thread,
+        bank: usize,
+        class: ClassId,
+        family: Family,
+    ) -> Option<&'static C> {
+        let map = &thread.banks[bank].maps[(class as usize / MAP_ENTRIES) % MAPS];
+        if map.load(Relaxed) == 0 {
+            match self.arena.take(Use::Map, 0) {
+                Some(block) => map.store(block * WORDS as u32, Release),
+                None => {
+                    self.losses.count(Lost::Cells);
+                    return None;
+                }
+            }
+        }
+        let kind = self.registry.kind(class);
+        let offset = self.cell_space(thread, cell_words(kind) as u32)?;
+        let cell: &C = self.arena.at(offset);
+        cell.head().class.store(class, Relaxed);
+        cell.head().kind.store(kind as u16, Relaxed);
+        cell.head().epoch.store(self.epochs[family as usize].load(Relaxed), Relaxed);
+        thread.banks[bank].entry(&self.arena, class)?.store(offset, Release);
+        Some(cell)
+    }
+
+    /// Room for a cell of `words` in the thread's cell blocks.
+    #[cold]
+    pub(crate) fn cell_space(&self, thread: &Thread, words: u32) -> Option<Offset> {
+        if thread.cell_left.load(Relaxed) < words {
+            let count = thread.cell_count.load(Relaxed) as usize;
+            let block = if count < CELL_BLOCKS { self.arena.take(Use::Cells, 0) } else { None };
+            let Some(block) = block else {
+                self.losses.count(Lost::Cells);
+                return None;
+            };
+            thread.cell_blocks[count].store(block, Relaxed);
+            thread.cell_count.store(count as u32 + 1, Relaxed);
+            thread.cell_next.store(block * WORDS as u32, Relaxed);
+            thread.cell_left.store(WORDS as u32, Relaxed);
+        }
+        let at = thread.cell_next.load(Relaxed);
+        thread.cell_next.store(at + words, Relaxed);
+        thread.cell_left.store(thread.cell_left.load(Relaxed) - words, Relaxed);
+        Some(at)
+    }
+
+    /// A cell of an older epoch: folds it to where it still counts and begins anew.
+    #[cold]
+    fn renew<C: Cell>(
+        &self,
+        thread: &'static Thread,
+        bank: usize,
+        class: ClassId,
+        family: Family,
+        cell: &'static C,
+    ) -> Option<&'static C> {
+        let then = cell.head().epoch.load(Relaxed);
+        let now = self.epochs[family as usize].load(Relaxed);
+        let counts_global = self.counts_for(family, Viewer::Global, then);
+        let counts_thread = self.counts_for(family, Viewer::Thread, then) && bank == BANK_OWN;
+        self.folds.fetch_add(1, Release);
+        if let Some(memory) = cell.as_memory() {
+            // What is in use stays; what was allocated and freed counts on for a global summary not reset.
+            let ended = self.ended.cell::<MemoryCell>(&self.arena, class).filter(|_| counts_global);
+            memory.rebase_into(ended);
+        } else if counts_global && !counts_thread || bank == BANK_UNATTRIBUTED && counts_global {
+            if let Some(ended) = self.ended.cell::<C>(&self.arena, class) {
+                cell.fold(ended);
+            }
+            cell.clear();
+        } else if counts_thread {
+            // The global summary was reset, the thread's own was not.
+            if let Some(kept) = self.kept_cell::<C>(thread, class, family) {
+                cell.append(kept);
+            }
+            cell.clear();
+        } else {
+            cell.clear();
+        }
+        cell.head().epoch.store(now, Release);
+        self.folds.fetch_add(1, Release);
+        Some(cell)
+    }
+
+    /// Where a thread keeps what only its own summary still counts.
+    fn kept_cell<C: Cell>(
+        &self,
+        thread: &'static Thread,
+        class: ClassId,
+        family: Family,
+    ) -> Option<&'static C> {
+        let now = self.epochs[family as usize].load(Relaxed);
+        match thread.banks[BANK_THREAD_ONLY].cell::<C>(&self.arena, class) {
+            Some(kept) => {
+                if !self.counts_for(family, Viewer::Thread, kept.head().epoch.load(Relaxed)) {
+                    kept.clear();
+                }
+                kept.head().epoch.store(now, Relaxed);
+                Some(kept)
+            }
+            None => self.make_cell(thread, BANK_THREAD_ONLY, class, family),
+        }
+    }
+
+    /// Whether a cell begun in epoch `then` still counts for `viewer`.
+    #[inline]
+    pub(crate) fn counts_for(&self, family: Family, viewer: Viewer, then: u32) -> bool {
+        let reset = self.resets[family as usize][viewer as usize].load(Acquire);
+        // Epochs rise by one; the difference survives wrapping round.
+        then.wrapping_sub(reset).cast_signed() >= 0
+    }
+}
+
+/// What connects and identifies a thread; called by the thread itself or by the one that made it.
+impl Engine {
+    /// USER and HOST.
+    pub fn set_thread_account(&self, thread: ThreadRef, user: &[u8], host: &[u8]) {
+        thread.slab().write_texts(self, |text| {
+            text.user_len.store(text::write(&text.user, user) as u32, Relaxed);
+            text.host_len.store(text::write(&text.host, host) as u32, Relaxed);
+        });
+    }
+
+    /// The account of the thread, as set: (user, host).
+    pub fn thread_account(&self, thread: ThreadRef) -> (Vec<u8>, Vec<u8>) {
+        let thread = thread.slab();
+        let Some(text) = thread.text(self) else { return Default::default() };
+        thread.read_texts(|| {
+            (
+                text::read(&text.user, text.user_len.load(Relaxed) as usize),
+                text::read(&text.host, text.host_len.load(Relaxed) as usize),
+            )
+        })
+    }
+
+    /// PROCESSLIST_DB; empty: NULL.
+    pub fn set_thread_db(&self, thread: ThreadRef, db: &[u8]) {
+        thread.slab().write_texts(self, |text| text.db_len.store(text::write(&text.db, db) as u32, Relaxed));
+    }
+
+    /// PROCESSLIST_INFO; `None`: NULL.
+    pub fn set_thread_info(&self, thread: ThreadRef, info: Option<&[u8]>) {
+        thread.slab().write_texts(self, |text| {
+            let len = info.map_or(u32::MAX, |info| text::write(&text.info, info) as u32);
+            text.info_len.store(len, Relaxed);
+        });
+    }
+
+    /// Connection attributes in the protocol's encoding; true when they were cut.
+    pub fn set_thread_connect_attrs(&self, thread: ThreadRef, attributes: &[u8], charset: u32) -> bool {
+        let bound = self.connect_attrs_size.load(Relaxed) as usize;
+        let kept = &attributes[..attributes.len().min(bound)];
+        let mut written = 0;
+        thread.slab().write_texts(self, |text| {
+            written = text::write(&text.attributes, kept);
+            text.attributes_len.store(written as u32, Relaxed);
+            text.attributes_charset.store(charset, Relaxed);
+        });
+        let cut = written < attributes.len();
+        if cut {
+            self.losses.count(Lost::SessionConnectAttrs);
+        }
+        cut
+    }
+
+    /// PROCESSLIST_ID.
+    pub fn set_thread_processlist_id(&self, thread: ThreadRef, id: u64) {
+        thread.slab().processlist_id.store(id, Relaxed);
+    }
+
+    /// THREAD_OS_ID.
+    pub fn set_thread_os_id(&self, thread: ThreadRef, id: u64) {
+        thread.slab().os_id.store(id, Relaxed);
+    }
+
+    /// PROCESSLIST_COMMAND, as the host numbers commands.
+    pub fn set_thread_command(&self, thread: ThreadRef, command: u32) {
+        thread.slab().command.store(command.wrapping_add(1), Relaxed);
+    }
+
+    /// CONNECTION_TYPE, as the host numbers them.
+    pub fn set_thread_connection_type(&self, thread: ThreadRef, connection_type: u8) {
+        thread.slab().connection_type.store(connection_type.wrapping_add(1), Relaxed);
+    }
+
+    /// The moment the current state began, seconds since the epoch.
+    pub fn set_thread_start_time(&self, thread: ThreadRef, start_s: i64) {
+        thread.slab().start_time_s.store(start_s, Relaxed);
+    }
+
+    /// INSTRUMENTED and HISTORY, as `setup_actors` decides at connect.
+    pub fn set_thread_flags(&self, thread: ThreadRef, instrumented: bool, history: bool) {
+        let slab = thread.slab();
+        slab.instrumented.store(u8::from(instrumented), Relaxed);
+        slab.history.store(u8::from(history), Relaxed);
+        self.refresh_mask(slab);
+    }
+}

@@ -1,0 +1,258 @@
+//! HOT PATH: waits, of every kind. Start reads the clock and takes a line; end adds to a cell.
+
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+use crate::Engine;
+use crate::arena::Offset;
+use crate::cell::{Family, StatCell};
+use crate::clock::ticks;
+use crate::filter::{ATTRIBUTED, CURRENT, HISTORY, LONG, UNATTRIBUTED};
+use crate::instrument::{ENABLED, TIMED};
+use crate::lost::Lost;
+use crate::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, WAIT_DEPTH, WAITS, WaitRecord};
+use crate::snapshot::{ClassId, EventType};
+use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadHandle, ThreadRef, current};
+
+/// A place in the host's source: the address of a static file name and a line, in one word.
+#[derive(Clone, Copy, Debug)]
+pub struct Source(pub(crate) u64);
+
+impl Source {
+    /// `file` is a string constant of the host, or null.
+    #[inline(always)]
+    pub fn new(file: *const std::ffi::c_char, line: u32) -> Source {
+        Source((file.addr() as u64) << 16 | u64::from(line.min(0xFFFF)))
+    }
+}
+
+/// What a wait is for.
+#[derive(Clone, Copy, Debug)]
+pub struct WaitObject {
+    /// OBJECT_INSTANCE_BEGIN.
+    pub address: usize,
+    /// The instance that knows the name: see `instance::Name`; 0: none.
+    pub name: u32,
+    /// Index of the table; 255: none.
+    pub index: u8,
+    /// See [`crate::operation`].
+    pub operation: u8,
+}
+
+impl WaitObject {
+    /// An object without name and index.
+    #[inline(always)]
+    pub const fn new(address: usize, operation: u8) -> WaitObject {
+        WaitObject { address, name: 0, index: 255, operation }
+    }
+}
+
+const WAIT_RECORDED: u32 = 1 << 4;
+const WAIT_UNATTRIBUTED: u32 = 1 << 5;
+
+/// A wait in progress: what the host keeps between start and end, in its own memory.
+#[derive(Clone, Copy)]
+pub struct Wait {
+    pub(crate) thread: &'static Thread,
+    pub(crate) start: u64,
+    /// Switches in bits 0–3, recorded, unattributed, depth << 8, class << 16.
+    flags: u32,
+}
+
+impl Wait {
+    /// Flags, thread and start, to be kept by the host.
+    #[inline(always)]
+    pub fn pack(self) -> (u32, ThreadRef, u64) {
+        (self.flags, self.thread.handle(), self.start)
+    }
+
+    /// The reverse of [`Wait::pack`].
+    #[inline(always)]
+    pub fn unpack(flags: u32, thread: &'static ThreadHandle, start: u64) -> Wait {
+        Wait { thread: thread.slab(), start, flags }
+    }
+
+    #[inline(always)]
+    pub(crate) fn class(&self) -> ClassId {
+        (self.flags >> 16) as ClassId
+    }
+
+    #[inline(always)]
+    pub(crate) fn timed(&self) -> bool {
+        self.flags & u32::from(TIMED) != 0
+    }
+
+    #[inline(always)]
+    fn bank(&self) -> usize {
+        if self.flags & WAIT_UNATTRIBUTED == 0 { BANK_OWN } else { BANK_UNATTRIBUTED }
+    }
+
+    #[inline(always)]
+    fn record(&self, engine: &Engine) -> Option<&'static WaitRecord> {
+        if self.flags & WAIT_RECORDED == 0 {
+            return None;
+        }
+        let depth = (self.flags >> 8) as usize & 0xFF;
+        match self.thread.open.get(depth)?.load(Relaxed) {
+            0 => None,
+            offset => Some(engine.arena.at(offset)),
+        }
+    }
+}
+
+impl Engine {
+    /// Begins a wait of the calling thread. `None`: nothing to do at the end either.
+    #[inline(always)]
+    pub fn start_wait(&self, class: ClassId, object: WaitObject, source: Source) -> Option<Wait> {
+        let switches = self.registry.switches(class);
+        if switches & ENABLED == 0 {
+            return None;
+        }
+        let thread = current()?;
+        let mask = thread.mask.load(Relaxed);
+        if mask & (ATTRIBUTED | UNATTRIBUTED) == 0 {
+            return None;
+        }
+        let mut flags = u32::from(class) << 16 | u32::from(switches & (ENABLED | TIMED));
+        if mask & UNATTRIBUTED != 0 {
+            flags |= WAIT_UNATTRIBUTED;
+        }
+        let start = if switches & TIMED != 0 { ticks() } else { 0 };
+        if Thread::bits(mask, EventType::Wait) & CURRENT != 0 {
+            flags |= self.open_wait(thread, class, object, source, start, switches);
+        }
+        Some(Wait { thread, start, flags })
+    }
+
+    /// Records the start; returns the flags that say so.
+    #[inline(always)]
+    fn open_wait(
+        &self,
+        thread: &'static Thread,
+        class: ClassId,
+        object: WaitObject,
+        source: Source,
+        start: u64,
+        switches: u8,
+    ) -> u32 {
+        let depth = thread.wait_depth.load(Relaxed) as usize;
+        if depth >= WAIT_DEPTH {
+            self.losses.count(Lost::Lockers);
+            return 0;
+        }
+        let Some(offset) = thread.waits.line().or_else(|| self.next_wait_block(thread)) else { return 0 };
+        let event_id = thread.next_event_id();
+        let (parent, parent_type) = self.wait_parent(thread, depth);
+        let record: &WaitRecord = self.arena.at(offset);
+        record.start.store(start, Relaxed);
+        record.end.store(0, Relaxed);
+        record.source.store(source.0, Relaxed);
+        record.amount.store(u64::MAX, Relaxed);
+        let what = u64::from(object.operation) << 8 | u64::from(parent_type);
+        record.object.store((object.address as u64) << 16 | what, Relaxed);
+        record.nesting.store(event_id.wrapping_sub(parent).min(u64::from(u32::MAX)) as u32, Relaxed);
+        let timed = if switches & TIMED != 0 { RECORD_TIMED } else { 0 };
+        let class = u32::from(class) | u32::from(object.index) << 16 | u32::from(timed) << 24;
+        record.class.store(class, Relaxed);
+        record.name.store(object.name, Relaxed);
+        record.event_id.store(event_id, Release);
+        thread.open[depth].store(offset, Relaxed);
+        thread.wait_depth.store(depth as u32 + 1, Relaxed);
+        WAIT_RECORDED | (depth as u32) << 8
+    }
+
+    #[cold]
+    fn next_wait_block(&self, thread: &'static Thread) -> Option<Offset> {
+        let depth = (thread.wait_depth.load(Relaxed) as usize).min(WAIT_DEPTH);
+        if self.advance(thread, &thread.waits, &WAITS, &thread.open[..depth]) {
+            thread.waits.line()
+        } else {
+            None
+        }
+    }
+
+    /// The event a wait at `depth` nests in.
+    #[inline(always)]
+    fn wait_parent(&self, thread: &'static Thread, depth: usize) -> (u64, u8) {
+        if depth > 0 {
+            let outer = thread.open[depth - 1].load(Relaxed);
+            if outer != 0 {
+                let outer: &WaitRecord = self.arena.at(outer);
+                return (outer.event_id.load(Relaxed), EventType::Wait as u8);
+            }
+        }
+        (thread.parent_id.load(Relaxed), thread.parent_type.load(Relaxed) as u8)
+    }
+
+    /// Ends a wait that stands for `n` events (rows of a batch; 1 elsewhere). Returns its duration in ticks,
+    /// if it was timed.
+    #[inline(always)]
+    pub fn end_wait(&self, wait: &Wait, n: u64, amount: Option<u64>) -> Option<u64> {
+        let end = if wait.timed() { ticks() } else { 0 };
+        let taken = end.saturating_sub(wait.start);
+        let class = wait.class();
+        if let Some(cell) = self.cell::<StatCell>(wait.thread, wait.bank(), class, Family::Waits) {
+            if wait.timed() {
+                cell.stat.add(n, taken);
+            } else {
+                cell.stat.add_untimed(n);
+            }
+        }
+        if wait.flags & WAIT_RECORDED != 0 {
+            self.close_wait(wait, end, amount);
+        }
+        wait.timed().then_some(taken)
+    }
+
+    #[inline(always)]
+    fn close_wait(&self, wait: &Wait, end: u64, amount: Option<u64>) {
+        let thread = wait.thread;
+        thread.wait_depth.store((wait.flags >> 8) & 0xFF, Relaxed);
+        let Some(record) = wait.record(self) else { return };
+        if let Some(amount) = amount {
+            record.amount.store(amount, Relaxed);
+        }
+        let event_id = record.event_id.load(Relaxed);
+        let delta = thread.event_id.load(Relaxed).wrapping_sub(event_id);
+        record.end_delta.store(delta.min(u64::from(u32::MAX)) as u32, Relaxed);
+        let bits = Thread::bits(thread.mask.load(Relaxed), EventType::Wait);
+        let flags = kept(bits);
+        record.class.store(record.class.load(Relaxed) | u32::from(flags) << 24, Relaxed);
+        // An untimed wait has ended, too: 1 is no moment.
+        record.end.store(end | u64::from(end == 0), Release);
+    }
+
+    /// Changes the object of a wait in progress: a file that became known while it was opened.
+    pub fn set_wait_object(&self, wait: &Wait, address: usize, name: u32) {
+        if let Some(record) = wait.record(self) {
+            let what = record.object.load(Relaxed) & 0xFFFF;
+            record.object.store((address as u64) << 16 | what, Relaxed);
+            record.name.store(name, Relaxed);
+        }
+    }
+
+    /// Restarts the clock of a wait that was announced before it began (files).
+    #[inline(always)]
+    pub fn restart_wait(&self, wait: &mut Wait, source: Source, amount: u64) {
+        if wait.timed() {
+            wait.start = ticks();
+        }
+        if let Some(record) = wait.record(self) {
+            record.start.store(wait.start, Relaxed);
+            record.source.store(source.0, Relaxed);
+            record.amount.store(amount, Relaxed);
+        }
+    }
+}
+
+/// Record flags from a thread's history bits.
+#[inline(always)]
+pub(crate) const fn kept(bits: u32) -> u8 {
+    let mut flags = 0;
+    if bits & HISTORY != 0 {
+        flags |= RECORD_HISTORY;
+    }
+    if bits & LONG != 0 {
+        flags |= RECORD_LONG;
+    }
+    flags
+}
