@@ -1,8 +1,8 @@
 //! Gives a client the endpoint's own error instead of FEDERATED's wrapping of it.
 //!
 //! What the endpoint refuses reaches the client as error 1296, "Got error 10000 'Error on remote system:
-//! 1683: Invalid performance_schema usage.' from FEDERATED". The built-in Performance Schema says 1683,
-//! "Invalid performance_schema usage.". Every error of the server goes through the exported variable
+//! 1683: Invalid performance_schema usage' from FEDERATED". The built-in Performance Schema says 1683,
+//! "Invalid performance_schema usage". Every error of the server goes through the exported variable
 //! `error_handler_hook`; this module puts itself in front of what the variable holds, and unwraps the errors
 //! of [`FORMS`], which only tare's tables give. The server formats the wrapping in its client's language,
 //! FEDERATED's own words in English.
@@ -15,19 +15,27 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
 use std::io::{Cursor, Write};
 use std::ops::RangeInclusive;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::options::wildcard_matches;
 use crate::startup::symbol;
 
-/// The errors that are unwrapped: number, and pattern of the text (see [`wildcard_matches`]).
-pub const FORMS: [(u32, &str); 5] = [
-    (1683, "Invalid performance_schema usage."),
-    (1142, "% command denied to user % for table %"),
+/// The errors that are unwrapped: number, and pattern of the text (see [`wildcard_matches`]). 1062 is not
+/// among them: FEDERATED turns it into an error of its own without a text.
+pub const FORMS: [(u32, &str); 4] = [
+    (1683, "Invalid performance_schema usage"),
+    (1142, "% command denied to user % for table `performance_schema`.%"),
     (1114, "The table % is full"),
-    (1062, "Duplicate entry % for key %"),
     (1265, "Data truncated for column % at row %"),
 ];
+
+/// Writes the account of the calling thread's session, as `'user'@'host'`; false when it has none. Runs in
+/// the middle of the server's error handling: no allocation, no lock, no panic.
+pub type AccountSource = fn(&mut dyn Write) -> bool;
+
+/// The account as the endpoint sees it: FEDERATED's, not the session's.
+const ENDPOINT_ACCOUNT: &[u8] = b"'tare'@'localhost'";
 
 /// ER_GET_ERRMSG, the wrapping.
 const WRAPPED: c_uint = 1296;
@@ -52,6 +60,7 @@ type Handler = unsafe extern "C" fn(c_uint, *const c_char, c_ulong);
 
 /// What the server had in its variable; set before the variable leads here.
 static NEXT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+static ACCOUNT: OnceLock<AccountSource> = OnceLock::new();
 
 /// Whether the server has finished its start-up and accepts connections.
 pub fn server_is_up() -> bool {
@@ -62,7 +71,10 @@ pub fn server_is_up() -> bool {
 
 /// Puts the translation in front of the server's error handler; once, when [`server_is_up`]: during its
 /// start-up the server sets the variable itself. False when the server exports no such variable.
-pub fn install() -> bool {
+///
+/// `account` fills in whose session it is, in the texts that name one.
+pub fn install(account: AccountSource) -> bool {
+    ACCOUNT.get_or_init(|| account);
     let Some(variable) = symbol(c"error_handler_hook") else { return false };
     // SAFETY: the variable is an aligned pointer that lives as long as the program. Other threads read it
     // with plain loads while this thread stores into it: on every supported machine such a load sees the
@@ -90,7 +102,7 @@ unsafe extern "C" fn translate(number: c_uint, text: *const c_char, flags: c_ulo
         let given = unsafe { CStr::from_ptr(text) }.to_bytes();
         if let Some(clear) = clearer(number, given) {
             let mut copy = [0u8; TEXT_SIZE];
-            clear.write_to(&mut copy);
+            clear.write_to(&mut copy, ACCOUNT.get().copied().unwrap_or(|_| false));
             // SAFETY: `copy` ends in a zero and outlives the call; the handler copies what it keeps.
             unsafe { next(clear.number, copy.as_ptr().cast(), flags) };
             return;
@@ -109,10 +121,22 @@ struct Clear<'a> {
 }
 
 impl Clear<'_> {
-    /// Writes prefix and text; what does not fit is cut off, and the last byte stays zero.
-    fn write_to(&self, copy: &mut [u8; TEXT_SIZE]) {
+    /// Writes prefix and text, with the session's account in the place of the endpoint's; what does not fit
+    /// is cut off, and the last byte stays zero.
+    fn write_to(&self, copy: &mut [u8; TEXT_SIZE], account: AccountSource) {
         let mut cursor = Cursor::new(&mut copy[..TEXT_SIZE - 1]);
-        let _ = cursor.write_all(self.prefix).and_then(|()| cursor.write_all(self.text));
+        // A full buffer cuts the rest off; that is no error.
+        let put = |cursor: &mut Cursor<_>, part: &[u8]| drop(cursor.write_all(part));
+        put(&mut cursor, self.prefix);
+        let Some(start) = self.text.windows(ENDPOINT_ACCOUNT.len()).position(|part| part == ENDPOINT_ACCOUNT)
+        else {
+            return put(&mut cursor, self.text);
+        };
+        put(&mut cursor, &self.text[..start]);
+        if !account(&mut cursor) {
+            put(&mut cursor, ENDPOINT_ACCOUNT);
+        }
+        put(&mut cursor, &self.text[start + ENDPOINT_ACCOUNT.len()..]);
     }
 }
 
@@ -145,7 +169,7 @@ mod tests {
 
     #[test]
     fn only_tares_own_errors_are_unwrapped() {
-        let usage = "Invalid performance_schema usage.";
+        let usage = "Invalid performance_schema usage";
         let denied = "UPDATE command denied to user 'u'@'h' for table `performance_schema`.`threads`";
         for (wrapped, expected) in [
             (
@@ -185,7 +209,7 @@ mod tests {
         let text = |number, given: &str| {
             let clear = clearer(number, given.as_bytes())?;
             let mut copy = [0u8; TEXT_SIZE];
-            clear.write_to(&mut copy);
+            clear.write_to(&mut copy, |_| false);
             let shown = CStr::from_bytes_until_nul(&copy).unwrap().to_str().unwrap().to_owned();
             Some((clear.number, shown))
         };
@@ -204,5 +228,28 @@ mod tests {
         assert_eq!(text(2013, "Lost connection"), None);
         let long = format!("Received error: 2013 : {}", "x".repeat(TEXT_SIZE));
         assert_eq!(text(2013, &long).map(|(_, shown)| shown.len()), Some(TEXT_SIZE - 1));
+    }
+
+    #[test]
+    fn a_denied_session_reads_its_own_name() {
+        let given = "Got error 10000 'Error on remote system: 1142: INSERT command denied to user \
+                     'tare'@'localhost' for table `performance_schema`.`threads`' from FEDERATED";
+        let clear = clearer(WRAPPED, given.as_bytes()).expect("one of the forms");
+        let shown = |account: AccountSource| {
+            let mut copy = [0u8; TEXT_SIZE];
+            clear.write_to(&mut copy, account);
+            CStr::from_bytes_until_nul(&copy).unwrap().to_str().unwrap().to_owned()
+        };
+        let named = |name: &str| {
+            format!("INSERT command denied to user {name} for table `performance_schema`.`threads`")
+        };
+        assert_eq!(shown(|to| to.write_all(b"'ann'@'%'").is_ok()), named("'ann'@'%'"));
+        assert_eq!(shown(|_| false), named("'tare'@'localhost'"));
+        assert_eq!(clear.number, 1142);
+        let flood: AccountSource = |to| {
+            let _ = to.write_all(&[b'x'; 2 * TEXT_SIZE]);
+            true
+        };
+        assert_eq!(shown(flood).len(), TEXT_SIZE - 1);
     }
 }

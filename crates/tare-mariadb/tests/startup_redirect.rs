@@ -24,7 +24,7 @@ fn endpoint() -> Server {
         "create table db.t (a int primary key, b varchar(20))",
         "insert into db.t values (1, 'x'), (2, 'y')",
         "create trigger db.refuse before update on db.t for each row begin if new.b = 'refuse' then \
-         signal sqlstate 'HY000' set mysql_errno = 1683, message_text = 'Invalid performance_schema usage.'; \
+         signal sqlstate 'HY000' set mysql_errno = 1683, message_text = 'Invalid performance_schema usage'; \
          elseif new.b = 'other' then \
          signal sqlstate 'HY000' set mysql_errno = 1683, message_text = 'Another text.'; end if; end",
     ] {
@@ -80,7 +80,7 @@ fn a_federated_table_lives_on_a_unix_socket() {
     assert_eq!(far.value("select group_concat(a, b order by a) from db.t"), "1x,2z,3w");
 
     wait_for_translation(&mut client);
-    let usage = (1683, "Invalid performance_schema usage.".to_owned());
+    let usage = (1683, "Invalid performance_schema usage".to_owned());
     assert_eq!(refused(&mut client, "update near.t set b = 'refuse' where a = 1"), usage);
     let (number, _) = refused(&mut client, "update near.t set b = 'other' where a = 1");
     assert_eq!(number, 1296, "an error that is not the endpoint's stays as it is");

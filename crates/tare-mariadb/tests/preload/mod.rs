@@ -18,7 +18,7 @@ pub fn provider() -> PathBuf {
     built(test.parent().expect("a folder").join("libtare_mariadb.so"))
 }
 
-/// The library of one of this package's examples, built with the tests.
+/// The library of one of this package's examples; `cargo test` builds it, `cargo test --test …` does not.
 pub fn example(name: &str) -> PathBuf {
     let dependencies = provider();
     let folder = dependencies.parent().and_then(Path::parent).expect("a folder");
