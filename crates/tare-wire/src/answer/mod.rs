@@ -1,0 +1,160 @@
+//! Statements to answers.
+
+mod read;
+mod show;
+mod write;
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tare_engine::Engine;
+use tare_tables::{Table, Value};
+
+use crate::failure::Failure;
+use crate::protocol::packet::Writer;
+use crate::protocol::reply::{self, Rows};
+use crate::sql::{self, parser::SCHEMA, statement::Statement};
+
+/// The user FEDERATED's tables log in as (the connect string of the installed tables says so).
+const FEDERATED_USER: &str = "tare";
+
+/// Most bytes of rows a statement holds at once, to sort them or to write them; more is refused.
+const MAX_HELD: usize = 16 << 20;
+
+/// What every connection serves.
+pub(crate) struct Source {
+    pub(crate) tables: &'static [&'static dyn Table],
+    pub(crate) engine: &'static Engine,
+    pub(crate) server_version: String,
+    pub(crate) max_connections: usize,
+    pub(crate) stopping: AtomicBool,
+}
+
+impl Source {
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+}
+
+/// What a client said about itself, and where it is.
+pub(crate) struct Session {
+    pub(crate) id: u32,
+    pub(crate) user: String,
+    /// The client reads utf8mb3.
+    pub(crate) narrow: bool,
+    /// A write's answer counts the rows found, not the rows changed.
+    pub(crate) found_rows: bool,
+    pub(crate) has_database: bool,
+}
+
+impl Session {
+    /// The client is the host's FEDERATED engine.
+    fn is_federated(&self) -> bool {
+        self.user == FEDERATED_USER
+    }
+
+    /// Makes a schema the current one.
+    pub(crate) fn use_database(&mut self, name: &str) -> Result<(), Failure> {
+        if !name.eq_ignore_ascii_case(SCHEMA) {
+            return Err(Failure::unknown_database(name));
+        }
+        self.has_database = true;
+        Ok(())
+    }
+}
+
+/// Why a command was not answered with what was asked for.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// The client is told, and the connection goes on.
+    Failed(Failure),
+    /// The connection is of no more use.
+    Lost,
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Stop::Failed(failure)
+    }
+}
+
+impl From<io::Error> for Stop {
+    fn from(_: io::Error) -> Self {
+        Stop::Lost
+    }
+}
+
+/// Answers one statement.
+pub(crate) fn query(
+    source: &Source,
+    session: &mut Session,
+    writer: &mut Writer<'_>,
+    sql: &[u8],
+) -> Result<(), Stop> {
+    match sql::parse(sql, source.tables)? {
+        Statement::Nothing => Ok(writer.packet(&reply::ok(0, ""))?),
+        Statement::Use(name) => {
+            session.use_database(&name)?;
+            Ok(writer.packet(&reply::ok(0, ""))?)
+        }
+        Statement::Select(select) => read::select(source, session, writer, &select),
+        Statement::Values(values) => show::values(source, session, writer, &values),
+        Statement::Show(show) => show::show(source, session, writer, &show),
+        Statement::Update(update) => write::update(source, session, writer, update),
+        Statement::Insert(insert) => write::insert(source, session, writer, &insert),
+        Statement::Delete(delete) => write::delete(source, session, writer, delete),
+        Statement::Truncate(table) => write::truncate(source, session, writer, table),
+    }
+}
+
+pub(crate) use show::field_list;
+
+/// A list of rows that may not grow without bound.
+#[derive(Default)]
+struct Held {
+    rows: Vec<Vec<Value>>,
+    bytes: usize,
+}
+
+impl Held {
+    fn push(&mut self, row: &[Value]) -> Result<(), Failure> {
+        self.bytes += size(row);
+        if self.bytes > MAX_HELD {
+            return Err(Failure::too_much_to_hold());
+        }
+        self.rows.push(row.to_vec());
+        Ok(())
+    }
+
+    fn truncate(&mut self, count: usize) {
+        self.rows.truncate(count);
+        self.bytes = self.rows.iter().map(|row| size(row)).sum();
+    }
+}
+
+/// About how many bytes a row takes.
+fn size(row: &[Value]) -> usize {
+    let owned = |value: &Value| match value {
+        Value::Text(text) => text.len(),
+        Value::Bytes(bytes) => bytes.len(),
+        _ => 0,
+    };
+    size_of::<Vec<Value>>() + size_of_val(row) + row.iter().map(owned).sum::<usize>()
+}
+
+/// Sends rows of text.
+fn text_rows<'r>(
+    rows: &mut Rows<'_, '_>,
+    values: impl IntoIterator<Item = Vec<Option<&'r str>>>,
+) -> io::Result<()> {
+    for row in values {
+        for value in row {
+            match value {
+                Some(text) => rows.text(text),
+                None => rows.value(&Value::Null, None),
+            }
+        }
+        rows.end_row()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,273 @@
+//! SELECT from a table: rows are sent as the scan hands them out.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::ops::ControlFlow;
+
+use tare_tables::{Column, SqlType, Value};
+
+use super::{Held, Session, Source, Stop};
+use crate::failure::Failure;
+use crate::protocol::field::Field;
+use crate::protocol::packet::Writer;
+use crate::protocol::reply::Rows;
+use crate::sql::filter::{self, Constant};
+use crate::sql::statement::{Item, ItemOf, Order, Select};
+use crate::text::collation::Collation;
+
+/// How many more rows than asked for are collected before an ordered list is cut to its LIMIT.
+const SORT_SLACK: usize = 1024;
+
+/// Answers a SELECT.
+pub(super) fn select(
+    source: &Source,
+    session: &Session,
+    writer: &mut Writer<'_>,
+    select: &Select,
+) -> Result<(), Stop> {
+    if select.items.iter().any(|item| item.of.is_aggregate()) {
+        return aggregate(source, session, writer, select);
+    }
+    // Sorting may be refused, and must be before the first packet of a result.
+    let sorted = if select.order.is_empty() { None } else { Some(sorted(source, select)?) };
+    let fields: Vec<Field> = select.items.iter().map(|item| field(select, item)).collect();
+    let mut rows = Rows::begin(writer, &fields, session.narrow)?;
+    match sorted {
+        Some(list) => {
+            for row in &list {
+                send(&mut rows, select, row)?;
+            }
+        }
+        None => stream(source, &mut rows, select)?,
+    }
+    Ok(rows.finish()?)
+}
+
+/// Takes a row and says whether to go on.
+pub(super) type Take<'t> = &'t mut dyn FnMut(&[Value]) -> Result<ControlFlow<()>, Stop>;
+
+/// Scans and calls `sink` with each row asked for, until it breaks.
+pub(super) fn matching(source: &Source, select: &Select, sink: Take<'_>) -> Result<(), Stop> {
+    let columns = select.table.columns();
+    let mut end = Ok(());
+    select.table.scan(source.engine, &select.filter.hints(columns), &mut |row| {
+        if source.is_stopping() {
+            end = Err(Failure::stopping().into());
+            return ControlFlow::Break(());
+        }
+        if !select.filter.accepts(row, columns) {
+            return ControlFlow::Continue(());
+        }
+        sink(row).unwrap_or_else(|stop| {
+            end = Err(stop);
+            ControlFlow::Break(())
+        })
+    });
+    end
+}
+
+fn stream(source: &Source, rows: &mut Rows<'_, '_>, select: &Select) -> Result<(), Stop> {
+    let (mut skip, mut left) = (select.limit.skip, select.limit.rows);
+    if left == 0 {
+        return Ok(());
+    }
+    matching(source, select, &mut |row| {
+        if skip > 0 {
+            skip -= 1;
+            return Ok(ControlFlow::Continue(()));
+        }
+        send(rows, select, row)?;
+        left -= 1;
+        Ok(if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })
+}
+
+fn send(rows: &mut Rows<'_, '_>, select: &Select, row: &[Value]) -> Result<(), Stop> {
+    let columns = select.table.columns();
+    for item in &select.items {
+        match &item.of {
+            ItemOf::Column(column) => rows.value(&row[*column], decimals(&columns[*column])),
+            ItemOf::Constant(constant) => put_constant(rows, constant),
+            _ => rows.value(&Value::Null, None),
+        }
+    }
+    Ok(rows.end_row()?)
+}
+
+fn sorted(source: &Source, select: &Select) -> Result<Vec<Vec<Value>>, Stop> {
+    let wanted = usize::try_from(select.limit.skip.saturating_add(select.limit.rows)).unwrap_or(usize::MAX);
+    let columns = select.table.columns();
+    let collations: Vec<Collation> =
+        select.order.iter().map(|it| Collation::of(select.table.name(), &columns[it.column])).collect();
+    let order =
+        |left: &Vec<Value>, right: &Vec<Value>| compare(&select.order, &collations, columns, left, right);
+    let mut held = Held::default();
+    matching(source, select, &mut |row| {
+        held.push(row)?;
+        if held.rows.len() >= wanted.saturating_mul(2).saturating_add(SORT_SLACK) {
+            held.rows.sort_by(order);
+            held.truncate(wanted);
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    held.rows.sort_by(order);
+    held.rows.truncate(wanted);
+    let skip = usize::try_from(select.limit.skip).unwrap_or(usize::MAX).min(held.rows.len());
+    Ok(held.rows.split_off(skip))
+}
+
+fn compare(
+    orders: &[Order],
+    collations: &[Collation],
+    columns: &[Column],
+    left: &[Value],
+    right: &[Value],
+) -> Ordering {
+    for (by, collation) in orders.iter().zip(collations) {
+        let sql_type = columns[by.column].sql_type;
+        let order = filter::order(&left[by.column], &right[by.column], sql_type, *collation);
+        if order.is_ne() {
+            return if by.descending { order.reverse() } else { order };
+        }
+    }
+    Ordering::Equal
+}
+
+// Aggregates.
+
+fn aggregate(
+    source: &Source,
+    session: &Session,
+    writer: &mut Writer<'_>,
+    select: &Select,
+) -> Result<(), Stop> {
+    let columns = select.table.columns();
+    let mut sums: Vec<Aggregate> = select.items.iter().map(|item| Aggregate::new(select, item)).collect();
+    matching(source, select, &mut |row| {
+        sums.iter_mut().for_each(|sum| sum.add(row, columns));
+        Ok(ControlFlow::Continue(()))
+    })?;
+    let fields: Vec<Field> = select.items.iter().map(|item| field(select, item)).collect();
+    let mut rows = Rows::begin(writer, &fields, session.narrow)?;
+    if select.limit.skip == 0 && select.limit.rows > 0 {
+        sums.iter().for_each(|sum| sum.put(&mut rows));
+        rows.end_row()?;
+    }
+    Ok(rows.finish()?)
+}
+
+struct Aggregate {
+    of: ItemOf,
+    collation: Collation,
+    decimals: Option<u8>,
+    count: u64,
+    integers: i128,
+    doubles: Option<f64>,
+    extreme: Value,
+}
+
+impl Aggregate {
+    fn new(select: &Select, item: &Item) -> Self {
+        let column = column_of(&item.of).map(|column| &select.table.columns()[column]);
+        let collation = column.map_or(Collation::Binary, |column| Collation::of(select.table.name(), column));
+        Aggregate {
+            of: item.of.clone(),
+            collation,
+            decimals: column.and_then(decimals),
+            count: 0,
+            integers: 0,
+            doubles: None,
+            extreme: Value::Null,
+        }
+    }
+
+    fn add(&mut self, row: &[Value], columns: &[Column]) {
+        let Some(column) = column_of(&self.of) else {
+            self.count += 1;
+            return;
+        };
+        let value = &row[column];
+        match value {
+            Value::Null => return,
+            Value::Unsigned(number) => self.integers += i128::from(*number),
+            Value::Signed(number) => self.integers += i128::from(*number),
+            Value::Double(number) => self.doubles = Some(self.doubles.unwrap_or(0.0) + number),
+            Value::Text(_) | Value::Bytes(_) | Value::Timestamp(_) => {}
+        }
+        self.count += 1;
+        let wanted = match self.of {
+            ItemOf::Min(_) => Ordering::Less,
+            ItemOf::Max(_) => Ordering::Greater,
+            _ => return,
+        };
+        let order = filter::order(value, &self.extreme, columns[column].sql_type, self.collation);
+        if self.extreme == Value::Null || order == wanted {
+            self.extreme = value.clone();
+        }
+    }
+
+    fn put(&self, rows: &mut Rows<'_, '_>) {
+        match &self.of {
+            ItemOf::CountRows | ItemOf::Count(_) => rows.value(&Value::Unsigned(self.count), None),
+            ItemOf::Sum(_) if self.count == 0 => rows.value(&Value::Null, None),
+            ItemOf::Sum(_) => match self.doubles {
+                Some(sum) => rows.value(&Value::Double(sum), None),
+                None => rows.value(&Value::Text(Cow::Owned(self.integers.to_string())), None),
+            },
+            ItemOf::Constant(constant) => put_constant(rows, constant),
+            ItemOf::Min(_) | ItemOf::Max(_) | ItemOf::Column(_) => rows.value(&self.extreme, self.decimals),
+        }
+    }
+}
+
+fn column_of(of: &ItemOf) -> Option<usize> {
+    match of {
+        ItemOf::Column(column)
+        | ItemOf::Count(column)
+        | ItemOf::Sum(column)
+        | ItemOf::Min(column)
+        | ItemOf::Max(column) => Some(*column),
+        ItemOf::CountRows | ItemOf::Constant(_) => None,
+    }
+}
+
+// Columns of the result.
+
+fn field(select: &Select, item: &Item) -> Field {
+    let name = item.name.clone();
+    let double =
+        |column: &usize| matches!(select.table.columns()[*column].sql_type, SqlType::DoubleUnsigned(..));
+    match &item.of {
+        ItemOf::Column(column) => Field::of_table(select.table, *column, name),
+        ItemOf::Min(column) | ItemOf::Max(column) => Field::of_table(select.table, *column, name).nullable(),
+        ItemOf::Sum(column) if double(column) => Field::double(name),
+        ItemOf::Sum(_) => Field::decimal(name),
+        ItemOf::CountRows | ItemOf::Count(_) => Field::integer(name),
+        ItemOf::Constant(constant) => constant_field(name, constant),
+    }
+}
+
+pub(super) fn constant_field(name: String, constant: &Constant) -> Field {
+    match constant {
+        Constant::Integer(number) if i64::try_from(*number).is_ok() => Field::integer(name),
+        Constant::Integer(_) => Field::decimal(name),
+        Constant::Double(_) => Field::double(name),
+        Constant::Null | Constant::Text(_) => Field::text(name),
+    }
+}
+
+pub(super) fn put_constant(rows: &mut Rows<'_, '_>, constant: &Constant) {
+    match constant {
+        Constant::Null => rows.value(&Value::Null, None),
+        Constant::Integer(number) => rows.text(&number.to_string()),
+        Constant::Double(number) => rows.value(&Value::Double(*number), None),
+        Constant::Text(text) => rows.value(&Value::Bytes(text.clone()), None),
+    }
+}
+
+fn decimals(column: &Column) -> Option<u8> {
+    match column.sql_type {
+        SqlType::DoubleUnsigned(_, decimals) => Some(decimals),
+        _ => None,
+    }
+}

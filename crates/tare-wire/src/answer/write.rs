@@ -1,0 +1,241 @@
+//! UPDATE, INSERT, DELETE, TRUNCATE: what the Performance Schema allows of them.
+//!
+//! Rows are found first and written after, so no table is written while it is being scanned.
+
+use std::borrow::Cow;
+use std::ops::ControlFlow;
+
+use tare_tables::{Access, Column, SqlType, Table, TableError, Value};
+
+use super::{Held, Session, Source, Stop, read};
+use crate::failure::Failure;
+use crate::protocol::packet::Writer;
+use crate::protocol::reply;
+use crate::sql::filter::{Constant, Filter};
+use crate::sql::statement::{Delete, Insert, Limit, Select, Update};
+use crate::text::calendar;
+
+/// Answers an UPDATE.
+pub(super) fn update(
+    source: &Source,
+    session: &Session,
+    writer: &mut Writer<'_>,
+    update: Update,
+) -> Result<(), Stop> {
+    refuse_if_denied(update.table, session, "UPDATE")?;
+    let columns = update.table.columns();
+    let set = update.set.iter().map(|(column, constant)| Ok((*column, value(&columns[*column], constant)?)));
+    let set = set.collect::<Result<Vec<(usize, Value)>, Failure>>()?;
+    let rows = find(source, session, update.table, update.filter, update.limit)?;
+    let mut changed = 0;
+    for row in &rows {
+        let done = update.table.update(source.engine, row, &set);
+        changed += u64::from(done.map_err(|error| refusal(&error, update.table, session))?);
+    }
+    let found = rows.len() as u64;
+    let affected = if session.found_rows { found } else { changed };
+    let info = format!("Rows matched: {found}  Changed: {changed}  Warnings: 0");
+    Ok(writer.packet(&reply::ok(affected, &info))?)
+}
+
+/// Answers a DELETE.
+pub(super) fn delete(
+    source: &Source,
+    session: &Session,
+    writer: &mut Writer<'_>,
+    delete: Delete,
+) -> Result<(), Stop> {
+    refuse_if_denied(delete.table, session, "DELETE")?;
+    let rows = find(source, session, delete.table, delete.filter, delete.limit)?;
+    let mut gone = 0;
+    for row in &rows {
+        let done = delete.table.delete(source.engine, row);
+        gone += u64::from(done.map_err(|error| refusal(&error, delete.table, session))?);
+    }
+    Ok(writer.packet(&reply::ok(gone, ""))?)
+}
+
+/// Answers an INSERT.
+pub(super) fn insert(
+    source: &Source,
+    session: &Session,
+    writer: &mut Writer<'_>,
+    insert: &Insert,
+) -> Result<(), Stop> {
+    refuse_if_denied(insert.table, session, "INSERT")?;
+    let columns = insert.table.columns();
+    let mut added = 0;
+    for constants in &insert.rows {
+        let mut row = vec![None; columns.len()];
+        for (column, constant) in insert.columns.iter().zip(constants) {
+            row[*column] = Some(value(&columns[*column], constant)?);
+        }
+        let filled =
+            row.into_iter().zip(columns).map(|(value, column)| value.map_or_else(|| default(column), Ok));
+        let row = filled.collect::<Result<Vec<Value>, Failure>>()?;
+        match insert.table.insert(source.engine, &row) {
+            Ok(()) => added += 1,
+            Err(TableError::Duplicate) if insert.ignore => {}
+            Err(error) => return Err(refusal(&error, insert.table, session).into()),
+        }
+    }
+    Ok(writer.packet(&reply::ok(added, ""))?)
+}
+
+/// Answers a TRUNCATE.
+pub(super) fn truncate(
+    source: &Source,
+    session: &Session,
+    writer: &mut Writer<'_>,
+    table: &'static dyn Table,
+) -> Result<(), Stop> {
+    table.truncate(source.engine).map_err(|error| refusal(&error, table, session))?;
+    Ok(writer.packet(&reply::ok(0, ""))?)
+}
+
+fn refusal(error: &TableError, table: &dyn Table, session: &Session) -> Failure {
+    Failure::of_table(error, table.name(), &session.user)
+}
+
+/// Refuses what the table would refuse, had it been asked about a row.
+fn refuse_if_denied(table: &dyn Table, session: &Session, command: &'static str) -> Result<(), Failure> {
+    match table.access() {
+        Access::Edit => Ok(()),
+        Access::Update if command == "UPDATE" => Ok(()),
+        _ => Err(refusal(&TableError::Denied(command), table, session)),
+    }
+}
+
+/// The rows a write is about.
+fn find(
+    source: &Source,
+    session: &Session,
+    table: &'static dyn Table,
+    filter: Filter,
+    limit: u64,
+) -> Result<Vec<Vec<Value>>, Stop> {
+    let filter = if session.is_federated() { filter.without_contradictions() } else { filter };
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    if session.is_federated()
+        && let Some(key) = key(table, &filter)
+    {
+        // FEDERATED has chosen this row already. What else it names is what the row held when it was read,
+        // which may have changed since, as the time of a thread's state does.
+        let keyed = collect(source, table, key, 2)?;
+        if keyed.len() == 1 {
+            return Ok(keyed);
+        }
+    }
+    collect(source, table, filter, limit)
+}
+
+/// The conditions on the table's first index, when the filter names one value for each of its columns.
+fn key(table: &dyn Table, filter: &Filter) -> Option<Filter> {
+    let index = table.indexes().first()?;
+    let parts = filter.conjuncts();
+    let pin =
+        |column: &usize| parts.iter().find(|part| part.pinned() == Some(*column)).map(|part| (*part).clone());
+    index.iter().map(pin).collect::<Option<Vec<_>>>().map(Filter::All)
+}
+
+fn collect(
+    source: &Source,
+    table: &'static dyn Table,
+    filter: Filter,
+    limit: usize,
+) -> Result<Vec<Vec<Value>>, Stop> {
+    let mut held = Held::default();
+    let select = Select { table, items: Vec::new(), filter, order: Vec::new(), limit: Limit::NONE };
+    if limit > 0 {
+        read::matching(source, &select, &mut |row| {
+            held.push(row)?;
+            Ok(if held.rows.len() >= limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+    }
+    Ok(held.rows)
+}
+
+/// A literal as a value of the column.
+fn value(column: &Column, constant: &Constant) -> Result<Value, Failure> {
+    let bad = || Failure::bad_value(column.name);
+    let range = || Failure::out_of_range(column.name);
+    match (constant, column.sql_type) {
+        (Constant::Null, _) if column.nullable => Ok(Value::Null),
+        (Constant::Null, _) => Err(Failure::null_value(column.name)),
+        (_, SqlType::BigIntUnsigned) => {
+            u64::try_from(integer(constant).ok_or_else(bad)?).map(Value::Unsigned).map_err(|_| range())
+        }
+        (_, SqlType::IntUnsigned) => u32::try_from(integer(constant).ok_or_else(bad)?)
+            .map(|it| Value::Unsigned(it.into()))
+            .map_err(|_| range()),
+        (_, SqlType::BigInt) => {
+            i64::try_from(integer(constant).ok_or_else(bad)?).map(Value::Signed).map_err(|_| range())
+        }
+        (_, SqlType::Int) => i32::try_from(integer(constant).ok_or_else(bad)?)
+            .map(|it| Value::Signed(it.into()))
+            .map_err(|_| range()),
+        (_, SqlType::DoubleUnsigned(..)) => double(constant).map(Value::Double).ok_or_else(bad),
+        (_, SqlType::Enum(members)) => member(constant, members).ok_or_else(bad),
+        (Constant::Text(text), SqlType::Timestamp) => {
+            calendar::parse(text).map(|seconds| Value::Timestamp(seconds * 1_000_000)).ok_or_else(bad)
+        }
+        (_, SqlType::Timestamp) => Err(bad()),
+        (Constant::Text(bytes), SqlType::LongBlob) => Ok(Value::Bytes(bytes.clone())),
+        (_, SqlType::Char(length) | SqlType::VarChar(length)) => {
+            let text = text(constant).ok_or_else(bad)?;
+            if text.chars().count() > usize::from(length) {
+                Err(bad())
+            } else {
+                Ok(Value::Text(Cow::Owned(text)))
+            }
+        }
+        (_, SqlType::LongText | SqlType::LongBlob) => {
+            text(constant).map(|it| Value::Text(Cow::Owned(it))).ok_or_else(bad)
+        }
+    }
+}
+
+fn integer(constant: &Constant) -> Option<i128> {
+    match constant {
+        Constant::Integer(number) => Some(*number),
+        Constant::Double(number) if number.is_finite() => Some(number.round() as i128),
+        Constant::Text(text) => std::str::from_utf8(text).ok()?.trim().parse().ok(),
+        _ => None,
+    }
+}
+
+fn double(constant: &Constant) -> Option<f64> {
+    match constant {
+        Constant::Integer(number) => Some(*number as f64),
+        Constant::Double(number) => Some(*number),
+        Constant::Text(text) => std::str::from_utf8(text).ok()?.trim().parse().ok(),
+        Constant::Null => None,
+    }
+}
+
+fn text(constant: &Constant) -> Option<String> {
+    match constant {
+        Constant::Text(text) => String::from_utf8(text.clone()).ok(),
+        Constant::Integer(number) => Some(number.to_string()),
+        Constant::Double(number) => Some(number.to_string()),
+        Constant::Null => None,
+    }
+}
+
+/// A member of an enum, by text or by number.
+fn member(constant: &Constant, members: &'static [&'static str]) -> Option<Value> {
+    let found = match constant {
+        Constant::Text(text) => {
+            let text = text.trim_ascii_end();
+            members.iter().find(|member| member.as_bytes().eq_ignore_ascii_case(text))
+        }
+        Constant::Integer(number) => usize::try_from(number - 1).ok().and_then(|at| members.get(at)),
+        _ => None,
+    };
+    found.map(|member| Value::Text(Cow::Borrowed(member)))
+}
+
+/// What a column holds that an INSERT leaves out.
+fn default(column: &Column) -> Result<Value, Failure> {
+    if column.nullable { Ok(Value::Null) } else { Err(Failure::no_default(column.name)) }
+}

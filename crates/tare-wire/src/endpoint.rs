@@ -1,0 +1,295 @@
+//! The endpoint: one thread that accepts, one per connection, and an orderly end.
+//!
+//! A thread per connection, and not an event loop, because tables hand their rows to a callback: a client that reads
+//! slowly holds up its own thread inside its own scan and nobody else's. Idle threads wait in `read` and cost their
+//! few touched pages of stack; their number is bounded.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tare_engine::Engine;
+use tare_tables::Table;
+
+use crate::answer::Source;
+use crate::connection;
+use crate::failure::Failure;
+use crate::protocol::packet::Writer;
+use crate::protocol::reply;
+use crate::socket::{Socket, is_welcome};
+
+/// How long accepting pauses when the process has no descriptors or memory left.
+const ACCEPT_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+
+/// How long [`Endpoint::stop`] waits for connections that are busy.
+const STOP_BOUND: Duration = Duration::from_secs(2);
+
+/// Starts a thread of this name that runs this, with all signals blocked: signals are the host's.
+pub type Spawn = fn(name: &str, work: Box<dyn FnOnce() + Send>) -> io::Result<()>;
+
+/// What an endpoint is made of.
+#[derive(Clone)]
+pub struct EndpointConfig {
+    /// Where to listen. At least four bytes shorter than the longest path of a Unix socket.
+    pub socket_path: PathBuf,
+    /// What to serve.
+    pub tables: &'static [&'static dyn Table],
+    /// Where the rows come from.
+    pub engine: &'static Engine,
+    /// The version the greeting names, such as `10.11.19-MariaDB-tare`.
+    pub server_version: String,
+    /// How threads are started. A stack of 256 KiB is enough.
+    pub spawn: Spawn,
+    /// Connections at a time; one more is told "Too many connections".
+    pub max_connections: usize,
+    /// How long a client may take to finish a packet it began, and to read what it asked for before it is dropped.
+    pub stall_limit: Duration,
+}
+
+impl EndpointConfig {
+    /// The default of [`EndpointConfig::max_connections`].
+    pub const MAX_CONNECTIONS: usize = 256;
+    /// The default of [`EndpointConfig::stall_limit`].
+    pub const STALL_LIMIT: Duration = Duration::from_secs(30);
+}
+
+/// Why there is no endpoint.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EndpointError {
+    /// Another process listens there.
+    #[error("{} is in use by another server", path.display())]
+    InUse {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// Something that is no socket is there, and is left alone.
+    #[error("{} exists and is not a socket", path.display())]
+    NotASocket {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The socket could not be made.
+    #[error("cannot listen at {}: {error}", path.display())]
+    Socket {
+        /// The socket.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        error: io::Error,
+    },
+    /// The thread that accepts could not be started.
+    #[error("cannot start the endpoint's thread: {0}")]
+    Thread(#[source] io::Error),
+}
+
+/// The running endpoint. Dropping it stops it.
+#[derive(Debug)]
+pub struct Endpoint {
+    shared: Arc<Shared>,
+    /// Closing it wakes the thread that accepts.
+    wake: Option<UnixStream>,
+    socket: Arc<Socket>,
+}
+
+impl Endpoint {
+    /// Listens and serves.
+    ///
+    /// # Errors
+    /// When the socket is another server's or cannot be made, or when no thread can be started. Nothing is left
+    /// behind then.
+    pub fn start(config: EndpointConfig) -> Result<Endpoint, EndpointError> {
+        let socket = Arc::new(Socket::listen(&config.socket_path)?);
+        let (wake, woken) = UnixStream::pair().map_err(EndpointError::Thread)?;
+        let shared = Arc::new(Shared::new(&config));
+        let (theirs, listening) = (Arc::clone(&shared), Arc::clone(&socket));
+        shared.enter_thread();
+        let accept = Box::new(move || {
+            let accepting = || accept_all(&theirs, &listening.listener, &woken);
+            if catch_unwind(AssertUnwindSafe(accepting)).is_err() {
+                // Nobody accepts any more: better no socket than one that hangs.
+                listening.unlink();
+            }
+            drop(listening);
+            theirs.leave_thread();
+        });
+        if let Err(error) = (config.spawn)("tare-listen", accept) {
+            return Err(EndpointError::Thread(error));
+        }
+        Ok(Endpoint { shared, wake: Some(wake), socket })
+    }
+
+    /// How many connections there are.
+    pub fn connections(&self) -> usize {
+        self.shared.open().len()
+    }
+
+    /// Closes the listener, removes the socket, disconnects everyone, and waits up to two seconds for the threads.
+    /// Returns how many are still busy then; they end as soon as the scan they are in hands out its next row.
+    pub fn stop(&mut self) -> usize {
+        self.shared.source.stopping.store(true, Ordering::SeqCst);
+        self.socket.unlink();
+        drop(self.wake.take());
+        for stream in self.shared.open().values() {
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+        self.shared.wait_for_threads(STOP_BOUND)
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// What all threads of an endpoint share.
+pub(crate) struct Shared {
+    pub(crate) source: Source,
+    pub(crate) stall_limit: Duration,
+    spawn: Spawn,
+    /// Open connections by id, for [`Endpoint::stop`] to shut down.
+    open: Mutex<HashMap<u32, Arc<UnixStream>>>,
+    threads: Mutex<usize>,
+    thread_left: Condvar,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("open", &self.open().len()).finish_non_exhaustive()
+    }
+}
+
+/// Nothing panics while it holds one of these locks, and if it did, a map or a count is never half changed.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    fn new(config: &EndpointConfig) -> Self {
+        Shared {
+            source: Source {
+                tables: config.tables,
+                engine: config.engine,
+                server_version: config.server_version.clone(),
+                max_connections: config.max_connections,
+                stopping: AtomicBool::new(false),
+            },
+            stall_limit: config.stall_limit,
+            spawn: config.spawn,
+            open: Mutex::new(HashMap::new()),
+            threads: Mutex::new(0),
+            thread_left: Condvar::new(),
+        }
+    }
+
+    fn open(&self) -> MutexGuard<'_, HashMap<u32, Arc<UnixStream>>> {
+        lock(&self.open)
+    }
+
+    fn enter_thread(&self) {
+        *lock(&self.threads) += 1;
+    }
+
+    fn leave_thread(&self) {
+        *lock(&self.threads) -= 1;
+        self.thread_left.notify_all();
+    }
+
+    fn wait_for_threads(&self, bound: Duration) -> usize {
+        let end = Instant::now() + bound;
+        let mut threads = lock(&self.threads);
+        while *threads > 0 {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            let waited = self.thread_left.wait_timeout(threads, left);
+            threads = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        *threads
+    }
+}
+
+/// Accepts until the other end of `woken` is closed.
+fn accept_all(shared: &Arc<Shared>, listener: &UnixListener, woken: &UnixStream) {
+    let mut next_id = 1;
+    loop {
+        let mut waited_for = [PollFd::new(listener, PollFlags::IN), PollFd::new(woken, PollFlags::IN)];
+        match poll(&mut waited_for, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return,
+        }
+        if !waited_for[1].revents().is_empty() {
+            return;
+        }
+        match listener.accept() {
+            Ok((stream, _)) => {
+                admit(shared, stream, next_id);
+                next_id = next_id.wrapping_add(1).max(1);
+            }
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {
+                }
+                _ => {
+                    // The connection stays in the backlog, so polling the listener would not wait.
+                    let _ = poll(&mut [PollFd::new(woken, PollFlags::IN)], Some(&ACCEPT_PAUSE));
+                }
+            },
+        }
+    }
+}
+
+/// Gives a connection its thread, or tells it why not.
+fn admit(shared: &Arc<Shared>, stream: UnixStream, id: u32) {
+    if !is_welcome(&stream) {
+        return refuse(&stream, &Failure::not_a_peer());
+    }
+    let stream = Arc::new(stream);
+    {
+        let mut open = shared.open();
+        if open.len() >= shared.source.max_connections {
+            drop(open);
+            return refuse(&stream, &Failure::too_many_connections());
+        }
+        open.insert(id, Arc::clone(&stream));
+    }
+    shared.enter_thread();
+    let place = Place { shared: Arc::clone(shared), stream: Arc::clone(&stream), id };
+    let serve = Box::new(move || {
+        // A panic has been reported by the panic hook; here it ends one connection.
+        let _ = catch_unwind(AssertUnwindSafe(|| connection::serve(&place.shared, &place.stream, id)));
+    });
+    if (shared.spawn)(&format!("tare-conn-{id}"), serve).is_err() {
+        refuse(&stream, &Failure::no_thread());
+    }
+}
+
+/// One connection's place among [`Shared::open`]; given back however its thread ends or fails to begin.
+struct Place {
+    shared: Arc<Shared>,
+    stream: Arc<UnixStream>,
+    id: u32,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = self.stream.shutdown(std::net::Shutdown::Both);
+        self.shared.open().remove(&self.id);
+        self.shared.leave_thread();
+    }
+}
+
+/// Says why, without waiting: the few bytes fit into a fresh socket's buffer.
+fn refuse(stream: &UnixStream, failure: &Failure) {
+    if stream.set_nonblocking(true).is_ok() {
+        let mut writer = Writer::new(stream);
+        let _ = writer.packet(&reply::error(failure)).and_then(|()| writer.flush());
+    }
+}

@@ -1,0 +1,142 @@
+//! What went wrong with a command, as the protocol says it.
+
+use std::fmt::Display;
+
+use tare_tables::TableError;
+
+/// An error packet: number, SQLSTATE and text are those the reference server uses for the same mistake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) code: u16,
+    pub(crate) state: &'static str,
+    pub(crate) message: String,
+}
+
+/// What a client that asks for too much is told.
+const SUPPORTED: &str = "tare's endpoint answers SELECT columns or COUNT/SUM/MIN/MAX FROM one table, with WHERE, ORDER BY \
+                         and LIMIT, and the writes the table allows; for more, query performance_schema through the server";
+
+impl Failure {
+    pub(crate) fn new(code: u16, state: &'static str, message: impl Into<String>) -> Self {
+        Failure { code, state, message: message.into() }
+    }
+
+    pub(crate) fn too_many_connections() -> Self {
+        Failure::new(1040, "08004", "Too many connections")
+    }
+
+    pub(crate) fn bad_handshake() -> Self {
+        Failure::new(1043, "08S01", "Bad handshake")
+    }
+
+    pub(crate) fn not_a_peer() -> Self {
+        Failure::new(1045, "28000", "Access denied: this socket serves the server's own user only")
+    }
+
+    pub(crate) fn unknown_command(command: u8) -> Self {
+        let text = format!("Unknown command {command}: tare's endpoint speaks the text protocol only");
+        Failure::new(1047, "08S01", text)
+    }
+
+    pub(crate) fn null_value(column: &str) -> Self {
+        Failure::new(1048, "23000", format!("Column '{column}' cannot be null"))
+    }
+
+    pub(crate) fn unknown_database(name: &str) -> Self {
+        Failure::new(1049, "42000", format!("Unknown database '{name}'"))
+    }
+
+    pub(crate) fn unknown_column(name: &str) -> Self {
+        Failure::new(1054, "42S22", format!("Unknown column '{name}'"))
+    }
+
+    pub(crate) fn syntax(message: impl Display) -> Self {
+        Failure::new(1064, "42000", format!("You have an error in your SQL syntax: {message}; {SUPPORTED}"))
+    }
+
+    pub(crate) fn no_thread() -> Self {
+        Failure::new(1135, "HY000", "Can't create a new thread")
+    }
+
+    pub(crate) fn value_count(row: usize) -> Self {
+        Failure::new(1136, "21S01", format!("Column count doesn't match value count at row {row}"))
+    }
+
+    pub(crate) fn unknown_table(schema: &str, table: &str) -> Self {
+        Failure::new(1146, "42S02", format!("Table '{schema}.{table}' doesn't exist"))
+    }
+
+    pub(crate) fn packet_too_big() -> Self {
+        Failure::new(1153, "08S01", "Got a packet bigger than 'max_allowed_packet' bytes")
+    }
+
+    pub(crate) fn out_of_order() -> Self {
+        Failure::new(1156, "08S01", "Got packets out of order")
+    }
+
+    pub(crate) fn read_timeout() -> Self {
+        Failure::new(1159, "08S01", "Got timeout reading communication packets")
+    }
+
+    pub(crate) fn unknown_variable(name: &str) -> Self {
+        Failure::new(1193, "HY000", format!("Unknown system variable '{name}'"))
+    }
+
+    pub(crate) fn unsupported(what: impl Display) -> Self {
+        Failure::new(1235, "42000", format!("{what} is not supported here: {SUPPORTED}"))
+    }
+
+    pub(crate) fn out_of_range(column: &str) -> Self {
+        Failure::new(1264, "22003", format!("Out of range value for column '{column}' at row 1"))
+    }
+
+    pub(crate) fn bad_value(column: &str) -> Self {
+        Failure::new(1265, "01000", format!("Data truncated for column '{column}' at row 1"))
+    }
+
+    pub(crate) fn unknown_time_zone(name: &str) -> Self {
+        Failure::new(
+            1298,
+            "HY000",
+            format!("Unknown or incorrect time zone: '{name}' (tables are served in UTC)"),
+        )
+    }
+
+    pub(crate) fn no_default(column: &str) -> Self {
+        Failure::new(1364, "HY000", format!("Field '{column}' doesn't have a default value"))
+    }
+
+    pub(crate) fn too_much_to_hold() -> Self {
+        Failure::new(1038, "HY001", "Out of memory for rows held at once; add a LIMIT or a narrower WHERE")
+    }
+
+    pub(crate) fn stopping() -> Self {
+        Failure::new(1053, "08S01", "Server shutdown in progress")
+    }
+
+    pub(crate) fn internal() -> Self {
+        Failure::new(
+            1815,
+            "HY000",
+            "Internal error: the table's reader failed, its reason is in the server's error log",
+        )
+    }
+
+    /// A refused write of `table`.
+    pub(crate) fn of_table(error: &TableError, table: &str, user: &str) -> Self {
+        match error {
+            TableError::WrongUsage => Failure::new(1683, "HY000", "Invalid performance_schema usage"),
+            TableError::Denied(command) => {
+                let text = format!(
+                    "{command} command denied to user '{user}'@'localhost' for table `performance_schema`.`{table}`"
+                );
+                Failure::new(1142, "42000", text)
+            }
+            TableError::Duplicate => {
+                Failure::new(1062, "23000", format!("Duplicate entry in table 'performance_schema.{table}'"))
+            }
+            TableError::Full => Failure::new(1114, "HY000", format!("The table '{table}' is full")),
+            TableError::BadValue(column) => Failure::bad_value(column),
+        }
+    }
+}

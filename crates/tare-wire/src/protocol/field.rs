@@ -1,0 +1,134 @@
+//! What a client is told about a column of a result.
+
+use tare_tables::{Column, SqlType, Table};
+
+use super::handshake::UTF8MB3;
+use super::reply::put_text;
+
+/// The `binary` pseudo character set of numbers, times and bytes.
+const BINARY: u16 = 63;
+
+mod flag {
+    pub(super) const NOT_NULL: u16 = 1;
+    pub(super) const MULTIPLE_KEY: u16 = 8;
+    pub(super) const BLOB: u16 = 16;
+    pub(super) const UNSIGNED: u16 = 32;
+    pub(super) const BINARY: u16 = 128;
+    pub(super) const ENUM: u16 = 256;
+    pub(super) const TIMESTAMP: u16 = 1024;
+}
+
+/// Types by the protocol's numbers.
+mod kind {
+    pub(super) const LONG: u8 = 3;
+    pub(super) const DOUBLE: u8 = 5;
+    pub(super) const TIMESTAMP: u8 = 7;
+    pub(super) const LONGLONG: u8 = 8;
+    pub(super) const NEWDECIMAL: u8 = 246;
+    pub(super) const BLOB: u8 = 252;
+    pub(super) const VAR_STRING: u8 = 253;
+    pub(super) const STRING: u8 = 254;
+}
+
+/// "As many decimals as the value has."
+const ANY_DECIMALS: u8 = 31;
+
+/// A column of a result.
+#[derive(Clone, Debug)]
+pub(crate) struct Field {
+    name: String,
+    /// Table and column it comes from; empty for expressions.
+    origin: Option<(&'static str, &'static str)>,
+    kind: u8,
+    charset: u16,
+    length: u32,
+    flags: u16,
+    decimals: u8,
+}
+
+impl Field {
+    /// A column of a table, under the name the client chose.
+    pub(crate) fn of_table(table: &dyn Table, index: usize, name: String) -> Self {
+        let column = &table.columns()[index];
+        let mut field = Field::of_column(column, name);
+        if table.indexes().iter().any(|columns| columns.first() == Some(&index)) {
+            field.flags |= flag::MULTIPLE_KEY;
+        }
+        field.origin = Some((table.name(), column.name));
+        field
+    }
+
+    fn of_column(column: &Column, name: String) -> Self {
+        let number = |kind, length, flags| (kind, BINARY, length, flags, 0);
+        let text = |kind, characters, flags| (kind, UTF8MB3, characters * 3, flags, 0);
+        let (kind, charset, length, flags, decimals) = match column.sql_type {
+            SqlType::BigInt => number(kind::LONGLONG, 20, 0),
+            SqlType::BigIntUnsigned => number(kind::LONGLONG, 20, flag::UNSIGNED),
+            SqlType::Int => number(kind::LONG, 11, 0),
+            SqlType::IntUnsigned => number(kind::LONG, 10, flag::UNSIGNED),
+            SqlType::DoubleUnsigned(length, decimals) => {
+                (kind::DOUBLE, BINARY, u32::from(length), flag::UNSIGNED, decimals)
+            }
+            SqlType::Char(length) => text(kind::STRING, u32::from(length), flag::BINARY),
+            SqlType::VarChar(length) => text(kind::VAR_STRING, u32::from(length), 0),
+            SqlType::LongText => (kind::BLOB, UTF8MB3, u32::MAX, flag::BLOB, 0),
+            SqlType::LongBlob => (kind::BLOB, BINARY, u32::MAX, flag::BLOB | flag::BINARY, 0),
+            SqlType::Enum(members) => {
+                let longest = members.iter().map(|member| member.len()).max().unwrap_or(0);
+                text(kind::STRING, longest as u32, flag::ENUM)
+            }
+            SqlType::Timestamp => number(kind::TIMESTAMP, 19, flag::BINARY | flag::TIMESTAMP),
+        };
+        let numeric = matches!(kind, kind::LONG | kind::LONGLONG);
+        let binary = if numeric { flag::BINARY } else { 0 };
+        let not_null = if column.nullable { 0 } else { flag::NOT_NULL };
+        Field { name, origin: None, kind, charset, length, flags: flags | binary | not_null, decimals }
+    }
+
+    /// Text that is no table's column.
+    pub(crate) fn text(name: impl Into<String>) -> Self {
+        let (kind, length) = (kind::VAR_STRING, 1024 * 3);
+        Field { name: name.into(), origin: None, kind, charset: UTF8MB3, length, flags: 0, decimals: 0 }
+    }
+
+    /// An integer that is no table's column.
+    pub(crate) fn integer(name: impl Into<String>) -> Self {
+        Field::numeric(name.into(), kind::LONGLONG, 21, 0)
+    }
+
+    /// A sum of integers, which may need more than 64 bits.
+    pub(crate) fn decimal(name: impl Into<String>) -> Self {
+        Field::numeric(name.into(), kind::NEWDECIMAL, 42, 0)
+    }
+
+    /// A floating-point number.
+    pub(crate) fn double(name: impl Into<String>) -> Self {
+        Field::numeric(name.into(), kind::DOUBLE, 23, ANY_DECIMALS)
+    }
+
+    fn numeric(name: String, kind: u8, length: u32, decimals: u8) -> Self {
+        Field { name, origin: None, kind, charset: BINARY, length, flags: flag::BINARY, decimals }
+    }
+
+    /// May hold NULL although the column it comes from may not (MIN of no rows).
+    pub(crate) fn nullable(mut self) -> Self {
+        self.flags &= !flag::NOT_NULL;
+        self
+    }
+
+    /// The column definition packet.
+    pub(crate) fn put(&self, packet: &mut Vec<u8>) {
+        let (table, column) = self.origin.unwrap_or(("", ""));
+        let schema = if table.is_empty() { "" } else { "performance_schema" };
+        for text in ["def", schema, table, table, &self.name, column] {
+            put_text(packet, text.as_bytes());
+        }
+        packet.push(0x0c);
+        packet.extend_from_slice(&self.charset.to_le_bytes());
+        packet.extend_from_slice(&self.length.to_le_bytes());
+        packet.push(self.kind);
+        packet.extend_from_slice(&self.flags.to_le_bytes());
+        packet.push(self.decimals);
+        packet.extend_from_slice(&[0, 0]);
+    }
+}

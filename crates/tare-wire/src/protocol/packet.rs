@@ -1,0 +1,202 @@
+//! Packets over a stream, with bounded memory in both directions.
+
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use rustix::net::SendFlags;
+
+/// Longest command a client may send; the `max_allowed_packet` it is told.
+pub(crate) const MAX_COMMAND: usize = 1 << 20;
+/// Longest payload of one packet; a payload of exactly this length is continued by the next packet.
+const MAX_PAYLOAD: usize = 0xFF_FFFF;
+/// How much is read, or written, at once.
+const READ_PIECE: usize = 8 << 10;
+const WRITE_PIECE: usize = 64 << 10;
+/// Buffers larger than this are given back between commands.
+const KEEP: usize = 16 << 10;
+
+/// Why no packet came.
+#[derive(Debug)]
+pub(crate) enum ReadError {
+    /// The peer ended the connection between packets.
+    Closed,
+    /// A packet began and did not end in time.
+    TimedOut,
+    /// A packet longer than [`MAX_COMMAND`] was announced.
+    TooBig,
+    /// The sequence number is not the expected one: this is not our protocol.
+    OutOfOrder,
+    /// The connection broke.
+    Io,
+}
+
+/// When a packet has to be complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// Within the limit from now.
+    FromNow,
+    /// Within the limit from its first byte; that may come whenever it likes.
+    FromFirstByte,
+}
+
+/// Reads packets.
+pub(crate) struct Reader<'a> {
+    stream: &'a UnixStream,
+    buffer: Vec<u8>,
+    /// How much of `buffer` the last packet took.
+    taken: usize,
+    limit: Duration,
+    timed: bool,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(stream: &'a UnixStream, limit: Duration) -> Self {
+        Reader { stream, buffer: Vec::new(), taken: 0, limit, timed: false }
+    }
+
+    /// The payload of the next packet, which must carry this sequence number.
+    pub(crate) fn next(&mut self, sequence: u8, patience: Patience) -> Result<&[u8], ReadError> {
+        self.forget_last();
+        let mut deadline = (patience == Patience::FromNow).then(|| Instant::now() + self.limit);
+        let length = loop {
+            if let Some(header) = self.buffer.first_chunk::<4>() {
+                let length =
+                    usize::from(header[0]) | usize::from(header[1]) << 8 | usize::from(header[2]) << 16;
+                if header[3] != sequence {
+                    return Err(ReadError::OutOfOrder);
+                }
+                if length > MAX_COMMAND {
+                    return Err(ReadError::TooBig);
+                }
+                if self.buffer.len() >= 4 + length {
+                    break length;
+                }
+            }
+            if !self.buffer.is_empty() && deadline.is_none() {
+                deadline = Some(Instant::now() + self.limit);
+            }
+            self.fill(deadline)?;
+        };
+        self.taken = 4 + length;
+        Ok(&self.buffer[4..self.taken])
+    }
+
+    fn forget_last(&mut self) {
+        self.buffer.drain(..self.taken);
+        self.taken = 0;
+        if self.buffer.is_empty() && self.buffer.capacity() > KEEP {
+            self.buffer = Vec::new();
+        }
+    }
+
+    /// Reads once. The buffer grows by what has arrived, never by what a header promises.
+    fn fill(&mut self, deadline: Option<Instant>) -> Result<(), ReadError> {
+        self.set_deadline(deadline)?;
+        let mut piece = [0; READ_PIECE];
+        loop {
+            match (&mut &*self.stream).read(&mut piece) {
+                Ok(0) if self.buffer.is_empty() => return Err(ReadError::Closed),
+                Ok(0) => return Err(ReadError::Io),
+                Ok(count) => {
+                    self.buffer.extend_from_slice(&piece[..count]);
+                    return Ok(());
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(ReadError::TimedOut),
+                Err(_) => return Err(ReadError::Io),
+            }
+        }
+    }
+
+    /// Costs a system call only when a packet comes in pieces, which a client's commands rarely do.
+    fn set_deadline(&mut self, deadline: Option<Instant>) -> Result<(), ReadError> {
+        let left = match deadline {
+            None if !self.timed => return Ok(()),
+            None => None,
+            Some(deadline) => {
+                let left = deadline.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return Err(ReadError::TimedOut);
+                }
+                Some(left)
+            }
+        };
+        self.timed = left.is_some();
+        self.stream.set_read_timeout(left).map_err(|_| ReadError::Io)
+    }
+}
+
+/// Writes packets, at most [`WRITE_PIECE`] bytes at a time; blocks while the peer does not read, until the
+/// stream's own write timeout.
+pub(crate) struct Writer<'a> {
+    stream: &'a UnixStream,
+    pending: Vec<u8>,
+    sequence: u8,
+}
+
+impl<'a> Writer<'a> {
+    pub(crate) fn new(stream: &'a UnixStream) -> Self {
+        Writer { stream, pending: Vec::new(), sequence: 0 }
+    }
+
+    /// The sequence number of the next packet.
+    pub(crate) fn set_sequence(&mut self, sequence: u8) {
+        self.sequence = sequence;
+    }
+
+    /// Queues a payload, in as many packets as its length needs.
+    pub(crate) fn packet(&mut self, payload: &[u8]) -> io::Result<()> {
+        let mut rest = payload;
+        loop {
+            let (part, after) = rest.split_at(rest.len().min(MAX_PAYLOAD));
+            let length = part.len().to_le_bytes();
+            self.queue(&[length[0], length[1], length[2], self.sequence])?;
+            self.sequence = self.sequence.wrapping_add(1);
+            self.queue(part)?;
+            // A full packet says "more follows", so a payload that ends with one is closed by an empty one.
+            if part.len() < MAX_PAYLOAD {
+                return Ok(());
+            }
+            rest = after;
+        }
+    }
+
+    /// Sends what is queued and gives a large buffer back.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        let sent = self.send();
+        if self.pending.capacity() > KEEP {
+            self.pending = Vec::new();
+        }
+        sent
+    }
+
+    fn queue(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let (now, later) = bytes.split_at(bytes.len().min(WRITE_PIECE - self.pending.len()));
+            self.pending.extend_from_slice(now);
+            bytes = later;
+            if self.pending.len() == WRITE_PIECE {
+                self.send()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn send(&mut self) -> io::Result<()> {
+        let mut rest = &self.pending[..];
+        while !rest.is_empty() {
+            // Not `write`: a peer that has gone must not raise SIGPIPE in somebody else's process.
+            match rustix::net::send(self.stream, rest, SendFlags::NOSIGNAL) {
+                Ok(count) => rest = &rest[count..],
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => {
+                    self.pending.clear();
+                    return Err(error.into());
+                }
+            }
+        }
+        self.pending.clear();
+        Ok(())
+    }
+}

@@ -1,0 +1,140 @@
+//! What is answered: OK, an error, or rows that are sent as they come.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+
+use tare_tables::Value;
+
+use super::field::Field;
+use super::handshake::STATUS;
+use super::packet::Writer;
+use crate::failure::Failure;
+use crate::text::calendar;
+
+/// What the client did not find out by itself: rows counted by a write.
+pub(crate) fn ok(affected: u64, info: &str) -> Vec<u8> {
+    let mut packet = vec![0];
+    put_length(&mut packet, affected);
+    packet.push(0);
+    packet.extend_from_slice(&STATUS.to_le_bytes());
+    packet.extend_from_slice(&[0, 0]);
+    packet.extend_from_slice(info.as_bytes());
+    packet
+}
+
+/// The end of a list of columns or rows.
+pub(crate) fn eof() -> [u8; 5] {
+    let status = STATUS.to_le_bytes();
+    [0xfe, 0, 0, status[0], status[1]]
+}
+
+/// An error packet.
+pub(crate) fn error(failure: &Failure) -> Vec<u8> {
+    let mut packet = vec![0xff];
+    packet.extend_from_slice(&failure.code.to_le_bytes());
+    packet.push(b'#');
+    packet.extend_from_slice(failure.state.as_bytes());
+    packet.extend_from_slice(failure.message.as_bytes());
+    packet
+}
+
+/// Appends a length-encoded integer.
+pub(crate) fn put_length(packet: &mut Vec<u8>, length: u64) {
+    let bytes = length.to_le_bytes();
+    match length {
+        0..=250 => packet.push(bytes[0]),
+        251..=0xffff => {
+            packet.push(252);
+            packet.extend_from_slice(&bytes[..2]);
+        }
+        0x1_0000..=0xff_ffff => {
+            packet.push(253);
+            packet.extend_from_slice(&bytes[..3]);
+        }
+        _ => {
+            packet.push(254);
+            packet.extend_from_slice(&bytes);
+        }
+    }
+}
+
+/// Appends a length-encoded string.
+pub(crate) fn put_text(packet: &mut Vec<u8>, text: &[u8]) {
+    put_length(packet, text.len() as u64);
+    packet.extend_from_slice(text);
+}
+
+/// Sends a result: its columns, then row after row. Holds one row.
+pub(crate) struct Rows<'w, 'a> {
+    writer: &'w mut Writer<'a>,
+    row: Vec<u8>,
+    narrow: bool,
+}
+
+impl<'w, 'a> Rows<'w, 'a> {
+    /// Sends the columns. `narrow`: the client reads utf8mb3, which has no characters beyond the first plane.
+    pub(crate) fn begin(writer: &'w mut Writer<'a>, fields: &[Field], narrow: bool) -> io::Result<Self> {
+        let mut row = Vec::new();
+        put_length(&mut row, fields.len() as u64);
+        writer.packet(&row)?;
+        for field in fields {
+            row.clear();
+            field.put(&mut row);
+            writer.packet(&row)?;
+        }
+        writer.packet(&eof())?;
+        row.clear();
+        Ok(Rows { writer, row, narrow })
+    }
+
+    /// Appends a value to the current row; a double has this many decimals, or as many as it needs.
+    pub(crate) fn value(&mut self, value: &Value, decimals: Option<u8>) {
+        match value {
+            Value::Null => self.row.push(0xfb),
+            Value::Unsigned(number) => self.short(format_args!("{number}")),
+            Value::Signed(number) => self.short(format_args!("{number}")),
+            Value::Double(number) => match decimals {
+                Some(decimals) => self.text(&format!("{number:.*}", usize::from(decimals))),
+                None => self.text(&format!("{number}")),
+            },
+            Value::Text(text) => self.text(text),
+            Value::Bytes(bytes) => put_text(&mut self.row, bytes),
+            Value::Timestamp(microseconds) => self.short(format_args!("{}", calendar::text(*microseconds))),
+        }
+    }
+
+    /// Appends text.
+    pub(crate) fn text(&mut self, text: &str) {
+        let text = if self.narrow { narrowed(text) } else { Cow::Borrowed(text) };
+        put_text(&mut self.row, text.as_bytes());
+    }
+
+    /// Appends what is certainly shorter than 251 bytes.
+    fn short(&mut self, text: std::fmt::Arguments<'_>) {
+        let start = self.row.len();
+        self.row.push(0);
+        // Writing to a vector cannot fail.
+        let _ = self.row.write_fmt(text);
+        self.row[start] = (self.row.len() - start - 1) as u8;
+    }
+
+    /// Sends the current row.
+    pub(crate) fn end_row(&mut self) -> io::Result<()> {
+        let sent = self.writer.packet(&self.row);
+        self.row.clear();
+        sent
+    }
+
+    /// Ends the result.
+    pub(crate) fn finish(self) -> io::Result<()> {
+        self.writer.packet(&eof())
+    }
+}
+
+/// Text in utf8mb3: what it cannot hold becomes `?`, as in the server's own conversion.
+fn narrowed(text: &str) -> Cow<'_, str> {
+    if text.bytes().all(|byte| byte < 0xf0) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.chars().map(|char| if char > '\u{ffff}' { '?' } else { char }).collect())
+}

@@ -1,0 +1,349 @@
+//! WHERE: three-valued conditions over a row.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use tare_tables::{Column, Condition, Operator, SqlType, Value};
+
+use crate::text::calendar;
+use crate::text::collation::{Collation, Pattern};
+
+/// A condition.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Filter {
+    /// True when all are.
+    All(Vec<Filter>),
+    /// True when any is.
+    Any(Vec<Filter>),
+    /// NOT.
+    Not(Box<Filter>),
+    /// `left operator right`
+    Compare { left: Term, operator: Comparison, right: Term, collation: Collation },
+    /// `term LIKE pattern`
+    Like { term: Term, pattern: Pattern, collation: Collation },
+    /// `term IS NULL`
+    IsNull(Term),
+    /// A bare term: true when it is not zero.
+    Holds(Term),
+}
+
+/// A side of a comparison.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Term {
+    /// A column, by position.
+    Column(usize),
+    /// A literal.
+    Constant(Constant),
+}
+
+/// A literal.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Constant {
+    Null,
+    Integer(i128),
+    Double(f64),
+    Text(Vec<u8>),
+}
+
+/// How two terms are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Comparison {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    NullSafeEqual,
+}
+
+impl Comparison {
+    fn accepts(self, order: Ordering) -> bool {
+        match self {
+            Comparison::Equal | Comparison::NullSafeEqual => order.is_eq(),
+            Comparison::NotEqual => order.is_ne(),
+            Comparison::Less => order.is_lt(),
+            Comparison::LessOrEqual => order.is_le(),
+            Comparison::Greater => order.is_gt(),
+            Comparison::GreaterOrEqual => order.is_ge(),
+        }
+    }
+
+    /// The same comparison with its sides exchanged.
+    fn mirrored(self) -> Self {
+        match self {
+            Comparison::Less => Comparison::Greater,
+            Comparison::LessOrEqual => Comparison::GreaterOrEqual,
+            Comparison::Greater => Comparison::Less,
+            Comparison::GreaterOrEqual => Comparison::LessOrEqual,
+            same => same,
+        }
+    }
+
+    fn operator(self) -> Operator {
+        match self {
+            Comparison::Equal | Comparison::NullSafeEqual => Operator::Equal,
+            Comparison::NotEqual => Operator::NotEqual,
+            Comparison::Less => Operator::Less,
+            Comparison::LessOrEqual => Operator::LessOrEqual,
+            Comparison::Greater => Operator::Greater,
+            Comparison::GreaterOrEqual => Operator::GreaterOrEqual,
+        }
+    }
+}
+
+impl Filter {
+    /// What every row satisfies.
+    pub(crate) const TRUE: Filter = Filter::All(Vec::new());
+
+    /// `None` is SQL's "unknown".
+    pub(crate) fn test(&self, row: &[Value], columns: &[Column]) -> Option<bool> {
+        match self {
+            Filter::All(parts) => combine(parts, row, columns, false),
+            Filter::Any(parts) => combine(parts, row, columns, true),
+            Filter::Not(part) => part.test(row, columns).map(|truth| !truth),
+            Filter::Compare { left, operator, right, collation } => {
+                let (left, right) = (left.read(row, columns), right.read(row, columns));
+                let both_null = left == Datum::Null && right == Datum::Null;
+                match compare(&left, &right, *collation) {
+                    None if *operator == Comparison::NullSafeEqual => Some(both_null),
+                    order => order.map(|order| operator.accepts(order)),
+                }
+            }
+            Filter::Like { term, pattern, collation } => match term.read(row, columns) {
+                Datum::Null => None,
+                datum => Some(collation.like(&datum.text(), pattern)),
+            },
+            Filter::IsNull(term) => Some(term.read(row, columns) == Datum::Null),
+            Filter::Holds(term) => match term.read(row, columns) {
+                Datum::Null => None,
+                datum => Some(datum.number() != 0.0),
+            },
+        }
+    }
+
+    /// True when the row is asked for.
+    pub(crate) fn accepts(&self, row: &[Value], columns: &[Column]) -> bool {
+        self.test(row, columns) == Some(true)
+    }
+
+    /// The parts of a conjunction, nested ones included. Nesting is bounded by the parser.
+    pub(crate) fn conjuncts(&self) -> Vec<&Filter> {
+        match self {
+            Filter::All(parts) => parts.iter().flat_map(Filter::conjuncts).collect(),
+            other => vec![other],
+        }
+    }
+
+    /// What a table may use to skip rows.
+    pub(crate) fn hints(&self, columns: &[Column]) -> Vec<Condition> {
+        self.conjuncts().into_iter().filter_map(|part| hint(part, columns)).collect()
+    }
+
+    /// The column this compares with a literal for equality (or with NULL by IS NULL).
+    pub(crate) fn pinned(&self) -> Option<usize> {
+        match self {
+            Filter::IsNull(Term::Column(column)) => Some(*column),
+            Filter::Compare {
+                left, operator: Comparison::Equal | Comparison::NullSafeEqual, right, ..
+            } => match (left, right) {
+                (Term::Column(column), Term::Constant(_)) | (Term::Constant(_), Term::Column(column)) => {
+                    Some(*column)
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Undoes a fault of FEDERATED's: for `k IS NULL` in a writing statement it sends `k IS NULL AND k IS NOT NULL`.
+    pub(crate) fn without_contradictions(self) -> Self {
+        let null: Vec<usize> = self.conjuncts().into_iter().filter_map(|part| nullness(part, true)).collect();
+        if null.is_empty() {
+            return self;
+        }
+        let kept = |part: &&Filter| nullness(part, false).is_none_or(|column| !null.contains(&column));
+        Filter::All(self.conjuncts().into_iter().filter(kept).cloned().collect())
+    }
+}
+
+/// The column of `IS NULL` or of `IS NOT NULL`.
+fn nullness(filter: &Filter, null: bool) -> Option<usize> {
+    match filter {
+        Filter::IsNull(Term::Column(column)) if null => Some(*column),
+        Filter::Not(part) if !null => nullness(part, true),
+        _ => None,
+    }
+}
+
+/// Joins parts until one decides: false for AND, true for OR.
+fn combine(parts: &[Filter], row: &[Value], columns: &[Column], decisive: bool) -> Option<bool> {
+    let mut all = Some(!decisive);
+    for part in parts {
+        match part.test(row, columns) {
+            Some(truth) if truth == decisive => return Some(decisive),
+            Some(_) => {}
+            None => all = None,
+        }
+    }
+    all
+}
+
+fn hint(filter: &Filter, columns: &[Column]) -> Option<Condition> {
+    let condition = |column, operator, value| Some(Condition { column, operator, value });
+    match filter {
+        Filter::IsNull(Term::Column(column)) => condition(*column, Operator::IsNull, Value::Null),
+        Filter::Not(_) => condition(nullness(filter, false)?, Operator::IsNotNull, Value::Null),
+        // NULL <=> NULL is true, which no other comparison with NULL is.
+        Filter::Compare { operator: Comparison::NullSafeEqual, .. } => None,
+        Filter::Compare { left: Term::Column(column), operator, right: Term::Constant(constant), .. } => {
+            condition(*column, operator.operator(), hint_value(constant, &columns[*column])?)
+        }
+        Filter::Compare { left: Term::Constant(constant), operator, right: Term::Column(column), .. } => {
+            condition(*column, operator.mirrored().operator(), hint_value(constant, &columns[*column])?)
+        }
+        _ => None,
+    }
+}
+
+/// A literal as a value of the column's own type; others need a conversion that tables need not know.
+fn hint_value(constant: &Constant, column: &Column) -> Option<Value> {
+    match (constant, column.sql_type) {
+        (
+            Constant::Integer(number),
+            SqlType::BigInt | SqlType::BigIntUnsigned | SqlType::Int | SqlType::IntUnsigned,
+        ) => u64::try_from(*number)
+            .map(Value::Unsigned)
+            .or_else(|_| i64::try_from(*number).map(Value::Signed))
+            .ok(),
+        (
+            Constant::Text(text),
+            SqlType::Char(_) | SqlType::VarChar(_) | SqlType::LongText | SqlType::Enum(_),
+        ) => Some(Value::Text(Cow::Owned(String::from_utf8(text.clone()).ok()?))),
+        _ => None,
+    }
+}
+
+/// A value on its way through a comparison.
+#[derive(Clone, Debug, PartialEq)]
+enum Datum<'r> {
+    Null,
+    Integer(i128),
+    Double(f64),
+    Text(Cow<'r, [u8]>),
+    /// Text of an enum, and its number.
+    Member(&'r str, usize),
+    /// Microseconds since the epoch.
+    Time(u64),
+}
+
+impl Term {
+    fn read<'r>(&'r self, row: &'r [Value], columns: &[Column]) -> Datum<'r> {
+        match self {
+            Term::Constant(Constant::Null) => Datum::Null,
+            Term::Constant(Constant::Integer(number)) => Datum::Integer(*number),
+            Term::Constant(Constant::Double(number)) => Datum::Double(*number),
+            Term::Constant(Constant::Text(text)) => Datum::Text(Cow::Borrowed(text)),
+            Term::Column(column) => Datum::of(&row[*column], columns[*column].sql_type),
+        }
+    }
+}
+
+impl<'r> Datum<'r> {
+    fn of(value: &'r Value, sql_type: SqlType) -> Self {
+        match value {
+            Value::Null => Datum::Null,
+            Value::Unsigned(number) => Datum::Integer(i128::from(*number)),
+            Value::Signed(number) => Datum::Integer(i128::from(*number)),
+            Value::Double(number) => Datum::Double(rounded(*number, sql_type)),
+            Value::Text(text) => match sql_type {
+                SqlType::Enum(members) => {
+                    let number = members.iter().position(|member| member == text).map_or(0, |at| at + 1);
+                    Datum::Member(text, number)
+                }
+                _ => Datum::Text(Cow::Borrowed(text.as_bytes())),
+            },
+            Value::Bytes(bytes) => Datum::Text(Cow::Borrowed(bytes)),
+            Value::Timestamp(microseconds) => Datum::Time(*microseconds),
+        }
+    }
+
+    fn text(&self) -> Cow<'_, [u8]> {
+        match self {
+            Datum::Null => Cow::Borrowed(b""),
+            Datum::Integer(number) => Cow::Owned(number.to_string().into_bytes()),
+            Datum::Double(number) => Cow::Owned(number.to_string().into_bytes()),
+            Datum::Text(text) => Cow::Borrowed(text),
+            Datum::Member(text, _) => Cow::Borrowed(text.as_bytes()),
+            Datum::Time(microseconds) => Cow::Owned(calendar::text(*microseconds).to_string().into_bytes()),
+        }
+    }
+
+    fn number(&self) -> f64 {
+        match self {
+            Datum::Null => 0.0,
+            Datum::Integer(number) => *number as f64,
+            Datum::Double(number) => *number,
+            Datum::Text(text) => leading_number(text),
+            Datum::Member(_, number) => *number as f64,
+            // As MySQL does: 20260102030405.
+            Datum::Time(_) => {
+                let digits: Vec<u8> = self.text().iter().copied().filter(u8::is_ascii_digit).collect();
+                leading_number(&digits)
+            }
+        }
+    }
+}
+
+/// A double as the client sees it, so that what it sends back is found again.
+fn rounded(number: f64, sql_type: SqlType) -> f64 {
+    match sql_type {
+        SqlType::DoubleUnsigned(_, decimals) => {
+            format!("{number:.*}", usize::from(decimals)).parse().unwrap_or(number)
+        }
+        _ => number,
+    }
+}
+
+/// The number a text begins with, else 0.
+fn leading_number(text: &[u8]) -> f64 {
+    let text = text.trim_ascii_start();
+    let part = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+' | b'-');
+    let end = text.iter().take(64).position(|byte| !part(byte)).unwrap_or(text.len().min(64));
+    let number = |end: usize| std::str::from_utf8(&text[..end]).ok()?.parse().ok();
+    (1..=end).rev().find_map(number).unwrap_or(0.0)
+}
+
+/// `None` where either is NULL.
+fn compare(left: &Datum<'_>, right: &Datum<'_>, collation: Collation) -> Option<Ordering> {
+    match (left, right) {
+        (Datum::Null, _) | (_, Datum::Null) => None,
+        (Datum::Integer(left), Datum::Integer(right)) => Some(left.cmp(right)),
+        (Datum::Time(left), Datum::Time(right)) => Some(left.cmp(right)),
+        (Datum::Time(time), Datum::Text(text)) => Some(compare_time(*time, text)),
+        (Datum::Text(text), Datum::Time(time)) => Some(compare_time(*time, text).reverse()),
+        (Datum::Text(_) | Datum::Member(..), Datum::Text(_) | Datum::Member(..)) => {
+            Some(collation.compare(&left.text(), &right.text()))
+        }
+        _ => left.number().partial_cmp(&right.number()),
+    }
+}
+
+fn compare_time(microseconds: u64, text: &[u8]) -> Ordering {
+    match calendar::parse(text) {
+        Some(seconds) => (microseconds / 1_000_000).cmp(&seconds),
+        None => calendar::text(microseconds).to_string().as_bytes().cmp(text),
+    }
+}
+
+/// Orders two values of one column, NULL first: ORDER BY, MIN and MAX.
+pub(crate) fn order(left: &Value, right: &Value, sql_type: SqlType, collation: Collation) -> Ordering {
+    let (left, right) = (Datum::of(left, sql_type), Datum::of(right, sql_type));
+    match (&left, &right) {
+        (Datum::Null, Datum::Null) => Ordering::Equal,
+        (Datum::Null, _) => Ordering::Less,
+        (_, Datum::Null) => Ordering::Greater,
+        (Datum::Member(_, left), Datum::Member(_, right)) => left.cmp(right),
+        _ => compare(&left, &right, collation).unwrap_or(Ordering::Equal),
+    }
+}

@@ -1,0 +1,263 @@
+//! Bytes to tokens, one at a time.
+
+use crate::failure::Failure;
+
+/// A piece of SQL.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Token {
+    /// A bare word: a keyword or a name.
+    Word(String),
+    /// A back-quoted name.
+    Name(String),
+    /// A string, escapes resolved, as bytes.
+    Text(Vec<u8>),
+    /// A number without a point or an exponent.
+    Integer(i128),
+    /// Any other number.
+    Double(f64),
+    /// `@@name`, scope cut off.
+    System(String),
+    /// `@name`
+    User(String),
+    /// One of `( ) , . ; * = < > <= >= <> <=> ! && || - + / %`
+    Symbol(&'static str),
+    /// Nothing follows.
+    End,
+}
+
+/// Longest first.
+const SYMBOLS: [&str; 22] = [
+    "<=>", "<=", ">=", "<>", "!=", "&&", "||", ":=", "(", ")", ",", ".", ";", "*", "=", "<", ">", "!", "-",
+    "+", "/", "%",
+];
+
+pub(super) struct Lexer<'a> {
+    rest: &'a [u8],
+    /// The last token was a point: what follows is a name, whatever it begins with.
+    after_point: bool,
+}
+
+impl<'a> Lexer<'a> {
+    pub(super) fn new(sql: &'a [u8]) -> Self {
+        Lexer { rest: sql, after_point: false }
+    }
+
+    /// What is not yet read, for messages.
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    pub(super) fn next(&mut self) -> Result<Token, Failure> {
+        self.skip_blanks()?;
+        let after_point = std::mem::take(&mut self.after_point);
+        let Some(&first) = self.rest.first() else { return Ok(Token::End) };
+        let second = self.rest.get(1).copied().unwrap_or(0);
+        match first {
+            b'`' => Ok(Token::Name(lossy(self.quoted(b'`', false)?))),
+            b'\'' | b'"' => self.text(first),
+            b'x' | b'X' if second == b'\'' => self.hexadecimal(2, true),
+            b'0' if second == b'x' && !after_point => self.hexadecimal(2, false),
+            b'0'..=b'9' if !after_point => self.number(),
+            b'.' if second.is_ascii_digit() && !after_point => self.number(),
+            b'@' => self.variable(),
+            _ if is_word(first) => Ok(Token::Word(lossy(self.word()))),
+            _ => self.symbol(),
+        }
+    }
+
+    fn skip_blanks(&mut self) -> Result<(), Failure> {
+        loop {
+            self.rest = self.rest.trim_ascii_start();
+            if self.rest.starts_with(b"/*") {
+                let end = self.rest.windows(2).skip(2).position(|pair| pair == b"*/");
+                let end = end.ok_or_else(|| Failure::syntax("a comment does not end"))?;
+                self.rest = &self.rest[end + 4..];
+            } else if self.rest.starts_with(b"#") || is_dash_comment(self.rest) {
+                let end = self.rest.iter().position(|byte| *byte == b'\n');
+                self.rest = end.map_or(&[], |end| &self.rest[end..]);
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    fn advance(&mut self, count: usize) -> &'a [u8] {
+        let (taken, rest) = self.rest.split_at(count.min(self.rest.len()));
+        self.rest = rest;
+        taken
+    }
+
+    fn word(&mut self) -> &'a [u8] {
+        let end = self.rest.iter().position(|byte| !is_word(*byte) && !byte.is_ascii_digit());
+        self.advance(end.unwrap_or(self.rest.len()))
+    }
+
+    /// Strings side by side are one.
+    fn text(&mut self, quote: u8) -> Result<Token, Failure> {
+        let mut text = self.quoted(quote, true)?;
+        loop {
+            self.skip_blanks()?;
+            match self.rest.first() {
+                Some(&quote @ (b'\'' | b'"')) => text.extend(self.quoted(quote, true)?),
+                _ => return Ok(Token::Text(text)),
+            }
+        }
+    }
+
+    fn quoted(&mut self, quote: u8, escapes: bool) -> Result<Vec<u8>, Failure> {
+        let mut text = Vec::new();
+        let mut at = 1;
+        loop {
+            match (self.rest.get(at), self.rest.get(at + 1)) {
+                (None, _) => return Err(Failure::syntax("a quoted text does not end")),
+                (Some(&byte), Some(&next)) if byte == quote && next == quote => {
+                    text.push(quote);
+                    at += 2;
+                }
+                (Some(&byte), _) if byte == quote => {
+                    self.advance(at + 1);
+                    return Ok(text);
+                }
+                (Some(b'\\'), Some(&next)) if escapes => {
+                    put_escaped(&mut text, next);
+                    at += 2;
+                }
+                (Some(&byte), _) => {
+                    text.push(byte);
+                    at += 1;
+                }
+            }
+        }
+    }
+
+    fn hexadecimal(&mut self, prefix: usize, quoted: bool) -> Result<Token, Failure> {
+        self.advance(prefix);
+        let end = self.rest.iter().position(|byte| !byte.is_ascii_hexdigit()).unwrap_or(self.rest.len());
+        let digits = self.advance(end);
+        if quoted && self.advance(1) != b"'" || digits.is_empty() {
+            return Err(Failure::syntax("a hexadecimal literal does not end"));
+        }
+        let value = |digit: u8| char::from(digit).to_digit(16).unwrap_or(0) as u8;
+        let odd = digits.len() % 2;
+        let first = digits[..odd].iter().map(|digit| value(*digit));
+        let rest = digits[odd..].chunks_exact(2).map(|pair| value(pair[0]) << 4 | value(pair[1]));
+        Ok(Token::Text(first.chain(rest).collect()))
+    }
+
+    fn number(&mut self) -> Result<Token, Failure> {
+        let is_part = |at: usize, byte: u8| match byte {
+            b'0'..=b'9' | b'.' | b'e' | b'E' => true,
+            b'+' | b'-' => at > 0 && self.rest[at - 1].eq_ignore_ascii_case(&b'e'),
+            _ => false,
+        };
+        let end = (0..self.rest.len()).find(|at| !is_part(*at, self.rest[*at])).unwrap_or(self.rest.len());
+        let text = lossy(self.advance(end));
+        if let Ok(integer) = text.parse() {
+            return Ok(Token::Integer(integer));
+        }
+        text.parse().map(Token::Double).map_err(|_| Failure::syntax(format_args!("{text:.40} is no number")))
+    }
+
+    fn variable(&mut self) -> Result<Token, Failure> {
+        if !self.rest.starts_with(b"@@") {
+            self.advance(1);
+            return Ok(Token::User(lossy(self.word())));
+        }
+        self.advance(2);
+        let mut name = lossy(self.word());
+        while self.rest.first() == Some(&b'.') {
+            self.advance(1);
+            name = lossy(self.word());
+        }
+        Ok(Token::System(name))
+    }
+
+    fn symbol(&mut self) -> Result<Token, Failure> {
+        let symbol = SYMBOLS.iter().find(|symbol| self.rest.starts_with(symbol.as_bytes()));
+        let Some(symbol) = symbol else {
+            return Err(Failure::syntax(format_args!("unexpected byte {:#04x}", self.rest[0])));
+        };
+        self.advance(symbol.len());
+        self.after_point = *symbol == ".";
+        Ok(Token::Symbol(symbol))
+    }
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | 0x80..)
+}
+
+/// `--` begins a comment only before a blank or at the end.
+fn is_dash_comment(rest: &[u8]) -> bool {
+    rest.starts_with(b"--") && rest.get(2).is_none_or(u8::is_ascii_whitespace)
+}
+
+fn lossy(bytes: impl AsRef<[u8]>) -> String {
+    String::from_utf8_lossy(bytes.as_ref()).into_owned()
+}
+
+fn put_escaped(text: &mut Vec<u8>, byte: u8) {
+    let meant = match byte {
+        b'0' => 0,
+        b'n' => b'\n',
+        b'r' => b'\r',
+        b't' => b'\t',
+        b'b' => 8,
+        b'Z' => 26,
+        // LIKE resolves these itself.
+        b'%' | b'_' => {
+            text.push(b'\\');
+            byte
+        }
+        other => other,
+    };
+    text.push(meant);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tokens(sql: &[u8]) -> Vec<Token> {
+        let mut lexer = Lexer::new(sql);
+        let mut tokens = Vec::new();
+        loop {
+            match lexer.next().unwrap() {
+                Token::End => return tokens,
+                token => tokens.push(token),
+            }
+        }
+    }
+
+    #[test]
+    fn strings_keep_every_byte() {
+        assert_eq!(tokens(br"'it\'s\n\0\Z\\x'"), [Token::Text(b"it's\n\0\x1a\\x".to_vec())]);
+        assert_eq!(tokens(br"'a''b' 'c'"), [Token::Text(b"a'bc".to_vec())]);
+        assert_eq!(tokens(br"'50\%'"), [Token::Text(br"50\%".to_vec())]);
+        assert_eq!(tokens(b"'\xff\xfe'"), [Token::Text(vec![0xff, 0xfe])]);
+        assert_eq!(tokens(b"x'00fF' 0xabc"), [Token::Text(vec![0, 255]), Token::Text(vec![0xa, 0xbc])]);
+    }
+
+    #[test]
+    fn numbers_and_names_are_told_apart() {
+        assert_eq!(tokens(b"18446744073709551615"), [Token::Integer(18_446_744_073_709_551_615)]);
+        assert_eq!(tokens(b"1e300 .5"), [Token::Double(1e300), Token::Double(0.5)]);
+        let name = |name: &str| Token::Name(name.into());
+        assert_eq!(tokens(b"`a``b`.`c`"), [name("a`b"), Token::Symbol("."), name("c")]);
+        assert_eq!(tokens(b"@@global.version"), [Token::System("version".into())]);
+    }
+
+    #[test]
+    fn comments_are_blanks() {
+        assert_eq!(tokens(b"/* x */ 1 -- two\n # three"), [Token::Integer(1)]);
+        assert_eq!(tokens(b"1--1").len(), 4);
+    }
+
+    #[test]
+    fn what_does_not_end_is_an_error() {
+        for sql in ["'abc", "`abc", "/* abc", "x'12", "'abc\\", "/*", "/*/", "0x", "1e", "1.2.3", "\u{1}"] {
+            let mut lexer = Lexer::new(sql.as_bytes());
+            assert!(lexer.next().is_err(), "{sql}");
+        }
+    }
+}

@@ -1,0 +1,779 @@
+//! Tokens to statements.
+
+use tare_tables::{Column, Table};
+
+use super::filter::{Comparison, Constant, Filter, Term};
+use super::lexer::{Lexer, Token};
+use super::session;
+use super::statement::*;
+use crate::failure::Failure;
+use crate::text::collation::{Collation, Pattern};
+
+/// Deepest nesting of parentheses and NOT: what the stack of a connection's thread holds many times over.
+const MAX_DEPTH: u32 = 24;
+/// Most literals and names in one statement: what bounds its memory.
+const MAX_TERMS: u32 = 10_000;
+
+/// The schema all tables are in.
+pub(crate) const SCHEMA: &str = "performance_schema";
+
+/// Understands one statement.
+pub(crate) fn parse(sql: &[u8], tables: &'static [&'static dyn Table]) -> Result<Statement, Failure> {
+    let mut parser = Parser::new(sql, tables)?;
+    let statement = parser.statement()?;
+    parser.accept(";")?;
+    match parser.token {
+        Token::End => Ok(statement),
+        _ => Err(parser.unexpected("the end of the statement")),
+    }
+}
+
+pub(super) struct Parser<'a> {
+    lexer: Lexer<'a>,
+    pub(super) token: Token,
+    tables: &'static [&'static dyn Table],
+    depth: u32,
+    terms: u32,
+}
+
+/// The table whose columns are named, and the names it goes by.
+#[derive(Clone)]
+struct Scope {
+    table: &'static dyn Table,
+    alias: Option<String>,
+}
+
+/// How a column was named: qualifier and name.
+type Name = (Option<String>, String);
+
+impl<'a> Parser<'a> {
+    fn new(sql: &'a [u8], tables: &'static [&'static dyn Table]) -> Result<Self, Failure> {
+        let mut lexer = Lexer::new(sql);
+        let token = lexer.next()?;
+        Ok(Parser { lexer, token, tables, depth: 0, terms: 0 })
+    }
+
+    fn statement(&mut self) -> Result<Statement, Failure> {
+        let Token::Word(word) = &self.token else {
+            return match self.token {
+                Token::End | Token::Symbol(";") => Ok(Statement::Nothing),
+                _ => Err(self.unexpected("a statement")),
+            };
+        };
+        let word = word.to_ascii_uppercase();
+        self.advance()?;
+        match word.as_str() {
+            "SELECT" => self.select(),
+            "UPDATE" => self.update(),
+            "INSERT" => self.insert(),
+            "DELETE" => self.delete(),
+            "TRUNCATE" => {
+                self.accept_word("TABLE")?;
+                Ok(Statement::Truncate(self.table_name()?))
+            }
+            _ => session::statement(self, &word),
+        }
+    }
+
+    // Tokens.
+
+    /// Goes to the next token and returns the current one.
+    pub(super) fn advance(&mut self) -> Result<Token, Failure> {
+        self.terms += 1;
+        if self.terms > MAX_TERMS {
+            return Err(Failure::syntax(format_args!("more than {MAX_TERMS} words in one statement")));
+        }
+        let next = self.lexer.next()?;
+        Ok(std::mem::replace(&mut self.token, next))
+    }
+
+    /// Skips the rest of the statement.
+    pub(super) fn skip_rest(&mut self) -> Result<(), Failure> {
+        while !matches!(self.token, Token::End | Token::Symbol(";")) {
+            self.advance()?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn at(&self, symbol: &str) -> bool {
+        matches!(&self.token, Token::Symbol(it) if *it == symbol)
+    }
+
+    pub(super) fn accept(&mut self, symbol: &str) -> Result<bool, Failure> {
+        let found = self.at(symbol);
+        if found {
+            self.advance()?;
+        }
+        Ok(found)
+    }
+
+    fn expect(&mut self, symbol: &str) -> Result<(), Failure> {
+        if self.accept(symbol)? { Ok(()) } else { Err(self.unexpected(symbol)) }
+    }
+
+    pub(super) fn at_word(&self, word: &str) -> bool {
+        matches!(&self.token, Token::Word(it) if it.eq_ignore_ascii_case(word))
+    }
+
+    pub(super) fn accept_word(&mut self, word: &str) -> Result<bool, Failure> {
+        let found = self.at_word(word);
+        if found {
+            self.advance()?;
+        }
+        Ok(found)
+    }
+
+    fn expect_word(&mut self, word: &str) -> Result<(), Failure> {
+        if self.accept_word(word)? { Ok(()) } else { Err(self.unexpected(word)) }
+    }
+
+    pub(super) fn unexpected(&self, wanted: &str) -> Failure {
+        let near = match &self.token {
+            Token::End => "the end".to_owned(),
+            Token::Word(word) | Token::Name(word) => format!("'{word:.40}'"),
+            Token::Symbol(symbol) => format!("'{symbol}'"),
+            _ => {
+                let rest = self.lexer.rest();
+                format!("the value before '{}'", String::from_utf8_lossy(&rest[..rest.len().min(40)]))
+            }
+        };
+        Failure::syntax(format_args!("expected {wanted}, found {near}"))
+    }
+
+    pub(super) fn name(&mut self) -> Result<String, Failure> {
+        match &self.token {
+            Token::Word(_) | Token::Name(_) => match self.advance()? {
+                Token::Word(name) | Token::Name(name) => Ok(name),
+                _ => Err(self.unexpected("a name")),
+            },
+            _ => Err(self.unexpected("a name")),
+        }
+    }
+
+    pub(super) fn database_name(&mut self) -> Result<(), Failure> {
+        let name = self.name()?;
+        if name.eq_ignore_ascii_case(SCHEMA) { Ok(()) } else { Err(Failure::unknown_database(&name)) }
+    }
+
+    pub(super) fn table_name(&mut self) -> Result<&'static dyn Table, Failure> {
+        let mut schema = SCHEMA.to_owned();
+        let mut name = self.name()?;
+        if self.accept(".")? {
+            schema = std::mem::replace(&mut name, self.name()?);
+        }
+        find(self.tables, &schema, &name)
+    }
+
+    // SELECT.
+
+    fn select(&mut self) -> Result<Statement, Failure> {
+        for word in ["SQL_NO_CACHE", "ALL", "STRAIGHT_JOIN"] {
+            self.accept_word(word)?;
+        }
+        if self.accept_word("DISTINCT")? {
+            return Err(Failure::unsupported("DISTINCT"));
+        }
+        let mut items = Vec::new();
+        loop {
+            items.push(self.item()?);
+            if !self.accept(",")? {
+                break;
+            }
+        }
+        if !self.accept_word("FROM")? {
+            let values = items.into_iter().map(Unresolved::value).collect::<Result<_, _>>()?;
+            self.limit()?;
+            return Ok(Statement::Values(values));
+        }
+        let table = self.table_name()?;
+        let scope = Scope { table, alias: self.alias()? };
+        if self.at(",")
+            || ["JOIN", "LEFT", "RIGHT", "INNER", "CROSS", "NATURAL"].iter().any(|it| self.at_word(it))
+        {
+            return Err(Failure::unsupported("a join"));
+        }
+        let mut resolved = Vec::new();
+        for item in items {
+            item.resolve(&scope, &mut resolved)?;
+        }
+        let filter = self.filter(&scope)?;
+        if self.at_word("GROUP") || self.at_word("HAVING") {
+            return Err(Failure::unsupported("GROUP BY"));
+        }
+        let order = self.order(&scope, &resolved)?;
+        let limit = self.limit()?;
+        let aggregates = resolved.iter().filter(|item| item.of.is_aggregate()).count();
+        let columns = resolved.iter().any(|item| matches!(item.of, ItemOf::Column(_)));
+        if aggregates > 0 && columns {
+            return Err(Failure::unsupported("a column beside an aggregate"));
+        }
+        Ok(Statement::Select(Select { table, items: resolved, filter, order, limit }))
+    }
+
+    /// `[AS] name`, where a bare word is no keyword that may follow.
+    fn alias(&mut self) -> Result<Option<String>, Failure> {
+        const FOLLOWERS: [&str; 16] = [
+            "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "JOIN", "LEFT", "RIGHT", "INNER", "CROSS",
+            "NATURAL", "UNION", "FOR", "LOCK", "SET",
+        ];
+        if self.accept_word("AS")? {
+            return match self.token {
+                Token::Text(_) => match self.advance()? {
+                    Token::Text(text) => Ok(Some(String::from_utf8_lossy(&text).into_owned())),
+                    _ => Err(self.unexpected("a name")),
+                },
+                _ => self.name().map(Some),
+            };
+        }
+        match &self.token {
+            Token::Word(word) if FOLLOWERS.iter().any(|it| word.eq_ignore_ascii_case(it)) => Ok(None),
+            Token::Word(_) | Token::Name(_) => self.name().map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn item(&mut self) -> Result<Unresolved, Failure> {
+        if self.accept("*")? {
+            return Ok(Unresolved::All);
+        }
+        let (what, name) = match &self.token {
+            Token::Word(word) if !is_literal_word(word) => {
+                let word = word.clone();
+                self.advance()?;
+                self.named_item(word)?
+            }
+            Token::Name(_) => {
+                let first = self.name()?;
+                let name = self.qualified(first)?;
+                let text = name.1.clone();
+                (What::Column(name), text)
+            }
+            Token::System(name) => {
+                let (name, shown) = (name.clone(), format!("@@{name}"));
+                self.advance()?;
+                (What::Value(Expression::Variable(name)), shown)
+            }
+            Token::User(name) => {
+                let shown = format!("@{name}");
+                self.advance()?;
+                (What::Value(Expression::Constant(Constant::Null)), shown)
+            }
+            _ => {
+                let constant = self.constant()?;
+                let shown = shown(&constant);
+                (What::Value(Expression::Constant(constant)), shown)
+            }
+        };
+        if matches!(what, What::AllOf) {
+            return Ok(Unresolved::All);
+        }
+        let name = self.alias()?.unwrap_or(name);
+        Ok(Unresolved::One(name, what))
+    }
+
+    /// An item that begins with a word: a column or a function.
+    fn named_item(&mut self, word: String) -> Result<(What, String), Failure> {
+        let upper = word.to_ascii_uppercase();
+        if !self.at("(") {
+            if matches!(upper.as_str(), "CURRENT_USER" | "CURRENT_TIMESTAMP") {
+                let value = if upper == "CURRENT_USER" { Expression::User } else { Expression::Now };
+                return Ok((What::Value(value), word));
+            }
+            if self.at(".") {
+                let name = self.qualified_or_all(word)?;
+                let Some(name) = name else { return Ok((What::AllOf, String::new())) };
+                let text = name.1.clone();
+                return Ok((What::Column(name), text));
+            }
+            return Ok((What::Column((None, word.clone())), word));
+        }
+        self.advance()?;
+        let what = match upper.as_str() {
+            "COUNT" if self.accept("*")? => What::Aggregate(Aggregate::CountRows, None),
+            "COUNT" | "SUM" | "MIN" | "MAX" => {
+                let first = self.name()?;
+                let name = self.qualified(first)?;
+                let shown = format!("{word}({})", name.1);
+                self.expect(")")?;
+                let aggregate = match upper.as_str() {
+                    "COUNT" => Aggregate::Count,
+                    "SUM" => Aggregate::Sum,
+                    "MIN" => Aggregate::Min,
+                    _ => Aggregate::Max,
+                };
+                return Ok((What::Aggregate(aggregate, Some(name)), shown));
+            }
+            "VERSION" => What::Value(Expression::Variable("version".into())),
+            "DATABASE" | "SCHEMA" => What::Value(Expression::Database),
+            "USER" | "CURRENT_USER" | "SESSION_USER" | "SYSTEM_USER" => What::Value(Expression::User),
+            "CONNECTION_ID" => What::Value(Expression::ConnectionId),
+            "NOW" | "CURRENT_TIMESTAMP" | "UTC_TIMESTAMP" | "SYSDATE" => What::Value(Expression::Now),
+            _ => return Err(Failure::unsupported(format_args!("the function {word:.40}"))),
+        };
+        self.expect(")")?;
+        let shown =
+            if matches!(what, What::Aggregate(..)) { format!("{word}(*)") } else { format!("{word}()") };
+        Ok((what, shown))
+    }
+
+    /// The rest of a column's name; the last part is the column, the one before it the table.
+    fn qualified(&mut self, first: String) -> Result<Name, Failure> {
+        self.qualified_or_all(first)?.ok_or_else(|| self.unexpected("a column"))
+    }
+
+    /// Like [`Self::qualified`]; `None` is `table.*`.
+    fn qualified_or_all(&mut self, first: String) -> Result<Option<Name>, Failure> {
+        let mut name = (None, first);
+        for _ in 0..2 {
+            if !self.accept(".")? {
+                break;
+            }
+            if self.accept("*")? {
+                return Ok(None);
+            }
+            name = (Some(name.1), self.name()?);
+        }
+        Ok(Some(name))
+    }
+
+    fn order(&mut self, scope: &Scope, items: &[Item]) -> Result<Vec<Order>, Failure> {
+        let mut order = Vec::new();
+        if !self.accept_word("ORDER")? {
+            return Ok(order);
+        }
+        self.expect_word("BY")?;
+        loop {
+            let column = self.order_column(scope, items)?;
+            let descending = self.accept_word("DESC")?;
+            if !descending {
+                self.accept_word("ASC")?;
+            }
+            order.push(Order { column, descending });
+            if !self.accept(",")? {
+                return Ok(order);
+            }
+        }
+    }
+
+    /// A position in the list of items, an item's name, or a column.
+    fn order_column(&mut self, scope: &Scope, items: &[Item]) -> Result<usize, Failure> {
+        let item = if let Token::Integer(position) = self.token {
+            self.advance()?;
+            let item = usize::try_from(position - 1).ok().and_then(|at| items.get(at));
+            Some(item.ok_or_else(|| Failure::unknown_column(&position.to_string()))?)
+        } else {
+            let first = self.name()?;
+            let name = self.qualified(first)?;
+            let named = items.iter().find(|item| name.0.is_none() && item.name.eq_ignore_ascii_case(&name.1));
+            match named {
+                Some(item) => Some(item),
+                None => return scope.column(&name),
+            }
+        };
+        match item.map(|item| &item.of) {
+            Some(ItemOf::Column(column)) => Ok(*column),
+            _ => Err(Failure::unsupported("ORDER BY something other than a column")),
+        }
+    }
+
+    fn limit(&mut self) -> Result<Limit, Failure> {
+        if !self.accept_word("LIMIT")? {
+            return Ok(Limit::NONE);
+        }
+        let first = self.count()?;
+        if self.accept(",")? {
+            return Ok(Limit { skip: first, rows: self.count()? });
+        }
+        let skip = if self.accept_word("OFFSET")? { self.count()? } else { 0 };
+        Ok(Limit { skip, rows: first })
+    }
+
+    fn count(&mut self) -> Result<u64, Failure> {
+        let Token::Integer(count) = self.token else { return Err(self.unexpected("a number of rows")) };
+        let count = u64::try_from(count).map_err(|_| self.unexpected("a number of rows"))?;
+        self.advance()?;
+        Ok(count)
+    }
+
+    // Writes.
+
+    fn update(&mut self) -> Result<Statement, Failure> {
+        self.accept_word("LOW_PRIORITY")?;
+        self.accept_word("IGNORE")?;
+        let table = self.table_name()?;
+        let scope = Scope { table, alias: self.alias()? };
+        self.expect_word("SET")?;
+        let mut set = Vec::new();
+        loop {
+            let first = self.name()?;
+            let column = scope.column(&self.qualified(first)?)?;
+            if !self.accept("=")? && !self.accept(":=")? {
+                return Err(self.unexpected("="));
+            }
+            set.push((column, self.constant()?));
+            if !self.accept(",")? {
+                break;
+            }
+        }
+        let filter = self.filter(&scope)?;
+        let limit = self.limit()?.rows;
+        Ok(Statement::Update(Update { table, set, filter, limit }))
+    }
+
+    fn insert(&mut self) -> Result<Statement, Failure> {
+        let ignore = self.accept_word("IGNORE")?;
+        self.accept_word("INTO")?;
+        let table = self.table_name()?;
+        let scope = Scope { table, alias: None };
+        let mut columns: Vec<usize> = (0..table.columns().len()).collect();
+        if self.accept("(")? {
+            columns.clear();
+            while !self.accept(")")? {
+                let first = self.name()?;
+                columns.push(scope.column(&self.qualified(first)?)?);
+                if !self.at(")") {
+                    self.expect(",")?;
+                }
+            }
+        }
+        if !self.accept_word("VALUE")? {
+            self.expect_word("VALUES")?;
+        }
+        let mut rows = Vec::new();
+        loop {
+            let row = self.row()?;
+            rows.push(row);
+            if rows.last().is_some_and(|row| row.len() != columns.len()) {
+                return Err(Failure::value_count(rows.len()));
+            }
+            if !self.accept(",")? {
+                break;
+            }
+        }
+        if self.at_word("ON") {
+            return Err(Failure::unsupported("ON DUPLICATE KEY UPDATE"));
+        }
+        Ok(Statement::Insert(Insert { table, columns, rows, ignore }))
+    }
+
+    fn row(&mut self) -> Result<Vec<Constant>, Failure> {
+        self.expect("(")?;
+        let mut row = Vec::new();
+        while !self.accept(")")? {
+            row.push(self.constant()?);
+            if !self.at(")") {
+                self.expect(",")?;
+            }
+        }
+        Ok(row)
+    }
+
+    fn delete(&mut self) -> Result<Statement, Failure> {
+        self.accept_word("IGNORE")?;
+        self.expect_word("FROM")?;
+        let table = self.table_name()?;
+        let filter = self.filter(&Scope { table, alias: None })?;
+        let limit = self.limit()?.rows;
+        Ok(Statement::Delete(Delete { table, filter, limit }))
+    }
+
+    // WHERE.
+
+    fn filter(&mut self, scope: &Scope) -> Result<Filter, Failure> {
+        if self.accept_word("WHERE")? { self.any(scope) } else { Ok(Filter::TRUE) }
+    }
+
+    fn any(&mut self, scope: &Scope) -> Result<Filter, Failure> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err(Failure::syntax(format_args!("conditions nested deeper than {MAX_DEPTH}")));
+        }
+        let mut parts = vec![self.all(scope)?];
+        while self.accept_word("OR")? || self.accept("||")? {
+            parts.push(self.all(scope)?);
+        }
+        self.depth -= 1;
+        Ok(one_or(parts, Filter::Any))
+    }
+
+    fn all(&mut self, scope: &Scope) -> Result<Filter, Failure> {
+        let mut parts = vec![self.not(scope)?];
+        while self.accept_word("AND")? || self.accept("&&")? {
+            parts.push(self.not(scope)?);
+        }
+        Ok(one_or(parts, Filter::All))
+    }
+
+    fn not(&mut self, scope: &Scope) -> Result<Filter, Failure> {
+        let mut negated = false;
+        while self.accept_word("NOT")? || self.accept("!")? {
+            negated = !negated;
+        }
+        let filter = self.predicate(scope)?;
+        Ok(if negated { Filter::Not(Box::new(filter)) } else { filter })
+    }
+
+    fn predicate(&mut self, scope: &Scope) -> Result<Filter, Failure> {
+        if self.accept("(")? {
+            let inner = self.any(scope)?;
+            self.expect(")")?;
+            return Ok(inner);
+        }
+        let left = self.term(scope)?;
+        if let Some(operator) = self.comparison()? {
+            let right = self.parenthesised_term(scope)?;
+            return Ok(compare(scope, left, operator, right));
+        }
+        if self.accept_word("IS")? {
+            let negated = self.accept_word("NOT")?;
+            self.expect_word("NULL")?;
+            return Ok(negate(negated, Filter::IsNull(left)));
+        }
+        let negated = self.accept_word("NOT")?;
+        if self.accept_word("LIKE")? {
+            return Ok(negate(negated, self.like(scope, left)?));
+        }
+        if self.accept_word("IN")? {
+            // The left side is repeated for each member of the list, so it must be small.
+            if !matches!(left, Term::Column(_)) {
+                return Err(Failure::unsupported("IN after something other than a column"));
+            }
+            let list = self.row()?.into_iter();
+            let equal = |constant| compare(scope, left.clone(), Comparison::Equal, Term::Constant(constant));
+            return Ok(negate(negated, Filter::Any(list.map(equal).collect())));
+        }
+        if self.accept_word("BETWEEN")? {
+            let low = self.term(scope)?;
+            self.expect_word("AND")?;
+            let high = self.term(scope)?;
+            let from = compare(scope, left.clone(), Comparison::GreaterOrEqual, low);
+            let to = compare(scope, left, Comparison::LessOrEqual, high);
+            return Ok(negate(negated, Filter::All(vec![from, to])));
+        }
+        if negated { Err(self.unexpected("LIKE, IN or BETWEEN")) } else { Ok(Filter::Holds(left)) }
+    }
+
+    fn like(&mut self, scope: &Scope, term: Term) -> Result<Filter, Failure> {
+        let Token::Text(text) = self.advance()? else { return Err(Failure::syntax("LIKE needs a string")) };
+        if text.len() > Pattern::MAX {
+            return Err(Failure::syntax(format_args!("a LIKE pattern longer than {} bytes", Pattern::MAX)));
+        }
+        let mut escape = '\\';
+        if self.accept_word("ESCAPE")? {
+            let Token::Text(text) = self.advance()? else {
+                return Err(Failure::syntax("ESCAPE needs a string"));
+            };
+            escape = String::from_utf8_lossy(&text).chars().next().unwrap_or('\\');
+        }
+        let collation = scope.collation(&term, &term);
+        Ok(Filter::Like { term, pattern: Pattern::new(&text, escape), collation })
+    }
+
+    fn comparison(&mut self) -> Result<Option<Comparison>, Failure> {
+        let Token::Symbol(symbol) = self.token else { return Ok(None) };
+        let comparison = match symbol {
+            "=" => Comparison::Equal,
+            "<>" | "!=" => Comparison::NotEqual,
+            "<" => Comparison::Less,
+            "<=" => Comparison::LessOrEqual,
+            ">" => Comparison::Greater,
+            ">=" => Comparison::GreaterOrEqual,
+            "<=>" => Comparison::NullSafeEqual,
+            _ => return Ok(None),
+        };
+        self.advance()?;
+        Ok(Some(comparison))
+    }
+
+    fn parenthesised_term(&mut self, scope: &Scope) -> Result<Term, Failure> {
+        if !self.accept("(")? {
+            return self.term(scope);
+        }
+        if self.at_word("SELECT") {
+            return Err(Failure::unsupported("a subquery"));
+        }
+        let term = self.term(scope)?;
+        self.expect(")")?;
+        Ok(term)
+    }
+
+    fn term(&mut self, scope: &Scope) -> Result<Term, Failure> {
+        match &self.token {
+            Token::Word(word) if is_literal_word(word) => self.constant().map(Term::Constant),
+            Token::Word(_) | Token::Name(_) => {
+                let first = self.name()?;
+                if self.at("(") {
+                    return Err(Failure::unsupported(format_args!("the function {first:.40}")));
+                }
+                let name = self.qualified(first)?;
+                Ok(Term::Column(scope.column(&name)?))
+            }
+            _ => self.constant().map(Term::Constant),
+        }
+    }
+
+    pub(super) fn constant(&mut self) -> Result<Constant, Failure> {
+        let negative = self.accept("-")?;
+        if !negative {
+            self.accept("+")?;
+        }
+        let sign = if negative { -1 } else { 1 };
+        let constant = match &self.token {
+            Token::Integer(number) => Constant::Integer(number * sign),
+            Token::Double(number) => Constant::Double(number * sign as f64),
+            _ if negative => return Err(self.unexpected("a number")),
+            Token::Text(_) => match self.advance()? {
+                Token::Text(text) => return Ok(Constant::Text(text)),
+                _ => return Err(self.unexpected("a value")),
+            },
+            Token::Word(word) if word.eq_ignore_ascii_case("NULL") => Constant::Null,
+            Token::Word(word) if word.eq_ignore_ascii_case("TRUE") => Constant::Integer(1),
+            Token::Word(word) if word.eq_ignore_ascii_case("FALSE") => Constant::Integer(0),
+            _ => return Err(self.unexpected("a value")),
+        };
+        self.advance()?;
+        Ok(constant)
+    }
+
+    /// `LIKE 'pattern'` after SHOW.
+    pub(super) fn show_like(&mut self) -> Result<Option<Vec<u8>>, Failure> {
+        if self.at_word("WHERE") {
+            return Err(Failure::unsupported("SHOW … WHERE"));
+        }
+        if !self.accept_word("LIKE")? {
+            return Ok(None);
+        }
+        match self.advance()? {
+            Token::Text(text) if text.len() <= Pattern::MAX => Ok(Some(text)),
+            _ => Err(Failure::syntax("LIKE needs a short string")),
+        }
+    }
+}
+
+impl Scope {
+    fn column(&self, (qualifier, name): &Name) -> Result<usize, Failure> {
+        let known = |it: &String| match &self.alias {
+            Some(alias) => it.eq_ignore_ascii_case(alias),
+            None => it.eq_ignore_ascii_case(self.table.name()),
+        };
+        let is_it = |column: &Column| column.name.eq_ignore_ascii_case(name);
+        let position = self.table.columns().iter().position(is_it);
+        position.filter(|_| qualifier.as_ref().is_none_or(known)).ok_or_else(|| match qualifier {
+            Some(qualifier) => Failure::unknown_column(&format!("{qualifier}.{name}")),
+            None => Failure::unknown_column(name),
+        })
+    }
+
+    /// A column's collation decides, the left one's first; literals compare like most columns.
+    fn collation(&self, left: &Term, right: &Term) -> Collation {
+        match (left, right) {
+            (Term::Column(column), _) | (_, Term::Column(column)) => {
+                Collation::of(self.table.name(), &self.table.columns()[*column])
+            }
+            _ => Collation::GeneralCi,
+        }
+    }
+}
+
+/// An item before the table is known.
+enum Unresolved {
+    All,
+    One(String, What),
+}
+
+enum What {
+    /// `table.*`
+    AllOf,
+    Column(Name),
+    Aggregate(Aggregate, Option<Name>),
+    Value(Expression),
+}
+
+#[derive(Clone, Copy)]
+enum Aggregate {
+    CountRows,
+    Count,
+    Sum,
+    Min,
+    Max,
+}
+
+impl Unresolved {
+    fn resolve(self, scope: &Scope, items: &mut Vec<Item>) -> Result<(), Failure> {
+        let (name, what) = match self {
+            Unresolved::One(name, what) => (name, what),
+            Unresolved::All => {
+                let columns = scope.table.columns().iter().enumerate();
+                items.extend(columns.map(|(at, it)| Item { name: it.name.into(), of: ItemOf::Column(at) }));
+                return Ok(());
+            }
+        };
+        let of = match what {
+            What::Column(column) => ItemOf::Column(scope.column(&column)?),
+            What::Value(Expression::Constant(constant)) => ItemOf::Constant(constant),
+            What::Aggregate(Aggregate::CountRows, _) | What::Aggregate(_, None) => ItemOf::CountRows,
+            What::Aggregate(aggregate, Some(column)) => {
+                let column = scope.column(&column)?;
+                match aggregate {
+                    Aggregate::Sum => ItemOf::Sum(column),
+                    Aggregate::Min => ItemOf::Min(column),
+                    Aggregate::Max => ItemOf::Max(column),
+                    Aggregate::Count | Aggregate::CountRows => ItemOf::Count(column),
+                }
+            }
+            What::Value(_) | What::AllOf => return Err(Failure::unsupported("a function beside FROM")),
+        };
+        items.push(Item { name, of });
+        Ok(())
+    }
+
+    fn value(self) -> Result<(String, Expression), Failure> {
+        match self {
+            Unresolved::One(name, What::Value(value)) => Ok((name, value)),
+            Unresolved::One(_, What::Column((_, name))) => Err(Failure::unknown_column(&name)),
+            _ => Err(Failure::syntax("nothing to select from")),
+        }
+    }
+}
+
+/// The table of this name.
+pub(crate) fn find(
+    tables: &'static [&'static dyn Table],
+    schema: &str,
+    name: &str,
+) -> Result<&'static dyn Table, Failure> {
+    let table = tables.iter().copied().find(|table| table.name().eq_ignore_ascii_case(name));
+    table.filter(|_| schema.eq_ignore_ascii_case(SCHEMA)).ok_or_else(|| Failure::unknown_table(schema, name))
+}
+
+fn is_literal_word(word: &str) -> bool {
+    ["NULL", "TRUE", "FALSE"].iter().any(|it| word.eq_ignore_ascii_case(it))
+}
+
+fn shown(constant: &Constant) -> String {
+    match constant {
+        Constant::Null => "NULL".into(),
+        Constant::Integer(number) => number.to_string(),
+        Constant::Double(number) => number.to_string(),
+        Constant::Text(text) => String::from_utf8_lossy(text).into_owned(),
+    }
+}
+
+fn one_or(mut parts: Vec<Filter>, many: fn(Vec<Filter>) -> Filter) -> Filter {
+    match parts.pop() {
+        Some(only) if parts.is_empty() => only,
+        last => {
+            parts.extend(last);
+            many(parts)
+        }
+    }
+}
+
+fn compare(scope: &Scope, left: Term, operator: Comparison, right: Term) -> Filter {
+    let collation = scope.collation(&left, &right);
+    Filter::Compare { left, operator, right, collation }
+}
+
+fn negate(negated: bool, filter: Filter) -> Filter {
+    if negated { Filter::Not(Box::new(filter)) } else { filter }
+}

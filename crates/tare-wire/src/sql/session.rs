@@ -1,0 +1,98 @@
+//! Statements about the session, and SHOW.
+
+use super::lexer::Token;
+use super::parser::Parser;
+use super::statement::{Show, Statement};
+use crate::failure::Failure;
+
+/// Understands a statement that begins with `word` and is about no rows.
+pub(super) fn statement(parser: &mut Parser<'_>, word: &str) -> Result<Statement, Failure> {
+    match word {
+        "SET" => set(parser),
+        "USE" => parser.name().map(Statement::Use),
+        "SHOW" => show(parser).map(Statement::Show),
+        "DESC" | "DESCRIBE" => {
+            let table = parser.table_name()?;
+            Ok(Statement::Show(Show::Columns { table, full: false, like: None }))
+        }
+        // Nothing can be rolled back, as in the reference; OPTIMIZE and REPAIR have nothing to do.
+        "START" | "BEGIN" | "COMMIT" | "ROLLBACK" | "SAVEPOINT" | "RELEASE" | "OPTIMIZE" | "REPAIR"
+        | "FLUSH" => {
+            parser.skip_rest()?;
+            Ok(Statement::Nothing)
+        }
+        other => Err(Failure::unsupported(format_args!("{other:.40}"))),
+    }
+}
+
+/// Settings change nothing here and are accepted, but for a time zone: all times are UTC.
+fn set(parser: &mut Parser<'_>) -> Result<Statement, Failure> {
+    let mut zone = false;
+    while !matches!(parser.token, Token::End | Token::Symbol(";")) {
+        match parser.advance()? {
+            Token::Word(name) | Token::System(name) | Token::Name(name) => {
+                zone = name.eq_ignore_ascii_case("time_zone")
+            }
+            Token::Text(value) if zone && !is_utc(&value) => {
+                return Err(Failure::unknown_time_zone(&String::from_utf8_lossy(&value)));
+            }
+            Token::Symbol(",") => zone = false,
+            _ => {}
+        }
+    }
+    Ok(Statement::Nothing)
+}
+
+fn is_utc(zone: &[u8]) -> bool {
+    [&b"+00:00"[..], b"-00:00", b"UTC", b"SYSTEM"].iter().any(|it| zone.eq_ignore_ascii_case(it))
+}
+
+fn show(parser: &mut Parser<'_>) -> Result<Show, Failure> {
+    let full = parser.accept_word("FULL")?;
+    if !full {
+        let _ =
+            parser.accept_word("GLOBAL")? || parser.accept_word("SESSION")? || parser.accept_word("LOCAL")?;
+    }
+    let Token::Word(word) = parser.advance()? else { return Err(Failure::syntax("SHOW what?")) };
+    match word.to_ascii_uppercase().as_str() {
+        "DATABASES" | "SCHEMAS" => Ok(Show::Databases { like: parser.show_like()? }),
+        "TABLES" => {
+            from_schema(parser)?;
+            Ok(Show::Tables { full, like: parser.show_like()? })
+        }
+        "TABLE" if parser.accept_word("STATUS")? => {
+            from_schema(parser)?;
+            Ok(Show::TableStatus { like: parser.show_like()? })
+        }
+        "COLUMNS" | "FIELDS" => {
+            let table = from_table(parser)?;
+            Ok(Show::Columns { table, full, like: parser.show_like()? })
+        }
+        "INDEX" | "INDEXES" | "KEYS" => from_table(parser).map(Show::Indexes),
+        "CREATE" if parser.accept_word("TABLE")? => parser.table_name().map(Show::Create),
+        "VARIABLES" => Ok(Show::Variables { like: parser.show_like()? }),
+        "STATUS" => {
+            parser.show_like()?;
+            Ok(Show::Empty(&["Variable_name", "Value"]))
+        }
+        "WARNINGS" | "ERRORS" => {
+            parser.skip_rest()?;
+            Ok(Show::Empty(&["Level", "Code", "Message"]))
+        }
+        _ => Err(Failure::unsupported(format_args!("SHOW {word:.40}"))),
+    }
+}
+
+fn from_table(parser: &mut Parser<'_>) -> Result<&'static dyn tare_tables::Table, Failure> {
+    if !parser.accept_word("FROM")? && !parser.accept_word("IN")? {
+        return Err(parser.unexpected("FROM"));
+    }
+    let table = parser.table_name()?;
+    from_schema(parser)?;
+    Ok(table)
+}
+
+/// `[FROM schema]`
+fn from_schema(parser: &mut Parser<'_>) -> Result<(), Failure> {
+    if parser.accept_word("FROM")? || parser.accept_word("IN")? { parser.database_name() } else { Ok(()) }
+}

@@ -1,0 +1,124 @@
+//! `YYYY-MM-DD HH:MM:SS` in UTC, which is what FEDERATED asks for (`set time_zone='+00:00'`).
+
+use std::fmt;
+
+const DAY: u64 = 86_400;
+const MICROSECONDS: u64 = 1_000_000;
+
+/// A timestamp, ready to be written.
+pub(crate) struct Text(u64);
+
+/// Writes microseconds since the epoch to the second; the epoch itself is the zero timestamp.
+pub(crate) fn text(microseconds: u64) -> Text {
+    Text(microseconds / MICROSECONDS)
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == 0 {
+            return f.write_str("0000-00-00 00:00:00");
+        }
+        let (year, month, day) = date(self.0 / DAY);
+        let (hour, minute, second) = (self.0 / 3600 % 24, self.0 / 60 % 60, self.0 % 60);
+        write!(f, "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
+    }
+}
+
+/// Seconds since the epoch of `YYYY-MM-DD` or `YYYY-MM-DD HH:MM:SS`, a fraction ignored; 0 for the zero timestamp.
+pub(crate) fn parse(text: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(text).ok()?.trim_ascii_end();
+    let (date, time) = text.split_once([' ', 'T']).unwrap_or((text, "0:0:0"));
+    let [year, month, day] = three(date, '-')?;
+    let [hour, minute, second] = three(time.split('.').next()?, ':')?;
+    if [year, month, day, hour, minute, second] == [0; 6] {
+        return Some(0);
+    }
+    let valid = year >= 1970 && (1..=12).contains(&month) && (1..=31).contains(&day);
+    if !valid || year > 9999 || hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    Some(days(year, month, day) * DAY + hour * 3600 + minute * 60 + second)
+}
+
+fn three(text: &str, separator: char) -> Option<[u64; 3]> {
+    let mut parts = text.split(separator).map(|part| part.parse().ok());
+    let three = [parts.next()??, parts.next()??, parts.next()??];
+    parts.next().is_none().then_some(three)
+}
+
+const fn is_leap(year: u64) -> bool {
+    year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400)
+}
+
+const fn month_days(year: u64, month: u64) -> u64 {
+    match month {
+        2 if is_leap(year) => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+/// Days from the epoch to the first of January.
+const fn year_days(year: u64) -> u64 {
+    let before = year - 1;
+    let leaps = before / 4 - before / 100 + before / 400;
+    365 * (year - 1970) + leaps - 477
+}
+
+fn days(year: u64, month: u64, day: u64) -> u64 {
+    year_days(year) + (1..month).map(|month| month_days(year, month)).sum::<u64>() + day - 1
+}
+
+fn date(days: u64) -> (u64, u64, u64) {
+    let mut year = 1970 + days / 366;
+    while year_days(year + 1) <= days {
+        year += 1;
+    }
+    let mut rest = days - year_days(year);
+    let mut month = 1;
+    while rest >= month_days(year, month) {
+        rest -= month_days(year, month);
+        month += 1;
+    }
+    (year, month, rest + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_and_text_are_one_to_one() {
+        for (seconds, written) in [
+            (0, "0000-00-00 00:00:00"),
+            (1, "1970-01-01 00:00:01"),
+            (951_782_399, "2000-02-28 23:59:59"),
+            (951_782_400, "2000-02-29 00:00:00"),
+            (1_078_012_800, "2004-02-29 00:00:00"),
+            (1_767_323_045, "2026-01-02 03:04:05"),
+            (4_107_542_400, "2100-03-01 00:00:00"),
+            (253_402_300_799, "9999-12-31 23:59:59"),
+        ] {
+            assert_eq!(text(seconds * MICROSECONDS + 999_999).to_string(), written);
+            assert_eq!(parse(written.as_bytes()), Some(seconds));
+        }
+    }
+
+    #[test]
+    fn other_text_is_no_time() {
+        assert_eq!(parse(b"2026-01-02"), parse(b"2026-01-02 00:00:00.5"));
+        for other in [
+            "",
+            "x",
+            "2026",
+            "2026-13-01",
+            "2026-01-01 24:00:00",
+            "2026-01-01 1:2",
+            "1-2-3-4",
+            "18446744073709551615-1-1",
+        ] {
+            assert_eq!(parse(other.as_bytes()), None, "{other}");
+        }
+    }
+}

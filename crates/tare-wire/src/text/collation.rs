@@ -1,0 +1,202 @@
+//! Comparing text exactly as the host does.
+//!
+//! FEDERATED trusts the endpoint with this: the host does not look again at the rows of a key lookup, so a row
+//! too many is a wrong row in somebody's join, and a row too few is missing.
+
+use std::cmp::Ordering;
+
+use tare_tables::{Column, SqlType};
+
+use super::general_ci::weight;
+
+/// How text of a column compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Collation {
+    /// `utf8mb3_general_ci`: neither case nor accents count, nor do trailing blanks.
+    GeneralCi,
+    /// `utf8mb3_bin`: only trailing blanks do not count.
+    Bin,
+    /// Bytes.
+    Binary,
+}
+
+impl Collation {
+    /// The collation the reference declares for a column: of `char`, the type of users and hosts, it is `utf8mb3_bin`,
+    /// and so it is in the tables of connection attributes.
+    pub(crate) fn of(table: &str, column: &Column) -> Self {
+        let attributes = table.starts_with("session_") && table.ends_with("connect_attrs");
+        match column.sql_type {
+            SqlType::LongBlob => Collation::Binary,
+            SqlType::Char(_) if column.name != "LAST_SEEN_TRANSACTION" => Collation::Bin,
+            SqlType::VarChar(_) if attributes || (table, column.name) == ("host_cache", "HOST") => {
+                Collation::Bin
+            }
+            _ => Collation::GeneralCi,
+        }
+    }
+
+    /// Compares two texts; a shorter one counts as followed by blanks, except among bytes.
+    pub(crate) fn compare(self, left: &[u8], right: &[u8]) -> Ordering {
+        if self == Collation::Binary {
+            return left.cmp(right);
+        }
+        let (Ok(left_text), Ok(right_text)) = (std::str::from_utf8(left), std::str::from_utf8(right)) else {
+            return left.cmp(right);
+        };
+        if left_text == right_text {
+            return Ordering::Equal;
+        }
+        let mut left = left_text.chars().map(|char| self.weight(char));
+        let mut right = right_text.chars().map(|char| self.weight(char));
+        let blank = u16::from(b' ');
+        loop {
+            let (left, right) = match (left.next(), right.next()) {
+                (None, None) => return Ordering::Equal,
+                (left, right) => (left.unwrap_or(blank), right.unwrap_or(blank)),
+            };
+            if left != right {
+                return left.cmp(&right);
+            }
+        }
+    }
+
+    fn weight(self, char: char) -> u16 {
+        match self {
+            Collation::GeneralCi => weight(char),
+            Collation::Bin | Collation::Binary => u16::try_from(u32::from(char)).unwrap_or(u16::from(b'?')),
+        }
+    }
+
+    /// LIKE. Walks back only to the last `%`, so its time is bounded by the product of the lengths.
+    pub(crate) fn like(self, text: &[u8], pattern: &Pattern) -> bool {
+        let text: Vec<char> = String::from_utf8_lossy(text).chars().collect();
+        let pattern = &pattern.0[..];
+        let (mut at, mut next) = (0, 0);
+        let mut retry: Option<(usize, usize)> = None;
+        while at < text.len() {
+            match pattern.get(next) {
+                Some(Piece::Any) => {
+                    retry = Some((at, next + 1));
+                    next += 1;
+                }
+                Some(piece) if piece.is(text[at], self) => {
+                    at += 1;
+                    next += 1;
+                }
+                _ => {
+                    let Some((start, after)) = retry else { return false };
+                    retry = Some((start + 1, after));
+                    (at, next) = (start + 1, after);
+                }
+            }
+        }
+        pattern[next..].iter().all(|piece| *piece == Piece::Any)
+    }
+}
+
+/// The right side of LIKE, taken apart once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Pattern(Vec<Piece>);
+
+impl Pattern {
+    /// Longest pattern, in bytes.
+    pub(crate) const MAX: usize = 1024;
+
+    pub(crate) fn new(pattern: &[u8], escape: char) -> Self {
+        let mut pieces = Vec::with_capacity(pattern.len());
+        let pattern = String::from_utf8_lossy(pattern);
+        let mut chars = pattern.chars();
+        while let Some(char) = chars.next() {
+            pieces.push(match char {
+                char if char == escape => Piece::Char(chars.next().unwrap_or(char)),
+                '%' => Piece::Any,
+                '_' => Piece::One,
+                char => Piece::Char(char),
+            });
+        }
+        Pattern(pieces)
+    }
+}
+
+/// A part of a LIKE pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Piece {
+    Any,
+    One,
+    Char(char),
+}
+
+impl Piece {
+    fn is(self, char: char, collation: Collation) -> bool {
+        match self {
+            Piece::Char(wanted) => collation.weight(wanted) == collation.weight(char),
+            Piece::One => true,
+            Piece::Any => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(collation: Collation, left: &str, right: &str) -> Ordering {
+        let order = collation.compare(left.as_bytes(), right.as_bytes());
+        assert_eq!(collation.compare(right.as_bytes(), left.as_bytes()), order.reverse());
+        order
+    }
+
+    #[test]
+    fn general_ci_ignores_case_accents_and_trailing_blanks() {
+        for (left, right) in
+            [("wait/Io", "WAIT/iO  "), ("Hélène", "HELENE"), ("straße", "STRASE"), ("", "  ")]
+        {
+            assert_eq!(order(Collation::GeneralCi, left, right), Ordering::Equal, "{left} {right}");
+        }
+        assert_eq!(order(Collation::GeneralCi, "a_b", "ab"), Ordering::Greater);
+        assert_eq!(order(Collation::GeneralCi, " a", "a"), Ordering::Less);
+    }
+
+    #[test]
+    fn bounds_of_a_prefix_enclose_what_begins_with_it() {
+        let low = format!("wait{}", "\0".repeat(124));
+        let high = format!("wait{}   ", "\u{ffff}".repeat(41));
+        for collation in [Collation::GeneralCi, Collation::Bin] {
+            for inside in ["wait", "wait/io/file", "wait\u{fffd}"] {
+                assert_eq!(order(collation, inside, &low), Ordering::Greater, "{inside}");
+                assert_eq!(order(collation, inside, &high), Ordering::Less, "{inside}");
+            }
+            assert_eq!(order(collation, "wais", &low), Ordering::Less);
+            assert_eq!(order(collation, "waj", &high), Ordering::Greater);
+        }
+    }
+
+    #[test]
+    fn bin_tells_case_apart_and_bytes_everything() {
+        assert_eq!(order(Collation::Bin, "Bob", "bob"), Ordering::Less);
+        assert_eq!(order(Collation::Bin, "bob ", "bob"), Ordering::Equal);
+        assert_eq!(order(Collation::Binary, "bob ", "bob"), Ordering::Greater);
+    }
+
+    #[test]
+    fn like_knows_its_wildcards() {
+        let like = |text: &str, pattern: &str| {
+            Collation::GeneralCi.like(text.as_bytes(), &Pattern::new(pattern.as_bytes(), '\\'))
+        };
+        for (text, pattern) in [
+            ("wait/io/file/sql/FRM", "WAIT/%/frm"),
+            ("abc", "a_c"),
+            ("abc", "%%c%"),
+            ("", "%"),
+            ("100%", "100\\%"),
+            ("aaab", "%a%ab"),
+            ("é", "_"),
+        ] {
+            assert!(like(text, pattern), "{text} like {pattern}");
+        }
+        for (text, pattern) in [("abc", "ab"), ("abc", "a_"), ("100x", "100\\%"), ("", "_"), ("abc ", "abc")]
+        {
+            assert!(!like(text, pattern), "{text} not like {pattern}");
+        }
+    }
+}
