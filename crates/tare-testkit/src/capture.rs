@@ -25,8 +25,8 @@ pub enum Scope {
     Files,
     /// Those of sockets that came with the script's connections, together.
     Sockets,
-    /// All.
-    Server,
+    /// Those of these names, whoever's: nobody but the script does such a thing.
+    Names(&'static [&'static str]),
 }
 
 /// A table whose numbers a script changes.
@@ -86,9 +86,19 @@ pub const COUNTED: &[Counted] = &[
         true,
     ),
     counted("file_summary_by_instance", Scope::Files, &["FILE_NAME", "EVENT_NAME"], false),
-    counted("file_summary_by_event_name", Scope::Server, NAME, false),
+    counted(
+        "file_summary_by_event_name",
+        Scope::Names(&["wait/io/file/csv/", "wait/io/file/sql/"]),
+        NAME,
+        false,
+    ),
     counted("socket_summary_by_instance", Scope::Sockets, NAME, false),
-    counted("events_statements_summary_global_by_event_name", Scope::Server, NAME, false),
+    counted(
+        "events_statements_summary_global_by_event_name",
+        Scope::Names(&["statement/sp/", "statement/scheduler/"]),
+        NAME,
+        true,
+    ),
 ];
 
 /// Tables compared row by row as they stand right after start-up: key columns, then what is compared.
@@ -206,7 +216,7 @@ impl Pass<'_> {
             place,
             threads: Vec::new(),
             old_sockets,
-            data: self.server.data(),
+            data: self.server.data().display().to_string(),
             elapsed: Duration::ZERO,
         };
         for id in session.ids() {
@@ -237,7 +247,7 @@ struct Run<'a> {
     place: String,
     threads: Vec<u64>,
     old_sockets: HashSet<String>,
-    data: std::path::PathBuf,
+    data: String,
     elapsed: Duration,
 }
 
@@ -291,7 +301,8 @@ impl Run<'_> {
 
     fn is_ours(&self, scope: Scope, row: &Row) -> bool {
         match scope {
-            Scope::Thread | Scope::Server => true,
+            Scope::Thread => true,
+            Scope::Names(names) => names.iter().any(|name| row.text("EVENT_NAME").starts_with(name)),
             Scope::Schema(column) => row.text(column) == self.place,
             Scope::Files => row.text("FILE_NAME").contains(&format!("/{}/", self.place)),
             Scope::Sockets => !self.old_sockets.contains(row.text("OBJECT_INSTANCE_BEGIN")),
@@ -311,9 +322,15 @@ impl Run<'_> {
         }
     }
 
-    /// Text without the place of this server's data directory.
+    /// Text without the place of this server's data directory, and without the process and connection ids in the
+    /// names of the server's own intermediate files.
     fn portable(&self, text: &str) -> String {
-        text.replace(&format!("{}", self.data.display()), "<data>")
+        let text = text.replace(&self.data, "<data>");
+        let Some(at) = text.find("/#sql-") else { return text };
+        let (before, name) = text.split_at(at + "/#sql-".len());
+        let Some((use_, ids)) = name.split_once('-') else { return text };
+        let rest = ids.trim_start_matches(|c: char| c.is_ascii_hexdigit() || c == '-');
+        format!("{before}{use_}-<ids>{rest}")
     }
 
     fn note_counts(&self, before: &Snapshot, after: &Snapshot, capture: &mut Capture) {

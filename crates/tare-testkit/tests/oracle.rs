@@ -71,7 +71,7 @@ fn scripts_leave_the_figures_the_built_in_leaves() {
     }
     show(&comparison, &verdict);
     let violations: Vec<&String> = subject.iter().chain(&reference).flat_map(|c| &c.violations).collect();
-    for violation in violations.iter().take(20) {
+    for violation in violations.iter().take(3000) {
         println!("{violation}");
     }
     assert!(comparison.equal > 1000, "only {} figures were compared", comparison.equal);

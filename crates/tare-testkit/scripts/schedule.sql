@@ -1,0 +1,9 @@
+-- An event runs in a thread of its own and leaves a row behind.
+CREATE TABLE t (a INT PRIMARY KEY) ENGINE=InnoDB;
+SET GLOBAL event_scheduler = ON;
+CREATE EVENT e ON SCHEDULE AT CURRENT_TIMESTAMP ON COMPLETION NOT PRESERVE DO INSERT INTO o_schedule.t VALUES (1);
+-- @until SELECT COUNT(*) FROM o_schedule.t
+SET GLOBAL event_scheduler = OFF;
+SELECT * FROM t;
+SHOW EVENTS;
+DROP TABLE t;

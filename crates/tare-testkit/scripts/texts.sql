@@ -1,0 +1,42 @@
+-- What the parser and the digests see: comments, literals, long texts, several statements, odd commands.
+CREATE TABLE t (a INT, `odd name` INT, KEY (a)) ENGINE=InnoDB;
+SELECT /* a comment */ 1 + 1;
+SELECT 'text', "text", 0x41, 1.5e3, NULL, TRUE, -7;
+SELECT * FROM t WHERE a IN (1, 2, 3);
+SELECT * FROM t WHERE a IN (1, 2, 3, 4, 5, 6);
+SELECT * FROM t WHERE (a, `odd name`) IN ((1, 2), (3, 4));
+INSERT INTO t VALUES (1, 1);
+INSERT INTO t VALUES (1, 1), (2, 2), (3, 3);
+/* leading */ SELECT a FROM t LIMIT 1;
+SELECT a, `odd name` FROM `t` WHERE a = 1 -- trailing
+;
+SELECT 'Grüße, мир, 世界';
+SELECT a AS a01, a AS a02, a AS a03, a AS a04, a AS a05, a AS a06, a AS a07, a AS a08, a AS a09, a AS a10, a AS a11, a AS a12, a AS a13, a AS a14, a AS a15, a AS a16, a AS a17, a AS a18, a AS a19, a AS a20, a AS a21, a AS a22, a AS a23, a AS a24, a AS a25, a AS a26, a AS a27, a AS a28, a AS a29, a AS a30, a AS a31, a AS a32, a AS a33, a AS a34, a AS a35, a AS a36, a AS a37, a AS a38, a AS a39, a AS a40, a AS a41, a AS a42, a AS a43, a AS a44, a AS a45, a AS a46, a AS a47, a AS a48, a AS a49, a AS a50, a AS a51, a AS a52, a AS a53, a AS a54, a AS a55, a AS a56, a AS a57, a AS a58, a AS a59, a AS a60, a AS a61, a AS a62, a AS a63, a AS a64, a AS a65, a AS a66, a AS a67, a AS a68, a AS a69, a AS a70, a AS a71, a AS a72, a AS a73, a AS a74, a AS a75, a AS a76, a AS a77, a AS a78, a AS a79, a AS a80, a AS a81, a AS a82, a AS a83, a AS a84, a AS a85, a AS a86, a AS a87, a AS a88, a AS a89, a AS a90 FROM t;
+SET @x = 1, NAMES utf8mb4;
+SET @y := (SELECT MAX(a) FROM t);
+SELECT @x, @y, CONNECTION_ID() > 0, DATABASE();
+DO 1;
+SHOW STATUS LIKE 'Uptime';
+SHOW WARNINGS;
+SHOW ERRORS;
+SHOW GRANTS;
+SELECT CAST('12x' AS INT);
+SHOW WARNINGS;
+SELECT 1/0;
+EXPLAIN SELECT * FROM t WHERE a = 1;
+EXPLAIN FORMAT=JSON SELECT * FROM t;
+ANALYZE SELECT * FROM t WHERE a = 1;
+USE mysql;
+SELECT COUNT(*) > 0 FROM global_priv;
+USE o_texts;
+SET STATEMENT max_statement_time = 100 FOR SELECT 2;
+SET PASSWORD = '';
+CREATE USER visitor@localhost;
+GRANT SELECT ON o_texts.* TO visitor@localhost;
+REVOKE ALL, GRANT OPTION FROM visitor@localhost;
+DROP USER visitor@localhost;
+CREATE ROLE part;
+DROP ROLE part;
+-- @error 1094
+KILL QUERY 999999999;
+DROP TABLE t;
