@@ -198,24 +198,6 @@ impl Arena {
         (distance / 8) as Offset
     }
 
-    /// True when `address` lies inside the arena (a pointer the host handed back is ours).
-    #[inline(always)]
-    pub(crate) fn contains(&self, address: usize) -> bool {
-        let base = self.base.load(Relaxed) as usize;
-        address.wrapping_sub(base) < self.blocks.load(Relaxed) as usize * BLOCK
-    }
-
-    /// A view at an address the host kept for us (an instance, a thread).
-    ///
-    /// # Safety
-    /// `address` was obtained from a `&T` of this arena. It may be stale: the words are still mapped.
-    #[inline(always)]
-    pub(crate) unsafe fn from_address<T: View>(&self, address: usize) -> &'static T {
-        debug_assert!(self.contains(address));
-        // SAFETY: the caller vouches that the address was a view of this arena; views stay mapped for ever.
-        unsafe { &*(address as *const T) }
-    }
-
     /// Ids that may be in use: `1..high()`.
     pub(crate) fn high(&self) -> BlockId {
         self.fresh.load(Relaxed).min(self.blocks.load(Relaxed))

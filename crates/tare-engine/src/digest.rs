@@ -10,7 +10,7 @@ use std::sync::atomic::{
 
 use crate::Engine;
 use crate::arena::{Offset, Use, View, WORDS};
-use crate::cell::{COUNTERS, Cell, CellHead, Counts, Family, StatementCell};
+use crate::cell::{COUNTERS, Cell, Counts, Family, StatementCell};
 use crate::clock::ticks;
 use crate::index::Inserted;
 use crate::lost::Lost;
@@ -332,12 +332,5 @@ impl Key<'_> {
         }
         slot.tokens_len.store(text::write(&slot.tokens, self.tokens) as u32, Relaxed);
         slot.first_seen.store(ticks(), Relaxed);
-    }
-}
-
-impl DigestCell {
-    /// The head of the cell.
-    pub(crate) fn head(&self) -> &CellHead {
-        self.cell.head()
     }
 }

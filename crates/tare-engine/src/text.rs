@@ -62,7 +62,8 @@ pub(crate) fn hash(seed: u64, bytes: &[u8]) -> u64 {
         let product = u128::from(a) * u128::from(b);
         (product as u64) ^ (product >> 64) as u64
     };
-    let mut h = seed ^ K ^ bytes.len() as u64;
+    // The length is spread over the word: it must not cancel out against a byte.
+    let mut h = seed ^ K ^ (bytes.len() as u64).wrapping_mul(0xE703_7ED1_A0B4_28DB);
     let mut chunks = bytes.chunks_exact(8);
     for chunk in &mut chunks {
         let mut value = [0; 8];

@@ -442,7 +442,7 @@ impl Engine {
             // What is in use stays; what was allocated and freed counts on for a global summary not reset.
             let ended = self.ended.cell::<MemoryCell>(&self.arena, class).filter(|_| counts_global);
             memory.rebase_into(ended);
-        } else if counts_global && !counts_thread || bank == BANK_UNATTRIBUTED && counts_global {
+        } else if counts_global && (!counts_thread || bank == BANK_UNATTRIBUTED) {
             if let Some(ended) = self.ended.cell::<C>(&self.arena, class) {
                 cell.fold(ended);
             }

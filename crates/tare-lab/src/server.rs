@@ -72,6 +72,18 @@ impl Launch {
         self.preload(setting.preload.clone()).options(&setting.options)
     }
 
+    /// Listens elsewhere than in the data directory.
+    pub fn listening(mut self, socket: &Path) -> Launch {
+        self.socket = socket.into();
+        self
+    }
+
+    /// Logs elsewhere than in the data directory.
+    pub fn logging(mut self, log: &Path) -> Launch {
+        self.log = log.into();
+        self
+    }
+
     /// Leaves networking as the server's options say (off otherwise).
     pub fn networking(mut self) -> Launch {
         self.networking = true;
@@ -242,7 +254,11 @@ impl Server {
             if let Some(status) = self.ended()? {
                 return Err(self.not_started(format!("it ended ({status})")));
             }
-            Ok(connect(&self.socket).ok())
+            // A refusal is an answer: the data directory may be someone's, with a password.
+            Ok(match connect(&self.socket) {
+                Ok(_) | Err(Error::Sql { source: mysql::Error::MySqlError(_), .. }) => Some(()),
+                Err(_) => None,
+            })
         })?;
         answered
             .map(drop)

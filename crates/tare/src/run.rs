@@ -1,5 +1,6 @@
 //! `tare run`: a server of one's own with tare loaded, in the foreground.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -32,12 +33,27 @@ pub(crate) fn run(arguments: &Run, interrupt: &Interrupt) -> Result<ExitCode> {
     if installation.has_federated() {
         launch = launch.options([FEDERATED]);
     }
-    if arguments.options.iter().any(|o| o.to_string_lossy().starts_with("--port")) {
-        launch = launch.networking();
-    }
-    let mut server = launch.options(&arguments.options).start(&installation, &account, interrupt)?;
+    let mut server = with_options(launch, &arguments.options)?.start(&installation, &account, interrupt)?;
     greet(&server, &installation, arguments.datadir.is_none());
     follow(&mut server, interrupt)
+}
+
+/// Gives the user's options to the server, and follows those that say where it is to be found.
+fn with_options(mut launch: Launch, options: &[OsString]) -> Result<Launch> {
+    let given = |name: &str| options.iter().rev().find_map(|o| o.to_str()?.strip_prefix(name));
+    if given("--datadir").is_some() {
+        bail!("name the data directory before the two dashes: tare run --datadir DIR -- …");
+    }
+    if let Some(socket) = given("--socket=") {
+        launch = launch.listening(Path::new(socket));
+    }
+    if let Some(log) = given("--log-error=") {
+        launch = launch.logging(Path::new(log));
+    }
+    if given("--port").is_some() {
+        launch = launch.networking();
+    }
+    Ok(launch.options(options))
 }
 
 /// The data directory as an absolute path: the one named, or one in the scratch folder.

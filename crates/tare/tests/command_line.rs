@@ -129,6 +129,42 @@ fn run_starts_a_server_and_ctrl_c_shuts_it_down_and_removes_it() {
 }
 
 #[test]
+fn run_follows_the_servers_own_options() {
+    let scratch = scratch();
+    let folder = self::scratch();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).expect("permissions");
+    let socket = folder.path().join("s").display().to_string();
+    let options = format!("--socket={socket}");
+    let arguments = ["run", "--provider", &harmless_object(), "--", &options];
+    let mut child = tare(&scratch, &arguments).spawn().expect("tare runs");
+    assert!(wait_for_line(&mut child, "socket").ends_with(&socket));
+    interrupt(&child);
+    assert!(child.wait_with_output().expect("it ends").status.success());
+    let refused = output(&scratch, &["run", "--provider", &harmless_object(), "--", "--datadir=/x"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("before the two dashes"));
+    assert_nothing_left(&scratch);
+}
+
+#[test]
+fn run_serves_a_data_directory_whose_root_has_a_password() {
+    let scratch = scratch();
+    let folder = self::scratch();
+    let datadir = folder.path().join("data");
+    let init = folder.path().join("init.sql");
+    fs::write(&init, "ALTER USER root@localhost IDENTIFIED BY 'secret';\n").expect("file");
+    let init = format!("--init-file={}", init.display());
+    let at = datadir.to_str().expect("UTF-8");
+    for options in [&init, "--skip-log-bin"] {
+        let arguments = ["run", "--provider", &harmless_object(), "--datadir", at, "--", options];
+        let mut child = tare(&scratch, &arguments).spawn().expect("tare runs");
+        wait_for_line(&mut child, "Ctrl-C");
+        interrupt(&child);
+        assert!(child.wait_with_output().expect("it ends").status.success());
+    }
+}
+
+#[test]
 fn run_keeps_a_data_directory_that_was_named_and_takes_it_up_again() {
     let scratch = scratch();
     let folder = self::scratch();

@@ -309,8 +309,7 @@ impl PlainIo {
     }
 
     pub(crate) fn stat(&self, scale: Scale<'_>) -> IoStat {
-        let [read, write, misc] =
-            self.0.clone().map(|(plain, bytes)| ByteStat { stat: scale.stat(plain), bytes });
+        let [read, write, misc] = self.0.map(|(plain, bytes)| ByteStat { stat: scale.stat(plain), bytes });
         IoStat { read, write, misc }
     }
 }
