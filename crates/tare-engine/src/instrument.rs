@@ -139,7 +139,7 @@ impl Registry {
         }
     }
 
-    /// Every instrument, in the order of registration.
+    /// Every instrument, in the reference's order: by kind, then by registration.
     pub(crate) fn all(&self) -> Vec<Instrument> {
         let instrument = |(at, class): (usize, &Class)| {
             let switches = self.switches[at + 1].load(Relaxed);
@@ -151,7 +151,9 @@ impl Registry {
                 timed: switches & TIMED != 0,
             }
         };
-        lock(&self.classes).iter().enumerate().map(instrument).collect()
+        let mut all: Vec<Instrument> = lock(&self.classes).iter().enumerate().map(instrument).collect();
+        all.sort_by_key(|instrument| ORDER[instrument.kind as usize]);
+        all
     }
 }
 
@@ -186,6 +188,34 @@ const KINDS: [Kind; 15] = [
     Kind::Transaction,
     Kind::Memory,
 ];
+
+/// Rank of each kind in `setup_instruments`.
+const ORDER: [u8; KINDS.len()] = {
+    let mut order = [0; KINDS.len()];
+    let ranks = [
+        (Kind::Mutex, 0),
+        (Kind::Rwlock, 1),
+        (Kind::Sxlock, 1),
+        (Kind::Cond, 2),
+        (Kind::File, 3),
+        (Kind::TableIo, 4),
+        (Kind::TableLock, 5),
+        (Kind::Stage, 6),
+        (Kind::Statement, 7),
+        (Kind::Transaction, 8),
+        (Kind::Socket, 9),
+        (Kind::Idle, 10),
+        (Kind::Memory, 11),
+        (Kind::Metadata, 12),
+        (Kind::Thread, 13),
+    ];
+    let mut at = 0;
+    while at < ranks.len() {
+        order[ranks[at].0 as usize] = ranks[at].1;
+        at += 1;
+    }
+    order
+};
 
 const fn classes_lost(kind: Kind) -> Lost {
     match kind {

@@ -124,7 +124,7 @@ impl Engine {
 
     #[inline(always)]
     fn finish_stage(&self, thread: &'static Thread, mask: u32, record: &StageRecord, switches: u8, now: u64) {
-        let delta = thread.event_id.load(Relaxed).wrapping_sub(record.event_id.load(Relaxed));
+        let delta = thread.event_id.load(Relaxed).wrapping_sub(record.event_id.load(Relaxed) + 1);
         record.end_delta.store(delta.min(u64::from(u32::MAX)) as u32, Relaxed);
         let mut flags = record.flags.load(Relaxed) | kept(Thread::bits(mask, EventType::Stage));
         if switches & PROGRESS != 0 {

@@ -376,7 +376,7 @@ impl Engine {
                     record.sqlstate.store(u64::from_le_bytes([a, b, c, d, e, 0, 0, 0]), Relaxed);
                     record.sqlstate_len.store(5, Relaxed);
                 }
-                record.end_event_id.store(thread.event_id.load(Relaxed), Relaxed);
+                record.end_event_id.store(thread.event_id.load(Relaxed) - 1, Relaxed);
                 record.end.store(end | u64::from(end == 0), Relaxed);
             });
             self.record_statement(thread, level);

@@ -248,7 +248,7 @@ impl Engine {
             if record.xa.load(Relaxed) != 0 {
                 record.xa_state.store(XA_STATES[usize::from(!done)], Relaxed);
             }
-            record.end_event_id.store(thread.event_id.load(Relaxed), Relaxed);
+            record.end_event_id.store(thread.event_id.load(Relaxed) - 1, Relaxed);
             record.flags.store(record.flags.load(Relaxed) | kept(bits), Relaxed);
             record.end.store(end | u64::from(end == 0), Relaxed);
         });

@@ -9,6 +9,7 @@ use crate::clock::ticks;
 use crate::filter::{ATTRIBUTED, CURRENT, HISTORY, LONG, UNATTRIBUTED};
 use crate::instrument::{ENABLED, TIMED};
 use crate::lost::Lost;
+use crate::operation;
 use crate::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, WAIT_DEPTH, WAITS, WaitRecord};
 use crate::snapshot::{ClassId, EventType};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadHandle, ThreadRef, current};
@@ -141,7 +142,11 @@ impl Engine {
         }
         let Some(offset) = thread.waits.line().or_else(|| self.next_wait_block(thread)) else { return 0 };
         let event_id = thread.next_event_id();
-        let (parent, parent_type) = self.wait_parent(thread, depth);
+        let (parent, parent_type) = match object.operation {
+            // The wait for the next command belongs to none.
+            operation::IDLE => (0, 0),
+            _ => self.wait_parent(thread, depth),
+        };
         let record: &WaitRecord = self.arena.at(offset);
         record.start.store(start, Relaxed);
         record.end.store(0, Relaxed);
@@ -212,7 +217,8 @@ impl Engine {
             record.amount.store(amount, Relaxed);
         }
         let event_id = record.event_id.load(Relaxed);
-        let delta = thread.event_id.load(Relaxed).wrapping_sub(event_id);
+        // END_EVENT_ID is the last id given out, by this event or one inside it.
+        let delta = thread.event_id.load(Relaxed).wrapping_sub(event_id + 1);
         record.end_delta.store(delta.min(u64::from(u32::MAX)) as u32, Relaxed);
         let bits = Thread::bits(thread.mask.load(Relaxed), EventType::Wait);
         let flags = kept(bits);

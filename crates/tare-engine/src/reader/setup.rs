@@ -16,7 +16,9 @@ use crate::thread::Thread;
 impl Engine {
     /// Every instrument of `setup_instruments`, in the order of registration.
     pub fn instruments(&self) -> Vec<Instrument> {
-        self.registry.all()
+        let mut all = self.registry.all();
+        all.retain(|instrument| instrument.kind != Kind::Thread);
+        all
     }
 
     /// ENABLED and TIMED; `None` leaves one as it is. At once, for every thread.

@@ -19,6 +19,7 @@
 //! No file is written over, or removed, that does not carry the mark: a FEDERATED table of that name, user and schema
 //! in its connect string, and `tare` in its comment. Files appear whole or not at all, also across a power failure.
 
+mod column;
 mod definition;
 pub mod federated;
 mod frm;
