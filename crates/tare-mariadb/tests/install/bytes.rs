@@ -76,6 +76,9 @@ fn connection(name: &str) -> String {
 
 #[test]
 fn every_table_of_the_reference_is_the_server_s_own_file_byte_for_byte() {
+    if crate::without_federated() {
+        return;
+    }
     let mut mirror = Mirror::start();
     for table in reference::tables(&mut mirror.conn) {
         let connection = connection(table.name);
@@ -149,6 +152,9 @@ fn definition<'a>(fields: Vec<Field<'a>>, connection: &'a str) -> Definition<'a>
 
 #[test]
 fn every_type_is_the_server_s_own_file_byte_for_byte() {
+    if crate::without_federated() {
+        return;
+    }
     let mut mirror = Mirror::start();
     let fields = every_field();
     for (at, field) in fields.iter().enumerate() {
@@ -165,6 +171,9 @@ fn every_type_is_the_server_s_own_file_byte_for_byte() {
 
 #[test]
 fn keys_are_the_server_s_own_byte_for_byte() {
+    if crate::without_federated() {
+        return;
+    }
     let mut mirror = Mirror::start();
     let possible = |it: &Field<'_>| {
         !matches!(it.sql_type, SqlType::LongText | SqlType::LongBlob | SqlType::VarChar(1024))
@@ -197,6 +206,9 @@ fn keys_are_the_server_s_own_byte_for_byte() {
 
 #[test]
 fn a_table_s_indexes_become_keys_as_the_server_names_them() {
+    if crate::without_federated() {
+        return;
+    }
     let mut mirror = Mirror::start();
     let columns = vec![
         crate::sample::column("THREAD_ID", SqlType::BigIntUnsigned, false),

@@ -51,6 +51,9 @@ fn one(conn: &mut Conn, sql: &str) -> String {
 
 #[test]
 fn keys_lead_to_single_rows_and_changes_arrive() {
+    if crate::without_federated() {
+        return;
+    }
     let (far, address) = far();
     let mut far_conn = far.client().unwrap();
     let near = Server::start(Settings::new(Provider::Off)).unwrap();

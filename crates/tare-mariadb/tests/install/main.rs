@@ -8,3 +8,14 @@ mod folder;
 mod live;
 mod reference;
 mod sample;
+
+use tare_testkit::host::Host;
+
+/// Upstream's bare archives carry no plugins: a server of theirs cannot serve an installed table.
+fn without_federated() -> bool {
+    let without = !Host::find().unwrap().has_federated();
+    if without {
+        eprintln!("skipped: the server has no FEDERATED plugin");
+    }
+    without
+}

@@ -1,0 +1,189 @@
+//! A column in the format: its place in a record, its flags, its default.
+
+use tare_tables::SqlType;
+
+use super::definition::{Collation, Default, Field};
+use super::frm::Bytes;
+
+/// Bytes of a column's description.
+pub(super) const DESCRIPTION: usize = 17;
+/// Bytes per character of utf8mb3.
+const WIDTH: u16 = 3;
+
+/// Number of the column types in the format.
+mod kind {
+    pub(super) const LONG: u8 = 3;
+    pub(super) const DOUBLE: u8 = 5;
+    pub(super) const LONGLONG: u8 = 8;
+    pub(super) const VARCHAR: u8 = 15;
+    pub(super) const TIMESTAMP: u8 = 17;
+    pub(super) const ENUM: u8 = 247;
+    pub(super) const BLOB: u8 = 251;
+    pub(super) const CHAR: u8 = 254;
+}
+
+/// Bits of a field's flags.
+mod flag {
+    /// A number with a sign; a text compared by its bytes.
+    pub(super) const SIGNED_OR_BINARY: u16 = 1;
+    pub(super) const NUMBER: u16 = 2;
+    pub(super) const ENUM: u16 = 0x100;
+    pub(super) const BLOB: u16 = 0x400;
+    pub(super) const NO_DEFAULT: u16 = 0x4000;
+    pub(super) const MAYBE_NULL: u16 = 0x8000;
+
+    /// How the value is packed, as the number of a type.
+    pub(super) const fn packed(kind: u8) -> u16 {
+        (kind as u16) << 3
+    }
+}
+
+/// A column as it lies in a record.
+pub(super) struct Packed<'d> {
+    pub(super) field: &'d Field<'d>,
+    /// From the record's start.
+    pub(super) offset: usize,
+    /// Bytes in the record.
+    pub(super) size: usize,
+    /// Which enum list, from 1; 0: none.
+    pub(super) interval: u8,
+}
+
+impl Packed<'_> {
+    pub(super) fn describe(&self) -> [u8; DESCRIPTION] {
+        let mut bytes = Bytes::zeroed(DESCRIPTION);
+        bytes.put16(3, width(self.field));
+        // Three bytes; a record is shorter than 64 KiB.
+        bytes.put16(5, self.offset as u16 + 1);
+        bytes.put16(8, self.flags());
+        // "Default and on update: now."
+        bytes.0[10] = if self.field.default == Default::Now { 0x17 } else { 0 };
+        bytes.0[12] = self.interval;
+        let (kind, charset) = kind_and_charset(self.field);
+        bytes.0[13] = kind;
+        bytes.0[14] = charset;
+        bytes.put16(15, self.field.comment.len() as u16);
+        let mut described = [0; DESCRIPTION];
+        described.copy_from_slice(&bytes.0);
+        described
+    }
+
+    pub(super) fn flags(&self) -> u16 {
+        let field = self.field;
+        let binary = u16::from(field.collation == Collation::Bin);
+        let own = match field.sql_type {
+            SqlType::BigInt => flag::NUMBER | flag::SIGNED_OR_BINARY | flag::packed(kind::LONGLONG),
+            SqlType::BigIntUnsigned => flag::NUMBER | flag::packed(kind::LONGLONG),
+            SqlType::Int => flag::NUMBER | flag::SIGNED_OR_BINARY | flag::packed(kind::LONG),
+            SqlType::IntUnsigned => flag::NUMBER | flag::packed(kind::LONG),
+            SqlType::DoubleUnsigned(_, decimals) => {
+                flag::NUMBER | flag::packed(kind::DOUBLE) | (u16::from(decimals) << 8)
+            }
+            SqlType::Char(_) | SqlType::VarChar(_) => binary,
+            SqlType::LongText => flag::BLOB | flag::packed(kind::LONG) | binary,
+            SqlType::LongBlob => flag::BLOB | flag::packed(kind::LONG) | flag::SIGNED_OR_BINARY,
+            // Packed like a TINY or a SHORT: types 1 and 2.
+            SqlType::Enum(_) => flag::ENUM | flag::packed(self.size as u8) | binary,
+            SqlType::Timestamp => flag::NUMBER | flag::packed(kind::TIMESTAMP),
+        };
+        let null = if field.nullable { flag::MAYBE_NULL } else { 0 };
+        let required = if field.default == Default::None { flag::NO_DEFAULT } else { 0 };
+        own | null | required
+    }
+
+    /// The flags as a key repeats them: without decimals.
+    pub(super) fn key_flags(&self) -> u16 {
+        match self.field.sql_type {
+            SqlType::DoubleUnsigned(_, decimals) => self.flags() & !(u16::from(decimals) << 8),
+            _ => self.flags(),
+        }
+    }
+
+    /// Fills in the default value.
+    pub(super) fn default(&self, value: &mut [u8]) {
+        let text = match self.field.default {
+            Default::Text(text) => text.as_bytes(),
+            _ => &[],
+        };
+        match self.field.sql_type {
+            SqlType::Char(_) => {
+                value.fill(b' ');
+                value[..text.len()].copy_from_slice(text);
+            }
+            SqlType::VarChar(_) => {
+                let length = length_bytes(self.size);
+                value[0] = text.len() as u8;
+                value[length..length + text.len()].copy_from_slice(text);
+            }
+            SqlType::Enum(members) => {
+                let named = members.iter().position(|member| member.as_bytes() == text);
+                // Without a default a NOT NULL enum is its first member.
+                let first = usize::from(!self.field.nullable);
+                let number = named.map_or(first, |at| at + 1);
+                value.copy_from_slice(&number.to_le_bytes()[..self.size]);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Bytes of a column in a record.
+pub(super) fn record_size(field: &Field<'_>) -> usize {
+    let value = value_size(field);
+    match field.sql_type {
+        SqlType::VarChar(_) => value + if value < 256 { 1 } else { 2 },
+        // A length and a pointer.
+        SqlType::LongText | SqlType::LongBlob => 4 + 8,
+        _ => value,
+    }
+}
+
+/// Bytes of the length before a VARCHAR of this size in a record.
+fn length_bytes(record_size: usize) -> usize {
+    if record_size <= 256 { 1 } else { 2 }
+}
+
+/// Bytes of a column's value, and of a key's part.
+pub(super) fn value_size(field: &Field<'_>) -> usize {
+    match field.sql_type {
+        SqlType::BigInt | SqlType::BigIntUnsigned | SqlType::DoubleUnsigned(..) => 8,
+        SqlType::Int | SqlType::IntUnsigned | SqlType::Timestamp => 4,
+        SqlType::Char(characters) | SqlType::VarChar(characters) => usize::from(characters * WIDTH),
+        SqlType::Enum(members) => 1 + usize::from(members.len() > 255),
+        SqlType::LongText | SqlType::LongBlob => 0,
+    }
+}
+
+/// Width of a column as the format counts it: digits, bytes, or the size of a pointer.
+pub(super) fn width(field: &Field<'_>) -> u16 {
+    match field.sql_type {
+        SqlType::BigInt | SqlType::BigIntUnsigned => 20,
+        SqlType::Int => 11,
+        SqlType::IntUnsigned => 10,
+        SqlType::DoubleUnsigned(digits, _) => u16::from(digits),
+        SqlType::Char(characters) | SqlType::VarChar(characters) => characters * WIDTH,
+        SqlType::LongText | SqlType::LongBlob => 8,
+        SqlType::Enum(members) => {
+            members.iter().map(|it| it.chars().count() as u16).max().unwrap_or(0) * WIDTH
+        }
+        SqlType::Timestamp => 19,
+    }
+}
+
+fn kind_and_charset(field: &Field<'_>) -> (u8, u8) {
+    /// What numbers and times are printed in, and what blobs are.
+    const NUMERIC: u8 = 8;
+    const BINARY: u8 = 63;
+    let text = field.collation as u8;
+    match field.sql_type {
+        SqlType::BigInt | SqlType::BigIntUnsigned => (kind::LONGLONG, NUMERIC),
+        SqlType::Int | SqlType::IntUnsigned => (kind::LONG, NUMERIC),
+        SqlType::DoubleUnsigned(..) => (kind::DOUBLE, 0),
+        SqlType::Char(_) => (kind::CHAR, text),
+        SqlType::VarChar(_) => (kind::VARCHAR, text),
+        SqlType::LongText => (kind::BLOB, text),
+        SqlType::LongBlob => (kind::BLOB, BINARY),
+        SqlType::Enum(_) => (kind::ENUM, text),
+        SqlType::Timestamp => (kind::TIMESTAMP, NUMERIC),
+    }
+}
