@@ -4,7 +4,7 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 use tare_mariadb::install::{Collation, Default, Definition, Field, Key, write};
 use tare_tables::{Access, SqlType, Table};
-use tare_testkit::server::{Server, Settings};
+use tare_testkit::server::Server;
 use tare_testkit::subject::Provider;
 
 use crate::reference;
@@ -18,7 +18,7 @@ struct Mirror {
 
 impl Mirror {
     fn start() -> Mirror {
-        let server = Server::start(Settings::new(Provider::BuiltIn)).unwrap();
+        let server = Server::start(crate::settings(Provider::BuiltIn)).unwrap();
         let mut conn = server.client().unwrap();
         conn.query_drop("CREATE DATABASE near; ").unwrap();
         conn.query_drop("CREATE DATABASE far").unwrap();

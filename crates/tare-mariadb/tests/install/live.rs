@@ -6,7 +6,7 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 use tare_mariadb::install;
 use tare_tables::{Access, Table};
-use tare_testkit::server::{Server, Settings};
+use tare_testkit::server::Server;
 use tare_testkit::subject::Provider;
 
 use crate::reference;
@@ -17,7 +17,7 @@ fn far() -> (Server, SocketAddrV4) {
         std::net::SocketAddr::V4(address) => address,
         std::net::SocketAddr::V6(address) => panic!("{address}"),
     };
-    let settings = Settings::new(Provider::BuiltIn)
+    let settings = crate::settings(Provider::BuiltIn)
         .option("--skip-networking=0")
         .option("--bind-address=127.0.0.1")
         .option(format!("--port={}", address.port()))
@@ -56,7 +56,7 @@ fn keys_lead_to_single_rows_and_changes_arrive() {
     }
     let (far, address) = far();
     let mut far_conn = far.client().unwrap();
-    let near = Server::start(Settings::new(Provider::Off)).unwrap();
+    let near = Server::start(crate::settings(Provider::Off)).unwrap();
     let mut near_conn = near.client().unwrap();
 
     let mut tables = reference::tables(&mut far_conn);
@@ -105,7 +105,7 @@ fn keys_lead_to_single_rows_and_changes_arrive() {
 
 #[test]
 fn a_server_without_plugin_and_provider_is_unharmed_by_leftovers() {
-    let mut server = Server::start(Settings::new(Provider::Off).option("--plugin-load=")).unwrap();
+    let mut server = Server::start(crate::settings(Provider::Off).option("--plugin-load=")).unwrap();
     let tables: Vec<&dyn Table> = tare_tables::TABLES.iter().map(|table| *table as &dyn Table).collect();
     let mut conn = server.client().unwrap();
     conn.query_drop("CREATE TABLE mysql.own (a INT) ENGINE=InnoDB").unwrap();

@@ -10,6 +10,14 @@ mod reference;
 mod sample;
 
 use tare_testkit::host::Host;
+use tare_testkit::server::Settings;
+use tare_testkit::subject::Provider;
+
+/// A server with temporary files of its own: at its start a server clears those of all others in the same folder.
+/// (The path is relative to the data directory.)
+fn settings(provider: Provider) -> Settings {
+    Settings::new(provider).option("--tmpdir=.")
+}
 
 /// Upstream's bare archives carry no plugins: a server of theirs cannot serve an installed table.
 fn without_federated() -> bool {
