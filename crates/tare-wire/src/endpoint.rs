@@ -271,7 +271,8 @@ fn admit(shared: &Arc<Shared>, stream: UnixStream, id: u32) {
     }
 }
 
-/// One connection's place among [`Shared::open`]; given back however its thread ends or fails to begin.
+/// One connection's place among [`Shared::open`]; given back however its thread ends or fails to begin. The stream
+/// closes with the last reference to it.
 struct Place {
     shared: Arc<Shared>,
     stream: Arc<UnixStream>,
@@ -280,7 +281,6 @@ struct Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let _ = self.stream.shutdown(std::net::Shutdown::Both);
         self.shared.open().remove(&self.id);
         self.shared.leave_thread();
     }

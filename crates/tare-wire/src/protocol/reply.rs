@@ -11,14 +11,16 @@ use super::packet::Writer;
 use crate::failure::Failure;
 use crate::text::calendar;
 
-/// What the client did not find out by itself: rows counted by a write.
+/// Done: how many rows a write touched, and a line about it.
 pub(crate) fn ok(affected: u64, info: &str) -> Vec<u8> {
     let mut packet = vec![0];
     put_length(&mut packet, affected);
     packet.push(0);
     packet.extend_from_slice(&STATUS.to_le_bytes());
     packet.extend_from_slice(&[0, 0]);
-    packet.extend_from_slice(info.as_bytes());
+    if !info.is_empty() {
+        put_text(&mut packet, info.as_bytes());
+    }
     packet
 }
 

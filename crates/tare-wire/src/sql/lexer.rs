@@ -134,7 +134,8 @@ impl<'a> Lexer<'a> {
         self.advance(prefix);
         let end = self.rest.iter().position(|byte| !byte.is_ascii_hexdigit()).unwrap_or(self.rest.len());
         let digits = self.advance(end);
-        if quoted && self.advance(1) != b"'" || digits.is_empty() {
+        let ends = if quoted { self.advance(1) == b"'" } else { !digits.is_empty() };
+        if !ends {
             return Err(Failure::syntax("a hexadecimal literal does not end"));
         }
         let value = |digit: u8| char::from(digit).to_digit(16).unwrap_or(0) as u8;
