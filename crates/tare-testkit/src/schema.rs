@@ -9,7 +9,46 @@ use std::sync::Arc;
 use mysql::Conn;
 use mysql::prelude::Queryable;
 
-use crate::Result;
+use crate::{Failure, Result};
+
+/// Every table of this issue, whoever serves it.
+pub const TABLES: &[&str] = &[
+    "events_stages_current",
+    "events_stages_history",
+    "events_stages_history_long",
+    "events_stages_summary_by_thread_by_event_name",
+    "events_stages_summary_global_by_event_name",
+    "events_statements_current",
+    "events_statements_history",
+    "events_statements_history_long",
+    "events_statements_summary_by_digest",
+    "events_statements_summary_by_thread_by_event_name",
+    "events_statements_summary_global_by_event_name",
+    "events_transactions_current",
+    "events_transactions_history",
+    "events_transactions_history_long",
+    "events_transactions_summary_by_thread_by_event_name",
+    "events_transactions_summary_global_by_event_name",
+    "events_waits_current",
+    "events_waits_history",
+    "events_waits_history_long",
+    "events_waits_summary_by_thread_by_event_name",
+    "events_waits_summary_global_by_event_name",
+    "file_summary_by_event_name",
+    "file_summary_by_instance",
+    "memory_summary_by_thread_by_event_name",
+    "memory_summary_global_by_event_name",
+    "objects_summary_global_by_type",
+    "performance_timers",
+    "setup_consumers",
+    "setup_instruments",
+    "socket_summary_by_event_name",
+    "socket_summary_by_instance",
+    "table_io_waits_summary_by_index_usage",
+    "table_io_waits_summary_by_table",
+    "table_lock_waits_summary_by_table",
+    "threads",
+];
 
 /// A connection that reads and changes the tables.
 #[derive(Debug)]
@@ -102,6 +141,36 @@ impl Schema {
     pub fn thread_of(&mut self, connection: u64) -> Result<Option<u64>> {
         let rows = self.rows_where("threads", &[("PROCESSLIST_ID", &connection.to_string())])?;
         Ok(rows.first().and_then(|row| row.number("THREAD_ID")))
+    }
+
+    /// One column of the first row with these values; `None` when there is no such row or it is NULL.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    pub fn value(&mut self, table: &str, filter: Filter<'_>, column: &str) -> Result<Option<String>> {
+        let rows = self.rows_where(table, filter)?;
+        Ok(rows.first().and_then(|row| row.get(column)).map(str::to_owned))
+    }
+
+    /// The sum of a column over the rows with these values.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    pub fn sum(&mut self, table: &str, filter: Filter<'_>, column: &str) -> Result<u64> {
+        let rows = self.rows_where(table, filter)?;
+        Ok(rows.iter().filter_map(|row| row.number(column)).sum())
+    }
+
+    /// What tare says of itself; empty without tare.
+    ///
+    /// # Errors
+    /// When the table is there and cannot be read.
+    pub fn tare_status(&mut self) -> Result<HashMap<String, String>> {
+        let rows = match self.rows("tare_status") {
+            Err(Failure::Sql(mysql::Error::MySqlError(e))) if e.code == 1146 => Vec::new(),
+            rows => rows?,
+        };
+        Ok(rows.iter().map(|row| (row.text("NAME").to_owned(), row.text("VALUE").to_owned())).collect())
     }
 
     /// The last ended events of a thread, oldest first, from the long history of `waits`, `stages`,

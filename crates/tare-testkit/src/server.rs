@@ -183,16 +183,18 @@ impl Server {
         socket_options(&self.socket()).user(Some("root"))
     }
 
+    /// True when the tables can be read through the server's own port.
+    pub fn serves_tables(&self) -> bool {
+        !self.settings.provider.is_tare() || self.host.has_federated()
+    }
+
     /// The `performance_schema` tables: through the server itself where it can serve them, else through the
     /// provider's own endpoint.
     ///
     /// # Errors
     /// When there is no connection.
     pub fn schema(&self) -> Result<Schema> {
-        if self.settings.provider.is_tare() && !self.host.has_federated() {
-            return self.endpoint_schema();
-        }
-        Ok(Schema::of_server(self.client()?))
+        if self.serves_tables() { Ok(Schema::of_server(self.client()?)) } else { self.endpoint_schema() }
     }
 
     /// The tables as the provider's own endpoint serves them, without the server in between.

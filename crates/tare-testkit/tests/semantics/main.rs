@@ -1,0 +1,88 @@
+//! What a user may do with the tables, and what it does.
+
+#![allow(clippy::unwrap_used)] // in a test a failure is a panic
+
+mod audit;
+mod grants;
+mod refusals;
+mod reset;
+mod switching;
+
+use mysql::Conn;
+use mysql::prelude::Queryable;
+use tare_testkit::Failure;
+use tare_testkit::schema::Schema;
+use tare_testkit::server::{Server, Settings};
+use tare_testkit::subject::Provider;
+
+/// A server with the provider under test.
+fn server() -> Server {
+    Server::start(Settings::new(Provider::under_test())).unwrap()
+}
+
+/// A connection whose events are looked at by another.
+struct Watched {
+    conn: Conn,
+    thread: String,
+}
+
+impl Watched {
+    fn connect(server: &Server, schema: &mut Schema) -> Watched {
+        let conn = server.client().unwrap();
+        let thread = schema.thread_of(u64::from(conn.connection_id())).unwrap();
+        Watched { conn, thread: thread.expect("every connection has a row in threads").to_string() }
+    }
+
+    fn run(&mut self, sql: &str) {
+        self.conn.query_drop(sql).unwrap();
+    }
+
+    fn run_often(&mut self, sql: &str, times: usize) {
+        for _ in 0..times {
+            self.run(sql);
+        }
+    }
+
+    /// COUNT_STAR of an instrument for this connection, of the summary its name belongs to.
+    fn count(&self, schema: &mut Schema, name: &str) -> u64 {
+        schema
+            .sum(&by_thread(name), &[("THREAD_ID", &self.thread), ("EVENT_NAME", name)], "COUNT_STAR")
+            .unwrap()
+    }
+
+    /// How many of these it counts while running a statement twenty times.
+    fn counted_by(&mut self, schema: &mut Schema, name: &str, sql: &str) -> u64 {
+        let before = self.count(schema, name);
+        self.run_often(sql, 20);
+        // The end of the last statement follows its answer; one more statement is answered after it.
+        self.run("DO 0");
+        self.count(schema, name) - before
+    }
+}
+
+fn by_thread(name: &str) -> String {
+    let events = match name.split('/').next() {
+        Some("statement") => "statements",
+        Some("stage") => "stages",
+        Some("transaction") => "transactions",
+        _ => "waits",
+    };
+    format!("events_{events}_summary_by_thread_by_event_name")
+}
+
+/// The number and text of the error a statement ends with.
+fn error(conn: &mut Conn, sql: &str) -> Option<(u16, String)> {
+    match conn.query_drop(sql) {
+        Ok(()) => None,
+        Err(mysql::Error::MySqlError(e)) => Some((e.code, e.message)),
+        Err(other) => panic!("{sql}: {other}"),
+    }
+}
+
+fn refused(result: Result<(), Failure>) -> Option<u16> {
+    match result {
+        Ok(()) => None,
+        Err(Failure::Sql(mysql::Error::MySqlError(e))) => Some(e.code),
+        Err(other) => panic!("{other}"),
+    }
+}

@@ -1,0 +1,119 @@
+//! What makes no sense is refused, in the built-in's words.
+
+use mysql::prelude::Queryable;
+use tare_testkit::schema::TABLES;
+use tare_testkit::server::{Server, Settings};
+use tare_testkit::subject::Provider;
+use tare_testkit::turn;
+
+use crate::{error, server};
+
+/// Statements that the built-in refuses or that change nothing.
+const NONSENSE: &[&str] = &[
+    "UPDATE performance_schema.setup_instruments SET NAME = 'x'",
+    "UPDATE performance_schema.setup_instruments SET NAME = 'x' WHERE NAME = 'idle'",
+    "UPDATE performance_schema.setup_instruments SET ENABLED = 'MAYBE' WHERE NAME = 'idle'",
+    "UPDATE performance_schema.setup_instruments SET ENABLED = NULL WHERE NAME = 'idle'",
+    "UPDATE performance_schema.setup_instruments SET ENABLED = 'NO' WHERE NAME = 'missing'",
+    "UPDATE performance_schema.setup_instruments SET MISSING = 'NO'",
+    "UPDATE performance_schema.setup_consumers SET NAME = 'x' WHERE NAME = 'statements_digest'",
+    "UPDATE performance_schema.setup_consumers SET ENABLED = 'PERHAPS'",
+    "UPDATE performance_schema.threads SET NAME = 'x'",
+    "UPDATE performance_schema.threads SET TYPE = 'FOREGROUND' WHERE NAME = 'thread/sql/main'",
+    "UPDATE performance_schema.threads SET PROCESSLIST_USER = 'x' WHERE NAME = 'thread/sql/main'",
+    "UPDATE performance_schema.threads SET INSTRUMENTED = 'SOME' WHERE NAME = 'thread/sql/main'",
+    "UPDATE performance_schema.performance_timers SET TIMER_NAME = 'CYCLE'",
+    "UPDATE performance_schema.events_statements_history SET SQL_TEXT = 'x'",
+    "UPDATE performance_schema.events_waits_summary_global_by_event_name SET COUNT_STAR = 0",
+    "INSERT INTO performance_schema.setup_instruments VALUES ('x', 'YES', 'YES')",
+    "INSERT INTO performance_schema.setup_consumers VALUES ('x', 'YES')",
+    "INSERT INTO performance_schema.threads (THREAD_ID) VALUES (1)",
+    "INSERT INTO performance_schema.events_statements_history SELECT * FROM performance_schema.events_statements_history",
+    "DELETE FROM performance_schema.setup_instruments",
+    "DELETE FROM performance_schema.setup_consumers WHERE NAME = 'statements_digest'",
+    "DELETE FROM performance_schema.threads",
+    "DELETE FROM performance_schema.events_statements_history",
+    "DELETE FROM performance_schema.events_statements_summary_by_digest",
+    "TRUNCATE TABLE performance_schema.setup_instruments",
+    "TRUNCATE TABLE performance_schema.setup_consumers",
+    "TRUNCATE TABLE performance_schema.threads",
+    "TRUNCATE TABLE performance_schema.performance_timers",
+    "REPLACE INTO performance_schema.setup_consumers VALUES ('statements_digest', 'NO')",
+    "SELECT * FROM performance_schema.threads FOR UPDATE",
+    "DROP TABLE performance_schema.threads",
+    "ALTER TABLE performance_schema.threads ADD COLUMN x INT",
+    "CREATE INDEX x ON performance_schema.threads (NAME)",
+    "RENAME TABLE performance_schema.threads TO performance_schema.x",
+    "RENAME TABLE performance_schema.threads TO test.x",
+    "CREATE TABLE performance_schema.x (a INT)",
+    "CREATE TABLE performance_schema.threads (a INT)",
+    "CREATE TRIGGER performance_schema.x BEFORE UPDATE ON performance_schema.threads FOR EACH ROW SET @x = 1",
+    "LOCK TABLES performance_schema.setup_instruments READ",
+    "LOCK TABLES performance_schema.setup_instruments WRITE",
+    "LOCK TABLES performance_schema.events_statements_history READ",
+    "UNLOCK TABLES",
+    "DROP DATABASE performance_schema",
+];
+
+/// What each statement ends with: an error, or nothing.
+fn answers(server: &Server) -> Vec<Option<(u16, String)>> {
+    let mut conn = server.client().unwrap();
+    NONSENSE.iter().map(|sql| error(&mut conn, sql)).collect()
+}
+
+#[test]
+fn nonsense_is_refused_as_the_built_in_refuses_it() {
+    let _turn = turn();
+    let reference = Server::start(Settings::new(Provider::BuiltIn)).unwrap();
+    let expected = answers(&reference);
+    drop(reference);
+    let subject = server();
+    if !subject.serves_tables() {
+        println!("not on this host: the tables are not on its port");
+        return;
+    }
+    let before = subject.schema().unwrap().rows("setup_instruments").unwrap();
+    let got = answers(&subject);
+    let mut wrong = String::new();
+    for ((sql, expected), got) in NONSENSE.iter().zip(&expected).zip(&got) {
+        if expected != got {
+            wrong += &format!("{sql}\n    built-in: {expected:?}\n    subject:  {got:?}\n");
+        }
+    }
+    assert_eq!(wrong, "");
+    assert!(
+        expected.iter().filter(|answer| answer.is_some()).count() > 25,
+        "most of it is nonsense: {expected:?}"
+    );
+    let after = subject.schema().unwrap().rows("setup_instruments").unwrap();
+    let states = |rows: &[tare_testkit::schema::Row]| -> Vec<String> {
+        rows.iter()
+            .map(|row| row.cells().map(|(_, value)| value.unwrap_or("-").to_owned() + " ").collect())
+            .collect()
+    };
+    assert_eq!(states(&before), states(&after), "nothing has changed");
+}
+
+#[test]
+fn every_table_has_the_columns_of_the_built_in() {
+    let _turn = turn();
+    let list = TABLES.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+    let columns = |server: &Server| -> Vec<(String, String, String, String)> {
+        let sql = format!(
+            "SELECT table_name, column_name, column_type, is_nullable FROM information_schema.columns \
+             WHERE table_schema = 'performance_schema' AND table_name IN ({list}) \
+             ORDER BY table_name, ordinal_position"
+        );
+        server.client().unwrap().query(sql).unwrap()
+    };
+    let reference = Server::start(Settings::new(Provider::BuiltIn)).unwrap();
+    let expected = columns(&reference);
+    drop(reference);
+    let subject = server();
+    if !subject.serves_tables() {
+        println!("not on this host: the tables are not on its port");
+        return;
+    }
+    assert!(expected.len() > 400, "{} columns", expected.len());
+    assert_eq!(columns(&subject), expected);
+}
