@@ -254,6 +254,10 @@ fn admit(shared: &Arc<Shared>, stream: UnixStream, id: u32) {
     let stream = Arc::new(stream);
     {
         let mut open = shared.open();
+        if shared.source.is_stopping() {
+            // `stop` has shut down the connections it found, or is about to; it would not find this one.
+            return;
+        }
         if open.len() >= shared.source.max_connections {
             drop(open);
             return refuse(&stream, &Failure::too_many_connections());

@@ -2,7 +2,7 @@
 //!
 //! The host's own FEDERATED tables are its main client; `tare status`, the command-line client and tests are others.
 //! It never calls the host, holds no lock while it waits for a client, and bounds what a client can make it hold:
-//! a command of 1 MiB, one row and 64 KiB of answer, 16 MiB of rows where a statement must see them all first
+//! a command of 1 MiB, one row and 64 KiB of answer, 8 MiB of rows where a statement must see them all first
 //! (ORDER BY and multi-row writes, which FEDERATED never sends).
 
 mod answer;

@@ -7,6 +7,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::Uid;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::endpoint::EndpointError;
@@ -98,5 +99,21 @@ fn probe(path: &Path) -> rustix::io::Result<()> {
 /// Whether the other end is run by this process's user, or by root.
 pub(crate) fn is_welcome(stream: &UnixStream) -> bool {
     let own = rustix::process::geteuid();
-    rustix::net::sockopt::socket_peercred(stream).is_ok_and(|peer| peer.uid == own || peer.uid.is_root())
+    rustix::net::sockopt::socket_peercred(stream).is_ok_and(|peer| may_use(peer.uid, own))
+}
+
+fn may_use(peer: Uid, own: Uid) -> bool {
+    peer == own || peer.is_root()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_owner_and_root_are_welcome() {
+        let [mysql, nobody] = [106, 65534].map(Uid::from_raw);
+        assert!(may_use(mysql, mysql) && may_use(Uid::ROOT, mysql));
+        assert!(!may_use(nobody, mysql) && !may_use(mysql, Uid::ROOT));
+    }
 }

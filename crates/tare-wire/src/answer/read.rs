@@ -48,6 +48,9 @@ pub(super) type Take<'t> = &'t mut dyn FnMut(&[Value]) -> Result<ControlFlow<()>
 
 /// Scans and calls `sink` with each row asked for, until it breaks.
 pub(super) fn matching(source: &Source, select: &Select, sink: Take<'_>) -> Result<(), Stop> {
+    if select.filter.is_never() {
+        return Ok(());
+    }
     let columns = select.table.columns();
     let mut end = Ok(());
     select.table.scan(source.engine, &select.filter.hints(columns), &mut |row| {

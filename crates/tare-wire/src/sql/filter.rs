@@ -127,6 +127,17 @@ impl Filter {
         self.test(row, columns) == Some(true)
     }
 
+    /// True when no row can be asked for: a part without columns is not true, as in `WHERE 1=0`.
+    pub(crate) fn is_never(&self) -> bool {
+        self.conjuncts().into_iter().any(|part| match part {
+            Filter::Compare { left: Term::Constant(_), right: Term::Constant(_), .. } => {
+                !part.accepts(&[], &[])
+            }
+            Filter::Holds(Term::Constant(_)) => !part.accepts(&[], &[]),
+            _ => false,
+        })
+    }
+
     /// The parts of a conjunction, nested ones included. Nesting is bounded by the parser.
     pub(crate) fn conjuncts(&self) -> Vec<&Filter> {
         match self {
