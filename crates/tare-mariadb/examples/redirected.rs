@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use tare_mariadb::{error_hook, redirect};
+use tare_mariadb::{error_hook, redirect, startup};
 
 #[used]
 #[unsafe(link_section = ".init_array")]
@@ -17,7 +17,7 @@ extern "C" fn construct() {
     }
     // A provider's endpoint does this when the server is up; here a thread waits for it.
     std::thread::spawn(|| {
-        while !error_hook::server_is_up() {
+        while !startup::server_is_up() {
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
         error_hook::install(|_| false);

@@ -12,7 +12,7 @@
 //! the user would not learn what is wrong; they become the numbers the server has for them.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
+use std::ffi::{CStr, c_char, c_uint, c_ulong, c_void};
 use std::io::{Cursor, Write};
 use std::ops::RangeInclusive;
 use std::sync::OnceLock;
@@ -62,14 +62,7 @@ type Handler = unsafe extern "C" fn(c_uint, *const c_char, c_ulong);
 static NEXT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 static ACCOUNT: OnceLock<AccountSource> = OnceLock::new();
 
-/// Whether the server has finished its start-up and accepts connections.
-pub fn server_is_up() -> bool {
-    let Some(flag) = symbol(c"mysqld_server_started") else { return false };
-    // SAFETY: the server's variable of this name is an int, written once, from 0 to 1.
-    unsafe { flag.cast::<c_int>().read_volatile() != 0 }
-}
-
-/// Puts the translation in front of the server's error handler; once, when [`server_is_up`]: during its
+/// Puts the translation in front of the server's error handler; once, when [`crate::startup::server_is_up`]: during its
 /// start-up the server sets the variable itself. False when the server exports no such variable.
 ///
 /// `account` fills in whose session it is, in the texts that name one.

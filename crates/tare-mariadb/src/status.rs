@@ -1,5 +1,6 @@
 //! What became of tare in this process, for `tare status` and the tables that show it.
 
+use std::fmt;
 use std::sync::RwLock;
 
 use crate::abi::Series;
@@ -17,6 +18,17 @@ pub enum State {
     Active,
     /// The server runs as if tare were absent.
     StoodBack(StandBack),
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            State::NotAServer => f.write_str("not a server"),
+            State::Waiting => f.write_str("waiting for the server to ask"),
+            State::Active => f.write_str("active"),
+            State::StoodBack(reason) => write!(f, "stood back: {reason}"),
+        }
+    }
 }
 
 /// State and server, as far as known.

@@ -12,13 +12,15 @@ mod server;
 mod value;
 
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub use definition::{Kind, OPTIONS, OptionDef};
 pub use error::{OptionError, Origin};
 pub use file::{Entry, OptionFiles};
 pub use pattern::wildcard_matches;
 pub use server::ServerSettings;
+
+use crate::redirect::check_socket_path;
 
 /// A size for each type of event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -122,6 +124,24 @@ impl Options {
         definition::defaults()
     }
 
+    /// Path of the endpoint of a server with this data directory.
+    ///
+    /// # Errors
+    /// When the default path is longer than a Unix socket's may be. (A path that was given was checked then.)
+    pub fn endpoint(&self, datadir: &Path) -> Result<PathBuf, OptionError> {
+        if let Some(path) = &self.socket {
+            return Ok(path.clone());
+        }
+        let path = datadir.join("tare.sock");
+        check_socket_path(&path).map_err(|error| OptionError {
+            origin: Origin::Default,
+            key: "socket".to_owned(),
+            problem: format!("'{}': {error}", path.display()),
+            allowed: OptionDef::find("socket").map(OptionDef::allowed).unwrap_or_default(),
+        })?;
+        Ok(path)
+    }
+
     /// What the rules make of the instrument `name`; `None` when no rule matches it.
     pub fn instrument(&self, name: &str) -> Option<InstrumentSetting> {
         let rules = self.instruments.iter().rev();
@@ -132,5 +152,40 @@ impl Options {
     pub fn consumer(&self, name: &str) -> Option<bool> {
         let rules = self.consumers.iter().rev();
         rules.into_iter().find(|rule| wildcard_matches(&rule.pattern, name)).map(|rule| rule.on)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_endpoint_lies_in_the_data_directory_unless_told_otherwise() {
+        let mut options = Options::defaults();
+        assert_eq!(options.endpoint(Path::new("/var/lib/mysql/")), Ok("/var/lib/mysql/tare.sock".into()));
+        let deep = format!("/{}", "x".repeat(100));
+        let error = options.endpoint(Path::new(&deep)).expect_err("too long");
+        assert!(error.to_string().starts_with("default: option socket: "), "{error}");
+        assert!(error.to_string().contains("at most 107 bytes"), "{error}");
+        options.socket = Some("/run/t.sock".into());
+        assert_eq!(options.endpoint(Path::new(&deep)), Ok("/run/t.sock".into()));
+    }
+
+    #[test]
+    fn the_environment_comes_after_the_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("my.cnf");
+        std::fs::write(&file, "[tare]\ndigests-size=10\nmax_sql_text_length=20\n").unwrap();
+        let files =
+            OptionFiles::of_server(&["m".into(), format!("--defaults-file={}", file.display()).into()]);
+        let read = |environment: &str| Options::read(&files, Some(OsStr::new(environment)));
+        let options = read("digests-size=11; instrument='wait/%=OFF' ;;").unwrap();
+        assert_eq!((options.digests_size, options.max_sql_text_length), (11, 20));
+        assert_eq!(options.instrument("wait/x"), Some(InstrumentSetting::Off));
+        let error = read("digests-size=11;digests-size=x").expect_err("no number");
+        assert!(
+            error.to_string().starts_with("environment variable TARE_OPTIONS, item 2: option digests-size: "),
+            "{error}"
+        );
     }
 }

@@ -24,6 +24,7 @@ use crate::status::{self, State};
 use error_log::Level;
 use program::Server;
 pub(crate) use program::symbol;
+pub use program::{data_directory, server_is_up};
 
 /// What the constructor found out and the hook needs.
 struct Plan {

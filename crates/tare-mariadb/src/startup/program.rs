@@ -1,7 +1,9 @@
 //! The program tare was loaded into, seen through the symbols it exports.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 /// `PSI_bootstrap` of the server's `psi_base.h`: how a server asks for its provider.
 #[repr(C)]
@@ -79,4 +81,22 @@ pub(crate) fn symbol(name: &CStr) -> Option<*mut c_void> {
     // SAFETY: a plain symbol lookup with a NUL-terminated name.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     if found.is_null() { None } else { Some(found) }
+}
+
+/// Whether the server has finished its start-up and accepts connections.
+pub fn server_is_up() -> bool {
+    let Some(flag) = symbol(c"mysqld_server_started") else { return false };
+    // SAFETY: the server's variable of this name is an int, written once, from 0 to 1.
+    unsafe { flag.cast::<c_int>().read_volatile() != 0 }
+}
+
+/// The data directory of the running server, absolute; `None` before it has read its options and in other
+/// programs.
+pub fn data_directory() -> Option<PathBuf> {
+    let text = symbol(c"mysql_real_data_home")?;
+    // SAFETY: the server's variable of this name is a character array with a zero at its end, filled once,
+    // before any thread but the first exists.
+    let text = unsafe { CStr::from_ptr(text.cast::<c_char>()) }.to_bytes();
+    let path = Path::new(OsStr::from_bytes(text));
+    path.is_absolute().then(|| path.to_owned())
 }
