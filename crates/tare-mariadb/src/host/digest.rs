@@ -1,0 +1,219 @@
+//! Statement digests by the server's own functions, so that hash and text are its own.
+//!
+//! `compute_digest_md5` and `compute_digest_text` are exported, read the token storage and static tables only, and need
+//! no session. They may run on any thread. A buffer the text outgrows is grown by the server's allocator.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_char, c_uchar, c_void};
+
+use tare_engine::snapshot::DigestText;
+
+use crate::abi::types::DigestStorage;
+
+/// `sql_digest_storage`. The same in all series (debug information of 10.11.5 and 11.4.5; read at `digest_end` on all
+/// four servers).
+#[repr(C)]
+struct RawStorage {
+    full: bool,
+    byte_count: u32,
+    md5: [u8; 16],
+    charset_number: u32,
+    tokens: *const u8,
+    tokens_length: u32,
+}
+
+/// The server's `String` (32 bytes) in the shape its functions expect. The same in all series: debug information of
+/// 10.11.5 and 11.4.5, the others by [`Functions::resolve`]'s own check.
+#[repr(C)]
+struct RawString {
+    charset: *const c_void,
+    text: *mut u8,
+    length: u32,
+    allocated_length: u32,
+    extra_allocation: u32,
+    /// True when `text` is the server allocator's.
+    allocated: bool,
+    thread_specific: bool,
+}
+
+const _: () = {
+    use std::mem::{offset_of, size_of};
+    assert!(size_of::<RawStorage>() == 48);
+    assert!(offset_of!(RawStorage, byte_count) == 4);
+    assert!(offset_of!(RawStorage, charset_number) == 24);
+    assert!(offset_of!(RawStorage, tokens) == 32);
+    assert!(offset_of!(RawStorage, tokens_length) == 40);
+    assert!(size_of::<RawString>() == 32);
+    assert!(offset_of!(RawString, length) == 16);
+    assert!(offset_of!(RawString, allocated) == 28);
+};
+
+/// The tokens of a statement, as the parser left them. Borrows the server's storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tokens<'a> {
+    /// Two bytes each, identifiers with their text; at most `max_digest_length` bytes.
+    pub bytes: &'a [u8],
+    /// The collation identifiers are in.
+    pub charset: u32,
+    /// True when the statement had more tokens than fit.
+    pub full: bool,
+}
+
+/// The tokens in a storage; `None` for NULL or an empty one (the built-in makes no digest of those either).
+///
+/// # Safety
+/// `storage` is NULL or the server's, complete and unchanged during `'a`.
+pub unsafe fn tokens<'a>(storage: *const DigestStorage) -> Option<Tokens<'a>> {
+    let raw = storage.cast::<RawStorage>();
+    if raw.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's promise. `full` is the server's C++ bool.
+    let raw = unsafe { &*raw };
+    if raw.byte_count == 0 || raw.tokens.is_null() || raw.byte_count > raw.tokens_length {
+        return None;
+    }
+    // SAFETY: the array holds `byte_count` bytes, checked against its length.
+    let bytes = unsafe { std::slice::from_raw_parts(raw.tokens, raw.byte_count as usize) };
+    Some(Tokens { bytes, charset: raw.charset_number, full: raw.full })
+}
+
+type Md5 = unsafe extern "C" fn(storage: *const RawStorage, md5: *mut c_uchar);
+type Text = unsafe extern "C" fn(storage: *const RawStorage, text: *mut RawString);
+type Free = unsafe extern "C" fn(memory: *mut c_void);
+
+/// The server's functions, found and tried.
+#[derive(Clone, Copy, Debug)]
+pub struct Functions {
+    md5: Md5,
+    text: Text,
+    free: Free,
+    /// What a `String` of ours begins with.
+    charset: *const c_void,
+}
+
+// SAFETY: three functions that touch nothing but their arguments and constant tables, and a pointer to a character
+// set that is constant and never freed.
+unsafe impl Send for Functions {}
+// SAFETY: as above.
+unsafe impl Sync for Functions {}
+
+/// Room for the text of a digest of the default length (1,024 bytes of tokens make at most some 16 KiB).
+const ROOM: usize = 64 * 1024;
+/// Tokens of `( )`: single characters are their own token numbers in every version.
+const SAMPLE: [u8; 4] = [b'(', 0, b')', 0];
+/// The MD5 of [`SAMPLE`], and the text every server makes of it.
+const SAMPLE_DIGEST: &str = "a3e50676c3eb3fc7c542e8f30f4411de";
+const SAMPLE_TEXT: &str = "( ) ";
+
+impl Functions {
+    /// Looks the functions up in the running program and tries them on two known tokens. `None` when one is missing
+    /// or answers otherwise than expected: then there are no digests.
+    ///
+    /// Call it when the server is up (its character sets must be there), not from a constructor.
+    pub fn resolve() -> Option<Functions> {
+        let md5 = symbol(c"_Z18compute_digest_md5PK18sql_digest_storagePh")?;
+        let text = symbol(c"_Z19compute_digest_textPK18sql_digest_storageP6String")?;
+        let free = symbol(c"my_free")?;
+        let charset = symbol(c"my_charset_utf8mb4_general_ci")
+            .or_else(|| symbol(c"my_charset_utf8mb3_general_ci"))
+            .or_else(|| symbol(c"my_charset_bin"))?;
+        // SAFETY: the symbols' names carry their C++ signatures; `my_free(void *)` is C.
+        let functions = unsafe {
+            Functions {
+                md5: std::mem::transmute::<*mut c_void, Md5>(md5),
+                text: std::mem::transmute::<*mut c_void, Text>(text),
+                free: std::mem::transmute::<*mut c_void, Free>(free),
+                charset,
+            }
+        };
+        let sample = functions.digest(Tokens { bytes: &SAMPLE, charset: UTF8, full: false });
+        (sample.digest == SAMPLE_DIGEST && sample.text == SAMPLE_TEXT).then_some(functions)
+    }
+
+    /// DIGEST and DIGEST_TEXT of a statement's tokens.
+    pub fn digest(&self, tokens: Tokens<'_>) -> DigestText {
+        let length = u32::try_from(tokens.bytes.len()).unwrap_or(0);
+        let storage = RawStorage {
+            full: tokens.full,
+            byte_count: length,
+            md5: [0; 16],
+            charset_number: tokens.charset,
+            tokens: tokens.bytes.as_ptr(),
+            tokens_length: length,
+        };
+        let mut md5 = [0; 16];
+        // SAFETY: a complete storage over bytes that outlive the call, and 16 bytes for the hash.
+        unsafe { (self.md5)(&storage, md5.as_mut_ptr()) };
+        DigestText { digest: hex(&md5), text: self.spell(&storage) }
+    }
+
+    fn spell(&self, storage: &RawStorage) -> String {
+        let mut room = vec![0u8; ROOM];
+        let mut text = RawString {
+            charset: self.charset,
+            text: room.as_mut_ptr(),
+            length: 0,
+            allocated_length: ROOM as u32,
+            extra_allocation: 0,
+            allocated: false,
+            thread_specific: false,
+        };
+        // SAFETY: a complete storage and a string of the server's shape over a buffer of its stated length that it may
+        // replace by its own.
+        unsafe { (self.text)(storage, &mut text) };
+        // SAFETY: `text` holds `length` bytes, in our buffer or its own.
+        let bytes = unsafe { std::slice::from_raw_parts(text.text, text.length as usize) };
+        let spelled = String::from_utf8_lossy(bytes).into_owned();
+        if text.allocated {
+            // SAFETY: the server's allocator made it and nobody else has it.
+            unsafe { (self.free)(text.text.cast()) };
+        }
+        spelled
+    }
+}
+
+/// utf8mb3_general_ci, which every server has compiled in.
+const UTF8: u32 = 33;
+
+fn symbol(name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: a NUL-terminated name.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr().cast::<c_char>()) };
+    (!found.is_null()).then_some(found)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_read_only_when_they_fit_their_array() {
+        let bytes = [1, 2, 0x40, 0];
+        let mut raw = RawStorage {
+            full: true,
+            byte_count: 4,
+            md5: [0; 16],
+            charset_number: 33,
+            tokens: bytes.as_ptr(),
+            tokens_length: 1024,
+        };
+        let read = |raw: &RawStorage| {
+            // SAFETY: a complete storage; the result is compared before it goes.
+            unsafe { tokens(std::ptr::from_ref(raw).cast()) }
+        };
+        assert_eq!(read(&raw), Some(Tokens { bytes: &bytes, charset: 33, full: true }));
+        raw.byte_count = 0;
+        assert_eq!(read(&raw), None);
+        raw.byte_count = 1025;
+        assert_eq!(read(&raw), None);
+    }
+
+    #[test]
+    fn a_program_that_is_no_server_has_no_digests() {
+        assert!(Functions::resolve().is_none());
+    }
+}

@@ -1,0 +1,92 @@
+//! The key of a metadata lock: what is locked.
+#![allow(unsafe_code)]
+
+use crate::abi::types::MdlKey;
+
+/// `MDL_key` is two 16-bit lengths (whole, database name), a 32-bit hash, then the text: one byte namespace,
+/// database name, NUL, object name, NUL. The same in all series: debug information of 10.11.5 and 11.4.5; on
+/// 10.11.19 and 11.8.9 keys were read at `create_metadata_lock`.
+#[repr(C)]
+struct RawKey {
+    length: u16,
+    db_name_length: u16,
+    hash: u32,
+    text: [u8; 0],
+}
+
+/// The longest text the server makes room for.
+const MAX_TEXT: usize = 387;
+
+/// What a metadata lock is on. Borrows the server's key: copy before returning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Object<'a> {
+    /// The namespace's number; [`super::names::mdl_namespace`] names it.
+    pub namespace: u8,
+    /// OBJECT_SCHEMA; `None` is SQL NULL.
+    pub schema: Option<&'a [u8]>,
+    /// OBJECT_NAME; `None` is SQL NULL.
+    pub name: Option<&'a [u8]>,
+}
+
+const BACKUP: u8 = 0;
+const SCHEMA: u8 = 1;
+const USER_LOCK: u8 = 8;
+
+/// Reads a key the way `metadata_locks` shows it; `None` when it is NULL or its lengths contradict each other.
+///
+/// # Safety
+/// `key` is NULL or the server's key, valid and unchanged during `'a`.
+pub unsafe fn object<'a>(key: *const MdlKey) -> Option<Object<'a>> {
+    let raw = key.cast::<RawKey>();
+    if raw.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's promise; the header is always there.
+    let (length, db) = unsafe { (usize::from((*raw).length), usize::from((*raw).db_name_length)) };
+    if length > MAX_TEXT || length < db + 3 {
+        return None;
+    }
+    // SAFETY: the server fills `length` bytes of text behind the header.
+    let text = unsafe { std::slice::from_raw_parts((&raw const (*raw).text).cast::<u8>(), length) };
+    let (schema, name) = (&text[1..=db], &text[db + 2..length - 1]);
+    Some(match text[0] {
+        BACKUP => Object { namespace: BACKUP, schema: None, name: None },
+        SCHEMA => Object { namespace: SCHEMA, schema: Some(schema), name: None },
+        // A user lock's name travels in the database's place.
+        USER_LOCK => Object { namespace: USER_LOCK, schema: None, name: Some(schema) },
+        namespace => Object { namespace, schema: Some(schema), name: Some(name) },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(bytes: &[u8]) -> Option<Object<'_>> {
+        let mut aligned = vec![0u32; bytes.len() / 4 + 1];
+        for (slot, chunk) in aligned.iter_mut().zip(bytes.chunks(4)) {
+            let mut word = [0; 4];
+            word[..chunk.len()].copy_from_slice(chunk);
+            *slot = u32::from_ne_bytes(word);
+        }
+        // SAFETY: a key with its text behind it; leaked so that the borrow holds.
+        unsafe { object(aligned.leak().as_ptr().cast()) }
+    }
+
+    /// Bytes as they lay in a 11.8.9 server.
+    #[test]
+    fn keys_of_a_server_read_as_metadata_locks_shows_them() {
+        let table = b"\x0c\0\x05\0\xd1\x9e\x3a\x0a\x02mysql\0proc\0";
+        let seen = read(table).expect("a key");
+        assert_eq!((seen.namespace, seen.schema, seen.name), (2, Some(&b"mysql"[..]), Some(&b"proc"[..])));
+        let user = read(b"\x04\0\x01\0\x48\x03\x48\x03\x08u\0\0").expect("a key");
+        assert_eq!((user.namespace, user.schema, user.name), (8, None, Some(&b"u"[..])));
+        let schema = read(b"\x05\0\x02\0\xc1\x4a\xc2\x4a\x01pr\0\0").expect("a key");
+        assert_eq!((schema.namespace, schema.schema, schema.name), (1, Some(&b"pr"[..]), None));
+        let backup = read(b"\x03\0\0\0\x01\0\x01\0\0\0\0").expect("a key");
+        assert_eq!((backup.namespace, backup.schema, backup.name), (0, None, None));
+        assert_eq!(read(b"\x03\0\x05\0\0\0\0\0\x02a\0"), None);
+        // SAFETY: NULL is allowed.
+        assert_eq!(unsafe { object(std::ptr::null()) }, None);
+    }
+}

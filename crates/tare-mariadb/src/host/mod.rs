@@ -1,0 +1,14 @@
+//! What tare knows of the server besides the PSI interface: layouts of structures that are handed over as
+//! opaque pointers, numbers with names, functions it exports. Behaviour is in `FACTS.md`.
+//!
+//! Every reader copies; none keeps a pointer. Each offset says how it was checked. Servers used: Debian's 10.11.19
+//! and 11.8.9 (no debug information), upstream's 10.11.5 and 11.4.5 (with it).
+
+pub mod address;
+pub mod charset;
+pub mod diagnostics;
+pub mod digest;
+pub mod metadata;
+pub mod names;
+pub mod share;
+pub mod transaction;

@@ -1,0 +1,294 @@
+//! Numbers of the server and the names the tables show for them.
+//!
+//! The same in 10.11.5, 11.4.5 (debug information), 10.11.19 and 11.8.9 (name tables read from the programs, and
+//! lock types, commands and states seen in calls and compared with what the built-in's tables printed).
+
+/// PROCESSLIST_COMMAND of a command number (`set_thread_command`).
+pub const fn command(number: i32) -> &'static str {
+    const FIRST: [&str; 32] = [
+        "Sleep",
+        "Quit",
+        "Init DB",
+        "Query",
+        "Field List",
+        "Create DB",
+        "Drop DB",
+        "Refresh",
+        "Shutdown",
+        "Statistics",
+        "Processlist",
+        "Connect",
+        "Kill",
+        "Debug",
+        "Ping",
+        "Time",
+        "Delayed insert",
+        "Change user",
+        "Binlog Dump",
+        "Table Dump",
+        "Connect Out",
+        "Register Slave",
+        "Prepare",
+        "Execute",
+        "Long Data",
+        "Close stmt",
+        "Reset stmt",
+        "Set option",
+        "Fetch",
+        "Daemon",
+        "Unimpl get tid",
+        "Reset connection",
+    ];
+    match number {
+        0..=31 => FIRST[number as usize],
+        250 => "Bulk_execute",
+        251 => "Slave_worker",
+        252 => "Slave_IO",
+        253 => "Slave_SQL",
+        _ => "Error",
+    }
+}
+
+/// CONNECTION_TYPE of a vio type (`set_connection_type`); `None` is SQL NULL (never set, or closed).
+pub const fn connection_type(number: i32) -> Option<&'static str> {
+    match number {
+        1 => Some("TCP/IP"),
+        2 => Some("Socket"),
+        3 => Some("Named Pipe"),
+        4 => Some("SSL/TLS"),
+        _ => None,
+    }
+}
+
+/// The kind of a table lock, numbered as the columns of `table_lock_waits_summary_by_table`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+#[allow(missing_docs)] // the columns' names
+pub enum TableLock {
+    ReadNormal,
+    ReadWithSharedLocks,
+    ReadHighPriority,
+    ReadNoInsert,
+    ReadExternal,
+    WriteAllowWrite,
+    WriteConcurrentInsert,
+    WriteDelayed,
+    WriteLowPriority,
+    WriteNormal,
+    WriteExternal,
+}
+
+impl TableLock {
+    /// Every kind, by number.
+    pub const ALL: [TableLock; 11] = [
+        TableLock::ReadNormal,
+        TableLock::ReadWithSharedLocks,
+        TableLock::ReadHighPriority,
+        TableLock::ReadNoInsert,
+        TableLock::ReadExternal,
+        TableLock::WriteAllowWrite,
+        TableLock::WriteConcurrentInsert,
+        TableLock::WriteDelayed,
+        TableLock::WriteLowPriority,
+        TableLock::WriteNormal,
+        TableLock::WriteExternal,
+    ];
+
+    /// OPERATION of the wait.
+    pub const fn operation(self) -> &'static str {
+        match self {
+            TableLock::ReadNormal => "read normal",
+            TableLock::ReadWithSharedLocks => "read with shared locks",
+            TableLock::ReadHighPriority => "read high priority",
+            TableLock::ReadNoInsert => "read no inserts",
+            TableLock::ReadExternal => "read external",
+            TableLock::WriteAllowWrite => "write allow write",
+            TableLock::WriteConcurrentInsert => "write concurrent insert",
+            TableLock::WriteDelayed => "write delayed",
+            TableLock::WriteLowPriority => "write low priority",
+            TableLock::WriteNormal => "write normal",
+            TableLock::WriteExternal => "write external",
+        }
+    }
+}
+
+/// What `start_table_lock_wait` asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableLockRequest {
+    /// A wait of this kind begins.
+    Lock(TableLock),
+    /// The external lock is given back: no wait, the locker is NULL.
+    Unlock,
+}
+
+/// The kind behind `start_table_lock_wait(…, op, flags, …)`.
+///
+/// `op` 0: `flags` is a thr_lock_type. The built-in counts types without a kind (SKIP LOCKED 6 and 12, defaults,
+/// write-only, unlock) as READ_NORMAL. `op` 1: `flags` is F_RDLCK, F_WRLCK or F_UNLCK.
+pub const fn table_lock(op: u32, flags: u64) -> TableLockRequest {
+    let kind = match (op, flags) {
+        (0, 3) => TableLock::ReadWithSharedLocks,
+        (0, 4) => TableLock::ReadHighPriority,
+        (0, 5) => TableLock::ReadNoInsert,
+        (0, 7) => TableLock::WriteAllowWrite,
+        (0, 8) => TableLock::WriteConcurrentInsert,
+        (0, 9) => TableLock::WriteDelayed,
+        (0, 11) => TableLock::WriteLowPriority,
+        (0, 13) => TableLock::WriteNormal,
+        (0, _) => TableLock::ReadNormal,
+        (_, 0) => TableLock::ReadExternal,
+        (_, 2) => return TableLockRequest::Unlock,
+        _ => TableLock::WriteExternal,
+    };
+    TableLockRequest::Lock(kind)
+}
+
+/// OBJECT_TYPE of a stored program (`get_sp_share`, `drop_sp`).
+pub const fn program(number: u32) -> Option<&'static str> {
+    match number {
+        1 => Some("FUNCTION"),
+        2 => Some("PROCEDURE"),
+        3 => Some("PACKAGE"),
+        4 => Some("PACKAGE BODY"),
+        5 => Some("TRIGGER"),
+        6 => Some("EVENT"),
+        _ => None,
+    }
+}
+
+/// ISOLATION_LEVEL.
+pub const fn isolation_level(number: i32) -> Option<&'static str> {
+    match number {
+        0 => Some("READ UNCOMMITTED"),
+        1 => Some("READ COMMITTED"),
+        2 => Some("REPEATABLE READ"),
+        3 => Some("SERIALIZABLE"),
+        _ => None,
+    }
+}
+
+/// XA_STATE once the transaction has ended: committed.
+pub const XA_COMMITTED: &str = "COMMITTED";
+/// XA_STATE once the transaction has ended: rolled back.
+pub const XA_ROLLED_BACK: &str = "ROLLBACK ONLY";
+
+/// XA_STATE of an active transaction (`set_transaction_xid`, `set_transaction_xa_state`).
+pub const fn xa_state(number: i32) -> &'static str {
+    match number {
+        0 => "ACTIVE",
+        1 => "IDLE",
+        2 => "PREPARED",
+        3 => XA_ROLLED_BACK,
+        4 => XA_COMMITTED,
+        _ => "NOTR",
+    }
+}
+
+/// OBJECT_TYPE of a metadata lock.
+pub const fn mdl_namespace(number: u8) -> Option<&'static str> {
+    match number {
+        0 => Some("BACKUP"),
+        1 => Some("SCHEMA"),
+        2 => Some("TABLE"),
+        3 => Some("FUNCTION"),
+        4 => Some("PROCEDURE"),
+        5 => Some("PACKAGE BODY"),
+        6 => Some("TRIGGER"),
+        7 => Some("EVENT"),
+        8 => Some("USER LEVEL LOCK"),
+        _ => None,
+    }
+}
+
+/// LOCK_TYPE of a metadata lock; locks of the namespace `BACKUP` have types of their own.
+pub const fn mdl_type(namespace: u8, number: i32) -> Option<&'static str> {
+    const BACKUP: [&str; 14] = [
+        "BACKUP_START",
+        "BACKUP_FLUSH",
+        "BACKUP_WAIT_FLUSH",
+        "BACKUP_WAIT_DDL",
+        "BACKUP_WAIT_COMMIT",
+        "BACKUP_FTWRL1",
+        "BACKUP_FTWRL2",
+        "BACKUP_DML",
+        "BACKUP_TRANS_DML",
+        "BACKUP_SYS_DML",
+        "BACKUP_DDL",
+        "BACKUP_BLOCK_DDL",
+        "BACKUP_ALTER_COPY",
+        "BACKUP_COMMIT",
+    ];
+    const OTHER: [&str; 10] = [
+        "INTENTION_EXCLUSIVE",
+        "SHARED",
+        "SHARED_HIGH_PRIO",
+        "SHARED_READ",
+        "SHARED_WRITE",
+        "SHARED_UPGRADABLE",
+        "SHARED_READ_ONLY",
+        "SHARED_NO_WRITE",
+        "SHARED_NO_READ_WRITE",
+        "EXCLUSIVE",
+    ];
+    match (namespace, number) {
+        (0, 0..=13) => Some(BACKUP[number as usize]),
+        (1.., 0..=9) => Some(OTHER[number as usize]),
+        _ => None,
+    }
+}
+
+/// LOCK_DURATION of a metadata lock.
+pub const fn mdl_duration(number: i32) -> Option<&'static str> {
+    match number {
+        0 => Some("STATEMENT"),
+        1 => Some("TRANSACTION"),
+        2 => Some("EXPLICIT"),
+        _ => None,
+    }
+}
+
+/// LOCK_STATUS of a metadata lock. Besides the wait slot's states the server reports two moments.
+pub const fn mdl_status(number: i32) -> Option<&'static str> {
+    match number {
+        0 => Some("PENDING"),
+        1 => Some("GRANTED"),
+        2 => Some("VICTIM"),
+        3 => Some("TIMEOUT"),
+        4 => Some("KILLED"),
+        5 => Some("PRE_ACQUIRE_NOTIFY"),
+        6 => Some("POST_RELEASE_NOTIFY"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lock_kinds_are_numbered_by_their_columns() {
+        for (number, kind) in TableLock::ALL.iter().enumerate() {
+            assert_eq!(*kind as usize, number);
+        }
+        assert_eq!(table_lock(1, 2), TableLockRequest::Unlock);
+        assert_eq!(table_lock(1, 0), TableLockRequest::Lock(TableLock::ReadExternal));
+        assert_eq!(table_lock(0, 13), TableLockRequest::Lock(TableLock::WriteNormal));
+        assert_eq!(table_lock(0, 6), TableLockRequest::Lock(TableLock::ReadNormal));
+    }
+
+    #[test]
+    fn metadata_types_depend_on_the_namespace() {
+        assert_eq!(mdl_type(0, 8), Some("BACKUP_TRANS_DML"));
+        assert_eq!(mdl_type(2, 8), Some("SHARED_NO_READ_WRITE"));
+        assert_eq!(mdl_type(2, 10), None);
+        assert_eq!(mdl_type(0, -1), None);
+    }
+
+    #[test]
+    fn commands_have_the_names_of_the_process_list() {
+        assert_eq!(
+            [command(0), command(3), command(29), command(250), command(99)],
+            ["Sleep", "Query", "Daemon", "Bulk_execute", "Error"]
+        );
+    }
+}

@@ -1,0 +1,107 @@
+//! Transaction ids as the server hands them over: XID and GTID.
+#![allow(unsafe_code)]
+
+use std::ffi::c_void;
+
+/// `xid_t`: the same in all series (debug information of 10.11.5 and 11.4.5; on 10.11.19 and 11.8.9 an `XA START` with
+/// a known XID was read back at `set_transaction_xid`).
+#[repr(C)]
+struct RawXid {
+    format_id: i64,
+    gtrid_length: i64,
+    bqual_length: i64,
+    data: [u8; 128],
+}
+
+/// A distributed transaction's id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Xid {
+    /// XID_FORMAT_ID.
+    pub format_id: i64,
+    gtrid_length: u8,
+    bqual_length: u8,
+    data: [u8; 128],
+}
+
+impl Xid {
+    /// XID_GTRID's bytes.
+    pub fn gtrid(&self) -> &[u8] {
+        &self.data[..usize::from(self.gtrid_length)]
+    }
+
+    /// XID_BQUAL's bytes.
+    pub fn bqual(&self) -> &[u8] {
+        let start = usize::from(self.gtrid_length);
+        &self.data[start..start + usize::from(self.bqual_length)]
+    }
+}
+
+/// Copies an XID; `None` for NULL, the null XID (format −1) and lengths out of range.
+///
+/// Autocommit transactions carry a server-made XID (format 1, 24 bytes that begin with `MySQLXid`). The built-in
+/// shows XIDs of transactions marked XA only (`set_transaction_xid`, `set_transaction_xa_state`).
+///
+/// # Safety
+/// `xid` is NULL or points at a `xid_t` of the server's for the duration of the call.
+pub unsafe fn xid(xid: *const c_void) -> Option<Xid> {
+    // SAFETY: the caller's promise; every bit pattern is a value of the members.
+    let raw = unsafe { xid.cast::<RawXid>().as_ref() }?;
+    let length = |n: i64| u8::try_from(n).ok().filter(|n| *n <= 64);
+    let (gtrid_length, bqual_length) = (length(raw.gtrid_length)?, length(raw.bqual_length)?);
+    (raw.format_id != -1).then_some(Xid {
+        format_id: raw.format_id,
+        gtrid_length,
+        bqual_length,
+        data: raw.data,
+    })
+}
+
+/// The argument of `set_transaction_gtid`, as the built-in prints it: `domain-server-sequence`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gtid {
+    /// Replication domain.
+    pub domain: u32,
+    /// Server id.
+    pub server: u32,
+    /// Sequence number.
+    pub sequence: u64,
+}
+
+/// Copies a GTID; the built-in shows `0-0-0` for transactions that never got one.
+///
+/// No supported server was seen to call `set_transaction_gtid`; the layout is the debug information's.
+///
+/// # Safety
+/// `gtid` is NULL or points at the server's `rpl_gtid` for the duration of the call.
+pub unsafe fn gtid(gtid: *const c_void) -> Gtid {
+    // SAFETY: the caller's promise.
+    unsafe { gtid.cast::<Gtid>().as_ref() }.copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(format_id: i64, gtrid_length: i64, bqual_length: i64) -> RawXid {
+        let mut data = [0; 128];
+        data[..4].copy_from_slice(b"g1b1");
+        RawXid { format_id, gtrid_length, bqual_length, data }
+    }
+
+    fn read(raw: &RawXid) -> Option<Xid> {
+        // SAFETY: a whole xid.
+        unsafe { xid(std::ptr::from_ref(raw).cast()) }
+    }
+
+    #[test]
+    fn an_xid_is_its_two_parts_or_nothing() {
+        let seen = read(&raw(7, 2, 2)).expect("an xid");
+        assert_eq!((seen.format_id, seen.gtrid(), seen.bqual()), (7, &b"g1"[..], &b"b1"[..]));
+        assert_eq!(read(&raw(-1, 0, 0)), None);
+        assert_eq!(read(&raw(1, 65, 0)), None);
+        assert_eq!(read(&raw(1, 2, -1)), None);
+        // SAFETY: NULL is allowed.
+        assert_eq!(unsafe { xid(std::ptr::null()) }, None);
+    }
+}
