@@ -19,6 +19,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::options::wildcard_matches;
+pub use crate::startup::server_is_up;
 use crate::startup::symbol;
 
 /// The errors that are unwrapped: number, and pattern of the text (see [`wildcard_matches`]). 1062 is not
@@ -62,7 +63,7 @@ type Handler = unsafe extern "C" fn(c_uint, *const c_char, c_ulong);
 static NEXT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 static ACCOUNT: OnceLock<AccountSource> = OnceLock::new();
 
-/// Puts the translation in front of the server's error handler; once, when [`crate::startup::server_is_up`]: during its
+/// Puts the translation in front of the server's error handler; once, when [`server_is_up`]: during its
 /// start-up the server sets the variable itself. False when the server exports no such variable.
 ///
 /// `account` fills in whose session it is, in the texts that name one.
