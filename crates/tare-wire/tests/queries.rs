@@ -390,3 +390,25 @@ fn another_schema_is_refused_at_the_door() {
         other => panic!("{:?}", other.map(|_| ())),
     }
 }
+
+/// The real tables, from an engine that has seen nothing.
+#[test]
+fn every_table_is_served() {
+    let served = served_with(|config| config.tables = tare_tables::TABLES);
+    let mut client = served.client();
+    assert_eq!(names(&mut client, "SHOW TABLES").len(), tare_tables::TABLES.len());
+    for table in tare_tables::TABLES {
+        let name = table.name();
+        let columns: Vec<_> = table.columns().iter().map(|column| column.name.to_owned()).collect();
+        assert_eq!(names(&mut client, &format!("DESCRIBE {name}")), columns);
+        let list = format!("`{}`", columns.join("`, `"));
+        let all = rows(&mut client, &format!("SELECT {list} FROM `{name}`"));
+        assert!(all.iter().all(|row| row.len() == columns.len()), "{name}");
+        let count = rows(&mut client, &format!("SELECT COUNT(*) FROM {name}"));
+        assert_eq!(count, [vec![Some(all.len().to_string())]], "{name}");
+    }
+    assert_eq!(
+        names(&mut client, "SELECT NAME FROM setup_consumers WHERE NAME = 'STATEMENTS_DIGEST'"),
+        ["statements_digest"]
+    );
+}

@@ -79,10 +79,8 @@ impl Field {
             }
             SqlType::Timestamp => number(kind::TIMESTAMP, 19, flag::BINARY | flag::TIMESTAMP),
         };
-        let numeric = matches!(kind, kind::LONG | kind::LONGLONG);
-        let binary = if numeric { flag::BINARY } else { 0 };
         let not_null = if column.nullable { 0 } else { flag::NOT_NULL };
-        Field { name, origin: None, kind, charset, length, flags: flags | binary | not_null, decimals }
+        Field { name, origin: None, kind, charset, length, flags: flags | not_null, decimals }
     }
 
     /// Text that is no table's column.
