@@ -6,7 +6,7 @@ export PATH := $(dir $(CARGO)):$(PATH)
 # Arguments for the programs: make demo ARGS="--secs 60", make bench ARGS="--rounds 10".
 ARGS ?=
 
-.PHONY: help setup build demo bench check test test-hosts
+.PHONY: help setup provider build demo bench check test test-hosts
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -14,11 +14,14 @@ help: ## list the commands
 setup: ## install what is missing (Debian 12; a Rust toolchain must be there)
 	@scripts/setup.sh
 
-# The provider is built as a cdylib alone: built together with the rlib, cargo leaves link-time optimisation out, and the
-# engine's code is then called instead of inlined.
-build: setup ## build the command line and the provider, optimised
+# Built as a cdylib alone: built together with the rlib, cargo leaves link-time optimisation out, and the engine's code is
+# then called instead of inlined. In a folder of its own, because each kind would make cargo build the other anew.
+provider: setup
+	@cargo rustc --quiet --locked --release -p tare-mariadb --lib --crate-type cdylib --target-dir target/provider
+	@mkdir -p target/release && cp --update --remove-destination target/provider/release/libtare_mariadb.so target/release/
+
+build: provider ## build the provider and the command line, optimised
 	@cargo build --quiet --locked --release -p tare
-	@cargo rustc --quiet --locked --release -p tare-mariadb --lib --crate-type cdylib
 
 demo: build ## see it work: a stock server with tare, under load
 	@target/release/tare demo $(ARGS)
@@ -31,7 +34,7 @@ check: setup ## formatting and lints
 	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
 
 # The tests are built unoptimised, which is quick; what they load into servers is the optimised provider.
-test: check build ## the whole test suite; CI calls exactly this
+test: check provider ## the whole test suite; CI calls exactly this
 	TARE_PROVIDER=$(CURDIR)/target/release/libtare_mariadb.so cargo test --quiet --locked --workspace
 
 test-hosts: build ## the suite's server tests on other MariaDB versions (downloads them)
