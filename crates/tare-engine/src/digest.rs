@@ -26,6 +26,8 @@ pub struct DigestTokens<'a> {
     pub bytes: &'a [u8],
     /// Number of the character set the identifiers are in.
     pub charset: u32,
+    /// True when the statement had more tokens than the host kept.
+    pub cut: bool,
 }
 
 /// Bytes of tokens a digest keeps.
@@ -41,7 +43,8 @@ pub(crate) struct DigestSlot {
     pub(crate) charset: AtomicU32,
     pub(crate) schema_len: AtomicU32,
     pub(crate) tokens_len: AtomicU32,
-    pub(crate) _pad: AtomicU32,
+    /// 1: the statement had more tokens than were kept.
+    pub(crate) cut: AtomicU32,
     pub(crate) stat: Counts,
     pub(crate) counters: [AtomicU64; COUNTERS],
     pub(crate) schema: [AtomicU64; NAME_WORDS],
@@ -112,7 +115,8 @@ impl Engine {
             hash = (hash.rotate_left(5) ^ word.load(Relaxed)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         }
         let hash = (hash ^ schema_len as u64).max(2);
-        let key = Key { hash, tokens: bytes, charset: tokens.charset, schema, schema_len };
+        let cut = tokens.cut || bytes.len() < tokens.bytes.len();
+        let key = Key { hash, tokens: bytes, charset: tokens.charset, cut, schema, schema_len };
         let cell = self.digest_cell(thread, &key)?;
         cell.cell.add(taken, counters);
         cell.last_seen.store(ticks(), Relaxed);
@@ -311,6 +315,7 @@ struct Key<'a> {
     hash: u64,
     tokens: &'a [u8],
     charset: u32,
+    cut: bool,
     schema: &'a [AtomicU64],
     schema_len: usize,
 }
@@ -326,6 +331,7 @@ impl Key<'_> {
     fn fill(&self, slot: &DigestSlot) {
         slot.hash.store(self.hash, Relaxed);
         slot.charset.store(self.charset, Relaxed);
+        slot.cut.store(u32::from(self.cut), Relaxed);
         slot.schema_len.store(self.schema_len as u32, Relaxed);
         for (to, from) in slot.schema.iter().zip(self.schema).take(text::words(self.schema_len)) {
             to.store(from.load(Relaxed), Relaxed);

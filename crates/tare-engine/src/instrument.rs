@@ -1,7 +1,8 @@
 //! The registry of instruments: names for readers, one byte of switches for the hot path.
 
-use std::sync::Mutex;
+use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock};
 
 use crate::cell::{MAP_ENTRIES, MAPS};
 use crate::lost::{Losses, Lost};
@@ -34,16 +35,8 @@ pub mod fixed {
     pub const TRANSACTION: ClassId = 5;
 }
 
-/// A pattern of the configuration: what an instrument whose name matches starts as. Later ones win.
-#[derive(Clone, Debug)]
-pub struct InstrumentRule {
-    /// SQL LIKE pattern over the full name.
-    pub pattern: String,
-    /// ENABLED.
-    pub enabled: bool,
-    /// TIMED.
-    pub timed: bool,
-}
+/// How an instrument of this name starts: ENABLED, TIMED.
+pub type InitialSwitches = Box<dyn Fn(&str) -> (bool, bool) + Send + Sync>;
 
 /// What the host says when it registers an instrument.
 #[derive(Clone, Copy, Debug)]
@@ -61,13 +54,14 @@ pub struct Registration<'a> {
 struct Class {
     kind: Kind,
     name: &'static str,
+    c_name: &'static CStr,
 }
 
 pub(crate) struct Registry {
     switches: [AtomicU8; MAX_INSTRUMENTS],
     kinds: [AtomicU8; MAX_INSTRUMENTS],
     classes: Mutex<Vec<Class>>,
-    rules: Mutex<Vec<InstrumentRule>>,
+    initial: OnceLock<InitialSwitches>,
 }
 
 impl Registry {
@@ -76,12 +70,12 @@ impl Registry {
             switches: [const { AtomicU8::new(0) }; MAX_INSTRUMENTS],
             kinds: [const { AtomicU8::new(0) }; MAX_INSTRUMENTS],
             classes: Mutex::new(Vec::new()),
-            rules: Mutex::new(Vec::new()),
+            initial: OnceLock::new(),
         }
     }
 
-    pub(crate) fn start(&self, rules: Vec<InstrumentRule>) {
-        *lock(&self.rules) = rules;
+    pub(crate) fn start(&self, initial: InitialSwitches) {
+        let _first_one_stays = self.initial.set(initial);
     }
 
     /// ENABLED, TIMED and kind flags of an instrument.
@@ -108,14 +102,13 @@ impl Registry {
             return (0, false);
         }
         // Instruments are never unregistered, so their names may live for ever.
-        let name: &'static str = Box::leak(what.name.to_owned().into_boxed_str());
-        classes.push(Class { kind: what.kind, name });
+        let c_name = CString::new(what.name.replace('\0', "")).unwrap_or_default();
+        let c_name: &'static CStr = Box::leak(c_name.into_boxed_c_str());
+        let name: &'static str = c_name.to_str().unwrap_or_default();
+        classes.push(Class { kind: what.kind, name, c_name });
         let id = classes.len();
         self.kinds[id].store(what.kind as u8, Relaxed);
-        let (mut enabled, mut timed) = (true, true);
-        for rule in lock(&self.rules).iter().filter(|rule| like(&rule.pattern, name)) {
-            (enabled, timed) = (rule.enabled, rule.timed);
-        }
+        let (enabled, timed) = self.initial.get().map_or((true, true), |initial| initial(name));
         let flags = flag(PROGRESS, what.progress) | flag(GLOBAL_MEMORY, what.global);
         self.switches[id].store(flags | switches(what.kind, enabled, timed), Relaxed);
         (id as ClassId, true)
@@ -137,6 +130,10 @@ impl Registry {
             Some(class) => class.name,
             None => "unknown",
         }
+    }
+
+    pub(crate) fn c_name(&self, id: ClassId) -> &'static CStr {
+        lock(&self.classes).get((id as usize).wrapping_sub(1)).map_or(c"unknown", |class| class.c_name)
     }
 
     /// Every instrument, in the reference's order: by kind, then by registration.
@@ -231,25 +228,6 @@ const fn classes_lost(kind: Kind) -> Lost {
     }
 }
 
-/// SQL LIKE without case: `%` any run, `_` any one character, `\` escapes.
-pub(crate) fn like(pattern: &str, text: &str) -> bool {
-    fn matches(pattern: &[u8], text: &[u8]) -> bool {
-        match (pattern.split_first(), text.split_first()) {
-            (None, None) => true,
-            (Some((b'%', rest)), _) => {
-                matches(rest, text) || text.split_first().is_some_and(|(_, text)| matches(pattern, text))
-            }
-            (Some((b'_', rest)), Some((_, text))) => matches(rest, text),
-            (Some((b'\\', rest)), Some((t, text))) if !rest.is_empty() => {
-                rest[0].eq_ignore_ascii_case(t) && matches(&rest[1..], text)
-            }
-            (Some((p, rest)), Some((t, text))) => p.eq_ignore_ascii_case(t) && matches(rest, text),
-            _ => false,
-        }
-    }
-    matches(pattern.as_bytes(), text.as_bytes())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -262,25 +240,9 @@ mod tests {
     }
 
     #[test]
-    fn patterns_match_like_sql() {
-        for (pattern, text, expected) in [
-            ("%", "wait/io/file/sql/binlog", true),
-            ("wait/io/%", "wait/io/file/sql/binlog", true),
-            ("wait/synch/%", "wait/io/file/sql/binlog", false),
-            ("STATEMENT/sql/s_lect", "statement/sql/select", true),
-            (r"a\%b", "a%b", true),
-            (r"a\%b", "axb", false),
-            ("", "a", false),
-        ] {
-            assert_eq!(like(pattern, text), expected, "{pattern} {text}");
-        }
-    }
-
-    #[test]
-    fn rules_decide_how_an_instrument_starts_and_the_last_one_wins() {
+    fn the_configuration_decides_how_an_instrument_starts() {
         let registry = Registry::new();
-        let rule = |pattern: &str, enabled, timed| InstrumentRule { pattern: pattern.into(), enabled, timed };
-        registry.start(vec![rule("%", false, false), rule("wait/io/%", true, false)]);
+        registry.start(Box::new(|name| (name.starts_with("wait/io/"), false)));
         let register = |name| {
             let what = Registration { kind: Kind::File, name, progress: false, global: false };
             registry.register(what, &Losses::new()).0

@@ -48,7 +48,7 @@ pub use instance::{
     ProgramHandle, ProgramRef, SocketHandle, SocketRef, SynchHandle, SynchRef, TableHandleHandle, TableName,
     TableRef, TableShareHandle, TableShareRef,
 };
-pub use instrument::{InstrumentRule, MAX_INSTRUMENTS, Registration, fixed};
+pub use instrument::{InitialSwitches, MAX_INSTRUMENTS, Registration, fixed};
 pub use lost::Lost;
 pub use reader::Sink;
 pub use stage::Progress;
@@ -59,8 +59,8 @@ pub use wait::{Source, Wait, WaitObject};
 
 /// What the host alone can say about what it reported; asked by readers only.
 pub trait Host: Sync {
-    /// DIGEST and DIGEST_TEXT of a token array.
-    fn digest_text(&self, tokens: &[u8], charset: u32) -> Option<snapshot::DigestText>;
+    /// DIGEST and DIGEST_TEXT of a token array; `cut`: the statement had more tokens.
+    fn digest_text(&self, tokens: &[u8], charset: u32, cut: bool) -> Option<snapshot::DigestText>;
     /// PROCESSLIST_COMMAND.
     fn command_name(&self, command: u32) -> Option<&'static str>;
     /// CONNECTION_TYPE.
@@ -76,7 +76,6 @@ pub trait Host: Sync {
 }
 
 /// Sizes and initial switches.
-#[derive(Clone, Debug)]
 pub struct Config {
     /// The cap of all memory, bytes.
     pub memory_max: usize,
@@ -93,7 +92,7 @@ pub struct Config {
     /// Bytes of connection attributes kept.
     pub session_connect_attrs_size: u32,
     /// How instruments start.
-    pub instruments: Vec<InstrumentRule>,
+    pub instruments: InitialSwitches,
     /// Consumers that are on.
     pub consumers: Vec<Consumer>,
 }
@@ -108,7 +107,7 @@ impl Default for Config {
             max_digest_length: 1024,
             max_sql_text_length: 1024,
             session_connect_attrs_size: 512,
-            instruments: Vec::new(),
+            instruments: Box::new(|_| (true, true)),
             consumers: Consumer::ALL.to_vec(),
         }
     }
@@ -256,6 +255,11 @@ impl Engine {
             }
         }
         class
+    }
+
+    /// Name of an instrument.
+    pub fn instrument_name(&self, class: ClassId) -> &'static str {
+        self.registry.name(class)
     }
 
     fn make_ended(&self, bank: &Bank, class: ClassId, words: usize) {

@@ -1,5 +1,5 @@
 //! OPERATION of a wait: one byte in a record, a name in a row. Each family begins at its constant and
-//! continues in the order of the interface's own enumeration.
+//! continues in the order of the interface's own enumeration, where it has one.
 
 /// `lock`, `try_lock`
 pub const MUTEX: u8 = 0;
@@ -11,7 +11,7 @@ pub const COND: u8 = 12;
 pub const FILE: u8 = 14;
 /// `fetch`, `insert`, `update`, `delete`
 pub const TABLE_IO: u8 = 31;
-/// `read normal` … `write external`, eleven of them
+/// `read normal` … `write external`, eleven of them, in the order of the columns of the table of locks
 pub const TABLE_LOCK: u8 = 35;
 /// `create` … `select`, fifteen of them
 pub const SOCKET: u8 = 46;
@@ -60,12 +60,12 @@ const NAMES: [&str; 63] = [
     "read with shared locks",
     "read high priority",
     "read no inserts",
+    "read external",
     "write allow write",
     "write concurrent insert",
     "write delayed",
     "write low priority",
     "write normal",
-    "read external",
     "write external",
     "create",
     "connect",

@@ -37,6 +37,15 @@ pub(crate) fn read(from: &[AtomicU64], len: usize) -> Vec<u8> {
     bytes
 }
 
+/// Copies `len` bytes into a buffer, or as much as fits.
+pub(crate) fn copy<'a>(from: &[AtomicU64], len: usize, to: &'a mut [u8]) -> &'a [u8] {
+    let len = len.min(to.len()).min(from.len() * 8);
+    for (chunk, word) in to[..len].chunks_mut(8).zip(from) {
+        chunk.copy_from_slice(&word.load(Relaxed).to_le_bytes()[..chunk.len()]);
+    }
+    &to[..len]
+}
+
 /// As [`read`], with what is not UTF-8 replaced (identifiers and most texts are UTF-8 in the host).
 pub(crate) fn read_string(from: &[AtomicU64], len: usize) -> String {
     String::from_utf8_lossy(&read(from, len)).into_owned()

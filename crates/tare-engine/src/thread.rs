@@ -79,7 +79,6 @@ pub(crate) struct Thread {
     pub(crate) connection_type: AtomicU8,
     pub(crate) command: AtomicU32,
     pub(crate) class: AtomicU16,
-    pub(crate) system: AtomicU8,
     pub(crate) version: AtomicU32,
     pub(crate) processlist_id: AtomicU64,
     pub(crate) parent_thread_id: AtomicU64,
@@ -210,21 +209,28 @@ impl ThreadHandle {
     pub fn thread_id(&'static self) -> u64 {
         self.slab.thread_id.load(Relaxed)
     }
+
+    /// PARENT_THREAD_ID.
+    pub fn parent_thread_id(&'static self) -> Option<u64> {
+        Some(self.slab.parent_thread_id.load(Relaxed)).filter(|id| *id != 0)
+    }
 }
 
 impl Engine {
     /// Makes a slab for a thread that is about to run. `None`: no memory left, the thread runs unseen.
-    pub fn new_thread(&self, class: ClassId, processlist_id: Option<u64>, system: bool) -> Option<ThreadRef> {
+    pub fn new_thread(
+        &self,
+        class: ClassId,
+        processlist_id: Option<u64>,
+        parent_thread_id: Option<u64>,
+    ) -> Option<ThreadRef> {
         let made = self.make_thread(class);
         if made.is_none() {
             self.losses.count(Lost::ThreadInstances);
         }
         let thread = made?;
-        thread.system.store(u8::from(system), Relaxed);
         thread.processlist_id.store(processlist_id.unwrap_or(0), Relaxed);
-        if let Some(parent) = current() {
-            thread.parent_thread_id.store(parent.thread_id.load(Relaxed), Relaxed);
-        }
+        thread.parent_thread_id.store(parent_thread_id.unwrap_or(0), Relaxed);
         thread.alive.store(1, Release);
         // Last, under the lock that changes of filters hold: no change can be missed.
         self.refresh_mask(thread);
@@ -500,6 +506,11 @@ impl Engine {
         });
     }
 
+    /// Name of the thread's instrument, NUL-terminated, for ever.
+    pub fn thread_class_name(&self, thread: ThreadRef) -> &'static std::ffi::CStr {
+        self.registry.c_name(thread.slab().class.load(Relaxed))
+    }
+
     /// The account of the thread, as set: (user, host).
     pub fn thread_account(&self, thread: ThreadRef) -> (Vec<u8>, Vec<u8>) {
         let thread = thread.slab();
@@ -510,6 +521,15 @@ impl Engine {
                 text::read(&text.host, text.host_len.load(Relaxed) as usize),
             )
         })
+    }
+
+    /// Hands user and host of the thread to `see`, without allocating.
+    pub fn with_account(&self, thread: ThreadRef, see: impl FnOnce(&[u8], &[u8]) -> bool) -> bool {
+        let Some(text) = thread.slab().text(self) else { return false };
+        let (mut user, mut host) = ([0; 384], [0; 256]);
+        let user = text::copy(&text.user, text.user_len.load(Relaxed) as usize, &mut user);
+        let host = text::copy(&text.host, text.host_len.load(Relaxed) as usize, &mut host);
+        see(user, host)
     }
 
     /// PROCESSLIST_DB; empty: NULL.

@@ -1,9 +1,12 @@
 //! The provider for stock MariaDB servers, loaded with `LD_PRELOAD`.
 
 pub mod abi;
+mod entry;
 pub mod error_hook;
+pub mod host;
 pub mod install;
 pub mod options;
 pub mod redirect;
+mod service;
 pub mod startup;
 pub mod status;

@@ -20,10 +20,6 @@ use crate::pool::{Pool, USED};
 use crate::snapshot::*;
 use crate::text;
 
-/// The kinds of table locks in the order of `table_lock_waits_summary_by_table`, as positions in the order
-/// of the operations.
-const LOCK_COLUMNS: [usize; LOCK_KINDS] = [0, 1, 2, 3, 9, 4, 5, 6, 7, 8, 10];
-
 impl Engine {
     /// Every known file.
     pub fn files(&self) -> Vec<FileRow> {
@@ -170,7 +166,7 @@ impl Engine {
             name: text::read_string(&share.name, share.name_len.load(Relaxed) as usize),
             enabled: share.enabled.load(Relaxed) != 0,
             indexes,
-            locks: TableLockStat(LOCK_COLUMNS.map(|at| scale.stat(tally.locks[at]))),
+            locks: TableLockStat(tally.locks.map(|plain| scale.stat(plain))),
         };
         (share.head.state() == USED && share.head.generation() == generation).then_some(row)
     }
@@ -260,7 +256,7 @@ impl Engine {
         if tokens.is_empty() {
             return None;
         }
-        self.host.get()?.digest_text(&tokens, slot.charset.load(Relaxed))
+        self.host.get()?.digest_text(&tokens, slot.charset.load(Relaxed), slot.cut.load(Relaxed) != 0)
     }
 }
 

@@ -73,8 +73,6 @@ impl Engine {
             0 => None,
             class => self.registry.name(class).splitn(3, '/').nth(2).map(str::to_owned),
         };
-        let foreground =
-            thread.system.load(Relaxed) == 0 && nonzero(thread.processlist_id.load(Relaxed)).is_some();
         let command = match thread.command.load(Relaxed) {
             0 => None,
             command => host.command_name(command - 1),
@@ -87,7 +85,7 @@ impl Engine {
         let row = ThreadRow {
             thread_id: id,
             name: self.registry.name(thread.class.load(Relaxed)),
-            foreground,
+            foreground: thread.processlist_id.load(Relaxed) != 0,
             processlist_id: nonzero(thread.processlist_id.load(Relaxed)),
             user: some(user),
             host: some(host_name),

@@ -60,7 +60,7 @@ pub static OPTIONS: &[OptionDef] = &[
     OptionDef {
         name: "events-waits-history-size",
         kind: Kind::Count(0, HISTORY_MAX, |o| &mut o.history_size.waits),
-        default: "256",
+        default: "64",
         doc: "Waits kept per thread.",
     },
     OptionDef {

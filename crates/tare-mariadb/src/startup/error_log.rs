@@ -18,6 +18,8 @@ pub(crate) enum Level {
     Note,
     /// `[Warning]`
     Warning,
+    /// `[ERROR]`
+    Error,
 }
 
 /// Lines that are not known to be in the log yet. Bounded: start-up writes one or two.
@@ -51,6 +53,7 @@ pub(crate) fn line(level: Level, text: &str) {
     let level = match level {
         Level::Note => "Note",
         Level::Warning => "Warning",
+        Level::Error => "ERROR",
     };
     let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let line = format!("{} 0 [{level}] tare: {text}\n", timestamp());

@@ -2,9 +2,14 @@
 
 use std::ffi::c_void;
 
+use tare_engine::snapshot::{Consumer, Kind};
+use tare_engine::{Config, Registration};
+
 use super::StandBack;
 use crate::abi::Series;
-use crate::options::Options;
+use crate::entry::{self, ENGINE};
+use crate::host::server::ServerHost;
+use crate::options::{InstrumentSetting, Options};
 
 /// Starts the provider and returns its function table in the layout of `series`.
 ///
@@ -12,6 +17,116 @@ use crate::options::Options;
 ///
 /// # Errors
 /// When the provider cannot start; the server then runs without it.
-pub(crate) fn start(series: Series, _options: &Options) -> Result<*const c_void, StandBack> {
-    Err(StandBack::NoInterface(series))
+pub(crate) fn start(series: Series, options: &'static Options) -> Result<*const c_void, StandBack> {
+    let memory = |error: std::io::Error| StandBack::Memory(error.to_string());
+    ENGINE.start(config(options), &ServerHost).map_err(memory)?;
+    register_own_memory();
+    Ok(entry::vtable(series))
 }
+
+fn config(options: &'static Options) -> Config {
+    let switches = |name: &str| match options.instrument(name) {
+        Some(InstrumentSetting::Off) => (false, false),
+        Some(InstrumentSetting::Counted) => (true, false),
+        Some(InstrumentSetting::On) | None => (true, true),
+    };
+    let consumers = Consumer::ALL.into_iter();
+    let consumers = consumers.filter(|consumer| options.consumer(consumer.name()).unwrap_or(true));
+    let sizes = |sizes: &crate::options::EventSizes| {
+        [sizes.transactions, sizes.statements, sizes.stages, sizes.waits]
+    };
+    Config {
+        memory_max: usize::try_from(options.memory_max).unwrap_or(usize::MAX),
+        history_size: sizes(&options.history_size),
+        history_long_size: sizes(&options.history_long_size),
+        digests_size: options.digests_size,
+        max_digest_length: options.max_digest_length,
+        max_sql_text_length: options.max_sql_text_length,
+        instruments: Box::new(switches),
+        consumers: consumers.collect(),
+        ..Config::default()
+    }
+}
+
+/// The reference lists its own buffers among the memory instruments, and clients sum them up; so the names
+/// are here, too.
+fn register_own_memory() {
+    for name in OWN_MEMORY {
+        let name = &format!("memory/performance_schema/{name}");
+        ENGINE.register(Registration { kind: Kind::Memory, name, progress: false, global: true });
+    }
+}
+
+/// Names of the reference's buffers.
+const OWN_MEMORY: &[&str] = &[
+    "mutex_instances",
+    "rwlock_instances",
+    "cond_instances",
+    "file_instances",
+    "socket_instances",
+    "metadata_locks",
+    "file_handle",
+    "accounts",
+    "events_waits_summary_by_account_by_event_name",
+    "events_stages_summary_by_account_by_event_name",
+    "events_statements_summary_by_account_by_event_name",
+    "events_transactions_summary_by_account_by_event_name",
+    "memory_summary_by_account_by_event_name",
+    "events_stages_summary_global_by_event_name",
+    "events_statements_summary_global_by_event_name",
+    "memory_summary_global_by_event_name",
+    "hosts",
+    "events_waits_summary_by_host_by_event_name",
+    "events_stages_summary_by_host_by_event_name",
+    "events_statements_summary_by_host_by_event_name",
+    "events_transactions_summary_by_host_by_event_name",
+    "memory_summary_by_host_by_event_name",
+    "threads",
+    "events_waits_summary_by_thread_by_event_name",
+    "events_stages_summary_by_thread_by_event_name",
+    "events_statements_summary_by_thread_by_event_name",
+    "events_transactions_summary_by_thread_by_event_name",
+    "memory_summary_by_thread_by_event_name",
+    "events_waits_history",
+    "events_stages_history",
+    "events_statements_history",
+    "events_statements_history.tokens",
+    "events_statements_history.sqltext",
+    "events_statements_current",
+    "events_statements_current.tokens",
+    "events_statements_current.sqltext",
+    "events_transactions_history",
+    "session_connect_attrs",
+    "users",
+    "events_waits_summary_by_user_by_event_name",
+    "events_stages_summary_by_user_by_event_name",
+    "events_statements_summary_by_user_by_event_name",
+    "events_transactions_summary_by_user_by_event_name",
+    "memory_summary_by_user_by_event_name",
+    "mutex_class",
+    "rwlock_class",
+    "cond_class",
+    "thread_class",
+    "file_class",
+    "socket_class",
+    "stage_class",
+    "statement_class",
+    "memory_class",
+    "setup_actors",
+    "setup_objects",
+    "events_statements_summary_by_digest",
+    "events_statements_summary_by_digest.tokens",
+    "events_stages_history_long",
+    "events_statements_history_long",
+    "events_statements_history_long.tokens",
+    "events_statements_history_long.sqltext",
+    "events_transactions_history_long",
+    "events_waits_history_long",
+    "table_handles",
+    "table_shares",
+    "table_io_waits_summary_by_index_usage",
+    "table_lock_waits_summary_by_table",
+    "events_statements_summary_by_program",
+    "prepared_statements_instances",
+    "scalable_buffer",
+];

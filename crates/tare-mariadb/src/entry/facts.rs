@@ -1,0 +1,105 @@
+//! HOT PATH: the server's own structures, read through [`crate::host`] for the shims.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_uint, c_void};
+
+use tare_engine::objects;
+use tare_engine::{DigestTokens, MetadataName, Outcome};
+
+use crate::abi::types::{DigestStorage, MdlKey, ServerTableShare};
+use crate::host::{address, charset, diagnostics, digest, metadata, names, share, transaction};
+
+static SHARES: share::Reader = share::Reader::new();
+
+/// Number of a character set.
+pub(super) fn charset_number(charset: *const c_void) -> u32 {
+    // SAFETY: the server passes null or one of its character sets, which live for ever.
+    unsafe { charset::number(charset) }
+}
+
+/// How a statement ended.
+pub(super) fn outcome<'a>(area: *const c_void) -> Outcome<'a> {
+    // SAFETY: the server passes its own diagnostics area, unchanged during the call.
+    let outcome = unsafe { diagnostics::outcome(area) };
+    Outcome {
+        errno: outcome.sql_errno,
+        sqlstate: outcome.sqlstate,
+        message: outcome.message,
+        errors: u64::from(outcome.errors),
+        warnings: u64::from(outcome.warnings),
+        rows_affected: outcome.rows_affected,
+    }
+}
+
+/// A statement's tokens.
+pub(super) fn digest_tokens<'a>(storage: *const DigestStorage) -> Option<DigestTokens<'a>> {
+    // SAFETY: the storage the parser filled belongs to the session, which runs this statement still.
+    let tokens = unsafe { digest::tokens(storage) }?;
+    Some(DigestTokens { bytes: tokens.bytes, charset: tokens.charset, cut: tokens.full })
+}
+
+/// Names of a table and of its keys.
+pub(super) fn table_share<'a>(share: *const ServerTableShare) -> Option<share::Share<'a>> {
+    // SAFETY: the server passes null or a share it has completed.
+    unsafe { SHARES.read(share) }
+}
+
+/// What a metadata lock is of.
+pub(super) fn metadata_name<'a>(
+    key: *const MdlKey,
+    lock_type: i32,
+    duration: i32,
+    status: i32,
+) -> Option<MetadataName<'a>> {
+    // SAFETY: the server passes a key that is valid during the call.
+    let object = unsafe { metadata::object(key) }?;
+    Some(MetadataName {
+        namespace: object.namespace,
+        schema: object.schema.unwrap_or_default(),
+        name: object.name.unwrap_or_default(),
+        lock_type: lock_type as u8,
+        duration: duration as u8,
+        status: status as u8,
+    })
+}
+
+/// An XA identifier.
+pub(super) fn xid(xid: *const c_void) -> Option<transaction::Xid> {
+    // SAFETY: the server passes null or its own identifier.
+    unsafe { transaction::xid(xid) }
+}
+
+/// A global transaction id.
+pub(super) fn gtid(gtid: *const c_void) -> transaction::Gtid {
+    // SAFETY: the server passes null or its own id.
+    unsafe { transaction::gtid(gtid) }
+}
+
+/// IP and PORT of a socket; empty and 0 where it has none.
+pub(super) fn peer(address: *const libc::sockaddr, len: c_uint) -> (String, u16) {
+    // SAFETY: the server passes null or an address of that length.
+    match unsafe { address::socket(address, len) } {
+        Some(address) => (address.ip().to_string(), address.port()),
+        None => (String::new(), 0),
+    }
+}
+
+/// OBJECT_TYPE of a stored program.
+pub(super) fn program_type(number: c_uint) -> Option<u8> {
+    Some(match names::program(number)? {
+        "FUNCTION" => objects::FUNCTION,
+        "PROCEDURE" => objects::PROCEDURE,
+        "PACKAGE" => objects::PACKAGE,
+        "PACKAGE BODY" => objects::PACKAGE_BODY,
+        "TRIGGER" => objects::TRIGGER,
+        _ => objects::EVENT,
+    })
+}
+
+/// The kind of a table lock; `None`: it is given back.
+pub(super) fn table_lock(op: c_uint, flags: u64) -> Option<u8> {
+    match names::table_lock(op, flags) {
+        names::TableLockRequest::Lock(kind) => Some(kind as u8),
+        names::TableLockRequest::Unlock => None,
+    }
+}

@@ -1,0 +1,56 @@
+//! HOT PATH: memory.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_uint, c_ulong};
+use std::ptr::null_mut;
+
+use tare_engine::{ThreadHandle, ThreadRef};
+
+use super::ENGINE;
+use super::guard::guard;
+use super::pointer::{instance, value, write};
+use crate::abi::types::Thread;
+
+/// The key and owner the server keeps with a block: 0 and null where it was not counted.
+fn answer(owner: *mut *mut Thread, key: c_uint, counted: Option<Option<ThreadRef>>) -> c_uint {
+    let thread = counted.flatten().map_or(null_mut(), |thread| thread.address().cast());
+    write!(owner, thread);
+    if counted.is_some() { key } else { 0 }
+}
+
+pub(super) unsafe extern "C" fn memory_alloc(key: c_uint, size: c_ulong, owner: *mut *mut Thread) -> c_uint {
+    guard(0, || {
+        let counted = if key == 0 { None } else { ENGINE.memory_alloc(key as u16, size) };
+        answer(owner, key, counted)
+    })
+}
+
+pub(super) unsafe extern "C" fn memory_realloc(
+    key: c_uint,
+    old_size: c_ulong,
+    new_size: c_ulong,
+    owner: *mut *mut Thread,
+) -> c_uint {
+    guard(0, || {
+        let counted = if key == 0 { None } else { ENGINE.memory_realloc(key as u16, old_size, new_size) };
+        answer(owner, key, counted)
+    })
+}
+
+pub(super) unsafe extern "C" fn memory_claim(key: c_uint, size: c_ulong, owner: *mut *mut Thread) -> c_uint {
+    guard(0, || {
+        if key == 0 {
+            return answer(owner, key, None);
+        }
+        let from = value!(owner).and_then(|owner| instance!(ThreadHandle, owner));
+        answer(owner, key, Some(ENGINE.memory_claim(key as u16, size, from)))
+    })
+}
+
+pub(super) unsafe extern "C" fn memory_free(key: c_uint, size: c_ulong, _owner: *mut Thread) {
+    guard((), || {
+        if key != 0 {
+            ENGINE.memory_free(key as u16, size);
+        }
+    });
+}

@@ -1,0 +1,73 @@
+//! HOT PATH: metadata locks.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ptr::null_mut;
+
+use tare_engine::{MetadataHandle, Source, Wait};
+
+use super::ENGINE;
+use super::facts;
+use super::guard::guard;
+use super::pointer::{instance, keep, kept, state};
+use crate::abi::types::{MdlKey, MetadataLock, MetadataLocker, MetadataLockerState};
+
+pub(super) unsafe extern "C" fn create_metadata_lock(
+    identity: *mut c_void,
+    key: *const MdlKey,
+    lock_type: c_int,
+    duration: c_int,
+    status: c_int,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut MetadataLock {
+    guard(null_mut(), || {
+        let Some(what) = facts::metadata_name(key, lock_type, duration, status) else {
+            return null_mut();
+        };
+        let lock = ENGINE.create_metadata_lock(identity.addr(), &what, Source::new(file, line));
+        lock.map_or(null_mut(), |lock| lock.address().cast())
+    })
+}
+
+pub(super) unsafe extern "C" fn set_metadata_lock_status(lock: *mut MetadataLock, status: c_int) {
+    guard((), || {
+        if let Some(lock) = instance!(MetadataHandle, lock) {
+            ENGINE.set_metadata_lock_status(lock, status as u8);
+        }
+    });
+}
+
+pub(super) unsafe extern "C" fn destroy_metadata_lock(lock: *mut MetadataLock) {
+    guard((), || {
+        if let Some(lock) = instance!(MetadataHandle, lock) {
+            ENGINE.destroy_metadata_lock(lock);
+        }
+    });
+}
+
+pub(super) unsafe extern "C" fn start_metadata_wait(
+    state: *mut MetadataLockerState,
+    lock: *mut MetadataLock,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut MetadataLocker {
+    guard(null_mut(), || {
+        let Some(lock) = instance!(MetadataHandle, lock) else { return null_mut() };
+        let Some(wait) = ENGINE.start_metadata_wait(lock, Source::new(file, line)) else {
+            return null_mut();
+        };
+        let Some(kept) = state!(state, MetadataLockerState) else { return null_mut() };
+        keep!(kept, wait);
+        state.cast()
+    })
+}
+
+pub(super) unsafe extern "C" fn end_metadata_wait(locker: *mut MetadataLocker, _rc: c_int) {
+    guard((), || {
+        let Some(state) = state!(locker, MetadataLockerState) else { return };
+        if let Some(wait) = kept!(Wait, state) {
+            ENGINE.end_wait(&wait, 1, None);
+        }
+    });
+}

@@ -1,0 +1,190 @@
+//! From the server's calls to the engine: one shim per slot, all of one shape: guard, null check, engine
+//! call, typed fallback.
+//!
+//! What the server promises of its arguments is written in `host/FACTS.md`; `pointer` is the only file that
+//! turns its pointers into references.
+
+mod facts;
+mod file;
+mod guard;
+mod memory;
+mod metadata;
+mod pointer;
+mod program;
+mod registration;
+mod socket;
+mod stage;
+mod statement;
+mod synch;
+mod table;
+mod thread;
+mod transaction;
+
+use std::ffi::c_void;
+
+use tare_engine::Engine;
+
+use crate::abi::{Series, v10_11, v11_4, v11_8};
+
+pub(crate) use guard::failure;
+
+/// Every slot by name; a series lays them out as its own header does.
+macro_rules! slots {
+    ($series:ident $(, $extra:ident: $shim:path)*) => {
+        $series::Vtable {
+            register_mutex: registration::register_mutex,
+            register_rwlock: registration::register_rwlock,
+            register_cond: registration::register_cond,
+            register_thread: registration::register_thread,
+            register_file: registration::register_file,
+            register_stage: registration::register_stage,
+            register_statement: registration::register_statement,
+            register_socket: registration::register_socket,
+            init_mutex: synch::init_mutex,
+            destroy_mutex: synch::destroy_mutex,
+            init_rwlock: synch::init_rwlock,
+            destroy_rwlock: synch::destroy_rwlock,
+            init_cond: synch::init_cond,
+            destroy_cond: synch::destroy_cond,
+            init_socket: socket::init_socket,
+            destroy_socket: socket::destroy_socket,
+            get_table_share: table::get_table_share,
+            release_table_share: table::release_table_share,
+            drop_table_share: table::drop_table_share,
+            open_table: table::open_table,
+            unbind_table: table::unbind_table,
+            rebind_table: table::rebind_table,
+            close_table: table::close_table,
+            create_file: file::create_file,
+            spawn_thread: thread::spawn_thread,
+            new_thread: thread::new_thread,
+            set_thread_id: thread::set_thread_id,
+            set_thread_thd: thread::set_thread_thd,
+            set_thread_os_id: thread::set_thread_os_id,
+            get_thread: thread::get_thread,
+            set_thread_user: thread::set_thread_user,
+            set_thread_account: thread::set_thread_account,
+            set_thread_db: thread::set_thread_db,
+            set_thread_command: thread::set_thread_command,
+            set_connection_type: thread::set_connection_type,
+            set_thread_start_time: thread::set_thread_start_time,
+            set_thread_state: thread::set_thread_state,
+            set_thread_info: thread::set_thread_info,
+            set_thread: thread::set_thread,
+            delete_current_thread: thread::delete_current_thread,
+            delete_thread: thread::delete_thread,
+            get_thread_file_name_locker: file::get_thread_file_name_locker,
+            get_thread_file_stream_locker: file::get_thread_file_stream_locker,
+            get_thread_file_descriptor_locker: file::get_thread_file_descriptor_locker,
+            unlock_mutex: synch::unlock_mutex,
+            unlock_rwlock: synch::unlock_rwlock,
+            signal_cond: synch::signal_cond,
+            broadcast_cond: synch::broadcast_cond,
+            start_idle_wait: socket::start_idle_wait,
+            end_idle_wait: socket::end_idle_wait,
+            start_mutex_wait: synch::start_mutex_wait,
+            end_mutex_wait: synch::end_mutex_wait,
+            start_rwlock_rdwait: synch::start_rwlock_rdwait,
+            end_rwlock_rdwait: synch::end_rwlock_rdwait,
+            start_rwlock_wrwait: synch::start_rwlock_wrwait,
+            end_rwlock_wrwait: synch::end_rwlock_wrwait,
+            start_cond_wait: synch::start_cond_wait,
+            end_cond_wait: synch::end_cond_wait,
+            start_table_io_wait: table::start_table_io_wait,
+            end_table_io_wait: table::end_table_io_wait,
+            start_table_lock_wait: table::start_table_lock_wait,
+            end_table_lock_wait: table::end_table_lock_wait,
+            start_file_open_wait: file::start_file_open_wait,
+            end_file_open_wait: file::end_file_open_wait,
+            end_file_open_wait_and_bind_to_descriptor: file::end_file_open_wait_and_bind_to_descriptor,
+            end_temp_file_open_wait_and_bind_to_descriptor:
+                file::end_temp_file_open_wait_and_bind_to_descriptor,
+            start_file_wait: file::start_file_wait,
+            end_file_wait: file::end_file_wait,
+            start_file_close_wait: file::start_file_close_wait,
+            end_file_close_wait: file::end_file_close_wait,
+            end_file_rename_wait: file::end_file_rename_wait,
+            start_stage: stage::start_stage,
+            get_current_stage_progress: stage::get_current_stage_progress,
+            end_stage: stage::end_stage,
+            get_thread_statement_locker: statement::get_thread_statement_locker,
+            refine_statement: statement::refine_statement,
+            start_statement: statement::start_statement,
+            set_statement_text: statement::set_statement_text,
+            set_statement_lock_time: statement::set_statement_lock_time,
+            set_statement_rows_sent: statement::set_statement_rows_sent,
+            set_statement_rows_examined: statement::set_statement_rows_examined,
+            inc_statement_created_tmp_disk_tables: statement::inc_statement_created_tmp_disk_tables,
+            inc_statement_created_tmp_tables: statement::inc_statement_created_tmp_tables,
+            inc_statement_select_full_join: statement::inc_statement_select_full_join,
+            inc_statement_select_full_range_join: statement::inc_statement_select_full_range_join,
+            inc_statement_select_range: statement::inc_statement_select_range,
+            inc_statement_select_range_check: statement::inc_statement_select_range_check,
+            inc_statement_select_scan: statement::inc_statement_select_scan,
+            inc_statement_sort_merge_passes: statement::inc_statement_sort_merge_passes,
+            inc_statement_sort_range: statement::inc_statement_sort_range,
+            inc_statement_sort_rows: statement::inc_statement_sort_rows,
+            inc_statement_sort_scan: statement::inc_statement_sort_scan,
+            set_statement_no_index_used: statement::set_statement_no_index_used,
+            set_statement_no_good_index_used: statement::set_statement_no_good_index_used,
+            end_statement: statement::end_statement,
+            get_thread_transaction_locker: transaction::get_thread_transaction_locker,
+            start_transaction: transaction::start_transaction,
+            set_transaction_xid: transaction::set_transaction_xid,
+            set_transaction_xa_state: transaction::set_transaction_xa_state,
+            set_transaction_gtid: transaction::set_transaction_gtid,
+            set_transaction_trxid: transaction::set_transaction_trxid,
+            inc_transaction_savepoints: transaction::inc_transaction_savepoints,
+            inc_transaction_rollback_to_savepoint: transaction::inc_transaction_rollback_to_savepoint,
+            inc_transaction_release_savepoint: transaction::inc_transaction_release_savepoint,
+            end_transaction: transaction::end_transaction,
+            start_socket_wait: socket::start_socket_wait,
+            end_socket_wait: socket::end_socket_wait,
+            set_socket_state: socket::set_socket_state,
+            set_socket_info: socket::set_socket_info,
+            set_socket_thread_owner: socket::set_socket_thread_owner,
+            create_prepared_stmt: program::create_prepared_stmt,
+            destroy_prepared_stmt: program::destroy_prepared_stmt,
+            reprepare_prepared_stmt: program::reprepare_prepared_stmt,
+            execute_prepared_stmt: program::execute_prepared_stmt,
+            set_prepared_stmt_text: program::set_prepared_stmt_text,
+            digest_start: statement::digest_start,
+            digest_end: statement::digest_end,
+            set_thread_connect_attrs: thread::set_thread_connect_attrs,
+            start_sp: program::start_sp,
+            end_sp: program::end_sp,
+            drop_sp: program::drop_sp,
+            get_sp_share: program::get_sp_share,
+            release_sp_share: program::release_sp_share,
+            register_memory: registration::register_memory,
+            memory_alloc: memory::memory_alloc,
+            memory_realloc: memory::memory_realloc,
+            memory_claim: memory::memory_claim,
+            memory_free: memory::memory_free,
+            unlock_table: table::unlock_table,
+            create_metadata_lock: metadata::create_metadata_lock,
+            set_metadata_lock_status: metadata::set_metadata_lock_status,
+            destroy_metadata_lock: metadata::destroy_metadata_lock,
+            start_metadata_wait: metadata::start_metadata_wait,
+            end_metadata_wait: metadata::end_metadata_wait,
+            set_thread_peer_port: thread::set_thread_peer_port,
+            $($extra: $shim,)*
+        }
+    };
+}
+
+/// The engine of this process.
+pub(crate) static ENGINE: Engine = Engine::new();
+
+/// The function table in the layout of `series`.
+pub(crate) fn vtable(series: Series) -> *const c_void {
+    match series {
+        Series::V10_11 => std::ptr::from_ref(&V10_11).cast(),
+        Series::V11_4 => std::ptr::from_ref(&V11_4).cast(),
+        Series::V11_8 => std::ptr::from_ref(&V11_8).cast(),
+    }
+}
+
+static V10_11: v10_11::Vtable = slots!(v10_11);
+static V11_4: v11_4::Vtable = slots!(v11_4);
+static V11_8: v11_8::Vtable = slots!(v11_8, get_thread_class_name: thread::get_thread_class_name);

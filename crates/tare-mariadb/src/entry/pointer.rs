@@ -1,0 +1,87 @@
+//! HOT PATH: the only place where the server's pointers become references.
+//!
+//! Each macro names the promise it rests on (SAFETY.md, "What is assumed of the host"). They are macros so
+//! that a shim's body stays free of `unsafe` and of types it does not need.
+
+/// The locker state: memory of the server's stack that is the provider's between start and end.
+macro_rules! state {
+    ($pointer:expr, $type:ty) => {{
+        // SAFETY: the server passes its own state or null; nobody else uses it between start and end, and
+        // all its fields are integers and pointers, for which any bits are valid.
+        unsafe { $pointer.cast::<$type>().as_mut() }
+    }};
+}
+
+/// An instance the engine gave the server before.
+macro_rules! instance {
+    ($handle:ty, $pointer:expr) => {{
+        // SAFETY: the server passes back what an init or create slot returned to it, or null; slots are
+        // never unmapped.
+        unsafe { <$handle>::from_address($pointer.cast()) }
+    }};
+}
+
+/// Bytes of a call's argument; null and negative lengths: none.
+macro_rules! bytes {
+    ($pointer:expr, $len:expr) => {{
+        let (pointer, len) = ($pointer, usize::try_from($len).unwrap_or(0));
+        if pointer.is_null() || len == 0 {
+            &[][..]
+        } else {
+            // SAFETY: the server passes a text of that length that stays valid during the call.
+            unsafe { std::slice::from_raw_parts(pointer.cast::<u8>(), len) }
+        }
+    }};
+}
+
+/// A NUL-terminated text of a call's argument; null: empty.
+macro_rules! text {
+    ($pointer:expr) => {{
+        let pointer = $pointer;
+        if pointer.is_null() {
+            &[][..]
+        } else {
+            // SAFETY: the server passes a NUL-terminated text that stays valid during the call.
+            unsafe { std::ffi::CStr::from_ptr(pointer) }.to_bytes()
+        }
+    }};
+}
+
+/// A value behind a pointer of a call's argument; null: `None`.
+macro_rules! value {
+    ($pointer:expr) => {{
+        // SAFETY: the server passes null or a pointer to an initialised value of this plain type.
+        unsafe { $pointer.as_ref() }.copied()
+    }};
+}
+
+/// Writes a result through a pointer of a call's argument, unless it is null.
+macro_rules! write {
+    ($pointer:expr, $value:expr) => {{
+        let value = $value;
+        // SAFETY: the server passes null or a place of its own for the result.
+        if let Some(place) = unsafe { $pointer.as_mut() } {
+            *place = value;
+        }
+    }};
+}
+
+/// Keeps a wait in a locker state.
+macro_rules! keep {
+    ($state:expr, $wait:expr) => {{
+        let (flags, thread, start) = $wait.pack();
+        $state.flags = flags;
+        $state.thread = thread.address().cast();
+        $state.timer_start = start;
+    }};
+}
+
+/// The wait (or transaction) a locker state keeps.
+macro_rules! kept {
+    ($type:ty, $state:expr) => {
+        $crate::entry::pointer::instance!(tare_engine::ThreadHandle, $state.thread)
+            .map(|thread| <$type>::unpack($state.flags, thread, $state.timer_start))
+    };
+}
+
+pub(super) use {bytes, instance, keep, kept, state, text, value, write};

@@ -1,0 +1,133 @@
+//! Stored programs and prepared statements.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_char, c_uint, c_ulong, c_void};
+use std::ptr::null_mut;
+
+use tare_engine::{PreparedHandle, ProgramHandle};
+
+use super::ENGINE;
+use super::facts;
+use super::guard::guard;
+use super::pointer::{bytes, instance, state};
+use super::statement::kept;
+use crate::abi::types::{PreparedStmt, SpLocker, SpLockerState, SpShare, StatementLocker};
+
+pub(super) unsafe extern "C" fn get_sp_share(
+    object_type: c_uint,
+    schema: *const c_char,
+    schema_len: c_uint,
+    name: *const c_char,
+    name_len: c_uint,
+) -> *mut SpShare {
+    guard(null_mut(), || {
+        let Some(object_type) = facts::program_type(object_type) else { return null_mut() };
+        if ENGINE.current_thread().is_none() {
+            return null_mut();
+        }
+        let program = ENGINE.program(object_type, bytes!(schema, schema_len), bytes!(name, name_len));
+        program.map_or(null_mut(), |program| program.address().cast())
+    })
+}
+
+/// A program's share outlives its use; only `drop_sp` ends it.
+pub(super) unsafe extern "C" fn release_sp_share(_share: *mut SpShare) {}
+
+pub(super) unsafe extern "C" fn drop_sp(
+    object_type: c_uint,
+    schema: *const c_char,
+    schema_len: c_uint,
+    name: *const c_char,
+    name_len: c_uint,
+) {
+    guard((), || {
+        if let Some(object_type) = facts::program_type(object_type) {
+            ENGINE.drop_program(object_type, bytes!(schema, schema_len), bytes!(name, name_len));
+        }
+    });
+}
+
+pub(super) unsafe extern "C" fn start_sp(state: *mut SpLockerState, share: *mut SpShare) -> *mut SpLocker {
+    guard(null_mut(), || {
+        let Some(program) = instance!(ProgramHandle, share) else { return null_mut() };
+        let Some(start) = ENGINE.start_program(program) else { return null_mut() };
+        let Some(kept) = state!(state, SpLockerState) else { return null_mut() };
+        kept.timer_start = start;
+        kept.sp_share = share;
+        state.cast()
+    })
+}
+
+pub(super) unsafe extern "C" fn end_sp(locker: *mut SpLocker) {
+    guard((), || {
+        let Some(state) = state!(locker, SpLockerState) else { return };
+        if let Some(program) = instance!(ProgramHandle, state.sp_share) {
+            ENGINE.end_program(program, state.timer_start);
+        }
+    });
+}
+
+pub(super) unsafe extern "C" fn create_prepared_stmt(
+    identity: *mut c_void,
+    statement_id: c_uint,
+    locker: *mut StatementLocker,
+    name: *const c_char,
+    name_len: c_ulong,
+) -> *mut PreparedStmt {
+    guard(null_mut(), || {
+        let kept = kept(locker);
+        let event_id = kept.as_ref().map_or(0, |(statement, _)| statement.event_id(&ENGINE));
+        let program = kept.as_ref().and_then(|(_, state)| instance!(ProgramHandle, state.parent_sp_share));
+        let id = u64::from(statement_id);
+        let name = bytes!(name, name_len);
+        let Some(prepared) = ENGINE.create_prepared(identity.addr(), id, name, event_id, program) else {
+            return null_mut();
+        };
+        let prepared: *mut PreparedStmt = prepared.address().cast();
+        if let Some((_, state)) = kept {
+            state.parent_prepared_stmt = prepared;
+            state.in_prepare = 1;
+        }
+        prepared
+    })
+}
+
+pub(super) unsafe extern "C" fn set_prepared_stmt_text(
+    prepared: *mut PreparedStmt,
+    text: *const c_char,
+    len: c_uint,
+) {
+    guard((), || {
+        if let Some(prepared) = instance!(PreparedHandle, prepared) {
+            ENGINE.set_prepared_text(prepared, bytes!(text, len));
+        }
+    });
+}
+
+pub(super) unsafe extern "C" fn execute_prepared_stmt(
+    locker: *mut StatementLocker,
+    prepared: *mut PreparedStmt,
+) {
+    guard((), || {
+        if let Some((_, state)) = kept(locker) {
+            state.parent_prepared_stmt = prepared;
+            state.in_prepare = 0;
+        }
+    });
+}
+
+pub(super) unsafe extern "C" fn reprepare_prepared_stmt(prepared: *mut PreparedStmt) {
+    guard((), || {
+        if let Some(prepared) = instance!(PreparedHandle, prepared) {
+            ENGINE.count_reprepare(prepared);
+        }
+    });
+}
+
+pub(super) unsafe extern "C" fn destroy_prepared_stmt(prepared: *mut PreparedStmt) {
+    guard((), || {
+        if let Some(prepared) = instance!(PreparedHandle, prepared) {
+            ENGINE.destroy_prepared(prepared);
+        }
+    });
+}

@@ -1,0 +1,124 @@
+//! HOT PATH: sockets, and the wait for the next command.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_char, c_int, c_uint, c_ulong};
+use std::ptr::null_mut;
+
+use tare_engine::{SocketHandle, Source, Wait, WaitObject, fixed, operation};
+
+use super::ENGINE;
+use super::facts;
+use super::guard::guard;
+use super::pointer::{instance, keep, kept, state, value};
+use crate::abi::types::{IdleLocker, IdleLockerState, Socket, SocketLocker, SocketLockerState};
+
+/// `PSI_SOCKET_STATE_IDLE`.
+const IDLE: c_uint = 1;
+
+pub(super) unsafe extern "C" fn init_socket(
+    key: c_uint,
+    fd: *const c_int,
+    addr: *const libc::sockaddr,
+    len: c_uint,
+) -> *mut Socket {
+    guard(null_mut(), || {
+        let (ip, port) = facts::peer(addr, len);
+        let socket = ENGINE.init_socket(key as u16, value!(fd), ip.as_bytes(), port);
+        socket.map_or(null_mut(), |socket| socket.address().cast())
+    })
+}
+
+pub(super) unsafe extern "C" fn destroy_socket(socket: *mut Socket) {
+    guard((), || {
+        if let Some(socket) = instance!(SocketHandle, socket) {
+            ENGINE.destroy_socket(socket);
+        }
+    });
+}
+
+pub(super) unsafe extern "C" fn set_socket_info(
+    socket: *mut Socket,
+    fd: *const c_int,
+    addr: *const libc::sockaddr,
+    len: c_uint,
+) {
+    guard((), || {
+        if let Some(socket) = instance!(SocketHandle, socket) {
+            let (ip, port) = facts::peer(addr, len);
+            let peer = (!addr.is_null()).then_some((ip.as_bytes(), port));
+            ENGINE.set_socket_info(socket, value!(fd), peer);
+        }
+    });
+}
+
+pub(super) unsafe extern "C" fn set_socket_state(socket: *mut Socket, state: c_uint) {
+    guard((), || {
+        if let Some(socket) = instance!(SocketHandle, socket) {
+            ENGINE.set_socket_idle(socket, state == IDLE);
+        }
+    });
+}
+
+pub(super) unsafe extern "C" fn set_socket_thread_owner(socket: *mut Socket) {
+    guard((), || {
+        if let Some(socket) = instance!(SocketHandle, socket) {
+            ENGINE.set_socket_thread_owner(socket);
+        }
+    });
+}
+
+pub(super) unsafe extern "C" fn start_socket_wait(
+    state: *mut SocketLockerState,
+    socket: *mut Socket,
+    op: c_uint,
+    _count: c_ulong,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut SocketLocker {
+    guard(null_mut(), || {
+        let Some(instance) = instance!(SocketHandle, socket) else { return null_mut() };
+        let Some(wait) = ENGINE.start_socket_wait(instance, op as u8, Source::new(file, line)) else {
+            return null_mut();
+        };
+        let Some(kept) = state!(state, SocketLockerState) else { return null_mut() };
+        keep!(kept, wait);
+        kept.socket = socket;
+        kept.operation = op;
+        state.cast()
+    })
+}
+
+pub(super) unsafe extern "C" fn end_socket_wait(locker: *mut SocketLocker, count: c_ulong) {
+    guard((), || {
+        let Some(state) = state!(locker, SocketLockerState) else { return };
+        if let (Some(wait), Some(socket)) = (kept!(Wait, state), instance!(SocketHandle, state.socket)) {
+            let bytes = if (count as i32) < 0 { 0 } else { count };
+            ENGINE.end_socket_wait(socket, &wait, state.operation as u8, bytes);
+        }
+    });
+}
+
+pub(super) unsafe extern "C" fn start_idle_wait(
+    state: *mut IdleLockerState,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut IdleLocker {
+    guard(null_mut(), || {
+        let object = WaitObject::new(0, operation::IDLE);
+        let Some(wait) = ENGINE.start_wait(fixed::IDLE, object, Source::new(file, line)) else {
+            return null_mut();
+        };
+        let Some(kept) = state!(state, IdleLockerState) else { return null_mut() };
+        keep!(kept, wait);
+        state.cast()
+    })
+}
+
+pub(super) unsafe extern "C" fn end_idle_wait(locker: *mut IdleLocker) {
+    guard((), || {
+        let Some(state) = state!(locker, IdleLockerState) else { return };
+        if let Some(wait) = kept!(Wait, state) {
+            ENGINE.end_wait(&wait, 1, None);
+        }
+    });
+}

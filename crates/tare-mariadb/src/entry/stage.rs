@@ -1,0 +1,32 @@
+//! HOT PATH: stages.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_char, c_int, c_uint};
+use std::ptr::null_mut;
+
+use tare_engine::{Progress, Source};
+
+use super::ENGINE;
+use super::guard::guard;
+use crate::abi::types::StageProgress;
+
+/// The server writes both numbers through the pointer, in this order.
+fn pointer(progress: Option<Progress>) -> *mut StageProgress {
+    progress.map_or(null_mut(), |progress| progress.as_ptr().cast_mut().cast())
+}
+
+pub(super) unsafe extern "C" fn start_stage(
+    key: c_uint,
+    file: *const c_char,
+    line: c_int,
+) -> *mut StageProgress {
+    guard(null_mut(), || pointer(ENGINE.start_stage(key as u16, Source::new(file, line.cast_unsigned()))))
+}
+
+pub(super) unsafe extern "C" fn get_current_stage_progress() -> *mut StageProgress {
+    guard(null_mut(), || pointer(ENGINE.current_stage_progress()))
+}
+
+pub(super) unsafe extern "C" fn end_stage() {
+    guard((), || ENGINE.end_stage());
+}

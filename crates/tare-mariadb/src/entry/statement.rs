@@ -1,0 +1,178 @@
+//! HOT PATH: statements and their digests.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_char, c_uint, c_ulong, c_ulonglong, c_void};
+use std::ptr::{null, null_mut};
+
+use tare_engine::{Counter, PreparedHandle, ProgramHandle, Source, Statement, ThreadHandle};
+
+use super::ENGINE;
+use super::facts;
+use super::guard::guard;
+use super::pointer::{bytes, instance, state};
+use crate::abi::types::{DigestLocker, DigestStorage, SpShare, StatementLocker, StatementLockerState};
+
+/// The statement a locker means; `None` for a null locker and for a discarded statement.
+pub(super) fn kept(locker: *mut StatementLocker) -> Option<(Statement, &'static mut StatementLockerState)> {
+    let state = state!(locker, StatementLockerState)?;
+    if state.discarded != 0 {
+        return None;
+    }
+    let thread = instance!(ThreadHandle, state.thread)?;
+    Some((Statement::unpack(state.flags, thread), state))
+}
+
+fn keep(state: &mut StatementLockerState, statement: Statement) {
+    let (flags, thread) = statement.pack();
+    state.flags = flags;
+    state.thread = thread.address().cast();
+}
+
+pub(super) unsafe extern "C" fn get_thread_statement_locker(
+    state: *mut StatementLockerState,
+    key: c_uint,
+    charset: *const c_void,
+    program: *mut SpShare,
+) -> *mut StatementLocker {
+    guard(null_mut(), || {
+        let charset = facts::charset_number(charset);
+        let share = instance!(ProgramHandle, program);
+        let Some(statement) = ENGINE.open_statement(key as u16, charset, share) else { return null_mut() };
+        let Some(kept) = state!(state, StatementLockerState) else { return null_mut() };
+        keep(kept, statement);
+        kept.discarded = 0;
+        kept.in_prepare = 0;
+        kept.digest = null();
+        kept.parent_sp_share = program;
+        kept.parent_prepared_stmt = null_mut();
+        state.cast()
+    })
+}
+
+pub(super) unsafe extern "C" fn refine_statement(
+    locker: *mut StatementLocker,
+    key: c_uint,
+) -> *mut StatementLocker {
+    guard(null_mut(), || {
+        let Some((statement, state)) = kept(locker) else { return null_mut() };
+        match ENGINE.refine_statement(statement, key as u16) {
+            Some(statement) => {
+                keep(state, statement);
+                locker
+            }
+            None => {
+                state.discarded = 1;
+                null_mut()
+            }
+        }
+    })
+}
+
+pub(super) unsafe extern "C" fn start_statement(
+    locker: *mut StatementLocker,
+    db: *const c_char,
+    db_len: c_uint,
+    file: *const c_char,
+    line: c_uint,
+) {
+    guard((), || {
+        if let Some((statement, _)) = kept(locker) {
+            ENGINE.start_statement(statement, bytes!(db, db_len), Source::new(file, line));
+        }
+    });
+}
+
+pub(super) unsafe extern "C" fn set_statement_text(
+    locker: *mut StatementLocker,
+    text: *const c_char,
+    len: c_uint,
+) {
+    guard((), || {
+        if let Some((statement, _)) = kept(locker) {
+            ENGINE.set_statement_text(statement, bytes!(text, len));
+        }
+    });
+}
+
+macro_rules! set {
+    ($slot:ident, $counter:ident) => {
+        pub(super) unsafe extern "C" fn $slot(locker: *mut StatementLocker, count: c_ulonglong) {
+            guard((), || {
+                if let Some((statement, _)) = kept(locker) {
+                    ENGINE.set_statement_counter(statement, Counter::$counter, count);
+                }
+            });
+        }
+    };
+}
+
+macro_rules! increment {
+    ($slot:ident, $counter:ident) => {
+        pub(super) unsafe extern "C" fn $slot(locker: *mut StatementLocker, count: c_ulong) {
+            guard((), || {
+                if let Some((statement, _)) = kept(locker) {
+                    ENGINE.add_statement_counter(statement, Counter::$counter, count);
+                }
+            });
+        }
+    };
+}
+
+macro_rules! mark {
+    ($slot:ident, $counter:ident) => {
+        pub(super) unsafe extern "C" fn $slot(locker: *mut StatementLocker) {
+            guard((), || {
+                if let Some((statement, _)) = kept(locker) {
+                    ENGINE.set_statement_counter(statement, Counter::$counter, 1);
+                }
+            });
+        }
+    };
+}
+
+set!(set_statement_lock_time, LockTime);
+set!(set_statement_rows_sent, RowsSent);
+set!(set_statement_rows_examined, RowsExamined);
+increment!(inc_statement_created_tmp_disk_tables, CreatedTmpDiskTables);
+increment!(inc_statement_created_tmp_tables, CreatedTmpTables);
+increment!(inc_statement_select_full_join, SelectFullJoin);
+increment!(inc_statement_select_full_range_join, SelectFullRangeJoin);
+increment!(inc_statement_select_range, SelectRange);
+increment!(inc_statement_select_range_check, SelectRangeCheck);
+increment!(inc_statement_select_scan, SelectScan);
+increment!(inc_statement_sort_merge_passes, SortMergePasses);
+increment!(inc_statement_sort_range, SortRange);
+increment!(inc_statement_sort_rows, SortRows);
+increment!(inc_statement_sort_scan, SortScan);
+mark!(set_statement_no_index_used, NoIndexUsed);
+mark!(set_statement_no_good_index_used, NoGoodIndexUsed);
+
+pub(super) unsafe extern "C" fn digest_start(locker: *mut StatementLocker) -> *mut DigestLocker {
+    guard(null_mut(), || match kept(locker) {
+        Some((statement, _)) if statement.wants_digest() => locker.cast(),
+        _ => null_mut(),
+    })
+}
+
+pub(super) unsafe extern "C" fn digest_end(locker: *mut DigestLocker, digest: *const DigestStorage) {
+    guard((), || {
+        if let Some((_, state)) = kept(locker.cast()) {
+            state.digest = digest;
+        }
+    });
+}
+
+pub(super) unsafe extern "C" fn end_statement(locker: *mut StatementLocker, diagnostics: *mut c_void) {
+    guard((), || {
+        let Some((statement, state)) = kept(locker) else { return };
+        let outcome = facts::outcome(diagnostics);
+        let digest = facts::digest_tokens(state.digest);
+        let (taken, counters) = ENGINE.end_statement(statement, &outcome, digest.as_ref());
+        if let Some(program) = instance!(ProgramHandle, state.parent_sp_share) {
+            ENGINE.count_program_statement(program, taken, counters);
+        }
+        if let Some(prepared) = instance!(PreparedHandle, state.parent_prepared_stmt) {
+            ENGINE.count_prepared(prepared, state.in_prepare != 0, taken, counters);
+        }
+    });
+}

@@ -1,0 +1,168 @@
+//! HOT PATH: tables: shares, open tables, table I/O in batches, table locks.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_char, c_int, c_uint, c_ulong, c_ulonglong, c_void};
+use std::ptr::null_mut;
+
+use tare_engine::{MAX_INDEXES, Source, TableHandleHandle, TableName, TableShareHandle, Wait};
+
+use super::ENGINE;
+use super::facts;
+use super::guard::guard;
+use super::pointer::{bytes, instance, keep, kept, state};
+use crate::abi::types::{ServerTableShare, Table, TableLocker, TableLockerState, TableShare};
+
+/// `PSI_TABLE_EXTERNAL_LOCK`.
+const EXTERNAL: c_uint = 1;
+
+pub(super) unsafe extern "C" fn get_table_share(
+    temporary: c_char,
+    share: *mut ServerTableShare,
+) -> *mut TableShare {
+    guard(null_mut(), || {
+        if temporary != 0 || ENGINE.current_thread().is_none() {
+            return null_mut();
+        }
+        let Some(names) = facts::table_share(share) else { return null_mut() };
+        let table = TableName { temporary: false, schema: names.schema, name: names.table };
+        let share = ENGINE.table_share(&table, names.keys());
+        share.map_or(null_mut(), |share| share.address().cast())
+    })
+}
+
+pub(super) unsafe extern "C" fn release_table_share(share: *mut TableShare) {
+    guard((), || {
+        if let Some(share) = instance!(TableShareHandle, share) {
+            ENGINE.release_table_share(share);
+        }
+    });
+}
+
+pub(super) unsafe extern "C" fn drop_table_share(
+    temporary: c_char,
+    schema: *const c_char,
+    schema_len: c_int,
+    table: *const c_char,
+    table_len: c_int,
+) {
+    guard((), || {
+        if temporary == 0 {
+            let (schema, name) = (bytes!(schema, schema_len), bytes!(table, table_len));
+            ENGINE.drop_table_share(&TableName { temporary: false, schema, name });
+        }
+    });
+}
+
+pub(super) unsafe extern "C" fn open_table(share: *mut TableShare, identity: *const c_void) -> *mut Table {
+    guard(null_mut(), || {
+        let Some(share) = instance!(TableShareHandle, share) else { return null_mut() };
+        let table = ENGINE.open_table(share, identity.addr());
+        table.map_or(null_mut(), |table| table.address().cast())
+    })
+}
+
+pub(super) unsafe extern "C" fn unbind_table(table: *mut Table) {
+    guard((), || {
+        if let Some(table) = instance!(TableHandleHandle, table) {
+            ENGINE.unbind_table(table);
+        }
+    });
+}
+
+pub(super) unsafe extern "C" fn rebind_table(
+    share: *mut TableShare,
+    identity: *const c_void,
+    table: *mut Table,
+) -> *mut Table {
+    guard(table, || match instance!(TableHandleHandle, table) {
+        Some(known) => {
+            ENGINE.rebind_table(known, identity.addr());
+            table
+        }
+        // SAFETY: the same arguments under the same promises.
+        None => unsafe { open_table(share, identity) },
+    })
+}
+
+pub(super) unsafe extern "C" fn close_table(_share: *mut ServerTableShare, table: *mut Table) {
+    guard((), || {
+        if let Some(table) = instance!(TableHandleHandle, table) {
+            ENGINE.close_table(table);
+        }
+    });
+}
+
+pub(super) unsafe extern "C" fn start_table_io_wait(
+    state: *mut TableLockerState,
+    table: *mut Table,
+    op: c_uint,
+    index: c_uint,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut TableLocker {
+    guard(null_mut(), || {
+        let Some(instance) = instance!(TableHandleHandle, table) else { return null_mut() };
+        let index = (index as usize).min(MAX_INDEXES);
+        let source = Source::new(file, line);
+        let Some(wait) = ENGINE.start_table_io_wait(instance, op as u8, index, source) else {
+            return null_mut();
+        };
+        let Some(kept) = state!(state, TableLockerState) else { return null_mut() };
+        keep!(kept, wait);
+        kept.table = table;
+        kept.io_operation = op;
+        kept.index = index as c_uint;
+        state.cast()
+    })
+}
+
+pub(super) unsafe extern "C" fn end_table_io_wait(locker: *mut TableLocker, rows: c_ulonglong) {
+    guard((), || {
+        let Some(state) = state!(locker, TableLockerState) else { return };
+        if let (Some(wait), Some(table)) = (kept!(Wait, state), instance!(TableHandleHandle, state.table)) {
+            let (operation, index) = (state.io_operation as u8, state.index as usize);
+            ENGINE.end_table_io_wait(table, &wait, operation, index, rows);
+        }
+    });
+}
+
+pub(super) unsafe extern "C" fn start_table_lock_wait(
+    state: *mut TableLockerState,
+    table: *mut Table,
+    op: c_uint,
+    flags: c_ulong,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut TableLocker {
+    guard(null_mut(), || {
+        let Some(instance) = instance!(TableHandleHandle, table) else { return null_mut() };
+        let kind = facts::table_lock(op, flags);
+        ENGINE.set_table_lock(instance, op == EXTERNAL, kind);
+        let Some(kind) = kind else { return null_mut() };
+        let Some(wait) = ENGINE.start_table_lock_wait(instance, kind, Source::new(file, line)) else {
+            return null_mut();
+        };
+        let Some(kept) = state!(state, TableLockerState) else { return null_mut() };
+        keep!(kept, wait);
+        kept.table = table;
+        kept.index = c_uint::from(kind);
+        state.cast()
+    })
+}
+
+pub(super) unsafe extern "C" fn end_table_lock_wait(locker: *mut TableLocker) {
+    guard((), || {
+        let Some(state) = state!(locker, TableLockerState) else { return };
+        if let (Some(wait), Some(table)) = (kept!(Wait, state), instance!(TableHandleHandle, state.table)) {
+            ENGINE.end_table_lock_wait(table, &wait, state.index as u8);
+        }
+    });
+}
+
+pub(super) unsafe extern "C" fn unlock_table(table: *mut Table) {
+    guard((), || {
+        if let Some(table) = instance!(TableHandleHandle, table) {
+            ENGINE.set_table_lock(table, false, None);
+        }
+    });
+}

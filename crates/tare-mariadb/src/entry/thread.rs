@@ -1,0 +1,223 @@
+//! Threads: their making, their names, their end.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_char, c_int, c_long, c_uint, c_ulonglong, c_void};
+use std::ptr::{null, null_mut};
+
+use tare_engine::{ThreadHandle, ThreadRef};
+
+use super::ENGINE;
+use super::facts;
+use super::guard::guard;
+use super::pointer::{bytes, instance};
+use crate::abi::types::{Thd, Thread};
+
+fn pointer(thread: Option<ThreadRef>) -> *mut Thread {
+    thread.map_or(null_mut(), |thread| thread.address().cast())
+}
+
+/// The thread the server starts when everything but the first connection is ready: the moment the tables
+/// must be there.
+const LAST_OF_START_UP: &str = "thread/sql/signal_handler";
+
+/// What a spawned thread needs to know of its maker.
+struct Spawned {
+    key: u16,
+    start: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
+    argument: *mut c_void,
+    parent: Option<ThreadRef>,
+    user: Vec<u8>,
+    host: Vec<u8>,
+}
+
+pub(super) unsafe extern "C" fn spawn_thread(
+    key: c_uint,
+    thread: *mut libc::pthread_t,
+    attributes: *const libc::pthread_attr_t,
+    start: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
+    argument: *mut c_void,
+) -> c_int {
+    let spawned = guard(null_mut(), || {
+        if ENGINE.instrument_name(key as u16) == LAST_OF_START_UP {
+            crate::service::begin();
+        }
+        let parent = ENGINE.current_thread();
+        let (user, host) = parent.map(|parent| ENGINE.thread_account(parent)).unwrap_or_default();
+        Box::into_raw(Box::new(Spawned { key: key as u16, start, argument, parent, user, host }))
+    });
+    if spawned.is_null() {
+        // SAFETY: the server's own arguments, passed on: its thread runs, unseen.
+        return unsafe { pthread_create(thread, attributes, start, argument) };
+    }
+    // SAFETY: the server's own arguments but for the routine, which takes the box and calls theirs.
+    let error = unsafe { pthread_create(thread, attributes, run, spawned.cast()) };
+    if error != 0 {
+        // SAFETY: no thread began, so nobody else owns the box.
+        drop(unsafe { Box::from_raw(spawned) });
+    }
+    error
+}
+
+unsafe extern "C" {
+    // Declared here because the libc crate's signature has a Rust-unwindable routine.
+    fn pthread_create(
+        thread: *mut libc::pthread_t,
+        attributes: *const libc::pthread_attr_t,
+        start: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
+        argument: *mut c_void,
+    ) -> c_int;
+}
+
+unsafe extern "C" fn run(spawned: *mut c_void) -> *mut c_void {
+    // SAFETY: `spawn_thread` made the box for this thread alone.
+    let Spawned { key, start, argument, parent, user, host } =
+        *unsafe { Box::from_raw(spawned.cast::<Spawned>()) };
+    guard((), || {
+        if key == 0 {
+            return;
+        }
+        let thread = ENGINE.new_thread(key, None, parent.map(|parent| parent.thread_id()));
+        ENGINE.set_current_thread(thread);
+        if let Some(thread) = thread {
+            ENGINE.set_thread_account(thread, &user, &host);
+        }
+        drop((user, host));
+    });
+    // SAFETY: the server's routine with the server's argument. It may end the thread by `pthread_exit`,
+    // which unwinds: nothing of ours is on the stack that needs dropping.
+    unsafe { start(argument) }
+}
+
+pub(super) unsafe extern "C" fn new_thread(
+    key: c_uint,
+    _identity: *const c_void,
+    processlist_id: c_ulonglong,
+) -> *mut Thread {
+    guard(null_mut(), || {
+        if key == 0 {
+            return null_mut();
+        }
+        let id = (processlist_id != 0).then_some(processlist_id);
+        // Whoever accepts a connection is not its parent, but has the same one.
+        let parent = ENGINE.current_thread().and_then(|creator| creator.parent_thread_id());
+        pointer(ENGINE.new_thread(key as u16, id, parent))
+    })
+}
+
+pub(super) unsafe extern "C" fn set_thread_id(thread: *mut Thread, id: c_ulonglong) {
+    guard((), || {
+        if let Some(thread) = instance!(ThreadHandle, thread) {
+            ENGINE.set_thread_processlist_id(thread, id);
+        }
+    });
+}
+
+/// The connection's own object is not followed: it dies before its thread does.
+pub(super) unsafe extern "C" fn set_thread_thd(_thread: *mut Thread, _thd: *mut Thd) {}
+
+pub(super) unsafe extern "C" fn set_thread_os_id(thread: *mut Thread) {
+    guard((), || {
+        if let Some(thread) = instance!(ThreadHandle, thread) {
+            // SAFETY: gettid takes nothing and cannot fail.
+            let id = unsafe { libc::gettid() };
+            ENGINE.set_thread_os_id(thread, u64::try_from(id).unwrap_or(0));
+        }
+    });
+}
+
+pub(super) unsafe extern "C" fn get_thread() -> *mut Thread {
+    guard(null_mut(), || pointer(ENGINE.current_thread()))
+}
+
+fn with_current(act: impl FnOnce(ThreadRef)) {
+    guard((), || {
+        if let Some(thread) = ENGINE.current_thread() {
+            act(thread);
+        }
+    });
+}
+
+pub(super) unsafe extern "C" fn set_thread_user(user: *const c_char, user_len: c_int) {
+    with_current(|thread| {
+        let (_, host) = ENGINE.thread_account(thread);
+        ENGINE.set_thread_account(thread, bytes!(user, user_len), &host);
+    });
+}
+
+pub(super) unsafe extern "C" fn set_thread_account(
+    user: *const c_char,
+    user_len: c_int,
+    host: *const c_char,
+    host_len: c_int,
+) {
+    with_current(|thread| {
+        ENGINE.set_thread_account(thread, bytes!(user, user_len), bytes!(host, host_len));
+    });
+}
+
+pub(super) unsafe extern "C" fn set_thread_db(db: *const c_char, len: c_int) {
+    with_current(|thread| ENGINE.set_thread_db(thread, bytes!(db, len)));
+}
+
+pub(super) unsafe extern "C" fn set_thread_command(command: c_int) {
+    with_current(|thread| ENGINE.set_thread_command(thread, command.cast_unsigned()));
+}
+
+pub(super) unsafe extern "C" fn set_connection_type(connection_type: c_int) {
+    with_current(|thread| ENGINE.set_thread_connection_type(thread, connection_type as u8));
+}
+
+pub(super) unsafe extern "C" fn set_thread_start_time(start_time: c_long) {
+    with_current(|thread| ENGINE.set_thread_start_time(thread, start_time));
+}
+
+/// PROCESSLIST_STATE is the stage; the reference ignores this, too.
+pub(super) unsafe extern "C" fn set_thread_state(_state: *const c_char) {}
+
+pub(super) unsafe extern "C" fn set_thread_info(info: *const c_char, len: c_uint) {
+    with_current(|thread| {
+        let text = bytes!(info, len);
+        ENGINE.set_thread_info(thread, (!text.is_empty()).then_some(text));
+    });
+}
+
+pub(super) unsafe extern "C" fn set_thread(thread: *mut Thread) {
+    guard((), || ENGINE.set_current_thread(instance!(ThreadHandle, thread)));
+}
+
+/// The port is shown nowhere in this server's tables.
+pub(super) unsafe extern "C" fn set_thread_peer_port(_thread: *mut Thread, _port: c_uint) {}
+
+pub(super) unsafe extern "C" fn delete_current_thread() {
+    with_current(|thread| ENGINE.delete_thread(thread));
+}
+
+pub(super) unsafe extern "C" fn delete_thread(thread: *mut Thread) {
+    guard((), || {
+        if let Some(thread) = instance!(ThreadHandle, thread) {
+            ENGINE.delete_thread(thread);
+        }
+    });
+}
+
+pub(super) unsafe extern "C" fn set_thread_connect_attrs(
+    buffer: *const c_char,
+    len: c_uint,
+    charset: *const c_void,
+) -> c_int {
+    guard(0, || {
+        let Some(thread) = ENGINE.current_thread() else { return 0 };
+        let charset = facts::charset_number(charset);
+        c_int::from(ENGINE.set_thread_connect_attrs(thread, bytes!(buffer, len), charset))
+    })
+}
+
+/// 11.8: the current thread's class without `thread/` and subsystem, for the server's own messages.
+pub(super) unsafe extern "C" fn get_thread_class_name() -> *const c_char {
+    guard(null(), || {
+        let Some(thread) = ENGINE.current_thread() else { return null() };
+        let name = ENGINE.thread_class_name(thread);
+        let start = name.to_bytes().iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+        name.as_ptr().wrapping_add(start)
+    })
+}

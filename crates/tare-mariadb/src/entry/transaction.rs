@@ -1,0 +1,123 @@
+//! HOT PATH: transactions.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_char, c_int, c_uint, c_ulong, c_ulonglong, c_void};
+use std::ptr::null_mut;
+
+use tare_engine::{Savepoint, Source, Transaction, TransactionStart, Xid};
+
+use super::ENGINE;
+use super::facts;
+use super::guard::guard;
+use super::pointer::{keep, kept, state, value};
+use crate::abi::types::{TransactionLocker, TransactionLockerState};
+use crate::host::transaction;
+
+pub(super) unsafe extern "C" fn get_thread_transaction_locker(
+    state: *mut TransactionLockerState,
+    xid: *const c_void,
+    trx_id: c_ulonglong,
+    isolation: c_int,
+    read_only: c_char,
+    autocommit: c_char,
+) -> *mut TransactionLocker {
+    guard(null_mut(), || {
+        let xid = facts::xid(xid);
+        let what = TransactionStart {
+            xid: xid.as_ref().map(borrow),
+            trx_id,
+            isolation: isolation as u8,
+            read_only: read_only != 0,
+            autocommit: autocommit != 0,
+        };
+        let Some(transaction) = ENGINE.open_transaction(&what) else { return null_mut() };
+        let Some(kept) = state!(state, TransactionLockerState) else { return null_mut() };
+        keep!(kept, transaction);
+        state.cast()
+    })
+}
+
+fn borrow(xid: &transaction::Xid) -> Xid<'_> {
+    Xid { format_id: xid.format_id as i32, gtrid: xid.gtrid(), bqual: xid.bqual() }
+}
+
+/// Runs `act` on the transaction a locker means.
+fn with(locker: *mut TransactionLocker, act: impl FnOnce(&mut Transaction, &mut TransactionLockerState)) {
+    guard((), || {
+        let Some(state) = state!(locker, TransactionLockerState) else { return };
+        if let Some(mut transaction) = kept!(Transaction, state) {
+            act(&mut transaction, state);
+        }
+    });
+}
+
+pub(super) unsafe extern "C" fn start_transaction(
+    locker: *mut TransactionLocker,
+    file: *const c_char,
+    line: c_uint,
+) {
+    with(locker, |transaction, state| {
+        ENGINE.start_transaction(transaction, Source::new(file, line));
+        keep!(state, *transaction);
+    });
+}
+
+pub(super) unsafe extern "C" fn set_transaction_xid(
+    locker: *mut TransactionLocker,
+    xid: *const c_void,
+    xa_state: c_int,
+) {
+    with(locker, |transaction, _| {
+        if let Some(xid) = facts::xid(xid) {
+            ENGINE.set_transaction_xid(transaction, &borrow(&xid), xa_state as u8);
+        }
+    });
+}
+
+pub(super) unsafe extern "C" fn set_transaction_xa_state(locker: *mut TransactionLocker, xa_state: c_int) {
+    with(locker, |transaction, _| ENGINE.set_transaction_xa_state(transaction, xa_state as u8));
+}
+
+pub(super) unsafe extern "C" fn set_transaction_gtid(
+    locker: *mut TransactionLocker,
+    _sid: *const c_void,
+    gtid: *const c_void,
+) {
+    with(locker, |transaction, _| {
+        let gtid = facts::gtid(gtid);
+        ENGINE.set_transaction_gtid(transaction, gtid.domain, gtid.server, gtid.sequence);
+    });
+}
+
+pub(super) unsafe extern "C" fn set_transaction_trxid(
+    locker: *mut TransactionLocker,
+    trx_id: *const c_ulonglong,
+) {
+    with(locker, |transaction, _| {
+        if let Some(trx_id) = value!(trx_id) {
+            ENGINE.set_transaction_trx_id(transaction, trx_id);
+        }
+    });
+}
+
+pub(super) unsafe extern "C" fn inc_transaction_savepoints(locker: *mut TransactionLocker, count: c_ulong) {
+    with(locker, |transaction, _| ENGINE.add_savepoints(transaction, Savepoint::Set, count));
+}
+
+pub(super) unsafe extern "C" fn inc_transaction_rollback_to_savepoint(
+    locker: *mut TransactionLocker,
+    count: c_ulong,
+) {
+    with(locker, |transaction, _| ENGINE.add_savepoints(transaction, Savepoint::RollbackTo, count));
+}
+
+pub(super) unsafe extern "C" fn inc_transaction_release_savepoint(
+    locker: *mut TransactionLocker,
+    count: c_ulong,
+) {
+    with(locker, |transaction, _| ENGINE.add_savepoints(transaction, Savepoint::Release, count));
+}
+
+pub(super) unsafe extern "C" fn end_transaction(locker: *mut TransactionLocker, commit: c_char) {
+    with(locker, |transaction, _| ENGINE.end_transaction(transaction, commit != 0));
+}
