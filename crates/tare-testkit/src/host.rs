@@ -40,14 +40,16 @@ impl Host {
 
     /// True when the server has the FEDERATED plugin, without which tare's tables are only on the endpoint.
     pub fn has_federated(&self) -> bool {
-        self.plugin_dirs().iter().any(|dir| dir.join("ha_federatedx.so").exists())
+        self.plugins().is_some_and(|dir| dir.join("ha_federatedx.so").exists())
     }
 
-    fn plugin_dirs(&self) -> Vec<PathBuf> {
-        match &self.basedir {
-            Some(base) => vec![base.join("lib/plugin"), base.join("lib/mysql/plugin")],
-            None => vec!["/usr/lib/mysql/plugin".into(), "/usr/lib64/mysql/plugin".into()],
-        }
+    /// The folder of its plugins.
+    pub fn plugins(&self) -> Option<PathBuf> {
+        let places: [PathBuf; 2] = match &self.basedir {
+            Some(base) => [base.join("lib/plugin"), base.join("lib/mysql/plugin")],
+            None => ["/usr/lib/mysql/plugin".into(), "/usr/lib64/mysql/plugin".into()],
+        };
+        places.into_iter().find(|dir| dir.is_dir())
     }
 
     /// A new data directory in a folder of its own, copied from a template that is made once per server program.

@@ -19,6 +19,8 @@ pub struct Load {
     pub tables: u64,
     /// Rows of each.
     pub rows: u64,
+    /// Statements are prepared once and executed by the binary protocol, else sent as text each time.
+    pub prepared: bool,
 }
 
 /// A load that runs.
@@ -69,6 +71,7 @@ impl Load {
         command.arg(format!("--mysql-socket={}", server.socket().display()));
         command.arg(format!("--threads={}", self.threads)).arg(format!("--tables={}", self.tables));
         command.arg(format!("--table-size={}", self.rows)).arg("--rand-type=uniform");
+        command.arg(if self.prepared { "--db-ps-mode=auto" } else { "--db-ps-mode=disable" });
         command.stdin(Stdio::null());
         command
     }

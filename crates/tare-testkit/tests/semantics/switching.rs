@@ -15,7 +15,6 @@ const PASSED: &[(&str, &str)] = &[
     ("wait/synch/sxlock/innodb/index_tree_rw_lock", "SELECT * FROM t.t WHERE a = 1"),
     ("wait/io/table/sql/handler", "SELECT * FROM t.t"),
     ("wait/lock/table/sql/handler", "SELECT * FROM t.t"),
-    ("wait/lock/metadata/sql/mdl", "SELECT * FROM t.t"),
     ("wait/io/socket/sql/client_connection", "DO 1"),
     ("wait/io/file/csv/data", "SELECT * FROM t.c"),
     ("idle", "DO 1"),

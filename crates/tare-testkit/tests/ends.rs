@@ -1,0 +1,302 @@
+//! How a server with the provider ends, and what is left: after SIGTERM, after kill -9, out of memory, under attack.
+
+#![allow(clippy::unwrap_used)] // in a test a failure is a panic
+
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use mysql::prelude::Queryable;
+use tare_testkit::host::Host;
+use tare_testkit::load::Load;
+use tare_testkit::schema::TABLES;
+use tare_testkit::server::{LIMIT, Server, Settings};
+use tare_testkit::subject::Provider;
+use tare_testkit::turn;
+
+const LOAD: Load = Load { workload: "oltp_read_write", threads: 8, tables: 2, rows: 2000, prepared: true };
+
+fn server() -> Server {
+    Server::start(Settings::new(Provider::under_test())).unwrap()
+}
+
+/// Every table of the list can be read; how many rows there are.
+fn read_all(server: &Server) -> usize {
+    let mut schema = server.schema().unwrap();
+    let rows = |table: &&str| schema.rows(table).unwrap_or_else(|e| panic!("{table}: {e}")).len();
+    TABLES.iter().map(rows).sum()
+}
+
+fn checksum(server: &Server) -> Vec<(String, Option<u64>)> {
+    server.client().unwrap().query("CHECKSUM TABLE kept.i, kept.r").unwrap()
+}
+
+fn keep_something(server: &Server) {
+    let mut conn = server.client().unwrap();
+    for sql in [
+        "CREATE DATABASE kept",
+        "USE kept",
+        "CREATE TABLE kept.i (a INT PRIMARY KEY, b TEXT) ENGINE=InnoDB",
+        "CREATE TABLE kept.r (a INT PRIMARY KEY, b TEXT) ENGINE=Aria",
+        "INSERT INTO kept.i SELECT seq, MD5(seq) FROM seq_1_to_1000",
+        "INSERT INTO kept.r SELECT seq, MD5(seq) FROM seq_1_to_1000",
+        "FLUSH TABLES",
+    ] {
+        conn.query_drop(sql).unwrap();
+    }
+}
+
+/// Names of all files below a folder, relative to it.
+fn files(folder: &Path) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut open = vec![folder.to_path_buf()];
+    while let Some(dir) = open.pop() {
+        for entry in std::fs::read_dir(&dir).unwrap() {
+            let path = entry.unwrap().path();
+            found.insert(path.strip_prefix(folder).unwrap().display().to_string());
+            if path.is_dir() {
+                open.push(path);
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn sigterm_ends_cleanly_idle_and_loaded() {
+    let _turn = turn();
+    for provider in [Provider::Off, Provider::under_test()] {
+        let mut idle: Vec<Duration> = (0..3)
+            .map(|_| {
+                let mut server = Server::start(Settings::new(provider.clone())).unwrap();
+                let (time, status) = server.stop().unwrap();
+                assert!(status.success(), "{status}\n{}", server.log());
+                time
+            })
+            .collect();
+        idle.sort();
+        let mut server = Server::start(Settings::new(provider.clone())).unwrap();
+        LOAD.prepare(&server).unwrap();
+        let load = LOAD.start(&server, 60).unwrap();
+        let mut conn = server.client().unwrap();
+        while conn.query_first::<u64, _>("SELECT COUNT(*) FROM information_schema.processlist").unwrap()
+            < Some(9)
+        {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let (loaded, status) = server.stop().unwrap();
+        drop(load);
+        println!("{provider:?}: idle {:?}, under load {loaded:?}", idle[1]);
+        assert!(status.success(), "{status}\n{}", server.log());
+        assert!(!server.log().contains("[ERROR]"), "{}", server.log());
+    }
+}
+
+#[test]
+fn tables_survive_a_restart_and_say_who_serves_them() {
+    let _turn = turn();
+    let mut server = server();
+    for _ in 0..2 {
+        assert!(read_all(&server) > 1000);
+        if Provider::under_test().is_tare() {
+            let status = server.schema().unwrap().tare_status().unwrap();
+            assert_eq!(status.get("version").map(String::as_str), Some(env!("CARGO_PKG_VERSION")));
+        }
+        let on: Option<String> = server.client().unwrap().query_first("SELECT @@performance_schema").unwrap();
+        assert_eq!(on.as_deref(), Some("1"), "agents ask this first");
+        let (_, status) = server.stop().unwrap();
+        assert!(status.success(), "{status}\n{}", server.log());
+        server.resume().unwrap();
+    }
+}
+
+#[test]
+fn nothing_is_left_when_the_provider_is_taken_away() {
+    let _turn = turn();
+    let mut with = server();
+    read_all(&with);
+    with.stop().unwrap();
+    let mut without = Server::start(Settings::new(Provider::Off)).unwrap();
+    without.stop().unwrap();
+    let (left, expected) = (files(&with.data()), files(&without.data()));
+    assert_eq!(left.difference(&expected).collect::<Vec<_>>(), Vec::<&String>::new());
+    with.settings = Settings::new(Provider::Off);
+    with.resume().unwrap();
+    let tables = |server: &Server| -> Vec<String> {
+        server.client().unwrap().query("SHOW TABLES FROM performance_schema").unwrap()
+    };
+    without.resume().unwrap();
+    assert_eq!(tables(&with), tables(&without));
+    assert!(with.process().unwrap().maps("libtare").unwrap().is_empty());
+}
+
+#[test]
+fn after_a_kill_the_tables_are_back_and_data_is_untouched() {
+    let _turn = turn();
+    let mut server = server();
+    keep_something(&server);
+    let kept = checksum(&server);
+    LOAD.prepare(&server).unwrap();
+    let load = LOAD.start(&server, 60).unwrap();
+    for round in 0..2 {
+        assert!(read_all(&server) > 1000, "round {round}");
+        server.kill();
+        server.resume().unwrap();
+        assert_eq!(checksum(&server), kept, "round {round}");
+    }
+    drop(load);
+    assert!(read_all(&server) > 1000);
+    // Killed once more and never given the provider again, it starts and runs all the same.
+    server.kill();
+    server.settings = Settings::new(Provider::Off);
+    server.resume().unwrap();
+    assert_eq!(checksum(&server), kept);
+    let (_, status) = server.stop().unwrap();
+    assert!(status.success(), "{status}\n{}", server.log());
+}
+
+/// A folder of plugins in which the helper program of the PAM plugin is one that tells what it was started with.
+fn telling_plugins(plugins: &Path, told: &Path) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["ha_federatedx.so", "auth_pam.so"] {
+        std::os::unix::fs::symlink(plugins.join(name), folder.path().join(name)).unwrap();
+    }
+    let tool = folder.path().join("auth_pam_tool_dir");
+    std::fs::create_dir(&tool).unwrap();
+    let told = told.display();
+    let script =
+        format!("#!/bin/sh\n{{ env; cat /proc/$$/maps; echo told; }} > {told}.part\nmv {told}.part {told}\n");
+    std::fs::write(tool.join("auth_pam_tool"), script).unwrap();
+    let all = std::fs::Permissions::from_mode(0o755);
+    for path in [folder.path(), &tool, &tool.join("auth_pam_tool")] {
+        std::fs::set_permissions(path, all.clone()).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn a_program_the_server_starts_is_not_affected() {
+    let _turn = turn();
+    let host = Host::find().unwrap();
+    let Some(plugins) = host.plugins().filter(|dir| dir.join("auth_pam.so").exists()) else {
+        println!("this host has no plugin that starts a program");
+        return;
+    };
+    let place = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let told = place.path().join("told");
+    let folder = telling_plugins(&plugins, &told);
+    let settings = Settings::new(Provider::under_test());
+    let settings = settings.option(format!("--plugin-dir={}", folder.path().display()));
+    let server = Server::start(settings.option("--plugin-load-add=auth_pam")).unwrap();
+    server.client().unwrap().query_drop("CREATE USER pam@localhost IDENTIFIED VIA pam").unwrap();
+    // The helper refuses everybody; that it was asked is what counts.
+    assert!(mysql::Conn::new(server.client_options().user(Some("pam"))).is_err());
+    let begin = std::time::Instant::now();
+    while !told.exists() {
+        assert!(begin.elapsed() < LIMIT, "the server starts no helper\n{}", server.log());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let told = std::fs::read_to_string(&told).unwrap();
+    assert!(told.contains("told"));
+    assert!(!told.contains("LD_PRELOAD") && !told.contains("libtare"), "{told}");
+    assert!(read_all(&server) > 1000, "while the server itself has it");
+}
+
+/// The following are about tare alone; held against the built-in there is nothing to test.
+fn tare_only() -> bool {
+    let tare = Provider::under_test().is_tare();
+    if !tare {
+        println!("the built-in has no such thing");
+    }
+    tare
+}
+
+#[test]
+fn out_of_memory_counts_as_lost_and_the_server_goes_on() {
+    let _turn = turn();
+    if !tare_only() {
+        return;
+    }
+    let provider =
+        Provider::Tare(vec![("memory-max".into(), "8M".into()), ("digests-size".into(), "50".into())]);
+    let server = Server::start(Settings::new(provider).option("--max-connections=400")).unwrap();
+    let load = Load { threads: 128, ..LOAD };
+    load.prepare(&server).unwrap();
+    let mut conn = server.client().unwrap();
+    for n in 0..100 {
+        conn.query_drop(format!("SELECT 1 AS c{n}")).unwrap();
+    }
+    let outcome = load.start(&server, 4).unwrap().finish().unwrap();
+    assert!(outcome.transactions > 0, "{}", outcome.text);
+    let mut schema = server.schema().unwrap();
+    let status = schema.tare_status().unwrap();
+    let number =
+        |name: &str| status.get(name).and_then(|value| value.parse::<u64>().ok()).unwrap_or_default();
+    assert!(number("digest_lost") >= 50, "{status:?}");
+    assert!(number("lost") > number("digest_lost"), "something of the threads' is lost: {status:?}");
+    assert!(number("memory_used") <= 8 << 20, "the cap is a promise: {status:?}");
+    read_all(&server);
+}
+
+#[test]
+fn an_idle_server_takes_little_more_than_without() {
+    let _turn = turn();
+    let idle = |provider: Provider| {
+        let server = Server::start(Settings::new(provider)).unwrap();
+        server.client().unwrap().query_drop("DO 1").unwrap();
+        // Let start-up work in the background come to its end.
+        std::thread::sleep(Duration::from_secs(1));
+        server.process().unwrap().resident().unwrap()
+    };
+    let (off, on) = (idle(Provider::Off), idle(Provider::under_test()));
+    println!("{off} bytes without, {on} with: {} more", on.saturating_sub(off));
+    let bound = if Provider::under_test().is_tare() { 32 << 20 } else { 256 << 20 };
+    assert!(on.saturating_sub(off) <= bound);
+}
+
+#[test]
+fn the_endpoint_is_the_server_s_own_and_shrugs_off_nonsense() {
+    let _turn = turn();
+    if !tare_only() {
+        return;
+    }
+    let mut server = server();
+    let data = std::fs::metadata(server.data()).unwrap();
+    let socket = std::fs::symlink_metadata(server.endpoint()).unwrap();
+    assert!(socket.file_type().is_socket());
+    assert_eq!((socket.mode() & 0o077, socket.uid()), (0, data.uid()), "nobody else may connect");
+    let open = || UnixStream::connect(server.endpoint()).unwrap();
+    let mut held = Vec::new();
+    for seed in 0..100_u32 {
+        let mut stream = open();
+        stream.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
+        // A small generator: what is sent does not matter as long as it is the same each time.
+        let bytes: Vec<u8> =
+            (0..500_u32).map(|i| (seed.wrapping_mul(2_654_435_761) ^ i.wrapping_mul(40_503)) as u8).collect();
+        let _ = match seed % 4 {
+            0 => stream.write_all(&bytes),
+            1 => stream.write_all(&bytes[..3]),
+            2 => stream.write_all(&[0xff, 0xff, 0xff, 0]),
+            _ => Ok(()),
+        };
+        if seed % 3 == 0 {
+            held.push(stream);
+        }
+    }
+    // One that logs in, asks for much and reads nothing.
+    let slow = server.endpoint_schema().unwrap();
+    assert!(read_all(&server) > 1000, "others are served all the while");
+    let mut reader = open();
+    reader.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let mut greeting = [0; 5];
+    reader.read_exact(&mut greeting).unwrap();
+    assert_eq!(greeting[4], 10, "a new client is still greeted, with protocol 10");
+    server.client().unwrap().query_drop("DO 1").unwrap();
+    let (time, status) = server.stop().unwrap();
+    drop((held, slow, reader));
+    assert!(status.success(), "{status} after {time:?}\n{}", server.log());
+}
