@@ -6,11 +6,15 @@
 //! `db` NUL `table` NUL and the two names pointing into it. `keynames` lies before all that moves, at byte 200.
 //! Checked on 10.11.5, 10.11.19, 11.4.5 and 11.8.9 at each `get_table_share` of a script with DDL, views, temporary and
 //! system tables: found each time, keys in the order of their numbers (`PRIMARY`, unique, others).
+//!
+//! A share that CREATE or ALTER makes for itself has no cache key of its own: `table_cache_key` is the database's name
+//! with length 0, the table's name lies elsewhere. It is read where an ordinary one was found before.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
+use crate::abi::Series;
 use crate::abi::types::ServerTableShare;
 
 /// Where `keynames` is in every supported server (it follows a category, a hash and a memory root).
@@ -54,6 +58,35 @@ impl Key {
             && self.key_length == db + table + 2
             && self.table.addr() == self.key.addr() + db + 1
     }
+
+    /// True for the pairs of a share without a cache key.
+    fn fits_private(&self) -> bool {
+        let (db, table) = (self.db_length, self.table_length);
+        !self.key.is_null()
+            && self.db == self.key
+            && self.key_length == 0
+            && !self.table.is_null()
+            && (1..=MAX_NAME).contains(&db)
+            && (1..=MAX_NAME).contains(&table)
+    }
+}
+
+/// Distances from `db` to `keys` and to `is_view`: the same within a series though all of it moves.
+///
+/// 10.11.5 (debug information) and 10.11.19 agree; 11.4.5 by debug information; 11.8.9 as its built-in's
+/// `get_table_share` reads it. Seen true for the one view of the script, false for all its tables, on all four.
+#[derive(Clone, Copy)]
+struct Distances {
+    keys: usize,
+    is_view: usize,
+}
+
+const fn distances(series: Series) -> Distances {
+    match series {
+        Series::V10_11 => Distances { keys: 256, is_view: 339 },
+        Series::V11_4 => Distances { keys: 372, is_view: 439 },
+        Series::V11_8 => Distances { keys: 360, is_view: 443 },
+    }
 }
 
 /// A table's names. Borrows the share: copy before returning.
@@ -63,6 +96,8 @@ pub struct Share<'a> {
     pub schema: &'a [u8],
     /// Table name.
     pub table: &'a [u8],
+    /// True for a view: the built-in does not watch those. False where the flag can't be told for sure.
+    pub is_view: bool,
     keys: &'a [*const c_char],
 }
 
@@ -81,12 +116,24 @@ impl<'a> Share<'a> {
 pub struct Reader {
     /// Byte of `table_cache_key`; 0 until found.
     place: AtomicUsize,
+    /// The series as a number, from 1; 0 until told.
+    series: AtomicU8,
 }
 
 impl Reader {
-    /// One that has seen no share yet.
+    /// One that has seen no share yet and takes every view for a table.
     pub const fn new() -> Reader {
-        Reader { place: AtomicUsize::new(0) }
+        Reader { place: AtomicUsize::new(0), series: AtomicU8::new(0) }
+    }
+
+    /// From now on views are told from tables as the servers of this series mark them.
+    pub fn select(&self, series: Series) {
+        self.series.store(series as u8 + 1, Ordering::Relaxed);
+    }
+
+    fn distances(&self) -> Option<Distances> {
+        let index = usize::from(self.series.load(Ordering::Relaxed)).checked_sub(1)?;
+        Series::ALL.get(index).map(|series| distances(*series))
     }
 
     /// The names of a share; `None` for NULL or when they are not found: then the table can't be told from others.
@@ -99,8 +146,8 @@ impl Reader {
         }
         let base = share.cast::<u8>();
         // SAFETY: the caller's promise, and `SEARCH` is inside the structure.
-        let key = unsafe { self.key(base) }?;
-        // SAFETY: `fits` holds: key, database and table are one text of `key_length` bytes made by the server.
+        let (place, key) = unsafe { self.key(base) }?;
+        // SAFETY: the pairs are the server's own names and their lengths, as `fits` or `fits_private` found.
         let (schema, table) = unsafe {
             (
                 std::slice::from_raw_parts(key.db, key.db_length),
@@ -110,30 +157,47 @@ impl Reader {
         // SAFETY: as above; `keynames` is at this place in every supported server.
         let names = unsafe { base.add(KEYNAMES).cast::<Names>().read() };
         let count = names.count as usize;
+        let db = place + std::mem::offset_of!(Key, db);
+        // SAFETY: as above.
+        let is_view = self
+            .distances()
+            .is_some_and(|distances| unsafe { is_view(base.add(db), distances, names.count) });
         let keys = if names.texts.is_null() || count > MAX_KEYS {
             &[][..]
         } else {
             // SAFETY: the server fills `count` pointers.
             unsafe { std::slice::from_raw_parts(names.texts, count) }
         };
-        Some(Share { schema, table, keys })
+        Some(Share { schema, table, is_view, keys })
     }
 
     /// Finds the pairs, first where they were last time.
     ///
     /// # Safety
     /// `base` is a `TABLE_SHARE`.
-    unsafe fn key(&self, base: *const u8) -> Option<Key> {
+    unsafe fn key(&self, base: *const u8) -> Option<(usize, Key)> {
         // SAFETY: every place asked for is within `SEARCH`, which is inside the structure with room for the pairs.
         let at = |place: usize| unsafe { base.add(place).cast::<Key>().read() };
         let known = self.place.load(Ordering::Relaxed);
         if known != 0 {
-            return Some(at(known)).filter(Key::fits);
+            return Some(at(known)).filter(|key| key.fits() || key.fits_private()).map(|key| (known, key));
         }
         let place = SEARCH.step_by(8).find(|place| at(*place).fits())?;
         self.place.store(place, Ordering::Relaxed);
-        Some(at(place))
+        Some((place, at(place)))
     }
+}
+
+/// The flag of a share whose `db` is given.
+///
+/// # Safety
+/// `db` is inside a complete `TABLE_SHARE`.
+unsafe fn is_view(db: *const u8, distances: Distances, key_count: u32) -> bool {
+    // SAFETY: both are inside the structure for every place in `SEARCH`; the count is aligned as `db` is.
+    let (counted, view) =
+        unsafe { (db.add(distances.keys).cast::<u32>().read(), db.add(distances.is_view).read()) };
+    // The two counts of keys differ only where the structure is not the one the distances were taken from.
+    view == 1 && counted == key_count
 }
 
 #[cfg(test)]
@@ -157,6 +221,35 @@ mod tests {
         words
     }
 
+    /// A share as CREATE TABLE makes it.
+    fn private_share(place: usize, db: &'static CStr, table: &'static CStr) -> Vec<usize> {
+        let mut words = vec![0usize; 170];
+        let (db_start, table_start) = (db.as_ptr().addr(), table.as_ptr().addr());
+        let pairs = [db_start, 0, db_start, db.count_bytes(), table_start, table.count_bytes()];
+        words[place / 8..place / 8 + 6].copy_from_slice(&pairs);
+        words
+    }
+
+    #[test]
+    fn a_view_is_told_by_its_flag_only_where_the_layout_is_sure() {
+        let db = 592 + 16;
+        for series in Series::ALL {
+            let Distances { keys, is_view } = distances(series);
+            let reader = Reader::new();
+            reader.select(series);
+            let mut words = share(592, b"pr\0v1\0", 2, &[]);
+            let view = |words: &[usize]| {
+                // SAFETY: as many bytes as a share has.
+                unsafe { reader.read(words.as_ptr().cast()) }.map(|share| share.is_view)
+            };
+            assert_eq!(view(&words), Some(false));
+            words[(db + is_view) / 8] |= 1 << ((db + is_view) % 8 * 8);
+            assert_eq!(view(&words), Some(true));
+            words[(db + keys) / 8] |= 3 << ((db + keys) % 8 * 8);
+            assert_eq!(view(&words), Some(false));
+        }
+    }
+
     fn names(reader: &Reader, words: &[usize]) -> Option<(Vec<u8>, Vec<u8>, Vec<Vec<u8>>)> {
         // SAFETY: as many bytes as a share has, pointers into static texts.
         let share = unsafe { reader.read(words.as_ptr().cast()) }?;
@@ -167,11 +260,15 @@ mod tests {
     fn names_are_found_wherever_the_server_keeps_them() {
         for place in [592, 616] {
             let reader = Reader::new();
+            // Not a share with a cache key: nothing to find the place by.
+            let private = private_share(place, c"pr", c"t9");
+            assert_eq!(names(&reader, &private), None);
             let words = share(place, b"pr\0t1\0", 2, &[c"PRIMARY", c"ib"]);
             let seen = names(&reader, &words).expect("names");
             assert_eq!(seen, (b"pr".to_vec(), b"t1".to_vec(), vec![b"PRIMARY".to_vec(), b"ib".to_vec()]));
             let other = share(place, b"mysql\0user\0", 5, &[]);
             assert_eq!(names(&reader, &other), Some((b"mysql".to_vec(), b"user".to_vec(), vec![])));
+            assert_eq!(names(&reader, &private), Some((b"pr".to_vec(), b"t9".to_vec(), vec![])));
             // A share that looks different is refused, not guessed at.
             assert_eq!(names(&reader, &share(place + 8, b"pr\0t1\0", 2, &[])), None);
         }
