@@ -23,7 +23,9 @@ pub(super) unsafe extern "C" fn get_table_share(
         if temporary != 0 || ENGINE.current_thread().is_none() {
             return null_mut();
         }
-        let Some(names) = facts::table_share(share) else { return null_mut() };
+        let Some(names) = facts::table_share(share).filter(|names| !names.is_view) else {
+            return null_mut();
+        };
         let table = TableName { temporary: false, schema: names.schema, name: names.table };
         let share = ENGINE.table_share(&table, names.keys());
         share.map_or(null_mut(), |share| share.address().cast())
