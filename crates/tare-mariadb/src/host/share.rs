@@ -104,10 +104,13 @@ pub struct Share<'a> {
 impl<'a> Share<'a> {
     /// The names of the keys, in the order of their numbers; at most [`MAX_KEYS`].
     pub fn keys(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
-        // SAFETY: the array of names of a complete share holds NUL-terminated texts that live as long as it.
-        self.keys
-            .iter()
-            .map(|text| if text.is_null() { &[][..] } else { unsafe { CStr::from_ptr(*text) }.to_bytes() })
+        self.keys.iter().map(|text| {
+            if text.is_null() {
+                return &[][..];
+            }
+            // SAFETY: a complete share's names of keys are NUL-terminated and live as long as it.
+            unsafe { CStr::from_ptr(*text) }.to_bytes()
+        })
     }
 }
 
@@ -250,7 +253,9 @@ mod tests {
         }
     }
 
-    fn names(reader: &Reader, words: &[usize]) -> Option<(Vec<u8>, Vec<u8>, Vec<Vec<u8>>)> {
+    type Seen = (Vec<u8>, Vec<u8>, Vec<Vec<u8>>);
+
+    fn names(reader: &Reader, words: &[usize]) -> Option<Seen> {
         // SAFETY: as many bytes as a share has, pointers into static texts.
         let share = unsafe { reader.read(words.as_ptr().cast()) }?;
         Some((share.schema.to_vec(), share.table.to_vec(), share.keys().map(<[u8]>::to_vec).collect()))
