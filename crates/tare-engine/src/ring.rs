@@ -275,7 +275,8 @@ pub(crate) fn advance(ring: &Ring, how: &Advance<'_>, open: &[AtomicU32]) -> boo
         let current = ring.pinned[count - 1].load(Relaxed);
         arena.meta(current).records.store(ring.records.load(Relaxed), Relaxed);
         let newer: u32 = ring.pinned().skip(1).map(|block| arena.meta(block).records.load(Relaxed)).sum();
-        if newer >= how.history_size || count == PINS {
+        // Records still in progress are no history yet.
+        if newer >= how.history_size + open.len() as u32 || count == PINS {
             let oldest = ring.unpin_oldest();
             carried.save(arena, oldest, open);
             spare = match how.long {
@@ -331,6 +332,8 @@ impl Carried {
             if offset != 0 && offset / WORDS as u32 == leaving {
                 let words = arena.slice(offset, LINE_WORDS as usize);
                 *slot = (true, std::array::from_fn(|at| words[at].load(Relaxed)));
+                // In the block that leaves it would stay in progress for ever.
+                words[0].store(0, Relaxed);
             }
         }
     }
@@ -375,7 +378,8 @@ impl LongQueue {
         if blocks == 0 {
             return Ok(());
         }
-        self.slots.map(blocks.next_power_of_two())?;
+        // With a single slot, full and empty could not be told apart by sequence.
+        self.slots.map(blocks.next_power_of_two().max(2))?;
         for (position, slot) in self.slots.words().iter().enumerate() {
             slot.store((position as u64) << 32, Relaxed);
         }
