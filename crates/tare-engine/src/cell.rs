@@ -467,6 +467,12 @@ impl Cell for MemoryCell {
         &self.head
     }
     fn fold(&self, into: &Self) {
+        // A peak of one who ends is a peak of all: on top of what the others have now.
+        let (count, bytes) = into.current();
+        into.high_count.fetch_max(count + self.high_count.load(Relaxed), Relaxed);
+        into.low_count.fetch_min(count + self.low_count.load(Relaxed), Relaxed);
+        into.high_bytes.fetch_max(bytes + self.high_bytes.load(Relaxed), Relaxed);
+        into.low_bytes.fetch_min(bytes + self.low_bytes.load(Relaxed), Relaxed);
         for (to, from) in [
             (&into.count_alloc, &self.count_alloc),
             (&into.count_free, &self.count_free),

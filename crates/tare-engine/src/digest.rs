@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{
     AtomicU32, AtomicU64,
-    Ordering::{Acquire, Relaxed, Release},
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
 use crate::Engine;
@@ -68,6 +68,9 @@ pub(crate) struct DigestCell {
 #[allow(unsafe_code)]
 unsafe impl View for DigestCell {}
 
+/// The kind of a cell that counts for the row without a digest.
+const OVERFLOW: u16 = 1;
+
 /// Entries of a thread's map: hash, cell.
 const MAP_SIZE: usize = 256;
 /// Digests a thread counts before it empties its map.
@@ -118,6 +121,9 @@ impl Engine {
         let cut = tokens.cut || bytes.len() < tokens.bytes.len();
         let key = Key { hash, tokens: bytes, charset: tokens.charset, cut, schema, schema_len };
         let cell = self.digest_cell(thread, &key)?;
+        if cell.cell.head.kind.load(Relaxed) == OVERFLOW {
+            self.losses.count(Lost::Digests);
+        }
         cell.cell.add(taken, counters);
         cell.last_seen.store(ticks(), Relaxed);
         Some((cell.slot.load(Relaxed), cell.generation.load(Relaxed)))
@@ -198,6 +204,8 @@ impl Engine {
         let digest: &DigestCell = self.arena.at(offset);
         digest.slot.store(slot, Relaxed);
         digest.generation.store(generation, Relaxed);
+        let kind = if slot == self.digest_overflow.load(Relaxed) { OVERFLOW } else { 0 };
+        digest.cell.head.kind.store(kind, Relaxed);
         hash.store(key.hash, Relaxed);
         cell.store(u64::from(offset), Release);
         thread.digest_count.store(thread.digest_count.load(Relaxed) + 1, Relaxed);
@@ -239,19 +247,18 @@ impl Engine {
     /// full.
     fn digest_slot(&self, key: &Key<'_>) -> Option<(Offset, u32)> {
         let is = |offset: Offset| key.is(self.arena.at(offset));
-        let found = self.digests.find(key.hash, is).or_else(|| self.enter_digest(key));
-        let offset = match found {
-            Some(offset) => offset,
-            None => {
-                self.losses.count(Lost::Digests);
-                self.overflow_digest()?
-            }
-        };
-        let slot: &DigestSlot = self.arena.at(offset);
-        Some((offset, slot.head.generation()))
+        let known = self.digests.find(key.hash, is).and_then(|offset| self.digest_generation(key, offset));
+        known.or_else(|| self.enter_digest(key)).or_else(|| self.overflow_digest())
     }
 
-    fn enter_digest(&self, key: &Key<'_>) -> Option<Offset> {
+    /// A found slot's generation, unless TRUNCATE has given the slot to another digest meanwhile.
+    fn digest_generation(&self, key: &Key<'_>, offset: Offset) -> Option<(Offset, u32)> {
+        let slot: &DigestSlot = self.arena.at(offset);
+        let generation = slot.head.generation();
+        key.is(slot).then_some((offset, generation))
+    }
+
+    fn enter_digest(&self, key: &Key<'_>) -> Option<(Offset, u32)> {
         if self.digest_count.fetch_add(1, Relaxed) >= self.digests_size.load(Relaxed) {
             self.digest_count.fetch_sub(1, Relaxed);
             return None;
@@ -261,12 +268,12 @@ impl Engine {
             return None;
         };
         key.fill(slot);
-        let offset = self.arena.offset_of(slot);
+        let (offset, generation) = (self.arena.offset_of(slot), slot.head.generation());
         match self.digests.insert(key.hash, offset, |at| key.is(self.arena.at(at))) {
-            Inserted::Here => Some(offset),
+            Inserted::Here => Some((offset, generation)),
             Inserted::There(first) => {
                 self.give_digest(slot);
-                Some(first)
+                self.digest_generation(key, first)
             }
             Inserted::Full => {
                 self.give_digest(slot);
@@ -280,13 +287,25 @@ impl Engine {
         self.digest_count.fetch_sub(1, Relaxed);
     }
 
-    fn overflow_digest(&self) -> Option<Offset> {
-        let known = self.digest_overflow.load(Acquire);
-        if known != 0 {
-            return Some(known);
+    /// The slot of the row without a digest: made once, and never given back.
+    fn overflow_digest(&self) -> Option<(Offset, u32)> {
+        let offset = match self.digest_overflow.load(Acquire) {
+            0 => self.make_overflow_digest()?,
+            known => known,
+        };
+        let slot: &DigestSlot = self.arena.at(offset);
+        if slot.first_seen.load(Relaxed) == 0 {
+            slot.first_seen.store(ticks(), Relaxed);
         }
-        let slot = self.pools.take::<DigestSlot>(&self.arena, Pool::Digests, 0)?;
-        slot.first_seen.store(ticks(), Relaxed);
+        Some((offset, slot.head.generation()))
+    }
+
+    #[cold]
+    fn make_overflow_digest(&self) -> Option<Offset> {
+        let Some(slot) = self.pools.take::<DigestSlot>(&self.arena, Pool::Digests, 0) else {
+            self.losses.count(Lost::Digests);
+            return None;
+        };
         let offset = self.arena.offset_of(slot);
         match self.digest_overflow.compare_exchange(0, offset, Release, Acquire) {
             Ok(_) => Some(offset),
@@ -299,14 +318,22 @@ impl Engine {
 
     /// TRUNCATE: every digest is forgotten; threads notice by the epoch.
     pub(crate) fn reset_digests(&self) {
-        self.epochs[Family::Digests as usize].fetch_add(1, Relaxed);
+        let epoch = &self.epochs[Family::Digests as usize];
+        epoch.fetch_add(1, AcqRel);
         for offset in self.digests.clear() {
             self.give_digest(self.arena.at(offset));
         }
-        let overflow = self.digest_overflow.swap(0, Relaxed);
+        let overflow = self.digest_overflow.load(Acquire);
         if overflow != 0 {
-            self.pools.give(&self.arena, Pool::Digests, self.arena.at::<DigestSlot>(overflow));
+            let slot: &DigestSlot = self.arena.at(overflow);
+            slot.stat.clear_shared();
+            for word in slot.counters.iter().chain([&slot.first_seen, &slot.last_seen]) {
+                word.store(0, Relaxed);
+            }
         }
+        // Who entered a digest between the first rise and the clearing counts for a slot that is gone: the
+        // second rise makes its thread look again.
+        epoch.fetch_add(1, AcqRel);
     }
 }
 

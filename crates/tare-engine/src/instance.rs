@@ -416,8 +416,11 @@ impl Engine {
 
     /// And ends; what it did counts on for its instrument.
     pub fn destroy_socket(&self, socket: SocketRef) {
-        self.folds.fetch_add(1, Release);
         let slot = &socket.slot;
+        if slot.head.state() != USED {
+            return;
+        }
+        self.folds.fetch_add(1, Release);
         if self.counts_for(Family::Sockets, Viewer::Global, slot.epoch.load(Relaxed))
             && let Some(ended) = self.ended_io.cell::<IoCell>(&self.arena, slot.head.class())
         {
@@ -641,8 +644,9 @@ impl Engine {
             _ => MISC,
         };
         match file {
-            Some(file) => file.slot.io.add_shared(part, taken, bytes),
-            None => {
+            Some(file) if file.slot.head.state() == USED => file.slot.io.add_shared(part, taken, bytes),
+            // Deleted while open, or never known: it counts for the instrument.
+            _ => {
                 if let Some(ended) = self.ended_io.cell::<IoCell>(&self.arena, wait.class()) {
                     ended.io.add_shared(part, taken, bytes);
                 }
@@ -708,7 +712,9 @@ impl Engine {
             Inserted::Here => Some(share),
             Inserted::There(first) => {
                 self.free_share(share);
-                Some(self.arena.at(first))
+                let share: TableShareRef = self.arena.at(first);
+                share.slot.users.fetch_add(1, Relaxed);
+                Some(share)
             }
             Inserted::Full => {
                 self.losses.count(Lost::TableInstances);

@@ -192,7 +192,8 @@ impl Engine {
             .into_iter()
             .filter_map(|(offset, tally)| {
                 let slot: &DigestSlot = self.arena.at(offset);
-                if tally.stat.count == 0 && offset == overflow {
+                // Entered, and forgotten by TRUNCATE before it counted.
+                if tally.stat.count == 0 {
                     return None;
                 }
                 let first_seen = slot.first_seen.load(Relaxed);
