@@ -3,6 +3,7 @@
 #
 #   scripts/hosts.sh           bring all of them; then print one line each: version, path of mariadbd
 #   scripts/hosts.sh list      only print what is there
+#   scripts/hosts.sh run CMD   bring all, then run CMD once with each, named by TARE_MARIADBD; fails if one failed
 #
 # Each host is a folder that serves as --basedir: bin/mariadbd, a mariadb-install-db (bin/ or scripts/), share/, and where it
 # has plugins lib/mysql/plugin. Nothing needs a chroot or a container: start DIR/bin/mariadbd --basedir=DIR like any server,
@@ -97,15 +98,33 @@ END
     ln -s ../root/usr/bin/mariadb-install-db "$work/bin/mariadb-install-db"
 }
 
+bring() {
+    mkdir -p "$hosts"
+    local number
+    for number in "${jars[@]}"; do
+        [ -n "$(version "$hosts/$number")" ] || from_maven "$number"
+    done
+    [ -n "$(version "$hosts/11.8")" ] || from_debian 11.8
+}
+
+run() {
+    local number program failed=()
+    while read -r number program; do
+        say "with $number"
+        TARE_MARIADBD=$program "$@" </dev/null || failed+=("$number")
+    done < <(list)
+    [ "${#failed[@]}" -eq 0 ] || die "failed with: ${failed[*]}"
+    say "passed with all of them"
+}
+
 case ${1:-bring} in
     list) list ;;
-    bring)
-        mkdir -p "$hosts"
-        for number in "${jars[@]}"; do
-            [ -n "$(version "$hosts/$number")" ] || from_maven "$number"
-        done
-        [ -n "$(version "$hosts/11.8")" ] || from_debian 11.8
-        list
+    bring) bring; list ;;
+    run)
+        shift
+        [ "$#" -gt 0 ] || die "run what?"
+        bring
+        run "$@"
         ;;
-    *) die "say nothing or: list" ;;
+    *) die "say nothing, list, or: run COMMAND" ;;
 esac
