@@ -184,6 +184,18 @@ impl Arena {
         unsafe { &*self.base.load(Relaxed).add(offset as usize * 8).cast() }
     }
 
+    /// As [`Arena::at`], for an offset a reader found in a place that may have become something else: the
+    /// view lies in the arena, whatever its words mean.
+    pub(crate) fn get<T: View>(&self, offset: Offset) -> Option<&'static T> {
+        let end = offset as usize + size_of::<T>().div_ceil(8);
+        if offset == 0 || end > self.blocks.load(Relaxed) as usize * WORDS || align_of::<T>() > 8 {
+            return None;
+        }
+        // SAFETY: just checked to lie inside the mapping; the base is aligned to a page, so words are aligned
+        // to 8; `View` promises that any bits are a valid T made of atomics.
+        Some(unsafe { &*self.base.load(Relaxed).add(offset as usize * 8).cast() })
+    }
+
     /// Words at `offset`, `len` of them; the caller's object does not leave its block.
     #[inline(always)]
     pub(crate) fn slice(&self, offset: Offset, len: usize) -> &'static [AtomicU64] {

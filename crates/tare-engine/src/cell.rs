@@ -80,7 +80,7 @@ pub(crate) struct Plain {
 
 impl Plain {
     pub(crate) fn merge(&mut self, other: Plain) {
-        self.count += other.count;
+        self.count = self.count.wrapping_add(other.count);
         self.sum = self.sum.wrapping_add(other.sum);
         self.min_inverted = self.min_inverted.max(other.min_inverted);
         self.max = self.max.max(other.max);
@@ -599,6 +599,14 @@ impl Bank {
             0 => None,
             offset => Some(arena.at::<C>(offset)),
         }
+    }
+
+    /// As [`Bank::cell`], for a reader: the bank's thread may end meanwhile, and its words become others.
+    pub(crate) fn peek<C: Cell>(&self, arena: &Arena, class: ClassId) -> Option<&'static C> {
+        let class = class as usize;
+        let map = self.maps[(class / MAP_ENTRIES) % MAPS].load(std::sync::atomic::Ordering::Acquire);
+        let map: &MapBlock = arena.get(map)?;
+        arena.get(map.cells[class % MAP_ENTRIES].load(std::sync::atomic::Ordering::Acquire))
     }
 
     /// Calls `f` with every cell's class and offset.

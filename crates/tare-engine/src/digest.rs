@@ -160,9 +160,9 @@ impl Engine {
             };
             thread.digest_map.store(block * WORDS as u32, Release);
         } else {
-            self.folds.fetch_add(1, Release);
+            self.begin_fold();
             self.empty_map(thread, |_| {});
-            self.folds.fetch_add(1, Release);
+            self.end_fold();
         }
         thread.digest_epoch.store(epoch, Relaxed);
         Some(())
@@ -219,13 +219,13 @@ impl Engine {
         }
         let epoch = self.epochs[Family::Digests as usize].load(Relaxed);
         let current = thread.digest_epoch.load(Relaxed) == epoch;
-        self.folds.fetch_add(1, Release);
+        self.begin_fold();
         self.empty_map(thread, |cell| {
             if current {
                 self.fold_digest(cell);
             }
         });
-        self.folds.fetch_add(1, Release);
+        self.end_fold();
     }
 
     fn fold_digest(&self, cell: &DigestCell) {

@@ -420,14 +420,14 @@ impl Engine {
         if slot.head.state() != USED {
             return;
         }
-        self.folds.fetch_add(1, Release);
+        self.begin_fold();
         if self.counts_for(Family::Sockets, Viewer::Global, slot.epoch.load(Relaxed))
             && let Some(ended) = self.ended_io.cell::<IoCell>(&self.arena, slot.head.class())
         {
             slot.io.fold(&ended.io);
         }
         self.pools.give(&self.arena, Pool::Sockets, socket);
-        self.folds.fetch_add(1, Release);
+        self.end_fold();
     }
 
     /// Descriptor and peer become known.
@@ -593,12 +593,12 @@ impl Engine {
             return;
         }
         self.files.remove(slot.hash.load(Relaxed), self.arena.offset_of(file));
-        self.folds.fetch_add(1, Release);
+        self.begin_fold();
         if let Some(ended) = self.ended_io.cell::<IoCell>(&self.arena, slot.head.class()) {
             slot.io.fold(&ended.io);
         }
         self.pools.give(&self.arena, Pool::Files, file);
-        self.folds.fetch_add(1, Release);
+        self.end_fold();
     }
 
     /// A file gets another name.
@@ -806,7 +806,7 @@ impl Engine {
     /// A table is closed: what was counted through it moves to its share.
     pub fn close_table(&self, table: TableRef) {
         let slot = &table.slot;
-        self.folds.fetch_add(1, Release);
+        self.begin_fold();
         let share: &TableShare = self.arena.at(slot.share.load(Relaxed));
         let alive =
             share.head.state() == USED && share.head.generation() == slot.share_generation.load(Relaxed);
@@ -815,7 +815,7 @@ impl Engine {
         }
         self.fold_table_locks(slot.locks.load(Relaxed), alive.then_some(&share.locks));
         self.pools.give(&self.arena, Pool::Handles, table);
-        self.folds.fetch_add(1, Release);
+        self.end_fold();
     }
 
     fn fold_table_io(&self, from: Offset, to: Option<&AtomicU32>) {

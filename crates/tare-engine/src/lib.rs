@@ -29,7 +29,11 @@ mod thread;
 mod transaction;
 mod wait;
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+    fence,
+};
 use std::sync::{Mutex, OnceLock};
 
 use arena::{Arena, BLOCK, Table, Use, WORDS};
@@ -128,7 +132,7 @@ pub struct Engine {
     pub(crate) ended_io: Bank,
     ended_next: Mutex<(u32, u32)>,
     pub(crate) filters: Mutex<()>,
-    /// Odd while something folds; readers of sums read again.
+    /// Folds in progress (upper 16 bits) and folds begun; readers of sums read again.
     pub(crate) folds: AtomicU64,
     pub(crate) pools: Pools,
     pub(crate) files: Index,
@@ -160,6 +164,8 @@ fn long_blocks(rows: u32, rows_per_block: u32) -> usize {
     rows.div_ceil(rows_per_block) as usize
 }
 
+/// One fold in progress, in `Engine::folds`.
+pub(crate) const FOLDING: u64 = 1 << 48;
 /// Open descriptors that are told apart.
 const DESCRIPTORS: usize = 1 << 16;
 /// Files, tables and programs whose names are found.
@@ -244,6 +250,17 @@ impl Engine {
         Ok(())
     }
 
+    /// Figures begin to move from one place to another.
+    pub(crate) fn begin_fold(&self) {
+        self.folds.fetch_add(FOLDING + 1, Acquire);
+        fence(Release);
+    }
+
+    /// They have arrived.
+    pub(crate) fn end_fold(&self) {
+        self.folds.fetch_sub(FOLDING, Release);
+    }
+
     /// Registers an instrument; 0: there is no room for it.
     pub fn register(&self, what: Registration<'_>) -> ClassId {
         let (class, new) = self.registry.register(what, &self.losses);
@@ -281,7 +298,7 @@ impl Engine {
         *next = (next.0 + words as u32, next.1 - words as u32);
         self.arena.at::<CellHead>(offset).class.store(class, Relaxed);
         if let Some(entry) = bank.entry(&self.arena, class) {
-            entry.store(offset, std::sync::atomic::Ordering::Release);
+            entry.store(offset, Release);
         }
     }
 }

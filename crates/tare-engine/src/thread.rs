@@ -152,10 +152,7 @@ impl Thread {
 
     /// The texts' block.
     pub(crate) fn text(&self, engine: &Engine) -> Option<&'static ThreadText> {
-        match self.texts.load(Relaxed) {
-            0 => None,
-            offset => Some(engine.arena.at(offset)),
-        }
+        engine.arena.get(self.texts.load(Relaxed))
     }
 
     /// Changes texts: readers see the version odd meanwhile.
@@ -271,14 +268,18 @@ impl Engine {
         if local::get() == std::ptr::from_ref(thread) as usize {
             local::set(0);
         }
-        if thread.alive.swap(2, Relaxed) != 1 {
-            return;
+        {
+            // Whoever changes a filter holds this lock while it writes to slabs: to none that is given back.
+            let _one_at_a_time = crate::instrument::lock(&self.filters);
+            if thread.alive.swap(2, Relaxed) != 1 {
+                return;
+            }
+            thread.mask.store(0, Relaxed);
         }
-        thread.mask.store(0, Relaxed);
-        self.folds.fetch_add(1, Release);
+        self.begin_fold();
         self.fold_thread(thread);
         thread.alive.store(0, Release);
-        self.folds.fetch_add(1, Release);
+        self.end_fold();
         self.free_thread(thread);
     }
 
@@ -355,6 +356,11 @@ impl Engine {
     /// Recomputes what a thread records.
     pub(crate) fn refresh_mask(&self, thread: &Thread) {
         let _one_at_a_time = crate::instrument::lock(&self.filters);
+        self.store_mask(thread);
+    }
+
+    /// As [`Engine::refresh_mask`], under the lock of the filters.
+    pub(crate) fn store_mask(&self, thread: &Thread) {
         let instrumented = thread.instrumented.load(Relaxed) != 0;
         let history = thread.history.load(Relaxed) != 0;
         if thread.alive.load(Relaxed) == 1 {
@@ -443,7 +449,7 @@ impl Engine {
         let now = self.epochs[family as usize].load(Relaxed);
         let counts_global = self.counts_for(family, Viewer::Global, then);
         let counts_thread = self.counts_for(family, Viewer::Thread, then) && bank == BANK_OWN;
-        self.folds.fetch_add(1, Release);
+        self.begin_fold();
         if let Some(memory) = cell.as_memory() {
             // What is in use stays; what was allocated and freed counts on for a global summary not reset.
             let ended = self.ended.cell::<MemoryCell>(&self.arena, class).filter(|_| counts_global);
@@ -463,7 +469,7 @@ impl Engine {
             cell.clear();
         }
         cell.head().epoch.store(now, Release);
-        self.folds.fetch_add(1, Release);
+        self.end_fold();
         Some(cell)
     }
 

@@ -11,7 +11,7 @@ mod summary;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use crate::Engine;
+use crate::{Engine, FOLDING};
 use crate::arena::{Use, WORDS};
 use crate::cell::Plain;
 use crate::snapshot::{Stat, Summary};
@@ -35,8 +35,12 @@ impl Engine {
     /// Reads sums that folding moves about: again, if something folded meanwhile. Under a storm of folds the
     /// last try stands: it may miss or repeat what was just moving.
     pub(crate) fn unfolding<T>(&self, read: impl Fn() -> T) -> T {
-        for _ in 0..8 {
+        for _ in 0..16 {
             let before = self.folds.load(Acquire);
+            if before >= FOLDING {
+                std::thread::yield_now();
+                continue;
+            }
             let value = read();
             std::sync::atomic::fence(Acquire);
             if self.folds.load(Relaxed) == before {
@@ -44,6 +48,16 @@ impl Engine {
             }
         }
         read()
+    }
+
+    /// Whether what was read through a slab is `thread_id`'s: asked after reading. A slab whose thread has
+    /// ended may hold anything by then.
+    pub(crate) fn still_lives(&self, thread: &Thread, thread_id: u64) -> bool {
+        std::sync::atomic::fence(Acquire);
+        let block = self.arena.offset_of(thread) / WORDS as u32;
+        self.arena.used(block) == Use::Thread as u8
+            && thread.alive.load(Acquire) == 1
+            && thread.thread_id.load(Relaxed) == thread_id
     }
 }
 

@@ -19,6 +19,7 @@ use crate::instance::{
 use crate::pool::{Pool, USED};
 use crate::snapshot::*;
 use crate::text;
+use crate::thread::Thread;
 
 impl Engine {
     /// Every known file.
@@ -229,19 +230,37 @@ impl Engine {
         }
         let epoch = self.epochs[Family::Digests as usize].load(Relaxed);
         for thread in self.live_threads() {
-            let map = thread.digest_map.load(Acquire);
-            if map == 0 || thread.digest_epoch.load(Relaxed) != epoch {
+            let id = thread.thread_id.load(Relaxed);
+            let own = self.thread_digests(thread, epoch);
+            if !self.still_lives(thread, id) {
                 continue;
             }
-            for cell in self.arena.at::<DigestMap>(map).cells() {
-                let cell: &DigestCell = self.arena.at(cell);
-                let Some(tally) = tallies.get_mut(&cell.slot.load(Relaxed)) else { continue };
-                if tally.generation == cell.generation.load(Relaxed) {
-                    tally.add(cell);
+            for (slot, own) in own {
+                if let Some(tally) = tallies.get_mut(&slot).filter(|tally| tally.generation == own.generation) {
+                    tally.merge(&own);
                 }
             }
         }
         tallies
+    }
+
+    /// What a thread has counted and not yet moved to the shared slots.
+    fn thread_digests(&self, thread: &Thread, epoch: u32) -> Vec<(Offset, DigestTally)> {
+        let map = thread.digest_map.load(Acquire);
+        let Some(map) = self.arena.get::<DigestMap>(map) else { return Vec::new() };
+        if thread.digest_epoch.load(Relaxed) != epoch {
+            return Vec::new();
+        }
+        let tally = |cell: &'static DigestCell| {
+            let tally = DigestTally {
+                generation: cell.generation.load(Relaxed),
+                stat: cell.cell.stat.plain(),
+                counters: std::array::from_fn(|at| cell.cell.counters[at].load(Relaxed)),
+                last_seen: cell.last_seen.load(Relaxed),
+            };
+            (cell.slot.load(Relaxed), tally)
+        };
+        map.cells().filter_map(|cell| self.arena.get(cell)).map(tally).collect()
     }
 
     fn digest_schema(&self, slot: &DigestSlot) -> Option<String> {
@@ -269,12 +288,12 @@ struct DigestTally {
 }
 
 impl DigestTally {
-    fn add(&mut self, cell: &DigestCell) {
-        self.stat.merge(cell.cell.stat.plain());
-        for (sum, counter) in self.counters.iter_mut().zip(&cell.cell.counters) {
-            *sum += counter.load(Relaxed);
+    fn merge(&mut self, other: &DigestTally) {
+        self.stat.merge(other.stat);
+        for (sum, counter) in self.counters.iter_mut().zip(&other.counters) {
+            *sum += counter;
         }
-        self.last_seen = self.last_seen.max(cell.last_seen.load(Relaxed));
+        self.last_seen = self.last_seen.max(other.last_seen);
     }
 }
 

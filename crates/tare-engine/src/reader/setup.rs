@@ -33,15 +33,14 @@ impl Engine {
 
     /// Switches a consumer; at once, for every thread.
     pub fn set_consumer(&self, consumer: Consumer, on: bool) {
-        {
-            let _one_at_a_time = lock(&self.filters);
-            let bit = 1 << consumer as u32;
-            let old = self.consumers.load(Relaxed);
-            self.consumers.store(if on { old | bit } else { old & !bit }, Relaxed);
-        }
-        // A thread made meanwhile computes its mask from the new consumers.
+        let _one_at_a_time = lock(&self.filters);
+        let bit = 1 << consumer as u32;
+        let old = self.consumers.load(Relaxed);
+        self.consumers.store(if on { old | bit } else { old & !bit }, Relaxed);
+        // A thread made meanwhile waits for the lock and computes its mask from the new consumers; one that
+        // ends waits, too, so that no slab is written to that has become something else.
         for thread in self.live_threads() {
-            self.refresh_mask(thread);
+            self.store_mask(thread);
         }
     }
 
@@ -100,12 +99,12 @@ impl Engine {
             connection_type,
             os_id: nonzero(thread.os_id.load(Relaxed)),
         };
-        // A slab that was given up meanwhile belongs to nobody, or to somebody else.
-        (thread.alive.load(Acquire) == 1 && thread.thread_id.load(Relaxed) == id).then_some(row)
+        self.still_lives(thread, id).then_some(row)
     }
 
     /// INSTRUMENTED and HISTORY of a live thread; `None` leaves one as it is. False when it is gone.
     pub fn set_thread(&self, thread_id: u64, instrumented: Option<bool>, history: Option<bool>) -> bool {
+        let _one_at_a_time = lock(&self.filters);
         let mut threads = self.live_threads().into_iter();
         let Some(thread) = threads.find(|thread| thread.thread_id.load(Relaxed) == thread_id) else {
             return false;
@@ -116,7 +115,7 @@ impl Engine {
         if let Some(on) = history {
             thread.history.store(u8::from(on), Relaxed);
         }
-        self.refresh_mask(thread);
+        self.store_mask(thread);
         true
     }
 

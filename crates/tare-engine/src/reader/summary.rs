@@ -20,6 +20,7 @@ trait Tally: Default + Clone {
     fn add(&mut self, cell: &Self::Cell);
     /// What a cell shows that a reset has passed since its writer last looked; most show nothing.
     fn add_stale(&mut self, _cell: &Self::Cell) {}
+    fn merge(&mut self, other: &Self);
 }
 
 #[derive(Default, Clone)]
@@ -29,6 +30,9 @@ impl Tally for WaitTally {
     type Cell = StatCell;
     fn add(&mut self, cell: &StatCell) {
         self.0.merge(cell.stat.plain());
+    }
+    fn merge(&mut self, other: &Self) {
+        self.0.merge(other.0);
     }
 }
 
@@ -40,7 +44,13 @@ impl Tally for StatementTally {
     fn add(&mut self, cell: &StatementCell) {
         self.0.merge(cell.stat.plain());
         for (sum, counter) in self.1.iter_mut().zip(&cell.counters) {
-            *sum += counter.load(Relaxed);
+            *sum = sum.wrapping_add(counter.load(Relaxed));
+        }
+    }
+    fn merge(&mut self, other: &Self) {
+        self.0.merge(other.0);
+        for (sum, counter) in self.1.iter_mut().zip(&other.1) {
+            *sum = sum.wrapping_add(*counter);
         }
     }
 }
@@ -54,6 +64,10 @@ impl Tally for TransactionTally {
         self.0.merge(cell.read_write.plain());
         self.1.merge(cell.read_only.plain());
     }
+    fn merge(&mut self, other: &Self) {
+        self.0.merge(other.0);
+        self.1.merge(other.1);
+    }
 }
 
 #[derive(Default, Clone)]
@@ -62,36 +76,56 @@ struct MemoryTally(MemoryStat);
 impl Tally for MemoryTally {
     type Cell = MemoryCell;
     fn add(&mut self, cell: &MemoryCell) {
-        let stat = &mut self.0;
-        let (count, bytes) = cell.current();
-        stat.count_alloc = stat.count_alloc.wrapping_add(cell.count_alloc.load(Relaxed));
-        stat.count_free = stat.count_free.wrapping_add(cell.count_free.load(Relaxed));
-        stat.bytes_alloc = stat.bytes_alloc.wrapping_add(cell.bytes_alloc.load(Relaxed));
-        stat.bytes_free = stat.bytes_free.wrapping_add(cell.bytes_free.load(Relaxed));
-        stat.current_count += count;
-        stat.current_bytes += bytes;
-        stat.low_count += cell.low_count.load(Relaxed);
-        stat.high_count += cell.high_count.load(Relaxed);
-        stat.low_bytes += cell.low_bytes.load(Relaxed);
-        stat.high_bytes += cell.high_bytes.load(Relaxed);
+        let (current_count, current_bytes) = cell.current();
+        self.merge(&MemoryTally(MemoryStat {
+            count_alloc: cell.count_alloc.load(Relaxed),
+            count_free: cell.count_free.load(Relaxed),
+            bytes_alloc: cell.bytes_alloc.load(Relaxed),
+            bytes_free: cell.bytes_free.load(Relaxed),
+            low_count: cell.low_count.load(Relaxed),
+            current_count,
+            high_count: cell.high_count.load(Relaxed),
+            low_bytes: cell.low_bytes.load(Relaxed),
+            current_bytes,
+            high_bytes: cell.high_bytes.load(Relaxed),
+        }));
     }
 
     fn add_stale(&mut self, cell: &MemoryCell) {
-        let stat = &mut self.0;
         let (count, bytes) = cell.current();
-        stat.count_alloc = stat.count_alloc.wrapping_add_signed(count.max(0));
-        stat.count_free = stat.count_free.wrapping_add_signed((-count).max(0));
-        stat.bytes_alloc = stat.bytes_alloc.wrapping_add_signed(bytes.max(0));
-        stat.bytes_free = stat.bytes_free.wrapping_add_signed((-bytes).max(0));
-        for (sum, now) in [
-            (&mut stat.current_count, count),
-            (&mut stat.low_count, count),
-            (&mut stat.high_count, count),
-            (&mut stat.current_bytes, bytes),
-            (&mut stat.low_bytes, bytes),
-            (&mut stat.high_bytes, bytes),
+        self.merge(&MemoryTally(MemoryStat {
+            count_alloc: count.max(0).cast_unsigned(),
+            count_free: count.min(0).unsigned_abs(),
+            bytes_alloc: bytes.max(0).cast_unsigned(),
+            bytes_free: bytes.min(0).unsigned_abs(),
+            low_count: count,
+            current_count: count,
+            high_count: count,
+            low_bytes: bytes,
+            current_bytes: bytes,
+            high_bytes: bytes,
+        }));
+    }
+
+    fn merge(&mut self, other: &Self) {
+        let (sum, other) = (&mut self.0, &other.0);
+        for (sum, other) in [
+            (&mut sum.count_alloc, other.count_alloc),
+            (&mut sum.count_free, other.count_free),
+            (&mut sum.bytes_alloc, other.bytes_alloc),
+            (&mut sum.bytes_free, other.bytes_free),
         ] {
-            *sum += now;
+            *sum = sum.wrapping_add(other);
+        }
+        for (sum, other) in [
+            (&mut sum.low_count, other.low_count),
+            (&mut sum.current_count, other.current_count),
+            (&mut sum.high_count, other.high_count),
+            (&mut sum.low_bytes, other.low_bytes),
+            (&mut sum.current_bytes, other.current_bytes),
+            (&mut sum.high_bytes, other.high_bytes),
+        ] {
+            *sum = sum.wrapping_add(other);
         }
     }
 }
@@ -192,10 +226,11 @@ impl Engine {
             Level::Thread => {
                 for thread in self.live_threads() {
                     let owner = Owner { thread_id: thread.thread_id.load(Relaxed), ..Owner::default() };
-                    let tallies = self.unfolding(|| self.thread_tallies::<T>(family, thread, &instruments));
-                    let gone =
-                        thread.alive.load(Relaxed) != 1 || thread.thread_id.load(Relaxed) != owner.thread_id;
-                    if !gone && emit(&owner, &instruments, tallies, &stat, sink).is_break() {
+                    let tallies = || self.thread_tallies::<T>(family, Viewer::Thread, thread, &instruments);
+                    let tallies = self.unfolding(tallies);
+                    if self.still_lives(thread, owner.thread_id)
+                        && emit(&owner, &instruments, tallies, &stat, sink).is_break()
+                    {
                         return;
                     }
                 }
@@ -203,16 +238,6 @@ impl Engine {
             // Accounts, users and hosts are kept apart from the next version on.
             Level::Account | Level::User | Level::Host => {}
         }
-    }
-
-    fn thread_tallies<T: Tally>(&self, family: Family, thread: &Thread, of: &[Instrument]) -> Vec<T> {
-        let mut tallies = vec![T::default(); of.len()];
-        for (tally, instrument) in tallies.iter_mut().zip(of) {
-            for bank in [BANK_OWN, BANK_THREAD_ONLY] {
-                self.tally_cell(family, Viewer::Thread, thread, bank, instrument.id, tally);
-            }
-        }
-        tallies
     }
 
     fn global_tallies<T: Tally>(&self, family: Family, of: &[Instrument]) -> Vec<T> {
@@ -223,33 +248,39 @@ impl Engine {
             }
         }
         for thread in self.live_threads() {
-            for (tally, instrument) in tallies.iter_mut().zip(of) {
-                for bank in [BANK_OWN, BANK_UNATTRIBUTED] {
-                    self.tally_cell(family, Viewer::Global, thread, bank, instrument.id, tally);
-                }
+            let id = thread.thread_id.load(Relaxed);
+            let own = self.thread_tallies::<T>(family, Viewer::Global, thread, of);
+            if self.still_lives(thread, id) {
+                tallies.iter_mut().zip(&own).for_each(|(tally, own)| tally.merge(own));
             }
         }
         tallies
     }
 
-    fn tally_cell<T: Tally>(
+    /// What a thread's cells add up to; means nothing if the thread no longer lives afterwards.
+    fn thread_tallies<T: Tally>(
         &self,
         family: Family,
         viewer: Viewer,
         thread: &Thread,
-        bank: usize,
-        class: ClassId,
-        tally: &mut T,
-    ) {
-        let Some(cell) = thread.banks[bank].cell::<T::Cell>(&self.arena, class) else { return };
-        if cell.head().class.load(Relaxed) != class {
-            return;
+        of: &[Instrument],
+    ) -> Vec<T> {
+        let banks = match viewer {
+            Viewer::Thread => [BANK_OWN, BANK_THREAD_ONLY],
+            Viewer::Global => [BANK_OWN, BANK_UNATTRIBUTED],
+        };
+        let mut tallies = vec![T::default(); of.len()];
+        for bank in banks.map(|bank| &thread.banks[bank]) {
+            for (tally, instrument) in tallies.iter_mut().zip(of) {
+                let Some(cell) = bank.peek::<T::Cell>(&self.arena, instrument.id) else { continue };
+                if self.counts_for(family, viewer, cell.head().epoch.load(Relaxed)) {
+                    tally.add(cell);
+                } else {
+                    tally.add_stale(cell);
+                }
+            }
         }
-        if self.counts_for(family, viewer, cell.head().epoch.load(Relaxed)) {
-            tally.add(cell);
-        } else {
-            tally.add_stale(cell);
-        }
+        tallies
     }
 
     /// READ, WRITE, MISC of every file instrument.
