@@ -165,6 +165,40 @@ fn run_serves_a_data_directory_whose_root_has_a_password() {
 }
 
 #[test]
+fn a_server_with_tare_tells_its_status_and_is_clean_afterwards() {
+    let scratch = scratch();
+    let folder = self::scratch();
+    let datadir = folder.path().join("data");
+    let at = datadir.to_str().expect("UTF-8");
+    let mut child = tare(&scratch, &["run", "--datadir", at]).spawn().expect("tare runs");
+    wait_for_line(&mut child, "Ctrl-C");
+
+    let json = output(&scratch, &["status", "--datadir", at, "--json"]);
+    let plain = output(&scratch, &["status", "--datadir", at]);
+    let tables = || text(&output(&scratch, &["tables", "list", "--datadir", at]).stdout);
+    let while_running = tables();
+    interrupt(&child);
+    assert!(child.wait_with_output().expect("it ends").status.success());
+
+    assert!(json.status.success(), "{}{}", text(&json.stdout), text(&json.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    assert_eq!(report["active"], true);
+    let mutexes =
+        report["instruments"].as_array().expect("a list").iter().find(|c| c["class"] == "wait/synch");
+    assert!(mutexes.expect("a class")["on"].as_u64().is_some_and(|n| n > 100), "{report}");
+    let status = report["status"].as_array().expect("a list");
+    for name in ["version", "memory_used", "lost"] {
+        assert!(status.iter().any(|row| row["name"] == name), "no {name} in {report}");
+    }
+    for word in ["tare is active", "Instruments", "Consumers"] {
+        assert!(text(&plain.stdout).contains(word), "no {word} in:\n{}", text(&plain.stdout));
+    }
+    assert!(while_running.lines().any(|l| l.starts_with("threads ")), "{while_running}");
+    assert!(tables().contains("no tables of tare's"), "{}", tables());
+    assert_nothing_left(&scratch);
+}
+
+#[test]
 fn run_keeps_a_data_directory_that_was_named_and_takes_it_up_again() {
     let scratch = scratch();
     let folder = self::scratch();
