@@ -93,28 +93,12 @@ pub(crate) fn bump(word: &AtomicU64, by: u64) {
 }
 
 impl Counts {
-    /// Adds `n` events that took `ticks` together (each its share); the caller is the only writer.
+    /// Adds `n` events that took `ticks` together; the caller is the only writer. MIN and MAX are of batches, and
+    /// a batch of none takes its time, too: so in the reference.
     #[inline(always)]
     pub(crate) fn add(&self, n: u64, ticks: u64) {
-        if n != 1 {
-            return self.add_batch(n, ticks);
-        }
-        bump(&self.count, 1);
-        bump(&self.sum, ticks);
-        self.mark(ticks);
-    }
-
-    /// A batch of none takes its time, too, but is no event.
-    fn add_batch(&self, n: u64, ticks: u64) {
         bump(&self.count, n);
         bump(&self.sum, ticks);
-        if let Some(each) = ticks.checked_div(n) {
-            self.mark(each);
-        }
-    }
-
-    #[inline(always)]
-    fn mark(&self, ticks: u64) {
         if !ticks > self.min_inverted.load(Relaxed) {
             self.min_inverted.store(!ticks, Relaxed);
         }

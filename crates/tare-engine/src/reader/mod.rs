@@ -11,11 +11,11 @@ mod summary;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use crate::{Engine, FOLDING};
 use crate::arena::{Use, WORDS};
 use crate::cell::Plain;
 use crate::snapshot::{Stat, Summary};
 use crate::thread::Thread;
+use crate::{Engine, FOLDING};
 
 /// Receives the rows of a summary one by one.
 pub type Sink<'a, S> = &'a mut dyn FnMut(Summary<S>) -> ControlFlow<()>;

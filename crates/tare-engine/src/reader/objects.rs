@@ -236,7 +236,8 @@ impl Engine {
                 continue;
             }
             for (slot, own) in own {
-                if let Some(tally) = tallies.get_mut(&slot).filter(|tally| tally.generation == own.generation) {
+                if let Some(tally) = tallies.get_mut(&slot).filter(|tally| tally.generation == own.generation)
+                {
                     tally.merge(&own);
                 }
             }

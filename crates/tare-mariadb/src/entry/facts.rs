@@ -6,10 +6,16 @@ use std::ffi::{c_uint, c_void};
 use tare_engine::objects;
 use tare_engine::{DigestTokens, MetadataName, Outcome};
 
+use crate::abi::Series;
 use crate::abi::types::{DigestStorage, MdlKey, ServerTableShare};
 use crate::host::{address, charset, diagnostics, digest, metadata, names, share, transaction};
 
 static SHARES: share::Reader = share::Reader::new();
+
+/// Settles whose layouts are read; before the first slot is called.
+pub(crate) fn select(series: Series) {
+    SHARES.select(series);
+}
 
 /// Number of a character set.
 pub(super) fn charset_number(charset: *const c_void) -> u32 {

@@ -26,6 +26,7 @@ use tare_engine::Engine;
 
 use crate::abi::{Series, v10_11, v11_4, v11_8};
 
+pub(crate) use facts::select;
 pub(crate) use guard::failure;
 
 /// Every slot by name; a series lays them out as its own header does.

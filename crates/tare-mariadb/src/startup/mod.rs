@@ -6,6 +6,7 @@
 //! options, asks the hook for a provider ([`answer`]), unless its built-in one is on.
 
 mod constructor;
+mod direct_calls;
 mod environment;
 pub(crate) mod error_log;
 mod program;
@@ -16,6 +17,7 @@ use std::ffi::{OsString, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 
+pub use direct_calls::DirectCallsError;
 pub use stand_back::StandBack;
 
 use crate::abi::{INTERFACE_VERSION, Series};

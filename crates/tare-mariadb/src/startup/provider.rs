@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use tare_engine::snapshot::{Consumer, Kind};
 use tare_engine::{Config, Registration};
 
-use super::StandBack;
+use super::{StandBack, direct_calls};
 use crate::abi::Series;
 use crate::entry::{self, ENGINE};
 use crate::host::server::ServerHost;
@@ -18,10 +18,13 @@ use crate::options::{InstrumentSetting, Options};
 /// # Errors
 /// When the provider cannot start; the server then runs without it.
 pub(crate) fn start(series: Series, options: &'static Options) -> Result<*const c_void, StandBack> {
+    entry::select(series);
     let memory = |error: std::io::Error| StandBack::Memory(error.to_string());
     ENGINE.start(config(options), &ServerHost).map_err(memory)?;
     register_own_memory();
-    Ok(entry::vtable(series))
+    let table = entry::vtable(series);
+    direct_calls::redirect(series, table)?;
+    Ok(table)
 }
 
 fn config(options: &'static Options) -> Config {

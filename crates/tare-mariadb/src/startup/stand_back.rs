@@ -43,6 +43,9 @@ pub enum StandBack {
     /// The library holds no interface for the series.
     #[error("this build holds no interface for MariaDB {}", .0.name())]
     NoInterface(Series),
+    /// The server's direct calls could not be led to tare.
+    #[error("{0}")]
+    DirectCalls(#[from] super::DirectCallsError),
     /// The server asked for an interface version that does not exist.
     #[error("the server asks for version {0} of the instrumentation interface; known: 1")]
     InterfaceVersion(i32),
