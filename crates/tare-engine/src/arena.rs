@@ -54,12 +54,26 @@ pub(crate) enum Use {
 pub(crate) struct Meta {
     /// THREAD_ID of the owner, for rings.
     pub(crate) owner: AtomicU64,
+    /// When a ring began to fill it, in ticks.
+    pub(crate) opened: AtomicU64,
     next: AtomicU32,
-    /// Rises whenever the block's content is thrown away.
+    /// Rises when the block's content begins to be thrown away (odd) and when that is done (even).
     pub(crate) generation: AtomicU32,
     /// Records in the block, for rings.
     pub(crate) records: AtomicU32,
     used: AtomicU8,
+}
+
+impl Meta {
+    /// Throws the content of a block of the caller's own away, by means of `empty`.
+    pub(crate) fn throw_away(&self, empty: impl FnOnce()) {
+        let generation = self.generation.load(Relaxed);
+        self.generation.store(generation.wrapping_add(1), Relaxed);
+        fence(Release);
+        self.records.store(0, Relaxed);
+        empty();
+        self.generation.store(generation.wrapping_add(2), Release);
+    }
 }
 
 pub(crate) struct Arena {
@@ -100,13 +114,12 @@ impl Arena {
     pub(crate) fn take(&self, used: Use, pool: u8) -> Option<BlockId> {
         let id = self.pop().or_else(|| self.take_fresh())?;
         let meta = self.meta(id);
-        meta.generation.fetch_add(1, Relaxed);
-        meta.records.store(0, Relaxed);
-        meta.owner.store(0, Relaxed);
-        fence(Release);
-        for word in self.words(id) {
-            word.store(0, Relaxed);
-        }
+        meta.throw_away(|| {
+            meta.owner.store(0, Relaxed);
+            for word in self.words(id) {
+                word.store(0, Relaxed);
+            }
+        });
         meta.used.store(used as u8 + pool, Release);
         self.in_use.fetch_add(1, Relaxed);
         Some(id)

@@ -10,11 +10,11 @@
 use std::sync::atomic::{
     AtomicU8, AtomicU16, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
-    fence,
 };
 
 use crate::arena::{Arena, BlockId, LINE, Offset, Table, Use, View, WORDS};
 use crate::cell::COUNTERS;
+use crate::clock::ticks;
 use crate::lost::Lost;
 use crate::snapshot::EventType;
 
@@ -302,6 +302,7 @@ pub(crate) fn advance(ring: &Ring, how: &Advance<'_>, open: &[AtomicU32]) -> boo
         },
     };
     arena.meta(block).owner.store(how.thread_id, Relaxed);
+    arena.meta(block).opened.store(ticks(), Relaxed);
     ring.pin(block);
     carried.restore(arena, ring, open);
     true
@@ -309,13 +310,11 @@ pub(crate) fn advance(ring: &Ring, how: &Advance<'_>, open: &[AtomicU32]) -> boo
 
 /// Makes a filled block empty: generation first, then the first word of every line.
 fn recycle(arena: &Arena, block: BlockId) -> BlockId {
-    let meta = arena.meta(block);
-    meta.generation.fetch_add(1, Relaxed);
-    fence(Release);
-    for line in arena.words(block).chunks_exact(LINE_WORDS as usize) {
-        line[0].store(0, Relaxed);
-    }
-    meta.records.store(0, Relaxed);
+    arena.meta(block).throw_away(|| {
+        for line in arena.words(block).chunks_exact(LINE_WORDS as usize) {
+            line[0].store(0, Relaxed);
+        }
+    });
     block
 }
 

@@ -68,6 +68,10 @@ pub(crate) struct Thread {
     pub(crate) transactions: Ring,
     pub(crate) transaction: TransactionRecord,
     pub(crate) transaction_open: AtomicU32,
+    /// Odd while the transaction's record changes.
+    pub(crate) transaction_version: AtomicU32,
+    /// By event type and scope: the first event id TRUNCATE has left (for events without a time).
+    pub(crate) hidden: [[AtomicU64; 3]; 4],
     /// Next free word of the current cell block, and words left there.
     cell_next: AtomicU32,
     cell_left: AtomicU32,

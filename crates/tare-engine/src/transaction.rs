@@ -79,13 +79,13 @@ impl Transaction {
     }
 }
 
-/// Readers copy a thread's transaction between two equal, even versions; it is kept in the id's top bit's
-/// stead: 0 while the record changes.
-fn publish(record: &TransactionRecord, event_id: u64, change: impl FnOnce()) {
-    record.event_id.store(0, Relaxed);
+/// Changes a thread's transaction: readers copy it between two equal, even versions.
+fn publish(thread: &Thread, change: impl FnOnce()) {
+    let version = thread.transaction_version.load(Relaxed);
+    thread.transaction_version.store(version.wrapping_add(1), Relaxed);
     fence(Release);
     change();
-    record.event_id.store(event_id, Release);
+    thread.transaction_version.store(version.wrapping_add(2), Release);
 }
 
 impl Engine {
@@ -106,7 +106,8 @@ impl Engine {
         if Thread::bits(mask, EventType::Transaction) & CURRENT != 0 {
             flags |= RECORDED;
             let event_id = thread.next_event_id();
-            publish(&thread.transaction, event_id, || {
+            publish(thread, || {
+                thread.transaction.event_id.store(event_id, Relaxed);
                 self.reset_transaction(thread, what, switches);
             });
         }
@@ -155,8 +156,7 @@ impl Engine {
             transaction.start = ticks();
         }
         if let Some(record) = transaction.record() {
-            let id = record.event_id.load(Relaxed);
-            publish(record, id, || {
+            publish(transaction.thread, || {
                 record.start.store(transaction.start, Relaxed);
                 record.source.store(source.0, Relaxed);
                 record.state.store(TransactionState::Active as u8, Relaxed);
@@ -168,8 +168,7 @@ impl Engine {
     /// The XA identifier and state become known.
     pub fn set_transaction_xid(&self, transaction: &Transaction, xid: &Xid<'_>, xa_state: u8) {
         if let Some(record) = transaction.record() {
-            let id = record.event_id.load(Relaxed);
-            publish(record, id, || {
+            publish(transaction.thread, || {
                 write_xid(record, xid);
                 record.xa_state.store(xa_state, Relaxed);
                 record.xa.store(1, Relaxed);
@@ -188,8 +187,7 @@ impl Engine {
     /// The global transaction id becomes known: domain, server, sequence.
     pub fn set_transaction_gtid(&self, transaction: &Transaction, domain: u32, server: u32, sequence: u64) {
         if let Some(record) = transaction.record() {
-            let id = record.event_id.load(Relaxed);
-            publish(record, id, || {
+            publish(transaction.thread, || {
                 record.gtid_domain.store(domain, Relaxed);
                 record.gtid_server.store(u64::from(server), Relaxed);
                 record.gtid_sequence.store(sequence, Relaxed);
@@ -242,7 +240,7 @@ impl Engine {
         const XA_STATES: [u8; 2] = [4, 5];
         let id = record.event_id.load(Relaxed);
         let bits = Thread::bits(thread.mask.load(Relaxed), EventType::Transaction);
-        publish(record, id, || {
+        publish(thread, || {
             let state = if done { TransactionState::Committed } else { TransactionState::RolledBack };
             record.state.store(state as u8, Relaxed);
             if record.xa.load(Relaxed) != 0 {

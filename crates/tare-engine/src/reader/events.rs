@@ -1,5 +1,6 @@
 //! Events: current, history, history_long, of all four types.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::atomic::{
     AtomicU64,
@@ -10,7 +11,7 @@ use std::sync::atomic::{
 use super::Scale;
 use super::summary::plain_counters;
 use crate::Engine;
-use crate::arena::{Offset, WORDS};
+use crate::arena::{Offset, Use, WORDS};
 use crate::cell::COUNTERS;
 use crate::digest::DigestSlot;
 use crate::instance::{File, MetadataLock, Socket, TableShare};
@@ -29,10 +30,17 @@ use crate::thread::Thread;
 /// Words of a record, copied out; what a record is made of by position is said in `ring`.
 struct Copied {
     thread_id: u64,
+    /// When it ended, as well as is known.
+    moment: u64,
+    /// When the block it lies in was begun.
+    opened: u64,
     words: Vec<u64>,
 }
 
 impl Copied {
+    fn new(thread_id: u64, words: Vec<u64>) -> Copied {
+        Copied { thread_id, moment: 0, opened: 0, words }
+    }
     fn u32(&self, at: usize, half: usize) -> u32 {
         (self.words[at] >> (32 * half)) as u32
     }
@@ -79,22 +87,76 @@ fn record_end(of: EventType, record: &Copied) -> u64 {
     }
 }
 
+/// END_EVENT_ID of a record that has ended.
+fn record_end_event_id(of: EventType, record: &Copied) -> u64 {
+    match of {
+        EventType::Wait => record.words[0] + u64::from(record.u32(6, 1)),
+        EventType::Stage => record.words[0] + u64::from(record.u32(7, 0)),
+        EventType::Statement => record.words[5],
+        EventType::Transaction => record.words[4],
+    }
+}
+
+/// The order in which a thread's events end: of two with one END_EVENT_ID the inner one is first. Times would
+/// not do: not every event has one.
+fn ending(of: EventType, record: &Copied) -> (u64, Reverse<u64>) {
+    (record_end_event_id(of, record), Reverse(record.words[0]))
+}
+
+/// What TRUNCATE has left of an event type in a scope.
+struct Shown {
+    of: EventType,
+    scope: usize,
+    hidden_before: u64,
+    live: HashMap<u64, &'static Thread>,
+}
+
+impl Shown {
+    fn shows(&self, record: &Copied) -> bool {
+        if self.hidden_before == 0 || record_flags(self.of, record) & RECORD_TIMED != 0 {
+            return record_end(self.of, record) >= self.hidden_before;
+        }
+        // An untimed event: by its id, or, if nobody knows the ids any more, by its block.
+        match self.live.get(&record.thread_id) {
+            Some(thread) => {
+                let hidden = &thread.hidden[self.of as usize - 1][self.scope];
+                record_end_event_id(self.of, record) >= hidden.load(Relaxed)
+            }
+            None => record.opened >= self.hidden_before,
+        }
+    }
+}
+
 impl Engine {
+    fn shown(&self, of: EventType, scope: Scope) -> Shown {
+        let scope = scope as usize;
+        let live = |thread: &'static Thread| (thread.thread_id.load(Relaxed), thread);
+        Shown {
+            of,
+            scope,
+            hidden_before: self.hidden_before[of as usize - 1][scope].load(Relaxed),
+            live: self.live_threads().into_iter().map(live).collect(),
+        }
+    }
+
     /// Every whole record in the rings of one event type.
     fn records(&self, of: EventType) -> Vec<Copied> {
         let used = RINGS[of as usize - 1].used;
         let mut records = Vec::new();
         for block in 1..self.arena.high() {
-            if self.arena.used(block) != used as u8 {
-                continue;
-            }
             let meta = self.arena.meta(block);
             let generation = meta.generation.load(Acquire);
-            let thread_id = meta.owner.load(Relaxed);
-            let copied = copy_block(self.arena.words(block), of, thread_id);
+            // Odd: its content is just being thrown away.
+            if self.arena.used(block) != used as u8 || generation & 1 != 0 {
+                continue;
+            }
+            let mut copied = copy_block(self.arena.words(block), of);
+            // The first record is published after the owner: whoever saw a record sees its owner.
+            let (owner, opened) = (meta.owner.load(Relaxed), meta.opened.load(Relaxed));
             fence(Acquire);
             // The block was filled again meanwhile: what was copied may be a mixture, and is history anyway.
             if meta.generation.load(Relaxed) == generation {
+                attribute(of, &mut copied, owner, opened);
                 records.extend(copied);
             }
         }
@@ -103,34 +165,30 @@ impl Engine {
 
     /// Ended records a scope shows: newest last within a thread.
     fn ended(&self, of: EventType, scope: Scope) -> Vec<Copied> {
-        let at = usize::from(scope == Scope::HistoryLong) + 1;
-        let hidden = self.hidden_before[of as usize - 1][at].load(Relaxed);
+        let shown = self.shown(of, scope);
         let wanted = if scope == Scope::HistoryLong { RECORD_LONG } else { RECORD_HISTORY };
         let mut records = self.records(of);
         records.retain(|record| {
-            let end = record_end(of, record);
-            end != 0
-                && record_flags(of, record) & wanted != 0
-                && (end >= hidden || record_flags(of, record) & RECORD_TIMED == 0 && hidden == 0)
+            record_end(of, record) != 0 && record_flags(of, record) & wanted != 0 && shown.shows(record)
         });
         match scope {
             Scope::HistoryLong => {
-                records.sort_by_key(|record| record_end(of, record));
+                records.sort_by_key(|record| (record.moment, record.thread_id, ending(of, record)));
                 let size = self.history_long_size[of as usize - 1].load(Relaxed) as usize;
                 records.drain(..records.len().saturating_sub(size));
             }
-            _ => self.keep_history(of, &mut records),
+            _ => {
+                records.retain(|record| shown.live.contains_key(&record.thread_id));
+                self.keep_history(of, &mut records);
+            }
         }
         records
     }
 
-    /// The last ones of every live thread.
+    /// The last ones of every thread.
     fn keep_history(&self, of: EventType, records: &mut Vec<Copied>) {
         let size = self.history_size[of as usize - 1].load(Relaxed) as usize;
-        let live: std::collections::HashSet<u64> =
-            self.live_threads().iter().map(|thread| thread.thread_id.load(Relaxed)).collect();
-        records.retain(|record| live.contains(&record.thread_id));
-        records.sort_by_key(|record| (record.thread_id, record_end(of, record), record.words[0]));
+        records.sort_by_key(|record| (record.thread_id, ending(of, record)));
         let mut left: HashMap<u64, usize> = HashMap::new();
         for record in records.iter() {
             *left.entry(record.thread_id).or_default() += 1;
@@ -154,24 +212,26 @@ impl Engine {
 
     /// Of each live thread the events in progress; the last ended one where none is.
     fn current_lines(&self, of: EventType) -> Vec<Copied> {
-        let hidden = self.hidden_before[of as usize - 1][0].load(Relaxed);
-        let live: std::collections::HashSet<u64> =
-            self.live_threads().iter().map(|thread| thread.thread_id.load(Relaxed)).collect();
+        let shown = self.shown(of, Scope::Current);
         let mut by_thread: HashMap<u64, Vec<Copied>> = HashMap::new();
-        for record in self.records(of).into_iter().filter(|record| live.contains(&record.thread_id)) {
+        for record in self.records(of).into_iter().filter(|record| shown.live.contains_key(&record.thread_id))
+        {
             by_thread.entry(record.thread_id).or_default().push(record);
         }
         let mut rows = Vec::new();
-        for (_, mut records) in by_thread {
-            records.sort_by_key(|record| record.words[0]);
-            if records.iter().any(|record| record.words[2] == 0) {
-                rows.extend(records.into_iter().filter(|record| record.words[2] == 0));
+        for (_, records) in by_thread {
+            let (running, ended): (Vec<_>, Vec<_>) =
+                records.into_iter().partition(|record| record_end(of, record) == 0);
+            if running.is_empty() {
+                let last = ended.into_iter().max_by_key(|record| ending(of, record));
+                rows.extend(last.filter(|record| shown.shows(record)));
             } else {
-                let last = records.into_iter().max_by_key(|record| record.words[2]);
-                rows.extend(last.filter(|record| record.words[2] >= hidden));
+                rows.extend(running);
             }
         }
         rows.sort_by_key(|record| (record.thread_id, record.words[0]));
+        // A record that moved to another block meanwhile may have been seen in both.
+        rows.dedup_by_key(|record| (record.thread_id, record.words[0]));
         rows
     }
 
@@ -302,15 +362,15 @@ impl Engine {
             let records = self.ended(EventType::Statement, scope);
             return records.iter().map(|r| self.statement_row(r, layout(r), scale)).collect();
         }
-        let hidden = self.hidden_before[EventType::Statement as usize - 1][0].load(Relaxed);
+        let shown = self.shown(EventType::Statement, scope);
         let mut rows = Vec::new();
         for thread in self.live_threads() {
             // The running ones; the last one where none runs.
             let depth = (thread.statement_depth.load(Relaxed) as usize).max(1);
             for level in thread.statement_levels.iter().take(depth) {
                 let Some(record) = self.copy_level(thread, level.load(Acquire)) else { break };
-                let end = record.words[3];
-                if record.words[0] != 0 && (end == 0 || end >= hidden) {
+                let running = record.words[3] == 0;
+                if record.words[0] != 0 && (running || shown.shows(&record)) {
                     rows.push(self.statement_row(&record, StatementLayout::level(), scale));
                 }
             }
@@ -319,17 +379,21 @@ impl Engine {
     }
 
     fn copy_level(&self, thread: &Thread, level: Offset) -> Option<Copied> {
-        if level == 0 {
-            return None;
-        }
-        let version = &self.arena.at::<StatementLevel>(level).version;
-        let words = self.arena.slice(level, WORDS);
+        let thread_id = thread.thread_id.load(Relaxed);
+        let level: &StatementLevel = self.arena.get(level)?;
+        let block = self.arena.offset_of(level) / WORDS as u32;
+        let words = self.arena.words(block);
+        let meta = self.arena.meta(block);
         for _ in 0..64 {
-            let before = version.load(Acquire);
+            let before = level.version.load(Acquire);
             let copy: Vec<u64> = words.iter().map(|word| word.load(Relaxed)).collect();
             fence(Acquire);
-            if before & 1 == 0 && version.load(Relaxed) == before {
-                return Some(Copied { thread_id: thread.thread_id.load(Relaxed), words: copy });
+            if before & 1 == 0 && level.version.load(Relaxed) == before {
+                // A thread that ended meanwhile has given the block to another, or to another purpose.
+                let own = self.arena.used(block) == Use::Statement as u8
+                    && meta.owner.load(Relaxed) == thread_id
+                    && self.still_lives(thread, thread_id);
+                return own.then(|| Copied::new(thread_id, copy));
             }
             std::hint::spin_loop();
         }
@@ -407,18 +471,29 @@ impl Engine {
     }
 
     fn current_transactions(&self) -> Vec<Copied> {
-        let hidden = self.hidden_before[EventType::Transaction as usize - 1][0].load(Relaxed);
+        let shown = self.shown(EventType::Transaction, Scope::Current);
         let copy = |thread: &'static Thread| {
-            let offset = self.arena.offset_of(&thread.transaction);
-            let words = self.arena.slice(offset, size_of_val(&thread.transaction) / 8);
-            let event_id = words[0].load(Acquire);
-            let words: Vec<u64> = words.iter().map(|word| word.load(Relaxed)).collect();
-            fence(Acquire);
-            let whole = event_id != 0 && thread.transaction.event_id.load(Relaxed) == event_id;
-            let shown = words[2] == 0 || words[2] >= hidden;
-            (whole && shown).then(|| Copied { thread_id: thread.thread_id.load(Relaxed), words })
+            let record = self.copy_transaction(thread)?;
+            let running = record.words[2] == 0;
+            (record.words[0] != 0 && (running || shown.shows(&record))).then_some(record)
         };
         self.live_threads().into_iter().filter_map(copy).collect()
+    }
+
+    fn copy_transaction(&self, thread: &Thread) -> Option<Copied> {
+        let thread_id = thread.thread_id.load(Relaxed);
+        let offset = self.arena.offset_of(&thread.transaction);
+        let words = self.arena.slice(offset, size_of_val(&thread.transaction) / 8);
+        for _ in 0..64 {
+            let before = thread.transaction_version.load(Acquire);
+            let copy: Vec<u64> = words.iter().map(|word| word.load(Relaxed)).collect();
+            fence(Acquire);
+            if before & 1 == 0 && thread.transaction_version.load(Relaxed) == before {
+                return self.still_lives(thread, thread_id).then(|| Copied::new(thread_id, copy));
+            }
+            std::hint::spin_loop();
+        }
+        None
     }
 
     fn transaction_row(&self, record: &Copied, scale: Scale<'_>) -> TransactionRow {
@@ -512,7 +587,7 @@ impl StatementLayout {
 }
 
 /// Copies a block's records.
-fn copy_block(words: &'static [AtomicU64; WORDS], of: EventType, thread_id: u64) -> Vec<Copied> {
+fn copy_block(words: &'static [AtomicU64; WORDS], of: EventType) -> Vec<Copied> {
     let mut records = Vec::new();
     let mut at = 0;
     while at < WORDS {
@@ -537,13 +612,30 @@ fn copy_block(words: &'static [AtomicU64; WORDS], of: EventType, thread_id: u64)
             break;
         }
         let mut copy: Vec<u64> = words[at..at + size].iter().map(|word| word.load(Relaxed)).collect();
+        // It may have moved to another block since: it is still the record it was.
+        copy[0] = first;
         if matches!(of, EventType::Wait | EventType::Stage) {
             copy[2] = end;
         }
-        records.push(Copied { thread_id, words: copy });
+        records.push(Copied::new(0, copy));
         at += size;
     }
     records
+}
+
+/// Says of a block's records whose they are and when they ended. An event without a time ended no earlier than
+/// the timed one before it, and than its block began.
+fn attribute(of: EventType, records: &mut [Copied], owner: u64, opened: u64) {
+    let mut moment = opened;
+    for record in records {
+        if record_flags(of, record) & RECORD_TIMED != 0 {
+            moment = moment.max(record_end(of, record));
+            record.moment = record_end(of, record);
+        } else {
+            record.moment = moment;
+        }
+        (record.thread_id, record.opened) = (owner, opened);
+    }
 }
 
 fn timer(scale: Scale<'_>, start: u64, end: u64, flags: u8) -> Timer {

@@ -156,14 +156,7 @@ impl Engine {
     /// TRUNCATE.
     pub fn reset(&self, what: Reset) {
         match what {
-            Reset::Events(of, scope) => {
-                let at = match scope {
-                    Scope::Current => 0,
-                    Scope::History => 1,
-                    Scope::HistoryLong => 2,
-                };
-                self.hidden_before[of as usize - 1][at].store(ticks(), Relaxed);
-            }
+            Reset::Events(of, scope) => self.reset_events(of, scope),
             Reset::Summary(EventType::Wait, level) => self.reset_summary(Family::Waits, level),
             Reset::Summary(EventType::Stage, level) => self.reset_summary(Family::Stages, level),
             Reset::Summary(EventType::Statement, level) => self.reset_summary(Family::Statements, level),
@@ -182,6 +175,15 @@ impl Engine {
                 self.reset_table_locks();
             }
         }
+    }
+
+    fn reset_events(&self, of: EventType, scope: Scope) {
+        let _one_at_a_time = lock(&self.filters);
+        let (of, scope) = (of as usize - 1, scope as usize);
+        for thread in self.live_threads() {
+            thread.hidden[of][scope].store(thread.event_id.load(Relaxed), Relaxed);
+        }
+        self.hidden_before[of][scope].store(ticks(), Relaxed);
     }
 
     fn bump_epoch(&self, family: Family, viewers: &[Viewer]) {
