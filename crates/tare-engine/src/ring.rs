@@ -18,8 +18,9 @@ use crate::clock::ticks;
 use crate::lost::Lost;
 use crate::snapshot::EventType;
 
-/// Blocks a thread can pin per event type.
-const PINS: usize = 16;
+/// Blocks a thread can pin per event type: a history is never longer than what they hold (63 of the longest
+/// statements, 4,032 waits).
+const PINS: usize = 64;
 /// Words of a line.
 pub(crate) const LINE_WORDS: u32 = (LINE / 8) as u32;
 /// Waits nested deeper are counted but not recorded.
