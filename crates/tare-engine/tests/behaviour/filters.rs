@@ -1,0 +1,258 @@
+//! Filters: instruments, consumers, threads; all act at the next event of threads that run.
+
+use tare_engine::snapshot::*;
+use tare_engine::*;
+
+use crate::driver::*;
+
+/// One event of every kind; counts as (waits, stages, statements, transactions, allocations).
+fn one_of_each(rig: Rig) {
+    rig.transaction(false, |_| {
+        rig.statement(rig.class.statement, "select 1", |_| {
+            rig.stage(rig.class.stage);
+            rig.wait(rig.class.mutex);
+            rig.end_stage();
+        });
+    });
+    if rig.memory_alloc(rig.class.memory, 100).is_some() {
+        rig.memory_free(rig.class.memory, 100);
+    }
+}
+
+fn thread_counts(rig: Rig, thread: ThreadRef) -> [u64; 5] {
+    [
+        rig.thread_wait(thread, MUTEX).count,
+        rig.thread_stage(thread, STAGE).count,
+        rig.thread_statement(thread, STATEMENT).stat.count,
+        rig.thread_transaction(thread).read_write.count,
+        rig.thread_memory(thread, MEMORY).count_alloc,
+    ]
+}
+
+fn global_counts(rig: Rig) -> [u64; 5] {
+    [
+        rig.global_wait(MUTEX).count,
+        rig.global_stage(STAGE).count,
+        rig.global_statement(STATEMENT).stat.count,
+        rig.global_transaction().read_write.count,
+        rig.global_memory(MEMORY).count_alloc,
+    ]
+}
+
+fn history_lens(rig: Rig, scope: Scope) -> [usize; 4] {
+    [
+        rig.waits(scope).len(),
+        rig.stages(scope).len(),
+        rig.statements(scope).len(),
+        rig.transactions(scope).len(),
+    ]
+}
+
+#[test]
+fn an_instrument_that_is_off_leaves_no_trace_and_comes_back_at_once() {
+    let rig = Rig::new();
+    let thread = rig.connect();
+    let all = rig.instruments();
+    for instrument in &all {
+        rig.set_instrument(instrument.id, Some(false), None);
+    }
+    one_of_each(rig);
+    assert_eq!(thread_counts(rig, thread), [0; 5]);
+    assert_eq!(history_lens(rig, Scope::History), [0; 4]);
+    assert_eq!(history_lens(rig, Scope::Current), [0; 4]);
+    for instrument in &all {
+        rig.set_instrument(instrument.id, Some(true), None);
+    }
+    one_of_each(rig);
+    assert_eq!(thread_counts(rig, thread), [1; 5]);
+    assert_eq!(history_lens(rig, Scope::History), [1; 4]);
+    for instrument in rig.instruments() {
+        assert!(instrument.enabled);
+        assert_eq!(instrument.timed, instrument.kind != Kind::Memory, "{}", instrument.name);
+    }
+}
+
+#[test]
+fn an_instrument_switched_off_meanwhile_still_ends_what_it_began() {
+    let rig = Rig::new();
+    let thread = rig.connect();
+    rig.wait_around(rig.class.mutex, || rig.set_instrument(rig.class.mutex, Some(false), Some(false)));
+    assert_eq!(rig.thread_wait(thread, MUTEX).count, 1);
+    assert!(rig.waits(Scope::History)[0].head.timer.wait_ps.is_some());
+    rig.stage(rig.class.stage);
+    rig.set_instrument(rig.class.stage, Some(false), None);
+    rig.end_stage();
+    assert_eq!(rig.thread_stage(thread, STAGE).count, 1);
+}
+
+#[test]
+fn untimed_instruments_count_without_times() {
+    let rig = Rig::new();
+    let thread = rig.connect();
+    for instrument in rig.instruments() {
+        rig.set_instrument(instrument.id, None, Some(false));
+    }
+    one_of_each(rig);
+    assert_eq!(thread_counts(rig, thread), [1; 5]);
+    assert_eq!(history_lens(rig, Scope::History), [1; 4]);
+    let untimed = Stat { count: 1, ..Stat::default() };
+    assert_eq!(rig.thread_wait(thread, MUTEX), untimed);
+    assert_eq!(rig.thread_stage(thread, STAGE), untimed);
+    assert_eq!(rig.thread_statement(thread, STATEMENT).stat, untimed);
+    assert_eq!(rig.thread_transaction(thread).read_write, untimed);
+    assert_eq!(rig.statements(Scope::History)[0].head.timer, Timer::default());
+    assert_eq!(rig.stages(Scope::History)[0].head.timer, Timer::default());
+    assert_eq!(rig.transactions(Scope::History)[0].head.timer, Timer::default());
+}
+
+#[test]
+fn the_configuration_decides_how_instruments_start() {
+    let instruments: InitialSwitches = Box::new(|name| (!name.contains("rwlock"), name == COND));
+    let rig = Rig::with(Config { instruments, ..small() });
+    let thread = rig.connect();
+    rig.wait(rig.class.rwlock);
+    rig.wait(rig.class.mutex);
+    assert_eq!(rig.thread_wait(thread, RWLOCK).count, 0);
+    assert_eq!(rig.thread_wait(thread, MUTEX), Stat { count: 1, ..Stat::default() });
+}
+
+#[test]
+fn without_global_instrumentation_nothing_happens() {
+    let rig = Rig::new();
+    let thread = rig.connect();
+    rig.set_consumer(Consumer::GlobalInstrumentation, false);
+    one_of_each(rig);
+    assert_eq!(thread_counts(rig, thread), [0; 5]);
+    assert_eq!(global_counts(rig), [0; 5]);
+    assert!(rig.digests().is_empty());
+    rig.set_consumer(Consumer::GlobalInstrumentation, true);
+    one_of_each(rig);
+    assert_eq!(thread_counts(rig, thread), [1; 5]);
+}
+
+#[test]
+fn without_thread_instrumentation_only_global_summaries_and_digests_count() {
+    let rig = Rig::new();
+    let thread = rig.connect();
+    rig.set_consumer(Consumer::ThreadInstrumentation, false);
+    one_of_each(rig);
+    assert_eq!(thread_counts(rig, thread), [0; 5]);
+    assert_eq!(global_counts(rig), [1; 5]);
+    assert_eq!(rig.digests()[0].stat.stat.count, 1);
+    assert_eq!(history_lens(rig, Scope::Current), [0; 4]);
+    rig.set_consumer(Consumer::ThreadInstrumentation, true);
+    one_of_each(rig);
+    assert_eq!(thread_counts(rig, thread), [1; 5]);
+    assert_eq!(global_counts(rig), [2; 5]);
+    rig.delete_thread(thread);
+    assert_eq!(global_counts(rig), [2; 5]);
+}
+
+#[test]
+fn a_thread_that_is_not_instrumented_leaves_no_trace_and_others_do() {
+    let rig = Rig::new();
+    let (off, on) = (rig.thread(), rig.thread());
+    assert!(rig.set_thread(off.thread_id(), Some(false), None));
+    rig.on(off, || one_of_each(rig));
+    rig.on(on, || one_of_each(rig));
+    assert_eq!(thread_counts(rig, off), [0; 5]);
+    assert_eq!(thread_counts(rig, on), [1; 5]);
+    assert_eq!(global_counts(rig), [1; 5]);
+    assert!(rig.set_thread(off.thread_id(), Some(true), None));
+    rig.on(off, || one_of_each(rig));
+    assert_eq!(thread_counts(rig, off), [1; 5]);
+    assert!(!rig.set_thread(999_999, Some(true), None), "nobody");
+    rig.set_thread_flags(on, false, false);
+    rig.on(on, || one_of_each(rig));
+    assert_eq!(thread_counts(rig, on), [1; 5]);
+    let row = rig.threads().into_iter().find(|row| row.thread_id == on.thread_id()).unwrap();
+    assert!(!row.instrumented && !row.history);
+}
+
+#[test]
+fn a_thread_without_history_counts_and_is_current_but_has_no_history() {
+    let rig = Rig::new();
+    let thread = rig.connect();
+    assert!(rig.set_thread(thread.thread_id(), None, Some(false)));
+    one_of_each(rig);
+    assert_eq!(thread_counts(rig, thread), [1; 5]);
+    assert_eq!(history_lens(rig, Scope::Current), [1; 4]);
+    assert_eq!(history_lens(rig, Scope::History), [0; 4]);
+    assert_eq!(history_lens(rig, Scope::HistoryLong), [0; 4]);
+    assert!(rig.set_thread(thread.thread_id(), None, Some(true)));
+    one_of_each(rig);
+    assert_eq!(history_lens(rig, Scope::History), [1; 4]);
+}
+
+#[test]
+fn each_consumer_switches_its_own_table() {
+    use Consumer::*;
+    let types = [
+        ([EventsWaitsCurrent, EventsWaitsHistory, EventsWaitsHistoryLong], 0),
+        ([EventsStagesCurrent, EventsStagesHistory, EventsStagesHistoryLong], 1),
+        ([EventsStatementsCurrent, EventsStatementsHistory, EventsStatementsHistoryLong], 2),
+        ([EventsTransactionsCurrent, EventsTransactionsHistory, EventsTransactionsHistoryLong], 3),
+    ];
+    for ([current, history, long], at) in types {
+        for (off, expected) in [(current, [0, 0, 0]), (history, [1, 0, 1]), (long, [1, 1, 0])] {
+            let rig = Rig::new();
+            let thread = rig.connect();
+            rig.set_consumer(off, false);
+            assert!(!rig.consumer(off));
+            one_of_each(rig);
+            let lens = [Scope::Current, Scope::History, Scope::HistoryLong].map(|s| history_lens(rig, s));
+            for other in 0..4 {
+                let seen = lens.map(|lens| lens[other]);
+                let wanted = if other == at { expected } else { [1; 3] };
+                assert_eq!(seen, wanted, "{off:?} seen in type {other}");
+            }
+            assert_eq!(thread_counts(rig, thread), [1; 5], "{off:?}: summaries need no events");
+            assert_eq!(rig.digests().len(), 1);
+        }
+    }
+}
+
+#[test]
+fn without_the_digest_consumer_no_digest_is_counted() {
+    let rig = Rig::new();
+    rig.connect();
+    rig.set_consumer(Consumer::StatementsDigest, false);
+    rig.query("select 1");
+    assert!(rig.digests().is_empty());
+    assert!(rig.statements(Scope::History)[0].digest.is_none());
+    rig.set_consumer(Consumer::StatementsDigest, true);
+    rig.query("select 1");
+    assert_eq!(rig.digests().len(), 1);
+}
+
+#[test]
+fn consumers_start_as_configured() {
+    let rig = Rig::with(Config { consumers: vec![Consumer::GlobalInstrumentation], ..small() });
+    rig.connect();
+    one_of_each(rig);
+    assert_eq!(global_counts(rig), [1; 5]);
+    assert_eq!(history_lens(rig, Scope::HistoryLong), [0; 4]);
+    assert!(rig.digests().is_empty());
+}
+
+#[test]
+fn the_recipe_for_auditing_ddl_shows_the_ddl_and_nothing_else() {
+    let rig = Rig::new();
+    rig.connect();
+    let register =
+        |name| rig.register(Registration { kind: Kind::Statement, name, progress: false, global: false });
+    let (abstract_query, drop_table) =
+        (register("statement/abstract/Query"), register("statement/sql/drop_table"));
+    for instrument in rig.instruments().iter().filter(|i| i.name.starts_with("statement/")) {
+        let on = instrument.id == abstract_query || instrument.id == drop_table;
+        rig.set_instrument(instrument.id, Some(on), None);
+    }
+    for class in [rig.class.statement, drop_table, rig.class.statement_two] {
+        let statement = rig.begin(abstract_query, "some sql").unwrap();
+        if let Some(statement) = rig.refine_statement(statement, class) {
+            rig.finish(statement, "some sql");
+        }
+    }
+    let names: Vec<_> = rig.statements(Scope::History).iter().map(|row| row.head.name).collect();
+    assert_eq!(names, ["statement/sql/drop_table"]);
+}

@@ -1,0 +1,12 @@
+//! What a reader sees of what a host reports: every reader, every reset, every filter.
+
+#[path = "../driver/mod.rs"]
+mod driver;
+
+mod events;
+mod filters;
+mod histories;
+mod memory;
+mod objects;
+mod resets;
+mod summaries;

@@ -1,0 +1,439 @@
+//! Things that last: locks, files, sockets, tables, programs, prepared statements, digests.
+
+use tare_engine::operation;
+use tare_engine::snapshot::*;
+use tare_engine::*;
+
+use crate::driver::*;
+
+/// Counts and bytes: times differ from query to query while the clock is being calibrated.
+fn figures(io: IoStat) -> [(u64, u64); 3] {
+    [io.read, io.write, io.misc].map(|part| (part.stat.count, part.bytes))
+}
+
+#[test]
+fn a_mutex_knows_its_owner() {
+    let rig = Rig::new();
+    let thread = rig.connect();
+    let mutex = rig.init_synch(rig.class.mutex, 0x10).unwrap();
+    let owner = |rig: Rig| rig.synchs()[0].locked_by_thread_id;
+    assert_eq!(owner(rig), None);
+    rig.lock(mutex);
+    assert_eq!(owner(rig), Some(thread.thread_id()));
+    rig.unlock_mutex(mutex);
+    assert_eq!(owner(rig), None);
+    let row = &rig.synchs()[0];
+    assert_eq!((row.kind, row.name, row.object_instance_begin), (Kind::Mutex, MUTEX, 0x10));
+    rig.destroy_synch(mutex);
+    assert!(rig.synchs().is_empty());
+}
+
+#[test]
+fn a_rwlock_knows_its_writer_and_counts_its_readers() {
+    let rig = Rig::new();
+    let thread = rig.connect();
+    let lock = rig.init_synch(rig.class.rwlock, 0x20).unwrap();
+    let state = |rig: Rig| {
+        let row = rig.synchs().remove(0);
+        (row.locked_by_thread_id, row.read_locked_by_count)
+    };
+    for readers in 1..=2 {
+        let wait = rig.start_synch_wait(lock, operation::RWLOCK, here()).unwrap();
+        rig.end_rwlock_read_wait(lock, &wait, true);
+        assert_eq!(state(rig), (None, readers));
+    }
+    rig.unlock_rwlock(lock);
+    rig.unlock_rwlock(lock);
+    rig.unlock_rwlock(lock);
+    assert_eq!(state(rig), (None, 0));
+    let wait = rig.start_synch_wait(lock, operation::RWLOCK + 1, here()).unwrap();
+    rig.end_rwlock_write_wait(lock, &wait, true, false);
+    assert_eq!(state(rig), (Some(thread.thread_id()), 0));
+    rig.unlock_rwlock(lock);
+    let wait = rig.start_synch_wait(lock, operation::RWLOCK + 3, here()).unwrap();
+    rig.end_rwlock_write_wait(lock, &wait, false, false);
+    assert_eq!(state(rig), (None, 0), "it was not taken");
+    assert_eq!(rig.thread_wait(thread, RWLOCK).count, 4);
+    let operations: Vec<_> = rig.waits(Scope::History).iter().map(|row| row.operation).collect();
+    assert_eq!(operations, ["read_lock", "read_lock", "write_lock", "try_write_lock"]);
+}
+
+#[test]
+fn a_file_is_found_by_name_and_by_descriptor() {
+    let rig = Rig::new();
+    rig.connect();
+    assert!(rig.find_file(rig.class.file, b"/data/t.ibd", false).is_none());
+    let file = rig.find_file(rig.class.file, b"/data/t.ibd", true).unwrap();
+    let again = rig.find_file(rig.class.file, b"/data/t.ibd", true).unwrap();
+    assert!(std::ptr::eq(file, again));
+    rig.bind_file(5, Some(file));
+    assert!(rig.file_of(5).is_some_and(|found| std::ptr::eq(found, file)));
+    rig.file_io(file, io::FILE_READ, 100);
+    rig.file_io(file, io::FILE_WRITE, 20);
+    rig.file_io(file, io::FILE_OPEN, 0);
+    let rows = rig.files();
+    let [row] = &rows[..] else { panic!("{rows:?}") };
+    assert_eq!((&*row.file_name, row.event_name, row.open_count), ("/data/t.ibd", FILE, 2));
+    assert_eq!((row.io.read.bytes, row.io.read.stat.count), (100, 1));
+    assert_eq!((row.io.write.bytes, row.io.write.stat.count), (20, 1));
+    assert_eq!(row.io.misc.stat.count, 1);
+    let (name, io) = rig.file_summary().remove(0);
+    assert_eq!((name, figures(io)), (FILE, figures(row.io)));
+    let wait = rig.waits(Scope::History).remove(0);
+    assert_eq!((wait.operation, wait.number_of_bytes), ("read", Some(100)));
+    assert_eq!((wait.object.object_type, wait.object.name.as_deref()), (Some("FILE"), Some("/data/t.ibd")));
+    rig.bind_file(5, None);
+    assert!(rig.file_of(5).is_none());
+    rig.release_file(file);
+    rig.release_file(file);
+    rig.release_file(file);
+    assert_eq!(rig.files()[0].open_count, 0);
+}
+
+#[test]
+fn descriptors_out_of_range_are_nobodys_and_counted() {
+    let rig = Rig::new();
+    let file = rig.find_file(rig.class.file, b"/a", true).unwrap();
+    for fd in [-1, i32::MAX, 1 << 16] {
+        rig.bind_file(fd, Some(file));
+        assert!(rig.file_of(fd).is_none());
+    }
+    assert_eq!(rig.losses_of("file_handles_lost"), 3);
+}
+
+#[test]
+fn a_renamed_file_keeps_its_figures_and_replaces_what_was_there() {
+    let rig = Rig::new();
+    rig.connect();
+    let (file, replaced) = (b"/tmp/#sql-1".as_slice(), b"/data/t.ibd".as_slice());
+    let handle = rig.find_file(rig.class.file, file, true).unwrap();
+    let old = rig.find_file(rig.class.file, replaced, true).unwrap();
+    rig.file_io(handle, io::FILE_WRITE, 7);
+    rig.file_io(old, io::FILE_WRITE, 1);
+    rig.rename_file(file, replaced);
+    let rows = rig.files();
+    assert_eq!(rows.len(), 1, "{rows:?}");
+    assert_eq!((&*rows[0].file_name, rows[0].io.write.bytes), ("/data/t.ibd", 7));
+    assert!(rig.find_file(rig.class.file, file, false).is_none());
+    assert!(rig.find_file(rig.class.file, replaced, false).is_some_and(|f| std::ptr::eq(f, handle)));
+    assert_eq!(rig.file_summary()[0].1.write.bytes, 8, "what the replaced file did counts on");
+    rig.rename_file(replaced, replaced);
+    assert_eq!(rig.files().len(), 1, "onto itself");
+    rig.rename_file(b"/nowhere", b"/else");
+    assert_eq!(rig.files().len(), 1);
+}
+
+#[test]
+fn a_deleted_file_is_forgotten_but_what_it_did_counts_on() {
+    let rig = Rig::new();
+    rig.connect();
+    let file = rig.find_file(rig.class.file, b"/a", true).unwrap();
+    rig.file_io(file, io::FILE_READ, 5);
+    rig.destroy_file(file);
+    rig.destroy_file(file);
+    assert!(rig.files().is_empty());
+    assert_eq!(rig.file_summary()[0].1.read.bytes, 5);
+    assert_eq!(rig.waits(Scope::History)[0].object.name, None, "its name is gone");
+    rig.find_file(rig.class.file, b"/b", true).unwrap();
+    assert_eq!(rig.waits(Scope::History)[0].object.name, None, "and is not another's");
+    assert_eq!(rig.files()[0].io, IoStat::default());
+}
+
+#[test]
+fn io_on_a_deleted_file_counts_for_its_instrument() {
+    // A temporary file is often deleted first and used then.
+    let rig = Rig::new();
+    rig.connect();
+    let file = rig.find_file(rig.class.file, b"/tmp/x", true).unwrap();
+    rig.destroy_file(file);
+    rig.file_io(file, io::FILE_WRITE, 9);
+    assert_eq!(rig.global_wait(FILE).count, 1);
+    assert_eq!(rig.file_summary()[0].1.write.bytes, 9);
+}
+
+#[test]
+fn a_file_without_an_instance_counts_for_its_instrument() {
+    let rig = Rig::new();
+    rig.connect();
+    let wait = rig.start_file_wait(rig.class.file, None, io::FILE_READ).unwrap();
+    rig.end_file_wait(&wait, None, io::FILE_READ, 3);
+    assert_eq!(rig.file_summary()[0].1.read.bytes, 3);
+}
+
+#[test]
+fn many_files_come_and_go() {
+    let rig = Rig::new();
+    rig.connect();
+    let mut before = 0;
+    for round in 0..5 {
+        for n in 0..2_000 {
+            let name = format!("/tmp/{round}/{n}");
+            let file = rig.find_file(rig.class.file, name.as_bytes(), true).unwrap();
+            rig.file_io(file, io::FILE_READ, 1);
+            rig.destroy_file(file);
+        }
+        if round == 0 {
+            before = rig.memory().0;
+        }
+    }
+    assert_eq!(rig.memory().0, before);
+    assert_eq!(rig.file_summary()[0].1.read.stat.count, 10_000);
+    assert_eq!(rig.losses(), 0);
+}
+
+#[test]
+fn a_socket_counts_by_direction_and_nothing_while_idle() {
+    let rig = Rig::new();
+    let thread = rig.connect();
+    let socket = rig.init_socket(rig.class.socket, Some(9), b"::1", 3306).unwrap();
+    rig.set_socket_thread_owner(socket);
+    rig.socket_io(socket, io::SOCKET_RECV, 4);
+    rig.socket_io(socket, io::SOCKET_SEND, 8);
+    rig.socket_io(socket, io::SOCKET_OPT, 0);
+    rig.set_socket_idle(socket, true);
+    rig.socket_io(socket, io::SOCKET_RECV, 1000);
+    assert!(rig.sockets()[0].idle);
+    rig.set_socket_idle(socket, false);
+    let row = rig.sockets().remove(0);
+    assert_eq!((row.event_name, row.socket_id, &*row.ip, row.port), (SOCKET, 9, "::1", 3306));
+    assert_eq!(row.thread_id, Some(thread.thread_id()));
+    assert_eq!((row.io.read.bytes, row.io.write.bytes, row.io.misc.stat.count), (4, 8, 1));
+    let (name, io) = rig.socket_summary().remove(0);
+    assert_eq!((name, figures(io)), (SOCKET, figures(row.io)));
+    let wait = rig.waits(Scope::History).remove(1);
+    assert_eq!((wait.operation, wait.number_of_bytes), ("send", Some(8)));
+    assert_eq!(wait.object.name.as_deref(), Some("::1:3306"));
+    rig.destroy_socket(socket);
+    rig.destroy_socket(socket);
+    assert!(rig.sockets().is_empty());
+    assert_eq!(figures(rig.socket_summary().remove(0).1), figures(row.io), "it counts on, once");
+}
+
+#[test]
+fn a_table_counts_by_index_and_operation_and_keeps_it_when_closed() {
+    let rig = Rig::new();
+    rig.connect();
+    let share = rig.share("shop", "orders", &["PRIMARY", "by_date", "c", "d", "e"]);
+    let (one, other) = (rig.open_table(share, 0x1).unwrap(), rig.open_table(share, 0x2).unwrap());
+    for table in [one, other] {
+        rig.table_io(table, 0, 0, 10);
+        rig.table_io(table, 1, 4, 1);
+        rig.table_io(table, 2, MAX_INDEXES, 1);
+        rig.table_lock(table, 0);
+        rig.table_lock(table, 10);
+    }
+    let check = |rig: Rig| {
+        let row = rig.tables().remove(0);
+        assert_eq!((row.object_type, &*row.schema, &*row.name), ("TABLE", "shop", "orders"));
+        let names: Vec<_> = row.indexes.iter().map(|index| index.name.as_deref()).collect();
+        let wanted = [Some("PRIMARY"), Some("by_date"), Some("c"), Some("d"), Some("e"), None];
+        assert_eq!(names, wanted);
+        assert_eq!(row.indexes[0].io.fetch.count, 20);
+        assert_eq!(row.indexes[1].io, TableIoStat::default());
+        assert_eq!(row.indexes[4].io.insert.count, 2);
+        assert_eq!(row.indexes[5].io.update.count, 2);
+        let locks: Vec<u64> = row.locks.0.iter().map(|stat| stat.count).collect();
+        assert_eq!(locks, [2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
+    };
+    check(rig);
+    rig.close_table(one);
+    check(rig);
+    rig.close_table(other);
+    check(rig);
+    let wait = rig.waits(Scope::History).remove(0);
+    assert_eq!(wait.object.schema.as_deref(), Some("shop"));
+    assert_eq!(
+        (wait.object.name.as_deref(), wait.object.index.as_deref()),
+        (Some("orders"), Some("PRIMARY"))
+    );
+    assert_eq!(wait.operation, "fetch");
+    assert_eq!(wait.object_instance_begin, 1);
+}
+
+#[test]
+fn a_dropped_table_is_forgotten_and_open_handles_close_quietly() {
+    let rig = Rig::new();
+    rig.connect();
+    let share = rig.share("db", "t", &["PRIMARY"]);
+    let table = rig.open_table(share, 1).unwrap();
+    rig.table_io(table, 0, 0, 3);
+    rig.drop_table_share(&TableName { temporary: false, schema: b"db", name: b"t" });
+    assert!(rig.tables().is_empty());
+    let again = rig.share("db", "t", &["PRIMARY"]);
+    rig.close_table(table);
+    assert_eq!(rig.tables()[0].indexes[0].io.fetch.count, 0, "the new table is another table");
+    rig.release_table_share(again);
+    rig.drop_table_share(&TableName { temporary: false, schema: b"db", name: b"nothing" });
+}
+
+#[test]
+fn a_table_share_is_one_per_name_and_temporary_tables_are_others() {
+    let rig = Rig::new();
+    rig.connect();
+    let one = rig.share("db", "t", &[]);
+    assert!(std::ptr::eq(one, rig.share("db", "t", &[])));
+    assert!(!std::ptr::eq(one, rig.share("db", "u", &[])));
+    let temporary = TableName { temporary: true, schema: b"db", name: b"t" };
+    assert!(!std::ptr::eq(one, rig.table_share(&temporary, [].into_iter()).unwrap()));
+    let types: Vec<_> = rig.tables().iter().map(|row| row.object_type).collect();
+    assert_eq!(types.iter().filter(|t| **t == "TEMPORARY TABLE").count(), 1);
+}
+
+#[test]
+fn a_table_the_rules_leave_out_is_not_watched() {
+    let rig = Rig::new();
+    rig.connect();
+    let table = rig.open_table(rig.share("mysql", "user", &["PRIMARY"]), 1).unwrap();
+    rig.table_io(table, 0, 0, 3);
+    rig.table_lock(table, 0);
+    assert_eq!(rig.global_wait(TABLE_IO).count, 0);
+    assert!(!rig.tables()[0].enabled);
+}
+
+#[test]
+fn the_key_names_of_an_altered_table_are_the_new_ones() {
+    let rig = Rig::new();
+    rig.connect();
+    rig.share("db", "t", &["PRIMARY", "old"]);
+    rig.share("db", "t", &["PRIMARY"]);
+    let names: Vec<_> = rig.tables()[0].indexes.iter().map(|index| index.name.clone().unwrap()).collect();
+    assert_eq!(names, ["PRIMARY"]);
+}
+
+#[test]
+fn a_metadata_lock_is_named_while_it_lasts() {
+    let rig = Rig::new();
+    rig.connect();
+    let what = MetadataName { namespace: 3, schema: b"db", name: b"t", lock_type: 1, duration: 1, status: 0 };
+    let lock = rig.create_metadata_lock(0x77, &what, here()).unwrap();
+    let wait = rig.start_metadata_wait(lock, here()).unwrap();
+    rig.end_wait(&wait, 1, None);
+    rig.set_metadata_lock_status(lock, 1);
+    let row = rig.waits(Scope::History).remove(0);
+    assert_eq!((row.head.name, row.operation), (METADATA, "metadata lock"));
+    assert_eq!((row.object.schema.as_deref(), row.object.name.as_deref()), (Some("db"), Some("t")));
+    rig.destroy_metadata_lock(lock);
+    assert_eq!(rig.waits(Scope::History)[0].object.name, None);
+}
+
+#[test]
+fn a_program_counts_its_calls_and_its_statements() {
+    let rig = Rig::new();
+    rig.connect();
+    let program = rig.program(objects::FUNCTION, b"db", b"f").unwrap();
+    assert!(std::ptr::eq(program, rig.program(objects::FUNCTION, b"db", b"f").unwrap()));
+    assert!(!std::ptr::eq(program, rig.program(objects::PROCEDURE, b"db", b"f").unwrap()));
+    for _ in 0..3 {
+        let start = rig.start_program(program).unwrap();
+        let statement = rig.begin(rig.class.nested_statement, "set x = 1").unwrap();
+        rig.add_statement_counter(statement, Counter::RowsSent, 2);
+        let (taken, counters) = rig.end_statement(statement, &Outcome::default(), None);
+        rig.count_program_statement(program, taken, counters);
+        rig.end_program(program, start);
+    }
+    let row = rig.programs().into_iter().find(|row| row.object_type == "FUNCTION").unwrap();
+    assert_eq!((&*row.schema, &*row.name), ("db", "f"));
+    assert_eq!((row.calls.count, row.statements.stat.count, row.statements.sum.rows_sent), (3, 3, 6));
+    rig.drop_program(objects::FUNCTION, b"db", b"f");
+    assert_eq!(rig.programs().len(), 1);
+    assert!(rig.program(objects::FUNCTION, b"mysql", b"f").is_some());
+    let unwatched = rig.program(objects::FUNCTION, b"mysql", b"f").unwrap();
+    assert!(rig.start_program(unwatched).is_none());
+}
+
+#[test]
+fn prepared_statements_come_and_go_without_taking_memory() {
+    let rig = Rig::new();
+    rig.connect();
+    let mut before = None;
+    for round in 0..500 {
+        let prepared = rig.create_prepared(1, round, b"stmt", 1, None).unwrap();
+        rig.set_prepared_text(prepared, b"select ?");
+        let statement = rig.begin(rig.class.statement, "select 1").unwrap();
+        let (taken, counters) = rig.end_statement(statement, &Outcome::default(), None);
+        rig.count_prepared(prepared, true, taken, counters);
+        rig.count_prepared(prepared, false, taken, counters);
+        rig.count_reprepare(prepared);
+        rig.destroy_prepared(prepared);
+        if round == 400 {
+            before = Some(rig.memory().0);
+        }
+    }
+    assert_eq!(before, Some(rig.memory().0));
+}
+
+#[test]
+fn statements_with_the_same_tokens_and_schema_are_one_digest() {
+    let rig = Rig::new();
+    rig.connect();
+    rig.query("select 1");
+    rig.query("select 2");
+    rig.query("select a");
+    let other = rig.open_statement(rig.class.statement, 33, None).unwrap();
+    rig.start_statement(other, b"other_db", here());
+    rig.finish(other, "select 3");
+    let rows = rig.digests();
+    let seen: Vec<_> = rows
+        .iter()
+        .map(|row| (row.schema.as_deref().unwrap(), &*row.digest.as_ref().unwrap().text, row.stat.stat.count))
+        .collect();
+    assert_eq!(seen, [("db", "select ?", 2), ("db", "select a", 1), ("other_db", "select ?", 1)]);
+    assert!(rows.iter().all(|row| row.first_seen_us <= row.last_seen_us));
+}
+
+#[test]
+fn digests_that_do_not_fit_are_counted_in_one_row() {
+    let rig = Rig::with(Config { digests_size: 10, ..small() });
+    rig.connect();
+    let query = |n: u8| format!("select {}", (b'a' + n) as char);
+    for _ in 0..3 {
+        for n in 0..15 {
+            rig.query(&query(n));
+        }
+    }
+    let rows = rig.digests();
+    assert_eq!(rows.len(), 11);
+    let overflow: Vec<_> = rows.iter().filter(|row| row.digest.is_none()).collect();
+    assert_eq!(overflow.len(), 1);
+    assert_eq!(overflow[0].stat.stat.count, 15);
+    assert_eq!(overflow[0].schema, None);
+    assert_eq!(rig.losses_of("digest_lost"), 15, "every statement counted there");
+    assert_eq!(rows.iter().map(|row| row.stat.stat.count).sum::<u64>(), 45);
+}
+
+#[test]
+fn a_thread_with_more_digests_than_its_map_holds_loses_none() {
+    let rig = Rig::with(Config { digests_size: 2_000, ..small() });
+    let thread = rig.connect();
+    let query = |n: usize| format!("select {}", "x".repeat(n));
+    for _ in 0..3 {
+        for n in 0..900 {
+            rig.query(&query(n));
+        }
+    }
+    let check = |rig: Rig| {
+        let rows = rig.digests();
+        assert_eq!(rows.len(), 900);
+        for row in rows {
+            assert_eq!(row.stat.stat.count, 3, "{:?}", row.digest);
+        }
+    };
+    check(rig);
+    rig.delete_thread(thread);
+    check(rig);
+    assert_eq!(rig.losses(), 0);
+}
+
+#[test]
+fn a_statement_without_tokens_has_no_digest() {
+    let rig = Rig::new();
+    rig.connect();
+    let statement = rig.begin(rig.class.statement, "").unwrap();
+    rig.end_statement(
+        statement,
+        &Outcome::default(),
+        Some(&DigestTokens { bytes: b"", charset: 33, cut: false }),
+    );
+    assert!(rig.digests().is_empty());
+    assert_eq!(rig.global_statement(STATEMENT).stat.count, 1);
+}
