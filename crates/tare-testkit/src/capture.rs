@@ -217,6 +217,7 @@ impl Pass<'_> {
             threads: Vec::new(),
             old_sockets,
             data: self.server.data().display().to_string(),
+            temporary: self.server.temporary().display().to_string(),
             elapsed: Duration::ZERO,
         };
         for id in session.ids() {
@@ -248,6 +249,7 @@ struct Run<'a> {
     threads: Vec<u64>,
     old_sockets: HashSet<String>,
     data: String,
+    temporary: String,
     elapsed: Duration,
 }
 
@@ -325,7 +327,7 @@ impl Run<'_> {
     /// Text without the place of this server's data directory, and without the process and connection ids in the
     /// names of the server's own intermediate files.
     fn portable(&self, text: &str) -> String {
-        let text = text.replace(&self.data, "<data>");
+        let text = text.replace(&self.data, "<data>").replace(&self.temporary, "<tmp>");
         let Some(at) = text.find("/#sql-") else { return text };
         let (before, name) = text.split_at(at + "/#sql-".len());
         let Some((use_, ids)) = name.split_once('-') else { return text };

@@ -14,7 +14,7 @@ pub struct Explanations {
     /// Where the subject may differ; each must occur.
     #[serde(default)]
     pub difference: Vec<Explanation>,
-    /// Where the reference may be unrepeatable although the table is one that must be repeatable.
+    /// What the reference does not repeat, whatever one run shows; also in tables that must be repeatable.
     #[serde(default)]
     pub unrepeatable: Vec<Explanation>,
 }
@@ -63,6 +63,8 @@ pub struct Verdict {
     pub stale: Vec<String>,
     /// How many differences are explained.
     pub explained: usize,
+    /// Differences of what the reference is known not to repeat, though this time it did.
+    pub chance: Vec<Unequal>,
 }
 
 impl Explanations {
@@ -84,22 +86,25 @@ impl Explanations {
     /// Takes the explained away. `strict` says which tables must be repeatable on the reference.
     pub fn judge(&self, comparison: &Comparison, strict: impl Fn(&str) -> bool) -> Verdict {
         let mut used = vec![false; self.difference.len()];
-        let mut unexplained = Vec::new();
+        let (mut unexplained, mut chance, mut explained) = (Vec::new(), Vec::new(), 0);
         for unequal in &comparison.different {
-            let mut explained = false;
+            let mut known = false;
             for (entry, used) in self.difference.iter().zip(&mut used) {
                 if entry.explains(&unequal.figure) {
                     *used = true;
-                    explained = true;
+                    known = true;
                 }
             }
-            if !explained {
+            if known {
+                explained += 1;
+            } else if self.is_unrepeatable(&unequal.figure) {
+                chance.push(unequal.clone());
+            } else {
                 unexplained.push(unequal.clone());
             }
         }
-        let explained = comparison.different.len() - unexplained.len();
         let wavering = comparison.unrepeatable.iter().filter(|u| strict(&u.figure.table));
-        let wavering = wavering.filter(|u| !self.unrepeatable.iter().any(|e| e.explains(&u.figure)));
+        let wavering = wavering.filter(|u| !self.is_unrepeatable(&u.figure));
         let stale = self.difference.iter().zip(&used).filter(|(entry, used)| !**used && !entry.sometimes);
         Verdict {
             unexplained,
@@ -108,7 +113,12 @@ impl Explanations {
                 .map(|(e, _)| format!("{} | {} | {:?}: {}", e.table, e.key, e.columns, e.reason))
                 .collect(),
             explained,
+            chance,
         }
+    }
+
+    fn is_unrepeatable(&self, figure: &Figure) -> bool {
+        self.unrepeatable.iter().any(|entry| entry.explains(figure))
     }
 }
 

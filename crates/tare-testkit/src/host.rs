@@ -60,6 +60,9 @@ impl Host {
         let template = self.template()?;
         let home = server_folder()?;
         copy(&template, &home.path().join("data"))?;
+        let temporary = home.path().join("tmp");
+        std::fs::create_dir(&temporary).map_err(Failure::io("create a folder for temporary files"))?;
+        give_to_server(&temporary)?;
         Ok(home)
     }
 
@@ -142,11 +145,14 @@ fn server_folder() -> Result<TempDir> {
         .prefix("tare-test-")
         .tempdir()
         .map_err(Failure::io("create a folder for a server"))?;
-    if let Some(user) = server_user()? {
-        chown(folder.path(), Some(user.uid), Some(user.gid))
-            .map_err(|e| Failure::Setup(format!("give {} to {}: {e}", folder.path().display(), user.name)))?;
-    }
+    give_to_server(folder.path())?;
     Ok(folder)
+}
+
+fn give_to_server(folder: &Path) -> Result<()> {
+    let Some(user) = server_user()? else { return Ok(()) };
+    chown(folder, Some(user.uid), Some(user.gid))
+        .map_err(|e| Failure::Setup(format!("give {} to {}: {e}", folder.display(), user.name)))
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {

@@ -97,6 +97,8 @@ impl Server {
         command.args(["--skip-networking", "--skip-name-resolve", "--local-infile=1"]);
         command.arg(format!("--datadir={}", self.data().display()));
         command.arg(format!("--socket={}", self.socket().display()));
+        // A starting server removes other servers' temporary tables from a folder it shares with them.
+        command.arg(format!("--tmpdir={}", self.temporary().display()));
         command.arg(format!("--pid-file={}", self.home.path().join("pid").display()));
         command.arg(format!("--log-error={}", self.log_path().display()));
         if let Some(base) = &self.host.basedir {
@@ -223,6 +225,11 @@ impl Server {
     /// The socket of tare's own endpoint.
     pub fn endpoint(&self) -> PathBuf {
         self.data().join("tare.sock")
+    }
+
+    /// Its folder for temporary files.
+    pub fn temporary(&self) -> PathBuf {
+        self.home.path().join("tmp")
     }
 
     fn log_path(&self) -> PathBuf {
