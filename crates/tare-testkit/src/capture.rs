@@ -236,7 +236,7 @@ impl Pass<'_> {
         run.note_counts(&before, &after, capture);
         run.note_threads(schema, capture)?;
         for (at, thread) in run.threads.iter().enumerate() {
-            run.note_events(schema, at, *thread, (names, self.clocks), capture)?;
+            run.note_events(schema, at, *thread, (names, self.clocks, &after), capture)?;
         }
         Ok(())
     }
@@ -363,7 +363,7 @@ impl Run<'_> {
         schema: &mut Schema,
         at: usize,
         thread: u64,
-        (names, clocks): (&HashSet<String>, Clocks),
+        (names, clocks, after): (&HashSet<String>, Clocks, &Snapshot),
         capture: &mut Capture,
     ) -> Result<()> {
         let mut histories = Vec::new();
@@ -375,6 +375,9 @@ impl Run<'_> {
         let found = events.violations();
         capture.violations.extend(found.into_iter().map(|v| format!("{}: {v}", self.name(at))));
         self.check_sums(at, &histories[1].2, self.elapsed, capture);
+        for (table, _, rows) in &histories {
+            self.check_kept(at, table, rows, after, capture);
+        }
         let mut called = HashMap::new();
         for (_, kind, rows) in &histories {
             ordinals(kind, rows, &mut called);
@@ -435,6 +438,29 @@ impl Run<'_> {
             }
         }
         Ok(())
+    }
+
+    /// What the summary counts is in the history, which is long enough for a script: nothing seen is lost.
+    fn check_kept(&self, at: usize, events: &str, rows: &[Row], after: &Snapshot, capture: &mut Capture) {
+        let summary = format!("events_{events}_summary_by_thread_by_event_name");
+        let mut kept: HashMap<&str, u64> = HashMap::new();
+        for row in rows.iter().filter(|row| row.get("END_EVENT_ID").is_some()) {
+            *kept.entry(row.text("EVENT_NAME")).or_default() += 1;
+        }
+        for ((table, script, name, column), counted) in after {
+            // One event of table I/O may stand for many rows, each of which is counted; and the built-in counts
+            // deletions, renames and closes of files that it does not tell of.
+            let apart = name == "wait/io/table/sql/handler" || name.starts_with("wait/io/file/");
+            if *table != summary || *script != self.name(at) || column != "COUNT_STAR" || apart {
+                continue;
+            }
+            let kept = kept.get(name.as_str()).copied().unwrap_or_default();
+            if counted.parse() != Ok(kept) {
+                let text =
+                    format!("{}: {counted} of {name} are counted, {kept} in the history", self.name(at));
+                capture.violations.push(text);
+            }
+        }
     }
 
     /// A connection cannot have executed for longer than its script took.

@@ -19,10 +19,14 @@ const FURTHER_ROUNDS: usize = 3;
 /// Histories long enough for a whole script.
 fn settings(provider: Provider) -> Settings {
     let sizes = [("waits", 400_000), ("stages", 40_000), ("statements", 20_000), ("transactions", 5_000)];
-    let mut settings = Settings::new(provider);
+    // The recalculation of statistics in the background gets in the way of connections now and then.
+    let mut settings = Settings::new(provider).option("--innodb-stats-auto-recalc=OFF");
     match &mut settings.provider {
         Provider::Tare(options) => {
-            options.extend(sizes.map(|(kind, size)| (format!("{kind}_history_long"), size.to_string())));
+            options.push(("memory-max".into(), "4G".into()));
+            options.extend(
+                sizes.map(|(kind, size)| (format!("events-{kind}-history-long-size"), size.to_string())),
+            );
         }
         _ => {
             let option =
