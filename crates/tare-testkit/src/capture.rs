@@ -403,12 +403,12 @@ impl Run<'_> {
             let count = counts.entry(name).or_default();
             *count += 1;
             let key = format!("{name}#{count}");
-            for column in row.columns().iter().filter(|c| !INCIDENTAL.contains(&c.as_str())) {
-                capture.put(table, script, key.clone(), column, self.portable(&shown(row, column)));
-            }
             let parent = row.number("NESTING_EVENT_ID");
-            let parent = parent.map(|id| called.get(&id).map_or("gone", String::as_str));
-            capture.put(table, script, key, "parent", parent.unwrap_or("NULL"));
+            let parent = parent.map_or("NULL", |id| called.get(&id).map_or("gone", String::as_str));
+            let mut cells = vec![("parent", parent.to_owned())];
+            let telling = row.cells().filter(|(column, _)| !INCIDENTAL.contains(column));
+            cells.extend(telling.map(|(column, value)| (column, self.portable(value.unwrap_or("NULL")))));
+            capture.put_row(table, script, key, &cells);
         }
         for (name, count) in counts {
             capture.put(table, script, name, "rows", count.to_string());
