@@ -18,7 +18,7 @@ pub enum Error {
         hint: &'static str,
     },
     /// The operating system refused something.
-    #[error("{what}: {source}")]
+    #[error("{what}")]
     Io {
         /// What was tried.
         what: String,
@@ -66,7 +66,7 @@ pub enum Error {
         output: String,
     },
     /// The server refused a statement or the connection.
-    #[error("the server at {} says: {source}", socket.display())]
+    #[error("the server at {} refused", socket.display())]
     Sql {
         /// Its socket.
         socket: PathBuf,

@@ -21,6 +21,8 @@ pub struct Setting {
 /// The classes of events that have current, history and history_long consumers.
 const EVENT_CLASSES: [&str; 4] = ["waits", "stages", "statements", "transactions"];
 
+/// The option that loads the storage engine tare's tables are read through.
+pub const FEDERATED: &str = "--plugin-load-add=ha_federatedx";
 /// Tare's options, whatever its defaults are.
 const TARE_ALL: (&str, &str) = ("TARE_OPTIONS", "instrument=%=ON;consumer=%=ON");
 
@@ -36,12 +38,15 @@ impl Setting {
         }
     }
 
-    /// Tare with everything on, every event counted and timed.
-    pub fn tare(provider: &Path) -> Setting {
+    /// Tare with everything on, every event counted and timed; with the engine its tables are read through, where the
+    /// server has it.
+    pub fn tare(provider: &Path, federated: bool) -> Setting {
+        let mut options: Vec<OsString> = vec!["--performance-schema=OFF".into()];
+        options.extend(federated.then(|| FEDERATED.into()));
         Setting {
             name: "tare".into(),
             meaning: "tare, every instrument and consumer on, exact",
-            options: vec!["--performance-schema=OFF".into()],
+            options,
             preload: Some(provider.into()),
             environment: vec![TARE_ALL],
         }

@@ -40,7 +40,7 @@ struct Measured<'a> {
 pub(crate) fn bench(arguments: &Bench, interrupt: Interrupt) -> Result<ExitCode> {
     let load = Load::new(arguments.threads, arguments.rows)?;
     let bench = study::Bench::new(Installation::find(arguments.programs.mariadbd.as_deref())?, interrupt)?;
-    let settings = settings(arguments.programs.provider.as_deref())?;
+    let settings = settings(arguments.programs.provider.as_deref(), bench.installation.has_federated())?;
     announce(arguments, &bench, &settings);
 
     let blocks = (arguments.rounds + 1) * (settings.len() * arguments.workloads.len()) as u64;
@@ -67,10 +67,10 @@ pub(crate) fn bench(arguments: &Bench, interrupt: Interrupt) -> Result<ExitCode>
 }
 
 /// What is compared: without a provider the rest still is, and the reason is said.
-fn settings(named: Option<&Path>) -> Result<Vec<Setting>> {
+fn settings(named: Option<&Path>, federated: bool) -> Result<Vec<Setting>> {
     let mut settings = vec![Setting::off("off"), Setting::off("off again")];
     match provider::find(named) {
-        Ok(provider) => settings.push(Setting::tare(&provider)),
+        Ok(provider) => settings.push(Setting::tare(&provider, federated)),
         Err(error) if named.is_some() => return Err(error),
         Err(error) => eprintln!("tare itself is left out: {error:#}"),
     }

@@ -41,7 +41,7 @@ pub(crate) fn demo(arguments: &Demo, interrupt: Interrupt) -> Result<ExitCode> {
     // As text, so that the statements have digests to show.
     load.prepared = false;
     let bench = Bench::new(installation, interrupt)?;
-    let settings = [Setting::off("off"), Setting::tare(&provider), Setting::builtin_all()];
+    let settings = [Setting::off("off"), Setting::tare(&provider, true), Setting::builtin_all()];
     let template = step("making a data directory and the load's tables", || Ok(bench.prepare(&load)?))?;
     watch(&bench, &template, &load, &settings[1], arguments.secs)?;
     if arguments.cost_rounds > 0 {

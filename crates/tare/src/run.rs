@@ -12,12 +12,10 @@ use tare_lab::datadir::{self, Account, Scratch};
 use tare_lab::installation::Installation;
 use tare_lab::interrupt::Interrupt;
 use tare_lab::server::{Launch, Server};
+use tare_lab::setting::FEDERATED;
 
 use crate::arguments::Run;
 use crate::{page, provider, status};
-
-/// The option that loads the storage engine tare's tables are read through.
-pub(crate) const FEDERATED: &str = "--plugin-load-add=ha_federatedx";
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Run, interrupt: &Interrupt) -> Result<ExitCode> {
