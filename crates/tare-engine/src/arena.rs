@@ -209,6 +209,13 @@ impl Arena {
         Some(unsafe { &*self.base.load(Relaxed).add(offset as usize * 8).cast() })
     }
 
+    /// As [`Arena::at`]; offset 0 is a block of zeros.
+    #[inline(always)]
+    pub(crate) fn at_or_zero<T: View>(&self, offset: Offset) -> &'static T {
+        // SAFETY: as for `at`; block 0 is inside the mapping and never handed out, so nobody writes to it.
+        unsafe { &*self.base.load(Relaxed).add(offset as usize * 8).cast() }
+    }
+
     /// Words at `offset`, `len` of them; the caller's object does not leave its block.
     #[inline(always)]
     pub(crate) fn slice(&self, offset: Offset, len: usize) -> &'static [AtomicU64] {

@@ -593,6 +593,18 @@ impl Bank {
         arena.get(map.cells[class % MAP_ENTRIES].load(std::sync::atomic::Ordering::Acquire))
     }
 
+    /// The cell of `class`, for the bank's owner. A map that is not there is read as block 0 of the arena, which
+    /// is never handed out and all zero: one question less.
+    #[inline(always)]
+    pub(crate) fn usual_cell<C: Cell>(&self, arena: &Arena, class: ClassId) -> Option<&'static C> {
+        let class = class as usize;
+        let map: Offset = self.maps[(class / MAP_ENTRIES) % MAPS].load(Relaxed);
+        match arena.at_or_zero::<MapBlock>(map).cells[class % MAP_ENTRIES].load(Relaxed) {
+            0 => None,
+            offset => Some(arena.at::<C>(offset)),
+        }
+    }
+
     /// Calls `f` with every cell's class and offset.
     pub(crate) fn each(&self, arena: &Arena, mut f: impl FnMut(ClassId, Offset)) {
         for (block, map) in self.maps.iter().enumerate() {

@@ -13,16 +13,25 @@ static NANOSECONDS: AtomicBool = AtomicBool::new(false);
 #[inline(always)]
 #[must_use]
 pub fn ticks() -> u64 {
+    if NANOSECONDS.load(Relaxed) { monotonic_ns() } else { cycles() }
+}
+
+/// The present, where ticks are known to be cycles (see [`Clock::counts_cycles`]).
+#[inline(always)]
+pub(crate) fn cycles() -> u64 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if !NANOSECONDS.load(Relaxed) {
+    {
         #[allow(unsafe_code)]
         // SAFETY: every x86-64 processor has RDTSC and the kernel leaves it to user space.
         return unsafe { core::arch::x86_64::_rdtsc() };
     }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     monotonic_ns()
 }
 
 /// CLOCK_MONOTONIC in nanoseconds.
+#[cold]
+#[inline(never)]
 #[must_use]
 pub(crate) fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)

@@ -34,7 +34,8 @@ pub(crate) const RECORD_LONG: u8 = 4;
 /// A wait, one line. `end` is 0 while it lasts and is written last.
 #[repr(C)]
 pub(crate) struct WaitRecord {
-    pub(crate) event_id: AtomicU64,
+    /// Event id << 16 | tag of the block's generation.
+    pub(crate) stamp: AtomicU64,
     pub(crate) start: AtomicU64,
     pub(crate) end: AtomicU64,
     /// Source file's address << 16 | line.
@@ -43,30 +44,27 @@ pub(crate) struct WaitRecord {
     pub(crate) object: AtomicU64,
     /// Bytes or rows; `u64::MAX`: none.
     pub(crate) amount: AtomicU64,
-    /// Event id minus the nesting event's.
+    /// Lower half of the nesting event's id: it is at most 2^32 events back.
     pub(crate) nesting: AtomicU32,
-    /// End event id minus event id.
-    pub(crate) end_delta: AtomicU32,
-    /// Class << 0, index << 16 (255: none), flags << 24.
-    pub(crate) class: AtomicU32,
-    /// Instance (file, table, socket) with the name: see `pool::Name`.
-    pub(crate) name: AtomicU32,
+    /// Lower half of END_EVENT_ID.
+    pub(crate) end_event_id: AtomicU32,
+    /// Class << 0, index << 16 (255: none), flags << 24, weak reference to the instance with the name << 32.
+    pub(crate) what: AtomicU64,
 }
 
 /// A stage, one line.
 #[repr(C)]
 pub(crate) struct StageRecord {
-    pub(crate) event_id: AtomicU64,
+    /// Event id << 16 | tag of the block's generation.
+    pub(crate) stamp: AtomicU64,
     pub(crate) start: AtomicU64,
     pub(crate) end: AtomicU64,
     pub(crate) source: AtomicU64,
     pub(crate) work_completed: AtomicU64,
     pub(crate) work_estimated: AtomicU64,
     pub(crate) nesting_id: AtomicU64,
-    pub(crate) end_delta: AtomicU32,
-    pub(crate) class: AtomicU16,
-    pub(crate) nesting_type: AtomicU8,
-    pub(crate) flags: AtomicU8,
+    /// Lower half of END_EVENT_ID << 0, class << 32, nesting type << 48, flags << 56.
+    pub(crate) what: AtomicU64,
 }
 
 /// The fixed part of a statement's record; schema, program, message and text follow.
@@ -163,7 +161,9 @@ pub(crate) struct Ring {
     next: AtomicU32,
     /// One past its last line.
     end: AtomicU32,
-    /// Records in the current block.
+    /// What marks this block's lines as written since it was taken.
+    tag: AtomicU32,
+    /// Records in the current block, where they are of different sizes.
     records: AtomicU32,
     count: AtomicU32,
     pinned: [AtomicU32; PINS],
@@ -192,7 +192,26 @@ impl Ring {
     /// Takes the next line, or `None` when the block is full (then [`advance`]).
     #[inline(always)]
     pub(crate) fn line(&self) -> Option<Offset> {
-        self.lines(LINE_WORDS)
+        let next = self.next.load(Relaxed);
+        if next >= self.end.load(Relaxed) {
+            return None;
+        }
+        self.next.store(next + LINE_WORDS, Relaxed);
+        Some(next)
+    }
+
+    /// The first word of a line written now.
+    #[inline(always)]
+    pub(crate) fn stamp(&self, event_id: u64) -> u64 {
+        event_id << 16 | u64::from(self.tag.load(Relaxed))
+    }
+
+    /// Records in the current block.
+    fn filled(&self) -> u32 {
+        match self.records.load(Relaxed) {
+            0 => (self.next.load(Relaxed) % WORDS as u32).wrapping_sub(1) / LINE_WORDS % 64 + 1,
+            records => records,
+        }
     }
 
     /// Takes as many words (whole lines) in a row.
@@ -223,7 +242,7 @@ impl Ring {
         oldest
     }
 
-    fn pin(&self, block: BlockId) {
+    fn pin(&self, arena: &Arena, block: BlockId) {
         let count = self.count.load(Relaxed) as usize;
         self.pinned[count].store(block, Relaxed);
         self.count.store(count as u32 + 1, Release);
@@ -231,13 +250,14 @@ impl Ring {
         self.next.store(start, Relaxed);
         self.end.store(start + WORDS as u32, Relaxed);
         self.records.store(0, Relaxed);
+        self.tag.store(tag(arena.meta(block).generation.load(Relaxed)), Relaxed);
     }
 
     /// Gives every block up: to the long history's queue, or back to the arena.
     pub(crate) fn release(&self, arena: &Arena, long: Option<&LongQueue>) {
         if self.count.load(Relaxed) > 0 {
             let current = self.pinned[self.count.load(Relaxed) as usize - 1].load(Relaxed);
-            arena.meta(current).records.store(self.records.load(Relaxed), Relaxed);
+            arena.meta(current).records.store(self.filled(), Relaxed);
         }
         while self.count.load(Relaxed) > 0 {
             let block = self.unpin_oldest();
@@ -274,7 +294,7 @@ pub(crate) fn advance(ring: &Ring, how: &Advance<'_>, open: &[AtomicU32]) -> boo
     let mut spare = None;
     if count > 0 {
         let current = ring.pinned[count - 1].load(Relaxed);
-        arena.meta(current).records.store(ring.records.load(Relaxed), Relaxed);
+        arena.meta(current).records.store(ring.filled(), Relaxed);
         let newer: u32 = ring.pinned().skip(1).map(|block| arena.meta(block).records.load(Relaxed)).sum();
         // Records still in progress are no history yet.
         if newer >= how.history_size + open.len() as u32 || count == PINS {
@@ -287,12 +307,12 @@ pub(crate) fn advance(ring: &Ring, how: &Advance<'_>, open: &[AtomicU32]) -> boo
         }
     }
     let block = match spare {
-        Some(block) => recycle(arena, block),
+        Some(block) => recycle(arena, block, how.used),
         None => match arena.take(how.used, 0) {
             Some(block) => block,
             // The cap is reached: the long history gives way to the present.
             None => match how.long.and_then(LongQueue::pop) {
-                Some(block) => recycle(arena, block),
+                Some(block) => recycle(arena, block, how.used),
                 None => {
                     ring.next.store(0, Relaxed);
                     ring.end.store(0, Relaxed);
@@ -304,19 +324,29 @@ pub(crate) fn advance(ring: &Ring, how: &Advance<'_>, open: &[AtomicU32]) -> boo
     };
     arena.meta(block).owner.store(how.thread_id, Relaxed);
     arena.meta(block).opened.store(ticks(), Relaxed);
-    ring.pin(block);
+    ring.pin(arena, block);
     carried.restore(arena, ring, open);
     true
 }
 
-/// Makes a filled block empty: generation first, then the first word of every line.
-fn recycle(arena: &Arena, block: BlockId) -> BlockId {
+/// Makes a filled block empty. Lines of one size carry their generation's tag: nothing needs to be touched.
+/// Where records differ in size, what may be taken for a record's beginning is cleared.
+fn recycle(arena: &Arena, block: BlockId, used: Use) -> BlockId {
     arena.meta(block).throw_away(|| {
-        for line in arena.words(block).chunks_exact(LINE_WORDS as usize) {
-            line[0].store(0, Relaxed);
+        if !matches!(used, Use::Waits | Use::Stages) {
+            for line in arena.words(block).chunks_exact(LINE_WORDS as usize) {
+                line[0].store(0, Relaxed);
+            }
         }
     });
     block
+}
+
+/// The tag of a generation: 16 bits, never 0, so that a line that was never written has none. A line survives
+/// untagged for one round at most; that the round is the 65,535th since it was written does not happen.
+pub(crate) const fn tag(generation: u32) -> u32 {
+    // Generations of whole blocks are even.
+    generation / 2 % 0xFFFF + 1
 }
 
 /// Records in progress whose block is about to be filled again.
@@ -345,7 +375,7 @@ impl Carried {
                 for (to, from) in place.iter().zip(words).skip(1) {
                     to.store(*from, Relaxed);
                 }
-                place[0].store(words[0], Release);
+                place[0].store(ring.stamp(words[0] >> 16), Release);
                 record.store(offset, Relaxed);
             }
         }

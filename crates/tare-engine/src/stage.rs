@@ -8,8 +8,8 @@ use std::sync::atomic::{
 use crate::Engine;
 use crate::arena::Offset;
 use crate::cell::{Family, StatCell};
-use crate::clock::ticks;
-use crate::filter::{ATTRIBUTED, CURRENT};
+use crate::clock::{cycles, ticks};
+use crate::filter::{ATTRIBUTED, CURRENT, CYCLES, shift};
 use crate::instrument::{ENABLED, PROGRESS, TIMED};
 use crate::ring::{RECORD_TIMED, STAGES, StageRecord};
 use crate::snapshot::{ClassId, EventType};
@@ -21,12 +21,47 @@ pub type Progress = &'static [AtomicU64; 2];
 
 impl Engine {
     /// Begins a stage of the calling thread, ending the one before. Returns its progress, if it reports one.
+    ///
+    /// What is usual (everything on, both stages timed, room in the ring) is done here, without a call; the
+    /// rest elsewhere.
     #[inline(always)]
     pub fn start_stage(&self, class: ClassId, source: Source) -> Option<Progress> {
         let thread = current()?;
         thread.stage_label.store(u32::from(class), Relaxed);
-        thread.has_progress.store(0, Relaxed);
         let mask = thread.mask.load(Relaxed);
+        let old = thread.stage_class.load(Relaxed);
+        if mask & SHORT == SHORT
+            && self.registry.switches(class) & (ENABLED | TIMED | PROGRESS) == ENABLED | TIMED
+            && old & OLD == u32::from(ENABLED | TIMED) << 16
+            && let Some(cell) = self.usual_cell::<StatCell>(thread, old as ClassId, Family::Stages)
+            && let Some(offset) = thread.stages.line()
+        {
+            let now = cycles();
+            cell.stat.add(1, now.saturating_sub(thread.stage_start.load(Relaxed)));
+            let before = thread.stage_record.load(Relaxed);
+            if before != 0 {
+                end_record(thread, self.arena.at(before), now);
+            }
+            thread.stage_class.store(u32::from(class) | u32::from(ENABLED | TIMED) << 16, Relaxed);
+            thread.stage_start.store(now, Relaxed);
+            // CURRENT, HISTORY and LONG stand as the record's flags do, CURRENT in TIMED's place.
+            let flags = (mask >> shift(EventType::Stage)) as u8 & 7;
+            self.fill_stage(thread, offset, class, flags, now, source);
+            return None;
+        }
+        self.start_unusual_stage(thread, class, source)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn start_unusual_stage(
+        &self,
+        thread: &'static Thread,
+        class: ClassId,
+        source: Source,
+    ) -> Option<Progress> {
+        let mask = thread.mask.load(Relaxed);
+        thread.has_progress.store(0, Relaxed);
         if mask == 0 {
             return None;
         }
@@ -42,8 +77,12 @@ impl Engine {
         };
         thread.stage_class.store(u32::from(class) | u32::from(switches) << 16, Relaxed);
         thread.stage_start.store(start, Relaxed);
-        if Thread::bits(mask, EventType::Stage) & CURRENT != 0 {
-            self.open_stage(thread, class, switches, start, source);
+        let bits = Thread::bits(mask, EventType::Stage);
+        if bits & CURRENT != 0
+            && let Some(offset) = thread.stages.line().or_else(|| self.next_stage_block(thread))
+        {
+            let timed = if switches & TIMED != 0 { RECORD_TIMED } else { 0 };
+            self.fill_stage(thread, offset, class, timed | kept(bits), start, source);
         }
         if switches & PROGRESS == 0 {
             return None;
@@ -72,24 +111,31 @@ impl Engine {
     }
 
     #[inline(always)]
-    fn open_stage(&self, thread: &'static Thread, class: ClassId, switches: u8, start: u64, source: Source) {
-        let Some(offset) = thread.stages.line().or_else(|| self.next_stage_block(thread)) else { return };
+    fn fill_stage(
+        &self,
+        thread: &'static Thread,
+        offset: Offset,
+        class: ClassId,
+        flags: u8,
+        start: u64,
+        source: Source,
+    ) {
         let event_id = thread.next_event_id();
         let record: &StageRecord = self.arena.at(offset);
         record.start.store(start, Relaxed);
         record.end.store(0, Relaxed);
         record.source.store(source.0, Relaxed);
         record.nesting_id.store(thread.stage_parent.load(Relaxed), Relaxed);
-        record.class.store(class, Relaxed);
-        record.nesting_type.store(EventType::Statement as u8, Relaxed);
-        record.flags.store(if switches & TIMED != 0 { RECORD_TIMED } else { 0 }, Relaxed);
-        record.event_id.store(event_id, Release);
+        let what = u64::from(class) << 32 | (EventType::Statement as u64) << 48 | u64::from(flags) << 56;
+        record.what.store(what, Relaxed);
+        record.stamp.store(thread.stages.stamp(event_id), Release);
         thread.stage_record.store(offset, Relaxed);
         thread.parent_id.store(event_id, Relaxed);
         thread.parent_type.store(EventType::Stage as u32, Relaxed);
     }
 
     #[cold]
+    #[inline(never)]
     fn next_stage_block(&self, thread: &'static Thread) -> Option<Offset> {
         // The stage before has ended: nothing is open.
         if self.advance(thread, &thread.stages, &STAGES, &[]) { thread.stages.line() } else { None }
@@ -115,25 +161,20 @@ impl Engine {
         }
         let offset = thread.stage_record.load(Relaxed);
         if offset != 0 {
-            self.finish_stage(thread, mask, self.arena.at(offset), switches, now);
+            self.finish_stage(thread, self.arena.at(offset), switches, now);
             thread.stage_record.store(0, Relaxed);
         }
         thread.stage_class.store(0, Relaxed);
         now
     }
 
-    #[inline(always)]
-    fn finish_stage(&self, thread: &'static Thread, mask: u32, record: &StageRecord, switches: u8, now: u64) {
-        let delta = thread.event_id.load(Relaxed).wrapping_sub(record.event_id.load(Relaxed) + 1);
-        record.end_delta.store(delta.min(u64::from(u32::MAX)) as u32, Relaxed);
-        let mut flags = record.flags.load(Relaxed) | kept(Thread::bits(mask, EventType::Stage));
+    fn finish_stage(&self, thread: &'static Thread, record: &StageRecord, switches: u8, now: u64) {
         if switches & PROGRESS != 0 {
             record.work_completed.store(thread.progress[0].load(Relaxed), Relaxed);
             record.work_estimated.store(thread.progress[1].load(Relaxed), Relaxed);
-            flags |= RECORD_PROGRESS;
+            record.what.store(record.what.load(Relaxed) | u64::from(RECORD_PROGRESS) << 56, Relaxed);
         }
-        record.flags.store(flags, Relaxed);
-        record.end.store(now | u64::from(now == 0), Release);
+        end_record(thread, record, now);
         // New waits nest in the outermost statement until the next stage begins, as in the reference.
         let (id, of) = self.outermost_statement(thread);
         thread.parent_id.store(id, Relaxed);
@@ -141,5 +182,18 @@ impl Engine {
     }
 }
 
+/// The mask of a thread whose stages may take the short way.
+const SHORT: u32 = ATTRIBUTED | CYCLES | CURRENT << shift(EventType::Stage);
+/// What must be as usual of the stage before.
+const OLD: u32 = ((ENABLED | TIMED | PROGRESS) as u32) << 16;
+
 /// The record's stage reports progress.
 pub(crate) const RECORD_PROGRESS: u8 = 8;
+
+#[inline(always)]
+fn end_record(thread: &Thread, record: &StageRecord, now: u64) {
+    // The lower half of the last id given out; the rest of the word keeps what it holds.
+    let last = (thread.event_id.load(Relaxed) as u32).wrapping_sub(1);
+    record.what.store(record.what.load(Relaxed) | u64::from(last), Relaxed);
+    record.end.store(now | u64::from(now == 0), Release);
+}

@@ -368,7 +368,9 @@ impl Engine {
         let instrumented = thread.instrumented.load(Relaxed) != 0;
         let history = thread.history.load(Relaxed) != 0;
         if thread.alive.load(Relaxed) == 1 {
-            thread.mask.store(filter::mask(self.consumers.load(Relaxed), instrumented, history), Relaxed);
+            let mask = filter::mask(self.consumers.load(Relaxed), instrumented, history);
+            let cycles = if mask != 0 && self.clock.counts_cycles() { filter::CYCLES } else { 0 };
+            thread.mask.store(mask | cycles, Relaxed);
         }
     }
 
@@ -388,6 +390,19 @@ impl Engine {
             Some(cell) => self.renew(thread, bank, class, family, cell),
             None => self.make_cell(thread, bank, class, family),
         }
+    }
+
+    /// The cell of `class` in the thread's own bank, if it is there and of the present epoch.
+    #[inline(always)]
+    pub(crate) fn usual_cell<C: Cell>(
+        &self,
+        thread: &'static Thread,
+        class: ClassId,
+        family: Family,
+    ) -> Option<&'static C> {
+        let cell = thread.banks[BANK_OWN].usual_cell::<C>(&self.arena, class)?;
+        let epoch = self.epochs[family as usize].load(Relaxed);
+        (cell.head().epoch.load(Relaxed) == epoch).then_some(cell)
     }
 
     #[cold]

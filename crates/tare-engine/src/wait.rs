@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use crate::Engine;
 use crate::arena::Offset;
 use crate::cell::{Family, StatCell};
-use crate::clock::ticks;
-use crate::filter::{ATTRIBUTED, CURRENT, HISTORY, LONG, UNATTRIBUTED};
+use crate::clock::{cycles, ticks};
+use crate::filter::{ATTRIBUTED, CURRENT, CYCLES, HISTORY, LONG, UNATTRIBUTED, shift};
 use crate::instrument::{ENABLED, TIMED};
 use crate::lost::Lost;
 use crate::operation;
@@ -49,13 +49,18 @@ impl WaitObject {
 
 const WAIT_RECORDED: u32 = 1 << 4;
 const WAIT_UNATTRIBUTED: u32 = 1 << 5;
+/// Began on the short way: recorded, timed, attributed, ticks are cycles.
+const WAIT_SHORT: u32 = 1 << 6;
+
+/// The mask of a thread whose waits may take the short way.
+const SHORT: u32 = ATTRIBUTED | CYCLES | CURRENT << shift(EventType::Wait);
 
 /// A wait in progress: what the host keeps between start and end, in its own memory.
 #[derive(Clone, Copy)]
 pub struct Wait {
     pub(crate) thread: &'static Thread,
     pub(crate) start: u64,
-    /// Switches in bits 0–3, recorded, unattributed, depth << 8, class << 16.
+    /// Switches in bits 0–3, recorded, unattributed, short, depth << 8, class << 16.
     flags: u32,
 }
 
@@ -88,12 +93,16 @@ impl Wait {
     }
 
     #[inline(always)]
+    fn depth(&self) -> usize {
+        (self.flags >> 8) as usize & (WAIT_DEPTH - 1)
+    }
+
+    #[inline(always)]
     fn record(&self, engine: &Engine) -> Option<&'static WaitRecord> {
         if self.flags & WAIT_RECORDED == 0 {
             return None;
         }
-        let depth = (self.flags >> 8) as usize & 0xFF;
-        match self.thread.open.get(depth)?.load(Relaxed) {
+        match self.thread.open[self.depth()].load(Relaxed) {
             0 => None,
             offset => Some(engine.arena.at(offset)),
         }
@@ -102,6 +111,8 @@ impl Wait {
 
 impl Engine {
     /// Begins a wait of the calling thread. `None`: nothing to do at the end either.
+    ///
+    /// What is usual (everything on, room in the ring) is done here, without a call; the rest elsewhere.
     #[inline(always)]
     pub fn start_wait(&self, class: ClassId, object: WaitObject, source: Source) -> Option<Wait> {
         let switches = self.registry.switches(class);
@@ -109,6 +120,36 @@ impl Engine {
             return None;
         }
         let thread = current()?;
+        let mask = thread.mask.load(Relaxed);
+        let depth = thread.wait_depth.load(Relaxed) as usize;
+        if mask & SHORT == SHORT
+            && switches & TIMED != 0
+            && depth < WAIT_DEPTH
+            && let Some(offset) = thread.waits.line()
+        {
+            let start = cycles();
+            let record: &WaitRecord = self.arena.at(offset);
+            // CURRENT, HISTORY and LONG stand as the record's flags do, CURRENT in TIMED's place.
+            let flags = (mask >> shift(EventType::Wait)) as u8 & 7;
+            self.fill_wait(thread, record, class, object, source, start, depth, flags);
+            thread.open[depth].store(offset, Relaxed);
+            thread.wait_depth.store(depth as u32 + 1, Relaxed);
+            let flags = WAIT_SHORT | WAIT_RECORDED | u32::from(ENABLED | TIMED);
+            return Some(Wait { thread, start, flags: flags | (depth as u32) << 8 | u32::from(class) << 16 });
+        }
+        self.start_unusual_wait(thread, class, object, source)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn start_unusual_wait(
+        &self,
+        thread: &'static Thread,
+        class: ClassId,
+        object: WaitObject,
+        source: Source,
+    ) -> Option<Wait> {
+        let switches = self.registry.switches(class);
         let mask = thread.mask.load(Relaxed);
         if mask & (ATTRIBUTED | UNATTRIBUTED) == 0 {
             return None;
@@ -118,14 +159,15 @@ impl Engine {
             flags |= WAIT_UNATTRIBUTED;
         }
         let start = if switches & TIMED != 0 { ticks() } else { 0 };
-        if Thread::bits(mask, EventType::Wait) & CURRENT != 0 {
-            flags |= self.open_wait(thread, class, object, source, start, switches);
+        let bits = Thread::bits(mask, EventType::Wait);
+        if bits & CURRENT != 0 {
+            let timed = if switches & TIMED != 0 { RECORD_TIMED } else { 0 };
+            flags |= self.open_wait(thread, class, object, source, start, timed | kept(bits));
         }
         Some(Wait { thread, start, flags })
     }
 
     /// Records the start; returns the flags that say so.
-    #[inline(always)]
     fn open_wait(
         &self,
         thread: &'static Thread,
@@ -133,7 +175,7 @@ impl Engine {
         object: WaitObject,
         source: Source,
         start: u64,
-        switches: u8,
+        flags: u8,
     ) -> u32 {
         let depth = thread.wait_depth.load(Relaxed) as usize;
         if depth >= WAIT_DEPTH {
@@ -141,31 +183,46 @@ impl Engine {
             return 0;
         }
         let Some(offset) = thread.waits.line().or_else(|| self.next_wait_block(thread)) else { return 0 };
+        let record: &WaitRecord = self.arena.at(offset);
+        self.fill_wait(thread, record, class, object, source, start, depth, flags);
+        thread.open[depth].store(offset, Relaxed);
+        thread.wait_depth.store(depth as u32 + 1, Relaxed);
+        WAIT_RECORDED | (depth as u32) << 8
+    }
+
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)]
+    fn fill_wait(
+        &self,
+        thread: &'static Thread,
+        record: &WaitRecord,
+        class: ClassId,
+        object: WaitObject,
+        source: Source,
+        start: u64,
+        depth: usize,
+        flags: u8,
+    ) {
         let event_id = thread.next_event_id();
         let (parent, parent_type) = match object.operation {
             // The wait for the next command belongs to none.
             operation::IDLE => (0, 0),
             _ => self.wait_parent(thread, depth),
         };
-        let record: &WaitRecord = self.arena.at(offset);
         record.start.store(start, Relaxed);
         record.end.store(0, Relaxed);
         record.source.store(source.0, Relaxed);
         record.amount.store(u64::MAX, Relaxed);
         let what = u64::from(object.operation) << 8 | u64::from(parent_type);
         record.object.store((object.address as u64) << 16 | what, Relaxed);
-        record.nesting.store(event_id.wrapping_sub(parent).min(u64::from(u32::MAX)) as u32, Relaxed);
-        let timed = if switches & TIMED != 0 { RECORD_TIMED } else { 0 };
-        let class = u32::from(class) | u32::from(object.index) << 16 | u32::from(timed) << 24;
-        record.class.store(class, Relaxed);
-        record.name.store(object.name, Relaxed);
-        record.event_id.store(event_id, Release);
-        thread.open[depth].store(offset, Relaxed);
-        thread.wait_depth.store(depth as u32 + 1, Relaxed);
-        WAIT_RECORDED | (depth as u32) << 8
+        record.nesting.store(parent as u32, Relaxed);
+        let what = u64::from(class) | u64::from(object.index) << 16 | u64::from(flags) << 24;
+        record.what.store(what | u64::from(object.name) << 32, Relaxed);
+        record.stamp.store(thread.waits.stamp(event_id), Release);
     }
 
     #[cold]
+    #[inline(never)]
     fn next_wait_block(&self, thread: &'static Thread) -> Option<Offset> {
         let depth = (thread.wait_depth.load(Relaxed) as usize).min(WAIT_DEPTH);
         if self.advance(thread, &thread.waits, &WAITS, &thread.open[..depth]) {
@@ -182,7 +239,7 @@ impl Engine {
             let outer = thread.open[depth - 1].load(Relaxed);
             if outer != 0 {
                 let outer: &WaitRecord = self.arena.at(outer);
-                return (outer.event_id.load(Relaxed), EventType::Wait as u8);
+                return (outer.stamp.load(Relaxed) >> 16, EventType::Wait as u8);
             }
         }
         (thread.parent_id.load(Relaxed), thread.parent_type.load(Relaxed) as u8)
@@ -192,6 +249,21 @@ impl Engine {
     /// if it was timed.
     #[inline(always)]
     pub fn end_wait(&self, wait: &Wait, n: u64, amount: Option<u64>) -> Option<u64> {
+        if wait.flags & WAIT_SHORT != 0
+            && let Some(cell) = self.usual_cell::<StatCell>(wait.thread, wait.class(), Family::Waits)
+        {
+            let end = cycles();
+            let taken = end.saturating_sub(wait.start);
+            cell.stat.add(n, taken);
+            self.close_wait(wait, end, amount);
+            return Some(taken);
+        }
+        self.end_unusual_wait(wait, n, amount)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn end_unusual_wait(&self, wait: &Wait, n: u64, amount: Option<u64>) -> Option<u64> {
         let end = if wait.timed() { ticks() } else { 0 };
         let taken = end.saturating_sub(wait.start);
         let class = wait.class();
@@ -211,18 +283,18 @@ impl Engine {
     #[inline(always)]
     fn close_wait(&self, wait: &Wait, end: u64, amount: Option<u64>) {
         let thread = wait.thread;
-        thread.wait_depth.store((wait.flags >> 8) & 0xFF, Relaxed);
-        let Some(record) = wait.record(self) else { return };
+        let depth = wait.depth();
+        thread.wait_depth.store(depth as u32, Relaxed);
+        let offset = thread.open[depth].load(Relaxed);
+        if offset == 0 {
+            return;
+        }
+        let record: &WaitRecord = self.arena.at(offset);
         if let Some(amount) = amount {
             record.amount.store(amount, Relaxed);
         }
-        let event_id = record.event_id.load(Relaxed);
         // END_EVENT_ID is the last id given out, by this event or one inside it.
-        let delta = thread.event_id.load(Relaxed).wrapping_sub(event_id + 1);
-        record.end_delta.store(delta.min(u64::from(u32::MAX)) as u32, Relaxed);
-        let bits = Thread::bits(thread.mask.load(Relaxed), EventType::Wait);
-        let flags = kept(bits);
-        record.class.store(record.class.load(Relaxed) | u32::from(flags) << 24, Relaxed);
+        record.end_event_id.store((thread.event_id.load(Relaxed) as u32).wrapping_sub(1), Relaxed);
         // An untimed wait has ended, too: 1 is no moment.
         record.end.store(end | u64::from(end == 0), Release);
     }
@@ -232,7 +304,8 @@ impl Engine {
         if let Some(record) = wait.record(self) {
             let what = record.object.load(Relaxed) & 0xFFFF;
             record.object.store((address as u64) << 16 | what, Relaxed);
-            record.name.store(name, Relaxed);
+            let what = record.what.load(Relaxed) & 0xFFFF_FFFF;
+            record.what.store(what | u64::from(name) << 32, Relaxed);
         }
     }
 

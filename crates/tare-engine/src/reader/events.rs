@@ -18,7 +18,7 @@ use crate::instance::{File, MetadataLock, Socket, TableShare};
 use crate::operation;
 use crate::pool::{self, SlotHead};
 use crate::ring::{
-    LINE_WORDS, RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, RINGS, STATEMENT_WORDS, TRANSACTION_LINES,
+    self, LINE_WORDS, RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, RINGS, STATEMENT_WORDS, TRANSACTION_LINES,
     XID_BYTES,
 };
 use crate::snapshot::*;
@@ -150,7 +150,7 @@ impl Engine {
             if self.arena.used(block) != used as u8 || generation & 1 != 0 {
                 continue;
             }
-            let mut copied = copy_block(self.arena.words(block), of);
+            let mut copied = copy_block(self.arena.words(block), of, ring::tag(generation));
             // The first record is published after the owner: whoever saw a record sees its owner.
             let (owner, opened) = (meta.owner.load(Relaxed), meta.opened.load(Relaxed));
             fence(Acquire);
@@ -587,14 +587,15 @@ impl StatementLayout {
 }
 
 /// Copies a block's records.
-fn copy_block(words: &'static [AtomicU64; WORDS], of: EventType) -> Vec<Copied> {
+fn copy_block(words: &'static [AtomicU64; WORDS], of: EventType, tag: u32) -> Vec<Copied> {
     let mut records = Vec::new();
     let mut at = 0;
     while at < WORDS {
         let first = words[at].load(Acquire);
         // A wait or stage that ends while it is copied: its end, read first, decides what it was.
         let end = words[at + 2].load(Acquire);
-        if first == 0 {
+        let stale = matches!(of, EventType::Wait | EventType::Stage) && first & 0xFFFF != u64::from(tag);
+        if first == 0 || stale {
             // Lines of one size may follow a line that is being filled; longer records end the block.
             match record_words(of) {
                 Some(size) => {
@@ -616,11 +617,27 @@ fn copy_block(words: &'static [AtomicU64; WORDS], of: EventType) -> Vec<Copied> 
         copy[0] = first;
         if matches!(of, EventType::Wait | EventType::Stage) {
             copy[2] = end;
+            unpack_ids(of, &mut copy);
         }
         records.push(Copied::new(0, copy));
         at += size;
     }
     records
+}
+
+/// Ids are kept short: the stamp's upper part is the event's own, the nesting event's and END_EVENT_ID are lower
+/// halves of ids near it. Makes them what the rows are made of: id, distance back, distance on.
+fn unpack_ids(of: EventType, record: &mut [u64]) {
+    let id = record[0] >> 16;
+    record[0] = id;
+    let on = |end: u64| u64::from((end as u32).wrapping_sub(id as u32));
+    match of {
+        EventType::Wait => {
+            let back = u64::from((id as u32).wrapping_sub(record[6] as u32));
+            record[6] = back | on(record[6] >> 32) << 32;
+        }
+        _ => record[7] = record[7] & !0xFFFF_FFFF | on(record[7]),
+    }
 }
 
 /// Says of a block's records whose they are and when they ended. An event without a time ended no earlier than
