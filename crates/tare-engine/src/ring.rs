@@ -4,7 +4,8 @@
 //! again by the same thread or, when the long history is on, handed to a queue of blocks whose oldest comes
 //! back instead. So an event is written once, where it stays, and no thread ever writes to another's block.
 //!
-//! A record's first word is its event id, written last; 0 ends a block. A block's generation rises before it
+//! A record's first word is its event id and a tag of the block's generation, written last; where records differ
+//! in size, a word of 0 after the last one ends the block. A block's generation rises before it
 //! is filled again: a reader copies first and then asks whether the generation is still the same.
 
 use std::sync::atomic::{
@@ -214,14 +215,19 @@ impl Ring {
         }
     }
 
-    /// Takes as many words (whole lines) in a row.
+    /// Takes as many words (whole lines) in a row, and ends the block behind them.
     #[inline(always)]
-    pub(crate) fn lines(&self, words: u32) -> Option<Offset> {
+    pub(crate) fn lines(&self, arena: &Arena, words: u32) -> Option<Offset> {
         let next = self.next.load(Relaxed);
-        if next + words > self.end.load(Relaxed) {
+        let after = next + words;
+        let end = self.end.load(Relaxed);
+        if after > end {
             return None;
         }
-        self.next.store(next + words, Relaxed);
+        if after < end {
+            arena.slice(after, 1)[0].store(0, Relaxed);
+        }
+        self.next.store(after, Relaxed);
         self.records.store(self.records.load(Relaxed) + 1, Relaxed);
         Some(next)
     }
@@ -307,12 +313,12 @@ pub(crate) fn advance(ring: &Ring, how: &Advance<'_>, open: &[AtomicU32]) -> boo
         }
     }
     let block = match spare {
-        Some(block) => recycle(arena, block, how.used),
+        Some(block) => recycle(arena, block),
         None => match arena.take(how.used, 0) {
             Some(block) => block,
             // The cap is reached: the long history gives way to the present.
             None => match how.long.and_then(LongQueue::pop) {
-                Some(block) => recycle(arena, block, how.used),
+                Some(block) => recycle(arena, block),
                 None => {
                     ring.next.store(0, Relaxed);
                     ring.end.store(0, Relaxed);
@@ -329,16 +335,9 @@ pub(crate) fn advance(ring: &Ring, how: &Advance<'_>, open: &[AtomicU32]) -> boo
     true
 }
 
-/// Makes a filled block empty. Lines of one size carry their generation's tag: nothing needs to be touched.
-/// Where records differ in size, what may be taken for a record's beginning is cleared.
-fn recycle(arena: &Arena, block: BlockId, used: Use) -> BlockId {
-    arena.meta(block).throw_away(|| {
-        if !matches!(used, Use::Waits | Use::Stages) {
-            for line in arena.words(block).chunks_exact(LINE_WORDS as usize) {
-                line[0].store(0, Relaxed);
-            }
-        }
-    });
+/// Makes a filled block empty. Records carry their generation's tag, so none of its lines needs to be touched.
+fn recycle(arena: &Arena, block: BlockId) -> BlockId {
+    arena.meta(block).throw_away(|| {});
     block
 }
 

@@ -411,13 +411,14 @@ impl Engine {
         for (to, from) in place.iter().zip(head.iter().chain(parts)).skip(1) {
             to.store(from.load(Relaxed), Relaxed);
         }
-        place[0].store(record.event_id.load(Relaxed), Release);
+        place[0].store(thread.statements.stamp(record.event_id.load(Relaxed)), Release);
     }
 
     fn statement_lines(&self, thread: &'static Thread, words: u32) -> Option<Offset> {
         let ring = &thread.statements;
-        ring.lines(words)
-            .or_else(|| if self.advance(thread, ring, &STATEMENTS, &[]) { ring.lines(words) } else { None })
+        ring.lines(&self.arena, words).or_else(|| {
+            if self.advance(thread, ring, &STATEMENTS, &[]) { ring.lines(&self.arena, words) } else { None }
+        })
     }
 
     /// The outermost statement of the thread's stack, running or the last: what new waits nest in when no

@@ -130,6 +130,8 @@ impl Engine {
         record.nesting_id.store(nesting, Relaxed);
         record.nesting_type.store(EventType::Statement as u8, Relaxed);
         record.class.store(fixed::TRANSACTION, Relaxed);
+        // Until it starts it has no state of its own; its predecessor's would be wrong.
+        record.state.store(TransactionState::Active as u8, Relaxed);
         record.flags.store(if switches & TIMED != 0 { RECORD_TIMED } else { 0 }, Relaxed);
         record.isolation.store(what.isolation, Relaxed);
         record.read_only.store(u8::from(what.read_only), Relaxed);
@@ -256,8 +258,8 @@ impl Engine {
         }
         let ring = &thread.transactions;
         let words = TRANSACTION_LINES * LINE_WORDS;
-        let place = ring.lines(words).or_else(|| {
-            if self.advance(thread, ring, &TRANSACTIONS, &[]) { ring.lines(words) } else { None }
+        let place = ring.lines(&self.arena, words).or_else(|| {
+            if self.advance(thread, ring, &TRANSACTIONS, &[]) { ring.lines(&self.arena, words) } else { None }
         });
         let Some(offset) = place else { return };
         let size = size_of::<TransactionRecord>() / 8;
@@ -266,7 +268,7 @@ impl Engine {
         for (to, from) in to.iter().zip(from).skip(1) {
             to.store(from.load(Relaxed), Relaxed);
         }
-        to[0].store(id, Release);
+        to[0].store(ring.stamp(id), Release);
     }
 }
 

@@ -103,6 +103,22 @@ fn ending(of: EventType, record: &Copied) -> (u64, Reverse<u64>) {
     (record_end_event_id(of, record), Reverse(record.words[0]))
 }
 
+/// Of a thread's events that were copied while in progress the newest one and those it is nested in: others
+/// have ended while the rest was copied, or were copied twice because they moved to another block.
+fn stack(of: EventType, mut running: Vec<Copied>) -> Vec<Copied> {
+    running.sort_by_key(|record| Reverse(record.words[0]));
+    let mut wanted = running.first().map(|record| record.words[0]);
+    running.retain(|record| {
+        let is_wanted = wanted == Some(record.words[0]);
+        if is_wanted {
+            let in_wait = of == EventType::Wait && record.words[4] as u8 == EventType::Wait as u8;
+            wanted = in_wait.then(|| record.words[0].wrapping_sub(u64::from(record.u32(6, 0))));
+        }
+        is_wanted
+    });
+    running
+}
+
 /// What TRUNCATE has left of an event type in a scope.
 struct Shown {
     of: EventType,
@@ -226,12 +242,10 @@ impl Engine {
                 let last = ended.into_iter().max_by_key(|record| ending(of, record));
                 rows.extend(last.filter(|record| shown.shows(record)));
             } else {
-                rows.extend(running);
+                rows.extend(stack(of, running));
             }
         }
         rows.sort_by_key(|record| (record.thread_id, record.words[0]));
-        // A record that moved to another block meanwhile may have been seen in both.
-        rows.dedup_by_key(|record| (record.thread_id, record.words[0]));
         rows
     }
 
@@ -594,7 +608,7 @@ fn copy_block(words: &'static [AtomicU64; WORDS], of: EventType, tag: u32) -> Ve
         let first = words[at].load(Acquire);
         // A wait or stage that ends while it is copied: its end, read first, decides what it was.
         let end = words[at + 2].load(Acquire);
-        let stale = matches!(of, EventType::Wait | EventType::Stage) && first & 0xFFFF != u64::from(tag);
+        let stale = first & 0xFFFF != u64::from(tag);
         if first == 0 || stale {
             // Lines of one size may follow a line that is being filled; longer records end the block.
             match record_words(of) {
@@ -614,7 +628,7 @@ fn copy_block(words: &'static [AtomicU64; WORDS], of: EventType, tag: u32) -> Ve
         }
         let mut copy: Vec<u64> = words[at..at + size].iter().map(|word| word.load(Relaxed)).collect();
         // It may have moved to another block since: it is still the record it was.
-        copy[0] = first;
+        copy[0] = first >> 16;
         if matches!(of, EventType::Wait | EventType::Stage) {
             copy[2] = end;
             unpack_ids(of, &mut copy);
@@ -628,8 +642,7 @@ fn copy_block(words: &'static [AtomicU64; WORDS], of: EventType, tag: u32) -> Ve
 /// Ids are kept short: the stamp's upper part is the event's own, the nesting event's and END_EVENT_ID are lower
 /// halves of ids near it. Makes them what the rows are made of: id, distance back, distance on.
 fn unpack_ids(of: EventType, record: &mut [u64]) {
-    let id = record[0] >> 16;
-    record[0] = id;
+    let id = record[0];
     let on = |end: u64| u64::from((end as u32).wrapping_sub(id as u32));
     match of {
         EventType::Wait => {
