@@ -94,7 +94,8 @@ pub fn create(
     let mut command = Command::new(&installation.install_db);
     command.arg("--no-defaults").arg(option("--datadir=", datadir));
     command.env_remove("LD_PRELOAD").env("TMPDIR", scratch.path());
-    command.args(["--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"]);
+    // --force: do without the name lookups a machine or container may not be able to do.
+    command.args(["--auth-root-authentication-method=normal", "--skip-test-db", "--force"]);
     command.args(installation.basedir.as_deref().map(|b| option("--basedir=", b)));
     command.args(account.user_option());
     run(&mut command)
