@@ -223,6 +223,21 @@ impl Arena {
         &self.words(block)[word..word + len]
     }
 
+    /// Asks for the line at `offset`, which will be written soon. It may lie past the block, even past the
+    /// mapping: asking for memory touches nothing.
+    #[inline(always)]
+    pub(crate) fn expect_write(&self, offset: Offset) {
+        let address = self.base.load(Relaxed).wrapping_add(offset as usize * 8);
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        // SAFETY: PREFETCHW neither faults nor changes anything a program can see; processors without it
+        // take it for a NOP.
+        unsafe {
+            std::arch::asm!("prefetchw byte ptr [{0}]", in(reg) address, options(nostack, preserves_flags));
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        let _ = address;
+    }
+
     /// Where the view lies.
     #[inline(always)]
     pub(crate) fn offset_of<T: View>(&self, view: &T) -> Offset {

@@ -316,9 +316,14 @@ pub(crate) fn advance(ring: &Ring, how: &Advance<'_>, open: &[AtomicU32]) -> boo
         Some(block) => recycle(arena, block),
         None => match arena.take(how.used, 0) {
             Some(block) => block,
-            // The cap is reached: the long history gives way to the present.
+            // The cap is reached: the long history gives way to the present, and then the thread's own.
             None => match how.long.and_then(LongQueue::pop) {
                 Some(block) => recycle(arena, block),
+                None if ring.count.load(Relaxed) > 0 => {
+                    let oldest = ring.unpin_oldest();
+                    carried.save(arena, oldest, open);
+                    recycle(arena, oldest)
+                }
                 None => {
                     ring.next.store(0, Relaxed);
                     ring.end.store(0, Relaxed);

@@ -11,7 +11,7 @@ use crate::cell::{Family, StatCell};
 use crate::clock::{cycles, ticks};
 use crate::filter::{ATTRIBUTED, CURRENT, CYCLES, shift};
 use crate::instrument::{ENABLED, PROGRESS, TIMED};
-use crate::ring::{RECORD_TIMED, STAGES, StageRecord};
+use crate::ring::{LINE_WORDS, RECORD_TIMED, STAGES, StageRecord};
 use crate::snapshot::{ClassId, EventType};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, current};
 use crate::wait::{Source, kept};
@@ -129,6 +129,7 @@ impl Engine {
         let what = u64::from(class) << 32 | (EventType::Statement as u64) << 48 | u64::from(flags) << 56;
         record.what.store(what, Relaxed);
         record.stamp.store(thread.stages.stamp(event_id), Release);
+        self.arena.expect_write(offset + 2 * LINE_WORDS);
         thread.stage_record.store(offset, Relaxed);
         thread.parent_id.store(event_id, Relaxed);
         thread.parent_type.store(EventType::Stage as u32, Relaxed);

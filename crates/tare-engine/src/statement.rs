@@ -412,6 +412,10 @@ impl Engine {
             to.store(from.load(Relaxed), Relaxed);
         }
         place[0].store(thread.statements.stamp(record.event_id.load(Relaxed)), Release);
+        // The next one will be of about the same size.
+        for line in 0..lines {
+            self.arena.expect_write(offset + (lines + line) * LINE_WORDS);
+        }
     }
 
     fn statement_lines(&self, thread: &'static Thread, words: u32) -> Option<Offset> {

@@ -10,7 +10,7 @@ use crate::filter::{ATTRIBUTED, CURRENT, CYCLES, HISTORY, LONG, UNATTRIBUTED, sh
 use crate::instrument::{ENABLED, TIMED};
 use crate::lost::Lost;
 use crate::operation;
-use crate::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, WAIT_DEPTH, WAITS, WaitRecord};
+use crate::ring::{LINE_WORDS, RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, WAIT_DEPTH, WAITS, WaitRecord};
 use crate::snapshot::{ClassId, EventType};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadHandle, ThreadRef, current};
 
@@ -219,6 +219,7 @@ impl Engine {
         let what = u64::from(class) | u64::from(object.index) << 16 | u64::from(flags) << 24;
         record.what.store(what | u64::from(object.name) << 32, Relaxed);
         record.stamp.store(thread.waits.stamp(event_id), Release);
+        self.arena.expect_write(self.arena.offset_of(record) + 2 * LINE_WORDS);
     }
 
     #[cold]
