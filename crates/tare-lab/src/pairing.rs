@@ -59,7 +59,8 @@ impl Pairing {
     /// `None` where `cheap`'s cost cannot be told from zero, so that no such figure exists.
     pub fn times_dearer(&self, dear: usize, cheap: usize, base: usize) -> Option<Estimate> {
         let of = |s| self.log_ratios(s, base, Sample::cpu_per_transaction);
-        if Change::of(&of(cheap))?.median.low <= 0.0 {
+        let added = Change::of(&of(cheap))?;
+        if added.median.low <= 0.0 || added.mean.low <= 0.0 {
             return None;
         }
         let rows: Vec<(f64, f64)> = of(dear).into_iter().zip(of(cheap)).collect();
