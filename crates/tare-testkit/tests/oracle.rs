@@ -76,7 +76,10 @@ fn scripts_leave_the_figures_the_built_in_leaves() {
     show(&comparison, &verdict);
     // What the built-in of some server does is no fault of the subject's, but worth seeing: a rule may be wrong.
     let own: usize = reference.iter().map(|c| c.violations.len()).sum();
-    println!("\n{own} rows of the built-in contradict themselves, such as {:?}", reference[0].violations.first());
+    println!(
+        "\n{own} rows of the built-in contradict themselves, such as {:?}",
+        reference[0].violations.first()
+    );
     let violations: Vec<&String> = subject.iter().flat_map(|c| &c.violations).collect();
     println!("{} of the subject do:", violations.len());
     violations.iter().take(30).for_each(|violation| println!("{violation}"));

@@ -72,9 +72,10 @@ impl Engine {
             0 => None,
             class => self.registry.name(class).splitn(3, '/').nth(2).map(str::to_owned),
         };
+        let foreground = thread.processlist_id.load(Relaxed) != 0;
         let command = match thread.command.load(Relaxed) {
-            0 => None,
-            command => host.command_name(command - 1),
+            command if command != 0 && foreground => host.command_name(command - 1),
+            _ => None,
         };
         let start_s = thread.start_time_s.load(Relaxed);
         let connection_type = match thread.connection_type.load(Relaxed) {
@@ -84,7 +85,7 @@ impl Engine {
         let row = ThreadRow {
             thread_id: id,
             name: self.registry.name(thread.class.load(Relaxed)),
-            foreground: thread.processlist_id.load(Relaxed) != 0,
+            foreground,
             processlist_id: nonzero(thread.processlist_id.load(Relaxed)),
             user: some(user),
             host: some(host_name),

@@ -80,6 +80,7 @@ unsafe extern "C" fn run(spawned: *mut c_void) -> *mut c_void {
         ENGINE.set_current_thread(thread);
         if let Some(thread) = thread {
             ENGINE.set_thread_account(thread, &user, &host);
+            ENGINE.set_thread_os_id(thread, os_id());
         }
         drop((user, host));
     });
@@ -115,12 +116,16 @@ pub(super) unsafe extern "C" fn set_thread_id(thread: *mut Thread, id: c_ulonglo
 /// The connection's own object is not followed: it dies before its thread does.
 pub(super) unsafe extern "C" fn set_thread_thd(_thread: *mut Thread, _thd: *mut Thd) {}
 
+/// The calling thread as the system numbers it.
+fn os_id() -> u64 {
+    // SAFETY: gettid takes nothing and cannot fail.
+    u64::try_from(unsafe { libc::gettid() }).unwrap_or(0)
+}
+
 pub(super) unsafe extern "C" fn set_thread_os_id(thread: *mut Thread) {
     guard((), || {
         if let Some(thread) = instance!(ThreadHandle, thread) {
-            // SAFETY: gettid takes nothing and cannot fail.
-            let id = unsafe { libc::gettid() };
-            ENGINE.set_thread_os_id(thread, u64::try_from(id).unwrap_or(0));
+            ENGINE.set_thread_os_id(thread, os_id());
         }
     });
 }
