@@ -1,0 +1,48 @@
+//! Threads that come and go by the thousand.
+
+use crate::driver::*;
+use crate::rows::*;
+
+/// Some threads at once, many one after the other, while somebody reads.
+fn churn(rig: Rig, things: &Things, cycles: u64) -> Issued {
+    let one = |worker: u64| {
+        let mut random = Random::new(worker + 1);
+        let mut issued = Issued::default();
+        for _ in 0..cycles {
+            let own = Own::connect(rig, things);
+            for _ in 0..random.below(30) {
+                event(rig, things, &own, &mut random, &mut issued);
+            }
+            own.disconnect(rig);
+        }
+        issued
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..4).map(|worker| scope.spawn(move || one(worker))).collect();
+        for _ in 0..20 {
+            check(rig);
+        }
+        let mut total = Issued::default();
+        workers.into_iter().for_each(|worker| total.add(worker.join().expect("a worker")));
+        total
+    })
+}
+
+#[test]
+fn memory_returns_to_where_it_was_and_counts_add_up() {
+    let rig = Rig::with(tare_engine::Config { memory_max: 32 << 20, ..small() });
+    let things = Things::new(rig);
+    // Once, so that histories, digests and pools are as full as they get.
+    let mut issued = churn(rig, &things, 600);
+    let before = rig.memory().0;
+    for _ in 0..3 {
+        issued.add(churn(rig, &things, 600));
+    }
+    assert_eq!(Issued::counted(rig), issued);
+    assert!(rig.threads().is_empty());
+    // Pools keep the slots of the most that ever lived at once, which differs from run to run.
+    let spare = 64 * 4096;
+    assert!(rig.memory().0 <= before + spare, "{} then, {} now", before, rig.memory().0);
+    assert_eq!(rig.losses(), 0, "{:?}", rig.lost());
+    check(rig);
+}

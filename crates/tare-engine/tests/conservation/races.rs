@@ -1,0 +1,167 @@
+//! One writer and one reader at the same place, as fast as they can: each pair was wrong once, or easily is.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use tare_engine::snapshot::*;
+use tare_engine::{Config, Savepoint, TransactionStart};
+
+use crate::driver::*;
+use crate::rows::*;
+
+/// Runs `write` over and over until `read` has been called `reads` times.
+fn race(reads: u32, write: impl Fn(u64) + Sync, read: impl Fn()) {
+    let (done, writes) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Relaxed) {
+                write(writes.load(Relaxed));
+                writes.fetch_add(1, Relaxed);
+            }
+        });
+        while writes.load(Relaxed) == 0 {
+            std::thread::yield_now();
+        }
+        let reads = || (0..reads).for_each(|_| read());
+        let reader = std::panic::catch_unwind(std::panic::AssertUnwindSafe(reads));
+        done.store(true, Relaxed);
+        reader.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+}
+
+#[test]
+fn a_current_transaction_is_read_whole() {
+    let rig = Rig::new();
+    let thread = rig.thread();
+    let write = |n: u64| {
+        let n = n % 1000 + 1;
+        rig.on(thread, || {
+            let start = TransactionStart { trx_id: n, ..transaction_start(n.is_multiple_of(2)) };
+            let mut transaction = rig.open_transaction(&start).unwrap();
+            rig.start_transaction(&mut transaction, here());
+            rig.add_savepoints(&transaction, Savepoint::Set, n % 7);
+            rig.set_transaction_gtid(&transaction, 1, 2, n);
+            rig.end_transaction(&transaction, n.is_multiple_of(3));
+        });
+    };
+    race(20_000, write, || rig.transactions(Scope::Current).iter().for_each(check_transaction));
+}
+
+#[test]
+fn recycled_blocks_are_read_whole_or_not_at_all() {
+    let rig = Rig::with(Config { history_size: [1; 4], history_long_size: [0; 4], ..small() });
+    let things = Things::new(rig);
+    let thread = rig.thread();
+    let write = |n: u64| {
+        rig.on(thread, || {
+            rig.file_io(things.files[n as usize % 3], io::FILE_READ, FILES[n as usize % 3].len() as u64);
+        });
+    };
+    race(1_000, write, || {
+        for scope in [Scope::Current, Scope::History] {
+            let rows = rig.waits(scope);
+            assert!(rows.len() <= 1, "{rows:?}");
+            rows.iter().for_each(check_wait);
+        }
+    });
+}
+
+#[test]
+fn blocks_that_change_hands_are_their_owners() {
+    // Two threads exchange blocks over the long history; each one's events are of its own instrument.
+    let rig = Rig::with(Config { history_size: [1; 4], history_long_size: [64; 4], ..small() });
+    let threads = [(rig.thread(), rig.class.mutex, MUTEX), (rig.thread(), rig.class.rwlock, RWLOCK)];
+    let write = |n: u64| {
+        let (thread, class, _) = threads[n as usize / 64 % 2];
+        rig.on(thread, || rig.wait(class));
+    };
+    race(1_000, write, || {
+        for row in rig.waits(Scope::HistoryLong) {
+            let owner = threads.iter().find(|(thread, ..)| thread.thread_id() == row.head.thread_id);
+            assert_eq!(owner.expect("a known thread").2, row.head.name, "{row:?}");
+        }
+    });
+}
+
+#[test]
+fn threads_that_end_are_left_out_by_those_who_read_them() {
+    let rig = Rig::new();
+    let things = Things::new(rig);
+    let write = |n: u64| {
+        let own = Own::connect(rig, &things);
+        let mut random = Random::new(n);
+        let mut issued = Issued::default();
+        for _ in 0..n % 20 {
+            event(rig, &things, &own, &mut random, &mut issued);
+        }
+        own.disconnect(rig);
+    };
+    race(300, write, || {
+        for row in rig.wait_rows(Level::Thread) {
+            assert!(row.stat.count <= 20 * 50, "{row:?}");
+        }
+        for row in rig.statement_rows(Level::Thread) {
+            assert!(row.stat.stat.count <= 20, "{row:?}");
+        }
+        rig.statements(Scope::Current).iter().for_each(check_statement);
+        rig.digests();
+    });
+}
+
+#[test]
+fn a_thread_that_ends_between_two_rows_of_a_reader_leads_nowhere() {
+    let rig = Rig::with(Config { history_long_size: [0; 4], ..small() });
+    let (first, second) = (rig.thread(), rig.thread());
+    rig.on(second, || rig.wait(rig.class.mutex));
+    let mut owners = Vec::new();
+    rig.wait_summary(Level::Thread, &mut |row| {
+        if owners.is_empty() {
+            // Its slab's block is the last given back, and the first taken again: as a ring, full of numbers
+            // that were never places.
+            rig.delete_thread(second);
+            rig.on(first, || (0..500).for_each(|_| _ = rig.wait(rig.class.rwlock)));
+        }
+        owners.push(row.owner.thread_id);
+        ControlFlow::Continue(())
+    });
+    assert!(owners.iter().all(|owner| *owner == first.thread_id()), "{owners:?}");
+}
+
+#[test]
+fn sums_are_whole_while_threads_end() {
+    // 100 waits before, and each thread adds one and ends: the sum never falls and never leaps.
+    let rig = Rig::new();
+    let write = |_| {
+        let thread = rig.connect();
+        rig.wait(rig.class.mutex);
+        rig.delete_thread(thread);
+    };
+    let last = std::cell::Cell::new(0);
+    race(2_000, write, || {
+        let count = rig.global_wait(MUTEX).count;
+        assert!(count >= last.get(), "{} then, {count} now", last.get());
+        last.set(count);
+    });
+}
+
+#[test]
+fn digests_entered_while_others_truncate_are_counted_where_they_belong() {
+    let rig = Rig::new();
+    let thread = rig.thread();
+    let queries = ["select a", "select b", "insert c", "delete d"];
+    race(
+        2_000,
+        |n| rig.on(thread, || rig.query(queries[n as usize % 4])),
+        || {
+            rig.reset(Reset::Digests);
+            for row in rig.digests() {
+                let text = row.digest.map(|digest| digest.text);
+                assert!(text.as_deref().is_some_and(|text| queries.contains(&text)), "{text:?}");
+            }
+        },
+    );
+    rig.reset(Reset::Digests);
+    rig.on(thread, || queries.iter().for_each(|query| rig.query(query)));
+    let counts: Vec<u64> = rig.digests().iter().map(|row| row.stat.stat.count).collect();
+    assert_eq!(counts, [1; 4], "no thread goes on counting for what was forgotten");
+}
