@@ -1,0 +1,126 @@
+//! What hot files must not even mention.
+
+use std::path::Path;
+
+/// What allocates, locks, speaks or panics.
+const FORBIDDEN: [&str; 24] = [
+    "Mutex<",
+    "Mutex::",
+    "RwLock<",
+    "instrument::lock(",
+    " lock(&",
+    ".lock()",
+    "println!",
+    "eprintln!",
+    "format!",
+    "Vec<",
+    "Vec::",
+    "vec!",
+    "Box<",
+    "Box::",
+    "String",
+    ".to_owned()",
+    ".to_vec()",
+    ".collect()",
+    "unwrap()",
+    ".expect(",
+    "panic!",
+    "unreachable!",
+    "todo!",
+    "thread::sleep",
+];
+
+/// Functions of hot files that are not hot, and why they may.
+const ALLOWED: &[(&str, &str, &str)] = &[
+    ("clock.rs", "rate", "a reader's: right after the start it waits a millisecond for a good rate"),
+    ("thread.rs", "delete_thread", "the end of a thread"),
+    ("thread.rs", "free_thread", "the end of a thread"),
+    ("thread.rs", "refresh_mask", "the beginning of a thread, or a filter that changes"),
+    ("thread.rs", "thread_account", "a copy for the host, asked for at connect"),
+    ("index.rs", "clear", "a reader's: TRUNCATE"),
+    ("text.rs", "read", "a reader's copy"),
+    ("text.rs", "read_string", "a reader's copy"),
+];
+
+/// Name of the function a line belongs to: the last `fn` before it.
+fn function_of<'a>(lines: &[&'a str], at: usize) -> &'a str {
+    let name = |line: &'a str| {
+        let code = line.split("//").next().unwrap_or_default();
+        let (before, rest) = code.split_once("fn ")?;
+        let is_item = before.trim_start().is_empty() || before.ends_with([' ', ')']);
+        is_item.then(|| rest.split(['(', '<']).next().unwrap_or_default())
+    };
+    lines[..=at].iter().rev().find_map(|line| name(line)).unwrap_or("")
+}
+
+/// The hot part of a file: up to its tests.
+fn hot_lines(source: &str) -> Vec<&str> {
+    source.lines().take_while(|line| !line.starts_with("#[cfg(test)]")).collect()
+}
+
+fn violations(file: &str, source: &str) -> Vec<String> {
+    let lines = hot_lines(source);
+    let mut found = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let code = line.split("//").next().unwrap_or_default();
+        let is_use = code.trim_start().starts_with("use ") || code.contains("debug_assert");
+        let Some(what) = FORBIDDEN.iter().find(|what| code.contains(**what)).filter(|_| !is_use) else {
+            continue;
+        };
+        let function = function_of(&lines, at);
+        if !ALLOWED.iter().any(|(f, name, _)| *f == file && *name == function) {
+            found.push(format!("{file}:{}: {what} in {function}: {}", at + 1, line.trim()));
+        }
+    }
+    found
+}
+
+fn hot_files() -> Vec<(String, String)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let entries = std::fs::read_dir(folder).expect("src");
+    let mut files: Vec<_> = entries
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .map(|path| {
+            let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+            (name, std::fs::read_to_string(path).expect("a source file"))
+        })
+        .filter(|(_, source)| source.starts_with("//! HOT PATH"))
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn hot_files_do_not_mention_what_allocates_locks_or_panics() {
+    let files = hot_files();
+    assert!(
+        files.len() >= 12,
+        "hot files say so: {:?}",
+        files.iter().map(|(name, _)| name).collect::<Vec<_>>()
+    );
+    let found: Vec<String> = files.iter().flat_map(|(name, source)| violations(name, source)).collect();
+    assert!(found.is_empty(), "\n{}", found.join("\n"));
+}
+
+#[test]
+fn every_permission_is_needed() {
+    let files = hot_files();
+    for (file, function, why) in ALLOWED {
+        let (_, source) = files.iter().find(|(name, _)| name == file).expect("a hot file");
+        let lines = hot_lines(source);
+        let uses = lines.iter().enumerate().any(|(at, line)| {
+            FORBIDDEN.iter().any(|what| line.contains(what)) && function_of(&lines, at) == *function
+        });
+        assert!(uses, "{file} {function} ({why}) needs no permission any more");
+    }
+}
+
+#[test]
+fn a_violation_is_found_where_it_is() {
+    let source =
+        "//! HOT PATH\nfn cold() {}\npub(crate) fn hot() {\n    x.unwrap();\n}\n#[cfg(test)]\nx.unwrap();\n";
+    let found = violations("wait.rs", source);
+    assert_eq!(found, ["wait.rs:4: unwrap() in hot: x.unwrap();"]);
+    assert!(violations("wait.rs", "//! HOT PATH\n// panic! is not here\nuse std::sync::Mutex;").is_empty());
+}
