@@ -6,7 +6,7 @@ export PATH := $(dir $(CARGO)):$(PATH)
 # Arguments for the programs: make demo ARGS="--secs 60", make bench ARGS="--rounds 10".
 ARGS ?=
 
-.PHONY: help setup provider build demo bench check test test-hosts
+.PHONY: help setup provider build demo bench callgrind check test test-hosts
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ demo: build ## see it work: a stock server with tare, under load
 
 bench: build ## measure what it costs: off, off again, tare, built-in
 	@target/release/tare bench $(ARGS)
+
+callgrind: ## count the instructions that recording one transaction takes, and where they go
+	@scripts/callgrind.sh
 
 check: setup ## formatting and lints
 	cargo fmt --all --check

@@ -1,0 +1,276 @@
+//! One `oltp_read_only` transaction of a server, as calls of the engine, over and over: what it costs to record.
+//!
+//! The mix is what a server was seen to report for it: 16 statements with digests, 328 stages, 150 mutexes, 20
+//! rwlocks, 32 socket operations, 16 idle waits, 14 batches of table I/O with 414 rows, 28 table locks, 22
+//! allocations and as many frees, 1 transaction. The order within a statement is a server's, too.
+//!
+//! `replay [transactions]` prints nanoseconds per transaction; under `valgrind --tool=callgrind` the instructions
+//! of [`measured`] divided by the transactions are the exact figure (see `tests/instructions`).
+
+use tare_engine::snapshot::*;
+use tare_engine::*;
+
+/// A host that nobody asks anything.
+struct Silent;
+
+impl Host for Silent {
+    fn digest_text(&self, _tokens: &[u8], _charset: u32, _cut: bool) -> Option<DigestText> {
+        None
+    }
+    fn command_name(&self, _command: u32) -> Option<&'static str> {
+        None
+    }
+    fn connection_type_name(&self, _connection_type: u8) -> Option<&'static str> {
+        None
+    }
+    fn isolation_name(&self, _isolation: u8) -> Option<&'static str> {
+        None
+    }
+    fn xa_state_name(&self, _state: u8) -> Option<&'static str> {
+        None
+    }
+    fn to_utf8(&self, text: &[u8], _charset: u32) -> String {
+        String::from_utf8_lossy(text).into_owned()
+    }
+    fn source_file(&self, _address: usize) -> Option<&'static str> {
+        None
+    }
+}
+
+static ENGINE: Engine = Engine::new();
+
+const STATEMENTS: usize = 16;
+const STAGES: usize = 328;
+const MUTEXES: usize = 150;
+const RWLOCKS: usize = 20;
+/// Rows of the batches of table I/O: ten of a point select, four of ranges of a hundred.
+const BATCHES: [u64; 14] = [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 101, 101, 101, 101];
+/// What the statements are: begin, ten point selects, four ranges, commit.
+const TEXTS: [&str; 6] = [
+    "BEGIN",
+    "SELECT c FROM sbtest1 WHERE id=5024",
+    "SELECT c FROM sbtest1 WHERE id BETWEEN 4984 AND 5083",
+    "SELECT SUM(k) FROM sbtest1 WHERE id BETWEEN 5036 AND 5135",
+    "SELECT c FROM sbtest1 WHERE id BETWEEN 5031 AND 5130 ORDER BY c",
+    "COMMIT",
+];
+
+fn here(line: u32) -> Source {
+    Source::new(c"/build/sql/sql_parse.cc".as_ptr(), line)
+}
+
+/// What a connection has. Each kind of call is a function of its own, as a host's are: so the profile tells them
+/// apart.
+struct Connection {
+    stages: Vec<ClassId>,
+    mutexes: Vec<SynchRef>,
+    rwlocks: Vec<SynchRef>,
+    statements: [ClassId; 2],
+    memory: Vec<ClassId>,
+    socket: SocketRef,
+    table: TableRef,
+}
+
+fn register(kind: Kind, name: &str) -> ClassId {
+    ENGINE.register(Registration { kind, name, progress: false, global: false })
+}
+
+impl Connection {
+    fn new() -> Connection {
+        let many = |kind, n: usize| -> Vec<ClassId> {
+            (0..n).map(|n| register(kind, &format!("{kind:?}/server/{n}"))).collect()
+        };
+        let locks = |kind, n| -> Vec<SynchRef> {
+            let lock = |class| ENGINE.init_synch(class, usize::from(class) * 64).expect("memory");
+            many(kind, n).into_iter().map(lock).collect()
+        };
+        let thread = ENGINE.new_thread(register(Kind::Thread, "thread/sql/one_connection"), Some(1), None);
+        ENGINE.set_current_thread(thread);
+        let table = TableName { temporary: false, schema: b"sbtest", name: b"sbtest1" };
+        let keys = [b"PRIMARY".as_slice(), b"k_1".as_slice()];
+        let share = ENGINE.table_share(&table, keys.into_iter()).expect("memory");
+        let socket = register(Kind::Socket, "wait/io/socket/sql/client_connection");
+        Connection {
+            stages: many(Kind::Stage, 40),
+            mutexes: locks(Kind::Mutex, 30),
+            rwlocks: locks(Kind::Rwlock, 8),
+            statements: [
+                register(Kind::Statement, "statement/com/Query"),
+                register(Kind::Statement, "statement/sql/select"),
+            ],
+            memory: many(Kind::Memory, 6),
+            socket: ENGINE.init_socket(socket, Some(5), b"", 0).expect("memory"),
+            table: ENGINE.open_table(share, 1).expect("memory"),
+        }
+    }
+
+    #[inline(never)]
+    fn stage(&self, n: usize) {
+        ENGINE.start_stage(self.stages[n % self.stages.len()], here(800));
+    }
+
+    #[inline(never)]
+    fn mutex(&self, n: usize) {
+        let mutex = self.mutexes[n % self.mutexes.len()];
+        if let Some(wait) = ENGINE.start_synch_wait(mutex, operation::MUTEX, here(100)) {
+            ENGINE.end_mutex_wait(mutex, &wait, true);
+        }
+        ENGINE.unlock_mutex(mutex);
+    }
+
+    #[inline(never)]
+    fn rwlock(&self, n: usize) {
+        let lock = self.rwlocks[n % self.rwlocks.len()];
+        if let Some(wait) = ENGINE.start_synch_wait(lock, operation::RWLOCK, here(200)) {
+            ENGINE.end_rwlock_read_wait(lock, &wait, true);
+        }
+        ENGINE.unlock_rwlock(lock);
+    }
+
+    #[inline(never)]
+    fn socket(&self, operation: u8, bytes: u64) {
+        if let Some(wait) = ENGINE.start_socket_wait(self.socket, operation, here(300)) {
+            ENGINE.end_socket_wait(self.socket, &wait, operation, bytes);
+        }
+    }
+
+    #[inline(never)]
+    fn idle(&self) {
+        ENGINE.set_socket_idle(self.socket, true);
+        if let Some(wait) = ENGINE.start_wait(fixed::IDLE, WaitObject::new(0, operation::IDLE), here(400)) {
+            ENGINE.end_wait(&wait, 1, None);
+        }
+        ENGINE.set_socket_idle(self.socket, false);
+    }
+
+    #[inline(never)]
+    fn table(&self, rows: u64) {
+        for kind in [0, 9] {
+            if let Some(wait) = ENGINE.start_table_lock_wait(self.table, kind, here(500)) {
+                ENGINE.end_table_lock_wait(self.table, &wait, kind);
+            }
+        }
+        if let Some(wait) = ENGINE.start_table_io_wait(self.table, 0, 0, here(600)) {
+            ENGINE.end_table_io_wait(self.table, &wait, 0, 0, rows);
+        }
+    }
+
+    #[inline(never)]
+    fn memory(&self, n: usize) {
+        let class = self.memory[n % self.memory.len()];
+        if ENGINE.memory_alloc(class, 1024).is_some() {
+            ENGINE.memory_free(class, 1024);
+        }
+    }
+
+    fn statement(&self, n: usize) {
+        self.idle();
+        self.socket(5, 40);
+        let text = TEXTS[match n {
+            0 => 0,
+            1..=10 => 1,
+            11..=14 => 2 + (n - 11).min(2),
+            _ => 5,
+        }];
+        let Some(statement) = self.begin(text) else { return };
+        self.work(n);
+        self.socket(4, 80);
+        ENGINE.end_stage();
+        self.end(statement, text);
+    }
+
+    #[inline(never)]
+    fn begin(&self, text: &str) -> Option<Statement> {
+        let statement = ENGINE.open_statement(self.statements[0], 33, None)?;
+        ENGINE.start_statement(statement, b"sbtest", here(700));
+        ENGINE.set_statement_text(statement, text.as_bytes());
+        ENGINE.refine_statement(statement, self.statements[1])
+    }
+
+    #[inline(never)]
+    fn end(&self, statement: Statement, text: &str) {
+        ENGINE.set_statement_counter(statement, Counter::RowsSent, 1);
+        ENGINE.set_statement_counter(statement, Counter::RowsExamined, 1);
+        let tokens = DigestTokens { bytes: text.as_bytes(), charset: 33, cut: false };
+        ENGINE.end_statement(statement, &Outcome::default(), Some(&tokens));
+    }
+
+    /// A statement's share of everything else, spread over its stages.
+    fn work(&self, n: usize) {
+        let share = |of: usize| of * n / STATEMENTS..of * (n + 1) / STATEMENTS;
+        let (mut mutexes, mut rwlocks) = (share(MUTEXES), share(RWLOCKS));
+        let stages = share(STAGES);
+        let middle = stages.start + stages.len() / 2;
+        for stage in stages {
+            self.stage(stage);
+            if stage.is_multiple_of(2) {
+                mutexes.next().into_iter().for_each(|n| self.mutex(n));
+            }
+            if stage == middle && (1..=BATCHES.len()).contains(&n) {
+                self.table(BATCHES[n - 1]);
+            }
+        }
+        mutexes.for_each(|n| self.mutex(n));
+        rwlocks.by_ref().for_each(|n| self.rwlock(n));
+        share(22).for_each(|n| self.memory(n));
+    }
+
+    fn transaction(&self) {
+        let start =
+            TransactionStart { xid: None, trx_id: 0, isolation: 2, read_only: false, autocommit: false };
+        let mut transaction = ENGINE.open_transaction(&start);
+        transaction.iter_mut().for_each(|transaction| ENGINE.start_transaction(transaction, here(900)));
+        (0..STATEMENTS).for_each(|n| self.statement(n));
+        transaction.iter().for_each(|transaction| ENGINE.end_transaction(transaction, true));
+    }
+}
+
+/// What is measured.
+#[inline(never)]
+fn measured(connection: &Connection, transactions: u32) {
+    for _ in 0..transactions {
+        connection.transaction();
+    }
+}
+
+/// Prints what the engine counted per transaction, so that the mix can be seen to be what it says.
+fn print_mix(transactions: u64) {
+    let mut counts = std::collections::BTreeMap::new();
+    let mut add = |name: &str, count: u64| {
+        let kind = name.split(['/', '.']).next().unwrap_or(name).to_owned();
+        *counts.entry(kind).or_insert(0) += count;
+    };
+    let go_on = std::ops::ControlFlow::Continue(());
+    ENGINE.wait_summary(Level::Global, &mut |row| {
+        add(row.name, row.stat.count);
+        go_on
+    });
+    ENGINE.stage_summary(Level::Global, &mut |row| {
+        add(row.name, row.stat.count);
+        go_on
+    });
+    ENGINE.statement_summary(Level::Global, &mut |row| {
+        add("statement", row.stat.stat.count);
+        go_on
+    });
+    for (kind, count) in counts {
+        println!("{kind} {:.1}", count as f64 / transactions as f64);
+    }
+}
+
+fn main() {
+    let transactions: u32 = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(20_000);
+    let config = Config::default();
+    ENGINE.start(config, &Silent).expect("address space");
+    let connection = Connection::new();
+    // The first events make cells and rings; the long histories fill up.
+    let warm_up = (transactions / 2).clamp(50, 1_000);
+    (0..warm_up).for_each(|_| connection.transaction());
+    let start = std::time::Instant::now();
+    measured(&connection, transactions);
+    let nanoseconds = start.elapsed().as_nanos();
+    println!("nanoseconds per transaction: {}", nanoseconds / u128::from(transactions));
+    print_mix(u64::from(transactions + warm_up));
+    let lost: u64 = ENGINE.lost().iter().map(|row| row.lost).sum();
+    assert_eq!(lost, 0, "nothing is lost");
+}

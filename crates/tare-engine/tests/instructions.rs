@@ -1,0 +1,88 @@
+//! The exact cost: instructions that recording one transaction takes, against the figure on record.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const TRANSACTIONS: u64 = 500;
+
+/// What is on record.
+struct Record {
+    rustc: String,
+    instructions: u64,
+    tolerance_percent: u64,
+}
+
+impl Record {
+    fn read() -> Record {
+        let text = include_str!("instructions.toml");
+        let value = |key: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix('='));
+            line.unwrap_or_else(|| panic!("no {key}")).trim().trim_matches('"').to_owned()
+        };
+        let number = |key: &str| value(key).parse().unwrap_or_else(|_| panic!("{key} is no number"));
+        Record {
+            rustc: value("rustc"),
+            instructions: number("instructions_per_transaction"),
+            tolerance_percent: number("tolerance_percent"),
+        }
+    }
+}
+
+/// Standard output of a program, or `None` where it is not installed.
+fn output(command: &mut Command) -> Option<String> {
+    let output = command.output().ok()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {said}");
+    Some(String::from_utf8_lossy(&output.stdout).into_owned() + &said)
+}
+
+/// The release example, built.
+fn replay() -> PathBuf {
+    let mut build = Command::new(env!("CARGO"));
+    build.args([
+        "build",
+        "--quiet",
+        "--locked",
+        "--release",
+        "--package",
+        "tare-engine",
+        "--example",
+        "replay",
+    ]);
+    output(build.current_dir(env!("CARGO_MANIFEST_DIR"))).expect("cargo");
+    // This test lies in <target>/<profile>/deps.
+    let test = std::env::current_exe().expect("a path");
+    let target = test.ancestors().nth(3).expect("a target folder");
+    let release = |target: &Path| target.join("release/examples/replay");
+    release(target)
+}
+
+fn instructions(replay: &Path) -> Option<u64> {
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args(["--tool=callgrind", "--toggle-collect=*measured*", "--callgrind-out-file=/dev/null"]);
+    let said = output(valgrind.arg(replay).arg(TRANSACTIONS.to_string()))?;
+    let collected = said.lines().find_map(|line| line.split_once("Collected : "));
+    let total: u64 = collected.expect("a figure").1.trim().parse().expect("a number");
+    Some(total / TRANSACTIONS)
+}
+
+#[test]
+fn a_transaction_costs_no_more_instructions_than_on_record() {
+    let record = Record::read();
+    let Some(now) = instructions(&replay()) else {
+        println!("skipped: valgrind is not installed");
+        return;
+    };
+    println!("instructions per transaction: {now}, on record {}", record.instructions);
+    let rustc = output(Command::new("rustc").arg("--version")).expect("rustc");
+    if !rustc.contains(&format!("rustc {} ", record.rustc)) {
+        println!("not compared: the figure is of rustc {}, this is {rustc}", record.rustc);
+        return;
+    }
+    let most = record.instructions * (100 + record.tolerance_percent) / 100;
+    assert!(now <= most, "{now} instructions per transaction, {} on record", record.instructions);
+    let least = record.instructions * (100 - record.tolerance_percent) / 100;
+    if now < least {
+        println!("cheaper than on record: write {now} into tests/instructions.toml");
+    }
+}

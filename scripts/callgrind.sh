@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# What recording one transaction costs: instructions (exact), nanoseconds (of this machine), and where they go.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+cargo build --quiet --locked --release -p tare-engine --example replay
+replay=target/release/examples/replay
+"$replay" 20000 | head -1
+transactions=1000
+out=$(mktemp)
+trap 'rm -f "$out"' EXIT
+valgrind --tool=callgrind --toggle-collect='*measured*' --callgrind-out-file="$out" "$replay" $transactions 2>&1 |
+    awk -v n=$transactions '/Collected/ { printf "instructions per transaction: %d\n", $NF / n }'
+echo "of which in:"
+callgrind_annotate --auto=no --threshold=100 "$out" | awk -v n=$transactions '
+    # file:function [object], one line for each file that was inlined into the function
+    /PROGRAM TOTALS/ { inside = 1; next }
+    inside && /^ *[0-9,]+ +\(/ {
+        count = $1; gsub(",", "", count)
+        sub(/^[^)]*\) */, ""); sub(/ \[[^]]*\]$/, ""); sub(/^[^ ]*\.(rs|S|c|h):|^\?\?\?:/, "")
+        sum[$0] += count
+    }
+    END { for (name in sum) printf "%8d  %s\n", sum[name] / n, name }' | sort -rn | head -20
