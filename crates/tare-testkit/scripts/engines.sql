@@ -24,4 +24,3 @@ SELECT * FROM m JOIN r ON m.a = r.a JOIN h ON h.a = m.a WHERE m.a < 5;
 FLUSH TABLES;
 SELECT * FROM m LIMIT 3;
 SELECT * FROM r LIMIT 3;
-DROP TABLE m, r, n, h, f;

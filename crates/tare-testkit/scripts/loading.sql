@@ -14,4 +14,3 @@ LOAD DATA LOCAL INFILE 'rows.csv' INTO TABLE m FIELDS TERMINATED BY ',';
 SELECT * FROM t INTO OUTFILE './written.csv';
 SELECT b FROM t WHERE a = 1 INTO DUMPFILE './written.txt';
 SELECT LENGTH(LOAD_FILE(CONCAT(@@datadir, 'rows.csv')));
-DROP TABLE t, m;

@@ -36,4 +36,3 @@ ALTER TABLE t ADD COLUMN c INT;
 -- @error 1146
 -- @prepare f
 SELECT * FROM missing;
-DROP TABLE t;

@@ -11,4 +11,3 @@ SELECT b, COUNT(*) FROM t GROUP BY b ORDER BY 2, 1;
 SELECT * FROM t x JOIN t y ON x.b = y.b WHERE x.a < 20;
 SELECT x.a, x.b, y.b FROM t x, t y WHERE y.a < 4;
 SET sort_buffer_size = DEFAULT, tmp_memory_table_size = DEFAULT;
-DROP TABLE t;

@@ -182,22 +182,26 @@ fn values(captures: &[BTreeMap<Figure, String>], figure: &Figure) -> BTreeSet<St
     captures.iter().map(|c| c.get(figure).cloned().unwrap_or_else(|| "-".into())).collect()
 }
 
-/// Text for people: unequal figures grouped by table, column and key without its position, the most frequent first.
+/// Text for people: unequal figures grouped by table and key without its position, the most frequent first.
 pub fn report(unequal: &[Unequal], groups: usize) -> String {
-    let mut grouped: BTreeMap<(String, String, String), Vec<&Unequal>> = BTreeMap::new();
+    let mut grouped: BTreeMap<(&str, &str), Vec<&Unequal>> = BTreeMap::new();
     for one in unequal {
-        let key = one.figure.key.split('#').next().unwrap_or_default().to_owned();
-        grouped.entry((one.figure.table.clone(), key, one.figure.column.clone())).or_default().push(one);
+        let key = one.figure.key.split('#').next().unwrap_or_default();
+        grouped.entry((&one.figure.table, key)).or_default().push(one);
     }
     let mut lines: Vec<(usize, String)> = Vec::new();
-    for ((table, key, column), members) in grouped {
+    for ((table, key), members) in grouped {
+        let columns: BTreeSet<&str> = members.iter().map(|one| one.figure.column.as_str()).collect();
+        let columns: Vec<&str> = columns.into_iter().collect();
         let first = members[0];
         let (expected, got) = excerpt(&first.reference, &first.subject);
         let line = format!(
-            "{:5} × {table} | {key} | {column} | first in {} {}: reference {expected}, subject {got}",
+            "{:5} × {table} | {key} | {} | first in {} {} {}: reference {expected}, subject {got}",
             members.len(),
+            columns.join(" "),
             first.figure.script,
             first.figure.key,
+            first.figure.column,
         );
         lines.push((members.len(), line));
     }
@@ -217,7 +221,7 @@ fn excerpt(reference: &BTreeSet<String>, subject: &BTreeSet<String>) -> (String,
     let same = a.chars().zip(b.chars()).take_while(|(x, y)| x == y).count();
     let cut = |text: &str| {
         let from = same.saturating_sub(60);
-        let part: String = text.chars().skip(from).take(200).collect();
+        let part: String = text.chars().skip(from).take(200).flat_map(char::escape_debug).collect();
         if from > 0 { format!("`…{part}`") } else { format!("`{part}`") }
     };
     (cut(&a), cut(&b))

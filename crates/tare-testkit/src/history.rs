@@ -58,6 +58,13 @@ impl Events<'_> {
         must(row.number("THREAD_ID").is_some_and(|id| id > 0), "no thread");
         must(row.number("EVENT_ID").is_some_and(|id| id > 0), "no event id");
         must(self.names.contains(row.text("EVENT_NAME")), "no such instrument");
+        if let Some(source) = row.get("SOURCE") {
+            let place = source.rsplit_once(':').is_some_and(|(file, line)| {
+                file.contains('.') && !file.contains('/') && line.parse::<u32>().is_ok_and(|line| line > 0)
+            });
+            // The built-in of a server may be built without.
+            must(place || (source.is_empty() && self.clocks == Clocks::WaitsApart), "no place in the source");
+        }
         if let Some(end) = row.number("END_EVENT_ID") {
             must(row.number("EVENT_ID").is_some_and(|id| id <= end), "ends before it begins");
         }
@@ -101,8 +108,10 @@ impl Events<'_> {
                 show(row)
             ));
         }
-        // A transaction begins within a statement and ends within another.
-        let ended = parent.get("END_EVENT_ID").is_some() && row.get("END_EVENT_ID").is_some();
+        // A transaction begins within a statement and ends within another; and what a connection does between two
+        // statements counts as the former's, though it has ended.
+        let end = parent.number("END_EVENT_ID");
+        let ended = end.is_some_and(|end| row.number("END_EVENT_ID").is_some_and(|own| own <= end));
         if kind == "TRANSACTION" || parent_kind == "TRANSACTION" || !ended {
             return;
         }

@@ -96,7 +96,7 @@ fn scripts_leave_the_figures_the_built_in_leaves() {
 fn show(comparison: &Comparison, verdict: &Verdict) {
     println!("{} figures equal, {} differences explained", comparison.equal, verdict.explained);
     println!("\n{} figures the built-in does not repeat:", comparison.unrepeatable.len());
-    print!("{}", report(&comparison.unrepeatable, 200));
+    print!("{}", report(&comparison.unrepeatable, 40));
     if !verdict.wavering.is_empty() {
         println!("\n{} of them in tables that must repeat:", verdict.wavering.len());
         print!("{}", report(&verdict.wavering, 100));
