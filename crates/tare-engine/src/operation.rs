@@ -86,6 +86,16 @@ const NAMES: [&str; 63] = [
     "metadata lock",
 ];
 
+/// Whether NUMBER_OF_BYTES means anything: read, write and chsize of files, sending and receiving, rows of tables.
+pub(crate) fn moves(operation: u8) -> bool {
+    const READ: u8 = FILE + 6;
+    const WRITE: u8 = FILE + 7;
+    const CHSIZE: u8 = FILE + 13;
+    const SEND: u8 = SOCKET + 4;
+    const RECVMSG: u8 = SOCKET + 9;
+    matches!(operation, READ | WRITE | CHSIZE | TABLE_IO..TABLE_LOCK | SEND..=RECVMSG)
+}
+
 /// The OPERATION column.
 pub(crate) fn name(operation: u8) -> &'static str {
     NAMES.get(operation as usize).copied().unwrap_or("unknown")

@@ -3,6 +3,7 @@
 use std::sync::atomic::{
     AtomicU8, AtomicU16, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
+    fence,
 };
 
 use crate::arena::{Arena, BLOCK, LINE, Offset, Use, View, WORDS};
@@ -39,7 +40,7 @@ pub(crate) struct SlotHead {
     state: AtomicU8,
     pub(crate) kind: AtomicU8,
     pub(crate) class: AtomicU16,
-    /// Rises whenever the slot is given back.
+    /// Rises whenever the slot is taken: a name is known until its place is used again.
     generation: AtomicU32,
     /// Next free slot, while free.
     next: AtomicU32,
@@ -86,6 +87,9 @@ impl Pools {
     pub(crate) fn take<T: View>(&self, arena: &Arena, pool: Pool, class: ClassId) -> Option<&'static T> {
         let offset = self.pop(arena, pool).or_else(|| self.carve::<T>(arena, pool))?;
         let head: &SlotHead = arena.at(offset);
+        // What refers to the slot's former use no longer means it; until now it did, though that had ended.
+        head.generation.store(head.generation.load(Relaxed).wrapping_add(1), Relaxed);
+        fence(Release);
         for word in &arena.slice(offset, slot_words::<T>())[2..] {
             word.store(0, Relaxed);
         }
@@ -97,14 +101,13 @@ impl Pools {
         Some(arena.at(offset))
     }
 
-    /// Gives a slot back; readers that hold its offset see the generation change.
+    /// Gives a slot back; readers that hold its offset see the generation change once it is taken again.
     pub(crate) fn give<T: View>(&self, arena: &Arena, pool: Pool, slot: &'static T) {
         let offset = arena.offset_of(slot);
         let head: &SlotHead = arena.at(offset);
         if head.state.swap(FREE, Relaxed) != USED {
             return;
         }
-        head.generation.fetch_add(1, Release);
         self.in_use[pool as usize].fetch_sub(1, Relaxed);
         self.push(arena, pool, offset);
     }
@@ -188,5 +191,5 @@ pub(crate) fn resolve(arena: &Arena, name: u32) -> Option<Offset> {
         return None;
     }
     let head: &SlotHead = arena.at(offset);
-    (head.state() == USED && head.generation() & 0xFF == name & 0xFF).then_some(offset)
+    (head.generation() & 0xFF == name & 0xFF).then_some(offset)
 }

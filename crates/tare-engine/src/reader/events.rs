@@ -257,7 +257,9 @@ impl Engine {
         let operation = (w[4] >> 8) as u8;
         let nesting = u64::from(record.u32(6, 0));
         let amount = match kind {
-            Kind::File | Kind::Socket | Kind::TableIo if w[5] != u64::MAX => Some(w[5].cast_signed()),
+            Kind::File | Kind::Socket | Kind::TableIo if w[5] != u64::MAX && operation::moves(operation) => {
+                Some(w[5].cast_signed())
+            }
             _ => None,
         };
         WaitRow {

@@ -10,6 +10,7 @@ use crate::cell::{
     TransactionCell, Viewer,
 };
 use crate::instance::{File, Socket};
+use crate::instrument::GLOBAL_MEMORY;
 use crate::pool::Pool;
 use crate::snapshot::*;
 use crate::thread::{BANK_OWN, BANK_THREAD_ONLY, BANK_UNATTRIBUTED, Thread};
@@ -213,9 +214,22 @@ impl Engine {
         self.summarise::<MemoryTally, _>(Family::Memory, level, |t| t.0, sink);
     }
 
+    /// Whether an instrument has rows at this level: no statement stays abstract, and memory of the server as
+    /// a whole is no thread's.
+    fn summarised(&self, instrument: &Instrument, level: Level) -> bool {
+        match instrument.kind {
+            Kind::Thread => false,
+            Kind::Statement => !instrument.name.starts_with("statement/abstract/"),
+            Kind::Memory => {
+                level == Level::Global || self.registry.switches(instrument.id) & GLOBAL_MEMORY == 0
+            }
+            _ => true,
+        }
+    }
+
     fn summarise<T: Tally, S>(&self, family: Family, level: Level, stat: impl Fn(T) -> S, sink: Sink<'_, S>) {
         let instruments: Vec<Instrument> = (self.registry.all().into_iter())
-            .filter(|instrument| Family::of(instrument.kind) == family && instrument.kind != Kind::Thread)
+            .filter(|instrument| Family::of(instrument.kind) == family && self.summarised(instrument, level))
             .collect();
         match level {
             Level::Global => {

@@ -133,9 +133,10 @@ fn a_deleted_file_is_forgotten_but_what_it_did_counts_on() {
     rig.destroy_file(file);
     assert!(rig.files().is_empty());
     assert_eq!(rig.file_summary()[0].1.read.bytes, 5);
-    assert_eq!(rig.waits(Scope::History)[0].object.name, None, "its name is gone");
+    let name = || rig.waits(Scope::History)[0].object.name.clone();
+    assert_eq!(name().as_deref(), Some("/a"), "what was recorded keeps its name");
     rig.find_file(rig.class.file, b"/b", true).unwrap();
-    assert_eq!(rig.waits(Scope::History)[0].object.name, None, "and is not another's");
+    assert_eq!(name(), None, "until its place is used again");
     assert_eq!(rig.files()[0].io, IoStat::default());
 }
 
@@ -301,7 +302,7 @@ fn the_key_names_of_an_altered_table_are_the_new_ones() {
 }
 
 #[test]
-fn a_metadata_lock_is_named_while_it_lasts() {
+fn a_metadata_lock_is_named_until_its_place_is_used_again() {
     let rig = Rig::new();
     rig.connect();
     let what = MetadataName { namespace: 3, schema: b"db", name: b"t", lock_type: 1, duration: 1, status: 0 };
@@ -313,6 +314,8 @@ fn a_metadata_lock_is_named_while_it_lasts() {
     assert_eq!((row.head.name, row.operation), (METADATA, "metadata lock"));
     assert_eq!((row.object.schema.as_deref(), row.object.name.as_deref()), (Some("db"), Some("t")));
     rig.destroy_metadata_lock(lock);
+    assert_eq!(rig.waits(Scope::History)[0].object.name.as_deref(), Some("t"));
+    rig.create_metadata_lock(0x78, &what, here()).unwrap();
     assert_eq!(rig.waits(Scope::History)[0].object.name, None);
 }
 

@@ -49,7 +49,7 @@ fn every_instrument_has_a_row_for_every_thread_even_if_nothing_happened() {
     assert_eq!(rig.stage_rows(Level::Thread).len(), 3 * threads.len());
     assert_eq!(rig.statement_rows(Level::Thread).len(), 3 * threads.len());
     assert_eq!(rig.transaction_rows(Level::Thread).len(), threads.len());
-    assert_eq!(rig.memory_rows(Level::Thread).len(), 2 * threads.len());
+    assert_eq!(rig.memory_rows(Level::Thread).len(), threads.len());
 }
 
 #[test]
