@@ -922,7 +922,8 @@ impl Engine {
         let object = WaitObject {
             address: table.slot.identity.load(Relaxed) as usize,
             name: pool::name(&self.arena, share),
-            index: 255,
+            // The reference names the first index of a table that is locked.
+            index: 0,
             operation: operation::TABLE_LOCK + kind,
         };
         self.start_wait(crate::instrument::fixed::TABLE_LOCK, object, source)

@@ -19,6 +19,7 @@ mod memory;
 pub mod objects;
 pub mod operation;
 mod pool;
+mod queue;
 mod reader;
 mod ring;
 pub mod snapshot;
@@ -42,7 +43,7 @@ use clock::Clock;
 use index::Index;
 use lost::Losses;
 use pool::Pools;
-use ring::LongQueue;
+use queue::Queue;
 use snapshot::{ClassId, Consumer, Kind};
 
 pub use clock::ticks;
@@ -143,7 +144,7 @@ pub struct Engine {
     pub(crate) digest_overflow: AtomicU32,
     /// Descriptor → file.
     pub(crate) descriptors: Table,
-    pub(crate) long: [LongQueue; 4],
+    pub(crate) long: [Queue; 4],
     pub(crate) history_size: [AtomicU32; 4],
     pub(crate) history_long_size: [AtomicU32; 4],
     pub(crate) digests_size: AtomicU32,
@@ -194,7 +195,7 @@ impl Engine {
             digest_count: AtomicU32::new(0),
             digest_overflow: AtomicU32::new(0),
             descriptors: Table::new(),
-            long: [const { LongQueue::new() }; 4],
+            long: [const { Queue::new() }; 4],
             history_size: [const { AtomicU32::new(0) }; 4],
             history_long_size: [const { AtomicU32::new(0) }; 4],
             digests_size: AtomicU32::new(0),
@@ -216,6 +217,7 @@ impl Engine {
     /// The system refuses the address space.
     pub fn start(&self, config: Config, host: &'static dyn Host) -> Result<(), std::io::Error> {
         self.arena.map(config.memory_max.max(1 << 20))?;
+        self.pools.map()?;
         for index in [&self.files, &self.tables, &self.programs] {
             index.map(NAMED)?;
         }

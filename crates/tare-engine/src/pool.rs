@@ -7,6 +7,7 @@ use std::sync::atomic::{
 };
 
 use crate::arena::{Arena, BLOCK, LINE, Offset, Use, View, WORDS};
+use crate::queue::Queue;
 use crate::snapshot::ClassId;
 
 /// The pools, by what their slots hold.
@@ -67,9 +68,16 @@ impl SlotHead {
 #[allow(unsafe_code)]
 unsafe impl View for SlotHead {}
 
-/// Free lists: tag << 32 | offset.
+/// Slots given back that are kept from use, so that events that refer to them keep their names for a while.
+const RESTING: u32 = 64;
+/// Slots a pool's queue holds.
+const QUEUE: usize = 1024;
+
 pub(crate) struct Pools {
+    /// Slots never used, or without a place in the queue: tag << 32 | offset.
     free: [AtomicU64; POOLS],
+    /// Slots given back, oldest first.
+    rested: [Queue; POOLS],
     in_use: [AtomicU32; POOLS],
 }
 
@@ -80,12 +88,29 @@ const fn slot_words<T>() -> usize {
 
 impl Pools {
     pub(crate) const fn new() -> Pools {
-        Pools { free: [const { AtomicU64::new(0) }; POOLS], in_use: [const { AtomicU32::new(0) }; POOLS] }
+        Pools {
+            free: [const { AtomicU64::new(0) }; POOLS],
+            rested: [const { Queue::new() }; POOLS],
+            in_use: [const { AtomicU32::new(0) }; POOLS],
+        }
+    }
+
+    /// Makes room for the queues.
+    pub(crate) fn map(&self) -> Result<(), std::io::Error> {
+        self.rested.iter().try_for_each(|queue| queue.map(QUEUE))
+    }
+
+    /// A slot to use: a new one, the one that has rested longest, or whatever there is.
+    fn find<T: View>(&self, arena: &Arena, pool: Pool) -> Option<Offset> {
+        let rested = &self.rested[pool as usize];
+        let rest = || if rested.len() > RESTING { rested.pop() } else { None };
+        let free = self.pop(arena, pool).or_else(rest);
+        free.or_else(|| self.carve::<T>(arena, pool)).or_else(|| rested.pop())
     }
 
     /// Takes a slot, zeroed but for its head. `None`: no memory left.
     pub(crate) fn take<T: View>(&self, arena: &Arena, pool: Pool, class: ClassId) -> Option<&'static T> {
-        let offset = self.pop(arena, pool).or_else(|| self.carve::<T>(arena, pool))?;
+        let offset = self.find::<T>(arena, pool)?;
         let head: &SlotHead = arena.at(offset);
         // What refers to the slot's former use no longer means it; until now it did, though that had ended.
         head.generation.store(head.generation.load(Relaxed).wrapping_add(1), Relaxed);
@@ -109,7 +134,9 @@ impl Pools {
             return;
         }
         self.in_use[pool as usize].fetch_sub(1, Relaxed);
-        self.push(arena, pool, offset);
+        if !self.rested[pool as usize].push(offset) {
+            self.push(arena, pool, offset);
+        }
     }
 
     fn push(&self, arena: &Arena, pool: Pool, offset: Offset) {

@@ -10,13 +10,14 @@
 
 use std::sync::atomic::{
     AtomicU8, AtomicU16, AtomicU32, AtomicU64,
-    Ordering::{Acquire, Relaxed, Release},
+    Ordering::{Relaxed, Release},
 };
 
-use crate::arena::{Arena, BlockId, LINE, Offset, Table, Use, View, WORDS};
+use crate::arena::{Arena, BlockId, LINE, Offset, Use, View, WORDS};
 use crate::cell::COUNTERS;
 use crate::clock::ticks;
 use crate::lost::Lost;
+use crate::queue::Queue;
 use crate::snapshot::EventType;
 
 /// Blocks a thread can pin per event type: a history is never longer than what they hold (63 of the longest
@@ -260,7 +261,7 @@ impl Ring {
     }
 
     /// Gives every block up: to the long history's queue, or back to the arena.
-    pub(crate) fn release(&self, arena: &Arena, long: Option<&LongQueue>) {
+    pub(crate) fn release(&self, arena: &Arena, long: Option<&Queue>) {
         if self.count.load(Relaxed) > 0 {
             let current = self.pinned[self.count.load(Relaxed) as usize - 1].load(Relaxed);
             arena.meta(current).records.store(self.filled(), Relaxed);
@@ -268,7 +269,7 @@ impl Ring {
         while self.count.load(Relaxed) > 0 {
             let block = self.unpin_oldest();
             let spare = match long {
-                Some(queue) => queue.exchange(arena, block),
+                Some(queue) => exchange(queue, arena, block),
                 None => Some(block),
             };
             if let Some(block) = spare {
@@ -287,7 +288,7 @@ pub(crate) struct Advance<'a> {
     pub(crate) thread_id: u64,
     pub(crate) history_size: u32,
     /// The long history's queue, when this thread feeds it.
-    pub(crate) long: Option<&'a LongQueue>,
+    pub(crate) long: Option<&'a Queue>,
 }
 
 /// Begins a new block. `open` are the records still in progress: they move along if their block goes.
@@ -307,7 +308,7 @@ pub(crate) fn advance(ring: &Ring, how: &Advance<'_>, open: &[AtomicU32]) -> boo
             let oldest = ring.unpin_oldest();
             carried.save(arena, oldest, open);
             spare = match how.long {
-                Some(queue) => queue.exchange(arena, oldest),
+                Some(queue) => exchange(queue, arena, oldest),
                 None => Some(oldest),
             };
         }
@@ -317,7 +318,7 @@ pub(crate) fn advance(ring: &Ring, how: &Advance<'_>, open: &[AtomicU32]) -> boo
         None => match arena.take(how.used, 0) {
             Some(block) => block,
             // The cap is reached: the long history gives way to the present, and then the thread's own.
-            None => match how.long.and_then(LongQueue::pop) {
+            None => match how.long.and_then(Queue::pop) {
                 Some(block) => recycle(arena, block),
                 None if ring.count.load(Relaxed) > 0 => {
                     let oldest = ring.unpin_oldest();
@@ -394,93 +395,18 @@ impl Carried {
     }
 }
 
-/// The long history of one event type: a bounded queue of filled blocks, oldest first. Many threads push and
-/// pop; nobody waits: who finds the queue busy does without it (after D. Vyukov's bounded MPMC queue).
-pub(crate) struct LongQueue {
-    slots: Table,
-    head: AtomicU32,
-    tail: AtomicU32,
-}
-
-impl LongQueue {
-    pub(crate) const fn new() -> LongQueue {
-        LongQueue { slots: Table::new(), head: AtomicU32::new(0), tail: AtomicU32::new(0) }
+/// Puts `block` into a long history and takes its oldest out once it is full.
+fn exchange(queue: &Queue, arena: &Arena, block: BlockId) -> Option<BlockId> {
+    if queue.push(block) {
+        return None;
     }
-
-    /// Makes room for `blocks` (rounded up to a power of two); 0 switches the queue off.
-    pub(crate) fn map(&self, blocks: usize) -> Result<(), std::io::Error> {
-        if blocks == 0 {
-            return Ok(());
-        }
-        // With a single slot, full and empty could not be told apart by sequence.
-        self.slots.map(blocks.next_power_of_two().max(2))?;
-        for (position, slot) in self.slots.words().iter().enumerate() {
-            slot.store((position as u64) << 32, Relaxed);
-        }
-        Ok(())
+    let oldest = queue.pop();
+    if queue.push(block) {
+        return oldest;
     }
-
-    /// Puts `block` in and takes the oldest out once the queue is full.
-    pub(crate) fn exchange(&self, arena: &Arena, block: BlockId) -> Option<BlockId> {
-        if self.push(block) {
-            return None;
-        }
-        let oldest = self.pop();
-        if self.push(block) {
-            return oldest;
-        }
-        // Others were faster. The newest event matters less than not waiting for a place.
-        if let Some(oldest) = oldest {
-            arena.give(oldest);
-        }
-        Some(block)
+    // Others were faster. The newest event matters less than not waiting for a place.
+    if let Some(oldest) = oldest {
+        arena.give(oldest);
     }
-
-    fn push(&self, block: BlockId) -> bool {
-        let slots = self.slots.words();
-        if slots.is_empty() {
-            return false;
-        }
-        let mut tail = self.tail.load(Relaxed);
-        loop {
-            let slot = &slots[tail as usize & (slots.len() - 1)];
-            let sequence = (slot.load(Acquire) >> 32) as u32;
-            match sequence.wrapping_sub(tail).cast_signed() {
-                0 => match self.tail.compare_exchange_weak(tail, tail.wrapping_add(1), Relaxed, Relaxed) {
-                    Ok(_) => {
-                        let filled = u64::from(tail.wrapping_add(1)) << 32 | u64::from(block);
-                        slot.store(filled, Release);
-                        return true;
-                    }
-                    Err(now) => tail = now,
-                },
-                behind if behind < 0 => return false,
-                _ => tail = self.tail.load(Relaxed),
-            }
-        }
-    }
-
-    pub(crate) fn pop(&self) -> Option<BlockId> {
-        let slots = self.slots.words();
-        if slots.is_empty() {
-            return None;
-        }
-        let mut head = self.head.load(Relaxed);
-        loop {
-            let slot = &slots[head as usize & (slots.len() - 1)];
-            let value = slot.load(Acquire);
-            match ((value >> 32) as u32).wrapping_sub(head.wrapping_add(1)).cast_signed() {
-                0 => match self.head.compare_exchange_weak(head, head.wrapping_add(1), Relaxed, Relaxed) {
-                    Ok(_) => {
-                        let empty = u64::from(head.wrapping_add(slots.len() as u32)) << 32;
-                        slot.store(empty, Release);
-                        return Some(value as u32);
-                    }
-                    Err(now) => head = now,
-                },
-                behind if behind < 0 => return None,
-                _ => head = self.head.load(Relaxed),
-            }
-        }
-    }
+    Some(block)
 }

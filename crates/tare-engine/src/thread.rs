@@ -15,6 +15,7 @@ use crate::cell::{Bank, Cell, Family, MAP_ENTRIES, MAPS, MemoryCell, StatCell};
 use crate::cell::{StatementCell, TransactionCell, Viewer, cell_words};
 use crate::filter;
 use crate::lost::Lost;
+use crate::queue::Queue;
 use crate::ring::{self, Advance, RINGS, Ring, RingKind, TransactionRecord, WAIT_DEPTH};
 use crate::snapshot::{ClassId, EventType, Kind};
 use crate::{Engine, local, text};
@@ -331,7 +332,7 @@ impl Engine {
     }
 
     /// The long history's queue, when the consumers say so.
-    pub(crate) fn long_queue(&self, thread: &Thread, kind: &RingKind) -> Option<&ring::LongQueue> {
+    pub(crate) fn long_queue(&self, thread: &Thread, kind: &RingKind) -> Option<&Queue> {
         // A thread that ends has no mask any more; what it recorded for the long history must survive.
         let mask = match thread.mask.load(Relaxed) {
             0 => filter::mask(self.consumers.load(Relaxed), true, thread.history.load(Relaxed) != 0),

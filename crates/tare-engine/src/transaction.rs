@@ -239,7 +239,7 @@ impl Engine {
 
     fn finish_transaction(&self, thread: &'static Thread, record: &TransactionRecord, end: u64, done: bool) {
         /// XA COMMITTED and ROLLBACK ONLY in the interface's own numbers.
-        const XA_STATES: [u8; 2] = [4, 5];
+        const XA_STATES: [u8; 2] = [4, 3];
         let id = record.event_id.load(Relaxed);
         let bits = Thread::bits(thread.mask.load(Relaxed), EventType::Transaction);
         publish(thread, || {

@@ -2,7 +2,8 @@
 
 use std::marker::PhantomData;
 
-use tare_engine::snapshot::{IndexRow, Reset, Stat, TableIoStat, TableLockStat, TableRow};
+use tare_engine::Engine;
+use tare_engine::snapshot::{ProgramRow, Reset, Stat, TableIoStat, TableLockStat, TableRow};
 
 use crate::column::{ColumnDef, nullable};
 use crate::definition::TableDef;
@@ -52,7 +53,7 @@ pub static IO_BY_TABLE: TableDef<TableIoRow> = TableDef::new(
     "Rows fetched, inserted, updated and deleted, and the time it took, by table.",
     &[Key::COLUMNS, IO_ALL, IO_READ, IO_WRITE, IO_FETCH, IO_INSERT, IO_UPDATE, IO_DELETE],
     |engine, emit| {
-        let _ = engine.tables().iter().map(TableIoRow::whole).try_for_each(|row| emit(&row));
+        let _ = watched(engine).iter().map(TableIoRow::whole).try_for_each(|row| emit(&row));
     },
 )
 .indexed(BY_OBJECT)
@@ -66,7 +67,7 @@ pub static IO_BY_INDEX: TableDef<TableIoRow> = TableDef::new(
      there was any.",
     &[Key::COLUMNS, INDEX_NAME, IO_ALL, IO_READ, IO_WRITE, IO_FETCH, IO_INSERT, IO_UPDATE, IO_DELETE],
     |engine, emit| {
-        let _ = engine.tables().iter().flat_map(TableIoRow::shown_indexes).try_for_each(|row| emit(&row));
+        let _ = watched(engine).iter().flat_map(TableIoRow::shown_indexes).try_for_each(|row| emit(&row));
     },
 )
 .indexed(&[&["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME", "INDEX_NAME"]])
@@ -95,7 +96,7 @@ pub static LOCK_BY_TABLE: TableDef<TableLockRow> = TableDef::new(
         lock_columns!("WRITE_EXTERNAL", 10, "external write locks"),
     ],
     |engine, emit| {
-        let _ = engine.tables().iter().map(TableLockRow::of).try_for_each(|row| emit(&row));
+        let _ = watched(engine).iter().map(TableLockRow::of).try_for_each(|row| emit(&row));
     },
 )
 .indexed(BY_OBJECT)
@@ -104,10 +105,13 @@ pub static LOCK_BY_TABLE: TableDef<TableLockRow> = TableDef::new(
 /// `objects_summary_global_by_type`
 pub static OBJECTS: TableDef<ObjectRow> = TableDef::new(
     "objects_summary_global_by_type",
-    "Row access and locks together, by table.",
+    "Row access and locks together, by table; calls of stored programs.",
     &[Key::COLUMNS, OBJECT_EVENTS],
     |engine, emit| {
-        let _ = engine.tables().iter().map(ObjectRow::of).try_for_each(|row| emit(&row));
+        let tables = engine.tables();
+        let programs = engine.programs();
+        let rows = tables.iter().map(ObjectRow::of).chain(programs.iter().map(ObjectRow::of_program));
+        let _ = rows.into_iter().try_for_each(|row| emit(&row));
     },
 )
 .indexed(BY_OBJECT)
@@ -134,10 +138,9 @@ impl TableIoRow {
         TableIoRow { key: ObjectKey::of(table), index: None, io }
     }
 
-    /// The indexes of a table as the reference shows them: the one without a name only if it was used.
+    /// The indexes of a table as the reference shows them: the engine has one without a name only if it was used.
     pub(crate) fn shown_indexes(table: &TableRow) -> impl Iterator<Item = Self> {
-        let shown = |index: &&IndexRow| index.name.is_some() || all_table_io(&index.io).count > 0;
-        table.indexes.iter().filter(shown).map(|index| TableIoRow {
+        table.indexes.iter().map(|index| TableIoRow {
             key: ObjectKey::of(table),
             index: index.name.clone(),
             io: index.io,
@@ -151,7 +154,23 @@ impl TableLockRow {
     }
 }
 
+/// The tables `setup_objects` says are watched; the others have no rows but in the summary by object.
+fn watched(engine: &Engine) -> Vec<TableRow> {
+    let mut tables = engine.tables();
+    tables.retain(|table| table.enabled);
+    tables
+}
+
 impl ObjectRow {
+    pub(crate) fn of_program(program: &ProgramRow) -> Self {
+        let key = ObjectKey {
+            object_type: program.object_type,
+            schema: program.schema.clone(),
+            name: program.name.clone(),
+        };
+        ObjectRow { key, stat: program.calls }
+    }
+
     pub(crate) fn of(table: &TableRow) -> Self {
         let io = all_table_io(&TableIoRow::whole(table).io);
         ObjectRow { key: ObjectKey::of(table), stat: merged([io, all_locks(&table.locks)]) }

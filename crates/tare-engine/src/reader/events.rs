@@ -534,7 +534,11 @@ impl Engine {
                 _ => TransactionState::Active,
             },
             trx_id: (w[8] != 0).then_some(w[8]),
-            gtid: has_gtid.then(|| format!("{}-{}-{}", record.u32(12, 1), w[13], w[14])),
+            // Shown for every transaction: zeros where none was given, as in the reference.
+            gtid: Some(match has_gtid {
+                true => format!("{}-{}-{}", record.u32(12, 1), w[13], w[14]),
+                false => "0-0-0".to_owned(),
+            }),
             xid_format_id: xa.then(|| record.u32(7, 1).cast_signed()),
             xid_gtrid: (xa && gtrid > 0).then(|| xid_text(&record.text(15, gtrid))),
             xid_bqual: (xa && bqual > 0).then(|| xid_text(&record.text(15 + XID_BYTES / 16, bqual))),

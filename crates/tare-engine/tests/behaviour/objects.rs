@@ -135,6 +135,11 @@ fn a_deleted_file_is_forgotten_but_what_it_did_counts_on() {
     assert_eq!(rig.file_summary()[0].1.read.bytes, 5);
     let name = || rig.waits(Scope::History)[0].object.name.clone();
     assert_eq!(name().as_deref(), Some("/a"), "what was recorded keeps its name");
+    // A place rests for a while before it is used again.
+    for n in 0..200 {
+        let other = rig.find_file(rig.class.file, format!("/{n}").as_bytes(), true).unwrap();
+        rig.destroy_file(other);
+    }
     rig.find_file(rig.class.file, b"/b", true).unwrap();
     assert_eq!(name(), None, "until its place is used again");
     assert_eq!(rig.files()[0].io, IoStat::default());
@@ -315,7 +320,10 @@ fn a_metadata_lock_is_named_until_its_place_is_used_again() {
     assert_eq!((row.object.schema.as_deref(), row.object.name.as_deref()), (Some("db"), Some("t")));
     rig.destroy_metadata_lock(lock);
     assert_eq!(rig.waits(Scope::History)[0].object.name.as_deref(), Some("t"));
-    rig.create_metadata_lock(0x78, &what, here()).unwrap();
+    for n in 0..200 {
+        let other = rig.create_metadata_lock(n, &what, here()).unwrap();
+        rig.destroy_metadata_lock(other);
+    }
     assert_eq!(rig.waits(Scope::History)[0].object.name, None);
 }
 

@@ -22,7 +22,8 @@ pub(super) unsafe extern "C" fn get_sp_share(
 ) -> *mut SpShare {
     guard(null_mut(), || {
         let Some(object_type) = facts::program_type(object_type) else { return null_mut() };
-        if ENGINE.current_thread().is_none() {
+        // An anonymous block is no program of its own.
+        if ENGINE.current_thread().is_none() || name_len == 0 {
             return null_mut();
         }
         let program = ENGINE.program(object_type, bytes!(schema, schema_len), bytes!(name, name_len));
