@@ -1,0 +1,179 @@
+//! ARCHITECTURE.md and SAFETY.md against the tree: dependencies, the engine's ignorance of hosts, hot modules, unsafe code.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What a crate may use of tare, apart from its tests. A new crate takes its place here first.
+const MAY_USE: [(&str, &[&str]); 7] = [
+    ("tare-engine", &[]),
+    ("tare-tables", &["tare-engine"]),
+    ("tare-wire", &["tare-engine", "tare-tables"]),
+    ("tare-mariadb", &["tare-engine", "tare-tables", "tare-wire"]),
+    ("tare-lab", &[]),
+    ("tare", &["tare-lab", "tare-mariadb", "tare-tables"]),
+    ("tare-testkit", &[]),
+];
+
+/// Where unsafe code may be.
+const UNSAFE_CRATES: [&str; 2] = ["tare-engine", "tare-mariadb"];
+/// Words of hosts.
+const HOSTS: [&str; 6] = ["mariadb", "mariadbd", "mysqld", "psi", "innodb", "federated"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace")
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Paths of the `.rs` files in a folder and below, from the workspace.
+fn sources(folder: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut folders = vec![root().join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let path = path.strip_prefix(root()).expect("inside");
+                found.insert(path.to_str().expect("UTF-8").to_owned());
+            }
+        }
+    }
+    found
+}
+
+/// A file's code: its lines without comments.
+fn code(path: &str) -> String {
+    let lines: Vec<String> =
+        read(path).lines().map(|line| line.split("//").next().unwrap_or("").to_owned()).collect();
+    lines.join("\n")
+}
+
+/// Words of a text, lower-cased, identifiers taken apart at `_`.
+fn words(text: &str) -> impl Iterator<Item = String> + '_ {
+    text.split(|c: char| !c.is_alphanumeric()).map(str::to_lowercase)
+}
+
+/// Text between backticks.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+/// The tables under headings that name a folder: paths of the modules in the first cell, and the second cell.
+fn modules(document: &str) -> BTreeMap<String, String> {
+    let mut folder = None;
+    let mut found = BTreeMap::new();
+    for line in document.lines() {
+        if line.starts_with('#') {
+            folder = line.strip_prefix("### ").and_then(|heading| quoted(heading).next()).map(str::to_owned);
+        }
+        let (Some(folder), Some(row)) = (&folder, line.strip_prefix("| ")) else { continue };
+        let mut cells = row.split('|');
+        let (first, second) = (cells.next().unwrap_or(""), cells.next().unwrap_or(""));
+        for name in quoted(first) {
+            let known = found.insert(format!("{folder}{name}.rs"), second.trim().to_owned());
+            assert!(known.is_none(), "{folder}{name}.rs is listed twice");
+        }
+    }
+    assert!(!found.is_empty(), "no modules found in the document");
+    found
+}
+
+#[test]
+fn dependencies_point_towards_the_engine() {
+    let allowed: BTreeMap<_, _> = MAY_USE.into_iter().collect();
+    let mut seen = BTreeSet::new();
+    for entry in fs::read_dir(root().join("crates")).expect("crates") {
+        let folder = entry.expect("an entry").file_name().into_string().expect("UTF-8");
+        let manifest: toml::Table = read(&format!("crates/{folder}/Cargo.toml")).parse().expect("TOML");
+        let name = manifest["package"]["name"].as_str().expect("a name").to_owned();
+        let allowed = allowed.get(name.as_str()).unwrap_or_else(|| panic!("{name} has no place in MAY_USE"));
+        for used in used_of_tare(&manifest) {
+            assert!(allowed.contains(&used.as_str()), "{name} must not depend on {used}");
+        }
+        let lints = manifest.get("lints").and_then(|lints| lints.get("workspace"));
+        assert_eq!(lints.and_then(toml::Value::as_bool), Some(true), "{name} goes by the workspace's lints");
+        seen.insert(name);
+    }
+    assert_eq!(seen, allowed.keys().map(|name| (*name).to_owned()).collect());
+}
+
+/// Crates of tare among the dependencies of all targets, builds included, tests not.
+fn used_of_tare(manifest: &toml::Table) -> BTreeSet<String> {
+    let targets = manifest.get("target").and_then(toml::Value::as_table);
+    let targets = targets.into_iter().flat_map(|targets| targets.values().filter_map(toml::Value::as_table));
+    let mut used = BTreeSet::new();
+    for table in std::iter::once(manifest).chain(targets) {
+        for kind in ["dependencies", "build-dependencies"] {
+            for (name, value) in table.get(kind).and_then(toml::Value::as_table).into_iter().flatten() {
+                let package = value.get("package").and_then(toml::Value::as_str).unwrap_or(name);
+                used.insert(package.to_owned());
+            }
+        }
+    }
+    used.retain(|name| name == "tare" || name.starts_with("tare-"));
+    used
+}
+
+#[test]
+fn the_engine_knows_no_host() {
+    for path in sources("crates/tare-engine/src") {
+        let code = code(&path);
+        let host = words(&code).find(|word| HOSTS.contains(&word.as_str()));
+        assert_eq!(host, None, "{path} names a host");
+    }
+    for folder in ["crates/tare-tables/src", "crates/tare-wire/src"] {
+        for path in sources(folder) {
+            // What a table shows and what a client sends may name the host; the interface to it may not appear.
+            let code = code(&path);
+            assert_eq!(words(&code).find(|word| word == "psi"), None, "{path} names the host's interface");
+        }
+    }
+}
+
+#[test]
+fn the_map_lists_every_module_and_which_are_hot() {
+    let map = modules(&read("ARCHITECTURE.md"));
+    let direct = |path: &String| !path.contains("/reader/");
+    let mut there: BTreeSet<String> = sources("crates/tare-engine/src").into_iter().filter(direct).collect();
+    there.extend(sources("crates/tare-mariadb/src/entry"));
+    assert_eq!(map.keys().cloned().collect::<BTreeSet<_>>(), there, "modules in ARCHITECTURE.md, and files");
+    let hot: BTreeSet<String> =
+        sources("crates").into_iter().filter(|path| read(path).starts_with("//! HOT PATH")).collect();
+    let said = map.into_iter().filter(|(_, cell)| cell == "hot").map(|(path, _)| path);
+    assert_eq!(said.collect::<BTreeSet<_>>(), hot, "hot in ARCHITECTURE.md, and in the modules' first lines");
+}
+
+#[test]
+fn unsafe_code_is_where_safety_md_says() {
+    let workspace: toml::Table = read("Cargo.toml").parse().expect("TOML");
+    assert_eq!(workspace["workspace"]["lints"]["rust"]["unsafe_code"].as_str(), Some("deny"));
+    // The lint makes the compiler refuse unsafe code wherever it is not lifted by this text.
+    let lifted = |path: &String| code(path).contains("allow(unsafe_code)");
+    let lifting: BTreeSet<String> = sources("crates")
+        .into_iter()
+        .filter(|path| !path.ends_with("tests/architecture.rs"))
+        .filter(lifted)
+        .collect();
+    for path in &lifting {
+        let home = path.split('/').nth(1).unwrap_or("");
+        assert!(UNSAFE_CRATES.contains(&home), "{path}: no unsafe code in {home}");
+    }
+    let shipped: BTreeSet<String> = lifting.into_iter().filter(|path| path.contains("/src/")).collect();
+    let listed: BTreeSet<String> = modules(&read("SAFETY.md")).into_keys().collect();
+    assert_eq!(listed, shipped, "modules in SAFETY.md, and modules that lift the lint");
+}
+
+#[test]
+fn the_documents_name_files_that_exist() {
+    for document in ["ARCHITECTURE.md", "SAFETY.md"] {
+        let text = read(document);
+        let paths = quoted(&text).filter(|path| path.starts_with("crates/") || path.starts_with("scripts/"));
+        let missing: Vec<&str> = paths.filter(|path| !root().join(path).exists()).collect();
+        assert_eq!(missing, Vec::<&str>::new(), "{document}");
+    }
+}
