@@ -11,11 +11,15 @@ pub const KINDS: [(&str, &str); 4] =
 /// Which clocks the times come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clocks {
-    /// One for all kinds of events: a child lies within its parent to the picosecond.
+    /// One for all kinds of events: a child lies within its parent.
     One,
     /// The built-in times waits with another clock than the rest; only like is compared with like.
     WaitsApart,
 }
+
+/// How far apart, in picoseconds, two readings of one moment may lie: tare converts ticks with a rate it goes on
+/// measuring for the first seconds, so that tables read one after the other differ by fractions of a microsecond.
+const APART: u64 = 2_000_000;
 
 /// Events of any number of threads.
 #[derive(Debug)]
@@ -100,7 +104,7 @@ impl Events<'_> {
         }
         let starts = (parent.number("TIMER_START"), row.number("TIMER_START"));
         if let (Some(outer), Some(inner)) = starts
-            && inner < outer
+            && inner + APART < outer
         {
             found.push(format!(
                 "{kind} begins before its parent {parent_kind} {}: {}",
@@ -117,7 +121,7 @@ impl Events<'_> {
         }
         let ends = (parent.number("TIMER_END"), row.number("TIMER_END"));
         if let (Some(outer), Some(inner)) = ends
-            && inner > outer
+            && inner > outer + APART
         {
             found.push(format!("{kind} ends after its parent {parent_kind} {}: {}", show(parent), show(row)));
         }

@@ -105,8 +105,6 @@ fn tables_survive_a_restart_and_say_who_serves_them() {
             let status = server.schema().unwrap().tare_status().unwrap();
             assert_eq!(status.get("version").map(String::as_str), Some(env!("CARGO_PKG_VERSION")));
         }
-        let on: Option<String> = server.client().unwrap().query_first("SELECT @@performance_schema").unwrap();
-        assert_eq!(on.as_deref(), Some("1"), "agents ask this first");
         let (_, status) = server.stop().unwrap();
         assert!(status.success(), "{status}\n{}", server.log());
         server.resume().unwrap();

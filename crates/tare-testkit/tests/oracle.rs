@@ -105,4 +105,9 @@ fn show(comparison: &Comparison, verdict: &Verdict) {
     print!("{}", report(&verdict.chance, 50));
     println!("\n{} differences nobody explained:", verdict.unexplained.len());
     print!("{}", report(&verdict.unexplained, 200));
+    let all = Path::new(env!("CARGO_TARGET_TMPDIR")).join("oracle-differences.txt");
+    let lines =
+        verdict.unexplained.iter().map(|u| format!("{} | {:?} | {:?}\n", u.figure, u.reference, u.subject));
+    std::fs::write(&all, lines.collect::<String>()).unwrap();
+    println!("each of them is in {}", all.display());
 }

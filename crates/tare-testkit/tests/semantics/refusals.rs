@@ -40,7 +40,6 @@ const NONSENSE: &[&str] = &[
     "TRUNCATE TABLE performance_schema.performance_timers",
     "REPLACE INTO performance_schema.setup_consumers VALUES ('statements_digest', 'NO')",
     "SELECT * FROM performance_schema.threads FOR UPDATE",
-    "DROP TABLE performance_schema.threads",
     "ALTER TABLE performance_schema.threads ADD COLUMN x INT",
     "CREATE INDEX x ON performance_schema.threads (NAME)",
     "RENAME TABLE performance_schema.threads TO performance_schema.x",
@@ -58,7 +57,12 @@ const NONSENSE: &[&str] = &[
 /// What each statement ends with: an error, or nothing.
 fn answers(server: &Server) -> Vec<Option<(u16, String)>> {
     let mut conn = server.client().unwrap();
-    NONSENSE.iter().map(|sql| error(&mut conn, sql)).collect()
+    NONSENSE.iter().map(|sql| error(&mut conn, sql).map(|(code, text)| (code, without_row(&text)))).collect()
+}
+
+/// A message without the number of the row it was found at: how many rows were looked at before depends on indexes.
+fn without_row(text: &str) -> String {
+    text.split(" at row ").next().unwrap_or_default().to_owned()
 }
 
 #[test]
@@ -72,6 +76,8 @@ fn nonsense_is_refused_as_the_built_in_refuses_it() {
         println!("not on this host: the tables are not on its port");
         return;
     }
+    // The words of errors are corrected from the moment the server is up, which is after its first answers.
+    std::thread::sleep(std::time::Duration::from_millis(200));
     let before = subject.schema().unwrap().rows("setup_instruments").unwrap();
     let got = answers(&subject);
     let mut wrong = String::new();
