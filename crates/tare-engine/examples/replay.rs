@@ -32,7 +32,7 @@ impl Host for Silent {
     fn to_utf8(&self, text: &[u8], _charset: u32) -> String {
         String::from_utf8_lossy(text).into_owned()
     }
-    fn source_file(&self, _address: usize) -> Option<&'static str> {
+    fn source_file(&self, _address: usize) -> Option<String> {
         None
     }
 }

@@ -76,8 +76,9 @@ pub trait Host: Sync {
     fn xa_state_name(&self, state: u8) -> Option<&'static str>;
     /// Text of this character set as UTF-8.
     fn to_utf8(&self, text: &[u8], charset: u32) -> String;
-    /// The string constant at an address the host gave as a source file's name.
-    fn source_file(&self, address: usize) -> Option<&'static str>;
+    /// The name at an address the host gave as a source file's, if it is still there: what was loaded then may
+    /// have been unloaded since.
+    fn source_file(&self, address: usize) -> Option<String>;
 }
 
 /// Sizes and initial switches.

@@ -68,8 +68,15 @@ impl SlotHead {
 #[allow(unsafe_code)]
 unsafe impl View for SlotHead {}
 
-/// Slots given back that are kept from use, so that events that refer to them keep their names for a while.
-const RESTING: u32 = 64;
+/// Slots given back that are kept from use, so that events that refer to them keep their names for a while:
+/// of what is taken and given back all the time, few, or the cache is full of them.
+const fn resting(pool: Pool) -> u32 {
+    match pool {
+        Pool::Files | Pool::Tables | Pool::Sockets => 64,
+        Pool::MetadataLocks => 4,
+        _ => 0,
+    }
+}
 /// Slots a pool's queue holds.
 const QUEUE: usize = 1024;
 
@@ -103,7 +110,7 @@ impl Pools {
     /// A slot to use: a new one, the one that has rested longest, or whatever there is.
     fn find<T: View>(&self, arena: &Arena, pool: Pool) -> Option<Offset> {
         let rested = &self.rested[pool as usize];
-        let rest = || if rested.len() > RESTING { rested.pop() } else { None };
+        let rest = || if rested.len() > resting(pool) { rested.pop() } else { None };
         let free = self.pop(arena, pool).or_else(rest);
         free.or_else(|| self.carve::<T>(arena, pool)).or_else(|| rested.pop())
     }
@@ -115,8 +122,11 @@ impl Pools {
         // What refers to the slot's former use no longer means it; until now it did, though that had ended.
         head.generation.store(head.generation.load(Relaxed).wrapping_add(1), Relaxed);
         fence(Release);
-        for word in &arena.slice(offset, slot_words::<T>())[2..] {
-            word.store(0, Relaxed);
+        // All of a metadata lock is written when it is made; it is made all the time.
+        if pool != Pool::MetadataLocks {
+            for word in &arena.slice(offset, slot_words::<T>())[2..] {
+                word.store(0, Relaxed);
+            }
         }
         head.class.store(class, Relaxed);
         head.kind.store(0, Relaxed);
@@ -134,7 +144,7 @@ impl Pools {
             return;
         }
         self.in_use[pool as usize].fetch_sub(1, Relaxed);
-        if !self.rested[pool as usize].push(offset) {
+        if resting(pool) == 0 || !self.rested[pool as usize].push(offset) {
             self.push(arena, pool, offset);
         }
     }

@@ -29,18 +29,18 @@ impl Engine {
         let thread = current()?;
         thread.stage_label.store(u32::from(class), Relaxed);
         let mask = thread.mask.load(Relaxed);
-        let old = thread.stage_class.load(Relaxed);
         if mask & SHORT == SHORT
             && self.registry.switches(class) & (ENABLED | TIMED | PROGRESS) == ENABLED | TIMED
-            && old & OLD == u32::from(ENABLED | TIMED) << 16
-            && let Some(cell) = self.usual_cell::<StatCell>(thread, old as ClassId, Family::Stages)
+            && let Some(old) = self.usual_stage_cell(thread)
             && let Some(offset) = thread.stages.line()
         {
             let now = cycles();
-            cell.stat.add(1, now.saturating_sub(thread.stage_start.load(Relaxed)));
-            let before = thread.stage_record.load(Relaxed);
-            if before != 0 {
-                end_record(thread, self.arena.at(before), now);
+            if let Some(old) = old {
+                old.stat.add(1, now.saturating_sub(thread.stage_start.load(Relaxed)));
+                let before = thread.stage_record.load(Relaxed);
+                if before != 0 {
+                    end_record(thread, self.arena.at(before), now);
+                }
             }
             thread.stage_class.store(u32::from(class) | u32::from(ENABLED | TIMED) << 16, Relaxed);
             thread.stage_start.store(now, Relaxed);
@@ -50,6 +50,18 @@ impl Engine {
             return None;
         }
         self.start_unusual_stage(thread, class, source)
+    }
+
+    /// The cell of the stage in progress, `Some(None)` where none is; `None` where it needs the long way.
+    #[inline(always)]
+    fn usual_stage_cell(&self, thread: &'static Thread) -> Option<Option<&'static StatCell>> {
+        match thread.stage_class.load(Relaxed) {
+            0 => Some(None),
+            old if old & OLD == u32::from(ENABLED | TIMED) << 16 => {
+                self.usual_cell::<StatCell>(thread, old as ClassId, Family::Stages).map(Some)
+            }
+            _ => None,
+        }
     }
 
     #[cold]

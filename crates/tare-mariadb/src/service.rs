@@ -5,10 +5,8 @@
 #![allow(unsafe_code)]
 
 use std::borrow::Cow;
-use std::ffi::{CStr, OsStr, c_char};
-use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,8 +15,8 @@ use tare_wire::{Endpoint, EndpointConfig};
 
 use crate::entry::{self, ENGINE};
 use crate::install::{self, federated};
+use crate::startup::data_directory;
 use crate::startup::error_log::{Level, line};
-use crate::startup::symbol;
 use crate::{error_hook, redirect, startup, status};
 
 /// What runs between `begin` and `end`.
@@ -104,17 +102,6 @@ extern "C" fn at_exit() {
         }
         service.endpoint.stop();
     });
-}
-
-/// The server's data directory, absolute.
-pub(crate) fn data_directory() -> Option<PathBuf> {
-    let place = symbol(c"mysql_real_data_home")?;
-    // SAFETY: the server's variable of this name is an array of characters that it has filled, NUL-terminated,
-    // when it reads its options, and does not change any more.
-    let name = unsafe { CStr::from_ptr(place.cast::<c_char>()) };
-    let path = Path::new(OsStr::from_bytes(name.to_bytes()));
-    let path = std::fs::canonicalize(path).ok()?;
-    path.is_dir().then_some(path)
 }
 
 /// Starts a thread of the endpoint: its signals are the server's to handle.

@@ -87,8 +87,8 @@ impl Host for Double {
     fn to_utf8(&self, text: &[u8], _charset: u32) -> String {
         String::from_utf8_lossy(text).into_owned()
     }
-    fn source_file(&self, address: usize) -> Option<&'static str> {
-        (address == SOURCE_FILE.as_ptr().addr()).then(|| SOURCE_FILE.to_str().expect("ASCII"))
+    fn source_file(&self, address: usize) -> Option<String> {
+        (address == SOURCE_FILE.as_ptr().addr()).then(|| SOURCE_FILE.to_str().expect("ASCII").to_owned())
     }
 }
 

@@ -1,5 +1,4 @@
 //! FILE_NAME: the absolute form of the names the server opens files by.
-#![allow(unsafe_code)]
 
 use std::sync::OnceLock;
 

@@ -88,7 +88,9 @@ fn write_jumps(jumps: &[(usize, usize, &str)]) -> Result<(), DirectCallsError> {
         // here. The pages are writable; the processor sees its own stores to code before the next jump.
         unsafe { std::ptr::copy_nonoverlapping(code.as_ptr(), *from as *mut u8, JUMP) };
     }
-    protect(libc::PROT_READ | libc::PROT_EXEC)
+    // Should the system refuse this, the pages stay writable; the jumps are right all the same.
+    let _ = protect(libc::PROT_READ | libc::PROT_EXEC);
+    Ok(())
 }
 
 /// Where the program's code and data lie.
