@@ -99,8 +99,12 @@ fn sigterm_ends_cleanly_idle_and_loaded() {
 fn tables_survive_a_restart_and_say_who_serves_them() {
     let _turn = turn();
     let mut server = server();
-    for _ in 0..2 {
+    for _ in 0..3 {
         assert!(read_all(&server) > 1000);
+        if server.serves_tables() && Provider::under_test().is_tare() {
+            // Whoever may drop tables may drop these, until the next start.
+            server.client().unwrap().query_drop("DROP TABLE performance_schema.threads").unwrap();
+        }
         if Provider::under_test().is_tare() {
             let status = server.schema().unwrap().tare_status().unwrap();
             assert_eq!(status.get("version").map(String::as_str), Some(env!("CARGO_PKG_VERSION")));
