@@ -72,6 +72,19 @@ pub(crate) struct Clock {
     rate: AtomicU64,
 }
 
+/// Ticks and nanoseconds of one moment.
+fn now() -> (u64, u64) {
+    least_disturbed((0..8).map(|_| (ticks(), monotonic_ns(), ticks())))
+}
+
+/// Of readings (ticks, nanoseconds, ticks again) the one whose ticks lie closest together: an interruption in
+/// between would spoil the rate.
+fn least_disturbed(readings: impl Iterator<Item = (u64, u64, u64)>) -> (u64, u64) {
+    let between = |(before, _, after): &(u64, u64, u64)| after.saturating_sub(*before);
+    let best = readings.min_by_key(between).unwrap_or_default();
+    (best.0 + between(&best) / 2, best.1)
+}
+
 /// How long the rate is measured before it is frozen.
 const CALIBRATION_NS: u64 = 10_000_000_000;
 
@@ -87,8 +100,9 @@ impl Clock {
 
     pub(crate) fn start(&self) {
         NANOSECONDS.store(!has_invariant_tsc(), Relaxed);
-        self.start_ticks.store(ticks(), Relaxed);
-        self.start_ns.store(monotonic_ns(), Relaxed);
+        let (ticks, ns) = now();
+        self.start_ticks.store(ticks, Relaxed);
+        self.start_ns.store(ns, Relaxed);
         self.start_wall_us.store(wall_us(), Relaxed);
         if NANOSECONDS.load(Relaxed) {
             self.rate.store(1000 << 32, Relaxed);
@@ -101,13 +115,13 @@ impl Clock {
         if frozen != 0 {
             return frozen;
         }
-        let mut elapsed_ns = monotonic_ns() - self.start_ns.load(Relaxed);
-        if elapsed_ns < 1_000_000 {
+        if monotonic_ns() - self.start_ns.load(Relaxed) < 1_000_000 {
             // Right after the start a millisecond of waiting buys four good digits.
             std::thread::sleep(std::time::Duration::from_millis(1));
-            elapsed_ns = monotonic_ns() - self.start_ns.load(Relaxed);
         }
-        let elapsed_ticks = (ticks() - self.start_ticks.load(Relaxed)).max(1);
+        let (ticks, ns) = now();
+        let elapsed_ns = ns - self.start_ns.load(Relaxed);
+        let elapsed_ticks = ticks.saturating_sub(self.start_ticks.load(Relaxed)).max(1);
         let rate = ((u128::from(elapsed_ns) * 1000) << 32) / u128::from(elapsed_ticks);
         let rate = u64::try_from(rate).unwrap_or(u64::MAX);
         if elapsed_ns > CALIBRATION_NS {
@@ -134,5 +148,22 @@ impl Clock {
     /// True where ticks are cycles.
     pub(crate) fn counts_cycles(&self) -> bool {
         !NANOSECONDS.load(Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interrupted_reading_is_not_used() {
+        let readings = [(100, 1000, 9100), (10_000, 2000, 10_050), (20_000, 3000, 20_400)];
+        assert_eq!(least_disturbed(readings.into_iter()), (10_025, 2000));
+    }
+
+    #[test]
+    fn a_moment_is_read_in_order() {
+        let (earlier, later) = (now(), now());
+        assert!(earlier.0 <= later.0 && earlier.1 <= later.1, "{earlier:?} {later:?}");
     }
 }
