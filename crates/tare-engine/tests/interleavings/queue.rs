@@ -1,4 +1,4 @@
-//! `ring::LongQueue`: threads exchange full blocks for the oldest ones. No block is lost, none is held twice.
+//! `queue.rs`, `ring::exchange`: threads exchange full blocks for the oldest ones. No block is lost, none is held twice.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{
