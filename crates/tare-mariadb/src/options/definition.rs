@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use tare_engine::snapshot::Consumer;
+use tare_engine::{MAX_DIGEST, MAX_SQL_TEXT};
 
 use super::error::{OptionError, Origin};
 use super::file::Entry;
@@ -113,13 +114,13 @@ pub static OPTIONS: &[OptionDef] = &[
     },
     OptionDef {
         name: "max-digest-length",
-        kind: Kind::Count(16, 65_536, |o| &mut o.max_digest_length),
+        kind: Kind::Count(16, MAX_DIGEST as u32, |o| &mut o.max_digest_length),
         default: "1024",
         doc: "Bytes kept of a digest's token sequence.",
     },
     OptionDef {
         name: "max-sql-text-length",
-        kind: Kind::Count(0, 3500, |o| &mut o.max_sql_text_length),
+        kind: Kind::Count(0, MAX_SQL_TEXT as u32, |o| &mut o.max_sql_text_length),
         default: "1024",
         doc: "Bytes kept of a statement's text.",
     },
@@ -146,12 +147,6 @@ pub static OPTIONS: &[OptionDef] = &[
         kind: Kind::Switch(|o| &mut o.tables),
         default: "ON",
         doc: "Install the tables under performance_schema. OFF: only the endpoint serves them.",
-    },
-    OptionDef {
-        name: "exclude-self",
-        kind: Kind::Switch(|o| &mut o.exclude_self),
-        default: "ON",
-        doc: "Do not record the statements that read tare's own tables.",
     },
 ];
 

@@ -89,8 +89,6 @@ pub struct Options {
     pub socket: Option<PathBuf>,
     /// `tables`: whether the tables are installed under `performance_schema`.
     pub tables: bool,
-    /// `exclude-self`: statements that read tare's tables are not recorded.
-    pub exclude_self: bool,
 }
 
 impl Options {
