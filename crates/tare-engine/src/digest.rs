@@ -268,6 +268,7 @@ impl Engine {
             return None;
         };
         key.fill(slot);
+        slot.head.publish();
         let (offset, generation) = (self.arena.offset_of(slot), slot.head.generation());
         match self.digests.insert(key.hash, offset, |at| key.is(self.arena.at(at))) {
             Inserted::Here => Some((offset, generation)),
@@ -306,6 +307,7 @@ impl Engine {
             self.losses.count(Lost::Digests);
             return None;
         };
+        slot.head.publish();
         let offset = self.arena.offset_of(slot);
         match self.digest_overflow.compare_exchange(0, offset, Release, Acquire) {
             Ok(_) => Some(offset),

@@ -6,6 +6,7 @@
 use std::sync::atomic::{
     AtomicI32, AtomicU8, AtomicU16, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
+    fence,
 };
 
 use crate::arena::{Offset, View};
@@ -114,9 +115,20 @@ pub(crate) struct File {
     pub(crate) open_count: AtomicU32,
     pub(crate) temporary: AtomicU32,
     pub(crate) name_len: AtomicU32,
-    _pad: AtomicU32,
+    /// Odd while the file is renamed.
+    version: AtomicU32,
     pub(crate) io: IoCounts,
     pub(crate) name: [AtomicU64; FILE_WORDS],
+}
+
+impl File {
+    /// The name; `None` for one that is just being changed.
+    pub(crate) fn name(&self) -> Option<String> {
+        let version = self.version.load(Acquire);
+        let name = text::read_string(&self.name, self.name_len.load(Relaxed) as usize);
+        fence(Acquire);
+        (version & 1 == 0 && self.version.load(Relaxed) == version).then_some(name)
+    }
 }
 
 reference! {
@@ -321,6 +333,7 @@ impl Engine {
             return None;
         };
         handle.slot.identity.store(identity as u64, Relaxed);
+        handle.slot.head.publish();
         Some(handle)
     }
 
@@ -411,6 +424,7 @@ impl Engine {
         };
         handle.slot.epoch.store(self.epochs[Family::Sockets as usize].load(Relaxed), Relaxed);
         self.set_socket_info(handle, fd, Some((ip, port)));
+        handle.slot.head.publish();
         Some(handle)
     }
 
@@ -523,6 +537,7 @@ impl Engine {
         };
         handle.slot.hash.store(hash, Relaxed);
         handle.slot.name_len.store(text::write(&handle.slot.name, name) as u32, Relaxed);
+        handle.slot.head.publish();
         match self.files.insert(hash, self.arena.offset_of(handle), is) {
             Inserted::Here => Some(handle),
             Inserted::There(first) => {
@@ -613,10 +628,12 @@ impl Engine {
         let offset = self.arena.offset_of(file);
         self.files.remove(slot.hash.load(Relaxed), offset);
         let hash = text::hash(1, to);
-        slot.name_len.store(0, Relaxed);
-        let len = text::write(&slot.name, to);
-        slot.name_len.store(len as u32, Release);
+        let version = slot.version.load(Relaxed);
+        slot.version.store(version.wrapping_add(1), Relaxed);
+        fence(Release);
+        slot.name_len.store(text::write(&slot.name, to) as u32, Relaxed);
         slot.hash.store(hash, Relaxed);
+        slot.version.store(version.wrapping_add(2), Release);
         self.files.insert(hash, offset, |at| at == offset);
     }
 
@@ -708,6 +725,7 @@ impl Engine {
         let (enabled, timed) = self.objects.decide(crate::objects::TABLE, table.schema, table.name);
         slot.enabled.store(u8::from(enabled), Relaxed);
         slot.timed.store(u8::from(timed), Relaxed);
+        slot.head.publish();
         match self.tables.insert(hash, self.arena.offset_of(share), is) {
             Inserted::Here => Some(share),
             Inserted::There(first) => {
@@ -737,7 +755,9 @@ impl Engine {
         let hash = table.hash();
         if let Some(offset) = self.tables.find(hash, |at| table.is(self.arena.at(at))) {
             self.tables.remove(hash, offset);
+            self.begin_fold();
             self.free_share(self.arena.at(offset));
+            self.end_fold();
         }
     }
 
@@ -766,6 +786,7 @@ impl Engine {
                     self.losses.count(Lost::IndexStats);
                     return;
                 };
+                names.head.publish();
                 place.store(self.arena.offset_of(names), Release);
             }
             let names: &KeyNames = self.arena.at(place.load(Relaxed));
@@ -784,6 +805,7 @@ impl Engine {
         slot.share.store(self.arena.offset_of(share), Relaxed);
         slot.share_generation.store(share.slot.head.generation(), Relaxed);
         self.rebind_table(table, identity);
+        slot.head.publish();
         Some(table)
     }
 
@@ -830,6 +852,11 @@ impl Engine {
                 0 if to.compare_exchange(0, from, Release, Acquire).is_ok() => return,
                 _ => {
                     let into: &TableIo = self.arena.at(to.load(Acquire));
+                    // It moved here while TRUNCATE passed: what it held is of before.
+                    if !self.counts_for(Family::TableIo, Viewer::Global, into.epoch.load(Relaxed)) {
+                        into.parts.iter().for_each(Counts::clear_shared);
+                        into.epoch.store(io.epoch.load(Relaxed), Relaxed);
+                    }
                     for (into, from) in into.parts.iter().zip(&io.parts) {
                         into.merge_shared(from.plain());
                     }
@@ -850,6 +877,10 @@ impl Engine {
                 0 if to.compare_exchange(0, from, Release, Acquire).is_ok() => return,
                 _ => {
                     let into: &TableLocks = self.arena.at(to.load(Acquire));
+                    if !self.counts_for(Family::TableLock, Viewer::Global, into.epoch.load(Relaxed)) {
+                        into.parts.iter().for_each(Counts::clear_shared);
+                        into.epoch.store(locks.epoch.load(Relaxed), Relaxed);
+                    }
                     for (into, from) in into.parts.iter().zip(&locks.parts) {
                         into.merge_shared(from.plain());
                     }
@@ -911,6 +942,7 @@ impl Engine {
             return false;
         };
         io.epoch.store(epoch, Relaxed);
+        io.head.publish();
         place.store(self.arena.offset_of(io), Release);
         true
     }
@@ -955,6 +987,7 @@ impl Engine {
             return false;
         };
         locks.epoch.store(epoch, Relaxed);
+        locks.head.publish();
         place.store(self.arena.offset_of(locks), Release);
         true
     }
@@ -1019,6 +1052,7 @@ impl Engine {
         slot.status.store(what.status, Relaxed);
         slot.schema_len.store(text::write(&slot.schema, what.schema) as u16, Relaxed);
         slot.name_len.store(text::write(&slot.name, what.name) as u16, Relaxed);
+        slot.head.publish();
         Some(lock)
     }
 
@@ -1065,6 +1099,7 @@ impl Engine {
         let (enabled, timed) = self.objects.decide(object_type, schema, name);
         slot.enabled.store(u8::from(enabled), Relaxed);
         slot.timed.store(u8::from(timed), Relaxed);
+        slot.head.publish();
         match self.programs.insert(hash, self.arena.offset_of(program), is) {
             Inserted::Here => Some(program),
             Inserted::There(first) => {
@@ -1161,6 +1196,7 @@ impl Engine {
             slot.program.store(self.arena.offset_of(program), Relaxed);
             slot.program_generation.store(program.slot.head.generation(), Relaxed);
         }
+        slot.head.publish();
         Some(prepared)
     }
 

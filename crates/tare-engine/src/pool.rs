@@ -34,6 +34,8 @@ pub(crate) const POOLS: usize = 12;
 /// States of a slot.
 pub(crate) const FREE: u8 = 0;
 pub(crate) const USED: u8 = 1;
+/// Taken, and not yet fit to be seen.
+const FILLING: u8 = 2;
 
 /// First words of every slot.
 #[repr(C)]
@@ -61,6 +63,18 @@ impl SlotHead {
 
     pub(crate) fn generation(&self) -> u32 {
         self.generation.load(Relaxed)
+    }
+
+    /// Readers may see the slot: it has been filled.
+    #[inline(always)]
+    pub(crate) fn publish(&self) {
+        self.state.store(USED, Release);
+    }
+
+    /// Whether what was read since `generation` was read belongs together.
+    pub(crate) fn is_still(&self, generation: u32) -> bool {
+        fence(Acquire);
+        self.state() == USED && self.generation() == generation
     }
 }
 
@@ -115,7 +129,7 @@ impl Pools {
         free.or_else(|| self.carve::<T>(arena, pool)).or_else(|| rested.pop())
     }
 
-    /// Takes a slot, zeroed but for its head. `None`: no memory left.
+    /// Takes a slot, zeroed but for its head; whoever fills it publishes it then. `None`: no memory left.
     pub(crate) fn take<T: View>(&self, arena: &Arena, pool: Pool, class: ClassId) -> Option<&'static T> {
         let offset = self.find::<T>(arena, pool)?;
         let head: &SlotHead = arena.at(offset);
@@ -131,7 +145,7 @@ impl Pools {
         head.class.store(class, Relaxed);
         head.kind.store(0, Relaxed);
         head.flags.store(0, Relaxed);
-        head.state.store(USED, Release);
+        head.state.store(FILLING, Relaxed);
         self.in_use[pool as usize].fetch_add(1, Relaxed);
         Some(arena.at(offset))
     }
@@ -140,7 +154,7 @@ impl Pools {
     pub(crate) fn give<T: View>(&self, arena: &Arena, pool: Pool, slot: &'static T) {
         let offset = arena.offset_of(slot);
         let head: &SlotHead = arena.at(offset);
-        if head.state.swap(FREE, Relaxed) != USED {
+        if head.state.swap(FREE, Relaxed) == FREE {
             return;
         }
         self.in_use[pool as usize].fetch_sub(1, Relaxed);

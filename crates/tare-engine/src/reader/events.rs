@@ -16,7 +16,7 @@ use crate::cell::COUNTERS;
 use crate::digest::DigestSlot;
 use crate::instance::{File, MetadataLock, Socket, TableShare};
 use crate::operation;
-use crate::pool::{self, SlotHead};
+use crate::pool;
 use crate::ring::{
     self, LINE_WORDS, RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, RINGS, STATEMENT_WORDS, TRANSACTION_LINES,
     XID_BYTES,
@@ -284,12 +284,11 @@ impl Engine {
     fn object_name(&self, kind: Kind, name: u32, index: u8) -> ObjectName {
         let mut object = ObjectName::default();
         let Some(offset) = pool::resolve(&self.arena, name) else { return object };
-        let generation = self.arena.at::<SlotHead>(offset).generation();
         match kind {
             Kind::File => {
                 let file: &File = self.arena.at(offset);
                 object.object_type = Some("FILE");
-                object.name = Some(text::read_string(&file.name, file.name_len.load(Relaxed) as usize));
+                object.name = (0..64).find_map(|_| file.name());
             }
             Kind::Socket => {
                 let socket: &Socket = self.arena.at(offset);
@@ -309,10 +308,9 @@ impl Engine {
             }
             _ => {}
         }
-        if self.arena.at::<SlotHead>(offset).generation() != generation {
-            return ObjectName::default();
-        }
-        object
+        fence(Acquire);
+        // Taken again meanwhile: what was read is another's, or a mixture.
+        if pool::resolve(&self.arena, name) == Some(offset) { object } else { ObjectName::default() }
     }
 
     fn table_name(&self, share: &TableShare, index: u8, object: &mut ObjectName) {
@@ -473,6 +471,7 @@ impl Engine {
             return None;
         }
         let text = self.digest_text(slot);
+        fence(Acquire);
         (slot.head.generation() == generation).then_some(text).flatten()
     }
 

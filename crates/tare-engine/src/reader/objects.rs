@@ -16,7 +16,7 @@ use crate::instance::{
     File, KEYS_PER_SLOT, KeyNames, LOCK_KINDS, MAX_INDEXES, Socket, Synch, TableHandle, TableIo, TableLocks,
     TableShare,
 };
-use crate::pool::{Pool, USED};
+use crate::pool::Pool;
 use crate::snapshot::*;
 use crate::text;
 use crate::thread::Thread;
@@ -28,16 +28,17 @@ impl Engine {
         let mut rows = Vec::new();
         self.pools.each::<File>(&self.arena, Pool::Files, |file| {
             let generation = file.head.generation();
+            let Some(file_name) = (0..64).find_map(|_| file.name()) else { return };
             let mut io = PlainIo::default();
             io.add(&file.io);
             let row = FileRow {
-                file_name: text::read_string(&file.name, file.name_len.load(Acquire) as usize),
+                file_name,
                 event_name: self.registry.name(file.head.class()),
                 object_instance_begin: std::ptr::from_ref(file).addr() as u64,
                 open_count: file.open_count.load(Relaxed),
                 io: io.stat(scale),
             };
-            if file.head.generation() == generation && !row.file_name.is_empty() {
+            if file.head.is_still(generation) {
                 rows.push(row);
             }
         });
@@ -65,7 +66,7 @@ impl Engine {
                 idle: socket.idle.load(Relaxed) != 0,
                 io: io.stat(scale),
             };
-            if socket.head.generation() == generation {
+            if socket.head.is_still(generation) {
                 rows.push(row);
             }
         });
@@ -76,15 +77,19 @@ impl Engine {
     pub fn synchs(&self) -> Vec<SyncRow> {
         let mut rows = Vec::new();
         self.pools.each::<Synch>(&self.arena, Pool::Synchs, |synch| {
+            let generation = synch.head.generation();
             let class = synch.head.class();
             let owner = synch.owner.load(Relaxed);
-            rows.push(SyncRow {
+            let row = SyncRow {
                 kind: self.registry.kind(class),
                 name: self.registry.name(class),
                 object_instance_begin: synch.identity.load(Relaxed),
                 locked_by_thread_id: (owner != 0).then_some(owner),
                 read_locked_by_count: u32::try_from(synch.readers.load(Relaxed)).unwrap_or(0),
-            });
+            };
+            if synch.head.is_still(generation) {
+                rows.push(row);
+            }
         });
         rows
     }
@@ -104,7 +109,7 @@ impl Engine {
     fn table_tallies(&self) -> HashMap<Offset, TableTally> {
         let mut tallies: HashMap<Offset, TableTally> = HashMap::new();
         self.pools.each::<TableShare>(&self.arena, Pool::Tables, |share| {
-            let mut tally = TableTally::new();
+            let mut tally = TableTally::new(share.head.generation());
             self.add_table(&mut tally, &share.io, &share.locks);
             tallies.insert(self.arena.offset_of(share), tally);
         });
@@ -149,7 +154,6 @@ impl Engine {
     }
 
     fn table_row(&self, share: &TableShare, tally: &TableTally, scale: Scale<'_>) -> Option<TableRow> {
-        let generation = share.head.generation();
         let keys = (share.keys.load(Relaxed) as usize).min(MAX_INDEXES);
         let io = |tally: &Option<[Plain; 4]>| {
             let [fetch, insert, update, delete] = tally.unwrap_or_default().map(|plain| scale.stat(plain));
@@ -169,7 +173,7 @@ impl Engine {
             indexes,
             locks: TableLockStat(tally.locks.map(|plain| scale.stat(plain))),
         };
-        (share.head.state() == USED && share.head.generation() == generation).then_some(row)
+        share.head.is_still(tally.generation).then_some(row)
     }
 
     /// Name of a table's key.
@@ -208,7 +212,7 @@ impl Engine {
                     first_seen_us: scale.wall_us(first_seen),
                     last_seen_us: scale.wall_us(tally.last_seen.max(first_seen)),
                 };
-                (slot.head.generation() == tally.generation).then_some((first_seen, row))
+                slot.head.is_still(tally.generation).then_some((first_seen, row))
             })
             .collect();
         rows.sort_by_key(|(first_seen, _)| *first_seen);
@@ -299,12 +303,13 @@ impl DigestTally {
 }
 
 struct TableTally {
+    generation: u32,
     io: Vec<Option<[Plain; 4]>>,
     locks: [Plain; LOCK_KINDS],
 }
 
 impl TableTally {
-    fn new() -> TableTally {
-        TableTally { io: vec![None; MAX_INDEXES + 1], locks: [Plain::default(); LOCK_KINDS] }
+    fn new(generation: u32) -> TableTally {
+        TableTally { generation, io: vec![None; MAX_INDEXES + 1], locks: [Plain::default(); LOCK_KINDS] }
     }
 }

@@ -165,3 +165,69 @@ fn digests_entered_while_others_truncate_are_counted_where_they_belong() {
     let counts: Vec<u64> = rig.digests().iter().map(|row| row.stat.stat.count).collect();
     assert_eq!(counts, [1; 4], "no thread goes on counting for what was forgotten");
 }
+
+#[test]
+fn an_event_never_shows_another_files_name() {
+    // Files come and go, so slots are used again; the bytes of an event say which name is its file's.
+    let rig = Rig::with(Config { history_size: [200; 4], history_long_size: [0; 4], ..small() });
+    let thread = rig.thread();
+    let write = |n: u64| {
+        let name = FILES[n as usize % 3];
+        rig.on(thread, || {
+            let file = rig.find_file(rig.class.file, name.as_bytes(), true).unwrap();
+            rig.file_io(file, io::FILE_READ, name.len() as u64);
+            rig.destroy_file(file);
+        });
+    };
+    race(1_000, write, || {
+        rig.waits(Scope::History).iter().for_each(check_wait);
+        for row in rig.files() {
+            assert!(FILES.contains(&&*row.file_name), "{row:?}");
+        }
+    });
+}
+
+#[test]
+fn a_file_that_is_renamed_has_one_name_or_the_other() {
+    let rig = Rig::new();
+    let names =
+        [b"/data/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa".as_slice(), b"/data/bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"];
+    let file = rig.find_file(rig.class.file, names[0], true).unwrap();
+    let write = |n: u64| rig.rename_file(names[n as usize % 2], names[(n as usize + 1) % 2]);
+    race(20_000, write, || {
+        for row in rig.files() {
+            assert!(names.contains(&row.file_name.as_bytes()), "{row:?}");
+        }
+    });
+    assert_eq!(rig.files().len(), 1);
+    rig.destroy_file(file);
+}
+
+#[test]
+fn tables_that_come_and_go_are_read_whole() {
+    let rig = Rig::new();
+    rig.connect();
+    let write = |n: u64| {
+        let share = rig.share("db", ["t", "another"][n as usize % 2], &["PRIMARY"]);
+        let table = rig.open_table(share, 1).unwrap();
+        rig.table_io(table, 0, 0, 5);
+        rig.close_table(table);
+        let name = ["t", "another"][n as usize % 2].as_bytes();
+        rig.drop_table_share(&tare_engine::TableName { temporary: false, schema: b"db", name });
+    };
+    let write = |n: u64| {
+        if n == 0 {
+            rig.connect();
+        }
+        write(n);
+    };
+    race(5_000, write, || {
+        for row in rig.tables() {
+            assert_eq!(row.schema, "db", "{row:?}");
+            assert!(["t", "another"].contains(&&*row.name), "{row:?}");
+            for index in row.indexes {
+                assert!(matches!(index.io.fetch.count, 0 | 5), "{index:?}");
+            }
+        }
+    });
+}
