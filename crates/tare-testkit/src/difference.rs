@@ -5,6 +5,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use crate::figure::{Comparison, Figure, Unequal};
+use crate::host::Host;
 use crate::{Failure, Result};
 
 /// `expected/differences.toml`.
@@ -34,6 +35,12 @@ pub struct Explanation {
     pub columns: Vec<String>,
     /// Why the difference is right.
     pub reason: String,
+    /// Of the server's version; all when left out.
+    #[serde(default = "any")]
+    pub host: String,
+    /// True: only where the tables are on the server's own port; false: only where they are on the endpoint.
+    #[serde(default)]
+    pub federated: Option<bool>,
     /// True when it depends on chance whether it shows in one run; such an entry may be absent.
     #[serde(default)]
     pub sometimes: bool,
@@ -115,6 +122,18 @@ impl Explanations {
             explained,
             chance,
         }
+    }
+
+    /// Leaves out what is about other servers than this one.
+    #[must_use]
+    pub fn for_host(mut self, host: &Host) -> Explanations {
+        let concerns = |entry: &Explanation| {
+            matches(&entry.host, &host.version)
+                && entry.federated.is_none_or(|wanted| wanted == host.has_federated())
+        };
+        self.difference.retain(concerns);
+        self.unrepeatable.retain(concerns);
+        self
     }
 
     fn is_unrepeatable(&self, figure: &Figure) -> bool {

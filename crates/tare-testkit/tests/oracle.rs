@@ -8,6 +8,7 @@ use tare_testkit::capture::{Pass, is_strict};
 use tare_testkit::difference::{Explanations, Verdict};
 use tare_testkit::figure::{Capture, Comparison, compare, report};
 use tare_testkit::history::Clocks;
+use tare_testkit::host::Host;
 use tare_testkit::script::{self, Script};
 use tare_testkit::server::{Server, Settings};
 use tare_testkit::subject::Provider;
@@ -60,6 +61,7 @@ fn scripts_leave_the_figures_the_built_in_leaves() {
     let scripts = selected();
     let explanations =
         Explanations::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("expected/differences.toml")).unwrap();
+    let explanations = explanations.for_host(&Host::find().unwrap());
     let mut reference = vec![pass(Provider::BuiltIn, &scripts), pass(Provider::BuiltIn, &scripts)];
     let mut subject = vec![pass(Provider::under_test(), &scripts)];
     let mut comparison = compare(&reference, &subject);
