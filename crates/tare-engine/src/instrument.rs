@@ -19,6 +19,11 @@ pub(crate) const TIMED: u8 = 2;
 pub(crate) const PROGRESS: u8 = 4;
 /// Memory that belongs to the server, not to a thread.
 pub(crate) const GLOBAL_MEMORY: u8 = 8;
+/// It is an instrument of memory, or of statements: their cells are larger than others. A server may
+/// hand in a key that means something else (stock ones allocate with a key of another kind in `FLUSH TABLES WITH
+/// READ LOCK`); counting that would write past the other instrument's cell.
+pub(crate) const MEMORY: u8 = 16;
+pub(crate) const STATEMENT: u8 = 32;
 
 /// Instruments the interface does not register: the host calls their slots without a key.
 pub mod fixed {
@@ -109,7 +114,8 @@ impl Registry {
         let id = classes.len();
         self.kinds[id].store(what.kind as u8, Relaxed);
         let (enabled, timed) = self.initial.get().map_or((true, true), |initial| initial(name));
-        let flags = flag(PROGRESS, what.progress) | flag(GLOBAL_MEMORY, what.global);
+        let kind = flag(MEMORY, what.kind == Kind::Memory) | flag(STATEMENT, what.kind == Kind::Statement);
+        let flags = flag(PROGRESS, what.progress) | flag(GLOBAL_MEMORY, what.global) | kind;
         self.switches[id].store(flags | switches(what.kind, enabled, timed), Relaxed);
         (id as ClassId, true)
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::Engine;
 use crate::cell::{Family, MemoryCell};
 use crate::filter::{ATTRIBUTED, UNATTRIBUTED};
-use crate::instrument::{ENABLED, GLOBAL_MEMORY};
+use crate::instrument::{ENABLED, GLOBAL_MEMORY, MEMORY};
 use crate::snapshot::{ClassId, Consumer};
 use crate::thread::{BANK_OWN, Thread, ThreadRef, current};
 
@@ -15,7 +15,7 @@ impl Engine {
     #[inline(always)]
     pub fn memory_alloc(&self, class: ClassId, bytes: u64) -> Option<Option<ThreadRef>> {
         let switches = self.registry.switches(class);
-        if switches & ENABLED == 0 {
+        if switches & (ENABLED | MEMORY) != ENABLED | MEMORY {
             return None;
         }
         if switches & GLOBAL_MEMORY == 0
@@ -48,6 +48,9 @@ impl Engine {
     /// Counts a free of memory whose allocation was counted, whatever is switched on now.
     #[inline(always)]
     pub fn memory_free(&self, class: ClassId, bytes: u64) {
+        if self.registry.switches(class) & MEMORY == 0 {
+            return;
+        }
         if let Some(cell) = self.own_memory_cell(class) {
             cell.free(bytes);
         } else if let Some(cell) = self.ended.cell::<MemoryCell>(&self.arena, class) {
@@ -69,7 +72,7 @@ impl Engine {
             (None, None) => true,
             _ => false,
         };
-        if !same(from, to) {
+        if !same(from, to) && self.registry.switches(class) & MEMORY != 0 {
             // Another thread's cell has another writer: its free is counted with what has ended.
             if from.is_some()
                 && let Some(ended) = self.ended.cell::<MemoryCell>(&self.arena, class)

@@ -12,7 +12,7 @@ use crate::clock::ticks;
 use crate::digest::DigestTokens;
 use crate::filter::{ATTRIBUTED, CURRENT, DIGEST, HISTORY, LONG, UNATTRIBUTED};
 use crate::instance::ProgramRef;
-use crate::instrument::{ENABLED, TIMED};
+use crate::instrument::{ENABLED, STATEMENT, TIMED};
 use crate::lost::Lost;
 use crate::ring::{LINE_WORDS, RECORD_TIMED, STATEMENT_WORDS, STATEMENTS, StatementRecord};
 use crate::snapshot::{ClassId, EventType};
@@ -162,7 +162,7 @@ impl Engine {
         program: Option<ProgramRef>,
     ) -> Option<Statement> {
         let switches = self.registry.switches(class);
-        if switches & ENABLED == 0 {
+        if switches & (ENABLED | STATEMENT) != ENABLED | STATEMENT {
             return None;
         }
         let thread = current()?;
@@ -277,7 +277,7 @@ impl Engine {
     /// statement is forgotten.
     pub fn refine_statement(&self, statement: Statement, class: ClassId) -> Option<Statement> {
         let switches = self.registry.switches(class);
-        if class == 0 || switches & ENABLED == 0 {
+        if switches & (ENABLED | STATEMENT) != ENABLED | STATEMENT {
             self.discard_statement(statement);
             return None;
         }

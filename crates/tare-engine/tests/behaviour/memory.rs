@@ -169,3 +169,16 @@ fn a_reset_by_thread_leaves_the_global_figures() {
     assert_eq!(sums(rig.global_memory(MEMORY)), (6, 4, 600, 400));
     assert_eq!(rig.global_memory(MEMORY).current_bytes, 200);
 }
+
+/// A stock server hands in keys of other kinds (`FLUSH TABLES WITH READ LOCK` does).
+#[test]
+fn a_key_of_another_kind_is_not_counted_as_memory() {
+    let rig = Rig::new();
+    let thread = rig.connect();
+    let (mutex, before) = (rig.class.mutex, rig.thread_wait(thread, MUTEX));
+    assert!(rig.memory_alloc(mutex, 32).is_none());
+    rig.memory_free(mutex, 32);
+    rig.memory_claim(mutex, 32, None);
+    assert!(rig.memory_realloc(mutex, 32, 64).is_none());
+    assert_eq!(rig.thread_wait(thread, MUTEX), before);
+}
