@@ -113,7 +113,8 @@ impl Connection {
     fn mutex(&self, n: usize) {
         let mutex = self.mutexes[n % self.mutexes.len()];
         if let Some(wait) = ENGINE.start_synch_wait(mutex, operation::MUTEX, here(100)) {
-            ENGINE.end_mutex_wait(mutex, &wait, true);
+            ENGINE.set_synch_owner(mutex, &wait);
+            ENGINE.end_synch_wait(&wait);
         }
         ENGINE.unlock_mutex(mutex);
     }
@@ -122,7 +123,8 @@ impl Connection {
     fn rwlock(&self, n: usize) {
         let lock = self.rwlocks[n % self.rwlocks.len()];
         if let Some(wait) = ENGINE.start_synch_wait(lock, operation::RWLOCK, here(200)) {
-            ENGINE.end_rwlock_read_wait(lock, &wait, true);
+            ENGINE.add_synch_reader(lock, &wait);
+            ENGINE.end_synch_wait(&wait);
         }
         ENGINE.unlock_rwlock(lock);
     }

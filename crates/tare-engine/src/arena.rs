@@ -49,8 +49,8 @@ pub(crate) enum Use {
     Pool,
 }
 
-/// What is known of a block without touching it.
-#[repr(C)]
+/// What is known of a block without touching it. A line: neighbours may be other threads'.
+#[repr(C, align(64))]
 pub(crate) struct Meta {
     /// THREAD_ID of the owner, for rings.
     pub(crate) owner: AtomicU64,
@@ -188,13 +188,16 @@ impl Arena {
         unsafe { &*self.base.load(Relaxed).add(id as usize * BLOCK).cast() }
     }
 
+    /// Where all memory begins: loaded once for an event that looks at several places.
+    #[inline(always)]
+    pub(crate) fn base(&self) -> Base {
+        Base(self.base.load(Relaxed))
+    }
+
     /// A view of the words at `offset`.
     #[inline(always)]
     pub(crate) fn at<T: View>(&self, offset: Offset) -> &'static T {
-        debug_assert!(offset != 0 && offset as usize % WORDS + size_of::<T>() / 8 <= WORDS);
-        // SAFETY: offsets are made by this crate from blocks it took, and objects never span blocks, so the
-        // place lies inside the mapping; `View` promises that any bits are a valid T made of atomics.
-        unsafe { &*self.base.load(Relaxed).add(offset as usize * 8).cast() }
+        self.base().at(offset)
     }
 
     /// As [`Arena::at`], for an offset a reader found in a place that may have become something else: the
@@ -209,33 +212,11 @@ impl Arena {
         Some(unsafe { &*self.base.load(Relaxed).add(offset as usize * 8).cast() })
     }
 
-    /// As [`Arena::at`]; offset 0 is a block of zeros.
-    #[inline(always)]
-    pub(crate) fn at_or_zero<T: View>(&self, offset: Offset) -> &'static T {
-        // SAFETY: as for `at`; block 0 is inside the mapping and never handed out, so nobody writes to it.
-        unsafe { &*self.base.load(Relaxed).add(offset as usize * 8).cast() }
-    }
-
     /// Words at `offset`, `len` of them; the caller's object does not leave its block.
     #[inline(always)]
     pub(crate) fn slice(&self, offset: Offset, len: usize) -> &'static [AtomicU64] {
         let (block, word) = (offset / WORDS as u32, offset as usize % WORDS);
         &self.words(block)[word..word + len]
-    }
-
-    /// Asks for the line at `offset`, which will be written soon. It may lie past the block, even past the
-    /// mapping: asking for memory touches nothing.
-    #[inline(always)]
-    pub(crate) fn expect_write(&self, offset: Offset) {
-        let address = self.base.load(Relaxed).wrapping_add(offset as usize * 8);
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        // SAFETY: PREFETCHW neither faults nor changes anything a program can see; processors without it
-        // take it for a NOP.
-        unsafe {
-            std::arch::asm!("prefetchw byte ptr [{0}]", in(reg) address, options(nostack, preserves_flags));
-        }
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        let _ = address;
     }
 
     /// Where the view lies.
@@ -256,6 +237,66 @@ impl Arena {
         (bytes(self.in_use.load(Relaxed)), bytes(self.blocks.load(Relaxed)))
     }
 }
+
+/// Where all memory begins.
+#[derive(Clone, Copy)]
+pub(crate) struct Base(*const u8);
+
+impl Base {
+    /// A view of the words at `offset`.
+    #[inline(always)]
+    pub(crate) fn at<T: View>(self, offset: Offset) -> &'static T {
+        debug_assert!(offset != 0 && offset as usize % WORDS + size_of::<T>() / 8 <= WORDS);
+        // SAFETY: offsets are made by this crate from blocks it took, and objects never span blocks, so the
+        // place lies inside the mapping; `View` promises that any bits are a valid T made of atomics.
+        unsafe { &*self.0.add(offset as usize * 8).cast() }
+    }
+
+    /// As [`Base::at`]; offset 0 is a block of zeros.
+    #[inline(always)]
+    pub(crate) fn at_or_zero<T: View>(self, offset: Offset) -> &'static T {
+        // SAFETY: as for `at`; block 0 is inside the mapping and never handed out, so nobody writes to it.
+        unsafe { &*self.0.add(offset as usize * 8).cast() }
+    }
+
+    /// Asks for the line at `offset`, which will be written soon. It may lie past the block, even past the
+    /// mapping: asking for memory touches nothing.
+    #[inline(always)]
+    pub(crate) fn expect_write(self, offset: Offset) {
+        let address = self.0.wrapping_add(offset as usize * 8);
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        // SAFETY: PREFETCHW neither faults nor changes anything a program can see; processors without it
+        // take it for a NOP.
+        unsafe {
+            std::arch::asm!("prefetchw byte ptr [{0}]", in(reg) address, options(nostack, preserves_flags));
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        let _ = address;
+    }
+}
+
+/// A word that only the calling thread writes, read by it: an ordinary load, which the compiler may merge with
+/// what is done to it. (Atomic loads it leaves as they are.)
+pub(crate) trait Own {
+    type Value;
+    /// Only for words of the calling thread's own slab, cells and records.
+    fn own(&self) -> Self::Value;
+}
+
+macro_rules! own {
+    ($($atomic:ty = $value:ty),*) => {$(
+        impl Own for $atomic {
+            type Value = $value;
+            #[inline(always)]
+            fn own(&self) -> $value {
+                // SAFETY: the callers read words of their own, which no other thread writes while they run:
+                // there is nothing to race with.
+                unsafe { self.as_ptr().read() }
+            }
+        }
+    )*};
+}
+own!(AtomicU32 = u32, AtomicU64 = u64);
 
 /// Reserves zeroed address space that becomes resident page by page.
 pub(crate) fn reserve(bytes: usize) -> Result<*mut u8, std::io::Error> {

@@ -9,7 +9,7 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use crate::arena::{Arena, Offset, View};
+use crate::arena::{Arena, Base, Offset, Own, View};
 use crate::snapshot::{ClassId, Kind};
 
 /// What is reset together.
@@ -99,10 +99,10 @@ impl Counts {
     pub(crate) fn add(&self, n: u64, ticks: u64) {
         bump(&self.count, n);
         bump(&self.sum, ticks);
-        if !ticks > self.min_inverted.load(Relaxed) {
+        if !ticks > self.min_inverted.own() {
             self.min_inverted.store(!ticks, Relaxed);
         }
-        if ticks > self.max.load(Relaxed) {
+        if ticks > self.max.own() {
             self.max.store(ticks, Relaxed);
         }
     }
@@ -171,6 +171,29 @@ impl Counts {
 
 /// Counters of a statement, in the order of `snapshot::StatementCounters`.
 pub(crate) const COUNTERS: usize = 19;
+
+/// The counters of a statement that ends, and which of them may be other than zero: few are.
+#[derive(Clone, Copy)]
+pub struct Counters {
+    pub(crate) words: &'static [AtomicU64; COUNTERS],
+    /// One bit for each.
+    pub(crate) set: u32,
+}
+
+impl Counters {
+    /// Calls `add` with position and value of each that is set.
+    #[inline(always)]
+    pub(crate) fn each(self, mut add: impl FnMut(usize, u64)) {
+        let mut left = self.set;
+        while left != 0 {
+            let at = left.trailing_zeros() as usize % 32;
+            left &= left - 1;
+            if let Some(counter) = self.words.get(at) {
+                add(at, counter.own());
+            }
+        }
+    }
+}
 
 /// A cell of one statistic: waits and stages.
 #[repr(C)]
@@ -307,18 +330,13 @@ impl Cell for TransactionCell {
 
 impl StatementCell {
     /// Counts a statement; the caller is the only writer.
-    pub(crate) fn add(&self, ticks: Option<u64>, counters: &[AtomicU64; COUNTERS]) {
+    #[inline(always)]
+    pub(crate) fn add(&self, ticks: Option<u64>, counters: Counters) {
         match ticks {
             Some(ticks) => self.stat.add(1, ticks),
             None => self.stat.add_untimed(1),
         }
-        for (sum, counter) in self.counters.iter().zip(counters) {
-            // Most counters of most statements are zero: a load and a test beat a store.
-            let value = counter.load(Relaxed);
-            if value != 0 {
-                bump(sum, value);
-            }
-        }
+        counters.each(|at, value| bump(&self.counters[at], value));
     }
 }
 
@@ -593,16 +611,13 @@ impl Bank {
         arena.get(map.cells[class % MAP_ENTRIES].load(std::sync::atomic::Ordering::Acquire))
     }
 
-    /// The cell of `class`, for the bank's owner. A map that is not there is read as block 0 of the arena, which
-    /// is never handed out and all zero: one question less.
+    /// Where the cell of `class` is, for the bank's owner; 0: nowhere. A map that is not there is read as block 0 of
+    /// the arena, which is never handed out and all zero: one question less.
     #[inline(always)]
-    pub(crate) fn usual_cell<C: Cell>(&self, arena: &Arena, class: ClassId) -> Option<&'static C> {
+    pub(crate) fn usual_cell(&self, base: Base, class: ClassId) -> Offset {
         let class = class as usize;
-        let map: Offset = self.maps[(class / MAP_ENTRIES) % MAPS].load(Relaxed);
-        match arena.at_or_zero::<MapBlock>(map).cells[class % MAP_ENTRIES].load(Relaxed) {
-            0 => None,
-            offset => Some(arena.at::<C>(offset)),
-        }
+        let map: Offset = self.maps[(class / MAP_ENTRIES) % MAPS].own();
+        base.at_or_zero::<MapBlock>(map).cells[class % MAP_ENTRIES].own()
     }
 
     /// Calls `f` with every cell's class and offset.

@@ -10,7 +10,7 @@ use std::sync::atomic::{
 
 use crate::Engine;
 use crate::arena::{Offset, Use, View, WORDS};
-use crate::cell::{COUNTERS, Cell, Counts, Family, StatementCell};
+use crate::cell::{COUNTERS, Cell, Counters, Counts, Family, StatementCell};
 use crate::clock::ticks;
 use crate::index::Inserted;
 use crate::lost::Lost;
@@ -107,7 +107,7 @@ impl Engine {
         tokens: &DigestTokens<'_>,
         (schema, schema_len): (&[AtomicU64], usize),
         taken: Option<u64>,
-        counters: &[AtomicU64; COUNTERS],
+        counters: Counters,
     ) -> Option<(u32, u32)> {
         if tokens.bytes.is_empty() {
             return None;

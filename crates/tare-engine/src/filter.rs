@@ -50,6 +50,14 @@ pub(crate) const fn shift(of: EventType) -> u32 {
     4 + 4 * (of as u32)
 }
 
+/// What the record of a usual event says of its thread's mask, as its flags in the uppermost byte; 0: the thread's events
+/// of this type are not usual. (CURRENT, HISTORY and LONG stand as the record's flags do, CURRENT in TIMED's place:
+/// what is usual is timed.)
+pub(crate) fn usual(mask: u32, of: EventType) -> u32 {
+    let wanted = ATTRIBUTED | CYCLES | CURRENT << shift(of);
+    if mask & wanted == wanted { (mask >> shift(of) & 7) << 24 } else { 0 }
+}
+
 /// Everything a thread does with its events, from the consumers that are on and its own flags.
 pub(crate) fn mask(consumers: u32, instrumented: bool, history: bool) -> u32 {
     let on = |consumer: Consumer| consumers & (1 << consumer as u32) != 0;

@@ -9,8 +9,8 @@ use std::sync::atomic::{
     fence,
 };
 
-use crate::arena::{Offset, View};
-use crate::cell::{COUNTERS, Counts, Family, IoCell, IoCounts, Viewer};
+use crate::arena::{Offset, Own, View};
+use crate::cell::{COUNTERS, Counters, Counts, Family, IoCell, IoCounts, Viewer, bump};
 use crate::index::Inserted;
 use crate::lost::Lost;
 use crate::operation;
@@ -73,15 +73,23 @@ pub(crate) struct Synch {
     pub(crate) head: SlotHead,
     /// OBJECT_INSTANCE_BEGIN.
     pub(crate) identity: AtomicU64,
+    /// What changes has a line of its own: whoever begins to wait reads the one above, which then stays in every
+    /// processor's cache.
+    _pad: [AtomicU64; 5],
     /// THREAD_ID of the owner or writer; 0: none.
     pub(crate) owner: AtomicU64,
-    pub(crate) readers: AtomicI32,
-    _pad: AtomicU32,
 }
 
 reference! {
     /// A synchronisation object.
     SynchRef, SynchHandle, Synch
+}
+
+impl SynchHandle {
+    #[inline(always)]
+    fn wanted(&'static self, operation: u8) -> WaitObject {
+        WaitObject::new(self.slot.identity.load(Relaxed) as usize, operation)
+    }
 }
 
 /// A socket.
@@ -345,18 +353,40 @@ impl Engine {
     /// Begins to wait for it; `operation` counts from the family's first.
     #[inline(always)]
     pub fn start_synch_wait(&self, synch: SynchRef, operation: u8, source: Source) -> Option<Wait> {
-        let slot = &synch.slot;
-        let object = WaitObject::new(slot.identity.load(Relaxed) as usize, operation);
-        self.start_wait(slot.head.class(), object, source)
+        self.start_usual_synch_wait(synch, operation, source)
+            .or_else(|| self.start_wait(synch.slot.head.class(), synch.wanted(operation), source))
     }
 
-    /// The mutex is the calling thread's.
+    /// As [`Engine::start_synch_wait`], if all is as usual. `None` says nothing yet: ask that one.
     #[inline(always)]
-    pub fn end_mutex_wait(&self, synch: SynchRef, wait: &Wait, taken: bool) {
-        if taken {
-            synch.slot.owner.store(wait.thread.thread_id.load(Relaxed), Relaxed);
+    pub fn start_usual_synch_wait(&self, synch: SynchRef, operation: u8, source: Source) -> Option<Wait> {
+        self.start_usual_leaf_wait(synch.slot.head.class(), synch.wanted(operation), source)
+    }
+
+    /// The wait is over, for better or worse.
+    #[inline(always)]
+    pub fn end_synch_wait(&self, wait: &Wait) {
+        if !self.end_usual_synch_wait(wait) {
+            self.end_wait(wait, 1, None);
         }
-        self.end_wait(wait, 1, None);
+    }
+
+    /// As [`Engine::end_synch_wait`], if all is as usual. False means that nothing has happened: ask that one.
+    #[inline(always)]
+    pub fn end_usual_synch_wait(&self, wait: &Wait) -> bool {
+        self.end_usual_leaf_wait(wait)
+    }
+
+    /// The lock is the calling thread's: a mutex, or a rwlock to write or shared-exclusive.
+    #[inline(always)]
+    pub fn set_synch_owner(&self, synch: SynchRef, wait: &Wait) {
+        synch.slot.owner.store(wait.thread.thread_id.own(), Relaxed);
+    }
+
+    /// The rwlock is the calling thread's, to read.
+    #[inline(always)]
+    pub fn add_synch_reader(&self, synch: SynchRef, wait: &Wait) {
+        wait.thread.read_locks.push(synch.address() as u64);
     }
 
     /// The mutex is nobody's.
@@ -365,44 +395,57 @@ impl Engine {
         synch.slot.owner.store(0, Relaxed);
     }
 
-    /// A shared lock is held, or not.
-    #[inline(always)]
-    pub fn end_rwlock_read_wait(&self, synch: SynchRef, wait: &Wait, taken: bool) {
-        if taken {
-            // Readers run side by side and may overwrite each other, as in the reference: READ_LOCKED_BY_COUNT
-            // is a hint; exactness here would cost every reader a locked instruction.
-            let slot = &synch.slot;
-            slot.owner.store(0, Relaxed);
-            slot.readers.store(slot.readers.load(Relaxed) + 1, Relaxed);
-        }
-        self.end_wait(wait, 1, None);
-    }
-
-    /// An exclusive or shared-exclusive lock is held, or not.
-    #[inline(always)]
-    pub fn end_rwlock_write_wait(&self, synch: SynchRef, wait: &Wait, taken: bool, shared_exclusive: bool) {
-        if taken {
-            let slot = &synch.slot;
-            slot.owner.store(wait.thread.thread_id.load(Relaxed), Relaxed);
-            if !shared_exclusive {
-                slot.readers.store(0, Relaxed);
-            }
-        }
-        self.end_wait(wait, 1, None);
-    }
-
     /// Some lock of it is given back.
     #[inline(always)]
     pub fn unlock_rwlock(&self, synch: SynchRef) {
-        let slot = &synch.slot;
-        if slot.owner.load(Relaxed) != 0 {
-            slot.owner.store(0, Relaxed);
-        } else {
-            let readers = slot.readers.load(Relaxed);
-            if readers > 0 {
-                slot.readers.store(readers - 1, Relaxed);
-            }
+        let read = current().is_some_and(|thread| thread.read_locks.remove(synch.address() as u64));
+        if !read {
+            synch.slot.owner.store(0, Relaxed);
         }
+    }
+}
+
+/// Locks a thread holds for reading, the latest last. Kept by the thread and not by the lock, which many read at the same
+/// time. One given back by another thread stays until there is no room.
+#[repr(C)]
+pub(crate) struct ReadLocks {
+    held: AtomicU32,
+    _pad: AtomicU32,
+    locks: [AtomicU64; READ_LOCKS],
+}
+
+const READ_LOCKS: usize = 8;
+
+impl ReadLocks {
+    #[inline(always)]
+    fn push(&self, lock: u64) {
+        let held = self.held.own() as usize % READ_LOCKS;
+        self.locks[held].store(lock, Relaxed);
+        self.held.store(held as u32 + 1, Release);
+    }
+
+    /// False where it is not one of them.
+    #[inline(always)]
+    fn remove(&self, lock: u64) -> bool {
+        let held = self.held.own() as usize;
+        if held == 0 {
+            return false;
+        }
+        let last = (held - 1) % READ_LOCKS;
+        if self.locks[last].own() != lock {
+            let Some(at) = self.locks[..last].iter().position(|held| held.own() == lock) else {
+                return false;
+            };
+            self.locks[at].store(self.locks[last].own(), Relaxed);
+        }
+        self.held.store(last as u32, Relaxed);
+        true
+    }
+
+    /// For readers.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = u64> + '_ {
+        let held = (self.held.load(Acquire) as usize).min(READ_LOCKS);
+        self.locks[..held].iter().map(|lock| lock.load(Relaxed))
     }
 }
 
@@ -1037,7 +1080,9 @@ impl Engine {
             return None;
         }
         let thread = current()?;
-        let Some(lock) = self.pools.take::<MetadataHandle>(&self.arena, Pool::MetadataLocks, 0) else {
+        let stash = &thread.metadata_stash;
+        let lock = self.pools.take_near::<MetadataHandle>(&self.arena, Pool::MetadataLocks, stash);
+        let Some(lock) = lock else {
             self.losses.count(Lost::MetadataLocks);
             return None;
         };
@@ -1063,7 +1108,12 @@ impl Engine {
 
     /// It is given up.
     pub fn destroy_metadata_lock(&self, lock: MetadataRef) {
-        self.pools.give(&self.arena, Pool::MetadataLocks, lock);
+        match current() {
+            Some(thread) => {
+                self.pools.give_near(&self.arena, Pool::MetadataLocks, &thread.metadata_stash, lock);
+            }
+            None => self.pools.give(&self.arena, Pool::MetadataLocks, lock),
+        }
     }
 
     /// Begins to wait for it.
@@ -1139,23 +1189,10 @@ impl Engine {
     }
 
     /// Counts an ended statement for the program it belongs to.
-    pub fn count_program_statement(
-        &self,
-        program: ProgramRef,
-        taken: Option<u64>,
-        counters: &[AtomicU64; COUNTERS],
-    ) {
-        program.slot.statements.add_shared(1, taken);
-        add_counters(&program.slot.counters, counters);
-    }
-}
-
-fn add_counters(to: &[AtomicU64; COUNTERS], from: &[AtomicU64; COUNTERS]) {
-    for (to, from) in to.iter().zip(from) {
-        let value = from.load(Relaxed);
-        if value != 0 {
-            to.fetch_add(value, Relaxed);
-        }
+    pub fn count_program_statement(&self, program: ProgramRef, taken: Option<u64>, counters: Counters) {
+        let slot = &program.slot;
+        slot.statements.add_shared(1, taken);
+        counters.each(|at, value| _ = slot.counters[at].fetch_add(value, Relaxed));
     }
 }
 
@@ -1212,14 +1249,15 @@ impl Engine {
         prepared: PreparedRef,
         preparing: bool,
         taken: Option<u64>,
-        counters: &[AtomicU64; COUNTERS],
+        counters: Counters,
     ) {
+        // Only its own session uses it.
         let slot = &prepared.slot;
         if preparing {
             add(&slot.prepare, 1, taken);
         } else {
             add(&slot.execute, 1, taken);
-            add_counters(&slot.counters, counters);
+            counters.each(|at, value| bump(&slot.counters[at], value));
         }
     }
 

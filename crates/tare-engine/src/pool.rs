@@ -6,7 +6,7 @@ use std::sync::atomic::{
     fence,
 };
 
-use crate::arena::{Arena, BLOCK, LINE, Offset, Use, View, WORDS};
+use crate::arena::{Arena, BLOCK, LINE, Offset, Own, Use, View, WORDS};
 use crate::queue::Queue;
 use crate::snapshot::ClassId;
 
@@ -65,6 +65,18 @@ impl SlotHead {
         self.generation.load(Relaxed)
     }
 
+    /// The slot is taken, and about to be filled.
+    #[inline(always)]
+    fn begin(&self, class: ClassId) {
+        // What refers to the slot's former use no longer means it; until now it did, though that had ended.
+        self.generation.store(self.generation.load(Relaxed).wrapping_add(1), Relaxed);
+        fence(Release);
+        self.class.store(class, Relaxed);
+        self.kind.store(0, Relaxed);
+        self.flags.store(0, Relaxed);
+        self.state.store(FILLING, Relaxed);
+    }
+
     /// Readers may see the slot: it has been filled.
     #[inline(always)]
     pub(crate) fn publish(&self) {
@@ -82,12 +94,10 @@ impl SlotHead {
 #[allow(unsafe_code)]
 unsafe impl View for SlotHead {}
 
-/// Slots given back that are kept from use, so that events that refer to them keep their names for a while:
-/// of what is taken and given back all the time, few, or the cache is full of them.
+/// Slots given back that are kept from use, so that events that refer to them keep their names for a while.
 const fn resting(pool: Pool) -> u32 {
     match pool {
         Pool::Files | Pool::Tables | Pool::Sockets => 64,
-        Pool::MetadataLocks => 4,
         _ => 0,
     }
 }
@@ -99,7 +109,55 @@ pub(crate) struct Pools {
     free: [AtomicU64; POOLS],
     /// Slots given back, oldest first.
     rested: [Queue; POOLS],
-    in_use: [AtomicU32; POOLS],
+}
+
+/// Free slots a thread keeps for itself, of what it takes and gives back all the time: a pool's lines would wander
+/// from processor to processor. Oldest first, and not all of them are for use, so that events keep their names.
+#[repr(C)]
+pub(crate) struct Stash {
+    /// Slots put in, and taken out, ever.
+    pushed: AtomicU32,
+    popped: AtomicU32,
+    slots: [AtomicU32; STASH],
+}
+
+const STASH: usize = 8;
+/// Slots of a stash that rest.
+const STASH_RESTS: u32 = 4;
+
+impl Stash {
+    #[inline(always)]
+    fn len(&self) -> u32 {
+        self.pushed.own().wrapping_sub(self.popped.own())
+    }
+
+    #[inline(always)]
+    fn is_full(&self) -> bool {
+        self.len() as usize >= STASH
+    }
+
+    #[inline(always)]
+    fn push(&self, offset: Offset) {
+        let pushed = self.pushed.own();
+        self.slots[pushed as usize % STASH].store(offset, Relaxed);
+        self.pushed.store(pushed.wrapping_add(1), Relaxed);
+    }
+
+    #[inline(always)]
+    fn pop(&self) -> Option<Offset> {
+        if self.len() > STASH_RESTS { self.pop_last() } else { None }
+    }
+
+    /// The oldest, even if it should rest.
+    #[inline(always)]
+    fn pop_last(&self) -> Option<Offset> {
+        let popped = self.popped.own();
+        if popped == self.pushed.own() {
+            return None;
+        }
+        self.popped.store(popped.wrapping_add(1), Relaxed);
+        Some(self.slots[popped as usize % STASH].own())
+    }
 }
 
 /// Words of a slot: whole lines.
@@ -109,11 +167,7 @@ const fn slot_words<T>() -> usize {
 
 impl Pools {
     pub(crate) const fn new() -> Pools {
-        Pools {
-            free: [const { AtomicU64::new(0) }; POOLS],
-            rested: [const { Queue::new() }; POOLS],
-            in_use: [const { AtomicU32::new(0) }; POOLS],
-        }
+        Pools { free: [const { AtomicU64::new(0) }; POOLS], rested: [const { Queue::new() }; POOLS] }
     }
 
     /// Makes room for the queues.
@@ -133,20 +187,10 @@ impl Pools {
     pub(crate) fn take<T: View>(&self, arena: &Arena, pool: Pool, class: ClassId) -> Option<&'static T> {
         let offset = self.find::<T>(arena, pool)?;
         let head: &SlotHead = arena.at(offset);
-        // What refers to the slot's former use no longer means it; until now it did, though that had ended.
-        head.generation.store(head.generation.load(Relaxed).wrapping_add(1), Relaxed);
-        fence(Release);
-        // All of a metadata lock is written when it is made; it is made all the time.
-        if pool != Pool::MetadataLocks {
-            for word in &arena.slice(offset, slot_words::<T>())[2..] {
-                word.store(0, Relaxed);
-            }
+        head.begin(class);
+        for word in &arena.slice(offset, slot_words::<T>())[2..] {
+            word.store(0, Relaxed);
         }
-        head.class.store(class, Relaxed);
-        head.kind.store(0, Relaxed);
-        head.flags.store(0, Relaxed);
-        head.state.store(FILLING, Relaxed);
-        self.in_use[pool as usize].fetch_add(1, Relaxed);
         Some(arena.at(offset))
     }
 
@@ -157,8 +201,39 @@ impl Pools {
         if head.state.swap(FREE, Relaxed) == FREE {
             return;
         }
-        self.in_use[pool as usize].fetch_sub(1, Relaxed);
         if resting(pool) == 0 || !self.rested[pool as usize].push(offset) {
+            self.push(arena, pool, offset);
+        }
+    }
+
+    /// Takes a slot from the stash, or else from the pool, but not zeroed: whoever fills it fills all of it.
+    #[inline(always)]
+    pub(crate) fn take_near<T: View>(&self, arena: &Arena, pool: Pool, stash: &Stash) -> Option<&'static T> {
+        match stash.pop() {
+            Some(offset) => {
+                arena.at::<SlotHead>(offset).begin(0);
+                Some(arena.at(offset))
+            }
+            None => self.take(arena, pool, 0),
+        }
+    }
+
+    /// Gives a slot back to the stash, or to the pool if that is full.
+    #[inline(always)]
+    pub(crate) fn give_near<T: View>(&self, arena: &Arena, pool: Pool, stash: &Stash, slot: &'static T) {
+        let offset = arena.offset_of(slot);
+        let head: &SlotHead = arena.at(offset);
+        if stash.is_full() {
+            self.give(arena, pool, slot);
+        } else if head.state.load(Relaxed) != FREE {
+            head.state.store(FREE, Relaxed);
+            stash.push(offset);
+        }
+    }
+
+    /// Gives all of a stash back to the pool.
+    pub(crate) fn empty(&self, arena: &Arena, pool: Pool, stash: &Stash) {
+        while let Some(offset) = stash.pop_last() {
             self.push(arena, pool, offset);
         }
     }

@@ -13,7 +13,7 @@ use std::sync::atomic::{
     Ordering::{Relaxed, Release},
 };
 
-use crate::arena::{Arena, BlockId, LINE, Offset, Use, View, WORDS};
+use crate::arena::{Arena, BlockId, LINE, Offset, Own, Use, View, WORDS};
 use crate::cell::COUNTERS;
 use crate::clock::ticks;
 use crate::lost::Lost;
@@ -22,7 +22,10 @@ use crate::snapshot::EventType;
 
 /// Blocks a thread can pin per event type: a history is never longer than what they hold (63 of the longest
 /// statements, 4,032 waits).
-const PINS: usize = 64;
+const PINS: usize = 64 + BATCH;
+/// Blocks a thread exchanges with the long history at a time: its queue is every thread's, so each visit costs lines that
+/// come from other processors.
+const BATCH: usize = 4;
 /// Words of a line.
 pub(crate) const LINE_WORDS: u32 = (LINE / 8) as u32;
 /// Waits nested deeper are counted but not recorded.
@@ -44,7 +47,7 @@ pub(crate) struct WaitRecord {
     pub(crate) source: AtomicU64,
     /// Object's address << 16 | operation << 8 | nesting event type.
     pub(crate) object: AtomicU64,
-    /// Bytes or rows; `u64::MAX`: none.
+    /// Bytes or rows; `u64::MAX`: none. Of synchronisation objects anything.
     pub(crate) amount: AtomicU64,
     /// Lower half of the nesting event's id: it is at most 2^32 events back.
     pub(crate) nesting: AtomicU32,
@@ -65,8 +68,10 @@ pub(crate) struct StageRecord {
     pub(crate) work_completed: AtomicU64,
     pub(crate) work_estimated: AtomicU64,
     pub(crate) nesting_id: AtomicU64,
-    /// Lower half of END_EVENT_ID << 0, class << 32, nesting type << 48, flags << 56.
-    pub(crate) what: AtomicU64,
+    /// Lower half of END_EVENT_ID.
+    pub(crate) end_event_id: AtomicU32,
+    /// Class << 0, nesting type << 16, flags << 24.
+    pub(crate) what: AtomicU32,
 }
 
 /// The fixed part of a statement's record; schema, program, message and text follow.
@@ -168,6 +173,9 @@ pub(crate) struct Ring {
     /// Records in the current block, where they are of different sizes.
     records: AtomicU32,
     count: AtomicU32,
+    /// Blocks got from the long history and not yet begun: their content is part of it still.
+    spares: AtomicU32,
+    spare: [AtomicU32; BATCH],
     pinned: [AtomicU32; PINS],
 }
 
@@ -194,8 +202,8 @@ impl Ring {
     /// Takes the next line, or `None` when the block is full (then [`advance`]).
     #[inline(always)]
     pub(crate) fn line(&self) -> Option<Offset> {
-        let next = self.next.load(Relaxed);
-        if next >= self.end.load(Relaxed) {
+        let next = self.next.own();
+        if next >= self.end.own() {
             return None;
         }
         self.next.store(next + LINE_WORDS, Relaxed);
@@ -205,7 +213,7 @@ impl Ring {
     /// The first word of a line written now.
     #[inline(always)]
     pub(crate) fn stamp(&self, event_id: u64) -> u64 {
-        event_id << 16 | u64::from(self.tag.load(Relaxed))
+        event_id << 16 | u64::from(self.tag.own())
     }
 
     /// Records in the current block.
@@ -239,6 +247,18 @@ impl Ring {
         self.pinned[..count].iter().map(|block| block.load(Relaxed))
     }
 
+    fn take_spare(&self) -> Option<BlockId> {
+        let left = self.spares.load(Relaxed).checked_sub(1)?;
+        self.spares.store(left, Relaxed);
+        Some(self.spare[left as usize % BATCH].load(Relaxed))
+    }
+
+    fn add_spare(&self, block: BlockId) {
+        let spares = self.spares.load(Relaxed);
+        self.spare[spares as usize % BATCH].store(block, Relaxed);
+        self.spares.store(spares + 1, Relaxed);
+    }
+
     fn unpin_oldest(&self) -> BlockId {
         let oldest = self.pinned[0].load(Relaxed);
         let count = self.count.load(Relaxed) as usize;
@@ -247,6 +267,22 @@ impl Ring {
         }
         self.count.store(count as u32 - 1, Relaxed);
         oldest
+    }
+
+    /// How many of the oldest blocks are not needed to hold `wanted` records: as many as may go at once, at most.
+    fn surplus(&self, arena: &Arena, wanted: usize) -> usize {
+        let count = self.count.load(Relaxed) as usize;
+        if count >= PINS {
+            return BATCH;
+        }
+        let mut held = 0;
+        // Newest first: when these hold enough, what is older is not needed.
+        let needed = self.pinned[..count].iter().rev().position(|block| {
+            let enough = held >= wanted;
+            held += arena.meta(block.load(Relaxed)).records.load(Relaxed) as usize;
+            enough
+        });
+        needed.map_or(0, |needed| count - needed)
     }
 
     fn pin(&self, arena: &Arena, block: BlockId) {
@@ -265,6 +301,9 @@ impl Ring {
         if self.count.load(Relaxed) > 0 {
             let current = self.pinned[self.count.load(Relaxed) as usize - 1].load(Relaxed);
             arena.meta(current).records.store(self.filled(), Relaxed);
+        }
+        while let Some(spare) = self.take_spare() {
+            arena.give(spare);
         }
         while self.count.load(Relaxed) > 0 {
             let block = self.unpin_oldest();
@@ -296,24 +335,25 @@ pub(crate) struct Advance<'a> {
 #[cold]
 pub(crate) fn advance(ring: &Ring, how: &Advance<'_>, open: &[AtomicU32]) -> bool {
     let arena = how.arena;
-    let count = ring.count.load(Relaxed) as usize;
     let mut carried = Carried::default();
-    let mut spare = None;
-    if count > 0 {
-        let current = ring.pinned[count - 1].load(Relaxed);
+    if let Some(current) = ring.pinned().last() {
         arena.meta(current).records.store(ring.filled(), Relaxed);
-        let newer: u32 = ring.pinned().skip(1).map(|block| arena.meta(block).records.load(Relaxed)).sum();
-        // Records still in progress are no history yet.
-        if newer >= how.history_size + open.len() as u32 || count == PINS {
-            let oldest = ring.unpin_oldest();
-            carried.save(arena, oldest, open);
-            spare = match how.long {
-                Some(queue) => exchange(queue, arena, oldest),
-                None => Some(oldest),
-            };
+    }
+    if ring.spares.load(Relaxed) == 0 {
+        let batch = if how.long.is_some() { BATCH } else { 1 };
+        if ring.surplus(arena, how.history_size as usize + open.len()) >= batch {
+            for _ in 0..batch {
+                let oldest = ring.unpin_oldest();
+                carried.save(arena, oldest, open);
+                let spare = match how.long {
+                    Some(queue) => exchange(queue, arena, oldest),
+                    None => Some(oldest),
+                };
+                spare.into_iter().for_each(|block| ring.add_spare(block));
+            }
         }
     }
-    let block = match spare {
+    let block = match ring.take_spare() {
         Some(block) => recycle(arena, block),
         None => match arena.take(how.used, 0) {
             Some(block) => block,

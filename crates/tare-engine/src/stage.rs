@@ -6,10 +6,10 @@ use std::sync::atomic::{
 };
 
 use crate::Engine;
-use crate::arena::Offset;
+use crate::arena::{Base, Offset, Own};
 use crate::cell::{Family, StatCell};
 use crate::clock::{cycles, ticks};
-use crate::filter::{ATTRIBUTED, CURRENT, CYCLES, shift};
+use crate::filter::{ATTRIBUTED, CURRENT};
 use crate::instrument::{ENABLED, PROGRESS, TIMED};
 use crate::ring::{LINE_WORDS, RECORD_TIMED, STAGES, StageRecord};
 use crate::snapshot::{ClassId, EventType};
@@ -28,40 +28,37 @@ impl Engine {
     pub fn start_stage(&self, class: ClassId, source: Source) -> Option<Progress> {
         let thread = current()?;
         thread.stage_label.store(u32::from(class), Relaxed);
-        let mask = thread.mask.load(Relaxed);
-        if mask & SHORT == SHORT
+        let usual = thread.usual_stages.load(Relaxed);
+        let base = self.arena.base();
+        let cell = thread.banks[BANK_OWN].usual_cell(base, class);
+        let before = thread.stage_cell.own();
+        let ends_usually = match before {
+            0 => thread.stage_class.own() == 0,
+            before => self.is_of_today(base.at(before), Family::Stages),
+        };
+        if usual != 0
             && self.registry.switches(class) & (ENABLED | TIMED | PROGRESS) == ENABLED | TIMED
-            && let Some(old) = self.usual_stage_cell(thread)
+            && cell != 0
+            && ends_usually
             && let Some(offset) = thread.stages.line()
         {
             let now = cycles();
-            if let Some(old) = old {
-                old.stat.add(1, now.saturating_sub(thread.stage_start.load(Relaxed)));
-                let before = thread.stage_record.load(Relaxed);
-                if before != 0 {
-                    end_record(thread, self.arena.at(before), now);
-                }
+            if before != 0 {
+                base.at::<StatCell>(before).stat.add(1, now.saturating_sub(thread.stage_start.own()));
+                end_record(thread, base.at(thread.stage_record.own()), now);
             }
-            thread.stage_class.store(u32::from(class) | u32::from(ENABLED | TIMED) << 16, Relaxed);
-            thread.stage_start.store(now, Relaxed);
-            // CURRENT, HISTORY and LONG stand as the record's flags do, CURRENT in TIMED's place.
-            let flags = (mask >> shift(EventType::Stage)) as u8 & 7;
-            self.fill_stage(thread, offset, class, flags, now, source);
+            thread.stage_cell.store(cell, Relaxed);
+            self.open_stage(thread, class, ENABLED | TIMED, now);
+            fill_stage(thread, base, offset, u32::from(class) | usual, now, source);
             return None;
         }
         self.start_unusual_stage(thread, class, source)
     }
 
-    /// The cell of the stage in progress, `Some(None)` where none is; `None` where it needs the long way.
     #[inline(always)]
-    fn usual_stage_cell(&self, thread: &'static Thread) -> Option<Option<&'static StatCell>> {
-        match thread.stage_class.load(Relaxed) {
-            0 => Some(None),
-            old if old & OLD == u32::from(ENABLED | TIMED) << 16 => {
-                self.usual_cell::<StatCell>(thread, old as ClassId, Family::Stages).map(Some)
-            }
-            _ => None,
-        }
+    fn open_stage(&self, thread: &'static Thread, class: ClassId, switches: u8, start: u64) {
+        thread.stage_class.store(u32::from(class) | u32::from(switches) << 16, Relaxed);
+        thread.stage_start.store(start, Relaxed);
     }
 
     #[cold]
@@ -87,14 +84,18 @@ impl Engine {
             0 => ticks(),
             now => now,
         };
-        thread.stage_class.store(u32::from(class) | u32::from(switches) << 16, Relaxed);
-        thread.stage_start.store(start, Relaxed);
+        self.open_stage(thread, class, switches, start);
         let bits = Thread::bits(mask, EventType::Stage);
         if bits & CURRENT != 0
             && let Some(offset) = thread.stages.line().or_else(|| self.next_stage_block(thread))
         {
             let timed = if switches & TIMED != 0 { RECORD_TIMED } else { 0 };
-            self.fill_stage(thread, offset, class, timed | kept(bits), start, source);
+            let what = u32::from(class) | u32::from(timed | kept(bits)) << 24;
+            fill_stage(thread, self.arena.base(), offset, what, start, source);
+            if thread.usual_stages.load(Relaxed) != 0 && switches & (TIMED | PROGRESS) == TIMED {
+                let cell = thread.banks[BANK_OWN].usual_cell(self.arena.base(), class);
+                thread.stage_cell.store(cell, Relaxed);
+            }
         }
         if switches & PROGRESS == 0 {
             return None;
@@ -120,31 +121,6 @@ impl Engine {
     /// Progress of the stage in progress.
     pub fn current_stage_progress(&self) -> Option<Progress> {
         current().filter(|thread| thread.has_progress.load(Relaxed) != 0).map(|thread| &thread.progress)
-    }
-
-    #[inline(always)]
-    fn fill_stage(
-        &self,
-        thread: &'static Thread,
-        offset: Offset,
-        class: ClassId,
-        flags: u8,
-        start: u64,
-        source: Source,
-    ) {
-        let event_id = thread.next_event_id();
-        let record: &StageRecord = self.arena.at(offset);
-        record.start.store(start, Relaxed);
-        record.end.store(0, Relaxed);
-        record.source.store(source.0, Relaxed);
-        record.nesting_id.store(thread.stage_parent.load(Relaxed), Relaxed);
-        let what = u64::from(class) << 32 | (EventType::Statement as u64) << 48 | u64::from(flags) << 56;
-        record.what.store(what, Relaxed);
-        record.stamp.store(thread.stages.stamp(event_id), Release);
-        self.arena.expect_write(offset + 2 * LINE_WORDS);
-        thread.stage_record.store(offset, Relaxed);
-        thread.parent_id.store(event_id, Relaxed);
-        thread.parent_type.store(EventType::Stage as u32, Relaxed);
     }
 
     #[cold]
@@ -178,6 +154,7 @@ impl Engine {
             thread.stage_record.store(0, Relaxed);
         }
         thread.stage_class.store(0, Relaxed);
+        thread.stage_cell.store(0, Relaxed);
         now
     }
 
@@ -185,7 +162,7 @@ impl Engine {
         if switches & PROGRESS != 0 {
             record.work_completed.store(thread.progress[0].load(Relaxed), Relaxed);
             record.work_estimated.store(thread.progress[1].load(Relaxed), Relaxed);
-            record.what.store(record.what.load(Relaxed) | u64::from(RECORD_PROGRESS) << 56, Relaxed);
+            record.what.store(record.what.load(Relaxed) | u32::from(RECORD_PROGRESS) << 24, Relaxed);
         }
         end_record(thread, record, now);
         // New waits nest in the outermost statement until the next stage begins, as in the reference.
@@ -195,18 +172,29 @@ impl Engine {
     }
 }
 
-/// The mask of a thread whose stages may take the short way.
-const SHORT: u32 = ATTRIBUTED | CYCLES | CURRENT << shift(EventType::Stage);
-/// What must be as usual of the stage before.
-const OLD: u32 = ((ENABLED | TIMED | PROGRESS) as u32) << 16;
-
 /// The record's stage reports progress.
 pub(crate) const RECORD_PROGRESS: u8 = 8;
 
+/// Writes the record of a stage that begins; `what` is its class and flags, where [`StageRecord`] has them.
+#[inline(always)]
+fn fill_stage(thread: &Thread, base: Base, offset: Offset, what: u32, start: u64, source: Source) {
+    let event_id = thread.next_event_id();
+    let record: &StageRecord = base.at(offset);
+    record.start.store(start, Relaxed);
+    record.end.store(0, Relaxed);
+    record.source.store(source.0, Relaxed);
+    record.nesting_id.store(thread.stage_parent.own(), Relaxed);
+    record.what.store(what | (EventType::Statement as u32) << 16, Relaxed);
+    record.stamp.store(thread.stages.stamp(event_id), Release);
+    base.expect_write(offset + 2 * LINE_WORDS);
+    thread.stage_record.store(offset, Relaxed);
+    thread.parent_id.store(event_id, Relaxed);
+    thread.parent_type.store(EventType::Stage as u32, Relaxed);
+}
+
 #[inline(always)]
 fn end_record(thread: &Thread, record: &StageRecord, now: u64) {
-    // The lower half of the last id given out; the rest of the word keeps what it holds.
-    let last = (thread.event_id.load(Relaxed) as u32).wrapping_sub(1);
-    record.what.store(record.what.load(Relaxed) | u64::from(last), Relaxed);
+    // The lower half of the last id given out.
+    record.end_event_id.store((thread.event_id.own() as u32).wrapping_sub(1), Relaxed);
     record.end.store(now | u64::from(now == 0), Release);
 }

@@ -1,13 +1,13 @@
 //! HOT PATH: statements: a level of the thread's stack while they run, a record when they end.
 
 use std::sync::atomic::{
-    AtomicU64,
+    AtomicU16, AtomicU64,
     Ordering::{Relaxed, Release},
     fence,
 };
 
-use crate::arena::{Offset, Use, View, WORDS};
-use crate::cell::{COUNTERS, Family, StatementCell};
+use crate::arena::{Offset, Own, Use, View, WORDS};
+use crate::cell::{Counters, Family, StatementCell};
 use crate::clock::ticks;
 use crate::digest::DigestTokens;
 use crate::filter::{ATTRIBUTED, CURRENT, DIGEST, HISTORY, LONG, UNATTRIBUTED};
@@ -25,7 +25,7 @@ pub(crate) const NAME_WORDS: usize = 24;
 /// Words of a message.
 pub(crate) const MESSAGE_WORDS: usize = 48;
 /// Words of SQL text.
-const TEXT_WORDS: usize = WORDS - STATEMENT_WORDS - 1 - 3 * NAME_WORDS - MESSAGE_WORDS;
+const TEXT_WORDS: usize = WORDS - STATEMENT_WORDS - 2 - 3 * NAME_WORDS - MESSAGE_WORDS;
 /// The longest SQL text that can be kept, in bytes.
 pub const MAX_SQL_TEXT: usize = TEXT_WORDS * 8;
 
@@ -35,6 +35,8 @@ pub(crate) struct Level {
     pub(crate) record: StatementRecord,
     /// Odd while more than one word changes.
     pub(crate) version: AtomicU64,
+    /// Which counters may be other than zero.
+    counters_set: AtomicU64,
     pub(crate) schema: [AtomicU64; NAME_WORDS],
     pub(crate) object_schema: [AtomicU64; NAME_WORDS],
     pub(crate) object_name: [AtomicU64; NAME_WORDS],
@@ -149,6 +151,17 @@ impl Level {
         change();
         self.version.store(version.wrapping_add(2), Release);
     }
+
+    #[inline(always)]
+    fn set_counter(&self, counter: Counter, to: u64) {
+        self.counters_set.store(self.counters_set.own() | 1 << counter as u8, Relaxed);
+        self.record.counters[counter as usize].store(to, Relaxed);
+    }
+
+    #[inline(always)]
+    fn counters(&'static self) -> Counters {
+        Counters { words: &self.record.counters, set: self.counters_set.own() as u32 }
+    }
 }
 
 use crate::Engine;
@@ -211,7 +224,7 @@ impl Engine {
     fn reset_level(
         &self,
         thread: &Thread,
-        level: &Level,
+        level: &'static Level,
         depth: usize,
         event_id: u64,
         class: ClassId,
@@ -252,9 +265,8 @@ impl Engine {
         }
         record.text_len.store(0, Relaxed);
         record.text_cut.store(0, Relaxed);
-        for counter in &record.counters {
-            counter.store(0, Relaxed);
-        }
+        level.counters().each(|at, _| record.counters[at].store(0, Relaxed));
+        level.counters_set.store(0, Relaxed);
         record.charset.store(u64::from(charset), Relaxed);
     }
 
@@ -327,13 +339,14 @@ impl Engine {
     /// Adds to a counter.
     #[inline(always)]
     pub fn add_statement_counter(&self, statement: Statement, counter: Counter, by: u64) {
-        crate::cell::bump(&statement.level(self).record.counters[counter as usize], by);
+        let level = statement.level(self);
+        level.set_counter(counter, level.record.counters[counter as usize].own().wrapping_add(by));
     }
 
     /// Sets a counter.
     #[inline(always)]
     pub fn set_statement_counter(&self, statement: Statement, counter: Counter, to: u64) {
-        statement.level(self).record.counters[counter as usize].store(to, Relaxed);
+        statement.level(self).set_counter(counter, to);
     }
 
     /// Ends a statement. Returns its duration in ticks (0 where untimed) and its counters, for the program
@@ -343,24 +356,31 @@ impl Engine {
         statement: Statement,
         outcome: &Outcome<'_>,
         digest: Option<&DigestTokens<'_>>,
-    ) -> (Option<u64>, &'static [AtomicU64; COUNTERS]) {
+    ) -> (Option<u64>, Counters) {
         let Statement { thread, flags } = statement;
         let level = statement.level(self);
         let record = &level.record;
         let end = if statement.timed() { ticks() } else { 0 };
         let taken = end.saturating_sub(record.start.load(Relaxed));
         let ticks = statement.timed().then_some(taken);
-        record.counters[Counter::Errors as usize].store(outcome.errors, Relaxed);
-        record.counters[Counter::Warnings as usize].store(outcome.warnings, Relaxed);
-        record.counters[Counter::RowsAffected as usize].store(outcome.rows_affected, Relaxed);
+        for (counter, value) in [
+            (Counter::Errors, outcome.errors),
+            (Counter::Warnings, outcome.warnings),
+            (Counter::RowsAffected, outcome.rows_affected),
+        ] {
+            if value != 0 {
+                level.set_counter(counter, value);
+            }
+        }
+        let counters = level.counters();
         let class = (flags >> 16) as ClassId;
         let bank = if flags & OF_NOBODY == 0 { BANK_OWN } else { BANK_UNATTRIBUTED };
         if let Some(cell) = self.cell::<StatementCell>(thread, bank, class, Family::Statements) {
-            cell.add(ticks, &record.counters);
+            cell.add(ticks, counters);
         }
         if let Some(tokens) = digest.filter(|_| flags & WITH_DIGEST != 0) {
             let schema = (&level.schema[..], record.schema_len.load(Relaxed) as usize);
-            let slot = self.count_digest(thread, tokens, schema, ticks, &record.counters);
+            let slot = self.count_digest(thread, tokens, schema, ticks, counters);
             if let Some((slot, generation)) = slot {
                 record.digest_generation.store(generation, Relaxed);
                 record.digest.store(slot, Relaxed);
@@ -382,7 +402,7 @@ impl Engine {
             self.record_statement(thread, level);
         }
         thread.statement_depth.store(statement.level_number() as u32, Relaxed);
-        (ticks, &record.counters)
+        (ticks, counters)
     }
 
     /// Copies an ended statement to the thread's ring.
@@ -393,28 +413,32 @@ impl Engine {
         }
         let record = &level.record;
         record.flags.store(record.flags.load(Relaxed) | kept(bits), Relaxed);
-        let len = |len: &std::sync::atomic::AtomicU16| text::words(len.load(Relaxed) as usize);
-        let parts: [&[AtomicU64]; 5] = [
-            &level.schema[..len(&record.schema_len)],
-            &level.object_schema[..len(&record.object_schema_len)],
-            &level.object_name[..len(&record.object_name_len)],
-            &level.message[..len(&record.message_len)],
-            &level.text[..text::words(record.text_len.load(Relaxed) as usize)],
+        let base = self.arena.base();
+        let len = |len: &AtomicU16| text::words(usize::from(len.load(Relaxed)));
+        let texts: [(&[AtomicU64], usize); 5] = [
+            (&level.schema, len(&record.schema_len)),
+            (&level.object_schema, len(&record.object_schema_len)),
+            (&level.object_name, len(&record.object_name_len)),
+            (&level.message, len(&record.message_len)),
+            (&level.text, text::words(record.text_len.load(Relaxed) as usize)),
         ];
-        let words = STATEMENT_WORDS + parts.iter().map(|part| part.len()).sum::<usize>();
+        let words = STATEMENT_WORDS + texts.iter().map(|(_, words)| words).sum::<usize>();
         let lines = (words as u32).div_ceil(LINE_WORDS);
         let Some(offset) = self.statement_lines(thread, lines * LINE_WORDS) else { return };
         record.lines.store(lines, Relaxed);
-        let head = self.arena.slice(self.arena.offset_of(level), STATEMENT_WORDS);
         let place = self.arena.slice(offset, words);
-        let parts = parts.into_iter().flatten();
-        for (to, from) in place.iter().zip(head.iter().chain(parts)).skip(1) {
-            to.store(from.load(Relaxed), Relaxed);
+        let (head, mut rest) = place.split_at(STATEMENT_WORDS);
+        let from = self.arena.slice(self.arena.offset_of(level), STATEMENT_WORDS);
+        copy(&head[1..], &from[1..]);
+        for (text, words) in texts {
+            let (to, after) = rest.split_at(words.min(rest.len()));
+            copy(to, text);
+            rest = after;
         }
         place[0].store(thread.statements.stamp(record.event_id.load(Relaxed)), Release);
         // The next one will be of about the same size.
         for line in 0..lines {
-            self.arena.expect_write(offset + (lines + line) * LINE_WORDS);
+            base.expect_write(offset + (lines + line) * LINE_WORDS);
         }
     }
 
@@ -435,5 +459,13 @@ impl Engine {
                 (level.record.event_id.load(Relaxed), EventType::Statement as u32)
             }
         }
+    }
+}
+
+/// Copies words of the calling thread's own.
+#[inline(always)]
+fn copy(to: &[AtomicU64], from: &[AtomicU64]) {
+    for (to, from) in to.iter().zip(from) {
+        to.store(from.own(), Relaxed);
     }
 }

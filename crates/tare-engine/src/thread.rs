@@ -10,11 +10,13 @@ use std::sync::atomic::{
     fence,
 };
 
-use crate::arena::{BlockId, Offset, Use, View, WORDS};
+use crate::arena::{BlockId, Offset, Own, Use, View, WORDS};
 use crate::cell::{Bank, Cell, Family, MAP_ENTRIES, MAPS, MemoryCell, StatCell};
 use crate::cell::{StatementCell, TransactionCell, Viewer, cell_words};
 use crate::filter;
+use crate::instance::ReadLocks;
 use crate::lost::Lost;
+use crate::pool::{Pool, Stash};
 use crate::queue::Queue;
 use crate::ring::{self, Advance, RINGS, Ring, RingKind, TransactionRecord, WAIT_DEPTH};
 use crate::snapshot::{ClassId, EventType, Kind};
@@ -37,6 +39,9 @@ pub(crate) const BANK_THREAD_ONLY: usize = 2;
 pub(crate) struct Thread {
     pub(crate) mask: AtomicU32,
     pub(crate) wait_depth: AtomicU32,
+    /// What the mask says of waits and of stages, as their records keep it; 0 where they don't take the short way.
+    pub(crate) usual_waits: AtomicU32,
+    pub(crate) usual_stages: AtomicU32,
     /// The next event's id.
     pub(crate) event_id: AtomicU64,
     /// The event new waits nest in, and its type (0: none).
@@ -47,6 +52,8 @@ pub(crate) struct Thread {
     pub(crate) stage_start: AtomicU64,
     /// Its record's offset, 0: not recorded.
     pub(crate) stage_record: AtomicU32,
+    /// Its cell, 0 where none is in progress or it does not end on the short way.
+    pub(crate) stage_cell: AtomicU32,
     /// The last stage set, recorded or not: PROCESSLIST_STATE.
     pub(crate) stage_label: AtomicU32,
     /// The statement new stages nest in.
@@ -71,6 +78,9 @@ pub(crate) struct Thread {
     pub(crate) transaction_open: AtomicU32,
     /// Odd while the transaction's record changes.
     pub(crate) transaction_version: AtomicU32,
+    pub(crate) read_locks: ReadLocks,
+    /// Metadata locks the thread has given back.
+    pub(crate) metadata_stash: Stash,
     /// By event type and scope: the first event id TRUNCATE has left (for events without a time).
     pub(crate) hidden: [[AtomicU64; 3]; 4],
     /// Next free word of the current cell block, and words left there.
@@ -150,7 +160,7 @@ impl Thread {
     /// Takes the next event id.
     #[inline(always)]
     pub(crate) fn next_event_id(&self) -> u64 {
-        let id = self.event_id.load(Relaxed);
+        let id = self.event_id.own();
         self.event_id.store(id + 1, Relaxed);
         id
     }
@@ -280,6 +290,8 @@ impl Engine {
                 return;
             }
             thread.mask.store(0, Relaxed);
+            thread.usual_waits.store(0, Relaxed);
+            thread.usual_stages.store(0, Relaxed);
         }
         self.begin_fold();
         self.fold_thread(thread);
@@ -313,6 +325,7 @@ impl Engine {
     }
 
     fn free_thread(&self, thread: &Thread) {
+        self.pools.empty(&self.arena, Pool::MetadataLocks, &thread.metadata_stash);
         let rings = [&thread.transactions, &thread.statements, &thread.stages, &thread.waits];
         for (ring, kind) in rings.into_iter().zip(RINGS) {
             ring.release(&self.arena, self.long_queue(thread, kind));
@@ -372,6 +385,8 @@ impl Engine {
             let mask = filter::mask(self.consumers.load(Relaxed), instrumented, history);
             let cycles = if mask != 0 && self.clock.counts_cycles() { filter::CYCLES } else { 0 };
             thread.mask.store(mask | cycles, Relaxed);
+            thread.usual_waits.store(filter::usual(mask | cycles, EventType::Wait), Relaxed);
+            thread.usual_stages.store(filter::usual(mask | cycles, EventType::Stage), Relaxed);
         }
     }
 
@@ -393,17 +408,10 @@ impl Engine {
         }
     }
 
-    /// The cell of `class` in the thread's own bank, if it is there and of the present epoch.
+    /// Whether a cell of the thread's own is of the present epoch.
     #[inline(always)]
-    pub(crate) fn usual_cell<C: Cell>(
-        &self,
-        thread: &'static Thread,
-        class: ClassId,
-        family: Family,
-    ) -> Option<&'static C> {
-        let cell = thread.banks[BANK_OWN].usual_cell::<C>(&self.arena, class)?;
-        let epoch = self.epochs[family as usize].load(Relaxed);
-        (cell.head().epoch.load(Relaxed) == epoch).then_some(cell)
+    pub(crate) fn is_of_today(&self, cell: &StatCell, family: Family) -> bool {
+        cell.head.epoch.own() == self.epochs[family as usize].load(Relaxed)
     }
 
     #[cold]

@@ -3,10 +3,10 @@
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use crate::Engine;
-use crate::arena::Offset;
+use crate::arena::{Base, Offset, Own};
 use crate::cell::{Family, StatCell};
 use crate::clock::{cycles, ticks};
-use crate::filter::{ATTRIBUTED, CURRENT, CYCLES, HISTORY, LONG, UNATTRIBUTED, shift};
+use crate::filter::{ATTRIBUTED, CURRENT, HISTORY, LONG, UNATTRIBUTED};
 use crate::instrument::{ENABLED, TIMED};
 use crate::lost::Lost;
 use crate::operation;
@@ -19,10 +19,10 @@ use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadHandle, ThreadRef
 pub struct Source(pub(crate) u64);
 
 impl Source {
-    /// `file` is a string constant of the host, or null.
+    /// `file` is a string constant of the host, or null; a line is less than 65,536.
     #[inline(always)]
     pub fn new(file: *const std::ffi::c_char, line: u32) -> Source {
-        Source((file.addr() as u64) << 16 | u64::from(line.min(0xFFFF)))
+        Source((file.addr() as u64) << 16 | u64::from(line as u16))
     }
 }
 
@@ -51,30 +51,31 @@ const WAIT_RECORDED: u32 = 1 << 4;
 const WAIT_UNATTRIBUTED: u32 = 1 << 5;
 /// Began on the short way: recorded, timed, attributed, ticks are cycles.
 const WAIT_SHORT: u32 = 1 << 6;
-
-/// The mask of a thread whose waits may take the short way.
-const SHORT: u32 = ATTRIBUTED | CYCLES | CURRENT << shift(EventType::Wait);
+/// No event can begin before it ends: its record is where it was begun, and its own id is its END_EVENT_ID.
+const WAIT_LEAF: u32 = 1 << 7;
 
 /// A wait in progress: what the host keeps between start and end, in its own memory.
 #[derive(Clone, Copy)]
 pub struct Wait {
     pub(crate) thread: &'static Thread,
     pub(crate) start: u64,
-    /// Switches in bits 0–3, recorded, unattributed, short, depth << 8, class << 16.
+    /// Switches in bits 0–3, the flags above, depth << 8, class << 16.
     flags: u32,
+    /// The record's place, of a leaf.
+    place: Offset,
 }
 
 impl Wait {
-    /// Flags, thread and start, to be kept by the host.
+    /// Flags, place, thread and start, to be kept by the host.
     #[inline(always)]
-    pub fn pack(self) -> (u32, ThreadRef, u64) {
-        (self.flags, self.thread.handle(), self.start)
+    pub fn pack(self) -> (u32, u32, ThreadRef, u64) {
+        (self.flags, self.place, self.thread.handle(), self.start)
     }
 
     /// The reverse of [`Wait::pack`].
     #[inline(always)]
-    pub fn unpack(flags: u32, thread: &'static ThreadHandle, start: u64) -> Wait {
-        Wait { thread: thread.slab(), start, flags }
+    pub fn unpack(flags: u32, place: u32, thread: &'static ThreadHandle, start: u64) -> Wait {
+        Wait { thread: thread.slab(), start, flags, place }
     }
 
     #[inline(always)]
@@ -120,24 +121,49 @@ impl Engine {
             return None;
         }
         let thread = current()?;
-        let mask = thread.mask.load(Relaxed);
-        let depth = thread.wait_depth.load(Relaxed) as usize;
-        if mask & SHORT == SHORT
+        let usual = thread.usual_waits.load(Relaxed);
+        let depth = thread.wait_depth.own() as usize;
+        if usual != 0
             && switches & TIMED != 0
             && depth < WAIT_DEPTH
             && let Some(offset) = thread.waits.line()
         {
+            let base = self.arena.base();
             let start = cycles();
-            let record: &WaitRecord = self.arena.at(offset);
-            // CURRENT, HISTORY and LONG stand as the record's flags do, CURRENT in TIMED's place.
-            let flags = (mask >> shift(EventType::Wait)) as u8 & 7;
-            self.fill_wait(thread, record, class, object, source, start, depth, flags);
+            let record: &WaitRecord = base.at(offset);
+            record.amount.store(u64::MAX, Relaxed);
+            fill_wait(thread, base, offset, &Begin { class, object, source, start, depth, flags: usual });
             thread.open[depth].store(offset, Relaxed);
             thread.wait_depth.store(depth as u32 + 1, Relaxed);
             let flags = WAIT_SHORT | WAIT_RECORDED | u32::from(ENABLED | TIMED);
-            return Some(Wait { thread, start, flags: flags | (depth as u32) << 8 | u32::from(class) << 16 });
+            let flags = flags | (depth as u32) << 8 | u32::from(class) << 16;
+            return Some(Wait { thread, start, flags, place: 0 });
         }
         self.start_unusual_wait(thread, class, object, source)
+    }
+
+    /// As [`Engine::start_wait`], for a wait in which no other event can begin, and only if all is as usual: else
+    /// nothing has happened, and [`Engine::start_wait`] does it. Ended by [`Engine::end_usual_leaf_wait`].
+    #[inline(always)]
+    pub(crate) fn start_usual_leaf_wait(
+        &self,
+        class: ClassId,
+        object: WaitObject,
+        source: Source,
+    ) -> Option<Wait> {
+        let thread = current()?;
+        let usual = thread.usual_waits.load(Relaxed);
+        let switches = self.registry.switches(class);
+        if usual == 0 || switches & (ENABLED | TIMED) != ENABLED | TIMED {
+            return None;
+        }
+        let offset = thread.waits.line()?;
+        let start = cycles();
+        let depth = thread.wait_depth.own() as usize;
+        let begin = Begin { class, object, source, start, depth, flags: usual };
+        fill_wait(thread, self.arena.base(), offset, &begin);
+        let flags = WAIT_SHORT | WAIT_LEAF | u32::from(ENABLED | TIMED) | u32::from(class) << 16;
+        Some(Wait { thread, start, flags, place: offset })
     }
 
     #[cold]
@@ -164,7 +190,7 @@ impl Engine {
             let timed = if switches & TIMED != 0 { RECORD_TIMED } else { 0 };
             flags |= self.open_wait(thread, class, object, source, start, timed | kept(bits));
         }
-        Some(Wait { thread, start, flags })
+        Some(Wait { thread, start, flags, place: 0 })
     }
 
     /// Records the start; returns the flags that say so.
@@ -183,43 +209,13 @@ impl Engine {
             return 0;
         }
         let Some(offset) = thread.waits.line().or_else(|| self.next_wait_block(thread)) else { return 0 };
-        let record: &WaitRecord = self.arena.at(offset);
-        self.fill_wait(thread, record, class, object, source, start, depth, flags);
+        let base = self.arena.base();
+        base.at::<WaitRecord>(offset).amount.store(u64::MAX, Relaxed);
+        let flags = u32::from(flags) << 24;
+        fill_wait(thread, base, offset, &Begin { class, object, source, start, depth, flags });
         thread.open[depth].store(offset, Relaxed);
         thread.wait_depth.store(depth as u32 + 1, Relaxed);
         WAIT_RECORDED | (depth as u32) << 8
-    }
-
-    #[inline(always)]
-    #[allow(clippy::too_many_arguments)]
-    fn fill_wait(
-        &self,
-        thread: &'static Thread,
-        record: &WaitRecord,
-        class: ClassId,
-        object: WaitObject,
-        source: Source,
-        start: u64,
-        depth: usize,
-        flags: u8,
-    ) {
-        let event_id = thread.next_event_id();
-        let (parent, parent_type) = match object.operation {
-            // The wait for the next command belongs to none.
-            operation::IDLE => (0, 0),
-            _ => self.wait_parent(thread, depth),
-        };
-        record.start.store(start, Relaxed);
-        record.end.store(0, Relaxed);
-        record.source.store(source.0, Relaxed);
-        record.amount.store(u64::MAX, Relaxed);
-        let what = u64::from(object.operation) << 8 | u64::from(parent_type);
-        record.object.store((object.address as u64) << 16 | what, Relaxed);
-        record.nesting.store(parent as u32, Relaxed);
-        let what = u64::from(class) | u64::from(object.index) << 16 | u64::from(flags) << 24;
-        record.what.store(what | u64::from(object.name) << 32, Relaxed);
-        record.stamp.store(thread.waits.stamp(event_id), Release);
-        self.arena.expect_write(self.arena.offset_of(record) + 2 * LINE_WORDS);
     }
 
     #[cold]
@@ -233,33 +229,36 @@ impl Engine {
         }
     }
 
-    /// The event a wait at `depth` nests in.
-    #[inline(always)]
-    fn wait_parent(&self, thread: &'static Thread, depth: usize) -> (u64, u8) {
-        if depth > 0 {
-            let outer = thread.open[depth - 1].load(Relaxed);
-            if outer != 0 {
-                let outer: &WaitRecord = self.arena.at(outer);
-                return (outer.stamp.load(Relaxed) >> 16, EventType::Wait as u8);
-            }
-        }
-        (thread.parent_id.load(Relaxed), thread.parent_type.load(Relaxed) as u8)
-    }
-
     /// Ends a wait that stands for `n` events (rows of a batch; 1 elsewhere). Returns its duration in ticks,
     /// if it was timed.
     #[inline(always)]
     pub fn end_wait(&self, wait: &Wait, n: u64, amount: Option<u64>) -> Option<u64> {
-        if wait.flags & WAIT_SHORT != 0
-            && let Some(cell) = self.usual_cell::<StatCell>(wait.thread, wait.class(), Family::Waits)
-        {
+        let base = self.arena.base();
+        let cell = wait.thread.banks[BANK_OWN].usual_cell(base, wait.class());
+        let usual = wait.flags & (WAIT_SHORT | WAIT_LEAF) == WAIT_SHORT;
+        if usual && cell != 0 && self.is_of_today(base.at(cell), Family::Waits) {
             let end = cycles();
             let taken = end.saturating_sub(wait.start);
-            cell.stat.add(n, taken);
+            base.at::<StatCell>(cell).stat.add(n, taken);
             self.close_wait(wait, end, amount);
             return Some(taken);
         }
         self.end_unusual_wait(wait, n, amount)
+    }
+
+    /// Ends a wait [`Engine::start_usual_leaf_wait`] began, if all is as usual still; else nothing has happened, and
+    /// [`Engine::end_wait`] does it.
+    #[inline(always)]
+    pub(crate) fn end_usual_leaf_wait(&self, wait: &Wait) -> bool {
+        let base = self.arena.base();
+        let cell = wait.thread.banks[BANK_OWN].usual_cell(base, wait.class());
+        if wait.flags & WAIT_LEAF == 0 || cell == 0 || !self.is_of_today(base.at(cell), Family::Waits) {
+            return false;
+        }
+        let end = cycles();
+        base.at::<StatCell>(cell).stat.add(1, end.saturating_sub(wait.start));
+        base.at::<WaitRecord>(wait.place).end.store(end, Release);
+        true
     }
 
     #[cold]
@@ -275,7 +274,9 @@ impl Engine {
                 cell.stat.add_untimed(n);
             }
         }
-        if wait.flags & WAIT_RECORDED != 0 {
+        if wait.flags & WAIT_LEAF != 0 {
+            self.arena.at::<WaitRecord>(wait.place).end.store(end, Release);
+        } else if wait.flags & WAIT_RECORDED != 0 {
             self.close_wait(wait, end, amount);
         }
         wait.timed().then_some(taken)
@@ -295,7 +296,7 @@ impl Engine {
             record.amount.store(amount, Relaxed);
         }
         // END_EVENT_ID is the last id given out, by this event or one inside it.
-        record.end_event_id.store((thread.event_id.load(Relaxed) as u32).wrapping_sub(1), Relaxed);
+        record.end_event_id.store((thread.event_id.own() as u32).wrapping_sub(1), Relaxed);
         // An untimed wait has ended, too: 1 is no moment.
         record.end.store(end | u64::from(end == 0), Release);
     }
@@ -322,6 +323,53 @@ impl Engine {
             record.amount.store(amount, Relaxed);
         }
     }
+}
+
+/// A wait that begins.
+struct Begin {
+    class: ClassId,
+    object: WaitObject,
+    source: Source,
+    start: u64,
+    depth: usize,
+    /// In the uppermost byte.
+    flags: u32,
+}
+
+/// Writes its record, all but the amount.
+#[inline(always)]
+fn fill_wait(thread: &'static Thread, base: Base, offset: Offset, begin: &Begin) {
+    let Begin { class, object, source, start, depth, flags } = begin;
+    let record: &WaitRecord = base.at(offset);
+    let event_id = thread.next_event_id();
+    let (parent, parent_type) = match object.operation {
+        // The wait for the next command belongs to none.
+        operation::IDLE => (0, 0),
+        _ => wait_parent(thread, base, *depth),
+    };
+    record.start.store(*start, Relaxed);
+    record.end.store(0, Relaxed);
+    record.source.store(source.0, Relaxed);
+    let what = u64::from(object.operation) << 8 | u64::from(parent_type);
+    record.object.store((object.address as u64) << 16 | what, Relaxed);
+    record.nesting.store(parent as u32, Relaxed);
+    record.end_event_id.store(event_id as u32, Relaxed);
+    let what = u32::from(*class) | u32::from(object.index) << 16 | flags;
+    record.what.store(u64::from(what) | u64::from(object.name) << 32, Relaxed);
+    record.stamp.store(thread.waits.stamp(event_id), Release);
+    base.expect_write(offset + 2 * LINE_WORDS);
+}
+
+/// The event a wait at `depth` nests in.
+#[inline(always)]
+fn wait_parent(thread: &'static Thread, base: Base, depth: usize) -> (u64, u32) {
+    if let Some(outer) = depth.checked_sub(1).and_then(|outer| thread.open.get(outer)) {
+        let outer = outer.own();
+        if outer != 0 {
+            return (base.at::<WaitRecord>(outer).stamp.own() >> 16, EventType::Wait as u32);
+        }
+    }
+    (thread.parent_id.own(), thread.parent_type.own())
 }
 
 /// Record flags from a thread's history bits.

@@ -75,6 +75,10 @@ impl Engine {
 
     /// Every mutex, rwlock and cond.
     pub fn synchs(&self) -> Vec<SyncRow> {
+        let mut readers: HashMap<u64, u32> = HashMap::new();
+        for lock in self.live_threads().into_iter().flat_map(|thread| thread.read_locks.addresses()) {
+            *readers.entry(lock).or_default() += 1;
+        }
         let mut rows = Vec::new();
         self.pools.each::<Synch>(&self.arena, Pool::Synchs, |synch| {
             let generation = synch.head.generation();
@@ -85,7 +89,10 @@ impl Engine {
                 name: self.registry.name(class),
                 object_instance_begin: synch.identity.load(Relaxed),
                 locked_by_thread_id: (owner != 0).then_some(owner),
-                read_locked_by_count: u32::try_from(synch.readers.load(Relaxed)).unwrap_or(0),
+                read_locked_by_count: readers
+                    .get(&(std::ptr::from_ref(synch).addr() as u64))
+                    .copied()
+                    .unwrap_or(0),
             };
             if synch.head.is_still(generation) {
                 rows.push(row);

@@ -39,7 +39,8 @@ fn a_rwlock_knows_its_writer_and_counts_its_readers() {
     };
     for readers in 1..=2 {
         let wait = rig.start_synch_wait(lock, operation::RWLOCK, here()).unwrap();
-        rig.end_rwlock_read_wait(lock, &wait, true);
+        rig.add_synch_reader(lock, &wait);
+        rig.end_synch_wait(&wait);
         assert_eq!(state(rig), (None, readers));
     }
     rig.unlock_rwlock(lock);
@@ -47,11 +48,12 @@ fn a_rwlock_knows_its_writer_and_counts_its_readers() {
     rig.unlock_rwlock(lock);
     assert_eq!(state(rig), (None, 0));
     let wait = rig.start_synch_wait(lock, operation::RWLOCK + 1, here()).unwrap();
-    rig.end_rwlock_write_wait(lock, &wait, true, false);
+    rig.set_synch_owner(lock, &wait);
+    rig.end_synch_wait(&wait);
     assert_eq!(state(rig), (Some(thread.thread_id()), 0));
     rig.unlock_rwlock(lock);
     let wait = rig.start_synch_wait(lock, operation::RWLOCK + 3, here()).unwrap();
-    rig.end_rwlock_write_wait(lock, &wait, false, false);
+    rig.end_synch_wait(&wait);
     assert_eq!(state(rig), (None, 0), "it was not taken");
     assert_eq!(rig.thread_wait(thread, RWLOCK).count, 4);
     let operations: Vec<_> = rig.waits(Scope::History).iter().map(|row| row.operation).collect();

@@ -134,7 +134,10 @@ pub(crate) fn event(rig: Rig, things: &Things, own: &Own, random: &mut Random, i
         2 => {
             let wait = rig.start_synch_wait(things.rwlock, operation::RWLOCK + 1, here());
             rig.wait(rig.class.mutex);
-            wait.iter().for_each(|wait| rig.end_rwlock_write_wait(things.rwlock, wait, true, false));
+            if let Some(wait) = wait {
+                rig.set_synch_owner(things.rwlock, &wait);
+                rig.end_synch_wait(&wait);
+            }
             rig.unlock_rwlock(things.rwlock);
             issued.rwlocks += 1;
             issued.mutexes += 1;

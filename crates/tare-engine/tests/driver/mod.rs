@@ -195,7 +195,8 @@ impl Rig {
     pub fn lock(&self, mutex: SynchRef) {
         let wait = self.start_synch_wait(mutex, operation::MUTEX, here());
         if let Some(wait) = &wait {
-            self.end_mutex_wait(mutex, wait, true);
+            self.set_synch_owner(mutex, wait);
+            self.end_synch_wait(wait);
         }
     }
 

@@ -104,14 +104,19 @@ impl Routine {
         for exclusive in [false, true] {
             let operation = operation::RWLOCK + u8::from(exclusive);
             if let Some(wait) = rig.start_synch_wait(self.rwlock, operation, here()) {
-                // A wait that lasts while the ring goes on: its record moves.
-                (0..30).for_each(|_| rig.lock(self.mutex));
                 match exclusive {
-                    true => rig.end_rwlock_write_wait(self.rwlock, &wait, true, false),
-                    false => rig.end_rwlock_read_wait(self.rwlock, &wait, true),
+                    true => rig.set_synch_owner(self.rwlock, &wait),
+                    false => rig.add_synch_reader(self.rwlock, &wait),
                 }
+                rig.end_synch_wait(&wait);
             }
             rig.unlock_rwlock(self.rwlock);
+        }
+        let object = WaitObject::new(1, operation::METADATA);
+        if let Some(wait) = rig.start_wait(fixed::METADATA, object, here()) {
+            // A wait that lasts while the ring goes on: its record moves.
+            (0..60).for_each(|_| rig.lock(self.mutex));
+            rig.end_wait(&wait, 1, None);
         }
         rig.wait(rig.class.cond);
     }

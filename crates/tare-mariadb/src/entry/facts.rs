@@ -4,7 +4,7 @@
 use std::ffi::{c_uint, c_void};
 
 use tare_engine::objects;
-use tare_engine::{DigestTokens, MetadataName, Outcome};
+use tare_engine::{DigestTokens, MetadataName, Outcome, Xid};
 
 use crate::abi::Series;
 use crate::abi::types::{DigestStorage, MdlKey, ServerTableShare};
@@ -70,9 +70,10 @@ pub(super) fn metadata_name<'a>(
 }
 
 /// An XA identifier.
-pub(super) fn xid(xid: *const c_void) -> Option<transaction::Xid> {
-    // SAFETY: the server passes null or its own identifier.
-    unsafe { transaction::xid(xid) }
+pub(super) fn xid<'a>(xid: *const c_void) -> Option<Xid<'a>> {
+    // SAFETY: the server passes null or its own identifier, which it does not change during the call.
+    let xid = unsafe { transaction::xid(xid) }?;
+    Some(Xid { format_id: xid.format_id as i32, gtrid: xid.gtrid, bqual: xid.bqual })
 }
 
 /// A global transaction id.

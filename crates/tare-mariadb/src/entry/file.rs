@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 use std::ptr::null_mut;
 
-use tare_engine::{FileHandle, FileRef, Source, Wait};
+use tare_engine::{FileHandle, FileRef, Source};
 
 use super::ENGINE;
 use super::guard::guard;
@@ -101,7 +101,7 @@ pub(super) unsafe extern "C" fn start_file_wait(
 ) {
     guard((), || {
         let Some(state) = state!(locker, FileLockerState) else { return };
-        if let Some(mut wait) = kept!(Wait, state) {
+        if let Some(mut wait) = kept!(state) {
             ENGINE.restart_wait(&mut wait, Source::new(file, line), count);
             keep!(state, wait);
         }
@@ -117,7 +117,7 @@ pub(super) unsafe extern "C" fn end_file_wait(locker: *mut FileLocker, count: c_
 }
 
 fn end(state: &FileLockerState, bytes: u64) {
-    if let Some(wait) = kept!(Wait, state) {
+    if let Some(wait) = kept!(state) {
         ENGINE.end_file_wait(&wait, instance!(FileHandle, state.file), state.operation as u8, bytes);
     }
 }

@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
 
-use tare_engine::{MetadataHandle, Source, Wait};
+use tare_engine::{MetadataHandle, Source};
 
 use super::ENGINE;
 use super::facts;
@@ -66,7 +66,7 @@ pub(super) unsafe extern "C" fn start_metadata_wait(
 pub(super) unsafe extern "C" fn end_metadata_wait(locker: *mut MetadataLocker, _rc: c_int) {
     guard((), || {
         let Some(state) = state!(locker, MetadataLockerState) else { return };
-        if let Some(wait) = kept!(Wait, state) {
+        if let Some(wait) = kept!(state) {
             ENGINE.end_wait(&wait, 1, None);
         }
     });

@@ -69,18 +69,21 @@ macro_rules! write {
 /// Keeps a wait in a locker state.
 macro_rules! keep {
     ($state:expr, $wait:expr) => {{
-        let (flags, thread, start) = $wait.pack();
+        let (flags, place, thread, start) = $wait.pack();
         $state.flags = flags;
+        // A number, not an address: the server passes it on unseen.
+        $state.wait = std::ptr::without_provenance_mut(place as usize);
         $state.thread = thread.address().cast();
         $state.timer_start = start;
     }};
 }
 
-/// The wait (or transaction) a locker state keeps.
+/// The wait a locker state keeps.
 macro_rules! kept {
-    ($type:ty, $state:expr) => {
-        $crate::entry::pointer::instance!(tare_engine::ThreadHandle, $state.thread)
-            .map(|thread| <$type>::unpack($state.flags, thread, $state.timer_start))
+    ($state:expr) => {
+        $crate::entry::pointer::instance!(tare_engine::ThreadHandle, $state.thread).map(|thread| {
+            tare_engine::Wait::unpack($state.flags, $state.wait.addr() as u32, thread, $state.timer_start)
+        })
     };
 }
 

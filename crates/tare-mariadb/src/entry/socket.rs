@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_int, c_uint, c_ulong};
 use std::ptr::null_mut;
 
-use tare_engine::{SocketHandle, Source, Wait, WaitObject, fixed, operation};
+use tare_engine::{SocketHandle, Source, WaitObject, fixed, operation};
 
 use super::ENGINE;
 use super::facts;
@@ -91,7 +91,7 @@ pub(super) unsafe extern "C" fn start_socket_wait(
 pub(super) unsafe extern "C" fn end_socket_wait(locker: *mut SocketLocker, count: c_ulong) {
     guard((), || {
         let Some(state) = state!(locker, SocketLockerState) else { return };
-        if let (Some(wait), Some(socket)) = (kept!(Wait, state), instance!(SocketHandle, state.socket)) {
+        if let (Some(wait), Some(socket)) = (kept!(state), instance!(SocketHandle, state.socket)) {
             let bytes = if (count as i32) < 0 { 0 } else { count };
             ENGINE.end_socket_wait(socket, &wait, state.operation as u8, bytes);
         }
@@ -117,7 +117,7 @@ pub(super) unsafe extern "C" fn start_idle_wait(
 pub(super) unsafe extern "C" fn end_idle_wait(locker: *mut IdleLocker) {
     guard((), || {
         let Some(state) = state!(locker, IdleLockerState) else { return };
-        if let Some(wait) = kept!(Wait, state) {
+        if let Some(wait) = kept!(state) {
             ENGINE.end_wait(&wait, 1, None);
         }
     });

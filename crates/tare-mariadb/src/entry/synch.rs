@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
 
-use tare_engine::{Source, SynchHandle, Wait, operation};
+use tare_engine::{Source, SynchHandle, SynchRef, Wait, operation};
 
 use super::ENGINE;
 use super::guard::guard;
@@ -54,6 +54,87 @@ pub(super) unsafe extern "C" fn destroy_cond(cond: *mut Cond) {
     destroy(cond);
 }
 
+/// The operation's number; the server's are few.
+#[inline(always)]
+fn number(first: u8, op: c_uint) -> u8 {
+    first.wrapping_add(op as u8)
+}
+
+/// The three kinds of locker state differ in what they call the object.
+macro_rules! waits {
+    ($state:ident, $locker:ident, $object:ident . $field:ident, $first:expr, start: $start:ident / $start_unusual:ident,
+     end: $end:ident / $end_unusual:ident) => {
+        /// Begins a wait. What is usual is done here, and all the rest by a function that is called in its place.
+        #[inline(always)]
+        fn $start(
+            state: *mut $state,
+            object: *mut $object,
+            op: c_uint,
+            file: *const c_char,
+            line: c_uint,
+        ) -> *mut $locker {
+            if let (Some(synch), Some(kept)) = (instance!(SynchHandle, object), state!(state, $state)) {
+                let (operation, source) = (number($first, op), Source::new(file, line));
+                if let Some(wait) = ENGINE.start_usual_synch_wait(synch, operation, source) {
+                    keep!(kept, wait);
+                    kept.$field = object;
+                    return state.cast();
+                }
+            }
+            $start_unusual(state, object, op, file, line)
+        }
+
+        #[cold]
+        #[inline(never)]
+        fn $start_unusual(
+            state: *mut $state,
+            object: *mut $object,
+            op: c_uint,
+            file: *const c_char,
+            line: c_uint,
+        ) -> *mut $locker {
+            guard(null_mut(), || {
+                let Some(synch) = instance!(SynchHandle, object) else { return null_mut() };
+                let (operation, source) = (number($first, op), Source::new(file, line));
+                let Some(wait) = ENGINE.start_synch_wait(synch, operation, source) else { return null_mut() };
+                let Some(kept) = state!(state, $state) else { return null_mut() };
+                keep!(kept, wait);
+                kept.$field = object;
+                state.cast()
+            })
+        }
+
+        /// Ends a wait; `taken` notes who has the lock now.
+        #[inline(always)]
+        fn $end(locker: *mut $locker, taken: impl FnOnce(SynchRef, &Wait)) {
+            let Some(state) = state!(locker, $state) else { return };
+            if let (Some(wait), Some(synch)) = (kept!(state), instance!(SynchHandle, state.$field)) {
+                taken(synch, &wait);
+                if !ENGINE.end_usual_synch_wait(&wait) {
+                    $end_unusual(locker);
+                }
+            }
+        }
+
+        #[cold]
+        #[inline(never)]
+        fn $end_unusual(locker: *mut $locker) {
+            guard((), || {
+                if let Some(wait) = state!(locker, $state).and_then(|state| kept!(state)) {
+                    ENGINE.end_synch_wait(&wait);
+                }
+            });
+        }
+    };
+}
+
+waits!(MutexLockerState, MutexLocker, Mutex.mutex, operation::MUTEX,
+       start: start_mutex / start_unusual_mutex, end: end_mutex / end_unusual_mutex);
+waits!(RwlockLockerState, RwlockLocker, Rwlock.rwlock, operation::RWLOCK,
+       start: start_rwlock / start_unusual_rwlock, end: end_rwlock / end_unusual_rwlock);
+waits!(CondLockerState, CondLocker, Cond.cond, operation::COND,
+       start: start_cond / start_unusual_cond, end: end_cond / end_unusual_cond);
+
 pub(super) unsafe extern "C" fn start_mutex_wait(
     state: *mut MutexLockerState,
     mutex: *mut Mutex,
@@ -61,24 +142,13 @@ pub(super) unsafe extern "C" fn start_mutex_wait(
     file: *const c_char,
     line: c_uint,
 ) -> *mut MutexLocker {
-    guard(null_mut(), || {
-        let Some(synch) = instance!(SynchHandle, mutex) else { return null_mut() };
-        let operation = operation::MUTEX + op as u8;
-        let Some(wait) = ENGINE.start_synch_wait(synch, operation, Source::new(file, line)) else {
-            return null_mut();
-        };
-        let Some(kept) = state!(state, MutexLockerState) else { return null_mut() };
-        keep!(kept, wait);
-        kept.mutex = mutex;
-        state.cast()
-    })
+    start_mutex(state, mutex, op, file, line)
 }
 
 pub(super) unsafe extern "C" fn end_mutex_wait(locker: *mut MutexLocker, rc: c_int) {
-    guard((), || {
-        let Some(state) = state!(locker, MutexLockerState) else { return };
-        if let (Some(wait), Some(synch)) = (kept!(Wait, state), instance!(SynchHandle, state.mutex)) {
-            ENGINE.end_mutex_wait(synch, &wait, rc == 0);
+    end_mutex(locker, |synch, wait| {
+        if rc == 0 {
+            ENGINE.set_synch_owner(synch, wait);
         }
     });
 }
@@ -89,55 +159,29 @@ pub(super) unsafe extern "C" fn unlock_mutex(mutex: *mut Mutex) {
     }
 }
 
-pub(super) unsafe extern "C" fn start_rwlock_rdwait(
+/// Shared, exclusive and shared-exclusive alike: the operation tells them apart.
+pub(super) unsafe extern "C" fn start_rwlock_wait(
     state: *mut RwlockLockerState,
     rwlock: *mut Rwlock,
     op: c_uint,
     file: *const c_char,
     line: c_uint,
 ) -> *mut RwlockLocker {
-    guard(null_mut(), || {
-        let Some(synch) = instance!(SynchHandle, rwlock) else { return null_mut() };
-        let operation = operation::RWLOCK + op as u8;
-        let Some(wait) = ENGINE.start_synch_wait(synch, operation, Source::new(file, line)) else {
-            return null_mut();
-        };
-        let Some(kept) = state!(state, RwlockLockerState) else { return null_mut() };
-        keep!(kept, wait);
-        kept.rwlock = rwlock;
-        kept.operation = op;
-        state.cast()
-    })
+    start_rwlock(state, rwlock, op, file, line)
 }
 
 pub(super) unsafe extern "C" fn end_rwlock_rdwait(locker: *mut RwlockLocker, rc: c_int) {
-    guard((), || {
-        let Some(state) = state!(locker, RwlockLockerState) else { return };
-        if let (Some(wait), Some(synch)) = (kept!(Wait, state), instance!(SynchHandle, state.rwlock)) {
-            ENGINE.end_rwlock_read_wait(synch, &wait, rc == 0);
+    end_rwlock(locker, |synch, wait| {
+        if rc == 0 {
+            ENGINE.add_synch_reader(synch, wait);
         }
     });
 }
 
-pub(super) unsafe extern "C" fn start_rwlock_wrwait(
-    state: *mut RwlockLockerState,
-    rwlock: *mut Rwlock,
-    op: c_uint,
-    file: *const c_char,
-    line: c_uint,
-) -> *mut RwlockLocker {
-    // SAFETY: the same arguments under the same promises.
-    unsafe { start_rwlock_rdwait(state, rwlock, op, file, line) }
-}
-
 pub(super) unsafe extern "C" fn end_rwlock_wrwait(locker: *mut RwlockLocker, rc: c_int) {
-    /// `shared_exclusive_lock` and `try_shared_exclusive_lock` leave readers in.
-    const SHARED_EXCLUSIVE: [c_uint; 2] = [5, 8];
-    guard((), || {
-        let Some(state) = state!(locker, RwlockLockerState) else { return };
-        if let (Some(wait), Some(synch)) = (kept!(Wait, state), instance!(SynchHandle, state.rwlock)) {
-            let shared_exclusive = SHARED_EXCLUSIVE.contains(&state.operation);
-            ENGINE.end_rwlock_write_wait(synch, &wait, rc == 0, shared_exclusive);
+    end_rwlock(locker, |synch, wait| {
+        if rc == 0 {
+            ENGINE.set_synch_owner(synch, wait);
         }
     });
 }
@@ -156,25 +200,11 @@ pub(super) unsafe extern "C" fn start_cond_wait(
     file: *const c_char,
     line: c_uint,
 ) -> *mut CondLocker {
-    guard(null_mut(), || {
-        let Some(synch) = instance!(SynchHandle, cond) else { return null_mut() };
-        let operation = operation::COND + op as u8;
-        let Some(wait) = ENGINE.start_synch_wait(synch, operation, Source::new(file, line)) else {
-            return null_mut();
-        };
-        let Some(kept) = state!(state, CondLockerState) else { return null_mut() };
-        keep!(kept, wait);
-        state.cast()
-    })
+    start_cond(state, cond, op, file, line)
 }
 
 pub(super) unsafe extern "C" fn end_cond_wait(locker: *mut CondLocker, _rc: c_int) {
-    guard((), || {
-        let Some(state) = state!(locker, CondLockerState) else { return };
-        if let Some(wait) = kept!(Wait, state) {
-            ENGINE.end_wait(&wait, 1, None);
-        }
-    });
+    end_cond(locker, |_, _| ());
 }
 
 /// Signals are shown nowhere: there is no table with them.

@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_ulonglong, c_void};
 use std::ptr::null_mut;
 
-use tare_engine::{MAX_INDEXES, Source, TableHandleHandle, TableName, TableShareHandle, Wait};
+use tare_engine::{MAX_INDEXES, Source, TableHandleHandle, TableName, TableShareHandle};
 
 use super::ENGINE;
 use super::facts;
@@ -121,7 +121,7 @@ pub(super) unsafe extern "C" fn start_table_io_wait(
 pub(super) unsafe extern "C" fn end_table_io_wait(locker: *mut TableLocker, rows: c_ulonglong) {
     guard((), || {
         let Some(state) = state!(locker, TableLockerState) else { return };
-        if let (Some(wait), Some(table)) = (kept!(Wait, state), instance!(TableHandleHandle, state.table)) {
+        if let (Some(wait), Some(table)) = (kept!(state), instance!(TableHandleHandle, state.table)) {
             let (operation, index) = (state.io_operation as u8, state.index as usize);
             ENGINE.end_table_io_wait(table, &wait, operation, index, rows);
         }
@@ -155,7 +155,7 @@ pub(super) unsafe extern "C" fn start_table_lock_wait(
 pub(super) unsafe extern "C" fn end_table_lock_wait(locker: *mut TableLocker) {
     guard((), || {
         let Some(state) = state!(locker, TableLockerState) else { return };
-        if let (Some(wait), Some(table)) = (kept!(Wait, state), instance!(TableHandleHandle, state.table)) {
+        if let (Some(wait), Some(table)) = (kept!(state), instance!(TableHandleHandle, state.table)) {
             ENGINE.end_table_lock_wait(table, &wait, state.index as u8);
         }
     });

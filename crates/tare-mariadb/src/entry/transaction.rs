@@ -4,14 +4,13 @@
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_ulonglong, c_void};
 use std::ptr::null_mut;
 
-use tare_engine::{Savepoint, Source, Transaction, TransactionStart, Xid};
+use tare_engine::{Savepoint, Source, ThreadHandle, Transaction, TransactionStart};
 
 use super::ENGINE;
 use super::facts;
 use super::guard::guard;
-use super::pointer::{keep, kept, state, value};
+use super::pointer::{instance, state, value};
 use crate::abi::types::{TransactionLocker, TransactionLockerState};
-use crate::host::transaction;
 
 pub(super) unsafe extern "C" fn get_thread_transaction_locker(
     state: *mut TransactionLockerState,
@@ -22,9 +21,8 @@ pub(super) unsafe extern "C" fn get_thread_transaction_locker(
     autocommit: c_char,
 ) -> *mut TransactionLocker {
     guard(null_mut(), || {
-        let xid = facts::xid(xid);
         let what = TransactionStart {
-            xid: xid.as_ref().map(borrow),
+            xid: facts::xid(xid),
             trx_id,
             isolation: isolation as u8,
             read_only: read_only != 0,
@@ -32,20 +30,28 @@ pub(super) unsafe extern "C" fn get_thread_transaction_locker(
         };
         let Some(transaction) = ENGINE.open_transaction(&what) else { return null_mut() };
         let Some(kept) = state!(state, TransactionLockerState) else { return null_mut() };
-        keep!(kept, transaction);
+        keep(kept, transaction);
         state.cast()
     })
 }
 
-fn borrow(xid: &transaction::Xid) -> Xid<'_> {
-    Xid { format_id: xid.format_id as i32, gtrid: xid.gtrid(), bqual: xid.bqual() }
+fn keep(state: &mut TransactionLockerState, transaction: Transaction) {
+    let (flags, thread, start) = transaction.pack();
+    state.flags = flags;
+    state.thread = thread.address().cast();
+    state.timer_start = start;
+}
+
+fn kept(state: &TransactionLockerState) -> Option<Transaction> {
+    let thread = instance!(ThreadHandle, state.thread)?;
+    Some(Transaction::unpack(state.flags, thread, state.timer_start))
 }
 
 /// Runs `act` on the transaction a locker means.
 fn with(locker: *mut TransactionLocker, act: impl FnOnce(&mut Transaction, &mut TransactionLockerState)) {
     guard((), || {
         let Some(state) = state!(locker, TransactionLockerState) else { return };
-        if let Some(mut transaction) = kept!(Transaction, state) {
+        if let Some(mut transaction) = kept(state) {
             act(&mut transaction, state);
         }
     });
@@ -58,7 +64,7 @@ pub(super) unsafe extern "C" fn start_transaction(
 ) {
     with(locker, |transaction, state| {
         ENGINE.start_transaction(transaction, Source::new(file, line));
-        keep!(state, *transaction);
+        keep(state, *transaction);
     });
 }
 
@@ -69,7 +75,7 @@ pub(super) unsafe extern "C" fn set_transaction_xid(
 ) {
     with(locker, |transaction, _| {
         if let Some(xid) = facts::xid(xid) {
-            ENGINE.set_transaction_xid(transaction, &borrow(&xid), xa_state as u8);
+            ENGINE.set_transaction_xid(transaction, &xid, xa_state as u8);
         }
     });
 }

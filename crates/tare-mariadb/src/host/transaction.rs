@@ -15,45 +15,29 @@ struct RawXid {
 
 /// A distributed transaction's id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Xid {
+pub struct Xid<'a> {
     /// XID_FORMAT_ID.
     pub format_id: i64,
-    gtrid_length: u8,
-    bqual_length: u8,
-    data: [u8; 128],
-}
-
-impl Xid {
     /// XID_GTRID's bytes.
-    pub fn gtrid(&self) -> &[u8] {
-        &self.data[..usize::from(self.gtrid_length)]
-    }
-
+    pub gtrid: &'a [u8],
     /// XID_BQUAL's bytes.
-    pub fn bqual(&self) -> &[u8] {
-        let start = usize::from(self.gtrid_length);
-        &self.data[start..start + usize::from(self.bqual_length)]
-    }
+    pub bqual: &'a [u8],
 }
 
-/// Copies an XID; `None` for NULL, the null XID (format −1) and lengths out of range.
+/// Reads an XID; `None` for NULL, the null XID (format −1) and lengths out of range.
 ///
 /// Autocommit transactions carry a server-made XID (format 1, 24 bytes that begin with `MySQLXid`). The built-in
 /// shows XIDs of transactions marked XA only (`set_transaction_xid`, `set_transaction_xa_state`).
 ///
 /// # Safety
 /// `xid` is NULL or points at a `xid_t` of the server's for the duration of the call.
-pub unsafe fn xid(xid: *const c_void) -> Option<Xid> {
+pub unsafe fn xid<'a>(xid: *const c_void) -> Option<Xid<'a>> {
     // SAFETY: the caller's promise; every bit pattern is a value of the members.
     let raw = unsafe { xid.cast::<RawXid>().as_ref() }?;
-    let length = |n: i64| u8::try_from(n).ok().filter(|n| *n <= 64);
-    let (gtrid_length, bqual_length) = (length(raw.gtrid_length)?, length(raw.bqual_length)?);
-    (raw.format_id != -1).then_some(Xid {
-        format_id: raw.format_id,
-        gtrid_length,
-        bqual_length,
-        data: raw.data,
-    })
+    let length = |n: i64| usize::try_from(n).ok().filter(|n| *n <= 64);
+    let (gtrid, rest) = raw.data.split_at(length(raw.gtrid_length)?);
+    let bqual = &rest[..length(raw.bqual_length)?];
+    (raw.format_id != -1).then_some(Xid { format_id: raw.format_id, gtrid, bqual })
 }
 
 /// The argument of `set_transaction_gtid`, as the built-in prints it: `domain-server-sequence`.
@@ -89,15 +73,16 @@ mod tests {
         RawXid { format_id, gtrid_length, bqual_length, data }
     }
 
-    fn read(raw: &RawXid) -> Option<Xid> {
+    fn read(raw: &RawXid) -> Option<Xid<'_>> {
         // SAFETY: a whole xid.
         unsafe { xid(std::ptr::from_ref(raw).cast()) }
     }
 
     #[test]
     fn an_xid_is_its_two_parts_or_nothing() {
-        let seen = read(&raw(7, 2, 2)).expect("an xid");
-        assert_eq!((seen.format_id, seen.gtrid(), seen.bqual()), (7, &b"g1"[..], &b"b1"[..]));
+        let one = raw(7, 2, 2);
+        let seen = read(&one).expect("an xid");
+        assert_eq!((seen.format_id, seen.gtrid, seen.bqual), (7, &b"g1"[..], &b"b1"[..]));
         assert_eq!(read(&raw(-1, 0, 0)), None);
         assert_eq!(read(&raw(1, 65, 0)), None);
         assert_eq!(read(&raw(1, 2, -1)), None);
