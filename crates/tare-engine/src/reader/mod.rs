@@ -35,10 +35,11 @@ impl Engine {
     /// Reads sums that folding moves about: again, if something folded meanwhile. Under a storm of folds the
     /// last try stands: it may miss or repeat what was just moving.
     pub(crate) fn unfolding<T>(&self, read: impl Fn() -> T) -> T {
-        for _ in 0..16 {
+        for _ in 0..TRIES {
             let before = self.folds.load(Acquire);
             if before >= FOLDING {
-                std::thread::yield_now();
+                // Whoever folds may have lost its processor in the middle of it.
+                std::thread::sleep(FOLD_PAUSE);
                 continue;
             }
             let value = read();
@@ -60,6 +61,10 @@ impl Engine {
             && thread.thread_id.load(Relaxed) == thread_id
     }
 }
+
+/// How often a sum is read again, and how long to wait for one who folds: about 20 ms together.
+const TRIES: u32 = 200;
+const FOLD_PAUSE: std::time::Duration = std::time::Duration::from_micros(50);
 
 /// Ticks to picoseconds at one rate.
 #[derive(Clone, Copy)]
