@@ -259,19 +259,24 @@ impl Base {
         unsafe { &*self.0.add(offset as usize * 8).cast() }
     }
 
-    /// Asks for the line at `offset`, which will be written soon. It may lie past the block, even past the
-    /// mapping: asking for memory touches nothing.
+    /// Asks for the line two lines behind `offset`, which will be written soon. It may lie past the block, even past
+    /// the mapping: asking for memory touches nothing.
     #[inline(always)]
-    pub(crate) fn expect_write(self, offset: Offset) {
-        let address = self.0.wrapping_add(offset as usize * 8);
+    pub(crate) fn expect_write_behind(self, offset: Offset) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         // SAFETY: PREFETCHW neither faults nor changes anything a program can see; processors without it
         // take it for a NOP.
         unsafe {
-            std::arch::asm!("prefetchw byte ptr [{0}]", in(reg) address, options(nostack, preserves_flags));
+            std::arch::asm!(
+                "prefetchw byte ptr [{base} + {offset} * 8 + {behind}]",
+                base = in(reg) self.0,
+                offset = in(reg) offset as usize,
+                behind = const 2 * LINE,
+                options(nostack, preserves_flags),
+            );
         }
         #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        let _ = address;
+        let _ = offset;
     }
 }
 

@@ -107,6 +107,26 @@ impl Counts {
         }
     }
 
+    /// Adds an event that lasted from one moment to another, and returns how long. Should the clock have gone back
+    /// between two processors, that is no time.
+    #[inline(always)]
+    pub(crate) fn add_span(&self, n: u64, start: u64, end: u64) -> u64 {
+        let mut ticks = end.wrapping_sub(start);
+        if ticks > self.max.own() {
+            if end < start {
+                ticks = 0;
+            } else {
+                self.max.store(ticks, Relaxed);
+            }
+        }
+        bump(&self.count, n);
+        bump(&self.sum, ticks);
+        if !ticks > self.min_inverted.own() {
+            self.min_inverted.store(!ticks, Relaxed);
+        }
+        ticks
+    }
+
     /// Adds events nobody timed.
     #[inline(always)]
     pub(crate) fn add_untimed(&self, n: u64) {

@@ -55,7 +55,12 @@ pub(crate) const fn shift(of: EventType) -> u32 {
 /// what is usual is timed.)
 pub(crate) fn usual(mask: u32, of: EventType) -> u32 {
     let wanted = ATTRIBUTED | CYCLES | CURRENT << shift(of);
-    if mask & wanted == wanted { (mask >> shift(of) & 7) << 24 } else { 0 }
+    if mask & wanted != wanted {
+        return 0;
+    }
+    // The record of a stage holds its parent's type beside the flags: always a statement.
+    let parent = if of == EventType::Stage { (EventType::Statement as u32) << 16 } else { 0 };
+    (mask >> shift(of) & 7) << 24 | parent
 }
 
 /// Everything a thread does with its events, from the consumers that are on and its own flags.

@@ -24,6 +24,8 @@ pub(crate) const GLOBAL_MEMORY: u8 = 8;
 /// READ LOCK`); counting that would write past the other instrument's cell.
 pub(crate) const MEMORY: u8 = 16;
 pub(crate) const STATEMENT: u8 = 32;
+/// It is on, and its events are timed and report no progress: one bit to test for what is usual.
+pub(crate) const USUAL: u8 = 64;
 
 /// Instruments the interface does not register: the host calls their slots without a key.
 pub mod fixed {
@@ -116,7 +118,7 @@ impl Registry {
         let (enabled, timed) = self.initial.get().map_or((true, true), |initial| initial(name));
         let kind = flag(MEMORY, what.kind == Kind::Memory) | flag(STATEMENT, what.kind == Kind::Statement);
         let flags = flag(PROGRESS, what.progress) | flag(GLOBAL_MEMORY, what.global) | kind;
-        self.switches[id].store(flags | switches(what.kind, enabled, timed), Relaxed);
+        self.switches[id].store(with_usual(flags | switches(what.kind, enabled, timed)), Relaxed);
         (id as ClassId, true)
     }
 
@@ -128,7 +130,7 @@ impl Registry {
         let old = word.load(Relaxed);
         let enabled = enabled.unwrap_or(old & ENABLED != 0);
         let timed = timed.unwrap_or(old & TIMED != 0);
-        word.store(old & !(ENABLED | TIMED) | switches(kind, enabled, timed), Relaxed);
+        word.store(with_usual(old & !(ENABLED | TIMED) | switches(kind, enabled, timed)), Relaxed);
     }
 
     pub(crate) fn name(&self, id: ClassId) -> &'static str {
@@ -167,6 +169,10 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 const fn flag(bit: u8, on: bool) -> u8 {
     if on { bit } else { 0 }
+}
+
+const fn with_usual(flags: u8) -> u8 {
+    flags & !USUAL | flag(USUAL, flags & (ENABLED | TIMED | PROGRESS) == ENABLED | TIMED)
 }
 
 const fn switches(kind: Kind, enabled: bool, timed: bool) -> u8 {

@@ -10,8 +10,8 @@ use crate::arena::{Base, Offset, Own};
 use crate::cell::{Family, StatCell};
 use crate::clock::{cycles, ticks};
 use crate::filter::{ATTRIBUTED, CURRENT};
-use crate::instrument::{ENABLED, PROGRESS, TIMED};
-use crate::ring::{LINE_WORDS, RECORD_TIMED, STAGES, StageRecord};
+use crate::instrument::{ENABLED, PROGRESS, TIMED, USUAL};
+use crate::ring::{RECORD_TIMED, STAGES, StageRecord};
 use crate::snapshot::{ClassId, EventType};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, current};
 use crate::wait::{Source, kept};
@@ -26,49 +26,47 @@ impl Engine {
     /// rest elsewhere.
     #[inline(always)]
     pub fn start_stage(&self, class: ClassId, source: Source) -> Option<Progress> {
-        let thread = current()?;
-        thread.stage_label.store(u32::from(class), Relaxed);
+        if self.start_usual_stage(class, source) {
+            return None;
+        }
+        self.start_unusual_stage(class, source)
+    }
+
+    /// As [`Engine::start_stage`], if all is as usual: the stage before, too, reports no progress. False means that
+    /// nothing has happened.
+    #[inline(always)]
+    fn start_usual_stage(&self, class: ClassId, source: Source) -> bool {
+        let Some(thread) = current() else { return false };
         let usual = thread.usual_stages.load(Relaxed);
+        if usual == 0 || self.registry.switches(class) & USUAL == 0 {
+            return false;
+        }
         let base = self.arena.base();
         let cell = thread.banks[BANK_OWN].usual_cell(base, class);
         let before = thread.stage_cell.own();
-        let ends_usually = match before {
-            0 => thread.stage_class.own() == 0,
-            before => self.is_of_today(base.at(before), Family::Stages),
-        };
-        if usual != 0
-            && self.registry.switches(class) & (ENABLED | TIMED | PROGRESS) == ENABLED | TIMED
-            && cell != 0
-            && ends_usually
-            && let Some(offset) = thread.stages.line()
-        {
-            let now = cycles();
-            if before != 0 {
-                base.at::<StatCell>(before).stat.add(1, now.saturating_sub(thread.stage_start.own()));
-                end_record(thread, base.at(thread.stage_record.own()), now);
-            }
-            thread.stage_cell.store(cell, Relaxed);
-            self.open_stage(thread, class, ENABLED | TIMED, now);
-            fill_stage(thread, base, offset, u32::from(class) | usual, now, source);
-            return None;
+        if cell == 0 || before == 0 {
+            return false;
         }
-        self.start_unusual_stage(thread, class, source)
-    }
-
-    #[inline(always)]
-    fn open_stage(&self, thread: &'static Thread, class: ClassId, switches: u8, start: u64) {
-        thread.stage_class.store(u32::from(class) | u32::from(switches) << 16, Relaxed);
-        thread.stage_start.store(start, Relaxed);
+        let ended: &StatCell = base.at(before);
+        if !self.is_of_today(ended, Family::Stages) {
+            return false;
+        }
+        let Some(offset) = thread.stages.line() else { return false };
+        let now = cycles();
+        let record: &StageRecord = base.at(thread.stage_record.own());
+        ended.stat.add_span(1, record.start.own(), now);
+        end_record(thread, record, now);
+        thread.stage_class.store(u32::from(class) | u32::from(ENABLED | TIMED) << 16, Relaxed);
+        thread.stage_cell.store(cell, Relaxed);
+        fill_stage(thread, base, offset, u32::from(class) | usual, now, source);
+        true
     }
 
     #[cold]
     #[inline(never)]
-    fn start_unusual_stage(
-        &self,
-        thread: &'static Thread,
-        class: ClassId,
-        source: Source,
-    ) -> Option<Progress> {
+    fn start_unusual_stage(&self, class: ClassId, source: Source) -> Option<Progress> {
+        let thread = current()?;
+        thread.stage_label.store(u32::from(class), Relaxed);
         let mask = thread.mask.load(Relaxed);
         thread.has_progress.store(0, Relaxed);
         if mask == 0 {
@@ -84,13 +82,15 @@ impl Engine {
             0 => ticks(),
             now => now,
         };
-        self.open_stage(thread, class, switches, start);
+        thread.stage_class.store(u32::from(class) | u32::from(switches) << 16, Relaxed);
+        thread.stage_start.store(start, Relaxed);
         let bits = Thread::bits(mask, EventType::Stage);
         if bits & CURRENT != 0
             && let Some(offset) = thread.stages.line().or_else(|| self.next_stage_block(thread))
         {
             let timed = if switches & TIMED != 0 { RECORD_TIMED } else { 0 };
-            let what = u32::from(class) | u32::from(timed | kept(bits)) << 24;
+            let flags = u32::from(timed | kept(bits)) << 24;
+            let what = u32::from(class) | (EventType::Statement as u32) << 16 | flags;
             fill_stage(thread, self.arena.base(), offset, what, start, source);
             if thread.usual_stages.load(Relaxed) != 0 && switches & (TIMED | PROGRESS) == TIMED {
                 let cell = thread.banks[BANK_OWN].usual_cell(self.arena.base(), class);
@@ -143,7 +143,7 @@ impl Engine {
         let now = if switches & TIMED != 0 { ticks() } else { 0 };
         if let Some(cell) = cell {
             if switches & TIMED != 0 {
-                cell.stat.add(1, now.saturating_sub(thread.stage_start.load(Relaxed)));
+                cell.stat.add_span(1, self.stage_began(thread), now);
             } else {
                 cell.stat.add_untimed(1);
             }
@@ -158,13 +158,21 @@ impl Engine {
         now
     }
 
+    /// When the timed stage in progress began: one that is as usual says so in its record only.
+    fn stage_began(&self, thread: &Thread) -> u64 {
+        match thread.stage_cell.own() {
+            0 => thread.stage_start.own(),
+            _ => self.arena.at::<StageRecord>(thread.stage_record.own()).start.own(),
+        }
+    }
+
     fn finish_stage(&self, thread: &'static Thread, record: &StageRecord, switches: u8, now: u64) {
         if switches & PROGRESS != 0 {
             record.work_completed.store(thread.progress[0].load(Relaxed), Relaxed);
             record.work_estimated.store(thread.progress[1].load(Relaxed), Relaxed);
             record.what.store(record.what.load(Relaxed) | u32::from(RECORD_PROGRESS) << 24, Relaxed);
         }
-        end_record(thread, record, now);
+        end_record(thread, record, now | u64::from(now == 0));
         // New waits nest in the outermost statement until the next stage begins, as in the reference.
         let (id, of) = self.outermost_statement(thread);
         thread.parent_id.store(id, Relaxed);
@@ -175,7 +183,7 @@ impl Engine {
 /// The record's stage reports progress.
 pub(crate) const RECORD_PROGRESS: u8 = 8;
 
-/// Writes the record of a stage that begins; `what` is its class and flags, where [`StageRecord`] has them.
+/// Writes the record of a stage that begins; `what` is its class, nesting type and flags, as [`StageRecord`] has them.
 #[inline(always)]
 fn fill_stage(thread: &Thread, base: Base, offset: Offset, what: u32, start: u64, source: Source) {
     let event_id = thread.next_event_id();
@@ -184,17 +192,18 @@ fn fill_stage(thread: &Thread, base: Base, offset: Offset, what: u32, start: u64
     record.end.store(0, Relaxed);
     record.source.store(source.0, Relaxed);
     record.nesting_id.store(thread.stage_parent.own(), Relaxed);
-    record.what.store(what | (EventType::Statement as u32) << 16, Relaxed);
+    record.what.store(what, Relaxed);
     record.stamp.store(thread.stages.stamp(event_id), Release);
-    base.expect_write(offset + 2 * LINE_WORDS);
+    base.expect_write_behind(offset);
     thread.stage_record.store(offset, Relaxed);
     thread.parent_id.store(event_id, Relaxed);
     thread.parent_type.store(EventType::Stage as u32, Relaxed);
 }
 
+/// `now` is not 0.
 #[inline(always)]
 fn end_record(thread: &Thread, record: &StageRecord, now: u64) {
     // The lower half of the last id given out.
     record.end_event_id.store((thread.event_id.own() as u32).wrapping_sub(1), Relaxed);
-    record.end.store(now | u64::from(now == 0), Release);
+    record.end.store(now, Release);
 }

@@ -438,7 +438,7 @@ impl Engine {
         place[0].store(thread.statements.stamp(record.event_id.load(Relaxed)), Release);
         // The next one will be of about the same size.
         for line in 0..lines {
-            base.expect_write(offset + (lines + line) * LINE_WORDS);
+            base.expect_write_behind(offset + (lines + line - 2) * LINE_WORDS);
         }
     }
 

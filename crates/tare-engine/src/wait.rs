@@ -7,10 +7,10 @@ use crate::arena::{Base, Offset, Own};
 use crate::cell::{Family, StatCell};
 use crate::clock::{cycles, ticks};
 use crate::filter::{ATTRIBUTED, CURRENT, HISTORY, LONG, UNATTRIBUTED};
-use crate::instrument::{ENABLED, TIMED};
+use crate::instrument::{ENABLED, TIMED, USUAL};
 use crate::lost::Lost;
 use crate::operation;
-use crate::ring::{LINE_WORDS, RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, WAIT_DEPTH, WAITS, WaitRecord};
+use crate::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, WAIT_DEPTH, WAITS, WaitRecord};
 use crate::snapshot::{ClassId, EventType};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadHandle, ThreadRef, current};
 
@@ -153,8 +153,7 @@ impl Engine {
     ) -> Option<Wait> {
         let thread = current()?;
         let usual = thread.usual_waits.load(Relaxed);
-        let switches = self.registry.switches(class);
-        if usual == 0 || switches & (ENABLED | TIMED) != ENABLED | TIMED {
+        if usual == 0 || self.registry.switches(class) & USUAL == 0 {
             return None;
         }
         let offset = thread.waits.line()?;
@@ -238,8 +237,7 @@ impl Engine {
         let usual = wait.flags & (WAIT_SHORT | WAIT_LEAF) == WAIT_SHORT;
         if usual && cell != 0 && self.is_of_today(base.at(cell), Family::Waits) {
             let end = cycles();
-            let taken = end.saturating_sub(wait.start);
-            base.at::<StatCell>(cell).stat.add(n, taken);
+            let taken = base.at::<StatCell>(cell).stat.add_span(n, wait.start, end);
             self.close_wait(wait, end, amount);
             return Some(taken);
         }
@@ -256,7 +254,7 @@ impl Engine {
             return false;
         }
         let end = cycles();
-        base.at::<StatCell>(cell).stat.add(1, end.saturating_sub(wait.start));
+        base.at::<StatCell>(cell).stat.add_span(1, wait.start, end);
         base.at::<WaitRecord>(wait.place).end.store(end, Release);
         true
     }
@@ -298,7 +296,7 @@ impl Engine {
         // END_EVENT_ID is the last id given out, by this event or one inside it.
         record.end_event_id.store((thread.event_id.own() as u32).wrapping_sub(1), Relaxed);
         // An untimed wait has ended, too: 1 is no moment.
-        record.end.store(end | u64::from(end == 0), Release);
+        record.end.store(end.max(1), Release);
     }
 
     /// Changes the object of a wait in progress: a file that became known while it was opened.
@@ -357,7 +355,7 @@ fn fill_wait(thread: &'static Thread, base: Base, offset: Offset, begin: &Begin)
     let what = u32::from(*class) | u32::from(object.index) << 16 | flags;
     record.what.store(u64::from(what) | u64::from(object.name) << 32, Relaxed);
     record.stamp.store(thread.waits.stamp(event_id), Release);
-    base.expect_write(offset + 2 * LINE_WORDS);
+    base.expect_write_behind(offset);
 }
 
 /// The event a wait at `depth` nests in.

@@ -68,7 +68,12 @@ impl Engine {
                 info,
             )
         });
-        let state = match thread.stage_label.load(Relaxed) as ClassId {
+        // A stage that is as usual leaves the label alone.
+        let stage = match thread.stage_class.load(Relaxed) as ClassId {
+            0 => thread.stage_label.load(Relaxed) as ClassId,
+            stage => stage,
+        };
+        let state = match stage {
             0 => None,
             class => self.registry.name(class).splitn(3, '/').nth(2).map(str::to_owned),
         };
