@@ -374,7 +374,7 @@ impl Engine {
     /// As [`Engine::end_synch_wait`], if all is as usual. False means that nothing has happened: ask that one.
     #[inline(always)]
     pub fn end_usual_synch_wait(&self, wait: &Wait) -> bool {
-        self.end_usual_leaf_wait(wait)
+        self.end_usual_leaf_wait(wait, None).is_some()
     }
 
     /// The lock is the calling thread's: a mutex, or a rwlock to write or shared-exclusive.
@@ -517,20 +517,21 @@ impl Engine {
         if slot.idle.load(Relaxed) != 0 {
             return None;
         }
-        let name = pool::name(&self.arena, slot);
         let object = WaitObject {
             address: std::ptr::from_ref(slot) as usize,
-            name,
+            name: pool::name(&self.arena, slot),
             index: 255,
             operation: operation::SOCKET + operation,
         };
-        self.start_wait(slot.head.class(), object, source)
+        self.start_usual_leaf_wait(slot.head.class(), object, source)
+            .or_else(|| self.start_wait(slot.head.class(), object, source))
     }
 
     /// Ends a socket operation; `operation` in the interface's numbers.
     #[inline(always)]
     pub fn end_socket_wait(&self, socket: SocketRef, wait: &Wait, operation: u8, bytes: u64) {
-        let taken = self.end_wait(wait, 1, Some(bytes));
+        let taken =
+            self.end_usual_leaf_wait(wait, Some(bytes)).or_else(|| self.end_wait(wait, 1, Some(bytes)));
         let slot = &socket.slot;
         let now = self.epochs[Family::Sockets as usize].load(Relaxed);
         if slot.epoch.load(Relaxed) != now {

@@ -47,7 +47,7 @@ pub(crate) struct WaitRecord {
     pub(crate) source: AtomicU64,
     /// Object's address << 16 | operation << 8 | nesting event type.
     pub(crate) object: AtomicU64,
-    /// Bytes or rows; `u64::MAX`: none. Of synchronisation objects anything.
+    /// Bytes or rows; `u64::MAX`: none. Of synchronisation objects, and of sockets until the end, anything.
     pub(crate) amount: AtomicU64,
     /// Lower half of the nesting event's id: it is at most 2^32 events back.
     pub(crate) nesting: AtomicU32,

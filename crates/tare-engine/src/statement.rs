@@ -16,7 +16,7 @@ use crate::instrument::{ENABLED, STATEMENT, TIMED};
 use crate::lost::Lost;
 use crate::ring::{LINE_WORDS, RECORD_TIMED, STATEMENT_WORDS, STATEMENTS, StatementRecord};
 use crate::snapshot::{ClassId, EventType};
-use crate::text;
+use crate::text::{self, copy_own};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, STATEMENT_DEPTH, Thread, ThreadHandle, ThreadRef, current};
 use crate::wait::{Source, kept};
 
@@ -429,10 +429,10 @@ impl Engine {
         let place = self.arena.slice(offset, words);
         let (head, mut rest) = place.split_at(STATEMENT_WORDS);
         let from = self.arena.slice(self.arena.offset_of(level), STATEMENT_WORDS);
-        copy(&head[1..], &from[1..]);
+        copy_own(&head[1..], &from[1..]);
         for (text, words) in texts {
             let (to, after) = rest.split_at(words.min(rest.len()));
-            copy(to, text);
+            copy_own(to, text);
             rest = after;
         }
         place[0].store(thread.statements.stamp(record.event_id.load(Relaxed)), Release);
@@ -459,13 +459,5 @@ impl Engine {
                 (level.record.event_id.load(Relaxed), EventType::Statement as u32)
             }
         }
-    }
-}
-
-/// Copies words of the calling thread's own.
-#[inline(always)]
-fn copy(to: &[AtomicU64], from: &[AtomicU64]) {
-    for (to, from) in to.iter().zip(from) {
-        to.store(from.own(), Relaxed);
     }
 }

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use crate::arena::Own;
+
 /// Words that `bytes` take.
 pub(crate) const fn words(bytes: usize) -> usize {
     bytes.div_ceil(8)
@@ -27,6 +29,14 @@ pub(crate) fn write(to: &[AtomicU64], bytes: &[u8]) -> usize {
         word.store(u64::from_le_bytes(value), Relaxed);
     }
     len
+}
+
+/// Copies words of the calling thread's own.
+#[inline(always)]
+pub(crate) fn copy_own(to: &[AtomicU64], from: &[AtomicU64]) {
+    for (to, from) in to.iter().zip(from) {
+        to.store(from.own(), Relaxed);
+    }
 }
 
 /// Copies `len` bytes out.

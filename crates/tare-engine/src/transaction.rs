@@ -1,5 +1,6 @@
 //! HOT PATH: transactions: one at a time per thread, kept in the slab while it runs.
 
+use std::mem::offset_of;
 use std::sync::atomic::{
     AtomicU64,
     Ordering::{Relaxed, Release},
@@ -14,7 +15,7 @@ use crate::instrument::{ENABLED, TIMED, fixed};
 use crate::ring::{LINE_WORDS, TransactionRecord};
 use crate::ring::{RECORD_TIMED, TRANSACTION_LINES, TRANSACTIONS};
 use crate::snapshot::{EventType, TransactionState};
-use crate::text;
+use crate::text::{self, copy_own};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadHandle, ThreadRef, current};
 use crate::wait::{Source, kept};
 
@@ -140,8 +141,12 @@ impl Engine {
         record.xa_state.store(0, Relaxed);
         record.has_gtid.store(0, Relaxed);
         record.trx_id.store(what.trx_id, Relaxed);
-        if let Some(xid) = &what.xid {
-            write_xid(record, xid);
+        match &what.xid {
+            Some(xid) => write_xid(record, xid),
+            None => {
+                record.gtrid_len.store(0, Relaxed);
+                record.bqual_len.store(0, Relaxed);
+            }
         }
     }
 
@@ -262,12 +267,14 @@ impl Engine {
             if self.advance(thread, ring, &TRANSACTIONS, &[]) { ring.lines(&self.arena, words) } else { None }
         });
         let Some(offset) = place else { return };
-        let size = size_of::<TransactionRecord>() / 8;
-        let from = self.arena.slice(self.arena.offset_of(record), size);
-        let to = self.arena.slice(offset, size);
-        for (to, from) in to.iter().zip(from).skip(1) {
-            to.store(from.load(Relaxed), Relaxed);
-        }
+        // The identifier, half of the record, is shown of XA transactions only.
+        let bytes = match record.xa.load(Relaxed) {
+            0 => offset_of!(TransactionRecord, xid),
+            _ => size_of::<TransactionRecord>(),
+        };
+        let from = self.arena.slice(self.arena.offset_of(record), bytes / 8);
+        let to = self.arena.slice(offset, bytes / 8);
+        copy_own(&to[1..], &from[1..]);
         to[0].store(ring.stamp(id), Release);
     }
 }

@@ -244,19 +244,19 @@ impl Engine {
         self.end_unusual_wait(wait, n, amount)
     }
 
-    /// Ends a wait [`Engine::start_usual_leaf_wait`] began, if all is as usual still; else nothing has happened, and
-    /// [`Engine::end_wait`] does it.
+    /// Ends a wait [`Engine::start_usual_leaf_wait`] began, if all is as usual still, and returns its duration in ticks;
+    /// else nothing has happened, and [`Engine::end_wait`] does it.
     #[inline(always)]
-    pub(crate) fn end_usual_leaf_wait(&self, wait: &Wait) -> bool {
+    pub(crate) fn end_usual_leaf_wait(&self, wait: &Wait, amount: Option<u64>) -> Option<u64> {
         let base = self.arena.base();
         let cell = wait.thread.banks[BANK_OWN].usual_cell(base, wait.class());
         if wait.flags & WAIT_LEAF == 0 || cell == 0 || !self.is_of_today(base.at(cell), Family::Waits) {
-            return false;
+            return None;
         }
         let end = cycles();
-        base.at::<StatCell>(cell).stat.add_span(1, wait.start, end);
-        base.at::<WaitRecord>(wait.place).end.store(end, Release);
-        true
+        let taken = base.at::<StatCell>(cell).stat.add_span(1, wait.start, end);
+        close_leaf(base.at(wait.place), end, amount);
+        Some(taken)
     }
 
     #[cold]
@@ -273,7 +273,7 @@ impl Engine {
             }
         }
         if wait.flags & WAIT_LEAF != 0 {
-            self.arena.at::<WaitRecord>(wait.place).end.store(end, Release);
+            close_leaf(self.arena.at(wait.place), end, amount);
         } else if wait.flags & WAIT_RECORDED != 0 {
             self.close_wait(wait, end, amount);
         }
@@ -356,6 +356,15 @@ fn fill_wait(thread: &'static Thread, base: Base, offset: Offset, begin: &Begin)
     record.what.store(u64::from(what) | u64::from(object.name) << 32, Relaxed);
     record.stamp.store(thread.waits.stamp(event_id), Release);
     base.expect_write_behind(offset);
+}
+
+/// Writes the end of a leaf's record; its own id is there already.
+#[inline(always)]
+fn close_leaf(record: &WaitRecord, end: u64, amount: Option<u64>) {
+    if let Some(amount) = amount {
+        record.amount.store(amount, Relaxed);
+    }
+    record.end.store(end, Release);
 }
 
 /// The event a wait at `depth` nests in.

@@ -257,6 +257,8 @@ impl Engine {
         let operation = (w[4] >> 8) as u8;
         let nesting = u64::from(record.u32(6, 0));
         let amount = match kind {
+            // A socket's is written when the event ends.
+            Kind::Socket if w[2] == 0 => None,
             Kind::File | Kind::Socket | Kind::TableIo if w[5] != u64::MAX && operation::moves(operation) => {
                 Some(w[5].cast_signed())
             }

@@ -22,7 +22,8 @@ pub(super) unsafe extern "C" fn get_thread_transaction_locker(
 ) -> *mut TransactionLocker {
     guard(null_mut(), || {
         let what = TransactionStart {
-            xid: facts::xid(xid),
+            // One the server makes up for every transaction of its own is shown nowhere.
+            xid: facts::xid(xid).filter(|xid| !(xid.format_id == 1 && xid.gtrid.starts_with(b"MySQLXid"))),
             trx_id,
             isolation: isolation as u8,
             read_only: read_only != 0,
