@@ -9,7 +9,7 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use crate::arena::{Arena, Base, Offset, Own, View};
+use crate::arena::{Arena, Base, LINE, Offset, Own, View};
 use crate::snapshot::{ClassId, Kind};
 
 /// What is reset together.
@@ -657,7 +657,7 @@ impl Bank {
     }
 }
 
-/// Words of the cell a bank keeps for an instrument of this kind.
+/// Words of the cell a bank keeps for an instrument of this kind: whole lines.
 pub(crate) const fn cell_words(kind: Kind) -> usize {
     let bytes = match kind {
         Kind::Statement => size_of::<StatementCell>(),
@@ -665,5 +665,5 @@ pub(crate) const fn cell_words(kind: Kind) -> usize {
         Kind::Memory => size_of::<MemoryCell>(),
         _ => size_of::<StatCell>(),
     };
-    bytes / 8
+    bytes.div_ceil(LINE) * LINE / 8
 }

@@ -161,7 +161,7 @@ unsafe impl View for TransactionRecord {}
 
 const _: () = assert!(size_of::<WaitRecord>() == LINE && size_of::<StageRecord>() == LINE);
 
-/// One event type's place in a thread.
+/// One event type's place in a thread: what every event needs.
 #[repr(C)]
 pub(crate) struct Ring {
     /// Next free line of the current block.
@@ -172,6 +172,11 @@ pub(crate) struct Ring {
     tag: AtomicU32,
     /// Records in the current block, where they are of different sizes.
     records: AtomicU32,
+}
+
+/// The blocks of a ring: what every block needs.
+#[repr(C)]
+pub(crate) struct RingBlocks {
     count: AtomicU32,
     /// Blocks got from the long history and not yet begun: their content is part of it still.
     spares: AtomicU32,
@@ -241,6 +246,37 @@ impl Ring {
         Some(next)
     }
 
+    /// Makes a block the current one.
+    fn begin(&self, arena: &Arena, block: BlockId) {
+        let start = block * WORDS as u32;
+        self.next.store(start, Relaxed);
+        self.end.store(start + WORDS as u32, Relaxed);
+        self.records.store(0, Relaxed);
+        self.tag.store(tag(arena.meta(block).generation.load(Relaxed)), Relaxed);
+    }
+
+    /// There is no current block.
+    fn stop(&self) {
+        self.next.store(0, Relaxed);
+        self.end.store(0, Relaxed);
+    }
+
+    /// Gives every block up: to the long history's queue, or back to the arena.
+    pub(crate) fn release(&self, blocks: &RingBlocks, arena: &Arena, long: Option<&Queue>) {
+        self.close(blocks, arena);
+        blocks.release(arena, long);
+        self.stop();
+    }
+
+    /// Notes how far the current block was filled.
+    fn close(&self, blocks: &RingBlocks, arena: &Arena) {
+        if let Some(current) = blocks.pinned().last() {
+            arena.meta(current).records.store(self.filled(), Relaxed);
+        }
+    }
+}
+
+impl RingBlocks {
     /// The blocks this thread holds, oldest first.
     pub(crate) fn pinned(&self) -> impl Iterator<Item = BlockId> + '_ {
         let count = (self.count.load(Relaxed) as usize).min(PINS);
@@ -285,23 +321,13 @@ impl Ring {
         needed.map_or(0, |needed| count - needed)
     }
 
-    fn pin(&self, arena: &Arena, block: BlockId) {
+    fn pin(&self, block: BlockId) {
         let count = self.count.load(Relaxed) as usize;
         self.pinned[count].store(block, Relaxed);
         self.count.store(count as u32 + 1, Release);
-        let start = block * WORDS as u32;
-        self.next.store(start, Relaxed);
-        self.end.store(start + WORDS as u32, Relaxed);
-        self.records.store(0, Relaxed);
-        self.tag.store(tag(arena.meta(block).generation.load(Relaxed)), Relaxed);
     }
 
-    /// Gives every block up: to the long history's queue, or back to the arena.
-    pub(crate) fn release(&self, arena: &Arena, long: Option<&Queue>) {
-        if self.count.load(Relaxed) > 0 {
-            let current = self.pinned[self.count.load(Relaxed) as usize - 1].load(Relaxed);
-            arena.meta(current).records.store(self.filled(), Relaxed);
-        }
+    fn release(&self, arena: &Arena, long: Option<&Queue>) {
         while let Some(spare) = self.take_spare() {
             arena.give(spare);
         }
@@ -315,8 +341,6 @@ impl Ring {
                 arena.give(block);
             }
         }
-        self.next.store(0, Relaxed);
-        self.end.store(0, Relaxed);
     }
 }
 
@@ -333,41 +357,38 @@ pub(crate) struct Advance<'a> {
 /// Begins a new block. `open` are the records still in progress: they move along if their block goes.
 /// False when no memory is left: the caller counts the event as lost.
 #[cold]
-pub(crate) fn advance(ring: &Ring, how: &Advance<'_>, open: &[AtomicU32]) -> bool {
+pub(crate) fn advance(ring: &Ring, blocks: &RingBlocks, how: &Advance<'_>, open: &[AtomicU32]) -> bool {
     let arena = how.arena;
     let mut carried = Carried::default();
-    if let Some(current) = ring.pinned().last() {
-        arena.meta(current).records.store(ring.filled(), Relaxed);
-    }
-    if ring.spares.load(Relaxed) == 0 {
+    ring.close(blocks, arena);
+    if blocks.spares.load(Relaxed) == 0 {
         let batch = if how.long.is_some() { BATCH } else { 1 };
-        if ring.surplus(arena, how.history_size as usize + open.len()) >= batch {
+        if blocks.surplus(arena, how.history_size as usize + open.len()) >= batch {
             for _ in 0..batch {
-                let oldest = ring.unpin_oldest();
+                let oldest = blocks.unpin_oldest();
                 carried.save(arena, oldest, open);
                 let spare = match how.long {
                     Some(queue) => exchange(queue, arena, oldest),
                     None => Some(oldest),
                 };
-                spare.into_iter().for_each(|block| ring.add_spare(block));
+                spare.into_iter().for_each(|block| blocks.add_spare(block));
             }
         }
     }
-    let block = match ring.take_spare() {
+    let block = match blocks.take_spare() {
         Some(block) => recycle(arena, block),
         None => match arena.take(how.used, 0) {
             Some(block) => block,
             // The cap is reached: the long history gives way to the present, and then the thread's own.
             None => match how.long.and_then(Queue::pop) {
                 Some(block) => recycle(arena, block),
-                None if ring.count.load(Relaxed) > 0 => {
-                    let oldest = ring.unpin_oldest();
+                None if blocks.count.load(Relaxed) > 0 => {
+                    let oldest = blocks.unpin_oldest();
                     carried.save(arena, oldest, open);
                     recycle(arena, oldest)
                 }
                 None => {
-                    ring.next.store(0, Relaxed);
-                    ring.end.store(0, Relaxed);
+                    ring.stop();
                     carried.forget(open);
                     return false;
                 }
@@ -376,7 +397,8 @@ pub(crate) fn advance(ring: &Ring, how: &Advance<'_>, open: &[AtomicU32]) -> boo
     };
     arena.meta(block).owner.store(how.thread_id, Relaxed);
     arena.meta(block).opened.store(ticks(), Relaxed);
-    ring.pin(arena, block);
+    blocks.pin(block);
+    ring.begin(arena, block);
     carried.restore(arena, ring, open);
     true
 }

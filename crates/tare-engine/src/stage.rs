@@ -44,18 +44,20 @@ impl Engine {
         let base = self.arena.base();
         let cell = thread.banks[BANK_OWN].usual_cell(base, class);
         let before = thread.stage_cell.own();
-        if cell == 0 || before == 0 {
-            return false;
-        }
-        let ended: &StatCell = base.at(before);
-        if !self.is_of_today(ended, Family::Stages) {
+        let ends_usually = match before {
+            0 => thread.stage_class.own() == 0,
+            before => self.is_of_today(base.at(before), Family::Stages),
+        };
+        if cell == 0 || !ends_usually {
             return false;
         }
         let Some(offset) = thread.stages.line() else { return false };
         let now = cycles();
-        let record: &StageRecord = base.at(thread.stage_record.own());
-        ended.stat.add_span(1, record.start.own(), now);
-        end_record(thread, record, now);
+        if before != 0 {
+            let record: &StageRecord = base.at(thread.stage_record.own());
+            base.at::<StatCell>(before).stat.add_span(1, record.start.own(), now);
+            end_record(thread, record, now);
+        }
         thread.stage_class.store(u32::from(class) | u32::from(ENABLED | TIMED) << 16, Relaxed);
         thread.stage_cell.store(cell, Relaxed);
         fill_stage(thread, base, offset, u32::from(class) | usual, now, source);

@@ -18,7 +18,7 @@ use crate::instance::ReadLocks;
 use crate::lost::Lost;
 use crate::pool::{Pool, Stash};
 use crate::queue::Queue;
-use crate::ring::{self, Advance, RINGS, Ring, RingKind, TransactionRecord, WAIT_DEPTH};
+use crate::ring::{self, Advance, RINGS, Ring, RingBlocks, RingKind, TransactionRecord, WAIT_DEPTH};
 use crate::snapshot::{ClassId, EventType, Kind};
 use crate::{Engine, local, text};
 
@@ -49,20 +49,22 @@ pub(crate) struct Thread {
     pub(crate) parent_type: AtomicU32,
     /// Class of the stage in progress, 0: none.
     pub(crate) stage_class: AtomicU32,
-    pub(crate) stage_start: AtomicU64,
     /// Its record's offset, 0: not recorded.
     pub(crate) stage_record: AtomicU32,
     /// Its cell, 0 where none is in progress or it does not end on the short way.
     pub(crate) stage_cell: AtomicU32,
-    /// The last stage set, recorded or not: PROCESSLIST_STATE.
-    pub(crate) stage_label: AtomicU32,
     /// The statement new stages nest in.
     pub(crate) stage_parent: AtomicU64,
     pub(crate) waits: Ring,
     pub(crate) stages: Ring,
+    pub(crate) banks: [Bank; 3],
+    pub(crate) thread_id: AtomicU64,
+    /// When the stage in progress began, if that is not in its record.
+    pub(crate) stage_start: AtomicU64,
+    /// The last stage set that was not on the short way, recorded or not: PROCESSLIST_STATE.
+    pub(crate) stage_label: AtomicU32,
     /// Records of the waits in progress, outermost first.
     pub(crate) open: [AtomicU32; WAIT_DEPTH],
-    pub(crate) banks: [Bank; 3],
     /// WORK_COMPLETED and WORK_ESTIMATED: the host writes here.
     pub(crate) progress: [AtomicU64; 2],
     pub(crate) has_progress: AtomicU32,
@@ -71,7 +73,6 @@ pub(crate) struct Thread {
     pub(crate) digest_map: AtomicU32,
     pub(crate) digest_epoch: AtomicU32,
     pub(crate) digest_count: AtomicU32,
-    pub(crate) thread_id: AtomicU64,
     pub(crate) statements: Ring,
     pub(crate) transactions: Ring,
     pub(crate) transaction: TransactionRecord,
@@ -79,6 +80,8 @@ pub(crate) struct Thread {
     /// Odd while the transaction's record changes.
     pub(crate) transaction_version: AtomicU32,
     pub(crate) read_locks: ReadLocks,
+    /// By event type minus one, as [`RINGS`].
+    ring_blocks: [RingBlocks; 4],
     /// Metadata locks the thread has given back.
     pub(crate) metadata_stash: Stash,
     /// By event type and scope: the first event id TRUNCATE has left (for events without a time).
@@ -327,8 +330,8 @@ impl Engine {
     fn free_thread(&self, thread: &Thread) {
         self.pools.empty(&self.arena, Pool::MetadataLocks, &thread.metadata_stash);
         let rings = [&thread.transactions, &thread.statements, &thread.stages, &thread.waits];
-        for (ring, kind) in rings.into_iter().zip(RINGS) {
-            ring.release(&self.arena, self.long_queue(thread, kind));
+        for ((ring, blocks), kind) in rings.into_iter().zip(&thread.ring_blocks).zip(RINGS) {
+            ring.release(blocks, &self.arena, self.long_queue(thread, kind));
         }
         let block_of = |offset: &AtomicU32| offset.load(Relaxed) / WORDS as u32;
         let mut blocks: Vec<BlockId> = Vec::new();
@@ -364,7 +367,7 @@ impl Engine {
             history_size: self.history_size[kind.event as usize - 1].load(Relaxed),
             long: self.long_queue(thread, kind),
         };
-        let done = ring::advance(ring, &how, open);
+        let done = ring::advance(ring, &thread.ring_blocks[kind.event as usize - 1], &how, open);
         if !done {
             self.losses.count(kind.lost);
         }
