@@ -26,6 +26,11 @@ impl Engine {
     /// rest elsewhere.
     #[inline(always)]
     pub fn start_stage(&self, class: ClassId, source: Source) -> Option<Progress> {
+        if class == 0 {
+            // No stage follows.
+            self.end_stage();
+            return None;
+        }
         if self.start_usual_stage(class, source) {
             return None;
         }
@@ -113,11 +118,48 @@ impl Engine {
     pub fn end_stage(&self) {
         let Some(thread) = current() else { return };
         thread.stage_label.store(0, Relaxed);
+        if thread.stage_class.own() != 0 && !self.end_usual_stage(thread) {
+            self.end_unusual_stage(thread);
+        }
+    }
+
+    /// Ends the stage in progress, if all is as usual. False means that nothing has happened.
+    #[inline(always)]
+    fn end_usual_stage(&self, thread: &'static Thread) -> bool {
+        let base = self.arena.base();
+        let cell = thread.stage_cell.own();
+        if thread.usual_stages.load(Relaxed) == 0 || cell == 0 {
+            return false;
+        }
+        let cell: &StatCell = base.at(cell);
+        if !self.is_of_today(cell, Family::Stages) {
+            return false;
+        }
+        let now = cycles();
+        let record: &StageRecord = base.at(thread.stage_record.own());
+        cell.stat.add_span(1, record.start.own(), now);
+        end_record(thread, record, now);
+        self.nest_in_statement(thread);
+        leave_stage(thread);
+        true
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn end_unusual_stage(&self, thread: &'static Thread) {
         thread.has_progress.store(0, Relaxed);
         let mask = thread.mask.load(Relaxed);
         if mask != 0 {
             self.close_stage(thread, mask);
         }
+    }
+
+    /// Until the next stage begins, new waits nest in the outermost statement, as in the reference.
+    #[inline(always)]
+    fn nest_in_statement(&self, thread: &Thread) {
+        let (id, of) = self.outermost_statement(thread);
+        thread.parent_id.store(id, Relaxed);
+        thread.parent_type.store(of, Relaxed);
     }
 
     /// Progress of the stage in progress.
@@ -153,10 +195,8 @@ impl Engine {
         let offset = thread.stage_record.load(Relaxed);
         if offset != 0 {
             self.finish_stage(thread, self.arena.at(offset), switches, now);
-            thread.stage_record.store(0, Relaxed);
         }
-        thread.stage_class.store(0, Relaxed);
-        thread.stage_cell.store(0, Relaxed);
+        leave_stage(thread);
         now
     }
 
@@ -175,11 +215,16 @@ impl Engine {
             record.what.store(record.what.load(Relaxed) | u32::from(RECORD_PROGRESS) << 24, Relaxed);
         }
         end_record(thread, record, now | u64::from(now == 0));
-        // New waits nest in the outermost statement until the next stage begins, as in the reference.
-        let (id, of) = self.outermost_statement(thread);
-        thread.parent_id.store(id, Relaxed);
-        thread.parent_type.store(of, Relaxed);
+        self.nest_in_statement(thread);
     }
+}
+
+/// No stage is in progress.
+#[inline(always)]
+fn leave_stage(thread: &Thread) {
+    thread.stage_class.store(0, Relaxed);
+    thread.stage_cell.store(0, Relaxed);
+    thread.stage_record.store(0, Relaxed);
 }
 
 /// The record's stage reports progress.

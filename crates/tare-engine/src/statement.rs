@@ -17,7 +17,7 @@ use crate::lost::Lost;
 use crate::ring::{LINE_WORDS, RECORD_TIMED, STATEMENT_WORDS, STATEMENTS, StatementRecord};
 use crate::snapshot::{ClassId, EventType};
 use crate::text::{self, copy_own};
-use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, STATEMENT_DEPTH, Thread, ThreadHandle, ThreadRef, current};
+use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadHandle, ThreadRef, current};
 use crate::wait::{Source, kept};
 
 /// Words of a schema or object name (64 characters of up to 3 bytes).
@@ -103,19 +103,21 @@ pub struct Statement {
     thread: &'static Thread,
     /// Switches, flags above, level << 8, class << 16.
     flags: u32,
+    /// Where its level is.
+    place: Offset,
 }
 
 impl Statement {
-    /// Flags and thread, to be kept by the host.
+    /// Flags, place and thread, to be kept by the host.
     #[inline(always)]
-    pub fn pack(self) -> (u32, ThreadRef) {
-        (self.flags, self.thread.handle())
+    pub fn pack(self) -> (u32, u32, ThreadRef) {
+        (self.flags, self.place, self.thread.handle())
     }
 
     /// The reverse of [`Statement::pack`].
     #[inline(always)]
-    pub fn unpack(flags: u32, thread: &'static ThreadHandle) -> Statement {
-        Statement { thread: thread.slab(), flags }
+    pub fn unpack(flags: u32, place: u32, thread: &'static ThreadHandle) -> Statement {
+        Statement { thread: thread.slab(), flags, place }
     }
 
     /// Whether the digest is wanted.
@@ -130,7 +132,7 @@ impl Statement {
 
     #[inline(always)]
     fn level(self, engine: &Engine) -> &'static Level {
-        engine.arena.at(self.thread.statement_levels[self.level_number() % STATEMENT_DEPTH].load(Relaxed))
+        engine.arena.at(self.place)
     }
 
     fn timed(self) -> bool {
@@ -206,7 +208,7 @@ impl Engine {
             thread.parent_type.store(EventType::Statement as u32, Relaxed);
         }
         thread.statement_depth.store(depth as u32 + 1, Relaxed);
-        Some(Statement { thread, flags })
+        Some(Statement { thread, flags, place: self.arena.offset_of(level) })
     }
 
     /// The level at `depth`, made at its first use.
@@ -302,7 +304,7 @@ impl Engine {
         if switches & TIMED == 0 {
             record.flags.store(0, Relaxed);
         }
-        Some(Statement { thread: statement.thread, flags })
+        Some(Statement { flags, ..statement })
     }
 
     /// Forgets a statement.
@@ -357,7 +359,7 @@ impl Engine {
         outcome: &Outcome<'_>,
         digest: Option<&DigestTokens<'_>>,
     ) -> (Option<u64>, Counters) {
-        let Statement { thread, flags } = statement;
+        let Statement { thread, flags, .. } = statement;
         let level = statement.level(self);
         let record = &level.record;
         let end = if statement.timed() { ticks() } else { 0 };

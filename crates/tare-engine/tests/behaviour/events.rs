@@ -397,8 +397,8 @@ fn packed_handles_come_back_as_they_were() {
     let wait = rig.start_wait(rig.class.mutex, WaitObject::new(1, operation::MUTEX), here()).unwrap();
     let (flags, place, of, start) = wait.pack();
     rig.end_wait(&Wait::unpack(flags, place, of, start), 1, None);
-    let (flags, of) = rig.begin(rig.class.statement, "select 1").unwrap().pack();
-    rig.finish(Statement::unpack(flags, of), "select 1");
+    let (flags, place, of) = rig.begin(rig.class.statement, "select 1").unwrap().pack();
+    rig.finish(Statement::unpack(flags, place, of), "select 1");
     let mut transaction = rig.open_transaction(&transaction_start(true)).unwrap();
     rig.start_transaction(&mut transaction, here());
     let (flags, of, start) = transaction.pack();

@@ -19,12 +19,14 @@ pub(super) fn kept(locker: *mut StatementLocker) -> Option<(Statement, &'static 
         return None;
     }
     let thread = instance!(ThreadHandle, state.thread)?;
-    Some((Statement::unpack(state.flags, thread), state))
+    Some((Statement::unpack(state.flags, state.statement.addr() as u32, thread), state))
 }
 
 fn keep(state: &mut StatementLockerState, statement: Statement) {
-    let (flags, thread) = statement.pack();
+    let (flags, place, thread) = statement.pack();
     state.flags = flags;
+    // A number, not an address: the server passes it on unseen.
+    state.statement = std::ptr::without_provenance_mut(place as usize);
     state.thread = thread.address().cast();
 }
 
