@@ -219,6 +219,15 @@ impl Arena {
         &self.words(block)[word..word + len]
     }
 
+    /// Asks for what is written first of a block: others may have it.
+    #[inline(always)]
+    pub(crate) fn expect_block(&self, id: BlockId) {
+        expect_write(std::ptr::from_ref(self.meta(id)).cast());
+        let first = self.words(id).as_ptr().cast::<u8>();
+        expect_write(first);
+        expect_write(first.wrapping_add(LINE));
+    }
+
     /// Where the view lies.
     #[inline(always)]
     pub(crate) fn offset_of<T: View>(&self, view: &T) -> Offset {
@@ -236,6 +245,19 @@ impl Arena {
         let bytes = |blocks: u32| u64::from(blocks) * BLOCK as u64;
         (bytes(self.in_use.load(Relaxed)), bytes(self.blocks.load(Relaxed)))
     }
+}
+
+/// Asks for a line that will be written soon.
+#[inline(always)]
+fn expect_write(address: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: PREFETCHW neither faults nor changes anything a program can see; processors without it take it for
+    // a NOP.
+    unsafe {
+        std::arch::asm!("prefetchw byte ptr [{0}]", in(reg) address, options(nostack, preserves_flags));
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = address;
 }
 
 /// Where all memory begins.

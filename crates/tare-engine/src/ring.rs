@@ -359,19 +359,22 @@ pub(crate) struct Advance<'a> {
 #[cold]
 pub(crate) fn advance(ring: &Ring, blocks: &RingBlocks, how: &Advance<'_>, open: &[AtomicU32]) -> bool {
     let arena = how.arena;
-    let mut carried = Carried::default();
+    let mut carried = None;
     ring.close(blocks, arena);
     if blocks.spares.load(Relaxed) == 0 {
         let batch = if how.long.is_some() { BATCH } else { 1 };
         if blocks.surplus(arena, how.history_size as usize + open.len()) >= batch {
             for _ in 0..batch {
                 let oldest = blocks.unpin_oldest();
-                carried.save(arena, oldest, open);
+                carry(&mut carried, arena, oldest, open);
                 let spare = match how.long {
                     Some(queue) => exchange(queue, arena, oldest),
                     None => Some(oldest),
                 };
-                spare.into_iter().for_each(|block| blocks.add_spare(block));
+                if let Some(block) = spare {
+                    arena.expect_block(block);
+                    blocks.add_spare(block);
+                }
             }
         }
     }
@@ -384,12 +387,12 @@ pub(crate) fn advance(ring: &Ring, blocks: &RingBlocks, how: &Advance<'_>, open:
                 Some(block) => recycle(arena, block),
                 None if blocks.count.load(Relaxed) > 0 => {
                     let oldest = blocks.unpin_oldest();
-                    carried.save(arena, oldest, open);
+                    carry(&mut carried, arena, oldest, open);
                     recycle(arena, oldest)
                 }
                 None => {
                     ring.stop();
-                    carried.forget(open);
+                    carried.iter().for_each(|carried: &Carried| carried.forget(open));
                     return false;
                 }
             },
@@ -399,7 +402,7 @@ pub(crate) fn advance(ring: &Ring, blocks: &RingBlocks, how: &Advance<'_>, open:
     arena.meta(block).opened.store(ticks(), Relaxed);
     blocks.pin(block);
     ring.begin(arena, block);
-    carried.restore(arena, ring, open);
+    carried.iter().for_each(|carried: &Carried| carried.restore(arena, ring, open));
     true
 }
 
@@ -422,7 +425,16 @@ struct Carried {
     records: [(bool, [u64; LINE_WORDS as usize]); WAIT_DEPTH],
 }
 
+/// Saves the records in progress that lie in a block that leaves. Few do: those of long waits.
+fn carry(carried: &mut Option<Carried>, arena: &Arena, leaving: BlockId, open: &[AtomicU32]) {
+    if open.iter().any(|record| record.load(Relaxed) / WORDS as u32 == leaving) {
+        carried.get_or_insert_default().save(arena, leaving, open);
+    }
+}
+
 impl Carried {
+    #[cold]
+    #[inline(never)]
     fn save(&mut self, arena: &Arena, leaving: BlockId, open: &[AtomicU32]) {
         for (slot, record) in self.records.iter_mut().zip(open) {
             let offset = record.load(Relaxed);
@@ -435,6 +447,8 @@ impl Carried {
         }
     }
 
+    #[cold]
+    #[inline(never)]
     fn restore(&self, arena: &Arena, ring: &Ring, open: &[AtomicU32]) {
         for ((carried, words), record) in self.records.iter().zip(open) {
             if *carried && let Some(offset) = ring.line() {
@@ -448,6 +462,8 @@ impl Carried {
         }
     }
 
+    #[cold]
+    #[inline(never)]
     fn forget(&self, open: &[AtomicU32]) {
         for ((carried, _), record) in self.records.iter().zip(open) {
             if *carried {
