@@ -217,6 +217,37 @@ pub(crate) struct TableLocks {
 #[allow(unsafe_code)]
 unsafe impl View for TableLocks {}
 
+/// What one handle or share counts, in a slot of its own that is made when first needed.
+trait TableCounts: View {
+    const POOL: Pool;
+    const FAMILY: Family;
+    const LOST: Lost;
+    fn head(&self) -> &SlotHead;
+    fn epoch(&self) -> &AtomicU32;
+    fn parts(&self) -> &[Counts];
+}
+
+macro_rules! table_counts {
+    ($type:ident, $family:ident, $lost:ident) => {
+        impl TableCounts for $type {
+            const POOL: Pool = Pool::$type;
+            const FAMILY: Family = Family::$family;
+            const LOST: Lost = Lost::$lost;
+            fn head(&self) -> &SlotHead {
+                &self.head
+            }
+            fn epoch(&self) -> &AtomicU32 {
+                &self.epoch
+            }
+            fn parts(&self) -> &[Counts] {
+                &self.parts
+            }
+        }
+    };
+}
+table_counts!(TableIo, TableIo, IndexStats);
+table_counts!(TableLocks, TableLock, TableLockStats);
+
 /// An open table: used by one thread at a time.
 #[repr(C)]
 pub(crate) struct TableHandle {
@@ -877,61 +908,37 @@ impl Engine {
         let alive =
             share.head.state() == USED && share.head.generation() == slot.share_generation.load(Relaxed);
         for (from, to) in slot.io.iter().zip(&share.io) {
-            self.fold_table_io(from.load(Relaxed), alive.then_some(to));
+            self.fold_table_counts::<TableIo>(from.load(Relaxed), alive.then_some(to));
         }
-        self.fold_table_locks(slot.locks.load(Relaxed), alive.then_some(&share.locks));
+        self.fold_table_counts::<TableLocks>(slot.locks.load(Relaxed), alive.then_some(&share.locks));
         self.pools.give(&self.arena, Pool::Handles, table);
         self.end_fold();
     }
 
-    fn fold_table_io(&self, from: Offset, to: Option<&AtomicU32>) {
+    fn fold_table_counts<C: TableCounts>(&self, from: Offset, to: Option<&AtomicU32>) {
         if from == 0 {
             return;
         }
-        let io: &'static TableIo = self.arena.at(from);
-        let counts = self.counts_for(Family::TableIo, Viewer::Global, io.epoch.load(Relaxed));
-        if let Some(to) = to.filter(|_| counts) {
+        let counts: &'static C = self.arena.at(from);
+        let valid = self.counts_for(C::FAMILY, Viewer::Global, counts.epoch().load(Relaxed));
+        if let Some(to) = to.filter(|_| valid) {
             match to.load(Acquire) {
                 // Nothing there yet: the slot itself moves.
                 0 if to.compare_exchange(0, from, Release, Acquire).is_ok() => return,
                 _ => {
-                    let into: &TableIo = self.arena.at(to.load(Acquire));
+                    let into: &C = self.arena.at(to.load(Acquire));
                     // It moved here while TRUNCATE passed: what it held is of before.
-                    if !self.counts_for(Family::TableIo, Viewer::Global, into.epoch.load(Relaxed)) {
-                        into.parts.iter().for_each(Counts::clear_shared);
-                        into.epoch.store(io.epoch.load(Relaxed), Relaxed);
+                    if !self.counts_for(C::FAMILY, Viewer::Global, into.epoch().load(Relaxed)) {
+                        into.parts().iter().for_each(Counts::clear_shared);
+                        into.epoch().store(counts.epoch().load(Relaxed), Relaxed);
                     }
-                    for (into, from) in into.parts.iter().zip(&io.parts) {
+                    for (into, from) in into.parts().iter().zip(counts.parts()) {
                         into.merge_shared(from.plain());
                     }
                 }
             }
         }
-        self.pools.give(&self.arena, Pool::TableIo, io);
-    }
-
-    fn fold_table_locks(&self, from: Offset, to: Option<&AtomicU32>) {
-        if from == 0 {
-            return;
-        }
-        let locks: &'static TableLocks = self.arena.at(from);
-        let counts = self.counts_for(Family::TableLock, Viewer::Global, locks.epoch.load(Relaxed));
-        if let Some(to) = to.filter(|_| counts) {
-            match to.load(Acquire) {
-                0 if to.compare_exchange(0, from, Release, Acquire).is_ok() => return,
-                _ => {
-                    let into: &TableLocks = self.arena.at(to.load(Acquire));
-                    if !self.counts_for(Family::TableLock, Viewer::Global, into.epoch.load(Relaxed)) {
-                        into.parts.iter().for_each(Counts::clear_shared);
-                        into.epoch.store(locks.epoch.load(Relaxed), Relaxed);
-                    }
-                    for (into, from) in into.parts.iter().zip(&locks.parts) {
-                        into.merge_shared(from.plain());
-                    }
-                }
-            }
-        }
-        self.pools.give(&self.arena, Pool::TableLocks, locks);
+        self.pools.give(&self.arena, C::POOL, counts);
     }
 
     /// Begins table I/O; `index` is `MAX_INDEXES` without one.
@@ -965,29 +972,33 @@ impl Engine {
     pub fn end_table_io_wait(&self, table: TableRef, wait: &Wait, operation: u8, index: usize, rows: u64) {
         let taken = self.end_wait(wait, rows, Some(rows));
         let place = &table.slot.io[index.min(MAX_INDEXES)];
-        let now = self.epochs[Family::TableIo as usize].load(Relaxed);
-        if place.load(Relaxed) == 0 && !self.make_table_io(place, now) {
+        self.count_table::<TableIo>(place, operation as usize & 3, rows, taken);
+    }
+
+    /// Counts what an open table did, in the slot at `place`.
+    #[inline(always)]
+    fn count_table<C: TableCounts>(&self, place: &AtomicU32, part: usize, n: u64, taken: Option<u64>) {
+        let now = self.epochs[C::FAMILY as usize].load(Relaxed);
+        if place.load(Relaxed) == 0 && !self.make_table_counts::<C>(place, now) {
             return;
         }
-        let io: &TableIo = self.arena.at(place.load(Relaxed));
-        if io.epoch.load(Relaxed) != now {
-            for part in &io.parts {
-                part.clear();
-            }
-            io.epoch.store(now, Relaxed);
+        let counts: &C = self.arena.at(place.load(Relaxed));
+        if counts.epoch().load(Relaxed) != now {
+            counts.parts().iter().for_each(Counts::clear);
+            counts.epoch().store(now, Relaxed);
         }
-        add(&io.parts[operation as usize & 3], rows, taken);
+        add(&counts.parts()[part], n, taken);
     }
 
     #[cold]
-    fn make_table_io(&self, place: &AtomicU32, epoch: u32) -> bool {
-        let Some(io) = self.pools.take::<TableIo>(&self.arena, Pool::TableIo, 0) else {
-            self.losses.count(Lost::IndexStats);
+    fn make_table_counts<C: TableCounts>(&self, place: &AtomicU32, epoch: u32) -> bool {
+        let Some(counts) = self.pools.take::<C>(&self.arena, C::POOL, 0) else {
+            self.losses.count(C::LOST);
             return false;
         };
-        io.epoch.store(epoch, Relaxed);
-        io.head.publish();
-        place.store(self.arena.offset_of(io), Release);
+        counts.epoch().store(epoch, Relaxed);
+        counts.head().publish();
+        place.store(self.arena.offset_of(counts), Release);
         true
     }
 
@@ -1009,31 +1020,7 @@ impl Engine {
     #[inline(always)]
     pub fn end_table_lock_wait(&self, table: TableRef, wait: &Wait, kind: u8) {
         let taken = self.end_wait(wait, 1, None);
-        let place = &table.slot.locks;
-        let now = self.epochs[Family::TableLock as usize].load(Relaxed);
-        if place.load(Relaxed) == 0 && !self.make_table_locks(place, now) {
-            return;
-        }
-        let locks: &TableLocks = self.arena.at(place.load(Relaxed));
-        if locks.epoch.load(Relaxed) != now {
-            for part in &locks.parts {
-                part.clear();
-            }
-            locks.epoch.store(now, Relaxed);
-        }
-        add(&locks.parts[kind as usize % LOCK_KINDS], 1, taken);
-    }
-
-    #[cold]
-    fn make_table_locks(&self, place: &AtomicU32, epoch: u32) -> bool {
-        let Some(locks) = self.pools.take::<TableLocks>(&self.arena, Pool::TableLocks, 0) else {
-            self.losses.count(Lost::TableLockStats);
-            return false;
-        };
-        locks.epoch.store(epoch, Relaxed);
-        locks.head.publish();
-        place.store(self.arena.offset_of(locks), Release);
-        true
+        self.count_table::<TableLocks>(&table.slot.locks, kind as usize % LOCK_KINDS, 1, taken);
     }
 
     /// INTERNAL_LOCK and EXTERNAL_LOCK of an open table: a lock kind, or `None`.

@@ -40,18 +40,18 @@ impl Engine {
 
     /// Memory nobody's thread allocated counts if it is the server's, or threads are not told apart.
     fn counts_without_thread(&self, switches: u8) -> bool {
-        let on = |consumer: Consumer| self.consumers.load(Relaxed) & (1 << consumer as u32) != 0;
-        on(Consumer::GlobalInstrumentation)
-            && (switches & GLOBAL_MEMORY != 0 || !on(Consumer::ThreadInstrumentation))
+        self.consumer(Consumer::GlobalInstrumentation)
+            && (switches & GLOBAL_MEMORY != 0 || !self.consumer(Consumer::ThreadInstrumentation))
     }
 
     /// Counts a free of memory whose allocation was counted, whatever is switched on now.
     #[inline(always)]
     pub fn memory_free(&self, class: ClassId, bytes: u64) {
-        if self.registry.switches(class) & MEMORY == 0 {
+        let switches = self.registry.switches(class);
+        if switches & MEMORY == 0 {
             return;
         }
-        if let Some(cell) = self.own_memory_cell(class) {
+        if let Some(cell) = self.own_memory_cell(class, switches) {
             cell.free(bytes);
         } else if let Some(cell) = self.ended.cell::<MemoryCell>(&self.arena, class) {
             cell.free_shared(bytes);
@@ -72,14 +72,15 @@ impl Engine {
             (None, None) => true,
             _ => false,
         };
-        if !same(from, to) && self.registry.switches(class) & MEMORY != 0 {
+        let switches = self.registry.switches(class);
+        if !same(from, to) && switches & MEMORY != 0 {
             // Another thread's cell has another writer: its free is counted with what has ended.
             if from.is_some()
                 && let Some(ended) = self.ended.cell::<MemoryCell>(&self.arena, class)
             {
                 ended.free_shared(bytes);
             }
-            if let Some(cell) = self.own_memory_cell(class) {
+            if let Some(cell) = self.own_memory_cell(class, switches) {
                 cell.alloc(bytes);
             }
         }
@@ -87,12 +88,12 @@ impl Engine {
     }
 
     #[inline(always)]
-    fn own_memory_cell(&self, class: ClassId) -> Option<&'static MemoryCell> {
-        if self.registry.switches(class) & GLOBAL_MEMORY != 0 {
+    fn own_memory_cell(&self, class: ClassId, switches: u8) -> Option<&'static MemoryCell> {
+        if switches & GLOBAL_MEMORY != 0 {
             return None;
         }
         let thread = current()?;
-        if self.consumers.load(Relaxed) & (1 << Consumer::ThreadInstrumentation as u32) == 0 {
+        if !self.consumer(Consumer::ThreadInstrumentation) {
             return None;
         }
         self.cell::<MemoryCell>(thread, BANK_OWN, class, Family::Memory)

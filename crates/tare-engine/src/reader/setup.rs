@@ -27,6 +27,7 @@ impl Engine {
     }
 
     /// Whether a consumer is on.
+    #[inline(always)]
     pub fn consumer(&self, consumer: Consumer) -> bool {
         self.consumers.load(Relaxed) & (1 << consumer as u32) != 0
     }
