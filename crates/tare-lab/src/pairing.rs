@@ -25,6 +25,11 @@ impl Pairing {
         self.rounds.push(round);
     }
 
+    /// Adds the rounds of another part of the same study.
+    pub fn append(&mut self, other: Pairing) {
+        other.rounds.into_iter().for_each(|round| self.push(round));
+    }
+
     /// Rounds measured.
     pub fn rounds(&self) -> usize {
         self.rounds.len()

@@ -91,6 +91,7 @@ pub struct Template {
 pub struct Study<'a> {
     bench: &'a Bench,
     load: Load,
+    settings: Vec<Setting>,
     servers: Vec<Server>,
     idle: Vec<u64>,
     random: fastrand::Rng,
@@ -110,12 +111,24 @@ impl<'a> Study<'a> {
         }
         let _ = bench.interrupt.wait_for(SETTLE, || Ok(None::<()>))?;
         let idle = servers.iter().map(|s| process::resident(s.pid())).collect::<Result<_>>()?;
-        Ok(Study { bench, load, servers, idle, random: fastrand::Rng::new() })
+        let settings = settings.to_vec();
+        Ok(Study { bench, load, settings, servers, idle, random: fastrand::Rng::new() })
     }
 
     /// The servers, in the settings' order.
     pub fn servers(&self) -> &[Server] {
         &self.servers
+    }
+
+    /// Starts every server anew, on its data. Where its memory comes to lie makes a process a little faster or slower
+    /// than its twin for as long as it lives: only the mean of several can be compared.
+    pub fn restart(&mut self) -> Result<()> {
+        stop_all(&mut self.servers)?;
+        for (server, setting) in self.servers.iter_mut().zip(&self.settings) {
+            let launch = Launch::new(server.datadir(), &self.bench.scratch).options(SERVER_OPTIONS);
+            *server = self.bench.start(&launch.setting(setting))?;
+        }
+        Ok(())
     }
 
     /// Runs `rounds` rounds of blocks of `seconds`, and an unmeasured one before; `done` hears of every block.

@@ -159,7 +159,8 @@ pub(crate) struct Place {
 /// Starts one server per setting on copies of the same data and gives load to one at a time, in short blocks of random order.
 /// In every round each setting's CPU time per transaction is divided by that of `off` in the same round. Shown are median
 /// and mean of these ratios with 95% intervals: by bootstrap for the median, Student's t on the logarithms for the mean.
-/// `off again` is set up like `off`; what it differs by is the noise of the machine, and nothing smaller can be seen.
+/// Every five rounds the servers are started anew: where its memory comes to lie makes a process faster or slower than its
+/// twin. `off again` is set up like `off`; what it differs by is the noise of the machine, and nothing smaller can be seen.
 ///
 /// CPU time is that of the server's process, read from its own CPU clock in nanoseconds (user and system, all threads).
 #[derive(Args, Debug)]

@@ -43,8 +43,8 @@ pub(crate) fn bench(arguments: &Bench, interrupt: Interrupt) -> Result<ExitCode>
     let settings = settings(arguments.programs.provider.as_deref(), bench.installation.has_federated())?;
     announce(arguments, &bench, &settings);
 
-    let blocks = (arguments.rounds + 1) * (settings.len() * arguments.workloads.len()) as u64;
-    let bar = progress(blocks);
+    let rounds = usize::try_from(arguments.rounds).context("--rounds")?;
+    let bar = progress((cost::blocks(rounds, &settings) * arguments.workloads.len()) as u64);
     bar.set_message("preparing data");
     let template = bench.prepare(&load)?;
     bar.set_message("starting servers");
@@ -52,8 +52,8 @@ pub(crate) fn bench(arguments: &Bench, interrupt: Interrupt) -> Result<ExitCode>
     let mut measured = vec![];
     for workload in &arguments.workloads {
         bar.set_message(workload.clone());
-        let rounds = usize::try_from(arguments.rounds).context("--rounds")?;
-        let pairing = study.measure(workload, rounds, arguments.secs, &mut || bar.inc(1))?;
+        let mut done = || bar.inc(1);
+        let pairing = cost::measure(&mut study, &settings, workload, rounds, arguments.secs, &mut done)?;
         bar.suspend(|| report(workload, &settings, &pairing));
         measured.push(Measured { workload, pairing });
     }

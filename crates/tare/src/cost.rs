@@ -18,9 +18,42 @@ pub(crate) fn start<'a>(
     settings: &[Setting],
 ) -> Result<Study<'a>> {
     let study = Study::start(bench, template, load, settings)?;
-    let preloaded = study.servers().iter().zip(settings).filter(|(_, s)| s.preload.is_some());
-    preloaded.map(|(server, _)| server).try_for_each(status::require_active)?;
+    require_active(&study, settings)?;
     Ok(study)
+}
+
+fn require_active(study: &Study<'_>, settings: &[Setting]) -> Result<()> {
+    let preloaded = study.servers().iter().zip(settings).filter(|(_, s)| s.preload.is_some());
+    preloaded.map(|(server, _)| server).try_for_each(status::require_active)
+}
+
+/// Rounds before the servers are started anew.
+const ROUNDS_PER_START: usize = 5;
+
+/// Blocks that `rounds` rounds of one workload take, with the unmeasured round after each start.
+pub(crate) fn blocks(rounds: usize, settings: &[Setting]) -> usize {
+    (rounds + rounds.div_ceil(ROUNDS_PER_START)) * settings.len()
+}
+
+/// Measures one workload; `done` hears of every block.
+pub(crate) fn measure(
+    study: &mut Study<'_>,
+    settings: &[Setting],
+    workload: &str,
+    rounds: usize,
+    seconds: u64,
+    done: &mut dyn FnMut(),
+) -> Result<Pairing> {
+    let mut pairing = Pairing::default();
+    while pairing.rounds() < rounds {
+        if pairing.rounds() > 0 {
+            study.restart()?;
+            require_active(study, settings)?;
+        }
+        let part = (rounds - pairing.rounds()).min(ROUNDS_PER_START);
+        pairing.append(study.measure(workload, part, seconds, done)?);
+    }
+    Ok(pairing)
 }
 
 /// Prints CPU time per transaction of every setting and how it differs from the first.

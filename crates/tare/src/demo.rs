@@ -130,9 +130,9 @@ fn compare(
     page::heading("What it cost", "server CPU per transaction, load on one of three servers at a time");
     let threads = load.threads;
     let mut study = step("starting three servers", || cost::start(bench, template, load, settings))?;
-    let bar = ProgressBar::new(((rounds + 1) * settings.len()) as u64)
+    let bar = ProgressBar::new(cost::blocks(rounds, settings) as u64)
         .with_style(ProgressStyle::with_template("{bar:30} {pos}/{len} blocks, {eta} left")?);
-    let measured = study.measure(WORKLOAD, rounds, BLOCK, &mut || bar.inc(1));
+    let measured = cost::measure(&mut study, settings, WORKLOAD, rounds, BLOCK, &mut || bar.inc(1));
     bar.finish_and_clear();
     let pairing = measured?;
     cost::print(settings, &pairing);
