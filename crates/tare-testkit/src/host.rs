@@ -107,7 +107,11 @@ impl Host {
         )))
     }
 
-    fn install_program(&self) -> Result<PathBuf> {
+    /// The program that makes a data directory for it.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn install_program(&self) -> Result<PathBuf> {
         let places = self.basedir.iter().flat_map(|base| [base.join("scripts"), base.join("bin")]);
         let found = places
             .flat_map(|dir| [dir.join("mariadb-install-db"), dir.join("mysql_install_db")])

@@ -184,7 +184,7 @@ fn a_program_the_server_starts_is_not_affected() {
     let _turn = turn();
     let host = Host::find().unwrap();
     let Some(plugins) = host.plugins().filter(|dir| dir.join("auth_pam.so").exists()) else {
-        println!("this host has no plugin that starts a program");
+        println!("skipped: the server has no PAM plugin, the one that starts a program");
         return;
     };
     let place = tempfile::tempdir().unwrap();
@@ -212,7 +212,7 @@ fn a_program_the_server_starts_is_not_affected() {
 fn tare_only() -> bool {
     let tare = Provider::under_test().is_tare();
     if !tare {
-        println!("the built-in has no such thing");
+        println!("skipped: the built-in has no such thing");
     }
     tare
 }

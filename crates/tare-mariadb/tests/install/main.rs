@@ -23,7 +23,7 @@ fn settings(provider: Provider) -> Settings {
 fn without_federated() -> bool {
     let without = !Host::find().unwrap().has_federated();
     if without {
-        eprintln!("skipped: the server has no FEDERATED plugin");
+        println!("skipped: the server has no FEDERATED plugin");
     }
     without
 }
