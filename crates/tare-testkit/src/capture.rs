@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
 
+use crate::difference::Misnamed;
 use crate::figure::Capture;
 use crate::history::{Clocks, Events, KINDS};
 use crate::schema::{Row, Schema};
@@ -160,6 +161,8 @@ pub struct Pass<'a> {
     pub scripts: &'a [Script],
     /// Whether times of all kinds of events can be compared.
     pub clocks: Clocks,
+    /// Events this server is known to show under a wrong name.
+    pub misnamed: &'a [Misnamed],
 }
 
 impl Pass<'_> {
@@ -216,6 +219,7 @@ impl Pass<'_> {
             place,
             threads: Vec::new(),
             old_sockets,
+            misnamed: self.misnamed,
             data: self.server.data().display().to_string(),
             temporary: self.server.temporary().display().to_string(),
             elapsed: Duration::ZERO,
@@ -248,6 +252,7 @@ struct Run<'a> {
     place: String,
     threads: Vec<u64>,
     old_sockets: HashSet<String>,
+    misnamed: &'a [Misnamed],
     data: String,
     temporary: String,
     elapsed: Duration,
@@ -368,7 +373,11 @@ impl Run<'_> {
     ) -> Result<()> {
         let mut histories = Vec::new();
         for (table, kind) in KINDS {
-            histories.push((table, kind, schema.long_history(table, thread)?));
+            let mut rows = schema.long_history(table, thread)?;
+            for entry in self.misnamed {
+                *capture.misnamed.entry(entry.name.clone()).or_default() += entry.correct(table, &mut rows);
+            }
+            histories.push((table, kind, rows));
         }
         let rows = histories.iter().flat_map(|(_, kind, rows)| rows.iter().map(|row| (*kind, row))).collect();
         let events = Events { rows, names, clocks };

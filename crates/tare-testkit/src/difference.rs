@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use crate::figure::{Comparison, Figure, Unequal};
 use crate::host::Host;
+use crate::schema::Row;
 use crate::{Failure, Result};
 
 /// `expected/differences.toml`.
@@ -18,6 +19,47 @@ pub struct Explanations {
     /// What the reference does not repeat, whatever one run shows; also in tables that must be repeatable.
     #[serde(default)]
     pub unrepeatable: Vec<Explanation>,
+    /// Events the reference shows under the name of another instrument; each must occur.
+    #[serde(default)]
+    pub misnamed: Vec<Misnamed>,
+}
+
+/// Events whose name the reference gets wrong, as another column and its own summaries tell. They are given their
+/// right name before anything is compared: a wrong name shifts the positions of all others of both names, and with
+/// them what every event nested in one of them has for a parent.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Misnamed {
+    /// Kind of events, as in the table's name.
+    pub events: String,
+    /// The name that is shown.
+    pub name: String,
+    /// The column that tells what the event is,
+    pub column: String,
+    /// by one of these values.
+    pub values: Vec<String>,
+    /// The right name.
+    pub meant: String,
+    /// Why the shown name is wrong.
+    pub reason: String,
+    /// Of the server's version; all when left out.
+    #[serde(default = "any")]
+    pub host: String,
+}
+
+impl Misnamed {
+    /// Puts the names right; how many were wrong.
+    pub fn correct(&self, events: &str, rows: &mut [Row]) -> usize {
+        let mut wrong = 0;
+        for row in rows.iter_mut().filter(|_| self.events == events) {
+            let tells = row.get(&self.column).is_some_and(|value| self.values.iter().any(|v| v == value));
+            if tells && row.text("EVENT_NAME") == self.name {
+                row.set("EVENT_NAME", &self.meant);
+                wrong += 1;
+            }
+        }
+        wrong
+    }
 }
 
 /// One entry: patterns (`*` stands for any text) and why.
@@ -84,8 +126,10 @@ impl Explanations {
         let read: Explanations =
             toml::from_str(&text).map_err(|e| Failure::Setup(format!("{}: {e}", path.display())))?;
         let all = read.difference.iter().chain(&read.unrepeatable);
-        match all.into_iter().find(|entry| entry.reason.trim().is_empty()) {
-            Some(entry) => Err(Failure::Setup(format!("{} {} has no reason", entry.table, entry.key))),
+        let named = all.map(|entry| (&entry.table, &entry.key, &entry.reason));
+        let mut named = named.chain(read.misnamed.iter().map(|m| (&m.events, &m.name, &m.reason)));
+        match named.find(|(_, _, reason)| reason.trim().is_empty()) {
+            Some((table, key, _)) => Err(Failure::Setup(format!("{table} {key} has no reason"))),
             None => Ok(read),
         }
     }
@@ -133,6 +177,7 @@ impl Explanations {
         };
         self.difference.retain(concerns);
         self.unrepeatable.retain(concerns);
+        self.misnamed.retain(|entry| matches(&entry.host, &host.version));
         self
     }
 

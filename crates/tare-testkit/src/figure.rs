@@ -35,6 +35,8 @@ pub struct Capture {
     pub orders: BTreeMap<(String, String), Vec<String>>,
     /// Rows that contradict themselves or each other.
     pub violations: Vec<String>,
+    /// How many events had a wrong name that was put right, by that name.
+    pub misnamed: BTreeMap<String, usize>,
 }
 
 impl Capture {

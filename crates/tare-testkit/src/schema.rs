@@ -203,6 +203,13 @@ impl Row {
         self.get(column).unwrap_or_default()
     }
 
+    /// Writes another value into a column there is.
+    pub(crate) fn set(&mut self, column: &str, value: &str) {
+        if let Some(at) = self.columns.iter().position(|name| name == column) {
+            self.cells[at] = Some(value.to_owned());
+        }
+    }
+
     /// Names of the columns in order.
     pub fn columns(&self) -> &[String] {
         &self.columns
