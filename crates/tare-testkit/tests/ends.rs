@@ -244,6 +244,72 @@ fn out_of_memory_counts_as_lost_and_the_server_goes_on() {
     read_all(&server);
 }
 
+/// Connections open at once, and statements of each: more than the smallest pool has room for.
+const CROWD: usize = 400;
+const EACH: u64 = 5;
+
+/// A pool too small for the crowd, in which nothing but its statements is recorded: what is lost then is of theirs.
+fn crowded() -> Server {
+    let sizes = ["waits", "stages", "statements", "transactions"];
+    let mut options: Vec<(String, String)> =
+        sizes.iter().map(|kind| (format!("events-{kind}-history-long-size"), "0".into())).collect();
+    let fixed = [
+        ("memory-max", "8M"),
+        ("instrument", "%=OFF"),
+        ("instrument", "statement/abstract/%=ON"),
+        ("instrument", "statement/sql/do=ON"),
+        ("consumer", "statements_digest=OFF"),
+    ];
+    options.extend(fixed.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    Server::start(Settings::new(Provider::Tare(options)).option("--max-connections=500")).unwrap()
+}
+
+#[test]
+fn without_memory_what_is_counted_and_what_is_lost_are_all_there_was() {
+    let _turn = turn();
+    if !tare_only() {
+        return;
+    }
+    let server = crowded();
+    // The endpoint's readers are no threads of the server's: they take no part in what they look at.
+    let mut schema = server.endpoint_schema().unwrap();
+    let before = statements_done(&server);
+    let mut crowd: Vec<mysql::Conn> = (0..CROWD).map(|_| server.client().unwrap()).collect();
+    std::thread::scope(|scope| {
+        for part in crowd.chunks_mut(CROWD / 8) {
+            scope.spawn(|| {
+                for _ in 0..EACH {
+                    part.iter_mut().for_each(|conn| conn.query_drop("DO 1").unwrap());
+                }
+            });
+        }
+    });
+    let status = schema.tare_status().unwrap();
+    let lost = |name: &str| -> u64 { status[name].parse().unwrap() };
+    let done = statements_done(&server) - before;
+    assert_eq!(done, CROWD as u64 * EACH, "by the server's own counter");
+    let ids: BTreeSet<String> = crowd.iter().map(|conn| conn.connection_id().to_string()).collect();
+    let threads = schema.rows("threads").unwrap();
+    let seen = threads.iter().filter(|row| ids.contains(row.text("PROCESSLIST_ID"))).count();
+    // Of a connection without any memory nothing but its number is known; of the others every statement is.
+    let unseen = (CROWD - seen) as u64 * EACH + lost("nested_statement_lost");
+    let name = [("EVENT_NAME", "statement/sql/do")];
+    let counted = schema.sum("events_statements_summary_global_by_event_name", &name, "COUNT_STAR").unwrap();
+    let kept = schema.rows_where("events_statements_history", &name).unwrap().len() as u64;
+    println!("{done} done: {seen} connections seen, {unseen} unseen, {counted} counted, {kept} kept");
+    assert!(unseen > 0 && counted > 0, "the pool has room for some and not for all");
+    assert!(lost("thread_instances_lost") >= (CROWD - seen) as u64);
+    assert_eq!(counted + lost("summary_cells_lost") + unseen, done, "counted and lost are all there were");
+    assert_eq!(kept + lost("events_statements_lost") + unseen, done, "kept and lost are all there were");
+}
+
+/// `DO` statements so far, by the server's own counter.
+fn statements_done(server: &Server) -> u64 {
+    let row = server.client().unwrap().query_first("SHOW GLOBAL STATUS LIKE 'Com_do'").unwrap();
+    let (_, count): (String, u64) = row.unwrap();
+    count
+}
+
 #[test]
 fn an_idle_server_takes_little_more_than_without() {
     let _turn = turn();
