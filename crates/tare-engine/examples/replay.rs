@@ -29,6 +29,9 @@ impl Host for Silent {
     fn xa_state_name(&self, _state: u8) -> Option<&'static str> {
         None
     }
+    fn lock_namespace_name(&self, _namespace: u8) -> Option<&'static str> {
+        None
+    }
     fn to_utf8(&self, text: &[u8], _charset: u32) -> String {
         String::from_utf8_lossy(text).into_owned()
     }

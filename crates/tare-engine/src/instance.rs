@@ -1054,6 +1054,9 @@ pub struct MetadataName<'a> {
     pub status: u8,
 }
 
+/// An event names the metadata lock: its slot rests longer than others, whom nothing refers to once they are given up.
+const WAITED_FOR: u32 = 1;
+
 /// Metadata locks.
 impl Engine {
     /// A metadata lock is asked for.
@@ -1097,15 +1100,16 @@ impl Engine {
     /// It is given up.
     pub fn destroy_metadata_lock(&self, lock: MetadataRef) {
         match current() {
-            Some(thread) => {
+            Some(thread) if lock.slot.head.flags.load(Relaxed) != WAITED_FOR => {
                 self.pools.give_near(&self.arena, Pool::MetadataLocks, &thread.metadata_stash, lock);
             }
-            None => self.pools.give(&self.arena, Pool::MetadataLocks, lock),
+            _ => self.pools.give(&self.arena, Pool::MetadataLocks, lock),
         }
     }
 
     /// Begins to wait for it.
     pub fn start_metadata_wait(&self, lock: MetadataRef, source: Source) -> Option<Wait> {
+        lock.slot.head.flags.store(WAITED_FOR, Relaxed);
         let object = WaitObject {
             address: lock.slot.identity.load(Relaxed) as usize,
             name: pool::name(&self.arena, &lock.slot),

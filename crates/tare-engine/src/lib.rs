@@ -74,6 +74,8 @@ pub trait Host: Sync {
     fn isolation_name(&self, isolation: u8) -> Option<&'static str>;
     /// XA_STATE.
     fn xa_state_name(&self, state: u8) -> Option<&'static str>;
+    /// OBJECT_TYPE of a metadata lock.
+    fn lock_namespace_name(&self, namespace: u8) -> Option<&'static str>;
     /// Text of this character set as UTF-8.
     fn to_utf8(&self, text: &[u8], charset: u32) -> String;
     /// The name at an address the host gave as a source file's, if it is still there: what was loaded then may

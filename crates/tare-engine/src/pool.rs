@@ -97,7 +97,7 @@ unsafe impl View for SlotHead {}
 /// Slots given back that are kept from use, so that events that refer to them keep their names for a while.
 const fn resting(pool: Pool) -> u32 {
     match pool {
-        Pool::Files | Pool::Tables | Pool::Sockets => 64,
+        Pool::Files | Pool::Tables | Pool::Sockets | Pool::MetadataLocks => 64,
         _ => 0,
     }
 }

@@ -305,6 +305,8 @@ impl Engine {
                     0 => None,
                     len => Some(text::read_string(from, len as usize)),
                 };
+                let namespace = lock.namespace.load(Relaxed);
+                object.object_type = self.host.get().and_then(|host| host.lock_namespace_name(namespace));
                 object.schema = some(&lock.schema, lock.schema_len.load(Relaxed));
                 object.name = some(&lock.name, lock.name_len.load(Relaxed));
             }

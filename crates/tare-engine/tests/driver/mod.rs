@@ -84,6 +84,9 @@ impl Host for Double {
     fn xa_state_name(&self, state: u8) -> Option<&'static str> {
         ["NOTR", "ACTIVE", "IDLE", "PREPARED", "COMMITTED", "ROLLBACK ONLY"].get(state as usize).copied()
     }
+    fn lock_namespace_name(&self, namespace: u8) -> Option<&'static str> {
+        ["GLOBAL", "TABLESPACE", "SCHEMA", "TABLE"].get(namespace as usize).copied()
+    }
     fn to_utf8(&self, text: &[u8], _charset: u32) -> String {
         String::from_utf8_lossy(text).into_owned()
     }

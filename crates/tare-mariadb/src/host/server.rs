@@ -39,6 +39,10 @@ impl Host for ServerHost {
         Some(names::xa_state(i32::from(state)))
     }
 
+    fn lock_namespace_name(&self, namespace: u8) -> Option<&'static str> {
+        names::mdl_namespace(namespace)
+    }
+
     fn to_utf8(&self, text: &[u8], _charset: u32) -> String {
         String::from_utf8_lossy(text).into_owned()
     }
