@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo build --quiet --locked --release -p tare-engine --example replay
 replay=target/release/examples/replay
-"$replay" 20000 | head -1
+"$replay" 20000 | sed -n 1p
 transactions=1000
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT

@@ -578,6 +578,16 @@ impl IoCounts {
     }
 }
 
+/// Of an entry: its owner has settled that the instrument's events are usual, and the cell of today. Offsets of cells are
+/// those of whole lines, so the lower bits are free.
+pub(crate) const READY: u32 = 1;
+
+/// Where an entry says the cell is; 0: nowhere.
+#[inline(always)]
+const fn place(entry: u32) -> Offset {
+    entry & !READY
+}
+
 /// Entries of one map block.
 pub(crate) const MAP_ENTRIES: usize = 1024;
 /// Map blocks of a bank: instruments beyond `MAPS * MAP_ENTRIES` are counted as lost.
@@ -617,7 +627,7 @@ impl Bank {
     /// The cell of `class`, if it exists.
     #[inline(always)]
     pub(crate) fn cell<C: Cell>(&self, arena: &Arena, class: ClassId) -> Option<&'static C> {
-        match self.entry(arena, class)?.load(std::sync::atomic::Ordering::Acquire) {
+        match place(self.entry(arena, class)?.load(std::sync::atomic::Ordering::Acquire)) {
             0 => None,
             offset => Some(arena.at::<C>(offset)),
         }
@@ -628,16 +638,26 @@ impl Bank {
         let class = class as usize;
         let map = self.maps[(class / MAP_ENTRIES) % MAPS].load(std::sync::atomic::Ordering::Acquire);
         let map: &MapBlock = arena.get(map)?;
-        arena.get(map.cells[class % MAP_ENTRIES].load(std::sync::atomic::Ordering::Acquire))
+        arena.get(place(map.cells[class % MAP_ENTRIES].load(std::sync::atomic::Ordering::Acquire)))
     }
 
-    /// Where the cell of `class` is, for the bank's owner; 0: nowhere. A map that is not there is read as block 0 of
-    /// the arena, which is never handed out and all zero: one question less.
+    /// Where the cell of `class` is if it is ready, for the bank's owner, who has settled. A map that is not there is
+    /// read as block 0 of the arena, which is never handed out and all zero: one question less.
     #[inline(always)]
-    pub(crate) fn usual_cell(&self, base: Base, class: ClassId) -> Offset {
+    pub(crate) fn ready_cell(&self, base: Base, class: ClassId) -> Option<Offset> {
         let class = class as usize;
         let map: Offset = self.maps[(class / MAP_ENTRIES) % MAPS].own();
-        base.at_or_zero::<MapBlock>(map).cells[class % MAP_ENTRIES].own()
+        let entry = base.at_or_zero::<MapBlock>(map).cells[class % MAP_ENTRIES].own();
+        (entry & READY != 0).then_some(place(entry))
+    }
+
+    /// No cell is ready any more.
+    pub(crate) fn unready(&self, arena: &Arena) {
+        for map in self.maps.iter().map(Own::own).filter(|map| *map != 0) {
+            for entry in &arena.at::<MapBlock>(map).cells {
+                entry.store(place(entry.own()), Relaxed);
+            }
+        }
     }
 
     /// Calls `f` with every cell's class and offset.
@@ -648,7 +668,7 @@ impl Bank {
                 continue;
             }
             for (entry, cell) in arena.at::<MapBlock>(map).cells.iter().enumerate() {
-                let cell = cell.load(Relaxed);
+                let cell = place(cell.load(Relaxed));
                 if cell != 0 {
                     f((block * MAP_ENTRIES + entry) as ClassId, cell);
                 }

@@ -394,6 +394,12 @@ impl Engine {
         self.start_usual_leaf_wait(synch.slot.head.class(), synch.wanted(operation), source)
     }
 
+    /// Whether the instrument is switched off, asked when [`Engine::start_usual_synch_wait`] said nothing.
+    #[inline(always)]
+    pub fn synch_is_off(&self, synch: SynchRef) -> bool {
+        self.is_off(synch.slot.head.class())
+    }
+
     /// The wait is over, for better or worse.
     #[inline(always)]
     pub fn end_synch_wait(&self, wait: &Wait) {

@@ -22,6 +22,7 @@ mod pool;
 mod queue;
 mod reader;
 mod ring;
+mod settings;
 pub mod snapshot;
 mod stage;
 mod statement;
@@ -130,6 +131,8 @@ pub struct Engine {
     /// Epoch of the last reset, by family and viewer.
     pub(crate) resets: [[AtomicU32; 2]; FAMILIES],
     pub(crate) consumers: AtomicU32,
+    /// Rises with every change of what is recorded and how; see [`settings`].
+    pub(crate) settings: AtomicU32,
     /// What ended threads counted, and what no thread counted.
     pub(crate) ended: Bank,
     /// What ended files and sockets did.
@@ -185,6 +188,7 @@ impl Engine {
             epochs: [const { AtomicU32::new(0) }; FAMILIES],
             resets: [const { [const { AtomicU32::new(0) }; 2] }; FAMILIES],
             consumers: AtomicU32::new(0),
+            settings: AtomicU32::new(1),
             ended: Bank::new(),
             ended_io: Bank::new(),
             ended_next: Mutex::new((0, 0)),

@@ -18,7 +18,7 @@ use crate::cell::COUNTERS;
 use crate::clock::ticks;
 use crate::lost::Lost;
 use crate::queue::Queue;
-use crate::snapshot::EventType;
+use crate::snapshot::{ClassId, EventType};
 
 /// Blocks a thread can pin per event type: a history is never longer than what they hold (63 of the longest
 /// statements, 4,032 waits).
@@ -145,6 +145,19 @@ pub(crate) struct TransactionRecord {
 
 /// Lines of a transaction's record.
 pub(crate) const TRANSACTION_LINES: u32 = size_of::<TransactionRecord>().div_ceil(LINE) as u32;
+
+impl WaitRecord {
+    /// Class and start.
+    pub(crate) fn began(&self) -> (ClassId, u64) {
+        (self.what.load(Relaxed) as ClassId, self.start.load(Relaxed))
+    }
+}
+
+impl StageRecord {
+    pub(crate) fn class(&self) -> u32 {
+        self.what.load(Relaxed) & 0xFFFF
+    }
+}
 
 // SAFETY: atomics only, alignment 8, one line.
 #[allow(unsafe_code)]

@@ -10,7 +10,7 @@ use crate::arena::{Base, Offset, Own};
 use crate::cell::{Family, StatCell};
 use crate::clock::{cycles, ticks};
 use crate::filter::{ATTRIBUTED, CURRENT};
-use crate::instrument::{ENABLED, PROGRESS, TIMED, USUAL};
+use crate::instrument::{ENABLED, PROGRESS, TIMED};
 use crate::ring::{RECORD_TIMED, STAGES, StageRecord};
 use crate::snapshot::{ClassId, EventType};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, current};
@@ -42,18 +42,13 @@ impl Engine {
     #[inline(always)]
     fn start_usual_stage(&self, class: ClassId, source: Source) -> bool {
         let Some(thread) = current() else { return false };
-        let usual = thread.usual_stages.load(Relaxed);
-        if usual == 0 || self.registry.switches(class) & USUAL == 0 {
+        if !self.is_settled(thread) {
             return false;
         }
         let base = self.arena.base();
-        let cell = thread.banks[BANK_OWN].usual_cell(base, class);
+        let Some(cell) = thread.banks[BANK_OWN].ready_cell(base, class) else { return false };
         let before = thread.stage_cell.own();
-        let ends_usually = match before {
-            0 => thread.stage_class.own() == 0,
-            before => self.is_of_today(base.at(before), Family::Stages),
-        };
-        if cell == 0 || !ends_usually {
+        if before == 0 && thread.stage_class.own() != 0 {
             return false;
         }
         let Some(offset) = thread.stages.line() else { return false };
@@ -63,9 +58,8 @@ impl Engine {
             base.at::<StatCell>(before).stat.add_span(1, record.start.own(), now);
             end_record(thread, record, now);
         }
-        thread.stage_class.store(u32::from(class) | u32::from(ENABLED | TIMED) << 16, Relaxed);
         thread.stage_cell.store(cell, Relaxed);
-        fill_stage(thread, base, offset, u32::from(class) | usual, now, source);
+        fill_stage(thread, base, offset, u32::from(class) | thread.usual_stages.own(), now, source);
         true
     }
 
@@ -73,6 +67,10 @@ impl Engine {
     #[inline(never)]
     fn start_unusual_stage(&self, class: ClassId, source: Source) -> Option<Progress> {
         let thread = current()?;
+        if !self.is_settled(thread) {
+            self.settle(thread);
+        }
+        self.leave_short_way(thread, self.arena.base());
         thread.stage_label.store(u32::from(class), Relaxed);
         let mask = thread.mask.load(Relaxed);
         thread.has_progress.store(0, Relaxed);
@@ -99,9 +97,9 @@ impl Engine {
             let flags = u32::from(timed | kept(bits)) << 24;
             let what = u32::from(class) | (EventType::Statement as u32) << 16 | flags;
             fill_stage(thread, self.arena.base(), offset, what, start, source);
-            if thread.usual_stages.load(Relaxed) != 0 && switches & (TIMED | PROGRESS) == TIMED {
-                let cell = thread.banks[BANK_OWN].usual_cell(self.arena.base(), class);
+            if let Some(cell) = self.make_ready(thread, &thread.usual_stages, class, Family::Stages) {
                 thread.stage_cell.store(cell, Relaxed);
+                thread.stage_class.store(0, Relaxed);
             }
         }
         if switches & PROGRESS == 0 {
@@ -118,26 +116,22 @@ impl Engine {
     pub fn end_stage(&self) {
         let Some(thread) = current() else { return };
         thread.stage_label.store(0, Relaxed);
-        if thread.stage_class.own() != 0 && !self.end_usual_stage(thread) {
+        if !self.end_usual_stage(thread) {
             self.end_unusual_stage(thread);
         }
     }
 
-    /// Ends the stage in progress, if all is as usual. False means that nothing has happened.
+    /// Ends the stage in progress, if all is as usual or there is none. False means that nothing has happened.
     #[inline(always)]
     fn end_usual_stage(&self, thread: &'static Thread) -> bool {
         let base = self.arena.base();
         let cell = thread.stage_cell.own();
-        if thread.usual_stages.load(Relaxed) == 0 || cell == 0 {
-            return false;
-        }
-        let cell: &StatCell = base.at(cell);
-        if !self.is_of_today(cell, Family::Stages) {
-            return false;
+        if cell == 0 || !self.is_settled(thread) {
+            return cell == 0 && thread.stage_class.own() == 0;
         }
         let now = cycles();
         let record: &StageRecord = base.at(thread.stage_record.own());
-        cell.stat.add_span(1, record.start.own(), now);
+        base.at::<StatCell>(cell).stat.add_span(1, record.start.own(), now);
         end_record(thread, record, now);
         self.nest_in_statement(thread);
         leave_stage(thread);
@@ -147,6 +141,7 @@ impl Engine {
     #[cold]
     #[inline(never)]
     fn end_unusual_stage(&self, thread: &'static Thread) {
+        self.leave_short_way(thread, self.arena.base());
         thread.has_progress.store(0, Relaxed);
         let mask = thread.mask.load(Relaxed);
         if mask != 0 {
@@ -187,7 +182,7 @@ impl Engine {
         let now = if switches & TIMED != 0 { ticks() } else { 0 };
         if let Some(cell) = cell {
             if switches & TIMED != 0 {
-                cell.stat.add_span(1, self.stage_began(thread), now);
+                cell.stat.add_span(1, thread.stage_start.own(), now);
             } else {
                 cell.stat.add_untimed(1);
             }
@@ -198,14 +193,6 @@ impl Engine {
         }
         leave_stage(thread);
         now
-    }
-
-    /// When the timed stage in progress began: one that is as usual says so in its record only.
-    fn stage_began(&self, thread: &Thread) -> u64 {
-        match thread.stage_cell.own() {
-            0 => thread.stage_start.own(),
-            _ => self.arena.at::<StageRecord>(thread.stage_record.own()).start.own(),
-        }
     }
 
     fn finish_stage(&self, thread: &'static Thread, record: &StageRecord, switches: u8, now: u64) {

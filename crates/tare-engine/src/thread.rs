@@ -37,7 +37,8 @@ pub(crate) const BANK_THREAD_ONLY: usize = 2;
 /// The slab. Hot words first.
 #[repr(C, align(64))]
 pub(crate) struct Thread {
-    pub(crate) mask: AtomicU32,
+    /// Which of the engine's settings the thread has settled for; whoever changes the mask takes that back.
+    pub(crate) settled: AtomicU32,
     pub(crate) wait_depth: AtomicU32,
     /// What the mask says of waits and of stages, as their records keep it; 0 where they don't take the short way.
     pub(crate) usual_waits: AtomicU32,
@@ -47,11 +48,11 @@ pub(crate) struct Thread {
     /// The event new waits nest in, and its type (0: none).
     pub(crate) parent_id: AtomicU64,
     pub(crate) parent_type: AtomicU32,
-    /// Class of the stage in progress, 0: none.
+    /// Class and switches of the stage in progress, if it did not begin on the short way; 0: none did.
     pub(crate) stage_class: AtomicU32,
-    /// Its record's offset, 0: not recorded.
+    /// Offset of the record of the stage in progress, 0: none, or not recorded.
     pub(crate) stage_record: AtomicU32,
-    /// Its cell, 0 where none is in progress or it does not end on the short way.
+    /// Its cell, if it began on the short way: then its class and start are in its record.
     pub(crate) stage_cell: AtomicU32,
     /// The statement new stages nest in.
     pub(crate) stage_parent: AtomicU64,
@@ -59,7 +60,9 @@ pub(crate) struct Thread {
     pub(crate) stages: Ring,
     pub(crate) banks: [Bank; 3],
     pub(crate) thread_id: AtomicU64,
-    /// When the stage in progress began, if that is not in its record.
+    /// What the thread records; see [`filter`].
+    pub(crate) mask: AtomicU32,
+    /// When the stage in progress began, if it did not begin on the short way.
     pub(crate) stage_start: AtomicU64,
     /// The last stage set that was not on the short way, recorded or not: PROCESSLIST_STATE.
     pub(crate) stage_label: AtomicU32,
@@ -293,8 +296,7 @@ impl Engine {
                 return;
             }
             thread.mask.store(0, Relaxed);
-            thread.usual_waits.store(0, Relaxed);
-            thread.usual_stages.store(0, Relaxed);
+            thread.unsettle();
         }
         self.begin_fold();
         self.fold_thread(thread);
@@ -388,8 +390,7 @@ impl Engine {
             let mask = filter::mask(self.consumers.load(Relaxed), instrumented, history);
             let cycles = if mask != 0 && self.clock.counts_cycles() { filter::CYCLES } else { 0 };
             thread.mask.store(mask | cycles, Relaxed);
-            thread.usual_waits.store(filter::usual(mask | cycles, EventType::Wait), Relaxed);
-            thread.usual_stages.store(filter::usual(mask | cycles, EventType::Stage), Relaxed);
+            thread.unsettle();
         }
     }
 
@@ -409,12 +410,6 @@ impl Engine {
             Some(cell) => self.renew(thread, bank, class, family, cell),
             None => self.make_cell(thread, bank, class, family),
         }
-    }
-
-    /// Whether a cell of the thread's own is of the present epoch.
-    #[inline(always)]
-    pub(crate) fn is_of_today(&self, cell: &StatCell, family: Family) -> bool {
-        cell.head.epoch.own() == self.epochs[family as usize].load(Relaxed)
     }
 
     #[cold]

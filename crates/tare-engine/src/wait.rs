@@ -7,7 +7,7 @@ use crate::arena::{Base, Offset, Own};
 use crate::cell::{Family, StatCell};
 use crate::clock::{cycles, ticks};
 use crate::filter::{ATTRIBUTED, CURRENT, HISTORY, LONG, UNATTRIBUTED};
-use crate::instrument::{ENABLED, TIMED, USUAL};
+use crate::instrument::{ENABLED, TIMED};
 use crate::lost::Lost;
 use crate::operation;
 use crate::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, WAIT_DEPTH, WAITS, WaitRecord};
@@ -51,31 +51,35 @@ const WAIT_RECORDED: u32 = 1 << 4;
 const WAIT_UNATTRIBUTED: u32 = 1 << 5;
 /// Began on the short way: recorded, timed, attributed, ticks are cycles.
 const WAIT_SHORT: u32 = 1 << 6;
-/// No event can begin before it ends: its record is where it was begun, and its own id is its END_EVENT_ID.
+/// No event can begin before it ends: its record is where it was begun, says class and start, and its own id is its
+/// END_EVENT_ID.
 const WAIT_LEAF: u32 = 1 << 7;
 
 /// A wait in progress: what the host keeps between start and end, in its own memory.
 #[derive(Clone, Copy)]
 pub struct Wait {
     pub(crate) thread: &'static Thread,
+    /// Not of a leaf.
     pub(crate) start: u64,
-    /// Switches in bits 0–3, the flags above, depth << 8, class << 16.
+    /// Switches in bits 0–3, the flags above; not of a leaf: depth << 8, class << 16.
     flags: u32,
-    /// The record's place, of a leaf.
-    place: Offset,
+    /// Of a leaf: the places of its record and of its cell.
+    record: Offset,
+    cell: Offset,
 }
 
 impl Wait {
-    /// Flags, place, thread and start, to be kept by the host.
+    /// Flags, places, thread and start, to be kept by the host.
     #[inline(always)]
-    pub fn pack(self) -> (u32, u32, ThreadRef, u64) {
-        (self.flags, self.place, self.thread.handle(), self.start)
+    pub fn pack(self) -> (u32, u64, ThreadRef, u64) {
+        let places = u64::from(self.cell) << 32 | u64::from(self.record);
+        (self.flags, places, self.thread.handle(), self.start)
     }
 
     /// The reverse of [`Wait::pack`].
     #[inline(always)]
-    pub fn unpack(flags: u32, place: u32, thread: &'static ThreadHandle, start: u64) -> Wait {
-        Wait { thread: thread.slab(), start, flags, place }
+    pub fn unpack(flags: u32, places: u64, thread: &'static ThreadHandle, start: u64) -> Wait {
+        Wait { thread: thread.slab(), start, flags, record: places as u32, cell: (places >> 32) as u32 }
     }
 
     #[inline(always)]
@@ -99,7 +103,7 @@ impl Wait {
     }
 
     #[inline(always)]
-    fn record(&self, engine: &Engine) -> Option<&'static WaitRecord> {
+    fn open_record(&self, engine: &Engine) -> Option<&'static WaitRecord> {
         if self.flags & WAIT_RECORDED == 0 {
             return None;
         }
@@ -116,30 +120,33 @@ impl Engine {
     /// What is usual (everything on, room in the ring) is done here, without a call; the rest elsewhere.
     #[inline(always)]
     pub fn start_wait(&self, class: ClassId, object: WaitObject, source: Source) -> Option<Wait> {
-        let switches = self.registry.switches(class);
-        if switches & ENABLED == 0 {
-            return None;
-        }
         let thread = current()?;
-        let usual = thread.usual_waits.load(Relaxed);
+        let base = self.arena.base();
         let depth = thread.wait_depth.own() as usize;
-        if usual != 0
-            && switches & TIMED != 0
+        if self.is_settled(thread)
+            && thread.banks[BANK_OWN].ready_cell(base, class).is_some()
             && depth < WAIT_DEPTH
             && let Some(offset) = thread.waits.line()
         {
-            let base = self.arena.base();
+            let usual = thread.usual_waits.own();
             let start = cycles();
             let record: &WaitRecord = base.at(offset);
             record.amount.store(u64::MAX, Relaxed);
-            fill_wait(thread, base, offset, &Begin { class, object, source, start, depth, flags: usual });
+            let nests_in = wait_parent(thread, base, depth, object);
+            fill_wait(thread, base, offset, &Begin { class, object, source, start, nests_in, flags: usual });
             thread.open[depth].store(offset, Relaxed);
             thread.wait_depth.store(depth as u32 + 1, Relaxed);
             let flags = WAIT_SHORT | WAIT_RECORDED | u32::from(ENABLED | TIMED);
             let flags = flags | (depth as u32) << 8 | u32::from(class) << 16;
-            return Some(Wait { thread, start, flags, place: 0 });
+            return Some(Wait { thread, start, flags, record: 0, cell: 0 });
         }
-        self.start_unusual_wait(thread, class, object, source)
+        if self.is_off(class) { None } else { self.start_unusual_wait(thread, class, object, source) }
+    }
+
+    /// Whether an instrument is switched off.
+    #[inline(always)]
+    pub(crate) fn is_off(&self, class: ClassId) -> bool {
+        self.registry.switches(class) & ENABLED == 0
     }
 
     /// As [`Engine::start_wait`], for a wait in which no other event can begin, and only if all is as usual: else
@@ -152,17 +159,19 @@ impl Engine {
         source: Source,
     ) -> Option<Wait> {
         let thread = current()?;
-        let usual = thread.usual_waits.load(Relaxed);
-        if usual == 0 || self.registry.switches(class) & USUAL == 0 {
+        if !self.is_settled(thread) {
             return None;
         }
-        let offset = thread.waits.line()?;
+        let base = self.arena.base();
+        let cell = thread.banks[BANK_OWN].ready_cell(base, class)?;
+        let record = thread.waits.line()?;
         let start = cycles();
         let depth = thread.wait_depth.own() as usize;
-        let begin = Begin { class, object, source, start, depth, flags: usual };
-        fill_wait(thread, self.arena.base(), offset, &begin);
-        let flags = WAIT_SHORT | WAIT_LEAF | u32::from(ENABLED | TIMED) | u32::from(class) << 16;
-        Some(Wait { thread, start, flags, place: offset })
+        let flags = thread.usual_waits.own();
+        let nests_in = inner_parent(thread, base, depth);
+        fill_wait(thread, base, record, &Begin { class, object, source, start, nests_in, flags });
+        let flags = WAIT_SHORT | WAIT_LEAF | u32::from(ENABLED | TIMED);
+        Some(Wait { thread, start: 0, flags, record, cell })
     }
 
     #[cold]
@@ -175,6 +184,10 @@ impl Engine {
         source: Source,
     ) -> Option<Wait> {
         let switches = self.registry.switches(class);
+        if !self.is_settled(thread) {
+            self.settle(thread);
+        }
+        self.make_ready(thread, &thread.usual_waits, class, Family::Waits);
         let mask = thread.mask.load(Relaxed);
         if mask & (ATTRIBUTED | UNATTRIBUTED) == 0 {
             return None;
@@ -189,7 +202,7 @@ impl Engine {
             let timed = if switches & TIMED != 0 { RECORD_TIMED } else { 0 };
             flags |= self.open_wait(thread, class, object, source, start, timed | kept(bits));
         }
-        Some(Wait { thread, start, flags, place: 0 })
+        Some(Wait { thread, start, flags, record: 0, cell: 0 })
     }
 
     /// Records the start; returns the flags that say so.
@@ -211,7 +224,8 @@ impl Engine {
         let base = self.arena.base();
         base.at::<WaitRecord>(offset).amount.store(u64::MAX, Relaxed);
         let flags = u32::from(flags) << 24;
-        fill_wait(thread, base, offset, &Begin { class, object, source, start, depth, flags });
+        let nests_in = wait_parent(thread, base, depth, object);
+        fill_wait(thread, base, offset, &Begin { class, object, source, start, nests_in, flags });
         thread.open[depth].store(offset, Relaxed);
         thread.wait_depth.store(depth as u32 + 1, Relaxed);
         WAIT_RECORDED | (depth as u32) << 8
@@ -233,9 +247,10 @@ impl Engine {
     #[inline(always)]
     pub fn end_wait(&self, wait: &Wait, n: u64, amount: Option<u64>) -> Option<u64> {
         let base = self.arena.base();
-        let cell = wait.thread.banks[BANK_OWN].usual_cell(base, wait.class());
-        let usual = wait.flags & (WAIT_SHORT | WAIT_LEAF) == WAIT_SHORT;
-        if usual && cell != 0 && self.is_of_today(base.at(cell), Family::Waits) {
+        if wait.flags & (WAIT_SHORT | WAIT_LEAF) == WAIT_SHORT
+            && self.is_settled(wait.thread)
+            && let Some(cell) = wait.thread.banks[BANK_OWN].ready_cell(base, wait.class())
+        {
             let end = cycles();
             let taken = base.at::<StatCell>(cell).stat.add_span(n, wait.start, end);
             self.close_wait(wait, end, amount);
@@ -248,14 +263,14 @@ impl Engine {
     /// else nothing has happened, and [`Engine::end_wait`] does it.
     #[inline(always)]
     pub(crate) fn end_usual_leaf_wait(&self, wait: &Wait, amount: Option<u64>) -> Option<u64> {
-        let base = self.arena.base();
-        let cell = wait.thread.banks[BANK_OWN].usual_cell(base, wait.class());
-        if wait.flags & WAIT_LEAF == 0 || cell == 0 || !self.is_of_today(base.at(cell), Family::Waits) {
+        if wait.flags & WAIT_LEAF == 0 || !self.is_settled(wait.thread) {
             return None;
         }
+        let base = self.arena.base();
         let end = cycles();
-        let taken = base.at::<StatCell>(cell).stat.add_span(1, wait.start, end);
-        close_leaf(base.at(wait.place), end, amount);
+        let record: &WaitRecord = base.at(wait.record);
+        let taken = base.at::<StatCell>(wait.cell).stat.add_span(1, record.start.own(), end);
+        close_leaf(record, end, amount);
         Some(taken)
     }
 
@@ -263,8 +278,11 @@ impl Engine {
     #[inline(never)]
     fn end_unusual_wait(&self, wait: &Wait, n: u64, amount: Option<u64>) -> Option<u64> {
         let end = if wait.timed() { ticks() } else { 0 };
-        let taken = end.saturating_sub(wait.start);
-        let class = wait.class();
+        let (class, start) = match wait.flags & WAIT_LEAF {
+            0 => (wait.class(), wait.start),
+            _ => self.arena.at::<WaitRecord>(wait.record).began(),
+        };
+        let taken = end.saturating_sub(start);
         if let Some(cell) = self.cell::<StatCell>(wait.thread, wait.bank(), class, Family::Waits) {
             if wait.timed() {
                 cell.stat.add(n, taken);
@@ -273,7 +291,7 @@ impl Engine {
             }
         }
         if wait.flags & WAIT_LEAF != 0 {
-            close_leaf(self.arena.at(wait.place), end, amount);
+            close_leaf(self.arena.at(wait.record), end, amount);
         } else if wait.flags & WAIT_RECORDED != 0 {
             self.close_wait(wait, end, amount);
         }
@@ -301,7 +319,7 @@ impl Engine {
 
     /// Changes the object of a wait in progress: a file that became known while it was opened.
     pub fn set_wait_object(&self, wait: &Wait, address: usize, name: u32) {
-        if let Some(record) = wait.record(self) {
+        if let Some(record) = wait.open_record(self) {
             let what = record.object.load(Relaxed) & 0xFFFF;
             record.object.store((address as u64) << 16 | what, Relaxed);
             let what = record.what.load(Relaxed) & 0xFFFF_FFFF;
@@ -315,7 +333,7 @@ impl Engine {
         if wait.timed() {
             wait.start = ticks();
         }
-        if let Some(record) = wait.record(self) {
+        if let Some(record) = wait.open_record(self) {
             record.start.store(wait.start, Relaxed);
             record.source.store(source.0, Relaxed);
             record.amount.store(amount, Relaxed);
@@ -329,7 +347,8 @@ struct Begin {
     object: WaitObject,
     source: Source,
     start: u64,
-    depth: usize,
+    /// Id and type of the event it nests in.
+    nests_in: (u64, u32),
     /// In the uppermost byte.
     flags: u32,
 }
@@ -337,20 +356,15 @@ struct Begin {
 /// Writes its record, all but the amount.
 #[inline(always)]
 fn fill_wait(thread: &'static Thread, base: Base, offset: Offset, begin: &Begin) {
-    let Begin { class, object, source, start, depth, flags } = begin;
+    let Begin { class, object, source, start, nests_in: (parent, parent_type), flags } = begin;
     let record: &WaitRecord = base.at(offset);
     let event_id = thread.next_event_id();
-    let (parent, parent_type) = match object.operation {
-        // The wait for the next command belongs to none.
-        operation::IDLE => (0, 0),
-        _ => wait_parent(thread, base, *depth),
-    };
     record.start.store(*start, Relaxed);
     record.end.store(0, Relaxed);
     record.source.store(source.0, Relaxed);
-    let what = u64::from(object.operation) << 8 | u64::from(parent_type);
+    let what = u64::from(object.operation) << 8 | u64::from(*parent_type);
     record.object.store((object.address as u64) << 16 | what, Relaxed);
-    record.nesting.store(parent as u32, Relaxed);
+    record.nesting.store(*parent as u32, Relaxed);
     record.end_event_id.store(event_id as u32, Relaxed);
     let what = u32::from(*class) | u32::from(object.index) << 16 | flags;
     record.what.store(u64::from(what) | u64::from(object.name) << 32, Relaxed);
@@ -369,7 +383,17 @@ fn close_leaf(record: &WaitRecord, end: u64, amount: Option<u64>) {
 
 /// The event a wait at `depth` nests in.
 #[inline(always)]
-fn wait_parent(thread: &'static Thread, base: Base, depth: usize) -> (u64, u32) {
+fn wait_parent(thread: &'static Thread, base: Base, depth: usize, object: WaitObject) -> (u64, u32) {
+    match object.operation {
+        // The wait for the next command belongs to none.
+        operation::IDLE => (0, 0),
+        _ => inner_parent(thread, base, depth),
+    }
+}
+
+/// As [`wait_parent`], for a wait that is not the one for the next command.
+#[inline(always)]
+fn inner_parent(thread: &'static Thread, base: Base, depth: usize) -> (u64, u32) {
     if let Some(outer) = depth.checked_sub(1).and_then(|outer| thread.open.get(outer)) {
         let outer = outer.own();
         if outer != 0 {

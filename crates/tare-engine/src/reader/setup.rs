@@ -9,6 +9,7 @@ use crate::clock::{monotonic_ns, ticks};
 use crate::instance::{File, Program, TableIo, TableLocks, TableShare};
 use crate::instrument::lock;
 use crate::pool::Pool;
+use crate::ring::StageRecord;
 use crate::snapshot::*;
 use crate::text;
 use crate::thread::Thread;
@@ -24,6 +25,7 @@ impl Engine {
     /// ENABLED and TIMED; `None` leaves one as it is. At once, for every thread.
     pub fn set_instrument(&self, id: ClassId, enabled: Option<bool>, timed: Option<bool>) {
         self.registry.set(id, enabled, timed);
+        self.change_settings();
     }
 
     /// Whether a consumer is on.
@@ -69,11 +71,11 @@ impl Engine {
                 info,
             )
         });
-        // A stage that is as usual leaves the label alone.
-        let stage = match thread.stage_class.load(Relaxed) as ClassId {
-            0 => thread.stage_label.load(Relaxed) as ClassId,
-            stage => stage,
-        };
+        // A stage that is as usual leaves the label alone and is in its record only.
+        let stage = match thread.stage_cell.load(Relaxed) {
+            0 => thread.stage_label.load(Relaxed),
+            _ => self.arena.get(thread.stage_record.load(Relaxed)).map_or(0, StageRecord::class),
+        } as ClassId;
         let state = match stage {
             0 => None,
             class => self.registry.name(class).splitn(3, '/').nth(2).map(str::to_owned),
@@ -200,6 +202,7 @@ impl Engine {
             self.resets[family as usize][*viewer as usize].store(now, Relaxed);
         }
         self.epochs[family as usize].store(now, Release);
+        self.change_settings();
     }
 
     /// The reference resets a summary together with all it is made of, except that the global summary of

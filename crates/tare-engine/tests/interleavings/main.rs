@@ -9,6 +9,7 @@ mod fold;
 mod free_list;
 mod index;
 mod queue;
+mod settings;
 mod version;
 
 /// Checks a model; three involuntary switches of threads find what there is to find in protocols this small.

@@ -69,10 +69,10 @@ macro_rules! write {
 /// Keeps a wait in a locker state.
 macro_rules! keep {
     ($state:expr, $wait:expr) => {{
-        let (flags, place, thread, start) = $wait.pack();
+        let (flags, places, thread, start) = $wait.pack();
         $state.flags = flags;
-        // A number, not an address: the server passes it on unseen.
-        $state.wait = std::ptr::without_provenance_mut(place as usize);
+        // Numbers, not an address: the server passes them on unseen.
+        $state.wait = std::ptr::without_provenance_mut(places as usize);
         $state.thread = thread.address().cast();
         $state.timer_start = start;
     }};
@@ -82,7 +82,7 @@ macro_rules! keep {
 macro_rules! kept {
     ($state:expr) => {
         $crate::entry::pointer::instance!(tare_engine::ThreadHandle, $state.thread).map(|thread| {
-            tare_engine::Wait::unpack($state.flags, $state.wait.addr() as u32, thread, $state.timer_start)
+            tare_engine::Wait::unpack($state.flags, $state.wait.addr() as u64, thread, $state.timer_start)
         })
     };
 }

@@ -80,6 +80,9 @@ macro_rules! waits {
                     kept.$field = object;
                     return state.cast();
                 }
+                if ENGINE.synch_is_off(synch) {
+                    return null_mut();
+                }
             }
             $start_unusual(state, object, op, file, line)
         }
