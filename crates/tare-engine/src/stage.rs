@@ -21,32 +21,27 @@ pub type Progress = &'static [AtomicU64; 2];
 
 impl Engine {
     /// Begins a stage of the calling thread, ending the one before. Returns its progress, if it reports one.
-    ///
-    /// What is usual (everything on, both stages timed, room in the ring) is done here, without a call; the
-    /// rest elsewhere.
     #[inline(always)]
     pub fn start_stage(&self, class: ClassId, source: Source) -> Option<Progress> {
-        if class == 0 {
-            // No stage follows.
-            self.end_stage();
-            return None;
-        }
         if self.start_usual_stage(class, source) {
             return None;
         }
         self.start_unusual_stage(class, source)
     }
 
-    /// As [`Engine::start_stage`], if all is as usual: the stage before, too, reports no progress. False means that
-    /// nothing has happened.
+    /// As [`Engine::start_stage`], if all is as usual: settled, and the stage before, too, reports no progress. False
+    /// means that nothing has happened.
     #[inline(always)]
-    fn start_usual_stage(&self, class: ClassId, source: Source) -> bool {
+    pub fn start_usual_stage(&self, class: ClassId, source: Source) -> bool {
         let Some(thread) = current() else { return false };
         if !self.is_settled(thread) {
             return false;
         }
         let base = self.arena.base();
-        let Some(cell) = thread.banks[BANK_OWN].ready_cell(base, class) else { return false };
+        let Some(cell) = thread.banks[BANK_OWN].ready_cell(base, class) else {
+            // There is none of class 0: no stage follows.
+            return class == 0 && self.end_usual_stage(thread);
+        };
         let before = thread.stage_cell.own();
         if before == 0 && thread.stage_class.own() != 0 {
             return false;
@@ -67,6 +62,11 @@ impl Engine {
     #[inline(never)]
     fn start_unusual_stage(&self, class: ClassId, source: Source) -> Option<Progress> {
         let thread = current()?;
+        if class == 0 {
+            // No stage follows.
+            self.end_stage();
+            return None;
+        }
         if !self.is_settled(thread) {
             self.settle(thread);
         }
@@ -115,15 +115,15 @@ impl Engine {
     #[inline(always)]
     pub fn end_stage(&self) {
         let Some(thread) = current() else { return };
-        thread.stage_label.store(0, Relaxed);
         if !self.end_usual_stage(thread) {
             self.end_unusual_stage(thread);
         }
     }
 
-    /// Ends the stage in progress, if all is as usual or there is none. False means that nothing has happened.
+    /// Ends the stage in progress, if all is as usual or there is none. False means that it has not ended.
     #[inline(always)]
     fn end_usual_stage(&self, thread: &'static Thread) -> bool {
+        thread.stage_label.store(0, Relaxed);
         let base = self.arena.base();
         let cell = thread.stage_cell.own();
         if cell == 0 || !self.is_settled(thread) {

@@ -20,7 +20,18 @@ pub(super) unsafe extern "C" fn start_stage(
     file: *const c_char,
     line: c_int,
 ) -> *mut StageProgress {
-    guard(null_mut(), || pointer(ENGINE.start_stage(key as u16, Source::new(file, line.cast_unsigned()))))
+    let source = Source::new(file, line.cast_unsigned());
+    if ENGINE.start_usual_stage(key as u16, source) {
+        return null_mut();
+    }
+    start_unusual_stage(key as u16, source)
+}
+
+/// The rest, out of line: there is nothing to guard where all is as usual.
+#[cold]
+#[inline(never)]
+fn start_unusual_stage(class: u16, source: Source) -> *mut StageProgress {
+    guard(null_mut(), || pointer(ENGINE.start_stage(class, source)))
 }
 
 pub(super) unsafe extern "C" fn get_current_stage_progress() -> *mut StageProgress {
