@@ -240,6 +240,11 @@ impl Arena {
         self.fresh.load(Relaxed).min(self.blocks.load(Relaxed))
     }
 
+    /// Whether less than a quarter is left: what can do without takes no more.
+    pub(crate) fn is_scarce(&self) -> bool {
+        self.in_use.load(Relaxed) > self.blocks.load(Relaxed) / 4 * 3
+    }
+
     /// Bytes handed out, and the cap.
     pub(crate) fn usage(&self) -> (u64, u64) {
         let bytes = |blocks: u32| u64::from(blocks) * BLOCK as u64;

@@ -6,10 +6,16 @@
 //! TRUNCATE never touches another thread's cell: it raises an epoch. A writer that meets a cell of an older
 //! epoch folds it to where it still counts and starts anew; a reader judges an old cell by its epoch. So a
 //! reset loses no event and costs the writer one comparison.
+//!
+//! What has ended, or is no longer its thread's, is in [`Sums`]: of its account, or else of its user and its host, and
+//! of all.
 
-use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicI64, AtomicU16, AtomicU32, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed},
+};
 
-use crate::arena::{Arena, Base, LINE, Offset, Own, View};
+use crate::arena::{Arena, Base, BlockId, LINE, Offset, Own, Use, View, WORDS};
 use crate::snapshot::{ClassId, Kind};
 
 /// What is reset together.
@@ -43,13 +49,21 @@ impl Family {
     }
 }
 
-/// Who looks at a thread's cell, for the question whether an old epoch still counts.
+/// Who looks at a thread's cell, for the question whether an old epoch still counts. What counts for the thread counts
+/// for its account, what counts for the account counts for its user and its host: every reset of one resets those
+/// before it. The global summary of waits alone is reset by itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Viewer {
     Thread,
+    Account,
+    User,
+    Host,
     Global,
 }
+
+/// Number of viewers.
+pub(crate) const VIEWERS: usize = 5;
 
 /// First word of every cell.
 #[repr(C)]
@@ -158,7 +172,8 @@ impl Counts {
 
     /// Adds all of `other`; several threads may fold into the same place.
     pub(crate) fn merge_shared(&self, other: Plain) {
-        if other.count != 0 {
+        // A count may have been taken away without its time, by a reset of what several threads fold into.
+        if other.count | other.sum != 0 {
             self.count.fetch_add(other.count, Relaxed);
             self.sum.fetch_add(other.sum, Relaxed);
             self.min_inverted.fetch_max(other.min_inverted, Relaxed);
@@ -181,11 +196,25 @@ impl Counts {
         }
     }
 
-    /// Empties a shared one. Events added meanwhile are either in what is thrown away or in what stays.
-    pub(crate) fn clear_shared(&self) {
-        for word in [&self.count, &self.sum, &self.min_inverted, &self.max] {
-            word.swap(0, Relaxed);
+    /// Empties a shared one. Events added meanwhile are either in what is returned or in what stays.
+    pub(crate) fn take(&self) -> Plain {
+        Plain {
+            count: self.count.swap(0, Relaxed),
+            sum: self.sum.swap(0, Relaxed),
+            min_inverted: self.min_inverted.swap(0, Relaxed),
+            max: self.max.swap(0, Relaxed),
         }
+    }
+
+    /// As [`Counts::take`], for one nobody asks what it held.
+    pub(crate) fn clear_shared(&self) {
+        self.take();
+    }
+
+    /// Moves all of a shared one to others, shared too.
+    fn drain<'a>(&self, into: impl Iterator<Item = &'a Counts>) {
+        let taken = self.take();
+        into.for_each(|to| to.merge_shared(taken));
     }
 }
 
@@ -300,12 +329,8 @@ pub(crate) trait Cell: View {
     fn append(&self, into: &Self);
     /// Empties a cell of the caller's own.
     fn clear(&self);
-    /// Empties a shared cell.
-    fn clear_shared(&self);
-    /// The cell, if it counts memory (whose reset keeps what is in use).
-    fn as_memory(&self) -> Option<&MemoryCell> {
-        None
-    }
+    /// Moves all of a shared cell to each of some others, shared too; of memory all but what is in use.
+    fn drain(&self, into: &[Option<&Self>]);
 }
 
 impl Cell for StatCell {
@@ -321,8 +346,8 @@ impl Cell for StatCell {
     fn clear(&self) {
         self.stat.clear();
     }
-    fn clear_shared(&self) {
-        self.stat.clear_shared();
+    fn drain(&self, into: &[Option<&Self>]) {
+        self.stat.drain(into.iter().flatten().map(|to| &to.stat));
     }
 }
 
@@ -342,9 +367,9 @@ impl Cell for TransactionCell {
         self.read_write.clear();
         self.read_only.clear();
     }
-    fn clear_shared(&self) {
-        self.read_write.clear_shared();
-        self.read_only.clear_shared();
+    fn drain(&self, into: &[Option<&Self>]) {
+        self.read_write.drain(into.iter().flatten().map(|to| &to.read_write));
+        self.read_only.drain(into.iter().flatten().map(|to| &to.read_only));
     }
 }
 
@@ -385,10 +410,11 @@ impl Cell for StatementCell {
             counter.store(0, Relaxed);
         }
     }
-    fn clear_shared(&self) {
-        self.stat.clear_shared();
-        for counter in &self.counters {
-            counter.swap(0, Relaxed);
+    fn drain(&self, into: &[Option<&Self>]) {
+        self.stat.drain(into.iter().flatten().map(|to| &to.stat));
+        for (at, counter) in self.counters.iter().enumerate() {
+            let value = counter.swap(0, Relaxed);
+            into.iter().flatten().for_each(|to| _ = to.counters[at].fetch_add(value, Relaxed));
         }
     }
 }
@@ -448,37 +474,37 @@ impl MemoryCell {
     }
 
     /// TRUNCATE of a memory summary keeps what is in use: allocated becomes what is not freed, freed becomes
-    /// zero, the water marks become the present. Returns what was dropped from both sides (count, bytes).
-    pub(crate) fn rebase(&self) -> (u64, u64) {
+    /// zero, the water marks become the present. What is dropped from both sides goes to each of `into`, and with it
+    /// how far the water marks were from the present.
+    pub(crate) fn rebase_into(&self, into: &[Option<&MemoryCell>]) {
         let dropped = (
             self.count_free.load(Relaxed).min(self.count_alloc.load(Relaxed)),
             self.bytes_free.load(Relaxed).min(self.bytes_alloc.load(Relaxed)),
         );
+        let (count, bytes) = self.current();
+        let mark = |mark: &AtomicI64, current: i64| mark.swap(current, Relaxed).wrapping_sub(current);
+        let low = (mark(&self.low_count, count), mark(&self.low_bytes, bytes));
+        let high = (mark(&self.high_count, count), mark(&self.high_bytes, bytes));
         self.count_alloc.fetch_sub(dropped.0, Relaxed);
         self.count_free.fetch_sub(dropped.0, Relaxed);
         self.bytes_alloc.fetch_sub(dropped.1, Relaxed);
         self.bytes_free.fetch_sub(dropped.1, Relaxed);
-        let (count, bytes) = self.current();
-        self.low_count.store(count, Relaxed);
-        self.high_count.store(count, Relaxed);
-        self.low_bytes.store(bytes, Relaxed);
-        self.high_bytes.store(bytes, Relaxed);
-        dropped
-    }
-}
-
-impl MemoryCell {
-    /// Rebases; what is dropped goes to `ended`, where there is one.
-    pub(crate) fn rebase_into(&self, ended: Option<&MemoryCell>) {
-        let (count, bytes) = self.rebase();
-        if let Some(ended) = ended {
+        for to in into.iter().flatten() {
             for (word, by) in [
-                (&ended.count_alloc, count),
-                (&ended.count_free, count),
-                (&ended.bytes_alloc, bytes),
-                (&ended.bytes_free, bytes),
+                (&to.count_alloc, dropped.0),
+                (&to.count_free, dropped.0),
+                (&to.bytes_alloc, dropped.1),
+                (&to.bytes_free, dropped.1),
             ] {
                 word.fetch_add(by, Relaxed);
+            }
+            for (mark, by) in [
+                (&to.low_count, low.0),
+                (&to.low_bytes, low.1),
+                (&to.high_count, high.0),
+                (&to.high_bytes, high.1),
+            ] {
+                mark.fetch_add(by, Relaxed);
             }
         }
     }
@@ -516,11 +542,8 @@ impl Cell for MemoryCell {
             word.store(0, Relaxed);
         }
     }
-    fn clear_shared(&self) {
-        self.rebase();
-    }
-    fn as_memory(&self) -> Option<&MemoryCell> {
-        Some(self)
+    fn drain(&self, into: &[Option<&Self>]) {
+        self.rebase_into(into);
     }
 }
 
@@ -537,8 +560,12 @@ impl Cell for IoCell {
     fn clear(&self) {
         self.io.clear_shared();
     }
-    fn clear_shared(&self) {
-        self.io.clear_shared();
+    fn drain(&self, into: &[Option<&Self>]) {
+        for (at, part) in self.io.parts.iter().enumerate() {
+            part.stat.drain(into.iter().flatten().map(|to| &to.io.parts[at].stat));
+            let bytes = part.bytes.swap(0, Relaxed);
+            into.iter().flatten().for_each(|to| _ = to.io.parts[at].bytes.fetch_add(bytes, Relaxed));
+        }
     }
 }
 
@@ -627,7 +654,7 @@ impl Bank {
     /// The cell of `class`, if it exists.
     #[inline(always)]
     pub(crate) fn cell<C: Cell>(&self, arena: &Arena, class: ClassId) -> Option<&'static C> {
-        match place(self.entry(arena, class)?.load(std::sync::atomic::Ordering::Acquire)) {
+        match place(self.entry(arena, class)?.load(Acquire)) {
             0 => None,
             offset => Some(arena.at::<C>(offset)),
         }
@@ -636,9 +663,9 @@ impl Bank {
     /// As [`Bank::cell`], for a reader: the bank's thread may end meanwhile, and its words become others.
     pub(crate) fn peek<C: Cell>(&self, arena: &Arena, class: ClassId) -> Option<&'static C> {
         let class = class as usize;
-        let map = self.maps[(class / MAP_ENTRIES) % MAPS].load(std::sync::atomic::Ordering::Acquire);
+        let map = self.maps[(class / MAP_ENTRIES) % MAPS].load(Acquire);
         let map: &MapBlock = arena.get(map)?;
-        arena.get(place(map.cells[class % MAP_ENTRIES].load(std::sync::atomic::Ordering::Acquire)))
+        arena.get(place(map.cells[class % MAP_ENTRIES].load(Acquire)))
     }
 
     /// Where the cell of `class` is if it is ready, for the bank's owner, who has settled. A map that is not there is
@@ -677,13 +704,116 @@ impl Bank {
     }
 }
 
-/// Words of the cell a bank keeps for an instrument of this kind: whole lines.
-pub(crate) const fn cell_words(kind: Kind) -> usize {
-    let bytes = match kind {
-        Kind::Statement => size_of::<StatementCell>(),
-        Kind::Transaction => size_of::<TransactionCell>(),
-        Kind::Memory => size_of::<MemoryCell>(),
-        _ => size_of::<StatCell>(),
+/// A bank that many fold into: what has ended, of all or of one account. Its cells lie in blocks of its own, each of
+/// which begins with the number of the one before. Cells are made by whoever comes first, without a lock, and stay
+/// until the whole is given back.
+#[repr(C)]
+pub(crate) struct Sums {
+    pub(crate) bank: Bank,
+    /// The newest block's number << 32 | words used of it.
+    next: AtomicU64,
+}
+
+/// Words of a block that its link takes: cells lie on lines.
+const LINK: u32 = (LINE / 8) as u32;
+
+impl Sums {
+    pub(crate) const fn new() -> Sums {
+        Sums { bank: Bank::new(), next: AtomicU64::new(0) }
+    }
+
+    /// The cell of `class`, made if it is not there. `None`: no memory left.
+    #[cold]
+    pub(crate) fn make<C: Cell>(&self, arena: &Arena, class: ClassId) -> Option<&'static C> {
+        let map = &self.bank.maps[(class as usize / MAP_ENTRIES) % MAPS];
+        if map.load(Acquire) == 0 {
+            let block = arena.take(Use::Map, 0)?;
+            if map.compare_exchange(0, block * WORDS as u32, AcqRel, Relaxed).is_err() {
+                arena.give(block);
+            }
+        }
+        let entry = self.bank.entry(arena, class)?;
+        let offset = self.space(arena, line_words::<C>() as u32)?;
+        arena.at::<C>(offset).head().class.store(class, Relaxed);
+        match entry.compare_exchange(0, offset, AcqRel, Acquire) {
+            Ok(_) => Some(arena.at(offset)),
+            // Another thread was first; the words taken for this one stay empty.
+            Err(theirs) => Some(arena.at(theirs)),
+        }
+    }
+
+    fn space(&self, arena: &Arena, words: u32) -> Option<Offset> {
+        let mut next = self.next.load(Acquire);
+        loop {
+            let (block, used) = ((next >> 32) as BlockId, next as u32);
+            if block != 0 && used + words <= WORDS as u32 {
+                match self.next.compare_exchange(next, next + u64::from(words), AcqRel, Acquire) {
+                    Ok(_) => return Some(block * WORDS as u32 + used),
+                    Err(now) => next = now,
+                }
+                continue;
+            }
+            let fresh = arena.take(Use::Cells, 0)?;
+            arena.words(fresh)[0].store(u64::from(block), Relaxed);
+            let begun = u64::from(fresh) << 32 | u64::from(LINK + words);
+            match self.next.compare_exchange(next, begun, AcqRel, Acquire) {
+                Ok(_) => return Some(fresh * WORDS as u32 + LINK),
+                Err(now) => {
+                    arena.give(fresh);
+                    next = now;
+                }
+            }
+        }
+    }
+
+    /// Gives all memory back. Nobody folds here any more; readers ask afterwards whether they read what was.
+    pub(crate) fn release(&self, arena: &Arena) {
+        for map in &self.bank.maps {
+            let block = map.swap(0, Relaxed) / WORDS as u32;
+            if block != 0 {
+                arena.give(block);
+            }
+        }
+        let mut block = (self.next.swap(0, Relaxed) >> 32) as BlockId;
+        while block != 0 {
+            let before = arena.words(block)[0].load(Relaxed) as BlockId;
+            arena.give(block);
+            block = before;
+        }
+    }
+}
+
+/// Runs an expression with a name for the type of the cells a bank keeps for a kind of instrument.
+macro_rules! with_cell {
+    ($kind:expr, $C:ident => $run:expr) => {
+        match $kind {
+            $crate::snapshot::Kind::Statement => {
+                type $C = $crate::cell::StatementCell;
+                $run
+            }
+            $crate::snapshot::Kind::Transaction => {
+                type $C = $crate::cell::TransactionCell;
+                $run
+            }
+            $crate::snapshot::Kind::Memory => {
+                type $C = $crate::cell::MemoryCell;
+                $run
+            }
+            _ => {
+                type $C = $crate::cell::StatCell;
+                $run
+            }
+        }
     };
-    bytes.div_ceil(LINE) * LINE / 8
+}
+pub(crate) use with_cell;
+
+/// Words of a cell: whole lines.
+const fn line_words<C>() -> usize {
+    size_of::<C>().div_ceil(LINE) * LINE / 8
+}
+
+/// Words of the cell a bank keeps for an instrument of this kind.
+pub(crate) const fn cell_words(kind: Kind) -> usize {
+    with_cell!(kind, C => line_words::<C>())
 }

@@ -516,7 +516,7 @@ impl Engine {
         }
         self.begin_fold();
         if self.counts_for(Family::Sockets, Viewer::Global, slot.epoch.load(Relaxed))
-            && let Some(ended) = self.ended_io.cell::<IoCell>(&self.arena, slot.head.class())
+            && let Some(ended) = self.ended_io.bank.cell::<IoCell>(&self.arena, slot.head.class())
         {
             slot.io.fold(&ended.io);
         }
@@ -690,7 +690,7 @@ impl Engine {
         }
         self.files.remove(slot.hash.load(Relaxed), self.arena.offset_of(file));
         self.begin_fold();
-        if let Some(ended) = self.ended_io.cell::<IoCell>(&self.arena, slot.head.class()) {
+        if let Some(ended) = self.ended_io.bank.cell::<IoCell>(&self.arena, slot.head.class()) {
             slot.io.fold(&ended.io);
         }
         self.pools.give(&self.arena, Pool::Files, file);
@@ -745,7 +745,7 @@ impl Engine {
             Some(file) if file.slot.head.state() == USED => file.slot.io.add_shared(part, taken, bytes),
             // Deleted while open, or never known: it counts for the instrument.
             _ => {
-                if let Some(ended) = self.ended_io.cell::<IoCell>(&self.arena, wait.class()) {
+                if let Some(ended) = self.ended_io.bank.cell::<IoCell>(&self.arena, wait.class()) {
                     ended.io.add_shared(part, taken, bytes);
                 }
             }

@@ -5,11 +5,13 @@
 //! query: `reader` copies slabs, cells and rings and merges them into rows (`snapshot`). All memory is one
 //! `arena`; what does not fit is counted in `lost`.
 
+mod account;
 mod arena;
 mod cell;
 mod clock;
 mod digest;
 mod filter;
+mod fold;
 mod index;
 mod instance;
 mod instrument;
@@ -38,8 +40,9 @@ use std::sync::atomic::{
 };
 use std::sync::{Mutex, OnceLock};
 
-use arena::{Arena, BLOCK, Table, Use, WORDS};
-use cell::{Bank, CellHead, FAMILIES, IoCell, MAPS, cell_words};
+use account::Parties;
+use arena::{Arena, Table};
+use cell::{FAMILIES, IoCell, Sums, VIEWERS, with_cell};
 use clock::Clock;
 use index::Index;
 use lost::Losses;
@@ -100,6 +103,8 @@ pub struct Config {
     pub max_sql_text_length: u32,
     /// Bytes of connection attributes kept.
     pub session_connect_attrs_size: u32,
+    /// Rows of `accounts`, `users` and `hosts`, in this order.
+    pub parties_size: [u32; 3],
     /// How instruments start.
     pub instruments: InitialSwitches,
     /// Consumers that are on.
@@ -116,6 +121,7 @@ impl Default for Config {
             max_digest_length: 1024,
             max_sql_text_length: 1024,
             session_connect_attrs_size: 512,
+            parties_size: [1_000; 3],
             instruments: Box::new(|_| (true, true)),
             consumers: Consumer::ALL.to_vec(),
         }
@@ -129,15 +135,15 @@ pub struct Engine {
     /// Epoch of each family; see [`cell`].
     pub(crate) epochs: [AtomicU32; FAMILIES],
     /// Epoch of the last reset, by family and viewer.
-    pub(crate) resets: [[AtomicU32; 2]; FAMILIES],
+    pub(crate) resets: [[AtomicU32; VIEWERS]; FAMILIES],
     pub(crate) consumers: AtomicU32,
     /// Rises with every change of what is recorded and how; see [`settings`].
     pub(crate) settings: AtomicU32,
     /// What ended threads counted, and what no thread counted.
-    pub(crate) ended: Bank,
+    pub(crate) ended: Sums,
     /// What ended files and sockets did.
-    pub(crate) ended_io: Bank,
-    ended_next: Mutex<(u32, u32)>,
+    pub(crate) ended_io: Sums,
+    pub(crate) parties: Parties,
     pub(crate) filters: Mutex<()>,
     /// Folds in progress (upper 16 bits) and folds begun; readers of sums read again.
     pub(crate) folds: AtomicU64,
@@ -186,12 +192,12 @@ impl Engine {
             arena: Arena::new(),
             registry: instrument::Registry::new(),
             epochs: [const { AtomicU32::new(0) }; FAMILIES],
-            resets: [const { [const { AtomicU32::new(0) }; 2] }; FAMILIES],
+            resets: [const { [const { AtomicU32::new(0) }; VIEWERS] }; FAMILIES],
             consumers: AtomicU32::new(0),
             settings: AtomicU32::new(1),
-            ended: Bank::new(),
-            ended_io: Bank::new(),
-            ended_next: Mutex::new((0, 0)),
+            ended: Sums::new(),
+            ended_io: Sums::new(),
+            parties: Parties::new(),
             filters: Mutex::new(()),
             folds: AtomicU64::new(0),
             pools: Pools::new(),
@@ -229,6 +235,7 @@ impl Engine {
             index.map(NAMED)?;
         }
         self.digests.map(config.digests_size.max(1) as usize)?;
+        self.parties.map(config.parties_size)?;
         self.descriptors.map(DESCRIPTORS)?;
         // Rows a block holds: transactions 16, statements about 8, stages and waits 64.
         for (at, rows_per_block) in [16, 8, 64, 64].into_iter().enumerate() {
@@ -275,9 +282,11 @@ impl Engine {
         let (class, new) = self.registry.register(what, &self.losses);
         if new {
             // Folding must find its place made: what ends is never lost for want of memory then.
-            self.make_ended(&self.ended, class, cell_words(what.kind));
-            if matches!(what.kind, Kind::File | Kind::Socket) {
-                self.make_ended(&self.ended_io, class, size_of::<IoCell>() / 8);
+            let made = with_cell!(what.kind, C => self.ended.make::<C>(&self.arena, class).is_some());
+            let made_io = !matches!(what.kind, Kind::File | Kind::Socket)
+                || self.ended_io.make::<IoCell>(&self.arena, class).is_some();
+            if !made || !made_io {
+                self.losses.count(Lost::Cells);
             }
         }
         class
@@ -286,29 +295,6 @@ impl Engine {
     /// Name of an instrument.
     pub fn instrument_name(&self, class: ClassId) -> &'static str {
         self.registry.name(class)
-    }
-
-    fn make_ended(&self, bank: &Bank, class: ClassId, words: usize) {
-        let mut next = instrument::lock(&self.ended_next);
-        let map = &bank.maps[class as usize / cell::MAP_ENTRIES % MAPS];
-        if map.load(Relaxed) == 0 {
-            match self.arena.take(Use::Map, 0) {
-                Some(block) => map.store(block * WORDS as u32, Relaxed),
-                None => return self.losses.count(Lost::Cells),
-            }
-        }
-        if (next.1 as usize) < words {
-            match self.arena.take(Use::Cells, 0) {
-                Some(block) => *next = (block * WORDS as u32, (BLOCK / 8) as u32),
-                None => return self.losses.count(Lost::Cells),
-            }
-        }
-        let offset = next.0;
-        *next = (next.0 + words as u32, next.1 - words as u32);
-        self.arena.at::<CellHead>(offset).class.store(class, Relaxed);
-        if let Some(entry) = bank.entry(&self.arena, class) {
-            entry.store(offset, Release);
-        }
     }
 }
 

@@ -41,6 +41,9 @@ lost! {
     PreparedStatements => "prepared_statements_lost", "Prepared statements without an instance.";
     Programs => "program_lost", "Stored programs without an instance.";
     Digests => "digest_lost", "Statements counted in the row without a digest.";
+    Accounts => "accounts_lost", "Connections that are in no row of their account: it has no place.";
+    Users => "users_lost", "Likewise, of their user.";
+    Hosts => "hosts_lost", "Likewise, of their host.";
     SessionConnectAttrs => "session_connect_attrs_lost", "Connections whose attributes were cut.";
     Lockers => "locker_lost", "Waits nested too deeply to be recorded as events.";
     NestedStatements => "nested_statement_lost", "Statements nested too deeply to be recorded.";
@@ -49,6 +52,7 @@ lost! {
     StatementEvents => "events_statements_lost", "Likewise, statements.";
     TransactionEvents => "events_transactions_lost", "Likewise, transactions.";
     Cells => "summary_cells_lost", "Events not summarised: no memory for a cell.";
+    PartyCells => "party_cells_lost", "Sums of closed connections only the global summary has: no memory to spare.";
 }
 
 /// All lost counters.

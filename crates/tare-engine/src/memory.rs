@@ -34,7 +34,7 @@ impl Engine {
         } else if !self.counts_without_thread(switches) {
             return None;
         }
-        self.ended.cell::<MemoryCell>(&self.arena, class)?.alloc_shared(bytes);
+        self.ended.bank.cell::<MemoryCell>(&self.arena, class)?.alloc_shared(bytes);
         Some(None)
     }
 
@@ -53,7 +53,7 @@ impl Engine {
         }
         if let Some(cell) = self.own_memory_cell(class, switches) {
             cell.free(bytes);
-        } else if let Some(cell) = self.ended.cell::<MemoryCell>(&self.arena, class) {
+        } else if let Some(cell) = self.ended.bank.cell::<MemoryCell>(&self.arena, class) {
             cell.free_shared(bytes);
         }
     }
@@ -76,7 +76,7 @@ impl Engine {
         if !same(from, to) && switches & MEMORY != 0 {
             // Another thread's cell has another writer: its free is counted with what has ended.
             if from.is_some()
-                && let Some(ended) = self.ended.cell::<MemoryCell>(&self.arena, class)
+                && let Some(ended) = self.ended.bank.cell::<MemoryCell>(&self.arena, class)
             {
                 ended.free_shared(bytes);
             }

@@ -26,10 +26,13 @@ pub(crate) enum Pool {
     Prepared,
     Digests,
     Names,
+    Accounts,
+    Users,
+    Hosts,
 }
 
 /// Number of pools.
-pub(crate) const POOLS: usize = 12;
+pub(crate) const POOLS: usize = 15;
 
 /// States of a slot.
 pub(crate) const FREE: u8 = 0;

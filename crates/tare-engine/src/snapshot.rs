@@ -425,6 +425,30 @@ pub struct Owner {
     pub host: Option<String>,
 }
 
+/// An account, a user or a host: rows of `accounts`, `users` and `hosts`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConnectionsRow {
+    /// USER and HOST, as far as the level has them (`None`: SQL NULL, background threads).
+    pub owner: Owner,
+    /// CURRENT_CONNECTIONS.
+    pub current: u64,
+    /// TOTAL_CONNECTIONS: those, and the closed ones since the last TRUNCATE.
+    pub total: u64,
+}
+
+/// An attribute a client named when it connected: rows of `session_connect_attrs`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttributeRow {
+    /// PROCESSLIST_ID.
+    pub processlist_id: u64,
+    /// ATTR_NAME.
+    pub name: String,
+    /// ATTR_VALUE.
+    pub value: String,
+    /// ORDINAL_POSITION, from 0.
+    pub ordinal: u32,
+}
+
 /// One row of a `*_by_event_name` summary.
 #[derive(Clone, Debug)]
 pub struct Summary<S> {
@@ -571,6 +595,8 @@ pub enum Reset {
     Summary(EventType, Level),
     /// `TRUNCATE memory_summary_<level>_by_event_name`.
     Memory(Level),
+    /// `TRUNCATE accounts`, `users` or `hosts`, by level.
+    Connections(Level),
     /// `TRUNCATE events_statements_summary_by_digest`.
     Digests,
     /// `TRUNCATE file_summary_by_event_name` / `_by_instance`.

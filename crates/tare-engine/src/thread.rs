@@ -11,15 +11,14 @@ use std::sync::atomic::{
 };
 
 use crate::arena::{BlockId, Offset, Own, Use, View, WORDS};
-use crate::cell::{Bank, Cell, Family, MAP_ENTRIES, MAPS, MemoryCell, StatCell};
-use crate::cell::{StatementCell, TransactionCell, Viewer, cell_words};
+use crate::cell::{Bank, Cell, Family, MAP_ENTRIES, MAPS, StatCell, cell_words};
 use crate::filter;
 use crate::instance::ReadLocks;
 use crate::lost::Lost;
 use crate::pool::{Pool, Stash};
 use crate::queue::Queue;
 use crate::ring::{self, Advance, RINGS, Ring, RingBlocks, RingKind, TransactionRecord, WAIT_DEPTH};
-use crate::snapshot::{ClassId, EventType, Kind};
+use crate::snapshot::{ClassId, EventType};
 use crate::{Engine, local, text};
 
 /// Nested statements that are recorded.
@@ -31,7 +30,7 @@ const CELL_BLOCKS: usize = 96;
 pub(crate) const BANK_OWN: usize = 0;
 /// Counted while `thread_instrumentation` was off: global only.
 pub(crate) const BANK_UNATTRIBUTED: usize = 1;
-/// Counted before the global summary was reset, still the thread's.
+/// Counted before the global summary was reset, still the thread's and its account's.
 pub(crate) const BANK_THREAD_ONLY: usize = 2;
 
 /// The slab. Hot words first.
@@ -108,6 +107,8 @@ pub(crate) struct Thread {
     pub(crate) texts: AtomicU32,
     /// The host's handle of the connection, opaque.
     pub(crate) host_handle: AtomicU64,
+    /// Its account, its user and its host; 0: has no place.
+    pub(crate) parties: [AtomicU32; 3],
 }
 
 // SAFETY: atomics only, alignment 64, checked below to fit a block.
@@ -249,6 +250,7 @@ impl Engine {
         let thread = made?;
         thread.processlist_id.store(processlist_id.unwrap_or(0), Relaxed);
         thread.parent_thread_id.store(parent_thread_id.unwrap_or(0), Relaxed);
+        self.enter(thread, b"", b"");
         thread.alive.store(1, Release);
         // Last, under the lock that changes of filters hold: no change can be missed.
         self.refresh_mask(thread);
@@ -300,33 +302,10 @@ impl Engine {
         }
         self.begin_fold();
         self.fold_thread(thread);
+        self.leave(thread);
         thread.alive.store(0, Release);
         self.end_fold();
         self.free_thread(thread);
-    }
-
-    fn fold_thread(&self, thread: &Thread) {
-        self.flush_digests(thread);
-        for bank in [BANK_OWN, BANK_UNATTRIBUTED] {
-            thread.banks[bank].each(&self.arena, |class, cell| match self.registry.kind(class) {
-                Kind::Statement => self.fold_ended::<StatementCell>(class, cell),
-                Kind::Transaction => self.fold_ended::<TransactionCell>(class, cell),
-                Kind::Memory => self.fold_ended::<MemoryCell>(class, cell),
-                _ => self.fold_ended::<StatCell>(class, cell),
-            });
-        }
-    }
-
-    fn fold_ended<C: Cell>(&self, class: ClassId, cell: Offset) {
-        let cell: &C = self.arena.at(cell);
-        let family = Family::of(self.registry.kind(class));
-        let counts = self.counts_for(family, Viewer::Global, cell.head().epoch.load(Relaxed));
-        if (counts || family == Family::Memory)
-            && let Some(ended) = self.ended.cell::<C>(&self.arena, class)
-        {
-            cell.fold(ended);
-        }
-        cell.clear();
     }
 
     fn free_thread(&self, thread: &Thread) {
@@ -413,7 +392,7 @@ impl Engine {
     }
 
     #[cold]
-    fn make_cell<C: Cell>(
+    pub(crate) fn make_cell<C: Cell>(
         &self,
         thread: &'static Thread,
         bank: usize,
@@ -460,78 +439,14 @@ impl Engine {
         thread.cell_left.store(thread.cell_left.load(Relaxed) - words, Relaxed);
         Some(at)
     }
-
-    /// A cell of an older epoch: folds it to where it still counts and begins anew.
-    #[cold]
-    fn renew<C: Cell>(
-        &self,
-        thread: &'static Thread,
-        bank: usize,
-        class: ClassId,
-        family: Family,
-        cell: &'static C,
-    ) -> Option<&'static C> {
-        let then = cell.head().epoch.load(Relaxed);
-        let now = self.epochs[family as usize].load(Relaxed);
-        let counts_global = self.counts_for(family, Viewer::Global, then);
-        let counts_thread = self.counts_for(family, Viewer::Thread, then) && bank == BANK_OWN;
-        self.begin_fold();
-        if let Some(memory) = cell.as_memory() {
-            // What is in use stays; what was allocated and freed counts on for a global summary not reset.
-            let ended = self.ended.cell::<MemoryCell>(&self.arena, class).filter(|_| counts_global);
-            memory.rebase_into(ended);
-        } else if counts_global && (!counts_thread || bank == BANK_UNATTRIBUTED) {
-            if let Some(ended) = self.ended.cell::<C>(&self.arena, class) {
-                cell.fold(ended);
-            }
-            cell.clear();
-        } else if counts_thread {
-            // The global summary was reset, the thread's own was not.
-            if let Some(kept) = self.kept_cell::<C>(thread, class, family) {
-                cell.append(kept);
-            }
-            cell.clear();
-        } else {
-            cell.clear();
-        }
-        cell.head().epoch.store(now, Release);
-        self.end_fold();
-        Some(cell)
-    }
-
-    /// Where a thread keeps what only its own summary still counts.
-    fn kept_cell<C: Cell>(
-        &self,
-        thread: &'static Thread,
-        class: ClassId,
-        family: Family,
-    ) -> Option<&'static C> {
-        let now = self.epochs[family as usize].load(Relaxed);
-        match thread.banks[BANK_THREAD_ONLY].cell::<C>(&self.arena, class) {
-            Some(kept) => {
-                if !self.counts_for(family, Viewer::Thread, kept.head().epoch.load(Relaxed)) {
-                    kept.clear();
-                }
-                kept.head().epoch.store(now, Relaxed);
-                Some(kept)
-            }
-            None => self.make_cell(thread, BANK_THREAD_ONLY, class, family),
-        }
-    }
-
-    /// Whether a cell begun in epoch `then` still counts for `viewer`.
-    #[inline]
-    pub(crate) fn counts_for(&self, family: Family, viewer: Viewer, then: u32) -> bool {
-        let reset = self.resets[family as usize][viewer as usize].load(Acquire);
-        // Epochs rise by one; the difference survives wrapping round.
-        then.wrapping_sub(reset).cast_signed() >= 0
-    }
 }
 
 /// What connects and identifies a thread; called by the thread itself or by the one that made it.
 impl Engine {
-    /// USER and HOST.
+    /// USER and HOST. All the thread has counted counts for this account from now on. Called by the thread itself, or
+    /// before it runs.
     pub fn set_thread_account(&self, thread: ThreadRef, user: &[u8], host: &[u8]) {
+        self.enter(thread.slab(), user, host);
         thread.slab().write_texts(self, |text| {
             text.user_len.store(text::write(&text.user, user) as u32, Relaxed);
             text.host_len.store(text::write(&text.host, host) as u32, Relaxed);

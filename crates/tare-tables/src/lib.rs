@@ -3,6 +3,7 @@
 //! A table is one [`TableDef`]: groups of columns (name, type, meaning and getter side by side) and where
 //! its rows come from. Adding a table is a declaration and a line in [`TABLES`].
 
+pub mod account;
 mod column;
 mod condition;
 mod ddl;
@@ -38,6 +39,10 @@ pub static TABLES: &[&dyn Table] = &[
     &setup::INSTRUMENTS,
     &setup::CONSUMERS,
     &thread::THREADS,
+    &account::ACCOUNTS,
+    &account::USERS,
+    &account::HOSTS,
+    &account::CONNECT_ATTRIBUTES,
     &timer::PERFORMANCE_TIMERS,
     &event::wait::CURRENT,
     &event::wait::HISTORY,
@@ -53,15 +58,30 @@ pub static TABLES: &[&dyn Table] = &[
     &event::transaction::HISTORY_LONG,
     &summary::wait::GLOBAL,
     &summary::wait::THREAD,
+    &summary::wait::ACCOUNT,
+    &summary::wait::USER_NAME,
+    &summary::wait::HOST_NAME,
     &summary::stage::GLOBAL,
     &summary::stage::THREAD,
+    &summary::stage::ACCOUNT,
+    &summary::stage::USER_NAME,
+    &summary::stage::HOST_NAME,
     &summary::statement::GLOBAL,
     &summary::statement::THREAD,
+    &summary::statement::ACCOUNT,
+    &summary::statement::USER_NAME,
+    &summary::statement::HOST_NAME,
     &digest::BY_DIGEST,
     &summary::transaction::GLOBAL,
     &summary::transaction::THREAD,
+    &summary::transaction::ACCOUNT,
+    &summary::transaction::USER_NAME,
+    &summary::transaction::HOST_NAME,
     &summary::memory::GLOBAL,
     &summary::memory::THREAD,
+    &summary::memory::ACCOUNT,
+    &summary::memory::USER_NAME,
+    &summary::memory::HOST_NAME,
     &handle::FILE_INSTANCES,
     &handle::FILE_BY_EVENT_NAME,
     &handle::FILE_BY_INSTANCE,

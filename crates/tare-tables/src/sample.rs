@@ -382,6 +382,25 @@ impl Sample for ThreadRow {
     }
 }
 
+impl Sample for ConnectionsRow {
+    fn full() -> Self {
+        let owner = Owner { thread_id: 0, user: some("root"), host: some("localhost") };
+        ConnectionsRow { owner, current: 1, total: 2 }
+    }
+    fn bare() -> Self {
+        ConnectionsRow::default()
+    }
+}
+
+impl Sample for AttributeRow {
+    fn full() -> Self {
+        AttributeRow { processlist_id: 3, name: "_os".to_owned(), value: "Linux".to_owned(), ordinal: 1 }
+    }
+    fn bare() -> Self {
+        AttributeRow { processlist_id: 0, name: "x".repeat(100), value: "y".repeat(2000), ordinal: 0 }
+    }
+}
+
 impl Sample for TimerRow {
     fn full() -> Self {
         TimerRow {
@@ -494,13 +513,17 @@ fn checked_levels() -> Vec<&'static str> {
 
 #[test]
 fn every_getter_of_every_table_gives_a_value_of_its_columns_type() {
-    use crate::{digest, event, handle, object, setup, status, sync, thread, timer};
+    use crate::{account, digest, event, handle, object, setup, status, sync, thread, timer};
     let mut names = checked_levels();
     names.extend(checked![
         status::STATUS,
         setup::INSTRUMENTS,
         setup::CONSUMERS,
         thread::THREADS,
+        account::ACCOUNTS,
+        account::USERS,
+        account::HOSTS,
+        account::CONNECT_ATTRIBUTES,
         timer::PERFORMANCE_TIMERS,
         event::wait::CURRENT,
         event::wait::HISTORY,

@@ -5,6 +5,7 @@
 
 mod events;
 mod objects;
+mod parties;
 mod setup;
 mod summary;
 

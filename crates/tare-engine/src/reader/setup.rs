@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::Scale;
 use crate::Engine;
-use crate::cell::{Cell, Family, IoCell, MemoryCell, StatCell, StatementCell, TransactionCell, Viewer};
+use crate::cell::{Family, IoCell, Viewer};
 use crate::clock::{monotonic_ns, ticks};
 use crate::instance::{File, Program, TableIo, TableLocks, TableShare};
 use crate::instrument::lock;
@@ -171,6 +171,7 @@ impl Engine {
             Reset::Summary(EventType::Statement, level) => self.reset_summary(Family::Statements, level),
             Reset::Summary(EventType::Transaction, level) => self.reset_summary(Family::Transactions, level),
             Reset::Memory(level) => self.reset_summary(Family::Memory, level),
+            Reset::Connections(level) => self.reset_connections(level),
             Reset::Digests => self.reset_digests(),
             Reset::Files => self.reset_files(),
             Reset::Sockets => {
@@ -207,31 +208,24 @@ impl Engine {
 
     /// The reference resets a summary together with all it is made of, except that the global summary of
     /// waits is independent of the threads'.
-    fn reset_summary(&self, family: Family, level: Level) {
+    pub(crate) fn reset_summary(&self, family: Family, level: Level) {
+        use Viewer::*;
         let viewers: &[Viewer] = match (level, family) {
-            (Level::Global, Family::Waits) => &[Viewer::Global],
-            (Level::Global, _) => &[Viewer::Thread, Viewer::Global],
-            _ => &[Viewer::Thread],
+            (Level::Thread, _) => &[Thread],
+            (Level::Account, _) => &[Thread, Account],
+            (Level::User, _) => &[Thread, Account, User],
+            (Level::Host, _) => &[Thread, Account, Host],
+            (Level::Global, Family::Waits) => &[Global],
+            (Level::Global, _) => &[Thread, Account, User, Host, Global],
         };
+        self.begin_fold();
         self.bump_epoch(family, viewers);
-        if level == Level::Global {
-            self.ended.each(&self.arena, |class, cell| {
-                let kind = self.registry.kind(class);
-                if Family::of(kind) != family {
-                    return;
-                }
-                match kind {
-                    Kind::Statement => self.arena.at::<StatementCell>(cell).clear_shared(),
-                    Kind::Transaction => self.arena.at::<TransactionCell>(cell).clear_shared(),
-                    Kind::Memory => self.arena.at::<MemoryCell>(cell).clear_shared(),
-                    _ => self.arena.at::<StatCell>(cell).clear_shared(),
-                }
-            });
-        }
+        self.reset_sums(family, viewers);
+        self.end_fold();
     }
 
     fn reset_ended_io(&self, kind: Kind) {
-        self.ended_io.each(&self.arena, |class, cell| {
+        self.ended_io.bank.each(&self.arena, |class, cell| {
             if self.registry.kind(class) == kind {
                 self.arena.at::<IoCell>(cell).io.clear_shared();
             }

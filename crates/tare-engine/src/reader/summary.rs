@@ -3,10 +3,12 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use super::parties::SeenParty;
 use super::{Scale, Sink};
 use crate::Engine;
+use crate::account::{ACCOUNT, HOST, USER};
 use crate::cell::{
-    ByteCounts, COUNTERS, Cell, Family, IoCell, IoCounts, MemoryCell, Plain, StatCell, StatementCell,
+    Bank, ByteCounts, COUNTERS, Cell, Family, IoCell, IoCounts, MemoryCell, Plain, StatCell, StatementCell,
     TransactionCell, Viewer,
 };
 use crate::instance::{File, Socket};
@@ -14,6 +16,9 @@ use crate::instrument::GLOBAL_MEMORY;
 use crate::pool::Pool;
 use crate::snapshot::*;
 use crate::thread::{BANK_OWN, BANK_THREAD_ONLY, BANK_UNATTRIBUTED, Thread};
+
+/// Who looks at a thread's cells for its account, its user, its host.
+const VIEWERS_OF: [Viewer; 3] = [Viewer::Account, Viewer::User, Viewer::Host];
 
 /// A statistic that merges: the plain values of a cell.
 trait Tally: Default + Clone {
@@ -249,23 +254,64 @@ impl Engine {
                     }
                 }
             }
-            // Accounts, users and hosts are kept apart from the next version on.
-            Level::Account | Level::User | Level::Host => {}
+            Level::Account => self.summarise_parties::<T, S>(family, ACCOUNT, &instruments, &stat, sink),
+            Level::User => self.summarise_parties::<T, S>(family, USER, &instruments, &stat, sink),
+            Level::Host => self.summarise_parties::<T, S>(family, HOST, &instruments, &stat, sink),
         }
+    }
+
+    fn summarise_parties<T: Tally, S>(
+        &self,
+        family: Family,
+        kind: usize,
+        of: &[Instrument],
+        stat: &impl Fn(T) -> S,
+        sink: Sink<'_, S>,
+    ) {
+        // Who connects from here on is not seen; who leaves is in the sums of the party by then.
+        let threads: Vec<(&Thread, u64)> =
+            self.live_threads().into_iter().map(|it| (it, it.thread_id.load(Relaxed))).collect();
+        for party in self.parties(kind) {
+            let tallies = self.unfolding(|| {
+                let mut tallies = self.sums_tallies::<T>(&party, of);
+                let belongs =
+                    |thread: &Thread| thread.parties[kind].load(Relaxed) == self.arena.offset_of(party.slot);
+                for (thread, id) in threads.iter().filter(|(thread, _)| belongs(thread)) {
+                    let own = self.thread_tallies::<T>(family, VIEWERS_OF[kind], thread, of);
+                    if belongs(thread) && self.still_lives(thread, *id) {
+                        merge(&mut tallies, &own);
+                    }
+                }
+                tallies
+            });
+            if party.is_still() && emit(&party.owner, of, tallies, stat, sink).is_break() {
+                return;
+            }
+        }
+    }
+
+    /// What closed connections of a party did. Those of an account are its user's and its host's, too.
+    fn sums_tallies<T: Tally>(&self, party: &SeenParty, of: &[Instrument]) -> Vec<T> {
+        let mut tallies = vec![T::default(); of.len()];
+        self.add_bank(&party.slot.sums.bank, of, &mut tallies, |tally, cell| tally.add(cell));
+        for account in &party.accounts {
+            let mut own = vec![T::default(); of.len()];
+            self.add_bank(&account.slot.sums.bank, of, &mut own, |tally, cell| tally.add(cell));
+            if account.is_still() {
+                merge(&mut tallies, &own);
+            }
+        }
+        tallies
     }
 
     fn global_tallies<T: Tally>(&self, family: Family, of: &[Instrument]) -> Vec<T> {
         let mut tallies = vec![T::default(); of.len()];
-        for (tally, instrument) in tallies.iter_mut().zip(of) {
-            if let Some(cell) = self.ended.cell::<T::Cell>(&self.arena, instrument.id) {
-                tally.add(cell);
-            }
-        }
+        self.add_bank(&self.ended.bank, of, &mut tallies, |tally, cell| tally.add(cell));
         for thread in self.live_threads() {
             let id = thread.thread_id.load(Relaxed);
             let own = self.thread_tallies::<T>(family, Viewer::Global, thread, of);
             if self.still_lives(thread, id) {
-                tallies.iter_mut().zip(&own).for_each(|(tally, own)| tally.merge(own));
+                merge(&mut tallies, &own);
             }
         }
         tallies
@@ -280,21 +326,35 @@ impl Engine {
         of: &[Instrument],
     ) -> Vec<T> {
         let banks = match viewer {
-            Viewer::Thread => [BANK_OWN, BANK_THREAD_ONLY],
             Viewer::Global => [BANK_OWN, BANK_UNATTRIBUTED],
+            _ => [BANK_OWN, BANK_THREAD_ONLY],
         };
         let mut tallies = vec![T::default(); of.len()];
         for bank in banks.map(|bank| &thread.banks[bank]) {
-            for (tally, instrument) in tallies.iter_mut().zip(of) {
-                let Some(cell) = bank.peek::<T::Cell>(&self.arena, instrument.id) else { continue };
+            self.add_bank(bank, of, &mut tallies, |tally, cell: &T::Cell| {
                 if self.counts_for(family, viewer, cell.head().epoch.load(Relaxed)) {
                     tally.add(cell);
                 } else {
                     tally.add_stale(cell);
                 }
-            }
+            });
         }
         tallies
+    }
+
+    /// Adds each of a bank's cells to its instrument's tally.
+    fn add_bank<T: Tally>(
+        &self,
+        bank: &Bank,
+        of: &[Instrument],
+        tallies: &mut [T],
+        add: impl Fn(&mut T, &T::Cell),
+    ) {
+        for (tally, instrument) in tallies.iter_mut().zip(of) {
+            if let Some(cell) = bank.peek::<T::Cell>(&self.arena, instrument.id) {
+                add(tally, cell);
+            }
+        }
     }
 
     /// READ, WRITE, MISC of every file instrument.
@@ -326,7 +386,7 @@ impl Engine {
         let tallies = self.unfolding(|| {
             let mut tallies: std::collections::HashMap<ClassId, PlainIo> = Default::default();
             for instrument in &instruments {
-                if let Some(cell) = self.ended_io.cell::<IoCell>(&self.arena, instrument.id) {
+                if let Some(cell) = self.ended_io.bank.cell::<IoCell>(&self.arena, instrument.id) {
                     tallies.entry(instrument.id).or_default().add(&cell.io);
                 }
             }
@@ -363,6 +423,10 @@ impl ByteCounts {
     fn bytes_of(part: &ByteCounts) -> u64 {
         part.bytes.load(Relaxed)
     }
+}
+
+fn merge<T: Tally>(sums: &mut [T], own: &[T]) {
+    sums.iter_mut().zip(own).for_each(|(sum, own)| sum.merge(own));
 }
 
 fn emit<T, S>(

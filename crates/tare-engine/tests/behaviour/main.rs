@@ -8,5 +8,6 @@ mod filters;
 mod histories;
 mod memory;
 mod objects;
+mod parties;
 mod resets;
 mod summaries;

@@ -1,5 +1,7 @@
 //! Threads that come and go by the thousand.
 
+use tare_engine::snapshot::Level;
+
 use crate::driver::*;
 use crate::rows::*;
 
@@ -38,7 +40,14 @@ fn memory_returns_to_where_it_was_and_counts_add_up() {
     for _ in 0..3 {
         issued.add(churn(rig, &things, 600));
     }
-    assert_eq!(Issued::counted(rig), issued);
+    for level in ABOVE_THREADS {
+        assert_eq!(Issued::at(rig, level), issued, "{level:?}");
+    }
+    for level in [Level::Account, Level::User, Level::Host] {
+        let rows = rig.connections(level);
+        assert!(rows.iter().all(|row| row.current == 0), "{rows:?}");
+        assert_eq!(rows.iter().map(|row| row.total).sum::<u64>(), 4 * 4 * 600, "{rows:?}");
+    }
     assert!(rig.threads().is_empty());
     // Pools keep the slots of the most that ever lived at once, which differs from run to run.
     let spare = 64 * 4096;

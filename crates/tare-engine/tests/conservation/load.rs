@@ -110,11 +110,13 @@ fn disturb(rig: Rig, round: u64) {
             let of = [EventType::Wait, EventType::Stage, EventType::Statement, EventType::Transaction]
                 [random.below(4) as usize];
             let scope = [Scope::Current, Scope::History, Scope::HistoryLong][random.below(3) as usize];
-            let level = [Level::Thread, Level::Global][random.below(2) as usize];
+            let level = [Level::Thread, Level::Account, Level::User, Level::Host, Level::Global]
+                [random.below(5) as usize];
             let resets = [
                 Reset::Events(of, scope),
                 Reset::Summary(of, level),
                 Reset::Memory(level),
+                Reset::Connections([Level::Account, Level::User, Level::Host][random.below(3) as usize]),
                 Reset::Digests,
                 Reset::Files,
                 Reset::Sockets,
@@ -157,7 +159,26 @@ fn load_again(rig: Rig, seed: u64) -> Issued {
 }
 
 #[test]
-fn resets_by_thread_lose_nothing_of_the_global_figures() {
+fn resets_by_account_lose_nothing_of_what_users_and_hosts_did() {
+    let rig = Rig::with(config());
+    let reset = |round: u64| {
+        for of in [EventType::Wait, EventType::Stage, EventType::Statement, EventType::Transaction] {
+            rig.reset(Reset::Summary(of, Level::Account));
+        }
+        rig.reset(Reset::Memory(Level::Account));
+        if round.is_multiple_of(4) {
+            rig.reset(Reset::Connections(Level::Account));
+        }
+        std::thread::yield_now();
+    };
+    let issued = load(rig, 78, &[&reset]);
+    for level in [Level::User, Level::Host, Level::Global] {
+        assert_eq!(Issued::at(rig, level), issued, "{level:?}");
+    }
+}
+
+#[test]
+fn resets_by_thread_lose_nothing_of_the_other_figures() {
     let rig = Rig::with(config());
     let reset = |_| {
         for of in [EventType::Wait, EventType::Stage, EventType::Statement, EventType::Transaction] {
@@ -167,5 +188,7 @@ fn resets_by_thread_lose_nothing_of_the_global_figures() {
         std::thread::yield_now();
     };
     let issued = load(rig, 77, &[&reset]);
-    assert_eq!(Issued::counted(rig), issued);
+    for level in ABOVE_THREADS {
+        assert_eq!(Issued::at(rig, level), issued, "{level:?}");
+    }
 }

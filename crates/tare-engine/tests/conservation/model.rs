@@ -13,35 +13,63 @@ const SUMMARIES: [EventType; 4] =
 
 #[derive(Clone, Debug)]
 enum Step {
-    Connect,
+    /// Of which account.
+    Connect(usize),
     Disconnect(usize),
+    /// Another account.
+    Change(usize, usize),
     /// That many events of a type, of a thread.
     Events(usize, usize, u64),
     Reset(usize, Level),
+    Forget(Level),
     Enable(usize, bool),
     Consumer(Consumer, bool),
     Instrumented(usize, bool),
 }
 
+/// Accounts by user and host.
+const ACCOUNTS: [(&str, &str); 4] = [("", ""), ("a", "x"), ("a", "y"), ("b", "y")];
+/// Users and hosts in the order of their rows, and which of them an account has.
+const USERS: [&str; 3] = ["", "a", "b"];
+const HOSTS: [&str; 3] = ["", "x", "y"];
+const USER_OF: [usize; 4] = [0, 1, 1, 2];
+const HOST_OF: [usize; 4] = [0, 1, 2, 2];
+
 fn step() -> impl Strategy<Value = Step> {
-    let level = prop_oneof![Just(Level::Thread), Just(Level::Global), Just(Level::Account)];
+    let party = prop_oneof![Just(Level::Account), Just(Level::User), Just(Level::Host)];
+    let level = prop_oneof![Just(Level::Thread), Just(Level::Global), party.clone()];
     let consumer = prop_oneof![Just(Consumer::GlobalInstrumentation), Just(Consumer::ThreadInstrumentation)];
     prop_oneof![
-        2 => Just(Step::Connect),
+        2 => (0..4usize).prop_map(Step::Connect),
         1 => (0..8usize).prop_map(Step::Disconnect),
+        1 => (0..8usize, 0..4usize).prop_map(|(thread, account)| Step::Change(thread, account)),
         8 => (0..8usize, 0..4usize, 1..4u64).prop_map(|(thread, of, n)| Step::Events(thread, of, n)),
-        3 => (0..4usize, level).prop_map(|(of, level)| Step::Reset(of, level)),
+        4 => (0..4usize, level).prop_map(|(of, level)| Step::Reset(of, level)),
+        1 => party.prop_map(Step::Forget),
         1 => (0..4usize, any::<bool>()).prop_map(|(of, on)| Step::Enable(of, on)),
         1 => (consumer, any::<bool>()).prop_map(|(consumer, on)| Step::Consumer(consumer, on)),
         1 => (0..8usize, any::<bool>()).prop_map(|(thread, on)| Step::Instrumented(thread, on)),
     ]
 }
 
-/// What the engine must say.
+type Counts = [u64; 4];
+
+struct ModelThread {
+    thread: ThreadRef,
+    counts: Counts,
+    instrumented: bool,
+    account: usize,
+}
+
+/// What the engine must say. Figures lie where the reference keeps them: the threads' own, the accounts' of threads
+/// that have ended or were reset, the users' and the hosts' of accounts that were.
 #[derive(Default)]
 struct Model {
-    threads: Vec<(ThreadRef, [u64; 4], bool)>,
-    global: [u64; 4],
+    threads: Vec<ModelThread>,
+    accounts: [Counts; 4],
+    users: [Counts; 3],
+    hosts: [Counts; 3],
+    global: Counts,
     off: [bool; 4],
     consumers_off: Vec<Consumer>,
 }
@@ -51,24 +79,61 @@ impl Model {
         let off = |consumer| self.consumers_off.contains(&consumer);
         let (global, by_thread) =
             (!off(Consumer::GlobalInstrumentation), !off(Consumer::ThreadInstrumentation));
-        let (_, counts, instrumented) = &mut self.threads[thread];
-        if self.off[of] || !global || by_thread && !*instrumented {
+        let thread = &mut self.threads[thread];
+        if self.off[of] || !global || by_thread && !thread.instrumented {
             return;
         }
         self.global[of] += n;
         if by_thread {
-            counts[of] += n;
+            thread.counts[of] += n;
         }
     }
 
     fn reset(&mut self, of: usize, level: Level) {
-        // The global summary of waits is independent of the threads'; the others take them along.
-        if level != Level::Global || of != 0 {
-            self.threads.iter_mut().for_each(|(_, counts, _)| counts[of] = 0);
-        }
+        // The global summary of waits is independent of the threads'; the others take all along.
         if level == Level::Global {
             self.global[of] = 0;
+            if of == 0 {
+                return;
+            }
         }
+        for thread in &mut self.threads {
+            self.accounts[thread.account][of] += std::mem::take(&mut thread.counts[of]);
+        }
+        if level == Level::Thread {
+            return;
+        }
+        for (at, account) in self.accounts.iter_mut().enumerate() {
+            let counts = std::mem::take(&mut account[of]);
+            self.users[USER_OF[at]][of] += counts;
+            self.hosts[HOST_OF[at]][of] += counts;
+        }
+        if matches!(level, Level::User | Level::Global) {
+            self.users.iter_mut().for_each(|user| user[of] = 0);
+        }
+        if matches!(level, Level::Host | Level::Global) {
+            self.hosts.iter_mut().for_each(|host| host[of] = 0);
+        }
+    }
+
+    fn disconnect(&mut self, thread: usize) -> ThreadRef {
+        let thread = self.threads.remove(thread);
+        (0..4).for_each(|of| self.accounts[thread.account][of] += thread.counts[of]);
+        thread.thread
+    }
+
+    /// What accounts, users and hosts must show.
+    fn rows(&self) -> ([Counts; 4], [Counts; 3], [Counts; 3]) {
+        let mut accounts = self.accounts;
+        for thread in &self.threads {
+            (0..4).for_each(|of| accounts[thread.account][of] += thread.counts[of]);
+        }
+        let (mut users, mut hosts) = (self.users, self.hosts);
+        for (at, account) in accounts.iter().enumerate() {
+            (0..4).for_each(|of| users[USER_OF[at]][of] += account[of]);
+            (0..4).for_each(|of| hosts[HOST_OF[at]][of] += account[of]);
+        }
+        (accounts, users, hosts)
     }
 }
 
@@ -92,13 +157,22 @@ fn apply(rig: Rig, model: &mut Model, step: &Step) {
     let classes = [rig.class.mutex, rig.class.stage, rig.class.statement, tare_engine::fixed::TRANSACTION];
     let live = model.threads.len();
     match *step {
-        Step::Connect if live < 8 => model.threads.push((rig.thread(), [0; 4], true)),
-        Step::Disconnect(thread) if thread < live => {
-            let (thread, ..) = model.threads.remove(thread);
-            rig.delete_thread(thread);
+        Step::Connect(account) if live < 8 => {
+            let thread = rig.thread();
+            enter(rig, thread, account);
+            model.threads.push(ModelThread { thread, counts: [0; 4], instrumented: true, account });
+        }
+        Step::Disconnect(thread) if thread < live => rig.delete_thread(model.disconnect(thread)),
+        Step::Change(thread, account) if thread < live => {
+            model.threads[thread].account = account;
+            enter(rig, model.threads[thread].thread, account);
+        }
+        Step::Forget(level) => {
+            rig.reset(Reset::Connections(level));
+            (0..4).for_each(|of| model.reset(of, level));
         }
         Step::Events(thread, of, n) if thread < live => {
-            issue(rig, model.threads[thread].0, of, n);
+            issue(rig, model.threads[thread].thread, of, n);
             model.events(thread, of, n);
         }
         Step::Reset(of, level) => {
@@ -115,27 +189,61 @@ fn apply(rig: Rig, model: &mut Model, step: &Step) {
             model.consumers_off.extend((!on).then_some(consumer));
         }
         Step::Instrumented(thread, on) if thread < live => {
-            assert!(rig.set_thread(model.threads[thread].0.thread_id(), Some(on), None));
-            model.threads[thread].2 = on;
+            assert!(rig.set_thread(model.threads[thread].thread.thread_id(), Some(on), None));
+            model.threads[thread].instrumented = on;
         }
         _ => {}
     }
 }
 
-fn seen(rig: Rig, thread: Option<ThreadRef>) -> [u64; 4] {
-    match thread {
-        Some(thread) => [
-            rig.thread_wait(thread, MUTEX).count,
-            rig.thread_stage(thread, STAGE).count,
-            rig.thread_statement(thread, STATEMENT).stat.count,
-            rig.thread_transaction(thread).read_write.count,
-        ],
-        None => [
-            rig.global_wait(MUTEX).count,
-            rig.global_stage(STAGE).count,
-            rig.global_statement(STATEMENT).stat.count,
-            rig.global_transaction().read_write.count,
-        ],
+fn enter(rig: Rig, thread: ThreadRef, account: usize) {
+    let (user, host) = ACCOUNTS[account];
+    rig.set_thread_account(thread, user.as_bytes(), host.as_bytes());
+}
+
+/// Counts of those rows that `is` says are meant.
+fn seen(rig: Rig, level: Level, is: impl Fn(&Owner) -> bool) -> Counts {
+    fn sum<S>(
+        rows: Vec<Summary<S>>,
+        name: &str,
+        is: impl Fn(&Owner) -> bool,
+        count: impl Fn(&S) -> u64,
+    ) -> u64 {
+        let mut rows = rows.into_iter().filter(|row| row.name == name && is(&row.owner));
+        let sum = rows.next().map_or(0, |row| count(&row.stat));
+        assert!(rows.next().is_none(), "one row of each");
+        sum
+    }
+    [
+        sum(rig.wait_rows(level), MUTEX, &is, |stat| stat.count),
+        sum(rig.stage_rows(level), STAGE, &is, |stat| stat.count),
+        sum(rig.statement_rows(level), STATEMENT, &is, |stat| stat.stat.count),
+        sum(rig.transaction_rows(level), TRANSACTION, &is, |stat| stat.read_write.count),
+    ]
+}
+
+fn check(rig: Rig, model: &Model, step: &Step) {
+    assert_eq!(seen(rig, Level::Global, |_| true), model.global, "global after {step:?}");
+    for thread in &model.threads {
+        let id = thread.thread.thread_id();
+        assert_eq!(seen(rig, Level::Thread, |owner| owner.thread_id == id), thread.counts, "after {step:?}");
+    }
+    let (accounts, users, hosts) = model.rows();
+    let is = |name: &Option<String>, wanted: &str| name.as_deref().unwrap_or_default() == wanted;
+    for ((user, host), wanted) in ACCOUNTS.into_iter().zip(accounts) {
+        let mine = |owner: &Owner| is(&owner.user, user) && is(&owner.host, host);
+        assert_eq!(seen(rig, Level::Account, mine), wanted, "{user}@{host} after {step:?}");
+    }
+    for (user, wanted) in USERS.into_iter().zip(users) {
+        assert_eq!(seen(rig, Level::User, |owner| is(&owner.user, user)), wanted, "{user} after {step:?}");
+    }
+    for (host, wanted) in HOSTS.into_iter().zip(hosts) {
+        assert_eq!(seen(rig, Level::Host, |owner| is(&owner.host, host)), wanted, "{host} after {step:?}");
+    }
+    for (level, kinds) in [(Level::Account, 4), (Level::User, 3), (Level::Host, 3)] {
+        let rows = rig.connections(level);
+        assert!(rows.len() <= kinds, "{rows:?}");
+        assert_eq!(rows.iter().map(|row| row.current).sum::<u64>(), model.threads.len() as u64, "{rows:?}");
     }
 }
 
@@ -148,10 +256,8 @@ proptest! {
         let mut model = Model::default();
         for step in &steps {
             apply(rig, &mut model, step);
-            prop_assert_eq!(seen(rig, None), model.global, "global after {:?}", step);
-            for (thread, counts, _) in &model.threads {
-                prop_assert_eq!(seen(rig, Some(thread)), *counts, "thread after {:?}", step);
-            }
+            check(rig, &model, step);
         }
+        prop_assert_eq!(rig.losses(), 0, "{:?}", rig.lost());
     }
 }

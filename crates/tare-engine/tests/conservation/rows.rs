@@ -52,21 +52,41 @@ impl Issued {
 
     /// The same figures as the global summaries have them.
     pub(crate) fn counted(rig: Rig) -> Issued {
-        let transactions = rig.global_transaction();
-        let memory = rig.global_memory(MEMORY);
+        Issued::at(rig, Level::Global)
+    }
+
+    /// The same figures as all rows of a level have them together.
+    pub(crate) fn at(rig: Rig, level: Level) -> Issued {
+        let waits = rig.wait_rows(level);
+        let wait = |name| sum(&waits, name, |stat| stat.count);
+        let memory = rig.memory_rows(level);
         Issued {
-            mutexes: rig.global_wait(MUTEX).count,
-            rwlocks: rig.global_wait(RWLOCK).count,
-            files: rig.global_wait(FILE).count,
-            sockets: rig.global_wait(SOCKET).count,
-            rows: rig.global_wait(TABLE_IO).count,
-            stages: rig.global_stage(STAGE).count,
-            statements: rig.global_statement(STATEMENT).stat.count,
-            transactions: transactions.read_only.count + transactions.read_write.count,
-            allocations: memory.count_alloc,
-            frees: memory.count_free,
+            mutexes: wait(MUTEX),
+            rwlocks: wait(RWLOCK),
+            files: wait(FILE),
+            sockets: wait(SOCKET),
+            rows: wait(TABLE_IO),
+            stages: sum(&rig.stage_rows(level), STAGE, |stat| stat.count),
+            statements: sum(&rig.statement_rows(level), STATEMENT, |stat| stat.stat.count),
+            transactions: sum(&rig.transaction_rows(level), TRANSACTION, |stat| {
+                stat.read_only.count + stat.read_write.count
+            }),
+            allocations: sum(&memory, MEMORY, |stat| stat.count_alloc),
+            frees: sum(&memory, MEMORY, |stat| stat.count_free),
         }
     }
+}
+
+fn sum<S>(rows: &[Summary<S>], name: &str, count: impl Fn(&S) -> u64) -> u64 {
+    rows.iter().filter(|row| row.name == name).map(|row| count(&row.stat)).sum()
+}
+
+/// Levels at which everything is found again that happened after its thread had got its account.
+pub(crate) const ABOVE_THREADS: [Level; 4] = [Level::Account, Level::User, Level::Host, Level::Global];
+
+/// User and host of a thread: not many, so that threads share them.
+fn names(thread_id: u64) -> [String; 2] {
+    [format!("user{}", thread_id % 7), format!("host{}", thread_id % 5)]
 }
 
 /// The things all writers share, and those that each has.
@@ -109,7 +129,7 @@ impl Own {
     pub(crate) fn of(rig: Rig, things: &Things) -> Own {
         let thread = rig.current_thread().expect("a thread");
         let id = thread.thread_id();
-        let (user, host) = (format!("user{id}"), format!("host{id}"));
+        let [user, host] = names(id);
         rig.set_thread_account(thread, user.as_bytes(), host.as_bytes());
         let socket = rig.init_socket(rig.class.socket, Some(7), b"::1", 3306);
         Own { id, socket, table: rig.open_table(things.share, 1) }
@@ -245,13 +265,19 @@ pub(crate) fn check(rig: Rig) {
         }
     }
     for row in rig.threads() {
-        let mine = |text: &Option<String>, prefix: &str| {
-            text.as_ref().is_none_or(|text| *text == format!("{prefix}{}", row.thread_id))
-        };
-        assert!(mine(&row.user, "user") && mine(&row.host, "host"), "{row:?}");
+        let [user, host] = names(row.thread_id);
+        let mine = |text: &Option<String>, name: &str| text.as_ref().is_none_or(|text| text == name);
+        assert!(mine(&row.user, &user) && mine(&row.host, &host), "{row:?}");
     }
     check_objects(rig);
-    for level in [Level::Thread, Level::Global] {
+    for level in ABOVE_THREADS {
+        for row in rig.connections(level) {
+            assert!(row.total >= row.current && row.owner.thread_id == 0, "{row:?}");
+            let named = |name: &Option<String>, prefix| name.as_ref().is_none_or(|it| it.starts_with(prefix));
+            assert!(named(&row.owner.user, "user") && named(&row.owner.host, "host"), "{row:?}");
+        }
+    }
+    for level in [Level::Thread, Level::Account, Level::User, Level::Host, Level::Global] {
         rig.wait_rows(level);
         rig.stage_rows(level);
         rig.statement_rows(level);

@@ -113,6 +113,24 @@ pub static OPTIONS: &[OptionDef] = &[
         doc: "Statement digests kept; further ones share one row without a digest.",
     },
     OptionDef {
+        name: "accounts-size",
+        kind: Kind::Count(0, 65_536, |o| &mut o.parties_size[0]),
+        default: "1000",
+        doc: "Accounts kept; the connections of further ones count for their users and hosts only.",
+    },
+    OptionDef {
+        name: "users-size",
+        kind: Kind::Count(0, 65_536, |o| &mut o.parties_size[1]),
+        default: "1000",
+        doc: "Users kept; the connections of further ones count for no account and no user.",
+    },
+    OptionDef {
+        name: "hosts-size",
+        kind: Kind::Count(0, 65_536, |o| &mut o.parties_size[2]),
+        default: "1000",
+        doc: "Hosts kept; the connections of further ones count for no account and no host.",
+    },
+    OptionDef {
         name: "max-digest-length",
         kind: Kind::Count(16, MAX_DIGEST as u32, |o| &mut o.max_digest_length),
         default: "1024",

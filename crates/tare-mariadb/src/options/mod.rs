@@ -77,6 +77,8 @@ pub struct Options {
     pub history_long_size: EventSizes,
     /// `digests-size`: statement digests kept.
     pub digests_size: u32,
+    /// `accounts-size`, `users-size`, `hosts-size`: how many are kept.
+    pub parties_size: [u32; 3],
     /// `max-digest-length`: bytes of a digest's token sequence.
     pub max_digest_length: u32,
     /// `max-sql-text-length`: bytes of a statement's text.

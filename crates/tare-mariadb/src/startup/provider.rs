@@ -43,6 +43,7 @@ fn config(options: &'static Options) -> Config {
         history_size: sizes(&options.history_size),
         history_long_size: sizes(&options.history_long_size),
         digests_size: options.digests_size,
+        parties_size: options.parties_size,
         max_digest_length: options.max_digest_length,
         max_sql_text_length: options.max_sql_text_length,
         instruments: Box::new(switches),

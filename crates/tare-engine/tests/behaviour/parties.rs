@@ -1,0 +1,300 @@
+//! Accounts, users and hosts: who connects, whose figures are whose, what TRUNCATE leaves.
+
+use tare_engine::snapshot::*;
+use tare_engine::*;
+
+use crate::driver::*;
+
+const PARTIES: [Level; 3] = [Level::Account, Level::User, Level::Host];
+
+fn connect(rig: Rig, user: &str, host: &str) -> ThreadRef {
+    let thread = rig.thread();
+    rig.set_thread_account(thread, user.as_bytes(), host.as_bytes());
+    thread
+}
+
+fn owner(level: Level, user: &str, host: &str) -> Owner {
+    let name = |name: &str| (!name.is_empty()).then(|| name.to_owned());
+    Owner {
+        thread_id: 0,
+        user: if level == Level::Host { None } else { name(user) },
+        host: if level == Level::User { None } else { name(host) },
+    }
+}
+
+/// (USER, HOST, CURRENT, TOTAL) of a level's rows.
+fn connections(rig: Rig, level: Level) -> Vec<(String, String, u64, u64)> {
+    let row = |row: ConnectionsRow| {
+        (row.owner.user.unwrap_or_default(), row.owner.host.unwrap_or_default(), row.current, row.total)
+    };
+    rig.connections(level).into_iter().map(row).collect()
+}
+
+fn row(user: &str, host: &str, current: u64, total: u64) -> (String, String, u64, u64) {
+    (user.to_owned(), host.to_owned(), current, total)
+}
+
+fn waits(rig: Rig, level: Level, user: &str, host: &str) -> Option<u64> {
+    let owner = owner(level, user, host);
+    let rows = rig.wait_rows(level);
+    rows.into_iter().find(|row| row.owner == owner && row.name == MUTEX).map(|row| row.stat.count)
+}
+
+fn memory(rig: Rig, level: Level, user: &str, host: &str) -> MemoryStat {
+    let owner = owner(level, user, host);
+    let rows = rig.memory_rows(level);
+    rows.into_iter().find(|row| row.owner == owner && row.name == MEMORY).expect("a row").stat
+}
+
+#[test]
+fn connections_are_counted_open_and_closed() {
+    let rig = Rig::new();
+    let background = rig.thread();
+    let (one, two) = (connect(rig, "a", "x"), connect(rig, "a", "y"));
+    let three = connect(rig, "a", "x");
+    assert_eq!(
+        connections(rig, Level::Account),
+        [row("", "", 1, 1), row("a", "x", 2, 2), row("a", "y", 1, 1)]
+    );
+    rig.delete_thread(one);
+    rig.delete_thread(two);
+    rig.delete_thread(two);
+    assert_eq!(
+        connections(rig, Level::Account),
+        [row("", "", 1, 1), row("a", "x", 1, 2), row("a", "y", 0, 1)]
+    );
+    assert_eq!(connections(rig, Level::User), [row("", "", 1, 1), row("a", "", 1, 3)]);
+    assert_eq!(connections(rig, Level::Host), [row("", "", 1, 1), row("", "x", 1, 2), row("", "y", 0, 1)]);
+    assert!(connections(rig, Level::Global).is_empty());
+    rig.delete_thread(three);
+    rig.delete_thread(background);
+    assert_eq!(connections(rig, Level::User), [row("", "", 0, 1), row("a", "", 0, 3)]);
+}
+
+#[test]
+fn names_that_run_together_are_told_apart() {
+    let rig = Rig::new();
+    for (user, host) in [("ab", "c"), ("a", "bc"), ("abc", ""), ("", "abc")] {
+        connect(rig, user, host);
+    }
+    assert_eq!(connections(rig, Level::Account).len(), 5, "and that of the threads' first moment");
+    assert!(connections(rig, Level::Account).contains(&row("a", "bc", 1, 1)));
+}
+
+#[test]
+fn figures_of_closed_connections_stay_with_their_account() {
+    let rig = Rig::new();
+    let (one, two, three) = (connect(rig, "a", "x"), connect(rig, "a", "y"), connect(rig, "b", "y"));
+    for (thread, n) in [(one, 1), (two, 10), (three, 100)] {
+        rig.on(thread, || (0..n).for_each(|_| _ = rig.wait(rig.class.mutex)));
+    }
+    for gone in [None, Some(two), Some(one), Some(three)] {
+        gone.into_iter().for_each(|gone| rig.delete_thread(gone));
+        let account = |user, host| waits(rig, Level::Account, user, host);
+        assert_eq!([account("a", "x"), account("a", "y"), account("b", "y")], [Some(1), Some(10), Some(100)]);
+        assert_eq!(waits(rig, Level::User, "a", ""), Some(11));
+        assert_eq!(waits(rig, Level::User, "b", ""), Some(100));
+        assert_eq!(waits(rig, Level::Host, "", "x"), Some(1));
+        assert_eq!(waits(rig, Level::Host, "", "y"), Some(110));
+        assert_eq!(rig.global_wait(MUTEX).count, 111);
+    }
+    let names = |rows: Vec<Summary<Stat>>| rows.iter().map(|row| row.name).collect::<Vec<_>>();
+    let global = names(rig.wait_rows(Level::Global));
+    assert_eq!(names(rig.wait_rows(Level::Host)), [&*global, &*global, &*global].concat(), "zeros included");
+}
+
+#[test]
+fn a_thread_takes_its_figures_along_to_another_account() {
+    let rig = Rig::new();
+    let thread = connect(rig, "a", "x");
+    rig.on(thread, || rig.wait(rig.class.mutex));
+    rig.set_thread_account(thread, b"b", b"x");
+    assert_eq!(connections(rig, Level::Account)[1..], [row("a", "x", 0, 0), row("b", "x", 1, 1)]);
+    assert_eq!(waits(rig, Level::Account, "a", "x"), Some(0));
+    assert_eq!(waits(rig, Level::Account, "b", "x"), Some(1));
+    rig.delete_thread(thread);
+    assert_eq!(connections(rig, Level::Account)[1..], [row("a", "x", 0, 0), row("b", "x", 0, 1)]);
+    assert_eq!(waits(rig, Level::User, "b", ""), Some(1));
+}
+
+#[test]
+fn what_was_reset_before_the_change_of_account_stays_with_the_former() {
+    let rig = Rig::new();
+    let thread = connect(rig, "a", "x");
+    rig.on(thread, || rig.wait(rig.class.mutex));
+    rig.reset(Reset::Summary(EventType::Wait, Level::Global));
+    rig.on(thread, || rig.wait(rig.class.mutex));
+    rig.reset(Reset::Summary(EventType::Wait, Level::Thread));
+    rig.set_thread_account(thread, b"b", b"x");
+    assert_eq!(waits(rig, Level::Account, "a", "x"), Some(2));
+    assert_eq!(waits(rig, Level::Account, "b", "x"), Some(0));
+    assert_eq!(rig.global_wait(MUTEX).count, 1);
+}
+
+#[test]
+fn truncated_connections_are_forgotten_unless_they_are_open() {
+    for level in PARTIES {
+        let rig = Rig::new();
+        let (open, gone) = (connect(rig, "a", "x"), connect(rig, "b", "y"));
+        for thread in [open, gone] {
+            rig.on(thread, || rig.wait(rig.class.mutex));
+        }
+        rig.delete_thread(gone);
+        rig.delete_thread(connect(rig, "a", "x"));
+        rig.reset(Reset::Connections(level));
+        assert_eq!(connections(rig, Level::Account), [row("a", "x", 1, 1)], "{level:?}");
+        let user_reset = level == Level::User;
+        let users = if user_reset {
+            vec![row("a", "", 1, 1)]
+        } else {
+            vec![row("", "", 0, 0), row("a", "", 1, 2), row("b", "", 0, 1)]
+        };
+        assert_eq!(connections(rig, Level::User), users, "{level:?}");
+        let host_reset = level == Level::Host;
+        let hosts = if host_reset {
+            vec![row("", "x", 1, 1)]
+        } else {
+            vec![row("", "", 0, 0), row("", "x", 1, 2), row("", "y", 0, 1)]
+        };
+        assert_eq!(connections(rig, Level::Host), hosts, "{level:?}");
+        assert_eq!(waits(rig, Level::Account, "a", "x"), Some(0));
+        assert_eq!(waits(rig, Level::User, "a", ""), Some(u64::from(!user_reset)));
+        assert_eq!(waits(rig, Level::User, "b", ""), (!user_reset).then_some(1));
+        assert_eq!(waits(rig, Level::Host, "", "x"), Some(u64::from(!host_reset)));
+        assert_eq!(waits(rig, Level::Host, "", "y"), (!host_reset).then_some(1));
+        assert_eq!(rig.global_wait(MUTEX).count, 2);
+        rig.delete_thread(connect(rig, "b", "y"));
+        assert_eq!(
+            connections(rig, Level::Account),
+            [row("", "", 0, 0), row("a", "x", 1, 1), row("b", "y", 0, 1)]
+        );
+    }
+}
+
+#[test]
+fn memory_in_use_outlives_the_account_it_was_allocated_by() {
+    let rig = Rig::new();
+    let thread = connect(rig, "a", "x");
+    rig.on(thread, || {
+        for _ in 0..3 {
+            rig.memory_alloc(rig.class.memory, 10);
+        }
+        rig.memory_free(rig.class.memory, 10);
+    });
+    let user = |rig| memory(rig, Level::User, "a", "");
+    assert_eq!((user(rig).count_alloc, user(rig).current_count, user(rig).high_count), (3, 2, 3));
+    rig.reset(Reset::Memory(Level::Account));
+    let account = memory(rig, Level::Account, "a", "x");
+    assert_eq!((account.count_alloc, account.count_free, account.current_count), (2, 0, 2));
+    rig.delete_thread(thread);
+    let account = memory(rig, Level::Account, "a", "x");
+    assert_eq!((account.count_alloc, account.count_free, account.current_count), (2, 0, 2), "after the end");
+    assert_eq!((user(rig).count_alloc, user(rig).count_free, user(rig).current_count), (3, 1, 2));
+    rig.reset(Reset::Connections(Level::Account));
+    assert!(!rig.memory_rows(Level::Account).iter().any(|row| row.owner.user.is_some()));
+    assert_eq!((user(rig).count_alloc, user(rig).count_free, user(rig).current_count), (3, 1, 2));
+    rig.reset(Reset::Connections(Level::User));
+    assert_eq!(memory(rig, Level::Host, "", "x").current_count, 2);
+    assert_eq!(rig.global_memory(MEMORY).current_count, 2);
+}
+
+#[test]
+fn peaks_of_memory_go_to_whoever_still_counts_them() {
+    let rig = Rig::new();
+    let thread = connect(rig, "a", "x");
+    let (alloc, free) = (
+        || (0..5).for_each(|_| _ = rig.memory_alloc(rig.class.memory, 10)),
+        || (0..4).for_each(|_| rig.memory_free(rig.class.memory, 10)),
+    );
+    rig.on(thread, || {
+        alloc();
+        free();
+    });
+    rig.reset(Reset::Memory(Level::Thread));
+    rig.on(thread, || rig.memory_alloc(rig.class.memory, 10));
+    assert_eq!(rig.thread_memory(thread, MEMORY).high_count, 2);
+    for level in PARTIES {
+        let stat = memory(rig, level, "a", "x");
+        assert!((5..=6).contains(&stat.high_count), "{level:?}: {stat:?}");
+        assert_eq!((stat.count_alloc, stat.count_free, stat.current_count), (6, 4, 2), "{level:?}");
+    }
+}
+
+#[test]
+fn an_account_without_a_place_is_counted_as_lost_and_its_user_and_host_go_on() {
+    let rig = Rig::with(Config { parties_size: [2, 10, 10], ..small() });
+    let threads = [connect(rig, "a", "x"), connect(rig, "b", "x")];
+    assert_eq!(rig.losses_of("accounts_lost"), 1);
+    for thread in threads {
+        rig.on(thread, || rig.wait(rig.class.mutex));
+        rig.delete_thread(thread);
+    }
+    assert_eq!(connections(rig, Level::Account), [row("", "", 0, 0), row("a", "x", 0, 1)]);
+    assert_eq!(connections(rig, Level::User)[1..], [row("a", "", 0, 1), row("b", "", 0, 1)]);
+    assert_eq!(waits(rig, Level::User, "b", ""), Some(1));
+    assert_eq!(waits(rig, Level::Host, "", "x"), Some(2));
+    assert_eq!(rig.global_wait(MUTEX).count, 2);
+    assert_eq!(rig.losses(), 1, "{:?}", rig.lost());
+    rig.reset(Reset::Connections(Level::Account));
+    connect(rig, "b", "x");
+    assert_eq!(connections(rig, Level::Account), [row("", "", 0, 0), row("b", "x", 1, 1)], "room again");
+}
+
+#[test]
+fn without_room_for_any_party_everything_is_counted_globally() {
+    let rig = Rig::with(Config { parties_size: [0; 3], ..small() });
+    let thread = connect(rig, "a", "x");
+    rig.on(thread, || rig.wait(rig.class.mutex));
+    rig.delete_thread(thread);
+    assert!(PARTIES.into_iter().all(|level| connections(rig, level).is_empty()));
+    assert_eq!(rig.global_wait(MUTEX).count, 1);
+    for name in ["accounts_lost", "users_lost", "hosts_lost"] {
+        assert_eq!(rig.losses_of(name), 2, "{name}: without names, and with them");
+    }
+}
+
+#[test]
+fn many_accounts_leave_memory_to_those_who_are_connected() {
+    let rig = Rig::with(Config { memory_max: 4 << 20, parties_size: [65_536; 3], ..small() });
+    for n in 0..2_000 {
+        let thread = connect(rig, &format!("u{n}"), &format!("h{n}"));
+        rig.on(thread, || {
+            rig.wait(rig.class.mutex);
+            rig.query("select 1");
+        });
+        rig.delete_thread(thread);
+    }
+    let kept: u64 = (rig.wait_rows(Level::Account).iter().filter(|row| row.name == MUTEX))
+        .map(|row| row.stat.count)
+        .sum();
+    // A mutex, a statement and its digest's stage: each is a cell that is there or lost.
+    assert!(kept > 100 && kept < 2_000, "{kept}");
+    assert!(rig.losses_of("party_cells_lost") >= 2_000 - kept);
+    assert_eq!(rig.global_wait(MUTEX).count, 2_000);
+    assert_eq!(rig.global_statement(STATEMENT).stat.count, 2_000);
+    assert_eq!(rig.losses_of("thread_instances_lost") + rig.losses_of("summary_cells_lost"), 0);
+    let (used, cap) = rig.memory();
+    rig.reset(Reset::Connections(Level::User));
+    rig.reset(Reset::Connections(Level::Host));
+    assert!(PARTIES.into_iter().all(|level| rig.connections(level).is_empty()));
+    assert!(rig.memory().0 < used - cap / 4, "{used} of {cap}, then {}", rig.memory().0);
+}
+
+#[test]
+fn what_a_client_says_of_itself_is_read_in_order() {
+    let rig = Rig::new();
+    let (one, other) = (rig.thread(), rig.thread());
+    rig.set_thread_connect_attrs(one, b"\x03_os\x05Linux\x04name\x00", 33);
+    rig.set_thread_processlist_id(other, 78);
+    rig.set_thread_connect_attrs(other, b"\x01a\x01b\x05cut o", 33);
+    let rows = rig.connect_attributes();
+    let row = |id, name: &str, value: &str, ordinal| AttributeRow {
+        processlist_id: id,
+        name: name.to_owned(),
+        value: value.to_owned(),
+        ordinal,
+    };
+    assert_eq!(rows, [row(77, "_os", "Linux", 0), row(77, "name", "", 1), row(78, "a", "b", 0)]);
+    rig.delete_thread(one);
+    assert_eq!(rig.connect_attributes().len(), 1);
+}
