@@ -4,6 +4,7 @@
 
 mod audit;
 mod grants;
+mod parties;
 mod refusals;
 mod reset;
 mod switching;
