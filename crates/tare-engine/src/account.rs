@@ -134,7 +134,7 @@ impl Engine {
     /// an event in progress of another thread: called by the thread itself, or before it runs.
     pub(crate) fn enter(&self, thread: &'static Thread, user: &[u8], host: &[u8]) {
         // What earlier resets have left to other summaries is the former account's.
-        self.settle(thread);
+        self.fold_stale(thread);
         self.begin_fold();
         {
             let _one_at_a_time = lock(&self.parties.lock);

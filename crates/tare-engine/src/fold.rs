@@ -142,16 +142,16 @@ impl Engine {
     }
 
     /// Renews every cell that a reset has passed, before its thread gets another account.
-    pub(crate) fn settle(&self, thread: &'static Thread) {
+    pub(crate) fn fold_stale(&self, thread: &'static Thread) {
         for bank in [BANK_OWN, BANK_THREAD_ONLY] {
             thread.banks[bank].each(&self.arena, |class, cell| {
                 let kind = self.registry.kind(class);
-                with_cell!(kind, C => self.settle_cell::<C>(thread, bank, class, Family::of(kind), cell));
+                with_cell!(kind, C => self.fold_stale_cell::<C>(thread, bank, class, Family::of(kind), cell));
             });
         }
     }
 
-    fn settle_cell<C: Cell>(
+    fn fold_stale_cell<C: Cell>(
         &self,
         thread: &'static Thread,
         bank: usize,

@@ -75,7 +75,7 @@ const ATTRIBUTE: &[ColumnDef<AttributeRow>] = &[
         Value::Signed(row.processlist_id.cast_signed())
     }),
     column("ATTR_NAME", VarChar(32), "Name of the attribute.", |row| row.name.clone().into()),
-    nullable("ATTR_VALUE", VarChar(1024), "Its value.", |row| row.value.clone().into()),
+    nullable("ATTR_VALUE", VarChar(1024), "What the client said of it.", |row| row.value.clone().into()),
     nullable("ORDINAL_POSITION", Int, "Position among the attributes of the connection, from 0.", |row| {
         Value::Signed(row.ordinal.into())
     }),
