@@ -11,7 +11,7 @@ use std::sync::atomic::{
 };
 
 use crate::arena::{BlockId, Offset, Own, Use, View, WORDS};
-use crate::cell::{Bank, Cell, Family, MAP_ENTRIES, MAPS, StatCell, cell_words};
+use crate::cell::{Bank, Cell, Family, MAP_ENTRIES, MAPS, cell_words};
 use crate::filter;
 use crate::instance::ReadLocks;
 use crate::lost::Lost;

@@ -28,6 +28,10 @@ pub enum Scope {
     Sockets,
     /// Those of these names, whoever's: nobody but the script does such a thing.
     Names(&'static [&'static str]),
+    /// Those of the script's users.
+    Users,
+    /// Those of clients' hosts.
+    Hosts,
 }
 
 /// A table whose numbers a script changes.
@@ -49,6 +53,10 @@ const fn counted(table: &'static str, scope: Scope, key: &'static [&'static str]
 
 const NAME: &[&str] = &["EVENT_NAME"];
 
+const ACCOUNT: &[&str] = &["USER", "HOST", "EVENT_NAME"];
+const USER: &[&str] = &["USER", "EVENT_NAME"];
+const HOST: &[&str] = &["HOST", "EVENT_NAME"];
+
 /// What is compared as "after less before". Columns that hold times are left out ([`is_counted`]).
 pub const COUNTED: &[Counted] = &[
     counted("events_statements_summary_by_thread_by_event_name", Scope::Thread, NAME, true),
@@ -56,6 +64,43 @@ pub const COUNTED: &[Counted] = &[
     counted("events_transactions_summary_by_thread_by_event_name", Scope::Thread, NAME, true),
     counted("events_waits_summary_by_thread_by_event_name", Scope::Thread, NAME, false),
     counted("memory_summary_by_thread_by_event_name", Scope::Thread, NAME, false),
+    counted("accounts", Scope::Users, &["USER", "HOST"], true),
+    counted("users", Scope::Users, &["USER"], true),
+    counted("hosts", Scope::Hosts, &["HOST"], true),
+    counted("events_statements_summary_by_account_by_event_name", Scope::Users, ACCOUNT, true),
+    counted("events_statements_summary_by_user_by_event_name", Scope::Users, USER, true),
+    counted(
+        "events_statements_summary_by_host_by_event_name",
+        Scope::Names(&["statement/sp/", "statement/scheduler/"]),
+        HOST,
+        true,
+    ),
+    counted("events_stages_summary_by_account_by_event_name", Scope::Users, ACCOUNT, true),
+    counted("events_stages_summary_by_user_by_event_name", Scope::Users, USER, true),
+    counted(
+        "events_stages_summary_by_host_by_event_name",
+        Scope::Names(&["stage/sql/User sleep", "stage/sql/Rolling back"]),
+        HOST,
+        true,
+    ),
+    counted("events_transactions_summary_by_account_by_event_name", Scope::Users, ACCOUNT, true),
+    counted("events_transactions_summary_by_user_by_event_name", Scope::Users, USER, true),
+    counted("events_waits_summary_by_account_by_event_name", Scope::Users, ACCOUNT, false),
+    counted("events_waits_summary_by_user_by_event_name", Scope::Users, USER, false),
+    counted(
+        "events_waits_summary_by_host_by_event_name",
+        Scope::Names(&["wait/io/file/csv/"]),
+        HOST,
+        false,
+    ),
+    counted("memory_summary_by_account_by_event_name", Scope::Users, ACCOUNT, false),
+    counted("memory_summary_by_user_by_event_name", Scope::Users, USER, false),
+    counted(
+        "memory_summary_by_host_by_event_name",
+        Scope::Names(&["memory/sql/user_var_entry::value"]),
+        HOST,
+        false,
+    ),
     counted(
         "table_io_waits_summary_by_table",
         Scope::Schema("OBJECT_SCHEMA"),
@@ -212,11 +257,17 @@ impl Pass<'_> {
         let mut admin = self.server.client()?;
         admin.query_drop(format!("DROP DATABASE IF EXISTS {place}"))?;
         admin.query_drop(format!("CREATE DATABASE {place}"))?;
+        for user in script.users.values() {
+            admin.query_drop(format!("CREATE USER IF NOT EXISTS {user}@localhost"))?;
+            admin.query_drop(format!("GRANT ALL ON *.* TO {user}@localhost"))?;
+        }
         let old_sockets = sockets(schema)?;
         let mut session = Session::open(self.server, script, &place)?;
         let mut run = Run {
             script: &script.name,
             place,
+            users: script.users.values().cloned().collect(),
+            ids: session.ids(),
             threads: Vec::new(),
             old_sockets,
             misnamed: self.misnamed,
@@ -234,11 +285,13 @@ impl Pass<'_> {
         let before = run.snapshot(schema)?;
         let begin = Instant::now();
         session.run(script)?;
+        wait_for_end(schema, &session.closed())?;
         run.settle(schema)?;
         run.elapsed = begin.elapsed();
         let after = run.snapshot(schema)?;
         run.note_counts(&before, &after, capture);
         run.note_threads(schema, capture)?;
+        run.note_attributes(schema, capture)?;
         for (at, thread) in run.threads.iter().enumerate() {
             run.note_events(schema, at, *thread, (names, self.clocks, &after), capture)?;
         }
@@ -250,6 +303,8 @@ impl Pass<'_> {
 struct Run<'a> {
     script: &'a str,
     place: String,
+    users: HashSet<String>,
+    ids: Vec<u64>,
     threads: Vec<u64>,
     old_sockets: HashSet<String>,
     misnamed: &'a [Misnamed],
@@ -312,6 +367,8 @@ impl Run<'_> {
             Scope::Names(names) => names.iter().any(|name| row.text("EVENT_NAME").starts_with(name)),
             Scope::Schema(column) => row.text(column) == self.place,
             Scope::Files => row.text("FILE_NAME").contains(&format!("/{}/", self.place)),
+            Scope::Users => self.users.contains(row.text("USER")),
+            Scope::Hosts => row.get("HOST").is_some(),
             Scope::Sockets => !self.old_sockets.contains(row.text("OBJECT_INSTANCE_BEGIN")),
         }
     }
@@ -358,6 +415,24 @@ impl Run<'_> {
                 for column in THREAD_COLUMNS {
                     capture.put("threads", &self.name(at), "own", column, shown(&row, column));
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// What the clients said of themselves, in whatever order they did.
+    fn note_attributes(&self, schema: &mut Schema, capture: &mut Capture) -> Result<()> {
+        const TABLE: &str = "session_connect_attrs";
+        for (at, id) in self.ids.iter().enumerate() {
+            let rows = schema.rows_where(TABLE, &[("PROCESSLIST_ID", &id.to_string())])?;
+            let mut positions: Vec<u64> =
+                rows.iter().filter_map(|row| row.number("ORDINAL_POSITION")).collect();
+            positions.sort_unstable();
+            let positions = format!("{positions:?}");
+            capture.put(TABLE, &self.name(at), "all", "ORDINAL_POSITION", positions);
+            for row in &rows {
+                let value = shown(row, "ATTR_VALUE");
+                capture.put(TABLE, &self.name(at), row.text("ATTR_NAME"), "ATTR_VALUE", value);
             }
         }
         Ok(())
@@ -511,6 +586,20 @@ fn ordinals(kind: &str, rows: &[Row], called: &mut HashMap<u64, String>) {
 /// When the table cannot be read.
 pub fn names(schema: &mut Schema) -> Result<HashSet<String>> {
     Ok(schema.rows("setup_instruments")?.iter().map(|row| row.text("NAME").to_owned()).collect())
+}
+
+/// Waits until connections that were closed are counted as such: their threads are gone.
+fn wait_for_end(schema: &mut Schema, closed: &[u64]) -> Result<()> {
+    let begin = Instant::now();
+    for id in closed {
+        while schema.thread_of(*id)?.is_some() {
+            if begin.elapsed() > Duration::from_secs(20) {
+                return Err(Failure::Setup(format!("connection {id} never ends")));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    Ok(())
 }
 
 fn sockets(schema: &mut Schema) -> Result<HashSet<String>> {

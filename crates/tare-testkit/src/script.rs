@@ -6,6 +6,8 @@
 //! | directive | meaning |
 //! |---|---|
 //! | `-- @connection N` | the following statements go to connection N (1 unless told) |
+//! | `-- @user NAME` | this connection is that user's, who may do everything (`root` unless told) |
+//! | `-- @disconnect` | closes this connection |
 //! | `-- @error E` | the next statement must fail with error E |
 //! | `-- @send` | the next statement is sent, its answer awaited by `-- @reap` |
 //! | `-- @reap` | waits for the answer of what this connection sent |
@@ -15,6 +17,7 @@
 //! | `-- @close NAME` | closes it |
 //! | `-- @repeat N` | the next statement runs N times |
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::{Failure, Result};
@@ -26,6 +29,8 @@ pub struct Script {
     pub name: String,
     /// In order.
     pub steps: Vec<Step>,
+    /// Whose a connection is, where it is not `root`'s.
+    pub users: BTreeMap<usize, String>,
 }
 
 /// One step, on one connection.
@@ -56,6 +61,8 @@ pub enum Action {
     Close(String),
     /// Awaits what was sent.
     Reap,
+    /// Closes the connection.
+    Disconnect,
     /// Waits for the control connection to see 1.
     Until(String),
 }
@@ -92,12 +99,13 @@ pub fn all() -> Result<Vec<Script>> {
 fn read(path: &Path) -> Result<Script> {
     let text = std::fs::read_to_string(path).map_err(Failure::io(path.display().to_string()))?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let steps = parse(&text).map_err(|e| Failure::Setup(format!("{name}.sql: {e}")))?;
-    Ok(Script { name, steps })
+    let (steps, users) = parse(&text).map_err(|e| Failure::Setup(format!("{name}.sql: {e}")))?;
+    Ok(Script { name, steps, users })
 }
 
 struct Parser {
     steps: Vec<Step>,
+    users: BTreeMap<usize, String>,
     connection: usize,
     error: Option<u16>,
     send: bool,
@@ -108,9 +116,13 @@ struct Parser {
     block: bool,
 }
 
-fn parse(text: &str) -> std::result::Result<Vec<Step>, String> {
+/// What a script does, and whose its connections are.
+type Parsed = (Vec<Step>, BTreeMap<usize, String>);
+
+fn parse(text: &str) -> std::result::Result<Parsed, String> {
     let mut parser = Parser {
         steps: Vec::new(),
+        users: BTreeMap::new(),
         connection: 1,
         error: None,
         send: false,
@@ -124,7 +136,7 @@ fn parse(text: &str) -> std::result::Result<Vec<Step>, String> {
         parser.line(at + 1, line).map_err(|e| format!("line {}: {e}", at + 1))?;
     }
     if parser.text.trim().is_empty() {
-        return Ok(parser.steps);
+        return Ok((parser.steps, parser.users));
     }
     Err(format!("line {}: the statement does not end", parser.begin))
 }
@@ -156,6 +168,8 @@ impl Parser {
             "connection" => self.connection = number()?,
             "error" => self.error = Some(u16::try_from(number()?).map_err(|e| e.to_string())?),
             "repeat" => self.repeat = number()?,
+            "user" => _ = self.users.insert(self.connection, rest.to_owned()),
+            "disconnect" => self.step(Action::Disconnect, at),
             "send" => self.send = true,
             "prepare" => self.prepare = Some(rest.to_owned()),
             "block" => self.block = true,
@@ -224,7 +238,7 @@ mod tests {
     #[test]
     fn directives_apply_to_the_next_statement_only() {
         let text = "-- @error 1062\nINSERT\n INTO t;\n-- @connection 2\n-- @send\nSELECT 1;\n-- @reap\n";
-        let steps = parse(text).expect("a good script");
+        let (steps, _) = parse(text).expect("a good script");
         assert_eq!(steps.len(), 3);
         assert_eq!(steps[0].error, Some(1062));
         assert_eq!(steps[0].action, Action::Query("INSERT\n INTO t".into()));
@@ -234,16 +248,23 @@ mod tests {
 
     #[test]
     fn a_block_keeps_its_semicolons() {
-        let steps = parse("-- @block\nBEGIN\n a;\n b;\nEND\n-- @end\nc;").expect("a good script");
+        let (steps, _) = parse("-- @block\nBEGIN\n a;\n b;\nEND\n-- @end\nc;").expect("a good script");
         assert_eq!(steps[0].action, Action::Query("BEGIN\n a;\n b;\nEND".into()));
         assert_eq!(steps[1].action, Action::Query("c".into()));
     }
 
     #[test]
     fn parameters_are_typed() {
-        let steps = parse("-- @execute s 1, 'a b', NULL").expect("a good script");
+        let (steps, _) = parse("-- @execute s 1, 'a b', NULL").expect("a good script");
         let expected = vec![Parameter::Number(1), Parameter::Text("a b".into()), Parameter::Null];
         assert_eq!(steps[0].action, Action::Execute("s".into(), expected));
+    }
+
+    #[test]
+    fn a_connection_may_be_a_users_and_may_end() {
+        let (steps, users) = parse("-- @connection 2\n-- @user ann\na;\n-- @disconnect\n").expect("a script");
+        assert_eq!(users, BTreeMap::from([(2, "ann".to_owned())]));
+        assert_eq!((steps[1].connection, &steps[1].action), (2, &Action::Disconnect));
     }
 
     #[test]

@@ -35,13 +35,20 @@ impl Session {
     /// When the server does not take them.
     pub fn open(server: &Server, script: &Script, schema: &str) -> Result<Session> {
         let count = script.steps.iter().map(|step| step.connection).max().unwrap_or(1);
-        let connections = (0..count).map(|_| Connection::open(server, schema)).collect::<Result<_>>()?;
+        let user = |at: usize| script.users.get(&(at + 1)).map_or("root", String::as_str);
+        let connections =
+            (0..count).map(|at| Connection::open(server, schema, user(at))).collect::<Result<_>>()?;
         Ok(Session { connections, control: server.client()? })
     }
 
     /// Connection ids, in the script's order.
     pub fn ids(&self) -> Vec<u64> {
         self.connections.iter().map(|c| c.id).collect()
+    }
+
+    /// Ids of those the script has closed.
+    pub fn closed(&self) -> Vec<u64> {
+        self.connections.iter().filter(|c| c.orders.is_none()).map(|c| c.id).collect()
     }
 
     /// Takes every step.
@@ -62,6 +69,10 @@ impl Session {
         let at = step.connection - 1;
         match &step.action {
             Action::Until(sql) => self.wait_until(sql),
+            Action::Disconnect => {
+                self.connections[at].close();
+                Ok(())
+            }
             Action::Reap => {
                 let error = expected.remove(&at).ok_or_else(|| Failure::Setup("nothing was sent".into()))?;
                 self.answer(at, error)
@@ -108,8 +119,8 @@ impl Session {
 }
 
 impl Connection {
-    fn open(server: &Server, schema: &str) -> Result<Connection> {
-        let options = server.client_options().db_name(Some(schema));
+    fn open(server: &Server, schema: &str, user: &str) -> Result<Connection> {
+        let options = server.client_options().user(Some(user)).db_name(Some(schema));
         let handler = LocalInfileHandler::new(|name, stream| {
             let name = String::from_utf8_lossy(name).into_owned();
             let mut file = std::fs::File::open(local_file(&name))?;
@@ -124,13 +135,19 @@ impl Connection {
     }
 }
 
-impl Drop for Connection {
-    fn drop(&mut self) {
+impl Connection {
+    fn close(&mut self) {
         // Without orders the thread ends; a panic there has already shown itself as a missing answer.
         self.orders = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 
@@ -167,7 +184,7 @@ fn act(
             Some(statement) => conn.close(statement),
             None => Ok(()),
         },
-        Action::Reap | Action::Until(_) => Ok(()),
+        Action::Reap | Action::Until(_) | Action::Disconnect => Ok(()),
     }
 }
 
