@@ -728,7 +728,7 @@ impl Sums {
         let map = &self.bank.maps[(class as usize / MAP_ENTRIES) % MAPS];
         if map.load(Acquire) == 0 {
             let block = arena.take(Use::Map, 0)?;
-            if map.compare_exchange(0, block * WORDS as u32, AcqRel, Relaxed).is_err() {
+            if map.compare_exchange(0, block * WORDS as u32, AcqRel, Acquire).is_err() {
                 arena.give(block);
             }
         }

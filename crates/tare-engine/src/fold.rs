@@ -49,7 +49,8 @@ impl Engine {
 
     /// The cell of `class`, made if need be. A party's sums leave a part of the memory to those who are connected.
     pub(crate) fn sum_cell<C: Cell>(&self, sums: &Sums, class: ClassId) -> Option<&'static C> {
-        if let Some(cell) = sums.bank.cell(&self.arena, class) {
+        // What another thread has made is seen whole: as a reader sees it.
+        if let Some(cell) = sums.bank.peek(&self.arena, class) {
             return Some(cell);
         }
         let is_global = std::ptr::eq(sums, &self.ended);

@@ -87,12 +87,7 @@ pub const COUNTED: &[Counted] = &[
     counted("events_transactions_summary_by_user_by_event_name", Scope::Users, USER, true),
     counted("events_waits_summary_by_account_by_event_name", Scope::Users, ACCOUNT, false),
     counted("events_waits_summary_by_user_by_event_name", Scope::Users, USER, false),
-    counted(
-        "events_waits_summary_by_host_by_event_name",
-        Scope::Names(&["wait/io/file/csv/"]),
-        HOST,
-        false,
-    ),
+    counted("events_waits_summary_by_host_by_event_name", Scope::Names(&["wait/io/file/csv/"]), HOST, false),
     counted("memory_summary_by_account_by_event_name", Scope::Users, ACCOUNT, false),
     counted("memory_summary_by_user_by_event_name", Scope::Users, USER, false),
     counted(

@@ -10,6 +10,7 @@ mod free_list;
 mod index;
 mod queue;
 mod settings;
+mod sums;
 mod version;
 
 /// Checks a model; three involuntary switches of threads find what there is to find in protocols this small.
