@@ -294,13 +294,15 @@ impl Engine {
         {
             // Whoever changes a filter holds this lock while it writes to slabs: to none that is given back.
             let _one_at_a_time = crate::instrument::lock(&self.filters);
-            if thread.alive.swap(2, Relaxed) != 1 {
+            if thread.alive.load(Relaxed) != 1 {
                 return;
             }
+            // From here on its figures are neither in its cells nor in the sums for those who read.
+            self.begin_fold();
+            thread.alive.store(2, Relaxed);
             thread.mask.store(0, Relaxed);
             thread.unsettle();
         }
-        self.begin_fold();
         self.fold_thread(thread);
         self.leave(thread);
         thread.alive.store(0, Release);
