@@ -583,6 +583,14 @@ pub enum Reset {
     TableLock,
     /// `TRUNCATE objects_summary_global_by_type`.
     Objects,
+    /// `TRUNCATE events_statements_summary_by_program`.
+    Programs,
+    /// `TRUNCATE prepared_statements_instances`.
+    Prepared,
+    /// `TRUNCATE setup_actors`.
+    ActorRules,
+    /// `TRUNCATE setup_objects`.
+    ObjectRules,
 }
 
 /// A stored program: rows of `events_statements_summary_by_program` and `objects_summary_global_by_type`.
@@ -598,4 +606,71 @@ pub struct ProgramRow {
     pub calls: Stat,
     /// The statements in it.
     pub statements: StatementStat,
+}
+
+/// A metadata lock granted or waited for: a row of `metadata_locks`.
+#[derive(Clone, Debug)]
+pub struct MetadataLockRow {
+    /// OBJECT_TYPE, OBJECT_SCHEMA, OBJECT_NAME.
+    pub object: ObjectName,
+    /// OBJECT_INSTANCE_BEGIN.
+    pub object_instance_begin: u64,
+    /// LOCK_TYPE.
+    pub lock_type: &'static str,
+    /// LOCK_DURATION.
+    pub duration: &'static str,
+    /// LOCK_STATUS.
+    pub status: &'static str,
+    /// SOURCE: where it was asked for.
+    pub source: Option<String>,
+    /// OWNER_THREAD_ID.
+    pub owner_thread_id: u64,
+    /// OWNER_EVENT_ID.
+    pub owner_event_id: u64,
+}
+
+/// An open table: a row of `table_handles`.
+#[derive(Clone, Debug)]
+pub struct TableHandleRow {
+    /// OBJECT_TYPE.
+    pub object_type: &'static str,
+    /// OBJECT_SCHEMA.
+    pub schema: String,
+    /// OBJECT_NAME.
+    pub name: String,
+    /// OBJECT_INSTANCE_BEGIN.
+    pub object_instance_begin: u64,
+    /// OWNER_THREAD_ID; 0 while nobody uses it.
+    pub owner_thread_id: u64,
+    /// OWNER_EVENT_ID; 0 while nobody uses it.
+    pub owner_event_id: u64,
+    /// INTERNAL_LOCK.
+    pub internal_lock: Option<&'static str>,
+    /// EXTERNAL_LOCK.
+    pub external_lock: Option<&'static str>,
+}
+
+/// A prepared statement: a row of `prepared_statements_instances`.
+#[derive(Clone, Debug)]
+pub struct PreparedRow {
+    /// OBJECT_INSTANCE_BEGIN.
+    pub object_instance_begin: u64,
+    /// STATEMENT_ID.
+    pub statement_id: u64,
+    /// STATEMENT_NAME; `None` for one of the binary protocol.
+    pub name: Option<String>,
+    /// SQL_TEXT.
+    pub sql_text: String,
+    /// OWNER_THREAD_ID.
+    pub owner_thread_id: u64,
+    /// OWNER_EVENT_ID.
+    pub owner_event_id: u64,
+    /// OWNER_OBJECT_*: the program it was prepared in, while there is one.
+    pub owner: ObjectName,
+    /// TIMER_PREPARE.
+    pub prepare: Stat,
+    /// COUNT_REPREPARE.
+    pub reprepare: Stat,
+    /// Executions.
+    pub execute: StatementStat,
 }

@@ -4,10 +4,12 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::Scale;
 use crate::Engine;
+use crate::actors::ActorRule;
 use crate::cell::{Cell, Family, IoCell, MemoryCell, StatCell, StatementCell, TransactionCell, Viewer};
 use crate::clock::{monotonic_ns, ticks};
 use crate::instance::{File, Program, TableIo, TableLocks, TableShare};
 use crate::instrument::lock;
+use crate::objects::ObjectRule;
 use crate::pool::Pool;
 use crate::ring::StageRecord;
 use crate::snapshot::*;
@@ -183,6 +185,10 @@ impl Engine {
                 self.reset_table_io();
                 self.reset_table_locks();
             }
+            Reset::Programs => self.reset_programs(),
+            Reset::Prepared => self.bump_epoch(Family::Prepared, &[Viewer::Global]),
+            Reset::ActorRules => self.clear_rules::<ActorRule>(),
+            Reset::ObjectRules => self.clear_rules::<ObjectRule>(),
         }
     }
 
@@ -241,6 +247,14 @@ impl Engine {
     fn reset_files(&self) {
         self.pools.each::<File>(&self.arena, Pool::Files, |file| file.io.clear_shared());
         self.reset_ended_io(Kind::File);
+    }
+
+    fn reset_programs(&self) {
+        self.pools.each::<Program>(&self.arena, Pool::Programs, |program| {
+            program.calls.clear_shared();
+            program.statements.clear_shared();
+            program.counters.iter().for_each(|counter| counter.store(0, Relaxed));
+        });
     }
 
     fn reset_table_io(&self) {
