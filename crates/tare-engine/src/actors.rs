@@ -43,9 +43,9 @@ impl Rule for ActorRule {
 fn decide(rules: &[ActorRule], user: &[u8], host: &[u8]) -> (bool, bool) {
     let any = ANY.as_bytes();
     let rule = |(user, host): (&[u8], &[u8])| {
-        rules.iter().find(|rule| {
-            rule.user.as_bytes() == user && rule.host.as_bytes() == host && rule.role == ANY
-        })
+        rules
+            .iter()
+            .find(|rule| rule.user.as_bytes() == user && rule.host.as_bytes() == host && rule.role == ANY)
     };
     let best = [(user, host), (user, any), (any, host), (any, any)].into_iter().find_map(rule);
     best.map_or((false, false), |rule| (rule.enabled, rule.history))

@@ -18,6 +18,10 @@ fn declaration(column: &Column) -> String {
     if let Some(collation) = collation(column.sql_type) {
         let _ = write!(text, " CHARACTER SET utf8mb3 COLLATE {collation}");
     }
+    if let Some(default) = column.default {
+        let _ = write!(text, "{} DEFAULT '{default}'", if column.nullable { "" } else { " NOT NULL" });
+        return text;
+    }
     text.push_str(match (column.nullable, column.sql_type) {
         (true, SqlType::Timestamp) => " NULL DEFAULT NULL",
         (true, _) => " DEFAULT NULL",

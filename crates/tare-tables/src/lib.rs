@@ -12,6 +12,7 @@ mod document;
 pub mod event;
 pub mod handle;
 pub mod object;
+pub mod program;
 #[cfg(test)]
 mod refusal;
 #[cfg(test)]
@@ -37,6 +38,8 @@ pub static TABLES: &[&dyn Table] = &[
     &status::STATUS,
     &setup::INSTRUMENTS,
     &setup::CONSUMERS,
+    &setup::ACTORS,
+    &setup::OBJECTS,
     &thread::THREADS,
     &timer::PERFORMANCE_TIMERS,
     &event::wait::CURRENT,
@@ -58,6 +61,8 @@ pub static TABLES: &[&dyn Table] = &[
     &summary::statement::GLOBAL,
     &summary::statement::THREAD,
     &digest::BY_DIGEST,
+    &program::BY_PROGRAM,
+    &program::PREPARED,
     &summary::transaction::GLOBAL,
     &summary::transaction::THREAD,
     &summary::memory::GLOBAL,
@@ -72,6 +77,8 @@ pub static TABLES: &[&dyn Table] = &[
     &object::IO_BY_INDEX,
     &object::LOCK_BY_TABLE,
     &object::OBJECTS,
+    &object::HANDLES,
+    &sync::METADATA_LOCKS,
     &sync::MUTEX_INSTANCES,
     &sync::RWLOCK_INSTANCES,
     &sync::COND_INSTANCES,

@@ -41,6 +41,8 @@ pub struct Column {
     pub sql_type: SqlType,
     /// NULL allowed.
     pub nullable: bool,
+    /// What a row holds that is inserted without it, where that is a text.
+    pub default: Option<&'static str>,
     /// One sentence, units included.
     pub doc: &'static str,
 }

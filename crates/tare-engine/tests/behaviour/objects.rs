@@ -428,7 +428,8 @@ fn metadata_locks_are_rows_while_somebody_has_or_awaits_them() {
     assert!(row.owner_event_id > 0);
     rig.set_metadata_lock_status(lock, 1);
     assert_eq!(rig.metadata_locks()[0].status, "GRANTED");
-    let schema = MetadataName { namespace: 2, schema: b"db", name: b"", lock_type: 0, duration: 0, status: 1 };
+    let schema =
+        MetadataName { namespace: 2, schema: b"db", name: b"", lock_type: 0, duration: 0, status: 1 };
     rig.create_metadata_lock(0x78, &schema, here()).unwrap();
     let schema = rig.metadata_locks().into_iter().find(|row| row.object.object_type == Some("SCHEMA"));
     assert_eq!(schema.unwrap().object.name, None);

@@ -21,7 +21,7 @@ impl Sample {
 }
 
 pub(crate) fn column(name: &'static str, sql_type: SqlType, nullable: bool) -> Column {
-    Column { name, sql_type, nullable, doc: "" }
+    Column { name, sql_type, nullable, default: None, doc: "" }
 }
 
 /// For the life of the test: declarations are static.

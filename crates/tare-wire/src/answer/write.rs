@@ -237,5 +237,9 @@ fn member(constant: &Constant, members: &'static [&'static str]) -> Option<Value
 
 /// What a column holds that an INSERT leaves out.
 fn default(column: &Column) -> Result<Value, Failure> {
-    if column.nullable { Ok(Value::Null) } else { Err(Failure::no_default(column.name)) }
+    match column.default {
+        Some(text) => Ok(Value::Text(Cow::Borrowed(text))),
+        None if column.nullable => Ok(Value::Null),
+        None => Err(Failure::no_default(column.name)),
+    }
 }

@@ -65,7 +65,8 @@ impl<'a> Parser<'a> {
         match word.as_str() {
             "SELECT" => self.select(),
             "UPDATE" => self.update(),
-            "INSERT" => self.insert(),
+            // As in the reference, REPLACE adds what is new and refuses what is there.
+            "INSERT" | "REPLACE" => self.insert(),
             "DELETE" => self.delete(),
             "TRUNCATE" => {
                 self.accept_word("TABLE")?;
