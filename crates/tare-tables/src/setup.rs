@@ -130,6 +130,7 @@ pub static OBJECTS: TableDef<ObjectRule> = TableDef::new(
     "Which tables and stored programs are watched: `%` stands for any. The row about the object decides, else the one \
      about its schema with OBJECT_NAME `%`, else the one of its type with `%` twice; without a row it is not \
      watched. Letter case tells names apart; the server gives names of programs in lower case. A change acts at once. \
+     DELETE takes rows of every type away, not those of TABLE alone as the reference does. \
      Holds at most 1,024 rows.",
     &[OBJECT_COLUMNS],
     |engine, emit| {

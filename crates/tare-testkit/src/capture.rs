@@ -86,6 +86,13 @@ pub const COUNTED: &[Counted] = &[
         &["SCHEMA_NAME", "DIGEST", "DIGEST_TEXT"],
         true,
     ),
+    counted(
+        "events_statements_summary_by_program",
+        Scope::Schema("OBJECT_SCHEMA"),
+        &["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"],
+        true,
+    ),
+    counted("file_instances", Scope::Files, &["FILE_NAME", "EVENT_NAME"], false),
     counted("file_summary_by_instance", Scope::Files, &["FILE_NAME", "EVENT_NAME"], false),
     counted(
         "file_summary_by_event_name",
@@ -106,8 +113,51 @@ pub const COUNTED: &[Counted] = &[
 pub const STANDING: &[(&str, &[&str], &[&str])] = &[
     ("setup_instruments", &["NAME"], &["ENABLED", "TIMED"]),
     ("setup_consumers", &["NAME"], &["ENABLED"]),
+    ("setup_actors", &["HOST", "USER", "ROLE"], &["ENABLED", "HISTORY"]),
+    ("setup_objects", &["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"], &["ENABLED", "TIMED"]),
     ("performance_timers", &["TIMER_NAME"], &[]),
     ("threads", &["NAME", "TYPE"], &["INSTRUMENTED", "HISTORY", "ROLE"]),
+];
+
+/// What a connection has when its script is over: the table, what tells rows apart, and what of the rest is compared. Rows
+/// that are alike are compared together.
+pub const HELD: &[(&str, &[&str], &[&str])] = &[
+    (
+        "metadata_locks",
+        &["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"],
+        &["LOCK_TYPE", "LOCK_DURATION", "LOCK_STATUS"],
+    ),
+    ("table_handles", &["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"], &["INTERNAL_LOCK", "EXTERNAL_LOCK"]),
+    (
+        "prepared_statements_instances",
+        &["STATEMENT_NAME", "SQL_TEXT"],
+        &[
+            "STATEMENT_ID",
+            "OWNER_OBJECT_TYPE",
+            "OWNER_OBJECT_SCHEMA",
+            "OWNER_OBJECT_NAME",
+            "COUNT_REPREPARE",
+            "COUNT_EXECUTE",
+            "SUM_ERRORS",
+            "SUM_WARNINGS",
+            "SUM_ROWS_AFFECTED",
+            "SUM_ROWS_SENT",
+            "SUM_ROWS_EXAMINED",
+            "SUM_CREATED_TMP_DISK_TABLES",
+            "SUM_CREATED_TMP_TABLES",
+            "SUM_SELECT_FULL_JOIN",
+            "SUM_SELECT_FULL_RANGE_JOIN",
+            "SUM_SELECT_RANGE",
+            "SUM_SELECT_RANGE_CHECK",
+            "SUM_SELECT_SCAN",
+            "SUM_SORT_MERGE_PASSES",
+            "SUM_SORT_RANGE",
+            "SUM_SORT_ROWS",
+            "SUM_SORT_SCAN",
+            "SUM_NO_INDEX_USED",
+            "SUM_NO_GOOD_INDEX_USED",
+        ],
+    ),
 ];
 
 /// Columns of `threads` that a script's connection shows alike everywhere.
@@ -239,6 +289,7 @@ impl Pass<'_> {
         let after = run.snapshot(schema)?;
         run.note_counts(&before, &after, capture);
         run.note_threads(schema, capture)?;
+        run.note_held(schema, capture)?;
         for (at, thread) in run.threads.iter().enumerate() {
             run.note_events(schema, at, *thread, (names, self.clocks, &after), capture)?;
         }
@@ -357,6 +408,23 @@ impl Run<'_> {
             for row in schema.rows_where("threads", &[("THREAD_ID", &thread.to_string())])? {
                 for column in THREAD_COLUMNS {
                     capture.put("threads", &self.name(at), "own", column, shown(&row, column));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn note_held(&self, schema: &mut Schema, capture: &mut Capture) -> Result<()> {
+        for (at, thread) in self.threads.iter().enumerate() {
+            for (table, key, columns) in HELD {
+                let rows = schema.rows_where(table, &[("OWNER_THREAD_ID", &thread.to_string())])?;
+                let mut alike: BTreeMap<String, Vec<String>> = BTreeMap::new();
+                for row in &rows {
+                    alike.entry(join(row, key)).or_default().push(join(row, columns));
+                }
+                for (key, mut rows) in alike {
+                    rows.sort();
+                    capture.put(table, &self.name(at), key, "rows", rows.join(", "));
                 }
             }
         }

@@ -4,8 +4,10 @@
 
 mod audit;
 mod grants;
+mod instances;
 mod refusals;
 mod reset;
+mod rules;
 mod switching;
 
 use mysql::Conn;

@@ -121,9 +121,18 @@ fn find(
     {
         // FEDERATED has chosen this row already. What else it names is what the row held when it was read,
         // which may have changed since, as the time of a thread's state does.
-        let keyed = collect(source, table, key, 2)?;
-        if keyed.len() == 1 {
-            return Ok(keyed);
+        for key in [key.clone().exact(), key] {
+            let keyed = collect(source, table, key, 2)?;
+            if keyed.len() == 1 {
+                return Ok(keyed);
+            }
+        }
+    }
+    if session.is_federated() {
+        // Rows that differ in letter case only are different rows.
+        let exact = collect(source, table, filter.clone().exact(), limit)?;
+        if !exact.is_empty() {
+            return Ok(exact);
         }
     }
     collect(source, table, filter, limit)

@@ -444,7 +444,8 @@ impl<'a> Parser<'a> {
         loop {
             let row = self.row()?;
             rows.push(row);
-            if rows.last().is_some_and(|row| row.len() != columns.len()) {
+            // `VALUES ()` is a row of defaults.
+            if rows.last().is_some_and(|row| !row.is_empty() && row.len() != columns.len()) {
                 return Err(Failure::value_count(rows.len()));
             }
             if !self.accept(",")? {
