@@ -192,7 +192,10 @@ const INCIDENTAL: &[&str] = &[
 
 /// Whether a column of a summary holds a number that can repeat.
 fn is_counted(column: &str) -> bool {
-    let is_time = column.contains("TIMER") || column.ends_with("LOCK_TIME") || column.ends_with("_SEEN");
+    let is_time = column.contains("TIMER")
+        || column.ends_with("_STATEMENTS_WAIT")
+        || column.ends_with("LOCK_TIME")
+        || column.ends_with("_SEEN");
     !is_time && column != "OBJECT_INSTANCE_BEGIN" && column != "THREAD_ID"
 }
 
