@@ -34,7 +34,7 @@ mod transaction;
 mod wait;
 
 use std::sync::atomic::{
-    AtomicU32, AtomicU64,
+    AtomicU8, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
     fence,
 };
@@ -171,6 +171,8 @@ pub struct Engine {
     pub(crate) next_thread_id: AtomicU64,
     pub(crate) actors: Rules<ActorRule>,
     pub(crate) objects: Rules<objects::ObjectRule>,
+    /// Positions in [`snapshot::TIMER_NAMES`], in the order of [`snapshot::TIMED_EVENTS`].
+    pub(crate) timers: [AtomicU8; snapshot::TIMED_EVENTS.len()],
     pub(crate) losses: Losses,
     pub(crate) clock: Clock,
     pub(crate) host: OnceLock<&'static dyn Host>,
@@ -224,6 +226,14 @@ impl Engine {
             next_thread_id: AtomicU64::new(1),
             actors: Rules::new(),
             objects: Rules::new(),
+            // The reference's initial rows.
+            timers: [
+                AtomicU8::new(2),
+                AtomicU8::new(0),
+                AtomicU8::new(1),
+                AtomicU8::new(1),
+                AtomicU8::new(1),
+            ],
             losses: Losses::new(),
             clock: Clock::new(),
             host: OnceLock::new(),

@@ -543,6 +543,20 @@ pub struct SyncRow {
     pub read_locked_by_count: u32,
 }
 
+/// Clocks by name: TIMER_NAME of `performance_timers` and `setup_timers`.
+pub const TIMER_NAMES: &[&str] = &["CYCLE", "NANOSECOND", "MICROSECOND", "MILLISECOND", "TICK"];
+
+/// NAME of `setup_timers`.
+pub const TIMED_EVENTS: [&str; 5] = ["idle", "wait", "stage", "statement", "transaction"];
+
+/// A row of `setup_timers`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct TimerSetting {
+    pub name: &'static str,
+    pub timer: &'static str,
+}
+
 /// A row of `performance_timers`; `None` where the timer does not exist.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
@@ -577,6 +591,8 @@ pub enum Reset {
     Files,
     /// `TRUNCATE socket_summary_by_event_name` / `_by_instance`.
     Sockets,
+    /// `TRUNCATE events_waits_summary_by_instance`.
+    Instances,
     /// `TRUNCATE table_io_waits_summary_by_table` / `_by_index_usage`.
     TableIo,
     /// `TRUNCATE table_lock_waits_summary_by_table`.

@@ -3,7 +3,7 @@
 use tare_engine::Engine;
 
 use crate::table::{Access, Table, TableError, Value};
-use crate::{TABLES, sample, setup, thread};
+use crate::{TABLES, sample, setup, thread, timer};
 
 /// Sets one column of a row by name.
 fn update(
@@ -113,6 +113,18 @@ fn only_enabled_of_a_consumer_can_change() {
     assert_eq!(update(&[("ENABLED", "YES".into())]), Ok(false));
     assert_eq!(update(&[("NAME", "x".into())]), Err(TableError::WrongUsage));
     assert_eq!(update(&[("ENABLED", "perhaps".into())]), Err(TableError::BadValue("ENABLED")));
+}
+
+#[test]
+fn only_the_clock_of_a_timer_can_change() {
+    let engine = sample::engine();
+    let row: [Value; 2] = ["idle".into(), "MICROSECOND".into()];
+    let update = |set: &[_]| update(&engine, &timer::SETUP_TIMERS, &row, set);
+    assert_eq!(update(&[("NAME", "x".into())]), Err(TableError::WrongUsage));
+    assert_eq!(update(&[("TIMER_NAME", "SUNDIAL".into())]), Err(TableError::BadValue("TIMER_NAME")));
+    assert_eq!(update(&[("TIMER_NAME", "tick".into())]), Ok(true));
+    let first = rows(&engine, &timer::SETUP_TIMERS).remove(0);
+    assert_eq!(first, ["idle".into(), "TICK".into()]);
 }
 
 #[test]

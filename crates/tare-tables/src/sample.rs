@@ -7,7 +7,7 @@ use tare_engine::snapshot::*;
 use tare_engine::{ActorRule, Engine};
 
 use crate::definition::TableDef;
-use crate::handle::NamedIo;
+use crate::handle::{InstanceRow, NamedIo};
 use crate::object::{ObjectRow, TableIoRow, TableLockRow};
 use crate::setup::ConsumerState;
 use crate::status::StatusRow;
@@ -496,6 +496,24 @@ impl Sample for TimerRow {
     }
 }
 
+impl Sample for TimerSetting {
+    fn full() -> Self {
+        TimerSetting { name: "idle", timer: "TICK" }
+    }
+    fn bare() -> Self {
+        Self::full()
+    }
+}
+
+impl Sample for InstanceRow {
+    fn full() -> Self {
+        InstanceRow::of_file(&FileRow::full())
+    }
+    fn bare() -> Self {
+        InstanceRow::of_socket(&SocketRow::bare())
+    }
+}
+
 impl Sample for StatusRow {
     fn full() -> Self {
         ("version".into(), "0".to_owned())
@@ -605,6 +623,7 @@ fn every_getter_of_every_table_gives_a_value_of_its_columns_type() {
         setup::OBJECTS,
         thread::THREADS,
         timer::PERFORMANCE_TIMERS,
+        timer::SETUP_TIMERS,
         event::wait::CURRENT,
         event::wait::HISTORY,
         event::wait::HISTORY_LONG,
@@ -626,6 +645,7 @@ fn every_getter_of_every_table_gives_a_value_of_its_columns_type() {
         handle::SOCKET_INSTANCES,
         handle::SOCKET_BY_EVENT_NAME,
         handle::SOCKET_BY_INSTANCE,
+        handle::WAITS_BY_INSTANCE,
         object::IO_BY_TABLE,
         object::IO_BY_INDEX,
         object::LOCK_BY_TABLE,

@@ -130,7 +130,7 @@ fn indexes_begin_with_what_is_asked_for() {
 #[test]
 fn access_is_the_references() {
     let editable = ["setup_actors", "setup_objects"];
-    let updatable = ["setup_instruments", "setup_consumers", "threads"];
+    let updatable = ["setup_instruments", "setup_consumers", "setup_timers", "threads"];
     let read_only = [
         "tare_status",
         "performance_timers",

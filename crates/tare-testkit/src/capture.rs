@@ -102,6 +102,12 @@ pub const COUNTED: &[Counted] = &[
     ),
     counted("socket_summary_by_instance", Scope::Sockets, NAME, false),
     counted(
+        "events_waits_summary_by_instance",
+        Scope::Names(&["wait/io/file/csv/", "wait/io/file/myisam/"]),
+        NAME,
+        false,
+    ),
+    counted(
         "events_statements_summary_global_by_event_name",
         Scope::Names(&["statement/sp/", "statement/scheduler/"]),
         NAME,
@@ -116,6 +122,7 @@ pub const STANDING: &[(&str, &[&str], &[&str])] = &[
     ("setup_actors", &["HOST", "USER", "ROLE"], &["ENABLED", "HISTORY"]),
     ("setup_objects", &["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"], &["ENABLED", "TIMED"]),
     ("performance_timers", &["TIMER_NAME"], &[]),
+    ("setup_timers", &["NAME"], &["TIMER_NAME"]),
     ("threads", &["NAME", "TYPE"], &["INSTRUMENTED", "HISTORY", "ROLE"]),
 ];
 

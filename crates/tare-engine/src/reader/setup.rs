@@ -1,6 +1,9 @@
 //! Setup tables, threads, timers, losses, resets.
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{
+    AtomicU8,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 use super::Scale;
 use crate::Engine;
@@ -154,6 +157,22 @@ impl Engine {
         rows
     }
 
+    /// Which clock each type of event is said to be timed with.
+    pub fn timer_settings(&self) -> Vec<TimerSetting> {
+        let timer = |at: &AtomicU8| TIMER_NAMES[at.load(Relaxed) as usize % TIMER_NAMES.len()];
+        let setting = |(name, at)| TimerSetting { name, timer: timer(at) };
+        TIMED_EVENTS.into_iter().zip(&self.timers).map(setting).collect()
+    }
+
+    /// Says another clock; times stay those of the one clock there is. False where a name is unknown.
+    pub fn set_timer(&self, setting: TimerSetting) -> bool {
+        let place = TIMED_EVENTS.iter().zip(&self.timers).find(|(name, _)| **name == setting.name);
+        let timer = TIMER_NAMES.iter().position(|timer| *timer == setting.timer);
+        let (Some((_, place)), Some(timer)) = (place, timer) else { return false };
+        place.store(timer as u8, Relaxed);
+        true
+    }
+
     /// What did not fit.
     pub fn lost(&self) -> Vec<LostRow> {
         self.losses.rows()
@@ -175,9 +194,10 @@ impl Engine {
             Reset::Memory(level) => self.reset_summary(Family::Memory, level),
             Reset::Digests => self.reset_digests(),
             Reset::Files => self.reset_files(),
-            Reset::Sockets => {
-                self.bump_epoch(Family::Sockets, &[Viewer::Global]);
-                self.reset_ended_io(Kind::Socket);
+            Reset::Sockets => self.reset_sockets(),
+            Reset::Instances => {
+                self.reset_files();
+                self.reset_sockets();
             }
             Reset::TableIo => self.reset_table_io(),
             Reset::TableLock => self.reset_table_locks(),
@@ -242,6 +262,11 @@ impl Engine {
                 self.arena.at::<IoCell>(cell).io.clear_shared();
             }
         });
+    }
+
+    fn reset_sockets(&self) {
+        self.bump_epoch(Family::Sockets, &[Viewer::Global]);
+        self.reset_ended_io(Kind::Socket);
     }
 
     fn reset_files(&self) {
