@@ -47,7 +47,7 @@ fn who_waits_for_a_metadata_lock_and_who_holds_it() {
         [owner.thread.clone(), kind, duration, status]
     };
     let held = lock(&holder, ["SHARED_READ", "TRANSACTION", "GRANTED"]);
-    assert_eq!(locks(&mut schema, "t"), [held.clone()]);
+    assert_eq!(locks(&mut schema, "t"), std::slice::from_ref(&held));
     let awaited = lock(&waiter, ["EXCLUSIVE", "TRANSACTION", "PENDING"]);
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| waiter.conn.query_drop("DROP TABLE t.t").unwrap());
