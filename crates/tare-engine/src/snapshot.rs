@@ -57,6 +57,21 @@ pub struct Instrument {
     pub timed: bool,
 }
 
+/// A class of threads: a row of `setup_threads`.
+#[derive(Clone, Debug)]
+pub struct ThreadInstrument {
+    /// Position in the registry.
+    pub id: ClassId,
+    /// Full name, such as `thread/sql/main`.
+    pub name: &'static str,
+    /// ENABLED: INSTRUMENTED of threads to come.
+    pub enabled: bool,
+    /// HISTORY of threads to come.
+    pub history: bool,
+    /// There is one such thread.
+    pub singleton: bool,
+}
+
 /// The four event types; also NESTING_EVENT_TYPE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]

@@ -15,6 +15,7 @@ use crate::cell::{Bank, Cell, Family, MAP_ENTRIES, MAPS, MemoryCell, StatCell};
 use crate::cell::{StatementCell, TransactionCell, Viewer, cell_words};
 use crate::filter;
 use crate::instance::ReadLocks;
+use crate::instrument::{ENABLED, HISTORY};
 use crate::lost::Lost;
 use crate::pool::{Pool, Stash};
 use crate::queue::Queue;
@@ -266,8 +267,9 @@ impl Engine {
         thread.write_texts(self, |text| text.info_len.store(u32::MAX, Relaxed));
         thread.class.store(class, Relaxed);
         thread.event_id.store(1, Relaxed);
-        thread.instrumented.store(1, Relaxed);
-        thread.history.store(1, Relaxed);
+        let switches = self.registry.switches(class);
+        thread.instrumented.store(u8::from(switches & ENABLED != 0), Relaxed);
+        thread.history.store(u8::from(switches & HISTORY != 0), Relaxed);
         thread.thread_id.store(self.next_thread_id.fetch_add(1, Relaxed), Relaxed);
         Some(thread)
     }

@@ -53,6 +53,7 @@ pub fn sql_type_text(sql_type: SqlType) -> String {
         SqlType::LongText => "longtext".to_owned(),
         SqlType::LongBlob => "longblob".to_owned(),
         SqlType::Enum(members) => format!("enum('{}')", members.join("','")),
+        SqlType::Set(members) => format!("set('{}')", members.join("','")),
         SqlType::Timestamp => "timestamp".to_owned(),
     }
 }

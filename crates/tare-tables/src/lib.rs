@@ -33,7 +33,33 @@ pub use document::markdown;
 pub use status::set_status_source;
 pub use table::{Access, Column, Condition, Operator, SqlType, Table, TableError, Value};
 
-/// Every table, in the order of `docs/tables.md`.
+use std::sync::LazyLock;
+
+/// Which tables there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shape {
+    /// Those of the reference and tare's own: [`TABLES`].
+    #[default]
+    Strict,
+    /// [`FURTHER`] ones, too.
+    Extended,
+}
+
+impl Shape {
+    /// The tables of this shape.
+    pub fn tables(self) -> &'static [&'static dyn Table] {
+        static ALL: LazyLock<Vec<&'static dyn Table>> = LazyLock::new(|| [TABLES, FURTHER].concat());
+        match self {
+            Shape::Strict => TABLES,
+            Shape::Extended => &ALL,
+        }
+    }
+}
+
+/// Tables that MySQL 8 has and MariaDB has not.
+pub static FURTHER: &[&dyn Table] = &[&setup::THREADS];
+
+/// Every table of the shape `strict`, in the order of `docs/tables.md`.
 pub static TABLES: &[&dyn Table] = &[
     &status::STATUS,
     &setup::INSTRUMENTS,

@@ -1,12 +1,12 @@
 //! What is instrumented and where events go: the tables one changes to control the engine.
 
 use tare_engine::objects::{self, ObjectRule};
-use tare_engine::snapshot::{Consumer, Instrument, Kind, Reset};
+use tare_engine::snapshot::{Consumer, Instrument, Kind, Reset, ThreadInstrument};
 use tare_engine::{ActorRule, Engine, RuleError};
 
 use crate::column::{ColumnDef, YES_NO, column, nullable, yes_no};
 use crate::definition::{Changes, TableDef};
-use crate::table::SqlType::{Char, Enum, VarChar};
+use crate::table::SqlType::{Char, Enum, Int, LongText, Set, VarChar};
 use crate::table::{TableError, Value};
 
 /// A consumer and whether it is on.
@@ -190,4 +190,48 @@ fn refusal(error: RuleError) -> TableError {
         RuleError::Duplicate => TableError::Duplicate,
         RuleError::Full => TableError::Full,
     }
+}
+
+/// `setup_threads`
+pub static THREADS: TableDef<ThreadInstrument> = TableDef::new(
+    "setup_threads",
+    "The kinds of threads, as MySQL 8 lists them; only in the shape `extended`, for MariaDB does not have this table. A change acts \
+     on threads in the background that begin later; for connections setup_actors decides.",
+    &[THREAD_COLUMNS],
+    |engine, emit| {
+        let _ = engine.thread_instruments().iter().try_for_each(emit);
+    },
+)
+.indexed(&[&["NAME"]])
+.updated(&["ENABLED", "HISTORY"], update_thread_class);
+
+const THREAD_COLUMNS: &[ColumnDef<ThreadInstrument>] = &[
+    column("NAME", VarChar(128), "Name of the thread's instrument.", |row| row.name.into()),
+    column("ENABLED", YES_NO, "INSTRUMENTED of threads that begin later. May be updated.", |row| {
+        yes_no(row.enabled)
+    }),
+    column("HISTORY", YES_NO, "HISTORY of threads that begin later. May be updated.", |row| {
+        yes_no(row.history)
+    }),
+    column(
+        "PROPERTIES",
+        Set(&["singleton", "user"]),
+        "What is known of such threads: `singleton` where there is one.",
+        |row| if row.singleton { "singleton" } else { "" }.into(),
+    ),
+    column("VOLATILITY", Int, "How long such threads live; always 0: the server does not say.", |_| {
+        Value::Signed(0)
+    }),
+    nullable("DOCUMENTATION", LongText, "Always NULL: the server has none.", |_| Value::Null),
+];
+
+fn update_thread_class(engine: &Engine, changes: &Changes<'_>) -> Result<bool, TableError> {
+    let enabled = changes.flag("ENABLED")?;
+    let history = changes.flag("HISTORY")?;
+    let name = changes.text("NAME")?;
+    let Some(class) = engine.thread_instruments().into_iter().find(|it| it.name == name) else {
+        return Ok(false);
+    };
+    engine.set_thread_instrument(class.id, enabled, history);
+    Ok(true)
 }

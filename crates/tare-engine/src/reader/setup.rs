@@ -33,6 +33,16 @@ impl Engine {
         self.change_settings();
     }
 
+    /// Every class of threads.
+    pub fn thread_instruments(&self) -> Vec<ThreadInstrument> {
+        self.registry.threads()
+    }
+
+    /// ENABLED and HISTORY of a class of threads; `None` leaves one as it is. For threads that begin later.
+    pub fn set_thread_instrument(&self, id: ClassId, enabled: Option<bool>, history: Option<bool>) {
+        self.registry.set(id, enabled, history);
+    }
+
     /// Whether a consumer is on.
     #[inline(always)]
     pub fn consumer(&self, consumer: Consumer) -> bool {

@@ -1,12 +1,10 @@
 //! What is there now: metadata locks, open tables, prepared statements, programs.
 
-use std::time::{Duration, Instant};
-
 use mysql::prelude::Queryable;
 use tare_testkit::schema::{Row, Schema};
 use tare_testkit::turn;
 
-use crate::{Watched, server};
+use crate::{Watched, server, until};
 
 /// The metadata locks on a table: owner, type, duration, status.
 fn locks(schema: &mut Schema, table: &str) -> Vec<[String; 4]> {
@@ -17,18 +15,6 @@ fn locks(schema: &mut Schema, table: &str) -> Vec<[String; 4]> {
         rows.iter().map(|row| columns.map(|column| row.text(column).to_owned())).collect();
     locks.sort();
     locks
-}
-
-/// Asks until the answer is there; the last one, if it never is.
-fn until<T>(mut ask: impl FnMut() -> T, there: impl Fn(&T) -> bool) -> T {
-    let begin = Instant::now();
-    loop {
-        let answer = ask();
-        if there(&answer) || begin.elapsed() > Duration::from_secs(20) {
-            return answer;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 #[test]

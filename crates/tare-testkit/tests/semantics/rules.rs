@@ -7,7 +7,7 @@ use tare_testkit::server::{Server, Settings};
 use tare_testkit::subject::Provider;
 use tare_testkit::turn;
 
-use crate::{Watched, error, server};
+use crate::{Watched, error, server, until};
 
 /// Writes with sense and without, in an order in which each finds what those before it have left.
 const WRITES: &[&str] = &[
@@ -228,4 +228,49 @@ fn a_rule_about_an_object_acts_at_once() {
     assert_eq!(seen(&mut schema), (true, true, 3));
     run(&mut admin, "TRUNCATE TABLE performance_schema.setup_objects");
     assert_eq!(seen(&mut schema), (false, false, 0), "without rules nothing is watched");
+}
+
+#[test]
+fn a_thread_in_the_background_begins_as_its_kind_says() {
+    let _turn = turn();
+    if !Provider::under_test().is_tare() {
+        println!("skipped: the built-in has no setup_threads");
+        return;
+    }
+    let strict = server();
+    assert!(strict.schema().unwrap().rows("setup_threads").is_err(), "only the extended shape has it");
+    drop(strict);
+    let options = vec![("shape".to_owned(), "extended".to_owned())];
+    let server = Server::start(Settings::new(Provider::Tare(options))).unwrap();
+    let mut schema = server.schema().unwrap();
+    let mut admin = server.client().unwrap();
+    let kind = "thread/sql/event_scheduler";
+    let set = |schema: &mut Schema, name: &str, enabled: &str, history: &str| {
+        schema
+            .update("setup_threads", &[("ENABLED", enabled), ("HISTORY", history)], &[("NAME", name)])
+            .unwrap();
+    };
+    let mut last = 0;
+    let mut begun = |schema: &mut Schema| {
+        run(&mut admin, "SET GLOBAL event_scheduler = OFF");
+        run(&mut admin, "SET GLOBAL event_scheduler = ON");
+        // The thread begins some time after the server has answered.
+        let newer = |schema: &mut Schema| {
+            let rows = schema.rows_where("threads", &[("NAME", kind)]).unwrap();
+            rows.into_iter().find(|row| row.number("THREAD_ID") > Some(last))
+        };
+        let row = until(|| newer(schema), Option::is_some).expect("the scheduler's thread begins");
+        last = row.number("THREAD_ID").unwrap();
+        ["INSTRUMENTED", "HISTORY"].map(|column| row.text(column).to_owned())
+    };
+    assert_eq!(begun(&mut schema), ["YES", "YES"]);
+    set(&mut schema, kind, "NO", "YES");
+    assert_eq!(begun(&mut schema), ["NO", "YES"]);
+    set(&mut schema, kind, "YES", "NO");
+    assert_eq!(begun(&mut schema), ["YES", "NO"]);
+    set(&mut schema, "thread/sql/one_connection", "NO", "NO");
+    let watched = Watched::connect(&server, &mut schema);
+    assert_eq!(flags(&mut schema, &watched), ["YES", "YES"], "for a connection setup_actors decides");
+    let main = schema.rows_where("setup_threads", &[("NAME", "thread/sql/main")]).unwrap();
+    assert_eq!((main[0].text("PROPERTIES"), main[0].get("DOCUMENTATION")), ("singleton", None));
 }

@@ -198,7 +198,7 @@ fn value(column: &Column, constant: &Constant) -> Result<Value, Failure> {
                 Ok(Value::Text(Cow::Owned(text)))
             }
         }
-        (_, SqlType::LongText | SqlType::LongBlob) => {
+        (_, SqlType::LongText | SqlType::LongBlob | SqlType::Set(_)) => {
             text(constant).map(|it| Value::Text(Cow::Owned(it))).ok_or_else(bad)
         }
     }

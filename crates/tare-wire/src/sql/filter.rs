@@ -240,7 +240,7 @@ fn hint_value(constant: &Constant, column: &Column) -> Option<Value> {
             .ok(),
         (
             Constant::Text(text),
-            SqlType::Char(_) | SqlType::VarChar(_) | SqlType::LongText | SqlType::Enum(_),
+            SqlType::Char(_) | SqlType::VarChar(_) | SqlType::LongText | SqlType::Enum(_) | SqlType::Set(_),
         ) => Some(Value::Text(Cow::Owned(String::from_utf8(text.clone()).ok()?))),
         _ => None,
     }
