@@ -32,6 +32,15 @@ impl Host for Silent {
     fn lock_namespace_name(&self, _namespace: u8) -> Option<&'static str> {
         None
     }
+    fn lock_type_name(&self, _namespace: u8, _lock_type: u8) -> Option<&'static str> {
+        None
+    }
+    fn lock_duration_name(&self, _duration: u8) -> Option<&'static str> {
+        None
+    }
+    fn lock_status_name(&self, _status: u8) -> Option<&'static str> {
+        None
+    }
     fn to_utf8(&self, text: &[u8], _charset: u32) -> String {
         String::from_utf8_lossy(text).into_owned()
     }

@@ -31,10 +31,11 @@ pub(crate) enum Family {
     TableLock,
     Sockets,
     Digests,
+    Prepared,
 }
 
 /// Number of families.
-pub(crate) const FAMILIES: usize = 9;
+pub(crate) const FAMILIES: usize = 10;
 
 impl Family {
     /// The family of an instrument's summary.

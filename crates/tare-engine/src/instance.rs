@@ -12,6 +12,7 @@ use std::sync::atomic::{
 use crate::arena::{Offset, Own, View};
 use crate::cell::{COUNTERS, Counters, Counts, Family, IoCell, IoCounts, Viewer, bump};
 use crate::index::Inserted;
+use crate::instrument::{ENABLED, TIMED, fixed};
 use crate::lost::Lost;
 use crate::operation;
 use crate::pool::{self, Pool, SlotHead, USED};
@@ -153,9 +154,10 @@ pub(crate) struct TableShare {
     pub(crate) head: SlotHead,
     pub(crate) hash: AtomicU64,
     pub(crate) temporary: AtomicU8,
-    pub(crate) enabled: AtomicU8,
-    pub(crate) timed: AtomicU8,
+    /// ENABLED and TIMED, as `setup_objects` decides.
+    pub(crate) watch: AtomicU8,
     pub(crate) keys: AtomicU8,
+    _pad: AtomicU8,
     pub(crate) users: AtomicU32,
     pub(crate) schema_len: AtomicU32,
     pub(crate) name_len: AtomicU32,
@@ -171,6 +173,19 @@ pub(crate) struct TableShare {
 reference! {
     /// A table's definition in use.
     TableShareRef, TableShareHandle, TableShare
+}
+
+/// Schema and name of an object, each as words and bytes in use.
+pub(crate) type NameWords<'a> = (&'a [AtomicU64], usize, &'a [AtomicU64], usize);
+
+/// The usual `watch` of an object.
+const WATCHED: u8 = ENABLED | TIMED;
+
+impl TableShare {
+    pub(crate) fn name_words(&self) -> NameWords<'_> {
+        let (schema, name) = (self.schema_len.load(Relaxed), self.name_len.load(Relaxed));
+        (&self.schema, schema as usize, &self.name, name as usize)
+    }
 }
 
 /// Names a slot of key names holds.
@@ -275,11 +290,10 @@ reference! {
 pub(crate) struct Program {
     pub(crate) head: SlotHead,
     pub(crate) hash: AtomicU64,
-    pub(crate) enabled: AtomicU8,
-    pub(crate) timed: AtomicU8,
+    /// ENABLED and TIMED, as `setup_objects` decides.
+    pub(crate) watch: AtomicU8,
     pub(crate) object_type: AtomicU8,
-    _pad: AtomicU8,
-    _pad2: AtomicU32,
+    _pad: [AtomicU8; 6],
     pub(crate) schema_len: AtomicU32,
     pub(crate) name_len: AtomicU32,
     pub(crate) schema: [AtomicU64; NAME_WORDS],
@@ -299,7 +313,7 @@ impl Program {
         self.object_type.load(Relaxed)
     }
 
-    pub(crate) fn name_words(&self) -> (&[AtomicU64], usize, &[AtomicU64], usize) {
+    pub(crate) fn name_words(&self) -> NameWords<'_> {
         let (schema, name) = (self.schema_len.load(Relaxed), self.name_len.load(Relaxed));
         (&self.schema, schema as usize, &self.name, name as usize)
     }
@@ -343,6 +357,8 @@ pub(crate) struct Prepared {
     pub(crate) program_generation: AtomicU32,
     pub(crate) name_len: AtomicU32,
     pub(crate) text_len: AtomicU32,
+    pub(crate) epoch: AtomicU32,
+    _pad: AtomicU32,
     pub(crate) name: [AtomicU64; NAME_WORDS],
     pub(crate) text: [AtomicU64; PREPARED_WORDS],
     pub(crate) prepare: Counts,
@@ -803,10 +819,8 @@ impl Engine {
         slot.name_len.store(text::write(&slot.name, table.name) as u32, Relaxed);
         slot.users.store(1, Relaxed);
         self.set_key_names(slot, keys);
-        let (enabled, timed) = self.objects.decide(crate::objects::TABLE, table.schema, table.name);
-        slot.enabled.store(u8::from(enabled), Relaxed);
-        slot.timed.store(u8::from(timed), Relaxed);
         slot.head.publish();
+        self.decide_object(&slot.watch, crate::objects::TABLE, table.schema, table.name);
         match self.tables.insert(hash, self.arena.offset_of(share), is) {
             Inserted::Here => Some(share),
             Inserted::There(first) => {
@@ -956,21 +970,32 @@ impl Engine {
         index: usize,
         source: Source,
     ) -> Option<Wait> {
-        let share = self.watched_share(table)?;
+        let index = if index < MAX_INDEXES { index as u8 } else { 255 };
+        self.start_table_wait(fixed::TABLE_IO, table, index, operation::TABLE_IO + operation, source)
+    }
+
+    /// Begins a wait for a table, if `setup_objects` says it is watched.
+    #[inline(always)]
+    fn start_table_wait(
+        &self,
+        class: ClassId,
+        table: TableRef,
+        index: u8,
+        operation: u8,
+        source: Source,
+    ) -> Option<Wait> {
+        let share: &TableShare = self.arena.at(table.slot.share.load(Relaxed));
         let object = WaitObject {
             address: table.slot.identity.load(Relaxed) as usize,
             name: pool::name(&self.arena, share),
-            index: if index < MAX_INDEXES { index as u8 } else { 255 },
-            operation: operation::TABLE_IO + operation,
+            index,
+            operation,
         };
-        self.start_wait(crate::instrument::fixed::TABLE_IO, object, source)
-    }
-
-    /// The table's share, if `setup_objects` says it is watched.
-    #[inline(always)]
-    fn watched_share(&self, table: TableRef) -> Option<&'static TableShare> {
-        let share: &TableShare = self.arena.at(table.slot.share.load(Relaxed));
-        (share.enabled.load(Relaxed) != 0).then_some(share)
+        match share.watch.load(Relaxed) {
+            WATCHED => self.start_wait(class, object, source),
+            0 => None,
+            _ => self.start_untimed_wait(class, object, source),
+        }
     }
 
     /// Ends table I/O of `rows` rows.
@@ -1011,15 +1036,8 @@ impl Engine {
     /// Begins a table lock of a kind (0–10, the order of [`operation::TABLE_LOCK`]).
     #[inline(always)]
     pub fn start_table_lock_wait(&self, table: TableRef, kind: u8, source: Source) -> Option<Wait> {
-        let share = self.watched_share(table)?;
-        let object = WaitObject {
-            address: table.slot.identity.load(Relaxed) as usize,
-            name: pool::name(&self.arena, share),
-            // The reference names the first index of a table that is locked.
-            index: 0,
-            operation: operation::TABLE_LOCK + kind,
-        };
-        self.start_wait(crate::instrument::fixed::TABLE_LOCK, object, source)
+        // The reference names the first index of a table that is locked.
+        self.start_table_wait(fixed::TABLE_LOCK, table, 0, operation::TABLE_LOCK + kind, source)
     }
 
     /// Ends it.
@@ -1072,8 +1090,8 @@ impl Engine {
         what: &MetadataName<'_>,
         source: Source,
     ) -> Option<MetadataRef> {
-        let switches = self.registry.switches(crate::instrument::fixed::METADATA);
-        if switches & crate::instrument::ENABLED == 0 {
+        let switches = self.registry.switches(fixed::METADATA);
+        if switches & ENABLED == 0 {
             return None;
         }
         let thread = current()?;
@@ -1122,7 +1140,7 @@ impl Engine {
             index: 255,
             operation: operation::METADATA,
         };
-        self.start_wait(crate::instrument::fixed::METADATA, object, source)
+        self.start_wait(fixed::METADATA, object, source)
     }
 }
 
@@ -1144,10 +1162,8 @@ impl Engine {
         slot.object_type.store(object_type, Relaxed);
         slot.schema_len.store(text::write(&slot.schema, schema) as u32, Relaxed);
         slot.name_len.store(text::write(&slot.name, name) as u32, Relaxed);
-        let (enabled, timed) = self.objects.decide(object_type, schema, name);
-        slot.enabled.store(u8::from(enabled), Relaxed);
-        slot.timed.store(u8::from(timed), Relaxed);
         slot.head.publish();
+        self.decide_object(&slot.watch, object_type, schema, name);
         match self.programs.insert(hash, self.arena.offset_of(program), is) {
             Inserted::Here => Some(program),
             Inserted::There(first) => {
@@ -1174,10 +1190,11 @@ impl Engine {
 
     /// Begins a call: `Some(start)` in ticks, 0 where untimed; `None` where the program is not watched.
     pub fn start_program(&self, program: ProgramRef) -> Option<u64> {
-        if current()?.mask.load(Relaxed) == 0 || program.slot.enabled.load(Relaxed) == 0 {
+        let watch = program.slot.watch.load(Relaxed);
+        if current()?.mask.load(Relaxed) == 0 || watch & ENABLED == 0 {
             return None;
         }
-        Some(if program.slot.timed.load(Relaxed) != 0 { crate::clock::ticks() } else { 0 })
+        Some(if watch & TIMED != 0 { crate::clock::ticks() } else { 0 })
     }
 
     /// Ends a call.
@@ -1226,6 +1243,7 @@ impl Engine {
         slot.statement_id.store(statement_id, Relaxed);
         slot.owner_thread.store(thread.thread_id.load(Relaxed), Relaxed);
         slot.owner_event.store(event_id, Relaxed);
+        slot.epoch.store(self.epochs[Family::Prepared as usize].load(Relaxed), Relaxed);
         slot.name_len.store(text::write(&slot.name, name) as u32, Relaxed);
         if let Some(program) = program {
             slot.program.store(self.arena.offset_of(program), Relaxed);
@@ -1249,8 +1267,7 @@ impl Engine {
         taken: Option<u64>,
         counters: Counters,
     ) {
-        // Only its own session uses it.
-        let slot = &prepared.slot;
+        let slot = self.prepared_of_today(prepared);
         if preparing {
             add(&slot.prepare, 1, taken);
         } else {
@@ -1261,7 +1278,19 @@ impl Engine {
 
     /// Counts a re-prepare.
     pub fn count_reprepare(&self, prepared: PreparedRef) {
-        prepared.slot.reprepare.add_untimed(1);
+        self.prepared_of_today(prepared).reprepare.add_untimed(1);
+    }
+
+    /// A prepared statement, without what it counted before the last TRUNCATE. Only its own session uses it.
+    fn prepared_of_today(&self, prepared: PreparedRef) -> &'static Prepared {
+        let slot = &prepared.slot;
+        let now = self.epochs[Family::Prepared as usize].load(Relaxed);
+        if slot.epoch.load(Relaxed) != now {
+            [&slot.prepare, &slot.reprepare, &slot.execute].into_iter().for_each(Counts::clear);
+            slot.counters.iter().for_each(|counter| counter.store(0, Relaxed));
+            slot.epoch.store(now, Relaxed);
+        }
+        slot
     }
 
     /// It is deallocated.

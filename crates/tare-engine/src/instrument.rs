@@ -6,7 +6,7 @@ use std::sync::{Mutex, OnceLock};
 
 use crate::cell::{MAP_ENTRIES, MAPS};
 use crate::lost::{Losses, Lost};
-use crate::snapshot::{ClassId, Instrument, Kind};
+use crate::snapshot::{ClassId, Instrument, Kind, ThreadInstrument};
 
 /// Instruments a registry can hold; id 0 is none.
 pub const MAX_INSTRUMENTS: usize = MAPS * MAP_ENTRIES;
@@ -17,8 +17,10 @@ pub(crate) const ENABLED: u8 = 1;
 pub(crate) const TIMED: u8 = 2;
 /// The stage reports progress.
 pub(crate) const PROGRESS: u8 = 4;
-/// Memory that belongs to the server, not to a thread.
-pub(crate) const GLOBAL_MEMORY: u8 = 8;
+/// Of a thread's class, in the place of TIMED: whether its threads' events go to the histories.
+pub(crate) const HISTORY: u8 = TIMED;
+/// Memory that belongs to the server, not to a thread; a thread of which there is one.
+pub(crate) const SERVER_WIDE: u8 = 8;
 /// It is an instrument of memory, or of statements: their cells are larger than others. A server may
 /// hand in a key that means something else (stock ones allocate with a key of another kind in `FLUSH TABLES WITH
 /// READ LOCK`); counting that would write past the other instrument's cell.
@@ -54,7 +56,7 @@ pub struct Registration<'a> {
     pub name: &'a str,
     /// A stage that reports progress.
     pub progress: bool,
-    /// Memory that belongs to the server, not to a thread.
+    /// Memory that belongs to the server, not to a thread; a thread of which there is one.
     pub global: bool,
 }
 
@@ -115,9 +117,11 @@ impl Registry {
         classes.push(Class { kind: what.kind, name, c_name });
         let id = classes.len();
         self.kinds[id].store(what.kind as u8, Relaxed);
-        let (enabled, timed) = self.initial.get().map_or((true, true), |initial| initial(name));
+        // What the reference's tables do not list cannot be off from the start.
+        let initial = self.initial.get().filter(|_| what.kind != Kind::Thread);
+        let (enabled, timed) = initial.map_or((true, true), |initial| initial(name));
         let kind = flag(MEMORY, what.kind == Kind::Memory) | flag(STATEMENT, what.kind == Kind::Statement);
-        let flags = flag(PROGRESS, what.progress) | flag(GLOBAL_MEMORY, what.global) | kind;
+        let flags = flag(PROGRESS, what.progress) | flag(SERVER_WIDE, what.global) | kind;
         self.switches[id].store(with_usual(flags | switches(what.kind, enabled, timed)), Relaxed);
         (id as ClassId, true)
     }
@@ -142,6 +146,23 @@ impl Registry {
 
     pub(crate) fn c_name(&self, id: ClassId) -> &'static CStr {
         lock(&self.classes).get((id as usize).wrapping_sub(1)).map_or(c"unknown", |class| class.c_name)
+    }
+
+    /// Every class of threads, in the order of registration.
+    pub(crate) fn threads(&self) -> Vec<ThreadInstrument> {
+        let classes = lock(&self.classes);
+        let threads = classes.iter().enumerate().filter(|(_, class)| class.kind == Kind::Thread);
+        let instrument = |(at, class): (usize, &Class)| {
+            let switches = self.switches[at + 1].load(Relaxed);
+            ThreadInstrument {
+                id: at as ClassId + 1,
+                name: class.name,
+                enabled: switches & ENABLED != 0,
+                history: switches & HISTORY != 0,
+                singleton: switches & SERVER_WIDE != 0,
+            }
+        };
+        threads.map(instrument).collect()
     }
 
     /// Every instrument, in the reference's order: by kind, then by registration.

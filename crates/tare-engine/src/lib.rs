@@ -6,6 +6,7 @@
 //! `arena`; what does not fit is counted in `lost`.
 
 mod account;
+mod actors;
 mod arena;
 mod cell;
 mod clock;
@@ -24,6 +25,7 @@ mod pool;
 mod queue;
 mod reader;
 mod ring;
+mod rules;
 mod settings;
 pub mod snapshot;
 mod stage;
@@ -34,7 +36,7 @@ mod transaction;
 mod wait;
 
 use std::sync::atomic::{
-    AtomicU32, AtomicU64,
+    AtomicU8, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
     fence,
 };
@@ -48,8 +50,10 @@ use index::Index;
 use lost::Losses;
 use pool::Pools;
 use queue::Queue;
+use rules::Rules;
 use snapshot::{ClassId, Consumer, Kind};
 
+pub use actors::ActorRule;
 pub use clock::ticks;
 pub use digest::{DigestTokens, MAX_DIGEST};
 pub use instance::{
@@ -60,6 +64,7 @@ pub use instance::{
 pub use instrument::{InitialSwitches, MAX_INSTRUMENTS, Registration, fixed};
 pub use lost::Lost;
 pub use reader::Sink;
+pub use rules::{MAX_RULES, Rule, RuleError};
 pub use stage::Progress;
 pub use statement::{Counter, MAX_SQL_TEXT, Outcome, Statement};
 pub use thread::{ThreadHandle, ThreadRef};
@@ -80,6 +85,12 @@ pub trait Host: Sync {
     fn xa_state_name(&self, state: u8) -> Option<&'static str>;
     /// OBJECT_TYPE of a metadata lock.
     fn lock_namespace_name(&self, namespace: u8) -> Option<&'static str>;
+    /// LOCK_TYPE of a metadata lock in a namespace.
+    fn lock_type_name(&self, namespace: u8, lock_type: u8) -> Option<&'static str>;
+    /// LOCK_DURATION of a metadata lock.
+    fn lock_duration_name(&self, duration: u8) -> Option<&'static str>;
+    /// LOCK_STATUS of a metadata lock.
+    fn lock_status_name(&self, status: u8) -> Option<&'static str>;
     /// Text of this character set as UTF-8.
     fn to_utf8(&self, text: &[u8], charset: u32) -> String;
     /// The name at an address the host gave as a source file's, if it is still there: what was loaded then may
@@ -164,7 +175,10 @@ pub struct Engine {
     pub(crate) sql_text_size: AtomicU32,
     pub(crate) connect_attrs_size: AtomicU32,
     pub(crate) next_thread_id: AtomicU64,
-    pub(crate) objects: objects::Objects,
+    pub(crate) actors: Rules<ActorRule>,
+    pub(crate) objects: Rules<objects::ObjectRule>,
+    /// Positions in [`snapshot::TIMER_NAMES`], in the order of [`snapshot::TIMED_EVENTS`].
+    pub(crate) timers: [AtomicU8; snapshot::TIMED_EVENTS.len()],
     pub(crate) losses: Losses,
     pub(crate) clock: Clock,
     pub(crate) host: OnceLock<&'static dyn Host>,
@@ -216,7 +230,16 @@ impl Engine {
             sql_text_size: AtomicU32::new(0),
             connect_attrs_size: AtomicU32::new(0),
             next_thread_id: AtomicU64::new(1),
-            objects: objects::Objects::new(),
+            actors: Rules::new(),
+            objects: Rules::new(),
+            // The reference's initial rows.
+            timers: [
+                AtomicU8::new(2),
+                AtomicU8::new(0),
+                AtomicU8::new(1),
+                AtomicU8::new(1),
+                AtomicU8::new(1),
+            ],
             losses: Losses::new(),
             clock: Clock::new(),
             host: OnceLock::new(),
@@ -250,7 +273,8 @@ impl Engine {
         let consumers = config.consumers.iter().fold(0, |bits, consumer| bits | 1 << *consumer as u32);
         self.consumers.store(consumers, Relaxed);
         self.registry.start(config.instruments);
-        self.objects.start();
+        self.actors.start(ActorRule::initial());
+        self.objects.start(objects::ObjectRule::initial());
         self.clock.start();
         let _first_host_stays = self.host.set(host);
         for (kind, name, id) in [

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::Engine;
 use crate::cell::{Family, MemoryCell};
 use crate::filter::{ATTRIBUTED, UNATTRIBUTED};
-use crate::instrument::{ENABLED, GLOBAL_MEMORY, MEMORY};
+use crate::instrument::{ENABLED, MEMORY, SERVER_WIDE};
 use crate::snapshot::{ClassId, Consumer};
 use crate::thread::{BANK_OWN, Thread, ThreadRef, current};
 
@@ -18,7 +18,7 @@ impl Engine {
         if switches & (ENABLED | MEMORY) != ENABLED | MEMORY {
             return None;
         }
-        if switches & GLOBAL_MEMORY == 0
+        if switches & SERVER_WIDE == 0
             && let Some(thread) = current()
         {
             let mask = thread.mask.load(Relaxed);
@@ -41,7 +41,7 @@ impl Engine {
     /// Memory nobody's thread allocated counts if it is the server's, or threads are not told apart.
     fn counts_without_thread(&self, switches: u8) -> bool {
         self.consumer(Consumer::GlobalInstrumentation)
-            && (switches & GLOBAL_MEMORY != 0 || !self.consumer(Consumer::ThreadInstrumentation))
+            && (switches & SERVER_WIDE != 0 || !self.consumer(Consumer::ThreadInstrumentation))
     }
 
     /// Counts a free of memory whose allocation was counted, whatever is switched on now.
@@ -89,7 +89,7 @@ impl Engine {
 
     #[inline(always)]
     fn own_memory_cell(&self, class: ClassId, switches: u8) -> Option<&'static MemoryCell> {
-        if switches & GLOBAL_MEMORY != 0 {
+        if switches & SERVER_WIDE != 0 {
             return None;
         }
         let thread = current()?;

@@ -1,9 +1,14 @@
 //! `setup_objects`: which tables and programs are watched. Decided once per object, when it becomes known or
 //! when a rule changes.
 
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-use crate::instrument::lock;
+use crate::Engine;
+use crate::instance::{NameWords, Program, TableShare};
+use crate::instrument::{ENABLED, TIMED};
+use crate::pool::Pool;
+use crate::rules::{Rule, Rules};
+use crate::text;
 
 /// OBJECT_TYPE numbers: `EVENT`.
 pub const EVENT: u8 = 1;
@@ -22,11 +27,17 @@ pub const PACKAGE_BODY: u8 = 7;
 /// `TEMPORARY TABLE`
 pub const TEMPORARY_TABLE: u8 = 8;
 
+const NAMES: [&str; 8] =
+    ["EVENT", "FUNCTION", "PROCEDURE", "TABLE", "TRIGGER", "PACKAGE", "PACKAGE BODY", "TEMPORARY TABLE"];
+
 /// The name of an object type.
-pub(crate) fn type_name(object_type: u8) -> Option<&'static str> {
-    let names =
-        ["EVENT", "FUNCTION", "PROCEDURE", "TABLE", "TRIGGER", "PACKAGE", "PACKAGE BODY", "TEMPORARY TABLE"];
-    names.get((object_type as usize).wrapping_sub(1)).copied()
+pub fn type_name(object_type: u8) -> Option<&'static str> {
+    NAMES.get((object_type as usize).wrapping_sub(1)).copied()
+}
+
+/// The object type of a name.
+pub fn type_of(name: &str) -> Option<u8> {
+    NAMES.iter().position(|known| *known == name).map(|at| at as u8 + 1)
 }
 
 /// A row of `setup_objects`; `%` stands for any.
@@ -40,17 +51,9 @@ pub struct ObjectRule {
     pub timed: bool,
 }
 
-pub(crate) struct Objects {
-    rules: Mutex<Vec<ObjectRule>>,
-}
-
-impl Objects {
-    pub(crate) const fn new() -> Objects {
-        Objects { rules: Mutex::new(Vec::new()) }
-    }
-
+impl ObjectRule {
     /// The reference's initial rows.
-    pub(crate) fn start(&self) {
+    pub(crate) fn initial() -> Vec<ObjectRule> {
         let mut rules = Vec::new();
         for object_type in [EVENT, FUNCTION, PROCEDURE, TABLE, TRIGGER] {
             for schema in ["mysql", "performance_schema", "information_schema", "%"] {
@@ -64,23 +67,53 @@ impl Objects {
                 });
             }
         }
-        *lock(&self.rules) = rules;
+        rules
+    }
+}
+
+impl Rule for ObjectRule {
+    fn has_key_of(&self, other: &Self) -> bool {
+        (self.object_type, &self.schema, &self.name) == (other.object_type, &other.schema, &other.name)
     }
 
-    /// ENABLED and TIMED of an object: the most specific rule decides, none means off.
-    pub(crate) fn decide(&self, object_type: u8, schema: &[u8], name: &[u8]) -> (bool, bool) {
-        let matches = |pattern: &str, text: &[u8]| pattern.as_bytes().eq_ignore_ascii_case(text);
-        let rank = |rule: &ObjectRule| {
-            let schema_exact = matches(&rule.schema, schema);
-            let name_exact = matches(&rule.name, name);
-            let fits = rule.object_type == object_type
-                && (schema_exact || rule.schema == "%")
-                && (name_exact || rule.name == "%");
-            fits.then_some((schema_exact, name_exact))
+    fn held_by(engine: &Engine) -> &Rules<Self> {
+        &engine.objects
+    }
+
+    /// Decides anew about every object there is.
+    fn act(engine: &Engine, rules: &[Self]) {
+        let anew = |watch: &AtomicU8, object_type, (schema, schema_len, name, name_len): NameWords<'_>| {
+            let (schema, name) = (text::read(schema, schema_len), text::read(name, name_len));
+            watch.store(decide(rules, object_type, &schema, &name), Relaxed);
         };
-        let rules = lock(&self.rules);
-        let best = rules.iter().filter_map(|rule| Some((rank(rule)?, rule))).max_by_key(|(rank, _)| *rank);
-        best.map_or((false, false), |(_, rule)| (rule.enabled, rule.timed))
+        engine.pools.each::<TableShare>(&engine.arena, Pool::Tables, |share| {
+            anew(&share.watch, TABLE, share.name_words());
+        });
+        engine.pools.each::<Program>(&engine.arena, Pool::Programs, |program| {
+            anew(&program.watch, program.object_type(), program.name_words());
+        });
+    }
+}
+
+/// ENABLED and TIMED of an object, as switches: the rule about it decides, else the one about its schema, else the one about
+/// all of its type; none means off. Letter case tells names apart.
+fn decide(rules: &[ObjectRule], object_type: u8, schema: &[u8], name: &[u8]) -> u8 {
+    let rule = |(schema, name): (&[u8], &[u8])| {
+        rules.iter().find(|rule| {
+            rule.object_type == object_type
+                && rule.schema.as_bytes() == schema
+                && rule.name.as_bytes() == name
+        })
+    };
+    let best = [(schema, name), (schema, b"%"), (b"%", b"%")].into_iter().find_map(rule);
+    best.filter(|rule| rule.enabled).map_or(0, |rule| if rule.timed { ENABLED | TIMED } else { ENABLED })
+}
+
+impl Engine {
+    /// Decides whether an object that readers can see by now is watched. Whoever changes the rules holds them and walks the
+    /// objects: either meets this one there, or the new rules are met here.
+    pub(crate) fn decide_object(&self, watch: &AtomicU8, object_type: u8, schema: &[u8], name: &[u8]) {
+        self.objects.with(|rules| watch.store(decide(rules, object_type, schema, name), Relaxed));
     }
 }
 
@@ -88,13 +121,23 @@ impl Objects {
 mod tests {
     use super::*;
 
+    const BOTH: u8 = ENABLED | TIMED;
+
     #[test]
     fn the_most_specific_rule_decides() {
-        let objects = Objects::new();
-        assert_eq!(objects.decide(TABLE, b"a", b"b"), (false, false), "no rule, not watched");
-        objects.start();
-        assert_eq!(objects.decide(TABLE, b"test", b"t"), (true, true));
-        assert_eq!(objects.decide(TABLE, b"mysql", b"user"), (false, false));
-        assert_eq!(objects.decide(TEMPORARY_TABLE, b"test", b"t"), (false, false), "asked for as TABLE");
+        assert_eq!(decide(&[], TABLE, b"a", b"b"), 0, "no rule, not watched");
+        let mut rules = ObjectRule::initial();
+        assert_eq!(decide(&rules, TABLE, b"test", b"t"), BOTH);
+        assert_eq!(decide(&rules, TABLE, b"mysql", b"user"), 0);
+        assert_eq!(decide(&rules, TEMPORARY_TABLE, b"test", b"t"), 0, "asked for as TABLE");
+        let mut add = |schema: &str, name: &str, enabled, timed| {
+            let (schema, name) = (schema.to_owned(), name.to_owned());
+            rules.push(ObjectRule { object_type: TABLE, schema, name, enabled, timed });
+            [b"t", b"u"].map(|table| decide(&rules, TABLE, b"test", table))
+        };
+        assert_eq!(add("%", "t", false, false), [BOTH, BOTH], "no rule is about a table in any schema");
+        assert_eq!(add("TEST", "%", false, false), [BOTH, BOTH], "letter case tells names apart");
+        assert_eq!(add("test", "%", true, false), [ENABLED, ENABLED]);
+        assert_eq!(add("test", "t", false, true), [0, ENABLED], "what is not enabled is not timed");
     }
 }

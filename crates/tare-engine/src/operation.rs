@@ -20,6 +20,26 @@ pub const IDLE: u8 = 61;
 /// `metadata lock`
 pub const METADATA: u8 = 62;
 
+/// Names of table locks as `table_handles` spells them, in the order of [`TABLE_LOCK`].
+const LOCK_NAMES: [&str; 11] = [
+    "READ",
+    "READ WITH SHARED LOCKS",
+    "READ HIGH PRIORITY",
+    "READ NO INSERT",
+    "READ EXTERNAL",
+    "WRITE ALLOW WRITE",
+    "WRITE CONCURRENT INSERT",
+    "WRITE DELAYED",
+    "WRITE LOW PRIORITY",
+    "WRITE",
+    "WRITE EXTERNAL",
+];
+
+/// INTERNAL_LOCK or EXTERNAL_LOCK of a kind of table lock.
+pub(crate) fn table_lock_name(kind: u8) -> Option<&'static str> {
+    LOCK_NAMES.get(kind as usize).copied()
+}
+
 const NAMES: [&str; 63] = [
     "lock",
     "try_lock",

@@ -57,6 +57,21 @@ pub struct Instrument {
     pub timed: bool,
 }
 
+/// A class of threads: a row of `setup_threads`.
+#[derive(Clone, Debug)]
+pub struct ThreadInstrument {
+    /// Position in the registry.
+    pub id: ClassId,
+    /// Full name, such as `thread/sql/main`.
+    pub name: &'static str,
+    /// ENABLED: INSTRUMENTED of threads to come.
+    pub enabled: bool,
+    /// HISTORY of threads to come.
+    pub history: bool,
+    /// There is one such thread.
+    pub singleton: bool,
+}
+
 /// The four event types; also NESTING_EVENT_TYPE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -567,6 +582,20 @@ pub struct SyncRow {
     pub read_locked_by_count: u32,
 }
 
+/// Clocks by name: TIMER_NAME of `performance_timers` and `setup_timers`.
+pub const TIMER_NAMES: &[&str] = &["CYCLE", "NANOSECOND", "MICROSECOND", "MILLISECOND", "TICK"];
+
+/// NAME of `setup_timers`.
+pub const TIMED_EVENTS: [&str; 5] = ["idle", "wait", "stage", "statement", "transaction"];
+
+/// A row of `setup_timers`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct TimerSetting {
+    pub name: &'static str,
+    pub timer: &'static str,
+}
+
 /// A row of `performance_timers`; `None` where the timer does not exist.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
@@ -603,12 +632,22 @@ pub enum Reset {
     Files,
     /// `TRUNCATE socket_summary_by_event_name` / `_by_instance`.
     Sockets,
+    /// `TRUNCATE events_waits_summary_by_instance`.
+    Instances,
     /// `TRUNCATE table_io_waits_summary_by_table` / `_by_index_usage`.
     TableIo,
     /// `TRUNCATE table_lock_waits_summary_by_table`.
     TableLock,
     /// `TRUNCATE objects_summary_global_by_type`.
     Objects,
+    /// `TRUNCATE events_statements_summary_by_program`.
+    Programs,
+    /// `TRUNCATE prepared_statements_instances`.
+    Prepared,
+    /// `TRUNCATE setup_actors`.
+    ActorRules,
+    /// `TRUNCATE setup_objects`.
+    ObjectRules,
 }
 
 /// A stored program: rows of `events_statements_summary_by_program` and `objects_summary_global_by_type`.
@@ -624,4 +663,71 @@ pub struct ProgramRow {
     pub calls: Stat,
     /// The statements in it.
     pub statements: StatementStat,
+}
+
+/// A metadata lock granted or waited for: a row of `metadata_locks`.
+#[derive(Clone, Debug)]
+pub struct MetadataLockRow {
+    /// OBJECT_TYPE, OBJECT_SCHEMA, OBJECT_NAME.
+    pub object: ObjectName,
+    /// OBJECT_INSTANCE_BEGIN.
+    pub object_instance_begin: u64,
+    /// LOCK_TYPE.
+    pub lock_type: &'static str,
+    /// LOCK_DURATION.
+    pub duration: &'static str,
+    /// LOCK_STATUS.
+    pub status: &'static str,
+    /// SOURCE: where it was asked for.
+    pub source: Option<String>,
+    /// OWNER_THREAD_ID.
+    pub owner_thread_id: u64,
+    /// OWNER_EVENT_ID.
+    pub owner_event_id: u64,
+}
+
+/// An open table: a row of `table_handles`.
+#[derive(Clone, Debug)]
+pub struct TableHandleRow {
+    /// OBJECT_TYPE.
+    pub object_type: &'static str,
+    /// OBJECT_SCHEMA.
+    pub schema: String,
+    /// OBJECT_NAME.
+    pub name: String,
+    /// OBJECT_INSTANCE_BEGIN.
+    pub object_instance_begin: u64,
+    /// OWNER_THREAD_ID; 0 while nobody uses it.
+    pub owner_thread_id: u64,
+    /// OWNER_EVENT_ID; 0 while nobody uses it.
+    pub owner_event_id: u64,
+    /// INTERNAL_LOCK.
+    pub internal_lock: Option<&'static str>,
+    /// EXTERNAL_LOCK.
+    pub external_lock: Option<&'static str>,
+}
+
+/// A prepared statement: a row of `prepared_statements_instances`.
+#[derive(Clone, Debug)]
+pub struct PreparedRow {
+    /// OBJECT_INSTANCE_BEGIN.
+    pub object_instance_begin: u64,
+    /// STATEMENT_ID.
+    pub statement_id: u64,
+    /// STATEMENT_NAME; `None` for one of the binary protocol.
+    pub name: Option<String>,
+    /// SQL_TEXT.
+    pub sql_text: String,
+    /// OWNER_THREAD_ID.
+    pub owner_thread_id: u64,
+    /// OWNER_EVENT_ID.
+    pub owner_event_id: u64,
+    /// OWNER_OBJECT_*: the program it was prepared in, while there is one.
+    pub owner: ObjectName,
+    /// TIMER_PREPARE.
+    pub prepare: Stat,
+    /// COUNT_REPREPARE.
+    pub reprepare: Stat,
+    /// Executions.
+    pub execute: StatementStat,
 }

@@ -14,6 +14,7 @@ use crate::arena::{BlockId, Offset, Own, Use, View, WORDS};
 use crate::cell::{Bank, Cell, Family, MAP_ENTRIES, MAPS, cell_words};
 use crate::filter;
 use crate::instance::ReadLocks;
+use crate::instrument::{ENABLED, HISTORY};
 use crate::lost::Lost;
 use crate::pool::{Pool, Stash};
 use crate::queue::Queue;
@@ -268,8 +269,9 @@ impl Engine {
         thread.write_texts(self, |text| text.info_len.store(u32::MAX, Relaxed));
         thread.class.store(class, Relaxed);
         thread.event_id.store(1, Relaxed);
-        thread.instrumented.store(1, Relaxed);
-        thread.history.store(1, Relaxed);
+        let switches = self.registry.switches(class);
+        thread.instrumented.store(u8::from(switches & ENABLED != 0), Relaxed);
+        thread.history.store(u8::from(switches & HISTORY != 0), Relaxed);
         thread.thread_id.store(self.next_thread_id.fetch_add(1, Relaxed), Relaxed);
         Some(thread)
     }

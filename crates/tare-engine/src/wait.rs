@@ -140,7 +140,27 @@ impl Engine {
             let flags = flags | (depth as u32) << 8 | u32::from(class) << 16;
             return Some(Wait { thread, start, flags, record: 0, cell: 0 });
         }
-        if self.is_off(class) { None } else { self.start_unusual_wait(thread, class, object, source) }
+        let switches = self.registry.switches(class);
+        if switches & ENABLED == 0 {
+            return None;
+        }
+        self.start_unusual_wait(thread, class, switches, object, source)
+    }
+
+    /// As [`Engine::start_wait`], for an object whose waits are not timed.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn start_untimed_wait(
+        &self,
+        class: ClassId,
+        object: WaitObject,
+        source: Source,
+    ) -> Option<Wait> {
+        let switches = self.registry.switches(class) & !TIMED;
+        if switches & ENABLED == 0 {
+            return None;
+        }
+        self.start_unusual_wait(current()?, class, switches, object, source)
     }
 
     /// Whether an instrument is switched off.
@@ -180,10 +200,10 @@ impl Engine {
         &self,
         thread: &'static Thread,
         class: ClassId,
+        switches: u8,
         object: WaitObject,
         source: Source,
     ) -> Option<Wait> {
-        let switches = self.registry.switches(class);
         if !self.is_settled(thread) {
             self.settle(thread);
         }

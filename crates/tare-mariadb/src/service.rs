@@ -10,7 +10,6 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tare_tables::TABLES;
 use tare_wire::{Endpoint, EndpointConfig};
 
 use crate::entry::{self, ENGINE};
@@ -65,7 +64,7 @@ fn serve() -> Result<Service, String> {
     let version = status::current().server_version.unwrap_or_default();
     let config = EndpointConfig {
         socket_path: socket.clone(),
-        tables: TABLES,
+        tables: options.shape.tables(),
         engine: &ENGINE,
         server_version: format!("{version}-tare"),
         spawn,
@@ -76,7 +75,7 @@ fn serve() -> Result<Service, String> {
     redirect::lead_to(&socket).map_err(|error| error.to_string())?;
     let mut service = Service { endpoint, datadir, installed: false };
     if options.tables {
-        match install::install(&service.datadir, TABLES, federated::ENDPOINT) {
+        match install::install(&service.datadir, options.shape.tables(), federated::ENDPOINT) {
             Ok(report) => {
                 service.installed = true;
                 for table in report.foreign {

@@ -20,7 +20,7 @@ pub(crate) const fn column<R>(
     doc: &'static str,
     get: fn(&R) -> Value,
 ) -> ColumnDef<R> {
-    ColumnDef { column: Column { name, sql_type, nullable: false, doc }, get }
+    ColumnDef { column: Column { name, sql_type, nullable: false, default: None, doc }, get }
 }
 
 /// A column that may be NULL.
@@ -30,7 +30,15 @@ pub(crate) const fn nullable<R>(
     doc: &'static str,
     get: fn(&R) -> Value,
 ) -> ColumnDef<R> {
-    ColumnDef { column: Column { name, sql_type, nullable: true, doc }, get }
+    ColumnDef { column: Column { name, sql_type, nullable: true, default: None, doc }, get }
+}
+
+impl<R> ColumnDef<R> {
+    /// The same with a DEFAULT.
+    pub(crate) const fn or(mut self, default: &'static str) -> Self {
+        self.column.default = Some(default);
+        self
+    }
 }
 
 /// `enum('YES','NO')`

@@ -18,6 +18,10 @@ fn declaration(table: &str, column: &Column) -> String {
     if let Some(collation) = collation(table, column) {
         let _ = write!(text, " CHARACTER SET utf8mb3 COLLATE {collation}");
     }
+    if let Some(default) = column.default {
+        let _ = write!(text, "{} DEFAULT '{default}'", if column.nullable { "" } else { " NOT NULL" });
+        return text;
+    }
     text.push_str(match (column.nullable, column.sql_type) {
         (true, SqlType::Timestamp) => " NULL DEFAULT NULL",
         (true, _) => " DEFAULT NULL",
@@ -52,6 +56,7 @@ pub fn sql_type_text(sql_type: SqlType) -> String {
         SqlType::LongText => "longtext".to_owned(),
         SqlType::LongBlob => "longblob".to_owned(),
         SqlType::Enum(members) => format!("enum('{}')", members.join("','")),
+        SqlType::Set(members) => format!("set('{}')", members.join("','")),
         SqlType::Timestamp => "timestamp".to_owned(),
     }
 }

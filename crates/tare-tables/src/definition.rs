@@ -24,6 +24,7 @@ pub struct TableDef<R: 'static> {
     indexes: &'static [&'static [&'static str]],
     reset: Option<Reset>,
     update: Option<Update>,
+    edit: Option<Edit>,
     shape: OnceLock<Shape<R>>,
 }
 
@@ -31,6 +32,12 @@ pub struct TableDef<R: 'static> {
 pub(crate) struct Update {
     pub(crate) columns: &'static [&'static str],
     pub(crate) apply: fn(&Engine, &Changes<'_>) -> Result<bool, TableError>,
+}
+
+/// What INSERT and DELETE of a row do.
+struct Edit {
+    insert: fn(&Engine, &Changes<'_>) -> Result<(), TableError>,
+    delete: fn(&Engine, &Changes<'_>) -> Result<bool, TableError>,
 }
 
 /// What follows from a declaration and is asked for often.
@@ -82,6 +89,7 @@ impl<R: 'static> TableDef<R> {
             indexes: &[],
             reset: None,
             update: None,
+            edit: None,
             shape: OnceLock::new(),
         }
     }
@@ -106,6 +114,21 @@ impl<R: 'static> TableDef<R> {
     ) -> Self {
         self.update = Some(Update { columns, apply });
         self
+    }
+
+    /// INSERT and DELETE are allowed.
+    pub(crate) const fn edited(
+        mut self,
+        insert: fn(&Engine, &Changes<'_>) -> Result<(), TableError>,
+        delete: fn(&Engine, &Changes<'_>) -> Result<bool, TableError>,
+    ) -> Self {
+        self.edit = Some(Edit { insert, delete });
+        self
+    }
+
+    /// The row as a write sees it that sets nothing.
+    fn whole<'a>(&'a self, row: &'a [Value]) -> Changes<'a> {
+        Changes { columns: self.columns(), row, set: &[] }
     }
 
     /// Reads every column of a row.
@@ -143,10 +166,11 @@ impl<R: 'static> Table for TableDef<R> {
     }
 
     fn access(&self) -> Access {
-        match (&self.update, self.reset) {
-            (Some(_), _) => Access::Update,
-            (None, Some(_)) => Access::Truncate,
-            (None, None) => Access::Read,
+        match (&self.edit, &self.update, self.reset) {
+            (Some(_), _, _) => Access::Edit,
+            (None, Some(_), _) => Access::Update,
+            (None, None, Some(_)) => Access::Truncate,
+            (None, None, None) => Access::Read,
         }
     }
 
@@ -196,12 +220,14 @@ impl<R: 'static> Table for TableDef<R> {
         (update.apply)(engine, &Changes { columns, row, set })
     }
 
-    fn insert(&self, _engine: &Engine, _row: &[Value]) -> Result<(), TableError> {
-        Err(TableError::Denied("INSERT"))
+    fn insert(&self, engine: &Engine, row: &[Value]) -> Result<(), TableError> {
+        let edit = self.edit.as_ref().ok_or(TableError::Denied("INSERT"))?;
+        (edit.insert)(engine, &self.whole(row))
     }
 
-    fn delete(&self, _engine: &Engine, _row: &[Value]) -> Result<bool, TableError> {
-        Err(TableError::Denied("DELETE"))
+    fn delete(&self, engine: &Engine, row: &[Value]) -> Result<bool, TableError> {
+        let edit = self.edit.as_ref().ok_or(TableError::Denied("DELETE"))?;
+        (edit.delete)(engine, &self.whole(row))
     }
 
     fn truncate(&self, engine: &Engine) -> Result<(), TableError> {
@@ -218,7 +244,7 @@ fn same(held: &Value, new: &Value) -> bool {
     }
 }
 
-/// One row's UPDATE, by column names.
+/// A write to one row, by column names: what the row holds, and what an UPDATE sets.
 pub(crate) struct Changes<'a> {
     columns: &'a [Column],
     row: &'a [Value],
@@ -236,6 +262,27 @@ impl Changes<'_> {
         let position = self.position(name);
         let set = self.set.iter().rev().find(|(column, _)| Some(*column) == position);
         set.map(|(_, value)| flag(value).ok_or(TableError::BadValue(name))).transpose()
+    }
+
+    /// The value of a column once the write is done.
+    pub(crate) fn value(&self, name: &str) -> Option<&Value> {
+        let position = self.position(name)?;
+        let set = self.set.iter().rev().find(|(column, _)| *column == position);
+        set.map(|(_, value)| value).or_else(|| self.row.get(position))
+    }
+
+    /// The text of a column once the write is done; NULL is the empty text.
+    pub(crate) fn text(&self, name: &'static str) -> Result<String, TableError> {
+        match self.value(name) {
+            Some(Value::Text(text)) => Ok(text.clone().into_owned()),
+            Some(Value::Null) => Ok(String::new()),
+            _ => Err(TableError::BadValue(name)),
+        }
+    }
+
+    /// A YES/NO column once the write is done.
+    pub(crate) fn state(&self, name: &'static str) -> Result<bool, TableError> {
+        self.value(name).and_then(flag).ok_or(TableError::BadValue(name))
     }
 
     fn position(&self, name: &str) -> Option<usize> {
@@ -279,6 +326,25 @@ mod tests {
 
     static UPDATABLE: TableDef<Row> = TableDef::new("updatable", "", &[COLUMNS], |_, _| {})
         .updated(&["ON"], |_, changes| Ok(changes.flag("ON")? == Some(true)));
+
+    static EDITABLE: TableDef<Row> =
+        TableDef::new("editable", "", &[COLUMNS], |_, _| {}).updated(&["ON"], |_, _| Ok(true)).edited(
+            |_, row| if row.text("NAME")? == "one" { Err(TableError::Duplicate) } else { Ok(()) },
+            |_, row| row.state("ON"),
+        );
+
+    #[test]
+    fn rows_are_inserted_and_deleted_where_a_declaration_says_how() {
+        let engine = crate::sample::engine();
+        let row = |name: &'static str, on: Value| [Value::Unsigned(1), name.into(), on];
+        assert_eq!(EDITABLE.access(), Access::Edit);
+        assert_eq!(EDITABLE.insert(&engine, &row("two", "YES".into())), Ok(()));
+        assert_eq!(EDITABLE.insert(&engine, &row("one", "YES".into())), Err(TableError::Duplicate));
+        assert_eq!(EDITABLE.delete(&engine, &row("one", "YES".into())), Ok(true));
+        assert_eq!(EDITABLE.delete(&engine, &row("one", Value::Null)), Err(TableError::BadValue("ON")));
+        assert_eq!(READ_ONLY.insert(&engine, &row("two", Value::Null)), Err(TableError::Denied("INSERT")));
+        assert_eq!(READ_ONLY.delete(&engine, &row("two", Value::Null)), Err(TableError::Denied("DELETE")));
+    }
 
     fn scanned(conditions: &[Condition], limit: usize) -> Vec<Vec<Value>> {
         let mut rows = Vec::new();

@@ -27,9 +27,10 @@ fn section(text: &mut String, table: &dyn Table) {
     let _ = write!(text, "\n## {}\n\n{}\n\n", table.name(), table.doc());
     let _ = writeln!(text, "May be {}.{}\n", access(table.access()), indexes(table));
     text.push_str("| column | type | meaning |\n|---|---|---|\n");
-    for Column { name, sql_type, nullable, doc } in table.columns() {
+    for Column { name, sql_type, nullable, default, doc } in table.columns() {
         let null = if *nullable { ", or NULL" } else { "" };
-        let _ = writeln!(text, "| `{name}` | {}{null} | {doc} |", sql_type_text(*sql_type));
+        let default = default.map(|default| format!(", default `{default}`")).unwrap_or_default();
+        let _ = writeln!(text, "| `{name}` | {}{null}{default} | {doc} |", sql_type_text(*sql_type));
     }
 }
 

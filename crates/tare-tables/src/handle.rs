@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use tare_engine::snapshot::{FileRow, IoStat, Reset, SocketRow};
+use tare_engine::snapshot::{FileRow, IoStat, Reset, SocketRow, Stat};
 
 use crate::column::{ColumnDef, column, nullable, signed};
 use crate::definition::TableDef;
@@ -98,6 +98,52 @@ pub static SOCKET_BY_INSTANCE: TableDef<SocketRow> = TableDef::new(
 )
 .indexed(&[&["OBJECT_INSTANCE_BEGIN"], &["EVENT_NAME"]])
 .truncated(Reset::Sockets);
+
+/// The waits for one file or socket.
+#[derive(Clone, Copy, Debug)]
+pub struct InstanceRow {
+    event_name: &'static str,
+    object_instance_begin: u64,
+    waits: Stat,
+}
+
+impl InstanceRow {
+    pub(crate) fn of_file(file: &FileRow) -> Self {
+        let FileRow { event_name, object_instance_begin, .. } = *file;
+        InstanceRow { event_name, object_instance_begin, waits: all_io(&file.io) }
+    }
+
+    pub(crate) fn of_socket(socket: &SocketRow) -> Self {
+        let SocketRow { event_name, object_instance_begin, .. } = *socket;
+        InstanceRow { event_name, object_instance_begin, waits: all_io(&socket.io) }
+    }
+}
+
+/// `events_waits_summary_by_instance`
+pub static WAITS_BY_INSTANCE: TableDef<InstanceRow> = TableDef::new(
+    "events_waits_summary_by_instance",
+    "Waits by instance: of files and sockets, which count for themselves. Mutexes, rwlocks and conditions, which the \
+     reference lists too, are left out: sums of their own would be written while the lock is held, at every \
+     event. They are in the summaries by instrument, and event by event in the histories.",
+    &[INSTANCE, INSTANCE_WAITS],
+    |engine, emit| {
+        let (files, sockets) = (engine.files(), engine.sockets());
+        let rows = files.iter().map(InstanceRow::of_file).chain(sockets.iter().map(InstanceRow::of_socket));
+        let _ = rows.into_iter().try_for_each(|row| emit(&row));
+    },
+)
+.indexed(&[&["OBJECT_INSTANCE_BEGIN"], &["EVENT_NAME"]])
+.truncated(Reset::Instances);
+
+const INSTANCE: &[ColumnDef<InstanceRow>] = &[
+    column("EVENT_NAME", VarChar(128), "Name of the instrument.", |row| row.event_name.into()),
+    column("OBJECT_INSTANCE_BEGIN", BigIntUnsigned, "Identity of the file or socket in memory.", |row| {
+        row.object_instance_begin.into()
+    }),
+];
+
+const INSTANCE_WAITS: &[ColumnDef<InstanceRow>] =
+    stat_columns!("STAR", "WAIT", "operations", row => row.waits);
 
 const FILE_NAME: &[ColumnDef<FileRow>] =
     &[column("FILE_NAME", VarChar(512), "Path of the file.", |row| (&row.file_name).into())];

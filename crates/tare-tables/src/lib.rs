@@ -13,6 +13,7 @@ mod document;
 pub mod event;
 pub mod handle;
 pub mod object;
+pub mod program;
 #[cfg(test)]
 mod refusal;
 #[cfg(test)]
@@ -33,17 +34,46 @@ pub use document::markdown;
 pub use status::set_status_source;
 pub use table::{Access, Column, Condition, Operator, SqlType, Table, TableError, Value};
 
-/// Every table, in the order of `docs/tables.md`.
+use std::sync::LazyLock;
+
+/// Which tables there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shape {
+    /// Those of the reference and tare's own: [`TABLES`].
+    #[default]
+    Strict,
+    /// [`FURTHER`] ones, too.
+    Extended,
+}
+
+impl Shape {
+    /// The tables of this shape.
+    pub fn tables(self) -> &'static [&'static dyn Table] {
+        static ALL: LazyLock<Vec<&'static dyn Table>> = LazyLock::new(|| [TABLES, FURTHER].concat());
+        match self {
+            Shape::Strict => TABLES,
+            Shape::Extended => &ALL,
+        }
+    }
+}
+
+/// Tables that MySQL 8 has and MariaDB has not.
+pub static FURTHER: &[&dyn Table] = &[&setup::THREADS];
+
+/// Every table of the shape `strict`, in the order of `docs/tables.md`.
 pub static TABLES: &[&dyn Table] = &[
     &status::STATUS,
     &setup::INSTRUMENTS,
     &setup::CONSUMERS,
+    &setup::ACTORS,
+    &setup::OBJECTS,
     &thread::THREADS,
     &account::ACCOUNTS,
     &account::USERS,
     &account::HOSTS,
     &account::CONNECT_ATTRIBUTES,
     &timer::PERFORMANCE_TIMERS,
+    &timer::SETUP_TIMERS,
     &event::wait::CURRENT,
     &event::wait::HISTORY,
     &event::wait::HISTORY_LONG,
@@ -72,6 +102,8 @@ pub static TABLES: &[&dyn Table] = &[
     &summary::statement::USER_NAME,
     &summary::statement::HOST_NAME,
     &digest::BY_DIGEST,
+    &program::BY_PROGRAM,
+    &program::PREPARED,
     &summary::transaction::GLOBAL,
     &summary::transaction::THREAD,
     &summary::transaction::ACCOUNT,
@@ -88,10 +120,13 @@ pub static TABLES: &[&dyn Table] = &[
     &handle::SOCKET_INSTANCES,
     &handle::SOCKET_BY_EVENT_NAME,
     &handle::SOCKET_BY_INSTANCE,
+    &handle::WAITS_BY_INSTANCE,
     &object::IO_BY_TABLE,
     &object::IO_BY_INDEX,
     &object::LOCK_BY_TABLE,
     &object::OBJECTS,
+    &object::HANDLES,
+    &sync::METADATA_LOCKS,
     &sync::MUTEX_INSTANCES,
     &sync::RWLOCK_INSTANCES,
     &sync::COND_INSTANCES,

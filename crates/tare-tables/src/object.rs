@@ -1,14 +1,14 @@
-//! Tables: row access by table and by index, locks, and everything together by object.
+//! Tables: row access by table and by index, locks, everything together by object, and the tables that are open.
 
 use std::marker::PhantomData;
 
 use tare_engine::Engine;
-use tare_engine::snapshot::{ProgramRow, Reset, Stat, TableIoStat, TableLockStat, TableRow};
+use tare_engine::snapshot::{ProgramRow, Reset, Stat, TableHandleRow, TableIoStat, TableLockStat, TableRow};
 
-use crate::column::{ColumnDef, nullable};
+use crate::column::{ColumnDef, column, nullable};
 use crate::definition::TableDef;
 use crate::statistic::{all_locks, all_table_io, merged, read_locks, stat_columns, write_locks, written};
-use crate::table::SqlType::VarChar;
+use crate::table::SqlType::{BigIntUnsigned, VarChar};
 
 /// One kind of lock: its column group's name, its place in [`TableLockStat`] and what it is.
 macro_rules! lock_columns {
@@ -116,6 +116,45 @@ pub static OBJECTS: TableDef<ObjectRow> = TableDef::new(
 )
 .indexed(BY_OBJECT)
 .truncated(Reset::Objects);
+
+/// `table_handles`
+pub static HANDLES: TableDef<TableHandleRow> = TableDef::new(
+    "table_handles",
+    "The tables that are open now, each as often as it is open, and how they are locked. OWNER_THREAD_ID and OWNER_EVENT_ID \
+     are 0 while nobody uses one.",
+    &[HANDLE],
+    |engine, emit| {
+        let _ = engine.table_handles().iter().try_for_each(emit);
+    },
+)
+.indexed(&[
+    &["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"],
+    &["OBJECT_INSTANCE_BEGIN"],
+    &["OWNER_THREAD_ID", "OWNER_EVENT_ID"],
+]);
+
+const HANDLE: &[ColumnDef<TableHandleRow>] = &[
+    column("OBJECT_TYPE", VarChar(64), "Kind of the table: TABLE or TEMPORARY TABLE.", |row| {
+        row.object_type.into()
+    }),
+    column("OBJECT_SCHEMA", VarChar(64), "Schema that holds the table.", |row| (&row.schema).into()),
+    column("OBJECT_NAME", VarChar(64), "Name of the table within its schema.", |row| (&row.name).into()),
+    column("OBJECT_INSTANCE_BEGIN", BigIntUnsigned, "Identity of the open table in memory.", |row| {
+        row.object_instance_begin.into()
+    }),
+    nullable("OWNER_THREAD_ID", BigIntUnsigned, "Thread that uses it; 0 for none.", |row| {
+        row.owner_thread_id.into()
+    }),
+    nullable("OWNER_EVENT_ID", BigIntUnsigned, "Event that opened it; 0 for none.", |row| {
+        row.owner_event_id.into()
+    }),
+    nullable("INTERNAL_LOCK", VarChar(64), "Lock the server's lock manager has granted.", |row| {
+        row.internal_lock.into()
+    }),
+    nullable("EXTERNAL_LOCK", VarChar(64), "Lock the storage engine was told of.", |row| {
+        row.external_lock.into()
+    }),
+];
 
 const BY_OBJECT: &[&[&str]] = &[&["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"]];
 

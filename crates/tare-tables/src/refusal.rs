@@ -3,7 +3,7 @@
 use tare_engine::Engine;
 
 use crate::table::{Access, Table, TableError, Value};
-use crate::{TABLES, sample, setup, thread};
+use crate::{TABLES, sample, setup, thread, timer};
 
 /// Sets one column of a row by name.
 fn update(
@@ -20,7 +20,7 @@ fn update(
 #[test]
 fn commands_a_table_does_not_know_are_refused() {
     let engine = sample::engine();
-    for table in TABLES {
+    for table in TABLES.iter().filter(|table| table.access() != Access::Edit) {
         let row = vec![Value::Null; table.columns().len()];
         assert_eq!(table.insert(&engine, &row), Err(TableError::Denied("INSERT")), "{}", table.name());
         assert_eq!(table.delete(&engine, &row), Err(TableError::Denied("DELETE")), "{}", table.name());
@@ -41,11 +41,55 @@ fn truncate_is_refused_as_wrong_usage_where_there_is_nothing_to_reset() {
     let engine = sample::engine();
     for table in TABLES {
         let wanted = match table.access() {
-            Access::Truncate => Ok(()),
+            Access::Truncate | Access::Edit => Ok(()),
             _ => Err(TableError::WrongUsage),
         };
         assert_eq!(table.truncate(&engine), wanted, "{}", table.name());
     }
+}
+
+/// Every row of a table.
+fn rows(engine: &Engine, table: &dyn Table) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    table.scan(engine, &[], &mut |row| {
+        rows.push(row.to_vec());
+        std::ops::ControlFlow::Continue(())
+    });
+    rows
+}
+
+#[test]
+fn rules_are_rows_that_come_change_and_go() {
+    let engine = &sample::engine();
+    for (table, new) in [
+        (&setup::ACTORS as &dyn Table, ["h", "ann", "%", "YES", "NO"]),
+        (&setup::OBJECTS, ["TABLE", "db", "t", "YES", "NO"]),
+    ] {
+        let row = new.map(Value::from);
+        let name = table.name();
+        assert_eq!(table.insert(engine, &row), Ok(()), "{name}");
+        assert_eq!(table.insert(engine, &row), Err(TableError::Duplicate), "{name}");
+        assert_eq!(rows(engine, table)[0], row, "{name}");
+        assert_eq!(table.update(engine, &row, &[(0, "EVENT".into())]), Err(TableError::WrongUsage), "{name}");
+        assert_eq!(table.update(engine, &row, &[(3, "maybe".into())]), Err(TableError::BadValue("ENABLED")));
+        assert_eq!(table.update(engine, &row, &[(3, "NO".into())]), Ok(true), "{name}");
+        let [row @ .., enabled, _] = &rows(engine, table)[0][..] else { panic!("five columns") };
+        assert_eq!((row, enabled), (&new.map(Value::from)[..3], &"NO".into()), "{name}");
+        assert_eq!(table.delete(engine, &rows(engine, table)[0]), Ok(true), "{name}");
+        assert_eq!(table.delete(engine, &new.map(Value::from)), Ok(false), "{name} has it no more");
+        assert_eq!(table.insert(engine, &new.map(Value::from)), Ok(()), "{name} has room for it again");
+        assert_eq!(table.truncate(engine), Ok(()), "{name}");
+        assert_eq!(rows(engine, table).len(), 0, "{name}");
+    }
+}
+
+#[test]
+fn a_schema_that_is_null_is_the_empty_one() {
+    let engine = &sample::engine();
+    let row = |schema: Value| ["TABLE".into(), schema, "t".into(), "YES".into(), "YES".into()];
+    assert_eq!(setup::OBJECTS.insert(engine, &row(Value::Null)), Ok(()));
+    assert_eq!(setup::OBJECTS.insert(engine, &row("".into())), Err(TableError::Duplicate));
+    assert_eq!(rows(engine, &setup::OBJECTS).last(), Some(&row(Value::Null).to_vec()));
 }
 
 #[test]
@@ -69,6 +113,18 @@ fn only_enabled_of_a_consumer_can_change() {
     assert_eq!(update(&[("ENABLED", "YES".into())]), Ok(false));
     assert_eq!(update(&[("NAME", "x".into())]), Err(TableError::WrongUsage));
     assert_eq!(update(&[("ENABLED", "perhaps".into())]), Err(TableError::BadValue("ENABLED")));
+}
+
+#[test]
+fn only_the_clock_of_a_timer_can_change() {
+    let engine = sample::engine();
+    let row: [Value; 2] = ["idle".into(), "MICROSECOND".into()];
+    let update = |set: &[_]| update(&engine, &timer::SETUP_TIMERS, &row, set);
+    assert_eq!(update(&[("NAME", "x".into())]), Err(TableError::WrongUsage));
+    assert_eq!(update(&[("TIMER_NAME", "SUNDIAL".into())]), Err(TableError::BadValue("TIMER_NAME")));
+    assert_eq!(update(&[("TIMER_NAME", "tick".into())]), Ok(true));
+    let first = rows(&engine, &timer::SETUP_TIMERS).remove(0);
+    assert_eq!(first, ["idle".into(), "TICK".into()]);
 }
 
 #[test]

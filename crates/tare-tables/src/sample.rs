@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use tare_engine::Engine;
+use tare_engine::objects::{self, ObjectRule};
 use tare_engine::snapshot::*;
+use tare_engine::{ActorRule, Engine};
 
 use crate::definition::TableDef;
-use crate::handle::NamedIo;
+use crate::handle::{InstanceRow, NamedIo};
 use crate::object::{ObjectRow, TableIoRow, TableLockRow};
 use crate::setup::ConsumerState;
 use crate::status::StatusRow;
@@ -347,12 +348,120 @@ impl Sample for Instrument {
     }
 }
 
+impl Sample for ThreadInstrument {
+    fn full() -> Self {
+        ThreadInstrument { id: 1, name: "thread/sql/main", enabled: true, history: true, singleton: true }
+    }
+    fn bare() -> Self {
+        ThreadInstrument { enabled: false, history: false, singleton: false, ..Self::full() }
+    }
+}
+
 impl Sample for ConsumerState {
     fn full() -> Self {
         (Consumer::StatementsDigest, true)
     }
     fn bare() -> Self {
         (Consumer::EventsStagesCurrent, false)
+    }
+}
+
+impl Sample for ActorRule {
+    fn full() -> Self {
+        let text = str::to_owned;
+        ActorRule { host: text("h"), user: text("ann"), role: text("%"), enabled: true, history: true }
+    }
+    fn bare() -> Self {
+        ActorRule { user: String::new(), enabled: false, history: false, ..Self::full() }
+    }
+}
+
+impl Sample for ObjectRule {
+    fn full() -> Self {
+        let (schema, name) = ("test".to_owned(), "%".to_owned());
+        ObjectRule { object_type: objects::TABLE, schema, name, enabled: true, timed: true }
+    }
+    fn bare() -> Self {
+        ObjectRule { schema: String::new(), enabled: false, timed: false, ..Self::full() }
+    }
+}
+
+impl Sample for MetadataLockRow {
+    fn full() -> Self {
+        MetadataLockRow {
+            object: object(true),
+            object_instance_begin: 0x7f00,
+            lock_type: "SHARED_READ",
+            duration: "TRANSACTION",
+            status: "GRANTED",
+            source: some("sql_base.cc:1"),
+            owner_thread_id: 7,
+            owner_event_id: 11,
+        }
+    }
+    fn bare() -> Self {
+        let object = ObjectName { object_type: Some("BACKUP"), ..object(false) };
+        MetadataLockRow { object, source: None, ..Self::full() }
+    }
+}
+
+impl Sample for TableHandleRow {
+    fn full() -> Self {
+        TableHandleRow {
+            object_type: "TABLE",
+            schema: "test".to_owned(),
+            name: "t".to_owned(),
+            object_instance_begin: 0x7f00,
+            owner_thread_id: 7,
+            owner_event_id: 11,
+            internal_lock: Some("WRITE"),
+            external_lock: Some("WRITE EXTERNAL"),
+        }
+    }
+    fn bare() -> Self {
+        TableHandleRow {
+            owner_thread_id: 0,
+            owner_event_id: 0,
+            internal_lock: None,
+            external_lock: None,
+            ..Self::full()
+        }
+    }
+}
+
+impl Sample for ProgramRow {
+    fn full() -> Self {
+        ProgramRow {
+            object_type: "PROCEDURE",
+            schema: "test".to_owned(),
+            name: "p".to_owned(),
+            calls: stat(2),
+            statements: StatementStat::full(),
+        }
+    }
+    fn bare() -> Self {
+        let (calls, statements) = Default::default();
+        ProgramRow { object_type: "PACKAGE BODY", calls, statements, ..Self::full() }
+    }
+}
+
+impl Sample for PreparedRow {
+    fn full() -> Self {
+        PreparedRow {
+            object_instance_begin: 0x7f00,
+            statement_id: 3,
+            name: some("p"),
+            sql_text: "SELECT ?".to_owned(),
+            owner_thread_id: 7,
+            owner_event_id: 11,
+            owner: object(true),
+            prepare: stat(1),
+            reprepare: stat(1),
+            execute: StatementStat::full(),
+        }
+    }
+    fn bare() -> Self {
+        PreparedRow { name: None, owner: object(false), owner_event_id: 0, ..Self::full() }
     }
 }
 
@@ -415,6 +524,24 @@ impl Sample for TimerRow {
     }
 }
 
+impl Sample for TimerSetting {
+    fn full() -> Self {
+        TimerSetting { name: "idle", timer: "TICK" }
+    }
+    fn bare() -> Self {
+        Self::full()
+    }
+}
+
+impl Sample for InstanceRow {
+    fn full() -> Self {
+        InstanceRow::of_file(&FileRow::full())
+    }
+    fn bare() -> Self {
+        InstanceRow::of_socket(&SocketRow::bare())
+    }
+}
+
 impl Sample for StatusRow {
     fn full() -> Self {
         ("version".into(), "0".to_owned())
@@ -427,7 +554,9 @@ impl Sample for StatusRow {
 /// Columns that hold NULL in every row, in the reference too.
 fn always_null(table: &str, column: &str) -> bool {
     match column {
-        "SPINS" | "ROLE" => true,
+        "SPINS" => true,
+        "DOCUMENTATION" => table == "setup_threads",
+        "ROLE" => table == "threads",
         "OBJECT_INSTANCE_BEGIN" => {
             table.starts_with("events_statements") || table.starts_with("events_transactions")
         }
@@ -448,6 +577,9 @@ fn fits(column: &Column, value: &Value) -> bool {
         }
         (SqlType::LongText, Value::Text(_)) | (SqlType::LongBlob, Value::Bytes(_)) => true,
         (SqlType::Enum(members), Value::Text(text)) => members.contains(&text.as_ref()),
+        (SqlType::Set(members), Value::Text(text)) => {
+            text.is_empty() || text.split(',').all(|member| members.contains(&member))
+        }
         (SqlType::Timestamp, Value::Timestamp(_)) => true,
         _ => false,
     }
@@ -513,18 +645,22 @@ fn checked_levels() -> Vec<&'static str> {
 
 #[test]
 fn every_getter_of_every_table_gives_a_value_of_its_columns_type() {
-    use crate::{account, digest, event, handle, object, setup, status, sync, thread, timer};
+    use crate::{account, digest, event, handle, object, program, setup, status, sync, thread, timer};
     let mut names = checked_levels();
     names.extend(checked![
         status::STATUS,
         setup::INSTRUMENTS,
         setup::CONSUMERS,
+        setup::ACTORS,
+        setup::OBJECTS,
+        setup::THREADS,
         thread::THREADS,
         account::ACCOUNTS,
         account::USERS,
         account::HOSTS,
         account::CONNECT_ATTRIBUTES,
         timer::PERFORMANCE_TIMERS,
+        timer::SETUP_TIMERS,
         event::wait::CURRENT,
         event::wait::HISTORY,
         event::wait::HISTORY_LONG,
@@ -538,21 +674,26 @@ fn every_getter_of_every_table_gives_a_value_of_its_columns_type() {
         event::transaction::HISTORY,
         event::transaction::HISTORY_LONG,
         digest::BY_DIGEST,
+        program::BY_PROGRAM,
+        program::PREPARED,
         handle::FILE_INSTANCES,
         handle::FILE_BY_EVENT_NAME,
         handle::FILE_BY_INSTANCE,
         handle::SOCKET_INSTANCES,
         handle::SOCKET_BY_EVENT_NAME,
         handle::SOCKET_BY_INSTANCE,
+        handle::WAITS_BY_INSTANCE,
         object::IO_BY_TABLE,
         object::IO_BY_INDEX,
         object::LOCK_BY_TABLE,
         object::OBJECTS,
+        object::HANDLES,
+        sync::METADATA_LOCKS,
         sync::MUTEX_INSTANCES,
         sync::RWLOCK_INSTANCES,
         sync::COND_INSTANCES,
     ]);
-    for table in crate::TABLES {
+    for table in crate::Shape::Extended.tables() {
         assert!(names.contains(&table.name()), "{} has no sample rows", table.name());
     }
 }

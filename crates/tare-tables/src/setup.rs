@@ -1,11 +1,12 @@
 //! What is instrumented and where events go: the tables one changes to control the engine.
 
-use tare_engine::Engine;
-use tare_engine::snapshot::{Consumer, Instrument, Kind};
+use tare_engine::objects::{self, ObjectRule};
+use tare_engine::snapshot::{Consumer, Instrument, Kind, Reset, ThreadInstrument};
+use tare_engine::{ActorRule, Engine, RuleError};
 
-use crate::column::{ColumnDef, YES_NO, column, yes_no};
+use crate::column::{ColumnDef, YES_NO, column, nullable, yes_no};
 use crate::definition::{Changes, TableDef};
-use crate::table::SqlType::VarChar;
+use crate::table::SqlType::{Char, Enum, Int, LongText, Set, VarChar};
 use crate::table::{TableError, Value};
 
 /// A consumer and whether it is on.
@@ -72,5 +73,165 @@ fn update_consumer(engine: &Engine, changes: &Changes<'_>) -> Result<bool, Table
     let consumer = Consumer::ALL.into_iter().find(|consumer| consumer.name() == name);
     let (Some(consumer), Some(on)) = (consumer, enabled) else { return Ok(false) };
     engine.set_consumer(consumer, on);
+    Ok(true)
+}
+
+/// `setup_actors`
+pub static ACTORS: TableDef<ActorRule> = TableDef::new(
+    "setup_actors",
+    "Whose connections are watched: `%` stands for any. The most specific row decides, one about the user before one about \
+     the host; without a row neither INSTRUMENTED nor HISTORY is on. A change acts on connections that come \
+     later. Holds at most 1,024 rows. Rows about a role decide nothing, as in the reference.",
+    &[ACTOR_COLUMNS],
+    |engine, emit| {
+        let _ = engine.rules().iter().try_for_each(emit);
+    },
+)
+.indexed(&[&["HOST", "USER", "ROLE"]])
+.truncated(Reset::ActorRules)
+.updated(&["ENABLED", "HISTORY"], |engine, row| Ok(engine.replace_rule(actor(row)?)))
+.edited(
+    |engine, row| engine.add_rule(actor(row)?).map_err(refusal),
+    |engine, row| Ok(engine.remove_rule(&actor(row)?)),
+);
+
+const ACTOR_COLUMNS: &[ColumnDef<ActorRule>] = &[
+    column("HOST", Char(255), "Host the connection comes from.", |row: &ActorRule| (&row.host).into())
+        .or("%"),
+    column("USER", Char(128), "User of the connection.", |row: &ActorRule| (&row.user).into()).or("%"),
+    column("ROLE", Char(128), "Only rows with `%` are looked at.", |row: &ActorRule| (&row.role).into())
+        .or("%"),
+    column(
+        "ENABLED",
+        YES_NO,
+        "INSTRUMENTED of the connection's thread. May be updated.",
+        |row: &ActorRule| yes_no(row.enabled),
+    )
+    .or("YES"),
+    column("HISTORY", YES_NO, "HISTORY of the connection's thread. May be updated.", |row: &ActorRule| {
+        yes_no(row.history)
+    })
+    .or("YES"),
+];
+
+fn actor(row: &Changes<'_>) -> Result<ActorRule, TableError> {
+    Ok(ActorRule {
+        host: row.text("HOST")?,
+        user: row.text("USER")?,
+        role: row.text("ROLE")?,
+        enabled: row.state("ENABLED")?,
+        history: row.state("HISTORY")?,
+    })
+}
+
+/// `setup_objects`
+pub static OBJECTS: TableDef<ObjectRule> = TableDef::new(
+    "setup_objects",
+    "Which tables and stored programs are watched: `%` stands for any. The row about the object decides, else the one \
+     about its schema with OBJECT_NAME `%`, else the one of its type with `%` twice; without a row it is not \
+     watched. Letter case tells names apart; the server gives names of programs in lower case. A change acts at once. \
+     DELETE takes rows of every type away, not those of TABLE alone as the reference does. \
+     Holds at most 1,024 rows.",
+    &[OBJECT_COLUMNS],
+    |engine, emit| {
+        let _ = engine.rules().iter().try_for_each(emit);
+    },
+)
+.indexed(&[&["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"]])
+.truncated(Reset::ObjectRules)
+.updated(&["ENABLED", "TIMED"], |engine, row| Ok(engine.replace_rule(object(row)?)))
+.edited(
+    |engine, row| engine.add_rule(object(row)?).map_err(refusal),
+    |engine, row| Ok(engine.remove_rule(&object(row)?)),
+);
+
+/// Kinds of objects as the reference's tables list them.
+pub(crate) const OBJECT_TYPES: &[&str] = &["EVENT", "FUNCTION", "PROCEDURE", "TABLE", "TRIGGER"];
+
+const OBJECT_COLUMNS: &[ColumnDef<ObjectRule>] = &[
+    column("OBJECT_TYPE", Enum(OBJECT_TYPES), "Kind of the object.", |row: &ObjectRule| {
+        objects::type_name(row.object_type).into()
+    })
+    .or("TABLE"),
+    nullable(
+        "OBJECT_SCHEMA",
+        VarChar(64),
+        "Schema that holds the object; one that is empty is NULL.",
+        |row: &ObjectRule| Some(&row.schema).filter(|schema| !schema.is_empty()).into(),
+    )
+    .or("%"),
+    column("OBJECT_NAME", VarChar(64), "Name of the object within its schema.", |row: &ObjectRule| {
+        (&row.name).into()
+    })
+    .or("%"),
+    column("ENABLED", YES_NO, "Whether the object is watched. May be updated.", |row: &ObjectRule| {
+        yes_no(row.enabled)
+    })
+    .or("YES"),
+    column("TIMED", YES_NO, "Whether its events are timed. May be updated.", |row: &ObjectRule| {
+        yes_no(row.timed)
+    })
+    .or("YES"),
+];
+
+fn object(row: &Changes<'_>) -> Result<ObjectRule, TableError> {
+    let object_type = row.text("OBJECT_TYPE")?;
+    Ok(ObjectRule {
+        object_type: objects::type_of(&object_type).ok_or(TableError::BadValue("OBJECT_TYPE"))?,
+        schema: row.text("OBJECT_SCHEMA")?,
+        name: row.text("OBJECT_NAME")?,
+        enabled: row.state("ENABLED")?,
+        timed: row.state("TIMED")?,
+    })
+}
+
+fn refusal(error: RuleError) -> TableError {
+    match error {
+        RuleError::Duplicate => TableError::Duplicate,
+        RuleError::Full => TableError::Full,
+    }
+}
+
+/// `setup_threads`
+pub static THREADS: TableDef<ThreadInstrument> = TableDef::new(
+    "setup_threads",
+    "The kinds of threads, as MySQL 8 lists them; only in the shape `extended`, for MariaDB does not have this table. A change acts \
+     on threads in the background that begin later; for connections setup_actors decides.",
+    &[THREAD_COLUMNS],
+    |engine, emit| {
+        let _ = engine.thread_instruments().iter().try_for_each(emit);
+    },
+)
+.indexed(&[&["NAME"]])
+.updated(&["ENABLED", "HISTORY"], update_thread_class);
+
+const THREAD_COLUMNS: &[ColumnDef<ThreadInstrument>] = &[
+    column("NAME", VarChar(128), "Name of the thread's instrument.", |row| row.name.into()),
+    column("ENABLED", YES_NO, "INSTRUMENTED of threads that begin later. May be updated.", |row| {
+        yes_no(row.enabled)
+    }),
+    column("HISTORY", YES_NO, "HISTORY of threads that begin later. May be updated.", |row| {
+        yes_no(row.history)
+    }),
+    column(
+        "PROPERTIES",
+        Set(&["singleton", "user"]),
+        "What is known of such threads: `singleton` where there is one.",
+        |row| if row.singleton { "singleton" } else { "" }.into(),
+    ),
+    column("VOLATILITY", Int, "How long such threads live; always 0: the server does not say.", |_| {
+        Value::Signed(0)
+    }),
+    nullable("DOCUMENTATION", LongText, "Always NULL: the server has none.", |_| Value::Null),
+];
+
+fn update_thread_class(engine: &Engine, changes: &Changes<'_>) -> Result<bool, TableError> {
+    let enabled = changes.flag("ENABLED")?;
+    let history = changes.flag("HISTORY")?;
+    let name = changes.text("NAME")?;
+    let Some(class) = engine.thread_instruments().into_iter().find(|it| it.name == name) else {
+        return Ok(false);
+    };
+    engine.set_thread_instrument(class.id, enabled, history);
     Ok(true)
 }

@@ -1,7 +1,7 @@
-//! Mutexes, rwlocks and conditions that exist now.
+//! Mutexes, rwlocks, conditions and metadata locks that exist now.
 
 use tare_engine::Engine;
-use tare_engine::snapshot::{Kind, SyncRow};
+use tare_engine::snapshot::{Kind, MetadataLockRow, SyncRow};
 
 use crate::column::{ColumnDef, column, nullable};
 use crate::definition::{Emit, TableDef};
@@ -51,6 +51,50 @@ pub static COND_INSTANCES: TableDef<SyncRow> = TableDef::new(
     |engine, emit| of_kinds(engine, &[Kind::Cond], emit),
 )
 .indexed(&[&["OBJECT_INSTANCE_BEGIN"], &["NAME"]]);
+
+/// `metadata_locks`
+pub static METADATA_LOCKS: TableDef<MetadataLockRow> = TableDef::new(
+    "metadata_locks",
+    "The metadata locks somebody has or waits for. Whoever reads this table through the server has one on it, too.",
+    &[METADATA_LOCK],
+    |engine, emit| {
+        let _ = engine.metadata_locks().iter().try_for_each(emit);
+    },
+)
+.indexed(&[
+    &["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"],
+    &["OBJECT_INSTANCE_BEGIN"],
+    &["OWNER_THREAD_ID", "OWNER_EVENT_ID"],
+]);
+
+const METADATA_LOCK: &[ColumnDef<MetadataLockRow>] = &[
+    column("OBJECT_TYPE", VarChar(64), "Kind of the object, such as TABLE or USER LEVEL LOCK.", |row| {
+        row.object.object_type.into()
+    }),
+    nullable("OBJECT_SCHEMA", VarChar(64), "Schema that holds the object.", |row| {
+        row.object.schema.as_ref().into()
+    }),
+    nullable("OBJECT_NAME", VarChar(64), "Name of what is locked; NULL for a schema or a backup.", |row| {
+        row.object.name.as_ref().into()
+    }),
+    column("OBJECT_INSTANCE_BEGIN", BigIntUnsigned, "Identity of the lock in memory.", |row| {
+        row.object_instance_begin.into()
+    }),
+    column("LOCK_TYPE", VarChar(32), "How it is locked, such as SHARED_READ.", |row| row.lock_type.into()),
+    column("LOCK_DURATION", VarChar(32), "For how long: STATEMENT, TRANSACTION or EXPLICIT.", |row| {
+        row.duration.into()
+    }),
+    column("LOCK_STATUS", VarChar(32), "PENDING while it is waited for, GRANTED while it is held.", |row| {
+        row.status.into()
+    }),
+    nullable("SOURCE", VarChar(64), "Source file and line that asked for it.", |row| {
+        row.source.as_ref().into()
+    }),
+    nullable("OWNER_THREAD_ID", BigIntUnsigned, "Thread that asked for it.", |row| {
+        row.owner_thread_id.into()
+    }),
+    nullable("OWNER_EVENT_ID", BigIntUnsigned, "Event that asked for it.", |row| row.owner_event_id.into()),
+];
 
 const IDENTITY: &[ColumnDef<SyncRow>] = &[
     column("NAME", VarChar(128), "Name of the instrument.", |row| row.name.into()),

@@ -28,6 +28,8 @@ pub enum SqlType {
     LongBlob,
     /// `enum(…)`
     Enum(&'static [&'static str]),
+    /// `set(…)`, at most eight members
+    Set(&'static [&'static str]),
     /// `timestamp` (no fractional seconds)
     Timestamp,
 }
@@ -41,11 +43,13 @@ pub struct Column {
     pub sql_type: SqlType,
     /// NULL allowed.
     pub nullable: bool,
+    /// What a row holds that is inserted without it, where that is a text.
+    pub default: Option<&'static str>,
     /// One sentence, units included.
     pub doc: &'static str,
 }
 
-/// A value on its way to a client. Enums travel as their text; timestamps as `Timestamp`.
+/// A value on its way to a client. Enums and sets travel as their text; timestamps as `Timestamp`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// SQL NULL.

@@ -1,23 +1,19 @@
 //! The clocks events can be timed with.
 
-use tare_engine::snapshot::TimerRow;
+use tare_engine::Engine;
+use tare_engine::snapshot::{TIMED_EVENTS, TIMER_NAMES, TimerRow, TimerSetting};
 
 use crate::column::{column, nullable, signed};
-use crate::definition::TableDef;
-use crate::table::SqlType::{BigInt, Enum};
-use crate::table::Value;
+use crate::definition::{Changes, TableDef};
+use crate::table::SqlType::{BigInt, Enum, VarChar};
+use crate::table::{TableError, Value};
 
 /// `performance_timers`
 pub static PERFORMANCE_TIMERS: TableDef<TimerRow> = TableDef::new(
     "performance_timers",
     "The clocks of this machine. Times in all tables are picoseconds, whatever clock took them.",
     &[&[
-        column(
-            "TIMER_NAME",
-            Enum(&["CYCLE", "NANOSECOND", "MICROSECOND", "MILLISECOND", "TICK"]),
-            "Name of the clock.",
-            |row| row.name.into(),
-        ),
+        column("TIMER_NAME", Enum(TIMER_NAMES), "Name of the clock.", |row| row.name.into()),
         nullable(
             "TIMER_FREQUENCY",
             BigInt,
@@ -35,3 +31,29 @@ pub static PERFORMANCE_TIMERS: TableDef<TimerRow> = TableDef::new(
         let _ = engine.timers().iter().try_for_each(emit);
     },
 );
+
+/// `setup_timers`
+pub static SETUP_TIMERS: TableDef<TimerSetting> = TableDef::new(
+    "setup_timers",
+    "Which clock events are timed with, as the reference would have it. An UPDATE is accepted and remembered, and changes no \
+     time: every event is timed with the one clock of the finest grain, CYCLE where the machine has it.",
+    &[&[
+        column("NAME", VarChar(64), "Type of event.", |row: &TimerSetting| row.name.into()),
+        column("TIMER_NAME", Enum(TIMER_NAMES), "Name of a clock. May be updated.", |row| row.timer.into()),
+    ]],
+    |engine, emit| {
+        let _ = engine.timer_settings().iter().try_for_each(emit);
+    },
+)
+.indexed(&[&["NAME"]])
+.updated(&["TIMER_NAME"], update_timer);
+
+fn update_timer(engine: &Engine, row: &Changes<'_>) -> Result<bool, TableError> {
+    let known = |names: &[&'static str], column| {
+        let text = row.text(column)?;
+        let name = names.iter().copied().find(|name| name.eq_ignore_ascii_case(&text));
+        name.ok_or(TableError::BadValue(column))
+    };
+    let name = known(&TIMED_EVENTS, "NAME")?;
+    Ok(engine.set_timer(TimerSetting { name, timer: known(TIMER_NAMES, "TIMER_NAME")? }))
+}

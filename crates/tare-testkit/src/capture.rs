@@ -126,6 +126,13 @@ pub const COUNTED: &[Counted] = &[
         &["SCHEMA_NAME", "DIGEST", "DIGEST_TEXT"],
         true,
     ),
+    counted(
+        "events_statements_summary_by_program",
+        Scope::Schema("OBJECT_SCHEMA"),
+        &["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"],
+        true,
+    ),
+    counted("file_instances", Scope::Files, &["FILE_NAME", "EVENT_NAME"], false),
     counted("file_summary_by_instance", Scope::Files, &["FILE_NAME", "EVENT_NAME"], false),
     counted(
         "file_summary_by_event_name",
@@ -134,6 +141,12 @@ pub const COUNTED: &[Counted] = &[
         false,
     ),
     counted("socket_summary_by_instance", Scope::Sockets, NAME, false),
+    counted(
+        "events_waits_summary_by_instance",
+        Scope::Names(&["wait/io/file/csv/", "wait/io/file/myisam/"]),
+        NAME,
+        false,
+    ),
     counted(
         "events_statements_summary_global_by_event_name",
         Scope::Names(&["statement/sp/", "statement/scheduler/"]),
@@ -146,8 +159,52 @@ pub const COUNTED: &[Counted] = &[
 pub const STANDING: &[(&str, &[&str], &[&str])] = &[
     ("setup_instruments", &["NAME"], &["ENABLED", "TIMED"]),
     ("setup_consumers", &["NAME"], &["ENABLED"]),
+    ("setup_actors", &["HOST", "USER", "ROLE"], &["ENABLED", "HISTORY"]),
+    ("setup_objects", &["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"], &["ENABLED", "TIMED"]),
     ("performance_timers", &["TIMER_NAME"], &[]),
+    ("setup_timers", &["NAME"], &["TIMER_NAME"]),
     ("threads", &["NAME", "TYPE"], &["INSTRUMENTED", "HISTORY", "ROLE"]),
+];
+
+/// What a connection has when its script is over: the table, what tells rows apart, and what of the rest is compared. Rows
+/// that are alike are compared together.
+pub const HELD: &[(&str, &[&str], &[&str])] = &[
+    (
+        "metadata_locks",
+        &["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"],
+        &["LOCK_TYPE", "LOCK_DURATION", "LOCK_STATUS"],
+    ),
+    ("table_handles", &["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"], &["INTERNAL_LOCK", "EXTERNAL_LOCK"]),
+    (
+        "prepared_statements_instances",
+        &["STATEMENT_NAME", "SQL_TEXT"],
+        &[
+            "STATEMENT_ID",
+            "OWNER_OBJECT_TYPE",
+            "OWNER_OBJECT_SCHEMA",
+            "OWNER_OBJECT_NAME",
+            "COUNT_REPREPARE",
+            "COUNT_EXECUTE",
+            "SUM_ERRORS",
+            "SUM_WARNINGS",
+            "SUM_ROWS_AFFECTED",
+            "SUM_ROWS_SENT",
+            "SUM_ROWS_EXAMINED",
+            "SUM_CREATED_TMP_DISK_TABLES",
+            "SUM_CREATED_TMP_TABLES",
+            "SUM_SELECT_FULL_JOIN",
+            "SUM_SELECT_FULL_RANGE_JOIN",
+            "SUM_SELECT_RANGE",
+            "SUM_SELECT_RANGE_CHECK",
+            "SUM_SELECT_SCAN",
+            "SUM_SORT_MERGE_PASSES",
+            "SUM_SORT_RANGE",
+            "SUM_SORT_ROWS",
+            "SUM_SORT_SCAN",
+            "SUM_NO_INDEX_USED",
+            "SUM_NO_GOOD_INDEX_USED",
+        ],
+    ),
 ];
 
 /// Columns of `threads` that a script's connection shows alike everywhere.
@@ -182,7 +239,10 @@ const INCIDENTAL: &[&str] = &[
 
 /// Whether a column of a summary holds a number that can repeat.
 fn is_counted(column: &str) -> bool {
-    let is_time = column.contains("TIMER") || column.ends_with("LOCK_TIME") || column.ends_with("_SEEN");
+    let is_time = column.contains("TIMER")
+        || column.ends_with("_STATEMENTS_WAIT")
+        || column.ends_with("LOCK_TIME")
+        || column.ends_with("_SEEN");
     !is_time && column != "OBJECT_INSTANCE_BEGIN" && column != "THREAD_ID"
 }
 
@@ -287,6 +347,7 @@ impl Pass<'_> {
         run.note_counts(&before, &after, capture);
         run.note_threads(schema, capture)?;
         run.note_attributes(schema, capture)?;
+        run.note_held(schema, capture)?;
         for (at, thread) in run.threads.iter().enumerate() {
             run.note_events(schema, at, *thread, (names, self.clocks, &after), capture)?;
         }
@@ -428,6 +489,23 @@ impl Run<'_> {
             for row in &rows {
                 let value = shown(row, "ATTR_VALUE");
                 capture.put(TABLE, &self.name(at), row.text("ATTR_NAME"), "ATTR_VALUE", value);
+            }
+        }
+        Ok(())
+    }
+
+    fn note_held(&self, schema: &mut Schema, capture: &mut Capture) -> Result<()> {
+        for (at, thread) in self.threads.iter().enumerate() {
+            for (table, key, columns) in HELD {
+                let rows = schema.rows_where(table, &[("OWNER_THREAD_ID", &thread.to_string())])?;
+                let mut alike: BTreeMap<String, Vec<String>> = BTreeMap::new();
+                for row in &rows {
+                    alike.entry(join(row, key)).or_default().push(join(row, columns));
+                }
+                for (key, mut rows) in alike {
+                    rows.sort();
+                    capture.put(table, &self.name(at), key, "rows", rows.join(", "));
+                }
             }
         }
         Ok(())

@@ -234,6 +234,8 @@ fn mistakes_are_named() {
         ("UPDATE things SET ENABLED = NULL", 1048),
         ("UPDATE things SET AMOUNT = -1", 1264),
         ("INSERT INTO things (NAME) VALUES ('x')", 1364),
+        ("INSERT INTO things () VALUES ()", 1364),
+        ("REPLACE INTO things (NAME, ENABLED, AMOUNT, SEEN) VALUES ('idle', 'NO', 1, '2026-01-02')", 1062),
         ("INSERT INTO things (NAME, ENABLED) VALUES ('x')", 1136),
     ] {
         assert_eq!(error(&mut client, sql).0, code, "{sql}");
@@ -310,6 +312,23 @@ fn federated_writes_find_their_row_by_its_key() {
     assert_eq!(names(&mut client, "SELECT `AMOUNT` FROM `things` WHERE `SMALL` = 1"), ["2"]);
     client.query_drop("DELETE FROM `things` WHERE `NAME` = 'idle' AND `ENABLED` = 'YES' LIMIT 1").unwrap();
     assert_eq!(names(&mut client, "SELECT `NAME` FROM `things` WHERE  (`NAME` = 'idle')"), [""; 0]);
+    // Names that differ in letter case only are names of different rows, whichever comes first.
+    for name in ["twin", "Twin", "TWIN"] {
+        let values = format!("('{name}', 'YES', 5, '2026-01-02')");
+        client
+            .query_drop(format!(
+                "INSERT INTO `things` (`NAME`, `ENABLED`, `AMOUNT`, `SEEN`)  VALUES  {values}"
+            ))
+            .unwrap();
+    }
+    client
+        .query_drop("UPDATE `things` SET `AMOUNT` = 6 WHERE `NAME` = 'TWIN' AND `AMOUNT` = 5 LIMIT 1")
+        .unwrap();
+    client.query_drop("DELETE FROM `things` WHERE `NAME` = 'Twin' AND `AMOUNT` = 5 LIMIT 1").unwrap();
+    assert_eq!(
+        rows(&mut client, "SELECT `NAME`, `AMOUNT` FROM `things` WHERE  (`NAME` = 'twin')"),
+        [some(&["twin", "5"]), some(&["TWIN", "6"])]
+    );
     // Others mean what they say.
     let mut direct = served.client();
     direct.query_drop("UPDATE things SET ENABLED = 'YES' WHERE NAME = 'Straße' AND AMOUNT = 99").unwrap();

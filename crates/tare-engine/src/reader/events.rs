@@ -556,7 +556,7 @@ impl Engine {
     }
 
     /// SOURCE: base name and line.
-    fn source(&self, source: u64) -> Option<String> {
+    pub(super) fn source(&self, source: u64) -> Option<String> {
         let file = self.host.get()?.source_file((source >> 16) as usize)?;
         let base = file.rsplit('/').next().unwrap_or(&file);
         Some(format!("{base}:{}", source & 0xFFFF))

@@ -2,20 +2,23 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{
-    AtomicU32,
+    AtomicU8, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed},
 };
 
 use super::Scale;
-use super::summary::{PlainIo, plain_counters};
+use super::summary::{PlainIo, counters, plain_counters};
 use crate::Engine;
 use crate::arena::Offset;
-use crate::cell::{COUNTERS, Family, Plain, Viewer};
+use crate::cell::{COUNTERS, Counts, Family, Plain, Viewer};
 use crate::digest::{DigestCell, DigestMap, DigestSlot};
 use crate::instance::{
-    File, KEYS_PER_SLOT, KeyNames, LOCK_KINDS, MAX_INDEXES, Socket, Synch, TableHandle, TableIo, TableLocks,
-    TableShare,
+    File, KEYS_PER_SLOT, KeyNames, LOCK_KINDS, MAX_INDEXES, MetadataLock, Prepared, Program, Socket, Synch,
+    TableHandle, TableIo, TableLocks, TableShare,
 };
+use crate::instrument::ENABLED;
+use crate::objects::type_name;
+use crate::operation::table_lock_name;
 use crate::pool::Pool;
 use crate::snapshot::*;
 use crate::text;
@@ -173,10 +176,10 @@ impl Engine {
             indexes.push(IndexRow { name: None, io: io(&tally.io[MAX_INDEXES]) });
         }
         let row = TableRow {
-            object_type: if share.temporary.load(Relaxed) != 0 { "TEMPORARY TABLE" } else { "TABLE" },
+            object_type: share.type_name(),
             schema: text::read_string(&share.schema, share.schema_len.load(Relaxed) as usize),
             name: text::read_string(&share.name, share.name_len.load(Relaxed) as usize),
-            enabled: share.enabled.load(Relaxed) != 0,
+            enabled: share.watch.load(Relaxed) & ENABLED != 0,
             indexes,
             locks: TableLockStat(tally.locks.map(|plain| scale.stat(plain))),
         };
@@ -193,6 +196,121 @@ impl Engine {
                 text::read_string(&names.names[at], names.lens[at].load(Relaxed) as usize)
             }
         }
+    }
+
+    /// Every metadata lock somebody has or waits for.
+    pub fn metadata_locks(&self) -> Vec<MetadataLockRow> {
+        let mut rows = Vec::new();
+        self.pools.each::<MetadataLock>(&self.arena, Pool::MetadataLocks, |lock| {
+            let generation = lock.head.generation();
+            let row = self.metadata_lock_row(lock);
+            if lock.head.is_still(generation) {
+                rows.extend(row);
+            }
+        });
+        rows
+    }
+
+    /// A row of what may be changing; `None` where a number has no name.
+    fn metadata_lock_row(&self, lock: &MetadataLock) -> Option<MetadataLockRow> {
+        let host = self.host.get()?;
+        let namespace = lock.namespace.load(Relaxed);
+        Some(MetadataLockRow {
+            object: ObjectName {
+                object_type: Some(host.lock_namespace_name(namespace)?),
+                schema: nonempty(&lock.schema, lock.schema_len.load(Relaxed).into()),
+                name: nonempty(&lock.name, lock.name_len.load(Relaxed).into()),
+                index: None,
+            },
+            object_instance_begin: lock.identity.load(Relaxed),
+            lock_type: host.lock_type_name(namespace, lock.lock_type.load(Relaxed))?,
+            duration: host.lock_duration_name(lock.duration.load(Relaxed))?,
+            status: host.lock_status_name(lock.status.load(Relaxed))?,
+            source: self.source(lock.source.load(Relaxed)),
+            owner_thread_id: lock.owner_thread.load(Relaxed),
+            owner_event_id: lock.owner_event.load(Relaxed),
+        })
+    }
+
+    /// Every open table.
+    pub fn table_handles(&self) -> Vec<TableHandleRow> {
+        let mut rows = Vec::new();
+        self.pools.each::<TableHandle>(&self.arena, Pool::Handles, |handle| {
+            let generation = handle.head.generation();
+            let row = self.table_handle_row(handle);
+            if handle.head.is_still(generation) {
+                rows.extend(row);
+            }
+        });
+        rows
+    }
+
+    /// A row of what may be changing; `None` where the table has been dropped.
+    fn table_handle_row(&self, handle: &TableHandle) -> Option<TableHandleRow> {
+        let share: &TableShare = self.arena.at(handle.share.load(Relaxed));
+        let lock = |kind: &AtomicU8| kind.load(Relaxed).checked_sub(1).and_then(table_lock_name);
+        let row = TableHandleRow {
+            object_type: share.type_name(),
+            schema: text::read_string(&share.schema, share.schema_len.load(Relaxed) as usize),
+            name: text::read_string(&share.name, share.name_len.load(Relaxed) as usize),
+            object_instance_begin: handle.identity.load(Relaxed),
+            owner_thread_id: handle.owner_thread.load(Relaxed),
+            owner_event_id: handle.owner_event.load(Relaxed),
+            internal_lock: lock(&handle.internal_lock),
+            external_lock: lock(&handle.external_lock),
+        };
+        share.head.is_still(handle.share_generation.load(Relaxed)).then_some(row)
+    }
+
+    /// Every prepared statement.
+    pub fn prepared_statements(&self) -> Vec<PreparedRow> {
+        let scale = Scale::of(self);
+        let mut rows = Vec::new();
+        self.pools.each::<Prepared>(&self.arena, Pool::Prepared, |prepared| {
+            let generation = prepared.head.generation();
+            let row = self.prepared_row(prepared, scale);
+            if prepared.head.is_still(generation) {
+                rows.push(row);
+            }
+        });
+        rows
+    }
+
+    fn prepared_row(&self, prepared: &Prepared, scale: Scale<'_>) -> PreparedRow {
+        let today = self.counts_for(Family::Prepared, Viewer::Global, prepared.epoch.load(Relaxed));
+        let stat = |counts: &Counts| if today { scale.stat(counts.plain()) } else { Stat::default() };
+        PreparedRow {
+            object_instance_begin: prepared.identity.load(Relaxed),
+            statement_id: prepared.statement_id.load(Relaxed),
+            name: nonempty(&prepared.name, prepared.name_len.load(Relaxed) as usize),
+            sql_text: text::read_string(&prepared.text, prepared.text_len.load(Relaxed) as usize),
+            owner_thread_id: prepared.owner_thread.load(Relaxed),
+            owner_event_id: prepared.owner_event.load(Relaxed),
+            owner: self.program_name(prepared).unwrap_or_default(),
+            prepare: stat(&prepared.prepare),
+            reprepare: stat(&prepared.reprepare),
+            execute: StatementStat {
+                stat: stat(&prepared.execute),
+                sum: if today { counters(&prepared.counters) } else { StatementCounters::default() },
+            },
+        }
+    }
+
+    /// The program a statement was prepared in, while there is one.
+    fn program_name(&self, prepared: &Prepared) -> Option<ObjectName> {
+        let offset = prepared.program.load(Relaxed);
+        if offset == 0 {
+            return None;
+        }
+        let program: &Program = self.arena.at(offset);
+        let (schema, schema_len, name, name_len) = program.name_words();
+        let owner = ObjectName {
+            object_type: type_name(program.object_type()),
+            schema: nonempty(schema, schema_len),
+            name: nonempty(name, name_len),
+            index: None,
+        };
+        program.head.is_still(prepared.program_generation.load(Relaxed)).then_some(owner)
     }
 
     /// Every digest, and the row of what did not fit.
@@ -290,6 +408,17 @@ impl Engine {
         }
         self.host.get()?.digest_text(&tokens, slot.charset.load(Relaxed), slot.cut.load(Relaxed) != 0)
     }
+}
+
+impl TableShare {
+    fn type_name(&self) -> &'static str {
+        if self.temporary.load(Relaxed) != 0 { "TEMPORARY TABLE" } else { "TABLE" }
+    }
+}
+
+/// A text; `None` where it is empty.
+fn nonempty(words: &[AtomicU64], len: usize) -> Option<String> {
+    (len != 0).then(|| text::read_string(words, len))
 }
 
 struct DigestTally {

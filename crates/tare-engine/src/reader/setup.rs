@@ -1,13 +1,18 @@
 //! Setup tables, threads, timers, losses, resets.
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{
+    AtomicU8,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 use super::Scale;
 use crate::Engine;
+use crate::actors::ActorRule;
 use crate::cell::{Family, IoCell, Viewer};
 use crate::clock::{monotonic_ns, ticks};
 use crate::instance::{File, Program, TableIo, TableLocks, TableShare};
 use crate::instrument::lock;
+use crate::objects::ObjectRule;
 use crate::pool::Pool;
 use crate::ring::StageRecord;
 use crate::snapshot::*;
@@ -26,6 +31,16 @@ impl Engine {
     pub fn set_instrument(&self, id: ClassId, enabled: Option<bool>, timed: Option<bool>) {
         self.registry.set(id, enabled, timed);
         self.change_settings();
+    }
+
+    /// Every class of threads.
+    pub fn thread_instruments(&self) -> Vec<ThreadInstrument> {
+        self.registry.threads()
+    }
+
+    /// ENABLED and HISTORY of a class of threads; `None` leaves one as it is. For threads that begin later.
+    pub fn set_thread_instrument(&self, id: ClassId, enabled: Option<bool>, history: Option<bool>) {
+        self.registry.set(id, enabled, history);
     }
 
     /// Whether a consumer is on.
@@ -152,6 +167,22 @@ impl Engine {
         rows
     }
 
+    /// Which clock each type of event is said to be timed with.
+    pub fn timer_settings(&self) -> Vec<TimerSetting> {
+        let timer = |at: &AtomicU8| TIMER_NAMES[at.load(Relaxed) as usize % TIMER_NAMES.len()];
+        let setting = |(name, at)| TimerSetting { name, timer: timer(at) };
+        TIMED_EVENTS.into_iter().zip(&self.timers).map(setting).collect()
+    }
+
+    /// Says another clock; times stay those of the one clock there is. False where a name is unknown.
+    pub fn set_timer(&self, setting: TimerSetting) -> bool {
+        let place = TIMED_EVENTS.iter().zip(&self.timers).find(|(name, _)| **name == setting.name);
+        let timer = TIMER_NAMES.iter().position(|timer| *timer == setting.timer);
+        let (Some((_, place)), Some(timer)) = (place, timer) else { return false };
+        place.store(timer as u8, Relaxed);
+        true
+    }
+
     /// What did not fit.
     pub fn lost(&self) -> Vec<LostRow> {
         self.losses.rows()
@@ -174,9 +205,10 @@ impl Engine {
             Reset::Connections(level) => self.reset_connections(level),
             Reset::Digests => self.reset_digests(),
             Reset::Files => self.reset_files(),
-            Reset::Sockets => {
-                self.bump_epoch(Family::Sockets, &[Viewer::Global]);
-                self.reset_ended_io(Kind::Socket);
+            Reset::Sockets => self.reset_sockets(),
+            Reset::Instances => {
+                self.reset_files();
+                self.reset_sockets();
             }
             Reset::TableIo => self.reset_table_io(),
             Reset::TableLock => self.reset_table_locks(),
@@ -184,6 +216,10 @@ impl Engine {
                 self.reset_table_io();
                 self.reset_table_locks();
             }
+            Reset::Programs => self.reset_programs(),
+            Reset::Prepared => self.bump_epoch(Family::Prepared, &[Viewer::Global]),
+            Reset::ActorRules => self.clear_rules::<ActorRule>(),
+            Reset::ObjectRules => self.clear_rules::<ObjectRule>(),
         }
     }
 
@@ -232,9 +268,22 @@ impl Engine {
         });
     }
 
+    fn reset_sockets(&self) {
+        self.bump_epoch(Family::Sockets, &[Viewer::Global]);
+        self.reset_ended_io(Kind::Socket);
+    }
+
     fn reset_files(&self) {
         self.pools.each::<File>(&self.arena, Pool::Files, |file| file.io.clear_shared());
         self.reset_ended_io(Kind::File);
+    }
+
+    fn reset_programs(&self) {
+        self.pools.each::<Program>(&self.arena, Pool::Programs, |program| {
+            program.calls.clear_shared();
+            program.statements.clear_shared();
+            program.counters.iter().for_each(|counter| counter.store(0, Relaxed));
+        });
     }
 
     fn reset_table_io(&self) {

@@ -12,7 +12,7 @@ use crate::cell::{
     TransactionCell, Viewer,
 };
 use crate::instance::{File, Socket};
-use crate::instrument::GLOBAL_MEMORY;
+use crate::instrument::SERVER_WIDE;
 use crate::pool::Pool;
 use crate::snapshot::*;
 use crate::thread::{BANK_OWN, BANK_THREAD_ONLY, BANK_UNATTRIBUTED, Thread};
@@ -226,7 +226,7 @@ impl Engine {
             Kind::Thread => false,
             Kind::Statement => !instrument.name.starts_with("statement/abstract/"),
             Kind::Memory => {
-                level == Level::Global || self.registry.switches(instrument.id) & GLOBAL_MEMORY == 0
+                level == Level::Global || self.registry.switches(instrument.id) & SERVER_WIDE == 0
             }
             _ => true,
         }

@@ -256,3 +256,58 @@ fn the_recipe_for_auditing_ddl_shows_the_ddl_and_nothing_else() {
     let names: Vec<_> = rig.statements(Scope::History).iter().map(|row| row.head.name).collect();
     assert_eq!(names, ["statement/sql/drop_table"]);
 }
+
+fn actor(user: &str, host: &str, enabled: bool, history: bool) -> ActorRule {
+    let role = "%".to_owned();
+    ActorRule { host: host.to_owned(), user: user.to_owned(), role, enabled, history }
+}
+
+#[test]
+fn a_connection_is_watched_as_the_rules_say_when_it_gets_its_account() {
+    let rig = Rig::new();
+    let flags = |thread: ThreadRef| {
+        let row = rig.threads().into_iter().find(|row| row.thread_id == thread.thread_id()).unwrap();
+        (row.instrumented, row.history)
+    };
+    let connect = |user: &[u8], host: &[u8]| {
+        let thread = rig.connect();
+        rig.set_thread_account(thread, user, host);
+        rig.decide_actor(thread, user, host);
+        thread
+    };
+    let first = connect(b"ann", b"h");
+    assert_eq!(flags(first), (true, true));
+    rig.add_rule(actor("ann", "%", false, true)).unwrap();
+    assert_eq!(flags(first), (true, true), "a connection that is there stays as it is");
+    let second = connect(b"ann", b"h");
+    assert_eq!(flags(second), (false, true));
+    one_of_each(rig);
+    assert_eq!(thread_counts(rig, second), [0; 5]);
+    assert!(rig.replace_rule(actor("ann", "%", true, false)));
+    assert_eq!(flags(connect(b"ann", b"h")), (true, false));
+    assert_eq!(flags(connect(b"bob", b"h")), (true, true));
+    rig.reset(Reset::ActorRules);
+    assert_eq!(flags(connect(b"bob", b"h")), (false, false), "no rule is about it");
+    assert_eq!(flags(connect(b"", b"")), (true, true), "it is nobody's connection");
+}
+
+#[test]
+fn a_thread_begins_as_its_class_says_and_a_connection_as_its_account_says() {
+    let rig = Rig::with(Config { instruments: Box::new(|_| (false, false)), ..small() });
+    let flags = |thread: ThreadRef| {
+        let row = rig.threads().into_iter().find(|row| row.thread_id == thread.thread_id()).unwrap();
+        (row.instrumented, row.history)
+    };
+    let first = rig.thread();
+    assert_eq!(flags(first), (true, true), "patterns of instruments are not about threads");
+    rig.set_thread_instrument(rig.class.thread, Some(false), None);
+    assert_eq!(flags(first), (true, true), "a thread that is there stays as it is");
+    assert_eq!(flags(rig.thread()), (false, true));
+    rig.set_thread_instrument(rig.class.thread, Some(true), Some(false));
+    let third = rig.thread();
+    assert_eq!(flags(third), (true, false));
+    rig.decide_actor(third, b"ann", b"h");
+    assert_eq!(flags(third), (true, true), "for a connection its account decides");
+    let row = rig.thread_instruments().into_iter().find(|row| row.id == rig.class.thread).unwrap();
+    assert_eq!((row.name, row.enabled, row.history), ("thread/test/one_connection", true, false));
+}

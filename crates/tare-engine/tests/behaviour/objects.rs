@@ -1,5 +1,6 @@
 //! Things that last: locks, files, sockets, tables, programs, prepared statements, digests.
 
+use tare_engine::objects::ObjectRule;
 use tare_engine::operation;
 use tare_engine::snapshot::*;
 use tare_engine::*;
@@ -298,6 +299,78 @@ fn a_table_the_rules_leave_out_is_not_watched() {
     assert!(!rig.tables()[0].enabled);
 }
 
+fn object_rule(object_type: u8, schema: &str, name: &str, enabled: bool, timed: bool) -> ObjectRule {
+    ObjectRule { object_type, schema: schema.to_owned(), name: name.to_owned(), enabled, timed }
+}
+
+#[test]
+fn a_rule_that_changes_acts_at_once_on_what_there_is() {
+    let rig = Rig::new();
+    rig.connect();
+    let table = rig.open_table(rig.share("db", "t", &["PRIMARY"]), 1).unwrap();
+    let program = rig.program(objects::PROCEDURE, b"db", b"p").unwrap();
+    let counted = || {
+        let counts = || [TABLE_IO, TABLE_LOCK].map(|name| rig.global_wait(name).count);
+        let before = counts();
+        rig.reset(Reset::Events(EventType::Wait, Scope::History));
+        rig.table_io(table, 0, 0, 3);
+        rig.table_lock(table, 0);
+        let after = counts();
+        let timed = rig.waits(Scope::History).iter().filter(|row| row.head.timer.wait_ps.is_some()).count();
+        (after[0] - before[0], after[1] - before[1], timed)
+    };
+    assert_eq!(counted(), (3, 1, 2));
+    let untimed = object_rule(objects::TABLE, "db", "%", true, false);
+    rig.add_rule(untimed.clone()).unwrap();
+    assert_eq!(counted(), (3, 1, 0), "counted without times");
+    assert!(rig.replace_rule(ObjectRule { enabled: false, ..untimed.clone() }));
+    assert_eq!(counted(), (0, 0, 0));
+    assert!(!rig.tables()[0].enabled);
+    assert!(rig.remove_rule(&untimed));
+    assert_eq!(counted(), (3, 1, 2), "the rule about every schema decides again");
+    assert!(!rig.remove_rule(&untimed) && !rig.replace_rule(untimed), "it is gone");
+
+    assert!(rig.start_program(program).is_some_and(|start| start != 0));
+    rig.add_rule(object_rule(objects::PROCEDURE, "db", "p", true, false)).unwrap();
+    assert_eq!(rig.start_program(program), Some(0), "a call without a time");
+    rig.reset(Reset::ObjectRules);
+    assert_eq!(rig.start_program(program), None);
+    assert_eq!(counted(), (0, 0, 0), "without rules nothing is watched");
+    assert!(rig.rules::<ObjectRule>().is_empty());
+}
+
+#[test]
+fn rules_are_one_per_key_and_bounded() {
+    let rig = Rig::new();
+    assert_eq!(rig.rules::<ObjectRule>().len(), 20);
+    let rule = |n: usize| object_rule(objects::TABLE, "db", &n.to_string(), true, true);
+    assert_eq!(rig.add_rule(rule(0)), Ok(()));
+    assert_eq!(rig.add_rule(ObjectRule { timed: false, ..rule(0) }), Err(RuleError::Duplicate));
+    assert_eq!(rig.rules::<ObjectRule>().last(), Some(&rule(0)), "the first one stays as it was");
+    for n in 1..MAX_RULES - 20 {
+        assert_eq!(rig.add_rule(rule(n)), Ok(()));
+    }
+    assert_eq!(rig.add_rule(rule(MAX_RULES)), Err(RuleError::Full));
+}
+
+#[test]
+fn a_table_made_while_rules_change_is_decided_by_the_last_of_them() {
+    let rig = Rig::new();
+    let rule = object_rule(objects::TABLE, "db", "%", false, false);
+    for round in 0..200 {
+        let name = format!("t{round}");
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                rig.connect();
+                rig.share("db", &name, &[]);
+            });
+            if round % 2 == 0 { rig.add_rule(rule.clone()).unwrap() } else { assert!(rig.remove_rule(&rule)) }
+        });
+        let table = rig.tables().into_iter().find(|table| table.name == name).unwrap();
+        assert_eq!(table.enabled, round % 2 != 0, "{name}");
+    }
+}
+
 #[test]
 fn the_key_names_of_an_altered_table_are_the_new_ones() {
     let rig = Rig::new();
@@ -337,6 +410,111 @@ fn a_metadata_lock_is_named_until_its_place_is_used_again() {
     };
     assert!((0..60).all(named));
     assert!(!(60..200).all(named));
+}
+
+#[test]
+fn metadata_locks_are_rows_while_somebody_has_or_awaits_them() {
+    let rig = Rig::new();
+    let thread = rig.connect();
+    rig.wait(rig.class.mutex);
+    let what = MetadataName { namespace: 3, schema: b"db", name: b"t", lock_type: 1, duration: 1, status: 0 };
+    let lock = rig.create_metadata_lock(0x77, &what, here()).unwrap();
+    let row = rig.metadata_locks().remove(0);
+    assert_eq!((row.object.object_type, row.object_instance_begin), (Some("TABLE"), 0x77));
+    assert_eq!((row.object.schema.as_deref(), row.object.name.as_deref()), (Some("db"), Some("t")));
+    assert_eq!((row.lock_type, row.duration, row.status), ("SHARED", "TRANSACTION", "PENDING"));
+    assert_eq!(row.source.as_deref(), Some("place.cc:42"));
+    assert_eq!(row.owner_thread_id, thread.thread_id());
+    assert!(row.owner_event_id > 0);
+    rig.set_metadata_lock_status(lock, 1);
+    assert_eq!(rig.metadata_locks()[0].status, "GRANTED");
+    let schema =
+        MetadataName { namespace: 2, schema: b"db", name: b"", lock_type: 0, duration: 0, status: 1 };
+    rig.create_metadata_lock(0x78, &schema, here()).unwrap();
+    let schema = rig.metadata_locks().into_iter().find(|row| row.object.object_type == Some("SCHEMA"));
+    assert_eq!(schema.unwrap().object.name, None);
+    rig.destroy_metadata_lock(lock);
+    assert_eq!(rig.metadata_locks().len(), 1);
+}
+
+#[test]
+fn an_open_table_shows_who_uses_it_and_how_it_is_locked() {
+    let rig = Rig::new();
+    let thread = rig.connect();
+    let table = rig.open_table(rig.share("db", "t", &["PRIMARY"]), 0x99).unwrap();
+    rig.set_table_lock(table, false, Some(9));
+    rig.set_table_lock(table, true, Some(4));
+    let row = rig.table_handles().remove(0);
+    assert_eq!((row.object_type, &*row.schema, &*row.name), ("TABLE", "db", "t"));
+    assert_eq!((row.object_instance_begin, row.owner_thread_id), (0x99, thread.thread_id()));
+    assert_eq!((row.internal_lock, row.external_lock), (Some("WRITE"), Some("READ EXTERNAL")));
+    rig.set_table_lock(table, false, None);
+    rig.unbind_table(table);
+    let row = rig.table_handles().remove(0);
+    assert_eq!((row.owner_thread_id, row.owner_event_id, row.internal_lock), (0, 0, None));
+    rig.drop_table_share(&TableName { temporary: false, schema: b"db", name: b"t" });
+    assert!(rig.table_handles().is_empty(), "of a dropped table nothing is known");
+    rig.close_table(table);
+}
+
+#[test]
+fn a_prepared_statement_counts_until_it_is_truncated_and_on_after_it() {
+    let rig = Rig::new();
+    let thread = rig.connect();
+    let program = rig.program(objects::PROCEDURE, b"db", b"p").unwrap();
+    let prepared = rig.create_prepared(0x55, 3, b"stmt", 12, Some(program)).unwrap();
+    rig.set_prepared_text(prepared, b"select ?");
+    let run = |preparing| {
+        let statement = rig.begin(rig.class.statement, "select 1").unwrap();
+        rig.add_statement_counter(statement, Counter::RowsSent, 2);
+        let (taken, counters) = rig.end_statement(statement, &Outcome::default(), None);
+        rig.count_prepared(prepared, preparing, taken, counters);
+    };
+    run(true);
+    run(false);
+    run(false);
+    rig.count_reprepare(prepared);
+    let row = rig.prepared_statements().remove(0);
+    assert_eq!((row.object_instance_begin, row.statement_id), (0x55, 3));
+    assert_eq!((row.name.as_deref(), &*row.sql_text), (Some("stmt"), "select ?"));
+    assert_eq!((row.owner_thread_id, row.owner_event_id), (thread.thread_id(), 12));
+    assert_eq!((row.owner.object_type, row.owner.name.as_deref()), (Some("PROCEDURE"), Some("p")));
+    assert!(row.prepare.sum_ps > 0);
+    assert_eq!((row.prepare.count, row.reprepare.count), (1, 1));
+    assert_eq!((row.execute.stat.count, row.execute.sum.rows_sent), (2, 4));
+    rig.reset(Reset::Prepared);
+    let row = rig.prepared_statements().remove(0);
+    assert_eq!((row.prepare, row.reprepare, row.execute), Default::default());
+    assert_eq!(row.sql_text, "select ?", "the statement is still there");
+    run(false);
+    rig.drop_program(objects::PROCEDURE, b"db", b"p");
+    let row = rig.prepared_statements().remove(0);
+    assert_eq!((row.prepare.count, row.execute.stat.count, row.execute.sum.rows_sent), (0, 1, 2));
+    assert_eq!(row.owner.name, None);
+    rig.destroy_prepared(prepared);
+    assert!(rig.prepared_statements().is_empty());
+}
+
+#[test]
+fn truncate_forgets_what_programs_did_and_leaves_the_programs() {
+    let rig = Rig::new();
+    rig.connect();
+    let program = rig.program(objects::PROCEDURE, b"db", b"p").unwrap();
+    let call = || {
+        let start = rig.start_program(program).unwrap();
+        let statement = rig.begin(rig.class.nested_statement, "set x = 1").unwrap();
+        let (taken, counters) = rig.end_statement(statement, &Outcome::default(), None);
+        rig.count_program_statement(program, taken, counters);
+        rig.end_program(program, start);
+    };
+    call();
+    rig.reset(Reset::Objects);
+    assert_eq!(rig.programs()[0].calls.count, 1, "that is about tables, as in the reference");
+    rig.reset(Reset::Programs);
+    let row = rig.programs().remove(0);
+    assert_eq!((row.calls, row.statements), Default::default());
+    call();
+    assert_eq!((rig.programs()[0].calls.count, rig.programs()[0].statements.stat.count), (1, 1));
 }
 
 #[test]

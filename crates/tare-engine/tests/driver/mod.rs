@@ -87,6 +87,15 @@ impl Host for Double {
     fn lock_namespace_name(&self, namespace: u8) -> Option<&'static str> {
         ["GLOBAL", "TABLESPACE", "SCHEMA", "TABLE"].get(namespace as usize).copied()
     }
+    fn lock_type_name(&self, _namespace: u8, lock_type: u8) -> Option<&'static str> {
+        ["INTENTION_EXCLUSIVE", "SHARED"].get(lock_type as usize).copied()
+    }
+    fn lock_duration_name(&self, duration: u8) -> Option<&'static str> {
+        ["STATEMENT", "TRANSACTION"].get(duration as usize).copied()
+    }
+    fn lock_status_name(&self, status: u8) -> Option<&'static str> {
+        ["PENDING", "GRANTED"].get(status as usize).copied()
+    }
     fn to_utf8(&self, text: &[u8], _charset: u32) -> String {
         String::from_utf8_lossy(text).into_owned()
     }

@@ -13,7 +13,7 @@ use crate::abi::types::{
     CondInfo, FileInfo, MemoryInfo, MutexInfo, RwlockInfo, SocketInfo, StageInfo, StatementInfo, ThreadInfo,
 };
 
-/// Memory accounted for the server as a whole.
+/// Memory accounted for the server as a whole; a thread of which there is one.
 const FLAG_GLOBAL: c_int = 1;
 /// A stage that reports progress.
 const FLAG_STAGE_PROGRESS: c_int = 1 << 3;
@@ -38,7 +38,7 @@ fn register(kind: Kind, prefix: &str, category: *const c_char, name: *const c_ch
         kind,
         name: &full,
         progress: kind == Kind::Stage && flags & FLAG_STAGE_PROGRESS != 0,
-        global: kind == Kind::Memory && flags & FLAG_GLOBAL != 0,
+        global: matches!(kind, Kind::Memory | Kind::Thread) && flags & FLAG_GLOBAL != 0,
     }))
 }
 

@@ -145,7 +145,9 @@ fn with_current(act: impl FnOnce(ThreadRef)) {
 pub(super) unsafe extern "C" fn set_thread_user(user: *const c_char, user_len: c_int) {
     with_current(|thread| {
         let (_, host) = ENGINE.thread_account(thread);
-        ENGINE.set_thread_account(thread, bytes!(user, user_len), &host);
+        let user = bytes!(user, user_len);
+        ENGINE.set_thread_account(thread, user, &host);
+        ENGINE.decide_actor(thread, user, &host);
     });
 }
 
@@ -156,7 +158,9 @@ pub(super) unsafe extern "C" fn set_thread_account(
     host_len: c_int,
 ) {
     with_current(|thread| {
-        ENGINE.set_thread_account(thread, bytes!(user, user_len), bytes!(host, host_len));
+        let (user, host) = (bytes!(user, user_len), bytes!(host, host_len));
+        ENGINE.set_thread_account(thread, user, host);
+        ENGINE.decide_actor(thread, user, host);
     });
 }
 

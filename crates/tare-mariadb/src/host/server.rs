@@ -43,6 +43,18 @@ impl Host for ServerHost {
         names::mdl_namespace(namespace)
     }
 
+    fn lock_type_name(&self, namespace: u8, lock_type: u8) -> Option<&'static str> {
+        names::mdl_type(namespace, i32::from(lock_type))
+    }
+
+    fn lock_duration_name(&self, duration: u8) -> Option<&'static str> {
+        names::mdl_duration(i32::from(duration))
+    }
+
+    fn lock_status_name(&self, status: u8) -> Option<&'static str> {
+        names::mdl_status(i32::from(status))
+    }
+
     fn to_utf8(&self, text: &[u8], _charset: u32) -> String {
         String::from_utf8_lossy(text).into_owned()
     }

@@ -18,6 +18,7 @@ mod kind {
     pub(super) const VARCHAR: u8 = 15;
     pub(super) const TIMESTAMP: u8 = 17;
     pub(super) const ENUM: u8 = 247;
+    pub(super) const SET: u8 = 248;
     pub(super) const BLOB: u8 = 251;
     pub(super) const CHAR: u8 = 254;
 }
@@ -28,6 +29,7 @@ mod flag {
     pub(super) const SIGNED_OR_BINARY: u16 = 1;
     pub(super) const NUMBER: u16 = 2;
     pub(super) const ENUM: u16 = 0x100;
+    pub(super) const SET: u16 = 0x200;
     pub(super) const BLOB: u16 = 0x400;
     pub(super) const NO_DEFAULT: u16 = 0x4000;
     pub(super) const MAYBE_NULL: u16 = 0x8000;
@@ -84,6 +86,7 @@ impl Packed<'_> {
             SqlType::LongBlob => flag::BLOB | flag::packed(kind::LONG) | flag::SIGNED_OR_BINARY,
             // Packed like a TINY or a SHORT: types 1 and 2.
             SqlType::Enum(_) => flag::ENUM | flag::packed(self.size as u8) | binary,
+            SqlType::Set(_) => flag::SET | flag::packed(self.size as u8) | binary,
             SqlType::Timestamp => flag::NUMBER | flag::packed(kind::TIMESTAMP),
         };
         let null = if field.nullable { flag::MAYBE_NULL } else { 0 };
@@ -122,6 +125,11 @@ impl Packed<'_> {
                 let number = named.map_or(first, |at| at + 1);
                 value.copy_from_slice(&number.to_le_bytes()[..self.size]);
             }
+            // A bit for each member; without a default none.
+            SqlType::Set(members) => {
+                value[0] =
+                    members.iter().position(|member| member.as_bytes() == text).map_or(0, |at| 1 << at);
+            }
             _ => {}
         }
     }
@@ -150,6 +158,7 @@ pub(super) fn value_size(field: &Field<'_>) -> usize {
         SqlType::Int | SqlType::IntUnsigned | SqlType::Timestamp => 4,
         SqlType::Char(characters) | SqlType::VarChar(characters) => usize::from(characters * WIDTH),
         SqlType::Enum(members) => 1 + usize::from(members.len() > 255),
+        SqlType::Set(_) => 1,
         SqlType::LongText | SqlType::LongBlob => 0,
     }
 }
@@ -166,6 +175,7 @@ pub(super) fn width(field: &Field<'_>) -> u16 {
         SqlType::Enum(members) => {
             members.iter().map(|it| it.chars().count() as u16).max().unwrap_or(0) * WIDTH
         }
+        SqlType::Set(members) => members.join(",").chars().count() as u16 * WIDTH,
         SqlType::Timestamp => 19,
     }
 }
@@ -184,6 +194,7 @@ fn kind_and_charset(field: &Field<'_>) -> (u8, u8) {
         SqlType::LongText => (kind::BLOB, text),
         SqlType::LongBlob => (kind::BLOB, BINARY),
         SqlType::Enum(_) => (kind::ENUM, text),
+        SqlType::Set(_) => (kind::SET, text),
         SqlType::Timestamp => (kind::TIMESTAMP, NUMERIC),
     }
 }

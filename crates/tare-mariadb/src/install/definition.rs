@@ -80,7 +80,7 @@ impl<'a> Definition<'a> {
             name: column.name,
             sql_type: column.sql_type,
             nullable: column.nullable,
-            default: default(name, column.name, column.sql_type, column.nullable),
+            default: default(column),
             collation: collation(name, column.name, column.sql_type),
             comment: column.doc,
         };
@@ -106,15 +106,15 @@ fn collation(table: &str, column: &str, sql_type: SqlType) -> Collation {
     }
 }
 
-fn default(table: &str, column: &str, sql_type: SqlType, nullable: bool) -> Default {
-    match (table, column, sql_type) {
-        (_, "LAST_ERROR_TIMESTAMP", SqlType::Timestamp) => Default::Now,
-        (_, _, SqlType::Timestamp) => Default::Zero,
-        ("setup_objects", "OBJECT_TYPE", _) => Default::Text("TABLE"),
-        ("setup_actors" | "setup_objects", _, SqlType::Enum(_)) => Default::Text("YES"),
-        ("setup_actors" | "setup_objects", _, _) => Default::Text("%"),
-        _ if nullable => Default::Null,
-        _ => Default::None,
+fn default(column: &tare_tables::Column) -> Default {
+    match (column.name, column.sql_type) {
+        ("LAST_ERROR_TIMESTAMP", SqlType::Timestamp) => Default::Now,
+        (_, SqlType::Timestamp) => Default::Zero,
+        _ => match column.default {
+            Some(text) => Default::Text(text),
+            None if column.nullable => Default::Null,
+            None => Default::None,
+        },
     }
 }
 

@@ -358,9 +358,9 @@ impl<'d> Layout<'d> {
     }
 }
 
-/// The number of a field's enum list, from 1; equal lists are kept once.
+/// The number of a field's list of members, from 1; equal lists are kept once.
 fn interval(intervals: &mut Vec<&'static [&'static str]>, field: &Field<'_>) -> u8 {
-    let SqlType::Enum(members) = field.sql_type else {
+    let (SqlType::Enum(members) | SqlType::Set(members)) = field.sql_type else {
         return 0;
     };
     let at = intervals.iter().position(|list| *list == members).unwrap_or_else(|| {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tare_engine::snapshot::Consumer;
 use tare_engine::{MAX_DIGEST, MAX_SQL_TEXT};
+use tare_tables::Shape;
 
 use super::error::{OptionError, Origin};
 use super::file::Entry;
@@ -20,6 +21,8 @@ pub enum Kind {
     Size(u64, u64, fn(&mut Options) -> &mut u64),
     /// A number of things, smallest and largest.
     Count(u32, u32, fn(&mut Options) -> &mut u32),
+    /// `strict` or `extended`.
+    Shape(fn(&mut Options) -> &mut Shape),
     /// A path of a Unix socket; absolute.
     Socket(fn(&mut Options) -> &mut Option<PathBuf>),
     /// `pattern=ON|OFF|COUNTED`; may be repeated.
@@ -166,6 +169,12 @@ pub static OPTIONS: &[OptionDef] = &[
         default: "ON",
         doc: "Install the tables under performance_schema. OFF: only the endpoint serves them.",
     },
+    OptionDef {
+        name: "shape",
+        kind: Kind::Shape(|o| &mut o.shape),
+        default: "strict",
+        doc: "strict: exactly the server's own tables, and tare_status. extended: further ones, as MySQL 8 has them.",
+    },
 ];
 
 impl OptionDef {
@@ -181,6 +190,7 @@ impl OptionDef {
     pub fn allowed(&self) -> String {
         match self.kind {
             Kind::Switch(_) => "ON or OFF".to_owned(),
+            Kind::Shape(_) => "strict or extended".to_owned(),
             Kind::Size(min, max, _) => {
                 format!("{} to {} (bytes, or with K, M or G)", value::show_size(min), value::show_size(max))
             }
@@ -209,6 +219,7 @@ impl OptionDef {
                 let count = value::count(text).and_then(|count| u32::try_from(count).ok());
                 *field(options) = count.filter(|count| (min..=max).contains(count)).ok_or_else(wrong)?;
             }
+            Kind::Shape(field) => *field(options) = shape(text).ok_or_else(wrong)?,
             Kind::Socket(field) => *field(options) = Some(socket(text)?),
             Kind::Instrument(field) => {
                 let (pattern, setting) = rule(text).ok_or_else(wrong)?;
@@ -240,6 +251,12 @@ fn instrument_setting(text: &str) -> Option<InstrumentSetting> {
         return Some(InstrumentSetting::Counted);
     }
     Some(if value::switch(text)? { InstrumentSetting::On } else { InstrumentSetting::Off })
+}
+
+fn shape(text: &str) -> Option<Shape> {
+    [("strict", Shape::Strict), ("extended", Shape::Extended)]
+        .into_iter()
+        .find_map(|(name, shape)| text.eq_ignore_ascii_case(name).then_some(shape))
 }
 
 fn socket(text: &str) -> Result<PathBuf, String> {
@@ -333,6 +350,7 @@ mod tests {
             Kind::Switch(_) => "OFF".to_owned(),
             Kind::Size(min, ..) => min.to_string(),
             Kind::Count(min, ..) => min.to_string(),
+            Kind::Shape(_) => "EXTENDED".to_owned(),
             Kind::Socket(_) => "/run/tare.sock".to_owned(),
             Kind::Instrument(_) | Kind::Consumer(_) => "%=OFF".to_owned(),
         };
@@ -419,6 +437,7 @@ mod tests {
             ("consumer=%=COUNTED", "wrong value '%=COUNTED'", "pattern=OFF"),
             ("socket=tare.sock", "not an absolute path", "an absolute path of at most 107 bytes"),
             (&long, "has 108 bytes", "an absolute path of at most 107 bytes"),
+            ("shape=round", "wrong value 'round'", "strict or extended"),
             ("loose-memory-max=1", "wrong value '1'", "8M"),
         ] {
             let error = set(line).expect_err(line);

@@ -14,6 +14,8 @@ mod value;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use tare_tables::Shape;
+
 pub use definition::{Kind, OPTIONS, OptionDef};
 pub use error::{OptionError, Origin};
 pub use file::{Entry, OptionFiles};
@@ -91,6 +93,8 @@ pub struct Options {
     pub socket: Option<PathBuf>,
     /// `tables`: whether the tables are installed under `performance_schema`.
     pub tables: bool,
+    /// `shape`: which tables there are.
+    pub shape: Shape,
 }
 
 impl Options {

@@ -109,6 +109,7 @@ fn types() -> Vec<SqlType> {
         SqlType::Enum(&["YES", "NO"]),
         SqlType::Enum(&["NO", "YES"]),
         SqlType::Enum(Box::leak(many.into_boxed_slice())),
+        SqlType::Set(&["singleton", "user"]),
         SqlType::Timestamp,
     ]
 }
@@ -139,7 +140,7 @@ fn defaults(sql_type: SqlType, nullable: bool) -> Vec<Default> {
         SqlType::Timestamp if nullable => vec![Default::Zero, Default::Null],
         SqlType::Timestamp => vec![Default::Zero, Default::Now],
         SqlType::Char(_) | SqlType::VarChar(_) => vec![own, Default::Text("%")],
-        SqlType::Enum(members) => {
+        SqlType::Enum(members) | SqlType::Set(members) => {
             vec![own, Default::Text(members[1]), Default::Text(members[members.len() - 1])]
         }
         _ => vec![own],

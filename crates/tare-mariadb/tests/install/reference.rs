@@ -19,20 +19,27 @@ pub(crate) fn tables(conn: &mut Conn) -> Vec<Sample> {
 }
 
 fn columns(conn: &mut Conn, table: &str) -> Vec<Column> {
-    let rows: Vec<(String, String, String, String)> = conn
+    let rows: Vec<(String, String, String, String, Option<String>)> = conn
         .query(format!(
-            "SELECT column_name, column_type, is_nullable, column_comment FROM information_schema.columns \
+            "SELECT column_name, column_type, is_nullable, column_comment, column_default FROM information_schema.columns \
              WHERE table_schema='performance_schema' AND table_name='{table}' ORDER BY ordinal_position"
         ))
         .unwrap();
     rows.into_iter()
-        .map(|(name, sql_type, nullable, doc)| Column {
+        .map(|(name, sql_type, nullable, doc, default)| Column {
             name: leak(name),
             sql_type: sql_type_of(&sql_type),
             nullable: nullable == "YES",
+            default: default.as_deref().and_then(text_default),
             doc: leak(doc),
         })
         .collect()
+}
+
+/// A default that is a text, which the server quotes; that of a timestamp is no text.
+fn text_default(default: &str) -> Option<&'static str> {
+    let text = default.strip_prefix('\'')?.strip_suffix('\'')?;
+    (!text.starts_with("0000-")).then(|| leak(text))
 }
 
 /// The type the server spells so. Panics for one the tables' contract does not have.

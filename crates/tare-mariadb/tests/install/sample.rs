@@ -21,7 +21,7 @@ impl Sample {
 }
 
 pub(crate) fn column(name: &'static str, sql_type: SqlType, nullable: bool) -> Column {
-    Column { name, sql_type, nullable, doc: "" }
+    Column { name, sql_type, nullable, default: None, doc: "" }
 }
 
 /// For the life of the test: declarations are static.
@@ -86,7 +86,7 @@ pub(crate) fn collation_sql(collation: Collation) -> &'static str {
 
 fn field_sql(field: &Field<'_>) -> String {
     let collate = match field.sql_type {
-        SqlType::Char(_) | SqlType::VarChar(_) | SqlType::LongText | SqlType::Enum(_) => {
+        SqlType::Char(_) | SqlType::VarChar(_) | SqlType::LongText | SqlType::Enum(_) | SqlType::Set(_) => {
             format!(" COLLATE {}", collation_sql(field.collation))
         }
         _ => String::new(),
@@ -117,6 +117,9 @@ pub(crate) fn type_sql(sql_type: SqlType) -> String {
         SqlType::LongBlob => "longblob".into(),
         SqlType::Enum(members) => {
             format!("enum({})", members.iter().map(|member| quoted(member)).collect::<Vec<_>>().join(","))
+        }
+        SqlType::Set(members) => {
+            format!("set({})", members.iter().map(|member| quoted(member)).collect::<Vec<_>>().join(","))
         }
         SqlType::Timestamp => "timestamp".into(),
     }

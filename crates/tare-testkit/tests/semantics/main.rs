@@ -4,10 +4,14 @@
 
 mod audit;
 mod grants;
+mod instances;
 mod parties;
 mod refusals;
 mod reset;
+mod rules;
 mod switching;
+
+use std::time::{Duration, Instant};
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
@@ -85,5 +89,17 @@ fn refused(result: Result<(), Failure>) -> Option<u16> {
         Ok(()) => None,
         Err(Failure::Sql(mysql::Error::MySqlError(e))) => Some(e.code),
         Err(other) => panic!("{other}"),
+    }
+}
+
+/// Asks until the answer is there; the last one, if it never is.
+fn until<T>(mut ask: impl FnMut() -> T, there: impl Fn(&T) -> bool) -> T {
+    let begin = Instant::now();
+    loop {
+        let answer = ask();
+        if there(&answer) || begin.elapsed() > Duration::from_secs(20) {
+            return answer;
+        }
+        std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -158,7 +158,7 @@ fn is_indexed(table: &dyn Table, column: usize) -> bool {
 
 fn collation_name(table: &dyn Table, column: &Column) -> Option<&'static str> {
     match column.sql_type {
-        SqlType::Char(_) | SqlType::VarChar(_) | SqlType::LongText | SqlType::Enum(_) => {
+        SqlType::Char(_) | SqlType::VarChar(_) | SqlType::LongText | SqlType::Enum(_) | SqlType::Set(_) => {
             match Collation::of(table.name(), column) {
                 Collation::GeneralCi => Some("utf8mb3_general_ci"),
                 Collation::Bin => Some("utf8mb3_bin"),

@@ -121,9 +121,18 @@ fn find(
     {
         // FEDERATED has chosen this row already. What else it names is what the row held when it was read,
         // which may have changed since, as the time of a thread's state does.
-        let keyed = collect(source, table, key, 2)?;
-        if keyed.len() == 1 {
-            return Ok(keyed);
+        for key in [key.clone().exact(), key] {
+            let keyed = collect(source, table, key, 2)?;
+            if keyed.len() == 1 {
+                return Ok(keyed);
+            }
+        }
+    }
+    if session.is_federated() {
+        // Rows that differ in letter case only are different rows.
+        let exact = collect(source, table, filter.clone().exact(), limit)?;
+        if !exact.is_empty() {
+            return Ok(exact);
         }
     }
     collect(source, table, filter, limit)
@@ -189,7 +198,7 @@ fn value(column: &Column, constant: &Constant) -> Result<Value, Failure> {
                 Ok(Value::Text(Cow::Owned(text)))
             }
         }
-        (_, SqlType::LongText | SqlType::LongBlob) => {
+        (_, SqlType::LongText | SqlType::LongBlob | SqlType::Set(_)) => {
             text(constant).map(|it| Value::Text(Cow::Owned(it))).ok_or_else(bad)
         }
     }
@@ -237,5 +246,9 @@ fn member(constant: &Constant, members: &'static [&'static str]) -> Option<Value
 
 /// What a column holds that an INSERT leaves out.
 fn default(column: &Column) -> Result<Value, Failure> {
-    if column.nullable { Ok(Value::Null) } else { Err(Failure::no_default(column.name)) }
+    match column.default {
+        Some(text) => Ok(Value::Text(Cow::Borrowed(text))),
+        None if column.nullable => Ok(Value::Null),
+        None => Err(Failure::no_default(column.name)),
+    }
 }

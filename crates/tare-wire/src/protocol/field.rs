@@ -16,6 +16,7 @@ mod flag {
     pub(super) const BINARY: u16 = 128;
     pub(super) const ENUM: u16 = 256;
     pub(super) const TIMESTAMP: u16 = 1024;
+    pub(super) const SET: u16 = 2048;
 }
 
 /// Types by the protocol's numbers.
@@ -77,6 +78,7 @@ impl Field {
                 let longest = members.iter().map(|member| member.len()).max().unwrap_or(0);
                 text(kind::STRING, longest as u32, flag::ENUM)
             }
+            SqlType::Set(members) => text(kind::STRING, members.join(",").len() as u32, flag::SET),
             SqlType::Timestamp => number(kind::TIMESTAMP, 19, flag::BINARY | flag::TIMESTAMP),
         };
         let not_null = if column.nullable { 0 } else { flag::NOT_NULL };

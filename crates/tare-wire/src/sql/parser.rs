@@ -65,7 +65,8 @@ impl<'a> Parser<'a> {
         match word.as_str() {
             "SELECT" => self.select(),
             "UPDATE" => self.update(),
-            "INSERT" => self.insert(),
+            // As in the reference, REPLACE adds what is new and refuses what is there.
+            "INSERT" | "REPLACE" => self.insert(),
             "DELETE" => self.delete(),
             "TRUNCATE" => {
                 self.accept_word("TABLE")?;
@@ -443,7 +444,8 @@ impl<'a> Parser<'a> {
         loop {
             let row = self.row()?;
             rows.push(row);
-            if rows.last().is_some_and(|row| row.len() != columns.len()) {
+            // `VALUES ()` is a row of defaults.
+            if rows.last().is_some_and(|row| !row.is_empty() && row.len() != columns.len()) {
                 return Err(Failure::value_count(rows.len()));
             }
             if !self.accept(",")? {

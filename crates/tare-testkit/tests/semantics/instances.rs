@@ -1,0 +1,166 @@
+//! What is there now: metadata locks, open tables, prepared statements, programs.
+
+use mysql::prelude::Queryable;
+use tare_testkit::schema::{Row, Schema};
+use tare_testkit::turn;
+
+use crate::{Watched, server, until};
+
+/// The metadata locks on a table: owner, type, duration, status.
+fn locks(schema: &mut Schema, table: &str) -> Vec<[String; 4]> {
+    let rows =
+        schema.rows_where("metadata_locks", &[("OBJECT_TYPE", "TABLE"), ("OBJECT_NAME", table)]).unwrap();
+    let columns = ["OWNER_THREAD_ID", "LOCK_TYPE", "LOCK_DURATION", "LOCK_STATUS"];
+    let mut locks: Vec<_> =
+        rows.iter().map(|row| columns.map(|column| row.text(column).to_owned())).collect();
+    locks.sort();
+    locks
+}
+
+#[test]
+fn who_waits_for_a_metadata_lock_and_who_holds_it() {
+    let _turn = turn();
+    let server = server();
+    let mut schema = server.schema().unwrap();
+    let mut holder = Watched::connect(&server, &mut schema);
+    let mut waiter = Watched::connect(&server, &mut schema);
+    holder.run("CREATE DATABASE t");
+    holder.run("CREATE TABLE t.t (a INT PRIMARY KEY) ENGINE=InnoDB");
+    holder.run("BEGIN");
+    holder.run("SELECT * FROM t.t");
+    let lock = |owner: &Watched, rest: [&str; 3]| {
+        let [kind, duration, status] = rest.map(str::to_owned);
+        [owner.thread.clone(), kind, duration, status]
+    };
+    let held = lock(&holder, ["SHARED_READ", "TRANSACTION", "GRANTED"]);
+    assert_eq!(locks(&mut schema, "t"), std::slice::from_ref(&held));
+    let awaited = lock(&waiter, ["EXCLUSIVE", "TRANSACTION", "PENDING"]);
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| waiter.conn.query_drop("DROP TABLE t.t").unwrap());
+        let both = until(|| locks(&mut schema, "t"), |locks| locks.contains(&awaited));
+        let mut expected = [held, awaited];
+        expected.sort();
+        assert_eq!(both, expected);
+        holder.run("COMMIT");
+        waiting.join().unwrap();
+    });
+    assert_eq!(until(|| locks(&mut schema, "t"), Vec::is_empty), [[""; 4]; 0]);
+    holder.run("DO GET_LOCK('tare', 1)");
+    let rows = schema.rows_where("metadata_locks", &[("OBJECT_NAME", "tare")]).unwrap();
+    assert_eq!((rows[0].text("OBJECT_TYPE"), rows[0].get("OBJECT_SCHEMA")), ("USER LEVEL LOCK", None));
+    assert_eq!(
+        (rows[0].text("LOCK_DURATION"), rows[0].text("OWNER_THREAD_ID")),
+        ("EXPLICIT", &*holder.thread)
+    );
+}
+
+#[test]
+fn how_an_open_table_is_locked_and_by_whom() {
+    let _turn = turn();
+    let server = server();
+    let mut schema = server.schema().unwrap();
+    let mut watched = Watched::connect(&server, &mut schema);
+    watched.run("CREATE DATABASE t");
+    for name in ["m", "n"] {
+        watched.run(&format!("CREATE TABLE t.{name} (a INT PRIMARY KEY) ENGINE=MyISAM"));
+    }
+    let handle = |schema: &mut Schema, name: &str| -> Option<[String; 4]> {
+        let rows =
+            schema.rows_where("table_handles", &[("OBJECT_SCHEMA", "t"), ("OBJECT_NAME", name)]).unwrap();
+        let columns = ["OBJECT_TYPE", "OWNER_THREAD_ID", "INTERNAL_LOCK", "EXTERNAL_LOCK"];
+        rows.first().map(|row| columns.map(|column| row.text(column).to_owned()))
+    };
+    watched.run("LOCK TABLES t.m WRITE, t.n READ");
+    let shown = |internal: &str, external: &str| {
+        Some(["TABLE", &watched.thread, internal, external].map(str::to_owned))
+    };
+    assert_eq!(handle(&mut schema, "m"), shown("WRITE", "WRITE EXTERNAL"));
+    assert_eq!(handle(&mut schema, "n"), shown("READ NO INSERT", "READ EXTERNAL"));
+    watched.run("UNLOCK TABLES");
+    let [_, owner, _, external] = handle(&mut schema, "m").unwrap();
+    assert_eq!((&*owner, &*external), ("0", ""), "nobody uses it");
+    watched.run("DROP TABLE t.m");
+    assert_eq!(handle(&mut schema, "m"), None);
+}
+
+#[test]
+fn a_prepared_statement_is_counted_until_it_is_deallocated() {
+    let _turn = turn();
+    let server = server();
+    let mut schema = server.schema().unwrap();
+    let mut watched = Watched::connect(&server, &mut schema);
+    let thread = watched.thread.clone();
+    let row = |schema: &mut Schema| -> Option<Row> {
+        schema.rows_where("prepared_statements_instances", &[("OWNER_THREAD_ID", &thread)]).unwrap().pop()
+    };
+    let counts =
+        |row: &Row| ["COUNT_EXECUTE", "SUM_ROWS_SENT", "COUNT_REPREPARE"].map(|it| row.number(it).unwrap());
+    watched.run("CREATE DATABASE t");
+    watched.run("CREATE TABLE t.t (a INT)");
+    watched.run("INSERT INTO t.t VALUES (1), (2)");
+    watched.run("PREPARE p FROM 'SELECT * FROM t.t'");
+    watched.run_often("EXECUTE p", 3);
+    watched.run("ALTER TABLE t.t ADD COLUMN b INT");
+    watched.run("EXECUTE p");
+    watched.run("DO 0");
+    let found = row(&mut schema).unwrap();
+    assert_eq!((found.text("STATEMENT_NAME"), found.text("SQL_TEXT")), ("p", "SELECT * FROM t.t"));
+    assert_eq!(found.get("OWNER_OBJECT_TYPE"), None);
+    assert_eq!(counts(&found), [4, 8, 1]);
+    for column in ["TIMER_PREPARE", "SUM_TIMER_EXECUTE", "MIN_TIMER_EXECUTE", "MAX_TIMER_EXECUTE"] {
+        assert!(found.number(column) > Some(0), "{column}");
+    }
+    schema.truncate("prepared_statements_instances").unwrap();
+    let found = row(&mut schema).unwrap();
+    assert_eq!((counts(&found), found.number("TIMER_PREPARE")), ([0, 0, 0], Some(0)));
+    watched.run("EXECUTE p");
+    watched.run("DO 0");
+    assert_eq!(counts(&row(&mut schema).unwrap()), [1, 2, 0]);
+    watched.run("DEALLOCATE PREPARE p");
+    assert!(row(&mut schema).is_none());
+    let statement = watched.conn.prep("SELECT a FROM t.t WHERE a = ?").unwrap();
+    // The server notes the text after it has answered.
+    watched.run("DO 0");
+    let found = row(&mut schema).unwrap();
+    assert_eq!(
+        (found.get("STATEMENT_NAME"), found.text("SQL_TEXT")),
+        (None, "SELECT a FROM t.t WHERE a = ?")
+    );
+    watched.conn.close(statement).unwrap();
+    watched.run("DO 0");
+    assert!(row(&mut schema).is_none());
+}
+
+#[test]
+fn a_program_is_counted_with_its_statements_until_it_is_dropped() {
+    let _turn = turn();
+    let server = server();
+    let mut schema = server.schema().unwrap();
+    let mut watched = Watched::connect(&server, &mut schema);
+    watched.run("CREATE DATABASE t");
+    watched.run("CREATE TABLE t.t (a INT)");
+    watched.run("CREATE PROCEDURE t.p() BEGIN INSERT INTO t.t VALUES (1), (2); SELECT * FROM t.t; END");
+    watched.run("CREATE TRIGGER t.g BEFORE INSERT ON t.t FOR EACH ROW SET @a = 1");
+    watched.run_often("CALL t.p()", 2);
+    watched.run("DO 0");
+    let row = |schema: &mut Schema, kind: &str| -> Option<Row> {
+        let filter = [("OBJECT_TYPE", kind), ("OBJECT_SCHEMA", "t")];
+        schema.rows_where("events_statements_summary_by_program", &filter).unwrap().pop()
+    };
+    let counts =
+        |row: &Row| ["COUNT_STAR", "COUNT_STATEMENTS", "SUM_ROWS_SENT"].map(|it| row.number(it).unwrap());
+    let procedure = row(&mut schema, "PROCEDURE").unwrap();
+    assert_eq!((procedure.text("OBJECT_NAME"), counts(&procedure)), ("p", [2, 4, 6]));
+    for column in ["SUM_TIMER_WAIT", "SUM_STATEMENTS_WAIT", "MIN_STATEMENTS_WAIT", "MAX_STATEMENTS_WAIT"] {
+        assert!(procedure.number(column) > Some(0), "{column}");
+    }
+    let trigger = row(&mut schema, "TRIGGER").unwrap();
+    assert_eq!((trigger.text("OBJECT_NAME"), counts(&trigger)[..2].to_vec()), ("g", vec![4, 4]));
+    schema.truncate("events_statements_summary_by_program").unwrap();
+    assert_eq!(counts(&row(&mut schema, "PROCEDURE").unwrap()), [0; 3]);
+    watched.run("CALL t.p()");
+    watched.run("DO 0");
+    assert_eq!(counts(&row(&mut schema, "PROCEDURE").unwrap())[..2], [1, 2]);
+    watched.run("DROP PROCEDURE t.p");
+    assert!(row(&mut schema, "PROCEDURE").is_none());
+}
