@@ -65,7 +65,7 @@ fn serve() -> Result<Service, String> {
     let version = status::current().server_version.unwrap_or_default();
     let config = EndpointConfig {
         socket_path: socket.clone(),
-        tables: TABLES,
+        tables: tare_tables::served(),
         engine: &ENGINE,
         server_version: format!("{version}-tare"),
         spawn,

@@ -8,18 +8,21 @@ use crate::table::{Column, SqlType, Table};
 /// parenthesis is the installer's.
 pub fn ddl(table: &dyn Table) -> String {
     let columns: Vec<String> =
-        table.columns().iter().map(|column| format!("  {}", declaration(column))).collect();
+        table.columns().iter().map(|column| format!("  {}", declaration(table.name(), column))).collect();
     format!("CREATE TABLE `{}` (\n{}\n)", table.name(), columns.join(",\n"))
 }
 
 /// One column's declaration.
-fn declaration(column: &Column) -> String {
+fn declaration(table: &str, column: &Column) -> String {
     let mut text = format!("`{}` {}", column.name, sql_type_text(column.sql_type));
-    if let Some(collation) = collation(column.sql_type) {
+    if let Some(collation) = collation(table, column) {
         let _ = write!(text, " CHARACTER SET utf8mb3 COLLATE {collation}");
     }
     text.push_str(match (column.nullable, column.sql_type) {
-        (true, SqlType::Timestamp) => " NULL DEFAULT NULL",
+        (false, SqlType::Timestamp) if column.name == "LAST_ERROR_TIMESTAMP" => {
+            " NOT NULL DEFAULT current_timestamp()"
+        }
+        (true, SqlType::Timestamp) => " DEFAULT '0000-00-00 00:00:00'",
         (true, _) => " DEFAULT NULL",
         (false, SqlType::Timestamp) => " NOT NULL DEFAULT '0000-00-00 00:00:00'",
         (false, _) => " NOT NULL",
@@ -28,10 +31,13 @@ fn declaration(column: &Column) -> String {
 }
 
 /// The collation of a column where it is not the schema's own: names of users and hosts are compared
-/// byte by byte, and those are the columns of type `char`.
-pub(crate) const fn collation(sql_type: SqlType) -> Option<&'static str> {
-    match sql_type {
-        SqlType::Char(_) => Some("utf8mb3_bin"),
+/// byte by byte, and those are the columns of type `char`, with two exceptions; and so are connection attributes.
+fn collation(table: &str, column: &Column) -> Option<&'static str> {
+    match (table, column.name, column.sql_type) {
+        (_, "LAST_SEEN_TRANSACTION", _) => None,
+        ("host_cache", "HOST", _) | (_, "ATTR_NAME" | "ATTR_VALUE", _) | (_, _, SqlType::Char(_)) => {
+            Some("utf8mb3_bin")
+        }
         _ => None,
     }
 }

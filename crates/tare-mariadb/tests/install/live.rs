@@ -119,8 +119,11 @@ fn a_server_without_plugin_and_provider_is_unharmed_by_leftovers() {
     let error = conn.query_drop("SELECT * FROM performance_schema.threads").unwrap_err().to_string();
     assert!(error.contains("1286"), "{error}");
     assert_eq!(one(&mut conn, "SELECT count(*) FROM performance_schema.accounts"), "0");
-    let listed = "SELECT count(*) FROM information_schema.tables WHERE engine='FEDERATED'";
-    assert_eq!(one(&mut conn, listed), tables.len().to_string());
+    let listed = |kind: &str| format!("SELECT count(*) FROM information_schema.tables WHERE {kind}");
+    let federated = one(&mut conn, &listed("engine='FEDERATED'"));
+    assert_eq!(federated, tare_tables::served().len().to_string());
+    let views = one(&mut conn, &listed("table_type='VIEW' AND table_schema='performance_schema'"));
+    assert_eq!(views, (tables.len() - tare_tables::served().len()).to_string());
 
     assert_eq!(install::remove(&server.data()).unwrap().len(), tables.len());
     assert_eq!(one(&mut conn, "SELECT count(*) FROM performance_schema.threads"), "0");
