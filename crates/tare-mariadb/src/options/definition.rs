@@ -148,6 +148,13 @@ pub static OPTIONS: &[OptionDef] = &[
         default: "ON",
         doc: "Install the tables under performance_schema. OFF: only the endpoint serves them.",
     },
+    OptionDef {
+        name: "server-variables",
+        kind: Kind::Switch(|o| &mut o.server_variables),
+        default: "ON",
+        doc: "Let @@performance_schema, performance_schema_* and Performance_schema_*_lost speak of tare. \
+              OFF: they stay as the server has them.",
+    },
 ];
 
 impl OptionDef {

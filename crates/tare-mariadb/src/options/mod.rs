@@ -89,6 +89,8 @@ pub struct Options {
     pub socket: Option<PathBuf>,
     /// `tables`: whether the tables are installed under `performance_schema`.
     pub tables: bool,
+    /// `server-variables`: whether the server's own variables speak of tare.
+    pub server_variables: bool,
 }
 
 impl Options {
