@@ -9,8 +9,8 @@ use crate::table::SqlType::{
 };
 use crate::view::{ViewColumn, ViewDef, expressed, expressed_or_null};
 
-/// A name and a value of the server's table `s`. There all names are in capitals; the Performance Schema spells them as
-/// SHOW STATUS does, where the first letter alone is a capital, but for these.
+/// A name and a value of the server's table `s`. There all names are in capitals; in the Performance Schema the first
+/// letter alone is one, but for those named here.
 macro_rules! status_columns {
     ($value:literal) => {
         &[
@@ -25,7 +25,7 @@ macro_rules! status_columns {
                  if(left(`s`.`VARIABLE_NAME`,29) = 'INNODB_BUFFER_POOL_PAGES_LRU_',\
                  concat('Innodb_buffer_pool_pages_LRU_',lcase(substr(`s`.`VARIABLE_NAME`,30))),\
                  concat(left(`s`.`VARIABLE_NAME`,1),lcase(substr(`s`.`VARIABLE_NAME`,2)))))\
-                 as char(64) charset utf8mb3),'')",
+                 as char(64) charset utf8mb3) collate utf8mb3_general_ci,'')",
             ),
             expressed_or_null("VARIABLE_VALUE", VarChar(4096), $value, "`s`.`VARIABLE_VALUE`"),
         ]

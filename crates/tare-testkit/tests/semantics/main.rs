@@ -6,7 +6,9 @@ mod audit;
 mod grants;
 mod refusals;
 mod reset;
+mod status;
 mod switching;
+mod variables;
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
