@@ -112,6 +112,7 @@ fn every_table_is_declared_as_the_references_or_is_known_to_be_missing() {
     let found = columns(&mut subject);
     let mut used = vec![false; expected.difference.len()];
     let mut unexplained = Vec::new();
+    let mut differing = BTreeSet::new();
     for (table, wanted) in wanted.iter().filter(|(table, _)| served.contains(table)) {
         let found = &found[table];
         let names: BTreeSet<&String> = wanted.keys().chain(found.keys()).collect();
@@ -128,6 +129,7 @@ fn every_table_is_declared_as_the_references_or_is_known_to_be_missing() {
                 if wanted == found {
                     continue;
                 }
+                differing.insert(table.clone());
                 match expected.difference.iter().position(explains) {
                     Some(at) => used[at] = true,
                     None => unexplained.push(format!("{table}.{column} {it}: {wanted:?}, not {found:?}")),
@@ -144,7 +146,9 @@ fn every_table_is_declared_as_the_references_or_is_known_to_be_missing() {
         .collect();
     assert!(stale.is_empty(), "differences that no longer occur: {stale:?}");
 
-    for table in tables.iter().filter(|table| wanted.contains_key(*table)) {
+    // What the server shows beyond that is in the text; where the columns differ it differs, too.
+    let alike = |table: &&String| wanted.contains_key(*table) && !differing.contains(*table);
+    for table in tables.iter().filter(alike) {
         assert_eq!(shown(&mut subject, table), shown(&mut reference, table), "{table}");
     }
     assert!(tables.len() > 40 && views.len() > 3, "{tables:?}, {views:?}");
