@@ -87,8 +87,10 @@ pub(crate) fn speak_of_tare(options: &Options) -> &'static Result<(), VariableEr
         if !ENGINE.instruments().iter().any(|it| it.name.contains("/federated")) {
             return Err(VariableError::NoStorageEngine);
         }
-        system_variable::assert(&sizes(options))?;
-        status_variable::replace()
+        let assignments = system_variable::assign(&sizes(options))?;
+        status_variable::replace()?;
+        assignments.make();
+        Ok(())
     })
 }
 

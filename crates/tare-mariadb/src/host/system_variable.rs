@@ -105,7 +105,7 @@ fn find(name: &str) -> Result<Place, VariableError> {
     // SAFETY: the mangled name says that it is a function taking a char pointer and an unsigned long; it returns a
     // pointer (an object of the server's, or null).
     let function = unsafe { std::mem::transmute::<*mut c_void, Find>(function) };
-    // SAFETY: it reads `name.len()` bytes, and a hash that only changes when plugins come and go: `assert` runs on the
+    // SAFETY: it reads `name.len()` bytes, and a hash that only changes when plugins come and go: `assign` runs on the
     // server's main thread before the first connection exists.
     let object = unsafe { function(name.as_ptr().cast(), name.len()) };
     if object.is_null() {
@@ -120,14 +120,21 @@ fn find(name: &str) -> Result<Place, VariableError> {
     place(&words, name, variables.addr() as u64, name_at).ok_or_else(layout)
 }
 
-/// Makes `@@performance_schema` ON and gives its sizes these values; the names are those after `performance_schema_`.
-/// All of them or none.
+/// Values found and checked, and what each is to be.
+#[derive(Debug)]
+pub(crate) struct Assignments {
+    switch: u64,
+    sizes: Vec<(u64, i64)>,
+}
+
+/// Finds `@@performance_schema`, which is to be ON, and its sizes, which are to have these values; the names are those
+/// after `performance_schema_`.
 ///
 /// To be called on the server's main thread, when its options are read and no connection exists.
 ///
 /// # Errors
-/// When one of them is not found exactly as expected; then nothing has been changed.
-pub(crate) fn assert(sizes: &[(&str, i64)]) -> Result<(), VariableError> {
+/// When one of them is not exactly as expected.
+pub(crate) fn assign(sizes: &[(&str, i64)]) -> Result<Assignments, VariableError> {
     const SWITCH_NAME: &str = "performance_schema";
     let switch = find(SWITCH_NAME)?;
     if !switch.is_switch {
@@ -136,8 +143,7 @@ pub(crate) fn assert(sizes: &[(&str, i64)]) -> Result<(), VariableError> {
     if copied::<1>(switch.address) != Some([0]) {
         return Err(VariableError::Value(SWITCH_NAME.to_owned()));
     }
-    let mut places = Vec::with_capacity(sizes.len());
-    for (name, size) in sizes {
+    let place = |(name, size): &(&str, i64)| {
         let name = format!("{SWITCH_NAME}_{name}");
         let place = find(&name)?;
         if place.is_switch || !(1..STRUCTURE).contains(&place.address.wrapping_sub(switch.address)) {
@@ -148,18 +154,27 @@ pub(crate) fn assert(sizes: &[(&str, i64)]) -> Result<(), VariableError> {
         if !held.is_some_and(|held| (-1..=1 << 31).contains(&held)) {
             return Err(VariableError::Value(name));
         }
-        places.push((place.address, *size));
+        Ok((place.address, *size))
+    };
+    let sizes = sizes.iter().map(place).collect::<Result<_, _>>()?;
+    Ok(Assignments { switch: switch.address, sizes })
+}
+
+impl Assignments {
+    /// Gives the values.
+    pub(crate) fn make(self) {
+        for (address, size) in self.sizes {
+            // SAFETY: `find` saw that the server has eight aligned bytes there, whose address is in its own object.
+            // They are one of its variables; who reads it meanwhile sees the old value or the new one.
+            let value =
+                unsafe { AtomicI64::from_ptr(std::ptr::with_exposed_provenance_mut(address as usize)) };
+            value.store(size, Ordering::Relaxed);
+        }
+        // SAFETY: as above, one byte.
+        let value =
+            unsafe { AtomicU8::from_ptr(std::ptr::with_exposed_provenance_mut(self.switch as usize)) };
+        value.store(1, Ordering::Relaxed);
     }
-    for (address, size) in places {
-        // SAFETY: `find` saw that the server has eight aligned bytes there, whose address is in its own object; they
-        // are one of its variables, and no other thread of its reads them before the first connection.
-        let value = unsafe { AtomicI64::from_ptr(std::ptr::with_exposed_provenance_mut(address as usize)) };
-        value.store(size, Ordering::Relaxed);
-    }
-    // SAFETY: as above, one byte.
-    let value = unsafe { AtomicU8::from_ptr(std::ptr::with_exposed_provenance_mut(switch.address as usize)) };
-    value.store(1, Ordering::Relaxed);
-    Ok(())
 }
 
 #[cfg(test)]
@@ -211,6 +226,6 @@ mod tests {
 
     #[test]
     fn a_program_without_the_servers_symbols_is_left_alone() {
-        assert_eq!(assert(&[]), Err(VariableError::NoSymbol("intern_find_sys_var")));
+        assert_eq!(assign(&[]).err(), Some(VariableError::NoSymbol("intern_find_sys_var")));
     }
 }
