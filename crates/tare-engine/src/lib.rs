@@ -67,7 +67,7 @@ pub use reader::Sink;
 pub use rules::{MAX_RULES, Rule, RuleError};
 pub use stage::Progress;
 pub use statement::{Counter, MAX_SQL_TEXT, Outcome, Statement};
-pub use thread::{ThreadHandle, ThreadRef};
+pub use thread::{STATEMENT_DEPTH, ThreadHandle, ThreadRef};
 pub use transaction::{Savepoint, Transaction, TransactionStart, Xid};
 pub use wait::{Source, Wait, WaitObject};
 
@@ -194,7 +194,7 @@ fn long_blocks(rows: u32, rows_per_block: u32) -> usize {
 /// One fold in progress, in `Engine::folds`.
 pub(crate) const FOLDING: u64 = 1 << 48;
 /// Open descriptors that are told apart.
-const DESCRIPTORS: usize = 1 << 16;
+pub const DESCRIPTORS: usize = 1 << 16;
 /// Files, tables and programs whose names are found.
 const NAMED: usize = 1 << 16;
 

@@ -23,7 +23,7 @@ use crate::snapshot::{ClassId, EventType};
 use crate::{Engine, local, text};
 
 /// Nested statements that are recorded.
-pub(crate) const STATEMENT_DEPTH: usize = 10;
+pub const STATEMENT_DEPTH: usize = 10;
 /// Blocks of cells a thread can hold.
 const CELL_BLOCKS: usize = 96;
 

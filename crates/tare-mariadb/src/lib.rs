@@ -10,3 +10,4 @@ pub mod redirect;
 mod service;
 pub mod startup;
 pub mod status;
+mod variables;

@@ -16,7 +16,7 @@ use crate::entry::{self, ENGINE};
 use crate::install::{self, federated};
 use crate::startup::data_directory;
 use crate::startup::error_log::{Level, line};
-use crate::{error_hook, redirect, startup, status};
+use crate::{error_hook, redirect, startup, status, variables};
 
 /// What runs between `begin` and `end`.
 struct Service {
@@ -64,7 +64,7 @@ fn serve() -> Result<Service, String> {
     let version = status::current().server_version.unwrap_or_default();
     let config = EndpointConfig {
         socket_path: socket.clone(),
-        tables: options.shape.tables(),
+        tables: options.shape.served(),
         engine: &ENGINE,
         server_version: format!("{version}-tare"),
         spawn,
@@ -85,6 +85,12 @@ fn serve() -> Result<Service, String> {
             }
             Err(error) => line(Level::Warning, &format!("the tables are not installed: {error}")),
         }
+    }
+    if service.installed
+        && options.server_variables
+        && let Err(reason) = variables::speak_of_tare(options)
+    {
+        line(Level::Warning, &format!("@@performance_schema stays OFF: {reason}"));
     }
     Ok(service)
 }
@@ -154,6 +160,12 @@ fn status_rows() -> Vec<(Cow<'static, str>, String)> {
         let socket = options.socket.clone().or_else(|| Some(data_directory()?.join("tare.sock")));
         rows.push(("socket".into(), socket.map(|path| path.display().to_string()).unwrap_or_default()));
         rows.push(("tables".into(), if options.tables { "ON" } else { "OFF" }.to_owned()));
+        let variables = match variables::outcome() {
+            None => "OFF".to_owned(),
+            Some(Ok(())) => "ON".to_owned(),
+            Some(Err(reason)) => format!("OFF: {reason}"),
+        };
+        rows.push(("server_variables".into(), variables));
     }
     rows
 }

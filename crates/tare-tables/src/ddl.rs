@@ -23,7 +23,10 @@ fn declaration(table: &str, column: &Column) -> String {
         return text;
     }
     text.push_str(match (column.nullable, column.sql_type) {
-        (true, SqlType::Timestamp) => " NULL DEFAULT NULL",
+        (false, SqlType::Timestamp) if column.name == "LAST_ERROR_TIMESTAMP" => {
+            " NOT NULL DEFAULT current_timestamp()"
+        }
+        (true, SqlType::Timestamp) => " DEFAULT '0000-00-00 00:00:00'",
         (true, _) => " DEFAULT NULL",
         (false, SqlType::Timestamp) => " NOT NULL DEFAULT '0000-00-00 00:00:00'",
         (false, _) => " NOT NULL",

@@ -25,7 +25,8 @@ pub fn markdown(tables: &[&dyn Table]) -> String {
 
 fn section(text: &mut String, table: &dyn Table) {
     let _ = write!(text, "\n## {}\n\n{}\n\n", table.name(), table.doc());
-    let _ = writeln!(text, "May be {}.{}\n", access(table.access()), indexes(table));
+    let view = if table.body().is_some() { " A view over the server's own tables." } else { "" };
+    let _ = writeln!(text, "May be {}.{}{view}\n", access(table.access()), indexes(table));
     text.push_str("| column | type | meaning |\n|---|---|---|\n");
     for Column { name, sql_type, nullable, default, doc } in table.columns() {
         let null = if *nullable { ", or NULL" } else { "" };

@@ -1,7 +1,8 @@
 //! Every table as data: name, doc, columns, source, reset. Knows neither wire formats nor hosts.
 //!
 //! A table is one [`TableDef`]: groups of columns (name, type, meaning and getter side by side) and where
-//! its rows come from. Adding a table is a declaration and a line in [`TABLES`].
+//! its rows come from. What the host itself has rows of is a [`ViewDef`], with SQL in place of getters. Adding
+//! a table is a declaration and a line in [`TABLES`].
 
 pub mod account;
 mod column;
@@ -18,6 +19,7 @@ pub mod program;
 mod refusal;
 #[cfg(test)]
 mod sample;
+pub mod server;
 pub mod setup;
 mod statistic;
 pub mod status;
@@ -26,6 +28,9 @@ pub mod sync;
 mod table;
 pub mod thread;
 pub mod timer;
+mod view;
+
+use std::sync::LazyLock;
 
 pub use column::ColumnDef;
 pub use ddl::{ddl, sql_type_text};
@@ -33,8 +38,7 @@ pub use definition::{Emit, TableDef};
 pub use document::markdown;
 pub use status::set_status_source;
 pub use table::{Access, Column, Condition, Operator, SqlType, Table, TableError, Value};
-
-use std::sync::LazyLock;
+pub use view::{ViewColumn, ViewDef};
 
 /// Which tables there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,6 +58,15 @@ impl Shape {
             Shape::Strict => TABLES,
             Shape::Extended => &ALL,
         }
+    }
+
+    /// Those of them whose rows are the engine's; the others are views the host reads itself.
+    pub fn served(self) -> &'static [&'static dyn Table] {
+        static SERVED: LazyLock<[Vec<&'static dyn Table>; 2]> = LazyLock::new(|| {
+            let served = |shape: Shape| shape.tables().iter().copied().filter(|table| table.body().is_none());
+            [Shape::Strict, Shape::Extended].map(|shape| served(shape).collect())
+        });
+        &SERVED[self as usize]
     }
 }
 
@@ -130,4 +143,18 @@ pub static TABLES: &[&dyn Table] = &[
     &sync::MUTEX_INSTANCES,
     &sync::RWLOCK_INSTANCES,
     &sync::COND_INSTANCES,
+    &server::GLOBAL_STATUS,
+    &server::SESSION_STATUS,
+    &server::STATUS_BY_THREAD,
+    &server::STATUS_BY_ACCOUNT,
+    &server::STATUS_BY_USER,
+    &server::STATUS_BY_HOST,
+    &server::USER_VARIABLES_BY_THREAD,
+    &server::SESSION_ACCOUNT_CONNECT_ATTRS,
+    &server::HOST_CACHE,
+    &server::CONNECTION_CONFIGURATION,
+    &server::APPLIER_CONFIGURATION,
+    &server::APPLIER_STATUS,
+    &server::APPLIER_STATUS_BY_COORDINATOR,
+    &server::APPLIER_STATUS_BY_WORKER,
 ];

@@ -645,7 +645,9 @@ fn checked_levels() -> Vec<&'static str> {
 
 #[test]
 fn every_getter_of_every_table_gives_a_value_of_its_columns_type() {
-    use crate::{account, digest, event, handle, object, program, setup, status, sync, thread, timer};
+    use crate::{
+        account, digest, event, handle, object, program, server, setup, status, sync, thread, timer,
+    };
     let mut names = checked_levels();
     names.extend(checked![
         status::STATUS,
@@ -693,7 +695,9 @@ fn every_getter_of_every_table_gives_a_value_of_its_columns_type() {
         sync::RWLOCK_INSTANCES,
         sync::COND_INSTANCES,
     ]);
-    for table in crate::Shape::Extended.tables() {
+    // No value of their row type exists, so there is nothing their getters could be run on.
+    names.extend(server::EMPTY.iter().map(|table| table.name()));
+    for table in crate::Shape::Extended.served() {
         assert!(names.contains(&table.name()), "{} has no sample rows", table.name());
     }
 }

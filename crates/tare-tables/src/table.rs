@@ -135,6 +135,10 @@ pub trait Table: Sync {
     fn columns(&self) -> &[Column];
     /// Indexes as column positions, most useful first; each is offered to the host's optimizer.
     fn indexes(&self) -> &'static [&'static [usize]];
+    /// The SELECT it is, when its rows are the host's own; the host makes a view of it.
+    fn body(&self) -> Option<String> {
+        None
+    }
     /// Calls `sink` with each row (one value per column) until it breaks. `conditions` are hints.
     fn scan(
         &self,

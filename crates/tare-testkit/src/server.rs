@@ -235,7 +235,8 @@ impl Server {
     }
 
     fn log_path(&self) -> PathBuf {
-        self.home.path().join("log")
+        // A server gives a name without an extension one of its own.
+        self.home.path().join("log.err")
     }
 
     /// The error log.

@@ -413,10 +413,10 @@ fn another_schema_is_refused_at_the_door() {
 /// The real tables, from an engine that has seen nothing.
 #[test]
 fn every_table_is_served() {
-    let served = served_with(|config| config.tables = tare_tables::TABLES);
+    let served = served_with(|config| config.tables = tare_tables::Shape::Extended.served());
     let mut client = served.client();
-    assert_eq!(names(&mut client, "SHOW TABLES").len(), tare_tables::TABLES.len());
-    for table in tare_tables::TABLES {
+    assert_eq!(names(&mut client, "SHOW TABLES").len(), tare_tables::Shape::Extended.served().len());
+    for table in tare_tables::Shape::Extended.served() {
         let name = table.name();
         let columns: Vec<_> = table.columns().iter().map(|column| column.name.to_owned()).collect();
         assert_eq!(names(&mut client, &format!("DESCRIBE {name}")), columns);

@@ -13,4 +13,6 @@ pub mod metadata;
 pub mod names;
 pub(crate) mod server;
 pub mod share;
+pub(crate) mod status_variable;
+pub(crate) mod system_variable;
 pub mod transaction;

@@ -74,7 +74,7 @@ const SOURCE_FILE_MAX: usize = 256;
 /// Copies memory of this process that may have been unmapped: the name of a source file lies in a plugin, and
 /// plugins are unloaded. The kernel copies and says no where there is nothing; a load would be a fault.
 /// Returns how many bytes were copied: fewer at the end of a mapping, none where nothing is mapped.
-fn read_own_memory(address: usize, to: &mut [u8]) -> usize {
+pub(super) fn read_own_memory(address: usize, to: &mut [u8]) -> usize {
     if address == 0 {
         return 0;
     }

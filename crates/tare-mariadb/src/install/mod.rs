@@ -2,6 +2,7 @@
 //!
 //! A server serves such a file as a FEDERATED table under that name, in place of its own table of the same name.
 //! FEDERATED then asks the provider's endpoint for the rows ([`federated`]; `FEDERATED.md` holds what it sends).
+//! A table whose rows are the server's own is a view, in a file of the same kind of name (`view`).
 //!
 //! # When a server sees a change
 //! A server looks at the folder when it opens a table that is not in its table definition cache. So:
@@ -17,12 +18,13 @@
 //!
 //! # What is never done
 //! No file is written over, or removed, that does not carry the mark: a FEDERATED table of that name, user and schema
-//! in its connect string, and `tare` in its comment. Files appear whole or not at all, also across a power failure.
+//! in its connect string, and `tare` in its comment; or a view with `tare` and that name in its source. Files appear whole or not at all, also across a power failure.
 
 mod column;
 mod definition;
 pub mod federated;
 mod frm;
+mod view;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -103,10 +105,10 @@ pub struct Report {
 pub struct Installed {
     /// Its name.
     pub table: String,
-    /// Its COMMENT: `tare` and the version that wrote it.
+    /// `tare` and the version that wrote it: its COMMENT, or what its source as a view begins with.
     pub comment: String,
-    /// Its CONNECTION.
-    pub connection: String,
+    /// Its CONNECTION; a view has none.
+    pub connection: Option<String>,
 }
 
 /// Puts these tables, and no other ones of the provider's, into a data directory.
@@ -163,8 +165,11 @@ pub fn list(datadir: &Path) -> Result<Vec<Installed>, InstallError> {
     Folder::open(datadir)?.installed()
 }
 
-/// The `.frm` of a table.
+/// The `.frm` of a table or view.
 fn image(table: &dyn Table, endpoint: SocketAddrV4) -> Result<Vec<u8>, InstallError> {
+    if let Some(body) = table.body() {
+        return Ok(view::write(table.name(), &body));
+    }
     let connection = federated::connection(endpoint, table.name());
     write(&Definition::of(table, &connection, COMMENT))
         .map_err(|source| InstallError::Frm { table: table.name(), source })
@@ -308,10 +313,13 @@ fn delete(path: &Path) -> Result<(), InstallError> {
 
 /// Whether this is a file the provider wrote for this table.
 fn mark(file: &[u8], table: &str) -> Option<Installed> {
+    if let Some(comment) = view::read_mark(file, table) {
+        return Some(Installed { table: table.into(), comment, connection: None });
+    }
     let mark = frm::read_mark(file)?;
     let ours = mark.comment.starts_with("tare ") && federated::is_connection(&mark.connection, table);
     let connection = String::from_utf8_lossy(&mark.connection).into_owned();
-    ours.then(|| Installed { table: table.into(), comment: mark.comment, connection })
+    ours.then(|| Installed { table: table.into(), comment: mark.comment, connection: Some(connection) })
 }
 
 fn failure(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> InstallError {

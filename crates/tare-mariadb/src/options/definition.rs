@@ -175,6 +175,13 @@ pub static OPTIONS: &[OptionDef] = &[
         default: "strict",
         doc: "strict: exactly the server's own tables, and tare_status. extended: further ones, as MySQL 8 has them.",
     },
+    OptionDef {
+        name: "server-variables",
+        kind: Kind::Switch(|o| &mut o.server_variables),
+        default: "ON",
+        doc: "Let @@performance_schema, performance_schema_* and Performance_schema_*_lost speak of tare. \
+              OFF: they stay as the server has them.",
+    },
 ];
 
 impl OptionDef {

@@ -95,6 +95,8 @@ pub struct Options {
     pub tables: bool,
     /// `shape`: which tables there are.
     pub shape: Shape,
+    /// `server-variables`: whether the server's own variables speak of tare.
+    pub server_variables: bool,
 }
 
 impl Options {

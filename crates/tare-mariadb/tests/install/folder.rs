@@ -197,6 +197,24 @@ fn a_table_that_does_not_fit_is_an_error_and_nothing_is_written() {
     assert_eq!(names(&dir), ["db.opt"]);
 }
 
+/// A view comes, is known again and goes as a table does; a view of somebody else's stays.
+#[test]
+fn views_come_and_go_as_tables_do() {
+    let dir = datadir();
+    let mut view = table("session_status");
+    view.body = Some("SELECT 1 AS `NAME`");
+    assert_eq!(put(&dir, &[&view]).unwrap().written, ["session_status"]);
+    assert_eq!(put(&dir, &[&view]).unwrap().unchanged, ["session_status"]);
+    let listed = install::list(dir.path()).unwrap();
+    assert_eq!((listed[0].comment.as_str(), &listed[0].connection), (COMMENT, &None));
+    view.body = Some("SELECT 2 AS `NAME`");
+    assert_eq!(put(&dir, &[&view]).unwrap().written, ["session_status"], "of another body");
+    let bytes = fs::read(file(&dir, "session_status.frm")).unwrap();
+    fs::copy(file(&dir, "session_status.frm"), file(&dir, "own.frm")).unwrap();
+    assert_eq!(install::remove(dir.path()).unwrap(), ["session_status"]);
+    assert_eq!(fs::read(file(&dir, "own.frm")).unwrap(), bytes, "somebody else's, under another name");
+}
+
 /// Every table the provider serves can be written, and is known again as its own.
 #[test]
 fn every_table_of_the_provider_fits() {

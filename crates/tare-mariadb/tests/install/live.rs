@@ -5,7 +5,7 @@ use std::net::{SocketAddrV4, TcpListener};
 use mysql::Conn;
 use mysql::prelude::Queryable;
 use tare_mariadb::install;
-use tare_tables::{Access, Table};
+use tare_tables::{Access, Shape, Table};
 use tare_testkit::server::Server;
 use tare_testkit::subject::Provider;
 
@@ -118,8 +118,12 @@ fn a_server_without_plugin_and_provider_is_unharmed_by_leftovers() {
     assert_eq!(one(&mut conn, "SELECT count(*) FROM mysql.own"), "1");
     let error = conn.query_drop("SELECT * FROM performance_schema.threads").unwrap_err().to_string();
     assert!(error.contains("1286"), "{error}");
-    let listed = "SELECT count(*) FROM information_schema.tables WHERE engine='FEDERATED'";
-    assert_eq!(one(&mut conn, listed), tables.len().to_string());
+    let listed = |kind: &str| format!("SELECT count(*) FROM information_schema.tables WHERE {kind}");
+    let federated = one(&mut conn, &listed("engine='FEDERATED'"));
+    let served = Shape::Strict.served().len();
+    assert_eq!(federated, served.to_string());
+    let views = one(&mut conn, &listed("table_type='VIEW' AND table_schema='performance_schema'"));
+    assert_eq!(views, (tables.len() - served).to_string());
 
     assert_eq!(install::remove(&server.data()).unwrap().len(), tables.len());
     assert_eq!(one(&mut conn, "SELECT count(*) FROM performance_schema.threads"), "0");

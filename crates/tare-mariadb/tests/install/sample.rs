@@ -12,11 +12,12 @@ pub(crate) struct Sample {
     pub(crate) columns: Vec<Column>,
     pub(crate) indexes: &'static [&'static [usize]],
     pub(crate) access: Access,
+    pub(crate) body: Option<&'static str>,
 }
 
 impl Sample {
     pub(crate) fn new(name: &'static str, columns: Vec<Column>) -> Sample {
-        Sample { name, columns, indexes: &[], access: Access::Read }
+        Sample { name, columns, indexes: &[], access: Access::Read, body: None }
     }
 }
 
@@ -44,6 +45,9 @@ impl Table for Sample {
     }
     fn indexes(&self) -> &'static [&'static [usize]] {
         self.indexes
+    }
+    fn body(&self) -> Option<String> {
+        self.body.map(str::to_owned)
     }
     fn scan(&self, _: &Engine, _: &[Condition], _: &mut dyn FnMut(&[Value]) -> ControlFlow<()>) {}
     fn update(&self, _: &Engine, _: &[Value], _: &[(usize, Value)]) -> Result<bool, TableError> {

@@ -9,6 +9,18 @@ use tare_testkit::turn;
 
 use crate::{error, server};
 
+/// Tables of the server, of which some are views where tare serves them.
+const OF_THE_SERVER: [&str; 8] = [
+    "global_status",
+    "session_status",
+    "status_by_thread",
+    "status_by_account",
+    "user_variables_by_thread",
+    "host_cache",
+    "replication_applier_status",
+    "replication_connection_configuration",
+];
+
 fn visitor(server: &Server) -> Conn {
     Conn::new(server.client_options().user(Some("visitor"))).unwrap()
 }
@@ -26,12 +38,15 @@ fn answers(server: &Server, grant: Option<&str>) -> Vec<(String, Option<u16>)> {
         let answer = error(&mut conn, &sql).map(|(code, _)| code);
         answers.push((sql, answer));
     };
-    for table in TABLES {
+    for table in TABLES.iter().chain(&OF_THE_SERVER) {
         ask(format!("SELECT * FROM performance_schema.{table} LIMIT 1"));
     }
     ask("UPDATE performance_schema.setup_consumers SET ENABLED = 'YES' WHERE NAME = 'statements_digest'"
         .into());
     ask("UPDATE performance_schema.setup_instruments SET ENABLED = 'YES' WHERE NAME = 'idle'".into());
+    ask("UPDATE performance_schema.global_status SET VARIABLE_VALUE = ''".into());
+    ask("INSERT INTO performance_schema.session_status VALUES ('', '')".into());
+    ask("DELETE FROM performance_schema.user_variables_by_thread".into());
     ask("TRUNCATE TABLE performance_schema.events_statements_history".into());
     ask("TRUNCATE TABLE performance_schema.file_summary_by_instance".into());
     answers

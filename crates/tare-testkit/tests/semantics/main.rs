@@ -9,7 +9,9 @@ mod parties;
 mod refusals;
 mod reset;
 mod rules;
+mod status;
 mod switching;
+mod variables;
 
 use std::time::{Duration, Instant};
 

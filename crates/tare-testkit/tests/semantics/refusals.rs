@@ -1,7 +1,5 @@
 //! What makes no sense is refused, in the built-in's words.
 
-use mysql::prelude::Queryable;
-use tare_testkit::schema::TABLES;
 use tare_testkit::server::{Server, Settings};
 use tare_testkit::subject::Provider;
 use tare_testkit::turn;
@@ -110,28 +108,4 @@ fn nonsense_is_refused_as_the_built_in_refuses_it() {
             .collect()
     };
     assert_eq!(states(&before), states(&after), "nothing has changed");
-}
-
-#[test]
-fn every_table_has_the_columns_of_the_built_in() {
-    let _turn = turn();
-    let list = TABLES.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
-    let columns = |server: &Server| -> Vec<(String, String, String, String)> {
-        let sql = format!(
-            "SELECT table_name, column_name, column_type, is_nullable FROM information_schema.columns \
-             WHERE table_schema = 'performance_schema' AND table_name IN ({list}) \
-             ORDER BY table_name, ordinal_position"
-        );
-        server.client().unwrap().query(sql).unwrap()
-    };
-    let reference = Server::start(Settings::new(Provider::BuiltIn)).unwrap();
-    let expected = columns(&reference);
-    drop(reference);
-    let subject = server();
-    if !subject.serves_tables() {
-        println!("skipped: without FEDERATED the tables are not on the server's port");
-        return;
-    }
-    assert!(expected.len() > 400, "{} columns", expected.len());
-    assert_eq!(columns(&subject), expected);
 }

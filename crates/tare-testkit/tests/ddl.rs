@@ -1,0 +1,155 @@
+//! The tables of the built-in and of the provider under test, column by column, on the same server program.
+
+#![allow(clippy::unwrap_used)] // in a test a failure is a panic
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde::Deserialize;
+use tare_testkit::difference::matches;
+use tare_testkit::schema::Schema;
+use tare_testkit::server::{Server, Settings};
+use tare_testkit::subject::Provider;
+use tare_testkit::turn;
+
+/// `expected/ddl.toml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Expected {
+    /// Tables of the reference the subject does not serve. The list may only get shorter.
+    missing: Vec<String>,
+    /// Tables of the subject the reference does not have.
+    own: Vec<String>,
+    #[serde(default)]
+    difference: Vec<Difference>,
+}
+
+/// What may differ, and why. Each must occur on some server; on every one unless it names a version.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Difference {
+    table: String,
+    column: String,
+    traits: Vec<String>,
+    #[serde(default = "any")]
+    host: String,
+    #[allow(dead_code)] // for the reader
+    reason: String,
+}
+
+fn any() -> String {
+    "*".into()
+}
+
+fn expected() -> Expected {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("expected/ddl.toml");
+    toml::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// Traits of a column by their names.
+type Traits = BTreeMap<&'static str, String>;
+
+const TRAITS: [&str; 5] =
+    ["ORDINAL_POSITION", "COLUMN_TYPE", "IS_NULLABLE", "COLLATION_NAME", "COLUMN_DEFAULT"];
+
+/// Every column in the schema by table and name.
+fn columns(schema: &mut Schema) -> BTreeMap<String, BTreeMap<String, Traits>> {
+    let sql = "SELECT * FROM information_schema.columns WHERE table_schema = 'performance_schema'";
+    let mut tables: BTreeMap<String, BTreeMap<String, Traits>> = BTreeMap::new();
+    for row in schema.query(sql).unwrap() {
+        let traits = TRAITS.map(|it| (it, row.get(it).unwrap_or("none").to_owned())).into();
+        tables
+            .entry(row.text("TABLE_NAME").into())
+            .or_default()
+            .insert(row.text("COLUMN_NAME").into(), traits);
+    }
+    tables
+}
+
+/// The tables that are not the built-in's: FEDERATED ones, and views.
+fn installed(schema: &mut Schema, kind: &str) -> BTreeSet<String> {
+    let sql = format!(
+        "SELECT table_name FROM information_schema.tables \
+         WHERE table_schema = 'performance_schema' AND {kind}"
+    );
+    schema.query(&sql).unwrap().iter().map(|row| row.text("TABLE_NAME").to_owned()).collect()
+}
+
+/// The columns in SHOW CREATE TABLE, without what the reference says of them and without keys.
+fn shown(schema: &mut Schema, table: &str) -> Vec<String> {
+    let rows = schema.query(&format!("SHOW CREATE TABLE performance_schema.`{table}`")).unwrap();
+    let lines = rows[0].text("CREATE TABLE").lines().filter(|line| line.starts_with("  `"));
+    lines.map(|line| line.split(" COMMENT '").next().unwrap().trim_end_matches(',').to_owned()).collect()
+}
+
+#[test]
+fn every_table_is_declared_as_the_references_or_is_known_to_be_missing() {
+    let _turn = turn();
+    if !Provider::under_test().is_tare() {
+        println!("skipped: the built-in's tables are the reference");
+        return;
+    }
+    let server = Server::start(Settings::new(Provider::under_test())).unwrap();
+    if !server.serves_tables() {
+        println!("skipped: without FEDERATED the tables are not on the server's port");
+        return;
+    }
+    let reference_server = Server::start(Settings::new(Provider::BuiltIn)).unwrap();
+    let mut subject = server.schema().unwrap();
+    let mut reference = reference_server.schema().unwrap();
+    let expected = expected();
+    let version = &server.host().version;
+
+    let views = installed(&mut subject, "table_type = 'VIEW'");
+    let tables = installed(&mut subject, "engine = 'FEDERATED'");
+    let served: BTreeSet<&String> = views.iter().chain(&tables).collect();
+    let wanted = columns(&mut reference);
+    let missing: Vec<&String> = wanted.keys().filter(|table| !served.contains(table)).collect();
+    assert_eq!(missing, expected.missing.iter().collect::<Vec<_>>(), "the reference's that are not served");
+    let own: Vec<&String> = served.iter().filter(|table| !wanted.contains_key(**table)).copied().collect();
+    assert_eq!(own, expected.own.iter().collect::<Vec<_>>(), "tables of its own");
+
+    let found = columns(&mut subject);
+    let mut used = vec![false; expected.difference.len()];
+    let mut unexplained = Vec::new();
+    let mut differing = BTreeSet::new();
+    for (table, wanted) in wanted.iter().filter(|(table, _)| served.contains(table)) {
+        let found = &found[table];
+        let names: BTreeSet<&String> = wanted.keys().chain(found.keys()).collect();
+        for column in names {
+            let (wanted, found) = (wanted.get(column), found.get(column));
+            for it in TRAITS {
+                let (wanted, found) = (wanted.map(|of| &of[it]), found.map(|of| &of[it]));
+                let explains = |why: &Difference| {
+                    matches(&why.table, table)
+                        && matches(&why.column, column)
+                        && why.traits.iter().any(|name| name == it)
+                        && matches(&why.host, version)
+                };
+                if wanted == found {
+                    continue;
+                }
+                differing.insert(table.clone());
+                match expected.difference.iter().position(explains) {
+                    Some(at) => used[at] = true,
+                    None => unexplained.push(format!("{table}.{column} {it}: {wanted:?}, not {found:?}")),
+                }
+            }
+        }
+    }
+    assert_eq!(unexplained, Vec::<String>::new(), "differences nobody explained");
+    let for_this_host = |at: &usize| matches(&expected.difference[*at].host, version);
+    let stale: Vec<&Difference> = (0..used.len())
+        .filter(|at| !used[*at])
+        .filter(for_this_host)
+        .map(|at| &expected.difference[at])
+        .collect();
+    assert!(stale.is_empty(), "differences that no longer occur: {stale:?}");
+
+    // What the server shows beyond that is in the text; where the columns differ it differs, too.
+    let alike = |table: &&String| wanted.contains_key(*table) && !differing.contains(*table);
+    for table in tables.iter().filter(alike) {
+        assert_eq!(shown(&mut subject, table), shown(&mut reference, table), "{table}");
+    }
+    assert!(tables.len() > 40 && views.len() > 3, "{tables:?}, {views:?}");
+}

@@ -1,0 +1,166 @@
+//! The server's own variables about the Performance Schema, as clients ask them.
+
+use mysql::Conn;
+use mysql::prelude::Queryable;
+use tare_testkit::server::{Server, Settings};
+use tare_testkit::subject::Provider;
+use tare_testkit::turn;
+
+/// A server with the provider under test and these sizes, whichever way they are told it; `None` where its tables
+/// cannot be read through the server.
+fn server(sizes: &[(&str, u64)]) -> Option<Server> {
+    let mut settings = Settings::new(Provider::under_test());
+    for (name, size) in sizes {
+        match &mut settings.provider {
+            Provider::Tare(options) => options.push(((*name).to_owned(), size.to_string())),
+            _ => settings.options.push(format!("--performance-schema-{name}={size}")),
+        }
+    }
+    let server = Server::start(settings).unwrap();
+    if server.serves_tables() {
+        return Some(server);
+    }
+    println!("skipped: without FEDERATED the tables are not on the server's port");
+    None
+}
+
+/// Names and values SHOW answers with.
+fn shown(conn: &mut Conn, sql: &str) -> Vec<(String, String)> {
+    conn.query(sql).unwrap()
+}
+
+/// One value of them.
+fn value(conn: &mut Conn, what: &str, name: &str) -> String {
+    let found = shown(conn, &format!("SHOW GLOBAL {what} LIKE '{name}'"));
+    assert_eq!(found.len(), 1, "{name}: {found:?}");
+    found[0].1.clone()
+}
+
+fn number(conn: &mut Conn, sql: &str) -> Option<i64> {
+    conn.query_first(sql).unwrap()
+}
+
+#[test]
+fn the_performance_schema_is_on_and_tells_its_sizes() {
+    let _turn = turn();
+    let sizes = [
+        ("digests-size", 321),
+        ("max-digest-length", 512),
+        ("max-sql-text-length", 700),
+        ("events-waits-history-size", 31),
+        ("events-stages-history-size", 32),
+        ("events-statements-history-size", 33),
+        ("events-transactions-history-size", 34),
+        ("events-waits-history-long-size", 1031),
+        ("events-stages-history-long-size", 1032),
+        ("events-statements-history-long-size", 1033),
+        ("events-transactions-history-long-size", 1034),
+    ];
+    let Some(server) = server(&sizes) else { return };
+    let mut conn = server.client().unwrap();
+    assert_eq!(number(&mut conn, "SELECT @@performance_schema"), Some(1));
+    assert_eq!(value(&mut conn, "VARIABLES", "performance\\_schema"), "ON");
+    for (name, size) in sizes {
+        let name = name.replace('-', "_");
+        let told = number(&mut conn, &format!("SELECT @@performance_schema_{name}"));
+        assert_eq!(told, Some(i64::try_from(size).unwrap()), "{name}");
+        let like = format!("performance_schema_{name}");
+        assert_eq!(value(&mut conn, "VARIABLES", &like), size.to_string(), "{name}");
+    }
+    for (name, size) in shown(&mut conn, "SHOW VARIABLES LIKE 'performance\\_schema\\_%'") {
+        assert!(size.parse::<i64>().is_ok_and(|size| size >= -1), "{name} is {size}");
+    }
+    // They are read-only, and still are.
+    let refused = crate::error(&mut conn, "SET GLOBAL performance_schema = 0").unwrap();
+    assert_eq!(refused.0, 1238, "{refused:?}");
+}
+
+#[test]
+fn what_was_lost_is_shown_under_the_references_names() {
+    let _turn = turn();
+    let Some(server) = server(&[("digests-size", 5)]) else { return };
+    let mut conn = server.client().unwrap();
+    for columns in 1..30 {
+        conn.query_drop(format!("SELECT {}", vec!["1 + 1"; columns].join(", "))).unwrap();
+        conn.query_drop(format!("SELECT {}", vec!["-1"; columns].join(", "))).unwrap();
+    }
+    let lost = shown(&mut conn, "SHOW GLOBAL STATUS LIKE 'performance_schema%'");
+    let names: Vec<&str> = lost.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names.len(), 30, "{names:?}");
+    for name in ["Performance_schema_accounts_lost", "Performance_schema_users_lost"] {
+        assert!(names.contains(&name), "{names:?}");
+    }
+    let digests: u64 = value(&mut conn, "STATUS", "Performance_schema_digest_lost").parse().unwrap();
+    assert!(digests >= 20, "{digests}");
+    assert_eq!(value(&mut conn, "STATUS", "Performance_schema_locker_lost"), "0");
+    // Each of the ways to ask, and none of them twice.
+    for table in ["information_schema.GLOBAL_STATUS", "performance_schema.global_status"] {
+        let sql = format!(
+            "SELECT VARIABLE_VALUE FROM {table} WHERE VARIABLE_NAME = 'Performance_schema_digest_lost'"
+        );
+        let found: Vec<u64> = conn.query(sql).unwrap();
+        assert!(found.len() == 1 && found[0] >= digests, "{found:?}");
+    }
+    if server.settings.provider.is_tare() {
+        let status = server.schema().unwrap().tare_status().unwrap();
+        assert!(status["digest_lost"].parse::<u64>().unwrap() >= digests, "{status:?}");
+        assert_eq!(status["server_variables"], "ON");
+    }
+}
+
+#[test]
+fn sessions_may_ask_at_the_same_time() {
+    let _turn = turn();
+    let Some(server) = server(&[]) else { return };
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut conn = server.client().unwrap();
+                for _ in 0..50 {
+                    assert_eq!(shown(&mut conn, "SHOW STATUS LIKE 'performance_schema%'").len(), 30);
+                    assert_eq!(number(&mut conn, "SELECT @@performance_schema"), Some(1));
+                    conn.query_drop("FLUSH STATUS").unwrap();
+                }
+            });
+        }
+    });
+    let mut server = server;
+    let (_, status) = server.stop().unwrap();
+    assert!(status.success(), "{status}\n{}", server.log());
+}
+
+/// What the variables say without a provider: their own state.
+fn untouched(server: &Server) {
+    let mut conn = server.client().unwrap();
+    assert_eq!(number(&mut conn, "SELECT @@performance_schema"), Some(0));
+    assert_eq!(value(&mut conn, "VARIABLES", "performance_schema_digests_size"), "-1");
+    assert_eq!(shown(&mut conn, "SHOW GLOBAL STATUS LIKE 'performance_schema%'").len(), 30);
+}
+
+#[test]
+fn they_stay_as_they_are_when_told_so_and_without_tables_to_speak_of() {
+    let _turn = turn();
+    if !Provider::under_test().is_tare() {
+        println!("skipped: about settings of tare's own");
+        return;
+    }
+    for (option, row) in [("server-variables", "OFF"), ("tables", "OFF")] {
+        let provider = Provider::Tare(vec![(option.into(), "OFF".into())]);
+        let server = Server::start(Settings::new(provider)).unwrap();
+        untouched(&server);
+        let status = server.endpoint_schema().unwrap().tare_status().unwrap();
+        assert_eq!(status["server_variables"], row, "{option}");
+    }
+    // Nobody could read the tables: the server has no storage engine for them.
+    let settings = Settings::new(Provider::under_test()).option("--plugin-load=");
+    let mut server = Server::start(settings).unwrap();
+    untouched(&server);
+    let status = server.endpoint_schema().unwrap().tare_status().unwrap();
+    assert!(status["server_variables"].starts_with("OFF: the tables cannot be read"), "{status:?}");
+    assert!(server.log().contains("@@performance_schema stays OFF"), "{}", server.log());
+    // And the next start without tare knows nothing of it.
+    server.stop().unwrap();
+    server.settings = Settings::new(Provider::Off);
+    server.resume().unwrap();
+    untouched(&server);
+}
