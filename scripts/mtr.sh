@@ -9,6 +9,7 @@ here=$PWD
 suite=/usr/share/mysql/mysql-test
 : "${TARE_PROVIDER:=$here/target/release/libtare_mariadb.so}" "${TARE_MARIADBD:=/usr/sbin/mariadbd}"
 export TARE_PROVIDER TARE_MARIADBD
+unset MTR_BINDIR
 
 say() { printf 'mtr: %s\n' "$*"; }
 die() { say "$*" >&2; exit 1; }
