@@ -74,8 +74,14 @@ fn check_and_upgrade_find_nothing_to_complain_about() {
     assert_eq!(bad, expected);
     assert!(checked.lines().count() > 30, "{checked}");
 
-    let upgraded = run(&server, "mariadb-upgrade", &["--force"]);
-    assert!(upgraded.trim_end().ends_with("OK"), "{upgraded}");
+    // The tool upgrades servers of its own version only.
+    let upgrade = server.host().client_program("mariadb-upgrade").unwrap();
+    if server.host().basedir.as_ref().is_none_or(|base| upgrade.starts_with(base)) {
+        let upgraded = run(&server, "mariadb-upgrade", &["--force"]);
+        assert!(upgraded.trim_end().ends_with("OK"), "{upgraded}");
+    } else {
+        println!("skipped: this server comes without mariadb-upgrade");
+    }
     let mut schema = server.schema().unwrap();
     assert!(!schema.rows("events_statements_summary_by_digest").unwrap().is_empty());
     if server.settings.provider.is_tare() {
