@@ -6,7 +6,7 @@ export PATH := $(dir $(CARGO)):$(PATH)
 # Arguments for the programs: make demo ARGS="--secs 60", make bench ARGS="--rounds 10".
 ARGS ?=
 
-.PHONY: help setup provider build demo bench callgrind check test test-hosts
+.PHONY: help setup provider build demo bench callgrind check test test-hosts test-mtr test-scale
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,3 +46,10 @@ SERVER_TESTS = cargo test --quiet --locked --no-fail-fast -p tare-testkit -p tar
 
 test-hosts: build ## the suite's server tests on other MariaDB versions (downloads them)
 	TARE_PROVIDER=$(CURDIR)/target/release/libtare_mariadb.so scripts/hosts.sh run $(SERVER_TESTS)
+
+test-mtr: provider ## the server's own tests of the Performance Schema, on tare, against a list of known failures
+	@scripts/setup.sh mariadb-test
+	@scripts/mtr.sh
+
+test-scale: provider ## read every table with 1,000 connections, 5,000 digests and 10,000 tables; prints how long it takes
+	TARE_PROVIDER=$(CURDIR)/target/release/libtare_mariadb.so cargo test --quiet --locked -p tare-testkit --test scale -- --ignored --nocapture

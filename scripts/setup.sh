@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what tare needs to be built, tested and shown, on Debian 12 and its kin. Does nothing, and needs no network,
-# when all of it is there. A server that gets installed on the way is not started.
+# when all of it is there. A server that gets installed on the way is not started. Arguments: further packages, for what
+# needs more than the rest.
 set -euo pipefail
 
 die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
@@ -17,6 +18,8 @@ have mariadb             || want mariadb-client
 have sysbench            || want sysbench
 [ -e /usr/lib/mysql/plugin/ha_federatedx.so ] || want mariadb-server
 [ -d /usr/share/sysbench ] || want sysbench
+have prometheus-mysqld-exporter || want prometheus-mysqld-exporter
+for package in "$@"; do dpkg-query -W "$package" >/dev/null 2>&1 || want "$package"; done
 
 install() {
     have apt-get || die "these programs' packages are missing and there is no apt-get to install them with: $*"

@@ -107,6 +107,15 @@ impl Host {
         )))
     }
 
+    /// A client program of the same installation, such as `mariadb-dump`.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn client_program(&self, name: &str) -> Result<PathBuf> {
+        let own = self.basedir.iter().map(|base| base.join("bin").join(name)).find(|path| path.exists());
+        own.map_or_else(|| program(name), Ok)
+    }
+
     /// The program that makes a data directory for it.
     ///
     /// # Errors
@@ -171,7 +180,11 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Err(Failure::Setup(format!("cannot copy {} to {}", from.display(), to.display())))
 }
 
-fn program(name: &str) -> Result<PathBuf> {
+/// A program of `PATH` or the system's own places.
+///
+/// # Errors
+/// When it is not installed.
+pub fn program(name: &str) -> Result<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut places: Vec<PathBuf> = std::env::split_paths(&path).collect();
     places.extend(["/usr/sbin".into(), "/usr/bin".into(), "/usr/local/bin".into()]);

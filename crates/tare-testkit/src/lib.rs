@@ -9,6 +9,7 @@ pub mod difference;
 pub mod figure;
 pub mod history;
 pub mod host;
+pub mod known;
 pub mod load;
 pub mod process;
 pub mod schema;

@@ -1,6 +1,6 @@
-//! What the operating system knows of a running server.
+//! A running program, and what the operating system knows of it.
 
-use std::process::{Child, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -8,7 +8,7 @@ use nix::unistd::Pid;
 
 use crate::{Failure, Result};
 
-/// A server process that ends, at the latest, with the test.
+/// A process that ends, at the latest, with the test.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -17,6 +17,15 @@ pub struct Process {
 impl Process {
     pub(crate) fn new(child: Child) -> Process {
         Process { child }
+    }
+
+    /// Starts a program.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn spawn(command: &mut Command) -> Result<Process> {
+        let child = command.spawn().map_err(Failure::io(format!("start {command:?}")))?;
+        Ok(Process::new(child))
     }
 
     /// Its process id.

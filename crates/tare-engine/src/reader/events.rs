@@ -432,7 +432,9 @@ impl Engine {
                 Some(host) => host.to_utf8(&text, charset),
                 None => String::from_utf8_lossy(&text).into_owned(),
             };
-            if cut {
+            // What says so takes the place of the last three characters.
+            if cut && let Some((end, _)) = text.char_indices().nth_back(2) {
+                text.truncate(end);
                 text.push_str("...");
             }
             text

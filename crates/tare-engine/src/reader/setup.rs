@@ -96,10 +96,9 @@ impl Engine {
             class => self.registry.name(class).splitn(3, '/').nth(2).map(str::to_owned),
         };
         let foreground = thread.processlist_id.load(Relaxed) != 0;
-        let command = match thread.command.load(Relaxed) {
-            command if command != 0 && foreground => host.command_name(command - 1),
-            _ => None,
-        };
+        // One that never said what it does is asleep, which is command 0.
+        let command = thread.command.load(Relaxed).saturating_sub(1);
+        let command = if foreground { host.command_name(command) } else { None };
         let start_s = thread.start_time_s.load(Relaxed);
         let connection_type = match thread.connection_type.load(Relaxed) {
             0 => None,

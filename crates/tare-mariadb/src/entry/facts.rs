@@ -44,6 +44,12 @@ pub(super) fn digest_tokens<'a>(storage: *const DigestStorage) -> Option<DigestT
     Some(DigestTokens { bytes: tokens.bytes, charset: tokens.charset, cut: tokens.full })
 }
 
+/// Marks a table as one whose changes do not go to the binary log; see [`share::Reader::keep_from_binary_log`].
+pub(super) fn keep_from_binary_log(share: *mut ServerTableShare) {
+    // SAFETY: the server hands over a share it has just filled and shown to nobody else.
+    let _where_the_layout_is_sure = unsafe { SHARES.keep_from_binary_log(share) };
+}
+
 /// Names of a table and of its keys.
 pub(super) fn table_share<'a>(share: *const ServerTableShare) -> Option<share::Share<'a>> {
     // SAFETY: the server passes null or a share it has completed.

@@ -26,7 +26,8 @@ pub(super) unsafe extern "C" fn get_sp_share(
         if ENGINE.current_thread().is_none() || name_len == 0 {
             return null_mut();
         }
-        let program = ENGINE.program(object_type, bytes!(schema, schema_len), bytes!(name, name_len));
+        let name = folded(bytes!(name, name_len));
+        let program = ENGINE.program(object_type, bytes!(schema, schema_len), name.as_bytes());
         program.map_or(null_mut(), |program| program.address().cast())
     })
 }
@@ -43,9 +44,16 @@ pub(super) unsafe extern "C" fn drop_sp(
 ) {
     guard((), || {
         if let Some(object_type) = facts::program_type(object_type) {
-            ENGINE.drop_program(object_type, bytes!(schema, schema_len), bytes!(name, name_len));
+            let name = folded(bytes!(name, name_len));
+            ENGINE.drop_program(object_type, bytes!(schema, schema_len), name.as_bytes());
         }
     });
+}
+
+/// Names of programs know no case: the server tells them as they are written, here and there in another way, and the
+/// reference shows them in lower case.
+fn folded(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).to_lowercase()
 }
 
 pub(super) unsafe extern "C" fn start_sp(state: *mut SpLockerState, share: *mut SpShare) -> *mut SpLocker {

@@ -12,6 +12,9 @@ use super::guard::guard;
 use super::pointer::{bytes, instance, keep, kept, state};
 use crate::abi::types::{ServerTableShare, Table, TableLocker, TableLockerState, TableShare};
 
+/// Where tare's own tables are.
+const SCHEMA: &[u8] = b"performance_schema";
+
 /// `PSI_TABLE_EXTERNAL_LOCK`.
 const EXTERNAL: c_uint = 1;
 
@@ -20,12 +23,18 @@ pub(super) unsafe extern "C" fn get_table_share(
     share: *mut ServerTableShare,
 ) -> *mut TableShare {
     guard(null_mut(), || {
-        if temporary != 0 || ENGINE.current_thread().is_none() {
+        if temporary != 0 {
             return null_mut();
         }
         let Some(names) = facts::table_share(share).filter(|names| !names.is_view) else {
             return null_mut();
         };
+        if names.schema == SCHEMA {
+            facts::keep_from_binary_log(share);
+        }
+        if ENGINE.current_thread().is_none() {
+            return null_mut();
+        }
         let table = TableName { temporary: false, schema: names.schema, name: names.table };
         let share = ENGINE.table_share(&table, names.keys());
         share.map_or(null_mut(), |share| share.address().cast())

@@ -89,6 +89,9 @@ const fn distances(series: Series) -> Distances {
     }
 }
 
+/// `no_replicate` lies two flags before `is_view`, `crashed` between them: in the sources of every supported series.
+const NO_REPLICATE_BEFORE_IS_VIEW: usize = 2;
+
 /// A table's names. Borrows the share: copy before returning.
 #[derive(Clone, Copy, Debug)]
 pub struct Share<'a> {
@@ -174,6 +177,32 @@ impl Reader {
         Some(Share { schema, table, is_view, keys })
     }
 
+    /// Marks a table as one whose changes do not go to the binary log, as the server marks the built-in's tables when
+    /// it first opens them; FEDERATED's it would log, and a replica would repeat what was meant for this server. False,
+    /// and nothing changed, where the flag can't be told for sure.
+    ///
+    /// # Safety
+    /// `share` is NULL or a complete `TABLE_SHARE` of a supported server that no other thread sees yet.
+    pub unsafe fn keep_from_binary_log(&self, share: *mut ServerTableShare) -> bool {
+        let Some(distances) = self.distances().filter(|_| !share.is_null()) else { return false };
+        let base = share.cast::<u8>();
+        // SAFETY: the caller's promise.
+        let Some((place, _)) = (unsafe { self.key(base) }) else { return false };
+        // SAFETY: the caller's promise; places and distances are inside the structure, as `read` and `is_view` rely on.
+        unsafe {
+            let names = base.add(KEYNAMES).cast::<Names>().read();
+            let db = base.add(place + std::mem::offset_of!(Key, db));
+            let flag = db.add(distances.is_view - NO_REPLICATE_BEFORE_IS_VIEW);
+            // A base table that has not crashed and is not marked: three flags in a row.
+            let flags = flag.cast::<[u8; 3]>().read();
+            let sure = db.add(distances.keys).cast::<u32>().read() == names.count && flags == [0; 3];
+            if sure {
+                flag.write(1);
+            }
+            sure
+        }
+    }
+
     /// Finds the pairs, first where they were last time.
     ///
     /// # Safety
@@ -250,6 +279,34 @@ mod tests {
             assert_eq!(view(&words), Some(true));
             words[(db + keys) / 8] |= 3 << ((db + keys) % 8 * 8);
             assert_eq!(view(&words), Some(false));
+        }
+    }
+
+    #[test]
+    fn a_table_is_kept_from_the_binary_log_only_where_the_layout_is_sure() {
+        let db = 592 + 16;
+        for series in Series::ALL {
+            let Distances { keys, is_view } = distances(series);
+            let reader = Reader::new();
+            let mut words = share(592, b"performance_schema\0threads\0", 18, &[c"PRIMARY"]);
+            // SAFETY: as many bytes as a share has, seen by this thread alone.
+            let keep =
+                |words: &mut [usize]| unsafe { reader.keep_from_binary_log(words.as_mut_ptr().cast()) };
+            let clean = words.clone();
+            assert!(!keep(&mut words), "the series is not known");
+            reader.select(series);
+            assert!(!keep(&mut words), "the number of keys is another");
+            assert_eq!(words, clean);
+            let set = |words: &mut [usize], byte: usize| words[byte / 8] |= 1 << (byte % 8 * 8);
+            set(&mut words, db + keys);
+            let mut view = words.clone();
+            set(&mut view, db + is_view);
+            assert!(!keep(&mut view), "a view");
+            let mut expected = words.clone();
+            set(&mut expected, db + is_view - 2);
+            assert!(keep(&mut words));
+            assert_eq!(words, expected);
+            assert!(!keep(&mut words), "it is marked");
         }
     }
 

@@ -1,0 +1,38 @@
+//! Programs and queries of others, unchanged, on a server with the provider under test: they must not notice.
+
+#![allow(clippy::unwrap_used)] // in a test a failure is a panic
+
+mod exporter;
+mod pmm;
+mod recipes;
+mod sys;
+mod tools;
+
+use mysql::prelude::Queryable;
+use tare_testkit::script;
+use tare_testkit::server::{Server, Settings};
+use tare_testkit::session::Session;
+use tare_testkit::subject::Provider;
+
+fn start(provider: Provider) -> Server {
+    Server::start(Settings::new(provider)).unwrap()
+}
+
+/// A server with the provider under test; `None`, with a word, where its tables are not on the server's port.
+fn subject() -> Option<Server> {
+    let server = start(Provider::under_test());
+    if server.serves_tables() {
+        return Some(server);
+    }
+    println!("skipped: without FEDERATED the tables are not on the server's port");
+    None
+}
+
+/// Runs scripts of the oracle, so that most tables have something to show.
+fn run_scripts(server: &Server, names: &[&str]) {
+    let mut admin = server.client().unwrap();
+    for script in script::all().unwrap().iter().filter(|script| names.contains(&script.name.as_str())) {
+        admin.query_drop(format!("CREATE DATABASE {}", script.name)).unwrap();
+        Session::open(server, script, &script.name).unwrap().run(script).unwrap();
+    }
+}

@@ -1,0 +1,240 @@
+//! The recipes of `docs/recipes.md`, run as they stand there.
+
+use std::path::Path;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use mysql::prelude::Queryable;
+use mysql::{Conn, Row};
+use tare_testkit::server::Server;
+use tare_testkit::turn;
+
+use crate::subject;
+
+/// Every recipe the document may hold; each has a test below.
+const TITLES: [&str; 6] = [AUDIT, INDEX, CONNECTION, MEMORY, LATENCY, LOCK];
+const AUDIT: &str = "Audit DDL and nothing else";
+const INDEX: &str = "Which index is never used";
+const CONNECTION: &str = "What does this connection do right now";
+const MEMORY: &str = "Where did the memory go";
+const LATENCY: &str = "Top 10 statements by total latency";
+const LOCK: &str = "Who holds the row lock I wait for";
+
+fn document() -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/recipes.md")).unwrap()
+}
+
+/// The statements of a recipe, block by block.
+fn recipe(title: &str) -> Vec<Vec<String>> {
+    let document = document();
+    let heading = format!("## {title}\n");
+    let text = document.split(&heading).nth(1).unwrap_or_else(|| panic!("no recipe {title}"));
+    let text = text.split("\n## ").next().unwrap_or_default();
+    let blocks = text.split("```sql\n").skip(1).map(|rest| rest.split("```").next().unwrap_or_default());
+    let statements = |block: &str| {
+        block.split(";\n").map(str::trim).filter(|sql| !sql.is_empty()).map(str::to_owned).collect()
+    };
+    let blocks: Vec<Vec<String>> = blocks.map(statements).collect();
+    assert!(!blocks.is_empty(), "{title} has no SQL");
+    blocks
+}
+
+/// Runs a block; the rows of its last statement.
+fn run(conn: &mut Conn, block: &[String]) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for sql in block {
+        rows = conn.query(sql).unwrap_or_else(|e| panic!("{sql}: {e}"));
+    }
+    rows
+}
+
+/// A value of a row as text; `None` for NULL.
+fn text(row: &Row, column: &str) -> Option<String> {
+    let value: mysql::Value = row.get(column).unwrap_or_else(|| panic!("no column {column}"));
+    match value {
+        mysql::Value::NULL => None,
+        mysql::Value::Bytes(bytes) => Some(String::from_utf8(bytes).unwrap()),
+        other => Some(other.as_sql(true)),
+    }
+}
+
+fn execute(conn: &mut Conn, statements: &[&str]) {
+    for sql in statements {
+        conn.query_drop(sql).unwrap_or_else(|e| panic!("{sql}: {e}"));
+    }
+}
+
+/// Runs a statement that waits, on a connection and a thread of its own.
+fn background(server: &Server, sql: &'static str) -> (u64, JoinHandle<()>) {
+    let mut conn = server.client().unwrap();
+    let id = u64::from(conn.connection_id());
+    // How it ends is the affair of whoever ends it.
+    let thread = std::thread::spawn(move || drop(conn.query_drop(sql)));
+    (id, thread)
+}
+
+/// Runs a block until its rows are as wanted.
+fn until(conn: &mut Conn, block: &[String], wanted: impl Fn(&[Row]) -> bool) -> Vec<Row> {
+    let begin = Instant::now();
+    loop {
+        let rows = run(conn, block);
+        if wanted(&rows) {
+            return rows;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(20), "never as wanted: {rows:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn every_recipe_is_tested() {
+    let document = document();
+    let titles: Vec<&str> = document.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+    assert_eq!(titles, TITLES);
+}
+
+#[test]
+fn the_audit_shows_ddl_and_nothing_else() {
+    let _turn = turn();
+    let Some(server) = subject() else { return };
+    let mut conn = server.client().unwrap();
+    execute(&mut conn, &["CREATE DATABASE shop", "CREATE TABLE shop.gone (a INT)"]);
+    let [prepare, audit] = &recipe(AUDIT)[..] else { panic!("two blocks") };
+    run(&mut conn, prepare);
+    let mut shop = Conn::new(server.client_options().db_name(Some("shop"))).unwrap();
+    let statements = [
+        "SELECT 1",
+        "INSERT INTO gone VALUES (1)",
+        "ALTER TABLE gone ADD b INT",
+        "SELECT * FROM gone",
+        "DROP TABLE gone",
+        // A statement ends a moment after its answer; the next one's answer comes after that.
+        "SELECT 2",
+    ];
+    execute(&mut shop, &statements);
+    let rows = run(&mut conn, audit);
+    let seen: Vec<_> = rows
+        .iter()
+        .map(|row| ["PROCESSLIST_USER", "CURRENT_SCHEMA", "SQL_TEXT"].map(|c| text(row, c).unwrap()))
+        .collect();
+    assert_eq!(seen, [statements[2], statements[4]].map(|sql| ["root", "shop", sql].map(str::to_owned)));
+}
+
+#[test]
+fn the_index_nobody_uses_is_named() {
+    let _turn = turn();
+    let Some(server) = subject() else { return };
+    let mut conn = server.client().unwrap();
+    execute(
+        &mut conn,
+        &[
+            "CREATE DATABASE shop",
+            "USE shop",
+            "CREATE TABLE shop.orders (id INT PRIMARY KEY, used INT, unused INT, KEY used (used), KEY unused (unused))",
+            "INSERT INTO shop.orders SELECT seq, seq, seq FROM seq_1_to_1000",
+            "SELECT * FROM shop.orders WHERE used = 7",
+        ],
+    );
+    let rows = run(&mut conn, &recipe(INDEX)[0]);
+    let seen: Vec<_> = rows.iter().map(|row| text(row, "INDEX_NAME").unwrap()).collect();
+    assert_eq!(seen, ["unused"]);
+    execute(&mut conn, &["SELECT * FROM shop.orders WHERE unused = 7"]);
+    assert_eq!(run(&mut conn, &recipe(INDEX)[0]).len(), 0);
+}
+
+#[test]
+fn a_connection_is_seen_at_what_it_does() {
+    let _turn = turn();
+    let Some(server) = subject() else { return };
+    let mut conn = server.client().unwrap();
+    let (id, sleeper) = background(&server, "DO SLEEP(100)");
+    execute(&mut conn, &[&format!("SET @connection = {id}")]);
+    let [now, before] = &recipe(CONNECTION)[..] else { panic!("two blocks") };
+    let sleeps =
+        |rows: &[Row]| rows.iter().any(|row| text(row, "wait").is_some_and(|wait| wait.contains("sleep")));
+    let rows = until(&mut conn, now, sleeps);
+    let row = rows.iter().find(|row| sleeps(std::slice::from_ref(*row))).unwrap();
+    assert_eq!(text(row, "SQL_TEXT").as_deref(), Some("DO SLEEP(100)"));
+    assert_eq!(text(row, "stage").as_deref(), Some("stage/sql/User sleep"));
+    execute(&mut conn, &[&format!("KILL QUERY {id}")]);
+    sleeper.join().unwrap();
+
+    let mut watched = server.client().unwrap();
+    execute(&mut watched, &["DO 1", "DO 2"]);
+    execute(&mut conn, &[&format!("SET @connection = {}", watched.connection_id())]);
+    let rows = until(&mut conn, before, |rows| {
+        rows.iter().any(|row| text(row, "SQL_TEXT").as_deref() == Some("DO 2"))
+    });
+    let seen: Vec<_> = rows.iter().filter_map(|row| text(row, "SQL_TEXT")).take(2).collect();
+    assert_eq!(seen, ["DO 2", "DO 1"]);
+}
+
+#[test]
+fn memory_is_found_by_use_and_by_connection() {
+    let _turn = turn();
+    let Some(server) = subject() else { return };
+    let mut conn = server.client().unwrap();
+    let mut hoarder = server.client().unwrap();
+    execute(&mut hoarder, &["SET @hoard = REPEAT('x', 12 * 1024 * 1024)"]);
+    let [by_use, by_connection] = &recipe(MEMORY)[..] else { panic!("two blocks") };
+    let bytes = |row: &Row| text(row, "bytes").unwrap().parse::<f64>().unwrap();
+    let uses = run(&mut conn, by_use);
+    assert_eq!(uses.len(), 10);
+    assert!(uses.windows(2).all(|pair| bytes(&pair[0]) >= bytes(&pair[1])), "{uses:?}");
+    let variable = uses
+        .iter()
+        .find(|row| text(row, "EVENT_NAME").as_deref() == Some("memory/sql/user_var_entry::value"));
+    assert!(bytes(variable.unwrap()) >= 12e6, "{uses:?}");
+    let connections = run(&mut conn, by_connection);
+    assert_eq!(text(&connections[0], "PROCESSLIST_ID"), Some(hoarder.connection_id().to_string()));
+    assert!(bytes(&connections[0]) >= 12e6);
+}
+
+#[test]
+fn the_statement_that_took_longest_comes_first() {
+    let _turn = turn();
+    let Some(server) = subject() else { return };
+    let mut conn = server.client().unwrap();
+    execute(&mut conn, &["DO SLEEP(0.5)", "DO SLEEP(1.5)", "SELECT 1"]);
+    let rows = run(&mut conn, &recipe(LATENCY)[0]);
+    assert!(rows.len() > 1 && rows.len() <= 10, "{rows:?}");
+    let first = ["DIGEST_TEXT", "calls"].map(|column| text(&rows[0], column).unwrap());
+    assert_eq!(first.each_ref().map(|value| value.trim()), ["DO `SLEEP` (?)", "2"]);
+    let number = |column: &str| text(&rows[0], column).unwrap().parse::<f64>().unwrap();
+    assert!(number("total_s") >= 2.0 && number("maximum_ms") >= 1500.0, "{:?}", rows[0]);
+    assert!((number("average_ms") * 2.0 / 1000.0 - number("total_s")).abs() < 0.01, "{:?}", rows[0]);
+}
+
+#[test]
+fn who_holds_a_row_lock_is_named_with_what_it_did() {
+    let _turn = turn();
+    let Some(server) = subject() else { return };
+    let mut conn = server.client().unwrap();
+    execute(
+        &mut conn,
+        &[
+            "CREATE DATABASE shop",
+            "CREATE TABLE shop.stock (id INT PRIMARY KEY, n INT)",
+            "INSERT INTO shop.stock VALUES (1, 1)",
+        ],
+    );
+    let mut holder = server.client().unwrap();
+    let locking = "UPDATE shop.stock SET n = 2 WHERE id = 1";
+    execute(&mut holder, &["BEGIN", locking, "DO 'thinking'"]);
+    let (waiting, waiter) = background(&server, "UPDATE shop.stock SET n = 3 WHERE id = 1");
+    let rows = until(&mut conn, &recipe(LOCK)[0], |rows| !rows.is_empty());
+    execute(&mut holder, &["ROLLBACK"]);
+    waiter.join().unwrap();
+    for row in &rows {
+        let seen = ["waiting", "waiting_statement", "holder"].map(|column| text(row, column).unwrap());
+        let expected = [
+            &waiting.to_string(),
+            "UPDATE shop.stock SET n = 3 WHERE id = 1",
+            &holder.connection_id().to_string(),
+        ];
+        assert_eq!(seen, expected);
+    }
+    let statements: Vec<_> = rows.iter().filter_map(|row| text(row, "holders_statement")).collect();
+    assert!(statements.len() >= 3, "{statements:?}");
+    assert_eq!(statements[..3], ["DO 'thinking'", locking, "BEGIN"].map(str::to_owned));
+}
