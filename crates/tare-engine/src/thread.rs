@@ -116,6 +116,9 @@ pub(crate) struct Thread {
 unsafe impl View for Thread {}
 const _: () = assert!(size_of::<Thread>() <= WORDS * 8);
 
+/// Bytes of connection attributes that can be kept of a thread.
+pub const MAX_CONNECT_ATTRS: usize = 2048;
+
 /// Names and attributes of a thread, in a block of their own.
 #[repr(C)]
 pub(crate) struct ThreadText {
@@ -130,7 +133,7 @@ pub(crate) struct ThreadText {
     pub(crate) host: [AtomicU64; 32],
     pub(crate) db: [AtomicU64; 24],
     pub(crate) info: [AtomicU64; 128],
-    pub(crate) attributes: [AtomicU64; 256],
+    pub(crate) attributes: [AtomicU64; MAX_CONNECT_ATTRS / 8],
 }
 
 // SAFETY: atomics only, alignment 8, checked below to fit a block.

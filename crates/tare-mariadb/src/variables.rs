@@ -4,7 +4,7 @@
 
 use std::sync::OnceLock;
 
-use tare_engine::{DESCRIPTORS, MAX_INSTRUMENTS, STATEMENT_DEPTH};
+use tare_engine::{DESCRIPTORS, MAX_INSTRUMENTS, MAX_RULES, STATEMENT_DEPTH};
 
 use crate::entry::ENGINE;
 use crate::host::system_variable::VariableError;
@@ -15,10 +15,8 @@ use crate::options::Options;
 /// bounds them all together.
 const AS_NEEDED: i64 = -1;
 
-/// What has no bound of its own. Sizes that are in no list here stay as they are: tare keeps nothing of the kind yet.
-const UNBOUNDED: [&str; 16] = [
-    "accounts_size",
-    "hosts_size",
+/// What has no bound of its own.
+const UNBOUNDED: [&str; 13] = [
     "max_cond_instances",
     "max_file_instances",
     "max_index_stat",
@@ -32,7 +30,6 @@ const UNBOUNDED: [&str; 16] = [
     "max_table_instances",
     "max_table_lock_stat",
     "max_thread_instances",
-    "users_size",
 ];
 
 /// Instruments of all kinds share one registry.
@@ -51,7 +48,12 @@ const CLASSES: [&str; 9] = [
 /// Every size by the part of its name after `performance_schema_`.
 fn sizes(options: &Options) -> Vec<(&'static str, i64)> {
     let (short, long) = (&options.history_size, &options.history_long_size);
+    let [accounts, users, hosts] = options.parties_size;
     let of_options = [
+        ("accounts_size", accounts),
+        ("hosts_size", hosts),
+        ("users_size", users),
+        ("session_connect_attrs_size", options.session_connect_attrs_size),
         ("digests_size", options.digests_size),
         ("max_digest_length", options.max_digest_length),
         ("max_sql_text_length", options.max_sql_text_length),
@@ -64,7 +66,12 @@ fn sizes(options: &Options) -> Vec<(&'static str, i64)> {
         ("events_statements_history_long_size", long.statements),
         ("events_transactions_history_long_size", long.transactions),
     ];
-    let bounds = [("max_file_handles", DESCRIPTORS), ("max_statement_stack", STATEMENT_DEPTH)];
+    let bounds = [
+        ("max_file_handles", DESCRIPTORS),
+        ("max_statement_stack", STATEMENT_DEPTH),
+        ("setup_actors_size", MAX_RULES),
+        ("setup_objects_size", MAX_RULES),
+    ];
     let classes = CLASSES.map(|name| (name, MAX_INSTRUMENTS));
     let bounds = bounds.into_iter().chain(classes);
     let bounds = bounds.map(|(name, bound)| (name, i64::try_from(bound).unwrap_or(i64::MAX)));

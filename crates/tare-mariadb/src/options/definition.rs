@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use tare_engine::snapshot::Consumer;
-use tare_engine::{MAX_DIGEST, MAX_SQL_TEXT};
+use tare_engine::{MAX_CONNECT_ATTRS, MAX_DIGEST, MAX_SQL_TEXT};
 use tare_tables::Shape;
 
 use super::error::{OptionError, Origin};
@@ -144,6 +144,12 @@ pub static OPTIONS: &[OptionDef] = &[
         kind: Kind::Count(0, MAX_SQL_TEXT as u32, |o| &mut o.max_sql_text_length),
         default: "1024",
         doc: "Bytes kept of a statement's text.",
+    },
+    OptionDef {
+        name: "session-connect-attrs-size",
+        kind: Kind::Count(0, MAX_CONNECT_ATTRS as u32, |o| &mut o.session_connect_attrs_size),
+        default: "512",
+        doc: "Bytes kept of what a client says of itself when it connects.",
     },
     OptionDef {
         name: "instrument",

@@ -85,6 +85,8 @@ pub struct Options {
     pub max_digest_length: u32,
     /// `max-sql-text-length`: bytes of a statement's text.
     pub max_sql_text_length: u32,
+    /// `session-connect-attrs-size`, in bytes.
+    pub session_connect_attrs_size: u32,
     /// `instrument`, in the order given.
     pub instruments: Vec<InstrumentRule>,
     /// `consumer`, in the order given.

@@ -46,9 +46,9 @@ fn config(options: &'static Options) -> Config {
         parties_size: options.parties_size,
         max_digest_length: options.max_digest_length,
         max_sql_text_length: options.max_sql_text_length,
+        session_connect_attrs_size: options.session_connect_attrs_size,
         instruments: Box::new(switches),
         consumers: consumers.collect(),
-        ..Config::default()
     }
 }
 

@@ -45,6 +45,10 @@ fn the_performance_schema_is_on_and_tells_its_sizes() {
     let _turn = turn();
     let sizes = [
         ("digests-size", 321),
+        ("accounts-size", 101),
+        ("users-size", 102),
+        ("hosts-size", 103),
+        ("session-connect-attrs-size", 500),
         ("max-digest-length", 512),
         ("max-sql-text-length", 700),
         ("events-waits-history-size", 31),
