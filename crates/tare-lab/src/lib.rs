@@ -13,6 +13,7 @@ pub mod interrupt;
 pub mod load;
 pub mod pairing;
 pub mod process;
+pub mod record;
 pub mod sample;
 pub mod server;
 pub mod setting;

@@ -1,0 +1,223 @@
+//! The raw data of a study: one JSON object per line, appended after every slice.
+//!
+//! The file is all there is: a killed study goes on from it, and every report is computed from it alone. Lines are never
+//! changed or taken away; a last line that was cut short by a kill is dropped by the reader. Times are seconds, memory
+//! bytes, unless a name says otherwise. Readers skip fields they do not know.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The format's number, in [`Header::format`]; raised when a reader of the old one would be misled.
+pub const FORMAT: u32 = 1;
+
+/// One line of the file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Record {
+    /// The first line: what is measured, on what.
+    Header(Box<Header>),
+    /// One slice of load on one setting.
+    Slice(Box<Slice>),
+    /// What the Performance Schema of a setting counted over a slice.
+    Calls(Calls),
+    /// A flame graph that was taken.
+    Profile(Profile),
+    /// Something a reader of the report should know: resumed, a sidecar that died, a setting that had to be left out.
+    Note(Note),
+    /// The study ended, and why.
+    End(End),
+}
+
+/// What is measured, and on what machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    /// [`FORMAT`] of the writer.
+    pub format: u32,
+    /// Version of tare that wrote it.
+    pub tare: String,
+    /// When the study began, RFC 3339, UTC.
+    pub started: String,
+    /// The study's name, `pfs-default`.
+    pub study: String,
+    /// What it asks, in a sentence.
+    pub question: String,
+    /// Whether it was run with `--quick`.
+    pub quick: bool,
+    /// Seed of the order of slices and of every resampling.
+    pub seed: u64,
+    /// Length of a slice.
+    pub slice_seconds: f64,
+    /// Half-width of the interval to reach, as a share of the base: 0.005 is half a percent.
+    pub precision: f64,
+    /// Differences below this share do not matter to anyone.
+    pub margin: f64,
+    /// The study's file, whole, so that it can be run again.
+    pub definition: String,
+    /// The machine.
+    pub machine: Machine,
+    /// The servers.
+    pub servers: Vec<ServerFacts>,
+    /// The settings, in the study's order.
+    pub settings: Vec<SettingFacts>,
+    /// What was driven: every workload at every number of connections.
+    pub cells: Vec<Cell>,
+}
+
+/// The machine a study ran on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// As the kernel names it.
+    pub cpu_model: String,
+    /// Logical processors that may be used.
+    pub cpus: u32,
+    /// Physical memory.
+    pub memory_bytes: u64,
+    /// Kernel release.
+    pub kernel: String,
+    /// The distribution's name and version.
+    pub system: String,
+    /// The hypervisor, where there is one and it can be told.
+    pub hypervisor: Option<String>,
+}
+
+/// A server, as it describes itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ServerFacts {
+    /// The study's name for it.
+    pub name: String,
+    /// `@@version`.
+    pub version: String,
+    /// `@@version_comment`.
+    pub version_comment: String,
+}
+
+/// A setting: what is compared.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SettingFacts {
+    /// Unique in the study.
+    pub name: String,
+    /// What it means, in words.
+    pub meaning: String,
+    /// The server it runs on.
+    pub server: String,
+    /// Server options, statements and sidecars that make it, as one would type them.
+    pub made_by: Vec<String>,
+    /// The setting it is compared with; the base names itself.
+    pub base: String,
+    /// Whether it is the base's twin: identical to it, so that its difference is noise.
+    pub twin: bool,
+}
+
+/// A workload at a number of connections.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Cell {
+    /// The workload's name.
+    pub workload: String,
+    /// Connections.
+    pub users: u32,
+}
+
+/// One slice of load on one setting, and what it took.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Slice {
+    /// What was driven.
+    #[serde(flatten)]
+    pub cell: Cell,
+    /// Whom.
+    pub setting: String,
+    /// The block of the cell it belongs to, from 0; slices are compared within their block.
+    pub block: u32,
+    /// Its turn in the block, from 0.
+    pub turn: u32,
+    /// When it began, in seconds since the study began (what passed while a study lay killed not counted).
+    pub at: f64,
+    /// How long it took.
+    pub seconds: f64,
+    /// Transactions committed.
+    pub transactions: u64,
+    /// Statements.
+    pub queries: u64,
+    /// Errors the driver met and ignored.
+    pub errors: u64,
+    /// CPU time of the server's process in user mode.
+    pub cpu_user: f64,
+    /// CPU time of the server's process in the kernel.
+    pub cpu_system: f64,
+    /// CPU time of the setting's sidecars.
+    pub cpu_sidecars: f64,
+    /// Resident memory of the server at the end.
+    pub resident_bytes: u64,
+    /// Context switches of the server's threads, voluntary and not.
+    pub context_switches: u64,
+    /// Bytes the setting's logs grew by.
+    pub logged_bytes: u64,
+    /// Share of the machine's time its hypervisor gave to others.
+    pub steal: f64,
+    /// The machine's load average over a minute, at the end.
+    pub load: f64,
+    /// Latency of transactions.
+    pub latency: Latency,
+    /// Transactions per second, second by second.
+    pub per_second: Vec<f64>,
+    /// Figures that a workload reports of itself, such as `notpm`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub figures: BTreeMap<String, f64>,
+}
+
+/// Latency of transactions, in seconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Mean.
+    pub mean: f64,
+    /// Half are at most this.
+    pub p50: f64,
+    /// 95 of 100 are at most this.
+    pub p95: f64,
+    /// 99 of 100 are at most this.
+    pub p99: f64,
+    /// Upper bounds of buckets and how many fell into each, ascending, empty buckets left out.
+    pub histogram: Vec<(f64, u64)>,
+}
+
+/// What the Performance Schema of a setting counted over a slice.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Calls {
+    /// What was driven.
+    #[serde(flatten)]
+    pub cell: Cell,
+    /// Whom.
+    pub setting: String,
+    /// Events per transaction by class of instrument (`wait/synch/mutex`, `stage`, …).
+    pub per_transaction: BTreeMap<String, f64>,
+}
+
+/// A flame graph that was taken.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Profile {
+    /// What was driven.
+    #[serde(flatten)]
+    pub cell: Cell,
+    /// Whom.
+    pub setting: String,
+    /// The folded stacks, in the results' folder: `stack;stack;stack count` per line.
+    pub stacks: String,
+}
+
+/// Something a reader of the report should know.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Note {
+    /// In seconds since the study began.
+    pub at: f64,
+    /// In words.
+    pub text: String,
+}
+
+/// The study ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct End {
+    /// In seconds since the study began.
+    pub at: f64,
+    /// What limited it: `all targets reached`, `out of time`, `interrupted`.
+    pub reason: String,
+}
