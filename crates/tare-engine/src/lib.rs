@@ -11,6 +11,7 @@ mod arena;
 mod cell;
 mod clock;
 mod digest;
+mod digest_table;
 mod filter;
 mod fold;
 mod index;
@@ -36,7 +37,7 @@ mod transaction;
 mod wait;
 
 use std::sync::atomic::{
-    AtomicU8, AtomicU32, AtomicU64,
+    AtomicBool, AtomicU8, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
     fence,
 };
@@ -46,6 +47,7 @@ use account::Parties;
 use arena::{Arena, Table};
 use cell::{FAMILIES, IoCell, Sums, VIEWERS, with_cell};
 use clock::Clock;
+use digest_table::DigestTable;
 use index::Index;
 use lost::Losses;
 use pool::Pools;
@@ -116,6 +118,9 @@ pub struct Config {
     pub session_connect_attrs_size: u32,
     /// Rows of `accounts`, `users` and `hosts`, in this order.
     pub parties_size: [u32; 3],
+    /// Whether the host has waits for mutexes, rwlocks and conds counted by object; see
+    /// [`Engine::end_counted_synch_wait`].
+    pub synch_waits_by_instance: bool,
     /// How instruments start.
     pub instruments: InitialSwitches,
     /// Consumers that are on.
@@ -133,6 +138,7 @@ impl Default for Config {
             max_sql_text_length: 1024,
             session_connect_attrs_size: 512,
             parties_size: [1_000; 3],
+            synch_waits_by_instance: false,
             instruments: Box::new(|_| (true, true)),
             consumers: Consumer::ALL.to_vec(),
         }
@@ -162,18 +168,16 @@ pub struct Engine {
     pub(crate) files: Index,
     pub(crate) tables: Index,
     pub(crate) programs: Index,
-    pub(crate) digests: Index,
-    pub(crate) digest_count: AtomicU32,
-    pub(crate) digest_overflow: AtomicU32,
+    pub(crate) digests: DigestTable,
     /// Descriptor → file.
     pub(crate) descriptors: Table,
     pub(crate) long: [Queue; 4],
     pub(crate) history_size: [AtomicU32; 4],
     pub(crate) history_long_size: [AtomicU32; 4],
-    pub(crate) digests_size: AtomicU32,
     pub(crate) digest_size: AtomicU32,
     pub(crate) sql_text_size: AtomicU32,
     pub(crate) connect_attrs_size: AtomicU32,
+    pub(crate) synch_waits_by_instance: AtomicBool,
     pub(crate) next_thread_id: AtomicU64,
     pub(crate) actors: Rules<ActorRule>,
     pub(crate) objects: Rules<objects::ObjectRule>,
@@ -218,17 +222,15 @@ impl Engine {
             files: Index::new(),
             tables: Index::new(),
             programs: Index::new(),
-            digests: Index::new(),
-            digest_count: AtomicU32::new(0),
-            digest_overflow: AtomicU32::new(0),
+            digests: DigestTable::new(),
             descriptors: Table::new(),
             long: [const { Queue::new() }; 4],
             history_size: [const { AtomicU32::new(0) }; 4],
             history_long_size: [const { AtomicU32::new(0) }; 4],
-            digests_size: AtomicU32::new(0),
             digest_size: AtomicU32::new(0),
             sql_text_size: AtomicU32::new(0),
             connect_attrs_size: AtomicU32::new(0),
+            synch_waits_by_instance: AtomicBool::new(false),
             next_thread_id: AtomicU64::new(1),
             actors: Rules::new(),
             objects: Rules::new(),
@@ -257,7 +259,7 @@ impl Engine {
         for index in [&self.files, &self.tables, &self.programs] {
             index.map(NAMED)?;
         }
-        self.digests.map(config.digests_size.max(1) as usize)?;
+        self.digests.map(config.digests_size.max(1) as usize, &self.pools, &self.arena)?;
         self.parties.map(config.parties_size)?;
         self.descriptors.map(DESCRIPTORS)?;
         // Rows a block holds: transactions 16, statements about 8, stages and waits 64.
@@ -266,10 +268,10 @@ impl Engine {
             self.history_long_size[at].store(config.history_long_size[at], Relaxed);
             self.long[at].map(long_blocks(config.history_long_size[at], rows_per_block))?;
         }
-        self.digests_size.store(config.digests_size, Relaxed);
         self.digest_size.store(config.max_digest_length.min(MAX_DIGEST as u32), Relaxed);
         self.sql_text_size.store(config.max_sql_text_length.min(MAX_SQL_TEXT as u32), Relaxed);
         self.connect_attrs_size.store(config.session_connect_attrs_size, Relaxed);
+        self.synch_waits_by_instance.store(config.synch_waits_by_instance, Relaxed);
         let consumers = config.consumers.iter().fold(0, |bits, consumer| bits | 1 << *consumer as u32);
         self.consumers.store(consumers, Relaxed);
         self.registry.start(config.instruments);
@@ -288,6 +290,11 @@ impl Engine {
             debug_assert_eq!(given, id);
         }
         Ok(())
+    }
+
+    /// Whether waits for mutexes, rwlocks and conds are counted by object.
+    pub fn synch_waits_by_instance(&self) -> bool {
+        self.synch_waits_by_instance.load(Relaxed)
     }
 
     /// Figures begin to move from one place to another.

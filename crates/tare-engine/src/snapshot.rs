@@ -480,7 +480,7 @@ pub struct Summary<S> {
 pub struct DigestRow {
     /// SCHEMA_NAME.
     pub schema: Option<String>,
-    /// DIGEST and DIGEST_TEXT; `None` in the row that collects what did not fit.
+    /// DIGEST and DIGEST_TEXT; `None` in the row that collects what has no place, or has it no more.
     pub digest: Option<DigestText>,
     /// COUNT_STAR … SUM_NO_GOOD_INDEX_USED.
     pub stat: StatementStat,
@@ -580,6 +580,8 @@ pub struct SyncRow {
     pub locked_by_thread_id: Option<u64>,
     /// READ_LOCKED_BY_COUNT.
     pub read_locked_by_count: u32,
+    /// Waits for it, where the host has them counted by object.
+    pub waits: Stat,
 }
 
 /// Clocks by name: TIMER_NAME of `performance_timers` and `setup_timers`.

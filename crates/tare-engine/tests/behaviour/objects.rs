@@ -1,4 +1,4 @@
-//! Things that last: locks, files, sockets, tables, programs, prepared statements, digests.
+//! Things that last: locks, files, sockets, tables, programs, prepared statements.
 
 use tare_engine::objects::ObjectRule;
 use tare_engine::operation;
@@ -564,77 +564,38 @@ fn prepared_statements_come_and_go_without_taking_memory() {
 }
 
 #[test]
-fn statements_with_the_same_tokens_and_schema_are_one_digest() {
+fn waits_for_a_lock_count_for_it_where_the_host_wants_that() {
     let rig = Rig::new();
-    rig.connect();
-    rig.query("select 1");
-    rig.query("select 2");
-    rig.query("select a");
-    let other = rig.open_statement(rig.class.statement, 33, None).unwrap();
-    rig.start_statement(other, b"other_db", here());
-    rig.finish(other, "select 3");
-    let rows = rig.digests();
-    let seen: Vec<_> = rows
-        .iter()
-        .map(|row| (row.schema.as_deref().unwrap(), &*row.digest.as_ref().unwrap().text, row.stat.stat.count))
-        .collect();
-    assert_eq!(seen, [("db", "select ?", 2), ("db", "select a", 1), ("other_db", "select ?", 1)]);
-    assert!(rows.iter().all(|row| row.first_seen_us <= row.last_seen_us));
-}
-
-#[test]
-fn digests_that_do_not_fit_are_counted_in_one_row() {
-    let rig = Rig::with(Config { digests_size: 10, ..small() });
-    rig.connect();
-    let query = |n: u8| format!("select {}", (b'a' + n) as char);
-    for _ in 0..3 {
-        for n in 0..15 {
-            rig.query(&query(n));
-        }
-    }
-    let rows = rig.digests();
-    assert_eq!(rows.len(), 11);
-    let overflow: Vec<_> = rows.iter().filter(|row| row.digest.is_none()).collect();
-    assert_eq!(overflow.len(), 1);
-    assert_eq!(overflow[0].stat.stat.count, 15);
-    assert_eq!(overflow[0].schema, None);
-    assert_eq!(rig.losses_of("digest_lost"), 15, "every statement counted there");
-    assert_eq!(rows.iter().map(|row| row.stat.stat.count).sum::<u64>(), 45);
-}
-
-#[test]
-fn a_thread_with_more_digests_than_its_map_holds_loses_none() {
-    let rig = Rig::with(Config { digests_size: 2_000, ..small() });
-    let thread = rig.connect();
-    let query = |n: usize| format!("select {}", "x".repeat(n));
-    for _ in 0..3 {
-        for n in 0..900 {
-            rig.query(&query(n));
-        }
-    }
-    let check = |rig: Rig| {
-        let rows = rig.digests();
-        assert_eq!(rows.len(), 900);
-        for row in rows {
-            assert_eq!(row.stat.stat.count, 3, "{:?}", row.digest);
-        }
+    let threads = [rig.connect(), rig.connect()];
+    let [one, other] = [1, 2].map(|identity| rig.init_synch(rig.class.mutex, identity).unwrap());
+    let wait = |lock: SynchRef, thread: ThreadRef| {
+        rig.on(thread, || {
+            if let Some(wait) = rig.start_synch_wait(lock, operation::MUTEX, here()) {
+                rig.end_counted_synch_wait(lock, &wait);
+            }
+        });
     };
-    check(rig);
-    rig.delete_thread(thread);
-    check(rig);
-    assert_eq!(rig.losses(), 0);
-}
-
-#[test]
-fn a_statement_without_tokens_has_no_digest() {
-    let rig = Rig::new();
-    rig.connect();
-    let statement = rig.begin(rig.class.statement, "").unwrap();
-    rig.end_statement(
-        statement,
-        &Outcome::default(),
-        Some(&DigestTokens { bytes: b"", charset: 33, cut: false }),
-    );
-    assert!(rig.digests().is_empty());
-    assert_eq!(rig.global_statement(STATEMENT).stat.count, 1);
+    let counts = || {
+        let rows = rig.synchs();
+        [1, 2].map(|identity| {
+            rows.iter().find(|row| row.object_instance_begin == identity).unwrap().waits.count
+        })
+    };
+    for thread in threads {
+        (0..5).for_each(|_| wait(one, thread));
+        wait(other, thread);
+    }
+    assert_eq!(counts(), [10, 2]);
+    assert_eq!(rig.global_wait(MUTEX).count, 12, "and for the instrument");
+    let stat = rig.synchs()[0].waits;
+    assert!(0 < stat.sum_ps && stat.min_ps <= stat.max_ps && stat.max_ps <= stat.sum_ps);
+    // Untimed, off, truncated.
+    rig.set_instrument(rig.class.mutex, Some(true), Some(false));
+    wait(other, threads[0]);
+    rig.set_instrument(rig.class.mutex, Some(false), Some(false));
+    wait(other, threads[0]);
+    assert_eq!(counts(), [10, 3]);
+    rig.reset(Reset::Instances);
+    assert_eq!(counts(), [0, 0]);
+    assert_eq!(rig.global_wait(MUTEX).count, 13);
 }
