@@ -196,7 +196,12 @@ impl Engine {
     pub fn reset(&self, what: Reset) {
         match what {
             Reset::Events(of, scope) => self.reset_events(of, scope),
-            Reset::Summary(EventType::Wait, level) => self.reset_summary(Family::Waits, level),
+            Reset::Summary(EventType::Wait, level) => {
+                self.reset_summary(Family::Waits, level);
+                if level == Level::Global {
+                    self.reset_instances();
+                }
+            }
             Reset::Summary(EventType::Stage, level) => self.reset_summary(Family::Stages, level),
             Reset::Summary(EventType::Statement, level) => self.reset_summary(Family::Statements, level),
             Reset::Summary(EventType::Transaction, level) => self.reset_summary(Family::Transactions, level),
@@ -257,6 +262,14 @@ impl Engine {
         self.bump_epoch(family, viewers);
         self.reset_sums(family, viewers);
         self.end_fold();
+    }
+
+    /// As the reference: what the global summary of waits is made of, by instance, goes with it.
+    fn reset_instances(&self) {
+        self.reset_files();
+        self.reset_sockets();
+        self.reset_table_io();
+        self.reset_table_locks();
     }
 
     fn reset_ended_io(&self, kind: Kind) {

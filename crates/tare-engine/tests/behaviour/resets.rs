@@ -240,11 +240,16 @@ fn truncated_files_and_sockets_count_from_zero() {
     rig.reset(Reset::Sockets);
     rig.destroy_socket(socket);
     assert_eq!(sockets(rig), IoStat::default(), "what was reset does not come back");
+    rig.reset(Reset::Summary(EventType::Wait, Level::Account));
+    assert_eq!(files(rig).read.bytes, 1, "they are no account's");
+    rig.reset(Reset::Summary(EventType::Wait, Level::Global));
+    assert_eq!(files(rig), IoStat::default(), "and part of all waits");
 }
 
 #[test]
 fn truncated_tables_count_from_zero_through_open_handles_too() {
-    for reset in [Reset::TableIo, Reset::TableLock, Reset::Objects] {
+    let waits = Reset::Summary(EventType::Wait, Level::Global);
+    for reset in [Reset::TableIo, Reset::TableLock, Reset::Objects, waits] {
         let rig = Rig::new();
         rig.connect();
         let share = rig.share("db", "t", &["PRIMARY"]);

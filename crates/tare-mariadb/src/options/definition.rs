@@ -125,13 +125,13 @@ pub static OPTIONS: &[OptionDef] = &[
         name: "users-size",
         kind: Kind::Count(0, 65_536, |o| &mut o.parties_size[1]),
         default: "1000",
-        doc: "Users kept; the connections of further ones count for no account and no user.",
+        doc: "Users kept; the connections of further ones count for their accounts and hosts only.",
     },
     OptionDef {
         name: "hosts-size",
         kind: Kind::Count(0, 65_536, |o| &mut o.parties_size[2]),
         default: "1000",
-        doc: "Hosts kept; the connections of further ones count for no account and no host.",
+        doc: "Hosts kept; the connections of further ones count for their accounts and users only.",
     },
     OptionDef {
         name: "max-digest-length",
