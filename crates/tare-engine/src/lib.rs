@@ -62,7 +62,7 @@ pub use instance::{
     TableRef, TableShareHandle, TableShareRef,
 };
 pub use instrument::{InitialSwitches, MAX_INSTRUMENTS, Registration, fixed};
-pub use lost::Lost;
+pub use lost::{Limits, Lost};
 pub use reader::Sink;
 pub use rules::{MAX_RULES, Rule, RuleError};
 pub use stage::Progress;
@@ -116,6 +116,10 @@ pub struct Config {
     pub session_connect_attrs_size: u32,
     /// Rows of `accounts`, `users` and `hosts`, in this order.
     pub parties_size: [u32; 3],
+    /// Rows of `setup_actors` and `setup_objects`.
+    pub rules_size: [u32; 2],
+    /// How many there may be of everything else.
+    pub limits: Limits,
     /// How instruments start.
     pub instruments: InitialSwitches,
     /// Consumers that are on.
@@ -133,6 +137,8 @@ impl Default for Config {
             max_sql_text_length: 1024,
             session_connect_attrs_size: 512,
             parties_size: [1_000; 3],
+            rules_size: [MAX_RULES as u32; 2],
+            limits: Limits::default(),
             instruments: Box::new(|_| (true, true)),
             consumers: Consumer::ALL.to_vec(),
         }
@@ -175,6 +181,10 @@ pub struct Engine {
     pub(crate) sql_text_size: AtomicU32,
     pub(crate) connect_attrs_size: AtomicU32,
     pub(crate) next_thread_id: AtomicU64,
+    /// Threads there are.
+    pub(crate) threads: AtomicU32,
+    /// Statistics of closed tables, by family.
+    pub(crate) table_stats: [AtomicU32; FAMILIES],
     pub(crate) actors: Rules<ActorRule>,
     pub(crate) objects: Rules<objects::ObjectRule>,
     /// Positions in [`snapshot::TIMER_NAMES`], in the order of [`snapshot::TIMED_EVENTS`].
@@ -230,6 +240,8 @@ impl Engine {
             sql_text_size: AtomicU32::new(0),
             connect_attrs_size: AtomicU32::new(0),
             next_thread_id: AtomicU64::new(1),
+            threads: AtomicU32::new(0),
+            table_stats: [const { AtomicU32::new(0) }; FAMILIES],
             actors: Rules::new(),
             objects: Rules::new(),
             // The reference's initial rows.
@@ -253,13 +265,14 @@ impl Engine {
     /// The system refuses the address space.
     pub fn start(&self, config: Config, host: &'static dyn Host) -> Result<(), std::io::Error> {
         self.arena.map(config.memory_max.max(1 << 20))?;
-        self.pools.map()?;
+        self.losses.limit(&config.limits);
+        self.pools.map(&config.limits)?;
         for index in [&self.files, &self.tables, &self.programs] {
             index.map(NAMED)?;
         }
         self.digests.map(config.digests_size.max(1) as usize)?;
         self.parties.map(config.parties_size)?;
-        self.descriptors.map(DESCRIPTORS)?;
+        self.descriptors.map(DESCRIPTORS.min(config.limits.of(Lost::FileHandles) as usize).max(1))?;
         // Rows a block holds: transactions 16, statements about 8, stages and waits 64.
         for (at, rows_per_block) in [16, 8, 64, 64].into_iter().enumerate() {
             self.history_size[at].store(config.history_size[at], Relaxed);
@@ -273,8 +286,8 @@ impl Engine {
         let consumers = config.consumers.iter().fold(0, |bits, consumer| bits | 1 << *consumer as u32);
         self.consumers.store(consumers, Relaxed);
         self.registry.start(config.instruments);
-        self.actors.start(ActorRule::initial());
-        self.objects.start(objects::ObjectRule::initial());
+        self.actors.start(ActorRule::initial(), config.rules_size[0]);
+        self.objects.start(objects::ObjectRule::initial(), config.rules_size[1]);
         self.clock.start();
         let _first_host_stays = self.host.set(host);
         for (kind, name, id) in [

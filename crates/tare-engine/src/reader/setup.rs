@@ -1,7 +1,7 @@
 //! Setup tables, threads, timers, losses, resets.
 
 use std::sync::atomic::{
-    AtomicU8,
+    AtomicU8, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 
@@ -185,6 +185,11 @@ impl Engine {
     /// What did not fit.
     pub fn lost(&self) -> Vec<LostRow> {
         self.losses.rows()
+    }
+
+    /// The same as counters of the host's, which may set them to zero.
+    pub fn lost_counters(&self) -> impl Iterator<Item = (&'static str, &AtomicU64)> {
+        self.losses.shown()
     }
 
     /// Bytes of memory handed out, and the cap.

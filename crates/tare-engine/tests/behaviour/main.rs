@@ -6,6 +6,7 @@ mod driver;
 mod events;
 mod filters;
 mod histories;
+mod limits;
 mod memory;
 mod objects;
 mod parties;

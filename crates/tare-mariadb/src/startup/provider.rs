@@ -44,6 +44,8 @@ fn config(options: &'static Options) -> Config {
         history_long_size: sizes(&options.history_long_size),
         digests_size: options.digests_size,
         parties_size: options.parties_size,
+        rules_size: options.rules_size,
+        limits: options.limits.clone(),
         max_digest_length: options.max_digest_length,
         max_sql_text_length: options.max_sql_text_length,
         session_connect_attrs_size: options.session_connect_attrs_size,
