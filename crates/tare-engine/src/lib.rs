@@ -36,7 +36,7 @@ mod transaction;
 mod wait;
 
 use std::sync::atomic::{
-    AtomicU8, AtomicU32, AtomicU64,
+    AtomicBool, AtomicU8, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
     fence,
 };
@@ -114,6 +114,8 @@ pub struct Config {
     pub max_sql_text_length: u32,
     /// Bytes of connection attributes kept.
     pub session_connect_attrs_size: u32,
+    /// Whether SOURCE is filled.
+    pub sources: bool,
     /// Rows of `accounts`, `users` and `hosts`, in this order.
     pub parties_size: [u32; 3],
     /// Rows of `setup_actors` and `setup_objects`.
@@ -136,6 +138,7 @@ impl Default for Config {
             max_digest_length: 1024,
             max_sql_text_length: 1024,
             session_connect_attrs_size: 512,
+            sources: true,
             parties_size: [1_000; 3],
             rules_size: [MAX_RULES as u32; 2],
             limits: Limits::default(),
@@ -180,6 +183,7 @@ pub struct Engine {
     pub(crate) digest_size: AtomicU32,
     pub(crate) sql_text_size: AtomicU32,
     pub(crate) connect_attrs_size: AtomicU32,
+    pub(crate) sources: AtomicBool,
     pub(crate) next_thread_id: AtomicU64,
     /// Threads there are.
     pub(crate) threads: AtomicU32,
@@ -239,6 +243,7 @@ impl Engine {
             digest_size: AtomicU32::new(0),
             sql_text_size: AtomicU32::new(0),
             connect_attrs_size: AtomicU32::new(0),
+            sources: AtomicBool::new(true),
             next_thread_id: AtomicU64::new(1),
             threads: AtomicU32::new(0),
             table_stats: [const { AtomicU32::new(0) }; FAMILIES],
@@ -283,6 +288,7 @@ impl Engine {
         self.digest_size.store(config.max_digest_length.min(MAX_DIGEST as u32), Relaxed);
         self.sql_text_size.store(config.max_sql_text_length.min(MAX_SQL_TEXT as u32), Relaxed);
         self.connect_attrs_size.store(config.session_connect_attrs_size, Relaxed);
+        self.sources.store(config.sources, Relaxed);
         let consumers = config.consumers.iter().fold(0, |bits, consumer| bits | 1 << *consumer as u32);
         self.consumers.store(consumers, Relaxed);
         self.registry.start(config.instruments);

@@ -306,7 +306,8 @@ impl Pools {
         let slots = self.reserve(pool, WORDS / slot_words::<T>())?;
         let block = arena.take(Use::Pool, pool as u8)?;
         let start = block * WORDS as u32;
-        for slot in 1..slots {
+        // So that they are taken in their order, in which readers show them.
+        for slot in (1..slots).rev() {
             self.push(arena, pool, start + (slot * slot_words::<T>()) as u32);
         }
         Some(start)

@@ -226,7 +226,8 @@ impl Engine {
         records.iter().map(|record| self.wait_row(record, scale)).collect()
     }
 
-    /// Of each live thread the events in progress; the last ended one where none is.
+    /// Of each live thread the events in progress; where none is, the last wait that ended. An ended stage is no longer
+    /// current, as in the reference.
     fn current_lines(&self, of: EventType) -> Vec<Copied> {
         let shown = self.shown(of, Scope::Current);
         let mut by_thread: HashMap<u64, Vec<Copied>> = HashMap::new();
@@ -238,11 +239,11 @@ impl Engine {
         for (_, records) in by_thread {
             let (running, ended): (Vec<_>, Vec<_>) =
                 records.into_iter().partition(|record| record_end(of, record) == 0);
-            if running.is_empty() {
+            if !running.is_empty() {
+                rows.extend(stack(of, running));
+            } else if of == EventType::Wait {
                 let last = ended.into_iter().max_by_key(|record| ending(of, record));
                 rows.extend(last.filter(|record| shown.shows(record)));
-            } else {
-                rows.extend(stack(of, running));
             }
         }
         rows.sort_by_key(|record| (record.thread_id, record.words[0]));
@@ -559,6 +560,9 @@ impl Engine {
 
     /// SOURCE: base name and line.
     pub(super) fn source(&self, source: u64) -> Option<String> {
+        if !self.sources.load(Relaxed) {
+            return Some(String::new());
+        }
         let file = self.host.get()?.source_file((source >> 16) as usize)?;
         let base = file.rsplit('/').next().unwrap_or(&file);
         Some(format!("{base}:{}", source & 0xFFFF))

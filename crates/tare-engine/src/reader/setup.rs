@@ -348,7 +348,6 @@ impl Engine {
                 },
             });
         });
-        rows.sort_by(|a, b| (a.object_type, &a.schema, &a.name).cmp(&(b.object_type, &b.schema, &b.name)));
         rows
     }
 }

@@ -253,6 +253,13 @@ pub static OPTIONS: &[OptionDef] = &[
         doc: "strict: exactly the server's own tables, and tare_status. extended: further ones, as MySQL 8 has them.",
     },
     OptionDef {
+        name: "source",
+        kind: Kind::Switch(|o| &mut o.source),
+        default: "ON",
+        doc: "Show in SOURCE which line of the server's source an event comes from. OFF: SOURCE is empty, as a stock \
+              server's own is.",
+    },
+    OptionDef {
         name: "server-variables",
         kind: Kind::Switch(|o| &mut o.server_variables),
         default: "ON",

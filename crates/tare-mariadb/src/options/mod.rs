@@ -82,6 +82,8 @@ pub struct Options {
     pub digests_size: u32,
     /// `accounts-size`, `users-size`, `hosts-size`: how many are kept.
     pub parties_size: [u32; 3],
+    /// `source`: whether SOURCE is filled.
+    pub source: bool,
     /// `setup-actors-size`, `setup-objects-size`: rules kept.
     pub rules_size: [u32; 2],
     /// `max-*`: how many there may be of everything else.

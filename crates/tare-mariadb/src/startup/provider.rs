@@ -43,6 +43,7 @@ fn config(options: &'static Options) -> Config {
         history_size: sizes(&options.history_size),
         history_long_size: sizes(&options.history_long_size),
         digests_size: options.digests_size,
+        sources: options.source,
         parties_size: options.parties_size,
         rules_size: options.rules_size,
         limits: options.limits.clone(),
