@@ -8,7 +8,7 @@ use std::sync::atomic::{
 use super::Scale;
 use crate::Engine;
 use crate::actors::ActorRule;
-use crate::cell::{Family, IoCell, Viewer};
+use crate::cell::{Counts, Family, IoCell, Viewer};
 use crate::clock::{monotonic_ns, ticks};
 use crate::instance::{File, Program, TableIo, TableLocks, TableShare};
 use crate::instrument::lock;
@@ -305,29 +305,31 @@ impl Engine {
 
     fn reset_table_io(&self) {
         self.bump_epoch(Family::TableIo, &[Viewer::Global]);
-        self.pools.each::<TableShare>(&self.arena, Pool::Tables, |share| {
-            for io in share.io.iter().map(|io| io.load(Acquire)).filter(|io| *io != 0) {
-                let io: &TableIo = self.arena.at(io);
-                for part in &io.parts {
-                    part.clear_shared();
-                }
-                io.epoch.store(self.epochs[Family::TableIo as usize].load(Relaxed), Relaxed);
-            }
-        });
+        self.pools.each::<TableShare>(&self.arena, Pool::Tables, |share| self.clear_table_io(share));
     }
 
     fn reset_table_locks(&self) {
         self.bump_epoch(Family::TableLock, &[Viewer::Global]);
-        self.pools.each::<TableShare>(&self.arena, Pool::Tables, |share| {
-            let locks = share.locks.load(Acquire);
-            if locks != 0 {
-                let locks: &TableLocks = self.arena.at(locks);
-                for part in &locks.parts {
-                    part.clear_shared();
-                }
-                locks.epoch.store(self.epochs[Family::TableLock as usize].load(Relaxed), Relaxed);
-            }
-        });
+        self.pools.each::<TableShare>(&self.arena, Pool::Tables, |share| self.clear_table_locks(share));
+    }
+
+    /// Forgets what was read and written through handles that are closed.
+    pub(crate) fn clear_table_io(&self, share: &TableShare) {
+        for io in share.io.iter().map(|io| io.load(Acquire)).filter(|io| *io != 0) {
+            let io: &TableIo = self.arena.at(io);
+            io.parts.iter().for_each(Counts::clear_shared);
+            io.epoch.store(self.epochs[Family::TableIo as usize].load(Relaxed), Relaxed);
+        }
+    }
+
+    /// And what was locked.
+    pub(crate) fn clear_table_locks(&self, share: &TableShare) {
+        let locks = share.locks.load(Acquire);
+        if locks != 0 {
+            let locks: &TableLocks = self.arena.at(locks);
+            locks.parts.iter().for_each(Counts::clear_shared);
+            locks.epoch.store(self.epochs[Family::TableLock as usize].load(Relaxed), Relaxed);
+        }
     }
 
     /// Stored programs and what their calls took: type, schema, name, calls.
