@@ -36,6 +36,9 @@ pub(crate) const HOST: usize = 2;
 const KINDS: [(Pool, Lost); 3] =
     [(Pool::Accounts, Lost::Accounts), (Pool::Users, Lost::Users), (Pool::Hosts, Lost::Hosts)];
 
+/// A user or host beyond the size: no reader is shown it.
+const UNLISTED: u32 = 1;
+
 /// An account, a user or a host.
 #[repr(C)]
 pub(crate) struct Party {
@@ -67,6 +70,11 @@ impl Party {
         (!name.is_empty()).then_some(name)
     }
 
+    /// Whether it has rows of its own.
+    pub(crate) fn is_listed(&self) -> bool {
+        self.head.flags.load(Relaxed) & UNLISTED == 0
+    }
+
     fn key<'a>(&self, kind: usize, name: &'a mut [u8; NAME_WORDS * 8]) -> Key<'a> {
         match kind {
             ACCOUNT => Key::Pair(self.user.load(Relaxed), self.host.load(Relaxed)),
@@ -96,10 +104,15 @@ impl Parties {
     /// Makes room for as many accounts, users and hosts.
     pub(crate) fn map(&self, sizes: [u32; 3]) -> Result<(), std::io::Error> {
         for ((index, bound), size) in self.index.iter().zip(&self.size).zip(sizes) {
-            index.map(size as usize)?;
+            // Every account may bring an unlisted user and host.
+            index.map(size as usize + sizes[ACCOUNT] as usize)?;
             bound.store(size, Relaxed);
         }
         Ok(())
+    }
+
+    fn has_room(&self, kind: usize) -> bool {
+        self.count[kind].load(Relaxed) < self.size[kind].load(Relaxed)
     }
 }
 
@@ -190,24 +203,27 @@ impl Engine {
         if let Some(found) = self.parties.index[kind].find(hash, is) {
             return Some(self.arena.at(found));
         }
-        let count = self.parties.count[kind].load(Relaxed);
-        let made = (count < self.parties.size[kind].load(Relaxed))
+        let listed = self.parties.has_room(kind);
+        let made = (listed || self.parties.has_room(ACCOUNT))
             .then(|| self.pools.take::<Party>(&self.arena, pool, 0))
             .flatten();
-        let Some(party) = made else {
+        if !listed || made.is_none() {
             self.losses.count(lost);
-            return None;
-        };
+        }
+        let party = made?;
+        party.head.flags.store(if listed { 0 } else { UNLISTED }, Relaxed);
         self.fill_party(party, key);
         if !matches!(self.parties.index[kind].insert(hash, self.arena.offset_of(party), is), Inserted::Here) {
             self.pools.give(&self.arena, pool, party);
-            self.losses.count(lost);
+            if listed {
+                self.losses.count(lost);
+            }
             return None;
         }
         if kind == ACCOUNT {
             self.of_account(party).into_iter().flatten().for_each(|of| _ = of.accounts.fetch_add(1, Relaxed));
         }
-        self.parties.count[kind].store(count + 1, Relaxed);
+        self.parties.count[kind].fetch_add(u32::from(listed), Relaxed);
         Some(party)
     }
 
@@ -310,10 +326,15 @@ impl Engine {
                     }
                 });
             });
-            of.into_iter().flatten().for_each(|of| _ = of.accounts.fetch_sub(1, Relaxed));
+            for (kind, of) in [USER, HOST].into_iter().zip(of) {
+                let Some(of) = of else { continue };
+                if of.accounts.fetch_sub(1, Relaxed) == 1 && !of.is_listed() {
+                    self.forget_party(kind, of);
+                }
+            }
         }
+        self.parties.count[kind].fetch_sub(u32::from(party.is_listed()), Relaxed);
         self.pools.give(&self.arena, pool, party);
         party.sums.release(&self.arena);
-        self.parties.count[kind].fetch_sub(1, Relaxed);
     }
 }

@@ -1,8 +1,8 @@
 //! HOT PATH: the clock. Ticks on the way in, picoseconds on the way out.
 //!
 //! A tick is one cycle of an invariant time-stamp counter, or a nanosecond where the processor has none.
-//! Writers only ever store ticks; readers convert them, against a rate that is measured over the first ten
-//! seconds and then frozen, so that one event has one duration for ever.
+//! Writers only ever store ticks; readers convert them, against a rate that is measured from the start until the first
+//! of them asks and then frozen, so that one event has one duration for ever.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -85,8 +85,9 @@ fn least_disturbed(readings: impl Iterator<Item = (u64, u64, u64)>) -> (u64, u64
     (best.0 + between(&best) / 2, best.1)
 }
 
-/// How long the rate is measured before it is frozen.
-const CALIBRATION_NS: u64 = 10_000_000_000;
+/// How long the rate is measured at least. Each end is read to some ten nanoseconds, so it is known to less than a
+/// millionth by then, and a server takes longer to start.
+const CALIBRATION_NS: u64 = 20_000_000;
 
 impl Clock {
     pub(crate) const fn new() -> Clock {
@@ -109,25 +110,21 @@ impl Clock {
         }
     }
 
-    /// Picoseconds per tick as a 32.32 fixed-point number.
+    /// Picoseconds per tick as a 32.32 fixed-point number, the same ever after.
     pub(crate) fn rate(&self) -> u64 {
         let frozen = self.rate.load(Relaxed);
         if frozen != 0 {
             return frozen;
         }
-        if monotonic_ns() - self.start_ns.load(Relaxed) < 1_000_000 {
-            // Right after the start a millisecond of waiting buys four good digits.
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
+        let start_ns = self.start_ns.load(Relaxed);
+        let missing_ns = CALIBRATION_NS.saturating_sub(monotonic_ns() - start_ns);
+        std::thread::sleep(std::time::Duration::from_nanos(missing_ns));
         let (ticks, ns) = now();
-        let elapsed_ns = ns - self.start_ns.load(Relaxed);
         let elapsed_ticks = ticks.saturating_sub(self.start_ticks.load(Relaxed)).max(1);
-        let rate = ((u128::from(elapsed_ns) * 1000) << 32) / u128::from(elapsed_ticks);
-        let rate = u64::try_from(rate).unwrap_or(u64::MAX);
-        if elapsed_ns > CALIBRATION_NS {
-            self.rate.store(rate, Relaxed);
-        }
-        rate
+        let rate = ((u128::from(ns - start_ns) * 1000) << 32) / u128::from(elapsed_ticks);
+        let rate = u64::try_from(rate).unwrap_or(u64::MAX).max(1);
+        // Of two who ask first, the one who is faster decides.
+        self.rate.compare_exchange(0, rate, Relaxed, Relaxed).map_or_else(|first| first, |_| rate)
     }
 
     /// A duration in picoseconds.
@@ -159,6 +156,21 @@ mod tests {
     fn an_interrupted_reading_is_not_used() {
         let readings = [(100, 1000, 9100), (10_000, 2000, 10_050), (20_000, 3000, 20_400)];
         assert_eq!(least_disturbed(readings.into_iter()), (10_025, 2000));
+    }
+
+    #[test]
+    fn the_rate_is_the_same_ever_after_and_close() {
+        let clock = Clock::new();
+        clock.start();
+        let rates: Vec<u64> = std::thread::scope(|scope| {
+            let readers: Vec<_> = (0..4).map(|_| scope.spawn(|| clock.rate())).collect();
+            readers.into_iter().map(|reader| reader.join().unwrap()).collect()
+        });
+        let (ticks, ns) = now();
+        let elapsed_ns = ns - clock.start_ns.load(Relaxed);
+        assert!(rates.iter().all(|rate| *rate == clock.rate()), "{rates:?}");
+        let told_ns = clock.moment_ps(ticks, rates[0]) / 1000;
+        assert!(told_ns.abs_diff(elapsed_ns) < elapsed_ns / 10_000, "{told_ns} of {elapsed_ns}");
     }
 
     #[test]

@@ -381,12 +381,9 @@ impl Engine {
         if class == 0 {
             return None;
         }
-        let Some(handle) = self.pools.take::<SynchHandle>(&self.arena, Pool::Synchs, class) else {
-            self.losses.count(match self.registry.kind(class) {
-                Kind::Mutex => Lost::MutexInstances,
-                Kind::Cond => Lost::CondInstances,
-                _ => Lost::RwlockInstances,
-            });
+        let (pool, lost) = self.synch_pool(class);
+        let Some(handle) = self.pools.take::<SynchHandle>(&self.arena, pool, class) else {
+            self.losses.count(lost);
             return None;
         };
         handle.slot.identity.store(identity as u64, Relaxed);
@@ -396,7 +393,15 @@ impl Engine {
 
     /// And ends.
     pub fn destroy_synch(&self, synch: SynchRef) {
-        self.pools.give(&self.arena, Pool::Synchs, synch);
+        self.pools.give(&self.arena, self.synch_pool(synch.slot.head.class()).0, synch);
+    }
+
+    fn synch_pool(&self, class: ClassId) -> (Pool, Lost) {
+        match self.registry.kind(class) {
+            Kind::Mutex => (Pool::Mutexes, Lost::MutexInstances),
+            Kind::Cond => (Pool::Conds, Lost::CondInstances),
+            _ => (Pool::Rwlocks, Lost::RwlockInstances),
+        }
     }
 
     /// Begins to wait for it; `operation` counts from the family's first.
@@ -867,17 +872,21 @@ impl Engine {
 
     fn free_share(&self, share: TableShareRef) {
         let slot = &share.slot;
-        for io in slot.io.iter().map(|io| io.load(Relaxed)).filter(|io| *io != 0) {
-            self.pools.give(&self.arena, Pool::TableIo, self.arena.at::<TableIo>(io));
-        }
-        match slot.locks.load(Relaxed) {
-            0 => {}
-            locks => self.pools.give(&self.arena, Pool::TableLocks, self.arena.at::<TableLocks>(locks)),
-        }
+        slot.io.iter().for_each(|io| self.free_table_counts::<TableIo>(io));
+        self.free_table_counts::<TableLocks>(&slot.locks);
         for names in slot.key_names.iter().map(|names| names.load(Relaxed)).filter(|names| *names != 0) {
             self.pools.give(&self.arena, Pool::Names, self.arena.at::<KeyNames>(names));
         }
         self.pools.give(&self.arena, Pool::Tables, share);
+    }
+
+    /// Gives back what a share counts of the handles that were closed.
+    fn free_table_counts<C: TableCounts>(&self, place: &AtomicU32) {
+        let offset = place.load(Relaxed);
+        if offset != 0 {
+            self.pools.give(&self.arena, C::POOL, self.arena.at::<C>(offset));
+            self.table_stats[C::FAMILY as usize].fetch_sub(1, Relaxed);
+        }
     }
 
     fn set_key_names<'a>(&self, slot: &TableShare, keys: impl ExactSizeIterator<Item = &'a [u8]>) {
@@ -951,9 +960,16 @@ impl Engine {
         let counts: &'static C = self.arena.at(from);
         let valid = self.counts_for(C::FAMILY, Viewer::Global, counts.epoch().load(Relaxed));
         if let Some(to) = to.filter(|_| valid) {
+            let held = &self.table_stats[C::FAMILY as usize];
             match to.load(Acquire) {
+                0 if !self.losses.allow(C::LOST, held.load(Relaxed)) => {
+                    self.losses.count(C::LOST);
+                }
                 // Nothing there yet: the slot itself moves.
-                0 if to.compare_exchange(0, from, Release, Acquire).is_ok() => return,
+                0 if to.compare_exchange(0, from, Release, Acquire).is_ok() => {
+                    held.fetch_add(1, Relaxed);
+                    return;
+                }
                 _ => {
                     let into: &C = self.arena.at(to.load(Acquire));
                     // It moved here while TRUNCATE passed: what it held is of before.

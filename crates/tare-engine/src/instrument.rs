@@ -106,8 +106,12 @@ impl Registry {
         if let Some(at) = known {
             return (at as ClassId + 1, false);
         }
-        if classes.len() + 1 >= MAX_INSTRUMENTS {
-            losses.count(classes_lost(what.kind));
+        let lost = classes_lost(what.kind).filter(|_| !what.name.starts_with(UNBOUND));
+        let held =
+            || classes.iter().filter(|class| is_bound(class) && classes_lost(class.kind) == lost).count();
+        let allowed = lost.is_none_or(|lost| losses.allow(lost, held() as u32));
+        if !allowed || classes.len() + 1 >= MAX_INSTRUMENTS {
+            losses.count(lost.unwrap_or(Lost::MemoryClasses));
             return (0, false);
         }
         // Instruments are never unregistered, so their names may live for ever.
@@ -247,8 +251,16 @@ const ORDER: [u8; KINDS.len()] = {
     order
 };
 
-const fn classes_lost(kind: Kind) -> Lost {
-    match kind {
+/// What the reference's own buffers are called: no limit counts them.
+const UNBOUND: &str = "memory/performance_schema/";
+
+fn is_bound(class: &Class) -> bool {
+    !class.name.starts_with(UNBOUND)
+}
+
+/// The limit of a kind; there is none where instruments are [`fixed`].
+const fn classes_lost(kind: Kind) -> Option<Lost> {
+    Some(match kind {
         Kind::Mutex => Lost::MutexClasses,
         Kind::Rwlock | Kind::Sxlock => Lost::RwlockClasses,
         Kind::Cond => Lost::CondClasses,
@@ -257,8 +269,9 @@ const fn classes_lost(kind: Kind) -> Lost {
         Kind::Stage => Lost::StageClasses,
         Kind::Statement => Lost::StatementClasses,
         Kind::Memory => Lost::MemoryClasses,
-        _ => Lost::FileClasses,
-    }
+        Kind::File => Lost::FileClasses,
+        Kind::TableIo | Kind::TableLock | Kind::Metadata | Kind::Idle | Kind::Transaction => return None,
+    })
 }
 
 #[cfg(test)]

@@ -64,7 +64,7 @@ pub use instance::{
     TableRef, TableShareHandle, TableShareRef,
 };
 pub use instrument::{InitialSwitches, MAX_INSTRUMENTS, Registration, fixed};
-pub use lost::Lost;
+pub use lost::{Limits, Lost};
 pub use reader::Sink;
 pub use rules::{MAX_RULES, Rule, RuleError};
 pub use stage::Progress;
@@ -116,11 +116,17 @@ pub struct Config {
     pub max_sql_text_length: u32,
     /// Bytes of connection attributes kept.
     pub session_connect_attrs_size: u32,
+    /// Whether SOURCE is filled.
+    pub sources: bool,
     /// Rows of `accounts`, `users` and `hosts`, in this order.
     pub parties_size: [u32; 3],
     /// Whether the host has waits for mutexes, rwlocks and conds counted by object; see
     /// [`Engine::end_counted_synch_wait`].
     pub synch_waits_by_instance: bool,
+    /// Rows of `setup_actors` and `setup_objects`.
+    pub rules_size: [u32; 2],
+    /// How many there may be of everything else.
+    pub limits: Limits,
     /// How instruments start.
     pub instruments: InitialSwitches,
     /// Consumers that are on.
@@ -137,8 +143,11 @@ impl Default for Config {
             max_digest_length: 1024,
             max_sql_text_length: 1024,
             session_connect_attrs_size: 512,
+            sources: true,
             parties_size: [1_000; 3],
             synch_waits_by_instance: false,
+            rules_size: [MAX_RULES as u32; 2],
+            limits: Limits::default(),
             instruments: Box::new(|_| (true, true)),
             consumers: Consumer::ALL.to_vec(),
         }
@@ -178,7 +187,12 @@ pub struct Engine {
     pub(crate) sql_text_size: AtomicU32,
     pub(crate) connect_attrs_size: AtomicU32,
     pub(crate) synch_waits_by_instance: AtomicBool,
+    pub(crate) sources: AtomicBool,
     pub(crate) next_thread_id: AtomicU64,
+    /// Threads there are.
+    pub(crate) threads: AtomicU32,
+    /// Statistics of closed tables, by family.
+    pub(crate) table_stats: [AtomicU32; FAMILIES],
     pub(crate) actors: Rules<ActorRule>,
     pub(crate) objects: Rules<objects::ObjectRule>,
     /// Positions in [`snapshot::TIMER_NAMES`], in the order of [`snapshot::TIMED_EVENTS`].
@@ -231,7 +245,10 @@ impl Engine {
             sql_text_size: AtomicU32::new(0),
             connect_attrs_size: AtomicU32::new(0),
             synch_waits_by_instance: AtomicBool::new(false),
+            sources: AtomicBool::new(true),
             next_thread_id: AtomicU64::new(1),
+            threads: AtomicU32::new(0),
+            table_stats: [const { AtomicU32::new(0) }; FAMILIES],
             actors: Rules::new(),
             objects: Rules::new(),
             // The reference's initial rows.
@@ -255,13 +272,14 @@ impl Engine {
     /// The system refuses the address space.
     pub fn start(&self, config: Config, host: &'static dyn Host) -> Result<(), std::io::Error> {
         self.arena.map(config.memory_max.max(1 << 20))?;
-        self.pools.map()?;
+        self.losses.limit(&config.limits);
+        self.pools.map(&config.limits)?;
         for index in [&self.files, &self.tables, &self.programs] {
             index.map(NAMED)?;
         }
         self.digests.map(config.digests_size.max(1) as usize, &self.pools, &self.arena)?;
         self.parties.map(config.parties_size)?;
-        self.descriptors.map(DESCRIPTORS)?;
+        self.descriptors.map(DESCRIPTORS.min(config.limits.of(Lost::FileHandles) as usize).max(1))?;
         // Rows a block holds: transactions 16, statements about 8, stages and waits 64.
         for (at, rows_per_block) in [16, 8, 64, 64].into_iter().enumerate() {
             self.history_size[at].store(config.history_size[at], Relaxed);
@@ -272,11 +290,12 @@ impl Engine {
         self.sql_text_size.store(config.max_sql_text_length.min(MAX_SQL_TEXT as u32), Relaxed);
         self.connect_attrs_size.store(config.session_connect_attrs_size, Relaxed);
         self.synch_waits_by_instance.store(config.synch_waits_by_instance, Relaxed);
+        self.sources.store(config.sources, Relaxed);
         let consumers = config.consumers.iter().fold(0, |bits, consumer| bits | 1 << *consumer as u32);
         self.consumers.store(consumers, Relaxed);
         self.registry.start(config.instruments);
-        self.actors.start(ActorRule::initial());
-        self.objects.start(objects::ObjectRule::initial());
+        self.actors.start(ActorRule::initial(), config.rules_size[0]);
+        self.objects.start(objects::ObjectRule::initial(), config.rules_size[1]);
         self.clock.start();
         let _first_host_stays = self.host.set(host);
         for (kind, name, id) in [

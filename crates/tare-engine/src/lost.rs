@@ -1,6 +1,6 @@
 //! What did not fit: a counter per reason, visible to readers, never silent.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::snapshot::LostRow;
 
@@ -55,24 +55,69 @@ lost! {
     PartyCells => "party_cells_lost", "Sums of closed connections only the global summary has: no memory to spare.";
 }
 
-/// All lost counters.
+/// How many there may be of what a reason counts the rest of: instruments, instances, statistics of what is closed,
+/// levels of nesting. As many as memory holds, unless something is said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits([u32; NAMES.len()]);
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits([u32::MAX; NAMES.len()])
+    }
+}
+
+impl Limits {
+    /// The limit; of the reasons to lose an event there is none.
+    #[must_use]
+    pub fn of(&self, what: Lost) -> u32 {
+        self.0[what as usize]
+    }
+
+    /// The same, to be set.
+    pub fn of_mut(&mut self, what: Lost) -> &mut u32 {
+        &mut self.0[what as usize]
+    }
+}
+
+/// All lost counters, and how much may be kept before they count.
 pub(crate) struct Losses {
     counters: [AtomicU64; NAMES.len()],
+    /// The same, which the host may set to zero.
+    shown: [AtomicU64; NAMES.len()],
+    limits: [AtomicU32; NAMES.len()],
 }
 
 impl Losses {
     pub(crate) const fn new() -> Losses {
-        Losses { counters: [const { AtomicU64::new(0) }; NAMES.len()] }
+        Losses {
+            counters: [const { AtomicU64::new(0) }; NAMES.len()],
+            shown: [const { AtomicU64::new(0) }; NAMES.len()],
+            limits: [const { AtomicU32::new(u32::MAX) }; NAMES.len()],
+        }
+    }
+
+    pub(crate) fn limit(&self, limits: &Limits) {
+        self.limits.iter().zip(limits.0).for_each(|(kept, limit)| kept.store(limit, Relaxed));
+    }
+
+    /// Whether one more may be, besides `held`.
+    pub(crate) fn allow(&self, what: Lost, held: u32) -> bool {
+        held < self.limits[what as usize].load(Relaxed)
     }
 
     /// Counts one loss.
     #[cold]
     pub(crate) fn count(&self, what: Lost) {
         self.counters[what as usize].fetch_add(1, Relaxed);
+        self.shown[what as usize].fetch_add(1, Relaxed);
     }
 
     pub(crate) fn rows(&self) -> Vec<LostRow> {
         let row = |(name, lost): (&&'static str, &AtomicU64)| LostRow { name, lost: lost.load(Relaxed) };
         NAMES.iter().zip(&self.counters).map(row).collect()
+    }
+
+    pub(crate) fn shown(&self) -> impl Iterator<Item = (&'static str, &AtomicU64)> {
+        NAMES.iter().copied().zip(&self.shown)
     }
 }

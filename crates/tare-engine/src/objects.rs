@@ -80,14 +80,20 @@ impl Rule for ObjectRule {
         &engine.objects
     }
 
-    /// Decides anew about every object there is.
+    /// Decides anew about every object there is. A table that is no longer watched loses what closed handles counted, as in
+    /// the reference.
     fn act(engine: &Engine, rules: &[Self]) {
+        // Whether it was watched until now.
         let anew = |watch: &AtomicU8, object_type, (schema, schema_len, name, name_len): NameWords<'_>| {
             let (schema, name) = (text::read(schema, schema_len), text::read(name, name_len));
-            watch.store(decide(rules, object_type, &schema, &name), Relaxed);
+            let now = decide(rules, object_type, &schema, &name);
+            watch.swap(now, Relaxed) != 0 && now == 0
         };
         engine.pools.each::<TableShare>(&engine.arena, Pool::Tables, |share| {
-            anew(&share.watch, TABLE, share.name_words());
+            if anew(&share.watch, TABLE, share.name_words()) {
+                engine.clear_table_io(share);
+                engine.clear_table_locks(share);
+            }
         });
         engine.pools.each::<Program>(&engine.arena, Pool::Programs, |program| {
             anew(&program.watch, program.object_type(), program.name_words());

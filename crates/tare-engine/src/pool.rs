@@ -7,6 +7,7 @@ use std::sync::atomic::{
 };
 
 use crate::arena::{Arena, BLOCK, LINE, Offset, Own, Use, View, WORDS};
+use crate::lost::{Limits, Lost};
 use crate::queue::Queue;
 use crate::snapshot::ClassId;
 
@@ -14,7 +15,9 @@ use crate::snapshot::ClassId;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Pool {
-    Synchs,
+    Mutexes,
+    Rwlocks,
+    Conds,
     Sockets,
     Files,
     Tables,
@@ -32,7 +35,22 @@ pub(crate) enum Pool {
 }
 
 /// Number of pools.
-pub(crate) const POOLS: usize = 15;
+pub(crate) const POOLS: usize = 17;
+
+/// What is lost when a pool's slots are as many as they may be. Statistics are not bound here but where they outlive
+/// what they were counted by; accounts, users and hosts have sizes of their own.
+const BOUND: [(Pool, Lost); 10] = [
+    (Pool::Mutexes, Lost::MutexInstances),
+    (Pool::Rwlocks, Lost::RwlockInstances),
+    (Pool::Conds, Lost::CondInstances),
+    (Pool::Sockets, Lost::SocketInstances),
+    (Pool::Files, Lost::FileInstances),
+    (Pool::Tables, Lost::TableInstances),
+    (Pool::Handles, Lost::TableHandles),
+    (Pool::Programs, Lost::Programs),
+    (Pool::MetadataLocks, Lost::MetadataLocks),
+    (Pool::Prepared, Lost::PreparedStatements),
+];
 
 /// States of a slot.
 pub(crate) const FREE: u8 = 0;
@@ -112,6 +130,8 @@ pub(crate) struct Pools {
     free: [AtomicU64; POOLS],
     /// Slots given back, oldest first.
     rested: [Queue; POOLS],
+    /// How many more may be cut.
+    room: [AtomicU32; POOLS],
 }
 
 /// Free slots a thread keeps for itself, of what it takes and gives back all the time: a pool's lines would wander
@@ -170,11 +190,18 @@ const fn slot_words<T>() -> usize {
 
 impl Pools {
     pub(crate) const fn new() -> Pools {
-        Pools { free: [const { AtomicU64::new(0) }; POOLS], rested: [const { Queue::new() }; POOLS] }
+        Pools {
+            free: [const { AtomicU64::new(0) }; POOLS],
+            rested: [const { Queue::new() }; POOLS],
+            room: [const { AtomicU32::new(u32::MAX) }; POOLS],
+        }
     }
 
-    /// Makes room for the queues.
-    pub(crate) fn map(&self) -> Result<(), std::io::Error> {
+    /// Makes room for the queues, and bounds the pools.
+    pub(crate) fn map(&self, limits: &Limits) -> Result<(), std::io::Error> {
+        for (pool, lost) in BOUND {
+            self.room[pool as usize].store(limits.of(lost), Relaxed);
+        }
         self.rested.iter().try_for_each(|queue| queue.map(QUEUE))
     }
 
@@ -276,13 +303,24 @@ impl Pools {
     #[cold]
     fn carve<T: View>(&self, arena: &Arena, pool: Pool) -> Option<Offset> {
         const { assert!(slot_words::<T>() * 8 <= BLOCK) };
+        let slots = self.reserve(pool, WORDS / slot_words::<T>())?;
         let block = arena.take(Use::Pool, pool as u8)?;
         let start = block * WORDS as u32;
-        let slots = WORDS / slot_words::<T>();
-        for slot in 1..slots {
+        // So that they are taken in their order, in which readers show them.
+        for slot in (1..slots).rev() {
             self.push(arena, pool, start + (slot * slot_words::<T>()) as u32);
         }
         Some(start)
+    }
+
+    /// As many slots as may be cut, of those a block holds. `None`: no more.
+    fn reserve(&self, pool: Pool, slots: usize) -> Option<usize> {
+        let room = &self.room[pool as usize];
+        let left = match room.load(Relaxed) {
+            u32::MAX => return Some(slots),
+            _ => room.fetch_update(Relaxed, Relaxed, |left| Some(left.saturating_sub(slots as u32))),
+        };
+        left.ok().map(|left| slots.min(left as usize)).filter(|slots| *slots > 0)
     }
 
     /// Every slot in use.

@@ -2,11 +2,12 @@
 //! what it is about becomes known, never when an event happens.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::Engine;
 use crate::instrument::lock;
 
-/// Rules of a kind that there can be.
+/// Rules of a kind that there can be, at most.
 pub const MAX_RULES: usize = 1024;
 
 /// A rule that is told from others by a key.
@@ -26,26 +27,32 @@ pub trait Rule: Clone + Sized {
 pub enum RuleError {
     /// There is one with the same key.
     Duplicate,
-    /// There are [`MAX_RULES`].
+    /// There are as many as there may be.
     Full,
 }
 
 /// The rules of a kind, in the order in which they came.
-pub struct Rules<R>(Mutex<Vec<R>>);
+pub struct Rules<R> {
+    rules: Mutex<Vec<R>>,
+    size: AtomicUsize,
+}
 
 impl<R: Clone> Rules<R> {
     pub(crate) const fn new() -> Rules<R> {
-        Rules(Mutex::new(Vec::new()))
+        Rules { rules: Mutex::new(Vec::new()), size: AtomicUsize::new(MAX_RULES) }
     }
 
-    /// The initial rules, before anything can be decided.
-    pub(crate) fn start(&self, rules: Vec<R>) {
-        *lock(&self.0) = rules;
+    /// The initial rules, as many as there may be, before anything can be decided.
+    pub(crate) fn start(&self, mut rules: Vec<R>, size: u32) {
+        let size = MAX_RULES.min(size as usize);
+        rules.truncate(size);
+        *lock(&self.rules) = rules;
+        self.size.store(size, Relaxed);
     }
 
     /// Calls `f` with the rules, which stay as they are meanwhile.
     pub(crate) fn with<T>(&self, f: impl FnOnce(&[R]) -> T) -> T {
-        f(&lock(&self.0))
+        f(&lock(&self.rules))
     }
 }
 
@@ -65,7 +72,7 @@ impl Engine {
             if rules.iter().any(|known| known.has_key_of(&rule)) {
                 return Err(RuleError::Duplicate);
             }
-            if rules.len() >= MAX_RULES {
+            if rules.len() >= R::held_by(self).size.load(Relaxed) {
                 return Err(RuleError::Full);
             }
             rules.push(rule);
@@ -96,7 +103,7 @@ impl Engine {
     }
 
     fn change_rules<R: Rule, T>(&self, change: impl FnOnce(&mut Vec<R>) -> T) -> T {
-        let mut rules = lock(&R::held_by(self).0);
+        let mut rules = lock(&R::held_by(self).rules);
         let done = change(&mut rules);
         R::act(self, &rules);
         done

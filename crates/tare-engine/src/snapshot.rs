@@ -365,6 +365,18 @@ pub struct Stat {
     pub max_ps: u64,
 }
 
+impl Stat {
+    fn merge(&mut self, other: Stat) {
+        self.count += other.count;
+        self.sum_ps += other.sum_ps;
+        self.min_ps = match (self.min_ps, other.min_ps) {
+            (0, min) | (min, 0) => min,
+            (min, other) => min.min(other),
+        };
+        self.max_ps = self.max_ps.max(other.max_ps);
+    }
+}
+
 /// Operations with bytes: files and sockets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
@@ -380,6 +392,16 @@ pub struct IoStat {
     pub read: ByteStat,
     pub write: ByteStat,
     pub misc: ByteStat,
+}
+
+impl IoStat {
+    pub(crate) fn merge(&mut self, other: IoStat) {
+        let [read, write, misc] = [other.read, other.write, other.misc];
+        for (into, part) in [(&mut self.read, read), (&mut self.write, write), (&mut self.misc, misc)] {
+            into.stat.merge(part.stat);
+            into.bytes += part.bytes;
+        }
+    }
 }
 
 /// A statement summary.

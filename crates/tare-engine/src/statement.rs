@@ -215,6 +215,9 @@ impl Engine {
     fn level(&self, thread: &Thread, depth: usize) -> Option<&'static Level> {
         let level = thread.statement_levels.get(depth)?;
         if level.load(Relaxed) == 0 {
+            if !self.losses.allow(Lost::NestedStatements, depth as u32) {
+                return None;
+            }
             let block = self.arena.take(Use::Statement, 0)?;
             self.arena.meta(block).owner.store(thread.thread_id.load(Relaxed), Relaxed);
             level.store(block * WORDS as u32, Release);

@@ -247,7 +247,8 @@ impl Engine {
         processlist_id: Option<u64>,
         parent_thread_id: Option<u64>,
     ) -> Option<ThreadRef> {
-        let made = self.make_thread(class);
+        let allowed = self.losses.allow(Lost::ThreadInstances, self.threads.load(Relaxed));
+        let made = if allowed { self.make_thread(class) } else { None };
         if made.is_none() {
             self.losses.count(Lost::ThreadInstances);
         }
@@ -276,6 +277,7 @@ impl Engine {
         thread.instrumented.store(u8::from(switches & ENABLED != 0), Relaxed);
         thread.history.store(u8::from(switches & HISTORY != 0), Relaxed);
         thread.thread_id.store(self.next_thread_id.fetch_add(1, Relaxed), Relaxed);
+        self.threads.fetch_add(1, Relaxed);
         Some(thread)
     }
 
@@ -316,6 +318,7 @@ impl Engine {
     }
 
     fn free_thread(&self, thread: &Thread) {
+        self.threads.fetch_sub(1, Relaxed);
         self.pools.empty(&self.arena, Pool::MetadataLocks, &thread.metadata_stash);
         let rings = [&thread.transactions, &thread.statements, &thread.stages, &thread.waits];
         for ((ring, blocks), kind) in rings.into_iter().zip(&thread.ring_blocks).zip(RINGS) {

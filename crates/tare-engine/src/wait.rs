@@ -311,8 +311,12 @@ impl Engine {
             }
         }
         if wait.flags & WAIT_LEAF != 0 {
+            leave_histories(wait.thread, self.arena.at(wait.record));
             close_leaf(self.arena.at(wait.record), end, amount);
         } else if wait.flags & WAIT_RECORDED != 0 {
+            if let Some(record) = wait.open_record(self) {
+                leave_histories(wait.thread, record);
+            }
             self.close_wait(wait, end, amount);
         }
         wait.timed().then_some(taken)
@@ -421,6 +425,15 @@ fn inner_parent(thread: &'static Thread, base: Base, depth: usize) -> (u64, u32)
         }
     }
     (thread.parent_id.own(), thread.parent_type.own())
+}
+
+/// A wait does not go to the histories that were switched off while it lasted, as in the reference.
+fn leave_histories(thread: &Thread, record: &WaitRecord) {
+    let mask = thread.mask.load(Relaxed);
+    if mask != 0 {
+        let left = (RECORD_HISTORY | RECORD_LONG) & !kept(Thread::bits(mask, EventType::Wait));
+        record.what.store(record.what.load(Relaxed) & !(u64::from(left) << 24), Relaxed);
+    }
 }
 
 /// Record flags from a thread's history bits.

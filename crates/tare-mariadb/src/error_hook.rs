@@ -24,10 +24,11 @@ use crate::startup::symbol;
 
 /// The errors that are unwrapped: number, and pattern of the text (see [`wildcard_matches`]). 1062 is not
 /// among them: FEDERATED turns it into an error of its own without a text.
-pub const FORMS: [(u32, &str); 4] = [
+pub const FORMS: [(u32, &str); 5] = [
     (1683, "Invalid performance_schema usage"),
     (1142, "% command denied to user % for table `performance_schema`.%"),
     (1114, "The table % is full"),
+    (1452, "Cannot add or update a child row: a foreign key constraint fails"),
     (1265, "Data truncated for column % at row %"),
 ];
 

@@ -280,9 +280,12 @@ impl Changes<'_> {
         }
     }
 
-    /// A YES/NO column once the write is done.
+    /// A YES/NO column of a rule once the write is done.
     pub(crate) fn state(&self, name: &'static str) -> Result<bool, TableError> {
-        self.value(name).and_then(flag).ok_or(TableError::BadValue(name))
+        match self.value(name) {
+            Some(Value::Text(text)) if text.is_empty() => Err(TableError::NoReference),
+            value => value.and_then(flag).ok_or(TableError::BadValue(name)),
+        }
     }
 
     fn position(&self, name: &str) -> Option<usize> {
@@ -291,7 +294,7 @@ impl Changes<'_> {
 }
 
 /// YES or NO, as text in any case or as an enum's number. The empty text is what a host that is not strict
-/// stores for a wrong value; the reference takes it as NO.
+/// stores for a wrong value; the reference takes it as NO, but in a rule.
 fn flag(value: &Value) -> Option<bool> {
     match value {
         Value::Text(text) if text.eq_ignore_ascii_case("YES") => Some(true),
@@ -342,6 +345,7 @@ mod tests {
         assert_eq!(EDITABLE.insert(&engine, &row("one", "YES".into())), Err(TableError::Duplicate));
         assert_eq!(EDITABLE.delete(&engine, &row("one", "YES".into())), Ok(true));
         assert_eq!(EDITABLE.delete(&engine, &row("one", Value::Null)), Err(TableError::BadValue("ON")));
+        assert_eq!(EDITABLE.delete(&engine, &row("one", "".into())), Err(TableError::NoReference));
         assert_eq!(READ_ONLY.insert(&engine, &row("two", Value::Null)), Err(TableError::Denied("INSERT")));
         assert_eq!(READ_ONLY.delete(&engine, &row("two", Value::Null)), Err(TableError::Denied("DELETE")));
     }

@@ -176,6 +176,9 @@ const OBJECT_COLUMNS: &[ColumnDef<ObjectRule>] = &[
 
 fn object(row: &Changes<'_>) -> Result<ObjectRule, TableError> {
     let object_type = row.text("OBJECT_TYPE")?;
+    if object_type.is_empty() {
+        return Err(TableError::NoReference);
+    }
     Ok(ObjectRule {
         object_type: objects::type_of(&object_type).ok_or(TableError::BadValue("OBJECT_TYPE"))?,
         schema: row.text("OBJECT_SCHEMA")?,

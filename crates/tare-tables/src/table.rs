@@ -119,6 +119,9 @@ pub enum TableError {
     Duplicate,
     /// 1114 ER_RECORD_FILE_FULL: the table's bound is reached.
     Full,
+    /// 1452 ER_NO_REFERENCED_ROW_2: a rule without the value of an enum that decides: what a host that is not strict
+    /// stores for a wrong one.
+    NoReference,
     /// 1265 WARN_DATA_TRUNCATED: not a value of the column.
     BadValue(&'static str),
 }

@@ -136,6 +136,10 @@ impl Failure {
                 Failure::new(1062, "23000", format!("Duplicate entry in table 'performance_schema.{table}'"))
             }
             TableError::Full => Failure::new(1114, "HY000", format!("The table '{table}' is full")),
+            TableError::NoReference => {
+                let text = "Cannot add or update a child row: a foreign key constraint fails";
+                Failure::new(1452, "23000", text)
+            }
             TableError::BadValue(column) => Failure::bad_value(column),
         }
     }

@@ -142,6 +142,12 @@ impl Shown {
             None => record.opened >= self.hidden_before,
         }
     }
+
+    /// An event in progress is no longer current once TRUNCATE has passed, as in the reference.
+    fn shows_running(&self, record: &Copied) -> bool {
+        let hidden = |thread: &Thread| thread.hidden[self.of as usize - 1][self.scope].load(Relaxed);
+        self.live.get(&record.thread_id).is_some_and(|thread| record.words[0] >= hidden(thread))
+    }
 }
 
 impl Engine {
@@ -227,7 +233,8 @@ impl Engine {
         records.iter().map(|record| self.wait_row(record, scale)).collect()
     }
 
-    /// Of each live thread the events in progress; the last ended one where none is.
+    /// Of each live thread the events in progress; where none is, the last wait that ended. An ended stage is no longer
+    /// current, as in the reference.
     fn current_lines(&self, of: EventType) -> Vec<Copied> {
         let shown = self.shown(of, Scope::Current);
         let mut by_thread: HashMap<u64, Vec<Copied>> = HashMap::new();
@@ -239,11 +246,11 @@ impl Engine {
         for (_, records) in by_thread {
             let (running, ended): (Vec<_>, Vec<_>) =
                 records.into_iter().partition(|record| record_end(of, record) == 0);
-            if running.is_empty() {
+            if !running.is_empty() {
+                rows.extend(stack(of, running).into_iter().filter(|record| shown.shows_running(record)));
+            } else if of == EventType::Wait {
                 let last = ended.into_iter().max_by_key(|record| ending(of, record));
                 rows.extend(last.filter(|record| shown.shows(record)));
-            } else {
-                rows.extend(stack(of, running));
             }
         }
         rows.sort_by_key(|record| (record.thread_id, record.words[0]));
@@ -389,7 +396,8 @@ impl Engine {
             for level in thread.statement_levels.iter().take(depth) {
                 let Some(record) = self.copy_level(thread, level.load(Acquire)) else { break };
                 let running = record.words[3] == 0;
-                if record.words[0] != 0 && (running || shown.shows(&record)) {
+                let is_shown = if running { shown.shows_running(&record) } else { shown.shows(&record) };
+                if record.words[0] != 0 && is_shown {
                     rows.push(self.statement_row(&record, StatementLayout::level(), scale));
                 }
             }
@@ -497,7 +505,8 @@ impl Engine {
         let copy = |thread: &'static Thread| {
             let record = self.copy_transaction(thread)?;
             let running = record.words[2] == 0;
-            (record.words[0] != 0 && (running || shown.shows(&record))).then_some(record)
+            let is_shown = if running { shown.shows_running(&record) } else { shown.shows(&record) };
+            (record.words[0] != 0 && is_shown).then_some(record)
         };
         self.live_threads().into_iter().filter_map(copy).collect()
     }
@@ -560,6 +569,9 @@ impl Engine {
 
     /// SOURCE: base name and line.
     pub(super) fn source(&self, source: u64) -> Option<String> {
+        if !self.sources.load(Relaxed) {
+            return Some(String::new());
+        }
         let file = self.host.get()?.source_file((source >> 16) as usize)?;
         let base = file.rsplit('/').next().unwrap_or(&file);
         Some(format!("{base}:{}", source & 0xFFFF))

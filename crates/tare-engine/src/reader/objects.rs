@@ -85,7 +85,7 @@ impl Engine {
             *readers.entry(lock).or_default() += 1;
         }
         let mut rows = Vec::new();
-        self.pools.each::<Synch>(&self.arena, Pool::Synchs, |synch| {
+        let mut read = |synch: &'static Synch| {
             let generation = synch.head.generation();
             let class = synch.head.class();
             let owner = synch.owner.load(Relaxed);
@@ -103,7 +103,10 @@ impl Engine {
             if synch.head.is_still(generation) {
                 rows.push(row);
             }
-        });
+        };
+        for pool in [Pool::Mutexes, Pool::Rwlocks, Pool::Conds] {
+            self.pools.each(&self.arena, pool, &mut read);
+        }
         rows
     }
 

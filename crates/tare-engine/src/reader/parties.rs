@@ -56,7 +56,7 @@ impl Engine {
             };
             let owner = Owner { user, host, ..Owner::default() };
             let party = SeenParty { slot, owner, accounts: Vec::new(), generation };
-            if party.is_still() {
+            if slot.is_listed() && party.is_still() {
                 parties.push(party);
             }
         });

@@ -1,14 +1,14 @@
 //! Setup tables, threads, timers, losses, resets.
 
 use std::sync::atomic::{
-    AtomicU8,
+    AtomicU8, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 
 use super::Scale;
 use crate::Engine;
 use crate::actors::ActorRule;
-use crate::cell::{Family, IoCell, Viewer};
+use crate::cell::{Counts, Family, IoCell, Viewer};
 use crate::clock::{monotonic_ns, ticks};
 use crate::instance::{File, Program, Synch, TableIo, TableLocks, TableShare};
 use crate::instrument::lock;
@@ -187,6 +187,11 @@ impl Engine {
         self.losses.rows()
     }
 
+    /// The same as counters of the host's, which may set them to zero.
+    pub fn lost_counters(&self) -> impl Iterator<Item = (&'static str, &AtomicU64)> {
+        self.losses.shown()
+    }
+
     /// Bytes of memory handed out, and the cap.
     pub fn memory(&self) -> (u64, u64) {
         self.arena.usage()
@@ -196,7 +201,12 @@ impl Engine {
     pub fn reset(&self, what: Reset) {
         match what {
             Reset::Events(of, scope) => self.reset_events(of, scope),
-            Reset::Summary(EventType::Wait, level) => self.reset_summary(Family::Waits, level),
+            Reset::Summary(EventType::Wait, level) => {
+                self.reset_summary(Family::Waits, level);
+                if level == Level::Global {
+                    self.reset_instances();
+                }
+            }
             Reset::Summary(EventType::Stage, level) => self.reset_summary(Family::Stages, level),
             Reset::Summary(EventType::Statement, level) => self.reset_summary(Family::Statements, level),
             Reset::Summary(EventType::Transaction, level) => self.reset_summary(Family::Transactions, level),
@@ -260,6 +270,14 @@ impl Engine {
         self.end_fold();
     }
 
+    /// As the reference: what the global summary of waits is made of, by instance, goes with it.
+    fn reset_instances(&self) {
+        self.reset_files();
+        self.reset_sockets();
+        self.reset_table_io();
+        self.reset_table_locks();
+    }
+
     fn reset_ended_io(&self, kind: Kind) {
         self.ended_io.bank.each(&self.arena, |class, cell| {
             if self.registry.kind(class) == kind {
@@ -288,29 +306,31 @@ impl Engine {
 
     fn reset_table_io(&self) {
         self.bump_epoch(Family::TableIo, &[Viewer::Global]);
-        self.pools.each::<TableShare>(&self.arena, Pool::Tables, |share| {
-            for io in share.io.iter().map(|io| io.load(Acquire)).filter(|io| *io != 0) {
-                let io: &TableIo = self.arena.at(io);
-                for part in &io.parts {
-                    part.clear_shared();
-                }
-                io.epoch.store(self.epochs[Family::TableIo as usize].load(Relaxed), Relaxed);
-            }
-        });
+        self.pools.each::<TableShare>(&self.arena, Pool::Tables, |share| self.clear_table_io(share));
     }
 
     fn reset_table_locks(&self) {
         self.bump_epoch(Family::TableLock, &[Viewer::Global]);
-        self.pools.each::<TableShare>(&self.arena, Pool::Tables, |share| {
-            let locks = share.locks.load(Acquire);
-            if locks != 0 {
-                let locks: &TableLocks = self.arena.at(locks);
-                for part in &locks.parts {
-                    part.clear_shared();
-                }
-                locks.epoch.store(self.epochs[Family::TableLock as usize].load(Relaxed), Relaxed);
-            }
-        });
+        self.pools.each::<TableShare>(&self.arena, Pool::Tables, |share| self.clear_table_locks(share));
+    }
+
+    /// Forgets what was read and written through handles that are closed.
+    pub(crate) fn clear_table_io(&self, share: &TableShare) {
+        for io in share.io.iter().map(|io| io.load(Acquire)).filter(|io| *io != 0) {
+            let io: &TableIo = self.arena.at(io);
+            io.parts.iter().for_each(Counts::clear_shared);
+            io.epoch.store(self.epochs[Family::TableIo as usize].load(Relaxed), Relaxed);
+        }
+    }
+
+    /// And what was locked.
+    pub(crate) fn clear_table_locks(&self, share: &TableShare) {
+        let locks = share.locks.load(Acquire);
+        if locks != 0 {
+            let locks: &TableLocks = self.arena.at(locks);
+            locks.parts.iter().for_each(Counts::clear_shared);
+            locks.epoch.store(self.epochs[Family::TableLock as usize].load(Relaxed), Relaxed);
+        }
     }
 
     /// Stored programs and what their calls took: type, schema, name, calls.
@@ -331,7 +351,6 @@ impl Engine {
                 },
             });
         });
-        rows.sort_by(|a, b| (a.object_type, &a.schema, &a.name).cmp(&(b.object_type, &b.schema, &b.name)));
         rows
     }
 }

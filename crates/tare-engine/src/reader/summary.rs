@@ -375,6 +375,7 @@ impl Engine {
         })
     }
 
+    /// Sums of picoseconds, not of ticks: they are those of the rows by instance.
     fn io_summary(
         &self,
         kind: Kind,
@@ -383,19 +384,23 @@ impl Engine {
         let scale = Scale::of(self);
         let instruments: Vec<Instrument> =
             self.registry.all().into_iter().filter(|instrument| instrument.kind == kind).collect();
-        let tallies = self.unfolding(|| {
-            let mut tallies: std::collections::HashMap<ClassId, PlainIo> = Default::default();
+        let stats = self.unfolding(|| {
+            let mut stats: std::collections::HashMap<ClassId, IoStat> = Default::default();
+            let mut add = |class, io: &IoCounts| {
+                let mut plain = PlainIo::default();
+                plain.add(io);
+                stats.entry(class).or_default().merge(plain.stat(scale));
+            };
             for instrument in &instruments {
                 if let Some(cell) = self.ended_io.bank.cell::<IoCell>(&self.arena, instrument.id) {
-                    tallies.entry(instrument.id).or_default().add(&cell.io);
+                    add(instrument.id, &cell.io);
                 }
             }
-            each(&mut |class, io| tallies.entry(class).or_default().add(io));
-            tallies
+            each(&mut add);
+            stats
         });
         let row = |instrument: &Instrument| {
-            let tally = tallies.get(&instrument.id).cloned().unwrap_or_default();
-            (instrument.name, tally.stat(scale))
+            (instrument.name, stats.get(&instrument.id).copied().unwrap_or_default())
         };
         instruments.iter().map(row).collect()
     }

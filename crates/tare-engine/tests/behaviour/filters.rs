@@ -176,7 +176,11 @@ fn a_thread_without_history_counts_and_is_current_but_has_no_history() {
     assert!(rig.set_thread(thread.thread_id(), None, Some(false)));
     one_of_each(rig);
     assert_eq!(thread_counts(rig, thread), [1; 5]);
-    assert_eq!(history_lens(rig, Scope::Current), [1; 4]);
+    assert_eq!(
+        history_lens(rig, Scope::Current),
+        [1, 0, 1, 1],
+        "a stage that has ended is no longer current"
+    );
     assert_eq!(history_lens(rig, Scope::History), [0; 4]);
     assert_eq!(history_lens(rig, Scope::HistoryLong), [0; 4]);
     assert!(rig.set_thread(thread.thread_id(), None, Some(true)));
@@ -203,13 +207,29 @@ fn each_consumer_switches_its_own_table() {
             let lens = [Scope::Current, Scope::History, Scope::HistoryLong].map(|s| history_lens(rig, s));
             for other in 0..4 {
                 let seen = lens.map(|lens| lens[other]);
-                let wanted = if other == at { expected } else { [1; 3] };
+                let mut wanted = if other == at { expected } else { [1; 3] };
+                if types[other].0[0] == EventsStagesCurrent {
+                    // One that has ended is no longer current.
+                    wanted[0] = 0;
+                }
                 assert_eq!(seen, wanted, "{off:?} seen in type {other}");
             }
             assert_eq!(thread_counts(rig, thread), [1; 5], "{off:?}: summaries need no events");
             assert_eq!(rig.digests().len(), 1);
         }
     }
+}
+
+#[test]
+fn a_wait_does_not_go_to_a_history_that_was_switched_off_while_it_lasted() {
+    let rig = Rig::new();
+    rig.connect();
+    rig.wait_around(rig.class.mutex, || rig.set_consumer(Consumer::EventsWaitsHistory, false));
+    assert_eq!(rig.waits(Scope::History).len(), 0);
+    assert_eq!(rig.waits(Scope::HistoryLong).len(), 1);
+    rig.wait_around(rig.class.mutex, || rig.set_consumer(Consumer::EventsWaitsHistory, true));
+    rig.wait(rig.class.mutex);
+    assert_eq!(rig.waits(Scope::History).len(), 1, "nor to one that was off when it began");
 }
 
 #[test]

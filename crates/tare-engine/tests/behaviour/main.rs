@@ -7,6 +7,7 @@ mod digests;
 mod events;
 mod filters;
 mod histories;
+mod limits;
 mod memory;
 mod objects;
 mod parties;

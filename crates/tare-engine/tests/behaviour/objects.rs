@@ -340,6 +340,26 @@ fn a_rule_that_changes_acts_at_once_on_what_there_is() {
 }
 
 #[test]
+fn a_table_watched_no_more_forgets_what_closed_handles_counted() {
+    let rig = Rig::new();
+    rig.connect();
+    let share = rig.share("db", "t", &[]);
+    let table = rig.open_table(share, 1).unwrap();
+    rig.table_io(table, 0, MAX_INDEXES, 3);
+    rig.table_lock(table, 0);
+    rig.close_table(table);
+    let counted = || {
+        let table = &rig.tables()[0];
+        (table.indexes.iter().map(|index| index.io.fetch.count).sum::<u64>(), table.locks.0[0].count)
+    };
+    let rule = |enabled| object_rule(objects::TABLE, "db", "t", enabled, true);
+    rig.add_rule(rule(true)).unwrap();
+    assert_eq!(counted(), (3, 1));
+    assert!(rig.replace_rule(rule(false)) && rig.replace_rule(rule(true)));
+    assert_eq!(counted(), (0, 0));
+}
+
+#[test]
 fn rules_are_one_per_key_and_bounded() {
     let rig = Rig::new();
     assert_eq!(rig.rules::<ObjectRule>().len(), 20);

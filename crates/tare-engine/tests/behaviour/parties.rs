@@ -241,6 +241,35 @@ fn an_account_without_a_place_is_counted_as_lost_and_its_user_and_host_go_on() {
 }
 
 #[test]
+fn an_account_needs_no_place_for_its_user_or_host() {
+    let rig = Rig::with(Config { parties_size: [10, 2, 0], ..small() });
+    let threads =
+        [connect(rig, "a", "x"), connect(rig, "b", "x"), connect(rig, "b", "x"), connect(rig, "b", "y")];
+    for thread in threads {
+        rig.on(thread, || rig.wait(rig.class.mutex));
+    }
+    rig.delete_thread(threads[2]);
+    let accounts = [row("", "", 0, 0), row("a", "x", 1, 1), row("b", "x", 1, 2), row("b", "y", 1, 1)];
+    assert_eq!(connections(rig, Level::Account), accounts);
+    assert_eq!(waits(rig, Level::Account, "b", "x"), Some(2));
+    assert_eq!(connections(rig, Level::User), [row("", "", 0, 0), row("a", "", 1, 1)]);
+    assert_eq!(connections(rig, Level::Host), []);
+    assert_eq!(waits(rig, Level::User, "b", ""), None);
+    let lost = ["accounts_lost", "users_lost", "hosts_lost"].map(|name| rig.losses_of(name));
+    assert_eq!(lost, [0, 1, 3], "each once");
+    threads.into_iter().for_each(|thread| rig.delete_thread(thread));
+    let used = rig.memory().0;
+    for _ in 0..300 {
+        rig.reset(Reset::Connections(Level::Account));
+        rig.delete_thread(connect(rig, "b", "z"));
+    }
+    assert!(rig.memory().0 <= used, "what had no row is forgotten with its accounts");
+    rig.reset(Reset::Connections(Level::User));
+    connect(rig, "b", "x");
+    assert_eq!(connections(rig, Level::User), [row("", "", 0, 0), row("b", "", 1, 1)], "room again");
+}
+
+#[test]
 fn without_room_for_any_party_everything_is_counted_globally() {
     let rig = Rig::with(Config { parties_size: [0; 3], ..small() });
     let thread = connect(rig, "a", "x");

@@ -197,3 +197,20 @@ fn timers_are_the_references() {
     let names: Vec<_> = rig.timers().iter().map(|row| row.name).collect();
     assert_eq!(names, ["CYCLE", "NANOSECOND", "MICROSECOND", "MILLISECOND", "TICK"]);
 }
+
+#[test]
+fn a_summary_of_sockets_is_the_sum_of_its_sockets() {
+    let rig = Rig::new();
+    rig.connect();
+    let sockets: Vec<_> =
+        (0..20).map(|fd| rig.init_socket(rig.class.socket, Some(fd), b"::1", 1).unwrap()).collect();
+    for socket in &sockets {
+        (0..10).for_each(|_| rig.socket_io(socket, io::SOCKET_RECV, 3));
+    }
+    let read = rig.socket_summary()[0].1.read;
+    let each = rig.sockets();
+    assert_eq!(read.stat.sum_ps, each.iter().map(|socket| socket.io.read.stat.sum_ps).sum::<u64>());
+    assert_eq!(read.stat.count, 200);
+    assert_eq!(read.stat.min_ps, each.iter().map(|socket| socket.io.read.stat.min_ps).min().unwrap());
+    assert_eq!(read.stat.max_ps, each.iter().map(|socket| socket.io.read.stat.max_ps).max().unwrap());
+}

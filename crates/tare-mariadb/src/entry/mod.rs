@@ -28,6 +28,7 @@ use crate::abi::{Series, v10_11, v11_4, v11_8};
 
 pub(crate) use facts::select;
 pub(crate) use guard::failure;
+pub(crate) use registration::STORAGE_ENGINE_LOADED;
 
 /// Every slot by name; a series lays them out as its own header does.
 macro_rules! slots {

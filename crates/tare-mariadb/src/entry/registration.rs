@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_uint};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tare_engine::Registration;
 use tare_engine::snapshot::Kind;
@@ -22,6 +23,11 @@ const FLAG_SX: c_int = 1 << 4;
 /// The longest name of an instrument.
 const NAME_MAX: usize = 128;
 
+/// The storage engine the tables are read through has registered something: it is loaded.
+pub(crate) static STORAGE_ENGINE_LOADED: AtomicBool = AtomicBool::new(false);
+/// As what it registers.
+const STORAGE_ENGINE: &str = "federated";
+
 /// Registers one instrument; its key, 0 where it can't be instrumented.
 fn register(kind: Kind, prefix: &str, category: *const c_char, name: *const c_char, flags: c_int) -> c_uint {
     if name.is_null() {
@@ -29,6 +35,9 @@ fn register(kind: Kind, prefix: &str, category: *const c_char, name: *const c_ch
     }
     let category = String::from_utf8_lossy(text!(category));
     let name = String::from_utf8_lossy(text!(name));
+    if category == STORAGE_ENGINE {
+        STORAGE_ENGINE_LOADED.store(true, Ordering::Relaxed);
+    }
     let slash = if category.is_empty() { "" } else { "/" };
     let full = format!("{prefix}{category}{slash}{name}");
     if full.len() > NAME_MAX || category.contains('/') {

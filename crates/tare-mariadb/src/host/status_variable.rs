@@ -1,15 +1,12 @@
 //! The server's status variables of the Performance Schema: `Performance_schema_*_lost`.
 //!
-//! The built-in registers one for each of its counters, on or off. Those are taken out by name, and one of ours is put
-//! in their place: a function, which the server calls when somebody asks, and which answers with all of them. It is
-//! what a storage engine does, through the same two exported functions the server registers its plugins' with.
+//! The built-in registers one for each of its counters, on or off. Those are taken out by name, and tare's are put in
+//! their place, through the same two exported functions the server registers its plugins' with. `FLUSH STATUS` sets
+//! them to zero, as the built-in's.
 #![allow(unsafe_code)]
 
-use std::collections::BTreeMap;
 use std::ffi::{CString, c_char, c_int, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use super::system_variable::VariableError;
 use crate::entry::ENGINE;
@@ -30,12 +27,11 @@ mod kind {
     use std::ffi::c_int;
 
     pub(super) const END: c_int = 0;
-    pub(super) const UNSIGNED: c_int = 4;
-    pub(super) const ARRAY: c_int = 7;
-    pub(super) const FUNCTION: c_int = 8;
+    /// An unsigned long, which the server may set to zero.
+    pub(super) const COUNTER: c_int = 3;
 }
 
-/// What the names begin with. The server puts it, and an underscore, before the names in the array.
+/// What the names begin with.
 const PREFIX: &str = "Performance_schema";
 
 /// The reference's names after the prefix, without the counters' common end.
@@ -72,18 +68,8 @@ const REFERENCE: [&str; 30] = [
     "users",
 ];
 
-/// What the server is shown: figures by their names, and the same as the server wants them.
-struct Shown {
-    figures: BTreeMap<String, &'static AtomicU64>,
-    variables: Vec<ShowVariable>,
-}
-
-// SAFETY: what the pointers lead to lives as long as the process: names nobody changes, and atomics.
-unsafe impl Sync for Shown {}
-// SAFETY: as above.
-unsafe impl Send for Shown {}
-
-static SHOWN: OnceLock<Shown> = OnceLock::new();
+/// Stands for what the engine does not have: there is nothing it could lose.
+static NOTHING: AtomicU64 = AtomicU64::new(0);
 
 /// A name for the server, for the life of the process.
 fn name(text: &str) -> *const c_char {
@@ -95,50 +81,21 @@ const fn end() -> ShowVariable {
     ShowVariable { name: std::ptr::null(), value: std::ptr::null_mut(), kind: kind::END }
 }
 
-impl Shown {
-    /// One variable for each of the reference's.
-    fn new() -> Shown {
-        let figure = |counter| -> (String, &'static AtomicU64) {
-            (format!("{counter}_lost"), Box::leak(Box::new(AtomicU64::new(0))))
-        };
-        let figures: BTreeMap<String, &'static AtomicU64> = REFERENCE.into_iter().map(figure).collect();
-        let variable = |(text, figure): (&String, &&'static AtomicU64)| ShowVariable {
-            name: name(text),
-            value: figure.as_ptr().cast(),
-            kind: kind::UNSIGNED,
-        };
-        let variables = figures.iter().map(variable).chain([end()]).collect();
-        Shown { figures, variables }
-    }
-
-    /// Takes the engine's counters over. A counter the engine does not have stays 0: there is nothing it could lose.
-    fn refresh(&self) {
-        for row in ENGINE.lost() {
-            if let Some(figure) = self.figures.get(row.name) {
-                figure.store(row.lost, Ordering::Relaxed);
-            }
+/// One variable for each of the reference's: the engine's counter of that name.
+fn own() -> Vec<ShowVariable> {
+    let counter = |lost: &str| {
+        let counter = ENGINE.lost_counters().find(|(name, _)| *name == lost);
+        counter.map_or(&NOTHING, |(_, counter)| counter)
+    };
+    let variable = |what| {
+        let lost = format!("{what}_lost");
+        ShowVariable {
+            name: name(&format!("{PREFIX}_{lost}")),
+            value: counter(&lost).as_ptr().cast(),
+            kind: kind::COUNTER,
         }
-    }
-}
-
-/// Called by a session that shows status variables, under the server's lock on their list.
-extern "C" fn show(
-    _session: *mut c_void,
-    variable: *mut ShowVariable,
-    _buffer: *mut c_void,
-    _status: *mut c_void,
-    _scope: c_int,
-) -> c_int {
-    let Some(shown) = SHOWN.get() else { return 0 };
-    // A panic leaves the figures as they were.
-    let _ = catch_unwind(AssertUnwindSafe(|| shown.refresh()));
-    // SAFETY: the server passes a variable of its own, which it reads when this function has returned. It takes the
-    // array to be of its own type without const, and only reads it.
-    unsafe {
-        (*variable).value = shown.variables.as_ptr().cast_mut().cast();
-        (*variable).kind = kind::ARRAY;
-    }
-    0
+    };
+    REFERENCE.into_iter().map(variable).chain([end()]).collect()
 }
 
 /// Puts tare's counters in the place of the built-in's.
@@ -157,15 +114,13 @@ pub(crate) fn replace() -> Result<(), VariableError> {
     };
     let remove = function(symbol(c"_Z18remove_status_varsP17st_mysql_show_var"), "remove_status_vars")?;
     let add = function(symbol(c"_Z15add_status_varsP17st_mysql_show_var"), "add_status_vars")?;
-    SHOWN.get_or_init(Shown::new);
 
     let names = REFERENCE.map(|counter| CString::new(format!("{PREFIX}_{counter}_lost")).unwrap_or_default());
     let builtin = names.iter().map(|name| ShowVariable { name: name.as_ptr(), ..end() });
     let mut builtin: Vec<ShowVariable> = builtin.chain([end()]).collect();
-    let own = ShowVariable { name: name(PREFIX), value: show as *mut c_void, kind: kind::FUNCTION };
-    let mut own = [own, end()];
+    let mut own = own();
     // SAFETY: both lists end with an entry without a name. The server finds the first one's names in its list and takes
-    // those entries out; it copies the second one's entries, whose names and function last as long as the process.
+    // those entries out; it copies the second one's entries, whose names and counters last as long as the process.
     let failed = unsafe {
         remove(builtin.as_mut_ptr());
         add(own.as_mut_ptr())
@@ -184,6 +139,5 @@ mod tests {
         let own: Vec<&str> = own.iter().map(|row| row.name).collect();
         let kept = REFERENCE.iter().filter(|counter| own.contains(&format!("{counter}_lost").as_str()));
         assert!(kept.count() >= 27, "{own:?}");
-        assert_eq!(Shown::new().variables.len(), REFERENCE.len() + 1);
     }
 }

@@ -134,7 +134,7 @@ pub(crate) struct Assignments {
 ///
 /// # Errors
 /// When one of them is not exactly as expected.
-pub(crate) fn assign(sizes: &[(&str, i64)]) -> Result<Assignments, VariableError> {
+pub(crate) fn assign(sizes: &[(String, i64)]) -> Result<Assignments, VariableError> {
     const SWITCH_NAME: &str = "performance_schema";
     let switch = find(SWITCH_NAME)?;
     if !switch.is_switch {
@@ -143,7 +143,7 @@ pub(crate) fn assign(sizes: &[(&str, i64)]) -> Result<Assignments, VariableError
     if copied::<1>(switch.address) != Some([0]) {
         return Err(VariableError::Value(SWITCH_NAME.to_owned()));
     }
-    let place = |(name, size): &(&str, i64)| {
+    let place = |(name, size): &(String, i64)| {
         let name = format!("{SWITCH_NAME}_{name}");
         let place = find(&name)?;
         if place.is_switch || !(1..STRUCTURE).contains(&place.address.wrapping_sub(switch.address)) {

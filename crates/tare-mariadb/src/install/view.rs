@@ -1,5 +1,6 @@
 //! The file of a view: text, a key and a value to the line.
 //!
+//! The rows are gathered first (`algorithm` 2), as for a table: then a column is called as whoever asks spells it.
 //! A server parses `query` when it opens the view, and CHECK TABLE compares it with `md5`. Whose rights count when the
 //! view is read is decided by `suid`: 0 is SQL SECURITY INVOKER, so ordinary grants decide, as they do for a table. Then
 //! nobody looks for the definer; the one named here is whom the server's own views name.
@@ -21,7 +22,7 @@ const SERVER_VERSION: &str = "101100";
 pub(super) fn write(name: &str, body: &str) -> Vec<u8> {
     let md5: String = Md5::digest(body.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
     format!(
-        "{HEAD}query={body}\nmd5={md5}\nupdatable=0\nalgorithm=0\ndefiner_user=mariadb.sys\n\
+        "{HEAD}query={body}\nmd5={md5}\nupdatable=0\nalgorithm=2\ndefiner_user=mariadb.sys\n\
          definer_host=localhost\nsuid=0\nwith_check_option=0\ntimestamp={TIMESTAMP}\ncreate-version=2\
          {SOURCE}{COMMENT}, {name} */ {body}\nclient_cs_name=utf8mb3\n\
          connection_cl_name=utf8mb3_general_ci\nview_body_utf8={body}\nmariadb-version={SERVER_VERSION}\n"

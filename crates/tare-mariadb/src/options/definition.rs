@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use tare_engine::snapshot::Consumer;
-use tare_engine::{MAX_CONNECT_ATTRS, MAX_DIGEST, MAX_SQL_TEXT};
+use tare_engine::{
+    DESCRIPTORS, Lost, MAX_CONNECT_ATTRS, MAX_DIGEST, MAX_INSTRUMENTS, MAX_RULES, MAX_SQL_TEXT,
+    STATEMENT_DEPTH,
+};
 use tare_tables::Shape;
 
 use super::error::{OptionError, Origin};
@@ -42,6 +45,16 @@ pub struct OptionDef {
     pub default: &'static str,
     /// What it does.
     pub doc: &'static str,
+}
+
+/// A number of instruments, of all kinds one registry's.
+const fn classes(name: &'static str, doc: &'static str, field: fn(&mut Options) -> &mut u32) -> OptionDef {
+    OptionDef { name, kind: Kind::Count(0, MAX_INSTRUMENTS as u32, field), default: "2048", doc }
+}
+
+/// A number of things of which there may be as many as memory holds, unless it is set.
+const fn instances(name: &'static str, doc: &'static str, field: fn(&mut Options) -> &mut u32) -> OptionDef {
+    OptionDef { name, kind: Kind::Count(0, 1_048_576, field), default: "", doc }
 }
 
 const HISTORY_MAX: u32 = 65_536;
@@ -111,7 +124,7 @@ pub static OPTIONS: &[OptionDef] = &[
     },
     OptionDef {
         name: "digests-size",
-        kind: Kind::Count(1, 1_048_576, |o| &mut o.digests_size),
+        kind: Kind::Count(0, 1_048_576, |o| &mut o.digests_size),
         default: "5000",
         doc: "Statement digests kept; a further one takes the place of the one seen least recently.",
     },
@@ -125,13 +138,13 @@ pub static OPTIONS: &[OptionDef] = &[
         name: "users-size",
         kind: Kind::Count(0, 65_536, |o| &mut o.parties_size[1]),
         default: "1000",
-        doc: "Users kept; the connections of further ones count for no account and no user.",
+        doc: "Users kept; the connections of further ones count for their accounts and hosts only.",
     },
     OptionDef {
         name: "hosts-size",
         kind: Kind::Count(0, 65_536, |o| &mut o.parties_size[2]),
         default: "1000",
-        doc: "Hosts kept; the connections of further ones count for no account and no host.",
+        doc: "Hosts kept; the connections of further ones count for their accounts and users only.",
     },
     OptionDef {
         name: "max-digest-length",
@@ -150,6 +163,64 @@ pub static OPTIONS: &[OptionDef] = &[
         kind: Kind::Count(0, MAX_CONNECT_ATTRS as u32, |o| &mut o.session_connect_attrs_size),
         default: "512",
         doc: "Bytes kept of what a client says of itself when it connects.",
+    },
+    classes("max-cond-classes", "Instruments of conds.", |o| o.limits.of_mut(Lost::CondClasses)),
+    classes("max-file-classes", "Instruments of files.", |o| o.limits.of_mut(Lost::FileClasses)),
+    classes("max-memory-classes", "Instruments of memory.", |o| o.limits.of_mut(Lost::MemoryClasses)),
+    classes("max-mutex-classes", "Instruments of mutexes.", |o| o.limits.of_mut(Lost::MutexClasses)),
+    classes("max-rwlock-classes", "Instruments of rwlocks.", |o| o.limits.of_mut(Lost::RwlockClasses)),
+    classes("max-socket-classes", "Instruments of sockets.", |o| o.limits.of_mut(Lost::SocketClasses)),
+    classes("max-stage-classes", "Instruments of stages.", |o| o.limits.of_mut(Lost::StageClasses)),
+    classes("max-statement-classes", "Instruments of statements.", |o| {
+        o.limits.of_mut(Lost::StatementClasses)
+    }),
+    classes("max-thread-classes", "Instruments of threads.", |o| o.limits.of_mut(Lost::ThreadClasses)),
+    instances("max-cond-instances", "Conds kept.", |o| o.limits.of_mut(Lost::CondInstances)),
+    instances("max-file-instances", "Files kept.", |o| o.limits.of_mut(Lost::FileInstances)),
+    instances("max-index-stat", "Indexes of closed tables whose figures are kept.", |o| {
+        o.limits.of_mut(Lost::IndexStats)
+    }),
+    instances(
+        "max-metadata-locks",
+        "Metadata locks kept, with free ones a connection holds for its next.",
+        |o| o.limits.of_mut(Lost::MetadataLocks),
+    ),
+    instances("max-mutex-instances", "Mutexes kept.", |o| o.limits.of_mut(Lost::MutexInstances)),
+    instances("max-prepared-statements-instances", "Prepared statements kept.", |o| {
+        o.limits.of_mut(Lost::PreparedStatements)
+    }),
+    instances("max-program-instances", "Stored programs kept.", |o| o.limits.of_mut(Lost::Programs)),
+    instances("max-rwlock-instances", "Rwlocks kept.", |o| o.limits.of_mut(Lost::RwlockInstances)),
+    instances("max-socket-instances", "Sockets kept.", |o| o.limits.of_mut(Lost::SocketInstances)),
+    instances("max-table-handles", "Open tables kept.", |o| o.limits.of_mut(Lost::TableHandles)),
+    instances("max-table-instances", "Tables kept.", |o| o.limits.of_mut(Lost::TableInstances)),
+    instances("max-table-lock-stat", "Closed tables whose locks' figures are kept.", |o| {
+        o.limits.of_mut(Lost::TableLockStats)
+    }),
+    instances("max-thread-instances", "Threads kept.", |o| o.limits.of_mut(Lost::ThreadInstances)),
+    OptionDef {
+        name: "max-file-handles",
+        kind: Kind::Count(0, DESCRIPTORS as u32, |o| o.limits.of_mut(Lost::FileHandles)),
+        default: "65536",
+        doc: "Open files that are told apart.",
+    },
+    OptionDef {
+        name: "max-statement-stack",
+        kind: Kind::Count(1, STATEMENT_DEPTH as u32, |o| o.limits.of_mut(Lost::NestedStatements)),
+        default: "10",
+        doc: "Statements within statements that are recorded.",
+    },
+    OptionDef {
+        name: "setup-actors-size",
+        kind: Kind::Count(0, MAX_RULES as u32, |o| &mut o.rules_size[0]),
+        default: "1024",
+        doc: "Rules in setup_actors.",
+    },
+    OptionDef {
+        name: "setup-objects-size",
+        kind: Kind::Count(0, MAX_RULES as u32, |o| &mut o.rules_size[1]),
+        default: "1024",
+        doc: "Rules in setup_objects.",
     },
     OptionDef {
         name: "synch-waits-by-instance",
@@ -187,6 +258,13 @@ pub static OPTIONS: &[OptionDef] = &[
         kind: Kind::Shape(|o| &mut o.shape),
         default: "strict",
         doc: "strict: exactly the server's own tables, and tare_status. extended: further ones, as MySQL 8 has them.",
+    },
+    OptionDef {
+        name: "source",
+        kind: Kind::Switch(|o| &mut o.source),
+        default: "ON",
+        doc: "Show in SOURCE which line of the server's source an event comes from. OFF: SOURCE is empty, as a stock \
+              server's own is.",
     },
     OptionDef {
         name: "server-variables",

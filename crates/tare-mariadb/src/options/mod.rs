@@ -14,6 +14,7 @@ mod value;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use tare_engine::Limits;
 use tare_tables::Shape;
 
 pub use definition::{Kind, OPTIONS, OptionDef};
@@ -81,6 +82,12 @@ pub struct Options {
     pub digests_size: u32,
     /// `accounts-size`, `users-size`, `hosts-size`: how many are kept.
     pub parties_size: [u32; 3],
+    /// `source`: whether SOURCE is filled.
+    pub source: bool,
+    /// `setup-actors-size`, `setup-objects-size`: rules kept.
+    pub rules_size: [u32; 2],
+    /// `max-*`: how many there may be of everything else.
+    pub limits: Limits,
     /// `max-digest-length`: bytes of a digest's token sequence.
     pub max_digest_length: u32,
     /// `max-sql-text-length`: bytes of a statement's text.

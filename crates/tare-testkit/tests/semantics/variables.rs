@@ -45,6 +45,11 @@ fn the_performance_schema_is_on_and_tells_its_sizes() {
     let _turn = turn();
     let sizes = [
         ("digests-size", 321),
+        ("max-mutex-classes", 300),
+        ("max-mutex-instances", 4000),
+        ("max-table-handles", 900),
+        ("max-file-handles", 8000),
+        ("setup-actors-size", 77),
         ("accounts-size", 101),
         ("users-size", 102),
         ("hosts-size", 103),
@@ -110,6 +115,9 @@ fn what_was_lost_is_shown_under_the_references_names() {
         assert!(lost >= attributes, "{status:?}");
         assert_eq!(status["server_variables"], "ON");
     }
+    conn.query_drop("FLUSH STATUS").unwrap();
+    let left: u64 = value(&mut conn, "STATUS", "Performance_schema_digest_lost").parse().unwrap();
+    assert!(left < digests, "{left} of {digests}");
 }
 
 #[test]

@@ -231,9 +231,11 @@ fn text(constant: &Constant) -> Option<String> {
     }
 }
 
-/// A member of an enum, by text or by number.
+/// A member of an enum, by text or by number. The empty text is what a host that is not strict stores for a wrong one; what
+/// that means is for the table to say.
 fn member(constant: &Constant, members: &'static [&'static str]) -> Option<Value> {
     let found = match constant {
+        Constant::Text(text) if text.is_empty() => Some(&""),
         Constant::Text(text) => {
             let text = text.trim_ascii_end();
             members.iter().find(|member| member.as_bytes().eq_ignore_ascii_case(text))
