@@ -19,6 +19,7 @@ pub mod server;
 pub mod setting;
 pub mod statistics;
 pub mod study;
+pub mod workload;
 
 pub use error::Error;
 
