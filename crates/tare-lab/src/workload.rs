@@ -61,6 +61,29 @@ static OLTP: Data = Data {
     checkable: false,
 };
 
+const TPCC_SCRIPT: Script = Script::Own("tpcc.lua", include_str!("../../../workloads/tpcc.lua"));
+const DBSTRESS_SCRIPT: Script = Script::Own("dbstress.lua", include_str!("../../../workloads/dbstress.lua"));
+const PROCEDURE_SCRIPT: Script =
+    Script::Own("procedure_loop.lua", include_str!("../../../workloads/procedure_loop.lua"));
+
+static TPCC: Data = Data {
+    name: "tpcc",
+    script: TPCC_SCRIPT,
+    sized_by: &["warehouses", "scale", "foreign-keys", "mysql-storage-engine"],
+    checkable: true,
+};
+
+static DBSTRESS: Data = Data {
+    name: "dbstress",
+    script: DBSTRESS_SCRIPT,
+    sized_by: &["objects", "history", "mysql-storage-engine"],
+    checkable: false,
+};
+
+/// A procedure, and no rows.
+static PROCEDURE: Data =
+    Data { name: "procedure_loop", script: PROCEDURE_SCRIPT, sized_by: &[], checkable: false };
+
 /// Every workload.
 pub static WORKLOADS: &[Workload] = &[
     Workload {
@@ -113,6 +136,38 @@ pub static WORKLOADS: &[Workload] = &[
             ("delete-inserts", "0"),
         ],
         ..oltp("oltp_read_write")
+    },
+    Workload {
+        name: "tpcc",
+        meaning: "TPC-C: its five transactions in the standard mix, without think times",
+        script: TPCC_SCRIPT,
+        data: &TPCC,
+        options: &[("warehouses", "1")],
+        figures: &["notpm", "retries_per_transaction"],
+    },
+    Workload {
+        name: "dbstress_ro",
+        meaning: "dbSTRESS, read-only: an object with section and zone, then its history of 20 records",
+        script: DBSTRESS_SCRIPT,
+        data: &DBSTRESS,
+        options: &[("scenario", "ro")],
+        figures: &[],
+    },
+    Workload {
+        name: "dbstress_rw",
+        meaning: "dbSTRESS, read-write: the two reads, then a record of the history changed and another one replaced",
+        script: DBSTRESS_SCRIPT,
+        data: &DBSTRESS,
+        options: &[("scenario", "rw")],
+        figures: &[],
+    },
+    Workload {
+        name: "procedure_loop",
+        meaning: "1,000 turns of a loop in a stored procedure",
+        script: PROCEDURE_SCRIPT,
+        data: &PROCEDURE,
+        options: &[("loops", "1000")],
+        figures: &[],
     },
 ];
 
