@@ -8,6 +8,7 @@
 
 pub mod analysis;
 pub mod datadir;
+pub mod definition;
 pub mod error;
 pub mod installation;
 pub mod interrupt;
