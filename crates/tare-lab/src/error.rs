@@ -65,6 +65,18 @@ pub enum Error {
         /// What it printed.
         output: String,
     },
+    /// A study's file is wrong.
+    #[error("{file}, line {line}, `{key}`: {why}")]
+    Study {
+        /// The file.
+        file: String,
+        /// The line, from 1.
+        line: usize,
+        /// The key, or the section.
+        key: String,
+        /// What is wrong, and what is allowed.
+        why: String,
+    },
     /// The server refused a statement or the connection.
     #[error("the server at {} refused", socket.display())]
     Sql {

@@ -6,7 +6,9 @@
 //! clock, its neighbours, the size of the data) hits all settings alike. [`statistics`] turns the rounds' ratios into
 //! a figure with an interval.
 
+pub mod analysis;
 pub mod datadir;
+pub mod definition;
 pub mod error;
 pub mod installation;
 pub mod interrupt;
@@ -15,6 +17,7 @@ pub mod pairing;
 pub mod process;
 pub mod record;
 pub mod sample;
+pub mod sequential;
 pub mod server;
 pub mod setting;
 pub mod statistics;
