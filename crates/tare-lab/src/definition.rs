@@ -38,6 +38,9 @@ pub struct Definition {
     pub precision: f64,
     /// Differences below this share do not matter.
     pub margin: f64,
+    /// Whether it ends when all of this is reached, before its time and blocks are used up.
+    #[serde(default = "yes")]
+    pub stop_early: bool,
     /// The servers.
     #[serde(rename = "server")]
     pub servers: Vec<ServerDef>,
@@ -93,7 +96,7 @@ pub struct SettingDef {
     /// Statements that switch a running server to the setting. Settings that otherwise agree share a server.
     #[serde(default)]
     pub switch: Vec<String>,
-    /// A query whose first value must not be 0: whether the setting is what it says.
+    /// A query whose first value must be a number other than 0, `ON` or `YES`: whether the setting is what it says.
     pub require: Option<String>,
     /// Programs that run beside the server while it has load.
     #[serde(default, rename = "sidecar")]

@@ -405,7 +405,8 @@ impl Run<'_> {
                 .filter(runs)
                 .map(|s| s.name.as_str())
                 .filter(|name| {
-                    known.and_then(|k| k.setting(name)).is_none_or(|s| !s.reached || s.blocks == 0)
+                    let known = known.and_then(|k| k.setting(name));
+                    known.is_none_or(|s| !s.reached || s.blocks == 0 || !definition.stop_early)
                 })
                 .collect();
             let needed = |s: &SettingDef| {
