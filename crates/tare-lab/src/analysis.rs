@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::record::{Cell, End, Header, Measure, Note, Record, SettingFacts, Slice};
+use crate::record::{Cell, End, Header, Measure, Note, Reason, Record, SettingFacts, Slice};
 use crate::sequential::{Looks, centre};
 use crate::statistics::median;
 
@@ -190,9 +190,15 @@ impl Analysis {
                 end = None;
             }
         }
+        let over = end.as_ref().is_some_and(|e: &End| e.reason == Reason::OutOfTime);
         let of_cell = |cell: &Cell| {
             let slices = |name: &str| slices.get(&(cell, name)).cloned().unwrap_or_default();
-            let each = |s: &SettingFacts| setting(&header, s, &slices(&s.name), &slices(&s.base));
+            let each = |s: &SettingFacts| {
+                let (own, base) = (slices(&s.name), slices(&s.base));
+                let analysis = setting(&header, s, &own, &base, false);
+                // What had been reached before was ended by what was seen; it stays as it was.
+                if over && !analysis.reached { setting(&header, s, &own, &base, true) } else { analysis }
+            };
             CellAnalysis { cell: cell.clone(), settings: header.settings.iter().map(each).collect() }
         };
         let cells = header.cells.iter().map(of_cell).collect();
@@ -217,11 +223,21 @@ impl CellAnalysis {
     }
 }
 
-fn setting(header: &Header, facts: &SettingFacts, own: &[&Slice], base: &[&Slice]) -> SettingAnalysis {
+/// `over`: the study's time is, and this look is the last.
+fn setting(
+    header: &Header,
+    facts: &SettingFacts,
+    own: &[&Slice],
+    base: &[&Slice],
+    over: bool,
+) -> SettingAnalysis {
     let pairs = pairs(own, base);
     let is_base = facts.name == facts.base;
     let difference = |figure: &dyn Fn(&Slice) -> f64| {
-        (!is_base).then(|| difference(header, &units(&pairs, figure), shared(&pairs))).flatten()
+        let units = units(&pairs, figure);
+        let most = most(header, shared(&pairs));
+        let looks = if over { Looks::until(most, units.len()) } else { Looks::at_most(most) };
+        difference(&looks, &units).filter(|_| !is_base)
     };
     let charged = |slice: &Slice| slice.charged(header.measure);
     let cost = difference(&charged);
@@ -294,16 +310,16 @@ fn units(pairs: &[Pair<'_>], figure: &dyn Fn(&Slice) -> f64) -> Vec<f64> {
     units
 }
 
-fn difference(header: &Header, units: &[f64], shared: bool) -> Option<Difference> {
-    let judged = looks(header, shared).judge(units)?;
+fn difference(looks: &Looks, units: &[f64]) -> Option<Difference> {
+    let judged = looks.judge(units)?;
     let interval = judged.interval.map(|e| (e.low.exp_m1(), e.high.exp_m1()));
     Some(Difference { share: judged.value.exp_m1(), interval })
 }
 
-fn looks(header: &Header, shared: bool) -> std::sync::Arc<Looks> {
+/// Observations there can be.
+fn most(header: &Header, shared: bool) -> usize {
     let blocks = header.most_blocks;
-    let most = if shared { blocks.div_ceil(header.blocks_per_start.max(1)) } else { blocks };
-    Looks::at_most(most as usize)
+    (if shared { blocks.div_ceil(header.blocks_per_start.max(1)) } else { blocks }) as usize
 }
 
 fn verdict(header: &Header, cost: Difference, units: usize, seconds: f64) -> Verdict {
@@ -491,6 +507,15 @@ mod tests {
         let on = on(&study(4, 0.10, 0.01, |_| None));
         assert_eq!(on.cost.expect("an estimate").interval, None);
         assert_eq!(on.verdict, Some(Verdict::Inconclusive { needs_minutes: None }));
+    }
+
+    #[test]
+    fn a_study_out_of_time_says_more_than_one_that_goes_on() {
+        let mut records = study(12, 0.0, 0.02, |_| None);
+        let width = |records: &[Record]| on(records).cost.and_then(|c| c.plus_minus()).expect("an interval");
+        let before = width(&records);
+        records.push(Record::End(End { at: 800.0, reason: Reason::OutOfTime }));
+        assert!(width(&records) < before);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use toml::de::{DeTable, DeValue};
 
 use crate::record::Measure;
+use crate::workload::{self, Options, Workload};
 use crate::{Error, Result};
 
 /// What the setting is called that a study gets for the base's twin.
@@ -43,9 +44,6 @@ pub struct Definition {
     /// What is compared; the first is the base of those that name none.
     #[serde(rename = "setting")]
     pub settings: Vec<SettingDef>,
-    /// The data the workloads work on.
-    #[serde(rename = "data")]
-    pub data: Vec<DataDef>,
     /// The load.
     #[serde(rename = "workload")]
     pub workloads: Vec<WorkloadDef>,
@@ -135,37 +133,56 @@ pub struct SidecarDef {
     pub install: Option<String>,
 }
 
-/// Data that is loaded once for a study.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
-#[serde(deny_unknown_fields)]
-pub struct DataDef {
-    /// Unique in the study; also the schema's name.
-    pub name: String,
-    /// The sysbench script whose `prepare` loads it.
-    pub script: String,
-    /// Options of the script, for loading and for every workload on it.
-    #[serde(default)]
-    pub options: Vec<String>,
-}
-
 /// A load.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct WorkloadDef {
     /// Unique in the study.
     pub name: String,
-    /// The sysbench script: one of its own, one that ships with tare, or a path ending in `.lua`.
-    pub script: String,
-    /// The data it works on; the first if none is named.
-    pub data: Option<String>,
-    /// Options of the script.
+    /// What is driven: the name of one of [`crate::workload::WORKLOADS`].
+    pub run: String,
+    /// Options of its script, over those it starts from.
     #[serde(default)]
-    pub options: Vec<String>,
+    pub options: BTreeMap<String, Value>,
     /// Numbers of connections.
     pub users: Vec<u32>,
     /// Statements are prepared once and executed, or sent as text each time.
     #[serde(default = "yes")]
     pub prepared: bool,
+}
+
+/// An option's value; numbers and switches may stand without quotes.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(untagged)]
+pub enum Value {
+    /// As text.
+    Text(String),
+    /// A whole number.
+    Number(i64),
+    /// `on` or `off`.
+    Switch(bool),
+}
+
+impl std::fmt::Display for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Value::Text(text) => f.write_str(text),
+            Value::Number(number) => number.fmt(f),
+            Value::Switch(on) => f.write_str(if *on { "on" } else { "off" }),
+        }
+    }
+}
+
+impl WorkloadDef {
+    /// What is driven.
+    pub fn workload(&self) -> &'static Workload {
+        workload::find(&self.run).unwrap_or(&workload::WORKLOADS[0]) // checked when the study was read
+    }
+
+    /// The options given to it.
+    pub fn given(&self) -> Options {
+        self.options.iter().map(|(name, value)| (name.clone(), value.to_string())).collect()
+    }
 }
 
 /// What `--quick` changes: whatever is named replaces what the study says.
@@ -184,9 +201,9 @@ pub struct Quick {
     settings: Option<Vec<String>>,
     /// Names of the workloads that stay.
     workloads: Option<Vec<String>>,
-    /// Options of data, by its name.
+    /// Options of workloads, by their name, over those they have.
     #[serde(default)]
-    data: BTreeMap<String, Vec<String>>,
+    options: BTreeMap<String, BTreeMap<String, Value>>,
 }
 
 fn three() -> u32 {
@@ -240,17 +257,10 @@ impl Definition {
         setting.base.as_deref().unwrap_or(&self.settings[0].name)
     }
 
-    /// The data a workload works on.
-    pub fn data_of(&self, workload: &WorkloadDef) -> &DataDef {
-        let named = workload.data.as_ref().and_then(|name| self.data.iter().find(|d| &d.name == name));
-        named.unwrap_or(&self.data[0])
-    }
-
     fn check(&self) -> std::result::Result<(), Wrong> {
         self.check_figures()?;
         let servers = names("server", self.servers.iter().map(|s| &s.name))?;
         let settings = names("setting", self.settings.iter().map(|s| &s.name))?;
-        let data = names("data", self.data.iter().map(|d| &d.name))?;
         let workloads = names("workload", self.workloads.iter().map(|w| &w.name))?;
         for (i, server) in self.servers.iter().enumerate() {
             server.check().map_err(|(key, why)| (at("server", i, key), why))?;
@@ -261,14 +271,9 @@ impl Definition {
             known(setting.base.as_ref(), &settings, || place("base"))?;
             self.check_setting(setting).map_err(|(key, why)| (place(key), why))?;
         }
-        for (i, item) in self.data.iter().enumerate() {
-            // It becomes a schema's name.
-            if !item.name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
-                return Err((at("data", i, "name"), "letters, digits and _ are allowed".into()));
-            }
-        }
         for (i, workload) in self.workloads.iter().enumerate() {
-            known(workload.data.as_ref(), &data, || at("workload", i, "data"))?;
+            let runs: BTreeSet<&str> = workload::WORKLOADS.iter().map(|w| w.name).collect();
+            known(Some(&workload.run), &runs, || at("workload", i, "run"))?;
             check_users(&workload.users).map_err(|why| (at("workload", i, "users"), why))?;
         }
         let Some(quick) = &self.quick else { return Ok(()) };
@@ -279,8 +284,8 @@ impl Definition {
         for name in quick.workloads.iter().flatten() {
             known(Some(name), &workloads, || place("workloads"))?;
         }
-        for name in quick.data.keys() {
-            known(Some(name), &data, || place("data"))?;
+        for name in quick.options.keys() {
+            known(Some(name), &workloads, || place("options"))?;
         }
         quick.users.as_ref().map_or(Ok(()), |users| check_users(users)).map_err(|why| (place("users"), why))
     }
@@ -339,7 +344,7 @@ impl Definition {
             users,
             settings,
             workloads,
-            data,
+            options,
         } = quick;
         self.slice_seconds = slice_seconds.unwrap_or(self.slice_seconds);
         self.blocks = blocks.unwrap_or(self.blocks);
@@ -352,10 +357,11 @@ impl Definition {
         if let Some(users) = users {
             self.workloads.iter_mut().for_each(|w| w.users.clone_from(&users));
         }
-        let used: BTreeSet<String> = self.workloads.iter().map(|w| self.data_of(w).name.clone()).collect();
-        self.data.retain(|d| used.contains(&d.name));
-        for (name, options) in data {
-            self.data.iter_mut().filter(|d| d.name == name).for_each(|d| d.options.clone_from(&options));
+        for (name, options) in options {
+            self.workloads
+                .iter_mut()
+                .filter(|w| w.name == name)
+                .for_each(|w| w.options.extend(options.clone()));
         }
         self.check_figures().map_err(|(mut place, why)| {
             place.insert(0, Step::Key("quick"));
@@ -521,20 +527,16 @@ name = "off"
 name = "on"
 options = ["--performance-schema=ON"]
 
-[[data]]
-name = "sbtest"
-script = "oltp_read_write"
-options = ["--tables=1", "--table-size=100000"]
-
 [[workload]]
 name = "OLTP_RO"
-script = "oltp_read_only"
+run = "oltp_read_only"
+options = { table-size = 100000 }
 users = [1, 64]
 
 [quick]
 blocks = 8
 users = [2]
-data.sbtest = ["--table-size=1000"]
+options.OLTP_RO = { table-size = 1000, tables = "2" }
 "#;
 
     fn refused(text: &str) -> String {
@@ -554,7 +556,7 @@ data.sbtest = ["--table-size=1000"]
     fn quick_replaces_what_it_names() {
         let study = Definition::read(STUDY, "s.toml", true).expect("a study");
         assert_eq!((study.blocks, study.minutes, study.workloads[0].users[0]), (8, 60.0, 2));
-        assert_eq!(study.data[0].options, ["--table-size=1000"]);
+        assert_eq!(study.workloads[0].given()["table-size"], "1000");
     }
 
     #[test]
@@ -565,10 +567,10 @@ data.sbtest = ["--table-size=1000"]
             (("slice_seconds = 5", "slice_seconds = 0"), "line 2, `slice_seconds`", "1 to 3600"),
             (("margin = 0.01", "margin = 1.0"), "line 6, `margin`", "between 0 and 1"),
             (("name = \"on\"", "name = \"off\""), "line 16, `name`", "no other setting"),
-            (("users = [1, 64]", "users = []"), "line 27, `users`", "from 1 to 4096"),
-            (("users = [1, 64]", "users = [1]\ndata = \"x\""), "line 28, `data`", "allowed: `sbtest`"),
-            (("blocks = 8", "blocks = 2"), "line 30, `blocks`", "6 or more"),
-            (("blocks = 8", "settings = [\"on\"]"), "line 30, `settings`", "compared with `off`"),
+            (("users = [1, 64]", "users = []"), "line 23, `users`", "from 1 to 4096"),
+            (("run = \"oltp_read_only\"", "run = \"oltp\""), "line 21, `run`", "`oltp_read_only`, "),
+            (("blocks = 8", "blocks = 2"), "line 26, `blocks`", "6 or more"),
+            (("blocks = 8", "settings = [\"on\"]"), "line 26, `settings`", "compared with `off`"),
             (("program = \"mariadbd\"", ""), "line 9, `name`", "`program`"),
             (("program = \"mariadbd\"", "dsn = \"mysql://u:secret@h\""), "line 10, `dsn`", PASSWORD),
             (("program = \"mariadbd\"", "dsn = \"mysql://u@h\""), "line 17, `options`", "already runs"),

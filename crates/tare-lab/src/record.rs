@@ -259,6 +259,38 @@ pub struct Note {
 pub struct End {
     /// In seconds since the study began.
     pub at: f64,
-    /// What limited it: `all targets reached`, `out of time`, `interrupted`.
-    pub reason: String,
+    /// What limited it.
+    pub reason: Reason,
+}
+
+/// What limited a study.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// Every setting is known as well as the study asks.
+    TargetsReached,
+    /// Every block that the study allows was measured.
+    AllBlocks,
+    /// The study's time was over.
+    OutOfTime,
+    /// Somebody ended it.
+    Interrupted,
+}
+
+impl Reason {
+    /// Whether a study that ended so is over; otherwise it can go on.
+    pub fn is_final(self) -> bool {
+        self != Reason::Interrupted
+    }
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Reason::TargetsReached => "all targets reached",
+            Reason::AllBlocks => "all blocks measured",
+            Reason::OutOfTime => "out of time",
+            Reason::Interrupted => "interrupted",
+        })
+    }
 }

@@ -36,10 +36,17 @@ pub struct Looks {
 impl Looks {
     /// Limits for at most `most` values.
     pub fn at_most(most: usize) -> Arc<Looks> {
-        static KNOWN: Mutex<BTreeMap<usize, Arc<Looks>>> = Mutex::new(BTreeMap::new());
+        Looks::until(most, most)
+    }
+
+    /// Limits where at most `most` values were meant to come, and time was over after `last` of them: the last look spends what
+    /// is left. Only for an end that has nothing to do with what was seen.
+    pub fn until(most: usize, last: usize) -> Arc<Looks> {
+        static KNOWN: Mutex<BTreeMap<(usize, usize), Arc<Looks>>> = Mutex::new(BTreeMap::new());
         let most = most.clamp(1, MOST);
+        let last = last.clamp(1, most);
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(known.entry(most).or_insert_with(|| Arc::new(Looks { ranks: ranks(most) })))
+        Arc::clone(known.entry((most, last)).or_insert_with(|| Arc::new(Looks { ranks: ranks(most, last) })))
     }
 
     /// Values there must be for an interval.
@@ -94,13 +101,14 @@ fn quantile_of_sorted(sorted: &[f64]) -> Option<f64> {
 
 /// The largest rank at every look that keeps within what may be spent up to it.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // small counts
-fn ranks(most: usize) -> Vec<usize> {
+fn ranks(most: usize, last: usize) -> Vec<usize> {
     let mut random = fastrand::Rng::with_seed(SEED);
     let mut courses: Vec<Course> = (0..COURSES).map(|_| Course::default()).collect();
     let mut spent = 0;
-    (1..=most)
+    (1..=last)
         .map(|seen| {
-            let may = ERROR * (seen as f64 / most as f64).powf(LATENESS) * COURSES as f64;
+            let share = if seen == last { 1.0 } else { (seen as f64 / most as f64).powf(LATENESS) };
+            let may = ERROR * share * COURSES as f64;
             let mut nearest: Vec<usize> = courses.iter_mut().map(|c| c.step(&mut random)).collect();
             nearest.sort_unstable();
             // A course is outside when fewer Walsh averages than the rank lie on one side of the truth.
@@ -150,8 +158,8 @@ mod tests {
     #[test]
     fn a_single_look_is_wilcoxons_test() {
         // Tables: 6 values allow the extremes (3.1% outside), 5 do not allow any interval (6.3%).
-        assert_eq!(ranks(5)[4], 0);
-        let looks = Looks { ranks: ranks(6) };
+        assert_eq!(ranks(5, 5)[4], 0);
+        let looks = Looks { ranks: ranks(6, 6) };
         assert_eq!(looks.first(), 6);
         let judged = looks.judge(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]).expect("values");
         let interval = judged.interval.expect("enough values");
@@ -161,8 +169,15 @@ mod tests {
     #[test]
     fn intervals_narrow_towards_the_fixed_one() {
         // Of 20 values a fixed 95% interval leaves off 52 averages at either end; looking all the way costs a little.
-        let last = ranks(20)[19];
+        let last = ranks(20, 20)[19];
         assert!((44..=53).contains(&last), "{last}");
+    }
+
+    #[test]
+    fn when_time_is_over_the_last_look_spends_what_is_left() {
+        let (meant, cut) = (ranks(40, 40), ranks(40, 20));
+        assert_eq!(meant[..19], cut[..19]);
+        assert!(meant[19] < cut[19] && cut[19] <= 53, "{} {}", meant[19], cut[19]);
     }
 
     /// Sums of uniforms: near enough to normal; now and then (`wild`) a value ten times as far away.
