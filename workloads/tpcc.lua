@@ -512,8 +512,9 @@ local function do_delivery(t)
       if oldest then
          local o = oldest[1]
          q("DELETE FROM new_order WHERE no_w_id = %d AND no_d_id = %d AND no_o_id = %s", t.w, d, o)
-         local c = row("SELECT o_c_id FROM orders WHERE o_w_id = %d AND o_d_id = %d AND o_id = %s", t.w, d, o)
+         -- In this order: an order newer than our snapshot is not seen by a SELECT before we have changed it.
          q("UPDATE orders SET o_carrier_id = %d WHERE o_w_id = %d AND o_d_id = %d AND o_id = %s", t.carrier, t.w, d, o)
+         local c = row("SELECT o_c_id FROM orders WHERE o_w_id = %d AND o_d_id = %d AND o_id = %s", t.w, d, o)
          q("UPDATE order_line SET ol_delivery_d = NOW() WHERE ol_w_id = %d AND ol_d_id = %d AND ol_o_id = %s", t.w, d, o)
          local amount = row("SELECT SUM(ol_amount) FROM order_line WHERE ol_w_id = %d AND ol_d_id = %d AND ol_o_id = %s",
             t.w, d, o)
@@ -582,7 +583,13 @@ function event()
       pending = draw()
       drawn = TRANSACTIONS[pending].draw()
    end
-   local through = TRANSACTIONS[pending].act(drawn)
+   local done, through = pcall(TRANSACTIONS[pending].act, drawn)
+   if not done then
+      -- Others must not wait for what a connection holds that is given up.
+      local again = type(through) == "table" and through.errcode == sysbench.error.RESTART_EVENT
+      if not again then connection:disconnect() end
+      error(through, 0)
+   end
    local ended = now()
    local function add(what, number) mine[column(pending, what)] = mine[column(pending, what)] + number end
    add(DONE, 1)
