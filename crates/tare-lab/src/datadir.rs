@@ -10,6 +10,7 @@ use tempfile::TempDir;
 
 use crate::error::Tried;
 use crate::installation::Installation;
+use crate::watchdog::Watchdog;
 use crate::{Error, Result};
 
 /// The account distributions make for the server.
@@ -51,6 +52,8 @@ impl Account {
 /// A folder for servers of ours, only for the account and root, removed with everything in it when dropped.
 #[derive(Debug)]
 pub struct Scratch {
+    // First: what it watches over is removed after it has ended.
+    _watchdog: Option<Watchdog>,
     folder: TempDir,
 }
 
@@ -62,7 +65,14 @@ impl Scratch {
             .tempdir()
             .tried(|| "making a temporary folder".into())?;
         account.own(folder.path())?;
-        Ok(Scratch { folder })
+        Ok(Scratch { _watchdog: None, folder })
+    }
+
+    /// A new folder that goes away, with every server in it, even if we are killed.
+    pub fn watched(account: &Account) -> Result<Scratch> {
+        let mut scratch = Scratch::new(account)?;
+        scratch._watchdog = Some(Watchdog::over(scratch.path())?);
+        Ok(scratch)
     }
 
     /// Where it is.
@@ -91,11 +101,15 @@ pub fn create(
 ) -> Result<()> {
     fs::create_dir_all(datadir).tried(|| format!("making {}", datadir.display()))?;
     account.own(datadir)?;
-    let mut command = Command::new(&installation.install_db);
+    let mut command = Command::new(installation.install_db.as_ref().unwrap_or(&installation.mariadbd));
     command.arg("--no-defaults").arg(option("--datadir=", datadir));
     command.env_remove("LD_PRELOAD").env("TMPDIR", scratch.path());
-    // --force: do without the name lookups a machine or container may not be able to do.
-    command.args(["--auth-root-authentication-method=normal", "--skip-test-db", "--force"]);
+    if installation.install_db.is_some() {
+        // --force: do without the name lookups a machine or container may not be able to do.
+        command.args(["--auth-root-authentication-method=normal", "--skip-test-db", "--force"]);
+    } else {
+        command.arg("--initialize-insecure");
+    }
     command.args(installation.basedir.as_deref().map(|b| option("--basedir=", b)));
     command.args(account.user_option());
     run(&mut command)

@@ -15,7 +15,7 @@ pub enum Error {
         /// Its name or path.
         program: String,
         /// What brings it.
-        hint: &'static str,
+        hint: String,
     },
     /// The operating system refused something.
     #[error("{what}")]
@@ -65,11 +65,127 @@ pub enum Error {
         /// What it printed.
         output: String,
     },
+    /// No study has that name.
+    #[error("there is no study `{study}`: name a file (*.toml), or one of {known}")]
+    NoStudy {
+        /// What was asked for.
+        study: String,
+        /// What there is.
+        known: String,
+    },
+    /// A study's file is wrong.
+    #[error("{file}, line {line}, `{key}`: {why}")]
+    Study {
+        /// The file.
+        file: String,
+        /// The line, from 1.
+        line: usize,
+        /// The key, or the section.
+        key: String,
+        /// What is wrong, and what is allowed.
+        why: String,
+    },
+    /// A running server ended.
+    #[error("the server of setting `{setting}` ended ({status}); last lines of its log:\n{tail}")]
+    Died {
+        /// Whose.
+        setting: String,
+        /// How.
+        status: String,
+        /// The log's last lines.
+        tail: String,
+    },
+    /// A program beside a server ended, or never answered.
+    #[error("`{program}` beside setting `{setting}`: {why}\n{tail}")]
+    Sidecar {
+        /// Its name.
+        program: String,
+        /// Whose.
+        setting: String,
+        /// What happened.
+        why: String,
+        /// What it printed last.
+        tail: String,
+    },
+    /// A setting is not what it says.
+    #[error("setting `{setting}` is not what it says: `{query}` answers {answer} (the study's `require`)")]
+    NotAsSaid {
+        /// Which.
+        setting: String,
+        /// What was asked.
+        query: String,
+        /// What came back.
+        answer: String,
+    },
+    /// A study needs what is not here.
+    #[error("the study `{study}` needs {what}")]
+    Needs {
+        /// Which.
+        study: String,
+        /// What, and what brings it.
+        what: String,
+    },
+    /// No room is left.
+    #[error(
+        "the disk of {} is full; make room, or name a folder on another one (--out for results, TMPDIR for servers), and \
+         run the same command again: what was measured is kept", folder.display()
+    )]
+    DiskFull {
+        /// On it.
+        folder: PathBuf,
+    },
+    /// Another process writes the results.
+    #[error("another study is running into {}; wait for it, or name another folder with --out", .0.display())]
+    InUse(PathBuf),
+    /// There is nothing to report.
+    #[error("{} has no results of a study (results.jsonl)", .0.display())]
+    NoResults(PathBuf),
+    /// The file of results is damaged.
+    #[error("{}, line {line}: {why}", path.display())]
+    Results {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong.
+        why: String,
+    },
+    /// The results in a folder are of something else.
+    #[error("{} holds results of {what}; name another folder with --out", folder.display())]
+    OtherResults {
+        /// The folder.
+        folder: PathBuf,
+        /// Of what.
+        what: String,
+    },
+    /// The load driver did not end when its time was over.
+    #[error(
+        "sysbench did not end {} s after its time was over: does the server hang? Its last lines:\n{output}",
+        120
+    )]
+    LoadHangs {
+        /// What it printed.
+        output: String,
+    },
+    /// The account or its password is wrong, or it may not do what was asked.
+    #[error(
+        "the server at {server} does not let `{user}` in; put the right password into the environment variable \
+         {}, or name another account in the study's dsn",
+        crate::definition::PASSWORD
+    )]
+    Denied {
+        /// Where it is.
+        server: String,
+        /// The account.
+        user: String,
+        /// What it said.
+        source: mysql::Error,
+    },
     /// The server refused a statement or the connection.
-    #[error("the server at {} refused", socket.display())]
+    #[error("the server at {server} refused")]
     Sql {
-        /// Its socket.
-        socket: PathBuf,
+        /// Where it is.
+        server: String,
         /// What it said.
         source: mysql::Error,
     },

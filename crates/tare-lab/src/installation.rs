@@ -1,4 +1,4 @@
-//! A MariaDB installation: the server's program and what belongs to it.
+//! An installation of MariaDB or MySQL: the server's program and what belongs to it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,8 +18,8 @@ const SERVER_HINT: &str =
 pub struct Installation {
     /// The server.
     pub mariadbd: PathBuf,
-    /// The script that makes a data directory.
-    pub install_db: PathBuf,
+    /// The script that makes a data directory. MySQL's server does it itself.
+    pub install_db: Option<PathBuf>,
     /// `--basedir`, where the server does not find its files by itself.
     pub basedir: Option<PathBuf>,
     /// What the server says its version is, such as `10.11.6-MariaDB`.
@@ -32,21 +32,27 @@ impl Installation {
     /// The installation of `mariadbd`, or the system's.
     pub fn find(mariadbd: Option<&Path>) -> Result<Installation> {
         let mariadbd = match mariadbd {
-            Some(path) => path.canonicalize().map_err(|_| missing(&path.display().to_string()))?,
+            Some(path) => named(path).ok_or_else(|| missing(&path.display().to_string()))?,
             None => find_program("mariadbd", &[]).ok_or_else(|| missing("mariadbd"))?,
         };
         let home = mariadbd.parent().and_then(Path::parent).unwrap_or(Path::new("/")).to_owned();
         let beside = [home.join("bin"), home.join("scripts")];
-        let install_db = find_program("mariadb-install-db", &beside)
-            .or_else(|| find_program("mysql_install_db", &beside))
-            .ok_or_else(|| missing("mariadb-install-db"))?;
+        let said = said(&mariadbd, &["--no-defaults", "--version"])?;
+        let install_db = if said.contains("MariaDB") {
+            let script = find_program("mariadb-install-db", &beside)
+                .or_else(|| find_program("mysql_install_db", &beside))
+                .ok_or_else(|| missing("mariadb-install-db"))?;
+            Some(script)
+        } else {
+            None
+        };
         let basedir = (home != Path::new("/usr") && home.join("share").is_dir()).then_some(home);
         let help = variables(&mariadbd, basedir.as_deref())?;
         let value = |name| value_of(&help, name).unwrap_or_default().to_owned();
         Ok(Installation {
             install_db,
             basedir,
-            version: value("version"),
+            version: Some(value("version")).filter(|v| !v.is_empty()).unwrap_or_else(|| version_of(&said)),
             plugin_dir: value("plugin-dir").into(),
             mariadbd,
         })
@@ -58,6 +64,12 @@ impl Installation {
     }
 }
 
+/// A program by its path, or by its name alone.
+fn named(path: &Path) -> Option<PathBuf> {
+    let alone = path.components().count() == 1;
+    path.canonicalize().ok().or_else(|| find_program(path.to_str()?, &[]).filter(|_| alone))
+}
+
 /// A program by name: in the given folders, then along `PATH`, then where administrators' programs are.
 pub fn find_program(name: &str, first: &[PathBuf]) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -67,16 +79,22 @@ pub fn find_program(name: &str, first: &[PathBuf]) -> Option<PathBuf> {
 }
 
 fn missing(program: &str) -> Error {
-    Error::Missing { program: program.into(), hint: SERVER_HINT }
+    Error::Missing { program: program.into(), hint: SERVER_HINT.into() }
 }
 
 /// What the server would run with: its own list, `name value` a line.
 fn variables(mariadbd: &Path, basedir: Option<&Path>) -> Result<String> {
-    let mut command = Command::new(mariadbd);
-    command.arg("--no-defaults").env_remove("LD_PRELOAD");
-    command.args(basedir.map(|b| format!("--basedir={}", b.display())));
+    let basedir = basedir.map(|b| format!("--basedir={}", b.display()));
     // Root may only ask for help in someone's name; the server does not become that user for it.
-    command.args(["--user=root", "--verbose", "--help"]);
+    let arguments =
+        ["--no-defaults"].into_iter().chain(basedir.as_deref()).chain(["--user=root", "--verbose", "--help"]);
+    said(mariadbd, &arguments.collect::<Vec<_>>())
+}
+
+/// What the server prints.
+fn said(mariadbd: &Path, arguments: &[&str]) -> Result<String> {
+    let mut command = Command::new(mariadbd);
+    command.args(arguments).env_remove("LD_PRELOAD");
     let output = command.output().tried(|| format!("running {}", mariadbd.display()))?;
     if !output.status.success() {
         return Err(Error::Program {
@@ -86,6 +104,12 @@ fn variables(mariadbd: &Path, basedir: Option<&Path>) -> Result<String> {
         });
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The version in `/usr/sbin/mysqld  Ver 9.7.4 for Linux on x86_64`.
+fn version_of(said: &str) -> String {
+    let mut words = said.split_whitespace().skip_while(|word| *word != "Ver");
+    words.nth(1).unwrap_or_default().to_owned()
 }
 
 fn value_of<'a>(help: &'a str, name: &str) -> Option<&'a str> {
@@ -104,6 +128,12 @@ mod tests {
         let help = "  --plugin-dir=name   Directory for plugins\nplugin-dir      /usr/lib/plugin/\nport  0\n";
         assert_eq!(value_of(help, "plugin-dir"), Some("/usr/lib/plugin/"));
         assert_eq!(value_of(help, "version"), None);
+    }
+
+    #[test]
+    fn mysqls_version_is_read() {
+        assert_eq!(version_of("/usr/sbin/mysqld  Ver 9.7.4 for Linux on x86_64 (Debian)"), "9.7.4");
+        assert_eq!(version_of(""), "");
     }
 
     #[test]

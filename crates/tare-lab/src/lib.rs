@@ -1,24 +1,34 @@
 //! Measures what an observability setting costs a database server.
 //!
-//! A study puts several servers side by side that differ in one [`setting::Setting`] only, and gives load to one at a
-//! time, in short blocks of random order ([`pairing`]). Each block is a [`sample::Sample`]: CPU time of the server's
-//! process and transactions done. Blocks of one round are compared with each other, so what drifts (the machine's
-//! clock, its neighbours, the size of the data) hits all settings alike. [`statistics`] turns the rounds' ratios into
-//! a figure with an interval.
+//! A study is a file ([`definition`]): servers, settings, workloads. All its servers stand side by side ([`fleet`]) and load
+//! goes to one at a time, in short slices; a block is one slice of every setting, in random order ([`runner`]). Each slice
+//! is a line of raw data ([`record`], [`journal`]). Slices are compared within their block, so what drifts (the machine's
+//! clock, its neighbours, the size of the data) hits all settings alike. [`analysis`] turns the blocks' ratios into
+//! figures with intervals that stay valid however often one looks ([`sequential`]), and into verdicts.
 
+pub mod analysis;
+pub mod bench;
+pub mod catalogue;
 pub mod datadir;
+pub mod definition;
 pub mod error;
+pub mod fleet;
 pub mod installation;
 pub mod interrupt;
+pub mod journal;
 pub mod load;
-pub mod pairing;
+pub mod machine;
 pub mod process;
 pub mod record;
-pub mod sample;
+pub mod runner;
+pub mod sequential;
 pub mod server;
 pub mod setting;
+pub mod sidecar;
 pub mod statistics;
-pub mod study;
+pub mod target;
+pub mod watchdog;
+pub mod workload;
 
 pub use error::Error;
 

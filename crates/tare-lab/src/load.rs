@@ -1,50 +1,81 @@
 //! Load on a server, driven by sysbench.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::datadir::last_lines;
 use crate::error::Tried;
 use crate::installation::find_program;
 use crate::interrupt::Interrupt;
+use crate::record::Latency;
+use crate::target::Target;
+use crate::workload::{self, Options, Script};
 use crate::{Error, Result};
-
-/// The schema the load's tables are in.
-pub const SCHEMA: &str = "sbtest";
 
 /// How often a waiting reader looks at the interrupt flag.
 const STEP: Duration = Duration::from_millis(50);
+/// How long a load may go on after its time before it is given up.
+const OVERTIME: Duration = Duration::from_secs(120);
 
-/// The load driver and how it is to drive.
+/// The load driver, with our scripts in a folder.
+#[derive(Clone, Debug)]
+pub struct Driver {
+    sysbench: PathBuf,
+    folder: PathBuf,
+}
+
+/// What to drive.
 #[derive(Clone, Debug)]
 pub struct Load {
-    sysbench: PathBuf,
+    /// The script.
+    pub script: Script,
+    /// The schema its tables are in.
+    pub schema: String,
     /// Connections, each a thread.
-    pub threads: u32,
-    /// Tables.
-    pub tables: u32,
-    /// Rows in each table.
-    pub rows: u32,
+    pub users: u32,
+    /// Options of the script.
+    pub options: Options,
     /// Statements are prepared once and executed, or sent as text each time. MariaDB makes no digest of an execution.
     pub prepared: bool,
 }
 
 /// What the driver counted.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     /// Transactions committed.
     pub transactions: u64,
-    /// Transactions per second.
-    pub per_second: f64,
     /// Statements.
     pub queries: u64,
+    /// Errors it ignored.
+    pub errors: u64,
+    /// How long it took, in seconds.
+    pub seconds: f64,
+    /// Latency of transactions.
+    pub latency: Latency,
+    /// Transactions per second, second by second.
+    pub per_second: Vec<f64>,
+    /// All it printed.
+    pub output: String,
 }
 
 /// What the driver tells while it drives.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Moment {
+    /// Every connection is there; the clock starts.
+    Started,
+    /// A second has passed.
+    Second(Progress),
+    /// The time is over.
+    Ended,
+}
+
+/// What the driver tells every second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
     /// Seconds since the load began.
@@ -55,63 +86,93 @@ pub struct Progress {
     pub queries_per_second: f64,
 }
 
-impl Load {
-    /// A load of prepared statements on one table with `rows` rows.
-    pub fn new(threads: u32, rows: u32) -> Result<Load> {
+impl Driver {
+    /// The installed sysbench; our scripts are written to a folder in `scratch`.
+    pub fn new(scratch: &Path) -> Result<Driver> {
         let sysbench = find_program("sysbench", &[]).ok_or_else(|| Error::Missing {
             program: "sysbench".into(),
-            hint: "on Debian, `apt-get install sysbench` brings it",
+            hint: "on Debian, `apt-get install sysbench` brings it".into(),
         })?;
-        Ok(Load { sysbench, threads, tables: 1, rows, prepared: true })
+        let folder = scratch.join("workloads");
+        fs::create_dir_all(&folder).tried(|| format!("making {}", folder.display()))?;
+        workload::install(&folder)?;
+        Ok(Driver { sysbench, folder })
     }
 
-    /// Fills the tables; the schema must exist.
-    pub fn prepare(&self, socket: &Path, interrupt: &Interrupt) -> Result<()> {
-        let mut command = self.command("oltp_read_write", socket);
-        self.drive(command.arg("prepare"), interrupt, &mut |_| {}).map(drop)
+    /// Runs a command of the load's script, such as `prepare` or `check`; `line` hears what it prints.
+    pub fn command(
+        &self,
+        load: &Load,
+        target: &Target,
+        command: &str,
+        interrupt: &Interrupt,
+        line: &mut dyn FnMut(&str),
+    ) -> Result<()> {
+        let mut driver = self.program(load, target)?;
+        self.drive(driver.arg(command), None, interrupt, line).map(drop)
     }
 
-    /// Runs a workload for `seconds`; `progress` hears of it every second.
+    /// Runs a load for `seconds`; `moment` hears of its course as it happens.
     pub fn run(
         &self,
-        workload: &str,
-        socket: &Path,
-        seconds: u64,
+        load: &Load,
+        target: &Target,
+        seconds: u32,
         interrupt: &Interrupt,
-        progress: &mut dyn FnMut(Progress),
+        moment: &mut dyn FnMut(Moment) -> Result<()>,
     ) -> Result<Report> {
-        let mut command = self.command(workload, socket);
-        command.arg(format!("--time={seconds}")).args(["--report-interval=1", "run"]);
-        let output = self.drive(&mut command, interrupt, &mut |line| {
-            if let Some(p) = progress_of(line) {
-                progress(p);
+        let mut command = self.program(load, target)?;
+        command.arg(format!("--time={seconds}"));
+        command.args(["--report-interval=1", "--histogram=on", "--percentile=95", "run"]);
+        let mut failed = Ok(());
+        let limit = Duration::from_secs(seconds.into()) + OVERTIME;
+        let output = self.drive(&mut command, Some(limit), interrupt, &mut |line| {
+            if let (Some(m), true) = (moment_of(line), failed.is_ok()) {
+                failed = moment(m);
             }
         })?;
-        report_of(&output)
+        failed.and_then(|()| report_of(output))
     }
 
-    fn command(&self, workload: &str, socket: &Path) -> Command {
+    fn program(&self, load: &Load, target: &Target) -> Result<Command> {
         let mut command = Command::new(&self.sysbench);
-        command.args([workload, "--db-driver=mysql", "--mysql-user=root"]);
-        command.arg(format!("--mysql-db={SCHEMA}"));
-        command.arg(crate::datadir::option("--mysql-socket=", socket));
-        command.arg(format!("--tables={}", self.tables)).arg(format!("--table-size={}", self.rows));
-        command.arg(format!("--threads={}", self.threads));
-        command.arg(format!("--db-ps-mode={}", if self.prepared { "auto" } else { "disable" }));
-        command
+        command.arg(load.script.argument(&self.folder)).current_dir(&self.folder);
+        // By this a watchdog knows whose it is.
+        command.env("TMPDIR", self.folder.parent().unwrap_or(&self.folder));
+        command.arg("--db-driver=mysql").args(target.driver_options());
+        if let Some(password) = &target.password {
+            command.arg(crate::datadir::option("--config-file=", &self.secret(password)?));
+        }
+        command.arg(format!("--mysql-db={}", load.schema)).arg(format!("--threads={}", load.users));
+        command.arg(format!("--db-ps-mode={}", if load.prepared { "auto" } else { "disable" }));
+        command.args(load.options.iter().map(|(name, value)| format!("--{name}={value}")));
+        Ok(command)
     }
 
-    /// Runs the driver to its end, giving each line it prints to `line`; ends it when interrupted.
+    /// A file with the password that only we can read: a command line is for everybody to see.
+    fn secret(&self, password: &str) -> Result<PathBuf> {
+        let path = self.folder.join("password.cnf");
+        let what = || format!("writing {}", path.display());
+        let mut options = fs::OpenOptions::new();
+        let file = options.write(true).create(true).truncate(true).mode(0o600).open(&path).tried(what)?;
+        file.set_permissions(fs::Permissions::from_mode(0o600)).tried(what)?;
+        std::io::Write::write_all(&mut &file, format!("mysql-password={password}\n").as_bytes())
+            .tried(what)?;
+        Ok(path)
+    }
+
+    /// Runs the driver to its end, giving each line it prints to `line`; ends it when interrupted or after `limit`.
     fn drive(
         &self,
         command: &mut Command,
+        limit: Option<Duration>,
         interrupt: &Interrupt,
         line: &mut dyn FnMut(&str),
     ) -> Result<String> {
         // A group of its own: Ctrl-C in a terminal must reach us, who then end it.
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let child = command.spawn().tried(|| format!("starting {}", self.sysbench.display()))?;
-        let mut driver = Driver { child };
+        let mut driver = Process { child };
         let lines = driver.child.stdout.take().map(lines_of);
         let errors = driver.child.stderr.take().map(|mut pipe| {
             std::thread::spawn(move || {
@@ -120,23 +181,24 @@ impl Load {
                 text
             })
         });
-        let output = lines.map_or(Ok(String::new()), |lines| collect(&lines, interrupt, line))?;
+        let output = lines.map_or(Ok(String::new()), |lines| collect(&lines, limit, interrupt, line))?;
         let status = driver.child.wait().tried(|| "waiting for sysbench".into())?;
-        if status.success() {
+        let said = errors.and_then(|e| e.join().ok()).unwrap_or_default();
+        // A script's command that fails in one of several threads ends with 0 and says FATAL.
+        if status.success() && !output.contains("FATAL") && !said.contains("FATAL") {
             return Ok(output);
         }
-        let said = errors.and_then(|e| e.join().ok()).unwrap_or_default();
         let output = last_lines(&format!("{output}\n{said}"), 12);
         Err(Error::Program { program: "sysbench".into(), status: status.to_string(), output })
     }
 }
 
 /// The driver's process; ends with us.
-struct Driver {
+struct Process {
     child: Child,
 }
 
-impl Drop for Driver {
+impl Drop for Process {
     fn drop(&mut self) {
         // Both fail when it has ended, which is what is wanted.
         let _ = self.child.kill();
@@ -153,10 +215,19 @@ fn lines_of(pipe: ChildStdout) -> Receiver<String> {
     receiver
 }
 
-fn collect(lines: &Receiver<String>, interrupt: &Interrupt, each: &mut dyn FnMut(&str)) -> Result<String> {
+fn collect(
+    lines: &Receiver<String>,
+    limit: Option<Duration>,
+    interrupt: &Interrupt,
+    each: &mut dyn FnMut(&str),
+) -> Result<String> {
+    let begun = Instant::now();
     let mut output = String::new();
     loop {
         interrupt.check()?;
+        if limit.is_some_and(|limit| begun.elapsed() > limit) {
+            return Err(Error::LoadHangs { output: last_lines(&output, 12) });
+        }
         match lines.recv_timeout(STEP) {
             Ok(line) => {
                 each(&line);
@@ -166,6 +237,15 @@ fn collect(lines: &Receiver<String>, interrupt: &Interrupt, each: &mut dyn FnMut
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Ok(output),
         }
+    }
+}
+
+fn moment_of(line: &str) -> Option<Moment> {
+    match line {
+        "Threads started!" => Some(Moment::Started),
+        // Printed first when the time is over.
+        "Latency histogram (values are in milliseconds)" => Some(Moment::Ended),
+        _ => progress_of(line).map(Moment::Second),
     }
 }
 
@@ -181,72 +261,161 @@ fn progress_of(line: &str) -> Option<Progress> {
 }
 
 /// Reads the closing report: `transactions:   1234   (617.00 per sec.)`.
-fn report_of(output: &str) -> Result<Report> {
-    let missing = |why| Error::LoadReport { why, output: last_lines(output, 20) };
-    let line = |name: &str| output.lines().find_map(|l| l.trim().strip_prefix(name));
-    let count = |rest: &str| rest.split_whitespace().next()?.parse().ok();
-    let rate = |rest: &str| rest.split_once('(')?.1.split_whitespace().next()?.parse().ok();
-    let transactions = line("transactions:").ok_or_else(|| missing("it has no line `transactions:`"))?;
-    let queries = line("queries:").ok_or_else(|| missing("it has no line `queries:`"))?;
+fn report_of(output: String) -> Result<Report> {
+    let missing = |why| Error::LoadReport { why, output: last_lines(&output, 20) };
+    let first = |name: &str| {
+        let rest = output.lines().find_map(|l| l.trim().strip_prefix(name))?;
+        rest.split_whitespace().next()
+    };
+    let count = |name: &str| first(name).and_then(|number| number.parse().ok());
     Ok(Report {
-        transactions: count(transactions)
+        transactions: count("transactions:")
             .filter(|&n| n > 0)
             .ok_or_else(|| missing("it counts no transactions"))?,
-        per_second: rate(transactions).ok_or_else(|| missing("it has no rate of transactions"))?,
-        queries: count(queries).ok_or_else(|| missing("it counts no queries"))?,
+        queries: count("queries:").ok_or_else(|| missing("it counts no queries"))?,
+        errors: count("ignored errors:").ok_or_else(|| missing("it counts no errors"))?,
+        seconds: first("total time:")
+            .and_then(|time| time.trim_end_matches('s').parse().ok())
+            .ok_or_else(|| missing("it has no line `total time:`"))?,
+        latency: latency_of(&output).ok_or_else(|| missing("it has no latency histogram"))?,
+        per_second: output.lines().filter_map(progress_of).map(|p| p.transactions_per_second).collect(),
+        output,
     })
+}
+
+/// Reads `0.499 |***************  417`, the middle of a bucket in milliseconds and how many were in it.
+fn latency_of(output: &str) -> Option<Latency> {
+    let lines = output.lines().skip_while(|l| !l.starts_with("Latency histogram")).skip(2);
+    let buckets = lines.map_while(|line| {
+        let (value, rest) = line.split_once('|')?;
+        let milliseconds: f64 = value.trim().parse().ok()?;
+        Some((milliseconds / 1000.0, rest.trim_start_matches(['*', ' ']).trim().parse().ok()?))
+    });
+    // Bounds are printed with three digits: those of short latencies come several times.
+    let mut histogram: Vec<(f64, u64)> = vec![];
+    for (bound, count) in buckets {
+        match histogram.last_mut().filter(|last| last.0 == bound) {
+            Some(last) => last.1 += count,
+            None => histogram.push((bound, count)),
+        }
+    }
+    // The mean is printed with two digits; the sum has more.
+    let number =
+        |name: &str| output.lines().find_map(|l| l.trim().strip_prefix(name))?.trim().parse::<f64>().ok();
+    let mean = number("sum:")? / number("total number of events:")?;
+    let percentile = |share| percentile(&histogram, share);
+    Some(Latency {
+        mean: mean / 1000.0,
+        p50: percentile(0.50)?,
+        p95: percentile(0.95)?,
+        p99: percentile(0.99)?,
+        histogram,
+    })
+}
+
+/// What a bound may be off by, in seconds: half of its last digit.
+const ROUNDING: f64 = 0.000_000_5;
+
+/// The value that a share of a histogram is at most, interpolated within its bucket.
+#[allow(clippy::cast_precision_loss)] // counts of a slice are far below 2^53
+fn percentile(histogram: &[(f64, u64)], share: f64) -> Option<f64> {
+    let wanted = share * histogram.iter().map(|b| b.1).sum::<u64>() as f64;
+    let mut below = (0.0, 0.0);
+    for &(bound, count) in histogram {
+        let upto = below.1 + count as f64;
+        if upto >= wanted {
+            // What is known of a bucket's lower end is its neighbour; buckets grow by a fiftieth.
+            let low = f64::max(below.0, bound * 0.98 - ROUNDING);
+            return Some(low + (bound - low) * (wanted - below.1) / count as f64);
+        }
+        below = (bound, upto);
+    }
+    None
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const REPORT: &str = "SQL statistics:
+    const REPORT: &str = "Threads started!
+
+[ 1s ] thds: 2 tps: 600.00 qps: 9600.00 (r/w/o: 1/0/1) lat (ms,95%): 5.1 err/s: 0.00 reconn/s: 0.00
+[ 2s ] thds: 2 tps: 636.00 qps: 10176.00 (r/w/o: 1/0/1) lat (ms,95%): 5.1 err/s: 0.00 reconn/s: 0.00
+Latency histogram (values are in milliseconds)
+       value  ------------- distribution ------------- count
+       0.490 |                                         36
+       1.000 |*************************                400
+       1.000 |*************************                600
+       6.250 |****                                     200
+
+SQL statistics:
     queries performed:
         read:                            17304
         total:                           19776
     transactions:                        1236   (617.65 per sec.)
     queries:                             19776  (9882.33 per sec.)
-    ignored errors:                      0      (0.00 per sec.)
+    ignored errors:                      3      (0.00 per sec.)
+
+General statistics:
+    total time:                          2.0017s
+    total number of events:              1236
+
+Latency (ms):
+         avg:                                    0.62
+         sum:                                 1545.00
 ";
 
     #[test]
     fn the_report_is_read() {
-        let report = report_of(REPORT).expect("a report");
-        assert_eq!(report, Report { transactions: 1236, per_second: 617.65, queries: 19776 });
+        let report = report_of(REPORT.into()).expect("a report");
+        assert_eq!((report.transactions, report.queries, report.errors), (1236, 19776, 3));
+        assert_eq!((report.seconds, report.per_second), (2.0017, vec![600.0, 636.0]));
+        let latency = report.latency;
+        assert_eq!(latency.histogram, [(0.000_49, 36), (0.001, 1000), (0.006_25, 200)]);
+        assert!((0.000_98..0.001).contains(&latency.p50) && latency.mean == 0.001_25, "{latency:?}");
+        assert!((0.006_12..0.006_25).contains(&latency.p95) && latency.p99 > latency.p95, "{latency:?}");
     }
 
     #[test]
     fn a_load_that_did_nothing_is_an_error() {
-        assert!(report_of("").is_err());
-        assert!(report_of(&REPORT.replace("1236 ", "0 ")).is_err());
+        assert!(report_of(String::new()).is_err());
+        assert!(report_of(REPORT.replace("1236 ", "0 ")).is_err());
     }
 
     #[test]
-    fn progress_is_read_and_other_lines_are_not() {
-        let line = "[ 3s ] thds: 2 tps: 512.01 qps: 10240.20 (r/w/o: 7168.1/2048.0/1024.0) lat (ms,95%): 5.1";
-        let progress = progress_of(line).expect("progress");
+    fn moments_are_told_from_other_lines() {
+        let moments: Vec<Moment> = REPORT.lines().filter_map(moment_of).collect();
+        let second = Progress { second: 2, transactions_per_second: 636.0, queries_per_second: 10176.0 };
+        assert_eq!(moments.len(), 4);
         assert_eq!(
-            progress,
-            Progress { second: 3, transactions_per_second: 512.01, queries_per_second: 10240.20 }
+            (moments[0], moments[2], moments[3]),
+            (Moment::Started, Moment::Second(second), Moment::Ended)
         );
-        assert_eq!(progress_of("Running the test with following options:"), None);
     }
 
     #[test]
     fn an_interrupt_ends_the_driver() {
-        let load = Load { sysbench: "/bin/sh".into(), threads: 1, tables: 1, rows: 1, prepared: true };
+        let driver = Driver { sysbench: "/bin/sh".into(), folder: "/".into() };
         let interrupt = Interrupt::default();
         let flag = interrupt.flag();
         let mut seen = vec![];
         let mut command = Command::new("/bin/sh");
         command.args(["-c", "echo $$; exec sleep 3600"]);
-        let driven = load.drive(&mut command, &interrupt, &mut |line| {
+        let driven = driver.drive(&mut command, None, &interrupt, &mut |line| {
             seen.push(line.to_owned());
             flag.store(true, std::sync::atomic::Ordering::Relaxed);
         });
         assert!(matches!(driven, Err(Error::Interrupted)), "{driven:?}");
         let pid: i32 = seen[0].parse().expect("the shell's pid");
         assert!(nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), None).is_err(), "{pid} still runs");
+    }
+
+    #[test]
+    fn a_driver_that_hangs_is_given_up() {
+        let driver = Driver { sysbench: "/bin/sh".into(), folder: "/".into() };
+        let mut command = Command::new("sleep");
+        let driven =
+            driver.drive(command.arg("3600"), Some(Duration::ZERO), &Interrupt::default(), &mut |_| {});
+        assert!(matches!(driven, Err(Error::LoadHangs { .. })), "{driven:?}");
     }
 }

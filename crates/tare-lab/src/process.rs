@@ -20,6 +20,52 @@ pub fn cpu_time(pid: u32) -> Result<Duration> {
     Ok(now.into())
 }
 
+/// What a process has used so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Usage {
+    /// CPU time, all threads and those that ended.
+    pub cpu: Duration,
+    /// Ticks in user mode and in the kernel: only their proportion is of use.
+    pub ticks: (u64, u64),
+    /// Context switches, voluntary and not, of the threads there are.
+    pub switches: u64,
+}
+
+impl Usage {
+    /// Of a process, until now.
+    pub fn now(pid: u32) -> Result<Usage> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        Ok(Usage { cpu: cpu_time(pid)?, ticks: ticks_of(&stat), switches: switches(pid) })
+    }
+
+    /// CPU time since `before` in user mode and in the kernel, in seconds.
+    #[allow(clippy::cast_precision_loss)] // a proportion
+    pub fn cpu_since(&self, before: &Usage) -> (f64, f64) {
+        let all = self.cpu.saturating_sub(before.cpu).as_secs_f64();
+        let user = self.ticks.0.saturating_sub(before.ticks.0) as f64;
+        let system = self.ticks.1.saturating_sub(before.ticks.1) as f64;
+        let share = if user + system > 0.0 { system / (user + system) } else { 0.0 };
+        (all * (1.0 - share), all * share)
+    }
+}
+
+/// `utime` and `stime`, the 14th and 15th field; the second is a name in parentheses and may hold anything.
+fn ticks_of(stat: &str) -> (u64, u64) {
+    let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let field = |n: usize| rest.split_whitespace().nth(n - 3).and_then(|t| t.parse().ok()).unwrap_or(0);
+    (field(14), field(15))
+}
+
+fn switches(pid: u32) -> u64 {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    tasks.map(|task| switches_of(&fs::read_to_string(task.path().join("status")).unwrap_or_default())).sum()
+}
+
+fn switches_of(status: &str) -> u64 {
+    let lines = status.lines().filter_map(|l| l.split_once("ctxt_switches:"));
+    lines.filter_map(|(_, count)| count.trim().parse::<u64>().ok()).sum()
+}
+
 /// Resident memory of a process in bytes (`VmRSS`).
 pub fn resident(pid: u32) -> Result<u64> {
     let path = format!("/proc/{pid}/status");
@@ -49,6 +95,25 @@ mod tests {
     fn resident_memory_is_read_in_bytes() {
         assert_eq!(resident_of("Name:\tx\nVmRSS:\t     123 kB\nThreads:\t1\n"), Some(123 * 1024));
         assert_eq!(resident_of("Name:\tx\n"), None);
+    }
+
+    #[test]
+    fn ticks_and_switches_are_read_from_proc() {
+        assert_eq!(ticks_of("7 (a ) b) S 1 2 3 4 5 6 7 8 9 10 141 151 0"), (141, 151));
+        assert_eq!(switches_of("x:\t1\nvoluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t2\n"), 7);
+        let usage = Usage::now(std::process::id()).expect("ours");
+        assert!(usage.cpu > Duration::ZERO && usage.switches > 0, "{usage:?}");
+    }
+
+    #[test]
+    fn the_proportion_of_ticks_divides_the_clocks_time() {
+        let at = |seconds, user, system| Usage {
+            cpu: Duration::from_secs(seconds),
+            ticks: (user, system),
+            switches: 0,
+        };
+        assert_eq!(at(12, 400, 200).cpu_since(&at(10, 250, 150)), (1.5, 0.5));
+        assert_eq!(at(10, 0, 0).cpu_since(&at(10, 0, 0)), (0.0, 0.0));
     }
 
     #[test]

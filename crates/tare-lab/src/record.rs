@@ -52,6 +52,13 @@ pub struct Header {
     pub precision: f64,
     /// Differences below this share do not matter to anyone.
     pub margin: f64,
+    /// What the verdicts are about.
+    #[serde(default)]
+    pub measure: Measure,
+    /// Blocks of a cell at most, if nothing else ends the study before.
+    pub most_blocks: u32,
+    /// Blocks of a cell before the servers are started anew.
+    pub blocks_per_start: u32,
     /// The study's file, whole, so that it can be run again.
     pub definition: String,
     /// The machine.
@@ -62,6 +69,30 @@ pub struct Header {
     pub settings: Vec<SettingFacts>,
     /// What was driven: every workload at every number of connections.
     pub cells: Vec<Cell>,
+    /// Workloads that run on one of the servers only, and that server.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub only: BTreeMap<String, String>,
+}
+
+impl Header {
+    /// The settings that a cell is about, in the study's order.
+    pub fn settings_of(&self, cell: &Cell) -> impl Iterator<Item = &SettingFacts> {
+        let server = self.only.get(&cell.workload);
+        self.settings.iter().filter(move |s| server.is_none_or(|server| s.server == *server))
+    }
+}
+
+/// What a transaction is charged with: the figure that settings are compared by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measure {
+    /// CPU time of the server, and of the setting's sidecars, per transaction.
+    #[default]
+    Cpu,
+    /// Time of the clock per transaction: what throughput loses.
+    Time,
+    /// What 95 of 100 transactions take at most.
+    P95,
 }
 
 /// The machine a study ran on.
@@ -130,6 +161,10 @@ pub struct Slice {
     pub block: u32,
     /// Its turn in the block, from 0.
     pub turn: u32,
+    /// The server's process: numbered through the study, in the order they were started. A process that is not ours to start
+    /// has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<u32>,
     /// When it began, in seconds since the study began (what passed while a study lay killed not counted).
     pub at: f64,
     /// How long it took.
@@ -163,6 +198,23 @@ pub struct Slice {
     /// Figures that a workload reports of itself, such as `notpm`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub figures: BTreeMap<String, f64>,
+}
+
+#[allow(clippy::cast_precision_loss)] // counts of a slice are far below 2^53
+impl Slice {
+    /// What a transaction was charged with, in seconds. Not finite for a slice without a transaction.
+    pub fn charged(&self, measure: Measure) -> f64 {
+        match measure {
+            Measure::Cpu => (self.cpu_user + self.cpu_system + self.cpu_sidecars) / self.transactions as f64,
+            Measure::Time => self.seconds / self.transactions as f64,
+            Measure::P95 => self.latency.p95,
+        }
+    }
+
+    /// A count or a time, divided by the transactions.
+    pub fn per_transaction(&self, figure: f64) -> f64 {
+        figure / self.transactions as f64
+    }
 }
 
 /// Latency of transactions, in seconds.
@@ -218,6 +270,38 @@ pub struct Note {
 pub struct End {
     /// In seconds since the study began.
     pub at: f64,
-    /// What limited it: `all targets reached`, `out of time`, `interrupted`.
-    pub reason: String,
+    /// What limited it.
+    pub reason: Reason,
+}
+
+/// What limited a study.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// Every setting is known as well as the study asks.
+    TargetsReached,
+    /// Every block that the study allows was measured.
+    AllBlocks,
+    /// The study's time was over.
+    OutOfTime,
+    /// Somebody ended it.
+    Interrupted,
+}
+
+impl Reason {
+    /// Whether a study that ended so is over; otherwise it can go on.
+    pub fn is_final(self) -> bool {
+        self != Reason::Interrupted
+    }
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Reason::TargetsReached => "all targets reached",
+            Reason::AllBlocks => "all blocks measured",
+            Reason::OutOfTime => "out of time",
+            Reason::Interrupted => "interrupted",
+        })
+    }
 }

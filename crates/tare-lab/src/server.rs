@@ -16,12 +16,15 @@ use crate::installation::Installation;
 use crate::interrupt::Interrupt;
 use crate::process::as_pid;
 use crate::setting::Setting;
+use crate::target::Target;
 use crate::{Error, Result};
 
 /// How long a server may take until it answers. Recovery after a crash is slow.
 const START_LIMIT: Duration = Duration::from_secs(120);
 /// How long a server may take to shut down before it is killed.
 const STOP_LIMIT: Duration = Duration::from_secs(60);
+/// How long a server may take to die after its connections broke.
+const DYING: Duration = Duration::from_millis(500);
 /// A socket's path, its closing NUL included, has 108 bytes in `sockaddr_un`.
 const SOCKET_PATH_LIMIT: usize = 107;
 
@@ -35,7 +38,7 @@ pub struct Launch {
     networking: bool,
     options: Vec<OsString>,
     preload: Option<PathBuf>,
-    environment: Vec<(&'static str, &'static str)>,
+    environment: Vec<(String, String)>,
 }
 
 impl Launch {
@@ -139,7 +142,7 @@ impl Launch {
         if let Some(object) = &self.preload {
             command.env("LD_PRELOAD", preload_list(object, std::env::var_os("LD_PRELOAD")));
         }
-        command.env("TMPDIR", &self.temporary).envs(self.environment.iter().copied());
+        command.env("TMPDIR", &self.temporary).envs(self.environment.iter().map(|(n, v)| (n, v)));
         // What the server prints before its log is open must not be lost, nor disturb a progress bar.
         let early = File::create(&self.log).tried(|| format!("making {}", self.log.display()))?;
         account.own(&self.log)?;
@@ -201,13 +204,18 @@ impl Server {
 
     /// A connection as `root`.
     pub fn connect(&self) -> Result<mysql::Conn> {
-        connect(&self.socket)
+        self.target().connect()
+    }
+
+    /// Where it is, and as whom we come to it.
+    pub fn target(&self) -> Target {
+        Target::of_socket(&self.socket)
     }
 
     /// Runs one statement as `root`.
     pub fn execute(&self, sql: &str) -> Result<()> {
         use mysql::prelude::Queryable;
-        self.connect()?.query_drop(sql).map_err(|source| self.sql_error(source))
+        self.connect()?.query_drop(sql).map_err(|source| self.target().refused(source))
     }
 
     /// Whether its log holds the text.
@@ -221,6 +229,12 @@ impl Server {
             self.ended = self.child.try_wait().tried(|| "waiting for the server".into())?;
         }
         Ok(self.ended)
+    }
+
+    /// How it ended, if it did without being asked; a moment is waited for one that is about to.
+    pub fn death(&mut self) -> Option<String> {
+        let ended = Interrupt::default().wait_for(DYING, || self.ended());
+        ended.ok().flatten().map(|status| status.to_string())
     }
 
     /// Asks it to shut down, and does not wait.
@@ -245,18 +259,17 @@ impl Server {
         Ok(status)
     }
 
-    fn sql_error(&self, source: mysql::Error) -> Error {
-        Error::Sql { socket: self.socket.clone(), source }
-    }
-
     fn wait_until_it_answers(&mut self, interrupt: &Interrupt) -> Result<()> {
         let answered = interrupt.wait_for(START_LIMIT, || {
             if let Some(status) = self.ended()? {
                 return Err(self.not_started(format!("it ended ({status})")));
             }
             // A refusal is an answer: the data directory may be someone's, with a password.
-            Ok(match connect(&self.socket) {
-                Ok(_) | Err(Error::Sql { source: mysql::Error::MySqlError(_), .. }) => Some(()),
+            Ok(match self.connect() {
+                Ok(_)
+                | Err(Error::Denied { .. } | Error::Sql { source: mysql::Error::MySqlError(_), .. }) => {
+                    Some(())
+                }
                 Err(_) => None,
             })
         })?;
@@ -284,12 +297,6 @@ pub fn stop_all<'a>(servers: impl IntoIterator<Item = &'a mut Server>) -> Result
     let mut servers: Vec<_> = servers.into_iter().collect();
     servers.iter_mut().for_each(|s| s.ask_to_stop());
     servers.iter_mut().try_for_each(|s| s.stop().map(drop))
-}
-
-/// Connects to a server of ours as `root`.
-fn connect(socket: &Path) -> Result<mysql::Conn> {
-    let options = mysql::OptsBuilder::new().socket(socket.to_str()).user(Some("root")).prefer_socket(false);
-    mysql::Conn::new(options).map_err(|source| Error::Sql { socket: socket.into(), source })
 }
 
 #[cfg(test)]

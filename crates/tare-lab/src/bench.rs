@@ -1,0 +1,117 @@
+//! The bench servers stand on: an account, a folder that goes away, data made once and copied.
+
+use std::path::{Path, PathBuf};
+
+use crate::datadir::{self, Account, Scratch};
+use crate::installation::Installation;
+use crate::interrupt::Interrupt;
+use crate::load::{Driver, Load};
+use crate::server::{Launch, Server};
+use crate::setting::Setting;
+use crate::{Error, Result};
+
+/// With less than this left, in bytes, what fails fails for want of room.
+const NO_ROOM: u64 = 24 << 20;
+
+/// The machine a study runs on: programs, account, a folder, and the wish to end.
+#[derive(Debug)]
+pub struct Bench {
+    /// Whom servers run as.
+    pub account: Account,
+    /// Ends everything early.
+    pub interrupt: Interrupt,
+    /// What gives load.
+    pub driver: Driver,
+    // Last: removed after the servers in it are gone.
+    scratch: Scratch,
+}
+
+impl Bench {
+    /// A bench with a scratch folder of its own.
+    pub fn new(interrupt: Interrupt) -> Result<Bench> {
+        let account = Account::of_servers()?;
+        let scratch = Scratch::watched(&account)?;
+        let driver = Driver::new(scratch.path())?;
+        Ok(Bench { account, interrupt, driver, scratch })
+    }
+
+    /// The scratch folder.
+    pub fn folder(&self) -> &Path {
+        self.scratch.path()
+    }
+
+    /// Makes a data directory with the loads' data in it, for servers to get copies of; `line` hears of its progress.
+    pub fn prepare(
+        &self,
+        installation: &Installation,
+        options: &[String],
+        loads: &[Load],
+        line: &mut dyn FnMut(&str),
+    ) -> Result<Template> {
+        let template = Template {
+            installation: installation.clone(),
+            options: options.to_vec(),
+            datadir: self.vacant("template"),
+        };
+        line("making a data directory");
+        datadir::create(installation, &self.account, &self.scratch, &template.datadir)?;
+        self.interrupt.check()?;
+        let setting = Setting::plain("template", vec![]);
+        let mut server = self.start(&template, &template.datadir, &setting)?;
+        for load in loads {
+            line(&format!("loading data {}", load.schema));
+            server.execute(&format!("CREATE DATABASE {}", load.schema))?;
+            self.driver.command(load, &server.target(), "prepare", &self.interrupt, line)?;
+        }
+        // A clean shutdown, so that every copy starts without recovery.
+        line("shutting the loader's server down");
+        server.execute("SET GLOBAL innodb_fast_shutdown = 0")?;
+        server.stop()?;
+        Ok(template)
+    }
+
+    /// Starts a server on a copy of the template, in the given setting.
+    pub fn start_copy(&self, template: &Template, setting: &Setting) -> Result<Server> {
+        let datadir = self.copy(template, &setting.name)?;
+        self.start(template, &datadir, setting)
+    }
+
+    /// Copies the template to a place of its own.
+    pub(crate) fn copy(&self, template: &Template, name: &str) -> Result<PathBuf> {
+        let datadir = self.vacant(name);
+        datadir::copy(&template.datadir, &datadir)?;
+        Ok(datadir)
+    }
+
+    /// Starts a server on a copy that is there.
+    pub(crate) fn start(&self, template: &Template, datadir: &Path, setting: &Setting) -> Result<Server> {
+        let launch = Launch::new(datadir, &self.scratch).options(&template.options).setting(setting);
+        launch.start(&template.installation, &self.account, &self.interrupt)
+    }
+
+    /// An error as it is, or what is behind it: a disk without room.
+    pub(crate) fn explain(&self, error: Error) -> Error {
+        let free =
+            nix::sys::statvfs::statvfs(self.folder()).map(|s| s.blocks_available() * s.fragment_size());
+        match free {
+            Ok(bytes) if bytes < NO_ROOM => Error::DiskFull { folder: self.folder().into() },
+            _ => error,
+        }
+    }
+
+    /// A path in the scratch folder nothing is at. It is short: a socket's path may not be long.
+    fn vacant(&self, name: &str) -> PathBuf {
+        let name: String = name.chars().filter(char::is_ascii_alphanumeric).take(12).collect();
+        let mut numbered = (1..).map(|n| self.folder().join(format!("{name}-{n}")));
+        numbered.find(|p| !p.exists()).unwrap_or_default()
+    }
+}
+
+/// A data directory with the loads' data, of a server that is not running.
+#[derive(Debug)]
+pub struct Template {
+    /// The server's programs.
+    pub installation: Installation,
+    options: Vec<String>,
+    datadir: PathBuf,
+}

@@ -1,0 +1,610 @@
+//! Study files: what is compared, under which load, how long and how exactly.
+//!
+//! A study is TOML; `studies/` has those that ship, and `docs/studies.md` explains every key. What is wrong in a file is said
+//! with file, line, key and what is allowed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use serde::Deserialize;
+use toml::de::{DeTable, DeValue};
+
+use crate::record::Measure;
+use crate::workload::{self, Options, Workload};
+use crate::{Error, Result};
+
+/// What the setting is called that a study gets for the base's twin.
+const TWIN: &str = " again";
+
+/// A study as its file says it.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Definition {
+    /// What it asks, in a sentence.
+    pub question: String,
+    /// What the verdicts are about.
+    #[serde(default)]
+    pub measure: Measure,
+    /// Length of a slice of load.
+    pub slice_seconds: u32,
+    /// Slices of every setting in every cell, at most.
+    pub blocks: u32,
+    /// Blocks of a cell before the servers are started anew.
+    #[serde(default = "three")]
+    pub blocks_per_start: u32,
+    /// When to end whatever has been reached.
+    pub minutes: f64,
+    /// Half-width of the interval that is enough.
+    pub precision: f64,
+    /// Differences below this share do not matter.
+    pub margin: f64,
+    /// Whether it ends when all of this is reached, before its time and blocks are used up.
+    #[serde(default = "yes")]
+    pub stop_early: bool,
+    /// The servers.
+    #[serde(rename = "server")]
+    pub servers: Vec<ServerDef>,
+    /// What is compared; the first is the base of those that name none.
+    #[serde(rename = "setting")]
+    pub settings: Vec<SettingDef>,
+    /// The load.
+    #[serde(rename = "workload")]
+    pub workloads: Vec<WorkloadDef>,
+    /// What `--quick` changes.
+    pub quick: Option<Quick>,
+}
+
+/// A server: a program to start, or one that runs.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct ServerDef {
+    /// Unique in the study.
+    pub name: String,
+    /// Path or name of the program of a server to start.
+    pub program: Option<String>,
+    /// Where a running server is: `mysql://user@host:3306` or `mysql://user@localhost?socket=/run/mysqld/mysqld.sock`. Its
+    /// password comes from the environment.
+    pub dsn: Option<String>,
+    /// Options of every setting's server.
+    #[serde(default)]
+    pub options: Vec<String>,
+    /// What brings the program, for those who do not have it.
+    pub install: Option<String>,
+}
+
+/// A setting: what is compared.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct SettingDef {
+    /// Unique in the study.
+    pub name: String,
+    /// What it means, in words.
+    #[serde(default)]
+    pub meaning: String,
+    /// The server it runs on; the first if none is named.
+    pub server: Option<String>,
+    /// The setting it is compared with; the first if none is named.
+    pub base: Option<String>,
+    /// Server options.
+    #[serde(default)]
+    pub options: Vec<String>,
+    /// A shared object to preload: a path, or the name of one given on the command line (`tare`).
+    pub preload: Option<String>,
+    /// Variables of the server's environment.
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
+    /// Statements that switch a running server to the setting. Settings that otherwise agree share a server.
+    #[serde(default)]
+    pub switch: Vec<String>,
+    /// A query whose first value must be a number other than 0, `ON` or `YES`: whether the setting is what it says.
+    pub require: Option<String>,
+    /// Programs that run beside the server while it has load.
+    #[serde(default, rename = "sidecar")]
+    pub sidecars: Vec<SidecarDef>,
+    /// Files in the data directory that the setting writes; their growth is counted, and they are emptied after each slice.
+    #[serde(default)]
+    pub logs: Vec<String>,
+    /// Whether it is the base's twin, which every study gets.
+    #[serde(skip)]
+    pub twin: bool,
+}
+
+/// A program beside the server, such as an exporter, and who asks it.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct SidecarDef {
+    /// Path or name of the program.
+    pub program: String,
+    /// Its arguments; `{socket}`, `{port}` (a free one), `{folder}` (one of its own) stand for themselves.
+    #[serde(default)]
+    pub arguments: Vec<String>,
+    /// Variables of its environment; the same placeholders.
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
+    /// Files made in its folder before it starts: name and content.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
+    /// What is asked of it over and over, such as `http://127.0.0.1:{port}/metrics`.
+    pub scrape: Option<String>,
+    /// Seconds between two scrapes.
+    #[serde(default = "fifteen")]
+    pub scrape_seconds: f64,
+    /// Whether it serves TLS, with a certificate made for it (`{folder}/cert.pem`, `{folder}/key.pem`).
+    #[serde(default)]
+    pub tls: bool,
+    /// What brings the program.
+    pub install: Option<String>,
+}
+
+/// A load.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct WorkloadDef {
+    /// Unique in the study.
+    pub name: String,
+    /// What is driven: the name of one of [`crate::workload::WORKLOADS`].
+    pub run: String,
+    /// The server it runs on; all of them if none is named.
+    pub server: Option<String>,
+    /// Options of its script, over those it starts from.
+    #[serde(default)]
+    pub options: BTreeMap<String, Value>,
+    /// Numbers of connections.
+    pub users: Vec<u32>,
+    /// Statements are prepared once and executed, or sent as text each time.
+    #[serde(default = "yes")]
+    pub prepared: bool,
+}
+
+/// An option's value; numbers and switches may stand without quotes.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(untagged)]
+pub enum Value {
+    /// As text.
+    Text(String),
+    /// A whole number.
+    Number(i64),
+    /// `on` or `off`.
+    Switch(bool),
+}
+
+impl std::fmt::Display for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Value::Text(text) => f.write_str(text),
+            Value::Number(number) => number.fmt(f),
+            Value::Switch(on) => f.write_str(if *on { "on" } else { "off" }),
+        }
+    }
+}
+
+impl WorkloadDef {
+    /// What is driven.
+    pub fn workload(&self) -> &'static Workload {
+        workload::find(&self.run).unwrap_or(&workload::WORKLOADS[0]) // checked when the study was read
+    }
+
+    /// The options given to it.
+    pub fn given(&self) -> Options {
+        self.options.iter().map(|(name, value)| (name.clone(), value.to_string())).collect()
+    }
+}
+
+/// What `--quick` changes: whatever is named replaces what the study says.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Quick {
+    slice_seconds: Option<u32>,
+    blocks: Option<u32>,
+    blocks_per_start: Option<u32>,
+    minutes: Option<f64>,
+    precision: Option<f64>,
+    margin: Option<f64>,
+    /// Numbers of connections of every workload.
+    users: Option<Vec<u32>>,
+    /// Names of the settings that stay.
+    settings: Option<Vec<String>>,
+    /// Names of the workloads that stay.
+    workloads: Option<Vec<String>>,
+    /// Options of workloads, by their name, over those they have.
+    #[serde(default)]
+    options: BTreeMap<String, BTreeMap<String, Value>>,
+}
+
+fn three() -> u32 {
+    3
+}
+
+fn fifteen() -> f64 {
+    15.0
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// Where in a file something is: keys and places in lists.
+type Place = Vec<Step>;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Key(&'static str),
+    Nth(usize),
+}
+
+/// A place in the file, and what is wrong there.
+type Wrong = (Place, String);
+
+impl Definition {
+    /// Reads a study; `file` names it in errors. With `quick` its overrides hold. The base gets its twin.
+    pub fn read(text: &str, file: &str, quick: bool) -> Result<Definition> {
+        let mut definition: Definition =
+            toml::from_str(text).map_err(|e| error(text, file, e.span(), e.message().to_owned()))?;
+        let checked = definition.check().and_then(|()| {
+            if let Some(overrides) = definition.quick.take().filter(|_| quick) {
+                definition.apply(overrides)?;
+            }
+            Ok(())
+        });
+        checked.map_err(|(place, why)| error(text, file, locate(text, &place), why))?;
+        definition.add_twin();
+        Ok(definition)
+    }
+
+    /// A setting's server.
+    pub fn server_of(&self, setting: &SettingDef) -> &ServerDef {
+        let named = setting.server.as_ref().and_then(|name| self.servers.iter().find(|s| &s.name == name));
+        named.unwrap_or(&self.servers[0])
+    }
+
+    /// The name of what a setting is compared with.
+    pub fn base_of<'a>(&'a self, setting: &'a SettingDef) -> &'a str {
+        setting.base.as_deref().unwrap_or(&self.settings[0].name)
+    }
+
+    fn check(&self) -> std::result::Result<(), Wrong> {
+        self.check_figures()?;
+        let servers = names("server", self.servers.iter().map(|s| &s.name))?;
+        let settings = names("setting", self.settings.iter().map(|s| &s.name))?;
+        let workloads = names("workload", self.workloads.iter().map(|w| &w.name))?;
+        for (i, server) in self.servers.iter().enumerate() {
+            server.check().map_err(|(key, why)| (at("server", i, key), why))?;
+        }
+        for (i, setting) in self.settings.iter().enumerate() {
+            let place = |key| at("setting", i, key);
+            known(setting.server.as_ref(), &servers, || place("server"))?;
+            known(setting.base.as_ref(), &settings, || place("base"))?;
+            self.check_setting(setting).map_err(|(key, why)| (place(key), why))?;
+        }
+        for (i, workload) in self.workloads.iter().enumerate() {
+            let runs: BTreeSet<&str> = workload::WORKLOADS.iter().map(|w| w.name).collect();
+            known(Some(&workload.run), &runs, || at("workload", i, "run"))?;
+            known(workload.server.as_ref(), &servers, || at("workload", i, "server"))?;
+            check_users(&workload.users).map_err(|why| (at("workload", i, "users"), why))?;
+        }
+        let Some(quick) = &self.quick else { return Ok(()) };
+        let place = |key| vec![Step::Key("quick"), Step::Key(key)];
+        for name in quick.settings.iter().flatten() {
+            known(Some(name), &settings, || place("settings"))?;
+        }
+        for name in quick.workloads.iter().flatten() {
+            known(Some(name), &workloads, || place("workloads"))?;
+        }
+        for name in quick.options.keys() {
+            known(Some(name), &workloads, || place("options"))?;
+        }
+        quick.users.as_ref().map_or(Ok(()), |users| check_users(users)).map_err(|why| (place("users"), why))
+    }
+
+    fn check_figures(&self) -> std::result::Result<(), Wrong> {
+        let wrong = |key, why: &str| Err((vec![Step::Key(key)], why.to_owned()));
+        let share = |value: f64| value > 0.0 && value < 1.0;
+        match () {
+            () if !(1..=3600).contains(&self.slice_seconds) => {
+                wrong("slice_seconds", "1 to 3600 are allowed")
+            }
+            () if self.blocks < 6 => wrong("blocks", "6 or more are needed for an interval"),
+            () if !(1..=self.blocks).contains(&self.blocks_per_start) => {
+                wrong("blocks_per_start", "1 to `blocks` are allowed")
+            }
+            () if !(self.minutes > 0.0 && self.minutes.is_finite()) => {
+                wrong("minutes", "a number above 0 is allowed")
+            }
+            () if !share(self.precision) => wrong("precision", SHARE),
+            () if !share(self.margin) => wrong("margin", SHARE),
+            () => Ok(()),
+        }
+    }
+
+    fn check_setting(&self, setting: &SettingDef) -> std::result::Result<(), (&'static str, String)> {
+        let server = self.server_of(setting);
+        let start_only = [
+            ("options", !setting.options.is_empty()),
+            ("preload", setting.preload.is_some()),
+            ("environment", !setting.environment.is_empty()),
+            ("logs", !setting.logs.is_empty()),
+        ];
+        if let Some((key, _)) = start_only.into_iter().find(|(_, given)| *given && server.dsn.is_some()) {
+            let why = format!(
+                "server `{}` already runs (dsn); only `switch` and sidecars are allowed",
+                server.name
+            );
+            return Err((key, why));
+        }
+        let base =
+            self.settings.iter().find(|s| s.name == self.base_of(setting)).unwrap_or(&self.settings[0]);
+        if self.base_of(base) != base.name {
+            return Err(("base", format!("`{}` has a base itself; name that one", base.name)));
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, quick: Quick) -> std::result::Result<(), Wrong> {
+        let Quick {
+            slice_seconds,
+            blocks,
+            blocks_per_start,
+            minutes,
+            precision,
+            margin,
+            users,
+            settings,
+            workloads,
+            options,
+        } = quick;
+        self.slice_seconds = slice_seconds.unwrap_or(self.slice_seconds);
+        self.blocks = blocks.unwrap_or(self.blocks);
+        self.blocks_per_start = blocks_per_start.unwrap_or(self.blocks_per_start);
+        self.minutes = minutes.unwrap_or(self.minutes);
+        self.precision = precision.unwrap_or(self.precision);
+        self.margin = margin.unwrap_or(self.margin);
+        self.workloads.retain(|w| workloads.as_ref().is_none_or(|names| names.contains(&w.name)));
+        self.keep(settings.as_deref())?;
+        if let Some(users) = users {
+            self.workloads.iter_mut().for_each(|w| w.users.clone_from(&users));
+        }
+        for (name, options) in options {
+            self.workloads
+                .iter_mut()
+                .filter(|w| w.name == name)
+                .for_each(|w| w.options.extend(options.clone()));
+        }
+        self.check_figures().map_err(|(mut place, why)| {
+            place.insert(0, Step::Key("quick"));
+            (place, why)
+        })
+    }
+
+    /// Keeps the named settings; what they are compared with must be among them.
+    fn keep(&mut self, names: Option<&[String]>) -> std::result::Result<(), Wrong> {
+        let Some(names) = names else { return Ok(()) };
+        let kept = |name: &str| names.iter().any(|n| n == name);
+        let lost = self.settings.iter().find(|s| kept(&s.name) && !kept(self.base_of(s)));
+        if let Some(setting) = lost {
+            let why = format!(
+                "`{}` is compared with `{}`, which is missing here",
+                setting.name,
+                self.base_of(setting)
+            );
+            return Err((vec![Step::Key("quick"), Step::Key("settings")], why));
+        }
+        self.settings.retain(|s| names.contains(&s.name));
+        Ok(())
+    }
+
+    /// Every server's first base gets a twin.
+    fn add_twin(&mut self) {
+        let mut settings: Vec<SettingDef> = vec![];
+        for setting in &self.settings {
+            let server = &self.server_of(setting).name;
+            let has_twin = |s: &SettingDef| s.twin && &self.server_of(s).name == server;
+            let is_base = self.base_of(setting) == setting.name;
+            let twin = (is_base && !settings.iter().any(has_twin)).then(|| SettingDef {
+                name: format!("{}{TWIN}", setting.name),
+                meaning: format!("the same as `{}`, so its difference is noise", setting.name),
+                base: Some(setting.name.clone()),
+                twin: true,
+                ..setting.clone()
+            });
+            settings.extend([setting.clone()].into_iter().chain(twin));
+        }
+        self.settings = settings;
+    }
+
+    /// Whether a workload runs on a setting's server.
+    pub fn runs(&self, workload: &WorkloadDef, setting: &SettingDef) -> bool {
+        workload.server.as_ref().is_none_or(|server| *server == self.server_of(setting).name)
+    }
+}
+
+const SHARE: &str = "a share between 0 and 1 is allowed, such as 0.005 for half a percent";
+
+impl ServerDef {
+    fn check(&self) -> std::result::Result<(), (&'static str, String)> {
+        match (&self.program, &self.dsn) {
+            (Some(_), Some(_)) => Err(("dsn", "either `program` or `dsn` is allowed, not both".into())),
+            (None, None) => Err(("name", "it needs `program` (to start) or `dsn` (of one that runs)".into())),
+            (None, Some(dsn)) => {
+                let opts = mysql::Opts::from_url(dsn).map_err(|e| {
+                    ("dsn", format!("{e}; `mysql://user@host:3306` or `mysql://user@localhost?socket=/path` is allowed"))
+                })?;
+                if opts.get_pass().is_some_and(|p| !p.is_empty()) {
+                    let why = format!(
+                        "no password is allowed here, as results repeat the study; put it into the environment variable {PASSWORD}"
+                    );
+                    return Err(("dsn", why));
+                }
+                Ok(())
+            }
+            (Some(_), None) => Ok(()),
+        }
+    }
+}
+
+/// Where the password of a running server is looked for.
+pub const PASSWORD: &str = "TARE_LAB_PASSWORD";
+
+fn at(list: &'static str, nth: usize, key: &'static str) -> Place {
+    vec![Step::Key(list), Step::Nth(nth), Step::Key(key)]
+}
+
+/// Names of a list's entries: there must be one, and none twice.
+fn names<'a>(
+    list: &'static str,
+    all: impl Iterator<Item = &'a String>,
+) -> std::result::Result<BTreeSet<&'a str>, Wrong> {
+    let mut names = BTreeSet::new();
+    for (i, name) in all.enumerate() {
+        if name.is_empty() || !names.insert(name.as_str()) {
+            return Err((
+                at(list, i, "name"),
+                format!("`{name}`: a name that no other {list} has is allowed"),
+            ));
+        }
+    }
+    if names.is_empty() {
+        return Err((vec![Step::Key(list)], format!("at least one [[{list}]] is needed")));
+    }
+    Ok(names)
+}
+
+fn known(
+    name: Option<&String>,
+    names: &BTreeSet<&str>,
+    place: impl Fn() -> Place,
+) -> std::result::Result<(), Wrong> {
+    match name {
+        Some(name) if !names.contains(name.as_str()) => {
+            let allowed: Vec<String> = names.iter().map(|n| format!("`{n}`")).collect();
+            Err((place(), format!("there is no `{name}`; allowed: {}", allowed.join(", "))))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_users(users: &[u32]) -> std::result::Result<(), String> {
+    let allowed = "one or more numbers from 1 to 4096, none twice, are allowed";
+    let distinct: BTreeSet<&u32> = users.iter().collect();
+    let fine =
+        !users.is_empty() && distinct.len() == users.len() && users.iter().all(|u| (1..=4096).contains(u));
+    if fine { Ok(()) } else { Err(allowed.into()) }
+}
+
+fn error(text: &str, file: &str, span: Option<Range<usize>>, why: String) -> Error {
+    let start = span.map_or(0, |s| s.start.min(text.len()));
+    let line_start = text[..start].rfind('\n').map_or(0, |i| i + 1);
+    let line = text[line_start..].lines().next().unwrap_or("");
+    let key = line.split('=').next().unwrap_or("").trim().to_owned();
+    Error::Study { file: file.into(), line: text[..start].matches('\n').count() + 1, key, why }
+}
+
+/// Where the place is in the text; its nearest surroundings where the file does not have it.
+fn locate(text: &str, place: &[Step]) -> Option<Range<usize>> {
+    let document = DeTable::parse(text).ok()?;
+    let mut span = document.span();
+    let mut table = Some(document.get_ref());
+    let mut list = None;
+    for step in place {
+        let found = match step {
+            Step::Key(key) => table.and_then(|t| t.get(*key)),
+            Step::Nth(nth) => list.and_then(|l: &toml::de::DeArray<'_>| l.get(*nth)),
+        };
+        let Some(found) = found else { break };
+        span = found.span();
+        table = match found.get_ref() {
+            DeValue::Table(table) => Some(table),
+            _ => None,
+        };
+        list = match found.get_ref() {
+            DeValue::Array(array) => Some(array),
+            _ => None,
+        };
+    }
+    Some(span)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STUDY: &str = r#"question = "What does it cost?"
+slice_seconds = 5
+blocks = 30
+minutes = 60
+precision = 0.005
+margin = 0.01
+
+[[server]]
+name = "mariadb"
+program = "mariadbd"
+
+[[setting]]
+name = "off"
+
+[[setting]]
+name = "on"
+options = ["--performance-schema=ON"]
+
+[[workload]]
+name = "OLTP_RO"
+run = "oltp_read_only"
+options = { table-size = 100000 }
+users = [1, 64]
+
+[quick]
+blocks = 8
+users = [2]
+options.OLTP_RO = { table-size = 1000, tables = "2" }
+"#;
+
+    fn refused(text: &str) -> String {
+        Definition::read(text, "s.toml", true).expect_err("wrong").to_string()
+    }
+
+    #[test]
+    fn a_study_is_read_and_gets_its_twin() {
+        let study = Definition::read(STUDY, "s.toml", false).expect("a study");
+        let names: Vec<&str> = study.settings.iter().map(|s| s.name.as_str()).collect();
+        assert_eq!(names, ["off", "off again", "on"]);
+        assert!(study.settings[1].twin && study.base_of(&study.settings[2]) == "off");
+        assert_eq!((study.blocks, study.blocks_per_start, study.workloads[0].users.len()), (30, 3, 2));
+    }
+
+    #[test]
+    fn quick_replaces_what_it_names() {
+        let study = Definition::read(STUDY, "s.toml", true).expect("a study");
+        assert_eq!((study.blocks, study.minutes, study.workloads[0].users[0]), (8, 60.0, 2));
+        assert_eq!(study.workloads[0].given()["table-size"], "1000");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_line_key_and_what_is_allowed() {
+        let cases = [
+            (("blocks = 30", "blokcs = 30"), "s.toml, line 3, `blokcs`", "`blocks_per_start`"),
+            (("slice_seconds = 5", "slice_seconds = \"5\""), "line 2, `slice_seconds`", "expected u32"),
+            (("slice_seconds = 5", "slice_seconds = 0"), "line 2, `slice_seconds`", "1 to 3600"),
+            (("margin = 0.01", "margin = 1.0"), "line 6, `margin`", "between 0 and 1"),
+            (("name = \"on\"", "name = \"off\""), "line 16, `name`", "no other setting"),
+            (("users = [1, 64]", "users = []"), "line 23, `users`", "from 1 to 4096"),
+            (("run = \"oltp_read_only\"", "run = \"oltp\""), "line 21, `run`", "`oltp_read_only`, "),
+            (("blocks = 8", "blocks = 2"), "line 26, `blocks`", "6 or more"),
+            (("blocks = 8", "settings = [\"on\"]"), "line 26, `settings`", "compared with `off`"),
+            (("program = \"mariadbd\"", ""), "line 9, `name`", "`program`"),
+            (("program = \"mariadbd\"", "dsn = \"mysql://u:secret@h\""), "line 10, `dsn`", PASSWORD),
+            (("program = \"mariadbd\"", "dsn = \"mysql://u@h\""), "line 17, `options`", "already runs"),
+        ];
+        for ((from, to), place, allowed) in cases {
+            let said = refused(&STUDY.replacen(from, to, 1));
+            assert!(said.contains(place) && said.contains(allowed), "{from} -> {to}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_base_of_a_base_is_refused() {
+        let text = STUDY.replace(
+            "options = [\"--performance-schema=ON\"]",
+            "[[setting]]\nname = \"more\"\nbase = \"on\"",
+        );
+        assert!(refused(&text).contains("`on` has a base itself"), "{}", refused(&text));
+    }
+}

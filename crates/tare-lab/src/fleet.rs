@@ -1,0 +1,326 @@
+//! All servers of a study: which settings share one, starting them anew, switching them, their end.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use mysql::prelude::Queryable;
+
+use crate::bench::{Bench, Template};
+use crate::datadir::last_lines;
+use crate::definition::{Definition, SettingDef};
+use crate::error::Tried;
+use crate::process::{self, Usage};
+use crate::server::{Server, stop_all};
+use crate::setting::Setting;
+use crate::target::Target;
+use crate::{Error, Result};
+
+/// The servers of a study.
+#[derive(Debug)]
+pub struct Fleet<'a> {
+    bench: &'a Bench,
+    definition: &'a Definition,
+    berths: Vec<Berth<'a>>,
+    /// Number of the next process that is started.
+    next: u32,
+}
+
+/// The place of one server: its data stays when it is started anew.
+#[derive(Debug)]
+struct Berth<'a> {
+    at: At<'a>,
+    setting: Setting,
+    /// Places of the settings that share it.
+    settings: Vec<usize>,
+    /// The setting it is switched to.
+    switched: Option<usize>,
+}
+
+#[derive(Debug)]
+enum At<'a> {
+    /// A server of ours.
+    Ours { template: &'a Template, datadir: Option<PathBuf>, server: Option<(Server, u32)> },
+    /// One that runs without us.
+    Theirs { target: Target, pid: Option<u32> },
+}
+
+/// Where the servers of a study come from.
+#[derive(Debug)]
+pub enum Origin {
+    /// Started by us, on copies of this.
+    Template(Box<Template>),
+    /// Running.
+    Running(Target),
+}
+
+/// What a server is asked for a slice.
+#[derive(Clone, Debug)]
+pub struct Ready {
+    /// Where it is.
+    pub target: Target,
+    /// Its process, if it is on this machine.
+    pub pid: Option<u32>,
+    /// The process's number in the study, if it is one of ours.
+    pub process: Option<u32>,
+    /// Its data directory, if it is one of ours.
+    pub datadir: Option<PathBuf>,
+}
+
+impl<'a> Fleet<'a> {
+    /// Places for the servers of a study; none is started. `origins` are those of the definition's servers, by name,
+    /// `preloads` the shared objects given by name, `next` the number of the first process.
+    pub fn new(
+        bench: &'a Bench,
+        definition: &'a Definition,
+        origins: &'a BTreeMap<String, Origin>,
+        preloads: &BTreeMap<String, PathBuf>,
+        next: u32,
+    ) -> Result<Fleet<'a>> {
+        let mut fleet = Fleet { bench, definition, berths: vec![], next };
+        let alone = shared(definition).len() == 1;
+        for (place, setting) in definition.settings.iter().enumerate() {
+            let launch = launch(setting, preloads)?;
+            let server = &definition.server_of(setting).name;
+            let same = |berth: &&mut Berth<'_>| {
+                let first = &definition.settings[berth.settings[0]];
+                definition.server_of(first).name == *server
+                    && Setting { name: launch.name.clone(), ..berth.setting.clone() } == launch
+            };
+            // The twin gets a server of its own, unless all settings are switched on one.
+            let found = fleet.berths.iter_mut().find(|b| same(b)).filter(|_| !setting.twin || alone);
+            match (found, origins.get(server)) {
+                (Some(berth), _) => berth.settings.push(place),
+                (None, Some(origin)) => fleet.berths.push(Berth {
+                    at: At::of(origin),
+                    setting: launch,
+                    settings: vec![place],
+                    switched: None,
+                }),
+                (None, None) => {}
+            }
+        }
+        Ok(fleet)
+    }
+
+    /// Starts a server for every setting of `wanted` that has none running, and checks that it is what the setting says.
+    pub fn start(&mut self, wanted: &[usize]) -> Result<()> {
+        for i in 0..self.berths.len() {
+            if self.berths[i].settings.iter().any(|place| wanted.contains(place)) {
+                self.start_one(i)?;
+            }
+        }
+        // In the end every setting has been required once; those that share a server are switched through.
+        wanted.iter().try_for_each(|&place| self.require(place))
+    }
+
+    fn start_one(&mut self, i: usize) -> Result<()> {
+        let berth = &mut self.berths[i];
+        let At::Ours { template, datadir, server } = &mut berth.at else { return Ok(()) };
+        if server.is_some() {
+            return Ok(());
+        }
+        let copy = match datadir {
+            Some(datadir) => datadir.clone(),
+            None => self.bench.copy(template, &berth.setting.name)?,
+        };
+        *datadir = Some(copy.clone());
+        *server = Some((self.bench.start(template, &copy, &berth.setting)?, self.next));
+        self.next += 1;
+        berth.switched = None;
+        Ok(())
+    }
+
+    /// Shuts all servers of ours down, at once.
+    pub fn stop(&mut self) -> Result<()> {
+        let servers = self.berths.iter_mut().filter_map(|b| match &mut b.at {
+            At::Ours { server, .. } => server.take().map(|(server, _)| server),
+            At::Theirs { .. } => None,
+        });
+        let mut servers: Vec<Server> = servers.collect();
+        stop_all(&mut servers)
+    }
+
+    /// Switches a setting's server to it, and tells where it is.
+    pub fn ready(&mut self, place: usize) -> Result<Ready> {
+        let setting = &self.definition.settings[place];
+        let Some(berth) = self.berths.iter_mut().find(|b| b.settings.contains(&place)) else {
+            return Err(Error::Needs {
+                study: String::new(),
+                what: format!("a server for `{}`", setting.name),
+            });
+        };
+        let ready = berth.at.ready()?;
+        if berth.switched != Some(place) {
+            switch(&ready, setting)?;
+            berth.switched = Some(place);
+        }
+        Ok(ready)
+    }
+
+    fn require(&mut self, place: usize) -> Result<()> {
+        let setting = &self.definition.settings[place];
+        let Some(query) = &setting.require else { return Ok(()) };
+        let target = self.ready(place)?.target;
+        let value = match target.connect()?.query_first::<mysql::Row, _>(query) {
+            Ok(row) => row.as_ref().and_then(|row| row.as_ref(0)).map_or_else(|| "nothing".into(), text_of),
+            Err(mysql::Error::MySqlError(error)) => error.message,
+            Err(error) => return Err(target.refused(error)),
+        };
+        let is_number = value.parse::<f64>().is_ok_and(|n| n != 0.0);
+        if is_number || value == "ON" || value == "YES" {
+            return Ok(());
+        }
+        Err(Error::NotAsSaid { setting: setting.name.clone(), query: query.clone(), answer: value })
+    }
+
+    /// Why a setting's server may have failed a load: it ended, the disk is full.
+    pub fn explain(&mut self, place: usize, error: Error) -> Error {
+        if matches!(error, Error::Interrupted) {
+            return error;
+        }
+        let berth = self.berths.iter_mut().find(|b| b.settings.contains(&place));
+        if let Some(At::Ours { server: Some((server, _)), .. }) = berth.map(|b| &mut b.at)
+            && let Some(status) = server.death()
+        {
+            let log = fs::read(server.log()).unwrap_or_default();
+            return Error::Died {
+                setting: self.definition.settings[place].name.clone(),
+                status,
+                tail: last_lines(&String::from_utf8_lossy(&log), 10),
+            };
+        }
+        self.bench.explain(error)
+    }
+
+    /// Number of the next process.
+    pub fn next_process(&self) -> u32 {
+        self.next
+    }
+
+    /// Leaves running servers as the base has them.
+    fn restore(&mut self) {
+        for i in 0..self.berths.len() {
+            let theirs = matches!(self.berths[i].at, At::Theirs { .. });
+            if let (true, Some(&first)) = (theirs, self.berths[i].settings.first()) {
+                // Nobody is left to hear of a failure.
+                let _ = self.ready(first);
+            }
+        }
+    }
+}
+
+impl Drop for Fleet<'_> {
+    fn drop(&mut self) {
+        self.restore();
+        let _ = self.stop();
+    }
+}
+
+impl<'a> At<'a> {
+    fn of(origin: &'a Origin) -> At<'a> {
+        match origin {
+            Origin::Template(template) => At::Ours { template, datadir: None, server: None },
+            Origin::Running(target) => At::Theirs { target: target.clone(), pid: target.process() },
+        }
+    }
+
+    fn ready(&self) -> Result<Ready> {
+        match self {
+            At::Ours { server: Some((server, process)), .. } => Ok(Ready {
+                target: server.target(),
+                pid: Some(server.pid()),
+                process: Some(*process),
+                datadir: Some(server.datadir().into()),
+            }),
+            At::Ours { server: None, .. } => Err(Error::Io {
+                what: "a server was asked for that is not running".into(),
+                source: std::io::ErrorKind::NotConnected.into(),
+            }),
+            At::Theirs { target, pid } => {
+                Ok(Ready { target: target.clone(), pid: *pid, process: None, datadir: None })
+            }
+        }
+    }
+}
+
+impl Ready {
+    /// What its process has used so far; nothing of one that cannot be seen.
+    pub fn usage(&self) -> Result<Usage> {
+        self.pid.map_or(Ok(Usage::default()), Usage::now)
+    }
+
+    /// Its resident memory; 0 of one that cannot be seen.
+    pub fn resident(&self) -> Result<u64> {
+        self.pid.map_or(Ok(0), process::resident)
+    }
+
+    /// Empties a setting's logs; gives how long they were together.
+    pub fn empty_logs(&self, logs: &[String]) -> Result<u64> {
+        let mut bytes = 0;
+        for log in logs {
+            let Some(path) = self.datadir.as_ref().map(|d| d.join(log)) else { continue };
+            bytes += fs::metadata(&path).map_or(0, |m| m.len());
+            if path.is_file() {
+                let what = || format!("emptying {}", path.display());
+                fs::OpenOptions::new().write(true).truncate(true).open(&path).tried(what)?;
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+fn switch(ready: &Ready, setting: &SettingDef) -> Result<()> {
+    if setting.switch.is_empty() {
+        return Ok(());
+    }
+    let mut connection = ready.target.connect()?;
+    let datadir = ready.datadir.as_deref().unwrap_or(Path::new(""));
+    for statement in &setting.switch {
+        let statement = statement.replace("{datadir}", &datadir.display().to_string());
+        connection.query_drop(statement).map_err(|e| ready.target.refused(e))?;
+    }
+    Ok(())
+}
+
+fn launch(setting: &SettingDef, preloads: &BTreeMap<String, PathBuf>) -> Result<Setting> {
+    let preload = setting.preload.as_ref().map(|name| match preloads.get(name) {
+        Some(path) => Ok(path.clone()),
+        None => Path::new(name).canonicalize().map_err(|_| Error::Missing {
+            program: name.clone(),
+            hint: format!("setting `{}` preloads it: name a shared object that is there", setting.name),
+        }),
+    });
+    Ok(Setting {
+        name: setting.name.clone(),
+        options: setting.options.clone(),
+        preload: preload.transpose()?,
+        environment: setting.environment.clone().into_iter().collect(),
+    })
+}
+
+/// Settings that need servers of their own, each by the first of those that share it. The twin has none here.
+fn shared(definition: &Definition) -> Vec<&SettingDef> {
+    let mut first: Vec<&SettingDef> = vec![];
+    for setting in definition.settings.iter().filter(|s| !s.twin) {
+        let same = |other: &&SettingDef| {
+            definition.server_of(other).name == definition.server_of(setting).name
+                && (&other.options, &other.preload, &other.environment)
+                    == (&setting.options, &setting.preload, &setting.environment)
+        };
+        if !first.iter().any(same) {
+            first.push(setting);
+        }
+    }
+    first
+}
+
+fn text_of(value: &mysql::Value) -> String {
+    match value {
+        mysql::Value::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        mysql::Value::Int(number) => number.to_string(),
+        mysql::Value::UInt(number) => number.to_string(),
+        mysql::Value::NULL => "NULL".into(),
+        other => format!("{other:?}"),
+    }
+}

@@ -1,0 +1,718 @@
+//! Runs a study: prepares its servers, gives load in slices, writes every slice down, ends when it knows enough.
+//!
+//! A *life* is what happens between two starts of the servers: for every cell an unmeasured slice of every setting, then some
+//! blocks. What is enough is looked at between lives only, when every observation is whole.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::{Instant, SystemTime};
+
+use mysql::prelude::Queryable;
+
+use crate::Result;
+use crate::analysis::Analysis;
+use crate::bench::Bench;
+use crate::definition::{Definition, PASSWORD, ServerDef, SettingDef, WorkloadDef};
+use crate::error::Error;
+use crate::fleet::{Fleet, Origin, Ready};
+use crate::installation::Installation;
+use crate::interrupt::Interrupt;
+use crate::journal::Journal;
+use crate::load::{Load, Moment, Progress};
+use crate::machine::{self, Ticks};
+use crate::process::Usage;
+use crate::record::{
+    Cell, End, FORMAT, Header, Measure, Note, Reason, Record, ServerFacts, SettingFacts, Slice,
+};
+use crate::sidecar::{self, Sidecars};
+use crate::target::Target;
+use crate::workload::Options;
+
+/// The unmeasured slice before a cell's first block of a life is at most this long, in seconds.
+const WARM_UP: u32 = 2;
+/// Threads that load data.
+const LOADERS: u32 = 4;
+
+/// What to run, and where results go.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// The study's name.
+    pub name: String,
+    /// Its file, whole.
+    pub text: String,
+    /// What the file says, `--quick` applied.
+    pub definition: Definition,
+    /// Whether it was.
+    pub quick: bool,
+    /// Where results go; a study that was cut off there goes on.
+    pub folder: PathBuf,
+    /// Programs to use instead of those of the study, by the server's name.
+    pub programs: BTreeMap<String, PathBuf>,
+    /// Shared objects that settings preload by name.
+    pub preloads: BTreeMap<String, PathBuf>,
+    /// Seed of the order of slices; drawn if none is given.
+    pub seed: Option<u64>,
+}
+
+/// What a study tells while it runs.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// Something that takes a moment.
+    Doing(&'a str),
+    /// A slice begins; `measured` is false while it only warms up.
+    Slice {
+        /// What is driven.
+        cell: &'a Cell,
+        /// Whom.
+        setting: &'a str,
+        /// Whether it counts.
+        measured: bool,
+    },
+    /// A second of it has passed.
+    Second(Progress),
+    /// A block is whole: the figures so far, and how far it is.
+    Block {
+        /// The figures.
+        analysis: &'a Analysis,
+        /// Share of the time or of the blocks that has been used, whichever is more.
+        done: f64,
+    },
+}
+
+/// Runs a study to its end and gives its figures. On an error what was measured is kept, and everything that was started has
+/// been stopped.
+pub fn run(order: &Order, interrupt: &Interrupt, tell: &mut dyn FnMut(Event<'_>)) -> Result<Analysis> {
+    let begun = Instant::now();
+    let mut journal = Journal::open(&order.folder)?;
+    if let Some(analysis) = Analysis::of(journal.records()) {
+        check_same(order, &analysis.header)?;
+        if analysis.end.as_ref().is_some_and(|e| e.reason.is_final()) {
+            return Ok(analysis);
+        }
+    }
+    let programs = find_programs(order)?;
+    let bench = Bench::new(interrupt.clone())?;
+    let loads = Loads::of(&order.definition);
+    let origins = prepare(order, &bench, programs, &loads, tell).map_err(|e| bench.explain(e))?;
+    let first = next_process(journal.records());
+    let fleet = Fleet::new(&bench, &order.definition, &origins, &order.preloads, first)?;
+    let mut run =
+        Run { order, bench: &bench, loads: &loads, fleet, journal: &mut journal, begun, before: 0.0 };
+    let ended = run.begin(tell).and_then(|()| run.measure(tell));
+    let finished = run.finish(ended);
+    drop(run);
+    let cleaned = clean(&origins, &loads);
+    finished.and(cleaned)?;
+    Analysis::of(journal.records()).ok_or_else(|| Error::NoResults(order.folder.clone()))
+}
+
+/// A study that goes on must be the same.
+fn check_same(order: &Order, header: &Header) -> Result<()> {
+    let other = |what: String| Err(Error::OtherResults { folder: order.folder.clone(), what });
+    if header.study != order.name {
+        return other(format!("the study `{}`", header.study));
+    }
+    if header.definition != order.text || header.quick != order.quick {
+        return other(format!("`{}` with another definition (or with and without --quick)", header.study));
+    }
+    Ok(())
+}
+
+fn next_process(records: &[Record]) -> u32 {
+    let numbers = records.iter().filter_map(|r| match r {
+        Record::Slice(slice) => slice.process,
+        _ => None,
+    });
+    numbers.max().map_or(0, |n| n + 1)
+}
+
+/// The programs of the servers to start, before anything is made: what is missing is said at once.
+fn find_programs(order: &Order) -> Result<BTreeMap<String, Installation>> {
+    let definition = &order.definition;
+    for setting in &definition.settings {
+        setting.sidecars.iter().try_for_each(|s| sidecar::find(s).map(drop))?;
+    }
+    let mut found = BTreeMap::new();
+    for server in used_servers(definition).into_iter().filter(|s| s.dsn.is_none()) {
+        let program = order.programs.get(&server.name).cloned();
+        let program = program.or_else(|| server.program.as_ref().map(PathBuf::from));
+        let installation = Installation::find(program.as_deref()).map_err(|e| named(order, server, e))?;
+        found.insert(server.name.clone(), installation);
+    }
+    Ok(found)
+}
+
+/// A missing server in the words of the study that needs it.
+fn named(order: &Order, server: &ServerDef, error: Error) -> Error {
+    let Error::Missing { program, hint } = error else { return error };
+    let hint = server.install.clone().unwrap_or(hint);
+    let what = format!(
+        "a server `{}` (`{program}`), which was not found: {hint}; or name one with --server {}=PATH",
+        server.name, server.name
+    );
+    Error::Needs { study: order.name.clone(), what }
+}
+
+fn used_servers(definition: &Definition) -> Vec<&ServerDef> {
+    let used: BTreeSet<&str> =
+        definition.settings.iter().map(|s| definition.server_of(s).name.as_str()).collect();
+    definition.servers.iter().filter(|s| used.contains(s.name.as_str())).collect()
+}
+
+/// The data of a study.
+#[derive(Debug)]
+struct Loads {
+    schemas: Vec<Schema>,
+}
+
+/// Data that is loaded once for every workload it fits.
+#[derive(Debug)]
+struct Schema {
+    /// What decides it.
+    key: (&'static str, Options),
+    /// What loads it.
+    load: Load,
+    /// The servers it is needed on.
+    servers: BTreeSet<String>,
+    /// Whether it can say if it is still sound.
+    checkable: bool,
+}
+
+impl Loads {
+    fn of(definition: &Definition) -> Loads {
+        let mut schemas: Vec<Schema> = vec![];
+        for workload in &definition.workloads {
+            let data = workload.workload().data;
+            let key = workload.workload().data_key(&workload.given());
+            let settings = definition.settings.iter().filter(|s| definition.runs(workload, s));
+            let servers = settings.map(|s| definition.server_of(s).name.clone());
+            if let Some(schema) = schemas.iter_mut().find(|s| s.key == key) {
+                schema.servers.extend(servers);
+                continue;
+            }
+            let load = Load {
+                script: data.script,
+                schema: format!("lab_{}_{}", key.0, schemas.len() + 1),
+                users: LOADERS,
+                options: key.1.clone(),
+                prepared: true,
+            };
+            schemas.push(Schema { servers: servers.collect(), key, load, checkable: data.checkable });
+        }
+        Loads { schemas }
+    }
+
+    /// What is loaded on a server.
+    fn on(&self, server: &str) -> impl Iterator<Item = &Schema> {
+        self.schemas.iter().filter(move |s| s.servers.contains(server))
+    }
+
+    /// What drives a workload at a number of connections.
+    fn drive(&self, workload: &WorkloadDef, users: u32) -> Load {
+        let (kind, given) = (workload.workload(), workload.given());
+        let key = kind.data_key(&given);
+        let schema = self.schemas.iter().find(|s| s.key == key).map(|s| s.load.schema.clone());
+        Load {
+            script: kind.script,
+            schema: schema.unwrap_or_default(),
+            users,
+            options: kind.options(&given),
+            prepared: workload.prepared,
+        }
+    }
+}
+
+fn prepare(
+    order: &Order,
+    bench: &Bench,
+    programs: BTreeMap<String, Installation>,
+    loads: &Loads,
+    tell: &mut dyn FnMut(Event<'_>),
+) -> Result<BTreeMap<String, Origin>> {
+    let mut origins = BTreeMap::new();
+    for server in used_servers(&order.definition) {
+        let mut line = |text: &str| {
+            if let Some(text) = text.lines().next_back().filter(|t| !t.trim().is_empty()) {
+                tell(Event::Doing(&format!("{}: {}", server.name, text.trim())));
+            }
+        };
+        let origin = match (&server.dsn, programs.get(&server.name)) {
+            (Some(dsn), _) => {
+                Origin::Running(load_running(order, bench, dsn, loads.on(&server.name), &mut line)?)
+            }
+            (None, Some(installation)) => {
+                let loads: Vec<Load> = loads.on(&server.name).map(|s| s.load.clone()).collect();
+                let template = bench.prepare(installation, &server.options, &loads, &mut line)?;
+                Origin::Template(Box::new(template))
+            }
+            (None, None) => continue,
+        };
+        origins.insert(server.name.clone(), origin);
+    }
+    Ok(origins)
+}
+
+/// Makes schemas on a server that is not ours, and fills them.
+fn load_running<'a>(
+    order: &Order,
+    bench: &Bench,
+    dsn: &str,
+    schemas: impl Iterator<Item = &'a Schema>,
+    line: &mut dyn FnMut(&str),
+) -> Result<Target> {
+    let target = Target::of_dsn(dsn, std::env::var(PASSWORD).ok())?;
+    let mut connection = target.connect()?;
+    if target.process().is_none() && order.definition.measure == Measure::Cpu {
+        let what = format!(
+            "the CPU time of the server at {}, which can only be read on its own machine, through its socket \
+             (dsn = \"mysql://user@localhost?socket=/path\"); or set measure = \"time\"",
+            target.name()
+        );
+        return Err(Error::Needs { study: order.name.clone(), what });
+    }
+    for load in schemas.map(|s| &s.load) {
+        let schema = &load.schema;
+        let exists: Option<String> = connection
+            .exec_first(
+                "SELECT schema_name FROM information_schema.schemata WHERE schema_name = ?",
+                (schema,),
+            )
+            .map_err(|e| target.refused(e))?;
+        if exists.is_some() {
+            let what = format!(
+                "a schema `{schema}` of its own on {}, where one is: if a killed study left it, DROP DATABASE {schema}",
+                target.name()
+            );
+            return Err(Error::Needs { study: order.name.clone(), what });
+        }
+        line(&format!("loading data {schema}"));
+        connection.query_drop(format!("CREATE DATABASE {schema}")).map_err(|e| target.refused(e))?;
+        let loaded = bench.driver.command(load, &target, "prepare", &bench.interrupt, line);
+        if loaded.is_err() {
+            let _ = connection.query_drop(format!("DROP DATABASE {schema}")); // the first error is the one to tell
+        }
+        loaded?;
+    }
+    Ok(target)
+}
+
+/// Takes our schemas off servers that are not ours.
+fn clean(origins: &BTreeMap<String, Origin>, loads: &Loads) -> Result<()> {
+    for (name, origin) in origins {
+        let Origin::Running(target) = origin else { continue };
+        let mut connection = target.connect()?;
+        for schema in loads.on(name) {
+            let dropped = connection.query_drop(format!("DROP DATABASE IF EXISTS {}", schema.load.schema));
+            dropped.map_err(|e| target.refused(e))?;
+        }
+    }
+    Ok(())
+}
+
+/// A study that runs.
+struct Run<'a> {
+    order: &'a Order,
+    bench: &'a Bench,
+    loads: &'a Loads,
+    fleet: Fleet<'a>,
+    journal: &'a mut Journal,
+    begun: Instant,
+    /// Seconds it had run before it was cut off.
+    before: f64,
+}
+
+impl Run<'_> {
+    fn definition(&self) -> &Definition {
+        &self.order.definition
+    }
+
+    /// Seconds since the study began, without those it lay dead.
+    fn now(&self) -> f64 {
+        self.before + self.begun.elapsed().as_secs_f64()
+    }
+
+    /// Starts every server once and writes the header, or a note that it goes on.
+    fn begin(&mut self, tell: &mut dyn FnMut(Event<'_>)) -> Result<()> {
+        tell(Event::Doing("starting servers"));
+        let all: Vec<usize> = (0..self.definition().settings.len()).collect();
+        self.fleet.start(&all).map_err(|e| self.bench.explain(e))?;
+        let servers = self.servers()?;
+        let Some(analysis) = self.analysis() else {
+            let header = header(self.order, servers);
+            return self.journal.append(Record::Header(Box::new(header)));
+        };
+        if analysis.header.servers != servers {
+            let what = "the same study on another version of a server".into();
+            return Err(Error::OtherResults { folder: self.order.folder.clone(), what });
+        }
+        self.before = last_moment(self.journal.records());
+        let text = "cut off and resumed here; servers were started anew on freshly loaded data".into();
+        self.journal.append(Record::Note(Note { at: self.before, text }))
+    }
+
+    /// What the servers say of themselves.
+    fn servers(&mut self) -> Result<Vec<ServerFacts>> {
+        let order = self.order;
+        let mut facts = vec![];
+        for server in used_servers(&order.definition) {
+            let of = |s: &SettingDef| order.definition.server_of(s).name == server.name;
+            let place = order.definition.settings.iter().position(of).unwrap_or(0);
+            let target = self.fleet.ready(place)?.target;
+            let versions: Option<(String, String)> = target
+                .connect()?
+                .query_first("SELECT @@version, @@version_comment")
+                .map_err(|e| target.refused(e))?;
+            let (version, version_comment) = versions.unwrap_or_default();
+            facts.push(ServerFacts { name: server.name.clone(), version, version_comment });
+        }
+        Ok(facts)
+    }
+
+    fn analysis(&self) -> Option<Analysis> {
+        Analysis::of(self.journal.records())
+    }
+
+    /// Measures life after life until there is a reason to end.
+    fn measure(&mut self, tell: &mut dyn FnMut(Event<'_>)) -> Result<Reason> {
+        let cells = cells(self.definition());
+        loop {
+            let wanted = self.wanted(&cells);
+            if wanted.iter().all(|(_, settings)| settings.is_empty()) {
+                let reached = self.analysis().is_some_and(|a| a.reached());
+                return Ok(if reached { Reason::TargetsReached } else { Reason::AllBlocks });
+            }
+            if let Some(reason) = self.life(&wanted, tell)? {
+                return Ok(reason);
+            }
+            self.fleet.stop()?;
+        }
+    }
+
+    /// What has to be measured further: settings that are not known well enough, what they are compared with, the twin.
+    fn wanted(&self, cells: &[Cell]) -> Vec<(Cell, Vec<usize>)> {
+        let definition = self.definition();
+        let analysis = self.analysis();
+        let of = |cell: &Cell| {
+            let known = analysis.as_ref().and_then(|a| a.cells.iter().find(|c| c.cell == *cell));
+            if self.blocks(cell) >= definition.blocks {
+                return vec![];
+            }
+            let workload = definition.workloads.iter().find(|w| w.name == cell.workload);
+            let runs = |s: &&SettingDef| workload.is_none_or(|w| definition.runs(w, s));
+            let open: BTreeSet<&str> = definition
+                .settings
+                .iter()
+                .filter(runs)
+                .map(|s| s.name.as_str())
+                .filter(|name| {
+                    let known = known.and_then(|k| k.setting(name));
+                    known.is_none_or(|s| !s.reached || s.blocks == 0 || !definition.stop_early)
+                })
+                .collect();
+            let needed = |s: &SettingDef| {
+                let serves = |open: &SettingDef| definition.base_of(open) == s.name;
+                open.contains(s.name.as_str())
+                    || definition.settings.iter().any(|o| open.contains(o.name.as_str()) && serves(o))
+                    || (s.twin && !open.is_empty() && runs(&s))
+            };
+            (0..definition.settings.len()).filter(|&i| needed(&definition.settings[i])).collect()
+        };
+        cells.iter().map(|cell| (cell.clone(), of(cell))).collect()
+    }
+
+    /// Blocks a cell has, whole or not.
+    fn blocks(&self, cell: &Cell) -> u32 {
+        let of = |record: &Record| match record {
+            Record::Slice(slice) if slice.cell == *cell => Some(slice.block + 1),
+            _ => None,
+        };
+        self.journal.records().iter().filter_map(of).max().unwrap_or(0)
+    }
+
+    /// From a start of the servers to their end; gives a reason to end the study.
+    fn life(
+        &mut self,
+        wanted: &[(Cell, Vec<usize>)],
+        tell: &mut dyn FnMut(Event<'_>),
+    ) -> Result<Option<Reason>> {
+        tell(Event::Doing("starting servers anew"));
+        let settings: BTreeSet<usize> = wanted.iter().flat_map(|(_, settings)| settings).copied().collect();
+        self.fleet.start(&settings.into_iter().collect::<Vec<_>>()).map_err(|e| self.bench.explain(e))?;
+        let mut order: Vec<&(Cell, Vec<usize>)> = wanted.iter().filter(|(_, s)| !s.is_empty()).collect();
+        self.random(u64::from(self.fleet.next_process())).shuffle(&mut order);
+        for (cell, settings) in order {
+            let warm_up = self.definition().slice_seconds.min(WARM_UP);
+            for &place in settings {
+                self.slice(cell, place, warm_up, None, tell)?;
+            }
+            for _ in 0..self.definition().blocks_per_start {
+                let block = self.blocks(cell);
+                if block >= self.definition().blocks {
+                    break;
+                }
+                let began = self.now();
+                self.block(cell, settings, block, tell)?;
+                let took = self.now() - began;
+                if self.now() + took > self.definition().minutes * 60.0 {
+                    return Ok(Some(Reason::OutOfTime));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// A slice of every setting, in random order.
+    fn block(
+        &mut self,
+        cell: &Cell,
+        settings: &[usize],
+        block: u32,
+        tell: &mut dyn FnMut(Event<'_>),
+    ) -> Result<()> {
+        let mut order = settings.to_vec();
+        let place = cells(self.definition()).iter().position(|c| c == cell).unwrap_or(0) as u64;
+        self.random((place + 1) << 32 | u64::from(block)).shuffle(&mut order);
+        for (turn, &setting) in (0..).zip(&order) {
+            let seconds = self.definition().slice_seconds;
+            self.slice(cell, setting, seconds, Some((block, turn)), tell)?;
+        }
+        if let Some(analysis) = self.analysis() {
+            tell(Event::Block { analysis: &analysis, done: self.done() });
+        }
+        Ok(())
+    }
+
+    /// Share of the time, or of the blocks of all cells, that has been used.
+    fn done(&self) -> f64 {
+        let cells = cells(self.definition());
+        let blocks: u32 = cells.iter().map(|cell| self.blocks(cell)).sum();
+        #[allow(clippy::cast_precision_loss)] // few
+        let all = f64::from(self.definition().blocks) * cells.len() as f64;
+        (self.now() / (self.definition().minutes * 60.0)).max(f64::from(blocks) / all).min(1.0)
+    }
+
+    /// Numbers of their own for every purpose, the same when a study goes on.
+    fn random(&self, purpose: u64) -> fastrand::Rng {
+        let header = self.journal.records().iter().find_map(|r| match r {
+            Record::Header(header) => Some(header.seed),
+            _ => None,
+        });
+        let mut mixed = fastrand::Rng::with_seed(purpose);
+        fastrand::Rng::with_seed(header.unwrap_or(0) ^ mixed.u64(..))
+    }
+
+    /// Load on one setting; written down when it has a place in a block.
+    fn slice(
+        &mut self,
+        cell: &Cell,
+        setting: usize,
+        seconds: u32,
+        turn: Option<(u32, u32)>,
+        tell: &mut dyn FnMut(Event<'_>),
+    ) -> Result<()> {
+        let name = self.definition().settings[setting].name.clone();
+        tell(Event::Slice { cell, setting: &name, measured: turn.is_some() });
+        let taken = self.take(cell, setting, seconds, tell).map_err(|e| self.fleet.explain(setting, e))?;
+        match turn {
+            Some((block, turn)) => {
+                self.journal.append(Record::Slice(Box::new(Slice { block, turn, ..taken })))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn take(
+        &mut self,
+        cell: &Cell,
+        setting: usize,
+        seconds: u32,
+        tell: &mut dyn FnMut(Event<'_>),
+    ) -> Result<Slice> {
+        let order = self.order;
+        let definition = &order.definition;
+        let def = &definition.settings[setting];
+        let ready = self.fleet.ready(setting)?;
+        let folder = self.bench.folder();
+        let mut sidecars =
+            Sidecars::start(&def.sidecars, &def.name, &ready.target, folder, &self.bench.interrupt)?;
+        let workload = definition.workloads.iter().find(|w| w.name == cell.workload);
+        let workload = workload.unwrap_or(&definition.workloads[0]);
+        let load = self.loads.drive(workload, cell.users);
+        ready.empty_logs(&def.logs)?;
+        let at = self.now();
+        let mut meter = Meter::default();
+        let report =
+            self.bench.driver.run(&load, &ready.target, seconds, &self.bench.interrupt, &mut |m| {
+                match m {
+                    Moment::Started => meter.start(&ready, &sidecars)?,
+                    Moment::Ended => meter.stop(&ready, &sidecars)?,
+                    Moment::Second(progress) => tell(Event::Second(progress)),
+                }
+                Ok(())
+            })?;
+        sidecars.check()?;
+        let (cpu_user, cpu_system) = meter.usage.1.cpu_since(&meter.usage.0);
+        Ok(Slice {
+            cell: cell.clone(),
+            setting: def.name.clone(),
+            block: 0,
+            turn: 0,
+            process: ready.process,
+            at,
+            seconds: report.seconds,
+            transactions: report.transactions,
+            queries: report.queries,
+            errors: report.errors,
+            cpu_user,
+            cpu_system,
+            cpu_sidecars: meter.sidecars.1 - meter.sidecars.0,
+            resident_bytes: ready.resident()?,
+            context_switches: meter.usage.1.switches.saturating_sub(meter.usage.0.switches),
+            logged_bytes: ready.empty_logs(&def.logs)?,
+            steal: meter.ticks.1.stolen_since(meter.ticks.0),
+            load: machine::load(),
+            figures: workload.workload().figures(&report.output),
+            latency: report.latency,
+            per_second: report.per_second,
+        })
+    }
+
+    /// Checks data that can be checked, and writes down how the study ended.
+    fn finish(&mut self, ended: Result<Reason>) -> Result<()> {
+        let ended = ended.and_then(|reason| self.check_data().map(|()| reason));
+        let at = self.now();
+        match ended {
+            Ok(reason) => self.journal.append(Record::End(End { at, reason })),
+            Err(Error::Interrupted) if !self.journal.records().is_empty() => {
+                self.journal.append(Record::End(End { at, reason: Reason::Interrupted }))?;
+                Err(Error::Interrupted)
+            }
+            Err(error) => {
+                if !self.journal.records().is_empty() {
+                    let text = format!("stopped by an error: {error}");
+                    let _ = self.journal.append(Record::Note(Note { at, text })); // the first error is the one to tell
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn check_data(&mut self) -> Result<()> {
+        let order = self.order;
+        for schema in self.loads.schemas.iter().filter(|s| s.checkable) {
+            // On the first setting of each server: all had the same load.
+            for server in &schema.servers {
+                let of = |s: &SettingDef| order.definition.server_of(s).name == *server;
+                let place = order.definition.settings.iter().position(of).unwrap_or(0);
+                self.fleet.start(&[place])?;
+                let target = self.fleet.ready(place)?.target;
+                self.bench.driver.command(
+                    &schema.load,
+                    &target,
+                    "check",
+                    &self.bench.interrupt,
+                    &mut |_| {},
+                )?;
+                let text =
+                    format!("the data of {} on {server} is consistent after the run", schema.load.schema);
+                self.journal.append(Record::Note(Note { at: self.now(), text }))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is read when the load begins and ends: before, after.
+#[derive(Debug, Default)]
+struct Meter {
+    usage: (Usage, Usage),
+    sidecars: (f64, f64),
+    ticks: (Ticks, Ticks),
+}
+
+impl Meter {
+    fn start(&mut self, ready: &Ready, sidecars: &Sidecars) -> Result<()> {
+        self.ticks.0 = Ticks::now();
+        self.sidecars.0 = sidecars.cpu().as_secs_f64();
+        self.usage.0 = ready.usage()?;
+        Ok(())
+    }
+
+    fn stop(&mut self, ready: &Ready, sidecars: &Sidecars) -> Result<()> {
+        self.usage.1 = ready.usage()?;
+        self.sidecars.1 = sidecars.cpu().as_secs_f64();
+        self.ticks.1 = Ticks::now();
+        Ok(())
+    }
+}
+
+fn last_moment(records: &[Record]) -> f64 {
+    let moment = |record: &Record| match record {
+        Record::Slice(slice) => slice.at + slice.seconds,
+        Record::Note(note) => note.at,
+        Record::End(end) => end.at,
+        _ => 0.0,
+    };
+    records.iter().map(moment).fold(0.0, f64::max)
+}
+
+/// Every workload at every number of connections.
+fn cells(definition: &Definition) -> Vec<Cell> {
+    let of = |w: &WorkloadDef| {
+        let name = w.name.clone();
+        w.users.clone().into_iter().map(move |users| Cell { workload: name.clone(), users })
+    };
+    definition.workloads.iter().flat_map(of).collect()
+}
+
+fn header(order: &Order, servers: Vec<ServerFacts>) -> Header {
+    let definition = &order.definition;
+    Header {
+        format: FORMAT,
+        tare: env!("CARGO_PKG_VERSION").into(),
+        started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+        study: order.name.clone(),
+        question: definition.question.clone(),
+        quick: order.quick,
+        seed: order.seed.unwrap_or_else(|| fastrand::u64(..)),
+        slice_seconds: definition.slice_seconds.into(),
+        precision: definition.precision,
+        margin: definition.margin,
+        measure: definition.measure,
+        most_blocks: definition.blocks,
+        blocks_per_start: definition.blocks_per_start,
+        definition: order.text.clone(),
+        machine: machine::facts(),
+        servers,
+        settings: definition.settings.iter().map(|s| facts(definition, s)).collect(),
+        cells: cells(definition),
+        only: definition.workloads.iter().filter_map(|w| Some((w.name.clone(), w.server.clone()?))).collect(),
+    }
+}
+
+fn facts(definition: &Definition, setting: &SettingDef) -> SettingFacts {
+    let server = definition.server_of(setting);
+    let variables = setting.environment.iter().map(|(name, value)| format!("{name}={value}"));
+    let preload = setting.preload.iter().map(|object| format!("LD_PRELOAD={object}"));
+    let sidecars = setting.sidecars.iter().map(|s| {
+        let every = s.scrape.as_ref().map(|_| format!(" (asked every {} s)", s.scrape_seconds));
+        format!("{} {}{}", s.program, s.arguments.join(" "), every.unwrap_or_default())
+    });
+    let own = setting.options.iter().chain(&setting.switch).cloned();
+    SettingFacts {
+        name: setting.name.clone(),
+        meaning: setting.meaning.clone(),
+        server: server.name.clone(),
+        made_by: server
+            .options
+            .iter()
+            .cloned()
+            .chain(variables)
+            .chain(preload)
+            .chain(own)
+            .chain(sidecars)
+            .collect(),
+        base: definition.base_of(setting).into(),
+        twin: setting.twin,
+    }
+}

@@ -1,0 +1,302 @@
+//! Programs beside a server while it has load, such as exporters, and who asks them.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::datadir::{last_lines, run};
+use crate::definition::SidecarDef;
+use crate::error::Tried;
+use crate::installation::find_program;
+use crate::interrupt::Interrupt;
+use crate::process::cpu_time;
+use crate::target::Target;
+use crate::{Error, Result};
+
+/// How long a sidecar may take until it answers.
+const START_LIMIT: Duration = Duration::from_secs(20);
+/// How often a scraper looks whether it is to end.
+const STEP: Duration = Duration::from_millis(20);
+
+/// The sidecars of a setting, running. Dropping them ends them.
+#[derive(Debug, Default)]
+pub struct Sidecars {
+    setting: String,
+    running: Vec<Sidecar>,
+}
+
+#[derive(Debug)]
+struct Sidecar {
+    program: String,
+    child: Child,
+    log: PathBuf,
+    scraper: Option<Scraper>,
+}
+
+impl Sidecars {
+    /// Starts a setting's sidecars, in folders of their own under `folder`, and waits until they answer.
+    pub fn start(
+        definitions: &[SidecarDef],
+        setting: &str,
+        target: &Target,
+        folder: &Path,
+        interrupt: &Interrupt,
+    ) -> Result<Sidecars> {
+        let mut sidecars = Sidecars { setting: setting.into(), running: vec![] };
+        for (i, definition) in definitions.iter().enumerate() {
+            let own = folder.join(format!("sidecar-{i}"));
+            fs::create_dir_all(&own).tried(|| format!("making {}", own.display()))?;
+            let mut sidecar = Sidecar::start(definition, target, folder, &own)?;
+            let address = sidecar.address(definition, &own);
+            let answered = sidecar.wait_until_it_answers(address.as_deref(), interrupt);
+            sidecar.scraper =
+                address.map(|a| Scraper::start(a, Duration::from_secs_f64(definition.scrape_seconds)));
+            sidecars.running.push(sidecar);
+            if let Some(why) = answered? {
+                return Err(sidecars.failed(i, why));
+            }
+        }
+        Ok(sidecars)
+    }
+
+    /// CPU time they used so far, without who asks them.
+    pub fn cpu(&self) -> Duration {
+        // One that has ended is reported by `check`.
+        self.running.iter().filter_map(|s| cpu_time(s.child.id()).ok()).sum()
+    }
+
+    /// An error if one has ended, or could not be asked.
+    pub fn check(&mut self) -> Result<()> {
+        for i in 0..self.running.len() {
+            let sidecar = &mut self.running[i];
+            let why = match sidecar.child.try_wait().tried(|| "waiting for a sidecar".into())? {
+                Some(status) => Some(format!("it ended ({status})")),
+                None => sidecar.scraper.as_ref().and_then(Scraper::failures),
+            };
+            if let Some(why) = why {
+                return Err(self.failed(i, why));
+            }
+        }
+        Ok(())
+    }
+
+    fn failed(&self, i: usize, why: String) -> Error {
+        let sidecar = &self.running[i];
+        let log = fs::read(&sidecar.log).unwrap_or_default();
+        let tail = last_lines(&String::from_utf8_lossy(&log), 8);
+        Error::Sidecar { program: sidecar.program.clone(), setting: self.setting.clone(), why, tail }
+    }
+}
+
+impl Sidecar {
+    fn start(definition: &SidecarDef, target: &Target, scratch: &Path, own: &Path) -> Result<Sidecar> {
+        let program = find(definition)?;
+        let fill = placeholders(target, own)?;
+        if definition.tls {
+            certificate(own)?;
+        }
+        for (name, content) in &definition.files {
+            let path = own.join(name);
+            fs::write(&path, fill(content)).tried(|| format!("writing {}", path.display()))?;
+        }
+        let log = own.join("log");
+        let output = File::create(&log).tried(|| format!("making {}", log.display()))?;
+        let again = output.try_clone().tried(|| format!("opening {}", log.display()))?;
+        let mut command = Command::new(&program);
+        command.args(definition.arguments.iter().map(|a| fill(a)));
+        command.envs(definition.environment.iter().map(|(name, value)| (name, fill(value))));
+        // By this a watchdog knows whose it is.
+        command.env("TMPDIR", scratch).current_dir(own);
+        command.stdin(Stdio::null()).stdout(output).stderr(again).process_group(0);
+        let child = command.spawn().tried(|| format!("starting {}", program.display()))?;
+        Ok(Sidecar { program: definition.program.clone(), child, log, scraper: None })
+    }
+
+    /// What it is asked, with the port it was given.
+    fn address(&self, definition: &SidecarDef, own: &Path) -> Option<String> {
+        let port = fs::read_to_string(own.join("port")).unwrap_or_default();
+        definition.scrape.as_ref().map(|address| address.replace("{port}", port.trim()))
+    }
+
+    /// Asks until there is an answer; gives what went wrong if there is none.
+    fn wait_until_it_answers(
+        &mut self,
+        address: Option<&str>,
+        interrupt: &Interrupt,
+    ) -> Result<Option<String>> {
+        let Some(address) = address else { return Ok(None) };
+        let answered = interrupt.wait_for(START_LIMIT, || {
+            if let Some(status) = self.child.try_wait().tried(|| "waiting for a sidecar".into())? {
+                return Ok(Some(Some(format!("it ended ({status})"))));
+            }
+            Ok(scrape(address).is_ok().then_some(None))
+        })?;
+        Ok(answered.unwrap_or_else(|| {
+            let said = scrape(address).err().map_or(String::new(), |e| format!(": {e}"));
+            Some(format!("it did not answer at {address} within {} s{said}", START_LIMIT.as_secs()))
+        }))
+    }
+}
+
+impl Drop for Sidecar {
+    fn drop(&mut self) {
+        self.scraper.take();
+        // Both fail when it has ended, which is what is wanted.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Fills what stands for something in a study's texts; a free port is found, and noted in the folder.
+fn placeholders(target: &Target, own: &Path) -> Result<impl Fn(&str) -> String + use<>> {
+    // Free now; if somebody takes it in between, the sidecar says so and ends.
+    let listener = TcpListener::bind(("127.0.0.1", 0)).tried(|| "looking for a free port".into())?;
+    let port = listener.local_addr().tried(|| "looking for a free port".into())?.port().to_string();
+    fs::write(own.join("port"), &port).tried(|| format!("writing {}", own.display()))?;
+    let values: BTreeMap<&str, String> = BTreeMap::from([
+        ("{port}", port),
+        ("{folder}", own.display().to_string()),
+        ("{socket}", target.socket.as_ref().map(|s| s.display().to_string()).unwrap_or_default()),
+        ("{host}", target.host.clone()),
+        ("{server_port}", target.port.to_string()),
+        ("{user}", target.user.clone()),
+        ("{password}", target.password.clone().unwrap_or_default()),
+    ]);
+    Ok(move |text: &str| values.iter().fold(text.to_owned(), |text, (name, value)| text.replace(name, value)))
+}
+
+/// The program, or an error that says what brings it.
+pub fn find(definition: &SidecarDef) -> Result<PathBuf> {
+    let path = Path::new(&definition.program);
+    let found = if path.is_absolute() {
+        Some(path.to_owned()).filter(|p| p.is_file())
+    } else {
+        find_program(&definition.program, &[])
+    };
+    let hint = definition.install.clone().unwrap_or_else(|| "install it".into());
+    found.ok_or_else(|| Error::Missing { program: definition.program.clone(), hint })
+}
+
+/// A certificate of its own, good for two days.
+fn certificate(own: &Path) -> Result<()> {
+    let (key, cert) = (own.join("key.pem"), own.join("cert.pem"));
+    if cert.is_file() {
+        return Ok(());
+    }
+    let openssl = find_program("openssl", &[]).ok_or_else(|| Error::Missing {
+        program: "openssl".into(),
+        hint: "on Debian, `apt-get install openssl` brings it".into(),
+    })?;
+    let mut command = Command::new(openssl);
+    command.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]);
+    command.args(["-subj", "/CN=localhost", "-days", "2"]);
+    command.args([OsString::from("-keyout"), key.into(), "-out".into(), cert.into()]);
+    run(&mut command)
+}
+
+/// Asks once. The answer's content is thrown away; the certificate is our own and not checked.
+fn scrape(address: &str) -> Result<()> {
+    let curl = find_program("curl", &[]).ok_or_else(|| Error::Missing {
+        program: "curl".into(),
+        hint: "on Debian, `apt-get install curl` brings it".into(),
+    })?;
+    let mut command = Command::new(curl);
+    command.args(["--silent", "--show-error", "--fail", "--insecure", "--max-time", "30"]);
+    run(command.args(["--output", "/dev/null", "--"]).arg(address))
+}
+
+/// Asks over and over, from a random moment of the first interval on, so that slices get their share on average.
+#[derive(Debug)]
+struct Scraper {
+    state: Arc<State>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    interrupt: Interrupt,
+    failed: AtomicU32,
+}
+
+impl Scraper {
+    fn start(address: String, every: Duration) -> Scraper {
+        let state = Arc::new(State::default());
+        let own = Arc::clone(&state);
+        let thread = std::thread::spawn(move || {
+            let mut next = Instant::now() + every.mul_f64(fastrand::f64());
+            while !own.interrupt.is_set() {
+                if Instant::now() < next {
+                    std::thread::sleep(STEP);
+                    continue;
+                }
+                next += every;
+                if scrape(&address).is_err() {
+                    own.failed.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        });
+        Scraper { state, thread: Some(thread) }
+    }
+
+    fn failures(&self) -> Option<String> {
+        let failed = self.state.failed.load(Ordering::Relaxed);
+        (failed > 0).then(|| format!("{failed} scrapes failed"))
+    }
+}
+
+impl Drop for Scraper {
+    fn drop(&mut self) {
+        self.state.interrupt.flag().store(true, Ordering::Relaxed);
+        let _ = self.thread.take().map(JoinHandle::join); // it does not panic
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn definition(script: &str, scrape: Option<&str>) -> SidecarDef {
+        SidecarDef {
+            program: "sh".into(),
+            arguments: vec!["-c".into(), script.into()],
+            environment: BTreeMap::new(),
+            files: BTreeMap::from([("who".into(), "{user}".into())]),
+            scrape: scrape.map(Into::into),
+            scrape_seconds: 60.0,
+            tls: false,
+            install: None,
+        }
+    }
+
+    fn start(definition: SidecarDef, folder: &Path) -> Result<Sidecars> {
+        let target = Target::of_socket(Path::new("/none"));
+        Sidecars::start(&[definition], "agent", &target, folder, &Interrupt::default())
+    }
+
+    #[test]
+    fn one_that_ends_is_an_error_with_its_last_words() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let script = "echo so sad, $(cat who); exit 3";
+        let error = start(definition(script, Some("http://127.0.0.1:{port}/")), folder.path());
+        let error = error.expect_err("it ends").to_string();
+        assert!(error.contains("so sad, root") && error.contains("exit status: 3"), "{error}");
+    }
+
+    #[test]
+    fn it_runs_beside_until_dropped() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut sidecars = start(definition("exec sleep 600", None), folder.path()).expect("starts");
+        sidecars.check().expect("it runs");
+        let pid = sidecars.running[0].child.id();
+        drop(sidecars);
+        assert!(cpu_time(pid).is_err(), "{pid} still runs");
+    }
+}

@@ -1,0 +1,123 @@
+//! Where a server is, and as whom one comes to it.
+
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+
+use crate::{Error, Result};
+
+/// A server's address and an account on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Its Unix socket.
+    pub socket: Option<PathBuf>,
+    /// Its host, where it has no socket.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// The account.
+    pub user: String,
+    /// Its password.
+    pub password: Option<String>,
+}
+
+impl Target {
+    /// A server of ours: `root` has no password, and the socket is only for us.
+    pub fn of_socket(socket: &Path) -> Target {
+        Target {
+            socket: Some(socket.into()),
+            host: "localhost".into(),
+            port: 0,
+            user: "root".into(),
+            password: None,
+        }
+    }
+
+    /// A running server: `mysql://user@host:port`, or `?socket=/path` behind it.
+    pub fn of_dsn(dsn: &str, password: Option<String>) -> Result<Target> {
+        let opts = mysql::Opts::from_url(dsn)
+            .map_err(|e| Error::Sql { server: dsn.into(), source: mysql::Error::UrlError(e) })?;
+        Ok(Target {
+            socket: opts.get_socket().map(PathBuf::from),
+            host: opts.get_ip_or_hostname().into_owned(),
+            port: opts.get_tcp_port(),
+            user: opts.get_user().unwrap_or("root").into(),
+            password: password.filter(|p| !p.is_empty()),
+        })
+    }
+
+    /// As people name it.
+    pub fn name(&self) -> String {
+        match &self.socket {
+            Some(socket) => socket.display().to_string(),
+            None => format!("{}:{}", self.host, self.port),
+        }
+    }
+
+    /// A connection.
+    pub fn connect(&self) -> Result<mysql::Conn> {
+        let options = mysql::OptsBuilder::new()
+            .socket(self.socket.as_ref().and_then(|s| s.to_str()))
+            .ip_or_hostname(self.socket.is_none().then_some(self.host.as_str()))
+            .tcp_port(self.port)
+            .user(Some(&self.user))
+            .pass(self.password.as_deref())
+            .prefer_socket(false);
+        mysql::Conn::new(options).map_err(|source| self.refused(source))
+    }
+
+    /// What the server said no to.
+    pub fn refused(&self, source: mysql::Error) -> Error {
+        match &source {
+            // ER_ACCESS_DENIED_ERROR and ER_DBACCESS_DENIED_ERROR.
+            mysql::Error::MySqlError(e) if [1045, 1044].contains(&e.code) => {
+                Error::Denied { server: self.name(), user: self.user.clone(), source }
+            }
+            _ => Error::Sql { server: self.name(), source },
+        }
+    }
+
+    /// The server's process, when it is on this machine and can be told: by who holds the other end of its socket.
+    pub fn process(&self) -> Option<u32> {
+        let stream = UnixStream::connect(self.socket.as_ref()?).ok()?;
+        let peer = getsockopt(&stream.as_fd(), PeerCredentials).ok()?;
+        u32::try_from(peer.pid()).ok().filter(|&pid| pid > 0)
+    }
+
+    /// The load driver's options, but for the password.
+    pub(crate) fn driver_options(&self) -> Vec<std::ffi::OsString> {
+        let mut options = vec![format!("--mysql-user={}", self.user).into()];
+        match &self.socket {
+            Some(socket) => options.push(crate::datadir::option("--mysql-socket=", socket)),
+            None => {
+                options.push(format!("--mysql-host={}", self.host).into());
+                options.push(format!("--mysql-port={}", self.port).into());
+            }
+        }
+        options
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dsn_names_a_socket_or_a_host() {
+        let target =
+            Target::of_dsn("mysql://dba@localhost?socket=/run/my.sock", Some("x".into())).expect("a dsn");
+        assert_eq!((target.name(), target.user.as_str()), ("/run/my.sock".into(), "dba"));
+        let target = Target::of_dsn("mysql://dba@db1:3307", Some(String::new())).expect("a dsn");
+        assert_eq!((target.name(), target.password), ("db1:3307".into(), None));
+    }
+
+    #[test]
+    fn the_process_behind_a_socket_is_found() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("s");
+        let _listener = std::os::unix::net::UnixListener::bind(&path).expect("a socket");
+        assert_eq!(Target::of_socket(&path).process(), Some(std::process::id()));
+    }
+}

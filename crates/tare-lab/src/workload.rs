@@ -1,0 +1,270 @@
+//! What sysbench drives: the workloads a study can name.
+//!
+//! A workload is a declaration: a script (sysbench's own, or one of ours from `workloads/`, which is part of this
+//! program), options it starts from, what decides its data, and figures it prints of itself. `docs/workloads.md` says what
+//! each of them does.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::Result;
+use crate::error::Tried;
+
+/// Options of a driver, `table-size` → `10000`; what a study gives wins over what a workload starts from.
+pub type Options = BTreeMap<String, String>;
+
+/// A workload: what one transaction is.
+#[derive(Debug)]
+pub struct Workload {
+    /// What studies call it.
+    pub name: &'static str,
+    /// What it does, in a sentence.
+    pub meaning: &'static str,
+    /// Who runs it.
+    pub script: Script,
+    /// What its data is.
+    pub data: &'static Data,
+    /// Options it starts from.
+    pub options: &'static [(&'static str, &'static str)],
+    /// Figures it prints after a run, each on a line of its own: `notpm: 1234.5`.
+    pub figures: &'static [&'static str],
+}
+
+/// A script of sysbench's language.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Script {
+    /// One that comes with sysbench.
+    Stock(&'static str),
+    /// One of ours: the file's name, and its text.
+    Own(&'static str, &'static str),
+}
+
+/// What a workload needs to be there before it runs. Workloads with the same data of the same size can share it.
+#[derive(Debug)]
+pub struct Data {
+    /// Its name.
+    pub name: &'static str,
+    /// The script whose command `prepare` makes it, by as many threads as it is given.
+    pub script: Script,
+    /// Options that decide what is in it.
+    pub sized_by: &'static [&'static str],
+    /// Whether the script's command `check` says if the data is still sound.
+    pub checkable: bool,
+}
+
+/// The tables of sysbench's own workloads.
+static OLTP: Data = Data {
+    name: "oltp",
+    script: Script::Stock("oltp_read_write"),
+    sized_by: &["tables", "table-size", "auto-inc", "create-secondary", "mysql-storage-engine"],
+    checkable: false,
+};
+
+const TPCC_SCRIPT: Script = Script::Own("tpcc.lua", include_str!("../../../workloads/tpcc.lua"));
+const DBSTRESS_SCRIPT: Script = Script::Own("dbstress.lua", include_str!("../../../workloads/dbstress.lua"));
+const PROCEDURE_SCRIPT: Script =
+    Script::Own("procedure_loop.lua", include_str!("../../../workloads/procedure_loop.lua"));
+
+static TPCC: Data = Data {
+    name: "tpcc",
+    script: TPCC_SCRIPT,
+    sized_by: &["warehouses", "scale", "foreign-keys", "mysql-storage-engine"],
+    checkable: true,
+};
+
+static DBSTRESS: Data = Data {
+    name: "dbstress",
+    script: DBSTRESS_SCRIPT,
+    sized_by: &["objects", "history", "mysql-storage-engine"],
+    checkable: false,
+};
+
+/// A procedure, and no rows.
+static PROCEDURE: Data =
+    Data { name: "procedure_loop", script: PROCEDURE_SCRIPT, sized_by: &[], checkable: false };
+
+/// Every workload.
+pub static WORKLOADS: &[Workload] = &[
+    Workload {
+        name: "oltp_read_only",
+        meaning: "10 point selects and 4 range selects in a transaction",
+        ..oltp("oltp_read_only")
+    },
+    Workload {
+        name: "oltp_read_write",
+        meaning: "10 point selects, 4 range selects, 2 updates, a delete and an insert in a transaction",
+        ..oltp("oltp_read_write")
+    },
+    Workload {
+        name: "oltp_write_only",
+        meaning: "2 updates, a delete and an insert in a transaction",
+        ..oltp("oltp_write_only")
+    },
+    Workload { name: "oltp_point_select", meaning: "a row by its key", ..oltp("oltp_point_select") },
+    Workload {
+        name: "oltp_update_index",
+        meaning: "an update of an indexed column",
+        ..oltp("oltp_update_index")
+    },
+    Workload {
+        name: "oltp_update_non_index",
+        meaning: "an update of a column without index",
+        ..oltp("oltp_update_non_index")
+    },
+    Workload {
+        name: "ro_simple_ranges",
+        meaning: "a select of 100 rows by a range of keys",
+        options: &[
+            ("point-selects", "0"),
+            ("simple-ranges", "1"),
+            ("sum-ranges", "0"),
+            ("order-ranges", "0"),
+            ("distinct-ranges", "0"),
+            ("skip-trx", "on"),
+        ],
+        ..oltp("oltp_read_only")
+    },
+    Workload {
+        name: "mixed",
+        meaning: "7 point selects and 3 updates in a transaction: 70% reads, 30% updates",
+        options: &[
+            ("point-selects", "7"),
+            ("range-selects", "off"),
+            ("index-updates", "1"),
+            ("non-index-updates", "2"),
+            ("delete-inserts", "0"),
+        ],
+        ..oltp("oltp_read_write")
+    },
+    Workload {
+        name: "tpcc",
+        meaning: "TPC-C: its five transactions in the standard mix, without think times",
+        script: TPCC_SCRIPT,
+        data: &TPCC,
+        options: &[("warehouses", "1")],
+        figures: &["notpm", "retries_per_transaction"],
+    },
+    Workload {
+        name: "dbstress_ro",
+        meaning: "dbSTRESS, read-only: an object with section and zone, then its history of 20 records",
+        script: DBSTRESS_SCRIPT,
+        data: &DBSTRESS,
+        options: &[("scenario", "ro")],
+        figures: &[],
+    },
+    Workload {
+        name: "dbstress_rw",
+        meaning: "dbSTRESS, read-write: the two reads, then a record of the history changed and another one replaced",
+        script: DBSTRESS_SCRIPT,
+        data: &DBSTRESS,
+        options: &[("scenario", "rw")],
+        figures: &[],
+    },
+    Workload {
+        name: "procedure_loop",
+        meaning: "1,000 turns of a loop in a stored procedure",
+        script: PROCEDURE_SCRIPT,
+        data: &PROCEDURE,
+        options: &[("loops", "1000")],
+        figures: &[],
+    },
+];
+
+const fn oltp(script: &'static str) -> Workload {
+    Workload { name: "", meaning: "", script: Script::Stock(script), data: &OLTP, options: &[], figures: &[] }
+}
+
+/// The workload of that name.
+pub fn find(name: &str) -> Option<&'static Workload> {
+    WORKLOADS.iter().find(|w| w.name == name)
+}
+
+/// Writes our scripts into a folder, for the driver to read.
+pub fn install(folder: &Path) -> Result<()> {
+    let scripts = WORKLOADS.iter().flat_map(|w| [w.script, w.data.script]);
+    for script in scripts {
+        if let Script::Own(_, text) = script {
+            let path = script.argument(folder);
+            fs::write(&path, text).tried(|| format!("writing {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+impl Script {
+    /// The driver's first argument, with our scripts in `folder`.
+    pub fn argument(self, folder: &Path) -> PathBuf {
+        match self {
+            Script::Stock(name) => name.into(),
+            Script::Own(file, _) => folder.join(file),
+        }
+    }
+}
+
+impl Workload {
+    /// The options to drive it with: its own, and over them those given.
+    pub fn options(&self, given: &Options) -> Options {
+        let own = self.options.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
+        own.chain(given.clone()).collect()
+    }
+
+    /// What its data is with these options: equal for workloads that can share it.
+    pub fn data_key(&self, given: &Options) -> (&'static str, Options) {
+        let mut sizes = self.options(given);
+        sizes.retain(|name, _| self.data.sized_by.contains(&name.as_str()));
+        (self.data.name, sizes)
+    }
+
+    /// Its own figures in what the driver printed after a run.
+    pub fn figures(&self, output: &str) -> BTreeMap<String, f64> {
+        let pairs = output.lines().filter_map(|line| line.split_once(':'));
+        let known = pairs.filter_map(|(name, value)| {
+            let name = self.figures.iter().find(|&&known| known == name)?;
+            Some(((*name).to_owned(), value.trim().parse().ok()?))
+        });
+        known.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(pairs: &[(&str, &str)]) -> Options {
+        pairs.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect()
+    }
+
+    #[test]
+    fn names_are_unique_and_described() {
+        for (place, workload) in WORKLOADS.iter().enumerate() {
+            assert!(!workload.name.is_empty() && !workload.meaning.is_empty(), "{workload:?}");
+            assert!(WORKLOADS[..place].iter().all(|w| w.name != workload.name), "{}", workload.name);
+        }
+        assert!(find("oltp_read_only").is_some() && find("oltp").is_none());
+    }
+
+    #[test]
+    fn what_is_given_wins() {
+        let mixed = find("mixed").expect("mixed");
+        let all = mixed.options(&options(&[("point-selects", "14"), ("table-size", "7")]));
+        assert_eq!(all["point-selects"], "14");
+        assert_eq!(all["index-updates"], "1");
+        assert_eq!(all["table-size"], "7");
+    }
+
+    #[test]
+    fn data_is_shared_by_what_decides_it() {
+        let given = options(&[("table-size", "1000"), ("rand-type", "pareto")]);
+        let key = |name: &str, given: &Options| find(name).expect("known").data_key(given);
+        assert_eq!(key("oltp_read_only", &given), key("mixed", &given));
+        assert_ne!(key("mixed", &given), key("mixed", &options(&[("table-size", "2000")])));
+    }
+
+    #[test]
+    fn figures_are_read_from_lines_of_their_own() {
+        let workload = Workload { figures: &["notpm"], ..oltp("oltp_read_only") };
+        let output = "transactions: 12 (3 per sec.)\nnotpm: 1234.5\nother: 1\n";
+        assert_eq!(workload.figures(output), BTreeMap::from([("notpm".to_owned(), 1234.5)]));
+    }
+}
