@@ -11,6 +11,7 @@ mod refusals;
 mod reset;
 mod rules;
 mod status;
+mod strangers;
 mod switching;
 mod variables;
 
