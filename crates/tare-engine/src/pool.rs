@@ -34,6 +34,9 @@ pub(crate) enum Pool {
     Hosts,
 }
 
+/// The pools of mutexes, rwlocks and conds.
+pub(crate) const SYNCHS: [Pool; 3] = [Pool::Mutexes, Pool::Rwlocks, Pool::Conds];
+
 /// Number of pools.
 pub(crate) const POOLS: usize = 17;
 

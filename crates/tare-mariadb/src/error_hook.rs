@@ -24,7 +24,8 @@ use crate::startup::symbol;
 
 /// The errors that are unwrapped: number, and pattern of the text (see [`wildcard_matches`]). 1062 is not
 /// among them: FEDERATED turns it into an error of its own without a text.
-pub const FORMS: [(u32, &str); 5] = [
+pub const FORMS: [(u32, &str); 6] = [
+    (1045, "Access denied: only the tables installed in performance_schema %"),
     (1683, "Invalid performance_schema usage"),
     (1142, "% command denied to user % for table `performance_schema`.%"),
     (1114, "The table % is full"),
@@ -52,7 +53,8 @@ const NO_CONNECTION: (c_uint, &[u8]) = (1429, b"Unable to connect to foreign dat
 /// ER_QUERY_ON_FOREIGN_DATA_SOURCE and its text.
 const QUERY_FAILED: (c_uint, &[u8]) =
     (1430, b"There was a problem processing the query on the foreign data source. Data source error: ");
-/// What FEDERATED puts before the number and text of its client library.
+/// What FEDERATED puts before the number and text of its client library, and of the far end when it asks for a table's
+/// status.
 const RECEIVED: &[u8] = b"Received error: ";
 /// The server's bound on an error's text, terminating zero included.
 const TEXT_SIZE: usize = 512;
@@ -92,7 +94,8 @@ unsafe extern "C" fn translate(number: c_uint, text: *const c_char, flags: c_ulo
     }
     // SAFETY: NEXT holds what the server had in its variable, a function of this type.
     let next = unsafe { std::mem::transmute::<*mut c_void, Handler>(next) };
-    if !text.is_null() && (number == WRAPPED || CLIENT_ERRORS.contains(&number)) {
+    let is_form = || FORMS.iter().any(|(known, _)| *known == number);
+    if !text.is_null() && (number == WRAPPED || CLIENT_ERRORS.contains(&number) || is_form()) {
         // SAFETY: the server hands over a NUL-terminated text.
         let given = unsafe { CStr::from_ptr(text) }.to_bytes();
         if let Some(clear) = clearer(number, given) {
@@ -143,8 +146,19 @@ fn clearer(number: c_uint, given: &[u8]) -> Option<Clear<'_>> {
     }
     let text = given.strip_prefix(RECEIVED)?;
     let separator = text.windows(3).position(|part| part == b" : ")?;
-    let (number, prefix) = if CONNECT_ERRORS.contains(&number) { NO_CONNECTION } else { QUERY_FAILED };
-    Some(Clear { number, prefix, text: &text[separator + 3..] })
+    let text = &text[separator + 3..];
+    let (number, prefix) = match number {
+        _ if CONNECT_ERRORS.contains(&number) => NO_CONNECTION,
+        _ if CLIENT_ERRORS.contains(&number) => QUERY_FAILED,
+        _ if is_form(number, std::str::from_utf8(text).ok()?) => (number, &b""[..]),
+        _ => return None,
+    };
+    Some(Clear { number, prefix, text })
+}
+
+/// Whether an error of the endpoint's is one of [`FORMS`].
+fn is_form(number: u32, text: &str) -> bool {
+    FORMS.iter().any(|&(known, form)| known == number && wildcard_matches(form, text))
 }
 
 /// The endpoint's number and text in a wrapped error, when it is one of [`FORMS`].
@@ -154,8 +168,7 @@ fn unwrap(wrapped: &[u8]) -> Option<(u32, &[u8])> {
     let inner = std::str::from_utf8(wrapped.get(start..end)?).ok()?;
     let (number, text) = inner.split_once(": ")?;
     let number = number.parse().ok()?;
-    let known = FORMS.iter().any(|&(known, form)| known == number && wildcard_matches(form, text));
-    known.then_some((number, text.as_bytes()))
+    is_form(number, text).then_some((number, text.as_bytes()))
 }
 
 #[cfg(test)]
@@ -221,6 +234,11 @@ mod tests {
             Some(1430)
         );
         assert_eq!(text(2013, "Lost connection"), None);
+        // The far end's own refusal of SHOW TABLE STATUS.
+        let denied = "Access denied: only the tables installed in performance_schema lead to its rows";
+        assert_eq!(text(1045, &format!("Received error: 1045 : {denied}")), Some((1045, denied.to_owned())));
+        assert_eq!(text(1045, "Received error: 1045 : Access denied for user"), None);
+        assert_eq!(text(1045, "Access denied for user"), None);
         let long = format!("Received error: 2013 : {}", "x".repeat(TEXT_SIZE));
         assert_eq!(text(2013, &long).map(|(_, shown)| shown.len()), Some(TEXT_SIZE - 1));
     }

@@ -7,8 +7,8 @@
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 use tare_wire::{Endpoint, EndpointConfig};
 
@@ -27,6 +27,8 @@ struct Service {
 
 static BEGUN: AtomicBool = AtomicBool::new(false);
 static SERVICE: Mutex<Option<Service>> = Mutex::new(None);
+/// The names by which the server's sessions may ask for tables; set before the endpoint listens.
+static NAMES: OnceLock<install::Names> = OnceLock::new();
 
 /// Starts the endpoint and installs the tables; once, whoever calls. Never fails the server: what can't be
 /// served is said in one line of the error log.
@@ -61,12 +63,14 @@ fn serve() -> Result<Service, String> {
     redirect::check_socket_path(&socket)
         .map_err(|error| format!("{error}; set `socket` in [tare] to a shorter path"))?;
     tare_tables::set_status_source(status_rows);
+    let names = NAMES.get_or_init(|| install::Names::new(datadir.clone()));
     let version = status::current().server_version.unwrap_or_default();
     let config = EndpointConfig {
         socket_path: socket.clone(),
         tables: options.shape.served(),
         engine: &ENGINE,
         server_version: format!("{version}-tare"),
+        name_inside: Some(|name| NAMES.get()?.table(name)),
         spawn,
         max_connections: EndpointConfig::MAX_CONNECTIONS,
         stall_limit: EndpointConfig::STALL_LIMIT,
@@ -78,6 +82,7 @@ fn serve() -> Result<Service, String> {
         match install::install(&service.datadir, options.shape.tables(), federated::ENDPOINT) {
             Ok(report) => {
                 service.installed = true;
+                let _read_when_asked_for_instead = names.learn();
                 for table in report.foreign {
                     let text = format!("performance_schema.{table} is somebody else's file, left alone");
                     line(Level::Warning, &text);

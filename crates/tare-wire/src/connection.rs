@@ -9,6 +9,7 @@ use crate::failure::Failure;
 use crate::protocol::handshake::{self, UTF8MB3};
 use crate::protocol::packet::{Patience, ReadError, Reader, Writer};
 use crate::protocol::reply;
+use crate::socket::Peer;
 
 /// Commands by their first byte.
 mod command {
@@ -25,13 +26,13 @@ mod command {
 }
 
 /// Serves a connection until it ends.
-pub(crate) fn serve(shared: &Shared, stream: &UnixStream, id: u32) {
+pub(crate) fn serve(shared: &Shared, stream: &UnixStream, id: u32, peer: Peer) {
     if stream.set_write_timeout(Some(shared.stall_limit)).is_err() {
         return;
     }
     let mut reader = Reader::new(stream, shared.stall_limit);
     let mut writer = Writer::new(stream);
-    let Some(mut session) = greet(shared, &mut reader, &mut writer, id) else { return };
+    let Some(mut session) = greet(shared, &mut reader, &mut writer, id, peer) else { return };
     loop {
         let packet = match reader.next(0, Patience::FromFirstByte) {
             Ok(packet) => packet,
@@ -47,7 +48,13 @@ pub(crate) fn serve(shared: &Shared, stream: &UnixStream, id: u32) {
     }
 }
 
-fn greet(shared: &Shared, reader: &mut Reader<'_>, writer: &mut Writer<'_>, id: u32) -> Option<Session> {
+fn greet(
+    shared: &Shared,
+    reader: &mut Reader<'_>,
+    writer: &mut Writer<'_>,
+    id: u32,
+    peer: Peer,
+) -> Option<Session> {
     writer.packet(&handshake::greeting(&shared.source.server_version, id)).ok()?;
     writer.flush().ok()?;
     let packet = match reader.next(1, Patience::FromNow) {
@@ -59,7 +66,7 @@ fn greet(shared: &Shared, reader: &mut Reader<'_>, writer: &mut Writer<'_>, id: 
         }
     };
     writer.set_sequence(2);
-    let welcomed = welcome(packet, id);
+    let welcomed = welcome(packet, id, peer);
     let (packet, session) = match welcomed {
         Ok(session) => (reply::ok(0, ""), Some(session)),
         Err(failure) => (reply::error(&failure), None),
@@ -69,10 +76,11 @@ fn greet(shared: &Shared, reader: &mut Reader<'_>, writer: &mut Writer<'_>, id: 
     session
 }
 
-fn welcome(packet: &[u8], id: u32) -> Result<Session, Failure> {
+fn welcome(packet: &[u8], id: u32, peer: Peer) -> Result<Session, Failure> {
     let answer = handshake::answer(packet).ok_or_else(Failure::bad_handshake)?;
     let mut session = Session {
         id,
+        peer,
         user: answer.user,
         narrow: u16::from(answer.charset) == UTF8MB3,
         found_rows: answer.found_rows,
@@ -126,7 +134,7 @@ fn dispatch(
         }
         command::FIELD_LIST => {
             let name = body.split(|byte| *byte == 0).next().unwrap_or_default();
-            answer::field_list(&shared.source, writer, &String::from_utf8_lossy(name))?;
+            answer::field_list(&shared.source, session, writer, &String::from_utf8_lossy(name))?;
         }
         command::STATISTICS => writer.packet(format!("Tables: {}", shared.source.tables.len()).as_bytes())?,
         command::SET_OPTION => writer.packet(&reply::eof())?,

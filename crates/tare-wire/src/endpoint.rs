@@ -22,7 +22,7 @@ use crate::connection;
 use crate::failure::Failure;
 use crate::protocol::packet::Writer;
 use crate::protocol::reply;
-use crate::socket::{Socket, is_welcome};
+use crate::socket::{Socket, peer};
 
 /// How long accepting pauses when the process has no descriptors or memory left.
 const ACCEPT_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
@@ -32,6 +32,9 @@ const STOP_BOUND: Duration = Duration::from_secs(2);
 
 /// Starts a thread of this name that runs this, with all signals blocked: signals are the host's.
 pub type Spawn = fn(name: &str, work: Box<dyn FnOnce() + Send>) -> io::Result<()>;
+
+/// The table that goes by this name inside the host's own process; `None` where nobody has given it that name.
+pub type NameInside = fn(&str) -> Option<String>;
 
 /// What an endpoint is made of.
 #[derive(Clone)]
@@ -44,6 +47,10 @@ pub struct EndpointConfig {
     pub engine: &'static Engine,
     /// The version the greeting names, such as `10.11.19-MariaDB-tare`.
     pub server_version: String,
+    /// What tables are called by connections from this very process. Such a connection is one of the host's sessions,
+    /// of which any may have been told to ask here: it must know a name that only the tables' own files hold. `None`
+    /// where the process's own connections are as good as others.
+    pub name_inside: Option<NameInside>,
     /// How threads are started. A stack of 256 KiB is enough.
     pub spawn: Spawn,
     /// Connections at a time; one more is told "Too many connections".
@@ -178,6 +185,7 @@ impl Shared {
                 tables: config.tables,
                 engine: config.engine,
                 server_version: config.server_version.clone(),
+                name_inside: config.name_inside,
                 max_connections: config.max_connections,
                 stopping: AtomicBool::new(false),
             },
@@ -248,9 +256,7 @@ fn accept_all(shared: &Arc<Shared>, listener: &UnixListener, woken: &UnixStream)
 
 /// Gives a connection its thread, or tells it why not.
 fn admit(shared: &Arc<Shared>, stream: UnixStream, id: u32) {
-    if !is_welcome(&stream) {
-        return refuse(&stream, &Failure::not_a_peer());
-    }
+    let Some(peer) = peer(&stream) else { return refuse(&stream, &Failure::not_a_peer()) };
     let stream = Arc::new(stream);
     {
         let mut open = shared.open();
@@ -268,7 +274,7 @@ fn admit(shared: &Arc<Shared>, stream: UnixStream, id: u32) {
     let place = Place { shared: Arc::clone(shared), stream: Arc::clone(&stream), id };
     let serve = Box::new(move || {
         // A panic has been reported by the panic hook; here it ends one connection.
-        let _ = catch_unwind(AssertUnwindSafe(|| connection::serve(&place.shared, &place.stream, id)));
+        let _ = catch_unwind(AssertUnwindSafe(|| connection::serve(&place.shared, &place.stream, id, peer)));
     });
     if (shared.spawn)(&format!("tare-conn-{id}"), serve).is_err() {
         refuse(&stream, &Failure::no_thread());

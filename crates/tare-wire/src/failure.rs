@@ -33,6 +33,13 @@ impl Failure {
         Failure::new(1045, "28000", "Access denied: this socket serves the server's own user only")
     }
 
+    /// For the host's sessions, who may have been led here by somebody without a grant.
+    pub(crate) fn not_by_this_name() -> Self {
+        let text = "Access denied: only the tables installed in performance_schema lead to its rows (if this is one of \
+                    them, it was installed anew: FLUSH TABLES)";
+        Failure::new(1045, "28000", text)
+    }
+
     pub(crate) fn unknown_command(command: u8) -> Self {
         let text = format!("Unknown command {command}: tare's endpoint speaks the text protocol only");
         Failure::new(1047, "08S01", text)

@@ -14,4 +14,4 @@ mod socket;
 mod sql;
 mod text;
 
-pub use endpoint::{Endpoint, EndpointConfig, EndpointError, Spawn};
+pub use endpoint::{Endpoint, EndpointConfig, EndpointError, NameInside, Spawn};

@@ -96,10 +96,23 @@ fn probe(path: &Path) -> rustix::io::Result<()> {
     rustix::net::connect(socket.as_fd(), &SocketAddrUnix::new(path)?)
 }
 
-/// Whether the other end is run by this process's user, or by root.
-pub(crate) fn is_welcome(stream: &UnixStream) -> bool {
+/// Who is at the other end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// This very process: a session of the host's.
+    Inside,
+    /// Another process of this process's user, or root's.
+    Outside,
+}
+
+/// Who is at the other end; `None` for those who may not be.
+pub(crate) fn peer(stream: &UnixStream) -> Option<Peer> {
     let own = rustix::process::geteuid();
-    rustix::net::sockopt::socket_peercred(stream).is_ok_and(|peer| may_use(peer.uid, own))
+    let peer = rustix::net::sockopt::socket_peercred(stream).ok()?;
+    if peer.pid == rustix::process::getpid() {
+        return Some(Peer::Inside);
+    }
+    may_use(peer.uid, own).then_some(Peer::Outside)
 }
 
 fn may_use(peer: Uid, own: Uid) -> bool {

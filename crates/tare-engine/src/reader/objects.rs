@@ -20,7 +20,7 @@ use crate::instance::{
 use crate::instrument::ENABLED;
 use crate::objects::type_name;
 use crate::operation::table_lock_name;
-use crate::pool::Pool;
+use crate::pool::{Pool, SYNCHS};
 use crate::snapshot::*;
 use crate::text;
 use crate::thread::Thread;
@@ -104,7 +104,7 @@ impl Engine {
                 rows.push(row);
             }
         };
-        for pool in [Pool::Mutexes, Pool::Rwlocks, Pool::Conds] {
+        for pool in SYNCHS {
             self.pools.each(&self.arena, pool, &mut read);
         }
         rows

@@ -13,7 +13,7 @@ use crate::clock::{monotonic_ns, ticks};
 use crate::instance::{File, Program, Synch, TableIo, TableLocks, TableShare};
 use crate::instrument::lock;
 use crate::objects::ObjectRule;
-use crate::pool::Pool;
+use crate::pool::{Pool, SYNCHS};
 use crate::ring::StageRecord;
 use crate::snapshot::*;
 use crate::text;
@@ -218,7 +218,7 @@ impl Engine {
             Reset::Instances => {
                 self.reset_files();
                 self.reset_sockets();
-                self.pools.each::<Synch>(&self.arena, Pool::Synchs, |synch| synch.waits.clear_shared());
+                self.reset_synchs();
             }
             Reset::TableIo => self.reset_table_io(),
             Reset::TableLock => self.reset_table_locks(),
@@ -274,8 +274,15 @@ impl Engine {
     fn reset_instances(&self) {
         self.reset_files();
         self.reset_sockets();
+        self.reset_synchs();
         self.reset_table_io();
         self.reset_table_locks();
+    }
+
+    fn reset_synchs(&self) {
+        for pool in SYNCHS {
+            self.pools.each::<Synch>(&self.arena, pool, |synch| synch.waits.clear_shared());
+        }
     }
 
     fn reset_ended_io(&self, kind: Kind) {

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddrV4;
 
+use super::secret::Secret;
 use crate::redirect::{HOST, PORT};
 
 /// Whom FEDERATED connects to.
@@ -10,28 +11,40 @@ use crate::redirect::{HOST, PORT};
 /// a loopback address, which [`crate::redirect`] turns into the endpoint's Unix socket.
 pub const ENDPOINT: SocketAddrV4 = SocketAddrV4::new(HOST, PORT);
 
-/// The user name FEDERATED logs in with. There is no password: who may connect is decided by who asks, not by what
-/// they know.
+/// The user name FEDERATED logs in with. There is no password: a connect string has nothing to spare for one that its
+/// table's name has not ([`Secret`]).
 pub const USER: &str = "tare";
 
 /// The schema of the tables, at both ends.
 pub const SCHEMA: &str = "performance_schema";
 
-/// The connect string of a table.
-pub fn connection(endpoint: SocketAddrV4, table: &str) -> String {
-    format!("mysql://{USER}@{endpoint}/{SCHEMA}/{table}")
+/// What the endpoint is asked for instead of the table's own name. In the connect string's last part, not as its user,
+/// because FEDERATED keeps connections per user: all tables go on sharing a few.
+pub(super) fn name(table: &str, secret: &Secret) -> String {
+    format!("{table}-{}", secret.text())
 }
 
-/// Whether [`connection`] may have made this string for this table, whatever the endpoint.
-pub(super) fn is_connection(text: &[u8], table: &str) -> bool {
-    let text = String::from_utf8_lossy(text);
-    let Some(rest) = text.strip_prefix("mysql://").and_then(|rest| rest.strip_prefix(USER)) else {
-        return false;
-    };
-    let Some((endpoint, path)) = rest.strip_prefix('@').and_then(|rest| rest.split_once('/')) else {
-        return false;
-    };
-    endpoint.parse::<SocketAddrV4>().is_ok() && path.split_once('/') == Some((SCHEMA, table))
+/// Table and secret of a [`name`]. The table's is one a file can safely be looked for under.
+pub(super) fn named(name: &str) -> Option<(&str, Secret)> {
+    let (table, secret) = name.split_once('-')?;
+    let plain = table.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+    Some((table, Secret::parse(secret)?)).filter(|_| plain)
+}
+
+/// The connect string of a table.
+pub fn connection(endpoint: SocketAddrV4, table: &str, secret: &Secret) -> String {
+    format!("mysql://{USER}@{endpoint}/{SCHEMA}/{}", name(table, secret))
+}
+
+/// The name in a string that [`connection`] may have made for this table, whatever the endpoint; without a secret where
+/// an older version made it.
+pub(super) fn name_in<'c>(connection: &'c str, table: &str) -> Option<&'c str> {
+    let rest = connection.strip_prefix("mysql://")?.strip_prefix(USER)?;
+    let (endpoint, path) = rest.strip_prefix('@')?.split_once('/')?;
+    endpoint.parse::<SocketAddrV4>().ok()?;
+    let (schema, name) = path.split_once('/')?;
+    let is_its = name == table || named(name).is_some_and(|(named, _)| named == table);
+    (schema == SCHEMA && is_its).then_some(name)
 }
 
 #[cfg(test)]
@@ -40,19 +53,27 @@ mod tests {
 
     #[test]
     fn a_connection_is_known_again_for_its_own_table_only() {
-        let text = connection(ENDPOINT, "threads");
-        assert_eq!(text, "mysql://tare@127.84.65.82:16969/performance_schema/threads");
-        assert!(is_connection(text.as_bytes(), "threads"));
-        assert!(!is_connection(text.as_bytes(), "thread"));
+        let secret = Secret::parse(&"0f".repeat(16)).expect("a secret");
+        let text = connection(ENDPOINT, "threads", &secret);
+        let name = format!("threads-{}", "0f".repeat(16));
+        assert_eq!(text, format!("mysql://tare@127.84.65.82:16969/performance_schema/{name}"));
+        assert_eq!(name_in(&text, "threads"), Some(name.as_str()));
+        assert_eq!(named(&name), Some(("threads", secret)));
+        assert_eq!(named(&format!("../threads-{}", "0f".repeat(16))), None);
+        assert_eq!(name_in(&text, "thread"), None);
+        let before_secrets = "mysql://tare@127.84.65.82:16969/performance_schema/threads";
+        assert_eq!(name_in(before_secrets, "threads"), Some("threads"));
         for other in [
             "mysql://tare@127.0.0.1:3306/test/threads",
             "mysql://tare@example:3306/performance_schema/threads",
             "mysql://root@127.0.0.1:3306/performance_schema/threads",
             "mysql://tare2@127.0.0.1:3306/performance_schema/threads",
+            "mysql://tare@127.0.0.1:3306/performance_schema/threads-",
+            "mysql://tare@127.0.0.1:3306/performance_schema/threads-0",
             "server/threads",
             "",
         ] {
-            assert!(!is_connection(other.as_bytes(), "threads"), "{other}");
+            assert_eq!(name_in(other, "threads"), None, "{other}");
         }
     }
 }

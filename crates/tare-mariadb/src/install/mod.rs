@@ -24,6 +24,7 @@ mod column;
 mod definition;
 pub mod federated;
 mod frm;
+mod secret;
 mod view;
 
 use std::fs::{self, File, OpenOptions};
@@ -36,6 +37,7 @@ use tare_tables::Table;
 
 pub use definition::{Collation, Default, Definition, Field, Key};
 pub use frm::{FrmError, write};
+pub use secret::{Names, Secret};
 
 /// COMMENT of every installed table: whose it is, and which version.
 pub const COMMENT: &str = concat!("tare ", env!("CARGO_PKG_VERSION"));
@@ -111,6 +113,14 @@ pub struct Installed {
     pub connection: Option<String>,
 }
 
+impl Installed {
+    /// The secret in its connection; a view has none, nor has a table of an older version.
+    fn secret(&self) -> Option<Secret> {
+        let name = federated::name_in(self.connection.as_deref()?, &self.table)?;
+        Some(federated::named(name)?.1)
+    }
+}
+
 /// Puts these tables, and no other ones of the provider's, into a data directory.
 ///
 /// # Errors
@@ -127,8 +137,9 @@ pub fn install(
     let mut fresh = Vec::new();
     for table in tables {
         let name = table.name();
-        let image = image(*table, endpoint)?;
-        match folder.read(name)? {
+        let content = folder.read(name)?;
+        let image = image(*table, endpoint, &content)?;
+        match content {
             Content::Ours(file, _) if file == image => report.unchanged.push(name.into()),
             Content::Ours(..) | Content::Absent => fresh.push((name, image)),
             Content::Foreign => report.foreign.push(name.into()),
@@ -165,12 +176,17 @@ pub fn list(datadir: &Path) -> Result<Vec<Installed>, InstallError> {
     Folder::open(datadir)?.installed()
 }
 
-/// The `.frm` of a table or view.
-fn image(table: &dyn Table, endpoint: SocketAddrV4) -> Result<Vec<u8>, InstallError> {
+/// The `.frm` of a table or view. It keeps the secret of the file it takes the place of: a server may have that open.
+fn image(table: &dyn Table, endpoint: SocketAddrV4, before: &Content) -> Result<Vec<u8>, InstallError> {
     if let Some(body) = table.body() {
         return Ok(view::write(table.name(), &body));
     }
-    let connection = federated::connection(endpoint, table.name());
+    let kept = match before {
+        Content::Ours(_, installed) => installed.secret(),
+        Content::Absent | Content::Foreign => None,
+    };
+    let secret = kept.map_or_else(Secret::random, Ok)?;
+    let connection = federated::connection(endpoint, table.name(), &secret);
     write(&Definition::of(table, &connection, COMMENT))
         .map_err(|source| InstallError::Frm { table: table.name(), source })
 }
@@ -317,8 +333,8 @@ fn mark(file: &[u8], table: &str) -> Option<Installed> {
         return Some(Installed { table: table.into(), comment, connection: None });
     }
     let mark = frm::read_mark(file)?;
-    let ours = mark.comment.starts_with("tare ") && federated::is_connection(&mark.connection, table);
     let connection = String::from_utf8_lossy(&mark.connection).into_owned();
+    let ours = mark.comment.starts_with("tare ") && federated::name_in(&connection, table).is_some();
     ours.then(|| Installed { table: table.into(), comment: mark.comment, connection: Some(connection) })
 }
 

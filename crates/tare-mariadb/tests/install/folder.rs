@@ -70,6 +70,65 @@ fn installing_twice_writes_once_and_removing_leaves_the_folder_as_it_was() {
     assert_eq!(install::remove(dir.path()).unwrap(), Vec::<String>::new());
 }
 
+/// The connect string of an installed table.
+fn connection(dir: &TempDir, table: &str) -> String {
+    let installed = install::list(dir.path()).unwrap();
+    installed.into_iter().find(|it| it.table == table).unwrap().connection.unwrap()
+}
+
+#[test]
+fn a_file_keeps_its_secret_and_a_new_one_gets_a_new_secret() {
+    let dir = datadir();
+    let (threads, consumers) = (table("threads"), table("setup_consumers"));
+    put(&dir, &[&threads, &consumers]).unwrap();
+    let first = connection(&dir, "threads");
+    let secret = |text: &str| text.rsplit_once('-').unwrap().1.to_owned();
+    assert_ne!(secret(&first), secret(&connection(&dir, "setup_consumers")));
+    // Another version's definition takes the place of the file and keeps its name.
+    fs::write(file(&dir, "threads.frm"), image(&threads, &first, "tare 0.0.1")).unwrap();
+    assert_eq!(put(&dir, &[&threads]).unwrap().written, ["threads"]);
+    assert_eq!(connection(&dir, "threads"), first);
+
+    install::remove(dir.path()).unwrap();
+    put(&dir, &[&threads]).unwrap();
+    assert_ne!(connection(&dir, "threads"), first);
+    // A version before secrets had none.
+    let plain = first.split_once('-').unwrap().0;
+    fs::write(file(&dir, "threads.frm"), image(&threads, plain, COMMENT)).unwrap();
+    assert_eq!(put(&dir, &[&threads]).unwrap().written, ["threads"]);
+    assert!(connection(&dir, "threads").starts_with(&format!("{plain}-")));
+}
+
+#[test]
+fn the_files_tell_the_names_and_names_stay_when_files_go() {
+    let dir = datadir();
+    let names = install::Names::new(dir.path().into());
+    let name = |connection: &str| connection.rsplit_once('/').unwrap().1.to_owned();
+    assert_eq!(names.table("threads"), None);
+    put(&dir, &[&table("threads"), &table("users")]).unwrap();
+    let [threads, users] = ["threads", "users"].map(|it| name(&connection(&dir, it)));
+    assert_eq!(names.table(&threads).as_deref(), Some("threads"));
+    for stranger in [
+        "threads",
+        "users",
+        &threads.replace("threads", "users"),
+        &threads.replace("threads", "../performance_schema/threads"),
+        &format!("threads-{}", "0".repeat(32)),
+        &threads.to_uppercase(),
+        "",
+    ] {
+        assert_eq!(names.table(stranger), None, "{stranger}");
+    }
+    // A server that has the tables open goes on asking by the names it knows.
+    names.learn().unwrap();
+    install::remove(dir.path()).unwrap();
+    assert_eq!(names.table(&users).as_deref(), Some("users"));
+    put(&dir, &[&table("threads"), &table("users")]).unwrap();
+    let anew = name(&connection(&dir, "threads"));
+    assert_ne!(anew, threads);
+    assert_eq!([&threads, &anew].map(|it| names.table(it)), [Some("threads".into()), Some("threads".into())]);
+}
+
 #[test]
 fn a_file_is_the_server_s_to_read_and_write() {
     let dir = datadir();

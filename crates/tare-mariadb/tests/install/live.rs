@@ -4,7 +4,7 @@ use std::net::{SocketAddrV4, TcpListener};
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
-use tare_mariadb::install;
+use tare_mariadb::install::{self, Definition};
 use tare_tables::{Access, Shape, Table};
 use tare_testkit::server::Server;
 use tare_testkit::subject::Provider;
@@ -67,6 +67,13 @@ fn keys_lead_to_single_rows_and_changes_arrive() {
     }
     let all: Vec<&dyn Table> = tables.iter().map(|table| table as &dyn Table).collect();
     install::install(&near.data(), &all, address).unwrap();
+    for table in &all {
+        // A stock far end knows the tables by their own names only.
+        let connection = format!("mysql://tare@{address}/performance_schema/{}", table.name());
+        let image = install::write(&Definition::of(*table, &connection, install::COMMENT)).unwrap();
+        let file = near.data().join(format!("performance_schema/{}.frm", table.name()));
+        std::fs::write(file, image).unwrap();
+    }
 
     let count = "SELECT count(*) FROM performance_schema.setup_consumers";
     assert_eq!(one(&mut near_conn, count), one(&mut far_conn, count));
@@ -133,4 +140,32 @@ fn a_server_without_plugin_and_provider_is_unharmed_by_leftovers() {
         .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
         .collect();
     assert_eq!(left, ["db.opt"]);
+}
+
+/// As `tare tables remove` and `tare tables install` do it, while the server has tables open.
+#[test]
+fn tables_installed_anew_are_served_with_and_without_a_flush() {
+    if crate::without_federated() {
+        return;
+    }
+    let server = Server::start(crate::settings(Provider::tare())).unwrap();
+    let mut conn = server.client().unwrap();
+    let read = "SELECT count(*) > 5 FROM performance_schema.threads";
+    let update =
+        "UPDATE performance_schema.setup_consumers SET enabled='NO' WHERE name='events_waits_history'";
+    assert_eq!(one(&mut conn, read), "1");
+    for _ in 0..3 {
+        install::remove(&server.data()).unwrap();
+        let report =
+            install::install(&server.data(), tare_tables::TABLES, install::federated::ENDPOINT).unwrap();
+        assert_eq!(report.written.len(), tare_tables::TABLES.len());
+        // What the server has open, it asks for by the name of before.
+        assert_eq!(one(&mut conn, read), "1");
+        conn.query_drop(update).unwrap();
+        conn.query_drop("FLUSH TABLES").unwrap();
+        assert_eq!(one(&mut conn, read), "1");
+        conn.query_drop(update).unwrap();
+    }
+    let report = install::install(&server.data(), tare_tables::TABLES, install::federated::ENDPOINT).unwrap();
+    assert_eq!(report.unchanged.len(), tare_tables::TABLES.len());
 }

@@ -12,6 +12,7 @@ mod refusals;
 mod reset;
 mod rules;
 mod status;
+mod strangers;
 mod switching;
 mod variables;
 

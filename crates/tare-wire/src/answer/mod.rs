@@ -10,9 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tare_engine::Engine;
 use tare_tables::{Table, Value};
 
+use crate::endpoint::NameInside;
 use crate::failure::Failure;
 use crate::protocol::packet::Writer;
 use crate::protocol::reply::{self, Rows};
+use crate::socket::Peer;
+use crate::sql::catalog::Catalog;
 use crate::sql::{self, parser::SCHEMA, statement::Statement};
 
 /// The user FEDERATED's tables log in as (the connect string of the installed tables says so).
@@ -26,11 +29,17 @@ pub(crate) struct Source {
     pub(crate) tables: &'static [&'static dyn Table],
     pub(crate) engine: &'static Engine,
     pub(crate) server_version: String,
+    pub(crate) name_inside: Option<NameInside>,
     pub(crate) max_connections: usize,
     pub(crate) stopping: AtomicBool,
 }
 
 impl Source {
+    /// The tables as this session names them.
+    fn catalog(&self, session: &Session) -> Catalog {
+        Catalog { tables: self.tables, inside: self.name_inside.filter(|_| session.peer == Peer::Inside) }
+    }
+
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
     }
@@ -39,6 +48,7 @@ impl Source {
 /// What a client said about itself, and where it is.
 pub(crate) struct Session {
     pub(crate) id: u32,
+    pub(crate) peer: Peer,
     pub(crate) user: String,
     /// The client reads utf8mb3.
     pub(crate) narrow: bool,
@@ -91,7 +101,7 @@ pub(crate) fn query(
     writer: &mut Writer<'_>,
     sql: &[u8],
 ) -> Result<(), Stop> {
-    match sql::parse(sql, source.tables)? {
+    match sql::parse(sql, source.catalog(session))? {
         Statement::Nothing => Ok(writer.packet(&reply::ok(0, ""))?),
         Statement::Use(name) => {
             session.use_database(&name)?;

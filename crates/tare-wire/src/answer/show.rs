@@ -12,7 +12,7 @@ use crate::protocol::field::Field;
 use crate::protocol::packet::{MAX_COMMAND, Writer};
 use crate::protocol::reply::{self, Rows};
 use crate::sql::filter::Constant;
-use crate::sql::parser::{SCHEMA, find};
+use crate::sql::parser::SCHEMA;
 use crate::sql::statement::{Expression, Show};
 use crate::text::calendar;
 use crate::text::collation::{Collation, Pattern};
@@ -44,6 +44,11 @@ pub(super) fn show(
                 names.map(|name| [Some(name), Some("BASE TABLE")][..width].to_vec()),
             )?;
         }
+        // FEDERATED asks this way for one table, by its name.
+        Show::TableStatus { like: Some(name) } if source.catalog(session).inside.is_some() => {
+            let table = source.catalog(session).find(SCHEMA, &String::from_utf8_lossy(name))?;
+            page.send(&TABLE_STATUS, [table_status(table)])?;
+        }
         Show::TableStatus { like } => {
             let named = source.tables.iter().filter(|table| is_like(table.name(), like));
             page.send(&TABLE_STATUS, named.map(|table| table_status(*table)))?;
@@ -67,8 +72,13 @@ pub(super) fn show(
 }
 
 /// Answers COM_FIELD_LIST: the columns of a table.
-pub(crate) fn field_list(source: &Source, writer: &mut Writer<'_>, table: &str) -> Result<(), Stop> {
-    let table = find(source.tables, SCHEMA, table)?;
+pub(crate) fn field_list(
+    source: &Source,
+    session: &Session,
+    writer: &mut Writer<'_>,
+    table: &str,
+) -> Result<(), Stop> {
+    let table = source.catalog(session).find(SCHEMA, table)?;
     let mut packet = Vec::new();
     for (at, column) in table.columns().iter().enumerate() {
         packet.clear();

@@ -1,7 +1,8 @@
 //! How a connection begins: greeting and answer.
 //!
 //! Who may connect is decided by the socket's mode and the peer's user id before any of this, so every user
-//! name is welcome and a password, if one is sent, is not looked at.
+//! name is welcome and a password, if one is sent, is not looked at. What a session of the host's own process may ask
+//! for is decided by the names it knows tables by (`catalog`).
 
 /// Capabilities, by the protocol's bits.
 pub(crate) mod capability {

@@ -3,6 +3,7 @@
 //! Its own small parser, and not a general one, because it runs on a small stack inside a host that must not
 //! fall over: nesting is bounded, so is what a statement can hold, and text is bytes (a blob in a WHERE is no UTF-8).
 
+pub(crate) mod catalog;
 pub(crate) mod filter;
 mod lexer;
 pub(crate) mod parser;

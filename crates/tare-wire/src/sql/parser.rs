@@ -2,6 +2,7 @@
 
 use tare_tables::{Column, Table};
 
+use super::catalog::Catalog;
 use super::filter::{Comparison, Constant, Filter, Term};
 use super::lexer::{Lexer, Token};
 use super::session;
@@ -18,8 +19,8 @@ const MAX_TERMS: u32 = 10_000;
 pub(crate) const SCHEMA: &str = "performance_schema";
 
 /// Understands one statement.
-pub(crate) fn parse(sql: &[u8], tables: &'static [&'static dyn Table]) -> Result<Statement, Failure> {
-    let mut parser = Parser::new(sql, tables)?;
+pub(crate) fn parse(sql: &[u8], catalog: Catalog) -> Result<Statement, Failure> {
+    let mut parser = Parser::new(sql, catalog)?;
     let statement = parser.statement()?;
     parser.accept(";")?;
     match parser.token {
@@ -31,7 +32,7 @@ pub(crate) fn parse(sql: &[u8], tables: &'static [&'static dyn Table]) -> Result
 pub(super) struct Parser<'a> {
     lexer: Lexer<'a>,
     pub(super) token: Token,
-    tables: &'static [&'static dyn Table],
+    catalog: Catalog,
     depth: u32,
     terms: u32,
 }
@@ -47,10 +48,10 @@ struct Scope {
 type Name = (Option<String>, String);
 
 impl<'a> Parser<'a> {
-    fn new(sql: &'a [u8], tables: &'static [&'static dyn Table]) -> Result<Self, Failure> {
+    fn new(sql: &'a [u8], catalog: Catalog) -> Result<Self, Failure> {
         let mut lexer = Lexer::new(sql);
         let token = lexer.next()?;
-        Ok(Parser { lexer, token, tables, depth: 0, terms: 0 })
+        Ok(Parser { lexer, token, catalog, depth: 0, terms: 0 })
     }
 
     fn statement(&mut self) -> Result<Statement, Failure> {
@@ -162,7 +163,7 @@ impl<'a> Parser<'a> {
         if self.accept(".")? {
             schema = std::mem::replace(&mut name, self.name()?);
         }
-        find(self.tables, &schema, &name)
+        self.catalog.find(&schema, &name)
     }
 
     // SELECT.
@@ -736,16 +737,6 @@ impl Unresolved {
             _ => Err(Failure::syntax("nothing to select from")),
         }
     }
-}
-
-/// The table of this name.
-pub(crate) fn find(
-    tables: &'static [&'static dyn Table],
-    schema: &str,
-    name: &str,
-) -> Result<&'static dyn Table, Failure> {
-    let table = tables.iter().copied().find(|table| table.name().eq_ignore_ascii_case(name));
-    table.filter(|_| schema.eq_ignore_ascii_case(SCHEMA)).ok_or_else(|| Failure::unknown_table(schema, name))
 }
 
 fn is_literal_word(word: &str) -> bool {

@@ -1,0 +1,34 @@
+//! Which tables there are for a client, and what it calls them.
+
+use tare_tables::Table;
+
+use super::parser::SCHEMA;
+use crate::endpoint::NameInside;
+use crate::failure::Failure;
+
+/// The tables and their names.
+#[derive(Clone, Copy)]
+pub(crate) struct Catalog {
+    pub(crate) tables: &'static [&'static dyn Table],
+    /// What they are called, where not by their own names.
+    pub(crate) inside: Option<NameInside>,
+}
+
+impl Catalog {
+    /// The table a client means.
+    pub(crate) fn find(&self, schema: &str, name: &str) -> Result<&'static dyn Table, Failure> {
+        let unknown = || match self.inside {
+            // Not a word of what was asked for: it may be somebody's secret.
+            Some(_) => Failure::not_by_this_name(),
+            None => Failure::unknown_table(schema, name),
+        };
+        if !schema.eq_ignore_ascii_case(SCHEMA) {
+            return Err(unknown());
+        }
+        let own = match self.inside {
+            Some(name_inside) => &name_inside(name).ok_or_else(unknown)?,
+            None => name,
+        };
+        self.tables.iter().copied().find(|it| it.name().eq_ignore_ascii_case(own)).ok_or_else(unknown)
+    }
+}
