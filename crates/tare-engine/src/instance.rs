@@ -932,6 +932,11 @@ impl Engine {
         }
     }
 
+    /// What [`Engine::table_share`] gave the host for an open table's definition, as an address.
+    pub fn share_of(&self, table: TableRef) -> *mut std::ffi::c_void {
+        self.arena.at::<TableShareHandle>(table.slot.share.load(Relaxed)).address()
+    }
+
     /// An open table goes back to the host's cache.
     pub fn unbind_table(&self, table: TableRef) {
         table.slot.owner_thread.store(0, Relaxed);

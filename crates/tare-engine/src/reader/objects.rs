@@ -251,7 +251,7 @@ impl Engine {
         rows
     }
 
-    /// A row of what may be changing; `None` where the table has been dropped.
+    /// A row of what may be changing; `None` where the table has been dropped or is not watched.
     fn table_handle_row(&self, handle: &TableHandle) -> Option<TableHandleRow> {
         let share: &TableShare = self.arena.at(handle.share.load(Relaxed));
         let lock = |kind: &AtomicU8| kind.load(Relaxed).checked_sub(1).and_then(table_lock_name);
@@ -265,7 +265,8 @@ impl Engine {
             internal_lock: lock(&handle.internal_lock),
             external_lock: lock(&handle.external_lock),
         };
-        share.head.is_still(handle.share_generation.load(Relaxed)).then_some(row)
+        let watched = share.watch.load(Relaxed) != 0;
+        (watched && share.head.is_still(handle.share_generation.load(Relaxed))).then_some(row)
     }
 
     /// Every prepared statement.

@@ -472,6 +472,11 @@ fn an_open_table_shows_who_uses_it_and_how_it_is_locked() {
     rig.unbind_table(table);
     let row = rig.table_handles().remove(0);
     assert_eq!((row.owner_thread_id, row.owner_event_id, row.internal_lock), (0, 0, None));
+    let rule = |enabled| object_rule(objects::TABLE, "db", "t", enabled, true);
+    rig.add_rule(rule(false)).unwrap();
+    assert!(rig.table_handles().is_empty(), "of a table that is not watched nothing is shown");
+    rig.replace_rule(rule(true));
+    assert_eq!(rig.table_handles().len(), 1);
     rig.drop_table_share(&TableName { temporary: false, schema: b"db", name: b"t" });
     assert!(rig.table_handles().is_empty(), "of a dropped table nothing is known");
     rig.close_table(table);

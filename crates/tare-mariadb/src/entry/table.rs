@@ -1,8 +1,9 @@
 //! HOT PATH: tables: shares, open tables, table I/O in batches, table locks.
 #![allow(unsafe_code)]
 
-use std::ffi::{c_char, c_int, c_uint, c_ulong, c_ulonglong, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_ulonglong, c_void};
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use tare_engine::{MAX_INDEXES, Source, TableHandleHandle, TableName, TableShareHandle};
 
@@ -11,9 +12,17 @@ use super::facts;
 use super::guard::guard;
 use super::pointer::{bytes, instance, keep, kept, state};
 use crate::abi::types::{ServerTableShare, Table, TableLocker, TableLockerState, TableShare};
+use crate::host::warning;
 
 /// Where tare's own tables are.
 const SCHEMA: &[u8] = b"performance_schema";
+
+/// The table whose use the reference warns of, and its share as the engine keeps it.
+const DEPRECATED: &[u8] = b"setup_timers";
+static DEPRECATED_SHARE: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+/// ER_WARN_DEPRECATED_SYNTAX_NO_REPLACEMENT
+const DEPRECATION: (u32, &CStr) =
+    (1681, c"'performance_schema.setup_timers' is deprecated and will be removed in a future release");
 
 /// `PSI_TABLE_EXTERNAL_LOCK`.
 const EXTERNAL: c_uint = 1;
@@ -37,7 +46,11 @@ pub(super) unsafe extern "C" fn get_table_share(
         }
         let table = TableName { temporary: false, schema: names.schema, name: names.table };
         let share = ENGINE.table_share(&table, names.keys());
-        share.map_or(null_mut(), |share| share.address().cast())
+        let address = share.map_or(null_mut(), |share| share.address());
+        if names.schema == SCHEMA && names.table == DEPRECATED {
+            DEPRECATED_SHARE.store(address, Ordering::Relaxed);
+        }
+        address.cast()
     })
 }
 
@@ -151,6 +164,11 @@ pub(super) unsafe extern "C" fn start_table_lock_wait(
         ENGINE.set_table_lock(instance, op == EXTERNAL, kind);
         let Some(kind) = kind else { return null_mut() };
         let Some(wait) = ENGINE.start_table_lock_wait(instance, kind, Source::new(file, line)) else {
+            // A statement begins to use one of tare's own tables: none of them is watched.
+            let share = DEPRECATED_SHARE.load(Ordering::Relaxed);
+            if op == EXTERNAL && !share.is_null() && ENGINE.share_of(instance) == share {
+                warning::push(DEPRECATION.0, DEPRECATION.1);
+            }
             return null_mut();
         };
         let Some(kept) = state!(state, TableLockerState) else { return null_mut() };

@@ -16,3 +16,4 @@ pub mod share;
 pub(crate) mod status_variable;
 pub(crate) mod system_variable;
 pub mod transaction;
+pub(crate) mod warning;

@@ -1,5 +1,6 @@
 //! What makes no sense is refused, in the built-in's words.
 
+use mysql::prelude::Queryable;
 use tare_testkit::server::{Server, Settings};
 use tare_testkit::subject::Provider;
 use tare_testkit::turn;
@@ -108,4 +109,35 @@ fn nonsense_is_refused_as_the_built_in_refuses_it() {
             .collect()
     };
     assert_eq!(states(&before), states(&after), "nothing has changed");
+}
+
+#[test]
+fn whoever_uses_setup_timers_is_warned_once_a_statement() {
+    let _turn = turn();
+    let server = server();
+    if !server.serves_tables() {
+        println!("skipped: without FEDERATED the tables are not on the server's port");
+        return;
+    }
+    let mut conn = server.client().unwrap();
+    let mut warnings = |sql: &str| -> Vec<u32> {
+        conn.query_drop(sql).unwrap();
+        let rows: Vec<(String, u32, String)> = conn.query("SHOW WARNINGS").unwrap();
+        rows.into_iter().map(|(_, number, _)| number).collect()
+    };
+    for sql in [
+        "SELECT * FROM performance_schema.setup_timers",
+        "SELECT COUNT(*) FROM performance_schema.setup_timers WHERE NAME = 'wait'",
+        "UPDATE performance_schema.setup_timers SET TIMER_NAME = 'CYCLE' WHERE NAME = 'wait'",
+    ] {
+        assert_eq!(warnings(sql), [1681], "{sql}");
+        assert_eq!(warnings(sql), [1681], "{sql}, again");
+    }
+    for sql in [
+        "SELECT * FROM performance_schema.setup_consumers",
+        "SELECT TABLE_ROWS FROM information_schema.TABLES WHERE TABLE_NAME = 'setup_timers'",
+        "SELECT COLUMN_NAME FROM information_schema.COLUMNS WHERE TABLE_NAME = 'setup_timers'",
+    ] {
+        assert_eq!(warnings(sql), [0; 0], "{sql}");
+    }
 }
