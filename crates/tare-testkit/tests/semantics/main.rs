@@ -6,6 +6,7 @@ mod audit;
 mod binary_log;
 mod grants;
 mod instances;
+mod lookups;
 mod parties;
 mod refusals;
 mod reset;
