@@ -97,6 +97,30 @@ pub enum Scope {
     HistoryLong,
 }
 
+/// What a reader asks for: of every thread, or of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked<T> {
+    /// Events of a scope, or the summary of a level.
+    pub what: T,
+    /// THREAD_ID of the one thread the rows shall be about; `None`: of all.
+    pub thread: Option<u64>,
+}
+
+impl<T> From<T> for Asked<T> {
+    fn from(what: T) -> Asked<T> {
+        Asked { what, thread: None }
+    }
+}
+
+/// What tells a live thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ThreadKey {
+    /// THREAD_ID
+    Thread(u64),
+    /// PROCESSLIST_ID
+    Connection(u64),
+}
+
 /// A consumer: a row of `setup_consumers`, in the reference's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]

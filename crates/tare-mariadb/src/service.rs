@@ -172,5 +172,11 @@ fn status_rows() -> Vec<(Cow<'static, str>, String)> {
         };
         rows.push(("server_variables".into(), variables));
     }
+    // Nobody keeps the lock.
+    let service = SERVICE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if let Some((selects, sent)) = service.as_ref().map(|service| service.endpoint.answered()) {
+        rows.push(("endpoint_selects".into(), selects.to_string()));
+        rows.push(("endpoint_rows".into(), sent.to_string()));
+    }
     rows
 }

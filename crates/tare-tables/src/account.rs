@@ -1,6 +1,6 @@
 //! Who connects: accounts, users and hosts, and what clients say of themselves.
 
-use tare_engine::snapshot::{AttributeRow, ConnectionsRow, Level, Reset};
+use tare_engine::snapshot::{AttributeRow, ConnectionsRow, Level, Reset, ThreadKey};
 
 use crate::column::{ColumnDef, column, nullable};
 use crate::definition::TableDef;
@@ -68,6 +68,9 @@ pub static CONNECT_ATTRIBUTES: TableDef<AttributeRow> = TableDef::new(
         let _ = engine.connect_attributes().iter().try_for_each(emit);
     },
 )
+.found(&[("PROCESSLIST_ID", |engine, id, emit| {
+    let _ = engine.connect_attributes_of(ThreadKey::Connection(id)).iter().try_for_each(emit);
+})])
 .indexed(&[&["PROCESSLIST_ID", "ATTR_NAME"]]);
 
 const ATTRIBUTE: &[ColumnDef<AttributeRow>] = &[

@@ -8,7 +8,7 @@ use tare_engine::snapshot::Reset;
 
 use crate::column::ColumnDef;
 use crate::condition::integer;
-use crate::table::{Access, Column, Condition, SqlType, Table, TableError, Value};
+use crate::table::{Access, Column, Condition, Operator, SqlType, Table, TableError, Value};
 
 /// Takes the rows of a source until it breaks.
 pub type Emit<'a, R> = &'a mut dyn FnMut(&R) -> ControlFlow<()>;
@@ -21,12 +21,16 @@ pub struct TableDef<R: 'static> {
     doc: &'static str,
     columns: &'static [&'static [ColumnDef<R>]],
     source: fn(&Engine, Emit<'_, R>),
+    finders: &'static [Finder<R>],
     indexes: &'static [&'static [&'static str]],
     reset: Option<Reset>,
     update: Option<Update>,
     edit: Option<Edit>,
     shape: OnceLock<Shape<R>>,
 }
+
+/// A column of numbers by which rows are found without reading the others, and how. It may give more rows than those.
+pub(crate) type Finder<R> = (&'static str, fn(&Engine, u64, Emit<'_, R>));
 
 /// The columns that may be updated, and what an update does.
 pub(crate) struct Update {
@@ -86,6 +90,7 @@ impl<R: 'static> TableDef<R> {
             doc,
             columns,
             source,
+            finders: &[],
             indexes: &[],
             reset: None,
             update: None,
@@ -95,8 +100,18 @@ impl<R: 'static> TableDef<R> {
     }
 
     /// Indexes by column names, most useful first. Where rows can be updated the first one names a single row.
+    ///
+    /// The host's optimizer takes every lookup for two rows, and of two that do prefers the shorter index. So an index is
+    /// of what few rows have in common, and where two share columns each has all of them: whichever is taken, every
+    /// condition arrives.
     pub(crate) const fn indexed(mut self, indexes: &'static [&'static [&'static str]]) -> Self {
         self.indexes = indexes;
+        self
+    }
+
+    /// Rows with one value of these columns need not be looked for among all.
+    pub(crate) const fn found(mut self, finders: &'static [Finder<R>]) -> Self {
+        self.finders = finders;
         self
     }
 
@@ -134,6 +149,19 @@ impl<R: 'static> TableDef<R> {
     /// Reads every column of a row.
     pub fn read(&self, row: &R) -> Vec<Value> {
         self.shape().getters.iter().map(|getter| getter.read(row)).collect()
+    }
+
+    /// The rows these conditions may be true of: those with the number that one of them asks for, or all.
+    fn rows(&self, engine: &Engine, conditions: &[Condition], emit: Emit<'_, R>) {
+        let columns = &self.shape().columns;
+        let asked = |name: &str| {
+            let column = columns.iter().position(|column| column.name == name)?;
+            u64::try_from(pinned(conditions, column)?).ok()
+        };
+        match self.finders.iter().find_map(|(column, find)| Some((find, asked(column)?))) {
+            Some((find, number)) => find(engine, number, emit),
+            None => (self.source)(engine, emit),
+        }
     }
 
     fn shape(&self) -> &Shape<R> {
@@ -196,7 +224,7 @@ impl<R: 'static> Table for TableDef<R> {
                 .iter()
                 .any(|it| getters.get(it.column).is_some_and(|getter| it.excludes(&getter.read(row))))
         };
-        (self.source)(engine, &mut |row| {
+        self.rows(engine, conditions, &mut |row| {
             if excluded(row) {
                 return ControlFlow::Continue(());
             }
@@ -234,6 +262,17 @@ impl<R: 'static> Table for TableDef<R> {
         engine.reset(self.reset.ok_or(TableError::WrongUsage)?);
         Ok(())
     }
+}
+
+/// The one number that these conditions leave a column: `= 5`, or `>= 5` and `<= 5`, as a range over several columns
+/// of an index says it.
+fn pinned(conditions: &[Condition], column: usize) -> Option<i128> {
+    let number = |operator: Operator| {
+        let of_column = |it: &&Condition| it.column == column && it.operator == operator;
+        conditions.iter().find(of_column).and_then(|it| integer(&it.value))
+    };
+    let [least, most] = [Operator::GreaterOrEqual, Operator::LessOrEqual].map(number);
+    number(Operator::Equal).or(least.filter(|least| most == Some(*least)))
 }
 
 /// True when writing `new` over `held` changes nothing.
@@ -311,7 +350,6 @@ fn flag(value: &Value) -> Option<bool> {
 mod tests {
     use super::*;
     use crate::column::{YES_NO, column, nullable, yes_no};
-    use crate::table::Operator;
     use crate::table::SqlType::{BigIntUnsigned, VarChar};
 
     type Row = (u64, &'static str, Option<bool>);
@@ -379,6 +417,44 @@ mod tests {
         assert_eq!(scanned(&[equal(0, Value::Unsigned(2)), equal(1, "one".into())], 9).len(), 0);
         assert_eq!(scanned(&[equal(2, "YES".into())], 9).len(), 1);
         assert_eq!(scanned(&[equal(7, "YES".into())], 9).len(), 3, "no such column");
+    }
+
+    /// Rows found by their number come from the finder, which here gives two and names them differently.
+    static FOUND: TableDef<Row> = TableDef::new("found", "", &[COLUMNS], |_, emit| {
+        let _ = [(1, "all", None), (2, "all", None), (3, "all", None)].iter().try_for_each(emit);
+    })
+    .found(&[("ID", |_, id, emit| {
+        let _ = [(id, "one", None), (id + 1, "more", None)].iter().try_for_each(emit);
+    })]);
+
+    #[test]
+    fn rows_with_one_number_are_found_and_the_others_not_read() {
+        let names = |conditions: &[(usize, Operator, Value)]| {
+            let condition = |(column, operator, value): &(usize, Operator, Value)| Condition {
+                column: *column,
+                operator: *operator,
+                value: value.clone(),
+            };
+            let conditions: Vec<Condition> = conditions.iter().map(condition).collect();
+            let mut names = Vec::new();
+            FOUND.scan(&crate::sample::engine(), &conditions, &mut |row| {
+                names.push((row[0].clone(), row[1].clone()));
+                ControlFlow::Continue(())
+            });
+            names
+        };
+        let number = Value::Unsigned;
+        let (equal, least, most) = (Operator::Equal, Operator::GreaterOrEqual, Operator::LessOrEqual);
+        let one = [(number(2), "one".into())];
+        assert_eq!(names(&[(0, equal, number(2))]), one);
+        assert_eq!(names(&[(0, least, Value::Signed(2)), (0, most, number(2))]), one);
+        assert_eq!(names(&[(0, equal, number(2)), (1, equal, "x".into())]), []);
+        let all = [2, 3].map(|id| (number(id), "all".into()));
+        assert_eq!(names(&[(0, least, number(2)), (0, most, number(3))]), all);
+        assert_eq!(names(&[(0, least, number(2))]), all);
+        assert_eq!(names(&[(0, equal, Value::Signed(-1))]), []);
+        assert_eq!(names(&[(0, equal, "2".into())]).len(), 3, "the host converts text");
+        assert_eq!(names(&[]).len(), 3);
     }
 
     fn update(set: &[(usize, Value)]) -> Result<bool, TableError> {

@@ -21,7 +21,7 @@ pub static BY_DIGEST: TableDef<DigestRow> = TableDef::new(
         let _ = engine.digests().iter().try_for_each(emit);
     },
 )
-.indexed(&[&["SCHEMA_NAME", "DIGEST"]])
+.indexed(&[&["SCHEMA_NAME", "DIGEST"], &["DIGEST", "SCHEMA_NAME"]])
 .truncated(Reset::Digests);
 
 const KEY: &[ColumnDef<DigestRow>] = &[

@@ -2,7 +2,8 @@
 
 use tare_engine::Engine;
 use tare_engine::snapshot::{
-    EventHead, EventType, Reset, Scope, StageRow, StatementRow, TransactionRow, TransactionState, WaitRow,
+    Asked, EventHead, EventType, Reset, Scope, StageRow, StatementRow, TransactionRow, TransactionState,
+    WaitRow,
 };
 
 use crate::column::{ColumnDef, YES_NO, column, nullable, yes_no};
@@ -63,6 +64,10 @@ macro_rules! event_tables {
         TableDef::<$row>::new($name, $doc, $columns, |engine, emit| {
             let _ = $read(engine, Scope::$scope).iter().try_for_each(emit);
         })
+        .found(&[("THREAD_ID", |engine, id, emit| {
+            let asked = Asked { what: Scope::$scope, thread: Some(id) };
+            let _ = $read(engine, asked).iter().try_for_each(emit);
+        })])
         .truncated(Reset::Events(EventType::$type, Scope::$scope))
     };
 }

@@ -73,7 +73,7 @@ pub static SOCKET_INSTANCES: TableDef<SocketRow> = TableDef::new(
         let _ = engine.sockets().iter().try_for_each(emit);
     },
 )
-.indexed(&[&["OBJECT_INSTANCE_BEGIN"], &["THREAD_ID"], &["SOCKET_ID"], &["IP", "PORT"]]);
+.indexed(&[&["OBJECT_INSTANCE_BEGIN"], &["THREAD_ID"], &["SOCKET_ID"], &["IP", "PORT"], &["EVENT_NAME"]]);
 
 /// `socket_summary_by_event_name`
 pub static SOCKET_BY_EVENT_NAME: TableDef<NamedIo> = TableDef::new(

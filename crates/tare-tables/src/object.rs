@@ -70,7 +70,10 @@ pub static IO_BY_INDEX: TableDef<TableIoRow> = TableDef::new(
         let _ = watched(engine).iter().flat_map(TableIoRow::shown_indexes).try_for_each(|row| emit(&row));
     },
 )
-.indexed(&[&["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME", "INDEX_NAME"]])
+.indexed(&[
+    &["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME", "INDEX_NAME"],
+    &["OBJECT_SCHEMA", "OBJECT_NAME", "INDEX_NAME", "OBJECT_TYPE"],
+])
 .truncated(Reset::TableIo);
 
 /// `table_lock_waits_summary_by_table`
@@ -129,6 +132,7 @@ pub static HANDLES: TableDef<TableHandleRow> = TableDef::new(
 )
 .indexed(&[
     &["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"],
+    &["OBJECT_SCHEMA", "OBJECT_NAME", "OBJECT_TYPE"],
     &["OBJECT_INSTANCE_BEGIN"],
     &["OWNER_THREAD_ID", "OWNER_EVENT_ID"],
 ]);
@@ -156,7 +160,8 @@ const HANDLE: &[ColumnDef<TableHandleRow>] = &[
     }),
 ];
 
-const BY_OBJECT: &[&[&str]] = &[&["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"]];
+const BY_OBJECT: &[&[&str]] =
+    &[&["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"], &["OBJECT_SCHEMA", "OBJECT_NAME", "OBJECT_TYPE"]];
 
 impl ObjectKey {
     fn of(table: &TableRow) -> Self {

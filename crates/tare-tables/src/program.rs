@@ -20,7 +20,7 @@ pub static BY_PROGRAM: TableDef<ProgramRow> = TableDef::new(
         let _ = engine.programs().iter().try_for_each(emit);
     },
 )
-.indexed(&[&["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"]])
+.indexed(&[&["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"], &["OBJECT_SCHEMA", "OBJECT_NAME", "OBJECT_TYPE"]])
 .truncated(Reset::Programs);
 
 /// The type of a program as the reference's tables can hold it.

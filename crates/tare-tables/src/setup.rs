@@ -137,7 +137,7 @@ pub static OBJECTS: TableDef<ObjectRule> = TableDef::new(
         let _ = engine.rules().iter().try_for_each(emit);
     },
 )
-.indexed(&[&["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"]])
+.indexed(&[&["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"], &["OBJECT_SCHEMA", "OBJECT_NAME", "OBJECT_TYPE"]])
 .truncated(Reset::ObjectRules)
 .updated(&["ENABLED", "TIMED"], |engine, row| Ok(engine.replace_rule(object(row)?)))
 .edited(

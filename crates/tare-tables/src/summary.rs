@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use tare_engine::Engine;
 use tare_engine::snapshot::{
-    EventType, Level, MemoryStat, Reset, Stat, StatementStat, Summary, TransactionStat,
+    Asked, EventType, Level, MemoryStat, Reset, Stat, StatementStat, Summary, TransactionStat,
 };
 
 use crate::column::{ColumnDef, column, nullable};
@@ -34,22 +34,25 @@ macro_rules! summary_tables {
                 [["EVENT_NAME"]], $prefix, $what, $stat, $read, $level => $reset,
                 &[EVENT_NAME, $($columns),+]);
             summary_tables!(@level THREAD, Thread, "_by_thread_by_event_name", "for each live thread",
-                [["THREAD_ID", "EVENT_NAME"]], $prefix, $what, $stat, $read, $level => $reset,
-                &[THREAD_ID, EVENT_NAME, $($columns),+]);
+                [["THREAD_ID", "EVENT_NAME"], ["EVENT_NAME", "THREAD_ID"]], $prefix, $what, $stat, $read, $level => $reset,
+                &[THREAD_ID, EVENT_NAME, $($columns),+], found: &[("THREAD_ID", |engine, id, emit| {
+                    $read(engine, Asked { what: Level::Thread, thread: Some(id) }, &mut |row| emit(&row));
+                })]);
             summary_tables!(@level ACCOUNT, Account, "_by_account_by_event_name", "for each account",
-                [["USER", "HOST", "EVENT_NAME"]], $prefix, $what, $stat, $read, $level => $reset,
+                [["USER", "HOST", "EVENT_NAME"], ["EVENT_NAME", "USER", "HOST"]], $prefix, $what, $stat, $read, $level => $reset,
                 &[USER, HOST, EVENT_NAME, $($columns),+]);
             summary_tables!(@level USER_NAME, User, "_by_user_by_event_name", "for each user",
-                [["USER", "EVENT_NAME"]], $prefix, $what, $stat, $read, $level => $reset,
+                [["USER", "EVENT_NAME"], ["EVENT_NAME", "USER"]], $prefix, $what, $stat, $read, $level => $reset,
                 &[USER, EVENT_NAME, $($columns),+]);
             summary_tables!(@level HOST_NAME, Host, "_by_host_by_event_name", "for each host",
-                [["HOST", "EVENT_NAME"]], $prefix, $what, $stat, $read, $level => $reset,
+                [["HOST", "EVENT_NAME"], ["EVENT_NAME", "HOST"]], $prefix, $what, $stat, $read, $level => $reset,
                 &[HOST, EVENT_NAME, $($columns),+]);
         }
     };
     (
         @level $table:ident, $variant:ident, $suffix:literal, $for_whom:literal, [$([$($key:literal),+]),+],
         $prefix:literal, $what:literal, $stat:ty, $read:path, $level:ident => $reset:expr, $columns:expr
+        $(, found: $finders:expr)?
     ) => {
         #[doc = concat!("`", $prefix, $suffix, "`")]
         pub static $table: TableDef<Summary<$stat>> = TableDef::new(
@@ -58,6 +61,7 @@ macro_rules! summary_tables {
             $columns,
             |engine, emit| $read(engine, Level::$variant, &mut |row| emit(&row)),
         )
+        $(.found($finders))?
         .indexed(&[$(&[$($key),+]),+])
         .truncated({
             let $level = Level::$variant;

@@ -63,6 +63,7 @@ pub static METADATA_LOCKS: TableDef<MetadataLockRow> = TableDef::new(
 )
 .indexed(&[
     &["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"],
+    &["OBJECT_SCHEMA", "OBJECT_NAME", "OBJECT_TYPE"],
     &["OBJECT_INSTANCE_BEGIN"],
     &["OWNER_THREAD_ID", "OWNER_EVENT_ID"],
 ]);

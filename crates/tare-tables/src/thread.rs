@@ -1,10 +1,10 @@
 //! The server's threads.
 
 use tare_engine::Engine;
-use tare_engine::snapshot::ThreadRow;
+use tare_engine::snapshot::{ThreadKey, ThreadRow};
 
 use crate::column::{ColumnDef, YES_NO, column, nullable, yes_no};
-use crate::definition::{Changes, TableDef};
+use crate::definition::{Changes, Emit, TableDef};
 use crate::table::SqlType::{BigInt, BigIntUnsigned, LongText, VarChar};
 use crate::table::{TableError, Value};
 
@@ -18,6 +18,10 @@ pub static THREADS: TableDef<ThreadRow> = TableDef::new(
         let _ = engine.threads().iter().try_for_each(emit);
     },
 )
+.found(&[
+    ("THREAD_ID", |engine, id, emit| emit_of(engine, ThreadKey::Thread(id), emit)),
+    ("PROCESSLIST_ID", |engine, id, emit| emit_of(engine, ThreadKey::Connection(id), emit)),
+])
 .indexed(&[
     &["THREAD_ID"],
     &["PROCESSLIST_ID"],
@@ -27,6 +31,10 @@ pub static THREADS: TableDef<ThreadRow> = TableDef::new(
     &["THREAD_OS_ID"],
 ])
 .updated(&["INSTRUMENTED", "HISTORY"], update_thread);
+
+fn emit_of(engine: &Engine, key: ThreadKey, emit: Emit<'_, ThreadRow>) {
+    let _ = engine.threads_of(key).iter().try_for_each(emit);
+}
 
 fn update_thread(engine: &Engine, changes: &Changes<'_>) -> Result<bool, TableError> {
     let instrumented = changes.flag("INSTRUMENTED")?;

@@ -20,8 +20,19 @@ struct Expected {
     missing: Vec<String>,
     /// Tables of the subject the reference does not have.
     own: Vec<String>,
+    keys: Keys,
     #[serde(default)]
     difference: Vec<Difference>,
+}
+
+/// The one thing SHOW CREATE TABLE shows of every table that the reference's does not.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Keys {
+    /// Tables without any.
+    without: Vec<String>,
+    #[allow(dead_code)] // for the reader
+    reason: String,
 }
 
 /// What may differ, and why. Each must occur on some server; on every one unless it names a version.
@@ -80,6 +91,13 @@ fn shown(schema: &mut Schema, table: &str) -> Vec<String> {
     let rows = schema.query(&format!("SHOW CREATE TABLE performance_schema.`{table}`")).unwrap();
     let lines = rows[0].text("CREATE TABLE").lines().filter(|line| line.starts_with("  `"));
     lines.map(|line| line.split(" COMMENT '").next().unwrap().trim_end_matches(',').to_owned()).collect()
+}
+
+/// The keys in SHOW CREATE TABLE.
+fn keys(schema: &mut Schema, table: &str) -> Vec<String> {
+    let rows = schema.query(&format!("SHOW CREATE TABLE performance_schema.`{table}`")).unwrap();
+    let is_key = |line: &&str| ["  KEY ", "  PRIMARY KEY "].iter().any(|word| line.starts_with(word));
+    rows[0].text("CREATE TABLE").lines().filter(is_key).map(str::to_owned).collect()
 }
 
 #[test]
@@ -150,6 +168,15 @@ fn every_table_is_declared_as_the_references_or_is_known_to_be_missing() {
     let alike = |table: &&String| wanted.contains_key(*table) && !differing.contains(*table);
     for table in tables.iter().filter(alike) {
         assert_eq!(shown(&mut subject, table), shown(&mut reference, table), "{table}");
+    }
+    let without: Vec<&String> = tables.iter().filter(|table| keys(&mut subject, table).is_empty()).collect();
+    assert_eq!(without, expected.keys.without.iter().collect::<Vec<_>>(), "tables without keys");
+    for table in wanted.keys() {
+        assert_eq!(
+            keys(&mut reference, table),
+            Vec::<String>::new(),
+            "the reference shows keys now: {table}"
+        );
     }
     assert!(tables.len() > 40 && views.len() > 3, "{tables:?}, {views:?}");
 }

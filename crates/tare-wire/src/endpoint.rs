@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tare_engine::Engine;
 use tare_tables::Table;
 
-use crate::answer::Source;
+use crate::answer::{Source, Traffic};
 use crate::connection;
 use crate::failure::Failure;
 use crate::protocol::packet::Writer;
@@ -137,6 +137,11 @@ impl Endpoint {
         self.shared.open().len()
     }
 
+    /// How many SELECTs from tables it has answered, and with how many rows.
+    pub fn answered(&self) -> (u64, u64) {
+        self.shared.source.traffic.answered()
+    }
+
     /// Closes the listener, removes the socket, disconnects everyone, and waits up to two seconds for the threads.
     /// Returns how many are still busy then; they end as soon as the scan they are in hands out its next row.
     pub fn stop(&mut self) -> usize {
@@ -188,6 +193,7 @@ impl Shared {
                 name_inside: config.name_inside,
                 max_connections: config.max_connections,
                 stopping: AtomicBool::new(false),
+                traffic: Traffic::default(),
             },
             stall_limit: config.stall_limit,
             spawn: config.spawn,

@@ -110,7 +110,21 @@ fn federated_reads_find_exactly_their_rows() {
         (" WHERE `DELTA` IS NOT NULL  ", &["wait/io/file/sql/FRM", "idle", "Straße"]),
         // A fault of FEDERATED's, of which the first half is meant.
         (" WHERE  (`DELTA` IS NULL ) AND (`DELTA` IS NOT NULL )", &["wait/synch/mutex/sql/LOCK_open"]),
-        (" WHERE  (`DELTA` IS NOT NULL ) AND ( (`DELTA` < 3) )", &["wait/io/file/sql/FRM", "idle"]),
+        // Others: a bound that is NULL, within the range or not. The host looks again at the rows of a range.
+        (
+            " WHERE  (`DELTA` IS NOT NULL ) AND ( (`DELTA` < 3) )",
+            &["wait/io/file/sql/FRM", "wait/synch/mutex/sql/LOCK_open", "idle"],
+        ),
+        (
+            " WHERE  (`DELTA` IS NOT NULL  AND  (`NAME` > 'idle') ) AND (`DELTA` IS NOT NULL )",
+            &["wait/synch/mutex/sql/LOCK_open"],
+        ),
+        (" WHERE  (`DELTA` IS NOT NULL ) AND (`DELTA` IS NOT NULL  AND  (`NAME` < 'wait') )", &[]),
+        (
+            " WHERE  (`ENABLED` = 'NO'  AND `DELTA` IS NOT NULL ) AND ( (`ENABLED` = 'NO') )",
+            &["wait/synch/mutex/sql/LOCK_open", "Straße"],
+        ),
+        (" WHERE  (`DELTA` IS NULL  AND  (`NAME` = 'idle') ) AND (`DELTA` IS NOT NULL  AND  (1=1) )", &[]),
         (" WHERE  (`SEEN` > '2026-01-01 00:00:00')", &["wait/io/file/sql/FRM"]),
         (" WHERE  (`SEEN` = '0000-00-00 00:00:00')", &["wait/synch/mutex/sql/LOCK_open"]),
         (" WHERE  (`NAME` LIKE 'wait/io%')", &["wait/io/file/sql/FRM"]),

@@ -151,19 +151,19 @@ impl Shown {
 }
 
 impl Engine {
-    fn shown(&self, of: EventType, scope: Scope) -> Shown {
-        let scope = scope as usize;
+    fn shown(&self, of: EventType, asked: Asked<Scope>) -> Shown {
+        let scope = asked.what as usize;
         let live = |thread: &'static Thread| (thread.thread_id.load(Relaxed), thread);
         Shown {
             of,
             scope,
             hidden_before: self.hidden_before[of as usize - 1][scope].load(Relaxed),
-            live: self.live_threads().into_iter().map(live).collect(),
+            live: self.live_threads_of(asked.thread).into_iter().map(live).collect(),
         }
     }
 
-    /// Every whole record in the rings of one event type.
-    fn records(&self, of: EventType) -> Vec<Copied> {
+    /// Every whole record in the rings of one event type, of one thread or of all.
+    fn records(&self, of: EventType, thread: Option<u64>) -> Vec<Copied> {
         let used = RINGS[of as usize - 1].used;
         let mut records = Vec::new();
         for block in 1..self.arena.high() {
@@ -171,6 +171,10 @@ impl Engine {
             let generation = meta.generation.load(Acquire);
             // Odd: its content is just being thrown away.
             if self.arena.used(block) != used as u8 || generation & 1 != 0 {
+                continue;
+            }
+            // Who has taken it just now has hardly written to it; whose it is for sure is asked after copying.
+            if thread.is_some_and(|id| meta.owner.load(Relaxed) != id) {
                 continue;
             }
             let mut copied = copy_block(self.arena.words(block), of, ring::tag(generation));
@@ -183,14 +187,18 @@ impl Engine {
                 records.extend(copied);
             }
         }
+        records.retain(|record| thread.is_none_or(|id| record.thread_id == id));
         records
     }
 
     /// Ended records a scope shows: newest last within a thread.
-    fn ended(&self, of: EventType, scope: Scope) -> Vec<Copied> {
-        let shown = self.shown(of, scope);
+    fn ended(&self, of: EventType, asked: Asked<Scope>) -> Vec<Copied> {
+        let scope = asked.what;
+        // What the long history still holds of one thread depends on what the others have done since.
+        let narrow = if scope == Scope::HistoryLong { None } else { asked.thread };
+        let shown = self.shown(of, Asked { what: scope, thread: narrow });
         let wanted = if scope == Scope::HistoryLong { RECORD_LONG } else { RECORD_HISTORY };
-        let mut records = self.records(of);
+        let mut records = self.records(of, narrow);
         records.retain(|record| {
             record_end(of, record) != 0 && record_flags(of, record) & wanted != 0 && shown.shows(record)
         });
@@ -199,6 +207,7 @@ impl Engine {
                 records.sort_by_key(|record| (record.moment, record.thread_id, ending(of, record)));
                 let size = self.history_long_size[of as usize - 1].load(Relaxed) as usize;
                 records.drain(..records.len().saturating_sub(size));
+                records.retain(|record| asked.thread.is_none_or(|id| record.thread_id == id));
             }
             _ => {
                 records.retain(|record| shown.live.contains_key(&record.thread_id));
@@ -224,22 +233,23 @@ impl Engine {
     }
 
     /// `events_waits_*`.
-    pub fn waits(&self, scope: Scope) -> Vec<WaitRow> {
+    pub fn waits(&self, asked: impl Into<Asked<Scope>>) -> Vec<WaitRow> {
+        let asked = asked.into();
         let scale = Scale::of(self);
-        let records = match scope {
-            Scope::Current => self.current_lines(EventType::Wait),
-            _ => self.ended(EventType::Wait, scope),
+        let records = match asked.what {
+            Scope::Current => self.current_lines(EventType::Wait, asked),
+            _ => self.ended(EventType::Wait, asked),
         };
         records.iter().map(|record| self.wait_row(record, scale)).collect()
     }
 
     /// Of each live thread the events in progress; where none is, the last wait that ended. An ended stage is no longer
     /// current, as in the reference.
-    fn current_lines(&self, of: EventType) -> Vec<Copied> {
-        let shown = self.shown(of, Scope::Current);
+    fn current_lines(&self, of: EventType, asked: Asked<Scope>) -> Vec<Copied> {
+        let shown = self.shown(of, asked);
         let mut by_thread: HashMap<u64, Vec<Copied>> = HashMap::new();
-        for record in self.records(of).into_iter().filter(|record| shown.live.contains_key(&record.thread_id))
-        {
+        let of_live = |record: &Copied| shown.live.contains_key(&record.thread_id);
+        for record in self.records(of, asked.thread).into_iter().filter(of_live) {
             by_thread.entry(record.thread_id).or_default().push(record);
         }
         let mut rows = Vec::new();
@@ -336,27 +346,28 @@ impl Engine {
     }
 
     /// `events_stages_*`.
-    pub fn stages(&self, scope: Scope) -> Vec<StageRow> {
+    pub fn stages(&self, asked: impl Into<Asked<Scope>>) -> Vec<StageRow> {
+        let asked = asked.into();
         let scale = Scale::of(self);
-        let records = match scope {
-            Scope::Current => self.current_lines(EventType::Stage),
-            _ => self.ended(EventType::Stage, scope),
+        let records = match asked.what {
+            Scope::Current => self.current_lines(EventType::Stage, asked),
+            _ => self.ended(EventType::Stage, asked),
         };
-        let progress: HashMap<u64, (u64, u64)> = match scope {
-            Scope::Current => self.current_progress(),
+        let progress: HashMap<u64, (u64, u64)> = match asked.what {
+            Scope::Current => self.current_progress(asked.thread),
             _ => HashMap::new(),
         };
         let row = |record: &Copied| self.stage_row(record, scale, &progress);
         records.iter().map(row).collect()
     }
 
-    fn current_progress(&self) -> HashMap<u64, (u64, u64)> {
+    fn current_progress(&self, thread: Option<u64>) -> HashMap<u64, (u64, u64)> {
         let progress = |thread: &'static Thread| {
             let [completed, estimated] = &thread.progress;
             (thread.has_progress.load(Relaxed) != 0)
                 .then(|| (thread.thread_id.load(Relaxed), (completed.load(Relaxed), estimated.load(Relaxed))))
         };
-        self.live_threads().into_iter().filter_map(progress).collect()
+        self.live_threads_of(thread).into_iter().filter_map(progress).collect()
     }
 
     fn stage_row(&self, record: &Copied, scale: Scale<'_>, current: &HashMap<u64, (u64, u64)>) -> StageRow {
@@ -381,16 +392,17 @@ impl Engine {
     }
 
     /// `events_statements_*`.
-    pub fn statements(&self, scope: Scope) -> Vec<StatementRow> {
+    pub fn statements(&self, asked: impl Into<Asked<Scope>>) -> Vec<StatementRow> {
+        let asked = asked.into();
         let scale = Scale::of(self);
-        if scope != Scope::Current {
+        if asked.what != Scope::Current {
             let layout = |record: &Copied| StatementLayout::packed(record);
-            let records = self.ended(EventType::Statement, scope);
+            let records = self.ended(EventType::Statement, asked);
             return records.iter().map(|r| self.statement_row(r, layout(r), scale)).collect();
         }
-        let shown = self.shown(EventType::Statement, scope);
+        let shown = self.shown(EventType::Statement, asked);
         let mut rows = Vec::new();
-        for thread in self.live_threads() {
+        for thread in self.live_threads_of(asked.thread) {
             // The running ones; the last one where none runs.
             let depth = (thread.statement_depth.load(Relaxed) as usize).max(1);
             for level in thread.statement_levels.iter().take(depth) {
@@ -491,24 +503,25 @@ impl Engine {
     }
 
     /// `events_transactions_*`.
-    pub fn transactions(&self, scope: Scope) -> Vec<TransactionRow> {
+    pub fn transactions(&self, asked: impl Into<Asked<Scope>>) -> Vec<TransactionRow> {
+        let asked = asked.into();
         let scale = Scale::of(self);
-        let records = match scope {
-            Scope::Current => self.current_transactions(),
-            _ => self.ended(EventType::Transaction, scope),
+        let records = match asked.what {
+            Scope::Current => self.current_transactions(asked),
+            _ => self.ended(EventType::Transaction, asked),
         };
         records.iter().map(|record| self.transaction_row(record, scale)).collect()
     }
 
-    fn current_transactions(&self) -> Vec<Copied> {
-        let shown = self.shown(EventType::Transaction, Scope::Current);
+    fn current_transactions(&self, asked: Asked<Scope>) -> Vec<Copied> {
+        let shown = self.shown(EventType::Transaction, asked);
         let copy = |thread: &'static Thread| {
             let record = self.copy_transaction(thread)?;
             let running = record.words[2] == 0;
             let is_shown = if running { shown.shows_running(&record) } else { shown.shows(&record) };
             (record.words[0] != 0 && is_shown).then_some(record)
         };
-        self.live_threads().into_iter().filter_map(copy).collect()
+        self.live_threads_of(asked.thread).into_iter().filter_map(copy).collect()
     }
 
     fn copy_transaction(&self, thread: &Thread) -> Option<Copied> {

@@ -24,10 +24,20 @@ pub type Sink<'a, S> = &'a mut dyn FnMut(Summary<S>) -> ControlFlow<()>;
 impl Engine {
     /// Every thread that lives, in the order of THREAD_ID.
     pub(crate) fn live_threads(&self) -> Vec<&'static Thread> {
+        self.live_threads_where(|_| true)
+    }
+
+    /// The one of this THREAD_ID, or all of them.
+    pub(crate) fn live_threads_of(&self, thread: Option<u64>) -> Vec<&'static Thread> {
+        self.live_threads_where(|it| thread.is_none_or(|id| it.thread_id.load(Relaxed) == id))
+    }
+
+    /// Those this is true of. None of the others' memory is looked at beyond the slab's head.
+    pub(crate) fn live_threads_where(&self, wanted: impl Fn(&Thread) -> bool) -> Vec<&'static Thread> {
         let mut threads: Vec<&'static Thread> = (1..self.arena.high())
             .filter(|block| self.arena.used(*block) == Use::Thread as u8)
             .map(|block| self.arena.at::<Thread>(block * WORDS as u32))
-            .filter(|thread| thread.alive.load(Acquire) == 1)
+            .filter(|thread| thread.alive.load(Acquire) == 1 && wanted(thread))
             .collect();
         threads.sort_by_key(|thread| thread.thread_id.load(Relaxed));
         threads

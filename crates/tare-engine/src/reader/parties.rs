@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::Engine;
 use crate::account::{ACCOUNT, HOST, Party, USER};
-use crate::snapshot::{AttributeRow, ConnectionsRow, Level, Owner};
+use crate::snapshot::{AttributeRow, ConnectionsRow, Level, Owner, ThreadKey};
 use crate::text;
 use crate::thread::Thread;
 
@@ -82,6 +82,11 @@ impl Engine {
     /// What every client named when it connected, as far as it was kept.
     pub fn connect_attributes(&self) -> Vec<AttributeRow> {
         self.live_threads().into_iter().flat_map(|thread| self.attributes_of(thread)).collect()
+    }
+
+    /// What the clients of this connection named.
+    pub fn connect_attributes_of(&self, key: ThreadKey) -> Vec<AttributeRow> {
+        self.live_threads_with(key).into_iter().flat_map(|thread| self.attributes_of(thread)).collect()
     }
 
     fn attributes_of(&self, thread: &'static Thread) -> Vec<AttributeRow> {

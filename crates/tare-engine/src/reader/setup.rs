@@ -64,8 +64,24 @@ impl Engine {
 
     /// Every live thread.
     pub fn threads(&self) -> Vec<ThreadRow> {
+        self.thread_rows(self.live_threads())
+    }
+
+    /// The live threads of this key: one or none, as a rule.
+    pub fn threads_of(&self, key: ThreadKey) -> Vec<ThreadRow> {
+        self.thread_rows(self.live_threads_with(key))
+    }
+
+    pub(super) fn live_threads_with(&self, key: ThreadKey) -> Vec<&'static Thread> {
+        self.live_threads_where(|thread| match key {
+            ThreadKey::Thread(id) => thread.thread_id.load(Relaxed) == id,
+            ThreadKey::Connection(id) => thread.processlist_id.load(Relaxed) == id,
+        })
+    }
+
+    fn thread_rows(&self, threads: Vec<&'static Thread>) -> Vec<ThreadRow> {
         let now_s = (crate::clock::wall_us() / 1_000_000).cast_signed();
-        self.live_threads().into_iter().filter_map(|thread| self.thread_row(thread, now_s)).collect()
+        threads.into_iter().filter_map(|thread| self.thread_row(thread, now_s)).collect()
     }
 
     fn thread_row(&self, thread: &'static Thread, now_s: i64) -> Option<ThreadRow> {

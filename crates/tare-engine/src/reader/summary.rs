@@ -187,36 +187,37 @@ pub(crate) fn plain_counters(values: &[u64; COUNTERS]) -> StatementCounters {
 }
 
 impl Engine {
-    /// Every wait instrument, for every owner, zeros included, in the order of registration.
-    pub fn wait_summary(&self, level: Level, sink: Sink<'_, Stat>) {
+    /// Every wait instrument, for every owner, zeros included, in the order of registration. Only the level of threads
+    /// knows one thread from all.
+    pub fn wait_summary(&self, asked: impl Into<Asked<Level>>, sink: Sink<'_, Stat>) {
         let scale = Scale::of(self);
-        self.summarise::<WaitTally, _>(Family::Waits, level, |t| scale.stat(t.0), sink);
+        self.summarise::<WaitTally, _>(Family::Waits, asked.into(), |t| scale.stat(t.0), sink);
     }
 
     /// As [`Engine::wait_summary`], for stages.
-    pub fn stage_summary(&self, level: Level, sink: Sink<'_, Stat>) {
+    pub fn stage_summary(&self, asked: impl Into<Asked<Level>>, sink: Sink<'_, Stat>) {
         let scale = Scale::of(self);
-        self.summarise::<WaitTally, _>(Family::Stages, level, |t| scale.stat(t.0), sink);
+        self.summarise::<WaitTally, _>(Family::Stages, asked.into(), |t| scale.stat(t.0), sink);
     }
 
     /// As [`Engine::wait_summary`], for statements.
-    pub fn statement_summary(&self, level: Level, sink: Sink<'_, StatementStat>) {
+    pub fn statement_summary(&self, asked: impl Into<Asked<Level>>, sink: Sink<'_, StatementStat>) {
         let scale = Scale::of(self);
         let stat = |t: StatementTally| StatementStat { stat: scale.stat(t.0), sum: plain_counters(&t.1) };
-        self.summarise::<StatementTally, _>(Family::Statements, level, stat, sink);
+        self.summarise::<StatementTally, _>(Family::Statements, asked.into(), stat, sink);
     }
 
     /// As [`Engine::wait_summary`], for transactions.
-    pub fn transaction_summary(&self, level: Level, sink: Sink<'_, TransactionStat>) {
+    pub fn transaction_summary(&self, asked: impl Into<Asked<Level>>, sink: Sink<'_, TransactionStat>) {
         let scale = Scale::of(self);
         let stat =
             |t: TransactionTally| TransactionStat { read_write: scale.stat(t.0), read_only: scale.stat(t.1) };
-        self.summarise::<TransactionTally, _>(Family::Transactions, level, stat, sink);
+        self.summarise::<TransactionTally, _>(Family::Transactions, asked.into(), stat, sink);
     }
 
     /// As [`Engine::wait_summary`], for memory.
-    pub fn memory_summary(&self, level: Level, sink: Sink<'_, MemoryStat>) {
-        self.summarise::<MemoryTally, _>(Family::Memory, level, |t| t.0, sink);
+    pub fn memory_summary(&self, asked: impl Into<Asked<Level>>, sink: Sink<'_, MemoryStat>) {
+        self.summarise::<MemoryTally, _>(Family::Memory, asked.into(), |t| t.0, sink);
     }
 
     /// Whether an instrument has rows at this level: no statement stays abstract, and memory of the server as
@@ -232,7 +233,14 @@ impl Engine {
         }
     }
 
-    fn summarise<T: Tally, S>(&self, family: Family, level: Level, stat: impl Fn(T) -> S, sink: Sink<'_, S>) {
+    fn summarise<T: Tally, S>(
+        &self,
+        family: Family,
+        asked: Asked<Level>,
+        stat: impl Fn(T) -> S,
+        sink: Sink<'_, S>,
+    ) {
+        let Asked { what: level, thread } = asked;
         let instruments: Vec<Instrument> = (self.registry.all().into_iter())
             .filter(|instrument| Family::of(instrument.kind) == family && self.summarised(instrument, level))
             .collect();
@@ -243,7 +251,7 @@ impl Engine {
                 let _ = emit(&owner, &instruments, tallies, &stat, sink);
             }
             Level::Thread => {
-                for thread in self.live_threads() {
+                for thread in self.live_threads_of(thread) {
                     let owner = Owner { thread_id: thread.thread_id.load(Relaxed), ..Owner::default() };
                     let tallies = || self.thread_tallies::<T>(family, Viewer::Thread, thread, &instruments);
                     let tallies = self.unfolding(tallies);

@@ -5,7 +5,7 @@ mod show;
 mod write;
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tare_engine::Engine;
 use tare_tables::{Table, Value};
@@ -32,6 +32,26 @@ pub(crate) struct Source {
     pub(crate) name_inside: Option<NameInside>,
     pub(crate) max_connections: usize,
     pub(crate) stopping: AtomicBool,
+    pub(crate) traffic: Traffic,
+}
+
+/// What was answered to SELECTs so far.
+#[derive(Default)]
+pub(crate) struct Traffic {
+    selects: AtomicU64,
+    rows: AtomicU64,
+}
+
+impl Traffic {
+    fn add(&self, rows: u64) {
+        self.selects.fetch_add(1, Ordering::Relaxed);
+        self.rows.fetch_add(rows, Ordering::Relaxed);
+    }
+
+    /// SELECTs from tables answered, and rows in the answers.
+    pub(crate) fn answered(&self) -> (u64, u64) {
+        (self.selects.load(Ordering::Relaxed), self.rows.load(Ordering::Relaxed))
+    }
 }
 
 impl Source {
@@ -109,7 +129,7 @@ pub(crate) fn query(
         }
         Statement::Select(mut select) => {
             if session.is_federated() {
-                select.filter = select.filter.without_contradictions();
+                select.filter = select.filter.meant();
             }
             read::select(source, session, writer, &select)
         }

@@ -40,6 +40,7 @@ pub(super) fn select(
         }
         None => stream(source, &mut rows, select)?,
     }
+    source.traffic.add(rows.count());
     Ok(rows.finish()?)
 }
 
@@ -156,6 +157,7 @@ fn aggregate(
         sums.iter().for_each(|sum| sum.put(&mut rows));
         rows.end_row()?;
     }
+    source.traffic.add(rows.count());
     Ok(rows.finish()?)
 }
 

@@ -71,6 +71,7 @@ pub(crate) struct Rows<'w, 'a> {
     writer: &'w mut Writer<'a>,
     row: Vec<u8>,
     narrow: bool,
+    count: u64,
 }
 
 impl<'w, 'a> Rows<'w, 'a> {
@@ -86,7 +87,7 @@ impl<'w, 'a> Rows<'w, 'a> {
         }
         writer.packet(&eof())?;
         row.clear();
-        Ok(Rows { writer, row, narrow })
+        Ok(Rows { writer, row, narrow, count: 0 })
     }
 
     /// Appends a value to the current row; a double has this many decimals, or as many as it needs.
@@ -124,7 +125,13 @@ impl<'w, 'a> Rows<'w, 'a> {
     pub(crate) fn end_row(&mut self) -> io::Result<()> {
         let sent = self.writer.packet(&self.row);
         self.row.clear();
+        self.count += 1;
         sent
+    }
+
+    /// Rows sent so far.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
     }
 
     /// Ends the result.

@@ -189,6 +189,34 @@ impl Filter {
     }
 }
 
+/// What a range FEDERATED reads is about, or more: the host looks at the rows of a range again.
+///
+/// FEDERATED writes a bound that is NULL as `IS NOT NULL`, whether NULL itself is within the range or not. So two of
+/// them on one column mean NULL, and one beside other bounds means nothing: `(k IS NOT NULL) AND (k < 3)` is `k < 3`,
+/// and `k IS NULL OR k < 3` as well.
+impl Filter {
+    /// A condition FEDERATED sent with a SELECT, as it was meant.
+    pub(crate) fn meant(self) -> Self {
+        let filter = self.without_contradictions();
+        let parts = filter.conjuncts();
+        let bounds: Vec<usize> = parts.iter().filter_map(|part| nullness(part, false)).collect();
+        if bounds.is_empty() || parts.len() == 1 {
+            return filter;
+        }
+        let says = |part: &&Filter| match (nullness(part, false), part) {
+            (Some(column), _) => {
+                let twice = bounds.iter().filter(|it| **it == column).count() > 1;
+                twice.then_some(Filter::IsNull(Term::Column(column)))
+            }
+            (None, Filter::Compare { left: Term::Column(column), .. }) if bounds.contains(column) => {
+                Some(Filter::Any(vec![Filter::clone(part), Filter::IsNull(Term::Column(*column))]))
+            }
+            (None, part) => Some(Filter::clone(part)),
+        };
+        Filter::All(parts.iter().filter_map(says).collect())
+    }
+}
+
 /// The column of `IS NULL` or of `IS NOT NULL`.
 fn nullness(filter: &Filter, null: bool) -> Option<usize> {
     match filter {
