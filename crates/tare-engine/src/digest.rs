@@ -1,21 +1,21 @@
 //! HOT PATH: statements by digest. A thread counts in cells of its own; the shared table holds the texts.
 //!
 //! A digest is found twice: first in the thread's own small map (no shared memory touched), else in the
-//! shared index. When the thread's map is full it is emptied into the shared table.
+//! shared table (`digest_table`). When the thread's map is full it is emptied into that. Now and then, and always when
+//! a digest has been evicted since, the thread looks whether its digest still is where it was, and tells that it is seen.
 
+use std::cell::Cell;
 use std::sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
 use crate::Engine;
-use crate::arena::{Offset, Use, View, WORDS};
-use crate::cell::{COUNTERS, Cell, Counters, Counts, Family, StatementCell};
-use crate::clock::ticks;
+use crate::arena::{Offset, Own, Use, View, WORDS};
+use crate::cell::{Cell as _, Counters, Family, StatementCell};
+use crate::digest_table::DigestSlot;
 use crate::index::Inserted;
 use crate::lost::Lost;
-use crate::pool::{Pool, SlotHead, USED};
-use crate::statement::NAME_WORDS;
 use crate::text;
 use crate::thread::Thread;
 
@@ -33,28 +33,6 @@ pub struct DigestTokens<'a> {
 /// Bytes of tokens a digest keeps.
 pub const MAX_DIGEST: usize = 1024;
 
-/// A digest, shared by all threads.
-#[repr(C)]
-pub(crate) struct DigestSlot {
-    pub(crate) head: SlotHead,
-    pub(crate) hash: AtomicU64,
-    pub(crate) first_seen: AtomicU64,
-    pub(crate) last_seen: AtomicU64,
-    pub(crate) charset: AtomicU32,
-    pub(crate) schema_len: AtomicU32,
-    pub(crate) tokens_len: AtomicU32,
-    /// 1: the statement had more tokens than were kept.
-    pub(crate) cut: AtomicU32,
-    pub(crate) stat: Counts,
-    pub(crate) counters: [AtomicU64; COUNTERS],
-    pub(crate) schema: [AtomicU64; NAME_WORDS],
-    pub(crate) tokens: [AtomicU64; MAX_DIGEST / 8],
-}
-
-// SAFETY: atomics only, alignment 8, less than a block.
-#[allow(unsafe_code)]
-unsafe impl View for DigestSlot {}
-
 /// A thread's own count of one digest.
 #[repr(C)]
 pub(crate) struct DigestCell {
@@ -68,8 +46,23 @@ pub(crate) struct DigestCell {
 #[allow(unsafe_code)]
 unsafe impl View for DigestCell {}
 
-/// The kind of a cell that counts for the row without a digest.
-const OVERFLOW: u16 = 1;
+impl DigestCell {
+    /// The table's turn when the thread last looked whether the slot still is the digest's.
+    fn turn(&self) -> &AtomicU32 {
+        &self.cell.head.epoch
+    }
+}
+
+/// The turn of a cell that counts for the row without a digest: never the table's, which is even.
+const NO_PLACE: u32 = 1;
+
+/// Ticks, as a power of two, within which a digest is told to be seen but once: some milliseconds.
+const SLICE: u32 = 24;
+
+/// How often a digest is looked for that others enter and evict meanwhile.
+const TRIES: u32 = 3;
+/// How often TRUNCATE comes back for a digest that is just added to.
+const PATIENCE: u32 = 1000;
 
 /// Entries of a thread's map: hash, cell.
 const MAP_SIZE: usize = 256;
@@ -106,6 +99,7 @@ impl Engine {
         thread: &'static Thread,
         tokens: &DigestTokens<'_>,
         (schema, schema_len): (&[AtomicU64], usize),
+        now: u64,
         taken: Option<u64>,
         counters: Counters,
     ) -> Option<(u32, u32)> {
@@ -120,17 +114,14 @@ impl Engine {
         let hash = (hash ^ schema_len as u64).max(2);
         let cut = tokens.cut || bytes.len() < tokens.bytes.len();
         let key = Key { hash, tokens: bytes, charset: tokens.charset, cut, schema, schema_len };
-        let cell = self.digest_cell(thread, &key)?;
-        if cell.cell.head.kind.load(Relaxed) == OVERFLOW {
-            self.losses.count(Lost::Digests);
-        }
+        let cell = self.digest_cell(thread, &key, now)?;
         cell.cell.add(taken, counters);
-        cell.last_seen.store(ticks(), Relaxed);
+        cell.last_seen.store(now, Relaxed);
         Some((cell.slot.load(Relaxed), cell.generation.load(Relaxed)))
     }
 
     #[inline]
-    fn digest_cell(&self, thread: &'static Thread, key: &Key<'_>) -> Option<&'static DigestCell> {
+    fn digest_cell(&self, thread: &'static Thread, key: &Key<'_>, now: u64) -> Option<&'static DigestCell> {
         let epoch = self.epochs[Family::Digests as usize].load(Relaxed);
         if thread.digest_map.load(Relaxed) == 0 || thread.digest_epoch.load(Relaxed) != epoch {
             self.begin_digests(thread, epoch)?;
@@ -141,10 +132,16 @@ impl Engine {
             let [hash, cell] = &map.entries[place];
             let cell = cell.load(Relaxed);
             if cell == 0 {
-                return self.add_digest(thread, key);
+                return self.add_digest(thread, key, now);
             }
             if hash.load(Relaxed) == key.hash {
-                return Some(self.arena.at(cell as Offset));
+                let cell: &DigestCell = self.arena.at(cell as Offset);
+                let untold = (cell.last_seen.own() ^ now) >> SLICE;
+                let turned = cell.turn().own() ^ self.digests.turn.load(Relaxed);
+                if untold | u64::from(turned) != 0 {
+                    self.see_digest(cell, key, now);
+                }
+                return Some(cell);
             }
             place = (place + 1) % MAP_SIZE;
         }
@@ -184,32 +181,64 @@ impl Engine {
         thread.digest_count.store(0, Relaxed);
     }
 
+    /// Tells that a digest of the thread's map is seen, which goes on in another slot if it has lost its own.
     #[cold]
-    fn add_digest(&self, thread: &'static Thread, key: &Key<'_>) -> Option<&'static DigestCell> {
+    #[inline(never)]
+    fn see_digest(&self, cell: &DigestCell, key: &Key<'_>, now: u64) {
+        if cell.turn().own() == NO_PLACE {
+            self.losses.count(Lost::Digests);
+            return;
+        }
+        let turn = self.digests.turn.load(Acquire);
+        let slot: &DigestSlot = self.arena.at(cell.slot.load(Relaxed));
+        if slot.is_let_to(cell.generation.load(Relaxed)) {
+            self.digests.see(slot, now);
+            cell.turn().store(turn, Relaxed);
+            return;
+        }
+        let place = self.digest_slot(key, now);
+        self.begin_fold();
+        self.fold_digest(cell);
+        cell.cell.clear();
+        self.set_place(cell, place, turn);
+        self.end_fold();
+    }
+
+    #[cold]
+    fn add_digest(&self, thread: &'static Thread, key: &Key<'_>, now: u64) -> Option<&'static DigestCell> {
         if thread.digest_count.load(Relaxed) >= MAP_LIMIT {
             self.flush_digests(thread);
         }
-        let (slot, generation) = self.digest_slot(key)?;
+        let turn = self.digests.turn.load(Acquire);
+        let place = self.digest_slot(key, now);
         let map: &DigestMap = self.arena.at(thread.digest_map.load(Relaxed));
-        let mut place = key.hash as usize % MAP_SIZE;
-        while map.entries[place][1].load(Relaxed) != 0 {
-            place = (place + 1) % MAP_SIZE;
+        let mut at = key.hash as usize % MAP_SIZE;
+        while map.entries[at][1].load(Relaxed) != 0 {
+            at = (at + 1) % MAP_SIZE;
         }
-        let [hash, cell] = &map.entries[place];
+        let [hash, cell] = &map.entries[at];
         // An empty entry may remember a cell it had before (see `empty_map`).
         let offset = match hash.load(Relaxed) {
             0 => self.cell_space(thread, (size_of::<DigestCell>() / 8) as u32)?,
             had => had as Offset,
         };
         let digest: &DigestCell = self.arena.at(offset);
-        digest.slot.store(slot, Relaxed);
-        digest.generation.store(generation, Relaxed);
-        let kind = if slot == self.digest_overflow.load(Relaxed) { OVERFLOW } else { 0 };
-        digest.cell.head.kind.store(kind, Relaxed);
+        self.set_place(digest, place, turn);
         hash.store(key.hash, Relaxed);
         cell.store(u64::from(offset), Release);
         thread.digest_count.store(thread.digest_count.load(Relaxed) + 1, Relaxed);
         Some(digest)
+    }
+
+    fn set_place(&self, cell: &DigestCell, (slot, generation): (Offset, u32), turn: u32) {
+        cell.slot.store(slot, Relaxed);
+        cell.generation.store(generation, Relaxed);
+        if slot == self.digests.overflow() {
+            self.losses.count(Lost::Digests);
+            cell.turn().store(NO_PLACE, Relaxed);
+        } else {
+            cell.turn().store(turn, Relaxed);
+        }
     }
 
     /// Moves a thread's counts to the shared table.
@@ -229,91 +258,70 @@ impl Engine {
     }
 
     fn fold_digest(&self, cell: &DigestCell) {
-        let mut slot: &DigestSlot = self.arena.at(cell.slot.load(Relaxed));
-        if slot.head.generation() != cell.generation.load(Relaxed) {
-            match self.digest_overflow.load(Relaxed) {
-                0 => return,
-                overflow => slot = self.arena.at(overflow),
+        let slot: &DigestSlot = self.arena.at(cell.slot.load(Relaxed));
+        let generation = cell.generation.load(Relaxed);
+        let add = |to: &DigestSlot| {
+            let last_seen = cell.last_seen.load(Relaxed);
+            to.own.merge_shared(cell.cell.stat.plain(), &cell.cell.counters, last_seen);
+        };
+        if slot.pin(generation) {
+            add(slot);
+            slot.unpin();
+        } else if slot.generation() != generation {
+            // Evicted: it counts for the row without a digest. (With its generation unchanged it was truncated.)
+            add(self.arena.at(self.digests.overflow()));
+        }
+    }
+
+    /// The shared slot of a digest, entered at its first sight; that of the row without a digest when there is no other.
+    fn digest_slot(&self, key: &Key<'_>, now: u64) -> (Offset, u32) {
+        for _ in 0..TRIES {
+            if let Some(known) = self.find_digest(key) {
+                self.digests.see(self.arena.at(known.0), now);
+                return known;
+            }
+            match self.enter_digest(key, now) {
+                Ok(entered) => return entered,
+                Err(Refused::Known) => {}
+                Err(Refused::NoPlace) => break,
             }
         }
-        slot.stat.merge_shared(cell.cell.stat.plain());
-        for (to, from) in slot.counters.iter().zip(&cell.cell.counters) {
-            to.fetch_add(from.load(Relaxed), Relaxed);
+        let offset = self.digests.overflow();
+        let overflow: &DigestSlot = self.arena.at(offset);
+        if overflow.own.first_seen.load(Relaxed) == 0 {
+            overflow.own.first_seen.store(now, Relaxed);
         }
-        slot.last_seen.fetch_max(cell.last_seen.load(Relaxed), Relaxed);
+        (offset, overflow.generation())
     }
 
-    /// The shared slot of a digest, entered at its first sight; the row without a digest when the table is
-    /// full.
-    fn digest_slot(&self, key: &Key<'_>) -> Option<(Offset, u32)> {
-        let is = |offset: Offset| key.is(self.arena.at(offset));
-        let known = self.digests.find(key.hash, is).and_then(|offset| self.digest_generation(key, offset));
-        known.or_else(|| self.enter_digest(key)).or_else(|| self.overflow_digest())
+    fn find_digest(&self, key: &Key<'_>) -> Option<(Offset, u32)> {
+        let tenant = Cell::new(0);
+        let is = |offset: Offset| key.tenant_is(self.arena.at(offset), &tenant);
+        self.digests.index.find(key.hash, is).map(|offset| (offset, tenant.get()))
     }
 
-    /// A found slot's generation, unless TRUNCATE has given the slot to another digest meanwhile.
-    fn digest_generation(&self, key: &Key<'_>, offset: Offset) -> Option<(Offset, u32)> {
-        let slot: &DigestSlot = self.arena.at(offset);
-        let generation = slot.head.generation();
-        key.is(slot).then_some((offset, generation))
-    }
-
-    fn enter_digest(&self, key: &Key<'_>) -> Option<(Offset, u32)> {
-        if self.digest_count.fetch_add(1, Relaxed) >= self.digests_size.load(Relaxed) {
-            self.digest_count.fetch_sub(1, Relaxed);
-            return None;
-        }
-        let Some(slot) = self.pools.take::<DigestSlot>(&self.arena, Pool::Digests, 0) else {
-            self.digest_count.fetch_sub(1, Relaxed);
-            return None;
-        };
-        key.fill(slot);
-        slot.head.publish();
-        let (offset, generation) = (self.arena.offset_of(slot), slot.head.generation());
-        match self.digests.insert(key.hash, offset, |at| key.is(self.arena.at(at))) {
-            Inserted::Here => Some((offset, generation)),
-            Inserted::There(first) => {
-                self.give_digest(slot);
-                self.digest_generation(key, first)
+    fn enter_digest(&self, key: &Key<'_>, now: u64) -> Result<(Offset, u32), Refused> {
+        let table = &self.digests;
+        let slot = table.vacate(&self.pools, &self.arena, now).ok_or(Refused::NoPlace)?;
+        key.fill(slot, now);
+        let (offset, generation) = (self.arena.offset_of(slot), slot.let_out());
+        let tenant = Cell::new(0);
+        let is = |offset: Offset| key.tenant_is(self.arena.at(offset), &tenant);
+        match table.index.insert(key.hash, offset, is) {
+            Inserted::Here => {
+                let lost = |offset: Offset| table.withdraw(self.arena.at(offset), tenant.get());
+                match table.index.settle(key.hash, is, lost) {
+                    Some(kept) if kept == offset => Ok((offset, generation)),
+                    _ => Err(Refused::Known),
+                }
+            }
+            Inserted::There(_) => {
+                table.withdraw(slot, generation);
+                Err(Refused::Known)
             }
             Inserted::Full => {
-                self.give_digest(slot);
-                None
-            }
-        }
-    }
-
-    fn give_digest(&self, slot: &'static DigestSlot) {
-        self.pools.give(&self.arena, Pool::Digests, slot);
-        self.digest_count.fetch_sub(1, Relaxed);
-    }
-
-    /// The slot of the row without a digest: made once, and never given back.
-    fn overflow_digest(&self) -> Option<(Offset, u32)> {
-        let offset = match self.digest_overflow.load(Acquire) {
-            0 => self.make_overflow_digest()?,
-            known => known,
-        };
-        let slot: &DigestSlot = self.arena.at(offset);
-        if slot.first_seen.load(Relaxed) == 0 {
-            slot.first_seen.store(ticks(), Relaxed);
-        }
-        Some((offset, slot.head.generation()))
-    }
-
-    #[cold]
-    fn make_overflow_digest(&self) -> Option<Offset> {
-        let Some(slot) = self.pools.take::<DigestSlot>(&self.arena, Pool::Digests, 0) else {
-            self.losses.count(Lost::Digests);
-            return None;
-        };
-        slot.head.publish();
-        let offset = self.arena.offset_of(slot);
-        match self.digest_overflow.compare_exchange(0, offset, Release, Acquire) {
-            Ok(_) => Some(offset),
-            Err(first) => {
-                self.pools.give(&self.arena, Pool::Digests, slot);
-                Some(first)
+                table.withdraw(slot, generation);
+                Err(Refused::NoPlace)
             }
         }
     }
@@ -322,21 +330,25 @@ impl Engine {
     pub(crate) fn reset_digests(&self) {
         let epoch = &self.epochs[Family::Digests as usize];
         epoch.fetch_add(1, AcqRel);
-        for offset in self.digests.clear() {
-            self.give_digest(self.arena.at(offset));
-        }
-        let overflow = self.digest_overflow.load(Acquire);
-        if overflow != 0 {
-            let slot: &DigestSlot = self.arena.at(overflow);
-            slot.stat.clear_shared();
-            for word in slot.counters.iter().chain([&slot.first_seen, &slot.last_seen]) {
-                word.store(0, Relaxed);
+        // Who adds to a digest is done in a moment, unless it has lost its processor.
+        for _ in 0..PATIENCE {
+            if self.digests.clear(&self.arena) {
+                break;
             }
+            std::thread::yield_now();
         }
         // Who entered a digest between the first rise and the clearing counts for a slot that is gone: the
         // second rise makes its thread look again.
         epoch.fetch_add(1, AcqRel);
     }
+}
+
+/// Why a digest was not entered.
+enum Refused {
+    /// Another thread was first.
+    Known,
+    /// There is no place.
+    NoPlace,
 }
 
 /// What identifies a digest: its tokens and the current schema.
@@ -350,14 +362,18 @@ struct Key<'a> {
 }
 
 impl Key<'_> {
-    fn is(&self, slot: &DigestSlot) -> bool {
-        slot.head.state() == USED
-            && slot.hash.load(Relaxed) == self.hash
-            && slot.schema_len.load(Relaxed) as usize == self.schema_len
-            && text::equals(&slot.tokens, slot.tokens_len.load(Relaxed) as usize, self.tokens)
+    /// Whether the slot's tenant is this digest, and then its generation.
+    fn tenant_is(&self, slot: &DigestSlot, generation: &Cell<u32>) -> bool {
+        let is = || {
+            slot.hash.load(Relaxed) == self.hash
+                && slot.schema_len.load(Relaxed) as usize == self.schema_len
+                && text::equals(&slot.tokens, slot.tokens_len.load(Relaxed) as usize, self.tokens)
+        };
+        let found = slot.read(is).filter(|(_, is)| *is);
+        found.inspect(|(tenant, _)| generation.set(*tenant)).is_some()
     }
 
-    fn fill(&self, slot: &DigestSlot) {
+    fn fill(&self, slot: &DigestSlot, now: u64) {
         slot.hash.store(self.hash, Relaxed);
         slot.charset.store(self.charset, Relaxed);
         slot.cut.store(u32::from(self.cut), Relaxed);
@@ -366,6 +382,6 @@ impl Key<'_> {
             to.store(from.load(Relaxed), Relaxed);
         }
         slot.tokens_len.store(text::write(&slot.tokens, self.tokens) as u32, Relaxed);
-        slot.first_seen.store(ticks(), Relaxed);
+        slot.own.first_seen.store(now, Relaxed);
     }
 }

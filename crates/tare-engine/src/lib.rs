@@ -11,6 +11,7 @@ mod arena;
 mod cell;
 mod clock;
 mod digest;
+mod digest_table;
 mod filter;
 mod fold;
 mod index;
@@ -46,6 +47,7 @@ use account::Parties;
 use arena::{Arena, Table};
 use cell::{FAMILIES, IoCell, Sums, VIEWERS, with_cell};
 use clock::Clock;
+use digest_table::DigestTable;
 use index::Index;
 use lost::Losses;
 use pool::Pools;
@@ -162,15 +164,12 @@ pub struct Engine {
     pub(crate) files: Index,
     pub(crate) tables: Index,
     pub(crate) programs: Index,
-    pub(crate) digests: Index,
-    pub(crate) digest_count: AtomicU32,
-    pub(crate) digest_overflow: AtomicU32,
+    pub(crate) digests: DigestTable,
     /// Descriptor → file.
     pub(crate) descriptors: Table,
     pub(crate) long: [Queue; 4],
     pub(crate) history_size: [AtomicU32; 4],
     pub(crate) history_long_size: [AtomicU32; 4],
-    pub(crate) digests_size: AtomicU32,
     pub(crate) digest_size: AtomicU32,
     pub(crate) sql_text_size: AtomicU32,
     pub(crate) connect_attrs_size: AtomicU32,
@@ -218,14 +217,11 @@ impl Engine {
             files: Index::new(),
             tables: Index::new(),
             programs: Index::new(),
-            digests: Index::new(),
-            digest_count: AtomicU32::new(0),
-            digest_overflow: AtomicU32::new(0),
+            digests: DigestTable::new(),
             descriptors: Table::new(),
             long: [const { Queue::new() }; 4],
             history_size: [const { AtomicU32::new(0) }; 4],
             history_long_size: [const { AtomicU32::new(0) }; 4],
-            digests_size: AtomicU32::new(0),
             digest_size: AtomicU32::new(0),
             sql_text_size: AtomicU32::new(0),
             connect_attrs_size: AtomicU32::new(0),
@@ -257,7 +253,7 @@ impl Engine {
         for index in [&self.files, &self.tables, &self.programs] {
             index.map(NAMED)?;
         }
-        self.digests.map(config.digests_size.max(1) as usize)?;
+        self.digests.map(config.digests_size.max(1) as usize, &self.pools, &self.arena)?;
         self.parties.map(config.parties_size)?;
         self.descriptors.map(DESCRIPTORS)?;
         // Rows a block holds: transactions 16, statements about 8, stages and waits 64.
@@ -266,7 +262,6 @@ impl Engine {
             self.history_long_size[at].store(config.history_long_size[at], Relaxed);
             self.long[at].map(long_blocks(config.history_long_size[at], rows_per_block))?;
         }
-        self.digests_size.store(config.digests_size, Relaxed);
         self.digest_size.store(config.max_digest_length.min(MAX_DIGEST as u32), Relaxed);
         self.sql_text_size.store(config.max_sql_text_length.min(MAX_SQL_TEXT as u32), Relaxed);
         self.connect_attrs_size.store(config.session_connect_attrs_size, Relaxed);

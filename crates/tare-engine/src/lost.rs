@@ -40,7 +40,7 @@ lost! {
     MetadataLocks => "metadata_lock_lost", "Metadata locks without an instance.";
     PreparedStatements => "prepared_statements_lost", "Prepared statements without an instance.";
     Programs => "program_lost", "Stored programs without an instance.";
-    Digests => "digest_lost", "Statements counted in the row without a digest.";
+    Digests => "digest_lost", "Statements counted in the row without a digest for want of a place (not those of evicted digests).";
     Accounts => "accounts_lost", "Connections that are in no row of their account: it has no place.";
     Users => "users_lost", "Likewise, of their user.";
     Hosts => "hosts_lost", "Likewise, of their host.";

@@ -480,7 +480,7 @@ pub struct Summary<S> {
 pub struct DigestRow {
     /// SCHEMA_NAME.
     pub schema: Option<String>,
-    /// DIGEST and DIGEST_TEXT; `None` in the row that collects what did not fit.
+    /// DIGEST and DIGEST_TEXT; `None` in the row that collects what has no place, or has it no more.
     pub digest: Option<DigestText>,
     /// COUNT_STAR … SUM_NO_GOOD_INDEX_USED.
     pub stat: StatementStat,

@@ -382,7 +382,8 @@ impl Engine {
         }
         if let Some(tokens) = digest.filter(|_| flags & WITH_DIGEST != 0) {
             let schema = (&level.schema[..], record.schema_len.load(Relaxed) as usize);
-            let slot = self.count_digest(thread, tokens, schema, ticks, counters);
+            let now = if end == 0 { crate::clock::ticks() } else { end };
+            let slot = self.count_digest(thread, tokens, schema, now, ticks, counters);
             if let Some((slot, generation)) = slot {
                 record.digest_generation.store(generation, Relaxed);
                 record.digest.store(slot, Relaxed);

@@ -12,8 +12,10 @@ use crate::table::Value;
 /// `events_statements_summary_by_digest`
 pub static BY_DIGEST: TableDef<DigestRow> = TableDef::new(
     "events_statements_summary_by_digest",
-    "Statements that are alike but for their literals, summed up by schema and digest. What came after the \
-     table was full is summed up in the row whose SCHEMA_NAME and DIGEST are NULL.",
+    "Statements that are alike but for their literals, summed up by schema and digest. When the table is full a \
+     new digest takes the place of the one that was seen least recently; what that one counted is added to the \
+     row whose SCHEMA_NAME and DIGEST are NULL, so that sums over all rows stay as they are, and digests_evicted \
+     in tare_status rises. In the reference digests that come when the table is full are counted in that row.",
     &[KEY, TIMES, LOCK_TIME, COUNTERS, SEEN],
     |engine, emit| {
         let _ = engine.digests().iter().try_for_each(emit);
@@ -29,9 +31,12 @@ const KEY: &[ColumnDef<DigestRow>] = &[
     nullable("DIGEST", VarChar(32), "Hash of the normalised statement.", |row| {
         row.digest.as_ref().map(|digest| &digest.digest).into()
     }),
-    nullable("DIGEST_TEXT", LongText, "The normalised statement.", |row| {
-        row.digest.as_ref().map(|digest| &digest.text).into()
-    }),
+    nullable(
+        "DIGEST_TEXT",
+        LongText,
+        "The normalised statement. One that was cut ends with three dots (in the reference it just ends).",
+        |row| row.digest.as_ref().map(|digest| &digest.text).into(),
+    ),
 ];
 
 const TIMES: &[ColumnDef<DigestRow>] = stat_columns!("STAR", "WAIT", "statements", row => row.stat.stat);

@@ -263,9 +263,12 @@ const STATEMENT_TEXT: &[ColumnDef<StatementRow>] = &[
     nullable("DIGEST", VarChar(32), "Hash of the normalised statement; NULL until it is parsed.", |row| {
         row.digest.as_ref().map(|digest| &digest.digest).into()
     }),
-    nullable("DIGEST_TEXT", LongText, "The normalised statement; NULL until it is parsed.", |row| {
-        row.digest.as_ref().map(|digest| &digest.text).into()
-    }),
+    nullable(
+        "DIGEST_TEXT",
+        LongText,
+        "The normalised statement; NULL until it is parsed, and again once its digest is evicted.",
+        |row| row.digest.as_ref().map(|digest| &digest.text).into(),
+    ),
     nullable("CURRENT_SCHEMA", VarChar(64), "Default schema of the statement; NULL without one.", |row| {
         row.current_schema.as_ref().into()
     }),

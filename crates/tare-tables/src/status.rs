@@ -28,8 +28,8 @@ pub fn set_status_source(source: StatusSource) -> bool {
 /// `tare_status`
 pub static STATUS: TableDef<StatusRow> = TableDef::new(
     "tare_status",
-    "A table of tare's own, not in the reference: version, memory in bytes, what did not fit, which \
-     consumers are on, and what the host says of itself.",
+    "A table of tare's own, not in the reference: version, memory in bytes, digests that lost their place to \
+     others, what did not fit, which consumers are on, and what the host says of itself.",
     &[&[
         column("NAME", VarChar(64), "What the row is about.", |(name, _)| name.clone().into()),
         column("VALUE", VarChar(1024), "Its value, as text.", |(_, value)| value.clone().into()),
@@ -49,6 +49,7 @@ fn own_rows(engine: &Engine, emit: Emit<'_, StatusRow>) -> ControlFlow<()> {
     row("memory_used".into(), used.to_string())?;
     row("memory_cap".into(), cap.to_string())?;
 
+    row("digests_evicted".into(), engine.evicted_digests().to_string())?;
     let lost = engine.lost();
     row("lost".into(), lost.iter().map(|it| it.lost).sum::<u64>().to_string())?;
     lost.iter().try_for_each(|it| row(it.name.into(), it.lost.to_string()))?;

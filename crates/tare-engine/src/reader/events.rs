@@ -13,10 +13,11 @@ use super::summary::plain_counters;
 use crate::Engine;
 use crate::arena::{Offset, Use, WORDS};
 use crate::cell::COUNTERS;
-use crate::digest::DigestSlot;
+use crate::digest_table::DigestSlot;
 use crate::instance::{File, MetadataLock, Socket, TableShare};
 use crate::operation;
 use crate::pool;
+use crate::reader::objects::KeptTokens;
 use crate::ring::{
     self, LINE_WORDS, RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, RINGS, STATEMENT_WORDS, TRANSACTION_LINES,
     XID_BYTES,
@@ -473,12 +474,12 @@ impl Engine {
             return None;
         }
         let slot: &DigestSlot = self.arena.at(slot);
-        if slot.head.generation() != generation {
+        if slot.generation() != generation {
             return None;
         }
-        let text = self.digest_text(slot);
+        let tokens = KeptTokens::of(slot);
         fence(Acquire);
-        (slot.head.generation() == generation).then_some(text).flatten()
+        if slot.generation() == generation { self.spell(&tokens) } else { None }
     }
 
     /// `events_transactions_*`.

@@ -63,6 +63,17 @@ impl Engine {
     }
 }
 
+/// What `read` gives once whoever is changing it is done; `None`: it was not waited for any longer.
+pub(crate) fn patiently<T>(read: impl Fn() -> Option<T>) -> Option<T> {
+    for _ in 0..TRIES {
+        if let Some(value) = read() {
+            return Some(value);
+        }
+        std::thread::yield_now();
+    }
+    None
+}
+
 /// How often a sum is read again, and how long to wait for one who folds: about 20 ms together.
 const TRIES: u32 = 200;
 const FOLD_PAUSE: std::time::Duration = std::time::Duration::from_micros(50);

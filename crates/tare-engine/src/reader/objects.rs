@@ -10,8 +10,9 @@ use super::Scale;
 use super::summary::{PlainIo, counters, plain_counters};
 use crate::Engine;
 use crate::arena::Offset;
-use crate::cell::{COUNTERS, Counts, Family, Plain, Viewer};
-use crate::digest::{DigestCell, DigestMap, DigestSlot};
+use crate::cell::{Counts, Family, Plain, Viewer};
+use crate::digest::{DigestCell, DigestMap};
+use crate::digest_table::{DigestSlot, DigestTally};
 use crate::instance::{
     File, KEYS_PER_SLOT, KeyNames, LOCK_KINDS, MAX_INDEXES, MetadataLock, Prepared, Program, Socket, Synch,
     TableHandle, TableIo, TableLocks, TableShare,
@@ -313,69 +314,71 @@ impl Engine {
         program.head.is_still(prepared.program_generation.load(Relaxed)).then_some(owner)
     }
 
-    /// Every digest, and the row of what did not fit.
+    /// Every digest, and the row of what has no place, or has it no more.
     pub fn digests(&self) -> Vec<DigestRow> {
         let scale = Scale::of(self);
-        let tallies = self.unfolding(|| self.digest_tallies());
-        let overflow = self.digest_overflow.load(Acquire);
-        let mut rows: Vec<(u64, DigestRow)> = tallies
-            .into_iter()
-            .filter_map(|(offset, tally)| {
-                let slot: &DigestSlot = self.arena.at(offset);
-                // Entered, and forgotten by TRUNCATE before it counted.
-                if tally.stat.count == 0 {
-                    return None;
+        let (tallies, mut rest) = self.unfolding(|| self.digest_tallies());
+        let mut rows: Vec<(u64, DigestRow)> = Vec::new();
+        for (offset, (generation, tally)) in tallies {
+            // Entered, and forgotten by TRUNCATE before it counted.
+            if tally.stat.count == 0 {
+                continue;
+            }
+            let slot: &DigestSlot = self.arena.at(offset);
+            match slot.read(|| (self.digest_schema(slot), KeptTokens::of(slot))) {
+                Some((now, (schema, tokens))) if now == generation => {
+                    let digest = self.spell(&tokens);
+                    rows.push((tally.first_seen, digest_row(&scale, schema, digest, &tally)));
                 }
-                let first_seen = slot.first_seen.load(Relaxed);
-                let row = DigestRow {
-                    schema: self.digest_schema(slot),
-                    digest: (offset != overflow).then(|| self.digest_text(slot)).flatten(),
-                    stat: StatementStat {
-                        stat: scale.stat(tally.stat),
-                        sum: plain_counters(&tally.counters),
-                    },
-                    first_seen_us: scale.wall_us(first_seen),
-                    last_seen_us: scale.wall_us(tally.last_seen.max(first_seen)),
-                };
-                slot.head.is_still(tally.generation).then_some((first_seen, row))
-            })
-            .collect();
+                // Evicted meanwhile.
+                _ => rest.merge(&tally),
+            }
+        }
+        if rest.stat.count != 0 {
+            rows.push((rest.first_seen, digest_row(&scale, None, None, &rest)));
+        }
         rows.sort_by_key(|(first_seen, _)| *first_seen);
         rows.into_iter().map(|(_, row)| row).collect()
     }
 
-    fn digest_tallies(&self) -> HashMap<Offset, DigestTally> {
-        let mut tallies: HashMap<Offset, DigestTally> = HashMap::new();
-        let overflow = self.digest_overflow.load(Acquire);
-        for offset in self.digests.slots().chain((overflow != 0).then_some(overflow)) {
-            let slot: &DigestSlot = self.arena.at(offset);
-            let tally = DigestTally {
-                generation: slot.head.generation(),
-                stat: slot.stat.plain(),
-                counters: std::array::from_fn(|at| slot.counters[at].load(Relaxed)),
-                last_seen: slot.last_seen.load(Relaxed),
-            };
-            tallies.insert(offset, tally);
-        }
-        let epoch = self.epochs[Family::Digests as usize].load(Relaxed);
-        for thread in self.live_threads() {
-            let id = thread.thread_id.load(Relaxed);
-            let own = self.thread_digests(thread, epoch);
-            if !self.still_lives(thread, id) {
-                continue;
-            }
-            for (slot, own) in own {
-                if let Some(tally) = tallies.get_mut(&slot).filter(|tally| tally.generation == own.generation)
-                {
-                    tally.merge(&own);
-                }
-            }
-        }
-        tallies
+    /// Digests that lost their place to others; what they counted is in the row without a digest.
+    pub fn evicted_digests(&self) -> u64 {
+        self.digests.evicted()
     }
 
-    /// What a thread has counted and not yet moved to the shared slots.
-    fn thread_digests(&self, thread: &Thread, epoch: u32) -> Vec<(Offset, DigestTally)> {
+    /// By slot the generation and what it counted; and what counts for none of them.
+    fn digest_tallies(&self) -> (HashMap<Offset, (u32, DigestTally)>, DigestTally) {
+        let epoch = self.epochs[Family::Digests as usize].load(Relaxed);
+        // Threads first: what they count for a slot they found is not newer than the slot's tenant, then.
+        let mut own = Vec::new();
+        for thread in self.live_threads() {
+            let id = thread.thread_id.load(Relaxed);
+            let cells = self.thread_digests(thread, epoch);
+            if self.still_lives(thread, id) {
+                own.extend(cells);
+            }
+        }
+        let overflow = self.arena.get::<DigestSlot>(self.digests.overflow());
+        let mut rest = overflow.map_or_else(DigestTally::default, |overflow| overflow.own.plain());
+        let mut tallies = HashMap::new();
+        for offset in self.digests.places() {
+            let slot: &DigestSlot = self.arena.at(offset);
+            if let Some((generation, own, past)) = super::patiently(|| slot.tallies()) {
+                tallies.insert(offset, (generation, own));
+                rest.merge(&past);
+            }
+        }
+        for (slot, generation, cell) in own {
+            match tallies.get_mut(&slot) {
+                Some((now, tally)) if *now == generation => tally.merge(&cell),
+                _ => rest.merge(&cell),
+            }
+        }
+        (tallies, rest)
+    }
+
+    /// What a thread has counted and not yet moved to the shared slots: slot, generation, counts.
+    fn thread_digests(&self, thread: &Thread, epoch: u32) -> Vec<(Offset, u32, DigestTally)> {
         let map = thread.digest_map.load(Acquire);
         let Some(map) = self.arena.get::<DigestMap>(map) else { return Vec::new() };
         if thread.digest_epoch.load(Relaxed) != epoch {
@@ -383,12 +386,12 @@ impl Engine {
         }
         let tally = |cell: &'static DigestCell| {
             let tally = DigestTally {
-                generation: cell.generation.load(Relaxed),
                 stat: cell.cell.stat.plain(),
                 counters: std::array::from_fn(|at| cell.cell.counters[at].load(Relaxed)),
+                first_seen: 0,
                 last_seen: cell.last_seen.load(Relaxed),
             };
-            (cell.slot.load(Relaxed), tally)
+            (cell.slot.load(Relaxed), cell.generation.load(Relaxed), tally)
         };
         map.cells().filter_map(|cell| self.arena.get(cell)).map(tally).collect()
     }
@@ -400,13 +403,30 @@ impl Engine {
         }
     }
 
-    /// DIGEST and DIGEST_TEXT of a slot, as the host spells them.
-    pub(crate) fn digest_text(&self, slot: &DigestSlot) -> Option<DigestText> {
-        let tokens = text::read(&slot.tokens, slot.tokens_len.load(Relaxed) as usize);
-        if tokens.is_empty() {
+    /// DIGEST and DIGEST_TEXT, as the host spells them.
+    pub(crate) fn spell(&self, tokens: &KeptTokens) -> Option<DigestText> {
+        let KeptTokens { bytes, charset, cut } = tokens;
+        if bytes.is_empty() {
             return None;
         }
-        self.host.get()?.digest_text(&tokens, slot.charset.load(Relaxed), slot.cut.load(Relaxed) != 0)
+        self.host.get()?.digest_text(bytes, *charset, *cut)
+    }
+}
+
+/// A copy of a slot's tokens. The host sees only what was read whole.
+pub(crate) struct KeptTokens {
+    bytes: Vec<u8>,
+    charset: u32,
+    cut: bool,
+}
+
+impl KeptTokens {
+    pub(crate) fn of(slot: &DigestSlot) -> KeptTokens {
+        KeptTokens {
+            bytes: text::read(&slot.tokens, slot.tokens_len.load(Relaxed) as usize),
+            charset: slot.charset.load(Relaxed),
+            cut: slot.cut.load(Relaxed) != 0,
+        }
     }
 }
 
@@ -421,20 +441,18 @@ fn nonempty(words: &[AtomicU64], len: usize) -> Option<String> {
     (len != 0).then(|| text::read_string(words, len))
 }
 
-struct DigestTally {
-    generation: u32,
-    stat: Plain,
-    counters: [u64; COUNTERS],
-    last_seen: u64,
-}
-
-impl DigestTally {
-    fn merge(&mut self, other: &DigestTally) {
-        self.stat.merge(other.stat);
-        for (sum, counter) in self.counters.iter_mut().zip(&other.counters) {
-            *sum += counter;
-        }
-        self.last_seen = self.last_seen.max(other.last_seen);
+fn digest_row(
+    scale: &Scale<'_>,
+    schema: Option<String>,
+    digest: Option<DigestText>,
+    tally: &DigestTally,
+) -> DigestRow {
+    DigestRow {
+        schema,
+        digest,
+        stat: StatementStat { stat: scale.stat(tally.stat), sum: plain_counters(&tally.counters) },
+        first_seen_us: scale.wall_us(tally.first_seen),
+        last_seen_us: scale.wall_us(tally.last_seen.max(tally.first_seen)),
     }
 }
 

@@ -3,6 +3,7 @@
 #[path = "../driver/mod.rs"]
 mod driver;
 
+mod digests;
 mod events;
 mod filters;
 mod histories;

@@ -1,4 +1,4 @@
-//! Things that last: locks, files, sockets, tables, programs, prepared statements, digests.
+//! Things that last: locks, files, sockets, tables, programs, prepared statements.
 
 use tare_engine::objects::ObjectRule;
 use tare_engine::operation;
@@ -561,80 +561,4 @@ fn prepared_statements_come_and_go_without_taking_memory() {
         }
     }
     assert_eq!(before, Some(rig.memory().0));
-}
-
-#[test]
-fn statements_with_the_same_tokens_and_schema_are_one_digest() {
-    let rig = Rig::new();
-    rig.connect();
-    rig.query("select 1");
-    rig.query("select 2");
-    rig.query("select a");
-    let other = rig.open_statement(rig.class.statement, 33, None).unwrap();
-    rig.start_statement(other, b"other_db", here());
-    rig.finish(other, "select 3");
-    let rows = rig.digests();
-    let seen: Vec<_> = rows
-        .iter()
-        .map(|row| (row.schema.as_deref().unwrap(), &*row.digest.as_ref().unwrap().text, row.stat.stat.count))
-        .collect();
-    assert_eq!(seen, [("db", "select ?", 2), ("db", "select a", 1), ("other_db", "select ?", 1)]);
-    assert!(rows.iter().all(|row| row.first_seen_us <= row.last_seen_us));
-}
-
-#[test]
-fn digests_that_do_not_fit_are_counted_in_one_row() {
-    let rig = Rig::with(Config { digests_size: 10, ..small() });
-    rig.connect();
-    let query = |n: u8| format!("select {}", (b'a' + n) as char);
-    for _ in 0..3 {
-        for n in 0..15 {
-            rig.query(&query(n));
-        }
-    }
-    let rows = rig.digests();
-    assert_eq!(rows.len(), 11);
-    let overflow: Vec<_> = rows.iter().filter(|row| row.digest.is_none()).collect();
-    assert_eq!(overflow.len(), 1);
-    assert_eq!(overflow[0].stat.stat.count, 15);
-    assert_eq!(overflow[0].schema, None);
-    assert_eq!(rig.losses_of("digest_lost"), 15, "every statement counted there");
-    assert_eq!(rows.iter().map(|row| row.stat.stat.count).sum::<u64>(), 45);
-}
-
-#[test]
-fn a_thread_with_more_digests_than_its_map_holds_loses_none() {
-    let rig = Rig::with(Config { digests_size: 2_000, ..small() });
-    let thread = rig.connect();
-    let query = |n: usize| format!("select {}", "x".repeat(n));
-    for _ in 0..3 {
-        for n in 0..900 {
-            rig.query(&query(n));
-        }
-    }
-    let check = |rig: Rig| {
-        let rows = rig.digests();
-        assert_eq!(rows.len(), 900);
-        for row in rows {
-            assert_eq!(row.stat.stat.count, 3, "{:?}", row.digest);
-        }
-    };
-    check(rig);
-    rig.delete_thread(thread);
-    check(rig);
-    assert_eq!(rig.losses(), 0);
-}
-
-#[test]
-fn a_statement_without_tokens_has_no_digest() {
-    let rig = Rig::new();
-    rig.connect();
-    let statement = rig.begin(rig.class.statement, "").unwrap();
-    rig.end_statement(
-        statement,
-        &Outcome::default(),
-        Some(&DigestTokens { bytes: b"", charset: 33, cut: false }),
-    );
-    assert!(rig.digests().is_empty());
-    assert_eq!(rig.global_statement(STATEMENT).stat.count, 1);
 }

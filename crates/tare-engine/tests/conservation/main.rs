@@ -5,6 +5,7 @@
 mod driver;
 
 mod churn;
+mod evictions;
 mod exhaustion;
 mod load;
 mod model;

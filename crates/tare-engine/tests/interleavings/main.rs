@@ -5,6 +5,7 @@
 //! changes an ordering there changes it here first.
 
 mod block;
+mod digests;
 mod fold;
 mod free_list;
 mod index;

@@ -24,7 +24,7 @@ const QUERIES: usize = 700;
 impl Routine {
     pub(crate) fn new() -> Routine {
         let rig = Rig::with(Config {
-            // Fewer digests than queries: the row without a digest counts, too.
+            // Fewer digests than queries: some are evicted.
             digests_size: 500,
             history_size: [5; 4],
             history_long_size: [200; 4],

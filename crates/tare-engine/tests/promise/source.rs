@@ -37,7 +37,6 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("thread.rs", "free_thread", "the end of a thread"),
     ("thread.rs", "refresh_mask", "the beginning of a thread, or a filter that changes"),
     ("thread.rs", "thread_account", "a copy for the host, asked for at connect"),
-    ("index.rs", "clear", "a reader's: TRUNCATE"),
     ("instance.rs", "name", "a reader's copy"),
     ("text.rs", "read", "a reader's copy"),
     ("text.rs", "read_string", "a reader's copy"),

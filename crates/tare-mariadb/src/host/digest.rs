@@ -100,6 +100,8 @@ unsafe impl Sync for Functions {}
 
 /// Room for the text of a digest of the default length (1,024 bytes of tokens make at most some 16 KiB).
 const ROOM: usize = 64 * 1024;
+/// The end of a text that was cut.
+const CUT: &str = "...";
 /// Tokens of `( )`: single characters are their own token numbers in every version.
 const SAMPLE: [u8; 4] = [b'(', 0, b')', 0];
 /// The MD5 of [`SAMPLE`], and the text every server makes of it.
@@ -131,7 +133,7 @@ impl Functions {
         (sample.digest == SAMPLE_DIGEST && sample.text == SAMPLE_TEXT).then_some(functions)
     }
 
-    /// DIGEST and DIGEST_TEXT of a statement's tokens.
+    /// DIGEST and DIGEST_TEXT of a statement's tokens. A text that was cut ends with `...`, which the server leaves out.
     pub fn digest(&self, tokens: Tokens<'_>) -> DigestText {
         let length = u32::try_from(tokens.bytes.len()).unwrap_or(0);
         let storage = RawStorage {
@@ -145,7 +147,11 @@ impl Functions {
         let mut md5 = [0; 16];
         // SAFETY: a complete storage over bytes that outlive the call, and 16 bytes for the hash.
         unsafe { (self.md5)(&storage, md5.as_mut_ptr()) };
-        DigestText { digest: hex(&md5), text: self.spell(&storage) }
+        let mut text = self.spell(&storage);
+        if tokens.full && !text.ends_with(CUT) {
+            text.push_str(CUT);
+        }
+        DigestText { digest: hex(&md5), text }
     }
 
     fn spell(&self, storage: &RawStorage) -> String {

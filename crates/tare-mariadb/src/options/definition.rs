@@ -113,7 +113,7 @@ pub static OPTIONS: &[OptionDef] = &[
         name: "digests-size",
         kind: Kind::Count(1, 1_048_576, |o| &mut o.digests_size),
         default: "5000",
-        doc: "Statement digests kept; further ones share one row without a digest.",
+        doc: "Statement digests kept; a further one takes the place of the one seen least recently.",
     },
     OptionDef {
         name: "accounts-size",

@@ -4,6 +4,7 @@
 
 mod audit;
 mod binary_log;
+mod digests;
 mod grants;
 mod instances;
 mod parties;

@@ -1,0 +1,198 @@
+//! Statements by digest: which are one, and which go when there is no place for another.
+
+use std::collections::BTreeMap;
+
+use tare_engine::snapshot::*;
+use tare_engine::*;
+
+use crate::driver::*;
+
+/// A statement that is a digest of its own.
+fn query(n: usize) -> String {
+    let letter = |n: usize| (b'a' + (n % 26) as u8) as char;
+    format!("select {}{}{}", letter(n / 676), letter(n / 26), letter(n))
+}
+
+/// How often each digest was counted, and how often those without a place.
+fn counts(rig: Rig) -> (BTreeMap<String, u64>, u64) {
+    let mut counts = BTreeMap::new();
+    let mut rest = 0;
+    for row in rig.digests() {
+        match row.digest {
+            Some(digest) => assert_eq!(counts.insert(digest.text, row.stat.stat.count), None, "a row each"),
+            None => {
+                assert_eq!((rest, row.schema), (0, None), "one row");
+                rest = row.stat.stat.count;
+            }
+        }
+    }
+    (counts, rest)
+}
+
+#[test]
+fn a_full_table_gives_the_place_of_what_was_seen_least_recently() {
+    let rig = Rig::with(Config { digests_size: 3, ..small() });
+    rig.connect();
+    for n in [0, 1, 2, 3, 1, 2] {
+        rig.query(&query(n));
+    }
+    let expected = |counted: &[(usize, u64)]| counted.iter().map(|(n, count)| (query(*n), *count)).collect();
+    assert_eq!(counts(rig), (expected(&[(1, 2), (2, 2), (3, 1)]), 1));
+    rig.query(&query(4));
+    assert_eq!(counts(rig), (expected(&[(1, 2), (2, 2), (4, 1)]), 2));
+    // What comes back begins anew.
+    rig.query(&query(3));
+    assert_eq!(counts(rig), (expected(&[(2, 2), (3, 1), (4, 1)]), 4));
+    assert_eq!(rig.evicted_digests(), 3);
+    assert_eq!(rig.losses(), 0, "nothing is lost: it is in the row without a digest");
+}
+
+#[test]
+fn the_row_without_a_digest_holds_all_of_what_was_evicted() {
+    let rig = Rig::with(Config { digests_size: 1, ..small() });
+    rig.connect();
+    for n in 0..5 {
+        let statement = rig.begin(rig.class.statement, &query(n)).unwrap();
+        rig.add_statement_counter(statement, Counter::RowsSent, n as u64);
+        rig.finish(statement, &query(n));
+    }
+    let rows = rig.digests();
+    let [rest, last] = &rows[..] else { panic!("two rows, not {rows:?}") };
+    assert_eq!((rest.stat.stat.count, rest.stat.sum.rows_sent), (4, 1 + 2 + 3));
+    assert_eq!((last.stat.stat.count, last.stat.sum.rows_sent), (1, 4));
+    let (rest, last) = (rest.stat.stat, last.stat.stat);
+    assert!(rest.min_ps <= rest.max_ps && rest.max_ps <= rest.sum_ps && last.sum_ps > 0);
+    let rows = rig.digests();
+    assert!(rows[0].first_seen_us <= rows[0].last_seen_us && rows[0].last_seen_us <= rows[1].last_seen_us);
+    rig.reset(Reset::Digests);
+    assert!(rig.digests().is_empty());
+    rig.query(&query(9));
+    assert_eq!(counts(rig), ([(query(9), 1)].into(), 0));
+    assert_eq!(rig.evicted_digests(), 4, "TRUNCATE evicts none");
+}
+
+#[test]
+fn an_event_whose_digest_was_evicted_has_no_other_ones() {
+    let rig = Rig::with(Config { digests_size: 2, ..small() });
+    rig.connect();
+    (0..5).for_each(|n| rig.query(&query(n)));
+    let rows = rig.statements(Scope::History);
+    let digests: Vec<_> = rows.iter().map(|row| row.digest.as_ref().map(|digest| &*digest.text)).collect();
+    assert_eq!(digests, [None, None, None, Some(&*query(3)), Some(&*query(4))]);
+}
+
+/// Keeps digests as the table should: the least recently seen goes.
+struct Model {
+    /// Digests with their counts, least recently seen first.
+    kept: Vec<(usize, u64)>,
+    rest: u64,
+}
+
+impl Model {
+    const SIZE: usize = 10;
+
+    fn query(&mut self, n: usize) {
+        let count = match self.kept.iter().position(|(kept, _)| *kept == n) {
+            Some(at) => self.kept.remove(at).1,
+            None => {
+                if self.kept.len() == Model::SIZE {
+                    self.rest += self.kept.remove(0).1;
+                }
+                0
+            }
+        };
+        self.kept.push((n, count + 1));
+    }
+}
+
+#[test]
+fn of_thousands_the_ten_last_seen_are_kept_and_the_others_counted() {
+    let rig = Rig::with(Config { digests_size: Model::SIZE as u32, ..small() });
+    let threads = [rig.thread(), rig.thread(), rig.thread()];
+    let mut model = Model { kept: Vec::new(), rest: 0 };
+    let mut issued = 0;
+    let mut query_in = |model: &mut Model, thread: usize, n: usize| {
+        rig.on(threads[thread], || rig.query(&query(n)));
+        model.query(n);
+        issued += 1;
+        issued
+    };
+    // One more than there is room for: from then on every sight is told at once.
+    (0..=Model::SIZE).for_each(|n| _ = query_in(&mut model, 0, n));
+    (1..=Model::SIZE).for_each(|n| _ = query_in(&mut model, 0, n));
+    for round in 0..4000 {
+        // A few that are known, by whichever thread, and a new one, or one that went a while ago.
+        for hit in 0..round % 5 {
+            let (n, _) = model.kept[(round * 7 + hit * 3) % Model::SIZE];
+            query_in(&mut model, (round + hit) % 3, n);
+        }
+        let issued = query_in(&mut model, round % 3, 11 + round * 31 % 3000);
+        if round % 50 == 0 {
+            let (kept, rest) = counts(rig);
+            assert_eq!(kept, model.kept.iter().map(|(n, count)| (query(*n), *count)).collect(), "{round}");
+            assert_eq!((rest, rest + kept.values().sum::<u64>()), (model.rest, issued), "{round}");
+        }
+    }
+    assert!(rig.evicted_digests() > 3000);
+    assert_eq!(rig.losses(), 0);
+    // What threads have not moved yet goes where it belongs when they end.
+    let before = counts(rig);
+    threads.into_iter().for_each(|thread| rig.delete_thread(thread));
+    assert_eq!(counts(rig), before);
+}
+
+#[test]
+fn statements_with_the_same_tokens_and_schema_are_one_digest() {
+    let rig = Rig::new();
+    rig.connect();
+    rig.query("select 1");
+    rig.query("select 2");
+    rig.query("select a");
+    let other = rig.open_statement(rig.class.statement, 33, None).unwrap();
+    rig.start_statement(other, b"other_db", here());
+    rig.finish(other, "select 3");
+    let rows = rig.digests();
+    let seen: Vec<_> = rows
+        .iter()
+        .map(|row| (row.schema.as_deref().unwrap(), &*row.digest.as_ref().unwrap().text, row.stat.stat.count))
+        .collect();
+    assert_eq!(seen, [("db", "select ?", 2), ("db", "select a", 1), ("other_db", "select ?", 1)]);
+    assert!(rows.iter().all(|row| row.first_seen_us <= row.last_seen_us));
+}
+
+#[test]
+fn a_thread_with_more_digests_than_its_map_holds_loses_none() {
+    let rig = Rig::with(Config { digests_size: 2_000, ..small() });
+    let thread = rig.connect();
+    let query = |n: usize| format!("select {}", "x".repeat(n));
+    for _ in 0..3 {
+        for n in 0..900 {
+            rig.query(&query(n));
+        }
+    }
+    let check = |rig: Rig| {
+        let rows = rig.digests();
+        assert_eq!(rows.len(), 900);
+        for row in rows {
+            assert_eq!(row.stat.stat.count, 3, "{:?}", row.digest);
+        }
+    };
+    check(rig);
+    rig.delete_thread(thread);
+    check(rig);
+    assert_eq!(rig.losses(), 0);
+}
+
+#[test]
+fn a_statement_without_tokens_has_no_digest() {
+    let rig = Rig::new();
+    rig.connect();
+    let statement = rig.begin(rig.class.statement, "").unwrap();
+    rig.end_statement(
+        statement,
+        &Outcome::default(),
+        Some(&DigestTokens { bytes: b"", charset: 33, cut: false }),
+    );
+    assert!(rig.digests().is_empty());
+    assert_eq!(rig.global_statement(STATEMENT).stat.count, 1);
+}

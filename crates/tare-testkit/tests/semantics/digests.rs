@@ -1,0 +1,99 @@
+//! The digest table: what happens when it is full, and what is cut says so.
+
+use mysql::prelude::Queryable;
+use tare_testkit::server::{Server, Settings};
+use tare_testkit::subject::Provider;
+use tare_testkit::turn;
+
+const TABLE: &str = "performance_schema.events_statements_summary_by_digest";
+
+/// A server with these settings of the provider; `None` where its tables cannot be read through the server.
+fn server(provider: &[(&str, &str)], options: &[&str]) -> Option<Server> {
+    let mut settings = Settings::new(Provider::under_test());
+    match &mut settings.provider {
+        Provider::Tare(own) => {
+            own.extend(provider.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        }
+        _ => settings
+            .options
+            .extend(provider.iter().map(|(name, value)| format!("--performance-schema-{name}={value}"))),
+    }
+    settings.options.extend(options.iter().map(|option| (*option).to_owned()));
+    let server = Server::start(settings).unwrap();
+    if server.serves_tables() {
+        return Some(server);
+    }
+    println!("skipped: without FEDERATED the tables are not on the server's port");
+    None
+}
+
+#[test]
+fn a_full_table_keeps_what_is_seen_and_all_counts() {
+    let _turn = turn();
+    let Some(server) = server(&[("digests-size", "10")], &[]) else { return };
+    if !server.settings.provider.is_tare() {
+        println!("skipped: the built-in counts what comes later in the row without a digest");
+        return;
+    }
+    let mut conns: Vec<_> = (0..4).map(|_| server.client().unwrap()).collect();
+    let mut reader = server.client().unwrap();
+    let total = format!("SELECT CAST(SUM(COUNT_STAR) AS UNSIGNED) FROM {TABLE}");
+    let mut total = || reader.query_first::<Option<u64>, _>(&total).unwrap().unwrap().unwrap_or(0);
+    total();
+    let before = total();
+    std::thread::scope(|scope| {
+        for (writer, conn) in conns.iter_mut().enumerate() {
+            scope.spawn(move || {
+                for n in 0..500 {
+                    conn.query_drop(format!("SELECT 1 AS c{writer}_{n}")).unwrap();
+                    conn.query_drop("SELECT 'again and again'").unwrap();
+                }
+            });
+        }
+    });
+    // A statement has ended once the next one is answered.
+    conns.iter_mut().for_each(|conn| conn.query_drop("DO 1").unwrap());
+    let issued = 4 * 1000;
+    let counted = total() - before;
+    assert!((issued + 1..=issued + 5).contains(&counted), "{counted} of {issued} and those in between");
+    let rows: Vec<(Option<String>, u64)> =
+        reader.query(format!("SELECT DIGEST_TEXT, COUNT_STAR FROM {TABLE}")).unwrap();
+    assert!(rows.len() <= 11, "{rows:?}");
+    let count = |wanted: Option<&str>| {
+        rows.iter().find(|(text, _)| text.as_deref().map(str::trim) == wanted).map(|(_, count)| *count)
+    };
+    assert!(count(Some("SELECT ?")) == Some(2000), "what is seen all the time stays: {rows:?}");
+    assert!(count(None).is_some_and(|count| count >= 1900), "{rows:?}");
+    let status = server.schema().unwrap().tare_status().unwrap();
+    assert!(status["digests_evicted"].parse::<u64>().unwrap() >= 1900, "{status:?}");
+    assert_eq!(status["digest_lost"], "0");
+}
+
+#[test]
+fn a_cut_text_says_so() {
+    let _turn = turn();
+    let columns: Vec<String> = (0..60).map(|n| format!("{n} AS a_column_with_a_long_name_{n}")).collect();
+    let long = format!("SELECT {}", columns.join(", "));
+    // Cut by the server's parser, and by the provider. The built-in does not say so.
+    for (digest_length, options) in [("1024", &["--max-digest-length=200"][..]), ("200", &[])] {
+        let provider = [("max-sql-text-length", "50"), ("max-digest-length", digest_length)];
+        let Some(server) = server(&provider, options) else { return };
+        let dots = if server.settings.provider.is_tare() { "..." } else { "" };
+        let mut conn = server.client().unwrap();
+        conn.query_drop(&long).unwrap();
+        conn.query_drop("SELECT 1").unwrap();
+        let texts: Vec<String> = conn
+            .query(format!("SELECT DIGEST_TEXT FROM {TABLE} WHERE DIGEST_TEXT LIKE '%long_name%'"))
+            .unwrap();
+        let [text] = &texts[..] else { panic!("one digest, not {texts:?}") };
+        assert!(text.ends_with(dots) && text.len() < 400, "{options:?}: {text}");
+        let sql: Vec<String> = conn
+            .query(
+                "SELECT SQL_TEXT FROM performance_schema.events_statements_history_long \
+                 WHERE SQL_TEXT LIKE 'SELECT 0 AS a_column%'",
+            )
+            .unwrap();
+        let [sql] = &sql[..] else { panic!("one statement, not {sql:?}") };
+        assert_eq!((sql.len(), &sql[47..]), (50, "..."));
+    }
+}
