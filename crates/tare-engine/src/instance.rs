@@ -79,6 +79,8 @@ pub(crate) struct Synch {
     _pad: [AtomicU64; 5],
     /// THREAD_ID of the owner or writer; 0: none.
     pub(crate) owner: AtomicU64,
+    /// Its own waits, where the host has them counted.
+    pub(crate) waits: Counts,
 }
 
 reference! {
@@ -422,6 +424,13 @@ impl Engine {
         if !self.end_usual_synch_wait(wait) {
             self.end_wait(wait, 1, None);
         }
+    }
+
+    /// As [`Engine::end_synch_wait`], and counts the wait for the object itself, too. Whoever waits for one object writes to
+    /// one place then, so this is for hosts that were asked to.
+    pub fn end_counted_synch_wait(&self, synch: SynchRef, wait: &Wait) {
+        let taken = self.end_usual_leaf_wait(wait, None).or_else(|| self.end_wait(wait, 1, None));
+        synch.slot.waits.add_shared(1, taken);
     }
 
     /// As [`Engine::end_synch_wait`], if all is as usual. False means that nothing has happened: ask that one.

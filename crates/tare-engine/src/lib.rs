@@ -37,7 +37,7 @@ mod transaction;
 mod wait;
 
 use std::sync::atomic::{
-    AtomicU8, AtomicU32, AtomicU64,
+    AtomicBool, AtomicU8, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
     fence,
 };
@@ -118,6 +118,9 @@ pub struct Config {
     pub session_connect_attrs_size: u32,
     /// Rows of `accounts`, `users` and `hosts`, in this order.
     pub parties_size: [u32; 3],
+    /// Whether the host has waits for mutexes, rwlocks and conds counted by object; see
+    /// [`Engine::end_counted_synch_wait`].
+    pub synch_waits_by_instance: bool,
     /// How instruments start.
     pub instruments: InitialSwitches,
     /// Consumers that are on.
@@ -135,6 +138,7 @@ impl Default for Config {
             max_sql_text_length: 1024,
             session_connect_attrs_size: 512,
             parties_size: [1_000; 3],
+            synch_waits_by_instance: false,
             instruments: Box::new(|_| (true, true)),
             consumers: Consumer::ALL.to_vec(),
         }
@@ -173,6 +177,7 @@ pub struct Engine {
     pub(crate) digest_size: AtomicU32,
     pub(crate) sql_text_size: AtomicU32,
     pub(crate) connect_attrs_size: AtomicU32,
+    pub(crate) synch_waits_by_instance: AtomicBool,
     pub(crate) next_thread_id: AtomicU64,
     pub(crate) actors: Rules<ActorRule>,
     pub(crate) objects: Rules<objects::ObjectRule>,
@@ -225,6 +230,7 @@ impl Engine {
             digest_size: AtomicU32::new(0),
             sql_text_size: AtomicU32::new(0),
             connect_attrs_size: AtomicU32::new(0),
+            synch_waits_by_instance: AtomicBool::new(false),
             next_thread_id: AtomicU64::new(1),
             actors: Rules::new(),
             objects: Rules::new(),
@@ -265,6 +271,7 @@ impl Engine {
         self.digest_size.store(config.max_digest_length.min(MAX_DIGEST as u32), Relaxed);
         self.sql_text_size.store(config.max_sql_text_length.min(MAX_SQL_TEXT as u32), Relaxed);
         self.connect_attrs_size.store(config.session_connect_attrs_size, Relaxed);
+        self.synch_waits_by_instance.store(config.synch_waits_by_instance, Relaxed);
         let consumers = config.consumers.iter().fold(0, |bits, consumer| bits | 1 << *consumer as u32);
         self.consumers.store(consumers, Relaxed);
         self.registry.start(config.instruments);
@@ -283,6 +290,11 @@ impl Engine {
             debug_assert_eq!(given, id);
         }
         Ok(())
+    }
+
+    /// Whether waits for mutexes, rwlocks and conds are counted by object.
+    pub fn synch_waits_by_instance(&self) -> bool {
+        self.synch_waits_by_instance.load(Relaxed)
     }
 
     /// Figures begin to move from one place to another.

@@ -580,6 +580,8 @@ pub struct SyncRow {
     pub locked_by_thread_id: Option<u64>,
     /// READ_LOCKED_BY_COUNT.
     pub read_locked_by_count: u32,
+    /// Waits for it, where the host has them counted by object.
+    pub waits: Stat,
 }
 
 /// Clocks by name: TIMER_NAME of `performance_timers` and `setup_timers`.

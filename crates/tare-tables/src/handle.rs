@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use tare_engine::snapshot::{FileRow, IoStat, Reset, SocketRow, Stat};
+use tare_engine::snapshot::{FileRow, IoStat, Reset, SocketRow, Stat, SyncRow};
 
 use crate::column::{ColumnDef, column, nullable, signed};
 use crate::definition::TableDef;
@@ -99,7 +99,7 @@ pub static SOCKET_BY_INSTANCE: TableDef<SocketRow> = TableDef::new(
 .indexed(&[&["OBJECT_INSTANCE_BEGIN"], &["EVENT_NAME"]])
 .truncated(Reset::Sockets);
 
-/// The waits for one file or socket.
+/// The waits for one file, socket, mutex, rwlock or condition.
 #[derive(Clone, Copy, Debug)]
 pub struct InstanceRow {
     event_name: &'static str,
@@ -113,6 +113,11 @@ impl InstanceRow {
         InstanceRow { event_name, object_instance_begin, waits: all_io(&file.io) }
     }
 
+    pub(crate) fn of_synch(synch: &SyncRow) -> Self {
+        let SyncRow { name, object_instance_begin, waits, .. } = *synch;
+        InstanceRow { event_name: name, object_instance_begin, waits }
+    }
+
     pub(crate) fn of_socket(socket: &SocketRow) -> Self {
         let SocketRow { event_name, object_instance_begin, .. } = *socket;
         InstanceRow { event_name, object_instance_begin, waits: all_io(&socket.io) }
@@ -122,13 +127,17 @@ impl InstanceRow {
 /// `events_waits_summary_by_instance`
 pub static WAITS_BY_INSTANCE: TableDef<InstanceRow> = TableDef::new(
     "events_waits_summary_by_instance",
-    "Waits by instance: of files and sockets, which count for themselves. Mutexes, rwlocks and conditions, which the \
-     reference lists too, are left out: sums of their own would be written while the lock is held, at every \
-     event. They are in the summaries by instrument, and event by event in the histories.",
+    "Waits by instance: of files and sockets; of mutexes, rwlocks and conditions, too, with the start-up option \
+     synch-waits-by-instance. By default they are left out, though the reference lists them: sums of each lock's own \
+     are written while it is held, at every event. They are in the summaries by instrument, and event by event in \
+     the histories.",
     &[INSTANCE, INSTANCE_WAITS],
     |engine, emit| {
         let (files, sockets) = (engine.files(), engine.sockets());
-        let rows = files.iter().map(InstanceRow::of_file).chain(sockets.iter().map(InstanceRow::of_socket));
+        let synchs = if engine.synch_waits_by_instance() { engine.synchs() } else { Vec::new() };
+        let rows = files.iter().map(InstanceRow::of_file);
+        let rows = rows.chain(sockets.iter().map(InstanceRow::of_socket));
+        let rows = rows.chain(synchs.iter().map(InstanceRow::of_synch));
         let _ = rows.into_iter().try_for_each(|row| emit(&row));
     },
 )
@@ -137,7 +146,7 @@ pub static WAITS_BY_INSTANCE: TableDef<InstanceRow> = TableDef::new(
 
 const INSTANCE: &[ColumnDef<InstanceRow>] = &[
     column("EVENT_NAME", VarChar(128), "Name of the instrument.", |row| row.event_name.into()),
-    column("OBJECT_INSTANCE_BEGIN", BigIntUnsigned, "Identity of the file or socket in memory.", |row| {
+    column("OBJECT_INSTANCE_BEGIN", BigIntUnsigned, "Identity of the object in memory.", |row| {
         row.object_instance_begin.into()
     }),
 ];

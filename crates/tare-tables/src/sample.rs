@@ -332,6 +332,7 @@ impl Sample for SyncRow {
             object_instance_begin: 0x7f00,
             locked_by_thread_id: Some(7),
             read_locked_by_count: 2,
+            waits: Stat::full(),
         }
     }
     fn bare() -> Self {

@@ -79,6 +79,7 @@ impl Engine {
 
     /// Every mutex, rwlock and cond.
     pub fn synchs(&self) -> Vec<SyncRow> {
+        let scale = Scale::of(self);
         let mut readers: HashMap<u64, u32> = HashMap::new();
         for lock in self.live_threads().into_iter().flat_map(|thread| thread.read_locks.addresses()) {
             *readers.entry(lock).or_default() += 1;
@@ -97,6 +98,7 @@ impl Engine {
                     .get(&(std::ptr::from_ref(synch).addr() as u64))
                     .copied()
                     .unwrap_or(0),
+                waits: scale.stat(synch.waits.plain()),
             };
             if synch.head.is_still(generation) {
                 rows.push(row);

@@ -10,7 +10,7 @@ use crate::Engine;
 use crate::actors::ActorRule;
 use crate::cell::{Family, IoCell, Viewer};
 use crate::clock::{monotonic_ns, ticks};
-use crate::instance::{File, Program, TableIo, TableLocks, TableShare};
+use crate::instance::{File, Program, Synch, TableIo, TableLocks, TableShare};
 use crate::instrument::lock;
 use crate::objects::ObjectRule;
 use crate::pool::Pool;
@@ -208,6 +208,7 @@ impl Engine {
             Reset::Instances => {
                 self.reset_files();
                 self.reset_sockets();
+                self.pools.each::<Synch>(&self.arena, Pool::Synchs, |synch| synch.waits.clear_shared());
             }
             Reset::TableIo => self.reset_table_io(),
             Reset::TableLock => self.reset_table_locks(),

@@ -562,3 +562,40 @@ fn prepared_statements_come_and_go_without_taking_memory() {
     }
     assert_eq!(before, Some(rig.memory().0));
 }
+
+#[test]
+fn waits_for_a_lock_count_for_it_where_the_host_wants_that() {
+    let rig = Rig::new();
+    let threads = [rig.connect(), rig.connect()];
+    let [one, other] = [1, 2].map(|identity| rig.init_synch(rig.class.mutex, identity).unwrap());
+    let wait = |lock: SynchRef, thread: ThreadRef| {
+        rig.on(thread, || {
+            if let Some(wait) = rig.start_synch_wait(lock, operation::MUTEX, here()) {
+                rig.end_counted_synch_wait(lock, &wait);
+            }
+        });
+    };
+    let counts = || {
+        let rows = rig.synchs();
+        [1, 2].map(|identity| {
+            rows.iter().find(|row| row.object_instance_begin == identity).unwrap().waits.count
+        })
+    };
+    for thread in threads {
+        (0..5).for_each(|_| wait(one, thread));
+        wait(other, thread);
+    }
+    assert_eq!(counts(), [10, 2]);
+    assert_eq!(rig.global_wait(MUTEX).count, 12, "and for the instrument");
+    let stat = rig.synchs()[0].waits;
+    assert!(0 < stat.sum_ps && stat.min_ps <= stat.max_ps && stat.max_ps <= stat.sum_ps);
+    // Untimed, off, truncated.
+    rig.set_instrument(rig.class.mutex, Some(true), Some(false));
+    wait(other, threads[0]);
+    rig.set_instrument(rig.class.mutex, Some(false), Some(false));
+    wait(other, threads[0]);
+    assert_eq!(counts(), [10, 3]);
+    rig.reset(Reset::Instances);
+    assert_eq!(counts(), [0, 0]);
+    assert_eq!(rig.global_wait(MUTEX).count, 13);
+}

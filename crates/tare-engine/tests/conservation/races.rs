@@ -231,3 +231,24 @@ fn tables_that_come_and_go_are_read_whole() {
         }
     });
 }
+
+#[test]
+fn waits_of_several_threads_for_one_lock_are_all_counted_for_it() {
+    let rig = Rig::new();
+    let lock = rig.init_synch(rig.class.rwlock, 1).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let thread = rig.connect();
+                for _ in 0..5_000 {
+                    let wait = rig.start_synch_wait(lock, tare_engine::operation::RWLOCK, here()).unwrap();
+                    rig.end_counted_synch_wait(lock, &wait);
+                }
+                rig.delete_thread(thread);
+            });
+        }
+    });
+    let own = rig.synchs().remove(0).waits;
+    assert_eq!((own.count, rig.global_wait(RWLOCK).count), (20_000, 20_000));
+    assert!(own.min_ps <= own.max_ps && own.max_ps <= own.sum_ps);
+}

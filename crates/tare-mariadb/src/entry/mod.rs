@@ -177,15 +177,45 @@ macro_rules! slots {
 /// The engine of this process.
 pub(crate) static ENGINE: Engine = Engine::new();
 
-/// The function table in the layout of `series`.
-pub(crate) fn vtable(series: Series) -> *const c_void {
-    match series {
-        Series::V10_11 => std::ptr::from_ref(&V10_11).cast(),
-        Series::V11_4 => std::ptr::from_ref(&V11_4).cast(),
-        Series::V11_8 => std::ptr::from_ref(&V11_8).cast(),
+/// Makes a table's waits for mutexes, rwlocks and conds count for each one.
+macro_rules! by_instance {
+    ($series:ident, $table:expr) => {
+        $series::Vtable {
+            end_mutex_wait: synch::end_counted_mutex_wait,
+            end_rwlock_rdwait: synch::end_counted_rwlock_rdwait,
+            end_rwlock_wrwait: synch::end_counted_rwlock_wrwait,
+            end_cond_wait: synch::end_counted_cond_wait,
+            ..$table
+        }
+    };
+}
+
+/// The function table in the layout of `series`; `by_instance`: waits for mutexes, rwlocks and conds count for each one.
+/// Which it is, is decided here once, and costs nothing later.
+pub(crate) fn vtable(series: Series, by_instance: bool) -> *const c_void {
+    match (series, by_instance) {
+        (Series::V10_11, false) => std::ptr::from_ref(&V10_11).cast(),
+        (Series::V11_4, false) => std::ptr::from_ref(&V11_4).cast(),
+        (Series::V11_8, false) => std::ptr::from_ref(&V11_8).cast(),
+        (Series::V10_11, true) => std::ptr::from_ref(&V10_11_BY_INSTANCE).cast(),
+        (Series::V11_4, true) => std::ptr::from_ref(&V11_4_BY_INSTANCE).cast(),
+        (Series::V11_8, true) => std::ptr::from_ref(&V11_8_BY_INSTANCE).cast(),
     }
 }
 
-static V10_11: v10_11::Vtable = slots!(v10_11);
-static V11_4: v11_4::Vtable = slots!(v11_4);
-static V11_8: v11_8::Vtable = slots!(v11_8, get_thread_class_name: thread::get_thread_class_name);
+const fn v10_11() -> v10_11::Vtable {
+    slots!(v10_11)
+}
+const fn v11_4() -> v11_4::Vtable {
+    slots!(v11_4)
+}
+const fn v11_8() -> v11_8::Vtable {
+    slots!(v11_8, get_thread_class_name: thread::get_thread_class_name)
+}
+
+static V10_11: v10_11::Vtable = v10_11();
+static V11_4: v11_4::Vtable = v11_4();
+static V11_8: v11_8::Vtable = v11_8();
+static V10_11_BY_INSTANCE: v10_11::Vtable = by_instance!(v10_11, v10_11());
+static V11_4_BY_INSTANCE: v11_4::Vtable = by_instance!(v11_4, v11_4());
+static V11_8_BY_INSTANCE: v11_8::Vtable = by_instance!(v11_8, v11_8());

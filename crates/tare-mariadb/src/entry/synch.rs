@@ -63,7 +63,7 @@ fn number(first: u8, op: c_uint) -> u8 {
 /// The three kinds of locker state differ in what they call the object.
 macro_rules! waits {
     ($state:ident, $locker:ident, $object:ident . $field:ident, $first:expr, start: $start:ident / $start_unusual:ident,
-     end: $end:ident / $end_unusual:ident) => {
+     end: $end:ident / $end_unusual:ident / $end_counted:ident) => {
         /// Begins a wait. What is usual is done here, and all the rest by a function that is called in its place.
         #[inline(always)]
         fn $start(
@@ -128,15 +128,27 @@ macro_rules! waits {
                 }
             });
         }
+
+        /// As `$end`, where waits are counted by instance, too.
+        #[inline(always)]
+        fn $end_counted(locker: *mut $locker, taken: impl FnOnce(SynchRef, &Wait)) {
+            guard((), || {
+                let Some(state) = state!(locker, $state) else { return };
+                if let (Some(wait), Some(synch)) = (kept!(state), instance!(SynchHandle, state.$field)) {
+                    taken(synch, &wait);
+                    ENGINE.end_counted_synch_wait(synch, &wait);
+                }
+            });
+        }
     };
 }
 
 waits!(MutexLockerState, MutexLocker, Mutex.mutex, operation::MUTEX,
-       start: start_mutex / start_unusual_mutex, end: end_mutex / end_unusual_mutex);
+       start: start_mutex / start_unusual_mutex, end: end_mutex / end_unusual_mutex / end_counted_mutex);
 waits!(RwlockLockerState, RwlockLocker, Rwlock.rwlock, operation::RWLOCK,
-       start: start_rwlock / start_unusual_rwlock, end: end_rwlock / end_unusual_rwlock);
+       start: start_rwlock / start_unusual_rwlock, end: end_rwlock / end_unusual_rwlock / end_counted_rwlock);
 waits!(CondLockerState, CondLocker, Cond.cond, operation::COND,
-       start: start_cond / start_unusual_cond, end: end_cond / end_unusual_cond);
+       start: start_cond / start_unusual_cond, end: end_cond / end_unusual_cond / end_counted_cond);
 
 pub(super) unsafe extern "C" fn start_mutex_wait(
     state: *mut MutexLockerState,
@@ -148,12 +160,32 @@ pub(super) unsafe extern "C" fn start_mutex_wait(
     start_mutex(state, mutex, op, file, line)
 }
 
-pub(super) unsafe extern "C" fn end_mutex_wait(locker: *mut MutexLocker, rc: c_int) {
-    end_mutex(locker, |synch, wait| {
+/// Notes who owns a lock that was taken.
+#[inline(always)]
+fn own(rc: c_int) -> impl FnOnce(SynchRef, &Wait) {
+    move |synch, wait| {
         if rc == 0 {
             ENGINE.set_synch_owner(synch, wait);
         }
-    });
+    }
+}
+
+/// Notes who reads under a lock that was taken.
+#[inline(always)]
+fn read(rc: c_int) -> impl FnOnce(SynchRef, &Wait) {
+    move |synch, wait| {
+        if rc == 0 {
+            ENGINE.add_synch_reader(synch, wait);
+        }
+    }
+}
+
+pub(super) unsafe extern "C" fn end_mutex_wait(locker: *mut MutexLocker, rc: c_int) {
+    end_mutex(locker, own(rc));
+}
+
+pub(super) unsafe extern "C" fn end_counted_mutex_wait(locker: *mut MutexLocker, rc: c_int) {
+    end_counted_mutex(locker, own(rc));
 }
 
 pub(super) unsafe extern "C" fn unlock_mutex(mutex: *mut Mutex) {
@@ -174,19 +206,19 @@ pub(super) unsafe extern "C" fn start_rwlock_wait(
 }
 
 pub(super) unsafe extern "C" fn end_rwlock_rdwait(locker: *mut RwlockLocker, rc: c_int) {
-    end_rwlock(locker, |synch, wait| {
-        if rc == 0 {
-            ENGINE.add_synch_reader(synch, wait);
-        }
-    });
+    end_rwlock(locker, read(rc));
+}
+
+pub(super) unsafe extern "C" fn end_counted_rwlock_rdwait(locker: *mut RwlockLocker, rc: c_int) {
+    end_counted_rwlock(locker, read(rc));
 }
 
 pub(super) unsafe extern "C" fn end_rwlock_wrwait(locker: *mut RwlockLocker, rc: c_int) {
-    end_rwlock(locker, |synch, wait| {
-        if rc == 0 {
-            ENGINE.set_synch_owner(synch, wait);
-        }
-    });
+    end_rwlock(locker, own(rc));
+}
+
+pub(super) unsafe extern "C" fn end_counted_rwlock_wrwait(locker: *mut RwlockLocker, rc: c_int) {
+    end_counted_rwlock(locker, own(rc));
 }
 
 pub(super) unsafe extern "C" fn unlock_rwlock(rwlock: *mut Rwlock) {
@@ -208,6 +240,10 @@ pub(super) unsafe extern "C" fn start_cond_wait(
 
 pub(super) unsafe extern "C" fn end_cond_wait(locker: *mut CondLocker, _rc: c_int) {
     end_cond(locker, |_, _| ());
+}
+
+pub(super) unsafe extern "C" fn end_counted_cond_wait(locker: *mut CondLocker, _rc: c_int) {
+    end_counted_cond(locker, |_, _| ());
 }
 
 /// Signals are shown nowhere: there is no table with them.

@@ -152,6 +152,13 @@ pub static OPTIONS: &[OptionDef] = &[
         doc: "Bytes kept of what a client says of itself when it connects.",
     },
     OptionDef {
+        name: "synch-waits-by-instance",
+        kind: Kind::Switch(|o| &mut o.synch_waits_by_instance),
+        default: "OFF",
+        doc: "Count the waits for mutexes, rwlocks and conditions for each one, too: \
+              events_waits_summary_by_instance has them then. Threads that use one lock write to one place.",
+    },
+    OptionDef {
         name: "instrument",
         kind: Kind::Instrument(|o| &mut o.instruments),
         default: "",
@@ -360,7 +367,7 @@ mod tests {
     #[test]
     fn every_option_goes_to_a_field_of_its_own() {
         let values = |def: &OptionDef| match def.kind {
-            Kind::Switch(_) => "OFF".to_owned(),
+            Kind::Switch(_) => if def.default == "ON" { "OFF" } else { "ON" }.to_owned(),
             Kind::Size(min, ..) => min.to_string(),
             Kind::Count(min, ..) => min.to_string(),
             Kind::Shape(_) => "EXTENDED".to_owned(),

@@ -22,7 +22,7 @@ pub(crate) fn start(series: Series, options: &'static Options) -> Result<*const 
     let memory = |error: std::io::Error| StandBack::Memory(error.to_string());
     ENGINE.start(config(options), &ServerHost).map_err(memory)?;
     register_own_memory();
-    let table = entry::vtable(series);
+    let table = entry::vtable(series, options.synch_waits_by_instance);
     direct_calls::redirect(series, table)?;
     Ok(table)
 }
@@ -47,6 +47,7 @@ fn config(options: &'static Options) -> Config {
         max_digest_length: options.max_digest_length,
         max_sql_text_length: options.max_sql_text_length,
         session_connect_attrs_size: options.session_connect_attrs_size,
+        synch_waits_by_instance: options.synch_waits_by_instance,
         instruments: Box::new(switches),
         consumers: consumers.collect(),
     }

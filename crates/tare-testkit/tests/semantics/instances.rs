@@ -2,6 +2,8 @@
 
 use mysql::prelude::Queryable;
 use tare_testkit::schema::{Row, Schema};
+use tare_testkit::server::{Server, Settings};
+use tare_testkit::subject::Provider;
 use tare_testkit::turn;
 
 use crate::{Watched, server, until};
@@ -164,3 +166,55 @@ fn a_program_is_counted_with_its_statements_until_it_is_dropped() {
     watched.run("DROP PROCEDURE t.p");
     assert!(row(&mut schema, "PROCEDURE").is_none());
 }
+
+#[test]
+fn waits_of_each_lock_add_up_to_those_of_their_instrument() {
+    let _turn = turn();
+    let mut settings = Settings::new(Provider::under_test());
+    if let Provider::Tare(options) = &mut settings.provider {
+        options.push(("synch-waits-by-instance".into(), "ON".into()));
+    }
+    let server = Server::start(settings).unwrap();
+    let mut schema = server.schema().unwrap();
+    let mut conns: Vec<_> = (0..4).map(|_| server.client().unwrap()).collect();
+    conns[0].query_drop("CREATE DATABASE t").unwrap();
+    conns[0].query_drop("CREATE TABLE t.t (a INT PRIMARY KEY AUTO_INCREMENT, b INT) ENGINE=InnoDB").unwrap();
+    for table in ["events_waits_summary_by_instance", "events_waits_summary_global_by_event_name"] {
+        schema.truncate(table).unwrap();
+    }
+    std::thread::scope(|scope| {
+        for conn in &mut conns {
+            scope.spawn(|| {
+                for n in 0..200 {
+                    conn.query_drop(format!("INSERT INTO t.t (b) VALUES ({n})")).unwrap();
+                    conn.query_drop("SELECT COUNT(*) FROM t.t").unwrap();
+                }
+            });
+        }
+    });
+    drop(conns);
+    // Locks that statements take and reading the tables does not, and that were there before and are there still.
+    for name in LASTING {
+        let key = [("EVENT_NAME", *name)];
+        let of = |schema: &mut Schema, table: &str| schema.sum(table, &key, "COUNT_STAR").unwrap();
+        let both = until(
+            || {
+                [
+                    of(&mut schema, "events_waits_summary_by_instance"),
+                    of(&mut schema, "events_waits_summary_global_by_event_name"),
+                ]
+            },
+            |[own, all]| own == all,
+        );
+        assert!(both[0] == both[1] && both[0] > 50, "{name}: {both:?}");
+    }
+    schema.truncate("events_waits_summary_by_instance").unwrap();
+    let rows = schema.rows_where("events_waits_summary_by_instance", &[("EVENT_NAME", LASTING[0])]).unwrap();
+    assert!(rows.iter().all(|row| row.text("COUNT_STAR").parse::<u64>().unwrap() < 50));
+}
+
+const LASTING: &[&str] = &[
+    "wait/synch/mutex/innodb/fil_system_mutex",
+    "wait/synch/rwlock/innodb/lock_latch",
+    "wait/synch/rwlock/innodb/trx_rseg_latch",
+];
