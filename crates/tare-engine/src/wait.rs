@@ -208,7 +208,7 @@ impl Engine {
             self.settle(thread);
         }
         self.make_ready(thread, &thread.usual_waits, class, Family::Waits);
-        let mask = thread.mask.load(Relaxed);
+        let mask = thread.mask();
         if mask & (ATTRIBUTED | UNATTRIBUTED) == 0 {
             return None;
         }

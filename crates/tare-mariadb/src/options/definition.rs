@@ -152,6 +152,13 @@ pub static OPTIONS: &[OptionDef] = &[
         doc: "Bytes kept of what a client says of itself when it connects.",
     },
     OptionDef {
+        name: "monitoring",
+        kind: Kind::Switch(|o| &mut o.monitoring),
+        default: "ON",
+        doc: "Record statements that use the tables of performance_schema, as any others. OFF: once such a statement \
+              locks the first of them it is counted and recorded nowhere, with all that happens in it.",
+    },
+    OptionDef {
         name: "synch-waits-by-instance",
         kind: Kind::Switch(|o| &mut o.synch_waits_by_instance),
         default: "OFF",

@@ -7,6 +7,7 @@ mod binary_log;
 mod digests;
 mod grants;
 mod instances;
+mod monitoring;
 mod parties;
 mod refusals;
 mod reset;
