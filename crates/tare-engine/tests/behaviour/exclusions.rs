@@ -15,7 +15,7 @@ fn end(rig: Rig, statement: Statement, sql: &str) {
 
 /// A statement with a stage and a wait before it is excluded, and after.
 fn excluded(rig: Rig, within: impl FnOnce()) {
-    let statement = rig.begin(rig.class.statement, "select monitor").unwrap();
+    let statement = rig.begin(rig.class.statement, "select monitor").expect("a level");
     rig.stage(rig.class.stage);
     rig.wait(rig.class.mutex);
     rig.stage(rig.class.stage_two);
