@@ -922,6 +922,12 @@ impl Engine {
         Some(table)
     }
 
+    /// Whether the table is in this schema.
+    pub fn is_in_schema(&self, table: TableRef, schema: &[u8]) -> bool {
+        let share: &TableShare = self.arena.at(table.slot.share.load(Relaxed));
+        text::equals(&share.schema, share.schema_len.load(Relaxed) as usize, schema)
+    }
+
     /// An open table is used again, by the calling thread.
     pub fn rebind_table(&self, table: TableRef, identity: usize) {
         let slot = &table.slot;
@@ -1221,7 +1227,7 @@ impl Engine {
     /// Begins a call: `Some(start)` in ticks, 0 where untimed; `None` where the program is not watched.
     pub fn start_program(&self, program: ProgramRef) -> Option<u64> {
         let watch = program.slot.watch.load(Relaxed);
-        if current()?.mask.load(Relaxed) == 0 || watch & ENABLED == 0 {
+        if current()?.mask() == 0 || watch & ENABLED == 0 {
             return None;
         }
         Some(if watch & TIMED != 0 { crate::clock::ticks() } else { 0 })

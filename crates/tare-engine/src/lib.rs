@@ -12,6 +12,7 @@ mod cell;
 mod clock;
 mod digest;
 mod digest_table;
+mod exclusion;
 mod filter;
 mod fold;
 mod index;

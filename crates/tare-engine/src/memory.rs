@@ -1,7 +1,5 @@
 //! HOT PATH: memory. Whoever frees counts the free, as in the reference; a thread's balance may be negative.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use crate::Engine;
 use crate::cell::{Family, MemoryCell};
 use crate::filter::{ATTRIBUTED, UNATTRIBUTED};
@@ -21,7 +19,7 @@ impl Engine {
         if switches & SERVER_WIDE == 0
             && let Some(thread) = current()
         {
-            let mask = thread.mask.load(Relaxed);
+            let mask = thread.mask();
             if mask & ATTRIBUTED != 0 {
                 if let Some(cell) = self.cell::<MemoryCell>(thread, BANK_OWN, class, Family::Memory) {
                     cell.alloc(bytes);

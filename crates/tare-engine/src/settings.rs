@@ -38,7 +38,7 @@ impl Engine {
         // What changes after this is seen by its number, or by `unsettle`, which the swap does not overtake.
         let now = self.settings.load(Acquire);
         thread.settled.swap(now, AcqRel);
-        let mask = thread.mask.load(Relaxed);
+        let mask = thread.mask();
         thread.usual_waits.store(filter::usual(mask, EventType::Wait), Relaxed);
         thread.usual_stages.store(filter::usual(mask, EventType::Stage), Relaxed);
         thread.banks[BANK_OWN].unready(&self.arena);

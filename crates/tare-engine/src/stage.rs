@@ -72,7 +72,7 @@ impl Engine {
         }
         self.leave_short_way(thread, self.arena.base());
         thread.stage_label.store(u32::from(class), Relaxed);
-        let mask = thread.mask.load(Relaxed);
+        let mask = thread.mask();
         thread.has_progress.store(0, Relaxed);
         if mask == 0 {
             return None;
@@ -143,7 +143,7 @@ impl Engine {
     fn end_unusual_stage(&self, thread: &'static Thread) {
         self.leave_short_way(thread, self.arena.base());
         thread.has_progress.store(0, Relaxed);
-        let mask = thread.mask.load(Relaxed);
+        let mask = thread.mask();
         if mask != 0 {
             self.close_stage(thread, mask);
         }
@@ -151,7 +151,7 @@ impl Engine {
 
     /// Until the next stage begins, new waits nest in the outermost statement, as in the reference.
     #[inline(always)]
-    fn nest_in_statement(&self, thread: &Thread) {
+    pub(crate) fn nest_in_statement(&self, thread: &Thread) {
         let (id, of) = self.outermost_statement(thread);
         thread.parent_id.store(id, Relaxed);
         thread.parent_type.store(of, Relaxed);
@@ -208,7 +208,7 @@ impl Engine {
 
 /// No stage is in progress.
 #[inline(always)]
-fn leave_stage(thread: &Thread) {
+pub(crate) fn leave_stage(thread: &Thread) {
     thread.stage_class.store(0, Relaxed);
     thread.stage_cell.store(0, Relaxed);
     thread.stage_record.store(0, Relaxed);

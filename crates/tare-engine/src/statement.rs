@@ -126,6 +126,11 @@ impl Statement {
         self.flags & WITH_DIGEST != 0
     }
 
+    #[inline(always)]
+    pub(crate) fn thread(self) -> &'static Thread {
+        self.thread
+    }
+
     fn level_number(self) -> usize {
         (self.flags >> 8) as usize & 0xFF
     }
@@ -181,7 +186,7 @@ impl Engine {
             return None;
         }
         let thread = current()?;
-        let mask = thread.mask.load(Relaxed);
+        let mask = thread.mask();
         if mask & (ATTRIBUTED | UNATTRIBUTED) == 0 {
             return None;
         }
@@ -413,7 +418,7 @@ impl Engine {
 
     /// Copies an ended statement to the thread's ring.
     fn record_statement(&self, thread: &'static Thread, level: &Level) {
-        let bits = Thread::bits(thread.mask.load(Relaxed), EventType::Statement);
+        let bits = Thread::bits(thread.mask(), EventType::Statement);
         if bits & (HISTORY | LONG) == 0 {
             return;
         }
@@ -453,6 +458,13 @@ impl Engine {
         ring.lines(&self.arena, words).or_else(|| {
             if self.advance(thread, ring, &STATEMENTS, &[]) { ring.lines(&self.arena, words) } else { None }
         })
+    }
+
+    /// The statement at `depth` is not an event any more.
+    pub(crate) fn hide_statement(&self, thread: &Thread, depth: usize) {
+        if let Some(level) = self.level(thread, depth) {
+            level.change(|| level.record.event_id.store(0, Relaxed));
+        }
     }
 
     /// The outermost statement of the thread's stack, running or the last: what new waits nest in when no

@@ -60,8 +60,8 @@ pub(crate) struct Thread {
     pub(crate) stages: Ring,
     pub(crate) banks: [Bank; 3],
     pub(crate) thread_id: AtomicU64,
-    /// What the thread records; see [`filter`].
-    pub(crate) mask: AtomicU32,
+    /// What the thread records (see [`filter`]), and in the upper half what filters have decided it should.
+    mask: AtomicU64,
     /// When the stage in progress began, if it did not begin on the short way.
     pub(crate) stage_start: AtomicU64,
     /// The last stage set that was not on the short way, recorded or not: PROCESSLIST_STATE.
@@ -116,6 +116,9 @@ pub(crate) struct Thread {
 unsafe impl View for Thread {}
 const _: () = assert!(size_of::<Thread>() <= WORDS * 8);
 
+/// Of a mask: the thread has muted itself.
+const MUTED: u64 = 1 << 63;
+
 /// Bytes of connection attributes that can be kept of a thread.
 pub const MAX_CONNECT_ATTRS: usize = 2048;
 
@@ -161,6 +164,42 @@ impl Thread {
     pub(crate) fn handle(&'static self) -> ThreadRef {
         // SAFETY: `ThreadHandle` consists of nothing but a `Thread`.
         unsafe { &*std::ptr::from_ref(self).cast() }
+    }
+
+    /// What the thread records.
+    #[inline(always)]
+    pub(crate) fn mask(&self) -> u32 {
+        self.mask.load(Relaxed) as u32
+    }
+
+    /// Filters have decided what the thread records; a muted one does not, yet.
+    fn decide(&self, mask: u32) {
+        self.change_mask(|word| match word & MUTED {
+            0 => u64::from(mask) << 32 | u64::from(mask),
+            muted => u64::from(mask) << 32 | muted,
+        });
+    }
+
+    /// The thread itself stops recording, whatever filters decide meanwhile.
+    pub(crate) fn mute(&self) {
+        self.change_mask(|word| word >> 32 << 32 | MUTED);
+    }
+
+    /// It records again what filters have decided. False: it was not muted.
+    pub(crate) fn unmute(&self) -> bool {
+        let decided = |word: u64| (word & !MUTED) >> 32;
+        self.change_mask(|word| decided(word) << 32 | decided(word)) & MUTED != 0
+    }
+
+    /// Returns what it was before.
+    fn change_mask(&self, change: impl Fn(u64) -> u64) -> u64 {
+        let mut word = self.mask.load(Relaxed);
+        loop {
+            match self.mask.compare_exchange_weak(word, change(word), Relaxed, Relaxed) {
+                Ok(before) => break before,
+                Err(now) => word = now,
+            }
+        }
     }
 
     #[inline(always)]
@@ -341,7 +380,7 @@ impl Engine {
     /// The long history's queue, when the consumers say so.
     pub(crate) fn long_queue(&self, thread: &Thread, kind: &RingKind) -> Option<&Queue> {
         // A thread that ends has no mask any more; what it recorded for the long history must survive.
-        let mask = match thread.mask.load(Relaxed) {
+        let mask = match thread.mask() {
             0 => filter::mask(self.consumers.load(Relaxed), true, thread.history.load(Relaxed) != 0),
             mask => mask,
         };
@@ -378,7 +417,7 @@ impl Engine {
         if thread.alive.load(Relaxed) == 1 {
             let mask = filter::mask(self.consumers.load(Relaxed), instrumented, history);
             let cycles = if mask != 0 && self.clock.counts_cycles() { filter::CYCLES } else { 0 };
-            thread.mask.store(mask | cycles, Relaxed);
+            thread.decide(mask | cycles);
             thread.unsettle();
         }
     }

@@ -97,7 +97,7 @@ impl Engine {
             return None;
         }
         let thread = current()?;
-        let mask = thread.mask.load(Relaxed);
+        let mask = thread.mask();
         if mask & (ATTRIBUTED | UNATTRIBUTED) == 0 {
             return None;
         }
@@ -246,7 +246,7 @@ impl Engine {
         /// XA COMMITTED and ROLLBACK ONLY in the interface's own numbers.
         const XA_STATES: [u8; 2] = [4, 3];
         let id = record.event_id.load(Relaxed);
-        let bits = Thread::bits(thread.mask.load(Relaxed), EventType::Transaction);
+        let bits = Thread::bits(thread.mask(), EventType::Transaction);
         publish(thread, || {
             let state = if done { TransactionState::Committed } else { TransactionState::RolledBack };
             record.state.store(state as u8, Relaxed);

@@ -208,7 +208,7 @@ impl Engine {
             self.settle(thread);
         }
         self.make_ready(thread, &thread.usual_waits, class, Family::Waits);
-        let mask = thread.mask.load(Relaxed);
+        let mask = thread.mask();
         if mask & (ATTRIBUTED | UNATTRIBUTED) == 0 {
             return None;
         }
@@ -429,7 +429,7 @@ fn inner_parent(thread: &'static Thread, base: Base, depth: usize) -> (u64, u32)
 
 /// A wait does not go to the histories that were switched off while it lasted, as in the reference.
 fn leave_histories(thread: &Thread, record: &WaitRecord) {
-    let mask = thread.mask.load(Relaxed);
+    let mask = thread.mask();
     if mask != 0 {
         let left = (RECORD_HISTORY | RECORD_LONG) & !kept(Thread::bits(mask, EventType::Wait));
         record.what.store(record.what.load(Relaxed) & !(u64::from(left) << 24), Relaxed);

@@ -164,7 +164,13 @@ fn status_rows() -> Vec<(Cow<'static, str>, String)> {
     if let Some(options) = startup::options() {
         let socket = options.socket.clone().or_else(|| Some(data_directory()?.join("tare.sock")));
         rows.push(("socket".into(), socket.map(|path| path.display().to_string()).unwrap_or_default()));
-        rows.push(("tables".into(), if options.tables { "ON" } else { "OFF" }.to_owned()));
+        for (name, on) in [
+            ("tables", options.tables),
+            ("monitoring", options.monitoring),
+            ("synch_waits_by_instance", options.synch_waits_by_instance),
+        ] {
+            rows.push((name.into(), if on { "ON" } else { "OFF" }.to_owned()));
+        }
         let variables = match variables::outcome() {
             None => "OFF".to_owned(),
             Some(Ok(())) => "ON".to_owned(),

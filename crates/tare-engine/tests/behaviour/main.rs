@@ -5,6 +5,7 @@ mod driver;
 
 mod digests;
 mod events;
+mod exclusions;
 mod filters;
 mod histories;
 mod limits;

@@ -6,10 +6,10 @@ use std::ptr::null_mut;
 
 use tare_engine::{MetadataHandle, Source};
 
-use super::ENGINE;
 use super::facts;
 use super::guard::guard;
 use super::pointer::{instance, keep, kept, state};
+use super::{ENGINE, SCHEMA};
 use crate::abi::types::{MdlKey, MetadataLock, MetadataLocker, MetadataLockerState};
 
 pub(super) unsafe extern "C" fn create_metadata_lock(
@@ -28,6 +28,29 @@ pub(super) unsafe extern "C" fn create_metadata_lock(
         let lock = ENGINE.create_metadata_lock(identity.addr(), &what, Source::new(file, line));
         lock.map_or(null_mut(), |lock| lock.address().cast())
     })
+}
+
+/// The first type of lock with which rows are read or written; those before are taken to look at definitions.
+const SHARED_READ: u8 = 3;
+
+/// As [`create_metadata_lock`], where statements that use tare's tables are left out.
+pub(super) unsafe extern "C" fn create_looked_at_metadata_lock(
+    identity: *mut c_void,
+    key: *const MdlKey,
+    lock_type: c_int,
+    duration: c_int,
+    status: c_int,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut MetadataLock {
+    guard((), || {
+        let what = facts::metadata_name(key, lock_type, duration, status);
+        if what.is_some_and(|what| what.schema == SCHEMA && what.lock_type >= SHARED_READ) {
+            ENGINE.exclude_statement();
+        }
+    });
+    // SAFETY: the same arguments under the same promises.
+    unsafe { create_metadata_lock(identity, key, lock_type, duration, status, file, line) }
 }
 
 pub(super) unsafe extern "C" fn set_metadata_lock_status(lock: *mut MetadataLock, status: c_int) {

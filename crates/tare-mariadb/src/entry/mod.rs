@@ -25,6 +25,10 @@ use std::ffi::c_void;
 use tare_engine::Engine;
 
 use crate::abi::{Series, v10_11, v11_4, v11_8};
+use crate::options::Options;
+
+/// Where tare's own tables are.
+const SCHEMA: &[u8] = b"performance_schema";
 
 pub(crate) use facts::select;
 pub(crate) use guard::failure;
@@ -178,45 +182,32 @@ macro_rules! slots {
 /// The engine of this process.
 pub(crate) static ENGINE: Engine = Engine::new();
 
-/// Makes a table's waits for mutexes, rwlocks and conds count for each one.
-macro_rules! by_instance {
-    ($series:ident, $table:expr) => {
-        $series::Vtable {
-            end_mutex_wait: synch::end_counted_mutex_wait,
-            end_rwlock_rdwait: synch::end_counted_rwlock_rdwait,
-            end_rwlock_wrwait: synch::end_counted_rwlock_wrwait,
-            end_cond_wait: synch::end_counted_cond_wait,
-            ..$table
+/// A function table as the options have it. Which it is, is decided here once, and costs nothing later.
+macro_rules! table {
+    ($slots:expr, $options:expr) => {{
+        let mut table = $slots;
+        if $options.synch_waits_by_instance {
+            table.end_mutex_wait = synch::end_counted_mutex_wait;
+            table.end_rwlock_rdwait = synch::end_counted_rwlock_rdwait;
+            table.end_rwlock_wrwait = synch::end_counted_rwlock_wrwait;
+            table.end_cond_wait = synch::end_counted_cond_wait;
         }
-    };
+        if !$options.monitoring {
+            table.create_metadata_lock = metadata::create_looked_at_metadata_lock;
+            table.start_table_lock_wait = table::start_looked_at_table_lock_wait;
+            table.end_statement = statement::end_looked_at_statement;
+        }
+        std::ptr::from_ref(Box::leak(Box::new(table))).cast()
+    }};
 }
 
-/// The function table in the layout of `series`; `by_instance`: waits for mutexes, rwlocks and conds count for each one.
-/// Which it is, is decided here once, and costs nothing later.
-pub(crate) fn vtable(series: Series, by_instance: bool) -> *const c_void {
-    match (series, by_instance) {
-        (Series::V10_11, false) => std::ptr::from_ref(&V10_11).cast(),
-        (Series::V11_4, false) => std::ptr::from_ref(&V11_4).cast(),
-        (Series::V11_8, false) => std::ptr::from_ref(&V11_8).cast(),
-        (Series::V10_11, true) => std::ptr::from_ref(&V10_11_BY_INSTANCE).cast(),
-        (Series::V11_4, true) => std::ptr::from_ref(&V11_4_BY_INSTANCE).cast(),
-        (Series::V11_8, true) => std::ptr::from_ref(&V11_8_BY_INSTANCE).cast(),
+/// The function table in the layout of `series`.
+pub(crate) fn vtable(series: Series, options: &Options) -> *const c_void {
+    match series {
+        Series::V10_11 => table!(slots!(v10_11), options),
+        Series::V11_4 => table!(slots!(v11_4), options),
+        Series::V11_8 => {
+            table!(slots!(v11_8, get_thread_class_name: thread::get_thread_class_name), options)
+        }
     }
 }
-
-const fn v10_11() -> v10_11::Vtable {
-    slots!(v10_11)
-}
-const fn v11_4() -> v11_4::Vtable {
-    slots!(v11_4)
-}
-const fn v11_8() -> v11_8::Vtable {
-    slots!(v11_8, get_thread_class_name: thread::get_thread_class_name)
-}
-
-static V10_11: v10_11::Vtable = v10_11();
-static V11_4: v11_4::Vtable = v11_4();
-static V11_8: v11_8::Vtable = v11_8();
-static V10_11_BY_INSTANCE: v10_11::Vtable = by_instance!(v10_11, v10_11());
-static V11_4_BY_INSTANCE: v11_4::Vtable = by_instance!(v11_4, v11_4());
-static V11_8_BY_INSTANCE: v11_8::Vtable = by_instance!(v11_8, v11_8());

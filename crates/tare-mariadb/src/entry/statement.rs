@@ -178,3 +178,16 @@ pub(super) unsafe extern "C" fn end_statement(locker: *mut StatementLocker, diag
         }
     });
 }
+
+/// As [`end_statement`], where statements that use tare's tables are left out.
+pub(super) unsafe extern "C" fn end_looked_at_statement(
+    locker: *mut StatementLocker,
+    diagnostics: *mut c_void,
+) {
+    let excluded =
+        guard(false, || kept(locker).is_some_and(|(statement, _)| ENGINE.end_excluded_statement(statement)));
+    if !excluded {
+        // SAFETY: the same arguments under the same promises.
+        unsafe { end_statement(locker, diagnostics) };
+    }
+}

@@ -7,15 +7,12 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use tare_engine::{MAX_INDEXES, Source, TableHandleHandle, TableName, TableShareHandle};
 
-use super::ENGINE;
 use super::facts;
 use super::guard::guard;
 use super::pointer::{bytes, instance, keep, kept, state};
+use super::{ENGINE, SCHEMA};
 use crate::abi::types::{ServerTableShare, Table, TableLocker, TableLockerState, TableShare};
 use crate::host::warning;
-
-/// Where tare's own tables are.
-const SCHEMA: &[u8] = b"performance_schema";
 
 /// The table whose use the reference warns of, and its share as the engine keeps it.
 const DEPRECATED: &[u8] = b"setup_timers";
@@ -177,6 +174,29 @@ pub(super) unsafe extern "C" fn start_table_lock_wait(
         kept.index = c_uint::from(kind);
         state.cast()
     })
+}
+
+/// As [`start_table_lock_wait`], where statements that use tare's tables are left out: a table locked before, by a
+/// transaction, gets no metadata lock again.
+pub(super) unsafe extern "C" fn start_looked_at_table_lock_wait(
+    state: *mut TableLockerState,
+    table: *mut Table,
+    op: c_uint,
+    flags: c_ulong,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut TableLocker {
+    guard((), || {
+        if let Some(instance) = instance!(TableHandleHandle, table)
+            && op == EXTERNAL
+            && facts::table_lock(op, flags).is_some()
+            && ENGINE.is_in_schema(instance, SCHEMA)
+        {
+            ENGINE.exclude_statement();
+        }
+    });
+    // SAFETY: the same arguments under the same promises.
+    unsafe { start_table_lock_wait(state, table, op, flags, file, line) }
 }
 
 pub(super) unsafe extern "C" fn end_table_lock_wait(locker: *mut TableLocker) {

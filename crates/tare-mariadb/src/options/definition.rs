@@ -230,6 +230,20 @@ pub static OPTIONS: &[OptionDef] = &[
               events_waits_summary_by_instance has them then. Threads that use one lock write to one place.",
     },
     OptionDef {
+        name: "monitoring",
+        kind: Kind::Switch(|o| &mut o.monitoring),
+        default: "ON",
+        doc: "Record statements that use the tables of performance_schema, as any others. OFF: once such a statement \
+              locks the first of them it is counted and recorded nowhere, with all that happens in it.",
+    },
+    OptionDef {
+        name: "synch-waits-by-instance",
+        kind: Kind::Switch(|o| &mut o.synch_waits_by_instance),
+        default: "OFF",
+        doc: "Count the waits for mutexes, rwlocks and conditions for each one, too: \
+              events_waits_summary_by_instance has them then. Threads that use one lock write to one place.",
+    },
+    OptionDef {
         name: "instrument",
         kind: Kind::Instrument(|o| &mut o.instruments),
         default: "",

@@ -94,6 +94,8 @@ pub struct Options {
     pub max_sql_text_length: u32,
     /// `session-connect-attrs-size`, in bytes.
     pub session_connect_attrs_size: u32,
+    /// `monitoring`: whether statements that use tare's tables are recorded.
+    pub monitoring: bool,
     /// `synch-waits-by-instance`: whether waits for mutexes, rwlocks and conditions are counted for each one.
     pub synch_waits_by_instance: bool,
     /// `instrument`, in the order given.

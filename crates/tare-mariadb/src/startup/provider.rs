@@ -22,7 +22,7 @@ pub(crate) fn start(series: Series, options: &'static Options) -> Result<*const 
     let memory = |error: std::io::Error| StandBack::Memory(error.to_string());
     ENGINE.start(config(options), &ServerHost).map_err(memory)?;
     register_own_memory();
-    let table = entry::vtable(series, options.synch_waits_by_instance);
+    let table = entry::vtable(series, options);
     direct_calls::redirect(series, table)?;
     Ok(table)
 }

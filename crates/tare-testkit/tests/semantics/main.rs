@@ -8,6 +8,7 @@ mod digests;
 mod grants;
 mod instances;
 mod lookups;
+mod monitoring;
 mod parties;
 mod refusals;
 mod reset;
