@@ -55,3 +55,9 @@ INSERT INTO m VALUES (5, 5);
 -- @connection 1
 HANDLER t OPEN;
 HANDLER t READ FIRST;
+-- Somebody waits when all is looked at, until the others have gone.
+-- @connection 3
+SET innodb_lock_wait_timeout = 1000;
+-- @send
+UPDATE t SET b = 8 WHERE a = 2;
+-- @until SELECT variable_value FROM information_schema.global_status WHERE variable_name = 'Innodb_row_lock_current_waits'

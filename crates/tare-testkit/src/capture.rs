@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
 
+use crate::declaration::{Declaration, Rows, Tables, Way};
 use crate::difference::Misnamed;
 use crate::figure::Capture;
 use crate::history::{Clocks, Events, KINDS};
@@ -15,242 +16,17 @@ use crate::server::Server;
 use crate::session::Session;
 use crate::{Failure, Result};
 
-/// Whose rows of a table count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// Those of the script's connections, each by itself.
-    Thread,
-    /// Those whose column names the script's schema.
-    Schema(&'static str),
-    /// Those whose file lies in the script's schema.
-    Files,
-    /// Those of sockets that came with the script's connections, together.
-    Sockets,
-    /// Those of these names, whoever's: nobody but the script does such a thing.
-    Names(&'static [&'static str]),
-    /// Those of the script's users.
-    Users,
-    /// Those of clients' hosts.
-    Hosts,
-}
-
-/// A table whose numbers a script changes.
-#[derive(Clone, Copy, Debug)]
-pub struct Counted {
-    /// The table.
-    pub table: &'static str,
-    /// Which rows.
-    pub scope: Scope,
-    /// What tells rows apart.
-    pub key: &'static [&'static str],
-    /// True when the reference must give the same every time; else what it does not repeat is only listed.
-    pub strict: bool,
-}
-
-const fn counted(table: &'static str, scope: Scope, key: &'static [&'static str], strict: bool) -> Counted {
-    Counted { table, scope, key, strict }
-}
-
-const NAME: &[&str] = &["EVENT_NAME"];
-
-const ACCOUNT: &[&str] = &["USER", "HOST", "EVENT_NAME"];
-const USER: &[&str] = &["USER", "EVENT_NAME"];
-const HOST: &[&str] = &["HOST", "EVENT_NAME"];
-
-/// What is compared as "after less before". Columns that hold times are left out ([`is_counted`]).
-pub const COUNTED: &[Counted] = &[
-    counted("events_statements_summary_by_thread_by_event_name", Scope::Thread, NAME, true),
-    counted("events_stages_summary_by_thread_by_event_name", Scope::Thread, NAME, true),
-    counted("events_transactions_summary_by_thread_by_event_name", Scope::Thread, NAME, true),
-    counted("events_waits_summary_by_thread_by_event_name", Scope::Thread, NAME, false),
-    counted("memory_summary_by_thread_by_event_name", Scope::Thread, NAME, false),
-    counted("accounts", Scope::Users, &["USER", "HOST"], true),
-    counted("users", Scope::Users, &["USER"], true),
-    counted("hosts", Scope::Hosts, &["HOST"], true),
-    counted("events_statements_summary_by_account_by_event_name", Scope::Users, ACCOUNT, true),
-    counted("events_statements_summary_by_user_by_event_name", Scope::Users, USER, true),
-    counted(
-        "events_statements_summary_by_host_by_event_name",
-        Scope::Names(&["statement/sp/", "statement/scheduler/"]),
-        HOST,
-        true,
-    ),
-    counted("events_stages_summary_by_account_by_event_name", Scope::Users, ACCOUNT, true),
-    counted("events_stages_summary_by_user_by_event_name", Scope::Users, USER, true),
-    counted(
-        "events_stages_summary_by_host_by_event_name",
-        Scope::Names(&["stage/sql/User sleep", "stage/sql/Rolling back"]),
-        HOST,
-        true,
-    ),
-    counted("events_transactions_summary_by_account_by_event_name", Scope::Users, ACCOUNT, true),
-    counted("events_transactions_summary_by_user_by_event_name", Scope::Users, USER, true),
-    counted("events_waits_summary_by_account_by_event_name", Scope::Users, ACCOUNT, false),
-    counted("events_waits_summary_by_user_by_event_name", Scope::Users, USER, false),
-    counted("events_waits_summary_by_host_by_event_name", Scope::Names(&["wait/io/file/csv/"]), HOST, false),
-    counted("memory_summary_by_account_by_event_name", Scope::Users, ACCOUNT, false),
-    counted("memory_summary_by_user_by_event_name", Scope::Users, USER, false),
-    counted(
-        "memory_summary_by_host_by_event_name",
-        Scope::Names(&["memory/sql/user_var_entry::value"]),
-        HOST,
-        false,
-    ),
-    counted(
-        "table_io_waits_summary_by_table",
-        Scope::Schema("OBJECT_SCHEMA"),
-        &["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"],
-        true,
-    ),
-    counted(
-        "table_io_waits_summary_by_index_usage",
-        Scope::Schema("OBJECT_SCHEMA"),
-        &["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME", "INDEX_NAME"],
-        true,
-    ),
-    counted(
-        "table_lock_waits_summary_by_table",
-        Scope::Schema("OBJECT_SCHEMA"),
-        &["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"],
-        true,
-    ),
-    counted(
-        "objects_summary_global_by_type",
-        Scope::Schema("OBJECT_SCHEMA"),
-        &["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"],
-        true,
-    ),
-    counted(
-        "events_statements_summary_by_digest",
-        Scope::Schema("SCHEMA_NAME"),
-        &["SCHEMA_NAME", "DIGEST", "DIGEST_TEXT"],
-        true,
-    ),
-    counted(
-        "events_statements_summary_by_program",
-        Scope::Schema("OBJECT_SCHEMA"),
-        &["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"],
-        true,
-    ),
-    counted("file_instances", Scope::Files, &["FILE_NAME", "EVENT_NAME"], false),
-    counted("file_summary_by_instance", Scope::Files, &["FILE_NAME", "EVENT_NAME"], false),
-    counted(
-        "file_summary_by_event_name",
-        Scope::Names(&["wait/io/file/csv/", "wait/io/file/sql/"]),
-        NAME,
-        false,
-    ),
-    counted("socket_summary_by_instance", Scope::Sockets, NAME, false),
-    counted(
-        "events_waits_summary_by_instance",
-        Scope::Names(&["wait/io/file/csv/", "wait/io/file/myisam/"]),
-        NAME,
-        false,
-    ),
-    counted(
-        "events_statements_summary_global_by_event_name",
-        Scope::Names(&["statement/sp/", "statement/scheduler/"]),
-        NAME,
-        true,
-    ),
+/// What a connection executes before it looks at itself.
+const ASKED: [&str; 8] = [
+    "SET @number = 17, @text = 'it''s', @nothing = NULL, @bytes = x'00ff41'",
+    "CREATE DATABASE o_asker",
+    "CREATE TABLE o_asker.t (a INT) ENGINE=InnoDB",
+    "BEGIN",
+    "INSERT INTO o_asker.t VALUES (1), (2)",
+    "SAVEPOINT one",
+    "SELECT x.a FROM o_asker.t x, o_asker.t y WHERE x.a < y.a ORDER BY x.a",
+    "COMMIT",
 ];
-
-/// Tables compared row by row as they stand right after start-up: key columns, then what is compared.
-pub const STANDING: &[(&str, &[&str], &[&str])] = &[
-    ("setup_instruments", &["NAME"], &["ENABLED", "TIMED"]),
-    ("setup_consumers", &["NAME"], &["ENABLED"]),
-    ("setup_actors", &["HOST", "USER", "ROLE"], &["ENABLED", "HISTORY"]),
-    ("setup_objects", &["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"], &["ENABLED", "TIMED"]),
-    ("performance_timers", &["TIMER_NAME"], &[]),
-    ("setup_timers", &["NAME"], &["TIMER_NAME"]),
-    ("threads", &["NAME", "TYPE"], &["INSTRUMENTED", "HISTORY", "ROLE"]),
-];
-
-/// What a connection has when its script is over: the table, what tells rows apart, and what of the rest is compared. Rows
-/// that are alike are compared together.
-pub const HELD: &[(&str, &[&str], &[&str])] = &[
-    (
-        "metadata_locks",
-        &["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"],
-        &["LOCK_TYPE", "LOCK_DURATION", "LOCK_STATUS"],
-    ),
-    ("table_handles", &["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"], &["INTERNAL_LOCK", "EXTERNAL_LOCK"]),
-    (
-        "prepared_statements_instances",
-        &["STATEMENT_NAME", "SQL_TEXT"],
-        &[
-            "STATEMENT_ID",
-            "OWNER_OBJECT_TYPE",
-            "OWNER_OBJECT_SCHEMA",
-            "OWNER_OBJECT_NAME",
-            "COUNT_REPREPARE",
-            "COUNT_EXECUTE",
-            "SUM_ERRORS",
-            "SUM_WARNINGS",
-            "SUM_ROWS_AFFECTED",
-            "SUM_ROWS_SENT",
-            "SUM_ROWS_EXAMINED",
-            "SUM_CREATED_TMP_DISK_TABLES",
-            "SUM_CREATED_TMP_TABLES",
-            "SUM_SELECT_FULL_JOIN",
-            "SUM_SELECT_FULL_RANGE_JOIN",
-            "SUM_SELECT_RANGE",
-            "SUM_SELECT_RANGE_CHECK",
-            "SUM_SELECT_SCAN",
-            "SUM_SORT_MERGE_PASSES",
-            "SUM_SORT_RANGE",
-            "SUM_SORT_ROWS",
-            "SUM_SORT_SCAN",
-            "SUM_NO_INDEX_USED",
-            "SUM_NO_GOOD_INDEX_USED",
-        ],
-    ),
-];
-
-/// Columns of `threads` that a script's connection shows alike everywhere.
-const THREAD_COLUMNS: &[&str] = &[
-    "NAME",
-    "TYPE",
-    "PROCESSLIST_USER",
-    "PROCESSLIST_HOST",
-    "PROCESSLIST_DB",
-    "PROCESSLIST_COMMAND",
-    "PROCESSLIST_STATE",
-    "PROCESSLIST_INFO",
-    "ROLE",
-    "INSTRUMENTED",
-    "HISTORY",
-    "CONNECTION_TYPE",
-];
-
-/// Columns of events that are no property of what happened but of when and where in memory it did.
-const INCIDENTAL: &[&str] = &[
-    "THREAD_ID",
-    "EVENT_ID",
-    "END_EVENT_ID",
-    "EVENT_NAME",
-    "TIMER_START",
-    "TIMER_END",
-    "TIMER_WAIT",
-    "LOCK_TIME",
-    "OBJECT_INSTANCE_BEGIN",
-    "NESTING_EVENT_ID",
-];
-
-/// Whether a column of a summary holds a number that can repeat.
-fn is_counted(column: &str) -> bool {
-    let is_time = column.contains("TIMER")
-        || column.ends_with("_STATEMENTS_WAIT")
-        || column.ends_with("LOCK_TIME")
-        || column.ends_with("_SEEN");
-    !is_time && column != "OBJECT_INSTANCE_BEGIN" && column != "THREAD_ID"
-}
-
-/// True for the tables whose figures the reference must repeat.
-pub fn is_strict(table: &str) -> bool {
-    let waits = table.starts_with("events_waits");
-    COUNTED.iter().find(|c| c.table == table).map_or(!waits, |c| c.strict)
-}
 
 /// One pass: a server that has just started, the scripts, and where their files are.
 #[derive(Debug)]
@@ -263,6 +39,8 @@ pub struct Pass<'a> {
     pub clocks: Clocks,
     /// Events this server is known to show under a wrong name.
     pub misnamed: &'a [Misnamed],
+    /// What is looked at, and how.
+    pub declaration: &'a Declaration,
 }
 
 impl Pass<'_> {
@@ -271,32 +49,65 @@ impl Pass<'_> {
     /// # Errors
     /// When a script or a query fails.
     pub fn capture(&self) -> Result<Capture> {
-        let mut capture = Capture::default();
+        let columns = self.columns()?;
+        let tables: Vec<String> = columns.keys().cloned().collect();
+        let mut capture = Capture { schema: columns, ..Capture::default() };
         let mut schema = self.server.schema()?;
         copy_data(&self.server.data())?;
-        self.standing(&mut schema, &mut capture)?;
+        let looked_at = self.declaration.of(&tables);
+        self.standing(&looked_at, &mut schema, &mut capture)?;
+        self.asker(&looked_at, &mut capture)?;
         let names = names(&mut schema)?;
         for script in self.scripts {
-            self.script(script, &mut schema, &names, &mut capture)?;
+            self.script(script, &looked_at, &mut schema, &names, &mut capture)?;
         }
         Ok(capture)
     }
 
-    fn standing(&self, schema: &mut Schema, capture: &mut Capture) -> Result<()> {
-        for (table, key, columns) in STANDING {
-            let mut rows: Vec<(String, Row)> =
-                schema.rows(table)?.into_iter().map(|row| (join(&row, key), row)).collect();
-            rows.sort_by(|a, b| a.0.cmp(&b.0));
-            let mut seen: HashMap<String, usize> = HashMap::new();
-            for (key, row) in rows {
-                *seen.entry(key.clone()).or_default() += 1;
-                for column in *columns {
-                    capture.put(table, "-", key.clone(), column, shown(&row, column));
+    /// Every table of the schema that is not tare's own, with its columns.
+    fn columns(&self) -> Result<BTreeMap<String, Vec<String>>> {
+        let sql = "SELECT table_name, UPPER(column_name) FROM information_schema.columns \
+                   WHERE table_schema = 'performance_schema' ORDER BY table_name, ordinal_position";
+        let rows: Vec<(String, String)> = self.server.client()?.query(sql)?;
+        let mut columns: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (table, column) in rows.into_iter().filter(|(table, _)| !table.starts_with("tare_")) {
+            columns.entry(table).or_default().push(column);
+        }
+        Ok(columns)
+    }
+
+    fn standing(
+        &self,
+        looked_at: &[(String, &Tables)],
+        schema: &mut Schema,
+        capture: &mut Capture,
+    ) -> Result<()> {
+        for (table, how) in looked_at.iter().filter(|(_, how)| how.rows == Rows::Standing) {
+            let rows = schema.rows(table)?;
+            let look = Look { table, how, declaration: self.declaration };
+            look.put(look.fold(rows.iter(), str::to_owned), "-", capture);
+        }
+        Ok(())
+    }
+
+    /// What a connection that has done a little sees of itself.
+    fn asker(&self, looked_at: &[(String, &Tables)], capture: &mut Capture) -> Result<()> {
+        let mut schema = self.server.schema()?;
+        let connection = schema.connection_id();
+        let thread = schema.thread_of(connection)?.unwrap_or_default();
+        for sql in ASKED {
+            schema.query(sql)?;
+        }
+        for (table, how) in looked_at.iter().filter(|(_, how)| how.rows == Rows::Asker) {
+            let rows = match owner(&capture.schema[table]) {
+                Some("PROCESSLIST_ID") => {
+                    schema.rows_where(table, &[("PROCESSLIST_ID", &connection.to_string())])?
                 }
-            }
-            for (key, count) in seen {
-                capture.put(table, "-", key, "count", count.to_string());
-            }
+                Some(column) => schema.rows_where(table, &[(column, &thread.to_string())])?,
+                None => schema.rows(table)?,
+            };
+            let look = Look { table, how, declaration: self.declaration };
+            look.put(look.fold(rows.iter(), str::to_owned), "asker", capture);
         }
         Ok(())
     }
@@ -304,6 +115,7 @@ impl Pass<'_> {
     fn script(
         &self,
         script: &Script,
+        looked_at: &[(String, &Tables)],
         schema: &mut Schema,
         names: &HashSet<String>,
         capture: &mut Capture,
@@ -326,6 +138,8 @@ impl Pass<'_> {
             threads: Vec::new(),
             old_sockets,
             misnamed: self.misnamed,
+            declaration: self.declaration,
+            looked_at,
             data: self.server.data().display().to_string(),
             temporary: self.server.temporary().display().to_string(),
             elapsed: Duration::ZERO,
@@ -337,16 +151,14 @@ impl Pass<'_> {
             );
         }
         run.settle(schema)?;
-        let before = run.snapshot(schema)?;
+        let before = run.snapshot(schema, &capture.schema)?;
         let begin = Instant::now();
         session.run(script)?;
         wait_for_end(schema, &session.closed())?;
         run.settle(schema)?;
         run.elapsed = begin.elapsed();
-        let after = run.snapshot(schema)?;
+        let after = run.snapshot(schema, &capture.schema)?;
         run.note_counts(&before, &after, capture);
-        run.note_threads(schema, capture)?;
-        run.note_attributes(schema, capture)?;
         run.note_held(schema, capture)?;
         for (at, thread) in run.threads.iter().enumerate() {
             run.note_events(schema, at, *thread, (names, self.clocks, &after), capture)?;
@@ -364,13 +176,90 @@ struct Run<'a> {
     threads: Vec<u64>,
     old_sockets: HashSet<String>,
     misnamed: &'a [Misnamed],
+    declaration: &'a Declaration,
+    looked_at: &'a [(String, &'a Tables)],
     data: String,
     temporary: String,
     elapsed: Duration,
 }
 
-/// Numbers and texts by (table, script, key, column).
-type Snapshot = BTreeMap<(&'static str, String, String, String), String>;
+/// Values by (table, script, key) and column.
+type Snapshot = BTreeMap<(String, String, String), BTreeMap<String, String>>;
+
+/// How many rows are alike, among the columns.
+const COUNT: &str = "count";
+
+/// A table, looked at in one way.
+struct Look<'a> {
+    table: &'a str,
+    how: &'a Tables,
+    declaration: &'a Declaration,
+}
+
+impl Look<'_> {
+    /// Rows by their key, with what is compared of them. Of rows that are alike numbers are added up if they are counts,
+    /// and the different values listed if not. `portable` makes a text independent of where the server runs.
+    fn fold<'r>(
+        &self,
+        rows: impl Iterator<Item = &'r Row>,
+        portable: impl Fn(&str) -> String,
+    ) -> BTreeMap<String, BTreeMap<String, String>> {
+        let mut folded: BTreeMap<String, Vec<&Row>> = BTreeMap::new();
+        for row in rows.filter(|row| self.how.wants(name(row))) {
+            folded.entry(portable(&join(row, &self.how.key))).or_default().push(row);
+        }
+        let fold = |rows: Vec<&Row>| {
+            let count = (!self.how.uncounted).then(|| (COUNT.to_owned(), rows.len().to_string()));
+            let columns = rows[0].columns().iter().filter(|column| !self.how.key.contains(column));
+            let ways = columns.filter_map(|c| Some((c, self.declaration.way(self.table, c)?)));
+            let compared = ways.filter(|(_, way)| *way != Way::Otherwise);
+            compared.map(|(c, way)| (c.clone(), portable(&self.alike(&rows, c, way)))).chain(count).collect()
+        };
+        folded.into_iter().map(|(key, rows)| (key, fold(rows))).collect()
+    }
+
+    fn alike(&self, rows: &[&Row], column: &str, way: Way) -> String {
+        if way == Way::Some {
+            let values = rows.iter().map(|row| something(row.get(column)));
+            return values.max_by_key(|value| value.len()).unwrap_or(NULL).to_owned();
+        }
+        let numbers = rows.iter().map(|row| row.get(column)?.parse::<i128>().ok());
+        if let (true, Some(sum)) = (self.how.is_counted(), numbers.sum::<Option<i128>>()) {
+            return sum.to_string();
+        }
+        let values: BTreeSet<&str> = rows.iter().map(|row| row.get(column).unwrap_or(NULL)).collect();
+        values.into_iter().collect::<Vec<_>>().join(", ")
+    }
+
+    fn put(&self, rows: BTreeMap<String, BTreeMap<String, String>>, script: &str, capture: &mut Capture) {
+        for (key, cells) in rows {
+            capture.put_row(self.table, script, key, cells);
+        }
+    }
+}
+
+const NULL: &str = "NULL";
+
+/// What is left of a value where it is only compared whether there is any: the longer, the more.
+fn something(value: Option<&str>) -> &'static str {
+    match value {
+        None => NULL,
+        Some("" | "0" | "0000-00-00 00:00:00") => "nothing",
+        Some(_) => "something",
+    }
+}
+
+/// The column that names a row's event or variable.
+fn name(row: &Row) -> &str {
+    let names = ["EVENT_NAME", "NAME", "VARIABLE_NAME"];
+    names.into_iter().find_map(|column| row.get(column)).unwrap_or_default()
+}
+
+/// The column that names a row's connection.
+fn owner(columns: &[String]) -> Option<&'static str> {
+    let owners = ["THREAD_ID", "OWNER_THREAD_ID", "PROCESSLIST_ID"];
+    owners.into_iter().find(|owner| columns.iter().any(|column| column == owner))
+}
 
 impl Run<'_> {
     fn name(&self, at: usize) -> String {
@@ -399,46 +288,54 @@ impl Run<'_> {
         Err(Failure::Setup(format!("{}: the connection never comes to rest", self.script)))
     }
 
-    fn snapshot(&self, schema: &mut Schema) -> Result<Snapshot> {
+    fn snapshot(&self, schema: &mut Schema, columns: &BTreeMap<String, Vec<String>>) -> Result<Snapshot> {
         let mut snapshot = Snapshot::new();
-        for counted in COUNTED {
-            if counted.scope != Scope::Thread {
-                for row in schema.rows(counted.table)?.iter().filter(|row| self.is_ours(counted.scope, row)) {
-                    self.note_row(counted, self.script.to_owned(), row, &mut snapshot);
+        for (table, how) in self.looked_at.iter().filter(|(_, how)| how.is_counted()) {
+            let look = Look { table, how, declaration: self.declaration };
+            let mut note = |script: &str, rows: Vec<Row>| {
+                let ours = rows.iter().filter(|row| self.is_ours(how.rows, row));
+                for (key, cells) in look.fold(ours, |text| self.portable(text)) {
+                    snapshot.insert((table.clone(), script.to_owned(), key), cells);
                 }
-                continue;
-            }
-            for (at, thread) in self.threads.iter().enumerate() {
-                for row in schema.rows_where(counted.table, &[("THREAD_ID", &thread.to_string())])? {
-                    self.note_row(counted, self.name(at), &row, &mut snapshot);
+            };
+            match how.rows {
+                Rows::Connections => {
+                    for at in 0..self.threads.len() {
+                        let (column, id) = self.owner(at, &columns[table]);
+                        note(&self.name(at), schema.rows_where(table, &[(column, &id)])?);
+                    }
                 }
+                // A script without users has none to be found.
+                Rows::Users if self.users.is_empty() => {}
+                Rows::Schema => {
+                    let schemas = ["OBJECT_SCHEMA", "SCHEMA_NAME"];
+                    let column = schemas.into_iter().find(|it| how.key.iter().any(|key| key == it));
+                    note(
+                        self.script,
+                        schema.rows_where(table, &[(column.unwrap_or_default(), &self.place)])?,
+                    );
+                }
+                _ => note(self.script, schema.rows(table)?),
             }
         }
         Ok(snapshot)
     }
 
-    fn is_ours(&self, scope: Scope, row: &Row) -> bool {
-        match scope {
-            Scope::Thread => true,
-            Scope::Names(names) => names.iter().any(|name| row.text("EVENT_NAME").starts_with(name)),
-            Scope::Schema(column) => row.text(column) == self.place,
-            Scope::Files => row.text("FILE_NAME").contains(&format!("/{}/", self.place)),
-            Scope::Users => self.users.contains(row.text("USER")),
-            Scope::Hosts => row.get("HOST").is_some(),
-            Scope::Sockets => !self.old_sockets.contains(row.text("OBJECT_INSTANCE_BEGIN")),
+    /// The column by which a table names a connection, and its number there.
+    fn owner(&self, at: usize, columns: &[String]) -> (&'static str, String) {
+        match owner(columns) {
+            Some("PROCESSLIST_ID") => ("PROCESSLIST_ID", self.ids[at].to_string()),
+            column => (column.unwrap_or("THREAD_ID"), self.threads[at].to_string()),
         }
     }
 
-    fn note_row(&self, counted: &Counted, script: String, row: &Row, snapshot: &mut Snapshot) {
-        let key = self.portable(&join(row, counted.key));
-        for column in row.columns().iter().filter(|c| is_counted(c) && !counted.key.contains(&c.as_str())) {
-            let cell = (counted.table, script.clone(), key.clone(), column.clone());
-            let value = shown(row, column);
-            let sum = match (snapshot.get(&cell).map(|v| v.parse::<i128>()), value.parse::<i128>()) {
-                (Some(Ok(old)), Ok(new)) => (old + new).to_string(),
-                _ => value,
-            };
-            snapshot.insert(cell, sum);
+    fn is_ours(&self, rows: Rows, row: &Row) -> bool {
+        match rows {
+            Rows::Files => row.text("FILE_NAME").contains(&format!("/{}/", self.place)),
+            Rows::Users => self.users.contains(row.text("USER")),
+            Rows::Hosts => row.get("HOST").is_some(),
+            Rows::Sockets => !self.old_sockets.contains(row.text("OBJECT_INSTANCE_BEGIN")),
+            _ => true,
         }
     }
 
@@ -454,58 +351,35 @@ impl Run<'_> {
     }
 
     fn note_counts(&self, before: &Snapshot, after: &Snapshot, capture: &mut Capture) {
-        for (cell, now) in after {
-            let (table, script, key, column) = cell;
-            let was = before.get(cell).map_or("0", String::as_str);
-            let value = match (was.parse::<i128>(), now.parse::<i128>()) {
-                (Ok(was), Ok(now)) => (now - was).to_string(),
-                _ => now.clone(),
+        for (row, now) in after {
+            let was = before.get(row);
+            let less = |column: &String, now: &String| {
+                let was = was.and_then(|was| was.get(column)).map_or(Ok(0), |was| was.parse::<i128>());
+                match (was, now.parse::<i128>()) {
+                    (Ok(was), Ok(now)) if column != COUNT => (now - was).to_string(),
+                    _ => now.clone(),
+                }
             };
-            capture.put(table, script, key.clone(), column, value);
+            let cells = now.iter().map(|(column, now)| (column.clone(), less(column, now)));
+            let (table, script, key) = row;
+            capture.put_row(table, script, key.clone(), cells);
         }
     }
 
-    fn note_threads(&self, schema: &mut Schema, capture: &mut Capture) -> Result<()> {
-        for (at, thread) in self.threads.iter().enumerate() {
-            for row in schema.rows_where("threads", &[("THREAD_ID", &thread.to_string())])? {
-                for column in THREAD_COLUMNS {
-                    capture.put("threads", &self.name(at), "own", column, shown(&row, column));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// What the clients said of themselves, in whatever order they did.
-    fn note_attributes(&self, schema: &mut Schema, capture: &mut Capture) -> Result<()> {
-        const TABLE: &str = "session_connect_attrs";
-        for (at, id) in self.ids.iter().enumerate() {
-            let rows = schema.rows_where(TABLE, &[("PROCESSLIST_ID", &id.to_string())])?;
-            let mut positions: Vec<u64> =
-                rows.iter().filter_map(|row| row.number("ORDINAL_POSITION")).collect();
-            positions.sort_unstable();
-            let positions = format!("{positions:?}");
-            capture.put(TABLE, &self.name(at), "all", "ORDINAL_POSITION", positions);
-            for row in &rows {
-                let value = shown(row, "ATTR_VALUE");
-                capture.put(TABLE, &self.name(at), row.text("ATTR_NAME"), "ATTR_VALUE", value);
-            }
-        }
-        Ok(())
-    }
-
+    /// What the connections and their users have when the script is over.
     fn note_held(&self, schema: &mut Schema, capture: &mut Capture) -> Result<()> {
-        for (at, thread) in self.threads.iter().enumerate() {
-            for (table, key, columns) in HELD {
-                let rows = schema.rows_where(table, &[("OWNER_THREAD_ID", &thread.to_string())])?;
-                let mut alike: BTreeMap<String, Vec<String>> = BTreeMap::new();
-                for row in &rows {
-                    alike.entry(join(row, key)).or_default().push(join(row, columns));
-                }
-                for (key, mut rows) in alike {
-                    rows.sort();
-                    capture.put(table, &self.name(at), key, "rows", rows.join(", "));
-                }
+        for (table, how) in self.looked_at.iter().filter(|(_, how)| how.rows == Rows::Held) {
+            let look = Look { table, how, declaration: self.declaration };
+            if owner(&capture.schema[table]).is_none() {
+                let rows = schema.rows(table)?;
+                let ours = rows.iter().filter(|row| self.is_ours(Rows::Users, row));
+                look.put(look.fold(ours, str::to_owned), self.script, capture);
+                continue;
+            }
+            for at in 0..self.threads.len() {
+                let (column, id) = self.owner(at, &capture.schema[table]);
+                let rows = schema.rows_where(table, &[(column, &id)])?;
+                look.put(look.fold(rows.iter(), |text| self.portable(text)), &self.name(at), capture);
             }
         }
         Ok(())
@@ -562,10 +436,15 @@ impl Run<'_> {
             let key = format!("{name}#{count}");
             let parent = row.number("NESTING_EVENT_ID");
             let parent = parent.map_or("NULL", |id| called.get(&id).map_or("gone", String::as_str));
-            let mut cells = vec![("parent", parent.to_owned())];
-            let telling = row.cells().filter(|(column, _)| !INCIDENTAL.contains(column));
-            cells.extend(telling.map(|(column, value)| (column, self.portable(value.unwrap_or("NULL")))));
-            capture.put_row(table, script, key, &cells);
+            let telling = row.cells().filter_map(|(column, value)| {
+                let shown = match self.declaration.way(table, column)? {
+                    Way::Equal => self.portable(value.unwrap_or(NULL)),
+                    Way::Some => something(value).to_owned(),
+                    Way::Otherwise => return None,
+                };
+                Some((column, shown))
+            });
+            capture.put_row(table, script, key, [("parent", parent.to_owned())].into_iter().chain(telling));
         }
         for (name, count) in counts {
             capture.put(table, script, name, "rows", count.to_string());
@@ -574,7 +453,7 @@ impl Run<'_> {
         capture.orders.insert((table.to_owned(), script.to_owned()), order);
     }
 
-    /// The short history holds the newest of what the long one holds.
+    /// The short history holds the newest of what the long one holds, as that does.
     fn check_short_histories(
         &self,
         schema: &mut Schema,
@@ -582,16 +461,23 @@ impl Run<'_> {
         long: &[(&str, &str, Vec<Row>)],
         capture: &mut Capture,
     ) -> Result<()> {
-        for (table, _, long) in long {
-            let short = schema
-                .rows_where(&format!("events_{table}_history"), &[("THREAD_ID", &thread.to_string())])?;
-            let short: BTreeSet<u64> = short.iter().filter_map(|row| row.number("EVENT_ID")).collect();
-            let newest: Vec<u64> = newest_ended(long, short.len());
-            if !short.iter().all(|id| newest.contains(id)) {
-                capture.violations.push(format!(
-                    "{}: events_{table}_history holds {short:?}, the newest are {newest:?}",
-                    self.script
-                ));
+        for (events, _, long) in long {
+            let table = format!("events_{events}_history");
+            let mut short = schema.rows_where(&table, &[("THREAD_ID", &thread.to_string())])?;
+            self.misnamed.iter().for_each(|entry| _ = entry.correct(events, &mut short));
+            let newest = newest_ended(long, short.len());
+            // Times are converted anew each time they are read.
+            let cells = |row: &Row| -> Vec<(String, Option<String>)> {
+                let telling = row.cells().filter(|(c, _)| self.declaration.way(&table, c) != Some(Way::Some));
+                telling.map(|(column, value)| (column.to_owned(), value.map(str::to_owned))).collect()
+            };
+            let is_there = |row: &Row| newest.iter().any(|other| cells(row) == cells(other));
+            let strange = short.iter().filter(|row| !is_there(row));
+            let told =
+                |row: &Row| format!("{}: {table} holds {:?}, the long one does not", self.script, cells(row));
+            capture.violations.extend(strange.map(told));
+            if !short.is_empty() {
+                capture.read.insert(table);
             }
         }
         Ok(())
@@ -604,11 +490,12 @@ impl Run<'_> {
         for row in rows.iter().filter(|row| row.get("END_EVENT_ID").is_some()) {
             *kept.entry(row.text("EVENT_NAME")).or_default() += 1;
         }
-        for ((table, script, name, column), counted) in after {
+        for ((table, script, name), cells) in after {
             // One event of table I/O may stand for many rows, each of which is counted; and the built-in counts
             // deletions, renames and closes of files that it does not tell of.
             let apart = name == "wait/io/table/sql/handler" || name.starts_with("wait/io/file/");
-            if *table != summary || *script != self.name(at) || column != "COUNT_STAR" || apart {
+            let Some(counted) = cells.get("COUNT_STAR") else { continue };
+            if *table != summary || *script != self.name(at) || apart {
                 continue;
             }
             let kept = kept.get(name.as_str()).copied().unwrap_or_default();
@@ -632,12 +519,12 @@ impl Run<'_> {
     }
 }
 
-/// Event ids of those that ended last.
-fn newest_ended(rows: &[Row], count: usize) -> Vec<u64> {
-    let mut ended: Vec<(u64, u64)> =
-        rows.iter().filter_map(|row| Some((row.number("END_EVENT_ID")?, row.number("EVENT_ID")?))).collect();
-    ended.sort_unstable();
-    ended.into_iter().rev().take(count).map(|(_, id)| id).collect()
+/// Those that ended last.
+fn newest_ended(rows: &[Row], count: usize) -> Vec<&Row> {
+    let ids = |row: &Row| Some((row.number("END_EVENT_ID")?, row.number("EVENT_ID")?));
+    let mut ended: Vec<&Row> = rows.iter().filter(|row| ids(row).is_some()).collect();
+    ended.sort_by_key(|row| ids(row));
+    ended.into_iter().rev().take(count).collect()
 }
 
 /// Gives each event a name that does not depend on ids: its kind, its instrument and its position among those.
@@ -680,12 +567,8 @@ fn sockets(schema: &mut Schema) -> Result<HashSet<String>> {
     Ok(rows.iter().map(|row| row.text("OBJECT_INSTANCE_BEGIN").to_owned()).collect())
 }
 
-fn join(row: &Row, columns: &[&str]) -> String {
-    columns.iter().map(|column| shown(row, column)).collect::<Vec<_>>().join(".")
-}
-
-fn shown(row: &Row, column: &str) -> String {
-    row.get(column).unwrap_or("NULL").to_owned()
+fn join(row: &Row, columns: &[String]) -> String {
+    columns.iter().map(|column| row.get(column).unwrap_or(NULL)).collect::<Vec<_>>().join(".")
 }
 
 /// Files for LOAD DATA INFILE lie in the data directory, where every server calls them alike.

@@ -22,7 +22,7 @@ impl fmt::Display for Figure {
     }
 }
 
-/// The column of a figure that holds a whole event, as [`Capture::put_row`] writes it. Hardly any event differs, and
+/// The column of a figure that holds a whole row, as [`Capture::put_row`] writes it. Hardly any row differs, and
 /// comparing them whole makes the comparison ten times smaller; those that differ are compared by column.
 const ROW: &str = "row";
 
@@ -35,6 +35,10 @@ pub struct Capture {
     pub orders: BTreeMap<(String, String), Vec<String>>,
     /// Rows that contradict themselves or each other.
     pub violations: Vec<String>,
+    /// Tables and columns of the server.
+    pub schema: BTreeMap<String, Vec<String>>,
+    /// Tables whose rows were held against others of the same server, and that had some.
+    pub read: BTreeSet<String>,
     /// How many events had a wrong name that was put right, by that name.
     pub misnamed: BTreeMap<String, usize>,
 }
@@ -54,10 +58,32 @@ impl Capture {
         self.figures.insert(figure, value.into());
     }
 
-    /// Notes all columns of an event.
-    pub fn put_row(&mut self, table: &str, script: &str, key: String, cells: &[(&str, String)]) {
-        let cells: Vec<String> = cells.iter().map(|(column, value)| format!("{column}{IS}{value}")).collect();
-        self.put(table, script, key, ROW, cells.join(AND));
+    /// Notes all columns of a row.
+    pub fn put_row<C: fmt::Display>(
+        &mut self,
+        table: &str,
+        script: &str,
+        key: String,
+        cells: impl IntoIterator<Item = (C, String)>,
+    ) {
+        let cells = cells.into_iter().map(|(column, value)| format!("{column}{IS}{value}"));
+        self.put(table, script, key, ROW, cells.collect::<Vec<_>>().join(AND));
+    }
+
+    /// The columns in which anything was found, by table.
+    pub fn filled(&self) -> BTreeMap<String, BTreeSet<String>> {
+        let mut filled: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (figure, row) in self.figures.iter().filter(|(figure, _)| figure.column == ROW) {
+            let cells = row.split(AND).filter_map(|cell| cell.split_once(IS));
+            let something = cells.filter(|(_, value)| !["", "0", "NULL", "nothing"].contains(value));
+            let columns = filled.entry(figure.table.clone()).or_default();
+            for (column, _) in something {
+                if !columns.contains(column) {
+                    columns.insert(column.to_owned());
+                }
+            }
+        }
+        filled
     }
 }
 
@@ -271,7 +297,7 @@ mod tests {
     fn events_are_compared_by_column_where_they_differ() {
         let row = |value: &str| {
             let mut one = capture(&[("n", "rows", "1")], &["n"]);
-            one.put_row("t", "s", "n#1".into(), &[("SAME", "x".into()), ("OTHER", value.into())]);
+            one.put_row("t", "s", "n#1".into(), [("SAME", "x".into()), ("OTHER", value.into())]);
             one
         };
         let comparison = compare(&[row("a"), row("a")], &[row("b")]);

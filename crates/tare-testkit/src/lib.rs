@@ -5,6 +5,7 @@
 //! (the subject), so that what is claimed to be equal is compared, not asserted twice.
 
 pub mod capture;
+pub mod declaration;
 pub mod difference;
 pub mod figure;
 pub mod history;

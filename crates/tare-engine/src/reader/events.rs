@@ -331,7 +331,12 @@ impl Engine {
     pub fn stages(&self, scope: Scope) -> Vec<StageRow> {
         let scale = Scale::of(self);
         let records = match scope {
-            Scope::Current => self.current_lines(EventType::Stage),
+            // As in the reference, a stage that has ended is no current one, though none may follow.
+            Scope::Current => {
+                let mut records = self.current_lines(EventType::Stage);
+                records.retain(|record| !has_ended(record));
+                records
+            }
             _ => self.ended(EventType::Stage, scope),
         };
         let progress: HashMap<u64, (u64, u64)> = match scope {
@@ -354,7 +359,7 @@ impl Engine {
     fn stage_row(&self, record: &Copied, scale: Scale<'_>, current: &HashMap<u64, (u64, u64)>) -> StageRow {
         let w = &record.words;
         let flags = record.u8(7, 7);
-        let ended = w[2] != 0;
+        let ended = has_ended(record);
         StageRow {
             head: EventHead {
                 thread_id: record.thread_id,
@@ -572,6 +577,11 @@ fn xid_text(bytes: &[u8]) -> String {
     }
     let hex: String = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
     format!("0x{hex}")
+}
+
+/// True when a copied stage or wait has its end.
+fn has_ended(record: &Copied) -> bool {
+    record.words[2] != 0
 }
 
 /// Position of the first counter in a statement's record.

@@ -1,0 +1,327 @@
+//! What the data oracle compares: every table and column of the schema, declared in `expected/comparison.toml`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::difference::matches;
+use crate::{Failure, Result};
+
+/// The file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Declaration {
+    /// Tables; one may be looked at in several ways.
+    pub table: Vec<Tables>,
+    /// Columns that are no table's key; of several that fit the first counts.
+    pub column: Vec<Columns>,
+    /// Columns no script puts anything into, on the reference.
+    #[serde(default)]
+    pub blank: Vec<Blank>,
+}
+
+/// Whose rows are looked at, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Rows {
+    /// All, right after start-up.
+    Standing,
+    /// All a connection sees of itself that has executed a fixed list of statements.
+    Asker,
+    /// Those of a script's connections, each by itself; numbers after less before.
+    Connections,
+    /// Those of a script's connections, or of its users in a table that knows no connections, as they stand at its end.
+    Held,
+    /// Those of the script's schema; numbers after less before.
+    Schema,
+    /// Those of files in the script's schema; numbers after less before.
+    Files,
+    /// Those of sockets that came with the script's connections; numbers after less before.
+    Sockets,
+    /// Those of the script's users; numbers after less before.
+    Users,
+    /// Those of clients, wherever they come from; numbers after less before.
+    Hosts,
+    /// All; numbers after less before.
+    All,
+    /// Every event of a script's connections, in order.
+    History,
+    /// The newest of those: each as the long history has it.
+    Newest,
+    /// None: the table stays empty for the reason given.
+    None,
+}
+
+/// Tables that are compared alike.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tables {
+    /// Patterns of their names.
+    pub names: Vec<String>,
+    /// Which of their rows.
+    pub rows: Rows,
+    /// Only rows whose EVENT_NAME, NAME or VARIABLE_NAME fits one of these; all when left out.
+    #[serde(default)]
+    pub only: Vec<String>,
+    /// What tells rows apart. Rows that are alike are added up, or their values listed.
+    #[serde(default)]
+    pub key: Vec<String>,
+    /// True where the reference does not give the same every time; what it does not repeat is then only shown.
+    #[serde(default)]
+    pub wavers: bool,
+    /// True where how many rows are alike is incidental.
+    #[serde(default)]
+    pub uncounted: bool,
+    /// True where the provider cannot show them on its own endpoint, only on the server's port.
+    #[serde(default)]
+    pub served: bool,
+    /// Why the table stays empty.
+    #[serde(default)]
+    pub reason: String,
+}
+
+/// How a column is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Way {
+    /// The same text or number.
+    Equal,
+    /// NULL, nothing (0, an empty text), or something.
+    Some,
+    /// Not as it stands: the reason says how, or why not at all.
+    Otherwise,
+}
+
+/// Columns that are compared alike.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Columns {
+    /// Patterns of their tables; all when left out.
+    #[serde(default = "every")]
+    pub tables: Vec<String>,
+    /// Patterns of their names.
+    pub names: Vec<String>,
+    /// How.
+    pub way: Way,
+    /// Why not as it stands.
+    #[serde(default)]
+    pub reason: String,
+}
+
+/// Columns nobody fills.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Blank {
+    /// Patterns of their tables; all when left out.
+    #[serde(default = "every")]
+    pub tables: Vec<String>,
+    /// Patterns of their names.
+    pub names: Vec<String>,
+    /// Why.
+    pub reason: String,
+}
+
+fn every() -> Vec<String> {
+    vec!["*".to_owned()]
+}
+
+fn fits(patterns: &[String], text: &str) -> bool {
+    patterns.iter().any(|pattern| matches(pattern, text))
+}
+
+impl Tables {
+    /// True when a row of this name is one of those that are looked at.
+    pub(crate) fn wants(&self, name: &str) -> bool {
+        self.only.is_empty() || fits(&self.only, name)
+    }
+
+    /// True where numbers are compared as what a script added to them.
+    pub(crate) fn is_counted(&self) -> bool {
+        use Rows::{All, Connections, Files, Hosts, Schema, Sockets, Users};
+        matches!(self.rows, All | Connections | Files | Hosts | Schema | Sockets | Users)
+    }
+}
+
+impl Blank {
+    fn fits(&self, table: &str, column: &str) -> bool {
+        fits(&self.tables, table) && fits(&self.names, column)
+    }
+}
+
+impl Declaration {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// When it cannot be read, or something in it lacks its reason.
+    pub fn read(path: &Path) -> Result<Declaration> {
+        let text = std::fs::read_to_string(path).map_err(Failure::io(path.display().to_string()))?;
+        Declaration::parse(&text).map_err(|problem| Failure::Setup(format!("{}: {problem}", path.display())))
+    }
+
+    fn parse(text: &str) -> std::result::Result<Declaration, String> {
+        let read: Declaration = toml::from_str(text).map_err(|e| e.to_string())?;
+        let tables = read.table.iter().filter(|it| it.rows == Rows::None).map(|it| (&it.names, &it.reason));
+        let columns = read.column.iter().filter(|it| it.way == Way::Otherwise);
+        let columns = columns.map(|it| (&it.names, &it.reason));
+        let blank = read.blank.iter().map(|it| (&it.names, &it.reason));
+        match tables.chain(columns).chain(blank).find(|(_, reason)| reason.trim().is_empty()) {
+            Some((names, _)) => Err(format!("{names:?} has no reason")),
+            None => Ok(read),
+        }
+    }
+
+    /// Looks at nothing that is only on a server's own port.
+    #[must_use]
+    pub fn on_endpoint(mut self) -> Declaration {
+        self.table.iter_mut().filter(|it| it.served).for_each(|it| it.rows = Rows::None);
+        self
+    }
+
+    /// Every table with what is looked at in it, of the tables of these names.
+    pub(crate) fn of<'a>(&'a self, tables: &[String]) -> Vec<(String, &'a Tables)> {
+        let looked_at = |table: &String| {
+            let table = table.clone();
+            self.table.iter().filter(move |it| fits(&it.names, &table)).collect::<Vec<_>>()
+        };
+        tables.iter().flat_map(|table| looked_at(table).into_iter().map(|it| (table.clone(), it))).collect()
+    }
+
+    /// How a column is compared; `None` when nothing says so.
+    pub fn way(&self, table: &str, column: &str) -> Option<Way> {
+        let of = |it: &&Columns| fits(&it.tables, table) && fits(&it.names, column);
+        self.column.iter().find(of).map(|it| it.way)
+    }
+
+    /// True where the reference must give the same every time.
+    pub fn repeats(&self, table: &str) -> bool {
+        self.table.iter().filter(|it| fits(&it.names, table)).all(|it| !it.wavers)
+    }
+
+    /// What the file and the schema disagree on, a line each: tables and columns nobody declared, declarations of what
+    /// is not there.
+    pub fn disagreements(&self, schema: &BTreeMap<String, Vec<String>>) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut used = BTreeSet::new();
+        for (table, columns) in schema {
+            let looked_at: Vec<&Tables> = self.table.iter().filter(|it| fits(&it.names, table)).collect();
+            if looked_at.is_empty() {
+                found.push(format!("nothing says how {table} is compared"));
+            }
+            if looked_at.iter().any(|it| it.rows == Rows::None) {
+                continue;
+            }
+            for column in columns.iter().filter(|c| !looked_at.iter().all(|it| it.key.contains(c))) {
+                let of = |it: &Columns| fits(&it.tables, table) && fits(&it.names, column);
+                match self.column.iter().position(of) {
+                    Some(at) => _ = used.insert(at),
+                    None => found.push(format!("nothing says how {table}.{column} is compared")),
+                }
+            }
+        }
+        let absent = self.table.iter().filter(|it| !schema.keys().any(|table| fits(&it.names, table)));
+        found.extend(absent.map(|it| format!("no table is called {:?}", it.names)));
+        let unused = self.column.iter().enumerate().filter(|(at, _)| !used.contains(at));
+        found
+            .extend(unused.map(|(_, it)| format!("no column is compared by {:?} {:?}", it.tables, it.names)));
+        found
+    }
+
+    /// Tables no script fills on the reference, nor says the file why. `filled` holds those with a row.
+    pub fn empty(
+        &self,
+        schema: &BTreeMap<String, Vec<String>>,
+        filled: &BTreeMap<String, BTreeSet<String>>,
+    ) -> Vec<String> {
+        let is_empty = |table: &&String| {
+            let mut looked_at = self.table.iter().filter(|it| fits(&it.names, table));
+            !filled.contains_key(*table) && !looked_at.any(|it| it.rows == Rows::None)
+        };
+        schema.keys().filter(is_empty).map(|table| format!("no script fills {table}")).collect()
+    }
+
+    /// What the file and the reference disagree on: columns that held nothing and should, and the other way round.
+    /// `filled` holds the columns, by table, in which something was found.
+    pub fn blanks(
+        &self,
+        schema: &BTreeMap<String, Vec<String>>,
+        filled: &BTreeMap<String, BTreeSet<String>>,
+    ) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut used = BTreeSet::new();
+        for (table, columns) in schema {
+            let looked_at: Vec<&Tables> = self.table.iter().filter(|it| fits(&it.names, table)).collect();
+            if looked_at.iter().all(|it| matches!(it.rows, Rows::None | Rows::Newest)) {
+                continue;
+            }
+            let filled = filled.get(table);
+            let is_key = |column: &&String| looked_at.iter().all(|it| it.key.contains(column));
+            let columns = columns.iter().filter(|column| !is_key(column));
+            for column in columns.filter(|column| self.way(table, column) != Some(Way::Otherwise)) {
+                if filled.is_some_and(|filled| filled.contains(column)) {
+                    continue;
+                }
+                match self.blank.iter().position(|it| it.fits(table, column)) {
+                    Some(at) => _ = used.insert(at),
+                    None => found.push(format!("no script puts anything into {table}.{column}")),
+                }
+            }
+        }
+        let unused = self.blank.iter().enumerate().filter(|(at, _)| !used.contains(at));
+        found.extend(unused.map(|(_, it)| format!("{:?} {:?} are not blank", it.tables, it.names)));
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "[[table]]\nnames=['a*']\nrows='all'\nkey=['K']\n\
+                        [[column]]\nnames=['SUM_*']\nway='some'\n\
+                        [[column]]\nnames=['*']\ntables=['ab']\nway='equal'\n";
+
+    fn schema(tables: &[(&str, &[&str])]) -> BTreeMap<String, Vec<String>> {
+        let columns = |columns: &[&str]| columns.iter().map(|c| (*c).to_owned()).collect();
+        tables.iter().map(|(table, of)| ((*table).to_owned(), columns(of))).collect()
+    }
+
+    #[test]
+    fn what_is_undeclared_and_what_is_not_there_are_named() {
+        let declaration = Declaration::parse(TEXT).expect("a good file");
+        assert_eq!(declaration.way("ab", "SUM_X"), Some(Way::Some));
+        assert_eq!(declaration.way("ab", "X"), Some(Way::Equal));
+        let good = schema(&[("ab", &["K", "SUM_X", "X"])]);
+        assert_eq!(declaration.disagreements(&good), Vec::<String>::new());
+        let bad = schema(&[("ac", &["K", "X"]), ("b", &[])]);
+        assert_eq!(
+            declaration.disagreements(&bad),
+            [
+                "nothing says how ac.X is compared",
+                "nothing says how b is compared",
+                "no column is compared by [\"*\"] [\"SUM_*\"]",
+                "no column is compared by [\"ab\"] [\"*\"]",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_column_nobody_fills_is_named() {
+        let declaration = Declaration::parse(TEXT).expect("a good file");
+        let filled =
+            |columns: &[&str]| [("ab".to_owned(), columns.iter().map(|c| (*c).to_owned()).collect())].into();
+        let schema = schema(&[("ab", &["K", "X"])]);
+        assert_eq!(declaration.blanks(&schema, &filled(&["K", "X"])), Vec::<String>::new());
+        assert_eq!(declaration.blanks(&schema, &filled(&["K"])), ["no script puts anything into ab.X"]);
+    }
+
+    #[test]
+    fn what_is_not_compared_needs_a_reason() {
+        for text in [
+            "column=[]\n[[table]]\nnames=['a']\nrows='none'",
+            "table=[]\n[[column]]\nnames=['a']\nway='otherwise'",
+        ] {
+            assert!(Declaration::parse(text).expect_err("no reason").ends_with("has no reason"));
+        }
+    }
+}
