@@ -126,10 +126,11 @@ const REPLICATION: &str = "(t.NAME LIKE '%slave%' OR t.NAME LIKE '%rpl%' OR t.NA
 /// Those threads, and what they have counted, in a form that does not depend on which of the workers it was.
 fn seen(server: &Server) -> BTreeMap<String, BTreeSet<String>> {
     let mut conn = server.client().unwrap();
-    // How often somebody waits is a matter of time, and so is how the relay log is read.
+    // How often somebody waits is a matter of time, and so is how the relay log is read; a worker that has waited for
+    // another goes back to the stage it was in, which counts once more.
     let counted = |events: &str| {
         format!(
-            "SELECT t.NAME, s.EVENT_NAME, SUM(s.COUNT_STAR) \
+            "SELECT t.NAME, s.EVENT_NAME, IF('{events}' = 'stages' AND t.NAME LIKE '%parallel%', '', SUM(s.COUNT_STAR)) \
              FROM performance_schema.events_{events}_summary_by_thread_by_event_name s \
              JOIN performance_schema.threads t USING (THREAD_ID) \
              WHERE {REPLICATION} AND s.EVENT_NAME NOT LIKE '%waiting%' AND s.EVENT_NAME NOT LIKE '%relay log%' \

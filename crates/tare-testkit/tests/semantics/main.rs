@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // in a test a failure is a panic
 
 mod audit;
+mod background;
 mod binary_log;
 mod grants;
 mod instances;
