@@ -5,6 +5,7 @@
 mod audit;
 mod background;
 mod binary_log;
+mod folding;
 mod grants;
 mod instances;
 mod parties;
