@@ -113,6 +113,7 @@ fn scripts_leave_the_figures_the_built_in_leaves() {
     }
     let unused = |entry: &&Misnamed| reference.iter().all(|c| c.misnamed.get(&entry.name) == Some(&0));
     let unused: Vec<&Misnamed> = explanations.misnamed.iter().filter(unused).collect();
+    println!("{} passes over the built-in, {} over the subject", reference.len(), subject.len());
     show(&comparison, &verdict);
     // What the built-in of some server does is no fault of the subject's, but worth seeing: a rule may be wrong.
     let own: usize = reference.iter().map(|c| c.violations.len()).sum();
