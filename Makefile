@@ -51,5 +51,5 @@ test-mtr: provider ## the server's own tests of the Performance Schema, on tare,
 	@scripts/setup.sh mariadb-test
 	@scripts/mtr.sh
 
-test-scale: provider ## read every table with 1,000 connections, 5,000 digests and 10,000 tables; prints how long it takes
+test-scale: provider ## read every table with 1,000 connections, 5,000 digests and 10,000 tables, and beside a load; prints what it takes
 	TARE_PROVIDER=$(CURDIR)/target/release/libtare_mariadb.so cargo test --quiet --locked -p tare-testkit --test scale -- --ignored --nocapture

@@ -454,6 +454,17 @@ impl MemoryCell {
         }
     }
 
+    /// A free of `old` bytes and an allocation of `new` ones at once, so that the marks see only what they differ by.
+    pub(crate) fn exchange(&self, old: u64, new: u64) {
+        bump(&self.count_free, 1);
+        bump(&self.bytes_free, old);
+        self.alloc(new);
+        let (_, bytes) = self.current();
+        if bytes < self.low_bytes.load(Relaxed) {
+            self.low_bytes.store(bytes, Relaxed);
+        }
+    }
+
     pub(crate) fn alloc_shared(&self, bytes: u64) {
         self.count_alloc.fetch_add(1, Relaxed);
         self.bytes_alloc.fetch_add(bytes, Relaxed);

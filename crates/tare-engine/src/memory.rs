@@ -58,6 +58,16 @@ impl Engine {
 
     /// Counts a reallocation: a free and an allocation. `None` as for [`Engine::memory_alloc`].
     pub fn memory_realloc(&self, class: ClassId, old: u64, new: u64) -> Option<Option<ThreadRef>> {
+        let switches = self.registry.switches(class);
+        // Counted at one place, water marks see both at once: there is no moment without the memory.
+        if switches & (ENABLED | MEMORY) == ENABLED | MEMORY
+            && let Some(cell) = self.own_memory_cell(class, switches)
+            && let Some(thread) = current()
+            && thread.mask() & ATTRIBUTED != 0
+        {
+            cell.exchange(old, new);
+            return Some(Some(thread.handle()));
+        }
         self.memory_free(class, old);
         self.memory_alloc(class, new)
     }

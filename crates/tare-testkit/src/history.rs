@@ -128,6 +128,42 @@ impl Events<'_> {
     }
 }
 
+/// What contradicts itself in a row of a summary: times that are in no order, an average that is none, more freed than
+/// is left to be in use. The thread or object must be at rest while the row is read.
+pub fn statistic_contradictions(row: &Row) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut must = |holds: bool, what: &str| {
+        if !holds {
+            found.push(format!("{what}: {}", show(row)));
+        }
+    };
+    for of in row.columns().iter().filter_map(|column| column.strip_prefix("MIN_")) {
+        let figure = |kind: &str| row.number(&format!("{kind}_{of}")).unwrap_or_default();
+        let [least, average, most, sum] = ["MIN", "AVG", "MAX", "SUM"].map(figure);
+        must(least <= most && most <= sum, "times in no order");
+        let count = of.strip_prefix("TIMER_").map(|of| if of == "WAIT" { "STAR" } else { of });
+        let count = count.and_then(|of| row.number(&format!("COUNT_{of}"))).unwrap_or_default();
+        must(count == 0 || average.abs_diff(sum / count) <= 1, "no average");
+        // An event of table I/O stands for many rows: then the least is of events, and the average of rows.
+        let of_rows =
+            row.get("OBJECT_TYPE").is_some() || row.text("EVENT_NAME") == "wait/io/table/sql/handler";
+        must(count == 0 || of_rows || (least <= average && average <= most), "an average beyond");
+    }
+    let signed = |column: &str| row.get(column).and_then(|text| text.parse::<i64>().ok());
+    for of in ["COUNT", "NUMBER_OF_BYTES"] {
+        let marks = ["LOW", "CURRENT", "HIGH"].map(|mark| signed(&format!("{mark}_{of}_USED")));
+        if let [Some(low), Some(current), Some(high)] = marks {
+            must(low <= current && current <= high, "water marks in no order");
+        }
+    }
+    if let (Some(made), Some(freed), Some(used)) =
+        (signed("COUNT_ALLOC"), signed("COUNT_FREE"), signed("CURRENT_COUNT_USED"))
+    {
+        must(made - freed == used, "in use is not what is allocated and not freed");
+    }
+    found
+}
+
 /// A row in one line, without what is NULL.
 fn show(row: &Row) -> String {
     let cells = row.cells().filter_map(|(name, value)| value.map(|value| format!("{name}={value}")));

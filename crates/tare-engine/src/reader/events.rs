@@ -373,7 +373,7 @@ impl Engine {
     fn stage_row(&self, record: &Copied, scale: Scale<'_>, current: &HashMap<u64, (u64, u64)>) -> StageRow {
         let w = &record.words;
         let flags = record.u8(7, 7);
-        let ended = w[2] != 0;
+        let ended = has_ended(record);
         StageRow {
             head: EventHead {
                 thread_id: record.thread_id,
@@ -598,6 +598,11 @@ fn xid_text(bytes: &[u8]) -> String {
     }
     let hex: String = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
     format!("0x{hex}")
+}
+
+/// True when a copied stage or wait has its end.
+fn has_ended(record: &Copied) -> bool {
+    record.words[2] != 0
 }
 
 /// Position of the first counter in a statement's record.

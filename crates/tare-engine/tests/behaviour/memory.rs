@@ -39,6 +39,13 @@ fn a_reallocation_is_a_free_and_an_allocation() {
     let stat = rig.thread_memory(thread, MEMORY);
     assert_eq!((stat.count_alloc, stat.count_free, stat.bytes_alloc, stat.bytes_free), (2, 1, 350, 100));
     assert_eq!((stat.current_count, stat.current_bytes), (1, 250));
+    assert_eq!((stat.low_count, stat.high_count), (0, 1));
+    // What another has allocated: never less of it in use than after the exchange.
+    let other = rig.thread();
+    rig.on(other, || _ = rig.memory_realloc(rig.class.memory, 250, 200));
+    let stat = rig.thread_memory(other, MEMORY);
+    assert_eq!((stat.low_count, stat.current_count, stat.high_count), (0, 0, 0));
+    assert_eq!((stat.low_bytes, stat.current_bytes, stat.high_bytes), (-50, -50, 0));
 }
 
 #[test]

@@ -18,7 +18,7 @@ const INDEX: &str = "Which index is never used";
 const CONNECTION: &str = "What does this connection do right now";
 const MEMORY: &str = "Where did the memory go";
 const LATENCY: &str = "Top 10 statements by total latency";
-const LOCK: &str = "Who holds the row lock I wait for";
+const LOCK: &str = "Who holds the lock I wait for";
 
 fn document() -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/recipes.md")).unwrap()
@@ -237,4 +237,64 @@ fn who_holds_a_row_lock_is_named_with_what_it_did() {
     let statements: Vec<_> = rows.iter().filter_map(|row| text(row, "holders_statement")).collect();
     assert!(statements.len() >= 3, "{statements:?}");
     assert_eq!(statements[..3], ["DO 'thinking'", locking, "BEGIN"].map(str::to_owned));
+}
+
+#[test]
+fn who_holds_a_metadata_lock_is_named_and_who_only_queues() {
+    let _turn = turn();
+    let Some(server) = subject() else { return };
+    let mut conn = server.client().unwrap();
+    execute(&mut conn, &["CREATE DATABASE shop", "CREATE TABLE shop.stock (id INT PRIMARY KEY)"]);
+    let mut holder = server.client().unwrap();
+    execute(&mut holder, &["BEGIN", "SELECT * FROM shop.stock", "DO 'thinking'"]);
+    let by_table = &recipe(LOCK)[1];
+    let (altering, alter) = background(&server, "ALTER TABLE shop.stock ADD n INT");
+    until(&mut conn, by_table, |rows| !rows.is_empty());
+    let (reading, reader) = background(&server, "SELECT id FROM shop.stock");
+    let rows = until(&mut conn, by_table, |rows| rows.len() == 3);
+    let holders_id = holder.connection_id().to_string();
+    execute(&mut holder, &["COMMIT"]);
+    alter.join().unwrap();
+    reader.join().unwrap();
+    let columns =
+        ["waiting", "waiting_statement", "wanted", "holder", "held", "holder_waits", "holders_statement"];
+    let seen: Vec<_> = rows.iter().map(|row| columns.map(|column| text(row, column).unwrap())).collect();
+    let (altering, reading) = (altering.to_string(), reading.to_string());
+    let (alter, read, held) =
+        ("ALTER TABLE shop.stock ADD n INT", "SELECT id FROM shop.stock", "DO 'thinking'");
+    let expected = [
+        [&altering, alter, "EXCLUSIVE", &holders_id, "SHARED_READ", "0", held],
+        [&reading, read, "SHARED_READ", &holders_id, "SHARED_READ", "0", held],
+        [&reading, read, "SHARED_READ", &altering, "SHARED_UPGRADABLE", "1", alter],
+    ];
+    assert_eq!(seen, expected.map(|row| row.map(str::to_owned)));
+    assert!(rows.iter().all(|row| text(row, "object").as_deref() == Some("shop.stock")));
+    assert_eq!(run(&mut conn, by_table).len(), 0);
+}
+
+#[test]
+fn quantiles_are_those_of_the_calls_the_history_holds() {
+    let _turn = turn();
+    let Some(server) = subject() else { return };
+    let mut conn = server.client().unwrap();
+    for call in 1..=40 {
+        execute(&mut conn, &[&format!("DO SLEEP({})", f64::from(call) / 1000.0)]);
+    }
+    let rows = run(&mut conn, &recipe(LATENCY)[1]);
+    let sleeps = "DO `SLEEP` (?)";
+    let row = rows.iter().find(|row| text(row, "DIGEST_TEXT").is_some_and(|it| it.trim() == sleeps));
+    let row = row.unwrap_or_else(|| panic!("no sleeps in {rows:?}"));
+    let sql = "SELECT TIMER_WAIT FROM performance_schema.events_statements_history_long \
+               WHERE SQL_TEXT LIKE 'DO SLEEP%' ORDER BY TIMER_WAIT";
+    let took: Vec<f64> = conn.query(sql).unwrap();
+    assert_eq!((took.len(), text(row, "calls").as_deref()), (40, Some("40")));
+    // The least that so many of a hundred do not exceed.
+    for (column, rank) in [("p50_ms", 20), ("p95_ms", 38), ("p99_ms", 40), ("maximum_ms", 40)] {
+        let shown: f64 = text(row, column).unwrap().parse().unwrap();
+        let wanted = took[rank - 1] / 1e9;
+        // The rate of the clock is better known with every second.
+        assert!((shown - wanted).abs() <= wanted / 10_000.0 + 0.001, "{column}: {shown}, not {wanted}");
+    }
+    let total: f64 = text(row, "total_s").unwrap().parse().unwrap();
+    assert!((total - took.iter().sum::<f64>() / 1e12).abs() < 0.01, "{total}");
 }

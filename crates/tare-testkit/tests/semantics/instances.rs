@@ -6,7 +6,7 @@ use tare_testkit::server::{Server, Settings};
 use tare_testkit::subject::Provider;
 use tare_testkit::turn;
 
-use crate::{Watched, server, until};
+use crate::{Watched, error, server, until};
 
 /// The metadata locks on a table: owner, type, duration, status.
 fn locks(schema: &mut Schema, table: &str) -> Vec<[String; 4]> {
@@ -218,3 +218,62 @@ const LASTING: &[&str] = &[
     "wait/synch/rwlock/innodb/lock_latch",
     "wait/synch/rwlock/innodb/trx_rseg_latch",
 ];
+
+#[test]
+fn who_holds_a_mutex_or_an_rwlock() {
+    let _turn = turn();
+    let server = server();
+    let mut schema = server.schema().unwrap();
+    let mut watched = Watched::connect(&server, &mut schema);
+    let mut holder = Watched::connect(&server, &mut schema);
+    let thread = watched.thread.clone();
+    let held = |schema: &mut Schema, table: &str, name: &str, column: &str| -> Vec<String> {
+        let rows = schema.rows_where(table, &[("NAME", name)]).unwrap();
+        let held = rows.iter().filter_map(|row| row.get(column)).filter(|held| *held != "0");
+        held.map(str::to_owned).collect()
+    };
+    holder.run("CREATE DATABASE t");
+    holder.run(
+        "CREATE TABLE t.m (a INT, b INT, KEY (a)) ENGINE=MyISAM SELECT 1 AS a, 1 AS b UNION SELECT 2, 2",
+    );
+
+    // The servers are read anew under their lock, from a table that somebody has locked.
+    let writer = ["rwlock_instances", "wait/synch/rwlock/sql/THR_LOCK_servers", "WRITE_LOCKED_BY_THREAD_ID"];
+    let [table, name, column] = writer;
+    assert_eq!(held(&mut schema, table, name, column), [""; 0]);
+    holder.run("LOCK TABLES mysql.servers WRITE");
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| watched.run("FLUSH PRIVILEGES"));
+        let seen = until(|| held(&mut schema, table, name, column), |held| !held.is_empty());
+        holder.run("UNLOCK TABLES");
+        waiting.join().unwrap();
+        assert_eq!(seen, std::slice::from_ref(&thread));
+    });
+    assert_eq!(held(&mut schema, table, name, column), [""; 0]);
+
+    // Who waits for a condition is shown as the holder of its mutex, as in the reference.
+    let [table, name, column] =
+        ["mutex_instances", "wait/synch/mutex/sql/LOCK_item_func_sleep", "LOCKED_BY_THREAD_ID"];
+    let id = watched.conn.connection_id();
+    std::thread::scope(|scope| {
+        let sleeping = scope.spawn(|| error(&mut watched.conn, "DO SLEEP(1000)"));
+        let seen = until(|| held(&mut schema, table, name, column), |held| !held.is_empty());
+        holder.run(&format!("KILL QUERY {id}"));
+        sleeping.join().unwrap();
+        assert_eq!(seen, std::slice::from_ref(&thread));
+    });
+    assert_eq!(held(&mut schema, table, name, column), [""; 0]);
+
+    // A condition on an index is looked at while the index is locked for reading.
+    let [table, name, column] =
+        ["rwlock_instances", "wait/synch/rwlock/myisam/MYISAM_SHARE::key_root_lock", "READ_LOCKED_BY_COUNT"];
+    std::thread::scope(|scope| {
+        let sql = "SELECT b FROM t.m FORCE INDEX (a) WHERE a > 0 AND BENCHMARK(1000000000, MD5(a)) = 0";
+        let working = scope.spawn(|| error(&mut watched.conn, sql));
+        let seen = until(|| held(&mut schema, table, name, column), |held| !held.is_empty());
+        holder.run(&format!("KILL QUERY {id}"));
+        working.join().unwrap();
+        assert_eq!(seen, ["1"]);
+    });
+    assert_eq!(held(&mut schema, table, name, column), [""; 0]);
+}

@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used)] // in a test a failure is a panic
 
 mod audit;
+mod background;
 mod binary_log;
 mod digests;
+mod folding;
 mod grants;
 mod instances;
 mod lookups;

@@ -25,7 +25,7 @@ const FAMILIES: [Family; 5] = [
     ("memory_summary", "memory/sql/user_var_entry::value", "COUNT_FREE", true),
 ];
 
-fn with_users() -> (Server, Schema) {
+pub(crate) fn with_users() -> (Server, Schema) {
     let server = server();
     let mut admin = server.client().unwrap();
     for user in ["ann", "bob"] {
@@ -39,12 +39,12 @@ fn with_users() -> (Server, Schema) {
     (server, schema)
 }
 
-fn connect(server: &Server, user: &str) -> Conn {
+pub(crate) fn connect(server: &Server, user: &str) -> Conn {
     Conn::new(server.client_options().user(Some(user))).unwrap()
 }
 
 /// Something of every family.
-fn work(conn: &mut Conn, times: usize) {
+pub(crate) fn work(conn: &mut Conn, times: usize) {
     for _ in 0..times {
         for sql in [
             "DO 1",
@@ -69,7 +69,7 @@ fn connections(schema: &mut Schema, table: &str, filter: &[(&str, &str)]) -> Opt
 }
 
 /// Closes a connection and waits until it has been counted as closed.
-fn close(schema: &mut Schema, conn: Conn) {
+pub(crate) fn close(schema: &mut Schema, conn: Conn) {
     let id = u64::from(conn.connection_id());
     drop(conn);
     let begin = std::time::Instant::now();

@@ -1,0 +1,274 @@
+//! A primary and its replica: what the replica's threads do is recorded as by the built-in, and what is changed in the
+//! primary's `performance_schema` stays there.
+
+#![allow(clippy::unwrap_used)] // in a test a failure is a panic
+
+use mysql::Conn;
+use mysql::prelude::Queryable;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::TcpListener;
+use tare_testkit::host::Host;
+use tare_testkit::server::{Server, Settings};
+use tare_testkit::subject::Provider;
+use tare_testkit::turn;
+
+struct Pair {
+    primary: Server,
+    replica: Server,
+}
+
+/// What the primary executes: transactions of both formats, some that the applier may run at once.
+const WORK: &[&str] = &[
+    "CREATE DATABASE r",
+    "CREATE TABLE r.t (a INT PRIMARY KEY, b INT) ENGINE=InnoDB",
+    "SET SESSION binlog_format = ROW",
+    "INSERT INTO r.t VALUES (1, 1), (2, 2), (3, 3)",
+    "UPDATE r.t SET b = b + 1 WHERE a < 3",
+    "BEGIN",
+    "DELETE FROM r.t WHERE a = 3",
+    "INSERT INTO r.t VALUES (4, 4)",
+    "COMMIT",
+    "SET SESSION binlog_format = STATEMENT",
+    "INSERT INTO r.t VALUES (5, 5)",
+    // Another domain may be applied at the same time.
+    "SET SESSION gtid_domain_id = 7",
+    "CREATE TABLE r.u (a INT PRIMARY KEY) ENGINE=InnoDB",
+    "INSERT INTO r.u VALUES (1), (2)",
+    "SET SESSION gtid_domain_id = 0",
+    "BEGIN",
+    "UPDATE r.t SET b = 50 WHERE a = 5",
+    "INSERT INTO r.t VALUES (6, 6)",
+    "COMMIT",
+    "ALTER TABLE r.t ADD COLUMN c INT",
+    "INSERT INTO r.t VALUES (7, 7, 7)",
+];
+
+/// Changes that are the primary's own affair, in either format.
+const OWN: &[&str] = &[
+    "SET SESSION binlog_format = STATEMENT",
+    "UPDATE performance_schema.setup_consumers SET ENABLED = 'NO' WHERE NAME = 'events_waits_history'",
+    "SET SESSION binlog_format = ROW",
+    "UPDATE performance_schema.setup_instruments SET TIMED = 'NO' WHERE NAME LIKE 'stage/%'",
+    "UPDATE performance_schema.setup_actors SET ENABLED = 'NO'",
+    "INSERT INTO performance_schema.setup_objects VALUES ('TABLE', 'r', '%', 'NO', 'NO')",
+    "TRUNCATE TABLE performance_schema.events_statements_summary_global_by_event_name",
+];
+
+/// Tables whose rows are changed above.
+const SETUP: [&str; 4] = ["setup_consumers", "setup_instruments", "setup_actors", "setup_objects"];
+
+impl Pair {
+    /// `workers` is how many threads the replica applies with, besides its own.
+    fn start(provider: Provider, workers: u32) -> Pair {
+        // Between here and the server's start somebody else may take it; then the server does not start and says so.
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let primary = Settings::new(provider.clone())
+            .option("--skip-networking=OFF")
+            .option("--bind-address=127.0.0.1")
+            .option(format!("--port={port}"))
+            .option("--server-id=1")
+            .option("--log-bin=log");
+        let primary = Server::start(primary).unwrap();
+        let mut conn = primary.client().unwrap();
+        conn.query_drop("CREATE USER replica@127.0.0.1").unwrap();
+        conn.query_drop("GRANT REPLICATION SLAVE ON *.* TO replica@127.0.0.1").unwrap();
+        let replica = Settings::new(provider)
+            .option("--server-id=2")
+            .option("--log-bin=log")
+            .option("--relay-log=relay")
+            .option(format!("--slave-parallel-threads={workers}"))
+            // The other modes try and take back, more or less often.
+            .option("--slave-parallel-mode=conservative");
+        let replica = Server::start(replica).unwrap();
+        let mut conn = replica.client().unwrap();
+        let change = format!(
+            "CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = {port}, MASTER_USER = 'replica', \
+             MASTER_USE_GTID = slave_pos"
+        );
+        conn.query_drop(change).unwrap();
+        conn.query_drop("START SLAVE").unwrap();
+        Pair { primary, replica }
+    }
+
+    /// Executes on the primary and waits until the replica has followed.
+    fn execute(&self, statements: &[&str]) {
+        let mut primary = self.primary.client().unwrap();
+        statements.iter().for_each(|sql| primary.query_drop(sql).unwrap_or_else(|e| panic!("{sql}: {e}")));
+        let position: Option<String> = primary.query_first("SELECT @@global.gtid_binlog_pos").unwrap();
+        let mut replica = self.replica.client().unwrap();
+        let sql = format!("SELECT MASTER_GTID_WAIT('{}', 30)", position.unwrap());
+        let followed: Option<i64> = replica.query_first(sql).unwrap();
+        assert_eq!(followed, Some(0), "the replica does not follow:\n{}", self.replica.log());
+    }
+
+    fn stop(mut self) {
+        for server in [&mut self.replica, &mut self.primary] {
+            let (_, status) = server.stop().unwrap();
+            assert!(status.success(), "{status:?}\n{}", server.log());
+        }
+    }
+}
+
+fn rows(conn: &mut Conn, sql: &str) -> Vec<Vec<Option<String>>> {
+    let rows: Vec<mysql::Row> = conn.query(sql).unwrap_or_else(|e| panic!("{sql}: {e}"));
+    let text = |value| match value {
+        mysql::Value::NULL => None,
+        mysql::Value::Bytes(bytes) => Some(String::from_utf8(bytes).unwrap()),
+        other => Some(other.as_sql(true)),
+    };
+    rows.into_iter().map(|row| row.unwrap().into_iter().map(text).collect()).collect()
+}
+
+/// The threads of a replica's, and of the primary's side of it.
+const REPLICATION: &str = "(t.NAME LIKE '%slave%' OR t.NAME LIKE '%rpl%' OR t.NAME LIKE '%binlog%' \
+     OR t.PROCESSLIST_COMMAND = 'Binlog Dump')";
+
+/// Those threads, and what they have counted, in a form that does not depend on which of the workers it was.
+fn seen(server: &Server) -> BTreeMap<String, BTreeSet<String>> {
+    let mut conn = server.client().unwrap();
+    // How often somebody waits is a matter of time, and so is how the relay log is read; a worker that has waited for
+    // another goes back to the stage it was in, which counts once more.
+    let counted = |events: &str| {
+        format!(
+            "SELECT t.NAME, s.EVENT_NAME, IF('{events}' = 'stages' AND t.NAME LIKE '%parallel%', '', SUM(s.COUNT_STAR)) \
+             FROM performance_schema.events_{events}_summary_by_thread_by_event_name s \
+             JOIN performance_schema.threads t USING (THREAD_ID) \
+             WHERE {REPLICATION} AND s.EVENT_NAME NOT LIKE '%waiting%' AND s.EVENT_NAME NOT LIKE '%relay log%' \
+             AND s.EVENT_NAME NOT LIKE '%binlog event%' GROUP BY 1, 2 HAVING SUM(s.COUNT_STAR) > 0"
+        )
+    };
+    let kept = |events: &str, columns: &str| {
+        format!(
+            "SELECT t.NAME, h.EVENT_NAME, {columns}, COUNT(*) \
+             FROM performance_schema.events_{events}_history_long h \
+             JOIN performance_schema.threads t USING (THREAD_ID) \
+             WHERE {REPLICATION} AND t.PROCESSLIST_COMMAND IS NULL OR t.PROCESSLIST_COMMAND = 'Slave_worker' \
+             GROUP BY 1, 2, {columns}"
+        )
+    };
+    let threads = format!(
+        "SELECT t.NAME, t.TYPE, t.PROCESSLIST_USER, t.PROCESSLIST_HOST, t.PROCESSLIST_COMMAND, t.INSTRUMENTED, \
+         t.HISTORY, t.PROCESSLIST_ID IS NULL, \
+         IF(t.NAME LIKE '%one_connection', NULL, p.NAME), COUNT(*) FROM performance_schema.threads t \
+         LEFT JOIN performance_schema.threads p ON p.THREAD_ID = t.PARENT_THREAD_ID \
+         WHERE {REPLICATION} GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9"
+    );
+    let relayed = "SELECT EVENT_NAME, COUNT_STAR FROM performance_schema.events_statements_summary_global_by_event_name \
+                   WHERE EVENT_NAME IN ('statement/abstract/relay_log', 'statement/com/Binlog Dump')";
+    let asked = [
+        ("threads", threads),
+        ("statements", counted("statements")),
+        ("transactions", counted("transactions")),
+        ("stages", counted("stages")),
+        ("texts", kept("statements", "h.SQL_TEXT, h.CURRENT_SCHEMA, h.ERRORS")),
+        ("commits", kept("transactions", "h.STATE, h.ACCESS_MODE, h.GTID, h.AUTOCOMMIT")),
+        ("relayed", relayed.to_owned()),
+    ];
+    let mut text = |sql: &str| rows(&mut conn, sql).iter().map(|row| format!("{row:?}")).collect();
+    asked.iter().map(|(what, sql)| ((*what).to_owned(), text(sql))).collect()
+}
+
+/// What differs between two sides, a line each.
+fn differences(
+    reference: &BTreeMap<String, BTreeSet<String>>,
+    subject: &BTreeMap<String, BTreeSet<String>>,
+) -> Vec<String> {
+    let apart = |what: &String| {
+        let (a, b) = (&reference[what], &subject[what]);
+        let lacking = a.difference(b).map(move |row| format!("{what}: without {row}"));
+        lacking.chain(b.difference(a).map(move |row| format!("{what}: with {row}"))).collect::<Vec<_>>()
+    };
+    reference.keys().flat_map(apart).collect()
+}
+
+/// The rows of the setup tables, with the users' names.
+fn setup(server: &Server) -> BTreeMap<&'static str, BTreeSet<String>> {
+    let mut conn = server.client().unwrap();
+    let mut all = |table: &str| {
+        rows(&mut conn, &format!("SELECT * FROM performance_schema.{table}"))
+            .iter()
+            .map(|row| format!("{row:?}"))
+            .collect()
+    };
+    SETUP.iter().map(|table| (*table, all(table))).collect()
+}
+
+/// True where the tables of the provider under test are not on the server's port: joins need them there.
+fn skips() -> bool {
+    let host = Host::find().unwrap();
+    let skips = Provider::under_test().is_tare() && !host.has_federated();
+    if skips {
+        println!("skipped: without FEDERATED the tables are not on the server's port");
+    }
+    skips
+}
+
+#[test]
+fn threads_of_a_replica_are_seen_as_by_the_built_in() {
+    let _turn = turn();
+    if skips() {
+        return;
+    }
+    for workers in [0, 2] {
+        let [reference, subject] = [Provider::BuiltIn, Provider::under_test()].map(|provider| {
+            let pair = Pair::start(provider, workers);
+            pair.execute(WORK);
+            let seen = [seen(&pair.primary), seen(&pair.replica)];
+            pair.stop();
+            seen
+        });
+        for (side, (reference, subject)) in
+            ["primary", "replica"].into_iter().zip(reference.iter().zip(&subject))
+        {
+            assert_eq!(differences(reference, subject), Vec::<String>::new(), "{side}, {workers} workers");
+        }
+        let applier = if workers == 0 { "slave_sql" } else { "rpl_parallel_thread" };
+        let texts = &subject[1]["texts"];
+        for text in ["INSERT INTO r.t VALUES (5, 5)", "ALTER TABLE r.t ADD COLUMN c INT"] {
+            let is_there = |row: &String| row.contains(applier) && row.contains(text);
+            assert!(texts.iter().any(is_there), "no {text} by {applier} in {texts:#?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_watched_is_each_servers_own_affair() {
+    let _turn = turn();
+    if skips() {
+        return;
+    }
+    let pair = Pair::start(Provider::under_test(), 2);
+    pair.execute(&WORK[..2]);
+    let [primary, replica] = [&pair.primary, &pair.replica].map(setup);
+    pair.execute(OWN);
+    pair.execute(&["INSERT INTO r.t VALUES (1, 1)"]);
+    let [primary_after, replica_after] = [&pair.primary, &pair.replica].map(setup);
+    for table in SETUP {
+        assert_ne!(primary[table], primary_after[table], "{table} of the primary has not changed");
+        assert_eq!(replica[table], replica_after[table], "{table} of the replica has changed");
+    }
+    pair.stop();
+}
+
+#[test]
+fn of_replicas_connections_the_tables_say_what_their_docs_say() {
+    let _turn = turn();
+    if skips() {
+        return;
+    }
+    let pair = Pair::start(Provider::under_test(), 2);
+    pair.execute(&WORK[..2]);
+    let mut conn = pair.replica.client().unwrap();
+    for table in [
+        "replication_connection_configuration",
+        "replication_applier_configuration",
+        "replication_applier_status",
+        "replication_applier_status_by_coordinator",
+        "replication_applier_status_by_worker",
+    ] {
+        let found = rows(&mut conn, &format!("SELECT * FROM performance_schema.{table}"));
+        // The server keeps these behind a lock of its own, which no endpoint takes.
+        assert_eq!(found.is_empty(), Provider::under_test().is_tare(), "{table}: {found:?}");
+    }
+    pair.stop();
+}
