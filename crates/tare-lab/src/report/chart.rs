@@ -19,6 +19,8 @@ const MOST_POINTS: usize = 4000;
 const MOST_OUTLIERS: usize = 40;
 /// Room at the ends of an axis, as a share of what it holds.
 const ROOM: f64 = 0.03;
+/// Labels nearer to an end of the axis than this, in percent, would stick out.
+const LABEL: f64 = 6.0;
 /// Ticks of an axis, about.
 const TICKS: f64 = 5.0;
 
@@ -85,12 +87,22 @@ impl Axis {
     pub(super) fn labels(&self, label: impl Fn(f64) -> String) -> Markup {
         html! {
             div.ticks aria-hidden="true" {
-                @for tick in self.ticks() {
-                    span style=(format!("left:{}", percent(self.place(tick)))) { (label(tick)) }
-                }
+                @for tick in self.ticks() { (at(self.place(tick), &label(tick))) }
             }
         }
     }
+}
+
+/// A label centred below its tick; at the ends of the axis it stays above it.
+fn at(place: f64, label: &str) -> Markup {
+    let shift = if place < LABEL {
+        0
+    } else if place > 100.0 - LABEL {
+        -100
+    } else {
+        -50
+    };
+    html! { span style=(format!("left:{};transform:translateX({shift}%)", percent(place))) { (label) } }
 }
 
 /// 1, 2 or 5 times a power of ten, at least `step`.

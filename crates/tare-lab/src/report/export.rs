@@ -24,8 +24,11 @@ impl Exports {
     }
 }
 
-/// Figures of a setting: name (with the unit) and where it is.
-const FIGURES: [(&str, fn(&Medians) -> f64); 15] = [
+/// A figure: its name (with the unit) and where it is.
+type Figure<T> = (&'static str, fn(&T) -> f64);
+
+/// Figures of a setting.
+const FIGURES: [Figure<Medians>; 15] = [
     ("charged_s", |m| m.charged),
     ("cpu_s_per_transaction", |m| m.cpu),
     ("cpu_system_s_per_transaction", |m| m.cpu_system),
@@ -43,8 +46,8 @@ const FIGURES: [(&str, fn(&Medians) -> f64); 15] = [
     ("errors_per_s", |m| m.errors),
 ];
 
-/// Figures of a slice, likewise.
-const OF_SLICE: [(&str, fn(&Slice) -> f64); 20] = [
+/// Figures of a slice.
+const OF_SLICE: [Figure<Slice>; 20] = [
     ("block", |s| f64::from(s.block)),
     ("turn", |s| f64::from(s.turn)),
     ("process", |s| s.process.map_or(f64::NAN, f64::from)),
@@ -146,7 +149,7 @@ fn number(value: f64) -> String {
     if value.is_finite() { format!("{value}") } else { String::new() }
 }
 
-/// A line of CSV (RFC 4180).
+/// A line of CSV (RFC 4180, but that it ends as lines of this system do, in the page and in the file alike).
 fn line(fields: Vec<String>) -> String {
     let quoted = fields.into_iter().map(|field| {
         if field.contains(['"', ',', '\n', '\r']) {
@@ -155,7 +158,7 @@ fn line(fields: Vec<String>) -> String {
             field
         }
     });
-    quoted.collect::<Vec<_>>().join(",") + "\r\n"
+    quoted.collect::<Vec<_>>().join(",") + "\n"
 }
 
 #[cfg(test)]
@@ -165,7 +168,7 @@ mod tests {
     #[test]
     fn fields_that_would_break_a_line_are_quoted() {
         let fields = ["on, \"default\"", "x", ""].map(String::from).into();
-        assert_eq!(line(fields), "\"on, \"\"default\"\"\",x,\r\n");
+        assert_eq!(line(fields), "\"on, \"\"default\"\"\",x,\n");
         assert_eq!([number(0.25), number(f64::NAN)], ["0.25", ""]);
     }
 }

@@ -1,7 +1,7 @@
 //! Flame graphs of folded stacks, drawn like the other charts: in percent of the page's width.
 //!
-//! A graph is upside down, as one reads: callers above, callees below. With the base's stacks a frame is coloured by how its share
-//! of the samples differs: that is the difference graph.
+//! A graph is upside down, as one reads: callers above, callees below. A frame's share of the samples is its share of the CPU time
+//! of a transaction; in a difference graph it is coloured by how much more or less of that time it takes than in the base.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,16 @@ const FRAME: f64 = 18.0;
 const NARROWEST: f64 = 0.002;
 /// Frames deeper than this are left out.
 const DEEPEST: usize = 60;
-/// A difference of this many percentage points has the full colour.
+/// A difference of this share of the base's time has the full colour.
 const FULL: f64 = 0.02;
+
+/// A profile, and the CPU time of a transaction it is a profile of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Profiled<'a> {
+    pub(super) stacks: &'a Stacks,
+    /// In seconds.
+    pub(super) cpu: f64,
+}
 
 /// Samples by stack.
 #[derive(Debug, Default)]
@@ -52,27 +60,25 @@ impl Stacks {
     pub(super) fn samples(&self) -> u64 {
         self.root.samples
     }
+}
 
-    /// The graph; with `base` the difference from it.
-    pub(super) fn graph(&self, base: Option<&Stacks>) -> Markup {
-        let base = base.filter(|b| b.samples() > 0);
-        let mut drawing =
-            Drawing { all: self.samples(), base: base.map(Stacks::samples), depth: 0, frames: vec![] };
-        drawing.callees(&self.root, base.map(|b| &b.root), 0.0, 0);
-        #[allow(clippy::cast_precision_loss)] // at most DEEPEST
-        let height = (drawing.depth + 1) as f64 * FRAME;
-        let said = format!("flame graph of {} samples", self.samples());
-        html! {
-            svg.flame height=(height) role="img" aria-label=(said) {
-                @for frame in &drawing.frames { (frame.draw()) }
-            }
+/// The graph; with a base its difference from it.
+pub(super) fn graph(own: Profiled<'_>, base: Option<Profiled<'_>>) -> Markup {
+    let mut drawing = Drawing { own, base, depth: 0, frames: vec![] };
+    drawing.callees(&own.stacks.root, base.map(|b| &b.stacks.root), 0.0, 0);
+    #[allow(clippy::cast_precision_loss)] // at most DEEPEST
+    let height = (drawing.depth + 1) as f64 * FRAME;
+    let kind = if base.is_some() { "difference of flame graphs" } else { "flame graph" };
+    html! {
+        svg.flame height=(height) role="img" aria-label=(format!("{kind}, {} samples", own.stacks.samples())) {
+            @for frame in &drawing.frames { (frame.draw()) }
         }
     }
 }
 
-struct Drawing {
-    all: u64,
-    base: Option<u64>,
+struct Drawing<'a> {
+    own: Profiled<'a>,
+    base: Option<Profiled<'a>>,
     depth: usize,
     frames: Vec<Drawn>,
 }
@@ -82,24 +88,34 @@ struct Drawn {
     left: f64,
     share: f64,
     depth: usize,
-    /// Percentage points more than in the base, as a share; none without a base.
-    more: Option<f64>,
+    /// CPU time of a transaction spent here, in seconds.
+    cpu: f64,
+    /// How much more that is than in the base, and as a share of all the base's; none without a base.
+    more: Option<(f64, f64)>,
 }
 
-#[allow(clippy::cast_precision_loss)] // samples
-fn share(samples: u64, all: u64) -> f64 {
-    samples as f64 / all as f64
+impl Profiled<'_> {
+    #[allow(clippy::cast_precision_loss)] // samples
+    fn share(&self, frame: &Frame) -> f64 {
+        frame.samples as f64 / self.stacks.samples() as f64
+    }
+
+    fn time(&self, frame: &Frame) -> f64 {
+        self.share(frame) * self.cpu
+    }
 }
 
-impl Drawing {
+impl Drawing<'_> {
     fn callees(&mut self, of: &Frame, base: Option<&Frame>, mut left: f64, depth: usize) {
         for (name, frame) in &of.callees {
-            let wide = share(frame.samples, self.all);
+            let wide = self.own.share(frame);
             if wide >= NARROWEST {
                 let base = base.and_then(|b| b.callees.get(name));
-                let more = self.base.map(|all| wide - base.map_or(0.0, |b| share(b.samples, all)));
+                let cpu = self.own.time(frame);
+                let more = self.base.map(|b| cpu - base.map_or(0.0, |frame| b.time(frame)));
+                let more = more.zip(self.base).map(|(more, b)| (more, more / b.cpu));
                 self.depth = self.depth.max(depth);
-                self.frames.push(Drawn { name: name.clone(), left, share: wide, depth, more });
+                self.frames.push(Drawn { name: name.clone(), left, share: wide, depth, cpu, more });
                 self.callees(frame, base, left, depth + 1);
             }
             left += wide;
@@ -112,18 +128,18 @@ impl Drawn {
         #[allow(clippy::cast_precision_loss)] // at most DEEPEST
         let y = self.depth as f64 * FRAME;
         let place = |share: f64| format!("{:.3}%", share * 100.0);
-        let percent = format!("{:.2}%", self.share * 100.0);
-        let title = match self.more {
-            Some(more) => format!(
-                "{}: {percent} of the samples, {} points",
-                self.name,
-                unit::change(more, Some(0.0005))
-            ),
-            None => format!("{}: {percent} of the samples", self.name),
-        };
+        let mut title = format!(
+            "{}: {:.2}% of the samples, {} of a transaction",
+            self.name,
+            self.share * 100.0,
+            unit::time(self.cpu)
+        );
         let (class, strength) = match self.more {
-            Some(more) if more >= 0.0 => ("more", (more / FULL).min(1.0)),
-            Some(more) => ("less", (-more / FULL).min(1.0)),
+            Some((more, share)) => {
+                let (class, word) = if more < 0.0 { ("less", "less") } else { ("more", "more") };
+                title.push_str(&format!(", {} {word} than in the base", unit::time(more.abs())));
+                (class, (share.abs() / FULL).min(1.0))
+            }
             None => ("warm", warmth(&self.name)),
         };
         html! {
@@ -149,26 +165,35 @@ mod tests {
     const FOLDED: &str =
         "mariadbd;handle;parse 30\nmariadbd;handle;execute 60\nmariadbd;idle 10\nbroken line\n";
 
+    fn drawn(own: &Stacks, base: Option<&Stacks>) -> String {
+        let profiled = |stacks, cpu| Profiled { stacks, cpu };
+        graph(profiled(own, 200e-6), base.map(|b| profiled(b, 100e-6))).into_string()
+    }
+
     #[test]
     fn frames_are_as_wide_as_their_share() {
         let stacks = Stacks::of(FOLDED);
         assert_eq!(stacks.samples(), 100);
-        let drawn = stacks.graph(None).into_string();
-        assert!(drawn.contains("execute: 60.00% of the samples"), "{drawn}");
+        let drawn = drawn(&stacks, None);
+        assert!(drawn.contains("execute: 60.00% of the samples, 120 µs of a transaction"), "{drawn}");
         assert!(drawn.contains("width=\"90.000%\""), "{drawn}");
     }
 
     #[test]
-    fn a_difference_says_how_many_points() {
+    fn a_difference_is_one_of_time_not_of_shares() {
         let base = Stacks::of("mariadbd;handle;execute 50\nmariadbd;idle 50\n");
-        let drawn = Stacks::of(FOLDED).graph(Some(&base)).into_string();
-        assert!(drawn.contains("execute: 60.00% of the samples, +10.00% points"), "{drawn}");
-        assert!(drawn.contains("class=\"less\""), "{drawn}");
+        let drawn = drawn(&Stacks::of(FOLDED), Some(&base));
+        // 60% of 200 µs against 50% of 100 µs.
+        assert!(
+            drawn.contains("execute: 60.00% of the samples, 120 µs of a transaction, 70.0 µs more"),
+            "{drawn}"
+        );
+        assert!(drawn.contains("30.0 µs less than in the base"), "{drawn}");
     }
 
     #[test]
     fn names_are_text() {
-        let drawn = Stacks::of("<script>alert(1)</script> 5").graph(None).into_string();
+        let drawn = drawn(&Stacks::of("<script>alert(1)</script> 5"), None);
         assert!(!drawn.contains("<script>"), "{drawn}");
     }
 }

@@ -6,10 +6,11 @@ use maud::{Markup, html};
 
 use super::chart::{Axis, Box, Interval, Stretch, course};
 use super::export::kind;
+use super::flame::{self, Profiled, Stacks};
 use super::page::{anchor, charged, connections, legend, sign, verdict_cell, words};
 use super::{Study, is_base, measured, unit};
 use crate::analysis::{CellAnalysis, Difference, SettingAnalysis};
-use crate::record::{Calls, Slice};
+use crate::record::{Calls, Profile, Slice};
 use crate::statistics::{mean_interval, quantile};
 
 /// More cells of a workload than this are folded up, but for the first.
@@ -413,25 +414,33 @@ pub(super) fn flame_graphs(study: &Study<'_>) -> Markup {
         section #flame-graphs {
             h2 { "Flame graphs" }
             p.note {
-                "Where the server's CPU time went: callers above, callees below, as wide as their share of the samples. In a difference "
-                span.more-key { "what takes more" } " than in the base and " span.less-key { "what takes less" } " is coloured. "
+                "Where the server's CPU time of a transaction went: callers above, callees below, as wide as their share of the samples. In a "
+                "difference " span.more-key { "what takes more time" } " than in the base and " span.less-key { "what takes less" } " is coloured. "
                 "A click widens a frame, a click on one of the first row widens all again."
             }
-            @for (profile, stacks) in &study.profiles {
-                @let base = study.analysis.header.settings.iter().find(|s| s.name == profile.setting).map(|s| s.base.as_str());
-                @let before = study.profiles.iter().find(|(p, _)| p.cell == profile.cell && Some(p.setting.as_str()) == base
-                    && p.setting != profile.setting);
-                details open[study.profiles.len() <= OPEN] {
-                    summary {
-                        (profile.setting) ": " (profile.cell.workload) ", " (connections(profile.cell.users))
-                        span.meaning { (stacks.samples()) " samples" }
-                    }
-                    (stacks.graph(None))
-                    @if let Some((base, before)) = before {
-                        p.note { "Its difference from " (base.setting) }
-                        (stacks.graph(Some(before)))
-                    }
-                }
+            @for (profile, stacks) in &study.profiles { (flame_graph(study, profile, stacks)) }
+        }
+    }
+}
+
+fn flame_graph(study: &Study<'_>, profile: &Profile, stacks: &Stacks) -> Markup {
+    let cell = study.analysis.cells.iter().find(|c| c.cell == profile.cell);
+    let setting = |name: &str| cell.and_then(|c| c.setting(name));
+    let cpu = |name: &str| setting(name).map_or(f64::NAN, |s| s.medians.cpu);
+    let base = setting(&profile.setting).filter(|s| !is_base(s)).map(|s| s.base.as_str());
+    let before =
+        study.profiles.iter().find(|(p, _)| p.cell == profile.cell && Some(p.setting.as_str()) == base);
+    let own = Profiled { stacks, cpu: cpu(&profile.setting) };
+    html! {
+        details open[study.profiles.len() <= OPEN] {
+            summary {
+                (profile.setting) ": " (profile.cell.workload) ", " (connections(profile.cell.users))
+                span.meaning { (stacks.samples()) " samples" }
+            }
+            (flame::graph(own, None))
+            @if let Some((base, stacks)) = before {
+                p.note { "Its difference from " (base.setting) }
+                (flame::graph(own, Some(Profiled { stacks, cpu: cpu(&base.setting) })))
             }
         }
     }

@@ -42,8 +42,13 @@ struct Generator {
     records: Vec<Record>,
 }
 
+/// What a setting costs, as a share of the base.
+pub(crate) fn cost(setting: &str) -> f64 {
+    SETTINGS.iter().find(|(name, ..)| *name == setting).expect("a setting").2
+}
+
 /// Writes a study's results into a folder.
-pub fn write(folder: &Path, seed: u64) {
+pub(crate) fn write(folder: &Path, seed: u64) {
     let mut generator = Generator { random: fastrand::Rng::with_seed(seed), at: 0.0, records: vec![] };
     generator.study(seed);
     let lines = generator.records.iter().map(|r| serde_json::to_string(r).expect("JSON") + "\n");
