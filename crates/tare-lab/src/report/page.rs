@@ -59,7 +59,7 @@ fn head(study: &Study<'_>) -> Markup {
             }
             nav aria-label="parts of this report" {
                 a href="#verdicts" { "Verdicts" }
-                @for (name, _) in study.workloads() { a href=(format!("#{}", anchor(name))) { (name) } }
+                @for (name, _) in study.workloads() { a href={ "#" (anchor(name)) } { (name) } }
                 @if !study.calls.is_empty() { a href="#events" { "Events" } }
                 @if !study.profiles.is_empty() { a href="#flame-graphs" { "Flame graphs" } }
                 a href="#method" { "Method" }
@@ -74,6 +74,11 @@ fn head(study: &Study<'_>) -> Markup {
 pub(super) fn anchor(workload: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     format!("workload-{}", workload.chars().map(plain).collect::<String>())
+}
+
+/// The heads of a table's columns.
+pub(super) fn heads(names: &[&str]) -> Markup {
+    html! { thead { tr { @for name in names { th scope="col" { (name) } } } } }
 }
 
 /// What the verdicts are about.
@@ -251,7 +256,9 @@ fn overview(study: &Study<'_>) -> Markup {
                 thead {
                     tr {
                         th scope="col" { "setting" }
-                        @for (name, _) in &workloads { th scope="col" { a href=(format!("#{}", anchor(name))) { (name) } } }
+                        @for (name, _) in &workloads {
+                            th scope="col" { a href={ "#" (anchor(name)) } { (name) } }
+                        }
                     }
                 }
                 tbody {
@@ -281,12 +288,13 @@ fn range(cells: &[&CellAnalysis], name: &str) -> Markup {
     let (Some(low), Some(high)) = (costs.first(), costs.last()) else {
         return html! { td.none { (unit::NONE) } };
     };
+    let all_cost = verdicts.iter().all(|v| kind(*v) == "costs");
     let kind = worst(&verdicts);
     html! {
         td class={ "verdict " (kind) } {
             span.sign aria-hidden="true" { (sign(kind)) }
             span.figure { (unit::change(low.0, low.1)) " … " (unit::change(high.0, high.1)) }
-            @if verdicts.iter().any(|v| super::export::kind(*v) != "costs") { span.said { (together(&verdicts)) } }
+            @if !all_cost { span.said { (together(&verdicts)) } }
         }
     }
 }

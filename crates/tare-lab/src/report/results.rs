@@ -30,9 +30,9 @@ fn workload(study: &Study<'_>, name: &str, cells: &[&CellAnalysis]) -> Markup {
             (figures(study, cells))
             h3 { "Transactions per second" }
             p.note {
-                "Every second of every slice. The box is the middle half, its line the median, the whiskers reach to the last value within "
-                "1.5 boxes' lengths, dots are beyond. The upright line is the base's median. Slices take turns, so gaps in the course of "
-                "one setting are the others' slices."
+                "Every second of every slice. The box is the middle half, its line the median, the whiskers reach to the last value "
+                "within 1.5 boxes' lengths, dots are beyond. The upright line is the base's median. Slices take turns, so gaps in "
+                "the course of one setting are the others' slices."
             }
             @for (place, cell) in cells.iter().enumerate() {
                 details open[place == 0 || cells.len() <= OPEN] {
@@ -55,7 +55,9 @@ fn by_connections(study: &Study<'_>, cells: &[&CellAnalysis]) -> Markup {
     html! {
         div.wide {
             table {
-                caption { "Difference in " (charged(study.analysis.header.measure)) ", by connections; below it transactions per second" }
+                caption {
+                    "Difference in " (charged(study.analysis.header.measure)) ", by connections; below it transactions per second"
+                }
                 thead {
                     tr {
                         th scope="col" { "setting" }
@@ -87,6 +89,14 @@ fn noise(cell: &CellAnalysis, base: &str) -> Option<(f64, f64)> {
     cell.settings.iter().find(|s| s.twin && s.base == base)?.cost?.interval
 }
 
+/// Widths and heads of a table whose second column is drawn; the heads are for those who listen.
+fn plot_heads(third: &str, fourth: &str) -> Markup {
+    html! {
+        colgroup { col.name; col; col.value; col.words; }
+        thead.hidden { tr { @for head in ["setting", "plot", third, fourth] { th scope="col" { (head) } } } }
+    }
+}
+
 /// The interval plot: an estimate with its interval for every setting.
 fn intervals(study: &Study<'_>, cells: &[&CellAnalysis]) -> Markup {
     let header = &study.analysis.header;
@@ -103,8 +113,7 @@ fn intervals(study: &Study<'_>, cells: &[&CellAnalysis]) -> Markup {
                 "Estimate and 95% interval. Shaded: the A/A pair's interval, which is noise. Dashed: the margin of "
                 (unit::chosen(header.margin)) ", below which a difference does not matter."
             }
-            colgroup { col.name; col; col.value; col.words; }
-            thead.hidden { tr { th scope="col" { "setting" } th scope="col" { "plot" } th scope="col" { "difference" } th scope="col" { "verdict" } } }
+            (plot_heads("difference", "verdict"))
             @for cell in cells {
                 tbody {
                     tr.group { th colspan="4" scope="rowgroup" { (connections(cell.cell.users)) (bases(cell)) } }
@@ -129,7 +138,9 @@ fn bases(cell: &CellAnalysis) -> Markup {
 
 fn interval(study: &Study<'_>, cell: &CellAnalysis, s: &SettingAnalysis, axis: &Axis) -> Markup {
     let (Some(cost), Some(verdict)) = (s.cost, s.verdict) else {
-        return html! { tr { th scope="row" { (s.name) } td {} td.figure { (unit::NONE) } td { "nothing to compare" } } };
+        return html! {
+            tr { th scope="row" { (s.name) } td {} td.figure { (unit::NONE) } td.said { "nothing to compare" } }
+        };
     };
     let kind = kind(verdict);
     let plot = Interval {
@@ -226,7 +237,7 @@ fn figures(study: &Study<'_>, cells: &[&CellAnalysis]) -> Markup {
             table.figures {
                 caption.note {
                     "Medians over slices. 99% of seconds: so many transactions at least were done in 99 of 100 seconds. "
-                    @if !own.is_empty() { "The workload's own figures: mean and its 95% interval." }
+                    @if !own.is_empty() { "The workload's own figures are means with a 95% interval." }
                 }
                 thead {
                     tr {
@@ -235,7 +246,7 @@ fn figures(study: &Study<'_>, cells: &[&CellAnalysis]) -> Markup {
                             th scope="col" { abbr title=(c.meaning) { (c.head) } }
                             @if c.head == "TPS" {
                                 th scope="col" { "against base" }
-                                th scope="col" { abbr title="transactions per second in 99 of 100 seconds, at least" { "99% of seconds" } }
+                                th scope="col" { "99% of seconds" }
                             }
                             @if c.head == "p95" { th scope="col" { "against base" } }
                         }
@@ -245,7 +256,9 @@ fn figures(study: &Study<'_>, cells: &[&CellAnalysis]) -> Markup {
                 @for cell in cells {
                     tbody {
                         @if cells.len() > 1 {
-                            tr.group { th colspan=(columns.len() + own.len() + 4) scope="rowgroup" { (connections(cell.cell.users)) } }
+                            tr.group {
+                                th colspan=(columns.len() + own.len() + 4) scope="rowgroup" { (connections(cell.cell.users)) }
+                            }
                         }
                         @for s in measured(cell) {
                             tr {
@@ -291,8 +304,7 @@ fn boxes(study: &Study<'_>, cell: &CellAnalysis) -> Markup {
     let axis = Axis::holding(boxes.iter().flat_map(|(_, b)| b.extent()));
     html! {
         table.plot {
-            colgroup { col.name; col; col.value; col.words; }
-            thead.hidden { tr { th scope="col" { "setting" } th scope="col" { "plot" } th scope="col" { "median" } th scope="col" { "middle half" } } }
+            (plot_heads("median", "middle half"))
             tbody {
                 @for (s, figure) in &boxes {
                     tr {
@@ -330,22 +342,33 @@ fn courses(study: &Study<'_>, cell: &CellAnalysis) -> Markup {
     html! {
         table.plot.courses {
             colgroup { col.name; col; col.value; col.words; }
-            caption.note { "The same over time, from " (unit::plain(low)) " to " (unit::plain(high)) " per second; level line: the base's median." }
+            caption.note {
+                "The same over time, from " (unit::plain(low)) " to " (unit::plain(high)) " per second; the level line is the base's median."
+            }
             tbody {
                 @for s in measured(cell) {
-                    @let stretches: Vec<Stretch<'_>> = slices(s).iter().map(|s| (s.at / length, s.per_second.as_slice())).collect();
-                    @let figures = seconds(study, cell, s);
-                    @let said = format!("transactions per second of {} over time: median {}, lowest {}, highest {}", s.name,
-                        unit::plain(quantile(&figures, 0.5)), unit::plain(quantile(&figures, 0.0)), unit::plain(quantile(&figures, 1.0)));
+                    @let stretches: Vec<Stretch<'_>> =
+                        slices(s).iter().map(|s| (s.at / length, s.per_second.as_slice())).collect();
+                    @let said = course_in_words(&s.name, &seconds(study, cell, s));
+                    @let base = base_median(study, cell, s);
                     tr {
                         th scope="row" { (s.name) }
-                        td.chart colspan="3" { (course(&stretches, 1.0 / length, (&time, &value), base_median(study, cell, s), &said)) }
+                        td.chart colspan="3" { (course(&stretches, 1.0 / length, (&time, &value), base, &said)) }
                     }
                 }
             }
-            tfoot { tr { td {} td colspan="3" { (time.labels(|tick| format!("{} {name}", time.number(tick)))) } } }
+            tfoot {
+                tr { td {} td colspan="3" { (time.labels(|tick| format!("{} {name}", time.number(tick)))) } }
+            }
         }
     }
+}
+
+fn course_in_words(setting: &str, seconds: &[f64]) -> String {
+    let [lowest, median, highest] = [0.0, 0.5, 1.0].map(|q| unit::plain(quantile(seconds, q)));
+    format!(
+        "transactions per second of {setting} over time: median {median}, lowest {lowest}, highest {highest}"
+    )
 }
 
 /// What the Performance Schema counted, and what an event costs.
@@ -357,17 +380,19 @@ pub(super) fn events(study: &Study<'_>) -> Markup {
         section #events {
             h2 { "Events" }
             p.note {
-                "What the Performance Schema of a setting counted in a transaction, by class of instrument. The last line divides what the "
-                "setting is charged more than the base by all of them: what an event costs, if they alone are what costs."
+                "What the Performance Schema of a setting counted in a transaction, by class of instrument. The last line divides "
+                "what the setting is charged more than the base by all of them: what an event costs, if they alone are what costs."
             }
             @for cell in &study.analysis.cells {
-                @let calls: Vec<&Calls> = cell.settings.iter()
-                    .filter_map(|s| study.calls.iter().rev().find(|c| c.cell == cell.cell && c.setting == s.name).copied())
-                    .collect();
+                @let calls: Vec<&Calls> = cell.settings.iter().filter_map(|s| last_calls(study, cell, &s.name)).collect();
                 @if !calls.is_empty() { (calls_of(cell, &calls)) }
             }
         }
     }
+}
+
+fn last_calls<'a>(study: &Study<'a>, cell: &CellAnalysis, setting: &str) -> Option<&'a Calls> {
+    study.calls.iter().rev().find(|c| c.cell == cell.cell && c.setting == setting).copied()
 }
 
 fn calls_of(cell: &CellAnalysis, calls: &[&Calls]) -> Markup {
@@ -382,13 +407,16 @@ fn calls_of(cell: &CellAnalysis, calls: &[&Calls]) -> Markup {
                     @for class in classes {
                         tr {
                             th scope="row" { (class) }
-                            @for c in calls { td { (c.per_transaction.get(class).map_or(unit::NONE.into(), |n| unit::plain(*n))) } }
+                            @for c in calls { td { (unit::plain(c.per_transaction.get(class).copied().unwrap_or(f64::NAN))) } }
                         }
                     }
                 }
                 tfoot {
                     tr { th scope="row" { "all" } @for c in calls { td { (unit::plain(total(c))) } } }
-                    tr { th scope="row" { "an event costs" } @for c in calls { td { (event_cost(cell, &c.setting, total(c))) } } }
+                    tr {
+                        th scope="row" { "an event costs" }
+                        @for c in calls { td { (event_cost(cell, &c.setting, total(c))) } }
+                    }
                 }
             }
         }
@@ -401,7 +429,9 @@ fn event_cost(cell: &CellAnalysis, setting: &str, events: f64) -> Markup {
     let nanoseconds = |share: f64| share * base / events * 1e9;
     html! {
         (unit::plain(nanoseconds(cost.share))) " ns"
-        @if let Some(plus_minus) = cost.plus_minus() { " " span.plus-minus { "±\u{202f}" (unit::plain(nanoseconds(plus_minus))) } }
+        @if let Some(plus_minus) = cost.plus_minus() {
+            " " span.plus-minus { "±\u{202f}" (unit::plain(nanoseconds(plus_minus))) }
+        }
     }
 }
 
@@ -414,9 +444,10 @@ pub(super) fn flame_graphs(study: &Study<'_>) -> Markup {
         section #flame-graphs {
             h2 { "Flame graphs" }
             p.note {
-                "Where the server's CPU time of a transaction went: callers above, callees below, as wide as their share of the samples. In a "
-                "difference " span.more-key { "what takes more time" } " than in the base and " span.less-key { "what takes less" } " is coloured. "
-                "A click widens a frame, a click on one of the first row widens all again."
+                "Where the server's CPU time of a transaction went: callers above, callees below, as wide as their share of the "
+                "samples. In a difference " span.more-key { "what takes more time" } " than in the base and "
+                span.less-key { "what takes less" } " is coloured. A click widens a frame, a click on one of the first row "
+                "widens all again."
             }
             @for (profile, stacks) in &study.profiles { (flame_graph(study, profile, stacks)) }
         }
