@@ -34,7 +34,7 @@ pub struct Analysis {
 pub struct CellAnalysis {
     /// Which.
     pub cell: Cell,
-    /// Every setting, in the study's order, those without a slice included.
+    /// Every setting it is about, in the study's order, those without a slice included.
     pub settings: Vec<SettingAnalysis>,
 }
 
@@ -199,7 +199,7 @@ impl Analysis {
                 // What had been reached before was ended by what was seen; it stays as it was.
                 if over && !analysis.reached { setting(&header, s, &own, &base, true) } else { analysis }
             };
-            CellAnalysis { cell: cell.clone(), settings: header.settings.iter().map(each).collect() }
+            CellAnalysis { cell: cell.clone(), settings: header.settings_of(cell).map(each).collect() }
         };
         let cells = header.cells.iter().map(of_cell).collect();
         Some(Analysis { cells, header, notes, end })
@@ -424,6 +424,7 @@ mod tests {
             servers: vec![],
             settings: vec![facts("off", false), facts("off again", true), facts("on", false)],
             cells: vec![cell()],
+            only: BTreeMap::new(),
         }
     }
 

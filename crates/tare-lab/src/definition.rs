@@ -38,6 +38,9 @@ pub struct Definition {
     pub precision: f64,
     /// Differences below this share do not matter.
     pub margin: f64,
+    /// Whether it ends when all of this is reached, before its time and blocks are used up.
+    #[serde(default = "yes")]
+    pub stop_early: bool,
     /// The servers.
     #[serde(rename = "server")]
     pub servers: Vec<ServerDef>,
@@ -93,7 +96,7 @@ pub struct SettingDef {
     /// Statements that switch a running server to the setting. Settings that otherwise agree share a server.
     #[serde(default)]
     pub switch: Vec<String>,
-    /// A query whose first value must not be 0: whether the setting is what it says.
+    /// A query whose first value must be a number other than 0, `ON` or `YES`: whether the setting is what it says.
     pub require: Option<String>,
     /// Programs that run beside the server while it has load.
     #[serde(default, rename = "sidecar")]
@@ -141,6 +144,8 @@ pub struct WorkloadDef {
     pub name: String,
     /// What is driven: the name of one of [`crate::workload::WORKLOADS`].
     pub run: String,
+    /// The server it runs on; all of them if none is named.
+    pub server: Option<String>,
     /// Options of its script, over those it starts from.
     #[serde(default)]
     pub options: BTreeMap<String, Value>,
@@ -274,6 +279,7 @@ impl Definition {
         for (i, workload) in self.workloads.iter().enumerate() {
             let runs: BTreeSet<&str> = workload::WORKLOADS.iter().map(|w| w.name).collect();
             known(Some(&workload.run), &runs, || at("workload", i, "run"))?;
+            known(workload.server.as_ref(), &servers, || at("workload", i, "server"))?;
             check_users(&workload.users).map_err(|why| (at("workload", i, "users"), why))?;
         }
         let Some(quick) = &self.quick else { return Ok(()) };
@@ -386,16 +392,28 @@ impl Definition {
         Ok(())
     }
 
+    /// Every server's first base gets a twin.
     fn add_twin(&mut self) {
-        let base = &self.settings[0];
-        let twin = SettingDef {
-            name: format!("{}{TWIN}", base.name),
-            meaning: format!("the same as `{}`, so its difference is noise", base.name),
-            base: Some(base.name.clone()),
-            twin: true,
-            ..base.clone()
-        };
-        self.settings.insert(1, twin);
+        let mut settings: Vec<SettingDef> = vec![];
+        for setting in &self.settings {
+            let server = &self.server_of(setting).name;
+            let has_twin = |s: &SettingDef| s.twin && &self.server_of(s).name == server;
+            let is_base = self.base_of(setting) == setting.name;
+            let twin = (is_base && !settings.iter().any(has_twin)).then(|| SettingDef {
+                name: format!("{}{TWIN}", setting.name),
+                meaning: format!("the same as `{}`, so its difference is noise", setting.name),
+                base: Some(setting.name.clone()),
+                twin: true,
+                ..setting.clone()
+            });
+            settings.extend([setting.clone()].into_iter().chain(twin));
+        }
+        self.settings = settings;
+    }
+
+    /// Whether a workload runs on a setting's server.
+    pub fn runs(&self, workload: &WorkloadDef, setting: &SettingDef) -> bool {
+        workload.server.as_ref().is_none_or(|server| *server == self.server_of(setting).name)
     }
 }
 

@@ -65,6 +65,14 @@ pub enum Error {
         /// What it printed.
         output: String,
     },
+    /// No study has that name.
+    #[error("there is no study `{study}`: name a file (*.toml), or one of {known}")]
+    NoStudy {
+        /// What was asked for.
+        study: String,
+        /// What there is.
+        known: String,
+    },
     /// A study's file is wrong.
     #[error("{file}, line {line}, `{key}`: {why}")]
     Study {

@@ -162,17 +162,16 @@ impl<'a> Fleet<'a> {
         let setting = &self.definition.settings[place];
         let Some(query) = &setting.require else { return Ok(()) };
         let target = self.ready(place)?.target;
-        let answer: Option<mysql::Row> =
-            target.connect()?.query_first(query).map_err(|e| target.refused(e))?;
-        let value = answer.as_ref().and_then(|row| row.as_ref(0)).map(text_of);
-        match value.as_deref() {
-            Some("0" | "OFF" | "NULL") | None => Err(Error::NotAsSaid {
-                setting: setting.name.clone(),
-                query: query.clone(),
-                answer: value.unwrap_or_else(|| "nothing".into()),
-            }),
-            Some(_) => Ok(()),
+        let value = match target.connect()?.query_first::<mysql::Row, _>(query) {
+            Ok(row) => row.as_ref().and_then(|row| row.as_ref(0)).map_or_else(|| "nothing".into(), text_of),
+            Err(mysql::Error::MySqlError(error)) => error.message,
+            Err(error) => return Err(target.refused(error)),
+        };
+        let is_number = value.parse::<f64>().is_ok_and(|n| n != 0.0);
+        if is_number || value == "ON" || value == "YES" {
+            return Ok(());
         }
+        Err(Error::NotAsSaid { setting: setting.name.clone(), query: query.clone(), answer: value })
     }
 
     /// Why a setting's server may have failed a load: it ended, the disk is full.

@@ -8,6 +8,7 @@
 
 pub mod analysis;
 pub mod bench;
+pub mod catalogue;
 pub mod datadir;
 pub mod definition;
 pub mod error;

@@ -291,8 +291,18 @@ fn latency_of(output: &str) -> Option<Latency> {
         let milliseconds: f64 = value.trim().parse().ok()?;
         Some((milliseconds / 1000.0, rest.trim_start_matches(['*', ' ']).trim().parse().ok()?))
     });
-    let histogram: Vec<(f64, u64)> = buckets.collect();
-    let mean = output.lines().find_map(|l| l.trim().strip_prefix("avg:"))?.trim().parse::<f64>().ok()?;
+    // Bounds are printed with three digits: those of short latencies come several times.
+    let mut histogram: Vec<(f64, u64)> = vec![];
+    for (bound, count) in buckets {
+        match histogram.last_mut().filter(|last| last.0 == bound) {
+            Some(last) => last.1 += count,
+            None => histogram.push((bound, count)),
+        }
+    }
+    // The mean is printed with two digits; the sum has more.
+    let number =
+        |name: &str| output.lines().find_map(|l| l.trim().strip_prefix(name))?.trim().parse::<f64>().ok();
+    let mean = number("sum:")? / number("total number of events:")?;
     let percentile = |share| percentile(&histogram, share);
     Some(Latency {
         mean: mean / 1000.0,
@@ -303,6 +313,9 @@ fn latency_of(output: &str) -> Option<Latency> {
     })
 }
 
+/// What a bound may be off by, in seconds: half of its last digit.
+const ROUNDING: f64 = 0.000_000_5;
+
 /// The value that a share of a histogram is at most, interpolated within its bucket.
 #[allow(clippy::cast_precision_loss)] // counts of a slice are far below 2^53
 fn percentile(histogram: &[(f64, u64)], share: f64) -> Option<f64> {
@@ -312,7 +325,7 @@ fn percentile(histogram: &[(f64, u64)], share: f64) -> Option<f64> {
         let upto = below.1 + count as f64;
         if upto >= wanted {
             // What is known of a bucket's lower end is its neighbour; buckets grow by a fiftieth.
-            let low = f64::max(below.0, bound * 0.98);
+            let low = f64::max(below.0, bound * 0.98 - ROUNDING);
             return Some(low + (bound - low) * (wanted - below.1) / count as f64);
         }
         below = (bound, upto);
@@ -331,7 +344,8 @@ mod tests {
 Latency histogram (values are in milliseconds)
        value  ------------- distribution ------------- count
        0.490 |                                         36
-       1.000 |*************************                1000
+       1.000 |*************************                400
+       1.000 |*************************                600
        6.250 |****                                     200
 
 SQL statistics:
@@ -344,9 +358,11 @@ SQL statistics:
 
 General statistics:
     total time:                          2.0017s
+    total number of events:              1236
 
 Latency (ms):
          avg:                                    0.62
+         sum:                                 1545.00
 ";
 
     #[test]
@@ -356,7 +372,7 @@ Latency (ms):
         assert_eq!((report.seconds, report.per_second), (2.0017, vec![600.0, 636.0]));
         let latency = report.latency;
         assert_eq!(latency.histogram, [(0.000_49, 36), (0.001, 1000), (0.006_25, 200)]);
-        assert!((0.000_98..0.001).contains(&latency.p50) && latency.mean == 0.000_62, "{latency:?}");
+        assert!((0.000_98..0.001).contains(&latency.p50) && latency.mean == 0.001_25, "{latency:?}");
         assert!((0.006_12..0.006_25).contains(&latency.p95) && latency.p99 > latency.p95, "{latency:?}");
     }
 

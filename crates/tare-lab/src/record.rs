@@ -69,6 +69,17 @@ pub struct Header {
     pub settings: Vec<SettingFacts>,
     /// What was driven: every workload at every number of connections.
     pub cells: Vec<Cell>,
+    /// Workloads that run on one of the servers only, and that server.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub only: BTreeMap<String, String>,
+}
+
+impl Header {
+    /// The settings that a cell is about, in the study's order.
+    pub fn settings_of(&self, cell: &Cell) -> impl Iterator<Item = &SettingFacts> {
+        let server = self.only.get(&cell.workload);
+        self.settings.iter().filter(move |s| server.is_none_or(|server| s.server == *server))
+    }
 }
 
 /// What a transaction is charged with: the figure that settings are compared by.

@@ -101,7 +101,7 @@ pub fn run(order: &Order, interrupt: &Interrupt, tell: &mut dyn FnMut(Event<'_>)
     let ended = run.begin(tell).and_then(|()| run.measure(tell));
     let finished = run.finish(ended);
     drop(run);
-    let cleaned = clean(&bench, &origins, &loads);
+    let cleaned = clean(&origins, &loads);
     finished.and(cleaned)?;
     Analysis::of(journal.records()).ok_or_else(|| Error::NoResults(order.folder.clone()))
 }
@@ -159,41 +159,59 @@ fn used_servers(definition: &Definition) -> Vec<&ServerDef> {
     definition.servers.iter().filter(|s| used.contains(s.name.as_str())).collect()
 }
 
-/// The data of a study, by what decides it: workloads that agree share a schema.
+/// The data of a study.
 #[derive(Debug)]
 struct Loads {
-    schemas: Vec<((&'static str, Options), Load)>,
+    schemas: Vec<Schema>,
+}
+
+/// Data that is loaded once for every workload it fits.
+#[derive(Debug)]
+struct Schema {
+    /// What decides it.
+    key: (&'static str, Options),
+    /// What loads it.
+    load: Load,
+    /// The servers it is needed on.
+    servers: BTreeSet<String>,
+    /// Whether it can say if it is still sound.
+    checkable: bool,
 }
 
 impl Loads {
     fn of(definition: &Definition) -> Loads {
-        let mut schemas: Vec<((&'static str, Options), Load)> = vec![];
+        let mut schemas: Vec<Schema> = vec![];
         for workload in &definition.workloads {
-            let (kind, given) = (workload.workload(), workload.given());
-            let key = kind.data_key(&given);
-            if schemas.iter().all(|(other, _)| *other != key) {
-                let load = Load {
-                    script: kind.data.script,
-                    schema: format!("lab_{}_{}", key.0, schemas.len() + 1),
-                    users: LOADERS,
-                    options: key.1.clone(),
-                    prepared: true,
-                };
-                schemas.push((key, load));
+            let data = workload.workload().data;
+            let key = workload.workload().data_key(&workload.given());
+            let settings = definition.settings.iter().filter(|s| definition.runs(workload, s));
+            let servers = settings.map(|s| definition.server_of(s).name.clone());
+            if let Some(schema) = schemas.iter_mut().find(|s| s.key == key) {
+                schema.servers.extend(servers);
+                continue;
             }
+            let load = Load {
+                script: data.script,
+                schema: format!("lab_{}_{}", key.0, schemas.len() + 1),
+                users: LOADERS,
+                options: key.1.clone(),
+                prepared: true,
+            };
+            schemas.push(Schema { servers: servers.collect(), key, load, checkable: data.checkable });
         }
         Loads { schemas }
     }
 
-    fn all(&self) -> Vec<Load> {
-        self.schemas.iter().map(|(_, load)| load.clone()).collect()
+    /// What is loaded on a server.
+    fn on(&self, server: &str) -> impl Iterator<Item = &Schema> {
+        self.schemas.iter().filter(move |s| s.servers.contains(server))
     }
 
     /// What drives a workload at a number of connections.
     fn drive(&self, workload: &WorkloadDef, users: u32) -> Load {
         let (kind, given) = (workload.workload(), workload.given());
         let key = kind.data_key(&given);
-        let schema = self.schemas.iter().find(|(k, _)| *k == key).map(|(_, load)| load.schema.clone());
+        let schema = self.schemas.iter().find(|s| s.key == key).map(|s| s.load.schema.clone());
         Load {
             script: kind.script,
             schema: schema.unwrap_or_default(),
@@ -201,18 +219,6 @@ impl Loads {
             options: kind.options(&given),
             prepared: workload.prepared,
         }
-    }
-
-    /// What can say whether its data is still sound.
-    fn checkable<'a>(&'a self, definition: &'a Definition) -> impl Iterator<Item = &'a Load> {
-        let data: BTreeSet<&str> = definition
-            .workloads
-            .iter()
-            .map(|w| w.workload().data)
-            .filter(|d| d.checkable)
-            .map(|d| d.name)
-            .collect();
-        self.schemas.iter().filter(move |(key, _)| data.contains(key.0)).map(|(_, load)| load)
     }
 }
 
@@ -231,9 +237,12 @@ fn prepare(
             }
         };
         let origin = match (&server.dsn, programs.get(&server.name)) {
-            (Some(dsn), _) => Origin::Running(load_running(order, bench, dsn, loads, &mut line)?),
+            (Some(dsn), _) => {
+                Origin::Running(load_running(order, bench, dsn, loads.on(&server.name), &mut line)?)
+            }
             (None, Some(installation)) => {
-                let template = bench.prepare(installation, &server.options, &loads.all(), &mut line)?;
+                let loads: Vec<Load> = loads.on(&server.name).map(|s| s.load.clone()).collect();
+                let template = bench.prepare(installation, &server.options, &loads, &mut line)?;
                 Origin::Template(Box::new(template))
             }
             (None, None) => continue,
@@ -244,11 +253,11 @@ fn prepare(
 }
 
 /// Makes schemas on a server that is not ours, and fills them.
-fn load_running(
+fn load_running<'a>(
     order: &Order,
     bench: &Bench,
     dsn: &str,
-    loads: &Loads,
+    schemas: impl Iterator<Item = &'a Schema>,
     line: &mut dyn FnMut(&str),
 ) -> Result<Target> {
     let target = Target::of_dsn(dsn, std::env::var(PASSWORD).ok())?;
@@ -261,7 +270,7 @@ fn load_running(
         );
         return Err(Error::Needs { study: order.name.clone(), what });
     }
-    for load in loads.all() {
+    for load in schemas.map(|s| &s.load) {
         let schema = &load.schema;
         let exists: Option<String> = connection
             .exec_first(
@@ -278,7 +287,7 @@ fn load_running(
         }
         line(&format!("loading data {schema}"));
         connection.query_drop(format!("CREATE DATABASE {schema}")).map_err(|e| target.refused(e))?;
-        let loaded = bench.driver.command(&load, &target, "prepare", &bench.interrupt, line);
+        let loaded = bench.driver.command(load, &target, "prepare", &bench.interrupt, line);
         if loaded.is_err() {
             let _ = connection.query_drop(format!("DROP DATABASE {schema}")); // the first error is the one to tell
         }
@@ -288,13 +297,12 @@ fn load_running(
 }
 
 /// Takes our schemas off servers that are not ours.
-fn clean(bench: &Bench, origins: &BTreeMap<String, Origin>, loads: &Loads) -> Result<()> {
-    let _ = bench;
-    for origin in origins.values() {
+fn clean(origins: &BTreeMap<String, Origin>, loads: &Loads) -> Result<()> {
+    for (name, origin) in origins {
         let Origin::Running(target) = origin else { continue };
         let mut connection = target.connect()?;
-        for load in loads.all() {
-            let dropped = connection.query_drop(format!("DROP DATABASE IF EXISTS {}", load.schema));
+        for schema in loads.on(name) {
+            let dropped = connection.query_drop(format!("DROP DATABASE IF EXISTS {}", schema.load.schema));
             dropped.map_err(|e| target.refused(e))?;
         }
     }
@@ -389,19 +397,23 @@ impl Run<'_> {
             if self.blocks(cell) >= definition.blocks {
                 return vec![];
             }
+            let workload = definition.workloads.iter().find(|w| w.name == cell.workload);
+            let runs = |s: &&SettingDef| workload.is_none_or(|w| definition.runs(w, s));
             let open: BTreeSet<&str> = definition
                 .settings
                 .iter()
+                .filter(runs)
                 .map(|s| s.name.as_str())
                 .filter(|name| {
-                    known.and_then(|k| k.setting(name)).is_none_or(|s| !s.reached || s.blocks == 0)
+                    let known = known.and_then(|k| k.setting(name));
+                    known.is_none_or(|s| !s.reached || s.blocks == 0 || !definition.stop_early)
                 })
                 .collect();
             let needed = |s: &SettingDef| {
                 let serves = |open: &SettingDef| definition.base_of(open) == s.name;
                 open.contains(s.name.as_str())
                     || definition.settings.iter().any(|o| open.contains(o.name.as_str()) && serves(o))
-                    || (s.twin && !open.is_empty())
+                    || (s.twin && !open.is_empty() && runs(&s))
             };
             (0..definition.settings.len()).filter(|&i| needed(&definition.settings[i])).collect()
         };
@@ -587,12 +599,24 @@ impl Run<'_> {
 
     fn check_data(&mut self) -> Result<()> {
         let order = self.order;
-        for load in self.loads.checkable(&order.definition) {
-            self.fleet.start(&[0])?;
-            let target = self.fleet.ready(0)?.target;
-            self.bench.driver.command(load, &target, "check", &self.bench.interrupt, &mut |_| {})?;
-            let text = format!("the data of {} is consistent after the run", load.schema);
-            self.journal.append(Record::Note(Note { at: self.now(), text }))?;
+        for schema in self.loads.schemas.iter().filter(|s| s.checkable) {
+            // On the first setting of each server: all had the same load.
+            for server in &schema.servers {
+                let of = |s: &SettingDef| order.definition.server_of(s).name == *server;
+                let place = order.definition.settings.iter().position(of).unwrap_or(0);
+                self.fleet.start(&[place])?;
+                let target = self.fleet.ready(place)?.target;
+                self.bench.driver.command(
+                    &schema.load,
+                    &target,
+                    "check",
+                    &self.bench.interrupt,
+                    &mut |_| {},
+                )?;
+                let text =
+                    format!("the data of {} on {server} is consistent after the run", schema.load.schema);
+                self.journal.append(Record::Note(Note { at: self.now(), text }))?;
+            }
         }
         Ok(())
     }
@@ -662,6 +686,7 @@ fn header(order: &Order, servers: Vec<ServerFacts>) -> Header {
         servers,
         settings: definition.settings.iter().map(|s| facts(definition, s)).collect(),
         cells: cells(definition),
+        only: definition.workloads.iter().filter_map(|w| Some((w.name.clone(), w.server.clone()?))).collect(),
     }
 }
 

@@ -30,6 +30,7 @@ pub(crate) enum Command {
     Status(Status),
     Tables(Tables),
     Bench(Bench),
+    Lab(Lab),
 }
 
 /// The server to start, and what to load into it.
@@ -58,14 +59,14 @@ pub(crate) struct Demo {
     #[command(flatten)]
     pub(crate) programs: Programs,
     /// Seconds of load
-    #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    pub(crate) secs: u64,
+    #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub(crate) secs: u32,
     /// Connections of the load
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) threads: u32,
-    /// Rounds of the paired comparison of costs; 0 leaves it out
-    #[arg(long, default_value_t = 8, value_name = "N")]
-    pub(crate) cost_rounds: usize,
+    /// Rounds of the paired comparison of costs, 6 or more; 0 leaves it out
+    #[arg(long, default_value_t = 9, value_name = "N")]
+    pub(crate) cost_rounds: u32,
 }
 
 /// Run a server of one's own with tare loaded
@@ -156,35 +157,33 @@ pub(crate) struct Place {
 
 /// Measure what watching costs: off, off again, tare, and the server's own Performance Schema
 ///
-/// Starts one server per setting on copies of the same data and gives load to one at a time, in short blocks of random order.
-/// In every round each setting's CPU time per transaction is divided by that of `off` in the same round. Shown are median
-/// and mean of these ratios with 95% intervals: by bootstrap for the median, Student's t on the logarithms for the mean.
-/// Every five rounds the servers are started anew: where its memory comes to lie makes a process faster or slower than its
-/// twin. `off again` is set up like `off`; what it differs by is the noise of the machine, and nothing smaller can be seen.
+/// A short study of the lab (see `tare help lab`): one server per setting on copies of the same data, load on one at a time in
+/// short slices, compared within blocks of one slice each. Every one to three blocks the servers are started anew: where its memory
+/// comes to lie makes a process faster or slower than its twin. `off again` is set up like `off`; what it differs by is noise.
 ///
 /// CPU time is that of the server's process, read from its own CPU clock in nanoseconds (user and system, all threads).
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare bench\n  \
     tare bench --rounds 60 --workloads oltp_point_select\n  \
-    tare bench --rounds 5 --secs 1 --json samples.json     quick, and all samples to look into")]
+    tare bench --rounds 6 --secs 1 --json slices.jsonl     quick, and every slice to look into")]
 pub(crate) struct Bench {
     #[command(flatten)]
     pub(crate) programs: Programs,
-    /// Rounds; each gives every setting one block
-    #[arg(long, default_value_t = 30, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=100_000))]
+    /// Rounds; each gives every setting one slice
+    #[arg(long, default_value_t = 30, value_name = "N", value_parser = clap::value_parser!(u32).range(6..=100_000))]
     #[arg(overrides_with = "rounds")]
-    pub(crate) rounds: u64,
-    /// Seconds of a block
-    #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=3600))]
-    pub(crate) secs: u64,
+    pub(crate) rounds: u32,
+    /// Seconds of a slice
+    #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub(crate) secs: u32,
     /// Connections of the load
     #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) threads: u32,
     /// Rows of the load's table
     #[arg(long, default_value_t = 100_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1000..))]
     pub(crate) rows: u32,
-    /// sysbench workloads, in the order they are measured
+    /// sysbench workloads
     #[arg(
         long,
         value_name = "NAMES",
@@ -192,9 +191,92 @@ pub(crate) struct Bench {
         default_value = "oltp_read_only,oltp_point_select,oltp_read_write"
     )]
     pub(crate) workloads: Vec<String>,
-    /// Also write every sample to a file
+    /// Also write every slice to a file, as JSON Lines
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+}
+
+/// Measure what an observability setting costs, on any MariaDB or MySQL server
+///
+/// A study is a file: servers, settings, workloads, how exactly and how long. `tare lab run` starts a server per setting (or
+/// switches one that runs), gives load to one at a time in short slices, and compares slices of the same block, so what drifts
+/// hits all alike. An identical twin of the base shows the noise. Each setting gets a verdict: it costs so much, no more than
+/// so much, or it is not known yet and how long that would take. docs/method.md explains how.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    tare lab list\n  \
+    tare lab run pfs-default --quick        a first answer in ten minutes\n  \
+    tare lab run my-study.toml --out results/monday")]
+pub(crate) struct Lab {
+    #[command(subcommand)]
+    pub(crate) command: LabCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LabCommand {
+    /// Show the studies that ship
+    List,
+    /// Run a study, or go on with one that was cut off
+    Run(LabRun),
+    /// Write the report of a folder of results anew, and show its figures
+    Report(LabReport),
+    /// Show the figures of two folders of results side by side
+    Compare(LabCompare),
+}
+
+/// Run a study, or go on with one that was cut off
+///
+/// Every slice is written to results.jsonl in the results' folder as soon as it is measured. After Ctrl-C, a crash or kill -9
+/// the same command with the same --out goes on. Servers are our own, in a temporary folder (TMPDIR), unless the study names
+/// one that runs; its password is taken from the environment variable TARE_LAB_PASSWORD.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    tare lab run tare --quick\n  \
+    tare lab run versions --server newer=/opt/mariadb-11.8/bin/mariadbd --out results/versions\n  \
+    tare lab run my-study.toml")]
+pub(crate) struct LabRun {
+    /// Name of a study that ships, or a file
+    #[arg(value_name = "STUDY")]
+    pub(crate) study: String,
+    /// A first answer in at most ten minutes: what the study's section `[quick]` says
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Folder for results [default: lab/STUDY-DATE-TIME]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Program to use for one of the study's servers; may be repeated
+    #[arg(long = "server", value_name = "NAME=PATH", value_parser = name_and_path)]
+    pub(crate) servers: Vec<(String, PathBuf)>,
+    /// The provider that settings preload as `tare` [default: libtare_mariadb.so beside this program or in ../lib/tare]
+    #[arg(long, value_name = "PATH", env = "TARE_PROVIDER")]
+    pub(crate) provider: Option<PathBuf>,
+    /// Seed of the order of slices [default: drawn, and written into the results]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+}
+
+/// A folder of results.
+#[derive(Args, Debug)]
+pub(crate) struct LabReport {
+    /// Folder of results
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+}
+
+/// Two folders of results.
+#[derive(Args, Debug)]
+pub(crate) struct LabCompare {
+    /// Folder of results
+    #[arg(value_name = "DIR")]
+    pub(crate) first: PathBuf,
+    /// Another, of a study with settings and workloads of the same names
+    #[arg(value_name = "DIR")]
+    pub(crate) second: PathBuf,
+}
+
+fn name_and_path(text: &str) -> Result<(String, PathBuf), String> {
+    let (name, path) = text.split_once('=').ok_or("NAME=PATH is allowed, such as newer=/opt/bin/mariadbd")?;
+    Ok((name.into(), path.into()))
 }
 
 #[cfg(test)]

@@ -1,161 +1,111 @@
-//! `tare bench`: what watching costs, side by side in one run.
+//! `tare bench`: what watching costs, side by side in one run. A study of the lab, made from the arguments.
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use indicatif::{ProgressBar, ProgressStyle};
-use serde::Serialize;
 use tare_lab::installation::Installation;
 use tare_lab::interrupt::Interrupt;
-use tare_lab::load::Load;
-use tare_lab::pairing::Pairing;
-use tare_lab::setting::Setting;
-use tare_lab::study::{self, Study};
+use tare_lab::journal;
+use tare_lab::runner::Order;
+use tare_lab::workload;
 
 use crate::arguments::Bench;
-use crate::page::{self, Column, Grid};
-use crate::{cost, provider, units};
+use crate::{lab, lab_table, page, provider};
 
-/// Everything measured, for `--json`.
-#[derive(Serialize)]
-struct Record<'a> {
-    server: &'a str,
-    threads: u32,
-    rows: u32,
-    seconds: u64,
-    settings: Vec<&'a str>,
-    workloads: Vec<Measured<'a>>,
-}
+/// Servers, settings and what is the same in every bench. Without tare its setting is left out.
+const STUDY: &str = include_str!("bench.toml");
+/// Where the setting with tare begins and ends in it.
+const TARE: (&str, &str) = ("# tare:\n", "# end of tare\n");
 
-/// One workload's samples.
-#[derive(Serialize)]
-struct Measured<'a> {
-    workload: &'a str,
-    #[serde(flatten)]
-    pairing: Pairing,
+/// What a bench measures.
+pub(crate) struct Plan<'a> {
+    pub(crate) rounds: u32,
+    pub(crate) seconds: u32,
+    pub(crate) users: u32,
+    pub(crate) rows: u32,
+    pub(crate) workloads: &'a [String],
 }
 
 /// Runs the command.
-pub(crate) fn bench(arguments: &Bench, interrupt: Interrupt) -> Result<ExitCode> {
-    let load = Load::new(arguments.threads, arguments.rows)?;
-    let bench = study::Bench::new(Installation::find(arguments.programs.mariadbd.as_deref())?, interrupt)?;
-    let settings = settings(arguments.programs.provider.as_deref(), bench.installation.has_federated())?;
-    announce(arguments, &bench, &settings);
-
-    let rounds = usize::try_from(arguments.rounds).context("--rounds")?;
-    let bar = progress((cost::blocks(rounds, &settings) * arguments.workloads.len()) as u64);
-    bar.set_message("preparing data");
-    let template = bench.prepare(&load)?;
-    bar.set_message("starting servers");
-    let mut study = cost::start(&bench, &template, load, &settings)?;
-    let mut measured = vec![];
-    for workload in &arguments.workloads {
-        bar.set_message(workload.clone());
-        let mut done = || bar.inc(1);
-        let pairing = cost::measure(&mut study, &settings, workload, rounds, arguments.secs, &mut done)?;
-        bar.suspend(|| report(workload, &settings, &pairing));
-        measured.push(Measured { workload, pairing });
+pub(crate) fn bench(arguments: &Bench, interrupt: &Interrupt) -> Result<ExitCode> {
+    let named = arguments.programs.provider.as_deref();
+    let tare = match provider::find(named) {
+        Ok(_) => true,
+        Err(error) if named.is_some() => return Err(error),
+        Err(error) => {
+            eprintln!("tare itself is left out: {error:#}");
+            false
+        }
+    };
+    let plan = Plan {
+        rounds: arguments.rounds,
+        seconds: arguments.secs,
+        users: arguments.threads,
+        rows: arguments.rows,
+        workloads: &arguments.workloads,
+    };
+    let folder = tempfile::tempdir().context("making a temporary folder")?;
+    let order = order(&plan, arguments.programs.mariadbd.as_deref(), named, tare, folder.path())?;
+    for setting in &order.definition.settings {
+        page::note(&format!("  {:<10} {}", setting.name, setting.meaning));
     }
-    bar.finish_and_clear();
-    memory(&study, &settings)?;
-    study.stop()?;
+    let analysis = lab::watch(&order, interrupt)?;
+    lab_table::print(&analysis);
     if let Some(file) = &arguments.json {
-        write(file, arguments, &bench.installation.version, &settings, measured)?;
+        let results = folder.path().join(journal::FILE);
+        std::fs::copy(results, file).with_context(|| format!("writing {}", file.display()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is compared: without a provider the rest still is, and the reason is said.
-fn settings(named: Option<&Path>, federated: bool) -> Result<Vec<Setting>> {
-    let mut settings = vec![Setting::off("off"), Setting::off("off again")];
-    match provider::find(named) {
-        Ok(provider) => settings.push(Setting::tare(&provider, federated)),
-        Err(error) if named.is_some() => return Err(error),
-        Err(error) => eprintln!("tare itself is left out: {error:#}"),
-    }
-    settings.push(Setting::builtin_all());
-    Ok(settings)
+/// The study of a plan.
+pub(crate) fn order(
+    plan: &Plan<'_>,
+    mariadbd: Option<&Path>,
+    provider: Option<&Path>,
+    tare: bool,
+    folder: &Path,
+) -> Result<Order> {
+    let installation = Installation::find(mariadbd)?;
+    let (source, definition) = lab::study("bench", text(plan, tare, installation.has_federated())?)?;
+    Ok(Order {
+        preloads: lab::preloads(&definition, provider)?,
+        programs: [("mariadb".to_owned(), installation.mariadbd)].into(),
+        name: source.name,
+        text: source.text,
+        definition,
+        quick: false,
+        folder: folder.into(),
+        seed: None,
+    })
 }
 
-fn announce(arguments: &Bench, bench: &study::Bench, settings: &[Setting]) {
-    page::paragraph(&format!(
-        "MariaDB {}, {} connections, {} rows, {} rounds of {} s blocks, CPU time from the server's process clock",
-        bench.installation.version,
-        arguments.threads,
-        units::count(arguments.rows.into()),
-        arguments.rounds,
-        arguments.secs
-    ));
-    for setting in settings {
-        page::note(&format!("  {:<10} {}", setting.name, setting.meaning));
-    }
-}
-
-fn report(workload: &str, settings: &[Setting], pairing: &Pairing) {
-    page::heading(workload, "server CPU per transaction, against `off` in the same round");
-    cost::print(settings, pairing);
-    if let Some(comparison) = cost::compare(settings, pairing) {
-        page::paragraph(&comparison);
-    }
-    if let Some(noise) = pairing.cpu_change(1, 0) {
-        let largest = [noise.median.low.abs(), noise.median.high.abs()].into_iter().fold(0.0, f64::max);
-        page::note(&format!(
-            "Noise (off against off): differences below {:.1}% mean nothing here.",
-            largest * 100.0
-        ));
-    }
-}
-
-fn memory(study: &Study<'_>, settings: &[Setting]) -> Result<()> {
-    page::heading("Resident memory", "VmRSS of the server's process");
-    let mut grid = Grid::new(&[
-        ("SETTING", Column::Left),
-        ("IDLE", Column::Right),
-        ("MORE THAN OFF", Column::Right),
-        ("AT THE END", Column::Right),
-        ("MORE THAN OFF", Column::Right),
-    ]);
-    let base = study.resident(0)?;
-    for (i, setting) in settings.iter().enumerate() {
-        let now = study.resident(i)?;
-        let more = |value: u64, base: u64| match value.checked_sub(base) {
-            Some(more) => units::bytes(more),
-            None => format!("-{}", units::bytes(base - value)),
-        };
-        grid.row([
-            setting.name.clone(),
-            units::bytes(now.0),
-            more(now.0, base.0),
-            units::bytes(now.1),
-            more(now.1, base.1),
-        ]);
-    }
-    grid.print();
-    Ok(())
-}
-
-fn write(
-    file: &Path,
-    arguments: &Bench,
-    server: &str,
-    settings: &[Setting],
-    workloads: Vec<Measured<'_>>,
-) -> Result<()> {
-    let record = Record {
-        server,
-        threads: arguments.threads,
-        rows: arguments.rows,
-        seconds: arguments.secs,
-        settings: settings.iter().map(|s| s.name.as_str()).collect(),
-        workloads,
+fn text(plan: &Plan<'_>, tare: bool, federated: bool) -> Result<String> {
+    let (before, rest) = STUDY.split_once(TARE.0).context("bench.toml")?;
+    let (own, after) = rest.split_once(TARE.1).context("bench.toml")?;
+    let own = match (tare, federated) {
+        (false, _) => String::new(),
+        (true, true) => own.to_owned(),
+        // Its tables cannot be read then, nor asked whether it is there; it is loaded all the same.
+        (true, false) => {
+            let lines = own.lines().filter(|l| !l.starts_with("require"));
+            lines.collect::<Vec<_>>().join("\n").replace(", \"--plugin-load-add=ha_federatedx\"", "")
+        }
     };
-    let text = serde_json::to_string_pretty(&record)?;
-    std::fs::write(file, text).with_context(|| format!("writing {}", file.display()))
-}
-
-fn progress(blocks: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} blocks, {eta} left  {msg}")
-        .unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(blocks).with_style(style)
+    let workloads = plan.workloads.iter().map(|name| {
+        anyhow::ensure!(workload::find(name).is_some(), "there is no workload `{name}`");
+        Ok(format!(
+            "\n[[workload]]\nname = \"{name}\"\nrun = \"{name}\"\noptions = {{ table-size = {} }}\nusers = [{}]\n",
+            plan.rows, plan.users
+        ))
+    });
+    let workloads = workloads.collect::<Result<String>>()?;
+    // Ten starts of the servers, or as many as there are rounds.
+    let per_start = (plan.rounds / 10).clamp(1, 3);
+    let figures = format!(
+        "slice_seconds = {}\nblocks = {}\nblocks_per_start = {per_start}\n",
+        plan.seconds, plan.rounds
+    );
+    Ok(format!("{figures}{before}{own}{after}{workloads}"))
 }

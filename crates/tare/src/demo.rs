@@ -1,29 +1,34 @@
 //! `tare demo`: the main job on a server of its own, start to end.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use console::style;
 use indicatif::{ProgressBar, ProgressStyle};
 use mysql::prelude::Queryable;
+use tare_lab::bench::{Bench, Template};
 use tare_lab::installation::Installation;
 use tare_lab::interrupt::Interrupt;
-use tare_lab::load::{Load, Progress, Report};
+use tare_lab::load::{Load, Moment, Report};
 use tare_lab::server::Server;
 use tare_lab::setting::Setting;
-use tare_lab::study::{Bench, Template};
+use tare_lab::workload::Script;
 
 use crate::arguments::Demo;
+use crate::bench::{self, Plan};
 use crate::section::SECTIONS;
-use crate::{cost, page, provider, status, units};
+use crate::{lab, lab_table, page, provider, status, units};
 
 /// What the load does; also what the costs are compared on.
 const WORKLOAD: &str = "oltp_read_write";
 /// Tables of the load, and rows in each.
 const TABLES: u32 = 2;
 const ROWS: u32 = 50_000;
-/// Seconds of a block when costs are compared.
-const BLOCK: u64 = 1;
+/// Seconds of a slice when costs are compared.
+const SLICE: u32 = 1;
+/// Fewer rounds have no interval.
+const LEAST_ROUNDS: u32 = 6;
 
 /// Runs the command.
 pub(crate) fn demo(arguments: &Demo, interrupt: Interrupt) -> Result<ExitCode> {
@@ -36,31 +41,40 @@ pub(crate) fn demo(arguments: &Demo, interrupt: Interrupt) -> Result<ExitCode> {
             installation.plugin_dir.display()
         );
     }
-    let mut load = Load::new(arguments.threads, ROWS)?;
-    load.tables = TABLES;
-    // As text, so that the statements have digests to show.
-    load.prepared = false;
-    let bench = Bench::new(installation, interrupt)?;
-    let settings = [Setting::off("off"), Setting::tare(&provider, true), Setting::builtin_all()];
-    let template = step("making a data directory and the load's tables", || Ok(bench.prepare(&load)?))?;
-    watch(&bench, &template, &load, &settings[1], arguments.secs)?;
+    let load = Load {
+        script: Script::Stock(WORKLOAD),
+        schema: "sbtest".into(),
+        users: arguments.threads,
+        options: [("tables", TABLES), ("table-size", ROWS)].map(|(n, v)| (n.into(), v.to_string())).into(),
+        // As text, so that the statements have digests to show.
+        prepared: false,
+    };
+    let bench = Bench::new(interrupt)?;
+    let options = ["--innodb-buffer-pool-size=256M", "--innodb-flush-log-at-trx-commit=0"].map(Into::into);
+    let loads = std::slice::from_ref(&load);
+    let template = step("making a data directory and the load's tables", || {
+        Ok(bench.prepare(&installation, &options, loads, &mut |_| {})?)
+    })?;
+    watch(&bench, &template, &load, &Setting::tare(&provider), arguments.secs)?;
     if arguments.cost_rounds > 0 {
-        compare(&bench, &template, load, &settings, arguments.cost_rounds)?;
+        compare(arguments, &installation.mariadbd, &provider, &bench.interrupt)?;
     }
     farewell();
     Ok(ExitCode::SUCCESS)
 }
 
 /// Starts the server, gives it load, and shows what was seen.
-fn watch(bench: &Bench, template: &Template, load: &Load, setting: &Setting, seconds: u64) -> Result<()> {
+fn watch(bench: &Bench, template: &Template, load: &Load, setting: &Setting, seconds: u32) -> Result<()> {
     let mut server = step("starting a stock server with tare", || Ok(bench.start_copy(template, setting)?))?;
-    introduce(bench, &server)?;
+    introduce(template, &server)?;
     let done = drive(bench, load, &server, seconds)?;
+    #[allow(clippy::cast_precision_loss)] // far below 2^53
+    let per_second = done.transactions as f64 / done.seconds;
     page::paragraph(&format!(
         "{WORKLOAD}, {} connections, {seconds} s: {} transactions ({}/s), {} statements",
-        load.threads,
+        load.users,
         units::count(done.transactions),
-        units::rate(done.per_second),
+        units::rate(per_second),
         units::count(done.queries)
     ));
     let mut session = server.connect()?;
@@ -74,12 +88,12 @@ fn watch(bench: &Bench, template: &Template, load: &Load, setting: &Setting, sec
 }
 
 /// Says what runs, and stops here when tare is not in it.
-fn introduce(bench: &Bench, server: &Server) -> Result<()> {
+fn introduce(template: &Template, server: &Server) -> Result<()> {
     status::require_active(server)?;
     server
         .execute("SELECT 1 FROM performance_schema.tare_status LIMIT 1")
         .context("tare serves, but its tables cannot be read through the server's SQL")?;
-    println!("{} {}, stock, with tare loaded", style("MariaDB").bold(), bench.installation.version);
+    println!("{} {}, stock, with tare loaded", style("MariaDB").bold(), template.installation.version);
     if let Some(line) = status::line_in_log(server.log()) {
         page::note(&format!("  {line}"));
     }
@@ -87,14 +101,17 @@ fn introduce(bench: &Bench, server: &Server) -> Result<()> {
     Ok(())
 }
 
-fn drive(bench: &Bench, load: &Load, server: &Server, seconds: u64) -> Result<Report> {
+fn drive(bench: &Bench, load: &Load, server: &Server, seconds: u32) -> Result<Report> {
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} s  {msg}")?;
-    let bar = ProgressBar::new(seconds).with_style(style).with_message(format!("sysbench {WORKLOAD}"));
+    let bar = ProgressBar::new(seconds.into()).with_style(style).with_message(format!("sysbench {WORKLOAD}"));
     bar.tick();
-    let report = load.run(WORKLOAD, server.socket(), seconds, &bench.interrupt, &mut |p: Progress| {
-        bar.set_position(p.second);
-        let (t, q) = (units::rate(p.transactions_per_second), units::rate(p.queries_per_second));
-        bar.set_message(format!("{t} transactions/s, {q} statements/s"));
+    let report = bench.driver.run(load, &server.target(), seconds, &bench.interrupt, &mut |moment| {
+        if let Moment::Second(p) = moment {
+            bar.set_position(p.second);
+            let (t, q) = (units::rate(p.transactions_per_second), units::rate(p.queries_per_second));
+            bar.set_message(format!("{t} transactions/s, {q} statements/s"));
+        }
+        Ok(())
     });
     bar.finish_and_clear();
     Ok(report?)
@@ -119,34 +136,29 @@ fn lost(session: &mut mysql::Conn) -> Result<()> {
     Ok(())
 }
 
-/// A short paired run: what it cost.
-fn compare(
-    bench: &Bench,
-    template: &Template,
-    load: Load,
-    settings: &[Setting],
-    rounds: usize,
-) -> Result<()> {
-    page::heading("What it cost", "server CPU per transaction, load on one of three servers at a time");
-    let threads = load.threads;
-    let mut study = step("starting three servers", || cost::start(bench, template, load, settings))?;
-    let bar = ProgressBar::new(cost::blocks(rounds, settings) as u64)
-        .with_style(ProgressStyle::with_template("{bar:30} {pos}/{len} blocks, {eta} left")?);
-    let measured = cost::measure(&mut study, settings, WORKLOAD, rounds, BLOCK, &mut || bar.inc(1));
-    bar.finish_and_clear();
-    let pairing = measured?;
-    cost::print(settings, &pairing);
-    for setting in settings {
+/// A short study: what it cost.
+fn compare(arguments: &Demo, mariadbd: &Path, provider: &Path, interrupt: &Interrupt) -> Result<()> {
+    page::heading("What it cost", "server CPU per transaction, load on one of four servers at a time");
+    let workloads = [WORKLOAD.to_owned()];
+    let plan = Plan {
+        rounds: arguments.cost_rounds.max(LEAST_ROUNDS),
+        seconds: SLICE,
+        users: arguments.threads,
+        rows: ROWS,
+        workloads: &workloads,
+    };
+    let folder = tempfile::tempdir().context("making a temporary folder")?;
+    let order = bench::order(&plan, Some(mariadbd), Some(provider), true, folder.path())?;
+    let analysis = lab::watch(&order, interrupt)?;
+    analysis.cells.iter().for_each(|cell| lab_table::cell(&analysis.header, cell));
+    for setting in &order.definition.settings {
         page::note(&format!("  {:<10} {}", setting.name, setting.meaning));
     }
     page::note(&format!(
-        "  {WORKLOAD}, {threads} connections, {rounds} rounds of {BLOCK} s blocks. This is a first look; `tare bench` takes the time \
-         to measure."
+        "  {} rounds of {SLICE} s slices. This is a first look; `tare bench` takes the time to measure.",
+        plan.rounds
     ));
-    if let Some(comparison) = cost::compare(settings, &pairing) {
-        page::paragraph(&comparison);
-    }
-    Ok(study.stop()?)
+    Ok(())
 }
 
 fn farewell() {

@@ -2,8 +2,10 @@
 
 mod arguments;
 mod bench;
-mod cost;
 mod demo;
+mod lab;
+mod lab_live;
+mod lab_table;
 mod page;
 mod provider;
 mod run;
@@ -31,7 +33,8 @@ fn main() -> ExitCode {
         Command::Run(a) => run::run(&a, &interrupt),
         Command::Status(a) => status::status(&a),
         Command::Tables(a) => tables::tables(&a),
-        Command::Bench(a) => bench::bench(&a, interrupt),
+        Command::Bench(a) => bench::bench(&a, &interrupt),
+        Command::Lab(a) => lab::lab(&a, &interrupt),
     });
     result.unwrap_or_else(|error| {
         if matches!(error.downcast_ref(), Some(Error::Interrupted)) {

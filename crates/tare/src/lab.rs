@@ -1,0 +1,194 @@
+//! `tare lab`: studies of what observability costs.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+use anyhow::Result;
+use console::style;
+use tare_lab::analysis::Analysis;
+use tare_lab::catalogue::{self, STUDIES, Source};
+use tare_lab::definition::Definition;
+use tare_lab::interrupt::Interrupt;
+use tare_lab::runner::{self, Order};
+use tare_lab::{Error, journal};
+
+use crate::arguments::{Lab, LabCommand, LabCompare, LabRun};
+use crate::lab_live::Live;
+use crate::page::{self, Column, Grid};
+use crate::{lab_table, provider, units};
+
+/// What settings name to preload tare.
+const TARE: &str = "tare";
+
+/// Runs the command.
+pub(crate) fn lab(arguments: &Lab, interrupt: &Interrupt) -> Result<ExitCode> {
+    match &arguments.command {
+        LabCommand::List => list(),
+        LabCommand::Run(a) => run(a, interrupt),
+        LabCommand::Report(a) => report(&a.folder),
+        LabCommand::Compare(a) => compare(a),
+    }
+    .map(|()| ExitCode::SUCCESS)
+}
+
+fn list() -> Result<()> {
+    let mut grid = Grid::new(&[
+        ("STUDY", Column::Left),
+        ("ASKS", Column::CutEnd),
+        ("SETTINGS", Column::Right),
+        ("CELLS", Column::Right),
+        ("AT MOST", Column::Right),
+        ("--quick", Column::Right),
+    ]);
+    for (name, text) in STUDIES {
+        let (whole, quick) = (Definition::read(text, name, false)?, Definition::read(text, name, true)?);
+        let cells: usize = whole.workloads.iter().map(|w| w.users.len()).sum();
+        grid.row([
+            (*name).to_owned(),
+            whole.question.clone(),
+            whole.settings.len().to_string(),
+            cells.to_string(),
+            format!("{:.0} min", whole.minutes),
+            format!("{:.0} min", quick.minutes),
+        ]);
+    }
+    grid.print();
+    page::note(
+        "\nA cell is a workload at a number of connections. `tare lab run STUDY --quick` gives a first answer.",
+    );
+    Ok(())
+}
+
+fn run(arguments: &LabRun, interrupt: &Interrupt) -> Result<()> {
+    let source = catalogue::find(&arguments.study)?;
+    let definition = Definition::read(&source.text, &source.file, arguments.quick)?;
+    let folder = arguments.out.clone().unwrap_or_else(|| default_folder(&source.name));
+    let order = Order {
+        preloads: preloads(&definition, arguments.provider.as_deref())?,
+        programs: arguments.servers.iter().cloned().collect(),
+        name: source.name,
+        text: source.text,
+        definition,
+        quick: arguments.quick,
+        folder,
+        seed: arguments.seed,
+    };
+    introduce(&order);
+    let analysis = watch(&order, interrupt).map_err(|error| {
+        if matches!(error, Error::Interrupted) && order.folder.join(journal::FILE).exists() {
+            eprintln!("what was measured is in {}; the same --out goes on with it", order.folder.display());
+        }
+        error
+    })?;
+    show(&analysis, &order.folder)
+}
+
+/// Runs a study with its progress in the terminal.
+pub(crate) fn watch(order: &Order, interrupt: &Interrupt) -> tare_lab::Result<Analysis> {
+    let mut live = Live::new()
+        .map_err(|e| Error::Io { what: "drawing progress".into(), source: std::io::Error::other(e) })?;
+    let measured = runner::run(order, interrupt, &mut |event| live.hear(&event));
+    live.finish();
+    measured
+}
+
+/// The shared objects that settings preload by name: tare, where one asks for it.
+pub(crate) fn preloads(definition: &Definition, named: Option<&Path>) -> Result<BTreeMap<String, PathBuf>> {
+    let asked = definition.settings.iter().any(|s| s.preload.as_deref() == Some(TARE));
+    Ok(if asked { BTreeMap::from([(TARE.to_owned(), provider::find(named)?)]) } else { BTreeMap::new() })
+}
+
+fn default_folder(study: &str) -> PathBuf {
+    let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let now = now.trim_end_matches('Z').replace([':', '-'], "").replace('T', "-");
+    Path::new("lab").join(format!("{study}-{now}"))
+}
+
+fn introduce(order: &Order) {
+    let study = &order.definition;
+    println!("{}  {}", style(&order.name).bold(), study.question);
+    for setting in &study.settings {
+        page::note(&format!("  {:<22} {}", setting.name, setting.meaning));
+    }
+    page::note(&format!(
+        "  {} s slices, at most {} blocks and {:.0} minutes; results in {}",
+        study.slice_seconds,
+        study.blocks,
+        study.minutes,
+        order.folder.display()
+    ));
+}
+
+fn report(folder: &Path) -> Result<()> {
+    show(&read(folder)?, folder)
+}
+
+fn read(folder: &Path) -> Result<Analysis> {
+    let records = journal::read(folder)?;
+    Ok(Analysis::of(&records).ok_or_else(|| Error::NoResults(folder.into()))?)
+}
+
+fn show(analysis: &Analysis, folder: &Path) -> Result<()> {
+    lab_table::print(analysis);
+    println!();
+    page::note(&format!("Results: {}", folder.display()));
+    Ok(())
+}
+
+/// Costs of two studies side by side. They are compared as they are: what differs between the two runs besides the settings
+/// (the machine, its day) is not taken out, so no verdict is given.
+fn compare(arguments: &LabCompare) -> Result<()> {
+    let (first, second) = (read(&arguments.first)?, read(&arguments.second)?);
+    let mut shared = 0;
+    for cell in &first.cells {
+        let Some(other) = second.cells.iter().find(|c| c.cell == cell.cell) else { continue };
+        page::heading(
+            &format!("{}, {} connections", cell.cell.workload, cell.cell.users),
+            "cost against each run's base",
+        );
+        let mut grid = Grid::new(&[
+            ("SETTING", Column::Left),
+            ("FIRST", Column::Right),
+            ("95%", Column::Left),
+            ("SECOND", Column::Right),
+            ("95%", Column::Left),
+            ("INTERVALS", Column::Left),
+        ]);
+        for setting in &cell.settings {
+            let (Some(a), Some(b)) = (setting.cost, other.setting(&setting.name).and_then(|s| s.cost)) else {
+                continue;
+            };
+            let apart = a
+                .interval
+                .zip(b.interval)
+                .map_or("too few blocks", |(a, b)| if a.1 < b.0 || b.1 < a.0 { "apart" } else { "overlap" });
+            shared += 1;
+            grid.row([
+                setting.name.clone(),
+                units::change(a.share),
+                lab_table::range(a),
+                units::change(b.share),
+                lab_table::range(b),
+                apart.into(),
+            ]);
+        }
+        grid.print();
+    }
+    anyhow::ensure!(
+        shared > 0,
+        "the two studies have no setting under the same workload and connections in common"
+    );
+    page::note(
+        "\nIntervals that lie apart differ by more than noise explains, if the two runs were made alike.",
+    );
+    Ok(())
+}
+
+/// A study of ours that is no file: its text is made, and read like any other.
+pub(crate) fn study(name: &str, text: String) -> Result<(Source, Definition)> {
+    let source = Source { name: name.into(), file: format!("{name}.toml"), text };
+    let definition = Definition::read(&source.text, &source.file, false)?;
+    Ok((source, definition))
+}

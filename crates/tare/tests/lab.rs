@@ -1,0 +1,266 @@
+//! `tare lab` as a user runs it: killed and resumed, stopped, refused; and what it leaves behind.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use mysql::prelude::Queryable;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use tare_lab::bench::Bench;
+use tare_lab::installation::Installation;
+use tare_lab::interrupt::Interrupt;
+use tare_lab::setting::Setting;
+use tempfile::TempDir;
+
+/// Two settings on one server: no server of its own for either, so starting is quick.
+const STUDY: &str = r#"
+question = "What does a longer sort buffer cost?"
+slice_seconds = 1
+blocks = 6
+minutes = 5
+precision = 0.001
+margin = 0.001
+
+[[server]]
+name = "mariadb"
+program = "mariadbd"
+options = ["--innodb-buffer-pool-size=64M", "--performance-schema=OFF"]
+
+[[setting]]
+name = "short"
+switch = ["SET GLOBAL sort_buffer_size = 262144"]
+require = "SELECT @@GLOBAL.sort_buffer_size = 262144"
+
+[[setting]]
+name = "long"
+switch = ["SET GLOBAL sort_buffer_size = 2097152"]
+require = "SELECT @@GLOBAL.sort_buffer_size = 2097152"
+
+[[workload]]
+name = "points"
+run = "oltp_point_select"
+options = { table-size = 1000 }
+users = [2]
+"#;
+
+/// A study's file, a folder for its results, and one for temporary files that must be empty in the end.
+struct Place {
+    scratch: TempDir,
+    own: TempDir,
+}
+
+impl Place {
+    fn new(study: &str) -> Place {
+        let scratch = tempfile::Builder::new().prefix("t").tempdir().expect("a folder");
+        fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o755)).expect("permissions");
+        let own = tempfile::tempdir().expect("a folder");
+        fs::write(own.path().join("tiny.toml"), study).expect("a file");
+        Place { scratch, own }
+    }
+
+    fn results(&self) -> PathBuf {
+        self.own.path().join("out")
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tare"));
+        command.args(["lab", "run"]).arg(self.own.path().join("tiny.toml"));
+        command.arg("--out").arg(self.results()).env("TMPDIR", self.scratch.path());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn run(&self) -> Output {
+        self.command().output().expect("tare runs")
+    }
+
+    fn records(&self) -> Vec<Value> {
+        let text = fs::read_to_string(self.results().join("results.jsonl")).unwrap_or_default();
+        // The last line may be cut short while it is written.
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    fn slices(&self) -> usize {
+        self.records().iter().filter(|r| r["kind"] == "slice").count()
+    }
+
+    /// Waits until so many slices are written; gives up when the study has ended.
+    fn wait_for_slices(&self, study: &mut Child, slices: usize) {
+        while self.slices() < slices {
+            assert!(study.try_wait().expect("its state").is_none(), "it ended with {} slices", self.slices());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Processes that have the scratch folder in their environment or arguments.
+    fn processes(&self) -> Vec<u32> {
+        let mark = self.scratch.path().display().to_string();
+        let has =
+            |path: PathBuf| fs::read(path).is_ok_and(|text| String::from_utf8_lossy(&text).contains(&mark));
+        let all = fs::read_dir("/proc").expect("/proc").flatten().map(|e| e.path());
+        all.filter(|p| has(p.join("environ")) || has(p.join("cmdline")))
+            .filter_map(|p| p.file_name()?.to_str()?.parse().ok())
+            .collect()
+    }
+
+    /// Somebody else cleans up after a kill, and takes a moment.
+    fn wait_until_nothing_is_left(&self) {
+        for _ in 0..500 {
+            if self.processes().is_empty() && self.files().is_empty() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("left behind: {:?} and {:?}", self.processes(), self.files());
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        fs::read_dir(self.scratch.path()).expect("a folder").flatten().map(|e| e.path()).collect()
+    }
+
+    /// The servers and loads of the study.
+    fn server(&self) -> u32 {
+        let is_server = |pid: &u32| {
+            fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "mariadbd")
+        };
+        self.processes().into_iter().find(is_server).expect("a server runs")
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn send(pid: u32, signal: Signal) {
+    kill(Pid::from_raw(i32::try_from(pid).expect("a pid")), signal).expect("signalled");
+}
+
+#[test]
+fn killed_and_resumed_it_gives_the_same_kind_of_result() {
+    let place = Place::new(STUDY);
+    let mut study = place.command().spawn().expect("tare runs");
+    place.wait_for_slices(&mut study, 4);
+    send(study.id(), Signal::SIGKILL);
+    study.wait().expect("it ends");
+    place.wait_until_nothing_is_left();
+    let before = place.records();
+
+    let ended = place.run();
+    let said = text(&ended.stdout);
+    assert!(ended.status.success(), "{said}{}", text(&ended.stderr));
+    let after = place.records();
+    assert_eq!(after[..before.len()], before, "what was measured is kept");
+    let resumed =
+        |r: &&Value| r["kind"] == "note" && r["text"].as_str().is_some_and(|t| t.contains("resumed"));
+    assert_eq!(after.iter().filter(resumed).count(), 1);
+    assert_eq!(after.last().expect("records")["reason"], "all_blocks");
+    for word in ["short again", "long", "points, 2 connections", "resumed", "all blocks measured"] {
+        assert!(said.contains(word), "no {word} in:\n{said}");
+    }
+    let blocks: Vec<u64> = after.iter().filter_map(|r| r["block"].as_u64()).collect();
+    assert_eq!(blocks.iter().max(), Some(&5));
+    let processes: Vec<u64> = after.iter().filter_map(|r| r["process"].as_u64()).collect();
+    assert!(processes.is_sorted() && processes.last() > processes.first(), "{processes:?}");
+    place.wait_until_nothing_is_left();
+
+    let again = place.run();
+    assert!(again.status.success() && place.records() == after, "a study that is over is only shown");
+    let report = Command::new(env!("CARGO_BIN_EXE_tare"))
+        .args(["lab", "report"])
+        .arg(place.results())
+        .output()
+        .expect("tare runs");
+    assert!(text(&report.stdout).contains("all blocks measured"), "{}", text(&report.stderr));
+}
+
+#[test]
+fn interrupted_it_stops_everything_and_says_how_to_go_on() {
+    let place = Place::new(STUDY);
+    let mut study = place.command().spawn().expect("tare runs");
+    place.wait_for_slices(&mut study, 1);
+    send(study.id(), Signal::SIGINT);
+    let ended = study.wait_with_output().expect("it ends");
+    assert_eq!(ended.status.code(), Some(130), "{}", text(&ended.stderr));
+    assert!(text(&ended.stderr).contains("the same --out goes on"), "{}", text(&ended.stderr));
+    assert_eq!(place.records().last().expect("records")["reason"], "interrupted");
+    place.wait_until_nothing_is_left();
+}
+
+#[test]
+fn a_server_that_dies_is_named_with_its_last_words() {
+    let place = Place::new(STUDY);
+    let mut study = place.command().spawn().expect("tare runs");
+    place.wait_for_slices(&mut study, 1);
+    send(place.server(), Signal::SIGKILL);
+    let ended = study.wait_with_output().expect("it ends");
+    let said = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("ended (signal: 9") && said.contains("ready for connections"), "{said}");
+    place.wait_until_nothing_is_left();
+}
+
+#[test]
+fn a_running_server_is_left_as_it_was() {
+    let bench = Bench::new(Interrupt::default()).expect("a bench");
+    let installation = Installation::find(None).expect("a server");
+    let template = bench.prepare(&installation, &[], &[], &mut |_| {}).expect("data");
+    let server = bench.start_copy(&template, &Setting::plain("theirs", vec![])).expect("it starts");
+    let asked =
+        |query: &str| server.connect().expect("a connection").query::<String, _>(query).expect("an answer");
+
+    let dsn = format!("dsn = \"mysql://root@localhost?socket={}\"", server.socket().display());
+    let options =
+        "program = \"mariadbd\"\noptions = [\"--innodb-buffer-pool-size=64M\", \"--performance-schema=OFF\"]";
+    let study = STUDY.replace(options, &dsn);
+    let place = Place::new(&study);
+    let before = asked("SHOW DATABASES");
+    let ended = place.run();
+    assert!(ended.status.success(), "{}{}", text(&ended.stdout), text(&ended.stderr));
+    assert!(place.records().iter().all(|r| r["process"].is_null()));
+    assert_eq!(asked("SHOW DATABASES"), before);
+    assert_eq!(asked("SELECT @@GLOBAL.sort_buffer_size"), ["262144"], "the base's value");
+    place.wait_until_nothing_is_left();
+
+    let denied = Place::new(&study.replace("root@", "nobody@"));
+    let ended = denied.run();
+    assert!(text(&ended.stderr).contains("TARE_LAB_PASSWORD"), "{}", text(&ended.stderr));
+    denied.wait_until_nothing_is_left();
+}
+
+#[test]
+fn what_is_missing_or_wrong_is_said_before_anything_starts() {
+    let cases = [
+        (STUDY.replace("name = \"points\"", "nam = \"points\""), "tiny.toml, line 25, `nam`"),
+        (STUDY.replace("program = \"mariadbd\"", "program = \"/nowhere/mariadbd\""), "--server mariadb=PATH"),
+        (STUDY.replace("= 2097152\"", "= 1\""), "setting `long` is not what it says"),
+    ];
+    for (study, expected) in cases {
+        let place = Place::new(&study);
+        let ended = place.run();
+        assert_eq!(ended.status.code(), Some(1));
+        assert!(text(&ended.stderr).contains(expected), "{}", text(&ended.stderr));
+        place.wait_until_nothing_is_left();
+    }
+}
+
+#[test]
+fn without_sysbench_it_says_what_to_install() {
+    let place = Place::new(STUDY);
+    // A PATH with everything but it.
+    let programs = tempfile::tempdir().expect("a folder");
+    for folder in ["/usr/bin", "/usr/sbin"] {
+        for program in fs::read_dir(folder).expect("programs").flatten() {
+            let link = programs.path().join(program.file_name());
+            if program.file_name() != "sysbench" && !link.exists() {
+                std::os::unix::fs::symlink(program.path(), link).expect("a link");
+            }
+        }
+    }
+    let ended = place.command().env("PATH", programs.path()).output().expect("tare runs");
+    assert!(text(&ended.stderr).contains("apt-get install sysbench"), "{}", text(&ended.stderr));
+    place.wait_until_nothing_is_left();
+}
