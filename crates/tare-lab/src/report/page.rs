@@ -110,7 +110,10 @@ pub(super) fn words(verdict: Verdict) -> String {
         Verdict::NoMoreThan { share } => {
             format!("no more than {}", unit::percent(share.max(0.0), Some(share.max(0.0))))
         }
-        Verdict::Inconclusive { .. } => verdict.to_string(),
+        Verdict::Inconclusive { needs_minutes: Some(minutes) } => {
+            format!("inconclusive: needs about {} more", unit::span(minutes.max(1.0) * 60.0))
+        }
+        Verdict::Inconclusive { needs_minutes: None } => verdict.to_string(),
     }
 }
 
@@ -178,7 +181,7 @@ fn verdicts(study: &Study<'_>) -> Markup {
     html! {
         section #verdicts {
             h2 { "Verdicts" }
-            p { "On " strong { (charged(header.measure)) } ", against the base, with 95% confidence:" }
+            p { "In " strong { (charged(header.measure)) } ", against the base, with 95% confidence:" }
             ul.verdicts {
                 @for facts in header.settings.iter().filter(compared) { (sentence(study, facts)) }
                 @for facts in header.settings.iter().filter(|s| s.twin) { (noise(study, facts)) }
@@ -349,6 +352,8 @@ mod tests {
     fn one_verdict_is_said_as_it_is() {
         assert_eq!(together(&[COSTS]), "costs 3.1% ±\u{202f}0.4");
         assert_eq!(words(Verdict::Costs { share: -0.02, plus_minus: 0.01 }), "saves 2.0% ±\u{202f}1.0");
+        let unclear = Verdict::Inconclusive { needs_minutes: Some(136.4) };
+        assert_eq!(words(unclear), "inconclusive: needs about 2 h 16 min more");
     }
 
     #[test]
