@@ -20,6 +20,7 @@ pub mod load;
 pub mod machine;
 pub mod process;
 pub mod record;
+pub mod report;
 pub mod runner;
 pub mod sequential;
 pub mod server;

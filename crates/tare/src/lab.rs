@@ -134,6 +134,7 @@ fn show(analysis: &Analysis, folder: &Path) -> Result<()> {
     lab_table::print(analysis);
     println!();
     page::note(&format!("Results: {}", folder.display()));
+    page::note(&format!("Report:  {}", tare_lab::report::write(folder)?.html.display()));
     Ok(())
 }
 
