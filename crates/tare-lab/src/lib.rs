@@ -7,6 +7,7 @@
 //! figures with intervals that stay valid however often one looks ([`sequential`]), and into verdicts.
 
 pub mod analysis;
+pub mod attribution;
 pub mod bench;
 pub mod catalogue;
 pub mod datadir;
@@ -19,7 +20,9 @@ pub mod journal;
 pub mod load;
 pub mod machine;
 pub mod process;
+pub mod profile;
 pub mod record;
+pub mod report;
 pub mod runner;
 pub mod sequential;
 pub mod server;

@@ -74,6 +74,7 @@ fn run(arguments: &LabRun, interrupt: &Interrupt) -> Result<()> {
         quick: arguments.quick,
         folder,
         seed: arguments.seed,
+        profile: arguments.profile,
     };
     introduce(&order);
     let analysis = watch(&order, interrupt).map_err(|error| {
@@ -134,6 +135,7 @@ fn show(analysis: &Analysis, folder: &Path) -> Result<()> {
     lab_table::print(analysis);
     println!();
     page::note(&format!("Results: {}", folder.display()));
+    page::note(&format!("Report:  {}", tare_lab::report::write(folder)?.html.display()));
     Ok(())
 }
 

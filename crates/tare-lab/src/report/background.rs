@@ -1,0 +1,150 @@
+//! How it was measured, on what, and the raw numbers.
+
+use maud::{Markup, html};
+
+use super::export::Exports;
+use super::page::{charged, heads};
+use super::{Study, unit};
+
+/// Raw data larger than this is not put into the page: browsers become slow.
+const MOST_EMBEDDED: usize = 16 << 20;
+
+/// The words this report uses.
+pub(super) fn method(study: &Study<'_>) -> Markup {
+    let header = &study.analysis.header;
+    html! {
+        section #method {
+            h2 { "Method" }
+            p {
+                "All settings are there at once: each on a server of its own with a copy of the same data, or, where it can be "
+                "switched at run time, switched. Load goes to one at a time, in short slices whose order is drawn anew in every "
+                "block, so that what drifts (the machine's clock, its neighbours, the size of the data) meets all settings alike."
+            }
+            dl {
+                dt { "slice" }
+                dd { (header.slice_seconds) " s of load on one setting, and what it took." }
+                dt { "block" }
+                dd {
+                    "A slice on every setting. Slices are compared within their block, as ratios to the base's slice. At most "
+                    (header.most_blocks) " blocks of a workload and number of connections; servers are started anew after "
+                    (header.blocks_per_start) ", and blocks of the same two processes count as one observation, because where "
+                    "a process's memory came to lie makes it a little faster or slower for as long as it lives."
+                }
+                dt { "difference" }
+                dd {
+                    "In " (charged(header.measure)) ": the Hodges–Lehmann estimate of the logarithms of the ratios, with an "
+                    "interval from Wilcoxon's signed ranks that holds the truth with 95% confidence however often one looks "
+                    "while the study runs."
+                }
+                dt { "A/A" }
+                dd { "A setting identical to the base. Its difference is noise; what is not clearly beyond it is no finding." }
+                dt { "margin" }
+                dd { (unit::chosen(header.margin)) ": a difference below it does not matter to anyone." }
+                dt { "costs, saves" }
+                dd { "The interval lies on one side of zero." }
+                dt { "no more than" }
+                dd { "The interval lies within the margin on both sides; the figure is its upper end." }
+                dt { "inconclusive" }
+                dd { "Neither. The time named is what the interval would need to become narrow enough." }
+                dt { "precision" }
+                dd {
+                    "The study goes on until intervals are ± " (unit::chosen(header.precision)) " or better, or lie within the "
+                    "margin, or its time is over."
+                }
+            }
+            p.note { "How each figure is computed, with sources, and what the method cannot say: docs/method.md of tare." }
+        }
+    }
+}
+
+/// Machine, servers, settings, and what happened.
+pub(super) fn machine(study: &Study<'_>) -> Markup {
+    let header = &study.analysis.header;
+    let machine = &header.machine;
+    html! {
+        section #machine {
+            h2 { "Machine, servers, settings" }
+            dl {
+                dt { "processor" } dd { (machine.cpus) " × " (machine.cpu_model) }
+                dt { "memory" } dd { (unit::bytes(memory(machine.memory_bytes))) }
+                dt { "system" } dd { (machine.system) ", kernel " (machine.kernel) }
+                dt { "hypervisor" } dd { (machine.hypervisor.as_deref().unwrap_or("none seen")) }
+                @for server in &header.servers {
+                    dt { "server " (server.name) } dd { (server.version) ", " (server.version_comment) }
+                }
+                dt { "measured with" } dd { "tare " (header.tare) ", seed " (header.seed) }
+            }
+            div.wide {
+                table.words {
+                    (heads(&["setting", "meaning", "server", "made by", "compared with"]))
+                    tbody {
+                        @for s in &header.settings {
+                            tr {
+                                th scope="row" { (s.name) }
+                                td { (s.meaning) }
+                                td { (s.server) }
+                                td { @for made in &s.made_by { code { (made) } " " } }
+                                td {
+                                    @if s.name == s.base { "is a base" } @else { (s.base) }
+                                    @if s.twin { ", as its twin" }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            @if !study.analysis.notes.is_empty() {
+                h3 { "What happened" }
+                ul {
+                    @for note in &study.analysis.notes {
+                        li { span.meaning { (unit::span(note.at)) } " " (note.text) }
+                    }
+                }
+            }
+            details { summary { "The study's file" } pre { (header.definition) } }
+        }
+    }
+}
+
+#[allow(clippy::cast_precision_loss)] // shown with three digits
+fn memory(bytes: u64) -> f64 {
+    bytes as f64
+}
+
+/// The raw numbers, to take away.
+pub(super) fn data(study: &Study<'_>, exports: &Exports) -> Markup {
+    let files = [
+        ("report.csv", "text/csv", "every setting under every workload", &exports.figures),
+        ("slices.csv", "text/csv", "every slice", &exports.slices),
+        ("report.json", "application/json", "the whole analysis", &exports.analysis),
+        (
+            "results.jsonl",
+            "application/jsonl",
+            "the raw records, from which all of this can be made again",
+            &study.raw,
+        ),
+    ];
+    let id = |place: usize| format!("data-{place}");
+    let prefix = &study.analysis.header.study;
+    html! {
+        section #data {
+            h2 { "Data" }
+            p.note { "In this page, and as files beside it. Times are seconds, memory bytes, differences shares (0.01 is 1%)." }
+            ul.downloads {
+                @for (place, (name, kind, meaning, text)) in files.iter().enumerate() {
+                    li {
+                        @if text.len() <= MOST_EMBEDDED {
+                            button type="button" data-from=(id(place)) data-name={ (prefix) "-" (name) } data-kind=(kind) { (name) }
+                        } @else {
+                            code { (name) } " (too large for this page: see the file beside it)"
+                        }
+                        " " (meaning)
+                    }
+                }
+            }
+            @for (place, (.., text)) in files.iter().enumerate() {
+                @if text.len() <= MOST_EMBEDDED { div hidden id=(id(place)) { (text) } }
+            }
+        }
+    }
+}

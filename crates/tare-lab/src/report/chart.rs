@@ -1,0 +1,335 @@
+//! Charts as inline SVG.
+//!
+//! What lies along a chart's axis is given in percent of its width, what lies across it in pixels; so a chart is as wide as the
+//! page lets it be, while lines, marks and text stay as they are. Labels of axes are text of the page. Colours come from
+//! the page's style sheet by class, for light and dark alike.
+
+use maud::{Markup, html};
+
+use super::unit;
+use crate::statistics::quantile;
+
+/// Height of a row of an interval plot or box plot, in pixels.
+const ROW: f64 = 26.0;
+/// Height of a row of a course over time.
+const COURSE: f64 = 64.0;
+/// A course is drawn with about this many points at most.
+const MOST_POINTS: usize = 4000;
+/// Outliers drawn of a box.
+const MOST_OUTLIERS: usize = 40;
+/// Room at the ends of an axis, as a share of what it holds.
+const ROOM: f64 = 0.03;
+/// Labels nearer to an end of the axis than this, in percent, would stick out.
+const LABEL: f64 = 6.0;
+/// Ticks of an axis, about.
+const TICKS: f64 = 5.0;
+
+/// A range of values, laid along a chart.
+#[derive(Clone, Debug)]
+pub(super) struct Axis {
+    low: f64,
+    high: f64,
+    step: f64,
+}
+
+impl Axis {
+    /// Holds all the values, which need not be finite, with a little room at both ends.
+    pub(super) fn holding(values: impl IntoIterator<Item = f64>) -> Axis {
+        let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+        for value in values.into_iter().filter(|v| v.is_finite()) {
+            low = low.min(value);
+            high = high.max(value);
+        }
+        if low > high {
+            (low, high) = (0.0, 1.0);
+        }
+        let room = ((high - low) * ROOM).max(high.abs() * 1e-3).max(1e-9);
+        (low, high) = (low - room, high + room);
+        Axis { low, high, step: round_step((high - low) / TICKS) }
+    }
+
+    /// Where a value lies, in percent; at the nearer end if outside.
+    pub(super) fn place(&self, value: f64) -> f64 {
+        ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0) * 100.0
+    }
+
+    /// The round values along it.
+    pub(super) fn ticks(&self) -> Vec<f64> {
+        #[allow(clippy::cast_possible_truncation)] // a handful, next to each other
+        let (first, last) = ((self.low / self.step).ceil() as i64, (self.high / self.step).floor() as i64);
+        #[allow(clippy::cast_precision_loss)]
+        (first..=last).map(|n| n as f64 * self.step).collect()
+    }
+
+    /// Its ends.
+    pub(super) fn ends(&self) -> (f64, f64) {
+        (self.low, self.high)
+    }
+
+    /// Decimals that tell its ticks apart.
+    fn decimals(&self, of: f64) -> usize {
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let decimals = (-(self.step / of).log10() - 1e-9).ceil().max(0.0) as usize;
+        decimals
+    }
+
+    /// A tick's number, with no more decimals than ticks need.
+    pub(super) fn number(&self, tick: f64) -> String {
+        unit::fixed(tick, self.decimals(1.0))
+    }
+
+    /// A tick's number as a percentage with its sign.
+    pub(super) fn change(&self, tick: f64) -> String {
+        unit::signed(tick, self.decimals(0.01))
+    }
+
+    /// The ticks' labels, to stand below a chart.
+    pub(super) fn labels(&self, label: impl Fn(f64) -> String) -> Markup {
+        html! {
+            div.ticks aria-hidden="true" {
+                @for tick in self.ticks() { (at(self.place(tick), &label(tick))) }
+            }
+        }
+    }
+}
+
+/// A label centred below its tick; at the ends of the axis it stays above it.
+fn at(place: f64, label: &str) -> Markup {
+    let shift = if place < LABEL {
+        0
+    } else if place > 100.0 - LABEL {
+        -100
+    } else {
+        -50
+    };
+    html! { span style=(format!("left:{};transform:translateX({shift}%)", percent(place))) { (label) } }
+}
+
+/// 1, 2 or 5 times a power of ten, at least `step`.
+fn round_step(step: f64) -> f64 {
+    let power = 10f64.powf(step.log10().floor());
+    let part = step / power;
+    power
+        * if part <= 1.0 {
+            1.0
+        } else if part <= 2.0 {
+            2.0
+        } else if part <= 5.0 {
+            5.0
+        } else {
+            10.0
+        }
+}
+
+fn percent(place: f64) -> String {
+    format!("{place:.2}%")
+}
+
+fn pixels(place: f64) -> String {
+    format!("{place:.1}")
+}
+
+fn vertical(axis: &Axis, class: &str, value: f64) -> Markup {
+    let x = percent(axis.place(value));
+    html! { line class=(class) x1=(x) x2=(x) y1="0" y2="100%" {} }
+}
+
+fn across(axis: &Axis, class: &str, low: f64, high: f64, y: f64, height: f64) -> Markup {
+    let (left, right) = (axis.place(low), axis.place(high));
+    html! {
+        rect class=(class) x=(percent(left)) width=(percent(right - left)) y=(pixels(y)) height=(pixels(height)) {}
+    }
+}
+
+/// An interval with its estimate, before the noise band, the margin and zero.
+pub(super) struct Interval<'a> {
+    /// Kind of verdict: a class of the style sheet.
+    pub(super) kind: &'a str,
+    /// The estimate.
+    pub(super) value: f64,
+    /// Its interval, if there is one.
+    pub(super) range: Option<(f64, f64)>,
+    /// The twin's interval, if there is one.
+    pub(super) noise: Option<(f64, f64)>,
+    /// Differences below this do not matter.
+    pub(super) margin: f64,
+}
+
+impl Interval<'_> {
+    /// A row of an interval plot. The text beside it says the same.
+    pub(super) fn row(&self, axis: &Axis) -> Markup {
+        let middle = ROW / 2.0;
+        let y = pixels(middle);
+        html! {
+            svg.chart height=(ROW) aria-hidden="true" {
+                @if let Some((low, high)) = self.noise { (across(axis, "noise", low, high, 0.0, ROW)) }
+                @for tick in axis.ticks() { (vertical(axis, "grid", tick)) }
+                (vertical(axis, "margin", -self.margin))
+                (vertical(axis, "margin", self.margin))
+                (vertical(axis, "zero", 0.0))
+                g class=(self.kind) {
+                    @if let Some((low, high)) = self.range {
+                        (across(axis, "range", low, high, middle - 1.5, 3.0))
+                        (across(axis, "end", low, low, middle - 5.0, 10.0))
+                        (across(axis, "end", high, high, middle - 5.0, 10.0))
+                    }
+                    circle.estimate cx=(percent(axis.place(self.value))) cy=(y) r="4.5" {}
+                }
+            }
+        }
+    }
+}
+
+/// A sample's box: quartiles and median, whiskers to the last values within 1.5 interquartile ranges, outliers.
+#[derive(Debug)]
+pub(super) struct Box {
+    pub(super) low: f64,
+    pub(super) first: f64,
+    pub(super) median: f64,
+    pub(super) third: f64,
+    pub(super) high: f64,
+    outliers: Vec<f64>,
+}
+
+impl Box {
+    /// Of values, if there are any.
+    pub(super) fn of(values: &[f64]) -> Option<Box> {
+        if values.is_empty() {
+            return None;
+        }
+        let [first, median, third] = [0.25, 0.5, 0.75].map(|q| quantile(values, q));
+        let reach = (third - first) * 1.5;
+        let inside = |v: f64| v >= first - reach && v <= third + reach;
+        let within = || values.iter().copied().filter(|v| inside(*v));
+        let mut outliers: Vec<f64> = values.iter().copied().filter(|v| !inside(*v)).collect();
+        // Of many, those farthest away.
+        outliers.sort_by(|a, b| (b - median).abs().total_cmp(&(a - median).abs()));
+        outliers.truncate(MOST_OUTLIERS);
+        let low = within().fold(first, f64::min);
+        let high = within().fold(third, f64::max);
+        Some(Box { low, first, median, third, high, outliers })
+    }
+
+    /// Every value that is drawn.
+    pub(super) fn extent(&self) -> impl Iterator<Item = f64> {
+        [self.low, self.high].into_iter().chain(self.outliers.iter().copied())
+    }
+
+    /// A row of a box plot, with the base's median as a line. The text beside it says the same.
+    pub(super) fn row(&self, axis: &Axis, base: Option<f64>) -> Markup {
+        let middle = ROW / 2.0;
+        html! {
+            svg.chart height=(ROW) aria-hidden="true" {
+                @for tick in axis.ticks() { (vertical(axis, "grid", tick)) }
+                @if let Some(base) = base { (vertical(axis, "zero", base)) }
+                g.box {
+                    (across(axis, "whisker", self.low, self.high, middle - 0.75, 1.5))
+                    (across(axis, "end", self.low, self.low, middle - 4.0, 8.0))
+                    (across(axis, "end", self.high, self.high, middle - 4.0, 8.0))
+                    (across(axis, "quartiles", self.first, self.third, middle - 7.0, 14.0))
+                    (across(axis, "median", self.median, self.median, middle - 7.0, 14.0))
+                    @for outlier in &self.outliers {
+                        circle.outlier cx=(percent(axis.place(*outlier))) cy=(pixels(middle)) r="2" {}
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A stretch of a course: when it began, in the time axis' unit, and a value for every second.
+pub(super) type Stretch<'a> = (f64, &'a [f64]);
+
+/// A course over time in stretches, with the base's median as a line. `second` is one on the time axis, `said` what the chart
+/// shows in words.
+pub(super) fn course(
+    stretches: &[Stretch<'_>],
+    second: f64,
+    (time, value): (&Axis, &Axis),
+    base: Option<f64>,
+    said: &str,
+) -> Markup {
+    let points: usize = stretches.iter().map(|(_, values)| values.len()).sum();
+    let together = points.div_ceil(MOST_POINTS).max(1);
+    let mut path = String::new();
+    for (began, values) in stretches {
+        let mut pen = 'M';
+        for (place, chunk) in values.chunks(together).enumerate() {
+            #[allow(clippy::cast_precision_loss)] // seconds of a slice
+            let (at, mean) = (
+                began + ((place * together) as f64 + chunk.len() as f64 / 2.0) * second,
+                chunk.iter().sum::<f64>() / chunk.len() as f64,
+            );
+            path.push_str(&format!("{pen}{:.1} {:.1}", time.place(at) * 10.0, 100.0 - value.place(mean)));
+            pen = 'L';
+        }
+        if values.len() <= together {
+            path.push_str("h0"); // a single point shows as a dot
+        }
+    }
+    html! {
+        svg.chart height=(COURSE) role="img" aria-label=(said) {
+            @for tick in time.ticks() { (vertical(time, "grid", tick)) }
+            svg width="100%" height="100%" viewBox="0 0 1000 100" preserveAspectRatio="none" {
+                @if let Some(base) = base {
+                    line.zero x1="0" x2="1000" y1=(pixels(100.0 - value.place(base))) y2=(pixels(100.0 - value.place(base))) {}
+                }
+                path.course d=(path) {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_axis_holds_all_and_has_round_ticks() {
+        let axis = Axis::holding([-0.004, 0.031, f64::NAN]);
+        let labels: Vec<String> = axis.ticks().into_iter().map(|t| axis.change(t)).collect();
+        assert_eq!(labels, ["0%", "+1%", "+2%", "+3%"]);
+        assert!(
+            axis.place(-0.004) > 0.0 && axis.place(0.031) < 100.0 && axis.place(-0.004) < 5.0,
+            "{axis:?}"
+        );
+        assert!((axis.place(7.0) - 100.0).abs() < 1e-9, "what is outside is at the end");
+        let fine = Axis::holding([0.001, 0.0022]);
+        assert_eq!(fine.ticks().into_iter().map(|t| fine.change(t)).next().as_deref(), Some("+0.10%"));
+        let minutes = Axis::holding([0.0, 13.0]);
+        assert_eq!(
+            minutes.ticks().into_iter().map(|t| minutes.number(t)).collect::<Vec<_>>(),
+            ["0", "5", "10"]
+        );
+    }
+
+    #[test]
+    fn an_axis_of_one_value_or_none_has_a_width() {
+        for values in [vec![], vec![5.0], vec![0.0], vec![f64::INFINITY]] {
+            let axis = Axis::holding(values);
+            assert!(axis.place(axis.low) < axis.place(axis.high) && !axis.ticks().is_empty(), "{axis:?}");
+        }
+    }
+
+    #[test]
+    fn a_box_tells_outliers_from_the_rest() {
+        let values: Vec<f64> = (1..=20).map(f64::from).chain([100.0]).collect();
+        let figure = Box::of(&values).expect("a box");
+        assert_eq!(
+            (figure.median, figure.high, figure.outliers.as_slice()),
+            (11.0, 20.0, [100.0].as_slice())
+        );
+        assert!(Box::of(&[]).is_none());
+    }
+
+    #[test]
+    fn long_courses_are_thinned_and_single_points_seen() {
+        let long = vec![1.0; 3 * MOST_POINTS];
+        let axis = Axis::holding([0.0, 1e5]);
+        let drawn =
+            course(&[(0.0, &long), (5e4, &[2.0])], 1.0, (&axis, &Axis::holding([0.0, 2.0])), None, "")
+                .into_string();
+        assert!(drawn.matches('L').count() <= MOST_POINTS, "{}", drawn.matches('L').count());
+        assert!(drawn.contains("h0"));
+    }
+}

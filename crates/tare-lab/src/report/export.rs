@@ -1,0 +1,174 @@
+//! The figures as files for other programs.
+
+use std::collections::BTreeSet;
+
+use super::{Study, measured};
+use crate::analysis::{Difference, Medians, Verdict};
+use crate::record::Slice;
+
+/// What a report writes beside its page; the page holds it, too.
+pub(super) struct Exports {
+    /// A line for each setting under each workload.
+    pub(super) figures: String,
+    /// A line for each slice.
+    pub(super) slices: String,
+    /// The whole analysis as JSON.
+    pub(super) analysis: String,
+}
+
+impl Exports {
+    pub(super) fn of(study: &Study<'_>) -> Exports {
+        // Maps have texts as keys and figures that are not finite become null: there is nothing to fail.
+        let analysis = serde_json::to_string_pretty(&study.analysis).unwrap_or_default();
+        Exports { figures: figures(study), slices: slices(study), analysis }
+    }
+}
+
+/// A figure: its name (with the unit) and where it is.
+type Figure<T> = (&'static str, fn(&T) -> f64);
+
+/// Figures of a setting.
+const FIGURES: [Figure<Medians>; 15] = [
+    ("charged_s", |m| m.charged),
+    ("cpu_s_per_transaction", |m| m.cpu),
+    ("cpu_system_s_per_transaction", |m| m.cpu_system),
+    ("cpu_sidecars_s_per_transaction", |m| m.cpu_sidecars),
+    ("transactions_per_s", |m| m.tps),
+    ("queries_per_s", |m| m.qps),
+    ("latency_mean_s", |m| m.latency),
+    ("latency_p50_s", |m| m.p50),
+    ("latency_p95_s", |m| m.p95),
+    ("latency_p99_s", |m| m.p99),
+    ("resident_bytes", |m| m.resident_bytes),
+    ("context_switches_per_transaction", |m| m.context_switches),
+    ("logged_bytes_per_s", |m| m.logged_bytes),
+    ("steal_share", |m| m.steal),
+    ("errors_per_s", |m| m.errors),
+];
+
+/// Figures of a slice.
+const OF_SLICE: [Figure<Slice>; 20] = [
+    ("block", |s| f64::from(s.block)),
+    ("turn", |s| f64::from(s.turn)),
+    ("process", |s| s.process.map_or(f64::NAN, f64::from)),
+    ("at_s", |s| s.at),
+    ("seconds", |s| s.seconds),
+    ("transactions", |s| count(s.transactions)),
+    ("queries", |s| count(s.queries)),
+    ("errors", |s| count(s.errors)),
+    ("cpu_user_s", |s| s.cpu_user),
+    ("cpu_system_s", |s| s.cpu_system),
+    ("cpu_sidecars_s", |s| s.cpu_sidecars),
+    ("resident_bytes", |s| count(s.resident_bytes)),
+    ("context_switches", |s| count(s.context_switches)),
+    ("logged_bytes", |s| count(s.logged_bytes)),
+    ("steal_share", |s| s.steal),
+    ("load", |s| s.load),
+    ("latency_mean_s", |s| s.latency.mean),
+    ("latency_p50_s", |s| s.latency.p50),
+    ("latency_p95_s", |s| s.latency.p95),
+    ("latency_p99_s", |s| s.latency.p99),
+];
+
+#[allow(clippy::cast_precision_loss)] // counts of a slice are far below 2^53
+fn count(number: u64) -> f64 {
+    number as f64
+}
+
+fn figures(study: &Study<'_>) -> String {
+    let own: BTreeSet<&String> = study
+        .analysis
+        .cells
+        .iter()
+        .flat_map(|c| &c.settings)
+        .flat_map(|s| s.medians.figures.keys())
+        .collect();
+    let mut head: Vec<String> =
+        ["workload", "users", "setting", "base", "twin", "blocks", "units"].map(String::from).into();
+    for difference in ["cost", "throughput_change", "p95_change"] {
+        head.extend(["", "_low", "_high"].map(|end| format!("{difference}{end}_share")));
+    }
+    head.extend(["verdict".into(), "verdict_kind".into()]);
+    head.extend(FIGURES.iter().map(|(name, _)| (*name).to_owned()));
+    head.extend(own.iter().map(|name| (*name).clone()));
+    let mut text = line(head);
+    for cell in &study.analysis.cells {
+        for s in measured(cell) {
+            let mut fields =
+                vec![cell.cell.workload.clone(), cell.cell.users.to_string(), s.name.clone(), s.base.clone()];
+            fields.extend([s.twin.to_string(), s.blocks.to_string(), s.units.to_string()]);
+            fields.extend([s.cost, s.throughput, s.p95].into_iter().flat_map(difference));
+            fields.push(s.verdict.map(|v| v.to_string()).unwrap_or_default());
+            fields.push(s.verdict.map(kind).unwrap_or_default().into());
+            fields.extend(FIGURES.iter().map(|(_, figure)| number(figure(&s.medians))));
+            fields.extend(
+                own.iter().map(|name| number(s.medians.figures.get(*name).copied().unwrap_or(f64::NAN))),
+            );
+            text.push_str(&line(fields));
+        }
+    }
+    text
+}
+
+/// A verdict's kind as one word; also its class in the page's style sheet.
+pub(super) fn kind(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Costs { share, .. } if share < 0.0 => "gains",
+        Verdict::Costs { .. } => "costs",
+        Verdict::NoMoreThan { .. } => "equal",
+        Verdict::Inconclusive { .. } => "unclear",
+    }
+}
+
+fn difference(difference: Option<Difference>) -> [String; 3] {
+    let Some(Difference { share, interval }) = difference else { return Default::default() };
+    let end = |end: Option<f64>| end.map(number).unwrap_or_default();
+    [number(share), end(interval.map(|i| i.0)), end(interval.map(|i| i.1))]
+}
+
+fn slices(study: &Study<'_>) -> String {
+    let mut all: Vec<&Slice> = study.all_slices().collect();
+    let own: BTreeSet<&String> = all.iter().flat_map(|s| s.figures.keys()).collect();
+    let mut head: Vec<String> = ["workload", "users", "setting"].map(String::from).into();
+    head.extend(OF_SLICE.iter().map(|(name, _)| (*name).to_owned()));
+    head.extend(own.iter().map(|name| (*name).clone()));
+    let mut text = line(head);
+    all.sort_by(|a, b| a.at.total_cmp(&b.at));
+    for slice in all {
+        let mut fields =
+            vec![slice.cell.workload.clone(), slice.cell.users.to_string(), slice.setting.clone()];
+        fields.extend(OF_SLICE.iter().map(|(_, figure)| number(figure(slice))));
+        fields.extend(own.iter().map(|name| number(slice.figures.get(*name).copied().unwrap_or(f64::NAN))));
+        text.push_str(&line(fields));
+    }
+    text
+}
+
+/// A number as every program reads it; nothing where there is none.
+fn number(value: f64) -> String {
+    if value.is_finite() { format!("{value}") } else { String::new() }
+}
+
+/// A line of CSV (RFC 4180, but that it ends as lines of this system do, in the page and in the file alike).
+fn line(fields: Vec<String>) -> String {
+    let quoted = fields.into_iter().map(|field| {
+        if field.contains(['"', ',', '\n', '\r']) {
+            format!("\"{}\"", field.replace('"', "\"\""))
+        } else {
+            field
+        }
+    });
+    quoted.collect::<Vec<_>>().join(",") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_that_would_break_a_line_are_quoted() {
+        let fields = ["on, \"default\"", "x", ""].map(String::from).into();
+        assert_eq!(line(fields), "\"on, \"\"default\"\"\",x,\n");
+        assert_eq!([number(0.25), number(f64::NAN)], ["0.25", ""]);
+    }
+}

@@ -1,0 +1,126 @@
+//! A study's report: one page of HTML that needs nothing else, and its figures as CSV and JSON beside it.
+//!
+//! Everything is computed from the records ([`crate::journal`], [`crate::analysis`]), so a report can be made of a study that
+//! runs, was killed, or ended long ago. The page uses no network and, but for downloads and flame graphs' zoom, no script.
+
+mod background;
+mod chart;
+mod export;
+mod flame;
+mod page;
+mod results;
+mod unit;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::analysis::{Analysis, CellAnalysis, SettingAnalysis};
+use crate::error::Tried;
+use crate::journal;
+use crate::record::{Calls, Cell, Profile, Record, Slice};
+use crate::{Error, Result};
+
+/// The files of a report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Paths {
+    /// The page: `report.html`.
+    pub html: PathBuf,
+    /// A line for each setting under each workload: `report.csv`.
+    pub csv: PathBuf,
+    /// A line for each slice: `slices.csv`.
+    pub slices: PathBuf,
+    /// The whole analysis: `report.json`. A figure that there is none of is null.
+    pub json: PathBuf,
+}
+
+/// Writes the report of the results in `dir` there.
+///
+/// # Errors
+/// When there are no results, or they cannot be read, or the files cannot be written.
+pub fn write(dir: &Path) -> Result<Paths> {
+    let records = journal::read(dir)?;
+    let analysis = Analysis::of(&records).ok_or_else(|| Error::NoResults(dir.into()))?;
+    let mut study = Study::of(&records, analysis, dir);
+    study.raw = fs::read_to_string(dir.join(journal::FILE)).tried(|| format!("reading {}", dir.display()))?;
+    let exports = export::Exports::of(&study);
+    let page = page::page(&study, &exports).into_string();
+    let put = |name: &str, text: &str| {
+        let path = dir.join(name);
+        fs::write(&path, text).tried(|| format!("writing {}", path.display()))?;
+        Ok(path)
+    };
+    Ok(Paths {
+        html: put("report.html", &page)?,
+        csv: put("report.csv", &exports.figures)?,
+        slices: put("slices.csv", &exports.slices)?,
+        json: put("report.json", &exports.analysis)?,
+    })
+}
+
+/// What the page is made of.
+struct Study<'a> {
+    analysis: Analysis,
+    /// By cell, then by setting.
+    slices: BTreeMap<&'a Cell, BTreeMap<&'a str, Vec<&'a Slice>>>,
+    calls: Vec<&'a Calls>,
+    profiles: Vec<(&'a Profile, flame::Stacks)>,
+    /// The file of records.
+    raw: String,
+}
+
+impl<'a> Study<'a> {
+    fn of(records: &'a [Record], analysis: Analysis, dir: &Path) -> Study<'a> {
+        let mut study =
+            Study { analysis, slices: BTreeMap::new(), calls: vec![], profiles: vec![], raw: String::new() };
+        for record in records {
+            match record {
+                Record::Slice(slice) => {
+                    let of_cell = study.slices.entry(&slice.cell).or_default();
+                    of_cell.entry(&slice.setting).or_default().push(slice);
+                }
+                Record::Calls(calls) => study.calls.push(calls),
+                Record::Profile(profile) => {
+                    // One that is gone is not shown; the study says in a note when it could not be taken.
+                    let text = fs::read_to_string(dir.join(&profile.stacks)).unwrap_or_default();
+                    study.profiles.push((profile, flame::Stacks::of(&text)));
+                }
+                Record::Header(_) | Record::Note(_) | Record::End(_) => {}
+            }
+        }
+        study.profiles.retain(|(_, stacks)| stacks.samples() > 0);
+        study
+    }
+
+    /// Slices of a setting under a workload, in the order they were measured.
+    fn slices(&self, cell: &Cell, setting: &str) -> &[&'a Slice] {
+        self.slices.get(cell).and_then(|of_cell| of_cell.get(setting)).map_or(&[], Vec::as_slice)
+    }
+
+    fn all_slices(&self) -> impl Iterator<Item = &'a Slice> {
+        self.slices.values().flat_map(BTreeMap::values).flatten().copied()
+    }
+
+    /// Workloads in the study's order, each with its cells.
+    fn workloads(&self) -> Vec<(&str, Vec<&CellAnalysis>)> {
+        let mut workloads: Vec<(&str, Vec<&CellAnalysis>)> = vec![];
+        for cell in self.analysis.cells.iter().filter(|c| c.settings.iter().any(|s| s.blocks > 0)) {
+            let name = cell.cell.workload.as_str();
+            match workloads.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, cells)) => cells.push(cell),
+                None => workloads.push((name, vec![cell])),
+            }
+        }
+        workloads
+    }
+}
+
+/// Settings that were measured in a cell.
+fn measured(cell: &CellAnalysis) -> impl Iterator<Item = &SettingAnalysis> {
+    cell.settings.iter().filter(|s| s.blocks > 0)
+}
+
+/// Whether a setting is what others are compared with.
+fn is_base(setting: &SettingAnalysis) -> bool {
+    setting.name == setting.base
+}

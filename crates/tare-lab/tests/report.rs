@@ -1,0 +1,209 @@
+//! A report of generated results: its files, and its page in a browser.
+
+mod sample;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use tare_lab::installation::find_program;
+use tare_lab::{Error, report};
+
+const SEED: u64 = 7;
+
+/// Writes a sample study and its report into a folder that stays, to be looked at.
+fn made(name: &str) -> report::Paths {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&folder); // of an earlier run
+    fs::create_dir_all(&folder).expect("a folder");
+    sample::write(&folder, SEED);
+    report::write(&folder).expect("a report")
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Lines of a CSV file by their heads.
+fn table(path: &Path) -> Vec<BTreeMap<String, String>> {
+    let text = read(path);
+    let mut lines = text.lines().map(fields);
+    let head = lines.next().expect("a head");
+    let row = |line: Vec<String>| {
+        assert_eq!(line.len(), head.len(), "{line:?}");
+        head.iter().cloned().zip(line).collect()
+    };
+    lines.map(row).collect()
+}
+
+fn fields(line: &str) -> Vec<String> {
+    let (mut fields, mut quoted) = (vec![String::new()], false);
+    for c in line.chars() {
+        match c {
+            '"' => quoted = !quoted,
+            ',' if !quoted => fields.push(String::new()),
+            c => fields.last_mut().expect("one").push(c),
+        }
+    }
+    fields
+}
+
+fn number(row: &BTreeMap<String, String>, name: &str) -> f64 {
+    row[name].parse().unwrap_or_else(|error| panic!("{name} is {:?}: {error}", row[name]))
+}
+
+#[test]
+fn figures_are_those_that_were_put_in() {
+    let paths = made("figures");
+    let rows = table(&paths.csv);
+    assert_eq!(rows.len(), 3 * 2 * 6, "a line for each setting under each workload");
+    let mut missed = 0;
+    for row in rows.iter().filter(|r| r["setting"] != r["base"]) {
+        let truth = sample::cost(&row["setting"]);
+        let (low, high) = (number(row, "cost_low_share"), number(row, "cost_high_share"));
+        missed += usize::from(truth < low || truth > high);
+        assert!((number(row, "cost_share") - truth).abs() < 0.008, "{row:?}");
+        assert_eq!(row["twin"], (row["setting"] == "off again").to_string());
+    }
+    // 30 intervals that miss one time in twenty.
+    assert!(missed <= 5, "{missed} of 30 intervals miss the truth");
+    let all =
+        rows.iter().find(|r| r["setting"] == "built-in, all" && r["workload"] == "tpcc").expect("a line");
+    assert_eq!(all["verdict_kind"], "costs");
+    assert!(number(all, "notpm") > 0.0);
+
+    let slices = table(&paths.slices);
+    assert_eq!(slices.len(), 6 * 24 * 6);
+    assert!(slices.windows(2).all(|pair| number(&pair[0], "at_s") < number(&pair[1], "at_s")), "in order");
+
+    let json: serde_json::Value = serde_json::from_str(&read(&paths.json)).expect("JSON");
+    assert_eq!(json["cells"].as_array().map(Vec::len), Some(6));
+    let of_json = json["cells"][0]["settings"][2]["cost"]["share"].as_f64().expect("a share");
+    assert!((of_json - number(&rows[2], "cost_share")).abs() < 1e-12);
+}
+
+#[test]
+fn the_page_needs_nothing_else_and_names_are_text() {
+    let page = read(&made("alone").html);
+    let head = page.split("<div hidden id=\"data-0\"").next().expect("what comes before the data");
+    for word in ["http:", "https:", " src=", "url(", "@import", "<link", "NaN"] {
+        assert!(!head.contains(word), "the page holds {word}");
+    }
+    assert!(
+        head.contains("every instrument &amp; consumer on &lt;all&gt;"),
+        "what the study says is not markup"
+    );
+    assert!(!page.contains("<all>") && !page.contains("<every>"));
+}
+
+#[test]
+fn a_study_that_runs_has_a_report_and_an_empty_folder_has_none() {
+    let paths = made("running");
+    let folder = paths.html.parent().expect("a folder");
+    let results = folder.join("results.jsonl");
+    // The header and 40 slices: of the first workload some, of the others nothing.
+    let some: String = read(&results).lines().take(41).map(|l| format!("{l}\n")).collect();
+    fs::write(&results, &some).expect("written");
+    report::write(folder).expect("a report");
+    let page = read(&paths.html);
+    assert!(page.contains("not ended") && page.contains("inconclusive"), "what is not known is said");
+    assert!(!page.contains("id=\"workload-tpcc\""), "nothing is said of what was not measured");
+    // The header alone.
+    let header: String = some.lines().take(1).map(|l| format!("{l}\n")).collect();
+    fs::write(&results, header).expect("written");
+    report::write(folder).expect("a report");
+    assert!(read(&paths.html).contains("was not measured"));
+
+    let empty = tempfile::tempdir().expect("a folder");
+    assert!(matches!(report::write(empty.path()), Err(Error::NoResults(_))));
+}
+
+/// A page that opens the report in a narrow and in a wide frame, uses it, and writes down what it saw.
+const VISITOR: &str = r##"<!doctype html><title>visitor</title><body><script>
+const seen = [];
+const visit = (width) => new Promise((resolve) => {
+  const frame = document.createElement("iframe");
+  frame.width = width; frame.height = 900; frame.src = "report.html";
+  frame.onload = () => {
+    const page = frame.contentDocument;
+    const say = (what, value) => seen.push(`${width} ${what}: ${value}`);
+    say("ready", page.documentElement.dataset.ready);
+    say("too wide by", page.documentElement.scrollWidth - page.documentElement.clientWidth);
+    say("sections", [...page.querySelectorAll("section")].map((s) => s.id).join(" "));
+    say("plots", page.querySelectorAll("table.plot svg.chart").length);
+    const flat = [...page.querySelectorAll("table.plot svg.chart")].filter((s) => s.getBoundingClientRect().width < 100);
+    say("plots too small", flat.length);
+    const frameOf = page.querySelectorAll("svg.flame svg.frame")[1];
+    frameOf.querySelector("rect").dispatchEvent(new page.defaultView.MouseEvent("click", { bubbles: true }));
+    say("widened", frameOf.getAttribute("width"));
+    const texts = [...page.querySelectorAll("button[data-from]")].map((b) => page.getElementById(b.dataset.from).textContent.length);
+    say("downloads", texts.join(" "));
+    resolve();
+  };
+  document.body.append(frame);
+});
+(async () => {
+  await visit(400);
+  await visit(1400);
+  document.body.textContent = seen.join("\n") + "\nvisited";
+})();
+</script>"##;
+
+#[test]
+fn a_browser_shows_it() {
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    let Some(chromium) = names.iter().find_map(|name| find_program(name, &[])) else {
+        eprintln!(
+            "skipped: no Chromium here to open the report with (scripts/setup.sh chromium installs it)"
+        );
+        return;
+    };
+    let paths = made("browser");
+    let visitor = paths.html.with_file_name("visitor.html");
+    fs::write(&visitor, VISITOR).expect("written");
+    let (seen, said) = opened(&chromium, &visitor);
+    assert!(seen.contains("visited"), "the visitor did not come to its end: {seen}\n{said}");
+    assert!(!said.contains("CONSOLE"), "the browser has something to say: {said}");
+
+    let line = |what: &str| {
+        let line = seen.lines().find_map(|l| l.split_once(&format!("{what}: "))).map(|(_, value)| value);
+        line.unwrap_or_else(|| panic!("no {what} in {seen}")).to_owned()
+    };
+    for width in ["400", "1400"] {
+        assert_eq!(line(&format!("{width} ready")), "yes", "the script ran to its end");
+        assert_eq!(line(&format!("{width} too wide by")), "0", "at {width} pixels");
+        assert_eq!(line(&format!("{width} plots too small")), "0", "at {width} pixels");
+        let sections = "verdicts workload-oltp-read-only workload-oltp-point-select workload-tpcc events flame-graphs \
+                        method machine data";
+        assert_eq!(line(&format!("{width} sections")), sections);
+        // Of each workload and number of connections: five intervals, six boxes, six courses.
+        assert_eq!(line(&format!("{width} plots")), (6 * 17).to_string());
+        assert_eq!(line(&format!("{width} widened")), "100%");
+        let files = [&paths.csv, &paths.slices, &paths.json, &paths.html.with_file_name("results.jsonl")];
+        let sizes = files.map(|path| read(path).encode_utf16().count().to_string());
+        assert_eq!(
+            line(&format!("{width} downloads")),
+            sizes.join(" "),
+            "what can be taken away is what lies beside"
+        );
+    }
+}
+
+/// The text of a page after its scripts ran, and what the browser printed meanwhile.
+fn opened(chromium: &Path, page: &Path) -> (String, String) {
+    let profile = tempfile::tempdir().expect("a folder");
+    let output = Command::new("timeout")
+        .arg("120")
+        .arg(chromium)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--enable-logging=stderr"])
+        .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
+        .args(["--allow-file-access-from-files", "--window-size=1600,1000", "--virtual-time-budget=20000"])
+        .arg(format!("--user-data-dir={}", profile.path().display()))
+        .arg("--dump-dom")
+        .arg(format!("file://{}", page.display()))
+        .output()
+        .expect("Chromium runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr))
+}
