@@ -6,10 +6,10 @@ export PATH := $(dir $(CARGO)):$(PATH)
 # Arguments for the programs: make demo ARGS="--secs 60", make bench ARGS="--rounds 10".
 ARGS ?=
 
-.PHONY: help setup provider build demo bench callgrind check test test-hosts test-mtr test-scale
+.PHONY: help setup provider build demo bench lab-calibrate lab-precision callgrind check test test-hosts test-mtr test-scale
 
 help: ## list the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what is missing (Debian 12; a Rust toolchain must be there)
 	@scripts/setup.sh
@@ -28,6 +28,12 @@ demo: build ## see it work: a stock server with tare, under load
 
 bench: build ## measure what it costs: off, off again, tare, built-in
 	@target/release/tare bench $(ARGS)
+
+lab-calibrate: setup ## weigh the lab: are costs of known size found? Hours; writes docs/method.md (ARGS="20 20": runs, blocks)
+	@cargo run --quiet --locked --release -p tare-lab --example calibrate -- truth $(ARGS)
+
+lab-precision: setup ## the lab beside measuring one after the other; hours; writes docs/method.md (ARGS="10 10": runs, minutes)
+	@cargo run --quiet --locked --release -p tare-lab --example calibrate -- precision $(ARGS)
 
 callgrind: ## count the instructions that recording one transaction takes, and where they go
 	@scripts/callgrind.sh

@@ -65,6 +65,7 @@ const TPCC_SCRIPT: Script = Script::Own("tpcc.lua", include_str!("../../../workl
 const DBSTRESS_SCRIPT: Script = Script::Own("dbstress.lua", include_str!("../../../workloads/dbstress.lua"));
 const PROCEDURE_SCRIPT: Script =
     Script::Own("procedure_loop.lua", include_str!("../../../workloads/procedure_loop.lua"));
+const HANDICAP_SCRIPT: Script = Script::Own("handicap.lua", include_str!("../../../workloads/handicap.lua"));
 
 static TPCC: Data = Data {
     name: "tpcc",
@@ -168,6 +169,12 @@ pub static WORKLOADS: &[Workload] = &[
         data: &PROCEDURE,
         options: &[("loops", "1000")],
         figures: &[],
+    },
+    Workload {
+        name: "handicap",
+        meaning: "oltp_read_only and a call of lab_handicap.pay(), for checking the lab itself",
+        script: HANDICAP_SCRIPT,
+        ..oltp("oltp_read_only")
     },
 ];
 

@@ -150,7 +150,7 @@ fn compare(arguments: &Demo, mariadbd: &Path, provider: &Path, interrupt: &Inter
     let folder = tempfile::tempdir().context("making a temporary folder")?;
     let order = bench::order(&plan, Some(mariadbd), Some(provider), true, folder.path())?;
     let analysis = lab::watch(&order, interrupt)?;
-    analysis.cells.iter().for_each(|cell| lab_table::cell(&analysis.header, cell));
+    analysis.cells.iter().for_each(lab_table::cell);
     for setting in &order.definition.settings {
         page::note(&format!("  {:<10} {}", setting.name, setting.meaning));
     }

@@ -10,7 +10,7 @@ use crate::units;
 pub(crate) fn print(analysis: &Analysis) {
     let header = &analysis.header;
     page::heading(&header.question, &format!("{} on {}", header.study, servers(header)));
-    analysis.cells.iter().for_each(|c| cell(header, c));
+    analysis.cells.iter().for_each(cell);
     println!();
     page::note(&format!(
         "{} against the base in the same block; 95% intervals that allow for looking at any time; differences below {} \
@@ -40,21 +40,16 @@ pub(crate) fn charge(measure: Measure) -> &'static str {
 }
 
 /// Prints a cell's table.
-pub(crate) fn cell(header: &Header, cell: &CellAnalysis) {
+pub(crate) fn cell(cell: &CellAnalysis) {
     let title = format!("{}, {} connections", cell.cell.workload, cell.cell.users);
     let noise = cell.noise().and_then(|n| n.interval);
     let about = noise.map_or(String::new(), |(low, high)| {
         format!("noise (the base against itself): {} … {}", units::change(low), units::change(high))
     });
     page::heading(&title, &about);
-    let charged = match header.measure {
-        Measure::Cpu => "CPU/TX",
-        Measure::Time => "TIME/TX",
-        Measure::P95 => "P95",
-    };
     let mut columns = vec![
         ("SETTING", Column::Left),
-        (charged, Column::Right),
+        ("CPU/TX", Column::Right),
         ("TX/S", Column::Right),
         ("P95", Column::Right),
         ("RESIDENT", Column::Right),
@@ -116,7 +111,7 @@ fn row(setting: &SettingAnalysis, extra: Extra) -> Vec<String> {
         row.extend(extra.columns().map(|_| String::new()));
     } else {
         row.extend([
-            units::seconds(m.charged),
+            units::seconds(m.cpu + m.cpu_sidecars),
             units::rate(m.tps),
             units::seconds(m.p95),
             bytes(m.resident_bytes),

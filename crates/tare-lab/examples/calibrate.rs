@@ -1,0 +1,433 @@
+//! The lab, weighed: does it find costs of known size, and how exact is it beside a measurement one after the other?
+//!
+//!     cargo run --release -p tare-lab --example calibrate -- truth [RUNS] [BLOCKS]
+//!     cargo run --release -p tare-lab --example calibrate -- precision [RUNS] [MINUTES]
+//!
+//! Both write their result into `docs/method.md`, between the marks of that name. What has been run is kept in
+//! `target/calibrate/` and not run again; remove it to begin anew.
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tare_lab::analysis::{Analysis, Verdict};
+use tare_lab::bench::Bench;
+use tare_lab::definition::Definition;
+use tare_lab::installation::Installation;
+use tare_lab::interrupt::Interrupt;
+use tare_lab::load::{Load, Moment};
+use tare_lab::process::{Usage, cpu_time};
+use tare_lab::runner::{self, Event, Order};
+use tare_lab::server::Server;
+use tare_lab::setting::Setting;
+use tare_lab::workload;
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// Handicaps, as shares of a transaction's CPU time.
+const HANDICAPS: [f64; 3] = [0.005, 0.01, 0.03];
+/// Connections of the load.
+const USERS: u32 = 2;
+/// Evaluations by which the price of one is measured.
+const EVALUATIONS: u64 = 20_000_000;
+/// Where results are kept.
+const KEPT: &str = "target/calibrate";
+/// What is written into.
+const DOCUMENT: &str = "docs/method.md";
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let number = |place: usize, otherwise| arguments.get(place).map_or(Ok(otherwise), |text| text.parse());
+    match arguments.first().map(String::as_str) {
+        Some("truth") => truth(number(1, 20)?, number(2, 20)?),
+        Some("precision") => precision(number(1, 10)?, number(2, 10)?),
+        _ => Err("say `truth [RUNS] [BLOCKS]` or `precision [RUNS] [MINUTES]`".into()),
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Handicaps of known size
+
+fn truth(runs: u32, blocks: u32) -> Result<()> {
+    let mut results = vec![];
+    for run in 1..=runs {
+        let folder = PathBuf::from(format!("{KEPT}/truth-{blocks}-{run}"));
+        let price = price(&folder)?;
+        let evaluations: Vec<u64> = HANDICAPS.iter().map(|share| price.evaluations(*share)).collect();
+        let analysis = study("handicap", handicaps(&evaluations, blocks), &folder, u64::from(run))?;
+        let outcome = Outcome::of(&analysis, &price, &evaluations);
+        println!("run {run}: {outcome:?}");
+        results.push(outcome);
+    }
+    let table = summary(&results, blocks);
+    print!("{table}");
+    document("truth", &table)
+}
+
+/// What an evaluation and a transaction cost in CPU time of the server, in seconds.
+#[derive(Clone, Copy, Debug)]
+struct Price {
+    evaluation: f64,
+    transaction: f64,
+}
+
+impl Price {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a small positive count
+    fn evaluations(self, share: f64) -> u64 {
+        (share * self.transaction / self.evaluation).round() as u64
+    }
+}
+
+/// Measured on a server of its own, before the study and by other means than the study's.
+#[allow(clippy::cast_precision_loss)] // counts far below 2^53
+fn price(folder: &Path) -> Result<Price> {
+    let kept = folder.join("price");
+    if let Ok(text) = fs::read_to_string(&kept) {
+        let mut numbers = text.split_whitespace().map(str::parse);
+        if let (Some(evaluation), Some(transaction)) = (numbers.next(), numbers.next()) {
+            return Ok(Price { evaluation: evaluation?, transaction: transaction? });
+        }
+    }
+    let (bench, server, load) = alone(&Setting::plain("price", vec!["--performance-schema=OFF".into()]))?;
+    server.execute("CREATE DATABASE lab_handicap")?;
+    server.execute("CREATE PROCEDURE lab_handicap.pay() NO SQL DO BENCHMARK(0, RAND())")?;
+    let warm = per_transaction(&bench, &server, &load, 3)?;
+    println!("a transaction takes {:.1} µs, warming up", warm * 1e6);
+    let transaction = per_transaction(&bench, &server, &load, 5)?;
+    // As many at once as there are connections: so they share the processors as in the study.
+    let before = cpu_time(server.pid())?;
+    std::thread::scope(|scope| {
+        let burn = || server.execute(&format!("DO BENCHMARK({EVALUATIONS}, RAND())"));
+        let burning: Vec<_> = (0..USERS).map(|_| scope.spawn(burn)).collect();
+        burning
+            .into_iter()
+            .try_for_each(|b| b.join().map_err(|_| "a thread panicked")?.map_err(|e| e.to_string()))
+    })?;
+    let burnt = cpu_time(server.pid())?.saturating_sub(before).as_secs_f64();
+    let evaluation = burnt / (EVALUATIONS * u64::from(USERS)) as f64;
+    println!("an evaluation takes {:.2} ns, a transaction {:.1} µs", evaluation * 1e9, transaction * 1e6);
+    fs::create_dir_all(folder)?;
+    fs::write(kept, format!("{evaluation} {transaction}"))?;
+    Ok(Price { evaluation, transaction })
+}
+
+fn handicaps(evaluations: &[u64], blocks: u32) -> String {
+    let all = [("none".to_owned(), 0)].into_iter();
+    let all =
+        all.chain(HANDICAPS.iter().zip(evaluations).map(|(share, n)| (format!("{}%", share * 100.0), *n)));
+    // A variable of its own in the environment keeps settings from sharing a server.
+    let settings: String = all.fold(String::new(), |mut text, (name, n)| {
+        let _ = write!(
+            text,
+            r#"
+[[setting]]
+name = "{name}"
+meaning = "{n} evaluations per transaction"
+options = ["--performance-schema=OFF"]
+environment = {{ HANDICAP = "{n}" }}
+switch = [
+    "CREATE DATABASE IF NOT EXISTS lab_handicap",
+    "CREATE OR REPLACE PROCEDURE lab_handicap.pay() NO SQL DO BENCHMARK({n}, RAND())",
+]
+"#
+        );
+        text
+    });
+    format!(
+        r#"question = "Is a handicap of known size found?"
+slice_seconds = 1
+blocks = {blocks}
+blocks_per_start = 2
+minutes = 60
+precision = 0.005
+margin = 0.01
+{SERVER}{settings}
+[[workload]]
+name = "handicap"
+run = "handicap"
+options = {{ table-size = 20000 }}
+users = [{USERS}]
+"#
+    )
+}
+
+const SERVER: &str = r#"
+[[server]]
+name = "mariadb"
+program = "mariadbd"
+options = ["--innodb-buffer-pool-size=256M", "--innodb-flush-log-at-trx-commit=0"]
+"#;
+
+/// A handicap: what it was, and what was found of it.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    truth: f64,
+    share: f64,
+    interval: Option<(f64, f64)>,
+}
+
+impl Found {
+    fn half_width(&self) -> f64 {
+        self.interval.map_or(f64::NAN, |(low, high)| (high - low) / 2.0)
+    }
+
+    fn covered(&self) -> bool {
+        self.interval.is_some_and(|(low, high)| (low..=high).contains(&self.truth))
+    }
+}
+
+/// A run against the truth: per handicap what it was, what was found, and whether the interval covers it.
+#[derive(Debug)]
+struct Outcome {
+    found: Vec<Found>,
+    /// Whether the base's twin was called a cost.
+    false_alarm: bool,
+}
+
+impl Outcome {
+    #[allow(clippy::cast_precision_loss)] // counts far below 2^53
+    fn of(analysis: &Analysis, price: &Price, evaluations: &[u64]) -> Outcome {
+        let cell = &analysis.cells[0];
+        let base = cell.settings[0].medians.charged;
+        let truth = evaluations.iter().map(|n| *n as f64 * price.evaluation / base);
+        let found = cell.settings.iter().skip(2).zip(truth).map(|(setting, truth)| Found {
+            truth,
+            share: setting.cost.map_or(f64::NAN, |c| c.share),
+            interval: setting.cost.and_then(|c| c.interval),
+        });
+        Outcome {
+            found: found.collect(),
+            false_alarm: matches!(cell.settings[1].verdict, Some(Verdict::Costs { .. })),
+        }
+    }
+}
+
+fn summary(outcomes: &[Outcome], blocks: u32) -> String {
+    let mut text = format!(
+        "{} runs of at most {blocks} blocks of 1 s slices, {USERS} connections ({}):\n\n\
+         | handicap | truth, mean | found, mean | ±, mean | interval covers the truth |\n|---|---|---|---|---|\n",
+        outcomes.len(),
+        machine()
+    );
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64 * 100.0;
+    for (i, share) in HANDICAPS.iter().enumerate() {
+        let column: Vec<Found> = outcomes.iter().map(|o| o.found[i]).collect();
+        let of = |f: fn(&Found) -> f64| mean(&column.iter().map(f).collect::<Vec<_>>());
+        let _ = writeln!(
+            text,
+            "| {}% | {:.2}% | {:.2}% | {:.2} | {} of {} |",
+            share * 100.0,
+            of(|f| f.truth),
+            of(|f| f.share),
+            of(Found::half_width),
+            column.iter().filter(|f| f.covered()).count(),
+            outcomes.len()
+        );
+    }
+    let alarms = outcomes.iter().filter(|o| o.false_alarm).count();
+    let _ =
+        writeln!(text, "\nThe base against itself was called a cost in {alarms} of {} runs.", outcomes.len());
+    text
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Precision, beside one after the other
+
+fn precision(runs: u32, minutes: u32) -> Result<()> {
+    let (mut paired, mut sequential) = (vec![], vec![]);
+    for run in 1..=runs {
+        let folder = PathBuf::from(format!("{KEPT}/precision-{minutes}-{run}"));
+        let analysis = study("precision", two_settings(minutes), &folder, u64::from(run))?;
+        let cost = analysis.cells[0].settings[2].cost.ok_or("no cost")?;
+        let (low, high) = cost.interval.ok_or("no interval: give it more minutes")?;
+        println!(
+            "run {run}, paired: {:+.2}% ({:+.2} … {:+.2})",
+            cost.share * 100.0,
+            low * 100.0,
+            high * 100.0
+        );
+        paired.push((cost.share, low, high));
+        let share = one_after_the_other(&folder, minutes)?;
+        println!("run {run}, one after the other: {:+.2}%", share * 100.0);
+        sequential.push(share);
+    }
+    fs::write("docs/precision.svg", picture(&paired, &sequential))?;
+    let half = |(_, low, high): &(f64, f64, f64)| (high - low) * 50.0;
+    let widest = paired.iter().map(half).fold(0.0, f64::max);
+    let text = format!(
+        "The default Performance Schema against none, oltp_read_only, {USERS} connections, {runs} times {minutes} minutes each \
+         way ({}). Paired: {}, half-widths at most {widest:.2} percentage points. One after the other: {}.\n\n\
+         ![Estimates of ten runs each](precision.svg)\n",
+        machine(),
+        spread(&paired.iter().map(|p| p.0).collect::<Vec<_>>()),
+        spread(&sequential)
+    );
+    print!("{text}");
+    document("precision", &text)
+}
+
+fn two_settings(minutes: u32) -> String {
+    format!(
+        r#"question = "How exact is it?"
+slice_seconds = 2
+blocks = {}
+blocks_per_start = 2
+minutes = {minutes}
+precision = 0.005
+margin = 0.01
+stop_early = false
+{SERVER}
+[[setting]]
+name = "off"
+options = ["--performance-schema=OFF"]
+
+[[setting]]
+name = "default"
+options = ["--performance-schema=ON"]
+
+[[workload]]
+name = "oltp_read_only"
+run = "oltp_read_only"
+options = {{ table-size = 20000 }}
+users = [{USERS}]
+"#,
+        // More than fit into the time.
+        minutes * 8
+    )
+}
+
+/// As it is usually done: a server, load for half of the time; the other server, load for the other half.
+fn one_after_the_other(folder: &Path, minutes: u32) -> Result<f64> {
+    let kept = folder.join("sequential");
+    if let Ok(text) = fs::read_to_string(&kept) {
+        return Ok(text.trim().parse()?);
+    }
+    let mut charged = vec![];
+    for option in ["--performance-schema=OFF", "--performance-schema=ON"] {
+        let (bench, server, load) = alone(&Setting::plain("sequential", vec![option.into()]))?;
+        let load = Load { script: workload::Script::Stock("oltp_read_only"), ..load };
+        charged.push(per_transaction(&bench, &server, &load, minutes * 30)?);
+    }
+    let share = charged[1] / charged[0] - 1.0;
+    fs::write(kept, share.to_string())?;
+    Ok(share)
+}
+
+fn spread(values: &[f64]) -> String {
+    let low = values.iter().copied().fold(f64::INFINITY, f64::min) * 100.0;
+    let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max) * 100.0;
+    format!("{low:+.2}% to {high:+.2}%")
+}
+
+/// Two columns of runs on one scale: dots, and intervals where there are some.
+fn picture(paired: &[(f64, f64, f64)], sequential: &[f64]) -> String {
+    let all = paired.iter().flat_map(|p| [p.1, p.2]).chain(sequential.iter().copied());
+    let (low, high) = all.fold((0.0_f64, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
+    let (low, high) = ((low * 100.0).floor(), (high * 100.0).ceil());
+    let x = |percent: f64| 160.0 + (percent - low) / (high - low) * 520.0;
+    let mut svg = String::from(
+        "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 720 460' font-family='sans-serif' font-size='13'>\n\
+         <rect width='720' height='460' fill='white'/>\n",
+    );
+    let mut percent = low;
+    while percent <= high {
+        let at = x(percent);
+        let _ = writeln!(
+            svg,
+            "<path d='M{at:.1} 20V420' stroke='#ddd'/><text x='{at:.1}' y='440' text-anchor='middle'>{percent:+}%</text>"
+        );
+        percent += ((high - low) / 10.0).ceil();
+    }
+    let _ = writeln!(svg, "<text x='10' y='40'>paired</text><text x='10' y='240'>one after the other</text>");
+    for (i, (share, low, high)) in (0_u32..).zip(paired) {
+        let y = 36.0 + f64::from(i) * 18.0;
+        let (a, b, at) = (x(low * 100.0), x(high * 100.0), x(share * 100.0));
+        let _ = writeln!(
+            svg,
+            "<path d='M{a:.1} {y}H{b:.1}' stroke='#2a6' stroke-width='3'/><circle cx='{at:.1}' cy='{y}' r='5' fill='#174'/>"
+        );
+    }
+    for (i, share) in (0_u32..).zip(sequential) {
+        let y = 236.0 + f64::from(i) * 18.0;
+        let _ = writeln!(svg, "<circle cx='{:.1}' cy='{y}' r='5' fill='#b33'/>", x(share * 100.0));
+    }
+    svg + "</svg>\n"
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// What both need
+
+/// Runs a study, or takes what was kept of it.
+fn study(name: &str, text: String, folder: &Path, seed: u64) -> Result<Analysis> {
+    let definition = Definition::read(&text, name, false)?;
+    let order = Order {
+        name: name.into(),
+        text,
+        definition,
+        quick: false,
+        folder: folder.into(),
+        programs: [].into(),
+        preloads: [].into(),
+        seed: Some(seed),
+    };
+    let mut tell = |event: Event<'_>| {
+        if let Event::Block { done, .. } = event {
+            eprint!("\r{:.0}% ", done * 100.0);
+        }
+    };
+    let analysis = runner::run(&order, &Interrupt::default(), &mut tell)?;
+    eprintln!();
+    Ok(analysis)
+}
+
+/// A server of its own with the study's data, and its load.
+fn alone(setting: &Setting) -> Result<(Bench, Server, Load)> {
+    let bench = Bench::new(Interrupt::default())?;
+    let handicap = workload::find("handicap").ok_or("no workload `handicap`")?;
+    let options = [("table-size".to_owned(), "20000".to_owned())].into();
+    let load = Load {
+        script: handicap.data.script,
+        schema: "lab".into(),
+        users: USERS,
+        options: handicap.options(&options),
+        prepared: true,
+    };
+    let own = ["--innodb-buffer-pool-size=256M", "--innodb-flush-log-at-trx-commit=0"].map(Into::into);
+    let template =
+        bench.prepare(&Installation::find(None)?, &own, std::slice::from_ref(&load), &mut |_| {})?;
+    let server = bench.start_copy(&template, setting)?;
+    Ok((bench, server, Load { script: handicap.script, ..load }))
+}
+
+/// CPU time of the server per transaction, in seconds.
+#[allow(clippy::cast_precision_loss)] // counts far below 2^53
+fn per_transaction(bench: &Bench, server: &Server, load: &Load, seconds: u32) -> Result<f64> {
+    let (mut before, mut after) = (Duration::ZERO, Duration::ZERO);
+    let report = bench.driver.run(load, &server.target(), seconds, &bench.interrupt, &mut |moment| {
+        match moment {
+            Moment::Started => before = Usage::now(server.pid())?.cpu,
+            Moment::Ended => after = Usage::now(server.pid())?.cpu,
+            Moment::Second(_) => {}
+        }
+        Ok(())
+    })?;
+    Ok(after.saturating_sub(before).as_secs_f64() / report.transactions as f64)
+}
+
+fn machine() -> String {
+    let machine = tare_lab::machine::facts();
+    format!("{} × {}", machine.cpus, machine.cpu_model)
+}
+
+/// Puts a text between the marks of that name in the document.
+fn document(name: &str, text: &str) -> Result<()> {
+    let document = fs::read_to_string(DOCUMENT)?;
+    let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- end of {name} -->"));
+    let (before, rest) = document.split_once(&begin).ok_or(format!("{DOCUMENT} has no mark {begin}"))?;
+    let (_, after) = rest.split_once(&end).ok_or(format!("{DOCUMENT} has no mark {end}"))?;
+    fs::write(DOCUMENT, format!("{before}{begin}{text}{end}{after}"))?;
+    println!("written into {DOCUMENT}");
+    Ok(())
+}
