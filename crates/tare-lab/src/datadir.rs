@@ -108,7 +108,7 @@ pub fn create(
         // --force: do without the name lookups a machine or container may not be able to do.
         command.args(["--auth-root-authentication-method=normal", "--skip-test-db", "--force"]);
     } else {
-        command.arg("--initialize-insecure");
+        command.arg("--initialize-insecure").args(installation.own_options());
     }
     command.args(installation.basedir.as_deref().map(|b| option("--basedir=", b)));
     command.args(account.user_option());

@@ -58,6 +58,12 @@ impl Installation {
         })
     }
 
+    /// Options that keep a server of ours off what belongs to the system's: MySQL's has a folder for exports and a second
+    /// socket built in.
+    pub(crate) fn own_options(&self) -> &[&'static str] {
+        if self.install_db.is_some() { &[] } else { &["--secure-file-priv=NULL", "--mysqlx=OFF"] }
+    }
+
     /// Whether the plugin is there that puts tare's tables on the server's port.
     pub fn has_federated(&self) -> bool {
         self.plugin_dir.join(FEDERATED_PLUGIN).is_file()

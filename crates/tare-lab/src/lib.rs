@@ -7,6 +7,7 @@
 //! figures with intervals that stay valid however often one looks ([`sequential`]), and into verdicts.
 
 pub mod analysis;
+pub mod attribution;
 pub mod bench;
 pub mod catalogue;
 pub mod datadir;

@@ -11,6 +11,7 @@ use mysql::prelude::Queryable;
 
 use crate::Result;
 use crate::analysis::Analysis;
+use crate::attribution;
 use crate::bench::Bench;
 use crate::definition::{Definition, PASSWORD, ServerDef, SettingDef, WorkloadDef};
 use crate::error::Error;
@@ -22,7 +23,7 @@ use crate::load::{Load, Moment, Progress};
 use crate::machine::{self, Ticks};
 use crate::process::Usage;
 use crate::record::{
-    Cell, End, FORMAT, Header, Measure, Note, Reason, Record, ServerFacts, SettingFacts, Slice,
+    Calls, Cell, End, FORMAT, Header, Measure, Note, Reason, Record, ServerFacts, SettingFacts, Slice,
 };
 use crate::sidecar::{self, Sidecars};
 use crate::target::Target;
@@ -443,7 +444,7 @@ impl Run<'_> {
         for (cell, settings) in order {
             let warm_up = self.definition().slice_seconds.min(WARM_UP);
             for &place in settings {
-                self.slice(cell, place, warm_up, None, tell)?;
+                self.warm_up(cell, place, warm_up, tell)?;
             }
             for _ in 0..self.definition().blocks_per_start {
                 let block = self.blocks(cell);
@@ -473,8 +474,7 @@ impl Run<'_> {
         let place = cells(self.definition()).iter().position(|c| c == cell).unwrap_or(0) as u64;
         self.random((place + 1) << 32 | u64::from(block)).shuffle(&mut order);
         for (turn, &setting) in (0..).zip(&order) {
-            let seconds = self.definition().slice_seconds;
-            self.slice(cell, setting, seconds, Some((block, turn)), tell)?;
+            self.slice(cell, setting, (block, turn), tell)?;
         }
         if let Some(analysis) = self.analysis() {
             tell(Event::Block { analysis: &analysis, done: self.done() });
@@ -501,24 +501,44 @@ impl Run<'_> {
         fastrand::Rng::with_seed(header.unwrap_or(0) ^ mixed.u64(..))
     }
 
-    /// Load on one setting; written down when it has a place in a block.
+    /// An unmeasured slice. The first one of a cell tells what the setting's Performance Schema counts, if it has one: reading
+    /// it costs, and must not be part of a measured slice.
+    fn warm_up(
+        &mut self,
+        cell: &Cell,
+        place: usize,
+        seconds: u32,
+        tell: &mut dyn FnMut(Event<'_>),
+    ) -> Result<()> {
+        let setting = self.definition().settings[place].name.clone();
+        tell(Event::Slice { cell, setting: &setting, measured: false });
+        let known =
+            self.journal.records().iter().any(
+                |r| matches!(r, Record::Calls(calls) if calls.cell == *cell && calls.setting == setting),
+            );
+        let target = self.fleet.ready(place)?.target;
+        let before = if known { None } else { attribution::counts(&target) };
+        let slice = self.take(cell, place, seconds, tell).map_err(|e| self.fleet.explain(place, e))?;
+        let Some((before, after)) = before.and_then(|b| Some((b, attribution::counts(&target)?))) else {
+            return Ok(());
+        };
+        let per_transaction = attribution::per_transaction(&before, &after, slice.transactions);
+        self.journal.append(Record::Calls(Calls { cell: cell.clone(), setting, per_transaction }))
+    }
+
+    /// Load on one setting, written down.
     fn slice(
         &mut self,
         cell: &Cell,
         setting: usize,
-        seconds: u32,
-        turn: Option<(u32, u32)>,
+        (block, turn): (u32, u32),
         tell: &mut dyn FnMut(Event<'_>),
     ) -> Result<()> {
         let name = self.definition().settings[setting].name.clone();
-        tell(Event::Slice { cell, setting: &name, measured: turn.is_some() });
+        tell(Event::Slice { cell, setting: &name, measured: true });
+        let seconds = self.definition().slice_seconds;
         let taken = self.take(cell, setting, seconds, tell).map_err(|e| self.fleet.explain(setting, e))?;
-        match turn {
-            Some((block, turn)) => {
-                self.journal.append(Record::Slice(Box::new(Slice { block, turn, ..taken })))
-            }
-            None => Ok(()),
-        }
+        self.journal.append(Record::Slice(Box::new(Slice { block, turn, ..taken })))
     }
 
     fn take(

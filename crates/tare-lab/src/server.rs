@@ -131,7 +131,7 @@ impl Launch {
         }
         command.args(files);
         command.args(installation.basedir.as_deref().map(|b| option("--basedir=", b)));
-        command.args(account.user_option());
+        command.args(account.user_option()).args(installation.own_options());
         command.arg(option("--datadir=", &self.datadir)).arg(option("--socket=", &self.socket));
         command.arg(option("--log-error=", &self.log));
         command.arg(option("--pid-file=", &self.datadir.join("mariadbd.pid")));

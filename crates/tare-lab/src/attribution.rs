@@ -1,0 +1,57 @@
+//! What a Performance Schema counts over a slice, by class of instrument.
+
+use std::collections::BTreeMap;
+
+use mysql::prelude::Queryable;
+
+use crate::target::Target;
+
+/// Events since the server's start by class; waits by the first three parts of their name, `wait/synch/mutex`.
+pub type Counts = BTreeMap<String, u64>;
+
+/// Read from the summaries that every MariaDB since 10.5 and every MySQL since 5.7 has.
+const COUNTS: &str = "
+    SELECT SUBSTRING_INDEX(event_name, '/', 3), CAST(SUM(count_star) AS UNSIGNED)
+        FROM performance_schema.events_waits_summary_global_by_event_name GROUP BY 1
+    UNION ALL SELECT 'stage', CAST(SUM(count_star) AS UNSIGNED)
+        FROM performance_schema.events_stages_summary_global_by_event_name
+    UNION ALL SELECT 'statement', CAST(SUM(count_star) AS UNSIGNED)
+        FROM performance_schema.events_statements_summary_global_by_event_name
+    UNION ALL SELECT 'transaction', CAST(SUM(count_star) AS UNSIGNED)
+        FROM performance_schema.events_transactions_summary_global_by_event_name
+    UNION ALL SELECT 'memory', CAST(SUM(count_alloc) + SUM(count_free) AS UNSIGNED)
+        FROM performance_schema.memory_summary_global_by_event_name";
+
+/// What has been counted so far; `None` where no Performance Schema is on, or it cannot be read.
+pub fn counts(target: &Target) -> Option<Counts> {
+    let mut connection = target.connect().ok()?;
+    let on: Option<u8> = connection.query_first("SELECT @@performance_schema").ok()?;
+    on.filter(|on| *on == 1)?;
+    let rows: Vec<(String, Option<u64>)> = connection.query(COUNTS).ok()?;
+    Some(rows.into_iter().filter_map(|(class, count)| Some((class, count?))).collect())
+}
+
+/// Events per transaction between two counts; classes without any are left out.
+#[allow(clippy::cast_precision_loss)] // counts of a slice are far below 2^53
+pub fn per_transaction(before: &Counts, after: &Counts, transactions: u64) -> BTreeMap<String, f64> {
+    let grown = after.iter().map(|(class, count)| {
+        let events = count.saturating_sub(before.get(class).copied().unwrap_or(0));
+        (class.clone(), events as f64 / transactions as f64)
+    });
+    grown.filter(|(_, events)| *events > 0.0).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_is_divided_by_transactions() {
+        let counts =
+            |pairs: &[(&str, u64)]| -> Counts { pairs.iter().map(|&(c, n)| (c.into(), n)).collect() };
+        let before = counts(&[("stage", 100), ("idle", 5)]);
+        let after = counts(&[("stage", 350), ("idle", 5), ("wait/io/table", 50)]);
+        let per = per_transaction(&before, &after, 100);
+        assert_eq!(per, BTreeMap::from([("stage".into(), 2.5), ("wait/io/table".into(), 0.5)]));
+    }
+}
