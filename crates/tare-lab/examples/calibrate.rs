@@ -371,6 +371,7 @@ fn study(name: &str, text: String, folder: &Path, seed: u64) -> Result<Analysis>
         programs: [].into(),
         preloads: [].into(),
         seed: Some(seed),
+        profile: false,
     };
     let mut tell = |event: Event<'_>| {
         if let Event::Block { done, .. } = event {

@@ -20,6 +20,7 @@ pub mod journal;
 pub mod load;
 pub mod machine;
 pub mod process;
+pub mod profile;
 pub mod record;
 pub mod report;
 pub mod runner;

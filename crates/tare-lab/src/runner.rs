@@ -14,7 +14,7 @@ use crate::analysis::Analysis;
 use crate::attribution;
 use crate::bench::Bench;
 use crate::definition::{Definition, PASSWORD, ServerDef, SettingDef, WorkloadDef};
-use crate::error::Error;
+use crate::error::{Error, Tried};
 use crate::fleet::{Fleet, Origin, Ready};
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
@@ -22,8 +22,10 @@ use crate::journal::Journal;
 use crate::load::{Load, Moment, Progress};
 use crate::machine::{self, Ticks};
 use crate::process::Usage;
+use crate::profile::Perf;
 use crate::record::{
-    Calls, Cell, End, FORMAT, Header, Measure, Note, Reason, Record, ServerFacts, SettingFacts, Slice,
+    Calls, Cell, End, FORMAT, Header, Measure, Note, Profile, Reason, Record, ServerFacts, SettingFacts,
+    Slice,
 };
 use crate::sidecar::{self, Sidecars};
 use crate::target::Target;
@@ -31,6 +33,8 @@ use crate::workload::Options;
 
 /// The unmeasured slice before a cell's first block of a life is at most this long, in seconds.
 const WARM_UP: u32 = 2;
+/// A profile takes at least this long, in seconds.
+const PROFILED: u32 = 5;
 /// Threads that load data.
 const LOADERS: u32 = 4;
 
@@ -53,6 +57,8 @@ pub struct Order {
     pub preloads: BTreeMap<String, PathBuf>,
     /// Seed of the order of slices; drawn if none is given.
     pub seed: Option<u64>,
+    /// Whether to sample where every setting's server spends its time, after measuring.
+    pub profile: bool,
 }
 
 /// What a study tells while it runs.
@@ -99,7 +105,8 @@ pub fn run(order: &Order, interrupt: &Interrupt, tell: &mut dyn FnMut(Event<'_>)
     let fleet = Fleet::new(&bench, &order.definition, &origins, &order.preloads, first)?;
     let mut run =
         Run { order, bench: &bench, loads: &loads, fleet, journal: &mut journal, begun, before: 0.0 };
-    let ended = run.begin(tell).and_then(|()| run.measure(tell));
+    let measured = run.begin(tell).and_then(|()| run.measure(tell));
+    let ended = measured.and_then(|reason| run.profile(tell).map(|()| reason));
     let finished = run.finish(ended);
     drop(run);
     let cleaned = clean(&origins, &loads);
@@ -595,6 +602,74 @@ impl Run<'_> {
             latency: report.latency,
             per_second: report.per_second,
         })
+    }
+
+    /// Samples every setting of every cell, if that is wanted; says why where it cannot be done.
+    fn profile(&mut self, tell: &mut dyn FnMut(Event<'_>)) -> Result<()> {
+        if !self.order.profile {
+            return Ok(());
+        }
+        let perf = match Perf::find(self.bench.folder()) {
+            Ok(perf) => perf,
+            Err(error) => return self.note(format!("no profiles: perf cannot sample here: {error}")),
+        };
+        let definition = &self.order.definition;
+        for cell in cells(definition) {
+            for (place, setting) in definition.settings.iter().enumerate().filter(|(_, s)| !s.twin) {
+                let workload = definition.workloads.iter().find(|w| w.name == cell.workload);
+                if workload.is_some_and(|w| definition.runs(w, setting)) && !self.is_profiled(&cell, setting)
+                {
+                    tell(Event::Doing(&format!(
+                        "profiling {}, {} connections: {}",
+                        cell.workload, cell.users, setting.name
+                    )));
+                    self.profile_one(&perf, &cell, place, tell)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_profiled(&self, cell: &Cell, setting: &SettingDef) -> bool {
+        let of = |r: &Record| matches!(r, Record::Profile(p) if p.cell == *cell && p.setting == setting.name);
+        self.journal.records().iter().any(of)
+    }
+
+    fn profile_one(
+        &mut self,
+        perf: &Perf,
+        cell: &Cell,
+        place: usize,
+        tell: &mut dyn FnMut(Event<'_>),
+    ) -> Result<()> {
+        self.fleet.start(&[place])?;
+        let ready = self.fleet.ready(place)?;
+        let setting = self.order.definition.settings[place].name.clone();
+        let Some(pid) = ready.pid else {
+            return self.note(format!("no profile of {setting}: its process cannot be seen"));
+        };
+        self.take(cell, place, WARM_UP, tell).map_err(|e| self.fleet.explain(place, e))?;
+        let sampling = perf.start(pid, self.bench.folder())?;
+        let seconds = self.definition().slice_seconds.max(PROFILED);
+        self.take(cell, place, seconds, tell).map_err(|e| self.fleet.explain(place, e))?;
+        let stacks = match sampling.finish() {
+            Ok(stacks) if !stacks.is_empty() => stacks,
+            Ok(_) => return self.note(format!("no profile of {setting}: perf took no samples")),
+            Err(error) => return self.note(format!("no profile of {setting}: {error}")),
+        };
+        let name = format!("profile-{}.folded", self.profiles() + 1);
+        let path = self.order.folder.join(&name);
+        std::fs::write(&path, stacks).tried(|| format!("writing {}", path.display()))?;
+        self.journal.append(Record::Profile(Profile { cell: cell.clone(), setting, stacks: name }))
+    }
+
+    fn profiles(&self) -> usize {
+        self.journal.records().iter().filter(|r| matches!(r, Record::Profile(_))).count()
+    }
+
+    fn note(&mut self, text: String) -> Result<()> {
+        let at = self.now();
+        self.journal.append(Record::Note(Note { at, text }))
     }
 
     /// Checks data that can be checked, and writes down how the study ended.

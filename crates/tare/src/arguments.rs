@@ -250,6 +250,9 @@ pub(crate) struct LabRun {
     /// The provider that settings preload as `tare` [default: libtare_mariadb.so beside this program or in ../lib/tare]
     #[arg(long, value_name = "PATH", env = "TARE_PROVIDER")]
     pub(crate) provider: Option<PathBuf>,
+    /// Also sample where every setting's server spends its time, after measuring (with perf)
+    #[arg(long)]
+    pub(crate) profile: bool,
     /// Seed of the order of slices [default: drawn, and written into the results]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,

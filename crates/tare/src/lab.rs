@@ -74,6 +74,7 @@ fn run(arguments: &LabRun, interrupt: &Interrupt) -> Result<()> {
         quick: arguments.quick,
         folder,
         seed: arguments.seed,
+        profile: arguments.profile,
     };
     introduce(&order);
     let analysis = watch(&order, interrupt).map_err(|error| {
