@@ -123,7 +123,7 @@ pub const COUNTED: &[Counted] = &[
     counted(
         "events_statements_summary_by_digest",
         Scope::Schema("SCHEMA_NAME"),
-        &["SCHEMA_NAME", "DIGEST", "DIGEST_TEXT"],
+        &["SCHEMA_NAME", "DIGEST"],
         true,
     ),
     counted(
