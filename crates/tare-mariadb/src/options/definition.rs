@@ -223,13 +223,6 @@ pub static OPTIONS: &[OptionDef] = &[
         doc: "Rules in setup_objects.",
     },
     OptionDef {
-        name: "synch-waits-by-instance",
-        kind: Kind::Switch(|o| &mut o.synch_waits_by_instance),
-        default: "OFF",
-        doc: "Count the waits for mutexes, rwlocks and conditions for each one, too: \
-              events_waits_summary_by_instance has them then. Threads that use one lock write to one place.",
-    },
-    OptionDef {
         name: "monitoring",
         kind: Kind::Switch(|o| &mut o.monitoring),
         default: "ON",
