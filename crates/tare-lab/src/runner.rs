@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use mysql::prelude::Queryable;
 
@@ -83,6 +83,8 @@ pub enum Event<'a> {
         analysis: &'a Analysis,
         /// Share of the time or of the blocks that has been used, whichever is more.
         done: f64,
+        /// How long it goes on at most; it may know enough before.
+        left: Duration,
     },
 }
 
@@ -484,18 +486,21 @@ impl Run<'_> {
             self.slice(cell, setting, (block, turn), tell)?;
         }
         if let Some(analysis) = self.analysis() {
-            tell(Event::Block { analysis: &analysis, done: self.done() });
+            let (done, left) = self.done();
+            tell(Event::Block { analysis: &analysis, done, left });
         }
         Ok(())
     }
 
-    /// Share of the time, or of the blocks of all cells, that has been used.
-    fn done(&self) -> f64 {
+    /// Share of the time, or of the blocks of all cells, that has been used; and how long the rest takes at most.
+    fn done(&self) -> (f64, Duration) {
         let cells = cells(self.definition());
         let blocks: u32 = cells.iter().map(|cell| self.blocks(cell)).sum();
         #[allow(clippy::cast_precision_loss)] // few
         let all = f64::from(self.definition().blocks) * cells.len() as f64;
-        (self.now() / (self.definition().minutes * 60.0)).max(f64::from(blocks) / all).min(1.0)
+        let (of_blocks, limit) = (f64::from(blocks) / all, self.definition().minutes * 60.0);
+        let left = (limit - self.now()).min(self.now() * (1.0 / of_blocks - 1.0)).max(0.0);
+        ((self.now() / limit).max(of_blocks).min(1.0), Duration::from_secs_f64(left))
     }
 
     /// Numbers of their own for every purpose, the same when a study goes on.
