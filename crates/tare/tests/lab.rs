@@ -169,12 +169,15 @@ fn killed_and_resumed_it_gives_the_same_kind_of_result() {
 
     let again = place.run();
     assert!(again.status.success() && place.records() == after, "a study that is over is only shown");
-    let report = Command::new(env!("CARGO_BIN_EXE_tare"))
-        .args(["lab", "report"])
-        .arg(place.results())
-        .output()
-        .expect("tare runs");
-    assert!(text(&report.stdout).contains("all blocks measured"), "{}", text(&report.stderr));
+    let lab = |command: &str, folders: usize| {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_tare"));
+        program.args(["lab", command]).args(vec![place.results(); folders]);
+        let ended = program.output().expect("tare runs");
+        assert!(ended.status.success(), "{}", text(&ended.stderr));
+        text(&ended.stdout)
+    };
+    assert!(lab("report", 1).contains("all blocks measured"));
+    assert!(lab("compare", 2).contains("short again"));
 }
 
 #[test]
