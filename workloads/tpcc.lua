@@ -102,10 +102,11 @@ local function random_data()
    return text:sub(1, at) .. "ORIGINAL" .. text:sub(at + 9)
 end
 
+local function random_letter() return string.char(uniform(65, 90)) end
 local function random_zip() return random_digits(4) .. "11111" end
 local function random_address()
    return string.format("'%s','%s','%s','%s','%s'", random_text(10, 20), random_text(10, 20), random_text(10, 20),
-      random_text(2):upper(), random_zip())
+      random_letter() .. random_letter(), random_zip())
 end
 
 local function money(cents) return string.format("%d.%02d", math.floor(cents / 100), cents % 100) end

@@ -134,6 +134,8 @@ const visit = (width) => new Promise((resolve) => {
     say("plots", page.querySelectorAll("table.plot svg.chart").length);
     const flat = [...page.querySelectorAll("table.plot svg.chart")].filter((s) => s.getBoundingClientRect().width < 100);
     say("plots too small", flat.length);
+    const marks = [...page.querySelectorAll("svg.chart rect, svg.chart circle")];
+    say("marks not seen", marks.filter((m) => m.getBoundingClientRect().width === 0).length);
     const frameOf = page.querySelectorAll("svg.flame svg.frame")[1];
     frameOf.querySelector("rect").dispatchEvent(new page.defaultView.MouseEvent("click", { bubbles: true }));
     say("widened", frameOf.getAttribute("width"));
@@ -174,6 +176,7 @@ fn a_browser_shows_it() {
         assert_eq!(line(&format!("{width} ready")), "yes", "the script ran to its end");
         assert_eq!(line(&format!("{width} too wide by")), "0", "at {width} pixels");
         assert_eq!(line(&format!("{width} plots too small")), "0", "at {width} pixels");
+        assert_eq!(line(&format!("{width} marks not seen")), "0", "at {width} pixels");
         let sections = "verdicts workload-oltp-read-only workload-oltp-point-select workload-tpcc events flame-graphs \
                         method machine data";
         assert_eq!(line(&format!("{width} sections")), sections);

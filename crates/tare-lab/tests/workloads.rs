@@ -88,6 +88,20 @@ fn tpcc_keeps_its_consistency_conditions() {
         assert_eq!(bed.count(&format!("SELECT COUNT(*) FROM {table}")), rows, "{table}");
     }
     assert_eq!(bed.count("SELECT COUNT(*) FROM new_order"), 2 * 10 * 9);
+    // Every district has the first and the last of the names; a tenth of customers and items are special (six standard
+    // deviations are allowed).
+    for name in ["BARBARBAR", "BARBAREING"] {
+        let districts =
+            format!("SELECT COUNT(DISTINCT c_w_id, c_d_id) FROM customer WHERE c_last = '{name}'");
+        assert_eq!(bed.count(&districts), 20, "{name}");
+    }
+    let bad = bed.count("SELECT COUNT(*) FROM customer WHERE c_credit = 'BC'");
+    assert!((16..104).contains(&bad), "{bad} of 600 customers have bad credit");
+    let original = bed.count("SELECT COUNT(*) FROM item WHERE i_data LIKE '%ORIGINAL%'");
+    assert!((43..157).contains(&original), "{original} of 1000 items are original");
+    let odd = "SELECT COUNT(*) FROM customer WHERE c_state NOT RLIKE '^[A-Z]{2}$' OR c_zip NOT RLIKE '^[0-9]{4}11111$' \
+               OR CHAR_LENGTH(c_data) NOT BETWEEN 300 AND 500 OR c_phone NOT RLIKE '^[0-9]{16}$'";
+    assert_eq!(bed.count(odd), 0, "customers to the specification");
     bed.drive("tpcc", &[WAREHOUSES, SMALL, "check"]);
 
     let report = bed.drive("tpcc", &[WAREHOUSES, SMALL, "--threads=4", "--events=3000", "--time=60", "run"]);

@@ -141,6 +141,12 @@ fn across(axis: &Axis, class: &str, low: f64, high: f64, y: f64, height: f64) ->
     }
 }
 
+/// A short line across the axis; a rectangle of no width would not be drawn.
+fn upright(axis: &Axis, class: &str, value: f64, y: f64, height: f64) -> Markup {
+    let x = percent(axis.place(value));
+    html! { line class=(class) x1=(x) x2=(x) y1=(pixels(y)) y2=(pixels(y + height)) {} }
+}
+
 /// An interval with its estimate, before the noise band, the margin and zero.
 pub(super) struct Interval<'a> {
     /// Kind of verdict: a class of the style sheet.
@@ -170,8 +176,8 @@ impl Interval<'_> {
                 g class=(self.kind) {
                     @if let Some((low, high)) = self.range {
                         (across(axis, "range", low, high, middle - 1.5, 3.0))
-                        (across(axis, "end", low, low, middle - 5.0, 10.0))
-                        (across(axis, "end", high, high, middle - 5.0, 10.0))
+                        (upright(axis, "end", low, middle - 5.0, 10.0))
+                        (upright(axis, "end", high, middle - 5.0, 10.0))
                     }
                     circle.estimate cx=(percent(axis.place(self.value))) cy=(y) r="4.5" {}
                 }
@@ -224,10 +230,10 @@ impl Box {
                 @if let Some(base) = base { (vertical(axis, "zero", base)) }
                 g.box {
                     (across(axis, "whisker", self.low, self.high, middle - 0.75, 1.5))
-                    (across(axis, "end", self.low, self.low, middle - 4.0, 8.0))
-                    (across(axis, "end", self.high, self.high, middle - 4.0, 8.0))
+                    (upright(axis, "end", self.low, middle - 4.0, 8.0))
+                    (upright(axis, "end", self.high, middle - 4.0, 8.0))
                     (across(axis, "quartiles", self.first, self.third, middle - 7.0, 14.0))
-                    (across(axis, "median", self.median, self.median, middle - 7.0, 14.0))
+                    (upright(axis, "median", self.median, middle - 7.0, 14.0))
                     @for outlier in &self.outliers {
                         circle.outlier cx=(percent(axis.place(*outlier))) cy=(pixels(middle)) r="2" {}
                     }
@@ -251,8 +257,10 @@ pub(super) fn course(
 ) -> Markup {
     let points: usize = stretches.iter().map(|(_, values)| values.len()).sum();
     let together = points.div_ceil(MOST_POINTS).max(1);
-    let mut path = String::new();
+    let (mut lines, mut dots) = (String::new(), String::new());
     for (began, values) in stretches {
+        let dot = values.len() <= together;
+        let path = if dot { &mut dots } else { &mut lines };
         let mut pen = 'M';
         for (place, chunk) in values.chunks(together).enumerate() {
             #[allow(clippy::cast_precision_loss)] // seconds of a slice
@@ -263,8 +271,8 @@ pub(super) fn course(
             path.push_str(&format!("{pen}{:.1} {:.1}", time.place(at) * 10.0, 100.0 - value.place(mean)));
             pen = 'L';
         }
-        if values.len() <= together {
-            path.push_str("h0"); // a single point shows as a dot
+        if dot && !values.is_empty() {
+            path.push_str("h0"); // a line of no length, which has round ends
         }
     }
     html! {
@@ -274,7 +282,8 @@ pub(super) fn course(
                 @if let Some(base) = base {
                     line.zero x1="0" x2="1000" y1=(pixels(100.0 - value.place(base))) y2=(pixels(100.0 - value.place(base))) {}
                 }
-                path.course d=(path) {}
+                path.course d=(lines) {}
+                path.course.dots d=(dots) {}
             }
         }
     }

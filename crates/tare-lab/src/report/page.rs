@@ -76,6 +76,11 @@ pub(super) fn anchor(workload: &str) -> String {
     format!("workload-{}", workload.chars().map(plain).collect::<String>())
 }
 
+/// Whether settings are compared with different bases, so that it has to be said with which.
+pub(super) fn several_bases(study: &Study<'_>) -> bool {
+    study.analysis.header.settings.iter().filter(|s| s.name == s.base).count() > 1
+}
+
 /// The heads of a table's columns.
 pub(super) fn heads(names: &[&str]) -> Markup {
     html! { thead { tr { @for name in names { th scope="col" { (name) } } } } }
@@ -204,7 +209,7 @@ fn sentence(study: &Study<'_>, facts: &SettingFacts) -> Markup {
         li class=(kind) {
             span.sign aria-hidden="true" { (sign(kind)) }
             div {
-                strong { (facts.name) } " " (together(&verdicts))
+                strong { (facts.name) } " " (together(&verdicts)) @if several_bases(study) { ", against " (facts.base) }
                 @if !facts.meaning.is_empty() { span.meaning { (facts.meaning) } }
             }
         }

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::chart::{Axis, Box, Interval, Stretch, course};
 use super::export::kind;
 use super::flame::{self, Profiled, Stacks};
-use super::page::{anchor, charged, connections, legend, sign, verdict_cell, words};
+use super::page::{anchor, charged, connections, legend, several_bases, sign, verdict_cell, words};
 use super::{Study, is_base, measured, unit};
 use crate::analysis::{CellAnalysis, Difference, SettingAnalysis};
 use crate::record::{Calls, Profile, Slice};
@@ -150,13 +150,12 @@ fn interval(study: &Study<'_>, cell: &CellAnalysis, s: &SettingAnalysis, axis: &
         noise: noise(cell, &s.base),
         margin: study.analysis.header.margin,
     };
-    let several = study.analysis.header.settings.iter().map(|s| &s.base).collect::<BTreeSet<_>>().len() > 1;
     html! {
         tr {
             th scope="row" {
                 (s.name)
                 @if s.twin { span.meaning { "A/A" } }
-                @if several { span.meaning { "against " (s.base) } }
+                @if several_bases(study) { span.meaning { "against " (s.base) } }
             }
             td.chart { (plot.row(axis)) }
             td.figure { (difference(Some(cost))) }
