@@ -525,6 +525,19 @@ mod tests {
     }
 
     #[test]
+    fn a_workload_of_one_server_is_about_its_settings_only() {
+        let mut records = study(20, 0.1, 0.01, |_| None);
+        let Record::Header(header) = &mut records[0] else { panic!("the header comes first") };
+        header.only = BTreeMap::from([("w".to_owned(), "s".to_owned())]);
+        let other =
+            SettingFacts { name: "elsewhere".into(), server: "t".into(), ..header.settings[0].clone() };
+        header.settings.push(other);
+        let analysis = Analysis::of(&records).expect("a header");
+        assert!(analysis.cells[0].setting("elsewhere").is_none());
+        assert!(analysis.cells[0].setting("on").is_some());
+    }
+
+    #[test]
     fn a_base_that_was_cut_off_pairs_with_nothing() {
         let mut records = study(5, 0.1, 0.01, |_| None);
         records.push(slice("on", 5, None, 10.0));

@@ -303,7 +303,7 @@ impl Definition {
             () if !(1..=3600).contains(&self.slice_seconds) => {
                 wrong("slice_seconds", "1 to 3600 are allowed")
             }
-            () if self.blocks < 6 => wrong("blocks", "6 or more are needed for an interval"),
+            () if self.blocks < 2 => wrong("blocks", "2 or more are allowed; an interval needs 6"),
             () if !(1..=self.blocks).contains(&self.blocks_per_start) => {
                 wrong("blocks_per_start", "1 to `blocks` are allowed")
             }
@@ -587,7 +587,7 @@ options.OLTP_RO = { table-size = 1000, tables = "2" }
             (("name = \"on\"", "name = \"off\""), "line 16, `name`", "no other setting"),
             (("users = [1, 64]", "users = []"), "line 23, `users`", "from 1 to 4096"),
             (("run = \"oltp_read_only\"", "run = \"oltp\""), "line 21, `run`", "`oltp_read_only`, "),
-            (("blocks = 8", "blocks = 2"), "line 26, `blocks`", "6 or more"),
+            (("blocks = 8", "blocks = 1"), "line 26, `blocks`", "2 or more"),
             (("blocks = 8", "settings = [\"on\"]"), "line 26, `settings`", "compared with `off`"),
             (("program = \"mariadbd\"", ""), "line 9, `name`", "`program`"),
             (("program = \"mariadbd\"", "dsn = \"mysql://u:secret@h\""), "line 10, `dsn`", PASSWORD),

@@ -95,6 +95,9 @@ pub enum Error {
         /// The log's last lines.
         tail: String,
     },
+    /// A server was asked for that is not running.
+    #[error("the server of setting `{0}` is not running")]
+    NotRunning(String),
     /// A program beside a server ended, or never answered.
     #[error("`{program}` beside setting `{setting}`: {why}\n{tail}")]
     Sidecar {

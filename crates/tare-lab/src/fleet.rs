@@ -51,7 +51,55 @@ pub enum Origin {
     /// Started by us, on copies of this.
     Template(Box<Template>),
     /// Running.
-    Running(Target),
+    Running(Guest),
+}
+
+/// What is ours on a server that is not: schemas, which go when this is dropped.
+#[derive(Debug)]
+pub struct Guest {
+    /// The server.
+    pub target: Target,
+    schemas: Vec<String>,
+}
+
+impl Guest {
+    /// Nothing so far.
+    pub fn of(target: Target) -> Guest {
+        Guest { target, schemas: vec![] }
+    }
+
+    /// Whether the server has a schema of that name.
+    pub fn has(&self, schema: &str) -> Result<bool> {
+        let query = "SELECT schema_name FROM information_schema.schemata WHERE schema_name = ?";
+        let found: Option<String> =
+            self.target.connect()?.exec_first(query, (schema,)).map_err(|e| self.target.refused(e))?;
+        Ok(found.is_some())
+    }
+
+    /// Makes a schema.
+    pub fn create(&mut self, schema: &str) -> Result<()> {
+        let created = self.target.connect()?.query_drop(format!("CREATE DATABASE {schema}"));
+        created.map_err(|e| self.target.refused(e))?;
+        self.schemas.push(schema.into());
+        Ok(())
+    }
+
+    /// Takes our schemas off.
+    pub fn leave(&mut self) -> Result<()> {
+        while let Some(schema) = self.schemas.last() {
+            let dropped = self.target.connect()?.query_drop(format!("DROP DATABASE IF EXISTS {schema}"));
+            dropped.map_err(|e| self.target.refused(e))?;
+            self.schemas.pop();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        // Nobody is left to hear of a failure.
+        let _ = self.leave();
+    }
 }
 
 /// What a server is asked for a slice.
@@ -145,12 +193,9 @@ impl<'a> Fleet<'a> {
     pub fn ready(&mut self, place: usize) -> Result<Ready> {
         let setting = &self.definition.settings[place];
         let Some(berth) = self.berths.iter_mut().find(|b| b.settings.contains(&place)) else {
-            return Err(Error::Needs {
-                study: String::new(),
-                what: format!("a server for `{}`", setting.name),
-            });
+            return Err(Error::NotRunning(setting.name.clone()));
         };
-        let ready = berth.at.ready()?;
+        let ready = berth.at.ready(&setting.name)?;
         if berth.switched != Some(place) {
             switch(&ready, setting)?;
             berth.switched = Some(place);
@@ -221,11 +266,13 @@ impl<'a> At<'a> {
     fn of(origin: &'a Origin) -> At<'a> {
         match origin {
             Origin::Template(template) => At::Ours { template, datadir: None, server: None },
-            Origin::Running(target) => At::Theirs { target: target.clone(), pid: target.process() },
+            Origin::Running(guest) => {
+                At::Theirs { target: guest.target.clone(), pid: guest.target.process() }
+            }
         }
     }
 
-    fn ready(&self) -> Result<Ready> {
+    fn ready(&self, setting: &str) -> Result<Ready> {
         match self {
             At::Ours { server: Some((server, process)), .. } => Ok(Ready {
                 target: server.target(),
@@ -233,10 +280,7 @@ impl<'a> At<'a> {
                 process: Some(*process),
                 datadir: Some(server.datadir().into()),
             }),
-            At::Ours { server: None, .. } => Err(Error::Io {
-                what: "a server was asked for that is not running".into(),
-                source: std::io::ErrorKind::NotConnected.into(),
-            }),
+            At::Ours { server: None, .. } => Err(Error::NotRunning(setting.into())),
             At::Theirs { target, pid } => {
                 Ok(Ready { target: target.clone(), pid: *pid, process: None, datadir: None })
             }

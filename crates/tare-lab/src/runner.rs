@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use mysql::prelude::Queryable;
 
@@ -15,7 +15,7 @@ use crate::attribution;
 use crate::bench::Bench;
 use crate::definition::{Definition, PASSWORD, ServerDef, SettingDef, WorkloadDef};
 use crate::error::{Error, Tried};
-use crate::fleet::{Fleet, Origin, Ready};
+use crate::fleet::{Fleet, Guest, Origin, Ready};
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
 use crate::journal::Journal;
@@ -83,6 +83,8 @@ pub enum Event<'a> {
         analysis: &'a Analysis,
         /// Share of the time or of the blocks that has been used, whichever is more.
         done: f64,
+        /// How long it goes on at most; it may know enough before.
+        left: Duration,
     },
 }
 
@@ -100,7 +102,7 @@ pub fn run(order: &Order, interrupt: &Interrupt, tell: &mut dyn FnMut(Event<'_>)
     let programs = find_programs(order)?;
     let bench = Bench::new(interrupt.clone())?;
     let loads = Loads::of(&order.definition);
-    let origins = prepare(order, &bench, programs, &loads, tell).map_err(|e| bench.explain(e))?;
+    let mut origins = prepare(order, &bench, programs, &loads, tell).map_err(|e| bench.explain(e))?;
     let first = next_process(journal.records());
     let fleet = Fleet::new(&bench, &order.definition, &origins, &order.preloads, first)?;
     let mut run =
@@ -109,8 +111,12 @@ pub fn run(order: &Order, interrupt: &Interrupt, tell: &mut dyn FnMut(Event<'_>)
     let ended = measured.and_then(|reason| run.profile(tell).map(|()| reason));
     let finished = run.finish(ended);
     drop(run);
-    let cleaned = clean(&origins, &loads);
-    finished.and(cleaned)?;
+    finished?;
+    for origin in origins.values_mut() {
+        if let Origin::Running(guest) = origin {
+            guest.leave()?;
+        }
+    }
     Analysis::of(journal.records()).ok_or_else(|| Error::NoResults(order.folder.clone()))
 }
 
@@ -246,7 +252,8 @@ fn prepare(
         };
         let origin = match (&server.dsn, programs.get(&server.name)) {
             (Some(dsn), _) => {
-                Origin::Running(load_running(order, bench, dsn, loads.on(&server.name), &mut line)?)
+                let schemas: Vec<&Schema> = loads.on(&server.name).collect();
+                Origin::Running(load_running(order, bench, dsn, &schemas, &mut line)?)
             }
             (None, Some(installation)) => {
                 let loads: Vec<Load> = loads.on(&server.name).map(|s| s.load.clone()).collect();
@@ -260,61 +267,37 @@ fn prepare(
     Ok(origins)
 }
 
-/// Makes schemas on a server that is not ours, and fills them.
-fn load_running<'a>(
+/// Makes schemas on a server that is not ours, and fills them. Those that are there already stay untouched.
+fn load_running(
     order: &Order,
     bench: &Bench,
     dsn: &str,
-    schemas: impl Iterator<Item = &'a Schema>,
+    schemas: &[&Schema],
     line: &mut dyn FnMut(&str),
-) -> Result<Target> {
-    let target = Target::of_dsn(dsn, std::env::var(PASSWORD).ok())?;
-    let mut connection = target.connect()?;
-    if target.process().is_none() && order.definition.measure == Measure::Cpu {
-        let what = format!(
-            "the CPU time of the server at {}, which can only be read on its own machine, through its socket \
-             (dsn = \"mysql://user@localhost?socket=/path\"); or set measure = \"time\"",
-            target.name()
-        );
-        return Err(Error::Needs { study: order.name.clone(), what });
+) -> Result<Guest> {
+    let mut guest = Guest::of(Target::of_dsn(dsn, std::env::var(PASSWORD).ok())?);
+    let needs = |what| Err(Error::Needs { study: order.name.clone(), what });
+    let server = guest.target.name();
+    if guest.target.process().is_none() && order.definition.measure == Measure::Cpu {
+        guest.target.connect()?;
+        return needs(format!(
+            "the CPU time of the server at {server}, which can only be read on its own machine, through its socket \
+             (dsn = \"mysql://user@localhost?socket=/path\"); or set measure = \"time\""
+        ));
     }
-    for load in schemas.map(|s| &s.load) {
-        let schema = &load.schema;
-        let exists: Option<String> = connection
-            .exec_first(
-                "SELECT schema_name FROM information_schema.schemata WHERE schema_name = ?",
-                (schema,),
-            )
-            .map_err(|e| target.refused(e))?;
-        if exists.is_some() {
-            let what = format!(
-                "a schema `{schema}` of its own on {}, where one is: if a killed study left it, DROP DATABASE {schema}",
-                target.name()
-            );
-            return Err(Error::Needs { study: order.name.clone(), what });
-        }
-        line(&format!("loading data {schema}"));
-        connection.query_drop(format!("CREATE DATABASE {schema}")).map_err(|e| target.refused(e))?;
-        let loaded = bench.driver.command(load, &target, "prepare", &bench.interrupt, line);
-        if loaded.is_err() {
-            let _ = connection.query_drop(format!("DROP DATABASE {schema}")); // the first error is the one to tell
-        }
-        loaded?;
-    }
-    Ok(target)
-}
-
-/// Takes our schemas off servers that are not ours.
-fn clean(origins: &BTreeMap<String, Origin>, loads: &Loads) -> Result<()> {
-    for (name, origin) in origins {
-        let Origin::Running(target) = origin else { continue };
-        let mut connection = target.connect()?;
-        for schema in loads.on(name) {
-            let dropped = connection.query_drop(format!("DROP DATABASE IF EXISTS {}", schema.load.schema));
-            dropped.map_err(|e| target.refused(e))?;
+    for schema in schemas.iter().map(|s| &s.load.schema) {
+        if guest.has(schema)? {
+            return needs(format!(
+                "a schema `{schema}` of its own on {server}, where one is: if a killed study left it, DROP DATABASE {schema}"
+            ));
         }
     }
-    Ok(())
+    for load in schemas.iter().map(|s| &s.load) {
+        line(&format!("loading data {}", load.schema));
+        guest.create(&load.schema)?;
+        bench.driver.command(load, &guest.target, "prepare", &bench.interrupt, line)?;
+    }
+    Ok(guest)
 }
 
 /// A study that runs.
@@ -484,18 +467,21 @@ impl Run<'_> {
             self.slice(cell, setting, (block, turn), tell)?;
         }
         if let Some(analysis) = self.analysis() {
-            tell(Event::Block { analysis: &analysis, done: self.done() });
+            let (done, left) = self.done();
+            tell(Event::Block { analysis: &analysis, done, left });
         }
         Ok(())
     }
 
-    /// Share of the time, or of the blocks of all cells, that has been used.
-    fn done(&self) -> f64 {
+    /// Share of the time, or of the blocks of all cells, that has been used; and how long the rest takes at most.
+    fn done(&self) -> (f64, Duration) {
         let cells = cells(self.definition());
         let blocks: u32 = cells.iter().map(|cell| self.blocks(cell)).sum();
         #[allow(clippy::cast_precision_loss)] // few
         let all = f64::from(self.definition().blocks) * cells.len() as f64;
-        (self.now() / (self.definition().minutes * 60.0)).max(f64::from(blocks) / all).min(1.0)
+        let (of_blocks, limit) = (f64::from(blocks) / all, self.definition().minutes * 60.0);
+        let left = (limit - self.now()).min(self.now() * (1.0 / of_blocks - 1.0)).max(0.0);
+        ((self.now() / limit).max(of_blocks).min(1.0), Duration::from_secs_f64(left))
     }
 
     /// Numbers of their own for every purpose, the same when a study goes on.

@@ -170,8 +170,8 @@ pub(crate) struct Place {
 pub(crate) struct Bench {
     #[command(flatten)]
     pub(crate) programs: Programs,
-    /// Rounds; each gives every setting one slice
-    #[arg(long, default_value_t = 30, value_name = "N", value_parser = clap::value_parser!(u32).range(6..=100_000))]
+    /// Rounds; each gives every setting one slice, and an interval needs 6
+    #[arg(long, default_value_t = 30, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=100_000))]
     #[arg(overrides_with = "rounds")]
     pub(crate) rounds: u32,
     /// Seconds of a slice

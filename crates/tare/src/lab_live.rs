@@ -1,6 +1,6 @@
 //! A study's progress in the terminal: what runs, the estimates so far with their intervals narrowing, time left.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Result;
 use console::{pad_str, style, truncate_str};
@@ -18,7 +18,6 @@ const PICTURE: usize = 41;
 /// The progress of a study; on something else than a terminal it prints a line per block.
 pub(crate) struct Live {
     bar: ProgressBar,
-    begun: Instant,
     doing: String,
     /// What the last whole block left, below the bar.
     estimates: String,
@@ -27,9 +26,9 @@ pub(crate) struct Live {
 impl Live {
     pub(crate) fn new() -> Result<Live> {
         let bar = ProgressBar::with_draw_target(Some(STEPS), ProgressDrawTarget::stderr());
-        bar.set_style(ProgressStyle::with_template("{bar:30} {percent}%  {prefix}\n{wide_msg}")?);
+        bar.set_style(ProgressStyle::with_template("{bar:30} {percent}%  {prefix}\n{msg}")?);
         bar.enable_steady_tick(Duration::from_millis(250));
-        Ok(Live { bar, begun: Instant::now(), doing: String::new(), estimates: String::new() })
+        Ok(Live { bar, doing: String::new(), estimates: String::new() })
     }
 
     /// Takes the study's word.
@@ -45,16 +44,15 @@ impl Live {
                 let doing = self.doing.split("  ").next().unwrap_or_default();
                 self.doing = format!("{doing}  {rate} transactions/s");
             }
-            Event::Block { analysis, done } => self.block(analysis, *done),
+            Event::Block { analysis, done, left } => self.block(analysis, *done, *left),
         }
         let doing = truncate_str(&self.doing, page::width().saturating_sub(1), "…").into_owned();
         self.bar.set_message(format!("{doing}{}", self.estimates));
     }
 
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)] // a share
-    fn block(&mut self, analysis: &Analysis, done: f64) {
+    fn block(&mut self, analysis: &Analysis, done: f64, left: Duration) {
         self.bar.set_position((done * STEPS as f64) as u64);
-        let left = self.begun.elapsed().mul_f64(((1.0 - done) / done.max(1e-3)).min(1e4));
         self.bar.set_prefix(format!("at most {:.0} min left", (left.as_secs_f64() / 60.0).ceil()));
         // The cell that was measured last.
         let latest = |c: &&CellAnalysis| {
