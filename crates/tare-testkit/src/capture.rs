@@ -66,12 +66,30 @@ impl Pass<'_> {
 
     /// Every table of the schema that is not tare's own, with its columns.
     fn columns(&self) -> Result<BTreeMap<String, Vec<String>>> {
+        if !self.server.serves_tables() {
+            return self.columns_of_endpoint();
+        }
         let sql = "SELECT table_name, UPPER(column_name) FROM information_schema.columns \
                    WHERE table_schema = 'performance_schema' ORDER BY table_name, ordinal_position";
         let rows: Vec<(String, String)> = self.server.client()?.query(sql)?;
         let mut columns: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (table, column) in rows.into_iter().filter(|(table, _)| !table.starts_with("tare_")) {
             columns.entry(table).or_default().push(column);
+        }
+        Ok(columns)
+    }
+
+    fn columns_of_endpoint(&self) -> Result<BTreeMap<String, Vec<String>>> {
+        let mut schema = self.server.schema()?;
+        let mut columns = BTreeMap::new();
+        for table in schema.query("SHOW TABLES")? {
+            let Some(table) = table.cells().find_map(|(_, cell)| cell).filter(|it| !it.starts_with("tare_"))
+            else {
+                continue;
+            };
+            let shown = schema.query(&format!("SHOW COLUMNS FROM {table}"))?;
+            let names = shown.iter().map(|row| row.text("FIELD").to_uppercase()).collect();
+            columns.insert(table.to_owned(), names);
         }
         Ok(columns)
     }
@@ -92,13 +110,17 @@ impl Pass<'_> {
 
     /// What a connection that has done a little sees of itself.
     fn asker(&self, looked_at: &[(String, &Tables)], capture: &mut Capture) -> Result<()> {
+        let asked: Vec<_> = looked_at.iter().filter(|(_, how)| how.rows == Rows::Asker).collect();
+        if asked.is_empty() {
+            return Ok(());
+        }
         let mut schema = self.server.schema()?;
         let connection = schema.connection_id();
         let thread = schema.thread_of(connection)?.unwrap_or_default();
         for sql in ASKED {
             schema.query(sql)?;
         }
-        for (table, how) in looked_at.iter().filter(|(_, how)| how.rows == Rows::Asker) {
+        for (table, how) in asked {
             let rows = match owner(&capture.schema[table]) {
                 Some("PROCESSLIST_ID") => {
                     schema.rows_where(table, &[("PROCESSLIST_ID", &connection.to_string())])?

@@ -171,10 +171,11 @@ impl Declaration {
         }
     }
 
-    /// Looks at nothing that is only on a server's own port.
+    /// Looks at nothing that is only on a server's own port, nor at who asks: there he is no connection of the server's.
     #[must_use]
     pub fn on_endpoint(mut self) -> Declaration {
-        self.table.iter_mut().filter(|it| it.served).for_each(|it| it.rows = Rows::None);
+        let left_out = |it: &&mut Tables| it.served || it.rows == Rows::Asker;
+        self.table.iter_mut().filter(left_out).for_each(|it| it.rows = Rows::None);
         self
     }
 

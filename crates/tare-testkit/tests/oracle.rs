@@ -74,6 +74,20 @@ fn undeclared(declaration: &Declaration, reference: &Capture) -> Vec<String> {
     found
 }
 
+/// What the declaration is silent about is a failure on every host. That scripts fill what it says they do is checked on
+/// the series it was written for; others are told.
+fn check_declaration(host: &Host, undeclared: Vec<String>) {
+    let (unsaid, unfilled): (Vec<_>, Vec<_>) =
+        undeclared.into_iter().partition(|line| line.starts_with("nothing says"));
+    assert_eq!(unsaid, Vec::<String>::new());
+    if host.version.starts_with(DECLARED) && host.has_federated() {
+        assert_eq!(unfilled, Vec::<String>::new());
+    } else {
+        println!("\n{} lines of comparison.toml are otherwise than on {DECLARED}:", unfilled.len());
+        unfilled.iter().for_each(|line| println!("{line}"));
+    }
+}
+
 fn selected() -> Vec<Script> {
     let mut scripts = script::all().unwrap();
     if let Ok(part) = std::env::var("TARE_ORACLE_SCRIPT") {
@@ -81,6 +95,9 @@ fn selected() -> Vec<Script> {
     }
     scripts
 }
+
+/// The series whose tables comparison.toml was written for.
+const DECLARED: &str = "10.11.";
 
 #[test]
 fn scripts_leave_the_figures_the_built_in_leaves() {
@@ -125,7 +142,7 @@ fn scripts_leave_the_figures_the_built_in_leaves() {
     println!("{} of the subject do:", violations.len());
     violations.iter().take(30).for_each(|violation| println!("{violation}"));
     if std::env::var_os("TARE_ORACLE_SCRIPT").is_none() {
-        assert_eq!(undeclared(&declaration, &reference[0]), Vec::<String>::new());
+        check_declaration(&host, undeclared(&declaration, &reference[0]));
     }
     assert!(comparison.equal > 1000, "only {} figures were compared", comparison.equal);
     assert_eq!(verdict.unexplained.len(), 0, "differences nobody explained");

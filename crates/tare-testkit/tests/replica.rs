@@ -83,7 +83,7 @@ impl Pair {
         let mut conn = replica.client().unwrap();
         let change = format!(
             "CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = {port}, MASTER_USER = 'replica', \
-             MASTER_USE_GTID = slave_pos"
+             MASTER_USE_GTID = slave_pos, MASTER_SSL = 0, MASTER_SSL_VERIFY_SERVER_CERT = 0"
         );
         conn.query_drop(change).unwrap();
         conn.query_drop("START SLAVE").unwrap();
@@ -222,7 +222,7 @@ fn threads_of_a_replica_are_seen_as_by_the_built_in() {
         {
             assert_eq!(differences(reference, subject), Vec::<String>::new(), "{side}, {workers} workers");
         }
-        let applier = if workers == 0 { "slave_sql" } else { "rpl_parallel_thread" };
+        let applier = if workers == 0 { "slave_sql" } else { "rpl_parallel" };
         let texts = &subject[1]["texts"];
         for text in ["INSERT INTO r.t VALUES (5, 5)", "ALTER TABLE r.t ADD COLUMN c INT"] {
             let is_there = |row: &String| row.contains(applier) && row.contains(text);

