@@ -127,6 +127,8 @@ pub enum TableError {
 }
 
 /// A table that can be served.
+///
+/// A table nobody may change needs no methods that change it: they refuse, as the reference does.
 pub trait Table: Sync {
     /// Name under `performance_schema`, lower case.
     fn name(&self) -> &'static str;
@@ -150,11 +152,19 @@ pub trait Table: Sync {
         sink: &mut dyn FnMut(&[Value]) -> ControlFlow<()>,
     );
     /// Updates the one row that equals `row` (all columns, as read); returns whether it changed.
-    fn update(&self, engine: &Engine, row: &[Value], set: &[(usize, Value)]) -> Result<bool, TableError>;
+    fn update(&self, _: &Engine, _row: &[Value], _set: &[(usize, Value)]) -> Result<bool, TableError> {
+        Err(TableError::Denied("UPDATE"))
+    }
     /// Inserts a row (one value per column).
-    fn insert(&self, engine: &Engine, row: &[Value]) -> Result<(), TableError>;
+    fn insert(&self, _: &Engine, _row: &[Value]) -> Result<(), TableError> {
+        Err(TableError::Denied("INSERT"))
+    }
     /// Deletes the one row that equals `row`.
-    fn delete(&self, engine: &Engine, row: &[Value]) -> Result<bool, TableError>;
+    fn delete(&self, _: &Engine, _row: &[Value]) -> Result<bool, TableError> {
+        Err(TableError::Denied("DELETE"))
+    }
     /// Resets the table as the manual says.
-    fn truncate(&self, engine: &Engine) -> Result<(), TableError>;
+    fn truncate(&self, _: &Engine) -> Result<(), TableError> {
+        Err(TableError::WrongUsage)
+    }
 }

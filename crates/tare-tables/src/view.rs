@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use tare_engine::Engine;
 
-use crate::table::{Access, Column, Condition, SqlType, Table, TableError, Value};
+use crate::table::{Access, Column, Condition, SqlType, Table, Value};
 
 /// A column of a view: its declaration beside the expression the host evaluates for it.
 #[derive(Clone, Copy, Debug)]
@@ -86,22 +86,6 @@ impl Table for ViewDef {
     }
 
     fn scan(&self, _: &Engine, _: &[Condition], _: &mut dyn FnMut(&[Value]) -> ControlFlow<()>) {}
-
-    fn update(&self, _: &Engine, _: &[Value], _: &[(usize, Value)]) -> Result<bool, TableError> {
-        Err(TableError::Denied("UPDATE"))
-    }
-
-    fn insert(&self, _: &Engine, _: &[Value]) -> Result<(), TableError> {
-        Err(TableError::Denied("INSERT"))
-    }
-
-    fn delete(&self, _: &Engine, _: &[Value]) -> Result<bool, TableError> {
-        Err(TableError::Denied("DELETE"))
-    }
-
-    fn truncate(&self, _: &Engine) -> Result<(), TableError> {
-        Err(TableError::WrongUsage)
-    }
 }
 
 #[cfg(test)]

@@ -199,15 +199,15 @@ impl Declaration {
         self.table.iter().filter(|it| fits(&it.names, table)).all(|it| !it.wavers)
     }
 
-    /// What the file and the schema disagree on, a line each: tables and columns nobody declared, declarations of what
-    /// is not there.
-    pub fn disagreements(&self, schema: &BTreeMap<String, Vec<String>>) -> Vec<String> {
-        let mut found = Vec::new();
+    /// What the file and the schema disagree on, a line each: tables and columns nobody declared, and declarations of
+    /// what is not there.
+    pub fn disagreements(&self, schema: &BTreeMap<String, Vec<String>>) -> (Vec<String>, Vec<String>) {
+        let mut undeclared = Vec::new();
         let mut used = BTreeSet::new();
         for (table, columns) in schema {
             let looked_at: Vec<&Tables> = self.table.iter().filter(|it| fits(&it.names, table)).collect();
             if looked_at.is_empty() {
-                found.push(format!("nothing says how {table} is compared"));
+                undeclared.push(format!("nothing says how {table} is compared"));
             }
             if looked_at.iter().any(|it| it.rows == Rows::None) {
                 continue;
@@ -216,16 +216,15 @@ impl Declaration {
                 let of = |it: &Columns| fits(&it.tables, table) && fits(&it.names, column);
                 match self.column.iter().position(of) {
                     Some(at) => _ = used.insert(at),
-                    None => found.push(format!("nothing says how {table}.{column} is compared")),
+                    None => undeclared.push(format!("nothing says how {table}.{column} is compared")),
                 }
             }
         }
         let absent = self.table.iter().filter(|it| !schema.keys().any(|table| fits(&it.names, table)));
-        found.extend(absent.map(|it| format!("no table is called {:?}", it.names)));
+        let absent = absent.map(|it| format!("no table is called {:?}", it.names));
         let unused = self.column.iter().enumerate().filter(|(at, _)| !used.contains(at));
-        found
-            .extend(unused.map(|(_, it)| format!("no column is compared by {:?} {:?}", it.tables, it.names)));
-        found
+        let unused = unused.map(|(_, it)| format!("no column is compared by {:?} {:?}", it.tables, it.names));
+        (undeclared, absent.chain(unused).collect())
     }
 
     /// Tables no script fills on the reference, nor says the file why. `filled` holds those with a row.
@@ -293,16 +292,13 @@ mod tests {
         assert_eq!(declaration.way("ab", "SUM_X"), Some(Way::Some));
         assert_eq!(declaration.way("ab", "X"), Some(Way::Equal));
         let good = schema(&[("ab", &["K", "SUM_X", "X"])]);
-        assert_eq!(declaration.disagreements(&good), Vec::<String>::new());
+        assert_eq!(declaration.disagreements(&good), (vec![], vec![]));
         let bad = schema(&[("ac", &["K", "X"]), ("b", &[])]);
+        let (undeclared, missing) = declaration.disagreements(&bad);
+        assert_eq!(undeclared, ["nothing says how ac.X is compared", "nothing says how b is compared"]);
         assert_eq!(
-            declaration.disagreements(&bad),
-            [
-                "nothing says how ac.X is compared",
-                "nothing says how b is compared",
-                "no column is compared by [\"*\"] [\"SUM_*\"]",
-                "no column is compared by [\"ab\"] [\"*\"]",
-            ]
+            missing,
+            ["no column is compared by [\"*\"] [\"SUM_*\"]", "no column is compared by [\"ab\"] [\"*\"]",]
         );
     }
 

@@ -40,6 +40,25 @@ impl Settings {
         self.options.push(option.into());
         self
     }
+
+    /// Adds a start-up setting of the provider's that tare and the built-in know under the same name.
+    #[must_use]
+    pub fn provider_option(self, name: &str, value: impl ToString) -> Settings {
+        if self.provider.is_tare() {
+            self.tare_option(name, value)
+        } else {
+            self.option(format!("--performance-schema-{name}={}", value.to_string()))
+        }
+    }
+
+    /// Adds a start-up setting only tare knows; the built-in gets none.
+    #[must_use]
+    pub fn tare_option(mut self, name: &str, value: impl ToString) -> Settings {
+        if let Provider::Tare(options) = &mut self.provider {
+            options.push((name.to_owned(), value.to_string()));
+        }
+        self
+    }
 }
 
 /// A stock server in a folder of its own, reachable by Unix socket only.
@@ -190,6 +209,15 @@ impl Server {
     /// True when the tables can be read through the server's own port.
     pub fn serves_tables(&self) -> bool {
         !self.settings.provider.is_tare() || self.host.has_federated()
+    }
+
+    /// The server, if its tables can be read through its own port; else says that the test is skipped, and why.
+    pub fn on_its_port(self) -> Option<Server> {
+        if self.serves_tables() {
+            return Some(self);
+        }
+        println!("skipped: without FEDERATED the tables are not on the server's port");
+        None
     }
 
     /// The `performance_schema` tables: through the server itself where it can serve them, else through the

@@ -19,23 +19,17 @@ use tare_testkit::turn;
 type Read = (u64, Duration);
 
 fn settings(provider: Provider, connections: u64, digests: u64, tables: u64) -> Settings {
-    let mut settings = Settings::new(provider)
+    let settings = Settings::new(provider)
         .option(format!("--max-connections={}", connections + 100))
         .option(format!("--table-open-cache={}", tables + 2000))
-        .option(format!("--table-definition-cache={}", tables + 2000));
-    match &mut settings.provider {
-        Provider::Tare(options) => options.extend(
-            [("memory-max", "1G".to_owned()), ("digests-size", (digests + 1000).to_string())]
-                .map(|(name, value)| (name.to_owned(), value)),
-        ),
-        _ => {
-            let sizes = [("digests-size", digests + 1000), ("max-table-instances", tables + 2000)];
-            settings
-                .options
-                .extend(sizes.map(|(name, value)| format!("--performance-schema-{name}={value}")));
-        }
+        .option(format!("--table-definition-cache={}", tables + 2000))
+        .provider_option("digests-size", digests + 1000)
+        .tare_option("memory-max", "1G");
+    match settings.provider {
+        // As many as its memory holds.
+        Provider::Tare(_) => settings,
+        _ => settings.provider_option("max-table-instances", tables + 2000),
     }
-    settings
 }
 
 /// How much there is: connections, digests, tables.

@@ -25,10 +25,11 @@ use std::ffi::c_void;
 use tare_engine::Engine;
 
 use crate::abi::{Series, v10_11, v11_4, v11_8};
+use crate::install::federated;
 use crate::options::Options;
 
 /// Where tare's own tables are.
-const SCHEMA: &[u8] = b"performance_schema";
+const SCHEMA: &[u8] = federated::SCHEMA.as_bytes();
 
 pub(crate) use facts::select;
 pub(crate) use guard::failure;

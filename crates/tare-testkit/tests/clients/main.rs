@@ -20,12 +20,7 @@ fn start(provider: Provider) -> Server {
 
 /// A server with the provider under test; `None`, with a word, where its tables are not on the server's port.
 fn subject() -> Option<Server> {
-    let server = start(Provider::under_test());
-    if server.serves_tables() {
-        return Some(server);
-    }
-    println!("skipped: without FEDERATED the tables are not on the server's port");
-    None
+    start(Provider::under_test()).on_its_port()
 }
 
 /// Runs scripts of the oracle, so that most tables have something to show.

@@ -3,11 +3,10 @@
 use mysql::Conn;
 use mysql::prelude::Queryable;
 use tare_testkit::schema::TABLES;
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::server::Server;
 use tare_testkit::turn;
 
-use crate::{error, server};
+use crate::{beside_the_built_in, error};
 
 /// Tables of the server, of which some are views where tare serves them.
 const OF_THE_SERVER: [&str; 8] = [
@@ -62,14 +61,8 @@ fn grants_decide_as_with_the_built_in() {
         Some("SELECT, DROP ON performance_schema.*"),
         Some("SELECT ON performance_schema.threads"),
     ];
-    let reference = Server::start(Settings::new(Provider::BuiltIn)).unwrap();
-    let expected = grants.map(|grant| answers(&reference, grant));
-    drop(reference);
-    let subject = server();
-    if !subject.serves_tables() {
-        println!("skipped: without FEDERATED the tables are not on the server's port");
-        return;
-    }
+    let asked = |server: &Server| grants.map(|grant| answers(server, grant));
+    let Some((expected, subject)) = beside_the_built_in(asked) else { return };
     for (grant, expected) in grants.iter().zip(&expected) {
         assert_eq!(&answers(&subject, *grant), expected, "with {grant:?}");
     }

@@ -170,10 +170,7 @@ fn a_program_is_counted_with_its_statements_until_it_is_dropped() {
 #[test]
 fn waits_of_each_lock_add_up_to_those_of_their_instrument() {
     let _turn = turn();
-    let mut settings = Settings::new(Provider::under_test());
-    if let Provider::Tare(options) = &mut settings.provider {
-        options.push(("synch-waits-by-instance".into(), "ON".into()));
-    }
+    let settings = Settings::new(Provider::under_test()).tare_option("synch-waits-by-instance", "ON");
     let server = Server::start(settings).unwrap();
     let mut schema = server.schema().unwrap();
     let mut conns: Vec<_> = (0..4).map(|_| server.client().unwrap()).collect();

@@ -34,6 +34,16 @@ fn server() -> Server {
     Server::start(Settings::new(Provider::under_test())).unwrap()
 }
 
+/// What the built-in answers, and a server with the provider under test to be asked the same; `None` where its tables are
+/// not on its port.
+fn beside_the_built_in<A>(answers: impl Fn(&Server) -> A) -> Option<(A, Server)> {
+    let expected = answers(&Server::start(Settings::new(Provider::BuiltIn)).unwrap());
+    let subject = server().on_its_port()?;
+    // The words of errors are corrected from the moment the server is up, which is after its first answers.
+    std::thread::sleep(Duration::from_millis(200));
+    Some((expected, subject))
+}
+
 /// A connection whose events are looked at by another.
 struct Watched {
     conn: Conn,

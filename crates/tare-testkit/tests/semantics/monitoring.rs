@@ -11,23 +11,13 @@ use crate::Watched;
 
 /// A server that records its monitoring, or does not; `None` where that cannot be tried.
 fn server(monitoring: bool) -> Option<Server> {
-    let mut settings = Settings::new(Provider::under_test());
-    match &mut settings.provider {
-        Provider::Tare(options) => {
-            options.push(("monitoring".into(), if monitoring { "ON" } else { "OFF" }.into()));
-        }
-        _ if !monitoring => {
-            println!("skipped: the built-in has no such option");
-            return None;
-        }
-        _ => {}
+    let settings = Settings::new(Provider::under_test());
+    if !monitoring && !settings.provider.is_tare() {
+        println!("skipped: the built-in has no such option");
+        return None;
     }
-    let server = Server::start(settings).unwrap();
-    if server.serves_tables() {
-        return Some(server);
-    }
-    println!("skipped: without FEDERATED the tables are not on the server's port");
-    None
+    let settings = settings.tare_option("monitoring", if monitoring { "ON" } else { "OFF" });
+    Server::start(settings).unwrap().on_its_port()
 }
 
 /// Ways to use the tables.

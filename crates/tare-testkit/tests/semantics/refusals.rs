@@ -1,11 +1,10 @@
 //! What makes no sense is refused, in the built-in's words.
 
 use mysql::prelude::Queryable;
-use tare_testkit::server::{Server, Settings};
-use tare_testkit::subject::Provider;
+use tare_testkit::server::Server;
 use tare_testkit::turn;
 
-use crate::{error, server};
+use crate::{beside_the_built_in, error, server};
 
 /// Statements that the built-in refuses or that change nothing.
 const NONSENSE: &[&str] = &[
@@ -79,16 +78,7 @@ fn without_row(text: &str) -> String {
 #[test]
 fn nonsense_is_refused_as_the_built_in_refuses_it() {
     let _turn = turn();
-    let reference = Server::start(Settings::new(Provider::BuiltIn)).unwrap();
-    let expected = answers(&reference);
-    drop(reference);
-    let subject = server();
-    if !subject.serves_tables() {
-        println!("skipped: without FEDERATED the tables are not on the server's port");
-        return;
-    }
-    // The words of errors are corrected from the moment the server is up, which is after its first answers.
-    std::thread::sleep(std::time::Duration::from_millis(200));
+    let Some((expected, subject)) = beside_the_built_in(answers) else { return };
     let before = subject.schema().unwrap().rows("setup_instruments").unwrap();
     let got = answers(&subject);
     let mut wrong = String::new();
@@ -114,11 +104,7 @@ fn nonsense_is_refused_as_the_built_in_refuses_it() {
 #[test]
 fn whoever_uses_setup_timers_is_warned_once_a_statement() {
     let _turn = turn();
-    let server = server();
-    if !server.serves_tables() {
-        println!("skipped: without FEDERATED the tables are not on the server's port");
-        return;
-    }
+    let Some(server) = server().on_its_port() else { return };
     let mut conn = server.client().unwrap();
     let mut warnings = |sql: &str| -> Vec<u32> {
         conn.query_drop(sql).unwrap();

@@ -7,7 +7,7 @@ use tare_testkit::server::{Server, Settings};
 use tare_testkit::subject::Provider;
 use tare_testkit::turn;
 
-use crate::{Watched, error, server, until};
+use crate::{Watched, beside_the_built_in, error, server, until};
 
 /// Writes with sense and without, in an order in which each finds what those before it have left.
 const WRITES: &[&str] = &[
@@ -99,16 +99,7 @@ fn answers(server: &Server) -> Vec<String> {
 #[test]
 fn rules_come_change_and_go_as_with_the_built_in() {
     let _turn = turn();
-    let reference = Server::start(Settings::new(Provider::BuiltIn)).unwrap();
-    let expected = answers(&reference);
-    drop(reference);
-    let subject = server();
-    if !subject.serves_tables() {
-        println!("skipped: without FEDERATED the tables are not on the server's port");
-        return;
-    }
-    // The words of errors are corrected from the moment the server is up, which is after its first answers.
-    std::thread::sleep(std::time::Duration::from_millis(200));
+    let Some((expected, subject)) = beside_the_built_in(answers) else { return };
     for (expected, got) in expected.iter().zip(answers(&subject)) {
         assert_eq!(expected, &got);
     }
@@ -129,11 +120,7 @@ fn flags(schema: &mut Schema, watched: &Watched) -> [String; 2] {
 #[test]
 fn an_account_is_watched_as_the_rules_say_when_it_connects() {
     let _turn = turn();
-    let server = server();
-    if !server.serves_tables() {
-        println!("skipped: without FEDERATED rules cannot be written through the server");
-        return;
-    }
+    let Some(server) = server().on_its_port() else { return };
     let mut schema = server.schema().unwrap();
     let mut admin = server.client().unwrap();
     run(&mut admin, "CREATE USER visitor@localhost");
@@ -177,11 +164,7 @@ fn an_account_is_watched_as_the_rules_say_when_it_connects() {
 #[test]
 fn a_rule_about_an_object_acts_at_once() {
     let _turn = turn();
-    let server = server();
-    if !server.serves_tables() {
-        println!("skipped: without FEDERATED rules cannot be written through the server");
-        return;
-    }
+    let Some(server) = server().on_its_port() else { return };
     let mut schema = server.schema().unwrap();
     let mut admin = server.client().unwrap();
     let mut watched = Watched::connect(&server, &mut schema);

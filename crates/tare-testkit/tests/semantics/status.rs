@@ -10,16 +10,6 @@ use tare_testkit::turn;
 
 use crate::{error, server};
 
-/// A server whose tables are on its own port; without FEDERATED there are none to look at.
-fn serving() -> Option<Server> {
-    let server = server();
-    if server.serves_tables() {
-        return Some(server);
-    }
-    println!("skipped: without FEDERATED the tables are not on the server's port");
-    None
-}
-
 /// Texts of one column, byte by byte.
 fn texts(conn: &mut Conn, sql: &str) -> Vec<String> {
     conn.query(sql).unwrap()
@@ -51,7 +41,7 @@ fn names(server: &Server, table: &str) -> Vec<String> {
 #[test]
 fn status_has_the_names_the_built_in_has() {
     let _turn = turn();
-    let Some(server) = serving() else { return };
+    let Some(server) = server().on_its_port() else { return };
     let reference = Server::start(Settings::new(Provider::BuiltIn)).unwrap();
     for table in ["global_status", "session_status"] {
         let (found, wanted) = (names(&server, table), names(&reference, table));
@@ -65,7 +55,7 @@ fn status_has_the_names_the_built_in_has() {
 #[test]
 fn status_is_of_the_moment_and_of_the_session() {
     let _turn = turn();
-    let Some(server) = serving() else { return };
+    let Some(server) = server().on_its_port() else { return };
     let mut busy = server.client().unwrap();
     let mut quiet = server.client().unwrap();
     // Connections that are made are never taken back from this one; how many are open depends on when they end.
@@ -91,7 +81,7 @@ fn status_is_of_the_moment_and_of_the_session() {
 #[test]
 fn the_asking_session_finds_its_own_status_and_variables_by_its_thread() {
     let _turn = turn();
-    let Some(server) = serving() else { return };
+    let Some(server) = server().on_its_port() else { return };
     let mut conn = server.client().unwrap();
     let own = thread(&server, &conn);
     conn.query_drop("SET @number = 17, @Text = 'it\\'s', @nothing = NULL, @bytes = x'00ff41'").unwrap();
@@ -127,7 +117,7 @@ fn the_asking_session_finds_its_own_status_and_variables_by_its_thread() {
 #[test]
 fn what_cannot_be_had_is_there_and_empty() {
     let _turn = turn();
-    let Some(server) = serving() else { return };
+    let Some(server) = server().on_its_port() else { return };
     let mut conn = server.client().unwrap();
     // Without replication and names to resolve these are empty in the reference, too.
     for table in [
@@ -161,7 +151,7 @@ fn what_cannot_be_had_is_there_and_empty() {
 #[test]
 fn views_pass_the_servers_own_checks() {
     let _turn = turn();
-    let Some(server) = serving() else { return };
+    let Some(server) = server().on_its_port() else { return };
     let mut conn = server.client().unwrap();
     let views = texts(
         &mut conn,
@@ -191,7 +181,7 @@ fn views_pass_the_servers_own_checks() {
 #[test]
 fn the_servers_programs_are_unharmed() {
     let _turn = turn();
-    let Some(server) = serving() else { return };
+    let Some(server) = server().on_its_port() else { return };
     if server.host().basedir.is_some() {
         println!("skipped: the installed programs are another server's");
         return;

@@ -64,12 +64,7 @@ fn an_instrument_is_switched_on_running_connections() {
 #[test]
 fn locks_that_were_off_at_the_start_can_be_switched_on() {
     let _turn = turn();
-    let settings = match Provider::under_test() {
-        Provider::Tare(_) => {
-            Settings::new(Provider::Tare(vec![("instrument".to_owned(), "wait/synch/%=OFF".to_owned())]))
-        }
-        other => Settings::new(other).option("--performance-schema-instrument=wait/synch/%=OFF"),
-    };
+    let settings = Settings::new(Provider::under_test()).provider_option("instrument", "wait/synch/%=OFF");
     let server = Server::start(settings).unwrap();
     let mut schema = server.schema().unwrap();
     let mut watched = Watched::connect(&server, &mut schema);

@@ -9,19 +9,9 @@ use tare_testkit::turn;
 /// A server with the provider under test and these sizes, whichever way they are told it; `None` where its tables
 /// cannot be read through the server.
 fn server(sizes: &[(&str, u64)]) -> Option<Server> {
-    let mut settings = Settings::new(Provider::under_test());
-    for (name, size) in sizes {
-        match &mut settings.provider {
-            Provider::Tare(options) => options.push(((*name).to_owned(), size.to_string())),
-            _ => settings.options.push(format!("--performance-schema-{name}={size}")),
-        }
-    }
-    let server = Server::start(settings).unwrap();
-    if server.serves_tables() {
-        return Some(server);
-    }
-    println!("skipped: without FEDERATED the tables are not on the server's port");
-    None
+    let settings = Settings::new(Provider::under_test());
+    let settings = sizes.iter().fold(settings, |settings, (name, size)| settings.provider_option(name, size));
+    Server::start(settings).unwrap().on_its_port()
 }
 
 /// Names and values SHOW answers with.
