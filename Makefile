@@ -29,10 +29,10 @@ demo: build ## see it work: a stock server with tare, under load
 bench: build ## measure what it costs: off, off again, tare, built-in
 	@target/release/tare bench $(ARGS)
 
-lab-calibrate: setup ## weigh the lab: are costs of known size found? Hours; writes docs/method.md (ARGS="20 20": runs, blocks)
+lab-calibrate: setup ## weigh the lab: are costs of known size found? An hour; writes docs/method.md (ARGS="20 20": runs, blocks)
 	@cargo run --quiet --locked --release -p tare-lab --example calibrate -- truth $(ARGS)
 
-lab-precision: setup ## the lab beside measuring one after the other; hours; writes docs/method.md (ARGS="10 10": runs, minutes)
+lab-precision: setup ## the lab beside measuring one after the other; an hour; writes docs/method.md (ARGS="10 10": runs, minutes at most)
 	@cargo run --quiet --locked --release -p tare-lab --example calibrate -- precision $(ARGS)
 
 callgrind: ## count the instructions that recording one transaction takes, and where they go

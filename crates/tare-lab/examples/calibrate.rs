@@ -1,7 +1,7 @@
 //! The lab, weighed: does it find costs of known size, and how exact is it beside a measurement one after the other?
 //!
 //!     cargo run --release -p tare-lab --example calibrate -- truth [RUNS] [BLOCKS]
-//!     cargo run --release -p tare-lab --example calibrate -- precision [RUNS] [MINUTES]
+//!     cargo run --release -p tare-lab --example calibrate -- precision [RUNS] [MINUTES AT MOST]
 //!
 //! Both write their result into `docs/method.md`, between the marks of that name. What has been run is kept in
 //! `target/calibrate/` and not run again; remove it to begin anew.
@@ -10,7 +10,7 @@ use std::error::Error;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tare_lab::analysis::{Analysis, Verdict};
 use tare_lab::bench::Bench;
@@ -30,8 +30,13 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 const HANDICAPS: [f64; 3] = [0.005, 0.01, 0.03];
 /// Connections of the load.
 const USERS: u32 = 2;
-/// Evaluations by which the price of one is measured.
-const EVALUATIONS: u64 = 20_000_000;
+/// Evaluations at a time by which the price of one is measured.
+const EVALUATIONS: u64 = 3_000_000;
+/// Seconds in which it is measured, and how long transactions have their turn.
+const PRICED: u32 = 12;
+const TURN: Duration = Duration::from_millis(100);
+/// Half-width of an interval that is enough.
+const PRECISION: f64 = 0.005;
 /// Where results are kept.
 const KEPT: &str = "target/calibrate";
 /// What is written into.
@@ -80,7 +85,8 @@ impl Price {
     }
 }
 
-/// Measured on a server of its own, before the study and by other means than the study's.
+/// Measured on a server of its own, before the study and by other means than the study's: transactions and evaluations take
+/// turns, so that both meet the same machine.
 #[allow(clippy::cast_precision_loss)] // counts far below 2^53
 fn price(folder: &Path) -> Result<Price> {
     let kept = folder.join("price");
@@ -91,47 +97,74 @@ fn price(folder: &Path) -> Result<Price> {
         }
     }
     let (bench, server, load) = alone(&Setting::plain("price", vec!["--performance-schema=OFF".into()]))?;
-    server.execute("CREATE DATABASE lab_handicap")?;
-    server.execute("CREATE PROCEDURE lab_handicap.pay() NO SQL DO BENCHMARK(0, RAND())")?;
-    let warm = per_transaction(&bench, &server, &load, 3)?;
-    println!("a transaction takes {:.1} µs, warming up", warm * 1e6);
-    let transaction = per_transaction(&bench, &server, &load, 5)?;
-    // As many at once as there are connections: so they share the processors as in the study.
-    let before = cpu_time(server.pid())?;
-    std::thread::scope(|scope| {
-        let burn = || server.execute(&format!("DO BENCHMARK({EVALUATIONS}, RAND())"));
-        let burning: Vec<_> = (0..USERS).map(|_| scope.spawn(burn)).collect();
-        burning
-            .into_iter()
-            .try_for_each(|b| b.join().map_err(|_| "a thread panicked")?.map_err(|e| e.to_string()))
+    PAY.iter().try_for_each(|sql| server.execute(sql))?;
+    let mut drive = bench.driver.start(&load, &server.target(), PRICED)?;
+    drive.until_started(&bench.interrupt)?;
+    let ends = Instant::now() + Duration::from_secs(PRICED.into());
+    let mut driven = cpu_time(server.pid())?;
+    let (mut spent, mut burnt, mut evaluations) = (Duration::ZERO, Duration::ZERO, 0);
+    while Instant::now() + TURN * 4 < ends {
+        std::thread::sleep(TURN);
+        drive.hold();
+        std::thread::sleep(Duration::from_millis(5));
+        let before = cpu_time(server.pid())?;
+        spent += before.saturating_sub(driven);
+        burn(&server)?;
+        driven = cpu_time(server.pid())?;
+        burnt += driven.saturating_sub(before);
+        evaluations += EVALUATIONS * u64::from(USERS);
+        drive.release();
+    }
+    let report = drive.finish(&bench.interrupt, &mut |moment| {
+        if moment == Moment::Ended {
+            spent += cpu_time(server.pid())?.saturating_sub(driven);
+        }
+        Ok(())
     })?;
-    let burnt = cpu_time(server.pid())?.saturating_sub(before).as_secs_f64();
-    let evaluation = burnt / (EVALUATIONS * u64::from(USERS)) as f64;
+    let evaluation = burnt.as_secs_f64() / evaluations as f64;
+    let transaction = spent.as_secs_f64() / report.transactions as f64;
     println!("an evaluation takes {:.2} ns, a transaction {:.1} µs", evaluation * 1e9, transaction * 1e6);
     fs::create_dir_all(folder)?;
     fs::write(kept, format!("{evaluation} {transaction}"))?;
     Ok(Price { evaluation, transaction })
 }
 
+/// Evaluates, on as many connections at once as the load has: so they share the processors as in the study.
+fn burn(server: &Server) -> Result<()> {
+    std::thread::scope(|scope| {
+        let burn = || server.execute(&format!("DO BENCHMARK({EVALUATIONS}, RAND())"));
+        let burning: Vec<_> = (0..USERS).map(|_| scope.spawn(burn)).collect();
+        burning
+            .into_iter()
+            .try_for_each(|b| b.join().map_err(|_| "a thread panicked")?.map_err(|e| e.to_string().into()))
+    })
+}
+
+/// What a transaction calls. How much it pays stands in a variable that means nothing to these connections, so that it can be
+/// changed at once and for nothing.
+const PAY: [&str; 3] = [
+    "CREATE DATABASE IF NOT EXISTS lab_handicap",
+    "CREATE PROCEDURE IF NOT EXISTS lab_handicap.pay() NO SQL DO BENCHMARK(@@global.interactive_timeout, RAND())",
+    // Its least value.
+    "SET GLOBAL interactive_timeout = 1",
+];
+
 fn handicaps(evaluations: &[u64], blocks: u32) -> String {
     let all = [("none".to_owned(), 0)].into_iter();
     let all =
         all.chain(HANDICAPS.iter().zip(evaluations).map(|(share, n)| (format!("{}%", share * 100.0), *n)));
-    // A variable of its own in the environment keeps settings from sharing a server.
     let settings: String = all.fold(String::new(), |mut text, (name, n)| {
+        let [database, procedure, _] = PAY;
         let _ = write!(
             text,
             r#"
 [[setting]]
 name = "{name}"
-meaning = "{n} evaluations per transaction"
+meaning = "{n} evaluations more per transaction"
 options = ["--performance-schema=OFF"]
-environment = {{ HANDICAP = "{n}" }}
-switch = [
-    "CREATE DATABASE IF NOT EXISTS lab_handicap",
-    "CREATE OR REPLACE PROCEDURE lab_handicap.pay() NO SQL DO BENCHMARK({n}, RAND())",
-]
-"#
+switch = ["{database}", "{procedure}", "SET GLOBAL interactive_timeout = {}"]
+"#,
+            n + 1
         );
         text
     });
@@ -139,9 +172,9 @@ switch = [
         r#"question = "Is a handicap of known size found?"
 slice_seconds = 1
 blocks = {blocks}
-blocks_per_start = 2
+blocks_per_start = {blocks}
 minutes = 60
-precision = 0.005
+precision = {PRECISION}
 margin = 0.01
 {SERVER}{settings}
 [[workload]]
@@ -206,9 +239,11 @@ impl Outcome {
 
 fn summary(outcomes: &[Outcome], blocks: u32) -> String {
     let mut text = format!(
-        "{} runs of at most {blocks} blocks of 1 s slices, {USERS} connections ({}):\n\n\
+        "{} runs of at most {blocks} blocks of 1 s slices, {USERS} connections, handicaps switched on one server, until every \
+         interval is ±{}% or narrower ({}):\n\n\
          | handicap | truth, mean | found, mean | ±, mean | interval covers the truth |\n|---|---|---|---|---|\n",
         outcomes.len(),
+        PRECISION * 100.0,
         machine()
     );
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64 * 100.0;
@@ -237,19 +272,22 @@ fn summary(outcomes: &[Outcome], blocks: u32) -> String {
 
 fn precision(runs: u32, minutes: u32) -> Result<()> {
     let (mut paired, mut sequential) = (vec![], vec![]);
+    let mut longest = 0.0;
     for run in 1..=runs {
         let folder = PathBuf::from(format!("{KEPT}/precision-{minutes}-{run}"));
         let analysis = study("precision", two_settings(minutes), &folder, u64::from(run))?;
         let cost = analysis.cells[0].settings[2].cost.ok_or("no cost")?;
         let (low, high) = cost.interval.ok_or("no interval: give it more minutes")?;
+        let took = analysis.end.as_ref().ok_or("no end")?.at;
         println!(
-            "run {run}, paired: {:+.2}% ({:+.2} … {:+.2})",
+            "run {run}, paired: {:+.2}% ({:+.2} … {:+.2}) in {took:.0} s",
             cost.share * 100.0,
             low * 100.0,
             high * 100.0
         );
+        longest = f64::max(longest, took);
         paired.push((cost.share, low, high));
-        let share = one_after_the_other(&folder, minutes)?;
+        let share = one_after_the_other(&folder, took)?;
         println!("run {run}, one after the other: {:+.2}%", share * 100.0);
         sequential.push(share);
     }
@@ -257,10 +295,12 @@ fn precision(runs: u32, minutes: u32) -> Result<()> {
     let half = |(_, low, high): &(f64, f64, f64)| (high - low) * 50.0;
     let widest = paired.iter().map(half).fold(0.0, f64::max);
     let text = format!(
-        "The default Performance Schema against none, oltp_read_only, {USERS} connections, {runs} times {minutes} minutes each \
-         way ({}). Paired: {}, half-widths at most {widest:.2} percentage points. One after the other: {}.\n\n\
-         ![Estimates of ten runs each](precision.svg)\n",
+        "The default Performance Schema against the same switched off (`global_instrumentation`), oltp_read_only, {USERS} \
+         connections, {runs} times each way ({}). Paired, until the interval is ±{}%, which took at most {longest:.0} s: {}, \
+         half-widths at most {widest:.2} percentage points. One after the other in the same time: {}.\n\n\
+         ![Estimates of all runs](precision.svg)\n",
         machine(),
+        PRECISION * 100.0,
         spread(&paired.iter().map(|p| p.0).collect::<Vec<_>>()),
         spread(&sequential)
     );
@@ -269,46 +309,54 @@ fn precision(runs: u32, minutes: u32) -> Result<()> {
 }
 
 fn two_settings(minutes: u32) -> String {
+    let setting = |name: &str, enabled: &str| {
+        format!(
+            "\n[[setting]]\nname = \"{name}\"\noptions = [\"--performance-schema=ON\"]\nswitch = [\"{}\"]\n",
+            switched(enabled)
+        )
+    };
     format!(
         r#"question = "How exact is it?"
 slice_seconds = 2
-blocks = {}
-blocks_per_start = 2
+blocks = {blocks}
+blocks_per_start = {blocks}
 minutes = {minutes}
-precision = 0.005
-margin = 0.01
-stop_early = false
-{SERVER}
-[[setting]]
-name = "off"
-options = ["--performance-schema=OFF"]
-
-[[setting]]
-name = "default"
-options = ["--performance-schema=ON"]
-
+precision = {PRECISION}
+margin = 0.001
+{SERVER}{}{}
 [[workload]]
 name = "oltp_read_only"
 run = "oltp_read_only"
 options = {{ table-size = 20000 }}
 users = [{USERS}]
 "#,
-        // More than fit into the time.
-        minutes * 8
+        setting("switched off", "NO"),
+        setting("default", "YES"),
+        // What fits into the time.
+        blocks = minutes * 8
     )
 }
 
-/// As it is usually done: a server, load for half of the time; the other server, load for the other half.
-fn one_after_the_other(folder: &Path, minutes: u32) -> Result<f64> {
+fn switched(enabled: &str) -> String {
+    format!(
+        "UPDATE performance_schema.setup_consumers SET ENABLED = '{enabled}' WHERE NAME = 'global_instrumentation'"
+    )
+}
+
+/// As it is usually done: a server, load for half of the time; another one, load for the other half.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // some minutes
+fn one_after_the_other(folder: &Path, seconds: f64) -> Result<f64> {
     let kept = folder.join("sequential");
     if let Ok(text) = fs::read_to_string(&kept) {
         return Ok(text.trim().parse()?);
     }
     let mut charged = vec![];
-    for option in ["--performance-schema=OFF", "--performance-schema=ON"] {
-        let (bench, server, load) = alone(&Setting::plain("sequential", vec![option.into()]))?;
+    for enabled in ["NO", "YES"] {
+        let (bench, server, load) =
+            alone(&Setting::plain("sequential", vec!["--performance-schema=ON".into()]))?;
+        server.execute(&switched(enabled))?;
         let load = Load { script: workload::Script::Stock("oltp_read_only"), ..load };
-        charged.push(per_transaction(&bench, &server, &load, minutes * 30)?);
+        charged.push(per_transaction(&bench, &server, &load, (seconds / 2.0).ceil() as u32)?);
     }
     let share = charged[1] / charged[0] - 1.0;
     fs::write(kept, share.to_string())?;

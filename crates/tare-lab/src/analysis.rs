@@ -15,6 +15,8 @@ use crate::statistics::median;
 
 /// What a cost may be uncertain by, as a share of itself, when that is more than the study's precision.
 const RELATIVE_PRECISION: f64 = 0.05;
+/// Turns of a slice without which its sums say more.
+const LEAST_TURNS: usize = 3;
 
 /// A study's results.
 #[derive(Clone, Debug, Serialize)]
@@ -233,15 +235,15 @@ fn setting(
 ) -> SettingAnalysis {
     let pairs = pairs(own, base);
     let is_base = facts.name == facts.base;
-    let difference = |figure: &dyn Fn(&Slice) -> f64| {
+    let difference = |figure: Figure| {
         let units = units(&pairs, figure);
         let most = most(header, shared(&pairs));
         let looks = if over { Looks::until(most, units.len()) } else { Looks::at_most(most) };
         difference(&looks, &units).filter(|_| !is_base)
     };
-    let charged = |slice: &Slice| slice.charged(header.measure);
-    let cost = difference(&charged);
-    let units = units(&pairs, &charged);
+    let charged = Figure::Charge(header.measure);
+    let cost = difference(charged);
+    let units = units(&pairs, charged);
     SettingAnalysis {
         name: facts.name.clone(),
         base: facts.base.clone(),
@@ -250,8 +252,8 @@ fn setting(
         units: units.len(),
         medians: Medians::of(own, header.measure),
         blocks_cost: pairs.iter().map(|p| p.cost(header.measure)).collect(),
-        throughput: difference(&|s| s.charged(Measure::Time).recip()),
-        p95: difference(&|s| s.latency.p95),
+        throughput: difference(Figure::Throughput),
+        p95: difference(Figure::Charge(Measure::P95)),
         verdict: cost.map(|c| verdict(header, c, units.len(), seconds_of(own))),
         reached: is_base || cost.is_some_and(|c| reached(header, c)),
         cost,
@@ -265,13 +267,36 @@ struct Pair<'a> {
     base: &'a Slice,
 }
 
+/// What two slices are compared by.
+#[derive(Clone, Copy, Debug)]
+enum Figure {
+    /// What a transaction is charged with.
+    Charge(Measure),
+    /// Transactions per second.
+    Throughput,
+}
+
 impl Pair<'_> {
-    fn log_ratio(&self, figure: &dyn Fn(&Slice) -> f64) -> f64 {
-        (figure(self.own) / figure(self.base)).ln()
+    fn log_ratio(&self, figure: Figure) -> f64 {
+        match figure {
+            Figure::Charge(measure) => self.by_turns(measure).unwrap_or_else(|| {
+                // Of sums, where there are no turns.
+                (self.own.charged(measure) / self.base.charged(measure)).ln()
+            }),
+            Figure::Throughput => -self.log_ratio(Figure::Charge(Measure::Time)),
+        }
+    }
+
+    /// The median over turns of the same round: in a tenth of a second the machine now and then does something else.
+    fn by_turns(&self, measure: Measure) -> Option<f64> {
+        let rounds = self.own.turns.iter().zip(&self.base.turns);
+        let ratios = rounds.map(|(own, base)| (own.charged(measure) / base.charged(measure)).ln());
+        let ratios: Vec<f64> = ratios.filter(|ratio| ratio.is_finite()).collect();
+        (ratios.len() >= LEAST_TURNS).then(|| median(&ratios))
     }
 
     fn cost(&self, measure: Measure) -> BlockCost {
-        let share = self.log_ratio(&|s| s.charged(measure)).exp_m1();
+        let share = self.log_ratio(Figure::Charge(measure)).exp_m1();
         BlockCost { block: self.own.block, at: self.own.at, share }
     }
 
@@ -295,7 +320,7 @@ fn shared(pairs: &[Pair<'_>]) -> bool {
 }
 
 /// Log ratios of a figure, one per independent observation. What is not finite (nothing done) says nothing.
-fn units(pairs: &[Pair<'_>], figure: &dyn Fn(&Slice) -> f64) -> Vec<f64> {
+fn units(pairs: &[Pair<'_>], figure: Figure) -> Vec<f64> {
     let mut of_processes: BTreeMap<(u32, u32), Vec<f64>> = BTreeMap::new();
     let mut units = vec![];
     for pair in pairs {
@@ -391,6 +416,7 @@ impl Medians {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Turn;
     use crate::record::{Latency, Machine};
 
     const PRECISION: f64 = 0.005;
@@ -414,6 +440,7 @@ mod tests {
             quick: false,
             seed: 1,
             slice_seconds: 1.0,
+            turn_milliseconds: 100,
             precision: PRECISION,
             margin: MARGIN,
             measure: Measure::Cpu,
@@ -438,6 +465,7 @@ mod tests {
             setting: setting.into(),
             block,
             turn: 0,
+            turns: vec![],
             process,
             at: f64::from(block) * 60.0,
             seconds: 60.0,
@@ -474,6 +502,26 @@ mod tests {
 
     fn on(records: &[Record]) -> SettingAnalysis {
         Analysis::of(records).expect("a header").cells[0].setting("on").expect("on").clone()
+    }
+
+    #[test]
+    fn turns_are_compared_round_by_round_and_a_wild_one_is_nothing() {
+        let with = |setting: &str, cpu: [f64; 5]| match slice(setting, 0, None, 1.0) {
+            Record::Slice(s) => {
+                let turns = cpu.map(|cpu| Turn { cpu, seconds: 0.1, queries: 100 });
+                Record::Slice(Box::new(Slice { turns: turns.into(), ..*s }))
+            }
+            other => other,
+        };
+        // The machine slows down from round to round; in one of them something else ran.
+        let records = [
+            Record::Header(Box::new(header(1))),
+            with("off", [1.0, 2.0, 3.0, 4.0, 5.0]),
+            with("on", [1.1, 2.2, 3.3, 9.0, 5.5]),
+        ];
+        let analysis = Analysis::of(&records).expect("a header");
+        let cost = analysis.cells[0].setting("on").expect("on").blocks_cost[0].share;
+        assert!((cost - 0.1).abs() < 1e-9, "{cost}");
     }
 
     #[test]

@@ -27,6 +27,9 @@ pub struct Definition {
     pub measure: Measure,
     /// Length of a slice of load.
     pub slice_seconds: u32,
+    /// Length of the turns in which the slices of a block are taken, at least; 0: each at a stretch.
+    #[serde(default = "hundred")]
+    pub turn_milliseconds: u32,
     /// Slices of every setting in every cell, at most.
     pub blocks: u32,
     /// Blocks of a cell before the servers are started anew.
@@ -195,6 +198,7 @@ impl WorkloadDef {
 #[serde(deny_unknown_fields)]
 pub struct Quick {
     slice_seconds: Option<u32>,
+    turn_milliseconds: Option<u32>,
     blocks: Option<u32>,
     blocks_per_start: Option<u32>,
     minutes: Option<f64>,
@@ -209,6 +213,10 @@ pub struct Quick {
     /// Options of workloads, by their name, over those they have.
     #[serde(default)]
     options: BTreeMap<String, BTreeMap<String, Value>>,
+}
+
+fn hundred() -> u32 {
+    100
 }
 
 fn three() -> u32 {
@@ -303,6 +311,9 @@ impl Definition {
             () if !(1..=3600).contains(&self.slice_seconds) => {
                 wrong("slice_seconds", "1 to 3600 are allowed")
             }
+            () if !(self.turn_milliseconds == 0 || (20..=60_000).contains(&self.turn_milliseconds)) => {
+                wrong("turn_milliseconds", "20 to 60000 are allowed, or 0 for slices at a stretch")
+            }
             () if self.blocks < 2 => wrong("blocks", "2 or more are allowed; an interval needs 6"),
             () if !(1..=self.blocks).contains(&self.blocks_per_start) => {
                 wrong("blocks_per_start", "1 to `blocks` are allowed")
@@ -342,6 +353,7 @@ impl Definition {
     fn apply(&mut self, quick: Quick) -> std::result::Result<(), Wrong> {
         let Quick {
             slice_seconds,
+            turn_milliseconds,
             blocks,
             blocks_per_start,
             minutes,
@@ -353,6 +365,7 @@ impl Definition {
             options,
         } = quick;
         self.slice_seconds = slice_seconds.unwrap_or(self.slice_seconds);
+        self.turn_milliseconds = turn_milliseconds.unwrap_or(self.turn_milliseconds);
         self.blocks = blocks.unwrap_or(self.blocks);
         self.blocks_per_start = blocks_per_start.unwrap_or(self.blocks_per_start);
         self.minutes = minutes.unwrap_or(self.minutes);
@@ -582,6 +595,11 @@ options.OLTP_RO = { table-size = 1000, tables = "2" }
         let cases = [
             (("blocks = 30", "blokcs = 30"), "s.toml, line 3, `blokcs`", "`blocks_per_start`"),
             (("slice_seconds = 5", "slice_seconds = \"5\""), "line 2, `slice_seconds`", "expected u32"),
+            (
+                ("blocks = 30", "blocks = 30\nturn_milliseconds = 5"),
+                "line 4, `turn_milliseconds`",
+                "20 to 60000",
+            ),
             (("slice_seconds = 5", "slice_seconds = 0"), "line 2, `slice_seconds`", "1 to 3600"),
             (("margin = 0.01", "margin = 1.0"), "line 6, `margin`", "between 0 and 1"),
             (("name = \"on\"", "name = \"off\""), "line 16, `name`", "no other setting"),

@@ -203,6 +203,11 @@ impl<'a> Fleet<'a> {
         Ok(ready)
     }
 
+    /// Whether other settings are switched on its server.
+    pub fn is_shared(&self, place: usize) -> bool {
+        self.berths.iter().any(|b| b.settings.contains(&place) && b.settings.len() > 1)
+    }
+
     fn require(&mut self, place: usize) -> Result<()> {
         let setting = &self.definition.settings[place];
         let Some(query) = &setting.require else { return Ok(()) };

@@ -1,8 +1,8 @@
 //! Measures what an observability setting costs a database server.
 //!
 //! A study is a file ([`definition`]): servers, settings, workloads. All its servers stand side by side ([`fleet`]) and load
-//! goes to one at a time, in short slices; a block is one slice of every setting, in random order ([`runner`]). Each slice
-//! is a line of raw data ([`record`], [`journal`]). Slices are compared within their block, so what drifts (the machine's
+//! goes to one at a time, in short slices, which take turns of fractions of a second (`slicing`); a block is one slice of every
+//! setting ([`runner`]). Each slice is a line of raw data ([`record`], [`journal`]). Slices are compared within their block, so what drifts (the machine's
 //! clock, its neighbours, the size of the data) hits all settings alike. [`analysis`] turns the blocks' ratios into
 //! figures with intervals that stay valid however often one looks ([`sequential`]), and into verdicts.
 
@@ -28,6 +28,7 @@ pub mod sequential;
 pub mod server;
 pub mod setting;
 pub mod sidecar;
+mod slicing;
 pub mod statistics;
 pub mod target;
 pub mod watchdog;

@@ -7,12 +7,16 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
 
 use crate::datadir::last_lines;
 use crate::error::Tried;
 use crate::installation::find_program;
 use crate::interrupt::Interrupt;
+use crate::process::as_pid;
 use crate::record::Latency;
 use crate::target::Target;
 use crate::workload::{self, Options, Script};
@@ -109,7 +113,7 @@ impl Driver {
         line: &mut dyn FnMut(&str),
     ) -> Result<()> {
         let mut driver = self.program(load, target)?;
-        self.drive(driver.arg(command), None, interrupt, line).map(drop)
+        Drive::start(driver.arg(command), None)?.collect(interrupt, line).map(drop)
     }
 
     /// Runs a load for `seconds`; `moment` hears of its course as it happens.
@@ -121,17 +125,15 @@ impl Driver {
         interrupt: &Interrupt,
         moment: &mut dyn FnMut(Moment) -> Result<()>,
     ) -> Result<Report> {
+        self.start(load, target, seconds)?.finish(interrupt, moment)
+    }
+
+    /// Starts a load of `seconds`, which goes on by itself.
+    pub fn start(&self, load: &Load, target: &Target, seconds: u32) -> Result<Drive> {
         let mut command = self.program(load, target)?;
         command.arg(format!("--time={seconds}"));
         command.args(["--report-interval=1", "--histogram=on", "--percentile=95", "run"]);
-        let mut failed = Ok(());
-        let limit = Duration::from_secs(seconds.into()) + OVERTIME;
-        let output = self.drive(&mut command, Some(limit), interrupt, &mut |line| {
-            if let (Some(m), true) = (moment_of(line), failed.is_ok()) {
-                failed = moment(m);
-            }
-        })?;
-        failed.and_then(|()| report_of(output))
+        Drive::start(&mut command, Some(Duration::from_secs(seconds.into()) + OVERTIME))
     }
 
     fn program(&self, load: &Load, target: &Target) -> Result<Command> {
@@ -160,40 +162,126 @@ impl Driver {
             .tried(what)?;
         Ok(path)
     }
+}
 
-    /// Runs the driver to its end, giving each line it prints to `line`; ends it when interrupted or after `limit`.
-    fn drive(
-        &self,
-        command: &mut Command,
-        limit: Option<Duration>,
-        interrupt: &Interrupt,
-        line: &mut dyn FnMut(&str),
-    ) -> Result<String> {
+/// The driver at work. Dropped, it ends.
+#[derive(Debug)]
+pub struct Drive {
+    process: Process,
+    lines: Receiver<String>,
+    errors: JoinHandle<String>,
+    output: String,
+    begun: Instant,
+    limit: Option<Duration>,
+}
+
+impl Drive {
+    fn start(command: &mut Command, limit: Option<Duration>) -> Result<Drive> {
         // A group of its own: Ctrl-C in a terminal must reach us, who then end it.
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-        let child = command.spawn().tried(|| format!("starting {}", self.sysbench.display()))?;
-        let mut driver = Process { child };
-        let lines = driver.child.stdout.take().map(lines_of);
-        let errors = driver.child.stderr.take().map(|mut pipe| {
-            std::thread::spawn(move || {
-                let mut text = String::new();
-                let _ = pipe.read_to_string(&mut text); // what cannot be read is not shown
-                text
-            })
+        let program = command.get_program().to_owned();
+        let what = || format!("starting {}", program.display());
+        let mut child = command.spawn().tried(what)?;
+        let pipes = child.stdout.take().zip(child.stderr.take());
+        let process = Process { child };
+        let (out, mut said) = pipes.ok_or_else(|| std::io::Error::other("it has no pipes")).tried(what)?;
+        let errors = std::thread::spawn(move || {
+            let mut text = String::new();
+            let _ = said.read_to_string(&mut text); // what cannot be read is not shown
+            text
         });
-        let output = lines.map_or(Ok(String::new()), |lines| collect(&lines, limit, interrupt, line))?;
-        let status = driver.child.wait().tried(|| "waiting for sysbench".into())?;
-        let said = errors.and_then(|e| e.join().ok()).unwrap_or_default();
-        // A script's command that fails in one of several threads ends with 0 and says FATAL.
-        if status.success() && !output.contains("FATAL") && !said.contains("FATAL") {
-            return Ok(output);
+        Ok(Drive {
+            process,
+            lines: lines_of(out),
+            errors,
+            output: String::new(),
+            begun: Instant::now(),
+            limit,
+        })
+    }
+
+    /// Waits until every connection is there and the clock of the load has started.
+    pub fn until_started(&mut self, interrupt: &Interrupt) -> Result<()> {
+        while let Some(line) = self.line(interrupt)? {
+            if moment_of(&line) == Some(Moment::Started) {
+                return Ok(());
+            }
         }
-        let output = last_lines(&format!("{output}\n{said}"), 12);
+        Ok(()) // it ended; whoever collects its report hears why
+    }
+
+    /// Keeps it from sending anything; what the server is doing for it goes on. Its clock does not stop.
+    pub fn hold(&self) {
+        self.signal(Signal::SIGSTOP);
+    }
+
+    /// Lets it go on.
+    pub fn release(&self) {
+        self.signal(Signal::SIGCONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        // It is our child and not waited for, so nobody else has its number; one that has ended does not mind.
+        let _ = kill(as_pid(self.process.child.id()), signal);
+    }
+
+    /// Whether it has ended, which a load does when its time is over, or when something went wrong.
+    pub fn ended(&mut self) -> Result<bool> {
+        Ok(self.process.child.try_wait().tried(|| "waiting for sysbench".into())?.is_some())
+    }
+
+    /// Waits for its end and reads its report; `moment` hears of its course as it happens.
+    pub fn finish(
+        self,
+        interrupt: &Interrupt,
+        moment: &mut dyn FnMut(Moment) -> Result<()>,
+    ) -> Result<Report> {
+        let mut failed = Ok(());
+        let output = self.collect(interrupt, &mut |line| {
+            if let (Some(m), true) = (moment_of(line), failed.is_ok()) {
+                failed = moment(m);
+            }
+        })?;
+        failed.and_then(|()| report_of(output))
+    }
+
+    /// Waits for its end, giving each line it prints to `each`; ends it when interrupted or after its limit.
+    fn collect(mut self, interrupt: &Interrupt, each: &mut dyn FnMut(&str)) -> Result<String> {
+        while let Some(line) = self.line(interrupt)? {
+            each(&line);
+        }
+        let status = self.process.child.wait().tried(|| "waiting for sysbench".into())?;
+        let said = self.errors.join().unwrap_or_default();
+        // A script's command that fails in one of several threads ends with 0 and says FATAL.
+        if status.success() && !self.output.contains("FATAL") && !said.contains("FATAL") {
+            return Ok(self.output);
+        }
+        let output = last_lines(&format!("{}\n{said}", self.output), 12);
         Err(Error::Program { program: "sysbench".into(), status: status.to_string(), output })
+    }
+
+    /// The next line it prints; none when there are no more.
+    fn line(&mut self, interrupt: &Interrupt) -> Result<Option<String>> {
+        loop {
+            interrupt.check()?;
+            if self.limit.is_some_and(|limit| self.begun.elapsed() > limit) {
+                return Err(Error::LoadHangs { output: last_lines(&self.output, 12) });
+            }
+            match self.lines.recv_timeout(STEP) {
+                Ok(line) => {
+                    self.output.push_str(&line);
+                    self.output.push('\n');
+                    return Ok(Some(line));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(None),
+            }
+        }
     }
 }
 
-/// The driver's process; ends with us.
+/// The driver's process; ends with us, held or not.
+#[derive(Debug)]
 struct Process {
     child: Child,
 }
@@ -213,31 +301,6 @@ fn lines_of(pipe: ChildStdout) -> Receiver<String> {
         lines.map(|l| sender.send(l)).take_while(std::result::Result::is_ok).for_each(drop);
     });
     receiver
-}
-
-fn collect(
-    lines: &Receiver<String>,
-    limit: Option<Duration>,
-    interrupt: &Interrupt,
-    each: &mut dyn FnMut(&str),
-) -> Result<String> {
-    let begun = Instant::now();
-    let mut output = String::new();
-    loop {
-        interrupt.check()?;
-        if limit.is_some_and(|limit| begun.elapsed() > limit) {
-            return Err(Error::LoadHangs { output: last_lines(&output, 12) });
-        }
-        match lines.recv_timeout(STEP) {
-            Ok(line) => {
-                each(&line);
-                output.push_str(&line);
-                output.push('\n');
-            }
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return Ok(output),
-        }
-    }
 }
 
 fn moment_of(line: &str) -> Option<Moment> {
@@ -303,14 +366,31 @@ fn latency_of(output: &str) -> Option<Latency> {
     let number =
         |name: &str| output.lines().find_map(|l| l.trim().strip_prefix(name))?.trim().parse::<f64>().ok();
     let mean = number("sum:")? / number("total number of events:")?;
+    latency(mean / 1000.0, histogram)
+}
+
+fn latency(mean: f64, histogram: Vec<(f64, u64)>) -> Option<Latency> {
     let percentile = |share| percentile(&histogram, share);
-    Some(Latency {
-        mean: mean / 1000.0,
-        p50: percentile(0.50)?,
-        p95: percentile(0.95)?,
-        p99: percentile(0.99)?,
-        histogram,
-    })
+    Some(Latency { mean, p50: percentile(0.50)?, p95: percentile(0.95)?, p99: percentile(0.99)?, histogram })
+}
+
+impl Latency {
+    /// What is left without transactions of `limit` seconds or more, of which at most so many are left out, the longest first.
+    /// The mean is then that of the histogram.
+    #[must_use]
+    pub fn without(&self, limit: f64, at_most: u64) -> Latency {
+        let (mut histogram, mut left) = (self.histogram.clone(), at_most);
+        for (_, count) in histogram.iter_mut().rev().take_while(|(bound, _)| *bound >= limit) {
+            let out = left.min(*count);
+            *count -= out;
+            left -= out;
+        }
+        histogram.retain(|(_, count)| *count > 0);
+        #[allow(clippy::cast_precision_loss)] // counts of a slice are far below 2^53
+        let (sum, all) =
+            histogram.iter().fold((0.0, 0.0), |(sum, all), &(v, n)| (sum + v * n as f64, all + n as f64));
+        latency(sum / all, histogram).unwrap_or_else(|| self.clone())
+    }
 }
 
 /// What a bound may be off by, in seconds: half of its last digit.
@@ -395,13 +475,12 @@ Latency (ms):
 
     #[test]
     fn an_interrupt_ends_the_driver() {
-        let driver = Driver { sysbench: "/bin/sh".into(), folder: "/".into() };
         let interrupt = Interrupt::default();
         let flag = interrupt.flag();
         let mut seen = vec![];
         let mut command = Command::new("/bin/sh");
         command.args(["-c", "echo $$; exec sleep 3600"]);
-        let driven = driver.drive(&mut command, None, &interrupt, &mut |line| {
+        let driven = Drive::start(&mut command, None).expect("a shell").collect(&interrupt, &mut |line| {
             seen.push(line.to_owned());
             flag.store(true, std::sync::atomic::Ordering::Relaxed);
         });
@@ -411,11 +490,34 @@ Latency (ms):
     }
 
     #[test]
+    fn a_driver_that_is_held_does_nothing_until_it_is_released() {
+        let script = "echo 'Threads started!'; for i in 1 2 3 4 5 6; do sleep 0.05; echo $i; done";
+        let mut drive = Drive::start(Command::new("/bin/sh").args(["-c", script]), None).expect("a shell");
+        let interrupt = Interrupt::default();
+        drive.until_started(&interrupt).expect("it starts");
+        drive.hold();
+        std::thread::sleep(Duration::from_millis(600));
+        assert!(!drive.ended().expect("its state"), "it went on");
+        drive.release();
+        let output = drive.collect(&interrupt, &mut |_| {}).expect("it ends");
+        assert_eq!(output, "Threads started!\n1\n2\n3\n4\n5\n6\n");
+    }
+
+    #[test]
+    fn what_was_held_up_is_not_taken_for_latency() {
+        let report = report_of(REPORT.into()).expect("a report");
+        let without = |limit, at_most| report.latency.without(limit, at_most).histogram;
+        assert_eq!(without(0.006, 500), [(0.000_49, 36), (0.001, 1000)]);
+        assert_eq!(without(0.006, 50), [(0.000_49, 36), (0.001, 1000), (0.006_25, 150)]);
+        assert_eq!(without(0.01, 500), report.latency.histogram);
+        let latency = report.latency.without(0.006, 500);
+        assert!(latency.p99 <= 0.001 && latency.mean < 0.001, "{latency:?}");
+    }
+
+    #[test]
     fn a_driver_that_hangs_is_given_up() {
-        let driver = Driver { sysbench: "/bin/sh".into(), folder: "/".into() };
-        let mut command = Command::new("sleep");
-        let driven =
-            driver.drive(command.arg("3600"), Some(Duration::ZERO), &Interrupt::default(), &mut |_| {});
+        let drive = Drive::start(Command::new("sleep").arg("3600"), Some(Duration::ZERO)).expect("a sleep");
+        let driven = drive.collect(&Interrupt::default(), &mut |_| {});
         assert!(matches!(driven, Err(Error::LoadHangs { .. })), "{driven:?}");
     }
 }

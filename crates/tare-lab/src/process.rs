@@ -1,6 +1,7 @@
 //! What the operating system says about another process: CPU time and resident memory.
 
 use std::fs;
+use std::ops::AddAssign;
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
@@ -38,14 +39,31 @@ impl Usage {
         Ok(Usage { cpu: cpu_time(pid)?, ticks: ticks_of(&stat), switches: switches(pid) })
     }
 
-    /// CPU time since `before` in user mode and in the kernel, in seconds.
+    /// What was used since `before`.
+    pub fn since(&self, before: &Usage) -> Usage {
+        let ticks = |of: fn(&Usage) -> u64| of(self).saturating_sub(of(before));
+        Usage {
+            cpu: self.cpu.saturating_sub(before.cpu),
+            ticks: (ticks(|u| u.ticks.0), ticks(|u| u.ticks.1)),
+            switches: self.switches.saturating_sub(before.switches),
+        }
+    }
+
+    /// CPU time in user mode and in the kernel, in seconds.
     #[allow(clippy::cast_precision_loss)] // a proportion
-    pub fn cpu_since(&self, before: &Usage) -> (f64, f64) {
-        let all = self.cpu.saturating_sub(before.cpu).as_secs_f64();
-        let user = self.ticks.0.saturating_sub(before.ticks.0) as f64;
-        let system = self.ticks.1.saturating_sub(before.ticks.1) as f64;
+    pub fn cpu_split(&self) -> (f64, f64) {
+        let (all, user, system) = (self.cpu.as_secs_f64(), self.ticks.0 as f64, self.ticks.1 as f64);
         let share = if user + system > 0.0 { system / (user + system) } else { 0.0 };
         (all * (1.0 - share), all * share)
+    }
+}
+
+impl AddAssign for Usage {
+    fn add_assign(&mut self, more: Usage) {
+        self.cpu += more.cpu;
+        self.ticks.0 += more.ticks.0;
+        self.ticks.1 += more.ticks.1;
+        self.switches += more.switches;
     }
 }
 
@@ -112,8 +130,11 @@ mod tests {
             ticks: (user, system),
             switches: 0,
         };
-        assert_eq!(at(12, 400, 200).cpu_since(&at(10, 250, 150)), (1.5, 0.5));
-        assert_eq!(at(10, 0, 0).cpu_since(&at(10, 0, 0)), (0.0, 0.0));
+        assert_eq!(at(12, 400, 200).since(&at(10, 250, 150)).cpu_split(), (1.5, 0.5));
+        assert_eq!(at(10, 0, 0).since(&at(10, 0, 0)).cpu_split(), (0.0, 0.0));
+        let mut sum = at(1, 2, 3);
+        sum += at(10, 20, 30);
+        assert_eq!(sum, at(11, 22, 33));
     }
 
     #[test]

@@ -48,6 +48,9 @@ pub struct Header {
     pub seed: u64,
     /// Length of a slice.
     pub slice_seconds: f64,
+    /// Length of the turns in which the slices of a block are taken, at least; 0: each at a stretch.
+    #[serde(default)]
+    pub turn_milliseconds: u32,
     /// Half-width of the interval to reach, as a share of the base: 0.005 is half a percent.
     pub precision: f64,
     /// Differences below this share do not matter to anyone.
@@ -159,15 +162,18 @@ pub struct Slice {
     pub setting: String,
     /// The block of the cell it belongs to, from 0; slices are compared within their block.
     pub block: u32,
-    /// Its turn in the block, from 0.
+    /// Its place in the block's order, from 0.
     pub turn: u32,
+    /// The turns it was taken in, round by round; none of one taken at a stretch.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub turns: Vec<Turn>,
     /// The server's process: numbered through the study, in the order they were started. A process that is not ours to start
     /// has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<u32>,
     /// When it began, in seconds since the study began (what passed while a study lay killed not counted).
     pub at: f64,
-    /// How long it took.
+    /// How long it had load: the time of the clock, without that in which others had their turns.
     pub seconds: f64,
     /// Transactions committed.
     pub transactions: u64,
@@ -198,6 +204,29 @@ pub struct Slice {
     /// Figures that a workload reports of itself, such as `notpm`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub figures: BTreeMap<String, f64>,
+}
+
+/// A turn of a slice. What happened before the first one and after the last is in the slice's sums only.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Turn {
+    /// CPU time of the server's process.
+    pub cpu: f64,
+    /// How long it took.
+    pub seconds: f64,
+    /// Statements the server counted.
+    pub queries: u64,
+}
+
+#[allow(clippy::cast_precision_loss)] // counts of a turn are far below 2^53
+impl Turn {
+    /// What a statement was charged with, in seconds; not finite where there was none, or where it is not known by turns.
+    pub fn charged(&self, measure: Measure) -> f64 {
+        match measure {
+            Measure::Cpu => self.cpu / self.queries as f64,
+            Measure::Time => self.seconds / self.queries as f64,
+            Measure::P95 => f64::NAN,
+        }
+    }
 }
 
 #[allow(clippy::cast_precision_loss)] // counts of a slice are far below 2^53

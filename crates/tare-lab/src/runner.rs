@@ -15,24 +15,32 @@ use crate::attribution;
 use crate::bench::Bench;
 use crate::definition::{Definition, PASSWORD, ServerDef, SettingDef, WorkloadDef};
 use crate::error::{Error, Tried};
-use crate::fleet::{Fleet, Guest, Origin, Ready};
+use crate::fleet::{Fleet, Guest, Origin};
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
 use crate::journal::Journal;
-use crate::load::{Load, Moment, Progress};
-use crate::machine::{self, Ticks};
-use crate::process::Usage;
+use crate::load::{Load, Progress};
+use crate::machine;
 use crate::profile::Perf;
 use crate::record::{
     Calls, Cell, End, FORMAT, Header, Measure, Note, Profile, Reason, Record, ServerFacts, SettingFacts,
     Slice,
 };
-use crate::sidecar::{self, Sidecars};
+use crate::sidecar;
+use crate::slicing::{Slicer, Turns};
 use crate::target::Target;
 use crate::workload::Options;
 
 /// The unmeasured slice before a cell's first block of a life is at most this long, in seconds.
-const WARM_UP: u32 = 2;
+const WARM_UP: u32 = 1;
+/// A turn takes at least so many times what a transaction does: those it cuts in two are few.
+const LATENCIES_PER_TURN: f64 = 20.0;
+/// A turn takes at least so many times what switching the server to its setting does.
+const SWITCHES_PER_TURN: f64 = 2.0;
+/// With fewer turns a slice is taken at a stretch.
+const TURNS_PER_SLICE: f64 = 4.0;
+/// Marks the random numbers that order turns, beside those that order slices.
+const TURNS: u64 = 1 << 63;
 /// A profile takes at least this long, in seconds.
 const PROFILED: u32 = 5;
 /// Threads that load data.
@@ -105,8 +113,9 @@ pub fn run(order: &Order, interrupt: &Interrupt, tell: &mut dyn FnMut(Event<'_>)
     let mut origins = prepare(order, &bench, programs, &loads, tell).map_err(|e| bench.explain(e))?;
     let first = next_process(journal.records());
     let fleet = Fleet::new(&bench, &order.definition, &origins, &order.preloads, first)?;
+    let paces = BTreeMap::new();
     let mut run =
-        Run { order, bench: &bench, loads: &loads, fleet, journal: &mut journal, begun, before: 0.0 };
+        Run { order, bench: &bench, loads: &loads, fleet, journal: &mut journal, begun, before: 0.0, paces };
     let measured = run.begin(tell).and_then(|()| run.measure(tell));
     let ended = measured.and_then(|reason| run.profile(tell).map(|()| reason));
     let finished = run.finish(ended);
@@ -310,9 +319,20 @@ struct Run<'a> {
     begun: Instant,
     /// Seconds it had run before it was cut off.
     before: f64,
+    /// What the unmeasured slices say of the cells.
+    paces: BTreeMap<Cell, Pace>,
 }
 
-impl Run<'_> {
+/// How long things take in a cell, in seconds, in the setting where they take longest.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pace {
+    /// A transaction.
+    latency: f64,
+    /// To switch a server that settings share.
+    switching: f64,
+}
+
+impl<'a> Run<'a> {
     fn definition(&self) -> &Definition {
         &self.order.definition
     }
@@ -461,11 +481,8 @@ impl Run<'_> {
         tell: &mut dyn FnMut(Event<'_>),
     ) -> Result<()> {
         let mut order = settings.to_vec();
-        let place = cells(self.definition()).iter().position(|c| c == cell).unwrap_or(0) as u64;
-        self.random((place + 1) << 32 | u64::from(block)).shuffle(&mut order);
-        for (turn, &setting) in (0..).zip(&order) {
-            self.slice(cell, setting, (block, turn), tell)?;
-        }
+        self.random(place_of(self.definition(), cell) << 32 | u64::from(block)).shuffle(&mut order);
+        self.slices(cell, &order, block, tell)?;
         if let Some(analysis) = self.analysis() {
             let (done, left) = self.done();
             tell(Event::Block { analysis: &analysis, done, left });
@@ -509,9 +526,14 @@ impl Run<'_> {
             self.journal.records().iter().any(
                 |r| matches!(r, Record::Calls(calls) if calls.cell == *cell && calls.setting == setting),
             );
+        let begun = Instant::now();
         let target = self.fleet.ready(place)?.target;
+        let switching = if self.fleet.is_shared(place) { begun.elapsed().as_secs_f64() } else { 0.0 };
         let before = if known { None } else { attribution::counts(&target) };
-        let slice = self.take(cell, place, seconds, tell).map_err(|e| self.fleet.explain(place, e))?;
+        let slice = self.whole(cell, place, seconds, tell)?;
+        let pace = self.paces.entry(cell.clone()).or_default();
+        pace.latency = pace.latency.max(slice.latency.mean);
+        pace.switching = pace.switching.max(switching);
         let Some((before, after)) = before.and_then(|b| Some((b, attribution::counts(&target)?))) else {
             return Ok(());
         };
@@ -519,75 +541,75 @@ impl Run<'_> {
         self.journal.append(Record::Calls(Calls { cell: cell.clone(), setting, per_transaction }))
     }
 
-    /// Load on one setting, written down.
-    fn slice(
+    /// Slices of these settings, in this order, written down.
+    fn slices(
         &mut self,
         cell: &Cell,
-        setting: usize,
-        (block, turn): (u32, u32),
+        settings: &[usize],
+        block: u32,
         tell: &mut dyn FnMut(Event<'_>),
     ) -> Result<()> {
-        let name = self.definition().settings[setting].name.clone();
-        tell(Event::Slice { cell, setting: &name, measured: true });
-        let seconds = self.definition().slice_seconds;
-        let taken = self.take(cell, setting, seconds, tell).map_err(|e| self.fleet.explain(setting, e))?;
-        self.journal.append(Record::Slice(Box::new(Slice { block, turn, ..taken })))
+        let definition = &self.order.definition;
+        let seconds = definition.slice_seconds;
+        let says =
+            |place: usize| Event::Slice { cell, setting: &definition.settings[place].name, measured: true };
+        if let Some(each) = self.turn(cell) {
+            let random = self.random(place_of(definition, cell) << 32 | u64::from(block) | TURNS);
+            let turns = Turns { seconds, each, random };
+            let taken = self.slicer(cell).in_turns(settings, turns, &mut |place| tell(says(place)))?;
+            for (turn, slice) in (0..).zip(taken) {
+                self.journal.append(Record::Slice(Box::new(Slice { block, turn, ..slice })))?;
+            }
+            return Ok(());
+        }
+        for (turn, &place) in (0..).zip(settings) {
+            tell(says(place));
+            let slice = self.whole(cell, place, seconds, tell)?;
+            self.journal.append(Record::Slice(Box::new(Slice { block, turn, ..slice })))?;
+        }
+        Ok(())
     }
 
-    fn take(
+    /// How long a turn takes in a cell; `None` where slices are taken at a stretch: turns would have to be too long to be of
+    /// use, or would change what is measured.
+    fn turn(&self, cell: &Cell) -> Option<Duration> {
+        let definition = self.definition();
+        let at_a_stretch = definition.turn_milliseconds == 0
+            || definition.measure == Measure::P95
+            || definition.settings.iter().any(|s| !s.sidecars.is_empty());
+        let pace = self.paces.get(cell)?;
+        let each = (f64::from(definition.turn_milliseconds) / 1000.0)
+            .max(pace.latency * LATENCIES_PER_TURN)
+            .max(pace.switching * SWITCHES_PER_TURN);
+        let enough = each * TURNS_PER_SLICE <= f64::from(definition.slice_seconds);
+        (enough && !at_a_stretch).then(|| Duration::from_secs_f64(each))
+    }
+
+    /// A slice at a stretch.
+    fn whole(
         &mut self,
         cell: &Cell,
-        setting: usize,
+        place: usize,
         seconds: u32,
         tell: &mut dyn FnMut(Event<'_>),
     ) -> Result<Slice> {
-        let order = self.order;
-        let definition = &order.definition;
-        let def = &definition.settings[setting];
-        let ready = self.fleet.ready(setting)?;
-        let folder = self.bench.folder();
-        let mut sidecars =
-            Sidecars::start(&def.sidecars, &def.name, &ready.target, folder, &self.bench.interrupt)?;
+        let mut slicer = self.slicer(cell);
+        slicer.whole(place, seconds, &mut |progress| tell(Event::Second(progress)))
+    }
+
+    fn slicer<'s>(&'s mut self, cell: &'s Cell) -> Slicer<'s, 'a> {
+        let definition = &self.order.definition;
         let workload = definition.workloads.iter().find(|w| w.name == cell.workload);
         let workload = workload.unwrap_or(&definition.workloads[0]);
-        let load = self.loads.drive(workload, cell.users);
-        ready.empty_logs(&def.logs)?;
-        let at = self.now();
-        let mut meter = Meter::default();
-        let report =
-            self.bench.driver.run(&load, &ready.target, seconds, &self.bench.interrupt, &mut |m| {
-                match m {
-                    Moment::Started => meter.start(&ready, &sidecars)?,
-                    Moment::Ended => meter.stop(&ready, &sidecars)?,
-                    Moment::Second(progress) => tell(Event::Second(progress)),
-                }
-                Ok(())
-            })?;
-        sidecars.check()?;
-        let (cpu_user, cpu_system) = meter.usage.1.cpu_since(&meter.usage.0);
-        Ok(Slice {
-            cell: cell.clone(),
-            setting: def.name.clone(),
-            block: 0,
-            turn: 0,
-            process: ready.process,
-            at,
-            seconds: report.seconds,
-            transactions: report.transactions,
-            queries: report.queries,
-            errors: report.errors,
-            cpu_user,
-            cpu_system,
-            cpu_sidecars: meter.sidecars.1 - meter.sidecars.0,
-            resident_bytes: ready.resident()?,
-            context_switches: meter.usage.1.switches.saturating_sub(meter.usage.0.switches),
-            logged_bytes: ready.empty_logs(&def.logs)?,
-            steal: meter.ticks.1.stolen_since(meter.ticks.0),
-            load: machine::load(),
-            figures: workload.workload().figures(&report.output),
-            latency: report.latency,
-            per_second: report.per_second,
-        })
+        Slicer {
+            bench: self.bench,
+            settings: &definition.settings,
+            load: self.loads.drive(workload, cell.users),
+            workload,
+            cell,
+            begun: (self.begun, self.before),
+            fleet: &mut self.fleet,
+        }
     }
 
     /// Samples every setting of every cell, if that is wanted; says why where it cannot be done.
@@ -634,10 +656,10 @@ impl Run<'_> {
         let Some(pid) = ready.pid else {
             return self.note(format!("no profile of {setting}: its process cannot be seen"));
         };
-        self.take(cell, place, WARM_UP, tell).map_err(|e| self.fleet.explain(place, e))?;
+        self.whole(cell, place, WARM_UP, tell)?;
         let sampling = perf.start(pid, self.bench.folder())?;
         let seconds = self.definition().slice_seconds.max(PROFILED);
-        self.take(cell, place, seconds, tell).map_err(|e| self.fleet.explain(place, e))?;
+        self.whole(cell, place, seconds, tell)?;
         let stacks = match sampling.finish() {
             Ok(stacks) if !stacks.is_empty() => stacks,
             Ok(_) => return self.note(format!("no profile of {setting}: perf took no samples")),
@@ -703,30 +725,6 @@ impl Run<'_> {
     }
 }
 
-/// What is read when the load begins and ends: before, after.
-#[derive(Debug, Default)]
-struct Meter {
-    usage: (Usage, Usage),
-    sidecars: (f64, f64),
-    ticks: (Ticks, Ticks),
-}
-
-impl Meter {
-    fn start(&mut self, ready: &Ready, sidecars: &Sidecars) -> Result<()> {
-        self.ticks.0 = Ticks::now();
-        self.sidecars.0 = sidecars.cpu().as_secs_f64();
-        self.usage.0 = ready.usage()?;
-        Ok(())
-    }
-
-    fn stop(&mut self, ready: &Ready, sidecars: &Sidecars) -> Result<()> {
-        self.usage.1 = ready.usage()?;
-        self.sidecars.1 = sidecars.cpu().as_secs_f64();
-        self.ticks.1 = Ticks::now();
-        Ok(())
-    }
-}
-
 fn last_moment(records: &[Record]) -> f64 {
     let moment = |record: &Record| match record {
         Record::Slice(slice) => slice.at + slice.seconds,
@@ -735,6 +733,11 @@ fn last_moment(records: &[Record]) -> f64 {
         _ => 0.0,
     };
     records.iter().map(moment).fold(0.0, f64::max)
+}
+
+/// A cell's number, from 1.
+fn place_of(definition: &Definition, cell: &Cell) -> u64 {
+    cells(definition).iter().position(|c| c == cell).map_or(0, |place| place as u64 + 1)
 }
 
 /// Every workload at every number of connections.
@@ -757,6 +760,7 @@ fn header(order: &Order, servers: Vec<ServerFacts>) -> Header {
         quick: order.quick,
         seed: order.seed.unwrap_or_else(|| fastrand::u64(..)),
         slice_seconds: definition.slice_seconds.into(),
+        turn_milliseconds: definition.turn_milliseconds,
         precision: definition.precision,
         margin: definition.margin,
         measure: definition.measure,

@@ -28,7 +28,16 @@ pub struct Workload {
     /// Options it starts from.
     pub options: &'static [(&'static str, &'static str)],
     /// Figures it prints after a run, each on a line of its own: `notpm: 1234.5`.
-    pub figures: &'static [&'static str],
+    pub figures: &'static [Figure],
+}
+
+/// A figure of a workload's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Figure {
+    /// So many in a time of the clock.
+    Rate(&'static str),
+    /// Anything else.
+    Plain(&'static str),
 }
 
 /// A script of sysbench's language.
@@ -144,7 +153,7 @@ pub static WORKLOADS: &[Workload] = &[
         script: TPCC_SCRIPT,
         data: &TPCC,
         options: &[("warehouses", "1")],
-        figures: &["notpm", "retries_per_transaction"],
+        figures: &[Figure::Rate("notpm"), Figure::Plain("retries_per_transaction")],
     },
     Workload {
         name: "dbstress_ro",
@@ -223,12 +232,15 @@ impl Workload {
         (self.data.name, sizes)
     }
 
-    /// Its own figures in what the driver printed after a run.
-    pub fn figures(&self, output: &str) -> BTreeMap<String, f64> {
-        let pairs = output.lines().filter_map(|line| line.split_once(':'));
-        let known = pairs.filter_map(|(name, value)| {
-            let name = self.figures.iter().find(|&&known| known == name)?;
-            Some(((*name).to_owned(), value.trim().parse().ok()?))
+    /// Its own figures in what the driver printed after a run, in which it had load for a `share` of the time.
+    pub fn figures(&self, output: &str, share: f64) -> BTreeMap<String, f64> {
+        let value = |name: &str| {
+            let mut pairs = output.lines().filter_map(|line| line.split_once(':'));
+            pairs.find(|pair| pair.0 == name)?.1.trim().parse::<f64>().ok()
+        };
+        let known = self.figures.iter().filter_map(|figure| match figure {
+            Figure::Rate(name) => Some(((*name).to_owned(), value(name)? / share)),
+            Figure::Plain(name) => Some(((*name).to_owned(), value(name)?)),
         });
         known.collect()
     }
@@ -270,8 +282,10 @@ mod tests {
 
     #[test]
     fn figures_are_read_from_lines_of_their_own() {
-        let workload = Workload { figures: &["notpm"], ..oltp("oltp_read_only") };
-        let output = "transactions: 12 (3 per sec.)\nnotpm: 1234.5\nother: 1\n";
-        assert_eq!(workload.figures(output), BTreeMap::from([("notpm".to_owned(), 1234.5)]));
+        let workload =
+            Workload { figures: &[Figure::Rate("notpm"), Figure::Plain("kept")], ..oltp("oltp_read_only") };
+        let output = "transactions: 12 (3 per sec.)\nnotpm: 1234.5\nother: 1\nkept: 2\n";
+        let figures = |share| workload.figures(output, share).into_values().collect::<Vec<_>>();
+        assert_eq!((figures(1.0), figures(0.5)), (vec![2.0, 1234.5], vec![2.0, 2469.0]));
     }
 }

@@ -106,7 +106,7 @@ fn tpcc_keeps_its_consistency_conditions() {
 
     let report = bed.drive("tpcc", &[WAREHOUSES, SMALL, "--threads=4", "--events=3000", "--time=60", "run"]);
     assert_eq!(transactions(&report), 3000);
-    let figures = workload::find("tpcc").expect("tpcc").figures(&report);
+    let figures = workload::find("tpcc").expect("tpcc").figures(&report, 1.0);
     assert!(figures["notpm"] > 0.0, "{report}");
     // 45% of 3000, give or take six standard deviations; a part of 1% of them was rolled back.
     let placed = bed.count("SELECT SUM(d_next_o_id - 1 - 30) FROM district");

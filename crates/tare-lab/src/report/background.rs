@@ -17,8 +17,9 @@ pub(super) fn method(study: &Study<'_>) -> Markup {
             h2 { "Method" }
             p {
                 "All settings are there at once: each on a server of its own with a copy of the same data, or, where it can be "
-                "switched at run time, switched. Load goes to one at a time, in short slices whose order is drawn anew in every "
-                "block, so that what drifts (the machine's clock, its neighbours, the size of the data) meets all settings alike."
+                "switched at run time, switched. Load goes to one at a time, in short slices" (in_turns(study)) ", in an order that "
+                "is drawn anew over and over, so that what drifts (the machine's clock, its neighbours, the size of the data) "
+                "meets all settings alike."
             }
             dl {
                 dt { "slice" }
@@ -55,6 +56,18 @@ pub(super) fn method(study: &Study<'_>) -> Markup {
             p.note { "How each figure is computed, with sources, and what the method cannot say: docs/method.md of tare." }
         }
     }
+}
+
+/// That slices were taken in turns, and how long these were, if they were.
+fn in_turns(study: &Study<'_>) -> String {
+    let cells = study.analysis.cells.iter();
+    let slices = cells.flat_map(|cell| cell.settings.iter().flat_map(|s| study.slices(&cell.cell, &s.name)));
+    let lengths: Vec<f64> = slices.flat_map(|s| s.turns.iter().map(|t| t.seconds)).collect();
+    if lengths.is_empty() {
+        return String::new();
+    }
+    let typical = unit::time(crate::statistics::median(&lengths));
+    format!(" that take turns of {typical} and are compared turn by turn")
 }
 
 /// Machine, servers, settings, and what happened.

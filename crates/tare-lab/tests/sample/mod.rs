@@ -150,6 +150,7 @@ impl Generator {
             setting: SETTINGS[setting].0.into(),
             block: 0,
             turn: 0,
+            turns: vec![],
             process: None,
             at,
             seconds: f64::from(SECONDS),

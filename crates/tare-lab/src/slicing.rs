@@ -1,0 +1,332 @@
+//! Takes slices: gives load to settings and measures what it took, each setting at a stretch or all of a block in turns.
+//!
+//! In turns every setting of a block has its driver connected and held (`SIGSTOP`). One after the other, in an order drawn anew
+//! for every round, is released for a moment. So settings are compared within fractions of a second, and what the machine
+//! does to one of them it does to the others.
+
+use std::time::{Duration, Instant};
+
+use mysql::prelude::Queryable;
+
+use crate::bench::Bench;
+use crate::definition::{SettingDef, WorkloadDef};
+use crate::fleet::{Fleet, Ready};
+use crate::load::{Drive, Load, Moment, Progress, Report};
+use crate::machine::{self, Ticks};
+use crate::process::Usage;
+use crate::record::{Cell, Slice, Turn};
+use crate::sidecar::Sidecars;
+use crate::target::Target;
+use crate::{Error, Result};
+
+/// What a server may go on with after its driver was held: the statements that had reached it.
+const DRAIN: Duration = Duration::from_millis(2);
+/// How long a wait goes on without looking at the interrupt.
+const STEP: Duration = Duration::from_millis(20);
+/// Seconds that a block in turns has over those its slices take: the drivers connect one after the other.
+const CONNECTING: u32 = 1;
+
+/// What takes the slices of a cell.
+pub(crate) struct Slicer<'s, 'a> {
+    pub(crate) bench: &'s Bench,
+    pub(crate) fleet: &'s mut Fleet<'a>,
+    pub(crate) settings: &'s [SettingDef],
+    pub(crate) workload: &'s WorkloadDef,
+    pub(crate) cell: &'s Cell,
+    pub(crate) load: Load,
+    /// When the study began, or went on, and seconds it had run before.
+    pub(crate) begun: (Instant, f64),
+}
+
+/// How a block is taken in turns.
+pub(crate) struct Turns {
+    /// Seconds of each slice, all its turns together.
+    pub(crate) seconds: u32,
+    /// How long a turn takes.
+    pub(crate) each: Duration,
+    /// Draws the order of every round.
+    pub(crate) random: fastrand::Rng,
+}
+
+/// A setting's slice while it is taken.
+struct Course {
+    place: usize,
+    drive: Drive,
+    tally: Tally,
+    meter: Meter,
+    at: f64,
+    /// When the driver's time is over.
+    ends: Instant,
+    /// Since when it has been held.
+    held: Instant,
+    shortest_pause: Duration,
+    active: Duration,
+    turns: Vec<Turn>,
+    logged_bytes: u64,
+}
+
+impl Slicer<'_, '_> {
+    /// A slice of one setting at a stretch; `second` hears of its course.
+    pub(crate) fn whole(
+        &mut self,
+        place: usize,
+        seconds: u32,
+        second: &mut dyn FnMut(Progress),
+    ) -> Result<Slice> {
+        self.take_whole(place, seconds, second).map_err(|e| self.fleet.explain(place, e))
+    }
+
+    fn take_whole(&mut self, place: usize, seconds: u32, second: &mut dyn FnMut(Progress)) -> Result<Slice> {
+        let def = &self.settings[place];
+        let ready = self.fleet.ready(place)?;
+        let folder = self.bench.folder();
+        let mut sidecars =
+            Sidecars::start(&def.sidecars, &def.name, &ready.target, folder, &self.bench.interrupt)?;
+        ready.empty_logs(&def.logs)?;
+        let at = self.now();
+        let mut meter = Meter::default();
+        let report =
+            self.bench.driver.run(&self.load, &ready.target, seconds, &self.bench.interrupt, &mut |m| {
+                match m {
+                    Moment::Started => meter.start(&ready, &sidecars)?,
+                    Moment::Ended => meter.stop(&ready, &sidecars)?,
+                    Moment::Second(progress) => second(progress),
+                }
+                Ok(())
+            })?;
+        sidecars.check()?;
+        let slice = self.slice(place, &ready, at, &meter, report)?;
+        Ok(Slice { logged_bytes: ready.empty_logs(&def.logs)?, ..slice })
+    }
+
+    /// A slice of each of these settings, in turns, in the order given; `turn` hears whose turn it is.
+    pub(crate) fn in_turns(
+        &mut self,
+        places: &[usize],
+        mut turns: Turns,
+        turn: &mut dyn FnMut(usize),
+    ) -> Result<Vec<Slice>> {
+        let time = turns.seconds * u32::try_from(places.len()).unwrap_or(u32::MAX) + CONNECTING;
+        let mut courses = vec![];
+        for &place in places {
+            turn(place);
+            courses.push(self.begin(place, time).map_err(|e| self.fleet.explain(place, e))?);
+        }
+        let mut order: Vec<usize> = (0..courses.len()).collect();
+        // A round that took longer, because settings are switched, say, does so again.
+        let mut round = (turns.each + DRAIN) * time / turns.seconds.max(1);
+        while courses.iter().all(|c| Instant::now() + round < c.ends) {
+            let begun = Instant::now();
+            turns.random.shuffle(&mut order);
+            for &i in &order {
+                let place = courses[i].place;
+                turn(place);
+                let went = self.turn(&mut courses[i], turns.each);
+                if !went.map_err(|e| self.fleet.explain(place, e))? {
+                    let ended = courses.swap_remove(i).drive.finish(&self.bench.interrupt, &mut |_| Ok(()));
+                    let early =
+                        |r: Report| Error::LoadReport { why: "it ended before its time", output: r.output };
+                    return Err(self.fleet.explain(place, ended.map_or_else(|e| e, early)));
+                }
+            }
+            round = round.max(begun.elapsed());
+        }
+        let mut slices = vec![];
+        for course in courses {
+            let place = course.place;
+            turn(place);
+            slices.push(self.end(course).map_err(|e| self.fleet.explain(place, e))?);
+        }
+        Ok(slices)
+    }
+
+    /// Connects a setting's driver and holds it.
+    fn begin(&mut self, place: usize, time: u32) -> Result<Course> {
+        let ready = self.fleet.ready(place)?;
+        ready.empty_logs(&self.settings[place].logs)?;
+        let at = self.now();
+        let tally = Tally::of(&ready.target)?;
+        let mut drive = self.bench.driver.start(&self.load, &ready.target, time)?;
+        drive.until_started(&self.bench.interrupt)?;
+        let started = Instant::now();
+        let mut meter = Meter::default();
+        meter.start(&ready, &Sidecars::default())?;
+        drive.hold();
+        let active = started.elapsed();
+        std::thread::sleep(DRAIN);
+        meter.stop(&ready, &Sidecars::default())?;
+        Ok(Course {
+            place,
+            drive,
+            tally,
+            meter,
+            at,
+            ends: started + Duration::from_secs(time.into()),
+            held: started + active,
+            shortest_pause: Duration::MAX,
+            active,
+            turns: vec![],
+            logged_bytes: ready.empty_logs(&self.settings[place].logs)?,
+        })
+    }
+
+    /// Releases a setting's driver for a moment. False when it has ended by itself.
+    fn turn(&mut self, course: &mut Course, each: Duration) -> Result<bool> {
+        let ready = self.resume(course)?;
+        let (begun, before) = (Instant::now(), course.meter.usage.cpu);
+        let slept = self.sleep_until(begun + each);
+        course.drive.hold();
+        course.held = Instant::now();
+        let took = begun.elapsed();
+        course.active += took;
+        slept?;
+        // The server ends what the driver had sent before it was held.
+        std::thread::sleep(DRAIN);
+        course.meter.stop(&ready, &Sidecars::default())?;
+        course.logged_bytes += ready.empty_logs(&self.settings[course.place].logs)?;
+        let cpu = course.meter.usage.cpu.saturating_sub(before).as_secs_f64();
+        course.turns.push(Turn { cpu, seconds: took.as_secs_f64(), queries: course.tally.since()? });
+        Ok(!course.drive.ended()?)
+    }
+
+    /// Lets a driver go on, on a server that is switched to its setting.
+    fn resume(&mut self, course: &mut Course) -> Result<Ready> {
+        let ready = self.fleet.ready(course.place)?;
+        ready.empty_logs(&self.settings[course.place].logs)?;
+        course.tally.since()?;
+        course.shortest_pause = course.shortest_pause.min(course.held.elapsed());
+        course.meter.start(&ready, &Sidecars::default())?;
+        course.drive.release();
+        Ok(ready)
+    }
+
+    /// Lets a driver whose time is over end, and reads its report.
+    fn end(&mut self, mut course: Course) -> Result<Slice> {
+        self.sleep_until(course.ends)?;
+        let ready = self.resume(&mut course)?;
+        let (begun, meter) = (Instant::now(), &mut course.meter);
+        let mut active = course.active;
+        let report = course.drive.finish(&self.bench.interrupt, &mut |moment| {
+            if moment == Moment::Ended {
+                active += begun.elapsed();
+                meter.stop(&ready, &Sidecars::default())?;
+            }
+            Ok(())
+        })?;
+        let share = active.as_secs_f64() / report.seconds;
+        let held_up = u64::from(self.cell.users) * (course.turns.len() as u64 + 1);
+        let report = Report {
+            seconds: active.as_secs_f64(),
+            latency: report.latency.without(course.shortest_pause.as_secs_f64(), held_up),
+            per_second: vec![],
+            ..report
+        };
+        let logs = &self.settings[course.place].logs;
+        let logged_bytes = course.logged_bytes + ready.empty_logs(logs)?;
+        let figures = self.workload.workload().figures(&report.output, share);
+        let slice = self.slice(course.place, &ready, course.at, &course.meter, report)?;
+        #[allow(clippy::cast_precision_loss)] // far below 2^53
+        let per_second = vec![slice.transactions as f64 / slice.seconds];
+        Ok(Slice { turns: course.turns, logged_bytes, figures, per_second, ..slice })
+    }
+
+    fn slice(&self, place: usize, ready: &Ready, at: f64, meter: &Meter, report: Report) -> Result<Slice> {
+        let (cpu_user, cpu_system) = meter.usage.cpu_split();
+        Ok(Slice {
+            cell: self.cell.clone(),
+            setting: self.settings[place].name.clone(),
+            block: 0,
+            turn: 0,
+            turns: vec![],
+            process: ready.process,
+            at,
+            seconds: report.seconds,
+            transactions: report.transactions,
+            queries: report.queries,
+            errors: report.errors,
+            cpu_user,
+            cpu_system,
+            cpu_sidecars: meter.sidecars.as_secs_f64(),
+            resident_bytes: ready.resident()?,
+            context_switches: meter.usage.switches,
+            logged_bytes: 0,
+            steal: meter.steal(),
+            load: machine::load(),
+            figures: self.workload.workload().figures(&report.output, 1.0),
+            latency: report.latency,
+            per_second: report.per_second,
+        })
+    }
+
+    /// Seconds since the study began.
+    fn now(&self) -> f64 {
+        self.begun.1 + self.begun.0.elapsed().as_secs_f64()
+    }
+
+    fn sleep_until(&self, moment: Instant) -> Result<()> {
+        loop {
+            self.bench.interrupt.check()?;
+            let left = moment.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            std::thread::sleep(left.min(STEP));
+        }
+    }
+}
+
+/// Asks a server how many statements it has had.
+struct Tally {
+    target: Target,
+    connection: mysql::Conn,
+    last: u64,
+}
+
+impl Tally {
+    fn of(target: &Target) -> Result<Tally> {
+        let mut tally = Tally { target: target.clone(), connection: target.connect()?, last: 0 };
+        tally.since()?;
+        Ok(tally)
+    }
+
+    /// Statements since it was asked last, without the question itself.
+    fn since(&mut self) -> Result<u64> {
+        let row: Option<(String, String)> = self
+            .connection
+            .query_first("SHOW GLOBAL STATUS LIKE 'Questions'")
+            .map_err(|e| self.target.refused(e))?;
+        let now = row.and_then(|(_, count)| count.parse().ok()).unwrap_or(self.last);
+        let since = now.saturating_sub(self.last).saturating_sub(1);
+        self.last = now;
+        Ok(since)
+    }
+}
+
+/// Adds up what a server and its sidecars use between `start` and `stop`.
+#[derive(Debug, Default)]
+struct Meter {
+    from: (Usage, Duration),
+    usage: Usage,
+    sidecars: Duration,
+    /// When it was started first and stopped last.
+    ticks: (Option<Ticks>, Ticks),
+}
+
+impl Meter {
+    fn start(&mut self, ready: &Ready, sidecars: &Sidecars) -> Result<()> {
+        self.ticks.0.get_or_insert_with(Ticks::now);
+        self.from = (ready.usage()?, sidecars.cpu());
+        Ok(())
+    }
+
+    fn stop(&mut self, ready: &Ready, sidecars: &Sidecars) -> Result<()> {
+        self.usage += ready.usage()?.since(&self.from.0);
+        self.sidecars += sidecars.cpu().saturating_sub(self.from.1);
+        self.ticks.1 = Ticks::now();
+        Ok(())
+    }
+
+    fn steal(&self) -> f64 {
+        self.ticks.0.map_or(0.0, |first| self.ticks.1.stolen_since(first))
+    }
+}
