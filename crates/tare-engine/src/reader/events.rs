@@ -1,5 +1,6 @@
 //! Events: current, history, history_long, of all four types.
 
+use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::atomic::{
@@ -118,6 +119,23 @@ fn stack(of: EventType, mut running: Vec<Copied>) -> Vec<Copied> {
         is_wanted
     });
     running
+}
+
+/// SOURCE of the rows of one answer. To read one asks the kernel, as it may lie in a plugin that is gone, and many events share
+/// theirs.
+struct Sources<'a> {
+    engine: &'a Engine,
+    known: RefCell<HashMap<u64, Option<String>>>,
+}
+
+impl<'a> Sources<'a> {
+    fn of(engine: &'a Engine) -> Sources<'a> {
+        Sources { engine, known: RefCell::default() }
+    }
+
+    fn name(&self, source: u64) -> Option<String> {
+        self.known.borrow_mut().entry(source).or_insert_with(|| self.engine.source(source)).clone()
+    }
 }
 
 /// What TRUNCATE has left of an event type in a scope.
@@ -240,7 +258,8 @@ impl Engine {
             Scope::Current => self.current_lines(EventType::Wait, asked),
             _ => self.ended(EventType::Wait, asked),
         };
-        records.iter().map(|record| self.wait_row(record, scale)).collect()
+        let sources = Sources::of(self);
+        records.iter().map(|record| self.wait_row(record, scale, &sources)).collect()
     }
 
     /// Of each live thread the events in progress; where none is, the last wait that ended. An ended stage is no longer
@@ -267,7 +286,7 @@ impl Engine {
         rows
     }
 
-    fn wait_row(&self, record: &Copied, scale: Scale<'_>) -> WaitRow {
+    fn wait_row(&self, record: &Copied, scale: Scale<'_>, sources: &Sources<'_>) -> WaitRow {
         let w = &record.words;
         let class = w[7] as ClassId;
         let kind = self.registry.kind(class);
@@ -288,7 +307,7 @@ impl Engine {
                 event_id: w[0],
                 end_event_id: (w[2] != 0).then(|| w[0] + u64::from(record.u32(6, 1))),
                 name: self.registry.name(class),
-                source: self.source(w[3]),
+                source: sources.name(w[3]),
                 timer: timer(scale, w[1], w[2], flags),
                 nesting: nesting_of(w[0].saturating_sub(nesting), w[4] as u8),
             },
@@ -357,7 +376,8 @@ impl Engine {
             Scope::Current => self.current_progress(asked.thread),
             _ => HashMap::new(),
         };
-        let row = |record: &Copied| self.stage_row(record, scale, &progress);
+        let sources = Sources::of(self);
+        let row = |record: &Copied| self.stage_row(record, scale, &progress, &sources);
         records.iter().map(row).collect()
     }
 
@@ -370,7 +390,13 @@ impl Engine {
         self.live_threads_of(thread).into_iter().filter_map(progress).collect()
     }
 
-    fn stage_row(&self, record: &Copied, scale: Scale<'_>, current: &HashMap<u64, (u64, u64)>) -> StageRow {
+    fn stage_row(
+        &self,
+        record: &Copied,
+        scale: Scale<'_>,
+        current: &HashMap<u64, (u64, u64)>,
+        sources: &Sources<'_>,
+    ) -> StageRow {
         let w = &record.words;
         let flags = record.u8(7, 7);
         let ended = has_ended(record);
@@ -380,7 +406,7 @@ impl Engine {
                 event_id: w[0],
                 end_event_id: ended.then(|| w[0] + u64::from(record.u32(7, 0))),
                 name: self.registry.name(record.u16(7, 2)),
-                source: self.source(w[3]),
+                source: sources.name(w[3]),
                 timer: timer(scale, w[1], w[2], flags),
                 nesting: nesting_of(w[6], record.u8(7, 6)),
             },
@@ -394,11 +420,11 @@ impl Engine {
     /// `events_statements_*`.
     pub fn statements(&self, asked: impl Into<Asked<Scope>>) -> Vec<StatementRow> {
         let asked = asked.into();
-        let scale = Scale::of(self);
+        let (scale, sources) = (Scale::of(self), Sources::of(self));
         if asked.what != Scope::Current {
             let layout = |record: &Copied| StatementLayout::packed(record);
             let records = self.ended(EventType::Statement, asked);
-            return records.iter().map(|r| self.statement_row(r, layout(r), scale)).collect();
+            return records.iter().map(|r| self.statement_row(r, layout(r), scale, &sources)).collect();
         }
         let shown = self.shown(EventType::Statement, asked);
         let mut rows = Vec::new();
@@ -410,7 +436,7 @@ impl Engine {
                 let running = record.words[3] == 0;
                 let is_shown = if running { shown.shows_running(&record) } else { shown.shows(&record) };
                 if record.words[0] != 0 && is_shown {
-                    rows.push(self.statement_row(&record, StatementLayout::level(), scale));
+                    rows.push(self.statement_row(&record, StatementLayout::level(), scale, &sources));
                 }
             }
         }
@@ -439,7 +465,13 @@ impl Engine {
         None
     }
 
-    fn statement_row(&self, record: &Copied, at: StatementLayout, scale: Scale<'_>) -> StatementRow {
+    fn statement_row(
+        &self,
+        record: &Copied,
+        at: StatementLayout,
+        scale: Scale<'_>,
+        sources: &Sources<'_>,
+    ) -> StatementRow {
         let w = &record.words;
         let flags = record.u8(1, 7);
         let ended = w[3] != 0;
@@ -467,7 +499,7 @@ impl Engine {
                 event_id: w[0],
                 end_event_id: ended.then_some(w[5]),
                 name: self.registry.name(record.u16(7, 0)),
-                source: self.source(w[4]),
+                source: sources.name(w[4]),
                 timer: timer(scale, w[2], w[3], flags),
                 nesting: nesting_of(w[6], record.u8(1, 6)),
             },
@@ -510,7 +542,8 @@ impl Engine {
             Scope::Current => self.current_transactions(asked),
             _ => self.ended(EventType::Transaction, asked),
         };
-        records.iter().map(|record| self.transaction_row(record, scale)).collect()
+        let sources = Sources::of(self);
+        records.iter().map(|record| self.transaction_row(record, scale, &sources)).collect()
     }
 
     fn current_transactions(&self, asked: Asked<Scope>) -> Vec<Copied> {
@@ -540,7 +573,7 @@ impl Engine {
         None
     }
 
-    fn transaction_row(&self, record: &Copied, scale: Scale<'_>) -> TransactionRow {
+    fn transaction_row(&self, record: &Copied, scale: Scale<'_>, sources: &Sources<'_>) -> TransactionRow {
         let w = &record.words;
         let host = self.host.get();
         let (gtrid, bqual) = (record.u16(12, 0) as usize, record.u16(12, 1) as usize);
@@ -552,7 +585,7 @@ impl Engine {
                 event_id: w[0],
                 end_event_id: (w[2] != 0).then_some(w[4]),
                 name: self.registry.name(record.u16(6, 0)),
-                source: self.source(w[3]),
+                source: sources.name(w[3]),
                 timer: timer(scale, w[1], w[2], record.u8(6, 3)),
                 nesting: nesting_of(w[5], record.u8(6, 2)),
             },

@@ -186,7 +186,7 @@ fn text_rows<'r>(
         for value in row {
             match value {
                 Some(text) => rows.text(text),
-                None => rows.value(&Value::Null, None),
+                None => rows.value(&Value::Null, || None),
             }
         }
         rows.end_row()?;

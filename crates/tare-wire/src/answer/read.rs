@@ -90,9 +90,9 @@ fn send(rows: &mut Rows<'_, '_>, select: &Select, row: &[Value]) -> Result<(), S
     let columns = select.table.columns();
     for item in &select.items {
         match &item.of {
-            ItemOf::Column(column) => rows.value(&row[*column], decimals(&columns[*column])),
+            ItemOf::Column(column) => rows.value(&row[*column], || decimals(&columns[*column])),
             ItemOf::Constant(constant) => put_constant(rows, constant),
-            _ => rows.value(&Value::Null, None),
+            _ => rows.value(&Value::Null, || None),
         }
     }
     Ok(rows.end_row()?)
@@ -213,14 +213,16 @@ impl Aggregate {
 
     fn put(&self, rows: &mut Rows<'_, '_>) {
         match &self.of {
-            ItemOf::CountRows | ItemOf::Count(_) => rows.value(&Value::Unsigned(self.count), None),
-            ItemOf::Sum(_) if self.count == 0 => rows.value(&Value::Null, None),
+            ItemOf::CountRows | ItemOf::Count(_) => rows.value(&Value::Unsigned(self.count), || None),
+            ItemOf::Sum(_) if self.count == 0 => rows.value(&Value::Null, || None),
             ItemOf::Sum(_) => match self.doubles {
-                Some(sum) => rows.value(&Value::Double(sum), None),
-                None => rows.value(&Value::Text(Cow::Owned(self.integers.to_string())), None),
+                Some(sum) => rows.value(&Value::Double(sum), || None),
+                None => rows.value(&Value::Text(Cow::Owned(self.integers.to_string())), || None),
             },
             ItemOf::Constant(constant) => put_constant(rows, constant),
-            ItemOf::Min(_) | ItemOf::Max(_) | ItemOf::Column(_) => rows.value(&self.extreme, self.decimals),
+            ItemOf::Min(_) | ItemOf::Max(_) | ItemOf::Column(_) => {
+                rows.value(&self.extreme, || self.decimals)
+            }
         }
     }
 }
@@ -263,10 +265,10 @@ pub(super) fn constant_field(name: String, constant: &Constant) -> Field {
 
 pub(super) fn put_constant(rows: &mut Rows<'_, '_>, constant: &Constant) {
     match constant {
-        Constant::Null => rows.value(&Value::Null, None),
+        Constant::Null => rows.value(&Value::Null, || None),
         Constant::Integer(number) => rows.text(&number.to_string()),
-        Constant::Double(number) => rows.value(&Value::Double(*number), None),
-        Constant::Text(text) => rows.value(&Value::Bytes(text.clone()), None),
+        Constant::Double(number) => rows.value(&Value::Double(*number), || None),
+        Constant::Text(text) => rows.value(&Value::Bytes(text.clone()), || None),
     }
 }
 

@@ -127,7 +127,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Writes packets, at most [`WRITE_PIECE`] bytes at a time; blocks while the peer does not read, until the
+/// Writes packets, as soon as there are [`WRITE_PIECE`] bytes; blocks while the peer does not read, until the
 /// stream's own write timeout.
 pub(crate) struct Writer<'a> {
     stream: &'a UnixStream,
@@ -162,6 +162,31 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// Begins a packet whose payload is appended to what is returned, and counted and queued by [`Writer::end`].
+    pub(crate) fn begin(&mut self) -> (usize, &mut Vec<u8>) {
+        let start = self.pending.len();
+        self.pending.extend_from_slice(&[0; 4]);
+        (start, &mut self.pending)
+    }
+
+    /// What was begun, to append more.
+    pub(crate) fn payload(&mut self) -> &mut Vec<u8> {
+        &mut self.pending
+    }
+
+    /// Ends the packet that began at `start`.
+    pub(crate) fn end(&mut self, start: usize) -> io::Result<()> {
+        let length = self.pending.len() - start - 4;
+        if length >= MAX_PAYLOAD {
+            let payload = self.pending.split_off(start).split_off(4);
+            return self.packet(&payload);
+        }
+        let bytes = length.to_le_bytes();
+        self.pending[start..start + 4].copy_from_slice(&[bytes[0], bytes[1], bytes[2], self.sequence]);
+        self.sequence = self.sequence.wrapping_add(1);
+        if self.pending.len() >= WRITE_PIECE { self.send() } else { Ok(()) }
+    }
+
     /// Sends what is queued and gives a large buffer back.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         let sent = self.send();
@@ -173,10 +198,11 @@ impl<'a> Writer<'a> {
 
     fn queue(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
-            let (now, later) = bytes.split_at(bytes.len().min(WRITE_PIECE - self.pending.len()));
+            let room = WRITE_PIECE.saturating_sub(self.pending.len());
+            let (now, later) = bytes.split_at(bytes.len().min(room));
             self.pending.extend_from_slice(now);
             bytes = later;
-            if self.pending.len() == WRITE_PIECE {
+            if self.pending.len() >= WRITE_PIECE {
                 self.send()?;
             }
         }

@@ -1,7 +1,7 @@
 //! What is answered: OK, an error, or rows that are sent as they come.
 
 use std::borrow::Cow;
-use std::io::{self, Write};
+use std::io;
 
 use tare_tables::Value;
 
@@ -60,16 +60,22 @@ pub(crate) fn put_length(packet: &mut Vec<u8>, length: u64) {
     }
 }
 
-/// Appends a length-encoded string.
+/// Appends a length-encoded string. Nearly all are short, and this is most of what reading a large table does.
+#[inline]
 pub(crate) fn put_text(packet: &mut Vec<u8>, text: &[u8]) {
-    put_length(packet, text.len() as u64);
+    packet.reserve(text.len() + 9);
+    match text.len() {
+        length @ 0..=250 => packet.push(length as u8),
+        length => put_length(packet, length as u64),
+    }
     packet.extend_from_slice(text);
 }
 
-/// Sends a result: its columns, then row after row. Holds one row.
+/// Sends a result: its columns, then row after row. Each is written where it is sent from.
 pub(crate) struct Rows<'w, 'a> {
     writer: &'w mut Writer<'a>,
-    row: Vec<u8>,
+    /// Where the current row begins.
+    start: Option<usize>,
     narrow: bool,
     count: u64,
 }
@@ -77,56 +83,59 @@ pub(crate) struct Rows<'w, 'a> {
 impl<'w, 'a> Rows<'w, 'a> {
     /// Sends the columns. `narrow`: the client reads utf8mb3, which has no characters beyond the first plane.
     pub(crate) fn begin(writer: &'w mut Writer<'a>, fields: &[Field], narrow: bool) -> io::Result<Self> {
-        let mut row = Vec::new();
-        put_length(&mut row, fields.len() as u64);
-        writer.packet(&row)?;
+        let (start, packet) = writer.begin();
+        put_length(packet, fields.len() as u64);
+        writer.end(start)?;
         for field in fields {
-            row.clear();
-            field.put(&mut row);
-            writer.packet(&row)?;
+            let (start, packet) = writer.begin();
+            field.put(packet);
+            writer.end(start)?;
         }
         writer.packet(&eof())?;
-        row.clear();
-        Ok(Rows { writer, row, narrow, count: 0 })
+        Ok(Rows { writer, start: None, narrow, count: 0 })
     }
 
     /// Appends a value to the current row; a double has this many decimals, or as many as it needs.
-    pub(crate) fn value(&mut self, value: &Value, decimals: Option<u8>) {
+    #[inline]
+    pub(crate) fn value(&mut self, value: &Value, decimals: impl FnOnce() -> Option<u8>) {
         match value {
-            Value::Null => self.row.push(0xfb),
-            Value::Unsigned(number) => self.short(format_args!("{number}")),
-            Value::Signed(number) => self.short(format_args!("{number}")),
-            Value::Double(number) => match decimals {
+            Value::Null => self.row().push(0xfb),
+            Value::Unsigned(number) => self.integer(*number),
+            Value::Signed(number) => self.integer(*number),
+            Value::Double(number) => match decimals() {
                 Some(decimals) => self.text(&format!("{number:.*}", usize::from(decimals))),
                 None => self.text(&format!("{number}")),
             },
             Value::Text(text) => self.text(text),
-            Value::Bytes(bytes) => put_text(&mut self.row, bytes),
-            Value::Timestamp(microseconds) => self.short(format_args!("{}", calendar::text(*microseconds))),
+            Value::Bytes(bytes) => put_text(self.row(), bytes),
+            Value::Timestamp(microseconds) => self.text(&calendar::text(*microseconds).to_string()),
         }
     }
 
     /// Appends text.
     pub(crate) fn text(&mut self, text: &str) {
         let text = if self.narrow { narrowed(text) } else { Cow::Borrowed(text) };
-        put_text(&mut self.row, text.as_bytes());
+        put_text(self.row(), text.as_bytes());
     }
 
-    /// Appends what is certainly shorter than 251 bytes.
-    fn short(&mut self, text: std::fmt::Arguments<'_>) {
-        let start = self.row.len();
-        self.row.push(0);
-        // Writing to a vector cannot fail.
-        let _ = self.row.write_fmt(text);
-        self.row[start] = (self.row.len() - start - 1) as u8;
+    /// Appends a number, which is much of what is read: tables of sums have a million.
+    fn integer(&mut self, number: impl itoa::Integer) {
+        put_text(self.row(), itoa::Buffer::new().format(number).as_bytes());
+    }
+
+    /// The current row, begun if it was not.
+    fn row(&mut self) -> &mut Vec<u8> {
+        if self.start.is_none() {
+            self.start = Some(self.writer.begin().0);
+        }
+        self.writer.payload()
     }
 
     /// Sends the current row.
     pub(crate) fn end_row(&mut self) -> io::Result<()> {
-        let sent = self.writer.packet(&self.row);
-        self.row.clear();
         self.count += 1;
-        sent
+        let start = self.start.take().unwrap_or_else(|| self.writer.begin().0);
+        self.writer.end(start)
     }
 
     /// Rows sent so far.
@@ -140,9 +149,18 @@ impl<'w, 'a> Rows<'w, 'a> {
     }
 }
 
+impl Drop for Rows<'_, '_> {
+    /// A row that was not ended (a panic came between) is not sent.
+    fn drop(&mut self) {
+        if let Some(start) = self.start {
+            self.writer.payload().truncate(start);
+        }
+    }
+}
+
 /// Text in utf8mb3: what it cannot hold becomes `?`, as in the server's own conversion.
 fn narrowed(text: &str) -> Cow<'_, str> {
-    if text.bytes().all(|byte| byte < 0xf0) {
+    if text.is_ascii() || text.bytes().all(|byte| byte < 0xf0) {
         return Cow::Borrowed(text);
     }
     Cow::Owned(text.chars().map(|char| if char > '\u{ffff}' { '?' } else { char }).collect())
