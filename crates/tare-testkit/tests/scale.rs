@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)] // in a test a failure is a panic
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use mysql::Conn;
@@ -141,94 +141,135 @@ fn every_table_can_be_read_when_there_is_much_in_it() {
     }
 }
 
-/// What is read beside the load, and how long the reader rests between two passes over all tables.
-const READING: [(&str, Option<Duration>); 4] = [
-    ("nothing", None),
-    ("nothing, again", None),
-    ("every table, each second", Some(Duration::from_secs(1))),
-    ("every table, in a loop", Some(Duration::ZERO)),
-];
+/// What goes on beside the load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Beside {
+    Nothing,
+    /// A connection that calculates: takes a processor, and nothing else.
+    Calculating,
+    /// A connection that reads every table, one after the other.
+    Reading,
+}
 
-/// Reads every table until told to stop; how many passes.
-fn read_on(server: &Server, pause: Duration, stop: &AtomicBool) -> u64 {
+/// What is compared with what. That somebody takes a processor is not what reading is asked about: its base is a neighbour
+/// that takes one too.
+const COMPARISONS: [(&str, usize, usize); 3] = [
+    ("nothing beside it, again", 1, 0),
+    ("a neighbour that calculates", 2, 0),
+    ("a neighbour that reads, not calculates", 3, 2),
+];
+const KINDS: [Beside; 4] = [Beside::Nothing, Beside::Nothing, Beside::Calculating, Beside::Reading];
+
+/// What one turn took: time and CPU time of the load's own connections per transaction, in microseconds.
+#[derive(Clone, Copy, Debug)]
+struct Charge {
+    time: f64,
+    cpu: f64,
+}
+
+/// CPU time of some threads of the server.
+fn cpu_of(server: &Server, threads: &[u64]) -> Duration {
+    let of = |thread: &u64| {
+        let path = format!("/proc/{}/task/{thread}/schedstat", server.process().unwrap().id());
+        let text = std::fs::read_to_string(&path).unwrap();
+        text.split_whitespace().next().unwrap().parse::<u64>().unwrap()
+    };
+    Duration::from_nanos(threads.iter().map(of).sum())
+}
+
+fn transactions(conn: &mut Conn) -> u64 {
+    let (_, count): (String, u64) =
+        conn.query_first("SHOW GLOBAL STATUS LIKE 'Com_commit'").unwrap().unwrap();
+    count
+}
+
+/// A connection that does what it is told, in pieces of some milliseconds, until there is nothing more to do. Gives passes
+/// over all tables and the time they took.
+fn neighbour(server: &Server, task: &AtomicU8) -> (u64, Duration) {
     let mut conn = server.client().unwrap();
     let names = names(&mut conn);
-    let mut passes = 0;
-    while !stop.load(Relaxed) {
-        let begin = Instant::now();
-        names.iter().take_while(|_| !stop.load(Relaxed)).for_each(|name| _ = read(&mut conn, name));
-        passes += 1;
-        while begin.elapsed() < pause && !stop.load(Relaxed) {
-            std::thread::sleep(Duration::from_millis(10));
+    let (mut next, mut passes, mut took) = (0, 0, Duration::ZERO);
+    loop {
+        match task.load(Relaxed) {
+            task if task == Beside::Nothing as u8 => std::thread::sleep(Duration::from_millis(2)),
+            task if task == Beside::Calculating as u8 => {
+                conn.query_drop("DO BENCHMARK(200000, RAND())").unwrap();
+            }
+            task if task == Beside::Reading as u8 => {
+                let begin = Instant::now();
+                read(&mut conn, &names[next]);
+                took += begin.elapsed();
+                next = (next + 1) % names.len();
+                passes += u64::from(next == 0);
+            }
+            _ => return (passes, took),
         }
     }
-    passes
 }
 
-/// Transactions of a slice of load with this reading beside it, and how often all was read.
-fn slice(server: &Server, load: &Load, seconds: u64, pause: Option<Duration>) -> (u64, u64) {
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let stop = &stop;
-        let reader = pause.map(|pause| scope.spawn(move || read_on(server, pause, stop)));
-        let outcome = load.start(server, seconds).unwrap().finish();
-        stop.store(true, Relaxed);
-        let passes = reader.map_or(0, |reader| reader.join().unwrap());
-        (outcome.unwrap().transactions, passes)
-    })
-}
-
-/// Transactions per slice by [`READING`] and block, and passes by [`READING`].
-fn pairs(provider: Provider, blocks: usize, seconds: u64) -> ([Vec<f64>; 4], [u64; 4]) {
-    let load = Load {
-        workload: "oltp_read_only",
-        // One, so that on two processors the reader does not take what the load would use.
-        threads: setting("TARE_THREADS", 1),
-        tables: 1,
-        rows: 10_000,
-        prepared: true,
-    };
+/// One load goes on; what is beside it changes from turn to turn.
+fn turns(provider: Provider, rounds: u64, each: Duration) -> ([Vec<Charge>; 4], (u64, Duration)) {
+    let load = Load { workload: "oltp_read_only", threads: 2, tables: 1, rows: 10_000, prepared: true };
     let (server, _open) = filled(provider, amount([200, 1000, 1000]));
     load.prepare(&server).unwrap();
-    slice(&server, &load, seconds, None);
-    let (mut done, mut passes) = ([const { Vec::new() }; 4], [0; 4]);
-    for block in 0..blocks {
-        // Every kind comes first, second, third and last equally often.
-        for at in 0..READING.len() {
-            let kind = (at + block) % READING.len();
-            let (transactions, read) = slice(&server, &load, seconds, READING[kind].1);
-            done[kind].push(transactions as f64);
-            passes[kind] += read;
+    let mut conn = server.client().unwrap();
+    let seconds = rounds * KINDS.len() as u64 * (each.as_secs() + 1) + 10;
+    let mut running = load.start(&server, seconds).unwrap();
+    std::thread::sleep(Duration::from_secs(3));
+    let threads: Vec<u64> =
+        conn.query("SELECT TID FROM information_schema.processlist WHERE DB = 'sbtest'").unwrap();
+    assert_eq!(threads.len(), 2, "connections of the load");
+    let task = AtomicU8::new(Beside::Nothing as u8);
+    std::thread::scope(|scope| {
+        let neighbour = scope.spawn(|| neighbour(&server, &task));
+        let mut charges = [const { Vec::new() }; 4];
+        for round in 0..rounds as usize {
+            // Every kind comes first, second, third and last equally often.
+            for at in 0..KINDS.len() {
+                let kind = (at + round) % KINDS.len();
+                task.store(KINDS[kind] as u8, Relaxed);
+                std::thread::sleep(Duration::from_millis(100));
+                let (done, cpu, begin) = (transactions(&mut conn), cpu_of(&server, &threads), Instant::now());
+                std::thread::sleep(each);
+                let (time, cpu) = (begin.elapsed(), cpu_of(&server, &threads).saturating_sub(cpu));
+                let done = (transactions(&mut conn) - done) as f64;
+                let per_transaction = |spent: Duration| spent.as_secs_f64() * 1e6 / done;
+                charges[kind].push(Charge { time: per_transaction(time), cpu: per_transaction(cpu) });
+            }
         }
-    }
-    (done, passes)
+        assert!(running.is_running(), "the load ended before its time");
+        task.store(u8::MAX, Relaxed);
+        (charges, neighbour.join().unwrap())
+    })
 }
 
 #[test]
 #[ignore = "takes minutes: make test-scale"]
-fn reading_beside_a_load_is_paired_with_the_load_alone() {
+fn reading_beside_a_load_is_paired_with_a_neighbour_that_does_not_read() {
     let _turn = turn();
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     setrlimit(Resource::RLIMIT_NOFILE, most, most).unwrap();
-    let (blocks, seconds) = (setting("TARE_BLOCKS", 8), setting("TARE_SLICE", 3));
+    let (rounds, each) = (setting("TARE_ROUNDS", 20), Duration::from_millis(setting("TARE_TURN", 1000)));
     println!(
-        "throughput against the same block's load alone, median of {blocks} blocks of {seconds} s and the range of all"
+        "what a transaction of a load takes more: medians of {rounds} rounds of {each:?} turns, quarters in brackets"
     );
     for (name, provider) in [("tare", Provider::under_test()), ("built-in", Provider::BuiltIn)] {
-        let (done, passes) = pairs(provider, blocks as usize, seconds);
-        for (kind, (reading, pause)) in READING.iter().enumerate() {
-            let mut change: Vec<f64> =
-                done[kind].iter().zip(&done[0]).map(|(with, alone)| (with / alone - 1.0) * 100.0).collect();
-            change.sort_by(f64::total_cmp);
-            let [least, most] = [change[0], change[change.len() - 1]];
-            let median = f64::midpoint(change[change.len() / 2], change[(change.len() - 1) / 2]);
-            let rate = done[kind].iter().sum::<f64>() / (blocks * seconds) as f64;
-            println!(
-                "{name:<9} reading {reading:<25} {rate:>7.0} /s {median:>+6.1}% ({least:>+6.1}% … {most:>+6.1}%), {} passes",
-                passes[kind]
-            );
-            assert!(done[kind].iter().all(|done| *done > 0.0), "a load that does nothing");
-            assert_eq!(pause.is_some(), passes[kind] > 0, "{reading}");
+        let (charges, (passes, took)) = turns(provider, rounds, each);
+        for (what, kind, base) in COMPARISONS {
+            let change = |of: &dyn Fn(&Charge) -> f64| {
+                let pairs = charges[kind].iter().zip(&charges[base]);
+                let mut changes: Vec<f64> = pairs.map(|(a, b)| (of(a) / of(b) - 1.0) * 100.0).collect();
+                changes.sort_by(f64::total_cmp);
+                let at = |quarter: usize| changes[(changes.len() - 1) * quarter / 4];
+                format!("{:>+6.1}% ({:>+6.1} … {:>+6.1})", at(2), at(1), at(3))
+            };
+            let (time, cpu) = (change(&|c| c.time), change(&|c| c.cpu));
+            println!("{name:<9} {what:<39} CPU of its own {cpu}  time {time}");
         }
+        assert!(passes > 0, "nothing was read");
+        println!(
+            "{name:<9} reading all tables took {:.2} s, {passes} times",
+            took.as_secs_f64() / passes as f64
+        );
     }
 }
