@@ -244,14 +244,16 @@ const ON_OFF: crate::table::SqlType = Enum(&["ON", "OFF"]);
 /// `replication_applier_configuration`
 pub static APPLIER_CONFIGURATION: TableDef<NoRow> = empty(
     "replication_applier_configuration",
-    "Always empty: the server keeps its replica connections behind a lock. SHOW ALL SLAVES STATUS has them.",
+    "Always empty: the server keeps its replica connections behind a lock. SHOW ALL SLAVES STATUS has them, \
+     and from MariaDB 11.6 on information_schema.SLAVE_STATUS.",
     &[CHANNEL, no_rows! { column "DESIRED_DELAY" Int, "Seconds to stay behind."; }],
 );
 
 /// `replication_applier_status`
 pub static APPLIER_STATUS: TableDef<NoRow> = empty(
     "replication_applier_status",
-    "Always empty: the server keeps its replica connections behind a lock. SHOW ALL SLAVES STATUS has them.",
+    "Always empty: the server keeps its replica connections behind a lock. SHOW ALL SLAVES STATUS has them, \
+     and from MariaDB 11.6 on information_schema.SLAVE_STATUS.",
     &[
         CHANNEL,
         no_rows! {
@@ -265,7 +267,8 @@ pub static APPLIER_STATUS: TableDef<NoRow> = empty(
 /// `replication_applier_status_by_coordinator`
 pub static APPLIER_STATUS_BY_COORDINATOR: TableDef<NoRow> = empty(
     "replication_applier_status_by_coordinator",
-    "Always empty: the server keeps its replica connections behind a lock. SHOW ALL SLAVES STATUS has them.",
+    "Always empty: the server keeps its replica connections behind a lock. SHOW ALL SLAVES STATUS has them, \
+     and from MariaDB 11.6 on information_schema.SLAVE_STATUS.",
     &[
         CHANNEL,
         no_rows! {
@@ -283,7 +286,8 @@ pub static APPLIER_STATUS_BY_COORDINATOR: TableDef<NoRow> = empty(
 /// `replication_applier_status_by_worker`
 pub static APPLIER_STATUS_BY_WORKER: TableDef<NoRow> = empty(
     "replication_applier_status_by_worker",
-    "Always empty: the server keeps its replica connections behind a lock. SHOW ALL SLAVES STATUS has them.",
+    "Always empty: the server keeps its replica connections behind a lock. SHOW ALL SLAVES STATUS has them, \
+     and from MariaDB 11.6 on information_schema.SLAVE_STATUS.",
     &[
         CHANNEL,
         no_rows! {
@@ -302,7 +306,8 @@ pub static APPLIER_STATUS_BY_WORKER: TableDef<NoRow> = empty(
 /// `replication_connection_configuration`
 pub static CONNECTION_CONFIGURATION: TableDef<NoRow> = empty(
     "replication_connection_configuration",
-    "Always empty: the server keeps its replica connections behind a lock. SHOW ALL SLAVES STATUS has them.",
+    "Always empty: the server keeps its replica connections behind a lock. SHOW ALL SLAVES STATUS has them, \
+     and from MariaDB 11.6 on information_schema.SLAVE_STATUS.",
     &[
         CHANNEL,
         no_rows! {
