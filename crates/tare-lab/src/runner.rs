@@ -576,13 +576,21 @@ impl<'a> Run<'a> {
         let definition = self.definition();
         let at_a_stretch = definition.turn_milliseconds == 0
             || definition.measure == Measure::P95
-            || definition.settings.iter().any(|s| !s.sidecars.is_empty());
+            || definition.settings.iter().any(|s| !s.sidecars.is_empty())
+            || self.holds_others_up(cell);
         let pace = self.paces.get(cell)?;
         let each = (f64::from(definition.turn_milliseconds) / 1000.0)
             .max(pace.latency * LATENCIES_PER_TURN)
             .max(pace.switching * SWITCHES_PER_TURN);
         let enough = each * TURNS_PER_SLICE <= f64::from(definition.slice_seconds);
         (enough && !at_a_stretch).then(|| Duration::from_secs_f64(each))
+    }
+
+    /// Whether a driver that is held may hold locks that the driver of another setting waits for.
+    fn holds_others_up(&self, cell: &Cell) -> bool {
+        let definition = self.definition();
+        let writes = definition.workloads.iter().any(|w| w.name == cell.workload && w.workload().writes);
+        writes && (0..definition.settings.len()).any(|place| self.fleet.is_shared(place))
     }
 
     /// A slice at a stretch.

@@ -27,6 +27,8 @@ pub struct Workload {
     pub data: &'static Data,
     /// Options it starts from.
     pub options: &'static [(&'static str, &'static str)],
+    /// Whether it changes data, and so holds locks while its driver is held.
+    pub writes: bool,
     /// Figures it prints after a run, each on a line of its own: `notpm: 1234.5`.
     pub figures: &'static [Figure],
 }
@@ -104,22 +106,26 @@ pub static WORKLOADS: &[Workload] = &[
     Workload {
         name: "oltp_read_write",
         meaning: "10 point selects, 4 range selects, 2 updates, a delete and an insert in a transaction",
+        writes: true,
         ..oltp("oltp_read_write")
     },
     Workload {
         name: "oltp_write_only",
         meaning: "2 updates, a delete and an insert in a transaction",
+        writes: true,
         ..oltp("oltp_write_only")
     },
     Workload { name: "oltp_point_select", meaning: "a row by its key", ..oltp("oltp_point_select") },
     Workload {
         name: "oltp_update_index",
         meaning: "an update of an indexed column",
+        writes: true,
         ..oltp("oltp_update_index")
     },
     Workload {
         name: "oltp_update_non_index",
         meaning: "an update of a column without index",
+        writes: true,
         ..oltp("oltp_update_non_index")
     },
     Workload {
@@ -145,6 +151,7 @@ pub static WORKLOADS: &[Workload] = &[
             ("non-index-updates", "2"),
             ("delete-inserts", "0"),
         ],
+        writes: true,
         ..oltp("oltp_read_write")
     },
     Workload {
@@ -153,6 +160,7 @@ pub static WORKLOADS: &[Workload] = &[
         script: TPCC_SCRIPT,
         data: &TPCC,
         options: &[("warehouses", "1")],
+        writes: true,
         figures: &[Figure::Rate("notpm"), Figure::Plain("retries_per_transaction")],
     },
     Workload {
@@ -161,6 +169,7 @@ pub static WORKLOADS: &[Workload] = &[
         script: DBSTRESS_SCRIPT,
         data: &DBSTRESS,
         options: &[("scenario", "ro")],
+        writes: false,
         figures: &[],
     },
     Workload {
@@ -169,6 +178,7 @@ pub static WORKLOADS: &[Workload] = &[
         script: DBSTRESS_SCRIPT,
         data: &DBSTRESS,
         options: &[("scenario", "rw")],
+        writes: true,
         figures: &[],
     },
     Workload {
@@ -177,6 +187,7 @@ pub static WORKLOADS: &[Workload] = &[
         script: PROCEDURE_SCRIPT,
         data: &PROCEDURE,
         options: &[("loops", "1000")],
+        writes: false,
         figures: &[],
     },
     Workload {
@@ -188,7 +199,15 @@ pub static WORKLOADS: &[Workload] = &[
 ];
 
 const fn oltp(script: &'static str) -> Workload {
-    Workload { name: "", meaning: "", script: Script::Stock(script), data: &OLTP, options: &[], figures: &[] }
+    Workload {
+        name: "",
+        meaning: "",
+        script: Script::Stock(script),
+        data: &OLTP,
+        options: &[],
+        writes: false,
+        figures: &[],
+    }
 }
 
 /// The workload of that name.
@@ -261,6 +280,15 @@ mod tests {
             assert!(WORKLOADS[..place].iter().all(|w| w.name != workload.name), "{}", workload.name);
         }
         assert!(find("oltp_read_only").is_some() && find("oltp").is_none());
+    }
+
+    #[test]
+    fn what_writes_is_known_by_its_script() {
+        for workload in WORKLOADS {
+            let Script::Stock(script) = workload.script else { continue };
+            let reads = ["oltp_read_only", "oltp_point_select", "select_random_ranges"].contains(&script);
+            assert_eq!(workload.writes, !reads, "{}", workload.name);
+        }
     }
 
     #[test]
