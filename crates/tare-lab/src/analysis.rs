@@ -416,8 +416,7 @@ impl Medians {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Turn;
-    use crate::record::{Latency, Machine};
+    use crate::record::{Latency, Machine, Turn};
 
     const PRECISION: f64 = 0.005;
     const MARGIN: f64 = 0.01;

@@ -41,11 +41,17 @@ impl Interrupt {
             if let Some(value) = ready()? {
                 return Ok(Some(value));
             }
-            if Instant::now() >= end {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
                 return Ok(None);
             }
-            std::thread::sleep(STEP);
+            std::thread::sleep(left.min(STEP));
         }
+    }
+
+    /// Waits that long.
+    pub fn sleep(&self, time: Duration) -> Result<()> {
+        self.wait_for(time, || Ok(None::<()>)).map(drop)
     }
 }
 

@@ -1,10 +1,11 @@
 //! Measures what an observability setting costs a database server.
 //!
 //! A study is a file ([`definition`]): servers, settings, workloads. All its servers stand side by side ([`fleet`]) and load
-//! goes to one at a time, in short slices, which take turns of fractions of a second (`slicing`); a block is one slice of every
-//! setting ([`runner`]). Each slice is a line of raw data ([`record`], [`journal`]). Slices are compared within their block, so what drifts (the machine's
-//! clock, its neighbours, the size of the data) hits all settings alike. [`analysis`] turns the blocks' ratios into
-//! figures with intervals that stay valid however often one looks ([`sequential`]), and into verdicts.
+//! goes to one at a time, in short slices, which take turns of fractions of a second (`slicing`); a block is one slice of
+//! every setting ([`runner`]). Each slice is a line of raw data ([`record`], [`journal`]). Slices are compared within their
+//! block, so what drifts (the machine's clock, its neighbours, the size of the data) hits all settings alike. [`analysis`]
+//! turns the blocks' ratios into figures with intervals that stay valid however often one looks ([`sequential`]), and into
+//! verdicts.
 
 pub mod analysis;
 pub mod attribution;

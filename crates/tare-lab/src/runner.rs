@@ -408,8 +408,7 @@ impl<'a> Run<'a> {
             if self.blocks(cell) >= definition.blocks {
                 return vec![];
             }
-            let workload = definition.workloads.iter().find(|w| w.name == cell.workload);
-            let runs = |s: &&SettingDef| workload.is_none_or(|w| definition.runs(w, s));
+            let runs = |s: &&SettingDef| definition.runs(workload_of(definition, cell), s);
             let open: BTreeSet<&str> = definition
                 .settings
                 .iter()
@@ -588,9 +587,9 @@ impl<'a> Run<'a> {
 
     /// Whether a driver that is held may hold locks that the driver of another setting waits for.
     fn holds_others_up(&self, cell: &Cell) -> bool {
-        let definition = self.definition();
-        let writes = definition.workloads.iter().any(|w| w.name == cell.workload && w.workload().writes);
-        writes && (0..definition.settings.len()).any(|place| self.fleet.is_shared(place))
+        let places = 0..self.definition().settings.len();
+        workload_of(self.definition(), cell).workload().writes
+            && places.into_iter().any(|place| self.fleet.is_shared(place))
     }
 
     /// A slice at a stretch.
@@ -607,8 +606,7 @@ impl<'a> Run<'a> {
 
     fn slicer<'s>(&'s mut self, cell: &'s Cell) -> Slicer<'s, 'a> {
         let definition = &self.order.definition;
-        let workload = definition.workloads.iter().find(|w| w.name == cell.workload);
-        let workload = workload.unwrap_or(&definition.workloads[0]);
+        let workload = workload_of(definition, cell);
         Slicer {
             bench: self.bench,
             settings: &definition.settings,
@@ -632,8 +630,8 @@ impl<'a> Run<'a> {
         let definition = &self.order.definition;
         for cell in cells(definition) {
             for (place, setting) in definition.settings.iter().enumerate().filter(|(_, s)| !s.twin) {
-                let workload = definition.workloads.iter().find(|w| w.name == cell.workload);
-                if workload.is_some_and(|w| definition.runs(w, setting)) && !self.is_profiled(&cell, setting)
+                if definition.runs(workload_of(definition, &cell), setting)
+                    && !self.is_profiled(&cell, setting)
                 {
                     tell(Event::Doing(&format!(
                         "profiling {}, {} connections: {}",
@@ -746,6 +744,12 @@ fn last_moment(records: &[Record]) -> f64 {
 /// A cell's number, from 1.
 fn place_of(definition: &Definition, cell: &Cell) -> u64 {
     cells(definition).iter().position(|c| c == cell).map_or(0, |place| place as u64 + 1)
+}
+
+/// The load of a cell, which is always one of the study's.
+fn workload_of<'a>(definition: &'a Definition, cell: &Cell) -> &'a WorkloadDef {
+    let found = definition.workloads.iter().find(|w| w.name == cell.workload);
+    found.unwrap_or(&definition.workloads[0])
 }
 
 /// Every workload at every number of connections.

@@ -21,8 +21,6 @@ use crate::{Error, Result};
 
 /// What a server may go on with after its driver was held: the statements that had reached it.
 const DRAIN: Duration = Duration::from_millis(2);
-/// How long a wait goes on without looking at the interrupt.
-const STEP: Duration = Duration::from_millis(20);
 /// Seconds that a block in turns has over those its slices take: the drivers connect one after the other.
 const CONNECTING: u32 = 1;
 
@@ -95,8 +93,7 @@ impl Slicer<'_, '_> {
                 Ok(())
             })?;
         sidecars.check()?;
-        let slice = self.slice(place, &ready, at, &meter, report)?;
-        Ok(Slice { logged_bytes: ready.empty_logs(&def.logs)?, ..slice })
+        self.slice(place, &ready, at, &meter, report, 1.0)
     }
 
     /// A slice of each of these settings, in turns, in the order given; `turn` hears whose turn it is.
@@ -174,7 +171,7 @@ impl Slicer<'_, '_> {
     fn turn(&mut self, course: &mut Course, each: Duration) -> Result<bool> {
         let ready = self.resume(course)?;
         let (begun, before) = (Instant::now(), course.meter.usage.cpu);
-        let slept = self.sleep_until(begun + each);
+        let slept = self.bench.interrupt.sleep(each);
         course.drive.hold();
         course.held = Instant::now();
         let took = begun.elapsed();
@@ -202,7 +199,7 @@ impl Slicer<'_, '_> {
 
     /// Lets a driver whose time is over end, and reads its report.
     fn end(&mut self, mut course: Course) -> Result<Slice> {
-        self.sleep_until(course.ends)?;
+        self.bench.interrupt.sleep(course.ends.saturating_duration_since(Instant::now()))?;
         let ready = self.resume(&mut course)?;
         let (begun, meter) = (Instant::now(), &mut course.meter);
         let mut active = course.active;
@@ -215,26 +212,32 @@ impl Slicer<'_, '_> {
         })?;
         let share = active.as_secs_f64() / report.seconds;
         let held_up = u64::from(self.cell.users) * (course.turns.len() as u64 + 1);
+        #[allow(clippy::cast_precision_loss)] // far below 2^53
         let report = Report {
             seconds: active.as_secs_f64(),
             latency: report.latency.without(course.shortest_pause.as_secs_f64(), held_up),
-            per_second: vec![],
+            per_second: vec![report.transactions as f64 / active.as_secs_f64()],
             ..report
         };
-        let logs = &self.settings[course.place].logs;
-        let logged_bytes = course.logged_bytes + ready.empty_logs(logs)?;
-        let figures = self.workload.workload().figures(&report.output, share);
-        let slice = self.slice(course.place, &ready, course.at, &course.meter, report)?;
-        #[allow(clippy::cast_precision_loss)] // far below 2^53
-        let per_second = vec![slice.transactions as f64 / slice.seconds];
-        Ok(Slice { turns: course.turns, logged_bytes, figures, per_second, ..slice })
+        let slice = self.slice(course.place, &ready, course.at, &course.meter, report, share)?;
+        Ok(Slice { turns: course.turns, logged_bytes: course.logged_bytes + slice.logged_bytes, ..slice })
     }
 
-    fn slice(&self, place: usize, ready: &Ready, at: f64, meter: &Meter, report: Report) -> Result<Slice> {
+    /// What is written down of a load that had a `share` of the time since it began.
+    fn slice(
+        &self,
+        place: usize,
+        ready: &Ready,
+        at: f64,
+        meter: &Meter,
+        report: Report,
+        share: f64,
+    ) -> Result<Slice> {
         let (cpu_user, cpu_system) = meter.usage.cpu_split();
+        let def = &self.settings[place];
         Ok(Slice {
             cell: self.cell.clone(),
-            setting: self.settings[place].name.clone(),
+            setting: def.name.clone(),
             block: 0,
             turn: 0,
             turns: vec![],
@@ -249,10 +252,10 @@ impl Slicer<'_, '_> {
             cpu_sidecars: meter.sidecars.as_secs_f64(),
             resident_bytes: ready.resident()?,
             context_switches: meter.usage.switches,
-            logged_bytes: 0,
+            logged_bytes: ready.empty_logs(&def.logs)?,
             steal: meter.steal(),
             load: machine::load(),
-            figures: self.workload.workload().figures(&report.output, 1.0),
+            figures: self.workload.workload().figures(&report.output, share),
             latency: report.latency,
             per_second: report.per_second,
         })
@@ -261,17 +264,6 @@ impl Slicer<'_, '_> {
     /// Seconds since the study began.
     fn now(&self) -> f64 {
         self.begun.1 + self.begun.0.elapsed().as_secs_f64()
-    }
-
-    fn sleep_until(&self, moment: Instant) -> Result<()> {
-        loop {
-            self.bench.interrupt.check()?;
-            let left = moment.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(());
-            }
-            std::thread::sleep(left.min(STEP));
-        }
     }
 }
 

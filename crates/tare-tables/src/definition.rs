@@ -66,19 +66,15 @@ impl<R> Getter<R> {
         Getter { get: def.get, limit }
     }
 
-    /// The column's value.
+    /// The column's value, cut where the host would refuse it as too long.
     fn read(&self, row: &R) -> Value {
-        let mut value = (self.get)(row);
-        self.cut(&mut value);
-        value
-    }
-
-    /// Cuts a text where the host would refuse it as too long.
-    fn cut(&self, value: &mut Value) {
-        if let Value::Text(text) = value
-            && text.len() > self.limit
-        {
-            *value = Value::Text(text.chars().take(self.limit).collect::<String>().into());
+        match (self.get)(row) {
+            // Most are numbers, moved by their parts: a processor that reads at once what was written in two parts waits.
+            Value::Unsigned(number) => Value::Unsigned(number),
+            Value::Text(text) if text.len() > self.limit => {
+                Value::Text(text.chars().take(self.limit).collect::<String>().into())
+            }
+            value => value,
         }
     }
 }
@@ -235,11 +231,7 @@ impl<R: 'static> Table for TableDef<R> {
                 return ControlFlow::Continue(());
             }
             values.clear();
-            values.extend(getters.iter().map(|getter| match getter.read(row) {
-                // Most are numbers, moved by their parts: a processor that reads at once what was written in two parts waits.
-                Value::Unsigned(number) => Value::Unsigned(number),
-                other => other,
-            }));
+            values.extend(getters.iter().map(|getter| getter.read(row)));
             sink(&values)
         });
     }

@@ -152,6 +152,10 @@ const fn empty(
     TableDef::new(name, doc, columns, |_, _| {})
 }
 
+const OF_SESSIONS: &str = "Always empty: the status of sessions is only to be had under their locks.";
+const OF_REPLICAS: &str = "Always empty: the server keeps its replica connections behind a lock. \
+     SHOW ALL SLAVES STATUS has them, and from MariaDB 11.6 on information_schema.SLAVE_STATUS.";
+
 /// All of them.
 #[cfg(test)]
 pub(crate) const EMPTY: &[&TableDef<NoRow>] = &[
@@ -178,25 +182,14 @@ const STATUS_SUM: &[ColumnDef<NoRow>] = no_rows! {
 };
 
 /// `status_by_account`
-pub static STATUS_BY_ACCOUNT: TableDef<NoRow> = empty(
-    "status_by_account",
-    "Always empty: the status of sessions is only to be had under their locks.",
-    &[USER, HOST, STATUS_SUM],
-);
+pub static STATUS_BY_ACCOUNT: TableDef<NoRow> =
+    empty("status_by_account", OF_SESSIONS, &[USER, HOST, STATUS_SUM]);
 
 /// `status_by_user`
-pub static STATUS_BY_USER: TableDef<NoRow> = empty(
-    "status_by_user",
-    "Always empty: the status of sessions is only to be had under their locks.",
-    &[USER, STATUS_SUM],
-);
+pub static STATUS_BY_USER: TableDef<NoRow> = empty("status_by_user", OF_SESSIONS, &[USER, STATUS_SUM]);
 
 /// `status_by_host`
-pub static STATUS_BY_HOST: TableDef<NoRow> = empty(
-    "status_by_host",
-    "Always empty: the status of sessions is only to be had under their locks.",
-    &[HOST, STATUS_SUM],
-);
+pub static STATUS_BY_HOST: TableDef<NoRow> = empty("status_by_host", OF_SESSIONS, &[HOST, STATUS_SUM]);
 
 /// `host_cache`
 pub static HOST_CACHE: TableDef<NoRow> = empty(
@@ -244,16 +237,14 @@ const ON_OFF: crate::table::SqlType = Enum(&["ON", "OFF"]);
 /// `replication_applier_configuration`
 pub static APPLIER_CONFIGURATION: TableDef<NoRow> = empty(
     "replication_applier_configuration",
-    "Always empty: the server keeps its replica connections behind a lock. SHOW ALL SLAVES STATUS has them, \
-     and from MariaDB 11.6 on information_schema.SLAVE_STATUS.",
+    OF_REPLICAS,
     &[CHANNEL, no_rows! { column "DESIRED_DELAY" Int, "Seconds to stay behind."; }],
 );
 
 /// `replication_applier_status`
 pub static APPLIER_STATUS: TableDef<NoRow> = empty(
     "replication_applier_status",
-    "Always empty: the server keeps its replica connections behind a lock. SHOW ALL SLAVES STATUS has them, \
-     and from MariaDB 11.6 on information_schema.SLAVE_STATUS.",
+    OF_REPLICAS,
     &[
         CHANNEL,
         no_rows! {
@@ -267,8 +258,7 @@ pub static APPLIER_STATUS: TableDef<NoRow> = empty(
 /// `replication_applier_status_by_coordinator`
 pub static APPLIER_STATUS_BY_COORDINATOR: TableDef<NoRow> = empty(
     "replication_applier_status_by_coordinator",
-    "Always empty: the server keeps its replica connections behind a lock. SHOW ALL SLAVES STATUS has them, \
-     and from MariaDB 11.6 on information_schema.SLAVE_STATUS.",
+    OF_REPLICAS,
     &[
         CHANNEL,
         no_rows! {
@@ -286,8 +276,7 @@ pub static APPLIER_STATUS_BY_COORDINATOR: TableDef<NoRow> = empty(
 /// `replication_applier_status_by_worker`
 pub static APPLIER_STATUS_BY_WORKER: TableDef<NoRow> = empty(
     "replication_applier_status_by_worker",
-    "Always empty: the server keeps its replica connections behind a lock. SHOW ALL SLAVES STATUS has them, \
-     and from MariaDB 11.6 on information_schema.SLAVE_STATUS.",
+    OF_REPLICAS,
     &[
         CHANNEL,
         no_rows! {
@@ -306,8 +295,7 @@ pub static APPLIER_STATUS_BY_WORKER: TableDef<NoRow> = empty(
 /// `replication_connection_configuration`
 pub static CONNECTION_CONFIGURATION: TableDef<NoRow> = empty(
     "replication_connection_configuration",
-    "Always empty: the server keeps its replica connections behind a lock. SHOW ALL SLAVES STATUS has them, \
-     and from MariaDB 11.6 on information_schema.SLAVE_STATUS.",
+    OF_REPLICAS,
     &[
         CHANNEL,
         no_rows! {

@@ -162,14 +162,14 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Begins a packet whose payload is appended to what is returned, and counted and queued by [`Writer::end`].
-    pub(crate) fn begin(&mut self) -> (usize, &mut Vec<u8>) {
+    /// Begins a packet and says where; [`Writer::end`] counts and queues it.
+    pub(crate) fn begin(&mut self) -> usize {
         let start = self.pending.len();
         self.pending.extend_from_slice(&[0; 4]);
-        (start, &mut self.pending)
+        start
     }
 
-    /// What was begun, to append more.
+    /// What the payload of a packet that was begun is appended to.
     pub(crate) fn payload(&mut self) -> &mut Vec<u8> {
         &mut self.pending
     }

@@ -83,12 +83,12 @@ pub(crate) struct Rows<'w, 'a> {
 impl<'w, 'a> Rows<'w, 'a> {
     /// Sends the columns. `narrow`: the client reads utf8mb3, which has no characters beyond the first plane.
     pub(crate) fn begin(writer: &'w mut Writer<'a>, fields: &[Field], narrow: bool) -> io::Result<Self> {
-        let (start, packet) = writer.begin();
-        put_length(packet, fields.len() as u64);
+        let start = writer.begin();
+        put_length(writer.payload(), fields.len() as u64);
         writer.end(start)?;
         for field in fields {
-            let (start, packet) = writer.begin();
-            field.put(packet);
+            let start = writer.begin();
+            field.put(writer.payload());
             writer.end(start)?;
         }
         writer.packet(&eof())?;
@@ -126,7 +126,7 @@ impl<'w, 'a> Rows<'w, 'a> {
     /// The current row, begun if it was not.
     fn row(&mut self) -> &mut Vec<u8> {
         if self.start.is_none() {
-            self.start = Some(self.writer.begin().0);
+            self.start = Some(self.writer.begin());
         }
         self.writer.payload()
     }
@@ -134,7 +134,7 @@ impl<'w, 'a> Rows<'w, 'a> {
     /// Sends the current row.
     pub(crate) fn end_row(&mut self) -> io::Result<()> {
         self.count += 1;
-        let start = self.start.take().unwrap_or_else(|| self.writer.begin().0);
+        let start = self.start.take().unwrap_or_else(|| self.writer.begin());
         self.writer.end(start)
     }
 
