@@ -12,6 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use mysql::prelude::Queryable;
 use tare_lab::analysis::{Analysis, Verdict};
 use tare_lab::bench::Bench;
 use tare_lab::definition::Definition;
@@ -22,6 +23,7 @@ use tare_lab::process::{Usage, cpu_time};
 use tare_lab::runner::{self, Event, Order};
 use tare_lab::server::Server;
 use tare_lab::setting::Setting;
+use tare_lab::statistics::median;
 use tare_lab::workload;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -29,7 +31,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 /// Handicaps, as shares of a transaction's CPU time.
 const HANDICAPS: [f64; 3] = [0.005, 0.01, 0.03];
 /// Connections of the load.
-const USERS: u32 = 2;
+const USERS: u32 = 4;
 /// Evaluations at a time by which the price of one is measured.
 const EVALUATIONS: u64 = 3_000_000;
 /// Seconds in which it is measured, and how long transactions have their turn.
@@ -100,33 +102,40 @@ fn price(folder: &Path) -> Result<Price> {
     PAY.iter().try_for_each(|sql| server.execute(sql))?;
     let mut drive = bench.driver.start(&load, &server.target(), PRICED)?;
     drive.until_started(&bench.interrupt)?;
+    drive.hold();
     let ends = Instant::now() + Duration::from_secs(PRICED.into());
-    let mut driven = cpu_time(server.pid())?;
-    let (mut spent, mut burnt, mut evaluations) = (Duration::ZERO, Duration::ZERO, 0);
+    let mut questions = server.target().connect()?;
+    let (mut statements, mut evaluations) = (vec![], vec![]);
     while Instant::now() + TURN * 4 < ends {
+        let (driven, asked) = (cpu_time(server.pid())?, count(&mut questions)?);
+        drive.release();
         std::thread::sleep(TURN);
         drive.hold();
         std::thread::sleep(Duration::from_millis(5));
         let before = cpu_time(server.pid())?;
-        spent += before.saturating_sub(driven);
+        // Its own question is one.
+        let had = count(&mut questions)? - asked - 1;
+        statements.push(before.saturating_sub(driven).as_secs_f64() / had as f64);
+        let before = cpu_time(server.pid())?;
         burn(&server)?;
-        driven = cpu_time(server.pid())?;
-        burnt += driven.saturating_sub(before);
-        evaluations += EVALUATIONS * u64::from(USERS);
-        drive.release();
+        let burnt = cpu_time(server.pid())?.saturating_sub(before);
+        evaluations.push(burnt.as_secs_f64() / (EVALUATIONS * u64::from(USERS)) as f64);
     }
-    let report = drive.finish(&bench.interrupt, &mut |moment| {
-        if moment == Moment::Ended {
-            spent += cpu_time(server.pid())?.saturating_sub(driven);
-        }
-        Ok(())
-    })?;
-    let evaluation = burnt.as_secs_f64() / evaluations as f64;
-    let transaction = spent.as_secs_f64() / report.transactions as f64;
+    drive.release();
+    let report = drive.finish(&bench.interrupt, &mut |_| Ok(()))?;
+    let evaluation = median(&evaluations);
+    // What a procedure does is not counted: a transaction's statements are the client's.
+    let transaction = median(&statements) * report.queries as f64 / report.transactions as f64;
     println!("an evaluation takes {:.2} ns, a transaction {:.1} µs", evaluation * 1e9, transaction * 1e6);
     fs::create_dir_all(folder)?;
     fs::write(kept, format!("{evaluation} {transaction}"))?;
     Ok(Price { evaluation, transaction })
+}
+
+/// How many statements a server has had.
+fn count(connection: &mut mysql::Conn) -> Result<u64> {
+    let row: Option<(String, u64)> = connection.query_first("SHOW GLOBAL STATUS LIKE 'Questions'")?;
+    Ok(row.ok_or("the server has no `Questions`")?.1)
 }
 
 /// Evaluates, on as many connections at once as the load has: so they share the processors as in the study.
@@ -223,8 +232,7 @@ impl Outcome {
     #[allow(clippy::cast_precision_loss)] // counts far below 2^53
     fn of(analysis: &Analysis, price: &Price, evaluations: &[u64]) -> Outcome {
         let cell = &analysis.cells[0];
-        let base = cell.settings[0].medians.charged;
-        let truth = evaluations.iter().map(|n| *n as f64 * price.evaluation / base);
+        let truth = evaluations.iter().map(|n| *n as f64 * price.evaluation / price.transaction);
         let found = cell.settings.iter().skip(2).zip(truth).map(|(setting, truth)| Found {
             truth,
             share: setting.cost.map_or(f64::NAN, |c| c.share),

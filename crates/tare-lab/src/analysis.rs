@@ -1,6 +1,6 @@
 //! What the records of a study say: computed from them alone, while it runs and afterwards.
 //!
-//! Slices are compared within their block, as logarithms of ratios. Where setting and base ran in processes of their own, where
+//! Slices are compared within their block, as logarithms of ratios; those taken in turns round by round, by the calm ones. Where setting and base ran in processes of their own, where
 //! a process's memory came to lie makes it a little faster or slower for as long as it lives; blocks of the same two
 //! processes are then one observation ([`unit`](self)), their centre. Verdicts come from one interval
 //! ([`crate::sequential`]), valid however often this is computed while the study runs.
@@ -15,7 +15,9 @@ use crate::statistics::median;
 
 /// What a cost may be uncertain by, as a share of itself, when that is more than the study's precision.
 const RELATIVE_PRECISION: f64 = 0.05;
-/// Turns of a slice without which its sums say more.
+/// Of a block's rounds, one in so many is calm enough to be compared by.
+const CALM: usize = 4;
+/// Turns of a slice without which its sums say more, and the fewest rounds to compare by.
 const LEAST_TURNS: usize = 3;
 
 /// A study's results.
@@ -287,12 +289,16 @@ impl Pair<'_> {
         }
     }
 
-    /// The median over turns of the same round: in a tenth of a second the machine now and then does something else.
+    /// The median over the calm rounds: those in which setting and base together were charged least. The machine takes turns
+    /// at its own pace, and what it does beside costs some of them much more; both count alike in the choice, so that it
+    /// favours neither.
     fn by_turns(&self, measure: Measure) -> Option<f64> {
         let rounds = self.own.turns.iter().zip(&self.base.turns);
-        let ratios = rounds.map(|(own, base)| (own.charged(measure) / base.charged(measure)).ln());
-        let ratios: Vec<f64> = ratios.filter(|ratio| ratio.is_finite()).collect();
-        (ratios.len() >= LEAST_TURNS).then(|| median(&ratios))
+        let charges = rounds.map(|(own, base)| (own.charged(measure).ln(), base.charged(measure).ln()));
+        let mut charges: Vec<(f64, f64)> = charges.filter(|(own, base)| (own + base).is_finite()).collect();
+        charges.sort_by(|one, other| (one.0 + one.1).total_cmp(&(other.0 + other.1)));
+        let calm = charges.get(..LEAST_TURNS.max(charges.len() / CALM))?;
+        Some(median(&calm.iter().map(|(own, base)| own - base).collect::<Vec<_>>()))
     }
 
     fn cost(&self, measure: Measure) -> BlockCost {
@@ -521,6 +527,32 @@ mod tests {
         let analysis = Analysis::of(&records).expect("a header");
         let cost = analysis.cells[0].setting("on").expect("on").blocks_cost[0].share;
         assert!((cost - 0.1).abs() < 1e-9, "{cost}");
+    }
+
+    #[test]
+    fn calm_rounds_are_told_from_the_others_and_favour_neither() {
+        // A neighbour costs every other turn, of either setting, between nothing and two thirds.
+        let mut random = fastrand::Rng::with_seed(3);
+        let mut turns = |cost: f64| -> Vec<Turn> {
+            let turn = |random: &mut fastrand::Rng| {
+                let noise = if random.bool() { random.f64() * 2.0 / 3.0 } else { random.f64() / 100.0 };
+                Turn { cpu: (1.0 + cost) * (1.0 + noise), seconds: 0.025, queries: 100 }
+            };
+            (0..40).map(|_| turn(&mut random)).collect()
+        };
+        let mut records = vec![Record::Header(Box::new(header(1)))];
+        for block in 0..20 {
+            for (setting, cost) in [("off", 0.0), ("off again", 0.0), ("on", 0.01)] {
+                let Record::Slice(whole) = slice(setting, block, None, 1.0) else { unreachable!("a slice") };
+                records.push(Record::Slice(Box::new(Slice { turns: turns(cost), ..*whole })));
+            }
+        }
+        let analysis = Analysis::of(&records).expect("a header");
+        for (setting, cost) in [("off again", 0.0), ("on", 0.01)] {
+            let found = analysis.cells[0].setting(setting).and_then(|s| s.cost).expect("a cost");
+            let (low, high) = found.interval.expect("20 blocks");
+            assert!((low..=high).contains(&cost) && high - low < 0.008, "{setting}: {low} to {high}");
+        }
     }
 
     #[test]

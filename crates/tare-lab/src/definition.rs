@@ -28,7 +28,7 @@ pub struct Definition {
     /// Length of a slice of load.
     pub slice_seconds: u32,
     /// Length of the turns in which the slices of a block are taken, at least; 0: each at a stretch.
-    #[serde(default = "hundred")]
+    #[serde(default = "twenty_five")]
     pub turn_milliseconds: u32,
     /// Slices of every setting in every cell, at most.
     pub blocks: u32,
@@ -215,8 +215,8 @@ pub struct Quick {
     options: BTreeMap<String, BTreeMap<String, Value>>,
 }
 
-fn hundred() -> u32 {
-    100
+fn twenty_five() -> u32 {
+    25
 }
 
 fn three() -> u32 {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use mysql::prelude::Queryable;
 
@@ -297,6 +298,11 @@ impl Ready {
     /// What its process has used so far; nothing of one that cannot be seen.
     pub fn usage(&self) -> Result<Usage> {
         self.pid.map_or(Ok(Usage::default()), Usage::now)
+    }
+
+    /// CPU time of its process so far; none of one that cannot be seen.
+    pub fn cpu(&self) -> Result<Duration> {
+        self.pid.map_or(Ok(Duration::ZERO), process::cpu_time)
     }
 
     /// Its resident memory; 0 of one that cannot be seen.

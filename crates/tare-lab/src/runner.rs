@@ -34,7 +34,9 @@ use crate::workload::Options;
 /// The unmeasured slice before a cell's first block of a life is at most this long, in seconds.
 const WARM_UP: u32 = 1;
 /// A turn takes at least so many times what a transaction does: those it cuts in two are few.
-const LATENCIES_PER_TURN: f64 = 20.0;
+const LATENCIES_PER_TURN: f64 = 10.0;
+/// Of more connections a turn has at least so many transactions, all together: those cut in two even out.
+const TRANSACTIONS_PER_TURN: f64 = 160.0;
 /// A turn takes at least so many times what switching the server to its setting does.
 const SWITCHES_PER_TURN: f64 = 2.0;
 /// With fewer turns a slice is taken at a stretch.
@@ -579,7 +581,7 @@ impl<'a> Run<'a> {
             || self.holds_others_up(cell);
         let pace = self.paces.get(cell)?;
         let each = (f64::from(definition.turn_milliseconds) / 1000.0)
-            .max(pace.latency * LATENCIES_PER_TURN)
+            .max(pace.latency * LATENCIES_PER_TURN.min(TRANSACTIONS_PER_TURN / f64::from(cell.users)))
             .max(pace.switching * SWITCHES_PER_TURN);
         let enough = each * TURNS_PER_SLICE <= f64::from(definition.slice_seconds);
         (enough && !at_a_stretch).then(|| Duration::from_secs_f64(each))

@@ -19,10 +19,14 @@ use crate::sidecar::Sidecars;
 use crate::target::Target;
 use crate::{Error, Result};
 
-/// What a server may go on with after its driver was held: the statements that had reached it.
-const DRAIN: Duration = Duration::from_millis(2);
-/// Seconds that a block in turns has over those its slices take: the drivers connect one after the other.
+/// How often a server whose driver was held is asked whether it is idle.
+const STEP: Duration = Duration::from_millis(1);
+/// It is when it works for less than one in so many parts of the time.
+const IDLE: u32 = 10;
+/// Seconds that a block in turns has over those its slices take: the drivers connect one after the other, so many connections
+/// in a second.
 const CONNECTING: u32 = 1;
+const CONNECTIONS: u32 = 300;
 
 /// What takes the slices of a cell.
 pub(crate) struct Slicer<'s, 'a> {
@@ -103,15 +107,16 @@ impl Slicer<'_, '_> {
         mut turns: Turns,
         turn: &mut dyn FnMut(usize),
     ) -> Result<Vec<Slice>> {
-        let time = turns.seconds * u32::try_from(places.len()).unwrap_or(u32::MAX) + CONNECTING;
+        let settings = u32::try_from(places.len()).unwrap_or(u32::MAX);
+        let time = turns.seconds * settings + CONNECTING + self.cell.users * settings / CONNECTIONS;
         let mut courses = vec![];
         for &place in places {
             turn(place);
-            courses.push(self.begin(place, time).map_err(|e| self.fleet.explain(place, e))?);
+            courses.push(self.begin(place, time, turns.each).map_err(|e| self.fleet.explain(place, e))?);
         }
         let mut order: Vec<usize> = (0..courses.len()).collect();
         // A round that took longer, because settings are switched, say, does so again.
-        let mut round = (turns.each + DRAIN) * time / turns.seconds.max(1);
+        let mut round = (turns.each + STEP * 2) * time / turns.seconds.max(1);
         while courses.iter().all(|c| Instant::now() + round < c.ends) {
             let begun = Instant::now();
             turns.random.shuffle(&mut order);
@@ -138,7 +143,7 @@ impl Slicer<'_, '_> {
     }
 
     /// Connects a setting's driver and holds it.
-    fn begin(&mut self, place: usize, time: u32) -> Result<Course> {
+    fn begin(&mut self, place: usize, time: u32, each: Duration) -> Result<Course> {
         let ready = self.fleet.ready(place)?;
         ready.empty_logs(&self.settings[place].logs)?;
         let at = self.now();
@@ -150,7 +155,7 @@ impl Slicer<'_, '_> {
         meter.start(&ready, &Sidecars::default())?;
         drive.hold();
         let active = started.elapsed();
-        std::thread::sleep(DRAIN);
+        drain(&ready, each)?;
         meter.stop(&ready, &Sidecars::default())?;
         Ok(Course {
             place,
@@ -177,8 +182,7 @@ impl Slicer<'_, '_> {
         let took = begun.elapsed();
         course.active += took;
         slept?;
-        // The server ends what the driver had sent before it was held.
-        std::thread::sleep(DRAIN);
+        drain(&ready, each)?;
         course.meter.stop(&ready, &Sidecars::default())?;
         course.logged_bytes += ready.empty_logs(&self.settings[course.place].logs)?;
         let cpu = course.meter.usage.cpu.saturating_sub(before).as_secs_f64();
@@ -264,6 +268,20 @@ impl Slicer<'_, '_> {
     /// Seconds since the study began.
     fn now(&self) -> f64 {
         self.begun.1 + self.begun.0.elapsed().as_secs_f64()
+    }
+}
+
+/// Waits until a server has ended what had reached it before its driver was held, as long as a turn at most.
+fn drain(ready: &Ready, each: Duration) -> Result<()> {
+    let ends = Instant::now() + each;
+    let mut before = ready.cpu()?;
+    loop {
+        std::thread::sleep(STEP);
+        let now = ready.cpu()?;
+        if now.saturating_sub(before) < STEP / IDLE || Instant::now() >= ends {
+            return Ok(());
+        }
+        before = now;
     }
 }
 
