@@ -31,7 +31,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 /// Handicaps, as shares of a transaction's CPU time.
 const HANDICAPS: [f64; 3] = [0.005, 0.01, 0.03];
 /// Connections of the load.
-const USERS: u32 = 4;
+const USERS: u32 = 2;
 /// Evaluations at a time by which the price of one is measured.
 const EVALUATIONS: u64 = 3_000_000;
 /// Seconds in which it is measured, and how long transactions have their turn.
