@@ -12,7 +12,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use mysql::prelude::Queryable;
 use tare_lab::analysis::{Analysis, Verdict};
 use tare_lab::bench::Bench;
 use tare_lab::definition::Definition;
@@ -24,6 +23,7 @@ use tare_lab::runner::{self, Event, Order};
 use tare_lab::server::Server;
 use tare_lab::setting::Setting;
 use tare_lab::statistics::median;
+use tare_lab::target::Tally;
 use tare_lab::workload;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -104,17 +104,17 @@ fn price(folder: &Path) -> Result<Price> {
     drive.until_started(&bench.interrupt)?;
     drive.hold();
     let ends = Instant::now() + Duration::from_secs(PRICED.into());
-    let mut questions = server.target().connect()?;
+    let mut tally = Tally::of(&server.target())?;
     let (mut statements, mut evaluations) = (vec![], vec![]);
     while Instant::now() + TURN * 4 < ends {
-        let (driven, asked) = (cpu_time(server.pid())?, count(&mut questions)?);
+        tally.since()?;
+        let driven = cpu_time(server.pid())?;
         drive.release();
         std::thread::sleep(TURN);
         drive.hold();
         std::thread::sleep(Duration::from_millis(5));
         let before = cpu_time(server.pid())?;
-        // Its own question is one.
-        let had = count(&mut questions)? - asked - 1;
+        let had = Some(tally.since()?).filter(|had| *had > 0).ok_or("the server counted no statement")?;
         statements.push(before.saturating_sub(driven).as_secs_f64() / had as f64);
         let before = cpu_time(server.pid())?;
         burn(&server)?;
@@ -130,12 +130,6 @@ fn price(folder: &Path) -> Result<Price> {
     fs::create_dir_all(folder)?;
     fs::write(kept, format!("{evaluation} {transaction}"))?;
     Ok(Price { evaluation, transaction })
-}
-
-/// How many statements a server has had.
-fn count(connection: &mut mysql::Conn) -> Result<u64> {
-    let row: Option<(String, u64)> = connection.query_first("SHOW GLOBAL STATUS LIKE 'Questions'")?;
-    Ok(row.ok_or("the server has no `Questions`")?.1)
 }
 
 /// Evaluates, on as many connections at once as the load has: so they share the processors as in the study.

@@ -1,9 +1,9 @@
 //! What the records of a study say: computed from them alone, while it runs and afterwards.
 //!
-//! Slices are compared within their block, as logarithms of ratios; those taken in turns round by round, by the calm ones. Where setting and base ran in processes of their own, where
-//! a process's memory came to lie makes it a little faster or slower for as long as it lives; blocks of the same two
-//! processes are then one observation ([`unit`](self)), their centre. Verdicts come from one interval
-//! ([`crate::sequential`]), valid however often this is computed while the study runs.
+//! Slices are compared within their block, as logarithms of ratios; those taken in turns round by round, by the calm ones.
+//! Where setting and base ran in processes of their own, where a process's memory came to lie makes it a little faster or
+//! slower for as long as it lives; blocks of the same two processes are then one observation ([`unit`](self)), their centre.
+//! Verdicts come from one interval ([`crate::sequential`]), valid however often this is computed while the study runs.
 
 use std::collections::BTreeMap;
 

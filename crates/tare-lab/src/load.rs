@@ -211,18 +211,20 @@ impl Drive {
     }
 
     /// Keeps it from sending anything; what the server is doing for it goes on. Its clock does not stop.
-    pub fn hold(&self) {
+    pub fn hold(&mut self) {
         self.signal(Signal::SIGSTOP);
     }
 
     /// Lets it go on.
-    pub fn release(&self) {
+    pub fn release(&mut self) {
         self.signal(Signal::SIGCONT);
     }
 
-    fn signal(&self, signal: Signal) {
-        // It is our child and not waited for, so nobody else has its number; one that has ended does not mind.
-        let _ = kill(as_pid(self.process.child.id()), signal);
+    fn signal(&mut self, signal: Signal) {
+        // A child that is not waited for keeps its number; one that is may have given it to somebody else.
+        if matches!(self.process.child.try_wait(), Ok(None)) {
+            let _ = kill(as_pid(self.process.child.id()), signal);
+        }
     }
 
     /// Whether it has ended, which a load does when its time is over, or when something went wrong.

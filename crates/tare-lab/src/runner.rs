@@ -589,9 +589,9 @@ impl<'a> Run<'a> {
 
     /// Whether a driver that is held may hold locks that the driver of another setting waits for.
     fn holds_others_up(&self, cell: &Cell) -> bool {
-        let places = 0..self.definition().settings.len();
-        workload_of(self.definition(), cell).workload().writes
-            && places.into_iter().any(|place| self.fleet.is_shared(place))
+        let definition = self.definition();
+        workload_of(definition, cell).workload().writes
+            && (0..definition.settings.len()).any(|place| self.fleet.is_shared(place))
     }
 
     /// A slice at a stretch.

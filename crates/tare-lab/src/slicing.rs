@@ -6,8 +6,6 @@
 
 use std::time::{Duration, Instant};
 
-use mysql::prelude::Queryable;
-
 use crate::bench::Bench;
 use crate::definition::{SettingDef, WorkloadDef};
 use crate::fleet::{Fleet, Ready};
@@ -16,7 +14,7 @@ use crate::machine::{self, Ticks};
 use crate::process::Usage;
 use crate::record::{Cell, Slice, Turn};
 use crate::sidecar::Sidecars;
-use crate::target::Target;
+use crate::target::Tally;
 use crate::{Error, Result};
 
 /// How often a server whose driver was held is asked whether it is idle.
@@ -65,6 +63,15 @@ struct Course {
     active: Duration,
     turns: Vec<Turn>,
     logged_bytes: u64,
+}
+
+/// What became of a driver in its turn.
+enum Went {
+    On,
+    /// Its time is over.
+    Over,
+    /// It ended by itself before its time.
+    Early,
 }
 
 impl Slicer<'_, '_> {
@@ -117,18 +124,24 @@ impl Slicer<'_, '_> {
         let mut order: Vec<usize> = (0..courses.len()).collect();
         // A round that took longer, because settings are switched, say, does so again.
         let mut round = (turns.each + STEP * 2) * time / turns.seconds.max(1);
-        while courses.iter().all(|c| Instant::now() + round < c.ends) {
+        'rounds: while courses.iter().all(|c| Instant::now() + round < c.ends) {
             let begun = Instant::now();
             turns.random.shuffle(&mut order);
             for &i in &order {
                 let place = courses[i].place;
                 turn(place);
-                let went = self.turn(&mut courses[i], turns.each);
-                if !went.map_err(|e| self.fleet.explain(place, e))? {
-                    let ended = courses.swap_remove(i).drive.finish(&self.bench.interrupt, &mut |_| Ok(()));
-                    let early =
-                        |r: Report| Error::LoadReport { why: "it ended before its time", output: r.output };
-                    return Err(self.fleet.explain(place, ended.map_or_else(|e| e, early)));
+                match self.turn(&mut courses[i], turns.each).map_err(|e| self.fleet.explain(place, e))? {
+                    Went::On => {}
+                    Went::Over => break 'rounds, // the machine held this round up
+                    Went::Early => {
+                        let ended =
+                            courses.swap_remove(i).drive.finish(&self.bench.interrupt, &mut |_| Ok(()));
+                        let early = |r: Report| Error::LoadReport {
+                            why: "it ended before its time",
+                            output: r.output,
+                        };
+                        return Err(self.fleet.explain(place, ended.map_or_else(|e| e, early)));
+                    }
                 }
             }
             round = round.max(begun.elapsed());
@@ -172,8 +185,11 @@ impl Slicer<'_, '_> {
         })
     }
 
-    /// Releases a setting's driver for a moment. False when it has ended by itself.
-    fn turn(&mut self, course: &mut Course, each: Duration) -> Result<bool> {
+    /// Releases a setting's driver for a moment. A turn in which its time was over is not counted.
+    fn turn(&mut self, course: &mut Course, each: Duration) -> Result<Went> {
+        if Instant::now() + each > course.ends {
+            return Ok(Went::Over);
+        }
         let ready = self.resume(course)?;
         let (begun, before) = (Instant::now(), course.meter.usage.cpu);
         let slept = self.bench.interrupt.sleep(each);
@@ -186,8 +202,12 @@ impl Slicer<'_, '_> {
         course.meter.stop(&ready, &Sidecars::default())?;
         course.logged_bytes += ready.empty_logs(&self.settings[course.place].logs)?;
         let cpu = course.meter.usage.cpu.saturating_sub(before).as_secs_f64();
-        course.turns.push(Turn { cpu, seconds: took.as_secs_f64(), queries: course.tally.since()? });
-        Ok(!course.drive.ended()?)
+        let queries = course.tally.since()?;
+        if course.held > course.ends {
+            return Ok(Went::Over);
+        }
+        course.turns.push(Turn { cpu, seconds: took.as_secs_f64(), queries });
+        Ok(if course.drive.ended()? { Went::Early } else { Went::On })
     }
 
     /// Lets a driver go on, on a server that is switched to its setting.
@@ -282,33 +302,6 @@ fn drain(ready: &Ready, each: Duration) -> Result<()> {
             return Ok(());
         }
         before = now;
-    }
-}
-
-/// Asks a server how many statements it has had.
-struct Tally {
-    target: Target,
-    connection: mysql::Conn,
-    last: u64,
-}
-
-impl Tally {
-    fn of(target: &Target) -> Result<Tally> {
-        let mut tally = Tally { target: target.clone(), connection: target.connect()?, last: 0 };
-        tally.since()?;
-        Ok(tally)
-    }
-
-    /// Statements since it was asked last, without the question itself.
-    fn since(&mut self) -> Result<u64> {
-        let row: Option<(String, String)> = self
-            .connection
-            .query_first("SHOW GLOBAL STATUS LIKE 'Questions'")
-            .map_err(|e| self.target.refused(e))?;
-        let now = row.and_then(|(_, count)| count.parse().ok()).unwrap_or(self.last);
-        let since = now.saturating_sub(self.last).saturating_sub(1);
-        self.last = now;
-        Ok(since)
     }
 }
 

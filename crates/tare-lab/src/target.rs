@@ -4,6 +4,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
+use mysql::prelude::Queryable;
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 
 use crate::{Error, Result};
@@ -97,6 +98,35 @@ impl Target {
             }
         }
         options
+    }
+}
+
+/// Asks a server how many statements it has had.
+#[derive(Debug)]
+pub struct Tally {
+    target: Target,
+    connection: mysql::Conn,
+    last: u64,
+}
+
+impl Tally {
+    /// From now on.
+    pub fn of(target: &Target) -> Result<Tally> {
+        let mut tally = Tally { target: target.clone(), connection: target.connect()?, last: 0 };
+        tally.since()?;
+        Ok(tally)
+    }
+
+    /// Statements since it was asked last, without the question itself.
+    pub fn since(&mut self) -> Result<u64> {
+        let row: Option<(String, String)> = self
+            .connection
+            .query_first("SHOW GLOBAL STATUS LIKE 'Questions'")
+            .map_err(|e| self.target.refused(e))?;
+        let now = row.and_then(|(_, count)| count.parse().ok()).unwrap_or(self.last);
+        let since = now.saturating_sub(self.last).saturating_sub(1);
+        self.last = now;
+        Ok(since)
     }
 }
 
