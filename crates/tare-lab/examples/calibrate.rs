@@ -12,13 +12,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use tare_lab::analysis::{Analysis, Verdict};
+use tare_lab::analysis::{Analysis, Difference, Verdict};
 use tare_lab::bench::Bench;
 use tare_lab::definition::Definition;
 use tare_lab::installation::Installation;
 use tare_lab::interrupt::Interrupt;
+use tare_lab::journal;
 use tare_lab::load::{Load, Moment};
 use tare_lab::process::{Usage, cpu_time};
+use tare_lab::record::{Measure, Record, Slice};
 use tare_lab::runner::{self, Event, Order};
 use tare_lab::server::Server;
 use tare_lab::setting::Setting;
@@ -57,18 +59,18 @@ fn main() -> Result<()> {
 // ---------------------------------------------------------------------------------------------------------------------
 // Handicaps of known size
 
-fn truth(runs: u32, blocks: u32) -> Result<()> {
-    let mut results = vec![];
-    for run in 1..=runs {
-        let folder = PathBuf::from(format!("{KEPT}/truth-{blocks}-{run}"));
+fn truth(count: u32, blocks: u32) -> Result<()> {
+    let mut runs = vec![];
+    for number in 1..=count {
+        let folder = PathBuf::from(format!("{KEPT}/truth-{blocks}-{number}"));
         let price = price(&folder)?;
         let evaluations: Vec<u64> = HANDICAPS.iter().map(|share| price.evaluations(*share)).collect();
-        let analysis = study("handicap", handicaps(&evaluations, blocks), &folder, u64::from(run))?;
-        let outcome = Outcome::of(&analysis, &price, &evaluations);
-        println!("run {run}: {outcome:?}");
-        results.push(outcome);
+        let analysis = study("handicap", handicaps(&evaluations, blocks), &folder, u64::from(number))?;
+        let run = Run::of(&analysis, price, evaluations, calm(&journal::read(&folder)?, "none"));
+        println!("run {number}: {}", run.costs.iter().map(told).collect::<Vec<_>>().join(", "));
+        runs.push(run);
     }
-    let table = summary(&results, blocks);
+    let table = summary(&runs, blocks);
     print!("{table}");
     document("truth", &table)
 }
@@ -88,7 +90,7 @@ impl Price {
 }
 
 /// Measured on a server of its own, before the study and by other means than the study's: transactions and evaluations take
-/// turns, so that both meet the same machine.
+/// turns, so that both meet the same machine, and count by the lowest quarter of their turns.
 #[allow(clippy::cast_precision_loss)] // counts far below 2^53
 fn price(folder: &Path) -> Result<Price> {
     let kept = folder.join("price");
@@ -123,9 +125,9 @@ fn price(folder: &Path) -> Result<Price> {
     }
     drive.release();
     let report = drive.finish(&bench.interrupt, &mut |_| Ok(()))?;
-    let evaluation = median(&evaluations);
+    let evaluation = lowest(evaluations);
     // What a procedure does is not counted: a transaction's statements are the client's.
-    let transaction = median(&statements) * report.queries as f64 / report.transactions as f64;
+    let transaction = lowest(statements) * report.queries as f64 / report.transactions as f64;
     println!("an evaluation takes {:.2} ns, a transaction {:.1} µs", evaluation * 1e9, transaction * 1e6);
     fs::create_dir_all(folder)?;
     fs::write(kept, format!("{evaluation} {transaction}"))?;
@@ -196,76 +198,109 @@ program = "mariadbd"
 options = ["--innodb-buffer-pool-size=256M", "--innodb-flush-log-at-trx-commit=0"]
 "#;
 
-/// A handicap: what it was, and what was found of it.
-#[derive(Clone, Copy, Debug)]
-struct Found {
-    truth: f64,
-    share: f64,
-    interval: Option<(f64, f64)>,
+/// The median of the lowest quarter: what it is when the machine adds nothing.
+fn lowest(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    median(&values[..values.len().div_ceil(4)])
 }
 
-impl Found {
-    fn half_width(&self) -> f64 {
-        self.interval.map_or(f64::NAN, |(low, high)| (high - low) / 2.0)
-    }
-
-    fn covered(&self) -> bool {
-        self.interval.is_some_and(|(low, high)| (low..=high).contains(&self.truth))
-    }
+/// What a transaction of a setting was charged with in the calm quarter of its turns, in seconds: in these rounds the lab
+/// compares.
+#[allow(clippy::cast_precision_loss)] // counts far below 2^53
+fn calm(records: &[Record], setting: &str) -> f64 {
+    let of = |slice: &Slice| {
+        let charges = slice.turns.iter().map(|turn| turn.charged(Measure::Cpu));
+        lowest(charges.collect()) * slice.queries as f64 / slice.transactions as f64
+    };
+    let slices = records.iter().filter_map(|record| match record {
+        Record::Slice(slice) if slice.setting == setting => Some(of(slice)),
+        _ => None,
+    });
+    median(&slices.collect::<Vec<_>>())
 }
 
-/// A run against the truth: per handicap what it was, what was found, and whether the interval covers it.
+/// A study of known handicaps.
 #[derive(Debug)]
-struct Outcome {
-    found: Vec<Found>,
+struct Run {
+    /// Measured before it.
+    price: Price,
+    /// By handicap.
+    evaluations: Vec<u64>,
+    costs: Vec<Option<Difference>>,
+    /// What a transaction without a handicap was charged with in it, in seconds.
+    transaction: f64,
     /// Whether the base's twin was called a cost.
     false_alarm: bool,
 }
 
-impl Outcome {
-    #[allow(clippy::cast_precision_loss)] // counts far below 2^53
-    fn of(analysis: &Analysis, price: &Price, evaluations: &[u64]) -> Outcome {
-        let cell = &analysis.cells[0];
-        let truth = evaluations.iter().map(|n| *n as f64 * price.evaluation / price.transaction);
-        let found = cell.settings.iter().skip(2).zip(truth).map(|(setting, truth)| Found {
-            truth,
-            share: setting.cost.map_or(f64::NAN, |c| c.share),
-            interval: setting.cost.and_then(|c| c.interval),
-        });
-        Outcome {
-            found: found.collect(),
-            false_alarm: matches!(cell.settings[1].verdict, Some(Verdict::Costs { .. })),
+impl Run {
+    fn of(analysis: &Analysis, price: Price, evaluations: Vec<u64>, transaction: f64) -> Run {
+        let settings = &analysis.cells[0].settings;
+        Run {
+            price,
+            evaluations,
+            costs: settings.iter().skip(2).map(|setting| setting.cost).collect(),
+            transaction,
+            false_alarm: matches!(settings[1].verdict, Some(Verdict::Costs { .. })),
         }
+    }
+
+    /// The true share of a handicap, of which an evaluation takes so long.
+    #[allow(clippy::cast_precision_loss)] // counts far below 2^53
+    fn truth(&self, handicap: usize, evaluation: f64) -> f64 {
+        self.evaluations[handicap] as f64 * evaluation / self.transaction
+    }
+
+    fn interval(&self, handicap: usize) -> Option<(f64, f64)> {
+        self.costs[handicap]?.interval
+    }
+
+    fn covers(&self, handicap: usize, truth: f64) -> bool {
+        self.interval(handicap).is_some_and(|(low, high)| (low..=high).contains(&truth))
     }
 }
 
-fn summary(outcomes: &[Outcome], blocks: u32) -> String {
+fn told(cost: &Option<Difference>) -> String {
+    let Some(Difference { share, interval: Some((low, high)) }) = cost else { return "nothing".into() };
+    format!("{:+.2}% ({:+.2} … {:+.2})", share * 100.0, low * 100.0, high * 100.0)
+}
+
+fn summary(runs: &[Run], blocks: u32) -> String {
+    let count = runs.len();
+    let prices: Vec<f64> = runs.iter().map(|run| run.price.evaluation).collect();
+    // It is the processor's, and the same in all runs; a dozen seconds tell it to some percent only.
+    let evaluation = median(&prices);
     let mut text = format!(
-        "{} runs of at most {blocks} blocks of 1 s slices, {USERS} connections, handicaps switched on one server, until every \
-         interval is ±{}% or narrower ({}):\n\n\
-         | handicap | truth, mean | found, mean | ±, mean | interval covers the truth |\n|---|---|---|---|---|\n",
-        outcomes.len(),
+        "{count} runs of at most {blocks} blocks of 1 s slices, {USERS} connections, handicaps switched on one server, until every \
+         interval is ±{}% or narrower ({}). An evaluation takes {:.2} ns, the median of all runs' measurements, which lie between \
+         {:.2} and {:.2}; a transaction what the base was charged with in the run's calm rounds.\n\n\
+         | handicap | truth, mean | found, mean | ±, mean | interval covers the truth | covers it with the run's own price of an \
+         evaluation |\n|---|---|---|---|---|---|\n",
         PRECISION * 100.0,
-        machine()
+        machine(),
+        evaluation * 1e9,
+        prices.iter().copied().fold(f64::INFINITY, f64::min) * 1e9,
+        prices.iter().copied().fold(0.0, f64::max) * 1e9,
     );
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64 * 100.0;
+    let mean = |of: &dyn Fn(&Run) -> f64| runs.iter().map(of).sum::<f64>() / count as f64 * 100.0;
     for (i, share) in HANDICAPS.iter().enumerate() {
-        let column: Vec<Found> = outcomes.iter().map(|o| o.found[i]).collect();
-        let of = |f: fn(&Found) -> f64| mean(&column.iter().map(f).collect::<Vec<_>>());
+        let half_width = |run: &Run| run.interval(i).map_or(f64::NAN, |(low, high)| (high - low) / 2.0);
+        let covered = |price: &dyn Fn(&Run) -> f64| {
+            runs.iter().filter(|run| run.covers(i, run.truth(i, price(run)))).count()
+        };
         let _ = writeln!(
             text,
-            "| {}% | {:.2}% | {:.2}% | {:.2} | {} of {} |",
+            "| {}% | {:.2}% | {:.2}% | {:.2} | {} of {count} | {} of {count} |",
             share * 100.0,
-            of(|f| f.truth),
-            of(|f| f.share),
-            of(Found::half_width),
-            column.iter().filter(|f| f.covered()).count(),
-            outcomes.len()
+            mean(&|run| run.truth(i, evaluation)),
+            mean(&|run| run.costs[i].map_or(f64::NAN, |cost| cost.share)),
+            mean(&half_width),
+            covered(&|_| evaluation),
+            covered(&|run| run.price.evaluation),
         );
     }
-    let alarms = outcomes.iter().filter(|o| o.false_alarm).count();
-    let _ =
-        writeln!(text, "\nThe base against itself was called a cost in {alarms} of {} runs.", outcomes.len());
+    let alarms = runs.iter().filter(|run| run.false_alarm).count();
+    let _ = writeln!(text, "\nThe base against itself was called a cost in {alarms} of {count} runs.");
     text
 }
 
@@ -381,14 +416,15 @@ fn picture(paired: &[(f64, f64, f64)], sequential: &[f64]) -> String {
         "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 720 460' font-family='sans-serif' font-size='13'>\n\
          <rect width='720' height='460' fill='white'/>\n",
     );
-    let mut percent = low;
+    let step = ((high - low) / 10.0).ceil();
+    let mut percent = (low / step).ceil() * step;
     while percent <= high {
         let at = x(percent);
         let _ = writeln!(
             svg,
             "<path d='M{at:.1} 20V420' stroke='#ddd'/><text x='{at:.1}' y='440' text-anchor='middle'>{percent:+}%</text>"
         );
-        percent += ((high - low) / 10.0).ceil();
+        percent += step;
     }
     let _ = writeln!(svg, "<text x='10' y='40'>paired</text><text x='10' y='240'>one after the other</text>");
     for (i, (share, low, high)) in (0_u32..).zip(paired) {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use mysql::prelude::Queryable;
 
 use crate::Result;
-use crate::analysis::Analysis;
+use crate::analysis::{Analysis, SettingAnalysis};
 use crate::attribution;
 use crate::bench::Bench;
 use crate::definition::{Definition, PASSWORD, ServerDef, SettingDef, WorkloadDef};
@@ -468,9 +468,21 @@ impl<'a> Run<'a> {
                 if self.now() + took > self.definition().minutes * 60.0 {
                     return Ok(Some(Reason::OutOfTime));
                 }
+                if self.is_known(cell) {
+                    break;
+                }
             }
         }
         Ok(None)
+    }
+
+    /// Whether a cell needs no more, asked in the midst of a life. Only where each block is an observation: of processes of
+    /// their own a whole life is one, and whoever left it when pleased would make it another.
+    fn is_known(&self, cell: &Cell) -> bool {
+        let analysis = self.analysis();
+        let known = analysis.as_ref().and_then(|a| a.cells.iter().find(|c| c.cell == *cell));
+        let enough = |s: &SettingAnalysis| s.reached && (s.name == s.base || s.units == s.blocks);
+        self.definition().stop_early && known.is_some_and(|c| c.settings.iter().all(enough))
     }
 
     /// A slice of every setting, in random order.

@@ -180,6 +180,20 @@ fn killed_and_resumed_it_gives_the_same_kind_of_result() {
     assert!(lab("compare", 2).contains("short again"));
 }
 
+/// On one server each block is an observation, and none is measured for nothing: not even to the end of the server's life.
+#[test]
+fn it_ends_with_the_block_after_which_enough_is_known() {
+    let study = STUDY.replace("blocks = 3", "blocks = 12\nblocks_per_start = 12");
+    let place = Place::new(&study.replace("precision = 0.001", "precision = 0.9"));
+    let ended = place.run();
+    assert!(ended.status.success(), "{}", text(&ended.stderr));
+    let records = place.records();
+    assert_eq!(records.last().expect("records")["reason"], "targets_reached");
+    // Of twelve looks the seventh is the first that can have an interval.
+    assert_eq!(records.iter().filter_map(|r| r["block"].as_u64()).max(), Some(6));
+    assert_eq!(place.slices(), 7 * 3);
+}
+
 #[test]
 fn interrupted_it_stops_everything_and_says_how_to_go_on() {
     let place = Place::new(STUDY);
