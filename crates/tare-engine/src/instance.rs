@@ -1119,6 +1119,12 @@ const WAITED_FOR: u32 = 1;
 
 /// Metadata locks.
 impl Engine {
+    /// Whether locks that are granted or waited for from now on are kept.
+    #[inline(always)]
+    pub fn watches_metadata_locks(&self) -> bool {
+        !self.is_off(fixed::METADATA)
+    }
+
     /// A metadata lock is asked for.
     pub fn create_metadata_lock(
         &self,
@@ -1126,8 +1132,7 @@ impl Engine {
         what: &MetadataName<'_>,
         source: Source,
     ) -> Option<MetadataRef> {
-        let switches = self.registry.switches(fixed::METADATA);
-        if switches & ENABLED == 0 {
+        if !self.watches_metadata_locks() {
             return None;
         }
         let thread = current()?;

@@ -23,7 +23,7 @@ impl Engine {
     /// Begins a stage of the calling thread, ending the one before. Returns its progress, if it reports one.
     #[inline(always)]
     pub fn start_stage(&self, class: ClassId, source: Source) -> Option<Progress> {
-        if self.start_usual_stage(class, source) {
+        if self.start_usual_stage(class, source) || self.pass_stage(class) {
             return None;
         }
         self.start_unusual_stage(class, source)
@@ -55,6 +55,20 @@ impl Engine {
         }
         thread.stage_cell.store(cell, Relaxed);
         fill_stage(thread, base, offset, u32::from(class) | thread.usual_stages.own(), now, source);
+        true
+    }
+
+    /// Begins a stage that is switched off where none is in progress: it is the thread's state, and nothing else. False
+    /// means that nothing has happened.
+    #[inline(always)]
+    pub fn pass_stage(&self, class: ClassId) -> bool {
+        let Some(thread) = current() else { return false };
+        let idle = thread.stage_cell.own() == 0 && thread.stage_class.own() == 0;
+        if !idle || class == 0 || !self.is_off(class) {
+            return false;
+        }
+        thread.stage_label.store(u32::from(class), Relaxed);
+        thread.has_progress.store(0, Relaxed);
         true
     }
 

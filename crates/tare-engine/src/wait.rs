@@ -1,5 +1,6 @@
 //! HOT PATH: waits, of every kind. Start reads the clock and takes a line; end adds to a cell.
 
+use std::hint::cold_path;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use crate::Engine;
@@ -140,6 +141,7 @@ impl Engine {
             let flags = flags | (depth as u32) << 8 | u32::from(class) << 16;
             return Some(Wait { thread, start, flags, record: 0, cell: 0 });
         }
+        cold_path();
         let switches = self.registry.switches(class);
         if switches & ENABLED == 0 {
             return None;

@@ -86,6 +86,25 @@ fn an_instrument_switched_off_meanwhile_still_ends_what_it_began() {
 }
 
 #[test]
+fn a_stage_that_is_off_ends_the_one_before_and_is_the_threads_state() {
+    let rig = Rig::new();
+    let thread = rig.connect();
+    rig.set_instrument(rig.class.stage_two, Some(false), None);
+    let state = || rig.threads().into_iter().find_map(|row| row.state);
+    rig.stage(rig.class.stage);
+    rig.stage(rig.class.stage_two);
+    assert_eq!((rig.thread_stage(thread, STAGE).count, state().as_deref()), (1, Some("two")));
+    rig.stage(rig.class.stage_two);
+    assert_eq!((rig.thread_stage(thread, STAGE_TWO).count, state().as_deref()), (0, Some("two")));
+    rig.stage(rig.class.stage);
+    assert_eq!(state().as_deref(), Some("one"));
+    rig.stage(rig.class.stage_two);
+    rig.end_stage();
+    assert_eq!((rig.thread_stage(thread, STAGE).count, state()), (2, None));
+    assert_eq!(rig.stages(Scope::History).len(), 2);
+}
+
+#[test]
 fn untimed_instruments_count_without_times() {
     let rig = Rig::new();
     let thread = rig.connect();

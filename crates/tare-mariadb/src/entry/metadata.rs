@@ -22,6 +22,9 @@ pub(super) unsafe extern "C" fn create_metadata_lock(
     line: c_uint,
 ) -> *mut MetadataLock {
     guard(null_mut(), || {
+        if !ENGINE.watches_metadata_locks() {
+            return null_mut();
+        }
         let Some(what) = facts::metadata_name(key, lock_type, duration, status) else {
             return null_mut();
         };

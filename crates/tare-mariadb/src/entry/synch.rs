@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::hint::cold_path;
 use std::ptr::null_mut;
 
 use tare_engine::{Source, SynchHandle, SynchRef, Wait, operation};
@@ -80,6 +81,7 @@ macro_rules! waits {
                     kept.$field = object;
                     return state.cast();
                 }
+                cold_path();
                 if ENGINE.synch_is_off(synch) {
                     return null_mut();
                 }
