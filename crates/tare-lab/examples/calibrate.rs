@@ -251,12 +251,9 @@ impl Run {
         self.evaluations[handicap] as f64 * evaluation / self.transaction
     }
 
-    fn interval(&self, handicap: usize) -> Option<(f64, f64)> {
-        self.costs[handicap]?.interval
-    }
-
     fn covers(&self, handicap: usize, truth: f64) -> bool {
-        self.interval(handicap).is_some_and(|(low, high)| (low..=high).contains(&truth))
+        let interval = self.costs[handicap].and_then(|cost| cost.interval);
+        interval.is_some_and(|(low, high)| (low..=high).contains(&truth))
     }
 }
 
@@ -284,7 +281,7 @@ fn summary(runs: &[Run], blocks: u32) -> String {
     );
     let mean = |of: &dyn Fn(&Run) -> f64| runs.iter().map(of).sum::<f64>() / count as f64 * 100.0;
     for (i, share) in HANDICAPS.iter().enumerate() {
-        let half_width = |run: &Run| run.interval(i).map_or(f64::NAN, |(low, high)| (high - low) / 2.0);
+        let half_width = |run: &Run| run.costs[i].and_then(|cost| cost.plus_minus()).unwrap_or(f64::NAN);
         let covered = |price: &dyn Fn(&Run) -> f64| {
             runs.iter().filter(|run| run.covers(i, run.truth(i, price(run)))).count()
         };
@@ -316,12 +313,7 @@ fn precision(runs: u32, minutes: u32) -> Result<()> {
         let cost = analysis.cells[0].settings[2].cost.ok_or("no cost")?;
         let (low, high) = cost.interval.ok_or("no interval: give it more minutes")?;
         let took = analysis.end.as_ref().ok_or("no end")?.at;
-        println!(
-            "run {run}, paired: {:+.2}% ({:+.2} … {:+.2}) in {took:.0} s",
-            cost.share * 100.0,
-            low * 100.0,
-            high * 100.0
-        );
+        println!("run {run}, paired: {} in {took:.0} s", told(&Some(cost)));
         longest = f64::max(longest, took);
         paired.push((cost.share, low, high));
         let share = one_after_the_other(&folder, took)?;

@@ -463,12 +463,12 @@ impl<'a> Run<'a> {
                     break;
                 }
                 let began = self.now();
-                self.block(cell, settings, block, tell)?;
+                let analysis = self.block(cell, settings, block, tell)?;
                 let took = self.now() - began;
                 if self.now() + took > self.definition().minutes * 60.0 {
                     return Ok(Some(Reason::OutOfTime));
                 }
-                if self.is_known(cell) {
+                if analysis.is_some_and(|a| self.is_known(cell, &a)) {
                     break;
                 }
             }
@@ -478,29 +478,29 @@ impl<'a> Run<'a> {
 
     /// Whether a cell needs no more, asked in the midst of a life. Only where each block is an observation: of processes of
     /// their own a whole life is one, and whoever left it when pleased would make it another.
-    fn is_known(&self, cell: &Cell) -> bool {
-        let analysis = self.analysis();
-        let known = analysis.as_ref().and_then(|a| a.cells.iter().find(|c| c.cell == *cell));
+    fn is_known(&self, cell: &Cell, analysis: &Analysis) -> bool {
+        let known = analysis.cells.iter().find(|c| c.cell == *cell);
         let enough = |s: &SettingAnalysis| s.reached && (s.name == s.base || s.units == s.blocks);
         self.definition().stop_early && known.is_some_and(|c| c.settings.iter().all(enough))
     }
 
-    /// A slice of every setting, in random order.
+    /// A slice of every setting, in random order; gives what is known after it.
     fn block(
         &mut self,
         cell: &Cell,
         settings: &[usize],
         block: u32,
         tell: &mut dyn FnMut(Event<'_>),
-    ) -> Result<()> {
+    ) -> Result<Option<Analysis>> {
         let mut order = settings.to_vec();
         self.random(place_of(self.definition(), cell) << 32 | u64::from(block)).shuffle(&mut order);
         self.slices(cell, &order, block, tell)?;
-        if let Some(analysis) = self.analysis() {
+        let analysis = self.analysis();
+        if let Some(analysis) = &analysis {
             let (done, left) = self.done();
-            tell(Event::Block { analysis: &analysis, done, left });
+            tell(Event::Block { analysis, done, left });
         }
-        Ok(())
+        Ok(analysis)
     }
 
     /// Share of the time, or of the blocks of all cells, that has been used; and how long the rest takes at most.
