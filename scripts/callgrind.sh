@@ -4,10 +4,15 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo build --quiet --locked --release -p tare-engine --example replay
 replay=target/release/examples/replay
-"$replay" 20000 | sed -n 1p
 transactions=1000
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
+echo "no event recorded, all counted and timed:"
+"$replay" 20000 sums | sed -n 1p
+valgrind --tool=callgrind --toggle-collect='*measured*' --callgrind-out-file="$out" "$replay" $transactions sums 2>&1 |
+    awk -v n=$transactions '/Collected/ { printf "instructions per transaction: %d\n", $NF / n }'
+echo "everything recorded:"
+"$replay" 20000 | sed -n 1p
 valgrind --tool=callgrind --toggle-collect='*measured*' --callgrind-out-file="$out" "$replay" $transactions 2>&1 |
     awk -v n=$transactions '/Collected/ { printf "instructions per transaction: %d\n", $NF / n }'
 echo "of which in:"

@@ -4,7 +4,8 @@
 //! rwlocks, 32 socket operations, 16 idle waits, 14 batches of table I/O with 414 rows, 28 table locks, 22
 //! allocations and as many frees, 1 transaction. The order within a statement is a server's, too.
 //!
-//! `replay [transactions]` prints nanoseconds per transaction; under `valgrind --tool=callgrind` the instructions
+//! `replay [transactions [sums]]` prints nanoseconds per transaction; with `sums` no event is recorded, all are counted and
+//! timed. Under `valgrind --tool=callgrind` the instructions
 //! of [`measured`] divided by the transactions are the exact figure (see `tests/instructions`).
 
 use tare_engine::snapshot::*;
@@ -274,7 +275,13 @@ fn print_mix(transactions: u64) {
 
 fn main() {
     let transactions: u32 = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(20_000);
-    let config = Config::default();
+    let sums = match std::env::args().nth(2).as_deref() {
+        None => false,
+        Some("sums") => true,
+        Some(other) => panic!("`{other}`: the only thing that can be asked for is `sums`"),
+    };
+    let mut config = Config::default();
+    config.consumers.retain(|consumer| !(sums && consumer.name().starts_with("events_")));
     ENGINE.start(config, &Silent).expect("address space");
     let connection = Connection::new();
     // The first events make cells and rings; the long histories fill up.

@@ -617,14 +617,19 @@ impl IoCounts {
     }
 }
 
-/// Of an entry: its owner has settled that the instrument's events are usual, and the cell of today. Offsets of cells are
-/// those of whole lines, so the lower bits are free.
+/// Words that offsets of cells are multiples of, so that the lower bits of an entry are free.
+pub(crate) const CELL_ALIGNMENT: u32 = 4;
+/// Of an entry: its owner has settled that the instrument's events are usual, and the cell of today.
 pub(crate) const READY: u32 = 1;
+/// As [`READY`], of events that are summed up and not recorded. An entry has one of them at most.
+pub(crate) const SUMMED: u32 = 2;
+
+const _: () = assert!(READY + SUMMED < CELL_ALIGNMENT);
 
 /// Where an entry says the cell is; 0: nowhere.
 #[inline(always)]
-const fn place(entry: u32) -> Offset {
-    entry & !READY
+pub(crate) const fn place(entry: u32) -> Offset {
+    entry & !(READY | SUMMED)
 }
 
 /// Entries of one map block.
@@ -680,13 +685,19 @@ impl Bank {
         arena.get(place(map.cells[class % MAP_ENTRIES].load(Acquire)))
     }
 
-    /// Where the cell of `class` is if it is ready, for the bank's owner, who has settled. A map that is not there is
-    /// read as block 0 of the arena, which is never handed out and all zero: one question less.
+    /// The entry of `class`, for the bank's owner, who has settled. A map that is not there is read as block 0 of the arena,
+    /// which is never handed out and all zero: one question less.
     #[inline(always)]
-    pub(crate) fn ready_cell(&self, base: Base, class: ClassId) -> Option<Offset> {
+    pub(crate) fn settled_entry(&self, base: Base, class: ClassId) -> u32 {
         let class = class as usize;
         let map: Offset = self.maps[(class / MAP_ENTRIES) % MAPS].own();
-        let entry = base.at_or_zero::<MapBlock>(map).cells[class % MAP_ENTRIES].own();
+        base.at_or_zero::<MapBlock>(map).cells[class % MAP_ENTRIES].own()
+    }
+
+    /// Where the cell of `class` is if it is ready, for the bank's owner, who has settled.
+    #[inline(always)]
+    pub(crate) fn ready_cell(&self, base: Base, class: ClassId) -> Option<Offset> {
+        let entry = self.settled_entry(base, class);
         (entry & READY != 0).then_some(place(entry))
     }
 

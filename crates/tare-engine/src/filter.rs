@@ -50,13 +50,19 @@ pub(crate) const fn shift(of: EventType) -> u32 {
     4 + 4 * (of as u32)
 }
 
-/// What the record of a usual event says of its thread's mask, as its flags in the uppermost byte; 0: the thread's events
-/// of this type are not usual. (CURRENT, HISTORY and LONG stand as the record's flags do, CURRENT in TIMED's place:
+/// Of what [`usual`] says: the thread's events of this type are summed up and not recorded.
+pub(crate) const SUMMED: u32 = 1 << 31;
+
+/// What the record of a usual event says of its thread's mask, as its flags in the uppermost byte; [`SUMMED`]: it has none; 0:
+/// the thread's events of this type are not usual. (CURRENT, HISTORY and LONG stand as the record's flags do, CURRENT in TIMED's place:
 /// what is usual is timed.)
 pub(crate) fn usual(mask: u32, of: EventType) -> u32 {
-    let wanted = ATTRIBUTED | CYCLES | CURRENT << shift(of);
+    let wanted = ATTRIBUTED | CYCLES;
     if mask & wanted != wanted {
         return 0;
+    }
+    if mask & CURRENT << shift(of) == 0 {
+        return SUMMED;
     }
     // The record of a stage holds its parent's type beside the flags: always a statement.
     let parent = if of == EventType::Stage { (EventType::Statement as u32) << 16 } else { 0 };
@@ -112,5 +118,14 @@ mod tests {
         assert_eq!(bits(mask(ALL, true, false)), CURRENT);
         assert_eq!(bits(mask(without(Consumer::EventsWaitsCurrent), true, true)), 0);
         assert_eq!(bits(mask(without(Consumer::EventsWaitsHistory), true, true)), CURRENT | LONG);
+    }
+
+    #[test]
+    fn events_that_nobody_wants_are_summed_and_what_counts_for_nobody_is_not_usual() {
+        let usual = |consumers, of| usual(mask(consumers, true, true) | CYCLES, of);
+        assert_eq!(usual(ALL, EventType::Wait), 7 << 24);
+        assert_eq!(usual(without(Consumer::EventsWaitsCurrent), EventType::Wait), SUMMED);
+        assert_eq!(usual(without(Consumer::EventsWaitsCurrent), EventType::Stage) >> 24, 7);
+        assert_eq!(usual(without(Consumer::ThreadInstrumentation), EventType::Wait), 0);
     }
 }

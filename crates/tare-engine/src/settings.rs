@@ -9,7 +9,7 @@ use std::sync::atomic::{
 
 use crate::Engine;
 use crate::arena::{Base, Offset, Own};
-use crate::cell::{Cell, Family, READY, StatCell};
+use crate::cell::{Cell, Family, READY, SUMMED, StatCell};
 use crate::filter;
 use crate::instrument::{ENABLED, TIMED, USUAL};
 use crate::ring::StageRecord;
@@ -48,16 +48,24 @@ impl Engine {
     /// The stage in progress, if it began on the short way, will not end there.
     #[inline(always)]
     pub(crate) fn leave_short_way(&self, thread: &Thread, base: Base) {
-        if thread.stage_cell.own() != 0 {
-            let record: &StageRecord = base.at(thread.stage_record.own());
-            thread.stage_class.store(record.class() | u32::from(ENABLED | TIMED) << 16, Relaxed);
-            thread.stage_start.store(record.start.own(), Relaxed);
-            thread.stage_cell.store(0, Relaxed);
+        if thread.stage_cell.own() == 0 {
+            return;
         }
+        let class = match thread.stage_record.own() {
+            // Of one that is summed the thread knows class and start.
+            0 => thread.stage_label.own(),
+            record => {
+                let record: &StageRecord = base.at(record);
+                thread.stage_start.store(record.start.own(), Relaxed);
+                record.class()
+            }
+        };
+        thread.stage_class.store(class | u32::from(ENABLED | TIMED) << 16, Relaxed);
+        thread.stage_cell.store(0, Relaxed);
     }
 
-    /// Marks the cell of an instrument ready, if there is one and its events are usual in the calling thread, which has
-    /// settled. Returns it then.
+    /// Marks the cell of an instrument ready (or summed), if there is one and its events are usual in the calling thread, which
+    /// has settled. Returns it then.
     pub(crate) fn make_ready(
         &self,
         thread: &Thread,
@@ -74,7 +82,8 @@ impl Engine {
         if cell.head().epoch.own() != self.epochs[family as usize].load(Relaxed) {
             return None;
         }
-        entry.store(entry.own() | READY, Release);
+        let mark = if usual.own() == filter::SUMMED { SUMMED } else { READY };
+        entry.store(entry.own() | mark, Release);
         Some(self.arena.offset_of(cell))
     }
 }

@@ -1,5 +1,6 @@
 //! HOT PATH: stages. One clock reading ends a stage and begins the next.
 
+use std::hint::cold_path;
 use std::sync::atomic::{
     AtomicU64,
     Ordering::{Relaxed, Release},
@@ -7,7 +8,7 @@ use std::sync::atomic::{
 
 use crate::Engine;
 use crate::arena::{Base, Offset, Own};
-use crate::cell::{Family, StatCell};
+use crate::cell::{Family, READY, SUMMED, StatCell, place};
 use crate::clock::{cycles, ticks};
 use crate::filter::{ATTRIBUTED, CURRENT};
 use crate::instrument::{ENABLED, PROGRESS, TIMED};
@@ -38,10 +39,16 @@ impl Engine {
             return false;
         }
         let base = self.arena.base();
-        let Some(cell) = thread.banks[BANK_OWN].ready_cell(base, class) else {
+        let entry = thread.banks[BANK_OWN].settled_entry(base, class);
+        if entry & READY == 0 {
+            cold_path();
             // There is none of class 0: no stage follows.
-            return class == 0 && self.end_usual_stage(thread);
-        };
+            return match class {
+                0 => self.end_usual_stage(thread),
+                _ => entry & SUMMED != 0 && start_summed_stage(thread, base, class, entry),
+            };
+        }
+        let cell = place(entry);
         let before = thread.stage_cell.own();
         if before == 0 && thread.stage_class.own() != 0 {
             return false;
@@ -111,10 +118,9 @@ impl Engine {
             let flags = u32::from(timed | kept(bits)) << 24;
             let what = u32::from(class) | (EventType::Statement as u32) << 16 | flags;
             fill_stage(thread, self.arena.base(), offset, what, start, source);
-            if let Some(cell) = self.make_ready(thread, &thread.usual_stages, class, Family::Stages) {
-                thread.stage_cell.store(cell, Relaxed);
-                thread.stage_class.store(0, Relaxed);
-            }
+            self.go_short_way(thread, class);
+        } else if bits & CURRENT == 0 {
+            self.go_short_way(thread, class);
         }
         if switches & PROGRESS == 0 {
             return None;
@@ -123,6 +129,14 @@ impl Engine {
         thread.progress[1].store(0, Relaxed);
         thread.has_progress.store(1, Relaxed);
         Some(&thread.progress)
+    }
+
+    /// The stage in progress will end on the short way, if it is a usual one.
+    fn go_short_way(&self, thread: &Thread, class: ClassId) {
+        if let Some(cell) = self.make_ready(thread, &thread.usual_stages, class, Family::Stages) {
+            thread.stage_cell.store(cell, Relaxed);
+            thread.stage_class.store(0, Relaxed);
+        }
     }
 
     /// Ends the stage in progress.
@@ -137,17 +151,26 @@ impl Engine {
     /// Ends the stage in progress, if all is as usual or there is none. False means that it has not ended.
     #[inline(always)]
     fn end_usual_stage(&self, thread: &'static Thread) -> bool {
-        thread.stage_label.store(0, Relaxed);
         let base = self.arena.base();
         let cell = thread.stage_cell.own();
-        if cell == 0 || !self.is_settled(thread) {
-            return cell == 0 && thread.stage_class.own() == 0;
+        if cell == 0 && thread.stage_class.own() == 0 {
+            thread.stage_label.store(0, Relaxed);
+            return true;
         }
-        let now = cycles();
-        let record: &StageRecord = base.at(thread.stage_record.own());
-        base.at::<StatCell>(cell).stat.add_span(1, record.start.own(), now);
-        end_record(thread, record, now);
-        self.nest_in_statement(thread);
+        if cell == 0 || !self.is_settled(thread) {
+            return false;
+        }
+        thread.stage_label.store(0, Relaxed);
+        let (now, cell) = (cycles(), base.at::<StatCell>(cell));
+        let record = thread.stage_record.own();
+        if record == 0 {
+            cell.stat.add_span(1, thread.stage_start.own(), now);
+        } else {
+            let record: &StageRecord = base.at(record);
+            cell.stat.add_span(1, record.start.own(), now);
+            end_record(thread, record, now);
+            self.nest_in_statement(thread);
+        }
         leave_stage(thread);
         true
     }
@@ -156,6 +179,7 @@ impl Engine {
     #[inline(never)]
     fn end_unusual_stage(&self, thread: &'static Thread) {
         self.leave_short_way(thread, self.arena.base());
+        thread.stage_label.store(0, Relaxed);
         thread.has_progress.store(0, Relaxed);
         let mask = thread.mask();
         if mask != 0 {
@@ -218,6 +242,23 @@ impl Engine {
         end_record(thread, record, now | u64::from(now == 0));
         self.nest_in_statement(thread);
     }
+}
+
+/// Begins a stage that is only summed up, in the cell that its entry names. False where the stage before ends otherwise.
+#[inline(always)]
+fn start_summed_stage(thread: &Thread, base: Base, class: ClassId, entry: u32) -> bool {
+    let before = thread.stage_cell.own();
+    if thread.stage_class.own() != 0 || thread.stage_record.own() != 0 {
+        return false;
+    }
+    let now = cycles();
+    if before != 0 {
+        base.at::<StatCell>(before).stat.add_span(1, thread.stage_start.own(), now);
+    }
+    thread.stage_cell.store(place(entry), Relaxed);
+    thread.stage_start.store(now, Relaxed);
+    thread.stage_label.store(u32::from(class), Relaxed);
+    true
 }
 
 /// No stage is in progress.

@@ -11,7 +11,7 @@ use std::sync::atomic::{
 };
 
 use crate::arena::{BlockId, Offset, Own, Use, View, WORDS};
-use crate::cell::{Bank, Cell, Family, MAP_ENTRIES, MAPS, cell_words};
+use crate::cell::{Bank, CELL_ALIGNMENT, Cell, Family, MAP_ENTRIES, MAPS, cell_words};
 use crate::filter;
 use crate::instance::ReadLocks;
 use crate::instrument::{ENABLED, HISTORY};
@@ -52,7 +52,7 @@ pub(crate) struct Thread {
     pub(crate) stage_class: AtomicU32,
     /// Offset of the record of the stage in progress, 0: none, or not recorded.
     pub(crate) stage_record: AtomicU32,
-    /// Its cell, if it began on the short way: then its class and start are in its record.
+    /// Its cell, if it began on the short way: then its class and start are in its record, if it has one.
     pub(crate) stage_cell: AtomicU32,
     /// The statement new stages nest in.
     pub(crate) stage_parent: AtomicU64,
@@ -62,9 +62,9 @@ pub(crate) struct Thread {
     pub(crate) thread_id: AtomicU64,
     /// What the thread records (see [`filter`]), and in the upper half what filters have decided it should.
     mask: AtomicU64,
-    /// When the stage in progress began, if it did not begin on the short way.
+    /// When the stage in progress began, if it did not begin on the short way or has no record.
     pub(crate) stage_start: AtomicU64,
-    /// The last stage set that was not on the short way, recorded or not: PROCESSLIST_STATE.
+    /// The last stage set that was not on the short way or has no record: PROCESSLIST_STATE.
     pub(crate) stage_label: AtomicU32,
     /// Records of the waits in progress, outermost first.
     pub(crate) open: [AtomicU32; WAIT_DEPTH],
@@ -468,9 +468,10 @@ impl Engine {
         Some(cell)
     }
 
-    /// Room for a cell of `words` in the thread's cell blocks.
+    /// Room for a cell of `words` in the thread's cell blocks, where its offset has the bits to spare that entries need.
     #[cold]
     pub(crate) fn cell_space(&self, thread: &Thread, words: u32) -> Option<Offset> {
+        let words = words.next_multiple_of(CELL_ALIGNMENT);
         if thread.cell_left.load(Relaxed) < words {
             let count = thread.cell_count.load(Relaxed) as usize;
             let block = if count < CELL_BLOCKS { self.arena.take(Use::Cells, 0) } else { None };

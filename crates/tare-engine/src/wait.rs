@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use crate::Engine;
 use crate::arena::{Base, Offset, Own};
-use crate::cell::{Family, StatCell};
+use crate::cell::{Family, READY, SUMMED, StatCell, place};
 use crate::clock::{cycles, ticks};
 use crate::filter::{ATTRIBUTED, CURRENT, HISTORY, LONG, UNATTRIBUTED};
 use crate::instrument::{ENABLED, TIMED};
@@ -55,6 +55,8 @@ const WAIT_SHORT: u32 = 1 << 6;
 /// No event can begin before it ends: its record is where it was begun, says class and start, and its own id is its
 /// END_EVENT_ID.
 const WAIT_LEAF: u32 = 1 << 7;
+/// Is summed up on the short way and has no record.
+const WAIT_SUMMED: u32 = 1 << 12;
 
 /// A wait in progress: what the host keeps between start and end, in its own memory.
 #[derive(Clone, Copy)]
@@ -64,8 +66,9 @@ pub struct Wait {
     pub(crate) start: u64,
     /// Switches in bits 0–3, the flags above; not of a leaf: depth << 8, class << 16.
     flags: u32,
-    /// Of a leaf: the places of its record and of its cell.
+    /// Of a leaf: the place of its record.
     record: Offset,
+    /// Of a leaf, and of one that is only summed up: the place of its cell.
     cell: Offset,
 }
 
@@ -124,8 +127,9 @@ impl Engine {
         let thread = current()?;
         let base = self.arena.base();
         let depth = thread.wait_depth.own() as usize;
-        if self.is_settled(thread)
-            && thread.banks[BANK_OWN].ready_cell(base, class).is_some()
+        let settled = self.is_settled(thread);
+        let entry = if settled { thread.banks[BANK_OWN].settled_entry(base, class) } else { 0 };
+        if entry & READY != 0
             && depth < WAIT_DEPTH
             && let Some(offset) = thread.waits.line()
         {
@@ -142,6 +146,9 @@ impl Engine {
             return Some(Wait { thread, start, flags, record: 0, cell: 0 });
         }
         cold_path();
+        if entry & SUMMED != 0 {
+            return Some(summed_wait(thread, class, entry));
+        }
         let switches = self.registry.switches(class);
         if switches & ENABLED == 0 {
             return None;
@@ -185,7 +192,12 @@ impl Engine {
             return None;
         }
         let base = self.arena.base();
-        let cell = thread.banks[BANK_OWN].ready_cell(base, class)?;
+        let entry = thread.banks[BANK_OWN].settled_entry(base, class);
+        if entry & READY == 0 {
+            cold_path();
+            return (entry & SUMMED != 0).then(|| summed_wait(thread, class, entry));
+        }
+        let cell = place(entry);
         let record = thread.waits.line()?;
         let start = cycles();
         let depth = thread.wait_depth.own() as usize;
@@ -278,7 +290,17 @@ impl Engine {
             self.close_wait(wait, end, amount);
             return Some(taken);
         }
-        self.end_unusual_wait(wait, n, amount)
+        self.end_summed_wait(wait, n).or_else(|| self.end_unusual_wait(wait, n, amount))
+    }
+
+    /// Ends a wait that is only summed up, if all is as usual still.
+    #[inline(always)]
+    fn end_summed_wait(&self, wait: &Wait, n: u64) -> Option<u64> {
+        if wait.flags & WAIT_SUMMED == 0 || !self.is_settled(wait.thread) {
+            return None;
+        }
+        let cell: &StatCell = self.arena.base().at(wait.cell);
+        Some(cell.stat.add_span(n, wait.start, cycles()))
     }
 
     /// Ends a wait [`Engine::start_usual_leaf_wait`] began, if all is as usual still, and returns its duration in ticks;
@@ -286,7 +308,8 @@ impl Engine {
     #[inline(always)]
     pub(crate) fn end_usual_leaf_wait(&self, wait: &Wait, amount: Option<u64>) -> Option<u64> {
         if wait.flags & WAIT_LEAF == 0 || !self.is_settled(wait.thread) {
-            return None;
+            cold_path();
+            return self.end_summed_wait(wait, 1);
         }
         let base = self.arena.base();
         let end = cycles();
@@ -365,6 +388,13 @@ impl Engine {
             record.amount.store(amount, Relaxed);
         }
     }
+}
+
+/// A wait that is only summed up, in the cell that its entry names.
+#[inline(always)]
+fn summed_wait(thread: &'static Thread, class: ClassId, entry: u32) -> Wait {
+    let flags = WAIT_SUMMED | u32::from(ENABLED | TIMED) | u32::from(class) << 16;
+    Wait { thread, start: cycles(), flags, record: 0, cell: place(entry) }
 }
 
 /// A wait that begins.

@@ -102,10 +102,10 @@ impl Engine {
                 info,
             )
         });
-        // A stage that is as usual leaves the label alone and is in its record only.
-        let stage = match thread.stage_cell.load(Relaxed) {
-            0 => thread.stage_label.load(Relaxed),
-            _ => self.arena.get(thread.stage_record.load(Relaxed)).map_or(0, StageRecord::class),
+        // A stage that is as usual leaves the label alone and is in its record only, if it has one.
+        let stage = match (thread.stage_cell.load(Relaxed), thread.stage_record.load(Relaxed)) {
+            (0, _) | (_, 0) => thread.stage_label.load(Relaxed),
+            (_, record) => self.arena.get(record).map_or(0, StageRecord::class),
         } as ClassId;
         let state = match stage {
             0 => None,

@@ -104,6 +104,95 @@ fn a_stage_that_is_off_ends_the_one_before_and_is_the_threads_state() {
     assert_eq!(rig.stages(Scope::History).len(), 2);
 }
 
+/// Switches the recording of waits and of stages; both stay counted and timed.
+fn record(rig: Rig, on: bool) {
+    rig.set_consumer(Consumer::EventsWaitsCurrent, on);
+    rig.set_consumer(Consumer::EventsStagesCurrent, on);
+}
+
+#[test]
+fn waits_and_stages_that_nobody_wants_are_summed_up_and_timed() {
+    let rig = Rig::new();
+    let thread = rig.connect();
+    record(rig, false);
+    let mutex = rig.init_synch(rig.class.mutex, 1).expect("memory");
+    let state = || rig.threads().into_iter().find_map(|row| row.state);
+    for _ in 0..5 {
+        rig.stage(rig.class.stage);
+        assert_eq!(state().as_deref(), Some("one"));
+        rig.lock(mutex);
+        rig.wait_around(rig.class.rwlock, || rig.wait(rig.class.mutex));
+        rig.stage(rig.class.stage_two);
+        assert_eq!(state().as_deref(), Some("two"));
+        rig.end_stage();
+        assert_eq!(state(), None);
+    }
+    let stats = [
+        (rig.thread_wait(thread, MUTEX), 10),
+        (rig.thread_wait(thread, RWLOCK), 5),
+        (rig.thread_stage(thread, STAGE), 5),
+        (rig.thread_stage(thread, STAGE_TWO), 5),
+    ];
+    for (stat, count) in stats {
+        assert_eq!(stat.count, count);
+        assert!(stat.min_ps <= stat.max_ps && stat.max_ps <= stat.sum_ps && stat.sum_ps > 0, "{stat:?}");
+    }
+    assert!(rig.thread_wait(thread, RWLOCK).sum_ps > rig.thread_wait(thread, MUTEX).min_ps * 5);
+    for scope in [Scope::Current, Scope::History, Scope::HistoryLong] {
+        assert_eq!(history_lens(rig, scope)[..2], [0, 0]);
+    }
+}
+
+#[test]
+fn a_wait_and_a_stage_are_counted_once_whatever_is_recorded_when_they_end() {
+    for before in [true, false] {
+        let rig = Rig::new();
+        let thread = rig.connect();
+        let mutex = rig.init_synch(rig.class.mutex, 1).expect("memory");
+        record(rig, before);
+        // The second time around it is the short way.
+        for round in 1..=3 {
+            rig.stage(rig.class.stage);
+            rig.wait_around(rig.class.rwlock, || {
+                let wait = rig.start_synch_wait(mutex, operation::MUTEX, here()).expect("a wait");
+                record(rig, !before);
+                rig.end_synch_wait(&wait);
+            });
+            let state = rig.threads().into_iter().find_map(|row| row.state);
+            assert_eq!(state.as_deref(), Some("one"), "{before} {round}");
+            rig.stage(rig.class.stage_two);
+            record(rig, before);
+            rig.end_stage();
+            let counts = [
+                rig.thread_wait(thread, MUTEX).count,
+                rig.thread_wait(thread, RWLOCK).count,
+                rig.thread_stage(thread, STAGE).count,
+                rig.thread_stage(thread, STAGE_TWO).count,
+            ];
+            assert_eq!(counts, [round; 4], "{before}");
+            assert_eq!(history_lens(rig, Scope::Current)[1], 0, "no stage is left behind");
+        }
+    }
+}
+
+#[test]
+fn what_is_summed_up_is_reset_like_everything_else() {
+    let rig = Rig::new();
+    let thread = rig.connect();
+    record(rig, false);
+    for _ in 0..3 {
+        rig.stage(rig.class.stage);
+        rig.wait(rig.class.mutex);
+        rig.reset(Reset::Summary(EventType::Wait, Level::Thread));
+        rig.reset(Reset::Summary(EventType::Stage, Level::Thread));
+        rig.wait(rig.class.mutex);
+        rig.end_stage();
+        assert_eq!(rig.thread_wait(thread, MUTEX).count, 1);
+        assert_eq!(rig.thread_stage(thread, STAGE).count, 1);
+    }
+    assert_eq!((rig.global_wait(MUTEX).count, rig.global_stage(STAGE).count), (6, 3));
+}
+
 #[test]
 fn untimed_instruments_count_without_times() {
     let rig = Rig::new();

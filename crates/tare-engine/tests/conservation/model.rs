@@ -38,7 +38,13 @@ const HOST_OF: [usize; 4] = [0, 1, 2, 2];
 fn step() -> impl Strategy<Value = Step> {
     let party = prop_oneof![Just(Level::Account), Just(Level::User), Just(Level::Host)];
     let level = prop_oneof![Just(Level::Thread), Just(Level::Global), party.clone()];
-    let consumer = prop_oneof![Just(Consumer::GlobalInstrumentation), Just(Consumer::ThreadInstrumentation)];
+    // Without the last two events are only summed up.
+    let consumer = prop_oneof![
+        Just(Consumer::GlobalInstrumentation),
+        Just(Consumer::ThreadInstrumentation),
+        Just(Consumer::EventsWaitsCurrent),
+        Just(Consumer::EventsStagesCurrent),
+    ];
     prop_oneof![
         2 => (0..4usize).prop_map(Step::Connect),
         1 => (0..8usize).prop_map(Step::Disconnect),
