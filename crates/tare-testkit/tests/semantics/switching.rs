@@ -77,6 +77,27 @@ fn locks_that_were_off_at_the_start_can_be_switched_on() {
 }
 
 #[test]
+fn what_nobody_wants_recorded_is_counted_all_the_same() {
+    let _turn = turn();
+    let server = server();
+    let mut schema = server.schema().unwrap();
+    let mut watched = Watched::connect(&server, &mut schema);
+    fill(&mut watched);
+    let record = |schema: &mut Schema, on: &str| {
+        for name in ["events_waits_current", "events_stages_current"] {
+            schema.update("setup_consumers", &[("ENABLED", on)], &[("NAME", name)]).unwrap();
+        }
+    };
+    for (name, sql) in PASSED {
+        let recorded = watched.counted_by(&mut schema, name, sql);
+        record(&mut schema, "NO");
+        let summed = watched.counted_by(&mut schema, name, sql);
+        record(&mut schema, "YES");
+        assert_eq!(summed, recorded, "{name} by {sql}");
+    }
+}
+
+#[test]
 fn what_is_not_timed_has_no_times() {
     let _turn = turn();
     let server = server();
