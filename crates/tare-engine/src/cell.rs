@@ -694,11 +694,11 @@ impl Bank {
         base.at_or_zero::<MapBlock>(map).cells[class % MAP_ENTRIES].own()
     }
 
-    /// Where the cell of `class` is if it is ready, for the bank's owner, who has settled.
+    /// Where the cell of `class` is if it is marked so, for the bank's owner, who has settled.
     #[inline(always)]
-    pub(crate) fn ready_cell(&self, base: Base, class: ClassId) -> Option<Offset> {
+    pub(crate) fn marked_cell(&self, base: Base, class: ClassId, mark: u32) -> Option<Offset> {
         let entry = self.settled_entry(base, class);
-        (entry & READY != 0).then_some(place(entry))
+        (entry & mark != 0).then_some(place(entry))
     }
 
     /// No cell is ready any more.

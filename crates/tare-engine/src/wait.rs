@@ -50,13 +50,13 @@ impl WaitObject {
 
 const WAIT_RECORDED: u32 = 1 << 4;
 const WAIT_UNATTRIBUTED: u32 = 1 << 5;
-/// Began on the short way: recorded, timed, attributed, ticks are cycles.
+/// Began on the short way: timed, attributed, ticks are cycles. Recorded, or only summed up.
 const WAIT_SHORT: u32 = 1 << 6;
 /// No event can begin before it ends: its record is where it was begun, says class and start, and its own id is its
 /// END_EVENT_ID.
 const WAIT_LEAF: u32 = 1 << 7;
-/// Is summed up on the short way and has no record.
-const WAIT_SUMMED: u32 = 1 << 12;
+/// As a leaf, but only summed up: it has a start and the place of its cell, and no record.
+const WAIT_SUMMED_LEAF: u32 = 1 << 12;
 
 /// A wait in progress: what the host keeps between start and end, in its own memory.
 #[derive(Clone, Copy)]
@@ -68,7 +68,7 @@ pub struct Wait {
     flags: u32,
     /// Of a leaf: the place of its record.
     record: Offset,
-    /// Of a leaf, and of one that is only summed up: the place of its cell.
+    /// Of a leaf, recorded or summed up: the place of its cell.
     cell: Offset,
 }
 
@@ -147,7 +147,8 @@ impl Engine {
         }
         cold_path();
         if entry & SUMMED != 0 {
-            return Some(summed_wait(thread, class, entry));
+            let flags = WAIT_SHORT | u32::from(ENABLED | TIMED) | u32::from(class) << 16;
+            return Some(Wait { thread, start: cycles(), flags, record: 0, cell: 0 });
         }
         let switches = self.registry.switches(class);
         if switches & ENABLED == 0 {
@@ -195,7 +196,9 @@ impl Engine {
         let entry = thread.banks[BANK_OWN].settled_entry(base, class);
         if entry & READY == 0 {
             cold_path();
-            return (entry & SUMMED != 0).then(|| summed_wait(thread, class, entry));
+            let flags = WAIT_SUMMED_LEAF | u32::from(ENABLED | TIMED) | u32::from(class) << 16;
+            let summed = || Wait { thread, start: cycles(), flags, record: 0, cell: place(entry) };
+            return (entry & SUMMED != 0).then(summed);
         }
         let cell = place(entry);
         let record = thread.waits.line()?;
@@ -281,37 +284,34 @@ impl Engine {
     #[inline(always)]
     pub fn end_wait(&self, wait: &Wait, n: u64, amount: Option<u64>) -> Option<u64> {
         let base = self.arena.base();
+        let recorded = wait.flags & WAIT_RECORDED != 0;
+        let mark = if recorded { READY } else { SUMMED };
+        // Asked again: an event inside it may have settled for another cell.
         if wait.flags & (WAIT_SHORT | WAIT_LEAF) == WAIT_SHORT
             && self.is_settled(wait.thread)
-            && let Some(cell) = wait.thread.banks[BANK_OWN].ready_cell(base, wait.class())
+            && let Some(cell) = wait.thread.banks[BANK_OWN].marked_cell(base, wait.class(), mark)
         {
             let end = cycles();
             let taken = base.at::<StatCell>(cell).stat.add_span(n, wait.start, end);
-            self.close_wait(wait, end, amount);
+            if recorded {
+                self.close_wait(wait, end, amount);
+            }
             return Some(taken);
         }
-        self.end_summed_wait(wait, n).or_else(|| self.end_unusual_wait(wait, n, amount))
-    }
-
-    /// Ends a wait that is only summed up, if all is as usual still.
-    #[inline(always)]
-    fn end_summed_wait(&self, wait: &Wait, n: u64) -> Option<u64> {
-        if wait.flags & WAIT_SUMMED == 0 || !self.is_settled(wait.thread) {
-            return None;
-        }
-        let cell: &StatCell = self.arena.base().at(wait.cell);
-        Some(cell.stat.add_span(n, wait.start, cycles()))
+        self.end_unusual_wait(wait, n, amount)
     }
 
     /// Ends a wait [`Engine::start_usual_leaf_wait`] began, if all is as usual still, and returns its duration in ticks;
     /// else nothing has happened, and [`Engine::end_wait`] does it.
     #[inline(always)]
     pub(crate) fn end_usual_leaf_wait(&self, wait: &Wait, amount: Option<u64>) -> Option<u64> {
-        if wait.flags & WAIT_LEAF == 0 || !self.is_settled(wait.thread) {
-            cold_path();
-            return self.end_summed_wait(wait, 1);
-        }
+        let settled = self.is_settled(wait.thread);
         let base = self.arena.base();
+        if wait.flags & WAIT_LEAF == 0 || !settled {
+            cold_path();
+            let summed = settled && wait.flags & WAIT_SUMMED_LEAF != 0;
+            return summed.then(|| base.at::<StatCell>(wait.cell).stat.add_span(1, wait.start, cycles()));
+        }
         let end = cycles();
         let record: &WaitRecord = base.at(wait.record);
         let taken = base.at::<StatCell>(wait.cell).stat.add_span(1, record.start.own(), end);
@@ -388,13 +388,6 @@ impl Engine {
             record.amount.store(amount, Relaxed);
         }
     }
-}
-
-/// A wait that is only summed up, in the cell that its entry names.
-#[inline(always)]
-fn summed_wait(thread: &'static Thread, class: ClassId, entry: u32) -> Wait {
-    let flags = WAIT_SUMMED | u32::from(ENABLED | TIMED) | u32::from(class) << 16;
-    Wait { thread, start: cycles(), flags, record: 0, cell: place(entry) }
 }
 
 /// A wait that begins.

@@ -194,6 +194,25 @@ fn what_is_summed_up_is_reset_like_everything_else() {
 }
 
 #[test]
+fn a_wait_that_is_summed_up_counts_after_a_reset_that_it_outlasts() {
+    let rig = Rig::new();
+    let thread = rig.connect();
+    record(rig, false);
+    for _ in 0..3 {
+        // After two of them the third takes the short way.
+        rig.wait(rig.class.rwlock);
+        rig.wait(rig.class.rwlock);
+        rig.wait_around(rig.class.rwlock, || {
+            rig.reset(Reset::Summary(EventType::Wait, Level::Global));
+            // The thread learns of the reset before the wait ends.
+            rig.wait(rig.class.mutex);
+        });
+        assert_eq!((rig.global_wait(RWLOCK).count, rig.global_wait(MUTEX).count), (1, 1));
+    }
+    assert_eq!(rig.thread_wait(thread, RWLOCK).count, 9);
+}
+
+#[test]
 fn untimed_instruments_count_without_times() {
     let rig = Rig::new();
     let thread = rig.connect();
