@@ -7,14 +7,15 @@ replay=target/release/examples/replay
 transactions=1000
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
-echo "no event recorded, all counted and timed:"
-"$replay" 20000 sums | sed -n 1p
-valgrind --tool=callgrind --toggle-collect='*measured*' --callgrind-out-file="$out" "$replay" $transactions sums 2>&1 |
-    awk -v n=$transactions '/Collected/ { printf "instructions per transaction: %d\n", $NF / n }'
-echo "everything recorded:"
-"$replay" 20000 | sed -n 1p
-valgrind --tool=callgrind --toggle-collect='*measured*' --callgrind-out-file="$out" "$replay" $transactions 2>&1 |
-    awk -v n=$transactions '/Collected/ { printf "instructions per transaction: %d\n", $NF / n }'
+measure() {
+    echo "$1:"
+    shift
+    "$replay" 20000 "$@" | sed -n 1p
+    valgrind --tool=callgrind --toggle-collect='*measured*' --callgrind-out-file="$out" "$replay" $transactions "$@" 2>&1 |
+        awk -v n=$transactions '/Collected/ { printf "instructions per transaction: %d\n", $NF / n }'
+}
+measure "no event recorded, all counted and timed" sums
+measure "everything recorded"
 echo "of which in:"
 callgrind_annotate --auto=no --threshold=100 "$out" | awk -v n=$transactions '
     # file:function [object], one line for each file that was inlined into the function

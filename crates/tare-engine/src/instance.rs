@@ -1099,6 +1099,7 @@ fn add(counts: &Counts, n: u64, taken: Option<u64>) {
 }
 
 /// What the host says of a metadata lock.
+#[derive(Clone, Copy, Debug)]
 pub struct MetadataName<'a> {
     /// OBJECT_TYPE, as the host numbers namespaces.
     pub namespace: u8,
@@ -1119,22 +1120,17 @@ const WAITED_FOR: u32 = 1;
 
 /// Metadata locks.
 impl Engine {
-    /// Whether locks that are granted or waited for from now on are kept.
-    #[inline(always)]
-    pub fn watches_metadata_locks(&self) -> bool {
-        !self.is_off(fixed::METADATA)
-    }
-
-    /// A metadata lock is asked for.
-    pub fn create_metadata_lock(
+    /// A metadata lock is asked for. What it is, is asked only where that is wanted.
+    pub fn create_metadata_lock<'a>(
         &self,
         identity: usize,
-        what: &MetadataName<'_>,
+        what: impl FnOnce() -> Option<MetadataName<'a>>,
         source: Source,
     ) -> Option<MetadataRef> {
-        if !self.watches_metadata_locks() {
+        if self.is_off(fixed::METADATA) {
             return None;
         }
+        let what = what()?;
         let thread = current()?;
         let stash = &thread.metadata_stash;
         let lock = self.pools.take_near::<MetadataHandle>(&self.arena, Pool::MetadataLocks, stash);

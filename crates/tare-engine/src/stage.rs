@@ -24,7 +24,7 @@ impl Engine {
     /// Begins a stage of the calling thread, ending the one before. Returns its progress, if it reports one.
     #[inline(always)]
     pub fn start_stage(&self, class: ClassId, source: Source) -> Option<Progress> {
-        if self.start_usual_stage(class, source) || self.pass_stage(class) {
+        if self.start_usual_stage(class, source) {
             return None;
         }
         self.start_unusual_stage(class, source)
@@ -42,10 +42,11 @@ impl Engine {
         let entry = thread.banks[BANK_OWN].settled_entry(base, class);
         if entry & READY == 0 {
             cold_path();
-            // There is none of class 0: no stage follows.
             return match class {
+                // No stage follows.
                 0 => self.end_usual_stage(thread),
-                _ => entry & SUMMED != 0 && start_summed_stage(thread, base, class, entry),
+                _ if entry & SUMMED != 0 => start_summed_stage(thread, base, class, entry),
+                _ => self.pass_stage(thread, class),
             };
         }
         let cell = place(entry);
@@ -68,10 +69,9 @@ impl Engine {
     /// Begins a stage that is switched off where none is in progress: it is the thread's state, and nothing else. False
     /// means that nothing has happened.
     #[inline(always)]
-    pub fn pass_stage(&self, class: ClassId) -> bool {
-        let Some(thread) = current() else { return false };
+    fn pass_stage(&self, thread: &Thread, class: ClassId) -> bool {
         let idle = thread.stage_cell.own() == 0 && thread.stage_class.own() == 0;
-        if !idle || class == 0 || !self.is_off(class) {
+        if !idle || !self.is_off(class) {
             return false;
         }
         thread.stage_label.store(u32::from(class), Relaxed);
@@ -111,16 +111,20 @@ impl Engine {
         thread.stage_class.store(u32::from(class) | u32::from(switches) << 16, Relaxed);
         thread.stage_start.store(start, Relaxed);
         let bits = Thread::bits(mask, EventType::Stage);
-        if bits & CURRENT != 0
-            && let Some(offset) = thread.stages.line().or_else(|| self.next_stage_block(thread))
-        {
+        let wanted = bits & CURRENT != 0;
+        let line = || thread.stages.line().or_else(|| self.next_stage_block(thread));
+        let line = wanted.then(line).flatten();
+        if let Some(offset) = line {
             let timed = if switches & TIMED != 0 { RECORD_TIMED } else { 0 };
             let flags = u32::from(timed | kept(bits)) << 24;
             let what = u32::from(class) | (EventType::Statement as u32) << 16 | flags;
             fill_stage(thread, self.arena.base(), offset, what, start, source);
-            self.go_short_way(thread, class);
-        } else if bits & CURRENT == 0 {
-            self.go_short_way(thread, class);
+        }
+        if line.is_some() == wanted
+            && let Some(cell) = self.make_ready(thread, &thread.usual_stages, class, Family::Stages)
+        {
+            thread.stage_cell.store(cell, Relaxed);
+            thread.stage_class.store(0, Relaxed);
         }
         if switches & PROGRESS == 0 {
             return None;
@@ -129,14 +133,6 @@ impl Engine {
         thread.progress[1].store(0, Relaxed);
         thread.has_progress.store(1, Relaxed);
         Some(&thread.progress)
-    }
-
-    /// The stage in progress will end on the short way, if it is a usual one.
-    fn go_short_way(&self, thread: &Thread, class: ClassId) {
-        if let Some(cell) = self.make_ready(thread, &thread.usual_stages, class, Family::Stages) {
-            thread.stage_cell.store(cell, Relaxed);
-            thread.stage_class.store(0, Relaxed);
-        }
     }
 
     /// Ends the stage in progress.
@@ -153,14 +149,13 @@ impl Engine {
     fn end_usual_stage(&self, thread: &'static Thread) -> bool {
         let base = self.arena.base();
         let cell = thread.stage_cell.own();
-        if cell == 0 && thread.stage_class.own() == 0 {
-            thread.stage_label.store(0, Relaxed);
-            return true;
-        }
-        if cell == 0 || !self.is_settled(thread) {
+        if cell != 0 && !self.is_settled(thread) {
             return false;
         }
         thread.stage_label.store(0, Relaxed);
+        if cell == 0 {
+            return thread.stage_class.own() == 0;
+        }
         let (now, cell) = (cycles(), base.at::<StatCell>(cell));
         let record = thread.stage_record.own();
         if record == 0 {

@@ -85,22 +85,26 @@ fn an_instrument_switched_off_meanwhile_still_ends_what_it_began() {
     assert_eq!(rig.thread_stage(thread, STAGE).count, 1);
 }
 
+/// PROCESSLIST_STATE of the only thread.
+fn state(rig: Rig) -> Option<String> {
+    rig.threads().into_iter().find_map(|row| row.state)
+}
+
 #[test]
 fn a_stage_that_is_off_ends_the_one_before_and_is_the_threads_state() {
     let rig = Rig::new();
     let thread = rig.connect();
     rig.set_instrument(rig.class.stage_two, Some(false), None);
-    let state = || rig.threads().into_iter().find_map(|row| row.state);
     rig.stage(rig.class.stage);
     rig.stage(rig.class.stage_two);
-    assert_eq!((rig.thread_stage(thread, STAGE).count, state().as_deref()), (1, Some("two")));
+    assert_eq!((rig.thread_stage(thread, STAGE).count, state(rig).as_deref()), (1, Some("two")));
     rig.stage(rig.class.stage_two);
-    assert_eq!((rig.thread_stage(thread, STAGE_TWO).count, state().as_deref()), (0, Some("two")));
+    assert_eq!((rig.thread_stage(thread, STAGE_TWO).count, state(rig).as_deref()), (0, Some("two")));
     rig.stage(rig.class.stage);
-    assert_eq!(state().as_deref(), Some("one"));
+    assert_eq!(state(rig).as_deref(), Some("one"));
     rig.stage(rig.class.stage_two);
     rig.end_stage();
-    assert_eq!((rig.thread_stage(thread, STAGE).count, state()), (2, None));
+    assert_eq!((rig.thread_stage(thread, STAGE).count, state(rig)), (2, None));
     assert_eq!(rig.stages(Scope::History).len(), 2);
 }
 
@@ -116,16 +120,15 @@ fn waits_and_stages_that_nobody_wants_are_summed_up_and_timed() {
     let thread = rig.connect();
     record(rig, false);
     let mutex = rig.init_synch(rig.class.mutex, 1).expect("memory");
-    let state = || rig.threads().into_iter().find_map(|row| row.state);
     for _ in 0..5 {
         rig.stage(rig.class.stage);
-        assert_eq!(state().as_deref(), Some("one"));
+        assert_eq!(state(rig).as_deref(), Some("one"));
         rig.lock(mutex);
         rig.wait_around(rig.class.rwlock, || rig.wait(rig.class.mutex));
         rig.stage(rig.class.stage_two);
-        assert_eq!(state().as_deref(), Some("two"));
+        assert_eq!(state(rig).as_deref(), Some("two"));
         rig.end_stage();
-        assert_eq!(state(), None);
+        assert_eq!(state(rig), None);
     }
     let stats = [
         (rig.thread_wait(thread, MUTEX), 10),
@@ -158,8 +161,7 @@ fn a_wait_and_a_stage_are_counted_once_whatever_is_recorded_when_they_end() {
                 record(rig, !before);
                 rig.end_synch_wait(&wait);
             });
-            let state = rig.threads().into_iter().find_map(|row| row.state);
-            assert_eq!(state.as_deref(), Some("one"), "{before} {round}");
+            assert_eq!(state(rig).as_deref(), Some("one"), "{before} {round}");
             rig.stage(rig.class.stage_two);
             record(rig, before);
             rig.end_stage();

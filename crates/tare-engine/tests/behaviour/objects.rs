@@ -406,7 +406,7 @@ fn a_metadata_lock_is_named_until_its_place_is_used_again() {
     let rig = Rig::new();
     rig.connect();
     let what = MetadataName { namespace: 3, schema: b"db", name: b"t", lock_type: 1, duration: 1, status: 0 };
-    let lock = rig.create_metadata_lock(0x77, &what, here()).unwrap();
+    let lock = rig.create_metadata_lock(0x77, || Some(what), here()).unwrap();
     let wait = rig.start_metadata_wait(lock, here()).unwrap();
     rig.end_wait(&wait, 1, None);
     rig.set_metadata_lock_status(lock, 1);
@@ -417,12 +417,12 @@ fn a_metadata_lock_is_named_until_its_place_is_used_again() {
     rig.destroy_metadata_lock(lock);
     // Locks nobody waits for come and go by the thousand: they leave it its name.
     for n in 0..2_000 {
-        let other = rig.create_metadata_lock(n, &what, here()).unwrap();
+        let other = rig.create_metadata_lock(n, || Some(what), here()).unwrap();
         rig.destroy_metadata_lock(other);
     }
     assert_eq!(rig.waits(Scope::History)[0].object.name.as_deref(), Some("t"));
     let named = |n| {
-        let other = rig.create_metadata_lock(n, &what, here()).unwrap();
+        let other = rig.create_metadata_lock(n, || Some(what), here()).unwrap();
         let wait = rig.start_metadata_wait(other, here()).unwrap();
         rig.end_wait(&wait, 1, None);
         rig.destroy_metadata_lock(other);
@@ -438,7 +438,7 @@ fn metadata_locks_are_rows_while_somebody_has_or_awaits_them() {
     let thread = rig.connect();
     rig.wait(rig.class.mutex);
     let what = MetadataName { namespace: 3, schema: b"db", name: b"t", lock_type: 1, duration: 1, status: 0 };
-    let lock = rig.create_metadata_lock(0x77, &what, here()).unwrap();
+    let lock = rig.create_metadata_lock(0x77, || Some(what), here()).unwrap();
     let row = rig.metadata_locks().remove(0);
     assert_eq!((row.object.object_type, row.object_instance_begin), (Some("TABLE"), 0x77));
     assert_eq!((row.object.schema.as_deref(), row.object.name.as_deref()), (Some("db"), Some("t")));
@@ -450,7 +450,7 @@ fn metadata_locks_are_rows_while_somebody_has_or_awaits_them() {
     assert_eq!(rig.metadata_locks()[0].status, "GRANTED");
     let schema =
         MetadataName { namespace: 2, schema: b"db", name: b"", lock_type: 0, duration: 0, status: 1 };
-    rig.create_metadata_lock(0x78, &schema, here()).unwrap();
+    rig.create_metadata_lock(0x78, || Some(schema), here()).unwrap();
     let schema = rig.metadata_locks().into_iter().find(|row| row.object.object_type == Some("SCHEMA"));
     assert_eq!(schema.unwrap().object.name, None);
     rig.destroy_metadata_lock(lock);

@@ -22,13 +22,8 @@ pub(super) unsafe extern "C" fn create_metadata_lock(
     line: c_uint,
 ) -> *mut MetadataLock {
     guard(null_mut(), || {
-        if !ENGINE.watches_metadata_locks() {
-            return null_mut();
-        }
-        let Some(what) = facts::metadata_name(key, lock_type, duration, status) else {
-            return null_mut();
-        };
-        let lock = ENGINE.create_metadata_lock(identity.addr(), &what, Source::new(file, line));
+        let what = || facts::metadata_name(key, lock_type, duration, status);
+        let lock = ENGINE.create_metadata_lock(identity.addr(), what, Source::new(file, line));
         lock.map_or(null_mut(), |lock| lock.address().cast())
     })
 }

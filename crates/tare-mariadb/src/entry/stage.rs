@@ -21,7 +21,7 @@ pub(super) unsafe extern "C" fn start_stage(
     line: c_int,
 ) -> *mut StageProgress {
     let source = Source::new(file, line.cast_unsigned());
-    if ENGINE.start_usual_stage(key as u16, source) || ENGINE.pass_stage(key as u16) {
+    if ENGINE.start_usual_stage(key as u16, source) {
         return null_mut();
     }
     start_unusual_stage(key as u16, source)
