@@ -11,6 +11,11 @@ use std::sync::atomic::{
     fence,
 };
 
+use crate::pool::Pool;
+use crate::queue::Queue;
+use crate::shares::Shares;
+use crate::slots::Slots;
+
 /// Size of a block in bytes.
 pub(crate) const BLOCK: usize = 4096;
 /// Words of 8 bytes in a block.
@@ -61,7 +66,13 @@ pub(crate) struct Meta {
     pub(crate) generation: AtomicU32,
     /// Records in the block, for rings.
     pub(crate) records: AtomicU32,
+    /// Words of a slot, for pools.
+    pub(crate) slot_words: AtomicU32,
+    /// How often a slot of those there were has been used at most.
+    pub(crate) generations: AtomicU32,
     used: AtomicU8,
+    /// Which slots are free, for pools.
+    pub(crate) slots: Slots,
 }
 
 impl Meta {
@@ -85,6 +96,7 @@ pub(crate) struct Arena {
     /// Head of the free list: tag << 32 | block.
     free: AtomicU64,
     in_use: AtomicU32,
+    pub(crate) shares: Shares,
 }
 
 impl Arena {
@@ -96,6 +108,7 @@ impl Arena {
             fresh: AtomicU32::new(1),
             free: AtomicU64::new(0),
             in_use: AtomicU32::new(0),
+            shares: Shares::new(),
         }
     }
 
@@ -111,8 +124,10 @@ impl Arena {
     }
 
     /// Takes a zeroed block, or `None` when the cap is reached.
+    #[cold]
     pub(crate) fn take(&self, used: Use, pool: u8) -> Option<BlockId> {
-        let id = self.pop().or_else(|| self.take_fresh())?;
+        let id = self.pop().or_else(|| self.take_fresh());
+        let id = id.or_else(|| self.take_back().inspect(|_| _ = self.in_use.fetch_sub(1, Relaxed)))?;
         let meta = self.meta(id);
         meta.throw_away(|| {
             meta.owner.store(0, Relaxed);
@@ -235,6 +250,27 @@ impl Arena {
         (distance / 8) as Offset
     }
 
+    /// Keeps the block of a slot the pool's while it is held. `None`: it is not any more.
+    #[inline]
+    pub(crate) fn hold<T: View>(&self, pool: Pool, slot: &T) -> Option<Held> {
+        self.hold_block(pool, self.offset_of(slot) / WORDS as u32)
+    }
+
+    /// As [`Arena::hold`], of a block.
+    #[inline]
+    pub(crate) fn hold_block(&self, pool: Pool, block: BlockId) -> Option<Held> {
+        let slots = &self.meta(block).slots;
+        if pool.stays() {
+            return (slots.kind() == pool.kind()).then_some(Held(None));
+        }
+        slots.hold(pool.kind()).then_some(Held(Some(slots)))
+    }
+
+    /// Blocks there are.
+    pub(crate) fn blocks(&self) -> u32 {
+        self.blocks.load(Relaxed)
+    }
+
     /// Ids that may be in use: `1..high()`.
     pub(crate) fn high(&self) -> BlockId {
         self.fresh.load(Relaxed).min(self.blocks.load(Relaxed))
@@ -242,13 +278,31 @@ impl Arena {
 
     /// Whether less than a quarter is left: what can do without takes no more.
     pub(crate) fn is_scarce(&self) -> bool {
-        self.in_use.load(Relaxed) > self.blocks.load(Relaxed) / 4 * 3
+        let lent: u32 = self.shares.long.iter().map(Queue::len).sum();
+        self.needed().saturating_sub(lent) > self.blocks() / 4 * 3
     }
 
-    /// Bytes handed out, and the cap.
+    /// Blocks in use, without those that nobody needs.
+    fn needed(&self) -> u32 {
+        self.in_use.load(Relaxed).saturating_sub(self.shares.empty())
+    }
+
+    /// Bytes in use, and the cap.
     pub(crate) fn usage(&self) -> (u64, u64) {
         let bytes = |blocks: u32| u64::from(blocks) * BLOCK as u64;
-        (bytes(self.in_use.load(Relaxed)), bytes(self.blocks.load(Relaxed)))
+        (bytes(self.needed()), bytes(self.blocks()))
+    }
+}
+
+/// A block of slots that stays what it is while somebody has this.
+pub(crate) struct Held(Option<&'static Slots>);
+
+impl Drop for Held {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(slots) = self.0 {
+            slots.let_go();
+        }
     }
 }
 

@@ -1,11 +1,12 @@
 //! HOT PATH: instances: one mutex, file, socket, table, handle, metadata lock, program, prepared statement.
 //!
 //! The host keeps a reference to an instance for as long as the thing itself lives. All of them are slots of
-//! pools: never unmapped, so a stale reference reads a free slot, never a fault.
+//! pools: never unmapped, so a stale reference reads a free slot, never a fault. Where blocks do not stay their
+//! pool's ([`Pool::stays`]), whoever writes through a reference of the host's holds the block meanwhile.
 
 use std::sync::atomic::{
     AtomicI32, AtomicU8, AtomicU16, AtomicU32, AtomicU64,
-    Ordering::{Acquire, Relaxed, Release},
+    Ordering::{Acquire, Relaxed, Release, SeqCst},
     fence,
 };
 
@@ -15,7 +16,7 @@ use crate::index::Inserted;
 use crate::instrument::{ENABLED, TIMED, fixed};
 use crate::lost::Lost;
 use crate::operation;
-use crate::pool::{self, Pool, SlotHead, USED};
+use crate::pool::{self, Pool, SlotHead, USED, held};
 use crate::snapshot::{ClassId, Kind};
 use crate::statement::NAME_WORDS;
 use crate::thread::current;
@@ -453,7 +454,9 @@ impl Engine {
     /// The rwlock is the calling thread's, to read.
     #[inline(always)]
     pub fn add_synch_reader(&self, synch: SynchRef, wait: &Wait) {
-        wait.thread.read_locks.push(synch.address() as u64);
+        if !wait.thread.read_locks.push(synch.address() as u64) {
+            self.losses.count(Lost::ReadLocks);
+        }
     }
 
     /// The mutex is nobody's.
@@ -473,7 +476,7 @@ impl Engine {
 }
 
 /// Locks a thread holds for reading, the latest last. Kept by the thread and not by the lock, which many read at the same
-/// time. One given back by another thread stays until there is no room.
+/// time. One given back by another thread stays until there is no room: then the oldest is forgotten.
 #[repr(C)]
 pub(crate) struct ReadLocks {
     held: AtomicU32,
@@ -481,14 +484,28 @@ pub(crate) struct ReadLocks {
     locks: [AtomicU64; READ_LOCKS],
 }
 
-const READ_LOCKS: usize = 8;
+const READ_LOCKS: usize = 32;
 
 impl ReadLocks {
+    /// False where another one was forgotten for it.
     #[inline(always)]
-    fn push(&self, lock: u64) {
-        let held = self.held.own() as usize % READ_LOCKS;
-        self.locks[held].store(lock, Relaxed);
+    fn push(&self, lock: u64) -> bool {
+        let held = self.held.own() as usize;
+        let Some(place) = self.locks.get(held) else {
+            self.forget_oldest(lock);
+            return false;
+        };
+        place.store(lock, Relaxed);
         self.held.store(held as u32 + 1, Release);
+        true
+    }
+
+    #[cold]
+    fn forget_oldest(&self, lock: u64) {
+        for at in 1..READ_LOCKS {
+            self.locks[at - 1].store(self.locks[at].own(), Relaxed);
+        }
+        self.locks[READ_LOCKS - 1].store(lock, Relaxed);
     }
 
     /// False where it is not one of them.
@@ -629,7 +646,9 @@ impl Engine {
             None if create => self.enter_file(class, name, hash, is),
             None => None,
         };
-        if let Some(file) = found.filter(|_| create) {
+        if let Some(file) = found.filter(|_| create)
+            && let Some(_held) = self.arena.hold(Pool::Files, file)
+        {
             file.slot.open_count.fetch_add(1, Relaxed);
         }
         found
@@ -696,7 +715,9 @@ impl Engine {
 
     /// A temporary file: it is forgotten when closed.
     pub fn set_file_temporary(&self, file: FileRef) {
-        file.slot.temporary.store(1, Relaxed);
+        if let Some(_held) = self.arena.hold(Pool::Files, file) {
+            file.slot.temporary.store(1, Relaxed);
+        }
     }
 
     /// Whether it is.
@@ -707,7 +728,9 @@ impl Engine {
     /// The file is closed once.
     pub fn release_file(&self, file: FileRef) {
         let count = &file.slot.open_count;
-        if count.load(Relaxed) > 0 {
+        if let Some(_held) = self.arena.hold(Pool::Files, file)
+            && count.load(Relaxed) > 0
+        {
             count.fetch_sub(1, Relaxed);
         }
     }
@@ -715,9 +738,9 @@ impl Engine {
     /// The file exists no more; what it did counts on for its instrument.
     pub fn destroy_file(&self, file: FileRef) {
         let slot = &file.slot;
-        if slot.head.state() != USED {
+        let Some(_held) = self.arena.hold(Pool::Files, file).filter(|_| slot.head.state() == USED) else {
             return;
-        }
+        };
         self.files.remove(slot.hash.load(Relaxed), self.arena.offset_of(file));
         self.begin_fold();
         if let Some(ended) = self.ended_io.bank.cell::<IoCell>(&self.arena, slot.head.class()) {
@@ -730,6 +753,7 @@ impl Engine {
     /// A file gets another name.
     pub fn rename_file(&self, from: &[u8], to: &[u8]) {
         let Some(file) = self.find_file(0, from, false) else { return };
+        let Some(_held) = self.arena.hold(Pool::Files, file) else { return };
         // Whatever was known under the new name has been replaced.
         if let Some(replaced) = self.find_file(0, to, false).filter(|other| !std::ptr::eq(*other, file)) {
             self.destroy_file(replaced);
@@ -771,8 +795,11 @@ impl Engine {
             7 => WRITE,
             _ => MISC,
         };
-        match file {
-            Some(file) if file.slot.head.state() == USED => file.slot.io.add_shared(part, taken, bytes),
+        let held = file.and_then(|file| Some((self.arena.hold(Pool::Files, file)?, file)));
+        match held {
+            Some((_held, file)) if file.slot.head.state() == USED => {
+                file.slot.io.add_shared(part, taken, bytes);
+            }
             // Deleted while open, or never known: it counts for the instrument.
             _ => {
                 if let Some(ended) = self.ended_io.bank.cell::<IoCell>(&self.arena, wait.class()) {
@@ -817,7 +844,7 @@ impl Engine {
         let hash = table.hash();
         let is = |offset: Offset| table.is(self.arena.at(offset));
         if let Some(offset) = self.tables.find(hash, is) {
-            let share: TableShareRef = self.arena.at(offset);
+            let (_held, share) = held::<TableShareHandle>(&self.arena, Pool::Tables, offset)?;
             share.slot.users.fetch_add(1, Relaxed);
             self.set_key_names(&share.slot, keys);
             return Some(share);
@@ -839,7 +866,7 @@ impl Engine {
             Inserted::Here => Some(share),
             Inserted::There(first) => {
                 self.free_share(share);
-                let share: TableShareRef = self.arena.at(first);
+                let (_held, share) = held::<TableShareHandle>(&self.arena, Pool::Tables, first)?;
                 share.slot.users.fetch_add(1, Relaxed);
                 Some(share)
             }
@@ -854,7 +881,10 @@ impl Engine {
     /// A table's definition is used by one fewer.
     pub fn release_table_share(&self, share: TableShareRef) {
         let users = &share.slot.users;
-        if users.load(Relaxed) > 0 {
+        // The table may have been dropped long ago.
+        if let Some(_held) = self.arena.hold(Pool::Tables, share)
+            && users.load(Relaxed) > 0
+        {
             users.fetch_sub(1, Relaxed);
         }
     }
@@ -872,17 +902,20 @@ impl Engine {
 
     fn free_share(&self, share: TableShareRef) {
         let slot = &share.slot;
+        let Some(_held) = self.arena.hold(Pool::Tables, share).filter(|_| slot.head.end()) else { return };
+        // Who closes a handle of it may be leaving counts here: of the two the later one frees them.
+        fence(SeqCst);
         slot.io.iter().for_each(|io| self.free_table_counts::<TableIo>(io));
         self.free_table_counts::<TableLocks>(&slot.locks);
-        for names in slot.key_names.iter().map(|names| names.load(Relaxed)).filter(|names| *names != 0) {
+        for names in slot.key_names.iter().map(|names| names.swap(0, Relaxed)).filter(|names| *names != 0) {
             self.pools.give(&self.arena, Pool::Names, self.arena.at::<KeyNames>(names));
         }
-        self.pools.give(&self.arena, Pool::Tables, share);
+        self.pools.put_back(&self.arena, Pool::Tables, share);
     }
 
     /// Gives back what a share counts of the handles that were closed.
     fn free_table_counts<C: TableCounts>(&self, place: &AtomicU32) {
-        let offset = place.load(Relaxed);
+        let offset = place.swap(0, Relaxed);
         if offset != 0 {
             self.pools.give(&self.arena, C::POOL, self.arena.at::<C>(offset));
             self.table_stats[C::FAMILY as usize].fetch_sub(1, Relaxed);
@@ -902,7 +935,8 @@ impl Engine {
                 names.head.publish();
                 place.store(self.arena.offset_of(names), Release);
             }
-            let names: &KeyNames = self.arena.at(place.load(Relaxed));
+            let names = held::<KeyNames>(&self.arena, Pool::Names, place.load(Relaxed));
+            let Some((_held, names)) = names else { return };
             let len = text::write(&names.names[at % KEYS_PER_SLOT], key);
             names.lens[at % KEYS_PER_SLOT].store(len as u16, Relaxed);
         }
@@ -953,18 +987,28 @@ impl Engine {
     pub fn close_table(&self, table: TableRef) {
         let slot = &table.slot;
         self.begin_fold();
-        let share: &TableShare = self.arena.at(slot.share.load(Relaxed));
-        let alive =
-            share.head.state() == USED && share.head.generation() == slot.share_generation.load(Relaxed);
-        for (from, to) in slot.io.iter().zip(&share.io) {
-            self.fold_table_counts::<TableIo>(from.load(Relaxed), alive.then_some(to));
+        let held = held::<TableShare>(&self.arena, Pool::Tables, slot.share.load(Relaxed));
+        let share = held.as_ref().map(|(_held, share)| *share);
+        let generation = slot.share_generation.load(Relaxed);
+        let share = share.filter(|share| share.head.is_still(generation));
+        let is_there = || share.is_some_and(|share| share.head.is_still(generation));
+        for (at, from) in slot.io.iter().enumerate() {
+            let to = share.map(|share| &share.io[at]);
+            self.fold_table_counts::<TableIo>(from.load(Relaxed), to, is_there);
         }
-        self.fold_table_counts::<TableLocks>(slot.locks.load(Relaxed), alive.then_some(&share.locks));
+        let to = share.map(|share| &share.locks);
+        self.fold_table_counts::<TableLocks>(slot.locks.load(Relaxed), to, is_there);
         self.pools.give(&self.arena, Pool::Handles, table);
         self.end_fold();
     }
 
-    fn fold_table_counts<C: TableCounts>(&self, from: Offset, to: Option<&AtomicU32>) {
+    /// `is_there`: the share the counts go to has not been dropped.
+    fn fold_table_counts<C: TableCounts>(
+        &self,
+        from: Offset,
+        to: Option<&AtomicU32>,
+        is_there: impl Fn() -> bool,
+    ) {
         if from == 0 {
             return;
         }
@@ -979,22 +1023,30 @@ impl Engine {
                 // Nothing there yet: the slot itself moves.
                 0 if to.compare_exchange(0, from, Release, Acquire).is_ok() => {
                     held.fetch_add(1, Relaxed);
-                    return;
-                }
-                _ => {
-                    let into: &C = self.arena.at(to.load(Acquire));
-                    // It moved here while TRUNCATE passed: what it held is of before.
-                    if !self.counts_for(C::FAMILY, Viewer::Global, into.epoch().load(Relaxed)) {
-                        into.parts().iter().for_each(Counts::clear_shared);
-                        into.epoch().store(counts.epoch().load(Relaxed), Relaxed);
+                    // Who dropped the share meanwhile has not found it.
+                    fence(SeqCst);
+                    if is_there() || to.compare_exchange(from, 0, Relaxed, Relaxed).is_err() {
+                        return;
                     }
-                    for (into, from) in into.parts().iter().zip(counts.parts()) {
-                        into.merge_shared(from.plain());
-                    }
+                    held.fetch_sub(1, Relaxed);
                 }
+                _ => self.merge_table_counts(counts, to.load(Acquire)),
             }
         }
         self.pools.give(&self.arena, C::POOL, counts);
+    }
+
+    /// Adds what a handle counted to what its share holds of the handles before.
+    fn merge_table_counts<C: TableCounts>(&self, counts: &C, into: Offset) {
+        let Some((_held, into)) = held::<C>(&self.arena, C::POOL, into) else { return };
+        // It moved here while TRUNCATE passed: what it held is of before.
+        if !self.counts_for(C::FAMILY, Viewer::Global, into.epoch().load(Relaxed)) {
+            into.parts().iter().for_each(Counts::clear_shared);
+            into.epoch().store(counts.epoch().load(Relaxed), Relaxed);
+        }
+        for (into, from) in into.parts().iter().zip(counts.parts()) {
+            into.merge_shared(from.plain());
+        }
     }
 
     /// Begins table I/O; `index` is `MAX_INDEXES` without one.
@@ -1237,12 +1289,15 @@ impl Engine {
     /// Ends a call.
     pub fn end_program(&self, program: ProgramRef, start: u64) {
         let taken = (start != 0).then(|| crate::clock::ticks().saturating_sub(start));
-        program.slot.calls.add_shared(1, taken);
+        if let Some(_held) = self.arena.hold(Pool::Programs, program) {
+            program.slot.calls.add_shared(1, taken);
+        }
     }
 
     /// Counts an ended statement for the program it belongs to.
     pub fn count_program_statement(&self, program: ProgramRef, taken: Option<u64>, counters: Counters) {
         let slot = &program.slot;
+        let Some(_held) = self.arena.hold(Pool::Programs, program) else { return };
         slot.statements.add_shared(1, taken);
         counters.each(|at, value| _ = slot.counters[at].fetch_add(value, Relaxed));
     }
@@ -1293,7 +1348,9 @@ impl Engine {
     /// Its text.
     pub fn set_prepared_text(&self, prepared: PreparedRef, sql: &[u8]) {
         let slot = &prepared.slot;
-        slot.text_len.store(text::write(&slot.text, sql) as u32, Relaxed);
+        if let Some(_held) = self.arena.hold(Pool::Prepared, prepared) {
+            slot.text_len.store(text::write(&slot.text, sql) as u32, Relaxed);
+        }
     }
 
     /// Counts a prepare or an execution that ended.
@@ -1304,6 +1361,7 @@ impl Engine {
         taken: Option<u64>,
         counters: Counters,
     ) {
+        let Some(_held) = self.arena.hold(Pool::Prepared, prepared) else { return };
         let slot = self.prepared_of_today(prepared);
         if preparing {
             add(&slot.prepare, 1, taken);
@@ -1315,7 +1373,9 @@ impl Engine {
 
     /// Counts a re-prepare.
     pub fn count_reprepare(&self, prepared: PreparedRef) {
-        self.prepared_of_today(prepared).reprepare.add_untimed(1);
+        if let Some(_held) = self.arena.hold(Pool::Prepared, prepared) {
+            self.prepared_of_today(prepared).reprepare.add_untimed(1);
+        }
     }
 
     /// A prepared statement, without what it counted before the last TRUNCATE. Only its own session uses it.

@@ -29,6 +29,8 @@ mod reader;
 mod ring;
 mod rules;
 mod settings;
+mod shares;
+mod slots;
 pub mod snapshot;
 mod stage;
 mod statement;
@@ -52,7 +54,6 @@ use digest_table::DigestTable;
 use index::Index;
 use lost::Losses;
 use pool::Pools;
-use queue::Queue;
 use rules::Rules;
 use snapshot::{ClassId, Consumer, Kind};
 
@@ -181,7 +182,6 @@ pub struct Engine {
     pub(crate) digests: DigestTable,
     /// Descriptor → file.
     pub(crate) descriptors: Table,
-    pub(crate) long: [Queue; 4],
     pub(crate) history_size: [AtomicU32; 4],
     pub(crate) history_long_size: [AtomicU32; 4],
     pub(crate) digest_size: AtomicU32,
@@ -239,7 +239,6 @@ impl Engine {
             programs: Index::new(),
             digests: DigestTable::new(),
             descriptors: Table::new(),
-            long: [const { Queue::new() }; 4],
             history_size: [const { AtomicU32::new(0) }; 4],
             history_long_size: [const { AtomicU32::new(0) }; 4],
             digest_size: AtomicU32::new(0),
@@ -274,7 +273,8 @@ impl Engine {
     pub fn start(&self, config: Config, host: &'static dyn Host) -> Result<(), std::io::Error> {
         self.arena.map(config.memory_max.max(1 << 20))?;
         self.losses.limit(&config.limits);
-        self.pools.map(&config.limits)?;
+        self.arena.shares.limit(&config.limits);
+        self.pools.map(&self.arena)?;
         for index in [&self.files, &self.tables, &self.programs] {
             index.map(NAMED)?;
         }
@@ -285,7 +285,7 @@ impl Engine {
         for (at, rows_per_block) in [16, 8, 64, 64].into_iter().enumerate() {
             self.history_size[at].store(config.history_size[at], Relaxed);
             self.history_long_size[at].store(config.history_long_size[at], Relaxed);
-            self.long[at].map(long_blocks(config.history_long_size[at], rows_per_block))?;
+            self.arena.shares.long[at].map(long_blocks(config.history_long_size[at], rows_per_block))?;
         }
         self.digest_size.store(config.max_digest_length.min(MAX_DIGEST as u32), Relaxed);
         self.sql_text_size.store(config.max_sql_text_length.min(MAX_SQL_TEXT as u32), Relaxed);

@@ -45,6 +45,7 @@ lost! {
     Users => "users_lost", "Likewise, of their user.";
     Hosts => "hosts_lost", "Likewise, of their host.";
     SessionConnectAttrs => "session_connect_attrs_lost", "Connections whose attributes were cut.";
+    ReadLocks => "read_locks_lost", "Locks held for reading that READ_LOCKED_BY_COUNT misses: a thread holds more than it remembers.";
     Lockers => "locker_lost", "Waits nested too deeply to be recorded as events.";
     NestedStatements => "nested_statement_lost", "Statements nested too deeply to be recorded.";
     WaitEvents => "events_waits_lost", "Waits counted but not recorded: no memory for a ring.";

@@ -1,14 +1,18 @@
-//! HOT PATH: pools of instances: equal slots cut from blocks, taken and given back with one compare-and-swap.
+//! HOT PATH: pools of instances: equal slots cut from blocks, taken and given back with one atomic instruction.
+//!
+//! Which slots of a block are free is in the block's word (`slots`), and which blocks of a pool may have a free slot in
+//! the pool's own bits. These are hints: whoever frees the first slot of a block sets its bit, whoever finds none clears it
+//! and looks again.
 
 use std::sync::atomic::{
     AtomicU8, AtomicU16, AtomicU32, AtomicU64,
-    Ordering::{Acquire, Relaxed, Release},
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
     fence,
 };
 
-use crate::arena::{Arena, BLOCK, LINE, Offset, Own, Use, View, WORDS};
-use crate::lost::{Limits, Lost};
+use crate::arena::{Arena, BLOCK, BlockId, Held, LINE, Offset, Own, Table, View, WORDS};
 use crate::queue::Queue;
+use crate::slots;
 use crate::snapshot::ClassId;
 
 /// The pools, by what their slots hold.
@@ -40,20 +44,38 @@ pub(crate) const SYNCHS: [Pool; 3] = [Pool::Mutexes, Pool::Rwlocks, Pool::Conds]
 /// Number of pools.
 pub(crate) const POOLS: usize = 17;
 
-/// What is lost when a pool's slots are as many as they may be. Statistics are not bound here but where they outlive
-/// what they were counted by; accounts, users and hosts have sizes of their own.
-const BOUND: [(Pool, Lost); 10] = [
-    (Pool::Mutexes, Lost::MutexInstances),
-    (Pool::Rwlocks, Lost::RwlockInstances),
-    (Pool::Conds, Lost::CondInstances),
-    (Pool::Sockets, Lost::SocketInstances),
-    (Pool::Files, Lost::FileInstances),
-    (Pool::Tables, Lost::TableInstances),
-    (Pool::Handles, Lost::TableHandles),
-    (Pool::Programs, Lost::Programs),
-    (Pool::MetadataLocks, Lost::MetadataLocks),
-    (Pool::Prepared, Lost::PreparedStatements),
+/// All of them.
+const ALL: [Pool; POOLS] = [
+    Pool::Mutexes,
+    Pool::Rwlocks,
+    Pool::Conds,
+    Pool::Sockets,
+    Pool::Files,
+    Pool::Tables,
+    Pool::Handles,
+    Pool::TableIo,
+    Pool::TableLocks,
+    Pool::Programs,
+    Pool::MetadataLocks,
+    Pool::Prepared,
+    Pool::Digests,
+    Pool::Names,
+    Pool::Accounts,
+    Pool::Users,
+    Pool::Hosts,
 ];
+
+impl Pool {
+    /// Its number among the kinds of slots.
+    pub(crate) const fn kind(self) -> u8 {
+        self as u8 + 1
+    }
+
+    /// The pool of a kind of slots.
+    pub(crate) const fn of(kind: u8) -> Pool {
+        ALL[(kind as usize).wrapping_sub(1) % POOLS]
+    }
+}
 
 /// States of a slot.
 pub(crate) const FREE: u8 = 0;
@@ -69,9 +91,8 @@ pub(crate) struct SlotHead {
     pub(crate) class: AtomicU16,
     /// Rises whenever the slot is taken: a name is known until its place is used again.
     generation: AtomicU32,
-    /// Next free slot, while free.
-    next: AtomicU32,
     pub(crate) flags: AtomicU32,
+    _pad: AtomicU32,
 }
 
 impl SlotHead {
@@ -107,6 +128,11 @@ impl SlotHead {
         self.state.store(USED, Release);
     }
 
+    /// What used the slot has ended; false: it had before.
+    pub(crate) fn end(&self) -> bool {
+        self.state.swap(FREE, Relaxed) != FREE
+    }
+
     /// Whether what was read since `generation` was read belongs together.
     pub(crate) fn is_still(&self, generation: u32) -> bool {
         fence(Acquire);
@@ -125,16 +151,14 @@ const fn resting(pool: Pool) -> u32 {
         _ => 0,
     }
 }
-/// Slots a pool's queue holds.
-const QUEUE: usize = 1024;
 
 pub(crate) struct Pools {
-    /// Slots never used, or without a place in the queue: tag << 32 | offset.
-    free: [AtomicU64; POOLS],
-    /// Slots given back, oldest first.
+    /// One bit for each block: it may have a free slot of the pool.
+    blocks: [Table; POOLS],
+    /// The word of these in which one was found last.
+    hand: [AtomicU32; POOLS],
+    /// Slots that rest, the one longest given back first.
     rested: [Queue; POOLS],
-    /// How many more may be cut.
-    room: [AtomicU32; POOLS],
 }
 
 /// Free slots a thread keeps for itself, of what it takes and gives back all the time: a pool's lines would wander
@@ -194,26 +218,25 @@ const fn slot_words<T>() -> usize {
 impl Pools {
     pub(crate) const fn new() -> Pools {
         Pools {
-            free: [const { AtomicU64::new(0) }; POOLS],
+            blocks: [const { Table::new() }; POOLS],
+            hand: [const { AtomicU32::new(0) }; POOLS],
             rested: [const { Queue::new() }; POOLS],
-            room: [const { AtomicU32::new(u32::MAX) }; POOLS],
         }
     }
 
-    /// Makes room for the queues, and bounds the pools.
-    pub(crate) fn map(&self, limits: &Limits) -> Result<(), std::io::Error> {
-        for (pool, lost) in BOUND {
-            self.room[pool as usize].store(limits.of(lost), Relaxed);
+    /// Makes room for the bits and the queues.
+    pub(crate) fn map(&self, arena: &Arena) -> Result<(), std::io::Error> {
+        for pool in ALL {
+            self.blocks[pool as usize].map((arena.blocks() as usize).div_ceil(64))?;
+            self.rested[pool as usize].map(2 * resting(pool) as usize)?;
         }
-        self.rested.iter().try_for_each(|queue| queue.map(QUEUE))
+        Ok(())
     }
 
-    /// A slot to use: a new one, the one that has rested longest, or whatever there is.
+    /// A slot to use: one that was given back, a new one, or the one that has rested longest.
     fn find<T: View>(&self, arena: &Arena, pool: Pool) -> Option<Offset> {
-        let rested = &self.rested[pool as usize];
-        let rest = || if rested.len() > resting(pool) { rested.pop() } else { None };
-        let free = self.pop(arena, pool).or_else(rest);
-        free.or_else(|| self.carve::<T>(arena, pool)).or_else(|| rested.pop())
+        let free = self.claim::<T>(arena, pool).or_else(|| self.carve::<T>(arena, pool));
+        free.or_else(|| self.rested[pool as usize].pop())
     }
 
     /// Takes a slot, zeroed but for its head; whoever fills it publishes it then. `None`: no memory left.
@@ -229,13 +252,24 @@ impl Pools {
 
     /// Gives a slot back; readers that hold its offset see the generation change once it is taken again.
     pub(crate) fn give<T: View>(&self, arena: &Arena, pool: Pool, slot: &'static T) {
-        let offset = arena.offset_of(slot);
-        let head: &SlotHead = arena.at(offset);
-        if head.state.swap(FREE, Relaxed) == FREE {
-            return;
+        // Given back before, maybe: then it may be anything by now.
+        if let Some(_held) = arena.hold(pool, slot)
+            && arena.at::<SlotHead>(arena.offset_of(slot)).end()
+        {
+            self.put_back(arena, pool, slot);
         }
-        if resting(pool) == 0 || !self.rested[pool as usize].push(offset) {
-            self.push(arena, pool, offset);
+    }
+
+    /// Gives a slot back that has been ended.
+    pub(crate) fn put_back<T: View>(&self, arena: &Arena, pool: Pool, slot: &'static T) {
+        let offset = arena.offset_of(slot);
+        let rested = &self.rested[pool as usize];
+        if resting(pool) == 0 || !rested.push(offset) {
+            self.free::<T>(arena, pool, offset);
+        } else if rested.len() > resting(pool)
+            && let Some(offset) = rested.pop()
+        {
+            self.free::<T>(arena, pool, offset);
         }
     }
 
@@ -265,73 +299,103 @@ impl Pools {
     }
 
     /// Gives all of a stash back to the pool.
-    pub(crate) fn empty(&self, arena: &Arena, pool: Pool, stash: &Stash) {
+    pub(crate) fn empty<T: View>(&self, arena: &Arena, pool: Pool, stash: &Stash) {
         while let Some(offset) = stash.pop_last() {
-            self.push(arena, pool, offset);
+            self.free::<T>(arena, pool, offset);
         }
     }
 
-    fn push(&self, arena: &Arena, pool: Pool, offset: Offset) {
-        let list = &self.free[pool as usize];
-        let head: &SlotHead = arena.at(offset);
-        let mut top = list.load(Acquire);
-        loop {
-            head.next.store(top as u32, Relaxed);
-            let new = ((top >> 32).wrapping_add(1) << 32) | u64::from(offset);
-            match list.compare_exchange_weak(top, new, Release, Acquire) {
-                Ok(_) => return,
-                Err(now) => top = now,
-            }
+    /// The slot is free.
+    fn free<T: View>(&self, arena: &Arena, pool: Pool, offset: Offset) {
+        let block = offset / WORDS as u32;
+        let freed = arena.meta(block).slots.free(offset as usize % WORDS / slot_words::<T>());
+        if freed.all {
+            arena.shares.count_empty(pool, true);
+        }
+        if freed.only {
+            self.announce(pool, block);
         }
     }
 
-    fn pop(&self, arena: &Arena, pool: Pool) -> Option<Offset> {
-        let list = &self.free[pool as usize];
-        let mut top = list.load(Acquire);
-        loop {
-            let offset = top as Offset;
-            if offset == 0 {
-                return None;
-            }
-            let next = arena.at::<SlotHead>(offset).next.load(Relaxed);
-            let new = ((top >> 32).wrapping_add(1) << 32) | u64::from(next);
-            match list.compare_exchange_weak(top, new, Acquire, Acquire) {
-                Ok(_) => return Some(offset),
-                Err(now) => top = now,
+    /// The block has a free slot.
+    fn announce(&self, pool: Pool, block: BlockId) {
+        let (word, bit) = (block / 64, 1 << (block % 64));
+        self.blocks[pool as usize].words()[word as usize].fetch_or(bit, AcqRel);
+        self.hand[pool as usize].store(word, Relaxed);
+    }
+
+    /// A free slot of the blocks there are.
+    fn claim<T: View>(&self, arena: &Arena, pool: Pool) -> Option<Offset> {
+        let hand = &self.hand[pool as usize];
+        let words = self.blocks[pool as usize].words();
+        let first = hand.load(Relaxed) as usize;
+        for step in 0..words.len() {
+            let at = (first + step) % words.len();
+            let mut bits = words[at].load(Relaxed);
+            while bits != 0 {
+                let block = at as u32 * 64 + bits.trailing_zeros();
+                if let Some(offset) = self.claim_in::<T>(arena, pool, block, &words[at]) {
+                    if step != 0 {
+                        hand.store(at as u32, Relaxed);
+                    }
+                    return Some(offset);
+                }
+                bits &= bits - 1;
             }
         }
+        None
+    }
+
+    /// A free slot of a block; without any left its bit among `bits` goes.
+    fn claim_in<T: View>(
+        &self,
+        arena: &Arena,
+        pool: Pool,
+        block: BlockId,
+        bits: &AtomicU64,
+    ) -> Option<Offset> {
+        let slots = &arena.meta(block).slots;
+        let claimed = slots.claim(pool.kind());
+        if claimed.as_ref().is_none_or(|claimed| claimed.last) {
+            let bit = 1 << (block % 64);
+            bits.fetch_and(!bit, AcqRel);
+            // Somebody may have set it for a slot freed since.
+            if slots.has_free(pool.kind()) {
+                bits.fetch_or(bit, AcqRel);
+            }
+        }
+        let claimed = claimed?;
+        if claimed.first {
+            arena.shares.count_empty(pool, false);
+        }
+        Some(block * WORDS as u32 + (claimed.slot * slot_words::<T>()) as u32)
     }
 
     /// Cuts a new block into slots; keeps the first.
     #[cold]
     fn carve<T: View>(&self, arena: &Arena, pool: Pool) -> Option<Offset> {
-        const { assert!(slot_words::<T>() * 8 <= BLOCK) };
-        let slots = self.reserve(pool, WORDS / slot_words::<T>())?;
-        let block = arena.take(Use::Pool, pool as u8)?;
-        let start = block * WORDS as u32;
-        // So that they are taken in their order, in which readers show them.
-        for slot in (1..slots).rev() {
-            self.push(arena, pool, start + (slot * slot_words::<T>()) as u32);
+        const { assert!(slot_words::<T>() * 8 <= BLOCK && WORDS / slot_words::<T>() <= slots::MOST) };
+        let (block, slots) = arena.take_for(pool, WORDS / slot_words::<T>())?;
+        let (meta, start) = (arena.meta(block), block * WORDS as u32);
+        meta.slot_words.store(slot_words::<T>() as u32, Relaxed);
+        for slot in 0..slots {
+            let head: &SlotHead = arena.at(start + (slot * slot_words::<T>()) as u32);
+            head.generation.store(meta.generations.load(Relaxed), Relaxed);
+        }
+        meta.slots.begin(pool.kind(), slots);
+        if slots > 1 {
+            self.announce(pool, block);
         }
         Some(start)
-    }
-
-    /// As many slots as may be cut, of those a block holds. `None`: no more.
-    fn reserve(&self, pool: Pool, slots: usize) -> Option<usize> {
-        let room = &self.room[pool as usize];
-        let left = match room.load(Relaxed) {
-            u32::MAX => return Some(slots),
-            _ => room.fetch_update(Relaxed, Relaxed, |left| Some(left.saturating_sub(slots as u32))),
-        };
-        left.ok().map(|left| slots.min(left as usize)).filter(|slots| *slots > 0)
     }
 
     /// Every slot in use.
     pub(crate) fn each<T: View>(&self, arena: &Arena, pool: Pool, mut f: impl FnMut(&'static T)) {
         for block in 1..arena.high() {
-            if arena.used(block) != Use::Pool as u8 + pool as u8 {
+            if arena.meta(block).slots.kind() != pool.kind() {
                 continue;
             }
+            let Some(_held) = arena.hold_block(pool, block) else { continue };
             for slot in 0..WORDS / slot_words::<T>() {
                 let offset = block * WORDS as u32 + (slot * slot_words::<T>()) as u32;
                 if arena.at::<SlotHead>(offset).state() == USED {
@@ -340,6 +404,12 @@ impl Pools {
             }
         }
     }
+}
+
+/// The slot at an offset that may have become something else, while it is held.
+pub(crate) fn held<T: View>(arena: &Arena, pool: Pool, offset: Offset) -> Option<(Held, &'static T)> {
+    let slot: &'static T = arena.get(offset)?;
+    Some((arena.hold(pool, slot)?, slot))
 }
 
 /// A slot and its generation in one word: a weak reference for event records. Slots lie on lines, so the
@@ -354,12 +424,12 @@ pub(crate) fn name<T: View>(arena: &Arena, slot: &T) -> u32 {
     line << 8 | arena.at::<SlotHead>(offset).generation() & 0xFF
 }
 
-/// The slot a weak reference means, if it still is the same.
-pub(crate) fn resolve(arena: &Arena, name: u32) -> Option<Offset> {
+/// The slot a weak reference means, if it still is the same, while it is held. (Nobody says that what is read of it is
+/// of the same use: ask again.)
+pub(crate) fn resolve<T: View>(arena: &Arena, pool: Pool, name: u32) -> Option<(Held, &'static T)> {
     let offset = (name >> 8) * 8;
-    if offset == 0 {
-        return None;
-    }
-    let head: &SlotHead = arena.at(offset);
-    (head.generation() & 0xFF == name & 0xFF).then_some(offset)
+    let slot = held::<T>(arena, pool, offset)?;
+    let is_slot = (offset as usize % WORDS).is_multiple_of(slot_words::<T>());
+    let head: &SlotHead = arena.get(offset)?;
+    (is_slot && head.generation() & 0xFF == name & 0xFF).then_some(slot)
 }

@@ -395,20 +395,17 @@ pub(crate) fn advance(ring: &Ring, blocks: &RingBlocks, how: &Advance<'_>, open:
         Some(block) => recycle(arena, block),
         None => match arena.take(how.used, 0) {
             Some(block) => block,
-            // The cap is reached: the long history gives way to the present, and then the thread's own.
-            None => match how.long.and_then(Queue::pop) {
-                Some(block) => recycle(arena, block),
-                None if blocks.count.load(Relaxed) > 0 => {
-                    let oldest = blocks.unpin_oldest();
-                    carry(&mut carried, arena, oldest, open);
-                    recycle(arena, oldest)
-                }
-                None => {
-                    ring.stop();
-                    carried.iter().for_each(|carried: &Carried| carried.forget(open));
-                    return false;
-                }
-            },
+            // The cap is reached, and the long histories have given way: the thread's own must.
+            None if blocks.count.load(Relaxed) > 0 => {
+                let oldest = blocks.unpin_oldest();
+                carry(&mut carried, arena, oldest, open);
+                recycle(arena, oldest)
+            }
+            None => {
+                ring.stop();
+                carried.iter().for_each(|carried: &Carried| carried.forget(open));
+                return false;
+            }
         },
     };
     arena.meta(block).owner.store(how.thread_id, Relaxed);

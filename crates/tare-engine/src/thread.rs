@@ -13,7 +13,7 @@ use std::sync::atomic::{
 use crate::arena::{BlockId, Offset, Own, Use, View, WORDS};
 use crate::cell::{Bank, CELL_ALIGNMENT, Cell, Family, MAP_ENTRIES, MAPS, cell_words};
 use crate::filter;
-use crate::instance::ReadLocks;
+use crate::instance::{MetadataLock, ReadLocks};
 use crate::instrument::{ENABLED, HISTORY};
 use crate::lost::Lost;
 use crate::pool::{Pool, Stash};
@@ -358,7 +358,8 @@ impl Engine {
 
     fn free_thread(&self, thread: &Thread) {
         self.threads.fetch_sub(1, Relaxed);
-        self.pools.empty(&self.arena, Pool::MetadataLocks, &thread.metadata_stash);
+        let stash = &thread.metadata_stash;
+        self.pools.empty::<MetadataLock>(&self.arena, Pool::MetadataLocks, stash);
         let rings = [&thread.transactions, &thread.statements, &thread.stages, &thread.waits];
         for ((ring, blocks), kind) in rings.into_iter().zip(&thread.ring_blocks).zip(RINGS) {
             ring.release(blocks, &self.arena, self.long_queue(thread, kind));
@@ -384,7 +385,8 @@ impl Engine {
             0 => filter::mask(self.consumers.load(Relaxed), true, thread.history.load(Relaxed) != 0),
             mask => mask,
         };
-        (Thread::bits(mask, kind.event) & filter::LONG != 0).then(|| &self.long[kind.event as usize - 1])
+        (Thread::bits(mask, kind.event) & filter::LONG != 0)
+            .then(|| &self.arena.shares.long[kind.event as usize - 1])
     }
 
     /// Begins a new block of a ring.

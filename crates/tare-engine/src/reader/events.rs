@@ -12,12 +12,12 @@ use std::sync::atomic::{
 use super::Scale;
 use super::summary::plain_counters;
 use crate::Engine;
-use crate::arena::{Offset, Use, WORDS};
+use crate::arena::{Offset, Use, View, WORDS};
 use crate::cell::COUNTERS;
 use crate::digest_table::DigestSlot;
 use crate::instance::{File, MetadataLock, Socket, TableShare};
 use crate::operation;
-use crate::pool;
+use crate::pool::{self, Pool};
 use crate::reader::objects::KeptTokens;
 use crate::ring::{
     self, LINE_WORDS, RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, RINGS, STATEMENT_WORDS, TRANSACTION_LINES,
@@ -321,46 +321,62 @@ impl Engine {
 
     /// What a weak reference of a wait means, if it still means anything.
     fn object_name(&self, kind: Kind, name: u32, index: u8) -> ObjectName {
-        let mut object = ObjectName::default();
-        let Some(offset) = pool::resolve(&self.arena, name) else { return object };
         match kind {
-            Kind::File => {
-                let file: &File = self.arena.at(offset);
-                object.object_type = Some("FILE");
-                object.name = (0..64).find_map(|_| file.name());
-            }
-            Kind::Socket => {
-                let socket: &Socket = self.arena.at(offset);
-                object.object_type = Some("SOCKET");
+            Kind::File => self.named(Pool::Files, name, |file: &File| ObjectName {
+                object_type: Some("FILE"),
+                name: (0..64).find_map(|_| file.name()),
+                ..ObjectName::default()
+            }),
+            Kind::Socket => self.named(Pool::Sockets, name, |socket: &Socket| {
                 let ip = text::read_string(&socket.ip, socket.ip_len.load(Relaxed) as usize);
-                object.name = Some(format!("{ip}:{}", socket.port.load(Relaxed)));
+                ObjectName {
+                    object_type: Some("SOCKET"),
+                    name: Some(format!("{ip}:{}", socket.port.load(Relaxed))),
+                    ..ObjectName::default()
+                }
+            }),
+            Kind::TableIo | Kind::TableLock => {
+                self.named(Pool::Tables, name, |share| self.table_name(share, index))
             }
-            Kind::TableIo | Kind::TableLock => self.table_name(self.arena.at(offset), index, &mut object),
-            Kind::Metadata => {
-                let lock: &MetadataLock = self.arena.at(offset);
-                let some = |from, len: u16| match len {
-                    0 => None,
-                    len => Some(text::read_string(from, len as usize)),
-                };
-                let namespace = lock.namespace.load(Relaxed);
-                object.object_type = self.host.get().and_then(|host| host.lock_namespace_name(namespace));
-                object.schema = some(&lock.schema, lock.schema_len.load(Relaxed));
-                object.name = some(&lock.name, lock.name_len.load(Relaxed));
-            }
-            _ => {}
+            Kind::Metadata => self.named(Pool::MetadataLocks, name, |lock| self.lock_name(lock)),
+            _ => ObjectName::default(),
         }
-        fence(Acquire);
-        // Taken again meanwhile: what was read is another's, or a mixture.
-        if pool::resolve(&self.arena, name) == Some(offset) { object } else { ObjectName::default() }
     }
 
-    fn table_name(&self, share: &TableShare, index: u8, object: &mut ObjectName) {
+    /// What `read` makes of the slot that is meant.
+    fn named<T: View>(&self, pool: Pool, name: u32, read: impl FnOnce(&T) -> ObjectName) -> ObjectName {
+        let Some((_held, slot)) = pool::resolve::<T>(&self.arena, pool, name) else {
+            return ObjectName::default();
+        };
+        let object = read(slot);
+        fence(Acquire);
+        // Taken again meanwhile: what was read is another's, or a mixture.
+        let is_still = pool::resolve::<T>(&self.arena, pool, name).is_some();
+        if is_still { object } else { ObjectName::default() }
+    }
+
+    fn lock_name(&self, lock: &MetadataLock) -> ObjectName {
+        let some = |from, len: u16| match len {
+            0 => None,
+            len => Some(text::read_string(from, len as usize)),
+        };
+        let namespace = lock.namespace.load(Relaxed);
+        ObjectName {
+            object_type: self.host.get().and_then(|host| host.lock_namespace_name(namespace)),
+            schema: some(&lock.schema, lock.schema_len.load(Relaxed)),
+            name: some(&lock.name, lock.name_len.load(Relaxed)),
+            index: None,
+        }
+    }
+
+    fn table_name(&self, share: &TableShare, index: u8) -> ObjectName {
         let temporary = share.temporary.load(Relaxed) != 0;
-        object.object_type = Some(if temporary { "TEMPORARY TABLE" } else { "TABLE" });
-        object.schema = Some(text::read_string(&share.schema, share.schema_len.load(Relaxed) as usize));
-        object.name = Some(text::read_string(&share.name, share.name_len.load(Relaxed) as usize));
-        if index != 255 && index < share.keys.load(Relaxed) {
-            object.index = Some(self.key_name(share, index as usize));
+        let is_key = index != 255 && index < share.keys.load(Relaxed);
+        ObjectName {
+            object_type: Some(if temporary { "TEMPORARY TABLE" } else { "TABLE" }),
+            schema: Some(text::read_string(&share.schema, share.schema_len.load(Relaxed) as usize)),
+            name: Some(text::read_string(&share.name, share.name_len.load(Relaxed) as usize)),
+            index: if is_key { self.key_name(share, index as usize) } else { None },
         }
     }
 

@@ -20,7 +20,7 @@ use crate::instance::{
 use crate::instrument::ENABLED;
 use crate::objects::type_name;
 use crate::operation::table_lock_name;
-use crate::pool::{Pool, SYNCHS};
+use crate::pool::{Pool, SYNCHS, held};
 use crate::snapshot::*;
 use crate::text;
 use crate::thread::Thread;
@@ -114,10 +114,8 @@ impl Engine {
     pub fn tables(&self) -> Vec<TableRow> {
         let scale = Scale::of(self);
         let tallies = self.unfolding(|| self.table_tallies());
-        let mut rows: Vec<TableRow> = tallies
-            .into_iter()
-            .filter_map(|(share, tally)| self.table_row(self.arena.at(share), &tally, scale))
-            .collect();
+        let mut rows: Vec<TableRow> =
+            tallies.into_iter().filter_map(|(share, tally)| self.table_row(share, &tally, scale)).collect();
         rows.sort_by(|a, b| (&a.schema, &a.name).cmp(&(&b.schema, &b.name)));
         rows
     }
@@ -134,9 +132,8 @@ impl Engine {
             if offset == 0 {
                 return;
             }
-            let share: &TableShare = self.arena.at(offset);
-            if share.head.generation() == table.share_generation.load(Relaxed)
-                && let Some(tally) = tallies.get_mut(&offset)
+            if let Some(tally) = tallies.get_mut(&offset)
+                && tally.generation == table.share_generation.load(Relaxed)
             {
                 self.add_table(tally, &table.io, &table.locks);
             }
@@ -146,37 +143,35 @@ impl Engine {
 
     fn add_table(&self, tally: &mut TableTally, io: &[AtomicU32], locks: &AtomicU32) {
         for (tally, io) in tally.io.iter_mut().zip(io) {
-            let io = io.load(Acquire);
-            if io == 0 {
+            let Some((_held, io)) = held::<TableIo>(&self.arena, Pool::TableIo, io.load(Acquire)) else {
                 continue;
-            }
+            };
             let tally = tally.get_or_insert_default();
-            let io: &TableIo = self.arena.at(io);
             if self.counts_for(Family::TableIo, Viewer::Global, io.epoch.load(Relaxed)) {
                 for (tally, part) in tally.iter_mut().zip(&io.parts) {
                     tally.merge(part.plain());
                 }
             }
         }
-        let locks = locks.load(Acquire);
-        if locks != 0 {
-            let locks: &TableLocks = self.arena.at(locks);
-            if self.counts_for(Family::TableLock, Viewer::Global, locks.epoch.load(Relaxed)) {
-                for (tally, part) in tally.locks.iter_mut().zip(&locks.parts) {
-                    tally.merge(part.plain());
-                }
+        let locks = held::<TableLocks>(&self.arena, Pool::TableLocks, locks.load(Acquire));
+        if let Some((_held, locks)) = locks
+            && self.counts_for(Family::TableLock, Viewer::Global, locks.epoch.load(Relaxed))
+        {
+            for (tally, part) in tally.locks.iter_mut().zip(&locks.parts) {
+                tally.merge(part.plain());
             }
         }
     }
 
-    fn table_row(&self, share: &TableShare, tally: &TableTally, scale: Scale<'_>) -> Option<TableRow> {
+    fn table_row(&self, share: Offset, tally: &TableTally, scale: Scale<'_>) -> Option<TableRow> {
+        let (_held, share) = held::<TableShare>(&self.arena, Pool::Tables, share)?;
         let keys = (share.keys.load(Relaxed) as usize).min(MAX_INDEXES);
         let io = |tally: &Option<[Plain; 4]>| {
             let [fetch, insert, update, delete] = tally.unwrap_or_default().map(|plain| scale.stat(plain));
             TableIoStat { fetch, insert, update, delete }
         };
         let mut indexes: Vec<IndexRow> = (0..keys)
-            .map(|key| IndexRow { name: Some(self.key_name(share, key)), io: io(&tally.io[key]) })
+            .map(|key| IndexRow { name: self.key_name(share, key), io: io(&tally.io[key]) })
             .collect();
         if tally.io[MAX_INDEXES].is_some() {
             indexes.push(IndexRow { name: None, io: io(&tally.io[MAX_INDEXES]) });
@@ -192,16 +187,12 @@ impl Engine {
         share.head.is_still(tally.generation).then_some(row)
     }
 
-    /// Name of a table's key.
-    pub(crate) fn key_name(&self, share: &TableShare, key: usize) -> String {
-        match share.key_names.get(key / KEYS_PER_SLOT).map_or(0, |names| names.load(Acquire)) {
-            0 => String::new(),
-            names => {
-                let names: &KeyNames = self.arena.at(names);
-                let at = key % KEYS_PER_SLOT;
-                text::read_string(&names.names[at], names.lens[at].load(Relaxed) as usize)
-            }
-        }
+    /// Name of a table's key, while the table has it.
+    pub(crate) fn key_name(&self, share: &TableShare, key: usize) -> Option<String> {
+        let names = share.key_names.get(key / KEYS_PER_SLOT)?.load(Acquire);
+        let (_held, names) = held::<KeyNames>(&self.arena, Pool::Names, names)?;
+        let at = key % KEYS_PER_SLOT;
+        Some(text::read_string(&names.names[at], names.lens[at].load(Relaxed) as usize))
     }
 
     /// Every metadata lock somebody has or waits for.
@@ -253,7 +244,7 @@ impl Engine {
 
     /// A row of what may be changing; `None` where the table has been dropped or is not watched.
     fn table_handle_row(&self, handle: &TableHandle) -> Option<TableHandleRow> {
-        let share: &TableShare = self.arena.at(handle.share.load(Relaxed));
+        let (_held, share) = held::<TableShare>(&self.arena, Pool::Tables, handle.share.load(Relaxed))?;
         let lock = |kind: &AtomicU8| kind.load(Relaxed).checked_sub(1).and_then(table_lock_name);
         let row = TableHandleRow {
             object_type: share.type_name(),
@@ -305,11 +296,7 @@ impl Engine {
 
     /// The program a statement was prepared in, while there is one.
     fn program_name(&self, prepared: &Prepared) -> Option<ObjectName> {
-        let offset = prepared.program.load(Relaxed);
-        if offset == 0 {
-            return None;
-        }
-        let program: &Program = self.arena.at(offset);
+        let (_held, program) = held::<Program>(&self.arena, Pool::Programs, prepared.program.load(Relaxed))?;
         let (schema, schema_len, name, name_len) = program.name_words();
         let owner = ObjectName {
             object_type: type_name(program.object_type()),

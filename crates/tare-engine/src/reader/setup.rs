@@ -1,7 +1,7 @@
 //! Setup tables, threads, timers, losses, resets.
 
 use std::sync::atomic::{
-    AtomicU8, AtomicU64,
+    AtomicU8, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 
@@ -13,7 +13,7 @@ use crate::clock::{monotonic_ns, ticks};
 use crate::instance::{File, Program, Synch, TableIo, TableLocks, TableShare};
 use crate::instrument::lock;
 use crate::objects::ObjectRule;
-use crate::pool::{Pool, SYNCHS};
+use crate::pool::{Pool, SYNCHS, held};
 use crate::ring::StageRecord;
 use crate::snapshot::*;
 use crate::text;
@@ -339,8 +339,8 @@ impl Engine {
 
     /// Forgets what was read and written through handles that are closed.
     pub(crate) fn clear_table_io(&self, share: &TableShare) {
-        for io in share.io.iter().map(|io| io.load(Acquire)).filter(|io| *io != 0) {
-            let io: &TableIo = self.arena.at(io);
+        let held_io = |io: &AtomicU32| held::<TableIo>(&self.arena, Pool::TableIo, io.load(Acquire));
+        for (_held, io) in share.io.iter().filter_map(held_io) {
             io.parts.iter().for_each(Counts::clear_shared);
             io.epoch.store(self.epochs[Family::TableIo as usize].load(Relaxed), Relaxed);
         }
@@ -348,9 +348,8 @@ impl Engine {
 
     /// And what was locked.
     pub(crate) fn clear_table_locks(&self, share: &TableShare) {
-        let locks = share.locks.load(Acquire);
-        if locks != 0 {
-            let locks: &TableLocks = self.arena.at(locks);
+        let locks = held::<TableLocks>(&self.arena, Pool::TableLocks, share.locks.load(Acquire));
+        if let Some((_held, locks)) = locks {
             locks.parts.iter().for_each(Counts::clear_shared);
             locks.epoch.store(self.epochs[Family::TableLock as usize].load(Relaxed), Relaxed);
         }

@@ -9,5 +9,6 @@ mod evictions;
 mod exhaustion;
 mod load;
 mod model;
+mod phases;
 mod races;
 mod rows;
