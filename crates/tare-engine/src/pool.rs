@@ -328,6 +328,8 @@ impl Pools {
     fn claim<T: View>(&self, arena: &Arena, pool: Pool) -> Option<Offset> {
         let hand = &self.hand[pool as usize];
         let words = self.blocks[pool as usize].words();
+        // What lies behind was never handed out.
+        let words = words.get(..(arena.high() as usize).div_ceil(64)).unwrap_or(words);
         let first = hand.load(Relaxed) as usize;
         for step in 0..words.len() {
             let at = (first + step) % words.len();
