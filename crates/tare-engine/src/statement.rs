@@ -1,6 +1,6 @@
 //! HOT PATH: statements: a level of the thread's stack while they run, a record when they end.
 
-use std::sync::atomic::{
+use crate::atomic::{
     AtomicU16, AtomicU64,
     Ordering::{Relaxed, Release},
     fence,

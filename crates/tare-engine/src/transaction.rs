@@ -1,11 +1,11 @@
 //! HOT PATH: transactions: one at a time per thread, kept in the slab while it runs.
 
-use std::mem::offset_of;
-use std::sync::atomic::{
+use crate::atomic::{
     AtomicU64,
     Ordering::{Relaxed, Release},
     fence,
 };
+use std::mem::offset_of;
 
 use crate::Engine;
 use crate::cell::{Family, TransactionCell};

@@ -1,13 +1,13 @@
 //! Events: current, history, history_long, of all four types.
 
-use std::cell::RefCell;
-use std::cmp::Reverse;
-use std::collections::HashMap;
-use std::sync::atomic::{
+use crate::atomic::{
     AtomicU64,
     Ordering::{Acquire, Relaxed},
     fence,
 };
+use std::cell::RefCell;
+use std::cmp::Reverse;
+use std::collections::HashMap;
 
 use super::Scale;
 use super::summary::plain_counters;

@@ -92,7 +92,7 @@ fn check_rows(rows: &[(u64, u64, u64, u64)]) {
 
 #[test]
 fn a_reader_keeps_whole_records_of_the_owner() {
-    crate::check(|| {
+    super::check(|| {
         let block = Arc::new(Block::new());
         let tag = block.begin(1, 2);
         block.record(0, tag, 100);

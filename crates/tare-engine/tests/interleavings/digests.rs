@@ -80,7 +80,7 @@ impl Place {
 
 #[test]
 fn what_is_folded_while_its_digest_is_evicted_is_not_the_next_ones() {
-    crate::check(|| {
+    super::check(|| {
         let place = Place::new();
         let other = {
             let place = Arc::clone(&place);
@@ -97,7 +97,7 @@ fn what_is_folded_while_its_digest_is_evicted_is_not_the_next_ones() {
 
 #[test]
 fn of_two_that_evict_at_once_one_gets_the_place_and_nothing_is_lost() {
-    crate::check(|| {
+    super::check(|| {
         let place = Place::new();
         let other = {
             let place = Arc::clone(&place);
@@ -113,7 +113,7 @@ fn of_two_that_evict_at_once_one_gets_the_place_and_nothing_is_lost() {
 
 #[test]
 fn what_a_reader_trusts_is_of_one_tenant_and_whole() {
-    crate::check(|| {
+    super::check(|| {
         let place = Place::new();
         let other = {
             let place = Arc::clone(&place);
@@ -192,7 +192,7 @@ impl Index {
 
 #[test]
 fn two_that_enter_one_digest_while_a_place_before_is_freed_leave_one() {
-    crate::check(|| {
+    super::check(|| {
         let index = Arc::new(Index {
             entries: [FOREIGN, 0, 0].map(AtomicU64::new),
             withdrawn: [0; 5].map(AtomicU64::new),

@@ -55,7 +55,7 @@ impl Sums {
 
 #[test]
 fn a_sum_that_is_trusted_is_right() {
-    crate::check(|| {
+    super::check(|| {
         let sums = Arc::new(Sums::new());
         let other = {
             let sums = Arc::clone(&sums);
@@ -69,7 +69,7 @@ fn a_sum_that_is_trusted_is_right() {
 
 #[test]
 fn two_folds_at_once_are_seen_as_well() {
-    crate::check(|| {
+    super::check(|| {
         let sums = Arc::new(Sums::new());
         let folds: Vec<_> = (0..2)
             .map(|cell| {

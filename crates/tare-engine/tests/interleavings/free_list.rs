@@ -1,90 +1,57 @@
-//! `arena.rs`, `pool.rs`: the free list, whose head carries a tag. Nobody gets what another one holds, however
-//! often a block comes back meanwhile, and whoever gets it sees it as it was given.
+//! `arena`: the free list, whose head carries a tag. Nobody gets what another one holds, however often a block comes back
+//! meanwhile, and whoever gets it sees it as it was given.
 
-use loom::sync::Arc;
-use loom::sync::atomic::{
-    AtomicU32, AtomicU64,
-    Ordering::{Acquire, Relaxed, Release},
-};
 use loom::thread;
 
-struct List {
-    head: AtomicU64,
-    next: [AtomicU32; 3],
-    content: [AtomicU32; 3],
+use super::{check, leak};
+use crate::arena::{Arena, BlockId, Use};
+use crate::atomic::Ordering::Relaxed;
+
+/// An arena of which two blocks are left, both in the list.
+fn arena() -> &'static Arena {
+    let arena = leak(Arena::new());
+    // Block 0 is never handed out.
+    arena.map(3 * 4096).expect("address space");
+    let both = [take(arena), take(arena)].map(|block| block.expect("a block"));
+    arena.free.watch();
+    for block in both {
+        arena.meta(block).next.watch();
+        arena.words(block)[0].watch();
+        arena.give(block);
+    }
+    arena
 }
 
-impl List {
-    fn new() -> List {
-        List {
-            head: AtomicU64::new(0),
-            next: [AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0)],
-            content: [AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0)],
-        }
-    }
+fn take(arena: &Arena) -> Option<BlockId> {
+    arena.take(Use::Cells, 0)
+}
 
-    fn give(&self, id: u32) {
-        let mut head = self.head.load(Acquire);
-        loop {
-            self.next[id as usize].store(head as u32, Relaxed);
-            let new = ((head >> 32).wrapping_add(1) << 32) | u64::from(id);
-            match self.head.compare_exchange_weak(head, new, Release, Acquire) {
-                Ok(_) => return,
-                Err(now) => head = now,
-            }
-        }
-    }
-
-    fn pop(&self) -> Option<u32> {
-        let mut head = self.head.load(Acquire);
-        loop {
-            let id = head as u32;
-            if id == 0 {
-                return None;
-            }
-            let next = self.next[id as usize].load(Relaxed);
-            let new = ((head >> 32).wrapping_add(1) << 32) | u64::from(next);
-            match self.head.compare_exchange_weak(head, new, Acquire, Acquire) {
-                Ok(_) => return Some(id),
-                Err(now) => head = now,
-            }
-        }
-    }
-
-    /// Holds a block for a moment, as its only owner.
-    fn use_one(&self) -> Option<u32> {
-        let id = self.pop()?;
-        let content = &self.content[id as usize];
-        let before = content.load(Relaxed);
-        content.store(before + 1, Relaxed);
-        assert_eq!(content.load(Relaxed), before + 1, "somebody else holds {id}");
-        Some(id)
-    }
+/// Holds a block for a moment, as its only owner.
+fn use_one(arena: &Arena) -> Option<BlockId> {
+    let block = take(arena)?;
+    let word = &arena.words(block)[0];
+    assert_eq!(word.load(Relaxed), 0, "somebody else holds {block}");
+    word.store(1, Relaxed);
+    assert_eq!(word.load(Relaxed), 1, "somebody else holds {block}");
+    Some(block)
 }
 
 #[test]
 fn a_block_has_one_owner_and_none_is_lost() {
-    crate::check(|| {
-        let list = Arc::new(List::new());
-        list.give(1);
-        list.give(2);
-        let other = {
-            let list = Arc::clone(&list);
-            thread::spawn(move || {
-                // The first one comes back behind the second: the reason for the tag.
-                let (first, second) = (list.use_one(), list.use_one());
-                first.into_iter().for_each(|id| list.give(id));
-                second.into_iter().for_each(|id| list.give(id));
-            })
-        };
-        if let Some(id) = list.use_one() {
-            list.give(id);
+    check(|| {
+        let arena = arena();
+        let other = thread::spawn(move || {
+            // The first one comes back behind the second: the reason for the tag.
+            let (first, second) = (use_one(arena), use_one(arena));
+            first.into_iter().for_each(|id| arena.give(id));
+            second.into_iter().for_each(|id| arena.give(id));
+        });
+        if let Some(block) = use_one(arena) {
+            arena.give(block);
         }
         other.join().expect("a thread");
-        let mut left = vec![list.pop(), list.pop()];
+        let mut left = [take(arena), take(arena)];
         left.sort_unstable();
-        assert_eq!((left, list.pop()), (vec![Some(1), Some(2)], None));
-        let uses: u32 = list.content.iter().map(|content| content.load(Relaxed)).sum();
-        assert!((1..=3).contains(&uses), "{uses}");
+        assert_eq!((left, take(arena)), ([Some(1), Some(2)], None));
     });
 }

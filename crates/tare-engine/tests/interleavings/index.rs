@@ -1,100 +1,76 @@
-//! `index.rs`: two threads enter the same key. One of them stays, both know which, and a slot that is found has
-//! been filled.
+//! `index`: two threads enter the same key. One of them stays, both know which, and a slot that is found has been filled.
 
-use loom::sync::Arc;
-use loom::sync::atomic::{
-    AtomicU64,
-    Ordering::{AcqRel, Acquire, Relaxed},
-};
 use loom::thread;
 
-const REMOVED: u64 = 1;
-const KEY: u64 = 7;
+use super::{check, leak};
+use crate::arena::{Offset, Table};
+use crate::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::index::{Index, Inserted};
 
-struct Index {
-    entries: [AtomicU64; 3],
+const KEY: u64 = 7;
+const HASH: u64 = 9 << 32;
+
+struct Shared {
+    index: Index,
     /// What a slot holds, by its offset.
-    slots: [AtomicU64; 8],
+    slots: Table,
 }
 
-impl Index {
-    fn new() -> Index {
-        Index {
-            entries: std::array::from_fn(|_| AtomicU64::new(0)),
-            slots: std::array::from_fn(|_| AtomicU64::new(0)),
-        }
+impl Shared {
+    fn new() -> &'static Shared {
+        let shared = leak(Shared { index: Index::new(), slots: Table::new() });
+        shared.index.map(1).expect("address space");
+        shared.slots.map(8).expect("address space");
+        // Where the key belongs, and behind.
+        shared.index.entries.words()[..3].iter().for_each(AtomicU64::watch);
+        shared.slots.words().iter().for_each(AtomicU64::watch);
+        shared
     }
 
-    fn find(&self) -> Option<u64> {
-        for entry in &self.entries {
-            let value = entry.load(Acquire);
-            if value == 0 {
-                return None;
-            }
-            if value != REMOVED && self.slots[value as usize].load(Relaxed) == KEY {
-                return Some(value);
-            }
-        }
-        None
+    fn is_filled(&self, offset: Offset) -> bool {
+        self.slots.words()[offset as usize].load(Relaxed) == KEY
+    }
+
+    fn find(&self) -> Option<Offset> {
+        self.index.find(HASH, |offset| self.is_filled(offset))
     }
 
     /// Enters a slot of the caller's; returns the slot that stays.
-    fn insert(&self, offset: u64) -> u64 {
-        self.slots[offset as usize].store(KEY, Relaxed);
-        let placed = self.entries.iter().any(|entry| {
-            let value = entry.load(Relaxed);
-            value <= REMOVED && entry.compare_exchange(value, offset, AcqRel, Relaxed).is_ok()
-        });
-        assert!(placed, "there is room");
-        match self.find() {
-            Some(first) if first != offset => {
-                self.remove(offset);
-                first
-            }
-            _ => offset,
-        }
-    }
-
-    fn remove(&self, offset: u64) {
-        for entry in &self.entries {
-            if entry.load(Relaxed) == offset
-                && entry.compare_exchange(offset, REMOVED, AcqRel, Relaxed).is_ok()
-            {
-                return;
-            }
+    fn insert(&self, offset: Offset) -> Offset {
+        self.slots.words()[offset as usize].store(KEY, Relaxed);
+        match self.index.insert(HASH, offset, |offset| self.is_filled(offset)) {
+            Inserted::Here => offset,
+            Inserted::There(first) => first,
+            Inserted::Full => panic!("there is room"),
         }
     }
 }
 
 #[test]
 fn of_two_with_one_key_one_stays_and_both_know() {
-    crate::check(|| {
-        let index = Arc::new(Index::new());
-        let other = {
-            let index = Arc::clone(&index);
-            thread::spawn(move || index.insert(3))
-        };
-        let mine = index.insert(4);
+    check(|| {
+        let shared = Shared::new();
+        let other = thread::spawn(move || shared.insert(3));
+        let mine = shared.insert(4);
         let others = other.join().expect("a thread");
         assert_eq!(mine, others);
-        assert_eq!(index.find(), Some(mine));
-        let entered = index.entries.iter().filter(|entry| entry.load(Relaxed) > REMOVED).count();
-        assert_eq!(entered, 1);
+        assert_eq!(shared.find(), Some(mine));
+        shared.index.remove(HASH, mine);
+        assert_eq!(shared.find(), None, "the other one was taken back");
     });
 }
 
 #[test]
 fn what_is_found_is_filled() {
-    crate::check(|| {
-        let index = Arc::new(Index::new());
-        let other = {
-            let index = Arc::clone(&index);
-            thread::spawn(move || index.insert(3))
-        };
-        if let Some(found) = index.find() {
-            assert_eq!(index.slots[found as usize].load(Relaxed), KEY);
-        }
+    check(|| {
+        let shared = Shared::new();
+        let other = thread::spawn(move || shared.insert(3));
+        let found = shared.index.find(HASH, |offset| {
+            assert!(shared.is_filled(offset));
+            true
+        });
+        assert!(found.is_none_or(|found| found == 3));
         other.join().expect("a thread");
-        assert_eq!(index.find(), Some(3));
+        assert_eq!(shared.find(), Some(3));
     });
 }

@@ -55,7 +55,7 @@ impl Settings {
 
 /// Runs events against a change; when it is complete, and the thread knows it is, no event is recorded any more.
 fn no_event_after(change: fn(&Settings)) {
-    crate::check(move || {
+    super::check(move || {
         let shared = Arc::new(Settings::new());
         let changer = {
             let shared = Arc::clone(&shared);
@@ -80,7 +80,7 @@ fn a_mask_is_heeded_by_the_next_event() {
 
 #[test]
 fn both_at_once_are_heeded() {
-    crate::check(|| {
+    super::check(|| {
         let shared = Arc::new(Settings::new());
         let changers = [Settings::switch_off, Settings::mask_off].map(|change| {
             let shared = Arc::clone(&shared);

@@ -88,7 +88,7 @@ impl Sums {
 }
 
 fn both(first: usize, second: usize) {
-    crate::check(move || {
+    super::check(move || {
         let sums = Arc::new(Sums::new());
         let other = {
             let sums = Arc::clone(&sums);
@@ -119,7 +119,7 @@ fn two_that_make_cells_get_one_each() {
 
 #[test]
 fn a_cell_that_is_drained_meanwhile_loses_nothing() {
-    crate::check(|| {
+    super::check(|| {
         let sums = Arc::new(Sums::new());
         sums.fold(0, 3);
         let other = {

@@ -34,7 +34,7 @@ impl Versioned {
 
 #[test]
 fn what_is_kept_is_of_one_moment() {
-    crate::check(|| {
+    super::check(|| {
         let shared =
             Arc::new(Versioned { version: AtomicU64::new(0), words: [AtomicU64::new(0), AtomicU64::new(0)] });
         let writer = {

@@ -1,7 +1,7 @@
 //! Every interleaving, and every stale value the memory model allows, of the protocols between threads.
 //!
-//! The engine lays its atomics over a mapping, where `loom` can't follow. So each protocol is written down here
-//! once more, in the size of a model: the same loads, stores and orderings as in the file it names. Whoever
+//! `queue`, `index`, `slots` and `free_list` run what ships. The others write a protocol down once more, in the size of a
+//! model: it is part of functions that do much besides, or of threads' slabs, whose words are too many for `loom`. Whoever
 //! changes an ordering there changes it here first.
 
 mod block;
@@ -11,12 +11,23 @@ mod free_list;
 mod index;
 mod queue;
 mod settings;
+mod slots;
 mod sums;
 mod version;
+
+use crate::atomic::modelled;
 
 /// Checks a model; three involuntary switches of threads find what there is to find in protocols this small.
 fn check(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
-    builder.check(model);
+    builder.check(move || {
+        modelled::begin();
+        model();
+    });
+}
+
+/// What threads of a model share. It stays, as what the engine shares stays.
+fn leak<T>(shared: T) -> &'static T {
+    Box::leak(Box::new(shared))
 }
