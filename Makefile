@@ -47,7 +47,7 @@ loom: ## go through every order in which threads may meet in the engine's protoc
 	RUSTFLAGS="--cfg loom" cargo test --quiet --locked --package tare-engine --lib --target-dir target/loom interleavings::
 
 # The tests are built unoptimised, which is quick; what they load into servers is the optimised provider.
-test: check provider ## the whole test suite; CI calls exactly this
+test: check provider loom ## the whole test suite; CI calls exactly this
 	TARE_PROVIDER=$(CURDIR)/target/release/libtare_mariadb.so cargo test --quiet --locked --workspace
 
 # What is about a server and honours TARE_MARIADBD; unlike `make test`, with captured output shown, so that a test a host

@@ -12,7 +12,6 @@ use crate::atomic::{
 };
 
 use crate::pool::Pool;
-use crate::queue::Queue;
 use crate::shares::Shares;
 use crate::slots::Slots;
 
@@ -126,7 +125,8 @@ impl Arena {
     /// Takes a zeroed block, or `None` when the cap is reached.
     #[cold]
     pub(crate) fn take(&self, used: Use, pool: u8) -> Option<BlockId> {
-        let id = self.pop().or_else(|| self.take_fresh());
+        let kept = self.is_kept_from(used);
+        let id = if kept { None } else { self.pop().or_else(|| self.take_fresh()) };
         let id = id.or_else(|| self.take_back().inspect(|_| _ = self.in_use.fetch_sub(1, Relaxed)))?;
         let meta = self.meta(id);
         meta.throw_away(|| {
@@ -278,8 +278,12 @@ impl Arena {
 
     /// Whether less than a quarter is left: what can do without takes no more.
     pub(crate) fn is_scarce(&self) -> bool {
-        let lent: u32 = self.shares.long.iter().map(Queue::len).sum();
-        self.needed().saturating_sub(lent) > self.blocks() / 4 * 3
+        self.needed().saturating_sub(self.shares.lent()) > self.blocks() / 4 * 3
+    }
+
+    /// Blocks that nobody has.
+    pub(crate) fn untaken(&self) -> u32 {
+        self.blocks().saturating_sub(self.in_use.load(Relaxed))
     }
 
     /// Blocks in use, without those that nobody needs.

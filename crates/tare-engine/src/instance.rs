@@ -459,6 +459,14 @@ impl Engine {
         }
     }
 
+    /// As [`Engine::add_synch_reader`], but not a second time: the lock may have been upgraded.
+    pub fn add_synch_reader_once(&self, synch: SynchRef, wait: &Wait) {
+        let address = synch.address() as u64;
+        if wait.thread.read_locks.addresses().all(|held| held != address) {
+            self.add_synch_reader(synch, wait);
+        }
+    }
+
     /// The mutex is nobody's.
     #[inline(always)]
     pub fn unlock_mutex(&self, synch: SynchRef) {

