@@ -303,3 +303,56 @@ fn long_histories_give_way_to_everything() {
         assert!(rig.losses_of("events_statements_lost") == 0);
     }
 }
+
+#[test]
+fn late_calls_leave_what_came_after_alone() {
+    let bench = Bench::new();
+    let rig = bench.rig;
+    let thread = rig.connect();
+    let stuff = [Stuff::Tables, Stuff::Files, Stuff::Programs, Stuff::Prepared];
+    let fill = |stuff| (1..400).filter_map(|number| bench.make(stuff, number)).collect::<Vec<_>>();
+    let (mut shares, mut programs, mut refs) = (Vec::new(), Vec::new(), Vec::new());
+    for thing in stuff.into_iter().flat_map(fill) {
+        match &thing {
+            Thing::Table(name) => shares.extend(rig.table_share(&table(name), [].into_iter())),
+            Thing::Program(name) => programs.extend(rig.program(objects::FUNCTION, b"db", name.as_bytes())),
+            Thing::File(file) => refs.push((Some(*file), None)),
+            Thing::Prepared(prepared) => refs.push((None, Some(*prepared))),
+            _ => {}
+        }
+        bench.end(thing);
+    }
+    rig.delete_thread(thread);
+    let threads: Vec<ThreadRef> = std::iter::from_fn(|| {
+        let thread = rig.new_thread(rig.class.thread, Some(1), None)?;
+        rig.on(thread, || rig.wait(rig.class.mutex));
+        Some(thread)
+    })
+    .collect();
+    let counts =
+        || rig.wait_rows(Level::Thread).into_iter().filter(|row| row.name == MUTEX).map(|row| row.stat);
+    let before: Vec<Stat> = counts().collect();
+    for (file, prepared) in refs {
+        if let Some(file) = file {
+            rig.set_file_temporary(file);
+            rig.on(threads[0], || rig.file_io(file, io::FILE_READ, 1));
+            rig.release_file(file);
+            rig.destroy_file(file);
+        }
+        if let Some(prepared) = prepared {
+            rig.set_prepared_text(prepared, &[b'x'; 1024]);
+            rig.count_reprepare(prepared);
+            rig.destroy_prepared(prepared);
+        }
+    }
+    shares.into_iter().for_each(|share| rig.release_table_share(share));
+    programs.into_iter().for_each(|program| rig.end_program(program, 1));
+    assert_eq!(counts().collect::<Vec<_>>(), before);
+    assert_eq!(rig.threads().len(), threads.len());
+    assert!(rig.files().is_empty() && rig.programs().is_empty() && rig.prepared_statements().is_empty());
+    for thread in threads {
+        rig.on(thread, || rig.wait(rig.class.mutex));
+        rig.delete_thread(thread);
+    }
+    assert!(rig.threads().is_empty());
+}
