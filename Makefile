@@ -6,7 +6,7 @@ export PATH := $(dir $(CARGO)):$(PATH)
 # Arguments for the programs: make demo ARGS="--secs 60", make bench ARGS="--rounds 10".
 ARGS ?=
 
-.PHONY: help setup provider build demo bench lab-calibrate lab-precision callgrind loom check test test-hosts test-mtr test-scale
+.PHONY: help setup provider build demo bench lab-calibrate lab-precision callgrind check test test-hosts test-mtr test-scale
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,12 +42,8 @@ check: setup ## formatting and lints
 	cargo fmt --all --check
 	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
 
-# In a folder of its own: flags of the compiler are part of what Cargo rebuilds for.
-loom: ## go through every order in which threads may meet in the engine's protocols
-	RUSTFLAGS="--cfg loom" cargo test --quiet --locked --package tare-engine --lib --target-dir target/loom interleavings::
-
 # The tests are built unoptimised, which is quick; what they load into servers is the optimised provider.
-test: check provider loom ## the whole test suite; CI calls exactly this
+test: check provider ## the whole test suite; CI calls exactly this
 	TARE_PROVIDER=$(CURDIR)/target/release/libtare_mariadb.so cargo test --quiet --locked --workspace
 
 # What is about a server and honours TARE_MARIADBD; unlike `make test`, with captured output shown, so that a test a host

@@ -7,11 +7,11 @@
 //!
 //! Who comes, goes or resets holds one lock; folding needs none: an account stays while a thread belongs to it.
 
-use crate::atomic::{
+use std::sync::Mutex;
+use std::sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
-use std::sync::Mutex;
 
 use crate::Engine;
 use crate::arena::{Offset, View};

@@ -5,7 +5,7 @@
 //! a stale offset reads stale words, never a fault, and finds out by the generation.
 #![allow(unsafe_code)]
 
-use crate::atomic::{
+use std::sync::atomic::{
     AtomicPtr, AtomicU8, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
     fence,
@@ -60,7 +60,7 @@ pub(crate) struct Meta {
     pub(crate) owner: AtomicU64,
     /// When a ring began to fill it, in ticks.
     pub(crate) opened: AtomicU64,
-    pub(crate) next: AtomicU32,
+    next: AtomicU32,
     /// Rises when the block's content begins to be thrown away (odd) and when that is done (even).
     pub(crate) generation: AtomicU32,
     /// Records in the block, for rings.
@@ -93,7 +93,7 @@ pub(crate) struct Arena {
     /// Blocks never handed out yet start here.
     fresh: AtomicU32,
     /// Head of the free list: tag << 32 | block.
-    pub(crate) free: AtomicU64,
+    free: AtomicU64,
     in_use: AtomicU32,
     pub(crate) shares: Shares,
 }
@@ -379,9 +379,6 @@ macro_rules! own {
             type Value = $value;
             #[inline(always)]
             fn own(&self) -> $value {
-                #[cfg(all(test, loom))]
-                return self.load(Relaxed);
-                #[cfg(not(all(test, loom)))]
                 // SAFETY: the callers read words of their own, which no other thread writes while they run:
                 // there is nothing to race with.
                 unsafe { self.as_ptr().read() }

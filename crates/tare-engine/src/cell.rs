@@ -10,7 +10,7 @@
 //! What has ended, or is no longer its thread's, is in [`Sums`]: of its account, or else of its user and its host, and
 //! of all.
 
-use crate::atomic::{
+use std::sync::atomic::{
     AtomicI64, AtomicU16, AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed},
 };

@@ -4,7 +4,7 @@
 //! Writers only ever store ticks; readers convert them, against a rate that is measured from the start until the first
 //! of them asks and then frozen, so that one event has one duration for ever.
 
-use crate::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// Set once, before the first event, where the time-stamp counter can't be trusted.
 static NANOSECONDS: AtomicBool = AtomicBool::new(false);

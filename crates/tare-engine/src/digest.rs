@@ -4,11 +4,11 @@
 //! shared table (`digest_table`). When the thread's map is full it is emptied into that. Now and then, and always when
 //! a digest has been evicted since, the thread looks whether its digest still is where it was, and tells that it is seen.
 
-use crate::atomic::{
+use std::cell::Cell;
+use std::sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
-use std::cell::Cell;
 
 use crate::Engine;
 use crate::arena::{Offset, Own, Use, View, WORDS};

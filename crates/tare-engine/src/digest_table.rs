@@ -8,7 +8,7 @@
 //! When each tenant was last seen is in a dense array. It is looked through once for many evictions: the oldest become
 //! candidates, and a candidate that was seen since is passed over.
 
-use crate::atomic::{
+use std::sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
     fence,

@@ -1,7 +1,7 @@
 //! HOT PATH: statements that are left out. The host may learn what a statement is only while it runs: what was recorded
 //! of it by then stays, and from then on until it ends its thread records nothing.
 
-use crate::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use crate::Engine;
 use crate::ring::StageRecord;

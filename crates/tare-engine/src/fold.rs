@@ -4,7 +4,7 @@
 //! which is its user's and its host's, too; where the account has no place or has been reset, to those two themselves;
 //! and to the sum of all.
 
-use crate::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::Engine;
 use crate::account::{ACCOUNT, HOST, USER};

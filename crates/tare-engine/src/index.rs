@@ -3,7 +3,7 @@
 //! Open addressing over words of `hash's upper half << 32 | offset`. An entry is set by one compare-and-swap;
 //! who finds that another thread inserted the same key meanwhile takes its own back.
 
-use crate::atomic::{
+use std::sync::atomic::{
     AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, SeqCst},
     fence,
@@ -17,7 +17,7 @@ const REMOVED: u64 = 1;
 const PROBES: usize = 128;
 
 pub(crate) struct Index {
-    pub(crate) entries: Table,
+    entries: Table,
 }
 
 /// What came of an insertion.

@@ -4,7 +4,7 @@
 //! pools: never unmapped, so a stale reference reads a free slot, never a fault. Where blocks do not stay their
 //! pool's ([`Pool::stays`]), whoever writes through a reference of the host's holds the block meanwhile.
 
-use crate::atomic::{
+use std::sync::atomic::{
     AtomicI32, AtomicU8, AtomicU16, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release, SeqCst},
     fence,

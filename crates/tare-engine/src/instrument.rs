@@ -1,7 +1,7 @@
 //! The registry of instruments: names for readers, one byte of switches for the hot path.
 
-use crate::atomic::{AtomicU8, Ordering::Relaxed};
 use std::ffi::{CStr, CString};
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
 
 use crate::cell::{MAP_ENTRIES, MAPS};

@@ -5,12 +5,9 @@
 //! query: `reader` copies slabs, cells and rings and merges them into rows (`snapshot`). All memory is one
 //! `arena`; what does not fit is counted in `lost`.
 
-#![cfg_attr(all(test, loom), allow(private_interfaces, dead_code))]
-
 mod account;
 mod actors;
 mod arena;
-mod atomic;
 mod cell;
 mod clock;
 mod digest;
@@ -42,12 +39,7 @@ mod thread;
 mod transaction;
 mod wait;
 
-// Models of what threads do to each other, run by `make loom`.
-#[cfg(all(test, loom))]
-#[path = "../tests/interleavings/mod.rs"]
-mod interleavings;
-
-use atomic::{
+use std::sync::atomic::{
     AtomicBool, AtomicU8, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
     fence,

@@ -1,6 +1,6 @@
 //! What did not fit: a counter per reason, visible to readers, never silent.
 
-use crate::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::snapshot::LostRow;
 

@@ -1,7 +1,7 @@
 //! `setup_objects`: which tables and programs are watched. Decided once per object, when it becomes known or
 //! when a rule changes.
 
-use crate::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use crate::Engine;
 use crate::instance::{NameWords, Program, TableShare};

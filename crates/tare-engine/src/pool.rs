@@ -4,7 +4,7 @@
 //! the pool's own bits. These are hints: whoever frees the first slot of a block sets its bit, whoever finds none clears it
 //! and looks again.
 
-use crate::atomic::{
+use std::sync::atomic::{
     AtomicU8, AtomicU16, AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
     fence,
@@ -154,7 +154,7 @@ const fn resting(pool: Pool) -> u32 {
 
 pub(crate) struct Pools {
     /// One bit for each block: it may have a free slot of the pool.
-    pub(crate) blocks: [Table; POOLS],
+    blocks: [Table; POOLS],
     /// The word of these in which one was found last.
     hand: [AtomicU32; POOLS],
     /// Slots that rest, the one longest given back first.
@@ -312,18 +312,16 @@ impl Pools {
         if freed.all {
             arena.shares.count_empty(pool, true);
         }
-        self.announce(pool, block, freed.only);
+        if freed.only {
+            self.announce(pool, block);
+        }
     }
 
-    /// The block has a free slot. Unless it is the `only` one, somebody has said so or is about to: what a load shows is
-    /// enough then.
-    fn announce(&self, pool: Pool, block: BlockId, only: bool) {
-        let (at, bit) = (block / 64, 1 << (block % 64));
-        let word = &self.blocks[pool as usize].words()[at as usize];
-        if only || word.load(Relaxed) & bit == 0 {
-            word.fetch_or(bit, AcqRel);
-            self.hand[pool as usize].store(at, Relaxed);
-        }
+    /// The block has a free slot.
+    fn announce(&self, pool: Pool, block: BlockId) {
+        let (word, bit) = (block / 64, 1 << (block % 64));
+        self.blocks[pool as usize].words()[word as usize].fetch_or(bit, AcqRel);
+        self.hand[pool as usize].store(word, Relaxed);
     }
 
     /// A free slot of the blocks there are.
@@ -388,7 +386,7 @@ impl Pools {
         }
         meta.slots.begin(pool.kind(), slots);
         if slots > 1 {
-            self.announce(pool, block, true);
+            self.announce(pool, block);
         }
         Some(start)
     }

@@ -1,19 +1,18 @@
 //! HOT PATH: a bounded queue many threads push to and pop from, without locks (after D. Vyukov's bounded MPMC
 //! queue). It holds the filled blocks of a long history, and slots that rest before they are used again.
 
-use crate::atomic::{
+use std::sync::atomic::{
     AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
 };
 
 use crate::arena::Table;
-use crate::atomic::spin_loop;
 
 /// Numbers, oldest first. Who finds the queue busy does without it.
 pub(crate) struct Queue {
-    pub(crate) slots: Table,
-    pub(crate) head: AtomicU32,
-    pub(crate) tail: AtomicU32,
+    slots: Table,
+    head: AtomicU32,
+    tail: AtomicU32,
 }
 
 impl Queue {
@@ -56,7 +55,6 @@ impl Queue {
                 behind if behind < 0 => return false,
                 _ => tail = self.tail.load(Relaxed),
             }
-            spin_loop();
         }
     }
 
@@ -87,7 +85,6 @@ impl Queue {
                 behind if behind < 0 => return None,
                 _ => head = self.head.load(Relaxed),
             }
-            spin_loop();
         }
     }
 }

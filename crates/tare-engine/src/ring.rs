@@ -8,7 +8,7 @@
 //! in size, a word of 0 after the last one ends the block. A block's generation rises before it
 //! is filled again: a reader copies first and then asks whether the generation is still the same.
 
-use crate::atomic::{
+use std::sync::atomic::{
     AtomicU8, AtomicU16, AtomicU32, AtomicU64,
     Ordering::{Relaxed, Release},
 };

@@ -1,8 +1,8 @@
 //! Rules one can change in SQL: the rows of `setup_actors` and `setup_objects`. A rule acts when it changes or when
 //! what it is about becomes known, never when an event happens.
 
-use crate::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::Engine;
 use crate::instrument::lock;

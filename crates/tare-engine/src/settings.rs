@@ -2,7 +2,7 @@
 //! thread's mask and on resets of the sums. All of these change rarely, and each change bumps one number; a thread that
 //! finds the number unchanged asks nothing else: the cells it marked ready are of instruments whose events are usual.
 
-use crate::atomic::{
+use std::sync::atomic::{
     AtomicU32,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };

@@ -8,7 +8,7 @@
 //! time to ask whether they are still there (see [`Pool::stays`]) a block stays of its kind, so each kind has a bound of its
 //! own. The long histories have what nobody else wants.
 
-use crate::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::arena::{Arena, BlockId, Use, WORDS};
 use crate::lost::{Limits, Lost};

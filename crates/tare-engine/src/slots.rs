@@ -4,7 +4,7 @@
 //! Whoever uses a slot keeps the block of its kind by that. Whoever has only an address of what may have ended *holds* the
 //! block while it looks or writes: a block that is held stays what it is.
 
-use crate::atomic::{
+use std::sync::atomic::{
     AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
@@ -22,7 +22,7 @@ const COUNT: u32 = 52;
 const KIND: u32 = 58;
 
 /// The word. Of a block that has no slots it is 0, but for those who found out by holding it.
-pub(crate) struct Slots(pub(crate) AtomicU64);
+pub(crate) struct Slots(AtomicU64);
 
 /// A slot that was free is the caller's.
 pub(crate) struct Claimed {

@@ -1,10 +1,10 @@
 //! HOT PATH: stages. One clock reading ends a stage and begins the next.
 
-use crate::atomic::{
+use std::hint::cold_path;
+use std::sync::atomic::{
     AtomicU64,
     Ordering::{Relaxed, Release},
 };
-use std::hint::cold_path;
 
 use crate::Engine;
 use crate::arena::{Base, Offset, Own};

@@ -1,6 +1,6 @@
 //! HOT PATH: statements: a level of the thread's stack while they run, a record when they end.
 
-use crate::atomic::{
+use std::sync::atomic::{
     AtomicU16, AtomicU64,
     Ordering::{Relaxed, Release},
     fence,

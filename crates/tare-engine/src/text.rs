@@ -1,6 +1,6 @@
 //! HOT PATH: bounded texts in arena words: copied in by their one writer, copied out by readers.
 
-use crate::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::arena::Own;
 

@@ -4,7 +4,7 @@
 //! of, which whoever changes a filter stores, and the texts, which carry a version (odd while written).
 #![allow(unsafe_code)]
 
-use crate::atomic::{
+use std::sync::atomic::{
     AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
     fence,

@@ -1,11 +1,11 @@
 //! HOT PATH: transactions: one at a time per thread, kept in the slab while it runs.
 
-use crate::atomic::{
+use std::mem::offset_of;
+use std::sync::atomic::{
     AtomicU64,
     Ordering::{Relaxed, Release},
     fence,
 };
-use std::mem::offset_of;
 
 use crate::Engine;
 use crate::cell::{Family, TransactionCell};

@@ -1,7 +1,7 @@
 //! HOT PATH: waits, of every kind. Start reads the clock and takes a line; end adds to a cell.
 
-use crate::atomic::Ordering::{Relaxed, Release};
 use std::hint::cold_path;
+use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use crate::Engine;
 use crate::arena::{Base, Offset, Own};

@@ -1,13 +1,13 @@
 //! Events: current, history, history_long, of all four types.
 
-use crate::atomic::{
+use std::cell::RefCell;
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::sync::atomic::{
     AtomicU64,
     Ordering::{Acquire, Relaxed},
     fence,
 };
-use std::cell::RefCell;
-use std::cmp::Reverse;
-use std::collections::HashMap;
 
 use super::Scale;
 use super::summary::plain_counters;

@@ -9,8 +9,8 @@ mod parties;
 mod setup;
 mod summary;
 
-use crate::atomic::Ordering::{Acquire, Relaxed};
 use std::ops::ControlFlow;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use crate::arena::{Use, WORDS};
 use crate::cell::Plain;
@@ -54,7 +54,7 @@ impl Engine {
                 continue;
             }
             let value = read();
-            crate::atomic::fence(Acquire);
+            std::sync::atomic::fence(Acquire);
             if self.folds.load(Relaxed) == before {
                 return value;
             }
@@ -65,7 +65,7 @@ impl Engine {
     /// Whether what was read through a slab is `thread_id`'s: asked after reading. A slab whose thread has
     /// ended may hold anything by then.
     pub(crate) fn still_lives(&self, thread: &Thread, thread_id: u64) -> bool {
-        crate::atomic::fence(Acquire);
+        std::sync::atomic::fence(Acquire);
         let block = self.arena.offset_of(thread) / WORDS as u32;
         self.arena.used(block) == Use::Thread as u8
             && thread.alive.load(Acquire) == 1

@@ -1,10 +1,10 @@
 //! Instances and digests: files, sockets, tables, synchronisation objects.
 
-use crate::atomic::{
+use std::collections::HashMap;
+use std::sync::atomic::{
     AtomicU8, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed},
 };
-use std::collections::HashMap;
 
 use super::Scale;
 use super::summary::{PlainIo, counters, plain_counters};

@@ -1,6 +1,6 @@
 //! Accounts, users and hosts, and what their clients said when they connected.
 
-use crate::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::Engine;
 use crate::account::{ACCOUNT, HOST, Party, USER};

@@ -1,6 +1,6 @@
 //! Setup tables, threads, timers, losses, resets.
 
-use crate::atomic::{
+use std::sync::atomic::{
     AtomicU8, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };

@@ -1,7 +1,7 @@
 //! Summaries by event name: threads' cells, and what has ended.
 
-use crate::atomic::{AtomicU64, Ordering::Relaxed};
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::parties::SeenParty;
 use super::{Scale, Sink};

@@ -178,14 +178,8 @@ impl Bench {
     }
 
     /// Makes things until there is no room, lets them be counted, and ends them. Returns how many were wanted and made.
-    fn work(
-        &self,
-        stuff: Stuff,
-        (worker, thread): (usize, ThreadRef),
-        together: &Barrier,
-        shown: &AtomicUsize,
-    ) -> (usize, usize) {
-        self.rig.set_current_thread(Some(thread));
+    fn work(&self, stuff: Stuff, worker: usize, together: &Barrier, shown: &AtomicUsize) -> (usize, usize) {
+        let thread = self.rig.connect();
         together.wait();
         let (mut things, mut wanted) = (Vec::new(), 0);
         while wanted - things.len() < REFUSALS {
@@ -205,11 +199,10 @@ impl Bench {
     /// Fills the memory with things and empties it; how many there were at once.
     fn phase(&self, stuff: Stuff) -> usize {
         let lost = self.rig.losses_of(stuff.loss());
-        let threads = std::array::from_fn::<_, WORKERS, _>(|worker| (worker, self.rig.thread())).into_iter();
         let (together, shown, stop) = (Barrier::new(WORKERS), AtomicUsize::new(0), AtomicBool::new(false));
         let (wanted, made) = std::thread::scope(|scope| {
             let work = |worker| self.work(stuff, worker, &together, &shown);
-            let workers: Vec<_> = threads.map(|worker| scope.spawn(move || work(worker))).collect();
+            let workers: Vec<_> = (0..WORKERS).map(|worker| scope.spawn(move || work(worker))).collect();
             scope.spawn(|| {
                 while !stop.load(Relaxed) {
                     self.check_names();
