@@ -17,10 +17,12 @@ setup: ## install what is missing (Debian 12; a Rust toolchain must be there)
 # Built as a cdylib alone: built together with the rlib, cargo leaves link-time optimisation out, and the engine's code is
 # then called instead of inlined. In a folder of its own, because each kind would make cargo build the other anew.
 provider: setup
+	@echo 'provider: building it optimised; this takes a minute where it is new, without a word'
 	@cargo rustc --quiet --locked --release -p tare-mariadb --lib --crate-type cdylib --target-dir target/provider
 	@mkdir -p target/release && cp --update --remove-destination target/provider/release/libtare_mariadb.so target/release/
 
 build: provider ## build the provider and the command line, optimised
+	@echo 'tare: building the command line, likewise'
 	@cargo build --quiet --locked --release -p tare
 
 demo: build ## see it work: a stock server with tare, under load
@@ -42,9 +44,9 @@ check: setup ## formatting and lints
 	cargo fmt --all --check
 	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
 
-# The tests are built unoptimised, which is quick; what they load into servers is the optimised provider.
+# Ends with one line: how many tests passed, failed and were skipped. The tests are built unoptimised, which is quick; what they load into servers is the optimised provider.
 test: check provider ## the whole test suite; CI calls exactly this
-	TARE_PROVIDER=$(CURDIR)/target/release/libtare_mariadb.so cargo test --quiet --locked --workspace
+	TARE_PROVIDER=$(CURDIR)/target/release/libtare_mariadb.so scripts/test.sh --workspace
 
 # What is about a server and honours TARE_MARIADBD; unlike `make test`, with captured output shown, so that a test a host
 # cannot take part in says why. tare-mariadb's tests load the provider Cargo has just built for them.
