@@ -44,9 +44,10 @@ check: setup ## formatting and lints
 	cargo fmt --all --check
 	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
 
-# Ends with one line: how many tests passed, failed and were skipped. The tests are built unoptimised, which is quick; what they load into servers is the optimised provider.
+# Ends with one line: how many tests passed, failed and were skipped. The tests are built unoptimised, which is quick; what
+# they load into servers is the optimised provider.
 test: check provider ## the whole test suite; CI calls exactly this
-	TARE_PROVIDER=$(CURDIR)/target/release/libtare_mariadb.so scripts/test.sh --workspace
+	TARE_PROVIDER=$(CURDIR)/target/release/libtare_mariadb.so scripts/test.sh
 
 # What is about a server and honours TARE_MARIADBD; unlike `make test`, with captured output shown, so that a test a host
 # cannot take part in says why. tare-mariadb's tests load the provider Cargo has just built for them.

@@ -157,9 +157,9 @@ impl Engine {
             };
             thread.digest_map.store(block * WORDS as u32, Release);
         } else {
-            self.begin_fold();
+            self.folds.begin();
             self.empty_map(thread, |_| {});
-            self.end_fold();
+            self.folds.end();
         }
         thread.digest_epoch.store(epoch, Relaxed);
         Some(())
@@ -191,17 +191,17 @@ impl Engine {
         }
         let turn = self.digests.turn.load(Acquire);
         let slot: &DigestSlot = self.arena.at(cell.slot.load(Relaxed));
-        if slot.is_let_to(cell.generation.load(Relaxed)) {
+        if slot.tenancy.is_let_to(cell.generation.load(Relaxed)) {
             self.digests.see(slot, now);
             cell.turn().store(turn, Relaxed);
             return;
         }
         let place = self.digest_slot(key, now);
-        self.begin_fold();
+        self.folds.begin();
         self.fold_digest(cell);
         cell.cell.clear();
         self.set_place(cell, place, turn);
-        self.end_fold();
+        self.folds.end();
     }
 
     #[cold]
@@ -248,13 +248,13 @@ impl Engine {
         }
         let epoch = self.epochs[Family::Digests as usize].load(Relaxed);
         let current = thread.digest_epoch.load(Relaxed) == epoch;
-        self.begin_fold();
+        self.folds.begin();
         self.empty_map(thread, |cell| {
             if current {
                 self.fold_digest(cell);
             }
         });
-        self.end_fold();
+        self.folds.end();
     }
 
     fn fold_digest(&self, cell: &DigestCell) {
@@ -264,10 +264,10 @@ impl Engine {
             let last_seen = cell.last_seen.load(Relaxed);
             to.own.merge_shared(cell.cell.stat.plain(), &cell.cell.counters, last_seen);
         };
-        if slot.pin(generation) {
+        if slot.tenancy.pin(generation) {
             add(slot);
-            slot.unpin();
-        } else if slot.generation() != generation {
+            slot.tenancy.unpin();
+        } else if slot.tenancy.generation() != generation {
             // Evicted: it counts for the row without a digest. (With its generation unchanged it was truncated.)
             add(self.arena.at(self.digests.overflow()));
         }
@@ -291,7 +291,7 @@ impl Engine {
         if overflow.own.first_seen.load(Relaxed) == 0 {
             overflow.own.first_seen.store(now, Relaxed);
         }
-        (offset, overflow.generation())
+        (offset, overflow.tenancy.generation())
     }
 
     fn find_digest(&self, key: &Key<'_>) -> Option<(Offset, u32)> {
@@ -304,7 +304,7 @@ impl Engine {
         let table = &self.digests;
         let slot = table.vacate(&self.pools, &self.arena, now).ok_or(Refused::NoPlace)?;
         key.fill(slot, now);
-        let (offset, generation) = (self.arena.offset_of(slot), slot.let_out());
+        let (offset, generation) = (self.arena.offset_of(slot), slot.tenancy.let_out());
         let tenant = Cell::new(0);
         let is = |offset: Offset| key.tenant_is(self.arena.at(offset), &tenant);
         match table.index.insert(key.hash, offset, is) {

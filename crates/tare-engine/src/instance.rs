@@ -6,8 +6,9 @@
 use std::sync::atomic::{
     AtomicI32, AtomicU8, AtomicU16, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
-    fence,
 };
+
+use tare_sync::Version;
 
 use crate::arena::{Offset, Own, View};
 use crate::cell::{COUNTERS, Counters, Counts, Family, IoCell, IoCounts, Viewer, bump};
@@ -127,7 +128,7 @@ pub(crate) struct File {
     pub(crate) temporary: AtomicU32,
     pub(crate) name_len: AtomicU32,
     /// Odd while the file is renamed.
-    version: AtomicU32,
+    version: Version,
     pub(crate) io: IoCounts,
     pub(crate) name: [AtomicU64; FILE_WORDS],
 }
@@ -135,10 +136,7 @@ pub(crate) struct File {
 impl File {
     /// The name; `None` for one that is just being changed.
     pub(crate) fn name(&self) -> Option<String> {
-        let version = self.version.load(Acquire);
-        let name = text::read_string(&self.name, self.name_len.load(Relaxed) as usize);
-        fence(Acquire);
-        (version & 1 == 0 && self.version.load(Relaxed) == version).then_some(name)
+        self.version.read(|_| text::read_string(&self.name, self.name_len.load(Relaxed) as usize))
     }
 }
 
@@ -544,14 +542,14 @@ impl Engine {
         if slot.head.state() != USED {
             return;
         }
-        self.begin_fold();
+        self.folds.begin();
         if self.counts_for(Family::Sockets, Viewer::Global, slot.epoch.load(Relaxed))
             && let Some(ended) = self.ended_io.bank.cell::<IoCell>(&self.arena, slot.head.class())
         {
             slot.io.fold(&ended.io);
         }
         self.pools.give(&self.arena, Pool::Sockets, socket);
-        self.end_fold();
+        self.folds.end();
     }
 
     /// Descriptor and peer become known.
@@ -719,12 +717,12 @@ impl Engine {
             return;
         }
         self.files.remove(slot.hash.load(Relaxed), self.arena.offset_of(file));
-        self.begin_fold();
+        self.folds.begin();
         if let Some(ended) = self.ended_io.bank.cell::<IoCell>(&self.arena, slot.head.class()) {
             slot.io.fold(&ended.io);
         }
         self.pools.give(&self.arena, Pool::Files, file);
-        self.end_fold();
+        self.folds.end();
     }
 
     /// A file gets another name.
@@ -739,12 +737,10 @@ impl Engine {
         let offset = self.arena.offset_of(file);
         self.files.remove(slot.hash.load(Relaxed), offset);
         let hash = text::hash(1, to);
-        let version = slot.version.load(Relaxed);
-        slot.version.store(version.wrapping_add(1), Relaxed);
-        fence(Release);
-        slot.name_len.store(text::write(&slot.name, to) as u32, Relaxed);
-        slot.hash.store(hash, Relaxed);
-        slot.version.store(version.wrapping_add(2), Release);
+        slot.version.change(|| {
+            slot.name_len.store(text::write(&slot.name, to) as u32, Relaxed);
+            slot.hash.store(hash, Relaxed);
+        });
         self.files.insert(hash, offset, |at| at == offset);
     }
 
@@ -864,9 +860,9 @@ impl Engine {
         let hash = table.hash();
         if let Some(offset) = self.tables.find(hash, |at| table.is(self.arena.at(at))) {
             self.tables.remove(hash, offset);
-            self.begin_fold();
+            self.folds.begin();
             self.free_share(self.arena.at(offset));
-            self.end_fold();
+            self.folds.end();
         }
     }
 
@@ -952,7 +948,7 @@ impl Engine {
     /// A table is closed: what was counted through it moves to its share.
     pub fn close_table(&self, table: TableRef) {
         let slot = &table.slot;
-        self.begin_fold();
+        self.folds.begin();
         let share: &TableShare = self.arena.at(slot.share.load(Relaxed));
         let alive =
             share.head.state() == USED && share.head.generation() == slot.share_generation.load(Relaxed);
@@ -961,7 +957,7 @@ impl Engine {
         }
         self.fold_table_counts::<TableLocks>(slot.locks.load(Relaxed), alive.then_some(&share.locks));
         self.pools.give(&self.arena, Pool::Handles, table);
-        self.end_fold();
+        self.folds.end();
     }
 
     fn fold_table_counts<C: TableCounts>(&self, from: Offset, to: Option<&AtomicU32>) {

@@ -37,12 +37,10 @@ mod thread;
 mod transaction;
 mod wait;
 
-use std::sync::atomic::{
-    AtomicBool, AtomicU8, AtomicU32, AtomicU64,
-    Ordering::{Acquire, Relaxed, Release},
-    fence,
-};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
+
+use tare_sync::{Changes, Folds};
 
 use account::Parties;
 use arena::{Arena, Table};
@@ -165,15 +163,15 @@ pub struct Engine {
     pub(crate) resets: [[AtomicU32; VIEWERS]; FAMILIES],
     pub(crate) consumers: AtomicU32,
     /// Rises with every change of what is recorded and how; see [`settings`].
-    pub(crate) settings: AtomicU32,
+    pub(crate) settings: Changes,
     /// What ended threads counted, and what no thread counted.
     pub(crate) ended: Sums,
     /// What ended files and sockets did.
     pub(crate) ended_io: Sums,
     pub(crate) parties: Parties,
     pub(crate) filters: Mutex<()>,
-    /// Folds in progress (upper 16 bits) and folds begun; readers of sums read again.
-    pub(crate) folds: AtomicU64,
+    /// Readers of sums read again while something folds.
+    pub(crate) folds: Folds,
     pub(crate) pools: Pools,
     pub(crate) files: Index,
     pub(crate) tables: Index,
@@ -210,8 +208,6 @@ fn long_blocks(rows: u32, rows_per_block: u32) -> usize {
     rows.div_ceil(rows_per_block) as usize
 }
 
-/// One fold in progress, in `Engine::folds`.
-pub(crate) const FOLDING: u64 = 1 << 48;
 /// Open descriptors that are told apart.
 pub const DESCRIPTORS: usize = 1 << 16;
 /// Files, tables and programs whose names are found.
@@ -227,12 +223,12 @@ impl Engine {
             epochs: [const { AtomicU32::new(0) }; FAMILIES],
             resets: [const { [const { AtomicU32::new(0) }; VIEWERS] }; FAMILIES],
             consumers: AtomicU32::new(0),
-            settings: AtomicU32::new(1),
+            settings: Changes::new(),
             ended: Sums::new(),
             ended_io: Sums::new(),
             parties: Parties::new(),
             filters: Mutex::new(()),
-            folds: AtomicU64::new(0),
+            folds: Folds::new(),
             pools: Pools::new(),
             files: Index::new(),
             tables: Index::new(),
@@ -315,17 +311,6 @@ impl Engine {
     /// Whether waits for mutexes, rwlocks and conds are counted by object.
     pub fn synch_waits_by_instance(&self) -> bool {
         self.synch_waits_by_instance.load(Relaxed)
-    }
-
-    /// Figures begin to move from one place to another.
-    pub(crate) fn begin_fold(&self) {
-        self.folds.fetch_add(FOLDING + 1, Acquire);
-        fence(Release);
-    }
-
-    /// They have arrived.
-    pub(crate) fn end_fold(&self) {
-        self.folds.fetch_sub(FOLDING, Release);
     }
 
     /// Registers an instrument; 0: there is no room for it.

@@ -1,10 +1,12 @@
 //! HOT PATH: pools of instances: equal slots cut from blocks, taken and given back with one compare-and-swap.
 
 use std::sync::atomic::{
-    AtomicU8, AtomicU16, AtomicU32, AtomicU64,
+    AtomicU8, AtomicU16, AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
     fence,
 };
+
+use tare_sync::FreeList;
 
 use crate::arena::{Arena, BLOCK, LINE, Offset, Own, Use, View, WORDS};
 use crate::lost::{Limits, Lost};
@@ -129,8 +131,8 @@ const fn resting(pool: Pool) -> u32 {
 const QUEUE: usize = 1024;
 
 pub(crate) struct Pools {
-    /// Slots never used, or without a place in the queue: tag << 32 | offset.
-    free: [AtomicU64; POOLS],
+    /// Slots never used, or without a place in the queue.
+    free: [FreeList; POOLS],
     /// Slots given back, oldest first.
     rested: [Queue; POOLS],
     /// How many more may be cut.
@@ -194,7 +196,7 @@ const fn slot_words<T>() -> usize {
 impl Pools {
     pub(crate) const fn new() -> Pools {
         Pools {
-            free: [const { AtomicU64::new(0) }; POOLS],
+            free: [const { FreeList::new() }; POOLS],
             rested: [const { Queue::new() }; POOLS],
             room: [const { AtomicU32::new(u32::MAX) }; POOLS],
         }
@@ -272,34 +274,11 @@ impl Pools {
     }
 
     fn push(&self, arena: &Arena, pool: Pool, offset: Offset) {
-        let list = &self.free[pool as usize];
-        let head: &SlotHead = arena.at(offset);
-        let mut top = list.load(Acquire);
-        loop {
-            head.next.store(top as u32, Relaxed);
-            let new = ((top >> 32).wrapping_add(1) << 32) | u64::from(offset);
-            match list.compare_exchange_weak(top, new, Release, Acquire) {
-                Ok(_) => return,
-                Err(now) => top = now,
-            }
-        }
+        self.free[pool as usize].push(offset, |offset| &arena.at::<SlotHead>(offset).next);
     }
 
     fn pop(&self, arena: &Arena, pool: Pool) -> Option<Offset> {
-        let list = &self.free[pool as usize];
-        let mut top = list.load(Acquire);
-        loop {
-            let offset = top as Offset;
-            if offset == 0 {
-                return None;
-            }
-            let next = arena.at::<SlotHead>(offset).next.load(Relaxed);
-            let new = ((top >> 32).wrapping_add(1) << 32) | u64::from(next);
-            match list.compare_exchange_weak(top, new, Acquire, Acquire) {
-                Ok(_) => return Some(offset),
-                Err(now) => top = now,
-            }
-        }
+        self.free[pool as usize].pop(|offset| &arena.at::<SlotHead>(offset).next)
     }
 
     /// Cuts a new block into slots; keeps the first.

@@ -9,6 +9,8 @@ use std::sync::atomic::{
     fence,
 };
 
+use tare_sync::record;
+
 use super::Scale;
 use super::summary::plain_counters;
 use crate::Engine;
@@ -20,7 +22,7 @@ use crate::operation;
 use crate::pool;
 use crate::reader::objects::KeptTokens;
 use crate::ring::{
-    self, LINE_WORDS, RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, RINGS, STATEMENT_WORDS, TRANSACTION_LINES,
+    LINE_WORDS, RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, RINGS, STATEMENT_WORDS, TRANSACTION_LINES,
     XID_BYTES,
 };
 use crate::snapshot::*;
@@ -186,21 +188,20 @@ impl Engine {
         let mut records = Vec::new();
         for block in 1..self.arena.high() {
             let meta = self.arena.meta(block);
-            let generation = meta.generation.load(Acquire);
-            // Odd: its content is just being thrown away.
-            if self.arena.used(block) != used as u8 || generation & 1 != 0 {
+            if self.arena.used(block) != used as u8 {
                 continue;
             }
             // Who has taken it just now has hardly written to it; whose it is for sure is asked after copying.
             if thread.is_some_and(|id| meta.owner.load(Relaxed) != id) {
                 continue;
             }
-            let mut copied = copy_block(self.arena.words(block), of, ring::tag(generation));
-            // The first record is published after the owner: whoever saw a record sees its owner.
-            let (owner, opened) = (meta.owner.load(Relaxed), meta.opened.load(Relaxed));
-            fence(Acquire);
-            // The block was filled again meanwhile: what was copied may be a mixture, and is history anyway.
-            if meta.generation.load(Relaxed) == generation {
+            let copy = |generation| {
+                let copied = copy_block(self.arena.words(block), of, record::tag(generation));
+                // The first record is published after the owner: whoever saw a record sees its owner.
+                (copied, meta.owner.load(Relaxed), meta.opened.load(Relaxed))
+            };
+            // If the block was filled again meanwhile, what was copied may be a mixture, and is history anyway.
+            if let Some((mut copied, owner, opened)) = meta.generation.read(copy) {
                 attribute(of, &mut copied, owner, opened);
                 records.extend(copied);
             }
@@ -450,10 +451,8 @@ impl Engine {
         let words = self.arena.words(block);
         let meta = self.arena.meta(block);
         for _ in 0..64 {
-            let before = level.version.load(Acquire);
-            let copy: Vec<u64> = words.iter().map(|word| word.load(Relaxed)).collect();
-            fence(Acquire);
-            if before & 1 == 0 && level.version.load(Relaxed) == before {
+            let copy = level.version.read(|_| words.iter().map(record::copy).collect::<Vec<u64>>());
+            if let Some(copy) = copy {
                 // A thread that ended meanwhile has given the block to another, or to another purpose.
                 let own = self.arena.used(block) == Use::Statement as u8
                     && meta.owner.load(Relaxed) == thread_id
@@ -526,12 +525,12 @@ impl Engine {
             return None;
         }
         let slot: &DigestSlot = self.arena.at(slot);
-        if slot.generation() != generation {
+        if slot.tenancy.generation() != generation {
             return None;
         }
         let tokens = KeptTokens::of(slot);
         fence(Acquire);
-        if slot.generation() == generation { self.spell(&tokens) } else { None }
+        if slot.tenancy.generation() == generation { self.spell(&tokens) } else { None }
     }
 
     /// `events_transactions_*`.
@@ -562,10 +561,9 @@ impl Engine {
         let offset = self.arena.offset_of(&thread.transaction);
         let words = self.arena.slice(offset, size_of_val(&thread.transaction) / 8);
         for _ in 0..64 {
-            let before = thread.transaction_version.load(Acquire);
-            let copy: Vec<u64> = words.iter().map(|word| word.load(Relaxed)).collect();
-            fence(Acquire);
-            if before & 1 == 0 && thread.transaction_version.load(Relaxed) == before {
+            let copy =
+                thread.transaction_version.read(|_| words.iter().map(record::copy).collect::<Vec<u64>>());
+            if let Some(copy) = copy {
                 return self.still_lives(thread, thread_id).then(|| Copied::new(thread_id, copy));
             }
             std::hint::spin_loop();
@@ -680,11 +678,7 @@ fn copy_block(words: &'static [AtomicU64; WORDS], of: EventType, tag: u32) -> Ve
     let mut records = Vec::new();
     let mut at = 0;
     while at < WORDS {
-        let first = words[at].load(Acquire);
-        // A wait or stage that ends while it is copied: its end, read first, decides what it was.
-        let end = words[at + 2].load(Acquire);
-        let stale = first & 0xFFFF != u64::from(tag);
-        if first == 0 || stale {
+        let Some((stamp, end)) = record::begin_copy(&words[at], &words[at + 2], tag) else {
             // Lines of one size may follow a line that is being filled; longer records end the block.
             match record_words(of) {
                 Some(size) => {
@@ -693,7 +687,7 @@ fn copy_block(words: &'static [AtomicU64; WORDS], of: EventType, tag: u32) -> Ve
                 }
                 None => break,
             }
-        }
+        };
         let size = match record_words(of) {
             Some(size) => size,
             None => words[at + 1].load(Relaxed) as u32 as usize * LINE_WORDS as usize,
@@ -701,9 +695,9 @@ fn copy_block(words: &'static [AtomicU64; WORDS], of: EventType, tag: u32) -> Ve
         if size == 0 || at + size > WORDS {
             break;
         }
-        let mut copy: Vec<u64> = words[at..at + size].iter().map(|word| word.load(Relaxed)).collect();
+        let mut copy: Vec<u64> = words[at..at + size].iter().map(record::copy).collect();
         // It may have moved to another block since: it is still the record it was.
-        copy[0] = first >> 16;
+        copy[0] = record::id(stamp);
         if matches!(of, EventType::Wait | EventType::Stage) {
             copy[2] = end;
             unpack_ids(of, &mut copy);

@@ -12,11 +12,11 @@ mod summary;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
+use crate::Engine;
 use crate::arena::{Use, WORDS};
 use crate::cell::Plain;
 use crate::snapshot::{Stat, Summary};
 use crate::thread::Thread;
-use crate::{Engine, FOLDING};
 
 /// Receives the rows of a summary one by one.
 pub type Sink<'a, S> = &'a mut dyn FnMut(Summary<S>) -> ControlFlow<()>;
@@ -47,16 +47,12 @@ impl Engine {
     /// last try stands: it may miss or repeat what was just moving.
     pub(crate) fn unfolding<T>(&self, read: impl Fn() -> T) -> T {
         for _ in 0..TRIES {
-            let before = self.folds.load(Acquire);
-            if before >= FOLDING {
+            if let Some(value) = self.folds.read(&read) {
+                return value;
+            }
+            if self.folds.is_busy() {
                 // Whoever folds may have lost its processor in the middle of it.
                 std::thread::sleep(FOLD_PAUSE);
-                continue;
-            }
-            let value = read();
-            std::sync::atomic::fence(Acquire);
-            if self.folds.load(Relaxed) == before {
-                return value;
             }
         }
         read()

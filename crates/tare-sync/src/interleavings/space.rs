@@ -1,37 +1,39 @@
-//! `Sums::make`, `Sums::space`, `fold::sum_cell` (cell.rs, fold.rs): threads that end at once fold into one account. The
-//! cell of an instrument is made once, those of two do not overlap, and nothing that was folded is lost.
+//! Threads that end at once fold into one account. The cell of an instrument is made once, those of two do not overlap, and
+//! nothing that was folded is lost.
 
 use loom::sync::Arc;
-use loom::sync::atomic::{
-    AtomicU32, AtomicU64,
-    Ordering::{AcqRel, Acquire, Relaxed},
-};
 use loom::thread;
 
-/// Blocks of two cells; the first word of a block is its link, and block 0 is none.
+use super::check;
+use crate::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed},
+};
+use crate::{Space, keep_first};
+
+/// Blocks of two cells of a word, behind a link of none; block 0 is none.
 const CELLS: u32 = 2;
 const BLOCKS: usize = 4;
 
 struct Sums {
     /// By instrument: the place of its cell, 0: none.
     entries: [AtomicU32; 2],
-    /// Newest block << 32 | cells used of it.
-    next: AtomicU64,
+    space: Space,
     fresh: AtomicU32,
     given_back: AtomicU32,
     cells: [AtomicU64; BLOCKS * CELLS as usize],
 }
 
 impl Sums {
-    fn new() -> Sums {
-        Sums {
+    fn new() -> Arc<Sums> {
+        Arc::new(Sums {
             entries: [AtomicU32::new(0), AtomicU32::new(0)],
-            next: AtomicU64::new(0),
+            space: Space::new(),
             fresh: AtomicU32::new(1),
             given_back: AtomicU32::new(0),
             // What a block held before it was taken: whoever takes it empties it.
             cells: std::array::from_fn(|_| AtomicU64::new(99)),
-        }
+        })
     }
 
     fn take_block(&self) -> u32 {
@@ -42,38 +44,18 @@ impl Sums {
         block
     }
 
-    fn space(&self) -> u32 {
-        let mut next = self.next.load(Acquire);
-        loop {
-            let (block, used) = ((next >> 32) as u32, next as u32);
-            if block != 0 && used < CELLS {
-                match self.next.compare_exchange(next, next + 1, AcqRel, Acquire) {
-                    Ok(_) => return block * CELLS + used,
-                    Err(now) => next = now,
-                }
-                continue;
-            }
-            let fresh = self.take_block();
-            match self.next.compare_exchange(next, u64::from(fresh) << 32 | 1, AcqRel, Acquire) {
-                Ok(_) => return fresh * CELLS,
-                Err(now) => {
-                    self.given_back.fetch_add(1, Relaxed);
-                    next = now;
-                }
-            }
-        }
+    fn make(&self) -> u32 {
+        let give = |_| {
+            self.given_back.fetch_add(1, Relaxed);
+        };
+        let piece = self.space.cut(1, CELLS, 0, |_| Some(self.take_block()), give).expect("there are blocks");
+        piece.block * CELLS + piece.at
     }
 
     fn fold(&self, instrument: usize, value: u64) {
         let entry = &self.entries[instrument];
         let cell = match entry.load(Acquire) {
-            0 => {
-                let mine = self.space();
-                match entry.compare_exchange(0, mine, AcqRel, Acquire) {
-                    Ok(_) => mine,
-                    Err(theirs) => theirs,
-                }
-            }
+            0 => keep_first(entry, self.make()),
             cell => cell,
         };
         self.cells[cell as usize].fetch_add(value, Relaxed);
@@ -88,8 +70,8 @@ impl Sums {
 }
 
 fn both(first: usize, second: usize) {
-    crate::check(move || {
-        let sums = Arc::new(Sums::new());
+    check(move || {
+        let sums = Sums::new();
         let other = {
             let sums = Arc::clone(&sums);
             thread::spawn(move || sums.fold(first, 3))
@@ -119,8 +101,8 @@ fn two_that_make_cells_get_one_each() {
 
 #[test]
 fn a_cell_that_is_drained_meanwhile_loses_nothing() {
-    crate::check(|| {
-        let sums = Arc::new(Sums::new());
+    check(|| {
+        let sums = Sums::new();
         sums.fold(0, 3);
         let other = {
             let sums = Arc::clone(&sums);
