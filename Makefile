@@ -56,7 +56,7 @@ SERVER_TESTS = cargo test --quiet --locked --no-fail-fast -p tare-testkit -p tar
 test-hosts: build ## the suite's server tests on other MariaDB versions (downloads them)
 	TARE_PROVIDER=$(CURDIR)/target/release/libtare_mariadb.so scripts/hosts.sh run $(SERVER_TESTS)
 
-test-mtr: provider ## the server's own tests of the Performance Schema, on tare, against a list of known failures
+test-mtr: provider ## the server's own tests, of the Performance Schema and of the host, with tare, against a list of known failures
 	@scripts/setup.sh mariadb-test
 	@scripts/mtr.sh
 

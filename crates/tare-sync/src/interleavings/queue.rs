@@ -7,7 +7,7 @@ use loom::thread;
 
 use super::{check, words};
 use crate::Queue;
-use crate::atomic::AtomicU64;
+use crate::atomic::{AtomicU64, Ordering::Relaxed};
 
 struct Shared {
     queue: Queue,
@@ -43,5 +43,24 @@ fn blocks_are_neither_lost_nor_doubled() {
         blocks.extend(std::iter::from_fn(|| shared.queue.pop(&shared.slots)));
         blocks.sort_unstable();
         assert_eq!(blocks, [1, 2, 3]);
+    });
+}
+
+#[test]
+fn what_is_taken_out_is_seen_as_it_was_put_in() {
+    check(|| {
+        let shared = Shared::new();
+        let content: Arc<[AtomicU64; 2]> = Arc::new(words());
+        let other = {
+            let (shared, content) = (Arc::clone(&shared), Arc::clone(&content));
+            thread::spawn(move || {
+                content[1].store(7, Relaxed);
+                shared.queue.push(&shared.slots, 1)
+            })
+        };
+        if let Some(item) = shared.queue.pop(&shared.slots) {
+            assert_eq!(content[item as usize].load(Relaxed), 7);
+        }
+        assert!(other.join().expect("a thread"));
     });
 }

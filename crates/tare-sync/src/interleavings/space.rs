@@ -114,3 +114,19 @@ fn a_cell_that_is_drained_meanwhile_loses_nothing() {
         assert_eq!(moved + sums.sum(0), 8);
     });
 }
+
+#[test]
+fn a_cell_that_another_made_is_empty_when_it_is_found() {
+    check(|| {
+        let sums = Sums::new();
+        let other = {
+            let sums = Arc::clone(&sums);
+            thread::spawn(move || keep_first(&sums.entries[0], sums.make()))
+        };
+        let found = sums.entries[0].load(Acquire);
+        if found != 0 {
+            assert_eq!(sums.cells[found as usize].load(Relaxed), 0);
+        }
+        assert_ne!(other.join().expect("a thread"), 0);
+    });
+}
