@@ -9,6 +9,9 @@
 //! The tables are read through a storage engine that is a plugin. As long as that is not loaded the files are not there,
 //! and the server serves its own tables of these names.
 //!
+//! A statement that is about to drop or replace a table does not find its file: the server then refuses as it refuses for its
+//! own table of that name, and logs nothing that a replica would repeat.
+//!
 //! `open64` and `stat64` may be called from any thread and from signal handlers: nothing here allocates, locks or panics
 //! on their way.
 #![allow(unsafe_code)]
@@ -17,17 +20,22 @@ use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::io;
 use std::mem::{MaybeUninit, transmute};
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use libc::{DIR, dirent64, mode_t, stat64 as Status};
 
 use crate::entry::STORAGE_ENGINE_LOADED;
+use crate::host::command::{self, Command};
+use crate::install::federated::SCHEMA;
 use crate::next::Next;
 
 /// The folder, as the server spells it: it has changed into its data directory.
 const FOLDER: &[u8] = b"./performance_schema";
+
+/// The metadata lock of who changes a definition: `MDL_EXCLUSIVE`, the last of a table's.
+const EXCLUSIVE: c_int = 9;
 
 /// Flags of `open` with which a file is not just read, or is no file.
 const NOT_READING: c_int = libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC | libc::O_DIRECTORY | libc::O_PATH;
@@ -120,7 +128,7 @@ fn find(name: &[u8]) -> Option<&'static File> {
 unsafe fn file_at(path: *const c_char) -> Option<&'static File> {
     // SAFETY: this function's contract.
     let rest = unsafe { behind_folder(path) }?;
-    find(rest.to_bytes().strip_prefix(b"/")?)
+    find(rest.to_bytes().strip_prefix(b"/")?).filter(|file| !file.is_being_taken_away())
 }
 
 /// What follows the folder's name in a path.
@@ -182,6 +190,15 @@ impl File {
         Ok(fd)
     }
 
+    /// Whether the statement on this thread would drop or replace its table. One that makes a table may read others.
+    fn is_being_taken_away(&self) -> bool {
+        match command::current() {
+            Some(Command::Drop) => true,
+            Some(Command::Create) => REPLACED.get() == std::ptr::from_ref(self),
+            None => false,
+        }
+    }
+
     /// What `stat` says of it.
     fn status(&self) -> Status {
         // SAFETY: stat64 is plain integers; all-zero is a valid value.
@@ -208,6 +225,39 @@ fn memory_file(close_on_exec: bool) -> io::Result<c_int> {
         }
     }
     Err(io::Error::last_os_error())
+}
+
+thread_local! {
+    /// The file of the table that this thread's statement makes anew. Null: there is none; else it may be of a statement
+    /// that has ended, until a further one locks a table of the folder.
+    static REPLACED: Cell<*const File> = const { Cell::new(null()) };
+}
+
+/// Threads in which [`REPLACED`] is not null.
+static REPLACING: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether [`locks`] has to be told of a metadata lock of this type.
+pub(crate) fn looks_at(lock_type: c_int) -> bool {
+    lock_type == EXCLUSIVE || REPLACING.load(Ordering::Relaxed) != 0
+}
+
+/// The calling thread's statement locks a table's definition.
+pub(crate) fn locks(schema: &[u8], table: &[u8], lock_type: c_int) {
+    if schema != SCHEMA.as_bytes() {
+        return;
+    }
+    let is_of_table = |file: &&File| file.name.to_bytes().strip_suffix(b".frm") == Some(table);
+    let file = if lock_type == EXCLUSIVE && command::current() == Some(Command::Create) {
+        shown().and_then(|files| files.iter().find(is_of_table))
+    } else {
+        None
+    };
+    let before = REPLACED.replace(file.map_or(null(), std::ptr::from_ref));
+    match (before.is_null(), file) {
+        (true, Some(_)) => REPLACING.fetch_add(1, Ordering::Relaxed),
+        (false, None) => REPLACING.fetch_sub(1, Ordering::Relaxed),
+        _ => 0,
+    };
 }
 
 /// A folder's listing that goes on with the files.

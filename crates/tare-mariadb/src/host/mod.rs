@@ -6,6 +6,7 @@
 
 pub mod address;
 pub mod charset;
+pub(crate) mod command;
 pub mod diagnostics;
 pub mod digest;
 pub(crate) mod file_name;

@@ -64,10 +64,10 @@ fn plan(server: &Server, arguments: &[OsString]) -> Result<Plan, StandBack> {
     if settings.bootstrap {
         return Err(StandBack::Bootstrap);
     }
-    if let Some(origin) = settings.performance_schema {
+    if let Some(origin) = settings.performance_schema.clone() {
         return Err(StandBack::BuiltIn { origin });
     }
-    let options = Options::read(&files, std::env::var_os(Options::ENVIRONMENT).as_deref())?;
+    let options = Options::read(&settings, &files, std::env::var_os(Options::ENVIRONMENT).as_deref())?;
     if !options.enabled {
         return Err(StandBack::SwitchedOff);
     }

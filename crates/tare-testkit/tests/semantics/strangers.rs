@@ -74,10 +74,13 @@ fn a_table_of_ones_own_neither_reads_nor_writes() {
     let address = "127.84.65.82:16969/performance_schema";
     for (connection, code) in [
         (format!("mysql://{address}/setup_actors"), 1432),
-        (own_name.to_owned(), 1434),
-        (format!("{own_name}-"), 1434),
-        (format!("{own_name}-{}", "0".repeat(SECRET)), 1434),
-        (format!("{own_name}-{}", secret(&users)), 1434),
+        (own_name.to_owned(), 1005),
+        (format!("{own_name}-"), 1005),
+        (format!("{own_name}-{}", "0".repeat(SECRET)), 1005),
+        (format!("{own_name}-{}", secret(&users)), 1005),
+        // ... not by who has learnt a table's name either ...
+        (actors.clone(), 1005),
+        (users.clone(), 1005),
         (format!("mysql://root@{address}/setup_actors"), 1434),
         (format!("mysql://{}@{address}/setup_actors", secret(&users)), 1434),
     ] {
@@ -86,6 +89,10 @@ fn a_table_of_ones_own_neither_reads_nor_writes() {
         assert_eq!(found, code, "{connection}: {text}");
         assert!(!text.contains(secret(&actors)), "{text}");
     }
+    // ... nor is it told what columns it would have ...
+    let sql = format!("CREATE TABLE t ENGINE=FEDERATED CONNECTION='{actors}'");
+    let (found, text) = error(&mut guest, &sql).unwrap();
+    assert!(found == 1429 && text.contains("like one of performance_schema"), "{found}: {text}");
     // ... and if it were there, it would lead nowhere.
     let zeros = "0".repeat(SECRET);
     plant(&server, "guessed", secret(&actors), &zeros);
