@@ -12,6 +12,7 @@ pub mod digest;
 pub(crate) mod file_name;
 pub mod metadata;
 pub mod names;
+pub(crate) mod plugin;
 pub(crate) mod server;
 pub mod share;
 pub(crate) mod status_variable;

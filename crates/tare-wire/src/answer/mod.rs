@@ -2,6 +2,7 @@
 
 mod read;
 mod show;
+mod size;
 mod write;
 
 use std::io;
@@ -37,6 +38,7 @@ pub(crate) struct Source {
     pub(crate) max_connections: usize,
     pub(crate) stopping: AtomicBool,
     pub(crate) traffic: Traffic,
+    pub(crate) sizes: Sizes,
 }
 
 /// What was answered to SELECTs so far.
@@ -159,6 +161,7 @@ pub(crate) fn query(
 }
 
 pub(crate) use show::field_list;
+pub(crate) use size::Sizes;
 
 /// A list of rows that may not grow without bound.
 #[derive(Default)]
