@@ -213,6 +213,9 @@ fn status_rows() -> Vec<(Cow<'static, str>, String)> {
         };
         rows.push(("tables".into(), tables));
         let variables = match variables::outcome() {
+            None if options.tables && options.server_variables => {
+                "OFF: the tables could not be read through the server when it started".to_owned()
+            }
             None => "OFF".to_owned(),
             Some(Ok(())) => "ON".to_owned(),
             Some(Err(reason)) => format!("OFF: {reason}"),
