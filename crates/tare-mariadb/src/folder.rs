@@ -19,7 +19,7 @@ use std::io;
 use std::mem::{MaybeUninit, transmute};
 use std::ptr::null_mut;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use libc::{DIR, dirent64, mode_t, stat64 as Status};
 
@@ -38,6 +38,9 @@ const SEALS: c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRIT
 static FILES: OnceLock<Files> = OnceLock::new();
 /// Set by the first call: a server that opens its files by another function never finds one of these.
 static IN_FRONT: AtomicBool = AtomicBool::new(false);
+
+/// Openings that failed, for want of a descriptor or of memory.
+static FAILED: AtomicU64 = AtomicU64::new(0);
 
 static OPEN: Next = Next::new(c"open64");
 static STAT: Next = Next::new(c"stat64");
@@ -99,6 +102,12 @@ pub(crate) fn show(files: Vec<(String, Vec<u8>)>) -> Result<(), FolderError> {
 /// Whether this is the path of a file the server finds here and nowhere else.
 pub(crate) fn holds(path: &[u8]) -> bool {
     path.strip_prefix(FOLDER).and_then(|rest| find(rest.strip_prefix(b"/")?)).is_some()
+}
+
+/// How often the system had no descriptor or no memory for a file. The server then took its own table instead, which is
+/// empty, and keeps to it until the table leaves its cache.
+pub(crate) fn failed() -> u64 {
+    FAILED.load(Ordering::Relaxed)
 }
 
 /// What the server finds now.
@@ -245,7 +254,10 @@ pub unsafe extern "C" fn open64(path: *const c_char, flags: c_int, mode: mode_t)
         // SAFETY: the caller upholds open(2)'s contract.
         && let Some(file) = unsafe { file_at(path) }
     {
-        return file.open(flags).unwrap_or_else(refused);
+        return file.open(flags).unwrap_or_else(|error| {
+            FAILED.fetch_add(1, Ordering::Relaxed);
+            refused(error)
+        });
     }
     let Some(next) = OPEN.address() else {
         // SAFETY: the caller upholds open(2)'s contract; this is what libc does.

@@ -80,7 +80,10 @@ fn names_are_new_each_time_and_known_to_who_made_them() {
     assert!(first[0].starts_with("threads-") && first[0].len() == "threads-".len() + 32, "{first:?}");
     assert!(first.iter().all(|name| !second.contains(name)));
     assert_ne!(first[0].split_once('-').unwrap().1, first[1].split_once('-').unwrap().1);
-    assert_eq!([&first[0], &first[1], &second[0]].map(|it| names.table(it)), [Some("threads"), Some("users"), None]);
+    assert_eq!(
+        [&first[0], &first[1], &second[0]].map(|it| names.table(it)),
+        [Some("threads"), Some("users"), None]
+    );
     assert_eq!([&first[0], &second[1]].map(|it| others.table(it)), [None, Some("users")]);
 }
 
@@ -175,7 +178,10 @@ fn a_table_that_does_not_fit_is_an_error() {
     );
     let mut commented = table("commented");
     commented.columns[0].doc = crate::sample::leak("x".repeat(1025));
-    assert_eq!(files(&[&commented]).unwrap_err().to_string(), "table commented: the comment of NAME is too long");
+    assert_eq!(
+        files(&[&commented]).unwrap_err().to_string(),
+        "table commented: the comment of NAME is too long"
+    );
 }
 
 /// Every table the provider serves can be written, and is known again as its own.

@@ -195,9 +195,13 @@ fn without_the_plugin_the_tables_are_the_servers_own_until_it_is_loaded() {
     assert_eq!(one(&mut conn, "SELECT @@performance_schema"), "0");
     let told = "the plugin ha_federatedx is not loaded";
     let log = server.log();
-    let lines: Vec<&str> = log.lines().filter(|line| line.contains(" tare: ") && line.contains(told)).collect();
+    let lines: Vec<&str> =
+        log.lines().filter(|line| line.contains(" tare: ") && line.contains(told)).collect();
     assert_eq!(lines.len(), 1, "{log}");
-    assert!(["INSTALL SONAME", "tare status", "tare.sock"].iter().all(|word| lines[0].contains(word)), "{log}");
+    assert!(
+        ["INSTALL SONAME", "tare status", "tare.sock"].iter().all(|word| lines[0].contains(word)),
+        "{log}"
+    );
     assert!(status(&server, "tables").starts_with(&format!("OFF: {told}")));
     assert!(status(&server, "server_variables").starts_with("OFF: "));
     assert!(!server.endpoint_schema().unwrap().rows("threads").unwrap().is_empty());

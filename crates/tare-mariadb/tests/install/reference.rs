@@ -2,8 +2,8 @@
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
-use tare_mariadb::install::federated::ENDPOINT;
 use tare_mariadb::install;
+use tare_mariadb::install::federated::ENDPOINT;
 use tare_tables::{Column, SqlType, Table};
 use tare_testkit::server::Server;
 use tare_testkit::subject::Provider;
