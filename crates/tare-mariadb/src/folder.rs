@@ -22,7 +22,7 @@ use std::io;
 use std::mem::{MaybeUninit, transmute};
 use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use libc::{DIR, dirent64, mode_t, stat64 as Status};
 
@@ -46,6 +46,9 @@ const SEALS: c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRIT
 static FILES: OnceLock<Files> = OnceLock::new();
 /// Set by the first call: a server that opens its files by another function never finds one of these.
 static IN_FRONT: AtomicBool = AtomicBool::new(false);
+
+/// Openings that failed, for want of a descriptor or of memory.
+static FAILED: AtomicU64 = AtomicU64::new(0);
 
 static OPEN: Next = Next::new(c"open64");
 static STAT: Next = Next::new(c"stat64");
@@ -107,6 +110,12 @@ pub(crate) fn show(files: Vec<(String, Vec<u8>)>) -> Result<(), FolderError> {
 /// Whether this is the path of a file the server finds here and nowhere else.
 pub(crate) fn holds(path: &[u8]) -> bool {
     path.strip_prefix(FOLDER).and_then(|rest| find(rest.strip_prefix(b"/")?)).is_some()
+}
+
+/// How often the system had no descriptor or no memory for a file. The server then took its own table instead, which is
+/// empty, and keeps to it until the table leaves its cache.
+pub(crate) fn failed() -> u64 {
+    FAILED.load(Ordering::Relaxed)
 }
 
 /// What the server finds now.
@@ -295,7 +304,10 @@ pub unsafe extern "C" fn open64(path: *const c_char, flags: c_int, mode: mode_t)
         // SAFETY: the caller upholds open(2)'s contract.
         && let Some(file) = unsafe { file_at(path) }
     {
-        return file.open(flags).unwrap_or_else(refused);
+        return file.open(flags).unwrap_or_else(|error| {
+            FAILED.fetch_add(1, Ordering::Relaxed);
+            refused(error)
+        });
     }
     let Some(next) = OPEN.address() else {
         // SAFETY: the caller upholds open(2)'s contract; this is what libc does.
@@ -450,4 +462,89 @@ fn errno() -> c_int {
 fn set_errno(value: c_int) {
     // SAFETY: errno's location is valid for the calling thread.
     unsafe { *libc::__errno_location() = value };
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    /// What both functions answer, with the size or errno.
+    fn looked_at(path: &CStr) -> [(c_int, i64); 2] {
+        let stat = |status: *mut Status| {
+            // SAFETY: a NUL-terminated path, and a structure to fill.
+            unsafe { stat64(path.as_ptr(), status) }
+        };
+        let xstat = |status: *mut Status| {
+            // SAFETY: as above.
+            unsafe { __xstat64(1, path.as_ptr(), status) }
+        };
+        let functions: [&dyn Fn(*mut Status) -> c_int; 2] = [&stat, &xstat];
+        functions.map(|function| {
+            // SAFETY: Status is plain integers; all-zero is a valid value.
+            let mut status: Status = unsafe { MaybeUninit::zeroed().assume_init() };
+            let code = function(&raw mut status);
+            (code, if code == 0 { status.st_size } else { errno().into() })
+        })
+    }
+
+    /// The folder's entries, as this process is told them.
+    fn listed() -> Vec<String> {
+        let names = fs::read_dir("./performance_schema").unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    fn flags_of(path: &CStr, flags: c_int) -> Result<c_int, c_int> {
+        // SAFETY: a NUL-terminated path.
+        let fd = unsafe { open64(path.as_ptr(), flags, 0o600) };
+        if fd < 0 {
+            return Err(errno());
+        }
+        // SAFETY: integers only; the descriptor is this function's own.
+        Ok(unsafe { (libc::fcntl(fd, libc::F_GETFD), libc::close(fd)).0 })
+    }
+
+    /// One test: the files and the directory are the process's. The standard library opens and lists by the functions
+    /// this module defines.
+    #[test]
+    fn files_are_in_the_folder_once_they_are_shown_and_can_be_read_there() {
+        let place = tempfile::tempdir().unwrap();
+        fs::create_dir(place.path().join("performance_schema")).unwrap();
+        fs::write(place.path().join("performance_schema/db.opt"), "of the server").unwrap();
+        fs::write(place.path().join("performance_schema/own.frm"), "of the user").unwrap();
+        std::env::set_current_dir(place.path()).unwrap();
+        let threads = Path::new("./performance_schema/threads.frm");
+        let files = ["threads", "users"].map(|name| (format!("{name}.frm"), name.repeat(2000).into_bytes()));
+        show(files.to_vec()).unwrap();
+        assert_eq!(fs::read(threads).unwrap_err().raw_os_error(), Some(libc::ENOENT), "without the plugin");
+        assert_eq!(listed(), ["db.opt", "own.frm"]);
+
+        STORAGE_ENGINE_LOADED.store(true, Ordering::Relaxed);
+        for _ in 0..2 {
+            assert_eq!(fs::read(threads).unwrap(), "threads".repeat(2000).as_bytes());
+            assert_eq!(listed(), ["db.opt", "own.frm", "threads.frm", "users.frm"]);
+        }
+        assert_eq!(looked_at(c"./performance_schema/threads.frm"), [(0, 14000); 2]);
+        assert_eq!(looked_at(c"./performance_schema/own.frm"), [(0, 11); 2]);
+        assert_eq!(looked_at(c"./performance_schema/none"), [(-1, libc::ENOENT.into()); 2]);
+
+        let path = c"./performance_schema/threads.frm";
+        assert_eq!(flags_of(path, libc::O_RDONLY), Ok(0));
+        assert_eq!(flags_of(path, libc::O_RDONLY | libc::O_CLOEXEC), Ok(libc::FD_CLOEXEC));
+        for flags in [libc::O_RDWR, libc::O_WRONLY | libc::O_TRUNC, libc::O_RDONLY | libc::O_DIRECTORY] {
+            assert_eq!(flags_of(path, flags), Err(libc::ENOENT), "{flags:o}");
+        }
+        for other in [c"performance_schema/threads.frm", c"./performance_schemathreads.frm", c"./", c""] {
+            assert!(flags_of(other, libc::O_RDWR).is_err(), "{other:?}");
+        }
+        assert!(holds(b"./performance_schema/users.frm") && !holds(b"./performance_schema/own.frm"));
+        assert!(fs::metadata(threads).is_err(), "nothing is on the disk");
+        // Nobody who has the file changes it.
+        let mut open = fs::File::open(threads).unwrap();
+        assert!(io::Write::write(&mut open, b"x").is_err());
+    }
 }

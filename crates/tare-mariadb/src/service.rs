@@ -38,7 +38,9 @@ enum Hindrance {
     Files(#[from] InstallError),
     #[error("{0}")]
     Folder(#[from] FolderError),
-    #[error("the data directory has no folder performance_schema: CREATE DATABASE performance_schema, and restart")]
+    #[error(
+        "the data directory has no folder performance_schema: CREATE DATABASE performance_schema, and restart"
+    )]
     NoFolder,
     #[error(
         "the plugin ha_federatedx is not loaded: put `plugin-load-add = ha_federatedx` into the option file and restart, or \
@@ -209,20 +211,27 @@ fn status_rows() -> Vec<(Cow<'static, str>, String)> {
     if let Some(options) = startup::options() {
         let socket = options.socket.clone().or_else(|| Some(data_directory()?.join("tare.sock")));
         rows.push(("socket".into(), socket.map(|path| path.display().to_string()).unwrap_or_default()));
-        for (name, on) in [
-            ("monitoring", options.monitoring),
-            ("synch_waits_by_instance", options.synch_waits_by_instance),
-        ] {
+        for (name, on) in
+            [("monitoring", options.monitoring), ("synch_waits_by_instance", options.synch_waits_by_instance)]
+        {
             rows.push((name.into(), if on { "ON" } else { "OFF" }.to_owned()));
         }
         let hindrance = data_directory().and_then(|datadir| hindrance(&datadir));
         let tables = match hindrance {
+            None if folder::failed() > 0 => format!(
+                "ON, but {} times there was no descriptor left to open one: FLUSH TABLES, or the server goes on showing its \
+                 own, empty table",
+                folder::failed()
+            ),
             None => "ON".to_owned(),
             Some(Hindrance::SwitchedOff) => "OFF".to_owned(),
             Some(reason) => format!("OFF: {reason}"),
         };
         rows.push(("tables".into(), tables));
         let variables = match variables::outcome() {
+            None if options.tables && options.server_variables => {
+                "OFF: the tables could not be read through the server when it started".to_owned()
+            }
             None => "OFF".to_owned(),
             Some(Ok(())) => "ON".to_owned(),
             Some(Err(reason)) => format!("OFF: {reason}"),

@@ -20,7 +20,7 @@ pub(crate) fn tables(arguments: &Tables) -> Result<ExitCode> {
 
 fn remove(datadir: &Path) -> Result<()> {
     let removed = install::remove(datadir)?;
-    println!("{} tables removed from {}", removed.len(), datadir.display());
+    println!("{} tables' files removed from {}", removed.len(), datadir.display());
     if !removed.is_empty() {
         page::note("A server that runs may go on serving those it has open: FLUSH TABLES.");
     }
@@ -28,13 +28,13 @@ fn remove(datadir: &Path) -> Result<()> {
 }
 
 fn list(datadir: &Path) -> Result<()> {
-    let installed = install::list(datadir)?;
-    if installed.is_empty() {
-        println!("no tables of tare's in {}", datadir.display());
+    let left = install::list(datadir)?;
+    if left.is_empty() {
+        println!("no files of tare's in {}", datadir.display());
         return Ok(());
     }
     let mut grid = Grid::new(&[("TABLE", Column::Left), ("WRITTEN BY", Column::Left)]);
-    installed.into_iter().for_each(|it| grid.row([it.table, it.comment]));
+    left.into_iter().for_each(|it| grid.row([it.table, it.comment]));
     grid.print();
     Ok(())
 }

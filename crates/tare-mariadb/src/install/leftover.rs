@@ -114,7 +114,8 @@ impl Folder {
         }
         let file = fs::read(&path).map_err(failure("read", &path))?;
         let comment = mark(&file, table);
-        Ok(comment.map_or(Content::Foreign, |comment| Content::Ours(Leftover { table: table.into(), comment })))
+        Ok(comment
+            .map_or(Content::Foreign, |comment| Content::Ours(Leftover { table: table.into(), comment })))
     }
 }
 

@@ -7,8 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::program::{PsiBootstrap, Server};
 use super::{PLAN, StandBack, answer, environment, error_log, leftovers, panic_text, plan, stand_back};
-use crate::{folder, redirect};
 use crate::status::{self, State};
+use crate::{folder, redirect};
 
 /// glibc calls the functions of `.init_array` with the arguments of `main`.
 #[used]

@@ -64,7 +64,10 @@ fn clear() {
     match cleared {
         Ok(tables) if tables.is_empty() => {}
         Ok(tables) => {
-            let text = format!("removed what an earlier version left: {} tables' files in performance_schema", tables.len());
+            let text = format!(
+                "removed what an earlier version left: {} tables' files in performance_schema",
+                tables.len()
+            );
             line(Level::Note, &text);
         }
         Err(error) => line(Level::Warning, &format!("what an earlier version left is not removed: {error}")),
