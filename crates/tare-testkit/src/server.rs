@@ -26,12 +26,14 @@ pub struct Settings {
     pub options: Vec<String>,
     /// Further environment.
     pub environment: Vec<(String, String)>,
+    /// Most files it may have open; `None`: as many as the system gives.
+    pub files: Option<u32>,
 }
 
 impl Settings {
     /// A server with this provider and nothing else.
     pub fn new(provider: Provider) -> Settings {
-        Settings { provider, options: Vec::new(), environment: Vec::new() }
+        Settings { provider, options: Vec::new(), environment: Vec::new(), files: None }
     }
 
     /// Adds a server option.
@@ -111,7 +113,14 @@ impl Server {
     }
 
     fn command(&self) -> Result<Command> {
-        let mut command = Command::new(&self.host.mariadbd);
+        let mut command = match self.settings.files {
+            None => Command::new(&self.host.mariadbd),
+            Some(files) => {
+                let mut limited = Command::new("prlimit");
+                limited.arg(format!("--nofile={files}")).arg(&self.host.mariadbd);
+                limited
+            }
+        };
         command.arg("--no-defaults").args(SIZES);
         command.args(["--skip-networking", "--skip-name-resolve", "--local-infile=1"]);
         // 11.4 makes itself a key at every start, for TLS that nobody uses here: seconds, in upstream's build.

@@ -122,16 +122,15 @@ pub(crate) struct Status {
     pub(crate) json: bool,
 }
 
-/// Install, remove or list tare's tables in a data directory
+/// Remove or list what earlier versions of tare left in a data directory
 ///
-/// The provider installs its tables when a server starts and removes them when it shuts down, so this is seldom needed:
-/// after a crash of a server that is to run without tare from then on, or to look. The tables are small files in the folder
-/// `performance_schema` that send the server to tare's socket; no other file is touched, and none that is not tare's.
+/// Earlier versions put their tables into the folder `performance_schema`, as small files that a crash left there, and a backup
+/// took along. This version puts nothing there, and removes theirs whenever a server starts with it; so this is for a
+/// server that is to run without tare from then on. No file that is not tare's is touched.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare tables list --datadir /var/lib/mysql\n  \
-    tare tables remove --datadir /var/lib/mysql\n  \
-    tare tables install --datadir /srv/try")]
+    tare tables remove --datadir /var/lib/mysql")]
 pub(crate) struct Tables {
     #[command(subcommand)]
     pub(crate) command: TablesCommand,
@@ -139,11 +138,9 @@ pub(crate) struct Tables {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TablesCommand {
-    /// Put the tables in; those that are there already stay
-    Install(Place),
-    /// Take tare's tables out
+    /// Take tare's files out
     Remove(Place),
-    /// Show which tables of tare's are there, and which version wrote them
+    /// Show which tables' files of tare's are there, and which version wrote them
     List(Place),
 }
 
