@@ -107,6 +107,9 @@ pub struct SettingDef {
     /// Files in the data directory that the setting writes; their growth is counted, and they are emptied after each slice.
     #[serde(default)]
     pub logs: Vec<String>,
+    /// Whether slices are taken at a stretch because of it, and not in turns; if it is not said, where it has logs, and where its
+    /// server works while nobody asks it anything.
+    pub stretch: Option<bool>,
     /// Whether it is the base's twin, which every study gets.
     #[serde(skip)]
     pub twin: bool,
@@ -178,6 +181,14 @@ impl std::fmt::Display for Value {
             Value::Number(number) => number.fmt(f),
             Value::Switch(on) => f.write_str(if *on { "on" } else { "off" }),
         }
+    }
+}
+
+impl SettingDef {
+    /// Whether what it does goes by the clock, or is put off, as far as the study says: turns would count too much of it, or too
+    /// little.
+    pub fn is_at_a_stretch(&self) -> bool {
+        !self.sidecars.is_empty() || self.stretch.unwrap_or(!self.logs.is_empty())
     }
 }
 

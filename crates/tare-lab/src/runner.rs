@@ -16,6 +16,7 @@ use crate::bench::Bench;
 use crate::definition::{Definition, PASSWORD, ServerDef, SettingDef, WorkloadDef};
 use crate::error::{Error, Tried};
 use crate::fleet::{Fleet, Guest, Origin};
+use crate::idleness;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
 use crate::journal::Journal;
@@ -116,8 +117,17 @@ pub fn run(order: &Order, interrupt: &Interrupt, tell: &mut dyn FnMut(Event<'_>)
     let first = next_process(journal.records());
     let fleet = Fleet::new(&bench, &order.definition, &origins, &order.preloads, first)?;
     let paces = BTreeMap::new();
-    let mut run =
-        Run { order, bench: &bench, loads: &loads, fleet, journal: &mut journal, begun, before: 0.0, paces };
+    let mut run = Run {
+        order,
+        bench: &bench,
+        loads: &loads,
+        fleet,
+        journal: &mut journal,
+        begun,
+        before: 0.0,
+        paces,
+        by_itself: None,
+    };
     let measured = run.begin(tell).and_then(|()| run.measure(tell));
     let ended = measured.and_then(|reason| run.profile(tell).map(|()| reason));
     let finished = run.finish(ended);
@@ -323,6 +333,8 @@ struct Run<'a> {
     before: f64,
     /// What the unmeasured slices say of the cells.
     paces: BTreeMap<Cell, Pace>,
+    /// Whether a setting's server works while nobody asks it anything, once that is known.
+    by_itself: Option<bool>,
 }
 
 /// How long things take in a cell, in seconds, in the setting where they take longest.
@@ -450,6 +462,9 @@ impl<'a> Run<'a> {
         tell(Event::Doing("starting servers anew"));
         let settings: BTreeSet<usize> = wanted.iter().flat_map(|(_, settings)| settings).copied().collect();
         self.fleet.start(&settings.into_iter().collect::<Vec<_>>()).map_err(|e| self.bench.explain(e))?;
+        if self.by_itself.is_none() {
+            self.by_itself = Some(self.works_by_itself()?);
+        }
         let mut order: Vec<&(Cell, Vec<usize>)> = wanted.iter().filter(|(_, s)| !s.is_empty()).collect();
         self.random(u64::from(self.fleet.next_process())).shuffle(&mut order);
         for (cell, settings) in order {
@@ -589,7 +604,8 @@ impl<'a> Run<'a> {
         let definition = self.definition();
         let at_a_stretch = definition.turn_milliseconds == 0
             || definition.measure == Measure::P95
-            || definition.settings.iter().any(|s| !s.sidecars.is_empty())
+            || definition.settings.iter().any(SettingDef::is_at_a_stretch)
+            || self.by_itself == Some(true)
             || self.holds_others_up(cell);
         let pace = self.paces.get(cell)?;
         let each = (f64::from(definition.turn_milliseconds) / 1000.0)
@@ -597,6 +613,17 @@ impl<'a> Run<'a> {
             .max(pace.switching * SWITCHES_PER_TURN);
         let enough = each * TURNS_PER_SLICE <= f64::from(definition.slice_seconds);
         (enough && !at_a_stretch).then(|| Duration::from_secs_f64(each))
+    }
+
+    /// Whether a setting makes its server work while nobody asks it anything.
+    fn works_by_itself(&mut self) -> Result<bool> {
+        let working = idleness::working(&self.order.definition, &mut self.fleet, &self.bench.interrupt)?;
+        for name in &working {
+            self.note(format!(
+                "{name} makes its server work while nobody asks it anything: slices are taken at a stretch"
+            ))?;
+        }
+        Ok(!working.is_empty())
     }
 
     /// Whether a driver that is held may hold locks that the driver of another setting waits for.

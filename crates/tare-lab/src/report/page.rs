@@ -4,7 +4,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::export::{Exports, kind};
 use super::{Study, background, is_base, measured, results, unit};
-use crate::analysis::{CellAnalysis, SettingAnalysis, Verdict};
+use crate::analysis::{BURSTY, CellAnalysis, SettingAnalysis, Verdict};
 use crate::record::{Measure, SettingFacts};
 
 const STYLE: &str = include_str!("style.css");
@@ -108,9 +108,10 @@ pub(super) fn sign(kind: &str) -> &'static str {
 /// A verdict in words.
 pub(super) fn words(verdict: Verdict) -> String {
     match verdict {
-        Verdict::Costs { share, plus_minus } => {
+        Verdict::Costs { share, plus_minus, bursty } => {
+            let how = if bursty { BURSTY } else { "" };
             let verb = if share < 0.0 { "saves" } else { "costs" };
-            format!("{verb} {} {}", unit::percent(share, Some(plus_minus)), unit::plus_minus(plus_minus))
+            format!("{verb} {} {}{how}", unit::percent(share, Some(plus_minus)), unit::plus_minus(plus_minus))
         }
         Verdict::NoMoreThan { share } => {
             format!("no more than {}", unit::percent(share.max(0.0), Some(share.max(0.0))))
@@ -147,7 +148,7 @@ fn together(verdicts: &[Verdict]) -> String {
         let mut shares: Vec<(f64, f64)> = of(kind)
             .into_iter()
             .filter_map(|v| {
-                if let Verdict::Costs { share, plus_minus } = v {
+                if let Verdict::Costs { share, plus_minus, .. } = v {
                     Some((share.abs(), plus_minus))
                 } else {
                     None
@@ -348,15 +349,18 @@ pub(super) fn legend(study: &Study<'_>) -> Markup {
 mod tests {
     use super::*;
 
-    const COSTS: Verdict = Verdict::Costs { share: 0.031, plus_minus: 0.004 };
-    const DEAR: Verdict = Verdict::Costs { share: 0.45, plus_minus: 0.02 };
+    const COSTS: Verdict = Verdict::Costs { share: 0.031, plus_minus: 0.004, bursty: false };
+    const DEAR: Verdict = Verdict::Costs { share: 0.45, plus_minus: 0.02, bursty: false };
     const EQUAL: Verdict = Verdict::NoMoreThan { share: 0.0049 };
     const UNCLEAR: Verdict = Verdict::Inconclusive { needs_minutes: None };
 
     #[test]
     fn one_verdict_is_said_as_it_is() {
         assert_eq!(together(&[COSTS]), "costs 3.1% ±\u{202f}0.4");
-        assert_eq!(words(Verdict::Costs { share: -0.02, plus_minus: 0.01 }), "saves 2.0% ±\u{202f}1.0");
+        assert_eq!(
+            words(Verdict::Costs { share: -0.02, plus_minus: 0.01, bursty: false }),
+            "saves 2.0% ±\u{202f}1.0"
+        );
         let unclear = Verdict::Inconclusive { needs_minutes: Some(136.4) };
         assert_eq!(words(unclear), "inconclusive: needs about 2 h 16 min more");
     }
