@@ -158,21 +158,6 @@ pub enum Verdict {
     },
 }
 
-impl std::fmt::Display for Verdict {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match *self {
-            Verdict::Costs { share, plus_minus } => {
-                write!(f, "costs {:.1}% ± {:.1}", share * 100.0, plus_minus * 100.0)
-            }
-            Verdict::NoMoreThan { share } => write!(f, "no more than {:.1}%", share.max(0.0) * 100.0),
-            Verdict::Inconclusive { needs_minutes: Some(n) } => {
-                write!(f, "inconclusive: needs about {:.0} more minutes", n.max(1.0))
-            }
-            Verdict::Inconclusive { needs_minutes: None } => write!(f, "inconclusive: too few blocks"),
-        }
-    }
-}
-
 impl Analysis {
     /// Of the records of a study; `None` without a header.
     pub fn of(records: &[Record]) -> Option<Analysis> {
@@ -622,17 +607,5 @@ mod tests {
         records.push(slice("on", 5, None, 10.0));
         let on = on(&records);
         assert_eq!((on.blocks, on.units, on.blocks_cost.len()), (6, 5, 5));
-    }
-
-    #[test]
-    fn verdicts_read_as_the_study_promises() {
-        let said = [
-            Verdict::Costs { share: 0.0312, plus_minus: 0.004 },
-            Verdict::NoMoreThan { share: 0.0049 },
-            Verdict::Inconclusive { needs_minutes: Some(12.4) },
-        ]
-        .map(|v| v.to_string());
-        let expected = ["costs 3.1% ± 0.4", "no more than 0.5%", "inconclusive: needs about 12 more minutes"];
-        assert_eq!(said, expected);
     }
 }

@@ -15,6 +15,7 @@ pub mod datadir;
 pub mod definition;
 pub mod error;
 pub mod fleet;
+pub mod guest;
 pub mod installation;
 pub mod interrupt;
 pub mod journal;
