@@ -184,25 +184,6 @@ pub enum Verdict {
     },
 }
 
-/// What a verdict says of a cost that comes in bursts.
-pub(crate) const BURSTY: &str = ", bursty";
-
-impl std::fmt::Display for Verdict {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match *self {
-            Verdict::Costs { share, plus_minus, bursty } => {
-                let how = if bursty { BURSTY } else { "" };
-                write!(f, "costs {:.1}% ± {:.1}{how}", share * 100.0, plus_minus * 100.0)
-            }
-            Verdict::NoMoreThan { share } => write!(f, "no more than {:.1}%", share.max(0.0) * 100.0),
-            Verdict::Inconclusive { needs_minutes: Some(n) } => {
-                write!(f, "inconclusive: needs about {:.0} more minutes", n.max(1.0))
-            }
-            Verdict::Inconclusive { needs_minutes: None } => write!(f, "inconclusive: too few blocks"),
-        }
-    }
-}
-
 impl Analysis {
     /// Of the records of a study; `None` without a header.
     pub fn of(records: &[Record]) -> Option<Analysis> {
@@ -245,6 +226,20 @@ impl Analysis {
     /// Whether every setting of every cell has what the study asks for.
     pub fn reached(&self) -> bool {
         self.cells.iter().flat_map(|c| &c.settings).all(|s| s.reached)
+    }
+}
+
+impl SettingAnalysis {
+    /// The difference its verdict speaks of: that in calm rounds; the mean of all turns, where it comes in bursts, or where it
+    /// alone reaches as far as is said.
+    pub fn told(&self) -> Option<Difference> {
+        match self.verdict? {
+            Verdict::Costs { bursty: true, .. } => self.mean,
+            Verdict::NoMoreThan { share } => {
+                self.mean.filter(|m| m.interval.is_some_and(|(_, high)| high == share)).or(self.cost)
+            }
+            _ => self.cost,
+        }
     }
 }
 
@@ -613,23 +608,5 @@ mod tests {
         records.push(slice("on", 5, None, 10.0));
         let on = on(&records);
         assert_eq!((on.blocks, on.units, on.blocks_cost.len()), (6, 5, 5));
-    }
-
-    #[test]
-    fn verdicts_read_as_the_study_promises() {
-        let said = [
-            Verdict::Costs { share: 0.0312, plus_minus: 0.004, bursty: false },
-            Verdict::Costs { share: 0.062, plus_minus: 0.011, bursty: true },
-            Verdict::NoMoreThan { share: 0.0049 },
-            Verdict::Inconclusive { needs_minutes: Some(12.4) },
-        ]
-        .map(|v| v.to_string());
-        let expected = [
-            "costs 3.1% ± 0.4",
-            "costs 6.2% ± 1.1, bursty",
-            "no more than 0.5%",
-            "inconclusive: needs about 12 more minutes",
-        ];
-        assert_eq!(said, expected);
     }
 }

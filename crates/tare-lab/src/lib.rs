@@ -16,6 +16,7 @@ pub mod datadir;
 pub mod definition;
 pub mod error;
 pub mod fleet;
+pub mod guest;
 mod idleness;
 pub mod installation;
 pub mod interrupt;

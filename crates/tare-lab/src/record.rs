@@ -113,6 +113,31 @@ pub struct Machine {
     pub system: String,
     /// The hypervisor, where there is one and it can be told.
     pub hypervisor: Option<String>,
+    /// Clock of the processors when the study began, in MHz, all of them on average; 0 where it is not told.
+    #[serde(default)]
+    pub clock_mhz: f64,
+    /// What sets the clock, such as `performance`, where it can be told.
+    #[serde(default)]
+    pub governor: Option<String>,
+    /// Vulnerabilities of the processor, and what the kernel does against each.
+    #[serde(default)]
+    pub vulnerabilities: BTreeMap<String, String>,
+    /// What else ran before the study began.
+    #[serde(default)]
+    pub others: Others,
+}
+
+/// What ran on the machine when nothing of the study did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Others {
+    /// The load average over a minute.
+    pub load: f64,
+    /// Share of the processors' time that other processes took, over a second.
+    pub busy: f64,
+    /// Share of it that the hypervisor gave to others.
+    pub steal: f64,
+    /// Processors there are.
+    pub cpus: u32,
 }
 
 /// A server, as it describes itself.

@@ -13,9 +13,10 @@ use crate::Result;
 use crate::analysis::{Analysis, SettingAnalysis};
 use crate::attribution;
 use crate::bench::Bench;
-use crate::definition::{Definition, PASSWORD, ServerDef, SettingDef, WorkloadDef};
+use crate::definition::{Definition, ServerDef, SettingDef, WorkloadDef};
 use crate::error::{Error, Tried};
-use crate::fleet::{Fleet, Guest, Origin};
+use crate::fleet::{Fleet, Origin};
+use crate::guest::{self, Guest};
 use crate::idleness;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
@@ -24,12 +25,11 @@ use crate::load::{Load, Progress};
 use crate::machine;
 use crate::profile::Perf;
 use crate::record::{
-    Calls, Cell, End, FORMAT, Header, Measure, Note, Profile, Reason, Record, ServerFacts, SettingFacts,
-    Slice,
+    Calls, Cell, End, FORMAT, Header, Machine, Measure, Note, Others, Profile, Reason, Record, ServerFacts,
+    SettingFacts, Slice,
 };
 use crate::sidecar;
 use crate::slicing::{Slicer, Turns};
-use crate::target::Target;
 use crate::workload::Options;
 
 /// The unmeasured slice before a cell's first block of a life is at most this long, in seconds.
@@ -46,6 +46,8 @@ const TURNS_PER_SLICE: f64 = 4.0;
 const TURNS: u64 = 1 << 63;
 /// A profile takes at least this long, in seconds.
 const PROFILED: u32 = 5;
+/// So many blocks and unmeasured slices are done again, or left out, because the driver failed. Then the study ends.
+const MOST_FAILURES: u32 = 5;
 /// Threads that load data.
 const LOADERS: u32 = 4;
 
@@ -88,6 +90,8 @@ pub enum Event<'a> {
     },
     /// A second of it has passed.
     Second(Progress),
+    /// Something that the reader of the results will be told, too.
+    Note(&'a str),
     /// A block is whole: the figures so far, and how far it is.
     Block {
         /// The figures.
@@ -103,7 +107,13 @@ pub enum Event<'a> {
 /// been stopped.
 pub fn run(order: &Order, interrupt: &Interrupt, tell: &mut dyn FnMut(Event<'_>)) -> Result<Analysis> {
     let begun = Instant::now();
+    check_programs(order)?;
+    let others = machine::others(interrupt)?;
+    others.warning().inspect(|warning| tell(Event::Note(warning)));
     let mut journal = Journal::open(&order.folder)?;
+    for server in guest::settle(&order.folder)? {
+        tell(Event::Note(&format!("what was left on {server} when the study was killed has been put back")));
+    }
     if let Some(analysis) = Analysis::of(journal.records()) {
         check_same(order, &analysis.header)?;
         if analysis.end.as_ref().is_some_and(|e| e.reason.is_final()) {
@@ -116,7 +126,6 @@ pub fn run(order: &Order, interrupt: &Interrupt, tell: &mut dyn FnMut(Event<'_>)
     let mut origins = prepare(order, &bench, programs, &loads, tell).map_err(|e| bench.explain(e))?;
     let first = next_process(journal.records());
     let fleet = Fleet::new(&bench, &order.definition, &origins, &order.preloads, first)?;
-    let paces = BTreeMap::new();
     let mut run = Run {
         order,
         bench: &bench,
@@ -125,8 +134,10 @@ pub fn run(order: &Order, interrupt: &Interrupt, tell: &mut dyn FnMut(Event<'_>)
         journal: &mut journal,
         begun,
         before: 0.0,
-        paces,
+        others,
+        paces: BTreeMap::new(),
         by_itself: None,
+        failures: 0,
     };
     let measured = run.begin(tell).and_then(|()| run.measure(tell));
     let ended = measured.and_then(|reason| run.profile(tell).map(|()| reason));
@@ -139,6 +150,21 @@ pub fn run(order: &Order, interrupt: &Interrupt, tell: &mut dyn FnMut(Event<'_>)
         }
     }
     Analysis::of(journal.records()).ok_or_else(|| Error::NoResults(order.folder.clone()))
+}
+
+/// Programs are named for servers that the study starts.
+fn check_programs(order: &Order) -> Result<()> {
+    let started = || order.definition.servers.iter().filter(|s| s.dsn.is_none());
+    let Some(server) = order.programs.keys().find(|name| started().all(|s| s.name != **name)) else {
+        return Ok(());
+    };
+    let names: Vec<String> = started().map(|s| format!("`{}`", s.name)).collect();
+    let known = if names.is_empty() {
+        "all of its servers already run".into()
+    } else {
+        format!("it starts {}", names.join(", "))
+    };
+    Err(Error::NoServer { study: order.name.clone(), server: server.clone(), known })
 }
 
 /// A study that goes on must be the same.
@@ -274,11 +300,19 @@ fn prepare(
         let origin = match (&server.dsn, programs.get(&server.name)) {
             (Some(dsn), _) => {
                 let schemas: Vec<&Schema> = loads.on(&server.name).collect();
-                Origin::Running(load_running(order, bench, dsn, &schemas, &mut line)?)
+                let guest = guest_on(order, server, dsn)?;
+                Origin::Running(load_running(order, bench, guest, &schemas, &mut line)?)
             }
             (None, Some(installation)) => {
                 let loads: Vec<Load> = loads.on(&server.name).map(|s| s.load.clone()).collect();
-                let template = bench.prepare(installation, &server.options, &loads, &mut line)?;
+                let template = bench.prepare(installation, &server.options, &loads, &mut line);
+                let template = template.map_err(|error| match error {
+                    // No setting has a part in it yet.
+                    Error::Start { with, source, .. } => {
+                        Error::Start { whose: format!("the server `{}`", server.name), with, source }
+                    }
+                    error => error,
+                })?;
                 Origin::Template(Box::new(template))
             }
             (None, None) => continue,
@@ -288,29 +322,39 @@ fn prepare(
     Ok(origins)
 }
 
+/// Comes to a server that is not ours, and sees that it can be measured.
+fn guest_on(order: &Order, server: &ServerDef, dsn: &str) -> Result<Guest> {
+    let definition = &order.definition;
+    let number = definition.servers.iter().position(|s| s.name == server.name).map_or(0, |place| place + 1);
+    let settings = definition.settings.iter().filter(|s| definition.server_of(s).name == server.name);
+    let guest = Guest::new(dsn, &order.folder, number, settings.flat_map(|s| &s.switch))?;
+    if guest.target.process().is_none() && definition.measure == Measure::Cpu {
+        let what = format!(
+            "the CPU time of the server at {}, which can only be read on its own machine, through its socket \
+             (dsn = \"mysql://user@localhost?socket=/path\"); or set measure = \"time\"",
+            guest.target.name()
+        );
+        return Err(Error::Needs { study: order.name.clone(), what });
+    }
+    Ok(guest)
+}
+
 /// Makes schemas on a server that is not ours, and fills them. Those that are there already stay untouched.
 fn load_running(
     order: &Order,
     bench: &Bench,
-    dsn: &str,
+    mut guest: Guest,
     schemas: &[&Schema],
     line: &mut dyn FnMut(&str),
 ) -> Result<Guest> {
-    let mut guest = Guest::of(Target::of_dsn(dsn, std::env::var(PASSWORD).ok())?);
-    let needs = |what| Err(Error::Needs { study: order.name.clone(), what });
-    let server = guest.target.name();
-    if guest.target.process().is_none() && order.definition.measure == Measure::Cpu {
-        guest.target.connect()?;
-        return needs(format!(
-            "the CPU time of the server at {server}, which can only be read on its own machine, through its socket \
-             (dsn = \"mysql://user@localhost?socket=/path\"); or set measure = \"time\""
-        ));
-    }
     for schema in schemas.iter().map(|s| &s.load.schema) {
         if guest.has(schema)? {
-            return needs(format!(
-                "a schema `{schema}` of its own on {server}, where one is: if a killed study left it, DROP DATABASE {schema}"
-            ));
+            let what = format!(
+                "a schema `{schema}` of its own on {}, where one is: if a killed study left it, run that one again with its \
+                 --out, or DROP DATABASE {schema}",
+                guest.target.name()
+            );
+            return Err(Error::Needs { study: order.name.clone(), what });
         }
     }
     for load in schemas.iter().map(|s| &s.load) {
@@ -331,10 +375,14 @@ struct Run<'a> {
     begun: Instant,
     /// Seconds it had run before it was cut off.
     before: f64,
+    /// What else ran on the machine before anything of ours did.
+    others: Others,
     /// What the unmeasured slices say of the cells.
     paces: BTreeMap<Cell, Pace>,
     /// Whether a setting's server works while nobody asks it anything, once that is known.
     by_itself: Option<bool>,
+    /// How often a load failed whose server is well.
+    failures: u32,
 }
 
 /// How long things take in a cell, in seconds, in the setting where they take longest.
@@ -363,7 +411,7 @@ impl<'a> Run<'a> {
         self.fleet.start(&all).map_err(|e| self.bench.explain(e))?;
         let servers = self.servers()?;
         let Some(analysis) = self.analysis() else {
-            let header = header(self.order, servers);
+            let header = header(self.order, servers, self.others);
             return self.journal.append(Record::Header(Box::new(header)));
         };
         if analysis.header.servers != servers {
@@ -372,7 +420,8 @@ impl<'a> Run<'a> {
         }
         self.before = last_moment(self.journal.records());
         let text = "cut off and resumed here; servers were started anew on freshly loaded data".into();
-        self.journal.append(Record::Note(Note { at: self.before, text }))
+        self.journal.append(Record::Note(Note { at: self.before, text }))?;
+        self.others.warning().map_or(Ok(()), |text| self.note(text))
     }
 
     /// What the servers say of themselves.
@@ -470,7 +519,13 @@ impl<'a> Run<'a> {
         for (cell, settings) in order {
             let warm_up = self.definition().slice_seconds.min(WARM_UP);
             for &place in settings {
-                self.warm_up(cell, place, warm_up, tell)?;
+                while let Err(error) = self.warm_up(cell, place, warm_up, tell) {
+                    self.spare(
+                        &format!("warming up for {}, {} connections", cell.workload, cell.users),
+                        error,
+                        tell,
+                    )?;
+                }
             }
             for _ in 0..self.definition().blocks_per_start {
                 let block = self.blocks(cell);
@@ -478,12 +533,19 @@ impl<'a> Run<'a> {
                     break;
                 }
                 let began = self.now();
-                let analysis = self.block(cell, settings, block, tell)?;
+                let known = match self.block(cell, settings, block, tell) {
+                    Ok(analysis) => analysis.is_some_and(|a| self.is_known(cell, &a)),
+                    Err(error) => {
+                        let what = format!("block {block} of {}, {} connections", cell.workload, cell.users);
+                        self.spare(&what, error, tell)?;
+                        false
+                    }
+                };
                 let took = self.now() - began;
                 if self.now() + took > self.definition().minutes * 60.0 {
                     return Ok(Some(Reason::OutOfTime));
                 }
-                if analysis.is_some_and(|a| self.is_known(cell, &a)) {
+                if known {
                     break;
                 }
             }
@@ -722,6 +784,23 @@ impl<'a> Run<'a> {
         self.journal.records().iter().filter(|r| matches!(r, Record::Profile(_))).count()
     }
 
+    /// What becomes of something whose load failed while its server is well: it is left out, so often at most, and a note says
+    /// so. Every other error ends the study.
+    fn spare(&mut self, what: &str, error: Error, tell: &mut dyn FnMut(Event<'_>)) -> Result<()> {
+        let Error::Load { setting, source } = &error else { return Err(error) };
+        if self.failures == MOST_FAILURES {
+            return Err(error);
+        }
+        self.failures += 1;
+        let said = source.to_string();
+        let why = said.lines().next().unwrap_or_default();
+        let fatal =
+            said.lines().find(|l| l.contains("FATAL")).map_or(String::new(), |l| format!(": {}", l.trim()));
+        let text = format!("{what} was cut short, as load failed on setting `{setting}`: {why}{fatal}");
+        tell(Event::Note(&text));
+        self.note(text)
+    }
+
     fn note(&mut self, text: String) -> Result<()> {
         let at = self.now();
         self.journal.append(Record::Note(Note { at, text }))
@@ -802,7 +881,7 @@ fn cells(definition: &Definition) -> Vec<Cell> {
     definition.workloads.iter().flat_map(of).collect()
 }
 
-fn header(order: &Order, servers: Vec<ServerFacts>) -> Header {
+fn header(order: &Order, servers: Vec<ServerFacts>, others: Others) -> Header {
     let definition = &order.definition;
     Header {
         format: FORMAT,
@@ -820,7 +899,7 @@ fn header(order: &Order, servers: Vec<ServerFacts>) -> Header {
         most_blocks: definition.blocks,
         blocks_per_start: definition.blocks_per_start,
         definition: order.text.clone(),
-        machine: machine::facts(),
+        machine: Machine { others, ..machine::facts() },
         servers,
         settings: definition.settings.iter().map(|s| facts(definition, s)).collect(),
         cells: cells(definition),

@@ -60,6 +60,7 @@ pub(crate) fn cell(cell: &CellAnalysis) {
         ("BLOCKS", Column::Right),
         ("", Column::Right),
         ("95%", Column::Left),
+        ("MEAN OF ALL TURNS", Column::Left),
         ("VERDICT", Column::Left),
     ]);
     let mut grid = Grid::new(&columns);
@@ -121,6 +122,7 @@ fn row(setting: &SettingAnalysis, extra: Extra) -> Vec<String> {
     row.push(setting.blocks.to_string());
     row.push(setting.cost.map_or(String::new(), |c| units::change(c.share)));
     row.push(setting.cost.map_or(String::new(), range));
+    row.push(setting.mean.map_or(String::new(), |m| format!("{} ({})", units::change(m.share), range(m))));
     row.push(setting.verdict.map_or_else(|| "base".into(), |v| v.to_string()));
     row
 }

@@ -3,7 +3,8 @@
 use maud::{Markup, html};
 
 use super::export::Exports;
-use super::page::{charged, heads};
+use super::page::heads;
+use super::wording::charged;
 use super::{Study, unit};
 
 /// Raw data larger than this is not put into the page: browsers become slow.
@@ -42,7 +43,9 @@ pub(super) fn method(study: &Study<'_>) -> Markup {
                 dt { "margin" }
                 dd { (unit::chosen(header.margin)) ": a difference below it does not matter to anyone." }
                 dt { "costs, saves" }
-                dd { "The interval lies on one side of zero." }
+                dd { "The interval lies on one side of zero, beyond the margin and beyond what the A/A pair's interval reaches." }
+                dt { "may cost, may save" }
+                dd { "The interval lies on one side of zero, and begins nearer to it than that. The figure is its far end." }
                 dt { "no more than" }
                 dd { "The interval lies within the margin on both sides; the figure is its upper end." }
                 dt { "inconclusive" }
@@ -79,9 +82,22 @@ pub(super) fn machine(study: &Study<'_>) -> Markup {
             h2 { "Machine, servers, settings" }
             dl {
                 dt { "processor" } dd { (machine.cpus) " × " (machine.cpu_model) }
+                @if machine.clock_mhz > 0.0 {
+                    dt { "clock" }
+                    dd {
+                        (unit::plain(machine.clock_mhz)) " MHz"
+                        @if let Some(governor) = &machine.governor { ", governor " (governor) }
+                    }
+                }
                 dt { "memory" } dd { (unit::bytes(memory(machine.memory_bytes))) }
                 dt { "system" } dd { (machine.system) ", kernel " (machine.kernel) }
                 dt { "hypervisor" } dd { (machine.hypervisor.as_deref().unwrap_or("none seen")) }
+                @if !machine.vulnerabilities.is_empty() { dt { "mitigations" } dd { (machine.mitigations()) } }
+                dt { "before it began" }
+                dd {
+                    "load average " (unit::plain(machine.others.load)) ", others took " (unit::percent(machine.others.busy, None))
+                    " of the processors' time, the hypervisor " (unit::percent(machine.others.steal, None))
+                }
                 @for server in &header.servers {
                     dt { "server " (server.name) } dd { (server.version) ", " (server.version_comment) }
                 }
