@@ -517,7 +517,7 @@ impl<'a> Run<'a> {
         let mut order: Vec<&(Cell, Vec<usize>)> = wanted.iter().filter(|(_, s)| !s.is_empty()).collect();
         self.random(u64::from(self.fleet.next_process())).shuffle(&mut order);
         for (cell, settings) in order {
-            let warm_up = self.definition().slice_seconds.min(WARM_UP);
+            let warm_up = self.definition().whole_slice_seconds().min(WARM_UP);
             for &place in settings {
                 while let Err(error) = self.warm_up(cell, place, warm_up, tell) {
                     self.spare(
@@ -640,12 +640,12 @@ impl<'a> Run<'a> {
         tell: &mut dyn FnMut(Event<'_>),
     ) -> Result<()> {
         let definition = &self.order.definition;
-        let seconds = definition.slice_seconds;
+        let seconds = definition.whole_slice_seconds();
         let says =
             |place: usize| Event::Slice { cell, setting: &definition.settings[place].name, measured: true };
         if let Some(each) = self.turn(cell) {
             let random = self.random(place_of(definition, cell) << 32 | u64::from(block) | TURNS);
-            let turns = Turns { seconds, each, random };
+            let turns = Turns { seconds: definition.slice_seconds, each, random };
             let taken = self.slicer(cell).in_turns(settings, turns, &mut |place| tell(says(place)))?;
             for (turn, slice) in (0..).zip(taken) {
                 self.journal.append(Record::Slice(Box::new(Slice { block, turn, ..slice })))?;
@@ -673,7 +673,7 @@ impl<'a> Run<'a> {
         let each = (f64::from(definition.turn_milliseconds) / 1000.0)
             .max(pace.latency * LATENCIES_PER_TURN.min(TRANSACTIONS_PER_TURN / f64::from(cell.users)))
             .max(pace.switching * SWITCHES_PER_TURN);
-        let enough = each * TURNS_PER_SLICE <= f64::from(definition.slice_seconds);
+        let enough = each * TURNS_PER_SLICE <= definition.slice_seconds;
         (enough && !at_a_stretch).then(|| Duration::from_secs_f64(each))
     }
 
@@ -767,7 +767,7 @@ impl<'a> Run<'a> {
         };
         self.whole(cell, place, WARM_UP, tell)?;
         let sampling = perf.start(pid, self.bench.folder())?;
-        let seconds = self.definition().slice_seconds.max(PROFILED);
+        let seconds = self.definition().whole_slice_seconds().max(PROFILED);
         self.whole(cell, place, seconds, tell)?;
         let stacks = match sampling.finish() {
             Ok(stacks) if !stacks.is_empty() => stacks,
@@ -891,7 +891,7 @@ fn header(order: &Order, servers: Vec<ServerFacts>, others: Others) -> Header {
         question: definition.question.clone(),
         quick: order.quick,
         seed: order.seed.unwrap_or_else(|| fastrand::u64(..)),
-        slice_seconds: definition.slice_seconds.into(),
+        slice_seconds: definition.slice_seconds,
         turn_milliseconds: definition.turn_milliseconds,
         precision: definition.precision,
         margin: definition.margin,

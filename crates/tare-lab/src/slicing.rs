@@ -46,7 +46,7 @@ pub(crate) struct Slicer<'s, 'a> {
 /// How a block is taken in turns.
 pub(crate) struct Turns {
     /// Seconds of each slice, all its turns together.
-    pub(crate) seconds: u32,
+    pub(crate) seconds: f64,
     /// How long a turn takes.
     pub(crate) each: Duration,
     /// Draws the order of every round.
@@ -123,7 +123,9 @@ impl Slicer<'_, '_> {
         turn: &mut dyn FnMut(usize),
     ) -> Result<Vec<Slice>> {
         let settings = u32::try_from(places.len()).unwrap_or(u32::MAX);
-        let time = turns.seconds * settings + CONNECTING + self.cell.users * settings / CONNECTIONS;
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // some seconds
+        let load = (turns.seconds * f64::from(settings)).ceil() as u32;
+        let time = load + CONNECTING + self.cell.users * settings / CONNECTIONS;
         let mut courses = vec![];
         for &place in places {
             turn(place);
@@ -131,7 +133,7 @@ impl Slicer<'_, '_> {
         }
         let mut order: Vec<usize> = (0..courses.len()).collect();
         // A round that took longer, because settings are switched, say, does so again.
-        let mut round = (turns.each + STEP * 2) * time / turns.seconds.max(1);
+        let mut round = (turns.each + STEP * 2).mul_f64(f64::from(time) / turns.seconds);
         'rounds: while courses.iter().all(|c| Instant::now() + round < c.ends) {
             let begun = Instant::now();
             turns.random.shuffle(&mut order);
