@@ -119,9 +119,25 @@ fn a_study_that_runs_has_a_report_and_an_empty_folder_has_none() {
     assert!(matches!(report::write(empty.path()), Err(Error::NoResults(_))));
 }
 
-/// A page that opens the report in a narrow and in a wide frame, uses it, and writes down what it saw.
+/// Widths of screens: telephones, a tablet, desks.
+const WIDTHS: [&str; 5] = ["360", "400", "800", "1400", "2000"];
+
+/// A page that opens the report in narrow and wide frames, uses it, and writes down what it saw.
 const VISITOR: &str = r##"<!doctype html><title>visitor</title><body><script>
 const seen = [];
+// The contrast of a text with what is behind it, as the Web's guidelines for accessibility define it.
+const rgb = (colour) => colour.match(/[\d.]+/g).map(Number);
+const luminance = (colour) => {
+  const [r, g, b] = rgb(colour).map((c) => c / 255).map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+};
+const contrast = (element) => {
+  const style = (e) => e.ownerDocument.defaultView.getComputedStyle(e);
+  let behind = element;
+  while (behind.parentElement && rgb(style(behind).backgroundColor)[3] === 0) behind = behind.parentElement;
+  const [one, other] = [style(element).color, style(behind).backgroundColor].map(luminance);
+  return (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
+};
 const visit = (width) => new Promise((resolve) => {
   const frame = document.createElement("iframe");
   frame.width = width; frame.height = 900; frame.src = "report.html";
@@ -130,6 +146,17 @@ const visit = (width) => new Promise((resolve) => {
     const say = (what, value) => seen.push(`${width} ${what}: ${value}`);
     say("ready", page.documentElement.dataset.ready);
     say("too wide by", page.documentElement.scrollWidth - page.documentElement.clientWidth);
+    // Boxes that hide a part of what is in them, and cells whose text lies over their neighbours'.
+    const hides = (e) => e.scrollWidth > e.clientWidth + 1;
+    const name = (e) => `${e.className || e.tagName}: ${e.textContent.slice(0, 40)}`;
+    say("clipped boxes", [...page.querySelectorAll(".wide")].filter(hides).map(name).join("; "));
+    const cells = [...page.querySelectorAll("th, td, dd, p, li, caption, h1, h2, h3")].filter((e) => e.clientWidth > 1);
+    say("overflowing", cells.filter(hides).map(name).slice(0, 5).join("; "));
+    const beyond = cells.filter((e) => e.getBoundingClientRect().right > page.documentElement.clientWidth + 1);
+    say("beyond the page", beyond.map(name).slice(0, 5).join("; "));
+    say("dark", page.defaultView.matchMedia("(prefers-color-scheme: dark)").matches);
+    say("faint", [...page.querySelectorAll(".sign, .figure, .interval, .said, .warning, .meaning, .note, th, td, p, a")]
+      .filter((e) => contrast(e) < 4.5).map(name).slice(0, 5).join("; "));
     say("sections", [...page.querySelectorAll("section")].map((s) => s.id).join(" "));
     say("plots", page.querySelectorAll("table.plot svg.chart").length);
     const flat = [...page.querySelectorAll("table.plot svg.chart")].filter((s) => s.getBoundingClientRect().width < 100);
@@ -146,8 +173,7 @@ const visit = (width) => new Promise((resolve) => {
   document.body.append(frame);
 });
 (async () => {
-  await visit(400);
-  await visit(1400);
+  for (const width of [360, 400, 800, 1400, 2000]) await visit(width);
   document.body.textContent = seen.join("\n") + "\nvisited";
 })();
 </script>"##;
@@ -164,17 +190,32 @@ fn a_browser_shows_it() {
     let paths = made("browser");
     let visitor = paths.html.with_file_name("visitor.html");
     fs::write(&visitor, VISITOR).expect("written");
-    let (seen, said) = opened(&chromium, &visitor);
+    for dark in [false, true] {
+        let seen = visited(&chromium, &visitor, dark);
+        looked_at(&seen, dark, &paths);
+    }
+}
+
+/// What the visitor writes down.
+fn visited(chromium: &Path, visitor: &Path, dark: bool) -> String {
+    let (seen, said) = opened(chromium, visitor, dark);
     assert!(seen.contains("visited"), "the visitor did not come to its end: {seen}\n{said}");
     assert!(!said.contains("CONSOLE"), "the browser has something to say: {said}");
+    seen
+}
 
+fn looked_at(seen: &str, dark: bool, paths: &report::Paths) {
     let line = |what: &str| {
         let line = seen.lines().find_map(|l| l.split_once(&format!("{what}: "))).map(|(_, value)| value);
         line.unwrap_or_else(|| panic!("no {what} in {seen}")).to_owned()
     };
-    for width in ["400", "1400"] {
+    for width in WIDTHS {
         assert_eq!(line(&format!("{width} ready")), "yes", "the script ran to its end");
         assert_eq!(line(&format!("{width} too wide by")), "0", "at {width} pixels");
+        for nothing in ["clipped boxes", "overflowing", "beyond the page", "faint"] {
+            assert_eq!(line(&format!("{width} {nothing}")), "", "{nothing} at {width} pixels");
+        }
+        assert_eq!(line(&format!("{width} dark")), dark.to_string());
         assert_eq!(line(&format!("{width} plots too small")), "0", "at {width} pixels");
         assert_eq!(line(&format!("{width} marks not seen")), "0", "at {width} pixels");
         let sections = "verdicts workload-oltp-read-only workload-oltp-point-select workload-tpcc events flame-graphs \
@@ -194,14 +235,15 @@ fn a_browser_shows_it() {
 }
 
 /// The text of a page after its scripts ran, and what the browser printed meanwhile.
-fn opened(chromium: &Path, page: &Path) -> (String, String) {
+fn opened(chromium: &Path, page: &Path, dark: bool) -> (String, String) {
     let profile = tempfile::tempdir().expect("a folder");
     let output = Command::new("timeout")
         .arg("120")
         .arg(chromium)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--enable-logging=stderr"])
         .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
-        .args(["--allow-file-access-from-files", "--window-size=1600,1000", "--virtual-time-budget=20000"])
+        .args(["--allow-file-access-from-files", "--window-size=2200,1000", "--virtual-time-budget=20000"])
+        .args(dark.then_some("--blink-settings=preferredColorScheme=0"))
         .arg(format!("--user-data-dir={}", profile.path().display()))
         .arg("--dump-dom")
         .arg(format!("file://{}", page.display()))

@@ -136,6 +136,7 @@ fn show(analysis: &Analysis, folder: &Path) -> Result<()> {
     println!();
     page::note(&format!("Results: {}", folder.display()));
     page::note(&format!("Report:  {}", tare_lab::report::write(folder)?.html.display()));
+    lab_table::in_short(analysis);
     Ok(())
 }
 

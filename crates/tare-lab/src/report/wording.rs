@@ -1,15 +1,15 @@
 //! Verdicts in words: the same ones in the page, in the terminal and in the files.
 //!
-//! What is claimed is never more than the interval says. A cost is called one when the whole interval lies beyond what nobody
-//! could tell from nothing: the margin, and how far the A/A pair's interval reaches in the same cell. An interval that begins
-//! nearer to 0 than that leaves open whether there is a cost worth its name.
+//! What is claimed is never more than the interval says. An interval that begins near 0 leaves open whether there is a cost
+//! worth its name, and is not called one. Near is what the A/A pair's interval reaches in the same cell; and within the
+//! margin, what is less than half of the interval's own width.
 
 use super::{measured, unit};
 use crate::analysis::{Analysis, CellAnalysis, Difference, SettingAnalysis, Verdict};
 use crate::record::{Header, Measure, SettingFacts};
 
 /// Medians that differ by less than this, as a share, do not contradict anything.
-const SEEN: f64 = 0.001;
+const SEEN: f64 = 0.005;
 
 /// What is claimed of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,9 +85,11 @@ impl std::fmt::Display for Said {
 /// The verdict on a setting of a cell; none on a base, and before the first whole block.
 pub fn said(header: &Header, cell: &CellAnalysis, setting: &SettingAnalysis) -> Option<Said> {
     let verdict = setting.verdict?;
-    let near = near(header, cell, setting);
     Some(match verdict {
-        Verdict::Costs { .. } => excluded(setting.cost?, near),
+        Verdict::Costs { .. } => {
+            let cost = setting.cost?;
+            excluded(cost, near(header, cell, setting, cost))
+        }
         Verdict::NoMoreThan { share } => {
             let words = format!("no more than {}", unit::percent(share.max(0.0), Some(share.max(0.0))));
             Said { claim: Claim::Equal, words, interval: None, cost: setting.cost }
@@ -116,10 +118,10 @@ fn excluded(cost: Difference, near: f64) -> Said {
     Said { claim, words, interval: Some(format!("{} to {}", shown(from), shown(to))), cost: Some(cost) }
 }
 
-/// Differences below this could be noise, or do not matter. The twin itself is held against the margin alone.
-fn near(header: &Header, cell: &CellAnalysis, setting: &SettingAnalysis) -> f64 {
+/// What is near 0 for an interval: see the module. The twin itself is held against the margin alone.
+fn near(header: &Header, cell: &CellAnalysis, setting: &SettingAnalysis, cost: Difference) -> f64 {
     let noise = cell.settings.iter().filter(|s| s.twin && !setting.twin).filter_map(reach);
-    noise.fold(header.margin, f64::max)
+    noise.fold(cost.plus_minus().map_or(0.0, |half| half.min(header.margin)), f64::max)
 }
 
 /// How far a setting's interval reaches from 0.
@@ -160,7 +162,11 @@ pub(super) fn together(all: &[Said]) -> String {
 }
 
 fn count(n: usize, all: &[Said]) -> String {
-    if n == all.len() { format!(" in all {n} cells") } else { format!(" in {n} of {} cells", all.len()) }
+    match all.len() {
+        2 if n == 2 => " in both cells".into(),
+        cells if n == cells => format!(" in all {n} cells"),
+        cells => format!(" in {n} of {cells} cells"),
+    }
 }
 
 /// `1.2% to 1.7%, intervals from 0.8% to 2.1%`: the lowest and the highest estimate, and how far their intervals reach.
@@ -295,7 +301,7 @@ mod tests {
         let (low, high) = (of(0.012, 0.011, 0.016, 0.01), of(0.017, 0.013, 0.021, 0.01));
         assert_eq!(
             together(&[high.clone(), low.clone()]),
-            "costs 1.2% to 1.7%, intervals from 1.1% to 2.1%, in all 2 cells"
+            "costs 1.2% to 1.7%, intervals from 1.1% to 2.1%, in both cells"
         );
         let unclear = Said { claim: Claim::Unclear, words: String::new(), interval: None, cost: None };
         let all = together(&[low.clone(), equal(0.0049), of(0.025, 0.002, 0.068, 0.01), unclear]);
@@ -306,7 +312,7 @@ mod tests {
         );
         assert_eq!(together(&[low]), "costs 1.2% (1.1% to 1.6%)");
         let saves = together(&[of(-0.02, -0.03, -0.015, 0.01), of(-0.05, -0.06, -0.04, 0.01)]);
-        assert_eq!(saves, "saves 2.0% to 5.0%, intervals from 1.5% to 6.0%, in all 2 cells");
+        assert_eq!(saves, "saves 2.0% to 5.0%, intervals from 1.5% to 6.0%, in both cells");
     }
 
     #[test]
