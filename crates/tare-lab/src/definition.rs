@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::fleet;
 use crate::record::Measure;
-use crate::sequential::Looks;
+use crate::sequential::{Errors, Looks};
 use crate::workload::{self, Options, Workload};
 use crate::{Error, Result};
 
@@ -28,8 +28,8 @@ pub struct Definition {
     /// What the verdicts are about.
     #[serde(default)]
     pub measure: Measure,
-    /// Length of a slice of load.
-    pub slice_seconds: u32,
+    /// Length of a slice of load. At a stretch it takes whole seconds.
+    pub slice_seconds: f64,
     /// Length of the turns in which the slices of a block are taken, at least; 0: each at a stretch.
     #[serde(default = "twenty_five")]
     pub turn_milliseconds: u32,
@@ -110,6 +110,9 @@ pub struct SettingDef {
     /// Files in the data directory that the setting writes; their growth is counted, and they are emptied after each slice.
     #[serde(default)]
     pub logs: Vec<String>,
+    /// Whether slices are taken at a stretch because of it, and not in turns; if it is not said, where it has logs, and where its
+    /// server works while nobody asks it anything.
+    pub stretch: Option<bool>,
     /// Whether it is the base's twin, which every study gets.
     #[serde(skip)]
     pub twin: bool,
@@ -184,6 +187,14 @@ impl std::fmt::Display for Value {
     }
 }
 
+impl SettingDef {
+    /// Whether what it does goes by the clock, or is put off, as far as the study says: turns would count too much of it, or too
+    /// little.
+    pub fn is_at_a_stretch(&self) -> bool {
+        !self.sidecars.is_empty() || self.stretch.unwrap_or(!self.logs.is_empty())
+    }
+}
+
 impl WorkloadDef {
     /// What is driven.
     pub fn workload(&self) -> &'static Workload {
@@ -200,7 +211,7 @@ impl WorkloadDef {
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Quick {
-    slice_seconds: Option<u32>,
+    slice_seconds: Option<f64>,
     turn_milliseconds: Option<u32>,
     blocks: Option<u32>,
     blocks_per_start: Option<u32>,
@@ -247,6 +258,12 @@ enum Step {
 type Wrong = (Place, String);
 
 impl Definition {
+    /// Length of a slice at a stretch, which takes whole seconds.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // from 1 to 3600
+    pub fn whole_slice_seconds(&self) -> u32 {
+        self.slice_seconds.ceil() as u32
+    }
+
     /// Reads a study; `file` names it in errors. With `quick` its overrides hold. The base gets its twin.
     pub fn read(text: &str, file: &str, quick: bool) -> Result<Definition> {
         let mut definition: Definition =
@@ -312,8 +329,8 @@ impl Definition {
         let wrong = |key, why: &str| Err((vec![Step::Key(key)], why.to_owned()));
         let share = |value: f64| value > 0.0 && value < 1.0;
         match () {
-            () if !(1..=3600).contains(&self.slice_seconds) => {
-                wrong("slice_seconds", "1 to 3600 are allowed")
+            () if !(0.1..=3600.0).contains(&self.slice_seconds) => {
+                wrong("slice_seconds", "0.1 to 3600 are allowed")
             }
             () if !(self.turn_milliseconds == 0 || (20..=60_000).contains(&self.turn_milliseconds)) => {
                 wrong("turn_milliseconds", "20 to 60000 are allowed, or 0 for slices at a stretch")
@@ -457,8 +474,9 @@ impl Definition {
 /// Observations without which no study gives an interval.
 fn least_observations() -> u32 {
     static LEAST: OnceLock<u32> = OnceLock::new();
-    *LEAST
-        .get_or_init(|| (1..).find(|&n| Looks::at_most(n as usize).first() <= n as usize).unwrap_or(u32::MAX))
+    *LEAST.get_or_init(|| {
+        (1..).find(|&n| Looks::at_most(Errors::Skewed, n as usize).first() <= n as usize).unwrap_or(u32::MAX)
+    })
 }
 
 const SHARE: &str = "a share between 0 and 1 is allowed, such as 0.005 for half a percent";
@@ -625,13 +643,13 @@ options.OLTP_RO = { table-size = 1000, tables = "2" }
     fn what_is_wrong_is_named_with_line_key_and_what_is_allowed() {
         let cases = [
             (("blocks = 30", "blokcs = 30"), "s.toml, line 3, `blokcs`", "`blocks_per_start`"),
-            (("slice_seconds = 5", "slice_seconds = \"5\""), "line 2, `slice_seconds`", "expected u32"),
+            (("slice_seconds = 5", "slice_seconds = \"5\""), "line 2, `slice_seconds`", "expected f64"),
             (
                 ("blocks = 30", "blocks = 30\nturn_milliseconds = 5"),
                 "line 4, `turn_milliseconds`",
                 "20 to 60000",
             ),
-            (("slice_seconds = 5", "slice_seconds = 0"), "line 2, `slice_seconds`", "1 to 3600"),
+            (("slice_seconds = 5", "slice_seconds = 0"), "line 2, `slice_seconds`", "0.1 to 3600"),
             (("margin = 0.01", "margin = 1.0"), "line 6, `margin`", "between 0 and 1"),
             (("name = \"on\"", "name = \"off\""), "line 16, `name`", "no other setting"),
             (("users = [1, 64]", "users = []"), "line 23, `users`", "from 1 to 4096"),

@@ -162,6 +162,12 @@ impl<'a> Fleet<'a> {
         self.berths.iter().any(|b| b.settings.contains(&place) && b.settings.len() > 1)
     }
 
+    /// Whether a setting's server is up.
+    pub fn is_running(&self, place: usize) -> bool {
+        let berth = self.berths.iter().find(|b| b.settings.contains(&place));
+        berth.is_some_and(|b| !matches!(b.at, At::Ours { server: None, .. }))
+    }
+
     fn require(&mut self, place: usize) -> Result<()> {
         let setting = &self.definition.settings[place];
         let Some(query) = &setting.require else { return Ok(()) };

@@ -17,6 +17,7 @@ use crate::definition::{Definition, ServerDef, SettingDef, WorkloadDef};
 use crate::error::{Error, Tried};
 use crate::fleet::{Fleet, Origin};
 use crate::guest::{self, Guest};
+use crate::idleness;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
 use crate::journal::Journal;
@@ -135,6 +136,7 @@ pub fn run(order: &Order, interrupt: &Interrupt, tell: &mut dyn FnMut(Event<'_>)
         before: 0.0,
         others,
         paces: BTreeMap::new(),
+        by_itself: None,
         failures: 0,
     };
     let measured = run.begin(tell).and_then(|()| run.measure(tell));
@@ -377,6 +379,8 @@ struct Run<'a> {
     others: Others,
     /// What the unmeasured slices say of the cells.
     paces: BTreeMap<Cell, Pace>,
+    /// Whether a setting's server works while nobody asks it anything, once that is known.
+    by_itself: Option<bool>,
     /// How often a load failed whose server is well.
     failures: u32,
 }
@@ -507,10 +511,13 @@ impl<'a> Run<'a> {
         tell(Event::Doing("starting servers anew"));
         let settings: BTreeSet<usize> = wanted.iter().flat_map(|(_, settings)| settings).copied().collect();
         self.fleet.start(&settings.into_iter().collect::<Vec<_>>()).map_err(|e| self.bench.explain(e))?;
+        if self.by_itself.is_none() {
+            self.by_itself = Some(self.works_by_itself()?);
+        }
         let mut order: Vec<&(Cell, Vec<usize>)> = wanted.iter().filter(|(_, s)| !s.is_empty()).collect();
         self.random(u64::from(self.fleet.next_process())).shuffle(&mut order);
         for (cell, settings) in order {
-            let warm_up = self.definition().slice_seconds.min(WARM_UP);
+            let warm_up = self.definition().whole_slice_seconds().min(WARM_UP);
             for &place in settings {
                 while let Err(error) = self.warm_up(cell, place, warm_up, tell) {
                     self.spare(
@@ -633,12 +640,12 @@ impl<'a> Run<'a> {
         tell: &mut dyn FnMut(Event<'_>),
     ) -> Result<()> {
         let definition = &self.order.definition;
-        let seconds = definition.slice_seconds;
+        let seconds = definition.whole_slice_seconds();
         let says =
             |place: usize| Event::Slice { cell, setting: &definition.settings[place].name, measured: true };
         if let Some(each) = self.turn(cell) {
             let random = self.random(place_of(definition, cell) << 32 | u64::from(block) | TURNS);
-            let turns = Turns { seconds, each, random };
+            let turns = Turns { seconds: definition.slice_seconds, each, random };
             let taken = self.slicer(cell).in_turns(settings, turns, &mut |place| tell(says(place)))?;
             for (turn, slice) in (0..).zip(taken) {
                 self.journal.append(Record::Slice(Box::new(Slice { block, turn, ..slice })))?;
@@ -659,14 +666,26 @@ impl<'a> Run<'a> {
         let definition = self.definition();
         let at_a_stretch = definition.turn_milliseconds == 0
             || definition.measure == Measure::P95
-            || definition.settings.iter().any(|s| !s.sidecars.is_empty())
+            || definition.settings.iter().any(SettingDef::is_at_a_stretch)
+            || self.by_itself == Some(true)
             || self.holds_others_up(cell);
         let pace = self.paces.get(cell)?;
         let each = (f64::from(definition.turn_milliseconds) / 1000.0)
             .max(pace.latency * LATENCIES_PER_TURN.min(TRANSACTIONS_PER_TURN / f64::from(cell.users)))
             .max(pace.switching * SWITCHES_PER_TURN);
-        let enough = each * TURNS_PER_SLICE <= f64::from(definition.slice_seconds);
+        let enough = each * TURNS_PER_SLICE <= definition.slice_seconds;
         (enough && !at_a_stretch).then(|| Duration::from_secs_f64(each))
+    }
+
+    /// Whether a setting makes its server work while nobody asks it anything.
+    fn works_by_itself(&mut self) -> Result<bool> {
+        let working = idleness::working(&self.order.definition, &mut self.fleet, &self.bench.interrupt)?;
+        for name in &working {
+            self.note(format!(
+                "{name} makes its server work while nobody asks it anything: slices are taken at a stretch"
+            ))?;
+        }
+        Ok(!working.is_empty())
     }
 
     /// Whether a driver that is held may hold locks that the driver of another setting waits for.
@@ -748,7 +767,7 @@ impl<'a> Run<'a> {
         };
         self.whole(cell, place, WARM_UP, tell)?;
         let sampling = perf.start(pid, self.bench.folder())?;
-        let seconds = self.definition().slice_seconds.max(PROFILED);
+        let seconds = self.definition().whole_slice_seconds().max(PROFILED);
         self.whole(cell, place, seconds, tell)?;
         let stacks = match sampling.finish() {
             Ok(stacks) if !stacks.is_empty() => stacks,
@@ -872,7 +891,7 @@ fn header(order: &Order, servers: Vec<ServerFacts>, others: Others) -> Header {
         question: definition.question.clone(),
         quick: order.quick,
         seed: order.seed.unwrap_or_else(|| fastrand::u64(..)),
-        slice_seconds: definition.slice_seconds.into(),
+        slice_seconds: definition.slice_seconds,
         turn_milliseconds: definition.turn_milliseconds,
         precision: definition.precision,
         margin: definition.margin,

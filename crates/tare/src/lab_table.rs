@@ -118,6 +118,15 @@ fn judged(header: &Header, cell: &CellAnalysis) -> Grid {
             setting.cost.map_or(String::new(), range),
             said.map_or_else(|| if setting.blocks == 0 { NONE.into() } else { "base".into() }, |s| s.words),
         ]);
+        if let Some(mean) = setting.mean {
+            grid.row([
+                "  mean of turns".into(),
+                String::new(),
+                units::change(mean.share),
+                range(mean),
+                String::new(),
+            ]);
+        }
     }
     grid
 }

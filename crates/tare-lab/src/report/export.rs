@@ -89,7 +89,7 @@ fn figures(study: &Study<'_>) -> String {
         ["workload", "users", "setting", "base", "server", "server_version", "twin", "blocks", "units"]
             .map(String::from)
             .into();
-    for difference in ["cost", "throughput_change", "p95_change"] {
+    for difference in ["cost", "mean_cost", "throughput_change", "p95_change"] {
         head.extend(["", "_low", "_high"].map(|end| format!("{difference}{end}_share")));
     }
     head.extend(["verdict".into(), "verdict_kind".into()]);
@@ -102,7 +102,7 @@ fn figures(study: &Study<'_>) -> String {
                 vec![cell.cell.workload.clone(), cell.cell.users.to_string(), s.name.clone(), s.base.clone()];
             fields.extend(server(header, &s.name));
             fields.extend([s.twin.to_string(), s.blocks.to_string(), s.units.to_string()]);
-            fields.extend([s.cost, s.throughput, s.p95].into_iter().flat_map(difference));
+            fields.extend([s.cost, s.mean, s.throughput, s.p95].into_iter().flat_map(difference));
             let said = said(header, cell, s);
             fields.push(said.as_ref().map(ToString::to_string).unwrap_or_default());
             fields.push(said.map(|s| s.claim.word()).unwrap_or_default().into());

@@ -118,7 +118,8 @@ fn intervals(study: &Study<'_>, cells: &[&CellAnalysis]) -> Markup {
         h3 { "Difference in " (charged(header.measure)) }
         table.plot {
             caption.note {
-                "Estimate and 95% interval. Shaded: the A/A pair's interval, which is noise. Dashed: the margin of "
+                "Estimate and 95% interval in calm rounds; below the figure the mean of all turns, which has in it what comes in "
+                "bursts. Shaded: the A/A pair's interval, which is noise. Dashed: the margin of "
                 (unit::chosen(header.margin)) ", below which a difference does not matter."
             }
             (plot_heads("difference", "verdict"))
@@ -167,7 +168,10 @@ fn interval(study: &Study<'_>, cell: &CellAnalysis, s: &SettingAnalysis, axis: &
                 @if several_bases(study) { span.meaning { "against " (s.base) } }
             }
             td.chart { (plot.row(axis)) }
-            td.figure { (difference(Some(cost))) }
+            td.figure {
+                (difference(Some(cost)))
+                @if let Some(mean) = s.mean { span.meaning { "mean " (difference(Some(mean))) } }
+            }
             td class={ "said " (kind) } {
                 span.sign aria-hidden="true" { (said.claim.sign()) } (said.words)
                 @if let Some(word) = contradiction(header, cell, s) { span.but { "But " (word) "." } }
