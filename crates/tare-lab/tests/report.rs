@@ -7,10 +7,15 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use tare_lab::analysis::Analysis;
 use tare_lab::installation::find_program;
-use tare_lab::{Error, report};
+use tare_lab::report::wording;
+use tare_lab::{Error, journal, report};
 
 const SEED: u64 = 7;
+/// The sample's settings.
+const SETTINGS_IN_ORDER: [&str; 6] =
+    ["off", "off again", "tare, all", "built-in, none", "built-in, default", "built-in, all"];
 
 /// Writes a sample study and its report into a folder that stays, to be looked at.
 fn made(name: &str) -> report::Paths {
@@ -95,6 +100,54 @@ fn the_page_needs_nothing_else_and_names_are_text() {
         "what the study says is not markup"
     );
     assert!(!page.contains("<all>") && !page.contains("<every>"));
+}
+
+#[test]
+fn the_page_says_no_more_than_is_known_and_of_what() {
+    let page = read(&made("words").html);
+    let text: String =
+        page.split("<div hidden id=\"data-0\"").next().expect("what comes before the data").into();
+    // Ranges of estimates were passed off as intervals, and intervals shown as ± half of their width.
+    assert!(!text.contains("with 95% confidence:") && !text.contains('±'), "intervals have two ends");
+    for said in [
+        "built-in, all</strong> costs 14.2% to 14.6%, intervals from ",
+        "against off on mariadb 10.11.19-MariaDB",
+        "Warning: this machine is busy: other processes take 87% of its processors' time",
+        "3000 MHz, governor performance",
+        "kernel 6.1.0",
+        "mitigated: spectre_v2; vulnerable: srso; not affected by 1",
+        "<footer><p>In short, server CPU per transaction against off on mariadb 10.11.19-MariaDB: tare, all ",
+    ] {
+        assert!(text.contains(said), "no {said:?}");
+    }
+    let lowest = text.split("The same over time, from ").nth(1).expect("a course");
+    assert!(!lowest.starts_with('\u{2212}'), "nothing is done less than never: {}", &lowest[..40]);
+    let json = read(&made("words").json);
+    for key in ["cpu_model", "clock_mhz", "governor", "kernel", "vulnerabilities", "others"] {
+        assert!(json.contains(&format!("\"{key}\"")), "no {key} is exported");
+    }
+}
+
+#[test]
+fn medians_that_contradict_a_verdict_get_a_word() {
+    let paths = made("contradiction");
+    let records = journal::read(paths.html.parent().expect("a folder")).expect("records");
+    let mut analysis = Analysis::of(&records).expect("an analysis");
+    let (header, cell) = (analysis.header.clone(), &mut analysis.cells[0]);
+    let place = |name: &str| SETTINGS_IN_ORDER.iter().position(|n| *n == name).expect("a setting");
+    let (base, dear) = (place("off"), place("built-in, all"));
+    assert_eq!(wording::contradiction(&header, cell, &cell.settings[dear]), None);
+    cell.settings[dear].medians.tps = cell.settings[base].medians.tps * 1.02;
+    let said = wording::contradiction(&header, cell, &cell.settings[dear]).expect("a word");
+    assert!(
+        said.contains("2.0% above the base's") && said.contains("within blocks the difference is \u{2212}1"),
+        "{said}"
+    );
+    // What is within the margin may not look like more.
+    let twin = place("off again");
+    cell.settings[twin].medians.tps = cell.settings[base].medians.tps * 0.95;
+    let said = wording::contradiction(&header, cell, &cell.settings[twin]).expect("a word");
+    assert!(said.contains("5.0% below the base's"), "{said}");
 }
 
 #[test]

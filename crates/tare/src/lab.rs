@@ -152,7 +152,7 @@ fn compare(arguments: &LabCompare) -> Result<()> {
             "cost against each run's base",
         );
         let mut grid = Grid::new(&[
-            ("SETTING", Column::Left),
+            ("SETTING", Column::CutEnd),
             ("FIRST", Column::Right),
             ("95%", Column::Left),
             ("SECOND", Column::Right),

@@ -1,4 +1,4 @@
-//! What `tare lab report` prints of generated results, in terminals of several widths.
+//! What `tare lab report` and `compare` print of generated results, in terminals of several widths.
 
 #[allow(dead_code)] // which costs were put in is asked elsewhere
 #[path = "../../tare-lab/tests/sample/mod.rs"]
@@ -9,13 +9,11 @@ use std::process::Command;
 
 const SEED: u64 = 7;
 
-/// What is printed in a terminal of so many columns, without colours.
-fn printed(folder: &Path, columns: u32) -> String {
-    let report = format!(
-        "stty cols {columns} rows 50; '{}' lab report '{}'",
-        env!("CARGO_BIN_EXE_tare"),
-        folder.display()
-    );
+/// What a command of the lab prints of a folder in a terminal of so many columns, without colours.
+fn printed(command: &str, folder: &Path, columns: u32) -> String {
+    let (tare, folder) = (env!("CARGO_BIN_EXE_tare"), format!("'{}'", folder.display()));
+    let folders = if command == "compare" { format!("{folder} {folder}") } else { folder };
+    let report = format!("stty cols {columns} rows 50; '{tare}' lab {command} {folders}");
     let ended = Command::new("script")
         .args(["-qec", &report, "/dev/null"])
         .env("NO_COLOR", "1")
@@ -31,9 +29,10 @@ fn tables_fit_the_terminal() {
     let folder = tempfile::Builder::new().prefix("t").tempdir_in("/tmp").expect("a folder");
     sample::write(folder.path(), SEED);
     for columns in [80, 120] {
-        let text = printed(folder.path(), columns);
+        let text = printed("report", folder.path(), columns);
+        let compared = printed("compare", folder.path(), columns);
         let width = |line: &&str| console::measure_text_width(line) > columns as usize;
-        let wide: Vec<&str> = text.lines().filter(width).collect();
+        let wide: Vec<&str> = text.lines().chain(compared.lines()).filter(width).collect();
         assert!(wide.is_empty(), "wider than {columns}: {wide:#?}");
         assert!(text.contains("NOTPM") && text.contains("built-in, default"), "{text}");
     }
@@ -43,7 +42,7 @@ fn tables_fit_the_terminal() {
 fn it_ends_with_all_of_it_in_a_line() {
     let folder = tempfile::Builder::new().prefix("t").tempdir_in("/tmp").expect("a folder");
     sample::write(folder.path(), SEED);
-    let text = printed(folder.path(), 120);
+    let text = printed("report", folder.path(), 120);
     // Lines are broken at words.
     let words: Vec<&str> = text.split_whitespace().collect();
     let text = words.join(" ");
