@@ -23,6 +23,7 @@ pub mod interrupt;
 pub mod journal;
 pub mod load;
 pub mod machine;
+mod preparation;
 pub mod process;
 pub mod profile;
 pub mod record;

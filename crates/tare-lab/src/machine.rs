@@ -70,8 +70,8 @@ fn vulnerabilities(folder: &Path) -> BTreeMap<String, String> {
 }
 
 impl Machine {
-    /// What the kernel does against the processor's faults, by what it does: `mitigated: a, b; vulnerable: c; 9 do not affect
-    /// it`. Empty where nothing is known.
+    /// What the kernel does against the processor's faults, by what it does: `mitigated: a, b; vulnerable: c; not affected
+    /// by 9`. Empty where nothing is known.
     pub fn mitigations(&self) -> String {
         let with = |start: &str| {
             let names = self.vulnerabilities.iter().filter(|(_, state)| state.starts_with(start));
@@ -87,7 +87,7 @@ impl Machine {
             }
         }
         if !not.is_empty() {
-            said.push(format!("{} do not affect it", not.len()));
+            said.push(format!("not affected by {}", not.len()));
         }
         said.join("; ")
     }
@@ -227,7 +227,7 @@ mod tests {
             fs::write(folder.path().join(name), state).expect("written");
         }
         let machine = Machine { vulnerabilities: vulnerabilities(folder.path()), ..Machine::default() };
-        let said = "mitigated: spectre_v2; vulnerable: spec_store_bypass; unknown: mds; 2 do not affect it";
+        let said = "mitigated: spectre_v2; vulnerable: spec_store_bypass; unknown: mds; not affected by 2";
         assert_eq!(machine.mitigations(), said);
     }
 }

@@ -52,6 +52,7 @@ pub(crate) fn bench(arguments: &Bench, interrupt: &Interrupt) -> Result<ExitCode
     }
     let analysis = lab::watch(&order, interrupt)?;
     lab_table::print(&analysis);
+    lab_table::in_short(&analysis);
     if let Some(file) = &arguments.json {
         let results = folder.path().join(journal::FILE);
         std::fs::copy(results, file).with_context(|| format!("writing {}", file.display()))?;

@@ -155,7 +155,7 @@ fn compare(
     let folder = tempfile::tempdir().context("making a temporary folder")?;
     let order = bench::order(&plan, installation, Some(provider), true, folder.path())?;
     let analysis = lab::watch(&order, interrupt)?;
-    analysis.cells.iter().for_each(lab_table::cell);
+    analysis.cells.iter().for_each(|cell| lab_table::cell(&analysis.header, cell));
     for setting in &order.definition.settings {
         page::note(&format!("  {:<10} {}", setting.name, setting.meaning));
     }

@@ -13,6 +13,7 @@ use serde_json::Value;
 use tare_lab::bench::Bench;
 use tare_lab::installation::Installation;
 use tare_lab::interrupt::Interrupt;
+use tare_lab::server::Server;
 use tare_lab::setting::Setting;
 use tempfile::TempDir;
 
@@ -220,71 +221,111 @@ fn a_server_that_dies_is_named_with_its_last_words() {
     place.wait_until_nothing_is_left();
 }
 
+/// A server that is not the lab's, and what it says.
+struct Theirs {
+    // First: it ends before what it stands on.
+    server: Server,
+    _bench: Bench,
+}
+
+impl Theirs {
+    fn start() -> Theirs {
+        let bench = Bench::new(Interrupt::default()).expect("a bench");
+        let installation = Installation::find(None).expect("a server");
+        let template = bench.prepare(&installation, &[], &[], &mut |_| {}).expect("data");
+        let server = bench.start_copy(&template, &Setting::plain("theirs", vec![])).expect("it starts");
+        Theirs { server, _bench: bench }
+    }
+
+    /// The study on it.
+    fn study(&self) -> String {
+        let dsn = format!("dsn = \"mysql://root@localhost?socket={}\"", self.server.socket().display());
+        let options = "program = \"mariadbd\"\noptions = [\"--innodb-buffer-pool-size=64M\", \"--performance-schema=OFF\"]";
+        STUDY.replace(options, &dsn)
+    }
+
+    /// What may not change: schemas, and the variables that studies here set.
+    fn state(&self) -> [Vec<String>; 3] {
+        let queries = ["SHOW DATABASES", "SELECT @@GLOBAL.sort_buffer_size", "SELECT @@GLOBAL.userstat"];
+        let mut connection = self.server.connect().expect("a connection");
+        queries.map(|query| connection.query(query).expect("an answer"))
+    }
+}
+
 #[test]
 fn a_running_server_is_left_as_it_was() {
-    let bench = Bench::new(Interrupt::default()).expect("a bench");
-    let installation = Installation::find(None).expect("a server");
-    let template = bench.prepare(&installation, &[], &[], &mut |_| {}).expect("data");
-    let server = bench.start_copy(&template, &Setting::plain("theirs", vec![])).expect("it starts");
-    let asked =
-        |query: &str| server.connect().expect("a connection").query::<String, _>(query).expect("an answer");
-
-    let dsn = format!("dsn = \"mysql://root@localhost?socket={}\"", server.socket().display());
-    let options =
-        "program = \"mariadbd\"\noptions = [\"--innodb-buffer-pool-size=64M\", \"--performance-schema=OFF\"]";
-    let study = STUDY.replace(options, &dsn);
-    let place = Place::new(&study);
-    let before = asked("SHOW DATABASES");
-    let own = asked("SELECT @@GLOBAL.sort_buffer_size");
+    let theirs = Theirs::start();
+    let place = Place::new(&theirs.study());
+    let before = theirs.state();
+    assert_ne!(before[1], ["262144"], "it is not what the base has");
     let ended = place.run();
     assert!(ended.status.success(), "{}{}", text(&ended.stdout), text(&ended.stderr));
     assert!(place.records().iter().all(|r| r["process"].is_null()));
-    assert_eq!(asked("SHOW DATABASES"), before);
-    assert_eq!(asked("SELECT @@GLOBAL.sort_buffer_size"), own, "not the base's value, but its own");
+    assert_eq!(theirs.state(), before);
     place.wait_until_nothing_is_left();
 
-    killed_it_is_put_back_by_the_study_that_goes_on(&study, &asked);
-
-    let denied = Place::new(&study.replace("root@", "nobody@"));
+    let denied = Place::new(&theirs.study().replace("root@", "nobody@"));
     let ended = denied.run();
     assert!(text(&ended.stderr).contains("TARE_LAB_PASSWORD"), "{}", text(&ended.stderr));
     denied.wait_until_nothing_is_left();
 }
 
 /// After kill -9 the schema and a switched variable are still there; the same command puts them back and goes on.
-fn killed_it_is_put_back_by_the_study_that_goes_on(study: &str, asked: &dyn Fn(&str) -> Vec<String>) {
-    let userstat = study.replace(
-        "SET GLOBAL sort_buffer_size = 2097152",
-        "SET GLOBAL sort_buffer_size = 2097152, GLOBAL userstat = ON",
-    );
-    let place = Place::new(&userstat);
-    let (schemas, own) = (asked("SHOW DATABASES"), asked("SELECT @@GLOBAL.sort_buffer_size"));
+#[test]
+fn what_a_kill_left_on_a_running_server_is_put_back_by_the_study_that_goes_on() {
+    let theirs = Theirs::start();
+    let switch = "SET GLOBAL sort_buffer_size = 2097152";
+    let study = theirs.study().replace(switch, &format!("{switch}, GLOBAL userstat = ON"));
+    let place = Place::new(&study);
+    let before = theirs.state();
     let mut killed = place.command().spawn().expect("tare runs");
     place.wait_for_slices(&mut killed, 3);
     send(killed.id(), Signal::SIGKILL);
     killed.wait().expect("it ends");
     place.wait_until_nothing_is_left();
-    assert_eq!(asked("SELECT @@GLOBAL.userstat"), ["1"], "so a kill leaves it");
-    assert!(asked("SHOW DATABASES").contains(&"lab_oltp_1".into()), "so a kill leaves it");
+    let schema = "lab_oltp_1".to_owned();
+    let [schemas, _, userstat] = theirs.state();
+    assert!(schemas.contains(&schema) && userstat == ["1"], "so a kill leaves it");
 
     // Elsewhere it is not known whose the schema is.
-    let other = Place::new(&userstat);
-    let refused = other.run();
-    assert!(text(&refused.stderr).contains("run that one again with its --out"), "{}", text(&refused.stderr));
-    assert!(asked("SHOW DATABASES").contains(&"lab_oltp_1".into()), "what is not known to be ours stays");
+    let elsewhere = Place::new(&study).run();
+    assert!(
+        text(&elsewhere.stderr).contains("run that one again with its --out"),
+        "{}",
+        text(&elsewhere.stderr)
+    );
+    assert!(theirs.state()[0].contains(&schema), "what is not known to be its own it leaves alone");
 
     let ended = place.run();
     assert!(ended.status.success(), "{}{}", text(&ended.stdout), text(&ended.stderr));
     assert!(text(&ended.stderr).contains("has been put back"), "{}", text(&ended.stderr));
     assert_eq!(place.records().last().expect("records")["reason"], "all_blocks");
-    let left = (
-        asked("SHOW DATABASES"),
-        asked("SELECT @@GLOBAL.sort_buffer_size"),
-        asked("SELECT @@GLOBAL.userstat"),
-    );
-    assert_eq!(left, (schemas, own, vec!["0".into()]));
+    assert_eq!(theirs.state(), before);
     let files = fs::read_dir(place.results()).expect("results").flatten().map(|f| f.file_name());
     assert!(!files.into_iter().any(|f| f.to_string_lossy().starts_with("to-put-back")), "nothing is owed");
+}
+
+/// What has our name and is not ours stays, even if a file says that it goes.
+#[test]
+fn a_schema_that_somebody_else_made_meanwhile_is_not_dropped() {
+    let theirs = Theirs::start();
+    let place = Place::new(&theirs.study());
+    let mut killed = place.command().spawn().expect("tare runs");
+    place.wait_for_slices(&mut killed, 3);
+    send(killed.id(), Signal::SIGKILL);
+    killed.wait().expect("it ends");
+    place.wait_until_nothing_is_left();
+    for statement in [
+        "DROP DATABASE lab_oltp_1",
+        "CREATE DATABASE lab_oltp_1",
+        "CREATE TABLE lab_oltp_1.precious (id INT)",
+    ] {
+        theirs.server.execute(statement).expect("done");
+    }
+    let ended = place.run();
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(text(&ended.stderr).contains("somebody else may have made it"), "{}", text(&ended.stderr));
+    theirs.server.execute("SELECT * FROM lab_oltp_1.precious").expect("it is there");
 }
 
 /// A driver in place of sysbench: the real one, but that the runs of these numbers end early.

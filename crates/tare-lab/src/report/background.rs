@@ -43,9 +43,12 @@ pub(super) fn method(study: &Study<'_>) -> Markup {
                 dt { "margin" }
                 dd { (unit::chosen(header.margin)) ": a difference below it does not matter to anyone." }
                 dt { "costs, saves" }
-                dd { "The interval lies on one side of zero, beyond the margin and beyond what the A/A pair's interval reaches." }
+                dd { "The interval lies on one side of zero, and does not begin near it." }
                 dt { "may cost, may save" }
-                dd { "The interval lies on one side of zero, and begins nearer to it than that. The figure is its far end." }
+                dd {
+                    "The interval lies on one side of zero, but begins near it: nearer than the A/A pair's interval reaches, or "
+                    "within the margin and nearer than half of its own width. The figure is its far end."
+                }
                 dt { "no more than" }
                 dd { "The interval lies within the margin on both sides; the figure is its upper end." }
                 dt { "inconclusive" }
@@ -110,10 +113,10 @@ pub(super) fn machine(study: &Study<'_>) -> Markup {
                         @for s in &header.settings {
                             tr {
                                 th scope="row" { (s.name) }
-                                td { (s.meaning) }
-                                td { (s.server) }
-                                td { @for made in &s.made_by { code { (made) } " " } }
-                                td {
+                                td data-head="meaning" { (s.meaning) }
+                                td data-head="server" { (s.server) }
+                                td data-head="made by" { @for made in &s.made_by { code { (made) } " " } }
+                                td data-head="compared with" {
                                     @if s.name == s.base { "is a base" } @else { (s.base) }
                                     @if s.twin { ", as its twin" }
                                 }

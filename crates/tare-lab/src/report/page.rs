@@ -251,7 +251,7 @@ pub(super) fn verdict_cell(
     html! {
         td class={ "verdict " (said.claim.word()) } data-head=(head) {
             span.sign aria-hidden="true" { (said.claim.sign()) }
-            span.figure { (unit::change(cost.share, cost.plus_minus())) }
+            span.figure { (unit::change(cost.share, cost.plus_minus())) } " "
             span.interval { (unit::interval(cost)) }
             @match said.claim {
                 // The figure is the cost.
@@ -271,7 +271,7 @@ pub(super) fn legend(study: &Study<'_>) -> Markup {
             @for (claim, meaning) in [
                 (Claim::Costs, "costs"),
                 (Claim::Saves, "saves"),
-                (Claim::MayCost, "may cost (▽ may save): the interval begins near 0, within the noise or the margin"),
+                (Claim::MayCost, "may cost (▽ may save): the interval begins near 0"),
                 (Claim::Equal, margin.as_str()),
                 (Claim::Unclear, "inconclusive"),
             ] {

@@ -183,7 +183,7 @@ fn interval(study: &Study<'_>, cell: &CellAnalysis, s: &SettingAnalysis, axis: &
 /// A difference with what it is uncertain by.
 fn difference(difference: Option<Difference>) -> Markup {
     let Some(d) = difference else { return html! { (unit::NONE) } };
-    html! { (unit::change(d.share, d.plus_minus())) span.interval { (unit::interval(d)) } }
+    html! { (unit::change(d.share, d.plus_minus())) " " span.interval { (unit::interval(d)) } }
 }
 
 /// A column of the table of figures: its head, what its head means, its figure (to leave out what is nothing everywhere), and
@@ -262,7 +262,7 @@ fn figures(study: &Study<'_>, cells: &[&CellAnalysis]) -> Markup {
                             }
                             @if c.head == "p95" { th scope="col" { "against base" } }
                         }
-                        @for name in &own { th scope="col" { (name) } }
+                        @for name in &own { th scope="col" { (spaced(name)) } }
                     }
                 }
                 @for cell in cells {
@@ -284,7 +284,7 @@ fn figures(study: &Study<'_>, cells: &[&CellAnalysis]) -> Markup {
                                     @if c.head == "p95" { td data-head="p95 against base" { (difference(s.p95)) } }
                                 }
                                 @for name in &own {
-                                    td data-head=(name) { (own_figure(study.slices(&cell.cell, &s.name), name)) }
+                                    td data-head=(spaced(name)) { (own_figure(study.slices(&cell.cell, &s.name), name)) }
                                 }
                             }
                         }
@@ -298,7 +298,12 @@ fn figures(study: &Study<'_>, cells: &[&CellAnalysis]) -> Markup {
 fn own_figure(slices: &[&Slice], name: &str) -> Markup {
     let values: Vec<f64> = slices.iter().filter_map(|s| s.figures.get(name).copied()).collect();
     let Some(mean) = mean_interval(&values) else { return html! { (unit::plain(quantile(&values, 0.5))) } };
-    html! { (unit::plain(mean.value)) " " span.plus-minus { "±\u{202f}" (unit::plain(mean.half_width())) } }
+    html! { (unit::plain(mean.value)) " " span.interval { (unit::plain(mean.low)) " … " (unit::plain(mean.high)) } }
+}
+
+/// A figure's name as a head, which can be broken: `retries per transaction`.
+fn spaced(name: &str) -> String {
+    name.replace('_', " ")
 }
 
 /// Transactions of every second of every slice.
@@ -421,15 +426,15 @@ fn calls_of(cell: &CellAnalysis, calls: &[&Calls]) -> Markup {
                     @for class in classes {
                         tr {
                             th scope="row" { (class) }
-                            @for c in calls { td { (unit::plain(c.per_transaction.get(class).copied().unwrap_or(f64::NAN))) } }
+                            @for c in calls { td data-head=(c.setting) { (unit::plain(c.per_transaction.get(class).copied().unwrap_or(f64::NAN))) } }
                         }
                     }
                 }
                 tfoot {
-                    tr { th scope="row" { "all" } @for c in calls { td { (unit::plain(total(c))) } } }
+                    tr { th scope="row" { "all" } @for c in calls { td data-head=(c.setting) { (unit::plain(total(c))) } } }
                     tr {
                         th scope="row" { "an event costs" }
-                        @for c in calls { td { (event_cost(cell, &c.setting, total(c))) } }
+                        @for c in calls { td data-head=(c.setting) { (event_cost(cell, &c.setting, total(c))) } }
                     }
                 }
             }
@@ -442,7 +447,7 @@ fn event_cost(cell: &CellAnalysis, setting: &str, events: f64) -> Markup {
     let Some((cost, base)) = added.filter(|_| events > 0.0) else { return html! { (unit::NONE) } };
     let nanoseconds = |share: f64| share * base / events * 1e9;
     html! {
-        (unit::plain(nanoseconds(cost.share))) " ns"
+        (unit::plain(nanoseconds(cost.share))) " ns "
         @if let Some((low, high)) = cost.interval {
             span.interval { (unit::plain(nanoseconds(low))) " … " (unit::plain(nanoseconds(high))) }
         }

@@ -16,7 +16,9 @@ pub(super) fn plain(value: f64) -> String {
         a if a >= 100.0 || a == 0.0 => 0,
         a if a >= 10.0 => 1,
         a if a >= 1.0 => 2,
-        _ => 3,
+        a if a >= 0.1 => 3,
+        a if a >= 0.01 => 4,
+        _ => 5,
     };
     grouped(&format!("{value:.decimals$}"))
 }
@@ -149,6 +151,7 @@ mod tests {
             [1234.0, 12345.0, -1_234_567.0].map(plain),
             ["1234", "12\u{202f}345", "\u{2212}1\u{202f}234\u{202f}567"]
         );
+        assert_eq!([0.5, 0.0321, 0.001_52].map(plain), ["0.500", "0.0321", "0.00152"]);
         assert_eq!(time(f64::NAN), NONE);
         assert_eq!([45.0, 600.0, 9000.0].map(span), ["45 s", "10 min", "2 h 30 min"]);
     }

@@ -1,15 +1,15 @@
 //! Verdicts in words: the same ones in the page, in the terminal and in the files.
 //!
-//! What is claimed is never more than the interval says. A cost is called one when the whole interval lies beyond what nobody
-//! could tell from nothing: the margin, and how far the A/A pair's interval reaches in the same cell. An interval that begins
-//! nearer to 0 than that leaves open whether there is a cost worth its name.
+//! What is claimed is never more than the interval says. An interval that begins near 0 leaves open whether there is a cost
+//! worth its name, and is not called one. Near is what the A/A pair's interval reaches in the same cell; and within the
+//! margin, what is less than half of the interval's own width.
 
 use super::{measured, unit};
 use crate::analysis::{Analysis, CellAnalysis, Difference, SettingAnalysis, Verdict};
 use crate::record::{Header, Measure, SettingFacts};
 
 /// Medians that differ by less than this, as a share, do not contradict anything.
-const SEEN: f64 = 0.001;
+const SEEN: f64 = 0.005;
 
 /// What is claimed of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +73,10 @@ pub struct Said {
     pub interval: Option<String>,
     /// The difference it speaks of.
     cost: Option<Difference>,
+    /// What it is at most.
+    far: f64,
+    /// Whether it comes in bursts.
+    bursty: bool,
 }
 
 impl std::fmt::Display for Said {
@@ -85,24 +89,23 @@ impl std::fmt::Display for Said {
 /// The verdict on a setting of a cell; none on a base, and before the first whole block.
 pub fn said(header: &Header, cell: &CellAnalysis, setting: &SettingAnalysis) -> Option<Said> {
     let verdict = setting.verdict?;
-    let near = near(header, cell, setting);
     let cost = setting.told();
     Some(match verdict {
         Verdict::Costs { bursty, .. } => {
-            let said = excluded(cost?, near);
+            let said = excluded(cost?, near(header, cell, setting, cost?));
             let how = if bursty { ", bursty" } else { "" };
-            Said { words: said.words + how, ..said }
+            Said { words: said.words + how, bursty, ..said }
         }
         Verdict::NoMoreThan { share } => {
             let words = format!("no more than {}", unit::percent(share.max(0.0), Some(share.max(0.0))));
-            Said { claim: Claim::Equal, words, interval: None, cost }
+            Said { claim: Claim::Equal, words, interval: None, cost, far: share.max(0.0), bursty: false }
         }
         Verdict::Inconclusive { needs_minutes } => {
             let words = needs_minutes.map_or_else(
                 || "inconclusive: too few blocks".into(),
                 |minutes| format!("inconclusive: needs about {} more", unit::span(minutes.max(1.0) * 60.0)),
             );
-            Said { claim: Claim::Unclear, words, interval: None, cost }
+            Said { claim: Claim::Unclear, words, interval: None, cost, far: f64::NAN, bursty: false }
         }
     })
 }
@@ -118,15 +121,16 @@ fn excluded(cost: Difference, near: f64) -> Said {
         (false, true) => (Claim::MayCost, format!("may cost up to {}", shown(to))),
         (true, true) => (Claim::MaySave, format!("may save up to {}", shown(to))),
     };
-    Said { claim, words, interval: Some(format!("{} to {}", shown(from), shown(to))), cost: Some(cost) }
+    let interval = Some(format!("{} to {}", shown(from), shown(to)));
+    Said { claim, words, interval, cost: Some(cost), far: to, bursty: false }
 }
 
-/// Differences below this could be noise, or do not matter. The twin itself is held against the margin alone.
-fn near(header: &Header, cell: &CellAnalysis, setting: &SettingAnalysis) -> f64 {
+/// What is near 0 for an interval: see the module. The twin itself is held against the margin alone.
+fn near(header: &Header, cell: &CellAnalysis, setting: &SettingAnalysis, cost: Difference) -> f64 {
     let bursty = matches!(setting.verdict, Some(Verdict::Costs { bursty: true, .. }));
     let twins = cell.settings.iter().filter(|s| s.twin && !setting.twin);
     let noise = twins.filter_map(|s| if bursty { reach_of(s.mean) } else { reach(s) });
-    noise.fold(header.margin, f64::max)
+    noise.fold(cost.plus_minus().map_or(0.0, |half| half.min(header.margin)), f64::max)
 }
 
 /// How far a setting's interval reaches from 0.
@@ -167,11 +171,18 @@ pub(super) fn together(all: &[Said]) -> String {
     if let unclear @ 1.. = of(Claim::Unclear).len() {
         parts.push(format!("inconclusive{}", count(unclear, all)));
     }
+    if let bursty @ 1.. = all.iter().filter(|s| s.bursty).count() {
+        parts.push(format!("bursty{}", count(bursty, all)));
+    }
     parts.join("; ")
 }
 
 fn count(n: usize, all: &[Said]) -> String {
-    if n == all.len() { format!(" in all {n} cells") } else { format!(" in {n} of {} cells", all.len()) }
+    match all.len() {
+        2 if n == 2 => " in both cells".into(),
+        cells if n == cells => format!(" in all {n} cells"),
+        cells => format!(" in {n} of {cells} cells"),
+    }
 }
 
 /// `1.2% to 1.7%, intervals from 0.8% to 2.1%`: the lowest and the highest estimate, and how far their intervals reach.
@@ -194,14 +205,11 @@ fn estimates(said: &[&Said]) -> Option<String> {
     Some(format!("{}, intervals from {},", range(share), range(reach)))
 }
 
-/// The end farthest from 0 of several intervals.
+/// The most that several of a kind can be.
 fn farthest(said: &[&Said]) -> Option<String> {
-    let costs: Vec<Difference> = said.iter().filter_map(|s| s.cost).collect();
+    let most = said.iter().map(|s| s.far).reduce(f64::max)?;
     let equal = said.iter().all(|s| s.claim == Claim::Equal);
-    // "No more than" speaks of a cost: of the upper end.
-    let far = |(low, high): (f64, f64)| if equal { high.max(0.0) } else { low.abs().max(high.abs()) };
-    let most = costs.iter().filter_map(|c| c.interval).map(far).reduce(f64::max)?;
-    let fine = costs.iter().filter_map(Difference::plus_minus).reduce(f64::min);
+    let fine = said.iter().filter_map(|s| s.cost?.plus_minus()).reduce(f64::min);
     Some(unit::percent(most, if equal { Some(most) } else { fine }))
 }
 
@@ -282,7 +290,14 @@ mod tests {
 
     fn equal(high: f64) -> Said {
         let cost = Some(Difference { share: 0.0, interval: Some((-high, high)) });
-        Said { claim: Claim::Equal, words: "no more than".into(), interval: None, cost }
+        Said {
+            claim: Claim::Equal,
+            words: "no more than".into(),
+            interval: None,
+            cost,
+            far: high,
+            bursty: false,
+        }
     }
 
     #[test]
@@ -306,18 +321,23 @@ mod tests {
         let (low, high) = (of(0.012, 0.011, 0.016, 0.01), of(0.017, 0.013, 0.021, 0.01));
         assert_eq!(
             together(&[high.clone(), low.clone()]),
-            "costs 1.2% to 1.7%, intervals from 1.1% to 2.1%, in all 2 cells"
+            "costs 1.2% to 1.7%, intervals from 1.1% to 2.1%, in both cells"
         );
-        let unclear = Said { claim: Claim::Unclear, words: String::new(), interval: None, cost: None };
+        let unclear = Said { claim: Claim::Unclear, words: String::new(), cost: None, ..equal(0.0) };
         let all = together(&[low.clone(), equal(0.0049), of(0.025, 0.002, 0.068, 0.01), unclear]);
         assert_eq!(
             all,
             "costs 1.2%, intervals from 1.1% to 1.6%, in 1 of 4 cells; may cost up to 6.8% in 1 of 4 cells; no more than 0.5% in \
              1 of 4 cells; inconclusive in 1 of 4 cells"
         );
+        let bursty = together(&[Said { bursty: true, ..low.clone() }, high]);
+        assert_eq!(
+            bursty,
+            "costs 1.2% to 1.7%, intervals from 1.1% to 2.1%, in both cells; bursty in 1 of 2 cells"
+        );
         assert_eq!(together(&[low]), "costs 1.2% (1.1% to 1.6%)");
         let saves = together(&[of(-0.02, -0.03, -0.015, 0.01), of(-0.05, -0.06, -0.04, 0.01)]);
-        assert_eq!(saves, "saves 2.0% to 5.0%, intervals from 1.5% to 6.0%, in all 2 cells");
+        assert_eq!(saves, "saves 2.0% to 5.0%, intervals from 1.5% to 6.0%, in both cells");
     }
 
     #[test]

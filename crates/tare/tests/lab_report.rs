@@ -1,0 +1,59 @@
+//! What `tare lab report` and `compare` print of generated results, in terminals of several widths.
+
+#[allow(dead_code)] // which costs were put in is asked elsewhere
+#[path = "../../tare-lab/tests/sample/mod.rs"]
+mod sample;
+
+use std::path::Path;
+use std::process::Command;
+
+const SEED: u64 = 7;
+
+/// What a command of the lab prints of a folder in a terminal of so many columns, without colours.
+fn printed(command: &str, folder: &Path, columns: u32) -> String {
+    let (tare, folder) = (env!("CARGO_BIN_EXE_tare"), format!("'{}'", folder.display()));
+    let folders = if command == "compare" { format!("{folder} {folder}") } else { folder };
+    let report = format!("stty cols {columns} rows 50; '{tare}' lab {command} {folders}");
+    let ended = Command::new("script")
+        .args(["-qec", &report, "/dev/null"])
+        .env("NO_COLOR", "1")
+        .output()
+        .expect("script runs");
+    let text = String::from_utf8_lossy(&ended.stdout).replace('\r', "");
+    assert!(ended.status.success(), "{text}");
+    console::strip_ansi_codes(&text).into_owned()
+}
+
+#[test]
+fn tables_fit_the_terminal() {
+    let folder = tempfile::Builder::new().prefix("t").tempdir_in("/tmp").expect("a folder");
+    sample::write(folder.path(), SEED);
+    for columns in [80, 120] {
+        let text = printed("report", folder.path(), columns);
+        let compared = printed("compare", folder.path(), columns);
+        let width = |line: &&str| console::measure_text_width(line) > columns as usize;
+        let wide: Vec<&str> = text.lines().chain(compared.lines()).filter(width).collect();
+        assert!(wide.is_empty(), "wider than {columns}: {wide:#?}");
+        assert!(text.contains("NOTPM") && text.contains("built-in, default"), "{text}");
+    }
+}
+
+#[test]
+fn it_ends_with_all_of_it_in_a_line() {
+    let folder = tempfile::Builder::new().prefix("t").tempdir_in("/tmp").expect("a folder");
+    sample::write(folder.path(), SEED);
+    let text = printed("report", folder.path(), 120);
+    // Lines are broken at words.
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let text = words.join(" ");
+    for said in [
+        "2 × Generated CPU @ 3.00GHz; 3000 MHz; governor performance; kernel 6.1.0; mitigated: spectre_v2; vulnerable: srso",
+        "Warning: this machine is busy: other processes take 87% of its processors' time",
+        "In short, server CPU per transaction against off on mariadb 10.11.19-MariaDB: tare, all ",
+    ] {
+        assert!(text.contains(said), "no {said:?} in:\n{text}");
+    }
+    let last = text.split("In short,").last().expect("the last line");
+    assert!(last.contains("built-in, all costs 14.") && last.contains("in all 6 cells"), "{last}");
+    assert!(!text.contains('±'), "intervals are printed as such: {text}");
+}
