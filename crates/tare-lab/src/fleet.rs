@@ -56,7 +56,7 @@ pub enum Origin {
     /// Started by us, on copies of this.
     Template(Box<Template>),
     /// Running.
-    Running(Guest),
+    Running(Box<Guest>),
 }
 
 /// What a server is asked for a slice.

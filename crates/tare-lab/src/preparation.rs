@@ -147,7 +147,7 @@ pub(crate) fn prepare(
             (Some(dsn), _) => {
                 let schemas: Vec<&Schema> = loads.on(&server.name).collect();
                 let guest = guest_on(order, server, dsn)?;
-                Origin::Running(load_running(order, bench, guest, &schemas, &mut line)?)
+                Origin::Running(Box::new(load_running(order, bench, guest, &schemas, &mut line)?))
             }
             (None, Some(installation)) => {
                 let loads: Vec<Load> = loads.on(&server.name).map(|s| s.load.clone()).collect();

@@ -47,7 +47,7 @@ impl Live {
                 let doing = self.doing.split("  ").next().unwrap_or_default();
                 self.doing = format!("{doing}  {rate} transactions/s");
             }
-            Event::Note(text) => self.bar.suspend(|| eprintln!("{text}")),
+            Event::Note(text) => self.bar.suspend(|| page::aside(text)),
             Event::Block { analysis, done, left } => self.block(analysis, *done, *left),
         }
         let doing = truncate_str(&self.doing, page::width().saturating_sub(1), "…").into_owned();

@@ -116,7 +116,7 @@ fn judged(header: &Header, cell: &CellAnalysis) -> Grid {
             setting.blocks.to_string(),
             setting.cost.map_or(String::new(), |c| units::change(c.share)),
             setting.cost.map_or(String::new(), range),
-            said.map_or_else(|| if setting.blocks == 0 { NONE.into() } else { "base".into() }, |s| s.words),
+            said.map_or_else(|| if setting.blocks == 0 { NONE.into() } else { "base".into() }, |s| s.short),
         ]);
         if let Some(mean) = setting.mean {
             grid.row([

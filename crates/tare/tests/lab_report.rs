@@ -24,10 +24,28 @@ fn printed(command: &str, folder: &Path, columns: u32) -> String {
     console::strip_ansi_codes(&text).into_owned()
 }
 
+/// Makes one of the settings so unsteady that nothing can be said of it for hours.
+fn unsettle(folder: &Path) {
+    let path = folder.join("results.jsonl");
+    let text = std::fs::read_to_string(&path).expect("results");
+    let lines = text.lines().map(|line| {
+        let mut record: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        if record["setting"] == "built-in, default" && record["kind"] == "slice" {
+            let first = record["process"].as_u64().expect("a number") / 6 % 2 == 0;
+            for cpu in ["cpu_user", "cpu_system"] {
+                record[cpu] = (record[cpu].as_f64().expect("seconds") * if first { 0.6 } else { 1.6 }).into();
+            }
+        }
+        record.to_string() + "\n"
+    });
+    std::fs::write(&path, lines.collect::<String>()).expect("written");
+}
+
 #[test]
 fn tables_fit_the_terminal() {
     let folder = tempfile::Builder::new().prefix("t").tempdir_in("/tmp").expect("a folder");
     sample::write(folder.path(), SEED);
+    unsettle(folder.path());
     for columns in [80, 120] {
         let text = printed("report", folder.path(), columns);
         let compared = printed("compare", folder.path(), columns);
@@ -35,6 +53,7 @@ fn tables_fit_the_terminal() {
         let wide: Vec<&str> = text.lines().chain(compared.lines()).filter(width).collect();
         assert!(wide.is_empty(), "wider than {columns}: {wide:#?}");
         assert!(text.contains("NOTPM") && text.contains("built-in, default"), "{text}");
+        assert!(text.contains(" h ") && text.contains(" min more"), "the widest verdict is there: {text}");
     }
 }
 

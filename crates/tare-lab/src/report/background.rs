@@ -55,8 +55,8 @@ pub(super) fn method(study: &Study<'_>) -> Markup {
                 dd { "Neither. The time named is what the interval would need to become narrow enough." }
                 dt { "precision" }
                 dd {
-                    "The study goes on until intervals are ± " (unit::chosen(header.precision)) " or better, or lie within the "
-                    "margin, or its time is over."
+                    "The study goes on until intervals reach no more than " (unit::chosen(header.precision)) " to either side, or lie "
+                    "within the margin, or its time is over."
                 }
             }
             p.note { "How each figure is computed, with sources, and what the method cannot say: docs/method.md of tare." }

@@ -69,6 +69,8 @@ pub struct Said {
     pub claim: Claim,
     /// In words, without the interval.
     pub words: String,
+    /// The same in few words, for a column.
+    pub short: String,
     /// The interval that belongs into it: `2.7% to 3.5%`.
     pub interval: Option<String>,
     /// The difference it speaks of.
@@ -94,18 +96,27 @@ pub fn said(header: &Header, cell: &CellAnalysis, setting: &SettingAnalysis) -> 
         Verdict::Costs { bursty, .. } => {
             let said = excluded(cost?, near(header, cell, setting, cost?));
             let how = if bursty { ", bursty" } else { "" };
-            Said { words: said.words + how, bursty, ..said }
+            Said { words: said.words + how, short: said.short + how, bursty, ..said }
         }
         Verdict::NoMoreThan { share } => {
             let words = format!("no more than {}", unit::percent(share.max(0.0), Some(share.max(0.0))));
-            Said { claim: Claim::Equal, words, interval: None, cost, far: share.max(0.0), bursty: false }
+            Said {
+                claim: Claim::Equal,
+                short: words.clone(),
+                words,
+                interval: None,
+                cost,
+                far: share.max(0.0),
+                bursty: false,
+            }
         }
         Verdict::Inconclusive { needs_minutes } => {
-            let words = needs_minutes.map_or_else(
-                || "inconclusive: too few blocks".into(),
-                |minutes| format!("inconclusive: needs about {} more", unit::span(minutes.max(1.0) * 60.0)),
-            );
-            Said { claim: Claim::Unclear, words, interval: None, cost, far: f64::NAN, bursty: false }
+            let needed = needs_minutes.map(|minutes| unit::span(minutes.max(1.0) * 60.0));
+            let (words, short) = needed.map_or(("too few blocks".into(), "too few blocks".into()), |span| {
+                (format!("needs about {span} more"), format!("{span} more"))
+            });
+            let [words, short] = [words, short].map(|why| format!("inconclusive: {why}"));
+            Said { claim: Claim::Unclear, words, short, interval: None, cost, far: f64::NAN, bursty: false }
         }
     })
 }
@@ -122,7 +133,7 @@ fn excluded(cost: Difference, near: f64) -> Said {
         (true, true) => (Claim::MaySave, format!("may save up to {}", shown(to))),
     };
     let interval = Some(format!("{} to {}", shown(from), shown(to)));
-    Said { claim, words, interval, cost: Some(cost), far: to, bursty: false }
+    Said { claim, short: words.clone(), words, interval, cost: Some(cost), far: to, bursty: false }
 }
 
 /// What is near 0 for an interval: see the module. The twin itself is held against the margin alone.
@@ -292,7 +303,8 @@ mod tests {
         let cost = Some(Difference { share: 0.0, interval: Some((-high, high)) });
         Said {
             claim: Claim::Equal,
-            words: "no more than".into(),
+            words: String::new(),
+            short: String::new(),
             interval: None,
             cost,
             far: high,
@@ -323,7 +335,7 @@ mod tests {
             together(&[high.clone(), low.clone()]),
             "costs 1.2% to 1.7%, intervals from 1.1% to 2.1%, in both cells"
         );
-        let unclear = Said { claim: Claim::Unclear, words: String::new(), cost: None, ..equal(0.0) };
+        let unclear = Said { claim: Claim::Unclear, cost: None, ..equal(0.0) };
         let all = together(&[low.clone(), equal(0.0049), of(0.025, 0.002, 0.068, 0.01), unclear]);
         assert_eq!(
             all,
