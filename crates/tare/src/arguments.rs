@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use tare_lab::Error;
+use tare_lab::installation::Installation;
 
 /// A Performance Schema for stock MariaDB servers that weighs next to nothing.
 ///
@@ -167,8 +169,8 @@ pub(crate) struct Place {
 pub(crate) struct Bench {
     #[command(flatten)]
     pub(crate) programs: Programs,
-    /// Rounds; each gives every setting one slice, and an interval needs 6
-    #[arg(long, default_value_t = 30, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=100_000))]
+    /// Rounds, 6 or more, as an interval needs 6; each gives every setting one slice
+    #[arg(long, default_value_t = 30, value_name = "N", value_parser = clap::value_parser!(u32).range(6..=100_000))]
     #[arg(overrides_with = "rounds")]
     pub(crate) rounds: u32,
     /// Seconds of a slice
@@ -272,6 +274,18 @@ pub(crate) struct LabCompare {
     /// Another, of a study with settings and workloads of the same names
     #[arg(value_name = "DIR")]
     pub(crate) second: PathBuf,
+}
+
+impl Programs {
+    /// The server's programs: those named, or the system's.
+    pub(crate) fn installation(&self) -> tare_lab::Result<Installation> {
+        Installation::find(self.mariadbd.as_deref()).map_err(|error| match error {
+            Error::Missing { program, hint } => {
+                Error::Missing { program, hint: format!("{hint} (or name it with --mariadbd PATH)") }
+            }
+            error => error,
+        })
+    }
 }
 
 fn name_and_path(text: &str) -> Result<(String, PathBuf), String> {

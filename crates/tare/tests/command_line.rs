@@ -225,7 +225,7 @@ fn run_says_what_the_server_said_when_it_does_not_start() {
 
 /// The shortest comparison there is.
 const BENCH: [&str; 9] =
-    ["bench", "--rounds", "2", "--secs", "1", "--rows", "1000", "--workloads", "oltp_point_select"];
+    ["bench", "--rounds", "6", "--secs", "1", "--rows", "1000", "--workloads", "oltp_point_select"];
 
 #[test]
 fn bench_measures_every_setting_and_leaves_nothing() {
@@ -248,7 +248,7 @@ fn check_record(path: &Path) {
         lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let settings = records[0]["settings"].as_array().expect("settings").len();
     let slices: Vec<_> = records.iter().filter(|r| r["kind"] == "slice").collect();
-    assert_eq!(slices.len(), 2 * settings);
+    assert_eq!(slices.len(), 6 * settings);
     for slice in slices {
         assert!(slice["cpu_user"].as_f64().is_some_and(|cpu| cpu > 0.0), "{slice}");
         assert!(slice["transactions"].as_u64().is_some_and(|n| n > 0), "{slice}");
