@@ -9,6 +9,7 @@ pub mod charset;
 pub mod diagnostics;
 pub mod digest;
 pub(crate) mod file_name;
+pub(crate) mod handler;
 pub mod metadata;
 pub mod names;
 pub(crate) mod server;
