@@ -219,3 +219,52 @@ impl<'a> Symbol<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_functions_are_exchanged_where_each_is_there_once() {
+        let replaced = [(11, 21), (13, 23)];
+        let class = Class::copy(99, &[0, 5, 10, 11, 12, 13], replaced).expect("a copy");
+        assert_eq!(class.theirs, [0, 5, 10, 11, 12, 13]);
+        assert_eq!(class.ours, [11, 0, 5, 10, 21, 12, 23]);
+        for table in [
+            &[][..],
+            &[0],
+            &[11, 13],
+            &[0, 5],
+            &[0, 5, 10, 11, 12],
+            &[0, 5, 10, 13, 12],
+            &[0, 5, 11, 11, 13],
+            &[0, 5, 11, 13, 13],
+        ] {
+            assert!(Class::copy(99, table, replaced).is_none(), "{table:?}");
+        }
+        assert!(
+            Class::copy(99, &[0, 5, 0, 13], [(0, 21), (13, 23)]).is_none(),
+            "a function that was not found"
+        );
+    }
+
+    #[test]
+    fn a_handler_of_another_class_stays_as_it_is() {
+        let functions = [0, 5, 10, 11];
+        let handler = Handler { functions: &raw const functions[2], share: std::ptr::null() };
+        // SAFETY: it begins as every handler does.
+        unsafe { without_transactions((&raw const handler).cast()) };
+        assert_eq!(handler.functions, &raw const functions[2]);
+    }
+
+    #[test]
+    fn a_symbol_is_found_by_its_address() {
+        let write = libc::write as *const c_void;
+        let symbol = Symbol::at(write).expect("libc is loaded");
+        assert!(symbol.size > 0 && symbol.start == write.addr(), "{:?}", symbol.name);
+        assert!(!symbol.is_federated());
+        let read = libc::read as *const () as usize;
+        assert_eq!((symbol.neighbour(c"read"), symbol.neighbour(c"no such function")), (read, 0));
+        assert!(Symbol::at(std::ptr::null()).is_none());
+    }
+}
