@@ -16,6 +16,7 @@ have mariadbd            || want mariadb-server
 have mariadb-install-db  || want mariadb-server
 have mariadb             || want mariadb-client
 have sysbench            || want sysbench
+have valgrind            || want valgrind
 [ -e /usr/lib/mysql/plugin/ha_federatedx.so ] || want mariadb-server
 [ -d /usr/share/sysbench ] || want sysbench
 have valgrind            || want valgrind

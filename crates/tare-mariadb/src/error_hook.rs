@@ -24,8 +24,9 @@ use crate::startup::symbol;
 
 /// The errors that are unwrapped: number, and pattern of the text (see [`wildcard_matches`]). 1062 is not
 /// among them: FEDERATED turns it into an error of its own without a text.
-pub const FORMS: [(u32, &str); 6] = [
+pub const FORMS: [(u32, &str); 7] = [
     (1045, "Access denied: only the tables installed in performance_schema %"),
+    (1235, "Transactions are not supported: only the tables installed in performance_schema %"),
     (1683, "Invalid performance_schema usage"),
     (1142, "% command denied to user % for table `performance_schema`.%"),
     (1114, "The table % is full"),

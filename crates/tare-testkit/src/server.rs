@@ -26,20 +26,27 @@ pub struct Settings {
     pub options: Vec<String>,
     /// Further environment.
     pub environment: Vec<(String, String)>,
-    /// Most files it may have open; `None`: as many as the system gives.
-    pub files: Option<u32>,
+    /// The program that runs the server, with its arguments; none where it runs by itself.
+    pub under: Vec<String>,
 }
 
 impl Settings {
     /// A server with this provider and nothing else.
     pub fn new(provider: Provider) -> Settings {
-        Settings { provider, options: Vec::new(), environment: Vec::new(), files: None }
+        Settings { provider, options: Vec::new(), environment: Vec::new(), under: Vec::new() }
     }
 
     /// Adds a server option.
     #[must_use]
     pub fn option(mut self, option: impl Into<String>) -> Settings {
         self.options.push(option.into());
+        self
+    }
+
+    /// Adds to the environment.
+    #[must_use]
+    pub fn environment(mut self, name: &str, value: &str) -> Settings {
+        self.environment.push((name.to_owned(), value.to_owned()));
         self
     }
 
@@ -113,12 +120,12 @@ impl Server {
     }
 
     fn command(&self) -> Result<Command> {
-        let mut command = match self.settings.files {
+        let mut command = match self.settings.under.split_first() {
             None => Command::new(&self.host.mariadbd),
-            Some(files) => {
-                let mut limited = Command::new("prlimit");
-                limited.arg(format!("--nofile={files}")).arg(&self.host.mariadbd);
-                limited
+            Some((program, arguments)) => {
+                let mut command = Command::new(program);
+                command.args(arguments).arg(&self.host.mariadbd);
+                command
             }
         };
         command.arg("--no-defaults").args(SIZES);

@@ -218,7 +218,7 @@ fn a_start_with_few_descriptors_leaves_nothing_half_done() {
         return;
     }
     let mut settings = Settings::new(Provider::tare()).option("--table-open-cache=64");
-    settings.files = Some(64);
+    settings.under = ["prlimit", "--nofile=64"].map(str::to_owned).to_vec();
     let mut server = Server::start(settings).unwrap();
     assert_eq!(folder(&server), ["db.opt"]);
     if server.serves_tables() {

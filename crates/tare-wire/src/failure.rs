@@ -99,6 +99,13 @@ impl Failure {
         Failure::new(1235, "42000", format!("{what} is not supported here: {SUPPORTED}"))
     }
 
+    /// For the host's sessions, whose writes go without.
+    pub(crate) fn no_transactions() -> Self {
+        let text = "Transactions are not supported: only the tables installed in performance_schema can be written (if this is \
+                    one of them, the error log says why it cannot)";
+        Failure::new(1235, "42000", text)
+    }
+
     pub(crate) fn out_of_range(column: &str) -> Self {
         Failure::new(1264, "22003", format!("Out of range value for column '{column}' at row 1"))
     }

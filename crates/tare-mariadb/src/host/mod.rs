@@ -10,6 +10,7 @@ pub(crate) mod command;
 pub mod diagnostics;
 pub mod digest;
 pub(crate) mod file_name;
+pub(crate) mod handler;
 pub mod metadata;
 pub mod names;
 pub(crate) mod plugin;

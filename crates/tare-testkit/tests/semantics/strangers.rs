@@ -124,8 +124,21 @@ fn a_table_of_ones_own_neither_reads_nor_writes() {
     let after: Vec<mysql::Row> = admin.query("SELECT * FROM performance_schema.setup_actors").unwrap();
     assert_eq!(format!("{after:?}"), format!("{before:?}"));
 
-    // What keeps the others out is the name: who has it comes in, as any user of FEDERATED's.
+    // What keeps the others out is the name: who has it comes in, as any user of FEDERATED's. Such a table would write in a
+    // transaction, which is refused: see `sessions`.
     assert_eq!(one(&mut guest, "SELECT HOST FROM nobodys LIMIT 1"), "%");
+    for sql in statements("nobodys").iter().filter(|sql| sql.contains("INSERT") || sql.contains("UPDATE")) {
+        for begin in ["SET autocommit = 1", "SET autocommit = 0"] {
+            guest.query_drop(begin).unwrap();
+            let (code, text) = error(&mut guest, sql).unwrap();
+            assert_eq!(code, 1235, "{sql}: {text}");
+            admin.query_drop("FLUSH TABLES").unwrap();
+        }
+        guest.query_drop("COMMIT").unwrap();
+    }
+    guest.query_drop("SET autocommit = 1").unwrap();
+    let after: Vec<mysql::Row> = admin.query("SELECT * FROM performance_schema.setup_actors").unwrap();
+    assert_eq!(format!("{after:?}"), format!("{before:?}"));
     // A process of the server's own user names tables as they are.
     let mut direct = server.endpoint_schema().unwrap();
     assert!(!direct.rows("setup_actors").unwrap().is_empty());

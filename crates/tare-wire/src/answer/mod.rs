@@ -133,7 +133,10 @@ pub(crate) fn query(
     sql: &[u8],
 ) -> Result<(), Stop> {
     match sql::parse(sql, source.catalog(session))? {
-        Statement::Nothing => Ok(writer.packet(&reply::ok(0, ""))?),
+        // A connection of the host's that has been in a transaction is dangerous to the host: to FEDERATED, which keeps it,
+        // it goes on belonging to a session that may be gone.
+        Statement::LeaveAutocommit if session.peer == Peer::Inside => Err(Failure::no_transactions().into()),
+        Statement::Nothing | Statement::LeaveAutocommit => Ok(writer.packet(&reply::ok(0, ""))?),
         Statement::Use(name) => {
             session.use_database(&name)?;
             Ok(writer.packet(&reply::ok(0, ""))?)
