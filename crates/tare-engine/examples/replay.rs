@@ -42,7 +42,10 @@ impl Host for Silent {
     fn lock_status_name(&self, _status: u8) -> Option<&'static str> {
         None
     }
-    fn to_utf8(&self, text: &[u8], _charset: u32) -> String {
+    fn characters(&self, text: &[u8], _charset: u32, most: usize) -> usize {
+        text.len().min(most)
+    }
+    fn to_utf8(&self, text: &[u8], _charset: u32, _most: usize) -> String {
         String::from_utf8_lossy(text).into_owned()
     }
     fn source_file(&self, _address: usize) -> Option<String> {

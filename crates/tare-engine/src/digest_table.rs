@@ -349,6 +349,8 @@ impl DigestTable {
         }
         slot.own.move_to(&slot.past);
         self.turn.fetch_add(2, Release);
+        // Who sees anything of the next tenant sees that one has lost its place.
+        fence(Release);
         true
     }
 

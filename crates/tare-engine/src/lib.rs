@@ -94,8 +94,11 @@ pub trait Host: Sync {
     fn lock_duration_name(&self, duration: u8) -> Option<&'static str>;
     /// LOCK_STATUS of a metadata lock.
     fn lock_status_name(&self, status: u8) -> Option<&'static str>;
-    /// Text of this character set as UTF-8.
-    fn to_utf8(&self, text: &[u8], charset: u32) -> String;
+    /// How many bytes at the beginning of a text are characters of this character set; at most `most` characters are
+    /// looked at.
+    fn characters(&self, text: &[u8], charset: u32, most: usize) -> usize;
+    /// At most `most` characters of a text of this character set, in UTF-8.
+    fn to_utf8(&self, text: &[u8], charset: u32, most: usize) -> String;
     /// The name at an address the host gave as a source file's, if it is still there: what was loaded then may
     /// have been unloaded since.
     fn source_file(&self, address: usize) -> Option<String>;

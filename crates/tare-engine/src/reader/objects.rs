@@ -421,9 +421,10 @@ impl Engine {
 
 /// A copy of a slot's tokens. The host sees only what was read whole.
 pub(crate) struct KeptTokens {
-    bytes: Vec<u8>,
-    charset: u32,
-    cut: bool,
+    pub(crate) bytes: Vec<u8>,
+    /// What they are spelled in.
+    pub(crate) charset: u32,
+    pub(crate) cut: bool,
 }
 
 impl KeptTokens {

@@ -96,7 +96,10 @@ impl Host for Double {
     fn lock_status_name(&self, status: u8) -> Option<&'static str> {
         ["PENDING", "GRANTED"].get(status as usize).copied()
     }
-    fn to_utf8(&self, text: &[u8], _charset: u32) -> String {
+    fn characters(&self, text: &[u8], _charset: u32, most: usize) -> usize {
+        text.len().min(most)
+    }
+    fn to_utf8(&self, text: &[u8], _charset: u32, _most: usize) -> String {
         String::from_utf8_lossy(text).into_owned()
     }
     fn source_file(&self, address: usize) -> Option<String> {

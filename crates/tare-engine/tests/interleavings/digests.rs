@@ -16,6 +16,8 @@ const PINS: u64 = BUSY - 1;
 struct Place {
     /// Generation << 32, flag, pins.
     tenancy: AtomicU64,
+    /// Rises when the tenant loses its place.
+    turn: AtomicU64,
     /// Who the tenant is: its generation times ten.
     key: AtomicU64,
     own: AtomicU64,
@@ -28,6 +30,7 @@ impl Place {
     fn new() -> Arc<Place> {
         Arc::new(Place {
             tenancy: AtomicU64::new(1 << 32),
+            turn: AtomicU64::new(0),
             key: AtomicU64::new(10),
             own: AtomicU64::new(3),
             past: AtomicU64::new(0),
@@ -63,6 +66,8 @@ impl Place {
         let counted = self.own.load(Relaxed);
         self.past.store(self.past.load(Relaxed) + counted, Relaxed);
         self.own.store(0, Relaxed);
+        self.turn.fetch_add(2, Release);
+        fence(Release);
         self.key.store(next * 10, Relaxed);
         self.tenancy.fetch_and(!BUSY, Release);
         true
@@ -124,6 +129,23 @@ fn what_a_reader_trusts_is_of_one_tenant_and_whole() {
         }
         other.join().expect("a thread");
         assert_eq!(place.read(), Some([2, 20, 0, 3]));
+    });
+}
+
+#[test]
+fn what_a_thread_recognises_by_a_turn_that_has_not_changed_is_there() {
+    crate::check(|| {
+        let place = Place::new();
+        let other = {
+            let place = Arc::clone(&place);
+            thread::spawn(move || place.evict())
+        };
+        let key = place.key.load(Relaxed);
+        fence(Acquire);
+        if place.turn.load(Relaxed) == 0 {
+            assert_eq!(key, 10, "the first tenant's, which has not lost its place");
+        }
+        other.join().expect("a thread");
     });
 }
 
