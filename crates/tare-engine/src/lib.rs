@@ -70,6 +70,7 @@ pub use reader::Sink;
 pub use rules::{MAX_RULES, Rule, RuleError};
 pub use stage::Progress;
 pub use statement::{Counter, MAX_SQL_TEXT, Outcome, Statement};
+pub use text::shown;
 pub use thread::{MAX_CONNECT_ATTRS, STATEMENT_DEPTH, ThreadHandle, ThreadRef};
 pub use transaction::{Savepoint, Transaction, TransactionStart, Xid};
 pub use wait::{Source, Wait, WaitObject};

@@ -74,7 +74,7 @@ pub(crate) fn read_string(from: &[AtomicU64], len: usize) -> String {
 
 /// Text as tables show it. Names and messages are UTF-8 in the host; a byte that belongs to no character is a `?`, as
 /// where the reference stores one.
-pub(crate) fn shown(mut bytes: &[u8]) -> String {
+pub fn shown(mut bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     loop {
         match std::str::from_utf8(bytes) {

@@ -103,7 +103,7 @@ impl Engine {
         let row = |(ordinal, (name, value)): (u32, (&[u8], &[u8]))| AttributeRow {
             processlist_id,
             name: host.to_utf8(name, charset, NAME_CHARACTERS),
-            value: host.to_utf8(value, charset, VALUE_CHARACTERS),
+            value: Some(host.to_utf8(value, charset, VALUE_CHARACTERS)).filter(|value| !value.is_empty()),
             ordinal,
         };
         // As in the reference a nameless one is the end.

@@ -4,11 +4,12 @@
 //! no session. They may run on any thread. A buffer the text outgrows is grown by the server's allocator.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, c_char, c_uchar, c_void};
+use std::ffi::{c_uchar, c_void};
 
 use tare_engine::snapshot::DigestText;
 
 use crate::abi::types::DigestStorage;
+use crate::startup::symbol;
 
 /// `sql_digest_storage`. The same in all series (debug information of 10.11.5 and 11.4.5; read at `digest_end` on all
 /// four servers).
@@ -170,7 +171,7 @@ impl Functions {
         unsafe { (self.text)(storage, &mut text) };
         // SAFETY: `text` holds `length` bytes, in our buffer or its own.
         let bytes = unsafe { std::slice::from_raw_parts(text.text, text.length as usize) };
-        let spelled = String::from_utf8_lossy(bytes).into_owned();
+        let spelled = tare_engine::shown(bytes);
         if text.allocated {
             // SAFETY: the server's allocator made it and nobody else has it.
             unsafe { (self.free)(text.text.cast()) };
@@ -181,12 +182,6 @@ impl Functions {
 
 /// utf8mb3_general_ci, which every server has compiled in.
 const UTF8: u32 = 33;
-
-fn symbol(name: &CStr) -> Option<*mut c_void> {
-    // SAFETY: a NUL-terminated name.
-    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr().cast::<c_char>()) };
-    (!found.is_null()).then_some(found)
-}
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
