@@ -32,6 +32,8 @@ pub struct DigestTokens<'a> {
     pub charset: u32,
     /// True when the statement had more tokens than the host kept.
     pub cut: bool,
+    /// The host's hash. Asked where the engine keeps fewer tokens, which then do not tell digests apart.
+    pub hash: fn(&[u8]) -> [u8; 16],
 }
 
 /// Bytes of tokens a digest keeps.
@@ -110,13 +112,17 @@ impl Engine {
         if tokens.bytes.is_empty() {
             return None;
         }
-        let bytes = &tokens.bytes[..tokens.bytes.len().min(self.digest_size.load(Relaxed) as usize)];
-        let mut hash = text::hash(schema_len as u64, bytes);
+        let size = self.digest_size.load(Relaxed) as usize;
+        let (bytes, whole) = match tokens.bytes.get(..size) {
+            Some(kept) if tokens.bytes.len() > size => (kept, hash_of(tokens)),
+            _ => (tokens.bytes, [0; 2]),
+        };
+        let mut hash = text::hash(whole[0] ^ schema_len as u64, bytes);
         for word in schema.iter().take(text::words(schema_len)) {
             hash = (hash.rotate_left(5) ^ word.own()).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         }
         let cut = tokens.cut || bytes.len() < tokens.bytes.len();
-        let key = Key { hash, tokens: bytes, charset: tokens.charset, cut, schema, schema_len };
+        let key = Key { hash, tokens: bytes, whole, charset: tokens.charset, cut, schema, schema_len };
         let cell = self.digest_cell(thread, &key, now)?;
         cell.cell.add(taken, counters);
         cell.last_seen.store(now, Relaxed);
@@ -363,10 +369,20 @@ enum Refused {
     NoPlace,
 }
 
+/// The host's hash of all tokens, as words.
+#[cold]
+fn hash_of(tokens: &DigestTokens<'_>) -> [u64; 2] {
+    let hash = u128::from_le_bytes((tokens.hash)(tokens.bytes));
+    [hash as u64, (hash >> 64) as u64]
+}
+
 /// What identifies a digest: its tokens and the current schema.
 struct Key<'a> {
     hash: u64,
+    /// Those that are kept.
     tokens: &'a [u8],
+    /// The hash of all, where not all are kept.
+    whole: [u64; 2],
     charset: u32,
     cut: bool,
     schema: &'a [AtomicU64],
@@ -381,6 +397,7 @@ impl Key<'_> {
             [&slot.tokens_len, &slot.schema_len].map(|len| len.load(Relaxed) as usize);
         text::equals(&slot.tokens, tokens_len, self.tokens)
             && text::same(&slot.schema, schema_len, self.schema, self.schema_len)
+            && slot.whole() == self.whole
     }
 
     /// Whether the slot's tenant is this digest, and then its generation.
@@ -393,6 +410,9 @@ impl Key<'_> {
         slot.hash.store(self.hash, Relaxed);
         slot.charset.store(self.charset, Relaxed);
         slot.cut.store(u32::from(self.cut), Relaxed);
+        for (to, word) in slot.whole.iter().zip(self.whole) {
+            to.store(word, Relaxed);
+        }
         slot.schema_len.store(self.schema_len as u32, Relaxed);
         for (to, from) in slot.schema.iter().zip(self.schema).take(text::words(self.schema_len)) {
             to.store(from.load(Relaxed), Relaxed);
@@ -409,8 +429,15 @@ mod tests {
 
     /// Keys that differ, all with one hash.
     fn keys(schema: &[AtomicU64]) -> [Key<'_>; 5] {
-        let key =
-            |tokens, schema_len| Key { hash: 42 << 32, tokens, charset: 33, cut: false, schema, schema_len };
+        let key = |tokens, schema_len| Key {
+            hash: 42 << 32,
+            tokens,
+            whole: [0; 2],
+            charset: 33,
+            cut: false,
+            schema,
+            schema_len,
+        };
         [
             key(b"select ?", 0),
             key(b"select ?!", 0),

@@ -130,6 +130,8 @@ pub(crate) struct DigestSlot {
     /// 1: the statement had more tokens than were kept.
     pub(crate) cut: AtomicU32,
     _pad: AtomicU32,
+    /// The host's hash of all tokens, where it kept more; else zeros.
+    pub(crate) whole: [AtomicU64; 2],
     /// What the tenant counted, as far as threads have moved it here.
     pub(crate) own: DigestCounts,
     /// What earlier tenants counted.
@@ -147,6 +149,10 @@ const fn generation_of(tenancy: u64) -> u32 {
 }
 
 impl DigestSlot {
+    pub(crate) fn whole(&self) -> [u64; 2] {
+        self.whole.each_ref().map(|word| word.load(Relaxed))
+    }
+
     /// The tenant's generation, whether or not it is still there.
     pub(crate) fn generation(&self) -> u32 {
         generation_of(self.tenancy.load(Acquire))

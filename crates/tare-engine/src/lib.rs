@@ -77,8 +77,15 @@ pub use wait::{Source, Wait, WaitObject};
 
 /// What the host alone can say about what it reported; asked by readers only.
 pub trait Host: Sync {
-    /// DIGEST and DIGEST_TEXT of a token array; `cut`: the statement had more tokens.
-    fn digest_text(&self, tokens: &[u8], charset: u32, cut: bool) -> Option<snapshot::DigestText>;
+    /// DIGEST and DIGEST_TEXT of a token array. `whole`: [`DigestTokens::hash`] of all tokens, where these are not all;
+    /// `cut`: the statement had more.
+    fn digest_text(
+        &self,
+        tokens: &[u8],
+        whole: Option<[u8; 16]>,
+        charset: u32,
+        cut: bool,
+    ) -> Option<snapshot::DigestText>;
     /// PROCESSLIST_COMMAND.
     fn command_name(&self, command: u32) -> Option<&'static str>;
     /// CONNECTION_TYPE.

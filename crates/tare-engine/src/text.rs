@@ -29,12 +29,11 @@ fn rest(bytes: &[u8]) -> u64 {
 pub(crate) fn write(to: &[AtomicU64], bytes: &[u8]) -> usize {
     let len = bytes.len().min(to.len() * 8);
     let bytes = &bytes[..len];
-    let (chunks, _) = bytes.as_chunks();
-    let mut at = to.iter();
-    for (word, chunk) in (&mut at).zip(chunks) {
+    let (chunks, last) = bytes.as_chunks();
+    for (word, chunk) in to.iter().zip(chunks) {
         word.store(u64::from_le_bytes(*chunk), Relaxed);
     }
-    if len % 8 != 0
+    if !last.is_empty()
         && let Some(word) = to.get(len / 8)
     {
         word.store(rest(bytes), Relaxed);

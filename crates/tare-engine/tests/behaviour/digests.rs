@@ -193,7 +193,7 @@ fn a_statement_without_tokens_has_no_digest() {
     rig.end_statement(
         statement,
         &Outcome::default(),
-        Some(&DigestTokens { bytes: b"", charset: 33, cut: false }),
+        Some(&DigestTokens { bytes: b"", charset: 33, cut: false, hash: last_bytes }),
     );
     assert!(rig.digests().is_empty());
     assert_eq!(rig.global_statement(STATEMENT).stat.count, 1);
@@ -201,16 +201,18 @@ fn a_statement_without_tokens_has_no_digest() {
 
 /// Ends a statement with these tokens in this schema, of a client with this character set.
 fn count(rig: Rig, schema: &[u8], tokens: &[u8], charset: u32) {
-    let statement = rig.open_statement(rig.class.statement, charset, None).unwrap();
+    let statement = rig.open_statement(rig.class.statement, charset, None).expect("a level");
     rig.start_statement(statement, schema, here());
-    let tokens = DigestTokens { bytes: tokens, charset, cut: false };
+    let tokens = DigestTokens { bytes: tokens, charset, cut: false, hash: last_bytes };
     rig.end_statement(statement, &Outcome::default(), Some(&tokens));
 }
 
 /// How often each digest was counted. Tokens are ASCII here, so their text is what they are.
 fn counts_by_key(rig: Rig) -> BTreeMap<(String, String), u64> {
     let rows = rig.digests();
-    let key = |row: &DigestRow| (row.schema.clone().unwrap_or_default(), row.digest.clone().unwrap().text);
+    let key = |row: &DigestRow| {
+        (row.schema.clone().unwrap_or_default(), row.digest.clone().expect("a digest").text)
+    };
     let counts: BTreeMap<_, _> = rows.iter().map(|row| (key(row), row.stat.stat.count)).collect();
     assert_eq!(counts.len(), rows.len(), "a row each");
     counts
@@ -252,6 +254,30 @@ fn one_statement_of_clients_with_several_character_sets_is_one_row_spelled_as_it
     let of_event = |row: StatementRow| u32::from_str_radix(&row.digest.unwrap().digest[..8], 16).unwrap();
     let seen: Vec<u32> = rig.statements(Scope::HistoryLong).into_iter().map(of_event).collect();
     assert_eq!(seen, charsets, "an event's own");
+}
+
+#[test]
+fn digests_of_which_not_all_is_kept_are_told_apart_by_the_whole() {
+    let rig = Rig::with(Config { max_digest_length: 20, ..small() });
+    rig.connect();
+    let statements = ["twenty bytes of toke", "twenty bytes of tokens", "twenty bytes of tokens, and more"];
+    for statement in statements.repeat(2) {
+        count(rig, b"db", statement.as_bytes(), 33);
+    }
+    let rows = rig.digests();
+    let digests = rows.iter().map(|row| (row.stat.stat.count, row.digest.clone().unwrap()));
+    let digests: Vec<_> = digests.map(|(count, digest)| (count, digest.digest, digest.text)).collect();
+    let row = |digest: &str, text: &str| (2, digest.to_owned(), text.to_owned());
+    assert_eq!(
+        digests,
+        [
+            row("00000021000000000000000000000014", statements[0]),
+            row(" bytes of tokens", "twenty bytes of toke..."),
+            row("tokens, and more", "twenty bytes of toke..."),
+        ]
+    );
+    let last = rig.statements(Scope::History).pop().unwrap();
+    assert_eq!(last.digest.unwrap().digest, "tokens, and more");
 }
 
 proptest! {

@@ -25,8 +25,18 @@ fn charsets() -> Option<&'static charset::Functions> {
 }
 
 impl Host for ServerHost {
-    fn digest_text(&self, tokens: &[u8], charset: u32, cut: bool) -> Option<DigestText> {
-        Some(digests()?.digest(Tokens { bytes: tokens, charset, full: cut }))
+    fn digest_text(
+        &self,
+        tokens: &[u8],
+        whole: Option<[u8; 16]>,
+        charset: u32,
+        cut: bool,
+    ) -> Option<DigestText> {
+        let mut digest = digests()?.digest(Tokens { bytes: tokens, charset, full: cut });
+        if let Some(whole) = whole {
+            digest.digest = digest::hex(&whole);
+        }
+        Some(digest)
     }
 
     fn command_name(&self, command: u32) -> Option<&'static str> {
