@@ -12,7 +12,7 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-use tare_sync::{Moment, Tenancy};
+use tare_sync::{Moment, Tenancy, Turns};
 
 use crate::arena::{Arena, Offset, Table, View};
 use crate::cell::{COUNTERS, Counts, Plain, bump};
@@ -122,6 +122,8 @@ pub(crate) struct DigestSlot {
     /// 1: the statement had more tokens than were kept.
     pub(crate) cut: AtomicU32,
     _pad: AtomicU32,
+    /// The host's hash of all tokens, where it kept more; else zeros.
+    pub(crate) whole: [AtomicU64; 2],
     /// What the tenant counted, as far as threads have moved it here.
     pub(crate) own: DigestCounts,
     /// What earlier tenants counted.
@@ -135,6 +137,10 @@ pub(crate) struct DigestSlot {
 unsafe impl View for DigestSlot {}
 
 impl DigestSlot {
+    pub(crate) fn whole(&self) -> [u64; 2] {
+        self.whole.each_ref().map(|word| word.load(Relaxed))
+    }
+
     /// What `read` makes of the tenant, with its generation; `None` where there is none, or no more.
     pub(crate) fn read<T>(&self, read: impl FnOnce() -> T) -> Option<(u32, T)> {
         let (tenant, value) = self.tenancy.read(read)?;
@@ -161,7 +167,7 @@ pub(crate) struct DigestTable {
     /// Where the next look for candidates begins.
     hand: AtomicU32,
     /// Rises by 2 whenever a digest has lost its place.
-    pub(crate) turn: AtomicU32,
+    pub(crate) turns: Turns,
     evicted: AtomicU64,
     /// The place for what has no place: made at the start.
     overflow: AtomicU32,
@@ -176,7 +182,7 @@ impl DigestTable {
             candidates: Queue::new(),
             horizon: AtomicU64::new(0),
             hand: AtomicU32::new(0),
-            turn: AtomicU32::new(0),
+            turns: Turns::new(),
             evicted: AtomicU64::new(0),
             overflow: AtomicU32::new(0),
         }
@@ -280,7 +286,7 @@ impl DigestTable {
             self.evicted.fetch_add(1, Relaxed);
         }
         slot.own.move_to(&slot.past);
-        self.turn.fetch_add(2, Release);
+        self.turns.pass();
         true
     }
 
@@ -294,7 +300,7 @@ impl DigestTable {
         if claimed {
             slot.own.move_to(&slot.past);
             slot.tenancy.leave_free();
-            self.turn.fetch_add(2, Release);
+            self.turns.pass();
         }
     }
 

@@ -68,14 +68,22 @@ pub use reader::Sink;
 pub use rules::{MAX_RULES, Rule, RuleError};
 pub use stage::Progress;
 pub use statement::{Counter, MAX_SQL_TEXT, Outcome, Statement};
+pub use text::shown;
 pub use thread::{MAX_CONNECT_ATTRS, STATEMENT_DEPTH, ThreadHandle, ThreadRef};
 pub use transaction::{Savepoint, Transaction, TransactionStart, Xid};
 pub use wait::{Source, Wait, WaitObject};
 
 /// What the host alone can say about what it reported; asked by readers only.
 pub trait Host: Sync {
-    /// DIGEST and DIGEST_TEXT of a token array; `cut`: the statement had more tokens.
-    fn digest_text(&self, tokens: &[u8], charset: u32, cut: bool) -> Option<snapshot::DigestText>;
+    /// DIGEST and DIGEST_TEXT of a token array. `whole`: [`DigestTokens::hash`] of all tokens, where these are not all;
+    /// `cut`: the statement had more.
+    fn digest_text(
+        &self,
+        tokens: &[u8],
+        whole: Option<[u8; 16]>,
+        charset: u32,
+        cut: bool,
+    ) -> Option<snapshot::DigestText>;
     /// PROCESSLIST_COMMAND.
     fn command_name(&self, command: u32) -> Option<&'static str>;
     /// CONNECTION_TYPE.
@@ -92,8 +100,11 @@ pub trait Host: Sync {
     fn lock_duration_name(&self, duration: u8) -> Option<&'static str>;
     /// LOCK_STATUS of a metadata lock.
     fn lock_status_name(&self, status: u8) -> Option<&'static str>;
-    /// Text of this character set as UTF-8.
-    fn to_utf8(&self, text: &[u8], charset: u32) -> String;
+    /// How many bytes at the beginning of a text are characters of this character set; at most `most` characters are
+    /// looked at.
+    fn characters(&self, text: &[u8], charset: u32, most: usize) -> usize;
+    /// At most `most` characters of a text of this character set, in UTF-8.
+    fn to_utf8(&self, text: &[u8], charset: u32, most: usize) -> String;
     /// The name at an address the host gave as a source file's, if it is still there: what was loaded then may
     /// have been unloaded since.
     fn source_file(&self, address: usize) -> Option<String>;

@@ -103,7 +103,10 @@ pub(crate) struct StatementRecord {
     pub(crate) text_len: AtomicU32,
     pub(crate) text_cut: AtomicU32,
     pub(crate) counters: [AtomicU64; COUNTERS],
-    pub(crate) charset: AtomicU64,
+    /// Number of the character set of SQL_TEXT.
+    pub(crate) charset: AtomicU32,
+    /// Number of the character set of the digest's identifiers.
+    pub(crate) digest_charset: AtomicU32,
 }
 
 /// Words of the fixed part.

@@ -275,7 +275,7 @@ impl Engine {
         record.text_cut.store(0, Relaxed);
         level.counters().each(|at, _| record.counters[at].store(0, Relaxed));
         level.counters_set.store(0, Relaxed);
-        record.charset.store(u64::from(charset), Relaxed);
+        record.charset.store(charset, Relaxed);
     }
 
     fn set_statement_program(&self, level: &Level, program: ProgramRef) {
@@ -393,6 +393,7 @@ impl Engine {
             if let Some((slot, generation)) = slot {
                 record.digest_generation.store(generation, Relaxed);
                 record.digest.store(slot, Relaxed);
+                record.digest_charset.store(tokens.charset, Relaxed);
             }
         }
         if flags & RECORDED != 0 {

@@ -14,7 +14,7 @@
 //! | [`Index`] | enter, find and remove keys |
 //! | [`Space`] | cut pieces from blocks that none of them owns |
 //! | [`Folds`] | one moves figures from here to there, others add both up |
-//! | [`Tenancy`] | add to a place, and give it to another tenant |
+//! | [`Tenancy`], [`Turns`] | add to a place, and give it to another tenant |
 //! | [`Changes`], [`Settled`] | one changes settings, the other asks one number whether something changed |
 
 /// `fn new`: const, but for loom, whose atomics are made while it runs.
@@ -66,7 +66,7 @@ pub use index::{Index, Inserted};
 pub use queue::Queue;
 pub use settled::{Changes, Settled};
 pub use space::{Piece, Space, keep_first};
-pub use tenancy::{Moment, Tenancy};
+pub use tenancy::{Moment, Tenancy, Turns};
 pub use version::Version;
 
-default!(Changes, Folds, FreeList, Queue, Settled, Space, Tenancy, Version);
+default!(Changes, Folds, FreeList, Queue, Settled, Space, Tenancy, Turns, Version);

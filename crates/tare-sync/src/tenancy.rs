@@ -3,7 +3,7 @@
 //! reaches another tenant.
 
 use crate::atomic::{
-    AtomicU64,
+    AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
     fence,
 };
@@ -117,5 +117,36 @@ impl Tenancy {
     pub fn leave_free(&self) {
         // Pins that come and go are left alone.
         self.0.fetch_add(FREE.wrapping_sub(BUSY), Release);
+    }
+}
+
+/// How often a tenant has lost its place, of many places: even. Who recognised a tenant by its words knows that it was there
+/// all the time if the number is the same since.
+#[repr(transparent)]
+pub struct Turns(AtomicU32);
+
+impl Turns {
+    new! {
+        /// None has yet.
+        fn new() = Turns(AtomicU32::new(0))
+    }
+
+    /// A tenant loses its place. Said before the next one's words are written.
+    pub fn pass(&self) {
+        self.0.fetch_add(2, Release);
+        // Who sees anything of the next tenant sees that one has lost its place.
+        fence(Release);
+    }
+
+    /// The number, before one looks at a tenant.
+    pub fn now(&self) -> u32 {
+        self.0.load(Acquire)
+    }
+
+    /// The number, after one has looked at a tenant.
+    #[inline(always)]
+    pub fn since(&self) -> u32 {
+        fence(Acquire);
+        self.0.load(Relaxed)
     }
 }

@@ -61,7 +61,7 @@ impl Copied {
         bytes
     }
     fn string(&self, from: usize, len: usize) -> Option<String> {
-        (len != 0).then(|| String::from_utf8_lossy(&self.text(from, len)).into_owned())
+        (len != 0).then(|| text::shown(&self.text(from, len)))
     }
 }
 
@@ -476,21 +476,9 @@ impl Engine {
         let ended = w[3] != 0;
         let counters: [u64; COUNTERS] =
             std::array::from_fn(|counter| w.get(STATEMENT_COUNTERS + counter).copied().unwrap_or(0));
-        let charset = w[STATEMENT_WORDS - 1] as u32;
+        let [charset, digest_charset] = [0, 1].map(|half| record.u32(STATEMENT_WORDS - 1, half));
         let cut = record.u32(11, 1) != 0;
         let text = record.text(at.text, record.u32(11, 0) as usize);
-        let sql_text = (!text.is_empty()).then(|| {
-            let mut text = match self.host.get() {
-                Some(host) => host.to_utf8(&text, charset),
-                None => String::from_utf8_lossy(&text).into_owned(),
-            };
-            // What says so takes the place of the last three characters.
-            if cut && let Some((end, _)) = text.char_indices().nth_back(2) {
-                text.truncate(end);
-                text.push_str("...");
-            }
-            text
-        });
         let state = record.text(9, record.u8(7, 2) as usize);
         StatementRow {
             head: EventHead {
@@ -502,9 +490,9 @@ impl Engine {
                 timer: timer(scale, w[2], w[3], flags),
                 nesting: nesting_of(w[6], record.u8(1, 6)),
             },
-            sql_text,
+            sql_text: self.sql_text(text, charset, cut),
             sql_text_cut: cut,
-            digest: self.statement_digest(record.u32(8, 0), record.u32(8, 1)),
+            digest: self.statement_digest(record.u32(8, 0), record.u32(8, 1), digest_charset),
             current_schema: record.string(at.schema, record.u16(10, 0) as usize),
             object: ObjectName {
                 object_type: crate::objects::type_name(record.u8(7, 3)),
@@ -520,7 +508,34 @@ impl Engine {
         }
     }
 
-    fn statement_digest(&self, slot: Offset, generation: u32) -> Option<DigestText> {
+    /// SQL_TEXT. What follows a byte that is no character of the client's character set is left out, and where anything is
+    /// left out or was cut, what says so takes the place of the last three characters. The bytes are shown as they are:
+    /// the reference does not convert them either.
+    fn sql_text(&self, mut text: Vec<u8>, charset: u32, cut: bool) -> Option<String> {
+        // Every client's character set has ASCII.
+        let host = self.host.get().filter(|_| !text.is_ascii());
+        let characters = |text: &[u8], most: usize| {
+            host.map_or(most.min(text.len()), |host| host.characters(text, charset, most))
+        };
+        let well_formed = characters(&text, usize::MAX);
+        let cut = cut || well_formed < text.len();
+        text.truncate(well_formed);
+        if cut {
+            let mut ends = vec![0];
+            while let Some(end) = ends.last().copied().filter(|end| *end < text.len()) {
+                ends.push(end + characters(&text[end..], 1).max(1));
+            }
+            // The end of the last one before the last three, if there is one.
+            if let Some(end) = ends.iter().rev().nth(3).filter(|end| **end != 0) {
+                text.truncate(*end);
+                text.extend(b"...");
+            }
+        }
+        (!text.is_empty()).then(|| text::shown(&text))
+    }
+
+    /// The digest of an event, spelled in the character set it was seen in.
+    fn statement_digest(&self, slot: Offset, generation: u32, charset: u32) -> Option<DigestText> {
         if slot == 0 {
             return None;
         }
@@ -528,7 +543,7 @@ impl Engine {
         if slot.tenancy.generation() != generation {
             return None;
         }
-        let tokens = KeptTokens::of(slot);
+        let tokens = KeptTokens { charset, ..KeptTokens::of(slot) };
         fence(Acquire);
         if slot.tenancy.generation() == generation { self.spell(&tokens) } else { None }
     }

@@ -41,7 +41,7 @@ pub(super) fn outcome<'a>(area: *const c_void) -> Outcome<'a> {
 pub(super) fn digest_tokens<'a>(storage: *const DigestStorage) -> Option<DigestTokens<'a>> {
     // SAFETY: the storage the parser filled belongs to the session, which runs this statement still.
     let tokens = unsafe { digest::tokens(storage) }?;
-    Some(DigestTokens { bytes: tokens.bytes, charset: tokens.charset, cut: tokens.full })
+    Some(DigestTokens { bytes: tokens.bytes, charset: tokens.charset, cut: tokens.full, hash: digest::hash })
 }
 
 /// Marks a table as one whose changes do not go to the binary log; see [`share::Reader::keep_from_binary_log`].

@@ -6,7 +6,7 @@ use loom::thread;
 
 use super::{check, words};
 use crate::atomic::{AtomicU64, Ordering::Relaxed};
-use crate::{Index, Inserted, Tenancy};
+use crate::{Index, Inserted, Tenancy, Turns};
 
 /// One place, and the row without a digest.
 struct Place {
@@ -16,6 +16,8 @@ struct Place {
     own: AtomicU64,
     past: AtomicU64,
     overflow: AtomicU64,
+    /// Rises when the tenant loses its place.
+    turns: Turns,
 }
 
 impl Place {
@@ -28,6 +30,7 @@ impl Place {
             own: AtomicU64::new(3),
             past,
             overflow,
+            turns: Turns::new(),
         };
         place.tenancy.prepare();
         assert_eq!(place.tenancy.let_out(), 1);
@@ -53,6 +56,7 @@ impl Place {
         let counted = self.own.load(Relaxed);
         self.past.store(self.past.load(Relaxed) + counted, Relaxed);
         self.own.store(0, Relaxed);
+        self.turns.pass();
         self.key.store(u64::from(before.generation() + 1) * 10, Relaxed);
         self.tenancy.let_out();
         true
@@ -112,6 +116,22 @@ fn what_a_reader_trusts_is_of_one_tenant_and_whole() {
         }
         other.join().expect("a thread");
         assert_eq!(place.read(), Some([2, 20, 0, 3]));
+    });
+}
+
+#[test]
+fn what_a_thread_recognises_by_a_turn_that_has_not_changed_is_there() {
+    check(|| {
+        let place = Place::new();
+        let other = {
+            let place = Arc::clone(&place);
+            thread::spawn(move || place.evict())
+        };
+        let key = place.key.load(Relaxed);
+        if place.turns.since() == 0 {
+            assert_eq!(key, 10, "the first tenant's, which has not lost its place");
+        }
+        other.join().expect("a thread");
     });
 }
 
