@@ -5,7 +5,7 @@ use std::path::Path;
 
 use mysql::prelude::Queryable;
 
-use crate::declaration::{Declaration, Rows, Tables};
+use crate::declaration::{Declaration, Rows};
 use crate::difference::Misnamed;
 use crate::figure::Capture;
 use crate::history::Clocks;
@@ -51,8 +51,8 @@ impl<'a> Pass<'a> {
         let watch = self.watch()?;
         let mut schema = self.server.schema()?;
         let mut capture = Capture { schema: watch.columns.clone(), ..Capture::default() };
-        self.standing(&watch.looked_at, &mut schema, &mut capture)?;
-        self.asker(&watch.looked_at, &mut capture)?;
+        watch.standing(&mut schema, &mut capture)?;
+        watch.asker(&mut capture)?;
         for script in self.scripts {
             watch.script(script, &mut schema, &mut capture)?;
         }
@@ -71,7 +71,7 @@ impl<'a> Pass<'a> {
             server: self.server,
             clocks: self.clocks,
             misnamed: self.misnamed,
-            declaration: self.declaration,
+            ways: self.declaration.ways(&columns),
             looked_at: self.declaration.of(&tables),
             names: names(&mut self.server.schema()?)?,
             columns,
@@ -108,23 +108,21 @@ impl<'a> Pass<'a> {
         Ok(columns)
     }
 
-    fn standing(
-        &self,
-        looked_at: &[(String, &Tables)],
-        schema: &mut Schema,
-        capture: &mut Capture,
-    ) -> Result<()> {
-        for (table, how) in looked_at.iter().filter(|(_, how)| how.rows == Rows::Standing) {
+}
+
+impl Watch<'_> {
+    fn standing(&self, schema: &mut Schema, capture: &mut Capture) -> Result<()> {
+        for (table, how) in self.looked_at.iter().filter(|(_, how)| how.rows == Rows::Standing) {
             let rows = schema.rows(table)?;
-            let look = Look { table, how, declaration: self.declaration };
+            let look = Look { table, how, ways: &self.ways };
             look.put(look.fold(rows.iter(), str::to_owned), "-", capture);
         }
         Ok(())
     }
 
     /// What a connection that has done a little sees of itself.
-    fn asker(&self, looked_at: &[(String, &Tables)], capture: &mut Capture) -> Result<()> {
-        let asked: Vec<_> = looked_at.iter().filter(|(_, how)| how.rows == Rows::Asker).collect();
+    fn asker(&self, capture: &mut Capture) -> Result<()> {
+        let asked: Vec<_> = self.looked_at.iter().filter(|(_, how)| how.rows == Rows::Asker).collect();
         if asked.is_empty() {
             return Ok(());
         }
@@ -135,14 +133,14 @@ impl<'a> Pass<'a> {
             schema.query(sql)?;
         }
         for (table, how) in asked {
-            let rows = match owner(&capture.schema[table]) {
+            let rows = match owner(&self.columns[table]) {
                 Some("PROCESSLIST_ID") => {
                     schema.rows_where(table, &[("PROCESSLIST_ID", &connection.to_string())])?
                 }
                 Some(column) => schema.rows_where(table, &[(column, &thread.to_string())])?,
                 None => schema.rows(table)?,
             };
-            let look = Look { table, how, declaration: self.declaration };
+            let look = Look { table, how, ways: &self.ways };
             look.put(look.fold(rows.iter(), str::to_owned), "asker", capture);
         }
         Ok(())

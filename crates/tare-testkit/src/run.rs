@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
 
-use crate::declaration::{Declaration, Rows, Tables, Way};
+use crate::declaration::{Rows, Tables, Way, Ways};
 use crate::difference::Misnamed;
 use crate::figure::Capture;
 use crate::history::{Clocks, Events, KINDS, statistic_contradictions};
@@ -21,7 +21,8 @@ pub struct Watch<'a> {
     pub(crate) server: &'a Server,
     pub(crate) clocks: Clocks,
     pub(crate) misnamed: &'a [Misnamed],
-    pub(crate) declaration: &'a Declaration,
+    /// How columns are compared.
+    pub(crate) ways: Ways,
     /// Every table, with every way it is looked at.
     pub(crate) looked_at: Vec<(String, &'a Tables)>,
     /// Names of all instruments.
@@ -101,7 +102,9 @@ impl Watch<'_> {
         for place in ["", "_b"] {
             admin.query_drop(format!("DROP DATABASE IF EXISTS o_{}{place}", script.name))?;
         }
-        schema.truncate("events_statements_summary_by_digest")
+        // What its users have done is not the next one's users'.
+        let reset = ["events_statements_summary_by_digest", "accounts", "users"];
+        reset.into_iter().try_for_each(|table| schema.truncate(table))
     }
 }
 
@@ -129,7 +132,7 @@ const COUNT: &str = "count";
 pub(crate) struct Look<'a> {
     pub(crate) table: &'a str,
     pub(crate) how: &'a Tables,
-    pub(crate) declaration: &'a Declaration,
+    pub(crate) ways: &'a Ways,
 }
 
 impl Look<'_> {
@@ -147,7 +150,7 @@ impl Look<'_> {
         let fold = |rows: Vec<&Row>| {
             let count = (!self.how.uncounted).then(|| (COUNT.to_owned(), rows.len().to_string()));
             let columns = rows[0].columns().iter().filter(|column| !self.how.key.contains(column));
-            let ways = columns.filter_map(|c| Some((c, self.declaration.way(self.table, c)?)));
+            let ways = columns.filter_map(|c| Some((c, self.ways.of(self.table, c)?)));
             let compared = ways.filter(|(_, way)| *way != Way::Otherwise);
             compared.map(|(c, way)| (c.clone(), portable(&self.alike(&rows, c, way)))).chain(count).collect()
         };
@@ -227,7 +230,7 @@ impl Run<'_> {
     fn snapshot(&self, schema: &mut Schema) -> Result<Snapshot> {
         let mut snapshot = Snapshot::new();
         for (table, how) in self.watch.looked_at.iter().filter(|(_, how)| how.is_counted()) {
-            let look = Look { table, how, declaration: self.watch.declaration };
+            let look = Look { table, how, ways: &self.watch.ways };
             let mut note = |script: &str, rows: Vec<Row>| {
                 let ours = rows.iter().filter(|row| self.is_ours(how.rows, row));
                 for (key, cells) in look.fold(ours, |text| self.portable(text)) {
@@ -305,7 +308,7 @@ impl Run<'_> {
     /// What the connections and their users have when the script is over.
     fn note_held(&self, schema: &mut Schema, capture: &mut Capture) -> Result<()> {
         for (table, how) in self.watch.looked_at.iter().filter(|(_, how)| how.rows == Rows::Held) {
-            let look = Look { table, how, declaration: self.watch.declaration };
+            let look = Look { table, how, ways: &self.watch.ways };
             if owner(&self.watch.columns[table]).is_none() {
                 let rows = schema.rows(table)?;
                 let ours = rows.iter().filter(|row| self.is_ours(Rows::Users, row));
@@ -395,7 +398,7 @@ impl Run<'_> {
             let parent = row.number("NESTING_EVENT_ID");
             let parent = parent.map_or("NULL", |id| called.get(&id).map_or("gone", String::as_str));
             let telling = row.cells().filter_map(|(column, value)| {
-                let shown = match self.watch.declaration.way(table, column)? {
+                let shown = match self.watch.ways.of(table, column)? {
                     Way::Equal => self.portable(value.unwrap_or(NULL)),
                     Way::Some => something(value).to_owned(),
                     Way::Otherwise => return None,
@@ -426,7 +429,7 @@ impl Run<'_> {
             let newest = newest_ended(long, short.len());
             // Times are converted anew each time they are read.
             let cells = |row: &Row| -> Vec<(String, Option<String>)> {
-                let telling = row.cells().filter(|(c, _)| self.watch.declaration.way(&table, c) != Some(Way::Some));
+                let telling = row.cells().filter(|(c, _)| self.watch.ways.of(&table, c) != Some(Way::Some));
                 telling.map(|(column, value)| (column.to_owned(), value.map(str::to_owned))).collect()
             };
             let is_there = |row: &Row| newest.iter().any(|other| cells(row) == cells(other));
