@@ -45,8 +45,8 @@ impl TableName<'_> {
 }
 
 impl Engine {
-    /// The table of this name, made known if need be; `keys` are the names of its indexes. If it is known with others, it
-    /// counts anew: the numbers by which its indexes were counted mean others now.
+    /// The table of this name, made known if need be; `keys` are the names of its indexes. If it is known with others, its
+    /// rows are counted anew: the numbers by which indexes were counted mean others now. Locks have no index.
     pub fn table_share<'a>(
         &self,
         table: &TableName<'_>,
@@ -61,7 +61,7 @@ impl Engine {
             slot.users.fetch_add(1, Relaxed);
             if self.has_other_keys(slot, keys.clone()) {
                 self.begin_fold();
-                self.free_counts(slot);
+                self.free_io(slot);
                 self.set_key_names(slot, keys);
                 self.end_fold();
             }
@@ -118,19 +118,19 @@ impl Engine {
 
     fn free_share(&self, share: TableShareRef) {
         let slot = share.slot(self);
-        self.free_counts(slot);
+        self.free_io(slot);
+        self.free_table_counts::<TableLocks>(&slot.locks);
         for names in slot.key_names.iter().map(|names| names.load(Relaxed)).filter(|names| *names != 0) {
             self.pools.give(&self.arena, Pool::Names, self.arena.at::<KeyNames>(names));
         }
         self.pools.give(&self.arena, Pool::Tables, share);
     }
 
-    /// Gives back what a share counts of the handles that were closed.
-    fn free_counts(&self, share: &TableShare) {
+    fn free_io(&self, share: &TableShare) {
         share.io.iter().for_each(|io| self.free_table_counts::<TableIo>(io));
-        self.free_table_counts::<TableLocks>(&share.locks);
     }
 
+    /// Gives back what a share counts of the handles that were closed.
     fn free_table_counts<C: TableCounts>(&self, place: &AtomicU32) {
         let offset = place.swap(0, Relaxed);
         if offset != 0 {

@@ -205,7 +205,7 @@ fn serve(
 ) -> Result<()> {
     let clocks = if provider.is_tare() { Clocks::One } else { Clocks::WaitsApart };
     let misnamed = if provider.is_tare() { &[][..] } else { &rules.explanations.misnamed };
-    let server = Server::start(settings(provider))?;
+    let server = Server::start(settings(provider.clone()))?;
     let pass =
         Pass { server: &server, scripts: &[], clocks, misnamed, declaration: &rules.declaration };
     let watch = pass.watch()?;
@@ -214,13 +214,19 @@ fn serve(
         let mut capture = Capture::default();
         let ran = watch.script(&script, &mut schema, &mut capture);
         let ran = ran.and_then(|()| watch.clear(&script, &mut schema));
-        let ran = ran.map_err(|e| Failure::Setup(format!("{e}\n{}", server.log())));
+        let ran = ran.map_err(|e| Failure::Setup(format!("{provider:?}: {e}\n{}", end_of(&server.log()))));
         let failed = ran.is_err();
         if done.send(ran.map(|()| capture)).is_err() || failed {
             break;
         }
     }
     Ok(())
+}
+
+/// The last lines of a log, where a server that failed says why.
+fn end_of(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().collect();
+    lines[lines.len().saturating_sub(40)..].join("\n")
 }
 
 /// Runs session after session on a pair, which is started anew now and then.

@@ -370,7 +370,7 @@ mod tests {
         let what = |script: &Script| {
             script.steps.iter().map(|step| Step { line: 0, ..step.clone() }).collect::<Vec<_>>()
         };
-        assert_eq!(script.steps.len(), 9);
+        assert_eq!(script.steps.len(), 10);
         assert_eq!(what(&script), what(&again));
         assert_eq!(script.users, again.users);
     }
