@@ -62,8 +62,8 @@ pub use clock::ticks;
 pub use digest::{DigestTokens, MAX_DIGEST};
 pub use instance::{
     FileHandle, FileRef, MAX_INDEXES, MetadataHandle, MetadataName, MetadataRef, PreparedHandle, PreparedRef,
-    ProgramHandle, ProgramRef, SocketHandle, SocketRef, SynchHandle, SynchRef, TableHandleHandle,
-    TableRef, TableShareHandle, TableShareRef,
+    ProgramHandle, ProgramRef, SocketHandle, SocketRef, SynchHandle, SynchRef, TableHandleHandle, TableRef,
+    TableShareHandle, TableShareRef,
 };
 pub use instrument::{InitialSwitches, MAX_INSTRUMENTS, Registration, fixed};
 pub use lost::{Limits, Lost};

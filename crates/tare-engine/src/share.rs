@@ -139,11 +139,7 @@ impl Engine {
         }
     }
 
-    fn has_other_keys<'a>(
-        &self,
-        share: &TableShare,
-        keys: impl ExactSizeIterator<Item = &'a [u8]>,
-    ) -> bool {
+    fn has_other_keys<'a>(&self, share: &TableShare, keys: impl ExactSizeIterator<Item = &'a [u8]>) -> bool {
         let is_other = |(at, key): (usize, &[u8])| {
             let names: &KeyNames = match share.key_names[at / KEYS_PER_SLOT].load(Relaxed) {
                 0 => return false,

@@ -107,7 +107,6 @@ impl<'a> Pass<'a> {
         }
         Ok(columns)
     }
-
 }
 
 impl Watch<'_> {

@@ -64,7 +64,8 @@ impl Grammar {
                 continue;
             }
             if !line.starts_with(' ') {
-                let name = line.strip_suffix(':').ok_or_else(|| fail(format!("{line} ends without a colon")))?;
+                let name =
+                    line.strip_suffix(':').ok_or_else(|| fail(format!("{line} ends without a colon")))?;
                 if rules.insert(name.to_owned(), Rule::default()).is_some() {
                     return Err(fail(format!("{name} is there twice")));
                 }
@@ -126,7 +127,8 @@ impl Grammar {
 }
 
 fn alternative(line: &str) -> Result<(u64, Vec<Part>), String> {
-    let weighted = line.split_once(' ').and_then(|(word, rest)| Some((word.parse().ok()?, rest.trim_start())));
+    let weighted =
+        line.split_once(' ').and_then(|(word, rest)| Some((word.parse().ok()?, rest.trim_start())));
     let (weight, rest) = weighted.unwrap_or((1, line));
     let mut rest = rest.strip_prefix("\"\"").unwrap_or(rest);
     let mut parts = Vec::new();
@@ -166,7 +168,8 @@ mod tests {
 
     #[test]
     fn a_seed_gives_a_text_again() {
-        let grammar = Grammar::parse("s:\n  {w 3..3} {1..9}\nw:\n  9 a{place}\n  b\n", &["place"]).expect("good");
+        let grammar =
+            Grammar::parse("s:\n  {w 3..3} {1..9}\nw:\n  9 a{place}\n  b\n", &["place"]).expect("good");
         let text = |seed| grammar.expand("s", &[("place", "!")], &mut Random::new(seed));
         assert_eq!(text(7), text(7));
         let texts: Vec<String> = (0..200).map(text).collect();

@@ -133,6 +133,11 @@ impl Finding {
         self.verdict.unexplained.is_empty() && self.violations.is_empty()
     }
 
+    /// What differs, for people.
+    fn report(&self) -> String {
+        report(&self.verdict.unexplained, 20) + &self.violations.join("\n")
+    }
+
     /// Tables that differ.
     fn tables(&self) -> Vec<&str> {
         self.verdict.unexplained.iter().map(|unequal| unequal.figure.table.as_str()).collect()
@@ -206,8 +211,7 @@ fn serve(
     let clocks = if provider.is_tare() { Clocks::One } else { Clocks::WaitsApart };
     let misnamed = if provider.is_tare() { &[][..] } else { &rules.explanations.misnamed };
     let server = Server::start(settings(provider.clone()))?;
-    let pass =
-        Pass { server: &server, scripts: &[], clocks, misnamed, declaration: &rules.declaration };
+    let pass = Pass { server: &server, scripts: &[], clocks, misnamed, declaration: &rules.declaration };
     let watch = pass.watch()?;
     let mut schema = server.schema()?;
     for script in work {
@@ -263,20 +267,20 @@ impl Trial {
             self.renew();
         }
         self.seen += 1;
-        if self.pair.compare(&script, self.rules).is_ok_and(|finding| finding.is_clean()) {
+        let first = self.pair.compare(&script, self.rules);
+        if first.as_ref().is_ok_and(Finding::is_clean) {
             return Ok(None);
         }
         // What others have left behind may be the cause: once more where nobody has been.
         let before = self.seen - 1;
         self.renew();
-        let alone = match self.pair.compare(&script, self.rules) {
-            Ok(finding) if finding.is_clean() => Err(format!("only after the {before} sessions before it")),
-            Ok(finding) => Ok(finding),
-            Err(failure) => Err(failure.to_string()),
-        };
-        let told = match alone {
+        let told = match self.pair.compare(&script, self.rules) {
+            Ok(finding) if finding.is_clean() => {
+                let differs = first.map_or_else(|failure| failure.to_string(), |finding| finding.report());
+                format!("only after the {before} sessions before it:\n{differs}\n{script}")
+            }
             Ok(finding) => self.smallest(&script, &finding),
-            Err(other) => format!("{other}\n{script}"),
+            Err(failure) => format!("{failure}\n{script}"),
         };
         self.renew();
         Ok(Some(format!("seed {seed} (alone: make test-random ARGS=\"--seed {seed} --count 1\")\n{told}")))
@@ -290,7 +294,7 @@ impl Trial {
     /// The script, cut down to steps without which nothing differs in the same way, and what differs then.
     fn smallest(&mut self, script: &Script, finding: &Finding) -> String {
         let mut smallest = script.clone();
-        let mut differs = report(&finding.verdict.unexplained, 20) + &finding.violations.join("\n");
+        let mut differs = finding.report();
         let mut cut = script.steps.len() / 2;
         while cut > 0 {
             let mut at = 0;
@@ -299,7 +303,7 @@ impl Trial {
                 shorter.steps.drain(at..at + cut);
                 match self.pair.compare(&shorter, self.rules) {
                     Ok(seen) if seen.is_like(finding) => {
-                        differs = report(&seen.verdict.unexplained, 20) + &seen.violations.join("\n");
+                        differs = seen.report();
                         smallest = shorter;
                     }
                     Ok(_) => at += cut,

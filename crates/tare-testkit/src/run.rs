@@ -171,7 +171,12 @@ impl Look<'_> {
         values.into_iter().collect::<Vec<_>>().join(", ")
     }
 
-    pub(crate) fn put(&self, rows: BTreeMap<String, BTreeMap<String, String>>, script: &str, capture: &mut Capture) {
+    pub(crate) fn put(
+        &self,
+        rows: BTreeMap<String, BTreeMap<String, String>>,
+        script: &str,
+        capture: &mut Capture,
+    ) {
         for (key, cells) in rows {
             capture.put_row(self.table, script, key, cells);
         }
@@ -524,4 +529,3 @@ fn sockets(schema: &mut Schema) -> Result<HashSet<String>> {
     let rows = schema.rows("socket_summary_by_instance")?;
     Ok(rows.iter().map(|row| row.text("OBJECT_INSTANCE_BEGIN").to_owned()).collect())
 }
-

@@ -75,7 +75,9 @@ fn upheave(server: &Server, reader: &mut Schema, done: &AtomicBool) -> Vec<Strin
             reader.truncate(summary).unwrap();
         }
         let rows = reader.rows(summary).unwrap();
-        wrong.extend(rows.iter().filter(|row| timed_without_count(row)).map(|row| format!("{summary}: {row:?}")));
+        wrong.extend(
+            rows.iter().filter(|row| timed_without_count(row)).map(|row| format!("{summary}: {row:?}")),
+        );
     }
     wrong
 }
@@ -99,7 +101,8 @@ fn tables_in_an_uproar_are_counted_right() {
     let mut admin = server.client().unwrap();
     admin.query_drop("CREATE DATABASE chaos").unwrap();
     admin.query_drop("CREATE TABLE chaos.nothing (a INT) ENGINE=InnoDB").unwrap();
-    let create = |table| format!("CREATE OR REPLACE TABLE chaos.t{table} (a INT PRIMARY KEY, c INT) ENGINE=InnoDB");
+    let create =
+        |table| format!("CREATE OR REPLACE TABLE chaos.t{table} (a INT PRIMARY KEY, c INT) ENGINE=InnoDB");
     (0..TABLES).for_each(|table| admin.query_drop(create(table)).unwrap());
 
     let done = AtomicBool::new(false);
@@ -134,6 +137,7 @@ fn tables_in_an_uproar_are_counted_right() {
             });
         }
     });
-    let inserted = reader.sum("table_io_waits_summary_by_table", &[("OBJECT_SCHEMA", "chaos")], "COUNT_INSERT");
+    let inserted =
+        reader.sum("table_io_waits_summary_by_table", &[("OBJECT_SCHEMA", "chaos")], "COUNT_INSERT");
     assert_eq!(inserted.unwrap(), CONNECTIONS * rounds, "every row that was inserted is counted");
 }

@@ -291,7 +291,11 @@ fn rows_of_a_table_whose_keys_are_others_are_counted_anew() {
         use_it(&["PRIMARY", "k"]);
         use_it(&["PRIMARY", "k"]);
         let row = rig.tables().remove(0);
-        assert_eq!((row.indexes[0].io.fetch.count, row.locks.0[0].count), (10, 2), "the same keys, the same table");
+        assert_eq!(
+            (row.indexes[0].io.fetch.count, row.locks.0[0].count),
+            (10, 2),
+            "the same keys, the same table"
+        );
         rig.share("db", "t", keys);
         let row = rig.tables().remove(0);
         let names: Vec<_> = row.indexes.iter().map(|index| index.name.as_deref().unwrap()).collect();

@@ -260,7 +260,9 @@ fn handles_closed_at_once_after_a_reset_lose_nothing() {
             rig.reset(Reset::TableIo);
             (0..3).for_each(|_| _ = gate.wait());
             let stats = rig.tables().remove(0).indexes.into_iter().map(|index| index.io.fetch);
-            stats.filter(|io| io.count != 2 || io.min_ps > io.max_ps || io.max_ps > io.sum_ps).collect::<Vec<_>>()
+            stats
+                .filter(|io| io.count != 2 || io.min_ps > io.max_ps || io.max_ps > io.sum_ps)
+                .collect::<Vec<_>>()
         };
         (0..ROUNDS).flat_map(round).collect()
     });
