@@ -96,7 +96,11 @@ pub(crate) struct Plain {
 }
 
 impl Plain {
+    /// Adds all of `other`, if it counted anything: what brought nothing takes no time, as in the reference.
     pub(crate) fn merge(&mut self, other: Plain) {
+        if other.count == 0 {
+            return;
+        }
         self.count = self.count.wrapping_add(other.count);
         self.sum = self.sum.wrapping_add(other.sum);
         self.min_inverted = self.min_inverted.max(other.min_inverted);
@@ -111,7 +115,7 @@ pub(crate) fn bump(word: &AtomicU64, by: u64) {
 
 impl Counts {
     /// Adds `n` events that took `ticks` together; the caller is the only writer. MIN and MAX are of batches, and
-    /// a batch of none takes its time, too: so in the reference.
+    /// a batch of none takes its time, too, which shows when something is counted: so in the reference.
     #[inline(always)]
     pub(crate) fn add(&self, n: u64, ticks: u64) {
         bump(&self.count, n);

@@ -233,7 +233,7 @@ pub(crate) struct TableLocks {
 unsafe impl View for TableLocks {}
 
 /// What one handle or share counts, in a slot of its own that is made when first needed.
-trait TableCounts: View {
+pub(crate) trait TableCounts: View {
     const POOL: Pool;
     const FAMILY: Family;
     const LOST: Lost;
@@ -779,131 +779,8 @@ impl Engine {
     }
 }
 
-/// What the host says of a table when it is first used.
-pub struct TableName<'a> {
-    /// A temporary table.
-    pub temporary: bool,
-    /// OBJECT_SCHEMA.
-    pub schema: &'a [u8],
-    /// OBJECT_NAME.
-    pub name: &'a [u8],
-}
-
-impl TableName<'_> {
-    fn hash(&self) -> u64 {
-        text::hash(text::hash(2 + u64::from(self.temporary), self.schema), self.name)
-    }
-
-    fn is(&self, share: &TableShare) -> bool {
-        share.head.state() == USED
-            && share.temporary.load(Relaxed) == u8::from(self.temporary)
-            && text::equals(&share.name, share.name_len.load(Relaxed) as usize, self.name)
-            && text::equals(&share.schema, share.schema_len.load(Relaxed) as usize, self.schema)
-    }
-}
-
 /// Tables.
 impl Engine {
-    /// The table of this name, made known if need be; `keys` are the names of its indexes.
-    pub fn table_share<'a>(
-        &self,
-        table: &TableName<'_>,
-        keys: impl ExactSizeIterator<Item = &'a [u8]>,
-    ) -> Option<TableShareRef> {
-        let hash = table.hash();
-        let is = |offset: Offset| table.is(self.arena.at(offset));
-        if let Some(offset) = self.tables.find(hash, is) {
-            let share: TableShareRef = self.arena.at(offset);
-            share.slot.users.fetch_add(1, Relaxed);
-            self.set_key_names(&share.slot, keys);
-            return Some(share);
-        }
-        let Some(share) = self.pools.take::<TableShareHandle>(&self.arena, Pool::Tables, 0) else {
-            self.losses.count(Lost::TableInstances);
-            return None;
-        };
-        let slot = &share.slot;
-        slot.hash.store(hash, Relaxed);
-        slot.temporary.store(u8::from(table.temporary), Relaxed);
-        slot.schema_len.store(text::write(&slot.schema, table.schema) as u32, Relaxed);
-        slot.name_len.store(text::write(&slot.name, table.name) as u32, Relaxed);
-        slot.users.store(1, Relaxed);
-        self.set_key_names(slot, keys);
-        slot.head.publish();
-        self.decide_object(&slot.watch, crate::objects::TABLE, table.schema, table.name);
-        match self.tables.insert(hash, self.arena.offset_of(share), is) {
-            Inserted::Here => Some(share),
-            Inserted::There(first) => {
-                self.free_share(share);
-                let share: TableShareRef = self.arena.at(first);
-                share.slot.users.fetch_add(1, Relaxed);
-                Some(share)
-            }
-            Inserted::Full => {
-                self.losses.count(Lost::TableInstances);
-                self.free_share(share);
-                None
-            }
-        }
-    }
-
-    /// A table's definition is used by one fewer.
-    pub fn release_table_share(&self, share: TableShareRef) {
-        let users = &share.slot.users;
-        if users.load(Relaxed) > 0 {
-            users.fetch_sub(1, Relaxed);
-        }
-    }
-
-    /// A table is dropped: it and its statistics are forgotten.
-    pub fn drop_table_share(&self, table: &TableName<'_>) {
-        let hash = table.hash();
-        if let Some(offset) = self.tables.find(hash, |at| table.is(self.arena.at(at))) {
-            self.tables.remove(hash, offset);
-            self.folds.begin();
-            self.free_share(self.arena.at(offset));
-            self.folds.end();
-        }
-    }
-
-    fn free_share(&self, share: TableShareRef) {
-        let slot = &share.slot;
-        slot.io.iter().for_each(|io| self.free_table_counts::<TableIo>(io));
-        self.free_table_counts::<TableLocks>(&slot.locks);
-        for names in slot.key_names.iter().map(|names| names.load(Relaxed)).filter(|names| *names != 0) {
-            self.pools.give(&self.arena, Pool::Names, self.arena.at::<KeyNames>(names));
-        }
-        self.pools.give(&self.arena, Pool::Tables, share);
-    }
-
-    /// Gives back what a share counts of the handles that were closed.
-    fn free_table_counts<C: TableCounts>(&self, place: &AtomicU32) {
-        let offset = place.load(Relaxed);
-        if offset != 0 {
-            self.pools.give(&self.arena, C::POOL, self.arena.at::<C>(offset));
-            self.table_stats[C::FAMILY as usize].fetch_sub(1, Relaxed);
-        }
-    }
-
-    fn set_key_names<'a>(&self, slot: &TableShare, keys: impl ExactSizeIterator<Item = &'a [u8]>) {
-        let count = keys.len().min(MAX_INDEXES);
-        slot.keys.store(count as u8, Relaxed);
-        for (at, key) in keys.take(MAX_INDEXES).enumerate() {
-            let place = &slot.key_names[at / KEYS_PER_SLOT];
-            if place.load(Relaxed) == 0 {
-                let Some(names) = self.pools.take::<KeyNames>(&self.arena, Pool::Names, 0) else {
-                    self.losses.count(Lost::IndexStats);
-                    return;
-                };
-                names.head.publish();
-                place.store(self.arena.offset_of(names), Release);
-            }
-            let names: &KeyNames = self.arena.at(place.load(Relaxed));
-            let len = text::write(&names.names[at % KEYS_PER_SLOT], key);
-            names.lens[at % KEYS_PER_SLOT].store(len as u16, Relaxed);
-        }
-    }
-
     /// A table is opened. `None`: nothing of it is instrumented.
     pub fn open_table(&self, share: TableShareRef, identity: usize) -> Option<TableRef> {
         let Some(table) = self.pools.take::<TableHandleHandle>(&self.arena, Pool::Handles, 0) else {
@@ -943,54 +820,6 @@ impl Engine {
     pub fn unbind_table(&self, table: TableRef) {
         table.slot.owner_thread.store(0, Relaxed);
         table.slot.owner_event.store(0, Relaxed);
-    }
-
-    /// A table is closed: what was counted through it moves to its share.
-    pub fn close_table(&self, table: TableRef) {
-        let slot = &table.slot;
-        self.folds.begin();
-        let share: &TableShare = self.arena.at(slot.share.load(Relaxed));
-        let alive =
-            share.head.state() == USED && share.head.generation() == slot.share_generation.load(Relaxed);
-        for (from, to) in slot.io.iter().zip(&share.io) {
-            self.fold_table_counts::<TableIo>(from.load(Relaxed), alive.then_some(to));
-        }
-        self.fold_table_counts::<TableLocks>(slot.locks.load(Relaxed), alive.then_some(&share.locks));
-        self.pools.give(&self.arena, Pool::Handles, table);
-        self.folds.end();
-    }
-
-    fn fold_table_counts<C: TableCounts>(&self, from: Offset, to: Option<&AtomicU32>) {
-        if from == 0 {
-            return;
-        }
-        let counts: &'static C = self.arena.at(from);
-        let valid = self.counts_for(C::FAMILY, Viewer::Global, counts.epoch().load(Relaxed));
-        if let Some(to) = to.filter(|_| valid) {
-            let held = &self.table_stats[C::FAMILY as usize];
-            match to.load(Acquire) {
-                0 if !self.losses.allow(C::LOST, held.load(Relaxed)) => {
-                    self.losses.count(C::LOST);
-                }
-                // Nothing there yet: the slot itself moves.
-                0 if to.compare_exchange(0, from, Release, Acquire).is_ok() => {
-                    held.fetch_add(1, Relaxed);
-                    return;
-                }
-                _ => {
-                    let into: &C = self.arena.at(to.load(Acquire));
-                    // It moved here while TRUNCATE passed: what it held is of before.
-                    if !self.counts_for(C::FAMILY, Viewer::Global, into.epoch().load(Relaxed)) {
-                        into.parts().iter().for_each(Counts::clear_shared);
-                        into.epoch().store(counts.epoch().load(Relaxed), Relaxed);
-                    }
-                    for (into, from) in into.parts().iter().zip(counts.parts()) {
-                        into.merge_shared(from.plain());
-                    }
-                }
-            }
-        }
-        self.pools.give(&self.arena, C::POOL, counts);
     }
 
     /// Begins table I/O; `index` is `MAX_INDEXES` without one.

@@ -29,6 +29,7 @@ mod reader;
 mod ring;
 mod rules;
 mod settings;
+mod share;
 pub mod snapshot;
 mod stage;
 mod statement;
@@ -59,13 +60,14 @@ pub use clock::ticks;
 pub use digest::{DigestTokens, MAX_DIGEST};
 pub use instance::{
     FileHandle, FileRef, MAX_INDEXES, MetadataHandle, MetadataName, MetadataRef, PreparedHandle, PreparedRef,
-    ProgramHandle, ProgramRef, SocketHandle, SocketRef, SynchHandle, SynchRef, TableHandleHandle, TableName,
-    TableRef, TableShareHandle, TableShareRef,
+    ProgramHandle, ProgramRef, SocketHandle, SocketRef, SynchHandle, SynchRef, TableHandleHandle, TableRef,
+    TableShareHandle, TableShareRef,
 };
 pub use instrument::{InitialSwitches, MAX_INSTRUMENTS, Registration, fixed};
 pub use lost::{Limits, Lost};
 pub use reader::Sink;
 pub use rules::{MAX_RULES, Rule, RuleError};
+pub use share::TableName;
 pub use stage::Progress;
 pub use statement::{Counter, MAX_SQL_TEXT, Outcome, Statement};
 pub use text::shown;
@@ -181,6 +183,8 @@ pub struct Engine {
     pub(crate) ended_io: Sums,
     pub(crate) parties: Parties,
     pub(crate) filters: Mutex<()>,
+    /// Held by whoever changes what tables keep of closed handles; see [`share`].
+    pub(crate) shares: Mutex<()>,
     /// Readers of sums read again while something folds.
     pub(crate) folds: Folds,
     pub(crate) pools: Pools,
@@ -239,6 +243,7 @@ impl Engine {
             ended_io: Sums::new(),
             parties: Parties::new(),
             filters: Mutex::new(()),
+            shares: Mutex::new(()),
             folds: Folds::new(),
             pools: Pools::new(),
             files: Index::new(),

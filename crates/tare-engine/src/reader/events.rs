@@ -19,7 +19,7 @@ use crate::cell::COUNTERS;
 use crate::digest_table::DigestSlot;
 use crate::instance::{File, MetadataLock, Socket, TableShare};
 use crate::operation;
-use crate::pool;
+use crate::pool::{self, USED};
 use crate::reader::objects::KeptTokens;
 use crate::ring::{
     LINE_WORDS, RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, RINGS, STATEMENT_WORDS, TRANSACTION_LINES,
@@ -360,7 +360,8 @@ impl Engine {
         object.object_type = Some(if temporary { "TEMPORARY TABLE" } else { "TABLE" });
         object.schema = Some(text::read_string(&share.schema, share.schema_len.load(Relaxed) as usize));
         object.name = Some(text::read_string(&share.name, share.name_len.load(Relaxed) as usize));
-        if index != 255 && index < share.keys.load(Relaxed) {
+        // A dropped table's indexes are gone with it; its name stays known for a while.
+        if index != 255 && index < share.keys.load(Relaxed) && share.head.state() == USED {
             object.index = Some(self.key_name(share, index as usize));
         }
     }

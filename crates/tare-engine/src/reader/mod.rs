@@ -116,6 +116,9 @@ impl<'a> Scale<'a> {
     }
 
     pub(crate) fn stat(&self, plain: Plain) -> Stat {
+        if plain.count == 0 {
+            return Stat::default();
+        }
         let min = if plain.min_inverted == 0 { 0 } else { !plain.min_inverted };
         Stat {
             count: plain.count,
