@@ -6,7 +6,7 @@ export PATH := $(dir $(CARGO)):$(PATH)
 # Arguments for the programs: make demo ARGS="--secs 60", make bench ARGS="--rounds 10".
 ARGS ?=
 
-.PHONY: help setup provider build demo bench lab-calibrate lab-precision callgrind check test test-hosts test-mtr test-scale
+.PHONY: help setup provider build demo bench lab-calibrate lab-simulation lab-record lab-precision callgrind check test test-hosts test-mtr test-random test-scale
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,10 +17,12 @@ setup: ## install what is missing (Debian 12; a Rust toolchain must be there)
 # Built as a cdylib alone: built together with the rlib, cargo leaves link-time optimisation out, and the engine's code is
 # then called instead of inlined. In a folder of its own, because each kind would make cargo build the other anew.
 provider: setup
+	@echo 'provider: building it optimised; this takes a minute where it is new, without a word'
 	@cargo rustc --quiet --locked --release -p tare-mariadb --lib --crate-type cdylib --target-dir target/provider
 	@mkdir -p target/release && cp --update --remove-destination target/provider/release/libtare_mariadb.so target/release/
 
 build: provider ## build the provider and the command line, optimised
+	@echo 'tare: building the command line, likewise'
 	@cargo build --quiet --locked --release -p tare
 
 demo: build ## see it work: a stock server with tare, under load
@@ -29,8 +31,14 @@ demo: build ## see it work: a stock server with tare, under load
 bench: build ## measure what it costs: off, off again, tare, built-in
 	@target/release/tare bench $(ARGS)
 
-lab-calibrate: setup ## weigh the lab: are costs of known size found? An hour; writes docs/method.md (ARGS="20 20": runs, blocks)
+lab-calibrate: setup ## weigh the lab: are costs of known size found, of every kind? 40 minutes; writes docs/method.md (ARGS="20 9": runs, blocks)
 	@cargo run --quiet --locked --release -p tare-lab --example calibrate -- truth $(ARGS)
+
+lab-simulation: setup ## how often its intervals err when errors are skewed; a minute; writes docs/method.md (ARGS="4000": studies)
+	@cargo run --quiet --locked --release -p tare-lab --example calibrate -- simulation $(ARGS)
+
+lab-record: setup ## record turns of servers that are all alike, for a test that injects costs into them; 8 minutes (ARGS="60": blocks)
+	@cargo run --quiet --locked --release -p tare-lab --example calibrate -- record $(ARGS)
 
 lab-precision: setup ## the lab beside measuring one after the other; an hour; writes docs/method.md (ARGS="10 10": runs, minutes at most)
 	@cargo run --quiet --locked --release -p tare-lab --example calibrate -- precision $(ARGS)
@@ -42,9 +50,10 @@ check: setup ## formatting and lints
 	cargo fmt --all --check
 	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
 
-# The tests are built unoptimised, which is quick; what they load into servers is the optimised provider.
+# Ends with one line: how many tests passed, failed and were skipped. The tests are built unoptimised, which is quick; what
+# they load into servers is the optimised provider.
 test: check provider ## the whole test suite; CI calls exactly this
-	TARE_PROVIDER=$(CURDIR)/target/release/libtare_mariadb.so cargo test --quiet --locked --workspace
+	TARE_PROVIDER=$(CURDIR)/target/release/libtare_mariadb.so scripts/test.sh
 
 # What is about a server and honours TARE_MARIADBD; unlike `make test`, with captured output shown, so that a test a host
 # cannot take part in says why. tare-mariadb's tests load the provider Cargo has just built for them.
@@ -53,9 +62,12 @@ SERVER_TESTS = cargo test --quiet --locked --no-fail-fast -p tare-testkit -p tar
 test-hosts: build ## the suite's server tests on other MariaDB versions (downloads them)
 	TARE_PROVIDER=$(CURDIR)/target/release/libtare_mariadb.so scripts/hosts.sh run $(SERVER_TESTS)
 
-test-mtr: provider ## the server's own tests of the Performance Schema, on tare, against a list of known failures
+test-mtr: provider ## the server's own tests, of the Performance Schema and of the host, with tare, against a list of known failures
 	@scripts/setup.sh mariadb-test
 	@scripts/mtr.sh
+
+test-random: provider ## random sessions on the built-in and on tare, held against each other (ARGS="--seed 1 --count 2000")
+	@TARE_PROVIDER=$(CURDIR)/target/release/libtare_mariadb.so cargo run --quiet --locked -p tare-testkit --example random -- $(ARGS)
 
 test-scale: provider ## read every table with 1,000 connections, 5,000 digests and 10,000 tables, and beside a load; prints what it takes
 	TARE_PROVIDER=$(CURDIR)/target/release/libtare_mariadb.so cargo test --quiet --locked -p tare-testkit --test scale -- --ignored --nocapture

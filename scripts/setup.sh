@@ -16,10 +16,14 @@ have mariadbd            || want mariadb-server
 have mariadb-install-db  || want mariadb-server
 have mariadb             || want mariadb-client
 have sysbench            || want sysbench
+have valgrind            || want valgrind
 [ -e /usr/lib/mysql/plugin/ha_federatedx.so ] || want mariadb-server
 [ -d /usr/share/sysbench ] || want sysbench
+have valgrind            || want valgrind
 have prometheus-mysqld-exporter || want prometheus-mysqld-exporter
-for package in "$@"; do dpkg-query -W "$package" >/dev/null 2>&1 || want "$package"; done
+# A package that others only recommend is known to dpkg, too: what counts is that it is installed.
+installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+for package in "$@"; do installed "$package" || want "$package"; done
 
 install() {
     have apt-get || die "these programs' packages are missing and there is no apt-get to install them with: $*"

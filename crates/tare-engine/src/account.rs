@@ -148,7 +148,7 @@ impl Engine {
     pub(crate) fn enter(&self, thread: &'static Thread, user: &[u8], host: &[u8]) {
         // What earlier resets have left to other summaries is the former account's.
         self.fold_stale(thread);
-        self.begin_fold();
+        self.folds.begin();
         {
             let _one_at_a_time = lock(&self.parties.lock);
             let user = self.find_party(USER, Key::Name(user));
@@ -171,7 +171,7 @@ impl Engine {
             }
             old.into_iter().flatten().for_each(|old| _ = old.current.fetch_sub(1, Relaxed));
         }
-        self.end_fold();
+        self.folds.end();
     }
 
     /// The thread has ended: its connection is closed.
@@ -293,14 +293,14 @@ impl Engine {
             self.reset_summary(family, level);
         }
         let _one_at_a_time = lock(&self.parties.lock);
-        self.begin_fold();
+        self.folds.begin();
         self.forget(ACCOUNT);
         match level {
             Level::User => self.forget(USER),
             Level::Host => self.forget(HOST),
             _ => {}
         }
-        self.end_fold();
+        self.folds.end();
     }
 
     fn forget(&self, kind: usize) {

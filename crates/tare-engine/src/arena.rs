@@ -8,12 +8,12 @@
 use std::sync::atomic::{
     AtomicPtr, AtomicU8, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
-    fence,
 };
+
+use tare_sync::{FreeList, Slots, Version};
 
 use crate::pool::Pool;
 use crate::shares::Shares;
-use crate::slots::Slots;
 
 /// Size of a block in bytes.
 pub(crate) const BLOCK: usize = 4096;
@@ -62,7 +62,7 @@ pub(crate) struct Meta {
     pub(crate) opened: AtomicU64,
     next: AtomicU32,
     /// Rises when the block's content begins to be thrown away (odd) and when that is done (even).
-    pub(crate) generation: AtomicU32,
+    pub(crate) generation: Version,
     /// Records in the block, for rings.
     pub(crate) records: AtomicU32,
     /// Words of a slot, for pools.
@@ -77,12 +77,10 @@ pub(crate) struct Meta {
 impl Meta {
     /// Throws the content of a block of the caller's own away, by means of `empty`.
     pub(crate) fn throw_away(&self, empty: impl FnOnce()) {
-        let generation = self.generation.load(Relaxed);
-        self.generation.store(generation.wrapping_add(1), Relaxed);
-        fence(Release);
-        self.records.store(0, Relaxed);
-        empty();
-        self.generation.store(generation.wrapping_add(2), Release);
+        self.generation.change(|| {
+            self.records.store(0, Relaxed);
+            empty();
+        });
     }
 }
 
@@ -92,8 +90,7 @@ pub(crate) struct Arena {
     blocks: AtomicU32,
     /// Blocks never handed out yet start here.
     fresh: AtomicU32,
-    /// Head of the free list: tag << 32 | block.
-    free: AtomicU64,
+    free: FreeList,
     in_use: AtomicU32,
     pub(crate) shares: Shares,
 }
@@ -105,7 +102,7 @@ impl Arena {
             meta: AtomicPtr::new(std::ptr::null_mut()),
             blocks: AtomicU32::new(0),
             fresh: AtomicU32::new(1),
-            free: AtomicU64::new(0),
+            free: FreeList::new(),
             in_use: AtomicU32::new(0),
             shares: Shares::new(),
         }
@@ -126,7 +123,8 @@ impl Arena {
     #[cold]
     pub(crate) fn take(&self, used: Use, pool: u8) -> Option<BlockId> {
         let kept = self.is_kept_from(used);
-        let id = if kept { None } else { self.pop().or_else(|| self.take_fresh()) };
+        let free = || self.free.pop(|id| &self.meta(id).next).or_else(|| self.take_fresh());
+        let id = if kept { None } else { free() };
         let id = id.or_else(|| self.take_back().inspect(|_| _ = self.in_use.fetch_sub(1, Relaxed)))?;
         let meta = self.meta(id);
         meta.throw_away(|| {
@@ -145,31 +143,7 @@ impl Arena {
         let meta = self.meta(id);
         meta.used.store(Use::Free as u8, Release);
         self.in_use.fetch_sub(1, Relaxed);
-        let mut head = self.free.load(Acquire);
-        loop {
-            meta.next.store(head as u32, Relaxed);
-            let new = ((head >> 32).wrapping_add(1) << 32) | u64::from(id);
-            match self.free.compare_exchange_weak(head, new, Release, Acquire) {
-                Ok(_) => return,
-                Err(now) => head = now,
-            }
-        }
-    }
-
-    fn pop(&self) -> Option<BlockId> {
-        let mut head = self.free.load(Acquire);
-        loop {
-            let id = head as u32;
-            if id == 0 {
-                return None;
-            }
-            let next = self.meta(id).next.load(Relaxed);
-            let new = ((head >> 32).wrapping_add(1) << 32) | u64::from(next);
-            match self.free.compare_exchange_weak(head, new, Acquire, Acquire) {
-                Ok(_) => return Some(id),
-                Err(now) => head = now,
-            }
-        }
+        self.free.push(id, |id| &self.meta(id).next);
     }
 
     fn take_fresh(&self) -> Option<BlockId> {

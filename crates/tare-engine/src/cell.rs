@@ -15,6 +15,8 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed},
 };
 
+use tare_sync::{Space, keep_first};
+
 use crate::arena::{Arena, Base, BlockId, LINE, Offset, Own, Use, View, WORDS};
 use crate::snapshot::{ClassId, Kind};
 
@@ -94,7 +96,11 @@ pub(crate) struct Plain {
 }
 
 impl Plain {
+    /// Adds all of `other`, if it counted anything: what brought nothing takes no time, as in the reference.
     pub(crate) fn merge(&mut self, other: Plain) {
+        if other.count == 0 {
+            return;
+        }
         self.count = self.count.wrapping_add(other.count);
         self.sum = self.sum.wrapping_add(other.sum);
         self.min_inverted = self.min_inverted.max(other.min_inverted);
@@ -109,7 +115,7 @@ pub(crate) fn bump(word: &AtomicU64, by: u64) {
 
 impl Counts {
     /// Adds `n` events that took `ticks` together; the caller is the only writer. MIN and MAX are of batches, and
-    /// a batch of none takes its time, too: so in the reference.
+    /// a batch of none takes its time, too, which shows when something is counted: so in the reference.
     #[inline(always)]
     pub(crate) fn add(&self, n: u64, ticks: u64) {
         bump(&self.count, n);
@@ -733,8 +739,7 @@ impl Bank {
 #[repr(C)]
 pub(crate) struct Sums {
     pub(crate) bank: Bank,
-    /// The newest block's number << 32 | words used of it.
-    next: AtomicU64,
+    space: Space,
 }
 
 /// Words of a block that its link takes: cells lie on lines.
@@ -742,7 +747,7 @@ const LINK: u32 = (LINE / 8) as u32;
 
 impl Sums {
     pub(crate) const fn new() -> Sums {
-        Sums { bank: Bank::new(), next: AtomicU64::new(0) }
+        Sums { bank: Bank::new(), space: Space::new() }
     }
 
     /// The cell of `class`, made if it is not there. `None`: no memory left.
@@ -756,37 +761,20 @@ impl Sums {
             }
         }
         let entry = self.bank.entry(arena, class)?;
-        let offset = self.space(arena, line_words::<C>() as u32)?;
+        let offset = self.cut(arena, line_words::<C>() as u32)?;
         arena.at::<C>(offset).head().class.store(class, Relaxed);
-        match entry.compare_exchange(0, offset, AcqRel, Acquire) {
-            Ok(_) => Some(arena.at(offset)),
-            // Another thread was first; the words taken for this one stay empty.
-            Err(theirs) => Some(arena.at(theirs)),
-        }
+        // If another thread was first, the words taken for this one stay empty.
+        Some(arena.at(keep_first(entry, offset)))
     }
 
-    fn space(&self, arena: &Arena, words: u32) -> Option<Offset> {
-        let mut next = self.next.load(Acquire);
-        loop {
-            let (block, used) = ((next >> 32) as BlockId, next as u32);
-            if block != 0 && used + words <= WORDS as u32 {
-                match self.next.compare_exchange(next, next + u64::from(words), AcqRel, Acquire) {
-                    Ok(_) => return Some(block * WORDS as u32 + used),
-                    Err(now) => next = now,
-                }
-                continue;
-            }
+    fn cut(&self, arena: &Arena, words: u32) -> Option<Offset> {
+        let take = |newest| {
             let fresh = arena.take(Use::Cells, 0)?;
-            arena.words(fresh)[0].store(u64::from(block), Relaxed);
-            let begun = u64::from(fresh) << 32 | u64::from(LINK + words);
-            match self.next.compare_exchange(next, begun, AcqRel, Acquire) {
-                Ok(_) => return Some(fresh * WORDS as u32 + LINK),
-                Err(now) => {
-                    arena.give(fresh);
-                    next = now;
-                }
-            }
-        }
+            arena.words(fresh)[0].store(u64::from(newest), Relaxed);
+            Some(fresh)
+        };
+        let piece = self.space.cut(words, WORDS as u32, LINK, take, |unseen| arena.give(unseen))?;
+        Some(piece.block * WORDS as u32 + piece.at)
     }
 
     /// Gives all memory back. Nobody folds here any more; readers ask afterwards whether they read what was.
@@ -797,7 +785,7 @@ impl Sums {
                 arena.give(block);
             }
         }
-        let mut block = (self.next.swap(0, Relaxed) >> 32) as BlockId;
+        let mut block = self.space.clear();
         while block != 0 {
             let before = arena.words(block)[0].load(Relaxed) as BlockId;
             arena.give(block);

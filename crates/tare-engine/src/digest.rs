@@ -3,6 +3,9 @@
 //! A digest is found twice: first in the thread's own small map (no shared memory touched), else in the
 //! shared table (`digest_table`). When the thread's map is full it is emptied into that. Now and then, and always when
 //! a digest has been evicted since, the thread looks whether its digest still is where it was, and tells that it is seen.
+//!
+//! A digest is its tokens and the current schema, as in the reference; the character set is not part of it. Hashes lead
+//! to it, and the whole of it is compared, in the thread's map as in the table: two digests are never taken for one.
 
 use std::cell::Cell;
 use std::sync::atomic::{
@@ -24,10 +27,12 @@ use crate::thread::Thread;
 pub struct DigestTokens<'a> {
     /// The token array.
     pub bytes: &'a [u8],
-    /// Number of the character set the identifiers are in.
+    /// Number of the character set the identifiers are in. Of several a digest is seen in, the first one spells it.
     pub charset: u32,
     /// True when the statement had more tokens than the host kept.
     pub cut: bool,
+    /// The host's hash. Asked where the engine keeps fewer tokens, which then do not tell digests apart.
+    pub hash: fn(&[u8]) -> [u8; 16],
 }
 
 /// Bytes of tokens a digest keeps.
@@ -106,14 +111,17 @@ impl Engine {
         if tokens.bytes.is_empty() {
             return None;
         }
-        let bytes = &tokens.bytes[..tokens.bytes.len().min(self.digest_size.load(Relaxed) as usize)];
-        let mut hash = text::hash(u64::from(tokens.charset), bytes);
+        let size = self.digest_size.load(Relaxed) as usize;
+        let (bytes, whole) = match tokens.bytes.get(..size) {
+            Some(kept) if tokens.bytes.len() > size => (kept, hash_of(tokens)),
+            _ => (tokens.bytes, [0; 2]),
+        };
+        let mut hash = text::hash(whole[0] ^ schema_len as u64, bytes);
         for word in schema.iter().take(text::words(schema_len)) {
-            hash = (hash.rotate_left(5) ^ word.load(Relaxed)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            hash = (hash.rotate_left(5) ^ word.own()).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         }
-        let hash = (hash ^ schema_len as u64).max(2);
         let cut = tokens.cut || bytes.len() < tokens.bytes.len();
-        let key = Key { hash, tokens: bytes, charset: tokens.charset, cut, schema, schema_len };
+        let key = Key { hash, tokens: bytes, whole, charset: tokens.charset, cut, schema, schema_len };
         let cell = self.digest_cell(thread, &key, now)?;
         cell.cell.add(taken, counters);
         cell.last_seen.store(now, Relaxed);
@@ -136,12 +144,13 @@ impl Engine {
             }
             if hash.load(Relaxed) == key.hash {
                 let cell: &DigestCell = self.arena.at(cell as Offset);
+                let known = key.is(self.arena.at(cell.slot.own()));
+                // The slot was the cell's digest's all the time if none has lost its place since.
+                let turned = cell.turn().own() ^ self.digests.turns.since();
                 let untold = (cell.last_seen.own() ^ now) >> SLICE;
-                let turned = cell.turn().own() ^ self.digests.turn.load(Relaxed);
-                if untold | u64::from(turned) != 0 {
-                    self.see_digest(cell, key, now);
+                if known && untold | u64::from(turned) == 0 || self.see_digest(cell, key, now) {
+                    return Some(cell);
                 }
-                return Some(cell);
             }
             place = (place + 1) % MAP_SIZE;
         }
@@ -157,9 +166,9 @@ impl Engine {
             };
             thread.digest_map.store(block * WORDS as u32, Release);
         } else {
-            self.begin_fold();
+            self.folds.begin();
             self.empty_map(thread, |_| {});
-            self.end_fold();
+            self.folds.end();
         }
         thread.digest_epoch.store(epoch, Relaxed);
         Some(())
@@ -181,27 +190,34 @@ impl Engine {
         thread.digest_count.store(0, Relaxed);
     }
 
-    /// Tells that a digest of the thread's map is seen, which goes on in another slot if it has lost its own.
+    /// Tells that a digest of the thread's map is seen, which goes on in another slot if it has lost its own. False: the
+    /// cell is another digest's, which has the same hash.
     #[cold]
     #[inline(never)]
-    fn see_digest(&self, cell: &DigestCell, key: &Key<'_>, now: u64) {
+    fn see_digest(&self, cell: &DigestCell, key: &Key<'_>, now: u64) -> bool {
         if cell.turn().own() == NO_PLACE {
+            // Where nothing is known but the hash: all of them count for the row without a digest.
             self.losses.count(Lost::Digests);
-            return;
+            return true;
         }
-        let turn = self.digests.turn.load(Acquire);
-        let slot: &DigestSlot = self.arena.at(cell.slot.load(Relaxed));
-        if slot.is_let_to(cell.generation.load(Relaxed)) {
+        let turn = self.digests.turns.now();
+        let (slot, generation) = (self.arena.at(cell.slot.load(Relaxed)), cell.generation.load(Relaxed));
+        let tenant = Cell::new(0);
+        if key.tenant_is(slot, &tenant) && tenant.get() == generation {
             self.digests.see(slot, now);
             cell.turn().store(turn, Relaxed);
-            return;
+            return true;
+        }
+        if slot.tenancy.is_let_to(generation) {
+            return false;
         }
         let place = self.digest_slot(key, now);
-        self.begin_fold();
+        self.folds.begin();
         self.fold_digest(cell);
         cell.cell.clear();
         self.set_place(cell, place, turn);
-        self.end_fold();
+        self.folds.end();
+        true
     }
 
     #[cold]
@@ -209,7 +225,7 @@ impl Engine {
         if thread.digest_count.load(Relaxed) >= MAP_LIMIT {
             self.flush_digests(thread);
         }
-        let turn = self.digests.turn.load(Acquire);
+        let turn = self.digests.turns.now();
         let place = self.digest_slot(key, now);
         let map: &DigestMap = self.arena.at(thread.digest_map.load(Relaxed));
         let mut at = key.hash as usize % MAP_SIZE;
@@ -248,13 +264,13 @@ impl Engine {
         }
         let epoch = self.epochs[Family::Digests as usize].load(Relaxed);
         let current = thread.digest_epoch.load(Relaxed) == epoch;
-        self.begin_fold();
+        self.folds.begin();
         self.empty_map(thread, |cell| {
             if current {
                 self.fold_digest(cell);
             }
         });
-        self.end_fold();
+        self.folds.end();
     }
 
     fn fold_digest(&self, cell: &DigestCell) {
@@ -264,10 +280,10 @@ impl Engine {
             let last_seen = cell.last_seen.load(Relaxed);
             to.own.merge_shared(cell.cell.stat.plain(), &cell.cell.counters, last_seen);
         };
-        if slot.pin(generation) {
+        if slot.tenancy.pin(generation) {
             add(slot);
-            slot.unpin();
-        } else if slot.generation() != generation {
+            slot.tenancy.unpin();
+        } else if slot.tenancy.generation() != generation {
             // Evicted: it counts for the row without a digest. (With its generation unchanged it was truncated.)
             add(self.arena.at(self.digests.overflow()));
         }
@@ -291,7 +307,7 @@ impl Engine {
         if overflow.own.first_seen.load(Relaxed) == 0 {
             overflow.own.first_seen.store(now, Relaxed);
         }
-        (offset, overflow.generation())
+        (offset, overflow.tenancy.generation())
     }
 
     fn find_digest(&self, key: &Key<'_>) -> Option<(Offset, u32)> {
@@ -304,7 +320,7 @@ impl Engine {
         let table = &self.digests;
         let slot = table.vacate(&self.pools, &self.arena, now).ok_or(Refused::NoPlace)?;
         key.fill(slot, now);
-        let (offset, generation) = (self.arena.offset_of(slot), slot.let_out());
+        let (offset, generation) = (self.arena.offset_of(slot), slot.tenancy.let_out());
         let tenant = Cell::new(0);
         let is = |offset: Offset| key.tenant_is(self.arena.at(offset), &tenant);
         match table.index.insert(key.hash, offset, is) {
@@ -351,10 +367,20 @@ enum Refused {
     NoPlace,
 }
 
+/// The host's hash of all tokens, as words.
+#[cold]
+fn hash_of(tokens: &DigestTokens<'_>) -> [u64; 2] {
+    let hash = u128::from_le_bytes((tokens.hash)(tokens.bytes));
+    [hash as u64, (hash >> 64) as u64]
+}
+
 /// What identifies a digest: its tokens and the current schema.
 struct Key<'a> {
     hash: u64,
+    /// Those that are kept.
     tokens: &'a [u8],
+    /// The hash of all, where not all are kept.
+    whole: [u64; 2],
     charset: u32,
     cut: bool,
     schema: &'a [AtomicU64],
@@ -362,14 +388,19 @@ struct Key<'a> {
 }
 
 impl Key<'_> {
+    /// Whether the slot holds this digest, if it holds one and stays as it is meanwhile.
+    #[inline(never)]
+    fn is(&self, slot: &DigestSlot) -> bool {
+        let [tokens_len, schema_len] =
+            [&slot.tokens_len, &slot.schema_len].map(|len| len.load(Relaxed) as usize);
+        text::equals(&slot.tokens, tokens_len, self.tokens)
+            && text::same(&slot.schema, schema_len, self.schema, self.schema_len)
+            && slot.whole() == self.whole
+    }
+
     /// Whether the slot's tenant is this digest, and then its generation.
     fn tenant_is(&self, slot: &DigestSlot, generation: &Cell<u32>) -> bool {
-        let is = || {
-            slot.hash.load(Relaxed) == self.hash
-                && slot.schema_len.load(Relaxed) as usize == self.schema_len
-                && text::equals(&slot.tokens, slot.tokens_len.load(Relaxed) as usize, self.tokens)
-        };
-        let found = slot.read(is).filter(|(_, is)| *is);
+        let found = slot.read(|| self.is(slot)).filter(|(_, is)| *is);
         found.inspect(|(tenant, _)| generation.set(*tenant)).is_some()
     }
 
@@ -377,11 +408,72 @@ impl Key<'_> {
         slot.hash.store(self.hash, Relaxed);
         slot.charset.store(self.charset, Relaxed);
         slot.cut.store(u32::from(self.cut), Relaxed);
+        for (to, word) in slot.whole.iter().zip(self.whole) {
+            to.store(word, Relaxed);
+        }
         slot.schema_len.store(self.schema_len as u32, Relaxed);
         for (to, from) in slot.schema.iter().zip(self.schema).take(text::words(self.schema_len)) {
             to.store(from.load(Relaxed), Relaxed);
         }
         slot.tokens_len.store(text::write(&slot.tokens, self.tokens) as u32, Relaxed);
         slot.own.first_seen.store(now, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lost::Limits;
+
+    /// Keys that differ, all with one hash.
+    fn keys(schema: &[AtomicU64]) -> [Key<'_>; 5] {
+        let key = |tokens, schema_len| Key {
+            hash: 42 << 32,
+            tokens,
+            whole: [0; 2],
+            charset: 33,
+            cut: false,
+            schema,
+            schema_len,
+        };
+        [
+            key(b"select ?", 0),
+            key(b"select ?!", 0),
+            key(b"select !", 0),
+            key(b"select ?", 1),
+            key(b"select ?", 9),
+        ]
+    }
+
+    #[test]
+    fn digests_of_one_hash_have_places_and_cells_of_their_own() {
+        let engine: &'static Engine = Box::leak(Box::new(Engine::new()));
+        engine.arena.map(4 << 20).expect("address space");
+        engine.arena.shares.limit(&Limits::default());
+        engine.pools.map(&engine.arena).expect("address space");
+        engine.digests.map(10, &engine.pools, &engine.arena).expect("address space");
+        let thread = engine.new_thread(0, None, None).expect("memory").slab();
+        let schema = [AtomicU64::new(b'a'.into()), AtomicU64::new(b'b'.into())];
+        let keys = keys(&schema);
+        let cells = || {
+            keys.each_ref().map(|key| std::ptr::from_ref(engine.digest_cell(thread, key, 1).expect("memory")))
+        };
+        let first = cells();
+        for (at, cell) in first.iter().enumerate() {
+            assert!(!first[..at].contains(cell), "one for two");
+        }
+        assert_eq!(cells(), first, "found again");
+        // Another thread finds the places, which the first has made.
+        let places = || keys.each_ref().map(|key| engine.digest_slot(key, 2));
+        let known = places();
+        let other = engine.new_thread(0, None, None).expect("memory").slab();
+        for (key, place) in keys.iter().zip(known) {
+            let cell = engine.digest_cell(other, key, 3).expect("memory");
+            assert_eq!((cell.slot.load(Relaxed), cell.generation.load(Relaxed)), place);
+        }
+        assert_eq!(places(), known);
+        // Found again in a map that has seen a digest lose its place.
+        engine.digests.turns.pass();
+        assert_eq!(cells(), first);
     }
 }

@@ -1,9 +1,8 @@
 //! HOT PATH: the digests all threads share. When the table is full, a new digest takes the place of the one that was
 //! seen least recently, and what that one counted stays with the place, for the row without a digest.
 //!
-//! A place has one tenant after another. Its *tenancy* word holds the tenant's generation and how many threads are just
-//! adding to it; a place that is being added to is not taken, and who comes with another generation adds to the row
-//! without a digest. So nothing is waited for, and no count reaches the row of another digest.
+//! A place has one tenant after another ([`Tenancy`]); who comes with another tenant's generation adds to the row without a
+//! digest.
 //!
 //! When each tenant was last seen is in a dense array. It is looked through once for many evictions: the oldest become
 //! candidates, and a candidate that was seen since is passed over.
@@ -11,8 +10,9 @@
 use std::sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
-    fence,
 };
+
+use tare_sync::{Moment, Tenancy, Turns};
 
 use crate::arena::{Arena, Offset, Table, View};
 use crate::cell::{COUNTERS, Counts, Plain, bump};
@@ -21,13 +21,6 @@ use crate::index::Index;
 use crate::pool::{Pool, Pools, SlotHead};
 use crate::queue::Queue;
 use crate::statement::NAME_WORDS;
-
-/// Somebody changes the place: who else looks at it sees nothing.
-const BUSY: u64 = 1 << 31;
-/// The place has no tenant, though events still know the last one.
-const FREE: u64 = 1 << 30;
-/// Threads that are just adding.
-const PINS: u64 = FREE - 1;
 
 /// Digests chosen for eviction at once.
 const CANDIDATES: usize = 64;
@@ -119,8 +112,7 @@ impl DigestCounts {
 #[repr(C)]
 pub(crate) struct DigestSlot {
     head: SlotHead,
-    /// The tenant's generation << 32, flags, pins.
-    tenancy: AtomicU64,
+    pub(crate) tenancy: Tenancy,
     pub(crate) hash: AtomicU64,
     /// The place's position in the table.
     number: AtomicU32,
@@ -130,6 +122,8 @@ pub(crate) struct DigestSlot {
     /// 1: the statement had more tokens than were kept.
     pub(crate) cut: AtomicU32,
     _pad: AtomicU32,
+    /// The host's hash of all tokens, where it kept more; else zeros.
+    pub(crate) whole: [AtomicU64; 2],
     /// What the tenant counted, as far as threads have moved it here.
     pub(crate) own: DigestCounts,
     /// What earlier tenants counted.
@@ -142,76 +136,21 @@ pub(crate) struct DigestSlot {
 #[allow(unsafe_code)]
 unsafe impl View for DigestSlot {}
 
-const fn generation_of(tenancy: u64) -> u32 {
-    (tenancy >> 32) as u32
-}
-
 impl DigestSlot {
-    /// The tenant's generation, whether or not it is still there.
-    pub(crate) fn generation(&self) -> u32 {
-        generation_of(self.tenancy.load(Acquire))
-    }
-
-    /// Whether the tenant of `generation` is there.
-    pub(crate) fn is_let_to(&self, generation: u32) -> bool {
-        let tenancy = self.tenancy.load(Acquire);
-        generation_of(tenancy) == generation && tenancy & (BUSY | FREE) == 0
+    pub(crate) fn whole(&self) -> [u64; 2] {
+        self.whole.each_ref().map(|word| word.load(Relaxed))
     }
 
     /// What `read` makes of the tenant, with its generation; `None` where there is none, or no more.
     pub(crate) fn read<T>(&self, read: impl FnOnce() -> T) -> Option<(u32, T)> {
-        let before = self.tenancy.load(Acquire);
-        if before & (BUSY | FREE) != 0 {
-            return None;
-        }
-        let value = read();
-        fence(Acquire);
-        let now = self.tenancy.load(Relaxed);
-        ((before ^ now) & !PINS == 0).then_some((generation_of(before), value))
+        let (tenant, value) = self.tenancy.read(read)?;
+        tenant.is_let().then_some((tenant.generation(), value))
     }
 
     /// What the place holds of its tenant, and of those before. Who changes it is done soon: `None` is tried again.
     pub(crate) fn tallies(&self) -> Option<(u32, DigestTally, DigestTally)> {
-        let before = self.tenancy.load(Acquire);
-        let (own, past) = (self.own.plain(), self.past.plain());
-        fence(Acquire);
-        let now = self.tenancy.load(Relaxed);
-        (before & BUSY == 0 && (before ^ now) & !PINS == 0).then_some((generation_of(before), own, past))
-    }
-
-    /// The calling thread begins to add to the tenant of `generation`. False: it is not there any more.
-    pub(crate) fn pin(&self, generation: u32) -> bool {
-        let before = self.tenancy.fetch_add(1, Acquire);
-        let there = generation_of(before) == generation && before & (BUSY | FREE) == 0;
-        if !there {
-            self.unpin();
-        }
-        there
-    }
-
-    pub(crate) fn unpin(&self) {
-        self.tenancy.fetch_sub(1, Release);
-    }
-
-    /// Takes the place from its tenant, unless somebody adds to it or was faster. Its generation rises by `by`.
-    fn claim(&self, before: u64, by: u32) -> bool {
-        let mine = u64::from(generation_of(before).wrapping_add(by)) << 32 | BUSY;
-        let free_to_take = before & (BUSY | PINS) == 0;
-        let claimed = free_to_take && self.tenancy.compare_exchange(before, mine, Acquire, Relaxed).is_ok();
-        // Who sees anything of what is written now sees the claim, too.
-        fence(Release);
-        claimed
-    }
-
-    /// The place is its new tenant's, of which all has been written. Returns the generation.
-    pub(crate) fn let_out(&self) -> u32 {
-        generation_of(self.tenancy.fetch_and(!BUSY, Release))
-    }
-
-    /// The place stays empty.
-    fn leave_free(&self) {
-        // Pins that come and go are left alone.
-        self.tenancy.fetch_add(FREE.wrapping_sub(BUSY), Release);
+        let (tenant, (own, past)) = self.tenancy.read(|| (self.own.plain(), self.past.plain()))?;
+        Some((tenant.generation(), own, past))
     }
 }
 
@@ -228,7 +167,7 @@ pub(crate) struct DigestTable {
     /// Where the next look for candidates begins.
     hand: AtomicU32,
     /// Rises by 2 whenever a digest has lost its place.
-    pub(crate) turn: AtomicU32,
+    pub(crate) turns: Turns,
     evicted: AtomicU64,
     /// The place for what has no place: made at the start.
     overflow: AtomicU32,
@@ -243,7 +182,7 @@ impl DigestTable {
             candidates: Queue::new(),
             horizon: AtomicU64::new(0),
             hand: AtomicU32::new(0),
-            turn: AtomicU32::new(0),
+            turns: Turns::new(),
             evicted: AtomicU64::new(0),
             overflow: AtomicU32::new(0),
         }
@@ -311,8 +250,7 @@ impl DigestTable {
             0 => self.make_place(pools, arena, place, number),
             offset => {
                 let slot: &DigestSlot = arena.at(offset);
-                let before = slot.tenancy.load(Relaxed);
-                self.evict(arena, slot, before).then_some(slot)
+                self.evict(arena, slot, slot.tenancy.now()).then_some(slot)
             }
         }
     }
@@ -327,7 +265,7 @@ impl DigestTable {
     ) -> Option<&'static DigestSlot> {
         let slot = pools.take::<DigestSlot>(arena, Pool::Digests, 0)?;
         slot.number.store(number, Relaxed);
-        slot.tenancy.store(1 << 32 | BUSY, Relaxed);
+        slot.tenancy.prepare();
         slot.head.publish();
         match place.compare_exchange(0, u64::from(arena.offset_of(slot)), AcqRel, Relaxed) {
             Ok(_) => Some(slot),
@@ -338,31 +276,31 @@ impl DigestTable {
         }
     }
 
-    /// Takes a place from the tenant it had when its tenancy was `before`, if that is still so.
-    fn evict(&self, arena: &Arena, slot: &DigestSlot, before: u64) -> bool {
-        if !slot.claim(before, 1) {
+    /// Takes a place from the tenant it had at `before`, if that is still so.
+    fn evict(&self, arena: &Arena, slot: &DigestSlot, before: Moment) -> bool {
+        if !slot.tenancy.claim(before, 1) {
             return false;
         }
-        if before & FREE == 0 {
+        if before.is_let() {
             self.index.remove(slot.hash.load(Relaxed), arena.offset_of(slot));
             self.evicted.fetch_add(1, Relaxed);
         }
         slot.own.move_to(&slot.past);
-        self.turn.fetch_add(2, Release);
+        self.turns.pass();
         true
     }
 
     /// Takes a digest's place from it, which is not in the index any more: another place has been let to the same one.
     pub(crate) fn withdraw(&self, slot: &DigestSlot, generation: u32) {
-        let claimed = slot.claim(u64::from(generation) << 32, 1);
+        let claimed = slot.tenancy.claim(Moment::quiet(generation), 1);
         // If somebody is just adding to it, it is the next to be evicted.
-        if claimed || slot.is_let_to(generation) {
+        if claimed || slot.tenancy.is_let_to(generation) {
             self.forget(slot);
         }
         if claimed {
             slot.own.move_to(&slot.past);
-            slot.leave_free();
-            self.turn.fetch_add(2, Release);
+            slot.tenancy.leave_free();
+            self.turns.pass();
         }
     }
 
@@ -379,12 +317,12 @@ impl DigestTable {
         let mut all = true;
         for offset in self.places() {
             let slot: &DigestSlot = arena.at(offset);
-            if slot.claim(slot.tenancy.load(Relaxed), 0) {
+            if slot.tenancy.claim(slot.tenancy.now(), 0) {
                 self.index.remove(slot.hash.load(Relaxed), offset);
                 slot.own.clear();
                 slot.past.clear();
                 self.forget(slot);
-                slot.leave_free();
+                slot.tenancy.leave_free();
             } else {
                 all = false;
             }

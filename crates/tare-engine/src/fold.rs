@@ -102,7 +102,7 @@ impl Engine {
         let then = cell.head().epoch.load(Relaxed);
         let now = self.epochs[family as usize].load(Relaxed);
         let counts = |viewer| self.counts_for(family, viewer, then);
-        self.begin_fold();
+        self.folds.begin();
         if bank == BANK_OWN && counts(Viewer::Thread) && !counts(Viewer::Global) {
             // Only the global summary of waits is reset without the threads'.
             if let Some(kept) = self.kept_cell::<C>(thread, class, family) {
@@ -113,7 +113,7 @@ impl Engine {
             cell.drain(&self.cells_above(thread, bank, class, counts));
         }
         cell.head().epoch.store(now, Release);
-        self.end_fold();
+        self.folds.end();
         Some(cell)
     }
 
@@ -167,9 +167,9 @@ impl Engine {
         if bank == BANK_OWN {
             self.renew(thread, bank, class, family, cell);
         } else {
-            self.begin_fold();
+            self.folds.begin();
             self.renew_kept(thread, class, family, cell);
-            self.end_fold();
+            self.folds.end();
         }
     }
 }

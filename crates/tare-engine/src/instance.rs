@@ -6,9 +6,10 @@
 
 use std::sync::atomic::{
     AtomicI32, AtomicU8, AtomicU16, AtomicU32, AtomicU64,
-    Ordering::{Acquire, Relaxed, Release, SeqCst},
-    fence,
+    Ordering::{Acquire, Relaxed, Release},
 };
+
+use tare_sync::Version;
 
 use crate::arena::{Offset, Own, View};
 use crate::cell::{COUNTERS, Counters, Counts, Family, IoCell, IoCounts, Viewer, bump};
@@ -16,7 +17,7 @@ use crate::index::Inserted;
 use crate::instrument::{ENABLED, TIMED, fixed};
 use crate::lost::Lost;
 use crate::operation;
-use crate::pool::{self, Pool, SlotHead, USED, held};
+use crate::pool::{self, Pool, SlotHead, USED};
 use crate::snapshot::{ClassId, Kind};
 use crate::statement::NAME_WORDS;
 use crate::thread::current;
@@ -128,7 +129,7 @@ pub(crate) struct File {
     pub(crate) temporary: AtomicU32,
     pub(crate) name_len: AtomicU32,
     /// Odd while the file is renamed.
-    version: AtomicU32,
+    version: Version,
     pub(crate) io: IoCounts,
     pub(crate) name: [AtomicU64; FILE_WORDS],
 }
@@ -136,10 +137,7 @@ pub(crate) struct File {
 impl File {
     /// The name; `None` for one that is just being changed.
     pub(crate) fn name(&self) -> Option<String> {
-        let version = self.version.load(Acquire);
-        let name = text::read_string(&self.name, self.name_len.load(Relaxed) as usize);
-        fence(Acquire);
-        (version & 1 == 0 && self.version.load(Relaxed) == version).then_some(name)
+        self.version.read(|_| text::read_string(&self.name, self.name_len.load(Relaxed) as usize))
     }
 }
 
@@ -236,7 +234,7 @@ pub(crate) struct TableLocks {
 unsafe impl View for TableLocks {}
 
 /// What one handle or share counts, in a slot of its own that is made when first needed.
-trait TableCounts: View {
+pub(crate) trait TableCounts: View {
     const POOL: Pool;
     const FAMILY: Family;
     const LOST: Lost;
@@ -569,14 +567,14 @@ impl Engine {
         if slot.head.state() != USED {
             return;
         }
-        self.begin_fold();
+        self.folds.begin();
         if self.counts_for(Family::Sockets, Viewer::Global, slot.epoch.load(Relaxed))
             && let Some(ended) = self.ended_io.bank.cell::<IoCell>(&self.arena, slot.head.class())
         {
             slot.io.fold(&ended.io);
         }
         self.pools.give(&self.arena, Pool::Sockets, socket);
-        self.end_fold();
+        self.folds.end();
     }
 
     /// Descriptor and peer become known.
@@ -750,12 +748,12 @@ impl Engine {
             return;
         };
         self.files.remove(slot.hash.load(Relaxed), self.arena.offset_of(file));
-        self.begin_fold();
+        self.folds.begin();
         if let Some(ended) = self.ended_io.bank.cell::<IoCell>(&self.arena, slot.head.class()) {
             slot.io.fold(&ended.io);
         }
         self.pools.give(&self.arena, Pool::Files, file);
-        self.end_fold();
+        self.folds.end();
     }
 
     /// A file gets another name.
@@ -771,12 +769,10 @@ impl Engine {
         let offset = self.arena.offset_of(file);
         self.files.remove(slot.hash.load(Relaxed), offset);
         let hash = text::hash(1, to);
-        let version = slot.version.load(Relaxed);
-        slot.version.store(version.wrapping_add(1), Relaxed);
-        fence(Release);
-        slot.name_len.store(text::write(&slot.name, to) as u32, Relaxed);
-        slot.hash.store(hash, Relaxed);
-        slot.version.store(version.wrapping_add(2), Release);
+        slot.version.change(|| {
+            slot.name_len.store(text::write(&slot.name, to) as u32, Relaxed);
+            slot.hash.store(hash, Relaxed);
+        });
         self.files.insert(hash, offset, |at| at == offset);
     }
 
@@ -818,138 +814,8 @@ impl Engine {
     }
 }
 
-/// What the host says of a table when it is first used.
-pub struct TableName<'a> {
-    /// A temporary table.
-    pub temporary: bool,
-    /// OBJECT_SCHEMA.
-    pub schema: &'a [u8],
-    /// OBJECT_NAME.
-    pub name: &'a [u8],
-}
-
-impl TableName<'_> {
-    fn hash(&self) -> u64 {
-        text::hash(text::hash(2 + u64::from(self.temporary), self.schema), self.name)
-    }
-
-    fn is(&self, share: &TableShare) -> bool {
-        share.head.state() == USED
-            && share.temporary.load(Relaxed) == u8::from(self.temporary)
-            && text::equals(&share.name, share.name_len.load(Relaxed) as usize, self.name)
-            && text::equals(&share.schema, share.schema_len.load(Relaxed) as usize, self.schema)
-    }
-}
-
 /// Tables.
 impl Engine {
-    /// The table of this name, made known if need be; `keys` are the names of its indexes.
-    pub fn table_share<'a>(
-        &self,
-        table: &TableName<'_>,
-        keys: impl ExactSizeIterator<Item = &'a [u8]>,
-    ) -> Option<TableShareRef> {
-        let hash = table.hash();
-        let is = |offset: Offset| table.is(self.arena.at(offset));
-        if let Some(offset) = self.tables.find(hash, is) {
-            let (_held, share) = held::<TableShareHandle>(&self.arena, Pool::Tables, offset)?;
-            share.slot.users.fetch_add(1, Relaxed);
-            self.set_key_names(&share.slot, keys);
-            return Some(share);
-        }
-        let Some(share) = self.pools.take::<TableShareHandle>(&self.arena, Pool::Tables, 0) else {
-            self.losses.count(Lost::TableInstances);
-            return None;
-        };
-        let slot = &share.slot;
-        slot.hash.store(hash, Relaxed);
-        slot.temporary.store(u8::from(table.temporary), Relaxed);
-        slot.schema_len.store(text::write(&slot.schema, table.schema) as u32, Relaxed);
-        slot.name_len.store(text::write(&slot.name, table.name) as u32, Relaxed);
-        slot.users.store(1, Relaxed);
-        self.set_key_names(slot, keys);
-        slot.head.publish();
-        self.decide_object(&slot.watch, crate::objects::TABLE, table.schema, table.name);
-        match self.tables.insert(hash, self.arena.offset_of(share), is) {
-            Inserted::Here => Some(share),
-            Inserted::There(first) => {
-                self.free_share(share);
-                let (_held, share) = held::<TableShareHandle>(&self.arena, Pool::Tables, first)?;
-                share.slot.users.fetch_add(1, Relaxed);
-                Some(share)
-            }
-            Inserted::Full => {
-                self.losses.count(Lost::TableInstances);
-                self.free_share(share);
-                None
-            }
-        }
-    }
-
-    /// A table's definition is used by one fewer.
-    pub fn release_table_share(&self, share: TableShareRef) {
-        let users = &share.slot.users;
-        // The table may have been dropped long ago.
-        if let Some(_held) = self.arena.hold(Pool::Tables, share)
-            && users.load(Relaxed) > 0
-        {
-            users.fetch_sub(1, Relaxed);
-        }
-    }
-
-    /// A table is dropped: it and its statistics are forgotten.
-    pub fn drop_table_share(&self, table: &TableName<'_>) {
-        let hash = table.hash();
-        if let Some(offset) = self.tables.find(hash, |at| table.is(self.arena.at(at))) {
-            self.tables.remove(hash, offset);
-            self.begin_fold();
-            self.free_share(self.arena.at(offset));
-            self.end_fold();
-        }
-    }
-
-    fn free_share(&self, share: TableShareRef) {
-        let slot = &share.slot;
-        let Some(_held) = self.arena.hold(Pool::Tables, share).filter(|_| slot.head.end()) else { return };
-        // Who closes a handle of it may be leaving counts here: of the two the later one frees them.
-        fence(SeqCst);
-        slot.io.iter().for_each(|io| self.free_table_counts::<TableIo>(io));
-        self.free_table_counts::<TableLocks>(&slot.locks);
-        for names in slot.key_names.iter().map(|names| names.swap(0, Relaxed)).filter(|names| *names != 0) {
-            self.pools.give(&self.arena, Pool::Names, self.arena.at::<KeyNames>(names));
-        }
-        self.pools.put_back(&self.arena, Pool::Tables, share);
-    }
-
-    /// Gives back what a share counts of the handles that were closed.
-    fn free_table_counts<C: TableCounts>(&self, place: &AtomicU32) {
-        let offset = place.swap(0, Relaxed);
-        if offset != 0 {
-            self.pools.give(&self.arena, C::POOL, self.arena.at::<C>(offset));
-            self.table_stats[C::FAMILY as usize].fetch_sub(1, Relaxed);
-        }
-    }
-
-    fn set_key_names<'a>(&self, slot: &TableShare, keys: impl ExactSizeIterator<Item = &'a [u8]>) {
-        let count = keys.len().min(MAX_INDEXES);
-        slot.keys.store(count as u8, Relaxed);
-        for (at, key) in keys.take(MAX_INDEXES).enumerate() {
-            let place = &slot.key_names[at / KEYS_PER_SLOT];
-            if place.load(Relaxed) == 0 {
-                let Some(names) = self.pools.take::<KeyNames>(&self.arena, Pool::Names, 0) else {
-                    self.losses.count(Lost::IndexStats);
-                    return;
-                };
-                names.head.publish();
-                place.store(self.arena.offset_of(names), Release);
-            }
-            let names = held::<KeyNames>(&self.arena, Pool::Names, place.load(Relaxed));
-            let Some((_held, names)) = names else { return };
-            let len = text::write(&names.names[at % KEYS_PER_SLOT], key);
-            names.lens[at % KEYS_PER_SLOT].store(len as u16, Relaxed);
-        }
-    }
-
     /// A table is opened. `None`: nothing of it is instrumented.
     pub fn open_table(&self, share: TableShareRef, identity: usize) -> Option<TableRef> {
         let Some(table) = self.pools.take::<TableHandleHandle>(&self.arena, Pool::Handles, 0) else {
@@ -989,72 +855,6 @@ impl Engine {
     pub fn unbind_table(&self, table: TableRef) {
         table.slot.owner_thread.store(0, Relaxed);
         table.slot.owner_event.store(0, Relaxed);
-    }
-
-    /// A table is closed: what was counted through it moves to its share.
-    pub fn close_table(&self, table: TableRef) {
-        let slot = &table.slot;
-        self.begin_fold();
-        let held = held::<TableShare>(&self.arena, Pool::Tables, slot.share.load(Relaxed));
-        let share = held.as_ref().map(|(_held, share)| *share);
-        let generation = slot.share_generation.load(Relaxed);
-        let share = share.filter(|share| share.head.is_still(generation));
-        let is_there = || share.is_some_and(|share| share.head.is_still(generation));
-        for (at, from) in slot.io.iter().enumerate() {
-            let to = share.map(|share| &share.io[at]);
-            self.fold_table_counts::<TableIo>(from.load(Relaxed), to, is_there);
-        }
-        let to = share.map(|share| &share.locks);
-        self.fold_table_counts::<TableLocks>(slot.locks.load(Relaxed), to, is_there);
-        self.pools.give(&self.arena, Pool::Handles, table);
-        self.end_fold();
-    }
-
-    /// `is_there`: the share the counts go to has not been dropped.
-    fn fold_table_counts<C: TableCounts>(
-        &self,
-        from: Offset,
-        to: Option<&AtomicU32>,
-        is_there: impl Fn() -> bool,
-    ) {
-        if from == 0 {
-            return;
-        }
-        let counts: &'static C = self.arena.at(from);
-        let valid = self.counts_for(C::FAMILY, Viewer::Global, counts.epoch().load(Relaxed));
-        if let Some(to) = to.filter(|_| valid) {
-            let held = &self.table_stats[C::FAMILY as usize];
-            match to.load(Acquire) {
-                0 if !self.losses.allow(C::LOST, held.load(Relaxed)) => {
-                    self.losses.count(C::LOST);
-                }
-                // Nothing there yet: the slot itself moves.
-                0 if to.compare_exchange(0, from, Release, Acquire).is_ok() => {
-                    held.fetch_add(1, Relaxed);
-                    // Who dropped the share meanwhile has not found it.
-                    fence(SeqCst);
-                    if is_there() || to.compare_exchange(from, 0, Relaxed, Relaxed).is_err() {
-                        return;
-                    }
-                    held.fetch_sub(1, Relaxed);
-                }
-                _ => self.merge_table_counts(counts, to.load(Acquire)),
-            }
-        }
-        self.pools.give(&self.arena, C::POOL, counts);
-    }
-
-    /// Adds what a handle counted to what its share holds of the handles before.
-    fn merge_table_counts<C: TableCounts>(&self, counts: &C, into: Offset) {
-        let Some((_held, into)) = held::<C>(&self.arena, C::POOL, into) else { return };
-        // It moved here while TRUNCATE passed: what it held is of before.
-        if !self.counts_for(C::FAMILY, Viewer::Global, into.epoch().load(Relaxed)) {
-            into.parts().iter().for_each(Counts::clear_shared);
-            into.epoch().store(counts.epoch().load(Relaxed), Relaxed);
-        }
-        for (into, from) in into.parts().iter().zip(counts.parts()) {
-            into.merge_shared(from.plain());
-        }
     }
 
     /// Begins table I/O; `index` is `MAX_INDEXES` without one.

@@ -29,8 +29,8 @@ mod reader;
 mod ring;
 mod rules;
 mod settings;
+mod share;
 mod shares;
-mod slots;
 pub mod snapshot;
 mod stage;
 mod statement;
@@ -39,12 +39,10 @@ mod thread;
 mod transaction;
 mod wait;
 
-use std::sync::atomic::{
-    AtomicBool, AtomicU8, AtomicU32, AtomicU64,
-    Ordering::{Acquire, Relaxed, Release},
-    fence,
-};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
+
+use tare_sync::{Changes, Folds};
 
 use account::Parties;
 use arena::{Arena, Table};
@@ -62,23 +60,32 @@ pub use clock::ticks;
 pub use digest::{DigestTokens, MAX_DIGEST};
 pub use instance::{
     FileHandle, FileRef, MAX_INDEXES, MetadataHandle, MetadataName, MetadataRef, PreparedHandle, PreparedRef,
-    ProgramHandle, ProgramRef, SocketHandle, SocketRef, SynchHandle, SynchRef, TableHandleHandle, TableName,
-    TableRef, TableShareHandle, TableShareRef,
+    ProgramHandle, ProgramRef, SocketHandle, SocketRef, SynchHandle, SynchRef, TableHandleHandle, TableRef,
+    TableShareHandle, TableShareRef,
 };
 pub use instrument::{InitialSwitches, MAX_INSTRUMENTS, Registration, fixed};
 pub use lost::{Limits, Lost};
 pub use reader::Sink;
 pub use rules::{MAX_RULES, Rule, RuleError};
+pub use share::TableName;
 pub use stage::Progress;
 pub use statement::{Counter, MAX_SQL_TEXT, Outcome, Statement};
+pub use text::shown;
 pub use thread::{MAX_CONNECT_ATTRS, STATEMENT_DEPTH, ThreadHandle, ThreadRef};
 pub use transaction::{Savepoint, Transaction, TransactionStart, Xid};
 pub use wait::{Source, Wait, WaitObject};
 
 /// What the host alone can say about what it reported; asked by readers only.
 pub trait Host: Sync {
-    /// DIGEST and DIGEST_TEXT of a token array; `cut`: the statement had more tokens.
-    fn digest_text(&self, tokens: &[u8], charset: u32, cut: bool) -> Option<snapshot::DigestText>;
+    /// DIGEST and DIGEST_TEXT of a token array. `whole`: [`DigestTokens::hash`] of all tokens, where these are not all;
+    /// `cut`: the statement had more.
+    fn digest_text(
+        &self,
+        tokens: &[u8],
+        whole: Option<[u8; 16]>,
+        charset: u32,
+        cut: bool,
+    ) -> Option<snapshot::DigestText>;
     /// PROCESSLIST_COMMAND.
     fn command_name(&self, command: u32) -> Option<&'static str>;
     /// CONNECTION_TYPE.
@@ -95,8 +102,11 @@ pub trait Host: Sync {
     fn lock_duration_name(&self, duration: u8) -> Option<&'static str>;
     /// LOCK_STATUS of a metadata lock.
     fn lock_status_name(&self, status: u8) -> Option<&'static str>;
-    /// Text of this character set as UTF-8.
-    fn to_utf8(&self, text: &[u8], charset: u32) -> String;
+    /// How many bytes at the beginning of a text are characters of this character set; at most `most` characters are
+    /// looked at.
+    fn characters(&self, text: &[u8], charset: u32, most: usize) -> usize;
+    /// At most `most` characters of a text of this character set, in UTF-8.
+    fn to_utf8(&self, text: &[u8], charset: u32, most: usize) -> String;
     /// The name at an address the host gave as a source file's, if it is still there: what was loaded then may
     /// have been unloaded since.
     fn source_file(&self, address: usize) -> Option<String>;
@@ -166,15 +176,17 @@ pub struct Engine {
     pub(crate) resets: [[AtomicU32; VIEWERS]; FAMILIES],
     pub(crate) consumers: AtomicU32,
     /// Rises with every change of what is recorded and how; see [`settings`].
-    pub(crate) settings: AtomicU32,
+    pub(crate) settings: Changes,
     /// What ended threads counted, and what no thread counted.
     pub(crate) ended: Sums,
     /// What ended files and sockets did.
     pub(crate) ended_io: Sums,
     pub(crate) parties: Parties,
     pub(crate) filters: Mutex<()>,
-    /// Folds in progress (upper 16 bits) and folds begun; readers of sums read again.
-    pub(crate) folds: AtomicU64,
+    /// Held by whoever changes what tables keep of closed handles; see [`share`].
+    pub(crate) share_turns: Mutex<()>,
+    /// Readers of sums read again while something folds.
+    pub(crate) folds: Folds,
     pub(crate) pools: Pools,
     pub(crate) files: Index,
     pub(crate) tables: Index,
@@ -210,8 +222,6 @@ fn long_blocks(rows: u32, rows_per_block: u32) -> usize {
     rows.div_ceil(rows_per_block) as usize
 }
 
-/// One fold in progress, in `Engine::folds`.
-pub(crate) const FOLDING: u64 = 1 << 48;
 /// Open descriptors that are told apart.
 pub const DESCRIPTORS: usize = 1 << 16;
 /// Files, tables and programs whose names are found.
@@ -227,12 +237,13 @@ impl Engine {
             epochs: [const { AtomicU32::new(0) }; FAMILIES],
             resets: [const { [const { AtomicU32::new(0) }; VIEWERS] }; FAMILIES],
             consumers: AtomicU32::new(0),
-            settings: AtomicU32::new(1),
+            settings: Changes::new(),
             ended: Sums::new(),
             ended_io: Sums::new(),
             parties: Parties::new(),
             filters: Mutex::new(()),
-            folds: AtomicU64::new(0),
+            share_turns: Mutex::new(()),
+            folds: Folds::new(),
             pools: Pools::new(),
             files: Index::new(),
             tables: Index::new(),
@@ -315,17 +326,6 @@ impl Engine {
     /// Whether waits for mutexes, rwlocks and conds are counted by object.
     pub fn synch_waits_by_instance(&self) -> bool {
         self.synch_waits_by_instance.load(Relaxed)
-    }
-
-    /// Figures begin to move from one place to another.
-    pub(crate) fn begin_fold(&self) {
-        self.folds.fetch_add(FOLDING + 1, Acquire);
-        fence(Release);
-    }
-
-    /// They have arrived.
-    pub(crate) fn end_fold(&self) {
-        self.folds.fetch_sub(FOLDING, Release);
     }
 
     /// Registers an instrument; 0: there is no room for it.

@@ -6,13 +6,14 @@
 
 use std::sync::atomic::{
     AtomicU8, AtomicU16, AtomicU32, AtomicU64,
-    Ordering::{AcqRel, Acquire, Relaxed, Release},
+    Ordering::{Acquire, Relaxed, Release},
     fence,
 };
 
+use tare_sync::{MOST_SLOTS, Slots};
+
 use crate::arena::{Arena, BLOCK, BlockId, Held, LINE, Offset, Own, Table, View, WORDS};
 use crate::queue::Queue;
-use crate::slots;
 use crate::snapshot::ClassId;
 
 /// The pools, by what their slots hold.
@@ -320,7 +321,7 @@ impl Pools {
     /// The block has a free slot.
     fn announce(&self, pool: Pool, block: BlockId) {
         let (word, bit) = (block / 64, 1 << (block % 64));
-        self.blocks[pool as usize].words()[word as usize].fetch_or(bit, AcqRel);
+        Slots::hint(&self.blocks[pool as usize].words()[word as usize], bit);
         self.hand[pool as usize].store(word, Relaxed);
     }
 
@@ -356,17 +357,7 @@ impl Pools {
         block: BlockId,
         bits: &AtomicU64,
     ) -> Option<Offset> {
-        let slots = &arena.meta(block).slots;
-        let claimed = slots.claim(pool.kind());
-        if claimed.as_ref().is_none_or(|claimed| claimed.last) {
-            let bit = 1 << (block % 64);
-            bits.fetch_and(!bit, AcqRel);
-            // Somebody may have set it for a slot freed since.
-            if slots.has_free(pool.kind()) {
-                bits.fetch_or(bit, AcqRel);
-            }
-        }
-        let claimed = claimed?;
+        let claimed = arena.meta(block).slots.claim_by_hint(pool.kind(), bits, 1 << (block % 64))?;
         if claimed.first {
             arena.shares.count_empty(pool, false);
         }
@@ -376,7 +367,7 @@ impl Pools {
     /// Cuts a new block into slots; keeps the first.
     #[cold]
     fn carve<T: View>(&self, arena: &Arena, pool: Pool) -> Option<Offset> {
-        const { assert!(slot_words::<T>() * 8 <= BLOCK && WORDS / slot_words::<T>() <= slots::MOST) };
+        const { assert!(slot_words::<T>() * 8 <= BLOCK && WORDS / slot_words::<T>() <= MOST_SLOTS) };
         let (block, slots) = arena.take_for(pool, WORDS / slot_words::<T>())?;
         let (meta, start) = (arena.meta(block), block * WORDS as u32);
         meta.slot_words.store(slot_words::<T>() as u32, Relaxed);

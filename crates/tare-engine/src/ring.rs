@@ -13,6 +13,8 @@ use std::sync::atomic::{
     Ordering::{Relaxed, Release},
 };
 
+use tare_sync::record;
+
 use crate::arena::{Arena, BlockId, LINE, Offset, Own, Use, View, WORDS};
 use crate::cell::COUNTERS;
 use crate::clock::ticks;
@@ -101,7 +103,10 @@ pub(crate) struct StatementRecord {
     pub(crate) text_len: AtomicU32,
     pub(crate) text_cut: AtomicU32,
     pub(crate) counters: [AtomicU64; COUNTERS],
-    pub(crate) charset: AtomicU64,
+    /// Number of the character set of SQL_TEXT.
+    pub(crate) charset: AtomicU32,
+    /// Number of the character set of the digest's identifiers.
+    pub(crate) digest_charset: AtomicU32,
 }
 
 /// Words of the fixed part.
@@ -231,7 +236,7 @@ impl Ring {
     /// The first word of a line written now.
     #[inline(always)]
     pub(crate) fn stamp(&self, event_id: u64) -> u64 {
-        event_id << 16 | u64::from(self.tag.own())
+        record::stamp(event_id, self.tag.own())
     }
 
     /// Records in the current block.
@@ -265,7 +270,7 @@ impl Ring {
         self.next.store(start, Relaxed);
         self.end.store(start + WORDS as u32, Relaxed);
         self.records.store(0, Relaxed);
-        self.tag.store(tag(arena.meta(block).generation.load(Relaxed)), Relaxed);
+        self.tag.store(record::tag(arena.meta(block).generation.now()), Relaxed);
     }
 
     /// There is no current block.
@@ -422,13 +427,6 @@ fn recycle(arena: &Arena, block: BlockId) -> BlockId {
     block
 }
 
-/// The tag of a generation: 16 bits, never 0, so that a line that was never written has none. A line survives
-/// untagged for one round at most; that the round is the 65,535th since it was written does not happen.
-pub(crate) const fn tag(generation: u32) -> u32 {
-    // Generations of whole blocks are even.
-    generation / 2 % 0xFFFF + 1
-}
-
 /// Records in progress whose block is about to be filled again.
 #[derive(Default)]
 struct Carried {
@@ -466,7 +464,7 @@ impl Carried {
                 for (to, from) in place.iter().zip(words).skip(1) {
                     to.store(*from, Relaxed);
                 }
-                place[0].store(ring.stamp(words[0] >> 16), Release);
+                record::publish(&place[0], ring.stamp(record::id(words[0])));
                 record.store(offset, Relaxed);
             }
         }
@@ -485,16 +483,5 @@ impl Carried {
 
 /// Puts `block` into a long history and takes its oldest out once it is full.
 fn exchange(queue: &Queue, arena: &Arena, block: BlockId) -> Option<BlockId> {
-    if queue.push(block) {
-        return None;
-    }
-    let oldest = queue.pop();
-    if queue.push(block) {
-        return oldest;
-    }
-    // Others were faster. The newest event matters less than not waiting for a place.
-    if let Some(oldest) = oldest {
-        arena.give(oldest);
-    }
-    Some(block)
+    queue.exchange(block, |oldest| arena.give(oldest))
 }

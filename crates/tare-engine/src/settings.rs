@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{
     AtomicU32,
-    Ordering::{AcqRel, Acquire, Relaxed, Release},
+    Ordering::{Relaxed, Release},
 };
 
 use crate::Engine;
@@ -16,28 +16,23 @@ use crate::ring::StageRecord;
 use crate::snapshot::{ClassId, EventType};
 use crate::thread::{BANK_OWN, Thread};
 
-/// Nothing is settled. The number starts at 1 and rises by 2.
-pub(crate) const UNSETTLED: u32 = 0;
-
 impl Engine {
     /// Whether what the thread has marked ready still is.
     #[inline(always)]
     pub(crate) fn is_settled(&self, thread: &Thread) -> bool {
-        thread.settled.load(Relaxed) == self.settings.load(Relaxed)
+        thread.settled.is(&self.settings)
     }
 
     /// Something that decides how events are recorded has changed, for every thread. After the change.
     pub(crate) fn change_settings(&self) {
-        self.settings.fetch_add(2, Release);
+        self.settings.announce();
     }
 
     /// The calling thread looks again: nothing is ready any more.
     #[cold]
     #[inline(never)]
     pub(crate) fn settle(&self, thread: &Thread) {
-        // What changes after this is seen by its number, or by `unsettle`, which the swap does not overtake.
-        let now = self.settings.load(Acquire);
-        thread.settled.swap(now, AcqRel);
+        thread.settled.settle(&self.settings);
         let mask = thread.mask();
         thread.usual_waits.store(filter::usual(mask, EventType::Wait), Relaxed);
         thread.usual_stages.store(filter::usual(mask, EventType::Stage), Relaxed);
@@ -91,6 +86,6 @@ impl Engine {
 impl Thread {
     /// Something that decides how the thread's events are recorded has changed. After the change; by any thread.
     pub(crate) fn unsettle(&self) {
-        self.settled.swap(UNSETTLED, Release);
+        self.settled.unsettle();
     }
 }

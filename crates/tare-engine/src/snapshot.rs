@@ -504,8 +504,8 @@ pub struct AttributeRow {
     pub processlist_id: u64,
     /// ATTR_NAME.
     pub name: String,
-    /// ATTR_VALUE.
-    pub value: String,
+    /// ATTR_VALUE; `None` where the client said nothing of it.
+    pub value: Option<String>,
     /// ORDINAL_POSITION, from 0.
     pub ordinal: u32,
 }

@@ -1,10 +1,9 @@
 //! HOT PATH: stages. One clock reading ends a stage and begins the next.
 
 use std::hint::cold_path;
-use std::sync::atomic::{
-    AtomicU64,
-    Ordering::{Relaxed, Release},
-};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use tare_sync::record;
 
 use crate::Engine;
 use crate::arena::{Base, Offset, Own};
@@ -277,7 +276,7 @@ fn fill_stage(thread: &Thread, base: Base, offset: Offset, what: u32, start: u64
     record.source.store(source.0, Relaxed);
     record.nesting_id.store(thread.stage_parent.own(), Relaxed);
     record.what.store(what, Relaxed);
-    record.stamp.store(thread.stages.stamp(event_id), Release);
+    record::publish(&record.stamp, thread.stages.stamp(event_id));
     base.expect_write_behind(offset);
     thread.stage_record.store(offset, Relaxed);
     thread.parent_id.store(event_id, Relaxed);
@@ -289,5 +288,5 @@ fn fill_stage(thread: &Thread, base: Base, offset: Offset, what: u32, start: u64
 fn end_record(thread: &Thread, record: &StageRecord, now: u64) {
     // The lower half of the last id given out.
     record.end_event_id.store((thread.event_id.own() as u32).wrapping_sub(1), Relaxed);
-    record.end.store(now, Release);
+    record::end(&record.end, now);
 }

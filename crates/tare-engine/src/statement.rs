@@ -1,10 +1,11 @@
 //! HOT PATH: statements: a level of the thread's stack while they run, a record when they end.
 
 use std::sync::atomic::{
-    AtomicU16, AtomicU64,
+    AtomicU16, AtomicU32, AtomicU64,
     Ordering::{Relaxed, Release},
-    fence,
 };
+
+use tare_sync::{Version, record};
 
 use crate::arena::{Offset, Own, Use, View, WORDS};
 use crate::cell::{Counters, Family, StatementCell};
@@ -34,7 +35,8 @@ pub const MAX_SQL_TEXT: usize = TEXT_WORDS * 8;
 pub(crate) struct Level {
     pub(crate) record: StatementRecord,
     /// Odd while more than one word changes.
-    pub(crate) version: AtomicU64,
+    pub(crate) version: Version,
+    _pad: AtomicU32,
     /// Which counters may be other than zero.
     counters_set: AtomicU64,
     pub(crate) schema: [AtomicU64; NAME_WORDS],
@@ -152,11 +154,7 @@ impl Statement {
 
 impl Level {
     fn change(&self, change: impl FnOnce()) {
-        let version = self.version.load(Relaxed);
-        self.version.store(version.wrapping_add(1), Relaxed);
-        fence(Release);
-        change();
-        self.version.store(version.wrapping_add(2), Release);
+        self.version.change(change);
     }
 
     #[inline(always)]
@@ -277,7 +275,7 @@ impl Engine {
         record.text_cut.store(0, Relaxed);
         level.counters().each(|at, _| record.counters[at].store(0, Relaxed));
         level.counters_set.store(0, Relaxed);
-        record.charset.store(u64::from(charset), Relaxed);
+        record.charset.store(charset, Relaxed);
     }
 
     fn set_statement_program(&self, level: &Level, program: ProgramRef) {
@@ -395,6 +393,7 @@ impl Engine {
             if let Some((slot, generation)) = slot {
                 record.digest_generation.store(generation, Relaxed);
                 record.digest.store(slot, Relaxed);
+                record.digest_charset.store(tokens.charset, Relaxed);
             }
         }
         if flags & RECORDED != 0 {
@@ -446,7 +445,7 @@ impl Engine {
             copy_own(to, text);
             rest = after;
         }
-        place[0].store(thread.statements.stamp(record.event_id.load(Relaxed)), Release);
+        record::publish(&place[0], thread.statements.stamp(record.event_id.load(Relaxed)));
         // The next one will be of about the same size.
         for line in 0..lines {
             base.expect_write_behind(offset + (lines + line - 2) * LINE_WORDS);

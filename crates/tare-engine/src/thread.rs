@@ -6,9 +6,10 @@
 
 use std::sync::atomic::{
     AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64,
-    Ordering::{Acquire, Relaxed, Release},
-    fence,
+    Ordering::{Relaxed, Release},
 };
+
+use tare_sync::{Settled, Version};
 
 use crate::arena::{BlockId, Offset, Own, Use, View, WORDS};
 use crate::cell::{Bank, CELL_ALIGNMENT, Cell, Family, MAP_ENTRIES, MAPS, cell_words};
@@ -38,7 +39,7 @@ pub(crate) const BANK_THREAD_ONLY: usize = 2;
 #[repr(C, align(64))]
 pub(crate) struct Thread {
     /// Which of the engine's settings the thread has settled for; whoever changes the mask takes that back.
-    pub(crate) settled: AtomicU32,
+    pub(crate) settled: Settled,
     pub(crate) wait_depth: AtomicU32,
     /// What the mask says of waits and of stages, as their records keep it; 0 where they don't take the short way.
     pub(crate) usual_waits: AtomicU32,
@@ -81,7 +82,7 @@ pub(crate) struct Thread {
     pub(crate) transaction: TransactionRecord,
     pub(crate) transaction_open: AtomicU32,
     /// Odd while the transaction's record changes.
-    pub(crate) transaction_version: AtomicU32,
+    pub(crate) transaction_version: Version,
     pub(crate) read_locks: ReadLocks,
     /// By event type minus one, as [`RINGS`].
     ring_blocks: [RingBlocks; 4],
@@ -100,7 +101,7 @@ pub(crate) struct Thread {
     pub(crate) connection_type: AtomicU8,
     pub(crate) command: AtomicU32,
     pub(crate) class: AtomicU16,
-    pub(crate) version: AtomicU32,
+    pub(crate) version: Version,
     pub(crate) processlist_id: AtomicU64,
     pub(crate) parent_thread_id: AtomicU64,
     pub(crate) os_id: AtomicU64,
@@ -223,21 +224,14 @@ impl Thread {
     /// Changes texts: readers see the version odd meanwhile.
     pub(crate) fn write_texts(&self, engine: &Engine, change: impl FnOnce(&'static ThreadText)) {
         if let Some(text) = self.text(engine) {
-            let version = self.version.load(Relaxed);
-            self.version.store(version.wrapping_add(1), Relaxed);
-            fence(Release);
-            change(text);
-            self.version.store(version.wrapping_add(2), Release);
+            self.version.change(|| change(text));
         }
     }
 
     /// Reads what belongs together, again if it changed meanwhile; a writer stuck in between is not waited for.
     pub(crate) fn read_texts<T>(&self, read: impl Fn() -> T) -> T {
         for _ in 0..64 {
-            let before = self.version.load(Acquire);
-            let value = read();
-            fence(Acquire);
-            if before & 1 == 0 && self.version.load(Relaxed) == before {
+            if let Some(value) = self.version.read(|_| read()) {
                 return value;
             }
             std::hint::spin_loop();
@@ -344,7 +338,7 @@ impl Engine {
                 return;
             }
             // From here on its figures are neither in its cells nor in the sums for those who read.
-            self.begin_fold();
+            self.folds.begin();
             thread.alive.store(2, Relaxed);
             thread.mask.store(0, Relaxed);
             thread.unsettle();
@@ -352,7 +346,7 @@ impl Engine {
         self.fold_thread(thread);
         self.leave(thread);
         thread.alive.store(0, Release);
-        self.end_fold();
+        self.folds.end();
         self.free_thread(thread);
     }
 

@@ -1,11 +1,9 @@
 //! HOT PATH: transactions: one at a time per thread, kept in the slab while it runs.
 
 use std::mem::offset_of;
-use std::sync::atomic::{
-    AtomicU64,
-    Ordering::{Relaxed, Release},
-    fence,
-};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use tare_sync::record;
 
 use crate::Engine;
 use crate::cell::{Family, TransactionCell};
@@ -82,11 +80,7 @@ impl Transaction {
 
 /// Changes a thread's transaction: readers copy it between two equal, even versions.
 fn publish(thread: &Thread, change: impl FnOnce()) {
-    let version = thread.transaction_version.load(Relaxed);
-    thread.transaction_version.store(version.wrapping_add(1), Relaxed);
-    fence(Release);
-    change();
-    thread.transaction_version.store(version.wrapping_add(2), Release);
+    thread.transaction_version.change(change);
 }
 
 impl Engine {
@@ -275,7 +269,7 @@ impl Engine {
         let from = self.arena.slice(self.arena.offset_of(record), bytes / 8);
         let to = self.arena.slice(offset, bytes / 8);
         copy_own(&to[1..], &from[1..]);
-        to[0].store(ring.stamp(id), Release);
+        record::publish(&to[0], ring.stamp(id));
     }
 }
 

@@ -1,7 +1,9 @@
 //! HOT PATH: waits, of every kind. Start reads the clock and takes a line; end adds to a cell.
 
 use std::hint::cold_path;
-use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::Ordering::Relaxed;
+
+use tare_sync::record;
 
 use crate::Engine;
 use crate::arena::{Base, Offset, Own};
@@ -363,7 +365,7 @@ impl Engine {
         // END_EVENT_ID is the last id given out, by this event or one inside it.
         record.end_event_id.store((thread.event_id.own() as u32).wrapping_sub(1), Relaxed);
         // An untimed wait has ended, too: 1 is no moment.
-        record.end.store(end.max(1), Release);
+        record::end(&record.end, end.max(1));
     }
 
     /// Changes the object of a wait in progress: a file that became known while it was opened.
@@ -417,7 +419,7 @@ fn fill_wait(thread: &'static Thread, base: Base, offset: Offset, begin: &Begin)
     record.end_event_id.store(event_id as u32, Relaxed);
     let what = u32::from(*class) | u32::from(object.index) << 16 | flags;
     record.what.store(u64::from(what) | u64::from(object.name) << 32, Relaxed);
-    record.stamp.store(thread.waits.stamp(event_id), Release);
+    record::publish(&record.stamp, thread.waits.stamp(event_id));
     base.expect_write_behind(offset);
 }
 
@@ -427,7 +429,7 @@ fn close_leaf(record: &WaitRecord, end: u64, amount: Option<u64>) {
     if let Some(amount) = amount {
         record.amount.store(amount, Relaxed);
     }
-    record.end.store(end, Release);
+    record::end(&record.end, end);
 }
 
 /// The event a wait at `depth` nests in.
@@ -446,7 +448,7 @@ fn inner_parent(thread: &'static Thread, base: Base, depth: usize) -> (u64, u32)
     if let Some(outer) = depth.checked_sub(1).and_then(|outer| thread.open.get(outer)) {
         let outer = outer.own();
         if outer != 0 {
-            return (base.at::<WaitRecord>(outer).stamp.own() >> 16, EventType::Wait as u32);
+            return (record::id(base.at::<WaitRecord>(outer).stamp.own()), EventType::Wait as u32);
         }
     }
     (thread.parent_id.own(), thread.parent_type.own())

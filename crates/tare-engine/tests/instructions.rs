@@ -73,14 +73,14 @@ fn a_transaction_costs_no_more_instructions_than_on_record() {
     let record = Record::read();
     let replay = replay();
     let Some(recorded) = instructions(&replay, &[]) else {
-        println!("skipped: valgrind is not installed");
+        println!("skipped: valgrind is not installed; scripts/setup.sh installs it");
         return;
     };
     let summed = instructions(&replay, &["sums"]).expect("it is installed");
     let rustc = output(Command::new("rustc").arg("--version")).expect("rustc");
     let is_compared = rustc.contains(&format!("rustc {} ", record.rustc));
     if !is_compared {
-        println!("not compared: the figures are of rustc {}, this is {rustc}", record.rustc);
+        println!("skipped: the figures on record are of rustc {}, this is {}", record.rustc, rustc.trim());
     }
     for (what, now, on_record) in
         [("recorded", recorded, record.instructions), ("summed", summed, record.instructions_of_sums)]

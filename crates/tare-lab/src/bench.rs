@@ -86,7 +86,11 @@ impl Bench {
     /// Starts a server on a copy that is there.
     pub(crate) fn start(&self, template: &Template, datadir: &Path, setting: &Setting) -> Result<Server> {
         let launch = Launch::new(datadir, &self.scratch).options(&template.options).setting(setting);
-        launch.start(&template.installation, &self.account, &self.interrupt)
+        let started = launch.start(&template.installation, &self.account, &self.interrupt);
+        started.map_err(|error| match error {
+            error @ Error::NotStarted { .. } => not_started(template, setting, error),
+            error => error,
+        })
     }
 
     /// An error as it is, or what is behind it: a disk without room.
@@ -107,6 +111,38 @@ impl Bench {
     }
 }
 
+/// Names the setting whose server does not start, and the option that its log complains of.
+fn not_started(template: &Template, setting: &Setting, source: Error) -> Error {
+    let options: Vec<&String> = template.options.iter().chain(&setting.options).collect();
+    let said = source.to_string();
+    let blamed = options.iter().find(|option| is_blamed(option, &said));
+    let with = match blamed {
+        Some(option) => format!("because of its option {option}"),
+        None if options.is_empty() => "without any option".into(),
+        None => {
+            let all: Vec<&str> = options.iter().map(|o| o.as_str()).collect();
+            format!("with the options {}", all.join(" "))
+        }
+    };
+    Error::Start {
+        whose: format!("the server of setting `{}`", setting.name),
+        with,
+        source: Box::new(source),
+    }
+}
+
+/// Whether an error in a server's log names an option, which it may spell with underscores and without its value.
+fn is_blamed(option: &str, log: &str) -> bool {
+    let plain = |text: &str| text.replace('_', "-").to_lowercase();
+    let option = plain(option.trim_start_matches('-'));
+    let name = option.split('=').next().unwrap_or_default();
+    let whole_name = |line: &str| {
+        let words = line.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'));
+        words.map(|word| word.trim_start_matches('-')).any(|word| word == name)
+    };
+    log.lines().filter(|line| line.contains("ERROR")).map(plain).any(|line| whole_name(&line))
+}
+
 /// A data directory with the loads' data, of a server that is not running.
 #[derive(Debug)]
 pub struct Template {
@@ -114,4 +150,19 @@ pub struct Template {
     pub installation: Installation,
     options: Vec<String>,
     datadir: PathBuf,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_that_the_log_complains_of_is_found() {
+        let log = "2026-01-01 0:00:00 0 [Note] starting with sort-buffer-size\n\
+                   2026-01-01 0:00:00 0 [ERROR] /usr/sbin/mariadbd: unknown variable 'performance_schema_x=1'\n";
+        assert!(is_blamed("--performance-schema-x=1", log));
+        for other in ["--performance-schema=ON", "--sort-buffer-size=1", "--x"] {
+            assert!(!is_blamed(other, log), "{other}");
+        }
+    }
 }

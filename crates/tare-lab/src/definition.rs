@@ -5,11 +5,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use serde::Deserialize;
 use toml::de::{DeTable, DeValue};
 
+use crate::fleet;
 use crate::record::Measure;
+use crate::sequential::{Errors, Looks};
 use crate::workload::{self, Options, Workload};
 use crate::{Error, Result};
 
@@ -25,8 +28,8 @@ pub struct Definition {
     /// What the verdicts are about.
     #[serde(default)]
     pub measure: Measure,
-    /// Length of a slice of load.
-    pub slice_seconds: u32,
+    /// Length of a slice of load. At a stretch it takes whole seconds.
+    pub slice_seconds: f64,
     /// Length of the turns in which the slices of a block are taken, at least; 0: each at a stretch.
     #[serde(default = "twenty_five")]
     pub turn_milliseconds: u32,
@@ -107,6 +110,9 @@ pub struct SettingDef {
     /// Files in the data directory that the setting writes; their growth is counted, and they are emptied after each slice.
     #[serde(default)]
     pub logs: Vec<String>,
+    /// Whether slices are taken at a stretch because of it, and not in turns; if it is not said, where it has logs, and where its
+    /// server works while nobody asks it anything.
+    pub stretch: Option<bool>,
     /// Whether it is the base's twin, which every study gets.
     #[serde(skip)]
     pub twin: bool,
@@ -181,6 +187,14 @@ impl std::fmt::Display for Value {
     }
 }
 
+impl SettingDef {
+    /// Whether what it does goes by the clock, or is put off, as far as the study says: turns would count too much of it, or too
+    /// little.
+    pub fn is_at_a_stretch(&self) -> bool {
+        !self.sidecars.is_empty() || self.stretch.unwrap_or(!self.logs.is_empty())
+    }
+}
+
 impl WorkloadDef {
     /// What is driven.
     pub fn workload(&self) -> &'static Workload {
@@ -197,7 +211,7 @@ impl WorkloadDef {
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Quick {
-    slice_seconds: Option<u32>,
+    slice_seconds: Option<f64>,
     turn_milliseconds: Option<u32>,
     blocks: Option<u32>,
     blocks_per_start: Option<u32>,
@@ -244,6 +258,12 @@ enum Step {
 type Wrong = (Place, String);
 
 impl Definition {
+    /// Length of a slice at a stretch, which takes whole seconds.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // from 1 to 3600
+    pub fn whole_slice_seconds(&self) -> u32 {
+        self.slice_seconds.ceil() as u32
+    }
+
     /// Reads a study; `file` names it in errors. With `quick` its overrides hold. The base gets its twin.
     pub fn read(text: &str, file: &str, quick: bool) -> Result<Definition> {
         let mut definition: Definition =
@@ -290,6 +310,7 @@ impl Definition {
             known(workload.server.as_ref(), &servers, || at("workload", i, "server"))?;
             check_users(&workload.users).map_err(|why| (at("workload", i, "users"), why))?;
         }
+        self.check_observations()?;
         let Some(quick) = &self.quick else { return Ok(()) };
         let place = |key| vec![Step::Key("quick"), Step::Key(key)];
         for name in quick.settings.iter().flatten() {
@@ -308,13 +329,16 @@ impl Definition {
         let wrong = |key, why: &str| Err((vec![Step::Key(key)], why.to_owned()));
         let share = |value: f64| value > 0.0 && value < 1.0;
         match () {
-            () if !(1..=3600).contains(&self.slice_seconds) => {
-                wrong("slice_seconds", "1 to 3600 are allowed")
+            () if !(0.1..=3600.0).contains(&self.slice_seconds) => {
+                wrong("slice_seconds", "0.1 to 3600 are allowed")
             }
             () if !(self.turn_milliseconds == 0 || (20..=60_000).contains(&self.turn_milliseconds)) => {
                 wrong("turn_milliseconds", "20 to 60000 are allowed, or 0 for slices at a stretch")
             }
-            () if self.blocks < 2 => wrong("blocks", "2 or more are allowed; an interval needs 6"),
+            () if self.blocks < least_observations() => wrong(
+                "blocks",
+                &format!("{0} or more are allowed: an interval needs {0}", least_observations()),
+            ),
             () if !(1..=self.blocks).contains(&self.blocks_per_start) => {
                 wrong("blocks_per_start", "1 to `blocks` are allowed")
             }
@@ -325,6 +349,23 @@ impl Definition {
             () if !share(self.margin) => wrong("margin", SHARE),
             () => Ok(()),
         }
+    }
+
+    /// There must be as many observations as an interval needs. Where settings have servers of their own, one is a start of
+    /// these, not a block.
+    fn check_observations(&self) -> std::result::Result<(), Wrong> {
+        let (least, per_start) = (least_observations(), self.blocks_per_start);
+        let starts = self.blocks.div_ceil(per_start);
+        if !fleet::starts_several(self) || starts >= least {
+            return Ok(());
+        }
+        // What gives as many starts: more blocks, or fewer of them in one.
+        let (needed, less) = ((least - 1) * per_start + 1, (self.blocks - 1) / (least - 1));
+        let why = format!(
+            "with {per_start} blocks per start the servers would be started {starts} times, and an interval needs {least} starts where \
+             settings have servers of their own: write `blocks = {needed}` or more, or `blocks_per_start = {less}`"
+        );
+        Err((vec![Step::Key("blocks")], why))
     }
 
     fn check_setting(&self, setting: &SettingDef) -> std::result::Result<(), (&'static str, String)> {
@@ -382,7 +423,7 @@ impl Definition {
                 .filter(|w| w.name == name)
                 .for_each(|w| w.options.extend(options.clone()));
         }
-        self.check_figures().map_err(|(mut place, why)| {
+        self.check_figures().and_then(|()| self.check_observations()).map_err(|(mut place, why)| {
             place.insert(0, Step::Key("quick"));
             (place, why)
         })
@@ -428,6 +469,14 @@ impl Definition {
     pub fn runs(&self, workload: &WorkloadDef, setting: &SettingDef) -> bool {
         workload.server.as_ref().is_none_or(|server| *server == self.server_of(setting).name)
     }
+}
+
+/// Observations without which no study gives an interval.
+fn least_observations() -> u32 {
+    static LEAST: OnceLock<u32> = OnceLock::new();
+    *LEAST.get_or_init(|| {
+        (1..).find(|&n| Looks::at_most(Errors::Skewed, n as usize).first() <= n as usize).unwrap_or(u32::MAX)
+    })
 }
 
 const SHARE: &str = "a share between 0 and 1 is allowed, such as 0.005 for half a percent";
@@ -565,7 +614,7 @@ options = { table-size = 100000 }
 users = [1, 64]
 
 [quick]
-blocks = 8
+blocks = 18
 users = [2]
 options.OLTP_RO = { table-size = 1000, tables = "2" }
 "#;
@@ -586,7 +635,7 @@ options.OLTP_RO = { table-size = 1000, tables = "2" }
     #[test]
     fn quick_replaces_what_it_names() {
         let study = Definition::read(STUDY, "s.toml", true).expect("a study");
-        assert_eq!((study.blocks, study.minutes, study.workloads[0].users[0]), (8, 60.0, 2));
+        assert_eq!((study.blocks, study.minutes, study.workloads[0].users[0]), (18, 60.0, 2));
         assert_eq!(study.workloads[0].given()["table-size"], "1000");
     }
 
@@ -594,19 +643,19 @@ options.OLTP_RO = { table-size = 1000, tables = "2" }
     fn what_is_wrong_is_named_with_line_key_and_what_is_allowed() {
         let cases = [
             (("blocks = 30", "blokcs = 30"), "s.toml, line 3, `blokcs`", "`blocks_per_start`"),
-            (("slice_seconds = 5", "slice_seconds = \"5\""), "line 2, `slice_seconds`", "expected u32"),
+            (("slice_seconds = 5", "slice_seconds = \"5\""), "line 2, `slice_seconds`", "expected f64"),
             (
                 ("blocks = 30", "blocks = 30\nturn_milliseconds = 5"),
                 "line 4, `turn_milliseconds`",
                 "20 to 60000",
             ),
-            (("slice_seconds = 5", "slice_seconds = 0"), "line 2, `slice_seconds`", "1 to 3600"),
+            (("slice_seconds = 5", "slice_seconds = 0"), "line 2, `slice_seconds`", "0.1 to 3600"),
             (("margin = 0.01", "margin = 1.0"), "line 6, `margin`", "between 0 and 1"),
             (("name = \"on\"", "name = \"off\""), "line 16, `name`", "no other setting"),
             (("users = [1, 64]", "users = []"), "line 23, `users`", "from 1 to 4096"),
             (("run = \"oltp_read_only\"", "run = \"oltp\""), "line 21, `run`", "`oltp_read_only`, "),
-            (("blocks = 8", "blocks = 1"), "line 26, `blocks`", "2 or more"),
-            (("blocks = 8", "settings = [\"on\"]"), "line 26, `settings`", "compared with `off`"),
+            (("blocks = 18", "blocks = 1"), "line 26, `blocks`", "6 or more"),
+            (("blocks = 18", "settings = [\"on\"]"), "line 26, `settings`", "compared with `off`"),
             (("program = \"mariadbd\"", ""), "line 9, `name`", "`program`"),
             (("program = \"mariadbd\"", "dsn = \"mysql://u:secret@h\""), "line 10, `dsn`", PASSWORD),
             (("program = \"mariadbd\"", "dsn = \"mysql://u@h\""), "line 17, `options`", "already runs"),
@@ -615,6 +664,28 @@ options.OLTP_RO = { table-size = 1000, tables = "2" }
             let said = refused(&STUDY.replacen(from, to, 1));
             assert!(said.contains(place) && said.contains(allowed), "{from} -> {to}: {said}");
         }
+    }
+
+    #[test]
+    fn a_study_that_can_give_no_interval_is_refused() {
+        let with = |blocks: &str| STUDY.replacen("blocks = 30", blocks, 1);
+        let said = refused(&with("blocks = 4"));
+        assert!(said.contains("line 3, `blocks`") && said.contains("6 or more"), "{said}");
+        // Of servers of their own a start is an observation: these are three.
+        let said = refused(&with("blocks = 6\nblocks_per_start = 2"));
+        let expected = "started 3 times, and an interval needs 6 starts where settings have servers of their own: write \
+                        `blocks = 11` or more, or `blocks_per_start = 1`";
+        assert!(said.contains("line 3, `blocks`") && said.contains(expected), "{said}");
+        assert!(Definition::read(&with("blocks = 11\nblocks_per_start = 2"), "s.toml", false).is_ok());
+        // What is written is what helps.
+        let said = refused(&with("blocks = 17\nblocks_per_start = 4"));
+        assert!(said.contains("`blocks = 21` or more, or `blocks_per_start = 3`"), "{said}");
+        // On one server each block is an observation.
+        let one =
+            with("blocks = 6\nblocks_per_start = 2").replace("options = [\"--perf", "switch = [\"--perf");
+        assert!(Definition::read(&one, "s.toml", false).is_ok());
+        let said = refused(&STUDY.replace("blocks = 18", "blocks = 15"));
+        assert!(said.contains("line 26, `blocks`") && said.contains("started 5 times"), "{said}");
     }
 
     #[test]

@@ -57,6 +57,22 @@ pub enum Error {
          makes it), or run as another user"
     )]
     NoAccount(String),
+    /// The load driver ended before its time, or failed.
+    #[error("sysbench ended before its time ({status})\n{output}")]
+    LoadEnded {
+        /// How it ended.
+        status: String,
+        /// The last lines it printed.
+        output: String,
+    },
+    /// A load did not come to its end on a server that is well.
+    #[error("load on setting `{setting}`")]
+    Load {
+        /// On which.
+        setting: String,
+        /// What happened to it.
+        source: Box<Error>,
+    },
     /// The load driver printed something else than expected.
     #[error("cannot read sysbench's report: {why}\n{output}")]
     LoadReport {
@@ -119,6 +135,60 @@ pub enum Error {
         query: String,
         /// What came back.
         answer: String,
+    },
+    /// A server was asked to become what the setting says, and refused.
+    #[error("setting `{setting}` cannot be switched to, its `switch` fails: {statement}")]
+    Switch {
+        /// Which.
+        setting: String,
+        /// The statement.
+        statement: String,
+        /// What the server said.
+        source: Box<Error>,
+    },
+    /// A server does not start in a setting.
+    #[error("{whose} does not start {with}")]
+    Start {
+        /// Of which setting, in words.
+        whose: String,
+        /// The option that its log complains of, or all of them.
+        with: String,
+        /// What was seen.
+        source: Box<Error>,
+    },
+    /// A program was named for a server that the study does not start.
+    #[error("the study `{study}` starts no server `{server}` (--server): {known}")]
+    NoServer {
+        /// The study.
+        study: String,
+        /// What was named.
+        server: String,
+        /// What can be named, in words.
+        known: String,
+    },
+    /// What a study changed on a server that is not ours cannot be put back.
+    #[error(
+        "what the study changed on the server at {server} cannot be put back now; {} says what it is, and the same command \
+         with the same --out tries again", path.display()
+    )]
+    Owed {
+        /// Where it is.
+        server: String,
+        /// The file with what is to be put back.
+        path: PathBuf,
+        /// Why.
+        source: Box<Error>,
+    },
+    /// A schema has a name of ours, and tables that are not.
+    #[error(
+        "the schema `{schema}` has tables, but not the one by which this study knows its own, so somebody else may have made \
+         it: DROP DATABASE {schema} if it may go, or take it out of {}", path.display()
+    )]
+    NotOurs {
+        /// Its name.
+        schema: String,
+        /// The file that names it.
+        path: PathBuf,
     },
     /// A study needs what is not here.
     #[error("the study `{study}` needs {what}")]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
 
@@ -11,11 +11,15 @@ use crate::bench::{Bench, Template};
 use crate::datadir::last_lines;
 use crate::definition::{Definition, SettingDef};
 use crate::error::Tried;
+use crate::guest::Guest;
 use crate::process::{self, Usage};
 use crate::server::{Server, stop_all};
 use crate::setting::Setting;
 use crate::target::Target;
 use crate::{Error, Result};
+
+/// So many times a server is switched to a setting, to know how long that takes.
+const SWITCHED: u32 = 3;
 
 /// The servers of a study.
 #[derive(Debug)]
@@ -52,55 +56,7 @@ pub enum Origin {
     /// Started by us, on copies of this.
     Template(Box<Template>),
     /// Running.
-    Running(Guest),
-}
-
-/// What is ours on a server that is not: schemas, which go when this is dropped.
-#[derive(Debug)]
-pub struct Guest {
-    /// The server.
-    pub target: Target,
-    schemas: Vec<String>,
-}
-
-impl Guest {
-    /// Nothing so far.
-    pub fn of(target: Target) -> Guest {
-        Guest { target, schemas: vec![] }
-    }
-
-    /// Whether the server has a schema of that name.
-    pub fn has(&self, schema: &str) -> Result<bool> {
-        let query = "SELECT schema_name FROM information_schema.schemata WHERE schema_name = ?";
-        let found: Option<String> =
-            self.target.connect()?.exec_first(query, (schema,)).map_err(|e| self.target.refused(e))?;
-        Ok(found.is_some())
-    }
-
-    /// Makes a schema.
-    pub fn create(&mut self, schema: &str) -> Result<()> {
-        let created = self.target.connect()?.query_drop(format!("CREATE DATABASE {schema}"));
-        created.map_err(|e| self.target.refused(e))?;
-        self.schemas.push(schema.into());
-        Ok(())
-    }
-
-    /// Takes our schemas off.
-    pub fn leave(&mut self) -> Result<()> {
-        while let Some(schema) = self.schemas.last() {
-            let dropped = self.target.connect()?.query_drop(format!("DROP DATABASE IF EXISTS {schema}"));
-            dropped.map_err(|e| self.target.refused(e))?;
-            self.schemas.pop();
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Guest {
-    fn drop(&mut self) {
-        // Nobody is left to hear of a failure.
-        let _ = self.leave();
-    }
+    Running(Box<Guest>),
 }
 
 /// What a server is asked for a slice.
@@ -204,9 +160,31 @@ impl<'a> Fleet<'a> {
         Ok(ready)
     }
 
+    /// How long it takes to switch a setting's server to it, the least of some times: what the machine does beside is no part of
+    /// it. Nothing where the server is its own.
+    pub fn time_to_switch(&mut self, place: usize) -> Result<Duration> {
+        if !self.is_shared(place) {
+            return Ok(Duration::ZERO);
+        }
+        let mut least = Duration::MAX;
+        for _ in 0..SWITCHED {
+            self.berths.iter_mut().filter(|b| b.settings.contains(&place)).for_each(|b| b.switched = None);
+            let begun = Instant::now();
+            self.ready(place)?;
+            least = least.min(begun.elapsed());
+        }
+        Ok(least)
+    }
+
     /// Whether other settings are switched on its server.
     pub fn is_shared(&self, place: usize) -> bool {
         self.berths.iter().any(|b| b.settings.contains(&place) && b.settings.len() > 1)
+    }
+
+    /// Whether a setting's server is up.
+    pub fn is_running(&self, place: usize) -> bool {
+        let berth = self.berths.iter().find(|b| b.settings.contains(&place));
+        berth.is_some_and(|b| !matches!(b.at, At::Ours { server: None, .. }))
     }
 
     fn require(&mut self, place: usize) -> Result<()> {
@@ -241,7 +219,13 @@ impl<'a> Fleet<'a> {
                 tail: last_lines(&String::from_utf8_lossy(&log), 10),
             };
         }
-        self.bench.explain(error)
+        match self.bench.explain(error) {
+            error @ (Error::LoadEnded { .. } | Error::LoadReport { .. }) => {
+                let setting = self.definition.settings[place].name.clone();
+                Error::Load { setting, source: Box::new(error) }
+            }
+            error => error,
+        }
     }
 
     /// Number of the next process.
@@ -333,7 +317,11 @@ fn switch(ready: &Ready, setting: &SettingDef) -> Result<()> {
     let datadir = ready.datadir.as_deref().unwrap_or(Path::new(""));
     for statement in &setting.switch {
         let statement = statement.replace("{datadir}", &datadir.display().to_string());
-        connection.query_drop(statement).map_err(|e| ready.target.refused(e))?;
+        connection.query_drop(&statement).map_err(|e| Error::Switch {
+            setting: setting.name.clone(),
+            statement,
+            source: Box::new(ready.target.refused(e)),
+        })?;
     }
     Ok(())
 }
@@ -352,6 +340,13 @@ fn launch(setting: &SettingDef, preloads: &BTreeMap<String, PathBuf>) -> Result<
         preload: preload.transpose()?,
         environment: setting.environment.clone().into_iter().collect(),
     })
+}
+
+/// Whether more than one server is started, so that what is compared are processes.
+pub(crate) fn starts_several(definition: &Definition) -> bool {
+    let ours = |s: &&&SettingDef| definition.server_of(s).dsn.is_none();
+    let shared = shared(definition);
+    shared.len() > 1 && shared.iter().any(|s| ours(&s))
 }
 
 /// Settings that need servers of their own, each by the first of those that share it. The twin has none here.

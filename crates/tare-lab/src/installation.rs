@@ -10,8 +10,7 @@ use crate::{Error, Result};
 const FEDERATED_PLUGIN: &str = "ha_federatedx.so";
 
 /// What brings the server's programs on Debian.
-const SERVER_HINT: &str =
-    "on Debian, `apt-get install mariadb-server` brings it (or name it with --mariadbd PATH)";
+const SERVER_HINT: &str = "on Debian, `apt-get install mariadb-server` brings it";
 
 /// Programs of one server version, and where its plugins are.
 #[derive(Clone, Debug)]

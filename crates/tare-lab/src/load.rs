@@ -243,6 +243,10 @@ impl Drive {
             if let (Some(m), true) = (moment_of(line), failed.is_ok()) {
                 failed = moment(m);
             }
+        });
+        let output = output.map_err(|error| match error {
+            Error::Program { status, output, .. } => Error::LoadEnded { status, output },
+            error => error,
         })?;
         failed.and_then(|()| report_of(output))
     }

@@ -1,8 +1,23 @@
 //! The machine a study runs on, and what others take of it.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
+use std::time::Duration;
 
-use crate::record::Machine;
+use crate::Result;
+use crate::interrupt::Interrupt;
+use crate::record::{Machine, Others};
+
+/// What else runs is watched for so long before a study begins.
+const WATCHED: Duration = Duration::from_secs(1);
+/// More than this is worth a warning: shares of all processors' time.
+const MOST_BUSY: f64 = 0.1;
+pub(crate) const MOST_STOLEN: f64 = 0.02;
+/// So is a higher load average for each processor. It remembers a minute, so a load that has just ended must be below.
+const MOST_LOAD: f64 = 2.0;
+/// Where the kernel says what it does against the processor's faults.
+const VULNERABILITIES: &str = "/sys/devices/system/cpu/vulnerabilities";
 
 /// What `/proc` and `/sys` say of this machine; what they do not say stays empty.
 pub fn facts() -> Machine {
@@ -11,7 +26,6 @@ pub fn facts() -> Machine {
         let line = cpuinfo.lines().find(|l| l.starts_with(name))?;
         Some(line.split_once(':')?.1.trim().to_owned())
     };
-    let cpus = std::thread::available_parallelism().map_or(0, |n| u32::try_from(n.get()).unwrap_or(0));
     let memory = read("/proc/meminfo").lines().find_map(|l| kib(l.strip_prefix("MemTotal:")?));
     let system = read("/etc/os-release")
         .lines()
@@ -20,18 +34,103 @@ pub fn facts() -> Machine {
     let product = read("/sys/class/dmi/id/product_name").trim().to_owned();
     Machine {
         cpu_model: field("model name").unwrap_or_default(),
-        cpus,
+        cpus: cpus(),
         memory_bytes: memory.unwrap_or(0),
         kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
         system: system.unwrap_or_default(),
         hypervisor: guest.then(|| if product.is_empty() { "unknown".into() } else { product }),
+        clock_mhz: clock(&cpuinfo),
+        governor: Some(read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").trim().to_owned())
+            .filter(|governor| !governor.is_empty()),
+        vulnerabilities: vulnerabilities(Path::new(VULNERABILITIES)),
+        others: Others::default(),
     }
 }
 
-/// Time of all processors so far, and how much of it the hypervisor gave to others, in ticks.
+fn cpus() -> u32 {
+    std::thread::available_parallelism().map_or(0, |n| u32::try_from(n.get()).unwrap_or(0))
+}
+
+/// The mean over all processors.
+#[allow(clippy::cast_precision_loss)] // few
+fn clock(cpuinfo: &str) -> f64 {
+    let lines = cpuinfo.lines().filter(|l| l.starts_with("cpu MHz"));
+    let clocks: Vec<f64> = lines.filter_map(|l| l.split_once(':')?.1.trim().parse().ok()).collect();
+    if clocks.is_empty() { 0.0 } else { clocks.iter().sum::<f64>() / clocks.len() as f64 }
+}
+
+/// A file of each, by its name.
+fn vulnerabilities(folder: &Path) -> BTreeMap<String, String> {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    let of = |file: fs::DirEntry| {
+        let text = fs::read_to_string(file.path()).ok()?;
+        Some((file.file_name().to_str()?.to_owned(), text.trim().to_owned()))
+    };
+    files.filter_map(of).collect()
+}
+
+impl Machine {
+    /// What the kernel does against the processor's faults, by what it does: `mitigated: a, b; vulnerable: c; not affected
+    /// by 9`. Empty where nothing is known.
+    pub fn mitigations(&self) -> String {
+        let with = |start: &str| {
+            let names = self.vulnerabilities.iter().filter(|(_, state)| state.starts_with(start));
+            names.map(|(name, _)| name.as_str()).collect::<Vec<_>>()
+        };
+        let (mitigated, open, not) = (with("Mitigation"), with("Vulnerable"), with("Not affected"));
+        let known = |name: &&String| [&mitigated, &open, &not].iter().all(|l| !l.contains(&name.as_str()));
+        let other: Vec<&str> = self.vulnerabilities.keys().filter(known).map(String::as_str).collect();
+        let mut said = vec![];
+        for (word, names) in [("mitigated", mitigated), ("vulnerable", open), ("unknown", other)] {
+            if !names.is_empty() {
+                said.push(format!("{word}: {}", names.join(", ")));
+            }
+        }
+        if !not.is_empty() {
+            said.push(format!("not affected by {}", not.len()));
+        }
+        said.join("; ")
+    }
+}
+
+/// Watches what runs for a moment, in which nothing of ours does.
+pub fn others(interrupt: &Interrupt) -> Result<Others> {
+    let before = Ticks::now();
+    interrupt.sleep(WATCHED)?;
+    let now = Ticks::now();
+    Ok(Others { load: load(), busy: now.busy_since(before), steal: now.stolen_since(before), cpus: cpus() })
+}
+
+impl Others {
+    /// What to say of a machine that has other things to do; none of one at rest.
+    pub fn warning(&self) -> Option<String> {
+        let percent = |share: f64| format!("{:.0}%", share * 100.0);
+        let processors = if self.cpus == 1 { "processor" } else { "processors" };
+        let mut seen = vec![];
+        if self.busy > MOST_BUSY {
+            seen.push(format!("other processes take {} of its processors' time", percent(self.busy)));
+        }
+        if self.steal > MOST_STOLEN {
+            seen.push(format!("its hypervisor gives {} of it to others", percent(self.steal)));
+        }
+        if self.load > MOST_LOAD * f64::from(self.cpus) {
+            seen.push(format!("its load average is {:.1} on {} {processors}", self.load, self.cpus));
+        }
+        (!seen.is_empty()).then(|| {
+            format!(
+                "Warning: this machine is busy: {}. Measure on one at rest; here intervals get wide, and what others do in \
+                 bursts may look like a setting's cost.",
+                seen.join(", ")
+            )
+        })
+    }
+}
+
+/// Time of all processors so far, how much of it none had anything to do, and how much the hypervisor gave to others, in ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Ticks {
     all: u64,
+    idle: u64,
     steal: u64,
 }
 
@@ -42,10 +141,21 @@ impl Ticks {
     }
 
     /// Share of the time since `before` that was given to others.
-    #[allow(clippy::cast_precision_loss)] // a share
     pub fn stolen_since(self, before: Ticks) -> f64 {
+        self.share(before, self.steal.saturating_sub(before.steal))
+    }
+
+    /// Share of the time since `before` in which processes of this machine ran.
+    pub fn busy_since(self, before: Ticks) -> f64 {
         let all = self.all.saturating_sub(before.all);
-        if all == 0 { 0.0 } else { self.steal.saturating_sub(before.steal) as f64 / all as f64 }
+        let not = self.idle.saturating_sub(before.idle) + self.steal.saturating_sub(before.steal);
+        self.share(before, all.saturating_sub(not))
+    }
+
+    #[allow(clippy::cast_precision_loss)] // a share
+    fn share(self, before: Ticks, part: u64) -> f64 {
+        let all = self.all.saturating_sub(before.all);
+        if all == 0 { 0.0 } else { part as f64 / all as f64 }
     }
 }
 
@@ -53,7 +163,8 @@ fn ticks_of(stat: &str) -> Ticks {
     let first = stat.lines().next().unwrap_or("");
     // user nice system idle iowait irq softirq steal; what follows is part of the first two.
     let ticks: Vec<u64> = first.split_whitespace().skip(1).take(8).filter_map(|t| t.parse().ok()).collect();
-    Ticks { all: ticks.iter().sum(), steal: ticks.get(7).copied().unwrap_or(0) }
+    let at = |place: usize| ticks.get(place).copied().unwrap_or(0);
+    Ticks { all: ticks.iter().sum(), idle: at(3) + at(4), steal: at(7) }
 }
 
 /// The load average over a minute.
@@ -84,6 +195,39 @@ mod tests {
         let before = ticks_of("cpu  100 0 100 700 0 0 0 100 0 0\n");
         let after = ticks_of("cpu  200 0 200 1300 0 0 0 300 0 0\n");
         assert_eq!(after.stolen_since(before), 0.2);
-        assert_eq!(before.stolen_since(before), 0.0);
+        assert_eq!(after.busy_since(before), 0.2);
+        assert_eq!((before.stolen_since(before), before.busy_since(before)), (0.0, 0.0));
+    }
+
+    #[test]
+    fn a_busy_machine_is_warned_of() {
+        let rest = Others { load: 0.4, busy: 0.02, steal: 0.0, cpus: 2 };
+        assert_eq!(rest.warning(), None);
+        let said = Others { load: 45.0, busy: 0.87, steal: 0.05, cpus: 2 }.warning().expect("a warning");
+        for words in ["take 87%", "gives 5%", "load average is 45.0 on 2 processors"] {
+            assert!(said.contains(words), "{said}");
+        }
+        let said = Others { steal: 0.05, ..rest }.warning().expect("a warning");
+        assert!(!said.contains("load average") && said.contains("hypervisor"), "{said}");
+    }
+
+    #[test]
+    fn the_clock_and_what_is_done_against_faults_are_told() {
+        assert_eq!(clock("cpu MHz\t\t: 2000.0\nx\ncpu MHz\t\t: 3000.0\n"), 2500.0);
+        assert_eq!(clock(""), 0.0);
+        let folder = tempfile::tempdir().expect("a folder");
+        let states = [
+            ("meltdown", "Not affected\n"),
+            ("spectre_v2", "Mitigation: Retpolines; IBPB: conditional\n"),
+            ("spec_store_bypass", "Vulnerable\n"),
+            ("srbds", "Not affected\n"),
+            ("mds", "Unknown: Dependent on hypervisor status\n"),
+        ];
+        for (name, state) in states {
+            fs::write(folder.path().join(name), state).expect("written");
+        }
+        let machine = Machine { vulnerabilities: vulnerabilities(folder.path()), ..Machine::default() };
+        let said = "mitigated: spectre_v2; vulnerable: spec_store_bypass; unknown: mds; not affected by 2";
+        assert_eq!(machine.mitigations(), said);
     }
 }

@@ -113,6 +113,31 @@ pub struct Machine {
     pub system: String,
     /// The hypervisor, where there is one and it can be told.
     pub hypervisor: Option<String>,
+    /// Clock of the processors when the study began, in MHz, all of them on average; 0 where it is not told.
+    #[serde(default)]
+    pub clock_mhz: f64,
+    /// What sets the clock, such as `performance`, where it can be told.
+    #[serde(default)]
+    pub governor: Option<String>,
+    /// Vulnerabilities of the processor, and what the kernel does against each.
+    #[serde(default)]
+    pub vulnerabilities: BTreeMap<String, String>,
+    /// What else ran before the study began.
+    #[serde(default)]
+    pub others: Others,
+}
+
+/// What ran on the machine when nothing of the study did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Others {
+    /// The load average over a minute.
+    pub load: f64,
+    /// Share of the processors' time that other processes took, over a second.
+    pub busy: f64,
+    /// Share of it that the hypervisor gave to others.
+    pub steal: f64,
+    /// Processors there are.
+    pub cpus: u32,
 }
 
 /// A server, as it describes itself.
@@ -209,12 +234,20 @@ pub struct Slice {
 /// A turn of a slice. What happened before the first one and after the last is in the slice's sums only.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Turn {
-    /// CPU time of the server's process.
+    /// CPU time of the server's process, until it had ended what had reached it.
     pub cpu: f64,
+    /// CPU time it used afterwards, until somebody's next turn on it. Part of the mean of all turns, not of calm rounds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub after: f64,
     /// How long it took.
     pub seconds: f64,
     /// Statements the server counted.
     pub queries: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // as serde asks
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
 }
 
 #[allow(clippy::cast_precision_loss)] // counts of a turn are far below 2^53
@@ -238,6 +271,20 @@ impl Slice {
             Measure::Time => self.seconds / self.transactions as f64,
             Measure::P95 => self.latency.p95,
         }
+    }
+
+    /// What all its turns were charged with, per statement, with what the server used between them; of one taken at a stretch
+    /// what a transaction was charged with. Compared with other slices of its block only, which are taken alike.
+    pub fn mean_charge(&self, measure: Measure) -> f64 {
+        if self.turns.is_empty() || measure == Measure::P95 {
+            return self.charged(measure);
+        }
+        let sum = |figure: fn(&Turn) -> f64| self.turns.iter().map(figure).sum::<f64>();
+        let charged = match measure {
+            Measure::Cpu => sum(|turn| turn.cpu + turn.after),
+            Measure::Time | Measure::P95 => sum(|turn| turn.seconds),
+        };
+        charged / sum(|turn| turn.queries as f64)
     }
 
     /// A count or a time, divided by the transactions.

@@ -13,23 +13,22 @@ use crate::Result;
 use crate::analysis::{Analysis, SettingAnalysis};
 use crate::attribution;
 use crate::bench::Bench;
-use crate::definition::{Definition, PASSWORD, ServerDef, SettingDef, WorkloadDef};
+use crate::definition::{Definition, SettingDef, WorkloadDef};
 use crate::error::{Error, Tried};
-use crate::fleet::{Fleet, Guest, Origin};
-use crate::installation::Installation;
+use crate::fleet::{Fleet, Origin};
+use crate::guest;
+use crate::idleness;
 use crate::interrupt::Interrupt;
 use crate::journal::Journal;
-use crate::load::{Load, Progress};
+use crate::load::Progress;
 use crate::machine;
+use crate::preparation::{Loads, check_programs, find_programs, prepare, used_servers};
 use crate::profile::Perf;
 use crate::record::{
-    Calls, Cell, End, FORMAT, Header, Measure, Note, Profile, Reason, Record, ServerFacts, SettingFacts,
-    Slice,
+    Calls, Cell, End, FORMAT, Header, Machine, Measure, Note, Others, Profile, Reason, Record, ServerFacts,
+    SettingFacts, Slice,
 };
-use crate::sidecar;
 use crate::slicing::{Slicer, Turns};
-use crate::target::Target;
-use crate::workload::Options;
 
 /// The unmeasured slice before a cell's first block of a life is at most this long, in seconds.
 const WARM_UP: u32 = 1;
@@ -45,8 +44,8 @@ const TURNS_PER_SLICE: f64 = 4.0;
 const TURNS: u64 = 1 << 63;
 /// A profile takes at least this long, in seconds.
 const PROFILED: u32 = 5;
-/// Threads that load data.
-const LOADERS: u32 = 4;
+/// So many blocks and unmeasured slices are done again, or left out, because the driver failed. Then the study ends.
+const MOST_FAILURES: u32 = 5;
 
 /// What to run, and where results go.
 #[derive(Clone, Debug)]
@@ -87,6 +86,8 @@ pub enum Event<'a> {
     },
     /// A second of it has passed.
     Second(Progress),
+    /// Something that the reader of the results will be told, too.
+    Note(&'a str),
     /// A block is whole: the figures so far, and how far it is.
     Block {
         /// The figures.
@@ -102,7 +103,13 @@ pub enum Event<'a> {
 /// been stopped.
 pub fn run(order: &Order, interrupt: &Interrupt, tell: &mut dyn FnMut(Event<'_>)) -> Result<Analysis> {
     let begun = Instant::now();
+    check_programs(order)?;
+    let others = machine::others(interrupt)?;
+    others.warning().inspect(|warning| tell(Event::Note(warning)));
     let mut journal = Journal::open(&order.folder)?;
+    for server in guest::settle(&order.folder)? {
+        tell(Event::Note(&format!("what was left on {server} when the study was killed has been put back")));
+    }
     if let Some(analysis) = Analysis::of(journal.records()) {
         check_same(order, &analysis.header)?;
         if analysis.end.as_ref().is_some_and(|e| e.reason.is_final()) {
@@ -115,9 +122,19 @@ pub fn run(order: &Order, interrupt: &Interrupt, tell: &mut dyn FnMut(Event<'_>)
     let mut origins = prepare(order, &bench, programs, &loads, tell).map_err(|e| bench.explain(e))?;
     let first = next_process(journal.records());
     let fleet = Fleet::new(&bench, &order.definition, &origins, &order.preloads, first)?;
-    let paces = BTreeMap::new();
-    let mut run =
-        Run { order, bench: &bench, loads: &loads, fleet, journal: &mut journal, begun, before: 0.0, paces };
+    let mut run = Run {
+        order,
+        bench: &bench,
+        loads: &loads,
+        fleet,
+        journal: &mut journal,
+        begun,
+        before: 0.0,
+        others,
+        paces: BTreeMap::new(),
+        by_itself: None,
+        failures: 0,
+    };
     let measured = run.begin(tell).and_then(|()| run.measure(tell));
     let ended = measured.and_then(|reason| run.profile(tell).map(|()| reason));
     let finished = run.finish(ended);
@@ -151,166 +168,6 @@ fn next_process(records: &[Record]) -> u32 {
     numbers.max().map_or(0, |n| n + 1)
 }
 
-/// The programs of the servers to start, before anything is made: what is missing is said at once.
-fn find_programs(order: &Order) -> Result<BTreeMap<String, Installation>> {
-    let definition = &order.definition;
-    for setting in &definition.settings {
-        setting.sidecars.iter().try_for_each(|s| sidecar::find(s).map(drop))?;
-    }
-    let mut found = BTreeMap::new();
-    for server in used_servers(definition).into_iter().filter(|s| s.dsn.is_none()) {
-        let program = order.programs.get(&server.name).cloned();
-        let program = program.or_else(|| server.program.as_ref().map(PathBuf::from));
-        let installation = Installation::find(program.as_deref()).map_err(|e| named(order, server, e))?;
-        found.insert(server.name.clone(), installation);
-    }
-    Ok(found)
-}
-
-/// A missing server in the words of the study that needs it.
-fn named(order: &Order, server: &ServerDef, error: Error) -> Error {
-    let Error::Missing { program, hint } = error else { return error };
-    let hint = server.install.clone().unwrap_or(hint);
-    let what = format!(
-        "a server `{}` (`{program}`), which was not found: {hint}; or name one with --server {}=PATH",
-        server.name, server.name
-    );
-    Error::Needs { study: order.name.clone(), what }
-}
-
-fn used_servers(definition: &Definition) -> Vec<&ServerDef> {
-    let used: BTreeSet<&str> =
-        definition.settings.iter().map(|s| definition.server_of(s).name.as_str()).collect();
-    definition.servers.iter().filter(|s| used.contains(s.name.as_str())).collect()
-}
-
-/// The data of a study.
-#[derive(Debug)]
-struct Loads {
-    schemas: Vec<Schema>,
-}
-
-/// Data that is loaded once for every workload it fits.
-#[derive(Debug)]
-struct Schema {
-    /// What decides it.
-    key: (&'static str, Options),
-    /// What loads it.
-    load: Load,
-    /// The servers it is needed on.
-    servers: BTreeSet<String>,
-    /// Whether it can say if it is still sound.
-    checkable: bool,
-}
-
-impl Loads {
-    fn of(definition: &Definition) -> Loads {
-        let mut schemas: Vec<Schema> = vec![];
-        for workload in &definition.workloads {
-            let data = workload.workload().data;
-            let key = workload.workload().data_key(&workload.given());
-            let settings = definition.settings.iter().filter(|s| definition.runs(workload, s));
-            let servers = settings.map(|s| definition.server_of(s).name.clone());
-            if let Some(schema) = schemas.iter_mut().find(|s| s.key == key) {
-                schema.servers.extend(servers);
-                continue;
-            }
-            let load = Load {
-                script: data.script,
-                schema: format!("lab_{}_{}", key.0, schemas.len() + 1),
-                users: LOADERS,
-                options: key.1.clone(),
-                prepared: true,
-            };
-            schemas.push(Schema { servers: servers.collect(), key, load, checkable: data.checkable });
-        }
-        Loads { schemas }
-    }
-
-    /// What is loaded on a server.
-    fn on(&self, server: &str) -> impl Iterator<Item = &Schema> {
-        self.schemas.iter().filter(move |s| s.servers.contains(server))
-    }
-
-    /// What drives a workload at a number of connections.
-    fn drive(&self, workload: &WorkloadDef, users: u32) -> Load {
-        let (kind, given) = (workload.workload(), workload.given());
-        let key = kind.data_key(&given);
-        let schema = self.schemas.iter().find(|s| s.key == key).map(|s| s.load.schema.clone());
-        Load {
-            script: kind.script,
-            schema: schema.unwrap_or_default(),
-            users,
-            options: kind.options(&given),
-            prepared: workload.prepared,
-        }
-    }
-}
-
-fn prepare(
-    order: &Order,
-    bench: &Bench,
-    programs: BTreeMap<String, Installation>,
-    loads: &Loads,
-    tell: &mut dyn FnMut(Event<'_>),
-) -> Result<BTreeMap<String, Origin>> {
-    let mut origins = BTreeMap::new();
-    for server in used_servers(&order.definition) {
-        let mut line = |text: &str| {
-            if let Some(text) = text.lines().next_back().filter(|t| !t.trim().is_empty()) {
-                tell(Event::Doing(&format!("{}: {}", server.name, text.trim())));
-            }
-        };
-        let origin = match (&server.dsn, programs.get(&server.name)) {
-            (Some(dsn), _) => {
-                let schemas: Vec<&Schema> = loads.on(&server.name).collect();
-                Origin::Running(load_running(order, bench, dsn, &schemas, &mut line)?)
-            }
-            (None, Some(installation)) => {
-                let loads: Vec<Load> = loads.on(&server.name).map(|s| s.load.clone()).collect();
-                let template = bench.prepare(installation, &server.options, &loads, &mut line)?;
-                Origin::Template(Box::new(template))
-            }
-            (None, None) => continue,
-        };
-        origins.insert(server.name.clone(), origin);
-    }
-    Ok(origins)
-}
-
-/// Makes schemas on a server that is not ours, and fills them. Those that are there already stay untouched.
-fn load_running(
-    order: &Order,
-    bench: &Bench,
-    dsn: &str,
-    schemas: &[&Schema],
-    line: &mut dyn FnMut(&str),
-) -> Result<Guest> {
-    let mut guest = Guest::of(Target::of_dsn(dsn, std::env::var(PASSWORD).ok())?);
-    let needs = |what| Err(Error::Needs { study: order.name.clone(), what });
-    let server = guest.target.name();
-    if guest.target.process().is_none() && order.definition.measure == Measure::Cpu {
-        guest.target.connect()?;
-        return needs(format!(
-            "the CPU time of the server at {server}, which can only be read on its own machine, through its socket \
-             (dsn = \"mysql://user@localhost?socket=/path\"); or set measure = \"time\""
-        ));
-    }
-    for schema in schemas.iter().map(|s| &s.load.schema) {
-        if guest.has(schema)? {
-            return needs(format!(
-                "a schema `{schema}` of its own on {server}, where one is: if a killed study left it, DROP DATABASE {schema}"
-            ));
-        }
-    }
-    for load in schemas.iter().map(|s| &s.load) {
-        line(&format!("loading data {}", load.schema));
-        guest.create(&load.schema)?;
-        bench.driver.command(load, &guest.target, "prepare", &bench.interrupt, line)?;
-    }
-    Ok(guest)
-}
-
 /// A study that runs.
 struct Run<'a> {
     order: &'a Order,
@@ -321,8 +178,14 @@ struct Run<'a> {
     begun: Instant,
     /// Seconds it had run before it was cut off.
     before: f64,
+    /// What else ran on the machine before anything of ours did.
+    others: Others,
     /// What the unmeasured slices say of the cells.
     paces: BTreeMap<Cell, Pace>,
+    /// Whether a setting's server works while nobody asks it anything, once that is known.
+    by_itself: Option<bool>,
+    /// How often a load failed whose server is well.
+    failures: u32,
 }
 
 /// How long things take in a cell, in seconds, in the setting where they take longest.
@@ -351,7 +214,7 @@ impl<'a> Run<'a> {
         self.fleet.start(&all).map_err(|e| self.bench.explain(e))?;
         let servers = self.servers()?;
         let Some(analysis) = self.analysis() else {
-            let header = header(self.order, servers);
+            let header = header(self.order, servers, self.others);
             return self.journal.append(Record::Header(Box::new(header)));
         };
         if analysis.header.servers != servers {
@@ -360,7 +223,8 @@ impl<'a> Run<'a> {
         }
         self.before = last_moment(self.journal.records());
         let text = "cut off and resumed here; servers were started anew on freshly loaded data".into();
-        self.journal.append(Record::Note(Note { at: self.before, text }))
+        self.journal.append(Record::Note(Note { at: self.before, text }))?;
+        self.others.warning().map_or(Ok(()), |text| self.note(text))
     }
 
     /// What the servers say of themselves.
@@ -450,12 +314,21 @@ impl<'a> Run<'a> {
         tell(Event::Doing("starting servers anew"));
         let settings: BTreeSet<usize> = wanted.iter().flat_map(|(_, settings)| settings).copied().collect();
         self.fleet.start(&settings.into_iter().collect::<Vec<_>>()).map_err(|e| self.bench.explain(e))?;
+        if self.by_itself.is_none() {
+            self.by_itself = Some(self.works_by_itself()?);
+        }
         let mut order: Vec<&(Cell, Vec<usize>)> = wanted.iter().filter(|(_, s)| !s.is_empty()).collect();
         self.random(u64::from(self.fleet.next_process())).shuffle(&mut order);
         for (cell, settings) in order {
-            let warm_up = self.definition().slice_seconds.min(WARM_UP);
+            let warm_up = self.definition().whole_slice_seconds().min(WARM_UP);
             for &place in settings {
-                self.warm_up(cell, place, warm_up, tell)?;
+                while let Err(error) = self.warm_up(cell, place, warm_up, tell) {
+                    self.spare(
+                        &format!("warming up for {}, {} connections", cell.workload, cell.users),
+                        error,
+                        tell,
+                    )?;
+                }
             }
             for _ in 0..self.definition().blocks_per_start {
                 let block = self.blocks(cell);
@@ -463,12 +336,19 @@ impl<'a> Run<'a> {
                     break;
                 }
                 let began = self.now();
-                let analysis = self.block(cell, settings, block, tell)?;
+                let known = match self.block(cell, settings, block, tell) {
+                    Ok(analysis) => analysis.is_some_and(|a| self.is_known(cell, &a)),
+                    Err(error) => {
+                        let what = format!("block {block} of {}, {} connections", cell.workload, cell.users);
+                        self.spare(&what, error, tell)?;
+                        false
+                    }
+                };
                 let took = self.now() - began;
                 if self.now() + took > self.definition().minutes * 60.0 {
                     return Ok(Some(Reason::OutOfTime));
                 }
-                if analysis.is_some_and(|a| self.is_known(cell, &a)) {
+                if known {
                     break;
                 }
             }
@@ -539,9 +419,8 @@ impl<'a> Run<'a> {
             self.journal.records().iter().any(
                 |r| matches!(r, Record::Calls(calls) if calls.cell == *cell && calls.setting == setting),
             );
-        let begun = Instant::now();
+        let switching = self.fleet.time_to_switch(place)?.as_secs_f64();
         let target = self.fleet.ready(place)?.target;
-        let switching = if self.fleet.is_shared(place) { begun.elapsed().as_secs_f64() } else { 0.0 };
         let before = if known { None } else { attribution::counts(&target) };
         let slice = self.whole(cell, place, seconds, tell)?;
         let pace = self.paces.entry(cell.clone()).or_default();
@@ -563,12 +442,12 @@ impl<'a> Run<'a> {
         tell: &mut dyn FnMut(Event<'_>),
     ) -> Result<()> {
         let definition = &self.order.definition;
-        let seconds = definition.slice_seconds;
+        let seconds = definition.whole_slice_seconds();
         let says =
             |place: usize| Event::Slice { cell, setting: &definition.settings[place].name, measured: true };
         if let Some(each) = self.turn(cell) {
             let random = self.random(place_of(definition, cell) << 32 | u64::from(block) | TURNS);
-            let turns = Turns { seconds, each, random };
+            let turns = Turns { seconds: definition.slice_seconds, each, random };
             let taken = self.slicer(cell).in_turns(settings, turns, &mut |place| tell(says(place)))?;
             for (turn, slice) in (0..).zip(taken) {
                 self.journal.append(Record::Slice(Box::new(Slice { block, turn, ..slice })))?;
@@ -589,14 +468,26 @@ impl<'a> Run<'a> {
         let definition = self.definition();
         let at_a_stretch = definition.turn_milliseconds == 0
             || definition.measure == Measure::P95
-            || definition.settings.iter().any(|s| !s.sidecars.is_empty())
+            || definition.settings.iter().any(SettingDef::is_at_a_stretch)
+            || self.by_itself == Some(true)
             || self.holds_others_up(cell);
         let pace = self.paces.get(cell)?;
         let each = (f64::from(definition.turn_milliseconds) / 1000.0)
             .max(pace.latency * LATENCIES_PER_TURN.min(TRANSACTIONS_PER_TURN / f64::from(cell.users)))
             .max(pace.switching * SWITCHES_PER_TURN);
-        let enough = each * TURNS_PER_SLICE <= f64::from(definition.slice_seconds);
+        let enough = each * TURNS_PER_SLICE <= definition.slice_seconds;
         (enough && !at_a_stretch).then(|| Duration::from_secs_f64(each))
+    }
+
+    /// Whether a setting makes its server work while nobody asks it anything.
+    fn works_by_itself(&mut self) -> Result<bool> {
+        let working = idleness::working(&self.order.definition, &mut self.fleet, &self.bench.interrupt)?;
+        for name in &working {
+            self.note(format!(
+                "{name} makes its server work while nobody asks it anything: slices are taken at a stretch"
+            ))?;
+        }
+        Ok(!working.is_empty())
     }
 
     /// Whether a driver that is held may hold locks that the driver of another setting waits for.
@@ -678,7 +569,7 @@ impl<'a> Run<'a> {
         };
         self.whole(cell, place, WARM_UP, tell)?;
         let sampling = perf.start(pid, self.bench.folder())?;
-        let seconds = self.definition().slice_seconds.max(PROFILED);
+        let seconds = self.definition().whole_slice_seconds().max(PROFILED);
         self.whole(cell, place, seconds, tell)?;
         let stacks = match sampling.finish() {
             Ok(stacks) if !stacks.is_empty() => stacks,
@@ -693,6 +584,23 @@ impl<'a> Run<'a> {
 
     fn profiles(&self) -> usize {
         self.journal.records().iter().filter(|r| matches!(r, Record::Profile(_))).count()
+    }
+
+    /// What becomes of something whose load failed while its server is well: it is left out, so often at most, and a note says
+    /// so. Every other error ends the study.
+    fn spare(&mut self, what: &str, error: Error, tell: &mut dyn FnMut(Event<'_>)) -> Result<()> {
+        let Error::Load { setting, source } = &error else { return Err(error) };
+        if self.failures == MOST_FAILURES {
+            return Err(error);
+        }
+        self.failures += 1;
+        let said = source.to_string();
+        let why = said.lines().next().unwrap_or_default();
+        let fatal =
+            said.lines().find(|l| l.contains("FATAL")).map_or(String::new(), |l| format!(": {}", l.trim()));
+        let text = format!("{what} was cut short, as load failed on setting `{setting}`: {why}{fatal}");
+        tell(Event::Note(&text));
+        self.note(text)
     }
 
     fn note(&mut self, text: String) -> Result<()> {
@@ -775,7 +683,7 @@ fn cells(definition: &Definition) -> Vec<Cell> {
     definition.workloads.iter().flat_map(of).collect()
 }
 
-fn header(order: &Order, servers: Vec<ServerFacts>) -> Header {
+fn header(order: &Order, servers: Vec<ServerFacts>, others: Others) -> Header {
     let definition = &order.definition;
     Header {
         format: FORMAT,
@@ -785,7 +693,7 @@ fn header(order: &Order, servers: Vec<ServerFacts>) -> Header {
         question: definition.question.clone(),
         quick: order.quick,
         seed: order.seed.unwrap_or_else(|| fastrand::u64(..)),
-        slice_seconds: definition.slice_seconds.into(),
+        slice_seconds: definition.slice_seconds,
         turn_milliseconds: definition.turn_milliseconds,
         precision: definition.precision,
         margin: definition.margin,
@@ -793,7 +701,7 @@ fn header(order: &Order, servers: Vec<ServerFacts>) -> Header {
         most_blocks: definition.blocks,
         blocks_per_start: definition.blocks_per_start,
         definition: order.text.clone(),
-        machine: machine::facts(),
+        machine: Machine { others, ..machine::facts() },
         servers,
         settings: definition.settings.iter().map(|s| facts(definition, s)).collect(),
         cells: cells(definition),

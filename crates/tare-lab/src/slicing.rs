@@ -21,6 +21,11 @@ use crate::{Error, Result};
 const STEP: Duration = Duration::from_millis(1);
 /// It is when it works for less than one in so many parts of the time.
 const IDLE: u32 = 10;
+/// For so long it must be, where settings share it: what one of them puts off until after its turn is its own, and not the next
+/// one's.
+const SHARED_IDLE: Duration = Duration::from_millis(3);
+/// So many turns are waited for at most.
+const TURNS_TO_IDLE: u32 = 4;
 /// Seconds that a block in turns has over those its slices take: the drivers connect one after the other, so many connections
 /// in a second.
 const CONNECTING: u32 = 1;
@@ -41,7 +46,7 @@ pub(crate) struct Slicer<'s, 'a> {
 /// How a block is taken in turns.
 pub(crate) struct Turns {
     /// Seconds of each slice, all its turns together.
-    pub(crate) seconds: u32,
+    pub(crate) seconds: f64,
     /// How long a turn takes.
     pub(crate) each: Duration,
     /// Draws the order of every round.
@@ -51,6 +56,7 @@ pub(crate) struct Turns {
 /// A setting's slice while it is taken.
 struct Course {
     place: usize,
+    server: Ready,
     drive: Drive,
     tally: Tally,
     meter: Meter,
@@ -62,6 +68,8 @@ struct Course {
     shortest_pause: Duration,
     active: Duration,
     turns: Vec<Turn>,
+    /// What the server had used when its last turn was settled, until that is closed.
+    open: Option<Duration>,
     logged_bytes: u64,
 }
 
@@ -115,7 +123,9 @@ impl Slicer<'_, '_> {
         turn: &mut dyn FnMut(usize),
     ) -> Result<Vec<Slice>> {
         let settings = u32::try_from(places.len()).unwrap_or(u32::MAX);
-        let time = turns.seconds * settings + CONNECTING + self.cell.users * settings / CONNECTIONS;
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // some seconds
+        let load = (turns.seconds * f64::from(settings)).ceil() as u32;
+        let time = load + CONNECTING + self.cell.users * settings / CONNECTIONS;
         let mut courses = vec![];
         for &place in places {
             turn(place);
@@ -123,13 +133,14 @@ impl Slicer<'_, '_> {
         }
         let mut order: Vec<usize> = (0..courses.len()).collect();
         // A round that took longer, because settings are switched, say, does so again.
-        let mut round = (turns.each + STEP * 2) * time / turns.seconds.max(1);
+        let mut round = (turns.each + STEP * 2).mul_f64(f64::from(time) / turns.seconds);
         'rounds: while courses.iter().all(|c| Instant::now() + round < c.ends) {
             let begun = Instant::now();
             turns.random.shuffle(&mut order);
             for &i in &order {
                 let place = courses[i].place;
                 turn(place);
+                close(&mut courses, i)?;
                 match self.turn(&mut courses[i], turns.each).map_err(|e| self.fleet.explain(place, e))? {
                     Went::On => {}
                     Went::Over => break 'rounds, // the machine held this round up
@@ -146,6 +157,7 @@ impl Slicer<'_, '_> {
             }
             round = round.max(begun.elapsed());
         }
+        (0..courses.len()).try_for_each(|i| close(&mut courses, i))?;
         let mut slices = vec![];
         for course in courses {
             let place = course.place;
@@ -168,10 +180,12 @@ impl Slicer<'_, '_> {
         meter.start(&ready, &Sidecars::default())?;
         drive.hold();
         let active = started.elapsed();
-        drain(&ready, each)?;
+        self.drain(place, &ready, each)?;
         meter.stop(&ready, &Sidecars::default())?;
+        let logged_bytes = ready.empty_logs(&self.settings[place].logs)?;
         Ok(Course {
             place,
+            server: ready,
             drive,
             tally,
             meter,
@@ -181,7 +195,8 @@ impl Slicer<'_, '_> {
             shortest_pause: Duration::MAX,
             active,
             turns: vec![],
-            logged_bytes: ready.empty_logs(&self.settings[place].logs)?,
+            open: None,
+            logged_bytes,
         })
     }
 
@@ -198,7 +213,7 @@ impl Slicer<'_, '_> {
         let took = begun.elapsed();
         course.active += took;
         slept?;
-        drain(&ready, each)?;
+        self.drain(course.place, &ready, each)?;
         course.meter.stop(&ready, &Sidecars::default())?;
         course.logged_bytes += ready.empty_logs(&self.settings[course.place].logs)?;
         let cpu = course.meter.usage.cpu.saturating_sub(before).as_secs_f64();
@@ -206,8 +221,25 @@ impl Slicer<'_, '_> {
         if course.held > course.ends {
             return Ok(Went::Over);
         }
-        course.turns.push(Turn { cpu, seconds: took.as_secs_f64(), queries });
+        course.turns.push(Turn { cpu, after: 0.0, seconds: took.as_secs_f64(), queries });
+        course.open = Some(ready.cpu()?);
         Ok(if course.drive.ended()? { Went::Early } else { Went::On })
+    }
+
+    /// Waits until a server has ended what had reached it before its driver was held, for some turns at most.
+    fn drain(&self, place: usize, ready: &Ready, each: Duration) -> Result<()> {
+        let long_enough = if self.fleet.is_shared(place) { SHARED_IDLE } else { STEP };
+        let ends = Instant::now() + each * TURNS_TO_IDLE;
+        let (mut before, mut since) = (ready.cpu()?, Instant::now());
+        while since.elapsed() < long_enough && Instant::now() < ends {
+            std::thread::sleep(STEP);
+            let now = ready.cpu()?;
+            if now.saturating_sub(before) >= STEP / IDLE {
+                since = Instant::now();
+            }
+            before = now;
+        }
+        Ok(())
     }
 
     /// Lets a driver go on, on a server that is switched to its setting.
@@ -291,18 +323,17 @@ impl Slicer<'_, '_> {
     }
 }
 
-/// Waits until a server has ended what had reached it before its driver was held, as long as a turn at most.
-fn drain(ready: &Ready, each: Duration) -> Result<()> {
-    let ends = Instant::now() + each;
-    let mut before = ready.cpu()?;
-    loop {
-        std::thread::sleep(STEP);
-        let now = ready.cpu()?;
-        if now.saturating_sub(before) < STEP / IDLE || Instant::now() >= ends {
-            return Ok(());
-        }
-        before = now;
+/// Charges what the server of a course has used since the last turn on it to that turn: with a server of its own all that
+/// happened between two of its turns, with one that settings share what happened before the next one's.
+fn close(courses: &mut [Course], next: usize) -> Result<()> {
+    let pid = courses[next].server.pid;
+    let Some(course) = courses.iter_mut().find(|c| c.server.pid == pid && c.open.is_some()) else {
+        return Ok(());
+    };
+    if let (Some(open), Some(turn)) = (course.open.take(), course.turns.last_mut()) {
+        turn.after = course.server.cpu()?.saturating_sub(open).as_secs_f64();
     }
+    Ok(())
 }
 
 /// Adds up what a server and its sidecars use between `start` and `stop`.

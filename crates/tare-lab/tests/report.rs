@@ -7,10 +7,15 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use tare_lab::analysis::Analysis;
 use tare_lab::installation::find_program;
-use tare_lab::{Error, report};
+use tare_lab::report::wording;
+use tare_lab::{Error, journal, report};
 
 const SEED: u64 = 7;
+/// The sample's settings.
+const SETTINGS_IN_ORDER: [&str; 6] =
+    ["off", "off again", "tare, all", "built-in, none", "built-in, default", "built-in, all"];
 
 /// Writes a sample study and its report into a folder that stays, to be looked at.
 fn made(name: &str) -> report::Paths {
@@ -98,6 +103,54 @@ fn the_page_needs_nothing_else_and_names_are_text() {
 }
 
 #[test]
+fn the_page_says_no_more_than_is_known_and_of_what() {
+    let page = read(&made("words").html);
+    let text: String =
+        page.split("<div hidden id=\"data-0\"").next().expect("what comes before the data").into();
+    // Ranges of estimates were passed off as intervals, and intervals shown as ± half of their width.
+    assert!(!text.contains("with 95% confidence:") && !text.contains('±'), "intervals have two ends");
+    for said in [
+        "built-in, all</strong> costs 14.2% to 14.6%, intervals from ",
+        "against off on mariadb 10.11.19-MariaDB",
+        "Warning: this machine is busy: other processes take 87% of its processors' time",
+        "3000 MHz, governor performance",
+        "kernel 6.1.0",
+        "mitigated: spectre_v2; vulnerable: srso; not affected by 1",
+        "<footer><p>In short, server CPU per transaction against off on mariadb 10.11.19-MariaDB: tare, all ",
+    ] {
+        assert!(text.contains(said), "no {said:?}");
+    }
+    let lowest = text.split("The same over time, from ").nth(1).expect("a course");
+    assert!(!lowest.starts_with('\u{2212}'), "nothing is done less than never: {}", &lowest[..40]);
+    let json = read(&made("words").json);
+    for key in ["cpu_model", "clock_mhz", "governor", "kernel", "vulnerabilities", "others"] {
+        assert!(json.contains(&format!("\"{key}\"")), "no {key} is exported");
+    }
+}
+
+#[test]
+fn medians_that_contradict_a_verdict_get_a_word() {
+    let paths = made("contradiction");
+    let records = journal::read(paths.html.parent().expect("a folder")).expect("records");
+    let mut analysis = Analysis::of(&records).expect("an analysis");
+    let (header, cell) = (analysis.header.clone(), &mut analysis.cells[0]);
+    let place = |name: &str| SETTINGS_IN_ORDER.iter().position(|n| *n == name).expect("a setting");
+    let (base, dear) = (place("off"), place("built-in, all"));
+    assert_eq!(wording::contradiction(&header, cell, &cell.settings[dear]), None);
+    cell.settings[dear].medians.tps = cell.settings[base].medians.tps * 1.02;
+    let said = wording::contradiction(&header, cell, &cell.settings[dear]).expect("a word");
+    assert!(
+        said.contains("2.0% above the base's") && said.contains("within blocks the difference is \u{2212}1"),
+        "{said}"
+    );
+    // What is within the margin may not look like more.
+    let twin = place("off again");
+    cell.settings[twin].medians.tps = cell.settings[base].medians.tps * 0.95;
+    let said = wording::contradiction(&header, cell, &cell.settings[twin]).expect("a word");
+    assert!(said.contains("5.0% below the base's"), "{said}");
+}
+
+#[test]
 fn a_study_that_runs_has_a_report_and_an_empty_folder_has_none() {
     let paths = made("running");
     let folder = paths.html.parent().expect("a folder");
@@ -119,9 +172,25 @@ fn a_study_that_runs_has_a_report_and_an_empty_folder_has_none() {
     assert!(matches!(report::write(empty.path()), Err(Error::NoResults(_))));
 }
 
-/// A page that opens the report in a narrow and in a wide frame, uses it, and writes down what it saw.
+/// Widths of screens: telephones, a tablet, desks.
+const WIDTHS: [&str; 5] = ["360", "400", "800", "1400", "2000"];
+
+/// A page that opens the report in narrow and wide frames, uses it, and writes down what it saw.
 const VISITOR: &str = r##"<!doctype html><title>visitor</title><body><script>
 const seen = [];
+// The contrast of a text with what is behind it, as the Web's guidelines for accessibility define it.
+const rgb = (colour) => colour.match(/[\d.]+/g).map(Number);
+const luminance = (colour) => {
+  const [r, g, b] = rgb(colour).map((c) => c / 255).map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+};
+const contrast = (element) => {
+  const style = (e) => e.ownerDocument.defaultView.getComputedStyle(e);
+  let behind = element;
+  while (behind.parentElement && rgb(style(behind).backgroundColor)[3] === 0) behind = behind.parentElement;
+  const [one, other] = [style(element).color, style(behind).backgroundColor].map(luminance);
+  return (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
+};
 const visit = (width) => new Promise((resolve) => {
   const frame = document.createElement("iframe");
   frame.width = width; frame.height = 900; frame.src = "report.html";
@@ -130,6 +199,17 @@ const visit = (width) => new Promise((resolve) => {
     const say = (what, value) => seen.push(`${width} ${what}: ${value}`);
     say("ready", page.documentElement.dataset.ready);
     say("too wide by", page.documentElement.scrollWidth - page.documentElement.clientWidth);
+    // Boxes that hide a part of what is in them, and cells whose text lies over their neighbours'.
+    const hides = (e) => e.scrollWidth > e.clientWidth + 1;
+    const name = (e) => `${e.className || e.tagName}: ${e.textContent.slice(0, 40)}`;
+    say("clipped boxes", [...page.querySelectorAll(".wide")].filter(hides).map(name).join("; "));
+    const cells = [...page.querySelectorAll("th, td, dd, p, li, caption, h1, h2, h3")].filter((e) => e.clientWidth > 1);
+    say("overflowing", cells.filter(hides).map(name).slice(0, 5).join("; "));
+    const beyond = cells.filter((e) => e.getBoundingClientRect().right > page.documentElement.clientWidth + 1);
+    say("beyond the page", beyond.map(name).slice(0, 5).join("; "));
+    say("dark", page.defaultView.matchMedia("(prefers-color-scheme: dark)").matches);
+    say("faint", [...page.querySelectorAll(".sign, .figure, .interval, .said, .warning, .meaning, .note, th, td, p, a")]
+      .filter((e) => contrast(e) < 4.5).map(name).slice(0, 5).join("; "));
     say("sections", [...page.querySelectorAll("section")].map((s) => s.id).join(" "));
     say("plots", page.querySelectorAll("table.plot svg.chart").length);
     const flat = [...page.querySelectorAll("table.plot svg.chart")].filter((s) => s.getBoundingClientRect().width < 100);
@@ -146,8 +226,7 @@ const visit = (width) => new Promise((resolve) => {
   document.body.append(frame);
 });
 (async () => {
-  await visit(400);
-  await visit(1400);
+  for (const width of [360, 400, 800, 1400, 2000]) await visit(width);
   document.body.textContent = seen.join("\n") + "\nvisited";
 })();
 </script>"##;
@@ -164,17 +243,32 @@ fn a_browser_shows_it() {
     let paths = made("browser");
     let visitor = paths.html.with_file_name("visitor.html");
     fs::write(&visitor, VISITOR).expect("written");
-    let (seen, said) = opened(&chromium, &visitor);
+    for dark in [false, true] {
+        let seen = visited(&chromium, &visitor, dark);
+        looked_at(&seen, dark, &paths);
+    }
+}
+
+/// What the visitor writes down.
+fn visited(chromium: &Path, visitor: &Path, dark: bool) -> String {
+    let (seen, said) = opened(chromium, visitor, dark);
     assert!(seen.contains("visited"), "the visitor did not come to its end: {seen}\n{said}");
     assert!(!said.contains("CONSOLE"), "the browser has something to say: {said}");
+    seen
+}
 
+fn looked_at(seen: &str, dark: bool, paths: &report::Paths) {
     let line = |what: &str| {
         let line = seen.lines().find_map(|l| l.split_once(&format!("{what}: "))).map(|(_, value)| value);
         line.unwrap_or_else(|| panic!("no {what} in {seen}")).to_owned()
     };
-    for width in ["400", "1400"] {
+    for width in WIDTHS {
         assert_eq!(line(&format!("{width} ready")), "yes", "the script ran to its end");
         assert_eq!(line(&format!("{width} too wide by")), "0", "at {width} pixels");
+        for nothing in ["clipped boxes", "overflowing", "beyond the page", "faint"] {
+            assert_eq!(line(&format!("{width} {nothing}")), "", "{nothing} at {width} pixels");
+        }
+        assert_eq!(line(&format!("{width} dark")), dark.to_string());
         assert_eq!(line(&format!("{width} plots too small")), "0", "at {width} pixels");
         assert_eq!(line(&format!("{width} marks not seen")), "0", "at {width} pixels");
         let sections = "verdicts workload-oltp-read-only workload-oltp-point-select workload-tpcc events flame-graphs \
@@ -194,14 +288,15 @@ fn a_browser_shows_it() {
 }
 
 /// The text of a page after its scripts ran, and what the browser printed meanwhile.
-fn opened(chromium: &Path, page: &Path) -> (String, String) {
+fn opened(chromium: &Path, page: &Path, dark: bool) -> (String, String) {
     let profile = tempfile::tempdir().expect("a folder");
     let output = Command::new("timeout")
         .arg("120")
         .arg(chromium)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--enable-logging=stderr"])
         .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
-        .args(["--allow-file-access-from-files", "--window-size=1600,1000", "--virtual-time-budget=20000"])
+        .args(["--allow-file-access-from-files", "--window-size=2200,1000", "--virtual-time-budget=20000"])
+        .args(dark.then_some("--blink-settings=preferredColorScheme=0"))
         .arg(format!("--user-data-dir={}", profile.path().display()))
         .arg("--dump-dom")
         .arg(format!("file://{}", page.display()))

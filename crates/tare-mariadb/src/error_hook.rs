@@ -24,8 +24,9 @@ use crate::startup::symbol;
 
 /// The errors that are unwrapped: number, and pattern of the text (see [`wildcard_matches`]). 1062 is not
 /// among them: FEDERATED turns it into an error of its own without a text.
-pub const FORMS: [(u32, &str); 6] = [
+pub const FORMS: [(u32, &str); 7] = [
     (1045, "Access denied: only the tables installed in performance_schema %"),
+    (1235, "Transactions are not supported: only the tables installed in performance_schema %"),
     (1683, "Invalid performance_schema usage"),
     (1142, "% command denied to user % for table `performance_schema`.%"),
     (1114, "The table % is full"),
@@ -56,6 +57,12 @@ const QUERY_FAILED: (c_uint, &[u8]) =
 /// What FEDERATED puts before the number and text of its client library, and of the far end when it asks for a table's
 /// status.
 const RECEIVED: &[u8] = b"Received error: ";
+/// ER_CANT_CREATE_FEDERATED_TABLE, with what FEDERATED says of where the table was to lead, as far as it fits into its words.
+const NOT_CREATED: (c_uint, &[u8]) =
+    (1434, b"database: 'performance_schema'  username: 'tare'  hostname: '127");
+/// The built-in's refusal of another table like one of its own: ER_CANT_CREATE_TABLE.
+const NO_SUCH_COMMAND: (c_uint, &[u8]) =
+    (1005, b"Can't create table (errno: 131 \"Command not supported by the engine\")");
 /// The server's bound on an error's text, terminating zero included.
 const TEXT_SIZE: usize = 512;
 
@@ -95,7 +102,8 @@ unsafe extern "C" fn translate(number: c_uint, text: *const c_char, flags: c_ulo
     // SAFETY: NEXT holds what the server had in its variable, a function of this type.
     let next = unsafe { std::mem::transmute::<*mut c_void, Handler>(next) };
     let is_form = || FORMS.iter().any(|(known, _)| *known == number);
-    if !text.is_null() && (number == WRAPPED || CLIENT_ERRORS.contains(&number) || is_form()) {
+    let is_known = number == WRAPPED || number == NOT_CREATED.0 || CLIENT_ERRORS.contains(&number);
+    if !text.is_null() && (is_known || is_form()) {
         // SAFETY: the server hands over a NUL-terminated text.
         let given = unsafe { CStr::from_ptr(text) }.to_bytes();
         if let Some(clear) = clearer(number, given) {
@@ -143,6 +151,9 @@ fn clearer(number: c_uint, given: &[u8]) -> Option<Clear<'_>> {
     if number == WRAPPED {
         let (number, text) = unwrap(given)?;
         return Some(Clear { number, prefix: b"", text });
+    }
+    if number == NOT_CREATED.0 && given.windows(NOT_CREATED.1.len()).any(|part| part == NOT_CREATED.1) {
+        return Some(Clear { number: NO_SUCH_COMMAND.0, prefix: b"", text: NO_SUCH_COMMAND.1 });
     }
     let text = given.strip_prefix(RECEIVED)?;
     let separator = text.windows(3).position(|part| part == b" : ")?;
@@ -241,6 +252,17 @@ mod tests {
         assert_eq!(text(1045, "Access denied for user"), None);
         let long = format!("Received error: 2013 : {}", "x".repeat(TEXT_SIZE));
         assert_eq!(text(2013, &long).map(|(_, shown)| shown.len()), Some(TEXT_SIZE - 1));
+    }
+
+    #[test]
+    fn a_table_that_cannot_lead_here_is_refused_as_by_the_built_in() {
+        let given = |user: &str| {
+            let place = "Kann FEDERATED-Tabelle nicht erzeugen:  database: 'performance_schema'  username: ";
+            format!("{place}'{user}'  hostname: '127")
+        };
+        let number = |number, user| clearer(number, given(user).as_bytes()).map(|clear| clear.number);
+        assert_eq!(number(1434, "tare"), Some(1005));
+        assert_eq!([number(1434, "root"), number(1432, "tare")], [None, None]);
     }
 
     #[test]

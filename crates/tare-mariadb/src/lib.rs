@@ -3,8 +3,10 @@
 pub mod abi;
 mod entry;
 pub mod error_hook;
+pub mod folder;
 pub mod host;
 pub mod install;
+mod next;
 pub mod options;
 pub mod redirect;
 mod service;

@@ -1,4 +1,4 @@
-//! From a running server to its tables: the endpoint, the files that lead to it, and their end.
+//! From a running server to its tables: the endpoint, the files that lead to it, and its end.
 //!
 //! [`begin`] runs when the server has finished its start-up but for the first connection; [`end`] when the
 //! process exits. Between them FEDERATED's connections come in through [`crate::redirect`].
@@ -6,31 +6,50 @@
 
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 
+use tare_tables::Table;
 use tare_wire::{Endpoint, EndpointConfig};
 
-use crate::entry::{self, ENGINE};
-use crate::install::{self, federated};
+use crate::entry::{self, ENGINE, STORAGE_ENGINE_LOADED};
+use crate::folder::{self, FolderError};
+use crate::host::plugin;
+use crate::install::{self, InstallError, federated};
 use crate::startup::data_directory;
 use crate::startup::error_log::{Level, line};
 use crate::{error_hook, redirect, startup, status, variables};
 
-/// What runs between `begin` and `end`.
-struct Service {
-    endpoint: Endpoint,
-    datadir: PathBuf,
-    installed: bool,
-}
-
 static BEGUN: AtomicBool = AtomicBool::new(false);
-static SERVICE: Mutex<Option<Service>> = Mutex::new(None);
+/// Runs until the process exits.
+static SERVICE: Mutex<Option<Endpoint>> = Mutex::new(None);
 /// The names by which the server's sessions may ask for tables; set before the endpoint listens.
 static NAMES: OnceLock<install::Names> = OnceLock::new();
+/// Whether the tables' files were put before the server, and why not.
+static SHOWN: OnceLock<Result<(), Hindrance>> = OnceLock::new();
 
-/// Starts the endpoint and installs the tables; once, whoever calls. Never fails the server: what can't be
+/// Why the server's sessions do not find the tables. Each says what to do.
+#[derive(Debug, thiserror::Error)]
+enum Hindrance {
+    #[error("switched off by its option tables=OFF")]
+    SwitchedOff,
+    #[error("{0}")]
+    Files(#[from] InstallError),
+    #[error("{0}")]
+    Folder(#[from] FolderError),
+    #[error(
+        "the data directory has no folder performance_schema: CREATE DATABASE performance_schema, and restart"
+    )]
+    NoFolder,
+    #[error(
+        "the plugin ha_federatedx is not loaded: put `plugin-load-add = ha_federatedx` into the option file and restart, or \
+         INSTALL SONAME 'ha_federatedx' and FLUSH TABLES"
+    )]
+    NoStorageEngine,
+}
+
+/// Starts the endpoint and shows the tables to the server; once, whoever calls. Never fails the server: what can't be
 /// served is said in one line of the error log.
 pub(crate) fn begin() {
     if BEGUN.swap(true, Ordering::AcqRel) {
@@ -38,8 +57,8 @@ pub(crate) fn begin() {
     }
     let begun = catch_unwind(AssertUnwindSafe(serve));
     match begun {
-        Ok(Ok(service)) => {
-            *SERVICE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(service);
+        Ok(Ok(endpoint)) => {
+            *SERVICE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(endpoint);
             // SAFETY: `at_exit` is a plain function of this library, which is never unloaded.
             unsafe { libc::atexit(at_exit) };
             let watch = Box::new(|| {
@@ -56,61 +75,89 @@ pub(crate) fn begin() {
     }
 }
 
-fn serve() -> Result<Service, String> {
+fn serve() -> Result<Endpoint, String> {
     let options = startup::options().ok_or("no options")?;
     let datadir = data_directory().ok_or("the server does not tell its data directory")?;
     let socket = options.socket.clone().unwrap_or_else(|| datadir.join("tare.sock"));
     redirect::check_socket_path(&socket)
         .map_err(|error| format!("{error}; set `socket` in [tare] to a shorter path"))?;
     tare_tables::set_status_source(status_rows);
-    let names = NAMES.get_or_init(|| install::Names::new(datadir.clone()));
+    let files = if options.tables {
+        files(&readable(options.shape.tables()), &datadir)
+    } else {
+        Err(Hindrance::SwitchedOff)
+    };
     let version = status::current().server_version.unwrap_or_default();
     let config = EndpointConfig {
         socket_path: socket.clone(),
         tables: options.shape.served(),
         engine: &ENGINE,
         server_version: format!("{version}-tare"),
-        name_inside: Some(|name| NAMES.get()?.table(name)),
+        name_inside: Some(|name| NAMES.get()?.table(name).map(str::to_owned)),
         spawn,
         max_connections: EndpointConfig::MAX_CONNECTIONS,
         stall_limit: EndpointConfig::STALL_LIMIT,
     };
     let endpoint = Endpoint::start(config).map_err(|error| error.to_string())?;
     redirect::lead_to(&socket).map_err(|error| error.to_string())?;
-    let mut service = Service { endpoint, datadir, installed: false };
-    if options.tables {
-        match install::install(&service.datadir, options.shape.tables(), federated::ENDPOINT) {
-            Ok(report) => {
-                service.installed = true;
-                let _read_when_asked_for_instead = names.learn();
-                for table in report.foreign {
-                    let text = format!("performance_schema.{table} is somebody else's file, left alone");
-                    line(Level::Warning, &text);
-                }
+    let _set_once = SHOWN.set(files.and_then(|files| Ok(folder::show(files)?)));
+    match hindrance(&datadir) {
+        Some(Hindrance::SwitchedOff) => {}
+        Some(reason) => line(
+            Level::Warning,
+            &format!(
+                "the tables are not to be found in the server's SQL, and @@performance_schema stays OFF: {reason}. `tare \
+                 status` shows what there is, and the socket {} answers root and the server's own account",
+                socket.display()
+            ),
+        ),
+        None if options.server_variables => {
+            if let Err(reason) = variables::speak_of_tare(options) {
+                line(Level::Warning, &format!("@@performance_schema stays OFF: {reason}"));
             }
-            Err(error) => line(Level::Warning, &format!("the tables are not installed: {error}")),
         }
+        None => {}
     }
-    if service.installed
-        && options.server_variables
-        && let Err(reason) = variables::speak_of_tare(options)
-    {
-        line(Level::Warning, &format!("@@performance_schema stays OFF: {reason}"));
-    }
-    Ok(service)
+    Ok(endpoint)
 }
 
-/// A clean exit leaves no trace in the data directory.
+/// Without the views over what this server has not: a view that cannot be resolved warns whoever lists tables.
+fn readable(tables: &[&'static dyn Table]) -> Vec<&'static dyn Table> {
+    let tables = tables.iter().copied();
+    tables.filter(|table| table.plugin().is_none_or(plugin::has_information_schema)).collect()
+}
+
+/// The tables' files, without those in whose place somebody else's lie; the names behind them are known from now on.
+fn files(tables: &[&dyn Table], datadir: &Path) -> Result<Vec<(String, Vec<u8>)>, Hindrance> {
+    let (files, names) = install::files(tables, federated::ENDPOINT)?;
+    let _set_once = NAMES.set(names);
+    let is_free = |file: &install::File| {
+        let foreign = matches!(install::foreign(datadir, file.table), Ok(true));
+        if foreign {
+            let text = format!("performance_schema.{} is somebody else's file, left alone", file.table);
+            line(Level::Warning, &text);
+        }
+        !foreign
+    };
+    Ok(files.into_iter().filter(is_free).map(|file| (file.name(), file.content)).collect())
+}
+
+/// Why the server's sessions do not find the tables now.
+fn hindrance(datadir: &Path) -> Option<&'static Hindrance> {
+    match SHOWN.get()? {
+        Err(reason) => Some(reason),
+        Ok(()) if !datadir.join(federated::SCHEMA).is_dir() => Some(&Hindrance::NoFolder),
+        Ok(()) if !STORAGE_ENGINE_LOADED.load(Ordering::Relaxed) => Some(&Hindrance::NoStorageEngine),
+        Ok(()) => None,
+    }
+}
+
 extern "C" fn at_exit() {
     let _ = catch_unwind(|| {
-        let service = SERVICE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
-        let Some(mut service) = service else { return };
-        if service.installed
-            && let Err(error) = install::remove(&service.datadir)
-        {
-            line(Level::Warning, &format!("the tables are not removed: {error}"));
+        let endpoint = SERVICE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        if let Some(mut endpoint) = endpoint {
+            endpoint.stop();
         }
-        service.endpoint.stop();
     });
 }
 
@@ -164,14 +211,27 @@ fn status_rows() -> Vec<(Cow<'static, str>, String)> {
     if let Some(options) = startup::options() {
         let socket = options.socket.clone().or_else(|| Some(data_directory()?.join("tare.sock")));
         rows.push(("socket".into(), socket.map(|path| path.display().to_string()).unwrap_or_default()));
-        for (name, on) in [
-            ("tables", options.tables),
-            ("monitoring", options.monitoring),
-            ("synch_waits_by_instance", options.synch_waits_by_instance),
-        ] {
+        for (name, on) in
+            [("monitoring", options.monitoring), ("synch_waits_by_instance", options.synch_waits_by_instance)]
+        {
             rows.push((name.into(), if on { "ON" } else { "OFF" }.to_owned()));
         }
+        let hindrance = data_directory().and_then(|datadir| hindrance(&datadir));
+        let tables = match hindrance {
+            None if folder::failed() > 0 => format!(
+                "ON, but {} times there was no descriptor left to open one: FLUSH TABLES, or the server goes on showing its \
+                 own, empty table",
+                folder::failed()
+            ),
+            None => "ON".to_owned(),
+            Some(Hindrance::SwitchedOff) => "OFF".to_owned(),
+            Some(reason) => format!("OFF: {reason}"),
+        };
+        rows.push(("tables".into(), tables));
         let variables = match variables::outcome() {
+            None if options.tables && options.server_variables => {
+                "OFF: the tables could not be read through the server when it started".to_owned()
+            }
             None => "OFF".to_owned(),
             Some(Ok(())) => "ON".to_owned(),
             Some(Err(reason)) => format!("OFF: {reason}"),
@@ -180,7 +240,7 @@ fn status_rows() -> Vec<(Cow<'static, str>, String)> {
     }
     // Nobody keeps the lock.
     let service = SERVICE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    if let Some((selects, sent)) = service.as_ref().map(|service| service.endpoint.answered()) {
+    if let Some((selects, sent)) = service.as_ref().map(Endpoint::answered) {
         rows.push(("endpoint_selects".into(), selects.to_string()));
         rows.push(("endpoint_rows".into(), sent.to_string()));
     }

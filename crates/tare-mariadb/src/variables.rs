@@ -3,9 +3,7 @@
 //! was not.
 
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering;
 
-use crate::entry::STORAGE_ENGINE_LOADED;
 use crate::host::system_variable::VariableError;
 use crate::host::{status_variable, system_variable};
 use crate::options::{Kind, OPTIONS, OptionDef, Options};
@@ -41,9 +39,6 @@ pub(crate) fn outcome() -> Option<&'static Result<(), VariableError>> {
 /// before the first connection exists.
 pub(crate) fn speak_of_tare(options: &Options) -> &'static Result<(), VariableError> {
     OUTCOME.get_or_init(|| {
-        if !STORAGE_ENGINE_LOADED.load(Ordering::Relaxed) {
-            return Err(VariableError::NoStorageEngine);
-        }
         let assignments = system_variable::assign(&sizes(options))?;
         status_variable::replace()?;
         assignments.make();

@@ -148,6 +148,25 @@ fn a_wrong_option_is_named_with_file_and_line_and_the_server_runs() {
 }
 
 #[test]
+fn where_the_system_gives_no_file_in_memory_the_tables_are_the_servers_own() {
+    let _turn = tare_testkit::turn();
+    if !Host::find().unwrap().has_federated() {
+        println!("skipped: the server has no FEDERATED plugin, and that is said first");
+        return;
+    }
+    let mut start = Start::with_tare().argument("--plugin-load-add=ha_federatedx");
+    start.libraries.insert(0, example("no_memory_files"));
+    let mut server = start.run();
+    assert_eq!(server.value("select count(*) from performance_schema.threads"), "0");
+    assert_eq!(server.value("select @@performance_schema"), "0");
+    let log = server.stderr();
+    let told: Vec<&str> = lines(&log).into_iter().filter(|line| line.contains("[Warning]")).collect();
+    assert_eq!(told.len(), 1, "{log}");
+    assert!(told[0].contains("the system gives no file in memory: Permission denied"), "{log}");
+    assert!(server.stop().success());
+}
+
+#[test]
 fn the_line_is_in_the_log_file_and_only_there() {
     let _turn = tare_testkit::turn();
     let start = Start::with_tare().argument("--log-error=log.err");

@@ -262,7 +262,8 @@ const STATEMENT_TEXT: &[ColumnDef<StatementRow>] = &[
     nullable(
         "SQL_TEXT",
         LongText,
-        "The statement; one that was longer than the bound ends in `...`. NULL for commands without text.",
+        "The statement; one that was longer than the bound, or not in the client's character set, ends in `...`. It is not \
+         converted: a byte that is no UTF-8 shows as `?`, as in the reference. NULL for commands without text.",
         |row| row.sql_text.as_ref().into(),
     ),
     nullable("DIGEST", VarChar(32), "Hash of the normalised statement; NULL until it is parsed.", |row| {

@@ -504,10 +504,15 @@ impl Sample for ConnectionsRow {
 
 impl Sample for AttributeRow {
     fn full() -> Self {
-        AttributeRow { processlist_id: 3, name: "_os".to_owned(), value: "Linux".to_owned(), ordinal: 1 }
+        AttributeRow {
+            processlist_id: 3,
+            name: "_os".to_owned(),
+            value: Some("Linux".to_owned()),
+            ordinal: 1,
+        }
     }
     fn bare() -> Self {
-        AttributeRow { processlist_id: 0, name: "x".repeat(100), value: "y".repeat(2000), ordinal: 0 }
+        AttributeRow { processlist_id: 0, name: "x".repeat(100), value: Some("y".repeat(2000)), ordinal: 0 }
     }
 }
 

@@ -87,7 +87,8 @@ pub static STATUS_BY_THREAD: ViewDef = ViewDef::new(
 pub static USER_VARIABLES_BY_THREAD: ViewDef = ViewDef::new(
     "user_variables_by_thread",
     "The user-defined variables of the asking session, values cut to 2048 characters, as \
-     information_schema.USER_VARIABLES has them: those of other sessions are only to be had under their locks.",
+     information_schema.USER_VARIABLES has them: those of other sessions are only to be had under their locks. \
+     With --user-variables=OFF it is the server's own table, without rows.",
     &[
         &[OWN_THREAD],
         &[
@@ -108,7 +109,8 @@ pub static USER_VARIABLES_BY_THREAD: ViewDef = ViewDef::new(
     ],
     "`performance_schema`.`threads` `t` JOIN `information_schema`.`USER_VARIABLES` `v` \
      WHERE `t`.`PROCESSLIST_ID` = connection_id()",
-);
+)
+.over_plugin("user_variables");
 
 /// `session_account_connect_attrs`
 pub static SESSION_ACCOUNT_CONNECT_ATTRS: ViewDef = ViewDef::new(

@@ -1,19 +1,18 @@
 //! Passes all scripts over a server and notes every figure they leave in its tables.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
 
-use crate::declaration::{Declaration, Rows, Tables, Way};
+use crate::declaration::{Declaration, Rows};
 use crate::difference::Misnamed;
 use crate::figure::Capture;
-use crate::history::{Clocks, Events, KINDS, statistic_contradictions};
-use crate::schema::{Row, Schema};
+use crate::history::Clocks;
+use crate::run::{Look, Watch, owner};
+use crate::schema::Schema;
 use crate::script::Script;
 use crate::server::Server;
-use crate::session::Session;
 use crate::{Failure, Result};
 
 /// What a connection executes before it looks at itself.
@@ -43,25 +42,40 @@ pub struct Pass<'a> {
     pub declaration: &'a Declaration,
 }
 
-impl Pass<'_> {
+impl<'a> Pass<'a> {
     /// Runs every script and notes the figures.
     ///
     /// # Errors
     /// When a script or a query fails.
     pub fn capture(&self) -> Result<Capture> {
-        let columns = self.columns()?;
-        let tables: Vec<String> = columns.keys().cloned().collect();
-        let mut capture = Capture { schema: columns, ..Capture::default() };
+        let watch = self.watch()?;
         let mut schema = self.server.schema()?;
-        copy_data(&self.server.data())?;
-        let looked_at = self.declaration.of(&tables);
-        self.standing(&looked_at, &mut schema, &mut capture)?;
-        self.asker(&looked_at, &mut capture)?;
-        let names = names(&mut schema)?;
+        let mut capture = Capture { schema: watch.columns.clone(), ..Capture::default() };
+        watch.standing(&mut schema, &mut capture)?;
+        watch.asker(&mut capture)?;
         for script in self.scripts {
-            self.script(script, &looked_at, &mut schema, &names, &mut capture)?;
+            watch.script(script, &mut schema, &mut capture)?;
         }
         Ok(capture)
+    }
+
+    /// What is the same for every script.
+    ///
+    /// # Errors
+    /// When a query fails.
+    pub fn watch(&self) -> Result<Watch<'a>> {
+        let columns = self.columns()?;
+        let tables: Vec<String> = columns.keys().cloned().collect();
+        copy_data(&self.server.data())?;
+        Ok(Watch {
+            server: self.server,
+            clocks: self.clocks,
+            misnamed: self.misnamed,
+            ways: self.declaration.ways(&columns),
+            looked_at: self.declaration.of(&tables),
+            names: names(&mut self.server.schema()?)?,
+            columns,
+        })
     }
 
     /// Every table of the schema that is not tare's own, with its columns.
@@ -93,24 +107,21 @@ impl Pass<'_> {
         }
         Ok(columns)
     }
+}
 
-    fn standing(
-        &self,
-        looked_at: &[(String, &Tables)],
-        schema: &mut Schema,
-        capture: &mut Capture,
-    ) -> Result<()> {
-        for (table, how) in looked_at.iter().filter(|(_, how)| how.rows == Rows::Standing) {
+impl Watch<'_> {
+    fn standing(&self, schema: &mut Schema, capture: &mut Capture) -> Result<()> {
+        for (table, how) in self.looked_at.iter().filter(|(_, how)| how.rows == Rows::Standing) {
             let rows = schema.rows(table)?;
-            let look = Look { table, how, declaration: self.declaration };
+            let look = Look { table, how, ways: &self.ways };
             look.put(look.fold(rows.iter(), str::to_owned), "-", capture);
         }
         Ok(())
     }
 
     /// What a connection that has done a little sees of itself.
-    fn asker(&self, looked_at: &[(String, &Tables)], capture: &mut Capture) -> Result<()> {
-        let asked: Vec<_> = looked_at.iter().filter(|(_, how)| how.rows == Rows::Asker).collect();
+    fn asker(&self, capture: &mut Capture) -> Result<()> {
+        let asked: Vec<_> = self.looked_at.iter().filter(|(_, how)| how.rows == Rows::Asker).collect();
         if asked.is_empty() {
             return Ok(());
         }
@@ -121,470 +132,17 @@ impl Pass<'_> {
             schema.query(sql)?;
         }
         for (table, how) in asked {
-            let rows = match owner(&capture.schema[table]) {
+            let rows = match owner(&self.columns[table]) {
                 Some("PROCESSLIST_ID") => {
                     schema.rows_where(table, &[("PROCESSLIST_ID", &connection.to_string())])?
                 }
                 Some(column) => schema.rows_where(table, &[(column, &thread.to_string())])?,
                 None => schema.rows(table)?,
             };
-            let look = Look { table, how, declaration: self.declaration };
+            let look = Look { table, how, ways: &self.ways };
             look.put(look.fold(rows.iter(), str::to_owned), "asker", capture);
         }
         Ok(())
-    }
-
-    fn script(
-        &self,
-        script: &Script,
-        looked_at: &[(String, &Tables)],
-        schema: &mut Schema,
-        names: &HashSet<String>,
-        capture: &mut Capture,
-    ) -> Result<()> {
-        let place = format!("o_{}", script.name);
-        let mut admin = self.server.client()?;
-        admin.query_drop(format!("DROP DATABASE IF EXISTS {place}"))?;
-        admin.query_drop(format!("CREATE DATABASE {place}"))?;
-        for user in script.users.values() {
-            admin.query_drop(format!("CREATE USER IF NOT EXISTS {user}@localhost"))?;
-            admin.query_drop(format!("GRANT ALL ON *.* TO {user}@localhost"))?;
-        }
-        let old_sockets = sockets(schema)?;
-        let mut session = Session::open(self.server, script, &place)?;
-        let mut run = Run {
-            script: &script.name,
-            place,
-            users: script.users.values().cloned().collect(),
-            ids: session.ids(),
-            threads: Vec::new(),
-            old_sockets,
-            misnamed: self.misnamed,
-            declaration: self.declaration,
-            looked_at,
-            data: self.server.data().display().to_string(),
-            temporary: self.server.temporary().display().to_string(),
-            elapsed: Duration::ZERO,
-        };
-        for id in session.ids() {
-            let thread = schema.thread_of(id)?;
-            run.threads.push(
-                thread.ok_or_else(|| Failure::Setup(format!("connection {id} is in no row of threads")))?,
-            );
-        }
-        run.settle(schema)?;
-        let before = run.snapshot(schema, &capture.schema)?;
-        let begin = Instant::now();
-        session.run(script)?;
-        wait_for_end(schema, &session.closed())?;
-        run.settle(schema)?;
-        run.elapsed = begin.elapsed();
-        let after = run.snapshot(schema, &capture.schema)?;
-        run.note_counts(&before, &after, capture);
-        run.note_held(schema, capture)?;
-        // The built-in's times are in no order in several tables, as differences.toml tells.
-        if self.clocks == Clocks::One {
-            run.check_statistics(schema, capture)?;
-        }
-        for (at, thread) in run.threads.iter().enumerate() {
-            run.note_events(schema, at, *thread, (names, self.clocks, &after), capture)?;
-        }
-        Ok(())
-    }
-}
-
-/// One script on its way.
-struct Run<'a> {
-    script: &'a str,
-    place: String,
-    users: HashSet<String>,
-    ids: Vec<u64>,
-    threads: Vec<u64>,
-    old_sockets: HashSet<String>,
-    misnamed: &'a [Misnamed],
-    declaration: &'a Declaration,
-    looked_at: &'a [(String, &'a Tables)],
-    data: String,
-    temporary: String,
-    elapsed: Duration,
-}
-
-/// Values by (table, script, key) and column.
-type Snapshot = BTreeMap<(String, String, String), BTreeMap<String, String>>;
-
-/// How many rows are alike, among the columns.
-const COUNT: &str = "count";
-
-/// A table, looked at in one way.
-struct Look<'a> {
-    table: &'a str,
-    how: &'a Tables,
-    declaration: &'a Declaration,
-}
-
-impl Look<'_> {
-    /// Rows by their key, with what is compared of them. Of rows that are alike numbers are added up if they are counts,
-    /// and the different values listed if not. `portable` makes a text independent of where the server runs.
-    fn fold<'r>(
-        &self,
-        rows: impl Iterator<Item = &'r Row>,
-        portable: impl Fn(&str) -> String,
-    ) -> BTreeMap<String, BTreeMap<String, String>> {
-        let mut folded: BTreeMap<String, Vec<&Row>> = BTreeMap::new();
-        for row in rows.filter(|row| self.how.wants(name(row))) {
-            folded.entry(portable(&join(row, &self.how.key))).or_default().push(row);
-        }
-        let fold = |rows: Vec<&Row>| {
-            let count = (!self.how.uncounted).then(|| (COUNT.to_owned(), rows.len().to_string()));
-            let columns = rows[0].columns().iter().filter(|column| !self.how.key.contains(column));
-            let ways = columns.filter_map(|c| Some((c, self.declaration.way(self.table, c)?)));
-            let compared = ways.filter(|(_, way)| *way != Way::Otherwise);
-            compared.map(|(c, way)| (c.clone(), portable(&self.alike(&rows, c, way)))).chain(count).collect()
-        };
-        folded.into_iter().map(|(key, rows)| (key, fold(rows))).collect()
-    }
-
-    fn alike(&self, rows: &[&Row], column: &str, way: Way) -> String {
-        if way == Way::Some {
-            let values = rows.iter().map(|row| something(row.get(column)));
-            return values.max_by_key(|value| value.len()).unwrap_or(NULL).to_owned();
-        }
-        let numbers = rows.iter().map(|row| row.get(column)?.parse::<i128>().ok());
-        if let (true, Some(sum)) = (self.how.is_counted(), numbers.sum::<Option<i128>>()) {
-            return sum.to_string();
-        }
-        let values: BTreeSet<&str> = rows.iter().map(|row| row.get(column).unwrap_or(NULL)).collect();
-        values.into_iter().collect::<Vec<_>>().join(", ")
-    }
-
-    fn put(&self, rows: BTreeMap<String, BTreeMap<String, String>>, script: &str, capture: &mut Capture) {
-        for (key, cells) in rows {
-            capture.put_row(self.table, script, key, cells);
-        }
-    }
-}
-
-const NULL: &str = "NULL";
-
-/// What is left of a value where it is only compared whether there is any: the longer, the more.
-fn something(value: Option<&str>) -> &'static str {
-    match value {
-        None => NULL,
-        Some("" | "0" | "0000-00-00 00:00:00") => "nothing",
-        Some(_) => "something",
-    }
-}
-
-/// The column that names a row's event or variable.
-fn name(row: &Row) -> &str {
-    let names = ["EVENT_NAME", "NAME", "VARIABLE_NAME"];
-    names.into_iter().find_map(|column| row.get(column)).unwrap_or_default()
-}
-
-/// The column that names a row's connection.
-fn owner(columns: &[String]) -> Option<&'static str> {
-    let owners = ["THREAD_ID", "OWNER_THREAD_ID", "PROCESSLIST_ID"];
-    owners.into_iter().find(|owner| columns.iter().any(|column| column == owner))
-}
-
-impl Run<'_> {
-    fn name(&self, at: usize) -> String {
-        format!("{}.{}", self.script, at + 1)
-    }
-
-    /// Waits until the connections have gone back to waiting for their client.
-    fn settle(&self, schema: &mut Schema) -> Result<()> {
-        let mut last = None;
-        let begin = Instant::now();
-        while begin.elapsed() < Duration::from_secs(20) {
-            std::thread::sleep(Duration::from_millis(10));
-            let mut now = Vec::new();
-            for thread in &self.threads {
-                let filter = [("THREAD_ID", thread.to_string())];
-                let filter = [(filter[0].0, filter[0].1.as_str())];
-                let rows = schema.rows_where("events_waits_summary_by_thread_by_event_name", &filter)?;
-                now.push(rows.iter().filter_map(|row| row.number("COUNT_STAR")).sum::<u64>());
-            }
-            let now = Some(now);
-            if now == last {
-                return Ok(());
-            }
-            last = now;
-        }
-        Err(Failure::Setup(format!("{}: the connection never comes to rest", self.script)))
-    }
-
-    fn snapshot(&self, schema: &mut Schema, columns: &BTreeMap<String, Vec<String>>) -> Result<Snapshot> {
-        let mut snapshot = Snapshot::new();
-        for (table, how) in self.looked_at.iter().filter(|(_, how)| how.is_counted()) {
-            let look = Look { table, how, declaration: self.declaration };
-            let mut note = |script: &str, rows: Vec<Row>| {
-                let ours = rows.iter().filter(|row| self.is_ours(how.rows, row));
-                for (key, cells) in look.fold(ours, |text| self.portable(text)) {
-                    snapshot.insert((table.clone(), script.to_owned(), key), cells);
-                }
-            };
-            match how.rows {
-                Rows::Connections => {
-                    for at in 0..self.threads.len() {
-                        let (column, id) = self.owner(at, &columns[table]);
-                        note(&self.name(at), schema.rows_where(table, &[(column, &id)])?);
-                    }
-                }
-                // A script without users has none to be found.
-                Rows::Users if self.users.is_empty() => {}
-                Rows::Schema => {
-                    let schemas = ["OBJECT_SCHEMA", "SCHEMA_NAME"];
-                    let column = schemas.into_iter().find(|it| how.key.iter().any(|key| key == it));
-                    note(
-                        self.script,
-                        schema.rows_where(table, &[(column.unwrap_or_default(), &self.place)])?,
-                    );
-                }
-                _ => note(self.script, schema.rows(table)?),
-            }
-        }
-        Ok(snapshot)
-    }
-
-    /// The column by which a table names a connection, and its number there.
-    fn owner(&self, at: usize, columns: &[String]) -> (&'static str, String) {
-        match owner(columns) {
-            Some("PROCESSLIST_ID") => ("PROCESSLIST_ID", self.ids[at].to_string()),
-            column => (column.unwrap_or("THREAD_ID"), self.threads[at].to_string()),
-        }
-    }
-
-    fn is_ours(&self, rows: Rows, row: &Row) -> bool {
-        match rows {
-            Rows::Files => row.text("FILE_NAME").contains(&format!("/{}/", self.place)),
-            Rows::Users => self.users.contains(row.text("USER")),
-            Rows::Hosts => row.get("HOST").is_some(),
-            Rows::Sockets => !self.old_sockets.contains(row.text("OBJECT_INSTANCE_BEGIN")),
-            _ => true,
-        }
-    }
-
-    /// Text without the place of this server's data directory, and without the process and connection ids in the
-    /// names of the server's own intermediate files.
-    fn portable(&self, text: &str) -> String {
-        let text = text.replace(&self.data, "<data>").replace(&self.temporary, "<tmp>");
-        let Some(at) = text.find("/#sql-") else { return text };
-        let (before, name) = text.split_at(at + "/#sql-".len());
-        let Some((use_, ids)) = name.split_once('-') else { return text };
-        let rest = ids.trim_start_matches(|c: char| c.is_ascii_hexdigit() || c == '-');
-        format!("{before}{use_}-<ids>{rest}")
-    }
-
-    fn note_counts(&self, before: &Snapshot, after: &Snapshot, capture: &mut Capture) {
-        for (row, now) in after {
-            let was = before.get(row);
-            let less = |column: &String, now: &String| {
-                let was = was.and_then(|was| was.get(column)).map_or(Ok(0), |was| was.parse::<i128>());
-                match (was, now.parse::<i128>()) {
-                    (Ok(was), Ok(now)) if column != COUNT => (now - was).to_string(),
-                    _ => now.clone(),
-                }
-            };
-            let cells = now.iter().map(|(column, now)| (column.clone(), less(column, now)));
-            let (table, script, key) = row;
-            capture.put_row(table, script, key.clone(), cells);
-        }
-    }
-
-    /// What the connections and their users have when the script is over.
-    fn note_held(&self, schema: &mut Schema, capture: &mut Capture) -> Result<()> {
-        for (table, how) in self.looked_at.iter().filter(|(_, how)| how.rows == Rows::Held) {
-            let look = Look { table, how, declaration: self.declaration };
-            if owner(&capture.schema[table]).is_none() {
-                let rows = schema.rows(table)?;
-                let ours = rows.iter().filter(|row| self.is_ours(Rows::Users, row));
-                look.put(look.fold(ours, str::to_owned), self.script, capture);
-                continue;
-            }
-            for at in 0..self.threads.len() {
-                let (column, id) = self.owner(at, &capture.schema[table]);
-                let rows = schema.rows_where(table, &[(column, &id)])?;
-                look.put(look.fold(rows.iter(), |text| self.portable(text)), &self.name(at), capture);
-            }
-        }
-        Ok(())
-    }
-
-    /// What is counted of connections and objects that are at rest does not contradict itself.
-    fn check_statistics(&self, schema: &mut Schema, capture: &mut Capture) -> Result<()> {
-        let mut check = |table: &str, rows: Vec<Row>| {
-            let found = rows.iter().flat_map(statistic_contradictions);
-            capture.violations.extend(found.map(|it| format!("{} {table}: {it}", self.script)));
-        };
-        for (table, how) in self.looked_at {
-            match how.rows {
-                Rows::Connections => {
-                    for thread in &self.threads {
-                        check(table, schema.rows_where(table, &[("THREAD_ID", &thread.to_string())])?);
-                    }
-                }
-                Rows::Schema if how.key.iter().any(|key| key == "OBJECT_SCHEMA") => {
-                    check(table, schema.rows_where(table, &[("OBJECT_SCHEMA", &self.place)])?);
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn note_events(
-        &self,
-        schema: &mut Schema,
-        at: usize,
-        thread: u64,
-        (names, clocks, after): (&HashSet<String>, Clocks, &Snapshot),
-        capture: &mut Capture,
-    ) -> Result<()> {
-        let mut histories = Vec::new();
-        for (table, kind) in KINDS {
-            let mut rows = schema.long_history(table, thread)?;
-            for entry in self.misnamed {
-                *capture.misnamed.entry(entry.name.clone()).or_default() += entry.correct(table, &mut rows);
-            }
-            histories.push((table, kind, rows));
-        }
-        let rows = histories.iter().flat_map(|(_, kind, rows)| rows.iter().map(|row| (*kind, row))).collect();
-        let events = Events { rows, names, clocks };
-        let found = events.violations();
-        capture.violations.extend(found.into_iter().map(|v| format!("{}: {v}", self.name(at))));
-        self.check_sums(at, &histories[1].2, self.elapsed, capture);
-        for (table, _, rows) in &histories {
-            self.check_kept(at, table, rows, after, capture);
-        }
-        let mut called = HashMap::new();
-        for (_, kind, rows) in &histories {
-            ordinals(kind, rows, &mut called);
-        }
-        for (table, _, rows) in &histories {
-            let table = format!("events_{table}_history_long");
-            self.note_history(&table, &self.name(at), rows, &called, capture);
-        }
-        self.check_short_histories(schema, thread, &histories, capture)
-    }
-
-    fn note_history(
-        &self,
-        table: &str,
-        script: &str,
-        rows: &[Row],
-        called: &HashMap<u64, String>,
-        capture: &mut Capture,
-    ) {
-        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        for row in rows {
-            let name = row.text("EVENT_NAME");
-            let count = counts.entry(name).or_default();
-            *count += 1;
-            let key = format!("{name}#{count}");
-            let parent = row.number("NESTING_EVENT_ID");
-            let parent = parent.map_or("NULL", |id| called.get(&id).map_or("gone", String::as_str));
-            let telling = row.cells().filter_map(|(column, value)| {
-                let shown = match self.declaration.way(table, column)? {
-                    Way::Equal => self.portable(value.unwrap_or(NULL)),
-                    Way::Some => something(value).to_owned(),
-                    Way::Otherwise => return None,
-                };
-                Some((column, shown))
-            });
-            capture.put_row(table, script, key, [("parent", parent.to_owned())].into_iter().chain(telling));
-        }
-        for (name, count) in counts {
-            capture.put(table, script, name, "rows", count.to_string());
-        }
-        let order = rows.iter().map(|row| row.text("EVENT_NAME").to_owned()).collect();
-        capture.orders.insert((table.to_owned(), script.to_owned()), order);
-    }
-
-    /// The short history holds the newest of what the long one holds, as that does.
-    fn check_short_histories(
-        &self,
-        schema: &mut Schema,
-        thread: u64,
-        long: &[(&str, &str, Vec<Row>)],
-        capture: &mut Capture,
-    ) -> Result<()> {
-        for (events, _, long) in long {
-            let table = format!("events_{events}_history");
-            let mut short = schema.rows_where(&table, &[("THREAD_ID", &thread.to_string())])?;
-            self.misnamed.iter().for_each(|entry| _ = entry.correct(events, &mut short));
-            let newest = newest_ended(long, short.len());
-            // Times are converted anew each time they are read.
-            let cells = |row: &Row| -> Vec<(String, Option<String>)> {
-                let telling = row.cells().filter(|(c, _)| self.declaration.way(&table, c) != Some(Way::Some));
-                telling.map(|(column, value)| (column.to_owned(), value.map(str::to_owned))).collect()
-            };
-            let is_there = |row: &Row| newest.iter().any(|other| cells(row) == cells(other));
-            let strange = short.iter().filter(|row| !is_there(row));
-            let told =
-                |row: &Row| format!("{}: {table} holds {:?}, the long one does not", self.script, cells(row));
-            capture.violations.extend(strange.map(told));
-            if !short.is_empty() {
-                capture.read.insert(table);
-            }
-        }
-        Ok(())
-    }
-
-    /// What the summary counts is in the history, which is long enough for a script: nothing seen is lost.
-    fn check_kept(&self, at: usize, events: &str, rows: &[Row], after: &Snapshot, capture: &mut Capture) {
-        let summary = format!("events_{events}_summary_by_thread_by_event_name");
-        let mut kept: HashMap<&str, u64> = HashMap::new();
-        for row in rows.iter().filter(|row| row.get("END_EVENT_ID").is_some()) {
-            *kept.entry(row.text("EVENT_NAME")).or_default() += 1;
-        }
-        for ((table, script, name), cells) in after {
-            // One event of table I/O may stand for many rows, each of which is counted; and the built-in counts
-            // deletions, renames and closes of files that it does not tell of.
-            let apart = name == "wait/io/table/sql/handler" || name.starts_with("wait/io/file/");
-            let Some(counted) = cells.get("COUNT_STAR") else { continue };
-            if *table != summary || *script != self.name(at) || apart {
-                continue;
-            }
-            let kept = kept.get(name.as_str()).copied().unwrap_or_default();
-            if counted.parse() != Ok(kept) {
-                let text =
-                    format!("{}: {counted} of {name} are counted, {kept} in the history", self.name(at));
-                capture.violations.push(text);
-            }
-        }
-    }
-
-    /// A connection cannot have executed for longer than its script took.
-    fn check_sums(&self, at: usize, statements: &[Row], elapsed: Duration, capture: &mut Capture) {
-        let outer = statements.iter().filter(|row| row.number("NESTING_EVENT_LEVEL") == Some(0));
-        let sum: u64 = outer.filter_map(|row| row.number("TIMER_WAIT")).sum();
-        // The server's clock and the test's may differ in rate by what NTP allows, and far less than this.
-        let bound = elapsed.as_nanos() * 1010;
-        if u128::from(sum) > bound {
-            capture.violations.push(format!("{}: {sum} ps of statements in {elapsed:?}", self.name(at)));
-        }
-    }
-}
-
-/// Those that ended last.
-fn newest_ended(rows: &[Row], count: usize) -> Vec<&Row> {
-    let ids = |row: &Row| Some((row.number("END_EVENT_ID")?, row.number("EVENT_ID")?));
-    let mut ended: Vec<&Row> = rows.iter().filter(|row| ids(row).is_some()).collect();
-    ended.sort_by_key(|row| ids(row));
-    ended.into_iter().rev().take(count).collect()
-}
-
-/// Gives each event a name that does not depend on ids: its kind, its instrument and its position among those.
-fn ordinals(kind: &str, rows: &[Row], called: &mut HashMap<u64, String>) {
-    let mut counts: HashMap<&str, usize> = HashMap::new();
-    for row in rows {
-        let name = row.text("EVENT_NAME");
-        let count = counts.entry(name).or_default();
-        *count += 1;
-        if let Some(id) = row.number("EVENT_ID") {
-            called.insert(id, format!("{kind} {name}#{count}"));
-        }
     }
 }
 
@@ -594,29 +152,6 @@ fn ordinals(kind: &str, rows: &[Row], called: &mut HashMap<u64, String>) {
 /// When the table cannot be read.
 pub fn names(schema: &mut Schema) -> Result<HashSet<String>> {
     Ok(schema.rows("setup_instruments")?.iter().map(|row| row.text("NAME").to_owned()).collect())
-}
-
-/// Waits until connections that were closed are counted as such: their threads are gone.
-fn wait_for_end(schema: &mut Schema, closed: &[u64]) -> Result<()> {
-    let begin = Instant::now();
-    for id in closed {
-        while schema.thread_of(*id)?.is_some() {
-            if begin.elapsed() > Duration::from_secs(20) {
-                return Err(Failure::Setup(format!("connection {id} never ends")));
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-    Ok(())
-}
-
-fn sockets(schema: &mut Schema) -> Result<HashSet<String>> {
-    let rows = schema.rows("socket_summary_by_instance")?;
-    Ok(rows.iter().map(|row| row.text("OBJECT_INSTANCE_BEGIN").to_owned()).collect())
-}
-
-fn join(row: &Row, columns: &[String]) -> String {
-    columns.iter().map(|column| row.get(column).unwrap_or(NULL)).collect::<Vec<_>>().join(".")
 }
 
 /// Files for LOAD DATA INFILE lie in the data directory, where every server calls them alike.

@@ -1,6 +1,6 @@
 //! What the data oracle compares: every table and column of the schema, declared in `expected/comparison.toml`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
 use serde::Deserialize;
@@ -91,6 +91,16 @@ pub enum Way {
     Some,
     /// Not as it stands: the reason says how, or why not at all.
     Otherwise,
+}
+
+/// The ways of a server's columns by table and column: each is asked for at every row.
+#[derive(Debug)]
+pub struct Ways(HashMap<String, HashMap<String, Way>>);
+
+impl Ways {
+    pub(crate) fn of(&self, table: &str, column: &str) -> Option<Way> {
+        self.0.get(table)?.get(column).copied()
+    }
 }
 
 /// Columns that are compared alike.
@@ -186,6 +196,15 @@ impl Declaration {
             self.table.iter().filter(move |it| fits(&it.names, &table)).collect::<Vec<_>>()
         };
         tables.iter().flat_map(|table| looked_at(table).into_iter().map(|it| (table.clone(), it))).collect()
+    }
+
+    /// How every column of these tables is compared that has a way.
+    pub(crate) fn ways(&self, columns: &BTreeMap<String, Vec<String>>) -> Ways {
+        let of = |(table, columns): (&String, &Vec<String>)| {
+            let ways = columns.iter().filter_map(|c| Some((c.clone(), self.way(table, c)?)));
+            (table.clone(), ways.collect())
+        };
+        Ways(columns.iter().map(of).collect())
     }
 
     /// How a column is compared; `None` when nothing says so.

@@ -9,21 +9,24 @@
 //! | `-- @user NAME` | this connection is that user's, who may do everything (`root` unless told) |
 //! | `-- @disconnect` | closes this connection |
 //! | `-- @error E` | the next statement must fail with error E |
+//! | `-- @lenient` | from here on a statement may fail or not: how it ended is one of the figures |
 //! | `-- @send` | the next statement is sent, its answer awaited by `-- @reap` |
 //! | `-- @reap` | waits for the answer of what this connection sent |
 //! | `-- @until SQL` | waits until a control connection gets 1 from SQL |
+//! | `-- @control SQL` | a control connection, which nobody watches, executes SQL |
 //! | `-- @prepare NAME` | the next statement is prepared by the binary protocol |
 //! | `-- @execute NAME [JSON-like list]` | executes it: numbers, `'text'`, `NULL`, by commas |
 //! | `-- @close NAME` | closes it |
 //! | `-- @repeat N` | the next statement runs N times |
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::{Failure, Result};
 
 /// A script: a name and what to do.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Script {
     /// The file's name without `.sql`; also the schema it runs in.
     pub name: String,
@@ -40,12 +43,24 @@ pub struct Step {
     pub connection: usize,
     /// What it does.
     pub action: Action,
-    /// The error it must end with.
-    pub error: Option<u16>,
+    /// How it must end.
+    pub ending: Ending,
     /// The answer is awaited later.
     pub send: bool,
     /// Line of the script, for messages.
     pub line: usize,
+}
+
+/// How a step must end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ending {
+    /// Well.
+    #[default]
+    Success,
+    /// With this error.
+    Error(u16),
+    /// As it may.
+    Any,
 }
 
 /// What a step does.
@@ -65,6 +80,8 @@ pub enum Action {
     Disconnect,
     /// Waits for the control connection to see 1.
     Until(String),
+    /// A statement of the control connection's.
+    Control(String),
 }
 
 /// A parameter of an execution.
@@ -99,15 +116,86 @@ pub fn all() -> Result<Vec<Script>> {
 fn read(path: &Path) -> Result<Script> {
     let text = std::fs::read_to_string(path).map_err(Failure::io(path.display().to_string()))?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let (steps, users) = parse(&text).map_err(|e| Failure::Setup(format!("{name}.sql: {e}")))?;
-    Ok(Script { name, steps, users })
+    Script::parse(&name, &text)
+}
+
+impl Script {
+    /// A script of this name, in the words above.
+    ///
+    /// # Errors
+    /// When it has a directive there is not, or a statement without an end.
+    pub fn parse(name: &str, text: &str) -> Result<Script> {
+        let (steps, users) = parse(text).map_err(|e| Failure::Setup(format!("{name}.sql: {e}")))?;
+        Ok(Script { name: name.to_owned(), steps, users })
+    }
+}
+
+/// As it is written in a file.
+impl fmt::Display for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (connection, user) in &self.users {
+            writeln!(f, "-- @connection {connection}\n-- @user {user}")?;
+        }
+        let (mut connection, mut ending) = (usize::from(self.users.is_empty()), Ending::Success);
+        for step in &self.steps {
+            if step.connection != connection {
+                connection = step.connection;
+                writeln!(f, "-- @connection {connection}")?;
+            }
+            match step.ending {
+                Ending::Any if ending != Ending::Any => writeln!(f, "-- @lenient")?,
+                Ending::Error(number) => writeln!(f, "-- @error {number}")?,
+                _ => {}
+            }
+            ending = step.ending;
+            if step.send {
+                writeln!(f, "-- @send")?;
+            }
+            writeln!(f, "{}", step.action)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let statement = |sql: &str| match sql.contains(";\n") {
+            true => format!("-- @block\n{sql}\n-- @end"),
+            false => format!("{sql};"),
+        };
+        match self {
+            Action::Query(sql) => f.write_str(&statement(sql)),
+            Action::Prepare(name, sql) => write!(f, "-- @prepare {name}\n{}", statement(sql)),
+            Action::Execute(name, parameters) => {
+                let list: Vec<String> = parameters.iter().map(Parameter::to_string).collect();
+                write!(f, "-- @execute {name} {}", list.join(", "))
+            }
+            Action::Close(name) => write!(f, "-- @close {name}"),
+            Action::Reap => f.write_str("-- @reap"),
+            Action::Disconnect => f.write_str("-- @disconnect"),
+            Action::Until(sql) => write!(f, "-- @until {sql}"),
+            Action::Control(sql) => write!(f, "-- @control {sql}"),
+        }
+    }
+}
+
+impl fmt::Display for Parameter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Parameter::Null => f.write_str("NULL"),
+            Parameter::Number(number) => write!(f, "{number}"),
+            Parameter::Text(text) => write!(f, "'{text}'"),
+        }
+    }
 }
 
 struct Parser {
     steps: Vec<Step>,
     users: BTreeMap<usize, String>,
     connection: usize,
-    error: Option<u16>,
+    /// How the next statement must end, and those whose ending nobody told.
+    ending: Option<Ending>,
+    usual: Ending,
     send: bool,
     repeat: usize,
     prepare: Option<String>,
@@ -124,7 +212,8 @@ fn parse(text: &str) -> std::result::Result<Parsed, String> {
         steps: Vec::new(),
         users: BTreeMap::new(),
         connection: 1,
-        error: None,
+        ending: None,
+        usual: Ending::Success,
         send: false,
         repeat: 1,
         prepare: None,
@@ -166,7 +255,10 @@ impl Parser {
         let number = || rest.parse::<usize>().map_err(|_| format!("{rest} is not a number"));
         match word {
             "connection" => self.connection = number()?,
-            "error" => self.error = Some(u16::try_from(number()?).map_err(|e| e.to_string())?),
+            "error" => {
+                self.ending = Some(Ending::Error(u16::try_from(number()?).map_err(|e| e.to_string())?));
+            }
+            "lenient" => self.usual = Ending::Any,
             "repeat" => self.repeat = number()?,
             "user" => _ = self.users.insert(self.connection, rest.to_owned()),
             "disconnect" => self.step(Action::Disconnect, at),
@@ -179,6 +271,7 @@ impl Parser {
             }
             "reap" => self.step(Action::Reap, at),
             "until" => self.step(Action::Until(rest.trim_end_matches(';').to_owned()), at),
+            "control" => self.step(Action::Control(rest.trim_end_matches(';').to_owned()), at),
             "close" => self.step(Action::Close(rest.to_owned()), at),
             "execute" => {
                 let (name, list) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -203,7 +296,7 @@ impl Parser {
         let step = Step {
             connection: self.connection,
             action,
-            error: self.error.take(),
+            ending: self.ending.take().unwrap_or(self.usual),
             send: std::mem::take(&mut self.send),
             line,
         };
@@ -240,9 +333,9 @@ mod tests {
         let text = "-- @error 1062\nINSERT\n INTO t;\n-- @connection 2\n-- @send\nSELECT 1;\n-- @reap\n";
         let (steps, _) = parse(text).expect("a good script");
         assert_eq!(steps.len(), 3);
-        assert_eq!(steps[0].error, Some(1062));
+        assert_eq!(steps[0].ending, Ending::Error(1062));
         assert_eq!(steps[0].action, Action::Query("INSERT\n INTO t".into()));
-        assert_eq!((steps[1].connection, steps[1].send, steps[1].error), (2, true, None));
+        assert_eq!((steps[1].connection, steps[1].send, steps[1].ending), (2, true, Ending::Success));
         assert_eq!(steps[2].action, Action::Reap);
     }
 
@@ -265,6 +358,21 @@ mod tests {
         let (steps, users) = parse("-- @connection 2\n-- @user ann\na;\n-- @disconnect\n").expect("a script");
         assert_eq!(users, BTreeMap::from([(2, "ann".to_owned())]));
         assert_eq!((steps[1].connection, &steps[1].action), (2, &Action::Disconnect));
+    }
+
+    #[test]
+    fn what_is_written_reads_as_the_same() {
+        let text = "-- @user ann\na;\n-- @error 7\nb;\n-- @connection 2\n-- @lenient\n-- @block\nBEGIN\n c;\nEND\n\
+                    -- @end\n-- @send\nd;\n-- @reap\n-- @prepare s\ne;\n-- @execute s 1, 'x', NULL\n-- @close s\n\
+                    -- @control f\n-- @disconnect\n";
+        let script = Script::parse("s", text).expect("a good script");
+        let again = Script::parse("s", &script.to_string()).expect("a good script, too");
+        let what = |script: &Script| {
+            script.steps.iter().map(|step| Step { line: 0, ..step.clone() }).collect::<Vec<_>>()
+        };
+        assert_eq!(script.steps.len(), 10);
+        assert_eq!(what(&script), what(&again));
+        assert_eq!(script.users, again.users);
     }
 
     #[test]

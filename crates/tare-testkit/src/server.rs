@@ -26,18 +26,27 @@ pub struct Settings {
     pub options: Vec<String>,
     /// Further environment.
     pub environment: Vec<(String, String)>,
+    /// The program that runs the server, with its arguments; none where it runs by itself.
+    pub under: Vec<String>,
 }
 
 impl Settings {
     /// A server with this provider and nothing else.
     pub fn new(provider: Provider) -> Settings {
-        Settings { provider, options: Vec::new(), environment: Vec::new() }
+        Settings { provider, options: Vec::new(), environment: Vec::new(), under: Vec::new() }
     }
 
     /// Adds a server option.
     #[must_use]
     pub fn option(mut self, option: impl Into<String>) -> Settings {
         self.options.push(option.into());
+        self
+    }
+
+    /// Adds to the environment.
+    #[must_use]
+    pub fn environment(mut self, name: &str, value: &str) -> Settings {
+        self.environment.push((name.to_owned(), value.to_owned()));
         self
     }
 
@@ -111,7 +120,14 @@ impl Server {
     }
 
     fn command(&self) -> Result<Command> {
-        let mut command = Command::new(&self.host.mariadbd);
+        let mut command = match self.settings.under.split_first() {
+            None => Command::new(&self.host.mariadbd),
+            Some((program, arguments)) => {
+                let mut command = Command::new(program);
+                command.args(arguments).arg(&self.host.mariadbd);
+                command
+            }
+        };
         command.arg("--no-defaults").args(SIZES);
         command.args(["--skip-networking", "--skip-name-resolve", "--local-infile=1"]);
         // 11.4 makes itself a key at every start, for TLS that nobody uses here: seconds, in upstream's build.

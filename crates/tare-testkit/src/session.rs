@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use mysql::prelude::Queryable;
 use mysql::{Conn, LocalInfileHandler, Params, Statement, Value};
 
-use crate::script::{Action, Parameter, Script, Step};
+use crate::script::{Action, Ending, Parameter, Script, Step};
 use crate::server::Server;
 use crate::{Failure, Result, script};
 
@@ -51,39 +51,45 @@ impl Session {
         self.connections.iter().filter(|c| c.orders.is_none()).map(|c| c.id).collect()
     }
 
-    /// Takes every step.
+    /// Takes every step. How those ended that may end as they do, in order.
     ///
     /// # Errors
     /// When a step fails that should not, or does not fail as it should.
-    pub fn run(&mut self, script: &Script) -> Result<()> {
+    pub fn run(&mut self, script: &Script) -> Result<Vec<String>> {
         // What a sent statement must end with, until it is reaped.
         let mut expected = HashMap::new();
+        let mut endings = Vec::new();
         for step in &script.steps {
-            self.step(step, &mut expected)
+            let ended = self
+                .step(step, &mut expected)
                 .map_err(|e| Failure::Setup(format!("{}.sql, line {}: {e}", script.name, step.line)))?;
+            endings.extend(ended);
         }
-        Ok(())
+        Ok(endings)
     }
 
-    fn step(&mut self, step: &Step, expected: &mut HashMap<usize, Option<u16>>) -> Result<()> {
+    fn step(&mut self, step: &Step, expected: &mut HashMap<usize, Ending>) -> Result<Option<String>> {
         let at = step.connection - 1;
         match &step.action {
-            Action::Until(sql) => self.wait_until(sql),
+            Action::Until(sql) => self.wait_until(sql).map(|()| None),
+            Action::Control(sql) => Ok(self.control.query_drop(sql).map(|()| None)?),
             Action::Disconnect => {
                 self.connections[at].close();
-                Ok(())
+                Ok(None)
             }
             Action::Reap => {
-                let error = expected.remove(&at).ok_or_else(|| Failure::Setup("nothing was sent".into()))?;
-                self.answer(at, error)
+                let ending = expected.remove(&at).ok_or_else(|| Failure::Setup("nothing was sent".into()))?;
+                self.answer(at, ending)
             }
             action => {
-                self.order(at, action.clone())?;
-                if step.send {
-                    expected.insert(at, step.error);
-                    return Ok(());
+                if let Err(closed) = self.order(at, action.clone()) {
+                    return if step.ending == Ending::Any { Ok(Some("closed".into())) } else { Err(closed) };
                 }
-                self.answer(at, step.error)
+                if step.send {
+                    expected.insert(at, step.ending);
+                    return Ok(None);
+                }
+                self.answer(at, step.ending)
             }
         }
     }
@@ -94,13 +100,19 @@ impl Session {
         if sent { Ok(()) } else { Err(Failure::Setup("the connection is closed".into())) }
     }
 
-    fn answer(&self, at: usize, error: Option<u16>) -> Result<()> {
+    fn answer(&self, at: usize, ending: Ending) -> Result<Option<String>> {
         let answer = self.connections[at].answers.recv_timeout(Duration::from_secs(60));
         let answer = answer.map_err(|e| Failure::Setup(format!("no answer: {e}")))?;
-        match (answer, error) {
-            (Ok(()), None) => Ok(()),
-            (Ok(()), Some(number)) => Err(Failure::Setup(format!("should have failed with {number}"))),
-            (Err(mysql::Error::MySqlError(e)), Some(number)) if e.code == number => Ok(()),
+        match (answer, ending) {
+            (Ok(()), Ending::Success) => Ok(None),
+            (Ok(()), Ending::Any) => Ok(Some("OK".into())),
+            (Ok(()), Ending::Error(number)) => {
+                Err(Failure::Setup(format!("should have failed with {number}")))
+            }
+            (Err(mysql::Error::MySqlError(e)), Ending::Error(number)) if e.code == number => Ok(None),
+            (Err(mysql::Error::MySqlError(e)), Ending::Any) => Ok(Some(e.code.to_string())),
+            // The client itself refuses, such as an execution of what could not be prepared.
+            (Err(mysql::Error::DriverError(e)), Ending::Any) => Ok(Some(e.to_string())),
             (Err(e), _) => Err(e.into()),
         }
     }
@@ -178,13 +190,17 @@ fn act(
         Action::Execute(name, parameters) => {
             let values: Vec<Value> = parameters.into_iter().map(value).collect();
             let values = if values.is_empty() { Params::Empty } else { Params::Positional(values) };
-            conn.exec_drop(&prepared[&name], values)
+            match prepared.get(&name) {
+                Some(statement) => conn.exec_drop(statement, values),
+                // What could not be prepared takes nothing.
+                None => Err(mysql::DriverError::MismatchedStmtParams(0, 0).into()),
+            }
         }
         Action::Close(name) => match prepared.remove(&name) {
             Some(statement) => conn.close(statement),
             None => Ok(()),
         },
-        Action::Reap | Action::Until(_) | Action::Disconnect => Ok(()),
+        Action::Reap | Action::Until(_) | Action::Control(_) | Action::Disconnect => Ok(()),
     }
 }
 

@@ -160,6 +160,138 @@ fn after_a_kill_the_tables_are_back_and_data_is_untouched() {
     assert!(status.success(), "{status}\n{}", server.log());
 }
 
+/// The folder as a server made it: on the disk, and in every table the server finds there.
+fn assert_as_made(server: &Server, when: &str) {
+    assert_eq!(folder(server), ["db.opt"], "{when}");
+    let mut conn = server.client().unwrap();
+    let tables: Vec<(String, String)> = conn
+        .query("SELECT table_name, engine FROM information_schema.tables WHERE table_schema = 'performance_schema'")
+        .unwrap();
+    assert!(tables.len() > 80, "{when}: {tables:?}");
+    for (table, engine) in tables {
+        assert_eq!(engine, "PERFORMANCE_SCHEMA", "{when}: {table}");
+        let read = conn.query_drop(format!("SELECT * FROM performance_schema.`{table}`"));
+        assert!(read.is_ok(), "{when}: {table}: {read:?}");
+    }
+}
+
+/// What is on the disk of the folder.
+fn folder(server: &Server) -> Vec<String> {
+    files(&server.data().join("performance_schema")).into_iter().collect()
+}
+
+/// Ways to start a server so that tare does not serve.
+fn without_tare() -> [(&'static str, Settings); 4] {
+    let tare = Settings::new(Provider::tare());
+    [
+        ("without tare", Settings::new(Provider::Off)),
+        ("the built-in, without tare", Settings::new(Provider::BuiltIn)),
+        ("the built-in, tare loaded", tare.clone().option("--performance-schema=ON")),
+        ("enabled=OFF", tare.tare_option("enabled", "OFF")),
+    ]
+}
+
+#[test]
+fn after_a_kill_whoever_starts_next_finds_the_folder_as_it_was_made() {
+    let _turn = turn();
+    if !tare_only() {
+        return;
+    }
+    let mut server = server();
+    for (next, settings) in without_tare() {
+        assert!(read_all(&server) > 1000, "before {next}");
+        assert_eq!(folder(&server), ["db.opt"], "nothing of the tables is on the disk while they are served");
+        server.kill();
+        server.settings = settings;
+        server.resume().unwrap();
+        assert_as_made(&server, next);
+        server.stop().unwrap();
+        server.settings = Settings::new(Provider::tare());
+        server.resume().unwrap();
+    }
+}
+
+#[test]
+fn a_start_with_few_descriptors_leaves_nothing_half_done() {
+    let _turn = turn();
+    if !tare_only() {
+        return;
+    }
+    let mut settings = Settings::new(Provider::tare()).option("--table-open-cache=64");
+    settings.under = ["prlimit", "--nofile=64"].map(str::to_owned).to_vec();
+    let mut server = Server::start(settings).unwrap();
+    assert_eq!(folder(&server), ["db.opt"]);
+    if server.serves_tables() {
+        assert!(server.schema().unwrap().rows("threads").unwrap().len() > 5);
+    }
+    server.kill();
+    server.settings = Settings::new(Provider::BuiltIn);
+    server.resume().unwrap();
+    assert_as_made(&server, "afterwards");
+}
+
+/// A program as it is found, or a line that says which part of the test is left out.
+fn program(name: &str) -> Option<std::process::Command> {
+    let there =
+        std::process::Command::new(name).arg("--version").output().is_ok_and(|it| it.status.success());
+    if !there {
+        println!("skipped: {name} is not installed");
+    }
+    there.then(|| std::process::Command::new(name))
+}
+
+fn run(command: &mut std::process::Command) {
+    let ended = command.output().unwrap();
+    assert!(ended.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&ended.stderr));
+}
+
+/// Data a backup was restored to, with nobody serving it yet.
+fn restored(backup: &Path) -> Server {
+    let mut server = Server::start(Settings::new(Provider::Off)).unwrap();
+    server.stop().unwrap();
+    let owner = std::fs::metadata(server.data()).unwrap();
+    std::fs::remove_dir_all(server.data()).unwrap();
+    let mut copy = std::process::Command::new("cp");
+    run(copy.arg("-a").arg(backup).arg(server.data()));
+    let mut own = std::process::Command::new("chown");
+    run(own.arg("-R").arg(format!("{}:{}", owner.uid(), owner.gid())).arg(server.data()));
+    server
+}
+
+#[test]
+fn a_backup_holds_nothing_of_the_tables() {
+    let _turn = turn();
+    if !tare_only() {
+        return;
+    }
+    let source = server();
+    keep_something(&source);
+    let kept = checksum(&source);
+    assert!(read_all(&source) > 1000);
+    let place = tempfile::tempdir().unwrap();
+    let mut backups = vec![place.path().join("copy")];
+    run(std::process::Command::new("cp").arg("-a").arg(source.data()).arg(&backups[0]));
+    if let Some(mut backup) = program("mariadb-backup") {
+        let target = place.path().join("backup");
+        let target_dir = format!("--target-dir={}", target.display());
+        let socket = format!("--socket={}", source.socket().display());
+        run(backup.args(["--no-defaults", "--backup", "--user=root", &socket, &target_dir]));
+        run(std::process::Command::new("mariadb-backup").args(["--no-defaults", "--prepare", &target_dir]));
+        backups.push(target);
+    }
+    for backup in backups {
+        assert_eq!(files(&backup.join("performance_schema")).into_iter().collect::<Vec<_>>(), ["db.opt"]);
+        let mut server = restored(&backup);
+        for (next, settings) in without_tare().into_iter().take(2) {
+            server.settings = settings;
+            server.resume().unwrap();
+            assert_as_made(&server, &format!("{}, {next}", backup.display()));
+            assert_eq!(checksum(&server), kept, "{}, {next}", backup.display());
+            server.stop().unwrap();
+        }
+    }
+}
+
 /// A folder of plugins in which the helper program of the PAM plugin is one that tells what it was started with.
 fn telling_plugins(plugins: &Path, told: &Path) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();

@@ -54,15 +54,60 @@ const OWN: &[&str] = &[
     "TRUNCATE TABLE performance_schema.events_statements_summary_global_by_event_name",
 ];
 
+/// What somebody may try with the tables on a primary. A replica without tare has none of what only tare has.
+const ATTEMPTS: &[&str] = &[
+    "DROP VIEW performance_schema.global_status",
+    "DROP VIEW IF EXISTS performance_schema.session_status",
+    "DROP TABLE performance_schema.threads",
+    "DROP TABLE performance_schema.tare_status",
+    "DROP TABLE IF EXISTS performance_schema.accounts, performance_schema.tare_status",
+    "DROP TABLE performance_schema.missing",
+    "DROP SEQUENCE performance_schema.threads",
+    "CREATE TABLE r.a LIKE performance_schema.accounts",
+    "CREATE TEMPORARY TABLE r.b LIKE performance_schema.accounts",
+    "CREATE TABLE r.c LIKE performance_schema.global_status",
+    "CREATE TABLE r.d SELECT * FROM performance_schema.accounts",
+    "CREATE OR REPLACE TABLE performance_schema.threads (a INT)",
+    "CREATE OR REPLACE TABLE performance_schema.tare_status (a INT)",
+    "CREATE OR REPLACE SEQUENCE performance_schema.threads",
+    "CREATE OR REPLACE VIEW performance_schema.global_status AS SELECT 1",
+    "CREATE VIEW performance_schema.v AS SELECT 1",
+    "ALTER VIEW performance_schema.global_status AS SELECT 1",
+    "ALTER TABLE performance_schema.threads ADD COLUMN x INT",
+    "ALTER TABLE performance_schema.threads ENGINE = InnoDB",
+    "ALTER TABLE performance_schema.threads RENAME TO r.e",
+    "RENAME TABLE performance_schema.threads TO r.e",
+    "RENAME TABLE performance_schema.global_status TO r.f",
+    "RENAME TABLE r.t TO performance_schema.threads",
+    "CREATE TRIGGER performance_schema.x BEFORE UPDATE ON performance_schema.threads FOR EACH ROW SET @x = 1",
+    "CREATE INDEX x ON performance_schema.threads (NAME)",
+    "DROP INDEX THREAD_ID ON performance_schema.threads",
+    "ANALYZE TABLE performance_schema.threads, performance_schema.tare_status",
+    "OPTIMIZE TABLE performance_schema.threads, performance_schema.tare_status",
+    "REPAIR TABLE performance_schema.threads, performance_schema.tare_status",
+    "REPAIR VIEW performance_schema.global_status",
+    "FLUSH TABLES performance_schema.threads",
+    "TRUNCATE TABLE performance_schema.global_status",
+    "TRUNCATE TABLE performance_schema.accounts",
+    "DELETE FROM performance_schema.setup_actors",
+    "REPLACE INTO performance_schema.setup_actors VALUES ('h', 'u', '%', 'NO', 'NO')",
+    "INSERT INTO r.t SELECT 100 + COUNT(*), 1 FROM performance_schema.threads",
+];
+
 /// Tables whose rows are changed above.
 const SETUP: [&str; 4] = ["setup_consumers", "setup_instruments", "setup_actors", "setup_objects"];
 
 impl Pair {
     /// `workers` is how many threads the replica applies with, besides its own.
     fn start(provider: Provider, workers: u32) -> Pair {
+        Pair::between(provider.clone(), provider, workers)
+    }
+
+    /// The same with a provider for each.
+    fn between(primary: Provider, replica: Provider, workers: u32) -> Pair {
         // Between here and the server's start somebody else may take it; then the server does not start and says so.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let primary = Settings::new(provider.clone())
+        let primary = Settings::new(primary)
             .option("--skip-networking=OFF")
             .option("--bind-address=127.0.0.1")
             .option(format!("--port={port}"))
@@ -72,7 +117,7 @@ impl Pair {
         let mut conn = primary.client().unwrap();
         conn.query_drop("CREATE USER replica@127.0.0.1").unwrap();
         conn.query_drop("GRANT REPLICATION SLAVE ON *.* TO replica@127.0.0.1").unwrap();
-        let replica = Settings::new(provider)
+        let replica = Settings::new(replica)
             .option("--server-id=2")
             .option("--log-bin=log")
             .option("--relay-log=relay")
@@ -246,6 +291,41 @@ fn what_is_watched_is_each_servers_own_affair() {
     for table in SETUP {
         assert_ne!(primary[table], primary_after[table], "{table} of the primary has not changed");
         assert_eq!(replica[table], replica_after[table], "{table} of the replica has changed");
+    }
+    pair.stop();
+}
+
+#[test]
+fn a_stock_replica_goes_on_whatever_is_tried_with_the_primarys_tables() {
+    let _turn = turn();
+    if skips() {
+        return;
+    }
+    let tables = |server: &Server| {
+        rows(
+            &mut server.client().unwrap(),
+            "SHOW FULL TABLES FROM performance_schema WHERE Tables_in_performance_schema <> 'v'",
+        )
+    };
+    let filled = |server: &Server| {
+        let sql = "SELECT (SELECT COUNT(*) > 1 FROM performance_schema.threads), \
+                   (SELECT COUNT(*) > 300 FROM performance_schema.global_status)";
+        rows(&mut server.client().unwrap(), sql)
+    };
+    let pair = Pair::between(Provider::under_test(), Provider::Off, 0);
+    pair.execute(&WORK[..2]);
+    let before = tables(&pair.primary);
+    for (at, format) in ["STATEMENT", "MIXED", "ROW"].into_iter().enumerate() {
+        let mut conn = pair.primary.client().unwrap();
+        conn.query_drop(format!("SET SESSION binlog_format = {format}")).unwrap();
+        // Most are refused, and some are not; `refusals` compares.
+        ATTEMPTS.iter().for_each(|sql| drop(conn.query_drop(*sql)));
+        pair.execute(&["DROP TABLE IF EXISTS r.d", "DELETE FROM r.t"]);
+        pair.execute(&[&format!("INSERT INTO r.t VALUES ({at}, {at})")]);
+        assert_eq!(tables(&pair.primary), before, "{format}");
+        assert_eq!(filled(&pair.primary), [["1", "1"].map(|yes| Some(yes.to_owned()))], "{format}");
+        let replicated = rows(&mut pair.replica.client().unwrap(), "SELECT a FROM r.t");
+        assert_eq!(replicated, [[Some(at.to_string())]], "{format}");
     }
     pair.stop();
 }

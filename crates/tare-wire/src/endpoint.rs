@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tare_engine::Engine;
 use tare_tables::Table;
 
-use crate::answer::{Source, Traffic};
+use crate::answer::{Sizes, Source, Traffic};
 use crate::connection;
 use crate::failure::Failure;
 use crate::protocol::packet::Writer;
@@ -194,6 +194,7 @@ impl Shared {
                 max_connections: config.max_connections,
                 stopping: AtomicBool::new(false),
                 traffic: Traffic::default(),
+                sizes: Sizes::default(),
             },
             stall_limit: config.stall_limit,
             spawn: config.spawn,

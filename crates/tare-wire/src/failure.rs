@@ -21,6 +21,12 @@ impl Failure {
         Failure { code, state, message: message.into() }
     }
 
+    /// For who makes a table that is to lead where an installed one does; the reference refuses in these words.
+    pub(crate) fn not_another_table() -> Self {
+        let text = "Can't create table like one of performance_schema (errno: 131 \"Command not supported by the engine\")";
+        Failure::new(1005, "HY000", text)
+    }
+
     pub(crate) fn too_many_connections() -> Self {
         Failure::new(1040, "08004", "Too many connections")
     }
@@ -91,6 +97,13 @@ impl Failure {
 
     pub(crate) fn unsupported(what: impl Display) -> Self {
         Failure::new(1235, "42000", format!("{what} is not supported here: {SUPPORTED}"))
+    }
+
+    /// For the host's sessions, whose writes go without.
+    pub(crate) fn no_transactions() -> Self {
+        let text = "Transactions are not supported: only the tables installed in performance_schema can be written (if this is \
+                    one of them, the error log says why it cannot)";
+        Failure::new(1235, "42000", text)
     }
 
     pub(crate) fn out_of_range(column: &str) -> Self {

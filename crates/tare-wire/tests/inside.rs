@@ -44,7 +44,24 @@ fn a_table_goes_by_its_inside_name_only() {
             assert!(!text.contains("things"), "{text}");
         }
     }
+    // What FEDERATED asks before it makes a table that leads here.
+    for statement in ["SELECT * FROM `things-7f` WHERE 1=0", "SHOW CREATE TABLE `things-7f`"] {
+        assert_eq!(error(&mut client, statement).0, 1005, "{statement}");
+    }
     // Nothing came of it.
     assert_eq!(names(&mut client, "SELECT COUNT(*) FROM `things-7f`"), ["4"]);
     assert_eq!(names(&mut client, "SELECT COUNT(*) FROM `things-7f` WHERE `ENABLED` = 'YES'"), ["1"]);
+}
+
+#[test]
+fn a_session_of_the_hosts_stays_in_autocommit_mode() {
+    let served = served_with(|_| ());
+    let mut client = served.federated();
+    for sql in ["SET AUTOCOMMIT=0", "set @@autocommit = 0", "SET NAMES utf8mb3, autocommit=0"] {
+        let (code, text) = error(&mut client, sql);
+        assert_eq!(code, 1235, "{sql}: {text}");
+    }
+    for sql in ["SET AUTOCOMMIT=1", "SET sql_notes=0", "SET autocommit=1, sql_notes=0"] {
+        client.query_drop(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    }
 }

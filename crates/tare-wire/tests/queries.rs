@@ -147,7 +147,6 @@ fn what_surrounds_federated_statements_is_accepted() {
     let mut client = served.federated();
     for sql in [
         "set time_zone='+00:00'",
-        "SET AUTOCOMMIT=0",
         "SAVEPOINT save1",
         "ROLLBACK TO SAVEPOINT save2",
         "RELEASE SAVEPOINT save2",

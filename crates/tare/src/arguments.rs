@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use tare_lab::Error;
+use tare_lab::installation::Installation;
 
 /// A Performance Schema for stock MariaDB servers that weighs next to nothing.
 ///
@@ -122,16 +124,15 @@ pub(crate) struct Status {
     pub(crate) json: bool,
 }
 
-/// Install, remove or list tare's tables in a data directory
+/// Remove or list what earlier versions of tare left in a data directory
 ///
-/// The provider installs its tables when a server starts and removes them when it shuts down, so this is seldom needed:
-/// after a crash of a server that is to run without tare from then on, or to look. The tables are small files in the folder
-/// `performance_schema` that send the server to tare's socket; no other file is touched, and none that is not tare's.
+/// Earlier versions put their tables into the folder `performance_schema`, as small files that a crash left there, and a backup
+/// took along. This version puts nothing there, and removes theirs whenever a server starts with it; so this is for a
+/// server that is to run without tare from then on. No file that is not tare's is touched.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare tables list --datadir /var/lib/mysql\n  \
-    tare tables remove --datadir /var/lib/mysql\n  \
-    tare tables install --datadir /srv/try")]
+    tare tables remove --datadir /var/lib/mysql")]
 pub(crate) struct Tables {
     #[command(subcommand)]
     pub(crate) command: TablesCommand,
@@ -139,11 +140,9 @@ pub(crate) struct Tables {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TablesCommand {
-    /// Put the tables in; those that are there already stay
-    Install(Place),
-    /// Take tare's tables out
+    /// Take tare's files out
     Remove(Place),
-    /// Show which tables of tare's are there, and which version wrote them
+    /// Show which tables' files of tare's are there, and which version wrote them
     List(Place),
 }
 
@@ -170,8 +169,8 @@ pub(crate) struct Place {
 pub(crate) struct Bench {
     #[command(flatten)]
     pub(crate) programs: Programs,
-    /// Rounds; each gives every setting one slice, and an interval needs 6
-    #[arg(long, default_value_t = 30, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=100_000))]
+    /// Rounds, 6 or more, as an interval needs 6; each gives every setting one slice
+    #[arg(long, default_value_t = 30, value_name = "N", value_parser = clap::value_parser!(u32).range(6..=100_000))]
     #[arg(overrides_with = "rounds")]
     pub(crate) rounds: u32,
     /// Seconds of a slice
@@ -275,6 +274,18 @@ pub(crate) struct LabCompare {
     /// Another, of a study with settings and workloads of the same names
     #[arg(value_name = "DIR")]
     pub(crate) second: PathBuf,
+}
+
+impl Programs {
+    /// The server's programs: those named, or the system's.
+    pub(crate) fn installation(&self) -> tare_lab::Result<Installation> {
+        Installation::find(self.mariadbd.as_deref()).map_err(|error| match error {
+            Error::Missing { program, hint } => {
+                Error::Missing { program, hint: format!("{hint} (or name it with --mariadbd PATH)") }
+            }
+            error => error,
+        })
+    }
 }
 
 fn name_and_path(text: &str) -> Result<(String, PathBuf), String> {

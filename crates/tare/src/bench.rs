@@ -46,12 +46,13 @@ pub(crate) fn bench(arguments: &Bench, interrupt: &Interrupt) -> Result<ExitCode
         workloads: &arguments.workloads,
     };
     let folder = tempfile::tempdir().context("making a temporary folder")?;
-    let order = order(&plan, arguments.programs.mariadbd.as_deref(), named, tare, folder.path())?;
+    let order = order(&plan, arguments.programs.installation()?, named, tare, folder.path())?;
     for setting in &order.definition.settings {
         page::note(&format!("  {:<10} {}", setting.name, setting.meaning));
     }
     let analysis = lab::watch(&order, interrupt)?;
     lab_table::print(&analysis);
+    lab_table::in_short(&analysis);
     if let Some(file) = &arguments.json {
         let results = folder.path().join(journal::FILE);
         std::fs::copy(results, file).with_context(|| format!("writing {}", file.display()))?;
@@ -62,12 +63,11 @@ pub(crate) fn bench(arguments: &Bench, interrupt: &Interrupt) -> Result<ExitCode
 /// The study of a plan.
 pub(crate) fn order(
     plan: &Plan<'_>,
-    mariadbd: Option<&Path>,
+    installation: Installation,
     provider: Option<&Path>,
     tare: bool,
     folder: &Path,
 ) -> Result<Order> {
-    let installation = Installation::find(mariadbd)?;
     let (source, definition) = lab::study("bench", text(plan, tare, installation.has_federated())?)?;
     Ok(Order {
         preloads: lab::preloads(&definition, provider)?,

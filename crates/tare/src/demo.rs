@@ -33,7 +33,7 @@ const LEAST_ROUNDS: u32 = 6;
 /// Runs the command.
 pub(crate) fn demo(arguments: &Demo, interrupt: Interrupt) -> Result<ExitCode> {
     let provider = provider::find(arguments.programs.provider.as_deref())?;
-    let installation = Installation::find(arguments.programs.mariadbd.as_deref())?;
+    let installation = arguments.programs.installation()?;
     if !installation.has_federated() {
         bail!(
             "ha_federatedx.so is not in {}: without it the tables cannot be read through the server's SQL; on Debian, \
@@ -57,7 +57,7 @@ pub(crate) fn demo(arguments: &Demo, interrupt: Interrupt) -> Result<ExitCode> {
     })?;
     watch(&bench, &template, &load, &Setting::tare(&provider), arguments.secs)?;
     if arguments.cost_rounds > 0 {
-        compare(arguments, &installation.mariadbd, &provider, &bench.interrupt)?;
+        compare(arguments, installation, &provider, &bench.interrupt)?;
     }
     farewell();
     Ok(ExitCode::SUCCESS)
@@ -137,7 +137,12 @@ fn lost(session: &mut mysql::Conn) -> Result<()> {
 }
 
 /// A short study: what it cost.
-fn compare(arguments: &Demo, mariadbd: &Path, provider: &Path, interrupt: &Interrupt) -> Result<()> {
+fn compare(
+    arguments: &Demo,
+    installation: Installation,
+    provider: &Path,
+    interrupt: &Interrupt,
+) -> Result<()> {
     page::heading("What it cost", "server CPU per transaction, load on one of four servers at a time");
     let workloads = [WORKLOAD.to_owned()];
     let plan = Plan {
@@ -148,9 +153,9 @@ fn compare(arguments: &Demo, mariadbd: &Path, provider: &Path, interrupt: &Inter
         workloads: &workloads,
     };
     let folder = tempfile::tempdir().context("making a temporary folder")?;
-    let order = bench::order(&plan, Some(mariadbd), Some(provider), true, folder.path())?;
+    let order = bench::order(&plan, installation, Some(provider), true, folder.path())?;
     let analysis = lab::watch(&order, interrupt)?;
-    analysis.cells.iter().for_each(lab_table::cell);
+    analysis.cells.iter().for_each(|cell| lab_table::cell(&analysis.header, cell));
     for setting in &order.definition.settings {
         page::note(&format!("  {:<10} {}", setting.name, setting.meaning));
     }

@@ -136,6 +136,7 @@ fn show(analysis: &Analysis, folder: &Path) -> Result<()> {
     println!();
     page::note(&format!("Results: {}", folder.display()));
     page::note(&format!("Report:  {}", tare_lab::report::write(folder)?.html.display()));
+    lab_table::in_short(analysis);
     Ok(())
 }
 
@@ -151,7 +152,7 @@ fn compare(arguments: &LabCompare) -> Result<()> {
             "cost against each run's base",
         );
         let mut grid = Grid::new(&[
-            ("SETTING", Column::Left),
+            ("SETTING", Column::CutEnd),
             ("FIRST", Column::Right),
             ("95%", Column::Left),
             ("SECOND", Column::Right),

@@ -8,12 +8,15 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tare_lab::analysis::{Analysis, CellAnalysis, SettingAnalysis};
 use tare_lab::runner::Event;
 
-use crate::{page, units};
+use crate::{lab_table, page, units};
 
 /// Steps of the bar.
 const STEPS: u64 = 1000;
-/// Columns of an interval's picture.
+/// Columns of an interval's picture: at most, and so few that there is none.
 const PICTURE: usize = 41;
+const TOO_FEW: usize = 9;
+/// Columns of a line beside the setting's name and the picture.
+const FIGURES: usize = 30;
 
 /// The progress of a study; on something else than a terminal it prints a line per block.
 pub(crate) struct Live {
@@ -44,6 +47,7 @@ impl Live {
                 let doing = self.doing.split("  ").next().unwrap_or_default();
                 self.doing = format!("{doing}  {rate} transactions/s");
             }
+            Event::Note(text) => self.bar.suspend(|| page::aside(text)),
             Event::Block { analysis, done, left } => self.block(analysis, *done, *left),
         }
         let doing = truncate_str(&self.doing, page::width().saturating_sub(1), "…").into_owned();
@@ -76,8 +80,8 @@ fn line(cell: &CellAnalysis) -> String {
     let blocks = cell.settings.iter().map(|s| s.blocks).max().unwrap_or(0);
     let each = cell.settings.iter().filter_map(|s| {
         let cost = s.cost?;
-        let half = cost.plus_minus().map_or(String::new(), |h| format!(" ± {:.1}", h * 100.0));
-        Some(format!("{} {}{half}", s.name, units::change(cost.share)))
+        let interval = cost.interval.map_or(String::new(), |_| format!(" ({})", lab_table::range(cost)));
+        Some(format!("{} {}{interval}", s.name, units::change(cost.share)))
     });
     let each: Vec<String> = each.collect();
     format!("{}, {} connections, block {blocks}: {}", cell.cell.workload, cell.cell.users, each.join("; "))
@@ -88,43 +92,41 @@ fn picture(cell: &CellAnalysis) -> String {
     let intervals = cell.settings.iter().filter_map(|s| s.cost?.interval);
     let reach = intervals.flat_map(|(low, high)| [low.abs(), high.abs()]).fold(0.01, f64::max);
     let name = cell.settings.iter().map(|s| s.name.chars().count()).max().unwrap_or(0);
-    let rows = cell.settings.iter().filter(|s| s.cost.is_some()).map(|s| row(s, name, reach));
+    let columns = page::width().saturating_sub(name + FIGURES).min(PICTURE);
+    let rows = cell.settings.iter().filter(|s| s.cost.is_some()).map(|s| row(s, name, reach, columns));
     let rows: String = rows.collect();
     let cell = style(format!("{}, {} connections", cell.cell.workload, cell.cell.users)).bold();
     format!("\n{cell}{rows}")
 }
 
-fn row(setting: &SettingAnalysis, name: usize, reach: f64) -> String {
+fn row(setting: &SettingAnalysis, name: usize, reach: f64, columns: usize) -> String {
     let Some(cost) = setting.cost else { return String::new() };
-    let (half, drawn) = match cost.interval {
-        Some((low, high)) => {
-            (format!("± {:.1}", (high - low) * 50.0), interval(low, cost.share, high, reach))
-        }
-        None => ("too few blocks".into(), String::new()),
-    };
+    let drawn = cost.interval.filter(|_| columns > TOO_FEW);
+    let drawn = drawn.map_or(String::new(), |(low, high)| interval((low, cost.share, high), reach, columns));
+    let range = lab_table::range(cost);
     let mark = if setting.reached { style("✓").green() } else { style(" ") };
     let share = units::change(cost.share);
-    format!(
-        "\n{} {} {share:>7} {half:<7} {drawn}",
-        mark,
+    let line = format!(
+        "{mark} {} {share:>7} {range:<17} {drawn}",
         pad_str(&setting.name, name, console::Alignment::Left, None)
-    )
+    );
+    format!("\n{}", truncate_str(line.trim_end(), page::width().saturating_sub(1), "…"))
 }
 
 /// `      │ ├──●──┤      `: zero, and an interval with its estimate.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)] // columns
-fn interval(low: f64, value: f64, high: f64, reach: f64) -> String {
-    let place = |x: f64| (((x / reach + 1.0) / 2.0).clamp(0.0, 1.0) * (PICTURE - 1) as f64).round() as usize;
+fn interval((low, value, high): (f64, f64, f64), reach: f64, columns: usize) -> String {
+    let place = |x: f64| (((x / reach + 1.0) / 2.0).clamp(0.0, 1.0) * (columns - 1) as f64).round() as usize;
     let (low, value, high) = (place(low), place(value), place(high));
     let sign = |i: usize| match i {
         i if i == value => '●',
         i if i == low => '├',
         i if i == high => '┤',
         i if i > low && i < high => '─',
-        i if i == PICTURE / 2 => '│',
+        i if i == columns / 2 => '│',
         _ => ' ',
     };
-    (0..PICTURE).map(sign).collect()
+    (0..columns).map(sign).collect()
 }
 
 #[cfg(test)]
@@ -133,7 +135,7 @@ mod tests {
 
     #[test]
     fn intervals_are_drawn_to_scale() {
-        assert_eq!(interval(0.5, 0.75, 1.0, 1.0), "                    │         ├────●────┤");
-        assert_eq!(interval(-1.0, 0.0, 1.0, 1.0), "├───────────────────●───────────────────┤");
+        assert_eq!(interval((0.5, 0.75, 1.0), 1.0, PICTURE), "                    │         ├────●────┤");
+        assert_eq!(interval((-1.0, 0.0, 1.0), 1.0, PICTURE), "├───────────────────●───────────────────┤");
     }
 }

@@ -2,15 +2,20 @@
 
 use tare_lab::analysis::{Analysis, CellAnalysis, Difference, SettingAnalysis};
 use tare_lab::record::{Header, Measure};
+use tare_lab::report::wording;
 
 use crate::page::{self, Column, Grid};
 use crate::units;
 
-/// Prints everything: a table per cell, verdicts, what was noted, and what limited it.
+/// Shown where there is no figure.
+const NONE: &str = "—";
+
+/// Prints everything: tables per cell, what was noted, and what limited it.
 pub(crate) fn print(analysis: &Analysis) {
     let header = &analysis.header;
     page::heading(&header.question, &format!("{} on {}", header.study, servers(header)));
-    analysis.cells.iter().for_each(cell);
+    page::note(&machine(header));
+    analysis.cells.iter().for_each(|c| cell(header, c));
     println!();
     page::note(&format!(
         "{} against the base in the same block; 95% intervals that allow for looking at any time; differences below {} \
@@ -19,15 +24,35 @@ pub(crate) fn print(analysis: &Analysis) {
         units::change(header.margin).trim_start_matches('+')
     ));
     analysis.notes.iter().for_each(|n| page::note(&format!("at {:.0} s: {}", n.at, n.text)));
+    header.machine.others.warning().iter().for_each(|warning| page::paragraph(warning));
     match &analysis.end {
         Some(end) => page::paragraph(&format!("Ended after {:.1} minutes: {}.", end.at / 60.0, end.reason)),
         None => page::paragraph("Not ended yet."),
     }
 }
 
+/// Prints all of it in a line: what is read last.
+pub(crate) fn in_short(analysis: &Analysis) {
+    println!();
+    page::paragraph(&wording::in_short(analysis));
+}
+
 fn servers(header: &Header) -> String {
     let each: Vec<String> = header.servers.iter().map(|s| format!("{} {}", s.name, s.version)).collect();
     each.join(", ")
+}
+
+/// What figures depend on besides the settings.
+fn machine(header: &Header) -> String {
+    let m = &header.machine;
+    let mut said = vec![format!("{} × {}", m.cpus, m.cpu_model)];
+    if m.clock_mhz > 0.0 {
+        said.push(format!("{:.0} MHz", m.clock_mhz));
+    }
+    said.extend(m.governor.iter().map(|governor| format!("governor {governor}")));
+    said.push(format!("kernel {}", m.kernel));
+    said.extend(Some(m.mitigations()).filter(|mitigations| !mitigations.is_empty()));
+    said.join("; ")
 }
 
 /// What is charged, in words.
@@ -39,34 +64,71 @@ pub(crate) fn charge(measure: Measure) -> &'static str {
     }
 }
 
-/// Prints a cell's table.
-pub(crate) fn cell(cell: &CellAnalysis) {
+/// Prints a cell's tables: what was measured, and what it says.
+pub(crate) fn cell(header: &Header, cell: &CellAnalysis) {
     let title = format!("{}, {} connections", cell.cell.workload, cell.cell.users);
     let noise = cell.noise().and_then(|n| n.interval);
     let about = noise.map_or(String::new(), |(low, high)| {
         format!("noise (the base against itself): {} … {}", units::change(low), units::change(high))
     });
     page::heading(&title, &about);
+    measured(cell).print();
+    println!();
+    judged(header, cell).print();
+    for setting in &cell.settings {
+        if let Some(word) = wording::contradiction(header, cell, setting) {
+            page::note(&format!("{}: {word}.", setting.name));
+        }
+    }
+}
+
+/// What was measured of each setting.
+fn measured(cell: &CellAnalysis) -> Grid {
+    let extra = Extra::of(cell);
     let mut columns = vec![
-        ("SETTING", Column::Left),
+        ("SETTING", Column::CutEnd),
         ("CPU/TX", Column::Right),
         ("TX/S", Column::Right),
         ("P95", Column::Right),
         ("RESIDENT", Column::Right),
     ];
-    let extra = Extra::of(cell);
     columns.extend(extra.columns());
-    columns.extend([
-        ("BLOCKS", Column::Right),
-        ("", Column::Right),
-        ("95%", Column::Left),
-        ("VERDICT", Column::Left),
-    ]);
     let mut grid = Grid::new(&columns);
     for setting in &cell.settings {
         grid.row(row(setting, extra));
     }
-    grid.print();
+    grid
+}
+
+/// What each setting costs, against what.
+fn judged(header: &Header, cell: &CellAnalysis) -> Grid {
+    let mut grid = Grid::new(&[
+        ("SETTING", Column::CutEnd),
+        ("BLOCKS", Column::Right),
+        ("COST", Column::Right),
+        ("95%", Column::Left),
+        ("VERDICT", Column::Left),
+    ]);
+    for setting in &cell.settings {
+        let said = wording::said(header, cell, setting);
+        grid.row([
+            setting.name.clone(),
+            setting.blocks.to_string(),
+            setting.cost.map_or(String::new(), |c| units::change(c.share)),
+            setting.cost.map_or(String::new(), range),
+            said.map_or_else(|| if setting.blocks == 0 { NONE.into() } else { "base".into() }, |s| s.short),
+        ]);
+        if let Some(mean) = setting.mean {
+            grid.row([
+                "  mean of turns".into(),
+                String::new(),
+                units::change(mean.share),
+                range(mean),
+                String::new(),
+            ]);
+        }
+    }
+    grid
 }
 
 /// Columns that only some studies fill.
@@ -88,7 +150,7 @@ impl Extra {
     }
 
     fn columns(self) -> impl Iterator<Item = (&'static str, Column)> {
-        let named = [(self.notpm, "NOTPM"), (self.logged, "LOGGED/S"), (self.sidecars, "OF IT SIDECARS")];
+        let named = [(self.notpm, "NOTPM"), (self.logged, "LOGGED/S"), (self.sidecars, "SIDECARS")];
         named.into_iter().filter(|(there, _)| *there).map(|(_, name)| (name, Column::Right))
     }
 
@@ -107,21 +169,19 @@ fn row(setting: &SettingAnalysis, extra: Extra) -> Vec<String> {
     let m = &setting.medians;
     let mut row = vec![setting.name.clone()];
     if setting.blocks == 0 {
-        row.extend([(); 4].map(|()| "—".to_owned()));
+        row.extend([(); 4].map(|()| NONE.to_owned()));
         row.extend(extra.columns().map(|_| String::new()));
     } else {
+        // Of a process that cannot be seen nothing is known.
+        let seen = |figure: f64, text: String| if figure > 0.0 { text } else { NONE.into() };
         row.extend([
-            units::seconds(m.cpu + m.cpu_sidecars),
+            seen(m.cpu, units::seconds(m.cpu + m.cpu_sidecars)),
             units::rate(m.tps),
             units::seconds(m.p95),
-            bytes(m.resident_bytes),
+            seen(m.resident_bytes, bytes(m.resident_bytes)),
         ]);
         row.extend(extra.cells(setting));
     }
-    row.push(setting.blocks.to_string());
-    row.push(setting.cost.map_or(String::new(), |c| units::change(c.share)));
-    row.push(setting.cost.map_or(String::new(), range));
-    row.push(setting.verdict.map_or_else(|| "base".into(), |v| v.to_string()));
     row
 }
 

@@ -120,6 +120,11 @@ pub(crate) fn paragraph(text: &str) {
     broken(text, width()).iter().for_each(|line| println!("{line}"));
 }
 
+/// A paragraph beside what is printed, such as a warning while something runs.
+pub(crate) fn aside(text: &str) {
+    broken(text, width()).iter().for_each(|line| eprintln!("{line}"));
+}
+
 /// A paragraph of explanation.
 pub(crate) fn note(text: &str) {
     broken(text, width()).iter().for_each(|line| println!("{}", style(line).dim()));

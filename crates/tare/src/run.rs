@@ -20,7 +20,7 @@ use crate::{page, provider, status};
 /// Runs the command.
 pub(crate) fn run(arguments: &Run, interrupt: &Interrupt) -> Result<ExitCode> {
     let provider = provider::find(arguments.programs.provider.as_deref())?;
-    let installation = Installation::find(arguments.programs.mariadbd.as_deref())?;
+    let installation = arguments.programs.installation()?;
     let account = Account::of_servers()?;
     // Declared before the server, so that it is removed after it.
     let scratch = Scratch::new(&account)?;

@@ -42,6 +42,13 @@ pub(crate) struct Report {
     consumers: Vec<Named>,
 }
 
+impl Report {
+    /// Why the server's own sessions do not find the tables.
+    fn unserved(&self) -> Option<&str> {
+        self.status.iter().find(|row| row.name == "tables")?.value.strip_prefix("OFF: ")
+    }
+}
+
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Named {
     name: String,
@@ -193,6 +200,12 @@ fn print(report: &Report) {
     let mut facts = Grid::new(&[("NAME", Column::Left), ("VALUE", Column::CutEnd)]);
     report.status.iter().filter(|n| n.tells()).for_each(|n| facts.row([n.name.clone(), n.shown()]));
     facts.print();
+    if let Some(why) = report.unserved() {
+        page::paragraph(&format!(
+            "The tables are not to be found in the server's SQL: {why}. What they hold can be read at the socket named above, by root \
+             and the server's own account: mariadb --socket=SOCKET --user=tare performance_schema"
+        ));
+    }
 
     page::heading("Instruments", "setup_instruments");
     let columns =

@@ -1,10 +1,10 @@
-//! `tare tables`: the tables' files in a data directory.
+//! `tare tables`: files that earlier versions left in a data directory.
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use tare_mariadb::install::{self, federated};
+use tare_mariadb::install;
 
 use crate::arguments::{Tables, TablesCommand};
 use crate::page::{self, Column, Grid};
@@ -12,30 +12,15 @@ use crate::page::{self, Column, Grid};
 /// Runs the command.
 pub(crate) fn tables(arguments: &Tables) -> Result<ExitCode> {
     match &arguments.command {
-        TablesCommand::Install(place) => install(&place.datadir),
         TablesCommand::Remove(place) => remove(&place.datadir),
         TablesCommand::List(place) => list(&place.datadir),
     }?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn install(datadir: &Path) -> Result<()> {
-    let report = install::install(datadir, tare_tables::TABLES, federated::ENDPOINT)?;
-    println!(
-        "{} tables installed in {}, {} were there already",
-        report.written.len(),
-        datadir.display(),
-        report.unchanged.len()
-    );
-    name("removed, this version does not serve them", &report.removed);
-    name("left alone, files of that name are not tare's", &report.foreign);
-    page::note("A server that runs sees them once the tables are not in its cache: FLUSH TABLES.");
-    Ok(())
-}
-
 fn remove(datadir: &Path) -> Result<()> {
     let removed = install::remove(datadir)?;
-    println!("{} tables removed from {}", removed.len(), datadir.display());
+    println!("{} tables' files removed from {}", removed.len(), datadir.display());
     if !removed.is_empty() {
         page::note("A server that runs may go on serving those it has open: FLUSH TABLES.");
     }
@@ -43,19 +28,13 @@ fn remove(datadir: &Path) -> Result<()> {
 }
 
 fn list(datadir: &Path) -> Result<()> {
-    let installed = install::list(datadir)?;
-    if installed.is_empty() {
-        println!("no tables of tare's in {}", datadir.display());
+    let left = install::list(datadir)?;
+    if left.is_empty() {
+        println!("no files of tare's in {}", datadir.display());
         return Ok(());
     }
     let mut grid = Grid::new(&[("TABLE", Column::Left), ("WRITTEN BY", Column::Left)]);
-    installed.into_iter().for_each(|it| grid.row([it.table, it.comment]));
+    left.into_iter().for_each(|it| grid.row([it.table, it.comment]));
     grid.print();
     Ok(())
-}
-
-fn name(what: &str, tables: &[String]) {
-    if !tables.is_empty() {
-        println!("{what}: {}", tables.join(", "));
-    }
 }

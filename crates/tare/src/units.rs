@@ -16,6 +16,9 @@ pub(crate) fn count(n: u64) -> String {
 /// A time in picoseconds, three to four digits and a unit.
 #[allow(clippy::cast_precision_loss)] // shown with four digits
 pub(crate) fn picoseconds(ps: u64) -> String {
+    if ps == 0 {
+        return "0 s".into(); // nothing has no unit that would suit it better
+    }
     scaled(
         ps as f64,
         &[("ps", 1e3), ("ns", 1e3), ("µs", 1e3), ("ms", 1e3), ("s", 60.0), ("min", f64::INFINITY)],
@@ -54,7 +57,9 @@ pub(crate) fn rate(per_second: f64) -> String {
 
 /// A relative change: `0.0123` as `+1.2%`.
 pub(crate) fn change(ratio: f64) -> String {
-    format!("{:+.1}%", ratio * 100.0)
+    let text = format!("{:+.1}%", ratio * 100.0);
+    // What rounds to nothing has no sign.
+    if text == "+0.0%" || text == "-0.0%" { "0.0%".into() } else { text }
 }
 
 #[cfg(test)]
@@ -71,7 +76,7 @@ mod tests {
         let times = [0, 999, 1500, 12_345, 123_456_789, 99_960_000, 999_990_000, 61_000_000_000_000];
         assert_eq!(
             times.map(picoseconds),
-            ["0 ps", "999 ps", "1.50 ns", "12.3 ns", "123 µs", "100 µs", "1.00 ms", "1.02 min"]
+            ["0 s", "999 ps", "1.50 ns", "12.3 ns", "123 µs", "100 µs", "1.00 ms", "1.02 min"]
         );
         assert_eq!(seconds(0.000_26), "260 µs");
     }
@@ -81,5 +86,6 @@ mod tests {
         assert_eq!([12, 2048, 100 << 20].map(bytes), ["12 B", "2.00 KiB", "100 MiB"]);
         assert_eq!(change(0.0123), "+1.2%");
         assert_eq!(change(-0.5), "-50.0%");
+        assert_eq!([-0.0004, 0.0, 0.0004].map(change), ["0.0%", "0.0%", "0.0%"]);
     }
 }

@@ -13,6 +13,7 @@ use serde_json::Value;
 use tare_lab::bench::Bench;
 use tare_lab::installation::Installation;
 use tare_lab::interrupt::Interrupt;
+use tare_lab::server::Server;
 use tare_lab::setting::Setting;
 use tempfile::TempDir;
 
@@ -20,7 +21,7 @@ use tempfile::TempDir;
 const STUDY: &str = r#"
 question = "What does a longer sort buffer cost?"
 slice_seconds = 1
-blocks = 3
+blocks = 6
 minutes = 5
 precision = 0.001
 margin = 0.001
@@ -162,7 +163,7 @@ fn killed_and_resumed_it_gives_the_same_kind_of_result() {
         assert!(said.contains(word), "no {word} in:\n{said}");
     }
     let blocks: Vec<u64> = after.iter().filter_map(|r| r["block"].as_u64()).collect();
-    assert_eq!(blocks.iter().max(), Some(&2));
+    assert_eq!(blocks.iter().max(), Some(&5));
     let processes: Vec<u64> = after.iter().filter_map(|r| r["process"].as_u64()).collect();
     assert!(processes.is_sorted() && processes.last() > processes.first(), "{processes:?}");
     place.wait_until_nothing_is_left();
@@ -183,7 +184,7 @@ fn killed_and_resumed_it_gives_the_same_kind_of_result() {
 /// On one server each block is an observation, and none is measured for nothing: not even to the end of the server's life.
 #[test]
 fn it_ends_with_the_block_after_which_enough_is_known() {
-    let study = STUDY.replace("blocks = 3", "blocks = 12\nblocks_per_start = 12");
+    let study = STUDY.replace("blocks = 6", "blocks = 12\nblocks_per_start = 12");
     let place = Place::new(&study.replace("precision = 0.001", "precision = 0.9"));
     let ended = place.run();
     assert!(ended.status.success(), "{}", text(&ended.stderr));
@@ -220,39 +221,229 @@ fn a_server_that_dies_is_named_with_its_last_words() {
     place.wait_until_nothing_is_left();
 }
 
+/// A server that is not the lab's, and what it says.
+struct Theirs {
+    // First: it ends before what it stands on.
+    server: Server,
+    _bench: Bench,
+}
+
+impl Theirs {
+    fn start() -> Theirs {
+        let bench = Bench::new(Interrupt::default()).expect("a bench");
+        let installation = Installation::find(None).expect("a server");
+        let template = bench.prepare(&installation, &[], &[], &mut |_| {}).expect("data");
+        let server = bench.start_copy(&template, &Setting::plain("theirs", vec![])).expect("it starts");
+        Theirs { server, _bench: bench }
+    }
+
+    /// The study on it.
+    fn study(&self) -> String {
+        let dsn = format!("dsn = \"mysql://root@localhost?socket={}\"", self.server.socket().display());
+        let options = "program = \"mariadbd\"\noptions = [\"--innodb-buffer-pool-size=64M\", \"--performance-schema=OFF\"]";
+        STUDY.replace(options, &dsn)
+    }
+
+    /// What may not change: schemas, and the variables that studies here set.
+    fn state(&self) -> [Vec<String>; 3] {
+        let queries = ["SHOW DATABASES", "SELECT @@GLOBAL.sort_buffer_size", "SELECT @@GLOBAL.userstat"];
+        let mut connection = self.server.connect().expect("a connection");
+        queries.map(|query| connection.query(query).expect("an answer"))
+    }
+}
+
 #[test]
 fn a_running_server_is_left_as_it_was() {
-    let bench = Bench::new(Interrupt::default()).expect("a bench");
-    let installation = Installation::find(None).expect("a server");
-    let template = bench.prepare(&installation, &[], &[], &mut |_| {}).expect("data");
-    let server = bench.start_copy(&template, &Setting::plain("theirs", vec![])).expect("it starts");
-    let asked =
-        |query: &str| server.connect().expect("a connection").query::<String, _>(query).expect("an answer");
-
-    let dsn = format!("dsn = \"mysql://root@localhost?socket={}\"", server.socket().display());
-    let options =
-        "program = \"mariadbd\"\noptions = [\"--innodb-buffer-pool-size=64M\", \"--performance-schema=OFF\"]";
-    let study = STUDY.replace(options, &dsn);
-    let place = Place::new(&study);
-    let before = asked("SHOW DATABASES");
+    let theirs = Theirs::start();
+    let place = Place::new(&theirs.study());
+    let before = theirs.state();
+    assert_ne!(before[1], ["262144"], "it is not what the base has");
     let ended = place.run();
     assert!(ended.status.success(), "{}{}", text(&ended.stdout), text(&ended.stderr));
     assert!(place.records().iter().all(|r| r["process"].is_null()));
-    assert_eq!(asked("SHOW DATABASES"), before);
-    assert_eq!(asked("SELECT @@GLOBAL.sort_buffer_size"), ["262144"], "the base's value");
+    assert_eq!(theirs.state(), before);
     place.wait_until_nothing_is_left();
 
-    let denied = Place::new(&study.replace("root@", "nobody@"));
+    let denied = Place::new(&theirs.study().replace("root@", "nobody@"));
     let ended = denied.run();
     assert!(text(&ended.stderr).contains("TARE_LAB_PASSWORD"), "{}", text(&ended.stderr));
     denied.wait_until_nothing_is_left();
+}
+
+/// After kill -9 the schema and a switched variable are still there; the same command puts them back and goes on.
+#[test]
+fn what_a_kill_left_on_a_running_server_is_put_back_by_the_study_that_goes_on() {
+    let theirs = Theirs::start();
+    let switch = "SET GLOBAL sort_buffer_size = 2097152";
+    let study = theirs.study().replace(switch, &format!("{switch}, GLOBAL userstat = ON"));
+    let place = Place::new(&study);
+    let before = theirs.state();
+    let mut killed = place.command().spawn().expect("tare runs");
+    place.wait_for_slices(&mut killed, 3);
+    send(killed.id(), Signal::SIGKILL);
+    killed.wait().expect("it ends");
+    place.wait_until_nothing_is_left();
+    let schema = "lab_oltp_1".to_owned();
+    let [schemas, _, userstat] = theirs.state();
+    assert!(schemas.contains(&schema) && userstat == ["1"], "so a kill leaves it");
+
+    // Elsewhere it is not known whose the schema is.
+    let elsewhere = Place::new(&study).run();
+    assert!(
+        text(&elsewhere.stderr).contains("run that one again with its --out"),
+        "{}",
+        text(&elsewhere.stderr)
+    );
+    assert!(theirs.state()[0].contains(&schema), "what is not known to be its own it leaves alone");
+
+    let ended = place.run();
+    assert!(ended.status.success(), "{}{}", text(&ended.stdout), text(&ended.stderr));
+    assert!(text(&ended.stderr).contains("has been put back"), "{}", text(&ended.stderr));
+    assert_eq!(place.records().last().expect("records")["reason"], "all_blocks");
+    assert_eq!(theirs.state(), before);
+    let files = fs::read_dir(place.results()).expect("results").flatten().map(|f| f.file_name());
+    assert!(!files.into_iter().any(|f| f.to_string_lossy().starts_with("to-put-back")), "nothing is owed");
+}
+
+/// What has our name and is not ours stays, even if a file says that it goes.
+#[test]
+fn a_schema_that_somebody_else_made_meanwhile_is_not_dropped() {
+    let theirs = Theirs::start();
+    let place = Place::new(&theirs.study());
+    let mut killed = place.command().spawn().expect("tare runs");
+    place.wait_for_slices(&mut killed, 3);
+    send(killed.id(), Signal::SIGKILL);
+    killed.wait().expect("it ends");
+    place.wait_until_nothing_is_left();
+    for statement in [
+        "DROP DATABASE lab_oltp_1",
+        "CREATE DATABASE lab_oltp_1",
+        "CREATE TABLE lab_oltp_1.precious (id INT)",
+    ] {
+        theirs.server.execute(statement).expect("done");
+    }
+    let ended = place.run();
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(text(&ended.stderr).contains("somebody else may have made it"), "{}", text(&ended.stderr));
+    theirs.server.execute("SELECT * FROM lab_oltp_1.precious").expect("it is there");
+}
+
+/// A driver in place of sysbench: the real one, but that the runs of these numbers end early.
+fn failing_sysbench(place: &Place, runs: &str) -> String {
+    let folder = place.own.path().join("bin");
+    fs::create_dir_all(&folder).expect("a folder");
+    let script = format!(
+        "#!/bin/sh\ncase \" $* \" in *\" run \"*)\n\
+         echo >> {0}/runs; n=$(wc -l < {0}/runs)\n\
+         case \" {runs} \" in *\" $n \"*|*\" all \"*) echo 'Threads started!'; sleep 0.1; echo 'FATAL: it is tired' >&2; exit 1;; esac;;\n\
+         esac\nexec /usr/bin/sysbench \"$@\"\n",
+        folder.display()
+    );
+    let program = folder.join("sysbench");
+    fs::write(&program, script).expect("a script");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("permissions");
+    format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default())
+}
+
+#[test]
+fn a_driver_that_ends_early_costs_a_block_and_not_the_study() {
+    let place = Place::new(STUDY);
+    // Three of warming up, three of the first block: of the second and the third block one each.
+    let path = failing_sysbench(&place, "2 8 12");
+    let ended = place.command().env("PATH", path).output().expect("tare runs");
+    let said = format!("{}{}", text(&ended.stdout), text(&ended.stderr));
+    assert!(ended.status.success(), "{said}");
+    let records = place.records();
+    let notes: Vec<&str> =
+        records.iter().filter(|r| r["kind"] == "note").filter_map(|r| r["text"].as_str()).collect();
+    let short = notes.iter().filter(|n| n.contains("was cut short")).count();
+    assert_eq!(short, 3, "{notes:?}");
+    assert!(
+        notes[1].contains("of points, 2 connections") && notes[1].contains("FATAL: it is tired"),
+        "{notes:?}"
+    );
+    assert_eq!(place.slices(), 6 * 3, "the others are all there");
+    assert!(said.contains("it is tired"), "it is told while it runs, and in the end: {said}");
+    place.wait_until_nothing_is_left();
+}
+
+#[test]
+fn a_driver_that_always_ends_early_ends_the_study() {
+    let place = Place::new(STUDY);
+    let path = failing_sysbench(&place, "all");
+    let ended = place.command().env("PATH", path).output().expect("tare runs");
+    let said = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("load on setting `") && said.contains("FATAL: it is tired"), "{said}");
+    let tries = place
+        .records()
+        .iter()
+        .filter(|r| r["text"].as_str().is_some_and(|t| t.contains("cut short")))
+        .count();
+    assert_eq!(tries, 5);
+    place.wait_until_nothing_is_left();
+}
+
+#[test]
+fn a_setting_that_does_not_work_is_named_with_what_does_not() {
+    let own_server = "switch = [\"SET GLOBAL sort_buffer_size = 2097152\"]\nrequire";
+    let options = "options = [\"--sort-buffer-size=2M\", \"--no-such-option=1\"]\nrequire";
+    let cases = [
+        (
+            STUDY.replace("= 2097152\"]", "= 2097152\", \"SET GLOBAL no_such_variable = 1\"]"),
+            [
+                "setting `long`",
+                "its `switch` fails: SET GLOBAL no_such_variable = 1",
+                "Unknown system variable",
+            ],
+        ),
+        (
+            STUDY.replace(own_server, options).replace("blocks = 6", "blocks = 18"),
+            [
+                "setting `long`",
+                "because of its option --no-such-option=1",
+                "unknown variable 'no-such-option=1'",
+            ],
+        ),
+        (
+            STUDY.replace("--performance-schema=OFF", "--nothing-like-it"),
+            [
+                "server `mariadb`",
+                "because of its option --nothing-like-it",
+                "unknown option '--nothing-like-it'",
+            ],
+        ),
+    ];
+    for (study, expected) in cases {
+        let place = Place::new(&study);
+        let ended = place.run();
+        let said = text(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(1), "{said}");
+        for words in expected {
+            assert!(said.contains(words), "no {words:?} in: {said}");
+        }
+        place.wait_until_nothing_is_left();
+    }
+}
+
+#[test]
+fn a_program_for_a_server_that_the_study_does_not_have_is_refused() {
+    let place = Place::new(STUDY);
+    let ended = place.command().args(["--server", "maria=/usr/sbin/mariadbd"]).output().expect("tare runs");
+    let said = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("`maria`") && said.contains("it starts `mariadb`"), "{said}");
+    assert!(!place.results().exists(), "nothing was begun");
 }
 
 #[test]
 fn what_is_missing_or_wrong_is_said_before_anything_starts() {
     let cases = [
         (STUDY.replace("name = \"points\"", "nam = \"points\""), "tiny.toml, line 25, `nam`"),
-        (STUDY.replace("program = \"mariadbd\"", "program = \"/nowhere/mariadbd\""), "--server mariadb=PATH"),
+        (
+            STUDY.replace("program = \"mariadbd\"", "program = \"/nowhere/mariadbd\""),
+            "apt-get install mariadb-server` brings it; or name one with --server mariadb=PATH",
+        ),
         (STUDY.replace("= 2097152\"", "= 1\""), "setting `long` is not what it says"),
     ];
     for (study, expected) in cases {

@@ -9,6 +9,8 @@ use std::sync::atomic::{
     fence,
 };
 
+use tare_sync::record;
+
 use super::Scale;
 use super::summary::plain_counters;
 use crate::Engine;
@@ -17,10 +19,10 @@ use crate::cell::COUNTERS;
 use crate::digest_table::DigestSlot;
 use crate::instance::{File, MetadataLock, Socket, TableShare};
 use crate::operation;
-use crate::pool::{self, Pool};
+use crate::pool::{self, Pool, USED};
 use crate::reader::objects::KeptTokens;
 use crate::ring::{
-    self, LINE_WORDS, RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, RINGS, STATEMENT_WORDS, TRANSACTION_LINES,
+    LINE_WORDS, RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, RINGS, STATEMENT_WORDS, TRANSACTION_LINES,
     XID_BYTES,
 };
 use crate::snapshot::*;
@@ -59,7 +61,7 @@ impl Copied {
         bytes
     }
     fn string(&self, from: usize, len: usize) -> Option<String> {
-        (len != 0).then(|| String::from_utf8_lossy(&self.text(from, len)).into_owned())
+        (len != 0).then(|| text::shown(&self.text(from, len)))
     }
 }
 
@@ -186,21 +188,20 @@ impl Engine {
         let mut records = Vec::new();
         for block in 1..self.arena.high() {
             let meta = self.arena.meta(block);
-            let generation = meta.generation.load(Acquire);
-            // Odd: its content is just being thrown away.
-            if self.arena.used(block) != used as u8 || generation & 1 != 0 {
+            if self.arena.used(block) != used as u8 {
                 continue;
             }
             // Who has taken it just now has hardly written to it; whose it is for sure is asked after copying.
             if thread.is_some_and(|id| meta.owner.load(Relaxed) != id) {
                 continue;
             }
-            let mut copied = copy_block(self.arena.words(block), of, ring::tag(generation));
-            // The first record is published after the owner: whoever saw a record sees its owner.
-            let (owner, opened) = (meta.owner.load(Relaxed), meta.opened.load(Relaxed));
-            fence(Acquire);
-            // The block was filled again meanwhile: what was copied may be a mixture, and is history anyway.
-            if meta.generation.load(Relaxed) == generation {
+            let copy = |generation| {
+                let copied = copy_block(self.arena.words(block), of, record::tag(generation));
+                // The first record is published after the owner: whoever saw a record sees its owner.
+                (copied, meta.owner.load(Relaxed), meta.opened.load(Relaxed))
+            };
+            // If the block was filled again meanwhile, what was copied may be a mixture, and is history anyway.
+            if let Some((mut copied, owner, opened)) = meta.generation.read(copy) {
                 attribute(of, &mut copied, owner, opened);
                 records.extend(copied);
             }
@@ -371,7 +372,8 @@ impl Engine {
 
     fn table_name(&self, share: &TableShare, index: u8) -> ObjectName {
         let temporary = share.temporary.load(Relaxed) != 0;
-        let is_key = index != 255 && index < share.keys.load(Relaxed);
+        // A dropped table's indexes are gone with it; its name stays known for a while.
+        let is_key = index != 255 && index < share.keys.load(Relaxed) && share.head.state() == USED;
         ObjectName {
             object_type: Some(if temporary { "TEMPORARY TABLE" } else { "TABLE" }),
             schema: Some(text::read_string(&share.schema, share.schema_len.load(Relaxed) as usize)),
@@ -466,10 +468,8 @@ impl Engine {
         let words = self.arena.words(block);
         let meta = self.arena.meta(block);
         for _ in 0..64 {
-            let before = level.version.load(Acquire);
-            let copy: Vec<u64> = words.iter().map(|word| word.load(Relaxed)).collect();
-            fence(Acquire);
-            if before & 1 == 0 && level.version.load(Relaxed) == before {
+            let copy = level.version.read(|_| words.iter().map(record::copy).collect::<Vec<u64>>());
+            if let Some(copy) = copy {
                 // A thread that ended meanwhile has given the block to another, or to another purpose.
                 let own = self.arena.used(block) == Use::Statement as u8
                     && meta.owner.load(Relaxed) == thread_id
@@ -493,21 +493,9 @@ impl Engine {
         let ended = w[3] != 0;
         let counters: [u64; COUNTERS] =
             std::array::from_fn(|counter| w.get(STATEMENT_COUNTERS + counter).copied().unwrap_or(0));
-        let charset = w[STATEMENT_WORDS - 1] as u32;
+        let [charset, digest_charset] = [0, 1].map(|half| record.u32(STATEMENT_WORDS - 1, half));
         let cut = record.u32(11, 1) != 0;
         let text = record.text(at.text, record.u32(11, 0) as usize);
-        let sql_text = (!text.is_empty()).then(|| {
-            let mut text = match self.host.get() {
-                Some(host) => host.to_utf8(&text, charset),
-                None => String::from_utf8_lossy(&text).into_owned(),
-            };
-            // What says so takes the place of the last three characters.
-            if cut && let Some((end, _)) = text.char_indices().nth_back(2) {
-                text.truncate(end);
-                text.push_str("...");
-            }
-            text
-        });
         let state = record.text(9, record.u8(7, 2) as usize);
         StatementRow {
             head: EventHead {
@@ -519,9 +507,9 @@ impl Engine {
                 timer: timer(scale, w[2], w[3], flags),
                 nesting: nesting_of(w[6], record.u8(1, 6)),
             },
-            sql_text,
+            sql_text: self.sql_text(text, charset, cut),
             sql_text_cut: cut,
-            digest: self.statement_digest(record.u32(8, 0), record.u32(8, 1)),
+            digest: self.statement_digest(record.u32(8, 0), record.u32(8, 1), digest_charset),
             current_schema: record.string(at.schema, record.u16(10, 0) as usize),
             object: ObjectName {
                 object_type: crate::objects::type_name(record.u8(7, 3)),
@@ -537,17 +525,44 @@ impl Engine {
         }
     }
 
-    fn statement_digest(&self, slot: Offset, generation: u32) -> Option<DigestText> {
+    /// SQL_TEXT. What follows a byte that is no character of the client's character set is left out, and where anything is
+    /// left out or was cut, what says so takes the place of the last three characters. The bytes are shown as they are:
+    /// the reference does not convert them either.
+    fn sql_text(&self, mut text: Vec<u8>, charset: u32, cut: bool) -> Option<String> {
+        // Every client's character set has ASCII.
+        let host = self.host.get().filter(|_| !text.is_ascii());
+        let characters = |text: &[u8], most: usize| {
+            host.map_or(most.min(text.len()), |host| host.characters(text, charset, most))
+        };
+        let well_formed = characters(&text, usize::MAX);
+        let cut = cut || well_formed < text.len();
+        text.truncate(well_formed);
+        if cut {
+            let mut ends = vec![0];
+            while let Some(end) = ends.last().copied().filter(|end| *end < text.len()) {
+                ends.push(end + characters(&text[end..], 1).max(1));
+            }
+            // The end of the last one before the last three, if there is one.
+            if let Some(end) = ends.iter().rev().nth(3).filter(|end| **end != 0) {
+                text.truncate(*end);
+                text.extend(b"...");
+            }
+        }
+        (!text.is_empty()).then(|| text::shown(&text))
+    }
+
+    /// The digest of an event, spelled in the character set it was seen in.
+    fn statement_digest(&self, slot: Offset, generation: u32, charset: u32) -> Option<DigestText> {
         if slot == 0 {
             return None;
         }
         let slot: &DigestSlot = self.arena.at(slot);
-        if slot.generation() != generation {
+        if slot.tenancy.generation() != generation {
             return None;
         }
-        let tokens = KeptTokens::of(slot);
+        let tokens = KeptTokens { charset, ..KeptTokens::of(slot) };
         fence(Acquire);
-        if slot.generation() == generation { self.spell(&tokens) } else { None }
+        if slot.tenancy.generation() == generation { self.spell(&tokens) } else { None }
     }
 
     /// `events_transactions_*`.
@@ -578,10 +593,9 @@ impl Engine {
         let offset = self.arena.offset_of(&thread.transaction);
         let words = self.arena.slice(offset, size_of_val(&thread.transaction) / 8);
         for _ in 0..64 {
-            let before = thread.transaction_version.load(Acquire);
-            let copy: Vec<u64> = words.iter().map(|word| word.load(Relaxed)).collect();
-            fence(Acquire);
-            if before & 1 == 0 && thread.transaction_version.load(Relaxed) == before {
+            let copy =
+                thread.transaction_version.read(|_| words.iter().map(record::copy).collect::<Vec<u64>>());
+            if let Some(copy) = copy {
                 return self.still_lives(thread, thread_id).then(|| Copied::new(thread_id, copy));
             }
             std::hint::spin_loop();
@@ -696,11 +710,7 @@ fn copy_block(words: &'static [AtomicU64; WORDS], of: EventType, tag: u32) -> Ve
     let mut records = Vec::new();
     let mut at = 0;
     while at < WORDS {
-        let first = words[at].load(Acquire);
-        // A wait or stage that ends while it is copied: its end, read first, decides what it was.
-        let end = words[at + 2].load(Acquire);
-        let stale = first & 0xFFFF != u64::from(tag);
-        if first == 0 || stale {
+        let Some((stamp, end)) = record::begin_copy(&words[at], &words[at + 2], tag) else {
             // Lines of one size may follow a line that is being filled; longer records end the block.
             match record_words(of) {
                 Some(size) => {
@@ -709,7 +719,7 @@ fn copy_block(words: &'static [AtomicU64; WORDS], of: EventType, tag: u32) -> Ve
                 }
                 None => break,
             }
-        }
+        };
         let size = match record_words(of) {
             Some(size) => size,
             None => words[at + 1].load(Relaxed) as u32 as usize * LINE_WORDS as usize,
@@ -717,9 +727,9 @@ fn copy_block(words: &'static [AtomicU64; WORDS], of: EventType, tag: u32) -> Ve
         if size == 0 || at + size > WORDS {
             break;
         }
-        let mut copy: Vec<u64> = words[at..at + size].iter().map(|word| word.load(Relaxed)).collect();
+        let mut copy: Vec<u64> = words[at..at + size].iter().map(record::copy).collect();
         // It may have moved to another block since: it is still the record it was.
-        copy[0] = first >> 16;
+        copy[0] = record::id(stamp);
         if matches!(of, EventType::Wait | EventType::Stage) {
             copy[2] = end;
             unpack_ids(of, &mut copy);

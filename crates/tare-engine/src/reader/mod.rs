@@ -12,11 +12,11 @@ mod summary;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
+use crate::Engine;
 use crate::arena::{Use, WORDS};
 use crate::cell::Plain;
 use crate::snapshot::{Stat, Summary};
 use crate::thread::Thread;
-use crate::{Engine, FOLDING};
 
 /// Receives the rows of a summary one by one.
 pub type Sink<'a, S> = &'a mut dyn FnMut(Summary<S>) -> ControlFlow<()>;
@@ -46,17 +46,17 @@ impl Engine {
     /// Reads sums that folding moves about: again, if something folded meanwhile. Under a storm of folds the
     /// last try stands: it may miss or repeat what was just moving.
     pub(crate) fn unfolding<T>(&self, read: impl Fn() -> T) -> T {
-        for _ in 0..TRIES {
-            let before = self.folds.load(Acquire);
-            if before >= FOLDING {
+        let (mut tries, mut pauses) = (TRIES, PAUSES);
+        while tries > 0 && pauses > 0 {
+            if let Some(value) = self.folds.read(&read) {
+                return value;
+            }
+            if self.folds.is_busy() {
                 // Whoever folds may have lost its processor in the middle of it.
                 std::thread::sleep(FOLD_PAUSE);
-                continue;
-            }
-            let value = read();
-            std::sync::atomic::fence(Acquire);
-            if self.folds.load(Relaxed) == before {
-                return value;
+                pauses -= 1;
+            } else {
+                tries -= 1;
             }
         }
         read()
@@ -84,8 +84,11 @@ pub(crate) fn patiently<T>(read: impl Fn() -> Option<T>) -> Option<T> {
     None
 }
 
-/// How often a sum is read again, and how long to wait for one who folds: about 20 ms together.
+/// How often what changed while it was read is read again.
 const TRIES: u32 = 200;
+/// How often, and how long each time, one who folds is waited for. Together a second or two: on a machine that has more to
+/// do than it can, a thread is without a processor for that long.
+const PAUSES: u32 = 10_000;
 const FOLD_PAUSE: std::time::Duration = std::time::Duration::from_micros(50);
 
 /// Ticks to picoseconds at one rate.
@@ -113,6 +116,9 @@ impl<'a> Scale<'a> {
     }
 
     pub(crate) fn stat(&self, plain: Plain) -> Stat {
+        if plain.count == 0 {
+            return Stat::default();
+        }
         let min = if plain.min_inverted == 0 { 0 } else { !plain.min_inverted };
         Stat {
             count: plain.count,

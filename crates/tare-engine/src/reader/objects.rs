@@ -398,24 +398,28 @@ impl Engine {
 
     /// DIGEST and DIGEST_TEXT, as the host spells them.
     pub(crate) fn spell(&self, tokens: &KeptTokens) -> Option<DigestText> {
-        let KeptTokens { bytes, charset, cut } = tokens;
+        let KeptTokens { bytes, whole, charset, cut } = tokens;
         if bytes.is_empty() {
             return None;
         }
-        self.host.get()?.digest_text(bytes, *charset, *cut)
+        self.host.get()?.digest_text(bytes, *whole, *charset, *cut)
     }
 }
 
 /// A copy of a slot's tokens. The host sees only what was read whole.
 pub(crate) struct KeptTokens {
-    bytes: Vec<u8>,
-    charset: u32,
-    cut: bool,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) whole: Option<[u8; 16]>,
+    /// What they are spelled in.
+    pub(crate) charset: u32,
+    pub(crate) cut: bool,
 }
 
 impl KeptTokens {
     pub(crate) fn of(slot: &DigestSlot) -> KeptTokens {
+        let [low, high] = slot.whole().map(u128::from);
         KeptTokens {
+            whole: (low | high != 0).then(|| (high << 64 | low).to_le_bytes()),
             bytes: text::read(&slot.tokens, slot.tokens_len.load(Relaxed) as usize),
             charset: slot.charset.load(Relaxed),
             cut: slot.cut.load(Relaxed) != 0,

@@ -102,13 +102,19 @@ impl Engine {
         }
         let row = |(ordinal, (name, value)): (u32, (&[u8], &[u8]))| AttributeRow {
             processlist_id,
-            name: host.to_utf8(name, charset),
-            value: host.to_utf8(value, charset),
+            name: host.to_utf8(name, charset, NAME_CHARACTERS),
+            value: Some(host.to_utf8(value, charset, VALUE_CHARACTERS)).filter(|value| !value.is_empty()),
             ordinal,
         };
-        (0..).zip(pairs(&bytes)).map(row).collect()
+        // As in the reference a nameless one is the end.
+        (0..).zip(pairs(&bytes)).map(row).take_while(|row| !row.name.is_empty()).collect()
     }
 }
+
+/// How much is shown of an attribute's name.
+const NAME_CHARACTERS: usize = 32;
+/// How much is shown of its value.
+const VALUE_CHARACTERS: usize = 1024;
 
 /// Names and values of an attribute block. What was cut off in the middle is not there.
 fn pairs(mut bytes: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {

@@ -280,10 +280,10 @@ impl Engine {
             (Level::Global, Family::Waits) => &[Global],
             (Level::Global, _) => &[Thread, Account, User, Host, Global],
         };
-        self.begin_fold();
+        self.folds.begin();
         self.bump_epoch(family, viewers);
         self.reset_sums(family, viewers);
-        self.end_fold();
+        self.folds.end();
     }
 
     /// As the reference: what the global summary of waits is made of, by instance, goes with it.

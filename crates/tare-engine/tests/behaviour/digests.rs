@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use proptest::collection::vec;
+use proptest::prelude::*;
 use tare_engine::snapshot::*;
 use tare_engine::*;
 
@@ -191,8 +193,124 @@ fn a_statement_without_tokens_has_no_digest() {
     rig.end_statement(
         statement,
         &Outcome::default(),
-        Some(&DigestTokens { bytes: b"", charset: 33, cut: false }),
+        Some(&DigestTokens { bytes: b"", charset: 33, cut: false, hash: last_bytes }),
     );
     assert!(rig.digests().is_empty());
     assert_eq!(rig.global_statement(STATEMENT).stat.count, 1);
+}
+
+/// Ends a statement with these tokens in this schema, of a client with this character set.
+fn count(rig: Rig, schema: &[u8], tokens: &[u8], charset: u32) {
+    let statement = rig.open_statement(rig.class.statement, charset, None).expect("a level");
+    rig.start_statement(statement, schema, here());
+    let tokens = DigestTokens { bytes: tokens, charset, cut: false, hash: last_bytes };
+    rig.end_statement(statement, &Outcome::default(), Some(&tokens));
+}
+
+/// How often each digest was counted. Tokens are ASCII here, so their text is what they are.
+fn counts_by_key(rig: Rig) -> BTreeMap<(String, String), u64> {
+    let rows = rig.digests();
+    let key = |row: &DigestRow| {
+        (row.schema.clone().unwrap_or_default(), row.digest.clone().expect("a digest").text)
+    };
+    let counts: BTreeMap<_, _> = rows.iter().map(|row| (key(row), row.stat.stat.count)).collect();
+    assert_eq!(counts.len(), rows.len(), "a row each");
+    counts
+}
+
+#[test]
+fn no_character_set_makes_one_statement_another() {
+    // Statements of one token, as BEGIN and COMMIT are.
+    let statements: Vec<[u8; 2]> = (0..128).flat_map(|low| [1, 2, 3].map(|high| [low, high])).collect();
+    // All collations of MariaDB: numbers below 256, their variants without padding, and those of UCA 14.0.0.
+    let charsets: Vec<u32> = (1..256).chain(1025..1280).chain(2048..2560).collect();
+    let rig = Rig::with(Config { digests_size: 1000, ..small() });
+    for slice in statements.chunks(100) {
+        // A thread of its own, whose map holds them all.
+        rig.connect();
+        for charset in &charsets {
+            slice.iter().for_each(|tokens| count(rig, b"", tokens, *charset));
+        }
+        let last = rig.statements(Scope::HistoryLong).pop().unwrap().digest.unwrap();
+        assert_eq!(last.text.as_bytes(), slice.last().unwrap(), "and so says its event");
+    }
+    let counts = counts_by_key(rig);
+    assert_eq!(counts.len(), statements.len());
+    assert!(counts.values().all(|count| *count == charsets.len() as u64), "{counts:?}");
+}
+
+#[test]
+fn one_statement_of_clients_with_several_character_sets_is_one_row_spelled_as_it_was_seen_first() {
+    let rig = Rig::new();
+    let charsets = [45, 8, 33];
+    for charset in charsets {
+        rig.on(rig.thread(), || count(rig, b"db", b"select ?", charset));
+    }
+    let rows = rig.digests();
+    let [row] = &rows[..] else { panic!("one row, not {rows:?}") };
+    assert_eq!(row.stat.stat.count, 3);
+    // The double names the character set in the hash: 45.
+    assert_eq!(row.digest.as_ref().unwrap().digest[..8], *"0000002d");
+    let of_event = |row: StatementRow| u32::from_str_radix(&row.digest.unwrap().digest[..8], 16).unwrap();
+    let seen: Vec<u32> = rig.statements(Scope::HistoryLong).into_iter().map(of_event).collect();
+    assert_eq!(seen, charsets, "an event's own");
+}
+
+#[test]
+fn digests_of_which_not_all_is_kept_are_told_apart_by_the_whole() {
+    let rig = Rig::with(Config { max_digest_length: 20, ..small() });
+    rig.connect();
+    let statements = ["twenty bytes of toke", "twenty bytes of tokens", "twenty bytes of tokens, and more"];
+    for statement in statements.repeat(2) {
+        count(rig, b"db", statement.as_bytes(), 33);
+    }
+    let rows = rig.digests();
+    let digests = rows.iter().map(|row| (row.stat.stat.count, row.digest.clone().unwrap()));
+    let digests: Vec<_> = digests.map(|(count, digest)| (count, digest.digest, digest.text)).collect();
+    let row = |digest: &str, text: &str| (2, digest.to_owned(), text.to_owned());
+    assert_eq!(
+        digests,
+        [
+            row("00000021000000000000000000000014", statements[0]),
+            row(" bytes of tokens", "twenty bytes of toke..."),
+            row("tokens, and more", "twenty bytes of toke..."),
+        ]
+    );
+    let last = rig.statements(Scope::History).pop().unwrap();
+    assert_eq!(last.digest.unwrap().digest, "tokens, and more");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Of any statements, in any schemas, by clients with any character sets, each is counted as itself.
+    #[test]
+    fn every_digest_is_counted_as_itself(
+        statements in vec((vec(0..3u8, 1..40), vec(0..2u8, 0..20), 0..2304u32, 0..3usize), 1..400),
+        size in prop_oneof![Just(1000u32), 1..20u32],
+    ) {
+        let rig = Rig::with(Config { digests_size: size, ..small() });
+        let threads = [(); 3].map(|()| rig.thread());
+        let mut expected = BTreeMap::new();
+        for (tokens, schema, charset, thread) in &statements {
+            // Few letters, so that many are alike.
+            let [tokens, schema] = [tokens, schema].map(|text| text.iter().map(|n| n + b'a').collect::<Vec<_>>());
+            rig.on(threads[*thread], || count(rig, &schema, &tokens, *charset));
+            let key = [schema, tokens].map(|text| String::from_utf8(text).unwrap());
+            *expected.entry(key.into()).or_insert(0) += 1;
+        }
+        if size == 1000 {
+            prop_assert_eq!(counts_by_key(rig), expected);
+        } else {
+            // With places taken away, none counts what is another's.
+            let rows = rig.digests();
+            prop_assert_eq!(rows.iter().map(|row| row.stat.stat.count).sum::<u64>(), statements.len() as u64);
+            for row in rows {
+                if let Some(digest) = row.digest {
+                    let most = expected[&(row.schema.unwrap_or_default(), digest.text)];
+                    prop_assert!(row.stat.stat.count <= most);
+                }
+            }
+        }
+    }
 }

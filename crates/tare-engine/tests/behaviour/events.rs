@@ -216,7 +216,7 @@ fn a_statement_carries_everything_the_host_said() {
     rig.end_statement(
         statement,
         &outcome,
-        Some(&DigestTokens { bytes: b"select ?", charset: 33, cut: false }),
+        Some(&DigestTokens { bytes: b"select ?", charset: 33, cut: false, hash: last_bytes }),
     );
     for scope in [Scope::Current, Scope::History, Scope::HistoryLong] {
         let row = rig.statements(scope).pop().unwrap();

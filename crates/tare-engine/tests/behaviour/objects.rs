@@ -297,6 +297,73 @@ fn a_dropped_table_is_forgotten_and_open_handles_close_quietly() {
 }
 
 #[test]
+fn rows_of_a_table_whose_keys_are_others_are_counted_anew() {
+    let others: [&[&str]; 4] = [&["PRIMARY"], &["PRIMARY", "k", "l"], &["PRIMARY", "l"], &[]];
+    for keys in others {
+        let rig = Rig::new();
+        rig.connect();
+        let use_it = |keys: &[&str]| {
+            let table = rig.open_table(rig.share("db", "t", keys), 1).unwrap();
+            rig.table_io(table, 0, 0, 5);
+            rig.table_io(table, 1, MAX_INDEXES, 1);
+            rig.table_lock(table, 0);
+            rig.close_table(table);
+        };
+        use_it(&["PRIMARY", "k"]);
+        use_it(&["PRIMARY", "k"]);
+        let row = rig.tables().remove(0);
+        assert_eq!(
+            (row.indexes[0].io.fetch.count, row.locks.0[0].count),
+            (10, 2),
+            "the same keys, the same table"
+        );
+        rig.share("db", "t", keys);
+        let row = rig.tables().remove(0);
+        let names: Vec<_> = row.indexes.iter().map(|index| index.name.as_deref().unwrap()).collect();
+        assert_eq!(names, keys, "and no row without an index");
+        assert!(row.indexes.iter().all(|index| index.io == TableIoStat::default()), "{row:?}");
+        assert_eq!(row.locks.0[0].count, 2, "locks have no index");
+        assert_eq!(rig.global_wait(TABLE_IO).count, 12, "what was done is done");
+    }
+}
+
+#[test]
+fn time_that_brought_no_row_shows_with_the_rows_that_come() {
+    let rig = Rig::new();
+    let thread = rig.connect();
+    let table = rig.open_table(rig.share("db", "t", &["PRIMARY"]), 1).unwrap();
+    let (nothing, before) = (Stat::default(), rig.lost());
+    let shown = || {
+        let fetch = rig.tables()[0].indexes[0].io.fetch;
+        [fetch, rig.thread_wait(thread, TABLE_IO), rig.global_wait(TABLE_IO)]
+    };
+    rig.table_io(table, 0, 0, 0);
+    assert_eq!(shown(), [nothing; 3]);
+    rig.table_io(table, 0, 0, 2);
+    assert!(shown().iter().all(|stat| stat.count == 2 && stat.sum_ps > stat.max_ps), "{:?}", shown());
+    rig.table_io(table, 1, 0, 0);
+    rig.close_table(table);
+    rig.delete_thread(thread);
+    assert_eq!(rig.tables()[0].indexes[0].io.insert, nothing);
+    assert_eq!(rig.lost(), before);
+}
+
+#[test]
+fn an_event_on_a_table_that_is_gone_names_no_index() {
+    let rig = Rig::new();
+    rig.connect();
+    let table = rig.open_table(rig.share("db", "t", &["PRIMARY"]), 1).unwrap();
+    rig.table_io(table, 0, 0, 1);
+    let named = || {
+        let object = rig.waits(Scope::History).remove(0).object;
+        (object.name, object.index)
+    };
+    assert_eq!(named(), (Some("t".into()), Some("PRIMARY".into())));
+    rig.drop_table_share(&TableName { temporary: false, schema: b"db", name: b"t" });
+    assert_eq!(named(), (Some("t".into()), None));
+}
+
+#[test]
 fn a_table_share_is_one_per_name_and_temporary_tables_are_others() {
     let rig = Rig::new();
     rig.connect();

@@ -315,14 +315,15 @@ fn many_accounts_leave_memory_to_those_who_are_connected() {
 fn what_a_client_says_of_itself_is_read_in_order() {
     let rig = Rig::new();
     let (one, other) = (rig.thread(), rig.thread());
-    rig.set_thread_connect_attrs(one, b"\x03_os\x05Linux\x04name\x00", 33);
+    // What follows a nameless one is not read.
+    rig.set_thread_connect_attrs(one, b"\x03_os\x05Linux\x04name\x00\x00\x01x\x01y\x01z", 33);
     rig.set_thread_processlist_id(other, 78);
     rig.set_thread_connect_attrs(other, b"\x01a\x01b\x05cut o", 33);
     let rows = rig.connect_attributes();
     let row = |id, name: &str, value: &str, ordinal| AttributeRow {
         processlist_id: id,
         name: name.to_owned(),
-        value: value.to_owned(),
+        value: (!value.is_empty()).then(|| value.to_owned()),
         ordinal,
     };
     assert_eq!(rows, [row(77, "_os", "Linux", 0), row(77, "name", "", 1), row(78, "a", "b", 0)]);

@@ -1,10 +1,11 @@
 //! One writer and one reader at the same place, as fast as they can: each pair was wrong once, or easily is.
 
 use std::ops::ControlFlow;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use tare_engine::snapshot::*;
-use tare_engine::{Config, Savepoint, TransactionStart};
+use tare_engine::{Config, MAX_INDEXES, Savepoint, TransactionStart};
 
 use crate::driver::*;
 use crate::rows::*;
@@ -230,6 +231,42 @@ fn tables_that_come_and_go_are_read_whole() {
             }
         }
     });
+}
+
+#[test]
+fn handles_closed_at_once_after_a_reset_lose_nothing() {
+    const ROUNDS: u64 = 300;
+    let rig = Rig::new();
+    rig.connect();
+    let keys: Vec<String> = (0..MAX_INDEXES).map(|key| format!("k{key}")).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let share = rig.share("db", "t", &keys);
+    let gate = Barrier::new(3);
+    let closer = || {
+        rig.connect();
+        for _ in 0..ROUNDS {
+            let table = rig.open_table(share, 1).unwrap();
+            gate.wait();
+            (0..MAX_INDEXES).for_each(|key| rig.table_io(table, 0, key, 1));
+            gate.wait();
+            rig.close_table(table);
+            gate.wait();
+        }
+    };
+    let wrong: Vec<Stat> = std::thread::scope(|scope| {
+        (0..2).for_each(|_| _ = scope.spawn(closer));
+        let round = |_| {
+            // What is left of the last round's handles is of before the reset.
+            rig.reset(Reset::TableIo);
+            (0..3).for_each(|_| _ = gate.wait());
+            let stats = rig.tables().remove(0).indexes.into_iter().map(|index| index.io.fetch);
+            stats
+                .filter(|io| io.count != 2 || io.min_ps > io.max_ps || io.max_ps > io.sum_ps)
+                .collect::<Vec<_>>()
+        };
+        (0..ROUNDS).flat_map(round).collect()
+    });
+    assert!(wrong.is_empty(), "{} figures of {ROUNDS} rounds, such as {:?}", wrong.len(), wrong[0]);
 }
 
 #[test]

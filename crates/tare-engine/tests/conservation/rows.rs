@@ -215,7 +215,8 @@ fn statement(rig: Rig, own: &Own, n: u64) {
     rig.add_statement_counter(statement, Counter::RowsSent, n);
     rig.set_statement_counter(statement, Counter::RowsExamined, 2 * n);
     let mut bytes = [0; 1024];
-    let tokens = DigestTokens { bytes: tokens_of(&sql, &mut bytes), charset: 33, cut: false };
+    let tokens =
+        DigestTokens { bytes: tokens_of(&sql, &mut bytes), charset: 33, cut: false, hash: last_bytes };
     let message = format!("message {n}");
     let outcome = Outcome { message: message.as_bytes(), warnings: 3 * n, ..Outcome::default() };
     rig.end_statement(statement, &outcome, Some(&tokens));

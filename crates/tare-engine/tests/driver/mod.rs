@@ -62,13 +62,28 @@ pub mod io {
     pub const SOCKET_OPT: u8 = 11;
 }
 
+/// The double's hash of tokens: the last sixteen bytes.
+pub fn last_bytes(tokens: &[u8]) -> [u8; 16] {
+    *tokens.last_chunk().expect("more than are kept")
+}
+
 /// Answers as a server would; a digest's text is its tokens.
 pub struct Double;
 
 impl Host for Double {
-    fn digest_text(&self, tokens: &[u8], charset: u32, cut: bool) -> Option<DigestText> {
+    fn digest_text(
+        &self,
+        tokens: &[u8],
+        whole: Option<[u8; 16]>,
+        charset: u32,
+        cut: bool,
+    ) -> Option<DigestText> {
         let text = String::from_utf8_lossy(tokens).into_owned() + if cut { "..." } else { "" };
-        Some(DigestText { digest: format!("{charset:08x}{:024x}", tokens.len()), text })
+        let digest = match whole {
+            Some(whole) => whole.escape_ascii().to_string(),
+            None => format!("{charset:08x}{:024x}", tokens.len()),
+        };
+        Some(DigestText { digest, text })
     }
     fn command_name(&self, command: u32) -> Option<&'static str> {
         ["Sleep", "Quit", "Init DB", "Query"].get(command as usize).copied()
@@ -96,7 +111,10 @@ impl Host for Double {
     fn lock_status_name(&self, status: u8) -> Option<&'static str> {
         ["PENDING", "GRANTED"].get(status as usize).copied()
     }
-    fn to_utf8(&self, text: &[u8], _charset: u32) -> String {
+    fn characters(&self, text: &[u8], _charset: u32, most: usize) -> usize {
+        text.len().min(most)
+    }
+    fn to_utf8(&self, text: &[u8], _charset: u32, _most: usize) -> String {
         String::from_utf8_lossy(text).into_owned()
     }
     fn source_file(&self, address: usize) -> Option<String> {
@@ -239,7 +257,7 @@ impl Rig {
     pub fn finish(&self, statement: Statement, sql: &str) {
         let mut bytes = [0; 1024];
         let tokens = tokens_of(sql, &mut bytes);
-        let tokens = DigestTokens { bytes: tokens, charset: 33, cut: false };
+        let tokens = DigestTokens { bytes: tokens, charset: 33, cut: false, hash: last_bytes };
         self.end_statement(statement, &Outcome::default(), Some(&tokens));
     }
 

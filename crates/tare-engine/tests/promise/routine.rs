@@ -62,7 +62,7 @@ impl Routine {
         rig.add_statement_counter(statement, Counter::RowsSent, 3);
         rig.set_statement_counter(statement, Counter::RowsExamined, 9);
         let Some(statement) = rig.refine_statement(statement, rig.class.statement_two) else { return };
-        let tokens = DigestTokens { bytes: sql, charset: 33, cut: false };
+        let tokens = DigestTokens { bytes: sql, charset: 33, cut: false, hash: last_bytes };
         let outcome = Outcome { message: b"done", sqlstate: Some(*b"00000"), ..Outcome::default() };
         let (taken, counters) = rig.end_statement(statement, &outcome, Some(&tokens));
         rig.count_prepared(self.prepared, false, taken, counters);

@@ -3,7 +3,8 @@
 use maud::{Markup, html};
 
 use super::export::Exports;
-use super::page::{charged, heads};
+use super::page::heads;
+use super::wording::charged;
 use super::{Study, unit};
 
 /// Raw data larger than this is not put into the page: browsers become slow.
@@ -42,15 +43,20 @@ pub(super) fn method(study: &Study<'_>) -> Markup {
                 dt { "margin" }
                 dd { (unit::chosen(header.margin)) ": a difference below it does not matter to anyone." }
                 dt { "costs, saves" }
-                dd { "The interval lies on one side of zero." }
+                dd { "The interval lies on one side of zero, and does not begin near it." }
+                dt { "may cost, may save" }
+                dd {
+                    "The interval lies on one side of zero, but begins near it: nearer than the A/A pair's interval reaches, or "
+                    "within the margin and nearer than half of its own width. The figure is its far end."
+                }
                 dt { "no more than" }
                 dd { "The interval lies within the margin on both sides; the figure is its upper end." }
                 dt { "inconclusive" }
                 dd { "Neither. The time named is what the interval would need to become narrow enough." }
                 dt { "precision" }
                 dd {
-                    "The study goes on until intervals are ± " (unit::chosen(header.precision)) " or better, or lie within the "
-                    "margin, or its time is over."
+                    "The study goes on until intervals reach no more than " (unit::chosen(header.precision)) " to either side, or lie "
+                    "within the margin, or its time is over."
                 }
             }
             p.note { "How each figure is computed, with sources, and what the method cannot say: docs/method.md of tare." }
@@ -79,9 +85,22 @@ pub(super) fn machine(study: &Study<'_>) -> Markup {
             h2 { "Machine, servers, settings" }
             dl {
                 dt { "processor" } dd { (machine.cpus) " × " (machine.cpu_model) }
+                @if machine.clock_mhz > 0.0 {
+                    dt { "clock" }
+                    dd {
+                        (unit::plain(machine.clock_mhz)) " MHz"
+                        @if let Some(governor) = &machine.governor { ", governor " (governor) }
+                    }
+                }
                 dt { "memory" } dd { (unit::bytes(memory(machine.memory_bytes))) }
                 dt { "system" } dd { (machine.system) ", kernel " (machine.kernel) }
                 dt { "hypervisor" } dd { (machine.hypervisor.as_deref().unwrap_or("none seen")) }
+                @if !machine.vulnerabilities.is_empty() { dt { "mitigations" } dd { (machine.mitigations()) } }
+                dt { "before it began" }
+                dd {
+                    "load average " (unit::plain(machine.others.load)) ", others took " (unit::percent(machine.others.busy, None))
+                    " of the processors' time, the hypervisor " (unit::percent(machine.others.steal, None))
+                }
                 @for server in &header.servers {
                     dt { "server " (server.name) } dd { (server.version) ", " (server.version_comment) }
                 }
@@ -94,10 +113,10 @@ pub(super) fn machine(study: &Study<'_>) -> Markup {
                         @for s in &header.settings {
                             tr {
                                 th scope="row" { (s.name) }
-                                td { (s.meaning) }
-                                td { (s.server) }
-                                td { @for made in &s.made_by { code { (made) } " " } }
-                                td {
+                                td data-head="meaning" { (s.meaning) }
+                                td data-head="server" { (s.server) }
+                                td data-head="made by" { @for made in &s.made_by { code { (made) } " " } }
+                                td data-head="compared with" {
                                     @if s.name == s.base { "is a base" } @else { (s.base) }
                                     @if s.twin { ", as its twin" }
                                 }

@@ -33,7 +33,7 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// Holds all the values, which need not be finite, with a little room at both ends.
+    /// Holds all the values, which need not be finite, with a little room at both ends. What is never below 0 has none there.
     pub(super) fn holding(values: impl IntoIterator<Item = f64>) -> Axis {
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
         for value in values.into_iter().filter(|v| v.is_finite()) {
@@ -44,7 +44,7 @@ impl Axis {
             (low, high) = (0.0, 1.0);
         }
         let room = ((high - low) * ROOM).max(high.abs() * 1e-3).max(1e-9);
-        (low, high) = (low - room, high + room);
+        (low, high) = (if low < 0.0 { low - room } else { (low - room).max(0.0) }, high + room);
         Axis { low, high, step: round_step((high - low) / TICKS) }
     }
 
@@ -310,6 +310,13 @@ mod tests {
             minutes.ticks().into_iter().map(|t| minutes.number(t)).collect::<Vec<_>>(),
             ["0", "5", "10"]
         );
+    }
+
+    #[test]
+    fn what_is_never_below_zero_has_no_axis_below_it() {
+        // "from −28.2 to 969 per second", of seconds in which nothing was done.
+        assert_eq!(Axis::holding([0.0, 940.0]).ends().0, 0.0);
+        assert!(Axis::holding([-1.0, 940.0]).ends().0 < -1.0);
     }
 
     #[test]

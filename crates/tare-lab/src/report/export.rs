@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use super::wording::said;
 use super::{Study, measured};
-use crate::analysis::{Difference, Medians, Verdict};
-use crate::record::Slice;
+use crate::analysis::{Difference, Medians};
+use crate::record::{Header, Slice};
 
 /// What a report writes beside its page; the page holds it, too.
 pub(super) struct Exports {
@@ -76,6 +77,7 @@ fn count(number: u64) -> f64 {
 }
 
 fn figures(study: &Study<'_>) -> String {
+    let header = &study.analysis.header;
     let own: BTreeSet<&String> = study
         .analysis
         .cells
@@ -84,8 +86,10 @@ fn figures(study: &Study<'_>) -> String {
         .flat_map(|s| s.medians.figures.keys())
         .collect();
     let mut head: Vec<String> =
-        ["workload", "users", "setting", "base", "twin", "blocks", "units"].map(String::from).into();
-    for difference in ["cost", "throughput_change", "p95_change"] {
+        ["workload", "users", "setting", "base", "server", "server_version", "twin", "blocks", "units"]
+            .map(String::from)
+            .into();
+    for difference in ["cost", "mean_cost", "throughput_change", "p95_change"] {
         head.extend(["", "_low", "_high"].map(|end| format!("{difference}{end}_share")));
     }
     head.extend(["verdict".into(), "verdict_kind".into()]);
@@ -96,10 +100,12 @@ fn figures(study: &Study<'_>) -> String {
         for s in measured(cell) {
             let mut fields =
                 vec![cell.cell.workload.clone(), cell.cell.users.to_string(), s.name.clone(), s.base.clone()];
+            fields.extend(server(header, &s.name));
             fields.extend([s.twin.to_string(), s.blocks.to_string(), s.units.to_string()]);
-            fields.extend([s.cost, s.throughput, s.p95].into_iter().flat_map(difference));
-            fields.push(s.verdict.map(|v| v.to_string()).unwrap_or_default());
-            fields.push(s.verdict.map(kind).unwrap_or_default().into());
+            fields.extend([s.cost, s.mean, s.throughput, s.p95].into_iter().flat_map(difference));
+            let said = said(header, cell, s);
+            fields.push(said.as_ref().map(ToString::to_string).unwrap_or_default());
+            fields.push(said.map(|s| s.claim.word()).unwrap_or_default().into());
             fields.extend(FIGURES.iter().map(|(_, figure)| number(figure(&s.medians))));
             fields.extend(
                 own.iter().map(|name| number(s.medians.figures.get(*name).copied().unwrap_or(f64::NAN))),
@@ -110,14 +116,12 @@ fn figures(study: &Study<'_>) -> String {
     text
 }
 
-/// A verdict's kind as one word; also its class in the page's style sheet.
-pub(super) fn kind(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Costs { share, .. } if share < 0.0 => "gains",
-        Verdict::Costs { .. } => "costs",
-        Verdict::NoMoreThan { .. } => "equal",
-        Verdict::Inconclusive { .. } => "unclear",
-    }
+/// The server a setting runs on, and its version.
+fn server(header: &Header, setting: &str) -> [String; 2] {
+    let name =
+        header.settings.iter().find(|s| s.name == setting).map(|s| s.server.clone()).unwrap_or_default();
+    let version = header.servers.iter().find(|s| s.name == name).map(|s| s.version.clone());
+    [name, version.unwrap_or_default()]
 }
 
 fn difference(difference: Option<Difference>) -> [String; 3] {

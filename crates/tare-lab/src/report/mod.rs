@@ -10,6 +10,7 @@ mod flame;
 mod page;
 mod results;
 mod unit;
+pub mod wording;
 
 use std::collections::BTreeMap;
 use std::fs;

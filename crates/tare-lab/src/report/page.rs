@@ -2,10 +2,13 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::export::{Exports, kind};
+use super::export::Exports;
+use super::wording::{self, Claim, Said, against, charged, everywhere, in_short, said, together};
 use super::{Study, background, is_base, measured, results, unit};
-use crate::analysis::{CellAnalysis, SettingAnalysis, Verdict};
-use crate::record::{Measure, SettingFacts};
+use crate::analysis::{CellAnalysis, SettingAnalysis};
+use crate::machine::MOST_STOLEN;
+use crate::record::SettingFacts;
+use crate::statistics::median;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
@@ -27,6 +30,7 @@ pub(super) fn page(study: &Study<'_>, exports: &Exports) -> Markup {
             body {
                 main {
                     (head(study))
+                    (warnings(study))
                     (verdicts(study))
                     (results::workloads(study))
                     (results::events(study))
@@ -34,6 +38,7 @@ pub(super) fn page(study: &Study<'_>, exports: &Exports) -> Markup {
                     (background::method(study))
                     (background::machine(study))
                     (background::data(study, exports))
+                    footer { p { (in_short(&study.analysis)) } }
                 }
                 script { (PreEscaped(SCRIPT)) }
             }
@@ -86,98 +91,18 @@ pub(super) fn heads(names: &[&str]) -> Markup {
     html! { thead { tr { @for name in names { th scope="col" { (name) } } } } }
 }
 
-/// What the verdicts are about.
-pub(super) fn charged(measure: Measure) -> &'static str {
-    match measure {
-        Measure::Cpu => "server CPU per transaction",
-        Measure::Time => "time per transaction",
-        Measure::P95 => "95th percentile of latency",
+/// What a reader should know before anything else: that the machine had other things to do.
+fn warnings(study: &Study<'_>) -> Markup {
+    let steal = median(&study.all_slices().map(|s| s.steal).collect::<Vec<_>>());
+    let stolen = (steal > MOST_STOLEN).then(|| {
+        format!(
+            "Warning: while the study ran the hypervisor gave {} of the machine's time to others.",
+            unit::percent(steal, None)
+        )
+    });
+    html! {
+        @for warning in study.analysis.header.machine.others.warning().into_iter().chain(stolen) { p.warning { (warning) } }
     }
-}
-
-/// A sign for a kind of verdict: colour alone would not do.
-pub(super) fn sign(kind: &str) -> &'static str {
-    match kind {
-        "costs" => "▲",
-        "gains" => "▼",
-        "equal" => "≈",
-        _ => "?",
-    }
-}
-
-/// A verdict in words.
-pub(super) fn words(verdict: Verdict) -> String {
-    match verdict {
-        Verdict::Costs { share, plus_minus } => {
-            let verb = if share < 0.0 { "saves" } else { "costs" };
-            format!("{verb} {} {}", unit::percent(share, Some(plus_minus)), unit::plus_minus(plus_minus))
-        }
-        Verdict::NoMoreThan { share } => {
-            format!("no more than {}", unit::percent(share.max(0.0), Some(share.max(0.0))))
-        }
-        Verdict::Inconclusive { needs_minutes: Some(minutes) } => {
-            format!("inconclusive: needs about {} more", unit::span(minutes.max(1.0) * 60.0))
-        }
-        Verdict::Inconclusive { needs_minutes: None } => verdict.to_string(),
-    }
-}
-
-/// A setting in every cell it was measured in.
-fn everywhere<'a>(study: &'a Study<'_>, name: &str) -> Vec<(&'a CellAnalysis, &'a SettingAnalysis)> {
-    let cells = study.analysis.cells.iter();
-    cells.filter_map(|cell| Some((cell, measured(cell).find(|s| s.name == name)?))).collect()
-}
-
-/// The kind that stands for several: what costs somewhere costs, what is unclear somewhere is.
-fn worst(verdicts: &[Verdict]) -> &'static str {
-    let kinds: Vec<&str> = verdicts.iter().map(|v| kind(*v)).collect();
-    ["costs", "unclear", "gains"].into_iter().find(|k| kinds.contains(k)).unwrap_or("equal")
-}
-
-/// Several verdicts on one setting, in words.
-fn together(verdicts: &[Verdict]) -> String {
-    if let [one] = verdicts {
-        return words(*one);
-    }
-    let of = |wanted: &str| verdicts.iter().copied().filter(|v| kind(*v) == wanted).collect::<Vec<_>>();
-    let count =
-        |n: usize| if n == verdicts.len() { String::new() } else { format!(" in {n} of {}", verdicts.len()) };
-    let mut said = vec![];
-    for (kind, verb) in [("costs", "costs"), ("gains", "saves")] {
-        let mut shares: Vec<(f64, f64)> = of(kind)
-            .into_iter()
-            .filter_map(|v| {
-                if let Verdict::Costs { share, plus_minus } = v {
-                    Some((share.abs(), plus_minus))
-                } else {
-                    None
-                }
-            })
-            .collect();
-        shares.sort_by(|a, b| a.0.total_cmp(&b.0));
-        if let (Some(low), Some(high)) = (shares.first(), shares.last()) {
-            let range = if shares.len() == 1 {
-                format!("{} {}", unit::percent(low.0, Some(low.1)), unit::plus_minus(low.1))
-            } else {
-                format!("{} to {}", unit::percent(low.0, Some(low.1)), unit::percent(high.0, Some(high.1)))
-            };
-            said.push(format!("{verb} {range}{}", count(shares.len())));
-        }
-    }
-    let bounds = of("equal");
-    let bound =
-        bounds.iter().filter_map(|v| if let Verdict::NoMoreThan { share } = v { Some(*share) } else { None });
-    if let Some(most) = bound.reduce(f64::max) {
-        said.push(format!(
-            "no more than {}{}",
-            unit::percent(most.max(0.0), Some(most.max(0.0))),
-            count(bounds.len())
-        ));
-    }
-    if let unclear @ 1.. = of("unclear").len() {
-        said.push(format!("inconclusive{}", count(unclear)));
-    }
-    said.join("; ")
 }
 
 fn verdicts(study: &Study<'_>) -> Markup {
@@ -186,7 +111,11 @@ fn verdicts(study: &Study<'_>) -> Markup {
     html! {
         section #verdicts {
             h2 { "Verdicts" }
-            p { "In " strong { (charged(header.measure)) } ", against the base, with 95% confidence:" }
+            p {
+                "In " strong { (charged(header.measure)) } ". In brackets is the interval that holds the truth with 95% confidence. "
+                "A cell is a workload at a number of connections; of several cells the lowest and the highest estimate are "
+                "given, and how far their intervals reach."
+            }
             ul.verdicts {
                 @for facts in header.settings.iter().filter(compared) { (sentence(study, facts)) }
                 @for facts in header.settings.iter().filter(|s| s.twin) { (noise(study, facts)) }
@@ -197,19 +126,19 @@ fn verdicts(study: &Study<'_>) -> Markup {
 }
 
 fn sentence(study: &Study<'_>, facts: &SettingFacts) -> Markup {
-    let verdicts: Vec<Verdict> =
-        everywhere(study, &facts.name).iter().filter_map(|(_, s)| s.verdict).collect();
-    if verdicts.is_empty() {
+    let all = everywhere(&study.analysis, &facts.name);
+    if all.is_empty() {
         return html! {
             li.unclear { span.sign aria-hidden="true" { "?" } div { strong { (facts.name) } " was not measured" } }
         };
     }
-    let kind = worst(&verdicts);
+    let claim = Claim::worst(all.iter().map(|s| s.claim));
     html! {
-        li class=(kind) {
-            span.sign aria-hidden="true" { (sign(kind)) }
+        li class=(claim.word()) {
+            span.sign aria-hidden="true" { (claim.sign()) }
             div {
-                strong { (facts.name) } " " (together(&verdicts)) @if several_bases(study) { ", against " (facts.base) }
+                strong { (facts.name) } " " (together(&all)) ", "
+                span.against { (against(&study.analysis.header, facts)) }
                 @if !facts.meaning.is_empty() { span.meaning { (facts.meaning) } }
             }
         }
@@ -217,18 +146,16 @@ fn sentence(study: &Study<'_>, facts: &SettingFacts) -> Markup {
 }
 
 fn noise(study: &Study<'_>, facts: &SettingFacts) -> Markup {
-    let cells = everywhere(study, &facts.name);
-    let judged: Vec<(&CellAnalysis, Verdict)> =
-        cells.iter().filter_map(|(c, s)| Some((*c, s.verdict?))).collect();
+    let header = &study.analysis.header;
+    let cells = study.analysis.cells.iter();
+    let cells: Vec<(&CellAnalysis, &SettingAnalysis)> =
+        cells.filter_map(|cell| Some((cell, measured(cell).find(|s| s.name == facts.name)?))).collect();
+    let judged = cells.iter().filter_map(|(cell, s)| Some((*cell, said(header, cell, s)?)));
     let differs: Vec<String> = judged
-        .iter()
-        .filter(|(_, verdict)| matches!(verdict, Verdict::Costs { .. }))
-        .map(|(c, verdict)| {
-            format!("{}, {}: {}", c.cell.workload, connections(c.cell.users), words(*verdict))
-        })
+        .filter(|(_, said)| !matches!(said.claim, Claim::Equal | Claim::Unclear))
+        .map(|(c, said)| format!("{}, {}: {said}", c.cell.workload, connections(c.cell.users)))
         .collect();
-    let widest =
-        cells.iter().filter_map(|(_, s)| s.cost?.interval).map(|(low, high)| low.abs().max(high.abs()));
+    let widest = cells.iter().filter_map(|(_, s)| wording::reach(s)).reduce(f64::max);
     html! {
         li.noise-floor {
             span.sign aria-hidden="true" { "=" }
@@ -236,8 +163,8 @@ fn noise(study: &Study<'_>, facts: &SettingFacts) -> Markup {
                 strong { (facts.name) } " is the base once more, so that its difference is noise: "
                 @if !differs.is_empty() {
                     "it differs, so something disturbs this machine (" (differs.join("; ")) ")"
-                } @else if let Some(widest) = widest.reduce(f64::max) {
-                    "at most " (unit::percent(widest, Some(widest)))
+                } @else if let Some(widest) = widest {
+                    "within " (unit::percent(widest, Some(widest)))
                 } @else {
                     "too few blocks"
                 }
@@ -273,7 +200,7 @@ fn overview(study: &Study<'_>) -> Markup {
                     @for facts in study.analysis.header.settings.iter().filter(|s| s.name != s.base) {
                         tr {
                             th scope="row" { (facts.name) }
-                            @for (_, cells) in &workloads { (range(cells, &facts.name)) }
+                            @for (name, cells) in &workloads { (range(study, name, cells, &facts.name)) }
                         }
                     }
                 }
@@ -283,48 +210,53 @@ fn overview(study: &Study<'_>) -> Markup {
     }
 }
 
-fn range(cells: &[&CellAnalysis], name: &str) -> Markup {
-    let of: Vec<&SettingAnalysis> =
-        cells.iter().filter_map(|c| c.setting(name)).filter(|s| s.blocks > 0).collect();
-    let verdicts: Vec<Verdict> = of.iter().filter_map(|s| s.verdict).collect();
-    if let [one] = of.as_slice() {
-        return verdict_cell(one, html! {});
+/// `head` is that of the cell's column, shown beside it where there is no room for columns.
+fn range(study: &Study<'_>, head: &str, cells: &[&CellAnalysis], name: &str) -> Markup {
+    let header = &study.analysis.header;
+    let of: Vec<(&CellAnalysis, &SettingAnalysis)> =
+        cells.iter().filter_map(|c| Some((*c, c.setting(name)?))).filter(|(_, s)| s.blocks > 0).collect();
+    if let [(cell, one)] = of.as_slice() {
+        return verdict_cell(study, head, (cell, one), html! {});
     }
+    let all: Vec<Said> = of.iter().filter_map(|(cell, s)| said(header, cell, s)).collect();
     let mut costs: Vec<(f64, Option<f64>)> =
-        of.iter().filter_map(|s| Some((s.cost?.share, s.cost?.plus_minus()))).collect();
+        of.iter().filter_map(|(_, s)| Some((s.cost?.share, s.cost?.plus_minus()))).collect();
     costs.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (Some(low), Some(high)) = (costs.first(), costs.last()) else {
-        return html! { td.none { (unit::NONE) } };
+        return html! { td.none data-head=(head) { (unit::NONE) } };
     };
-    let all_cost = verdicts.iter().all(|v| kind(*v) == "costs");
-    let kind = worst(&verdicts);
+    let claim = Claim::worst(all.iter().map(|s| s.claim));
     html! {
-        td class={ "verdict " (kind) } {
-            span.sign aria-hidden="true" { (sign(kind)) }
+        td class={ "verdict " (claim.word()) } data-head=(head) {
+            span.sign aria-hidden="true" { (claim.sign()) }
             span.figure { (unit::change(low.0, low.1)) " … " (unit::change(high.0, high.1)) }
-            @if !all_cost { span.said { (together(&verdicts)) } }
+            span.said { (together(&all)) }
         }
     }
 }
 
-/// A setting's verdict as a cell of a table, with something below it.
-pub(super) fn verdict_cell(setting: &SettingAnalysis, below: Markup) -> Markup {
+/// A setting's verdict as a cell of a table, with something below it. `head` is as in [`range`].
+pub(super) fn verdict_cell(
+    study: &Study<'_>,
+    head: &str,
+    (cell, setting): (&CellAnalysis, &SettingAnalysis),
+    below: Markup,
+) -> Markup {
     if is_base(setting) {
-        return html! { td.base { "base" (below) } };
+        return html! { td.base data-head=(head) { "base" (below) } };
     }
-    let (Some(verdict), Some(cost)) = (setting.verdict, setting.cost) else {
-        return html! { td.none { (unit::NONE) (below) } };
+    let (Some(said), Some(cost)) = (said(&study.analysis.header, cell, setting), setting.cost) else {
+        return html! { td.none data-head=(head) { (unit::NONE) (below) } };
     };
-    let kind = kind(verdict);
     html! {
-        td class={ "verdict " (kind) } {
-            span.sign aria-hidden="true" { (sign(kind)) }
-            span.figure { (unit::change(cost.share, cost.plus_minus())) }
-            @if let Some(plus_minus) = cost.plus_minus() { " " span.plus-minus { (unit::plus_minus(plus_minus)) } }
-            @match verdict {
+        td class={ "verdict " (said.claim.word()) } data-head=(head) {
+            span.sign aria-hidden="true" { (said.claim.sign()) }
+            span.figure { (unit::change(cost.share, cost.plus_minus())) } " "
+            span.interval { (unit::interval(cost)) }
+            @match said.claim {
                 // The figure is the cost.
-                Verdict::Costs { .. } => span.hidden { (words(verdict)) },
-                _ => span.said { (words(verdict)) },
+                Claim::Costs | Claim::Saves => span.hidden { (said.words) },
+                _ => span.said { (said.words) },
             }
             (below)
         }
@@ -333,13 +265,18 @@ pub(super) fn verdict_cell(setting: &SettingAnalysis, below: Markup) -> Markup {
 
 /// What the signs mean.
 pub(super) fn legend(study: &Study<'_>) -> Markup {
-    let margin = unit::chosen(study.analysis.header.margin);
+    let margin = format!("within the margin of {}", unit::chosen(study.analysis.header.margin));
     html! {
         p.legend {
-            span.costs { span.sign { "▲" } " costs" } " "
-            span.gains { span.sign { "▼" } " saves" } " "
-            span.equal { span.sign { "≈" } " within the margin of " (margin) } " "
-            span.unclear { span.sign { "?" } " inconclusive" }
+            @for (claim, meaning) in [
+                (Claim::Costs, "costs"),
+                (Claim::Saves, "saves"),
+                (Claim::MayCost, "may cost (▽ may save): the interval begins near 0"),
+                (Claim::Equal, margin.as_str()),
+                (Claim::Unclear, "inconclusive"),
+            ] {
+                span class=(claim.word()) { span.sign { (claim.sign()) } " " (meaning) } " "
+            }
         }
     }
 }
@@ -347,27 +284,6 @@ pub(super) fn legend(study: &Study<'_>) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const COSTS: Verdict = Verdict::Costs { share: 0.031, plus_minus: 0.004 };
-    const DEAR: Verdict = Verdict::Costs { share: 0.45, plus_minus: 0.02 };
-    const EQUAL: Verdict = Verdict::NoMoreThan { share: 0.0049 };
-    const UNCLEAR: Verdict = Verdict::Inconclusive { needs_minutes: None };
-
-    #[test]
-    fn one_verdict_is_said_as_it_is() {
-        assert_eq!(together(&[COSTS]), "costs 3.1% ±\u{202f}0.4");
-        assert_eq!(words(Verdict::Costs { share: -0.02, plus_minus: 0.01 }), "saves 2.0% ±\u{202f}1.0");
-        let unclear = Verdict::Inconclusive { needs_minutes: Some(136.4) };
-        assert_eq!(words(unclear), "inconclusive: needs about 2 h 16 min more");
-    }
-
-    #[test]
-    fn several_are_said_with_their_range_and_how_many_they_are() {
-        assert_eq!(together(&[DEAR, COSTS]), "costs 3.1% to 45.0%");
-        let all = together(&[DEAR, COSTS, EQUAL, UNCLEAR]);
-        assert_eq!(all, "costs 3.1% to 45.0% in 2 of 4; no more than 0.5% in 1 of 4; inconclusive in 1 of 4");
-        assert_eq!(worst(&[EQUAL, UNCLEAR]), "unclear");
-    }
 
     #[test]
     fn anchors_are_plain() {

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use maud::{Markup, html};
 
 use super::chart::{Axis, Box, Interval, Stretch, course};
-use super::export::kind;
 use super::flame::{self, Profiled, Stacks};
-use super::page::{anchor, charged, connections, legend, several_bases, sign, verdict_cell, words};
+use super::page::{anchor, connections, legend, several_bases, verdict_cell};
+use super::wording::{charged, contradiction, said};
 use super::{Study, is_base, measured, unit};
 use crate::analysis::{CellAnalysis, Difference, SettingAnalysis};
 use crate::record::{Calls, Profile, Slice};
@@ -15,6 +15,8 @@ use crate::statistics::{mean_interval, quantile};
 
 /// More cells of a workload than this are folded up, but for the first.
 const OPEN: usize = 3;
+/// What is reached in nearly all seconds.
+const SLOW_SECONDS: &str = "99% of seconds";
 
 /// A part for every workload.
 pub(super) fn workloads(study: &Study<'_>) -> Markup {
@@ -69,11 +71,7 @@ fn by_connections(study: &Study<'_>, cells: &[&CellAnalysis]) -> Markup {
                         tr {
                             th scope="row" { (name) }
                             @for cell in cells {
-                                @if let Some(s) = measured(cell).find(|s| s.name == name) {
-                                    (verdict_cell(s, html! { span.below { (unit::plain(s.medians.tps)) "/s" } }))
-                                } @else {
-                                    td.none { (unit::NONE) }
-                                }
+                                (by_name(study, cell, name))
                             }
                         }
                     }
@@ -81,6 +79,16 @@ fn by_connections(study: &Study<'_>, cells: &[&CellAnalysis]) -> Markup {
             }
         }
         (legend(study))
+    }
+}
+
+fn by_name(study: &Study<'_>, cell: &CellAnalysis, name: &str) -> Markup {
+    let head = connections(cell.cell.users);
+    match measured(cell).find(|s| s.name == name) {
+        Some(s) => {
+            verdict_cell(study, &head, (cell, s), html! { span.below { (unit::plain(s.medians.tps)) "/s" } })
+        }
+        None => html! { td.none data-head=(head) { (unit::NONE) } },
     }
 }
 
@@ -110,7 +118,8 @@ fn intervals(study: &Study<'_>, cells: &[&CellAnalysis]) -> Markup {
         h3 { "Difference in " (charged(header.measure)) }
         table.plot {
             caption.note {
-                "Estimate and 95% interval. Shaded: the A/A pair's interval, which is noise. Dashed: the margin of "
+                "Estimate and 95% interval in calm rounds; below the figure the mean of all turns, which has in it what comes in "
+                "bursts. Shaded: the A/A pair's interval, which is noise. Dashed: the margin of "
                 (unit::chosen(header.margin)) ", below which a difference does not matter."
             }
             (plot_heads("difference", "verdict"))
@@ -137,18 +146,19 @@ fn bases(cell: &CellAnalysis) -> Markup {
 }
 
 fn interval(study: &Study<'_>, cell: &CellAnalysis, s: &SettingAnalysis, axis: &Axis) -> Markup {
-    let (Some(cost), Some(verdict)) = (s.cost, s.verdict) else {
+    let header = &study.analysis.header;
+    let (Some(cost), Some(said)) = (s.cost, said(header, cell, s)) else {
         return html! {
             tr { th scope="row" { (s.name) } td {} td.figure { (unit::NONE) } td.said { "nothing to compare" } }
         };
     };
-    let kind = kind(verdict);
+    let kind = said.claim.word();
     let plot = Interval {
         kind,
         value: cost.share,
         range: cost.interval,
         noise: noise(cell, &s.base),
-        margin: study.analysis.header.margin,
+        margin: header.margin,
     };
     html! {
         tr {
@@ -158,8 +168,14 @@ fn interval(study: &Study<'_>, cell: &CellAnalysis, s: &SettingAnalysis, axis: &
                 @if several_bases(study) { span.meaning { "against " (s.base) } }
             }
             td.chart { (plot.row(axis)) }
-            td.figure { (difference(Some(cost))) }
-            td class={ "said " (kind) } { span.sign aria-hidden="true" { (sign(kind)) } (words(verdict)) }
+            td.figure {
+                (difference(Some(cost)))
+                @if let Some(mean) = s.mean { span.meaning { "mean " (difference(Some(mean))) } }
+            }
+            td class={ "said " (kind) } {
+                span.sign aria-hidden="true" { (said.claim.sign()) } (said.words)
+                @if let Some(word) = contradiction(header, cell, s) { span.but { "But " (word) "." } }
+            }
         }
     }
 }
@@ -167,10 +183,7 @@ fn interval(study: &Study<'_>, cell: &CellAnalysis, s: &SettingAnalysis, axis: &
 /// A difference with what it is uncertain by.
 fn difference(difference: Option<Difference>) -> Markup {
     let Some(d) = difference else { return html! { (unit::NONE) } };
-    html! {
-        (unit::change(d.share, d.plus_minus()))
-        @if let Some(plus_minus) = d.plus_minus() { " " span.plus-minus { (unit::plus_minus(plus_minus)) } }
-    }
+    html! { (unit::change(d.share, d.plus_minus())) " " span.interval { (unit::interval(d)) } }
 }
 
 /// A column of the table of figures: its head, what its head means, its figure (to leave out what is nothing everywhere), and
@@ -245,11 +258,11 @@ fn figures(study: &Study<'_>, cells: &[&CellAnalysis]) -> Markup {
                             th scope="col" { abbr title=(c.meaning) { (c.head) } }
                             @if c.head == "TPS" {
                                 th scope="col" { "against base" }
-                                th scope="col" { "99% of seconds" }
+                                th scope="col" { (SLOW_SECONDS) }
                             }
                             @if c.head == "p95" { th scope="col" { "against base" } }
                         }
-                        @for name in &own { th scope="col" { (name) } }
+                        @for name in &own { th scope="col" { (spaced(name)) } }
                     }
                 }
                 @for cell in cells {
@@ -263,14 +276,16 @@ fn figures(study: &Study<'_>, cells: &[&CellAnalysis]) -> Markup {
                             tr {
                                 th scope="row" { (s.name) }
                                 @for c in &columns {
-                                    td { ((c.shown)((c.figure)(s))) }
+                                    td data-head=(c.head) { ((c.shown)((c.figure)(s))) }
                                     @if c.head == "TPS" {
-                                        td { (difference(s.throughput)) }
-                                        td { (unit::plain(quantile(&seconds(study, cell, s), 0.01))) }
+                                        td data-head="TPS against base" { (difference(s.throughput)) }
+                                        td data-head=(SLOW_SECONDS) { (unit::plain(quantile(&seconds(study, cell, s), 0.01))) }
                                     }
-                                    @if c.head == "p95" { td { (difference(s.p95)) } }
+                                    @if c.head == "p95" { td data-head="p95 against base" { (difference(s.p95)) } }
                                 }
-                                @for name in &own { td { (own_figure(study.slices(&cell.cell, &s.name), name)) } }
+                                @for name in &own {
+                                    td data-head=(spaced(name)) { (own_figure(study.slices(&cell.cell, &s.name), name)) }
+                                }
                             }
                         }
                     }
@@ -283,7 +298,12 @@ fn figures(study: &Study<'_>, cells: &[&CellAnalysis]) -> Markup {
 fn own_figure(slices: &[&Slice], name: &str) -> Markup {
     let values: Vec<f64> = slices.iter().filter_map(|s| s.figures.get(name).copied()).collect();
     let Some(mean) = mean_interval(&values) else { return html! { (unit::plain(quantile(&values, 0.5))) } };
-    html! { (unit::plain(mean.value)) " " span.plus-minus { "±\u{202f}" (unit::plain(mean.half_width())) } }
+    html! { (unit::plain(mean.value)) " " span.interval { (unit::plain(mean.low)) " … " (unit::plain(mean.high)) } }
+}
+
+/// A figure's name as a head, which can be broken: `retries per transaction`.
+fn spaced(name: &str) -> String {
+    name.replace('_', " ")
 }
 
 /// Transactions of every second of every slice.
@@ -406,15 +426,15 @@ fn calls_of(cell: &CellAnalysis, calls: &[&Calls]) -> Markup {
                     @for class in classes {
                         tr {
                             th scope="row" { (class) }
-                            @for c in calls { td { (unit::plain(c.per_transaction.get(class).copied().unwrap_or(f64::NAN))) } }
+                            @for c in calls { td data-head=(c.setting) { (unit::plain(c.per_transaction.get(class).copied().unwrap_or(f64::NAN))) } }
                         }
                     }
                 }
                 tfoot {
-                    tr { th scope="row" { "all" } @for c in calls { td { (unit::plain(total(c))) } } }
+                    tr { th scope="row" { "all" } @for c in calls { td data-head=(c.setting) { (unit::plain(total(c))) } } }
                     tr {
                         th scope="row" { "an event costs" }
-                        @for c in calls { td { (event_cost(cell, &c.setting, total(c))) } }
+                        @for c in calls { td data-head=(c.setting) { (event_cost(cell, &c.setting, total(c))) } }
                     }
                 }
             }
@@ -427,9 +447,9 @@ fn event_cost(cell: &CellAnalysis, setting: &str, events: f64) -> Markup {
     let Some((cost, base)) = added.filter(|_| events > 0.0) else { return html! { (unit::NONE) } };
     let nanoseconds = |share: f64| share * base / events * 1e9;
     html! {
-        (unit::plain(nanoseconds(cost.share))) " ns"
-        @if let Some(plus_minus) = cost.plus_minus() {
-            " " span.plus-minus { "±\u{202f}" (unit::plain(nanoseconds(plus_minus))) }
+        (unit::plain(nanoseconds(cost.share))) " ns "
+        @if let Some((low, high)) = cost.interval {
+            span.interval { (unit::plain(nanoseconds(low))) " … " (unit::plain(nanoseconds(high))) }
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Figures as people read them.
 
+use crate::analysis::Difference;
+
 /// A sign that is as wide as a plus.
 const MINUS: char = '\u{2212}';
 /// Shown where there is no figure.
@@ -14,7 +16,9 @@ pub(super) fn plain(value: f64) -> String {
         a if a >= 100.0 || a == 0.0 => 0,
         a if a >= 10.0 => 1,
         a if a >= 1.0 => 2,
-        _ => 3,
+        a if a >= 0.1 => 3,
+        a if a >= 0.01 => 4,
+        _ => 5,
     };
     grouped(&format!("{value:.decimals$}"))
 }
@@ -127,9 +131,10 @@ pub(super) fn chosen(share: f64) -> String {
     format!("{}%", (share * 1e6).round() / 1e4)
 }
 
-/// What a percentage is uncertain by, in the same decimals: `± 0.4`.
-pub(super) fn plus_minus(plus_minus: f64) -> String {
-    format!("±\u{202f}{:.*}", decimals(Some(plus_minus)), plus_minus * 100.0)
+/// A difference's interval: `+2.7% … +3.5%`; nothing where there is none yet.
+pub(super) fn interval(difference: Difference) -> String {
+    let end = |end: f64| change(end, difference.plus_minus());
+    difference.interval.map_or(String::new(), |(low, high)| format!("{} … {}", end(low), end(high)))
 }
 
 #[cfg(test)]
@@ -146,6 +151,7 @@ mod tests {
             [1234.0, 12345.0, -1_234_567.0].map(plain),
             ["1234", "12\u{202f}345", "\u{2212}1\u{202f}234\u{202f}567"]
         );
+        assert_eq!([0.5, 0.0321, 0.001_52].map(plain), ["0.500", "0.0321", "0.00152"]);
         assert_eq!(time(f64::NAN), NONE);
         assert_eq!([45.0, 600.0, 9000.0].map(span), ["45 s", "10 min", "2 h 30 min"]);
     }
@@ -158,6 +164,8 @@ mod tests {
         assert_eq!([-0.0001, 0.0001, 0.0].map(|s| change(s, Some(0.004))), ["0.0%", "0.0%", "0%"]);
         assert_eq!(percent(-0.0049, None), "0.5%");
         assert_eq!([0.01, 0.005, 0.0025].map(chosen), ["1%", "0.5%", "0.25%"]);
-        assert_eq!(plus_minus(0.004), "±\u{202f}0.4");
+        let difference = Difference { share: 0.031, interval: Some((-0.0002, 0.035)) };
+        assert_eq!(interval(difference), "0.0% … +3.5%");
+        assert_eq!(interval(Difference { interval: None, ..difference }), "");
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use tare_lab::record::{
-    Calls, Cell, End, FORMAT, Header, Latency, Machine, Note, Profile, Reason, Record, ServerFacts,
+    Calls, Cell, End, FORMAT, Header, Latency, Machine, Note, Others, Profile, Reason, Record, ServerFacts,
     SettingFacts, Slice,
 };
 
@@ -207,6 +207,12 @@ fn header(seed: u64, cells: Vec<Cell>) -> Header {
             kernel: "6.1.0".into(),
             system: "Debian GNU/Linux 12".into(),
             hypervisor: Some("KVM".into()),
+            clock_mhz: 3000.0,
+            governor: Some("performance".into()),
+            vulnerabilities: [("mds", "Not affected"), ("spectre_v2", "Mitigation: Retpolines"), ("srso", "Vulnerable")]
+                .map(|(name, state)| (name.into(), state.into()))
+                .into(),
+            others: Others { load: 45.0, busy: 0.87, steal: 0.0, cpus: 2 },
         },
         "servers": [ServerFacts {
             name: "mariadb".into(),

@@ -8,7 +8,7 @@ use tare_engine::{DigestTokens, MetadataName, Outcome, Xid};
 
 use crate::abi::Series;
 use crate::abi::types::{DigestStorage, MdlKey, ServerTableShare};
-use crate::host::{address, charset, diagnostics, digest, metadata, names, share, transaction};
+use crate::host::{address, charset, diagnostics, digest, handler, metadata, names, share, transaction};
 
 static SHARES: share::Reader = share::Reader::new();
 
@@ -41,7 +41,7 @@ pub(super) fn outcome<'a>(area: *const c_void) -> Outcome<'a> {
 pub(super) fn digest_tokens<'a>(storage: *const DigestStorage) -> Option<DigestTokens<'a>> {
     // SAFETY: the storage the parser filled belongs to the session, which runs this statement still.
     let tokens = unsafe { digest::tokens(storage) }?;
-    Some(DigestTokens { bytes: tokens.bytes, charset: tokens.charset, cut: tokens.full })
+    Some(DigestTokens { bytes: tokens.bytes, charset: tokens.charset, cut: tokens.full, hash: digest::hash })
 }
 
 /// Marks a table as one whose changes do not go to the binary log; see [`share::Reader::keep_from_binary_log`].
@@ -54,6 +54,16 @@ pub(super) fn keep_from_binary_log(share: *mut ServerTableShare) {
 pub(super) fn table_share<'a>(share: *const ServerTableShare) -> Option<share::Share<'a>> {
     // SAFETY: the server passes null or a share it has completed.
     unsafe { SHARES.read(share) }
+}
+
+/// Makes a handler of a table of this schema one that begins no transactions; see [`handler`].
+pub(super) fn settle_handler(handler: *const c_void, schema: &[u8]) {
+    // SAFETY: the server passes the handler it has just opened, with its share; only this thread knows it.
+    let share = unsafe { handler::share(handler) };
+    if table_share(share).is_some_and(|share| share.schema == schema) {
+        // SAFETY: as above.
+        unsafe { handler::without_transactions(handler) };
+    }
 }
 
 /// What a metadata lock is of.

@@ -10,6 +10,7 @@ use super::ENGINE;
 use super::guard::guard;
 use super::pointer::{instance, keep, kept, state, text};
 use crate::abi::types::{File, FileLocker, FileLockerState};
+use crate::folder;
 use crate::host::file_name::FileName;
 
 /// Operations of the interface.
@@ -18,6 +19,7 @@ const CREATE: c_uint = 0;
 const OPEN: c_uint = 2;
 const STREAM_OPEN: c_uint = 3;
 const STREAM_CLOSE: c_uint = 5;
+const STAT: c_uint = 11;
 const DELETE: c_uint = 14;
 
 /// Bytes moved; a negative result is an error, and no bytes.
@@ -63,7 +65,11 @@ pub(super) unsafe extern "C" fn get_thread_file_name_locker(
     _identity: *const c_void,
 ) -> *mut FileLocker {
     guard(null_mut(), || {
-        if key == 0 || name.is_null() { null_mut() } else { begin(state, key as u16, None, op, name) }
+        // The built-in's views have no file to look at.
+        if key == 0 || name.is_null() || (op == STAT && folder::holds(text!(name))) {
+            return null_mut();
+        }
+        begin(state, key as u16, None, op, name)
     })
 }
 
@@ -151,10 +157,11 @@ pub(super) unsafe extern "C" fn end_file_open_wait(
     })
 }
 
-/// Ends an opening that yielded a descriptor.
+/// Ends an opening that yielded a descriptor. The files of tare's own tables are no files to the server: with the built-in
+/// it finds none in their place.
 fn bind(locker: *mut FileLocker, fd: c_int) -> Option<FileRef> {
     let state = state!(locker, FileLockerState)?;
-    let file = if fd >= 0 { opened(state) } else { None };
+    let file = if fd >= 0 && !folder::holds(text!(state.name)) { opened(state) } else { None };
     state.file = file.map_or(null_mut(), |file| file.address().cast());
     end(state, 0);
     if fd >= 0 {

@@ -11,6 +11,7 @@ use super::guard::guard;
 use super::pointer::{instance, keep, kept, state};
 use super::{ENGINE, SCHEMA};
 use crate::abi::types::{MdlKey, MetadataLock, MetadataLocker, MetadataLockerState};
+use crate::folder;
 
 pub(super) unsafe extern "C" fn create_metadata_lock(
     identity: *mut c_void,
@@ -23,6 +24,11 @@ pub(super) unsafe extern "C" fn create_metadata_lock(
 ) -> *mut MetadataLock {
     guard(null_mut(), || {
         let what = || facts::metadata_name(key, lock_type, duration, status);
+        if folder::looks_at(lock_type)
+            && let Some(what) = what()
+        {
+            folder::locks(what.schema, what.name, lock_type);
+        }
         let lock = ENGINE.create_metadata_lock(identity.addr(), what, Source::new(file, line));
         lock.map_or(null_mut(), |lock| lock.address().cast())
     })

@@ -13,6 +13,7 @@ use super::pointer::{state, text};
 use crate::abi::types::{
     CondInfo, FileInfo, MemoryInfo, MutexInfo, RwlockInfo, SocketInfo, StageInfo, StatementInfo, ThreadInfo,
 };
+use crate::host::command;
 
 /// Memory accounted for the server as a whole; a thread of which there is one.
 const FLAG_GLOBAL: c_int = 1;
@@ -103,6 +104,9 @@ pub(super) unsafe extern "C" fn register_statement(
             let Some(info) = state!(infos.wrapping_add(at), StatementInfo) else { return };
             // The array of commands has holes.
             if !info.name.is_null() {
+                if text!(category) == command::CATEGORY.as_bytes() {
+                    command::register(&String::from_utf8_lossy(text!(info.name)), at as c_int);
+                }
                 info.key = register(Kind::Statement, "statement/", category, info.name, info.flags);
             }
         }

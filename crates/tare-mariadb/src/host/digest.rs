@@ -4,11 +4,13 @@
 //! no session. They may run on any thread. A buffer the text outgrows is grown by the server's allocator.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, c_char, c_uchar, c_void};
+use std::ffi::{c_uchar, c_void};
 
+use md5::{Digest, Md5};
 use tare_engine::snapshot::DigestText;
 
 use crate::abi::types::DigestStorage;
+use crate::startup::symbol;
 
 /// `sql_digest_storage`. The same in all series (debug information of 10.11.5 and 11.4.5; read at `digest_end` on all
 /// four servers).
@@ -78,15 +80,15 @@ pub unsafe fn tokens<'a>(storage: *const DigestStorage) -> Option<Tokens<'a>> {
     Some(Tokens { bytes, charset: raw.charset_number, full: raw.full })
 }
 
-type Md5 = unsafe extern "C" fn(storage: *const RawStorage, md5: *mut c_uchar);
-type Text = unsafe extern "C" fn(storage: *const RawStorage, text: *mut RawString);
+type ComputeHash = unsafe extern "C" fn(storage: *const RawStorage, md5: *mut c_uchar);
+type ComputeText = unsafe extern "C" fn(storage: *const RawStorage, text: *mut RawString);
 type Free = unsafe extern "C" fn(memory: *mut c_void);
 
 /// The server's functions, found and tried.
 #[derive(Clone, Copy, Debug)]
 pub struct Functions {
-    md5: Md5,
-    text: Text,
+    md5: ComputeHash,
+    text: ComputeText,
     free: Free,
     /// What a `String` of ours begins with.
     charset: *const c_void,
@@ -123,8 +125,8 @@ impl Functions {
         // SAFETY: the symbols' names carry their C++ signatures; `my_free(void *)` is C.
         let functions = unsafe {
             Functions {
-                md5: std::mem::transmute::<*mut c_void, Md5>(md5),
-                text: std::mem::transmute::<*mut c_void, Text>(text),
+                md5: std::mem::transmute::<*mut c_void, ComputeHash>(md5),
+                text: std::mem::transmute::<*mut c_void, ComputeText>(text),
                 free: std::mem::transmute::<*mut c_void, Free>(free),
                 charset,
             }
@@ -170,7 +172,7 @@ impl Functions {
         unsafe { (self.text)(storage, &mut text) };
         // SAFETY: `text` holds `length` bytes, in our buffer or its own.
         let bytes = unsafe { std::slice::from_raw_parts(text.text, text.length as usize) };
-        let spelled = String::from_utf8_lossy(bytes).into_owned();
+        let spelled = tare_engine::shown(bytes);
         if text.allocated {
             // SAFETY: the server's allocator made it and nobody else has it.
             unsafe { (self.free)(text.text.cast()) };
@@ -182,13 +184,12 @@ impl Functions {
 /// utf8mb3_general_ci, which every server has compiled in.
 const UTF8: u32 = 33;
 
-fn symbol(name: &CStr) -> Option<*mut c_void> {
-    // SAFETY: a NUL-terminated name.
-    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr().cast::<c_char>()) };
-    (!found.is_null()).then_some(found)
+/// DIGEST of a token array, which [`Functions::digest`] says of one that is kept whole. Allocates nothing.
+pub fn hash(tokens: &[u8]) -> [u8; 16] {
+    Md5::digest(tokens).into()
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -216,6 +217,11 @@ mod tests {
         assert_eq!(read(&raw), None);
         raw.byte_count = 1025;
         assert_eq!(read(&raw), None);
+    }
+
+    #[test]
+    fn the_hash_is_the_servers() {
+        assert_eq!(hex(&hash(&SAMPLE)), SAMPLE_DIGEST);
     }
 
     #[test]

@@ -6,11 +6,14 @@
 
 pub mod address;
 pub mod charset;
+pub(crate) mod command;
 pub mod diagnostics;
 pub mod digest;
 pub(crate) mod file_name;
+pub(crate) mod handler;
 pub mod metadata;
 pub mod names;
+pub(crate) mod plugin;
 pub(crate) mod server;
 pub mod share;
 pub(crate) mod status_variable;

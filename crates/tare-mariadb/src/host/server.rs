@@ -6,21 +6,37 @@ use std::sync::OnceLock;
 use tare_engine::Host;
 use tare_engine::snapshot::DigestText;
 
-use super::digest::{Functions, Tokens};
-use super::names;
+use super::digest::Tokens;
+use super::{charset, digest, names};
 
 /// The running server.
 pub(crate) struct ServerHost;
 
 /// The server's digest functions, found at the first question: the server is up then.
-fn functions() -> Option<&'static Functions> {
-    static FUNCTIONS: OnceLock<Option<Functions>> = OnceLock::new();
-    FUNCTIONS.get_or_init(Functions::resolve).as_ref()
+fn digests() -> Option<&'static digest::Functions> {
+    static FUNCTIONS: OnceLock<Option<digest::Functions>> = OnceLock::new();
+    FUNCTIONS.get_or_init(digest::Functions::resolve).as_ref()
+}
+
+/// Its functions for character sets, likewise.
+fn charsets() -> Option<&'static charset::Functions> {
+    static FUNCTIONS: OnceLock<Option<charset::Functions>> = OnceLock::new();
+    FUNCTIONS.get_or_init(charset::Functions::resolve).as_ref()
 }
 
 impl Host for ServerHost {
-    fn digest_text(&self, tokens: &[u8], charset: u32, cut: bool) -> Option<DigestText> {
-        Some(functions()?.digest(Tokens { bytes: tokens, charset, full: cut }))
+    fn digest_text(
+        &self,
+        tokens: &[u8],
+        whole: Option<[u8; 16]>,
+        charset: u32,
+        cut: bool,
+    ) -> Option<DigestText> {
+        let mut digest = digests()?.digest(Tokens { bytes: tokens, charset, full: cut });
+        if let Some(whole) = whole {
+            digest.digest = digest::hex(&whole);
+        }
+        Some(digest)
     }
 
     fn command_name(&self, command: u32) -> Option<&'static str> {
@@ -55,8 +71,13 @@ impl Host for ServerHost {
         names::mdl_status(i32::from(status))
     }
 
-    fn to_utf8(&self, text: &[u8], _charset: u32) -> String {
-        String::from_utf8_lossy(text).into_owned()
+    fn characters(&self, text: &[u8], charset: u32, most: usize) -> usize {
+        charsets().map_or(text.len().min(most), |charsets| charsets.characters(text, charset, most))
+    }
+
+    fn to_utf8(&self, text: &[u8], charset: u32, most: usize) -> String {
+        let converted = charsets().and_then(|charsets| charsets.to_utf8(text, charset, most));
+        converted.unwrap_or_else(|| tare_engine::shown(text).chars().take(most).collect())
     }
 
     fn source_file(&self, address: usize) -> Option<String> {

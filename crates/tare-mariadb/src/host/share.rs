@@ -106,7 +106,7 @@ pub struct Share<'a> {
 
 impl<'a> Share<'a> {
     /// The names of the keys, in the order of their numbers; at most [`MAX_KEYS`].
-    pub fn keys(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
         self.keys.iter().map(|text| {
             if text.is_null() {
                 return &[][..];

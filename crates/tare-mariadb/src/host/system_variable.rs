@@ -53,9 +53,6 @@ pub(crate) enum VariableError {
     /// It takes no further status variable.
     #[error("the server takes no further status variable")]
     Refused,
-    /// Nobody could read the tables the variables would speak of.
-    #[error("the tables cannot be read through the server: plugin ha_federatedx is not loaded")]
-    NoStorageEngine,
 }
 
 /// A value's place.

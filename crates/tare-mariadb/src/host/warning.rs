@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ptr::NonNull;
 use std::sync::OnceLock;
 
 use crate::startup::symbol;
@@ -15,28 +16,33 @@ const WARNING: c_int = 1;
 type Session = unsafe extern "C" fn() -> *mut c_void;
 type Push = unsafe extern "C" fn(*mut c_void, c_int, c_uint, *const c_char);
 
-/// What finds a session and what warns it, where the server exports both.
-fn functions() -> Option<(Session, Push)> {
-    static FUNCTIONS: OnceLock<Option<(Session, Push)>> = OnceLock::new();
-    *FUNCTIONS.get_or_init(|| {
-        let session = symbol(c"_current_thd")?;
+/// What warns a session, where the server exports it.
+fn push_warning() -> Option<Push> {
+    static PUSH: OnceLock<Option<Push>> = OnceLock::new();
+    *PUSH.get_or_init(|| {
         let push = symbol(c"_Z12push_warningP3THDN21Sql_state_errno_level18enum_warning_levelEjPKc")?;
-        // SAFETY: a C function without arguments that returns the calling thread's session or null: plugins call it.
-        let session = unsafe { std::mem::transmute::<*mut c_void, Session>(session) };
         // SAFETY: the mangled name says what it takes; it returns nothing.
-        let push = unsafe { std::mem::transmute::<*mut c_void, Push>(push) };
-        Some((session, push))
+        Some(unsafe { std::mem::transmute::<*mut c_void, Push>(push) })
     })
+}
+
+/// The calling thread's session, if it has one and the server exports what finds it.
+pub(super) fn session() -> Option<NonNull<c_void>> {
+    static SESSION: OnceLock<Option<Session>> = OnceLock::new();
+    let session = (*SESSION.get_or_init(|| {
+        let session = symbol(c"_current_thd")?;
+        // SAFETY: a C function without arguments that returns the calling thread's session or null: plugins call it.
+        Some(unsafe { std::mem::transmute::<*mut c_void, Session>(session) })
+    }))?;
+    // SAFETY: it takes nothing and reads a thread-local.
+    NonNull::new(unsafe { session() })
 }
 
 /// Warns the calling thread's session, if it has one. To be called where the server itself may warn: by a thread that
 /// runs a statement.
 pub(crate) fn push(number: u32, text: &CStr) {
-    let Some((session, push)) = functions() else { return };
-    // SAFETY: it takes nothing and reads a thread-local.
-    let session = unsafe { session() };
-    if !session.is_null() {
+    if let (Some(push), Some(session)) = (push_warning(), session()) {
         // SAFETY: the calling thread's own session; the text ends with a zero and is copied.
-        unsafe { push(session, WARNING, number, text.as_ptr()) };
+        unsafe { push(session.as_ptr(), WARNING, number, text.as_ptr()) };
     }
 }

@@ -1,25 +1,19 @@
-//! What only an installed table's file holds: the secret in the name its rows are asked for by.
+//! The names behind the tables: what the server's own sessions ask for rows by.
 //!
 //! Any account that may create tables can make a FEDERATED one that leads to the endpoint, and the endpoint cannot tell
-//! whose statement it answers. So to the server's sessions a table goes by a name nobody can guess. The file is the one
-//! place that holds it: files are written with the secret they had, and the endpoint reads them when it is asked
-//! by a name it does not know yet.
+//! whose statement it answers. So to the server's sessions a table goes by a name nobody can guess, a new one at each start,
+//! which only the table's file holds.
 
 use std::fmt;
 use std::fs::File;
 use std::io::Read;
-use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 
-use super::{Content, Folder, InstallError, federated};
+use super::{InstallError, federated};
 
 /// The system's random bytes.
 const RANDOM: &str = "/dev/urandom";
 /// Bytes of a secret.
 const LENGTH: usize = 16;
-/// Secrets remembered for a table: it has more than one when its file was removed and written anew while the server
-/// holds the table open.
-const REMEMBERED: usize = 4;
 
 /// A secret. Shows itself in a table's connect string only.
 #[derive(Clone, PartialEq, Eq)]
@@ -67,59 +61,21 @@ impl fmt::Debug for Secret {
 }
 
 /// The names by which the server's own sessions may ask for tables.
-#[derive(Debug)]
-pub struct Names {
-    datadir: PathBuf,
-    known: Mutex<Vec<(String, Secret)>>,
-}
+#[derive(Debug, Default)]
+pub struct Names(Vec<(&'static str, Secret)>);
 
 impl Names {
-    /// The names in this data directory's files.
-    pub fn new(datadir: PathBuf) -> Names {
-        Names { datadir, known: Mutex::new(Vec::new()) }
-    }
-
-    /// Takes note of the tables installed now: they keep their names as long as this lives, whatever becomes of the files.
-    ///
-    /// # Errors
-    /// When the directory cannot be read.
-    pub fn learn(&self) -> Result<(), InstallError> {
-        for installed in super::list(&self.datadir)? {
-            if let Some(secret) = installed.secret() {
-                self.remember(&installed.table, secret);
-            }
-        }
-        Ok(())
+    /// Gives a table its secret.
+    pub(super) fn add(&mut self, table: &'static str) -> Result<&Secret, InstallError> {
+        self.0.push((table, Secret::random()?));
+        Ok(&self.0[self.0.len() - 1].1)
     }
 
     /// The table that goes by this name.
-    pub fn table(&self, name: &str) -> Option<String> {
+    pub fn table(&self, name: &str) -> Option<&'static str> {
         let (table, secret) = federated::named(name)?;
-        if !self.knows(table, &secret) {
-            let Ok(Content::Ours(_, installed)) = Folder::open(&self.datadir).ok()?.read(table) else {
-                return None;
-            };
-            self.remember(table, installed.secret()?);
-        }
-        self.knows(table, &secret).then(|| table.to_owned())
-    }
-
-    fn knows(&self, table: &str, secret: &Secret) -> bool {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.iter().filter(|(name, _)| name == table).fold(false, |found, (_, it)| it.is(secret) | found)
-    }
-
-    fn remember(&self, table: &str, secret: Secret) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_table = || known.iter().enumerate().filter(|(_, (name, _))| name == table);
-        if of_table().any(|(_, (_, it))| it.is(&secret)) {
-            return;
-        }
-        let oldest = of_table().map(|(at, _)| at).next().filter(|_| of_table().count() >= REMEMBERED);
-        if let Some(oldest) = oldest {
-            known.remove(oldest);
-        }
-        known.push((table.to_owned(), secret));
+        let (table, its) = self.0.iter().find(|(known, _)| *known == table)?;
+        its.is(&secret).then_some(*table)
     }
 }
 
@@ -151,14 +107,22 @@ mod tests {
     }
 
     #[test]
-    fn old_names_are_kept_a_few_of_each_table() {
-        let names = Names::new("/nowhere".into());
-        let secrets: Vec<Secret> = (0..=REMEMBERED as u8).map(|it| Secret([it; LENGTH])).collect();
-        names.remember("users", secrets[0].clone());
-        secrets.iter().for_each(|secret| names.remember("threads", secret.clone()));
-        let name = |secret: &Secret| federated::name("threads", secret);
-        assert_eq!(names.table(&name(&secrets[0])), None);
-        assert!(secrets[1..].iter().all(|it| names.table(&name(it)).as_deref() == Some("threads")));
-        assert_eq!(names.table("threads"), None);
+    fn a_table_goes_by_its_own_name_only() {
+        let mut names = Names::default();
+        let [threads, users] = ["threads", "users"].map(|table| {
+            let secret = names.add(table).expect("random bytes").clone();
+            federated::name(table, &secret)
+        });
+        assert_eq!([&threads, &users].map(|name| names.table(name)), [Some("threads"), Some("users")]);
+        for stranger in [
+            "threads",
+            &threads.replace("threads", "users"),
+            &threads.replace("threads", "hosts"),
+            &format!("threads-{}", "0".repeat(32)),
+            &threads.to_uppercase(),
+            "",
+        ] {
+            assert_eq!(names.table(stranger), None, "{stranger}");
+        }
     }
 }

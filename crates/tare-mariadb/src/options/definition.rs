@@ -380,6 +380,15 @@ pub(crate) fn defaults() -> Options {
     options
 }
 
+/// Sets the option `name`, which counts things, as near to `count` as it allows; `None`: to its default.
+pub(crate) fn apply_size(options: &mut Options, name: &str, count: Option<u64>) {
+    let Some(def) = OptionDef::find(name) else { return };
+    if let Kind::Count(min, max, field) = def.kind {
+        let nearest = |count| u32::try_from(count).unwrap_or(u32::MAX).clamp(min, max);
+        *field(options) = count.map_or_else(|| *field(&mut defaults()), nearest);
+    }
+}
+
 /// Sets the option an entry of a `[tare]` group names.
 pub(crate) fn apply(options: &mut Options, entry: &Entry) -> Result<(), OptionError> {
     let (key, loose) = match entry.key.strip_prefix("loose-").or(entry.key.strip_prefix("loose_")) {

@@ -118,12 +118,20 @@ impl Options {
     /// The group of the option files.
     pub const GROUP: &'static str = "tare";
 
-    /// The defaults, then the `[tare]` groups in the order the server reads its files, then the environment.
+    /// The defaults, then the sizes the server was told for its own Performance Schema, then the `[tare]` groups in the
+    /// order the server reads its files, then the environment.
     ///
     /// # Errors
-    /// At the first option that cannot be used.
-    pub fn read(files: &OptionFiles, environment: Option<&OsStr>) -> Result<Options, OptionError> {
+    /// At the first of tare's own options that cannot be used.
+    pub fn read(
+        server: &ServerSettings,
+        files: &OptionFiles,
+        environment: Option<&OsStr>,
+    ) -> Result<Options, OptionError> {
         let mut options = Options::defaults();
+        for (name, count) in &server.sizes {
+            definition::apply_size(&mut options, name, *count);
+        }
         for entry in files.in_groups(&[Options::GROUP]) {
             definition::apply(&mut options, entry)?;
         }
@@ -191,15 +199,23 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_comes_after_the_files() {
+    fn the_servers_sizes_come_first_and_the_environment_last() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("my.cnf");
         std::fs::write(&file, "[tare]\ndigests-size=10\nmax_sql_text_length=20\n").unwrap();
         let files =
             OptionFiles::of_server(&["m".into(), format!("--defaults-file={}", file.display()).into()]);
-        let read = |environment: &str| Options::read(&files, Some(OsStr::new(environment)));
+        let sizes =
+            vec![("digests-size", Some(9)), ("accounts-size", Some(3)), ("users-size", Some(1 << 40))];
+        let server = ServerSettings { sizes, ..Default::default() };
+        let read = |environment: &str| Options::read(&server, &files, Some(OsStr::new(environment)));
         let options = read("digests-size=11; instrument='wait/%=OFF' ;;").unwrap();
         assert_eq!((options.digests_size, options.max_sql_text_length), (11, 20));
+        assert_eq!(
+            options.parties_size,
+            [3, 65_536, 1000],
+            "the server's, as near as it may be, and the default"
+        );
         assert_eq!(options.instrument("wait/x"), Some(InstrumentSetting::Off));
         let error = read("digests-size=11;digests-size=x").expect_err("no number");
         assert!(

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::error::Origin;
 use super::file::OptionFiles;
+use super::{Kind, OPTIONS, value};
 
 /// What tare must know of the server's settings before the server itself has read them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,7 +20,13 @@ pub struct ServerSettings {
     pub datadir: Option<PathBuf>,
     /// The error log is a file, which the server opens later.
     pub logs_to_file: bool,
+    /// What `performance_schema_*` was told of sizes: the name tare's option has, too, and how many; `None` leaves it to
+    /// the provider.
+    pub sizes: Vec<(&'static str, Option<u64>)>,
 }
+
+/// What the names of the built-in's options begin with.
+const PREFIX: &str = "performance-schema-";
 
 /// One-letter options of the server that take a value: what follows such a letter is not a letter.
 const LETTERS_WITH_VALUE: &str = "bCLlmOPrTtuW#";
@@ -46,7 +53,7 @@ impl ServerSettings {
                 let (key, value) = match option.split_once('=') {
                     Some((key, value)) => (key, Some(value.to_owned())),
                     // Only an option that must have a value takes the next argument for it.
-                    None if named(option, "datadir", 4) => {
+                    None if named(option, "datadir", 4) || size(&plain(option)).is_some() => {
                         (option, rest.next().map(|next| next.into_owned()))
                     }
                     None => (option, None),
@@ -80,8 +87,7 @@ impl ServerSettings {
     }
 
     fn apply(&mut self, key: &str, value: Option<&str>, origin: &Origin) {
-        let key = key.replace('_', "-");
-        let key = key.strip_prefix("loose-").unwrap_or(&key);
+        let key = &*plain(key);
         let (key, on) = match key.strip_prefix("skip-").or(key.strip_prefix("disable-")) {
             Some(key) => (key, false),
             None => (key.strip_prefix("enable-").unwrap_or(key), true),
@@ -105,8 +111,29 @@ impl ServerSettings {
             self.logs_to_file = on;
         } else if key == "console" {
             self.logs_to_file = false;
+        } else if let Some(name) = size(key) {
+            // Less than none, -1, is as many as are needed.
+            match value {
+                Some(text) if text.starts_with('-') => self.sizes.push((name, None)),
+                Some(text) => self.sizes.extend(value::size(text).map(|size| (name, Some(size)))),
+                None => {}
+            }
         }
     }
+}
+
+/// An option's name with hyphens, and without what only says that it may be unknown.
+fn plain(key: &str) -> String {
+    let key = key.replace('_', "-");
+    key.strip_prefix("loose-").map(str::to_owned).unwrap_or(key)
+}
+
+/// The size the server's option of this name is about. The server takes the beginning of a name, too.
+fn size(key: &str) -> Option<&'static str> {
+    let key = key.strip_prefix(PREFIX)?;
+    let names = || OPTIONS.iter().filter(|def| matches!(def.kind, Kind::Count(..))).map(|def| def.name);
+    let mut begun = names().filter(|name| name.starts_with(key));
+    names().find(|name| *name == key).or_else(|| begun.next().filter(|_| begun.next().is_none()))
 }
 
 /// The server knows these words; any other value means off, with a warning.
@@ -178,6 +205,27 @@ mod tests {
     }
 
     #[test]
+    fn sizes_of_the_built_in_are_known_in_every_form() {
+        for (arguments, sizes) in [
+            (&["--performance-schema-digests-size=10"][..], &[("digests-size", Some(10))][..]),
+            (&["--loose-performance_schema_digests_size=2K"], &[("digests-size", Some(2048))]),
+            (&["--performance_schema_max_table_handles", "7"], &[("max-table-handles", Some(7))]),
+            (&["--performance-schema-accounts=7"], &[("accounts-size", Some(7))]),
+            (&["--performance-schema-max-mutex-inst=-1"], &[("max-mutex-instances", None)]),
+            (&["--performance-schema-events-waits-history=3"], &[]),
+            (
+                &["--performance-schema-events-waits-history-size=3"],
+                &[("events-waits-history-size", Some(3))],
+            ),
+            (&["--performance-schema-digests-size=many"], &[]),
+            (&["--performance-schema-instrument=%=ON", "--performance-schema-consumer-x=ON"], &[]),
+            (&["--performance-schema-max=3", "--digests-size=3", "--performance-schema"], &[]),
+        ] {
+            assert_eq!(resolve(arguments).sizes, sizes, "{arguments:?}");
+        }
+    }
+
+    #[test]
     fn the_data_directory_is_found_in_every_form() {
         for arguments in [
             &["--datadir=/d"][..],
@@ -207,8 +255,12 @@ mod tests {
     fn files_come_before_the_command_line() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("my.cnf");
-        std::fs::write(&path, "[client]\nbootstrap\n[mariadb-10.11]\nperformance_schema = on\ndatadir=/f\n")
-            .unwrap();
+        std::fs::write(
+            &path,
+            "[client]\nbootstrap\n[mariadb-10.11]\nperformance_schema = on\ndatadir=/f\n\
+             performance_schema_digests_size = 5\n",
+        )
+        .unwrap();
         let mut arguments: Vec<OsString> =
             vec!["m".into(), format!("--defaults-file={}", path.display()).into()];
         let files = OptionFiles::of_server(&arguments);
@@ -218,6 +270,7 @@ mod tests {
         let expected = ServerSettings {
             performance_schema: Some(origin),
             datadir: Some("/f".into()),
+            sizes: vec![("digests-size", Some(5))],
             ..Default::default()
         };
         assert_eq!(settings, expected);

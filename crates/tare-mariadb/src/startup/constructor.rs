@@ -6,9 +6,9 @@ use std::os::unix::ffi::OsStringExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::program::{PsiBootstrap, Server};
-use super::{PLAN, StandBack, answer, environment, error_log, panic_text, plan, stand_back};
-use crate::redirect;
+use super::{PLAN, StandBack, answer, environment, error_log, leftovers, panic_text, plan, stand_back};
 use crate::status::{self, State};
+use crate::{folder, redirect};
 
 /// glibc calls the functions of `.init_array` with the arguments of `main`.
 #[used]
@@ -20,6 +20,8 @@ static BOOTSTRAP: PsiBootstrap = PsiBootstrap { get_interface };
 extern "C" fn construct(argc: c_int, argv: *const *const c_char, _envp: *const *const c_char) {
     // The interposed functions must work in every program, server or not.
     redirect::resolve();
+    folder::resolve();
+    leftovers::resolve();
     error_log::resolve();
     let Some(server) = Server::find() else { return };
     // A panic is a reason to stand back like any other.
@@ -33,6 +35,7 @@ extern "C" fn construct(argc: c_int, argv: *const *const c_char, _envp: *const *
     .unwrap_or_else(|payload| Err(StandBack::Panic(panic_text(payload.as_ref()))));
     match begun {
         Ok(plan) => {
+            leftovers::clear_when_known();
             if PLAN.set(plan).is_ok() {
                 status::set_state(State::Waiting);
                 // SAFETY: main has not started.
@@ -40,6 +43,9 @@ extern "C" fn construct(argc: c_int, argv: *const *const c_char, _envp: *const *
             }
         }
         Err(reason) => {
+            if reason.serves() {
+                leftovers::clear_when_known();
+            }
             let _ = catch_unwind(AssertUnwindSafe(|| stand_back(reason)));
         }
     }

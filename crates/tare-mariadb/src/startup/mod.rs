@@ -9,6 +9,7 @@ mod constructor;
 mod direct_calls;
 mod environment;
 pub(crate) mod error_log;
+mod leftovers;
 mod program;
 mod provider;
 mod stand_back;
@@ -63,10 +64,10 @@ fn plan(server: &Server, arguments: &[OsString]) -> Result<Plan, StandBack> {
     if settings.bootstrap {
         return Err(StandBack::Bootstrap);
     }
-    if let Some(origin) = settings.performance_schema {
+    if let Some(origin) = settings.performance_schema.clone() {
         return Err(StandBack::BuiltIn { origin });
     }
-    let options = Options::read(&files, std::env::var_os(Options::ENVIRONMENT).as_deref())?;
+    let options = Options::read(&settings, &files, std::env::var_os(Options::ENVIRONMENT).as_deref())?;
     if !options.enabled {
         return Err(StandBack::SwitchedOff);
     }
@@ -101,7 +102,7 @@ fn answer(version: c_int) -> *const c_void {
 
 /// Notes why tare does nothing, in the status and in the error log.
 fn stand_back(reason: StandBack) {
-    if reason.has_log() {
+    if reason.serves() {
         error_log::line(reason.level(), &format!("stands back, the server runs without it: {reason}"));
     }
     status::set_state(State::StoodBack(reason));

@@ -66,8 +66,9 @@ impl StandBack {
         }
     }
 
-    /// Whether the run has an error log to write into. Runs that print and end have none.
-    pub(crate) fn has_log(&self) -> bool {
+    /// Whether the run goes on to serve. One that prints and ends has no error log to write into, and no data directory of
+    /// its own.
+    pub(crate) fn serves(&self) -> bool {
         !matches!(self, StandBack::NotServing { .. })
     }
 }

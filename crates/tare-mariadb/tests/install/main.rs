@@ -1,4 +1,4 @@
-//! Tables in a data directory: their bytes, what a server makes of them, and whose files are whose.
+//! The tables' files: their bytes, what a server makes of them, and what is left of them.
 
 // Helpers of tests end a test as tests do.
 #![allow(clippy::unwrap_used)]
@@ -9,6 +9,10 @@ mod live;
 mod reference;
 mod sample;
 
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use tare_mariadb::install::File;
 use tare_testkit::host::Host;
 use tare_testkit::server::Settings;
 use tare_testkit::subject::Provider;
@@ -17,6 +21,17 @@ use tare_testkit::subject::Provider;
 /// (The path is relative to the data directory.)
 fn settings(provider: Provider) -> Settings {
     Settings::new(provider).option("--tmpdir=.")
+}
+
+/// Puts files into a data directory, as earlier versions did, for its owner to read and remove.
+fn leave(datadir: &Path, files: &[File]) {
+    let folder = datadir.join("performance_schema");
+    let owner = std::fs::metadata(&folder).unwrap();
+    for file in files {
+        let path = folder.join(file.name());
+        std::fs::write(&path, &file.content).unwrap();
+        std::os::unix::fs::chown(&path, Some(owner.uid()), Some(owner.gid())).unwrap();
+    }
 }
 
 /// Upstream's bare archives carry no plugins: a server of theirs cannot serve an installed table.

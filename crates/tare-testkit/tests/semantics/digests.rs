@@ -86,3 +86,28 @@ fn a_cut_text_says_so() {
         assert_eq!((sql.len(), &sql[47..]), (50, "..."));
     }
 }
+
+#[test]
+fn digests_of_which_not_all_is_kept_are_the_built_ins() {
+    let _turn = turn();
+    // More tokens than are kept, and fewer than the server's parser keeps.
+    let columns: Vec<String> = (0..12).map(|n| format!("{n} AS a_column_with_a_long_name_{n}")).collect();
+    let common = format!("SELECT {}", columns.join(", "));
+    let statements =
+        [common.clone(), format!("{common}, 1"), format!("{common} LIMIT 1"), format!("{common}, 2")];
+    let answers = |provider: Provider| {
+        let settings = Settings::new(provider).provider_option("max-digest-length", 200);
+        let server = Server::start(settings).unwrap().on_its_port()?;
+        let mut conn = server.client().unwrap();
+        statements.iter().for_each(|sql| conn.query_drop(sql).unwrap());
+        let rows: Vec<(String, u64)> = conn
+            .query(format!(
+                "SELECT DIGEST, COUNT_STAR FROM {TABLE} WHERE DIGEST_TEXT LIKE '%long_name%' ORDER BY 1"
+            ))
+            .unwrap();
+        Some(rows)
+    };
+    let Some(expected) = answers(Provider::BuiltIn) else { return };
+    let Some(found) = answers(Provider::under_test()) else { return };
+    assert_eq!((found.len(), &found), (3, &expected));
+}

@@ -5,6 +5,7 @@
 mod audit;
 mod background;
 mod binary_log;
+mod charsets;
 mod digests;
 mod folding;
 mod grants;

@@ -64,6 +64,39 @@ const NONSENSE: &[&str] = &[
     "UNLOCK TABLES",
 ];
 
+/// What would take a definition away or copy it. Each is refused by the built-in.
+const DEFINITIONS: &[&str] = &[
+    "DROP TABLE performance_schema.threads",
+    "DROP TABLE performance_schema.accounts, performance_schema.threads",
+    "DROP TABLE performance_schema.global_status",
+    "DROP TABLE performance_schema.tare_status",
+    "DROP VIEW performance_schema.global_status",
+    "DROP VIEW performance_schema.threads",
+    "DROP SEQUENCE performance_schema.threads",
+    "DROP SEQUENCE performance_schema.global_status",
+    "DROP TEMPORARY TABLE performance_schema.threads",
+    "CREATE OR REPLACE TABLE performance_schema.threads (a INT)",
+    "CREATE OR REPLACE TABLE performance_schema.global_status (a INT)",
+    "CREATE OR REPLACE SEQUENCE performance_schema.threads",
+    "CREATE OR REPLACE VIEW performance_schema.global_status AS SELECT 1",
+    "ALTER VIEW performance_schema.global_status AS SELECT 1",
+    "ALTER TABLE performance_schema.threads ENGINE = InnoDB",
+    "ALTER TABLE performance_schema.global_status RENAME TO test.x",
+    "RENAME TABLE performance_schema.global_status TO test.x",
+    "CREATE TRIGGER performance_schema.x BEFORE UPDATE ON performance_schema.global_status FOR EACH ROW SET @x = 1",
+    "DROP INDEX THREAD_ID ON performance_schema.threads",
+    "ANALYZE TABLE performance_schema.threads",
+    "OPTIMIZE TABLE performance_schema.threads",
+    "REPAIR TABLE performance_schema.threads",
+    "REPAIR VIEW performance_schema.global_status",
+];
+
+/// What would make another table like one of them. The error's number is the built-in's, its text tells of another engine.
+const COPIES: &[&str] = &[
+    "CREATE TABLE own.x LIKE performance_schema.accounts",
+    "CREATE TABLE own.x LIKE performance_schema.setup_actors",
+];
+
 /// What each statement ends with: an error, or nothing.
 fn answers(server: &Server) -> Vec<Option<(u16, String)>> {
     let mut conn = server.client().unwrap();
@@ -99,6 +132,46 @@ fn nonsense_is_refused_as_the_built_in_refuses_it() {
             .collect()
     };
     assert_eq!(states(&before), states(&after), "nothing has changed");
+}
+
+/// What these end with, one after the other and once more; and whether the tables are still there, read or not before.
+fn definitions(server: &Server) -> (Vec<Option<(u16, String)>>, Vec<Option<u16>>, Vec<u64>) {
+    let mut conn = server.client().unwrap();
+    conn.query_drop("CREATE DATABASE own").unwrap();
+    let texts = DEFINITIONS.iter().chain(DEFINITIONS).map(|sql| error(&mut conn, sql)).collect();
+    let copies = COPIES.iter().map(|sql| error(&mut conn, sql).map(|(code, _)| code)).collect();
+    // Whoever makes a table of theirs reads them as ever, also next to a refusal.
+    let statements = [
+        "CREATE TABLE own.y AS SELECT COUNT(*) FROM performance_schema.threads HAVING COUNT(*) > 1",
+        "INSERT INTO own.y SELECT COUNT(*) FROM performance_schema.global_status HAVING COUNT(*) > 300",
+    ];
+    for sql in statements {
+        let _refused = error(&mut conn, DEFINITIONS[9]);
+        conn.query_drop(sql).unwrap_or_else(|e| panic!("{sql}: {e}"));
+    }
+    let made = conn.query("SELECT COUNT(*) FROM own.y").unwrap();
+    (texts, copies, made)
+}
+
+#[test]
+fn definitions_stay_as_with_the_built_in() {
+    let _turn = turn();
+    let Some((expected, subject)) = beside_the_built_in(definitions) else { return };
+    let tables = |server: &Server| -> Vec<String> {
+        server.client().unwrap().query("SHOW TABLES FROM performance_schema").unwrap()
+    };
+    let before = tables(&subject);
+    let got = definitions(&subject);
+    let wrong: Vec<_> = DEFINITIONS
+        .iter()
+        .chain(DEFINITIONS)
+        .zip(expected.0.iter().zip(&got.0))
+        .filter(|(_, (expected, got))| expected != got)
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(expected.0.iter().all(Option::is_some), "{expected:?}");
+    assert_eq!((expected.1, expected.2), (got.1, got.2));
+    assert_eq!(tables(&subject), before);
 }
 
 #[test]

@@ -115,6 +115,97 @@ fn the_asking_session_finds_its_own_status_and_variables_by_its_thread() {
 }
 
 #[test]
+fn a_server_without_user_variables_lists_its_tables_without_a_warning() {
+    let _turn = turn();
+    for switched in ["--user-variables=OFF", "--loose-skip-user_variables"] {
+        let settings = Settings::new(Provider::under_test()).option(switched);
+        let Some(server) = Server::start(settings).unwrap().on_its_port() else { return };
+        let mut conn = server.client().unwrap();
+        for sql in [
+            "SELECT COUNT(*) FROM information_schema.COLUMNS WHERE COLUMN_NAME = 'VARIABLE_NAME'",
+            "SELECT TABLE_NAME, TABLE_ROWS FROM information_schema.TABLES",
+            "SHOW TABLE STATUS FROM performance_schema",
+        ] {
+            conn.query_drop(sql).unwrap();
+            assert_eq!(one(&mut conn, "SELECT @@warning_count").as_deref(), Some("0"), "{switched}: {sql}");
+        }
+        // The server's own table of that name is left.
+        let sql = "SELECT TABLE_TYPE FROM information_schema.TABLES \
+                   WHERE TABLE_SCHEMA = 'performance_schema' AND TABLE_NAME = 'user_variables_by_thread'";
+        assert_eq!(texts(&mut conn, sql), ["BASE TABLE"]);
+        conn.query_drop("SELECT * FROM performance_schema.user_variables_by_thread").unwrap();
+        conn.query_drop("SELECT * FROM performance_schema.status_by_thread").unwrap();
+    }
+}
+
+/// What `information_schema.TABLES` sums up over the schema: sizes in bytes.
+fn sizes(server: &Server) -> Vec<Option<String>> {
+    let sums =
+        "SUM(AVG_ROW_LENGTH), SUM(DATA_LENGTH), SUM(MAX_DATA_LENGTH), SUM(INDEX_LENGTH), SUM(DATA_FREE)";
+    let sql = format!(
+        "SELECT CONCAT_WS(' ', {sums}) FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'performance_schema'"
+    );
+    server.client().unwrap().query(sql).unwrap()
+}
+
+#[test]
+fn tables_take_no_room_and_have_the_rows_they_have() {
+    let _turn = turn();
+    let Some((expected, server)) = crate::beside_the_built_in(sizes) else { return };
+    assert_eq!(sizes(&server), expected);
+    if !server.settings.provider.is_tare() {
+        return;
+    }
+    let mut conn = server.client().unwrap();
+    // Of these neither this nor another session changes the number; none has no row at all.
+    for table in [
+        "setup_instruments",
+        "setup_consumers",
+        "events_waits_summary_global_by_event_name",
+        "events_statements_summary_global_by_event_name",
+        "memory_summary_global_by_event_name",
+        "performance_timers",
+    ] {
+        let sql = format!("SELECT TABLE_ROWS FROM information_schema.TABLES WHERE TABLE_NAME = '{table}'");
+        let told = one(&mut conn, &sql);
+        assert_eq!(
+            told,
+            one(&mut conn, &format!("SELECT COUNT(*) FROM performance_schema.{table}")),
+            "{table}"
+        );
+    }
+    let fewest = "SELECT MIN(TABLE_ROWS) FROM information_schema.TABLES \
+                  WHERE TABLE_SCHEMA = 'performance_schema' AND ENGINE = 'FEDERATED'";
+    assert_eq!(one(&mut conn, fewest).as_deref(), Some("2"), "the optimizer takes less for a constant");
+}
+
+/// Files of the schema's own tables that are known, as instances and in the summaries.
+fn own_files(server: &Server) -> Vec<String> {
+    let mut conn = server.client().unwrap();
+    // Each is opened, in more ways than one.
+    conn.query_drop(
+        "SELECT COUNT(*) FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = 'performance_schema'",
+    )
+    .unwrap();
+    conn.query_drop("FLUSH TABLES").unwrap();
+    conn.query_drop("SELECT * FROM performance_schema.threads, performance_schema.global_status LIMIT 1")
+        .unwrap();
+    let of = |table: &str| {
+        format!(
+            "SELECT FILE_NAME FROM performance_schema.{table} WHERE FILE_NAME LIKE '%performance\\_schema/%.frm'"
+        )
+    };
+    texts(&mut conn, &format!("{} UNION {}", of("file_instances"), of("file_summary_by_instance")))
+}
+
+#[test]
+fn the_tables_own_files_are_no_files_of_the_servers() {
+    let _turn = turn();
+    let Some((expected, server)) = crate::beside_the_built_in(own_files) else { return };
+    assert_eq!(own_files(&server), expected);
+}
+
+#[test]
 fn what_cannot_be_had_is_there_and_empty() {
     let _turn = turn();
     let Some(server) = server().on_its_port() else { return };

@@ -1,7 +1,5 @@
 //! A FEDERATED table of one's own does not lead round the grants.
 
-use std::process::Command;
-
 use mysql::Conn;
 use mysql::prelude::Queryable;
 use tare_testkit::server::{Server, Settings};
@@ -49,13 +47,13 @@ fn server_and_guest() -> Option<(Server, Conn, Conn)> {
 const COLUMNS: &str = "HOST char(60) NOT NULL, USER char(128) NOT NULL, ROLE char(128) NOT NULL, \
                        ENABLED enum('YES','NO') NOT NULL, HISTORY enum('YES','NO') NOT NULL";
 
-/// Installs the file of `setup_actors` in the guest's schema, with other bytes in the place of some.
-fn plant(server: &Server, name: &str, from: &str, to: &str) {
+/// Puts a table like `setup_actors` into the guest's schema, with other bytes in the place of some of its file's. Only who has
+/// the table's name can make one; the file is changed afterwards.
+fn plant(server: &Server, admin: &mut Conn, name: &str, connection: &str, from: &str, to: &str) {
+    let create = format!("CREATE TABLE own.{name} ({COLUMNS}) ENGINE=FEDERATED CONNECTION='{connection}'");
+    admin.query_drop(create).unwrap();
+    admin.query_drop("FLUSH TABLES").unwrap();
     let planted = server.data().join(format!("own/{name}.frm"));
-    let source = server.data().join("performance_schema/setup_actors.frm");
-    // With its owner.
-    let copied = Command::new("cp").arg("-a").args([&source, &planted]).status().unwrap();
-    assert!(copied.success());
     let mut file = std::fs::read(&planted).unwrap();
     let at = file.windows(from.len()).position(|part| part == from.as_bytes()).unwrap();
     file[at..at + from.len()].copy_from_slice(to.as_bytes());
@@ -74,10 +72,13 @@ fn a_table_of_ones_own_neither_reads_nor_writes() {
     let address = "127.84.65.82:16969/performance_schema";
     for (connection, code) in [
         (format!("mysql://{address}/setup_actors"), 1432),
-        (own_name.to_owned(), 1434),
-        (format!("{own_name}-"), 1434),
-        (format!("{own_name}-{}", "0".repeat(SECRET)), 1434),
-        (format!("{own_name}-{}", secret(&users)), 1434),
+        (own_name.to_owned(), 1005),
+        (format!("{own_name}-"), 1005),
+        (format!("{own_name}-{}", "0".repeat(SECRET)), 1005),
+        (format!("{own_name}-{}", secret(&users)), 1005),
+        // ... not by who has learnt a table's name either ...
+        (actors.clone(), 1005),
+        (users.clone(), 1005),
         (format!("mysql://root@{address}/setup_actors"), 1434),
         (format!("mysql://{}@{address}/setup_actors", secret(&users)), 1434),
     ] {
@@ -86,12 +87,21 @@ fn a_table_of_ones_own_neither_reads_nor_writes() {
         assert_eq!(found, code, "{connection}: {text}");
         assert!(!text.contains(secret(&actors)), "{text}");
     }
+    // ... nor is it told what columns it would have ...
+    let sql = format!("CREATE TABLE t ENGINE=FEDERATED CONNECTION='{actors}'");
+    let (found, text) = error(&mut guest, &sql).unwrap();
+    assert!(found == 1429 && text.contains("like one of performance_schema"), "{found}: {text}");
     // ... and if it were there, it would lead nowhere.
     let zeros = "0".repeat(SECRET);
-    plant(&server, "guessed", secret(&actors), &zeros);
-    plant(&server, "anothers", secret(&actors), secret(&users));
-    plant(&server, "nobodys", "//tare@", "//none@");
-    plant(&server, "unknown", &format!("setup_actors-{}", secret(&actors)), &format!("setup_actors/{zeros}"));
+    let known = format!("setup_actors-{}", secret(&actors));
+    for (name, from, to) in [
+        ("guessed", secret(&actors), zeros.as_str()),
+        ("anothers", secret(&actors), secret(&users)),
+        ("nobodys", "//tare@", "//none@"),
+        ("unknown", &known, &format!("setup_actors/{zeros}")),
+    ] {
+        plant(&server, &mut admin, name, &actors, from, to);
+    }
     let statements = |table: &str| {
         [
             format!("SELECT * FROM {table}"),
@@ -114,34 +124,94 @@ fn a_table_of_ones_own_neither_reads_nor_writes() {
     let after: Vec<mysql::Row> = admin.query("SELECT * FROM performance_schema.setup_actors").unwrap();
     assert_eq!(format!("{after:?}"), format!("{before:?}"));
 
-    // What keeps the others out is the name: who has it comes in, as any user of FEDERATED's.
+    // What keeps the others out is the name: who has it comes in, as any user of FEDERATED's. Such a table would write in a
+    // transaction, which is refused: see `sessions`.
     assert_eq!(one(&mut guest, "SELECT HOST FROM nobodys LIMIT 1"), "%");
-    // Who may not read a table, or drop it, may not see its name either.
-    let tables = "SELECT table_name FROM information_schema.tables \
-                  WHERE table_schema = 'performance_schema' AND engine = 'FEDERATED'";
-    let tables: Vec<String> = admin.query(tables).unwrap();
-    for table in &tables {
-        let (code, _) = error(&mut guest, &format!("SHOW CREATE TABLE performance_schema.{table}")).unwrap();
-        assert_eq!(code, 1142);
+    for sql in statements("nobodys").iter().filter(|sql| sql.contains("INSERT") || sql.contains("UPDATE")) {
+        for begin in ["SET autocommit = 1", "SET autocommit = 0"] {
+            guest.query_drop(begin).unwrap();
+            let (code, text) = error(&mut guest, sql).unwrap();
+            assert_eq!(code, 1235, "{sql}: {text}");
+            admin.query_drop("FLUSH TABLES").unwrap();
+        }
+        guest.query_drop("COMMIT").unwrap();
     }
-    for (privilege, shown) in [("SELECT (USER)", false), ("SELECT", true), ("DROP", true)] {
-        admin.query_drop("CREATE OR REPLACE USER visitor@localhost").unwrap();
-        admin
-            .query_drop(format!("GRANT {privilege} ON performance_schema.users TO visitor@localhost"))
-            .unwrap();
-        let mut visitor = Conn::new(server.client_options().user(Some("visitor"))).unwrap();
-        let refusal = error(&mut visitor, "SHOW CREATE TABLE performance_schema.users");
-        assert_eq!(refusal.is_none(), shown, "{privilege}: {refusal:?}");
-        assert!(error(&mut visitor, "SHOW CREATE TABLE performance_schema.hosts").is_some());
-    }
+    guest.query_drop("SET autocommit = 1").unwrap();
+    let after: Vec<mysql::Row> = admin.query("SELECT * FROM performance_schema.setup_actors").unwrap();
+    assert_eq!(format!("{after:?}"), format!("{before:?}"));
     // A process of the server's own user names tables as they are.
     let mut direct = server.endpoint_schema().unwrap();
     assert!(!direct.rows("setup_actors").unwrap().is_empty());
     assert_eq!(refused(direct.rows("setup_actors-0").map(drop)), Some(1146));
 }
 
+/// SAFETY.md, *Who may ask*, says what this test does.
 #[test]
-fn names_outlive_a_crash_and_change_with_a_clean_start() {
+fn the_name_is_shown_to_whom_safety_md_says() {
+    let _turn = turn();
+    let Some((server, mut admin, mut guest)) = server_and_guest() else { return };
+    let tables = "SELECT table_name FROM information_schema.tables \
+                  WHERE table_schema = 'performance_schema' AND engine = 'FEDERATED'";
+    let tables: Vec<String> = admin.query(tables).unwrap();
+    assert!(tables.len() > 60);
+    for table in &tables {
+        let (code, _) = error(&mut guest, &format!("SHOW CREATE TABLE performance_schema.{table}")).unwrap();
+        assert_eq!(code, 1142);
+    }
+    let mut shown = |grant: &str, table: &str| {
+        admin.query_drop("CREATE OR REPLACE USER visitor@localhost").unwrap();
+        let (privileges, option) =
+            grant.split_once(" WITH ").map_or((grant, ""), |(it, _)| (it, "WITH GRANT OPTION"));
+        admin.query_drop(format!("GRANT {privileges} TO visitor@localhost {option}")).unwrap();
+        let mut visitor = Conn::new(server.client_options().user(Some("visitor"))).unwrap();
+        error(&mut visitor, &format!("SHOW CREATE TABLE performance_schema.{table}")).is_none()
+    };
+    // Whatever one can be granted on a table; what the built-in lets nobody do with it opens nothing.
+    for (table, privileges) in [
+        ("users", vec!["SELECT", "CREATE", "DROP"]),
+        ("setup_consumers", vec!["SELECT", "CREATE", "DROP", "UPDATE"]),
+        ("setup_actors", vec!["SELECT", "CREATE", "DROP", "UPDATE", "INSERT", "DELETE"]),
+    ] {
+        for on in [&format!("performance_schema.{table}"), "performance_schema.*", "*.*"] {
+            for privilege in &privileges {
+                assert!(shown(&format!("{privilege} ON {on}"), table), "{privilege} ON {on}, of {table}");
+            }
+            assert!(
+                shown(&format!("USAGE ON {on} WITH GRANT OPTION"), table),
+                "GRANT OPTION ON {on}, of {table}"
+            );
+            assert!(!shown(&format!("USAGE ON {on}"), table), "USAGE ON {on}, of {table}");
+        }
+        for privilege in
+            ["UPDATE", "INSERT", "DELETE", "ALTER", "INDEX", "REFERENCES", "TRIGGER", "LOCK TABLES"]
+        {
+            let expected = privileges.contains(&privilege);
+            assert_eq!(
+                shown(&format!("{privilege} ON *.*"), table),
+                expected,
+                "{privilege} ON *.*, of {table}"
+            );
+        }
+        for privilege in ["PROCESS", "SUPER", "FILE", "SHOW DATABASES", "RELOAD", "CREATE USER"] {
+            assert!(!shown(&format!("{privilege} ON *.*"), table), "{privilege}, of {table}");
+        }
+    }
+    for other in [
+        "SELECT (USER) ON performance_schema.users",
+        "SELECT ON performance_schema.hosts",
+        "UPDATE ON performance_schema.setup_consumers",
+    ] {
+        assert!(!shown(other, "users"), "{other}");
+    }
+    // No file holds it that FILE could read.
+    for path in ["performance_schema/users.frm", "./performance_schema/users.frm"] {
+        assert_eq!(one(&mut admin, &format!("SELECT LENGTH(LOAD_FILE('{path}'))")), "");
+        assert!(error(&mut admin, &format!("LOAD DATA INFILE '{path}' INTO TABLE own.t")).is_some());
+    }
+}
+
+#[test]
+fn names_change_with_every_start() {
     let _turn = turn();
     let Some((mut server, mut admin, _)) = server_and_guest() else { return };
     let secrets = |conn: &mut Conn| {
@@ -158,23 +228,52 @@ fn names_outlive_a_crash_and_change_with_a_clean_start() {
         .unwrap();
         conn.query_drop("TRUNCATE TABLE performance_schema.events_waits_history").unwrap();
     };
-    let first = secrets(&mut admin);
-    let mut distinct = first.clone();
-    distinct.sort();
-    distinct.dedup();
-    assert!(first.len() > 60 && distinct.len() == first.len(), "one for each table: {}", distinct.len());
+    let mut seen = secrets(&mut admin);
+    let tables = seen.len();
+    assert!(tables > 60, "{tables}");
+    // A table of one's own that knows the name, from before.
+    let known = connection(&mut admin, "setup_actors");
+    plant(&server, &mut admin, "known", &known, "//tare@", "//tare@");
     read(&mut admin);
+    assert_eq!(one(&mut admin, "SELECT HOST FROM own.known LIMIT 1"), "%");
 
+    for crash in [true, false] {
+        if crash {
+            server.kill();
+        } else {
+            server.stop().unwrap();
+        }
+        server.resume().unwrap();
+        let mut admin = server.client().unwrap();
+        seen.extend(secrets(&mut admin));
+        read(&mut admin);
+        let (code, text) = error(&mut admin, "SELECT HOST FROM own.known").unwrap();
+        assert!(code != 0 && !text.is_empty(), "{code}: {text}");
+    }
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), 3 * tables, "one for each table, at each start");
+}
+
+/// Nobody asks at tare's address when no tare answers there.
+#[test]
+fn without_tare_no_table_leads_to_its_address() {
+    let _turn = turn();
+    let Some((mut server, admin, _)) = server_and_guest() else { return };
+    drop(admin);
+    let listener = std::net::TcpListener::bind(("127.84.65.82", 16969)).unwrap();
+    listener.set_nonblocking(true).unwrap();
     server.kill();
-    server.resume().unwrap();
-    let mut admin = server.client().unwrap();
-    assert_eq!(secrets(&mut admin), first);
-    read(&mut admin);
-
-    server.stop().unwrap();
-    server.resume().unwrap();
-    let mut admin = server.client().unwrap();
-    let third = secrets(&mut admin);
-    assert!(third.len() == first.len() && third.iter().all(|secret| !first.contains(secret)));
-    read(&mut admin);
+    for provider in [Provider::Off, Provider::BuiltIn] {
+        server.settings = Settings::new(provider);
+        server.resume().unwrap();
+        let mut conn = server.client().unwrap();
+        let tables: Vec<String> = conn.query("SHOW TABLES FROM performance_schema").unwrap();
+        for table in tables {
+            conn.query_drop(format!("SELECT 1 FROM performance_schema.`{table}` LIMIT 1")).unwrap();
+        }
+        conn.query_drop("SELECT * FROM information_schema.tables").unwrap();
+        server.stop().unwrap();
+    }
+    assert!(listener.accept().is_err(), "somebody asked");
 }

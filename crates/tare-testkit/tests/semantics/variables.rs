@@ -75,6 +75,39 @@ fn the_performance_schema_is_on_and_tells_its_sizes() {
 }
 
 #[test]
+fn sizes_the_server_is_told_are_the_providers() {
+    let _turn = turn();
+    let settings = Settings::new(Provider::under_test())
+        .option("--performance_schema_digests_size=3")
+        .option("--loose-performance-schema-max-rwlock-instances=5000")
+        .option("--performance_schema_max_table_handles")
+        .option("700")
+        .option("--performance-schema-users-size=50")
+        .option("--performance-schema-hosts-size=-1")
+        .tare_option("users-size", 60);
+    let tare = settings.provider.is_tare();
+    let Some(server) = Server::start(settings).unwrap().on_its_port() else { return };
+    let mut conn = server.client().unwrap();
+    let mut size = |name: &str| number(&mut conn, &format!("SELECT @@performance_schema_{name}")).unwrap();
+    assert_eq!(size("digests_size"), 3);
+    assert_eq!(size("max_rwlock_instances"), 5000);
+    assert_eq!(size("max_table_handles"), 700);
+    if tare {
+        assert_eq!(
+            [size("users_size"), size("hosts_size")],
+            [60, 1000],
+            "its own option wins, and -1 is its own size"
+        );
+    }
+    for at in 0..20 {
+        conn.query_drop(format!("SELECT {}1", "1+".repeat(at))).unwrap();
+    }
+    let sql = "SELECT COUNT(*) FROM performance_schema.events_statements_summary_by_digest WHERE DIGEST IS NOT NULL";
+    let digests = number(&mut conn, sql).unwrap();
+    assert!((1..=3).contains(&digests), "{digests}");
+}
+
+#[test]
 fn what_was_lost_is_shown_under_the_references_names() {
     let _turn = turn();
     let Some(server) = server(&[("session-connect-attrs-size", 10)]) else { return };
@@ -161,7 +194,7 @@ fn they_stay_as_they_are_when_told_so_and_without_tables_to_speak_of() {
     let mut server = Server::start(settings).unwrap();
     untouched(&server);
     let status = server.endpoint_schema().unwrap().tare_status().unwrap();
-    assert!(status["server_variables"].starts_with("OFF: the tables cannot be read"), "{status:?}");
+    assert!(status["server_variables"].starts_with("OFF: the tables could not be read"), "{status:?}");
     assert!(server.log().contains("@@performance_schema stays OFF"), "{}", server.log());
     // And the next start without tare knows nothing of it.
     server.stop().unwrap();

@@ -2,6 +2,7 @@
 
 mod read;
 mod show;
+mod size;
 mod write;
 
 use std::io;
@@ -16,7 +17,11 @@ use crate::protocol::packet::Writer;
 use crate::protocol::reply::{self, Rows};
 use crate::socket::Peer;
 use crate::sql::catalog::Catalog;
-use crate::sql::{self, parser::SCHEMA, statement::Statement};
+use crate::sql::{
+    self,
+    parser::SCHEMA,
+    statement::{Show, Statement},
+};
 
 /// The user FEDERATED's tables log in as (the connect string of the installed tables says so).
 const FEDERATED_USER: &str = "tare";
@@ -33,6 +38,7 @@ pub(crate) struct Source {
     pub(crate) max_connections: usize,
     pub(crate) stopping: AtomicBool,
     pub(crate) traffic: Traffic,
+    pub(crate) sizes: Sizes,
 }
 
 /// What was answered to SELECTs so far.
@@ -58,6 +64,11 @@ impl Source {
     /// The tables as this session names them.
     fn catalog(&self, session: &Session) -> Catalog {
         Catalog { tables: self.tables, inside: self.name_inside.filter(|_| session.peer == Peer::Inside) }
+    }
+
+    /// Whether a table goes by another name for this session: it is the host's own.
+    fn is_inside(&self, session: &Session) -> bool {
+        self.catalog(session).inside.is_some()
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
@@ -122,10 +133,20 @@ pub(crate) fn query(
     sql: &[u8],
 ) -> Result<(), Stop> {
     match sql::parse(sql, source.catalog(session))? {
-        Statement::Nothing => Ok(writer.packet(&reply::ok(0, ""))?),
+        // A connection of the host's that has been in a transaction is dangerous to the host: to FEDERATED, which keeps it,
+        // it goes on belonging to a session that may be gone.
+        Statement::LeaveAutocommit if session.peer == Peer::Inside => Err(Failure::no_transactions().into()),
+        Statement::Nothing | Statement::LeaveAutocommit => Ok(writer.packet(&reply::ok(0, ""))?),
         Statement::Use(name) => {
             session.use_database(&name)?;
             Ok(writer.packet(&reply::ok(0, ""))?)
+        }
+        // The engine asks so for a table that is about to be made, to lead here, too.
+        Statement::Select(select) if source.is_inside(session) && select.filter.is_never() => {
+            Err(Failure::not_another_table().into())
+        }
+        Statement::Show(Show::Create(_)) if source.is_inside(session) => {
+            Err(Failure::not_another_table().into())
         }
         Statement::Select(mut select) => {
             if session.is_federated() {
@@ -143,6 +164,7 @@ pub(crate) fn query(
 }
 
 pub(crate) use show::field_list;
+pub(crate) use size::Sizes;
 
 /// A list of rows that may not grow without bound.
 #[derive(Default)]

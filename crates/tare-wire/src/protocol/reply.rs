@@ -158,10 +158,14 @@ impl Drop for Rows<'_, '_> {
     }
 }
 
-/// Text in utf8mb3: what it cannot hold becomes `?`, as in the server's own conversion.
+/// Text in utf8mb3: of a character that has no place there each byte is a `?`, as where the reference stores one.
 fn narrowed(text: &str) -> Cow<'_, str> {
     if text.is_ascii() || text.bytes().all(|byte| byte < 0xf0) {
         return Cow::Borrowed(text);
     }
-    Cow::Owned(text.chars().map(|char| if char > '\u{ffff}' { '?' } else { char }).collect())
+    let mut narrowed = String::with_capacity(text.len());
+    for char in text.chars() {
+        if char > '\u{ffff}' { narrowed.push_str("????") } else { narrowed.push(char) }
+    }
+    Cow::Owned(narrowed)
 }

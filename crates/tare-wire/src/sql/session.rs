@@ -25,22 +25,25 @@ pub(super) fn statement(parser: &mut Parser<'_>, word: &str) -> Result<Statement
     }
 }
 
-/// Settings change nothing here and are accepted, but for a time zone: all times are UTC.
+/// Settings change nothing here and are accepted, but for a time zone: all times are UTC. Who leaves autocommit mode is told
+/// apart.
 fn set(parser: &mut Parser<'_>) -> Result<Statement, Failure> {
-    let mut zone = false;
+    let mut statement = Statement::Nothing;
+    let mut setting = String::new();
     while !matches!(parser.token, Token::End | Token::Symbol(";")) {
         match parser.advance()? {
             Token::Word(name) | Token::System(name) | Token::Name(name) => {
-                zone = name.eq_ignore_ascii_case("time_zone")
+                setting = name.to_ascii_lowercase()
             }
-            Token::Text(value) if zone && !is_utc(&value) => {
+            Token::Text(value) if setting == "time_zone" && !is_utc(&value) => {
                 return Err(Failure::unknown_time_zone(&String::from_utf8_lossy(&value)));
             }
-            Token::Symbol(",") => zone = false,
+            Token::Integer(0) if setting == "autocommit" => statement = Statement::LeaveAutocommit,
+            Token::Symbol(",") => setting.clear(),
             _ => {}
         }
     }
-    Ok(Statement::Nothing)
+    Ok(statement)
 }
 
 fn is_utc(zone: &[u8]) -> bool {

@@ -9,6 +9,8 @@ use super::filter::{Constant, Filter};
 pub(crate) enum Statement {
     /// Accepted, and nothing to do: transactions, settings of the session.
     Nothing,
+    /// `SET AUTOCOMMIT=0`
+    LeaveAutocommit,
     /// `USE`
     Use(String),
     /// Rows of a table.

@@ -4,17 +4,18 @@
 //! Whoever uses a slot keeps the block of its kind by that. Whoever has only an address of what may have ended *holds* the
 //! block while it looks or writes: a block that is held stays what it is.
 
-use std::sync::atomic::{
+use crate::atomic::{
     AtomicU64,
-    Ordering::{Acquire, Relaxed, Release},
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+    again,
 };
 
 /// Slots a block can have.
-pub(crate) const MOST: usize = 32;
+pub const MOST_SLOTS: usize = 32;
 /// One bit for each free slot.
-const FREE: u64 = (1 << MOST) - 1;
+const FREE: u64 = (1 << MOST_SLOTS) - 1;
 /// How many hold the block.
-const HOLD: u64 = 1 << MOST;
+const HOLD: u64 = 1 << MOST_SLOTS;
 const HOLDS: u64 = 0xF_FFFF * HOLD;
 /// How many slots there are.
 const COUNT: u32 = 52;
@@ -22,24 +23,24 @@ const COUNT: u32 = 52;
 const KIND: u32 = 58;
 
 /// The word. Of a block that has no slots it is 0, but for those who found out by holding it.
-pub(crate) struct Slots(AtomicU64);
+pub struct Slots(AtomicU64);
 
 /// A slot that was free is the caller's.
-pub(crate) struct Claimed {
+pub struct Claimed {
     /// Its number in the block.
-    pub(crate) slot: usize,
+    pub slot: usize,
     /// No other is free.
-    pub(crate) last: bool,
+    pub last: bool,
     /// All were free until now.
-    pub(crate) first: bool,
+    pub first: bool,
 }
 
 /// A slot is free again.
-pub(crate) struct Freed {
+pub struct Freed {
     /// No other was.
-    pub(crate) only: bool,
+    pub only: bool,
     /// All are.
-    pub(crate) all: bool,
+    pub all: bool,
 }
 
 const fn kind_of(word: u64) -> u8 {
@@ -52,21 +53,26 @@ const fn all_of(word: u64) -> u64 {
 }
 
 impl Slots {
+    new! {
+        /// A block without slots.
+        fn new() = Slots(AtomicU64::new(0))
+    }
+
     /// The kind of the slots; 0: there are none.
     #[inline(always)]
-    pub(crate) fn kind(&self) -> u8 {
+    pub fn kind(&self) -> u8 {
         kind_of(self.0.load(Acquire))
     }
 
     /// The block has as many slots of a kind from now on, of which the first is the caller's.
-    pub(crate) fn begin(&self, kind: u8, slots: usize) {
+    pub fn begin(&self, kind: u8, slots: usize) {
         let free = ((1 << slots) - 1) & !1;
         // Added: others may be finding out what the block is.
         self.0.fetch_add(u64::from(kind) << KIND | (slots as u64) << COUNT | free, Release);
     }
 
     /// Takes a free slot, if the block is of this kind and has one.
-    pub(crate) fn claim(&self, kind: u8) -> Option<Claimed> {
+    pub fn claim(&self, kind: u8) -> Option<Claimed> {
         let mut word = self.0.load(Relaxed);
         while kind_of(word) == kind && word & FREE != 0 {
             let left = word & (word - 1);
@@ -80,25 +86,44 @@ impl Slots {
                 }
                 Err(now) => word = now,
             }
+            again();
         }
         None
     }
 
+    /// As [`Slots::claim`]; `hints` holds `bit` while the block may have a free slot, and loses it with the last.
+    pub fn claim_by_hint(&self, kind: u8, hints: &AtomicU64, bit: u64) -> Option<Claimed> {
+        let claimed = self.claim(kind);
+        if claimed.as_ref().is_none_or(|claimed| claimed.last) {
+            hints.fetch_and(!bit, AcqRel);
+            // Somebody may have set it for a slot freed since.
+            if self.has_free(kind) {
+                hints.fetch_or(bit, AcqRel);
+            }
+        }
+        claimed
+    }
+
     /// Gives a slot back, which was the caller's.
-    pub(crate) fn free(&self, slot: usize) -> Freed {
+    pub fn free(&self, slot: usize) -> Freed {
         let before = self.0.fetch_or(1 << slot, Release);
         let now = before | 1 << slot;
         Freed { only: before & FREE == 0, all: now & FREE == all_of(now) }
     }
 
+    /// Says in `hints` that the block has a free slot: after it got its slots, or the first one back.
+    pub fn hint(hints: &AtomicU64, bit: u64) {
+        hints.fetch_or(bit, AcqRel);
+    }
+
     /// Whether a slot of this kind may be free.
-    pub(crate) fn has_free(&self, kind: u8) -> bool {
+    fn has_free(&self, kind: u8) -> bool {
         let word = self.0.load(Acquire);
         kind_of(word) == kind && word & FREE != 0
     }
 
     /// Takes the block away from its kind if every slot is free and nobody holds it: kind and number of the slots it had.
-    pub(crate) fn leave(&self, may: impl Fn(u8) -> bool) -> Option<(u8, usize)> {
+    pub fn leave(&self, may: impl Fn(u8) -> bool) -> Option<(u8, usize)> {
         let word = self.0.load(Relaxed);
         let kind = kind_of(word);
         let is_empty = kind != 0 && word & FREE == all_of(word) && word & HOLDS == 0;
@@ -111,7 +136,7 @@ impl Slots {
 
     /// Keeps the block what it is until [`Slots::let_go`]. False: it is not of this kind.
     #[inline]
-    pub(crate) fn hold(&self, kind: u8) -> bool {
+    pub fn hold(&self, kind: u8) -> bool {
         let held = kind_of(self.0.fetch_add(HOLD, Acquire)) == kind;
         if !held {
             self.let_go();
@@ -119,8 +144,9 @@ impl Slots {
         held
     }
 
+    /// The block may become something else.
     #[inline]
-    pub(crate) fn let_go(&self) {
+    pub fn let_go(&self) {
         self.0.fetch_sub(HOLD, Release);
     }
 }

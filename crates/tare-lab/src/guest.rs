@@ -1,0 +1,220 @@
+//! What is ours on a server that is not: schemas, and variables that settings switch. It is put back when the study ends.
+//!
+//! A study may be killed with -9. So what is to be put back is written to a file of the results' folder before anything is
+//! changed, and whoever goes on with the study puts it back first ([`settle`]). A schema is dropped only if it is empty or
+//! holds a table whose name no other study has: the file alone does not prove that a schema is ours.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use mysql::prelude::Queryable;
+use serde::{Deserialize, Serialize};
+
+use crate::definition::PASSWORD;
+use crate::error::Tried;
+use crate::target::Target;
+use crate::{Error, Result};
+
+/// Beginning and end of the file's name; between them is the server's number.
+const FILE: (&str, &str) = ("to-put-back-", ".json");
+
+/// A server that is not ours, for the time of a study. Dropped, it is as it was.
+#[derive(Debug)]
+pub struct Guest {
+    /// The server.
+    pub target: Target,
+    path: PathBuf,
+    owed: Owed,
+}
+
+/// What is to be put back.
+#[derive(Debug, Deserialize, Serialize)]
+struct Owed {
+    /// Where; without a password.
+    dsn: String,
+    /// Name of the table by which our schemas are known.
+    mark: String,
+    schemas: Vec<String>,
+    /// Global variables and their values, as SQL.
+    variables: Vec<(String, String)>,
+}
+
+impl Guest {
+    /// On the server of that number in the study. Nothing is changed yet; the variables that `switches` set are written down
+    /// in `folder` as they are now.
+    pub fn new<'a>(
+        dsn: &str,
+        folder: &Path,
+        number: usize,
+        switches: impl IntoIterator<Item = &'a String>,
+    ) -> Result<Guest> {
+        let target = Target::of_dsn(dsn, password())?;
+        let mut connection = target.connect()?;
+        let mut variables: Vec<(String, String)> = vec![];
+        for name in switches.into_iter().flat_map(|statement| assigned(statement)) {
+            // What is no global variable is not there to be put back; whether the statement is right its own run says.
+            if let (false, Some(value)) =
+                (variables.iter().any(|(known, _)| known == name), value_of(&mut connection, name))
+            {
+                variables.push((name.to_owned(), value));
+            }
+        }
+        let mark = format!("made_by_tare_lab_{:016x}", fastrand::u64(..));
+        let owed = Owed { dsn: dsn.into(), mark, schemas: vec![], variables };
+        let path = folder.join(format!("{}{number}{}", FILE.0, FILE.1));
+        let guest = Guest { target, path, owed };
+        guest.write()?;
+        Ok(guest)
+    }
+
+    /// Whether the server has a schema of that name.
+    pub fn has(&self, schema: &str) -> Result<bool> {
+        let query = "SELECT schema_name FROM information_schema.schemata WHERE schema_name = ?";
+        let found: Option<String> =
+            self.target.connect()?.exec_first(query, (schema,)).map_err(|e| self.target.refused(e))?;
+        Ok(found.is_some())
+    }
+
+    /// Makes a schema.
+    pub fn create(&mut self, schema: &str) -> Result<()> {
+        self.owed.schemas.push(schema.into());
+        self.write()?;
+        let mut connection = self.target.connect()?;
+        for statement in [
+            format!("CREATE DATABASE {schema}"),
+            format!("CREATE TABLE {schema}.{} (nothing INT)", self.owed.mark),
+        ] {
+            connection.query_drop(statement).map_err(|e| self.target.refused(e))?;
+        }
+        Ok(())
+    }
+
+    /// Takes our schemas off, and gives variables the values they had.
+    pub fn leave(&mut self) -> Result<()> {
+        if !self.path.exists() {
+            return Ok(()); // done
+        }
+        self.put_back().map_err(|error| Error::Owed {
+            server: self.target.name(),
+            path: self.path.clone(),
+            source: Box::new(error),
+        })
+    }
+
+    fn put_back(&mut self) -> Result<()> {
+        let mut connection = self.target.connect()?;
+        for schema in &self.owed.schemas {
+            if !self.has(schema)? {
+                continue;
+            }
+            if !self.is_ours(schema)? {
+                return Err(Error::NotOurs { schema: schema.clone(), path: self.path.clone() });
+            }
+            connection.query_drop(format!("DROP DATABASE {schema}")).map_err(|e| self.target.refused(e))?;
+        }
+        for (name, value) in &self.owed.variables {
+            if value_of(&mut connection, name).is_some_and(|now| now != *value) {
+                let statement = format!("SET GLOBAL {name} = {value}");
+                connection.query_drop(statement).map_err(|e| self.target.refused(e))?;
+            }
+        }
+        fs::remove_file(&self.path).tried(|| format!("removing {}", self.path.display()))
+    }
+
+    fn is_ours(&self, schema: &str) -> Result<bool> {
+        let query = "SELECT table_name FROM information_schema.tables WHERE table_schema = ?";
+        let tables: Vec<String> =
+            self.target.connect()?.exec(query, (schema,)).map_err(|e| self.target.refused(e))?;
+        Ok(tables.is_empty() || tables.contains(&self.owed.mark))
+    }
+
+    /// It is on the disk when this returns.
+    fn write(&self) -> Result<()> {
+        let what = || format!("writing {}", self.path.display());
+        let text = serde_json::to_string_pretty(&self.owed).map_err(std::io::Error::other).tried(what)?;
+        // Whole or not at all: a kill may come in the midst of it.
+        let new = self.path.with_extension("new");
+        let mut file = File::create(&new).tried(what)?;
+        file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).tried(what)?;
+        fs::rename(&new, &self.path).tried(what)
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        // Nobody is left to hear of a failure; the file tells the next who comes.
+        let _ = self.leave();
+    }
+}
+
+/// Puts back what a study that was killed left on servers that are not ours; gives their names.
+pub fn settle(folder: &Path) -> Result<Vec<String>> {
+    let files = fs::read_dir(folder).tried(|| format!("reading {}", folder.display()))?;
+    let mut settled = vec![];
+    for path in files.flatten().map(|entry| entry.path()) {
+        let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+        if !(name.starts_with(FILE.0) && name.ends_with(FILE.1)) {
+            continue;
+        }
+        let text = fs::read_to_string(&path).tried(|| format!("reading {}", path.display()))?;
+        let owed: Owed = serde_json::from_str(&text).map_err(|e| Error::Results {
+            path: path.clone(),
+            line: e.line(),
+            why: e.to_string(),
+        })?;
+        let mut guest = Guest { target: Target::of_dsn(&owed.dsn, password())?, path, owed };
+        guest.leave()?;
+        settled.push(guest.target.name());
+    }
+    Ok(settled)
+}
+
+fn password() -> Option<String> {
+    std::env::var(PASSWORD).ok()
+}
+
+/// Names to which a statement may give a value: `SET GLOBAL name = …, @@global.other = …`. Too many do no harm: only what has
+/// changed is put back.
+fn assigned(statement: &str) -> Vec<&str> {
+    if !statement.trim_start().get(..3).is_some_and(|word| word.eq_ignore_ascii_case("SET")) {
+        return vec![];
+    }
+    let before = statement.match_indices('=').map(|(at, _)| statement[..at].trim_end_matches(':').trim_end());
+    before.filter_map(name_at_end).collect()
+}
+
+/// The variable a text ends with.
+fn name_at_end(text: &str) -> Option<&str> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "_.@`".contains(c);
+    let from = text.rfind(|c| !is_part(c)).map_or(0, |last| last + 1);
+    let name = text[from..].trim_matches('`');
+    let scope = name.get(..9).filter(|scope| scope.eq_ignore_ascii_case("@@global."));
+    let name = &name[scope.map_or(0, str::len)..];
+    (!name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')).then_some(name)
+}
+
+/// A global variable's value, as SQL.
+fn value_of(connection: &mut mysql::Conn, name: &str) -> Option<String> {
+    let value: Option<mysql::Value> = connection.exec_first(format!("SELECT @@GLOBAL.{name}"), ()).ok()?;
+    Some(value?.as_sql(false))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_that_a_statement_sets_are_found() {
+        let cases = [
+            ("SET GLOBAL userstat = ON", vec!["userstat"]),
+            ("set global a=1, @@GLOBAL.b := 2, GLOBAL `c` = 'x'", vec!["a", "b", "c"]),
+            ("SET @mine = 1, hot.key_buffer_size = 2", vec![]),
+            ("UPDATE performance_schema.setup_consumers SET ENABLED = 'YES'", vec![]),
+            ("FLUSH STATUS", vec![]),
+        ];
+        for (statement, names) in cases {
+            assert_eq!(assigned(statement), names, "{statement}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Whether a server works while nobody asks it anything: what goes by the clock cannot be measured in turns.
+//!
+//! What a server does between two turns of its setting is charged to the first of them. That is right for what the load left
+//! behind. What goes on by itself, as a server's events do, would be charged as often as others have their turns; its slices
+//! are taken at a stretch.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use crate::Result;
+use crate::definition::Definition;
+use crate::fleet::Fleet;
+use crate::interrupt::Interrupt;
+use crate::record::Measure;
+
+/// How long a server is watched.
+const WATCHED: Duration = Duration::from_secs(1);
+/// A setting whose server works for more than this share of that time, over what its base's does, works by itself. A server
+/// does for 0.0002 to 0.0004 of it.
+const BY_ITSELF: f64 = 0.0005;
+/// So many times it must be seen: a server that has just been started may have something to end.
+const TIMES: usize = 2;
+
+/// The settings that make their server work by itself, more than their base does, of those where the study does not say how they
+/// are measured. All of the fleet's servers are up, and without load.
+pub(crate) fn working<'d>(
+    definition: &'d Definition,
+    fleet: &mut Fleet<'_>,
+    interrupt: &Interrupt,
+) -> Result<Vec<&'d str>> {
+    if definition.turn_milliseconds == 0 || definition.measure == Measure::P95 {
+        return Ok(vec![]); // at a stretch anyway
+    }
+    let mut working: Vec<usize> = (0..definition.settings.len()).collect();
+    working.retain(|&place| definition.settings[place].stretch.is_none());
+    for _ in 0..TIMES {
+        working = busier_than_base(definition, &working, fleet, interrupt)?;
+    }
+    Ok(working.into_iter().map(|place| definition.settings[place].name.as_str()).collect())
+}
+
+fn busier_than_base(
+    definition: &Definition,
+    places: &[usize],
+    fleet: &mut Fleet<'_>,
+    interrupt: &Interrupt,
+) -> Result<Vec<usize>> {
+    let base_of = |place: usize| {
+        let name = definition.base_of(&definition.settings[place]);
+        definition.settings.iter().position(|s| s.name == name).unwrap_or(0)
+    };
+    let all: BTreeSet<usize> = places.iter().flat_map(|&place| [place, base_of(place)]).collect();
+    let shares = shares(&all, fleet, interrupt)?;
+    let busier = |&place: &usize| {
+        let of_both = shares.get(&place).zip(shares.get(&base_of(place)));
+        of_both.is_some_and(|(own, base)| *own > base + BY_ITSELF)
+    };
+    Ok(places.iter().copied().filter(busier).collect())
+}
+
+/// For what share of the time the servers of these settings work. Those of their own are watched all at once, one that is shared
+/// as each of its settings in turn.
+fn shares(
+    places: &BTreeSet<usize>,
+    fleet: &mut Fleet<'_>,
+    interrupt: &Interrupt,
+) -> Result<BTreeMap<usize, f64>> {
+    let (shared, alone): (Vec<usize>, Vec<usize>) = places.iter().partition(|&&place| fleet.is_shared(place));
+    let mut shares = BTreeMap::new();
+    for mut together in std::iter::once(alone).chain(shared.into_iter().map(|place| vec![place])) {
+        together.retain(|&place| fleet.is_running(place));
+        let mut before = vec![];
+        for place in together {
+            let ready = fleet.ready(place)?;
+            before.push((place, ready.cpu()?, Instant::now(), ready));
+        }
+        if !before.is_empty() {
+            interrupt.sleep(WATCHED)?;
+        }
+        for (place, cpu, since, ready) in before {
+            let worked = ready.cpu()?.saturating_sub(cpu);
+            shares.insert(place, worked.as_secs_f64() / since.elapsed().as_secs_f64());
+        }
+    }
+    Ok(shares)
+}

@@ -1,0 +1,212 @@
+//! What a study needs before anything is measured: programs, data on each server, a place on those that are not ours.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use crate::bench::Bench;
+use crate::definition::{Definition, ServerDef, WorkloadDef};
+use crate::fleet::Origin;
+use crate::guest::Guest;
+use crate::installation::Installation;
+use crate::load::Load;
+use crate::record::Measure;
+use crate::runner::{Event, Order};
+use crate::sidecar;
+use crate::workload::Options;
+use crate::{Error, Result};
+
+/// Threads that load data.
+const LOADERS: u32 = 4;
+
+/// Programs are named for servers that the study starts.
+pub(crate) fn check_programs(order: &Order) -> Result<()> {
+    let started = || order.definition.servers.iter().filter(|s| s.dsn.is_none());
+    let Some(server) = order.programs.keys().find(|name| started().all(|s| s.name != **name)) else {
+        return Ok(());
+    };
+    let names: Vec<String> = started().map(|s| format!("`{}`", s.name)).collect();
+    let known = if names.is_empty() {
+        "all of its servers already run".into()
+    } else {
+        format!("it starts {}", names.join(", "))
+    };
+    Err(Error::NoServer { study: order.name.clone(), server: server.clone(), known })
+}
+
+/// The programs of the servers to start, before anything is made: what is missing is said at once.
+pub(crate) fn find_programs(order: &Order) -> Result<BTreeMap<String, Installation>> {
+    let definition = &order.definition;
+    for setting in &definition.settings {
+        setting.sidecars.iter().try_for_each(|s| sidecar::find(s).map(drop))?;
+    }
+    let mut found = BTreeMap::new();
+    for server in used_servers(definition).into_iter().filter(|s| s.dsn.is_none()) {
+        let program = order.programs.get(&server.name).cloned();
+        let program = program.or_else(|| server.program.as_ref().map(PathBuf::from));
+        let installation = Installation::find(program.as_deref()).map_err(|e| named(order, server, e))?;
+        found.insert(server.name.clone(), installation);
+    }
+    Ok(found)
+}
+
+/// A missing server in the words of the study that needs it.
+fn named(order: &Order, server: &ServerDef, error: Error) -> Error {
+    let Error::Missing { program, hint } = error else { return error };
+    let hint = server.install.clone().unwrap_or(hint);
+    let what = format!(
+        "a server `{}` (`{program}`), which was not found: {hint}; or name one with --server {}=PATH",
+        server.name, server.name
+    );
+    Error::Needs { study: order.name.clone(), what }
+}
+
+pub(crate) fn used_servers(definition: &Definition) -> Vec<&ServerDef> {
+    let used: BTreeSet<&str> =
+        definition.settings.iter().map(|s| definition.server_of(s).name.as_str()).collect();
+    definition.servers.iter().filter(|s| used.contains(s.name.as_str())).collect()
+}
+
+/// The data of a study.
+#[derive(Debug)]
+pub(crate) struct Loads {
+    pub(crate) schemas: Vec<Schema>,
+}
+
+/// Data that is loaded once for every workload it fits.
+#[derive(Debug)]
+pub(crate) struct Schema {
+    /// What decides it.
+    key: (&'static str, Options),
+    /// What loads it.
+    pub(crate) load: Load,
+    /// The servers it is needed on.
+    pub(crate) servers: BTreeSet<String>,
+    /// Whether it can say if it is still sound.
+    pub(crate) checkable: bool,
+}
+
+impl Loads {
+    pub(crate) fn of(definition: &Definition) -> Loads {
+        let mut schemas: Vec<Schema> = vec![];
+        for workload in &definition.workloads {
+            let data = workload.workload().data;
+            let key = workload.workload().data_key(&workload.given());
+            let settings = definition.settings.iter().filter(|s| definition.runs(workload, s));
+            let servers = settings.map(|s| definition.server_of(s).name.clone());
+            if let Some(schema) = schemas.iter_mut().find(|s| s.key == key) {
+                schema.servers.extend(servers);
+                continue;
+            }
+            let load = Load {
+                script: data.script,
+                schema: format!("lab_{}_{}", key.0, schemas.len() + 1),
+                users: LOADERS,
+                options: key.1.clone(),
+                prepared: true,
+            };
+            schemas.push(Schema { servers: servers.collect(), key, load, checkable: data.checkable });
+        }
+        Loads { schemas }
+    }
+
+    /// What is loaded on a server.
+    fn on(&self, server: &str) -> impl Iterator<Item = &Schema> {
+        self.schemas.iter().filter(move |s| s.servers.contains(server))
+    }
+
+    /// What drives a workload at a number of connections.
+    pub(crate) fn drive(&self, workload: &WorkloadDef, users: u32) -> Load {
+        let (kind, given) = (workload.workload(), workload.given());
+        let key = kind.data_key(&given);
+        let schema = self.schemas.iter().find(|s| s.key == key).map(|s| s.load.schema.clone());
+        Load {
+            script: kind.script,
+            schema: schema.unwrap_or_default(),
+            users,
+            options: kind.options(&given),
+            prepared: workload.prepared,
+        }
+    }
+}
+
+pub(crate) fn prepare(
+    order: &Order,
+    bench: &Bench,
+    programs: BTreeMap<String, Installation>,
+    loads: &Loads,
+    tell: &mut dyn FnMut(Event<'_>),
+) -> Result<BTreeMap<String, Origin>> {
+    let mut origins = BTreeMap::new();
+    for server in used_servers(&order.definition) {
+        let mut line = |text: &str| {
+            if let Some(text) = text.lines().next_back().filter(|t| !t.trim().is_empty()) {
+                tell(Event::Doing(&format!("{}: {}", server.name, text.trim())));
+            }
+        };
+        let origin = match (&server.dsn, programs.get(&server.name)) {
+            (Some(dsn), _) => {
+                let schemas: Vec<&Schema> = loads.on(&server.name).collect();
+                let guest = guest_on(order, server, dsn)?;
+                Origin::Running(Box::new(load_running(order, bench, guest, &schemas, &mut line)?))
+            }
+            (None, Some(installation)) => {
+                let loads: Vec<Load> = loads.on(&server.name).map(|s| s.load.clone()).collect();
+                let template = bench.prepare(installation, &server.options, &loads, &mut line);
+                let template = template.map_err(|error| match error {
+                    // No setting has a part in it yet.
+                    Error::Start { with, source, .. } => {
+                        Error::Start { whose: format!("the server `{}`", server.name), with, source }
+                    }
+                    error => error,
+                })?;
+                Origin::Template(Box::new(template))
+            }
+            (None, None) => continue,
+        };
+        origins.insert(server.name.clone(), origin);
+    }
+    Ok(origins)
+}
+
+/// Comes to a server that is not ours, and sees that it can be measured.
+fn guest_on(order: &Order, server: &ServerDef, dsn: &str) -> Result<Guest> {
+    let definition = &order.definition;
+    let number = definition.servers.iter().position(|s| s.name == server.name).map_or(0, |place| place + 1);
+    let settings = definition.settings.iter().filter(|s| definition.server_of(s).name == server.name);
+    let guest = Guest::new(dsn, &order.folder, number, settings.flat_map(|s| &s.switch))?;
+    if guest.target.process().is_none() && definition.measure == Measure::Cpu {
+        let what = format!(
+            "the CPU time of the server at {}, which can only be read on its own machine, through its socket \
+             (dsn = \"mysql://user@localhost?socket=/path\"); or set measure = \"time\"",
+            guest.target.name()
+        );
+        return Err(Error::Needs { study: order.name.clone(), what });
+    }
+    Ok(guest)
+}
+
+/// Makes schemas on a server that is not ours, and fills them. Those that are there already stay untouched.
+fn load_running(
+    order: &Order,
+    bench: &Bench,
+    mut guest: Guest,
+    schemas: &[&Schema],
+    line: &mut dyn FnMut(&str),
+) -> Result<Guest> {
+    for schema in schemas.iter().map(|s| &s.load.schema) {
+        if guest.has(schema)? {
+            let what = format!(
+                "a schema `{schema}` of its own on {}, where one is: if a killed study left it, run that one again with its \
+                 --out, or DROP DATABASE {schema}",
+                guest.target.name()
+            );
+            return Err(Error::Needs { study: order.name.clone(), what });
+        }
+    }
+    for load in schemas.iter().map(|s| &s.load) {
+        line(&format!("loading data {}", load.schema));
+        guest.create(&load.schema)?;
+        bench.driver.command(load, &guest.target, "prepare", &bench.interrupt, line)?;
+    }
+    Ok(guest)
+}

@@ -1,0 +1,360 @@
+//! Verdicts in words: the same ones in the page, in the terminal and in the files.
+//!
+//! What is claimed is never more than the interval says. An interval that begins near 0 leaves open whether there is a cost
+//! worth its name, and is not called one. Near is what the A/A pair's interval reaches in the same cell; and within the
+//! margin, what is less than half of the interval's own width.
+
+use super::{measured, unit};
+use crate::analysis::{Analysis, CellAnalysis, Difference, SettingAnalysis, Verdict};
+use crate::record::{Header, Measure, SettingFacts};
+
+/// Medians that differ by less than this, as a share, do not contradict anything.
+const SEEN: f64 = 0.005;
+
+/// What is claimed of a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// It costs.
+    Costs,
+    /// It saves.
+    Saves,
+    /// It costs something, which may be next to nothing.
+    MayCost,
+    /// It saves something, which may be next to nothing.
+    MaySave,
+    /// It is equivalent to the base within the margin.
+    Equal,
+    /// Nothing can be said yet.
+    Unclear,
+}
+
+impl Claim {
+    /// One word: a class of the page's style sheet, and a value in the files.
+    pub fn word(self) -> &'static str {
+        match self {
+            Claim::Costs => "costs",
+            Claim::Saves => "gains",
+            Claim::MayCost => "may-cost",
+            Claim::MaySave => "may-gain",
+            Claim::Equal => "equal",
+            Claim::Unclear => "unclear",
+        }
+    }
+
+    /// A sign: colour alone would not do.
+    pub(super) fn sign(self) -> &'static str {
+        match self {
+            Claim::Costs => "▲",
+            Claim::Saves => "▼",
+            Claim::MayCost => "△",
+            Claim::MaySave => "▽",
+            Claim::Equal => "≈",
+            Claim::Unclear => "?",
+        }
+    }
+
+    /// The one that stands for several: what costs somewhere costs, what is unclear somewhere is.
+    pub(super) fn worst(claims: impl IntoIterator<Item = Claim>) -> Claim {
+        const ORDER: [Claim; 6] =
+            [Claim::Costs, Claim::MayCost, Claim::Unclear, Claim::Saves, Claim::MaySave, Claim::Equal];
+        let place = |claim: &Claim| ORDER.iter().position(|c| c == claim);
+        claims.into_iter().min_by_key(place).unwrap_or(Claim::Unclear)
+    }
+}
+
+/// A verdict, ready to be said. Its `Display` gives all of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Said {
+    /// What is claimed.
+    pub claim: Claim,
+    /// In words, without the interval.
+    pub words: String,
+    /// The same in few words, for a column.
+    pub short: String,
+    /// The interval that belongs into it: `2.7% to 3.5%`.
+    pub interval: Option<String>,
+    /// The difference it speaks of.
+    cost: Option<Difference>,
+    /// What it is at most.
+    far: f64,
+    /// Whether it comes in bursts.
+    bursty: bool,
+}
+
+impl std::fmt::Display for Said {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.words)?;
+        self.interval.as_ref().map_or(Ok(()), |interval| write!(f, " ({interval})"))
+    }
+}
+
+/// The verdict on a setting of a cell; none on a base, and before the first whole block.
+pub fn said(header: &Header, cell: &CellAnalysis, setting: &SettingAnalysis) -> Option<Said> {
+    let verdict = setting.verdict?;
+    let cost = setting.told();
+    Some(match verdict {
+        Verdict::Costs { bursty, .. } => {
+            let said = excluded(cost?, near(header, cell, setting, cost?));
+            let how = if bursty { ", bursty" } else { "" };
+            Said { words: said.words + how, short: said.short + how, bursty, ..said }
+        }
+        Verdict::NoMoreThan { share } => {
+            let words = format!("no more than {}", unit::percent(share.max(0.0), Some(share.max(0.0))));
+            Said {
+                claim: Claim::Equal,
+                short: words.clone(),
+                words,
+                interval: None,
+                cost,
+                far: share.max(0.0),
+                bursty: false,
+            }
+        }
+        Verdict::Inconclusive { needs_minutes } => {
+            let needed = needs_minutes.map(|minutes| unit::span(minutes.max(1.0) * 60.0));
+            let (words, short) = needed.map_or(("too few blocks".into(), "too few blocks".into()), |span| {
+                (format!("needs about {span} more"), format!("{span} more"))
+            });
+            let [words, short] = [words, short].map(|why| format!("inconclusive: {why}"));
+            Said { claim: Claim::Unclear, words, short, interval: None, cost, far: f64::NAN, bursty: false }
+        }
+    })
+}
+
+/// A difference whose interval excludes 0, in words. One that begins nearer to 0 than `near` is not called a cost.
+fn excluded(cost: Difference, near: f64) -> Said {
+    let (low, high) = cost.interval.unwrap_or((cost.share, cost.share));
+    let (from, to) = if cost.share < 0.0 { (-high, -low) } else { (low, high) };
+    let shown = |share: f64| unit::percent(share, cost.plus_minus());
+    let (claim, words) = match (cost.share < 0.0, from < near) {
+        (false, false) => (Claim::Costs, format!("costs {}", shown(cost.share))),
+        (true, false) => (Claim::Saves, format!("saves {}", shown(cost.share))),
+        (false, true) => (Claim::MayCost, format!("may cost up to {}", shown(to))),
+        (true, true) => (Claim::MaySave, format!("may save up to {}", shown(to))),
+    };
+    let interval = Some(format!("{} to {}", shown(from), shown(to)));
+    Said { claim, short: words.clone(), words, interval, cost: Some(cost), far: to, bursty: false }
+}
+
+/// What is near 0 for an interval: see the module. The twin itself is held against the margin alone.
+fn near(header: &Header, cell: &CellAnalysis, setting: &SettingAnalysis, cost: Difference) -> f64 {
+    let bursty = matches!(setting.verdict, Some(Verdict::Costs { bursty: true, .. }));
+    let twins = cell.settings.iter().filter(|s| s.twin && !setting.twin);
+    let noise = twins.filter_map(|s| if bursty { reach_of(s.mean) } else { reach(s) });
+    noise.fold(cost.plus_minus().map_or(0.0, |half| half.min(header.margin)), f64::max)
+}
+
+/// How far a setting's interval reaches from 0.
+pub(super) fn reach(setting: &SettingAnalysis) -> Option<f64> {
+    reach_of(setting.cost)
+}
+
+fn reach_of(difference: Option<Difference>) -> Option<f64> {
+    difference?.interval.map(|(low, high)| low.abs().max(high.abs()))
+}
+
+/// A setting in every cell that has a verdict on it.
+pub(super) fn everywhere(analysis: &Analysis, name: &str) -> Vec<Said> {
+    let cells = analysis.cells.iter();
+    cells.filter_map(|cell| said(&analysis.header, cell, measured(cell).find(|s| s.name == name)?)).collect()
+}
+
+/// Several verdicts on one setting, in words. Estimates of several cells have a lowest and a highest, which is no interval;
+/// that is said beside them.
+pub(super) fn together(all: &[Said]) -> String {
+    if let [one] = all {
+        return one.to_string();
+    }
+    let of = |claim: Claim| all.iter().filter(|s| s.claim == claim).collect::<Vec<_>>();
+    let mut parts = vec![];
+    for (claim, verb) in [(Claim::Costs, "costs"), (Claim::Saves, "saves")] {
+        parts.extend(
+            estimates(&of(claim)).map(|range| format!("{verb} {range}{}", count(of(claim).len(), all))),
+        );
+    }
+    for (claim, words) in [
+        (Claim::MayCost, "may cost up to"),
+        (Claim::MaySave, "may save up to"),
+        (Claim::Equal, "no more than"),
+    ] {
+        parts.extend(farthest(&of(claim)).map(|far| format!("{words} {far}{}", count(of(claim).len(), all))));
+    }
+    if let unclear @ 1.. = of(Claim::Unclear).len() {
+        parts.push(format!("inconclusive{}", count(unclear, all)));
+    }
+    if let bursty @ 1.. = all.iter().filter(|s| s.bursty).count() {
+        parts.push(format!("bursty{}", count(bursty, all)));
+    }
+    parts.join("; ")
+}
+
+fn count(n: usize, all: &[Said]) -> String {
+    match all.len() {
+        2 if n == 2 => " in both cells".into(),
+        cells if n == cells => format!(" in all {n} cells"),
+        cells => format!(" in {n} of {cells} cells"),
+    }
+}
+
+/// `1.2% to 1.7%, intervals from 0.8% to 2.1%`: the lowest and the highest estimate, and how far their intervals reach.
+fn estimates(said: &[&Said]) -> Option<String> {
+    let costs: Vec<Difference> = said.iter().filter_map(|s| s.cost).collect();
+    let (first, rest) = costs.split_first()?;
+    let ends = |d: &Difference| d.interval.map_or((d.share, d.share), |i| i);
+    let (mut share, mut reach) = ((first.share, first.share), ends(first));
+    for cost in rest {
+        share = (share.0.min(cost.share), share.1.max(cost.share));
+        reach = (reach.0.min(ends(cost).0), reach.1.max(ends(cost).1));
+    }
+    let fine = costs.iter().filter_map(Difference::plus_minus).reduce(f64::min);
+    // A saving is a difference below 0: its smallest is its highest.
+    let range = |(low, high): (f64, f64)| {
+        let (from, to) = if high < 0.0 { (high, low) } else { (low, high) };
+        let (from, to) = (unit::percent(from, fine), unit::percent(to, fine));
+        if from == to { from } else { format!("{from} to {to}") }
+    };
+    Some(format!("{}, intervals from {},", range(share), range(reach)))
+}
+
+/// The most that several of a kind can be.
+fn farthest(said: &[&Said]) -> Option<String> {
+    let most = said.iter().map(|s| s.far).reduce(f64::max)?;
+    let equal = said.iter().all(|s| s.claim == Claim::Equal);
+    let fine = said.iter().filter_map(|s| s.cost?.plus_minus()).reduce(f64::min);
+    Some(unit::percent(most, if equal { Some(most) } else { fine }))
+}
+
+/// What a setting is compared with, and where both ran: `against off on mariadb 10.11.19-MariaDB`.
+pub fn against(header: &Header, facts: &SettingFacts) -> String {
+    let on = |name: &str| {
+        let version = header.servers.iter().find(|s| s.name == name).map(|s| s.version.as_str());
+        format!("{name} {}", version.unwrap_or_default()).trim_end().to_owned()
+    };
+    let base = header.settings.iter().find(|s| s.name == facts.base).unwrap_or(facts);
+    if base.server == facts.server {
+        format!("against {} on {}", base.name, on(&facts.server))
+    } else {
+        format!("on {} against {} on {}", on(&facts.server), base.name, on(&base.server))
+    }
+}
+
+/// What the verdicts are about.
+pub fn charged(measure: Measure) -> &'static str {
+    match measure {
+        Measure::Cpu => "server CPU per transaction",
+        Measure::Time => "time per transaction",
+        Measure::P95 => "95th percentile of latency",
+    }
+}
+
+/// The whole study in a line: what each setting costs, against what, on which server, and how much is noise.
+pub fn in_short(analysis: &Analysis) -> String {
+    let header = &analysis.header;
+    let mut compared: Vec<(String, Vec<String>)> = vec![];
+    for facts in header.settings.iter().filter(|s| s.name != s.base && !s.twin) {
+        let all = everywhere(analysis, &facts.name);
+        let words = if all.is_empty() { "was not measured".into() } else { together(&all) };
+        let (against, words) = (against(header, facts), format!("{} {words}", facts.name));
+        match compared.iter_mut().find(|(known, _)| *known == against) {
+            Some((_, said)) => said.push(words),
+            None => compared.push((against, vec![words])),
+        }
+    }
+    let twins = analysis.cells.iter().flat_map(|c| c.settings.iter().filter(|s| s.twin));
+    let noise = twins.filter_map(reach).reduce(f64::max);
+    let noise =
+        noise.map_or("noise unknown".into(), |n| format!("noise within {}", unit::percent(n, Some(n))));
+    let all: Vec<String> =
+        compared.iter().map(|(against, said)| format!("{against}: {}", said.join("; "))).collect();
+    format!("In short, {} {}; {noise}.", charged(header.measure), all.join("; "))
+}
+
+/// That medians of transactions per second say something else than the verdict, where they do: they run over all slices, so
+/// whatever drifts is in them, and the verdict compares within blocks.
+pub fn contradiction(header: &Header, cell: &CellAnalysis, setting: &SettingAnalysis) -> Option<String> {
+    let claim = said(header, cell, setting)?.claim;
+    let base = cell.setting(&setting.base)?;
+    let more = setting.medians.tps / base.medians.tps - 1.0;
+    let contradicts = match claim {
+        Claim::Costs | Claim::MayCost => more > SEEN,
+        Claim::Saves | Claim::MaySave => more < -SEEN,
+        Claim::Equal => more.abs() > header.margin,
+        Claim::Unclear => false,
+    };
+    let paired = setting.throughput.filter(|_| contradicts)?;
+    let direction = if more > 0.0 { "above" } else { "below" };
+    Some(format!(
+        "its median of transactions per second is {} {direction} the base's, as medians run over all blocks; within blocks the \
+         difference is {}",
+        unit::percent(more, None),
+        unit::change(paired.share, paired.plus_minus())
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(share: f64, low: f64, high: f64, near: f64) -> Said {
+        excluded(Difference { share, interval: Some((low, high)) }, near)
+    }
+
+    fn equal(high: f64) -> Said {
+        let cost = Some(Difference { share: 0.0, interval: Some((-high, high)) });
+        Said {
+            claim: Claim::Equal,
+            words: String::new(),
+            short: String::new(),
+            interval: None,
+            cost,
+            far: high,
+            bursty: false,
+        }
+    }
+
+    #[test]
+    fn a_cost_is_said_with_its_interval() {
+        assert_eq!(of(0.031, 0.027, 0.035, 0.01).to_string(), "costs 3.1% (2.7% to 3.5%)");
+        assert_eq!(of(-0.02, -0.03, -0.015, 0.01).to_string(), "saves 2.0% (1.5% to 3.0%)");
+        assert_eq!(of(0.45, 0.41, 0.5, 0.01).claim, Claim::Costs);
+    }
+
+    #[test]
+    fn what_begins_near_zero_is_not_called_a_cost() {
+        // Once "costs 2.5% ± 3.3" and "costs 40.7% ± 59.9".
+        assert_eq!(of(0.025, 0.002, 0.068, 0.01).to_string(), "may cost up to 6.8% (0.2% to 6.8%)");
+        assert_eq!(of(0.407, 0.001, 1.199, 0.01).to_string(), "may cost up to 120% (0% to 120%)");
+        assert_eq!(of(-0.02, -0.035, -0.002, 0.01).to_string(), "may save up to 3.5% (0.2% to 3.5%)");
+        assert_eq!(of(0.031, 0.027, 0.035, 0.03).claim, Claim::MayCost, "the noise reaches farther");
+    }
+
+    #[test]
+    fn estimates_of_several_cells_are_not_passed_off_as_an_interval() {
+        let (low, high) = (of(0.012, 0.011, 0.016, 0.01), of(0.017, 0.013, 0.021, 0.01));
+        assert_eq!(
+            together(&[high.clone(), low.clone()]),
+            "costs 1.2% to 1.7%, intervals from 1.1% to 2.1%, in both cells"
+        );
+        let unclear = Said { claim: Claim::Unclear, cost: None, ..equal(0.0) };
+        let all = together(&[low.clone(), equal(0.0049), of(0.025, 0.002, 0.068, 0.01), unclear]);
+        assert_eq!(
+            all,
+            "costs 1.2%, intervals from 1.1% to 1.6%, in 1 of 4 cells; may cost up to 6.8% in 1 of 4 cells; no more than 0.5% in \
+             1 of 4 cells; inconclusive in 1 of 4 cells"
+        );
+        let bursty = together(&[Said { bursty: true, ..low.clone() }, high]);
+        assert_eq!(
+            bursty,
+            "costs 1.2% to 1.7%, intervals from 1.1% to 2.1%, in both cells; bursty in 1 of 2 cells"
+        );
+        assert_eq!(together(&[low]), "costs 1.2% (1.1% to 1.6%)");
+        let saves = together(&[of(-0.02, -0.03, -0.015, 0.01), of(-0.05, -0.06, -0.04, 0.01)]);
+        assert_eq!(saves, "saves 2.0% to 5.0%, intervals from 1.5% to 6.0%, in both cells");
+    }
+
+    #[test]
+    fn the_worst_stands_for_all() {
+        assert_eq!(Claim::worst([Claim::Equal, Claim::Unclear]), Claim::Unclear);
+        assert_eq!(Claim::worst([Claim::MayCost, Claim::Unclear, Claim::Costs]), Claim::Costs);
+    }
+}

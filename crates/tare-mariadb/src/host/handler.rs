@@ -1,0 +1,270 @@
+//! FederatedX's handlers of tare's tables: they begin no transactions.
+//!
+//! When the server locks a FEDERATED table for writing, FederatedX begins a transaction at the far end (`SET AUTOCOMMIT=0`).
+//! A connection that has been in one is dangerous to the server. After the COMMIT it goes on naming the session that wrote
+//! (`NET::thd`), and whoever closes it later (FLUSH TABLES of another session, the table cache, shutdown) reads and writes
+//! that session's freed memory. Before the COMMIT it lies in memory that FLUSH TABLES of another session frees, and the
+//! COMMIT follows it there. A connection that only ever read does neither: in autocommit mode FederatedX makes it forget
+//! its session, and gives it back, when the table is unlocked.
+//!
+//! Nothing of tare's tables can be rolled back, as nothing of the built-in's can. So their handlers are told of a read lock
+//! where the server takes a write lock, and of no statements inside LOCK TABLES: then FederatedX writes in autocommit mode,
+//! and a connection that wrote is one that read. A handler is an object of a C++ class, which begins with the address of
+//! its class's functions; [`without_transactions`] puts a copy in its place, two functions exchanged. Handlers of other
+//! FEDERATED tables keep theirs.
+//!
+//! Where a build of FederatedX is not as expected nothing is exchanged, and the endpoint, which lets no session of the
+//! server's leave autocommit mode, refuses the write.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::{Mutex, PoisonError};
+
+use crate::abi::types::ServerTableShare;
+use crate::startup::error_log::{Level, line};
+
+/// What every handler begins with.
+#[repr(C)]
+pub(crate) struct Handler {
+    functions: *const usize,
+    share: *const ServerTableShare,
+}
+
+/// `ha_federatedx`'s table of functions, and the two that are exchanged: mangled names, which carry the signatures.
+const CLASS: &CStr = c"_ZTV13ha_federatedx";
+const EXTERNAL_LOCK: &CStr = c"_ZN13ha_federatedx13external_lockEP3THDi";
+const START_STMT: &CStr = c"_ZN13ha_federatedx10start_stmtEP3THD13thr_lock_type";
+/// Words of a class's table before its functions: the distance to the whole object, and the type.
+const PREFIX: usize = 2;
+/// The words of a copy before its functions: the original `external_lock`, then the prefix.
+const COPY_PREFIX: usize = 1 + PREFIX;
+
+type ExternalLock = unsafe extern "C" fn(*mut Handler, *mut c_void, c_int) -> c_int;
+
+/// FederatedX's class and the copy of it.
+struct Class {
+    /// Where its functions are.
+    place: usize,
+    /// Its table, as it was when it was copied.
+    theirs: &'static [usize],
+    /// The copy. Handlers point into it, so it is never freed.
+    ours: &'static [usize],
+}
+
+static KNOWN: Mutex<Option<Class>> = Mutex::new(None);
+
+/// The share of an open handler.
+///
+/// # Safety
+/// `handler` is a handler the server has opened.
+pub(crate) unsafe fn share(handler: *const c_void) -> *const ServerTableShare {
+    // SAFETY: the caller's promise.
+    unsafe { (*handler.cast::<Handler>()).share }
+}
+
+/// Makes a handler one that begins no transactions, if it is FederatedX's and one that is known.
+///
+/// # Safety
+/// `handler` is a handler the server has just opened, which no other thread uses yet.
+pub(crate) unsafe fn without_transactions(handler: *const c_void) {
+    let handler = handler.cast_mut().cast::<Handler>();
+    // SAFETY: the caller's promise.
+    let functions = unsafe { (*handler).functions };
+    // Nobody panics while holding it.
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: an object's class is in memory as long as the object.
+    if !known.as_ref().is_some_and(|class| unsafe { class.is_at(functions) }) {
+        // SAFETY: as above.
+        let Some(class) = (unsafe { Class::at(functions) }) else { return };
+        *known = Some(class);
+    }
+    if let Some(class) = &*known {
+        // SAFETY: the caller's promise; the copy lives for ever.
+        unsafe { (*handler).functions = class.ours[COPY_PREFIX..].as_ptr() };
+    }
+}
+
+impl Class {
+    /// Whether it is still what lies there: a plugin can be uninstalled, and another one loaded in its place.
+    ///
+    /// # Safety
+    /// A class's functions are at `functions`.
+    unsafe fn is_at(&self, functions: *const usize) -> bool {
+        // SAFETY: a class's functions lie there, as many as when they were copied if it is the same.
+        self.place == functions.addr()
+            && unsafe { std::slice::from_raw_parts(functions.sub(PREFIX), self.theirs.len()) } == self.theirs
+    }
+
+    /// Copies the class of these functions, if it is FederatedX's; says so once where that can't be done.
+    ///
+    /// # Safety
+    /// A class's functions are at `functions`.
+    unsafe fn at(functions: *const usize) -> Option<Class> {
+        let start = functions.wrapping_sub(PREFIX);
+        let symbol = Symbol::at(start.cast())?;
+        let class = if symbol.name == CLASS && symbol.start == start.addr() {
+            // SAFETY: the linker says that the table is there and how long it is.
+            let theirs = unsafe { std::slice::from_raw_parts(start, symbol.size / size_of::<usize>()) };
+            let replaced = [
+                (EXTERNAL_LOCK, external_lock as *const () as usize),
+                (START_STMT, start_stmt as *const () as usize),
+            ];
+            Class::copy(functions.addr(), theirs, replaced.map(|(name, by)| (symbol.neighbour(name), by)))
+        } else {
+            None
+        };
+        if class.is_none() && symbol.is_federated() {
+            tell_once();
+        }
+        class
+    }
+
+    /// A copy of a table with the first function of two replaced, and with it kept, and the second replaced. Each must be in the
+    /// table exactly once.
+    fn copy(place: usize, table: &[usize], replaced: [(usize, usize); 2]) -> Option<Class> {
+        let mut ours = Vec::with_capacity(1 + table.len());
+        ours.push(replaced[0].0);
+        ours.extend_from_slice(table);
+        for (from, to) in replaced {
+            let mut places = ours.iter_mut().skip(COPY_PREFIX).filter(|word| **word == from && from != 0);
+            *places.next()? = to;
+            if places.next().is_some() {
+                return None;
+            }
+        }
+        Some(Class { place, theirs: table.to_vec().leak(), ours: ours.leak() })
+    }
+}
+
+/// Stands in the place of `ha_federatedx::external_lock`: a write lock is told as a read lock.
+unsafe extern "C" fn external_lock(handler: *mut Handler, session: *mut c_void, lock: c_int) -> c_int {
+    let lock = if lock == libc::F_WRLCK { libc::F_RDLCK } else { lock };
+    // SAFETY: only handlers whose functions are a copy of ours get here, and before those lies the original.
+    let original = unsafe { (*handler).functions.sub(COPY_PREFIX).cast::<ExternalLock>().read() };
+    // SAFETY: passed on as it came.
+    unsafe { original(handler, session, lock) }
+}
+
+/// Stands in the place of `ha_federatedx::start_stmt`, which begins a transaction for a statement inside LOCK TABLES.
+unsafe extern "C" fn start_stmt(_handler: *mut Handler, _session: *mut c_void, _lock: c_int) -> c_int {
+    0
+}
+
+fn tell_once() {
+    static TOLD: std::sync::Once = std::sync::Once::new();
+    TOLD.call_once(|| {
+        let text = "the tables can be read, but not written through the server: its ha_federatedx is not one tare knows; \
+                    tare's own socket takes writes";
+        line(Level::Warning, text);
+    });
+}
+
+/// A symbol of a loaded object.
+struct Symbol<'a> {
+    name: &'a CStr,
+    start: usize,
+    /// In bytes.
+    size: usize,
+    /// The object's path.
+    object: &'a CStr,
+}
+
+impl<'a> Symbol<'a> {
+    /// The symbol that covers an address in an object that stays loaded during `'a`; without a name where none does.
+    fn at(address: *const c_void) -> Option<Symbol<'a>> {
+        unsafe extern "C" {
+            /// glibc's: as `dladdr`, and with the flag 1 the symbol's entry, too.
+            fn dladdr1(
+                address: *const c_void,
+                info: *mut libc::Dl_info,
+                entry: *mut *const libc::Elf64_Sym,
+                flags: c_int,
+            ) -> c_int;
+        }
+        // SAFETY: plain pointers, for which null is valid.
+        let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+        let mut entry: *const libc::Elf64_Sym = std::ptr::null();
+        // SAFETY: it takes any address, and fills both places.
+        if unsafe { dladdr1(address, &mut info, &mut entry, 1) } == 0 {
+            return None;
+        }
+        // SAFETY: texts of the loader's, which live as long as the object is loaded; `entry` is null or one of its.
+        let (text, size) = unsafe {
+            let text = |text: *const c_char| if text.is_null() { c"" } else { CStr::from_ptr(text) };
+            (
+                [text(info.dli_sname), text(info.dli_fname)],
+                entry.as_ref().map_or(0, |entry| entry.st_size as usize),
+            )
+        };
+        Some(Symbol { name: text[0], start: info.dli_saddr.addr(), size, object: text[1] })
+    }
+
+    /// Whether the object is a build of FederatedX.
+    fn is_federated(&self) -> bool {
+        self.object.to_bytes().ends_with(b"/ha_federatedx.so")
+    }
+
+    /// The address of another symbol of the same object; 0 where there is none.
+    fn neighbour(&self, name: &CStr) -> usize {
+        // SAFETY: a path, and flags that load nothing; the object stays loaded, this only counts one use more of it.
+        let object = unsafe { libc::dlopen(self.object.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+        if object.is_null() {
+            return 0;
+        }
+        // SAFETY: a loaded object and a NUL-terminated name; then the use is given back.
+        unsafe {
+            let found = libc::dlsym(object, name.as_ptr());
+            libc::dlclose(object);
+            found.addr()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_functions_are_exchanged_where_each_is_there_once() {
+        let replaced = [(11, 21), (13, 23)];
+        let class = Class::copy(99, &[0, 5, 10, 11, 12, 13], replaced).expect("a copy");
+        assert_eq!(class.theirs, [0, 5, 10, 11, 12, 13]);
+        assert_eq!(class.ours, [11, 0, 5, 10, 21, 12, 23]);
+        for table in [
+            &[][..],
+            &[0],
+            &[11, 13],
+            &[0, 5],
+            &[0, 5, 10, 11, 12],
+            &[0, 5, 10, 13, 12],
+            &[0, 5, 11, 11, 13],
+            &[0, 5, 11, 13, 13],
+        ] {
+            assert!(Class::copy(99, table, replaced).is_none(), "{table:?}");
+        }
+        assert!(
+            Class::copy(99, &[0, 5, 0, 13], [(0, 21), (13, 23)]).is_none(),
+            "a function that was not found"
+        );
+    }
+
+    #[test]
+    fn a_handler_of_another_class_stays_as_it_is() {
+        let functions = [0, 5, 10, 11];
+        let handler = Handler { functions: &raw const functions[2], share: std::ptr::null() };
+        // SAFETY: it begins as every handler does.
+        unsafe { without_transactions((&raw const handler).cast()) };
+        assert_eq!(handler.functions, &raw const functions[2]);
+    }
+
+    #[test]
+    fn a_symbol_is_found_by_its_address() {
+        let write = libc::write as *const c_void;
+        let symbol = Symbol::at(write).expect("libc is loaded");
+        assert!(symbol.size > 0 && symbol.start == write.addr(), "{:?}", symbol.name);
+        assert!(!symbol.is_federated());
+        let read = libc::read as *const () as usize;
+        assert_eq!((symbol.neighbour(c"read"), symbol.neighbour(c"no such function")), (read, 0));
+        assert!(Symbol::at(std::ptr::null()).is_none());
+    }
+}

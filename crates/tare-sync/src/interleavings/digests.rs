@@ -1,0 +1,190 @@
+//! A digest's place is given to another one while threads add to it, read it and look for it. No count gets into another
+//! digest's row, none is lost, and of one digest there is one place.
+
+use loom::sync::Arc;
+use loom::thread;
+
+use super::{check, words};
+use crate::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::{Index, Inserted, Tenancy, Turns};
+
+/// One place, and the row without a digest.
+struct Place {
+    tenancy: Tenancy,
+    /// Who the tenant is: its generation times ten.
+    key: AtomicU64,
+    own: AtomicU64,
+    past: AtomicU64,
+    overflow: AtomicU64,
+    /// Rises when the tenant loses its place.
+    turns: Turns,
+}
+
+impl Place {
+    /// Let to generation 1, which has counted 3.
+    fn new() -> Arc<Place> {
+        let [past, overflow] = words();
+        let place = Place {
+            tenancy: Tenancy::new(),
+            key: AtomicU64::new(10),
+            own: AtomicU64::new(3),
+            past,
+            overflow,
+            turns: Turns::new(),
+        };
+        place.tenancy.prepare();
+        assert_eq!(place.tenancy.let_out(), 1);
+        Arc::new(place)
+    }
+
+    /// A thread moves what it counted to the tenant of `generation`, or to where it counts for none.
+    fn fold(&self, generation: u32, value: u64) {
+        if self.tenancy.pin(generation) {
+            self.own.fetch_add(value, Relaxed);
+            self.tenancy.unpin();
+        } else {
+            self.overflow.fetch_add(value, Relaxed);
+        }
+    }
+
+    /// Gives the place to the next tenant, unless somebody is adding to it.
+    fn evict(&self) -> bool {
+        let before = self.tenancy.now();
+        if !self.tenancy.claim(before, 1) {
+            return false;
+        }
+        let counted = self.own.load(Relaxed);
+        self.past.store(self.past.load(Relaxed) + counted, Relaxed);
+        self.own.store(0, Relaxed);
+        self.turns.pass();
+        self.key.store(u64::from(before.generation() + 1) * 10, Relaxed);
+        self.tenancy.let_out();
+        true
+    }
+
+    /// One try of a reader: generation, key, own, past.
+    fn read(&self) -> Option<[u64; 4]> {
+        let words = || [&self.key, &self.own, &self.past].map(|word| word.load(Relaxed));
+        let (tenant, [key, own, past]) = self.tenancy.read(words)?;
+        Some([u64::from(tenant.generation()), key, own, past])
+    }
+}
+
+#[test]
+fn what_is_folded_while_its_digest_is_evicted_is_not_the_next_ones() {
+    check(|| {
+        let place = Place::new();
+        let other = {
+            let place = Arc::clone(&place);
+            thread::spawn(move || place.fold(1, 5))
+        };
+        let evicted = place.evict();
+        other.join().expect("a thread");
+        let [generation, _, own, past] = place.read().expect("all is quiet");
+        let overflow = place.overflow.load(Relaxed);
+        assert_eq!(own + past + overflow, 8);
+        assert_eq!((generation, own), if evicted { (2, 0) } else { (1, 8) });
+    });
+}
+
+#[test]
+fn of_two_that_evict_at_once_one_gets_the_place_and_nothing_is_lost() {
+    check(|| {
+        let place = Place::new();
+        let other = {
+            let place = Arc::clone(&place);
+            thread::spawn(move || place.evict())
+        };
+        let mine = place.evict();
+        let others = other.join().expect("a thread");
+        let [generation, _, own, past] = place.read().expect("all is quiet");
+        assert!(mine || others);
+        assert_eq!((generation, own, past), (1 + u64::from(mine) + u64::from(others), 0, 3));
+    });
+}
+
+#[test]
+fn what_a_reader_trusts_is_of_one_tenant_and_whole() {
+    check(|| {
+        let place = Place::new();
+        let other = {
+            let place = Arc::clone(&place);
+            thread::spawn(move || place.evict())
+        };
+        if let Some([generation, key, own, past]) = place.read() {
+            assert_eq!((key, own + past), (generation * 10, 3));
+        }
+        other.join().expect("a thread");
+        assert_eq!(place.read(), Some([2, 20, 0, 3]));
+    });
+}
+
+#[test]
+fn what_a_thread_recognises_by_a_turn_that_has_not_changed_is_there() {
+    check(|| {
+        let place = Place::new();
+        let other = {
+            let place = Arc::clone(&place);
+            thread::spawn(move || place.evict())
+        };
+        let key = place.key.load(Relaxed);
+        if place.turns.since() == 0 {
+            assert_eq!(key, 10, "the first tenant's, which has not lost its place");
+        }
+        other.join().expect("a thread");
+    });
+}
+
+/// Another key's place, which is removed.
+const FOREIGN: u32 = 2;
+const HASH: u64 = 7 << 32;
+
+struct Shared {
+    entries: [AtomicU64; 4],
+    withdrawn: [AtomicU64; 5],
+}
+
+impl Shared {
+    fn withdraw(&self, place: u32) {
+        self.withdrawn[place as usize].store(1, Relaxed);
+    }
+
+    /// As the engine enters a digest: looks for it, inserts it, then settles with those who did the same.
+    fn enter(&self, place: u32) {
+        let index = Index(&self.entries);
+        let is = |place| place > FOREIGN;
+        if index.find(HASH, is).is_some() {
+            return self.withdraw(place);
+        }
+        match index.insert(HASH, place, is) {
+            Inserted::Here => {
+                index.settle(HASH, is, |lost| self.withdraw(lost));
+            }
+            Inserted::There(_) => self.withdraw(place),
+            Inserted::Full => panic!("there is room"),
+        }
+    }
+}
+
+#[test]
+fn two_that_enter_one_digest_while_a_place_before_is_freed_leave_one() {
+    check(|| {
+        let shared = Arc::new(Shared { entries: words(), withdrawn: words() });
+        Index(&shared.entries).insert(HASH, FOREIGN, |_| false);
+        let other = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                Index(&shared.entries).remove(HASH, FOREIGN);
+                shared.enter(3);
+            })
+        };
+        shared.enter(4);
+        other.join().expect("a thread");
+        let entered: Vec<u32> = (3..5)
+            .filter(|place| Index(&shared.entries).find(HASH, |found| found == *place).is_some())
+            .collect();
+        let [kept] = entered[..] else { panic!("one stays, not {entered:?}") };
+        let withdrawn = |place: u32| shared.withdrawn[place as usize].load(Relaxed) == 1;
+        assert!(!withdrawn(kept) && withdrawn(7 - kept));
+    });
+}

@@ -1,0 +1,73 @@
+//! Two threads enter the same key. One of them stays, both know which, and a place that is found has been filled.
+
+use loom::sync::Arc;
+use loom::thread;
+
+use super::{check, words};
+use crate::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::{Index, Inserted};
+
+const KEY: u64 = 7;
+const HASH: u64 = KEY << 32;
+
+struct Shared {
+    entries: [AtomicU64; 4],
+    /// What a place holds, by its number.
+    places: [AtomicU64; 8],
+}
+
+impl Shared {
+    fn new() -> Arc<Shared> {
+        Arc::new(Shared { entries: words(), places: words() })
+    }
+
+    fn is(&self) -> impl Fn(u32) -> bool {
+        |place| self.places[place as usize].load(Relaxed) == KEY
+    }
+
+    /// Enters a place of the caller's; returns the place that stays.
+    fn insert(&self, place: u32) -> u32 {
+        self.places[place as usize].store(KEY, Relaxed);
+        match Index(&self.entries).insert(HASH, place, self.is()) {
+            Inserted::Here => place,
+            Inserted::There(first) => first,
+            Inserted::Full => panic!("there is room"),
+        }
+    }
+
+    fn find(&self) -> Option<u32> {
+        Index(&self.entries).find(HASH, self.is())
+    }
+}
+
+#[test]
+fn of_two_with_one_key_one_stays_and_both_know() {
+    check(|| {
+        let shared = Shared::new();
+        let other = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || shared.insert(3))
+        };
+        let mine = shared.insert(4);
+        let others = other.join().expect("a thread");
+        assert_eq!(mine, others);
+        assert_eq!(shared.find(), Some(mine));
+        assert_eq!(Index(&shared.entries).len(), 1);
+    });
+}
+
+#[test]
+fn what_is_found_is_filled() {
+    check(|| {
+        let shared = Shared::new();
+        let other = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || shared.insert(3))
+        };
+        if let Some(found) = Index(&shared.entries).find(HASH, |_| true) {
+            assert_eq!(shared.places[found as usize].load(Relaxed), KEY);
+        }
+        other.join().expect("a thread");
+        assert_eq!(shared.find(), Some(3));
+    });
+}

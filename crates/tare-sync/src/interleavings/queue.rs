@@ -1,0 +1,66 @@
+//! Threads exchange full blocks for the oldest ones. No block is lost, none is held twice.
+
+use std::cell::Cell;
+
+use loom::sync::Arc;
+use loom::thread;
+
+use super::{check, words};
+use crate::Queue;
+use crate::atomic::{AtomicU64, Ordering::Relaxed};
+
+struct Shared {
+    queue: Queue,
+    slots: [AtomicU64; 2],
+}
+
+impl Shared {
+    fn new() -> Arc<Shared> {
+        let shared = Shared { queue: Queue::new(), slots: words() };
+        Queue::prepare(&shared.slots);
+        Arc::new(shared)
+    }
+
+    /// What the caller holds afterwards, and what it was to give back.
+    fn exchange(&self, block: u32) -> Vec<u32> {
+        let given = Cell::new(None);
+        let held = self.queue.exchange(&self.slots, block, |block| given.set(Some(block)));
+        held.into_iter().chain(given.get()).collect()
+    }
+}
+
+#[test]
+fn blocks_are_neither_lost_nor_doubled() {
+    check(|| {
+        let shared = Shared::new();
+        assert!(shared.queue.push(&shared.slots, 1));
+        let other = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || shared.exchange(2))
+        };
+        let mut blocks = shared.exchange(3);
+        blocks.extend(other.join().expect("a thread"));
+        blocks.extend(std::iter::from_fn(|| shared.queue.pop(&shared.slots)));
+        blocks.sort_unstable();
+        assert_eq!(blocks, [1, 2, 3]);
+    });
+}
+
+#[test]
+fn what_is_taken_out_is_seen_as_it_was_put_in() {
+    check(|| {
+        let shared = Shared::new();
+        let content: Arc<[AtomicU64; 2]> = Arc::new(words());
+        let other = {
+            let (shared, content) = (Arc::clone(&shared), Arc::clone(&content));
+            thread::spawn(move || {
+                content[1].store(7, Relaxed);
+                shared.queue.push(&shared.slots, 1)
+            })
+        };
+        if let Some(item) = shared.queue.pop(&shared.slots) {
+            assert_eq!(content[item as usize].load(Relaxed), 7);
+        }
+        assert!(other.join().expect("a thread"));
+    });
+}

@@ -1,0 +1,75 @@
+//! The protocols between threads that the engine is made of. No locks: a writer never waits, a reader reads again.
+//!
+//! Each protocol is a type of one or two atomic words. Those words, and the words it is about, lie wherever its user lays
+//! them, such as in the engine's arena; a word of zeros is a valid beginning. All atomics come through one door,
+//! [`atomic`], so that `make loom` runs this very code through every interleaving and every stale value that the memory
+//! model allows (`src/interleavings/`).
+//!
+//! | type | two threads … |
+//! |---|---|
+//! | [`Version`] | one changes several words, others copy them |
+//! | [`record`] | one writes a record into a block, others copy it |
+//! | [`FreeList`] | take and give back equal things |
+//! | [`Queue`] | push and pop numbers, oldest first |
+//! | [`Index`] | enter, find and remove keys |
+//! | [`Slots`] | take and give back slots of a block, which may become something else |
+//! | [`Space`] | cut pieces from blocks that none of them owns |
+//! | [`Folds`] | one moves figures from here to there, others add both up |
+//! | [`Tenancy`], [`Turns`] | add to a place, and give it to another tenant |
+//! | [`Changes`], [`Settled`] | one changes settings, the other asks one number whether something changed |
+
+/// `fn new`: const, but for loom, whose atomics are made while it runs.
+macro_rules! new {
+    ($(#[$attribute:meta])* fn new() = $body:expr) => {
+        $(#[$attribute])*
+        #[cfg(not(loom))]
+        #[must_use]
+        pub const fn new() -> Self {
+            $body
+        }
+
+        $(#[$attribute])*
+        #[cfg(loom)]
+        #[allow(clippy::new_without_default)]
+        pub fn new() -> Self {
+            $body
+        }
+    };
+}
+
+/// A beginning of zeros is the default.
+macro_rules! default {
+    ($($type:ty),*) => {$(
+        impl Default for $type {
+            fn default() -> Self {
+                Self::new()
+            }
+        }
+    )*};
+}
+
+pub mod atomic;
+mod folds;
+mod free_list;
+mod index;
+#[cfg(all(test, loom))]
+mod interleavings;
+mod queue;
+pub mod record;
+mod settled;
+mod slots;
+mod space;
+mod tenancy;
+mod version;
+
+pub use folds::Folds;
+pub use free_list::FreeList;
+pub use index::{Index, Inserted};
+pub use queue::Queue;
+pub use settled::{Changes, Settled};
+pub use slots::{Claimed, Freed, MOST_SLOTS, Slots};
+pub use space::{Piece, Space, keep_first};
+pub use tenancy::{Moment, Tenancy, Turns};
+pub use version::Version;
+
+default!(Changes, Folds, FreeList, Queue, Settled, Slots, Space, Tenancy, Turns, Version);

@@ -1,0 +1,331 @@
+//! Random sessions, and what they leave in the tables of the built-in and of the provider under test.
+//!
+//! A seed makes a session of `scripts/sessions.grammar`: a script in the words of the oracle's own. Both servers run it
+//! side by side, and their figures are held against each other as the oracle's are. Where they differ the session is
+//! run again, for what the built-in does not repeat says nothing; what stays is a finding, whose script is cut down to
+//! the statements it takes.
+
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use crate::capture::Pass;
+use crate::declaration::Declaration;
+use crate::difference::{Explanations, Verdict};
+use crate::figure::{Capture, compare, report};
+use crate::grammar::{Grammar, Random};
+use crate::history::Clocks;
+use crate::script::{self, Script};
+use crate::server::{Server, Settings};
+use crate::subject::Provider;
+use crate::{Failure, Result};
+
+/// How often a session is run at most to see whether a difference is one of chance.
+const ROUNDS: usize = 5;
+
+/// Kinds of sessions and their rules, in turns. What is known to differ in one kind alone is expected in that alone.
+const KINDS: [(&str, &str); 8] = [
+    ("random", "session"),
+    ("random", "session"),
+    ("random", "session"),
+    ("random_charset", "charset_session"),
+    ("random", "session"),
+    ("random", "session"),
+    ("random", "session"),
+    ("random_flush", "flush_session"),
+];
+
+/// Makes sessions.
+#[derive(Debug)]
+struct Sessions(Grammar);
+
+impl Sessions {
+    /// Those of the grammar that ships.
+    fn read() -> Result<Sessions> {
+        let path = script::folder().join("sessions.grammar");
+        let text = std::fs::read_to_string(&path).map_err(Failure::io(path.display().to_string()))?;
+        let grammar = Grammar::parse(&text, &["place"]);
+        grammar.map(Sessions).map_err(|e| Failure::Setup(format!("{}: {e}", path.display())))
+    }
+
+    /// The session of a seed.
+    fn session(&self, seed: u64) -> Result<Script> {
+        let (kind, rule) = KINDS[(seed % KINDS.len() as u64) as usize];
+        let name = format!("{kind}_{seed}");
+        let text = self.0.expand(rule, &[("place", &format!("o_{name}"))], &mut Random::new(seed));
+        Script::parse(&name, &format!("-- @lenient\n{text}\n"))
+    }
+}
+
+/// Two servers side by side.
+#[derive(Debug)]
+struct Pair {
+    reference: Side,
+    subject: Side,
+}
+
+/// A server, and the thread that asks it.
+#[derive(Debug)]
+struct Side {
+    scripts: Option<Sender<Script>>,
+    captures: Receiver<Result<Capture>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What is held against each other, and how.
+#[derive(Debug)]
+struct Rules {
+    /// What is looked at.
+    declaration: Declaration,
+    /// What is known to differ.
+    explanations: Explanations,
+}
+
+impl Pair {
+    fn start(rules: &'static Rules) -> Pair {
+        Pair {
+            reference: Side::start(Provider::BuiltIn, rules),
+            subject: Side::start(Provider::under_test(), rules),
+        }
+    }
+
+    /// Runs a script on both.
+    fn pass(&self, script: &Script) -> Result<(Capture, Capture)> {
+        self.reference.send(script)?;
+        self.subject.send(script)?;
+        let reference = self.reference.capture();
+        Ok((reference?, self.subject.capture()?))
+    }
+
+    /// What a script's figures differ in that nobody explained.
+    fn compare(&self, script: &Script, rules: &Rules) -> Result<Finding> {
+        let (mut references, mut subjects) = (Vec::new(), Vec::new());
+        loop {
+            let (reference, subject) = self.pass(script)?;
+            references.push(reference);
+            subjects.push(subject);
+            let comparison = compare(&references, &subjects);
+            let verdict = rules.explanations.judge(&comparison, |table| rules.declaration.repeats(table));
+            let always = |violation: &String| subjects.iter().all(|c| c.violations.contains(violation));
+            let violations: Vec<String> = match subjects.first() {
+                Some(first) => first.violations.iter().filter(|v| always(v)).cloned().collect(),
+                None => Vec::new(),
+            };
+            if subjects.len() == ROUNDS || (verdict.unexplained.is_empty() && violations.is_empty()) {
+                return Ok(Finding { verdict, violations });
+            }
+        }
+    }
+}
+
+/// What comparing a session gave.
+#[derive(Debug)]
+struct Finding {
+    /// Figures that differ.
+    verdict: Verdict,
+    /// Rows of the subject that contradict themselves.
+    violations: Vec<String>,
+}
+
+impl Finding {
+    /// True when nothing is left to explain.
+    fn is_clean(&self) -> bool {
+        self.verdict.unexplained.is_empty() && self.violations.is_empty()
+    }
+
+    /// What differs, for people.
+    fn report(&self) -> String {
+        report(&self.verdict.unexplained, 20) + &self.violations.join("\n")
+    }
+
+    /// Tables that differ.
+    fn tables(&self) -> Vec<&str> {
+        self.verdict.unexplained.iter().map(|unequal| unequal.figure.table.as_str()).collect()
+    }
+
+    /// True when one of the tables that differ differs here, too.
+    fn is_like(&self, other: &Finding) -> bool {
+        let tables = other.tables();
+        self.tables().iter().any(|table| tables.contains(table))
+            || (!self.violations.is_empty() && !other.violations.is_empty())
+    }
+}
+
+impl Side {
+    fn start(provider: Provider, rules: &'static Rules) -> Side {
+        let (scripts, work) = channel();
+        let (done, captures) = channel();
+        let thread = std::thread::spawn(move || {
+            if let Err(failure) = serve(provider, rules, &work, &done) {
+                // Nobody listens who does not want to know.
+                let _ = done.send(Err(failure));
+            }
+        });
+        Side { scripts: Some(scripts), captures, thread: Some(thread) }
+    }
+
+    fn send(&self, script: &Script) -> Result<()> {
+        // A side that has ended has left its reason, which is found when its answer is asked for.
+        let _ = self.scripts.as_ref().map(|scripts| scripts.send(script.clone()));
+        Ok(())
+    }
+
+    fn capture(&self) -> Result<Capture> {
+        self.captures.recv().map_err(|_| Failure::Setup("the server's side has ended".into()))?
+    }
+}
+
+impl Drop for Side {
+    fn drop(&mut self) {
+        self.scripts = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Histories long enough for a session, and no statistics that are made anew in the background.
+fn settings(provider: Provider) -> Settings {
+    let sizes = [("waits", 60_000), ("stages", 10_000), ("statements", 5_000), ("transactions", 2_000)];
+    let settings = Settings::new(provider)
+        .option("--innodb-stats-auto-recalc=OFF")
+        // Nobody waits long for whom nobody will make way.
+        .option("--innodb-lock-wait-timeout=0")
+        .option("--lock-wait-timeout=1")
+        // Nothing has to outlive the server.
+        .option("--innodb-flush-log-at-trx-commit=0")
+        .option("--innodb-flush-method=nosync")
+        .option("--sync-frm=OFF")
+        .tare_option("memory-max", "2G");
+    sizes.into_iter().fold(settings, |settings, (kind, size)| {
+        settings.provider_option(&format!("events-{kind}-history-long-size"), size)
+    })
+}
+
+fn serve(
+    provider: Provider,
+    rules: &Rules,
+    work: &Receiver<Script>,
+    done: &Sender<Result<Capture>>,
+) -> Result<()> {
+    let clocks = if provider.is_tare() { Clocks::One } else { Clocks::WaitsApart };
+    let misnamed = if provider.is_tare() { &[][..] } else { &rules.explanations.misnamed };
+    let server = Server::start(settings(provider.clone()))?;
+    let pass = Pass { server: &server, scripts: &[], clocks, misnamed, declaration: &rules.declaration };
+    let watch = pass.watch()?;
+    let mut schema = server.schema()?;
+    for script in work {
+        let mut capture = Capture::default();
+        let ran = watch.script(&script, &mut schema, &mut capture);
+        let ran = ran.and_then(|()| watch.clear(&script, &mut schema));
+        let ran = ran.map_err(|e| Failure::Setup(format!("{provider:?}: {e}\n{}", end_of(&server.log()))));
+        let failed = ran.is_err();
+        if done.send(ran.map(|()| capture)).is_err() || failed {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The last lines of a log, where a server that failed says why.
+fn end_of(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().collect();
+    lines[lines.len().saturating_sub(40)..].join("\n")
+}
+
+/// Runs session after session on a pair, which is started anew now and then.
+#[derive(Debug)]
+pub struct Trial {
+    sessions: Sessions,
+    rules: &'static Rules,
+    pair: Pair,
+    /// Sessions the pair has seen.
+    seen: u64,
+}
+
+/// Sessions a pair sees before it is started anew.
+const LIFE: u64 = 100;
+
+impl Trial {
+    /// With the grammar and the expectations that ship.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn new() -> Result<Trial> {
+        // As long as the threads of the last pair; there is one trial to a process.
+        let rules: &'static Rules = Box::leak(Box::new(rules()?));
+        Ok(Trial { sessions: Sessions::read()?, rules, pair: Pair::start(rules), seen: 0 })
+    }
+
+    /// Compares the session of a seed. `None`: it leaves the same figures; else what a person wants to know.
+    ///
+    /// # Errors
+    /// When the grammar makes what is no script.
+    pub fn compare(&mut self, seed: u64) -> Result<Option<String>> {
+        let script = self.sessions.session(seed)?;
+        if self.seen == LIFE {
+            self.renew();
+        }
+        self.seen += 1;
+        let first = self.pair.compare(&script, self.rules);
+        if first.as_ref().is_ok_and(Finding::is_clean) {
+            return Ok(None);
+        }
+        // What others have left behind may be the cause: once more where nobody has been.
+        let before = self.seen - 1;
+        self.renew();
+        let told = match self.pair.compare(&script, self.rules) {
+            Ok(finding) if finding.is_clean() => {
+                let differs = first.map_or_else(|failure| failure.to_string(), |finding| finding.report());
+                format!("only after the {before} sessions before it:\n{differs}\n{script}")
+            }
+            Ok(finding) => self.smallest(&script, &finding),
+            Err(failure) => format!("{failure}\n{script}"),
+        };
+        self.renew();
+        Ok(Some(format!("seed {seed} (alone: make test-random ARGS=\"--seed {seed} --count 1\")\n{told}")))
+    }
+
+    fn renew(&mut self) {
+        self.pair = Pair::start(self.rules);
+        self.seen = 0;
+    }
+
+    /// The script, cut down to steps without which nothing differs in the same way, and what differs then.
+    fn smallest(&mut self, script: &Script, finding: &Finding) -> String {
+        let mut smallest = script.clone();
+        let mut differs = finding.report();
+        let mut cut = script.steps.len() / 2;
+        while cut > 0 {
+            let mut at = 0;
+            while at + cut <= smallest.steps.len() {
+                let mut shorter = smallest.clone();
+                shorter.steps.drain(at..at + cut);
+                match self.pair.compare(&shorter, self.rules) {
+                    Ok(seen) if seen.is_like(finding) => {
+                        differs = seen.report();
+                        smallest = shorter;
+                    }
+                    Ok(_) => at += cut,
+                    Err(_) => {
+                        self.renew();
+                        at += cut;
+                    }
+                }
+            }
+            cut /= 2;
+        }
+        format!("{differs}\nin {} of its {} steps:\n{smallest}", smallest.steps.len(), script.steps.len())
+    }
+}
+
+/// What the oracle's files say.
+fn rules() -> Result<Rules> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("expected");
+    let host = crate::host::Host::find()?;
+    let declaration = Declaration::read(&folder.join("comparison.toml"))?;
+    Ok(Rules {
+        declaration: if host.has_federated() { declaration } else { declaration.on_endpoint() },
+        explanations: Explanations::read(&folder.join("differences.toml"))?.for_host(&host),
+    })
+}

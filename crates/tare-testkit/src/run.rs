@@ -1,0 +1,531 @@
+//! One script on a server, and what it leaves in the tables.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use mysql::prelude::Queryable;
+
+use crate::declaration::{Rows, Tables, Way, Ways};
+use crate::difference::Misnamed;
+use crate::figure::Capture;
+use crate::history::{Clocks, Events, KINDS, statistic_contradictions};
+use crate::schema::{Row, Schema};
+use crate::script::Script;
+use crate::server::Server;
+use crate::session::Session;
+use crate::{Failure, Result};
+
+/// A server and how it is looked at: what stays the same from script to script.
+#[derive(Debug)]
+pub struct Watch<'a> {
+    pub(crate) server: &'a Server,
+    pub(crate) clocks: Clocks,
+    pub(crate) misnamed: &'a [Misnamed],
+    /// How columns are compared.
+    pub(crate) ways: Ways,
+    /// Every table, with every way it is looked at.
+    pub(crate) looked_at: Vec<(String, &'a Tables)>,
+    /// Names of all instruments.
+    pub(crate) names: HashSet<String>,
+    /// Every table's columns.
+    pub(crate) columns: BTreeMap<String, Vec<String>>,
+}
+
+impl Watch<'_> {
+    /// Runs a script and notes the figures it leaves; `schema` asks for them.
+    ///
+    /// # Errors
+    /// When a statement of the script ends otherwise than it must, or a query fails.
+    pub fn script(&self, script: &Script, schema: &mut Schema, capture: &mut Capture) -> Result<()> {
+        let place = format!("o_{}", script.name);
+        let mut admin = self.server.client()?;
+        admin.query_drop(format!("DROP DATABASE IF EXISTS {place}"))?;
+        admin.query_drop(format!("CREATE DATABASE {place}"))?;
+        for user in script.users.values() {
+            admin.query_drop(format!("CREATE USER IF NOT EXISTS {user}@localhost"))?;
+            admin.query_drop(format!("GRANT ALL ON *.* TO {user}@localhost"))?;
+        }
+        let old_sockets = sockets(schema)?;
+        let mut session = Session::open(self.server, script, &place)?;
+        let mut run = Run {
+            watch: self,
+            script: &script.name,
+            place,
+            users: script.users.values().cloned().collect(),
+            ids: session.ids(),
+            threads: Vec::new(),
+            old_sockets,
+            data: self.server.data().display().to_string(),
+            temporary: self.server.temporary().display().to_string(),
+            elapsed: Duration::ZERO,
+        };
+        for id in session.ids() {
+            let thread = schema.thread_of(id)?;
+            run.threads.push(
+                thread.ok_or_else(|| Failure::Setup(format!("connection {id} is in no row of threads")))?,
+            );
+        }
+        run.settle(schema)?;
+        let before = run.snapshot(schema)?;
+        let begin = Instant::now();
+        for (at, ending) in session.run(script)?.into_iter().enumerate() {
+            capture.put("endings", &script.name, format!("{}", at + 1), "ENDING", ending);
+        }
+        wait_for_end(schema, &session.closed())?;
+        run.settle(schema)?;
+        run.elapsed = begin.elapsed();
+        let after = run.snapshot(schema)?;
+        run.note_counts(&before, &after, capture);
+        run.note_held(schema, capture)?;
+        // The built-in's times are in no order in several tables, as differences.toml tells.
+        if self.clocks == Clocks::One {
+            run.check_statistics(schema, capture)?;
+        }
+        for (at, thread) in run.threads.iter().enumerate() {
+            run.note_events(schema, at, *thread, &after, capture)?;
+        }
+        Ok(())
+    }
+
+    /// Takes away what a script has left behind, so that others do not meet it.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub fn clear(&self, script: &Script, schema: &mut Schema) -> Result<()> {
+        let mut admin = self.server.client()?;
+        let branches: Vec<(i64, usize, usize, Vec<u8>)> = admin.query("XA RECOVER")?;
+        for (_, length, _, data) in branches {
+            let (id, branch) = data.split_at(length.min(data.len()));
+            let [id, branch] = [id, branch].map(String::from_utf8_lossy);
+            // It may say that the branch was rolled back already, which is what is wanted.
+            let _ = admin.query_drop(format!("XA ROLLBACK '{id}', '{branch}'"));
+        }
+        for place in ["", "_b"] {
+            admin.query_drop(format!("DROP DATABASE IF EXISTS o_{}{place}", script.name))?;
+        }
+        // What its users have done is not the next one's users'.
+        let reset = ["events_statements_summary_by_digest", "accounts", "users"];
+        reset.into_iter().try_for_each(|table| schema.truncate(table))
+    }
+}
+
+/// One script on its way.
+struct Run<'a> {
+    watch: &'a Watch<'a>,
+    script: &'a str,
+    place: String,
+    users: HashSet<String>,
+    ids: Vec<u64>,
+    threads: Vec<u64>,
+    old_sockets: HashSet<String>,
+    data: String,
+    temporary: String,
+    elapsed: Duration,
+}
+
+/// Values by (table, script, key) and column.
+type Snapshot = BTreeMap<(String, String, String), BTreeMap<String, String>>;
+
+/// How many rows are alike, among the columns.
+const COUNT: &str = "count";
+
+/// A table, looked at in one way.
+pub(crate) struct Look<'a> {
+    pub(crate) table: &'a str,
+    pub(crate) how: &'a Tables,
+    pub(crate) ways: &'a Ways,
+}
+
+impl Look<'_> {
+    /// Rows by their key, with what is compared of them. Of rows that are alike numbers are added up if they are counts,
+    /// and the different values listed if not. `portable` makes a text independent of where the server runs.
+    pub(crate) fn fold<'r>(
+        &self,
+        rows: impl Iterator<Item = &'r Row>,
+        portable: impl Fn(&str) -> String,
+    ) -> BTreeMap<String, BTreeMap<String, String>> {
+        let mut folded: BTreeMap<String, Vec<&Row>> = BTreeMap::new();
+        for row in rows.filter(|row| self.how.wants(name(row))) {
+            folded.entry(portable(&join(row, &self.how.key))).or_default().push(row);
+        }
+        let fold = |rows: Vec<&Row>| {
+            let count = (!self.how.uncounted).then(|| (COUNT.to_owned(), rows.len().to_string()));
+            let columns = rows[0].columns().iter().filter(|column| !self.how.key.contains(column));
+            let ways = columns.filter_map(|c| Some((c, self.ways.of(self.table, c)?)));
+            let compared = ways.filter(|(_, way)| *way != Way::Otherwise);
+            compared.map(|(c, way)| (c.clone(), portable(&self.alike(&rows, c, way)))).chain(count).collect()
+        };
+        folded.into_iter().map(|(key, rows)| (key, fold(rows))).collect()
+    }
+
+    fn alike(&self, rows: &[&Row], column: &str, way: Way) -> String {
+        if way == Way::Some {
+            let values = rows.iter().map(|row| something(row.get(column)));
+            return values.max_by_key(|value| value.len()).unwrap_or(NULL).to_owned();
+        }
+        let numbers = rows.iter().map(|row| row.get(column)?.parse::<i128>().ok());
+        if let (true, Some(sum)) = (self.how.is_counted(), numbers.sum::<Option<i128>>()) {
+            return sum.to_string();
+        }
+        let values: BTreeSet<&str> = rows.iter().map(|row| row.get(column).unwrap_or(NULL)).collect();
+        values.into_iter().collect::<Vec<_>>().join(", ")
+    }
+
+    pub(crate) fn put(
+        &self,
+        rows: BTreeMap<String, BTreeMap<String, String>>,
+        script: &str,
+        capture: &mut Capture,
+    ) {
+        for (key, cells) in rows {
+            capture.put_row(self.table, script, key, cells);
+        }
+    }
+}
+
+const NULL: &str = "NULL";
+
+/// What is left of a value where it is only compared whether there is any: the longer, the more.
+fn something(value: Option<&str>) -> &'static str {
+    match value {
+        None => NULL,
+        Some("" | "0" | "0000-00-00 00:00:00") => "nothing",
+        Some(_) => "something",
+    }
+}
+
+/// The column that names a row's event or variable.
+fn name(row: &Row) -> &str {
+    let names = ["EVENT_NAME", "NAME", "VARIABLE_NAME"];
+    names.into_iter().find_map(|column| row.get(column)).unwrap_or_default()
+}
+
+/// The column that names a row's connection.
+pub(crate) fn owner(columns: &[String]) -> Option<&'static str> {
+    let owners = ["THREAD_ID", "OWNER_THREAD_ID", "PROCESSLIST_ID"];
+    owners.into_iter().find(|owner| columns.iter().any(|column| column == owner))
+}
+
+impl Run<'_> {
+    fn name(&self, at: usize) -> String {
+        format!("{}.{}", self.script, at + 1)
+    }
+
+    /// Waits until the connections have gone back to waiting for their client.
+    fn settle(&self, schema: &mut Schema) -> Result<()> {
+        let mut last = None;
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(10));
+            let mut now = Vec::new();
+            for thread in &self.threads {
+                let filter = [("THREAD_ID", thread.to_string())];
+                let filter = [(filter[0].0, filter[0].1.as_str())];
+                let rows = schema.rows_where("events_waits_summary_by_thread_by_event_name", &filter)?;
+                now.push(rows.iter().filter_map(|row| row.number("COUNT_STAR")).sum::<u64>());
+            }
+            let now = Some(now);
+            if now == last {
+                return Ok(());
+            }
+            last = now;
+        }
+        Err(Failure::Setup(format!("{}: the connection never comes to rest", self.script)))
+    }
+
+    fn snapshot(&self, schema: &mut Schema) -> Result<Snapshot> {
+        let mut snapshot = Snapshot::new();
+        for (table, how) in self.watch.looked_at.iter().filter(|(_, how)| how.is_counted()) {
+            let look = Look { table, how, ways: &self.watch.ways };
+            let mut note = |script: &str, rows: Vec<Row>| {
+                let ours = rows.iter().filter(|row| self.is_ours(how.rows, row));
+                for (key, cells) in look.fold(ours, |text| self.portable(text)) {
+                    snapshot.insert((table.clone(), script.to_owned(), key), cells);
+                }
+            };
+            match how.rows {
+                Rows::Connections => {
+                    for at in 0..self.threads.len() {
+                        let (column, id) = self.owner(at, &self.watch.columns[table]);
+                        note(&self.name(at), schema.rows_where(table, &[(column, &id)])?);
+                    }
+                }
+                // A script without users has none to be found.
+                Rows::Users if self.users.is_empty() => {}
+                Rows::Schema => {
+                    let schemas = ["OBJECT_SCHEMA", "SCHEMA_NAME"];
+                    let column = schemas.into_iter().find(|it| how.key.iter().any(|key| key == it));
+                    note(
+                        self.script,
+                        schema.rows_where(table, &[(column.unwrap_or_default(), &self.place)])?,
+                    );
+                }
+                _ => note(self.script, schema.rows(table)?),
+            }
+        }
+        Ok(snapshot)
+    }
+
+    /// The column by which a table names a connection, and its number there.
+    fn owner(&self, at: usize, columns: &[String]) -> (&'static str, String) {
+        match owner(columns) {
+            Some("PROCESSLIST_ID") => ("PROCESSLIST_ID", self.ids[at].to_string()),
+            column => (column.unwrap_or("THREAD_ID"), self.threads[at].to_string()),
+        }
+    }
+
+    fn is_ours(&self, rows: Rows, row: &Row) -> bool {
+        match rows {
+            Rows::Files => row.text("FILE_NAME").contains(&format!("/{}/", self.place)),
+            Rows::Users => self.users.contains(row.text("USER")),
+            Rows::Hosts => row.get("HOST").is_some(),
+            Rows::Sockets => !self.old_sockets.contains(row.text("OBJECT_INSTANCE_BEGIN")),
+            _ => true,
+        }
+    }
+
+    /// Text without the place of this server's data directory, and without the process and connection ids in the
+    /// names of the server's own intermediate files.
+    fn portable(&self, text: &str) -> String {
+        let text = text.replace(&self.data, "<data>").replace(&self.temporary, "<tmp>");
+        let Some(at) = text.find("/#sql-") else { return text };
+        let (before, name) = text.split_at(at + "/#sql-".len());
+        let Some((use_, ids)) = name.split_once('-') else { return text };
+        let rest = ids.trim_start_matches(|c: char| c.is_ascii_hexdigit() || c == '-');
+        format!("{before}{use_}-<ids>{rest}")
+    }
+
+    fn note_counts(&self, before: &Snapshot, after: &Snapshot, capture: &mut Capture) {
+        for (row, now) in after {
+            let was = before.get(row);
+            let less = |column: &String, now: &String| {
+                let was = was.and_then(|was| was.get(column)).map_or(Ok(0), |was| was.parse::<i128>());
+                match (was, now.parse::<i128>()) {
+                    (Ok(was), Ok(now)) if column != COUNT => (now - was).to_string(),
+                    _ => now.clone(),
+                }
+            };
+            let cells = now.iter().map(|(column, now)| (column.clone(), less(column, now)));
+            let (table, script, key) = row;
+            capture.put_row(table, script, key.clone(), cells);
+        }
+    }
+
+    /// What the connections and their users have when the script is over.
+    fn note_held(&self, schema: &mut Schema, capture: &mut Capture) -> Result<()> {
+        for (table, how) in self.watch.looked_at.iter().filter(|(_, how)| how.rows == Rows::Held) {
+            let look = Look { table, how, ways: &self.watch.ways };
+            if owner(&self.watch.columns[table]).is_none() {
+                let rows = schema.rows(table)?;
+                let ours = rows.iter().filter(|row| self.is_ours(Rows::Users, row));
+                look.put(look.fold(ours, str::to_owned), self.script, capture);
+                continue;
+            }
+            for at in 0..self.threads.len() {
+                let (column, id) = self.owner(at, &self.watch.columns[table]);
+                let rows = schema.rows_where(table, &[(column, &id)])?;
+                look.put(look.fold(rows.iter(), |text| self.portable(text)), &self.name(at), capture);
+            }
+        }
+        Ok(())
+    }
+
+    /// What is counted of connections and objects that are at rest does not contradict itself.
+    fn check_statistics(&self, schema: &mut Schema, capture: &mut Capture) -> Result<()> {
+        let mut check = |table: &str, rows: Vec<Row>| {
+            let found = rows.iter().flat_map(statistic_contradictions);
+            capture.violations.extend(found.map(|it| format!("{} {table}: {it}", self.script)));
+        };
+        for (table, how) in &self.watch.looked_at {
+            match how.rows {
+                Rows::Connections => {
+                    for thread in &self.threads {
+                        check(table, schema.rows_where(table, &[("THREAD_ID", &thread.to_string())])?);
+                    }
+                }
+                Rows::Schema if how.key.iter().any(|key| key == "OBJECT_SCHEMA") => {
+                    check(table, schema.rows_where(table, &[("OBJECT_SCHEMA", &self.place)])?);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn note_events(
+        &self,
+        schema: &mut Schema,
+        at: usize,
+        thread: u64,
+        after: &Snapshot,
+        capture: &mut Capture,
+    ) -> Result<()> {
+        let mut histories = Vec::new();
+        for (table, kind) in KINDS {
+            let mut rows = schema.long_history(table, thread)?;
+            for entry in self.watch.misnamed {
+                *capture.misnamed.entry(entry.name.clone()).or_default() += entry.correct(table, &mut rows);
+            }
+            histories.push((table, kind, rows));
+        }
+        let rows = histories.iter().flat_map(|(_, kind, rows)| rows.iter().map(|row| (*kind, row))).collect();
+        let events = Events { rows, names: &self.watch.names, clocks: self.watch.clocks };
+        let found = events.violations();
+        capture.violations.extend(found.into_iter().map(|v| format!("{}: {v}", self.name(at))));
+        self.check_sums(at, &histories[1].2, self.elapsed, capture);
+        for (table, _, rows) in &histories {
+            self.check_kept(at, table, rows, after, capture);
+        }
+        let mut called = HashMap::new();
+        for (_, kind, rows) in &histories {
+            ordinals(kind, rows, &mut called);
+        }
+        for (table, _, rows) in &histories {
+            let table = format!("events_{table}_history_long");
+            self.note_history(&table, &self.name(at), rows, &called, capture);
+        }
+        self.check_short_histories(schema, thread, &histories, capture)
+    }
+
+    fn note_history(
+        &self,
+        table: &str,
+        script: &str,
+        rows: &[Row],
+        called: &HashMap<u64, String>,
+        capture: &mut Capture,
+    ) {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for row in rows {
+            let name = row.text("EVENT_NAME");
+            let count = counts.entry(name).or_default();
+            *count += 1;
+            let key = format!("{name}#{count}");
+            let parent = row.number("NESTING_EVENT_ID");
+            let parent = parent.map_or("NULL", |id| called.get(&id).map_or("gone", String::as_str));
+            let telling = row.cells().filter_map(|(column, value)| {
+                let shown = match self.watch.ways.of(table, column)? {
+                    Way::Equal => self.portable(value.unwrap_or(NULL)),
+                    Way::Some => something(value).to_owned(),
+                    Way::Otherwise => return None,
+                };
+                Some((column, shown))
+            });
+            capture.put_row(table, script, key, [("parent", parent.to_owned())].into_iter().chain(telling));
+        }
+        for (name, count) in counts {
+            capture.put(table, script, name, "rows", count.to_string());
+        }
+        let order = rows.iter().map(|row| row.text("EVENT_NAME").to_owned()).collect();
+        capture.orders.insert((table.to_owned(), script.to_owned()), order);
+    }
+
+    /// The short history holds the newest of what the long one holds, as that does.
+    fn check_short_histories(
+        &self,
+        schema: &mut Schema,
+        thread: u64,
+        long: &[(&str, &str, Vec<Row>)],
+        capture: &mut Capture,
+    ) -> Result<()> {
+        for (events, _, long) in long {
+            let table = format!("events_{events}_history");
+            let mut short = schema.rows_where(&table, &[("THREAD_ID", &thread.to_string())])?;
+            self.watch.misnamed.iter().for_each(|entry| _ = entry.correct(events, &mut short));
+            let newest = newest_ended(long, short.len());
+            // Times are converted anew each time they are read.
+            let cells = |row: &Row| -> Vec<(String, Option<String>)> {
+                let telling = row.cells().filter(|(c, _)| self.watch.ways.of(&table, c) != Some(Way::Some));
+                telling.map(|(column, value)| (column.to_owned(), value.map(str::to_owned))).collect()
+            };
+            let is_there = |row: &Row| newest.iter().any(|other| cells(row) == cells(other));
+            let strange = short.iter().filter(|row| !is_there(row));
+            let told =
+                |row: &Row| format!("{}: {table} holds {:?}, the long one does not", self.script, cells(row));
+            capture.violations.extend(strange.map(told));
+            if !short.is_empty() {
+                capture.read.insert(table);
+            }
+        }
+        Ok(())
+    }
+
+    /// What the summary counts is in the history, which is long enough for a script: nothing seen is lost.
+    fn check_kept(&self, at: usize, events: &str, rows: &[Row], after: &Snapshot, capture: &mut Capture) {
+        let summary = format!("events_{events}_summary_by_thread_by_event_name");
+        let mut kept: HashMap<&str, u64> = HashMap::new();
+        for row in rows.iter().filter(|row| row.get("END_EVENT_ID").is_some()) {
+            *kept.entry(row.text("EVENT_NAME")).or_default() += 1;
+        }
+        for ((table, script, name), cells) in after {
+            // One event of table I/O may stand for many rows, each of which is counted; and the built-in counts
+            // deletions, renames and closes of files that it does not tell of.
+            let apart = name == "wait/io/table/sql/handler" || name.starts_with("wait/io/file/");
+            let Some(counted) = cells.get("COUNT_STAR") else { continue };
+            if *table != summary || *script != self.name(at) || apart {
+                continue;
+            }
+            let kept = kept.get(name.as_str()).copied().unwrap_or_default();
+            if counted.parse() != Ok(kept) {
+                let text =
+                    format!("{}: {counted} of {name} are counted, {kept} in the history", self.name(at));
+                capture.violations.push(text);
+            }
+        }
+    }
+
+    /// A connection cannot have executed for longer than its script took.
+    fn check_sums(&self, at: usize, statements: &[Row], elapsed: Duration, capture: &mut Capture) {
+        let outer = statements.iter().filter(|row| row.number("NESTING_EVENT_LEVEL") == Some(0));
+        let sum: u64 = outer.filter_map(|row| row.number("TIMER_WAIT")).sum();
+        // The server's clock and the test's may differ in rate by what NTP allows, and far less than this.
+        let bound = elapsed.as_nanos() * 1010;
+        if u128::from(sum) > bound {
+            capture.violations.push(format!("{}: {sum} ps of statements in {elapsed:?}", self.name(at)));
+        }
+    }
+}
+
+/// Those that ended last.
+fn newest_ended(rows: &[Row], count: usize) -> Vec<&Row> {
+    let ids = |row: &Row| Some((row.number("END_EVENT_ID")?, row.number("EVENT_ID")?));
+    let mut ended: Vec<&Row> = rows.iter().filter(|row| ids(row).is_some()).collect();
+    ended.sort_by_key(|row| ids(row));
+    ended.into_iter().rev().take(count).collect()
+}
+
+/// Gives each event a name that does not depend on ids: its kind, its instrument and its position among those.
+fn ordinals(kind: &str, rows: &[Row], called: &mut HashMap<u64, String>) {
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    for row in rows {
+        let name = row.text("EVENT_NAME");
+        let count = counts.entry(name).or_default();
+        *count += 1;
+        if let Some(id) = row.number("EVENT_ID") {
+            called.insert(id, format!("{kind} {name}#{count}"));
+        }
+    }
+}
+
+fn join(row: &Row, columns: &[String]) -> String {
+    columns.iter().map(|column| row.get(column).unwrap_or(NULL)).collect::<Vec<_>>().join(".")
+}
+
+/// Waits until connections that were closed are counted as such: their threads are gone.
+fn wait_for_end(schema: &mut Schema, closed: &[u64]) -> Result<()> {
+    let begin = Instant::now();
+    for id in closed {
+        while schema.thread_of(*id)?.is_some() {
+            if begin.elapsed() > Duration::from_secs(20) {
+                return Err(Failure::Setup(format!("connection {id} never ends")));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    Ok(())
+}
+
+fn sockets(schema: &mut Schema) -> Result<HashSet<String>> {
+    let rows = schema.rows("socket_summary_by_instance")?;
+    Ok(rows.iter().map(|row| row.text("OBJECT_INSTANCE_BEGIN").to_owned()).collect())
+}

@@ -1,0 +1,78 @@
+//! What `tare lab report` and `compare` print of generated results, in terminals of several widths.
+
+#[allow(dead_code)] // which costs were put in is asked elsewhere
+#[path = "../../tare-lab/tests/sample/mod.rs"]
+mod sample;
+
+use std::path::Path;
+use std::process::Command;
+
+const SEED: u64 = 7;
+
+/// What a command of the lab prints of a folder in a terminal of so many columns, without colours.
+fn printed(command: &str, folder: &Path, columns: u32) -> String {
+    let (tare, folder) = (env!("CARGO_BIN_EXE_tare"), format!("'{}'", folder.display()));
+    let folders = if command == "compare" { format!("{folder} {folder}") } else { folder };
+    let report = format!("stty cols {columns} rows 50; '{tare}' lab {command} {folders}");
+    let ended = Command::new("script")
+        .args(["-qec", &report, "/dev/null"])
+        .env("NO_COLOR", "1")
+        .output()
+        .expect("script runs");
+    let text = String::from_utf8_lossy(&ended.stdout).replace('\r', "");
+    assert!(ended.status.success(), "{text}");
+    console::strip_ansi_codes(&text).into_owned()
+}
+
+/// Makes one of the settings so unsteady that nothing can be said of it for hours.
+fn unsettle(folder: &Path) {
+    let path = folder.join("results.jsonl");
+    let text = std::fs::read_to_string(&path).expect("results");
+    let lines = text.lines().map(|line| {
+        let mut record: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        if record["setting"] == "built-in, default" && record["kind"] == "slice" {
+            let first = record["process"].as_u64().expect("a number") / 6 % 2 == 0;
+            for cpu in ["cpu_user", "cpu_system"] {
+                record[cpu] = (record[cpu].as_f64().expect("seconds") * if first { 0.6 } else { 1.6 }).into();
+            }
+        }
+        record.to_string() + "\n"
+    });
+    std::fs::write(&path, lines.collect::<String>()).expect("written");
+}
+
+#[test]
+fn tables_fit_the_terminal() {
+    let folder = tempfile::Builder::new().prefix("t").tempdir_in("/tmp").expect("a folder");
+    sample::write(folder.path(), SEED);
+    unsettle(folder.path());
+    for columns in [80, 120] {
+        let text = printed("report", folder.path(), columns);
+        let compared = printed("compare", folder.path(), columns);
+        let width = |line: &&str| console::measure_text_width(line) > columns as usize;
+        let wide: Vec<&str> = text.lines().chain(compared.lines()).filter(width).collect();
+        assert!(wide.is_empty(), "wider than {columns}: {wide:#?}");
+        assert!(text.contains("NOTPM") && text.contains("built-in, default"), "{text}");
+        assert!(text.contains(" h ") && text.contains(" min more"), "the widest verdict is there: {text}");
+    }
+}
+
+#[test]
+fn it_ends_with_all_of_it_in_a_line() {
+    let folder = tempfile::Builder::new().prefix("t").tempdir_in("/tmp").expect("a folder");
+    sample::write(folder.path(), SEED);
+    let text = printed("report", folder.path(), 120);
+    // Lines are broken at words.
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let text = words.join(" ");
+    for said in [
+        "2 × Generated CPU @ 3.00GHz; 3000 MHz; governor performance; kernel 6.1.0; mitigated: spectre_v2; vulnerable: srso",
+        "Warning: this machine is busy: other processes take 87% of its processors' time",
+        "In short, server CPU per transaction against off on mariadb 10.11.19-MariaDB: tare, all ",
+    ] {
+        assert!(text.contains(said), "no {said:?} in:\n{text}");
+    }
+    let last = text.split("In short,").last().expect("the last line");
+    assert!(last.contains("built-in, all costs 14.") && last.contains("in all 6 cells"), "{last}");
+    assert!(!text.contains('±'), "intervals are printed as such: {text}");
+}

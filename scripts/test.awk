@@ -1,0 +1,43 @@
+# What `cargo test -- --show-output` prints, made short: failures whole, reasons of what was skipped, a line a program, and
+# at the end the sums. Exits with 1 when no test ran.
+
+function skip(name, reason) {
+    if (!(name in reasons)) order[++skipped] = name
+    reasons[name] = reasons[name] (reasons[name] == "" ? "" : "; ") reason
+}
+
+# Cargo's own lines: programs of tests, and what the compiler has to say.
+/^ +(Running|Doc-tests) / { program = $0; sub(/ \(.*/, "", program); sub(/^ +(Running )?/, "", program); next }
+/^ +(Compiling|Finished|Blocking|Downloading|Downloaded|Locking|Updating|Fresh|Adding) / { next }
+
+/^running [0-9]+ tests?$/ { inside = 1; next }
+inside && /^test .* \.\.\. ok$/ { next }
+inside && /^test .* \.\.\. ignored/ {
+    name = $2
+    reason = $0
+    sub(/^.* \.\.\. ignored(, )?/, "", reason)
+    skip(program ": " name, reason == "" ? "no reason given" : reason)
+    ignored++
+    next
+}
+inside && /^successes:$/ { inside = 0; successes = 1; next }
+(inside || successes) && /^failures:$/ { inside = successes = 0; failing = 1 }
+successes && /^---- .* stdout ----$/ { name = $2; next }
+successes && /^skipped: / { if (!(program ": " name in reasons)) passed--; skip(program ": " name, substr($0, 10)); next }
+/^test result: / {
+    inside = successes = failing = 0
+    passed += $4
+    failed += $6
+    programs++
+    if ($4 + $6 > 0) printf "%-60s %4d passed, %d failed, %s\n", program, $4, $6, $NF
+    fflush()
+    next
+}
+successes || (/^$/ && !failing) { next }
+{ print; fflush() }
+
+END {
+    for (number = 1; number <= skipped; number++) printf "skipped: %s: %s\n", order[number], reasons[order[number]]
+    printf "tests: %d passed, %d failed, %d skipped\n", passed, failed, skipped
+    exit passed + failed == 0
+}
