@@ -8,6 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use tare_mariadb::install;
 use tempfile::TempDir;
 
 /// Exit status of `tare status` where tare is not active.
