@@ -29,7 +29,7 @@ static NAMES: OnceLock<install::Names> = OnceLock::new();
 /// Whether the tables' files were put before the server, and why not.
 static SHOWN: OnceLock<Result<(), Hindrance>> = OnceLock::new();
 
-/// Why the server's sessions do not find the tables. Each says what to do.
+/// Why the server does not show its sessions the tables. Each says what to do.
 #[derive(Debug, thiserror::Error)]
 enum Hindrance {
     #[error("switched off by its option tables=OFF")]
@@ -39,7 +39,8 @@ enum Hindrance {
     #[error("{0}")]
     Folder(#[from] FolderError),
     #[error(
-        "the data directory has no folder performance_schema: CREATE DATABASE performance_schema, and restart"
+        "the data directory has no folder performance_schema, so that is no database to the server, and only who names a \
+         table in full finds it: CREATE DATABASE performance_schema, and restart"
     )]
     NoFolder,
     #[error(
@@ -106,7 +107,7 @@ fn serve() -> Result<Endpoint, String> {
         Some(reason) => line(
             Level::Warning,
             &format!(
-                "the tables are not to be found in the server's SQL, and @@performance_schema stays OFF: {reason}. `tare \
+                "the server's SQL does not show the tables, and @@performance_schema stays OFF: {reason}. `tare \
                  status` shows what there is, and the socket {} answers root and the server's own account",
                 socket.display()
             ),
@@ -142,7 +143,7 @@ fn files(tables: &[&dyn Table], datadir: &Path) -> Result<Vec<(String, Vec<u8>)>
     Ok(files.into_iter().filter(is_free).map(|file| (file.name(), file.content)).collect())
 }
 
-/// Why the server's sessions do not find the tables now.
+/// Why the server does not show its sessions the tables now.
 fn hindrance(datadir: &Path) -> Option<&'static Hindrance> {
     match SHOWN.get()? {
         Err(reason) => Some(reason),

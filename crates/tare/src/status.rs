@@ -43,7 +43,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Why the server's own sessions do not find the tables.
+    /// Why the server does not show its sessions the tables.
     fn unserved(&self) -> Option<&str> {
         self.status.iter().find(|row| row.name == "tables")?.value.strip_prefix("OFF: ")
     }
@@ -202,7 +202,7 @@ fn print(report: &Report) {
     facts.print();
     if let Some(why) = report.unserved() {
         page::paragraph(&format!(
-            "The tables are not to be found in the server's SQL: {why}. What they hold can be read at the socket named above, by root \
+            "The server's SQL does not show the tables: {why}. What they hold can be read at the socket named above, by root \
              and the server's own account: mariadb --socket=SOCKET --user=tare performance_schema"
         ));
     }

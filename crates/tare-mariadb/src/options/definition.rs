@@ -258,7 +258,7 @@ pub static OPTIONS: &[OptionDef] = &[
         name: "tables",
         kind: Kind::Switch(|o| &mut o.tables),
         default: "ON",
-        doc: "Install the tables under performance_schema. OFF: only the endpoint serves them.",
+        doc: "Show the tables under performance_schema. OFF: only the endpoint serves them.",
     },
     OptionDef {
         name: "shape",
