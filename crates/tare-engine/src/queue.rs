@@ -62,7 +62,9 @@ impl Queue {
 
     /// How many there are, more or less.
     pub(crate) fn len(&self) -> u32 {
-        self.tail.load(Relaxed).wrapping_sub(self.head.load(Relaxed))
+        let ahead = self.tail.load(Relaxed).wrapping_sub(self.head.load(Relaxed));
+        // Who takes out between the two loads may leave the head in front.
+        ahead.cast_signed().max(0).cast_unsigned()
     }
 
     /// Takes the oldest out.
