@@ -183,7 +183,8 @@ impl Arena {
     /// Whether only what is kept for essentials is left, and this is none.
     pub(crate) fn is_kept_from(&self, used: Use) -> bool {
         let is_record = matches!(used, Use::Waits | Use::Stages | Use::Statements | Use::Transactions);
-        is_record && self.untaken() + self.shares.lent() < self.blocks() / PARTS * ESSENTIALS
+        let (untaken, kept) = (self.untaken(), self.blocks() / PARTS * ESSENTIALS);
+        is_record && untaken < kept && untaken + self.shares.lent() < kept
     }
 
     /// The cap is reached: a block that no instance needs any more, or the oldest of the longest long history.

@@ -53,7 +53,9 @@ impl Queue {
 
     /// How many there are, more or less.
     pub fn len(&self) -> u32 {
-        self.tail.load(Relaxed).wrapping_sub(self.head.load(Relaxed))
+        let ahead = self.tail.load(Relaxed).wrapping_sub(self.head.load(Relaxed));
+        // Who takes out between the two loads may leave the head in front.
+        ahead.cast_signed().max(0).cast_unsigned()
     }
 
     /// Whether there are none, more or less.
