@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tare_engine::Engine;
 use tare_tables::Table;
 
-use crate::answer::{Source, Sizes, Traffic};
+use crate::answer::{Sizes, Source, Traffic};
 use crate::connection;
 use crate::failure::Failure;
 use crate::protocol::packet::Writer;

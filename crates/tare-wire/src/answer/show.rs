@@ -52,7 +52,8 @@ pub(super) fn show(
         }
         Show::TableStatus { like } => {
             let named = source.tables.iter().filter(|table| is_like(table.name(), like));
-            let sized = |table: &&'static dyn Table| (*table, source.sizes.rows(*table, source.engine).to_string());
+            let sized =
+                |table: &&'static dyn Table| (*table, source.sizes.rows(*table, source.engine).to_string());
             let named: Vec<_> = named.map(sized).collect();
             page.send(&TABLE_STATUS, named.iter().map(|(table, rows)| table_status(*table, rows)))?;
         }
