@@ -64,7 +64,7 @@ const NONSENSE: &[&str] = &[
     "UNLOCK TABLES",
 ];
 
-/// What would take a definition away or copy it. Each is refused by the built-in.
+/// What would take a definition away or change it. The built-in of 10.11 refuses each.
 const DEFINITIONS: &[&str] = &[
     "DROP TABLE performance_schema.threads",
     "DROP TABLE performance_schema.accounts, performance_schema.threads",
@@ -169,7 +169,9 @@ fn definitions_stay_as_with_the_built_in() {
         .filter(|(_, (expected, got))| expected != got)
         .collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
-    assert!(expected.0.iter().all(Option::is_some), "{expected:?}");
+    // The built-in of 11.8 says of some that they were done.
+    let refused = expected.0.iter().filter(|answer| answer.is_some()).count();
+    assert!(refused > DEFINITIONS.len(), "{expected:?}");
     assert_eq!((expected.1, expected.2), (got.1, got.2));
     assert_eq!(tables(&subject), before);
 }
