@@ -312,6 +312,11 @@ fn a_stock_replica_goes_on_whatever_is_tried_with_the_primarys_tables() {
                    (SELECT COUNT(*) > 300 FROM performance_schema.global_status)";
         rows(&mut server.client().unwrap(), sql)
     };
+    // 11.8 puts a table of its own where its built-in's is; the README says what that means for a replica.
+    let replaces_nothing = !Host::find().unwrap().version.starts_with("11.8");
+    if !replaces_nothing {
+        println!("skipped: CREATE OR REPLACE, which this server's built-in does not refuse");
+    }
     let pair = Pair::between(Provider::under_test(), Provider::Off, 0);
     pair.execute(&WORK[..2]);
     let before = tables(&pair.primary);
@@ -319,7 +324,9 @@ fn a_stock_replica_goes_on_whatever_is_tried_with_the_primarys_tables() {
         let mut conn = pair.primary.client().unwrap();
         conn.query_drop(format!("SET SESSION binlog_format = {format}")).unwrap();
         // Most are refused, and some are not; `refusals` compares.
-        ATTEMPTS.iter().for_each(|sql| drop(conn.query_drop(*sql)));
+        let attempts =
+            ATTEMPTS.iter().filter(|sql| replaces_nothing || !sql.starts_with("CREATE OR REPLACE"));
+        attempts.for_each(|sql| drop(conn.query_drop(*sql)));
         pair.execute(&["DROP TABLE IF EXISTS r.d", "DELETE FROM r.t"]);
         pair.execute(&[&format!("INSERT INTO r.t VALUES ({at}, {at})")]);
         assert_eq!(tables(&pair.primary), before, "{format}");

@@ -64,7 +64,7 @@ const NONSENSE: &[&str] = &[
     "UNLOCK TABLES",
 ];
 
-/// What would take a definition away or copy it. Each is refused by the built-in.
+/// What would take a definition away or change it. The built-in of 10.11 refuses each.
 const DEFINITIONS: &[&str] = &[
     "DROP TABLE performance_schema.threads",
     "DROP TABLE performance_schema.accounts, performance_schema.threads",
@@ -134,8 +134,11 @@ fn nonsense_is_refused_as_the_built_in_refuses_it() {
     assert_eq!(states(&before), states(&after), "nothing has changed");
 }
 
+/// The number and text of an error, if there is one.
+type Refusal = Option<(u16, String)>;
+
 /// What these end with, one after the other and once more; and whether the tables are still there, read or not before.
-fn definitions(server: &Server) -> (Vec<Option<(u16, String)>>, Vec<Option<u16>>, Vec<u64>) {
+fn definitions(server: &Server) -> (Vec<Refusal>, Vec<Option<u16>>, Vec<u64>) {
     let mut conn = server.client().unwrap();
     conn.query_drop("CREATE DATABASE own").unwrap();
     let texts = DEFINITIONS.iter().chain(DEFINITIONS).map(|sql| error(&mut conn, sql)).collect();
@@ -169,6 +172,9 @@ fn definitions_stay_as_with_the_built_in() {
         .filter(|(_, (expected, got))| expected != got)
         .collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
+    if subject.host().version.starts_with("11.8") {
+        return println!("skipped: what follows, for this server's built-in lets its tables be replaced");
+    }
     assert!(expected.0.iter().all(Option::is_some), "{expected:?}");
     assert_eq!((expected.1, expected.2), (got.1, got.2));
     assert_eq!(tables(&subject), before);

@@ -1,5 +1,7 @@
 //! A FEDERATED table of one's own does not lead round the grants.
 
+use std::net::TcpListener;
+
 use mysql::Conn;
 use mysql::prelude::Queryable;
 use tare_testkit::server::{Server, Settings};
@@ -30,7 +32,13 @@ fn secret(connection: &str) -> &str {
 
 /// A server with an account that may do everything with a schema of its own, and nothing else.
 fn server_and_guest() -> Option<(Server, Conn, Conn)> {
-    let server = Server::start(Settings::new(Provider::tare())).unwrap();
+    // A port of its own, for tables that lead back to it. Between here and the server's start somebody else may take it.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let settings = Settings::new(Provider::tare())
+        .option("--skip-networking=OFF")
+        .option("--bind-address=127.0.0.1")
+        .option(format!("--port={port}"));
+    let server = Server::start(settings).unwrap();
     if !server.serves_tables() {
         println!("skipped: without FEDERATED there is no way from SQL to the endpoint");
         return None;
@@ -47,16 +55,26 @@ fn server_and_guest() -> Option<(Server, Conn, Conn)> {
 const COLUMNS: &str = "HOST char(60) NOT NULL, USER char(128) NOT NULL, ROLE char(128) NOT NULL, \
                        ENABLED enum('YES','NO') NOT NULL, HISTORY enum('YES','NO') NOT NULL";
 
-/// Puts a table like `setup_actors` into the guest's schema, with other bytes in the place of some of its file's. Only who has
-/// the table's name can make one; the file is changed afterwards.
-fn plant(server: &Server, admin: &mut Conn, name: &str, connection: &str, from: &str, to: &str) {
-    let create = format!("CREATE TABLE own.{name} ({COLUMNS}) ENGINE=FEDERATED CONNECTION='{connection}'");
-    admin.query_drop(create).unwrap();
-    admin.query_drop("FLUSH TABLES").unwrap();
+/// Puts a table like `setup_actors` with this connection into the guest's schema. None can be made, so its file is changed
+/// afterwards: at first the table leads to one in the same schema.
+fn plant(server: &Server, admin: &mut Conn, name: &str, connection: &str) {
+    let port = one(admin, "SELECT @@port");
+    let source = |password: &str| format!("mysql://planter:{password}@127.0.0.1:{port}/own/source");
+    let password = "p".repeat(connection.len() - source("").len());
+    let source = source(&password);
+    for sql in [
+        &format!("CREATE OR REPLACE USER planter@127.0.0.1 IDENTIFIED BY '{password}'"),
+        "GRANT ALL ON own.* TO planter@127.0.0.1",
+        &format!("CREATE OR REPLACE TABLE own.source ({COLUMNS})"),
+        &format!("CREATE TABLE own.{name} ({COLUMNS}) ENGINE=FEDERATED CONNECTION='{source}'"),
+        "FLUSH TABLES",
+    ] {
+        admin.query_drop(sql).unwrap_or_else(|e| panic!("{sql}: {e}"));
+    }
     let planted = server.data().join(format!("own/{name}.frm"));
     let mut file = std::fs::read(&planted).unwrap();
-    let at = file.windows(from.len()).position(|part| part == from.as_bytes()).unwrap();
-    file[at..at + from.len()].copy_from_slice(to.as_bytes());
+    let at = file.windows(source.len()).position(|part| part == source.as_bytes()).unwrap();
+    file[at..at + source.len()].copy_from_slice(connection.as_bytes());
     std::fs::write(planted, file).unwrap();
 }
 
@@ -100,7 +118,7 @@ fn a_table_of_ones_own_neither_reads_nor_writes() {
         ("nobodys", "//tare@", "//none@"),
         ("unknown", &known, &format!("setup_actors/{zeros}")),
     ] {
-        plant(&server, &mut admin, name, &actors, from, to);
+        plant(&server, &mut admin, name, &actors.replacen(from, to, 1));
     }
     let statements = |table: &str| {
         [
@@ -233,7 +251,7 @@ fn names_change_with_every_start() {
     assert!(tables > 60, "{tables}");
     // A table of one's own that knows the name, from before.
     let known = connection(&mut admin, "setup_actors");
-    plant(&server, &mut admin, "known", &known, "//tare@", "//tare@");
+    plant(&server, &mut admin, "known", &known);
     read(&mut admin);
     assert_eq!(one(&mut admin, "SELECT HOST FROM own.known LIMIT 1"), "%");
 
