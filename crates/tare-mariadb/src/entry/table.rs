@@ -75,6 +75,7 @@ pub(super) unsafe extern "C" fn drop_table_share(
 }
 
 pub(super) unsafe extern "C" fn open_table(share: *mut TableShare, identity: *const c_void) -> *mut Table {
+    // Also where the share has no place in the engine.
     guard((), || facts::settle_handler(identity, SCHEMA));
     guard(null_mut(), || {
         let Some(share) = instance!(TableShareHandle, share) else { return null_mut() };

@@ -119,8 +119,7 @@ impl Class {
         class
     }
 
-    /// A copy of a table with the first function of two replaced, and with it kept, and the second replaced. Each must be in the
-    /// table exactly once.
+    /// A copy of a table with two functions replaced, the first of them kept before it. Each must be in the table exactly once.
     fn copy(place: usize, table: &[usize], replaced: [(usize, usize); 2]) -> Option<Class> {
         let mut ours = Vec::with_capacity(1 + table.len());
         ours.push(replaced[0].0);
