@@ -531,20 +531,23 @@ impl Engine {
     fn sql_text(&self, mut text: Vec<u8>, charset: u32, cut: bool) -> Option<String> {
         // Every client's character set has ASCII.
         let host = self.host.get().filter(|_| !text.is_ascii());
-        let characters = |text: &[u8], most: usize| {
-            host.map_or(most.min(text.len()), |host| host.characters(text, charset, most))
-        };
-        let well_formed = characters(&text, usize::MAX);
+        let well_formed = host.map_or(text.len(), |host| host.characters(&text, charset, usize::MAX));
         let cut = cut || well_formed < text.len();
         text.truncate(well_formed);
         if cut {
-            let mut ends = vec![0];
-            while let Some(end) = ends.last().copied().filter(|end| *end < text.len()) {
-                ends.push(end + characters(&text[end..], 1).max(1));
-            }
             // The end of the last one before the last three, if there is one.
-            if let Some(end) = ends.iter().rev().nth(3).filter(|end| **end != 0) {
-                text.truncate(*end);
+            let end = match host {
+                None => text.len().checked_sub(3),
+                Some(host) => {
+                    let mut ends = vec![0];
+                    while let Some(end) = ends.last().copied().filter(|end| *end < text.len()) {
+                        ends.push(end + host.characters(&text[end..], charset, 1).max(1));
+                    }
+                    ends.iter().rev().nth(3).copied()
+                }
+            };
+            if let Some(end) = end.filter(|end| *end != 0) {
+                text.truncate(end);
                 text.extend(b"...");
             }
         }
