@@ -6,7 +6,7 @@ export PATH := $(dir $(CARGO)):$(PATH)
 # Arguments for the programs: make demo ARGS="--secs 60", make bench ARGS="--rounds 10".
 ARGS ?=
 
-.PHONY: help setup provider build demo bench lab-calibrate lab-precision callgrind check test test-hosts test-mtr test-scale
+.PHONY: help setup provider build demo bench lab-calibrate lab-simulation lab-record lab-precision callgrind check test test-hosts test-mtr test-scale
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,8 +29,14 @@ demo: build ## see it work: a stock server with tare, under load
 bench: build ## measure what it costs: off, off again, tare, built-in
 	@target/release/tare bench $(ARGS)
 
-lab-calibrate: setup ## weigh the lab: are costs of known size found? An hour; writes docs/method.md (ARGS="20 20": runs, blocks)
+lab-calibrate: setup ## weigh the lab: are costs of known size found, of every kind? 40 minutes; writes docs/method.md (ARGS="20 9": runs, blocks)
 	@cargo run --quiet --locked --release -p tare-lab --example calibrate -- truth $(ARGS)
+
+lab-simulation: setup ## how often its intervals err when errors are skewed; a minute; writes docs/method.md (ARGS="4000": studies)
+	@cargo run --quiet --locked --release -p tare-lab --example calibrate -- simulation $(ARGS)
+
+lab-record: setup ## record turns of servers that are all alike, for a test that injects costs into them; 8 minutes (ARGS="60": blocks)
+	@cargo run --quiet --locked --release -p tare-lab --example calibrate -- record $(ARGS)
 
 lab-precision: setup ## the lab beside measuring one after the other; an hour; writes docs/method.md (ARGS="10 10": runs, minutes at most)
 	@cargo run --quiet --locked --release -p tare-lab --example calibrate -- precision $(ARGS)

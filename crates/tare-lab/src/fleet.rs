@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
 
@@ -17,6 +17,9 @@ use crate::server::{Server, stop_all};
 use crate::setting::Setting;
 use crate::target::Target;
 use crate::{Error, Result};
+
+/// So many times a server is switched to a setting, to know how long that takes.
+const SWITCHED: u32 = 3;
 
 /// The servers of a study.
 #[derive(Debug)]
@@ -155,6 +158,22 @@ impl<'a> Fleet<'a> {
             berth.switched = Some(place);
         }
         Ok(ready)
+    }
+
+    /// How long it takes to switch a setting's server to it, the least of some times: what the machine does beside is no part of
+    /// it. Nothing where the server is its own.
+    pub fn time_to_switch(&mut self, place: usize) -> Result<Duration> {
+        if !self.is_shared(place) {
+            return Ok(Duration::ZERO);
+        }
+        let mut least = Duration::MAX;
+        for _ in 0..SWITCHED {
+            self.berths.iter_mut().filter(|b| b.settings.contains(&place)).for_each(|b| b.switched = None);
+            let begun = Instant::now();
+            self.ready(place)?;
+            least = least.min(begun.elapsed());
+        }
+        Ok(least)
     }
 
     /// Whether other settings are switched on its server.

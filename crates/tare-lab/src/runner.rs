@@ -419,9 +419,8 @@ impl<'a> Run<'a> {
             self.journal.records().iter().any(
                 |r| matches!(r, Record::Calls(calls) if calls.cell == *cell && calls.setting == setting),
             );
-        let begun = Instant::now();
+        let switching = self.fleet.time_to_switch(place)?.as_secs_f64();
         let target = self.fleet.ready(place)?.target;
-        let switching = if self.fleet.is_shared(place) { begun.elapsed().as_secs_f64() } else { 0.0 };
         let before = if known { None } else { attribution::counts(&target) };
         let slice = self.whole(cell, place, seconds, tell)?;
         let pace = self.paces.entry(cell.clone()).or_default();

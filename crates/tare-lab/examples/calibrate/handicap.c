@@ -26,7 +26,7 @@ enum kind {
     DRIFTING, /* in every transaction: from nothing to double and back in 40 seconds */
 };
 
-enum { PLACES = 64, STEP = 50000, MILLISECOND = 1000000, SECONDS = 1000000000 };
+enum { PLACES = 64, STEP = 50000, MILLISECOND = 1000000, TURN = 18 * MILLISECOND, SECONDS = 1000000000 };
 
 /* Guards everything that is not atomic; held while the server's thread burns a step. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -74,9 +74,12 @@ static void *burner(void *nothing) {
         owed[place] -= here - mark;
         to_burn[place] -= here - mark;
         mark = here;
+        /* Watching costs, too: not before the turn may be over. */
+        long left = first + TURN - time;
+        int rest = kind == SECOND ? 10 * MILLISECOND : left > MILLISECOND ? left : MILLISECOND;
         pthread_mutex_unlock(&lock);
         if (!burns)
-            usleep(kind == DELAYED ? 1000 : 2000);
+            usleep(rest / 1000);
         else if (switching)
             usleep(100); /* who unlocks and locks again would win */
         pthread_mutex_lock(&lock);

@@ -55,7 +55,7 @@ fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |place: usize, otherwise| arguments.get(place).map_or(Ok(otherwise), |text| text.parse());
     match arguments.first().map(String::as_str) {
-        Some("truth") => truth::find(number(1, 20)?, number(2, 10)?),
+        Some("truth") => truth::find(number(1, 20)?, number(2, 9)?),
         Some("precision") => precision::compare(number(1, 10)?, number(2, 10)?),
         Some("simulation") => simulation(number(1, 4000)? as usize),
         Some("record") => turns::record(number(1, 60)?),

@@ -171,7 +171,8 @@ users = [{USERS}]
     )
 }
 
-/// What each place burned in each block. A turn in which there was next to nothing to pay (while a driver connects) is left out.
+/// What each place burned in each block's turns. A turn in which there was next to nothing to pay (while a driver connects) is none,
+/// nor is an unmeasured slice.
 fn burned(log: &str) -> Vec<BTreeMap<usize, Burned>> {
     let mut blocks = vec![];
     let mut block: Vec<(usize, Burned)> = vec![];
@@ -179,8 +180,9 @@ fn burned(log: &str) -> Vec<BTreeMap<usize, Burned>> {
         block.extend(Burned::read(line));
         if line == "block" {
             let usual = median(&block.iter().map(|(_, b)| b.payments).collect::<Vec<_>>());
+            let is_turn = |b: &Burned| (usual / 4.0..usual * 8.0).contains(&b.payments);
             let mut sums: BTreeMap<usize, Burned> = BTreeMap::new();
-            for (place, burned) in block.drain(..).filter(|(_, b)| b.payments > usual / 4.0) {
+            for (place, burned) in block.drain(..).filter(|(_, b)| is_turn(b)) {
                 *sums.entry(place).or_default() += burned;
             }
             blocks.push(sums);
