@@ -126,9 +126,10 @@ pub fn said(header: &Header, cell: &CellAnalysis, setting: &SettingAnalysis) -> 
 /// A difference whose interval excludes 0, in words. One that begins nearer to 0 than `near` is not called a cost.
 fn excluded(cost: Difference, near: f64) -> Said {
     let (low, high) = cost.interval.unwrap_or((cost.share, cost.share));
-    let (from, to) = if cost.share < 0.0 { (-high, -low) } else { (low, high) };
+    let saves = high < 0.0;
+    let (from, to) = if saves { (-high, -low) } else { (low, high) };
     let shown = |share: f64| unit::percent(share, cost.plus_minus());
-    let (claim, words) = match (cost.share < 0.0, from < near) {
+    let (claim, words) = match (saves, from < near) {
         (false, false) => (Claim::Costs, format!("costs {}", shown(cost.share))),
         (true, false) => (Claim::Saves, format!("saves {}", shown(cost.share))),
         (false, true) => (Claim::MayCost, format!("may cost up to {}", shown(to))),
