@@ -307,8 +307,13 @@ impl Reference {
                 _ => None,
             })
             .collect();
+        // Turns are charged by statements, slices at a stretch (of a machine too busy for turns) by transactions.
         let of = |charge: &dyn Fn(&Slice) -> f64| -> Vec<f64> {
-            slices.iter().map(|s| charge(s) * s.queries as f64 / s.transactions as f64).collect()
+            let per_transaction = |s: &&Slice| match s.turns.len() {
+                0 => s.charged(Measure::Cpu),
+                _ => charge(s) * s.queries as f64 / s.transactions as f64,
+            };
+            slices.iter().map(per_transaction).collect()
         };
         let calm = of(&|s| {
             let mut charges: Vec<f64> = s.turns.iter().map(|turn| turn.charged(Measure::Cpu)).collect();
