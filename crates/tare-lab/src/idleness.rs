@@ -13,8 +13,8 @@ use crate::fleet::Fleet;
 use crate::interrupt::Interrupt;
 use crate::record::Measure;
 
-/// How long a server is watched.
-const WATCHED: Duration = Duration::from_secs(1);
+/// How long a server is watched: what it does every second is seen, whenever it began.
+const WATCHED: Duration = Duration::from_millis(2500);
 /// A setting whose server works for more than this share of that time, over what its base's does, works by itself. A server
 /// does for 0.0002 to 0.0004 of it.
 const BY_ITSELF: f64 = 0.0005;

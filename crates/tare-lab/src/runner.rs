@@ -104,8 +104,6 @@ pub enum Event<'a> {
 pub fn run(order: &Order, interrupt: &Interrupt, tell: &mut dyn FnMut(Event<'_>)) -> Result<Analysis> {
     let begun = Instant::now();
     check_programs(order)?;
-    let others = machine::others(interrupt)?;
-    others.warning().inspect(|warning| tell(Event::Note(warning)));
     let mut journal = Journal::open(&order.folder)?;
     for server in guest::settle(&order.folder)? {
         tell(Event::Note(&format!("what was left on {server} when the study was killed has been put back")));
@@ -117,6 +115,8 @@ pub fn run(order: &Order, interrupt: &Interrupt, tell: &mut dyn FnMut(Event<'_>)
         }
     }
     let programs = find_programs(order)?;
+    let others = machine::others(interrupt)?;
+    others.warning().inspect(|warning| tell(Event::Note(warning)));
     let bench = Bench::new(interrupt.clone())?;
     let loads = Loads::of(&order.definition);
     let mut origins = prepare(order, &bench, programs, &loads, tell).map_err(|e| bench.explain(e))?;

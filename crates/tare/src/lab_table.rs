@@ -24,7 +24,7 @@ pub(crate) fn print(analysis: &Analysis) {
         units::change(header.margin).trim_start_matches('+')
     ));
     analysis.notes.iter().for_each(|n| page::note(&format!("at {:.0} s: {}", n.at, n.text)));
-    header.machine.others.warning().iter().for_each(|warning| page::paragraph(warning));
+    wording::warnings(analysis).iter().for_each(|warning| page::paragraph(warning));
     match &analysis.end {
         Some(end) => page::paragraph(&format!("Ended after {:.1} minutes: {}.", end.at / 60.0, end.reason)),
         None => page::paragraph("Not ended yet."),

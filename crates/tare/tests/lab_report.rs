@@ -31,7 +31,7 @@ fn unsettle(folder: &Path) {
     let lines = text.lines().map(|line| {
         let mut record: serde_json::Value = serde_json::from_str(line).expect("JSON");
         if record["setting"] == "built-in, default" && record["kind"] == "slice" {
-            let first = record["process"].as_u64().expect("a number") / 6 % 2 == 0;
+            let first = (record["process"].as_u64().expect("a number") / 6).is_multiple_of(2);
             for cpu in ["cpu_user", "cpu_system"] {
                 record[cpu] = (record[cpu].as_f64().expect("seconds") * if first { 0.6 } else { 1.6 }).into();
             }

@@ -86,15 +86,15 @@ fn simulation(studies: usize) -> Result<()> {
     document("simulation", &text)
 }
 
-/// Runs a study, or takes what was kept of it; `each` hears after every block how much of it is done. `here` puts in what may be
-/// another one when the study goes on.
+/// Runs a study, or takes what was kept of it; `each` hears after every block how much of it is done, and how many
+/// blocks there are. `here` puts in what may be another one when the study goes on.
 fn study(
     name: &str,
     text: String,
     here: &dyn Fn(&str) -> String,
     folder: &Path,
     seed: u64,
-    each: &mut dyn FnMut(f64),
+    each: &mut dyn FnMut(f64, usize),
 ) -> Result<Analysis> {
     let definition = Definition::read(&here(&text), name, false)?;
     let order = Order {
@@ -109,8 +109,8 @@ fn study(
         profile: false,
     };
     let mut tell = |event: Event<'_>| {
-        if let Event::Block { done, .. } = event {
-            each(done);
+        if let Event::Block { analysis, done, .. } = event {
+            each(done, analysis.cells[0].settings[0].blocks);
         }
     };
     Ok(runner::run(&order, &Interrupt::default(), &mut tell)?)

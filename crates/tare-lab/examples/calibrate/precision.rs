@@ -23,7 +23,7 @@ pub(crate) fn compare(runs: u32, minutes: u32) -> Result<()> {
             &str::to_owned,
             &folder,
             u64::from(run),
-            &mut |done| eprint!("\r{:.0}% ", done * 100.0),
+            &mut |done, _| eprint!("\r{:.0}% ", done * 100.0),
         )?;
         let cost = analysis.cells[0].settings[2].cost.ok_or("no cost")?;
         let (low, high) = cost.interval.ok_or("no interval: give it more minutes")?;

@@ -90,12 +90,12 @@ fn measured(folder: &Path, runs: u32, blocks: u32) -> Result<Vec<Run>> {
     let transaction = transaction(folder, &plugin)?;
     let burned_in = folder.join("burned.txt");
     let mut read = 0;
-    let mut each = |done: f64| -> Result<()> {
+    let mut each = |done: f64, blocks: usize| -> Result<()> {
         // What the server wrote since the last block, and that a block is whole.
         let written = fs::read_to_string(log(plugin.folder())).unwrap_or_default();
         let mut kept = fs::read_to_string(&burned_in).unwrap_or_default();
         kept.push_str(written.get(read..).unwrap_or_default());
-        kept.push_str("block\n");
+        let _ = writeln!(kept, "block {blocks}");
         read = written.len();
         fs::write(&burned_in, kept)?;
         eprint!("\r{}: {:.0}% ", folder.display(), done * 100.0);
@@ -104,9 +104,9 @@ fn measured(folder: &Path, runs: u32, blocks: u32) -> Result<Vec<Run>> {
     let text = definition(transaction, runs * blocks);
     let here = |text: &str| text.replace(PLUGIN, &plugin.folder().display().to_string());
     let mut failed = Ok(());
-    study("handicap", text, &here, folder, 1, &mut |done| {
+    study("handicap", text, &here, folder, 1, &mut |done, blocks| {
         if failed.is_ok() {
-            failed = each(done);
+            failed = each(done, blocks);
         }
     })?;
     failed?;
@@ -173,19 +173,19 @@ users = [{USERS}]
 
 /// What each place burned in each block's turns. A turn in which there was next to nothing to pay (while a driver connects) is none,
 /// nor is an unmeasured slice.
-fn burned(log: &str) -> Vec<BTreeMap<usize, Burned>> {
-    let mut blocks = vec![];
+fn burned(log: &str) -> BTreeMap<u32, BTreeMap<usize, Burned>> {
+    let mut blocks = BTreeMap::new();
     let mut block: Vec<(usize, Burned)> = vec![];
     for line in log.lines() {
         block.extend(Burned::read(line));
-        if line == "block" {
+        if let Some(number) = line.strip_prefix("block ").and_then(|number| number.parse::<u32>().ok()) {
             let usual = median(&block.iter().map(|(_, b)| b.payments).collect::<Vec<_>>());
             let is_turn = |b: &Burned| (usual / 4.0..usual * 8.0).contains(&b.payments);
             let mut sums: BTreeMap<usize, Burned> = BTreeMap::new();
             for (place, burned) in block.drain(..).filter(|(_, b)| is_turn(b)) {
                 *sums.entry(place).or_default() += burned;
             }
-            blocks.push(sums);
+            blocks.insert(number - 1, sums);
         }
     }
     blocks
@@ -218,14 +218,15 @@ struct Found {
 impl Run {
     fn of(
         records: &[Record],
-        burned: &[BTreeMap<usize, Burned>],
+        burned: &BTreeMap<u32, BTreeMap<usize, Burned>>,
         blocks: std::ops::Range<u32>,
     ) -> Option<Run> {
         let records = cut(records, &blocks);
         let analysis = Analysis::of(&records)?;
         let cell = analysis.cells.first()?;
         let reference = Reference::of(&records);
-        let blocks = burned.get(blocks.start as usize..blocks.end as usize)?;
+        // One that a kill cut off from its truth is left out.
+        let blocks = blocks.map(|block| burned.get(&block)).collect::<Option<Vec<_>>>()?;
         let found = (1..).zip(Handicap::all()).map(|(place, handicap)| {
             let mut sum = Burned::default();
             blocks.iter().filter_map(|block| block.get(&place)).for_each(|burned| sum += *burned);
@@ -306,8 +307,13 @@ impl Reference {
                 _ => None,
             })
             .collect();
+        // Turns are charged by statements, slices at a stretch (of a machine too busy for turns) by transactions.
         let of = |charge: &dyn Fn(&Slice) -> f64| -> Vec<f64> {
-            slices.iter().map(|s| charge(s) * s.queries as f64 / s.transactions as f64).collect()
+            let per_transaction = |s: &&Slice| match s.turns.len() {
+                0 => s.charged(Measure::Cpu),
+                _ => charge(s) * s.queries as f64 / s.transactions as f64,
+            };
+            slices.iter().map(per_transaction).collect()
         };
         let calm = of(&|s| {
             let mut charges: Vec<f64> = s.turns.iter().map(|turn| turn.charged(Measure::Cpu)).collect();

@@ -17,7 +17,7 @@ const ALIKE: usize = 4;
 /// Measures so many blocks.
 pub(crate) fn record(blocks: u32) -> Result<()> {
     let folder = PathBuf::from(format!("{KEPT}/turns-{blocks}"));
-    study("turns", definition(blocks), &str::to_owned, &folder, 1, &mut |done| {
+    study("turns", definition(blocks), &str::to_owned, &folder, 1, &mut |done, _| {
         eprint!("\r{:.0}% ", done * 100.0)
     })?;
     fs::write(TURNS, text(&journal::read(&folder)?))?;

@@ -6,9 +6,7 @@ use super::export::Exports;
 use super::wording::{self, Claim, Said, against, charged, everywhere, in_short, said, together};
 use super::{Study, background, is_base, measured, results, unit};
 use crate::analysis::{CellAnalysis, SettingAnalysis};
-use crate::machine::MOST_STOLEN;
 use crate::record::SettingFacts;
-use crate::statistics::median;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
@@ -93,15 +91,8 @@ pub(super) fn heads(names: &[&str]) -> Markup {
 
 /// What a reader should know before anything else: that the machine had other things to do.
 fn warnings(study: &Study<'_>) -> Markup {
-    let steal = median(&study.all_slices().map(|s| s.steal).collect::<Vec<_>>());
-    let stolen = (steal > MOST_STOLEN).then(|| {
-        format!(
-            "Warning: while the study ran the hypervisor gave {} of the machine's time to others.",
-            unit::percent(steal, None)
-        )
-    });
     html! {
-        @for warning in study.analysis.header.machine.others.warning().into_iter().chain(stolen) { p.warning { (warning) } }
+        @for warning in wording::warnings(&study.analysis) { p.warning { (warning) } }
     }
 }
 

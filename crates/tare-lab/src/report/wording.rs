@@ -6,7 +6,9 @@
 
 use super::{measured, unit};
 use crate::analysis::{Analysis, CellAnalysis, Difference, SettingAnalysis, Verdict};
+use crate::machine::MOST_STOLEN;
 use crate::record::{Header, Measure, SettingFacts};
+use crate::statistics::median;
 
 /// Medians that differ by less than this, as a share, do not contradict anything.
 const SEEN: f64 = 0.005;
@@ -124,9 +126,10 @@ pub fn said(header: &Header, cell: &CellAnalysis, setting: &SettingAnalysis) -> 
 /// A difference whose interval excludes 0, in words. One that begins nearer to 0 than `near` is not called a cost.
 fn excluded(cost: Difference, near: f64) -> Said {
     let (low, high) = cost.interval.unwrap_or((cost.share, cost.share));
-    let (from, to) = if cost.share < 0.0 { (-high, -low) } else { (low, high) };
+    let saves = high < 0.0;
+    let (from, to) = if saves { (-high, -low) } else { (low, high) };
     let shown = |share: f64| unit::percent(share, cost.plus_minus());
-    let (claim, words) = match (cost.share < 0.0, from < near) {
+    let (claim, words) = match (saves, from < near) {
         (false, false) => (Claim::Costs, format!("costs {}", shown(cost.share))),
         (true, false) => (Claim::Saves, format!("saves {}", shown(cost.share))),
         (false, true) => (Claim::MayCost, format!("may cost up to {}", shown(to))),
@@ -267,6 +270,19 @@ pub fn in_short(analysis: &Analysis) -> String {
     let all: Vec<String> =
         compared.iter().map(|(against, said)| format!("{against}: {}", said.join("; "))).collect();
     format!("In short, {} {}; {noise}.", charged(header.measure), all.join("; "))
+}
+
+/// What a reader should know before anything else: that the machine had other things to do.
+pub fn warnings(analysis: &Analysis) -> Vec<String> {
+    let settings = analysis.cells.iter().flat_map(measured);
+    let steal = median(&settings.map(|s| s.medians.steal).collect::<Vec<_>>());
+    let stolen = (steal > MOST_STOLEN).then(|| {
+        format!(
+            "Warning: while the study ran the hypervisor gave {} of the machine's time to others.",
+            unit::percent(steal, None)
+        )
+    });
+    analysis.header.machine.others.warning().into_iter().chain(stolen).collect()
 }
 
 /// That medians of transactions per second say something else than the verdict, where they do: they run over all slices, so
