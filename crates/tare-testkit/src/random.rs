@@ -196,9 +196,10 @@ impl Drop for Side {
     }
 }
 
-/// Histories long enough for a session, and no statistics that are made anew in the background.
+/// Histories long enough for a session and for the questions about it, and no statistics that are made anew in the
+/// background.
 fn settings(provider: Provider) -> Settings {
-    let sizes = [("waits", 60_000), ("stages", 10_000), ("statements", 5_000), ("transactions", 2_000)];
+    let sizes = [("waits", 200_000), ("stages", 40_000), ("statements", 20_000), ("transactions", 5_000)];
     let settings = Settings::new(provider)
         .option("--innodb-stats-auto-recalc=OFF")
         // Nobody waits long for whom nobody will make way.
