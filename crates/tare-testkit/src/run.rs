@@ -1,5 +1,6 @@
 //! One script on a server, and what it leaves in the tables.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
@@ -486,9 +487,9 @@ impl Run<'_> {
     }
 }
 
-/// Those that ended last.
+/// Those that ended last. Of two that ended with the same event as their last, the inner one ended first.
 fn newest_ended(rows: &[Row], count: usize) -> Vec<&Row> {
-    let ids = |row: &Row| Some((row.number("END_EVENT_ID")?, row.number("EVENT_ID")?));
+    let ids = |row: &Row| Some((row.number("END_EVENT_ID")?, Reverse(row.number("EVENT_ID")?)));
     let mut ended: Vec<&Row> = rows.iter().filter(|row| ids(row).is_some()).collect();
     ended.sort_by_key(|row| ids(row));
     ended.into_iter().rev().take(count).collect()
