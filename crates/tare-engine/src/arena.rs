@@ -44,6 +44,7 @@ pub(crate) enum Use {
     Map,
     Cells,
     DigestMap,
+    ReadLocks,
     Statement,
     Waits,
     Stages,

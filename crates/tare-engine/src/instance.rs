@@ -11,7 +11,7 @@ use std::sync::atomic::{
 
 use tare_sync::Version;
 
-use crate::arena::{Offset, Own, View};
+use crate::arena::{Arena, Offset, Own, Use, View, WORDS};
 use crate::cell::{COUNTERS, Counters, Counts, Family, IoCell, IoCounts, Viewer, bump};
 use crate::index::Inserted;
 use crate::instrument::{ENABLED, TIMED, fixed};
@@ -452,7 +452,8 @@ impl Engine {
     /// The rwlock is the calling thread's, to read.
     #[inline(always)]
     pub fn add_synch_reader(&self, synch: SynchRef, wait: &Wait) {
-        if !wait.thread.read_locks.push(synch.address() as u64) {
+        let (locks, lock) = (&wait.thread.read_locks, synch.address() as u64);
+        if !locks.push(lock) && !locks.push_further(&self.arena, lock) {
             self.losses.count(Lost::ReadLocks);
         }
     }
@@ -460,7 +461,7 @@ impl Engine {
     /// As [`Engine::add_synch_reader`], but not a second time: the lock may have been upgraded.
     pub fn add_synch_reader_once(&self, synch: SynchRef, wait: &Wait) {
         let address = synch.address() as u64;
-        if wait.thread.read_locks.addresses().all(|held| held != address) {
+        if wait.thread.read_locks.addresses(&self.arena).all(|held| held != address) {
             self.add_synch_reader(synch, wait);
         }
     }
@@ -474,7 +475,8 @@ impl Engine {
     /// Some lock of it is given back.
     #[inline(always)]
     pub fn unlock_rwlock(&self, synch: SynchRef) {
-        let read = current().is_some_and(|thread| thread.read_locks.remove(synch.address() as u64));
+        let read =
+            current().is_some_and(|thread| thread.read_locks.remove(&self.arena, synch.address() as u64));
         if !read {
             synch.slot.owner.store(0, Relaxed);
         }
@@ -482,60 +484,84 @@ impl Engine {
 }
 
 /// Locks a thread holds for reading, the latest last. Kept by the thread and not by the lock, which many read at the same
-/// time. One given back by another thread stays until there is no room: then the oldest is forgotten.
+/// time. The first ones are in the slab; the further ones of a thread that ever held more are in a block.
 #[repr(C)]
 pub(crate) struct ReadLocks {
     held: AtomicU32,
-    _pad: AtomicU32,
+    /// Where the block begins; 0: there is none.
+    pub(crate) further: AtomicU32,
     locks: [AtomicU64; READ_LOCKS],
 }
 
 const READ_LOCKS: usize = 32;
 
 impl ReadLocks {
-    /// False where another one was forgotten for it.
+    /// False where the slab is full.
     #[inline(always)]
     fn push(&self, lock: u64) -> bool {
         let held = self.held.own() as usize;
-        let Some(place) = self.locks.get(held) else {
-            self.forget_oldest(lock);
-            return false;
-        };
+        let Some(place) = self.locks.get(held) else { return false };
         place.store(lock, Relaxed);
         self.held.store(held as u32 + 1, Release);
         true
     }
 
+    /// False where the block is full, too, or there is none to be had.
     #[cold]
-    fn forget_oldest(&self, lock: u64) {
-        for at in 1..READ_LOCKS {
-            self.locks[at - 1].store(self.locks[at].own(), Relaxed);
+    #[inline(never)]
+    fn push_further(&self, arena: &Arena, lock: u64) -> bool {
+        if self.further.own() == 0 {
+            let Some(block) = arena.take(Use::ReadLocks, 0) else { return false };
+            self.further.store(block * WORDS as u32, Release);
         }
-        self.locks[READ_LOCKS - 1].store(lock, Relaxed);
+        let held = self.held.own() as usize;
+        let Some(place) = self.place(arena, held) else { return false };
+        place.store(lock, Relaxed);
+        self.held.store(held as u32 + 1, Release);
+        true
     }
 
     /// False where it is not one of them.
     #[inline(always)]
-    fn remove(&self, lock: u64) -> bool {
+    fn remove(&self, arena: &Arena, lock: u64) -> bool {
         let held = self.held.own() as usize;
         if held == 0 {
             return false;
         }
-        let last = (held - 1) % READ_LOCKS;
-        if self.locks[last].own() != lock {
-            let Some(at) = self.locks[..last].iter().position(|held| held.own() == lock) else {
-                return false;
-            };
-            self.locks[at].store(self.locks[last].own(), Relaxed);
+        let last = held - 1;
+        if self.locks.get(last).is_none_or(|latest| latest.own() != lock) {
+            return self.remove_earlier(arena, last, lock);
         }
         self.held.store(last as u32, Relaxed);
         true
     }
 
+    /// The latest one takes the place of the one that is removed.
+    #[cold]
+    #[inline(never)]
+    fn remove_earlier(&self, arena: &Arena, last: usize, lock: u64) -> bool {
+        let place = |at| self.place(arena, at);
+        let mut places = (0..=last).rev().filter_map(place);
+        let Some(found) = places.find(|held| held.own() == lock) else { return false };
+        found.store(place(last).map_or(0, Own::own), Relaxed);
+        self.held.store(last as u32, Relaxed);
+        true
+    }
+
+    fn place(&self, arena: &Arena, at: usize) -> Option<&AtomicU64> {
+        match self.locks.get(at) {
+            Some(place) => Some(place),
+            None => match self.further.load(Acquire) {
+                0 => None,
+                further => arena.words(further / WORDS as u32).get(at - READ_LOCKS),
+            },
+        }
+    }
+
     /// For readers.
-    pub(crate) fn addresses(&self) -> impl Iterator<Item = u64> + '_ {
-        let held = (self.held.load(Acquire) as usize).min(READ_LOCKS);
-        self.locks[..held].iter().map(|lock| lock.load(Relaxed))
+    pub(crate) fn addresses<'a>(&'a self, arena: &'a Arena) -> impl Iterator<Item = u64> + 'a {
+        let held = self.held.load(Acquire) as usize;
+        (0..held).map_while(|at| self.place(arena, at)).map(|lock| lock.load(Relaxed))
     }
 }
 

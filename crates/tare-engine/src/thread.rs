@@ -366,6 +366,7 @@ impl Engine {
         blocks.extend(thread.cell_blocks[..cells].iter().map(|block| block.load(Relaxed)));
         blocks.push(block_of(&thread.digest_map));
         blocks.push(block_of(&thread.texts));
+        blocks.push(block_of(&thread.read_locks.further));
         blocks.push(self.arena.offset_of(thread) / WORDS as u32);
         for block in blocks.into_iter().filter(|block| *block != 0) {
             self.arena.give(block);

@@ -81,7 +81,8 @@ impl Engine {
     pub fn synchs(&self) -> Vec<SyncRow> {
         let scale = Scale::of(self);
         let mut readers: HashMap<u64, u32> = HashMap::new();
-        for lock in self.live_threads().into_iter().flat_map(|thread| thread.read_locks.addresses()) {
+        let threads = self.live_threads().into_iter();
+        for lock in threads.flat_map(|thread| thread.read_locks.addresses(&self.arena)) {
             *readers.entry(lock).or_default() += 1;
         }
         let mut rows = Vec::new();

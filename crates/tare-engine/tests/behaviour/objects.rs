@@ -65,20 +65,22 @@ fn a_rwlock_knows_its_writer_and_counts_its_readers() {
 fn a_thread_remembers_many_read_locks_and_says_which_it_forgot() {
     let rig = Rig::new();
     rig.connect();
-    let locks: Vec<_> = (0..40).map(|at| rig.init_synch(rig.class.rwlock, at).unwrap()).collect();
+    const REMEMBERED: u64 = 32 + 512;
+    let locks: Vec<_> = (0..600).map(|at| rig.init_synch(rig.class.rwlock, at).unwrap()).collect();
     let readers = || rig.synchs().iter().map(|row| row.read_locked_by_count).sum::<u32>();
     for (at, lock) in (1..).zip(&locks) {
         let wait = rig.start_synch_wait(lock, operation::RWLOCK, here()).unwrap();
         rig.add_synch_reader(lock, &wait);
         rig.end_synch_wait(&wait);
         let lost = rig.losses_of("read_locks_lost");
-        assert_eq!(u64::from(readers()) + lost, at, "remembered, or counted as forgotten");
-        assert!(at > 32 || lost == 0, "{lost} of {at} forgotten");
+        assert_eq!(lost, u64::saturating_sub(at, REMEMBERED), "{at} held");
     }
-    // The latest are remembered: those that were forgotten may have been given back by others.
-    let newest = rig.synchs().into_iter().find(|row| row.object_instance_begin == 39).unwrap();
-    assert_eq!(newest.read_locked_by_count, 1);
-    locks.iter().for_each(|lock| rig.unlock_rwlock(lock));
+    assert_eq!(u64::from(readers()), REMEMBERED);
+    // In whatever order they are given back.
+    let (early, late) = locks.split_at(300);
+    late.iter().for_each(|lock| rig.unlock_rwlock(lock));
+    assert_eq!(readers(), 300);
+    early.iter().for_each(|lock| rig.unlock_rwlock(lock));
     assert_eq!(readers(), 0);
 }
 
