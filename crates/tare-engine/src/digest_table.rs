@@ -169,6 +169,8 @@ pub(crate) struct DigestTable {
     /// Rises by 2 whenever a digest has lost its place.
     pub(crate) turns: Turns,
     evicted: AtomicU64,
+    /// 1: there was no memory to make one more place, since the table was last emptied.
+    complete: AtomicU32,
     /// The place for what has no place: made at the start.
     overflow: AtomicU32,
 }
@@ -184,6 +186,7 @@ impl DigestTable {
             hand: AtomicU32::new(0),
             turns: Turns::new(),
             evicted: AtomicU64::new(0),
+            complete: AtomicU32::new(0),
             overflow: AtomicU32::new(0),
         }
     }
@@ -263,7 +266,10 @@ impl DigestTable {
         place: &AtomicU64,
         number: u32,
     ) -> Option<&'static DigestSlot> {
-        let slot = pools.take::<DigestSlot>(arena, Pool::Digests, 0)?;
+        let Some(slot) = pools.take::<DigestSlot>(arena, Pool::Digests, 0) else {
+            self.complete.store(1, Relaxed);
+            return None;
+        };
         slot.number.store(number, Relaxed);
         slot.tenancy.prepare();
         slot.head.publish();
@@ -315,6 +321,7 @@ impl DigestTable {
     /// adding to one, which then keeps its tenant.
     pub(crate) fn clear(&self, arena: &Arena) -> bool {
         let mut all = true;
+        self.complete.store(0, Relaxed);
         for offset in self.places() {
             let slot: &DigestSlot = arena.at(offset);
             if slot.tenancy.claim(slot.tenancy.now(), 0) {
@@ -340,10 +347,15 @@ impl DigestTable {
         let hand = self.hand.load(Relaxed) as usize % seen.len().max(1);
         let (before, behind) = seen.split_at(hand);
         let numbered = behind.iter().zip(hand..).chain(before.iter().zip(0..));
+        let (places, complete) = (self.places.words(), self.complete.load(Relaxed) != 0);
         let mut oldest = Oldest::new();
         let mut last = hand;
         for (seen, number) in numbered.take(LOOKED_AT) {
-            oldest.add(seen.load(Relaxed), number as u32);
+            let moment = seen.load(Relaxed);
+            // Where no place can be made any more, those that are there have to do.
+            if moment != 0 || !complete || places[number].load(Relaxed) != 0 {
+                oldest.add(moment, number as u32);
+            }
             last = number;
             if oldest.free >= CANDIDATES {
                 break;
