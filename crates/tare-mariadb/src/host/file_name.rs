@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn names_are_absolute_and_plain() {
         // Where the process was when first asked: another test may have gone elsewhere.
-        let here = String::from_utf8(directory().to_vec()).expect("utf8");
+        let here = String::from_utf8(working_directory().to_vec()).expect("utf8");
         let name =
             |name: &str| String::from_utf8(FileName::new(name.as_bytes()).bytes().to_vec()).expect("utf8");
         assert_eq!(name("/a//b/./c"), "/a/b/c");

@@ -257,9 +257,10 @@ const PLAIN: &[&str] = &[
     "HELP 'no such'",
 ];
 
+/// Without the USE before: its answer may come before it is counted, and it is counted after the TRUNCATE then.
 const DIGESTS: &str = "SELECT SCHEMA_NAME, DIGEST, DIGEST_TEXT, COUNT_STAR, SUM_ERRORS \
     FROM performance_schema.events_statements_summary_by_digest \
-    WHERE DIGEST_TEXT NOT LIKE '%performance_schema%' ORDER BY 1, 2";
+    WHERE DIGEST_TEXT NOT LIKE '%performance_schema%' AND DIGEST_TEXT NOT LIKE 'USE %' ORDER BY 1, 2";
 
 #[test]
 fn every_statement_in_every_character_set_counts_under_its_digest() {
