@@ -94,6 +94,8 @@ impl Watch<'_> {
     /// When the server refuses.
     pub fn clear(&self, script: &Script, schema: &mut Schema) -> Result<()> {
         let mut admin = self.server.client()?;
+        // Whoever still uses what is dropped here is about to end.
+        admin.query_drop("SET SESSION lock_wait_timeout = 30")?;
         let branches: Vec<(i64, usize, usize, Vec<u8>)> = admin.query("XA RECOVER")?;
         for (_, length, _, data) in branches {
             let (id, branch) = data.split_at(length.min(data.len()));
