@@ -158,8 +158,7 @@ pub(crate) struct TableShare {
     /// ENABLED and TIMED, as `setup_objects` decides.
     pub(crate) watch: AtomicU8,
     pub(crate) keys: AtomicU8,
-    _pad: AtomicU8,
-    pub(crate) users: AtomicU32,
+    _pad: [AtomicU8; 5],
     pub(crate) schema_len: AtomicU32,
     pub(crate) name_len: AtomicU32,
     pub(crate) schema: [AtomicU64; NAME_WORDS],

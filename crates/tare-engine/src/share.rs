@@ -58,7 +58,6 @@ impl Engine {
         if let Some(offset) = self.tables.find(hash, is) {
             let (_held, share) = held::<TableShareHandle>(&self.arena, Pool::Tables, offset)?;
             let slot = share.slot(self);
-            slot.users.fetch_add(1, Relaxed);
             if self.has_other_keys(slot, keys.clone()) {
                 self.folds.begin();
                 self.free_io(slot);
@@ -76,7 +75,6 @@ impl Engine {
         slot.temporary.store(u8::from(table.temporary), Relaxed);
         slot.schema_len.store(text::write(&slot.schema, table.schema) as u32, Relaxed);
         slot.name_len.store(text::write(&slot.name, table.name) as u32, Relaxed);
-        slot.users.store(1, Relaxed);
         self.set_key_names(slot, keys);
         slot.head.publish();
         self.decide_object(&slot.watch, crate::objects::TABLE, table.schema, table.name);
@@ -84,26 +82,13 @@ impl Engine {
             Inserted::Here => Some(share),
             Inserted::There(first) => {
                 self.free_share(share);
-                let (_held, share) = held::<TableShareHandle>(&self.arena, Pool::Tables, first)?;
-                share.slot(self).users.fetch_add(1, Relaxed);
-                Some(share)
+                held::<TableShareHandle>(&self.arena, Pool::Tables, first).map(|(_held, share)| share)
             }
             Inserted::Full => {
                 self.losses.count(Lost::TableInstances);
                 self.free_share(share);
                 None
             }
-        }
-    }
-
-    /// A table's definition is used by one fewer.
-    pub fn release_table_share(&self, share: TableShareRef) {
-        let users = &share.slot(self).users;
-        // The table may have been dropped long ago.
-        if let Some(_held) = self.arena.hold(Pool::Tables, share)
-            && users.load(Relaxed) > 0
-        {
-            users.fetch_sub(1, Relaxed);
         }
     }
 

@@ -304,10 +304,10 @@ fn late_calls_leave_what_came_after_alone() {
     let thread = rig.connect();
     let stuff = [Stuff::Tables, Stuff::Files, Stuff::Programs, Stuff::Prepared];
     let fill = |stuff| (1..400).filter_map(|number| bench.make(stuff, number)).collect::<Vec<_>>();
-    let (mut shares, mut programs, mut refs) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut programs, mut refs) = (Vec::new(), Vec::new());
     for thing in stuff.into_iter().flat_map(fill) {
         match &thing {
-            Thing::Table(name) => shares.extend(rig.table_share(&table(name), [].into_iter())),
+            Thing::Table(name) => _ = rig.table_share(&table(name), [].into_iter()),
             Thing::Program(name) => programs.extend(rig.program(objects::FUNCTION, b"db", name.as_bytes())),
             Thing::File(file) => refs.push((Some(*file), None)),
             Thing::Prepared(prepared) => refs.push((None, Some(*prepared))),
@@ -338,7 +338,6 @@ fn late_calls_leave_what_came_after_alone() {
             rig.destroy_prepared(prepared);
         }
     }
-    shares.into_iter().for_each(|share| rig.release_table_share(share));
     programs.into_iter().for_each(|program| rig.end_program(program, 1));
     assert_eq!(counts().collect::<Vec<_>>(), before);
     assert_eq!(rig.threads().len(), threads.len());

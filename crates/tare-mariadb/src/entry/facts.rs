@@ -56,6 +56,13 @@ pub(super) fn table_share<'a>(share: *const ServerTableShare) -> Option<share::S
     unsafe { SHARES.read(share) }
 }
 
+/// Names of a handler's table and of its keys; `None` for a table that is not in the server's cache of definitions, such
+/// as a temporary one.
+pub(super) fn cached_share<'a>(handler: *const c_void) -> Option<share::Share<'a>> {
+    // SAFETY: the server passes the handler it opens or uses again, with its share, which it has completed.
+    unsafe { SHARES.read_cached(handler::share(handler)) }
+}
+
 /// Makes a handler of a table of this schema one that begins no transactions; see [`handler`].
 pub(super) fn settle_handler(handler: *const c_void, schema: &[u8]) {
     // SAFETY: the server passes the handler it has just opened, with its share; only this thread knows it.

@@ -5,13 +5,16 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_ulonglong, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use tare_engine::{MAX_INDEXES, Source, TableHandleHandle, TableName, TableShareHandle};
+use tare_engine::{
+    MAX_INDEXES, Source, TableHandleHandle, TableName, TableShareHandle, TableShareRef,
+};
 
 use super::facts;
 use super::guard::guard;
 use super::pointer::{bytes, instance, keep, kept, state};
 use super::{ENGINE, SCHEMA};
 use crate::abi::types::{ServerTableShare, Table, TableLocker, TableLockerState, TableShare};
+use crate::host::share::Share;
 use crate::host::warning;
 
 /// The table whose use the reference warns of, and its share as the engine keeps it.
@@ -38,26 +41,24 @@ pub(super) unsafe extern "C" fn get_table_share(
         if names.schema == SCHEMA {
             facts::keep_from_binary_log(share);
         }
-        if ENGINE.current_thread().is_none() {
-            return null_mut();
-        }
-        let table = TableName { temporary: false, schema: names.schema, name: names.table };
-        let share = ENGINE.table_share(&table, names.keys());
-        let address = share.map_or(null_mut(), |share| share.address());
-        if names.schema == SCHEMA && names.table == DEPRECATED {
-            DEPRECATED_SHARE.store(address, Ordering::Relaxed);
-        }
-        address.cast()
+        known_share(&names).map_or(null_mut(), |share| share.address().cast())
     })
 }
 
-pub(super) unsafe extern "C" fn release_table_share(share: *mut TableShare) {
-    guard((), || {
-        if let Some(share) = instance!(TableShareHandle, share) {
-            ENGINE.release_table_share(share);
-        }
-    });
+/// The engine's share of a table, for threads that are instrumented.
+fn known_share(names: &Share<'_>) -> Option<TableShareRef> {
+    ENGINE.current_thread()?;
+    let table = TableName { temporary: false, schema: names.schema, name: names.table };
+    let share = ENGINE.table_share(&table, names.keys());
+    if names.schema == SCHEMA && names.table == DEPRECATED {
+        let address = share.map_or(null_mut(), |share| share.address());
+        DEPRECATED_SHARE.store(address, Ordering::Relaxed);
+    }
+    share
 }
+
+/// Nothing follows: a table is known until it is dropped.
+pub(super) unsafe extern "C" fn release_table_share(_share: *mut TableShare) {}
 
 pub(super) unsafe extern "C" fn drop_table_share(
     temporary: c_char,
@@ -74,12 +75,15 @@ pub(super) unsafe extern "C" fn drop_table_share(
     });
 }
 
+/// The server shows a share to other sessions before it asks for the engine's ([`get_table_share`]). Whoever opens the
+/// table in between comes without one; the handler knows the table.
 pub(super) unsafe extern "C" fn open_table(share: *mut TableShare, identity: *const c_void) -> *mut Table {
     // Also where the share has no place in the engine.
     guard((), || facts::settle_handler(identity, SCHEMA));
     guard(null_mut(), || {
-        let Some(share) = instance!(TableShareHandle, share) else { return null_mut() };
-        let table = ENGINE.open_table(share, identity.addr());
+        let share = instance!(TableShareHandle, share)
+            .or_else(|| known_share(&facts::cached_share(identity).filter(|names| !names.is_view)?));
+        let table = share.and_then(|share| ENGINE.open_table(share, identity.addr()));
         table.map_or(null_mut(), |table| table.address().cast())
     })
 }

@@ -150,9 +150,32 @@ impl Reader {
         if share.is_null() {
             return None;
         }
-        let base = share.cast::<u8>();
         // SAFETY: the caller's promise, and `SEARCH` is inside the structure.
-        let (place, key) = unsafe { self.key(base) }?;
+        let (place, key) = unsafe { self.key(share.cast()) }?;
+        // SAFETY: the caller's promise.
+        Some(unsafe { self.names(share.cast(), place, &key) })
+    }
+
+    /// As [`Reader::read`], for a share with a cache key of its own: neither a temporary table's nor one that CREATE or
+    /// ALTER made for itself.
+    ///
+    /// # Safety
+    /// As of [`Reader::read`].
+    pub unsafe fn read_cached<'a>(&self, share: *const ServerTableShare) -> Option<Share<'a>> {
+        if share.is_null() {
+            return None;
+        }
+        // SAFETY: as above.
+        let (place, key) = unsafe { self.key(share.cast()) }?;
+        // SAFETY: as above.
+        key.fits().then(|| unsafe { self.names(share.cast(), place, &key) })
+    }
+
+    /// The names at the pairs.
+    ///
+    /// # Safety
+    /// As of [`Reader::read`]; `key` was found at `place` of the share at `base`.
+    unsafe fn names<'a>(&self, base: *const u8, place: usize, key: &Key) -> Share<'a> {
         // SAFETY: the pairs are the server's own names and their lengths, as `fits` or `fits_private` found.
         let (schema, table) = unsafe {
             (
@@ -174,7 +197,7 @@ impl Reader {
             // SAFETY: the server fills `count` pointers.
             unsafe { std::slice::from_raw_parts(names.texts, count) }
         };
-        Some(Share { schema, table, is_view, keys })
+        Share { schema, table, is_view, keys }
     }
 
     /// Marks a table as one whose changes do not go to the binary log, as the server marks the built-in's tables when
@@ -316,6 +339,19 @@ mod tests {
         // SAFETY: as many bytes as a share has, pointers into static texts.
         let share = unsafe { reader.read(words.as_ptr().cast()) }?;
         Some((share.schema.to_vec(), share.table.to_vec(), share.keys().map(<[u8]>::to_vec).collect()))
+    }
+
+    #[test]
+    fn a_table_of_the_cache_is_told_from_one_that_create_makes_for_itself() {
+        let reader = Reader::new();
+        let cached = share(592, b"pr\0t1\0", 2, &[]);
+        let private = private_share(592, c"pr", c"t9");
+        // SAFETY: as many bytes as a share has, or NULL.
+        let table = |words: *const usize| unsafe { reader.read_cached(words.cast()) }.map(|share| share.table);
+        assert_eq!(table(cached.as_ptr()), Some(&b"t1"[..]));
+        assert_eq!(table(private.as_ptr()), None);
+        assert_eq!(table(std::ptr::null()), None);
+        assert!(names(&reader, &private).is_some());
     }
 
     #[test]
