@@ -1,79 +1,57 @@
 //! Records every instrumented event exactly, for almost nothing. Knows no host, SQL, sockets or files.
 //!
-//! The way of an event: `wait`, `stage`, `statement`, `transaction`, `memory` write to the calling thread's
-//! slab (`thread`): a cell (`cell`) and, if the event is recorded, a line of a ring (`ring`). The way of a
-//! query: `reader` copies slabs, cells and rings and merges them into rows (`snapshot`). All memory is one
-//! `arena`; what does not fit is counted in `lost`.
+//! The way of an event: `record` writes to the calling thread's slab (`thread`), to a cell (`count`) and, if the event is
+//! recorded, to a block of its own. The way of a query: `read` copies slabs, cells and blocks and merges them into rows
+//! (`snapshot`). All `memory` is one arena; what does not fit is counted.
 
-mod account;
-mod actors;
-mod arena;
-mod cell;
 mod clock;
-mod digest;
-mod digest_table;
-mod exclusion;
-mod filter;
-mod fold;
-mod index;
+mod count;
 mod instance;
-mod instrument;
-mod local;
-mod lost;
 mod memory;
-pub mod objects;
-pub mod operation;
-mod pool;
-mod queue;
-mod reader;
-mod ring;
-mod rules;
-mod settings;
-mod share;
-mod shares;
+mod read;
+mod record;
+mod setup;
 pub mod snapshot;
-mod stage;
-mod statement;
-mod text;
 mod thread;
-mod transaction;
-mod wait;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
 
 use tare_sync::{Changes, Folds};
 
-use account::Parties;
-use arena::{Arena, Table};
-use cell::{FAMILIES, IoCell, Sums, VIEWERS, with_cell};
 use clock::Clock;
-use digest_table::DigestTable;
-use index::Index;
-use lost::Losses;
-use pool::Pools;
-use rules::Rules;
+use count::account::Parties;
+use count::bank::{Sums, with_cell};
+use count::cell::{FAMILIES, IoCell, VIEWERS};
+use count::digest_table::DigestTable;
+use memory::arena::{Arena, Table};
+use memory::index::Index;
+use memory::lost::Losses;
+use memory::pool::Pools;
+use setup::instrument;
+use setup::rules::Rules;
 use snapshot::{ClassId, Consumer, Kind};
 
-pub use actors::ActorRule;
 pub use clock::ticks;
-pub use digest::{DigestTokens, MAX_DIGEST};
+pub use count::digest::{DigestTokens, MAX_DIGEST};
 pub use instance::{
     FileHandle, FileRef, MAX_INDEXES, MetadataHandle, MetadataName, MetadataRef, PreparedHandle, PreparedRef,
-    ProgramHandle, ProgramRef, SocketHandle, SocketRef, SynchHandle, SynchRef, TableHandleHandle, TableRef,
-    TableShareHandle, TableShareRef,
+    ProgramHandle, ProgramRef, SocketHandle, SocketRef, SynchHandle, SynchRef, TableHandleHandle, TableName,
+    TableRef, TableShareHandle, TableShareRef,
 };
-pub use instrument::{InitialSwitches, MAX_INSTRUMENTS, Registration, fixed};
-pub use lost::{Limits, Lost};
-pub use reader::Sink;
-pub use rules::{MAX_RULES, Rule, RuleError};
-pub use share::TableName;
-pub use stage::Progress;
-pub use statement::{Counter, MAX_SQL_TEXT, Outcome, Statement};
-pub use text::shown;
+pub use memory::lost::{Limits, Lost};
+pub use memory::text::shown;
+pub use read::Sink;
+pub use record::operation;
+pub use record::stage::Progress;
+pub use record::statement::{Counter, MAX_SQL_TEXT, Outcome, Statement};
+pub use record::transaction::{Savepoint, Transaction, TransactionStart, Xid};
+pub use record::wait::{Source, Wait, WaitObject};
+pub use setup::actors::ActorRule;
+pub use setup::instrument::{InitialSwitches, MAX_INSTRUMENTS, Registration, fixed};
+pub use setup::objects;
+pub use setup::rules::{MAX_RULES, Rule, RuleError};
 pub use thread::{MAX_CONNECT_ATTRS, STATEMENT_DEPTH, ThreadHandle, ThreadRef};
-pub use transaction::{Savepoint, Transaction, TransactionStart, Xid};
-pub use wait::{Source, Wait, WaitObject};
 
 /// What the host alone can say about what it reported; asked by readers only.
 pub trait Host: Sync {

@@ -1,6 +1,6 @@
 //! What hot files must not even mention.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What allocates, locks, speaks or panics.
 const FORBIDDEN: [&str; 24] = [
@@ -33,14 +33,14 @@ const FORBIDDEN: [&str; 24] = [
 /// Functions of hot files that are not hot, and why they may.
 const ALLOWED: &[(&str, &str, &str)] = &[
     ("clock.rs", "rate", "a reader's: right after the start it waits a millisecond for a good rate"),
-    ("thread.rs", "delete_thread", "the end of a thread"),
-    ("thread.rs", "free_thread", "the end of a thread"),
-    ("thread.rs", "refresh_mask", "the beginning of a thread, or a filter that changes"),
-    ("thread.rs", "thread_account", "a copy for the host, asked for at connect"),
-    ("instance.rs", "name", "a reader's copy"),
-    ("text.rs", "read", "a reader's copy"),
-    ("text.rs", "read_string", "a reader's copy"),
-    ("text.rs", "shown", "a reader's copy"),
+    ("thread/mod.rs", "delete_thread", "the end of a thread"),
+    ("thread/mod.rs", "free_thread", "the end of a thread"),
+    ("thread/mod.rs", "refresh_mask", "the beginning of a thread, or a filter that changes"),
+    ("thread/mod.rs", "thread_account", "a copy for the host, asked for at connect"),
+    ("instance/file.rs", "name", "a reader's copy"),
+    ("memory/text.rs", "read", "a reader's copy"),
+    ("memory/text.rs", "read_string", "a reader's copy"),
+    ("memory/text.rs", "shown", "a reader's copy"),
 ];
 
 /// Name of the function a line belongs to: the last `fn` before it.
@@ -79,22 +79,26 @@ fn violations(file: &str, source: &str) -> Vec<String> {
     found
 }
 
-/// Hot files of the engine, by their names, and of the protocols it is made of, by `sync/` and their names.
+/// Paths of the sources in a folder and below.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("a folder of sources");
+    let below = |path: PathBuf| if path.is_dir() { sources(&path) } else { vec![path] };
+    let paths = entries.flat_map(|entry| below(entry.expect("an entry").path()));
+    paths.filter(|path| path.extension().is_some_and(|extension| extension == "rs")).collect()
+}
+
+/// Hot files of the engine, by their paths in its `src`, and of the protocols it is made of, by `sync/` and theirs.
 fn hot_files() -> Vec<(String, String)> {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folder = |path: &str, prefix: &'static str| {
-        let entries = std::fs::read_dir(manifest.join(path)).expect("a folder of sources");
-        entries.map(move |entry| (entry.expect("an entry").path(), prefix))
-    };
-    let mut files: Vec<_> = folder("src", "")
-        .chain(folder("../tare-sync/src", "sync/"))
-        .filter(|(path, _)| path.extension().is_some_and(|extension| extension == "rs"))
-        .map(|(path, prefix)| {
-            let name = path.file_name().expect("a name").to_string_lossy().into_owned();
-            (format!("{prefix}{name}"), std::fs::read_to_string(path).expect("a source file"))
-        })
-        .filter(|(_, source)| source.starts_with("//! HOT PATH"))
-        .collect();
+    let mut files = Vec::new();
+    for (folder, prefix) in [("src", ""), ("../tare-sync/src", "sync/")] {
+        let folder = manifest.join(folder);
+        for path in sources(&folder) {
+            let name = path.strip_prefix(&folder).expect("inside").display();
+            files.push((format!("{prefix}{name}"), std::fs::read_to_string(&path).expect("a source file")));
+        }
+    }
+    files.retain(|(_, source)| source.starts_with("//! HOT PATH"));
     files.sort();
     files
 }

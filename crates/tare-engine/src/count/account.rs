@@ -1,0 +1,341 @@
+//! Accounts, users and hosts: who connects, how often, and what their closed connections did.
+//!
+//! A thread belongs to an account from its first moment (without names: that of background threads) and may change it.
+//! Its figures stay in its own cells while it lives, so they go with it to a new account, as in the reference; at its
+//! end they are folded into the account. What an account counts its user and its host count, too: they keep apart only
+//! what no account has any more. An account has no names of its own, it is a pair of user and host.
+//!
+//! Who comes, goes or resets holds one lock; folding needs none: an account stays while a thread belongs to it.
+
+use std::sync::Mutex;
+use std::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+use crate::Engine;
+use crate::count::bank::{Sums, with_cell};
+use crate::count::cell::{Cell, Family, Viewer};
+use crate::memory::arena::{Offset, View};
+use crate::memory::index::{Index, Inserted};
+use crate::memory::lost::Lost;
+use crate::memory::pool::{Pool, SlotHead};
+use crate::memory::text;
+use crate::setup::instrument::lock;
+use crate::snapshot::Level;
+use crate::thread::Thread;
+
+/// Words of a name: 128 characters.
+const NAME_WORDS: usize = 48;
+
+/// What the three kinds of parties are called everywhere: their place in [`Parties`] and in a thread.
+pub(crate) const ACCOUNT: usize = 0;
+pub(crate) const USER: usize = 1;
+pub(crate) const HOST: usize = 2;
+
+/// Where they are kept, and what it is called when there is no place.
+const KINDS: [(Pool, Lost); 3] =
+    [(Pool::Accounts, Lost::Accounts), (Pool::Users, Lost::Users), (Pool::Hosts, Lost::Hosts)];
+
+/// A user or host beyond the size: no reader is shown it.
+const UNLISTED: u32 = 1;
+
+/// An account, a user or a host.
+#[repr(C)]
+pub(crate) struct Party {
+    pub(crate) head: SlotHead,
+    /// Connections open now, changed under the lock.
+    pub(crate) current: AtomicU32,
+    /// Accounts of the user or host, changed under the lock.
+    accounts: AtomicU32,
+    /// Connections closed since the last reset.
+    pub(crate) closed: AtomicU64,
+    /// What they did.
+    pub(crate) sums: Sums,
+    /// Of an account: its user and its host.
+    pub(crate) user: AtomicU32,
+    pub(crate) host: AtomicU32,
+    /// Of a user or a host; 0: those of background threads.
+    name_len: AtomicU32,
+    name: [AtomicU64; NAME_WORDS],
+}
+
+// SAFETY: atomics only, alignment 8, less than a block.
+#[allow(unsafe_code)]
+unsafe impl View for Party {}
+
+impl Party {
+    /// The name of a user or host; `None`: SQL NULL.
+    pub(crate) fn name(&self) -> Option<String> {
+        let name = text::read_string(&self.name, self.name_len.load(Relaxed) as usize);
+        (!name.is_empty()).then_some(name)
+    }
+
+    /// Whether it has rows of its own.
+    pub(crate) fn is_listed(&self) -> bool {
+        self.head.flags.load(Relaxed) & UNLISTED == 0
+    }
+
+    fn key<'a>(&self, kind: usize, name: &'a mut [u8; NAME_WORDS * 8]) -> Key<'a> {
+        match kind {
+            ACCOUNT => Key::Pair(self.user.load(Relaxed), self.host.load(Relaxed)),
+            _ => Key::Name(text::copy(&self.name, self.name_len.load(Relaxed) as usize, name)),
+        }
+    }
+}
+
+/// Who there is.
+pub(crate) struct Parties {
+    lock: Mutex<()>,
+    index: [Index; 3],
+    count: [AtomicU32; 3],
+    size: [AtomicU32; 3],
+}
+
+impl Parties {
+    pub(crate) const fn new() -> Parties {
+        Parties {
+            lock: Mutex::new(()),
+            index: [const { Index::new() }; 3],
+            count: [const { AtomicU32::new(0) }; 3],
+            size: [const { AtomicU32::new(0) }; 3],
+        }
+    }
+
+    /// Makes room for as many accounts, users and hosts.
+    pub(crate) fn map(&self, sizes: [u32; 3]) -> Result<(), std::io::Error> {
+        for ((index, bound), size) in self.index.iter().zip(&self.size).zip(sizes) {
+            // Every account may bring an unlisted user and host.
+            index.map(size as usize + sizes[ACCOUNT] as usize)?;
+            bound.store(size, Relaxed);
+        }
+        Ok(())
+    }
+
+    fn has_room(&self, kind: usize) -> bool {
+        self.count[kind].load(Relaxed) < self.size[kind].load(Relaxed)
+    }
+}
+
+/// What tells parties of a kind apart.
+#[derive(Clone, Copy)]
+enum Key<'a> {
+    Name(&'a [u8]),
+    Pair(Offset, Offset),
+}
+
+impl Key<'_> {
+    fn hash(self, kind: usize) -> u64 {
+        match self {
+            Key::Name(name) => text::hash(kind as u64, name),
+            Key::Pair(user, host) => {
+                text::hash(kind as u64, &(u64::from(user) << 32 | u64::from(host)).to_le_bytes())
+            }
+        }
+    }
+
+    fn is(self, party: &Party) -> bool {
+        match self {
+            Key::Name(name) => text::equals(&party.name, party.name_len.load(Relaxed) as usize, name),
+            Key::Pair(user, host) => (party.user.load(Relaxed), party.host.load(Relaxed)) == (user, host),
+        }
+    }
+}
+
+/// Coming and going.
+impl Engine {
+    /// The thread belongs to the account of these names from now on, with all it has counted. Nothing of it may be
+    /// an event in progress of another thread: called by the thread itself, or before it runs.
+    pub(crate) fn enter(&self, thread: &'static Thread, user: &[u8], host: &[u8]) {
+        // What earlier resets have left to other summaries is the former account's.
+        self.fold_stale(thread);
+        self.folds.begin();
+        {
+            let _one_at_a_time = lock(&self.parties.lock);
+            let user = self.find_party(USER, Key::Name(user));
+            let host = self.find_party(HOST, Key::Name(host));
+            let account = match (user, host) {
+                (Some(user), Some(host)) => self
+                    .find_party(ACCOUNT, Key::Pair(self.arena.offset_of(user), self.arena.offset_of(host))),
+                _ => {
+                    self.losses.count(Lost::Accounts);
+                    None
+                }
+            };
+            // The new ones are counted before the old ones are left: none goes in between.
+            let old = [ACCOUNT, USER, HOST].map(|kind| self.party(thread, kind));
+            for (kind, new) in [account, user, host].into_iter().enumerate() {
+                if let Some(new) = new {
+                    new.current.fetch_add(1, Relaxed);
+                }
+                thread.parties[kind].store(new.map_or(0, |new| self.arena.offset_of(new)), Release);
+            }
+            old.into_iter().flatten().for_each(|old| _ = old.current.fetch_sub(1, Relaxed));
+        }
+        self.folds.end();
+    }
+
+    /// The thread has ended: its connection is closed.
+    pub(crate) fn leave(&self, thread: &Thread) {
+        let _one_at_a_time = lock(&self.parties.lock);
+        for kind in [ACCOUNT, USER, HOST] {
+            if let Some(party) = self.party(thread, kind) {
+                party.closed.fetch_add(1, Relaxed);
+                party.current.fetch_sub(1, Relaxed);
+            }
+            thread.parties[kind].store(0, Relaxed);
+        }
+    }
+
+    /// What the thread belongs to.
+    pub(crate) fn party(&self, thread: &Thread, kind: usize) -> Option<&'static Party> {
+        self.arena.get(thread.parties[kind].load(Acquire))
+    }
+
+    /// Finds or makes one, under the lock. `None`: it has no place, and is counted as lost.
+    fn find_party(&self, kind: usize, key: Key<'_>) -> Option<&'static Party> {
+        let (pool, lost) = KINDS[kind];
+        let key = match key {
+            Key::Name(name) => Key::Name(&name[..name.len().min(NAME_WORDS * 8)]),
+            pair @ Key::Pair(..) => pair,
+        };
+        let hash = key.hash(kind);
+        let is = |offset: Offset| key.is(self.arena.at(offset));
+        if let Some(found) = self.parties.index[kind].find(hash, is) {
+            return Some(self.arena.at(found));
+        }
+        let listed = self.parties.has_room(kind);
+        let made = (listed || self.parties.has_room(ACCOUNT))
+            .then(|| self.pools.take::<Party>(&self.arena, pool, 0))
+            .flatten();
+        if !listed || made.is_none() {
+            self.losses.count(lost);
+        }
+        let party = made?;
+        party.head.flags.store(if listed { 0 } else { UNLISTED }, Relaxed);
+        self.fill_party(party, key);
+        if !matches!(self.parties.index[kind].insert(hash, self.arena.offset_of(party), is), Inserted::Here) {
+            self.pools.give(&self.arena, pool, party);
+            if listed {
+                self.losses.count(lost);
+            }
+            return None;
+        }
+        if kind == ACCOUNT {
+            self.of_account(party).into_iter().flatten().for_each(|of| _ = of.accounts.fetch_add(1, Relaxed));
+        }
+        self.parties.count[kind].fetch_add(u32::from(listed), Relaxed);
+        Some(party)
+    }
+
+    fn fill_party(&self, party: &Party, key: Key<'_>) {
+        match key {
+            Key::Name(name) => party.name_len.store(text::write(&party.name, name) as u32, Relaxed),
+            Key::Pair(user, host) => {
+                party.user.store(user, Relaxed);
+                party.host.store(host, Relaxed);
+            }
+        }
+        party.head.publish();
+    }
+
+    /// User and host of an account: always there while the account is.
+    pub(crate) fn of_account(&self, account: &Party) -> [Option<&'static Party>; 2] {
+        [&account.user, &account.host].map(|of| self.arena.get(of.load(Relaxed)))
+    }
+
+    /// Every party of a kind.
+    pub(crate) fn each_party(&self, kind: usize, f: impl FnMut(&'static Party)) {
+        self.pools.each::<Party>(&self.arena, KINDS[kind].0, f);
+    }
+}
+
+/// TRUNCATE.
+impl Engine {
+    /// Empties what a family's reset for these viewers empties, and moves what others still count to them.
+    pub(crate) fn reset_sums(&self, family: Family, viewers: &[Viewer]) {
+        let resets = |viewer| viewers.contains(&viewer);
+        let _one_at_a_time = lock(&self.parties.lock);
+        if resets(Viewer::Account) {
+            self.each_party(ACCOUNT, |account| {
+                let [user, host] = self.of_account(account).map(|of| of.map(|of| &of.sums));
+                let into = [user.filter(|_| !resets(Viewer::User)), host.filter(|_| !resets(Viewer::Host))];
+                self.drain_sums(&account.sums, family, into);
+            });
+        }
+        for (kind, viewer) in [(USER, Viewer::User), (HOST, Viewer::Host)] {
+            if resets(viewer) {
+                self.each_party(kind, |party| self.drain_sums(&party.sums, family, [None; 2]));
+            }
+        }
+        if resets(Viewer::Global) {
+            self.drain_sums(&self.ended, family, [None; 2]);
+        }
+    }
+
+    fn drain_sums(&self, sums: &Sums, family: Family, into: [Option<&Sums>; 2]) {
+        sums.bank.each(&self.arena, |class, cell| {
+            let kind = self.registry.kind(class);
+            if Family::of(kind) == family {
+                with_cell!(kind, C => {
+                    let into = into.map(|to| self.sum_cell::<C>(to?, class));
+                    self.arena.at::<C>(cell).drain(&into);
+                });
+            }
+        });
+    }
+
+    /// Forgets who is not connected; those who are begin to count their connections anew. `level`: accounts, or users
+    /// or hosts together with the accounts.
+    pub(crate) fn reset_connections(&self, level: Level) {
+        for family in
+            [Family::Waits, Family::Stages, Family::Statements, Family::Transactions, Family::Memory]
+        {
+            self.reset_summary(family, level);
+        }
+        let _one_at_a_time = lock(&self.parties.lock);
+        self.folds.begin();
+        self.forget(ACCOUNT);
+        match level {
+            Level::User => self.forget(USER),
+            Level::Host => self.forget(HOST),
+            _ => {}
+        }
+        self.folds.end();
+    }
+
+    fn forget(&self, kind: usize) {
+        self.each_party(kind, |party| {
+            party.closed.store(0, Relaxed);
+            if party.current.load(Relaxed) == 0 && party.accounts.load(Relaxed) == 0 {
+                self.forget_party(kind, party);
+            }
+        });
+    }
+
+    fn forget_party(&self, kind: usize, party: &'static Party) {
+        let (pool, _) = KINDS[kind];
+        let hash = party.key(kind, &mut [0; NAME_WORDS * 8]).hash(kind);
+        self.parties.index[kind].remove(hash, self.arena.offset_of(party));
+        if kind == ACCOUNT {
+            let of = self.of_account(party);
+            // What is in use of memory is all that is left after the resets.
+            party.sums.bank.each(&self.arena, |class, cell| {
+                with_cell!(self.registry.kind(class), C => {
+                    for to in of.iter().flatten().filter_map(|of| self.sum_cell::<C>(&of.sums, class)) {
+                        self.arena.at::<C>(cell).fold(to);
+                    }
+                });
+            });
+            for (kind, of) in [USER, HOST].into_iter().zip(of) {
+                let Some(of) = of else { continue };
+                if of.accounts.fetch_sub(1, Relaxed) == 1 && !of.is_listed() {
+                    self.forget_party(kind, of);
+                }
+            }
+        }
+        self.parties.count[kind].fetch_sub(u32::from(party.is_listed()), Relaxed);
+        self.pools.give(&self.arena, pool, party);
+        party.sums.release(&self.arena);
+    }
+}

@@ -1,0 +1,109 @@
+//! HOT PATH: memory. Whoever frees counts the free, as in the reference; a thread's balance may be negative.
+
+use crate::Engine;
+use crate::count::cell::{Family, MemoryCell};
+use crate::setup::instrument::{ENABLED, MEMORY, SERVER_WIDE};
+use crate::snapshot::{ClassId, Consumer};
+use crate::thread::filter::{ATTRIBUTED, UNATTRIBUTED};
+use crate::thread::{BANK_OWN, Thread, ThreadRef, current};
+
+impl Engine {
+    /// Counts an allocation. `None`: not instrumented, so its free must not be counted either. The thread, if
+    /// any, owns the memory.
+    #[inline(always)]
+    pub fn memory_alloc(&self, class: ClassId, bytes: u64) -> Option<Option<ThreadRef>> {
+        let switches = self.registry.switches(class);
+        if switches & (ENABLED | MEMORY) != ENABLED | MEMORY {
+            return None;
+        }
+        if switches & SERVER_WIDE == 0
+            && let Some(thread) = current()
+        {
+            let mask = thread.mask();
+            if mask & ATTRIBUTED != 0 {
+                if let Some(cell) = self.cell::<MemoryCell>(thread, BANK_OWN, class, Family::Memory) {
+                    cell.alloc(bytes);
+                }
+                return Some(Some(thread.handle()));
+            }
+            if mask & UNATTRIBUTED == 0 {
+                return None;
+            }
+        } else if !self.counts_without_thread(switches) {
+            return None;
+        }
+        self.ended.bank.cell::<MemoryCell>(&self.arena, class)?.alloc_shared(bytes);
+        Some(None)
+    }
+
+    /// Memory nobody's thread allocated counts if it is the server's, or threads are not told apart.
+    fn counts_without_thread(&self, switches: u8) -> bool {
+        self.consumer(Consumer::GlobalInstrumentation)
+            && (switches & SERVER_WIDE != 0 || !self.consumer(Consumer::ThreadInstrumentation))
+    }
+
+    /// Counts a free of memory whose allocation was counted, whatever is switched on now.
+    #[inline(always)]
+    pub fn memory_free(&self, class: ClassId, bytes: u64) {
+        let switches = self.registry.switches(class);
+        if switches & MEMORY == 0 {
+            return;
+        }
+        if let Some(cell) = self.own_memory_cell(class, switches) {
+            cell.free(bytes);
+        } else if let Some(cell) = self.ended.bank.cell::<MemoryCell>(&self.arena, class) {
+            cell.free_shared(bytes);
+        }
+    }
+
+    /// Counts a reallocation: a free and an allocation. `None` as for [`Engine::memory_alloc`].
+    pub fn memory_realloc(&self, class: ClassId, old: u64, new: u64) -> Option<Option<ThreadRef>> {
+        let switches = self.registry.switches(class);
+        // Counted at one place, water marks see both at once: there is no moment without the memory.
+        if switches & (ENABLED | MEMORY) == ENABLED | MEMORY
+            && let Some(cell) = self.own_memory_cell(class, switches)
+            && let Some(thread) = current()
+            && thread.mask() & ATTRIBUTED != 0
+        {
+            cell.exchange(old, new);
+            return Some(Some(thread.handle()));
+        }
+        self.memory_free(class, old);
+        self.memory_alloc(class, new)
+    }
+
+    /// Memory changes hands: freed by `from`, allocated by the calling thread.
+    pub fn memory_claim(&self, class: ClassId, bytes: u64, from: Option<ThreadRef>) -> Option<ThreadRef> {
+        let to = current();
+        let same = |a: Option<ThreadRef>, b: Option<&'static Thread>| match (a, b) {
+            (Some(a), Some(b)) => std::ptr::eq(a.slab(), b),
+            (None, None) => true,
+            _ => false,
+        };
+        let switches = self.registry.switches(class);
+        if !same(from, to) && switches & MEMORY != 0 {
+            // Another thread's cell has another writer: its free is counted with what has ended.
+            if from.is_some()
+                && let Some(ended) = self.ended.bank.cell::<MemoryCell>(&self.arena, class)
+            {
+                ended.free_shared(bytes);
+            }
+            if let Some(cell) = self.own_memory_cell(class, switches) {
+                cell.alloc(bytes);
+            }
+        }
+        to.map(Thread::handle)
+    }
+
+    #[inline(always)]
+    fn own_memory_cell(&self, class: ClassId, switches: u8) -> Option<&'static MemoryCell> {
+        if switches & SERVER_WIDE != 0 {
+            return None;
+        }
+        let thread = current()?;
+        if !self.consumer(Consumer::ThreadInstrumentation) {
+            return None;
+        }
+        self.cell::<MemoryCell>(thread, BANK_OWN, class, Family::Memory)
+    }
+}

@@ -1,0 +1,218 @@
+//! HOT PATH: banks: the cells of one owner, found by instrument; and sums, banks into which many fold.
+
+use std::sync::atomic::{
+    AtomicU32,
+    Ordering::{AcqRel, Acquire, Relaxed},
+};
+
+use tare_sync::{Space, keep_first};
+
+use crate::count::cell::Cell;
+use crate::memory::arena::{Arena, Base, BlockId, LINE, Offset, Own, Use, View, WORDS};
+use crate::snapshot::{ClassId, Kind};
+
+/// Words that offsets of cells are multiples of, so that the lower bits of an entry are free.
+pub(crate) const CELL_ALIGNMENT: u32 = 4;
+/// Of an entry: its owner has settled that the instrument's events are usual, and the cell of today.
+pub(crate) const READY: u32 = 1;
+/// As [`READY`], of events that are summed up and not recorded. An entry has one of them at most.
+pub(crate) const SUMMED: u32 = 2;
+
+const _: () = assert!(READY + SUMMED < CELL_ALIGNMENT);
+
+/// Where an entry says the cell is; 0: nowhere.
+#[inline(always)]
+pub(crate) const fn place(entry: u32) -> Offset {
+    entry & !(READY | SUMMED)
+}
+
+/// Entries of one map block.
+pub(crate) const MAP_ENTRIES: usize = 1024;
+/// Map blocks of a bank: instruments beyond `MAPS * MAP_ENTRIES` are counted as lost.
+pub(crate) const MAPS: usize = 2;
+
+/// Instrument → cell, for 1,024 instruments.
+#[repr(C)]
+pub(crate) struct MapBlock {
+    pub(crate) cells: [AtomicU32; MAP_ENTRIES],
+}
+// SAFETY: atomics only, alignment 4, exactly one block.
+#[allow(unsafe_code)]
+unsafe impl View for MapBlock {}
+
+/// The cells of one owner, found by instrument. Map blocks are made when first needed.
+#[repr(C)]
+pub(crate) struct Bank {
+    pub(crate) maps: [AtomicU32; MAPS],
+}
+
+impl Bank {
+    pub(crate) const fn new() -> Bank {
+        Bank { maps: [const { AtomicU32::new(0) }; MAPS] }
+    }
+
+    /// The entry of `class`, if its map block exists.
+    #[inline(always)]
+    pub(crate) fn entry(&self, arena: &Arena, class: ClassId) -> Option<&'static AtomicU32> {
+        let class = class as usize;
+        let map: Offset = self.maps[(class / MAP_ENTRIES) % MAPS].load(Relaxed);
+        if map == 0 {
+            return None;
+        }
+        Some(&arena.at::<MapBlock>(map).cells[class % MAP_ENTRIES])
+    }
+
+    /// The cell of `class`, if it exists.
+    #[inline(always)]
+    pub(crate) fn cell<C: Cell>(&self, arena: &Arena, class: ClassId) -> Option<&'static C> {
+        match place(self.entry(arena, class)?.load(Acquire)) {
+            0 => None,
+            offset => Some(arena.at::<C>(offset)),
+        }
+    }
+
+    /// As [`Bank::cell`], for a reader: the bank's thread may end meanwhile, and its words become others.
+    pub(crate) fn peek<C: Cell>(&self, arena: &Arena, class: ClassId) -> Option<&'static C> {
+        let class = class as usize;
+        let map = self.maps[(class / MAP_ENTRIES) % MAPS].load(Acquire);
+        let map: &MapBlock = arena.get(map)?;
+        arena.get(place(map.cells[class % MAP_ENTRIES].load(Acquire)))
+    }
+
+    /// The entry of `class`, for the bank's owner, who has settled. A map that is not there is read as block 0 of the arena,
+    /// which is never handed out and all zero: one question less.
+    #[inline(always)]
+    pub(crate) fn settled_entry(&self, base: Base, class: ClassId) -> u32 {
+        let class = class as usize;
+        let map: Offset = self.maps[(class / MAP_ENTRIES) % MAPS].own();
+        base.at_or_zero::<MapBlock>(map).cells[class % MAP_ENTRIES].own()
+    }
+
+    /// Where the cell of `class` is if it is marked so, for the bank's owner, who has settled.
+    #[inline(always)]
+    pub(crate) fn marked_cell(&self, base: Base, class: ClassId, mark: u32) -> Option<Offset> {
+        let entry = self.settled_entry(base, class);
+        (entry & mark != 0).then_some(place(entry))
+    }
+
+    /// No cell is ready any more.
+    pub(crate) fn unready(&self, arena: &Arena) {
+        for map in self.maps.iter().map(Own::own).filter(|map| *map != 0) {
+            for entry in &arena.at::<MapBlock>(map).cells {
+                entry.store(place(entry.own()), Relaxed);
+            }
+        }
+    }
+
+    /// Calls `f` with every cell's class and offset.
+    pub(crate) fn each(&self, arena: &Arena, mut f: impl FnMut(ClassId, Offset)) {
+        for (block, map) in self.maps.iter().enumerate() {
+            let map = map.load(Relaxed);
+            if map == 0 {
+                continue;
+            }
+            for (entry, cell) in arena.at::<MapBlock>(map).cells.iter().enumerate() {
+                let cell = place(cell.load(Relaxed));
+                if cell != 0 {
+                    f((block * MAP_ENTRIES + entry) as ClassId, cell);
+                }
+            }
+        }
+    }
+}
+
+/// A bank that many fold into: what has ended, of all or of one account. Its cells lie in blocks of its own, each of
+/// which begins with the number of the one before. Cells are made by whoever comes first, without a lock, and stay
+/// until the whole is given back.
+#[repr(C)]
+pub(crate) struct Sums {
+    pub(crate) bank: Bank,
+    space: Space,
+}
+
+/// Words of a block that its link takes: cells lie on lines.
+const LINK: u32 = (LINE / 8) as u32;
+
+impl Sums {
+    pub(crate) const fn new() -> Sums {
+        Sums { bank: Bank::new(), space: Space::new() }
+    }
+
+    /// The cell of `class`, made if it is not there. `None`: no memory left.
+    #[cold]
+    pub(crate) fn make<C: Cell>(&self, arena: &Arena, class: ClassId) -> Option<&'static C> {
+        let map = &self.bank.maps[(class as usize / MAP_ENTRIES) % MAPS];
+        if map.load(Acquire) == 0 {
+            let block = arena.take(Use::Map, 0)?;
+            if map.compare_exchange(0, block * WORDS as u32, AcqRel, Acquire).is_err() {
+                arena.give(block);
+            }
+        }
+        let entry = self.bank.entry(arena, class)?;
+        let offset = self.cut(arena, line_words::<C>() as u32)?;
+        arena.at::<C>(offset).head().class.store(class, Relaxed);
+        // If another thread was first, the words taken for this one stay empty.
+        Some(arena.at(keep_first(entry, offset)))
+    }
+
+    fn cut(&self, arena: &Arena, words: u32) -> Option<Offset> {
+        let take = |newest| {
+            let fresh = arena.take(Use::Cells, 0)?;
+            arena.words(fresh)[0].store(u64::from(newest), Relaxed);
+            Some(fresh)
+        };
+        let piece = self.space.cut(words, WORDS as u32, LINK, take, |unseen| arena.give(unseen))?;
+        Some(piece.block * WORDS as u32 + piece.at)
+    }
+
+    /// Gives all memory back. Nobody folds here any more; readers ask afterwards whether they read what was.
+    pub(crate) fn release(&self, arena: &Arena) {
+        for map in &self.bank.maps {
+            let block = map.swap(0, Relaxed) / WORDS as u32;
+            if block != 0 {
+                arena.give(block);
+            }
+        }
+        let mut block = self.space.clear();
+        while block != 0 {
+            let before = arena.words(block)[0].load(Relaxed) as BlockId;
+            arena.give(block);
+            block = before;
+        }
+    }
+}
+
+/// Runs an expression with a name for the type of the cells a bank keeps for a kind of instrument.
+macro_rules! with_cell {
+    ($kind:expr, $C:ident => $run:expr) => {
+        match $kind {
+            $crate::snapshot::Kind::Statement => {
+                type $C = $crate::count::cell::StatementCell;
+                $run
+            }
+            $crate::snapshot::Kind::Transaction => {
+                type $C = $crate::count::cell::TransactionCell;
+                $run
+            }
+            $crate::snapshot::Kind::Memory => {
+                type $C = $crate::count::cell::MemoryCell;
+                $run
+            }
+            _ => {
+                type $C = $crate::count::cell::StatCell;
+                $run
+            }
+        }
+    };
+}
+pub(crate) use with_cell;
+
+/// Words of a cell: whole lines.
+const fn line_words<C>() -> usize {
+    size_of::<C>().div_ceil(LINE) * LINE / 8
+}
+
+/// Words of the cell a bank keeps for an instrument of this kind.
+pub(crate) const fn cell_words(kind: Kind) -> usize {
+    with_cell!(kind, C => line_words::<C>())
+}

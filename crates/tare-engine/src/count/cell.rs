@@ -1,0 +1,624 @@
+//! HOT PATH: statistic cells. One writer adds with plain loads and stores; readers only read.
+//!
+//! A cell belongs to one instrument and one bank (a thread's, or the shared bank of what has ended). It is
+//! found through the bank's map, made at the first event, and never moves while its bank lives.
+//!
+//! TRUNCATE never touches another thread's cell: it raises an epoch. A writer that meets a cell of an older
+//! epoch folds it to where it still counts and starts anew; a reader judges an old cell by its epoch. So a
+//! reset loses no event and costs the writer one comparison.
+//!
+//! What has ended, or is no longer its thread's, is in [`Sums`]: of its account, or else of its user and its host, and
+//! of all.
+
+use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use crate::memory::arena::{Own, View};
+use crate::snapshot::Kind;
+
+/// What is reset together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Family {
+    Waits,
+    Stages,
+    Statements,
+    Transactions,
+    Memory,
+    TableIo,
+    TableLock,
+    Sockets,
+    Digests,
+    Prepared,
+}
+
+/// Number of families.
+pub(crate) const FAMILIES: usize = 10;
+
+impl Family {
+    /// The family of an instrument's summary.
+    pub(crate) const fn of(kind: Kind) -> Family {
+        match kind {
+            Kind::Stage => Family::Stages,
+            Kind::Statement => Family::Statements,
+            Kind::Transaction => Family::Transactions,
+            Kind::Memory => Family::Memory,
+            _ => Family::Waits,
+        }
+    }
+}
+
+/// Who looks at a thread's cell, for the question whether an old epoch still counts. What counts for the thread counts
+/// for its account, what counts for the account counts for its user and its host: every reset of one resets those
+/// before it. The global summary of waits alone is reset by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Viewer {
+    Thread,
+    Account,
+    User,
+    Host,
+    Global,
+}
+
+/// Number of viewers.
+pub(crate) const VIEWERS: usize = 5;
+
+/// First word of every cell.
+#[repr(C)]
+pub(crate) struct CellHead {
+    pub(crate) epoch: AtomicU32,
+    pub(crate) class: AtomicU16,
+    pub(crate) kind: AtomicU16,
+}
+
+/// COUNT, SUM, MIN, MAX in ticks. MIN is kept inverted, so that zeroed memory is an empty statistic.
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct Counts {
+    pub(crate) count: AtomicU64,
+    pub(crate) sum: AtomicU64,
+    pub(crate) min_inverted: AtomicU64,
+    pub(crate) max: AtomicU64,
+}
+
+/// Plain values of a [`Counts`], for readers.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Plain {
+    pub(crate) count: u64,
+    pub(crate) sum: u64,
+    pub(crate) min_inverted: u64,
+    pub(crate) max: u64,
+}
+
+impl Plain {
+    /// Adds all of `other`, if it counted anything: what brought nothing takes no time, as in the reference.
+    pub(crate) fn merge(&mut self, other: Plain) {
+        if other.count == 0 {
+            return;
+        }
+        self.count = self.count.wrapping_add(other.count);
+        self.sum = self.sum.wrapping_add(other.sum);
+        self.min_inverted = self.min_inverted.max(other.min_inverted);
+        self.max = self.max.max(other.max);
+    }
+}
+
+#[inline(always)]
+pub(crate) fn bump(word: &AtomicU64, by: u64) {
+    word.store(word.load(Relaxed).wrapping_add(by), Relaxed);
+}
+
+impl Counts {
+    /// Adds `n` events that took `ticks` together; the caller is the only writer. MIN and MAX are of batches, and
+    /// a batch of none takes its time, too, which shows when something is counted: so in the reference.
+    #[inline(always)]
+    pub(crate) fn add(&self, n: u64, ticks: u64) {
+        bump(&self.count, n);
+        bump(&self.sum, ticks);
+        if !ticks > self.min_inverted.own() {
+            self.min_inverted.store(!ticks, Relaxed);
+        }
+        if ticks > self.max.own() {
+            self.max.store(ticks, Relaxed);
+        }
+    }
+
+    /// Adds an event that lasted from one moment to another, and returns how long. Should the clock have gone back
+    /// between two processors, that is no time.
+    #[inline(always)]
+    pub(crate) fn add_span(&self, n: u64, start: u64, end: u64) -> u64 {
+        let mut ticks = end.wrapping_sub(start);
+        if ticks > self.max.own() {
+            if end < start {
+                ticks = 0;
+            } else {
+                self.max.store(ticks, Relaxed);
+            }
+        }
+        bump(&self.count, n);
+        bump(&self.sum, ticks);
+        if !ticks > self.min_inverted.own() {
+            self.min_inverted.store(!ticks, Relaxed);
+        }
+        ticks
+    }
+
+    /// Adds events nobody timed.
+    #[inline(always)]
+    pub(crate) fn add_untimed(&self, n: u64) {
+        bump(&self.count, n);
+    }
+
+    /// Adds where several threads write (files, what has ended).
+    pub(crate) fn add_shared(&self, n: u64, ticks: Option<u64>) {
+        self.count.fetch_add(n, Relaxed);
+        if let Some(ticks) = ticks {
+            self.sum.fetch_add(ticks, Relaxed);
+            if !ticks > self.min_inverted.load(Relaxed) {
+                self.min_inverted.fetch_max(!ticks, Relaxed);
+            }
+            if ticks > self.max.load(Relaxed) {
+                self.max.fetch_max(ticks, Relaxed);
+            }
+        }
+    }
+
+    pub(crate) fn plain(&self) -> Plain {
+        Plain {
+            count: self.count.load(Relaxed),
+            sum: self.sum.load(Relaxed),
+            min_inverted: self.min_inverted.load(Relaxed),
+            max: self.max.load(Relaxed),
+        }
+    }
+
+    /// Adds all of `other`; several threads may fold into the same place.
+    pub(crate) fn merge_shared(&self, other: Plain) {
+        // A count may have been taken away without its time, by a reset of what several threads fold into.
+        if other.count | other.sum != 0 {
+            self.count.fetch_add(other.count, Relaxed);
+            self.sum.fetch_add(other.sum, Relaxed);
+            self.min_inverted.fetch_max(other.min_inverted, Relaxed);
+            self.max.fetch_max(other.max, Relaxed);
+        }
+    }
+
+    /// Adds all of `other`; the caller is the only writer.
+    pub(crate) fn merge_own(&self, other: Plain) {
+        bump(&self.count, other.count);
+        bump(&self.sum, other.sum);
+        self.min_inverted.store(self.min_inverted.load(Relaxed).max(other.min_inverted), Relaxed);
+        self.max.store(self.max.load(Relaxed).max(other.max), Relaxed);
+    }
+
+    /// Empties it; the caller is the only writer.
+    pub(crate) fn clear(&self) {
+        for word in [&self.count, &self.sum, &self.min_inverted, &self.max] {
+            word.store(0, Relaxed);
+        }
+    }
+
+    /// Empties a shared one. Events added meanwhile are either in what is returned or in what stays.
+    pub(crate) fn take(&self) -> Plain {
+        Plain {
+            count: self.count.swap(0, Relaxed),
+            sum: self.sum.swap(0, Relaxed),
+            min_inverted: self.min_inverted.swap(0, Relaxed),
+            max: self.max.swap(0, Relaxed),
+        }
+    }
+
+    /// As [`Counts::take`], for one nobody asks what it held.
+    pub(crate) fn clear_shared(&self) {
+        self.take();
+    }
+
+    /// Moves all of a shared one to others, shared too.
+    fn drain<'a>(&self, into: impl Iterator<Item = &'a Counts>) {
+        let taken = self.take();
+        into.for_each(|to| to.merge_shared(taken));
+    }
+}
+
+/// Counters of a statement, in the order of `snapshot::StatementCounters`.
+pub(crate) const COUNTERS: usize = 19;
+
+/// The counters of a statement that ends, and which of them may be other than zero: few are.
+#[derive(Clone, Copy)]
+pub struct Counters {
+    pub(crate) words: &'static [AtomicU64; COUNTERS],
+    /// One bit for each.
+    pub(crate) set: u32,
+}
+
+impl Counters {
+    /// Calls `add` with position and value of each that is set.
+    #[inline(always)]
+    pub(crate) fn each(self, mut add: impl FnMut(usize, u64)) {
+        let mut left = self.set;
+        while left != 0 {
+            let at = left.trailing_zeros() as usize % 32;
+            left &= left - 1;
+            if let Some(counter) = self.words.get(at) {
+                add(at, counter.own());
+            }
+        }
+    }
+}
+
+/// A cell of one statistic: waits and stages.
+#[repr(C)]
+pub(crate) struct StatCell {
+    pub(crate) head: CellHead,
+    pub(crate) stat: Counts,
+}
+
+/// A cell of transactions.
+#[repr(C)]
+pub(crate) struct TransactionCell {
+    pub(crate) head: CellHead,
+    pub(crate) read_write: Counts,
+    pub(crate) read_only: Counts,
+}
+
+/// A cell of statements.
+#[repr(C)]
+pub(crate) struct StatementCell {
+    pub(crate) head: CellHead,
+    pub(crate) stat: Counts,
+    pub(crate) counters: [AtomicU64; COUNTERS],
+}
+
+/// A cell of memory. Low and high water marks are of `alloc - free` within the bank.
+#[repr(C)]
+pub(crate) struct MemoryCell {
+    pub(crate) head: CellHead,
+    pub(crate) count_alloc: AtomicU64,
+    pub(crate) count_free: AtomicU64,
+    pub(crate) bytes_alloc: AtomicU64,
+    pub(crate) bytes_free: AtomicU64,
+    pub(crate) low_count: AtomicI64,
+    pub(crate) high_count: AtomicI64,
+    pub(crate) low_bytes: AtomicI64,
+    pub(crate) high_bytes: AtomicI64,
+}
+
+/// COUNT, SUM, MIN, MAX and bytes of one direction of a file or socket.
+#[repr(C)]
+pub(crate) struct ByteCounts {
+    pub(crate) stat: Counts,
+    pub(crate) bytes: AtomicU64,
+}
+
+/// Part of an [`IoCounts`].
+pub(crate) const READ: usize = 0;
+pub(crate) const WRITE: usize = 1;
+pub(crate) const MISC: usize = 2;
+
+/// READ, WRITE, MISC.
+#[repr(C)]
+pub(crate) struct IoCounts {
+    pub(crate) parts: [ByteCounts; 3],
+}
+
+/// What ended files and sockets of one instrument did.
+#[repr(C)]
+pub(crate) struct IoCell {
+    pub(crate) head: CellHead,
+    pub(crate) io: IoCounts,
+}
+
+// SAFETY: all fields are atomics, alignment 8, at most 25 words.
+#[allow(unsafe_code)]
+unsafe impl View for StatCell {}
+// SAFETY: as above.
+#[allow(unsafe_code)]
+unsafe impl View for TransactionCell {}
+// SAFETY: as above.
+#[allow(unsafe_code)]
+unsafe impl View for StatementCell {}
+// SAFETY: as above.
+#[allow(unsafe_code)]
+unsafe impl View for MemoryCell {}
+// SAFETY: as above.
+#[allow(unsafe_code)]
+unsafe impl View for IoCell {}
+// SAFETY: as above.
+#[allow(unsafe_code)]
+unsafe impl View for CellHead {}
+
+/// A cell type that banks hold.
+pub(crate) trait Cell: View {
+    fn head(&self) -> &CellHead;
+    /// Adds all of `self` to a shared cell.
+    fn fold(&self, into: &Self);
+    /// Adds all of `self` to a cell of the same writer.
+    fn append(&self, into: &Self);
+    /// Empties a cell of the caller's own.
+    fn clear(&self);
+    /// Moves all of a shared cell to each of some others, shared too; of memory all but what is in use.
+    fn drain(&self, into: &[Option<&Self>]);
+}
+
+impl Cell for StatCell {
+    fn head(&self) -> &CellHead {
+        &self.head
+    }
+    fn fold(&self, into: &Self) {
+        into.stat.merge_shared(self.stat.plain());
+    }
+    fn append(&self, into: &Self) {
+        into.stat.merge_own(self.stat.plain());
+    }
+    fn clear(&self) {
+        self.stat.clear();
+    }
+    fn drain(&self, into: &[Option<&Self>]) {
+        self.stat.drain(into.iter().flatten().map(|to| &to.stat));
+    }
+}
+
+impl Cell for TransactionCell {
+    fn head(&self) -> &CellHead {
+        &self.head
+    }
+    fn fold(&self, into: &Self) {
+        into.read_write.merge_shared(self.read_write.plain());
+        into.read_only.merge_shared(self.read_only.plain());
+    }
+    fn append(&self, into: &Self) {
+        into.read_write.merge_own(self.read_write.plain());
+        into.read_only.merge_own(self.read_only.plain());
+    }
+    fn clear(&self) {
+        self.read_write.clear();
+        self.read_only.clear();
+    }
+    fn drain(&self, into: &[Option<&Self>]) {
+        self.read_write.drain(into.iter().flatten().map(|to| &to.read_write));
+        self.read_only.drain(into.iter().flatten().map(|to| &to.read_only));
+    }
+}
+
+impl StatementCell {
+    /// Counts a statement; the caller is the only writer.
+    #[inline(always)]
+    pub(crate) fn add(&self, ticks: Option<u64>, counters: Counters) {
+        match ticks {
+            Some(ticks) => self.stat.add(1, ticks),
+            None => self.stat.add_untimed(1),
+        }
+        counters.each(|at, value| bump(&self.counters[at], value));
+    }
+}
+
+impl Cell for StatementCell {
+    fn head(&self) -> &CellHead {
+        &self.head
+    }
+    fn fold(&self, into: &Self) {
+        into.stat.merge_shared(self.stat.plain());
+        for (to, from) in into.counters.iter().zip(&self.counters) {
+            let value = from.load(Relaxed);
+            if value != 0 {
+                to.fetch_add(value, Relaxed);
+            }
+        }
+    }
+    fn append(&self, into: &Self) {
+        into.stat.merge_own(self.stat.plain());
+        for (to, from) in into.counters.iter().zip(&self.counters) {
+            bump(to, from.load(Relaxed));
+        }
+    }
+    fn clear(&self) {
+        self.stat.clear();
+        for counter in &self.counters {
+            counter.store(0, Relaxed);
+        }
+    }
+    fn drain(&self, into: &[Option<&Self>]) {
+        self.stat.drain(into.iter().flatten().map(|to| &to.stat));
+        for (at, counter) in self.counters.iter().enumerate() {
+            let value = counter.swap(0, Relaxed);
+            into.iter().flatten().for_each(|to| _ = to.counters[at].fetch_add(value, Relaxed));
+        }
+    }
+}
+
+impl MemoryCell {
+    /// Count and bytes in use: may be negative in a bank that frees what others allocated.
+    pub(crate) fn current(&self) -> (i64, i64) {
+        let difference =
+            |a: &AtomicU64, b: &AtomicU64| a.load(Relaxed).wrapping_sub(b.load(Relaxed)).cast_signed();
+        (difference(&self.count_alloc, &self.count_free), difference(&self.bytes_alloc, &self.bytes_free))
+    }
+
+    #[inline(always)]
+    pub(crate) fn alloc(&self, bytes: u64) {
+        bump(&self.count_alloc, 1);
+        bump(&self.bytes_alloc, bytes);
+        let (count, bytes) = self.current();
+        if count > self.high_count.load(Relaxed) {
+            self.high_count.store(count, Relaxed);
+        }
+        if bytes > self.high_bytes.load(Relaxed) {
+            self.high_bytes.store(bytes, Relaxed);
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn free(&self, bytes: u64) {
+        bump(&self.count_free, 1);
+        bump(&self.bytes_free, bytes);
+        let (count, bytes) = self.current();
+        if count < self.low_count.load(Relaxed) {
+            self.low_count.store(count, Relaxed);
+        }
+        if bytes < self.low_bytes.load(Relaxed) {
+            self.low_bytes.store(bytes, Relaxed);
+        }
+    }
+
+    /// A free of `old` bytes and an allocation of `new` ones at once, so that the marks see only what they differ by.
+    pub(crate) fn exchange(&self, old: u64, new: u64) {
+        bump(&self.count_free, 1);
+        bump(&self.bytes_free, old);
+        self.alloc(new);
+        let (_, bytes) = self.current();
+        if bytes < self.low_bytes.load(Relaxed) {
+            self.low_bytes.store(bytes, Relaxed);
+        }
+    }
+
+    pub(crate) fn alloc_shared(&self, bytes: u64) {
+        self.count_alloc.fetch_add(1, Relaxed);
+        self.bytes_alloc.fetch_add(bytes, Relaxed);
+        self.mark_shared();
+    }
+
+    pub(crate) fn free_shared(&self, bytes: u64) {
+        self.count_free.fetch_add(1, Relaxed);
+        self.bytes_free.fetch_add(bytes, Relaxed);
+        self.mark_shared();
+    }
+
+    fn mark_shared(&self) {
+        let (count, bytes) = self.current();
+        self.high_count.fetch_max(count, Relaxed);
+        self.low_count.fetch_min(count, Relaxed);
+        self.high_bytes.fetch_max(bytes, Relaxed);
+        self.low_bytes.fetch_min(bytes, Relaxed);
+    }
+
+    /// TRUNCATE of a memory summary keeps what is in use: allocated becomes what is not freed, freed becomes
+    /// zero, the water marks become the present. What is dropped from both sides goes to each of `into`, and with it
+    /// how far the water marks were from the present.
+    pub(crate) fn rebase_into(&self, into: &[Option<&MemoryCell>]) {
+        let dropped = (
+            self.count_free.load(Relaxed).min(self.count_alloc.load(Relaxed)),
+            self.bytes_free.load(Relaxed).min(self.bytes_alloc.load(Relaxed)),
+        );
+        let (count, bytes) = self.current();
+        let mark = |mark: &AtomicI64, current: i64| mark.swap(current, Relaxed).wrapping_sub(current);
+        let low = (mark(&self.low_count, count), mark(&self.low_bytes, bytes));
+        let high = (mark(&self.high_count, count), mark(&self.high_bytes, bytes));
+        self.count_alloc.fetch_sub(dropped.0, Relaxed);
+        self.count_free.fetch_sub(dropped.0, Relaxed);
+        self.bytes_alloc.fetch_sub(dropped.1, Relaxed);
+        self.bytes_free.fetch_sub(dropped.1, Relaxed);
+        for to in into.iter().flatten() {
+            for (word, by) in [
+                (&to.count_alloc, dropped.0),
+                (&to.count_free, dropped.0),
+                (&to.bytes_alloc, dropped.1),
+                (&to.bytes_free, dropped.1),
+            ] {
+                word.fetch_add(by, Relaxed);
+            }
+            for (mark, by) in [
+                (&to.low_count, low.0),
+                (&to.low_bytes, low.1),
+                (&to.high_count, high.0),
+                (&to.high_bytes, high.1),
+            ] {
+                mark.fetch_add(by, Relaxed);
+            }
+        }
+    }
+}
+
+impl Cell for MemoryCell {
+    fn head(&self) -> &CellHead {
+        &self.head
+    }
+    fn fold(&self, into: &Self) {
+        // A peak of one who ends is a peak of all: on top of what the others have now.
+        let (count, bytes) = into.current();
+        into.high_count.fetch_max(count + self.high_count.load(Relaxed), Relaxed);
+        into.low_count.fetch_min(count + self.low_count.load(Relaxed), Relaxed);
+        into.high_bytes.fetch_max(bytes + self.high_bytes.load(Relaxed), Relaxed);
+        into.low_bytes.fetch_min(bytes + self.low_bytes.load(Relaxed), Relaxed);
+        for (to, from) in [
+            (&into.count_alloc, &self.count_alloc),
+            (&into.count_free, &self.count_free),
+            (&into.bytes_alloc, &self.bytes_alloc),
+            (&into.bytes_free, &self.bytes_free),
+        ] {
+            to.fetch_add(from.load(Relaxed), Relaxed);
+        }
+        into.mark_shared();
+    }
+    fn append(&self, into: &Self) {
+        self.fold(into);
+    }
+    fn clear(&self) {
+        for word in [&self.count_alloc, &self.count_free, &self.bytes_alloc, &self.bytes_free] {
+            word.store(0, Relaxed);
+        }
+        for word in [&self.low_count, &self.high_count, &self.low_bytes, &self.high_bytes] {
+            word.store(0, Relaxed);
+        }
+    }
+    fn drain(&self, into: &[Option<&Self>]) {
+        self.rebase_into(into);
+    }
+}
+
+impl Cell for IoCell {
+    fn head(&self) -> &CellHead {
+        &self.head
+    }
+    fn fold(&self, into: &Self) {
+        self.io.fold(&into.io);
+    }
+    fn append(&self, into: &Self) {
+        self.io.fold(&into.io);
+    }
+    fn clear(&self) {
+        self.io.clear_shared();
+    }
+    fn drain(&self, into: &[Option<&Self>]) {
+        for (at, part) in self.io.parts.iter().enumerate() {
+            part.stat.drain(into.iter().flatten().map(|to| &to.io.parts[at].stat));
+            let bytes = part.bytes.swap(0, Relaxed);
+            into.iter().flatten().for_each(|to| _ = to.io.parts[at].bytes.fetch_add(bytes, Relaxed));
+        }
+    }
+}
+
+impl IoCounts {
+    /// One operation on something one thread owns.
+    #[inline(always)]
+    pub(crate) fn add(&self, part: usize, ticks: Option<u64>, bytes: u64) {
+        let part = &self.parts[part];
+        match ticks {
+            Some(ticks) => part.stat.add(1, ticks),
+            None => part.stat.add_untimed(1),
+        }
+        bump(&part.bytes, bytes);
+    }
+
+    /// One operation on something threads share.
+    pub(crate) fn add_shared(&self, part: usize, ticks: Option<u64>, bytes: u64) {
+        let part = &self.parts[part];
+        part.stat.add_shared(1, ticks);
+        if bytes != 0 {
+            part.bytes.fetch_add(bytes, Relaxed);
+        }
+    }
+
+    pub(crate) fn fold(&self, into: &IoCounts) {
+        for (to, from) in into.parts.iter().zip(&self.parts) {
+            to.stat.merge_shared(from.stat.plain());
+            to.bytes.fetch_add(from.bytes.load(Relaxed), Relaxed);
+        }
+    }
+
+    pub(crate) fn clear_shared(&self) {
+        for part in &self.parts {
+            part.stat.clear_shared();
+            part.bytes.swap(0, Relaxed);
+        }
+    }
+}

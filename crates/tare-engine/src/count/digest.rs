@@ -1,0 +1,479 @@
+//! HOT PATH: statements by digest. A thread counts in cells of its own; the shared table holds the texts.
+//!
+//! A digest is found twice: first in the thread's own small map (no shared memory touched), else in the
+//! shared table (`digest_table`). When the thread's map is full it is emptied into that. Now and then, and always when
+//! a digest has been evicted since, the thread looks whether its digest still is where it was, and tells that it is seen.
+//!
+//! A digest is its tokens and the current schema, as in the reference; the character set is not part of it. Hashes lead
+//! to it, and the whole of it is compared, in the thread's map as in the table: two digests are never taken for one.
+
+use std::cell::Cell;
+use std::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+
+use crate::Engine;
+use crate::count::cell::{Cell as _, Counters, Family, StatementCell};
+use crate::count::digest_table::DigestSlot;
+use crate::memory::arena::{Offset, Own, Use, View, WORDS};
+use crate::memory::index::Inserted;
+use crate::memory::lost::Lost;
+use crate::memory::text;
+use crate::thread::Thread;
+
+/// A statement's normalised tokens, as the host has them.
+#[derive(Clone, Copy, Debug)]
+pub struct DigestTokens<'a> {
+    /// The token array.
+    pub bytes: &'a [u8],
+    /// Number of the character set the identifiers are in. Of several a digest is seen in, the first one spells it.
+    pub charset: u32,
+    /// True when the statement had more tokens than the host kept.
+    pub cut: bool,
+    /// The host's hash. Asked where the engine keeps fewer tokens, which then do not tell digests apart.
+    pub hash: fn(&[u8]) -> [u8; 16],
+}
+
+/// Bytes of tokens a digest keeps.
+pub const MAX_DIGEST: usize = 1024;
+
+/// A thread's own count of one digest.
+#[repr(C)]
+pub(crate) struct DigestCell {
+    pub(crate) cell: StatementCell,
+    pub(crate) slot: AtomicU32,
+    pub(crate) generation: AtomicU32,
+    pub(crate) last_seen: AtomicU64,
+}
+
+// SAFETY: atomics only, alignment 8, less than a block.
+#[allow(unsafe_code)]
+unsafe impl View for DigestCell {}
+
+impl DigestCell {
+    /// The table's turn when the thread last looked whether the slot still is the digest's.
+    fn turn(&self) -> &AtomicU32 {
+        &self.cell.head.epoch
+    }
+}
+
+/// The turn of a cell that counts for the row without a digest: never the table's, which is even.
+const NO_PLACE: u32 = 1;
+
+/// Ticks, as a power of two, within which a digest is told to be seen but once: some milliseconds.
+const SLICE: u32 = 24;
+
+/// How often a digest is looked for that others enter and evict meanwhile.
+const TRIES: u32 = 3;
+/// How often TRUNCATE comes back for a digest that is just added to.
+const PATIENCE: u32 = 1000;
+
+/// Entries of a thread's map: hash, cell.
+const MAP_SIZE: usize = 256;
+/// Digests a thread counts before it empties its map.
+const MAP_LIMIT: u32 = 160;
+
+/// A thread's map.
+#[repr(C)]
+pub(crate) struct DigestMap {
+    entries: [[AtomicU64; 2]; MAP_SIZE],
+}
+
+// SAFETY: atomics only, alignment 8, exactly a block.
+#[allow(unsafe_code)]
+unsafe impl View for DigestMap {}
+const _: () = assert!(size_of::<DigestMap>() == WORDS * 8);
+
+impl DigestMap {
+    /// Every cell of the map.
+    pub(crate) fn cells(&self) -> impl Iterator<Item = Offset> + '_ {
+        let cell = |entry: &[AtomicU64; 2]| match entry[1].load(Acquire) {
+            0 => None,
+            cell => Some(cell as Offset),
+        };
+        self.entries.iter().filter_map(cell)
+    }
+}
+
+impl Engine {
+    /// Counts an ended statement under its digest. Returns the shared slot and its generation.
+    #[inline]
+    pub(crate) fn count_digest(
+        &self,
+        thread: &'static Thread,
+        tokens: &DigestTokens<'_>,
+        (schema, schema_len): (&[AtomicU64], usize),
+        now: u64,
+        taken: Option<u64>,
+        counters: Counters,
+    ) -> Option<(u32, u32)> {
+        if tokens.bytes.is_empty() {
+            return None;
+        }
+        let size = self.digest_size.load(Relaxed) as usize;
+        let (bytes, whole) = match tokens.bytes.get(..size) {
+            Some(kept) if tokens.bytes.len() > size => (kept, hash_of(tokens)),
+            _ => (tokens.bytes, [0; 2]),
+        };
+        let mut hash = text::hash(whole[0] ^ schema_len as u64, bytes);
+        for word in schema.iter().take(text::words(schema_len)) {
+            hash = (hash.rotate_left(5) ^ word.own()).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        }
+        let cut = tokens.cut || bytes.len() < tokens.bytes.len();
+        let key = Key { hash, tokens: bytes, whole, charset: tokens.charset, cut, schema, schema_len };
+        let cell = self.digest_cell(thread, &key, now)?;
+        cell.cell.add(taken, counters);
+        cell.last_seen.store(now, Relaxed);
+        Some((cell.slot.load(Relaxed), cell.generation.load(Relaxed)))
+    }
+
+    #[inline]
+    fn digest_cell(&self, thread: &'static Thread, key: &Key<'_>, now: u64) -> Option<&'static DigestCell> {
+        let epoch = self.epochs[Family::Digests as usize].load(Relaxed);
+        if thread.digest_map.load(Relaxed) == 0 || thread.digest_epoch.load(Relaxed) != epoch {
+            self.begin_digests(thread, epoch)?;
+        }
+        let map: &DigestMap = self.arena.at(thread.digest_map.load(Relaxed));
+        let mut place = key.hash as usize % MAP_SIZE;
+        loop {
+            let [hash, cell] = &map.entries[place];
+            let cell = cell.load(Relaxed);
+            if cell == 0 {
+                return self.add_digest(thread, key, now);
+            }
+            if hash.load(Relaxed) == key.hash {
+                let cell: &DigestCell = self.arena.at(cell as Offset);
+                let known = key.is(self.arena.at(cell.slot.own()));
+                // The slot was the cell's digest's all the time if none has lost its place since.
+                let turned = cell.turn().own() ^ self.digests.turns.since();
+                let untold = (cell.last_seen.own() ^ now) >> SLICE;
+                if known && untold | u64::from(turned) == 0 || self.see_digest(cell, key, now) {
+                    return Some(cell);
+                }
+            }
+            place = (place + 1) % MAP_SIZE;
+        }
+    }
+
+    /// First digest of a thread, or first one since TRUNCATE: the map begins empty.
+    #[cold]
+    fn begin_digests(&self, thread: &Thread, epoch: u32) -> Option<()> {
+        if thread.digest_map.load(Relaxed) == 0 {
+            let Some(block) = self.arena.take(Use::DigestMap, 0) else {
+                self.losses.count(Lost::Digests);
+                return None;
+            };
+            thread.digest_map.store(block * WORDS as u32, Release);
+        } else {
+            self.folds.begin();
+            self.empty_map(thread, |_| {});
+            self.folds.end();
+        }
+        thread.digest_epoch.store(epoch, Relaxed);
+        Some(())
+    }
+
+    fn empty_map(&self, thread: &Thread, mut each: impl FnMut(&DigestCell)) {
+        let map: &DigestMap = self.arena.at(thread.digest_map.load(Relaxed));
+        for [hash, cell] in &map.entries {
+            let offset = cell.load(Relaxed);
+            if offset != 0 {
+                let digest: &DigestCell = self.arena.at(offset as Offset);
+                each(digest);
+                digest.cell.clear();
+                // The cell stays the entry's: its memory is used again for the next digest that lands here.
+                cell.store(0, Relaxed);
+                hash.store(offset, Relaxed);
+            }
+        }
+        thread.digest_count.store(0, Relaxed);
+    }
+
+    /// Tells that a digest of the thread's map is seen, which goes on in another slot if it has lost its own. False: the
+    /// cell is another digest's, which has the same hash.
+    #[cold]
+    #[inline(never)]
+    fn see_digest(&self, cell: &DigestCell, key: &Key<'_>, now: u64) -> bool {
+        if cell.turn().own() == NO_PLACE {
+            // Where nothing is known but the hash: all of them count for the row without a digest.
+            self.losses.count(Lost::Digests);
+            return true;
+        }
+        let turn = self.digests.turns.now();
+        let (slot, generation) = (self.arena.at(cell.slot.load(Relaxed)), cell.generation.load(Relaxed));
+        let tenant = Cell::new(0);
+        if key.tenant_is(slot, &tenant) && tenant.get() == generation {
+            self.digests.see(slot, now);
+            cell.turn().store(turn, Relaxed);
+            return true;
+        }
+        if slot.tenancy.is_let_to(generation) {
+            return false;
+        }
+        let place = self.digest_slot(key, now);
+        self.folds.begin();
+        self.fold_digest(cell);
+        cell.cell.clear();
+        self.set_place(cell, place, turn);
+        self.folds.end();
+        true
+    }
+
+    #[cold]
+    fn add_digest(&self, thread: &'static Thread, key: &Key<'_>, now: u64) -> Option<&'static DigestCell> {
+        if thread.digest_count.load(Relaxed) >= MAP_LIMIT {
+            self.flush_digests(thread);
+        }
+        let turn = self.digests.turns.now();
+        let place = self.digest_slot(key, now);
+        let map: &DigestMap = self.arena.at(thread.digest_map.load(Relaxed));
+        let mut at = key.hash as usize % MAP_SIZE;
+        while map.entries[at][1].load(Relaxed) != 0 {
+            at = (at + 1) % MAP_SIZE;
+        }
+        let [hash, cell] = &map.entries[at];
+        // An empty entry may remember a cell it had before (see `empty_map`).
+        let offset = match hash.load(Relaxed) {
+            0 => self.cell_space(thread, (size_of::<DigestCell>() / 8) as u32)?,
+            had => had as Offset,
+        };
+        let digest: &DigestCell = self.arena.at(offset);
+        self.set_place(digest, place, turn);
+        hash.store(key.hash, Relaxed);
+        cell.store(u64::from(offset), Release);
+        thread.digest_count.store(thread.digest_count.load(Relaxed) + 1, Relaxed);
+        Some(digest)
+    }
+
+    fn set_place(&self, cell: &DigestCell, (slot, generation): (Offset, u32), turn: u32) {
+        cell.slot.store(slot, Relaxed);
+        cell.generation.store(generation, Relaxed);
+        if slot == self.digests.overflow() {
+            self.losses.count(Lost::Digests);
+            cell.turn().store(NO_PLACE, Relaxed);
+        } else {
+            cell.turn().store(turn, Relaxed);
+        }
+    }
+
+    /// Moves a thread's counts to the shared table.
+    pub(crate) fn flush_digests(&self, thread: &Thread) {
+        if thread.digest_map.load(Relaxed) == 0 {
+            return;
+        }
+        let epoch = self.epochs[Family::Digests as usize].load(Relaxed);
+        let current = thread.digest_epoch.load(Relaxed) == epoch;
+        self.folds.begin();
+        self.empty_map(thread, |cell| {
+            if current {
+                self.fold_digest(cell);
+            }
+        });
+        self.folds.end();
+    }
+
+    fn fold_digest(&self, cell: &DigestCell) {
+        let slot: &DigestSlot = self.arena.at(cell.slot.load(Relaxed));
+        let generation = cell.generation.load(Relaxed);
+        let add = |to: &DigestSlot| {
+            let last_seen = cell.last_seen.load(Relaxed);
+            to.own.merge_shared(cell.cell.stat.plain(), &cell.cell.counters, last_seen);
+        };
+        if slot.tenancy.pin(generation) {
+            add(slot);
+            slot.tenancy.unpin();
+        } else if slot.tenancy.generation() != generation {
+            // Evicted: it counts for the row without a digest. (With its generation unchanged it was truncated.)
+            add(self.arena.at(self.digests.overflow()));
+        }
+    }
+
+    /// The shared slot of a digest, entered at its first sight; that of the row without a digest when there is no other.
+    fn digest_slot(&self, key: &Key<'_>, now: u64) -> (Offset, u32) {
+        for _ in 0..TRIES {
+            if let Some(known) = self.find_digest(key) {
+                self.digests.see(self.arena.at(known.0), now);
+                return known;
+            }
+            match self.enter_digest(key, now) {
+                Ok(entered) => return entered,
+                Err(Refused::Known) => {}
+                Err(Refused::NoPlace) => break,
+            }
+        }
+        let offset = self.digests.overflow();
+        let overflow: &DigestSlot = self.arena.at(offset);
+        if overflow.own.first_seen.load(Relaxed) == 0 {
+            overflow.own.first_seen.store(now, Relaxed);
+        }
+        (offset, overflow.tenancy.generation())
+    }
+
+    fn find_digest(&self, key: &Key<'_>) -> Option<(Offset, u32)> {
+        let tenant = Cell::new(0);
+        let is = |offset: Offset| key.tenant_is(self.arena.at(offset), &tenant);
+        self.digests.index.find(key.hash, is).map(|offset| (offset, tenant.get()))
+    }
+
+    fn enter_digest(&self, key: &Key<'_>, now: u64) -> Result<(Offset, u32), Refused> {
+        let table = &self.digests;
+        let slot = table.vacate(&self.pools, &self.arena, now).ok_or(Refused::NoPlace)?;
+        key.fill(slot, now);
+        let (offset, generation) = (self.arena.offset_of(slot), slot.tenancy.let_out());
+        let tenant = Cell::new(0);
+        let is = |offset: Offset| key.tenant_is(self.arena.at(offset), &tenant);
+        match table.index.insert(key.hash, offset, is) {
+            Inserted::Here => {
+                let lost = |offset: Offset| table.withdraw(self.arena.at(offset), tenant.get());
+                match table.index.settle(key.hash, is, lost) {
+                    Some(kept) if kept == offset => Ok((offset, generation)),
+                    _ => Err(Refused::Known),
+                }
+            }
+            Inserted::There(_) => {
+                table.withdraw(slot, generation);
+                Err(Refused::Known)
+            }
+            Inserted::Full => {
+                table.withdraw(slot, generation);
+                Err(Refused::NoPlace)
+            }
+        }
+    }
+
+    /// TRUNCATE: every digest is forgotten; threads notice by the epoch.
+    pub(crate) fn reset_digests(&self) {
+        let epoch = &self.epochs[Family::Digests as usize];
+        epoch.fetch_add(1, AcqRel);
+        // Who adds to a digest is done in a moment, unless it has lost its processor.
+        for _ in 0..PATIENCE {
+            if self.digests.clear(&self.arena) {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        // Who entered a digest between the first rise and the clearing counts for a slot that is gone: the
+        // second rise makes its thread look again.
+        epoch.fetch_add(1, AcqRel);
+    }
+}
+
+/// Why a digest was not entered.
+enum Refused {
+    /// Another thread was first.
+    Known,
+    /// There is no place.
+    NoPlace,
+}
+
+/// The host's hash of all tokens, as words.
+#[cold]
+fn hash_of(tokens: &DigestTokens<'_>) -> [u64; 2] {
+    let hash = u128::from_le_bytes((tokens.hash)(tokens.bytes));
+    [hash as u64, (hash >> 64) as u64]
+}
+
+/// What identifies a digest: its tokens and the current schema.
+struct Key<'a> {
+    hash: u64,
+    /// Those that are kept.
+    tokens: &'a [u8],
+    /// The hash of all, where not all are kept.
+    whole: [u64; 2],
+    charset: u32,
+    cut: bool,
+    schema: &'a [AtomicU64],
+    schema_len: usize,
+}
+
+impl Key<'_> {
+    /// Whether the slot holds this digest, if it holds one and stays as it is meanwhile.
+    #[inline(never)]
+    fn is(&self, slot: &DigestSlot) -> bool {
+        let [tokens_len, schema_len] =
+            [&slot.tokens_len, &slot.schema_len].map(|len| len.load(Relaxed) as usize);
+        text::equals(&slot.tokens, tokens_len, self.tokens)
+            && text::same(&slot.schema, schema_len, self.schema, self.schema_len)
+            && slot.whole() == self.whole
+    }
+
+    /// Whether the slot's tenant is this digest, and then its generation.
+    fn tenant_is(&self, slot: &DigestSlot, generation: &Cell<u32>) -> bool {
+        let found = slot.read(|| self.is(slot)).filter(|(_, is)| *is);
+        found.inspect(|(tenant, _)| generation.set(*tenant)).is_some()
+    }
+
+    fn fill(&self, slot: &DigestSlot, now: u64) {
+        slot.hash.store(self.hash, Relaxed);
+        slot.charset.store(self.charset, Relaxed);
+        slot.cut.store(u32::from(self.cut), Relaxed);
+        for (to, word) in slot.whole.iter().zip(self.whole) {
+            to.store(word, Relaxed);
+        }
+        slot.schema_len.store(self.schema_len as u32, Relaxed);
+        for (to, from) in slot.schema.iter().zip(self.schema).take(text::words(self.schema_len)) {
+            to.store(from.load(Relaxed), Relaxed);
+        }
+        slot.tokens_len.store(text::write(&slot.tokens, self.tokens) as u32, Relaxed);
+        slot.own.first_seen.store(now, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::lost::Limits;
+
+    /// Keys that differ, all with one hash.
+    fn keys(schema: &[AtomicU64]) -> [Key<'_>; 5] {
+        let key = |tokens, schema_len| Key {
+            hash: 42 << 32,
+            tokens,
+            whole: [0; 2],
+            charset: 33,
+            cut: false,
+            schema,
+            schema_len,
+        };
+        [
+            key(b"select ?", 0),
+            key(b"select ?!", 0),
+            key(b"select !", 0),
+            key(b"select ?", 1),
+            key(b"select ?", 9),
+        ]
+    }
+
+    #[test]
+    fn digests_of_one_hash_have_places_and_cells_of_their_own() {
+        let engine: &'static Engine = Box::leak(Box::new(Engine::new()));
+        engine.arena.map(4 << 20).expect("address space");
+        engine.arena.shares.limit(&Limits::default());
+        engine.pools.map(&engine.arena).expect("address space");
+        engine.digests.map(10, &engine.pools, &engine.arena).expect("address space");
+        let thread = engine.new_thread(0, None, None).expect("memory").slab();
+        let schema = [AtomicU64::new(b'a'.into()), AtomicU64::new(b'b'.into())];
+        let keys = keys(&schema);
+        let cells = || {
+            keys.each_ref().map(|key| std::ptr::from_ref(engine.digest_cell(thread, key, 1).expect("memory")))
+        };
+        let first = cells();
+        for (at, cell) in first.iter().enumerate() {
+            assert!(!first[..at].contains(cell), "one for two");
+        }
+        assert_eq!(cells(), first, "found again");
+        // Another thread finds the places, which the first has made.
+        let places = || keys.each_ref().map(|key| engine.digest_slot(key, 2));
+        let known = places();
+        let other = engine.new_thread(0, None, None).expect("memory").slab();
+        for (key, place) in keys.iter().zip(known) {
+            let cell = engine.digest_cell(other, key, 3).expect("memory");
+            assert_eq!((cell.slot.load(Relaxed), cell.generation.load(Relaxed)), place);
+        }
+        assert_eq!(places(), known);
+        // Found again in a map that has seen a digest lose its place.
+        engine.digests.turns.pass();
+        assert_eq!(cells(), first);
+    }
+}

@@ -1,0 +1,446 @@
+//! HOT PATH: the digests all threads share. When the table is full, a new digest takes the place of the one that was
+//! seen least recently, and what that one counted stays with the place, for the row without a digest.
+//!
+//! A place has one tenant after another ([`Tenancy`]); who comes with another tenant's generation adds to the row without a
+//! digest.
+//!
+//! When each tenant was last seen is in a dense array. It is looked through once for many evictions: the oldest become
+//! candidates, and a candidate that was seen since is passed over.
+
+use std::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+
+use tare_sync::{Moment, Tenancy, Turns};
+
+use crate::count::cell::{COUNTERS, Counts, Plain, bump};
+use crate::count::digest::MAX_DIGEST;
+use crate::memory::arena::{Arena, Offset, Table, View};
+use crate::memory::index::Index;
+use crate::memory::pool::{Pool, Pools, SlotHead};
+use crate::memory::queue::Queue;
+use crate::record::statement::NAME_WORDS;
+
+/// Digests chosen for eviction at once.
+const CANDIDATES: usize = 64;
+/// Places looked at to choose them. In a larger table they are the oldest of as many, and others the next time.
+const LOOKED_AT: usize = 1 << 16;
+/// How often candidates are chosen for one digest: another thread may take them all.
+const TRIES: usize = 3;
+
+/// What was counted.
+#[repr(C)]
+pub(crate) struct DigestCounts {
+    pub(crate) stat: Counts,
+    pub(crate) counters: [AtomicU64; COUNTERS],
+    /// 0: never.
+    pub(crate) first_seen: AtomicU64,
+    pub(crate) last_seen: AtomicU64,
+}
+
+/// Plain values of [`DigestCounts`], for readers.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct DigestTally {
+    pub(crate) stat: Plain,
+    pub(crate) counters: [u64; COUNTERS],
+    pub(crate) first_seen: u64,
+    pub(crate) last_seen: u64,
+}
+
+/// The earlier of two moments, of which 0 is none.
+fn earlier(one: u64, other: u64) -> u64 {
+    // None is later than any.
+    one.wrapping_sub(1).min(other.wrapping_sub(1)).wrapping_add(1)
+}
+
+impl DigestTally {
+    pub(crate) fn merge(&mut self, other: &DigestTally) {
+        self.stat.merge(other.stat);
+        for (sum, counter) in self.counters.iter_mut().zip(&other.counters) {
+            *sum = sum.wrapping_add(*counter);
+        }
+        self.first_seen = earlier(self.first_seen, other.first_seen);
+        self.last_seen = self.last_seen.max(other.last_seen);
+    }
+}
+
+impl DigestCounts {
+    pub(crate) fn plain(&self) -> DigestTally {
+        DigestTally {
+            stat: self.stat.plain(),
+            counters: std::array::from_fn(|at| self.counters[at].load(Relaxed)),
+            first_seen: self.first_seen.load(Relaxed),
+            last_seen: self.last_seen.load(Relaxed),
+        }
+    }
+
+    /// Adds; several threads may.
+    pub(crate) fn merge_shared(&self, stat: Plain, counters: &[AtomicU64; COUNTERS], last_seen: u64) {
+        self.stat.merge_shared(stat);
+        for (to, from) in self.counters.iter().zip(counters) {
+            let value = from.load(Relaxed);
+            if value != 0 {
+                to.fetch_add(value, Relaxed);
+            }
+        }
+        self.last_seen.fetch_max(last_seen, Relaxed);
+    }
+
+    /// Moves everything to `past`; nobody else has either.
+    fn move_to(&self, past: &DigestCounts) {
+        past.stat.merge_own(self.stat.plain());
+        for (to, from) in past.counters.iter().zip(&self.counters) {
+            bump(to, from.load(Relaxed));
+        }
+        let first = earlier(past.first_seen.load(Relaxed), self.first_seen.load(Relaxed));
+        past.first_seen.store(first, Relaxed);
+        past.last_seen.store(past.last_seen.load(Relaxed).max(self.last_seen.load(Relaxed)), Relaxed);
+        self.clear();
+    }
+
+    /// Empties it; others may be adding.
+    pub(crate) fn clear(&self) {
+        self.stat.clear_shared();
+        for word in self.counters.iter().chain([&self.first_seen, &self.last_seen]) {
+            word.store(0, Relaxed);
+        }
+    }
+}
+
+/// A place for a digest.
+#[repr(C)]
+pub(crate) struct DigestSlot {
+    head: SlotHead,
+    pub(crate) tenancy: Tenancy,
+    pub(crate) hash: AtomicU64,
+    /// The place's position in the table.
+    number: AtomicU32,
+    pub(crate) charset: AtomicU32,
+    pub(crate) schema_len: AtomicU32,
+    pub(crate) tokens_len: AtomicU32,
+    /// 1: the statement had more tokens than were kept.
+    pub(crate) cut: AtomicU32,
+    _pad: AtomicU32,
+    /// The host's hash of all tokens, where it kept more; else zeros.
+    pub(crate) whole: [AtomicU64; 2],
+    /// What the tenant counted, as far as threads have moved it here.
+    pub(crate) own: DigestCounts,
+    /// What earlier tenants counted.
+    pub(crate) past: DigestCounts,
+    pub(crate) schema: [AtomicU64; NAME_WORDS],
+    pub(crate) tokens: [AtomicU64; MAX_DIGEST / 8],
+}
+
+// SAFETY: atomics only, alignment 8, less than a block.
+#[allow(unsafe_code)]
+unsafe impl View for DigestSlot {}
+
+impl DigestSlot {
+    pub(crate) fn whole(&self) -> [u64; 2] {
+        self.whole.each_ref().map(|word| word.load(Relaxed))
+    }
+
+    /// What `read` makes of the tenant, with its generation; `None` where there is none, or no more.
+    pub(crate) fn read<T>(&self, read: impl FnOnce() -> T) -> Option<(u32, T)> {
+        let (tenant, value) = self.tenancy.read(read)?;
+        tenant.is_let().then_some((tenant.generation(), value))
+    }
+
+    /// What the place holds of its tenant, and of those before. Who changes it is done soon: `None` is tried again.
+    pub(crate) fn tallies(&self) -> Option<(u32, DigestTally, DigestTally)> {
+        let (tenant, (own, past)) = self.tenancy.read(|| (self.own.plain(), self.past.plain()))?;
+        Some((tenant.generation(), own, past))
+    }
+}
+
+/// The table.
+pub(crate) struct DigestTable {
+    pub(crate) index: Index,
+    /// Place by number; 0: not made yet.
+    places: Table,
+    /// When each place's tenant was last seen, in ticks and to within a slice (`digest.rs`); 0: it has none.
+    seen: Table,
+    candidates: Queue,
+    /// The moment before which candidates were seen when they were chosen.
+    horizon: AtomicU64,
+    /// Where the next look for candidates begins.
+    hand: AtomicU32,
+    /// Rises by 2 whenever a digest has lost its place.
+    pub(crate) turns: Turns,
+    evicted: AtomicU64,
+    /// 1: there was no memory to make one more place, since the table was last emptied.
+    complete: AtomicU32,
+    /// The place for what has no place: made at the start.
+    overflow: AtomicU32,
+}
+
+impl DigestTable {
+    pub(crate) const fn new() -> DigestTable {
+        DigestTable {
+            index: Index::new(),
+            places: Table::new(),
+            seen: Table::new(),
+            candidates: Queue::new(),
+            horizon: AtomicU64::new(0),
+            hand: AtomicU32::new(0),
+            turns: Turns::new(),
+            evicted: AtomicU64::new(0),
+            complete: AtomicU32::new(0),
+            overflow: AtomicU32::new(0),
+        }
+    }
+
+    /// Makes room for `size` digests.
+    pub(crate) fn map(&self, size: usize, pools: &Pools, arena: &Arena) -> Result<(), std::io::Error> {
+        self.index.map(size)?;
+        self.places.map(size)?;
+        self.seen.map(size)?;
+        self.candidates.map(4 * CANDIDATES)?;
+        if let Some(overflow) = pools.take::<DigestSlot>(arena, Pool::Digests, 0) {
+            overflow.number.store(u32::MAX, Relaxed);
+            overflow.head.publish();
+            self.overflow.store(arena.offset_of(overflow), Release);
+        }
+        Ok(())
+    }
+
+    /// Where statements count whose digest has no place.
+    pub(crate) fn overflow(&self) -> Offset {
+        self.overflow.load(Relaxed)
+    }
+
+    /// Digests that lost their place to others.
+    pub(crate) fn evicted(&self) -> u64 {
+        self.evicted.load(Relaxed)
+    }
+
+    /// Every place there is.
+    pub(crate) fn places(&self) -> impl Iterator<Item = Offset> {
+        self.places.words().iter().map(|place| place.load(Acquire) as Offset).filter(|place| *place != 0)
+    }
+
+    /// The tenant was seen. (An older one than the present was seen earlier, too.)
+    pub(crate) fn see(&self, slot: &DigestSlot, now: u64) {
+        if let Some(seen) = self.seen.words().get(slot.number.load(Relaxed) as usize)
+            && seen.load(Relaxed) < now
+        {
+            seen.fetch_max(now, Relaxed);
+        }
+    }
+
+    /// A place for a new digest, which is written next and then let out. `None`: there is none to be had.
+    pub(crate) fn vacate(&self, pools: &Pools, arena: &Arena, now: u64) -> Option<&'static DigestSlot> {
+        for _ in 0..TRIES {
+            while let Some(number) = self.candidates.pop() {
+                let seen = self.seen.words().get(number as usize)?;
+                if seen.load(Relaxed) > self.horizon.load(Relaxed) {
+                    continue;
+                }
+                if let Some(slot) = self.take_place(pools, arena, number) {
+                    seen.store(now, Relaxed);
+                    return Some(slot);
+                }
+            }
+            self.choose_candidates();
+        }
+        None
+    }
+
+    fn take_place(&self, pools: &Pools, arena: &Arena, number: u32) -> Option<&'static DigestSlot> {
+        let place = &self.places.words()[number as usize];
+        match place.load(Acquire) as Offset {
+            0 => self.make_place(pools, arena, place, number),
+            offset => {
+                let slot: &DigestSlot = arena.at(offset);
+                self.evict(arena, slot, slot.tenancy.now()).then_some(slot)
+            }
+        }
+    }
+
+    #[cold]
+    fn make_place(
+        &self,
+        pools: &Pools,
+        arena: &Arena,
+        place: &AtomicU64,
+        number: u32,
+    ) -> Option<&'static DigestSlot> {
+        let Some(slot) = pools.take::<DigestSlot>(arena, Pool::Digests, 0) else {
+            self.complete.store(1, Relaxed);
+            return None;
+        };
+        slot.number.store(number, Relaxed);
+        slot.tenancy.prepare();
+        slot.head.publish();
+        match place.compare_exchange(0, u64::from(arena.offset_of(slot)), AcqRel, Relaxed) {
+            Ok(_) => Some(slot),
+            Err(_) => {
+                pools.give(arena, Pool::Digests, slot);
+                None
+            }
+        }
+    }
+
+    /// Takes a place from the tenant it had at `before`, if that is still so.
+    fn evict(&self, arena: &Arena, slot: &DigestSlot, before: Moment) -> bool {
+        if !slot.tenancy.claim(before, 1) {
+            return false;
+        }
+        if before.is_let() {
+            self.index.remove(slot.hash.load(Relaxed), arena.offset_of(slot));
+            self.evicted.fetch_add(1, Relaxed);
+        }
+        slot.own.move_to(&slot.past);
+        self.turns.pass();
+        true
+    }
+
+    /// Takes a digest's place from it, which is not in the index any more: another place has been let to the same one.
+    pub(crate) fn withdraw(&self, slot: &DigestSlot, generation: u32) {
+        let claimed = slot.tenancy.claim(Moment::quiet(generation), 1);
+        // If somebody is just adding to it, it is the next to be evicted.
+        if claimed || slot.tenancy.is_let_to(generation) {
+            self.forget(slot);
+        }
+        if claimed {
+            slot.own.move_to(&slot.past);
+            slot.tenancy.leave_free();
+            self.turns.pass();
+        }
+    }
+
+    /// The place is the next to be let out.
+    fn forget(&self, slot: &DigestSlot) {
+        if let Some(seen) = self.seen.words().get(slot.number.load(Relaxed) as usize) {
+            seen.store(0, Relaxed);
+        }
+    }
+
+    /// Empties every place: TRUNCATE. Events keep what they know of the tenants. Returns false where somebody was just
+    /// adding to one, which then keeps its tenant.
+    pub(crate) fn clear(&self, arena: &Arena) -> bool {
+        let mut all = true;
+        self.complete.store(0, Relaxed);
+        for offset in self.places() {
+            let slot: &DigestSlot = arena.at(offset);
+            if slot.tenancy.claim(slot.tenancy.now(), 0) {
+                self.index.remove(slot.hash.load(Relaxed), offset);
+                slot.own.clear();
+                slot.past.clear();
+                self.forget(slot);
+                slot.tenancy.leave_free();
+            } else {
+                all = false;
+            }
+        }
+        // An engine that was never started has none.
+        if let Some(overflow) = arena.get::<DigestSlot>(self.overflow()) {
+            overflow.own.clear();
+        }
+        all
+    }
+
+    /// Looks for the places without a tenant, or else for those whose tenants were seen least recently.
+    fn choose_candidates(&self) {
+        let seen = self.seen.words();
+        let hand = self.hand.load(Relaxed) as usize % seen.len().max(1);
+        let (before, behind) = seen.split_at(hand);
+        let numbered = behind.iter().zip(hand..).chain(before.iter().zip(0..));
+        let (places, complete) = (self.places.words(), self.complete.load(Relaxed) != 0);
+        let mut oldest = Oldest::new();
+        let mut last = hand;
+        for (seen, number) in numbered.take(LOOKED_AT) {
+            let moment = seen.load(Relaxed);
+            // Where no place can be made any more, those that are there have to do.
+            if moment != 0 || !complete || places[number].load(Relaxed) != 0 {
+                oldest.add(moment, number as u32);
+            }
+            last = number;
+            if oldest.free >= CANDIDATES {
+                break;
+            }
+        }
+        self.hand.store(last as u32 + 1, Relaxed);
+        let chosen = oldest.sorted();
+        if let Some((moment, _)) = chosen.last() {
+            // It never goes back: one of two who choose at once may be late with an older one.
+            self.horizon.fetch_max(*moment, Relaxed);
+        }
+        for (_, number) in chosen {
+            self.candidates.push(*number);
+        }
+    }
+}
+
+/// The oldest of those added, with room for as many again, so that sorting is done rarely.
+struct Oldest {
+    found: [(u64, u32); 2 * CANDIDATES],
+    len: usize,
+    /// What is not older than this is not among them.
+    bound: u64,
+    /// Those without a tenant.
+    free: usize,
+}
+
+impl Oldest {
+    const fn new() -> Oldest {
+        Oldest { found: [(0, 0); 2 * CANDIDATES], len: 0, bound: u64::MAX, free: 0 }
+    }
+
+    #[inline(always)]
+    fn add(&mut self, moment: u64, number: u32) {
+        if moment >= self.bound {
+            return;
+        }
+        self.free += usize::from(moment == 0);
+        if self.len == self.found.len() {
+            self.halve();
+        }
+        self.found[self.len] = (moment, number);
+        self.len += 1;
+    }
+
+    fn halve(&mut self) {
+        let (_, newest, _) = self.found.select_nth_unstable(CANDIDATES - 1);
+        self.bound = newest.0;
+        self.len = CANDIDATES;
+    }
+
+    /// Oldest first; where there are some without a tenant, only those.
+    fn sorted(&mut self) -> &[(u64, u32)] {
+        let found = &mut self.found[..self.len];
+        found.sort_unstable();
+        let wanted = if self.free == 0 { CANDIDATES } else { self.free };
+        &found[..wanted.min(found.len())]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_of_many_are_found_oldest_first() {
+        let mut oldest = Oldest::new();
+        for n in 0..1000u64 {
+            oldest.add((n * 617) % 1000 + 1, n as u32);
+        }
+        let moments: Vec<u64> = oldest.sorted().iter().map(|(moment, _)| *moment).collect();
+        assert_eq!(moments, (1..=CANDIDATES as u64).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn where_there_are_free_places_only_those_are_chosen() {
+        let mut oldest = Oldest::new();
+        for n in 0..200u64 {
+            oldest.add(if n % 50 == 7 { 0 } else { n + 1 }, n as u32);
+        }
+        assert_eq!(oldest.sorted(), [(0, 7), (0, 57), (0, 107), (0, 157)]);
+    }
+
+    #[test]
+    fn no_moment_is_later_than_any() {
+        assert_eq!((earlier(0, 0), earlier(0, 5), earlier(5, 0), earlier(3, 5)), (0, 5, 5, 3));
+    }
+}

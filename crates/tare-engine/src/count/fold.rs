@@ -1,0 +1,176 @@
+//! HOT PATH: where figures go that leave their thread, because it ends or because a reset has passed them.
+//!
+//! They go to every sum above the thread that still counts them, and so that nothing is counted twice: to the account's,
+//! which is its user's and its host's, too; where the account has no place or has been reset, to those two themselves;
+//! and to the sum of all.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use crate::Engine;
+use crate::count::account::{ACCOUNT, HOST, USER};
+use crate::count::bank::{Sums, with_cell};
+use crate::count::cell::{Cell, Family, Viewer};
+use crate::memory::arena::Offset;
+use crate::memory::lost::Lost;
+use crate::snapshot::ClassId;
+use crate::thread::{BANK_OWN, BANK_THREAD_ONLY, BANK_UNATTRIBUTED, Thread};
+
+impl Engine {
+    /// Whether a cell begun in epoch `then` still counts for `viewer`.
+    #[inline]
+    pub(crate) fn counts_for(&self, family: Family, viewer: Viewer, then: u32) -> bool {
+        let reset = self.resets[family as usize][viewer as usize].load(Acquire);
+        // Epochs rise by one; the difference survives wrapping round.
+        then.wrapping_sub(reset).cast_signed() >= 0
+    }
+
+    /// The sums above one of a thread's banks, of those viewers that `count`.
+    fn above(&self, thread: &Thread, bank: usize, counts: impl Fn(Viewer) -> bool) -> [Option<&Sums>; 3] {
+        let of = |kind, viewer| {
+            let counts = bank != BANK_UNATTRIBUTED && counts(viewer);
+            self.party(thread, kind).filter(|_| counts).map(|party| &party.sums)
+        };
+        let all = (bank != BANK_THREAD_ONLY && counts(Viewer::Global)).then_some(&self.ended);
+        match of(ACCOUNT, Viewer::Account) {
+            Some(account) => [Some(account), None, all],
+            None => [of(USER, Viewer::User), of(HOST, Viewer::Host), all],
+        }
+    }
+
+    /// An instrument's cells above one of a thread's banks.
+    fn cells_above<C: Cell>(
+        &self,
+        thread: &Thread,
+        bank: usize,
+        class: ClassId,
+        counts: impl Fn(Viewer) -> bool,
+    ) -> [Option<&'static C>; 3] {
+        self.above(thread, bank, counts).map(|sums| self.sum_cell(sums?, class))
+    }
+
+    /// The cell of `class`, made if need be. A party's sums leave a part of the memory to those who are connected.
+    pub(crate) fn sum_cell<C: Cell>(&self, sums: &Sums, class: ClassId) -> Option<&'static C> {
+        // What another thread has made is seen whole: as a reader sees it.
+        if let Some(cell) = sums.bank.peek(&self.arena, class) {
+            return Some(cell);
+        }
+        let is_global = std::ptr::eq(sums, &self.ended);
+        let made = if is_global || !self.arena.is_scarce() { sums.make(&self.arena, class) } else { None };
+        if made.is_none() {
+            self.losses.count(if is_global { Lost::Cells } else { Lost::PartyCells });
+        }
+        made
+    }
+
+    /// Adds all a thread that ends has counted to what is above it.
+    pub(crate) fn fold_thread(&self, thread: &Thread) {
+        self.flush_digests(thread);
+        for bank in [BANK_OWN, BANK_UNATTRIBUTED, BANK_THREAD_ONLY] {
+            thread.banks[bank].each(&self.arena, |class, cell| {
+                with_cell!(self.registry.kind(class), C => self.fold_ended::<C>(thread, bank, class, cell));
+            });
+        }
+    }
+
+    fn fold_ended<C: Cell>(&self, thread: &Thread, bank: usize, class: ClassId, cell: Offset) {
+        let cell: &C = self.arena.at(cell);
+        let family = Family::of(self.registry.kind(class));
+        let then = cell.head().epoch.load(Relaxed);
+        let counts = |viewer| self.counts_for(family, viewer, then);
+        let into = if family != Family::Memory {
+            self.cells_above(thread, bank, class, counts)
+        } else {
+            // What is in use counts on, whatever has been reset.
+            if !counts(Viewer::Thread) {
+                cell.drain(&self.cells_above(thread, bank, class, counts));
+            }
+            self.cells_above(thread, bank, class, |_| true)
+        };
+        into.into_iter().flatten().for_each(|to| cell.fold(to));
+        cell.clear();
+    }
+
+    /// A cell of an older epoch: what it holds goes to where it still counts, and it begins anew.
+    #[cold]
+    pub(crate) fn renew<C: Cell>(
+        &self,
+        thread: &'static Thread,
+        bank: usize,
+        class: ClassId,
+        family: Family,
+        cell: &'static C,
+    ) -> Option<&'static C> {
+        let then = cell.head().epoch.load(Relaxed);
+        let now = self.epochs[family as usize].load(Relaxed);
+        let counts = |viewer| self.counts_for(family, viewer, then);
+        self.folds.begin();
+        if bank == BANK_OWN && counts(Viewer::Thread) && !counts(Viewer::Global) {
+            // Only the global summary of waits is reset without the threads'.
+            if let Some(kept) = self.kept_cell::<C>(thread, class, family) {
+                cell.append(kept);
+            }
+            cell.clear();
+        } else {
+            cell.drain(&self.cells_above(thread, bank, class, counts));
+        }
+        cell.head().epoch.store(now, Release);
+        self.folds.end();
+        Some(cell)
+    }
+
+    /// Where a thread keeps what the global summary no longer counts.
+    fn kept_cell<C: Cell>(
+        &self,
+        thread: &'static Thread,
+        class: ClassId,
+        family: Family,
+    ) -> Option<&'static C> {
+        match thread.banks[BANK_THREAD_ONLY].cell::<C>(&self.arena, class) {
+            Some(kept) => {
+                self.renew_kept(thread, class, family, kept);
+                Some(kept)
+            }
+            None => self.make_cell(thread, BANK_THREAD_ONLY, class, family),
+        }
+    }
+
+    fn renew_kept<C: Cell>(&self, thread: &Thread, class: ClassId, family: Family, kept: &C) {
+        let then = kept.head().epoch.load(Relaxed);
+        let counts = |viewer| self.counts_for(family, viewer, then);
+        if !counts(Viewer::Thread) {
+            kept.drain(&self.cells_above(thread, BANK_THREAD_ONLY, class, counts));
+        }
+        kept.head().epoch.store(self.epochs[family as usize].load(Relaxed), Relaxed);
+    }
+
+    /// Renews every cell that a reset has passed, before its thread gets another account.
+    pub(crate) fn fold_stale(&self, thread: &'static Thread) {
+        for bank in [BANK_OWN, BANK_THREAD_ONLY] {
+            thread.banks[bank].each(&self.arena, |class, cell| {
+                let kind = self.registry.kind(class);
+                with_cell!(kind, C => self.fold_stale_cell::<C>(thread, bank, class, Family::of(kind), cell));
+            });
+        }
+    }
+
+    fn fold_stale_cell<C: Cell>(
+        &self,
+        thread: &'static Thread,
+        bank: usize,
+        class: ClassId,
+        family: Family,
+        cell: Offset,
+    ) {
+        let cell: &C = self.arena.at(cell);
+        if cell.head().epoch.load(Relaxed) == self.epochs[family as usize].load(Relaxed) {
+            return;
+        }
+        if bank == BANK_OWN {
+            self.renew(thread, bank, class, family, cell);
+        } else {
+            self.folds.begin();
+            self.renew_kept(thread, class, family, cell);
+            self.folds.end();
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! What is counted: cells and banks, digests, accounts, and where figures go that leave their thread.
+
+pub(crate) mod account;
+pub(crate) mod allocation;
+pub(crate) mod bank;
+pub(crate) mod cell;
+pub(crate) mod digest;
+pub(crate) mod digest_table;
+pub(crate) mod fold;

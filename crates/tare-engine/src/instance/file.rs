@@ -1,0 +1,224 @@
+//! HOT PATH: files, open or not, and the descriptors that lead to them.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use tare_sync::Version;
+
+use crate::Engine;
+use crate::count::cell::{IoCell, IoCounts, MISC, READ, WRITE};
+use crate::memory::arena::Offset;
+use crate::memory::index::Inserted;
+use crate::memory::lost::Lost;
+use crate::memory::pool::{self, Pool, SlotHead, USED};
+use crate::memory::text;
+use crate::record::operation;
+use crate::record::wait::{Source, Wait, WaitObject};
+use crate::snapshot::ClassId;
+
+use super::reference;
+
+/// Words of a file name (512 bytes, as the reference).
+pub(crate) const FILE_WORDS: usize = 64;
+
+/// A file, open or not.
+#[repr(C)]
+pub(crate) struct File {
+    pub(crate) head: SlotHead,
+    pub(crate) hash: AtomicU64,
+    pub(crate) open_count: AtomicU32,
+    pub(crate) temporary: AtomicU32,
+    pub(crate) name_len: AtomicU32,
+    /// Odd while the file is renamed.
+    version: Version,
+    pub(crate) io: IoCounts,
+    pub(crate) name: [AtomicU64; FILE_WORDS],
+}
+
+impl File {
+    /// The name; `None` for one that is just being changed.
+    pub(crate) fn name(&self) -> Option<String> {
+        self.version.read(|_| text::read_string(&self.name, self.name_len.load(Relaxed) as usize))
+    }
+}
+
+reference! {
+    /// A file.
+    FileRef, FileHandle, File
+}
+
+/// Files.
+impl Engine {
+    /// The file of this name; `create` makes it known and counts an open.
+    pub fn find_file(&self, class: ClassId, name: &[u8], create: bool) -> Option<FileRef> {
+        let name = &name[..name.len().min(FILE_WORDS * 8)];
+        let hash = text::hash(1, name);
+        let is = |offset: Offset| {
+            let file: &File = self.arena.at(offset);
+            file.head.state() == USED && text::equals(&file.name, file.name_len.load(Relaxed) as usize, name)
+        };
+        let found = match self.files.find(hash, is) {
+            Some(offset) => Some(self.arena.at::<FileHandle>(offset)),
+            None if create => self.enter_file(class, name, hash, is),
+            None => None,
+        };
+        if let Some(file) = found.filter(|_| create)
+            && let Some(_held) = self.arena.hold(Pool::Files, file)
+        {
+            file.slot.open_count.fetch_add(1, Relaxed);
+        }
+        found
+    }
+
+    fn enter_file(
+        &self,
+        class: ClassId,
+        name: &[u8],
+        hash: u64,
+        is: impl Fn(Offset) -> bool,
+    ) -> Option<FileRef> {
+        let Some(handle) = self.pools.take::<FileHandle>(&self.arena, Pool::Files, class) else {
+            self.losses.count(Lost::FileInstances);
+            return None;
+        };
+        handle.slot.hash.store(hash, Relaxed);
+        handle.slot.name_len.store(text::write(&handle.slot.name, name) as u32, Relaxed);
+        handle.slot.head.publish();
+        match self.files.insert(hash, self.arena.offset_of(handle), is) {
+            Inserted::Here => Some(handle),
+            Inserted::There(first) => {
+                self.pools.give(&self.arena, Pool::Files, handle);
+                Some(self.arena.at(first))
+            }
+            Inserted::Full => {
+                self.pools.give(&self.arena, Pool::Files, handle);
+                self.losses.count(Lost::FileInstances);
+                None
+            }
+        }
+    }
+
+    /// The file behind a descriptor.
+    #[inline(always)]
+    pub fn file_of(&self, fd: i32) -> Option<FileRef> {
+        match self.descriptors.words().get(usize::try_from(fd).ok()?)?.load(Relaxed) {
+            0 => None,
+            offset => Some(self.arena.at(offset as Offset)),
+        }
+    }
+
+    /// A descriptor now means `file`; `None`: nothing any more.
+    pub fn bind_file(&self, fd: i32, file: Option<FileRef>) {
+        let words = self.descriptors.words();
+        match usize::try_from(fd).ok().and_then(|fd| words.get(fd)) {
+            Some(word) => {
+                let offset = file.map_or(0, |file| self.arena.offset_of(file));
+                word.store(u64::from(offset), Relaxed);
+            }
+            None => {
+                if let Some(file) = file {
+                    self.release_file(file);
+                    self.losses.count(Lost::FileHandles);
+                }
+            }
+        }
+    }
+
+    /// Instrument of a file.
+    pub fn file_class(&self, file: FileRef) -> ClassId {
+        file.slot.head.class()
+    }
+
+    /// A temporary file: it is forgotten when closed.
+    pub fn set_file_temporary(&self, file: FileRef) {
+        if let Some(_held) = self.arena.hold(Pool::Files, file) {
+            file.slot.temporary.store(1, Relaxed);
+        }
+    }
+
+    /// Whether it is.
+    pub fn file_is_temporary(&self, file: FileRef) -> bool {
+        file.slot.temporary.load(Relaxed) != 0
+    }
+
+    /// The file is closed once.
+    pub fn release_file(&self, file: FileRef) {
+        let count = &file.slot.open_count;
+        if let Some(_held) = self.arena.hold(Pool::Files, file)
+            && count.load(Relaxed) > 0
+        {
+            count.fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// The file exists no more; what it did counts on for its instrument.
+    pub fn destroy_file(&self, file: FileRef) {
+        let slot = &file.slot;
+        let Some(_held) = self.arena.hold(Pool::Files, file).filter(|_| slot.head.state() == USED) else {
+            return;
+        };
+        self.files.remove(slot.hash.load(Relaxed), self.arena.offset_of(file));
+        self.folds.begin();
+        if let Some(ended) = self.ended_io.bank.cell::<IoCell>(&self.arena, slot.head.class()) {
+            slot.io.fold(&ended.io);
+        }
+        self.pools.give(&self.arena, Pool::Files, file);
+        self.folds.end();
+    }
+
+    /// A file gets another name.
+    pub fn rename_file(&self, from: &[u8], to: &[u8]) {
+        let Some(file) = self.find_file(0, from, false) else { return };
+        let Some(_held) = self.arena.hold(Pool::Files, file) else { return };
+        // Whatever was known under the new name has been replaced.
+        if let Some(replaced) = self.find_file(0, to, false).filter(|other| !std::ptr::eq(*other, file)) {
+            self.destroy_file(replaced);
+        }
+        let slot = &file.slot;
+        let to = &to[..to.len().min(FILE_WORDS * 8)];
+        let offset = self.arena.offset_of(file);
+        self.files.remove(slot.hash.load(Relaxed), offset);
+        let hash = text::hash(1, to);
+        slot.version.change(|| {
+            slot.name_len.store(text::write(&slot.name, to) as u32, Relaxed);
+            slot.hash.store(hash, Relaxed);
+        });
+        self.files.insert(hash, offset, |at| at == offset);
+    }
+
+    /// Begins a file operation; the clock starts at [`Engine::restart_wait`].
+    #[inline(always)]
+    pub fn start_file_wait(&self, class: ClassId, file: Option<FileRef>, operation: u8) -> Option<Wait> {
+        let (address, name) = match file {
+            Some(file) => (file.address().addr(), pool::name(&self.arena, &file.slot)),
+            None => (0, 0),
+        };
+        let object = WaitObject { address, name, index: 255, operation: operation::FILE + operation };
+        self.start_wait(class, object, Source(0))
+    }
+
+    /// Ends a file operation; `operation` in the interface's numbers.
+    #[inline(always)]
+    pub fn end_file_wait(&self, wait: &Wait, file: Option<FileRef>, operation: u8, bytes: u64) {
+        if let Some(file) = file {
+            self.set_wait_object(wait, file.address().addr(), pool::name(&self.arena, &file.slot));
+        }
+        let taken = self.end_wait(wait, 1, Some(bytes));
+        let part = match operation {
+            6 => READ,
+            7 => WRITE,
+            _ => MISC,
+        };
+        let held = file.and_then(|file| Some((self.arena.hold(Pool::Files, file)?, file)));
+        match held {
+            Some((_held, file)) if file.slot.head.state() == USED => {
+                file.slot.io.add_shared(part, taken, bytes);
+            }
+            // Deleted while open, or never known: it counts for the instrument.
+            _ => {
+                if let Some(ended) = self.ended_io.bank.cell::<IoCell>(&self.arena, wait.class()) {
+                    ended.io.add_shared(part, taken, bytes);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! HOT PATH: metadata locks.
+
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
+
+use crate::Engine;
+use crate::memory::lost::Lost;
+use crate::memory::pool::{self, Pool, SlotHead};
+use crate::memory::text;
+use crate::record::operation;
+use crate::record::statement::NAME_WORDS;
+use crate::record::wait::{Source, Wait, WaitObject};
+use crate::setup::instrument::fixed;
+use crate::thread::current;
+
+use super::reference;
+
+/// A metadata lock granted or waited for.
+#[repr(C)]
+pub(crate) struct MetadataLock {
+    pub(crate) head: SlotHead,
+    pub(crate) identity: AtomicU64,
+    pub(crate) owner_thread: AtomicU64,
+    pub(crate) owner_event: AtomicU64,
+    pub(crate) source: AtomicU64,
+    pub(crate) namespace: AtomicU8,
+    pub(crate) lock_type: AtomicU8,
+    pub(crate) duration: AtomicU8,
+    pub(crate) status: AtomicU8,
+    pub(crate) schema_len: AtomicU16,
+    pub(crate) name_len: AtomicU16,
+    pub(crate) schema: [AtomicU64; NAME_WORDS],
+    pub(crate) name: [AtomicU64; NAME_WORDS],
+}
+
+reference! {
+    /// A metadata lock.
+    MetadataRef, MetadataHandle, MetadataLock
+}
+
+/// What the host says of a metadata lock.
+#[derive(Clone, Copy, Debug)]
+pub struct MetadataName<'a> {
+    /// OBJECT_TYPE, as the host numbers namespaces.
+    pub namespace: u8,
+    /// OBJECT_SCHEMA.
+    pub schema: &'a [u8],
+    /// OBJECT_NAME.
+    pub name: &'a [u8],
+    /// LOCK_TYPE, LOCK_DURATION, LOCK_STATUS, as the host numbers them.
+    pub lock_type: u8,
+    #[allow(missing_docs)]
+    pub duration: u8,
+    #[allow(missing_docs)]
+    pub status: u8,
+}
+
+/// An event names the metadata lock: its slot rests longer than others, whom nothing refers to once they are given up.
+const WAITED_FOR: u32 = 1;
+
+/// Metadata locks.
+impl Engine {
+    /// A metadata lock is asked for. What it is, is asked only where that is wanted.
+    pub fn create_metadata_lock<'a>(
+        &self,
+        identity: usize,
+        what: impl FnOnce() -> Option<MetadataName<'a>>,
+        source: Source,
+    ) -> Option<MetadataRef> {
+        if self.is_off(fixed::METADATA) {
+            return None;
+        }
+        let what = what()?;
+        let thread = current()?;
+        let stash = &thread.metadata_stash;
+        let lock = self.pools.take_near::<MetadataHandle>(&self.arena, Pool::MetadataLocks, stash);
+        let Some(lock) = lock else {
+            self.losses.count(Lost::MetadataLocks);
+            return None;
+        };
+        let slot = &lock.slot;
+        slot.identity.store(identity as u64, Relaxed);
+        slot.owner_thread.store(thread.thread_id.load(Relaxed), Relaxed);
+        slot.owner_event.store(thread.event_id.load(Relaxed), Relaxed);
+        slot.source.store(source.0, Relaxed);
+        slot.namespace.store(what.namespace, Relaxed);
+        slot.lock_type.store(what.lock_type, Relaxed);
+        slot.duration.store(what.duration, Relaxed);
+        slot.status.store(what.status, Relaxed);
+        slot.schema_len.store(text::write(&slot.schema, what.schema) as u16, Relaxed);
+        slot.name_len.store(text::write(&slot.name, what.name) as u16, Relaxed);
+        slot.head.publish();
+        Some(lock)
+    }
+
+    /// Its LOCK_STATUS changes.
+    pub fn set_metadata_lock_status(&self, lock: MetadataRef, status: u8) {
+        lock.slot.status.store(status, Relaxed);
+    }
+
+    /// It is given up.
+    pub fn destroy_metadata_lock(&self, lock: MetadataRef) {
+        match current() {
+            Some(thread) if lock.slot.head.flags.load(Relaxed) != WAITED_FOR => {
+                self.pools.give_near(&self.arena, Pool::MetadataLocks, &thread.metadata_stash, lock);
+            }
+            _ => self.pools.give(&self.arena, Pool::MetadataLocks, lock),
+        }
+    }
+
+    /// Begins to wait for it.
+    pub fn start_metadata_wait(&self, lock: MetadataRef, source: Source) -> Option<Wait> {
+        lock.slot.head.flags.store(WAITED_FOR, Relaxed);
+        let object = WaitObject {
+            address: lock.slot.identity.load(Relaxed) as usize,
+            name: pool::name(&self.arena, &lock.slot),
+            index: 255,
+            operation: operation::METADATA,
+        };
+        self.start_wait(fixed::METADATA, object, source)
+    }
+}

@@ -1,0 +1,131 @@
+//! HOT PATH: stored programs.
+
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use crate::Engine;
+use crate::count::cell::{COUNTERS, Counters, Counts};
+use crate::memory::arena::Offset;
+use crate::memory::index::Inserted;
+use crate::memory::lost::Lost;
+use crate::memory::pool::{Pool, SlotHead, USED};
+use crate::memory::text;
+use crate::record::statement::NAME_WORDS;
+use crate::setup::instrument::{ENABLED, TIMED};
+use crate::thread::current;
+
+use super::{NameWords, reference};
+
+/// A stored program.
+#[repr(C)]
+pub(crate) struct Program {
+    pub(crate) head: SlotHead,
+    pub(crate) hash: AtomicU64,
+    /// ENABLED and TIMED, as `setup_objects` decides.
+    pub(crate) watch: AtomicU8,
+    pub(crate) object_type: AtomicU8,
+    _pad: [AtomicU8; 6],
+    pub(crate) schema_len: AtomicU32,
+    pub(crate) name_len: AtomicU32,
+    pub(crate) schema: [AtomicU64; NAME_WORDS],
+    pub(crate) name: [AtomicU64; NAME_WORDS],
+    pub(crate) calls: Counts,
+    pub(crate) statements: Counts,
+    pub(crate) counters: [AtomicU64; COUNTERS],
+}
+
+reference! {
+    /// A stored program.
+    ProgramRef, ProgramHandle, Program
+}
+
+impl Program {
+    pub(crate) fn object_type(&self) -> u8 {
+        self.object_type.load(Relaxed)
+    }
+
+    pub(crate) fn name_words(&self) -> NameWords<'_> {
+        let (schema, name) = (self.schema_len.load(Relaxed), self.name_len.load(Relaxed));
+        (&self.schema, schema as usize, &self.name, name as usize)
+    }
+}
+
+/// Stored programs.
+impl Engine {
+    /// The program of this name, made known if need be; `object_type` as in [`crate::setup::objects`].
+    pub fn program(&self, object_type: u8, schema: &[u8], name: &[u8]) -> Option<ProgramRef> {
+        let hash = program_hash(object_type, schema, name);
+        let is = |offset: Offset| is_program(self.arena.at(offset), object_type, schema, name);
+        if let Some(offset) = self.programs.find(hash, is) {
+            return Some(self.arena.at(offset));
+        }
+        let Some(program) = self.pools.take::<ProgramHandle>(&self.arena, Pool::Programs, 0) else {
+            self.losses.count(Lost::Programs);
+            return None;
+        };
+        let slot = &program.slot;
+        slot.hash.store(hash, Relaxed);
+        slot.object_type.store(object_type, Relaxed);
+        slot.schema_len.store(text::write(&slot.schema, schema) as u32, Relaxed);
+        slot.name_len.store(text::write(&slot.name, name) as u32, Relaxed);
+        slot.head.publish();
+        self.decide_object(&slot.watch, object_type, schema, name);
+        match self.programs.insert(hash, self.arena.offset_of(program), is) {
+            Inserted::Here => Some(program),
+            Inserted::There(first) => {
+                self.pools.give(&self.arena, Pool::Programs, program);
+                Some(self.arena.at(first))
+            }
+            Inserted::Full => {
+                self.losses.count(Lost::Programs);
+                self.pools.give(&self.arena, Pool::Programs, program);
+                None
+            }
+        }
+    }
+
+    /// A program is dropped.
+    pub fn drop_program(&self, object_type: u8, schema: &[u8], name: &[u8]) {
+        let hash = program_hash(object_type, schema, name);
+        let is = |offset: Offset| is_program(self.arena.at(offset), object_type, schema, name);
+        if let Some(offset) = self.programs.find(hash, is) {
+            self.programs.remove(hash, offset);
+            self.pools.give(&self.arena, Pool::Programs, self.arena.at::<ProgramHandle>(offset));
+        }
+    }
+
+    /// Begins a call: `Some(start)` in ticks, 0 where untimed; `None` where the program is not watched.
+    pub fn start_program(&self, program: ProgramRef) -> Option<u64> {
+        let watch = program.slot.watch.load(Relaxed);
+        if current()?.mask() == 0 || watch & ENABLED == 0 {
+            return None;
+        }
+        Some(if watch & TIMED != 0 { crate::clock::ticks() } else { 0 })
+    }
+
+    /// Ends a call.
+    pub fn end_program(&self, program: ProgramRef, start: u64) {
+        let taken = (start != 0).then(|| crate::clock::ticks().saturating_sub(start));
+        if let Some(_held) = self.arena.hold(Pool::Programs, program) {
+            program.slot.calls.add_shared(1, taken);
+        }
+    }
+
+    /// Counts an ended statement for the program it belongs to.
+    pub fn count_program_statement(&self, program: ProgramRef, taken: Option<u64>, counters: Counters) {
+        let slot = &program.slot;
+        let Some(_held) = self.arena.hold(Pool::Programs, program) else { return };
+        slot.statements.add_shared(1, taken);
+        counters.each(|at, value| _ = slot.counters[at].fetch_add(value, Relaxed));
+    }
+}
+
+fn program_hash(object_type: u8, schema: &[u8], name: &[u8]) -> u64 {
+    text::hash(text::hash(16 + u64::from(object_type), schema), name)
+}
+
+fn is_program(program: &Program, object_type: u8, schema: &[u8], name: &[u8]) -> bool {
+    program.head.state() == USED
+        && program.object_type() == object_type
+        && text::equals(&program.name, program.name_len.load(Relaxed) as usize, name)
+        && text::equals(&program.schema, program.schema_len.load(Relaxed) as usize, schema)
+}

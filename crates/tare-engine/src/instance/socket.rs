@@ -1,0 +1,128 @@
+//! HOT PATH: sockets.
+
+use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use crate::Engine;
+use crate::count::cell::{Family, IoCell, IoCounts, MISC, READ, Viewer, WRITE};
+use crate::memory::lost::Lost;
+use crate::memory::pool::{self, Pool, SlotHead, USED};
+use crate::memory::text;
+use crate::record::operation;
+use crate::record::wait::{Source, Wait, WaitObject};
+use crate::snapshot::ClassId;
+use crate::thread::current;
+
+use super::reference;
+
+/// A socket.
+#[repr(C)]
+pub(crate) struct Socket {
+    pub(crate) head: SlotHead,
+    pub(crate) fd: AtomicI32,
+    pub(crate) idle: AtomicU8,
+    pub(crate) ip_len: AtomicU8,
+    pub(crate) port: AtomicU16,
+    pub(crate) thread_id: AtomicU64,
+    pub(crate) epoch: AtomicU32,
+    _pad: AtomicU32,
+    pub(crate) ip: [AtomicU64; 6],
+    pub(crate) io: IoCounts,
+}
+
+reference! {
+    /// A socket.
+    SocketRef, SocketHandle, Socket
+}
+
+/// Sockets.
+impl Engine {
+    /// A socket begins to exist.
+    pub fn init_socket(&self, class: ClassId, fd: Option<i32>, ip: &[u8], port: u16) -> Option<SocketRef> {
+        if class == 0 {
+            return None;
+        }
+        let Some(handle) = self.pools.take::<SocketHandle>(&self.arena, Pool::Sockets, class) else {
+            self.losses.count(Lost::SocketInstances);
+            return None;
+        };
+        handle.slot.epoch.store(self.epochs[Family::Sockets as usize].load(Relaxed), Relaxed);
+        self.set_socket_info(handle, fd, Some((ip, port)));
+        handle.slot.head.publish();
+        Some(handle)
+    }
+
+    /// And ends; what it did counts on for its instrument.
+    pub fn destroy_socket(&self, socket: SocketRef) {
+        let slot = &socket.slot;
+        if slot.head.state() != USED {
+            return;
+        }
+        self.folds.begin();
+        if self.counts_for(Family::Sockets, Viewer::Global, slot.epoch.load(Relaxed))
+            && let Some(ended) = self.ended_io.bank.cell::<IoCell>(&self.arena, slot.head.class())
+        {
+            slot.io.fold(&ended.io);
+        }
+        self.pools.give(&self.arena, Pool::Sockets, socket);
+        self.folds.end();
+    }
+
+    /// Descriptor and peer become known.
+    pub fn set_socket_info(&self, socket: SocketRef, fd: Option<i32>, peer: Option<(&[u8], u16)>) {
+        let slot = &socket.slot;
+        if let Some(fd) = fd {
+            slot.fd.store(fd, Relaxed);
+        }
+        if let Some((ip, port)) = peer {
+            slot.ip_len.store(text::write(&slot.ip, ip) as u8, Relaxed);
+            slot.port.store(port, Relaxed);
+        }
+    }
+
+    /// The calling thread owns the socket.
+    pub fn set_socket_thread_owner(&self, socket: SocketRef) {
+        let id = current().map_or(0, |thread| thread.thread_id.load(Relaxed));
+        socket.slot.thread_id.store(id, Relaxed);
+    }
+
+    /// IDLE or ACTIVE.
+    pub fn set_socket_idle(&self, socket: SocketRef, idle: bool) {
+        socket.slot.idle.store(u8::from(idle), Relaxed);
+    }
+
+    /// Begins a socket operation; nothing is recorded while the socket is idle, as in the reference.
+    #[inline(always)]
+    pub fn start_socket_wait(&self, socket: SocketRef, operation: u8, source: Source) -> Option<Wait> {
+        let slot = &socket.slot;
+        if slot.idle.load(Relaxed) != 0 {
+            return None;
+        }
+        let object = WaitObject {
+            address: std::ptr::from_ref(slot) as usize,
+            name: pool::name(&self.arena, slot),
+            index: 255,
+            operation: operation::SOCKET + operation,
+        };
+        self.start_usual_leaf_wait(slot.head.class(), object, source)
+            .or_else(|| self.start_wait(slot.head.class(), object, source))
+    }
+
+    /// Ends a socket operation; `operation` in the interface's numbers.
+    #[inline(always)]
+    pub fn end_socket_wait(&self, socket: SocketRef, wait: &Wait, operation: u8, bytes: u64) {
+        let taken =
+            self.end_usual_leaf_wait(wait, Some(bytes)).or_else(|| self.end_wait(wait, 1, Some(bytes)));
+        let slot = &socket.slot;
+        let now = self.epochs[Family::Sockets as usize].load(Relaxed);
+        if slot.epoch.load(Relaxed) != now {
+            slot.io.clear_shared();
+            slot.epoch.store(now, Relaxed);
+        }
+        let part = match operation {
+            5 | 7 | 9 => READ,
+            4 | 6 | 8 => WRITE,
+            _ => MISC,
+        };
+        slot.io.add(part, taken, bytes);
+    }
+}

@@ -1,0 +1,236 @@
+//! HOT PATH: mutexes, rwlocks and conds, and which rwlocks a thread holds for reading.
+
+use std::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+use crate::Engine;
+use crate::count::cell::Counts;
+use crate::memory::arena::{Arena, Own, Use, WORDS};
+use crate::memory::lost::Lost;
+use crate::memory::pool::{Pool, SlotHead};
+use crate::record::wait::{Source, Wait, WaitObject};
+use crate::snapshot::{ClassId, Kind};
+use crate::thread::current;
+
+use super::reference;
+
+/// A mutex, rwlock, sxlock or cond.
+#[repr(C)]
+pub(crate) struct Synch {
+    pub(crate) head: SlotHead,
+    /// OBJECT_INSTANCE_BEGIN.
+    pub(crate) identity: AtomicU64,
+    /// What changes has a line of its own: whoever begins to wait reads the one above, which then stays in every
+    /// processor's cache.
+    _pad: [AtomicU64; 5],
+    /// THREAD_ID of the owner or writer; 0: none.
+    pub(crate) owner: AtomicU64,
+    /// Its own waits, where the host has them counted.
+    pub(crate) waits: Counts,
+}
+
+reference! {
+    /// A synchronisation object.
+    SynchRef, SynchHandle, Synch
+}
+
+impl SynchHandle {
+    #[inline(always)]
+    fn wanted(&'static self, operation: u8) -> WaitObject {
+        WaitObject::new(self.slot.identity.load(Relaxed) as usize, operation)
+    }
+}
+
+/// Mutexes, rwlocks, conds.
+impl Engine {
+    /// A synchronisation object begins to exist.
+    pub fn init_synch(&self, class: ClassId, identity: usize) -> Option<SynchRef> {
+        if class == 0 {
+            return None;
+        }
+        let (pool, lost) = self.synch_pool(class);
+        let Some(handle) = self.pools.take::<SynchHandle>(&self.arena, pool, class) else {
+            self.losses.count(lost);
+            return None;
+        };
+        handle.slot.identity.store(identity as u64, Relaxed);
+        handle.slot.head.publish();
+        Some(handle)
+    }
+
+    /// And ends.
+    pub fn destroy_synch(&self, synch: SynchRef) {
+        self.pools.give(&self.arena, self.synch_pool(synch.slot.head.class()).0, synch);
+    }
+
+    fn synch_pool(&self, class: ClassId) -> (Pool, Lost) {
+        match self.registry.kind(class) {
+            Kind::Mutex => (Pool::Mutexes, Lost::MutexInstances),
+            Kind::Cond => (Pool::Conds, Lost::CondInstances),
+            _ => (Pool::Rwlocks, Lost::RwlockInstances),
+        }
+    }
+
+    /// Begins to wait for it; `operation` counts from the family's first.
+    #[inline(always)]
+    pub fn start_synch_wait(&self, synch: SynchRef, operation: u8, source: Source) -> Option<Wait> {
+        self.start_usual_synch_wait(synch, operation, source)
+            .or_else(|| self.start_wait(synch.slot.head.class(), synch.wanted(operation), source))
+    }
+
+    /// As [`Engine::start_synch_wait`], if all is as usual. `None` says nothing yet: ask that one.
+    #[inline(always)]
+    pub fn start_usual_synch_wait(&self, synch: SynchRef, operation: u8, source: Source) -> Option<Wait> {
+        self.start_usual_leaf_wait(synch.slot.head.class(), synch.wanted(operation), source)
+    }
+
+    /// Whether the instrument is switched off, asked when [`Engine::start_usual_synch_wait`] said nothing.
+    #[inline(always)]
+    pub fn synch_is_off(&self, synch: SynchRef) -> bool {
+        self.is_off(synch.slot.head.class())
+    }
+
+    /// The wait is over, for better or worse.
+    #[inline(always)]
+    pub fn end_synch_wait(&self, wait: &Wait) {
+        if !self.end_usual_synch_wait(wait) {
+            self.end_wait(wait, 1, None);
+        }
+    }
+
+    /// As [`Engine::end_synch_wait`], and counts the wait for the object itself, too. Whoever waits for one object writes to
+    /// one place then, so this is for hosts that were asked to.
+    pub fn end_counted_synch_wait(&self, synch: SynchRef, wait: &Wait) {
+        let taken = self.end_usual_leaf_wait(wait, None).or_else(|| self.end_wait(wait, 1, None));
+        synch.slot.waits.add_shared(1, taken);
+    }
+
+    /// As [`Engine::end_synch_wait`], if all is as usual. False means that nothing has happened: ask that one.
+    #[inline(always)]
+    pub fn end_usual_synch_wait(&self, wait: &Wait) -> bool {
+        self.end_usual_leaf_wait(wait, None).is_some()
+    }
+
+    /// The lock is the calling thread's: a mutex, or a rwlock to write or shared-exclusive.
+    #[inline(always)]
+    pub fn set_synch_owner(&self, synch: SynchRef, wait: &Wait) {
+        synch.slot.owner.store(wait.thread.thread_id.own(), Relaxed);
+    }
+
+    /// The rwlock is the calling thread's, to read.
+    #[inline(always)]
+    pub fn add_synch_reader(&self, synch: SynchRef, wait: &Wait) {
+        let (locks, lock) = (&wait.thread.read_locks, synch.address() as u64);
+        if !locks.push(lock) && !locks.push_further(&self.arena, lock) {
+            self.losses.count(Lost::ReadLocks);
+        }
+    }
+
+    /// As [`Engine::add_synch_reader`], but not a second time: the lock may have been upgraded.
+    pub fn add_synch_reader_once(&self, synch: SynchRef, wait: &Wait) {
+        let address = synch.address() as u64;
+        if wait.thread.read_locks.addresses(&self.arena).all(|held| held != address) {
+            self.add_synch_reader(synch, wait);
+        }
+    }
+
+    /// The mutex is nobody's.
+    #[inline(always)]
+    pub fn unlock_mutex(&self, synch: SynchRef) {
+        synch.slot.owner.store(0, Relaxed);
+    }
+
+    /// Some lock of it is given back.
+    #[inline(always)]
+    pub fn unlock_rwlock(&self, synch: SynchRef) {
+        let read =
+            current().is_some_and(|thread| thread.read_locks.remove(&self.arena, synch.address() as u64));
+        if !read {
+            synch.slot.owner.store(0, Relaxed);
+        }
+    }
+}
+
+/// Locks a thread holds for reading, the latest last. Kept by the thread and not by the lock, which many read at the same
+/// time. The first ones are in the slab; the further ones of a thread that ever held more are in a block.
+#[repr(C)]
+pub(crate) struct ReadLocks {
+    held: AtomicU32,
+    /// Where the block begins; 0: there is none.
+    pub(crate) further: AtomicU32,
+    locks: [AtomicU64; READ_LOCKS],
+}
+
+const READ_LOCKS: usize = 32;
+
+impl ReadLocks {
+    /// False where the slab is full.
+    #[inline(always)]
+    fn push(&self, lock: u64) -> bool {
+        let held = self.held.own() as usize;
+        let Some(place) = self.locks.get(held) else { return false };
+        place.store(lock, Relaxed);
+        self.held.store(held as u32 + 1, Release);
+        true
+    }
+
+    /// False where the block is full, too, or there is none to be had.
+    #[cold]
+    #[inline(never)]
+    fn push_further(&self, arena: &Arena, lock: u64) -> bool {
+        if self.further.own() == 0 {
+            let Some(block) = arena.take(Use::ReadLocks, 0) else { return false };
+            self.further.store(block * WORDS as u32, Release);
+        }
+        let held = self.held.own() as usize;
+        let Some(place) = self.place(arena, held) else { return false };
+        place.store(lock, Relaxed);
+        self.held.store(held as u32 + 1, Release);
+        true
+    }
+
+    /// False where it is not one of them.
+    #[inline(always)]
+    fn remove(&self, arena: &Arena, lock: u64) -> bool {
+        let held = self.held.own() as usize;
+        if held == 0 {
+            return false;
+        }
+        let last = held - 1;
+        if self.locks.get(last).is_none_or(|latest| latest.own() != lock) {
+            return self.remove_earlier(arena, last, lock);
+        }
+        self.held.store(last as u32, Relaxed);
+        true
+    }
+
+    /// The latest one takes the place of the one that is removed.
+    #[cold]
+    #[inline(never)]
+    fn remove_earlier(&self, arena: &Arena, last: usize, lock: u64) -> bool {
+        let place = |at| self.place(arena, at);
+        let mut places = (0..=last).rev().filter_map(place);
+        let Some(found) = places.find(|held| held.own() == lock) else { return false };
+        found.store(place(last).map_or(0, Own::own), Relaxed);
+        self.held.store(last as u32, Relaxed);
+        true
+    }
+
+    fn place(&self, arena: &Arena, at: usize) -> Option<&AtomicU64> {
+        match self.locks.get(at) {
+            Some(place) => Some(place),
+            None => match self.further.load(Acquire) {
+                0 => None,
+                further => arena.words(further / WORDS as u32).get(at - READ_LOCKS),
+            },
+        }
+    }
+
+    /// For readers.
+    pub(crate) fn addresses<'a>(&'a self, arena: &'a Arena) -> impl Iterator<Item = u64> + 'a {
+        let held = self.held.load(Acquire) as usize;
+        (0..held).map_while(|at| self.place(arena, at)).map(|lock| lock.load(Relaxed))
+    }
+}

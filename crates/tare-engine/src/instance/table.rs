@@ -1,0 +1,238 @@
+//! HOT PATH: open tables: what is done through them.
+
+use std::sync::atomic::{
+    AtomicU8, AtomicU32, AtomicU64,
+    Ordering::{Relaxed, Release},
+};
+
+use crate::Engine;
+use crate::count::cell::{Counts, Family};
+use crate::memory::arena::View;
+use crate::memory::lost::Lost;
+use crate::memory::pool::{self, Pool, SlotHead};
+use crate::memory::text;
+use crate::record::operation;
+use crate::record::wait::{Source, Wait, WaitObject};
+use crate::setup::instrument::fixed;
+use crate::snapshot::ClassId;
+use crate::thread::current;
+
+use super::{MAX_INDEXES, TableShare, TableShareHandle, TableShareRef, WATCHED, add, reference};
+
+/// FETCH, INSERT, UPDATE, DELETE of one index of one handle or share.
+#[repr(C)]
+pub(crate) struct TableIo {
+    pub(crate) head: SlotHead,
+    pub(crate) epoch: AtomicU32,
+    _pad: AtomicU32,
+    pub(crate) parts: [Counts; 4],
+}
+
+// SAFETY: atomics only, alignment 8, less than a block.
+#[allow(unsafe_code)]
+unsafe impl View for TableIo {}
+
+/// Kinds of table locks.
+pub(crate) const LOCK_KINDS: usize = 11;
+
+/// Locks of one handle or share, by kind.
+#[repr(C)]
+pub(crate) struct TableLocks {
+    pub(crate) head: SlotHead,
+    pub(crate) epoch: AtomicU32,
+    _pad: AtomicU32,
+    pub(crate) parts: [Counts; LOCK_KINDS],
+}
+
+// SAFETY: atomics only, alignment 8, less than a block.
+#[allow(unsafe_code)]
+unsafe impl View for TableLocks {}
+
+/// What one handle or share counts, in a slot of its own that is made when first needed.
+pub(crate) trait TableCounts: View {
+    const POOL: Pool;
+    const FAMILY: Family;
+    const LOST: Lost;
+    fn head(&self) -> &SlotHead;
+    fn epoch(&self) -> &AtomicU32;
+    fn parts(&self) -> &[Counts];
+}
+
+macro_rules! table_counts {
+    ($type:ident, $family:ident, $lost:ident) => {
+        impl TableCounts for $type {
+            const POOL: Pool = Pool::$type;
+            const FAMILY: Family = Family::$family;
+            const LOST: Lost = Lost::$lost;
+            fn head(&self) -> &SlotHead {
+                &self.head
+            }
+            fn epoch(&self) -> &AtomicU32 {
+                &self.epoch
+            }
+            fn parts(&self) -> &[Counts] {
+                &self.parts
+            }
+        }
+    };
+}
+table_counts!(TableIo, TableIo, IndexStats);
+table_counts!(TableLocks, TableLock, TableLockStats);
+
+/// An open table: used by one thread at a time.
+#[repr(C)]
+pub(crate) struct TableHandle {
+    pub(crate) head: SlotHead,
+    pub(crate) share: AtomicU32,
+    pub(crate) share_generation: AtomicU32,
+    pub(crate) identity: AtomicU64,
+    pub(crate) owner_thread: AtomicU64,
+    pub(crate) owner_event: AtomicU64,
+    /// Lock kinds plus one; 0: none.
+    pub(crate) internal_lock: AtomicU8,
+    pub(crate) external_lock: AtomicU8,
+    _pad: [AtomicU8; 2],
+    pub(crate) locks: AtomicU32,
+    pub(crate) io: [AtomicU32; MAX_INDEXES + 1],
+}
+
+reference! {
+    /// An open table.
+    TableRef, TableHandleHandle, TableHandle
+}
+
+/// Tables.
+impl Engine {
+    /// A table is opened. `None`: nothing of it is instrumented.
+    pub fn open_table(&self, share: TableShareRef, identity: usize) -> Option<TableRef> {
+        let Some(table) = self.pools.take::<TableHandleHandle>(&self.arena, Pool::Handles, 0) else {
+            self.losses.count(Lost::TableHandles);
+            return None;
+        };
+        let slot = &table.slot;
+        slot.share.store(self.arena.offset_of(share), Relaxed);
+        slot.share_generation.store(share.slot(self).head.generation(), Relaxed);
+        self.rebind_table(table, identity);
+        slot.head.publish();
+        Some(table)
+    }
+
+    /// Whether the table is in this schema.
+    pub fn is_in_schema(&self, table: TableRef, schema: &[u8]) -> bool {
+        let share: &TableShare = self.arena.at(table.slot.share.load(Relaxed));
+        text::equals(&share.schema, share.schema_len.load(Relaxed) as usize, schema)
+    }
+
+    /// An open table is used again, by the calling thread.
+    pub fn rebind_table(&self, table: TableRef, identity: usize) {
+        let slot = &table.slot;
+        slot.identity.store(identity as u64, Relaxed);
+        if let Some(thread) = current() {
+            slot.owner_thread.store(thread.thread_id.load(Relaxed), Relaxed);
+            slot.owner_event.store(thread.event_id.load(Relaxed), Relaxed);
+        }
+    }
+
+    /// What [`Engine::table_share`] gave the host for an open table's definition, as an address.
+    pub fn share_of(&self, table: TableRef) -> *mut std::ffi::c_void {
+        self.arena.at::<TableShareHandle>(table.slot.share.load(Relaxed)).address()
+    }
+
+    /// An open table goes back to the host's cache.
+    pub fn unbind_table(&self, table: TableRef) {
+        table.slot.owner_thread.store(0, Relaxed);
+        table.slot.owner_event.store(0, Relaxed);
+    }
+
+    /// Begins table I/O; `index` is `MAX_INDEXES` without one.
+    #[inline(always)]
+    pub fn start_table_io_wait(
+        &self,
+        table: TableRef,
+        operation: u8,
+        index: usize,
+        source: Source,
+    ) -> Option<Wait> {
+        let index = if index < MAX_INDEXES { index as u8 } else { 255 };
+        self.start_table_wait(fixed::TABLE_IO, table, index, operation::TABLE_IO + operation, source)
+    }
+
+    /// Begins a wait for a table, if `setup_objects` says it is watched.
+    #[inline(always)]
+    fn start_table_wait(
+        &self,
+        class: ClassId,
+        table: TableRef,
+        index: u8,
+        operation: u8,
+        source: Source,
+    ) -> Option<Wait> {
+        let share: &TableShare = self.arena.at(table.slot.share.load(Relaxed));
+        let object = WaitObject {
+            address: table.slot.identity.load(Relaxed) as usize,
+            name: pool::name(&self.arena, share),
+            index,
+            operation,
+        };
+        match share.watch.load(Relaxed) {
+            WATCHED => self.start_wait(class, object, source),
+            0 => None,
+            _ => self.start_untimed_wait(class, object, source),
+        }
+    }
+
+    /// Ends table I/O of `rows` rows.
+    #[inline(always)]
+    pub fn end_table_io_wait(&self, table: TableRef, wait: &Wait, operation: u8, index: usize, rows: u64) {
+        let taken = self.end_wait(wait, rows, Some(rows));
+        let place = &table.slot.io[index.min(MAX_INDEXES)];
+        self.count_table::<TableIo>(place, operation as usize & 3, rows, taken);
+    }
+
+    /// Counts what an open table did, in the slot at `place`.
+    #[inline(always)]
+    fn count_table<C: TableCounts>(&self, place: &AtomicU32, part: usize, n: u64, taken: Option<u64>) {
+        let now = self.epochs[C::FAMILY as usize].load(Relaxed);
+        if place.load(Relaxed) == 0 && !self.make_table_counts::<C>(place, now) {
+            return;
+        }
+        let counts: &C = self.arena.at(place.load(Relaxed));
+        if counts.epoch().load(Relaxed) != now {
+            counts.parts().iter().for_each(Counts::clear);
+            counts.epoch().store(now, Relaxed);
+        }
+        add(&counts.parts()[part], n, taken);
+    }
+
+    #[cold]
+    fn make_table_counts<C: TableCounts>(&self, place: &AtomicU32, epoch: u32) -> bool {
+        let Some(counts) = self.pools.take::<C>(&self.arena, C::POOL, 0) else {
+            self.losses.count(C::LOST);
+            return false;
+        };
+        counts.epoch().store(epoch, Relaxed);
+        counts.head().publish();
+        place.store(self.arena.offset_of(counts), Release);
+        true
+    }
+
+    /// Begins a table lock of a kind (0–10, the order of [`operation::TABLE_LOCK`]).
+    #[inline(always)]
+    pub fn start_table_lock_wait(&self, table: TableRef, kind: u8, source: Source) -> Option<Wait> {
+        // The reference names the first index of a table that is locked.
+        self.start_table_wait(fixed::TABLE_LOCK, table, 0, operation::TABLE_LOCK + kind, source)
+    }
+
+    /// Ends it.
+    #[inline(always)]
+    pub fn end_table_lock_wait(&self, table: TableRef, wait: &Wait, kind: u8) {
+        let taken = self.end_wait(wait, 1, None);
+        self.count_table::<TableLocks>(&table.slot.locks, kind as usize % LOCK_KINDS, 1, taken);
+    }
+
+    /// INTERNAL_LOCK and EXTERNAL_LOCK of an open table: a lock kind, or `None`.
+    pub fn set_table_lock(&self, table: TableRef, external: bool, kind: Option<u8>) {
+        let place = if external { &table.slot.external_lock } else { &table.slot.internal_lock };
+        place.store(kind.map_or(0, |kind| kind + 1), Relaxed);
+    }
+}

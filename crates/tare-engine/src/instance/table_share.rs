@@ -1,0 +1,256 @@
+//! Tables as the host defines them: how they become known, what they keep of closed handles, and how they are forgotten.
+//!
+//! What a share counts of closed handles many may want to change at once: who closes one, who finds that the table has
+//! other keys now, who drops it. They take turns ([`Engine::share_turns`]), which the host asks for where it opens and closes
+//! tables, and not where it uses them.
+
+use std::sync::atomic::{
+    AtomicU8, AtomicU16, AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+use super::{MAX_INDEXES, NameWords, TableCounts, TableIo, TableLocks, TableRef, reference};
+use crate::Engine;
+use crate::count::cell::{Counts, Viewer};
+use crate::memory::arena::{Offset, View};
+use crate::memory::index::Inserted;
+use crate::memory::lost::Lost;
+use crate::memory::pool::{Pool, SlotHead, USED, held};
+use crate::memory::text;
+use crate::record::statement::NAME_WORDS;
+use crate::setup::instrument::lock;
+
+/// A table's definition in use.
+#[repr(C)]
+pub(crate) struct TableShare {
+    pub(crate) head: SlotHead,
+    pub(crate) hash: AtomicU64,
+    pub(crate) temporary: AtomicU8,
+    /// ENABLED and TIMED, as `setup_objects` decides.
+    pub(crate) watch: AtomicU8,
+    pub(crate) keys: AtomicU8,
+    _pad: [AtomicU8; 5],
+    pub(crate) schema_len: AtomicU32,
+    pub(crate) name_len: AtomicU32,
+    pub(crate) schema: [AtomicU64; NAME_WORDS],
+    pub(crate) name: [AtomicU64; NAME_WORDS],
+    /// `TableIo` cells by index; the last is without index.
+    pub(crate) io: [AtomicU32; MAX_INDEXES + 1],
+    pub(crate) locks: AtomicU32,
+    /// `KeyNames` slots, each of `KEYS_PER_SLOT` names.
+    pub(crate) key_names: [AtomicU32; MAX_INDEXES / KEYS_PER_SLOT],
+}
+
+reference! {
+    /// A table's definition in use.
+    TableShareRef, TableShareHandle, TableShare
+}
+
+impl TableShare {
+    pub(crate) fn name_words(&self) -> NameWords<'_> {
+        let (schema, name) = (self.schema_len.load(Relaxed), self.name_len.load(Relaxed));
+        (&self.schema, schema as usize, &self.name, name as usize)
+    }
+}
+
+/// Names a slot of key names holds.
+pub(crate) const KEYS_PER_SLOT: usize = 4;
+
+/// Names of some of a table's keys.
+#[repr(C)]
+pub(crate) struct KeyNames {
+    pub(crate) head: SlotHead,
+    pub(crate) lens: [AtomicU16; KEYS_PER_SLOT],
+    pub(crate) names: [[AtomicU64; NAME_WORDS]; KEYS_PER_SLOT],
+}
+
+// SAFETY: atomics only, alignment 8, less than a block.
+#[allow(unsafe_code)]
+unsafe impl View for KeyNames {}
+
+/// What the host says of a table when it is first used.
+pub struct TableName<'a> {
+    /// A temporary table.
+    pub temporary: bool,
+    /// OBJECT_SCHEMA.
+    pub schema: &'a [u8],
+    /// OBJECT_NAME.
+    pub name: &'a [u8],
+}
+
+impl TableName<'_> {
+    fn hash(&self) -> u64 {
+        text::hash(text::hash(2 + u64::from(self.temporary), self.schema), self.name)
+    }
+
+    fn is(&self, share: &TableShare) -> bool {
+        share.head.state() == USED
+            && share.temporary.load(Relaxed) == u8::from(self.temporary)
+            && text::equals(&share.name, share.name_len.load(Relaxed) as usize, self.name)
+            && text::equals(&share.schema, share.schema_len.load(Relaxed) as usize, self.schema)
+    }
+}
+
+impl Engine {
+    /// The table of this name, made known if need be; `keys` are the names of its indexes. If it is known with others, its
+    /// rows are counted anew: the numbers by which indexes were counted mean others now. Locks have no index.
+    pub fn table_share<'a>(
+        &self,
+        table: &TableName<'_>,
+        keys: impl ExactSizeIterator<Item = &'a [u8]> + Clone,
+    ) -> Option<TableShareRef> {
+        let _turn = lock(&self.share_turns);
+        let hash = table.hash();
+        let is = |offset: Offset| table.is(self.arena.at(offset));
+        if let Some(offset) = self.tables.find(hash, is) {
+            let (_held, share) = held::<TableShareHandle>(&self.arena, Pool::Tables, offset)?;
+            let slot = share.slot(self);
+            if self.has_other_keys(slot, keys.clone()) {
+                self.folds.begin();
+                self.free_io(slot);
+                self.set_key_names(slot, keys);
+                self.folds.end();
+            }
+            return Some(share);
+        }
+        let Some(share) = self.pools.take::<TableShareHandle>(&self.arena, Pool::Tables, 0) else {
+            self.losses.count(Lost::TableInstances);
+            return None;
+        };
+        let slot = share.slot(self);
+        slot.hash.store(hash, Relaxed);
+        slot.temporary.store(u8::from(table.temporary), Relaxed);
+        slot.schema_len.store(text::write(&slot.schema, table.schema) as u32, Relaxed);
+        slot.name_len.store(text::write(&slot.name, table.name) as u32, Relaxed);
+        self.set_key_names(slot, keys);
+        slot.head.publish();
+        self.decide_object(&slot.watch, crate::setup::objects::TABLE, table.schema, table.name);
+        match self.tables.insert(hash, self.arena.offset_of(share), is) {
+            Inserted::Here => Some(share),
+            Inserted::There(first) => {
+                self.free_share(share);
+                held::<TableShareHandle>(&self.arena, Pool::Tables, first).map(|(_held, share)| share)
+            }
+            Inserted::Full => {
+                self.losses.count(Lost::TableInstances);
+                self.free_share(share);
+                None
+            }
+        }
+    }
+
+    /// A table is dropped: it and its statistics are forgotten.
+    pub fn drop_table_share(&self, table: &TableName<'_>) {
+        let _turn = lock(&self.share_turns);
+        let hash = table.hash();
+        if let Some(offset) = self.tables.find(hash, |at| table.is(self.arena.at(at))) {
+            self.tables.remove(hash, offset);
+            self.folds.begin();
+            self.free_share(self.arena.at(offset));
+            self.folds.end();
+        }
+    }
+
+    fn free_share(&self, share: TableShareRef) {
+        let slot = share.slot(self);
+        let Some(_held) = self.arena.hold(Pool::Tables, share).filter(|_| slot.head.end()) else { return };
+        self.free_io(slot);
+        self.free_table_counts::<TableLocks>(&slot.locks);
+        for names in slot.key_names.iter().map(|names| names.swap(0, Relaxed)).filter(|names| *names != 0) {
+            self.pools.give(&self.arena, Pool::Names, self.arena.at::<KeyNames>(names));
+        }
+        self.pools.put_back(&self.arena, Pool::Tables, share);
+    }
+
+    fn free_io(&self, share: &TableShare) {
+        share.io.iter().for_each(|io| self.free_table_counts::<TableIo>(io));
+    }
+
+    /// Gives back what a share counts of the handles that were closed.
+    fn free_table_counts<C: TableCounts>(&self, place: &AtomicU32) {
+        let offset = place.swap(0, Relaxed);
+        if offset != 0 {
+            self.pools.give(&self.arena, C::POOL, self.arena.at::<C>(offset));
+            self.table_stats[C::FAMILY as usize].fetch_sub(1, Relaxed);
+        }
+    }
+
+    fn has_other_keys<'a>(&self, share: &TableShare, keys: impl ExactSizeIterator<Item = &'a [u8]>) -> bool {
+        let is_other = |(at, key): (usize, &[u8])| {
+            let names: &KeyNames = match share.key_names[at / KEYS_PER_SLOT].load(Relaxed) {
+                0 => return false,
+                names => self.arena.at(names),
+            };
+            let (name, len) = (&names.names[at % KEYS_PER_SLOT], &names.lens[at % KEYS_PER_SLOT]);
+            !text::equals(name, len.load(Relaxed) as usize, &key[..key.len().min(size_of_val(name))])
+        };
+        keys.len().min(MAX_INDEXES) != usize::from(share.keys.load(Relaxed))
+            || keys.take(MAX_INDEXES).enumerate().any(is_other)
+    }
+
+    fn set_key_names<'a>(&self, slot: &TableShare, keys: impl ExactSizeIterator<Item = &'a [u8]>) {
+        let count = keys.len().min(MAX_INDEXES);
+        slot.keys.store(count as u8, Relaxed);
+        for (at, key) in keys.take(MAX_INDEXES).enumerate() {
+            let place = &slot.key_names[at / KEYS_PER_SLOT];
+            if place.load(Relaxed) == 0 {
+                let Some(names) = self.pools.take::<KeyNames>(&self.arena, Pool::Names, 0) else {
+                    self.losses.count(Lost::IndexStats);
+                    return;
+                };
+                names.head.publish();
+                place.store(self.arena.offset_of(names), Release);
+            }
+            let names: &KeyNames = self.arena.at(place.load(Relaxed));
+            let len = text::write(&names.names[at % KEYS_PER_SLOT], key);
+            names.lens[at % KEYS_PER_SLOT].store(len as u16, Relaxed);
+        }
+    }
+
+    /// A table is closed: what was counted through it moves to its share.
+    pub fn close_table(&self, table: TableRef) {
+        let _turn = lock(&self.share_turns);
+        let slot = table.slot(self);
+        self.folds.begin();
+        let held = held::<TableShare>(&self.arena, Pool::Tables, slot.share.load(Relaxed));
+        let generation = slot.share_generation.load(Relaxed);
+        let share =
+            held.as_ref().map(|(_held, share)| *share).filter(|share| share.head.is_still(generation));
+        for (at, from) in slot.io.iter().enumerate() {
+            self.fold_table_counts::<TableIo>(from.load(Relaxed), share.map(|share| &share.io[at]));
+        }
+        self.fold_table_counts::<TableLocks>(slot.locks.load(Relaxed), share.map(|share| &share.locks));
+        self.pools.give(&self.arena, Pool::Handles, table);
+        self.folds.end();
+    }
+
+    fn fold_table_counts<C: TableCounts>(&self, from: Offset, to: Option<&AtomicU32>) {
+        if from == 0 {
+            return;
+        }
+        let counts: &'static C = self.arena.at(from);
+        let valid = self.counts_for(C::FAMILY, Viewer::Global, counts.epoch().load(Relaxed));
+        let held = &self.table_stats[C::FAMILY as usize];
+        match to.filter(|_| valid).map(|to| (to, to.load(Acquire))) {
+            None => {}
+            Some((_, 0)) if !self.losses.allow(C::LOST, held.load(Relaxed)) => self.losses.count(C::LOST),
+            // Nothing there yet: the slot itself moves.
+            Some((to, 0)) => {
+                to.store(from, Release);
+                held.fetch_add(1, Relaxed);
+                return;
+            }
+            Some((_, into)) => {
+                let into: &C = self.arena.at(into);
+                // It moved here while TRUNCATE passed: what it held is of before.
+                if !self.counts_for(C::FAMILY, Viewer::Global, into.epoch().load(Relaxed)) {
+                    into.parts().iter().for_each(Counts::clear);
+                    into.epoch().store(counts.epoch().load(Relaxed), Relaxed);
+                }
+                let parts = into.parts().iter().zip(counts.parts());
+                parts.for_each(|(into, from)| into.merge_own(from.plain()));
+            }
+        }
+        self.pools.give(&self.arena, C::POOL, counts);
+    }
+}

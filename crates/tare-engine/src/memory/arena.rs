@@ -1,0 +1,405 @@
+//! HOT PATH: all memory there is. One mapping, cut into blocks of 4 KiB; its size is the cap.
+//!
+//! Everything the engine keeps (threads, cells, rings, instances, digests) lives in blocks of this arena. A
+//! block is taken and given back with one compare-and-swap; nothing is ever unmapped, so a reader that holds
+//! a stale offset reads stale words, never a fault, and finds out by the generation.
+#![allow(unsafe_code)]
+
+use std::sync::atomic::{
+    AtomicPtr, AtomicU8, AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+use tare_sync::{FreeList, Slots, Version};
+
+use crate::memory::pool::Pool;
+use crate::memory::shares::Shares;
+
+/// Size of a block in bytes.
+pub(crate) const BLOCK: usize = 4096;
+/// Words of 8 bytes in a block.
+pub(crate) const WORDS: usize = BLOCK / 8;
+/// Size of a line in bytes; records and instances are whole lines.
+pub(crate) const LINE: usize = 64;
+
+/// A block's number; 0 is none.
+pub(crate) type BlockId = u32;
+/// A place in the arena in words; 0 is none (block 0 is never handed out).
+pub(crate) type Offset = u32;
+
+/// A type that may be laid over arena words.
+///
+/// # Safety
+/// Every field is an atomic integer (or an array of them), the alignment is at most 64, any bit pattern is
+/// valid, and the size is at most one block.
+pub(crate) unsafe trait View: Sync + 'static {}
+
+/// What a block is used for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Use {
+    Free = 0,
+    Thread,
+    ThreadText,
+    Map,
+    Cells,
+    DigestMap,
+    ReadLocks,
+    Statement,
+    Waits,
+    Stages,
+    Statements,
+    Transactions,
+    /// Slots of the pool with this number: `Pool as u8 + p`.
+    Pool,
+}
+
+/// What is known of a block without touching it. A line: neighbours may be other threads'.
+#[repr(C, align(64))]
+pub(crate) struct Meta {
+    /// THREAD_ID of the owner, for rings.
+    pub(crate) owner: AtomicU64,
+    /// When a ring began to fill it, in ticks.
+    pub(crate) opened: AtomicU64,
+    next: AtomicU32,
+    /// Rises when the block's content begins to be thrown away (odd) and when that is done (even).
+    pub(crate) generation: Version,
+    /// Records in the block, for rings.
+    pub(crate) records: AtomicU32,
+    /// Words of a slot, for pools.
+    pub(crate) slot_words: AtomicU32,
+    /// How often a slot of those there were has been used at most.
+    pub(crate) generations: AtomicU32,
+    used: AtomicU8,
+    /// Which slots are free, for pools.
+    pub(crate) slots: Slots,
+}
+
+impl Meta {
+    /// Throws the content of a block of the caller's own away, by means of `empty`.
+    pub(crate) fn throw_away(&self, empty: impl FnOnce()) {
+        self.generation.change(|| {
+            self.records.store(0, Relaxed);
+            empty();
+        });
+    }
+}
+
+pub(crate) struct Arena {
+    base: AtomicPtr<u8>,
+    meta: AtomicPtr<Meta>,
+    blocks: AtomicU32,
+    /// Blocks never handed out yet start here.
+    fresh: AtomicU32,
+    free: FreeList,
+    in_use: AtomicU32,
+    pub(crate) shares: Shares,
+}
+
+impl Arena {
+    pub(crate) const fn new() -> Arena {
+        Arena {
+            base: AtomicPtr::new(std::ptr::null_mut()),
+            meta: AtomicPtr::new(std::ptr::null_mut()),
+            blocks: AtomicU32::new(0),
+            fresh: AtomicU32::new(1),
+            free: FreeList::new(),
+            in_use: AtomicU32::new(0),
+            shares: Shares::new(),
+        }
+    }
+
+    /// Reserves `bytes`; nothing is resident until used.
+    pub(crate) fn map(&self, bytes: usize) -> Result<(), std::io::Error> {
+        let blocks = bytes / BLOCK;
+        let base = reserve(blocks * BLOCK)?;
+        let meta = reserve(blocks * size_of::<Meta>())?;
+        self.base.store(base, Relaxed);
+        self.meta.store(meta.cast(), Relaxed);
+        self.blocks.store(u32::try_from(blocks).unwrap_or(u32::MAX), Release);
+        Ok(())
+    }
+
+    /// Takes a zeroed block, or `None` when the cap is reached.
+    #[cold]
+    pub(crate) fn take(&self, used: Use, pool: u8) -> Option<BlockId> {
+        let kept = self.is_kept_from(used);
+        let free = || self.free.pop(|id| &self.meta(id).next).or_else(|| self.take_fresh());
+        let id = if kept { None } else { free() };
+        let id = id.or_else(|| self.take_back().inspect(|_| _ = self.in_use.fetch_sub(1, Relaxed)))?;
+        let meta = self.meta(id);
+        meta.throw_away(|| {
+            meta.owner.store(0, Relaxed);
+            for word in self.words(id) {
+                word.store(0, Relaxed);
+            }
+        });
+        meta.used.store(used as u8 + pool, Release);
+        self.in_use.fetch_add(1, Relaxed);
+        Some(id)
+    }
+
+    /// Gives a block back. Readers that still look at it see its generation change when it is reused.
+    pub(crate) fn give(&self, id: BlockId) {
+        let meta = self.meta(id);
+        meta.used.store(Use::Free as u8, Release);
+        self.in_use.fetch_sub(1, Relaxed);
+        self.free.push(id, |id| &self.meta(id).next);
+    }
+
+    fn take_fresh(&self) -> Option<BlockId> {
+        let blocks = self.blocks.load(Acquire);
+        // The plain load first: an exhausted arena must not wrap the counter round.
+        if self.fresh.load(Relaxed) >= blocks {
+            return None;
+        }
+        let id = self.fresh.fetch_add(1, Relaxed);
+        (id < blocks).then_some(id)
+    }
+
+    #[inline(always)]
+    pub(crate) fn meta(&self, id: BlockId) -> &'static Meta {
+        debug_assert!(id < self.blocks.load(Relaxed));
+        // SAFETY: `id` is below the number of blocks (ids come from `take` or from a scan up to `high`), the
+        // meta array has that many entries, is never unmapped, and consists of atomics.
+        unsafe { &*self.meta.load(Relaxed).add(id as usize) }
+    }
+
+    /// What block `id` is used for, as `Use as u8 + pool`.
+    pub(crate) fn used(&self, id: BlockId) -> u8 {
+        self.meta(id).used.load(Acquire)
+    }
+
+    /// The words of a block.
+    #[inline(always)]
+    pub(crate) fn words(&self, id: BlockId) -> &'static [AtomicU64; WORDS] {
+        debug_assert!(id < self.blocks.load(Relaxed));
+        // SAFETY: the block lies inside the mapping, which is never unmapped; words are atomics.
+        unsafe { &*self.base.load(Relaxed).add(id as usize * BLOCK).cast() }
+    }
+
+    /// Where all memory begins: loaded once for an event that looks at several places.
+    #[inline(always)]
+    pub(crate) fn base(&self) -> Base {
+        Base(self.base.load(Relaxed))
+    }
+
+    /// A view of the words at `offset`.
+    #[inline(always)]
+    pub(crate) fn at<T: View>(&self, offset: Offset) -> &'static T {
+        self.base().at(offset)
+    }
+
+    /// As [`Arena::at`], for an offset a reader found in a place that may have become something else: the
+    /// view lies in the arena, whatever its words mean.
+    pub(crate) fn get<T: View>(&self, offset: Offset) -> Option<&'static T> {
+        let end = offset as usize + size_of::<T>().div_ceil(8);
+        if offset == 0 || end > self.blocks.load(Relaxed) as usize * WORDS || align_of::<T>() > 8 {
+            return None;
+        }
+        // SAFETY: just checked to lie inside the mapping; the base is aligned to a page, so words are aligned
+        // to 8; `View` promises that any bits are a valid T made of atomics.
+        Some(unsafe { &*self.base.load(Relaxed).add(offset as usize * 8).cast() })
+    }
+
+    /// Words at `offset`, `len` of them; the caller's object does not leave its block.
+    #[inline(always)]
+    pub(crate) fn slice(&self, offset: Offset, len: usize) -> &'static [AtomicU64] {
+        let (block, word) = (offset / WORDS as u32, offset as usize % WORDS);
+        &self.words(block)[word..word + len]
+    }
+
+    /// Asks for what is written first of a block: others may have it.
+    #[inline(always)]
+    pub(crate) fn expect_block(&self, id: BlockId) {
+        expect_write(std::ptr::from_ref(self.meta(id)).cast());
+        let first = self.words(id).as_ptr().cast::<u8>();
+        expect_write(first);
+        expect_write(first.wrapping_add(LINE));
+    }
+
+    /// Where the view lies.
+    #[inline(always)]
+    pub(crate) fn offset_of<T: View>(&self, view: &T) -> Offset {
+        let distance = std::ptr::from_ref(view) as usize - self.base.load(Relaxed) as usize;
+        (distance / 8) as Offset
+    }
+
+    /// Keeps the block of a slot the pool's while it is held. `None`: it is not any more.
+    #[inline]
+    pub(crate) fn hold<T: View>(&self, pool: Pool, slot: &T) -> Option<Held> {
+        self.hold_block(pool, self.offset_of(slot) / WORDS as u32)
+    }
+
+    /// As [`Arena::hold`], of a block.
+    #[inline]
+    pub(crate) fn hold_block(&self, pool: Pool, block: BlockId) -> Option<Held> {
+        let slots = &self.meta(block).slots;
+        if pool.stays() {
+            return (slots.kind() == pool.kind()).then_some(Held(None));
+        }
+        slots.hold(pool.kind()).then_some(Held(Some(slots)))
+    }
+
+    /// Blocks there are.
+    pub(crate) fn blocks(&self) -> u32 {
+        self.blocks.load(Relaxed)
+    }
+
+    /// Ids that may be in use: `1..high()`.
+    pub(crate) fn high(&self) -> BlockId {
+        self.fresh.load(Relaxed).min(self.blocks.load(Relaxed))
+    }
+
+    /// Whether less than a quarter is left: what can do without takes no more.
+    pub(crate) fn is_scarce(&self) -> bool {
+        self.needed().saturating_sub(self.shares.lent()) > self.blocks() / 4 * 3
+    }
+
+    /// Blocks that nobody has.
+    pub(crate) fn untaken(&self) -> u32 {
+        self.blocks().saturating_sub(self.in_use.load(Relaxed))
+    }
+
+    /// Blocks in use, without those that nobody needs.
+    fn needed(&self) -> u32 {
+        self.in_use.load(Relaxed).saturating_sub(self.shares.empty())
+    }
+
+    /// Bytes in use, and the cap.
+    pub(crate) fn usage(&self) -> (u64, u64) {
+        let bytes = |blocks: u32| u64::from(blocks) * BLOCK as u64;
+        (bytes(self.needed()), bytes(self.blocks()))
+    }
+}
+
+/// A block of slots that stays what it is while somebody has this.
+pub(crate) struct Held(Option<&'static Slots>);
+
+impl Drop for Held {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(slots) = self.0 {
+            slots.let_go();
+        }
+    }
+}
+
+/// Asks for a line that will be written soon.
+#[inline(always)]
+fn expect_write(address: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: PREFETCHW neither faults nor changes anything a program can see; processors without it take it for
+    // a NOP.
+    unsafe {
+        std::arch::asm!("prefetchw byte ptr [{0}]", in(reg) address, options(nostack, preserves_flags));
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = address;
+}
+
+/// Where all memory begins.
+#[derive(Clone, Copy)]
+pub(crate) struct Base(*const u8);
+
+impl Base {
+    /// A view of the words at `offset`.
+    #[inline(always)]
+    pub(crate) fn at<T: View>(self, offset: Offset) -> &'static T {
+        debug_assert!(offset != 0 && offset as usize % WORDS + size_of::<T>() / 8 <= WORDS);
+        // SAFETY: offsets are made by this crate from blocks it took, and objects never span blocks, so the
+        // place lies inside the mapping; `View` promises that any bits are a valid T made of atomics.
+        unsafe { &*self.0.add(offset as usize * 8).cast() }
+    }
+
+    /// As [`Base::at`]; offset 0 is a block of zeros.
+    #[inline(always)]
+    pub(crate) fn at_or_zero<T: View>(self, offset: Offset) -> &'static T {
+        // SAFETY: as for `at`; block 0 is inside the mapping and never handed out, so nobody writes to it.
+        unsafe { &*self.0.add(offset as usize * 8).cast() }
+    }
+
+    /// Asks for the line two lines behind `offset`, which will be written soon. It may lie past the block, even past
+    /// the mapping: asking for memory touches nothing.
+    #[inline(always)]
+    pub(crate) fn expect_write_behind(self, offset: Offset) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        // SAFETY: PREFETCHW neither faults nor changes anything a program can see; processors without it
+        // take it for a NOP.
+        unsafe {
+            std::arch::asm!(
+                "prefetchw byte ptr [{base} + {offset} * 8 + {behind}]",
+                base = in(reg) self.0,
+                offset = in(reg) offset as usize,
+                behind = const 2 * LINE,
+                options(nostack, preserves_flags),
+            );
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        let _ = offset;
+    }
+}
+
+/// A word that only the calling thread writes, read by it: an ordinary load, which the compiler may merge with
+/// what is done to it. (Atomic loads it leaves as they are.)
+pub(crate) trait Own {
+    type Value;
+    /// Only for words of the calling thread's own slab, cells and records.
+    fn own(&self) -> Self::Value;
+}
+
+macro_rules! own {
+    ($($atomic:ty = $value:ty),*) => {$(
+        impl Own for $atomic {
+            type Value = $value;
+            #[inline(always)]
+            fn own(&self) -> $value {
+                // SAFETY: the callers read words of their own, which no other thread writes while they run:
+                // there is nothing to race with.
+                unsafe { self.as_ptr().read() }
+            }
+        }
+    )*};
+}
+own!(AtomicU32 = u32, AtomicU64 = u64);
+
+/// Reserves zeroed address space that becomes resident page by page.
+pub(crate) fn reserve(bytes: usize) -> Result<*mut u8, std::io::Error> {
+    let bytes = bytes.max(BLOCK);
+    #[cfg(not(miri))]
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    #[cfg(miri)]
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: an anonymous mapping at an address of the kernel's choice touches nothing that exists.
+    let at =
+        unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+    if at == libc::MAP_FAILED { Err(std::io::Error::last_os_error()) } else { Ok(at.cast()) }
+}
+
+/// A fixed array of atomic words in a mapping of its own (hash indexes, descriptor tables).
+pub(crate) struct Table {
+    base: AtomicPtr<AtomicU64>,
+    len: AtomicU32,
+}
+
+impl Table {
+    pub(crate) const fn new() -> Table {
+        Table { base: AtomicPtr::new(std::ptr::null_mut()), len: AtomicU32::new(0) }
+    }
+
+    pub(crate) fn map(&self, len: usize) -> Result<(), std::io::Error> {
+        self.base.store(reserve(len * 8)?.cast(), Relaxed);
+        self.len.store(u32::try_from(len).unwrap_or(0), Release);
+        Ok(())
+    }
+
+    #[inline(always)]
+    pub(crate) fn words(&self) -> &'static [AtomicU64] {
+        let len = self.len.load(Acquire) as usize;
+        if len == 0 {
+            return &[];
+        }
+        // SAFETY: `map` stored a mapping of `len` words before it stored `len`; it is never unmapped.
+        unsafe { std::slice::from_raw_parts(self.base.load(Relaxed), len) }
+    }
+}

@@ -1,0 +1,9 @@
+//! All memory, and what is made of it: blocks, slots, queues, indexes, texts. Knows nothing of events.
+
+pub(crate) mod arena;
+pub(crate) mod index;
+pub(crate) mod lost;
+pub(crate) mod pool;
+pub(crate) mod queue;
+pub(crate) mod shares;
+pub(crate) mod text;

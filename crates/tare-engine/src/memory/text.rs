@@ -1,0 +1,181 @@
+//! HOT PATH: bounded texts in arena words: copied in by their one writer, copied out by readers.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::memory::arena::Own;
+
+/// Words that `bytes` take.
+pub(crate) const fn words(bytes: usize) -> usize {
+    bytes.div_ceil(8)
+}
+
+/// The bytes that do not fill a word, behind those that do, as a word padded with zeros.
+#[inline(always)]
+fn rest(bytes: &[u8]) -> u64 {
+    let len = bytes.len() % 8;
+    if let Some(last) = bytes.last_chunk() {
+        // Shifted twice: by 64 bits there is no shifting at once.
+        u64::from_le_bytes(*last) >> 1 >> (63 - 8 * len)
+    } else if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        // Where both overlap they hold the same.
+        u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << (8 * (len - 4))
+    } else {
+        bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
+    }
+}
+
+/// Copies as much of `bytes` as fits; returns how many bytes that is. The last word is padded with zeros.
+#[inline]
+pub(crate) fn write(to: &[AtomicU64], bytes: &[u8]) -> usize {
+    let len = bytes.len().min(to.len() * 8);
+    let bytes = &bytes[..len];
+    let (chunks, last) = bytes.as_chunks();
+    for (word, chunk) in to.iter().zip(chunks) {
+        word.store(u64::from_le_bytes(*chunk), Relaxed);
+    }
+    if !last.is_empty()
+        && let Some(word) = to.get(len / 8)
+    {
+        word.store(rest(bytes), Relaxed);
+    }
+    len
+}
+
+/// Copies words of the calling thread's own.
+#[inline(always)]
+pub(crate) fn copy_own(to: &[AtomicU64], from: &[AtomicU64]) {
+    for (to, from) in to.iter().zip(from) {
+        to.store(from.own(), Relaxed);
+    }
+}
+
+/// Copies `len` bytes out.
+pub(crate) fn read(from: &[AtomicU64], len: usize) -> Vec<u8> {
+    let mut bytes: Vec<u8> =
+        from.iter().take(words(len)).flat_map(|word| word.load(Relaxed).to_le_bytes()).collect();
+    bytes.truncate(len);
+    bytes
+}
+
+/// Copies `len` bytes into a buffer, or as much as fits.
+pub(crate) fn copy<'a>(from: &[AtomicU64], len: usize, to: &'a mut [u8]) -> &'a [u8] {
+    let len = len.min(to.len()).min(from.len() * 8);
+    for (chunk, word) in to[..len].chunks_mut(8).zip(from) {
+        chunk.copy_from_slice(&word.load(Relaxed).to_le_bytes()[..chunk.len()]);
+    }
+    &to[..len]
+}
+
+/// As [`read`], and [`shown`].
+pub(crate) fn read_string(from: &[AtomicU64], len: usize) -> String {
+    shown(&read(from, len))
+}
+
+/// Text as tables show it. Names and messages are UTF-8 in the host; a byte that belongs to no character is a `?`, as
+/// where the reference stores one.
+pub fn shown(mut bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    loop {
+        match std::str::from_utf8(bytes) {
+            Ok(rest) => {
+                text.push_str(rest);
+                return text;
+            }
+            Err(error) => {
+                let (valid, rest) = bytes.split_at(error.valid_up_to());
+                text.push_str(&String::from_utf8_lossy(valid));
+                text.push('?');
+                bytes = &rest[1..];
+            }
+        }
+    }
+}
+
+/// True when the stored text equals `bytes`.
+#[inline]
+pub(crate) fn equals(stored: &[AtomicU64], stored_len: usize, bytes: &[u8]) -> bool {
+    let (chunks, last) = bytes.as_chunks();
+    let Some((whole, behind)) = stored.split_at_checked(chunks.len()) else { return false };
+    let is = |(word, chunk): (&AtomicU64, &[u8; 8])| word.load(Relaxed) == u64::from_le_bytes(*chunk);
+    stored_len == bytes.len()
+        && whole.iter().zip(chunks).all(is)
+        // What `write` left behind the end is zero.
+        && (last.is_empty() || behind.first().is_some_and(|word| word.load(Relaxed) == rest(bytes)))
+}
+
+/// True when two texts are the same, of which the last words are padded with zeros.
+#[inline]
+pub(crate) fn same(one: &[AtomicU64], one_len: usize, other: &[AtomicU64], other_len: usize) -> bool {
+    let (Some(one), Some(other)) = (one.get(..words(one_len)), other.get(..words(one_len))) else {
+        return false;
+    };
+    one_len == other_len && one.iter().zip(other).all(|(one, other)| one.load(Relaxed) == other.load(Relaxed))
+}
+
+#[inline(always)]
+fn halves(pair: &[u8; 16]) -> (u64, u64) {
+    let pair = u128::from_le_bytes(*pair);
+    (pair as u64, (pair >> 64) as u64)
+}
+
+const K: u64 = 0x9E37_79B9_7F4A_7C15;
+
+#[inline(always)]
+fn fold(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    (product as u64) ^ (product >> 64) as u64
+}
+
+/// A 64-bit hash of bytes: multiply and fold, 16 bytes at a time. Never 0. A hash says where to look, never that two
+/// texts are the same.
+#[inline]
+pub(crate) fn hash(seed: u64, bytes: &[u8]) -> u64 {
+    // The length is spread over the word: it must not cancel out against a byte.
+    let mut h = seed ^ K ^ (bytes.len() as u64).wrapping_mul(0xE703_7ED1_A0B4_28DB);
+    let (pairs, last) = bytes.as_chunks::<16>();
+    for pair in pairs {
+        let (one, other) = halves(pair);
+        h = fold(h ^ one, other ^ 0xD6E8_FEB8_6659_FD93);
+    }
+    if let Some(one) = last.first_chunk() {
+        h = fold(h ^ u64::from_le_bytes(*one), 0xD6E8_FEB8_6659_FD93);
+    }
+    h = fold(h ^ rest(bytes), 0xA076_1D64_78BD_642F);
+    h | u64::from(h == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_in_comes_out_up_to_the_bound() {
+        let to: Vec<AtomicU64> = (0..4).map(|_| AtomicU64::new(u64::MAX)).collect();
+        for len in 0..40 {
+            let bytes: Vec<u8> = (0..len).collect();
+            let written = write(&to, &bytes);
+            assert_eq!(written, bytes.len().min(32));
+            assert_eq!(read(&to, written), bytes[..written]);
+            assert!(equals(&to, written, &bytes[..written]));
+            if written > 0 {
+                let mut other = bytes[..written].to_vec();
+                other[written - 1] ^= 1;
+                assert!(!equals(&to, written, &other));
+            }
+        }
+    }
+
+    #[test]
+    fn hashes_differ_in_every_byte_and_in_length() {
+        let mut seen = std::collections::HashSet::new();
+        for len in 0..64 {
+            let mut bytes = vec![0u8; len];
+            assert!(seen.insert(hash(0, &bytes)));
+            for at in 0..len {
+                bytes[at] = 1;
+                assert!(seen.insert(hash(0, &bytes)), "{len} {at}");
+                bytes[at] = 0;
+            }
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The way of a query. Everything here runs on a reader's thread, takes its time, and waits for nobody.
+//!
+//! A reader copies what writers publish. Where several words belong together it copies first and checks the
+//! version, the generation or the event id after; what changed meanwhile is read again or left out.
+
+mod events;
+mod objects;
+mod parties;
+mod setup;
+mod summary;
+
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use crate::Engine;
+use crate::count::cell::Plain;
+use crate::memory::arena::{Use, WORDS};
+use crate::snapshot::{Stat, Summary};
+use crate::thread::Thread;
+
+/// Receives the rows of a summary one by one.
+pub type Sink<'a, S> = &'a mut dyn FnMut(Summary<S>) -> ControlFlow<()>;
+
+impl Engine {
+    /// Every thread that lives, in the order of THREAD_ID.
+    pub(crate) fn live_threads(&self) -> Vec<&'static Thread> {
+        self.live_threads_where(|_| true)
+    }
+
+    /// The one of this THREAD_ID, or all of them.
+    pub(crate) fn live_threads_of(&self, thread: Option<u64>) -> Vec<&'static Thread> {
+        self.live_threads_where(|it| thread.is_none_or(|id| it.thread_id.load(Relaxed) == id))
+    }
+
+    /// Those this is true of. None of the others' memory is looked at beyond the slab's head.
+    pub(crate) fn live_threads_where(&self, wanted: impl Fn(&Thread) -> bool) -> Vec<&'static Thread> {
+        let mut threads: Vec<&'static Thread> = (1..self.arena.high())
+            .filter(|block| self.arena.used(*block) == Use::Thread as u8)
+            .map(|block| self.arena.at::<Thread>(block * WORDS as u32))
+            .filter(|thread| thread.alive.load(Acquire) == 1 && wanted(thread))
+            .collect();
+        threads.sort_by_key(|thread| thread.thread_id.load(Relaxed));
+        threads
+    }
+
+    /// Reads sums that folding moves about: again, if something folded meanwhile. Under a storm of folds the
+    /// last try stands: it may miss or repeat what was just moving.
+    pub(crate) fn unfolding<T>(&self, read: impl Fn() -> T) -> T {
+        let (mut tries, mut pauses) = (TRIES, PAUSES);
+        while tries > 0 && pauses > 0 {
+            if let Some(value) = self.folds.read(&read) {
+                return value;
+            }
+            if self.folds.is_busy() {
+                // Whoever folds may have lost its processor in the middle of it.
+                std::thread::sleep(FOLD_PAUSE);
+                pauses -= 1;
+            } else {
+                tries -= 1;
+            }
+        }
+        read()
+    }
+
+    /// Whether what was read through a slab is `thread_id`'s: asked after reading. A slab whose thread has
+    /// ended may hold anything by then.
+    pub(crate) fn still_lives(&self, thread: &Thread, thread_id: u64) -> bool {
+        std::sync::atomic::fence(Acquire);
+        let block = self.arena.offset_of(thread) / WORDS as u32;
+        self.arena.used(block) == Use::Thread as u8
+            && thread.alive.load(Acquire) == 1
+            && thread.thread_id.load(Relaxed) == thread_id
+    }
+}
+
+/// What `read` gives once whoever is changing it is done; `None`: it was not waited for any longer.
+pub(crate) fn patiently<T>(read: impl Fn() -> Option<T>) -> Option<T> {
+    for _ in 0..TRIES {
+        if let Some(value) = read() {
+            return Some(value);
+        }
+        std::thread::yield_now();
+    }
+    None
+}
+
+/// How often what changed while it was read is read again.
+const TRIES: u32 = 200;
+/// How often, and how long each time, one who folds is waited for. Together a second or two: on a machine that has more to
+/// do than it can, a thread is without a processor for that long.
+const PAUSES: u32 = 10_000;
+const FOLD_PAUSE: std::time::Duration = std::time::Duration::from_micros(50);
+
+/// Ticks to picoseconds at one rate.
+#[derive(Clone, Copy)]
+pub(crate) struct Scale<'a> {
+    engine: &'a Engine,
+    rate: u64,
+}
+
+impl<'a> Scale<'a> {
+    pub(crate) fn of(engine: &'a Engine) -> Scale<'a> {
+        Scale { engine, rate: engine.clock.rate() }
+    }
+
+    pub(crate) fn ps(&self, ticks: u64) -> u64 {
+        self.engine.clock.ps(ticks, self.rate)
+    }
+
+    pub(crate) fn moment_ps(&self, at: u64) -> u64 {
+        self.engine.clock.moment_ps(at, self.rate)
+    }
+
+    pub(crate) fn wall_us(&self, at: u64) -> u64 {
+        self.engine.clock.moment_wall_us(at, self.rate)
+    }
+
+    pub(crate) fn stat(&self, plain: Plain) -> Stat {
+        if plain.count == 0 {
+            return Stat::default();
+        }
+        let min = if plain.min_inverted == 0 { 0 } else { !plain.min_inverted };
+        Stat {
+            count: plain.count,
+            sum_ps: self.ps(plain.sum),
+            min_ps: self.ps(min),
+            max_ps: self.ps(plain.max),
+        }
+    }
+}

@@ -1,0 +1,467 @@
+//! Instances and digests: files, sockets, tables, synchronisation objects.
+
+use std::collections::HashMap;
+use std::sync::atomic::{
+    AtomicU8, AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed},
+};
+
+use super::Scale;
+use super::summary::{PlainIo, counters, plain_counters};
+use crate::Engine;
+use crate::count::cell::{Counts, Family, Plain, Viewer};
+use crate::count::digest::{DigestCell, DigestMap};
+use crate::count::digest_table::{DigestSlot, DigestTally};
+use crate::instance::{
+    File, KEYS_PER_SLOT, KeyNames, LOCK_KINDS, MAX_INDEXES, MetadataLock, Prepared, Program, Socket, Synch,
+    TableHandle, TableIo, TableLocks, TableShare,
+};
+use crate::memory::arena::Offset;
+use crate::memory::pool::{Pool, SYNCHS, held};
+use crate::memory::text;
+use crate::record::operation::table_lock_name;
+use crate::setup::instrument::ENABLED;
+use crate::setup::objects::type_name;
+use crate::snapshot::*;
+use crate::thread::Thread;
+
+impl Engine {
+    /// Every known file.
+    pub fn files(&self) -> Vec<FileRow> {
+        let scale = Scale::of(self);
+        let mut rows = Vec::new();
+        self.pools.each::<File>(&self.arena, Pool::Files, |file| {
+            let generation = file.head.generation();
+            let Some(file_name) = (0..64).find_map(|_| file.name()) else { return };
+            let mut io = PlainIo::default();
+            io.add(&file.io);
+            let row = FileRow {
+                file_name,
+                event_name: self.registry.name(file.head.class()),
+                object_instance_begin: std::ptr::from_ref(file).addr() as u64,
+                open_count: file.open_count.load(Relaxed),
+                io: io.stat(scale),
+            };
+            if file.head.is_still(generation) {
+                rows.push(row);
+            }
+        });
+        rows
+    }
+
+    /// Every known socket.
+    pub fn sockets(&self) -> Vec<SocketRow> {
+        let scale = Scale::of(self);
+        let mut rows = Vec::new();
+        self.pools.each::<Socket>(&self.arena, Pool::Sockets, |socket| {
+            let generation = socket.head.generation();
+            let mut io = PlainIo::default();
+            if self.counts_for(Family::Sockets, Viewer::Global, socket.epoch.load(Relaxed)) {
+                io.add(&socket.io);
+            }
+            let thread_id = socket.thread_id.load(Relaxed);
+            let row = SocketRow {
+                event_name: self.registry.name(socket.head.class()),
+                object_instance_begin: std::ptr::from_ref(socket).addr() as u64,
+                thread_id: (thread_id != 0).then_some(thread_id),
+                socket_id: socket.fd.load(Relaxed),
+                ip: text::read_string(&socket.ip, socket.ip_len.load(Relaxed) as usize),
+                port: socket.port.load(Relaxed),
+                idle: socket.idle.load(Relaxed) != 0,
+                io: io.stat(scale),
+            };
+            if socket.head.is_still(generation) {
+                rows.push(row);
+            }
+        });
+        rows
+    }
+
+    /// Every mutex, rwlock and cond.
+    pub fn synchs(&self) -> Vec<SyncRow> {
+        let scale = Scale::of(self);
+        let mut readers: HashMap<u64, u32> = HashMap::new();
+        let threads = self.live_threads().into_iter();
+        for lock in threads.flat_map(|thread| thread.read_locks.addresses(&self.arena)) {
+            *readers.entry(lock).or_default() += 1;
+        }
+        let mut rows = Vec::new();
+        let mut read = |synch: &'static Synch| {
+            let generation = synch.head.generation();
+            let class = synch.head.class();
+            let owner = synch.owner.load(Relaxed);
+            let row = SyncRow {
+                kind: self.registry.kind(class),
+                name: self.registry.name(class),
+                object_instance_begin: synch.identity.load(Relaxed),
+                locked_by_thread_id: (owner != 0).then_some(owner),
+                read_locked_by_count: readers
+                    .get(&(std::ptr::from_ref(synch).addr() as u64))
+                    .copied()
+                    .unwrap_or(0),
+                waits: scale.stat(synch.waits.plain()),
+            };
+            if synch.head.is_still(generation) {
+                rows.push(row);
+            }
+        };
+        for pool in SYNCHS {
+            self.pools.each(&self.arena, pool, &mut read);
+        }
+        rows
+    }
+
+    /// Every known table.
+    pub fn tables(&self) -> Vec<TableRow> {
+        let scale = Scale::of(self);
+        let tallies = self.unfolding(|| self.table_tallies());
+        let mut rows: Vec<TableRow> =
+            tallies.into_iter().filter_map(|(share, tally)| self.table_row(share, &tally, scale)).collect();
+        rows.sort_by(|a, b| (&a.schema, &a.name).cmp(&(&b.schema, &b.name)));
+        rows
+    }
+
+    fn table_tallies(&self) -> HashMap<Offset, TableTally> {
+        let mut tallies: HashMap<Offset, TableTally> = HashMap::new();
+        self.pools.each::<TableShare>(&self.arena, Pool::Tables, |share| {
+            let mut tally = TableTally::new(share.head.generation());
+            self.add_table(&mut tally, &share.io, &share.locks);
+            tallies.insert(self.arena.offset_of(share), tally);
+        });
+        self.pools.each::<TableHandle>(&self.arena, Pool::Handles, |table| {
+            let offset = table.share.load(Relaxed);
+            if offset == 0 {
+                return;
+            }
+            if let Some(tally) = tallies.get_mut(&offset)
+                && tally.generation == table.share_generation.load(Relaxed)
+            {
+                self.add_table(tally, &table.io, &table.locks);
+            }
+        });
+        tallies
+    }
+
+    fn add_table(&self, tally: &mut TableTally, io: &[AtomicU32], locks: &AtomicU32) {
+        for (tally, io) in tally.io.iter_mut().zip(io) {
+            let Some((_held, io)) = held::<TableIo>(&self.arena, Pool::TableIo, io.load(Acquire)) else {
+                continue;
+            };
+            let tally = tally.get_or_insert_default();
+            if self.counts_for(Family::TableIo, Viewer::Global, io.epoch.load(Relaxed)) {
+                for (tally, part) in tally.iter_mut().zip(&io.parts) {
+                    tally.merge(part.plain());
+                }
+            }
+        }
+        let locks = held::<TableLocks>(&self.arena, Pool::TableLocks, locks.load(Acquire));
+        if let Some((_held, locks)) = locks
+            && self.counts_for(Family::TableLock, Viewer::Global, locks.epoch.load(Relaxed))
+        {
+            for (tally, part) in tally.locks.iter_mut().zip(&locks.parts) {
+                tally.merge(part.plain());
+            }
+        }
+    }
+
+    fn table_row(&self, share: Offset, tally: &TableTally, scale: Scale<'_>) -> Option<TableRow> {
+        let (_held, share) = held::<TableShare>(&self.arena, Pool::Tables, share)?;
+        let keys = (share.keys.load(Relaxed) as usize).min(MAX_INDEXES);
+        let io = |tally: &Option<[Plain; 4]>| {
+            let [fetch, insert, update, delete] = tally.unwrap_or_default().map(|plain| scale.stat(plain));
+            TableIoStat { fetch, insert, update, delete }
+        };
+        let mut indexes: Vec<IndexRow> = (0..keys)
+            .map(|key| IndexRow { name: self.key_name(share, key), io: io(&tally.io[key]) })
+            .collect();
+        if tally.io[MAX_INDEXES].is_some() {
+            indexes.push(IndexRow { name: None, io: io(&tally.io[MAX_INDEXES]) });
+        }
+        let row = TableRow {
+            object_type: share.type_name(),
+            schema: text::read_string(&share.schema, share.schema_len.load(Relaxed) as usize),
+            name: text::read_string(&share.name, share.name_len.load(Relaxed) as usize),
+            enabled: share.watch.load(Relaxed) & ENABLED != 0,
+            indexes,
+            locks: TableLockStat(tally.locks.map(|plain| scale.stat(plain))),
+        };
+        share.head.is_still(tally.generation).then_some(row)
+    }
+
+    /// Name of a table's key, while the table has it.
+    pub(crate) fn key_name(&self, share: &TableShare, key: usize) -> Option<String> {
+        let names = share.key_names.get(key / KEYS_PER_SLOT)?.load(Acquire);
+        let (_held, names) = held::<KeyNames>(&self.arena, Pool::Names, names)?;
+        let at = key % KEYS_PER_SLOT;
+        Some(text::read_string(&names.names[at], names.lens[at].load(Relaxed) as usize))
+    }
+
+    /// Every metadata lock somebody has or waits for.
+    pub fn metadata_locks(&self) -> Vec<MetadataLockRow> {
+        let mut rows = Vec::new();
+        self.pools.each::<MetadataLock>(&self.arena, Pool::MetadataLocks, |lock| {
+            let generation = lock.head.generation();
+            let row = self.metadata_lock_row(lock);
+            if lock.head.is_still(generation) {
+                rows.extend(row);
+            }
+        });
+        rows
+    }
+
+    /// A row of what may be changing; `None` where a number has no name.
+    fn metadata_lock_row(&self, lock: &MetadataLock) -> Option<MetadataLockRow> {
+        let host = self.host.get()?;
+        let namespace = lock.namespace.load(Relaxed);
+        Some(MetadataLockRow {
+            object: ObjectName {
+                object_type: Some(host.lock_namespace_name(namespace)?),
+                schema: nonempty(&lock.schema, lock.schema_len.load(Relaxed).into()),
+                name: nonempty(&lock.name, lock.name_len.load(Relaxed).into()),
+                index: None,
+            },
+            object_instance_begin: lock.identity.load(Relaxed),
+            lock_type: host.lock_type_name(namespace, lock.lock_type.load(Relaxed))?,
+            duration: host.lock_duration_name(lock.duration.load(Relaxed))?,
+            status: host.lock_status_name(lock.status.load(Relaxed))?,
+            source: self.source(lock.source.load(Relaxed)),
+            owner_thread_id: lock.owner_thread.load(Relaxed),
+            owner_event_id: lock.owner_event.load(Relaxed),
+        })
+    }
+
+    /// Every open table.
+    pub fn table_handles(&self) -> Vec<TableHandleRow> {
+        let mut rows = Vec::new();
+        self.pools.each::<TableHandle>(&self.arena, Pool::Handles, |handle| {
+            let generation = handle.head.generation();
+            let row = self.table_handle_row(handle);
+            if handle.head.is_still(generation) {
+                rows.extend(row);
+            }
+        });
+        rows
+    }
+
+    /// A row of what may be changing; `None` where the table has been dropped or is not watched.
+    fn table_handle_row(&self, handle: &TableHandle) -> Option<TableHandleRow> {
+        let (_held, share) = held::<TableShare>(&self.arena, Pool::Tables, handle.share.load(Relaxed))?;
+        let lock = |kind: &AtomicU8| kind.load(Relaxed).checked_sub(1).and_then(table_lock_name);
+        let row = TableHandleRow {
+            object_type: share.type_name(),
+            schema: text::read_string(&share.schema, share.schema_len.load(Relaxed) as usize),
+            name: text::read_string(&share.name, share.name_len.load(Relaxed) as usize),
+            object_instance_begin: handle.identity.load(Relaxed),
+            owner_thread_id: handle.owner_thread.load(Relaxed),
+            owner_event_id: handle.owner_event.load(Relaxed),
+            internal_lock: lock(&handle.internal_lock),
+            external_lock: lock(&handle.external_lock),
+        };
+        let watched = share.watch.load(Relaxed) != 0;
+        (watched && share.head.is_still(handle.share_generation.load(Relaxed))).then_some(row)
+    }
+
+    /// Every prepared statement.
+    pub fn prepared_statements(&self) -> Vec<PreparedRow> {
+        let scale = Scale::of(self);
+        let mut rows = Vec::new();
+        self.pools.each::<Prepared>(&self.arena, Pool::Prepared, |prepared| {
+            let generation = prepared.head.generation();
+            let row = self.prepared_row(prepared, scale);
+            if prepared.head.is_still(generation) {
+                rows.push(row);
+            }
+        });
+        rows
+    }
+
+    fn prepared_row(&self, prepared: &Prepared, scale: Scale<'_>) -> PreparedRow {
+        let today = self.counts_for(Family::Prepared, Viewer::Global, prepared.epoch.load(Relaxed));
+        let stat = |counts: &Counts| if today { scale.stat(counts.plain()) } else { Stat::default() };
+        PreparedRow {
+            object_instance_begin: prepared.identity.load(Relaxed),
+            statement_id: prepared.statement_id.load(Relaxed),
+            name: nonempty(&prepared.name, prepared.name_len.load(Relaxed) as usize),
+            sql_text: text::read_string(&prepared.text, prepared.text_len.load(Relaxed) as usize),
+            owner_thread_id: prepared.owner_thread.load(Relaxed),
+            owner_event_id: prepared.owner_event.load(Relaxed),
+            owner: self.program_name(prepared).unwrap_or_default(),
+            prepare: stat(&prepared.prepare),
+            reprepare: stat(&prepared.reprepare),
+            execute: StatementStat {
+                stat: stat(&prepared.execute),
+                sum: if today { counters(&prepared.counters) } else { StatementCounters::default() },
+            },
+        }
+    }
+
+    /// The program a statement was prepared in, while there is one.
+    fn program_name(&self, prepared: &Prepared) -> Option<ObjectName> {
+        let (_held, program) = held::<Program>(&self.arena, Pool::Programs, prepared.program.load(Relaxed))?;
+        let (schema, schema_len, name, name_len) = program.name_words();
+        let owner = ObjectName {
+            object_type: type_name(program.object_type()),
+            schema: nonempty(schema, schema_len),
+            name: nonempty(name, name_len),
+            index: None,
+        };
+        program.head.is_still(prepared.program_generation.load(Relaxed)).then_some(owner)
+    }
+
+    /// Every digest, and the row of what has no place, or has it no more.
+    pub fn digests(&self) -> Vec<DigestRow> {
+        let scale = Scale::of(self);
+        let (tallies, mut rest) = self.unfolding(|| self.digest_tallies());
+        let mut rows: Vec<(u64, DigestRow)> = Vec::new();
+        for (offset, (generation, tally)) in tallies {
+            // Entered, and forgotten by TRUNCATE before it counted.
+            if tally.stat.count == 0 {
+                continue;
+            }
+            let slot: &DigestSlot = self.arena.at(offset);
+            match slot.read(|| (self.digest_schema(slot), KeptTokens::of(slot))) {
+                Some((now, (schema, tokens))) if now == generation => {
+                    let digest = self.spell(&tokens);
+                    rows.push((tally.first_seen, digest_row(&scale, schema, digest, &tally)));
+                }
+                // Evicted meanwhile.
+                _ => rest.merge(&tally),
+            }
+        }
+        if rest.stat.count != 0 {
+            rows.push((rest.first_seen, digest_row(&scale, None, None, &rest)));
+        }
+        rows.sort_by_key(|(first_seen, _)| *first_seen);
+        rows.into_iter().map(|(_, row)| row).collect()
+    }
+
+    /// Digests that lost their place to others; what they counted is in the row without a digest.
+    pub fn evicted_digests(&self) -> u64 {
+        self.digests.evicted()
+    }
+
+    /// By slot the generation and what it counted; and what counts for none of them.
+    fn digest_tallies(&self) -> (HashMap<Offset, (u32, DigestTally)>, DigestTally) {
+        let epoch = self.epochs[Family::Digests as usize].load(Relaxed);
+        // Threads first: what they count for a slot they found is not newer than the slot's tenant, then.
+        let mut own = Vec::new();
+        for thread in self.live_threads() {
+            let id = thread.thread_id.load(Relaxed);
+            let cells = self.thread_digests(thread, epoch);
+            if self.still_lives(thread, id) {
+                own.extend(cells);
+            }
+        }
+        let overflow = self.arena.get::<DigestSlot>(self.digests.overflow());
+        let mut rest = overflow.map_or_else(DigestTally::default, |overflow| overflow.own.plain());
+        let mut tallies = HashMap::new();
+        for offset in self.digests.places() {
+            let slot: &DigestSlot = self.arena.at(offset);
+            if let Some((generation, own, past)) = super::patiently(|| slot.tallies()) {
+                tallies.insert(offset, (generation, own));
+                rest.merge(&past);
+            }
+        }
+        for (slot, generation, cell) in own {
+            match tallies.get_mut(&slot) {
+                Some((now, tally)) if *now == generation => tally.merge(&cell),
+                _ => rest.merge(&cell),
+            }
+        }
+        (tallies, rest)
+    }
+
+    /// What a thread has counted and not yet moved to the shared slots: slot, generation, counts.
+    fn thread_digests(&self, thread: &Thread, epoch: u32) -> Vec<(Offset, u32, DigestTally)> {
+        let map = thread.digest_map.load(Acquire);
+        let Some(map) = self.arena.get::<DigestMap>(map) else { return Vec::new() };
+        if thread.digest_epoch.load(Relaxed) != epoch {
+            return Vec::new();
+        }
+        let tally = |cell: &'static DigestCell| {
+            let tally = DigestTally {
+                stat: cell.cell.stat.plain(),
+                counters: std::array::from_fn(|at| cell.cell.counters[at].load(Relaxed)),
+                first_seen: 0,
+                last_seen: cell.last_seen.load(Relaxed),
+            };
+            (cell.slot.load(Relaxed), cell.generation.load(Relaxed), tally)
+        };
+        map.cells().filter_map(|cell| self.arena.get(cell)).map(tally).collect()
+    }
+
+    fn digest_schema(&self, slot: &DigestSlot) -> Option<String> {
+        match slot.schema_len.load(Relaxed) as usize {
+            0 => None,
+            len => Some(text::read_string(&slot.schema, len)),
+        }
+    }
+
+    /// DIGEST and DIGEST_TEXT, as the host spells them.
+    pub(crate) fn spell(&self, tokens: &KeptTokens) -> Option<DigestText> {
+        let KeptTokens { bytes, whole, charset, cut } = tokens;
+        if bytes.is_empty() {
+            return None;
+        }
+        self.host.get()?.digest_text(bytes, *whole, *charset, *cut)
+    }
+}
+
+/// A copy of a slot's tokens. The host sees only what was read whole.
+pub(crate) struct KeptTokens {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) whole: Option<[u8; 16]>,
+    /// What they are spelled in.
+    pub(crate) charset: u32,
+    pub(crate) cut: bool,
+}
+
+impl KeptTokens {
+    pub(crate) fn of(slot: &DigestSlot) -> KeptTokens {
+        let [low, high] = slot.whole().map(u128::from);
+        KeptTokens {
+            whole: (low | high != 0).then(|| (high << 64 | low).to_le_bytes()),
+            bytes: text::read(&slot.tokens, slot.tokens_len.load(Relaxed) as usize),
+            charset: slot.charset.load(Relaxed),
+            cut: slot.cut.load(Relaxed) != 0,
+        }
+    }
+}
+
+impl TableShare {
+    fn type_name(&self) -> &'static str {
+        if self.temporary.load(Relaxed) != 0 { "TEMPORARY TABLE" } else { "TABLE" }
+    }
+}
+
+/// A text; `None` where it is empty.
+fn nonempty(words: &[AtomicU64], len: usize) -> Option<String> {
+    (len != 0).then(|| text::read_string(words, len))
+}
+
+fn digest_row(
+    scale: &Scale<'_>,
+    schema: Option<String>,
+    digest: Option<DigestText>,
+    tally: &DigestTally,
+) -> DigestRow {
+    DigestRow {
+        schema,
+        digest,
+        stat: StatementStat { stat: scale.stat(tally.stat), sum: plain_counters(&tally.counters) },
+        first_seen_us: scale.wall_us(tally.first_seen),
+        last_seen_us: scale.wall_us(tally.last_seen.max(tally.first_seen)),
+    }
+}
+
+struct TableTally {
+    generation: u32,
+    io: Vec<Option<[Plain; 4]>>,
+    locks: [Plain; LOCK_KINDS],
+}
+
+impl TableTally {
+    fn new(generation: u32) -> TableTally {
+        TableTally { generation, io: vec![None; MAX_INDEXES + 1], locks: [Plain::default(); LOCK_KINDS] }
+    }
+}

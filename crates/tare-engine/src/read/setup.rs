@@ -1,0 +1,389 @@
+//! Setup tables, threads, timers, losses, resets.
+
+use std::sync::atomic::{
+    AtomicU8, AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+use super::Scale;
+use crate::Engine;
+use crate::clock::{monotonic_ns, ticks};
+use crate::count::cell::{Counts, Family, IoCell, Viewer};
+use crate::instance::{File, Program, Synch, TableIo, TableLocks, TableShare};
+use crate::memory::pool::{Pool, SYNCHS, held};
+use crate::memory::text;
+use crate::record::ring::StageRecord;
+use crate::setup::actors::ActorRule;
+use crate::setup::instrument::lock;
+use crate::setup::objects::ObjectRule;
+use crate::snapshot::*;
+use crate::thread::Thread;
+
+impl Engine {
+    /// Every instrument of `setup_instruments`, in the order of registration.
+    pub fn instruments(&self) -> Vec<Instrument> {
+        let mut all = self.registry.all();
+        all.retain(|instrument| instrument.kind != Kind::Thread);
+        all
+    }
+
+    /// ENABLED and TIMED; `None` leaves one as it is. At once, for every thread.
+    pub fn set_instrument(&self, id: ClassId, enabled: Option<bool>, timed: Option<bool>) {
+        self.registry.set(id, enabled, timed);
+        self.change_settings();
+    }
+
+    /// Every class of threads.
+    pub fn thread_instruments(&self) -> Vec<ThreadInstrument> {
+        self.registry.threads()
+    }
+
+    /// ENABLED and HISTORY of a class of threads; `None` leaves one as it is. For threads that begin later.
+    pub fn set_thread_instrument(&self, id: ClassId, enabled: Option<bool>, history: Option<bool>) {
+        self.registry.set(id, enabled, history);
+    }
+
+    /// Whether a consumer is on.
+    #[inline(always)]
+    pub fn consumer(&self, consumer: Consumer) -> bool {
+        self.consumers.load(Relaxed) & (1 << consumer as u32) != 0
+    }
+
+    /// Switches a consumer; at once, for every thread.
+    pub fn set_consumer(&self, consumer: Consumer, on: bool) {
+        let _one_at_a_time = lock(&self.filters);
+        let bit = 1 << consumer as u32;
+        let old = self.consumers.load(Relaxed);
+        self.consumers.store(if on { old | bit } else { old & !bit }, Relaxed);
+        // A thread made meanwhile waits for the lock and computes its mask from the new consumers; one that
+        // ends waits, too, so that no slab is written to that has become something else.
+        for thread in self.live_threads() {
+            self.store_mask(thread);
+        }
+    }
+
+    /// Every live thread.
+    pub fn threads(&self) -> Vec<ThreadRow> {
+        self.thread_rows(self.live_threads())
+    }
+
+    /// The live threads of this key: one or none, as a rule.
+    pub fn threads_of(&self, key: ThreadKey) -> Vec<ThreadRow> {
+        self.thread_rows(self.live_threads_with(key))
+    }
+
+    pub(super) fn live_threads_with(&self, key: ThreadKey) -> Vec<&'static Thread> {
+        self.live_threads_where(|thread| match key {
+            ThreadKey::Thread(id) => thread.thread_id.load(Relaxed) == id,
+            ThreadKey::Connection(id) => thread.processlist_id.load(Relaxed) == id,
+        })
+    }
+
+    fn thread_rows(&self, threads: Vec<&'static Thread>) -> Vec<ThreadRow> {
+        let now_s = (crate::clock::wall_us() / 1_000_000).cast_signed();
+        threads.into_iter().filter_map(|thread| self.thread_row(thread, now_s)).collect()
+    }
+
+    fn thread_row(&self, thread: &'static Thread, now_s: i64) -> Option<ThreadRow> {
+        let nonzero = |value: u64| (value != 0).then_some(value);
+        let some = |bytes: String| (!bytes.is_empty()).then_some(bytes);
+        let host = self.host.get()?;
+        let id = thread.thread_id.load(Relaxed);
+        let texts = thread.text(self)?;
+        let (user, host_name, db, info) = thread.read_texts(|| {
+            let info = match texts.info_len.load(Relaxed) {
+                u32::MAX => None,
+                len => Some(text::read_string(&texts.info, len as usize)),
+            };
+            (
+                text::read_string(&texts.user, texts.user_len.load(Relaxed) as usize),
+                text::read_string(&texts.host, texts.host_len.load(Relaxed) as usize),
+                text::read_string(&texts.db, texts.db_len.load(Relaxed) as usize),
+                info,
+            )
+        });
+        // A stage that is as usual leaves the label alone and is in its record only, if it has one.
+        let stage = match (thread.stage_cell.load(Relaxed), thread.stage_record.load(Relaxed)) {
+            (0, _) | (_, 0) => thread.stage_label.load(Relaxed),
+            (_, record) => self.arena.get(record).map_or(0, StageRecord::class),
+        } as ClassId;
+        let state = match stage {
+            0 => None,
+            class => self.registry.name(class).splitn(3, '/').nth(2).map(str::to_owned),
+        };
+        let foreground = thread.processlist_id.load(Relaxed) != 0;
+        // One that never said what it does is asleep, which is command 0.
+        let command = thread.command.load(Relaxed).saturating_sub(1);
+        let command = if foreground { host.command_name(command) } else { None };
+        let start_s = thread.start_time_s.load(Relaxed);
+        let connection_type = match thread.connection_type.load(Relaxed) {
+            0 => None,
+            number => host.connection_type_name(number - 1),
+        };
+        let row = ThreadRow {
+            thread_id: id,
+            name: self.registry.name(thread.class.load(Relaxed)),
+            foreground,
+            processlist_id: nonzero(thread.processlist_id.load(Relaxed)),
+            user: some(user),
+            host: some(host_name),
+            db: some(db),
+            command,
+            time_s: (start_s != 0).then(|| (now_s - start_s).max(0)),
+            state,
+            info,
+            parent_thread_id: nonzero(thread.parent_thread_id.load(Relaxed)),
+            instrumented: thread.instrumented.load(Relaxed) != 0,
+            history: thread.history.load(Relaxed) != 0,
+            connection_type,
+            os_id: nonzero(thread.os_id.load(Relaxed)),
+        };
+        self.still_lives(thread, id).then_some(row)
+    }
+
+    /// INSTRUMENTED and HISTORY of a live thread; `None` leaves one as it is. False when it is gone.
+    pub fn set_thread(&self, thread_id: u64, instrumented: Option<bool>, history: Option<bool>) -> bool {
+        let _one_at_a_time = lock(&self.filters);
+        let mut threads = self.live_threads().into_iter();
+        let Some(thread) = threads.find(|thread| thread.thread_id.load(Relaxed) == thread_id) else {
+            return false;
+        };
+        if let Some(on) = instrumented {
+            thread.instrumented.store(u8::from(on), Relaxed);
+        }
+        if let Some(on) = history {
+            thread.history.store(u8::from(on), Relaxed);
+        }
+        self.store_mask(thread);
+        true
+    }
+
+    /// The timers of `performance_timers`.
+    pub fn timers(&self) -> Vec<TimerRow> {
+        let rate = self.clock.rate();
+        let hertz = ((1_000_000_000_000u128 << 32) / u128::from(rate.max(1))) as u64;
+        let row = |name, frequency: u64, overhead| TimerRow {
+            name,
+            frequency: Some(frequency),
+            resolution: Some(1),
+            overhead: Some(overhead),
+        };
+        let clock = overhead(monotonic_ns);
+        let mut rows = Vec::new();
+        if self.clock.counts_cycles() {
+            rows.push(row("CYCLE", hertz, overhead(ticks)));
+        } else {
+            rows.push(TimerRow { name: "CYCLE", frequency: None, resolution: None, overhead: None });
+        }
+        rows.push(row("NANOSECOND", 1_000_000_000, clock));
+        rows.push(row("MICROSECOND", 1_000_000, clock));
+        rows.push(row("MILLISECOND", 1_000, clock));
+        rows.push(TimerRow { name: "TICK", frequency: None, resolution: None, overhead: None });
+        rows
+    }
+
+    /// Which clock each type of event is said to be timed with.
+    pub fn timer_settings(&self) -> Vec<TimerSetting> {
+        let timer = |at: &AtomicU8| TIMER_NAMES[at.load(Relaxed) as usize % TIMER_NAMES.len()];
+        let setting = |(name, at)| TimerSetting { name, timer: timer(at) };
+        TIMED_EVENTS.into_iter().zip(&self.timers).map(setting).collect()
+    }
+
+    /// Says another clock; times stay those of the one clock there is. False where a name is unknown.
+    pub fn set_timer(&self, setting: TimerSetting) -> bool {
+        let place = TIMED_EVENTS.iter().zip(&self.timers).find(|(name, _)| **name == setting.name);
+        let timer = TIMER_NAMES.iter().position(|timer| *timer == setting.timer);
+        let (Some((_, place)), Some(timer)) = (place, timer) else { return false };
+        place.store(timer as u8, Relaxed);
+        true
+    }
+
+    /// What did not fit.
+    pub fn lost(&self) -> Vec<LostRow> {
+        self.losses.rows()
+    }
+
+    /// The same as counters of the host's, which may set them to zero.
+    pub fn lost_counters(&self) -> impl Iterator<Item = (&'static str, &AtomicU64)> {
+        self.losses.shown()
+    }
+
+    /// Bytes of memory handed out, and the cap.
+    pub fn memory(&self) -> (u64, u64) {
+        self.arena.usage()
+    }
+
+    /// TRUNCATE.
+    pub fn reset(&self, what: Reset) {
+        match what {
+            Reset::Events(of, scope) => self.reset_events(of, scope),
+            Reset::Summary(EventType::Wait, level) => {
+                self.reset_summary(Family::Waits, level);
+                if level == Level::Global {
+                    self.reset_instances();
+                }
+            }
+            Reset::Summary(EventType::Stage, level) => self.reset_summary(Family::Stages, level),
+            Reset::Summary(EventType::Statement, level) => self.reset_summary(Family::Statements, level),
+            Reset::Summary(EventType::Transaction, level) => self.reset_summary(Family::Transactions, level),
+            Reset::Memory(level) => self.reset_summary(Family::Memory, level),
+            Reset::Connections(level) => self.reset_connections(level),
+            Reset::Digests => self.reset_digests(),
+            Reset::Files => self.reset_files(),
+            Reset::Sockets => self.reset_sockets(),
+            Reset::Instances => {
+                self.reset_files();
+                self.reset_sockets();
+                self.reset_synchs();
+            }
+            Reset::TableIo => self.reset_table_io(),
+            Reset::TableLock => self.reset_table_locks(),
+            Reset::Objects => {
+                self.reset_table_io();
+                self.reset_table_locks();
+            }
+            Reset::Programs => self.reset_programs(),
+            Reset::Prepared => self.bump_epoch(Family::Prepared, &[Viewer::Global]),
+            Reset::ActorRules => self.clear_rules::<ActorRule>(),
+            Reset::ObjectRules => self.clear_rules::<ObjectRule>(),
+        }
+    }
+
+    fn reset_events(&self, of: EventType, scope: Scope) {
+        let _one_at_a_time = lock(&self.filters);
+        let (of, scope) = (of as usize - 1, scope as usize);
+        for thread in self.live_threads() {
+            thread.hidden[of][scope].store(thread.event_id.load(Relaxed), Relaxed);
+        }
+        self.hidden_before[of][scope].store(ticks(), Relaxed);
+    }
+
+    fn bump_epoch(&self, family: Family, viewers: &[Viewer]) {
+        let _one_at_a_time = lock(&self.filters);
+        let now = self.epochs[family as usize].load(Relaxed).wrapping_add(1);
+        for viewer in viewers {
+            self.resets[family as usize][*viewer as usize].store(now, Relaxed);
+        }
+        self.epochs[family as usize].store(now, Release);
+        self.change_settings();
+    }
+
+    /// The reference resets a summary together with all it is made of, except that the global summary of
+    /// waits is independent of the threads'.
+    pub(crate) fn reset_summary(&self, family: Family, level: Level) {
+        use Viewer::*;
+        let viewers: &[Viewer] = match (level, family) {
+            (Level::Thread, _) => &[Thread],
+            (Level::Account, _) => &[Thread, Account],
+            (Level::User, _) => &[Thread, Account, User],
+            (Level::Host, _) => &[Thread, Account, Host],
+            (Level::Global, Family::Waits) => &[Global],
+            (Level::Global, _) => &[Thread, Account, User, Host, Global],
+        };
+        self.folds.begin();
+        self.bump_epoch(family, viewers);
+        self.reset_sums(family, viewers);
+        self.folds.end();
+    }
+
+    /// As the reference: what the global summary of waits is made of, by instance, goes with it.
+    fn reset_instances(&self) {
+        self.reset_files();
+        self.reset_sockets();
+        self.reset_synchs();
+        self.reset_table_io();
+        self.reset_table_locks();
+    }
+
+    fn reset_synchs(&self) {
+        for pool in SYNCHS {
+            self.pools.each::<Synch>(&self.arena, pool, |synch| synch.waits.clear_shared());
+        }
+    }
+
+    fn reset_ended_io(&self, kind: Kind) {
+        self.ended_io.bank.each(&self.arena, |class, cell| {
+            if self.registry.kind(class) == kind {
+                self.arena.at::<IoCell>(cell).io.clear_shared();
+            }
+        });
+    }
+
+    fn reset_sockets(&self) {
+        self.bump_epoch(Family::Sockets, &[Viewer::Global]);
+        self.reset_ended_io(Kind::Socket);
+    }
+
+    fn reset_files(&self) {
+        self.pools.each::<File>(&self.arena, Pool::Files, |file| file.io.clear_shared());
+        self.reset_ended_io(Kind::File);
+    }
+
+    fn reset_programs(&self) {
+        self.pools.each::<Program>(&self.arena, Pool::Programs, |program| {
+            program.calls.clear_shared();
+            program.statements.clear_shared();
+            program.counters.iter().for_each(|counter| counter.store(0, Relaxed));
+        });
+    }
+
+    fn reset_table_io(&self) {
+        self.bump_epoch(Family::TableIo, &[Viewer::Global]);
+        self.pools.each::<TableShare>(&self.arena, Pool::Tables, |share| self.clear_table_io(share));
+    }
+
+    fn reset_table_locks(&self) {
+        self.bump_epoch(Family::TableLock, &[Viewer::Global]);
+        self.pools.each::<TableShare>(&self.arena, Pool::Tables, |share| self.clear_table_locks(share));
+    }
+
+    /// Forgets what was read and written through handles that are closed.
+    pub(crate) fn clear_table_io(&self, share: &TableShare) {
+        let held_io = |io: &AtomicU32| held::<TableIo>(&self.arena, Pool::TableIo, io.load(Acquire));
+        for (_held, io) in share.io.iter().filter_map(held_io) {
+            io.parts.iter().for_each(Counts::clear_shared);
+            io.epoch.store(self.epochs[Family::TableIo as usize].load(Relaxed), Relaxed);
+        }
+    }
+
+    /// And what was locked.
+    pub(crate) fn clear_table_locks(&self, share: &TableShare) {
+        let locks = held::<TableLocks>(&self.arena, Pool::TableLocks, share.locks.load(Acquire));
+        if let Some((_held, locks)) = locks {
+            locks.parts.iter().for_each(Counts::clear_shared);
+            locks.epoch.store(self.epochs[Family::TableLock as usize].load(Relaxed), Relaxed);
+        }
+    }
+
+    /// Stored programs and what their calls took: type, schema, name, calls.
+    pub fn programs(&self) -> Vec<ProgramRow> {
+        let scale = Scale::of(self);
+        let mut rows = Vec::new();
+        self.pools.each::<Program>(&self.arena, Pool::Programs, |program| {
+            let (schema, schema_len, name, name_len) = program.name_words();
+            let Some(object_type) = crate::setup::objects::type_name(program.object_type()) else { return };
+            rows.push(ProgramRow {
+                object_type,
+                schema: text::read_string(schema, schema_len),
+                name: text::read_string(name, name_len),
+                calls: scale.stat(program.calls.plain()),
+                statements: StatementStat {
+                    stat: scale.stat(program.statements.plain()),
+                    sum: super::summary::counters(&program.counters),
+                },
+            });
+        });
+        rows
+    }
+}
+
+/// The least of a few measurements of reading a timer twice, in the timer's unit.
+fn overhead(timer: impl Fn() -> u64) -> u64 {
+    (0..20)
+        .map(|_| {
+            let start = timer();
+            timer() - start
+        })
+        .min()
+        .unwrap_or(0)
+}

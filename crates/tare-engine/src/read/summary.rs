@@ -1,0 +1,457 @@
+//! Summaries by event name: threads' cells, and what has ended.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::parties::SeenParty;
+use super::{Scale, Sink};
+use crate::Engine;
+use crate::count::account::{ACCOUNT, HOST, USER};
+use crate::count::bank::Bank;
+use crate::count::cell::{
+    ByteCounts, COUNTERS, Cell, Family, IoCell, IoCounts, MemoryCell, Plain, StatCell, StatementCell,
+    TransactionCell, Viewer,
+};
+use crate::instance::{File, Socket};
+use crate::memory::pool::Pool;
+use crate::setup::instrument::SERVER_WIDE;
+use crate::snapshot::*;
+use crate::thread::{BANK_OWN, BANK_THREAD_ONLY, BANK_UNATTRIBUTED, Thread};
+
+/// Who looks at a thread's cells for its account, its user, its host.
+const VIEWERS_OF: [Viewer; 3] = [Viewer::Account, Viewer::User, Viewer::Host];
+
+/// A statistic that merges: the plain values of a cell.
+trait Tally: Default + Clone {
+    type Cell: Cell;
+    fn add(&mut self, cell: &Self::Cell);
+    /// What a cell shows that a reset has passed since its writer last looked; most show nothing.
+    fn add_stale(&mut self, _cell: &Self::Cell) {}
+    fn merge(&mut self, other: &Self);
+}
+
+#[derive(Default, Clone)]
+struct WaitTally(Plain);
+
+impl Tally for WaitTally {
+    type Cell = StatCell;
+    fn add(&mut self, cell: &StatCell) {
+        self.0.merge(cell.stat.plain());
+    }
+    fn merge(&mut self, other: &Self) {
+        self.0.merge(other.0);
+    }
+}
+
+#[derive(Default, Clone)]
+struct StatementTally(Plain, [u64; COUNTERS]);
+
+impl Tally for StatementTally {
+    type Cell = StatementCell;
+    fn add(&mut self, cell: &StatementCell) {
+        self.0.merge(cell.stat.plain());
+        for (sum, counter) in self.1.iter_mut().zip(&cell.counters) {
+            *sum = sum.wrapping_add(counter.load(Relaxed));
+        }
+    }
+    fn merge(&mut self, other: &Self) {
+        self.0.merge(other.0);
+        for (sum, counter) in self.1.iter_mut().zip(&other.1) {
+            *sum = sum.wrapping_add(*counter);
+        }
+    }
+}
+
+#[derive(Default, Clone)]
+struct TransactionTally(Plain, Plain);
+
+impl Tally for TransactionTally {
+    type Cell = TransactionCell;
+    fn add(&mut self, cell: &TransactionCell) {
+        self.0.merge(cell.read_write.plain());
+        self.1.merge(cell.read_only.plain());
+    }
+    fn merge(&mut self, other: &Self) {
+        self.0.merge(other.0);
+        self.1.merge(other.1);
+    }
+}
+
+#[derive(Default, Clone)]
+struct MemoryTally(MemoryStat);
+
+impl Tally for MemoryTally {
+    type Cell = MemoryCell;
+    fn add(&mut self, cell: &MemoryCell) {
+        let (current_count, current_bytes) = cell.current();
+        self.merge(&MemoryTally(MemoryStat {
+            count_alloc: cell.count_alloc.load(Relaxed),
+            count_free: cell.count_free.load(Relaxed),
+            bytes_alloc: cell.bytes_alloc.load(Relaxed),
+            bytes_free: cell.bytes_free.load(Relaxed),
+            low_count: cell.low_count.load(Relaxed),
+            current_count,
+            high_count: cell.high_count.load(Relaxed),
+            low_bytes: cell.low_bytes.load(Relaxed),
+            current_bytes,
+            high_bytes: cell.high_bytes.load(Relaxed),
+        }));
+    }
+
+    fn add_stale(&mut self, cell: &MemoryCell) {
+        let (count, bytes) = cell.current();
+        self.merge(&MemoryTally(MemoryStat {
+            count_alloc: count.max(0).cast_unsigned(),
+            count_free: count.min(0).unsigned_abs(),
+            bytes_alloc: bytes.max(0).cast_unsigned(),
+            bytes_free: bytes.min(0).unsigned_abs(),
+            low_count: count,
+            current_count: count,
+            high_count: count,
+            low_bytes: bytes,
+            current_bytes: bytes,
+            high_bytes: bytes,
+        }));
+    }
+
+    fn merge(&mut self, other: &Self) {
+        let (sum, other) = (&mut self.0, &other.0);
+        for (sum, other) in [
+            (&mut sum.count_alloc, other.count_alloc),
+            (&mut sum.count_free, other.count_free),
+            (&mut sum.bytes_alloc, other.bytes_alloc),
+            (&mut sum.bytes_free, other.bytes_free),
+        ] {
+            *sum = sum.wrapping_add(other);
+        }
+        for (sum, other) in [
+            (&mut sum.low_count, other.low_count),
+            (&mut sum.current_count, other.current_count),
+            (&mut sum.high_count, other.high_count),
+            (&mut sum.low_bytes, other.low_bytes),
+            (&mut sum.current_bytes, other.current_bytes),
+            (&mut sum.high_bytes, other.high_bytes),
+        ] {
+            *sum = sum.wrapping_add(other);
+        }
+    }
+}
+
+/// Counters as a row has them. LOCK_TIME comes in microseconds from the host.
+pub(crate) fn counters(words: &[AtomicU64; COUNTERS]) -> StatementCounters {
+    plain_counters(&std::array::from_fn(|at| words[at].load(Relaxed)))
+}
+
+pub(crate) fn plain_counters(values: &[u64; COUNTERS]) -> StatementCounters {
+    let [
+        lock_time,
+        errors,
+        warnings,
+        rows_affected,
+        rows_sent,
+        rows_examined,
+        created_tmp_disk_tables,
+        created_tmp_tables,
+        select_full_join,
+        select_full_range_join,
+        select_range,
+        select_range_check,
+        select_scan,
+        sort_merge_passes,
+        sort_range,
+        sort_rows,
+        sort_scan,
+        no_index_used,
+        no_good_index_used,
+    ] = *values;
+    StatementCounters {
+        lock_time_ps: lock_time.saturating_mul(1_000_000),
+        errors,
+        warnings,
+        rows_affected,
+        rows_sent,
+        rows_examined,
+        created_tmp_disk_tables,
+        created_tmp_tables,
+        select_full_join,
+        select_full_range_join,
+        select_range,
+        select_range_check,
+        select_scan,
+        sort_merge_passes,
+        sort_range,
+        sort_rows,
+        sort_scan,
+        no_index_used,
+        no_good_index_used,
+    }
+}
+
+impl Engine {
+    /// Every wait instrument, for every owner, zeros included, in the order of registration. Only the level of threads
+    /// knows one thread from all.
+    pub fn wait_summary(&self, asked: impl Into<Asked<Level>>, sink: Sink<'_, Stat>) {
+        let scale = Scale::of(self);
+        self.summarise::<WaitTally, _>(Family::Waits, asked.into(), |t| scale.stat(t.0), sink);
+    }
+
+    /// As [`Engine::wait_summary`], for stages.
+    pub fn stage_summary(&self, asked: impl Into<Asked<Level>>, sink: Sink<'_, Stat>) {
+        let scale = Scale::of(self);
+        self.summarise::<WaitTally, _>(Family::Stages, asked.into(), |t| scale.stat(t.0), sink);
+    }
+
+    /// As [`Engine::wait_summary`], for statements.
+    pub fn statement_summary(&self, asked: impl Into<Asked<Level>>, sink: Sink<'_, StatementStat>) {
+        let scale = Scale::of(self);
+        let stat = |t: StatementTally| StatementStat { stat: scale.stat(t.0), sum: plain_counters(&t.1) };
+        self.summarise::<StatementTally, _>(Family::Statements, asked.into(), stat, sink);
+    }
+
+    /// As [`Engine::wait_summary`], for transactions.
+    pub fn transaction_summary(&self, asked: impl Into<Asked<Level>>, sink: Sink<'_, TransactionStat>) {
+        let scale = Scale::of(self);
+        let stat =
+            |t: TransactionTally| TransactionStat { read_write: scale.stat(t.0), read_only: scale.stat(t.1) };
+        self.summarise::<TransactionTally, _>(Family::Transactions, asked.into(), stat, sink);
+    }
+
+    /// As [`Engine::wait_summary`], for memory.
+    pub fn memory_summary(&self, asked: impl Into<Asked<Level>>, sink: Sink<'_, MemoryStat>) {
+        self.summarise::<MemoryTally, _>(Family::Memory, asked.into(), |t| t.0, sink);
+    }
+
+    /// Whether an instrument has rows at this level: no statement stays abstract, and memory of the server as
+    /// a whole is no thread's.
+    fn summarised(&self, instrument: &Instrument, level: Level) -> bool {
+        match instrument.kind {
+            Kind::Thread => false,
+            Kind::Statement => !instrument.name.starts_with("statement/abstract/"),
+            Kind::Memory => {
+                level == Level::Global || self.registry.switches(instrument.id) & SERVER_WIDE == 0
+            }
+            _ => true,
+        }
+    }
+
+    fn summarise<T: Tally, S>(
+        &self,
+        family: Family,
+        asked: Asked<Level>,
+        stat: impl Fn(T) -> S,
+        sink: Sink<'_, S>,
+    ) {
+        let Asked { what: level, thread } = asked;
+        let instruments: Vec<Instrument> = (self.registry.all().into_iter())
+            .filter(|instrument| Family::of(instrument.kind) == family && self.summarised(instrument, level))
+            .collect();
+        match level {
+            Level::Global => {
+                let tallies = self.unfolding(|| self.global_tallies::<T>(family, &instruments));
+                let owner = Owner::default();
+                let _ = emit(&owner, &instruments, tallies, &stat, sink);
+            }
+            Level::Thread => {
+                for thread in self.live_threads_of(thread) {
+                    let owner = Owner { thread_id: thread.thread_id.load(Relaxed), ..Owner::default() };
+                    let tallies = || self.thread_tallies::<T>(family, Viewer::Thread, thread, &instruments);
+                    let tallies = self.unfolding(tallies);
+                    if self.still_lives(thread, owner.thread_id)
+                        && emit(&owner, &instruments, tallies, &stat, sink).is_break()
+                    {
+                        return;
+                    }
+                }
+            }
+            Level::Account => self.summarise_parties::<T, S>(family, ACCOUNT, &instruments, &stat, sink),
+            Level::User => self.summarise_parties::<T, S>(family, USER, &instruments, &stat, sink),
+            Level::Host => self.summarise_parties::<T, S>(family, HOST, &instruments, &stat, sink),
+        }
+    }
+
+    fn summarise_parties<T: Tally, S>(
+        &self,
+        family: Family,
+        kind: usize,
+        of: &[Instrument],
+        stat: &impl Fn(T) -> S,
+        sink: Sink<'_, S>,
+    ) {
+        // Who connects from here on is not seen; who leaves is in the sums of the party by then.
+        let threads: Vec<(&Thread, u64)> =
+            self.live_threads().into_iter().map(|it| (it, it.thread_id.load(Relaxed))).collect();
+        for party in self.parties(kind) {
+            let tallies = self.unfolding(|| {
+                let mut tallies = self.sums_tallies::<T>(&party, of);
+                let belongs =
+                    |thread: &Thread| thread.parties[kind].load(Relaxed) == self.arena.offset_of(party.slot);
+                for (thread, id) in threads.iter().filter(|(thread, _)| belongs(thread)) {
+                    let own = self.thread_tallies::<T>(family, VIEWERS_OF[kind], thread, of);
+                    if belongs(thread) && self.still_lives(thread, *id) {
+                        merge(&mut tallies, &own);
+                    }
+                }
+                tallies
+            });
+            if party.is_still() && emit(&party.owner, of, tallies, stat, sink).is_break() {
+                return;
+            }
+        }
+    }
+
+    /// What closed connections of a party did. Those of an account are its user's and its host's, too.
+    fn sums_tallies<T: Tally>(&self, party: &SeenParty, of: &[Instrument]) -> Vec<T> {
+        let mut tallies = vec![T::default(); of.len()];
+        self.add_bank(&party.slot.sums.bank, of, &mut tallies, |tally, cell| tally.add(cell));
+        for account in &party.accounts {
+            let mut own = vec![T::default(); of.len()];
+            self.add_bank(&account.slot.sums.bank, of, &mut own, |tally, cell| tally.add(cell));
+            if account.is_still() {
+                merge(&mut tallies, &own);
+            }
+        }
+        tallies
+    }
+
+    fn global_tallies<T: Tally>(&self, family: Family, of: &[Instrument]) -> Vec<T> {
+        let mut tallies = vec![T::default(); of.len()];
+        self.add_bank(&self.ended.bank, of, &mut tallies, |tally, cell| tally.add(cell));
+        for thread in self.live_threads() {
+            let id = thread.thread_id.load(Relaxed);
+            let own = self.thread_tallies::<T>(family, Viewer::Global, thread, of);
+            if self.still_lives(thread, id) {
+                merge(&mut tallies, &own);
+            }
+        }
+        tallies
+    }
+
+    /// What a thread's cells add up to; means nothing if the thread no longer lives afterwards.
+    fn thread_tallies<T: Tally>(
+        &self,
+        family: Family,
+        viewer: Viewer,
+        thread: &Thread,
+        of: &[Instrument],
+    ) -> Vec<T> {
+        let banks = match viewer {
+            Viewer::Global => [BANK_OWN, BANK_UNATTRIBUTED],
+            _ => [BANK_OWN, BANK_THREAD_ONLY],
+        };
+        let mut tallies = vec![T::default(); of.len()];
+        for bank in banks.map(|bank| &thread.banks[bank]) {
+            self.add_bank(bank, of, &mut tallies, |tally, cell: &T::Cell| {
+                if self.counts_for(family, viewer, cell.head().epoch.load(Relaxed)) {
+                    tally.add(cell);
+                } else {
+                    tally.add_stale(cell);
+                }
+            });
+        }
+        tallies
+    }
+
+    /// Adds each of a bank's cells to its instrument's tally.
+    fn add_bank<T: Tally>(
+        &self,
+        bank: &Bank,
+        of: &[Instrument],
+        tallies: &mut [T],
+        add: impl Fn(&mut T, &T::Cell),
+    ) {
+        for (tally, instrument) in tallies.iter_mut().zip(of) {
+            if let Some(cell) = bank.peek::<T::Cell>(&self.arena, instrument.id) {
+                add(tally, cell);
+            }
+        }
+    }
+
+    /// READ, WRITE, MISC of every file instrument.
+    pub fn file_summary(&self) -> Vec<(&'static str, IoStat)> {
+        self.io_summary(Kind::File, |add| {
+            self.pools.each::<File>(&self.arena, Pool::Files, |file| add(file.head.class(), &file.io));
+        })
+    }
+
+    /// READ, WRITE, MISC of every socket instrument.
+    pub fn socket_summary(&self) -> Vec<(&'static str, IoStat)> {
+        self.io_summary(Kind::Socket, |add| {
+            self.pools.each::<Socket>(&self.arena, Pool::Sockets, |socket| {
+                if self.counts_for(Family::Sockets, Viewer::Global, socket.epoch.load(Relaxed)) {
+                    add(socket.head.class(), &socket.io);
+                }
+            });
+        })
+    }
+
+    /// Sums of picoseconds, not of ticks: they are those of the rows by instance.
+    fn io_summary(
+        &self,
+        kind: Kind,
+        each: impl Fn(&mut dyn FnMut(ClassId, &IoCounts)),
+    ) -> Vec<(&'static str, IoStat)> {
+        let scale = Scale::of(self);
+        let instruments: Vec<Instrument> =
+            self.registry.all().into_iter().filter(|instrument| instrument.kind == kind).collect();
+        let stats = self.unfolding(|| {
+            let mut stats: std::collections::HashMap<ClassId, IoStat> = Default::default();
+            let mut add = |class, io: &IoCounts| {
+                let mut plain = PlainIo::default();
+                plain.add(io);
+                stats.entry(class).or_default().merge(plain.stat(scale));
+            };
+            for instrument in &instruments {
+                if let Some(cell) = self.ended_io.bank.cell::<IoCell>(&self.arena, instrument.id) {
+                    add(instrument.id, &cell.io);
+                }
+            }
+            each(&mut add);
+            stats
+        });
+        let row = |instrument: &Instrument| {
+            (instrument.name, stats.get(&instrument.id).copied().unwrap_or_default())
+        };
+        instruments.iter().map(row).collect()
+    }
+}
+
+/// Plain values of an [`IoCounts`].
+#[derive(Default, Clone)]
+pub(crate) struct PlainIo([(Plain, u64); 3]);
+
+impl PlainIo {
+    pub(crate) fn add(&mut self, io: &IoCounts) {
+        for ((plain, bytes), part) in self.0.iter_mut().zip(&io.parts) {
+            plain.merge(part.stat.plain());
+            *bytes += ByteCounts::bytes_of(part);
+        }
+    }
+
+    pub(crate) fn stat(&self, scale: Scale<'_>) -> IoStat {
+        let [read, write, misc] = self.0.map(|(plain, bytes)| ByteStat { stat: scale.stat(plain), bytes });
+        IoStat { read, write, misc }
+    }
+}
+
+impl ByteCounts {
+    fn bytes_of(part: &ByteCounts) -> u64 {
+        part.bytes.load(Relaxed)
+    }
+}
+
+fn merge<T: Tally>(sums: &mut [T], own: &[T]) {
+    sums.iter_mut().zip(own).for_each(|(sum, own)| sum.merge(own));
+}
+
+fn emit<T, S>(
+    owner: &Owner,
+    instruments: &[Instrument],
+    tallies: Vec<T>,
+    stat: &impl Fn(T) -> S,
+    sink: Sink<'_, S>,
+) -> ControlFlow<()> {
+    for (instrument, tally) in instruments.iter().zip(tallies) {
+        sink(Summary { owner: owner.clone(), name: instrument.name, stat: stat(tally) })?;
+    }
+    ControlFlow::Continue(())
+}

@@ -1,0 +1,313 @@
+//! The registry of instruments: names for readers, one byte of switches for the hot path.
+
+use std::ffi::{CStr, CString};
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock};
+
+use crate::count::bank::{MAP_ENTRIES, MAPS};
+use crate::memory::lost::{Losses, Lost};
+use crate::snapshot::{ClassId, Instrument, Kind, ThreadInstrument};
+
+/// Instruments a registry can hold; id 0 is none.
+pub const MAX_INSTRUMENTS: usize = MAPS * MAP_ENTRIES;
+
+/// ENABLED.
+pub(crate) const ENABLED: u8 = 1;
+/// TIMED.
+pub(crate) const TIMED: u8 = 2;
+/// The stage reports progress.
+pub(crate) const PROGRESS: u8 = 4;
+/// Of a thread's class, in the place of TIMED: whether its threads' events go to the histories.
+pub(crate) const HISTORY: u8 = TIMED;
+/// Memory that belongs to the server, not to a thread; a thread of which there is one.
+pub(crate) const SERVER_WIDE: u8 = 8;
+/// It is an instrument of memory, or of statements: their cells are larger than others. A server may
+/// hand in a key that means something else (stock ones allocate with a key of another kind in `FLUSH TABLES WITH
+/// READ LOCK`); counting that would write past the other instrument's cell.
+pub(crate) const MEMORY: u8 = 16;
+pub(crate) const STATEMENT: u8 = 32;
+/// It is on, and its events are timed and report no progress: one bit to test for what is usual.
+pub(crate) const USUAL: u8 = 64;
+
+/// Instruments the interface does not register: the host calls their slots without a key.
+pub mod fixed {
+    use crate::snapshot::ClassId;
+    /// `wait/io/table/sql/handler`
+    pub const TABLE_IO: ClassId = 1;
+    /// `wait/lock/table/sql/handler`
+    pub const TABLE_LOCK: ClassId = 2;
+    /// `idle`
+    pub const IDLE: ClassId = 3;
+    /// `wait/lock/metadata/sql/mdl`
+    pub const METADATA: ClassId = 4;
+    /// `transaction`
+    pub const TRANSACTION: ClassId = 5;
+}
+
+/// How an instrument of this name starts: ENABLED, TIMED.
+pub type InitialSwitches = Box<dyn Fn(&str) -> (bool, bool) + Send + Sync>;
+
+/// What the host says when it registers an instrument.
+#[derive(Clone, Copy, Debug)]
+pub struct Registration<'a> {
+    /// What it is.
+    pub kind: Kind,
+    /// Full name.
+    pub name: &'a str,
+    /// A stage that reports progress.
+    pub progress: bool,
+    /// Memory that belongs to the server, not to a thread; a thread of which there is one.
+    pub global: bool,
+}
+
+struct Class {
+    kind: Kind,
+    name: &'static str,
+    c_name: &'static CStr,
+}
+
+pub(crate) struct Registry {
+    switches: [AtomicU8; MAX_INSTRUMENTS],
+    kinds: [AtomicU8; MAX_INSTRUMENTS],
+    classes: Mutex<Vec<Class>>,
+    initial: OnceLock<InitialSwitches>,
+}
+
+impl Registry {
+    pub(crate) const fn new() -> Registry {
+        Registry {
+            switches: [const { AtomicU8::new(0) }; MAX_INSTRUMENTS],
+            kinds: [const { AtomicU8::new(0) }; MAX_INSTRUMENTS],
+            classes: Mutex::new(Vec::new()),
+            initial: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn start(&self, initial: InitialSwitches) {
+        let _first_one_stays = self.initial.set(initial);
+    }
+
+    /// ENABLED, TIMED and kind flags of an instrument.
+    #[inline(always)]
+    pub(crate) fn switches(&self, id: ClassId) -> u8 {
+        self.switches[id as usize % MAX_INSTRUMENTS].load(Relaxed)
+    }
+
+    pub(crate) fn kind(&self, id: ClassId) -> Kind {
+        let kind = self.kinds[id as usize % MAX_INSTRUMENTS].load(Relaxed);
+        KINDS[kind as usize % KINDS.len()]
+    }
+
+    /// Registers an instrument; the same name twice is the same instrument. Returns its id and whether it is
+    /// new; 0 where the registry is full.
+    pub(crate) fn register(&self, what: Registration<'_>, losses: &Losses) -> (ClassId, bool) {
+        let mut classes = lock(&self.classes);
+        let known = classes.iter().position(|class| class.kind == what.kind && class.name == what.name);
+        if let Some(at) = known {
+            return (at as ClassId + 1, false);
+        }
+        let lost = classes_lost(what.kind).filter(|_| !what.name.starts_with(UNBOUND));
+        let held =
+            || classes.iter().filter(|class| is_bound(class) && classes_lost(class.kind) == lost).count();
+        let allowed = lost.is_none_or(|lost| losses.allow(lost, held() as u32));
+        if !allowed || classes.len() + 1 >= MAX_INSTRUMENTS {
+            losses.count(lost.unwrap_or(Lost::MemoryClasses));
+            return (0, false);
+        }
+        // Instruments are never unregistered, so their names may live for ever.
+        let c_name = CString::new(what.name.replace('\0', "")).unwrap_or_default();
+        let c_name: &'static CStr = Box::leak(c_name.into_boxed_c_str());
+        let name: &'static str = c_name.to_str().unwrap_or_default();
+        classes.push(Class { kind: what.kind, name, c_name });
+        let id = classes.len();
+        self.kinds[id].store(what.kind as u8, Relaxed);
+        // What the reference's tables do not list cannot be off from the start.
+        let initial = self.initial.get().filter(|_| what.kind != Kind::Thread);
+        let (enabled, timed) = initial.map_or((true, true), |initial| initial(name));
+        let kind = flag(MEMORY, what.kind == Kind::Memory) | flag(STATEMENT, what.kind == Kind::Statement);
+        let flags = flag(PROGRESS, what.progress) | flag(SERVER_WIDE, what.global) | kind;
+        self.switches[id].store(with_usual(flags | switches(what.kind, enabled, timed)), Relaxed);
+        (id as ClassId, true)
+    }
+
+    /// Changes the switches; takes effect at the next event of any thread.
+    pub(crate) fn set(&self, id: ClassId, enabled: Option<bool>, timed: Option<bool>) {
+        let kind = self.kind(id);
+        let word = &self.switches[id as usize % MAX_INSTRUMENTS];
+        let _one_at_a_time = lock(&self.classes);
+        let old = word.load(Relaxed);
+        let enabled = enabled.unwrap_or(old & ENABLED != 0);
+        let timed = timed.unwrap_or(old & TIMED != 0);
+        word.store(with_usual(old & !(ENABLED | TIMED) | switches(kind, enabled, timed)), Relaxed);
+    }
+
+    pub(crate) fn name(&self, id: ClassId) -> &'static str {
+        match lock(&self.classes).get((id as usize).wrapping_sub(1)) {
+            Some(class) => class.name,
+            None => "unknown",
+        }
+    }
+
+    pub(crate) fn c_name(&self, id: ClassId) -> &'static CStr {
+        lock(&self.classes).get((id as usize).wrapping_sub(1)).map_or(c"unknown", |class| class.c_name)
+    }
+
+    /// Every class of threads, in the order of registration.
+    pub(crate) fn threads(&self) -> Vec<ThreadInstrument> {
+        let classes = lock(&self.classes);
+        let threads = classes.iter().enumerate().filter(|(_, class)| class.kind == Kind::Thread);
+        let instrument = |(at, class): (usize, &Class)| {
+            let switches = self.switches[at + 1].load(Relaxed);
+            ThreadInstrument {
+                id: at as ClassId + 1,
+                name: class.name,
+                enabled: switches & ENABLED != 0,
+                history: switches & HISTORY != 0,
+                singleton: switches & SERVER_WIDE != 0,
+            }
+        };
+        threads.map(instrument).collect()
+    }
+
+    /// Every instrument, in the reference's order: by kind, then by registration.
+    pub(crate) fn all(&self) -> Vec<Instrument> {
+        let instrument = |(at, class): (usize, &Class)| {
+            let switches = self.switches[at + 1].load(Relaxed);
+            Instrument {
+                id: at as ClassId + 1,
+                kind: class.kind,
+                name: class.name,
+                enabled: switches & ENABLED != 0,
+                timed: switches & TIMED != 0,
+            }
+        };
+        let mut all: Vec<Instrument> = lock(&self.classes).iter().enumerate().map(instrument).collect();
+        all.sort_by_key(|instrument| ORDER[instrument.kind as usize]);
+        all
+    }
+}
+
+/// A poisoned lock holds data that is still whole: every critical section here only appends or copies.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+const fn flag(bit: u8, on: bool) -> u8 {
+    if on { bit } else { 0 }
+}
+
+const fn with_usual(flags: u8) -> u8 {
+    flags & !USUAL | flag(USUAL, flags & (ENABLED | TIMED | PROGRESS) == ENABLED | TIMED)
+}
+
+const fn switches(kind: Kind, enabled: bool, timed: bool) -> u8 {
+    // Memory has sizes, not durations.
+    flag(ENABLED, enabled) | flag(TIMED, timed && !matches!(kind, Kind::Memory))
+}
+
+const KINDS: [Kind; 15] = [
+    Kind::Mutex,
+    Kind::Rwlock,
+    Kind::Sxlock,
+    Kind::Cond,
+    Kind::Thread,
+    Kind::File,
+    Kind::Socket,
+    Kind::TableIo,
+    Kind::TableLock,
+    Kind::Metadata,
+    Kind::Idle,
+    Kind::Stage,
+    Kind::Statement,
+    Kind::Transaction,
+    Kind::Memory,
+];
+
+/// Rank of each kind in `setup_instruments`.
+const ORDER: [u8; KINDS.len()] = {
+    let mut order = [0; KINDS.len()];
+    let ranks = [
+        (Kind::Mutex, 0),
+        (Kind::Rwlock, 1),
+        (Kind::Sxlock, 1),
+        (Kind::Cond, 2),
+        (Kind::File, 3),
+        (Kind::TableIo, 4),
+        (Kind::TableLock, 5),
+        (Kind::Stage, 6),
+        (Kind::Statement, 7),
+        (Kind::Transaction, 8),
+        (Kind::Socket, 9),
+        (Kind::Idle, 10),
+        (Kind::Memory, 11),
+        (Kind::Metadata, 12),
+        (Kind::Thread, 13),
+    ];
+    let mut at = 0;
+    while at < ranks.len() {
+        order[ranks[at].0 as usize] = ranks[at].1;
+        at += 1;
+    }
+    order
+};
+
+/// What the reference's own buffers are called: no limit counts them.
+const UNBOUND: &str = "memory/performance_schema/";
+
+fn is_bound(class: &Class) -> bool {
+    !class.name.starts_with(UNBOUND)
+}
+
+/// The limit of a kind; there is none where instruments are [`fixed`].
+const fn classes_lost(kind: Kind) -> Option<Lost> {
+    Some(match kind {
+        Kind::Mutex => Lost::MutexClasses,
+        Kind::Rwlock | Kind::Sxlock => Lost::RwlockClasses,
+        Kind::Cond => Lost::CondClasses,
+        Kind::Thread => Lost::ThreadClasses,
+        Kind::Socket => Lost::SocketClasses,
+        Kind::Stage => Lost::StageClasses,
+        Kind::Statement => Lost::StatementClasses,
+        Kind::Memory => Lost::MemoryClasses,
+        Kind::File => Lost::FileClasses,
+        Kind::TableIo | Kind::TableLock | Kind::Metadata | Kind::Idle | Kind::Transaction => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_survives_its_number() {
+        for kind in KINDS {
+            assert_eq!(KINDS[kind as usize], kind);
+        }
+    }
+
+    #[test]
+    fn the_configuration_decides_how_an_instrument_starts() {
+        let registry = Registry::new();
+        registry.start(Box::new(|name| (name.starts_with("wait/io/"), false)));
+        let register = |name| {
+            let what = Registration { kind: Kind::File, name, progress: false, global: false };
+            registry.register(what, &Losses::new()).0
+        };
+        assert_eq!(registry.switches(register("wait/io/file/sql/x")), ENABLED);
+        assert_eq!(registry.switches(register("wait/lock/x")), 0);
+        let again = register("wait/io/file/sql/x");
+        assert_eq!(again, 1, "the same name twice is one instrument");
+    }
+
+    #[test]
+    fn a_full_registry_counts_what_it_turns_away() {
+        let (registry, losses) = (Registry::new(), Losses::new());
+        for n in 0..MAX_INSTRUMENTS + 5 {
+            let name = format!("wait/synch/mutex/x/{n}");
+            let what = Registration { kind: Kind::Mutex, name: &name, progress: false, global: false };
+            registry.register(what, &losses);
+        }
+        let lost = losses.rows().into_iter().find(|row| row.name == "mutex_classes_lost");
+        assert_eq!(lost.map(|row| row.lost), Some(6));
+    }
+}

@@ -1,0 +1,6 @@
+//! What may be switched: instruments, and rules on accounts and objects.
+
+pub(crate) mod actors;
+pub(crate) mod instrument;
+pub mod objects;
+pub(crate) mod rules;

@@ -1,0 +1,596 @@
+//! HOT PATH: a thread's slab: its switches, what it is doing, and where its cells and rings are.
+//!
+//! One thread writes a slab: its own. Readers copy. The exceptions are the mask and the two flags it is made
+//! of, which whoever changes a filter stores, and the texts, which carry a version (odd while written).
+#![allow(unsafe_code)]
+
+pub(crate) mod filter;
+mod local;
+mod settings;
+
+use std::sync::atomic::{
+    AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64,
+    Ordering::{Relaxed, Release},
+};
+
+use tare_sync::{Settled, Version};
+
+use crate::Engine;
+use crate::count::bank::{Bank, CELL_ALIGNMENT, MAP_ENTRIES, MAPS, cell_words};
+use crate::count::cell::{Cell, Family};
+use crate::instance::{MetadataLock, ReadLocks};
+use crate::memory::arena::{BlockId, Offset, Own, Use, View, WORDS};
+use crate::memory::lost::Lost;
+use crate::memory::pool::{Pool, Stash};
+use crate::memory::queue::Queue;
+use crate::memory::text;
+use crate::record::ring::{self, Advance, RINGS, Ring, RingBlocks, RingKind, TransactionRecord, WAIT_DEPTH};
+use crate::setup::instrument::{ENABLED, HISTORY};
+use crate::snapshot::{ClassId, EventType};
+
+/// Nested statements that are recorded.
+pub const STATEMENT_DEPTH: usize = 10;
+/// Blocks of cells a thread can hold.
+const CELL_BLOCKS: usize = 96;
+
+/// Index of a thread's banks.
+pub(crate) const BANK_OWN: usize = 0;
+/// Counted while `thread_instrumentation` was off: global only.
+pub(crate) const BANK_UNATTRIBUTED: usize = 1;
+/// Counted before the global summary was reset, still the thread's and its account's.
+pub(crate) const BANK_THREAD_ONLY: usize = 2;
+
+/// The slab. Hot words first.
+#[repr(C, align(64))]
+pub(crate) struct Thread {
+    /// Which of the engine's settings the thread has settled for; whoever changes the mask takes that back.
+    pub(crate) settled: Settled,
+    pub(crate) wait_depth: AtomicU32,
+    /// What the mask says of waits and of stages, as their records keep it; 0 where they don't take the short way.
+    pub(crate) usual_waits: AtomicU32,
+    pub(crate) usual_stages: AtomicU32,
+    /// The next event's id.
+    pub(crate) event_id: AtomicU64,
+    /// The event new waits nest in, and its type (0: none).
+    pub(crate) parent_id: AtomicU64,
+    pub(crate) parent_type: AtomicU32,
+    /// Class and switches of the stage in progress, if it did not begin on the short way; 0: none did.
+    pub(crate) stage_class: AtomicU32,
+    /// Offset of the record of the stage in progress, 0: none, or not recorded.
+    pub(crate) stage_record: AtomicU32,
+    /// Its cell, if it began on the short way: then its class and start are in its record, if it has one.
+    pub(crate) stage_cell: AtomicU32,
+    /// The statement new stages nest in.
+    pub(crate) stage_parent: AtomicU64,
+    pub(crate) waits: Ring,
+    pub(crate) stages: Ring,
+    pub(crate) banks: [Bank; 3],
+    pub(crate) thread_id: AtomicU64,
+    /// What the thread records (see [`filter`]), and in the upper half what filters have decided it should.
+    mask: AtomicU64,
+    /// When the stage in progress began, if it did not begin on the short way or has no record.
+    pub(crate) stage_start: AtomicU64,
+    /// The last stage set that was not on the short way or has no record: PROCESSLIST_STATE.
+    pub(crate) stage_label: AtomicU32,
+    /// Records of the waits in progress, outermost first.
+    pub(crate) open: [AtomicU32; WAIT_DEPTH],
+    /// WORK_COMPLETED and WORK_ESTIMATED: the host writes here.
+    pub(crate) progress: [AtomicU64; 2],
+    pub(crate) has_progress: AtomicU32,
+    pub(crate) statement_depth: AtomicU32,
+    pub(crate) statement_levels: [AtomicU32; STATEMENT_DEPTH],
+    pub(crate) digest_map: AtomicU32,
+    pub(crate) digest_epoch: AtomicU32,
+    pub(crate) digest_count: AtomicU32,
+    pub(crate) statements: Ring,
+    pub(crate) transactions: Ring,
+    pub(crate) transaction: TransactionRecord,
+    pub(crate) transaction_open: AtomicU32,
+    /// Odd while the transaction's record changes.
+    pub(crate) transaction_version: Version,
+    pub(crate) read_locks: ReadLocks,
+    /// By event type minus one, as [`RINGS`].
+    ring_blocks: [RingBlocks; 4],
+    /// Metadata locks the thread has given back.
+    pub(crate) metadata_stash: Stash,
+    /// By event type and scope: the first event id TRUNCATE has left (for events without a time).
+    pub(crate) hidden: [[AtomicU64; 3]; 4],
+    /// Next free word of the current cell block, and words left there.
+    cell_next: AtomicU32,
+    cell_left: AtomicU32,
+    cell_count: AtomicU32,
+    cell_blocks: [AtomicU32; CELL_BLOCKS],
+    pub(crate) alive: AtomicU8,
+    pub(crate) instrumented: AtomicU8,
+    pub(crate) history: AtomicU8,
+    pub(crate) connection_type: AtomicU8,
+    pub(crate) command: AtomicU32,
+    pub(crate) class: AtomicU16,
+    pub(crate) version: Version,
+    pub(crate) processlist_id: AtomicU64,
+    pub(crate) parent_thread_id: AtomicU64,
+    pub(crate) os_id: AtomicU64,
+    pub(crate) start_time_s: AtomicI64,
+    pub(crate) texts: AtomicU32,
+    /// The host's handle of the connection, opaque.
+    pub(crate) host_handle: AtomicU64,
+    /// Its account, its user and its host; 0: has no place.
+    pub(crate) parties: [AtomicU32; 3],
+}
+
+// SAFETY: atomics only, alignment 64, checked below to fit a block.
+unsafe impl View for Thread {}
+const _: () = assert!(size_of::<Thread>() <= WORDS * 8);
+
+/// Of a mask: the thread has muted itself.
+const MUTED: u64 = 1 << 63;
+
+/// Bytes of connection attributes that can be kept of a thread.
+pub const MAX_CONNECT_ATTRS: usize = 2048;
+
+/// Names and attributes of a thread, in a block of their own.
+#[repr(C)]
+pub(crate) struct ThreadText {
+    pub(crate) user_len: AtomicU32,
+    pub(crate) host_len: AtomicU32,
+    pub(crate) db_len: AtomicU32,
+    /// `u32::MAX`: NULL.
+    pub(crate) info_len: AtomicU32,
+    pub(crate) attributes_len: AtomicU32,
+    pub(crate) attributes_charset: AtomicU32,
+    pub(crate) user: [AtomicU64; 48],
+    pub(crate) host: [AtomicU64; 32],
+    pub(crate) db: [AtomicU64; 24],
+    pub(crate) info: [AtomicU64; 128],
+    pub(crate) attributes: [AtomicU64; MAX_CONNECT_ATTRS / 8],
+}
+
+// SAFETY: atomics only, alignment 8, checked below to fit a block.
+unsafe impl View for ThreadText {}
+const _: () = assert!(size_of::<ThreadText>() <= WORDS * 8);
+
+/// A handle of a thread for the host: never dangling, possibly of a thread that has ended.
+pub type ThreadRef = &'static ThreadHandle;
+
+/// What the host holds of a thread: opaque.
+pub struct ThreadHandle {
+    slab: Thread,
+}
+
+/// The slab of the calling thread.
+#[inline(always)]
+pub(crate) fn current() -> Option<&'static Thread> {
+    let address = local::get();
+    // SAFETY: the thread-local holds 0 or the address of a `Thread` view, stored by `set_current` below;
+    // views are mapped for the life of the process.
+    unsafe { (address as *const Thread).as_ref() }
+}
+
+impl Thread {
+    pub(crate) fn handle(&'static self) -> ThreadRef {
+        // SAFETY: `ThreadHandle` consists of nothing but a `Thread`.
+        unsafe { &*std::ptr::from_ref(self).cast() }
+    }
+
+    /// What the thread records.
+    #[inline(always)]
+    pub(crate) fn mask(&self) -> u32 {
+        self.mask.load(Relaxed) as u32
+    }
+
+    /// Filters have decided what the thread records; a muted one does not, yet.
+    fn decide(&self, mask: u32) {
+        self.change_mask(|word| match word & MUTED {
+            0 => u64::from(mask) << 32 | u64::from(mask),
+            muted => u64::from(mask) << 32 | muted,
+        });
+    }
+
+    /// The thread itself stops recording, whatever filters decide meanwhile.
+    pub(crate) fn mute(&self) {
+        self.change_mask(|word| word >> 32 << 32 | MUTED);
+    }
+
+    /// It records again what filters have decided. False: it was not muted.
+    pub(crate) fn unmute(&self) -> bool {
+        let decided = |word: u64| (word & !MUTED) >> 32;
+        self.change_mask(|word| decided(word) << 32 | decided(word)) & MUTED != 0
+    }
+
+    /// Returns what it was before.
+    fn change_mask(&self, change: impl Fn(u64) -> u64) -> u64 {
+        let mut word = self.mask.load(Relaxed);
+        loop {
+            match self.mask.compare_exchange_weak(word, change(word), Relaxed, Relaxed) {
+                Ok(before) => break before,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn bits(mask: u32, of: EventType) -> u32 {
+        mask >> filter::shift(of)
+    }
+
+    /// Takes the next event id.
+    #[inline(always)]
+    pub(crate) fn next_event_id(&self) -> u64 {
+        let id = self.event_id.own();
+        self.event_id.store(id + 1, Relaxed);
+        id
+    }
+
+    /// The texts' block.
+    pub(crate) fn text(&self, engine: &Engine) -> Option<&'static ThreadText> {
+        engine.arena.get(self.texts.load(Relaxed))
+    }
+
+    /// Changes texts: readers see the version odd meanwhile.
+    pub(crate) fn write_texts(&self, engine: &Engine, change: impl FnOnce(&'static ThreadText)) {
+        if let Some(text) = self.text(engine) {
+            self.version.change(|| change(text));
+        }
+    }
+
+    /// Reads what belongs together, again if it changed meanwhile; a writer stuck in between is not waited for.
+    pub(crate) fn read_texts<T>(&self, read: impl Fn() -> T) -> T {
+        for _ in 0..64 {
+            if let Some(value) = self.version.read(|_| read()) {
+                return value;
+            }
+            std::hint::spin_loop();
+        }
+        read()
+    }
+}
+
+impl ThreadHandle {
+    pub(crate) fn slab(&'static self) -> &'static Thread {
+        &self.slab
+    }
+
+    /// The thread at an address the host kept.
+    ///
+    /// # Safety
+    /// `address` is null or came from [`ThreadHandle::address`] of the same process.
+    #[inline(always)]
+    pub unsafe fn from_address(address: *const std::ffi::c_void) -> Option<ThreadRef> {
+        // SAFETY: the caller's promise; slabs are never unmapped.
+        unsafe { address.cast::<ThreadHandle>().as_ref() }
+    }
+
+    /// What the host keeps.
+    #[inline(always)]
+    pub fn address(&'static self) -> *mut std::ffi::c_void {
+        std::ptr::from_ref(self).cast_mut().cast()
+    }
+
+    /// THREAD_ID.
+    pub fn thread_id(&'static self) -> u64 {
+        self.slab.thread_id.load(Relaxed)
+    }
+
+    /// PARENT_THREAD_ID.
+    pub fn parent_thread_id(&'static self) -> Option<u64> {
+        Some(self.slab.parent_thread_id.load(Relaxed)).filter(|id| *id != 0)
+    }
+}
+
+impl Engine {
+    /// Makes a slab for a thread that is about to run. `None`: no memory left, the thread runs unseen.
+    pub fn new_thread(
+        &self,
+        class: ClassId,
+        processlist_id: Option<u64>,
+        parent_thread_id: Option<u64>,
+    ) -> Option<ThreadRef> {
+        let allowed = self.losses.allow(Lost::ThreadInstances, self.threads.load(Relaxed));
+        let made = if allowed { self.make_thread(class) } else { None };
+        if made.is_none() {
+            self.losses.count(Lost::ThreadInstances);
+        }
+        let thread = made?;
+        thread.processlist_id.store(processlist_id.unwrap_or(0), Relaxed);
+        thread.parent_thread_id.store(parent_thread_id.unwrap_or(0), Relaxed);
+        self.enter(thread, b"", b"");
+        thread.alive.store(1, Release);
+        // Last, under the lock that changes of filters hold: no change can be missed.
+        self.refresh_mask(thread);
+        Some(thread.handle())
+    }
+
+    fn make_thread(&self, class: ClassId) -> Option<&'static Thread> {
+        let block = self.arena.take(Use::Thread, 0)?;
+        let Some(texts) = self.arena.take(Use::ThreadText, 0) else {
+            self.arena.give(block);
+            return None;
+        };
+        let thread: &Thread = self.arena.at(block * WORDS as u32);
+        thread.texts.store(texts * WORDS as u32, Relaxed);
+        thread.write_texts(self, |text| text.info_len.store(u32::MAX, Relaxed));
+        thread.class.store(class, Relaxed);
+        thread.event_id.store(1, Relaxed);
+        let switches = self.registry.switches(class);
+        thread.instrumented.store(u8::from(switches & ENABLED != 0), Relaxed);
+        thread.history.store(u8::from(switches & HISTORY != 0), Relaxed);
+        thread.thread_id.store(self.next_thread_id.fetch_add(1, Relaxed), Relaxed);
+        self.threads.fetch_add(1, Relaxed);
+        Some(thread)
+    }
+
+    /// The calling thread's slab.
+    #[inline(always)]
+    pub fn current_thread(&self) -> Option<ThreadRef> {
+        current().map(Thread::handle)
+    }
+
+    /// Makes `thread` (or nobody) the calling thread's slab.
+    pub fn set_current_thread(&self, thread: Option<ThreadRef>) {
+        local::set(thread.map_or(0, |thread| thread.address() as usize));
+    }
+
+    /// Ends a thread: its figures fold into what has ended, its memory goes back.
+    pub fn delete_thread(&self, thread: ThreadRef) {
+        let thread = thread.slab();
+        if local::get() == std::ptr::from_ref(thread) as usize {
+            local::set(0);
+        }
+        {
+            // Whoever changes a filter holds this lock while it writes to slabs: to none that is given back.
+            let _one_at_a_time = crate::setup::instrument::lock(&self.filters);
+            if thread.alive.load(Relaxed) != 1 {
+                return;
+            }
+            // From here on its figures are neither in its cells nor in the sums for those who read.
+            self.folds.begin();
+            thread.alive.store(2, Relaxed);
+            thread.mask.store(0, Relaxed);
+            thread.unsettle();
+        }
+        self.fold_thread(thread);
+        self.leave(thread);
+        thread.alive.store(0, Release);
+        self.folds.end();
+        self.free_thread(thread);
+    }
+
+    fn free_thread(&self, thread: &Thread) {
+        self.threads.fetch_sub(1, Relaxed);
+        let stash = &thread.metadata_stash;
+        self.pools.empty::<MetadataLock>(&self.arena, Pool::MetadataLocks, stash);
+        let rings = [&thread.transactions, &thread.statements, &thread.stages, &thread.waits];
+        for ((ring, blocks), kind) in rings.into_iter().zip(&thread.ring_blocks).zip(RINGS) {
+            ring.release(blocks, &self.arena, self.long_queue(thread, kind));
+        }
+        let block_of = |offset: &AtomicU32| offset.load(Relaxed) / WORDS as u32;
+        let mut blocks: Vec<BlockId> = Vec::new();
+        blocks.extend(thread.banks.iter().flat_map(|bank| bank.maps.iter().map(block_of)));
+        blocks.extend(thread.statement_levels.iter().map(block_of));
+        let cells = (thread.cell_count.load(Relaxed) as usize).min(CELL_BLOCKS);
+        blocks.extend(thread.cell_blocks[..cells].iter().map(|block| block.load(Relaxed)));
+        blocks.push(block_of(&thread.digest_map));
+        blocks.push(block_of(&thread.texts));
+        blocks.push(block_of(&thread.read_locks.further));
+        blocks.push(self.arena.offset_of(thread) / WORDS as u32);
+        for block in blocks.into_iter().filter(|block| *block != 0) {
+            self.arena.give(block);
+        }
+    }
+
+    /// The long history's queue, when the consumers say so.
+    pub(crate) fn long_queue(&self, thread: &Thread, kind: &RingKind) -> Option<&Queue> {
+        // A thread that ends has no mask any more; what it recorded for the long history must survive.
+        let mask = match thread.mask() {
+            0 => filter::mask(self.consumers.load(Relaxed), true, thread.history.load(Relaxed) != 0),
+            mask => mask,
+        };
+        (Thread::bits(mask, kind.event) & filter::LONG != 0)
+            .then(|| &self.arena.shares.long[kind.event as usize - 1])
+    }
+
+    /// Begins a new block of a ring.
+    #[cold]
+    pub(crate) fn advance(&self, thread: &Thread, ring: &Ring, kind: &RingKind, open: &[AtomicU32]) -> bool {
+        let how = Advance {
+            arena: &self.arena,
+            used: kind.used,
+            thread_id: thread.thread_id.load(Relaxed),
+            history_size: self.history_size[kind.event as usize - 1].load(Relaxed),
+            long: self.long_queue(thread, kind),
+        };
+        let done = ring::advance(ring, &thread.ring_blocks[kind.event as usize - 1], &how, open);
+        if !done {
+            self.losses.count(kind.lost);
+        }
+        done
+    }
+
+    /// Recomputes what a thread records.
+    pub(crate) fn refresh_mask(&self, thread: &Thread) {
+        let _one_at_a_time = crate::setup::instrument::lock(&self.filters);
+        self.store_mask(thread);
+    }
+
+    /// As [`Engine::refresh_mask`], under the lock of the filters.
+    pub(crate) fn store_mask(&self, thread: &Thread) {
+        let instrumented = thread.instrumented.load(Relaxed) != 0;
+        let history = thread.history.load(Relaxed) != 0;
+        if thread.alive.load(Relaxed) == 1 {
+            let mask = filter::mask(self.consumers.load(Relaxed), instrumented, history);
+            let cycles = if mask != 0 && self.clock.counts_cycles() { filter::CYCLES } else { 0 };
+            thread.decide(mask | cycles);
+            thread.unsettle();
+        }
+    }
+
+    /// The cell of `class` in one of the thread's banks, made if need be. `None`: no memory left.
+    #[inline(always)]
+    pub(crate) fn cell<C: Cell>(
+        &self,
+        thread: &'static Thread,
+        bank: usize,
+        class: ClassId,
+        family: Family,
+    ) -> Option<&'static C> {
+        match thread.banks[bank].cell::<C>(&self.arena, class) {
+            Some(cell) if cell.head().epoch.load(Relaxed) == self.epochs[family as usize].load(Relaxed) => {
+                Some(cell)
+            }
+            Some(cell) => self.renew(thread, bank, class, family, cell),
+            None => self.make_cell(thread, bank, class, family),
+        }
+    }
+
+    #[cold]
+    pub(crate) fn make_cell<C: Cell>(
+        &self,
+        thread: &'static Thread,
+        bank: usize,
+        class: ClassId,
+        family: Family,
+    ) -> Option<&'static C> {
+        let map = &thread.banks[bank].maps[(class as usize / MAP_ENTRIES) % MAPS];
+        if map.load(Relaxed) == 0 {
+            match self.arena.take(Use::Map, 0) {
+                Some(block) => map.store(block * WORDS as u32, Release),
+                None => {
+                    self.losses.count(Lost::Cells);
+                    return None;
+                }
+            }
+        }
+        let kind = self.registry.kind(class);
+        let offset = self.cell_space(thread, cell_words(kind) as u32)?;
+        let cell: &C = self.arena.at(offset);
+        cell.head().class.store(class, Relaxed);
+        cell.head().kind.store(kind as u16, Relaxed);
+        cell.head().epoch.store(self.epochs[family as usize].load(Relaxed), Relaxed);
+        thread.banks[bank].entry(&self.arena, class)?.store(offset, Release);
+        Some(cell)
+    }
+
+    /// Room for a cell of `words` in the thread's cell blocks, where its offset has the bits to spare that entries need.
+    #[cold]
+    pub(crate) fn cell_space(&self, thread: &Thread, words: u32) -> Option<Offset> {
+        let words = words.next_multiple_of(CELL_ALIGNMENT);
+        if thread.cell_left.load(Relaxed) < words {
+            let count = thread.cell_count.load(Relaxed) as usize;
+            let block = if count < CELL_BLOCKS { self.arena.take(Use::Cells, 0) } else { None };
+            let Some(block) = block else {
+                self.losses.count(Lost::Cells);
+                return None;
+            };
+            thread.cell_blocks[count].store(block, Relaxed);
+            thread.cell_count.store(count as u32 + 1, Relaxed);
+            thread.cell_next.store(block * WORDS as u32, Relaxed);
+            thread.cell_left.store(WORDS as u32, Relaxed);
+        }
+        let at = thread.cell_next.load(Relaxed);
+        thread.cell_next.store(at + words, Relaxed);
+        thread.cell_left.store(thread.cell_left.load(Relaxed) - words, Relaxed);
+        Some(at)
+    }
+}
+
+/// What connects and identifies a thread; called by the thread itself or by the one that made it.
+impl Engine {
+    /// USER and HOST. All the thread has counted counts for this account from now on. Called by the thread itself, or
+    /// before it runs.
+    pub fn set_thread_account(&self, thread: ThreadRef, user: &[u8], host: &[u8]) {
+        self.enter(thread.slab(), user, host);
+        thread.slab().write_texts(self, |text| {
+            text.user_len.store(text::write(&text.user, user) as u32, Relaxed);
+            text.host_len.store(text::write(&text.host, host) as u32, Relaxed);
+        });
+    }
+
+    /// Name of the thread's instrument, NUL-terminated, for ever.
+    pub fn thread_class_name(&self, thread: ThreadRef) -> &'static std::ffi::CStr {
+        self.registry.c_name(thread.slab().class.load(Relaxed))
+    }
+
+    /// The account of the thread, as set: (user, host).
+    pub fn thread_account(&self, thread: ThreadRef) -> (Vec<u8>, Vec<u8>) {
+        let thread = thread.slab();
+        let Some(text) = thread.text(self) else { return Default::default() };
+        thread.read_texts(|| {
+            (
+                text::read(&text.user, text.user_len.load(Relaxed) as usize),
+                text::read(&text.host, text.host_len.load(Relaxed) as usize),
+            )
+        })
+    }
+
+    /// Hands user and host of the thread to `see`, without allocating.
+    pub fn with_account(&self, thread: ThreadRef, see: impl FnOnce(&[u8], &[u8]) -> bool) -> bool {
+        let Some(text) = thread.slab().text(self) else { return false };
+        let (mut user, mut host) = ([0; 384], [0; 256]);
+        let user = text::copy(&text.user, text.user_len.load(Relaxed) as usize, &mut user);
+        let host = text::copy(&text.host, text.host_len.load(Relaxed) as usize, &mut host);
+        see(user, host)
+    }
+
+    /// PROCESSLIST_DB; empty: NULL.
+    pub fn set_thread_db(&self, thread: ThreadRef, db: &[u8]) {
+        thread.slab().write_texts(self, |text| text.db_len.store(text::write(&text.db, db) as u32, Relaxed));
+    }
+
+    /// PROCESSLIST_INFO; `None`: NULL.
+    pub fn set_thread_info(&self, thread: ThreadRef, info: Option<&[u8]>) {
+        thread.slab().write_texts(self, |text| {
+            let len = info.map_or(u32::MAX, |info| text::write(&text.info, info) as u32);
+            text.info_len.store(len, Relaxed);
+        });
+    }
+
+    /// Connection attributes in the protocol's encoding; true when they were cut.
+    pub fn set_thread_connect_attrs(&self, thread: ThreadRef, attributes: &[u8], charset: u32) -> bool {
+        let bound = self.connect_attrs_size.load(Relaxed) as usize;
+        let kept = &attributes[..attributes.len().min(bound)];
+        let mut written = 0;
+        thread.slab().write_texts(self, |text| {
+            written = text::write(&text.attributes, kept);
+            text.attributes_len.store(written as u32, Relaxed);
+            text.attributes_charset.store(charset, Relaxed);
+        });
+        let cut = written < attributes.len();
+        if cut {
+            self.losses.count(Lost::SessionConnectAttrs);
+        }
+        cut
+    }
+
+    /// PROCESSLIST_ID.
+    pub fn set_thread_processlist_id(&self, thread: ThreadRef, id: u64) {
+        thread.slab().processlist_id.store(id, Relaxed);
+    }
+
+    /// THREAD_OS_ID.
+    pub fn set_thread_os_id(&self, thread: ThreadRef, id: u64) {
+        thread.slab().os_id.store(id, Relaxed);
+    }
+
+    /// PROCESSLIST_COMMAND, as the host numbers commands.
+    pub fn set_thread_command(&self, thread: ThreadRef, command: u32) {
+        thread.slab().command.store(command.wrapping_add(1), Relaxed);
+    }
+
+    /// CONNECTION_TYPE, as the host numbers them.
+    pub fn set_thread_connection_type(&self, thread: ThreadRef, connection_type: u8) {
+        thread.slab().connection_type.store(connection_type.wrapping_add(1), Relaxed);
+    }
+
+    /// The moment the current state began, seconds since the epoch.
+    pub fn set_thread_start_time(&self, thread: ThreadRef, start_s: i64) {
+        thread.slab().start_time_s.store(start_s, Relaxed);
+    }
+
+    /// INSTRUMENTED and HISTORY, as `setup_actors` decides at connect.
+    pub fn set_thread_flags(&self, thread: ThreadRef, instrumented: bool, history: bool) {
+        let slab = thread.slab();
+        slab.instrumented.store(u8::from(instrumented), Relaxed);
+        slab.history.store(u8::from(history), Relaxed);
+        self.refresh_mask(slab);
+    }
+}
