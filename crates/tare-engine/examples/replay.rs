@@ -87,6 +87,29 @@ struct Connection {
     table: TableRef,
 }
 
+/// What a host's shims do of a lock: what is usual at once, the rest elsewhere.
+#[inline(always)]
+fn wait_for(lock: SynchRef, operation: u8, source: Source, taken: impl Fn(SynchRef, &Wait)) {
+    let Some(wait) = ENGINE.start_usual_synch_wait(lock, operation, source) else {
+        return wait_unusually(lock, operation, source, &taken);
+    };
+    // The host keeps it between the two calls.
+    let wait = std::hint::black_box(wait);
+    taken(lock, &wait);
+    if !ENGINE.end_usual_synch_wait(&wait) {
+        ENGINE.end_synch_wait(&wait);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn wait_unusually(lock: SynchRef, operation: u8, source: Source, taken: &dyn Fn(SynchRef, &Wait)) {
+    if let Some(wait) = ENGINE.start_synch_wait(lock, operation, source) {
+        taken(lock, &wait);
+        ENGINE.end_synch_wait(&wait);
+    }
+}
+
 fn register(kind: Kind, name: &str) -> ClassId {
     ENGINE.register(Registration { kind, name, progress: false, global: false })
 }
@@ -128,20 +151,14 @@ impl Connection {
     #[inline(never)]
     fn mutex(&self, n: usize) {
         let mutex = self.mutexes[n % self.mutexes.len()];
-        if let Some(wait) = ENGINE.start_synch_wait(mutex, operation::MUTEX, here(100)) {
-            ENGINE.set_synch_owner(mutex, &wait);
-            ENGINE.end_synch_wait(&wait);
-        }
+        wait_for(mutex, operation::MUTEX, here(100), |lock, wait| ENGINE.set_synch_owner(lock, wait));
         ENGINE.unlock_mutex(mutex);
     }
 
     #[inline(never)]
     fn rwlock(&self, n: usize) {
         let lock = self.rwlocks[n % self.rwlocks.len()];
-        if let Some(wait) = ENGINE.start_synch_wait(lock, operation::RWLOCK, here(200)) {
-            ENGINE.add_synch_reader(lock, &wait);
-            ENGINE.end_synch_wait(&wait);
-        }
+        wait_for(lock, operation::RWLOCK, here(200), |lock, wait| ENGINE.add_synch_reader(lock, wait));
         ENGINE.unlock_rwlock(lock);
     }
 

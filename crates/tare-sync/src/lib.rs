@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`Version`] | one changes several words, others copy them |
 //! | [`record`] | one writes a record into a block, others copy it |
+//! | [`journal`] | one appends records to a block, others copy it |
 //! | [`FreeList`] | take and give back equal things |
 //! | [`Queue`] | push and pop numbers, oldest first |
 //! | [`Index`] | enter, find and remove keys |
@@ -54,6 +55,7 @@ mod free_list;
 mod index;
 #[cfg(all(test, loom))]
 mod interleavings;
+pub mod journal;
 mod queue;
 pub mod record;
 mod settled;

@@ -143,6 +143,19 @@ impl Counts {
         ticks
     }
 
+    /// Adds one event.
+    #[inline(always)]
+    pub(crate) fn add_usual(&self, ticks: u64) {
+        self.count.store(self.count.own().wrapping_add(1), Relaxed);
+        self.sum.store(self.sum.own().wrapping_add(ticks), Relaxed);
+        if !ticks > self.min_inverted.own() {
+            self.min_inverted.store(!ticks, Relaxed);
+        }
+        if ticks > self.max.own() {
+            self.max.store(ticks, Relaxed);
+        }
+    }
+
     /// Adds events nobody timed.
     #[inline(always)]
     pub(crate) fn add_untimed(&self, n: u64) {

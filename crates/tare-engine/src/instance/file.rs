@@ -189,7 +189,7 @@ impl Engine {
     #[inline(always)]
     pub fn start_file_wait(&self, class: ClassId, file: Option<FileRef>, operation: u8) -> Option<Wait> {
         let (address, name) = match file {
-            Some(file) => (file.address().addr(), pool::name(&self.arena, &file.slot)),
+            Some(file) => (file.address().addr(), pool::name(&file.slot.head)),
             None => (0, 0),
         };
         let object = WaitObject { address, name, index: 255, operation: operation::FILE + operation };
@@ -200,7 +200,7 @@ impl Engine {
     #[inline(always)]
     pub fn end_file_wait(&self, wait: &Wait, file: Option<FileRef>, operation: u8, bytes: u64) {
         if let Some(file) = file {
-            self.set_wait_object(wait, file.address().addr(), pool::name(&self.arena, &file.slot));
+            self.set_wait_object(wait, file.address().addr(), pool::name(&file.slot.head));
         }
         let taken = self.end_wait(wait, 1, Some(bytes));
         let part = match operation {

@@ -112,7 +112,7 @@ impl Engine {
         lock.slot.head.flags.store(WAITED_FOR, Relaxed);
         let object = WaitObject {
             address: lock.slot.identity.load(Relaxed) as usize,
-            name: pool::name(&self.arena, &lock.slot),
+            name: pool::name(&lock.slot.head),
             index: 255,
             operation: operation::METADATA,
         };

@@ -99,11 +99,11 @@ impl Engine {
         }
         let object = WaitObject {
             address: std::ptr::from_ref(slot) as usize,
-            name: pool::name(&self.arena, slot),
+            name: pool::name(&slot.head),
             index: 255,
             operation: operation::SOCKET + operation,
         };
-        self.start_usual_leaf_wait(slot.head.class(), object, source)
+        self.start_usual_leaf_wait::<4, 5>(slot.head.class(), (object.name, object.operation), source)
             .or_else(|| self.start_wait(slot.head.class(), object, source))
     }
 

@@ -9,7 +9,7 @@ use crate::Engine;
 use crate::count::cell::Counts;
 use crate::memory::arena::{Arena, Own, Use, WORDS};
 use crate::memory::lost::Lost;
-use crate::memory::pool::{Pool, SlotHead};
+use crate::memory::pool::{Pool, SlotHead, name};
 use crate::record::wait::{Source, Wait, WaitObject};
 use crate::snapshot::{ClassId, Kind};
 use crate::thread::current;
@@ -83,7 +83,8 @@ impl Engine {
     /// As [`Engine::start_synch_wait`], if all is as usual. `None` says nothing yet: ask that one.
     #[inline(always)]
     pub fn start_usual_synch_wait(&self, synch: SynchRef, operation: u8, source: Source) -> Option<Wait> {
-        self.start_usual_leaf_wait(synch.slot.head.class(), synch.wanted(operation), source)
+        let head = &synch.slot.head;
+        self.start_usual_leaf_wait::<3, 4>(head.class(), (name(head), operation), source)
     }
 
     /// Whether the instrument is switched off, asked when [`Engine::start_usual_synch_wait`] said nothing.

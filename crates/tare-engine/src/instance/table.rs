@@ -170,7 +170,7 @@ impl Engine {
         let share: &TableShare = self.arena.at(table.slot.share.load(Relaxed));
         let object = WaitObject {
             address: table.slot.identity.load(Relaxed) as usize,
-            name: pool::name(&self.arena, share),
+            name: pool::name(&share.head),
             index,
             operation,
         };

@@ -93,7 +93,8 @@ pub(crate) struct SlotHead {
     /// Rises whenever the slot is taken: a name is known until its place is used again.
     generation: AtomicU32,
     pub(crate) flags: AtomicU32,
-    _pad: AtomicU32,
+    /// The slot and its generation in one word: see [`name`].
+    name: AtomicU32,
 }
 
 impl SlotHead {
@@ -113,10 +114,12 @@ impl SlotHead {
 
     /// The slot is taken, and about to be filled.
     #[inline(always)]
-    fn begin(&self, class: ClassId) {
+    fn begin(&self, class: ClassId, offset: Offset) {
         // What refers to the slot's former use no longer means it; until now it did, though that had ended.
-        self.generation.store(self.generation.load(Relaxed).wrapping_add(1), Relaxed);
+        let generation = self.generation.load(Relaxed).wrapping_add(1);
+        self.generation.store(generation, Relaxed);
         fence(Release);
+        self.name.store(name_of(offset, generation), Relaxed);
         self.class.store(class, Relaxed);
         self.kind.store(0, Relaxed);
         self.flags.store(0, Relaxed);
@@ -244,7 +247,7 @@ impl Pools {
     pub(crate) fn take<T: View>(&self, arena: &Arena, pool: Pool, class: ClassId) -> Option<&'static T> {
         let offset = self.find::<T>(arena, pool)?;
         let head: &SlotHead = arena.at(offset);
-        head.begin(class);
+        head.begin(class, offset);
         for word in &arena.slice(offset, slot_words::<T>())[2..] {
             word.store(0, Relaxed);
         }
@@ -279,7 +282,7 @@ impl Pools {
     pub(crate) fn take_near<T: View>(&self, arena: &Arena, pool: Pool, stash: &Stash) -> Option<&'static T> {
         match stash.pop() {
             Some(offset) => {
-                arena.at::<SlotHead>(offset).begin(0);
+                arena.at::<SlotHead>(offset).begin(0, offset);
                 Some(arena.at(offset))
             }
             None => self.take(arena, pool, 0),
@@ -408,13 +411,13 @@ pub(crate) fn held<T: View>(arena: &Arena, pool: Pool, offset: Offset) -> Option
 /// A slot and its generation in one word: a weak reference for event records. Slots lie on lines, so the
 /// offset loses three bits; 24 bits reach the first GiB of the arena, beyond it names are not shown.
 #[inline(always)]
-pub(crate) fn name<T: View>(arena: &Arena, slot: &T) -> u32 {
-    let offset = arena.offset_of(slot);
+pub(crate) fn name(head: &SlotHead) -> u32 {
+    head.name.load(Relaxed)
+}
+
+const fn name_of(offset: Offset, generation: u32) -> u32 {
     let line = offset / 8;
-    if line >= 1 << 24 {
-        return 0;
-    }
-    line << 8 | arena.at::<SlotHead>(offset).generation() & 0xFF
+    if line >= 1 << 24 { 0 } else { line << 8 | generation & 0xFF }
 }
 
 /// The slot a weak reference means, if it still is the same, while it is held. (Nobody says that what is read of it is

@@ -12,7 +12,6 @@ use crate::count::cell::{Counts, Family, IoCell, Viewer};
 use crate::instance::{File, Program, Synch, TableIo, TableLocks, TableShare};
 use crate::memory::pool::{Pool, SYNCHS, held};
 use crate::memory::text;
-use crate::record::ring::StageRecord;
 use crate::setup::actors::ActorRule;
 use crate::setup::instrument::lock;
 use crate::setup::objects::ObjectRule;
@@ -102,12 +101,7 @@ impl Engine {
                 info,
             )
         });
-        // A stage that is as usual leaves the label alone and is in its record only, if it has one.
-        let stage = match (thread.stage_cell.load(Relaxed), thread.stage_record.load(Relaxed)) {
-            (0, _) | (_, 0) => thread.stage_label.load(Relaxed),
-            (_, record) => self.arena.get(record).map_or(0, StageRecord::class),
-        } as ClassId;
-        let state = match stage {
+        let state = match thread.stage_label.load(Relaxed) as ClassId {
             0 => None,
             class => self.registry.name(class).splitn(3, '/').nth(2).map(str::to_owned),
         };

@@ -1,12 +1,12 @@
 //! HOT PATH: statements that are left out. The host may learn what a statement is only while it runs: what was recorded
 //! of it by then stays, and from then on until it ends its thread records nothing.
 
-use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::Engine;
-use crate::record::ring::StageRecord;
+use crate::record::journal::parent;
 use crate::record::statement::Statement;
-use crate::thread::{Thread, current};
+use crate::thread::current;
 
 impl Engine {
     /// The calling thread's innermost statement is to be recorded and counted nowhere, and neither is what the thread
@@ -22,9 +22,8 @@ impl Engine {
         thread.unsettle();
         self.drop_stage(thread);
         self.hide_statement(thread, depth - 1);
-        thread.stage_parent.store(0, Relaxed);
-        thread.parent_id.store(0, Relaxed);
-        thread.parent_type.store(0, Relaxed);
+        thread.set_stage_parent(parent(0, 0));
+        thread.parent.store(parent(0, 0), Relaxed);
     }
 
     /// Ends the statement if it was excluded; false if not: it ends as usual.
@@ -36,18 +35,7 @@ impl Engine {
         thread.unsettle();
         self.discard_statement(statement);
         self.nest_in_statement(thread);
-        thread.stage_parent.store(thread.parent_id.load(Relaxed), Relaxed);
+        thread.set_stage_parent(thread.parent.load(Relaxed));
         true
-    }
-
-    /// The stage in progress never was.
-    fn drop_stage(&self, thread: &Thread) {
-        let record = thread.stage_record.load(Relaxed);
-        if record != 0 {
-            // A line without an event.
-            self.arena.at::<StageRecord>(record).stamp.store(0, Release);
-        }
-        thread.has_progress.store(0, Relaxed);
-        crate::record::stage::leave_stage(thread);
     }
 }

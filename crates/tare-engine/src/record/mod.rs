@@ -1,9 +1,16 @@
 //! What is recorded: one module for each type of event, with what begins and ends it.
 
 pub(crate) mod exclusion;
+pub(crate) mod journal;
 pub mod operation;
 pub(crate) mod ring;
 pub(crate) mod stage;
 pub(crate) mod statement;
 pub(crate) mod transaction;
 pub(crate) mod wait;
+
+use ring::RingKind;
+
+/// The rings of the four types of events, by type minus one.
+pub(crate) const RINGS: [&RingKind; 4] =
+    [&transaction::TRANSACTIONS, &statement::STATEMENTS, &stage::STAGES, &wait::WAITS];

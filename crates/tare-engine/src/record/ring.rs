@@ -4,26 +4,25 @@
 //! again by the same thread or, when the long history is on, handed to a queue of blocks whose oldest comes
 //! back instead. So an event is written once, where it stays, and no thread ever writes to another's block.
 //!
-//! A record's first word is its event id and a tag of the block's generation, written last; where records differ
-//! in size, a word of 0 after the last one ends the block. A block's generation rises before it
-//! is filled again: a reader copies first and then asks whether the generation is still the same.
+//! A record's first word is not 0 and is written last; a word of 0 after the last record ends the block. A block's generation
+//! rises before it is filled again: a reader copies first and then asks whether the generation is still the same.
 
 use std::sync::atomic::{
     AtomicU8, AtomicU16, AtomicU32, AtomicU64,
     Ordering::{Relaxed, Release},
 };
 
-use tare_sync::record;
+use tare_sync::{journal, record};
 
 use crate::clock::ticks;
 use crate::count::cell::COUNTERS;
 use crate::memory::arena::{Arena, BlockId, LINE, Offset, Own, Use, View, WORDS};
 use crate::memory::lost::Lost;
 use crate::memory::queue::Queue;
-use crate::snapshot::{ClassId, EventType};
+use crate::snapshot::EventType;
 
 /// Blocks a thread can pin per event type: a history is never longer than what they hold (63 of the longest
-/// statements, 4,032 waits).
+/// statements, thousands of waits).
 const PINS: usize = 64 + BATCH;
 /// Blocks a thread exchanges with the long history at a time: its queue is every thread's, so each visit costs lines that
 /// come from other processors.
@@ -37,44 +36,6 @@ pub(crate) const WAIT_DEPTH: usize = 8;
 pub(crate) const RECORD_TIMED: u8 = 1;
 pub(crate) const RECORD_HISTORY: u8 = 2;
 pub(crate) const RECORD_LONG: u8 = 4;
-
-/// A wait, one line. `end` is 0 while it lasts and is written last.
-#[repr(C)]
-pub(crate) struct WaitRecord {
-    /// Event id << 16 | tag of the block's generation.
-    pub(crate) stamp: AtomicU64,
-    pub(crate) start: AtomicU64,
-    pub(crate) end: AtomicU64,
-    /// Source file's address << 16 | line.
-    pub(crate) source: AtomicU64,
-    /// Object's address << 16 | operation << 8 | nesting event type.
-    pub(crate) object: AtomicU64,
-    /// Bytes or rows; `u64::MAX`: none. Of synchronisation objects, and of sockets until the end, anything.
-    pub(crate) amount: AtomicU64,
-    /// Lower half of the nesting event's id: it is at most 2^32 events back.
-    pub(crate) nesting: AtomicU32,
-    /// Lower half of END_EVENT_ID.
-    pub(crate) end_event_id: AtomicU32,
-    /// Class << 0, index << 16 (255: none), flags << 24, weak reference to the instance with the name << 32.
-    pub(crate) what: AtomicU64,
-}
-
-/// A stage, one line.
-#[repr(C)]
-pub(crate) struct StageRecord {
-    /// Event id << 16 | tag of the block's generation.
-    pub(crate) stamp: AtomicU64,
-    pub(crate) start: AtomicU64,
-    pub(crate) end: AtomicU64,
-    pub(crate) source: AtomicU64,
-    pub(crate) work_completed: AtomicU64,
-    pub(crate) work_estimated: AtomicU64,
-    pub(crate) nesting_id: AtomicU64,
-    /// Lower half of END_EVENT_ID.
-    pub(crate) end_event_id: AtomicU32,
-    /// Class << 0, nesting type << 16, flags << 24.
-    pub(crate) what: AtomicU32,
-}
 
 /// The fixed part of a statement's record; schema, program, message and text follow.
 #[repr(C)]
@@ -151,25 +112,6 @@ pub(crate) struct TransactionRecord {
 /// Lines of a transaction's record.
 pub(crate) const TRANSACTION_LINES: u32 = size_of::<TransactionRecord>().div_ceil(LINE) as u32;
 
-impl WaitRecord {
-    /// Class and start.
-    pub(crate) fn began(&self) -> (ClassId, u64) {
-        (self.what.load(Relaxed) as ClassId, self.start.load(Relaxed))
-    }
-}
-
-impl StageRecord {
-    pub(crate) fn class(&self) -> u32 {
-        self.what.load(Relaxed) & 0xFFFF
-    }
-}
-
-// SAFETY: atomics only, alignment 8, one line.
-#[allow(unsafe_code)]
-unsafe impl View for WaitRecord {}
-// SAFETY: atomics only, alignment 8, one line.
-#[allow(unsafe_code)]
-unsafe impl View for StageRecord {}
 // SAFETY: atomics only, alignment 8, less than a block.
 #[allow(unsafe_code)]
 unsafe impl View for StatementRecord {}
@@ -177,18 +119,16 @@ unsafe impl View for StatementRecord {}
 #[allow(unsafe_code)]
 unsafe impl View for TransactionRecord {}
 
-const _: () = assert!(size_of::<WaitRecord>() == LINE && size_of::<StageRecord>() == LINE);
-
 /// One event type's place in a thread: what every event needs.
 #[repr(C)]
 pub(crate) struct Ring {
-    /// Next free line of the current block.
+    /// Next free word of the current block.
     next: AtomicU32,
-    /// One past its last line.
+    /// One past its last word.
     end: AtomicU32,
     /// What marks this block's lines as written since it was taken.
     tag: AtomicU32,
-    /// Records in the current block, where they are of different sizes.
+    /// Events in the current block.
     records: AtomicU32,
 }
 
@@ -202,35 +142,30 @@ pub(crate) struct RingBlocks {
     pinned: [AtomicU32; PINS],
 }
 
-/// What distinguishes the four rings.
+/// What distinguishes the rings of the four types of events.
 pub(crate) struct RingKind {
     pub(crate) used: Use,
     pub(crate) event: EventType,
     pub(crate) lost: Lost,
 }
 
-pub(crate) const WAITS: RingKind =
-    RingKind { used: Use::Waits, event: EventType::Wait, lost: Lost::WaitEvents };
-pub(crate) const STAGES: RingKind =
-    RingKind { used: Use::Stages, event: EventType::Stage, lost: Lost::StageEvents };
-pub(crate) const STATEMENTS: RingKind =
-    RingKind { used: Use::Statements, event: EventType::Statement, lost: Lost::StatementEvents };
-pub(crate) const TRANSACTIONS: RingKind =
-    RingKind { used: Use::Transactions, event: EventType::Transaction, lost: Lost::TransactionEvents };
-
-/// All four, indexed by event type minus one.
-pub(crate) const RINGS: [&RingKind; 4] = [&TRANSACTIONS, &STATEMENTS, &STAGES, &WAITS];
-
 impl Ring {
-    /// Takes the next line, or `None` when the block is full (then [`advance`]).
+    /// The next free word of the current block.
     #[inline(always)]
-    pub(crate) fn line(&self) -> Option<Offset> {
-        let next = self.next.own();
-        if next >= self.end.own() {
-            return None;
-        }
-        self.next.store(next + LINE_WORDS, Relaxed);
-        Some(next)
+    pub(crate) fn next(&self) -> Offset {
+        self.next.own()
+    }
+
+    /// One past the last word of the current block; 0: there is none.
+    #[inline(always)]
+    pub(crate) fn end(&self) -> Offset {
+        self.end.own()
+    }
+
+    /// A record has been written up to here.
+    #[inline(always)]
+    pub(crate) fn set_next(&self, next: Offset) {
+        self.next.store(next, Relaxed);
     }
 
     /// The first word of a line written now.
@@ -239,12 +174,10 @@ impl Ring {
         record::stamp(event_id, self.tag.own())
     }
 
-    /// Records in the current block.
-    fn filled(&self) -> u32 {
-        match self.records.load(Relaxed) {
-            0 => (self.next.load(Relaxed) % WORDS as u32).wrapping_sub(1) / LINE_WORDS % 64 + 1,
-            records => records,
-        }
+    /// An event has been written.
+    #[inline(always)]
+    pub(crate) fn count(&self) {
+        self.records.store(self.records.own() + 1, Relaxed);
     }
 
     /// Takes as many words (whole lines) in a row, and ends the block behind them.
@@ -260,7 +193,7 @@ impl Ring {
             arena.slice(after, 1)[0].store(0, Relaxed);
         }
         self.next.store(after, Relaxed);
-        self.records.store(self.records.load(Relaxed) + 1, Relaxed);
+        self.count();
         Some(next)
     }
 
@@ -286,10 +219,10 @@ impl Ring {
         self.stop();
     }
 
-    /// Notes how far the current block was filled.
+    /// Notes how many events the current block has.
     fn close(&self, blocks: &RingBlocks, arena: &Arena) {
         if let Some(current) = blocks.pinned().last() {
-            arena.meta(current).records.store(self.filled(), Relaxed);
+            arena.meta(current).records.store(self.records.load(Relaxed), Relaxed);
         }
     }
 }
@@ -365,26 +298,23 @@ impl RingBlocks {
 /// What [`advance`] needs to know of the thread and the settings.
 pub(crate) struct Advance<'a> {
     pub(crate) arena: &'a Arena,
-    pub(crate) used: Use,
+    pub(crate) kind: &'a RingKind,
     pub(crate) thread_id: u64,
     pub(crate) history_size: u32,
     /// The long history's queue, when this thread feeds it.
     pub(crate) long: Option<&'a Queue>,
 }
 
-/// Begins a new block. `open` are the records still in progress: they move along if their block goes.
-/// False when no memory is left: the caller counts the event as lost.
+/// Begins a new block. False when no memory is left: the caller counts the event as lost.
 #[cold]
-pub(crate) fn advance(ring: &Ring, blocks: &RingBlocks, how: &Advance<'_>, open: &[AtomicU32]) -> bool {
+pub(crate) fn advance(ring: &Ring, blocks: &RingBlocks, how: &Advance<'_>) -> bool {
     let arena = how.arena;
-    let mut carried = None;
     ring.close(blocks, arena);
     if blocks.spares.load(Relaxed) == 0 {
         let batch = if how.long.is_some() { BATCH } else { 1 };
-        if blocks.surplus(arena, how.history_size as usize + open.len()) >= batch {
+        if blocks.surplus(arena, how.history_size as usize) >= batch {
             for _ in 0..batch {
                 let oldest = blocks.unpin_oldest();
-                carry(&mut carried, arena, oldest, open);
                 let spare = match how.long {
                     Some(queue) => exchange(queue, arena, oldest),
                     None => Some(oldest),
@@ -398,17 +328,15 @@ pub(crate) fn advance(ring: &Ring, blocks: &RingBlocks, how: &Advance<'_>, open:
     }
     let block = match blocks.take_spare() {
         Some(block) => recycle(arena, block),
-        None => match arena.take(how.used, 0) {
+        None => match arena.take(how.kind.used, 0) {
             Some(block) => block,
             // The cap is reached, and the long histories have given way: the thread's own must.
             None if blocks.count.load(Relaxed) > 0 => {
                 let oldest = blocks.unpin_oldest();
-                carry(&mut carried, arena, oldest, open);
                 recycle(arena, oldest)
             }
             None => {
                 ring.stop();
-                carried.iter().for_each(|carried: &Carried| carried.forget(open));
                 return false;
             }
         },
@@ -417,68 +345,13 @@ pub(crate) fn advance(ring: &Ring, blocks: &RingBlocks, how: &Advance<'_>, open:
     arena.meta(block).opened.store(ticks(), Relaxed);
     blocks.pin(block);
     ring.begin(arena, block);
-    carried.iter().for_each(|carried: &Carried| carried.restore(arena, ring, open));
     true
 }
 
-/// Makes a filled block empty. Records carry their generation's tag, so none of its lines needs to be touched.
+/// Makes a filled block empty.
 fn recycle(arena: &Arena, block: BlockId) -> BlockId {
-    arena.meta(block).throw_away(|| {});
+    arena.meta(block).throw_away(|| journal::end(&arena.words(block)[0]));
     block
-}
-
-/// Records in progress whose block is about to be filled again.
-#[derive(Default)]
-struct Carried {
-    records: [(bool, [u64; LINE_WORDS as usize]); WAIT_DEPTH],
-}
-
-/// Saves the records in progress that lie in a block that leaves. Few do: those of long waits.
-fn carry(carried: &mut Option<Carried>, arena: &Arena, leaving: BlockId, open: &[AtomicU32]) {
-    if open.iter().any(|record| record.load(Relaxed) / WORDS as u32 == leaving) {
-        carried.get_or_insert_default().save(arena, leaving, open);
-    }
-}
-
-impl Carried {
-    #[cold]
-    #[inline(never)]
-    fn save(&mut self, arena: &Arena, leaving: BlockId, open: &[AtomicU32]) {
-        for (slot, record) in self.records.iter_mut().zip(open) {
-            let offset = record.load(Relaxed);
-            if offset != 0 && offset / WORDS as u32 == leaving {
-                let words = arena.slice(offset, LINE_WORDS as usize);
-                *slot = (true, std::array::from_fn(|at| words[at].load(Relaxed)));
-                // In the block that leaves it would stay in progress for ever.
-                words[0].store(0, Relaxed);
-            }
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn restore(&self, arena: &Arena, ring: &Ring, open: &[AtomicU32]) {
-        for ((carried, words), record) in self.records.iter().zip(open) {
-            if *carried && let Some(offset) = ring.line() {
-                let place = arena.slice(offset, LINE_WORDS as usize);
-                for (to, from) in place.iter().zip(words).skip(1) {
-                    to.store(*from, Relaxed);
-                }
-                record::publish(&place[0], ring.stamp(record::id(words[0])));
-                record.store(offset, Relaxed);
-            }
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn forget(&self, open: &[AtomicU32]) {
-        for ((carried, _), record) in self.records.iter().zip(open) {
-            if *carried {
-                record.store(0, Relaxed);
-            }
-        }
-    }
 }
 
 /// Puts `block` into a long history and takes its oldest out once it is full.

@@ -14,12 +14,17 @@ use crate::instance::ProgramRef;
 use crate::memory::arena::{Offset, Own, Use, View, WORDS};
 use crate::memory::lost::Lost;
 use crate::memory::text::{self, copy_own};
-use crate::record::ring::{LINE_WORDS, RECORD_TIMED, STATEMENT_WORDS, STATEMENTS, StatementRecord};
+use crate::record::journal::parent;
+use crate::record::ring::{LINE_WORDS, RECORD_TIMED, RingKind, STATEMENT_WORDS, StatementRecord};
 use crate::record::wait::{Source, kept};
 use crate::setup::instrument::{ENABLED, STATEMENT, TIMED};
 use crate::snapshot::{ClassId, EventType};
 use crate::thread::filter::{ATTRIBUTED, CURRENT, DIGEST, HISTORY, LONG, UNATTRIBUTED};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadHandle, ThreadRef, current};
+
+/// The ring of statements.
+pub(crate) const STATEMENTS: RingKind =
+    RingKind { used: Use::Statements, event: EventType::Statement, lost: Lost::StatementEvents };
 
 /// Words of a schema or object name (64 characters of up to 3 bytes).
 pub(crate) const NAME_WORDS: usize = 24;
@@ -206,9 +211,9 @@ impl Engine {
             if let Some(program) = program {
                 level.change(|| self.set_statement_program(level, program));
             }
-            thread.stage_parent.store(event_id, Relaxed);
-            thread.parent_id.store(event_id, Relaxed);
-            thread.parent_type.store(EventType::Statement as u32, Relaxed);
+            let parent = parent(event_id, EventType::Statement as u32);
+            thread.set_stage_parent(parent);
+            thread.parent.store(parent, Relaxed);
         }
         thread.statement_depth.store(depth as u32 + 1, Relaxed);
         Some(Statement { thread, flags, place: self.arena.offset_of(level) })
@@ -455,7 +460,7 @@ impl Engine {
     fn statement_lines(&self, thread: &'static Thread, words: u32) -> Option<Offset> {
         let ring = &thread.statements;
         ring.lines(&self.arena, words).or_else(|| {
-            if self.advance(thread, ring, &STATEMENTS, &[]) { ring.lines(&self.arena, words) } else { None }
+            if self.advance(thread, ring, &STATEMENTS) { ring.lines(&self.arena, words) } else { None }
         })
     }
 
@@ -467,13 +472,13 @@ impl Engine {
     }
 
     /// The outermost statement of the thread's stack, running or the last: what new waits nest in when no
-    /// stage runs. (id, type as a number; 0: none).
-    pub(crate) fn outermost_statement(&self, thread: &Thread) -> (u64, u32) {
+    /// stage runs, as [`parent`] makes it.
+    pub(crate) fn outermost_statement(&self, thread: &Thread) -> u64 {
         match thread.statement_levels[0].load(Relaxed) {
-            0 => (0, 0),
+            0 => parent(0, 0),
             level => {
                 let level: &Level = self.arena.at(level);
-                (level.record.event_id.load(Relaxed), EventType::Statement as u32)
+                parent(level.record.event_id.load(Relaxed), EventType::Statement as u32)
             }
         }
     }

@@ -8,14 +8,20 @@ use tare_sync::record;
 use crate::Engine;
 use crate::clock::ticks;
 use crate::count::cell::{Family, TransactionCell};
+use crate::memory::arena::Use;
+use crate::memory::lost::Lost;
 use crate::memory::text::{self, copy_own};
 use crate::record::ring::{LINE_WORDS, TransactionRecord};
-use crate::record::ring::{RECORD_TIMED, TRANSACTION_LINES, TRANSACTIONS};
+use crate::record::ring::{RECORD_TIMED, RingKind, TRANSACTION_LINES};
 use crate::record::wait::{Source, kept};
 use crate::setup::instrument::{ENABLED, TIMED, fixed};
 use crate::snapshot::{EventType, TransactionState};
 use crate::thread::filter::{ATTRIBUTED, CURRENT, HISTORY, LONG, UNATTRIBUTED};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadHandle, ThreadRef, current};
+
+/// The ring of transactions.
+pub(crate) const TRANSACTIONS: RingKind =
+    RingKind { used: Use::Transactions, event: EventType::Transaction, lost: Lost::TransactionEvents };
 
 /// An XA identifier.
 #[derive(Clone, Copy, Debug)]
@@ -258,7 +264,7 @@ impl Engine {
         let ring = &thread.transactions;
         let words = TRANSACTION_LINES * LINE_WORDS;
         let place = ring.lines(&self.arena, words).or_else(|| {
-            if self.advance(thread, ring, &TRANSACTIONS, &[]) { ring.lines(&self.arena, words) } else { None }
+            if self.advance(thread, ring, &TRANSACTIONS) { ring.lines(&self.arena, words) } else { None }
         });
         let Some(offset) = place else { return };
         // The identifier, half of the record, is shown of XA transactions only.

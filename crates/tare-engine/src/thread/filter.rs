@@ -50,23 +50,28 @@ pub(crate) const fn shift(of: EventType) -> u32 {
     4 + 4 * (of as u32)
 }
 
-/// Of what [`usual`] says: the thread's events of this type are summed up and not recorded.
-pub(crate) const SUMMED: u32 = 1 << 31;
+/// How a thread's events of a type are recorded on the short way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Usual {
+    /// They do not take it.
+    Not,
+    /// They are summed up and not recorded.
+    Summed,
+    /// With these flags: CURRENT, HISTORY and LONG stand as a record's flags do, CURRENT in TIMED's place, as what is usual is
+    /// timed.
+    Recorded(u8),
+}
 
-/// What the record of a usual event says of its thread's mask, as its flags in the uppermost byte; [`SUMMED`]: it has none; 0:
-/// the thread's events of this type are not usual. (CURRENT, HISTORY and LONG stand as the record's flags do, CURRENT in TIMED's place:
-/// what is usual is timed.)
-pub(crate) fn usual(mask: u32, of: EventType) -> u32 {
+/// How events of a type are recorded with this mask.
+pub(crate) fn usual(mask: u32, of: EventType) -> Usual {
     let wanted = ATTRIBUTED | CYCLES;
     if mask & wanted != wanted {
-        return 0;
+        return Usual::Not;
     }
-    if mask & CURRENT << shift(of) == 0 {
-        return SUMMED;
+    match (mask >> shift(of)) as u8 & 7 {
+        bits if bits & CURRENT as u8 == 0 => Usual::Summed,
+        bits => Usual::Recorded(bits),
     }
-    // The record of a stage holds its parent's type beside the flags: always a statement.
-    let parent = if of == EventType::Stage { (EventType::Statement as u32) << 16 } else { 0 };
-    (mask >> shift(of) & 7) << 24 | parent
 }
 
 /// Everything a thread does with its events, from the consumers that are on and its own flags.
@@ -123,9 +128,9 @@ mod tests {
     #[test]
     fn events_that_nobody_wants_are_summed_and_what_counts_for_nobody_is_not_usual() {
         let usual = |consumers, of| usual(mask(consumers, true, true) | CYCLES, of);
-        assert_eq!(usual(ALL, EventType::Wait), 7 << 24);
-        assert_eq!(usual(without(Consumer::EventsWaitsCurrent), EventType::Wait), SUMMED);
-        assert_eq!(usual(without(Consumer::EventsWaitsCurrent), EventType::Stage) >> 24, 7);
-        assert_eq!(usual(without(Consumer::ThreadInstrumentation), EventType::Wait), 0);
+        assert_eq!(usual(ALL, EventType::Wait), Usual::Recorded(7));
+        assert_eq!(usual(without(Consumer::EventsWaitsCurrent), EventType::Wait), Usual::Summed);
+        assert_eq!(usual(without(Consumer::EventsWaitsCurrent), EventType::Stage), Usual::Recorded(7));
+        assert_eq!(usual(without(Consumer::ThreadInstrumentation), EventType::Wait), Usual::Not);
     }
 }

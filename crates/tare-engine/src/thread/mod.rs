@@ -24,7 +24,10 @@ use crate::memory::lost::Lost;
 use crate::memory::pool::{Pool, Stash};
 use crate::memory::queue::Queue;
 use crate::memory::text;
-use crate::record::ring::{self, Advance, RINGS, Ring, RingBlocks, RingKind, TransactionRecord, WAIT_DEPTH};
+use crate::record::RINGS;
+use crate::record::journal::Journal;
+use crate::record::ring::{self, Advance, Ring, RingBlocks, RingKind, TransactionRecord, WAIT_DEPTH};
+use crate::record::wait::record::{OpenWait, histories_of};
 use crate::setup::instrument::{ENABLED, HISTORY};
 use crate::snapshot::{ClassId, EventType};
 
@@ -46,34 +49,34 @@ pub(crate) struct Thread {
     /// Which of the engine's settings the thread has settled for; whoever changes the mask takes that back.
     pub(crate) settled: Settled,
     pub(crate) wait_depth: AtomicU32,
-    /// What the mask says of waits and of stages, as their records keep it; 0 where they don't take the short way.
+    /// What the mask says of waits and of stages, as the records of leaves and begins keep it; 0 where they don't take the
+    /// short way.
     pub(crate) usual_waits: AtomicU32,
     pub(crate) usual_stages: AtomicU32,
     /// The next event's id.
     pub(crate) event_id: AtomicU64,
-    /// The event new waits nest in, and its type (0: none).
-    pub(crate) parent_id: AtomicU64,
-    pub(crate) parent_type: AtomicU32,
+    /// What new waits nest in, as [`crate::record::journal::parent`] makes it.
+    pub(crate) parent: AtomicU64,
     /// Class and switches of the stage in progress, if it did not begin on the short way; 0: none did.
     pub(crate) stage_class: AtomicU32,
-    /// Offset of the record of the stage in progress, 0: none, or not recorded.
-    pub(crate) stage_record: AtomicU32,
-    /// Its cell, if it began on the short way: then its class and start are in its record, if it has one.
+    /// Whether the journal says that a stage is in progress.
+    pub(crate) stage_recorded: AtomicU32,
+    /// Its cell, if it began on the short way.
     pub(crate) stage_cell: AtomicU32,
-    /// The statement new stages nest in.
+    /// The last stage set: PROCESSLIST_STATE.
+    pub(crate) stage_label: AtomicU32,
+    /// When the stage in progress began.
+    pub(crate) stage_start: AtomicU64,
+    /// The statement new stages nest in, as `parent`.
     pub(crate) stage_parent: AtomicU64,
-    pub(crate) waits: Ring,
-    pub(crate) stages: Ring,
+    pub(crate) waits: Journal,
+    pub(crate) stages: Journal,
     pub(crate) banks: [Bank; 3],
     pub(crate) thread_id: AtomicU64,
     /// What the thread records (see [`filter`]), and in the upper half what filters have decided it should.
     mask: AtomicU64,
-    /// When the stage in progress began, if it did not begin on the short way or has no record.
-    pub(crate) stage_start: AtomicU64,
-    /// The last stage set that was not on the short way or has no record: PROCESSLIST_STATE.
-    pub(crate) stage_label: AtomicU32,
-    /// Records of the waits in progress, outermost first.
-    pub(crate) open: [AtomicU32; WAIT_DEPTH],
+    /// The waits in progress that are no leaves, outermost first, and a place behind them.
+    pub(crate) open: [OpenWait; WAIT_DEPTH + 1],
     /// WORK_COMPLETED and WORK_ESTIMATED: the host writes here.
     pub(crate) progress: [AtomicU64; 2],
     pub(crate) has_progress: AtomicU32,
@@ -221,6 +224,20 @@ impl Thread {
         id
     }
 
+    /// The histories that want waits, as settled.
+    #[inline(always)]
+    pub(crate) fn usual_histories(&self) -> u8 {
+        histories_of(self.usual_waits.own())
+    }
+
+    /// New stages nest in another statement.
+    #[inline(always)]
+    pub(crate) fn set_stage_parent(&self, parent: u64) {
+        self.stage_parent.store(parent, Relaxed);
+        // The next one says so first.
+        self.stages.forget_base();
+    }
+
     /// The texts' block.
     pub(crate) fn text(&self, engine: &Engine) -> Option<&'static ThreadText> {
         engine.arena.get(self.texts.load(Relaxed))
@@ -359,7 +376,7 @@ impl Engine {
         self.threads.fetch_sub(1, Relaxed);
         let stash = &thread.metadata_stash;
         self.pools.empty::<MetadataLock>(&self.arena, Pool::MetadataLocks, stash);
-        let rings = [&thread.transactions, &thread.statements, &thread.stages, &thread.waits];
+        let rings = [&thread.transactions, &thread.statements, &thread.stages.ring, &thread.waits.ring];
         for ((ring, blocks), kind) in rings.into_iter().zip(&thread.ring_blocks).zip(RINGS) {
             ring.release(blocks, &self.arena, self.long_queue(thread, kind));
         }
@@ -391,15 +408,15 @@ impl Engine {
 
     /// Begins a new block of a ring.
     #[cold]
-    pub(crate) fn advance(&self, thread: &Thread, ring: &Ring, kind: &RingKind, open: &[AtomicU32]) -> bool {
+    pub(crate) fn advance(&self, thread: &Thread, ring: &Ring, kind: &RingKind) -> bool {
         let how = Advance {
             arena: &self.arena,
-            used: kind.used,
+            kind,
             thread_id: thread.thread_id.load(Relaxed),
             history_size: self.history_size[kind.event as usize - 1].load(Relaxed),
             long: self.long_queue(thread, kind),
         };
-        let done = ring::advance(ring, &thread.ring_blocks[kind.event as usize - 1], &how, open);
+        let done = ring::advance(ring, &thread.ring_blocks[kind.event as usize - 1], &how);
         if !done {
             self.losses.count(kind.lost);
         }

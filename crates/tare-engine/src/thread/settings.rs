@@ -10,12 +10,16 @@ use std::sync::atomic::{
 use crate::Engine;
 use crate::count::bank::{READY, SUMMED};
 use crate::count::cell::{Cell, Family, StatCell};
-use crate::memory::arena::{Base, Offset, Own};
-use crate::record::ring::StageRecord;
-use crate::setup::instrument::{ENABLED, TIMED, USUAL};
+use crate::memory::arena::{Offset, Own};
+use crate::record::stage::record::begin_of;
+use crate::record::wait::record::leaf_of;
+use crate::setup::instrument::USUAL;
 use crate::snapshot::{ClassId, EventType};
-use crate::thread::filter;
+use crate::thread::filter::{self, Usual};
 use crate::thread::{BANK_OWN, Thread};
+
+/// In the place of what records keep of the mask: events are summed up and not recorded.
+const SUMMED_UP: u32 = 1 << 31;
 
 impl Engine {
     /// Whether what the thread has marked ready still is.
@@ -35,29 +39,15 @@ impl Engine {
     pub(crate) fn settle(&self, thread: &Thread) {
         thread.settled.settle(&self.settings);
         let mask = thread.mask();
-        thread.usual_waits.store(filter::usual(mask, EventType::Wait), Relaxed);
-        thread.usual_stages.store(filter::usual(mask, EventType::Stage), Relaxed);
-        thread.banks[BANK_OWN].unready(&self.arena);
-        self.leave_short_way(thread, self.arena.base());
-    }
-
-    /// The stage in progress, if it began on the short way, will not end there.
-    #[inline(always)]
-    pub(crate) fn leave_short_way(&self, thread: &Thread, base: Base) {
-        if thread.stage_cell.own() == 0 {
-            return;
-        }
-        let class = match thread.stage_record.own() {
-            // Of one that is summed the thread knows class and start.
-            0 => thread.stage_label.own(),
-            record => {
-                let record: &StageRecord = base.at(record);
-                thread.stage_start.store(record.start.own(), Relaxed);
-                record.class()
-            }
+        let usual = |of, recorded: fn(u8) -> u32| match filter::usual(mask, of) {
+            Usual::Not => 0,
+            Usual::Summed => SUMMED_UP,
+            Usual::Recorded(flags) => recorded(flags),
         };
-        thread.stage_class.store(class | u32::from(ENABLED | TIMED) << 16, Relaxed);
-        thread.stage_cell.store(0, Relaxed);
+        thread.usual_waits.store(usual(EventType::Wait, leaf_of), Relaxed);
+        thread.usual_stages.store(usual(EventType::Stage, begin_of), Relaxed);
+        thread.banks[BANK_OWN].unready(&self.arena);
+        thread.leave_short_way();
     }
 
     /// Marks the cell of an instrument ready (or summed), if there is one and its events are usual in the calling thread, which
@@ -78,7 +68,7 @@ impl Engine {
         if cell.head().epoch.own() != self.epochs[family as usize].load(Relaxed) {
             return None;
         }
-        let mark = if usual.own() == filter::SUMMED { SUMMED } else { READY };
+        let mark = if usual.own() == SUMMED_UP { SUMMED } else { READY };
         entry.store(entry.own() | mark, Release);
         Some(self.arena.offset_of(cell))
     }

@@ -5,9 +5,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_ulonglong, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use tare_engine::{
-    MAX_INDEXES, Source, TableHandleHandle, TableName, TableShareHandle, TableShareRef,
-};
+use tare_engine::{MAX_INDEXES, Source, TableHandleHandle, TableName, TableShareHandle, TableShareRef};
 
 use super::facts;
 use super::guard::guard;

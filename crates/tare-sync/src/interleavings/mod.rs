@@ -5,6 +5,7 @@ mod digests;
 mod folds;
 mod free_list;
 mod index;
+mod journal;
 mod queue;
 mod settings;
 mod slots;

@@ -1,21 +1,28 @@
 //! HOT PATH: stages. One clock reading ends a stage and begins the next.
 
+pub(crate) mod record;
+
 use std::hint::cold_path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-use tare_sync::record;
 
 use crate::Engine;
 use crate::clock::{cycles, ticks};
 use crate::count::bank::{READY, SUMMED, place};
 use crate::count::cell::{Family, StatCell};
-use crate::memory::arena::{Base, Offset, Own};
-use crate::record::ring::{RECORD_TIMED, STAGES, StageRecord};
+use crate::memory::arena::{Base, Own, Use};
+use crate::memory::lost::Lost;
+use crate::record::journal::{Coming, parent};
+use crate::record::ring::{RECORD_TIMED, RingKind};
 use crate::record::wait::{Source, kept};
 use crate::setup::instrument::{ENABLED, PROGRESS, TIMED};
 use crate::snapshot::{ClassId, EventType};
 use crate::thread::filter::{ATTRIBUTED, CURRENT};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, current};
+use record::{Ended, MOST_WORDS, REACH, begin_of, write_begin, write_end, write_progress};
+
+/// The ring of stages.
+pub(crate) const STAGES: RingKind =
+    RingKind { used: Use::Stages, event: EventType::Stage, lost: Lost::StageEvents };
 
 /// WORK_COMPLETED and WORK_ESTIMATED of the stage in progress; the host writes them.
 pub type Progress = &'static [AtomicU64; 2];
@@ -49,20 +56,20 @@ impl Engine {
                 _ => self.pass_stage(thread, class),
             };
         }
-        let cell = place(entry);
         let before = thread.stage_cell.own();
         if before == 0 && thread.stage_class.own() != 0 {
             return false;
         }
-        let Some(offset) = thread.stages.line() else { return false };
-        let now = cycles();
-        if before != 0 {
-            let record: &StageRecord = base.at(thread.stage_record.own());
-            base.at::<StatCell>(before).stat.add_span(1, record.start.own(), now);
-            end_record(thread, record, now);
+        let began = (thread.event_id.own(), cycles());
+        let what = u64::from(thread.usual_stages.own());
+        if !write_begin(&thread.stages, base, what, class, began, source.0) {
+            return false;
         }
-        thread.stage_cell.store(cell, Relaxed);
-        fill_stage(thread, base, offset, u32::from(class) | thread.usual_stages.own(), now, source);
+        if before != 0 {
+            base.at::<StatCell>(before).stat.add_span(1, thread.stage_start.own(), began.1);
+        }
+        thread.stage_cell.store(place(entry), Relaxed);
+        thread.begin_stage(class, began, true);
         true
     }
 
@@ -88,10 +95,17 @@ impl Engine {
             self.end_stage();
             return None;
         }
+        let mut has_room = true;
         if !self.is_settled(thread) {
             self.settle(thread);
+        } else if thread.usual_stages.own() != 0 && thread.stage_class.own() == 0 {
+            // Maybe it is only the journal that was not ready.
+            has_room = self.prepare_stages(thread, (thread.event_id.own(), cycles()));
+            if has_room && self.start_usual_stage(class, source) {
+                return None;
+            }
         }
-        self.leave_short_way(thread, self.arena.base());
+        thread.leave_short_way();
         thread.stage_label.store(u32::from(class), Relaxed);
         let mask = thread.mask();
         thread.has_progress.store(0, Relaxed);
@@ -109,18 +123,14 @@ impl Engine {
             now => now,
         };
         thread.stage_class.store(u32::from(class) | u32::from(switches) << 16, Relaxed);
-        thread.stage_start.store(start, Relaxed);
         let bits = Thread::bits(mask, EventType::Stage);
         let wanted = bits & CURRENT != 0;
-        let line = || thread.stages.line().or_else(|| self.next_stage_block(thread));
-        let line = wanted.then(line).flatten();
-        if let Some(offset) = line {
-            let timed = if switches & TIMED != 0 { RECORD_TIMED } else { 0 };
-            let flags = u32::from(timed | kept(bits)) << 24;
-            let what = u32::from(class) | (EventType::Statement as u32) << 16 | flags;
-            fill_stage(thread, self.arena.base(), offset, what, start, source);
-        }
-        if line.is_some() == wanted
+        let timed = if switches & TIMED != 0 { RECORD_TIMED } else { 0 };
+        let what = u64::from(begin_of(timed | kept(bits)));
+        let began = (thread.event_id.own(), start);
+        let recorded = wanted && has_room && self.write_unready_begin(thread, what, class, began, source);
+        thread.begin_stage(class, began, recorded);
+        if recorded == wanted
             && let Some(cell) = self.make_ready(thread, &thread.usual_stages, class, Family::Stages)
         {
             thread.stage_cell.store(cell, Relaxed);
@@ -135,6 +145,27 @@ impl Engine {
         Some(&thread.progress)
     }
 
+    /// As [`write_begin`], where the journal may not be ready for it. False: no memory, and the event is lost.
+    fn write_unready_begin(
+        &self,
+        thread: &Thread,
+        what: u64,
+        class: ClassId,
+        began: (u64, u64),
+        source: Source,
+    ) -> bool {
+        self.prepare_stages(thread, began)
+            && write_begin(&thread.stages, self.arena.base(), what, class, began, source.0)
+    }
+
+    /// Makes the journal ready for any record. False: no memory, and an event is lost.
+    fn prepare_stages(&self, thread: &Thread, (id, time): (u64, u64)) -> bool {
+        // What was in progress and was not recorded to its end must not end by what follows.
+        let gap = thread.stage_recorded.own() == 0;
+        let coming = Coming { words: MOST_WORDS, id, time, parent: thread.stage_parent.own(), gap };
+        self.prepare_journal(thread, &thread.stages, &STAGES, &REACH, &coming)
+    }
+
     /// Ends the stage in progress.
     #[inline(always)]
     pub fn end_stage(&self) {
@@ -147,7 +178,6 @@ impl Engine {
     /// Ends the stage in progress, if all is as usual or there is none. False means that it has not ended.
     #[inline(always)]
     fn end_usual_stage(&self, thread: &'static Thread) -> bool {
-        let base = self.arena.base();
         let cell = thread.stage_cell.own();
         if cell != 0 && !self.is_settled(thread) {
             return false;
@@ -156,24 +186,48 @@ impl Engine {
         if cell == 0 {
             return thread.stage_class.own() == 0;
         }
-        let (now, cell) = (cycles(), base.at::<StatCell>(cell));
-        let record = thread.stage_record.own();
-        if record == 0 {
-            cell.stat.add_span(1, thread.stage_start.own(), now);
-        } else {
-            let record: &StageRecord = base.at(record);
-            cell.stat.add_span(1, record.start.own(), now);
-            end_record(thread, record, now);
+        let now = cycles();
+        self.arena.base().at::<StatCell>(cell).stat.add_span(1, thread.stage_start.own(), now);
+        if thread.stage_recorded.own() != 0 {
+            self.write_stage_end(thread, Some(now));
             self.nest_in_statement(thread);
         }
         leave_stage(thread);
         true
     }
 
+    /// Writes that the recorded stage in progress ends.
+    #[inline(always)]
+    fn write_stage_end(&self, thread: &Thread, time: Option<u64>) {
+        let ended = Ended { next_id: thread.event_id.own(), time, dropped: false };
+        if !write_end(&thread.stages, self.arena.base(), ended) {
+            self.write_unready_end(thread, ended);
+        }
+    }
+
+    /// As [`write_end`], where the journal is not ready for it.
+    #[cold]
+    #[inline(never)]
+    fn write_unready_end(&self, thread: &Thread, ended: Ended) {
+        if self.prepare_stages(thread, (ended.next_id, ended.time.unwrap_or_else(ticks))) {
+            write_end(&thread.stages, self.arena.base(), ended);
+        }
+    }
+
+    /// The recorded stage in progress never was.
+    pub(crate) fn drop_stage(&self, thread: &Thread) {
+        if thread.stage_recorded.own() != 0 {
+            let ended = Ended { next_id: thread.event_id.own(), time: None, dropped: true };
+            self.write_unready_end(thread, ended);
+        }
+        thread.has_progress.store(0, Relaxed);
+        leave_stage(thread);
+    }
+
     #[cold]
     #[inline(never)]
     fn end_unusual_stage(&self, thread: &'static Thread) {
-        self.leave_short_way(thread, self.arena.base());
+        thread.leave_short_way();
         thread.stage_label.store(0, Relaxed);
         thread.has_progress.store(0, Relaxed);
         let mask = thread.mask();
@@ -185,9 +239,7 @@ impl Engine {
     /// Until the next stage begins, new waits nest in the outermost statement, as in the reference.
     #[inline(always)]
     pub(crate) fn nest_in_statement(&self, thread: &Thread) {
-        let (id, of) = self.outermost_statement(thread);
-        thread.parent_id.store(id, Relaxed);
-        thread.parent_type.store(of, Relaxed);
+        thread.parent.store(self.outermost_statement(thread), Relaxed);
     }
 
     /// Progress of the stage in progress.
@@ -195,15 +247,7 @@ impl Engine {
         current().filter(|thread| thread.has_progress.load(Relaxed) != 0).map(|thread| &thread.progress)
     }
 
-    #[cold]
-    #[inline(never)]
-    fn next_stage_block(&self, thread: &'static Thread) -> Option<Offset> {
-        // The stage before has ended: nothing is open.
-        if self.advance(thread, &thread.stages, &STAGES, &[]) { thread.stages.line() } else { None }
-    }
-
     /// Ends the stage in progress, if there is one. Returns the clock, or 0 where it was not read.
-    #[inline(always)]
     fn close_stage(&self, thread: &'static Thread, mask: u32) -> u64 {
         let stage = thread.stage_class.load(Relaxed);
         let (class, switches) = (stage as ClassId, (stage >> 16) as u8);
@@ -212,30 +256,57 @@ impl Engine {
         }
         let bank = if mask & ATTRIBUTED != 0 { BANK_OWN } else { BANK_UNATTRIBUTED };
         let cell = self.cell::<StatCell>(thread, bank, class, Family::Stages);
-        let now = if switches & TIMED != 0 { ticks() } else { 0 };
+        let timed = switches & TIMED != 0;
+        let now = if timed { ticks() } else { 0 };
         if let Some(cell) = cell {
-            if switches & TIMED != 0 {
+            if timed {
                 cell.stat.add_span(1, thread.stage_start.own(), now);
             } else {
                 cell.stat.add_untimed(1);
             }
         }
-        let offset = thread.stage_record.load(Relaxed);
-        if offset != 0 {
-            self.finish_stage(thread, self.arena.at(offset), switches, now);
+        if thread.stage_recorded.own() != 0 {
+            if switches & PROGRESS != 0 {
+                self.write_stage_progress(thread, now);
+            }
+            self.write_stage_end(thread, timed.then_some(now));
+            self.nest_in_statement(thread);
         }
         leave_stage(thread);
         now
     }
 
-    fn finish_stage(&self, thread: &'static Thread, record: &StageRecord, switches: u8, now: u64) {
-        if switches & PROGRESS != 0 {
-            record.work_completed.store(thread.progress[0].load(Relaxed), Relaxed);
-            record.work_estimated.store(thread.progress[1].load(Relaxed), Relaxed);
-            record.what.store(record.what.load(Relaxed) | u32::from(RECORD_PROGRESS) << 24, Relaxed);
+    fn write_stage_progress(&self, thread: &Thread, now: u64) {
+        let (journal, base) = (&thread.stages, self.arena.base());
+        let [completed, estimated] = thread.progress.each_ref().map(|word| word.load(Relaxed));
+        if !write_progress(journal, base, completed, estimated)
+            && self.prepare_stages(thread, (thread.event_id.own(), now))
+        {
+            write_progress(journal, base, completed, estimated);
         }
-        end_record(thread, record, now | u64::from(now == 0));
-        self.nest_in_statement(thread);
+    }
+}
+
+impl Thread {
+    /// A stage is in progress: `began` are the time, and its id if that has been written.
+    #[inline(always)]
+    fn begin_stage(&self, class: ClassId, (id, now): (u64, u64), recorded: bool) {
+        self.stage_start.store(now, Relaxed);
+        self.stage_label.store(u32::from(class), Relaxed);
+        self.stage_recorded.store(u32::from(recorded), Relaxed);
+        if recorded {
+            self.event_id.store(id + 1, Relaxed);
+            self.parent.store(parent(id, EventType::Stage as u32), Relaxed);
+        }
+    }
+
+    /// The stage in progress, if it began on the short way, will not end there.
+    pub(crate) fn leave_short_way(&self) {
+        if self.stage_cell.own() != 0 {
+            let class = self.stage_label.own() | u32::from(ENABLED | TIMED) << 16;
+            self.stage_class.store(class, Relaxed);
+            self.stage_cell.store(0, Relaxed);
+        }
     }
 }
 
@@ -243,7 +314,7 @@ impl Engine {
 #[inline(always)]
 fn start_summed_stage(thread: &Thread, base: Base, class: ClassId, entry: u32) -> bool {
     let before = thread.stage_cell.own();
-    if thread.stage_class.own() != 0 || thread.stage_record.own() != 0 {
+    if thread.stage_class.own() != 0 || thread.stage_recorded.own() != 0 {
         return false;
     }
     let now = cycles();
@@ -258,36 +329,8 @@ fn start_summed_stage(thread: &Thread, base: Base, class: ClassId, entry: u32) -
 
 /// No stage is in progress.
 #[inline(always)]
-pub(crate) fn leave_stage(thread: &Thread) {
+fn leave_stage(thread: &Thread) {
     thread.stage_class.store(0, Relaxed);
     thread.stage_cell.store(0, Relaxed);
-    thread.stage_record.store(0, Relaxed);
-}
-
-/// The record's stage reports progress.
-pub(crate) const RECORD_PROGRESS: u8 = 8;
-
-/// Writes the record of a stage that begins; `what` is its class, nesting type and flags, as [`StageRecord`] has them.
-#[inline(always)]
-fn fill_stage(thread: &Thread, base: Base, offset: Offset, what: u32, start: u64, source: Source) {
-    let event_id = thread.next_event_id();
-    let record: &StageRecord = base.at(offset);
-    record.start.store(start, Relaxed);
-    record.end.store(0, Relaxed);
-    record.source.store(source.0, Relaxed);
-    record.nesting_id.store(thread.stage_parent.own(), Relaxed);
-    record.what.store(what, Relaxed);
-    record::publish(&record.stamp, thread.stages.stamp(event_id));
-    base.expect_write_behind(offset);
-    thread.stage_record.store(offset, Relaxed);
-    thread.parent_id.store(event_id, Relaxed);
-    thread.parent_type.store(EventType::Stage as u32, Relaxed);
-}
-
-/// `now` is not 0.
-#[inline(always)]
-fn end_record(thread: &Thread, record: &StageRecord, now: u64) {
-    // The lower half of the last id given out.
-    record.end_event_id.store((thread.event_id.own() as u32).wrapping_sub(1), Relaxed);
-    record::end(&record.end, now);
+    thread.stage_recorded.store(0, Relaxed);
 }

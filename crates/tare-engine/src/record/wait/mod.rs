@@ -1,22 +1,30 @@
-//! HOT PATH: waits, of every kind. Start reads the clock and takes a line; end adds to a cell.
+//! HOT PATH: waits, of every kind. Start reads the clock and notes what is waited for; end adds to a cell and writes a record.
+
+pub(crate) mod record;
 
 use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
-
-use tare_sync::record;
 
 use crate::Engine;
 use crate::clock::{cycles, ticks};
 use crate::count::bank::{READY, SUMMED, place};
 use crate::count::cell::{Family, StatCell};
-use crate::memory::arena::{Base, Offset, Own};
+use crate::memory::arena::{Offset, Own, Use};
 use crate::memory::lost::Lost;
+use crate::record::journal::{Coming, parent, parent_of};
 use crate::record::operation;
-use crate::record::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, WAIT_DEPTH, WAITS, WaitRecord};
+use crate::record::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, RingKind, WAIT_DEPTH};
 use crate::setup::instrument::{ENABLED, TIMED};
 use crate::snapshot::{ClassId, EventType};
 use crate::thread::filter::{ATTRIBUTED, CURRENT, HISTORY, LONG, UNATTRIBUTED};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadHandle, ThreadRef, current};
+use record::{
+    Begun, Ended, Leaf, MOST_WORDS, OpenWait, REACH, begin_leaf, end_leaf, leave_leaf, void_leaf, write_wide,
+};
+
+/// The ring of waits.
+pub(crate) const WAITS: RingKind =
+    RingKind { used: Use::Waits, event: EventType::Wait, lost: Lost::WaitEvents };
 
 /// A place in the host's source: the address of a static file name and a line, in one word.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +47,7 @@ pub struct WaitObject {
     pub name: u32,
     /// Index of the table; 255: none.
     pub index: u8,
-    /// See [`crate::record::operation`].
+    /// See [`crate::operation`].
     pub operation: u8,
 }
 
@@ -55,8 +63,7 @@ const WAIT_RECORDED: u32 = 1 << 4;
 const WAIT_UNATTRIBUTED: u32 = 1 << 5;
 /// Began on the short way: timed, attributed, ticks are cycles. Recorded, or only summed up.
 const WAIT_SHORT: u32 = 1 << 6;
-/// No event can begin before it ends: its record is where it was begun, says class and start, and its own id is its
-/// END_EVENT_ID.
+/// No event can begin before it ends: its record is in the journal already, as the last one.
 const WAIT_LEAF: u32 = 1 << 7;
 /// As a leaf, but only summed up: it has a start and the place of its cell, and no record.
 const WAIT_SUMMED_LEAF: u32 = 1 << 12;
@@ -65,14 +72,13 @@ const WAIT_SUMMED_LEAF: u32 = 1 << 12;
 #[derive(Clone, Copy)]
 pub struct Wait {
     pub(crate) thread: &'static Thread,
-    /// Not of a leaf.
     pub(crate) start: u64,
-    /// Switches in bits 0–3, the flags above; not of a leaf: depth << 8, class << 16.
+    /// Switches in bits 0–3, the flags above, depth << 8, class << 16.
     flags: u32,
-    /// Of a leaf: the place of its record.
-    record: Offset,
     /// Of a leaf, recorded or summed up: the place of its cell.
     cell: Offset,
+    /// Of a leaf: the place of its record.
+    record: Offset,
 }
 
 impl Wait {
@@ -86,7 +92,7 @@ impl Wait {
     /// The reverse of [`Wait::pack`].
     #[inline(always)]
     pub fn unpack(flags: u32, places: u64, thread: &'static ThreadHandle, start: u64) -> Wait {
-        Wait { thread: thread.slab(), start, flags, record: places as u32, cell: (places >> 32) as u32 }
+        Wait { thread: thread.slab(), start, flags, cell: (places >> 32) as u32, record: places as u32 }
     }
 
     #[inline(always)]
@@ -109,22 +115,17 @@ impl Wait {
         (self.flags >> 8) as usize & (WAIT_DEPTH - 1)
     }
 
+    /// Where it is noted, if it is recorded.
     #[inline(always)]
-    fn open_record(&self, engine: &Engine) -> Option<&'static WaitRecord> {
-        if self.flags & WAIT_RECORDED == 0 {
-            return None;
-        }
-        match self.thread.open[self.depth()].load(Relaxed) {
-            0 => None,
-            offset => Some(engine.arena.at(offset)),
-        }
+    fn open(&self) -> Option<&'static OpenWait> {
+        (self.flags & WAIT_RECORDED != 0).then(|| &self.thread.open[self.depth()])
     }
 }
 
 impl Engine {
     /// Begins a wait of the calling thread. `None`: nothing to do at the end either.
     ///
-    /// What is usual (everything on, room in the ring) is done here, without a call; the rest elsewhere.
+    /// What is usual (everything on) is done here, without a call; the rest elsewhere.
     #[inline(always)]
     pub fn start_wait(&self, class: ClassId, object: WaitObject, source: Source) -> Option<Wait> {
         let thread = current()?;
@@ -132,26 +133,18 @@ impl Engine {
         let depth = thread.wait_depth.own() as usize;
         let settled = self.is_settled(thread);
         let entry = if settled { thread.banks[BANK_OWN].settled_entry(base, class) } else { 0 };
-        if entry & READY != 0
-            && depth < WAIT_DEPTH
-            && let Some(offset) = thread.waits.line()
-        {
-            let usual = thread.usual_waits.own();
+        if entry & READY != 0 && depth < WAIT_DEPTH {
             let start = cycles();
-            let record: &WaitRecord = base.at(offset);
-            record.amount.store(u64::MAX, Relaxed);
-            let nests_in = wait_parent(thread, base, depth, object);
-            fill_wait(thread, base, offset, &Begin { class, object, source, start, nests_in, flags: usual });
-            thread.open[depth].store(offset, Relaxed);
-            thread.wait_depth.store(depth as u32 + 1, Relaxed);
+            let flags = RECORD_TIMED | thread.usual_histories();
+            note_wait(thread, depth, &Beginning { class, object, source, start, flags });
             let flags = WAIT_SHORT | WAIT_RECORDED | u32::from(ENABLED | TIMED);
             let flags = flags | (depth as u32) << 8 | u32::from(class) << 16;
-            return Some(Wait { thread, start, flags, record: 0, cell: 0 });
+            return Some(Wait { thread, start, flags, cell: 0, record: 0 });
         }
         cold_path();
         if entry & SUMMED != 0 {
             let flags = WAIT_SHORT | u32::from(ENABLED | TIMED) | u32::from(class) << 16;
-            return Some(Wait { thread, start: cycles(), flags, record: 0, cell: 0 });
+            return Some(Wait { thread, start: cycles(), flags, cell: 0, record: 0 });
         }
         let switches = self.registry.switches(class);
         if switches & ENABLED == 0 {
@@ -182,13 +175,13 @@ impl Engine {
         self.registry.switches(class) & ENABLED == 0
     }
 
-    /// As [`Engine::start_wait`], for a wait in which no other event can begin, and only if all is as usual: else
-    /// nothing has happened, and [`Engine::start_wait`] does it. Ended by [`Engine::end_usual_leaf_wait`].
+    /// As [`Engine::start_wait`], for a wait in which no other event can begin, for an instance, and only if all is as usual:
+    /// else nothing has happened, and [`Engine::start_wait`] does it. Ended by [`Engine::end_usual_leaf_wait`].
     #[inline(always)]
-    pub(crate) fn start_usual_leaf_wait(
+    pub(crate) fn start_usual_leaf_wait<const WORDS: usize, const P: usize>(
         &self,
         class: ClassId,
-        object: WaitObject,
+        (object, operation): (u32, u8),
         source: Source,
     ) -> Option<Wait> {
         let thread = current()?;
@@ -197,21 +190,20 @@ impl Engine {
         }
         let base = self.arena.base();
         let entry = thread.banks[BANK_OWN].settled_entry(base, class);
+        let class_flag = u32::from(class) << 16;
         if entry & READY == 0 {
             cold_path();
-            let flags = WAIT_SUMMED_LEAF | u32::from(ENABLED | TIMED) | u32::from(class) << 16;
-            let summed = || Wait { thread, start: cycles(), flags, record: 0, cell: place(entry) };
+            let flags = WAIT_SUMMED_LEAF | u32::from(ENABLED | TIMED) | class_flag;
+            let summed = || Wait { thread, start: cycles(), flags, cell: place(entry), record: 0 };
             return (entry & SUMMED != 0).then(summed);
         }
-        let cell = place(entry);
-        let record = thread.waits.line()?;
-        let start = cycles();
-        let depth = thread.wait_depth.own() as usize;
-        let flags = thread.usual_waits.own();
-        let nests_in = inner_parent(thread, base, depth);
-        fill_wait(thread, base, record, &Begin { class, object, source, start, nests_in, flags });
-        let flags = WAIT_SHORT | WAIT_LEAF | u32::from(ENABLED | TIMED);
-        Some(Wait { thread, start: 0, flags, record, cell })
+        let (id, start) = (thread.event_id.own(), cycles());
+        let leaf = Leaf { id, class, operation, start, source: source.0, object };
+        let (usual, parent) = (thread.usual_waits.own(), wait_parent(thread));
+        let record = begin_leaf::<WORDS, P>(&thread.waits, base, &leaf, usual, parent)?;
+        thread.event_id.store(id + 1, Relaxed);
+        let flags = WAIT_SHORT | WAIT_LEAF | u32::from(ENABLED | TIMED) | class_flag;
+        Some(Wait { thread, start, flags, cell: place(entry), record })
     }
 
     #[cold]
@@ -227,7 +219,10 @@ impl Engine {
         if !self.is_settled(thread) {
             self.settle(thread);
         }
-        self.make_ready(thread, &thread.usual_waits, class, Family::Waits);
+        if self.make_ready(thread, &thread.usual_waits, class, Family::Waits).is_some() {
+            // Maybe it is only the journal that was not ready for a leaf.
+            self.prepare_waits(thread, (thread.event_id.own(), cycles()));
+        }
         let mask = thread.mask();
         if mask & (ATTRIBUTED | UNATTRIBUTED) == 0 {
             return None;
@@ -240,46 +235,21 @@ impl Engine {
         let bits = Thread::bits(mask, EventType::Wait);
         if bits & CURRENT != 0 {
             let timed = if switches & TIMED != 0 { RECORD_TIMED } else { 0 };
-            flags |= self.open_wait(thread, class, object, source, start, timed | kept(bits));
+            let wait = Beginning { class, object, source, start, flags: timed | kept(bits) };
+            flags |= self.open_wait(thread, &wait);
         }
-        Some(Wait { thread, start, flags, record: 0, cell: 0 })
+        Some(Wait { thread, start, flags, cell: 0, record: 0 })
     }
 
-    /// Records the start; returns the flags that say so.
-    fn open_wait(
-        &self,
-        thread: &'static Thread,
-        class: ClassId,
-        object: WaitObject,
-        source: Source,
-        start: u64,
-        flags: u8,
-    ) -> u32 {
+    /// Notes the start; returns the flags that say so.
+    fn open_wait(&self, thread: &'static Thread, wait: &Beginning) -> u32 {
         let depth = thread.wait_depth.load(Relaxed) as usize;
         if depth >= WAIT_DEPTH {
             self.losses.count(Lost::Lockers);
             return 0;
         }
-        let Some(offset) = thread.waits.line().or_else(|| self.next_wait_block(thread)) else { return 0 };
-        let base = self.arena.base();
-        base.at::<WaitRecord>(offset).amount.store(u64::MAX, Relaxed);
-        let flags = u32::from(flags) << 24;
-        let nests_in = wait_parent(thread, base, depth, object);
-        fill_wait(thread, base, offset, &Begin { class, object, source, start, nests_in, flags });
-        thread.open[depth].store(offset, Relaxed);
-        thread.wait_depth.store(depth as u32 + 1, Relaxed);
+        note_wait(thread, depth, wait);
         WAIT_RECORDED | (depth as u32) << 8
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn next_wait_block(&self, thread: &'static Thread) -> Option<Offset> {
-        let depth = (thread.wait_depth.load(Relaxed) as usize).min(WAIT_DEPTH);
-        if self.advance(thread, &thread.waits, &WAITS, &thread.open[..depth]) {
-            thread.waits.line()
-        } else {
-            None
-        }
     }
 
     /// Ends a wait that stands for `n` events (rows of a batch; 1 elsewhere). Returns its duration in ticks,
@@ -294,10 +264,9 @@ impl Engine {
             && self.is_settled(wait.thread)
             && let Some(cell) = wait.thread.banks[BANK_OWN].marked_cell(base, wait.class(), mark)
         {
-            let end = cycles();
-            let taken = base.at::<StatCell>(cell).stat.add_span(n, wait.start, end);
+            let taken = base.at::<StatCell>(cell).stat.add_span(n, wait.start, cycles());
             if recorded {
-                self.close_wait(wait, end, amount);
+                self.close_wait(wait, taken, amount);
             }
             return Some(taken);
         }
@@ -315,23 +284,20 @@ impl Engine {
             let summed = settled && wait.flags & WAIT_SUMMED_LEAF != 0;
             return summed.then(|| base.at::<StatCell>(wait.cell).stat.add_span(1, wait.start, cycles()));
         }
-        let end = cycles();
-        let record: &WaitRecord = base.at(wait.record);
-        let taken = base.at::<StatCell>(wait.cell).stat.add_span(1, record.start.own(), end);
-        close_leaf(record, end, amount);
-        Some(taken)
+        let ticks = cycles().saturating_sub(wait.start);
+        if !end_leaf(base, wait.record, ticks, amount) {
+            return None;
+        }
+        base.at::<StatCell>(wait.cell).stat.add_usual(ticks);
+        Some(ticks)
     }
 
     #[cold]
     #[inline(never)]
     fn end_unusual_wait(&self, wait: &Wait, n: u64, amount: Option<u64>) -> Option<u64> {
         let end = if wait.timed() { ticks() } else { 0 };
-        let (class, start) = match wait.flags & WAIT_LEAF {
-            0 => (wait.class(), wait.start),
-            _ => self.arena.at::<WaitRecord>(wait.record).began(),
-        };
-        let taken = end.saturating_sub(start);
-        if let Some(cell) = self.cell::<StatCell>(wait.thread, wait.bank(), class, Family::Waits) {
+        let taken = end.saturating_sub(wait.start);
+        if let Some(cell) = self.cell::<StatCell>(wait.thread, wait.bank(), wait.class(), Family::Waits) {
             if wait.timed() {
                 cell.stat.add(n, taken);
             } else {
@@ -339,43 +305,58 @@ impl Engine {
             }
         }
         if wait.flags & WAIT_LEAF != 0 {
-            leave_histories(wait.thread, self.arena.at(wait.record));
-            close_leaf(self.arena.at(wait.record), end, amount);
-        } else if wait.flags & WAIT_RECORDED != 0 {
-            if let Some(record) = wait.open_record(self) {
-                leave_histories(wait.thread, record);
-            }
-            self.close_wait(wait, end, amount);
+            self.end_unusual_leaf(wait, taken, amount);
+        } else if let Some(open) = wait.open() {
+            open.leave(unwanted_histories(wait.thread));
+            self.close_wait(wait, taken, amount);
         }
         wait.timed().then_some(taken)
     }
 
-    #[inline(always)]
-    fn close_wait(&self, wait: &Wait, end: u64, amount: Option<u64>) {
-        let thread = wait.thread;
-        let depth = wait.depth();
-        thread.wait_depth.store(depth as u32, Relaxed);
-        let offset = thread.open[depth].load(Relaxed);
-        if offset == 0 {
+    fn end_unusual_leaf(&self, wait: &Wait, ticks: u64, amount: Option<u64>) {
+        let (thread, base) = (wait.thread, self.arena.base());
+        leave_leaf(base, wait.record, unwanted_histories(thread));
+        if end_leaf(base, wait.record, ticks, amount) {
             return;
         }
-        let record: &WaitRecord = self.arena.at(offset);
-        if let Some(amount) = amount {
-            record.amount.store(amount, Relaxed);
+        let parent = parent_of(wait_parent(thread));
+        // The slab has one more place than waits can be deep.
+        if let Some(open) = thread.open.get(thread.wait_depth.own() as usize) {
+            void_leaf(&thread.waits, base, wait.record, parent, open);
+            let ended = Ended { ticks, amount, end_event_id: open.id() };
+            self.write_wait(thread, open, &ended);
         }
+    }
+
+    /// Writes the record of a wait that is no leaf.
+    fn close_wait(&self, wait: &Wait, ticks: u64, amount: Option<u64>) {
+        let (thread, depth) = (wait.thread, wait.depth());
+        thread.wait_depth.store(depth as u32, Relaxed);
         // END_EVENT_ID is the last id given out, by this event or one inside it.
-        record.end_event_id.store((thread.event_id.own() as u32).wrapping_sub(1), Relaxed);
-        // An untimed wait has ended, too: 1 is no moment.
-        record::end(&record.end, end.max(1));
+        let ended = Ended { ticks, amount, end_event_id: thread.event_id.own().wrapping_sub(1) };
+        self.write_wait(thread, &thread.open[depth], &ended);
+    }
+
+    fn write_wait(&self, thread: &Thread, open: &OpenWait, ended: &Ended) {
+        let (journal, base) = (&thread.waits, self.arena.base());
+        if !write_wide(journal, base, open, ended) && self.prepare_waits(thread, (open.id(), open.start())) {
+            write_wide(journal, base, open, ended);
+        }
+        open.end();
+    }
+
+    /// Makes the journal ready for any record. False: no memory, and an event is lost.
+    #[cold]
+    #[inline(never)]
+    fn prepare_waits(&self, thread: &Thread, (id, time): (u64, u64)) -> bool {
+        let coming = Coming { words: MOST_WORDS, id, time, parent: wait_parent(thread), gap: false };
+        self.prepare_journal(thread, &thread.waits, &WAITS, &REACH, &coming)
     }
 
     /// Changes the object of a wait in progress: a file that became known while it was opened.
     pub fn set_wait_object(&self, wait: &Wait, address: usize, name: u32) {
-        if let Some(record) = wait.open_record(self) {
-            let what = record.object.load(Relaxed) & 0xFFFF;
-            record.object.store((address as u64) << 16 | what, Relaxed);
-            let what = record.what.load(Relaxed) & 0xFFFF_FFFF;
-            record.what.store(what | u64::from(name) << 32, Relaxed);
+        if let Some(open) = wait.open() {
+            open.set_object(address as u64, name);
         }
     }
 
@@ -385,82 +366,64 @@ impl Engine {
         if wait.timed() {
             wait.start = ticks();
         }
-        if let Some(record) = wait.open_record(self) {
-            record.start.store(wait.start, Relaxed);
-            record.source.store(source.0, Relaxed);
-            record.amount.store(amount, Relaxed);
+        if let Some(open) = wait.open() {
+            open.restart(wait.start, source.0, amount);
         }
     }
 }
 
-/// A wait that begins.
-struct Begin {
+/// A wait that begins and is no leaf.
+struct Beginning {
     class: ClassId,
     object: WaitObject,
     source: Source,
     start: u64,
-    /// Id and type of the event it nests in.
-    nests_in: (u64, u32),
-    /// In the uppermost byte.
-    flags: u32,
+    flags: u8,
 }
 
-/// Writes its record, all but the amount.
+/// Notes it in the slab, at `depth`.
 #[inline(always)]
-fn fill_wait(thread: &'static Thread, base: Base, offset: Offset, begin: &Begin) {
-    let Begin { class, object, source, start, nests_in: (parent, parent_type), flags } = begin;
-    let record: &WaitRecord = base.at(offset);
-    let event_id = thread.next_event_id();
-    record.start.store(*start, Relaxed);
-    record.end.store(0, Relaxed);
-    record.source.store(source.0, Relaxed);
-    let what = u64::from(object.operation) << 8 | u64::from(*parent_type);
-    record.object.store((object.address as u64) << 16 | what, Relaxed);
-    record.nesting.store(*parent as u32, Relaxed);
-    record.end_event_id.store(event_id as u32, Relaxed);
-    let what = u32::from(*class) | u32::from(object.index) << 16 | flags;
-    record.what.store(u64::from(what) | u64::from(object.name) << 32, Relaxed);
-    record::publish(&record.stamp, thread.waits.stamp(event_id));
-    base.expect_write_behind(offset);
-}
-
-/// Writes the end of a leaf's record; its own id is there already.
-#[inline(always)]
-fn close_leaf(record: &WaitRecord, end: u64, amount: Option<u64>) {
-    if let Some(amount) = amount {
-        record.amount.store(amount, Relaxed);
-    }
-    record::end(&record.end, end);
-}
-
-/// The event a wait at `depth` nests in.
-#[inline(always)]
-fn wait_parent(thread: &'static Thread, base: Base, depth: usize, object: WaitObject) -> (u64, u32) {
-    match object.operation {
+fn note_wait(thread: &'static Thread, depth: usize, wait: &Beginning) {
+    let Beginning { class, object, source, start, flags } = *wait;
+    let nesting = match object.operation {
         // The wait for the next command belongs to none.
         operation::IDLE => (0, 0),
-        _ => inner_parent(thread, base, depth),
-    }
+        _ => parent_of(wait_parent(thread)),
+    };
+    thread.open[depth].begin(&Begun {
+        id: thread.next_event_id(),
+        class,
+        operation: object.operation,
+        index: object.index,
+        flags,
+        nesting,
+        start,
+        source: source.0,
+        address: object.address as u64,
+        object: object.name,
+    });
+    thread.wait_depth.store(depth as u32 + 1, Relaxed);
 }
 
-/// As [`wait_parent`], for a wait that is not the one for the next command.
+/// What a wait nests in that begins now, as [`parent`] makes it.
 #[inline(always)]
-fn inner_parent(thread: &'static Thread, base: Base, depth: usize) -> (u64, u32) {
+fn wait_parent(thread: &Thread) -> u64 {
+    let depth = thread.wait_depth.own() as usize;
     if let Some(outer) = depth.checked_sub(1).and_then(|outer| thread.open.get(outer)) {
-        let outer = outer.own();
+        cold_path();
+        let outer = outer.id();
         if outer != 0 {
-            return (record::id(base.at::<WaitRecord>(outer).stamp.own()), EventType::Wait as u32);
+            return parent(outer, EventType::Wait as u32);
         }
     }
-    (thread.parent_id.own(), thread.parent_type.own())
+    thread.parent.own()
 }
 
-/// A wait does not go to the histories that were switched off while it lasted, as in the reference.
-fn leave_histories(thread: &Thread, record: &WaitRecord) {
-    let mask = thread.mask();
-    if mask != 0 {
-        let left = (RECORD_HISTORY | RECORD_LONG) & !kept(Thread::bits(mask, EventType::Wait));
-        record.what.store(record.what.load(Relaxed) & !(u64::from(left) << 24), Relaxed);
+/// Histories that were switched off while a wait lasted do not get it, as in the reference.
+fn unwanted_histories(thread: &Thread) -> u8 {
+    match thread.mask() {
+        0 => 0,
+        mask => (RECORD_HISTORY | RECORD_LONG) & !kept(Thread::bits(mask, EventType::Wait)),
     }
 }
 

@@ -1,0 +1,249 @@
+//! Events: current, history, history_long, of all four types. What is common to all of them is here.
+
+mod stages;
+mod statements;
+mod transactions;
+mod waits;
+mod words;
+
+use std::cell::RefCell;
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::sync::atomic::Ordering::Relaxed;
+
+use tare_sync::journal;
+
+use super::Scale;
+use crate::Engine;
+use crate::clock;
+use crate::memory::arena::WORDS;
+use crate::record::RINGS;
+use crate::record::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED};
+use crate::snapshot::*;
+use crate::thread::Thread;
+
+/// What an event of any type says of itself.
+trait Event: Sized {
+    const TYPE: EventType;
+    /// EVENT_ID.
+    fn id(&self) -> u64;
+    /// When it ended, in ticks: 0 while it lasts, 1 of one that was not timed.
+    fn end(&self) -> u64;
+    /// END_EVENT_ID, of one that has ended.
+    fn end_event_id(&self) -> u64;
+    /// [`RECORD_TIMED`], [`RECORD_HISTORY`], [`RECORD_LONG`].
+    fn flags(&self) -> u8;
+    /// The events in blocks of one thread, oldest first, each with the block's number among them; the last one may last.
+    fn decode(blocks: &[Block]) -> Vec<(usize, Self)>;
+}
+
+/// A block of records, copied out.
+struct Block {
+    thread_id: u64,
+    /// When it was begun.
+    opened: u64,
+    words: Vec<u64>,
+}
+
+/// An event of a thread.
+struct Seen<E> {
+    thread_id: u64,
+    /// When it ended, as well as is known.
+    moment: u64,
+    /// When the block it lies in was begun.
+    opened: u64,
+    event: E,
+}
+
+impl<E: Event> Seen<E> {
+    fn has_ended(&self) -> bool {
+        self.event.end() != 0
+    }
+
+    /// The order in which a thread's events end: of two with one END_EVENT_ID the inner one is first. Times would
+    /// not do: not every event has one.
+    fn ending(&self) -> (u64, Reverse<u64>) {
+        (self.event.end_event_id(), Reverse(self.event.id()))
+    }
+}
+
+/// SOURCE of the rows of one answer. To read one asks the kernel, as it may lie in a plugin that is gone, and many events share
+/// theirs.
+struct Sources<'a> {
+    engine: &'a Engine,
+    known: RefCell<HashMap<u64, Option<String>>>,
+}
+
+impl<'a> Sources<'a> {
+    fn of(engine: &'a Engine) -> Sources<'a> {
+        Sources { engine, known: RefCell::default() }
+    }
+
+    fn name(&self, source: u64) -> Option<String> {
+        self.known.borrow_mut().entry(source).or_insert_with(|| self.engine.source(source)).clone()
+    }
+}
+
+/// What TRUNCATE has left of an event type in a scope.
+struct Shown {
+    of: EventType,
+    scope: usize,
+    hidden_before: u64,
+    live: HashMap<u64, &'static Thread>,
+}
+
+impl Shown {
+    fn shows<E: Event>(&self, seen: &Seen<E>) -> bool {
+        if self.hidden_before == 0 || seen.event.flags() & RECORD_TIMED != 0 {
+            return seen.event.end() >= self.hidden_before;
+        }
+        // An untimed event: by its id, or, if nobody knows the ids any more, by its block.
+        match self.live.get(&seen.thread_id) {
+            Some(thread) => {
+                let hidden = &thread.hidden[self.of as usize - 1][self.scope];
+                seen.event.end_event_id() >= hidden.load(Relaxed)
+            }
+            None => seen.opened >= self.hidden_before,
+        }
+    }
+
+    /// An event in progress is no longer current once TRUNCATE has passed, as in the reference.
+    fn shows_running<E: Event>(&self, seen: &Seen<E>) -> bool {
+        let hidden = |thread: &Thread| thread.hidden[self.of as usize - 1][self.scope].load(Relaxed);
+        self.live.get(&seen.thread_id).is_some_and(|thread| seen.event.id() >= hidden(thread))
+    }
+}
+
+impl Engine {
+    fn shown(&self, of: EventType, asked: Asked<Scope>) -> Shown {
+        let scope = asked.what as usize;
+        let live = |thread: &'static Thread| (thread.thread_id.load(Relaxed), thread);
+        Shown {
+            of,
+            scope,
+            hidden_before: self.hidden_before[of as usize - 1][scope].load(Relaxed),
+            live: self.live_threads_of(asked.thread).into_iter().map(live).collect(),
+        }
+    }
+
+    /// Every block with records of one event type, of one thread or of all: a thread's blocks one after the other, oldest
+    /// first.
+    fn blocks(&self, of: EventType, thread: Option<u64>) -> Vec<Block> {
+        let used = RINGS[of as usize - 1].used;
+        let mut blocks = Vec::new();
+        for block in 1..self.arena.high() {
+            let meta = self.arena.meta(block);
+            if self.arena.used(block) != used as u8 {
+                continue;
+            }
+            // Who has taken it just now has hardly written to it; whose it is for sure is asked after copying.
+            if thread.is_some_and(|id| meta.owner.load(Relaxed) != id) {
+                continue;
+            }
+            let copy = |_| {
+                let mut words = vec![0; WORDS];
+                journal::copy(self.arena.words(block), &mut words);
+                // The first record is published after the owner: whoever saw a record sees its owner.
+                (words, meta.owner.load(Relaxed), meta.opened.load(Relaxed))
+            };
+            // If the block was filled again meanwhile, what was copied may be a mixture, and is history anyway.
+            if let Some((words, thread_id, opened)) = meta.generation.read(copy) {
+                blocks.push(Block { thread_id, opened, words });
+            }
+        }
+        blocks.retain(|block| thread.is_none_or(|id| block.thread_id == id));
+        // Two blocks of a thread begin with different ids; a block's first id is in its first word.
+        blocks.sort_by_key(|block| (block.thread_id, block.words[0]));
+        blocks
+    }
+
+    /// Every whole record of one event type, of one thread or of all: a thread's events in the order in which they were
+    /// written.
+    fn records<E: Event>(&self, thread: Option<u64>) -> Vec<Seen<E>> {
+        let blocks = self.blocks(E::TYPE, thread);
+        let mut all = Vec::new();
+        for blocks in blocks.chunk_by(|one, other| one.thread_id == other.thread_id) {
+            let mut moment = 0;
+            all.extend(E::decode(blocks).into_iter().map(|(block, event)| {
+                let Block { thread_id, opened, .. } = blocks[block];
+                // An event without a time ended no earlier than the timed one before it, and than its block began.
+                moment = moment.max(opened);
+                let timed = event.flags() & RECORD_TIMED != 0;
+                moment = if timed { moment.max(event.end()) } else { moment };
+                let ended = if timed { event.end() } else { moment };
+                Seen { thread_id, moment: ended, opened, event }
+            }));
+        }
+        all
+    }
+
+    /// Ended events a scope shows: newest last within a thread.
+    fn ended<E: Event>(&self, asked: Asked<Scope>) -> Vec<Seen<E>> {
+        let scope = asked.what;
+        // What the long history still holds of one thread depends on what the others have done since.
+        let narrow = if scope == Scope::HistoryLong { None } else { asked.thread };
+        let shown = self.shown(E::TYPE, Asked { what: scope, thread: narrow });
+        let wanted = if scope == Scope::HistoryLong { RECORD_LONG } else { RECORD_HISTORY };
+        let mut records = self.records::<E>(narrow);
+        records.retain(|seen| seen.has_ended() && seen.event.flags() & wanted != 0 && shown.shows(seen));
+        match scope {
+            Scope::HistoryLong => {
+                records.sort_by_key(|seen| (seen.moment, seen.thread_id, seen.ending()));
+                let size = self.history_long_size[E::TYPE as usize - 1].load(Relaxed) as usize;
+                records.drain(..records.len().saturating_sub(size));
+                records.retain(|seen| asked.thread.is_none_or(|id| seen.thread_id == id));
+            }
+            _ => {
+                records.retain(|seen| shown.live.contains_key(&seen.thread_id));
+                self.keep_history(&mut records);
+            }
+        }
+        records
+    }
+
+    /// The last ones of every thread.
+    fn keep_history<E: Event>(&self, records: &mut Vec<Seen<E>>) {
+        let size = self.history_size[E::TYPE as usize - 1].load(Relaxed) as usize;
+        records.sort_by_key(|seen| (seen.thread_id, seen.ending()));
+        let mut left: HashMap<u64, usize> = HashMap::new();
+        for seen in records.iter() {
+            *left.entry(seen.thread_id).or_default() += 1;
+        }
+        records.retain(|seen| {
+            let left = left.entry(seen.thread_id).or_default();
+            *left -= 1;
+            *left < size
+        });
+    }
+
+    /// SOURCE: base name and line.
+    pub(super) fn source(&self, source: u64) -> Option<String> {
+        if !self.sources.load(Relaxed) {
+            return Some(String::new());
+        }
+        let file = self.host.get()?.source_file((source >> 16) as usize)?;
+        let base = file.rsplit('/').next().unwrap_or(&file);
+        Some(format!("{base}:{}", source & 0xFFFF))
+    }
+}
+
+fn timer(scale: Scale<'_>, start: u64, end: u64, flags: u8) -> Timer {
+    if flags & RECORD_TIMED == 0 || start == 0 {
+        return Timer::default();
+    }
+    let end = if end == 0 { clock::ticks() } else { end };
+    let start_ps = scale.moment_ps(start);
+    let wait_ps = scale.ps(end.saturating_sub(start));
+    Timer { start_ps: Some(start_ps), end_ps: Some(start_ps + wait_ps), wait_ps: Some(wait_ps) }
+}
+
+fn nesting_of(id: u64, of: u8) -> Option<(u64, EventType)> {
+    let of = match of {
+        1 => EventType::Transaction,
+        2 => EventType::Statement,
+        3 => EventType::Stage,
+        4 => EventType::Wait,
+        _ => return None,
+    };
+    (id != 0).then_some((id, of))
+}

@@ -1,0 +1,92 @@
+//! `events_stages_*`.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::{Block, Event, Seen, Sources, nesting_of, timer};
+use crate::Engine;
+use crate::read::Scale;
+use crate::record::stage::record::{Decoder, StageEvent};
+use crate::snapshot::*;
+use crate::thread::Thread;
+
+impl Event for StageEvent {
+    const TYPE: EventType = EventType::Stage;
+    fn id(&self) -> u64 {
+        self.id
+    }
+    fn end(&self) -> u64 {
+        self.end
+    }
+    fn end_event_id(&self) -> u64 {
+        self.end_event_id
+    }
+    fn flags(&self) -> u8 {
+        self.flags
+    }
+    fn decode(blocks: &[Block]) -> Vec<(usize, Self)> {
+        let (mut decoder, mut events) = (Decoder::default(), Vec::new());
+        for (at, block) in blocks.iter().enumerate() {
+            decoder.decode(&block.words, |stage| events.push((at, stage)));
+        }
+        events.extend(decoder.open().map(|stage| (blocks.len() - 1, stage)));
+        events
+    }
+}
+
+impl Engine {
+    /// `events_stages_*`.
+    pub fn stages(&self, asked: impl Into<Asked<Scope>>) -> Vec<StageRow> {
+        let asked = asked.into();
+        let scale = Scale::of(self);
+        let stages = match asked.what {
+            Scope::Current => self.current_stages(asked),
+            _ => self.ended(asked),
+        };
+        let progress: HashMap<u64, (u64, u64)> = match asked.what {
+            Scope::Current => self.current_progress(asked.thread),
+            _ => HashMap::new(),
+        };
+        let sources = Sources::of(self);
+        stages.iter().map(|seen| self.stage_row(seen, scale, &progress, &sources)).collect()
+    }
+
+    /// Of each live thread the stage in progress. One that has ended is no longer current, as in the reference.
+    fn current_stages(&self, asked: Asked<Scope>) -> Vec<Seen<StageEvent>> {
+        let shown = self.shown(EventType::Stage, asked);
+        let mut running = self.records::<StageEvent>(asked.thread);
+        running.retain(|seen| !seen.has_ended() && shown.shows_running(seen));
+        running
+    }
+
+    fn current_progress(&self, thread: Option<u64>) -> HashMap<u64, (u64, u64)> {
+        let progress = |thread: &'static Thread| {
+            let [completed, estimated] = &thread.progress;
+            (thread.has_progress.load(Relaxed) != 0)
+                .then(|| (thread.thread_id.load(Relaxed), (completed.load(Relaxed), estimated.load(Relaxed))))
+        };
+        self.live_threads_of(thread).into_iter().filter_map(progress).collect()
+    }
+
+    fn stage_row(
+        &self,
+        seen: &Seen<StageEvent>,
+        scale: Scale<'_>,
+        current: &HashMap<u64, (u64, u64)>,
+        sources: &Sources<'_>,
+    ) -> StageRow {
+        let stage = &seen.event;
+        StageRow {
+            head: EventHead {
+                thread_id: seen.thread_id,
+                event_id: stage.id,
+                end_event_id: seen.has_ended().then_some(stage.end_event_id),
+                name: self.registry.name(stage.class),
+                source: sources.name(stage.source),
+                timer: timer(scale, stage.start, stage.end, stage.flags),
+                nesting: nesting_of(stage.nesting.0, stage.nesting.1),
+            },
+            progress: if seen.has_ended() { stage.progress } else { current.get(&seen.thread_id).copied() },
+        }
+    }
+}

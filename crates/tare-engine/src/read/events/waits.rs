@@ -1,0 +1,210 @@
+//! `events_waits_*`.
+
+use std::collections::HashMap;
+use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, fence};
+
+use super::{Block, Event, Seen, Sources, nesting_of, timer};
+use crate::Engine;
+use crate::instance::{File, MetadataLock, Socket, Synch, TableShare};
+use crate::memory::arena::View;
+use crate::memory::pool::{self, Pool, USED};
+use crate::memory::text;
+use crate::read::Scale;
+use crate::record::operation;
+use crate::record::wait::record::{OpenWait, WaitEvent, decode};
+use crate::snapshot::*;
+use crate::thread::Thread;
+
+impl Event for WaitEvent {
+    const TYPE: EventType = EventType::Wait;
+    fn id(&self) -> u64 {
+        self.id
+    }
+    fn end(&self) -> u64 {
+        self.end
+    }
+    fn end_event_id(&self) -> u64 {
+        self.end_event_id
+    }
+    fn flags(&self) -> u8 {
+        self.flags
+    }
+    fn decode(blocks: &[Block]) -> Vec<(usize, Self)> {
+        let mut events = Vec::new();
+        for (at, block) in blocks.iter().enumerate() {
+            decode(&block.words, |wait| events.push((at, wait)));
+        }
+        events
+    }
+}
+
+/// Of a thread's waits that were copied while in progress the newest one and those it is nested in: others have ended while
+/// the rest was copied.
+fn stack(mut running: Vec<WaitEvent>) -> Vec<WaitEvent> {
+    running.sort_by_key(|wait| std::cmp::Reverse(wait.id));
+    let mut wanted = running.first().map(|wait| wait.id);
+    running.retain(|wait| {
+        let is_wanted = wanted == Some(wait.id);
+        if is_wanted {
+            let (id, of) = wait.nesting;
+            wanted = (of == EventType::Wait as u8).then_some(id);
+        }
+        is_wanted
+    });
+    running
+}
+
+impl Engine {
+    /// `events_waits_*`.
+    pub fn waits(&self, asked: impl Into<Asked<Scope>>) -> Vec<WaitRow> {
+        let asked = asked.into();
+        let scale = Scale::of(self);
+        let waits = match asked.what {
+            Scope::Current => self.current_waits(asked),
+            _ => self.ended(asked),
+        };
+        let sources = Sources::of(self);
+        waits.iter().map(|seen| self.wait_row(seen, scale, &sources)).collect()
+    }
+
+    /// Of each live thread the waits in progress; where none is, the last one that ended.
+    fn current_waits(&self, asked: Asked<Scope>) -> Vec<Seen<WaitEvent>> {
+        let shown = self.shown(EventType::Wait, asked);
+        let mut last: HashMap<u64, Seen<WaitEvent>> = HashMap::new();
+        // In progress first: what ends meanwhile has been written then, or is read as it was.
+        let noted = |thread: &Thread| thread.open.iter().filter_map(OpenWait::read).collect();
+        let mut running: HashMap<u64, Vec<WaitEvent>> =
+            shown.live.iter().map(|(id, thread)| (*id, noted(thread))).collect();
+        for seen in self.records::<WaitEvent>(asked.thread) {
+            if !seen.has_ended() {
+                // A leaf is its thread's last record, or has been left behind.
+                running.entry(seen.thread_id).and_modify(|waits| waits.push(seen.event));
+                continue;
+            }
+            let newer = |known: &Seen<WaitEvent>| known.ending() < seen.ending();
+            if last.get(&seen.thread_id).is_none_or(newer) {
+                last.insert(seen.thread_id, seen);
+            }
+        }
+        let mut rows = Vec::new();
+        for (thread_id, running) in running {
+            if running.is_empty() {
+                rows.extend(last.remove(&thread_id).filter(|seen| shown.shows(seen)));
+                continue;
+            }
+            let seen = |event| Seen { thread_id, moment: 0, opened: 0, event };
+            rows.extend(stack(running).into_iter().map(seen).filter(|seen| shown.shows_running(seen)));
+        }
+        rows.sort_by_key(|seen| (seen.thread_id, seen.event.id));
+        rows
+    }
+
+    fn wait_row(&self, seen: &Seen<WaitEvent>, scale: Scale<'_>, sources: &Sources<'_>) -> WaitRow {
+        let wait = &seen.event;
+        let kind = self.registry.kind(wait.class);
+        let amount = match kind {
+            // A socket's is known when the event ends.
+            Kind::Socket if wait.end == 0 => None,
+            Kind::File | Kind::Socket | Kind::TableIo if operation::moves(wait.operation) => {
+                wait.amount.map(u64::cast_signed)
+            }
+            _ => None,
+        };
+        WaitRow {
+            head: EventHead {
+                thread_id: seen.thread_id,
+                event_id: wait.id,
+                end_event_id: (wait.end != 0).then_some(wait.end_event_id),
+                name: self.registry.name(wait.class),
+                source: sources.name(wait.source),
+                timer: timer(scale, wait.start, wait.end, wait.flags),
+                nesting: nesting_of(wait.nesting.0, wait.nesting.1),
+            },
+            object: self.object_name(kind, wait.object, wait.index),
+            object_instance_begin: wait.address.unwrap_or_else(|| self.object_address(kind, wait.object)),
+            operation: operation::name(wait.operation),
+            number_of_bytes: amount,
+            flags: None,
+        }
+    }
+
+    /// OBJECT_INSTANCE_BEGIN of what a weak reference of a wait means; 0: nobody knows it any more.
+    fn object_address(&self, kind: Kind, name: u32) -> u64 {
+        let synch = |pool| {
+            let (_held, synch) = pool::resolve::<Synch>(&self.arena, pool, name)?;
+            let address = synch.identity.load(Relaxed);
+            fence(Acquire);
+            pool::resolve::<Synch>(&self.arena, pool, name).map(|_| address)
+        };
+        let address = match kind {
+            Kind::Mutex => synch(Pool::Mutexes),
+            Kind::Cond => synch(Pool::Conds),
+            Kind::Rwlock => synch(Pool::Rwlocks),
+            Kind::Socket => pool::resolve::<Socket>(&self.arena, Pool::Sockets, name)
+                .map(|(_held, socket)| std::ptr::from_ref(socket).addr() as u64),
+            _ => None,
+        };
+        address.unwrap_or(0)
+    }
+    /// What a weak reference of a wait means, if it still means anything.
+    fn object_name(&self, kind: Kind, name: u32, index: u8) -> ObjectName {
+        match kind {
+            Kind::File => self.named(Pool::Files, name, |file: &File| ObjectName {
+                object_type: Some("FILE"),
+                name: (0..64).find_map(|_| file.name()),
+                ..ObjectName::default()
+            }),
+            Kind::Socket => self.named(Pool::Sockets, name, |socket: &Socket| {
+                let ip = text::read_string(&socket.ip, socket.ip_len.load(Relaxed) as usize);
+                ObjectName {
+                    object_type: Some("SOCKET"),
+                    name: Some(format!("{ip}:{}", socket.port.load(Relaxed))),
+                    ..ObjectName::default()
+                }
+            }),
+            Kind::TableIo | Kind::TableLock => {
+                self.named(Pool::Tables, name, |share| self.table_name(share, index))
+            }
+            Kind::Metadata => self.named(Pool::MetadataLocks, name, |lock| self.lock_name(lock)),
+            _ => ObjectName::default(),
+        }
+    }
+
+    /// What `read` makes of the slot that is meant.
+    fn named<T: View>(&self, pool: Pool, name: u32, read: impl FnOnce(&T) -> ObjectName) -> ObjectName {
+        let Some((_held, slot)) = pool::resolve::<T>(&self.arena, pool, name) else {
+            return ObjectName::default();
+        };
+        let object = read(slot);
+        fence(Acquire);
+        // Taken again meanwhile: what was read is another's, or a mixture.
+        let is_still = pool::resolve::<T>(&self.arena, pool, name).is_some();
+        if is_still { object } else { ObjectName::default() }
+    }
+
+    fn lock_name(&self, lock: &MetadataLock) -> ObjectName {
+        let some = |from, len: u16| match len {
+            0 => None,
+            len => Some(text::read_string(from, len as usize)),
+        };
+        let namespace = lock.namespace.load(Relaxed);
+        ObjectName {
+            object_type: self.host.get().and_then(|host| host.lock_namespace_name(namespace)),
+            schema: some(&lock.schema, lock.schema_len.load(Relaxed)),
+            name: some(&lock.name, lock.name_len.load(Relaxed)),
+            index: None,
+        }
+    }
+
+    fn table_name(&self, share: &TableShare, index: u8) -> ObjectName {
+        let temporary = share.temporary.load(Relaxed) != 0;
+        // A dropped table's indexes are gone with it; its name stays known for a while.
+        let is_key = index != 255 && index < share.keys.load(Relaxed) && share.head.state() == USED;
+        ObjectName {
+            object_type: Some(if temporary { "TEMPORARY TABLE" } else { "TABLE" }),
+            schema: Some(text::read_string(&share.schema, share.schema_len.load(Relaxed) as usize)),
+            name: Some(text::read_string(&share.name, share.name_len.load(Relaxed) as usize)),
+            index: if is_key { self.key_name(share, index as usize) } else { None },
+        }
+    }
+}

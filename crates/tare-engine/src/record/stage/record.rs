@@ -1,0 +1,188 @@
+//! HOT PATH: what the journal says of stages: layout, writer and decoder.
+//!
+//! | record | words |
+//! |---|---|
+//! | begin: and the end of the one before, if that has none of its own | what and when, source |
+//! | progress: of the one that ends next | what, completed, estimated |
+//! | end | what and when |
+
+use crate::memory::arena::Base;
+use crate::record::journal::{Journal, Marks, OWN_KINDS, Reach, kind};
+use crate::record::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED};
+use crate::snapshot::ClassId;
+
+const BEGIN: u64 = OWN_KINDS;
+const PROGRESS: u64 = BEGIN + 1;
+const END: u64 = BEGIN + 2;
+
+/// Where the first word of a begin or an end has what: flags as [`RECORD_TIMED`] and its neighbours, class, distances of id
+/// and time from the base.
+const FLAGS: u32 = 3;
+const CLASS: u32 = 6;
+const ID: u32 = 17;
+const TIME: u32 = 29;
+/// Of an end, in the place of the class: the stage never was.
+const DROPPED: u64 = 1 << CLASS;
+
+/// How far a record may be from the last base.
+pub(crate) const REACH: Reach = Reach { id_bits: TIME - ID, time_bits: 64 - TIME };
+
+/// Words of progress and an end, the most that is written at once.
+pub(crate) const MOST_WORDS: u32 = 4;
+
+/// A stage, as a reader sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StageEvent {
+    pub(crate) id: u64,
+    pub(crate) end_event_id: u64,
+    /// Id and type of the event it nests in.
+    pub(crate) nesting: (u64, u8),
+    pub(crate) class: ClassId,
+    /// [`RECORD_TIMED`], [`RECORD_HISTORY`], [`RECORD_LONG`].
+    pub(crate) flags: u8,
+    pub(crate) start: u64,
+    /// 0 while it lasts; of one that was not timed 1.
+    pub(crate) end: u64,
+    pub(crate) source: u64,
+    /// WORK_COMPLETED and WORK_ESTIMATED, once it has ended.
+    pub(crate) progress: Option<(u64, u64)>,
+}
+
+/// What the first word of a begin says of the thread's mask, and that it is one.
+pub(crate) const fn begin_of(flags: u8) -> u32 {
+    ((flags & (RECORD_TIMED | RECORD_HISTORY | RECORD_LONG)) as u32) << FLAGS | BEGIN as u32
+}
+
+/// Writes that a stage begins, if the journal is ready for it; `what` is as [`begin_of`] makes it. One that is in progress,
+/// and was timed, ends by that.
+#[inline(always)]
+pub(crate) fn write_begin(
+    journal: &Journal,
+    base: Base,
+    what: u64,
+    class: ClassId,
+    (id, now): (u64, u64),
+    source: u64,
+) -> bool {
+    let Some(place) = journal.place(2) else { return false };
+    let (id, time) = (journal.id(id), journal.time(now));
+    if !REACH.has(id, time) {
+        return false;
+    }
+    let word = what | u64::from(class) << CLASS | id << ID | time << TIME;
+    journal.append::<2, 3>(base, place, [word, source]);
+    journal.ring.count();
+    true
+}
+
+/// How a stage ends.
+#[derive(Clone, Copy)]
+pub(crate) struct Ended {
+    /// The next event's id.
+    pub(crate) next_id: u64,
+    /// `None`: nobody knows.
+    pub(crate) time: Option<u64>,
+    /// It never was.
+    pub(crate) dropped: bool,
+}
+
+/// Writes that the stage in progress ends, if the journal is ready for it.
+#[inline(always)]
+pub(crate) fn write_end(journal: &Journal, base: Base, ended: Ended) -> bool {
+    let Some(place) = journal.place(1) else { return false };
+    let (id, time) = (journal.id(ended.next_id), ended.time.map_or(0, |now| journal.time(now)));
+    if !REACH.has(id, time) {
+        return false;
+    }
+    let flags = if ended.time.is_some() { u64::from(RECORD_TIMED) << FLAGS } else { 0 };
+    let dropped = if ended.dropped { DROPPED } else { 0 };
+    journal.append::<1, 2>(base, place, [END | flags | dropped | id << ID | time << TIME]);
+    true
+}
+
+/// Writes the progress of the stage that is about to end, if there is room.
+pub(crate) fn write_progress(journal: &Journal, base: Base, completed: u64, estimated: u64) -> bool {
+    let Some(place) = journal.place(3) else { return false };
+    journal.append::<3, 4>(base, place, [PROGRESS, completed, estimated]);
+    true
+}
+
+/// What a decoder knows when it comes to the next block of the same thread.
+#[derive(Default)]
+pub(crate) struct Decoder {
+    open: Option<StageEvent>,
+}
+
+impl Decoder {
+    /// The stages that end in a block's words, oldest first.
+    pub(crate) fn decode(&mut self, mut words: &[u64], mut each: impl FnMut(StageEvent)) {
+        let mut marks = Marks::default();
+        loop {
+            let len = match marks.read(words) {
+                Some(mark) => {
+                    if mark.gap {
+                        self.open = None;
+                    }
+                    mark.words
+                }
+                None => match self.read(words, &marks, &mut each) {
+                    Some(len) => len,
+                    None => return,
+                },
+            };
+            words = &words[len..];
+        }
+    }
+
+    /// The stage in progress behind the last block.
+    pub(crate) fn open(self) -> Option<StageEvent> {
+        self.open
+    }
+
+    /// Reads the record at the beginning of these words and says how long it is; `None`: there is none.
+    fn read(&mut self, words: &[u64], marks: &Marks, each: &mut impl FnMut(StageEvent)) -> Option<usize> {
+        let word = *words.first()?;
+        let id = marks.base_id.wrapping_add(word >> ID & ((1 << (TIME - ID)) - 1));
+        let time = marks.base_time.wrapping_add(word >> TIME);
+        let flags = (word >> FLAGS & 7) as u8;
+        match kind(word) {
+            BEGIN => {
+                let source = *words.get(1)?;
+                self.end(id, time, each);
+                self.open = Some(StageEvent {
+                    id,
+                    end_event_id: 0,
+                    nesting: marks.parent,
+                    class: (word >> CLASS & 0x7FF) as ClassId,
+                    flags,
+                    start: if flags & RECORD_TIMED != 0 { time } else { 0 },
+                    end: 0,
+                    source,
+                    progress: None,
+                });
+                Some(2)
+            }
+            PROGRESS => {
+                let progress = (*words.get(1)?, *words.get(2)?);
+                self.open.iter_mut().for_each(|stage| stage.progress = Some(progress));
+                Some(3)
+            }
+            END => {
+                if word & DROPPED != 0 {
+                    self.open = None;
+                }
+                self.end(id, if flags & RECORD_TIMED != 0 { time } else { 1 }, each);
+                Some(1)
+            }
+            _ => None,
+        }
+    }
+
+    fn end(&mut self, next_id: u64, time: u64, each: &mut impl FnMut(StageEvent)) {
+        if let Some(mut stage) = self.open.take() {
+            stage.end_event_id = next_id.wrapping_sub(1);
+            stage.end = if stage.flags & RECORD_TIMED != 0 { time.max(1) } else { 1 };
+            each(stage);
+        }
+    }
+}

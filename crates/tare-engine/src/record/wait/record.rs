@@ -1,0 +1,397 @@
+//! HOT PATH: what is written of waits: layout, writer and decoder.
+//!
+//! A *leaf* is a wait in which no other event begins. Its record is in the journal from its start, as the last one, and is
+//! completed when it ends. Any other wait is noted in its thread's slab while it lasts ([`OpenWait`]), and recorded when it ends.
+//!
+//! | record | words |
+//! |---|---|
+//! | leaf | what, source, object and ticks |
+//! | leaf with an amount | and the amount |
+//! | any other | what, source, address, id, start, ticks, distances to the parent and to END_EVENT_ID, object, and the amount if there is one |
+
+use std::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+    fence,
+};
+
+use crate::memory::arena::{Base, Offset, Own};
+use crate::record::journal::{Journal, Marks, OWN_KINDS, Reach, kind};
+use crate::record::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED};
+use crate::snapshot::ClassId;
+
+/// A leaf that lasts; one that has ended; one that is recorded otherwise.
+const LASTING: u64 = OWN_KINDS;
+const LEAF: u64 = LASTING + 1;
+const VOID: u64 = LASTING + 2;
+const WIDE: u64 = LASTING + 3;
+
+/// Where a first word has what. Of all: whether the histories want it, operation, class.
+const HISTORIES: u32 = 3;
+const OPERATION: u32 = 5;
+const CLASS: u32 = 11;
+/// Of a leaf: whether it has an amount, distances of id and start from the base.
+const LEAF_AMOUNT: u64 = 1 << 22;
+const LEAF_ID: u32 = 23;
+const LEAF_START: u32 = 32;
+/// Of any other: index, whether it was timed and has an amount, the parent's type.
+const INDEX: u32 = 22;
+const TIMED: u64 = 1 << 30;
+const AMOUNT: u64 = 1 << 31;
+const NESTING: u32 = 32;
+
+/// How far a leaf may be from the last base.
+pub(crate) const REACH: Reach = Reach { id_bits: LEAF_START - LEAF_ID, time_bits: 64 - LEAF_START };
+/// Words of the longest record.
+pub(crate) const MOST_WORDS: u32 = 9;
+
+/// A wait, as a reader sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WaitEvent {
+    pub(crate) id: u64,
+    pub(crate) end_event_id: u64,
+    /// Id and type of the event it nests in.
+    pub(crate) nesting: (u64, u8),
+    pub(crate) class: ClassId,
+    pub(crate) operation: u8,
+    /// Of a table; 255: none.
+    pub(crate) index: u8,
+    /// [`RECORD_TIMED`], [`RECORD_HISTORY`], [`RECORD_LONG`].
+    pub(crate) flags: u8,
+    pub(crate) start: u64,
+    /// 0 while it lasts; of one that was not timed 1.
+    pub(crate) end: u64,
+    pub(crate) source: u64,
+    /// OBJECT_INSTANCE_BEGIN; `None`: the object knows it.
+    pub(crate) address: Option<u64>,
+    /// The slot of what it waits for: see `pool::name`.
+    pub(crate) object: u32,
+    pub(crate) amount: Option<u64>,
+}
+
+/// What an instrument's waits of an operation have in every first word.
+#[inline(always)]
+const fn what(class: ClassId, operation: u8) -> u64 {
+    (operation as u64) << OPERATION | (class as u64) << CLASS
+}
+
+/// What the first word of a leaf says of the histories that want it, and that it is one: never 0.
+pub(crate) const fn leaf_of(flags: u8) -> u32 {
+    ((flags & (RECORD_HISTORY | RECORD_LONG)) as u32) << (HISTORIES - 1) | LASTING as u32
+}
+
+/// The reverse of [`leaf_of`].
+#[inline(always)]
+pub(crate) const fn histories_of(leaf: u32) -> u8 {
+    (leaf >> (HISTORIES - 1)) as u8 & (RECORD_HISTORY | RECORD_LONG)
+}
+
+/// A wait in progress that is no leaf: one line, of which the first word is written last and taken back first.
+#[repr(C)]
+pub(crate) struct OpenWait {
+    id: AtomicU64,
+    /// As the first word of its record, without the kind.
+    what: AtomicU64,
+    start: AtomicU64,
+    source: AtomicU64,
+    object: AtomicU32,
+    _pad: AtomicU32,
+    address: AtomicU64,
+    nesting: AtomicU64,
+    /// `u64::MAX`: none.
+    amount: AtomicU64,
+}
+
+/// What such a wait begins with.
+pub(crate) struct Begun {
+    pub(crate) id: u64,
+    pub(crate) class: ClassId,
+    pub(crate) operation: u8,
+    pub(crate) index: u8,
+    pub(crate) flags: u8,
+    pub(crate) nesting: (u64, u8),
+    pub(crate) start: u64,
+    pub(crate) source: u64,
+    pub(crate) address: u64,
+    pub(crate) object: u32,
+}
+
+impl OpenWait {
+    /// A wait begins.
+    pub(crate) fn begin(&self, wait: &Begun) {
+        let flags = u64::from(wait.flags);
+        let word = what(wait.class, wait.operation)
+            | (flags & u64::from(RECORD_HISTORY | RECORD_LONG)) << (HISTORIES - 1)
+            | u64::from(wait.index) << INDEX
+            | if wait.flags & RECORD_TIMED != 0 { TIMED } else { 0 }
+            | u64::from(wait.nesting.1) << NESTING;
+        self.what.store(word, Relaxed);
+        self.start.store(wait.start, Relaxed);
+        self.source.store(wait.source, Relaxed);
+        self.object.store(wait.object, Relaxed);
+        self.address.store(wait.address, Relaxed);
+        self.nesting.store(wait.nesting.0, Relaxed);
+        self.amount.store(u64::MAX, Relaxed);
+        self.id.store(wait.id, Release);
+    }
+
+    /// It is over, or has never been.
+    #[inline(always)]
+    pub(crate) fn end(&self) {
+        self.id.store(0, Release);
+    }
+
+    /// EVENT_ID, for the thread itself; 0: there is none.
+    #[inline(always)]
+    pub(crate) fn id(&self) -> u64 {
+        self.id.own()
+    }
+
+    /// When it began, for the thread itself.
+    pub(crate) fn start(&self) -> u64 {
+        self.start.own()
+    }
+
+    /// Its object has become known, by the thread itself.
+    pub(crate) fn set_object(&self, address: u64, object: u32) {
+        self.address.store(address, Relaxed);
+        self.object.store(object, Relaxed);
+    }
+
+    /// It begins only now, as the thread itself says.
+    pub(crate) fn restart(&self, start: u64, source: u64, amount: u64) {
+        self.start.store(start, Relaxed);
+        self.source.store(source, Relaxed);
+        self.amount.store(amount, Relaxed);
+    }
+
+    /// Histories that do not want it any more, as [`RECORD_HISTORY`] and [`RECORD_LONG`].
+    pub(crate) fn leave(&self, histories: u8) {
+        self.what.store(self.what.own() & !(u64::from(histories) << (HISTORIES - 1)), Relaxed);
+    }
+
+    /// What a reader sees of it.
+    pub(crate) fn read(&self) -> Option<WaitEvent> {
+        let id = self.id.load(Acquire);
+        let (what, amount) = (self.what.load(Relaxed), self.amount.load(Relaxed));
+        let wait = WaitEvent {
+            id,
+            nesting: (self.nesting.load(Relaxed), (what >> NESTING) as u8 & 7),
+            index: (what >> INDEX) as u8,
+            flags: common(what).flags | if what & TIMED != 0 { RECORD_TIMED } else { 0 },
+            start: self.start.load(Relaxed),
+            source: self.source.load(Relaxed),
+            address: Some(self.address.load(Relaxed)),
+            object: self.object.load(Relaxed),
+            amount: Some(amount).filter(|amount| *amount != u64::MAX),
+            ..common(what)
+        };
+        fence(Acquire);
+        (id != 0 && self.id.load(Relaxed) == id).then_some(wait)
+    }
+}
+
+/// What every first word says.
+fn common(word: u64) -> WaitEvent {
+    WaitEvent {
+        id: 0,
+        end_event_id: 0,
+        nesting: (0, 0),
+        class: (word >> CLASS & 0x7FF) as ClassId,
+        operation: (word >> OPERATION & 0x3F) as u8,
+        index: 255,
+        flags: (word >> (HISTORIES - 1)) as u8 & (RECORD_HISTORY | RECORD_LONG),
+        start: 0,
+        end: 0,
+        source: 0,
+        address: None,
+        object: 0,
+        amount: None,
+    }
+}
+
+/// Writes the record of a leaf that begins, if the journal is ready for it, and says where. `usual` is as [`leaf_of`] makes it,
+/// `parent` is what it nests in; `WORDS` are 4 with an amount, else 3, and `P` is one more.
+#[inline(always)]
+pub(crate) fn begin_leaf<const WORDS: usize, const P: usize>(
+    journal: &Journal,
+    base: Base,
+    leaf: &Leaf,
+    usual: u32,
+    parent: u64,
+) -> Option<Offset> {
+    let (id, start) = (journal.id(leaf.id), journal.time(leaf.start));
+    let place = journal.place_in(base, WORDS as u32, parent)?;
+    if !REACH.has(id, start) {
+        return None;
+    }
+    let amount = if WORDS == 4 { LEAF_AMOUNT } else { 0 };
+    let what = what(leaf.class, leaf.operation) | amount | u64::from(usual);
+    let mut record = [0; WORDS];
+    record[0] = what | id << LEAF_ID | start << LEAF_START;
+    record[1] = leaf.source;
+    record[2] = u64::from(leaf.object);
+    journal.append::<WORDS, P>(base, place, record);
+    journal.ring.count();
+    Some(place)
+}
+
+/// A leaf that begins.
+pub(crate) struct Leaf {
+    pub(crate) id: u64,
+    pub(crate) class: ClassId,
+    pub(crate) operation: u8,
+    pub(crate) start: u64,
+    pub(crate) source: u64,
+    /// The slot of what it waits for: see `pool::name`.
+    pub(crate) object: u32,
+}
+
+/// Completes the record of a leaf that ends. False: it took too long.
+#[inline(always)]
+pub(crate) fn end_leaf(base: Base, record: Offset, ticks: u64, amount: Option<u64>) -> bool {
+    if ticks >> 32 != 0 {
+        return false;
+    }
+    let [what, _, object] = base.at::<[AtomicU64; 3]>(record);
+    if let Some(amount) = amount {
+        base.at::<[AtomicU64; 4]>(record)[3].store(amount, Relaxed);
+    }
+    object.store(object.own() | ticks << 32, Relaxed);
+    what.store(what.own() ^ (LASTING ^ LEAF), Release);
+    true
+}
+
+/// The histories do not want a leaf any more: [`RECORD_HISTORY`], [`RECORD_LONG`].
+pub(crate) fn leave_leaf(base: Base, record: Offset, histories: u8) {
+    let [what] = base.at::<[AtomicU64; 1]>(record);
+    what.store(what.own() & !(u64::from(histories) << (HISTORIES - 1)), Relaxed);
+}
+
+/// Takes a leaf that lasts back from the journal, whose last record it is: it is recorded as one that is noted in `open`.
+pub(crate) fn void_leaf(journal: &Journal, base: Base, record: Offset, parent: (u64, u8), open: &OpenWait) {
+    let [what, source, object] = base.at::<[AtomicU64; 3]>(record);
+    let leaf = read_leaf([what.own(), source.own(), object.own()], &journal.marks(parent));
+    what.store(what.own() ^ (LASTING ^ VOID), Release);
+    open.begin(&Begun {
+        id: leaf.id,
+        class: leaf.class,
+        operation: leaf.operation,
+        index: 255,
+        flags: leaf.flags,
+        nesting: parent,
+        start: leaf.start,
+        source: leaf.source,
+        address: 0,
+        object: leaf.object,
+    });
+}
+
+/// Writes the record of a wait that ends and is noted in `open`, if there is room.
+pub(crate) fn write_wide(journal: &Journal, base: Base, open: &OpenWait, ended: &Ended) -> bool {
+    let Some(place) = journal.place(MOST_WORDS) else { return false };
+    let (id, what) = (open.id.own(), open.what.own());
+    let amount = ended.amount.unwrap_or(open.amount.own());
+    let back = id.wrapping_sub(open.nesting.own()) as u32;
+    let on = ended.end_event_id.wrapping_sub(id) as u32;
+    let record = [
+        what | WIDE,
+        open.source.own(),
+        open.address.own(),
+        id,
+        open.start.own(),
+        ended.ticks,
+        u64::from(back) | u64::from(on) << 32,
+        u64::from(open.object.own()),
+    ];
+    if amount == u64::MAX {
+        journal.append::<8, 9>(base, place, record);
+    } else {
+        let [first, rest @ ..] = record;
+        let [a, b, c, d, e, f, g] = rest;
+        journal.append::<9, 10>(base, place, [first | AMOUNT, a, b, c, d, e, f, g, amount]);
+    }
+    journal.ring.count();
+    true
+}
+
+/// How a wait ended.
+pub(crate) struct Ended {
+    pub(crate) ticks: u64,
+    pub(crate) amount: Option<u64>,
+    pub(crate) end_event_id: u64,
+}
+
+/// The waits in a block's words, in the order in which their records begin; the last one may last.
+pub(crate) fn decode(mut words: &[u64], mut each: impl FnMut(WaitEvent)) {
+    let mut marks = Marks::default();
+    loop {
+        let len = match marks.read(words) {
+            Some(mark) => mark.words,
+            None => match read(words, &marks) {
+                Some((wait, len)) => {
+                    wait.into_iter().for_each(&mut each);
+                    len
+                }
+                None => return,
+            },
+        };
+        words = &words[len..];
+    }
+}
+
+/// A leaf that lasts, by its first three words.
+fn read_leaf([word, source, object]: [u64; 3], marks: &Marks) -> WaitEvent {
+    let common = common(word);
+    WaitEvent {
+        id: marks.base_id.wrapping_add(word >> LEAF_ID & ((1 << REACH.id_bits) - 1)),
+        nesting: marks.parent,
+        flags: common.flags | RECORD_TIMED,
+        start: marks.base_time.wrapping_add(word >> LEAF_START),
+        source,
+        object: object as u32,
+        ..common
+    }
+}
+
+/// The record at the beginning of these words and its length; `None`: there is none.
+fn read(words: &[u64], marks: &Marks) -> Option<(Option<WaitEvent>, usize)> {
+    let word = *words.first()?;
+    let common = common(word);
+    match kind(word) {
+        LASTING | LEAF | VOID => {
+            let mut wait = read_leaf(*words.first_chunk()?, marks);
+            let len = if word & LEAF_AMOUNT == 0 { 3 } else { 4 };
+            let amount = *words.get(len - 1)?;
+            if kind(word) == LEAF {
+                wait.end_event_id = wait.id;
+                wait.end = wait.start.wrapping_add(words[2] >> 32);
+                wait.amount = Some(amount).filter(|_| len == 4);
+            }
+            Some((Some(wait).filter(|_| kind(word) != VOID), len))
+        }
+        WIDE => {
+            let [_, source, address, id, start, ticks, distances, object] = *words.first_chunk()?;
+            let amount = if word & AMOUNT == 0 { None } else { Some(*words.get(8)?) };
+            let len = if amount.is_some() { 9 } else { 8 };
+            let timed = word & TIMED != 0;
+            let of = (word >> NESTING) as u8 & 7;
+            let wait = WaitEvent {
+                id,
+                end_event_id: id.wrapping_add(distances >> 32),
+                nesting: (if of == 0 { 0 } else { id.wrapping_sub(distances & 0xFFFF_FFFF) }, of),
+                index: (word >> INDEX) as u8,
+                flags: common.flags | if timed { RECORD_TIMED } else { 0 },
+                start,
+                end: if timed { start.wrapping_add(ticks) } else { 1 },
+                source,
+                address: Some(address).filter(|address| *address != 0),
+                object: object as u32,
+                amount,
+                ..common
+            };
+            Some((Some(wait), len))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,35 @@
+//! HOT PATH: records of different lengths, one behind the other, in a block that is filled again and again, and copied
+//! meanwhile.
+//!
+//! A record's first word is not 0; a word of 0 ends what is written. Who appends writes the next end first, then the
+//! record's other words, and its first word, which stood for the end until then, last. So a reader that copies words in their
+//! order, and stops at the end, has whole records.
+
+use crate::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+/// Nothing is written behind this word.
+#[inline(always)]
+pub fn end(word: &AtomicU64) {
+    word.store(0, Relaxed);
+}
+
+/// Appends a record of `N` words at the end, which becomes the word behind it: `P` is `N + 1`.
+#[inline(always)]
+pub fn append<const N: usize, const P: usize>(place: &[AtomicU64; P], record: [u64; N]) {
+    const { assert!(N > 0 && P == N + 1) };
+    end(&place[N]);
+    for at in 1..N {
+        place[at].store(record[at], Relaxed);
+    }
+    place[0].store(record[0], Release);
+}
+
+/// Copies a block's words; those behind the end are anything.
+pub fn copy(words: &[AtomicU64], to: &mut [u64]) {
+    for (to, word) in to.iter_mut().zip(words) {
+        *to = word.load(Acquire);
+    }
+}
