@@ -340,11 +340,11 @@ impl Base {
     }
 }
 
-/// A word that only the calling thread writes, read by it: an ordinary load, which the compiler may merge with
-/// what is done to it. (Atomic loads it leaves as they are.)
+/// A word that only the calling thread writes, read by it. Nothing is lost should another thread write it all the same, but
+/// what it wrote: the load is an atomic one, which costs a stage five instructions and nothing else anything to speak of.
 pub(crate) trait Own {
     type Value;
-    /// Only for words of the calling thread's own slab, cells and records.
+    /// For words of the calling thread's own slab, cells and records.
     fn own(&self) -> Self::Value;
 }
 
@@ -354,9 +354,7 @@ macro_rules! own {
             type Value = $value;
             #[inline(always)]
             fn own(&self) -> $value {
-                // SAFETY: the callers read words of their own, which no other thread writes while they run:
-                // there is nothing to race with.
-                unsafe { self.as_ptr().read() }
+                self.load(Relaxed)
             }
         }
     )*};

@@ -156,6 +156,7 @@ const _: () = assert!(size_of::<ThreadText>() <= WORDS * 8);
 pub type ThreadRef = &'static ThreadHandle;
 
 /// What the host holds of a thread: opaque.
+#[repr(transparent)]
 pub struct ThreadHandle {
     slab: Thread,
 }
@@ -171,7 +172,7 @@ pub(crate) fn current() -> Option<&'static Thread> {
 
 impl Thread {
     pub(crate) fn handle(&'static self) -> ThreadRef {
-        // SAFETY: `ThreadHandle` consists of nothing but a `Thread`.
+        // SAFETY: `ThreadHandle` is a `Thread` in another type (`repr(transparent)`).
         unsafe { &*std::ptr::from_ref(self).cast() }
     }
 

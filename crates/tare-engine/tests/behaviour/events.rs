@@ -393,12 +393,15 @@ fn an_xa_transaction_shows_its_identifier_and_state() {
 }
 
 #[test]
+#[allow(unsafe_code)]
 fn packed_handles_come_back_as_they_were() {
     let rig = Rig::new();
     let thread = rig.connect();
     let wait = rig.start_wait(rig.class.mutex, WaitObject::new(1, operation::MUTEX), here()).unwrap();
     let (flags, place, of, start) = wait.pack();
-    rig.end_wait(&Wait::unpack(flags, place, of, start), 1, None);
+    // SAFETY: just packed, and ended here and nowhere else.
+    let wait = unsafe { Wait::unpack(flags, place, of, start) };
+    rig.end_wait(&wait, 1, None);
     let (flags, place, of) = rig.begin(rig.class.statement, "select 1").unwrap().pack();
     rig.finish(Statement::unpack(flags, place, of), "select 1");
     let mut transaction = rig.open_transaction(&transaction_start(true)).unwrap();

@@ -82,7 +82,9 @@ macro_rules! keep {
 macro_rules! kept {
     ($state:expr) => {
         $crate::entry::pointer::instance!(tare_engine::ThreadHandle, $state.thread).map(|thread| {
-            tare_engine::Wait::unpack($state.flags, $state.wait.addr() as u64, thread, $state.timer_start)
+            let (places, start) = ($state.wait.addr() as u64, $state.timer_start);
+            // SAFETY: the server passes back a state that `keep!` filled, once, and ends what it began.
+            unsafe { tare_engine::Wait::unpack($state.flags, places, thread, start) }
         })
     };
 }

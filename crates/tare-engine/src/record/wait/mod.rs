@@ -90,8 +90,13 @@ impl Wait {
     }
 
     /// The reverse of [`Wait::pack`].
+    ///
+    /// # Safety
+    /// [`Wait::pack`] gave these values for a wait that has not ended: they say where in the engine's memory its end is
+    /// written to.
     #[inline(always)]
-    pub fn unpack(flags: u32, places: u64, thread: &'static ThreadHandle, start: u64) -> Wait {
+    #[allow(unsafe_code)]
+    pub unsafe fn unpack(flags: u32, places: u64, thread: &'static ThreadHandle, start: u64) -> Wait {
         Wait { thread: thread.slab(), start, flags, cell: (places >> 32) as u32, record: places as u32 }
     }
 
