@@ -1,9 +1,11 @@
 //! HOT PATH: sockets.
 
+use std::hint::cold_path;
 use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::Engine;
 use crate::count::cell::{Family, IoCell, IoCounts, MISC, READ, Viewer, WRITE};
+use crate::memory::arena::Own;
 use crate::memory::lost::Lost;
 use crate::memory::pool::{self, Pool, SlotHead, USED};
 use crate::memory::text;
@@ -26,7 +28,11 @@ pub(crate) struct Socket {
     pub(crate) epoch: AtomicU32,
     _pad: AtomicU32,
     pub(crate) ip: [AtomicU64; 6],
+    /// What its owner did: plain sums of one writer.
     pub(crate) io: IoCounts,
+    /// What others did meanwhile: who accepted it, before it had an owner, and whoever kills a session shuts its socket
+    /// down.
+    pub(crate) others: IoCounts,
 }
 
 reference! {
@@ -58,13 +64,19 @@ impl Engine {
             return;
         }
         self.folds.begin();
-        if self.counts_for(Family::Sockets, Viewer::Global, slot.epoch.load(Relaxed))
-            && let Some(ended) = self.ended_io.bank.cell::<IoCell>(&self.arena, slot.head.class())
-        {
-            slot.io.fold(&ended.io);
+        if let Some(ended) = self.ended_io.bank.cell::<IoCell>(&self.arena, slot.head.class()) {
+            self.each_io(slot, |io| io.fold(&ended.io));
         }
         self.pools.give(&self.arena, Pool::Sockets, socket);
         self.folds.end();
+    }
+
+    /// Calls `f` with all that was done with a socket since the last TRUNCATE.
+    pub(crate) fn each_io(&self, socket: &Socket, mut f: impl FnMut(&IoCounts)) {
+        if self.counts_for(Family::Sockets, Viewer::Global, socket.epoch.load(Relaxed)) {
+            f(&socket.io);
+        }
+        f(&socket.others);
     }
 
     /// Descriptor and peer become known.
@@ -113,16 +125,20 @@ impl Engine {
         let taken =
             self.end_usual_leaf_wait(wait, Some(bytes)).or_else(|| self.end_wait(wait, 1, Some(bytes)));
         let slot = &socket.slot;
-        let now = self.epochs[Family::Sockets as usize].load(Relaxed);
-        if slot.epoch.load(Relaxed) != now {
-            slot.io.clear_shared();
-            slot.epoch.store(now, Relaxed);
-        }
         let part = match operation {
             5 | 7 | 9 => READ,
             4 | 6 | 8 => WRITE,
             _ => MISC,
         };
+        if slot.thread_id.load(Relaxed) != wait.thread.thread_id.own() {
+            cold_path();
+            return slot.others.add_shared(part, taken, bytes);
+        }
+        let now = self.epochs[Family::Sockets as usize].load(Relaxed);
+        if slot.epoch.load(Relaxed) != now {
+            slot.io.clear_shared();
+            slot.epoch.store(now, Relaxed);
+        }
         slot.io.add(part, taken, bytes);
     }
 }

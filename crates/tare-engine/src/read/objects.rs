@@ -56,9 +56,7 @@ impl Engine {
         self.pools.each::<Socket>(&self.arena, Pool::Sockets, |socket| {
             let generation = socket.head.generation();
             let mut io = PlainIo::default();
-            if self.counts_for(Family::Sockets, Viewer::Global, socket.epoch.load(Relaxed)) {
-                io.add(&socket.io);
-            }
+            self.each_io(socket, |counts| io.add(counts));
             let thread_id = socket.thread_id.load(Relaxed);
             let row = SocketRow {
                 event_name: self.registry.name(socket.head.class()),

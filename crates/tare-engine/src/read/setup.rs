@@ -9,7 +9,7 @@ use super::Scale;
 use crate::Engine;
 use crate::clock::{monotonic_ns, ticks};
 use crate::count::cell::{Counts, Family, IoCell, Viewer};
-use crate::instance::{File, Program, Synch, TableIo, TableLocks, TableShare};
+use crate::instance::{File, Program, Socket, Synch, TableIo, TableLocks, TableShare};
 use crate::memory::pool::{Pool, SYNCHS, held};
 use crate::memory::text;
 use crate::setup::actors::ActorRule;
@@ -305,6 +305,7 @@ impl Engine {
 
     fn reset_sockets(&self) {
         self.bump_epoch(Family::Sockets, &[Viewer::Global]);
+        self.pools.each::<Socket>(&self.arena, Pool::Sockets, |socket| socket.others.clear_shared());
         self.reset_ended_io(Kind::Socket);
     }
 

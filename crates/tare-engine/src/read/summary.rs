@@ -377,9 +377,7 @@ impl Engine {
     pub fn socket_summary(&self) -> Vec<(&'static str, IoStat)> {
         self.io_summary(Kind::Socket, |add| {
             self.pools.each::<Socket>(&self.arena, Pool::Sockets, |socket| {
-                if self.counts_for(Family::Sockets, Viewer::Global, socket.epoch.load(Relaxed)) {
-                    add(socket.head.class(), &socket.io);
-                }
+                self.each_io(socket, |io| add(socket.head.class(), io));
             });
         })
     }

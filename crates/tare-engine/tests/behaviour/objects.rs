@@ -242,6 +242,35 @@ fn a_socket_counts_by_direction_and_nothing_while_idle() {
 }
 
 #[test]
+fn a_socket_counts_what_others_do_with_it_while_its_owner_does() {
+    const EACH: u64 = 200_000;
+    let rig = Rig::new();
+    let socket = rig.init_socket(rig.class.socket, Some(9), b"::1", 3306).unwrap();
+    // Whoever accepts a connection does the first things with its socket.
+    rig.connect();
+    rig.socket_io(socket, io::SOCKET_OPT, 0);
+    let work = |owns: bool| {
+        rig.connect();
+        if owns {
+            rig.set_socket_thread_owner(socket);
+        }
+        (0..EACH).for_each(|_| rig.socket_io(socket, io::SOCKET_OPT, 2));
+    };
+    std::thread::scope(|scope| {
+        for owns in [true, false, false] {
+            scope.spawn(move || work(owns));
+        }
+    });
+    let all = [(0, 0), (0, 0), (3 * EACH + 1, 6 * EACH)];
+    assert_eq!((figures(rig.sockets()[0].io), figures(rig.socket_summary()[0].1)), (all, all));
+    rig.reset(Reset::Sockets);
+    assert_eq!(figures(rig.sockets()[0].io), [(0, 0); 3]);
+    rig.socket_io(socket, io::SOCKET_OPT, 0);
+    rig.destroy_socket(socket);
+    assert_eq!(figures(rig.socket_summary()[0].1), [(0, 0), (0, 0), (1, 0)], "it counts on, once");
+}
+
+#[test]
 fn a_table_counts_by_index_and_operation_and_keeps_it_when_closed() {
     let rig = Rig::new();
     rig.connect();
