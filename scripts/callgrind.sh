@@ -14,6 +14,8 @@ measure() {
     valgrind --tool=callgrind --toggle-collect='*measured*' --callgrind-out-file="$out" "$replay" $transactions "$@" 2>&1 |
         awk -v n=$transactions '/Collected/ { printf "instructions per transaction: %d\n", $NF / n }'
 }
+measure "no instrument on" off
+measure "no consumer on" no-consumers
 measure "no event recorded, all counted and timed" sums
 measure "everything recorded"
 echo "of which in:"

@@ -4,9 +4,10 @@
 //! rwlocks, 32 socket operations, 16 idle waits, 14 batches of table I/O with 414 rows, 28 table locks, 22
 //! allocations and as many frees, 1 transaction. The order within a statement is a server's, too.
 //!
-//! `replay [transactions [sums]]` prints nanoseconds per transaction; with `sums` no event is recorded, all are counted and
-//! timed. Under `valgrind --tool=callgrind` the instructions
-//! of [`measured`] divided by the transactions are the exact figure (see `tests/instructions`).
+//! `replay [transactions [sums | off | no-consumers]]` prints nanoseconds per transaction. With `sums` no event is recorded,
+//! all are counted and timed; with `off` no instrument is on, with `no-consumers` nothing is that events could go to.
+//! Under `valgrind --tool=callgrind` the instructions of [`measured`] divided by the transactions are the exact figure (see
+//! `tests/instructions`).
 
 use tare_engine::snapshot::*;
 use tare_engine::*;
@@ -84,12 +85,16 @@ struct Connection {
     statements: [ClassId; 2],
     memory: Vec<ClassId>,
     socket: SocketRef,
-    table: TableRef,
+    /// A host asks for none while nothing of tables is wanted.
+    table: Option<TableRef>,
 }
 
-/// What a host's shims do of a lock: what is usual at once, the rest elsewhere.
+/// What a host's shims do of a lock: nothing where nobody wants it, what is usual at once, the rest elsewhere.
 #[inline(always)]
-fn wait_for(lock: SynchRef, operation: u8, source: Source, taken: impl Fn(SynchRef, &Wait)) {
+fn wait_for(kind: Kind, lock: SynchRef, operation: u8, source: Source, taken: impl Fn(SynchRef, &Wait)) {
+    if !ENGINE.wants(kind) {
+        return;
+    }
     let Some(wait) = ENGINE.start_usual_synch_wait(lock, operation, source) else {
         return wait_unusually(lock, operation, source, &taken);
     };
@@ -110,6 +115,20 @@ fn wait_unusually(lock: SynchRef, operation: u8, source: Source, taken: &dyn Fn(
     }
 }
 
+/// What a host's shims do of a stage that nobody wants.
+#[inline(always)]
+fn pass_stage(class: ClassId) {
+    if !ENGINE.pass_stage(class) {
+        start_stage_after_all(class);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn start_stage_after_all(class: ClassId) {
+    ENGINE.start_stage(class, here(800));
+}
+
 fn register(kind: Kind, name: &str) -> ClassId {
     ENGINE.register(Registration { kind, name, progress: false, global: false })
 }
@@ -128,6 +147,7 @@ impl Connection {
         let table = TableName { temporary: false, schema: b"sbtest", name: b"sbtest1" };
         let keys = [b"PRIMARY".as_slice(), b"k_1".as_slice()];
         let share = ENGINE.table_share(&table, keys.into_iter()).expect("memory");
+        let wants_tables = ENGINE.wants(Kind::TableIo) || ENGINE.wants(Kind::TableLock);
         let socket = register(Kind::Socket, "wait/io/socket/sql/client_connection");
         Connection {
             stages: many(Kind::Stage, 40),
@@ -139,31 +159,42 @@ impl Connection {
             ],
             memory: many(Kind::Memory, 6),
             socket: ENGINE.init_socket(socket, Some(5), b"", 0).expect("memory"),
-            table: ENGINE.open_table(share, 1).expect("memory"),
+            table: if wants_tables { ENGINE.open_table(share, 1) } else { None },
         }
     }
 
     #[inline(never)]
     fn stage(&self, n: usize) {
-        ENGINE.start_stage(self.stages[n % self.stages.len()], here(800));
+        let class = self.stages[n % self.stages.len()];
+        if !ENGINE.wants(Kind::Stage) {
+            return pass_stage(class);
+        }
+        ENGINE.start_stage(class, here(800));
     }
 
     #[inline(never)]
     fn mutex(&self, n: usize) {
         let mutex = self.mutexes[n % self.mutexes.len()];
-        wait_for(mutex, operation::MUTEX, here(100), |lock, wait| ENGINE.set_synch_owner(lock, wait));
+        wait_for(Kind::Mutex, mutex, operation::MUTEX, here(100), |lock, wait| {
+            ENGINE.set_synch_owner(lock, wait)
+        });
         ENGINE.unlock_mutex(mutex);
     }
 
     #[inline(never)]
     fn rwlock(&self, n: usize) {
         let lock = self.rwlocks[n % self.rwlocks.len()];
-        wait_for(lock, operation::RWLOCK, here(200), |lock, wait| ENGINE.add_synch_reader(lock, wait));
+        wait_for(Kind::Rwlock, lock, operation::RWLOCK, here(200), |lock, wait| {
+            ENGINE.add_synch_reader(lock, wait)
+        });
         ENGINE.unlock_rwlock(lock);
     }
 
     #[inline(never)]
     fn socket(&self, operation: u8, bytes: u64) {
+        if !ENGINE.wants(Kind::Socket) {
+            return;
+        }
         if let Some(wait) = ENGINE.start_socket_wait(self.socket, operation, here(300)) {
             ENGINE.end_socket_wait(self.socket, &wait, operation, bytes);
         }
@@ -172,7 +203,10 @@ impl Connection {
     #[inline(never)]
     fn idle(&self) {
         ENGINE.set_socket_idle(self.socket, true);
-        if let Some(wait) = ENGINE.start_wait(fixed::IDLE, WaitObject::new(0, operation::IDLE), here(400)) {
+        let object = WaitObject::new(0, operation::IDLE);
+        if ENGINE.wants(Kind::Idle)
+            && let Some(wait) = ENGINE.start_wait(fixed::IDLE, object, here(400))
+        {
             ENGINE.end_wait(&wait, 1, None);
         }
         ENGINE.set_socket_idle(self.socket, false);
@@ -180,20 +214,25 @@ impl Connection {
 
     #[inline(never)]
     fn table(&self, rows: u64) {
+        let Some(table) = self.table else { return };
         for kind in [0, 9] {
-            if let Some(wait) = ENGINE.start_table_lock_wait(self.table, kind, here(500)) {
-                ENGINE.end_table_lock_wait(self.table, &wait, kind);
+            if ENGINE.wants(Kind::TableLock)
+                && let Some(wait) = ENGINE.start_table_lock_wait(table, kind, here(500))
+            {
+                ENGINE.end_table_lock_wait(table, &wait, kind);
             }
         }
-        if let Some(wait) = ENGINE.start_table_io_wait(self.table, 0, 0, here(600)) {
-            ENGINE.end_table_io_wait(self.table, &wait, 0, 0, rows);
+        if ENGINE.wants(Kind::TableIo)
+            && let Some(wait) = ENGINE.start_table_io_wait(table, 0, 0, here(600))
+        {
+            ENGINE.end_table_io_wait(table, &wait, 0, 0, rows);
         }
     }
 
     #[inline(never)]
     fn memory(&self, n: usize) {
         let class = self.memory[n % self.memory.len()];
-        if ENGINE.memory_alloc(class, 1024).is_some() {
+        if ENGINE.wants(Kind::Memory) && ENGINE.memory_alloc(class, 1024).is_some() {
             ENGINE.memory_free(class, 1024);
         }
     }
@@ -207,15 +246,20 @@ impl Connection {
             11..=14 => 2 + (n - 11).min(2),
             _ => 5,
         }];
-        let Some(statement) = self.begin(text) else { return };
+        let statement = self.begin(text);
         self.work(n);
         self.socket(4, 80);
         ENGINE.end_stage();
-        self.end(statement, text);
+        if let Some(statement) = statement {
+            self.end(statement, text);
+        }
     }
 
     #[inline(never)]
     fn begin(&self, text: &str) -> Option<Statement> {
+        if !ENGINE.wants(Kind::Statement) {
+            return None;
+        }
         let statement = ENGINE.open_statement(self.statements[0], 33, None)?;
         ENGINE.start_statement(statement, b"sbtest", here(700));
         ENGINE.set_statement_text(statement, text.as_bytes());
@@ -253,7 +297,8 @@ impl Connection {
     fn transaction(&self) {
         let start =
             TransactionStart { xid: None, trx_id: 0, isolation: 2, read_only: false, autocommit: false };
-        let mut transaction = ENGINE.open_transaction(&start);
+        let wanted = ENGINE.wants(Kind::Transaction);
+        let mut transaction = if wanted { ENGINE.open_transaction(&start) } else { None };
         transaction.iter_mut().for_each(|transaction| ENGINE.start_transaction(transaction, here(900)));
         (0..STATEMENTS).for_each(|n| self.statement(n));
         transaction.iter().for_each(|transaction| ENGINE.end_transaction(transaction, true));
@@ -295,13 +340,14 @@ fn print_mix(transactions: u64) {
 
 fn main() {
     let transactions: u32 = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(20_000);
-    let sums = match std::env::args().nth(2).as_deref() {
-        None => false,
-        Some("sums") => true,
-        Some(other) => panic!("`{other}`: the only thing that can be asked for is `sums`"),
-    };
     let mut config = Config::default();
-    config.consumers.retain(|consumer| !(sums && consumer.name().starts_with("events_")));
+    match std::env::args().nth(2).as_deref() {
+        None => {}
+        Some("sums") => config.consumers.retain(|consumer| !consumer.name().starts_with("events_")),
+        Some("off") => config.instruments = Box::new(|_| (false, false)),
+        Some("no-consumers") => config.consumers.clear(),
+        Some(other) => panic!("`{other}`: what can be asked for is `sums`, `off` or `no-consumers`"),
+    }
     ENGINE.start(config, &Silent).expect("address space");
     let connection = Connection::new();
     // The first events make cells and rings; the long histories fill up.

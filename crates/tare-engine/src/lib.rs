@@ -30,6 +30,7 @@ use memory::lost::Losses;
 use memory::pool::Pools;
 use setup::instrument;
 use setup::rules::Rules;
+use setup::wanted::Wanted;
 use snapshot::{ClassId, Consumer, Kind};
 
 pub use clock::ticks;
@@ -146,6 +147,7 @@ impl Default for Config {
 
 /// The engine: one per process, a static.
 pub struct Engine {
+    pub(crate) wanted: Wanted,
     pub(crate) arena: Arena,
     pub(crate) registry: instrument::Registry,
     /// Epoch of each family; see [`cell`].
@@ -210,6 +212,7 @@ impl Engine {
     #[must_use]
     pub const fn new() -> Engine {
         Engine {
+            wanted: Wanted::new(),
             arena: Arena::new(),
             registry: instrument::Registry::new(),
             epochs: [const { AtomicU32::new(0) }; FAMILIES],
@@ -308,7 +311,12 @@ impl Engine {
 
     /// Registers an instrument; 0: there is no room for it.
     pub fn register(&self, what: Registration<'_>) -> ClassId {
-        let (class, new) = self.registry.register(what, &self.losses);
+        let (class, new) = {
+            let _one_at_a_time = instrument::lock(&self.filters);
+            let registered = self.registry.register(what, &self.losses);
+            self.decide_wanted(what.kind);
+            registered
+        };
         if new {
             // Folding must find its place made: what ends is never lost for want of memory then.
             let made = with_cell!(what.kind, C => self.ended.make::<C>(&self.arena, class).is_some());

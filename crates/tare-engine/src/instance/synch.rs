@@ -11,6 +11,7 @@ use crate::memory::arena::{Arena, Own, Use, WORDS};
 use crate::memory::lost::Lost;
 use crate::memory::pool::{Pool, SlotHead, name};
 use crate::record::wait::{Source, Wait, WaitObject};
+use crate::setup::wanted::Wanted;
 use crate::snapshot::{ClassId, Kind};
 use crate::thread::current;
 
@@ -25,7 +26,7 @@ pub(crate) struct Synch {
     /// What changes has a line of its own: whoever begins to wait reads the one above, which then stays in every
     /// processor's cache.
     _pad: [AtomicU64; 5],
-    /// THREAD_ID of the owner or writer; 0: none.
+    /// The owner or writer, as its thread notes it ([`Thread::holder`]); 0: none.
     pub(crate) owner: AtomicU64,
     /// Its own waits, where the host has them counted.
     pub(crate) waits: Counts,
@@ -117,7 +118,7 @@ impl Engine {
     /// The lock is the calling thread's: a mutex, or a rwlock to write or shared-exclusive.
     #[inline(always)]
     pub fn set_synch_owner(&self, synch: SynchRef, wait: &Wait) {
-        synch.slot.owner.store(wait.thread.thread_id.own(), Relaxed);
+        synch.slot.owner.store(wait.thread.holder.own(), Relaxed);
     }
 
     /// The rwlock is the calling thread's, to read.
@@ -140,12 +141,17 @@ impl Engine {
     /// The mutex is nobody's.
     #[inline(always)]
     pub fn unlock_mutex(&self, synch: SynchRef) {
-        synch.slot.owner.store(0, Relaxed);
+        if self.wants(Kind::Mutex) {
+            synch.slot.owner.store(0, Relaxed);
+        }
     }
 
     /// Some lock of it is given back.
     #[inline(always)]
     pub fn unlock_rwlock(&self, synch: SynchRef) {
+        if !self.wants(Kind::Rwlock) {
+            return;
+        }
         let read =
             current().is_some_and(|thread| thread.read_locks.remove(&self.arena, synch.address() as u64));
         if !read {
@@ -159,14 +165,30 @@ impl Engine {
 #[repr(C)]
 pub(crate) struct ReadLocks {
     held: AtomicU32,
+    /// The turn ([`crate::setup::wanted`]) since which these are all.
+    turn: AtomicU32,
     /// Where the block begins; 0: there is none.
     pub(crate) further: AtomicU32,
+    _pad: AtomicU32,
     locks: [AtomicU64; READ_LOCKS],
 }
 
 const READ_LOCKS: usize = 32;
 
 impl ReadLocks {
+    /// The thread settles at this turn, and forgets what it may not have heard of.
+    pub(crate) fn settle(&self, wanted: &Wanted, turn: u32) {
+        if !wanted.heard_since(Kind::Rwlock, self.turn.own()) {
+            self.held.store(0, Release);
+        }
+        self.turn.store(turn, Release);
+    }
+
+    /// For readers: the turn since which [`ReadLocks::addresses`] are all. Asked before them.
+    pub(crate) fn turn(&self) -> u32 {
+        self.turn.load(Acquire)
+    }
+
     /// False where the slab is full.
     #[inline(always)]
     fn push(&self, lock: u64) -> bool {

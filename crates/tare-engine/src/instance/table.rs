@@ -119,7 +119,12 @@ impl Engine {
 
     /// Whether the table is in this schema.
     pub fn is_in_schema(&self, table: TableRef, schema: &[u8]) -> bool {
-        let share: &TableShare = self.arena.at(table.slot.share.load(Relaxed));
+        self.share_is_in_schema(self.arena.at(table.slot.share.load(Relaxed)), schema)
+    }
+
+    /// As [`Engine::is_in_schema`], of a table that is not open.
+    pub fn share_is_in_schema(&self, share: TableShareRef, schema: &[u8]) -> bool {
+        let share = share.slot(self);
         text::equals(&share.schema, share.schema_len.load(Relaxed) as usize, schema)
     }
 

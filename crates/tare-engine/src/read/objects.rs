@@ -20,7 +20,7 @@ use crate::memory::arena::Offset;
 use crate::memory::pool::{Pool, SYNCHS, held};
 use crate::memory::text;
 use crate::record::operation::table_lock_name;
-use crate::setup::instrument::ENABLED;
+use crate::setup::instrument::{ENABLED, lock};
 use crate::setup::objects::type_name;
 use crate::snapshot::*;
 use crate::thread::Thread;
@@ -78,35 +78,43 @@ impl Engine {
     /// Every mutex, rwlock and cond.
     pub fn synchs(&self) -> Vec<SyncRow> {
         let scale = Scale::of(self);
-        let mut readers: HashMap<u64, u32> = HashMap::new();
         let threads = self.live_threads().into_iter();
-        for lock in threads.flat_map(|thread| thread.read_locks.addresses(&self.arena)) {
-            *readers.entry(lock).or_default() += 1;
-        }
-        let mut rows = Vec::new();
+        let readers: Vec<(u32, Vec<u64>)> = threads
+            .map(|thread| (thread.read_locks.turn(), thread.read_locks.addresses(&self.arena).collect()))
+            .collect();
+        let mut seen = Vec::new();
         let mut read = |synch: &'static Synch| {
             let generation = synch.head.generation();
             let class = synch.head.class();
-            let owner = synch.owner.load(Relaxed);
             let row = SyncRow {
                 kind: self.registry.kind(class),
                 name: self.registry.name(class),
                 object_instance_begin: synch.identity.load(Relaxed),
-                locked_by_thread_id: (owner != 0).then_some(owner),
-                read_locked_by_count: readers
-                    .get(&(std::ptr::from_ref(synch).addr() as u64))
-                    .copied()
-                    .unwrap_or(0),
+                locked_by_thread_id: None,
+                read_locked_by_count: 0,
                 waits: scale.stat(synch.waits.plain()),
             };
+            let held = (std::ptr::from_ref(synch).addr() as u64, synch.owner.load(Relaxed));
             if synch.head.is_still(generation) {
-                rows.push(row);
+                seen.push((row, held));
             }
         };
         for pool in SYNCHS {
             self.pools.each(&self.arena, pool, &mut read);
         }
-        rows
+        // Last: of what has been switched meanwhile nobody knows who has it.
+        let _as_switched = lock(&self.filters);
+        let heard = |turn: u32| self.wanted.heard_since(Kind::Rwlock, turn);
+        let mut counts: HashMap<u64, u32> = HashMap::new();
+        for address in readers.into_iter().filter(|(turn, _)| heard(*turn)).flat_map(|(_, locks)| locks) {
+            *counts.entry(address).or_default() += 1;
+        }
+        let whose = |(mut row, (address, owner)): (SyncRow, (u64, u64))| {
+            row.locked_by_thread_id = self.wanted.owner(row.kind, owner);
+            row.read_locked_by_count = counts.get(&address).copied().unwrap_or(0);
+            row
+        };
+        seen.into_iter().map(whose).collect()
     }
 
     /// Every known table.

@@ -13,7 +13,7 @@ use crate::instance::{File, Program, Socket, Synch, TableIo, TableLocks, TableSh
 use crate::memory::pool::{Pool, SYNCHS, held};
 use crate::memory::text;
 use crate::setup::actors::ActorRule;
-use crate::setup::instrument::lock;
+use crate::setup::instrument::{KINDS, lock};
 use crate::setup::objects::ObjectRule;
 use crate::snapshot::*;
 use crate::thread::Thread;
@@ -28,7 +28,9 @@ impl Engine {
 
     /// ENABLED and TIMED; `None` leaves one as it is. At once, for every thread.
     pub fn set_instrument(&self, id: ClassId, enabled: Option<bool>, timed: Option<bool>) {
+        let _one_at_a_time = lock(&self.filters);
         self.registry.set(id, enabled, timed);
+        self.decide_wanted(self.registry.kind(id));
         self.change_settings();
     }
 
@@ -54,6 +56,7 @@ impl Engine {
         let bit = 1 << consumer as u32;
         let old = self.consumers.load(Relaxed);
         self.consumers.store(if on { old | bit } else { old & !bit }, Relaxed);
+        KINDS.into_iter().for_each(|kind| self.decide_wanted(kind));
         // A thread made meanwhile waits for the lock and computes its mask from the new consumers; one that
         // ends waits, too, so that no slab is written to that has become something else.
         for thread in self.live_threads() {

@@ -4,11 +4,17 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::Engine;
+use crate::memory::arena::Own;
 use crate::record::journal::parent;
 use crate::record::statement::Statement;
 use crate::thread::current;
 
 impl Engine {
+    /// Whether a statement of the calling thread is in progress that could be excluded.
+    pub fn is_in_statement(&self) -> bool {
+        current().is_some_and(|thread| thread.statement_depth.own() != 0)
+    }
+
     /// The calling thread's innermost statement is to be recorded and counted nowhere, and neither is what the thread
     /// does until it ends: other statements inside it, stages, waits, memory. The host ends it with
     /// [`Engine::end_excluded_statement`].

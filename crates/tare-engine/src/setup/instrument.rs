@@ -1,7 +1,7 @@
 //! The registry of instruments: names for readers, one byte of switches for the hot path.
 
 use std::ffi::{CStr, CString};
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
 
 use crate::count::bank::{MAP_ENTRIES, MAPS};
@@ -69,6 +69,8 @@ struct Class {
 pub(crate) struct Registry {
     switches: [AtomicU8; MAX_INSTRUMENTS],
     kinds: [AtomicU8; MAX_INSTRUMENTS],
+    /// How many of each kind are on. Changed by who has the classes.
+    enabled: [AtomicU32; KINDS.len()],
     classes: Mutex<Vec<Class>>,
     initial: OnceLock<InitialSwitches>,
 }
@@ -78,6 +80,7 @@ impl Registry {
         Registry {
             switches: [const { AtomicU8::new(0) }; MAX_INSTRUMENTS],
             kinds: [const { AtomicU8::new(0) }; MAX_INSTRUMENTS],
+            enabled: [const { AtomicU32::new(0) }; KINDS.len()],
             classes: Mutex::new(Vec::new()),
             initial: OnceLock::new(),
         }
@@ -124,6 +127,7 @@ impl Registry {
         // What the reference's tables do not list cannot be off from the start.
         let initial = self.initial.get().filter(|_| what.kind != Kind::Thread);
         let (enabled, timed) = initial.map_or((true, true), |initial| initial(name));
+        self.count_enabled(what.kind, false, enabled);
         let kind = flag(MEMORY, what.kind == Kind::Memory) | flag(STATEMENT, what.kind == Kind::Statement);
         let flags = flag(PROGRESS, what.progress) | flag(SERVER_WIDE, what.global) | kind;
         self.switches[id].store(with_usual(flags | switches(what.kind, enabled, timed)), Relaxed);
@@ -137,8 +141,20 @@ impl Registry {
         let _one_at_a_time = lock(&self.classes);
         let old = word.load(Relaxed);
         let enabled = enabled.unwrap_or(old & ENABLED != 0);
+        self.count_enabled(kind, old & ENABLED != 0, enabled);
         let timed = timed.unwrap_or(old & TIMED != 0);
         word.store(with_usual(old & !(ENABLED | TIMED) | switches(kind, enabled, timed)), Relaxed);
+    }
+
+    fn count_enabled(&self, kind: Kind, before: bool, now: bool) {
+        let count = &self.enabled[kind as usize];
+        let others = count.load(Relaxed) - u32::from(before);
+        count.store(others + u32::from(now), Relaxed);
+    }
+
+    /// Whether an instrument of this kind is on.
+    pub(crate) fn has_enabled(&self, kind: Kind) -> bool {
+        self.enabled[kind as usize].load(Relaxed) != 0
     }
 
     pub(crate) fn name(&self, id: ClassId) -> &'static str {
@@ -205,7 +221,7 @@ const fn switches(kind: Kind, enabled: bool, timed: bool) -> u8 {
     flag(ENABLED, enabled) | flag(TIMED, timed && !matches!(kind, Kind::Memory))
 }
 
-const KINDS: [Kind; 15] = [
+pub(crate) const KINDS: [Kind; 15] = [
     Kind::Mutex,
     Kind::Rwlock,
     Kind::Sxlock,

@@ -4,3 +4,4 @@ pub(crate) mod actors;
 pub(crate) mod instrument;
 pub mod objects;
 pub(crate) mod rules;
+pub(crate) mod wanted;

@@ -72,6 +72,8 @@ pub(crate) struct Thread {
     pub(crate) waits: Journal,
     pub(crate) stages: Journal,
     pub(crate) banks: [Bank; 3],
+    /// The thread as the owner of locks; see [`Engine::set_synch_owner`].
+    pub(crate) holder: AtomicU64,
     pub(crate) thread_id: AtomicU64,
     /// What the thread records (see [`filter`]), and in the upper half what filters have decided it should.
     mask: AtomicU64,

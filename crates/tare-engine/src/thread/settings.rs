@@ -14,6 +14,7 @@ use crate::memory::arena::{Offset, Own};
 use crate::record::stage::record::begin_of;
 use crate::record::wait::record::leaf_of;
 use crate::setup::instrument::USUAL;
+use crate::setup::wanted::holder;
 use crate::snapshot::{ClassId, EventType};
 use crate::thread::filter::{self, Usual};
 use crate::thread::{BANK_OWN, Thread};
@@ -47,6 +48,9 @@ impl Engine {
         thread.usual_waits.store(usual(EventType::Wait, leaf_of), Relaxed);
         thread.usual_stages.store(usual(EventType::Stage, begin_of), Relaxed);
         thread.banks[BANK_OWN].unready(&self.arena);
+        let turn = self.wanted.turn();
+        thread.holder.store(holder(thread.thread_id.own(), turn), Relaxed);
+        thread.read_locks.settle(&self.wanted, turn);
         thread.leave_short_way();
     }
 

@@ -72,6 +72,89 @@ fn an_instrument_that_is_off_leaves_no_trace_and_comes_back_at_once() {
     }
 }
 
+/// The kinds of which something is wanted, of those that the rig has instruments of.
+fn wanted(rig: Rig) -> Vec<Kind> {
+    let kinds =
+        [Kind::Mutex, Kind::Rwlock, Kind::Cond, Kind::File, Kind::Socket, Kind::Stage, Kind::Statement];
+    let fixed = [Kind::TableIo, Kind::TableLock, Kind::Metadata, Kind::Idle, Kind::Transaction, Kind::Memory];
+    kinds.into_iter().chain(fixed).filter(|kind| rig.wants(*kind)).collect()
+}
+
+#[test]
+fn a_kind_is_wanted_while_an_instrument_of_it_is_on_and_anybody_counts() {
+    let rig = Rig::new();
+    let all = wanted(rig);
+    assert_eq!(all.len(), 13);
+    assert!(rig.wants(Kind::Sxlock), "the host does not tell it from others");
+    rig.set_instrument(rig.class.stage, Some(false), None);
+    rig.set_instrument(rig.class.stage_with_progress, Some(false), None);
+    assert!(rig.wants(Kind::Stage), "one is left");
+    for _ in 0..2 {
+        // Twice off is off.
+        rig.set_instrument(rig.class.stage_two, Some(false), None);
+        rig.set_instrument(rig.class.mutex, Some(false), None);
+    }
+    let rest: Vec<Kind> =
+        all.iter().copied().filter(|kind| ![Kind::Stage, Kind::Mutex].contains(kind)).collect();
+    assert_eq!(wanted(rig), rest);
+    rig.set_instrument(rig.class.stage_two, None, Some(false));
+    rig.set_consumer(Consumer::EventsWaitsCurrent, false);
+    rig.set_consumer(Consumer::ThreadInstrumentation, false);
+    assert_eq!(wanted(rig), rest, "they are counted all the same");
+    rig.set_consumer(Consumer::GlobalInstrumentation, false);
+    assert_eq!((wanted(rig), rig.wants(Kind::Sxlock)), (vec![], false));
+    rig.set_instrument(rig.class.mutex, Some(true), None);
+    assert_eq!(wanted(rig), []);
+    rig.set_consumer(Consumer::GlobalInstrumentation, true);
+    assert_eq!(wanted(rig).len(), 12);
+    let late = |name| {
+        let what = Registration { kind: Kind::Stage, name, progress: false, global: false };
+        rig.register(what)
+    };
+    late("stage/test/late");
+    assert!(rig.wants(Kind::Stage), "an instrument that comes later is on");
+}
+
+#[test]
+fn a_stage_that_nobody_wants_is_the_threads_state_and_ends_the_one_before() {
+    let rig = Rig::new();
+    let thread = rig.connect();
+    // As a host does it.
+    let stage = |class| {
+        if rig.wants(Kind::Stage) || !rig.pass_stage(class) {
+            rig.stage(class);
+        }
+    };
+    let count = || rig.thread_stage(thread, STAGE).count;
+    let switch = |on| {
+        for class in [rig.class.stage, rig.class.stage_two, rig.class.stage_with_progress] {
+            rig.set_instrument(class, Some(on), None);
+        }
+    };
+    stage(rig.class.stage);
+    switch(false);
+    stage(rig.class.stage_two);
+    assert_eq!((count(), state(rig).as_deref()), (1, Some("two")));
+    stage(rig.class.stage);
+    assert_eq!((count(), state(rig).as_deref()), (1, Some("one")));
+    rig.end_stage();
+    assert_eq!((count(), state(rig)), (1, None));
+    switch(true);
+    stage(rig.class.stage);
+    assert!(rig.stages(Scope::Current)[0].head.end_event_id.is_none());
+    // Where nothing is wanted at all, what is in progress stays so, as in the reference.
+    rig.set_consumer(Consumer::GlobalInstrumentation, false);
+    stage(rig.class.stage_two);
+    stage(rig.class.stage_two);
+    assert_eq!((count(), state(rig).as_deref()), (1, Some("two")));
+    rig.set_consumer(Consumer::GlobalInstrumentation, true);
+    stage(rig.class.stage_two);
+    assert_eq!((count(), state(rig).as_deref()), (2, Some("two")));
+    rig.end_stage();
+    assert_eq!(rig.thread_stage(thread, STAGE_TWO).count, 1);
+    assert_eq!(rig.stages(Scope::History).len(), 3);
+}
+
 #[test]
 fn an_instrument_switched_off_meanwhile_still_ends_what_it_began() {
     let rig = Rig::new();

@@ -4,6 +4,7 @@
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 use std::ptr::null_mut;
 
+use tare_engine::snapshot::Kind;
 use tare_engine::{FileHandle, FileRef, Source};
 
 use super::ENGINE;
@@ -47,7 +48,7 @@ fn begin(
 
 pub(super) unsafe extern "C" fn create_file(key: c_uint, name: *const c_char, fd: c_int) {
     guard((), || {
-        if key == 0 || fd < 0 || ENGINE.current_thread().is_none() {
+        if !ENGINE.wants(Kind::File) || key == 0 || fd < 0 || ENGINE.current_thread().is_none() {
             return;
         }
         let name = FileName::new(text!(name));
@@ -64,6 +65,9 @@ pub(super) unsafe extern "C" fn get_thread_file_name_locker(
     name: *const c_char,
     _identity: *const c_void,
 ) -> *mut FileLocker {
+    if !ENGINE.wants(Kind::File) {
+        return null_mut();
+    }
     guard(null_mut(), || {
         // The built-in's views have no file to look at.
         if key == 0 || name.is_null() || (op == STAT && folder::holds(text!(name))) {
@@ -78,6 +82,9 @@ pub(super) unsafe extern "C" fn get_thread_file_stream_locker(
     file: *mut File,
     op: c_uint,
 ) -> *mut FileLocker {
+    if !ENGINE.wants(Kind::File) {
+        return null_mut();
+    }
     guard(null_mut(), || match instance!(FileHandle, file) {
         Some(file) => begin(state, ENGINE.file_class(file), Some(file), op, std::ptr::null()),
         None => null_mut(),
@@ -89,6 +96,10 @@ pub(super) unsafe extern "C" fn get_thread_file_descriptor_locker(
     fd: c_int,
     op: c_uint,
 ) -> *mut FileLocker {
+    // That a descriptor is closed has to be known later.
+    if !ENGINE.wants(Kind::File) && op != CLOSE {
+        return null_mut();
+    }
     guard(null_mut(), || {
         let Some(file) = ENGINE.file_of(fd) else { return null_mut() };
         if op == CLOSE {

@@ -4,6 +4,7 @@
 use std::ffi::{c_uint, c_ulong};
 use std::ptr::null_mut;
 
+use tare_engine::snapshot::Kind;
 use tare_engine::{ThreadHandle, ThreadRef};
 
 use super::ENGINE;
@@ -19,6 +20,14 @@ fn answer(owner: *mut *mut Thread, key: c_uint, counted: Option<Option<ThreadRef
 }
 
 pub(super) unsafe extern "C" fn memory_alloc(key: c_uint, size: c_ulong, owner: *mut *mut Thread) -> c_uint {
+    if !ENGINE.wants(Kind::Memory) {
+        return answer(owner, key, None);
+    }
+    alloc_wanted(key, size, owner)
+}
+
+#[inline(never)]
+extern "C" fn alloc_wanted(key: c_uint, size: c_ulong, owner: *mut *mut Thread) -> c_uint {
     guard(0, || {
         let counted = if key == 0 { None } else { ENGINE.memory_alloc(key as u16, size) };
         answer(owner, key, counted)
@@ -48,9 +57,13 @@ pub(super) unsafe extern "C" fn memory_claim(key: c_uint, size: c_ulong, owner: 
 }
 
 pub(super) unsafe extern "C" fn memory_free(key: c_uint, size: c_ulong, _owner: *mut Thread) {
-    guard((), || {
-        if key != 0 {
-            ENGINE.memory_free(key as u16, size);
-        }
-    });
+    // Whatever is off now, what was counted when it was allocated is counted when it is freed.
+    if key != 0 {
+        free_counted(key as u16, size);
+    }
+}
+
+#[inline(never)]
+extern "C" fn free_counted(class: u16, size: c_ulong) {
+    guard((), || ENGINE.memory_free(class, size));
 }

@@ -4,6 +4,7 @@
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
 
+use tare_engine::snapshot::Kind;
 use tare_engine::{MetadataHandle, Source};
 
 use super::facts;
@@ -29,6 +30,9 @@ pub(super) unsafe extern "C" fn create_metadata_lock(
         {
             folder::locks(what.schema, what.name, lock_type);
         }
+        if !ENGINE.wants(Kind::Metadata) {
+            return null_mut();
+        }
         let lock = ENGINE.create_metadata_lock(identity.addr(), what, Source::new(file, line));
         lock.map_or(null_mut(), |lock| lock.address().cast())
     })
@@ -48,6 +52,9 @@ pub(super) unsafe extern "C" fn create_looked_at_metadata_lock(
     line: c_uint,
 ) -> *mut MetadataLock {
     guard((), || {
+        if !ENGINE.is_in_statement() {
+            return;
+        }
         let what = facts::metadata_name(key, lock_type, duration, status);
         if what.is_some_and(|what| what.schema == SCHEMA && what.lock_type >= SHARED_READ) {
             ENGINE.exclude_statement();
@@ -79,6 +86,9 @@ pub(super) unsafe extern "C" fn start_metadata_wait(
     file: *const c_char,
     line: c_uint,
 ) -> *mut MetadataLocker {
+    if !ENGINE.wants(Kind::Metadata) {
+        return null_mut();
+    }
     guard(null_mut(), || {
         let Some(lock) = instance!(MetadataHandle, lock) else { return null_mut() };
         let Some(wait) = ENGINE.start_metadata_wait(lock, Source::new(file, line)) else {

@@ -1,5 +1,6 @@
 //! From the server's calls to the engine: one shim per slot, all of one shape: guard, null check, engine
-//! call, typed fallback.
+//! call, typed fallback. Those that begin what happens often ask first whether anybody wants it, and jump to the rest (which
+//! is a C function, too: it does not unwind). Where nobody does they return before a register is saved.
 //!
 //! What the server promises of its arguments is written in `host/FACTS.md`; `pointer` is the only file that
 //! turns its pointers into references.

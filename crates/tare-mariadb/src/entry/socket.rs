@@ -4,6 +4,7 @@
 use std::ffi::{c_char, c_int, c_uint, c_ulong};
 use std::ptr::null_mut;
 
+use tare_engine::snapshot::Kind;
 use tare_engine::{SocketHandle, Source, WaitObject, fixed, operation};
 
 use super::ENGINE;
@@ -75,6 +76,20 @@ pub(super) unsafe extern "C" fn start_socket_wait(
     file: *const c_char,
     line: c_uint,
 ) -> *mut SocketLocker {
+    if !ENGINE.wants(Kind::Socket) {
+        return null_mut();
+    }
+    start_wanted_socket_wait(state, socket, op, file, line)
+}
+
+#[inline(never)]
+extern "C" fn start_wanted_socket_wait(
+    state: *mut SocketLockerState,
+    socket: *mut Socket,
+    op: c_uint,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut SocketLocker {
     guard(null_mut(), || {
         let Some(instance) = instance!(SocketHandle, socket) else { return null_mut() };
         let Some(wait) = ENGINE.start_socket_wait(instance, op as u8, Source::new(file, line)) else {
@@ -99,6 +114,18 @@ pub(super) unsafe extern "C" fn end_socket_wait(locker: *mut SocketLocker, count
 }
 
 pub(super) unsafe extern "C" fn start_idle_wait(
+    state: *mut IdleLockerState,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut IdleLocker {
+    if !ENGINE.wants(Kind::Idle) {
+        return null_mut();
+    }
+    start_wanted_idle_wait(state, file, line)
+}
+
+#[inline(never)]
+extern "C" fn start_wanted_idle_wait(
     state: *mut IdleLockerState,
     file: *const c_char,
     line: c_uint,

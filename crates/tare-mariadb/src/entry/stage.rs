@@ -4,6 +4,7 @@
 use std::ffi::{c_char, c_int, c_uint};
 use std::ptr::null_mut;
 
+use tare_engine::snapshot::Kind;
 use tare_engine::{Progress, Source};
 
 use super::ENGINE;
@@ -20,11 +21,27 @@ pub(super) unsafe extern "C" fn start_stage(
     file: *const c_char,
     line: c_int,
 ) -> *mut StageProgress {
+    if !ENGINE.wants(Kind::Stage) {
+        return pass_stage(key, file, line);
+    }
+    start_wanted_stage(key, file, line)
+}
+
+#[inline(never)]
+extern "C" fn start_wanted_stage(key: c_uint, file: *const c_char, line: c_int) -> *mut StageProgress {
     let source = Source::new(file, line.cast_unsigned());
     if ENGINE.start_usual_stage(key as u16, source) {
         return null_mut();
     }
     start_unusual_stage(key as u16, source)
+}
+
+#[inline(never)]
+extern "C" fn pass_stage(key: c_uint, file: *const c_char, line: c_int) -> *mut StageProgress {
+    if ENGINE.pass_stage(key as u16) {
+        return null_mut();
+    }
+    start_unusual_stage(key as u16, Source::new(file, line.cast_unsigned()))
 }
 
 /// The rest, out of line: there is nothing to guard where all is as usual.

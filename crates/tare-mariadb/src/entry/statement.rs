@@ -4,6 +4,7 @@
 use std::ffi::{c_char, c_uint, c_ulong, c_ulonglong, c_void};
 use std::ptr::{null, null_mut};
 
+use tare_engine::snapshot::Kind;
 use tare_engine::{Counter, PreparedHandle, ProgramHandle, Source, Statement, ThreadHandle};
 
 use super::ENGINE;
@@ -31,6 +32,19 @@ fn keep(state: &mut StatementLockerState, statement: Statement) {
 }
 
 pub(super) unsafe extern "C" fn get_thread_statement_locker(
+    state: *mut StatementLockerState,
+    key: c_uint,
+    charset: *const c_void,
+    program: *mut SpShare,
+) -> *mut StatementLocker {
+    if !ENGINE.wants(Kind::Statement) {
+        return null_mut();
+    }
+    open_wanted_statement(state, key, charset, program)
+}
+
+#[inline(never)]
+extern "C" fn open_wanted_statement(
     state: *mut StatementLockerState,
     key: c_uint,
     charset: *const c_void,

@@ -5,6 +5,7 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::hint::cold_path;
 use std::ptr::null_mut;
 
+use tare_engine::snapshot::Kind;
 use tare_engine::{Source, SynchHandle, SynchRef, Wait, operation};
 
 use super::ENGINE;
@@ -66,8 +67,8 @@ macro_rules! waits {
     ($state:ident, $locker:ident, $object:ident . $field:ident, $first:expr, start: $start:ident / $start_unusual:ident,
      end: $end:ident / $end_unusual:ident / $end_counted:ident) => {
         /// Begins a wait. What is usual is done here, and all the rest by a function that is called in its place.
-        #[inline(always)]
-        fn $start(
+        #[inline(never)]
+        extern "C" fn $start(
             state: *mut $state,
             object: *mut $object,
             op: c_uint,
@@ -159,6 +160,9 @@ pub(super) unsafe extern "C" fn start_mutex_wait(
     file: *const c_char,
     line: c_uint,
 ) -> *mut MutexLocker {
+    if !ENGINE.wants(Kind::Mutex) {
+        return null_mut();
+    }
     start_mutex(state, mutex, op, file, line)
 }
 
@@ -210,6 +214,9 @@ pub(super) unsafe extern "C" fn start_rwlock_wait(
     file: *const c_char,
     line: c_uint,
 ) -> *mut RwlockLocker {
+    if !ENGINE.wants(Kind::Rwlock) {
+        return null_mut();
+    }
     if let Some(kept) = state!(state, RwlockLockerState) {
         kept.operation = op;
     }
@@ -246,6 +253,9 @@ pub(super) unsafe extern "C" fn start_cond_wait(
     file: *const c_char,
     line: c_uint,
 ) -> *mut CondLocker {
+    if !ENGINE.wants(Kind::Cond) {
+        return null_mut();
+    }
     start_cond(state, cond, op, file, line)
 }
 

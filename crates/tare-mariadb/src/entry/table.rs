@@ -5,6 +5,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_ulonglong, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use tare_engine::snapshot::Kind;
 use tare_engine::{MAX_INDEXES, Source, TableHandleHandle, TableName, TableShareHandle, TableShareRef};
 
 use super::facts;
@@ -73,6 +74,14 @@ pub(super) unsafe extern "C" fn drop_table_share(
     });
 }
 
+/// Whether anything done through tables is wanted. If not, the server gets no handles of them, as with the reference, and
+/// calls nothing for what it does through them, until a statement uses them again. Of tare's own tables it always gets
+/// one: what statements do with them is looked at.
+#[inline(always)]
+fn wants_tables() -> bool {
+    ENGINE.wants(Kind::TableIo) || ENGINE.wants(Kind::TableLock)
+}
+
 /// The server shows a share to other sessions before it asks for the engine's ([`get_table_share`]). Whoever opens the
 /// table in between comes without one; the handler knows the table.
 pub(super) unsafe extern "C" fn open_table(share: *mut TableShare, identity: *const c_void) -> *mut Table {
@@ -81,6 +90,7 @@ pub(super) unsafe extern "C" fn open_table(share: *mut TableShare, identity: *co
     guard(null_mut(), || {
         let share = instance!(TableShareHandle, share)
             .or_else(|| known_share(&facts::cached_share(identity).filter(|names| !names.is_view)?));
+        let share = share.filter(|share| wants_tables() || ENGINE.share_is_in_schema(share, SCHEMA));
         let table = share.and_then(|share| ENGINE.open_table(share, identity.addr()));
         table.map_or(null_mut(), |table| table.address().cast())
     })
@@ -99,10 +109,17 @@ pub(super) unsafe extern "C" fn rebind_table(
     identity: *const c_void,
     table: *mut Table,
 ) -> *mut Table {
+    if table.is_null() && !wants_tables() {
+        return table;
+    }
     guard(table, || match instance!(TableHandleHandle, table) {
-        Some(known) => {
+        Some(known) if wants_tables() || ENGINE.is_in_schema(known, SCHEMA) => {
             ENGINE.rebind_table(known, identity.addr());
             table
+        }
+        Some(unwanted) => {
+            ENGINE.close_table(unwanted);
+            null_mut()
         }
         // SAFETY: the same arguments under the same promises.
         None => unsafe { open_table(share, identity) },
@@ -125,6 +142,9 @@ pub(super) unsafe extern "C" fn start_table_io_wait(
     file: *const c_char,
     line: c_uint,
 ) -> *mut TableLocker {
+    if !ENGINE.wants(Kind::TableIo) {
+        return null_mut();
+    }
     guard(null_mut(), || {
         let Some(instance) = instance!(TableHandleHandle, table) else { return null_mut() };
         let index = (index as usize).min(MAX_INDEXES);
@@ -191,8 +211,9 @@ pub(super) unsafe extern "C" fn start_looked_at_table_lock_wait(
     line: c_uint,
 ) -> *mut TableLocker {
     guard((), || {
-        if let Some(instance) = instance!(TableHandleHandle, table)
-            && op == EXTERNAL
+        if op == EXTERNAL
+            && ENGINE.is_in_statement()
+            && let Some(instance) = instance!(TableHandleHandle, table)
             && facts::table_lock(op, flags).is_some()
             && ENGINE.is_in_schema(instance, SCHEMA)
         {

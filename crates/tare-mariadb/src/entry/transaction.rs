@@ -4,6 +4,7 @@
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_ulonglong, c_void};
 use std::ptr::null_mut;
 
+use tare_engine::snapshot::Kind;
 use tare_engine::{Savepoint, Source, ThreadHandle, Transaction, TransactionStart};
 
 use super::ENGINE;
@@ -20,6 +21,9 @@ pub(super) unsafe extern "C" fn get_thread_transaction_locker(
     read_only: c_char,
     autocommit: c_char,
 ) -> *mut TransactionLocker {
+    if !ENGINE.wants(Kind::Transaction) {
+        return null_mut();
+    }
     guard(null_mut(), || {
         let what = TransactionStart {
             // One the server makes up for every transaction of its own is shown nowhere.

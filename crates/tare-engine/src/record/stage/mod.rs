@@ -53,7 +53,7 @@ impl Engine {
                 // No stage follows.
                 0 => self.end_usual_stage(thread),
                 _ if entry & SUMMED != 0 => start_summed_stage(thread, base, class, entry),
-                _ => self.pass_stage(thread, class),
+                _ => (self.is_off(class) || thread.mask() == 0) && thread.pass_stage(class),
             };
         }
         let before = thread.stage_cell.own();
@@ -73,17 +73,10 @@ impl Engine {
         true
     }
 
-    /// Begins a stage that is switched off where none is in progress: it is the thread's state, and nothing else. False
-    /// means that nothing has happened.
+    /// As [`Engine::start_usual_stage`], for hosts that know that nobody wants stages: what is left is the thread's state.
     #[inline(always)]
-    fn pass_stage(&self, thread: &Thread, class: ClassId) -> bool {
-        let idle = thread.stage_cell.own() == 0 && thread.stage_class.own() == 0;
-        if !idle || !self.is_off(class) {
-            return false;
-        }
-        thread.stage_label.store(u32::from(class), Relaxed);
-        thread.has_progress.store(0, Relaxed);
-        true
+    pub fn pass_stage(&self, class: ClassId) -> bool {
+        current().is_some_and(|thread| thread.pass_stage(class))
     }
 
     #[cold]
@@ -298,6 +291,23 @@ impl Thread {
             self.event_id.store(id + 1, Relaxed);
             self.parent.store(parent(id, EventType::Stage as u32), Relaxed);
         }
+    }
+
+    /// A stage that is switched off begins: it is the thread's state, and nothing else. False means that nothing has
+    /// happened: one in progress has to end first. (It does not where the thread records nothing, as in the reference.)
+    #[inline(always)]
+    fn pass_stage(&self, class: ClassId) -> bool {
+        if self.stage_cell.own() != 0 {
+            return false;
+        }
+        if self.stage_class.own() != 0 {
+            if self.mask() != 0 {
+                return false;
+            }
+            self.has_progress.store(0, Relaxed);
+        }
+        self.stage_label.store(u32::from(class), Relaxed);
+        true
     }
 
     /// The stage in progress, if it began on the short way, will not end there.
