@@ -61,6 +61,38 @@ fn an_instrument_is_switched_on_running_connections() {
     }
 }
 
+/// As with the built-in: the server gets a handle, or none, when a statement uses the table again.
+#[test]
+fn an_open_table_has_no_handle_while_nothing_is_wanted_of_tables() {
+    let _turn = turn();
+    let server = server();
+    let mut schema = server.schema().unwrap();
+    let mut watched = Watched::connect(&server, &mut schema);
+    fill(&mut watched);
+    let kinds = ["wait/io/table/sql/handler", "wait/lock/table/sql/handler"];
+    let sql = "SELECT * FROM t.t";
+    let handles = |schema: &mut Schema| {
+        let table = [("OBJECT_SCHEMA", "t"), ("OBJECT_NAME", "t")];
+        schema.rows_where("table_handles", &table).unwrap().len()
+    };
+    assert_eq!(handles(&mut schema), 1);
+    for name in kinds {
+        switch(&mut schema, name, false);
+    }
+    watched.run(sql);
+    assert_eq!(handles(&mut schema), 0);
+    for name in kinds {
+        assert_eq!(watched.counted_by(&mut schema, name, sql), 0, "{name} is off");
+    }
+    for name in kinds {
+        switch(&mut schema, name, true);
+    }
+    for name in kinds {
+        assert!(watched.counted_by(&mut schema, name, sql) >= 20, "{name} is on again");
+    }
+    assert_eq!(handles(&mut schema), 1);
+}
+
 #[test]
 fn locks_that_were_off_at_the_start_can_be_switched_on() {
     let _turn = turn();
