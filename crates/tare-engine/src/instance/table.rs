@@ -14,7 +14,7 @@ use crate::memory::text;
 use crate::record::operation;
 use crate::record::wait::{Source, Wait, WaitObject};
 use crate::setup::instrument::fixed;
-use crate::snapshot::ClassId;
+use crate::snapshot::{ClassId, Kind};
 use crate::thread::current;
 
 use super::{MAX_INDEXES, TableShare, TableShareHandle, TableShareRef, WATCHED, add, reference};
@@ -224,6 +224,9 @@ impl Engine {
     /// Begins a table lock of a kind (0–10, the order of [`operation::TABLE_LOCK`]).
     #[inline(always)]
     pub fn start_table_lock_wait(&self, table: TableRef, kind: u8, source: Source) -> Option<Wait> {
+        if !self.wants(Kind::TableLock) {
+            return None;
+        }
         // The reference names the first index of a table that is locked.
         self.start_table_wait(fixed::TABLE_LOCK, table, 0, operation::TABLE_LOCK + kind, source)
     }
