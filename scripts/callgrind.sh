@@ -14,8 +14,10 @@ measure() {
     valgrind --tool=callgrind --toggle-collect='*measured*' --callgrind-out-file="$out" "$replay" $transactions "$@" 2>&1 |
         awk -v n=$transactions '/Collected/ { printf "instructions per transaction: %d\n", $NF / n }'
 }
-measure "no event recorded, all counted and timed" sums
-measure "everything recorded"
+for level in counts sums exact; do
+    measure "level $level" $level
+done
+measure "level lean"
 echo "of which in:"
 callgrind_annotate --auto=no --threshold=100 "$out" | awk -v n=$transactions '
     # file:function [object], one line for each file that was inlined into the function

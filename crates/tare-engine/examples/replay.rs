@@ -89,13 +89,18 @@ struct Connection {
 
 /// What a host's shims do of a lock: what is usual at once, the rest elsewhere.
 #[inline(always)]
-fn wait_for(lock: SynchRef, operation: u8, source: Source, taken: impl Fn(SynchRef, &Wait)) {
+fn wait_for(lock: SynchRef, operation: u8, source: Source, taken: impl Fn(SynchRef, ThreadRef)) {
+    if let Some(untimed) = ENGINE.untimed_synch(lock) {
+        // It is free, as nearly all are.
+        ENGINE.count_free_synch(untimed, lock, operation, source);
+        return taken(lock, untimed.thread());
+    }
     let Some(wait) = ENGINE.start_usual_synch_wait(lock, operation, source) else {
         return wait_unusually(lock, operation, source, &taken);
     };
     // The host keeps it between the two calls.
     let wait = std::hint::black_box(wait);
-    taken(lock, &wait);
+    taken(lock, wait.thread());
     if !ENGINE.end_usual_synch_wait(&wait) {
         ENGINE.end_synch_wait(&wait);
     }
@@ -103,9 +108,9 @@ fn wait_for(lock: SynchRef, operation: u8, source: Source, taken: impl Fn(SynchR
 
 #[cold]
 #[inline(never)]
-fn wait_unusually(lock: SynchRef, operation: u8, source: Source, taken: &dyn Fn(SynchRef, &Wait)) {
+fn wait_unusually(lock: SynchRef, operation: u8, source: Source, taken: &dyn Fn(SynchRef, ThreadRef)) {
     if let Some(wait) = ENGINE.start_synch_wait(lock, operation, source) {
-        taken(lock, &wait);
+        taken(lock, wait.thread());
         ENGINE.end_synch_wait(&wait);
     }
 }
@@ -151,14 +156,14 @@ impl Connection {
     #[inline(never)]
     fn mutex(&self, n: usize) {
         let mutex = self.mutexes[n % self.mutexes.len()];
-        wait_for(mutex, operation::MUTEX, here(100), |lock, wait| ENGINE.set_synch_owner(lock, wait));
+        wait_for(mutex, operation::MUTEX, here(100), |lock, thread| ENGINE.set_synch_owner(lock, thread));
         ENGINE.unlock_mutex(mutex);
     }
 
     #[inline(never)]
     fn rwlock(&self, n: usize) {
         let lock = self.rwlocks[n % self.rwlocks.len()];
-        wait_for(lock, operation::RWLOCK, here(200), |lock, wait| ENGINE.add_synch_reader(lock, wait));
+        wait_for(lock, operation::RWLOCK, here(200), |lock, thread| ENGINE.add_synch_reader(lock, thread));
         ENGINE.unlock_rwlock(lock);
     }
 
@@ -295,13 +300,12 @@ fn print_mix(transactions: u64) {
 
 fn main() {
     let transactions: u32 = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(20_000);
-    let sums = match std::env::args().nth(2).as_deref() {
-        None => false,
-        Some("sums") => true,
-        Some(other) => panic!("`{other}`: the only thing that can be asked for is `sums`"),
-    };
-    let mut config = Config::default();
-    config.consumers.retain(|consumer| !(sums && consumer.name().starts_with("events_")));
+    let level = std::env::args().nth(2).map_or(Recording::Lean, |name| {
+        Recording::named(&name)
+            .unwrap_or_else(|| panic!("`{name}`: a level is asked for: exact, lean, sums, counts"))
+    });
+    let instruments = Box::new(move |_: &str| Initial { level, ..Initial::default() });
+    let config = Config { instruments, ..Config::default() };
     ENGINE.start(config, &Silent).expect("address space");
     let connection = Connection::new();
     // The first events make cells and rings; the long histories fill up.

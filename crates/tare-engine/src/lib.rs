@@ -46,9 +46,10 @@ pub use record::operation;
 pub use record::stage::Progress;
 pub use record::statement::{Counter, MAX_SQL_TEXT, Outcome, Statement};
 pub use record::transaction::{Savepoint, Transaction, TransactionStart, Xid};
-pub use record::wait::{Source, Wait, WaitObject};
+pub use record::wait::{Source, UntimedLock, Wait, WaitObject};
 pub use setup::actors::ActorRule;
-pub use setup::instrument::{InitialSwitches, MAX_INSTRUMENTS, Registration, fixed};
+pub use setup::instrument::{Initial, InitialSwitches, MAX_INSTRUMENTS, Registration, fixed};
+pub use setup::level::Recording;
 pub use setup::objects;
 pub use setup::rules::{MAX_RULES, Rule, RuleError};
 pub use thread::{MAX_CONNECT_ATTRS, STATEMENT_DEPTH, ThreadHandle, ThreadRef};
@@ -138,7 +139,7 @@ impl Default for Config {
             synch_waits_by_instance: false,
             rules_size: [MAX_RULES as u32; 2],
             limits: Limits::default(),
-            instruments: Box::new(|_| (true, true)),
+            instruments: Box::new(|_| Initial::default()),
             consumers: Consumer::ALL.to_vec(),
         }
     }

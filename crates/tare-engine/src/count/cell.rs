@@ -143,6 +143,12 @@ impl Counts {
         ticks
     }
 
+    /// Adds one event that took no time.
+    #[inline(always)]
+    pub(crate) fn count_one(&self) {
+        self.count.store(self.count.own().wrapping_add(1), Relaxed);
+    }
+
     /// Adds one event.
     #[inline(always)]
     pub(crate) fn add_usual(&self, ticks: u64) {

@@ -14,6 +14,7 @@ use crate::memory::pool::{Pool, SYNCHS, held};
 use crate::memory::text;
 use crate::setup::actors::ActorRule;
 use crate::setup::instrument::lock;
+use crate::setup::level::Recording;
 use crate::setup::objects::ObjectRule;
 use crate::snapshot::*;
 use crate::thread::Thread;
@@ -28,7 +29,19 @@ impl Engine {
 
     /// ENABLED and TIMED; `None` leaves one as it is. At once, for every thread.
     pub fn set_instrument(&self, id: ClassId, enabled: Option<bool>, timed: Option<bool>) {
-        self.registry.set(id, enabled, timed);
+        self.registry.set(id, |now| {
+            now.enabled = enabled.unwrap_or(now.enabled);
+            now.timed = timed.unwrap_or(now.timed);
+        });
+        self.change_settings();
+    }
+
+    /// LEVEL of an instrument; `None`: ENABLED becomes NO, else YES.
+    pub fn set_level(&self, id: ClassId, level: Option<Recording>) {
+        self.registry.set(id, |now| {
+            now.enabled = level.is_some();
+            now.level = level.unwrap_or(now.level);
+        });
         self.change_settings();
     }
 
@@ -39,7 +52,10 @@ impl Engine {
 
     /// ENABLED and HISTORY of a class of threads; `None` leaves one as it is. For threads that begin later.
     pub fn set_thread_instrument(&self, id: ClassId, enabled: Option<bool>, history: Option<bool>) {
-        self.registry.set(id, enabled, history);
+        self.registry.set(id, |now| {
+            now.enabled = enabled.unwrap_or(now.enabled);
+            now.timed = history.unwrap_or(now.timed);
+        });
     }
 
     /// Whether a consumer is on.

@@ -17,7 +17,7 @@ use crate::memory::text::{self, copy_own};
 use crate::record::journal::parent;
 use crate::record::ring::{LINE_WORDS, RECORD_TIMED, RingKind, STATEMENT_WORDS, StatementRecord};
 use crate::record::wait::{Source, kept};
-use crate::setup::instrument::{ENABLED, STATEMENT, TIMED};
+use crate::setup::instrument::{ENABLED, STATEMENT, TIMED, UNRECORDED};
 use crate::snapshot::{ClassId, EventType};
 use crate::thread::filter::{ATTRIBUTED, CURRENT, DIGEST, HISTORY, LONG, UNATTRIBUTED};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadHandle, ThreadRef, current};
@@ -193,7 +193,7 @@ impl Engine {
         if mask & (ATTRIBUTED | UNATTRIBUTED) == 0 {
             return None;
         }
-        let recorded = Thread::bits(mask, EventType::Statement) & CURRENT != 0;
+        let recorded = Thread::bits(mask, EventType::Statement) & CURRENT != 0 && switches & UNRECORDED == 0;
         // Like the reference, an event that finds no place on the stack has used up its id.
         let event_id = if recorded { thread.next_event_id() } else { 0 };
         let depth = thread.statement_depth.load(Relaxed) as usize;

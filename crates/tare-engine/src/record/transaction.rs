@@ -14,7 +14,7 @@ use crate::memory::text::{self, copy_own};
 use crate::record::ring::{LINE_WORDS, TransactionRecord};
 use crate::record::ring::{RECORD_TIMED, RingKind, TRANSACTION_LINES};
 use crate::record::wait::{Source, kept};
-use crate::setup::instrument::{ENABLED, TIMED, fixed};
+use crate::setup::instrument::{ENABLED, TIMED, UNRECORDED, fixed};
 use crate::snapshot::{EventType, TransactionState};
 use crate::thread::filter::{ATTRIBUTED, CURRENT, HISTORY, LONG, UNATTRIBUTED};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadHandle, ThreadRef, current};
@@ -104,7 +104,7 @@ impl Engine {
         let mut flags = u32::from(switches & (ENABLED | TIMED));
         flags |= if mask & UNATTRIBUTED != 0 { OF_NOBODY } else { 0 };
         flags |= if what.read_only { READ_ONLY } else { 0 };
-        if Thread::bits(mask, EventType::Transaction) & CURRENT != 0 {
+        if Thread::bits(mask, EventType::Transaction) & CURRENT != 0 && switches & UNRECORDED == 0 {
             flags |= RECORDED;
             let event_id = thread.next_event_id();
             publish(thread, || {

@@ -2,5 +2,6 @@
 
 pub(crate) mod actors;
 pub(crate) mod instrument;
+pub(crate) mod level;
 pub mod objects;
 pub(crate) mod rules;

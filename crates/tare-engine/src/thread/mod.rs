@@ -170,6 +170,7 @@ pub(crate) fn current() -> Option<&'static Thread> {
 }
 
 impl Thread {
+    #[inline(always)]
     pub(crate) fn handle(&'static self) -> ThreadRef {
         // SAFETY: `ThreadHandle` consists of nothing but a `Thread`.
         unsafe { &*std::ptr::from_ref(self).cast() }
@@ -263,6 +264,7 @@ impl Thread {
 }
 
 impl ThreadHandle {
+    #[inline(always)]
     pub(crate) fn slab(&'static self) -> &'static Thread {
         &self.slab
     }

@@ -40,7 +40,7 @@ fn a_rwlock_knows_its_writer_and_counts_its_readers() {
     };
     for readers in 1..=2 {
         let wait = rig.start_synch_wait(lock, operation::RWLOCK, here()).unwrap();
-        rig.add_synch_reader(lock, &wait);
+        rig.add_synch_reader(lock, wait.thread());
         rig.end_synch_wait(&wait);
         assert_eq!(state(rig), (None, readers));
     }
@@ -49,7 +49,7 @@ fn a_rwlock_knows_its_writer_and_counts_its_readers() {
     rig.unlock_rwlock(lock);
     assert_eq!(state(rig), (None, 0));
     let wait = rig.start_synch_wait(lock, operation::RWLOCK + 1, here()).unwrap();
-    rig.set_synch_owner(lock, &wait);
+    rig.set_synch_owner(lock, wait.thread());
     rig.end_synch_wait(&wait);
     assert_eq!(state(rig), (Some(thread.thread_id()), 0));
     rig.unlock_rwlock(lock);
@@ -70,7 +70,7 @@ fn a_thread_remembers_many_read_locks_and_says_which_it_forgot() {
     let readers = || rig.synchs().iter().map(|row| row.read_locked_by_count).sum::<u32>();
     for (at, lock) in (1..).zip(&locks) {
         let wait = rig.start_synch_wait(lock, operation::RWLOCK, here()).unwrap();
-        rig.add_synch_reader(lock, &wait);
+        rig.add_synch_reader(lock, wait.thread());
         rig.end_synch_wait(&wait);
         let lost = rig.losses_of("read_locks_lost");
         assert_eq!(lost, u64::saturating_sub(at, REMEMBERED), "{at} held");
