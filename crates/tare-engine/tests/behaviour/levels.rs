@@ -24,8 +24,8 @@ fn take_free(rig: &Rig, mutex: SynchRef) -> bool {
 /// One event of each kind that can have a level, `times` times.
 fn everything(rig: &Rig, mutex: SynchRef, times: usize) {
     let share = rig.share("db", "t", &["PRIMARY"]);
-    let table = rig.open_table(share, 1).unwrap();
-    let socket = rig.init_socket(rig.class.socket, Some(5), b"", 0).unwrap();
+    let table = rig.open_table(share, 1).expect("memory");
+    let socket = rig.init_socket(rig.class.socket, Some(5), b"", 0).expect("memory");
     for _ in 0..times {
         rig.transaction(false, |_| {
             rig.statement(rig.class.statement, "SELECT 1", |_| {
