@@ -4,7 +4,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::{check, words};
-use crate::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::atomic::AtomicU64;
 use crate::{Version, journal};
 
 const WORDS: usize = 6;
@@ -18,7 +18,8 @@ impl Block {
     /// A record of as many words as its first one says; the others follow from it.
     fn append<const N: usize, const P: usize>(&self, at: usize, round: u64) {
         let place = self.words[at..at + P].first_chunk::<P>().expect("room");
-        journal::append(place, std::array::from_fn(|word| word as u64 * 100 + round * 10 + N as u64));
+        let record: [u64; N] = std::array::from_fn(|word| word as u64 * 100 + round * 10 + N as u64);
+        journal::append(place, record);
     }
 
     /// Thrown away, and filled anew.
