@@ -196,11 +196,6 @@ pub struct Engine {
     pub(crate) hidden_before: [[AtomicU64; 3]; 4],
 }
 
-/// Blocks of the long history that `rows` take, by ring.
-fn long_blocks(rows: u32, rows_per_block: u32) -> usize {
-    rows.div_ceil(rows_per_block) as usize
-}
-
 /// Open descriptors that are told apart.
 pub const DESCRIPTORS: usize = 1 << 16;
 /// Files, tables and programs whose names are found.
@@ -271,11 +266,11 @@ impl Engine {
         self.digests.map(config.digests_size.max(1) as usize, &self.pools, &self.arena)?;
         self.parties.map(config.parties_size)?;
         self.descriptors.map(DESCRIPTORS.min(config.limits.of(Lost::FileHandles) as usize).max(1))?;
-        // Rows a block holds: transactions 16, statements about 8, stages and waits 64.
-        for (at, rows_per_block) in [16, 8, 64, 64].into_iter().enumerate() {
+        // Rows a full block holds at least, of transactions, statements (about), stages and waits.
+        for (at, least) in [16, 8, 54, 54].into_iter().enumerate() {
             self.history_size[at].store(config.history_size[at], Relaxed);
             self.history_long_size[at].store(config.history_long_size[at], Relaxed);
-            self.arena.shares.long[at].map(long_blocks(config.history_long_size[at], rows_per_block))?;
+            self.arena.shares.long[at].map(config.history_long_size[at], least)?;
         }
         self.digest_size.store(config.max_digest_length.min(MAX_DIGEST as u32), Relaxed);
         self.sql_text_size.store(config.max_sql_text_length.min(MAX_SQL_TEXT as u32), Relaxed);

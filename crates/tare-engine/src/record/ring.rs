@@ -17,8 +17,8 @@ use tare_sync::{journal, record};
 use crate::clock::ticks;
 use crate::count::cell::COUNTERS;
 use crate::memory::arena::{Arena, BlockId, LINE, Offset, Own, Use, View, WORDS};
+use crate::memory::history::LongHistory;
 use crate::memory::lost::Lost;
-use crate::memory::queue::Queue;
 use crate::snapshot::EventType;
 
 /// Blocks a thread can pin per event type: a history is never longer than what they hold (63 of the longest
@@ -213,7 +213,7 @@ impl Ring {
     }
 
     /// Gives every block up: to the long history's queue, or back to the arena.
-    pub(crate) fn release(&self, blocks: &RingBlocks, arena: &Arena, long: Option<&Queue>) {
+    pub(crate) fn release(&self, blocks: &RingBlocks, arena: &Arena, long: Option<&LongHistory>) {
         self.close(blocks, arena);
         blocks.release(arena, long);
         self.stop();
@@ -278,14 +278,14 @@ impl RingBlocks {
         self.count.store(count as u32 + 1, Release);
     }
 
-    fn release(&self, arena: &Arena, long: Option<&Queue>) {
+    fn release(&self, arena: &Arena, long: Option<&LongHistory>) {
         while let Some(spare) = self.take_spare() {
             arena.give(spare);
         }
         while self.count.load(Relaxed) > 0 {
             let block = self.unpin_oldest();
             let spare = match long {
-                Some(queue) => exchange(queue, arena, block),
+                Some(history) => history.exchange(arena, block),
                 None => Some(block),
             };
             if let Some(block) = spare {
@@ -301,8 +301,8 @@ pub(crate) struct Advance<'a> {
     pub(crate) kind: &'a RingKind,
     pub(crate) thread_id: u64,
     pub(crate) history_size: u32,
-    /// The long history's queue, when this thread feeds it.
-    pub(crate) long: Option<&'a Queue>,
+    /// The long history, when this thread feeds it.
+    pub(crate) long: Option<&'a LongHistory>,
 }
 
 /// Begins a new block. False when no memory is left: the caller counts the event as lost.
@@ -316,7 +316,7 @@ pub(crate) fn advance(ring: &Ring, blocks: &RingBlocks, how: &Advance<'_>) -> bo
             for _ in 0..batch {
                 let oldest = blocks.unpin_oldest();
                 let spare = match how.long {
-                    Some(queue) => exchange(queue, arena, oldest),
+                    Some(history) => history.exchange(arena, oldest),
                     None => Some(oldest),
                 };
                 if let Some(block) = spare {
@@ -352,9 +352,4 @@ pub(crate) fn advance(ring: &Ring, blocks: &RingBlocks, how: &Advance<'_>) -> bo
 fn recycle(arena: &Arena, block: BlockId) -> BlockId {
     arena.meta(block).throw_away(|| journal::end(&arena.words(block)[0]));
     block
-}
-
-/// Puts `block` into a long history and takes its oldest out once it is full.
-fn exchange(queue: &Queue, arena: &Arena, block: BlockId) -> Option<BlockId> {
-    queue.exchange(block, |oldest| arena.give(oldest))
 }

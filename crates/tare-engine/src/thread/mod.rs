@@ -20,9 +20,9 @@ use crate::count::bank::{Bank, CELL_ALIGNMENT, MAP_ENTRIES, MAPS, cell_words};
 use crate::count::cell::{Cell, Family};
 use crate::instance::{MetadataLock, ReadLocks};
 use crate::memory::arena::{BlockId, Offset, Own, Use, View, WORDS};
+use crate::memory::history::LongHistory;
 use crate::memory::lost::Lost;
 use crate::memory::pool::{Pool, Stash};
-use crate::memory::queue::Queue;
 use crate::memory::text;
 use crate::record::RINGS;
 use crate::record::journal::Journal;
@@ -380,7 +380,7 @@ impl Engine {
         self.pools.empty::<MetadataLock>(&self.arena, Pool::MetadataLocks, stash);
         let rings = [&thread.transactions, &thread.statements, &thread.stages.ring, &thread.waits.ring];
         for ((ring, blocks), kind) in rings.into_iter().zip(&thread.ring_blocks).zip(RINGS) {
-            ring.release(blocks, &self.arena, self.long_queue(thread, kind));
+            ring.release(blocks, &self.arena, self.long_history(thread, kind));
         }
         let block_of = |offset: &AtomicU32| offset.load(Relaxed) / WORDS as u32;
         let mut blocks: Vec<BlockId> = Vec::new();
@@ -397,8 +397,8 @@ impl Engine {
         }
     }
 
-    /// The long history's queue, when the consumers say so.
-    pub(crate) fn long_queue(&self, thread: &Thread, kind: &RingKind) -> Option<&Queue> {
+    /// The long history, when the consumers say so.
+    pub(crate) fn long_history(&self, thread: &Thread, kind: &RingKind) -> Option<&LongHistory> {
         // A thread that ends has no mask any more; what it recorded for the long history must survive.
         let mask = match thread.mask() {
             0 => filter::mask(self.consumers.load(Relaxed), true, thread.history.load(Relaxed) != 0),
@@ -416,7 +416,7 @@ impl Engine {
             kind,
             thread_id: thread.thread_id.load(Relaxed),
             history_size: self.history_size[kind.event as usize - 1].load(Relaxed),
-            long: self.long_queue(thread, kind),
+            long: self.long_history(thread, kind),
         };
         let done = ring::advance(ring, &thread.ring_blocks[kind.event as usize - 1], &how);
         if !done {
