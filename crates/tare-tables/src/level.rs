@@ -27,7 +27,7 @@ const COLUMNS: &[ColumnDef<Instrument>] = &[
     column(
         "LEVEL",
         Enum(LEVELS_NAMED),
-        "off: nothing, ENABLED is NO; counts: events are counted; sums: and timed; lean: and recorded, locks that were free \
+        "How much is kept. off: nothing, ENABLED is NO; counts: events are counted; sums: and timed; lean: and recorded, locks that were free \
          without a time; exact: counted, timed and recorded. May be updated.",
         |row| if row.enabled { row.level.name() } else { OFF }.into(),
     ),

@@ -327,6 +327,7 @@ impl Engine {
     pub fn start_statement(&self, statement: Statement, schema: &[u8], source: Source) {
         let level = statement.level(self);
         let start = if statement.timed() { ticks() } else { 0 };
+        statement.thread.statement_start.store(start, Relaxed);
         level.change(|| {
             let record = &level.record;
             record.start.store(start, Relaxed);

@@ -67,6 +67,8 @@ pub(crate) struct Thread {
     pub(crate) stage_label: AtomicU32,
     /// When the stage in progress began.
     pub(crate) stage_start: AtomicU64,
+    /// When the last statement's clock started.
+    pub(crate) statement_start: AtomicU64,
     /// The statement new stages nest in, as `parent`.
     pub(crate) stage_parent: AtomicU64,
     pub(crate) waits: Journal,

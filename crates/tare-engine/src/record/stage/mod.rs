@@ -163,7 +163,8 @@ impl Engine {
     fn prepare_stages(&self, thread: &Thread, (id, time): (u64, u64)) -> bool {
         // What was in progress and was not recorded to its end must not end by what follows.
         let gap = thread.stage_recorded.own() == 0;
-        let coming = Coming { words: MOST_WORDS, id, time, parent: thread.stage_parent.own(), gap };
+        let coming =
+            Coming { words: MOST_WORDS, id, time, parent: thread.stage_parent.own(), parent_began: 0, gap };
         self.prepare_journal(thread, &thread.stages, &STAGES, &REACH, &coming)
     }
 

@@ -206,7 +206,8 @@ impl Engine {
         let (id, start) = (thread.event_id.own(), cycles());
         let leaf = Leaf { id, class, operation, start, source: source.0, object };
         let (usual, parent) = (thread.usual_waits.own(), wait_parent(thread));
-        let record = begin_leaf::<WORDS, P>(&thread.waits, base, &leaf, usual, parent)?;
+        let began = || wait_parent_began(thread);
+        let record = begin_leaf::<WORDS, P>(&thread.waits, base, &leaf, usual, parent, began)?;
         thread.event_id.store(id + 1, Relaxed);
         let flags = WAIT_SHORT | WAIT_LEAF | u32::from(ENABLED | TIMED) | u32::from(class) << 16;
         Some(Wait { thread, start, flags, cell: place(entry), record })
@@ -240,7 +241,8 @@ impl Engine {
         }
         let id = thread.event_id.own();
         let leaf = Leaf { id, class, operation, start: 0, source: source.0, object };
-        if !write_free(&thread.waits, base, &leaf, thread.usual_waits.own(), wait_parent(thread)) {
+        let began = || wait_parent_began(thread);
+        if !write_free(&thread.waits, base, &leaf, thread.usual_waits.own(), wait_parent(thread), began) {
             self.write_unready_free(thread, class, (object, operation), source);
         }
         thread.event_id.store(id + 1, Relaxed);
@@ -260,7 +262,7 @@ impl Engine {
         if self.prepare_waits(thread, (id, cycles())) {
             let leaf = Leaf { id, class, operation, start: 0, source: source.0, object };
             let (usual, parent) = (thread.usual_waits.own(), wait_parent(thread));
-            write_free(&thread.waits, self.arena.base(), &leaf, usual, parent);
+            write_free(&thread.waits, self.arena.base(), &leaf, usual, parent, || wait_parent_began(thread));
         }
     }
 
@@ -415,7 +417,8 @@ impl Engine {
     #[cold]
     #[inline(never)]
     fn prepare_waits(&self, thread: &Thread, (id, time): (u64, u64)) -> bool {
-        let coming = Coming { words: MOST_WORDS, id, time, parent: wait_parent(thread), gap: false };
+        let (parent, parent_began) = (wait_parent(thread), wait_parent_began(thread));
+        let coming = Coming { words: MOST_WORDS, id, time, parent, parent_began, gap: false };
         self.prepare_journal(thread, &thread.waits, &WAITS, &REACH, &coming)
     }
 
@@ -525,6 +528,19 @@ fn wait_parent(thread: &Thread) -> u64 {
         }
     }
     thread.parent.own()
+}
+
+/// When that began; 0: nobody knows.
+fn wait_parent_began(thread: &Thread) -> u64 {
+    let depth = thread.wait_depth.own() as usize;
+    match depth.checked_sub(1).and_then(|outer| thread.open.get(outer)) {
+        Some(outer) if outer.id() != 0 => outer.start(),
+        _ => match parent_of(thread.parent.own()) {
+            (0, _) => 0,
+            (_, of) if of == EventType::Stage as u8 => thread.stage_start.own(),
+            _ => thread.statement_start.own(),
+        },
+    }
 }
 
 /// Histories that were switched off while a wait lasted do not get it, as in the reference.

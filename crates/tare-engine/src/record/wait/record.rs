@@ -213,7 +213,7 @@ fn common(word: u64) -> WaitEvent {
 }
 
 /// Writes the record of a leaf that begins, if the journal is ready for it, and says where. `usual` is as [`leaf_of`] makes it,
-/// `parent` is what it nests in; `WORDS` are 4 with an amount, else 3, and `P` is one more.
+/// `parent` is what it nests in, and when that began; `WORDS` are 4 with an amount, else 3, and `P` is one more.
 #[inline(always)]
 pub(crate) fn begin_leaf<const WORDS: usize, const P: usize>(
     journal: &Journal,
@@ -221,9 +221,10 @@ pub(crate) fn begin_leaf<const WORDS: usize, const P: usize>(
     leaf: &Leaf,
     usual: u32,
     parent: u64,
+    began: impl FnOnce() -> u64,
 ) -> Option<Offset> {
     let (id, start) = (journal.id(leaf.id), journal.time(leaf.start));
-    let place = journal.place_in(base, WORDS as u32, parent)?;
+    let place = journal.place_in(base, WORDS as u32, parent, began)?;
     if !REACH.has(id, start) {
         return None;
     }
@@ -241,9 +242,18 @@ pub(crate) fn begin_leaf<const WORDS: usize, const P: usize>(
 /// Writes the record of a lock that was free, if the journal is ready for it; as [`begin_leaf`]. It has no time: it came right
 /// after the event before it.
 #[inline(always)]
-pub(crate) fn write_free(journal: &Journal, base: Base, leaf: &Leaf, usual: u32, parent: u64) -> bool {
+pub(crate) fn write_free(
+    journal: &Journal,
+    base: Base,
+    leaf: &Leaf,
+    usual: u32,
+    parent: u64,
+    began: impl FnOnce() -> u64,
+) -> bool {
     let id = journal.id(leaf.id);
-    let Some(place) = journal.place_in(base, 2, parent).filter(|_| REACH.has(id, 0)) else { return false };
+    let Some(place) = journal.place_in(base, 2, parent, began).filter(|_| REACH.has(id, 0)) else {
+        return false;
+    };
     let word = what(leaf.class, leaf.operation) | u64::from(usual) | FREE;
     let word = word | id << LEAF_ID | u64::from(leaf.object) << LEAF_START;
     journal.append::<2, 3>(base, place, [word, leaf.source]);
@@ -348,7 +358,7 @@ pub(crate) fn decode(mut words: &[u64], mut each: impl FnMut(WaitEvent)) {
     loop {
         let len = match marks.read(words) {
             Some(mark) => {
-                now = now.max(marks.base_time);
+                now = now.max(marks.base_time).max(marks.parent_began);
                 mark.words
             }
             None => match read(words, &marks, now) {
