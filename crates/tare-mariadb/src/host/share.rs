@@ -347,7 +347,8 @@ mod tests {
         let cached = share(592, b"pr\0t1\0", 2, &[]);
         let private = private_share(592, c"pr", c"t9");
         // SAFETY: as many bytes as a share has, or NULL.
-        let table = |words: *const usize| unsafe { reader.read_cached(words.cast()) }.map(|share| share.table);
+        let table =
+            |words: *const usize| unsafe { reader.read_cached(words.cast()) }.map(|share| share.table);
         assert_eq!(table(cached.as_ptr()), Some(&b"t1"[..]));
         assert_eq!(table(private.as_ptr()), None);
         assert_eq!(table(std::ptr::null()), None);
