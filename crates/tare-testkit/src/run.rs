@@ -85,7 +85,9 @@ impl Watch<'_> {
         for (at, thread) in run.threads.iter().enumerate() {
             run.note_events(schema, at, *thread, &after, capture)?;
         }
-        Ok(())
+        drop(session);
+        // Until then nobody else can roll back the branches they prepared.
+        wait_for_end(schema, &run.ids)
     }
 
     /// Takes away what a script has left behind, so that others do not meet it.
@@ -376,12 +378,14 @@ impl Run<'_> {
         let found = events.violations();
         capture.violations.extend(found.into_iter().map(|v| format!("{}: {v}", self.name(at))));
         self.check_sums(at, &histories[1].2, self.elapsed, capture);
-        let begin =
-            histories.iter().flat_map(|(_, _, rows)| rows).filter_map(|row| row.number("TIMER_START")).min();
+        let begins =
+            histories.iter().flat_map(|(_, _, rows)| rows).filter_map(|row| row.number("TIMER_START"));
+        let begin = begins.min();
         for (table, _, rows) in &histories {
-            let missing = self.missing(at, table, rows, after);
-            if !missing.is_empty() && !self.is_flooded(schema, table, begin)? {
-                capture.violations.extend(missing);
+            let mut found = self.missing(at, table, rows, after);
+            found.extend(self.beyond_long(schema, thread, table, rows, capture)?);
+            if !found.is_empty() && !self.is_flooded(schema, table, begin)? {
+                capture.violations.extend(found);
             }
         }
         let mut called = HashMap::new();
@@ -392,7 +396,7 @@ impl Run<'_> {
             let table = format!("events_{table}_history_long");
             self.note_history(&table, &self.name(at), rows, &called, capture);
         }
-        self.check_short_histories(schema, thread, &histories, capture)
+        Ok(())
     }
 
     fn note_history(
@@ -428,34 +432,33 @@ impl Run<'_> {
         capture.orders.insert((table.to_owned(), script.to_owned()), order);
     }
 
-    /// The short history holds the newest of what the long one holds, as that does.
-    fn check_short_histories(
+    /// The short history holds the newest of what the long one holds, as that does: what else it holds.
+    fn beyond_long(
         &self,
         schema: &mut Schema,
         thread: u64,
-        long: &[(&str, &str, Vec<Row>)],
+        events: &str,
+        long: &[Row],
         capture: &mut Capture,
-    ) -> Result<()> {
-        for (events, _, long) in long {
-            let table = format!("events_{events}_history");
-            let mut short = schema.rows_where(&table, &[("THREAD_ID", &thread.to_string())])?;
-            self.watch.misnamed.iter().for_each(|entry| _ = entry.correct(events, &mut short));
-            let newest = newest_ended(long, short.len());
-            // Times are converted anew each time they are read.
-            let cells = |row: &Row| -> Vec<(String, Option<String>)> {
-                let telling = row.cells().filter(|(c, _)| self.watch.ways.of(&table, c) != Some(Way::Some));
-                telling.map(|(column, value)| (column.to_owned(), value.map(str::to_owned))).collect()
-            };
-            let is_there = |row: &Row| newest.iter().any(|other| cells(row) == cells(other));
-            let strange = short.iter().filter(|row| !is_there(row));
-            let told =
-                |row: &Row| format!("{}: {table} holds {:?}, the long one does not", self.script, cells(row));
-            capture.violations.extend(strange.map(told));
-            if !short.is_empty() {
-                capture.read.insert(table);
-            }
+    ) -> Result<Vec<String>> {
+        let table = format!("events_{events}_history");
+        let mut short = schema.rows_where(&table, &[("THREAD_ID", &thread.to_string())])?;
+        self.watch.misnamed.iter().for_each(|entry| _ = entry.correct(events, &mut short));
+        let newest = newest_ended(long, short.len());
+        // Times are converted anew each time they are read.
+        let cells = |row: &Row| -> Vec<(String, Option<String>)> {
+            let telling = row.cells().filter(|(c, _)| self.watch.ways.of(&table, c) != Some(Way::Some));
+            telling.map(|(column, value)| (column.to_owned(), value.map(str::to_owned))).collect()
+        };
+        let is_there = |row: &Row| newest.iter().any(|other| cells(row) == cells(other));
+        let strange = short.iter().filter(|row| !is_there(row));
+        let told =
+            |row: &Row| format!("{}: {table} holds {:?}, the long one does not", self.script, cells(row));
+        let strange = strange.map(told).collect();
+        if !short.is_empty() {
+            capture.read.insert(table);
         }
-        Ok(())
+        Ok(strange)
     }
 
     /// What the summary counts is in the history, which is long enough for a script: nothing seen is lost.
