@@ -494,10 +494,25 @@ impl Run<'_> {
         let is_ours =
             |row: &Row| row.number("THREAD_ID").is_some_and(|thread| self.threads.contains(&thread));
         let since = rows.iter().filter(|row| row.number("TIMER_START") >= begin);
-        let others = since.filter(|row| !is_ours(row)).count();
+        let mut others: HashMap<&str, usize> = HashMap::new();
+        for row in since.filter(|row| !is_ours(row)) {
+            *others.entry(row.text("THREAD_ID")).or_default() += 1;
+        }
         let size = format!("SELECT @@performance_schema_events_{events}_history_long_size");
         let size: Option<i64> = self.watch.server.client()?.query_first(size)?;
-        Ok(size.is_some_and(|size| size > 0 && 2 * others >= size as usize))
+        let is_flooded =
+            size.is_some_and(|size| size > 0 && 2 * others.values().sum::<usize>() >= size as usize);
+        if let Some((thread, count)) =
+            others.into_iter().max_by_key(|(_, count)| *count).filter(|_| is_flooded)
+        {
+            let name = schema.value("threads", &[("THREAD_ID", thread)], "NAME")?.unwrap_or_default();
+            println!(
+                "{}: {count} of {} events in the long history of {events} are {name}'s",
+                self.script,
+                rows.len()
+            );
+        }
+        Ok(is_flooded)
     }
 
     /// A connection cannot have executed for longer than its script took.
