@@ -81,9 +81,13 @@ pub(super) unsafe extern "C" fn open_table(share: *mut TableShare, identity: *co
     guard(null_mut(), || {
         let share = instance!(TableShareHandle, share)
             .or_else(|| known_share(&facts::cached_share(identity).filter(|names| !names.is_view)?));
-        let table = share.and_then(|share| ENGINE.open_table(share, identity.addr()));
-        table.map_or(null_mut(), |table| table.address().cast())
+        opened(share, identity)
     })
+}
+
+fn opened(share: Option<TableShareRef>, identity: *const c_void) -> *mut Table {
+    let table = share.and_then(|share| ENGINE.open_table(share, identity.addr()));
+    table.map_or(null_mut(), |table| table.address().cast())
 }
 
 pub(super) unsafe extern "C" fn unbind_table(table: *mut Table) {
@@ -104,8 +108,8 @@ pub(super) unsafe extern "C" fn rebind_table(
             ENGINE.rebind_table(known, identity.addr());
             table
         }
-        // SAFETY: the same arguments under the same promises.
-        None => unsafe { open_table(share, identity) },
+        // Each statement comes here: no second search for the table of a share that got no place.
+        None => opened(instance!(TableShareHandle, share), identity),
     })
 }
 
