@@ -143,10 +143,17 @@ impl Counts {
         ticks
     }
 
-    /// Adds one event that took no time.
+    /// Adds one event that nobody timed.
     #[inline(always)]
     pub(crate) fn count_one(&self) {
         self.count.store(self.count.own().wrapping_add(1), Relaxed);
+    }
+
+    /// As [`Counts::count_one`], where others are timed: MIN is no time at all.
+    #[inline(always)]
+    pub(crate) fn count_free(&self) {
+        self.count_one();
+        self.min_inverted.store(!0, Relaxed);
     }
 
     /// Adds one event.

@@ -235,10 +235,17 @@ impl Engine {
     ) {
         let UntimedLock { thread, entry } = lock;
         let base = self.arena.base();
-        base.at::<StatCell>(place(entry)).stat.count_one();
+        let stat = &base.at::<StatCell>(place(entry)).stat;
         if entry & READY == 0 {
+            cold_path();
+            if entry & SUMMED == 0 {
+                stat.count_one();
+            } else {
+                stat.count_free();
+            }
             return;
         }
+        stat.count_free();
         let id = thread.event_id.own();
         let leaf = Leaf { id, class, operation, start: 0, source: source.0, object };
         let began = || wait_parent_began(thread);
