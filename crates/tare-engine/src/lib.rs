@@ -270,8 +270,8 @@ impl Engine {
         self.digests.map(config.digests_size.max(1) as usize, &self.pools, &self.arena)?;
         self.parties.map(config.parties_size)?;
         self.descriptors.map(DESCRIPTORS.min(config.limits.of(Lost::FileHandles) as usize).max(1))?;
-        // Rows a block holds: transactions 16, statements about 8, stages and waits 64.
-        for (at, rows_per_block) in [16, 8, 64, 64].into_iter().enumerate() {
+        // Rows a block holds: transactions 17, statements with texts of 240 bytes 11, stages and waits 64.
+        for (at, rows_per_block) in [17, 11, 64, 64].into_iter().enumerate() {
             self.history_size[at].store(config.history_size[at], Relaxed);
             self.history_long_size[at].store(config.history_long_size[at], Relaxed);
             self.arena.shares.long[at].map(long_blocks(config.history_long_size[at], rows_per_block))?;

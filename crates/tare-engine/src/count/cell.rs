@@ -239,7 +239,7 @@ pub(crate) const COUNTERS: usize = 19;
 /// The counters of a statement that ends, and which of them may be other than zero: few are.
 #[derive(Clone, Copy)]
 pub struct Counters {
-    pub(crate) words: &'static [AtomicU64; COUNTERS],
+    pub(crate) words: &'static [AtomicU64],
     /// One bit for each.
     pub(crate) set: u32,
 }
@@ -394,14 +394,18 @@ impl Cell for TransactionCell {
 }
 
 impl StatementCell {
-    /// Counts a statement; the caller is the only writer.
+    /// Counts a statement in two cells, or those of them that there are; the caller is the only writer.
     #[inline(always)]
-    pub(crate) fn add(&self, ticks: Option<u64>, counters: Counters) {
-        match ticks {
-            Some(ticks) => self.stat.add(1, ticks),
-            None => self.stat.add_untimed(1),
+    pub(crate) fn add(cells: [Option<&StatementCell>; 2], ticks: Option<u64>, counters: Counters) {
+        for cell in cells.into_iter().flatten() {
+            match ticks {
+                Some(ticks) => cell.stat.add(1, ticks),
+                None => cell.stat.add_untimed(1),
+            }
         }
-        counters.each(|at, value| bump(&self.counters[at], value));
+        counters.each(|at, value| {
+            cells.into_iter().flatten().for_each(|cell| bump(&cell.counters[at], value));
+        });
     }
 }
 

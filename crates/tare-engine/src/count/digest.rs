@@ -14,7 +14,7 @@ use std::sync::atomic::{
 };
 
 use crate::Engine;
-use crate::count::cell::{Cell as _, Counters, Family, StatementCell};
+use crate::count::cell::{Cell as _, Family, StatementCell};
 use crate::count::digest_table::DigestSlot;
 use crate::memory::arena::{Offset, Own, Use, View, WORDS};
 use crate::memory::index::Inserted;
@@ -97,17 +97,15 @@ impl DigestMap {
 }
 
 impl Engine {
-    /// Counts an ended statement under its digest. Returns the shared slot and its generation.
+    /// Where the thread counts an ended statement under its digest, which is seen now.
     #[inline]
-    pub(crate) fn count_digest(
+    pub(crate) fn digest_seen(
         &self,
         thread: &'static Thread,
         tokens: &DigestTokens<'_>,
         (schema, schema_len): (&[AtomicU64], usize),
         now: u64,
-        taken: Option<u64>,
-        counters: Counters,
-    ) -> Option<(u32, u32)> {
+    ) -> Option<&'static DigestCell> {
         if tokens.bytes.is_empty() {
             return None;
         }
@@ -123,9 +121,8 @@ impl Engine {
         let cut = tokens.cut || bytes.len() < tokens.bytes.len();
         let key = Key { hash, tokens: bytes, whole, charset: tokens.charset, cut, schema, schema_len };
         let cell = self.digest_cell(thread, &key, now)?;
-        cell.cell.add(taken, counters);
         cell.last_seen.store(now, Relaxed);
-        Some((cell.slot.load(Relaxed), cell.generation.load(Relaxed)))
+        Some(cell)
     }
 
     #[inline]

@@ -312,6 +312,14 @@ impl Base {
         unsafe { &*self.0.add(offset as usize * 8).cast() }
     }
 
+    /// As [`Base::at`], of as many words.
+    #[inline(always)]
+    pub(crate) fn words(self, offset: Offset, len: usize) -> &'static [AtomicU64] {
+        debug_assert!(offset != 0 && offset as usize % WORDS + len <= WORDS);
+        // SAFETY: as for `at`.
+        unsafe { std::slice::from_raw_parts(self.0.add(offset as usize * 8).cast(), len) }
+    }
+
     /// As [`Base::at`]; offset 0 is a block of zeros.
     #[inline(always)]
     pub(crate) fn at_or_zero<T: View>(self, offset: Offset) -> &'static T {

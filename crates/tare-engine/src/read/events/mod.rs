@@ -4,7 +4,6 @@ mod stages;
 mod statements;
 mod transactions;
 mod waits;
-mod words;
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
