@@ -394,18 +394,37 @@ impl Cell for TransactionCell {
 }
 
 impl StatementCell {
-    /// Counts a statement in two cells, or those of them that there are; the caller is the only writer.
+    /// Counts a statement in its cell and in its digest's, if there are both; the caller is the only writer.
     #[inline(always)]
-    pub(crate) fn add(cells: [Option<&StatementCell>; 2], ticks: Option<u64>, counters: Counters) {
-        for cell in cells.into_iter().flatten() {
-            match ticks {
-                Some(ticks) => cell.stat.add(1, ticks),
-                None => cell.stat.add_untimed(1),
+    pub(crate) fn add(
+        cell: Option<&StatementCell>,
+        digest: Option<&StatementCell>,
+        ticks: Option<u64>,
+        counters: Counters,
+    ) {
+        match (cell, digest) {
+            (Some(cell), Some(digest)) => {
+                cell.add_one(ticks);
+                digest.add_one(ticks);
+                counters.each(|at, value| {
+                    bump(&cell.counters[at], value);
+                    bump(&digest.counters[at], value);
+                });
             }
+            (Some(cell), None) | (None, Some(cell)) => {
+                cell.add_one(ticks);
+                counters.each(|at, value| bump(&cell.counters[at], value));
+            }
+            (None, None) => {}
         }
-        counters.each(|at, value| {
-            cells.into_iter().flatten().for_each(|cell| bump(&cell.counters[at], value));
-        });
+    }
+
+    #[inline(always)]
+    fn add_one(&self, ticks: Option<u64>) {
+        match ticks {
+            Some(ticks) => self.stat.add(1, ticks),
+            None => self.stat.add_untimed(1),
+        }
     }
 }
 

@@ -312,12 +312,12 @@ impl Base {
         unsafe { &*self.0.add(offset as usize * 8).cast() }
     }
 
-    /// As [`Base::at`], of as many words.
+    /// As [`Base::at`], of one word.
     #[inline(always)]
-    pub(crate) fn words(self, offset: Offset, len: usize) -> &'static [AtomicU64] {
-        debug_assert!(offset != 0 && offset as usize % WORDS + len <= WORDS);
+    pub(crate) fn word(self, offset: usize) -> &'static AtomicU64 {
+        debug_assert!(offset != 0);
         // SAFETY: as for `at`.
-        unsafe { std::slice::from_raw_parts(self.0.add(offset as usize * 8).cast(), len) }
+        unsafe { &*self.0.add(offset * 8).cast() }
     }
 
     /// As [`Base::at`]; offset 0 is a block of zeros.

@@ -55,56 +55,60 @@ pub(crate) struct RingBlocks {
     pinned: [AtomicU32; PINS],
 }
 
-/// A record of any length that is being appended: its words but the first, one behind the other, as far as there is room.
+/// Words that are copied at once.
+pub(crate) const CHUNK: usize = 4;
+/// Words that are written behind a record: the new end, and what the last chunk has too much.
+pub(crate) const BEHIND: usize = CHUNK - 1;
+
+/// A record of any length that is being appended: its words but the first, one behind the other, no more than were asked for.
 pub(crate) struct Appending<'a> {
     ring: &'a Ring,
     base: Base,
-    first: &'a AtomicU64,
-    rest: std::slice::Iter<'a, AtomicU64>,
-    /// One past the room.
-    end: Offset,
+    first: usize,
+    next: usize,
+    /// One past the words there is room for.
+    end: usize,
 }
 
 impl Appending<'_> {
     #[inline(always)]
     pub(crate) fn put(&mut self, word: u64) {
-        if let Some(next) = self.rest.next() {
-            next.store(word, Relaxed);
-        }
+        self.put_all([word]);
     }
 
     /// As [`Appending::put`], of several.
     #[inline(always)]
     pub(crate) fn put_all<const N: usize>(&mut self, words: [u64; N]) {
-        if let Some((next, rest)) = self.rest.as_slice().split_first_chunk::<N>() {
-            for (next, word) in next.iter().zip(words) {
-                next.store(word, Relaxed);
-            }
-            self.rest = rest.iter();
+        debug_assert!(self.next + N <= self.end);
+        for (at, word) in words.into_iter().enumerate() {
+            self.base.word(self.next + at).store(word, Relaxed);
         }
+        self.next += N;
     }
 
-    /// Copies words of the calling thread's own.
+    /// Copies the first words of the calling thread's own, in whole chunks: what is copied too much is overwritten, or lies
+    /// behind the end.
     #[inline(always)]
-    pub(crate) fn copy(&mut self, from: &[AtomicU64]) {
-        if let Some((next, rest)) = self.rest.as_slice().split_at_checked(from.len()) {
-            for (next, word) in next.iter().zip(from) {
-                next.store(word.own(), Relaxed);
+    pub(crate) fn copy(&mut self, from: &[[AtomicU64; CHUNK]], words: usize) {
+        let next = self.next + words;
+        debug_assert!(next <= self.end);
+        for (at, from) in (self.next..next).step_by(CHUNK).zip(from) {
+            for (word, from) in from.iter().enumerate() {
+                self.base.word(at + word).store(from.own(), Relaxed);
             }
-            self.rest = rest.iter();
         }
+        self.next = next;
     }
 
     /// Shows the record to readers.
     #[inline(always)]
-    pub(crate) fn show(mut self, first: u64) {
-        let Some(behind) = self.rest.next() else { return };
-        journal::show(self.first, first, behind);
-        let next = self.end - 1 - self.rest.len() as u32;
-        self.ring.set_next(next);
-        self.ring.count();
+    pub(crate) fn show(self, first: u64) {
+        let Appending { ring, base, first: place, next, .. } = self;
+        journal::show(base.word(place), first, base.word(next));
+        ring.set_next(next as Offset);
+        ring.count();
         // The next one will be of about the same size.
-        self.base.expect_write_behind(next);
+        base.expect_write_behind(next as Offset);
     }
 }
 
@@ -143,14 +147,9 @@ impl Ring {
     /// Begins to append a record of at most as many words; `None`: the block is full.
     #[inline(always)]
     pub(crate) fn append(&self, base: Base, most: usize) -> Option<Appending<'_>> {
-        let next = self.next();
-        // The word behind the record is the new end.
-        let room = most + 1;
-        if next as usize + room > self.end() as usize {
-            return None;
-        }
-        let (first, rest) = base.words(next, room).split_first()?;
-        Some(Appending { ring: self, base, first, rest: rest.iter(), end: next + room as u32 })
+        let (first, end) = (self.next() as usize, self.end() as usize);
+        let has_room = first + most + BEHIND <= end;
+        has_room.then_some(Appending { ring: self, base, first, next: first + 1, end: first + most })
     }
 
     /// Makes a block the current one.

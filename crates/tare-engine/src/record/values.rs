@@ -51,7 +51,7 @@ impl<const N: usize> Values<'_, N> {
     pub(crate) fn write(self, to: &mut Appending<'_>) {
         let mut left = self.set();
         while left != 0 {
-            let at = left.trailing_zeros() as usize;
+            let at = left.trailing_zeros() as usize % 64;
             left &= left - 1;
             if let Some(word) = self.words.get(at) {
                 to.put(word.own());

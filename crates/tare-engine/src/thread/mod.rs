@@ -86,6 +86,8 @@ pub(crate) struct Thread {
     pub(crate) digest_map: AtomicU32,
     pub(crate) digest_epoch: AtomicU32,
     pub(crate) digest_count: AtomicU32,
+    /// The cell of the digest counted last; 0: nobody knows.
+    pub(crate) last_digest: AtomicU32,
     pub(crate) statements: Ring,
     pub(crate) transactions: Ring,
     pub(crate) transaction: OpenTransaction,

@@ -290,7 +290,7 @@ impl Engine {
             let cell = self.digest_seen(thread, tokens, open.schema(), now)?;
             Some((cell, tokens.charset))
         });
-        StatementCell::add([cell, digest.map(|(digest, _)| &digest.cell)], taken, counters);
+        StatementCell::add(cell, digest.map(|(digest, _)| &digest.cell), taken, counters);
         if flags & RECORDED != 0 {
             let bits = Thread::bits(thread.mask(), EventType::Statement);
             let digest = digest.map(|(digest, charset)| Digest {

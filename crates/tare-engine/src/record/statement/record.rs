@@ -7,9 +7,10 @@
 //! |---|---|
 //! | the head | what and id, start, source, end, class and END_EVENT_ID, which values there are, lengths of the texts |
 //! | one for each value | counters, what it nests in, digest, error: those that are not zero |
-//! | texts | schema and name of the program, schema, SQL text, message: each begins with a word |
+//! | texts | schema, SQL text, schema and name of the program, message: each begins with a word |
 
 use std::array::from_fn;
+use std::hint::cold_path;
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -20,7 +21,7 @@ use crate::instance::Program;
 use crate::memory::arena::{Base, Offset, Own, View, WORDS};
 use crate::memory::text::{self, Text};
 use crate::record::journal::{OWN_KINDS, kind};
-use crate::record::ring::{RECORD_TIMED, Ring};
+use crate::record::ring::{BEHIND, CHUNK, RECORD_TIMED, Ring};
 use crate::record::values::{self, Values};
 use crate::snapshot::{ClassId, EventType};
 
@@ -38,14 +39,14 @@ const END_ID: u32 = 16;
 const CHARSET: u32 = 32;
 const DIGEST_CHARSET: u32 = 48;
 /// Where the word of lengths has whose, in the order of the texts; the program's type; whether the text was cut.
-const OBJECT_SCHEMA: Length = Length { at: 0, bits: 8 };
-const OBJECT_NAME: Length = Length { at: 8, bits: 8 };
-const SCHEMA: Length = Length { at: 16, bits: 8 };
-const TEXT: Length = Length { at: 24, bits: 12 };
+const SCHEMA: Length = Length { at: 0, bits: 8 };
+const TEXT: Length = Length { at: 8, bits: 12 };
+const OBJECT_SCHEMA: Length = Length { at: 20, bits: 8 };
+const OBJECT_NAME: Length = Length { at: 28, bits: 8 };
 const MESSAGE: Length = Length { at: 36, bits: 12 };
-const LENGTHS: [Length; 5] = [OBJECT_SCHEMA, OBJECT_NAME, SCHEMA, TEXT, MESSAGE];
-/// What is known of a program from the beginning.
-const OBJECT: u64 = 0xFFFF | 0xFF << OBJECT_TYPE;
+const LENGTHS: [Length; 5] = [SCHEMA, TEXT, OBJECT_SCHEMA, OBJECT_NAME, MESSAGE];
+/// Those of what few statements have: a program, a message.
+const RARE: u64 = (1 << 48) - (1 << 20);
 const OBJECT_TYPE: u32 = 48;
 const TEXT_CUT: u64 = 1 << 56;
 
@@ -93,10 +94,10 @@ const ERRNO: u32 = 40;
 pub(crate) const NAME_WORDS: usize = 24;
 /// Words of a message.
 const MESSAGE_WORDS: usize = 48;
-/// Words of all texts: what a block has left.
-const TEXT_WORDS: usize = WORDS - HEAD - VALUES - 1;
+/// Words of SQL text: what a block has left, in whole chunks.
+const TEXT_WORDS: usize = (WORDS - HEAD - VALUES - BEHIND - 3 * NAME_WORDS - MESSAGE_WORDS) / CHUNK * CHUNK;
 /// The longest SQL text that can be kept, in bytes.
-pub const MAX_SQL_TEXT: usize = (TEXT_WORDS - 3 * NAME_WORDS - MESSAGE_WORDS) * 8;
+pub const MAX_SQL_TEXT: usize = TEXT_WORDS * 8;
 
 // Lengths fit their bits.
 const _: () = assert!(NAME_WORDS * 8 < 1 << SCHEMA.bits && MESSAGE_WORDS * 8 < 1 << MESSAGE.bits);
@@ -118,16 +119,20 @@ pub(crate) struct OpenStatement {
     /// Odd while more than one word changes.
     pub(crate) version: Version,
     _pad: AtomicU32,
-    /// One behind the other, as in the record.
-    texts: [AtomicU64; TEXT_WORDS],
+    schema: [AtomicU64; NAME_WORDS],
+    text: [AtomicU64; TEXT_WORDS],
+    object_schema: [AtomicU64; NAME_WORDS],
+    object_name: [AtomicU64; NAME_WORDS],
+    message: [AtomicU64; MESSAGE_WORDS],
+    _rest: [AtomicU64; WORDS - HEAD - VALUES - 1 - 3 * NAME_WORDS - MESSAGE_WORDS - TEXT_WORDS],
 }
 
 // SAFETY: atomics only, alignment 8, exactly a block.
 #[allow(unsafe_code)]
 unsafe impl View for OpenStatement {}
 const _: () = assert!(size_of::<OpenStatement>() == WORDS * 8);
-// The longest record has no version, and the end behind it: a block holds one.
-const _: () = assert!(HEAD + VALUES + TEXT_WORDS < WORDS);
+// A block holds one of the longest records, and the end behind it.
+const _: () = assert!(HEAD + VALUES + 3 * NAME_WORDS + MESSAGE_WORDS + TEXT_WORDS + BEHIND <= WORDS);
 
 /// What a statement begins with.
 pub(crate) struct Begun<'a> {
@@ -190,23 +195,16 @@ impl OpenStatement {
     }
 
     fn set_program(&self, program: &Program) {
+        let copy = |to: &[AtomicU64], from: &[AtomicU64], len: usize| {
+            for (to, from) in to.iter().zip(from).take(text::words(len)) {
+                to.store(from.load(Relaxed), Relaxed);
+            }
+            len.min(to.len() * 8)
+        };
         let (schema, schema_len, name, name_len) = program.name_words();
-        let (first, rest) = self.texts.split_at(text::words(schema_len));
-        for (to, from) in first.iter().zip(schema).chain(rest.iter().zip(name).take(text::words(name_len))) {
-            to.store(from.load(Relaxed), Relaxed);
-        }
-        let lengths = OBJECT_NAME.set(OBJECT_SCHEMA.set(0, schema_len), name_len);
-        self.lengths.store(lengths | u64::from(program.object_type()) << OBJECT_TYPE, Relaxed);
-    }
-
-    /// Where a text begins that comes behind those of these lengths.
-    #[inline(always)]
-    fn behind(&self, before: &[Length], lengths: u64) -> &[AtomicU64] {
-        let mut words = 0;
-        for length in before {
-            words += length.words(lengths);
-        }
-        self.texts.get(words..).unwrap_or_default()
+        let lengths = u64::from(program.object_type()) << OBJECT_TYPE;
+        let lengths = OBJECT_SCHEMA.set(lengths, copy(&self.object_schema, schema, schema_len));
+        self.lengths.store(OBJECT_NAME.set(lengths, copy(&self.object_name, name, name_len)), Relaxed);
     }
 
     /// Its clock starts.
@@ -215,10 +213,8 @@ impl OpenStatement {
         self.version.change(|| {
             self.start.store(start, Relaxed);
             self.source.store(source, Relaxed);
-            let lengths = self.lengths.own() & OBJECT;
-            let to = self.behind(&[OBJECT_SCHEMA, OBJECT_NAME], lengths);
-            let len = text::write(to, &schema[..schema.len().min(NAME_WORDS * 8)]);
-            self.lengths.store(SCHEMA.set(lengths, len), Relaxed);
+            let len = text::write(&self.schema, schema);
+            self.lengths.store(SCHEMA.set(self.lengths.own(), len), Relaxed);
         });
     }
 
@@ -236,8 +232,7 @@ impl OpenStatement {
     pub(crate) fn set_text(&self, sql: &[u8], bound: usize) {
         self.version.change(|| {
             let lengths = self.lengths.own() & !TEXT_CUT;
-            let to = self.behind(&[OBJECT_SCHEMA, OBJECT_NAME, SCHEMA], lengths);
-            let len = text::write(to, &sql[..sql.len().min(bound)]);
+            let len = text::write(&self.text, &sql[..sql.len().min(bound)]);
             let cut = if len < sql.len() { TEXT_CUT } else { 0 };
             self.lengths.store(TEXT.set(lengths, len) | cut, Relaxed);
         });
@@ -278,8 +273,7 @@ impl OpenStatement {
     /// The current schema: its words, and how many bytes.
     #[inline(always)]
     pub(crate) fn schema(&self) -> (&[AtomicU64], usize) {
-        let lengths = self.lengths.own();
-        (self.behind(&[OBJECT_SCHEMA, OBJECT_NAME], lengths), SCHEMA.of(lengths))
+        (&self.schema, SCHEMA.of(self.lengths.own()))
     }
 
     /// It ends.
@@ -287,18 +281,22 @@ impl OpenStatement {
     pub(crate) fn end(&self, ended: &Ended<'_>) {
         self.version.change(|| {
             if !ended.message.is_empty() {
-                let lengths = self.lengths.own();
-                let to = self.behind(&[OBJECT_SCHEMA, OBJECT_NAME, SCHEMA, TEXT], lengths);
-                let len = text::write(to, &ended.message[..ended.message.len().min(MESSAGE_WORDS * 8)]);
-                self.lengths.store(MESSAGE.set(lengths, len), Relaxed);
+                let len = text::write(&self.message, ended.message);
+                self.lengths.store(MESSAGE.set(self.lengths.own(), len), Relaxed);
             }
             let state =
                 ended.sqlstate.map_or(0, |[a, b, c, d, e]| u64::from_le_bytes([a, b, c, d, e, 0, 0, 0]));
-            self.values().put(ERROR, state | u64::from(ended.errno) << ERRNO);
-            if let Some(digest) = ended.digest {
-                self.values().put(DIGEST, u64::from(digest.slot) | u64::from(digest.generation) << 32);
-                self.set.store(self.set.own() | u64::from(digest.charset as u16) << DIGEST_CHARSET, Relaxed);
+            let error = state | u64::from(ended.errno) << ERRNO;
+            let mut set = self.set.own();
+            if error != 0 {
+                self.values[ERROR].store(error, Relaxed);
+                set |= 1 << ERROR;
             }
+            if let Some(Digest { slot, generation, charset }) = ended.digest {
+                self.values[DIGEST].store(u64::from(slot) | u64::from(generation) << 32, Relaxed);
+                set |= 1 << DIGEST | u64::from(charset as u16) << DIGEST_CHARSET;
+            }
+            self.set.store(set, Relaxed);
             self.what.store(self.what.own() | u64::from(ended.histories) << FLAGS, Relaxed);
             self.class.store(self.class.own() | ended.end_event_id << END_ID, Relaxed);
             self.end.store(ended.end, Relaxed);
@@ -309,16 +307,24 @@ impl OpenStatement {
     #[inline(always)]
     pub(crate) fn write(&self, ring: &Ring, base: Base) -> bool {
         let lengths = self.lengths.own();
-        let mut words = 0;
-        for length in LENGTHS {
-            words += length.words(lengths);
-        }
+        let rare = [OBJECT_SCHEMA, OBJECT_NAME, MESSAGE];
+        let rare = if lengths & RARE == 0 { [0; 3] } else { rare.map(|length| length.words(lengths)) };
+        let (schema, sql) = (SCHEMA.words(lengths), TEXT.words(lengths));
+        let words = schema + sql + rare.iter().sum::<usize>();
         let Some(mut to) = ring.append(base, HEAD + VALUES + words) else { return false };
         let head = [&self.start, &self.source, &self.end, &self.class, &self.set];
         let [start, source, end, class, set] = head.map(Own::own);
         to.put_all([start, source, end, class, set, lengths]);
         self.values().write(&mut to);
-        to.copy(self.texts.get(..words).unwrap_or_default());
+        to.copy(self.schema.as_chunks().0, schema);
+        to.copy(self.text.as_chunks().0, sql);
+        if lengths & RARE != 0 {
+            cold_path();
+            let from = [&self.object_schema[..], &self.object_name, &self.message];
+            for (from, words) in from.into_iter().zip(rare) {
+                to.copy(from.as_chunks().0, words);
+            }
+        }
         to.show(self.what.own() | STATEMENT);
         true
     }
@@ -353,22 +359,22 @@ pub(crate) struct StatementEvent {
 /// The texts of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Texts<T> {
-    pub(crate) object_schema: T,
-    pub(crate) object_name: T,
     pub(crate) schema: T,
     pub(crate) sql: T,
+    pub(crate) object_schema: T,
+    pub(crate) object_name: T,
     pub(crate) message: T,
 }
 
 impl<T> Texts<T> {
     /// In the order in which they are recorded.
-    fn in_order([object_schema, object_name, schema, sql, message]: [T; LENGTHS.len()]) -> Texts<T> {
-        Texts { object_schema, object_name, schema, sql, message }
+    fn in_order([schema, sql, object_schema, object_name, message]: [T; LENGTHS.len()]) -> Texts<T> {
+        Texts { schema, sql, object_schema, object_name, message }
     }
 
     pub(crate) fn map<U>(self, f: impl FnMut(T) -> U) -> Texts<U> {
-        let Texts { object_schema, object_name, schema, sql, message } = self;
-        Texts::in_order([object_schema, object_name, schema, sql, message].map(f))
+        let Texts { schema, sql, object_schema, object_name, message } = self;
+        Texts::in_order([schema, sql, object_schema, object_name, message].map(f))
     }
 }
 
@@ -386,30 +392,37 @@ fn read(words: &[u64]) -> Option<(StatementEvent, Texts<Text<'_>>, &[u64])> {
     if kind(head[0]) != STATEMENT {
         return None;
     }
-    let (values, rest) = values::read(set_of(head), rest)?;
-    let (texts, rest) = texts(head, rest)?;
-    Some((event(head, &values), texts, rest))
+    let (values, mut rest) = values::read(set_of(head), rest)?;
+    let [.., lengths] = *head;
+    let mut texts = [Text::default(); LENGTHS.len()];
+    for (text, length) in texts.iter_mut().zip(LENGTHS) {
+        (*text, rest) = Text::first(rest, length.of(lengths))?;
+    }
+    Some((event(head, &values), Texts::in_order(texts), rest))
 }
 
 /// The statement of an [`OpenStatement`] whose words a reader has copied.
 pub(crate) fn read_open(words: &[u64; WORDS]) -> Option<(StatementEvent, Texts<Text<'_>>)> {
+    /// Where the texts are, in the order in which they are recorded.
+    const PLACES: [usize; LENGTHS.len()] = [
+        offset_of!(OpenStatement, schema) / 8,
+        offset_of!(OpenStatement, text) / 8,
+        offset_of!(OpenStatement, object_schema) / 8,
+        offset_of!(OpenStatement, object_name) / 8,
+        offset_of!(OpenStatement, message) / 8,
+    ];
     let (head, rest) = words.split_first_chunk()?;
     let values = values::known(set_of(head), rest.first_chunk()?);
-    let (texts, _) = texts(head, words.get(offset_of!(OpenStatement, texts) / 8..)?)?;
-    Some((event(head, &values), texts))
+    let [.., lengths] = *head;
+    let mut texts = [Text::default(); LENGTHS.len()];
+    for ((text, length), place) in texts.iter_mut().zip(LENGTHS).zip(PLACES) {
+        (*text, _) = Text::first(words.get(place..)?, length.of(lengths))?;
+    }
+    Some((event(head, &values), Texts::in_order(texts)))
 }
 
 fn set_of([.., set, _lengths]: &[u64; HEAD]) -> u64 {
     *set
-}
-
-/// The texts these words begin with, and what is behind them.
-fn texts<'a>([.., lengths]: &[u64; HEAD], mut words: &'a [u64]) -> Option<(Texts<Text<'a>>, &'a [u64])> {
-    let mut texts = [Text::default(); LENGTHS.len()];
-    for (text, length) in texts.iter_mut().zip(LENGTHS) {
-        (*text, words) = Text::first(words, length.of(*lengths))?;
-    }
-    Some((Texts::in_order(texts), words))
 }
 
 fn event(head: &[u64; HEAD], values: &[u64; VALUES]) -> StatementEvent {

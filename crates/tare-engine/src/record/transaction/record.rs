@@ -203,7 +203,7 @@ impl OpenTransaction {
         let xa = self.values().get(XA);
         if xa != 0 {
             for (part, len) in [&self.gtrid, &self.bqual].into_iter().zip(parts_of(xa)) {
-                to.copy(&part[..text::words(len).min(PART_WORDS)]);
+                to.copy(part.as_chunks().0, text::words(len));
             }
         }
         to.show(self.what.own() | TRANSACTION);
