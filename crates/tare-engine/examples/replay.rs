@@ -256,12 +256,23 @@ impl Connection {
     }
 
     fn transaction(&self) {
+        let transaction = self.begin_transaction();
+        (0..STATEMENTS).for_each(|n| self.statement(n));
+        transaction.iter().for_each(|transaction| self.end_transaction(transaction));
+    }
+
+    #[inline(never)]
+    fn begin_transaction(&self) -> Option<Transaction> {
         let start =
             TransactionStart { xid: None, trx_id: 0, isolation: 2, read_only: false, autocommit: false };
         let mut transaction = ENGINE.open_transaction(&start);
         transaction.iter_mut().for_each(|transaction| ENGINE.start_transaction(transaction, here(900)));
-        (0..STATEMENTS).for_each(|n| self.statement(n));
-        transaction.iter().for_each(|transaction| ENGINE.end_transaction(transaction, true));
+        transaction
+    }
+
+    #[inline(never)]
+    fn end_transaction(&self, transaction: &Transaction) {
+        ENGINE.end_transaction(transaction, true);
     }
 }
 

@@ -266,8 +266,8 @@ impl Engine {
         self.digests.map(config.digests_size.max(1) as usize, &self.pools, &self.arena)?;
         self.parties.map(config.parties_size)?;
         self.descriptors.map(DESCRIPTORS.min(config.limits.of(Lost::FileHandles) as usize).max(1))?;
-        // Rows a full block holds at least, of transactions, statements (about), stages and waits.
-        for (at, least) in [16, 8, 54, 54].into_iter().enumerate() {
+        // Rows a full block holds at least, of transactions, statements with texts of 240 bytes, stages and waits.
+        for (at, least) in [17, 11, 54, 54].into_iter().enumerate() {
             self.history_size[at].store(config.history_size[at], Relaxed);
             self.history_long_size[at].store(config.history_long_size[at], Relaxed);
             self.arena.shares.long[at].map(config.history_long_size[at], least)?;

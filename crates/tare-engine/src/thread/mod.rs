@@ -26,7 +26,8 @@ use crate::memory::pool::{Pool, Stash};
 use crate::memory::text;
 use crate::record::RINGS;
 use crate::record::journal::Journal;
-use crate::record::ring::{self, Advance, Ring, RingBlocks, RingKind, TransactionRecord, WAIT_DEPTH};
+use crate::record::ring::{self, Advance, Ring, RingBlocks, RingKind, WAIT_DEPTH};
+use crate::record::transaction::record::OpenTransaction;
 use crate::record::wait::record::{OpenWait, histories_of};
 use crate::setup::instrument::{ENABLED, HISTORY};
 use crate::snapshot::{ClassId, EventType};
@@ -87,12 +88,11 @@ pub(crate) struct Thread {
     pub(crate) digest_map: AtomicU32,
     pub(crate) digest_epoch: AtomicU32,
     pub(crate) digest_count: AtomicU32,
+    /// The cell of the digest counted last; 0: nobody knows.
+    pub(crate) last_digest: AtomicU32,
     pub(crate) statements: Ring,
     pub(crate) transactions: Ring,
-    pub(crate) transaction: TransactionRecord,
-    pub(crate) transaction_open: AtomicU32,
-    /// Odd while the transaction's record changes.
-    pub(crate) transaction_version: Version,
+    pub(crate) transaction: OpenTransaction,
     pub(crate) read_locks: ReadLocks,
     /// By event type minus one, as [`RINGS`].
     ring_blocks: [RingBlocks; 4],

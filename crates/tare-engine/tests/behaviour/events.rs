@@ -393,6 +393,7 @@ fn an_xa_transaction_shows_its_identifier_and_state() {
 }
 
 #[test]
+#[allow(unsafe_code)]
 fn packed_handles_come_back_as_they_were() {
     let rig = Rig::new();
     let thread = rig.connect();
@@ -400,11 +401,15 @@ fn packed_handles_come_back_as_they_were() {
     let (flags, place, of, start) = wait.pack();
     rig.end_wait(&Wait::unpack(flags, place, of, start), 1, None);
     let (flags, place, of) = rig.begin(rig.class.statement, "select 1").unwrap().pack();
-    rig.finish(Statement::unpack(flags, place, of), "select 1");
+    // SAFETY: packed just now, by this thread.
+    let statement = unsafe { Statement::unpack(flags, place, of) };
+    rig.finish(statement, "select 1");
     let mut transaction = rig.open_transaction(&transaction_start(true)).unwrap();
     rig.start_transaction(&mut transaction, here());
     let (flags, of, start) = transaction.pack();
-    rig.end_transaction(&Transaction::unpack(flags, of, start), true);
+    // SAFETY: packed just now, by this thread.
+    let transaction = unsafe { Transaction::unpack(flags, of, start) };
+    rig.end_transaction(&transaction, true);
     assert_eq!(rig.thread_wait(thread, MUTEX).count, 1);
     assert_eq!(rig.thread_statement(thread, STATEMENT).stat.count, 1);
     assert_eq!(rig.thread_transaction(thread).read_only.count, 1);

@@ -661,7 +661,7 @@ fn prepared_statements_come_and_go_without_taking_memory() {
     let rig = Rig::new();
     rig.connect();
     let mut before = None;
-    for round in 0..500 {
+    for round in 0..1_500 {
         let prepared = rig.create_prepared(1, round, b"stmt", 1, None).unwrap();
         rig.set_prepared_text(prepared, b"select ?");
         let statement = rig.begin(rig.class.statement, "select 1").unwrap();
@@ -670,7 +670,7 @@ fn prepared_statements_come_and_go_without_taking_memory() {
         rig.count_prepared(prepared, false, taken, counters);
         rig.count_reprepare(prepared);
         rig.destroy_prepared(prepared);
-        if round == 400 {
+        if round == 1_400 {
             before = Some(rig.memory().0);
         }
     }
