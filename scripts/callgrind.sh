@@ -16,8 +16,10 @@ measure() {
 }
 measure "no instrument on" off
 measure "no consumer on" no-consumers
-measure "no event recorded, all counted and timed" sums
-measure "everything recorded"
+for level in counts sums exact; do
+    measure "level $level" $level
+done
+measure "level lean"
 echo "of which in:"
 callgrind_annotate --auto=no --threshold=100 "$out" | awk -v n=$transactions '
     # file:function [object], one line for each file that was inlined into the function

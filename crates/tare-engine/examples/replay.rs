@@ -91,16 +91,21 @@ struct Connection {
 
 /// What a host's shims do of a lock: nothing where nobody wants it, what is usual at once, the rest elsewhere.
 #[inline(always)]
-fn wait_for(kind: Kind, lock: SynchRef, operation: u8, source: Source, taken: impl Fn(SynchRef, &Wait)) {
+fn wait_for(kind: Kind, lock: SynchRef, operation: u8, source: Source, taken: impl Fn(SynchRef, ThreadRef)) {
     if !ENGINE.wants(kind) {
         return;
+    }
+    if let Some(untimed) = ENGINE.untimed_synch(lock) {
+        // It is free, as nearly all are.
+        ENGINE.count_free_synch(untimed, lock, operation, source);
+        return taken(lock, untimed.thread());
     }
     let Some(wait) = ENGINE.start_usual_synch_wait(lock, operation, source) else {
         return wait_unusually(lock, operation, source, &taken);
     };
     // The host keeps it between the two calls.
     let wait = std::hint::black_box(wait);
-    taken(lock, &wait);
+    taken(lock, wait.thread());
     if !ENGINE.end_usual_synch_wait(&wait) {
         ENGINE.end_synch_wait(&wait);
     }
@@ -108,9 +113,9 @@ fn wait_for(kind: Kind, lock: SynchRef, operation: u8, source: Source, taken: im
 
 #[cold]
 #[inline(never)]
-fn wait_unusually(lock: SynchRef, operation: u8, source: Source, taken: &dyn Fn(SynchRef, &Wait)) {
+fn wait_unusually(lock: SynchRef, operation: u8, source: Source, taken: &dyn Fn(SynchRef, ThreadRef)) {
     if let Some(wait) = ENGINE.start_synch_wait(lock, operation, source) {
-        taken(lock, &wait);
+        taken(lock, wait.thread());
         ENGINE.end_synch_wait(&wait);
     }
 }
@@ -175,8 +180,8 @@ impl Connection {
     #[inline(never)]
     fn mutex(&self, n: usize) {
         let mutex = self.mutexes[n % self.mutexes.len()];
-        wait_for(Kind::Mutex, mutex, operation::MUTEX, here(100), |lock, wait| {
-            ENGINE.set_synch_owner(lock, wait)
+        wait_for(Kind::Mutex, mutex, operation::MUTEX, here(100), |lock, thread| {
+            ENGINE.set_synch_owner(lock, thread)
         });
         ENGINE.unlock_mutex(mutex);
     }
@@ -184,8 +189,8 @@ impl Connection {
     #[inline(never)]
     fn rwlock(&self, n: usize) {
         let lock = self.rwlocks[n % self.rwlocks.len()];
-        wait_for(Kind::Rwlock, lock, operation::RWLOCK, here(200), |lock, wait| {
-            ENGINE.add_synch_reader(lock, wait)
+        wait_for(Kind::Rwlock, lock, operation::RWLOCK, here(200), |lock, thread| {
+            ENGINE.add_synch_reader(lock, thread)
         });
         ENGINE.unlock_rwlock(lock);
     }
@@ -295,13 +300,24 @@ impl Connection {
     }
 
     fn transaction(&self) {
+        let transaction = self.begin_transaction();
+        (0..STATEMENTS).for_each(|n| self.statement(n));
+        transaction.iter().for_each(|transaction| self.end_transaction(transaction));
+    }
+
+    #[inline(never)]
+    fn begin_transaction(&self) -> Option<Transaction> {
         let start =
             TransactionStart { xid: None, trx_id: 0, isolation: 2, read_only: false, autocommit: false };
         let wanted = ENGINE.wants(Kind::Transaction);
         let mut transaction = if wanted { ENGINE.open_transaction(&start) } else { None };
         transaction.iter_mut().for_each(|transaction| ENGINE.start_transaction(transaction, here(900)));
-        (0..STATEMENTS).for_each(|n| self.statement(n));
-        transaction.iter().for_each(|transaction| ENGINE.end_transaction(transaction, true));
+        transaction
+    }
+
+    #[inline(never)]
+    fn end_transaction(&self, transaction: &Transaction) {
+        ENGINE.end_transaction(transaction, true);
     }
 }
 
@@ -343,10 +359,15 @@ fn main() {
     let mut config = Config::default();
     match std::env::args().nth(2).as_deref() {
         None => {}
-        Some("sums") => config.consumers.retain(|consumer| !consumer.name().starts_with("events_")),
-        Some("off") => config.instruments = Box::new(|_| (false, false)),
+        Some("off") => {
+            config.instruments = Box::new(|_| Initial { enabled: false, ..Initial::default() });
+        }
         Some("no-consumers") => config.consumers.clear(),
-        Some(other) => panic!("`{other}`: what can be asked for is `sums`, `off` or `no-consumers`"),
+        Some(name) => {
+            let level = Recording::named(name)
+                .unwrap_or_else(|| panic!("`{name}`: a level is asked for, `off` or `no-consumers`"));
+            config.instruments = Box::new(move |_| Initial { level, ..Initial::default() });
+        }
     }
     ENGINE.start(config, &Silent).expect("address space");
     let connection = Connection::new();

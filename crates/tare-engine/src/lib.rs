@@ -47,9 +47,10 @@ pub use record::operation;
 pub use record::stage::Progress;
 pub use record::statement::{Counter, MAX_SQL_TEXT, Outcome, Statement};
 pub use record::transaction::{Savepoint, Transaction, TransactionStart, Xid};
-pub use record::wait::{Source, Wait, WaitObject};
+pub use record::wait::{Source, UntimedLock, Wait, WaitObject};
 pub use setup::actors::ActorRule;
-pub use setup::instrument::{InitialSwitches, MAX_INSTRUMENTS, Registration, fixed};
+pub use setup::instrument::{Initial, InitialSwitches, MAX_INSTRUMENTS, Registration, fixed};
+pub use setup::level::Recording;
 pub use setup::objects;
 pub use setup::rules::{MAX_RULES, Rule, RuleError};
 pub use thread::{MAX_CONNECT_ATTRS, STATEMENT_DEPTH, ThreadHandle, ThreadRef};
@@ -139,7 +140,7 @@ impl Default for Config {
             synch_waits_by_instance: false,
             rules_size: [MAX_RULES as u32; 2],
             limits: Limits::default(),
-            instruments: Box::new(|_| (true, true)),
+            instruments: Box::new(|_| Initial::default()),
             consumers: Consumer::ALL.to_vec(),
         }
     }
@@ -195,11 +196,6 @@ pub struct Engine {
     pub(crate) host: OnceLock<&'static dyn Host>,
     /// Moment before which events are no longer shown, by event type and scope.
     pub(crate) hidden_before: [[AtomicU64; 3]; 4],
-}
-
-/// Blocks of the long history that `rows` take, by ring.
-fn long_blocks(rows: u32, rows_per_block: u32) -> usize {
-    rows.div_ceil(rows_per_block) as usize
 }
 
 /// Open descriptors that are told apart.
@@ -273,11 +269,11 @@ impl Engine {
         self.digests.map(config.digests_size.max(1) as usize, &self.pools, &self.arena)?;
         self.parties.map(config.parties_size)?;
         self.descriptors.map(DESCRIPTORS.min(config.limits.of(Lost::FileHandles) as usize).max(1))?;
-        // Rows a block holds: transactions 16, statements about 8, stages and waits 64.
-        for (at, rows_per_block) in [16, 8, 64, 64].into_iter().enumerate() {
+        // Rows a full block holds at least, of transactions, statements with texts of 240 bytes, stages and waits.
+        for (at, least) in [17, 11, 54, 54].into_iter().enumerate() {
             self.history_size[at].store(config.history_size[at], Relaxed);
             self.history_long_size[at].store(config.history_long_size[at], Relaxed);
-            self.arena.shares.long[at].map(long_blocks(config.history_long_size[at], rows_per_block))?;
+            self.arena.shares.long[at].map(config.history_long_size[at], least)?;
         }
         self.digest_size.store(config.max_digest_length.min(MAX_DIGEST as u32), Relaxed);
         self.sql_text_size.store(config.max_sql_text_length.min(MAX_SQL_TEXT as u32), Relaxed);

@@ -3,6 +3,8 @@
 //! A snapshot is taken at query time by a reader; writers never wait for it. Times that were not measured
 //! (`TIMED = NO`) are `None`. Names of instruments are `&'static str`: instruments are never unregistered.
 
+use crate::setup::level::Recording;
+
 /// Identity of a registered instrument: its position in the registry, 1-based like a PSI key (0: none).
 pub type ClassId = u16;
 
@@ -55,6 +57,8 @@ pub struct Instrument {
     pub enabled: bool,
     /// TIMED (always false for memory).
     pub timed: bool,
+    /// LEVEL.
+    pub level: Recording,
 }
 
 /// A class of threads: a row of `setup_threads`.

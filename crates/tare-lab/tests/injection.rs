@@ -14,6 +14,13 @@ const STUDIES: usize = 40;
 /// Of so many studies 2 are expected to miss the truth; more than this many in one of 300 seeds, and the seed is fixed.
 const MOST_MISSED: usize = 6;
 
+/// Blocks of a study of few, their turns, and studies of each kind, size and machine: as in `make lab-calibrate`.
+const FEW_BLOCKS: usize = 9;
+const FEW_TURNS: usize = 8;
+const FEW_STUDIES: usize = 100;
+/// Of 800 studies of a kind 40 are expected at most, and more than this many in one of 300 seeds.
+const FEW_MISSED: usize = 57;
+
 /// How a cost comes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
@@ -44,6 +51,17 @@ fn recorded() -> Vec<Vec<Vec<Turn>>> {
         blocks[place].push(turns.split(' ').map(turn).collect());
     }
     blocks
+}
+
+/// The same turns in blocks of few.
+fn short(recorded: &[Vec<Vec<Turn>>]) -> Vec<Vec<Vec<Turn>>> {
+    let cut = |block: &Vec<Vec<Turn>>| {
+        let rounds = block.iter().map(Vec::len).min().unwrap_or(0);
+        let part =
+            |n: usize| block.iter().map(|turns| turns[n * FEW_TURNS..][..FEW_TURNS].to_vec()).collect();
+        (0..rounds / FEW_TURNS).map(part).collect::<Vec<Vec<Vec<Turn>>>>()
+    };
+    recorded.iter().flat_map(cut).collect()
 }
 
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // small counts
@@ -245,6 +263,39 @@ fn the_truth_is_covered_whatever_the_kind_and_nothing_is_called_a_cost() {
             }
         }
     }
+}
+
+/// Intervals of few blocks are wide. They hold all the same, and no verdict claims more than is true.
+#[test]
+fn few_blocks_of_few_turns_mislead_nobody() {
+    let recorded = short(&recorded());
+    let mut random = fastrand::Rng::with_seed(31);
+    for kind in KINDS {
+        let (mut missed, mut missed_calm, mut claims, mut untrue) = (0, 0, 0, 0);
+        for (size, neighbour) in SIZES.iter().flat_map(|size| [(*size, false), (*size, true)]) {
+            for _ in 0..FEW_STUDIES {
+                let (found, truth) = study(&recorded, FEW_BLOCKS, (kind, size), neighbour, &mut random);
+                missed += usize::from(!covers(found.mean, truth));
+                missed_calm += usize::from(!covers(found.cost, truth));
+                claims += usize::from(costs(&found));
+                untrue += usize::from(costs(&found) && claims_too_much(&found, truth));
+            }
+        }
+        println!(
+            "{kind:?}: mean misses {missed}, calm {missed_calm}, of {claims} claims {untrue} are not true"
+        );
+        assert!(missed <= FEW_MISSED, "{kind:?}: the mean misses {missed}");
+        assert!(untrue <= FEW_MISSED, "{kind:?}: {untrue} verdicts claim too much");
+        if matches!(kind, Kind::Constant | Kind::Drifting) {
+            assert!(missed_calm <= FEW_MISSED, "{kind:?}: calm rounds miss {missed_calm}");
+        }
+    }
+}
+
+/// Whether a verdict says that more is paid, or saved, than is.
+fn claims_too_much(setting: &SettingAnalysis, truth: f64) -> bool {
+    let interval = setting.told().and_then(|d| d.interval);
+    interval.is_some_and(|(low, high)| low > truth || high < 0.0)
 }
 
 /// What calm rounds said of these: 5.0, 0.0, 2.6 and -2.0.

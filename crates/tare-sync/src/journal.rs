@@ -1,9 +1,9 @@
 //! HOT PATH: records of different lengths, one behind the other, in a block that is filled again and again, and copied
 //! meanwhile.
 //!
-//! A record's first word is not 0; a word of 0 ends what is written. Who appends writes the next end first, then the
-//! record's other words, and its first word, which stood for the end until then, last. So a reader that copies words in their
-//! order, and stops at the end, has whole records.
+//! A record's first word is not 0; a word of 0 ends what is written. Who appends writes the record's other words and the next
+//! end, and its first word, which stood for the end until then, last. So a reader that copies words in their order, and stops
+//! at the end, has whole records.
 
 use crate::atomic::{
     AtomicU64,
@@ -20,11 +20,18 @@ pub fn end(word: &AtomicU64) {
 #[inline(always)]
 pub fn append<const N: usize, const P: usize>(place: &[AtomicU64; P], record: [u64; N]) {
     const { assert!(N > 0 && P == N + 1) };
-    end(&place[N]);
     for at in 1..N {
         place[at].store(record[at], Relaxed);
     }
-    place[0].store(record[0], Release);
+    show(&place[0], record[0], &place[N]);
+}
+
+/// Appends a record of any length, whose words but the first have been written behind the end. The word behind them is the new
+/// end.
+#[inline(always)]
+pub fn show(first: &AtomicU64, word: u64, behind: &AtomicU64) {
+    end(behind);
+    first.store(word, Release);
 }
 
 /// Copies a block's words; those behind the end are anything.

@@ -8,7 +8,6 @@
 //! | type | two threads … |
 //! |---|---|
 //! | [`Version`] | one changes several words, others copy them |
-//! | [`record`] | one writes a record into a block, others copy it |
 //! | [`journal`] | one appends records to a block, others copy it |
 //! | [`FreeList`] | take and give back equal things |
 //! | [`Queue`] | push and pop numbers, oldest first |
@@ -57,7 +56,6 @@ mod index;
 mod interleavings;
 pub mod journal;
 mod queue;
-pub mod record;
 mod settled;
 mod slots;
 mod space;

@@ -13,6 +13,7 @@ pub mod digest;
 mod document;
 pub mod event;
 pub mod handle;
+pub mod level;
 pub mod object;
 pub mod program;
 #[cfg(test)]
@@ -76,6 +77,7 @@ pub static FURTHER: &[&dyn Table] = &[&setup::THREADS];
 /// Every table of the shape `strict`, in the order of `docs/tables.md`.
 pub static TABLES: &[&dyn Table] = &[
     &status::STATUS,
+    &level::LEVELS,
     &setup::INSTRUMENTS,
     &setup::CONSUMERS,
     &setup::ACTORS,

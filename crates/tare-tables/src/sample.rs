@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tare_engine::Recording;
 use tare_engine::objects::{self, ObjectRule};
 use tare_engine::snapshot::*;
 use tare_engine::{ActorRule, Engine};
@@ -342,7 +343,14 @@ impl Sample for SyncRow {
 
 impl Sample for Instrument {
     fn full() -> Self {
-        Instrument { id: 1, kind: Kind::Idle, name: "idle", enabled: true, timed: true }
+        Instrument {
+            id: 1,
+            kind: Kind::Idle,
+            name: "idle",
+            enabled: true,
+            timed: true,
+            level: Recording::Lean,
+        }
     }
     fn bare() -> Self {
         Instrument { enabled: false, timed: false, ..Self::full() }
@@ -652,12 +660,13 @@ fn checked_levels() -> Vec<&'static str> {
 #[test]
 fn every_getter_of_every_table_gives_a_value_of_its_columns_type() {
     use crate::{
-        account, digest, event, handle, object, program, server, setup, status, sync, thread, timer,
+        account, digest, event, handle, level, object, program, server, setup, status, sync, thread, timer,
     };
     let mut names = checked_levels();
     names.extend(checked![
         status::STATUS,
         setup::INSTRUMENTS,
+        level::LEVELS,
         setup::CONSUMERS,
         setup::ACTORS,
         setup::OBJECTS,

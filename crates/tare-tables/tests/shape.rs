@@ -8,7 +8,7 @@ use tare_tables::{Access, Shape, TABLES, ddl};
 const FACTS: &str = include_str!("reference/10.11.tsv");
 
 /// Tables of tare's own, which the reference does not have.
-const OWN: [&str; 2] = ["tare_status", "setup_threads"];
+const OWN: [&str; 3] = ["tare_levels", "tare_status", "setup_threads"];
 
 /// The reference's `CREATE TABLE` of each table, put together from the facts.
 fn reference() -> BTreeMap<&'static str, String> {
@@ -127,7 +127,8 @@ fn indexes_begin_with_what_is_asked_for() {
 #[test]
 fn access_is_the_references() {
     let editable = ["setup_actors", "setup_objects"];
-    let updatable = ["setup_instruments", "setup_consumers", "setup_timers", "setup_threads", "threads"];
+    let updatable =
+        ["tare_levels", "setup_instruments", "setup_consumers", "setup_timers", "setup_threads", "threads"];
     let read_only = [
         "tare_status",
         "session_connect_attrs",

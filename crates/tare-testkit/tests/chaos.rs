@@ -83,7 +83,8 @@ fn upheave(server: &Server, reader: &mut Schema, done: &AtomicBool) -> Vec<Strin
 }
 
 /// A server with few places for open tables, so that they are closed all the time, and with the tables; and a reader at
-/// tare's endpoint, so that reading and resetting use no table of the server's. `None`, said aloud, on the built-in.
+/// tare's endpoint, so that reading and resetting use no table of the server's. `None`, said aloud, on the built-in, which
+/// loses some of what is done here.
 fn chaos() -> Option<(Server, Schema)> {
     if !Provider::under_test().is_tare() {
         println!("skipped: it reads at tare's own endpoint");
@@ -125,11 +126,10 @@ fn tables_in_an_uproar_are_counted_right() {
 }
 
 #[test]
-#[ignore = "an open defect: in one run of six a few of 720 inserts beside FLUSH TABLES are not counted"]
 fn rows_inserted_while_tables_are_flushed_are_counted() {
     let _turn = turn();
     let Some((server, mut reader)) = chaos() else { return };
-    let rounds = setting("TARE_CHAOS_ROUNDS", 60);
+    let rounds = setting("TARE_CHAOS_ROUNDS", 600);
 
     reader.truncate("table_io_waits_summary_by_table").unwrap();
     std::thread::scope(|scope| {

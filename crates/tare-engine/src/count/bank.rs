@@ -12,18 +12,23 @@ use crate::memory::arena::{Arena, Base, BlockId, LINE, Offset, Own, Use, View, W
 use crate::snapshot::{ClassId, Kind};
 
 /// Words that offsets of cells are multiples of, so that the lower bits of an entry are free.
-pub(crate) const CELL_ALIGNMENT: u32 = 4;
+pub(crate) const CELL_ALIGNMENT: u32 = 8;
 /// Of an entry: its owner has settled that the instrument's events are usual, and the cell of today.
 pub(crate) const READY: u32 = 1;
 /// As [`READY`], of events that are summed up and not recorded. An entry has one of them at most.
 pub(crate) const SUMMED: u32 = 2;
 
-const _: () = assert!(READY + SUMMED < CELL_ALIGNMENT);
+/// With [`READY`] or [`SUMMED`]: what a lock that was free is counted as needs no clock. Alone: all events are only counted.
+pub(crate) const UNTIMED: u32 = 4;
+/// All marks.
+const MARKS: u32 = READY | SUMMED | UNTIMED;
+
+const _: () = assert!(MARKS < CELL_ALIGNMENT);
 
 /// Where an entry says the cell is; 0: nowhere.
 #[inline(always)]
 pub(crate) const fn place(entry: u32) -> Offset {
-    entry & !(READY | SUMMED)
+    entry & !MARKS
 }
 
 /// Entries of one map block.

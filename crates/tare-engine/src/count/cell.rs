@@ -143,6 +143,19 @@ impl Counts {
         ticks
     }
 
+    /// Adds one event that nobody timed.
+    #[inline(always)]
+    pub(crate) fn count_one(&self) {
+        self.count.store(self.count.own().wrapping_add(1), Relaxed);
+    }
+
+    /// As [`Counts::count_one`], where others are timed: MIN is no time at all.
+    #[inline(always)]
+    pub(crate) fn count_free(&self) {
+        self.count_one();
+        self.min_inverted.store(!0, Relaxed);
+    }
+
     /// Adds one event.
     #[inline(always)]
     pub(crate) fn add_usual(&self, ticks: u64) {
@@ -239,7 +252,7 @@ pub(crate) const COUNTERS: usize = 19;
 /// The counters of a statement that ends, and which of them may be other than zero: few are.
 #[derive(Clone, Copy)]
 pub struct Counters {
-    pub(crate) words: &'static [AtomicU64; COUNTERS],
+    pub(crate) words: &'static [AtomicU64],
     /// One bit for each.
     pub(crate) set: u32,
 }
@@ -394,14 +407,37 @@ impl Cell for TransactionCell {
 }
 
 impl StatementCell {
-    /// Counts a statement; the caller is the only writer.
+    /// Counts a statement in its cell and in its digest's, if there are both; the caller is the only writer.
     #[inline(always)]
-    pub(crate) fn add(&self, ticks: Option<u64>, counters: Counters) {
+    pub(crate) fn add(
+        cell: Option<&StatementCell>,
+        digest: Option<&StatementCell>,
+        ticks: Option<u64>,
+        counters: Counters,
+    ) {
+        match (cell, digest) {
+            (Some(cell), Some(digest)) => {
+                cell.add_one(ticks);
+                digest.add_one(ticks);
+                counters.each(|at, value| {
+                    bump(&cell.counters[at], value);
+                    bump(&digest.counters[at], value);
+                });
+            }
+            (Some(cell), None) | (None, Some(cell)) => {
+                cell.add_one(ticks);
+                counters.each(|at, value| bump(&cell.counters[at], value));
+            }
+            (None, None) => {}
+        }
+    }
+
+    #[inline(always)]
+    fn add_one(&self, ticks: Option<u64>) {
         match ticks {
             Some(ticks) => self.stat.add(1, ticks),
             None => self.stat.add_untimed(1),
         }
-        counters.each(|at, value| bump(&self.counters[at], value));
     }
 }
 

@@ -1,7 +1,7 @@
 //! HOT PATH: statements by digest. A thread counts in cells of its own; the shared table holds the texts.
 //!
-//! A digest is found twice: first in the thread's own small map (no shared memory touched), else in the
-//! shared table (`digest_table`). When the thread's map is full it is emptied into that. Now and then, and always when
+//! A digest is found twice: first in the thread's own small map (no shared memory touched; what followed last time is tried
+//! before anything is hashed), else in the shared table (`digest_table`). When the thread's map is full it is emptied into that. Now and then, and always when
 //! a digest has been evicted since, the thread looks whether its digest still is where it was, and tells that it is seen.
 //!
 //! A digest is its tokens and the current schema, as in the reference; the character set is not part of it. Hashes lead
@@ -14,7 +14,7 @@ use std::sync::atomic::{
 };
 
 use crate::Engine;
-use crate::count::cell::{Cell as _, Counters, Family, StatementCell};
+use crate::count::cell::{Cell as _, Family, StatementCell};
 use crate::count::digest_table::DigestSlot;
 use crate::memory::arena::{Offset, Own, Use, View, WORDS};
 use crate::memory::index::Inserted;
@@ -45,6 +45,9 @@ pub(crate) struct DigestCell {
     pub(crate) slot: AtomicU32,
     pub(crate) generation: AtomicU32,
     pub(crate) last_seen: AtomicU64,
+    /// The cell of the digest that followed last time: statements come in the same order again and again.
+    follower: AtomicU32,
+    _pad: AtomicU32,
 }
 
 // SAFETY: atomics only, alignment 8, less than a block.
@@ -97,17 +100,15 @@ impl DigestMap {
 }
 
 impl Engine {
-    /// Counts an ended statement under its digest. Returns the shared slot and its generation.
+    /// Where the thread counts an ended statement under its digest, which is seen now.
     #[inline]
-    pub(crate) fn count_digest(
+    pub(crate) fn digest_seen(
         &self,
         thread: &'static Thread,
         tokens: &DigestTokens<'_>,
         (schema, schema_len): (&[AtomicU64], usize),
         now: u64,
-        taken: Option<u64>,
-        counters: Counters,
-    ) -> Option<(u32, u32)> {
+    ) -> Option<&'static DigestCell> {
         if tokens.bytes.is_empty() {
             return None;
         }
@@ -116,24 +117,69 @@ impl Engine {
             Some(kept) if tokens.bytes.len() > size => (kept, hash_of(tokens)),
             _ => (tokens.bytes, [0; 2]),
         };
-        let mut hash = text::hash(whole[0] ^ schema_len as u64, bytes);
-        for word in schema.iter().take(text::words(schema_len)) {
-            hash = (hash.rotate_left(5) ^ word.own()).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        }
         let cut = tokens.cut || bytes.len() < tokens.bytes.len();
-        let key = Key { hash, tokens: bytes, whole, charset: tokens.charset, cut, schema, schema_len };
-        let cell = self.digest_cell(thread, &key, now)?;
-        cell.cell.add(taken, counters);
+        let key = Key { tokens: bytes, whole, charset: tokens.charset, cut, schema, schema_len };
+        let cell = self.digest_cell(thread, key, now)?;
         cell.last_seen.store(now, Relaxed);
-        Some((cell.slot.load(Relaxed), cell.generation.load(Relaxed)))
+        Some(cell)
     }
 
     #[inline]
-    fn digest_cell(&self, thread: &'static Thread, key: &Key<'_>, now: u64) -> Option<&'static DigestCell> {
+    fn digest_cell(&self, thread: &'static Thread, key: Key<'_>, now: u64) -> Option<&'static DigestCell> {
+        let epoch = self.epochs[Family::Digests as usize].load(Relaxed);
+        let last = thread.last_digest.own();
+        if last == 0 || thread.digest_epoch.own() != epoch {
+            return self.find_digest_cell(thread, &Hashed::of(key), now);
+        }
+        let before: &DigestCell = self.arena.at(last);
+        let expected = before.follower.own();
+        if expected != 0 {
+            let cell: &DigestCell = self.arena.at(expected);
+            if key.is(self.arena.at(cell.slot.own())) && self.is_known(cell, now) {
+                thread.last_digest.store(expected, Relaxed);
+                return Some(cell);
+            }
+        }
+        self.find_digest_cell(thread, &Hashed::of(key), now)
+    }
+
+    /// Whether a cell that has counted for a digest does still, and the digest need not be told to be seen.
+    #[inline(always)]
+    fn is_known(&self, cell: &DigestCell, now: u64) -> bool {
+        // The slot was the cell's digest's all the time if none has lost its place since.
+        let turned = cell.turn().own() ^ self.digests.turns.since();
+        let untold = (cell.last_seen.own() ^ now) >> SLICE;
+        untold | u64::from(turned) == 0
+    }
+
+    /// As [`Engine::digest_cell`], wherever the digest is.
+    #[inline(never)]
+    fn find_digest_cell(
+        &self,
+        thread: &'static Thread,
+        key: &Hashed<'_>,
+        now: u64,
+    ) -> Option<&'static DigestCell> {
         let epoch = self.epochs[Family::Digests as usize].load(Relaxed);
         if thread.digest_map.load(Relaxed) == 0 || thread.digest_epoch.load(Relaxed) != epoch {
             self.begin_digests(thread, epoch)?;
         }
+        let cell = self.find_in_map(thread, key, now)?;
+        let found = self.arena.offset_of(cell);
+        // Whoever empties the map meanwhile has forgotten what was last.
+        if let Some(before) = self.arena.get::<DigestCell>(thread.last_digest.own()) {
+            before.follower.store(found, Relaxed);
+        }
+        thread.last_digest.store(found, Relaxed);
+        Some(cell)
+    }
+
+    fn find_in_map(
+        &self,
+        thread: &'static Thread,
+        key: &Hashed<'_>,
+        now: u64,
+    ) -> Option<&'static DigestCell> {
         let map: &DigestMap = self.arena.at(thread.digest_map.load(Relaxed));
         let mut place = key.hash as usize % MAP_SIZE;
         loop {
@@ -145,10 +191,7 @@ impl Engine {
             if hash.load(Relaxed) == key.hash {
                 let cell: &DigestCell = self.arena.at(cell as Offset);
                 let known = key.is(self.arena.at(cell.slot.own()));
-                // The slot was the cell's digest's all the time if none has lost its place since.
-                let turned = cell.turn().own() ^ self.digests.turns.since();
-                let untold = (cell.last_seen.own() ^ now) >> SLICE;
-                if known && untold | u64::from(turned) == 0 || self.see_digest(cell, key, now) {
+                if known && self.is_known(cell, now) || self.see_digest(cell, key, now) {
                     return Some(cell);
                 }
             }
@@ -182,19 +225,21 @@ impl Engine {
                 let digest: &DigestCell = self.arena.at(offset as Offset);
                 each(digest);
                 digest.cell.clear();
+                digest.follower.store(0, Relaxed);
                 // The cell stays the entry's: its memory is used again for the next digest that lands here.
                 cell.store(0, Relaxed);
                 hash.store(offset, Relaxed);
             }
         }
         thread.digest_count.store(0, Relaxed);
+        thread.last_digest.store(0, Relaxed);
     }
 
     /// Tells that a digest of the thread's map is seen, which goes on in another slot if it has lost its own. False: the
     /// cell is another digest's, which has the same hash.
     #[cold]
     #[inline(never)]
-    fn see_digest(&self, cell: &DigestCell, key: &Key<'_>, now: u64) -> bool {
+    fn see_digest(&self, cell: &DigestCell, key: &Hashed<'_>, now: u64) -> bool {
         if cell.turn().own() == NO_PLACE {
             // Where nothing is known but the hash: all of them count for the row without a digest.
             self.losses.count(Lost::Digests);
@@ -221,7 +266,7 @@ impl Engine {
     }
 
     #[cold]
-    fn add_digest(&self, thread: &'static Thread, key: &Key<'_>, now: u64) -> Option<&'static DigestCell> {
+    fn add_digest(&self, thread: &'static Thread, key: &Hashed<'_>, now: u64) -> Option<&'static DigestCell> {
         if thread.digest_count.load(Relaxed) >= MAP_LIMIT {
             self.flush_digests(thread);
         }
@@ -290,7 +335,7 @@ impl Engine {
     }
 
     /// The shared slot of a digest, entered at its first sight; that of the row without a digest when there is no other.
-    fn digest_slot(&self, key: &Key<'_>, now: u64) -> (Offset, u32) {
+    fn digest_slot(&self, key: &Hashed<'_>, now: u64) -> (Offset, u32) {
         for _ in 0..TRIES {
             if let Some(known) = self.find_digest(key) {
                 self.digests.see(self.arena.at(known.0), now);
@@ -310,13 +355,13 @@ impl Engine {
         (offset, overflow.tenancy.generation())
     }
 
-    fn find_digest(&self, key: &Key<'_>) -> Option<(Offset, u32)> {
+    fn find_digest(&self, key: &Hashed<'_>) -> Option<(Offset, u32)> {
         let tenant = Cell::new(0);
         let is = |offset: Offset| key.tenant_is(self.arena.at(offset), &tenant);
         self.digests.index.find(key.hash, is).map(|offset| (offset, tenant.get()))
     }
 
-    fn enter_digest(&self, key: &Key<'_>, now: u64) -> Result<(Offset, u32), Refused> {
+    fn enter_digest(&self, key: &Hashed<'_>, now: u64) -> Result<(Offset, u32), Refused> {
         let table = &self.digests;
         let slot = table.vacate(&self.pools, &self.arena, now).ok_or(Refused::NoPlace)?;
         key.fill(slot, now);
@@ -375,8 +420,8 @@ fn hash_of(tokens: &DigestTokens<'_>) -> [u64; 2] {
 }
 
 /// What identifies a digest: its tokens and the current schema.
+#[derive(Clone, Copy)]
 struct Key<'a> {
-    hash: u64,
     /// Those that are kept.
     tokens: &'a [u8],
     /// The hash of all, where not all are kept.
@@ -389,13 +434,37 @@ struct Key<'a> {
 
 impl Key<'_> {
     /// Whether the slot holds this digest, if it holds one and stays as it is meanwhile.
-    #[inline(never)]
+    #[inline(always)]
     fn is(&self, slot: &DigestSlot) -> bool {
         let [tokens_len, schema_len] =
             [&slot.tokens_len, &slot.schema_len].map(|len| len.load(Relaxed) as usize);
         text::equals(&slot.tokens, tokens_len, self.tokens)
             && text::same(&slot.schema, schema_len, self.schema, self.schema_len)
             && slot.whole() == self.whole
+    }
+}
+
+/// A key and where it leads to.
+struct Hashed<'a> {
+    hash: u64,
+    key: Key<'a>,
+}
+
+impl<'a> std::ops::Deref for Hashed<'a> {
+    type Target = Key<'a>;
+    fn deref(&self) -> &Key<'a> {
+        &self.key
+    }
+}
+
+impl<'a> Hashed<'a> {
+    #[inline(always)]
+    fn of(key: Key<'a>) -> Hashed<'a> {
+        let mut hash = text::hash(key.whole[0] ^ key.schema_len as u64, key.tokens);
+        for word in key.schema.iter().take(text::words(key.schema_len)) {
+            hash = (hash.rotate_left(5) ^ word.own()).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        }
+        Hashed { hash, key }
     }
 
     /// Whether the slot's tenant is this digest, and then its generation.
@@ -426,15 +495,10 @@ mod tests {
     use crate::memory::lost::Limits;
 
     /// Keys that differ, all with one hash.
-    fn keys(schema: &[AtomicU64]) -> [Key<'_>; 5] {
-        let key = |tokens, schema_len| Key {
+    fn keys(schema: &[AtomicU64]) -> [Hashed<'_>; 5] {
+        let key = |tokens, schema_len| Hashed {
             hash: 42 << 32,
-            tokens,
-            whole: [0; 2],
-            charset: 33,
-            cut: false,
-            schema,
-            schema_len,
+            key: Key { tokens, whole: [0; 2], charset: 33, cut: false, schema, schema_len },
         };
         [
             key(b"select ?", 0),
@@ -456,7 +520,8 @@ mod tests {
         let schema = [AtomicU64::new(b'a'.into()), AtomicU64::new(b'b'.into())];
         let keys = keys(&schema);
         let cells = || {
-            keys.each_ref().map(|key| std::ptr::from_ref(engine.digest_cell(thread, key, 1).expect("memory")))
+            keys.each_ref()
+                .map(|key| std::ptr::from_ref(engine.find_digest_cell(thread, key, 1).expect("memory")))
         };
         let first = cells();
         for (at, cell) in first.iter().enumerate() {
@@ -468,7 +533,7 @@ mod tests {
         let known = places();
         let other = engine.new_thread(0, None, None).expect("memory").slab();
         for (key, place) in keys.iter().zip(known) {
-            let cell = engine.digest_cell(other, key, 3).expect("memory");
+            let cell = engine.find_digest_cell(other, key, 3).expect("memory");
             assert_eq!((cell.slot.load(Relaxed), cell.generation.load(Relaxed)), place);
         }
         assert_eq!(places(), known);

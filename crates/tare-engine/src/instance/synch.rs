@@ -10,9 +10,10 @@ use crate::count::cell::Counts;
 use crate::memory::arena::{Arena, Own, Use, WORDS};
 use crate::memory::lost::Lost;
 use crate::memory::pool::{Pool, SlotHead, name};
-use crate::record::wait::{Source, Wait, WaitObject};
+use crate::record::wait::{Source, UntimedLock, Wait, WaitObject};
 use crate::setup::wanted::Wanted;
 use crate::snapshot::{ClassId, Kind};
+use crate::thread::ThreadRef;
 use crate::thread::current;
 
 use super::reference;
@@ -44,6 +45,9 @@ impl SynchHandle {
     }
 }
 
+/// See [`Engine::set_synch_taken_by_trying`].
+const TAKEN_BY_TRYING: u32 = 1;
+
 /// Mutexes, rwlocks, conds.
 impl Engine {
     /// A synchronisation object begins to exist.
@@ -59,6 +63,17 @@ impl Engine {
         handle.slot.identity.store(identity as u64, Relaxed);
         handle.slot.head.publish();
         Some(handle)
+    }
+
+    /// The host calls an operation on it a try only where it has got the lock by it.
+    pub fn set_synch_taken_by_trying(&self, synch: SynchRef) {
+        synch.slot.head.flags.store(TAKEN_BY_TRYING, Relaxed);
+    }
+
+    /// Whether [`Engine::set_synch_taken_by_trying`] was said of it.
+    #[inline(always)]
+    pub fn synch_is_taken_by_trying(&self, synch: SynchRef) -> bool {
+        synch.slot.head.flags.load(Relaxed) == TAKEN_BY_TRYING
     }
 
     /// And ends.
@@ -79,6 +94,20 @@ impl Engine {
     pub fn start_synch_wait(&self, synch: SynchRef, operation: u8, source: Source) -> Option<Wait> {
         self.start_usual_synch_wait(synch, operation, source)
             .or_else(|| self.start_wait(synch.slot.head.class(), synch.wanted(operation), source))
+    }
+
+    /// Whether the calling thread needs no clock for this lock if it turns out to be free: then the host tries to take it, and
+    /// says so if it has it ([`Engine::count_free_synch`]). `None`: ask [`Engine::start_usual_synch_wait`].
+    #[inline(always)]
+    pub fn untimed_synch(&self, synch: SynchRef) -> Option<UntimedLock> {
+        self.untimed_lock(synch.slot.head.class())
+    }
+
+    /// The calling thread has got the lock without waiting.
+    #[inline(always)]
+    pub fn count_free_synch(&self, lock: UntimedLock, synch: SynchRef, operation: u8, source: Source) {
+        let head = &synch.slot.head;
+        self.count_free_lock(lock, head.class(), (name(head), operation), source);
     }
 
     /// As [`Engine::start_synch_wait`], if all is as usual. `None` says nothing yet: ask that one.
@@ -115,26 +144,26 @@ impl Engine {
         self.end_usual_leaf_wait(wait, None).is_some()
     }
 
-    /// The lock is the calling thread's: a mutex, or a rwlock to write or shared-exclusive.
+    /// The lock is the calling thread's, which is `thread`: a mutex, or a rwlock to write or shared-exclusive.
     #[inline(always)]
-    pub fn set_synch_owner(&self, synch: SynchRef, wait: &Wait) {
-        synch.slot.owner.store(wait.thread.holder.own(), Relaxed);
+    pub fn set_synch_owner(&self, synch: SynchRef, thread: ThreadRef) {
+        synch.slot.owner.store(thread.slab().holder.own(), Relaxed);
     }
 
-    /// The rwlock is the calling thread's, to read.
+    /// The rwlock is the calling thread's, which is `thread`, to read.
     #[inline(always)]
-    pub fn add_synch_reader(&self, synch: SynchRef, wait: &Wait) {
-        let (locks, lock) = (&wait.thread.read_locks, synch.address() as u64);
+    pub fn add_synch_reader(&self, synch: SynchRef, thread: ThreadRef) {
+        let (locks, lock) = (&thread.slab().read_locks, synch.address() as u64);
         if !locks.push(lock) && !locks.push_further(&self.arena, lock) {
             self.losses.count(Lost::ReadLocks);
         }
     }
 
     /// As [`Engine::add_synch_reader`], but not a second time: the lock may have been upgraded.
-    pub fn add_synch_reader_once(&self, synch: SynchRef, wait: &Wait) {
+    pub fn add_synch_reader_once(&self, synch: SynchRef, thread: ThreadRef) {
         let address = synch.address() as u64;
-        if wait.thread.read_locks.addresses(&self.arena).all(|held| held != address) {
-            self.add_synch_reader(synch, wait);
+        if thread.slab().read_locks.addresses(&self.arena).all(|held| held != address) {
+            self.add_synch_reader(synch, thread);
         }
     }
 

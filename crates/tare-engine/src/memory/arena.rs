@@ -312,6 +312,14 @@ impl Base {
         unsafe { &*self.0.add(offset as usize * 8).cast() }
     }
 
+    /// As [`Base::at`], of one word.
+    #[inline(always)]
+    pub(crate) fn word(self, offset: usize) -> &'static AtomicU64 {
+        debug_assert!(offset != 0);
+        // SAFETY: as for `at`.
+        unsafe { &*self.0.add(offset * 8).cast() }
+    }
+
     /// As [`Base::at`]; offset 0 is a block of zeros.
     #[inline(always)]
     pub(crate) fn at_or_zero<T: View>(self, offset: Offset) -> &'static T {

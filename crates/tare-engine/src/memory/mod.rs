@@ -1,6 +1,7 @@
 //! All memory, and what is made of it: blocks, slots, queues, indexes, texts. Knows nothing of events.
 
 pub(crate) mod arena;
+pub(crate) mod history;
 pub(crate) mod index;
 pub(crate) mod lost;
 pub(crate) mod pool;

@@ -152,6 +152,8 @@ unsafe impl View for SlotHead {}
 const fn resting(pool: Pool) -> u32 {
     match pool {
         Pool::Files | Pool::Tables | Pool::Sockets | Pool::MetadataLocks => 64,
+        // Each connection has a dozen.
+        Pool::Mutexes | Pool::Rwlocks | Pool::Conds => 512,
         _ => 0,
     }
 }

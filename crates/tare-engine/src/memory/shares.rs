@@ -11,9 +11,9 @@
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::memory::arena::{Arena, BlockId, Use, WORDS};
+use crate::memory::history::LongHistory;
 use crate::memory::lost::{Limits, Lost};
 use crate::memory::pool::{POOLS, Pool, SlotHead};
-use crate::memory::queue::Queue;
 
 /// Shares are in parts of the whole of which there are as many.
 const PARTS: u32 = 32;
@@ -80,7 +80,7 @@ pub(crate) struct Shares {
     /// Where the next look for one begins.
     hand: AtomicU32,
     /// Blocks of the long histories, by event type minus one.
-    pub(crate) long: [Queue; 4],
+    pub(crate) long: [LongHistory; 4],
 }
 
 impl Shares {
@@ -92,7 +92,7 @@ impl Shares {
             instances: AtomicU32::new(0),
             empty: AtomicU32::new(0),
             hand: AtomicU32::new(0),
-            long: [const { Queue::new() }; 4],
+            long: [const { LongHistory::new() }; 4],
         }
     }
 
@@ -126,7 +126,7 @@ impl Shares {
 
     /// Blocks of the long histories.
     pub(crate) fn lent(&self) -> u32 {
-        self.long.iter().map(Queue::len).sum()
+        self.long.iter().map(LongHistory::len).sum()
     }
 
     /// Who counts and who takes may overtake each other: for a moment there are fewer than none.
@@ -190,7 +190,7 @@ impl Arena {
     /// The cap is reached: a block that no instance needs any more, or the oldest of the longest long history.
     #[cold]
     pub(crate) fn take_back(&self) -> Option<BlockId> {
-        self.empty_block().or_else(|| self.shares.long.iter().max_by_key(|queue| queue.len())?.pop())
+        self.empty_block().or_else(|| self.shares.long.iter().max_by_key(|history| history.len())?.pop(self))
     }
 
     /// A block all of whose slots are free, and which may be anything from now on.

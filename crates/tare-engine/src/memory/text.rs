@@ -2,11 +2,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::memory::arena::Own;
-
 /// Words that `bytes` take.
+#[inline(always)]
 pub(crate) const fn words(bytes: usize) -> usize {
-    bytes.div_ceil(8)
+    // No text is so long that this is too much.
+    bytes.wrapping_add(7) >> 3
 }
 
 /// The bytes that do not fill a word, behind those that do, as a word padded with zeros.
@@ -41,11 +41,22 @@ pub(crate) fn write(to: &[AtomicU64], bytes: &[u8]) -> usize {
     len
 }
 
-/// Copies words of the calling thread's own.
-#[inline(always)]
-pub(crate) fn copy_own(to: &[AtomicU64], from: &[AtomicU64]) {
-    for (to, from) in to.iter().zip(from) {
-        to.store(from.own(), Relaxed);
+/// A text in words that a reader has copied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Text<'a> {
+    words: &'a [u64],
+    len: usize,
+}
+
+impl<'a> Text<'a> {
+    /// The text of `len` bytes these words begin with, and the words behind it.
+    pub(crate) fn first(words: &'a [u64], len: usize) -> Option<(Text<'a>, &'a [u64])> {
+        let (words, rest) = words.split_at_checked(self::words(len))?;
+        Some((Text { words, len }, rest))
+    }
+
+    pub(crate) fn bytes(self) -> impl Iterator<Item = u8> + 'a {
+        self.words.iter().flat_map(|word| word.to_le_bytes()).take(self.len)
     }
 }
 

@@ -14,6 +14,7 @@ use crate::memory::pool::{Pool, SYNCHS, held};
 use crate::memory::text;
 use crate::setup::actors::ActorRule;
 use crate::setup::instrument::{KINDS, lock};
+use crate::setup::level::Recording;
 use crate::setup::objects::ObjectRule;
 use crate::snapshot::*;
 use crate::thread::Thread;
@@ -29,7 +30,21 @@ impl Engine {
     /// ENABLED and TIMED; `None` leaves one as it is. At once, for every thread.
     pub fn set_instrument(&self, id: ClassId, enabled: Option<bool>, timed: Option<bool>) {
         let _one_at_a_time = lock(&self.filters);
-        self.registry.set(id, enabled, timed);
+        self.registry.set(id, |now| {
+            now.enabled = enabled.unwrap_or(now.enabled);
+            now.timed = timed.unwrap_or(now.timed);
+        });
+        self.decide_wanted(self.registry.kind(id));
+        self.change_settings();
+    }
+
+    /// LEVEL of an instrument; `None`: ENABLED becomes NO, else YES.
+    pub fn set_level(&self, id: ClassId, level: Option<Recording>) {
+        let _one_at_a_time = lock(&self.filters);
+        self.registry.set(id, |now| {
+            now.enabled = level.is_some();
+            now.level = level.unwrap_or(now.level);
+        });
         self.decide_wanted(self.registry.kind(id));
         self.change_settings();
     }
@@ -41,7 +56,10 @@ impl Engine {
 
     /// ENABLED and HISTORY of a class of threads; `None` leaves one as it is. For threads that begin later.
     pub fn set_thread_instrument(&self, id: ClassId, enabled: Option<bool>, history: Option<bool>) {
-        self.registry.set(id, enabled, history);
+        self.registry.set(id, |now| {
+            now.enabled = enabled.unwrap_or(now.enabled);
+            now.timed = history.unwrap_or(now.timed);
+        });
     }
 
     /// Whether a consumer is on.

@@ -16,7 +16,7 @@ use crate::thread::Thread;
 const KIND: u64 = 7;
 /// Two words: from here on ids are counted from this one, and times from the second word.
 const BASE: u64 = 1;
-/// One word: from here on events nest in this one.
+/// Two words: from here on events nest in this one, which began when the second word says; 0: nobody knows.
 const PARENT: u64 = 2;
 /// What the records are that only one of the journals has: from here on.
 pub(crate) const OWN_KINDS: u64 = 3;
@@ -73,8 +73,9 @@ pub(crate) struct Coming {
     pub(crate) words: u32,
     pub(crate) id: u64,
     pub(crate) time: u64,
-    /// As [`parent`] makes it.
+    /// As [`parent`] makes it, and when it began.
     pub(crate) parent: u64,
+    pub(crate) parent_began: u64,
     /// Whatever was in progress has been lost.
     pub(crate) gap: bool,
 }
@@ -102,7 +103,7 @@ impl Journal {
 
     /// What the marks in the block have said so far.
     pub(crate) fn marks(&self, parent: (u64, u8)) -> Marks {
-        Marks { base_id: self.base_id.own(), base_time: self.base_time.own(), parent }
+        Marks { base_id: self.base_id.own(), base_time: self.base_time.own(), parent, parent_began: 0 }
     }
 
     /// Times have no base any more: whoever writes next prepares.
@@ -113,14 +114,20 @@ impl Journal {
 
     /// As [`Journal::place`], for an event that nests in `parent`: a mark comes first, if it is another than the last one's.
     #[inline(always)]
-    pub(crate) fn place_in(&self, base: Base, words: u32, parent: u64) -> Option<Offset> {
-        let place = self.place(words + 1)?;
+    pub(crate) fn place_in(
+        &self,
+        base: Base,
+        words: u32,
+        parent: u64,
+        began: impl FnOnce() -> u64,
+    ) -> Option<Offset> {
+        let place = self.place(words + 2)?;
         if self.parent.own() == parent {
             return Some(place);
         }
         self.parent.store(parent, Relaxed);
-        self.append::<1, 2>(base, place, [parent]);
-        Some(place + 1)
+        self.append::<2, 3>(base, place, [parent, began()]);
+        Some(place + 2)
     }
 
     /// Appends a record at the place that was asked for. `P` is `N + 1`.
@@ -141,7 +148,7 @@ impl Journal {
 }
 
 /// Words of marks, at most.
-const MARKS: u32 = 3;
+const MARKS: u32 = 4;
 
 impl Engine {
     /// Makes a journal ready for a record: room, a base within reach, the parent. False: no memory, and the event is counted as
@@ -169,7 +176,7 @@ impl Engine {
             // The block begins with it, whatever the one before said.
             journal.parent.store(0, Relaxed);
         }
-        journal.place_in(base, 0, coming.parent).is_some()
+        journal.place_in(base, 0, coming.parent, || coming.parent_began).is_some()
     }
 }
 
@@ -179,6 +186,7 @@ pub(crate) struct Marks {
     pub(crate) base_id: u64,
     pub(crate) base_time: u64,
     pub(crate) parent: (u64, u8),
+    pub(crate) parent_began: u64,
 }
 
 /// A mark, as it is read.
@@ -198,8 +206,8 @@ impl Marks {
                 Some(Mark { words: 2, gap: first & GAP != 0 })
             }
             PARENT => {
-                self.parent = parent_of(first);
-                Some(Mark { words: 1, gap: false })
+                (self.parent, self.parent_began) = (parent_of(first), *words.get(1)?);
+                Some(Mark { words: 2, gap: false })
             }
             _ => None,
         }

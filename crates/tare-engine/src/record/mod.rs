@@ -7,6 +7,7 @@ pub(crate) mod ring;
 pub(crate) mod stage;
 pub(crate) mod statement;
 pub(crate) mod transaction;
+pub(crate) mod values;
 pub(crate) mod wait;
 
 use ring::RingKind;

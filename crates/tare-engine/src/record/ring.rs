@@ -1,24 +1,23 @@
-//! HOT PATH: rings of recorded events. A thread fills blocks of its own, line by line.
+//! HOT PATH: rings of recorded events. A thread fills blocks of its own, record by record.
 //!
 //! A thread keeps ("pins") as many blocks as its history needs; the oldest one beyond that is either filled
 //! again by the same thread or, when the long history is on, handed to a queue of blocks whose oldest comes
 //! back instead. So an event is written once, where it stays, and no thread ever writes to another's block.
 //!
-//! A record's first word is not 0 and is written last; a word of 0 after the last record ends the block. A block's generation
-//! rises before it is filled again: a reader copies first and then asks whether the generation is still the same.
+//! Records are appended as [`tare_sync::journal`] says. A block's generation rises before it is filled again: a reader copies
+//! first and then asks whether the generation is still the same.
 
 use std::sync::atomic::{
-    AtomicU8, AtomicU16, AtomicU32, AtomicU64,
+    AtomicU32, AtomicU64,
     Ordering::{Relaxed, Release},
 };
 
-use tare_sync::{journal, record};
+use tare_sync::journal;
 
 use crate::clock::ticks;
-use crate::count::cell::COUNTERS;
-use crate::memory::arena::{Arena, BlockId, LINE, Offset, Own, Use, View, WORDS};
+use crate::memory::arena::{Arena, Base, BlockId, Offset, Own, Use, WORDS};
+use crate::memory::history::LongHistory;
 use crate::memory::lost::Lost;
-use crate::memory::queue::Queue;
 use crate::snapshot::EventType;
 
 /// Blocks a thread can pin per event type: a history is never longer than what they hold (63 of the longest
@@ -27,8 +26,6 @@ const PINS: usize = 64 + BATCH;
 /// Blocks a thread exchanges with the long history at a time: its queue is every thread's, so each visit costs lines that
 /// come from other processors.
 const BATCH: usize = 4;
-/// Words of a line.
-pub(crate) const LINE_WORDS: u32 = (LINE / 8) as u32;
 /// Waits nested deeper are counted but not recorded.
 pub(crate) const WAIT_DEPTH: usize = 8;
 
@@ -37,88 +34,6 @@ pub(crate) const RECORD_TIMED: u8 = 1;
 pub(crate) const RECORD_HISTORY: u8 = 2;
 pub(crate) const RECORD_LONG: u8 = 4;
 
-/// The fixed part of a statement's record; schema, program, message and text follow.
-#[repr(C)]
-pub(crate) struct StatementRecord {
-    pub(crate) event_id: AtomicU64,
-    pub(crate) lines: AtomicU32,
-    pub(crate) nesting_level: AtomicU16,
-    pub(crate) nesting_type: AtomicU8,
-    pub(crate) flags: AtomicU8,
-    pub(crate) start: AtomicU64,
-    pub(crate) end: AtomicU64,
-    pub(crate) source: AtomicU64,
-    pub(crate) end_event_id: AtomicU64,
-    pub(crate) nesting_id: AtomicU64,
-    pub(crate) class: AtomicU16,
-    pub(crate) sqlstate_len: AtomicU8,
-    pub(crate) object_type: AtomicU8,
-    pub(crate) errno: AtomicU32,
-    pub(crate) digest: AtomicU32,
-    pub(crate) digest_generation: AtomicU32,
-    pub(crate) sqlstate: AtomicU64,
-    pub(crate) schema_len: AtomicU16,
-    pub(crate) message_len: AtomicU16,
-    pub(crate) object_schema_len: AtomicU16,
-    pub(crate) object_name_len: AtomicU16,
-    pub(crate) text_len: AtomicU32,
-    pub(crate) text_cut: AtomicU32,
-    pub(crate) counters: [AtomicU64; COUNTERS],
-    /// Number of the character set of SQL_TEXT.
-    pub(crate) charset: AtomicU32,
-    /// Number of the character set of the digest's identifiers.
-    pub(crate) digest_charset: AtomicU32,
-}
-
-/// Words of the fixed part.
-pub(crate) const STATEMENT_WORDS: usize = size_of::<StatementRecord>() / 8;
-
-/// Bytes of an XA identifier's two parts together.
-pub(crate) const XID_BYTES: usize = 128;
-
-/// A transaction, four lines.
-#[repr(C)]
-pub(crate) struct TransactionRecord {
-    pub(crate) event_id: AtomicU64,
-    pub(crate) start: AtomicU64,
-    pub(crate) end: AtomicU64,
-    pub(crate) source: AtomicU64,
-    pub(crate) end_event_id: AtomicU64,
-    pub(crate) nesting_id: AtomicU64,
-    pub(crate) class: AtomicU16,
-    pub(crate) nesting_type: AtomicU8,
-    pub(crate) flags: AtomicU8,
-    pub(crate) state: AtomicU8,
-    pub(crate) isolation: AtomicU8,
-    pub(crate) xa: AtomicU8,
-    pub(crate) xa_state: AtomicU8,
-    pub(crate) read_only: AtomicU8,
-    pub(crate) autocommit: AtomicU8,
-    pub(crate) has_gtid: AtomicU8,
-    pub(crate) _pad: AtomicU8,
-    pub(crate) xid_format: AtomicU32,
-    pub(crate) trx_id: AtomicU64,
-    pub(crate) savepoints: AtomicU64,
-    pub(crate) rollbacks: AtomicU64,
-    pub(crate) releases: AtomicU64,
-    pub(crate) gtrid_len: AtomicU16,
-    pub(crate) bqual_len: AtomicU16,
-    pub(crate) gtid_domain: AtomicU32,
-    pub(crate) gtid_server: AtomicU64,
-    pub(crate) gtid_sequence: AtomicU64,
-    pub(crate) xid: [AtomicU64; XID_BYTES / 8],
-}
-
-/// Lines of a transaction's record.
-pub(crate) const TRANSACTION_LINES: u32 = size_of::<TransactionRecord>().div_ceil(LINE) as u32;
-
-// SAFETY: atomics only, alignment 8, less than a block.
-#[allow(unsafe_code)]
-unsafe impl View for StatementRecord {}
-// SAFETY: atomics only, alignment 8, less than a block.
-#[allow(unsafe_code)]
-unsafe impl View for TransactionRecord {}
-
 /// One event type's place in a thread: what every event needs.
 #[repr(C)]
 pub(crate) struct Ring {
@@ -126,8 +41,6 @@ pub(crate) struct Ring {
     next: AtomicU32,
     /// One past its last word.
     end: AtomicU32,
-    /// What marks this block's lines as written since it was taken.
-    tag: AtomicU32,
     /// Events in the current block.
     records: AtomicU32,
 }
@@ -140,6 +53,63 @@ pub(crate) struct RingBlocks {
     spares: AtomicU32,
     spare: [AtomicU32; BATCH],
     pinned: [AtomicU32; PINS],
+}
+
+/// Words that are copied at once.
+pub(crate) const CHUNK: usize = 4;
+/// Words that are written behind a record: the new end, and what the last chunk has too much.
+pub(crate) const BEHIND: usize = CHUNK - 1;
+
+/// A record of any length that is being appended: its words but the first, one behind the other, no more than were asked for.
+pub(crate) struct Appending<'a> {
+    ring: &'a Ring,
+    base: Base,
+    first: usize,
+    next: usize,
+    /// One past the words there is room for.
+    end: usize,
+}
+
+impl Appending<'_> {
+    #[inline(always)]
+    pub(crate) fn put(&mut self, word: u64) {
+        self.put_all([word]);
+    }
+
+    /// As [`Appending::put`], of several.
+    #[inline(always)]
+    pub(crate) fn put_all<const N: usize>(&mut self, words: [u64; N]) {
+        debug_assert!(self.next + N <= self.end);
+        for (at, word) in words.into_iter().enumerate() {
+            self.base.word(self.next + at).store(word, Relaxed);
+        }
+        self.next += N;
+    }
+
+    /// Copies the first words of the calling thread's own, in whole chunks: what is copied too much is overwritten, or lies
+    /// behind the end.
+    #[inline(always)]
+    pub(crate) fn copy(&mut self, from: &[[AtomicU64; CHUNK]], words: usize) {
+        let next = self.next + words;
+        debug_assert!(next <= self.end);
+        for (at, from) in (self.next..next).step_by(CHUNK).zip(from) {
+            for (word, from) in from.iter().enumerate() {
+                self.base.word(at + word).store(from.own(), Relaxed);
+            }
+        }
+        self.next = next;
+    }
+
+    /// Shows the record to readers.
+    #[inline(always)]
+    pub(crate) fn show(self, first: u64) {
+        let Appending { ring, base, first: place, next, .. } = self;
+        journal::show(base.word(place), first, base.word(next));
+        ring.set_next(next as Offset);
+        ring.count();
+        // The next one will be of about the same size.
+        base.expect_write_behind(next as Offset);
+    }
 }
 
 /// What distinguishes the rings of the four types of events.
@@ -168,42 +138,26 @@ impl Ring {
         self.next.store(next, Relaxed);
     }
 
-    /// The first word of a line written now.
-    #[inline(always)]
-    pub(crate) fn stamp(&self, event_id: u64) -> u64 {
-        record::stamp(event_id, self.tag.own())
-    }
-
     /// An event has been written.
     #[inline(always)]
     pub(crate) fn count(&self) {
         self.records.store(self.records.own() + 1, Relaxed);
     }
 
-    /// Takes as many words (whole lines) in a row, and ends the block behind them.
+    /// Begins to append a record of at most as many words; `None`: the block is full.
     #[inline(always)]
-    pub(crate) fn lines(&self, arena: &Arena, words: u32) -> Option<Offset> {
-        let next = self.next.load(Relaxed);
-        let after = next + words;
-        let end = self.end.load(Relaxed);
-        if after > end {
-            return None;
-        }
-        if after < end {
-            arena.slice(after, 1)[0].store(0, Relaxed);
-        }
-        self.next.store(after, Relaxed);
-        self.count();
-        Some(next)
+    pub(crate) fn append(&self, base: Base, most: usize) -> Option<Appending<'_>> {
+        let (first, end) = (self.next() as usize, self.end() as usize);
+        let has_room = first + most + BEHIND <= end;
+        has_room.then_some(Appending { ring: self, base, first, next: first + 1, end: first + most })
     }
 
     /// Makes a block the current one.
-    fn begin(&self, arena: &Arena, block: BlockId) {
+    fn begin(&self, block: BlockId) {
         let start = block * WORDS as u32;
         self.next.store(start, Relaxed);
         self.end.store(start + WORDS as u32, Relaxed);
         self.records.store(0, Relaxed);
-        self.tag.store(record::tag(arena.meta(block).generation.now()), Relaxed);
     }
 
     /// There is no current block.
@@ -213,7 +167,7 @@ impl Ring {
     }
 
     /// Gives every block up: to the long history's queue, or back to the arena.
-    pub(crate) fn release(&self, blocks: &RingBlocks, arena: &Arena, long: Option<&Queue>) {
+    pub(crate) fn release(&self, blocks: &RingBlocks, arena: &Arena, long: Option<&LongHistory>) {
         self.close(blocks, arena);
         blocks.release(arena, long);
         self.stop();
@@ -278,14 +232,14 @@ impl RingBlocks {
         self.count.store(count as u32 + 1, Release);
     }
 
-    fn release(&self, arena: &Arena, long: Option<&Queue>) {
+    fn release(&self, arena: &Arena, long: Option<&LongHistory>) {
         while let Some(spare) = self.take_spare() {
             arena.give(spare);
         }
         while self.count.load(Relaxed) > 0 {
             let block = self.unpin_oldest();
             let spare = match long {
-                Some(queue) => exchange(queue, arena, block),
+                Some(history) => history.exchange(arena, block),
                 None => Some(block),
             };
             if let Some(block) = spare {
@@ -301,8 +255,8 @@ pub(crate) struct Advance<'a> {
     pub(crate) kind: &'a RingKind,
     pub(crate) thread_id: u64,
     pub(crate) history_size: u32,
-    /// The long history's queue, when this thread feeds it.
-    pub(crate) long: Option<&'a Queue>,
+    /// The long history, when this thread feeds it.
+    pub(crate) long: Option<&'a LongHistory>,
 }
 
 /// Begins a new block. False when no memory is left: the caller counts the event as lost.
@@ -316,7 +270,7 @@ pub(crate) fn advance(ring: &Ring, blocks: &RingBlocks, how: &Advance<'_>) -> bo
             for _ in 0..batch {
                 let oldest = blocks.unpin_oldest();
                 let spare = match how.long {
-                    Some(queue) => exchange(queue, arena, oldest),
+                    Some(history) => history.exchange(arena, oldest),
                     None => Some(oldest),
                 };
                 if let Some(block) = spare {
@@ -344,7 +298,7 @@ pub(crate) fn advance(ring: &Ring, blocks: &RingBlocks, how: &Advance<'_>) -> bo
     arena.meta(block).owner.store(how.thread_id, Relaxed);
     arena.meta(block).opened.store(ticks(), Relaxed);
     blocks.pin(block);
-    ring.begin(arena, block);
+    ring.begin(block);
     true
 }
 
@@ -352,9 +306,4 @@ pub(crate) fn advance(ring: &Ring, blocks: &RingBlocks, how: &Advance<'_>) -> bo
 fn recycle(arena: &Arena, block: BlockId) -> BlockId {
     arena.meta(block).throw_away(|| journal::end(&arena.words(block)[0]));
     block
-}
-
-/// Puts `block` into a long history and takes its oldest out once it is full.
-fn exchange(queue: &Queue, arena: &Arena, block: BlockId) -> Option<BlockId> {
-    queue.exchange(block, |oldest| arena.give(oldest))
 }

@@ -6,6 +6,7 @@ use std::sync::{Mutex, OnceLock};
 
 use crate::count::bank::{MAP_ENTRIES, MAPS};
 use crate::memory::lost::{Losses, Lost};
+use crate::setup::level::Recording;
 use crate::snapshot::{ClassId, Instrument, Kind, ThreadInstrument};
 
 /// Instruments a registry can hold; id 0 is none.
@@ -28,6 +29,8 @@ pub(crate) const MEMORY: u8 = 16;
 pub(crate) const STATEMENT: u8 = 32;
 /// It is on, and its events are timed and report no progress: one bit to test for what is usual.
 pub(crate) const USUAL: u8 = 64;
+/// Its level says that its events are not recorded.
+pub(crate) const UNRECORDED: u8 = 128;
 
 /// Instruments the interface does not register: the host calls their slots without a key.
 pub mod fixed {
@@ -44,8 +47,25 @@ pub mod fixed {
     pub const TRANSACTION: ClassId = 5;
 }
 
-/// How an instrument of this name starts: ENABLED, TIMED.
-pub type InitialSwitches = Box<dyn Fn(&str) -> (bool, bool) + Send + Sync>;
+/// How an instrument starts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Initial {
+    /// ENABLED.
+    pub enabled: bool,
+    /// TIMED.
+    pub timed: bool,
+    /// LEVEL.
+    pub level: Recording,
+}
+
+impl Default for Initial {
+    fn default() -> Initial {
+        Initial { enabled: true, timed: true, level: Recording::default() }
+    }
+}
+
+/// How an instrument of this name starts.
+pub type InitialSwitches = Box<dyn Fn(&str) -> Initial + Send + Sync>;
 
 /// What the host says when it registers an instrument.
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +80,9 @@ pub struct Registration<'a> {
     pub global: bool,
 }
 
+/// Where what was set has the level.
+const LEVEL: u32 = 4;
+
 struct Class {
     kind: Kind,
     name: &'static str,
@@ -67,7 +90,10 @@ struct Class {
 }
 
 pub(crate) struct Registry {
+    /// What follows from ENABLED, TIMED and LEVEL, and kind flags.
     switches: [AtomicU8; MAX_INSTRUMENTS],
+    /// ENABLED and TIMED as they were set, and LEVEL from bit [`LEVEL`] on.
+    set: [AtomicU8; MAX_INSTRUMENTS],
     kinds: [AtomicU8; MAX_INSTRUMENTS],
     /// How many of each kind are on. Changed by who has the classes.
     enabled: [AtomicU32; KINDS.len()],
@@ -79,6 +105,7 @@ impl Registry {
     pub(crate) const fn new() -> Registry {
         Registry {
             switches: [const { AtomicU8::new(0) }; MAX_INSTRUMENTS],
+            set: [const { AtomicU8::new(0) }; MAX_INSTRUMENTS],
             kinds: [const { AtomicU8::new(0) }; MAX_INSTRUMENTS],
             enabled: [const { AtomicU32::new(0) }; KINDS.len()],
             classes: Mutex::new(Vec::new()),
@@ -90,7 +117,7 @@ impl Registry {
         let _first_one_stays = self.initial.set(initial);
     }
 
-    /// ENABLED, TIMED and kind flags of an instrument.
+    /// What follows from an instrument's ENABLED, TIMED and LEVEL, and its kind flags.
     #[inline(always)]
     pub(crate) fn switches(&self, id: ClassId) -> u8 {
         self.switches[id as usize % MAX_INSTRUMENTS].load(Relaxed)
@@ -126,24 +153,53 @@ impl Registry {
         self.kinds[id].store(what.kind as u8, Relaxed);
         // What the reference's tables do not list cannot be off from the start.
         let initial = self.initial.get().filter(|_| what.kind != Kind::Thread);
-        let (enabled, timed) = initial.map_or((true, true), |initial| initial(name));
-        self.count_enabled(what.kind, false, enabled);
+        let initial = initial.map_or_else(Initial::default, |initial| initial(name));
+        self.count_enabled(what.kind, false, initial.enabled);
         let kind = flag(MEMORY, what.kind == Kind::Memory) | flag(STATEMENT, what.kind == Kind::Statement);
         let flags = flag(PROGRESS, what.progress) | flag(SERVER_WIDE, what.global) | kind;
-        self.switches[id].store(with_usual(flags | switches(what.kind, enabled, timed)), Relaxed);
+        self.switches[id].store(flags, Relaxed);
+        self.decide(id, what.kind, initial);
         (id as ClassId, true)
     }
 
-    /// Changes the switches; takes effect at the next event of any thread.
-    pub(crate) fn set(&self, id: ClassId, enabled: Option<bool>, timed: Option<bool>) {
-        let kind = self.kind(id);
-        let word = &self.switches[id as usize % MAX_INSTRUMENTS];
+    /// Changes the switches and the level; takes effect at the next event of any thread.
+    pub(crate) fn set(&self, id: ClassId, change: impl FnOnce(&mut Initial)) {
         let _one_at_a_time = lock(&self.classes);
-        let old = word.load(Relaxed);
-        let enabled = enabled.unwrap_or(old & ENABLED != 0);
-        self.count_enabled(kind, old & ENABLED != 0, enabled);
-        let timed = timed.unwrap_or(old & TIMED != 0);
-        word.store(with_usual(old & !(ENABLED | TIMED) | switches(kind, enabled, timed)), Relaxed);
+        let (kind, id) = (self.kind(id), id as usize % MAX_INSTRUMENTS);
+        let mut now = self.state(id);
+        let before = now.enabled;
+        change(&mut now);
+        self.count_enabled(kind, before, now.enabled);
+        self.decide(id, kind, now);
+    }
+
+    /// Stores what was set, and what follows.
+    fn decide(&self, id: usize, kind: Kind, Initial { enabled, timed, level }: Initial) {
+        let columns = switches(kind, enabled, timed);
+        self.set[id].store(columns | (level as u8) << LEVEL, Relaxed);
+        let follows = match level {
+            _ if kind == Kind::Thread => columns,
+            Recording::Counts => columns & !TIMED | UNRECORDED,
+            Recording::Sums => columns | UNRECORDED,
+            Recording::Lean | Recording::Exact => columns,
+        };
+        let kept = self.switches[id].load(Relaxed) & !(ENABLED | TIMED | USUAL | UNRECORDED);
+        self.switches[id].store(with_usual(kept | follows), Relaxed);
+    }
+
+    /// What was set.
+    fn state(&self, id: usize) -> Initial {
+        let set = self.set[id].load(Relaxed);
+        Initial {
+            enabled: set & ENABLED != 0,
+            timed: set & TIMED != 0,
+            level: Recording::ALL[(set >> LEVEL) as usize % Recording::ALL.len()],
+        }
+    }
+
+    /// LEVEL.
+    pub(crate) fn level(&self, id: ClassId) -> Recording {
+        self.state(id as usize % MAX_INSTRUMENTS).level
     }
 
     fn count_enabled(&self, kind: Kind, before: bool, now: bool) {
@@ -188,14 +244,8 @@ impl Registry {
     /// Every instrument, in the reference's order: by kind, then by registration.
     pub(crate) fn all(&self) -> Vec<Instrument> {
         let instrument = |(at, class): (usize, &Class)| {
-            let switches = self.switches[at + 1].load(Relaxed);
-            Instrument {
-                id: at as ClassId + 1,
-                kind: class.kind,
-                name: class.name,
-                enabled: switches & ENABLED != 0,
-                timed: switches & TIMED != 0,
-            }
+            let Initial { enabled, timed, level } = self.state(at + 1);
+            Instrument { id: at as ClassId + 1, kind: class.kind, name: class.name, enabled, timed, level }
         };
         let mut all: Vec<Instrument> = lock(&self.classes).iter().enumerate().map(instrument).collect();
         all.sort_by_key(|instrument| ORDER[instrument.kind as usize]);
@@ -304,7 +354,12 @@ mod tests {
     #[test]
     fn the_configuration_decides_how_an_instrument_starts() {
         let registry = Registry::new();
-        registry.start(Box::new(|name| (name.starts_with("wait/io/"), false)));
+        let initial = |name: &str| Initial {
+            enabled: name.starts_with("wait/io/"),
+            timed: false,
+            ..Initial::default()
+        };
+        registry.start(Box::new(initial));
         let register = |name| {
             let what = Registration { kind: Kind::File, name, progress: false, global: false };
             registry.register(what, &Losses::new()).0

@@ -2,6 +2,7 @@
 
 pub(crate) mod actors;
 pub(crate) mod instrument;
+pub(crate) mod level;
 pub mod objects;
 pub(crate) mod rules;
 pub(crate) mod wanted;

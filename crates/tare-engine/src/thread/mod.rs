@@ -20,13 +20,14 @@ use crate::count::bank::{Bank, CELL_ALIGNMENT, MAP_ENTRIES, MAPS, cell_words};
 use crate::count::cell::{Cell, Family};
 use crate::instance::{MetadataLock, ReadLocks};
 use crate::memory::arena::{BlockId, Offset, Own, Use, View, WORDS};
+use crate::memory::history::LongHistory;
 use crate::memory::lost::Lost;
 use crate::memory::pool::{Pool, Stash};
-use crate::memory::queue::Queue;
 use crate::memory::text;
 use crate::record::RINGS;
 use crate::record::journal::Journal;
-use crate::record::ring::{self, Advance, Ring, RingBlocks, RingKind, TransactionRecord, WAIT_DEPTH};
+use crate::record::ring::{self, Advance, Ring, RingBlocks, RingKind, WAIT_DEPTH};
+use crate::record::transaction::record::OpenTransaction;
 use crate::record::wait::record::{OpenWait, histories_of};
 use crate::setup::instrument::{ENABLED, HISTORY};
 use crate::snapshot::{ClassId, EventType};
@@ -67,6 +68,8 @@ pub(crate) struct Thread {
     pub(crate) stage_label: AtomicU32,
     /// When the stage in progress began.
     pub(crate) stage_start: AtomicU64,
+    /// When the last statement's clock started.
+    pub(crate) statement_start: AtomicU64,
     /// The statement new stages nest in, as `parent`.
     pub(crate) stage_parent: AtomicU64,
     pub(crate) waits: Journal,
@@ -87,12 +90,11 @@ pub(crate) struct Thread {
     pub(crate) digest_map: AtomicU32,
     pub(crate) digest_epoch: AtomicU32,
     pub(crate) digest_count: AtomicU32,
+    /// The cell of the digest counted last; 0: nobody knows.
+    pub(crate) last_digest: AtomicU32,
     pub(crate) statements: Ring,
     pub(crate) transactions: Ring,
-    pub(crate) transaction: TransactionRecord,
-    pub(crate) transaction_open: AtomicU32,
-    /// Odd while the transaction's record changes.
-    pub(crate) transaction_version: Version,
+    pub(crate) transaction: OpenTransaction,
     pub(crate) read_locks: ReadLocks,
     /// By event type minus one, as [`RINGS`].
     ring_blocks: [RingBlocks; 4],
@@ -173,6 +175,7 @@ pub(crate) fn current() -> Option<&'static Thread> {
 }
 
 impl Thread {
+    #[inline(always)]
     pub(crate) fn handle(&'static self) -> ThreadRef {
         // SAFETY: `ThreadHandle` is a `Thread` in another type (`repr(transparent)`).
         unsafe { &*std::ptr::from_ref(self).cast() }
@@ -266,6 +269,7 @@ impl Thread {
 }
 
 impl ThreadHandle {
+    #[inline(always)]
     pub(crate) fn slab(&'static self) -> &'static Thread {
         &self.slab
     }
@@ -381,7 +385,7 @@ impl Engine {
         self.pools.empty::<MetadataLock>(&self.arena, Pool::MetadataLocks, stash);
         let rings = [&thread.transactions, &thread.statements, &thread.stages.ring, &thread.waits.ring];
         for ((ring, blocks), kind) in rings.into_iter().zip(&thread.ring_blocks).zip(RINGS) {
-            ring.release(blocks, &self.arena, self.long_queue(thread, kind));
+            ring.release(blocks, &self.arena, self.long_history(thread, kind));
         }
         let block_of = |offset: &AtomicU32| offset.load(Relaxed) / WORDS as u32;
         let mut blocks: Vec<BlockId> = Vec::new();
@@ -398,8 +402,8 @@ impl Engine {
         }
     }
 
-    /// The long history's queue, when the consumers say so.
-    pub(crate) fn long_queue(&self, thread: &Thread, kind: &RingKind) -> Option<&Queue> {
+    /// The long history, when the consumers say so.
+    pub(crate) fn long_history(&self, thread: &Thread, kind: &RingKind) -> Option<&LongHistory> {
         // A thread that ends has no mask any more; what it recorded for the long history must survive.
         let mask = match thread.mask() {
             0 => filter::mask(self.consumers.load(Relaxed), true, thread.history.load(Relaxed) != 0),
@@ -417,7 +421,7 @@ impl Engine {
             kind,
             thread_id: thread.thread_id.load(Relaxed),
             history_size: self.history_size[kind.event as usize - 1].load(Relaxed),
-            long: self.long_queue(thread, kind),
+            long: self.long_history(thread, kind),
         };
         let done = ring::advance(ring, &thread.ring_blocks[kind.event as usize - 1], &how);
         if !done {

@@ -8,14 +8,15 @@ use std::sync::atomic::{
 };
 
 use crate::Engine;
-use crate::count::bank::{READY, SUMMED};
+use crate::count::bank::{READY, SUMMED, UNTIMED};
 use crate::count::cell::{Cell, Family, StatCell};
 use crate::memory::arena::{Offset, Own};
 use crate::record::stage::record::begin_of;
 use crate::record::wait::record::leaf_of;
-use crate::setup::instrument::USUAL;
+use crate::setup::instrument::{ENABLED, PROGRESS, TIMED, UNRECORDED, USUAL};
+use crate::setup::level::Recording;
 use crate::setup::wanted::holder;
-use crate::snapshot::{ClassId, EventType};
+use crate::snapshot::{ClassId, EventType, Kind};
 use crate::thread::filter::{self, Usual};
 use crate::thread::{BANK_OWN, Thread};
 
@@ -54,27 +55,41 @@ impl Engine {
         thread.leave_short_way();
     }
 
-    /// Marks the cell of an instrument ready (or summed), if there is one and its events are usual in the calling thread, which
-    /// has settled. Returns it then.
+    /// Marks the cell of an instrument, if there is one and its events are usual in the calling thread, which has settled.
+    /// Returns cell and mark then.
     pub(crate) fn make_ready(
         &self,
         thread: &Thread,
         usual: &AtomicU32,
         class: ClassId,
         family: Family,
-    ) -> Option<Offset> {
-        if usual.own() == 0 || self.registry.switches(class) & USUAL == 0 {
-            return None;
-        }
+    ) -> Option<(Offset, u32)> {
+        let mark = self.mark(usual.own(), class)?;
         let bank = &thread.banks[BANK_OWN];
         let entry = bank.entry(&self.arena, class)?;
         let cell = bank.cell::<StatCell>(&self.arena, class)?;
         if cell.head().epoch.own() != self.epochs[family as usize].load(Relaxed) {
             return None;
         }
-        let mark = if usual.own() == SUMMED_UP { SUMMED } else { READY };
-        entry.store(entry.own() | mark, Release);
-        Some(self.arena.offset_of(cell))
+        let cell = self.arena.offset_of(cell);
+        entry.store(cell | mark, Release);
+        Some((cell, mark))
+    }
+
+    fn mark(&self, usual: u32, class: ClassId) -> Option<u32> {
+        let switches = self.registry.switches(class);
+        match switches & (ENABLED | TIMED | USUAL | UNRECORDED) {
+            _ if usual == 0 => None,
+            // Only counted.
+            counted if counted == ENABLED | UNRECORDED && switches & PROGRESS == 0 => Some(UNTIMED),
+            other if other & USUAL == 0 => None,
+            other => {
+                let recorded = usual != SUMMED_UP && other & UNRECORDED == 0;
+                let is_lock = matches!(self.registry.kind(class), Kind::Mutex | Kind::Rwlock | Kind::Sxlock);
+                let lean = is_lock && self.registry.level(class) == Recording::Lean;
+                Some(if recorded { READY } else { SUMMED } | if lean { UNTIMED } else { 0 })
+            }
+        }
     }
 }
 

@@ -219,6 +219,32 @@ fn counts_by_key(rig: Rig) -> BTreeMap<(String, String), u64> {
 }
 
 #[test]
+fn digests_that_follow_each_other_are_counted_as_themselves_also_in_another_order() {
+    let rig = Rig::with(Config { digests_size: 2_000, ..small() });
+    rig.connect();
+    let mut expected = BTreeMap::new();
+    let run = |expected: &mut BTreeMap<(String, String), u64>, numbers: &[usize]| {
+        for n in numbers {
+            let schema = ["a", "b"][n % 2];
+            count(rig, schema.as_bytes(), query(n / 2).as_bytes(), 33);
+            *expected.entry((schema.to_owned(), query(n / 2))).or_insert(0) += 1;
+        }
+    };
+    let orders = [[0, 1, 2, 3], [0, 1, 2, 3], [0, 2, 1, 3], [0, 1, 0, 1], [3, 3, 3, 0]].concat();
+    run(&mut expected, &orders);
+    run(&mut expected, &orders);
+    assert_eq!(counts_by_key(rig), expected);
+    // More than a thread's map holds, and the same again.
+    run(&mut expected, &(4..400).collect::<Vec<_>>());
+    run(&mut expected, &orders);
+    assert_eq!(counts_by_key(rig), expected);
+    rig.reset(Reset::Digests);
+    expected.clear();
+    run(&mut expected, &orders);
+    assert_eq!(counts_by_key(rig), expected);
+}
+
+#[test]
 fn no_character_set_makes_one_statement_another() {
     // Statements of one token, as BEGIN and COMMIT are.
     let statements: Vec<[u8; 2]> = (0..128).flat_map(|low| [1, 2, 3].map(|high| [low, high])).collect();

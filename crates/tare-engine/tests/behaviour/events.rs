@@ -403,11 +403,15 @@ fn packed_handles_come_back_as_they_were() {
     let wait = unsafe { Wait::unpack(flags, place, of, start) };
     rig.end_wait(&wait, 1, None);
     let (flags, place, of) = rig.begin(rig.class.statement, "select 1").unwrap().pack();
-    rig.finish(Statement::unpack(flags, place, of), "select 1");
+    // SAFETY: packed just now, by this thread.
+    let statement = unsafe { Statement::unpack(flags, place, of) };
+    rig.finish(statement, "select 1");
     let mut transaction = rig.open_transaction(&transaction_start(true)).unwrap();
     rig.start_transaction(&mut transaction, here());
     let (flags, of, start) = transaction.pack();
-    rig.end_transaction(&Transaction::unpack(flags, of, start), true);
+    // SAFETY: packed just now, by this thread.
+    let transaction = unsafe { Transaction::unpack(flags, of, start) };
+    rig.end_transaction(&transaction, true);
     assert_eq!(rig.thread_wait(thread, MUTEX).count, 1);
     assert_eq!(rig.thread_statement(thread, STATEMENT).stat.count, 1);
     assert_eq!(rig.thread_transaction(thread).read_only.count, 1);

@@ -127,7 +127,7 @@ fn memory_and_locks_from_before_are_given_back_while_excluded() {
     rig.memory_alloc(rig.class.memory, 10);
     let wait = rig.start_synch_wait(lock, operation::MUTEX, here()).unwrap();
     rig.end_synch_wait(&wait);
-    rig.set_synch_owner(lock, &wait);
+    rig.set_synch_owner(lock, wait.thread());
     excluded(rig, || {
         rig.memory_free(rig.class.memory, 10);
         rig.unlock_mutex(lock);

@@ -319,7 +319,11 @@ fn untimed_instruments_count_without_times() {
 
 #[test]
 fn the_configuration_decides_how_instruments_start() {
-    let instruments: InitialSwitches = Box::new(|name| (!name.contains("rwlock"), name == COND));
+    let instruments: InitialSwitches = Box::new(|name| Initial {
+        enabled: !name.contains("rwlock"),
+        timed: name == COND,
+        ..Initial::default()
+    });
     let rig = Rig::with(Config { instruments, ..small() });
     let thread = rig.connect();
     rig.wait(rig.class.rwlock);
@@ -521,7 +525,10 @@ fn a_connection_is_watched_as_the_rules_say_when_it_gets_its_account() {
 
 #[test]
 fn a_thread_begins_as_its_class_says_and_a_connection_as_its_account_says() {
-    let rig = Rig::with(Config { instruments: Box::new(|_| (false, false)), ..small() });
+    let rig = Rig::with(Config {
+        instruments: Box::new(|_| Initial { enabled: false, timed: false, ..Initial::default() }),
+        ..small()
+    });
     let flags = |thread: ThreadRef| {
         let row = rig.threads().into_iter().find(|row| row.thread_id == thread.thread_id()).unwrap();
         (row.instrumented, row.history)

@@ -8,6 +8,7 @@ mod events;
 mod exclusions;
 mod filters;
 mod histories;
+mod levels;
 mod limits;
 mod memory;
 mod objects;

@@ -40,7 +40,7 @@ fn a_rwlock_knows_its_writer_and_counts_its_readers() {
     };
     for readers in 1..=2 {
         let wait = rig.start_synch_wait(lock, operation::RWLOCK, here()).unwrap();
-        rig.add_synch_reader(lock, &wait);
+        rig.add_synch_reader(lock, wait.thread());
         rig.end_synch_wait(&wait);
         assert_eq!(state(rig), (None, readers));
     }
@@ -49,7 +49,7 @@ fn a_rwlock_knows_its_writer_and_counts_its_readers() {
     rig.unlock_rwlock(lock);
     assert_eq!(state(rig), (None, 0));
     let wait = rig.start_synch_wait(lock, operation::RWLOCK + 1, here()).unwrap();
-    rig.set_synch_owner(lock, &wait);
+    rig.set_synch_owner(lock, wait.thread());
     rig.end_synch_wait(&wait);
     assert_eq!(state(rig), (Some(thread.thread_id()), 0));
     rig.unlock_rwlock(lock);
@@ -71,7 +71,7 @@ fn switch_locks(rig: Rig, on: bool) {
 /// Takes a lock to read.
 fn read_lock(rig: Rig, lock: SynchRef) {
     if let Some(wait) = rig.start_synch_wait(lock, operation::RWLOCK, here()) {
-        rig.add_synch_reader(lock, &wait);
+        rig.add_synch_reader(lock, wait.thread());
         rig.end_synch_wait(&wait);
     }
 }
@@ -120,7 +120,7 @@ fn a_lock_that_is_taken_while_locks_are_switched_on_is_nobodys_until_it_is_taken
     switch_locks(rig, false);
     // Whatever the thread does meanwhile, and settles for.
     rig.wait(rig.class.cond);
-    rig.set_synch_owner(mutex, &wait);
+    rig.set_synch_owner(mutex, wait.thread());
     rig.end_synch_wait(&wait);
     rig.unlock_mutex(mutex);
     assert_eq!(owner(), None);
@@ -138,7 +138,7 @@ fn rwlocks_stay_known_while_mutexes_are_switched() {
     let written = rig.init_synch(rig.class.rwlock, 0x28).unwrap();
     read_lock(rig, rwlock);
     let wait = rig.start_synch_wait(written, operation::RWLOCK + 1, here()).unwrap();
-    rig.set_synch_owner(written, &wait);
+    rig.set_synch_owner(written, wait.thread());
     rig.end_synch_wait(&wait);
     let id = Some(thread.thread_id());
     for on in [false, true, false, true] {
@@ -162,7 +162,7 @@ fn a_thread_remembers_many_read_locks_and_says_which_it_forgot() {
     let readers = || rig.synchs().iter().map(|row| row.read_locked_by_count).sum::<u32>();
     for (at, lock) in (1..).zip(&locks) {
         let wait = rig.start_synch_wait(lock, operation::RWLOCK, here()).unwrap();
-        rig.add_synch_reader(lock, &wait);
+        rig.add_synch_reader(lock, wait.thread());
         rig.end_synch_wait(&wait);
         let lost = rig.losses_of("read_locks_lost");
         assert_eq!(lost, u64::saturating_sub(at, REMEMBERED), "{at} held");
@@ -782,7 +782,7 @@ fn prepared_statements_come_and_go_without_taking_memory() {
     let rig = Rig::new();
     rig.connect();
     let mut before = None;
-    for round in 0..500 {
+    for round in 0..1_500 {
         let prepared = rig.create_prepared(1, round, b"stmt", 1, None).unwrap();
         rig.set_prepared_text(prepared, b"select ?");
         let statement = rig.begin(rig.class.statement, "select 1").unwrap();
@@ -791,7 +791,7 @@ fn prepared_statements_come_and_go_without_taking_memory() {
         rig.count_prepared(prepared, false, taken, counters);
         rig.count_reprepare(prepared);
         rig.destroy_prepared(prepared);
-        if round == 400 {
+        if round == 1_400 {
             before = Some(rig.memory().0);
         }
     }

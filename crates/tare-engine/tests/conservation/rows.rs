@@ -155,7 +155,7 @@ pub(crate) fn event(rig: Rig, things: &Things, own: &Own, random: &mut Random, i
             let wait = rig.start_synch_wait(things.rwlock, operation::RWLOCK + 1, here());
             rig.wait(rig.class.mutex);
             if let Some(wait) = wait {
-                rig.set_synch_owner(things.rwlock, &wait);
+                rig.set_synch_owner(things.rwlock, wait.thread());
                 rig.end_synch_wait(&wait);
             }
             rig.unlock_rwlock(things.rwlock);

@@ -225,7 +225,7 @@ impl Rig {
     pub fn lock(&self, mutex: SynchRef) {
         let wait = self.start_synch_wait(mutex, operation::MUTEX, here());
         if let Some(wait) = &wait {
-            self.set_synch_owner(mutex, wait);
+            self.set_synch_owner(mutex, wait.thread());
             self.end_synch_wait(wait);
         }
     }

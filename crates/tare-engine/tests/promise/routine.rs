@@ -105,8 +105,8 @@ impl Routine {
             let operation = operation::RWLOCK + u8::from(exclusive);
             if let Some(wait) = rig.start_synch_wait(self.rwlock, operation, here()) {
                 match exclusive {
-                    true => rig.set_synch_owner(self.rwlock, &wait),
-                    false => rig.add_synch_reader(self.rwlock, &wait),
+                    true => rig.set_synch_owner(self.rwlock, wait.thread()),
+                    false => rig.add_synch_reader(self.rwlock, wait.thread()),
                 }
                 rig.end_synch_wait(&wait);
             }

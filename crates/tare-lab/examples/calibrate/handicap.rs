@@ -1,5 +1,6 @@
 //! Handicaps of known size: their kinds, the functions inside the server that make them, and what they say they burned.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -86,6 +87,9 @@ pub(crate) fn options(plugin: &Path) -> [String; 3] {
 pub(crate) fn log(plugin: &Path) -> PathBuf {
     plugin.join("log")
 }
+
+/// What was burned, by block and place.
+pub(crate) type Blocks = BTreeMap<u32, BTreeMap<usize, Burned>>;
 
 /// What a place burned in a block.
 #[derive(Clone, Copy, Debug, Default)]

@@ -10,6 +10,7 @@
 //! their turns to `tests/injection/turns.txt`, into which a test injects costs.
 
 mod handicap;
+mod judgement;
 mod precision;
 mod truth;
 mod turns;

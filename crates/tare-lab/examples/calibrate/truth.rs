@@ -8,13 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use tare_lab::analysis::{Analysis, Difference, SettingAnalysis, Verdict};
 use tare_lab::journal;
-use tare_lab::record::{Measure, Record, Slice};
 use tare_lab::setting::Setting;
 use tare_lab::statistics::median;
 
-use crate::handicap::{Burned, Handicap, KINDS, Plugin, SIZES, log, options};
+use crate::handicap::{Blocks, Burned, Handicap, Plugin, log, options};
+use crate::judgement::{Calibration, judged, table};
 use crate::{KEPT, Result, SERVER, USERS, alone, document, machine, per_transaction, study};
 
 /// Seconds in which it is measured what a transaction takes.
@@ -22,8 +21,8 @@ const PRICED: u32 = 4;
 /// Stands for the plugin's folder.
 const PLUGIN: &str = "{plugin}";
 /// The base, and the twin it gets.
-const BASE: &str = "none";
-const TWIN: &str = "none again";
+pub(crate) const BASE: &str = "none";
+pub(crate) const TWIN: &str = "none again";
 /// How long a neighbour takes a core, and how long it leaves it, at most.
 const BURST: Duration = Duration::from_millis(1500);
 
@@ -80,11 +79,8 @@ impl Drop for Neighbour {
     }
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
-// Measuring
-
 /// All runs are blocks of one study, so that servers are started once; each run is analysed by itself.
-fn measured(folder: &Path, runs: u32, blocks: u32) -> Result<Vec<Run>> {
+fn measured(folder: &Path, runs: u32, blocks: u32) -> Result<Calibration> {
     fs::create_dir_all(folder)?;
     let plugin = Plugin::build()?;
     let transaction = transaction(folder, &plugin)?;
@@ -113,7 +109,7 @@ fn measured(folder: &Path, runs: u32, blocks: u32) -> Result<Vec<Run>> {
     eprintln!();
     let records = journal::read(folder)?;
     let burned = burned(&fs::read_to_string(&burned_in)?);
-    Ok((0..runs).filter_map(|run| Run::of(&records, &burned, run * blocks..(run + 1) * blocks)).collect())
+    Ok(judged(&records, &burned, runs, blocks).ok_or("the study lacks a setting")?)
 }
 
 /// CPU time of the server for a transaction without a handicap, in seconds: about, for sizes to be about what they are called.
@@ -173,8 +169,8 @@ users = [{USERS}]
 
 /// What each place burned in each block's turns. A turn in which there was next to nothing to pay (while a driver connects) is none,
 /// nor is an unmeasured slice.
-fn burned(log: &str) -> BTreeMap<u32, BTreeMap<usize, Burned>> {
-    let mut blocks = BTreeMap::new();
+fn burned(log: &str) -> Blocks {
+    let mut blocks = Blocks::new();
     let mut block: Vec<(usize, Burned)> = vec![];
     for line in log.lines() {
         block.extend(Burned::read(line));
@@ -189,176 +185,4 @@ fn burned(log: &str) -> BTreeMap<u32, BTreeMap<usize, Burned>> {
         }
     }
     blocks
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
-// Judging
-
-/// What a run found, and what was true.
-#[derive(Debug)]
-struct Run {
-    /// By handicap.
-    found: Vec<Found>,
-    /// Whether the base's twin was called a cost.
-    false_alarm: bool,
-    /// The twin's mean of all turns.
-    twin: Option<Difference>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Found {
-    calm: Difference,
-    mean: Difference,
-    verdict: Verdict,
-    /// What was burned, over what the base and its twin were charged with: in calm rounds, and in all.
-    truth_calm: f64,
-    truth_mean: f64,
-}
-
-impl Run {
-    fn of(
-        records: &[Record],
-        burned: &BTreeMap<u32, BTreeMap<usize, Burned>>,
-        blocks: std::ops::Range<u32>,
-    ) -> Option<Run> {
-        let records = cut(records, &blocks);
-        let analysis = Analysis::of(&records)?;
-        let cell = analysis.cells.first()?;
-        let reference = Reference::of(&records);
-        // One that a kill cut off from its truth is left out.
-        let blocks = blocks.map(|block| burned.get(&block)).collect::<Option<Vec<_>>>()?;
-        let found = (1..).zip(Handicap::all()).map(|(place, handicap)| {
-            let mut sum = Burned::default();
-            blocks.iter().filter_map(|block| block.get(&place)).for_each(|burned| sum += *burned);
-            Found::of(cell.setting(&handicap.name())?, sum.seconds / sum.payments, reference)
-        });
-        let twin = cell.setting(TWIN)?;
-        Some(Run {
-            found: found.collect::<Option<_>>()?,
-            false_alarm: matches!(twin.verdict, Some(Verdict::Costs { .. })),
-            twin: twin.mean,
-        })
-    }
-}
-
-impl Found {
-    /// `paid`: CPU time burned for a transaction, in seconds.
-    fn of(setting: &SettingAnalysis, paid: f64, reference: Reference) -> Option<Found> {
-        Some(Found {
-            calm: setting.cost?,
-            mean: setting.mean?,
-            verdict: setting.verdict?,
-            truth_calm: paid / reference.calm,
-            truth_mean: paid / reference.mean,
-        })
-    }
-
-    /// Whether what the verdict claims is true. One that claims nothing is not wrong.
-    fn is_right(&self) -> bool {
-        match self.verdict {
-            Verdict::Costs { bursty: true, .. } => covers(self.mean, self.truth_mean),
-            Verdict::Costs { bursty: false, .. } => {
-                covers(self.calm, self.truth_calm) || covers(self.calm, self.truth_mean)
-            }
-            Verdict::NoMoreThan { share } => self.truth_mean <= share,
-            Verdict::Inconclusive { .. } => true,
-        }
-    }
-
-    fn is_bursty(&self) -> bool {
-        matches!(self.verdict, Verdict::Costs { bursty: true, .. })
-    }
-}
-
-fn covers(difference: Difference, truth: f64) -> bool {
-    difference.interval.is_some_and(|(low, high)| (low..=high).contains(&truth))
-}
-
-/// The records of some blocks, as a study of their own.
-fn cut(records: &[Record], blocks: &std::ops::Range<u32>) -> Vec<Record> {
-    let kept = records.iter().filter_map(|record| match record {
-        Record::Header(header) => {
-            let mut header = header.clone();
-            header.most_blocks = blocks.end - blocks.start;
-            Some(Record::Header(header))
-        }
-        Record::Slice(slice) if blocks.contains(&slice.block) => Some(record.clone()),
-        _ => None,
-    });
-    kept.collect()
-}
-
-/// What a transaction of the base and its twin was charged with, in seconds.
-#[derive(Clone, Copy, Debug)]
-struct Reference {
-    calm: f64,
-    mean: f64,
-}
-
-impl Reference {
-    #[allow(clippy::cast_precision_loss)] // counts far below 2^53
-    fn of(records: &[Record]) -> Reference {
-        let slices: Vec<&Slice> = records
-            .iter()
-            .filter_map(|record| match record {
-                Record::Slice(slice) if [BASE, TWIN].contains(&slice.setting.as_str()) => {
-                    Some(slice.as_ref())
-                }
-                _ => None,
-            })
-            .collect();
-        // Turns are charged by statements, slices at a stretch (of a machine too busy for turns) by transactions.
-        let of = |charge: &dyn Fn(&Slice) -> f64| -> Vec<f64> {
-            let per_transaction = |s: &&Slice| match s.turns.len() {
-                0 => s.charged(Measure::Cpu),
-                _ => charge(s) * s.queries as f64 / s.transactions as f64,
-            };
-            slices.iter().map(per_transaction).collect()
-        };
-        let calm = of(&|s| {
-            let mut charges: Vec<f64> = s.turns.iter().map(|turn| turn.charged(Measure::Cpu)).collect();
-            charges.retain(|charge| charge.is_finite());
-            charges.sort_by(f64::total_cmp);
-            median(&charges[..charges.len().div_ceil(4)])
-        });
-        let mean = of(&|s| s.mean_charge(Measure::Cpu));
-        Reference { calm: median(&calm), mean: mean.iter().sum::<f64>() / mean.len() as f64 }
-    }
-}
-
-#[allow(clippy::cast_precision_loss)] // few
-fn table(condition: &str, runs: &[Run]) -> String {
-    let count = runs.len();
-    let mut text = format!(
-        "{condition}:\n\n| handicap | | truth, mean | mean of all turns: found | ± | covers the truth | calm rounds: found | ± | covers \
-         it | bursty | verdict is right |\n|---|---|---|---|---|---|---|---|---|---|---|\n"
-    );
-    for (place, handicap) in Handicap::all().enumerate() {
-        let all: Vec<Found> = runs.iter().map(|run| run.found[place]).collect();
-        let average = |of: &dyn Fn(&Found) -> f64| all.iter().map(of).sum::<f64>() / count as f64 * 100.0;
-        let how_many = |of: &dyn Fn(&Found) -> bool| all.iter().filter(|found| of(found)).count();
-        let width = |d: Difference| d.plus_minus().unwrap_or(f64::NAN);
-        let name = if place % SIZES.len() == 0 { KINDS[handicap.kind].0 } else { "" };
-        let _ = writeln!(
-            text,
-            "| {name} | {}% | {:.2}% | {:.2}% | {:.1} | {} of {count} | {:.2}% | {:.1} | {} of {count} | {} | {} of {count} |",
-            handicap.size * 100.0,
-            average(&|f| f.truth_mean),
-            average(&|f| f.mean.share),
-            average(&|f| width(f.mean)),
-            how_many(&|f| covers(f.mean, f.truth_mean)),
-            average(&|f| f.calm.share),
-            average(&|f| width(f.calm)),
-            how_many(&|f| covers(f.calm, f.truth_calm)),
-            how_many(&Found::is_bursty),
-            how_many(&Found::is_right),
-        );
-    }
-    let alarms = runs.iter().filter(|run| run.false_alarm).count();
-    let covered = runs.iter().filter(|run| run.twin.is_some_and(|twin| covers(twin, 0.0))).count();
-    let _ = writeln!(
-        text,
-        "\nThe base against itself: called a cost in {alarms} of {count} runs; its mean of all turns covers 0 in {covered}.\n"
-    );
-    text
 }

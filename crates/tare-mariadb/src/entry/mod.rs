@@ -181,6 +181,8 @@ macro_rules! slots {
     };
 }
 
+pub(crate) use synch::lock_mutex;
+
 /// The engine of this process.
 pub(crate) static ENGINE: Engine = Engine::new();
 
@@ -193,6 +195,9 @@ macro_rules! table {
             table.end_rwlock_rdwait = synch::end_counted_rwlock_rdwait;
             table.end_rwlock_wrwait = synch::end_counted_rwlock_wrwait;
             table.end_cond_wait = synch::end_counted_cond_wait;
+        } else {
+            table.start_rwlock_rdwait = synch::start_lean_rwlock_wait;
+            table.start_rwlock_wrwait = synch::start_lean_rwlock_wait;
         }
         if !$options.monitoring {
             table.create_metadata_lock = metadata::create_looked_at_metadata_lock;

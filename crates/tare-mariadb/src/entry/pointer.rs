@@ -89,4 +89,25 @@ macro_rules! kept {
     };
 }
 
-pub(super) use {bytes, instance, keep, kept, state, text, value, write};
+/// The statement a locker state keeps.
+macro_rules! statement {
+    ($state:expr) => {
+        $crate::entry::pointer::instance!(tare_engine::ThreadHandle, $state.thread).map(|thread| {
+            // SAFETY: the shims keep what one `pack` made in a state whose locker they return; the server ends that once, and
+            // passes it back from the thread that runs the statement, meanwhile.
+            unsafe { tare_engine::Statement::unpack($state.flags, $state.statement.addr() as u32, thread) }
+        })
+    };
+}
+
+/// The transaction a locker state keeps.
+macro_rules! transaction {
+    ($state:expr) => {
+        $crate::entry::pointer::instance!(tare_engine::ThreadHandle, $state.thread).map(|thread| {
+            // SAFETY: as of a statement.
+            unsafe { tare_engine::Transaction::unpack($state.flags, thread, $state.timer_start) }
+        })
+    };
+}
+
+pub(super) use {bytes, instance, keep, kept, state, statement, text, transaction, value, write};

@@ -5,12 +5,12 @@ use std::ffi::{c_char, c_uint, c_ulong, c_ulonglong, c_void};
 use std::ptr::{null, null_mut};
 
 use tare_engine::snapshot::Kind;
-use tare_engine::{Counter, PreparedHandle, ProgramHandle, Source, Statement, ThreadHandle};
+use tare_engine::{Counter, PreparedHandle, ProgramHandle, Source, Statement};
 
 use super::ENGINE;
 use super::facts;
 use super::guard::guard;
-use super::pointer::{bytes, instance, state};
+use super::pointer::{bytes, instance, state, statement};
 use crate::abi::types::{DigestLocker, DigestStorage, SpShare, StatementLocker, StatementLockerState};
 
 /// The statement a locker means; `None` for a null locker and for a discarded statement.
@@ -19,8 +19,7 @@ pub(super) fn kept(locker: *mut StatementLocker) -> Option<(Statement, &'static 
     if state.discarded != 0 {
         return None;
     }
-    let thread = instance!(ThreadHandle, state.thread)?;
-    Some((Statement::unpack(state.flags, state.statement.addr() as u32, thread), state))
+    Some((statement!(state)?, state))
 }
 
 fn keep(state: &mut StatementLockerState, statement: Statement) {

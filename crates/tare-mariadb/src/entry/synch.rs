@@ -6,7 +6,7 @@ use std::hint::cold_path;
 use std::ptr::null_mut;
 
 use tare_engine::snapshot::Kind;
-use tare_engine::{Source, SynchHandle, SynchRef, Wait, operation};
+use tare_engine::{Source, SynchHandle, SynchRef, ThreadRef, operation};
 
 use super::ENGINE;
 use super::guard::guard;
@@ -37,8 +37,19 @@ pub(super) unsafe extern "C" fn init_mutex(key: c_uint, identity: *mut c_void) -
 }
 
 pub(super) unsafe extern "C" fn init_rwlock(key: c_uint, identity: *mut c_void) -> *mut Rwlock {
-    init(key, identity)
+    let rwlock: *mut Rwlock = init(key, identity);
+    guard((), || {
+        if let Some(synch) = instance!(SynchHandle, rwlock)
+            && INNODB.iter().any(|prefix| ENGINE.instrument_name(key as u16).starts_with(prefix))
+        {
+            ENGINE.set_synch_taken_by_trying(synch);
+        }
+    });
+    rwlock
 }
+
+/// What the names of InnoDB's rwlocks begin with.
+const INNODB: [&str; 2] = ["wait/synch/rwlock/innodb/", "wait/synch/sxlock/innodb/"];
 
 pub(super) unsafe extern "C" fn init_cond(key: c_uint, identity: *mut c_void) -> *mut Cond {
     init(key, identity)
@@ -112,10 +123,10 @@ macro_rules! waits {
 
         /// Ends a wait; `taken` notes who has the lock now.
         #[inline(always)]
-        fn $end(locker: *mut $locker, taken: impl FnOnce(SynchRef, &Wait)) {
+        fn $end(locker: *mut $locker, taken: impl FnOnce(SynchRef, ThreadRef)) {
             let Some(state) = state!(locker, $state) else { return };
             if let (Some(wait), Some(synch)) = (kept!(state), instance!(SynchHandle, state.$field)) {
-                taken(synch, &wait);
+                taken(synch, wait.thread());
                 if !ENGINE.end_usual_synch_wait(&wait) {
                     $end_unusual(locker);
                 }
@@ -134,11 +145,11 @@ macro_rules! waits {
 
         /// As `$end`, where waits are counted by instance, too.
         #[inline(always)]
-        fn $end_counted(locker: *mut $locker, taken: impl FnOnce(SynchRef, &Wait)) {
+        fn $end_counted(locker: *mut $locker, taken: impl FnOnce(SynchRef, ThreadRef)) {
             guard((), || {
                 let Some(state) = state!(locker, $state) else { return };
                 if let (Some(wait), Some(synch)) = (kept!(state), instance!(SynchHandle, state.$field)) {
-                    taken(synch, &wait);
+                    taken(synch, wait.thread());
                     ENGINE.end_counted_synch_wait(synch, &wait);
                 }
             });
@@ -166,12 +177,65 @@ pub(super) unsafe extern "C" fn start_mutex_wait(
     start_mutex(state, mutex, op, file, line)
 }
 
+/// The server's mutex: the C library's, and the instance.
+#[repr(C)]
+pub(crate) struct ServerMutex {
+    mutex: libc::pthread_mutex_t,
+    instance: *mut Mutex,
+}
+
+/// Stands in the place of the server's `psi_mutex_lock` (`startup::mutex_lock`): as that one, but a mutex that is free needs
+/// no clock, if its level says so.
+pub(crate) unsafe extern "C" fn lock_mutex(
+    that: *mut ServerMutex,
+    file: *const c_char,
+    line: c_uint,
+) -> c_int {
+    // SAFETY: the server passes its own mutex, which it has initialised and which stays while it is locked.
+    let (mutex, instance) = unsafe { (&raw mut (*that).mutex, (*that).instance) };
+    if !ENGINE.wants(Kind::Mutex) {
+        // SAFETY: as above.
+        return unsafe { libc::pthread_mutex_lock(mutex) };
+    }
+    if let Some(synch) = instance!(SynchHandle, instance)
+        && let Some(untimed) = ENGINE.untimed_synch(synch)
+    {
+        // SAFETY: as above.
+        let free = unsafe { libc::pthread_mutex_trylock(mutex) } == 0;
+        if free || untimed.is_never_timed() {
+            // SAFETY: as above.
+            let rc = if free { 0 } else { unsafe { libc::pthread_mutex_lock(mutex) } };
+            ENGINE.count_free_synch(untimed, synch, operation::MUTEX, Source::new(file, line));
+            own(rc)(synch, untimed.thread());
+            return rc;
+        }
+    }
+    lock_timed_mutex(mutex, instance, file, line)
+}
+
+#[inline(never)]
+fn lock_timed_mutex(
+    mutex: *mut libc::pthread_mutex_t,
+    instance: *mut Mutex,
+    file: *const c_char,
+    line: c_uint,
+) -> c_int {
+    let mut state = std::mem::MaybeUninit::<MutexLockerState>::uninit();
+    let locker = start_mutex(state.as_mut_ptr(), instance, 0, file, line);
+    // SAFETY: the caller's mutex, as the server passed it.
+    let rc = unsafe { libc::pthread_mutex_lock(mutex) };
+    if !locker.is_null() {
+        end_mutex(locker, own(rc));
+    }
+    rc
+}
+
 /// Notes who owns a lock that was taken.
 #[inline(always)]
-fn own(rc: c_int) -> impl FnOnce(SynchRef, &Wait) {
-    move |synch, wait| {
+fn own(rc: c_int) -> impl FnOnce(SynchRef, ThreadRef) {
+    move |synch, thread| {
         if rc == 0 {
-            ENGINE.set_synch_owner(synch, wait);
+            ENGINE.set_synch_owner(synch, thread);
         }
     }
 }
@@ -179,17 +243,20 @@ fn own(rc: c_int) -> impl FnOnce(SynchRef, &Wait) {
 /// Notes who reads under a lock that was taken. InnoDB ends all of its waits so, and a lock that it upgrades, from
 /// shared-exclusive to exclusive, it gives back once.
 #[inline(always)]
-fn read(locker: *mut RwlockLocker, rc: c_int) -> impl FnOnce(SynchRef, &Wait) {
+fn read(locker: *mut RwlockLocker, rc: c_int) -> impl FnOnce(SynchRef, ThreadRef) {
     let operation = state!(locker, RwlockLockerState).map(|state| state.operation);
-    move |synch, wait| match operation {
+    move |synch, thread| match operation {
         _ if rc != 0 => {}
-        Some(EXCLUSIVE | TRY_EXCLUSIVE) => ENGINE.add_synch_reader_once(synch, wait),
-        _ => ENGINE.add_synch_reader(synch, wait),
+        Some(EXCLUSIVE | TRY_EXCLUSIVE) => ENGINE.add_synch_reader_once(synch, thread),
+        _ => ENGINE.add_synch_reader(synch, thread),
     }
 }
 
 /// Operations of rwlocks in the interface's numbers.
+const TRY_READ: c_uint = 2;
+const TRY_WRITE: c_uint = 3;
 const EXCLUSIVE: c_uint = 6;
+const TRY_SHARED: c_uint = 7;
 const TRY_EXCLUSIVE: c_uint = 9;
 
 pub(super) unsafe extern "C" fn end_mutex_wait(locker: *mut MutexLocker, rc: c_int) {
@@ -221,6 +288,34 @@ pub(super) unsafe extern "C" fn start_rwlock_wait(
         kept.operation = op;
     }
     start_rwlock(state, rwlock, op, file, line)
+}
+
+/// As [`start_rwlock_wait`], where a lock that InnoDB has got at once needs no clock, if its level says so: InnoDB tries
+/// first, and calls the operation a try if it has got the lock.
+pub(super) unsafe extern "C" fn start_lean_rwlock_wait(
+    state: *mut RwlockLockerState,
+    rwlock: *mut Rwlock,
+    op: c_uint,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut RwlockLocker {
+    if !ENGINE.wants(Kind::Rwlock) {
+        return null_mut();
+    }
+    if let TRY_READ | TRY_WRITE | TRY_SHARED..=TRY_EXCLUSIVE = op
+        && let Some(synch) = instance!(SynchHandle, rwlock)
+        && ENGINE.synch_is_taken_by_trying(synch)
+        && let Some(untimed) = ENGINE.untimed_synch(synch)
+    {
+        ENGINE.count_free_synch(untimed, synch, number(operation::RWLOCK, op), Source::new(file, line));
+        match op {
+            TRY_EXCLUSIVE => ENGINE.add_synch_reader_once(synch, untimed.thread()),
+            _ => ENGINE.add_synch_reader(synch, untimed.thread()),
+        }
+        return null_mut();
+    }
+    // SAFETY: the same arguments under the same promises.
+    unsafe { start_rwlock_wait(state, rwlock, op, file, line) }
 }
 
 pub(super) unsafe extern "C" fn end_rwlock_rdwait(locker: *mut RwlockLocker, rc: c_int) {

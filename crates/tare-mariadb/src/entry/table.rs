@@ -90,10 +90,14 @@ pub(super) unsafe extern "C" fn open_table(share: *mut TableShare, identity: *co
     guard(null_mut(), || {
         let share = instance!(TableShareHandle, share)
             .or_else(|| known_share(&facts::cached_share(identity).filter(|names| !names.is_view)?));
-        let share = share.filter(|share| wants_tables() || ENGINE.share_is_in_schema(share, SCHEMA));
-        let table = share.and_then(|share| ENGINE.open_table(share, identity.addr()));
-        table.map_or(null_mut(), |table| table.address().cast())
+        opened(share, identity)
     })
+}
+
+fn opened(share: Option<TableShareRef>, identity: *const c_void) -> *mut Table {
+    let share = share.filter(|share| wants_tables() || ENGINE.share_is_in_schema(share, SCHEMA));
+    let table = share.and_then(|share| ENGINE.open_table(share, identity.addr()));
+    table.map_or(null_mut(), |table| table.address().cast())
 }
 
 pub(super) unsafe extern "C" fn unbind_table(table: *mut Table) {
@@ -121,8 +125,8 @@ pub(super) unsafe extern "C" fn rebind_table(
             ENGINE.close_table(unwanted);
             null_mut()
         }
-        // SAFETY: the same arguments under the same promises.
-        None => unsafe { open_table(share, identity) },
+        // Each statement comes here: no second search for the table of a share that got no place.
+        None => opened(instance!(TableShareHandle, share), identity),
     })
 }
 

@@ -5,12 +5,12 @@ use std::ffi::{c_char, c_int, c_uint, c_ulong, c_ulonglong, c_void};
 use std::ptr::null_mut;
 
 use tare_engine::snapshot::Kind;
-use tare_engine::{Savepoint, Source, ThreadHandle, Transaction, TransactionStart};
+use tare_engine::{Savepoint, Source, Transaction, TransactionStart};
 
 use super::ENGINE;
 use super::facts;
 use super::guard::guard;
-use super::pointer::{instance, state, value};
+use super::pointer::{state, transaction, value};
 use crate::abi::types::{TransactionLocker, TransactionLockerState};
 
 pub(super) unsafe extern "C" fn get_thread_transaction_locker(
@@ -47,16 +47,11 @@ fn keep(state: &mut TransactionLockerState, transaction: Transaction) {
     state.timer_start = start;
 }
 
-fn kept(state: &TransactionLockerState) -> Option<Transaction> {
-    let thread = instance!(ThreadHandle, state.thread)?;
-    Some(Transaction::unpack(state.flags, thread, state.timer_start))
-}
-
 /// Runs `act` on the transaction a locker means.
 fn with(locker: *mut TransactionLocker, act: impl FnOnce(&mut Transaction, &mut TransactionLockerState)) {
     guard((), || {
         let Some(state) = state!(locker, TransactionLockerState) else { return };
-        if let Some(mut transaction) = kept(state) {
+        if let Some(mut transaction) = transaction!(state) {
             act(&mut transaction, state);
         }
     });

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tare_engine::snapshot::Consumer;
 use tare_engine::{
-    DESCRIPTORS, Lost, MAX_CONNECT_ATTRS, MAX_DIGEST, MAX_INSTRUMENTS, MAX_RULES, MAX_SQL_TEXT,
+    DESCRIPTORS, Lost, MAX_CONNECT_ATTRS, MAX_DIGEST, MAX_INSTRUMENTS, MAX_RULES, MAX_SQL_TEXT, Recording,
     STATEMENT_DEPTH,
 };
 use tare_tables::Shape;
@@ -12,7 +12,9 @@ use tare_tables::Shape;
 use super::error::{OptionError, Origin};
 use super::file::Entry;
 use super::value;
-use super::{ConsumerRule, InstrumentRule, InstrumentSetting, Options, wildcard_matches};
+use super::{
+    ConsumerRule, InstrumentRule, InstrumentSetting, LevelRule, LevelSetting, Options, wildcard_matches,
+};
 use crate::redirect;
 
 /// What an option's value is, and the field it goes to.
@@ -30,6 +32,8 @@ pub enum Kind {
     Socket(fn(&mut Options) -> &mut Option<PathBuf>),
     /// `pattern=ON|OFF|COUNTED`; may be repeated.
     Instrument(fn(&mut Options) -> &mut Vec<InstrumentRule>),
+    /// `LEVEL` or `pattern=LEVEL`, as often as one likes.
+    Level(fn(&mut Options) -> &mut Vec<LevelRule>),
     /// `pattern=ON|OFF`; may be repeated.
     Consumer(fn(&mut Options) -> &mut Vec<ConsumerRule>),
 }
@@ -243,6 +247,13 @@ pub static OPTIONS: &[OptionDef] = &[
         doc: "State of the instruments whose names match: % any text, ? any character. The last match decides.",
     },
     OptionDef {
+        name: "level",
+        kind: Kind::Level(|o| &mut o.levels),
+        default: "",
+        doc: "How much is kept of the events of all instruments, or of those whose names match: exact, lean, sums, \
+              counts, off. lean, the default, is exact but for the time of locks that were free. The last match decides.",
+    },
+    OptionDef {
         name: "consumer",
         kind: Kind::Consumer(|o| &mut o.consumers),
         default: "",
@@ -302,6 +313,7 @@ impl OptionDef {
             Kind::Count(min, max, _) => format!("{min} to {max}"),
             Kind::Socket(_) => format!("an absolute path of at most {} bytes", redirect::MAX_SOCKET_PATH),
             Kind::Instrument(_) => "pattern=ON, pattern=OFF or pattern=COUNTED".to_owned(),
+            Kind::Level(_) => "exact, lean, sums, counts or off, alone or as pattern=LEVEL".to_owned(),
             Kind::Consumer(_) => {
                 format!(
                     "pattern=ON or pattern=OFF for one of {}",
@@ -331,6 +343,11 @@ impl OptionDef {
                 let setting = instrument_setting(setting).ok_or_else(wrong)?;
                 field(options).push(InstrumentRule { pattern: pattern.to_owned(), setting });
             }
+            Kind::Level(field) => {
+                let (pattern, setting) = rule(text).unwrap_or(("%", text.trim()));
+                let setting = level_setting(setting).ok_or_else(wrong)?;
+                field(options).push(LevelRule { pattern: pattern.to_owned(), setting });
+            }
             Kind::Consumer(field) => {
                 let (pattern, on) = rule(text).ok_or_else(wrong)?;
                 let on = value::switch(on).ok_or_else(wrong)?;
@@ -356,6 +373,13 @@ fn instrument_setting(text: &str) -> Option<InstrumentSetting> {
         return Some(InstrumentSetting::Counted);
     }
     Some(if value::switch(text)? { InstrumentSetting::On } else { InstrumentSetting::Off })
+}
+
+fn level_setting(text: &str) -> Option<LevelSetting> {
+    if text.eq_ignore_ascii_case("off") {
+        return Some(LevelSetting::Off);
+    }
+    Recording::named(text).map(LevelSetting::At)
 }
 
 fn shape(text: &str) -> Option<Shape> {
@@ -466,7 +490,7 @@ mod tests {
             Kind::Count(min, ..) => min.to_string(),
             Kind::Shape(_) => "EXTENDED".to_owned(),
             Kind::Socket(_) => "/run/tare.sock".to_owned(),
-            Kind::Instrument(_) | Kind::Consumer(_) => "%=OFF".to_owned(),
+            Kind::Instrument(_) | Kind::Consumer(_) | Kind::Level(_) => "%=OFF".to_owned(),
         };
         let mut seen: Vec<Options> = vec![Options::defaults()];
         for def in OPTIONS {

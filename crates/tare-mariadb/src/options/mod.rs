@@ -14,7 +14,7 @@ mod value;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use tare_engine::Limits;
+use tare_engine::{Limits, Recording};
 use tare_tables::Shape;
 
 pub use definition::{Kind, OPTIONS, OptionDef};
@@ -56,6 +56,24 @@ pub struct InstrumentRule {
     pub pattern: String,
     /// What the matching instruments become.
     pub setting: InstrumentSetting,
+}
+
+/// What a `level` rule makes of the instruments it matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LevelSetting {
+    /// Not enabled.
+    Off,
+    /// Enabled unless an `instrument` rule says otherwise, and at this level.
+    At(Recording),
+}
+
+/// One `level=LEVEL` or `level=pattern=LEVEL`. Of the rules that match a name, the last one decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LevelRule {
+    /// Of names, for [`wildcard_matches`].
+    pub pattern: String,
+    /// What the matching instruments become.
+    pub setting: LevelSetting,
 }
 
 /// One `consumer=pattern=ON|OFF`. Of the rules that match a name, the last one decides.
@@ -100,6 +118,8 @@ pub struct Options {
     pub synch_waits_by_instance: bool,
     /// `instrument`, in the order given.
     pub instruments: Vec<InstrumentRule>,
+    /// `level`, in the order given.
+    pub levels: Vec<LevelRule>,
     /// `consumer`, in the order given.
     pub consumers: Vec<ConsumerRule>,
     /// `socket`: path of the endpoint; `None` for `tare.sock` in the server's data directory.
@@ -172,6 +192,12 @@ impl Options {
     /// What the rules make of the instrument `name`; `None` when no rule matches it.
     pub fn instrument(&self, name: &str) -> Option<InstrumentSetting> {
         let rules = self.instruments.iter().rev();
+        rules.into_iter().find(|rule| wildcard_matches(&rule.pattern, name)).map(|rule| rule.setting)
+    }
+
+    /// What the rules make of the level of the instrument `name`; `None` when no rule matches it.
+    pub fn level(&self, name: &str) -> Option<LevelSetting> {
+        let rules = self.levels.iter().rev();
         rules.into_iter().find(|rule| wildcard_matches(&rule.pattern, name)).map(|rule| rule.setting)
     }
 

@@ -42,11 +42,16 @@ pub enum DirectCallsError {
 /// before the shortest one's neighbour.
 const JUMP: usize = 14;
 
-/// Leads the direct calls to the functions in `table`, which has the layout of `series`.
+/// Leads the direct calls to the functions in `table`, which has the layout of `series`; and of `further`, a function of the
+/// program's and another one, the first to the second.
 ///
 /// # Errors
 /// Nothing is changed then.
-pub(super) fn redirect(series: Series, table: *const c_void) -> Result<(), DirectCallsError> {
+pub(super) fn redirect(
+    series: Series,
+    table: *const c_void,
+    further: Option<(usize, usize)>,
+) -> Result<(), DirectCallsError> {
     let image = Image::of_program().ok_or(DirectCallsError::Unexpected("no program"))?;
     let slots = series.slot_names();
     let built_in = image.built_in(slots.len())?;
@@ -64,6 +69,7 @@ pub(super) fn redirect(series: Series, table: *const c_void) -> Result<(), Direc
             None => jumps.push((from, to, name)),
         }
     }
+    jumps.extend(further.map(|(from, to)| (from, to, "further")));
     write_jumps(&jumps)
 }
 
@@ -84,8 +90,8 @@ fn write_jumps(jumps: &[(usize, usize, &str)]) -> Result<(), DirectCallsError> {
     for (from, to, _) in jumps {
         let mut code = [0xFF, 0x25, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         code[6..].copy_from_slice(&to.to_le_bytes());
-        // SAFETY: 14 bytes at the entry of a function that nobody runs: this is the only thread, and it is
-        // here. The pages are writable; the processor sees its own stores to code before the next jump.
+        // SAFETY: 14 bytes at the entry of a function that is longer (`built_in`'s begin at multiples of 16, the caller
+        // looked at more of a further one) and that nobody runs: this is the only thread, and it is here. The pages are writable; the processor sees its own stores to code before the next jump.
         unsafe { std::ptr::copy_nonoverlapping(code.as_ptr(), *from as *mut u8, JUMP) };
     }
     // Should the system refuse this, the pages stay writable; the jumps are right all the same.
@@ -193,7 +199,7 @@ mod tests {
     #[test]
     fn a_program_that_is_no_server_is_left_alone() {
         let table = [0usize; 160];
-        let result = redirect(Series::V10_11, table.as_ptr().cast());
+        let result = redirect(Series::V10_11, table.as_ptr().cast(), None);
         assert_eq!(result, Err(DirectCallsError::Unexpected("no init_server_psi_keys")));
     }
 }

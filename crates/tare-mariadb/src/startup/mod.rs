@@ -10,6 +10,7 @@ mod direct_calls;
 mod environment;
 pub(crate) mod error_log;
 mod leftovers;
+mod mutex_lock;
 mod program;
 mod provider;
 mod stand_back;

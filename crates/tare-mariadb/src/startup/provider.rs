@@ -3,13 +3,13 @@
 use std::ffi::c_void;
 
 use tare_engine::snapshot::{Consumer, Kind};
-use tare_engine::{Config, Registration};
+use tare_engine::{Config, Initial, Registration};
 
-use super::{StandBack, direct_calls};
+use super::{StandBack, direct_calls, mutex_lock};
 use crate::abi::Series;
 use crate::entry::{self, ENGINE};
 use crate::host::server::ServerHost;
-use crate::options::{InstrumentSetting, Options};
+use crate::options::{InstrumentSetting, LevelSetting, Options};
 
 /// Starts the provider and returns its function table in the layout of `series`.
 ///
@@ -23,15 +23,24 @@ pub(crate) fn start(series: Series, options: &'static Options) -> Result<*const 
     ENGINE.start(config(options), &ServerHost).map_err(memory)?;
     register_own_memory();
     let table = entry::vtable(series, options);
-    direct_calls::redirect(series, table)?;
+    // Where waits are counted by instance, too, every lock takes the way that does so.
+    let lock = if options.synch_waits_by_instance { None } else { mutex_lock::place(series) };
+    direct_calls::redirect(series, table, lock.map(|from| (from, entry::lock_mutex as *const () as usize)))?;
     Ok(table)
 }
 
 fn config(options: &'static Options) -> Config {
-    let switches = |name: &str| match options.instrument(name) {
-        Some(InstrumentSetting::Off) => (false, false),
-        Some(InstrumentSetting::Counted) => (true, false),
-        Some(InstrumentSetting::On) | None => (true, true),
+    let switches = |name: &str| {
+        let (enabled, timed) = match options.instrument(name) {
+            Some(InstrumentSetting::Off) => (false, false),
+            Some(InstrumentSetting::Counted) => (true, false),
+            Some(InstrumentSetting::On) | None => (true, true),
+        };
+        match options.level(name) {
+            Some(LevelSetting::Off) => Initial { enabled: false, timed, ..Initial::default() },
+            Some(LevelSetting::At(level)) => Initial { enabled, timed, level },
+            None => Initial { enabled, timed, ..Initial::default() },
+        }
     };
     let consumers = Consumer::ALL.into_iter();
     let consumers = consumers.filter(|consumer| options.consumer(consumer.name()).unwrap_or(true));

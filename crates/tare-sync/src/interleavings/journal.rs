@@ -4,13 +4,14 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::{check, words};
-use crate::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::atomic::AtomicU64;
 use crate::{Version, journal};
 
 const WORDS: usize = 6;
 
 struct Block {
     version: Version,
+    owner: AtomicU64,
     words: [AtomicU64; WORDS],
 }
 
@@ -18,22 +19,39 @@ impl Block {
     /// A record of as many words as its first one says; the others follow from it.
     fn append<const N: usize, const P: usize>(&self, at: usize, round: u64) {
         let place = self.words[at..at + P].first_chunk::<P>().expect("room");
-        journal::append(place, std::array::from_fn(|word| word as u64 * 100 + round * 10 + N as u64));
+        journal::append::<N, P>(place, std::array::from_fn(|word| word as u64 * 100 + round * 10 + N as u64));
     }
 
-    /// Thrown away, and filled anew.
-    fn begin(&self) {
+    /// As [`Block::append`], of a length that is known only when the words are written.
+    fn append_words(&self, at: usize, round: u64, len: usize) {
+        for word in 1..len {
+            self.words[at + word].store(word as u64 * 100 + round * 10 + len as u64, Relaxed);
+        }
+        journal::show(&self.words[at], round * 10 + len as u64, &self.words[at + len]);
+    }
+
+    /// In its first round, the first owner's.
+    fn new() -> Block {
+        Block { version: Version::new(), owner: AtomicU64::new(1), words: words() }
+    }
+
+    /// Thrown away, and filled anew by the next owner.
+    fn begin(&self, round: u64) {
         self.version.change(|| journal::end(&self.words[0]));
+        self.owner.store(round, Relaxed);
     }
 
     /// Copies, and checks what was copied; how many records there are, if nobody threw them away meanwhile.
-    fn read(&self, rounds: std::ops::RangeInclusive<u64>) -> Option<usize> {
+    fn read(&self) -> Option<usize> {
         let mut copied = [0; WORDS];
-        self.version.read(|_| journal::copy(&self.words, &mut copied))?;
+        let owner = self.version.read(|_| {
+            journal::copy(&self.words, &mut copied);
+            self.owner.load(Relaxed)
+        })?;
         let (mut at, mut records) = (0, 0);
         while at < WORDS && copied[at] != 0 {
             let (len, round) = (copied[at] % 10, copied[at] / 10);
-            assert!(rounds.contains(&round), "{copied:?}");
+            assert_eq!(round, owner, "another owner's: {copied:?}");
             for word in 1..len {
                 assert_eq!(copied[at + word as usize], word * 100 + round * 10 + len, "torn: {copied:?}");
             }
@@ -47,11 +65,11 @@ impl Block {
 #[test]
 fn a_reader_copies_whole_records() {
     check(|| {
-        let block = Arc::new(Block { version: Version::new(), words: words() });
+        let block = Arc::new(Block::new());
         // The words behind the first record are those of another round.
         block.append::<2, 3>(0, 1);
         block.append::<3, 4>(2, 1);
-        block.begin();
+        block.begin(2);
         block.append::<1, 2>(0, 2);
         let writer = {
             let block = Arc::clone(&block);
@@ -60,28 +78,51 @@ fn a_reader_copies_whole_records() {
                 block.append::<1, 2>(3, 2);
             })
         };
-        let seen = block.read(2..=2).expect("nobody throws them away");
+        let seen = block.read().expect("nobody throws them away");
         assert!((1..=3).contains(&seen), "{seen}");
         writer.join().expect("a writer");
-        assert_eq!(block.read(2..=2), Some(3));
+        assert_eq!(block.read(), Some(3));
+    });
+}
+
+#[test]
+fn a_reader_copies_whole_records_of_any_length() {
+    check(|| {
+        let block = Arc::new(Block::new());
+        block.append_words(0, 1, 2);
+        block.append_words(2, 1, 3);
+        block.begin(2);
+        block.append_words(0, 2, 1);
+        let writer = {
+            let block = Arc::clone(&block);
+            thread::spawn(move || {
+                for (at, len) in [(1, 3), (4, 1)] {
+                    block.append_words(at, 2, len);
+                }
+            })
+        };
+        let seen = block.read().expect("nobody throws them away");
+        assert!((1..=3).contains(&seen), "{seen}");
+        writer.join().expect("a writer");
+        assert_eq!(block.read(), Some(3));
     });
 }
 
 #[test]
 fn what_is_thrown_away_is_not_mixed_with_what_follows() {
     check(|| {
-        let block = Arc::new(Block { version: Version::new(), words: words() });
+        let block = Arc::new(Block::new());
         block.append::<2, 3>(0, 1);
         let writer = {
             let block = Arc::clone(&block);
             thread::spawn(move || {
-                block.begin();
+                block.begin(2);
                 block.append::<1, 2>(0, 2);
-                block.append::<2, 3>(1, 2);
+                block.append_words(1, 2, 2);
             })
         };
-        block.read(1..=2);
+        block.read();
         writer.join().expect("a writer");
-        assert_eq!(block.read(2..=2), Some(2));
+        assert_eq!(block.read(), Some(2));
     });
 }

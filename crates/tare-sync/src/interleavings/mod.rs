@@ -1,6 +1,5 @@
 //! Every interleaving of the shipped protocols, and every stale value that the memory model allows: `make loom`.
 
-mod block;
 mod digests;
 mod folds;
 mod free_list;

@@ -4,7 +4,6 @@ mod stages;
 mod statements;
 mod transactions;
 mod waits;
-mod words;
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -234,7 +233,7 @@ fn timer(scale: Scale<'_>, start: u64, end: u64, flags: u8) -> Timer {
     let end = if end == 0 { clock::ticks() } else { end };
     let start_ps = scale.moment_ps(start);
     let wait_ps = scale.ps(end.saturating_sub(start));
-    Timer { start_ps: Some(start_ps), end_ps: Some(start_ps + wait_ps), wait_ps: Some(wait_ps) }
+    Timer { start_ps: Some(start_ps), end_ps: Some(start_ps.saturating_add(wait_ps)), wait_ps: Some(wait_ps) }
 }
 
 fn nesting_of(id: u64, of: u8) -> Option<(u64, EventType)> {
@@ -246,4 +245,116 @@ fn nesting_of(id: u64, of: u8) -> Option<(u64, EventType)> {
         _ => return None,
     };
     (id != 0).then_some((id, of))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::memory::arena::{BlockId, Use};
+    use crate::{Config, Host};
+
+    /// A host that knows nothing.
+    struct Silent;
+
+    impl Host for Silent {
+        fn digest_text(&self, _: &[u8], _: Option<[u8; 16]>, _: u32, _: bool) -> Option<DigestText> {
+            None
+        }
+        fn command_name(&self, _: u32) -> Option<&'static str> {
+            None
+        }
+        fn connection_type_name(&self, _: u8) -> Option<&'static str> {
+            None
+        }
+        fn isolation_name(&self, _: u8) -> Option<&'static str> {
+            None
+        }
+        fn xa_state_name(&self, _: u8) -> Option<&'static str> {
+            None
+        }
+        fn lock_namespace_name(&self, _: u8) -> Option<&'static str> {
+            None
+        }
+        fn lock_type_name(&self, _: u8, _: u8) -> Option<&'static str> {
+            None
+        }
+        fn lock_duration_name(&self, _: u8) -> Option<&'static str> {
+            None
+        }
+        fn lock_status_name(&self, _: u8) -> Option<&'static str> {
+            None
+        }
+        fn characters(&self, text: &[u8], _: u32, most: usize) -> usize {
+            text.len().min(most)
+        }
+        fn to_utf8(&self, text: &[u8], _: u32, _: usize) -> String {
+            String::from_utf8_lossy(text).into_owned()
+        }
+        fn source_file(&self, _: usize) -> Option<String> {
+            None
+        }
+    }
+
+    /// An engine with a thread, one block for each type of event, and one for a statement in progress.
+    fn engine() -> (&'static Engine, &'static Thread, [BlockId; 4], BlockId) {
+        let engine: &'static Engine = Box::leak(Box::new(Engine::new()));
+        engine.start(Config { memory_max: 4 << 20, ..Config::default() }, &Silent).expect("address space");
+        let thread = engine.new_thread(0, None, None).expect("memory").slab();
+        let take = |used| {
+            let block = engine.arena.take(used, 0).expect("memory");
+            engine.arena.meta(block).owner.store(thread.thread_id.load(Relaxed), Relaxed);
+            block
+        };
+        let level = take(Use::Statement);
+        thread.statement_levels[0].store(level * WORDS as u32, Relaxed);
+        (engine, thread, RINGS.map(|kind| take(kind.used)), level)
+    }
+
+    /// A word: anything, or what the beginnings of records look like, the ones that are written among them.
+    fn word() -> impl Strategy<Value = u64> {
+        let first =
+            (0..8u64, 0..64u64, any::<u64>()).prop_map(|(kind, low, high)| high << 9 | low << 3 | kind);
+        prop_oneof![
+            any::<u64>(),
+            0..4096u64,
+            first,
+            (0..8u64, 3..6u64).prop_map(|(low, kind)| low << 61 | kind)
+        ]
+    }
+
+    fn fill(to: &[AtomicU64], words: &[u64]) {
+        for (to, word) in to.iter().zip(words.iter().cycle()) {
+            to.store(*word, Relaxed);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(256) })]
+
+        #[test]
+        fn any_words_are_rows_or_nothing(words in vec(word(), 1..600)) {
+            let (engine, thread, blocks, level) = engine();
+            for block in blocks.into_iter().chain([level]) {
+                fill(engine.arena.words(block), &words);
+            }
+            let transaction = engine.arena.offset_of(&thread.transaction);
+            let size = size_of_val(&thread.transaction) / 8;
+            fill(engine.arena.slice(transaction, size), &words);
+            for scope in [Scope::Current, Scope::History, Scope::HistoryLong] {
+                let rows = [
+                    engine.waits(scope).len(),
+                    engine.stages(scope).len(),
+                    engine.statements(scope).len(),
+                    engine.transactions(scope).len(),
+                ];
+                // The shortest record is a word.
+                prop_assert!(rows.iter().all(|rows| *rows <= WORDS), "{rows:?}");
+            }
+        }
+    }
 }

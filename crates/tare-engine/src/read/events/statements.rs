@@ -1,64 +1,63 @@
 //! `events_statements_*`.
 
 use std::sync::atomic::{
+    AtomicU64,
     Ordering::{Acquire, Relaxed},
     fence,
 };
 
-use tare_sync::record;
+use tare_sync::journal;
 
-use super::words::Words;
 use super::{Block, Event, Seen, Sources, nesting_of, timer};
 use crate::Engine;
-use crate::count::cell::COUNTERS;
 use crate::count::digest_table::DigestSlot;
 use crate::memory::arena::{Offset, Use, WORDS};
-use crate::memory::text;
+use crate::memory::text::{self, Text};
 use crate::read::Scale;
 use crate::read::objects::KeptTokens;
 use crate::read::summary::plain_counters;
-use crate::record::ring::{LINE_WORDS, STATEMENT_WORDS};
-use crate::record::statement::Level as StatementLevel;
+use crate::record::statement::record::{Digest, OpenStatement, StatementEvent, Texts, decode, read_open};
 use crate::snapshot::*;
 use crate::thread::Thread;
 
-/// A statement's record, or a level of the stack, copied out.
-struct StatementWords {
-    words: Words,
-    at: StatementLayout,
+/// A statement and its texts.
+struct Statement {
+    event: StatementEvent,
+    texts: Texts<Vec<u8>>,
 }
 
-impl Event for StatementWords {
+impl Statement {
+    fn new((event, texts): (StatementEvent, Texts<Text<'_>>)) -> Statement {
+        Statement { event, texts: texts.map(|text| text.bytes().collect()) }
+    }
+}
+
+impl Event for Statement {
     const TYPE: EventType = EventType::Statement;
     fn id(&self) -> u64 {
-        self.words.0[0]
+        self.event.id
     }
     fn end(&self) -> u64 {
-        self.words.0[3]
+        self.event.end
     }
     fn end_event_id(&self) -> u64 {
-        self.words.0[5]
+        self.event.end_event_id
     }
     fn flags(&self) -> u8 {
-        self.words.u8(1, 7)
+        self.event.flags
     }
     fn decode(blocks: &[Block]) -> Vec<(usize, Self)> {
         let mut events = Vec::new();
-        for (number, block) in blocks.iter().enumerate() {
-            let mut rest = &block.words[..];
-            // Behind the end the words are anything.
-            while let &[first, lines, ..] = rest
-                && first != 0
-                && let Some(words) =
-                    Words::first(rest, (lines as u32 as usize).saturating_mul(LINE_WORDS as usize))
-                && words.0.len() >= STATEMENT_WORDS
-            {
-                rest = &rest[words.0.len()..];
-                events.push((number, StatementWords { at: StatementLayout::packed(&words), words }));
-            }
+        for (at, block) in blocks.iter().enumerate() {
+            decode(&block.words, |event, texts| events.push((at, Statement::new((event, texts)))));
         }
         events
     }
+}
+
+/// A text, if there is one.
+fn shown(text: &[u8]) -> Option<String> {
+    (!text.is_empty()).then(|| text::shown(text))
 }
 
 impl Engine {
@@ -67,7 +66,7 @@ impl Engine {
         let asked = asked.into();
         let (scale, sources) = (Scale::of(self), Sources::of(self));
         if asked.what != Scope::Current {
-            let ended = self.ended::<StatementWords>(asked);
+            let ended = self.ended::<Statement>(asked);
             return ended.iter().map(|seen| self.statement_row(seen, scale, &sources)).collect();
         }
         let shown = self.shown(EventType::Statement, asked);
@@ -86,68 +85,54 @@ impl Engine {
         rows
     }
 
-    fn copy_level(&self, thread: &Thread, level: Offset) -> Option<Seen<StatementWords>> {
+    fn copy_level(&self, thread: &Thread, level: Offset) -> Option<Seen<Statement>> {
         let thread_id = thread.thread_id.load(Relaxed);
-        let level: &StatementLevel = self.arena.get(level)?;
-        let block = self.arena.offset_of(level) / WORDS as u32;
-        let words = self.arena.words(block);
-        let meta = self.arena.meta(block);
+        let open: &OpenStatement = self.arena.get(level)?;
+        let block = self.arena.offset_of(open) / WORDS as u32;
+        let (words, meta): (&[AtomicU64; WORDS], _) = (self.arena.words(block), self.arena.meta(block));
+        let mut copied = [0; WORDS];
         for _ in 0..64 {
-            let copy = level.version.read(|_| words.iter().map(record::copy).collect::<Vec<u64>>());
-            if let Some(copy) = copy {
+            if open.version.read(|_| journal::copy(words, &mut copied)).is_some() {
                 // A thread that ended meanwhile has given the block to another, or to another purpose.
                 let own = self.arena.used(block) == Use::Statement as u8
                     && meta.owner.load(Relaxed) == thread_id
                     && self.still_lives(thread, thread_id);
-                let event = StatementWords { words: Words(copy), at: StatementLayout::level() };
-                return own.then_some(Seen { thread_id, moment: 0, opened: 0, event });
+                let event = read_open(&copied).filter(|_| own).map(Statement::new)?;
+                return Some(Seen { thread_id, moment: 0, opened: 0, event });
             }
             std::hint::spin_loop();
         }
         None
     }
 
-    fn statement_row(
-        &self,
-        seen: &Seen<StatementWords>,
-        scale: Scale<'_>,
-        sources: &Sources<'_>,
-    ) -> StatementRow {
-        let StatementWords { words: record, at } = &seen.event;
-        let w = &record.0;
-        let flags = record.u8(1, 7);
-        let ended = w[3] != 0;
-        let counters: [u64; COUNTERS] =
-            std::array::from_fn(|counter| w.get(STATEMENT_COUNTERS + counter).copied().unwrap_or(0));
-        let [charset, digest_charset] = [0, 1].map(|half| record.u32(STATEMENT_WORDS - 1, half));
-        let cut = record.u32(11, 1) != 0;
-        let text = record.text(at.text, record.u32(11, 0) as usize);
-        let state = record.text(9, record.u8(7, 2) as usize);
+    fn statement_row(&self, seen: &Seen<Statement>, scale: Scale<'_>, sources: &Sources<'_>) -> StatementRow {
+        let Statement { event, texts } = &seen.event;
+        let state = event.sqlstate;
         StatementRow {
             head: EventHead {
                 thread_id: seen.thread_id,
-                event_id: w[0],
-                end_event_id: ended.then_some(w[5]),
-                name: self.registry.name(record.u16(7, 0)),
-                source: sources.name(w[4]),
-                timer: timer(scale, w[2], w[3], flags),
-                nesting: nesting_of(w[6], record.u8(1, 6)),
+                event_id: event.id,
+                end_event_id: seen.has_ended().then_some(event.end_event_id),
+                name: self.registry.name(event.class),
+                source: sources.name(event.source),
+                timer: timer(scale, event.start, event.end, event.flags),
+                nesting: nesting_of(event.nesting.0, event.nesting.1),
             },
-            sql_text: self.sql_text(text, charset, cut),
-            sql_text_cut: cut,
-            digest: self.statement_digest(record.u32(8, 0), record.u32(8, 1), digest_charset),
-            current_schema: record.string(at.schema, record.u16(10, 0) as usize),
+            sql_text: self.sql_text(texts.sql.clone(), event.charset, event.text_cut),
+            sql_text_cut: event.text_cut,
+            digest: self.statement_digest(event.digest),
+            current_schema: shown(&texts.schema),
             object: ObjectName {
-                object_type: crate::setup::objects::type_name(record.u8(7, 3)),
-                schema: record.string(at.object_schema, record.u16(10, 2) as usize),
-                name: record.string(at.object_name, record.u16(10, 3) as usize),
+                object_type: crate::setup::objects::type_name(event.object_type),
+                schema: shown(&texts.object_schema),
+                name: shown(&texts.object_name),
                 index: None,
             },
-            mysql_errno: record.u32(7, 1),
-            returned_sqlstate: (!state.is_empty()).then(|| String::from_utf8_lossy(&state).into_owned()),
-            message_text: record.string(at.message, record.u16(10, 1) as usize),
-            counters: plain_counters(&counters),
-            nesting_level: u32::from(record.u16(1, 2)),
+            mysql_errno: event.errno,
+            returned_sqlstate: (state != [0; 5]).then(|| String::from_utf8_lossy(&state).into_owned()),
+            message_text: shown(&texts.message),
+            counters: plain_counters(&event.counters),
+            nesting_level: event.nesting_level.into(),
         }
     }
 
@@ -181,53 +166,13 @@ impl Engine {
     }
 
     /// The digest of an event, spelled in the character set it was seen in.
-    fn statement_digest(&self, slot: Offset, generation: u32, charset: u32) -> Option<DigestText> {
-        if slot == 0 {
+    fn statement_digest(&self, digest: Digest) -> Option<DigestText> {
+        let slot: &DigestSlot = self.arena.get(digest.slot)?;
+        if slot.tenancy.generation() != digest.generation {
             return None;
         }
-        let slot: &DigestSlot = self.arena.at(slot);
-        if slot.tenancy.generation() != generation {
-            return None;
-        }
-        let tokens = KeptTokens { charset, ..KeptTokens::of(slot) };
+        let tokens = KeptTokens { charset: digest.charset, ..KeptTokens::of(slot) };
         fence(Acquire);
-        if slot.tenancy.generation() == generation { self.spell(&tokens) } else { None }
-    }
-}
-
-/// Position of the first counter in a statement's record.
-const STATEMENT_COUNTERS: usize = STATEMENT_WORDS - 1 - COUNTERS;
-
-/// Where the texts of a copied statement begin.
-#[derive(Clone, Copy)]
-struct StatementLayout {
-    schema: usize,
-    object_schema: usize,
-    object_name: usize,
-    message: usize,
-    text: usize,
-}
-
-impl StatementLayout {
-    /// In a ring: one behind the other.
-    fn packed(record: &Words) -> StatementLayout {
-        let words = |quarter| text::words(record.u16(10, quarter) as usize);
-        let schema = STATEMENT_WORDS;
-        let object_schema = schema + words(0);
-        let object_name = object_schema + words(2);
-        let message = object_name + words(3);
-        StatementLayout { schema, object_schema, object_name, message, text: message + words(1) }
-    }
-
-    /// In a level of the stack: each at its place.
-    fn level() -> StatementLayout {
-        let at = |bytes: usize| bytes / 8;
-        StatementLayout {
-            schema: at(std::mem::offset_of!(StatementLevel, schema)),
-            object_schema: at(std::mem::offset_of!(StatementLevel, object_schema)),
-            object_name: at(std::mem::offset_of!(StatementLevel, object_name)),
-            message: at(std::mem::offset_of!(StatementLevel, message)),
-            text: at(std::mem::offset_of!(StatementLevel, text)),
-        }
+        if slot.tenancy.generation() == digest.generation { self.spell(&tokens) } else { None }
     }
 }

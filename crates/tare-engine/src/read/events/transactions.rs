@@ -2,39 +2,46 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use tare_sync::record;
+use tare_sync::journal;
 
-use super::words::Words;
 use super::{Block, Event, Seen, Sources, nesting_of, timer};
 use crate::Engine;
 use crate::read::Scale;
-use crate::record::ring::{LINE_WORDS, TRANSACTION_LINES, XID_BYTES};
+use crate::record::transaction::record::{OPEN_WORDS, Parts, TransactionEvent, decode, read_open};
+use crate::setup::instrument::fixed;
 use crate::snapshot::*;
 use crate::thread::Thread;
 
-/// A transaction's record, or the slab's, copied out.
-struct TransactionWords(Words);
+/// A transaction and the parts of its XA identifier.
+struct Transaction {
+    event: TransactionEvent,
+    xid: [Vec<u8>; 2],
+}
 
-impl Event for TransactionWords {
+impl Transaction {
+    fn new((event, xid): (TransactionEvent, Parts<'_>)) -> Transaction {
+        Transaction { event, xid: xid.map(|part| part.bytes().collect()) }
+    }
+}
+
+impl Event for Transaction {
     const TYPE: EventType = EventType::Transaction;
     fn id(&self) -> u64 {
-        self.0.0[0]
+        self.event.id
     }
     fn end(&self) -> u64 {
-        self.0.0[2]
+        self.event.end
     }
     fn end_event_id(&self) -> u64 {
-        self.0.0[4]
+        self.event.end_event_id
     }
     fn flags(&self) -> u8 {
-        self.0.u8(6, 3)
+        self.event.flags
     }
     fn decode(blocks: &[Block]) -> Vec<(usize, Self)> {
         let mut events = Vec::new();
-        for (number, block) in blocks.iter().enumerate() {
-            let records = block.words.chunks((TRANSACTION_LINES * LINE_WORDS) as usize);
-            let events_of = records.map_while(|words| Words::first(words, words.len()));
-            events.extend(events_of.map(|words| (number, TransactionWords(words))));
+        for (at, block) in blocks.iter().enumerate() {
+            decode(&block.words, |event, xid| events.push((at, Transaction::new((event, xid)))));
         }
         events
     }
@@ -53,7 +60,7 @@ impl Engine {
         records.iter().map(|seen| self.transaction_row(seen, scale, &sources)).collect()
     }
 
-    fn current_transactions(&self, asked: Asked<Scope>) -> Vec<Seen<TransactionWords>> {
+    fn current_transactions(&self, asked: Asked<Scope>) -> Vec<Seen<Transaction>> {
         let shown = self.shown(EventType::Transaction, asked);
         let copy = |thread: &'static Thread| {
             let seen = self.copy_transaction(thread)?;
@@ -63,15 +70,15 @@ impl Engine {
         self.live_threads_of(asked.thread).into_iter().filter_map(copy).collect()
     }
 
-    fn copy_transaction(&self, thread: &Thread) -> Option<Seen<TransactionWords>> {
+    fn copy_transaction(&self, thread: &Thread) -> Option<Seen<Transaction>> {
         let thread_id = thread.thread_id.load(Relaxed);
-        let offset = self.arena.offset_of(&thread.transaction);
-        let words = self.arena.slice(offset, size_of_val(&thread.transaction) / 8);
+        let open = &thread.transaction;
+        let words = self.arena.slice(self.arena.offset_of(open), OPEN_WORDS);
+        let mut copied = [0; OPEN_WORDS];
         for _ in 0..64 {
-            let copy =
-                thread.transaction_version.read(|_| words.iter().map(record::copy).collect::<Vec<u64>>());
-            if let Some(copy) = copy {
-                let seen = Seen { thread_id, moment: 0, opened: 0, event: TransactionWords(Words(copy)) };
+            if open.version.read(|_| journal::copy(words, &mut copied)).is_some() {
+                let event = Transaction::new(read_open(&copied)?);
+                let seen = Seen { thread_id, moment: 0, opened: 0, event };
                 return self.still_lives(thread, thread_id).then_some(seen);
             }
             std::hint::spin_loop();
@@ -81,47 +88,39 @@ impl Engine {
 
     fn transaction_row(
         &self,
-        seen: &Seen<TransactionWords>,
+        seen: &Seen<Transaction>,
         scale: Scale<'_>,
         sources: &Sources<'_>,
     ) -> TransactionRow {
-        let record = &seen.event.0;
-        let w = &record.0;
+        let Transaction { event, xid: [gtrid, bqual] } = &seen.event;
         let host = self.host.get();
-        let (gtrid, bqual) = (record.u16(12, 0) as usize, record.u16(12, 1) as usize);
-        let xa = record.u8(6, 6) != 0;
-        let has_gtid = record.u8(7, 2) != 0;
+        let part = |part: &[u8]| (event.xa.is_some() && !part.is_empty()).then(|| xid_text(part));
+        let (domain, server, sequence) = event.gtid;
+        let [savepoints, rollback_to_savepoint, release_savepoint] = event.savepoints;
         TransactionRow {
             head: EventHead {
                 thread_id: seen.thread_id,
-                event_id: w[0],
-                end_event_id: (w[2] != 0).then_some(w[4]),
-                name: self.registry.name(record.u16(6, 0)),
-                source: sources.name(w[3]),
-                timer: timer(scale, w[1], w[2], record.u8(6, 3)),
-                nesting: nesting_of(w[5], record.u8(6, 2)),
+                event_id: event.id,
+                end_event_id: seen.has_ended().then_some(event.end_event_id),
+                name: self.registry.name(fixed::TRANSACTION),
+                source: sources.name(event.source),
+                timer: timer(scale, event.start, event.end, event.flags),
+                nesting: nesting_of(event.nesting.0, event.nesting.1),
             },
-            state: match record.u8(6, 4) {
-                2 => TransactionState::Committed,
-                3 => TransactionState::RolledBack,
-                _ => TransactionState::Active,
-            },
-            trx_id: (w[8] != 0).then_some(w[8]),
+            state: event.state,
+            trx_id: (event.trx_id != 0).then_some(event.trx_id),
             // Shown for every transaction: zeros where none was given, as in the reference.
-            gtid: Some(match has_gtid {
-                true => format!("{}-{}-{}", record.u32(12, 1), w[13], w[14]),
-                false => "0-0-0".to_owned(),
-            }),
-            xid_format_id: xa.then(|| record.u32(7, 1).cast_signed()),
-            xid_gtrid: (xa && gtrid > 0).then(|| xid_text(&record.text(15, gtrid))),
-            xid_bqual: (xa && bqual > 0).then(|| xid_text(&record.text(15 + XID_BYTES / 16, bqual))),
-            xa_state: host.filter(|_| xa).and_then(|host| host.xa_state_name(record.u8(6, 7))),
-            read_only: record.u8(7, 0) != 0,
-            isolation_level: host.and_then(|host| host.isolation_name(record.u8(6, 5))),
-            autocommit: record.u8(7, 1) != 0,
-            savepoints: w[9],
-            rollback_to_savepoint: w[10],
-            release_savepoint: w[11],
+            gtid: Some(format!("{domain}-{server}-{sequence}")),
+            xid_format_id: event.xa.map(|(format_id, _)| format_id),
+            xid_gtrid: part(gtrid),
+            xid_bqual: part(bqual),
+            xa_state: event.xa.and_then(|(_, state)| host?.xa_state_name(state)),
+            read_only: event.read_only,
+            isolation_level: host.and_then(|host| host.isolation_name(event.isolation)),
+            autocommit: event.autocommit,
+            savepoints,
+            rollback_to_savepoint,
+            release_savepoint,
         }
     }
 }

@@ -139,7 +139,7 @@ impl Engine {
         let address = match kind {
             Kind::Mutex => synch(Pool::Mutexes),
             Kind::Cond => synch(Pool::Conds),
-            Kind::Rwlock => synch(Pool::Rwlocks),
+            Kind::Rwlock | Kind::Sxlock => synch(Pool::Rwlocks),
             Kind::Socket => pool::resolve::<Socket>(&self.arena, Pool::Sockets, name)
                 .map(|(_held, socket)| std::ptr::from_ref(socket).addr() as u64),
             _ => None,

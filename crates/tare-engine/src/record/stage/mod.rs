@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::Engine;
 use crate::clock::{cycles, ticks};
-use crate::count::bank::{READY, SUMMED, place};
+use crate::count::bank::{READY, SUMMED, UNTIMED, place};
 use crate::count::cell::{Family, StatCell};
 use crate::memory::arena::{Base, Own, Use};
 use crate::memory::lost::Lost;
 use crate::record::journal::{Coming, parent};
 use crate::record::ring::{RECORD_TIMED, RingKind};
 use crate::record::wait::{Source, kept};
-use crate::setup::instrument::{ENABLED, PROGRESS, TIMED};
+use crate::setup::instrument::{ENABLED, PROGRESS, TIMED, UNRECORDED};
 use crate::snapshot::{ClassId, EventType};
 use crate::thread::filter::{ATTRIBUTED, CURRENT};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, current};
@@ -52,7 +52,7 @@ impl Engine {
             return match class {
                 // No stage follows.
                 0 => self.end_usual_stage(thread),
-                _ if entry & SUMMED != 0 => start_summed_stage(thread, base, class, entry),
+                _ if entry & (SUMMED | UNTIMED) != 0 => start_summed_stage(thread, base, class, entry),
                 _ => (self.is_off(class) || thread.mask() == 0) && thread.pass_stage(class),
             };
         }
@@ -117,14 +117,15 @@ impl Engine {
         };
         thread.stage_class.store(u32::from(class) | u32::from(switches) << 16, Relaxed);
         let bits = Thread::bits(mask, EventType::Stage);
-        let wanted = bits & CURRENT != 0;
+        let wanted = bits & CURRENT != 0 && switches & UNRECORDED == 0;
         let timed = if switches & TIMED != 0 { RECORD_TIMED } else { 0 };
         let what = u64::from(begin_of(timed | kept(bits)));
         let began = (thread.event_id.own(), start);
         let recorded = wanted && has_room && self.write_unready_begin(thread, what, class, began, source);
         thread.begin_stage(class, began, recorded);
         if recorded == wanted
-            && let Some(cell) = self.make_ready(thread, &thread.usual_stages, class, Family::Stages)
+            && let Some((cell, mark)) = self.make_ready(thread, &thread.usual_stages, class, Family::Stages)
+            && mark != UNTIMED
         {
             thread.stage_cell.store(cell, Relaxed);
             thread.stage_class.store(0, Relaxed);
@@ -155,7 +156,8 @@ impl Engine {
     fn prepare_stages(&self, thread: &Thread, (id, time): (u64, u64)) -> bool {
         // What was in progress and was not recorded to its end must not end by what follows.
         let gap = thread.stage_recorded.own() == 0;
-        let coming = Coming { words: MOST_WORDS, id, time, parent: thread.stage_parent.own(), gap };
+        let coming =
+            Coming { words: MOST_WORDS, id, time, parent: thread.stage_parent.own(), parent_began: 0, gap };
         self.prepare_journal(thread, &thread.stages, &STAGES, &REACH, &coming)
     }
 
@@ -331,9 +333,15 @@ fn start_summed_stage(thread: &Thread, base: Base, class: ClassId, entry: u32) -
     if before != 0 {
         base.at::<StatCell>(before).stat.add_span(1, thread.stage_start.own(), now);
     }
+    thread.stage_label.store(u32::from(class), Relaxed);
+    if entry & SUMMED == 0 {
+        // Only counted: at once, and nothing is left to do at its end.
+        base.at::<StatCell>(place(entry)).stat.count_one();
+        thread.stage_cell.store(0, Relaxed);
+        return true;
+    }
     thread.stage_cell.store(place(entry), Relaxed);
     thread.stage_start.store(now, Relaxed);
-    thread.stage_label.store(u32::from(class), Relaxed);
     true
 }
 

@@ -7,19 +7,20 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::Engine;
 use crate::clock::{cycles, ticks};
-use crate::count::bank::{READY, SUMMED, place};
+use crate::count::bank::{READY, SUMMED, UNTIMED, place};
 use crate::count::cell::{Family, StatCell};
 use crate::memory::arena::{Offset, Own, Use};
 use crate::memory::lost::Lost;
 use crate::record::journal::{Coming, parent, parent_of};
 use crate::record::operation;
 use crate::record::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, RingKind, WAIT_DEPTH};
-use crate::setup::instrument::{ENABLED, TIMED};
+use crate::setup::instrument::{ENABLED, TIMED, UNRECORDED};
 use crate::snapshot::{ClassId, EventType};
 use crate::thread::filter::{ATTRIBUTED, CURRENT, HISTORY, LONG, UNATTRIBUTED};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadHandle, ThreadRef, current};
 use record::{
-    Begun, Ended, Leaf, MOST_WORDS, OpenWait, REACH, begin_leaf, end_leaf, leave_leaf, void_leaf, write_wide,
+    Begun, Ended, Leaf, MOST_WORDS, OpenWait, REACH, begin_leaf, end_leaf, leave_leaf, void_leaf, write_free,
+    write_wide,
 };
 
 /// The ring of waits.
@@ -68,6 +69,9 @@ const WAIT_LEAF: u32 = 1 << 7;
 /// As a leaf, but only summed up: it has a start and the place of its cell, and no record.
 const WAIT_SUMMED_LEAF: u32 = 1 << 12;
 
+/// Only counted, on the short way.
+const WAIT_COUNTED: u32 = 1 << 13;
+
 /// A wait in progress: what the host keeps between start and end, in its own memory.
 #[derive(Clone, Copy)]
 pub struct Wait {
@@ -98,6 +102,12 @@ impl Wait {
     #[allow(unsafe_code)]
     pub unsafe fn unpack(flags: u32, places: u64, thread: &'static ThreadHandle, start: u64) -> Wait {
         Wait { thread: thread.slab(), start, flags, cell: (places >> 32) as u32, record: places as u32 }
+    }
+
+    /// The thread that waits.
+    #[inline(always)]
+    pub fn thread(&self) -> ThreadRef {
+        self.thread.handle()
     }
 
     #[inline(always)]
@@ -147,9 +157,8 @@ impl Engine {
             return Some(Wait { thread, start, flags, cell: 0, record: 0 });
         }
         cold_path();
-        if entry & SUMMED != 0 {
-            let flags = WAIT_SHORT | u32::from(ENABLED | TIMED) | u32::from(class) << 16;
-            return Some(Wait { thread, start: cycles(), flags, cell: 0, record: 0 });
+        if let Some(wait) = start_unrecorded(thread, entry, class, 0) {
+            return Some(wait);
         }
         let switches = self.registry.switches(class);
         if switches & ENABLED == 0 {
@@ -195,20 +204,78 @@ impl Engine {
         }
         let base = self.arena.base();
         let entry = thread.banks[BANK_OWN].settled_entry(base, class);
-        let class_flag = u32::from(class) << 16;
         if entry & READY == 0 {
             cold_path();
-            let flags = WAIT_SUMMED_LEAF | u32::from(ENABLED | TIMED) | class_flag;
-            let summed = || Wait { thread, start: cycles(), flags, cell: place(entry), record: 0 };
-            return (entry & SUMMED != 0).then(summed);
+            return start_unrecorded(thread, entry, class, WAIT_SUMMED_LEAF);
         }
         let (id, start) = (thread.event_id.own(), cycles());
         let leaf = Leaf { id, class, operation, start, source: source.0, object };
         let (usual, parent) = (thread.usual_waits.own(), wait_parent(thread));
-        let record = begin_leaf::<WORDS, P>(&thread.waits, base, &leaf, usual, parent)?;
+        let began = || wait_parent_began(thread);
+        let record = begin_leaf::<WORDS, P>(&thread.waits, base, &leaf, usual, parent, began)?;
         thread.event_id.store(id + 1, Relaxed);
-        let flags = WAIT_SHORT | WAIT_LEAF | u32::from(ENABLED | TIMED) | class_flag;
+        let flags = WAIT_SHORT | WAIT_LEAF | u32::from(ENABLED | TIMED) | u32::from(class) << 16;
         Some(Wait { thread, start, flags, cell: place(entry), record })
+    }
+
+    /// Whether locks of this instance that are free need no clock. `None`: they do, or not all is as usual.
+    #[inline(always)]
+    pub(crate) fn untimed_lock(&self, class: ClassId) -> Option<UntimedLock> {
+        let thread = current()?;
+        if !self.is_settled(thread) {
+            return None;
+        }
+        let entry = thread.banks[BANK_OWN].settled_entry(self.arena.base(), class);
+        (entry & UNTIMED != 0).then_some(UntimedLock { thread, entry })
+    }
+
+    /// Counts a lock that the calling thread has got without waiting, and records it where that is wanted.
+    #[inline(always)]
+    pub(crate) fn count_free_lock(
+        &self,
+        lock: UntimedLock,
+        class: ClassId,
+        (object, operation): (u32, u8),
+        source: Source,
+    ) {
+        let UntimedLock { thread, entry } = lock;
+        let base = self.arena.base();
+        let stat = &base.at::<StatCell>(place(entry)).stat;
+        if entry & READY == 0 {
+            cold_path();
+            if entry & SUMMED == 0 {
+                stat.count_one();
+            } else {
+                stat.count_free();
+            }
+            return;
+        }
+        stat.count_free();
+        let id = thread.event_id.own();
+        let leaf = Leaf { id, class, operation, start: 0, source: source.0, object };
+        let began = || wait_parent_began(thread);
+        if !write_free(&thread.waits, base, &leaf, thread.usual_waits.own(), wait_parent(thread), began) {
+            self.write_unready_free(thread, class, (object, operation), source);
+        }
+        thread.event_id.store(id + 1, Relaxed);
+    }
+
+    /// As [`write_free`], where the journal is not ready for it.
+    #[cold]
+    #[inline(never)]
+    fn write_unready_free(
+        &self,
+        thread: &Thread,
+        class: ClassId,
+        (object, operation): (u32, u8),
+        source: Source,
+    ) {
+        let id = thread.event_id.own();
+        if self.prepare_waits(thread, (id, cycles())) {
+            let leaf = Leaf { id, class, operation, start: 0, source: source.0, object };
+            let (usual, parent) = (thread.usual_waits.own(), wait_parent(thread));
+            write_free(&thread.waits, self.arena.base(), &leaf, usual, parent, || wait_parent_began(thread));
+        }
     }
 
     #[cold]
@@ -238,7 +305,7 @@ impl Engine {
         }
         let start = if switches & TIMED != 0 { ticks() } else { 0 };
         let bits = Thread::bits(mask, EventType::Wait);
-        if bits & CURRENT != 0 {
+        if bits & CURRENT != 0 && switches & UNRECORDED == 0 {
             let timed = if switches & TIMED != 0 { RECORD_TIMED } else { 0 };
             let wait = Beginning { class, object, source, start, flags: timed | kept(bits) };
             flags |= self.open_wait(thread, &wait);
@@ -300,6 +367,14 @@ impl Engine {
     #[cold]
     #[inline(never)]
     fn end_unusual_wait(&self, wait: &Wait, n: u64, amount: Option<u64>) -> Option<u64> {
+        let thread = wait.thread;
+        if wait.flags & WAIT_COUNTED != 0
+            && self.is_settled(thread)
+            && let Some(cell) = thread.banks[BANK_OWN].marked_cell(self.arena.base(), wait.class(), UNTIMED)
+        {
+            self.arena.at::<StatCell>(cell).stat.add_untimed(n);
+            return None;
+        }
         let end = if wait.timed() { ticks() } else { 0 };
         let taken = end.saturating_sub(wait.start);
         if let Some(cell) = self.cell::<StatCell>(wait.thread, wait.bank(), wait.class(), Family::Waits) {
@@ -354,7 +429,8 @@ impl Engine {
     #[cold]
     #[inline(never)]
     fn prepare_waits(&self, thread: &Thread, (id, time): (u64, u64)) -> bool {
-        let coming = Coming { words: MOST_WORDS, id, time, parent: wait_parent(thread), gap: false };
+        let (parent, parent_began) = (wait_parent(thread), wait_parent_began(thread));
+        let coming = Coming { words: MOST_WORDS, id, time, parent, parent_began, gap: false };
         self.prepare_journal(thread, &thread.waits, &WAITS, &REACH, &coming)
     }
 
@@ -374,6 +450,48 @@ impl Engine {
         if let Some(open) = wait.open() {
             open.restart(wait.start, source.0, amount);
         }
+    }
+}
+
+/// Begins a wait that is summed up, or only counted, as its cell is marked. `of_summed` are further flags of the former.
+#[inline(always)]
+fn start_unrecorded(thread: &'static Thread, entry: u32, class: ClassId, of_summed: u32) -> Option<Wait> {
+    let class = u32::from(class) << 16;
+    match entry & (SUMMED | UNTIMED) {
+        0 => None,
+        UNTIMED => Some(Wait {
+            thread,
+            start: 0,
+            flags: WAIT_COUNTED | u32::from(ENABLED) | class,
+            cell: 0,
+            record: 0,
+        }),
+        _ => {
+            let short = if of_summed == 0 { WAIT_SHORT } else { of_summed };
+            let flags = short | u32::from(ENABLED | TIMED) | class;
+            Some(Wait { thread, start: cycles(), flags, cell: place(entry), record: 0 })
+        }
+    }
+}
+
+/// A lock of the calling thread's that needs no clock if it is free.
+#[derive(Clone, Copy)]
+pub struct UntimedLock {
+    thread: &'static Thread,
+    entry: u32,
+}
+
+impl UntimedLock {
+    /// Its waits are only counted: nothing of it is timed even where it is not free.
+    #[inline(always)]
+    pub fn is_never_timed(self) -> bool {
+        self.entry & (READY | SUMMED) == 0
+    }
+
+    /// The calling thread.
+    #[inline(always)]
+    pub fn thread(self) -> ThreadRef {
+        self.thread.handle()
     }
 }
 
@@ -422,6 +540,19 @@ fn wait_parent(thread: &Thread) -> u64 {
         }
     }
     thread.parent.own()
+}
+
+/// When that began; 0: nobody knows.
+fn wait_parent_began(thread: &Thread) -> u64 {
+    let depth = thread.wait_depth.own() as usize;
+    match depth.checked_sub(1).and_then(|outer| thread.open.get(outer)) {
+        Some(outer) if outer.id() != 0 => outer.start(),
+        _ => match parent_of(thread.parent.own()) {
+            (0, _) => 0,
+            (_, of) if of == EventType::Stage as u8 => thread.stage_start.own(),
+            _ => thread.statement_start.own(),
+        },
+    }
 }
 
 /// Histories that were switched off while a wait lasted do not get it, as in the reference.

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | leaf | what, source, object and ticks |
 //! | leaf with an amount | and the amount |
+//! | lock that was free | what and object, source |
 //! | any other | what, source, address, id, start, ticks, distances to the parent and to END_EVENT_ID, object, and the amount if there is one |
 
 use std::sync::atomic::{
@@ -25,6 +26,7 @@ const LASTING: u64 = OWN_KINDS;
 const LEAF: u64 = LASTING + 1;
 const VOID: u64 = LASTING + 2;
 const WIDE: u64 = LASTING + 3;
+const FREE: u64 = LASTING + 4;
 
 /// Where a first word has what. Of all: whether the histories want it, operation, class.
 const HISTORIES: u32 = 3;
@@ -211,7 +213,7 @@ fn common(word: u64) -> WaitEvent {
 }
 
 /// Writes the record of a leaf that begins, if the journal is ready for it, and says where. `usual` is as [`leaf_of`] makes it,
-/// `parent` is what it nests in; `WORDS` are 4 with an amount, else 3, and `P` is one more.
+/// `parent` is what it nests in, and when that began; `WORDS` are 4 with an amount, else 3, and `P` is one more.
 #[inline(always)]
 pub(crate) fn begin_leaf<const WORDS: usize, const P: usize>(
     journal: &Journal,
@@ -219,9 +221,10 @@ pub(crate) fn begin_leaf<const WORDS: usize, const P: usize>(
     leaf: &Leaf,
     usual: u32,
     parent: u64,
+    began: impl FnOnce() -> u64,
 ) -> Option<Offset> {
     let (id, start) = (journal.id(leaf.id), journal.time(leaf.start));
-    let place = journal.place_in(base, WORDS as u32, parent)?;
+    let place = journal.place_in(base, WORDS as u32, parent, began)?;
     if !REACH.has(id, start) {
         return None;
     }
@@ -235,6 +238,31 @@ pub(crate) fn begin_leaf<const WORDS: usize, const P: usize>(
     journal.ring.count();
     Some(place)
 }
+
+/// Writes the record of a lock that was free, if the journal is ready for it; as [`begin_leaf`]. It has no time: it came right
+/// after the event before it.
+#[inline(always)]
+pub(crate) fn write_free(
+    journal: &Journal,
+    base: Base,
+    leaf: &Leaf,
+    usual: u32,
+    parent: u64,
+    began: impl FnOnce() -> u64,
+) -> bool {
+    let id = journal.id(leaf.id);
+    let Some(place) = journal.place_in(base, 2, parent, began).filter(|_| REACH.has(id, 0)) else {
+        return false;
+    };
+    let word = what(leaf.class, leaf.operation) | u64::from(usual) | FREE;
+    let word = word | id << LEAF_ID | u64::from(leaf.object) << LEAF_START;
+    journal.append::<2, 3>(base, place, [word, leaf.source]);
+    journal.ring.count();
+    true
+}
+
+// What says that a leaf lasts becomes what says that a lock was free.
+const _: () = assert!(LASTING | FREE == FREE);
 
 /// A leaf that begins.
 pub(crate) struct Leaf {
@@ -325,12 +353,20 @@ pub(crate) struct Ended {
 /// The waits in a block's words, in the order in which their records begin; the last one may last.
 pub(crate) fn decode(mut words: &[u64], mut each: impl FnMut(WaitEvent)) {
     let mut marks = Marks::default();
+    // When the last event with a time ended, or began.
+    let mut now = 0;
     loop {
         let len = match marks.read(words) {
-            Some(mark) => mark.words,
-            None => match read(words, &marks) {
+            Some(mark) => {
+                now = now.max(marks.base_time).max(marks.parent_began);
+                mark.words
+            }
+            None => match read(words, &marks, now) {
                 Some((wait, len)) => {
-                    wait.into_iter().for_each(&mut each);
+                    if let Some(wait) = wait {
+                        now = now.max(wait.start).max(wait.end);
+                        each(wait);
+                    }
                     len
                 }
                 None => return,
@@ -355,7 +391,7 @@ fn read_leaf([word, source, object]: [u64; 3], marks: &Marks) -> WaitEvent {
 }
 
 /// The record at the beginning of these words and its length; `None`: there is none.
-fn read(words: &[u64], marks: &Marks) -> Option<(Option<WaitEvent>, usize)> {
+fn read(words: &[u64], marks: &Marks, now: u64) -> Option<(Option<WaitEvent>, usize)> {
     let word = *words.first()?;
     let common = common(word);
     match kind(word) {
@@ -369,6 +405,12 @@ fn read(words: &[u64], marks: &Marks) -> Option<(Option<WaitEvent>, usize)> {
                 wait.amount = Some(amount).filter(|_| len == 4);
             }
             Some((Some(wait).filter(|_| kind(word) != VOID), len))
+        }
+        FREE => {
+            let mut wait = read_leaf([word, *words.get(1)?, word >> LEAF_START], marks);
+            wait.end_event_id = wait.id;
+            (wait.start, wait.end) = (now, now.max(1));
+            Some((Some(wait), 2))
         }
         WIDE => {
             let [_, source, address, id, start, ticks, distances, object] = *words.first_chunk()?;

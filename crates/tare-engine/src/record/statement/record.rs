@@ -1,0 +1,454 @@
+//! HOT PATH: what is written of statements: layout, writer and decoder.
+//!
+//! While a statement lasts it has a block of its own ([`OpenStatement`]), in which it stays to be seen until the next one of
+//! its level begins. What it was is recorded when it ends:
+//!
+//! | words | hold |
+//! |---|---|
+//! | the head | what and id, start, source, end, class and END_EVENT_ID, which values there are, lengths of the texts |
+//! | one for each value | counters, what it nests in, digest, error: those that are not zero |
+//! | texts | schema, SQL text, schema and name of the program, message: each begins with a word |
+
+use std::array::from_fn;
+use std::hint::cold_path;
+use std::mem::offset_of;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use tare_sync::Version;
+
+use crate::count::cell::{COUNTERS, Counters};
+use crate::instance::Program;
+use crate::memory::arena::{Base, Offset, Own, View, WORDS};
+use crate::memory::text::{self, Text};
+use crate::record::journal::{OWN_KINDS, kind};
+use crate::record::ring::{BEHIND, CHUNK, RECORD_TIMED, Ring};
+use crate::record::values::{self, Values};
+use crate::snapshot::{ClassId, EventType};
+
+/// The only kind of record there is of statements.
+const STATEMENT: u64 = OWN_KINDS;
+
+/// Where the first word has what: flags as [`RECORD_TIMED`] and its neighbours, type of what it nests in, nesting level, id.
+const FLAGS: u32 = 3;
+const NESTING_TYPE: u32 = 6;
+const NESTING_LEVEL: u32 = 9;
+const ID: u32 = 16;
+/// Where the word of the class has END_EVENT_ID.
+const END_ID: u32 = 16;
+/// Where the word that says which values there are has the character sets of the text and of the digest's identifiers.
+const CHARSET: u32 = 32;
+const DIGEST_CHARSET: u32 = 48;
+/// Where the word of lengths has whose, in the order of the texts; the program's type; whether the text was cut.
+const SCHEMA: Length = Length { at: 0, bits: 8 };
+const TEXT: Length = Length { at: 8, bits: 12 };
+const OBJECT_SCHEMA: Length = Length { at: 20, bits: 8 };
+const OBJECT_NAME: Length = Length { at: 28, bits: 8 };
+const MESSAGE: Length = Length { at: 36, bits: 12 };
+const LENGTHS: [Length; 5] = [SCHEMA, TEXT, OBJECT_SCHEMA, OBJECT_NAME, MESSAGE];
+/// Those of what few statements have: a program, a message.
+const RARE: u64 = (1 << 48) - (1 << 20);
+const OBJECT_TYPE: u32 = 48;
+const TEXT_CUT: u64 = 1 << 56;
+
+/// A text's length, in bytes, in the word of lengths.
+#[derive(Clone, Copy)]
+struct Length {
+    at: u32,
+    bits: u32,
+}
+
+impl Length {
+    const fn mask(&self) -> u64 {
+        (1 << self.bits) - 1
+    }
+
+    #[inline(always)]
+    const fn of(&self, lengths: u64) -> usize {
+        (lengths >> self.at & self.mask()) as usize
+    }
+
+    /// Words of the text.
+    #[inline(always)]
+    const fn words(&self, lengths: u64) -> usize {
+        text::words(self.of(lengths))
+    }
+
+    /// Lengths in which this one is another.
+    #[inline(always)]
+    const fn set(&self, lengths: u64, len: usize) -> u64 {
+        lengths & !(self.mask() << self.at) | (len as u64) << self.at
+    }
+}
+
+/// Words of the head.
+const HEAD: usize = 7;
+/// Counters, and then what it nests in, the digest's slot and generation, SQLSTATE and number of the error.
+const VALUES: usize = COUNTERS + 3;
+const NESTING: usize = COUNTERS;
+const DIGEST: usize = COUNTERS + 1;
+const ERROR: usize = COUNTERS + 2;
+/// Where the number is.
+const ERRNO: u32 = 40;
+
+/// Words of a schema or object name (64 characters of up to 3 bytes).
+pub(crate) const NAME_WORDS: usize = 24;
+/// Words of a message.
+const MESSAGE_WORDS: usize = 48;
+/// Words of SQL text: what a block has left, in whole chunks.
+const TEXT_WORDS: usize = (WORDS - HEAD - VALUES - BEHIND - 3 * NAME_WORDS - MESSAGE_WORDS) / CHUNK * CHUNK;
+/// The longest SQL text that can be kept, in bytes.
+pub const MAX_SQL_TEXT: usize = TEXT_WORDS * 8;
+
+// Lengths fit their bits.
+const _: () = assert!(NAME_WORDS * 8 < 1 << SCHEMA.bits && MESSAGE_WORDS * 8 < 1 << MESSAGE.bits);
+const _: () = assert!(MAX_SQL_TEXT < 1 << TEXT.bits);
+
+/// A statement in progress, or the last one of its level: one block.
+#[repr(C)]
+pub(crate) struct OpenStatement {
+    /// As in its record, but for the kind.
+    what: AtomicU64,
+    start: AtomicU64,
+    source: AtomicU64,
+    /// 0 while it lasts; of one that was not timed 1.
+    end: AtomicU64,
+    class: AtomicU64,
+    set: AtomicU64,
+    lengths: AtomicU64,
+    values: [AtomicU64; VALUES],
+    /// Odd while more than one word changes.
+    pub(crate) version: Version,
+    _pad: AtomicU32,
+    schema: [AtomicU64; NAME_WORDS],
+    text: [AtomicU64; TEXT_WORDS],
+    object_schema: [AtomicU64; NAME_WORDS],
+    object_name: [AtomicU64; NAME_WORDS],
+    message: [AtomicU64; MESSAGE_WORDS],
+    _rest: [AtomicU64; WORDS - HEAD - VALUES - 1 - 3 * NAME_WORDS - MESSAGE_WORDS - TEXT_WORDS],
+}
+
+// SAFETY: atomics only, alignment 8, exactly a block.
+#[allow(unsafe_code)]
+unsafe impl View for OpenStatement {}
+const _: () = assert!(size_of::<OpenStatement>() == WORDS * 8);
+// A block holds one of the longest records, and the end behind it.
+const _: () = assert!(HEAD + VALUES + 3 * NAME_WORDS + MESSAGE_WORDS + TEXT_WORDS + BEHIND <= WORDS);
+
+/// What a statement begins with.
+pub(crate) struct Begun<'a> {
+    pub(crate) id: u64,
+    pub(crate) class: ClassId,
+    pub(crate) charset: u32,
+    pub(crate) timed: bool,
+    /// Id and type of what it nests in.
+    pub(crate) nesting: (u64, EventType),
+    pub(crate) nesting_level: u64,
+    /// Whose statement it is.
+    pub(crate) program: Option<&'a Program>,
+}
+
+/// How a statement ended.
+pub(crate) struct Ended<'a> {
+    /// In ticks; 1 where it was not timed.
+    pub(crate) end: u64,
+    pub(crate) end_event_id: u64,
+    /// Which ones want it, as a record's flags say.
+    pub(crate) histories: u8,
+    /// Less than 2^24.
+    pub(crate) errno: u32,
+    pub(crate) sqlstate: Option<[u8; 5]>,
+    pub(crate) message: &'a [u8],
+    pub(crate) digest: Option<Digest>,
+}
+
+/// What a statement's event knows of its digest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Digest {
+    /// 0: it has none.
+    pub(crate) slot: Offset,
+    pub(crate) generation: u32,
+    /// Number of the character set of its identifiers.
+    pub(crate) charset: u32,
+}
+
+/// What its thread does with it.
+impl OpenStatement {
+    /// A statement begins. Until its clock starts it has no time.
+    #[inline(always)]
+    pub(crate) fn begin(&self, begun: &Begun<'_>) {
+        let flags = u64::from(if begun.timed { RECORD_TIMED } else { 0 });
+        let (nesting, of) = begun.nesting;
+        let what = flags << FLAGS | (of as u64) << NESTING_TYPE | begun.nesting_level << NESTING_LEVEL;
+        let nests = u64::from(nesting != 0) << NESTING;
+        self.version.change(|| {
+            self.what.store(what | begun.id << ID, Relaxed);
+            for word in [&self.start, &self.source, &self.end, &self.lengths] {
+                word.store(0, Relaxed);
+            }
+            self.class.store(begun.class.into(), Relaxed);
+            self.set.store(u64::from(begun.charset as u16) << CHARSET | nests, Relaxed);
+            self.values[NESTING].store(nesting, Relaxed);
+            if let Some(program) = begun.program {
+                self.set_program(program);
+            }
+        });
+    }
+
+    fn set_program(&self, program: &Program) {
+        let copy = |to: &[AtomicU64], from: &[AtomicU64], len: usize| {
+            for (to, from) in to.iter().zip(from).take(text::words(len)) {
+                to.store(from.load(Relaxed), Relaxed);
+            }
+            len.min(to.len() * 8)
+        };
+        let (schema, schema_len, name, name_len) = program.name_words();
+        let lengths = u64::from(program.object_type()) << OBJECT_TYPE;
+        let lengths = OBJECT_SCHEMA.set(lengths, copy(&self.object_schema, schema, schema_len));
+        self.lengths.store(OBJECT_NAME.set(lengths, copy(&self.object_name, name, name_len)), Relaxed);
+    }
+
+    /// Its clock starts.
+    #[inline(always)]
+    pub(crate) fn start(&self, start: u64, schema: &[u8], source: u64) {
+        self.version.change(|| {
+            self.start.store(start, Relaxed);
+            self.source.store(source, Relaxed);
+            let len = text::write(&self.schema, schema);
+            self.lengths.store(SCHEMA.set(self.lengths.own(), len), Relaxed);
+        });
+    }
+
+    /// It turns out to be another one.
+    #[inline(always)]
+    pub(crate) fn refine(&self, class: ClassId, timed: bool) {
+        self.class.store(class.into(), Relaxed);
+        if !timed {
+            self.what.store(self.what.own() & !(7 << FLAGS), Relaxed);
+        }
+    }
+
+    /// SQL_TEXT, of which at most `bound` bytes are kept.
+    #[inline(always)]
+    pub(crate) fn set_text(&self, sql: &[u8], bound: usize) {
+        self.version.change(|| {
+            let lengths = self.lengths.own() & !TEXT_CUT;
+            let len = text::write(&self.text, &sql[..sql.len().min(bound)]);
+            let cut = if len < sql.len() { TEXT_CUT } else { 0 };
+            self.lengths.store(TEXT.set(lengths, len) | cut, Relaxed);
+        });
+    }
+
+    /// It is not an event any more.
+    pub(crate) fn hide(&self) {
+        self.version.change(|| self.what.store(self.what.own() & ((1 << ID) - 1), Relaxed));
+    }
+
+    #[inline(always)]
+    pub(crate) fn values(&self) -> Values<'_, VALUES> {
+        Values { set: &self.set, words: &self.values }
+    }
+
+    /// Its counters that are not zero.
+    #[inline(always)]
+    pub(crate) fn counters(&'static self) -> Counters {
+        Counters { words: &self.values[..COUNTERS], set: self.values().set() as u32 & ((1 << COUNTERS) - 1) }
+    }
+
+    /// EVENT_ID; 0: it is not recorded.
+    #[inline(always)]
+    pub(crate) fn id(&self) -> u64 {
+        self.what.own() >> ID
+    }
+
+    pub(crate) fn nesting_level(&self) -> u64 {
+        self.what.own() >> NESTING_LEVEL & 0x7F
+    }
+
+    /// When its clock started.
+    #[inline(always)]
+    pub(crate) fn started(&self) -> u64 {
+        self.start.own()
+    }
+
+    /// The current schema: its words, and how many bytes.
+    #[inline(always)]
+    pub(crate) fn schema(&self) -> (&[AtomicU64], usize) {
+        (&self.schema, SCHEMA.of(self.lengths.own()))
+    }
+
+    /// It ends.
+    #[inline(always)]
+    pub(crate) fn end(&self, ended: &Ended<'_>) {
+        self.version.change(|| {
+            if !ended.message.is_empty() {
+                let len = text::write(&self.message, ended.message);
+                self.lengths.store(MESSAGE.set(self.lengths.own(), len), Relaxed);
+            }
+            let state =
+                ended.sqlstate.map_or(0, |[a, b, c, d, e]| u64::from_le_bytes([a, b, c, d, e, 0, 0, 0]));
+            let error = state | u64::from(ended.errno) << ERRNO;
+            let mut set = self.set.own();
+            if error != 0 {
+                self.values[ERROR].store(error, Relaxed);
+                set |= 1 << ERROR;
+            }
+            if let Some(Digest { slot, generation, charset }) = ended.digest {
+                self.values[DIGEST].store(u64::from(slot) | u64::from(generation) << 32, Relaxed);
+                set |= 1 << DIGEST | u64::from(charset as u16) << DIGEST_CHARSET;
+            }
+            self.set.store(set, Relaxed);
+            self.what.store(self.what.own() | u64::from(ended.histories) << FLAGS, Relaxed);
+            self.class.store(self.class.own() | ended.end_event_id << END_ID, Relaxed);
+            self.end.store(ended.end, Relaxed);
+        });
+    }
+
+    /// Records it. False: the block is full.
+    #[inline(always)]
+    pub(crate) fn write(&self, ring: &Ring, base: Base) -> bool {
+        let lengths = self.lengths.own();
+        let rare = [OBJECT_SCHEMA, OBJECT_NAME, MESSAGE];
+        let rare = if lengths & RARE == 0 { [0; 3] } else { rare.map(|length| length.words(lengths)) };
+        let (schema, sql) = (SCHEMA.words(lengths), TEXT.words(lengths));
+        let words = schema + sql + rare.iter().sum::<usize>();
+        let Some(mut to) = ring.append(base, HEAD + VALUES + words) else { return false };
+        let head = [&self.start, &self.source, &self.end, &self.class, &self.set];
+        let [start, source, end, class, set] = head.map(Own::own);
+        to.put_all([start, source, end, class, set, lengths]);
+        self.values().write(&mut to);
+        to.copy(self.schema.as_chunks().0, schema);
+        to.copy(self.text.as_chunks().0, sql);
+        if lengths & RARE != 0 {
+            cold_path();
+            let from = [&self.object_schema[..], &self.object_name, &self.message];
+            for (from, words) in from.into_iter().zip(rare) {
+                to.copy(from.as_chunks().0, words);
+            }
+        }
+        to.show(self.what.own() | STATEMENT);
+        true
+    }
+}
+
+/// A statement, as a reader sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StatementEvent {
+    pub(crate) id: u64,
+    pub(crate) end_event_id: u64,
+    /// Id and type of the event it nests in.
+    pub(crate) nesting: (u64, u8),
+    pub(crate) nesting_level: u8,
+    pub(crate) class: ClassId,
+    /// [`RECORD_TIMED`] and its neighbours.
+    pub(crate) flags: u8,
+    pub(crate) start: u64,
+    /// 0 while it lasts; of one that was not timed 1.
+    pub(crate) end: u64,
+    pub(crate) source: u64,
+    pub(crate) counters: [u64; COUNTERS],
+    pub(crate) digest: Digest,
+    pub(crate) errno: u32,
+    /// Five characters, or zeros.
+    pub(crate) sqlstate: [u8; 5],
+    pub(crate) object_type: u8,
+    /// Number of the character set of the text.
+    pub(crate) charset: u32,
+    pub(crate) text_cut: bool,
+}
+
+/// The texts of a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Texts<T> {
+    pub(crate) schema: T,
+    pub(crate) sql: T,
+    pub(crate) object_schema: T,
+    pub(crate) object_name: T,
+    pub(crate) message: T,
+}
+
+impl<T> Texts<T> {
+    /// In the order in which they are recorded.
+    fn in_order([schema, sql, object_schema, object_name, message]: [T; LENGTHS.len()]) -> Texts<T> {
+        Texts { schema, sql, object_schema, object_name, message }
+    }
+
+    pub(crate) fn map<U>(self, f: impl FnMut(T) -> U) -> Texts<U> {
+        let Texts { schema, sql, object_schema, object_name, message } = self;
+        Texts::in_order([schema, sql, object_schema, object_name, message].map(f))
+    }
+}
+
+/// The statements in a block's words, in the order in which they ended.
+pub(crate) fn decode<'a>(mut words: &'a [u64], mut each: impl FnMut(StatementEvent, Texts<Text<'a>>)) {
+    while let Some((event, texts, rest)) = read(words) {
+        each(event, texts);
+        words = rest;
+    }
+}
+
+/// The record at the beginning of these words, and what is behind it; `None`: there is none.
+fn read(words: &[u64]) -> Option<(StatementEvent, Texts<Text<'_>>, &[u64])> {
+    let (head, rest) = words.split_first_chunk()?;
+    if kind(head[0]) != STATEMENT {
+        return None;
+    }
+    let (values, mut rest) = values::read(set_of(head), rest)?;
+    let [.., lengths] = *head;
+    let mut texts = [Text::default(); LENGTHS.len()];
+    for (text, length) in texts.iter_mut().zip(LENGTHS) {
+        (*text, rest) = Text::first(rest, length.of(lengths))?;
+    }
+    Some((event(head, &values), Texts::in_order(texts), rest))
+}
+
+/// The statement of an [`OpenStatement`] whose words a reader has copied.
+pub(crate) fn read_open(words: &[u64; WORDS]) -> Option<(StatementEvent, Texts<Text<'_>>)> {
+    /// Where the texts are, in the order in which they are recorded.
+    const PLACES: [usize; LENGTHS.len()] = [
+        offset_of!(OpenStatement, schema) / 8,
+        offset_of!(OpenStatement, text) / 8,
+        offset_of!(OpenStatement, object_schema) / 8,
+        offset_of!(OpenStatement, object_name) / 8,
+        offset_of!(OpenStatement, message) / 8,
+    ];
+    let (head, rest) = words.split_first_chunk()?;
+    let values = values::known(set_of(head), rest.first_chunk()?);
+    let [.., lengths] = *head;
+    let mut texts = [Text::default(); LENGTHS.len()];
+    for ((text, length), place) in texts.iter_mut().zip(LENGTHS).zip(PLACES) {
+        (*text, _) = Text::first(words.get(place..)?, length.of(lengths))?;
+    }
+    Some((event(head, &values), Texts::in_order(texts)))
+}
+
+fn set_of([.., set, _lengths]: &[u64; HEAD]) -> u64 {
+    *set
+}
+
+fn event(head: &[u64; HEAD], values: &[u64; VALUES]) -> StatementEvent {
+    let [what, start, source, end, class, set, lengths] = *head;
+    let (digest, error) = (values[DIGEST], values[ERROR]);
+    let [a, b, c, d, e, ..] = error.to_le_bytes();
+    StatementEvent {
+        id: what >> ID,
+        end_event_id: class >> END_ID,
+        nesting: (values[NESTING], (what >> NESTING_TYPE) as u8 & 7),
+        nesting_level: (what >> NESTING_LEVEL) as u8 & 0x7F,
+        class: class as ClassId,
+        flags: (what >> FLAGS) as u8 & 7,
+        start,
+        end,
+        source,
+        counters: from_fn(|at| values[at]),
+        digest: Digest {
+            slot: digest as u32,
+            generation: (digest >> 32) as u32,
+            charset: (set >> DIGEST_CHARSET) as u32,
+        },
+        errno: (error >> ERRNO) as u32,
+        sqlstate: [a, b, c, d, e],
+        object_type: (lengths >> OBJECT_TYPE) as u8,
+        charset: (set >> CHARSET) as u32 & 0xFFFF,
+        text_cut: lengths & TEXT_CUT != 0,
+    }
+}

@@ -1,0 +1,304 @@
+//! HOT PATH: what is written of transactions: layout, writer and decoder.
+//!
+//! A transaction is noted in its thread's slab ([`OpenTransaction`]), where it stays to be seen until the next one begins. What
+//! it was is recorded when it ends:
+//!
+//! | words | hold |
+//! |---|---|
+//! | the head | what and id, start, source, end, END_EVENT_ID and which values there are |
+//! | one for each value | what it nests in, the engine's id, savepoints, GTID, XA: those that are not zero |
+//! | texts | of XA transactions only: both parts of the identifier, each of which begins with a word |
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use tare_sync::Version;
+
+use crate::memory::arena::{Base, Own, View};
+use crate::memory::text::{self, Text};
+use crate::record::journal::{OWN_KINDS, kind};
+use crate::record::ring::{RECORD_TIMED, Ring};
+use crate::record::transaction::{Savepoint, TransactionStart, Xid};
+use crate::record::values::{self, Values};
+use crate::snapshot::{EventType, TransactionState};
+
+/// The only kind of record there is of transactions.
+const TRANSACTION: u64 = OWN_KINDS;
+
+/// Where the first word has what: flags as [`RECORD_TIMED`] and its neighbours, state, access mode, AUTOCOMMIT, isolation
+/// level, id.
+const FLAGS: u32 = 3;
+const STATE: u32 = 6;
+const READ_ONLY: u64 = 1 << 8;
+const AUTOCOMMIT: u64 = 1 << 9;
+const ISOLATION: u32 = 10;
+const ID: u32 = 16;
+/// Where the word that says which values there are has END_EVENT_ID.
+const END_ID: u32 = 16;
+
+/// Words of the head.
+const HEAD: usize = 5;
+const VALUES: usize = 8;
+const NESTING: usize = 0;
+const TRX_ID: usize = 1;
+const SAVEPOINTS: usize = 2;
+const ROLLBACKS: usize = 3;
+const RELEASES: usize = 4;
+const GTID_SOURCE: usize = 5;
+const GTID_SEQUENCE: usize = 6;
+const XA: usize = 7;
+/// Where the value of XA has what: the identifier's format, bytes of its parts, the state; and that it is not zero.
+const GTRID_LEN: u32 = 32;
+const BQUAL_LEN: u32 = 40;
+const XA_STATE: u32 = 48;
+const IS_XA: u64 = 1 << 63;
+
+/// Words of one of the two parts of an XA identifier (64 bytes).
+const PART_WORDS: usize = 8;
+
+/// A thread's transaction in progress, or its last one.
+#[repr(C)]
+pub(crate) struct OpenTransaction {
+    /// As in its record, but for the kind.
+    what: AtomicU64,
+    start: AtomicU64,
+    source: AtomicU64,
+    /// 0 while it lasts; of one that was not timed 1.
+    end: AtomicU64,
+    set: AtomicU64,
+    values: [AtomicU64; VALUES],
+    gtrid: [AtomicU64; PART_WORDS],
+    bqual: [AtomicU64; PART_WORDS],
+    /// The identifier, as the value of XA has it, also while nobody knows whether it is an XA transaction.
+    xid: AtomicU64,
+    /// Odd while more than one word changes.
+    pub(crate) version: Version,
+    /// 1: it has started and not ended.
+    is_open: AtomicU32,
+}
+
+// SAFETY: atomics only, alignment 8, less than a block.
+#[allow(unsafe_code)]
+unsafe impl View for OpenTransaction {}
+
+/// Words of it.
+pub(crate) const OPEN_WORDS: usize = size_of::<OpenTransaction>() / 8;
+
+/// What its thread does with it.
+impl OpenTransaction {
+    /// A transaction begins that nests in the statement of this id, if that is not 0. Until it starts it has no time.
+    #[inline(always)]
+    pub(crate) fn begin(&self, id: u64, begun: &TransactionStart<'_>, timed: bool, nesting: u64) {
+        let flags = u64::from(if timed { RECORD_TIMED } else { 0 });
+        let what = flags << FLAGS
+            | (TransactionState::Active as u64) << STATE
+            | if begun.read_only { READ_ONLY } else { 0 }
+            | if begun.autocommit { AUTOCOMMIT } else { 0 }
+            // What is not in four bits has no name either.
+            | u64::from(begun.isolation.min(0xF)) << ISOLATION;
+        self.version.change(|| {
+            self.what.store(what | id << ID, Relaxed);
+            for word in [&self.start, &self.source, &self.end, &self.set, &self.xid] {
+                word.store(0, Relaxed);
+            }
+            self.values().put(NESTING, nesting);
+            self.values().put(TRX_ID, begun.trx_id);
+            if let Some(xid) = &begun.xid {
+                self.write_xid(xid);
+            }
+        });
+    }
+
+    fn write_xid(&self, xid: &Xid<'_>) {
+        let (gtrid, bqual) = (text::write(&self.gtrid, xid.gtrid), text::write(&self.bqual, xid.bqual));
+        let format = u64::from(xid.format_id.cast_unsigned());
+        self.xid.store(format | (gtrid as u64) << GTRID_LEN | (bqual as u64) << BQUAL_LEN, Relaxed);
+    }
+
+    #[inline(always)]
+    fn values(&self) -> Values<'_, VALUES> {
+        Values { set: &self.set, words: &self.values }
+    }
+
+    /// EVENT_ID while it is open, else 0.
+    #[inline(always)]
+    pub(crate) fn open_id(&self) -> u64 {
+        if self.is_open.own() == 0 { 0 } else { self.what.own() >> ID }
+    }
+
+    /// Its clock starts.
+    #[inline(always)]
+    pub(crate) fn start(&self, start: u64, source: u64) {
+        self.version.change(|| {
+            self.start.store(start, Relaxed);
+            self.source.store(source, Relaxed);
+        });
+        self.is_open.store(1, Relaxed);
+    }
+
+    /// It is an XA transaction, with this identifier.
+    pub(crate) fn set_xid(&self, xid: &Xid<'_>, xa_state: u8) {
+        self.version.change(|| {
+            self.write_xid(xid);
+            self.put_xa_state(xa_state);
+        });
+    }
+
+    /// It is an XA transaction in this state.
+    pub(crate) fn set_xa_state(&self, xa_state: u8) {
+        self.version.change(|| self.put_xa_state(xa_state));
+    }
+
+    fn put_xa_state(&self, xa_state: u8) {
+        self.values().put(XA, self.xid.own() | u64::from(xa_state) << XA_STATE | IS_XA);
+    }
+
+    pub(crate) fn set_gtid(&self, domain: u32, server: u32, sequence: u64) {
+        self.version.change(|| {
+            self.values().put(GTID_SOURCE, u64::from(domain) | u64::from(server) << 32);
+            self.values().put(GTID_SEQUENCE, sequence);
+        });
+    }
+
+    /// The storage engine's id; the first one stays.
+    pub(crate) fn set_trx_id(&self, trx_id: u64) {
+        if self.values().get(TRX_ID) == 0 {
+            self.values().put(TRX_ID, trx_id);
+        }
+    }
+
+    /// Counts commands about savepoints.
+    pub(crate) fn add_savepoints(&self, what: Savepoint, by: u64) {
+        let value = match what {
+            Savepoint::Set => SAVEPOINTS,
+            Savepoint::RollbackTo => ROLLBACKS,
+            Savepoint::Release => RELEASES,
+        };
+        self.values().add(value, by);
+    }
+
+    /// It ends, in ticks, or 1 where it was not timed.
+    #[inline(always)]
+    pub(crate) fn end(&self, end: u64, end_event_id: u64, committed: bool, histories: u8) {
+        /// XA COMMITTED and ROLLBACK ONLY in the interface's own numbers.
+        const XA_STATES: [u8; 2] = [4, 3];
+        let state = if committed { TransactionState::Committed } else { TransactionState::RolledBack };
+        self.version.change(|| {
+            if self.values().get(XA) != 0 {
+                self.put_xa_state(XA_STATES[usize::from(!committed)]);
+            }
+            let what = self.what.own() & !(3 << STATE) | (state as u64) << STATE;
+            self.what.store(what | u64::from(histories) << FLAGS, Relaxed);
+            self.set.store(self.set.own() | end_event_id << END_ID, Relaxed);
+            self.end.store(end, Relaxed);
+        });
+        self.is_open.store(0, Relaxed);
+    }
+
+    /// Records it. False: the block is full.
+    #[inline(always)]
+    pub(crate) fn write(&self, ring: &Ring, base: Base) -> bool {
+        let Some(mut to) = ring.append(base, HEAD + VALUES + 2 * PART_WORDS) else { return false };
+        to.put_all([&self.start, &self.source, &self.end, &self.set].map(Own::own));
+        self.values().write(&mut to);
+        let xa = self.values().get(XA);
+        if xa != 0 {
+            for (part, len) in [&self.gtrid, &self.bqual].into_iter().zip(parts_of(xa)) {
+                to.copy(part.as_chunks().0, text::words(len));
+            }
+        }
+        to.show(self.what.own() | TRANSACTION);
+        true
+    }
+}
+
+/// How long the parts of an XA identifier are.
+#[inline(always)]
+fn parts_of(xa: u64) -> [usize; 2] {
+    [GTRID_LEN, BQUAL_LEN].map(|at| (xa >> at) as usize & 0xFF)
+}
+
+/// A transaction, as a reader sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TransactionEvent {
+    pub(crate) id: u64,
+    pub(crate) end_event_id: u64,
+    /// Id and type of the event it nests in.
+    pub(crate) nesting: (u64, u8),
+    /// [`RECORD_TIMED`] and its neighbours.
+    pub(crate) flags: u8,
+    pub(crate) start: u64,
+    /// 0 while it lasts; of one that was not timed 1.
+    pub(crate) end: u64,
+    pub(crate) source: u64,
+    pub(crate) state: TransactionState,
+    pub(crate) read_only: bool,
+    pub(crate) autocommit: bool,
+    pub(crate) isolation: u8,
+    pub(crate) trx_id: u64,
+    /// Set, rolled back to, released.
+    pub(crate) savepoints: [u64; 3],
+    /// Domain, server, sequence.
+    pub(crate) gtid: (u32, u32, u64),
+    /// Of an XA transaction: the identifier's format, and the state.
+    pub(crate) xa: Option<(i32, u8)>,
+}
+
+/// Both parts of an XA identifier, empty where it is none.
+pub(crate) type Parts<'a> = [Text<'a>; 2];
+
+/// The transactions in a block's words, in the order in which they ended.
+pub(crate) fn decode<'a>(mut words: &'a [u64], mut each: impl FnMut(TransactionEvent, Parts<'a>)) {
+    while let Some((event, parts, rest)) = read(words) {
+        each(event, parts);
+        words = rest;
+    }
+}
+
+/// The record at the beginning of these words, and what is behind it; `None`: there is none.
+fn read(words: &[u64]) -> Option<(TransactionEvent, Parts<'_>, &[u64])> {
+    let (head, rest) = words.split_first_chunk::<HEAD>()?;
+    if kind(head[0]) != TRANSACTION {
+        return None;
+    }
+    let (values, rest) = values::read(head[HEAD - 1], rest)?;
+    let [gtrid, bqual] = parts_of(values[XA]);
+    let (gtrid, rest) = Text::first(rest, gtrid)?;
+    let (bqual, rest) = Text::first(rest, bqual)?;
+    Some((event(head, &values), [gtrid, bqual], rest))
+}
+
+/// The transaction of an [`OpenTransaction`] whose words a reader has copied.
+pub(crate) fn read_open(words: &[u64; OPEN_WORDS]) -> Option<(TransactionEvent, Parts<'_>)> {
+    let (head, rest) = words.split_first_chunk::<HEAD>()?;
+    let (values, rest) = rest.split_first_chunk()?;
+    let values = values::known(head[HEAD - 1], values);
+    let [gtrid, bqual] = parts_of(values[XA]);
+    let (gtrid, _) = Text::first(rest, gtrid)?;
+    let (bqual, _) = Text::first(rest.get(PART_WORDS..)?, bqual)?;
+    Some((event(head, &values), [gtrid, bqual]))
+}
+
+fn event(&[what, start, source, end, set]: &[u64; HEAD], values: &[u64; VALUES]) -> TransactionEvent {
+    let &[nesting, trx_id, savepoints, rolled_back, released, gtid, sequence, xa] = values;
+    TransactionEvent {
+        id: what >> ID,
+        end_event_id: set >> END_ID,
+        nesting: (nesting, EventType::Statement as u8),
+        flags: (what >> FLAGS) as u8 & 7,
+        start,
+        end,
+        source,
+        state: match what >> STATE & 3 {
+            2 => TransactionState::Committed,
+            3 => TransactionState::RolledBack,
+            _ => TransactionState::Active,
+        },
+        read_only: what & READ_ONLY != 0,
+        autocommit: what & AUTOCOMMIT != 0,
+        isolation: (what >> ISOLATION) as u8 & 0xF,
+        trx_id,
+        savepoints: [savepoints, rolled_back, released],
+        gtid: (gtid as u32, (gtid >> 32) as u32, sequence),
+        xa: (xa != 0).then_some(((xa as u32).cast_signed(), (xa >> XA_STATE) as u8)),
+    }
+}

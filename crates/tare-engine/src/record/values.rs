@@ -1,0 +1,75 @@
+//! HOT PATH: values of which most are zero. A mask in another word says which are not, and only those mean anything: nobody
+//! resets the others, and only those are recorded.
+
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{Relaxed, Release},
+};
+
+use crate::memory::arena::Own;
+use crate::record::ring::Appending;
+
+/// The values of something in progress, as its thread changes them.
+#[derive(Clone, Copy)]
+pub(crate) struct Values<'a, const N: usize> {
+    /// Has the mask in its lowest bits, one for each value.
+    pub(crate) set: &'a AtomicU64,
+    pub(crate) words: &'a [AtomicU64; N],
+}
+
+impl<const N: usize> Values<'_, N> {
+    /// The mask of all.
+    pub(crate) const ALL: u64 = (1 << N) - 1;
+
+    /// Those that are not zero.
+    #[inline(always)]
+    pub(crate) fn set(self) -> u64 {
+        self.set.own() & Self::ALL
+    }
+
+    #[inline(always)]
+    pub(crate) fn get(self, at: usize) -> u64 {
+        if self.set.own() & 1 << at == 0 { 0 } else { self.words[at].own() }
+    }
+
+    /// A value becomes another one.
+    #[inline(always)]
+    pub(crate) fn put(self, at: usize, value: u64) {
+        self.words[at].store(value, Relaxed);
+        let set = self.set.own() & !(1 << at) | u64::from(value != 0) << at;
+        // Who sees the bit sees the value.
+        self.set.store(set, Release);
+    }
+
+    #[inline(always)]
+    pub(crate) fn add(self, at: usize, by: u64) {
+        self.put(at, self.get(at).wrapping_add(by));
+    }
+
+    /// Writes those that are not zero, in their order.
+    #[inline(always)]
+    pub(crate) fn write(self, to: &mut Appending<'_>) {
+        let mut left = self.set();
+        while left != 0 {
+            let at = left.trailing_zeros() as usize % 64;
+            left &= left - 1;
+            if let Some(word) = self.words.get(at) {
+                to.put(word.own());
+            }
+        }
+    }
+}
+
+/// The values that a mask names, where they were written, and what is behind them.
+pub(crate) fn read<const N: usize>(set: u64, mut words: &[u64]) -> Option<([u64; N], &[u64])> {
+    let mut values = [0; N];
+    for (_, value) in values.iter_mut().enumerate().filter(|(at, _)| set & 1 << at != 0) {
+        (*value, words) = words.split_first().map(|(first, rest)| (*first, rest))?;
+    }
+    Some((values, words))
+}
+
+/// The values that a mask names, of something in progress.
+pub(crate) fn known<const N: usize>(set: u64, words: &[u64; N]) -> [u64; N] {
+    std::array::from_fn(|at| if set & 1 << at == 0 { 0 } else { words[at] })
+}

@@ -1,0 +1,38 @@
+//! Levels: how much is kept of an instrument's events, from all to nothing.
+
+/// How much is kept of an instrument's events. An instrument that is not ENABLED is at no level, whatever it is set to.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+#[repr(u8)]
+pub enum Recording {
+    /// They are counted, and that is all.
+    Counts,
+    /// They are counted and timed.
+    Sums,
+    /// They are counted, timed and recorded, but for the time of locks that were free: nobody waited for these.
+    #[default]
+    Lean,
+    /// They are counted, timed and recorded.
+    Exact,
+}
+
+impl Recording {
+    /// All of them, the least first.
+    pub const ALL: [Recording; 4] = [Recording::Counts, Recording::Sums, Recording::Lean, Recording::Exact];
+
+    /// Its name, in lower case.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Recording::Counts => "counts",
+            Recording::Sums => "sums",
+            Recording::Lean => "lean",
+            Recording::Exact => "exact",
+        }
+    }
+
+    /// The one of this name, in letters of either case.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Recording> {
+        Recording::ALL.into_iter().find(|level| level.name().eq_ignore_ascii_case(name))
+    }
+}

@@ -1,0 +1,63 @@
+//! How much is kept of each instrument's events.
+
+use tare_engine::snapshot::{Instrument, Kind};
+use tare_engine::{Engine, Recording};
+
+use crate::column::{ColumnDef, column};
+use crate::definition::{Changes, TableDef};
+use crate::table::SqlType::{Enum, VarChar};
+use crate::table::{TableError, Value};
+
+/// `tare_levels`
+pub static LEVELS: TableDef<Instrument> = TableDef::new(
+    "tare_levels",
+    "A table of tare's own, not in the reference: how much is kept of the events of each instrument. An UPDATE acts at once. \
+     A lock that was free has a count, a place in the histories and TIMER_WAIT 0 at level lean; one that was not is timed \
+     exactly.",
+    &[COLUMNS],
+    |engine, emit| {
+        let _ = engine.instruments().iter().filter(|it| it.kind != Kind::Thread).try_for_each(emit);
+    },
+)
+.indexed(&[&["NAME"]])
+.updated(&["LEVEL"], update);
+
+const COLUMNS: &[ColumnDef<Instrument>] = &[
+    column("NAME", VarChar(128), "Name of the instrument, as in setup_instruments.", |row| row.name.into()),
+    column(
+        "LEVEL",
+        Enum(LEVELS_NAMED),
+        "How much is kept. off: nothing, ENABLED is NO; counts: events are counted; sums: and timed; lean: and recorded, locks that were free \
+         without a time; exact: counted, timed and recorded. May be updated.",
+        |row| if row.enabled { row.level.name() } else { OFF }.into(),
+    ),
+];
+
+/// The level of an instrument that is not enabled.
+const OFF: &str = "off";
+const LEVELS_NAMED: &[&str] = &[OFF, "counts", "sums", "lean", "exact"];
+
+fn update(engine: &Engine, changes: &Changes<'_>) -> Result<bool, TableError> {
+    let level = match changes.value("LEVEL") {
+        Some(Value::Text(name)) if name.eq_ignore_ascii_case(OFF) => None,
+        Some(Value::Text(name)) => Some(Recording::named(name).ok_or(TableError::BadValue("LEVEL"))?),
+        _ => return Err(TableError::BadValue("LEVEL")),
+    };
+    let Some(Value::Text(name)) = changes.held("NAME") else { return Ok(false) };
+    let Some(instrument) = engine.instruments().into_iter().find(|it| it.name == *name) else {
+        return Ok(false);
+    };
+    engine.set_level(instrument.id, level);
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_level_has_its_name() {
+        let names: Vec<&str> = Recording::ALL.into_iter().map(Recording::name).collect();
+        assert_eq!(names, LEVELS_NAMED[1..]);
+    }
+}
