@@ -337,6 +337,21 @@ fn a_statement_refined_to_what_is_off_is_forgotten() {
 }
 
 #[test]
+fn a_transaction_that_is_ended_twice_says_each_time_when() {
+    let rig = Rig::new();
+    rig.connect();
+    rig.transaction(false, |transaction| {
+        rig.query("SELECT 1");
+        rig.end_transaction(transaction, true);
+        rig.query("SELECT 2");
+        rig.query("SELECT 3");
+    });
+    let rows = rig.transactions(Scope::History);
+    let ids: Vec<_> = rows.iter().map(|row| (row.head.event_id, row.head.end_event_id)).collect();
+    assert_eq!(ids, [(1, Some(2)), (1, Some(4))]);
+}
+
+#[test]
 fn a_transaction_nests_in_the_statement_that_began_it_and_later_statements_in_it() {
     let rig = Rig::new();
     rig.connect();

@@ -21,7 +21,7 @@ use crate::instance::Program;
 use crate::memory::arena::{Base, Offset, Own, View, WORDS};
 use crate::memory::text::{self, Text};
 use crate::record::journal::{OWN_KINDS, kind};
-use crate::record::ring::{BEHIND, CHUNK, RECORD_TIMED, Ring};
+use crate::record::ring::{BEHIND, CHUNK, RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, Ring};
 use crate::record::values::{self, Values};
 use crate::snapshot::{ClassId, EventType};
 
@@ -297,8 +297,12 @@ impl OpenStatement {
                 set |= 1 << DIGEST | u64::from(charset as u16) << DIGEST_CHARSET;
             }
             self.set.store(set, Relaxed);
-            self.what.store(self.what.own() | u64::from(ended.histories) << FLAGS, Relaxed);
-            self.class.store(self.class.own() | ended.end_event_id << END_ID, Relaxed);
+            self.what.store(
+                self.what.own() & !(u64::from(RECORD_HISTORY | RECORD_LONG) << FLAGS)
+                    | u64::from(ended.histories) << FLAGS,
+                Relaxed,
+            );
+            self.class.store(self.class.own() & ((1 << END_ID) - 1) | ended.end_event_id << END_ID, Relaxed);
             self.end.store(ended.end, Relaxed);
         });
     }

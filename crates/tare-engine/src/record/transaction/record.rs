@@ -16,7 +16,7 @@ use tare_sync::Version;
 use crate::memory::arena::{Base, Own, View};
 use crate::memory::text::{self, Text};
 use crate::record::journal::{OWN_KINDS, kind};
-use crate::record::ring::{RECORD_TIMED, Ring};
+use crate::record::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, Ring};
 use crate::record::transaction::{Savepoint, TransactionStart, Xid};
 use crate::record::values::{self, Values};
 use crate::snapshot::{EventType, TransactionState};
@@ -186,9 +186,12 @@ impl OpenTransaction {
             if self.values().get(XA) != 0 {
                 self.put_xa_state(XA_STATES[usize::from(!committed)]);
             }
-            let what = self.what.own() & !(3 << STATE) | (state as u64) << STATE;
+            // A host may end one transaction more than once.
+            let kept = u64::from(RECORD_HISTORY | RECORD_LONG) << FLAGS | 3 << STATE;
+            let what = self.what.own() & !kept | (state as u64) << STATE;
             self.what.store(what | u64::from(histories) << FLAGS, Relaxed);
-            self.set.store(self.set.own() | end_event_id << END_ID, Relaxed);
+            let set = self.set.own() & ((1 << END_ID) - 1);
+            self.set.store(set | end_event_id << END_ID, Relaxed);
             self.end.store(end, Relaxed);
         });
         self.is_open.store(0, Relaxed);
