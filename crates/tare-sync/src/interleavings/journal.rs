@@ -4,7 +4,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::{check, words};
-use crate::atomic::AtomicU64;
+use crate::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::{Version, journal};
 
 const WORDS: usize = 6;
