@@ -143,30 +143,11 @@ impl Counts {
         ticks
     }
 
-    /// Adds one event that nobody timed.
-    #[inline(always)]
-    pub(crate) fn count_one(&self) {
-        self.count.store(self.count.own().wrapping_add(1), Relaxed);
-    }
-
-    /// As [`Counts::count_one`], where others are timed: MIN is no time at all.
+    /// Adds one event that took no time, where others are timed: MIN is none at all.
     #[inline(always)]
     pub(crate) fn count_free(&self) {
-        self.count_one();
+        self.add_untimed(1);
         self.min_inverted.store(!0, Relaxed);
-    }
-
-    /// Adds one event.
-    #[inline(always)]
-    pub(crate) fn add_usual(&self, ticks: u64) {
-        self.count.store(self.count.own().wrapping_add(1), Relaxed);
-        self.sum.store(self.sum.own().wrapping_add(ticks), Relaxed);
-        if !ticks > self.min_inverted.own() {
-            self.min_inverted.store(!ticks, Relaxed);
-        }
-        if ticks > self.max.own() {
-            self.max.store(ticks, Relaxed);
-        }
     }
 
     /// Adds events nobody timed.

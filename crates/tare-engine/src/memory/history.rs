@@ -7,7 +7,8 @@ use crate::memory::queue::Queue;
 
 /// Records a block can have at most: no record is shorter than two words.
 const MOST_RECORDS: u32 = 256;
-/// Records a full block has at least.
+
+/// Blocks of records, the oldest first.
 pub(crate) struct LongHistory {
     blocks: Queue,
     /// Rows wanted, and rows there are, more or less: who counts and who takes may overtake each other.

@@ -336,7 +336,7 @@ fn start_summed_stage(thread: &Thread, base: Base, class: ClassId, entry: u32) -
     thread.stage_label.store(u32::from(class), Relaxed);
     if entry & SUMMED == 0 {
         // Only counted: at once, and nothing is left to do at its end.
-        base.at::<StatCell>(place(entry)).stat.count_one();
+        base.at::<StatCell>(place(entry)).stat.add_untimed(1);
         thread.stage_cell.store(0, Relaxed);
         return true;
     }

@@ -244,7 +244,7 @@ impl Engine {
         if entry & READY == 0 {
             cold_path();
             if entry & SUMMED == 0 {
-                stat.count_one();
+                stat.add_untimed(1);
             } else {
                 stat.count_free();
             }
@@ -360,7 +360,7 @@ impl Engine {
         if !end_leaf(base, wait.record, ticks, amount) {
             return None;
         }
-        base.at::<StatCell>(wait.cell).stat.add_usual(ticks);
+        base.at::<StatCell>(wait.cell).stat.add(1, ticks);
         Some(ticks)
     }
 
