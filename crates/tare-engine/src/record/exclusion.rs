@@ -28,7 +28,7 @@ impl Engine {
         thread.unsettle();
         self.drop_stage(thread);
         self.hide_statement(thread, depth - 1);
-        thread.set_stage_parent(parent(0, 0));
+        thread.set_stage_parent(self.arena.base(), parent(0, 0));
         thread.parent.store(parent(0, 0), Relaxed);
     }
 
@@ -41,7 +41,7 @@ impl Engine {
         thread.unsettle();
         self.discard_statement(statement);
         self.nest_in_statement(thread);
-        thread.set_stage_parent(thread.parent.load(Relaxed));
+        thread.set_stage_parent(self.arena.base(), thread.parent.load(Relaxed));
         true
     }
 }

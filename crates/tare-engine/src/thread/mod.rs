@@ -19,7 +19,7 @@ use crate::Engine;
 use crate::count::bank::{Bank, CELL_ALIGNMENT, MAP_ENTRIES, MAPS, cell_words};
 use crate::count::cell::{Cell, Family};
 use crate::instance::{MetadataLock, ReadLocks};
-use crate::memory::arena::{BlockId, Offset, Own, Use, View, WORDS};
+use crate::memory::arena::{Base, BlockId, Offset, Own, Use, View, WORDS};
 use crate::memory::history::LongHistory;
 use crate::memory::lost::Lost;
 use crate::memory::pool::{Pool, Stash};
@@ -238,10 +238,12 @@ impl Thread {
 
     /// New stages nest in another statement.
     #[inline(always)]
-    pub(crate) fn set_stage_parent(&self, parent: u64) {
+    pub(crate) fn set_stage_parent(&self, base: Base, parent: u64) {
         self.stage_parent.store(parent, Relaxed);
-        // The next one says so first.
-        self.stages.forget_base();
+        if self.stages.place_in(base, 0, parent, || 0).is_none() {
+            // The next one says so first.
+            self.stages.forget_base();
+        }
     }
 
     /// The texts' block.

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_uint};
 use std::ptr::null_mut;
 
 use tare_engine::snapshot::Kind;
-use tare_engine::{Progress, Source};
+use tare_engine::{Progress, Source, StageStart};
 
 use super::ENGINE;
 use super::guard::guard;
@@ -21,27 +21,35 @@ pub(super) unsafe extern "C" fn start_stage(
     file: *const c_char,
     line: c_int,
 ) -> *mut StageProgress {
-    if !ENGINE.wants(Kind::Stage) {
-        return pass_stage(key, file, line);
-    }
-    start_wanted_stage(key, file, line)
-}
-
-#[inline(never)]
-extern "C" fn start_wanted_stage(key: c_uint, file: *const c_char, line: c_int) -> *mut StageProgress {
     let source = Source::new(file, line.cast_unsigned());
-    if ENGINE.start_usual_stage(key as u16, source) {
-        return null_mut();
+    if !ENGINE.wants(Kind::Stage) {
+        return pass_stage(key as u16, source);
     }
-    start_unusual_stage(key as u16, source)
+    match ENGINE.start_usual_stage(key as u16, source) {
+        StageStart::Began => null_mut(),
+        StageStart::Unrecorded => start_unrecorded_stage(key as u16, source),
+        StageStart::Unusual => start_unusual_stage(key as u16, source),
+    }
 }
 
 #[inline(never)]
-extern "C" fn pass_stage(key: c_uint, file: *const c_char, line: c_int) -> *mut StageProgress {
-    if ENGINE.pass_stage(key as u16) {
+fn start_unrecorded_stage(class: u16, source: Source) -> *mut StageProgress {
+    if class == 0 {
+        // No stage follows.
+        return end_any_stage();
+    }
+    if ENGINE.start_unrecorded_stage(class) {
         return null_mut();
     }
-    start_unusual_stage(key as u16, Source::new(file, line.cast_unsigned()))
+    start_unusual_stage(class, source)
+}
+
+#[inline(never)]
+fn pass_stage(class: u16, source: Source) -> *mut StageProgress {
+    if ENGINE.pass_stage(class) {
+        return null_mut();
+    }
+    start_unusual_stage(class, source)
 }
 
 /// The rest, out of line: there is nothing to guard where all is as usual.
@@ -56,5 +64,20 @@ pub(super) unsafe extern "C" fn get_current_stage_progress() -> *mut StageProgre
 }
 
 pub(super) unsafe extern "C" fn end_stage() {
+    end_any_stage();
+}
+
+/// One function for both calls that end a stage.
+#[inline(never)]
+fn end_any_stage() -> *mut StageProgress {
+    if !ENGINE.end_usual_stage() {
+        end_unusual_stage();
+    }
+    null_mut()
+}
+
+#[cold]
+#[inline(never)]
+fn end_unusual_stage() {
     guard((), || ENGINE.end_stage());
 }

@@ -27,50 +27,74 @@ pub(crate) const STAGES: RingKind =
 /// WORK_COMPLETED and WORK_ESTIMATED of the stage in progress; the host writes them.
 pub type Progress = &'static [AtomicU64; 2];
 
+/// What [`Engine::start_usual_stage`] made of a stage.
+pub enum StageStart {
+    /// It has begun.
+    Began,
+    /// It is not to be recorded: go on with [`Engine::start_unrecorded_stage`].
+    Unrecorded,
+    /// Not all is as usual: go on with [`Engine::start_stage`].
+    Unusual,
+}
+
 impl Engine {
     /// Begins a stage of the calling thread, ending the one before. Returns its progress, if it reports one.
     #[inline(always)]
     pub fn start_stage(&self, class: ClassId, source: Source) -> Option<Progress> {
-        if self.start_usual_stage(class, source) {
-            return None;
-        }
-        self.start_unusual_stage(class, source)
+        let has_begun = match self.start_usual_stage(class, source) {
+            StageStart::Began => true,
+            StageStart::Unrecorded => self.start_unrecorded_stage(class),
+            StageStart::Unusual => false,
+        };
+        if has_begun { None } else { self.start_unusual_stage(class, source) }
     }
 
-    /// As [`Engine::start_stage`], if all is as usual: settled, and the stage before, too, reports no progress. False
-    /// means that nothing has happened.
+    /// As [`Engine::start_stage`], if all is as usual: settled, recorded, and the stage before, too, reports no progress.
     #[inline(always)]
-    pub fn start_usual_stage(&self, class: ClassId, source: Source) -> bool {
+    pub fn start_usual_stage(&self, class: ClassId, source: Source) -> StageStart {
+        let Some(thread) = current() else { return StageStart::Unusual };
+        if !self.is_settled(thread) {
+            return StageStart::Unusual;
+        }
+        let base = self.arena.base();
+        let entry = thread.banks[BANK_OWN].settled_entry(base, class);
+        if entry & READY == 0 {
+            cold_path();
+            return StageStart::Unrecorded;
+        }
+        if thread.stage_cell.own() == 0 && thread.stage_class.own() != 0 {
+            return StageStart::Unusual;
+        }
+        let what = || u64::from(thread.usual_stages.own());
+        let id = thread.event_id.own();
+        let Some(now) = write_begin(&thread.stages, base, what, class, id, source.0, cycles) else {
+            return StageStart::Unusual;
+        };
+        // Asked for again, what was known: the path has no registers to keep it.
+        let before = thread.stage_cell.own();
+        if before != 0 {
+            base.at::<StatCell>(before).stat.add_span(1, thread.stage_start.own(), now);
+        }
+        thread.stage_cell.store(place(entry), Relaxed);
+        thread.begin_stage(class, (thread.event_id.own(), now), true);
+        StageStart::Began
+    }
+
+    /// Begins a stage that is not recorded, if the rest is as usual. False means that nothing has happened.
+    #[inline(always)]
+    pub fn start_unrecorded_stage(&self, class: ClassId) -> bool {
         let Some(thread) = current() else { return false };
         if !self.is_settled(thread) {
             return false;
         }
         let base = self.arena.base();
         let entry = thread.banks[BANK_OWN].settled_entry(base, class);
-        if entry & READY == 0 {
-            cold_path();
-            return match class {
-                // No stage follows.
-                0 => self.end_usual_stage(thread),
-                _ if entry & (SUMMED | UNTIMED) != 0 => start_summed_stage(thread, base, class, entry),
-                _ => (self.is_off(class) || thread.mask() == 0) && thread.pass_stage(class),
-            };
+        match class {
+            // No stage follows: that is [`Engine::end_stage`].
+            0 => false,
+            _ if entry & (SUMMED | UNTIMED) != 0 => start_summed_stage(thread, base, class, entry),
+            _ => (self.is_off(class) || thread.mask() == 0) && thread.pass_stage(class),
         }
-        let before = thread.stage_cell.own();
-        if before == 0 && thread.stage_class.own() != 0 {
-            return false;
-        }
-        let began = (thread.event_id.own(), cycles());
-        let what = u64::from(thread.usual_stages.own());
-        if !write_begin(&thread.stages, base, what, class, began, source.0) {
-            return false;
-        }
-        if before != 0 {
-            base.at::<StatCell>(before).stat.add_span(1, thread.stage_start.own(), began.1);
-        }
-        thread.stage_cell.store(place(entry), Relaxed);
-        thread.begin_stage(class, began, true);
-        true
     }
 
     /// As [`Engine::start_usual_stage`], for hosts that know that nobody wants stages: what is left is the thread's state.
@@ -94,7 +118,7 @@ impl Engine {
         } else if thread.usual_stages.own() != 0 && thread.stage_class.own() == 0 {
             // Maybe it is only the journal that was not ready.
             has_room = self.prepare_stages(thread, (thread.event_id.own(), cycles()));
-            if has_room && self.start_usual_stage(class, source) {
+            if has_room && matches!(self.start_usual_stage(class, source), StageStart::Began) {
                 return None;
             }
         }
@@ -148,8 +172,10 @@ impl Engine {
         began: (u64, u64),
         source: Source,
     ) -> bool {
+        let (id, start) = began;
         self.prepare_stages(thread, began)
-            && write_begin(&thread.stages, self.arena.base(), what, class, began, source.0)
+            && write_begin(&thread.stages, self.arena.base(), || what, class, id, source.0, || start)
+                .is_some()
     }
 
     /// Makes the journal ready for any record. False: no memory, and an event is lost.
@@ -164,30 +190,40 @@ impl Engine {
     /// Ends the stage in progress.
     #[inline(always)]
     pub fn end_stage(&self) {
-        let Some(thread) = current() else { return };
-        if !self.end_usual_stage(thread) {
+        if let Some(thread) = current()
+            && !self.end_usual_stage()
+        {
             self.end_unusual_stage(thread);
         }
     }
 
-    /// Ends the stage in progress, if all is as usual or there is none. False means that it has not ended.
+    /// As [`Engine::end_stage`], if all is as usual or there is no stage. False means that it has not ended.
     #[inline(always)]
-    fn end_usual_stage(&self, thread: &'static Thread) -> bool {
+    pub fn end_usual_stage(&self) -> bool {
+        let Some(thread) = current() else { return true };
         let cell = thread.stage_cell.own();
-        if cell != 0 && !self.is_settled(thread) {
+        if cell == 0 {
+            if thread.stage_class.own() == 0 {
+                thread.stage_label.store(0, Relaxed);
+                return true;
+            }
             return false;
         }
-        thread.stage_label.store(0, Relaxed);
-        if cell == 0 {
-            return thread.stage_class.own() == 0;
+        if !self.is_settled(thread) {
+            return false;
         }
-        let now = cycles();
-        self.arena.base().at::<StatCell>(cell).stat.add_span(1, thread.stage_start.own(), now);
+        let (base, now) = (self.arena.base(), cycles());
         if thread.stage_recorded.own() != 0 {
-            self.write_stage_end(thread, Some(now));
+            let ended = Ended { next_id: thread.event_id.own(), time: Some(now), dropped: false };
+            if !write_end(&thread.stages, base, ended) {
+                return false;
+            }
+            thread.stage_recorded.store(0, Relaxed);
             self.nest_in_statement(thread);
         }
-        leave_stage(thread);
+        base.at::<StatCell>(cell).stat.add_span(1, thread.stage_start.own(), now);
+        thread.stage_label.store(0, Relaxed);
+        thread.stage_cell.store(0, Relaxed);
         true
     }
 

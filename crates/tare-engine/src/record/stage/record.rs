@@ -6,6 +6,10 @@
 //! | progress: of the one that ends next | what, completed, estimated |
 //! | end | what and when |
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use tare_sync::journal;
+
 use crate::memory::arena::Base;
 use crate::record::journal::{Journal, Marks, OWN_KINDS, Reach, kind};
 use crate::record::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED};
@@ -53,26 +57,34 @@ pub(crate) const fn begin_of(flags: u8) -> u32 {
     ((flags & (RECORD_TIMED | RECORD_HISTORY | RECORD_LONG)) as u32) << FLAGS | BEGIN as u32
 }
 
-/// Writes that a stage begins, if the journal is ready for it; `what` is as [`begin_of`] makes it. One that is in progress,
-/// and was timed, ends by that.
+/// Writes that a stage begins, if the journal is ready for it, and returns when; `what` is as [`begin_of`] makes it. One that
+/// is in progress, and was timed, ends by that. The clock is read in between: what does not need it has been written by then.
 #[inline(always)]
 pub(crate) fn write_begin(
     journal: &Journal,
     base: Base,
-    what: u64,
+    what: impl FnOnce() -> u64,
     class: ClassId,
-    (id, now): (u64, u64),
+    id: u64,
     source: u64,
-) -> bool {
-    let Some(place) = journal.place(2) else { return false };
-    let (id, time) = (journal.id(id), journal.time(now));
-    if !REACH.has(id, time) {
-        return false;
+    clock: impl FnOnce() -> u64,
+) -> Option<u64> {
+    let place = journal.place(2)?;
+    let words = base.at::<[AtomicU64; 3]>(place);
+    words[1].store(source, Relaxed);
+    let id = journal.id(id);
+    if !REACH.has(id, 0) {
+        return None;
     }
-    let word = what | u64::from(class) << CLASS | id << ID | time << TIME;
-    journal.append::<2, 3>(base, place, [word, source]);
+    let now = clock();
+    let time = journal.time(now);
+    if !REACH.has(0, time) {
+        return None;
+    }
+    journal::show(&words[0], what() | u64::from(class) << CLASS | id << ID | time << TIME, &words[2]);
+    journal.ring.set_next(journal.ring.next() + 2);
     journal.ring.count();
-    true
+    Some(now)
 }
 
 /// How a stage ends.

@@ -173,7 +173,7 @@ impl Engine {
         if recorded {
             flags |= RECORDED;
             let parent = parent(id, EventType::Statement as u32);
-            thread.set_stage_parent(parent);
+            thread.set_stage_parent(self.arena.base(), parent);
             thread.parent.store(parent, Relaxed);
         }
         thread.statement_depth.store(depth as u32 + 1, Relaxed);
