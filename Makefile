@@ -6,7 +6,7 @@ export PATH := $(dir $(CARGO)):$(PATH)
 # Arguments for the programs: make demo ARGS="--secs 60", make bench ARGS="--rounds 10".
 ARGS ?=
 
-.PHONY: help setup provider build demo bench lab-calibrate lab-simulation lab-record lab-precision callgrind check test test-hosts test-mtr test-random test-scale
+.PHONY: help setup provider build demo bench lab-calibrate lab-simulation lab-record lab-precision callgrind cachegrind check test test-hosts test-mtr test-random test-valgrind test-scale
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ lab-precision: setup ## the lab beside measuring one after the other; an hour; w
 callgrind: ## count the instructions that recording one transaction takes, and where they go
 	@scripts/callgrind.sh
 
+cachegrind: provider ## count what a statement costs a server in instructions and cache misses, by function; some minutes (ARGS="level=sums")
+	@scripts/cachegrind.sh $(ARGS)
+
 check: setup ## formatting and lints
 	cargo fmt --all --check
 	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
@@ -61,6 +64,9 @@ SERVER_TESTS = cargo test --quiet --locked --no-fail-fast -p tare-testkit -p tar
 
 test-hosts: build ## the suite's server tests on other MariaDB versions (downloads them)
 	TARE_PROVIDER=$(CURDIR)/target/release/libtare_mariadb.so scripts/hosts.sh run $(SERVER_TESTS)
+
+test-valgrind: provider ## server tests with every server that has tare under valgrind; an hour (ARGS="--test sessions": which)
+	@scripts/valgrind.sh $(ARGS)
 
 test-mtr: provider ## the server's own tests, of the Performance Schema and of the host, with tare, against a list of known failures
 	@scripts/setup.sh mariadb-test
