@@ -6,8 +6,10 @@
 //!
 //! `replay [transactions [sums | off | no-consumers]]` prints nanoseconds per transaction. With `sums` no event is recorded,
 //! all are counted and timed; with `off` no instrument is on, with `no-consumers` nothing is that events could go to.
-//! Under `valgrind --tool=callgrind` the instructions of [`measured`] divided by the transactions are the exact figure (see
-//! `tests/instructions`).
+//! Under `valgrind --tool=callgrind` the instructions of [`measured`] divided by the transactions are the exact figure, and
+//! under `--tool=lackey` the lines that are written between two stores to [`BEGINNING`] (see `tests/instructions`).
+
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use tare_engine::snapshot::*;
 use tare_engine::*;
@@ -321,10 +323,14 @@ impl Connection {
     }
 }
 
+/// Where it is told that a transaction begins, for whoever sees what is written.
+static BEGINNING: AtomicU32 = AtomicU32::new(0);
+
 /// What is measured.
 #[inline(never)]
 fn measured(connection: &Connection, transactions: u32) {
-    for _ in 0..transactions {
+    for number in 0..transactions {
+        BEGINNING.store(number, Relaxed);
         connection.transaction();
     }
 }
@@ -355,6 +361,7 @@ fn print_mix(transactions: u64) {
 }
 
 fn main() {
+    println!("beginnings are written to {:p}", &BEGINNING);
     let transactions: u32 = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(20_000);
     let mut config = Config::default();
     match std::env::args().nth(2).as_deref() {

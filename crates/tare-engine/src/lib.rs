@@ -94,7 +94,7 @@ pub trait Host: Sync {
 
 /// Sizes and initial switches.
 pub struct Config {
-    /// The cap of all memory, bytes.
+    /// The cap of all memory, bytes: 1 MiB to 4 GiB.
     pub memory_max: usize,
     /// Rows of `events_{transactions,statements,stages,waits}_history` per thread, in this order.
     pub history_size: [u32; 4],
@@ -259,7 +259,7 @@ impl Engine {
     /// # Errors
     /// The system refuses the address space.
     pub fn start(&self, config: Config, host: &'static dyn Host) -> Result<(), std::io::Error> {
-        self.arena.map(config.memory_max.max(1 << 20))?;
+        self.arena.map(config.memory_max.clamp(1 << 20, count::bank::REACH_BYTES))?;
         self.losses.limit(&config.limits);
         self.arena.shares.limit(&config.limits);
         self.pools.map(&self.arena)?;

@@ -140,7 +140,7 @@ fn a_wrong_option_is_named_with_file_and_line_and_the_server_runs() {
     let log = server.stderr();
     assert_eq!(lines(&log).len(), 1, "{log}");
     let expected = format!(
-        "{}, line 5: option memory-max: wrong value '5'; allowed: 8M to 64G (bytes, or with K, M or G)",
+        "{}, line 5: option memory-max: wrong value '5'; allowed: 8M to 4G (bytes, or with K, M or G)",
         file.display()
     );
     assert!(lines(&log)[0].contains(&expected), "{log}");

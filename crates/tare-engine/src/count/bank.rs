@@ -11,8 +11,6 @@ use crate::count::cell::Cell;
 use crate::memory::arena::{Arena, Base, BlockId, LINE, Offset, Own, Use, View, WORDS};
 use crate::snapshot::{ClassId, Kind};
 
-/// Words that offsets of cells are multiples of, so that the lower bits of an entry are free.
-pub(crate) const CELL_ALIGNMENT: u32 = 8;
 /// Of an entry: its owner has settled that the instrument's events are usual, and the cell of today.
 pub(crate) const READY: u32 = 1;
 /// As [`READY`], of events that are summed up and not recorded. An entry has one of them at most.
@@ -22,13 +20,23 @@ pub(crate) const SUMMED: u32 = 2;
 pub(crate) const UNTIMED: u32 = 4;
 /// All marks.
 const MARKS: u32 = READY | SUMMED | UNTIMED;
+/// An entry has the marks below, and above them where the cell is.
+const PLACE: u32 = 3;
 
-const _: () = assert!(MARKS < CELL_ALIGNMENT);
+const _: () = assert!(MARKS < 1 << PLACE);
+
+/// Bytes of the arena that entries can name.
+pub(crate) const REACH_BYTES: usize = 8 << (32 - PLACE);
 
 /// Where an entry says the cell is; 0: nowhere.
 #[inline(always)]
 pub(crate) const fn place(entry: u32) -> Offset {
-    entry & !MARKS
+    entry >> PLACE
+}
+
+/// The entry of a cell, with these marks.
+pub(crate) const fn entry_of(cell: Offset, marks: u32) -> u32 {
+    cell << PLACE | marks
 }
 
 /// Entries of one map block.
@@ -104,7 +112,7 @@ impl Bank {
     pub(crate) fn unready(&self, arena: &Arena) {
         for map in self.maps.iter().map(Own::own).filter(|map| *map != 0) {
             for entry in &arena.at::<MapBlock>(map).cells {
-                entry.store(place(entry.own()), Relaxed);
+                entry.store(entry.own() & !MARKS, Relaxed);
             }
         }
     }
@@ -157,7 +165,7 @@ impl Sums {
         let offset = self.cut(arena, line_words::<C>() as u32)?;
         arena.at::<C>(offset).head().class.store(class, Relaxed);
         // If another thread was first, the words taken for this one stay empty.
-        Some(arena.at(keep_first(entry, offset)))
+        Some(arena.at(place(keep_first(entry, entry_of(offset, 0)))))
     }
 
     fn cut(&self, arena: &Arena, words: u32) -> Option<Offset> {
@@ -212,12 +220,12 @@ macro_rules! with_cell {
 }
 pub(crate) use with_cell;
 
-/// Words of a cell: whole lines.
+/// Words of a cell that several threads write: whole lines.
 const fn line_words<C>() -> usize {
     size_of::<C>().div_ceil(LINE) * LINE / 8
 }
 
-/// Words of the cell a bank keeps for an instrument of this kind.
+/// Words of the cell a thread keeps for an instrument of this kind. They share lines: nobody else writes there.
 pub(crate) const fn cell_words(kind: Kind) -> usize {
-    with_cell!(kind, C => line_words::<C>())
+    with_cell!(kind, C => size_of::<C>() / 8)
 }

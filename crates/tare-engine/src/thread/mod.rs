@@ -16,7 +16,7 @@ use std::sync::atomic::{
 use tare_sync::{Settled, Version};
 
 use crate::Engine;
-use crate::count::bank::{Bank, CELL_ALIGNMENT, MAP_ENTRIES, MAPS, cell_words};
+use crate::count::bank::{Bank, MAP_ENTRIES, MAPS, cell_words, entry_of};
 use crate::count::cell::{Cell, Family};
 use crate::instance::{MetadataLock, ReadLocks};
 use crate::memory::arena::{Base, BlockId, Offset, Own, Use, View, WORDS};
@@ -492,14 +492,13 @@ impl Engine {
         cell.head().class.store(class, Relaxed);
         cell.head().kind.store(kind as u16, Relaxed);
         cell.head().epoch.store(self.epochs[family as usize].load(Relaxed), Relaxed);
-        thread.banks[bank].entry(&self.arena, class)?.store(offset, Release);
+        thread.banks[bank].entry(&self.arena, class)?.store(entry_of(offset, 0), Release);
         Some(cell)
     }
 
-    /// Room for a cell of `words` in the thread's cell blocks, where its offset has the bits to spare that entries need.
+    /// Room for a cell of `words` in the thread's cell blocks.
     #[cold]
     pub(crate) fn cell_space(&self, thread: &Thread, words: u32) -> Option<Offset> {
-        let words = words.next_multiple_of(CELL_ALIGNMENT);
         if thread.cell_left.load(Relaxed) < words {
             let count = thread.cell_count.load(Relaxed) as usize;
             let block = if count < CELL_BLOCKS { self.arena.take(Use::Cells, 0) } else { None };

@@ -8,7 +8,7 @@ use std::sync::atomic::{
 };
 
 use crate::Engine;
-use crate::count::bank::{READY, SUMMED, UNTIMED};
+use crate::count::bank::{READY, SUMMED, UNTIMED, entry_of};
 use crate::count::cell::{Cell, Family, StatCell};
 use crate::memory::arena::{Offset, Own};
 use crate::record::stage::record::begin_of;
@@ -72,7 +72,7 @@ impl Engine {
             return None;
         }
         let cell = self.arena.offset_of(cell);
-        entry.store(cell | mark, Release);
+        entry.store(entry_of(cell, mark), Release);
         Some((cell, mark))
     }
 

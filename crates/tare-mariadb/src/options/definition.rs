@@ -74,7 +74,7 @@ pub static OPTIONS: &[OptionDef] = &[
     },
     OptionDef {
         name: "memory-max",
-        kind: Kind::Size(8 << 20, 64 << 30, |o| &mut o.memory_max),
+        kind: Kind::Size(8 << 20, 4 << 30, |o| &mut o.memory_max),
         default: "64M",
         doc: "Memory tare takes at most; what does not fit is counted as lost.",
     },
@@ -562,8 +562,8 @@ mod tests {
     fn a_wrong_value_is_refused_with_what_would_be_right() {
         let long = format!("socket=/{}", "x".repeat(redirect::MAX_SOCKET_PATH));
         for (line, problem, allowed) in [
-            ("memory-max=5", "wrong value '5'", "8M to 64G (bytes, or with K, M or G)"),
-            ("memory-max", "needs a value", "8M to 64G (bytes, or with K, M or G)"),
+            ("memory-max=5", "wrong value '5'", "8M to 4G (bytes, or with K, M or G)"),
+            ("memory-max", "needs a value", "8M to 4G (bytes, or with K, M or G)"),
             ("tables=maybe", "wrong value 'maybe'", "ON or OFF"),
             ("skip-tables=1", "takes no value in this form", "ON or OFF"),
             ("skip-memory-max", "no such option", "enabled, memory-max"),
