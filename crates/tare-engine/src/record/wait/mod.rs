@@ -229,8 +229,9 @@ impl Engine {
         (entry & UNTIMED != 0).then_some(UntimedLock { thread, entry })
     }
 
-    /// Counts a lock that the calling thread has got without waiting, and records it where that is wanted.
-    #[inline(always)]
+    /// Counts a lock that the calling thread has got without waiting, and records it where that is wanted. One function for
+    /// mutexes and rwlocks, so that its code is at hand more often.
+    #[inline(never)]
     pub(crate) fn count_free_lock(
         &self,
         lock: UntimedLock,
@@ -543,16 +544,18 @@ fn wait_parent(thread: &Thread) -> u64 {
 }
 
 /// When that began; 0: nobody knows.
+#[inline(always)]
 fn wait_parent_began(thread: &Thread) -> u64 {
     let depth = thread.wait_depth.own() as usize;
-    match depth.checked_sub(1).and_then(|outer| thread.open.get(outer)) {
-        Some(outer) if outer.id() != 0 => outer.start(),
-        _ => match parent_of(thread.parent.own()) {
-            (0, _) => 0,
-            (_, of) if of == EventType::Stage as u8 => thread.stage_start.own(),
-            _ => thread.statement_start.own(),
-        },
+    if let Some(outer) = depth.checked_sub(1).and_then(|outer| thread.open.get(outer)) {
+        cold_path();
+        if outer.id() != 0 {
+            return outer.start();
+        }
     }
+    let (id, of) = parent_of(thread.parent.own());
+    let began = if of == EventType::Stage as u8 { &thread.stage_start } else { &thread.statement_start };
+    if id == 0 { 0 } else { began.own() }
 }
 
 /// Histories that were switched off while a wait lasted do not get it, as in the reference.
