@@ -109,14 +109,16 @@ impl Engine {
         if slot.idle.load(Relaxed) != 0 {
             return None;
         }
-        let object = WaitObject {
-            address: std::ptr::from_ref(slot) as usize,
-            name: pool::name(&slot.head),
-            index: 255,
-            operation: operation::SOCKET + operation,
-        };
-        self.start_usual_leaf_wait::<4, 5>(slot.head.class(), (object.name, object.operation), source)
-            .or_else(|| self.start_wait(slot.head.class(), object, source))
+        let operation = operation::SOCKET + operation;
+        self.start_usual_leaf_wait::<4>(&slot.head, operation, source)
+            .or_else(|| self.start_unusual_socket_wait(slot, operation, source))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn start_unusual_socket_wait(&self, slot: &Socket, operation: u8, source: Source) -> Option<Wait> {
+        let (address, name) = (std::ptr::from_ref(slot) as usize, pool::name(&slot.head));
+        self.start_wait(slot.head.class(), WaitObject { address, name, index: 255, operation }, source)
     }
 
     /// Ends a socket operation; `operation` in the interface's numbers.

@@ -9,8 +9,9 @@ use crate::Engine;
 use crate::clock::{cycles, ticks};
 use crate::count::bank::{READY, SUMMED, UNTIMED, place};
 use crate::count::cell::{Family, StatCell};
-use crate::memory::arena::{Offset, Own, Use};
+use crate::memory::arena::{Base, Offset, Own, Use};
 use crate::memory::lost::Lost;
+use crate::memory::pool::{SlotHead, name};
 use crate::record::journal::{Coming, parent, parent_of};
 use crate::record::operation;
 use crate::record::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, RingKind, WAIT_DEPTH};
@@ -192,27 +193,27 @@ impl Engine {
     /// As [`Engine::start_wait`], for a wait in which no other event can begin, for an instance, and only if all is as usual:
     /// else nothing has happened, and [`Engine::start_wait`] does it. Ended by [`Engine::end_usual_leaf_wait`].
     #[inline(always)]
-    pub(crate) fn start_usual_leaf_wait<const WORDS: usize, const P: usize>(
+    pub(crate) fn start_usual_leaf_wait<const WORDS: usize>(
         &self,
-        class: ClassId,
-        (object, operation): (u32, u8),
+        of: &SlotHead,
+        operation: u8,
         source: Source,
     ) -> Option<Wait> {
         let thread = current()?;
         if !self.is_settled(thread) {
             return None;
         }
-        let base = self.arena.base();
+        let (base, class) = (self.arena.base(), of.class());
         let entry = thread.banks[BANK_OWN].settled_entry(base, class);
         if entry & READY == 0 {
             cold_path();
             return start_unrecorded(thread, entry, class, WAIT_SUMMED_LEAF);
         }
-        let (id, start) = (thread.event_id.own(), cycles());
-        let leaf = Leaf { id, class, operation, start, source: source.0, object };
+        let id = thread.event_id.own();
+        let leaf = Leaf { id, class, operation, source: source.0, object: name(of) };
         let (usual, parent) = (thread.usual_waits.own(), wait_parent(thread));
         let began = || wait_parent_began(thread);
-        let record = begin_leaf::<WORDS, P>(&thread.waits, base, &leaf, usual, parent, began)?;
+        let (start, record) = begin_leaf::<WORDS>(&thread.waits, base, &leaf, usual, parent, began)?;
         thread.event_id.store(id + 1, Relaxed);
         let flags = WAIT_SHORT | WAIT_LEAF | u32::from(ENABLED | TIMED) | u32::from(class) << 16;
         Some(Wait { thread, start, flags, cell: place(entry), record })
@@ -232,13 +233,7 @@ impl Engine {
     /// Counts a lock that the calling thread has got without waiting, and records it where that is wanted. One function for
     /// mutexes and rwlocks, so that its code is at hand more often.
     #[inline(never)]
-    pub(crate) fn count_free_lock(
-        &self,
-        lock: UntimedLock,
-        class: ClassId,
-        (object, operation): (u32, u8),
-        source: Source,
-    ) {
+    pub(crate) fn count_free_lock(&self, lock: UntimedLock, of: &SlotHead, operation: u8, source: Source) {
         let UntimedLock { thread, entry } = lock;
         let base = self.arena.base();
         let stat = &base.at::<StatCell>(place(entry)).stat;
@@ -252,30 +247,19 @@ impl Engine {
             return;
         }
         stat.count_free();
-        let id = thread.event_id.own();
-        let leaf = Leaf { id, class, operation, start: 0, source: source.0, object };
-        let began = || wait_parent_began(thread);
-        if !write_free(&thread.waits, base, &leaf, thread.usual_waits.own(), wait_parent(thread), began) {
-            self.write_unready_free(thread, class, (object, operation), source);
+        if !write_free_lock(base, thread, of, operation, source) {
+            self.write_unready_free(thread, of, operation, source);
         }
-        thread.event_id.store(id + 1, Relaxed);
     }
 
-    /// As [`write_free`], where the journal is not ready for it.
+    /// As [`write_free_lock`], where the journal is not ready for it.
     #[cold]
     #[inline(never)]
-    fn write_unready_free(
-        &self,
-        thread: &Thread,
-        class: ClassId,
-        (object, operation): (u32, u8),
-        source: Source,
-    ) {
+    fn write_unready_free(&self, thread: &Thread, of: &SlotHead, operation: u8, source: Source) {
         let id = thread.event_id.own();
-        if self.prepare_waits(thread, (id, cycles())) {
-            let leaf = Leaf { id, class, operation, start: 0, source: source.0, object };
-            let (usual, parent) = (thread.usual_waits.own(), wait_parent(thread));
-            write_free(&thread.waits, self.arena.base(), &leaf, usual, parent, || wait_parent_began(thread));
+        let ready = self.prepare_waits(thread, (id, cycles()));
+        if !ready || !write_free_lock(self.arena.base(), thread, of, operation, source) {
+            thread.event_id.store(id + 1, Relaxed);
         }
     }
 
@@ -452,6 +436,18 @@ impl Engine {
             open.restart(wait.start, source.0, amount);
         }
     }
+}
+
+/// Writes the record of a lock that was free, and takes the next event id; false: the journal is not ready.
+#[inline(always)]
+fn write_free_lock(base: Base, thread: &Thread, of: &SlotHead, operation: u8, source: Source) -> bool {
+    let (id, usual, parent) = (thread.event_id.own(), thread.usual_waits.own(), wait_parent(thread));
+    let leaf = Leaf { id, class: of.class(), operation, source: source.0, object: name(of) };
+    let written = write_free(&thread.waits, base, &leaf, usual, parent, || wait_parent_began(thread));
+    if written {
+        thread.event_id.store(id + 1, Relaxed);
+    }
+    written
 }
 
 /// Begins a wait that is summed up, or only counted, as its cell is marked. `of_summed` are further flags of the former.

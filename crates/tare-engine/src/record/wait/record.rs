@@ -16,6 +16,9 @@ use std::sync::atomic::{
     fence,
 };
 
+use tare_sync::journal;
+
+use crate::clock::cycles;
 use crate::memory::arena::{Base, Offset, Own};
 use crate::record::journal::{Journal, Marks, OWN_KINDS, Reach, kind};
 use crate::record::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED};
@@ -212,31 +215,38 @@ fn common(word: u64) -> WaitEvent {
     }
 }
 
-/// Writes the record of a leaf that begins, if the journal is ready for it, and says where. `usual` is as [`leaf_of`] makes it,
-/// `parent` is what it nests in, and when that began; `WORDS` are 4 with an amount, else 3, and `P` is one more.
+/// Writes the record of a leaf that begins, if the journal is ready for it, and says when it began and where it is. `usual` is as
+/// [`leaf_of`] makes it, `parent` is what it nests in, and `began` when that began; `WORDS` are 4 with an amount, else 3.
+///
+/// The clock is read as late as can be: what is known before is written before, and takes no register meanwhile.
 #[inline(always)]
-pub(crate) fn begin_leaf<const WORDS: usize, const P: usize>(
+pub(crate) fn begin_leaf<const WORDS: usize>(
     journal: &Journal,
     base: Base,
     leaf: &Leaf,
     usual: u32,
     parent: u64,
     began: impl FnOnce() -> u64,
-) -> Option<Offset> {
-    let (id, start) = (journal.id(leaf.id), journal.time(leaf.start));
+) -> Option<(u64, Offset)> {
     let place = journal.place_in(base, WORDS as u32, parent, began)?;
-    if !REACH.has(id, start) {
-        return None;
+    let at = place as usize;
+    base.word(at + 1).store(leaf.source, Relaxed);
+    base.word(at + 2).store(u64::from(leaf.object), Relaxed);
+    if WORDS == 4 {
+        base.word(at + 3).store(0, Relaxed);
     }
     let amount = if WORDS == 4 { LEAF_AMOUNT } else { 0 };
-    let what = what(leaf.class, leaf.operation) | amount | u64::from(usual);
-    let mut record = [0; WORDS];
-    record[0] = what | id << LEAF_ID | start << LEAF_START;
-    record[1] = leaf.source;
-    record[2] = u64::from(leaf.object);
-    journal.append::<WORDS, P>(base, place, record);
+    let id = journal.id(leaf.id);
+    let what = what(leaf.class, leaf.operation) | amount | u64::from(usual) | id << LEAF_ID;
+    let start = cycles();
+    let time = journal.time(start);
+    if !REACH.has(id, time) {
+        return None;
+    }
+    journal::show(base.word(at), what | time << LEAF_START, base.word(at + WORDS));
+    journal.ring.set_next(place + WORDS as u32);
     journal.ring.count();
-    Some(place)
+    Some((start, place))
 }
 
 /// Writes the record of a lock that was free, if the journal is ready for it; as [`begin_leaf`]. It has no time: it came right
@@ -250,10 +260,11 @@ pub(crate) fn write_free(
     parent: u64,
     began: impl FnOnce() -> u64,
 ) -> bool {
+    let Some(place) = journal.place_in(base, 2, parent, began) else { return false };
     let id = journal.id(leaf.id);
-    let Some(place) = journal.place_in(base, 2, parent, began).filter(|_| REACH.has(id, 0)) else {
+    if !REACH.has(id, 0) {
         return false;
-    };
+    }
     let word = what(leaf.class, leaf.operation) | u64::from(usual) | FREE;
     let word = word | id << LEAF_ID | u64::from(leaf.object) << LEAF_START;
     journal.append::<2, 3>(base, place, [word, leaf.source]);
@@ -269,7 +280,6 @@ pub(crate) struct Leaf {
     pub(crate) id: u64,
     pub(crate) class: ClassId,
     pub(crate) operation: u8,
-    pub(crate) start: u64,
     pub(crate) source: u64,
     /// The slot of what it waits for: see `pool::name`.
     pub(crate) object: u32,
