@@ -20,8 +20,8 @@ use crate::snapshot::{ClassId, EventType};
 use crate::thread::filter::{ATTRIBUTED, CURRENT, HISTORY, LONG, UNATTRIBUTED};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadHandle, ThreadRef, current};
 use record::{
-    Begun, Ended, Leaf, MOST_WORDS, OpenWait, REACH, begin_leaf, end_leaf, leave_leaf, void_leaf, write_free,
-    write_wide,
+    Begun, Ended, Leaf, MOST_WORDS, NO_AMOUNT, OpenWait, REACH, begin_leaf, end_leaf, first_word, leave_leaf,
+    operation_of, void_leaf, write_free, write_wide,
 };
 
 /// The ring of waits.
@@ -151,8 +151,15 @@ impl Engine {
         let entry = if settled { thread.banks[BANK_OWN].settled_entry(base, class) } else { 0 };
         if entry & READY != 0 && depth < WAIT_DEPTH {
             let start = cycles();
-            let flags = RECORD_TIMED | thread.usual_histories();
-            note_wait(thread, depth, &Beginning { class, object, source, start, flags });
+            let histories = thread.usual_histories();
+            note_wait(
+                thread,
+                noted(class, object, RECORD_TIMED | histories),
+                start,
+                source,
+                object.address,
+                object.name,
+            );
             let flags = WAIT_SHORT | WAIT_RECORDED | u32::from(ENABLED | TIMED);
             let flags = flags | (depth as u32) << 8 | u32::from(class) << 16;
             return Some(Wait { thread, start, flags, cell: 0, record: 0 });
@@ -209,12 +216,10 @@ impl Engine {
             cold_path();
             return start_unrecorded(thread, entry, class, WAIT_SUMMED_LEAF);
         }
-        let id = thread.event_id.own();
-        let leaf = Leaf { id, class, operation, source: source.0, object: name(of) };
-        let (usual, parent) = (thread.usual_waits.own(), wait_parent(thread));
-        let began = || wait_parent_began(thread);
-        let (start, record) = begin_leaf::<WORDS>(&thread.waits, base, &leaf, usual, parent, began)?;
-        thread.event_id.store(id + 1, Relaxed);
+        let (parent, began) = (wait_parent(thread), || wait_parent_began(thread));
+        let leaf = || leaf(thread, of, operation, source);
+        let (start, record) = begin_leaf::<WORDS>(&thread.waits, base, parent, began, leaf)?;
+        thread.next_event_id();
         let flags = WAIT_SHORT | WAIT_LEAF | u32::from(ENABLED | TIMED) | u32::from(class) << 16;
         Some(Wait { thread, start, flags, cell: place(entry), record })
     }
@@ -292,20 +297,26 @@ impl Engine {
         let bits = Thread::bits(mask, EventType::Wait);
         if bits & CURRENT != 0 && switches & UNRECORDED == 0 {
             let timed = if switches & TIMED != 0 { RECORD_TIMED } else { 0 };
-            let wait = Beginning { class, object, source, start, flags: timed | kept(bits) };
-            flags |= self.open_wait(thread, &wait);
+            flags |= self.open_wait(thread, noted(class, object, timed | kept(bits)), start, source, object);
         }
         Some(Wait { thread, start, flags, cell: 0, record: 0 })
     }
 
     /// Notes the start; returns the flags that say so.
-    fn open_wait(&self, thread: &'static Thread, wait: &Beginning) -> u32 {
+    fn open_wait(
+        &self,
+        thread: &'static Thread,
+        what: u64,
+        start: u64,
+        source: Source,
+        object: WaitObject,
+    ) -> u32 {
         let depth = thread.wait_depth.load(Relaxed) as usize;
         if depth >= WAIT_DEPTH {
             self.losses.count(Lost::Lockers);
             return 0;
         }
-        note_wait(thread, depth, wait);
+        note_wait(thread, what, start, source, object.address, object.name);
         WAIT_RECORDED | (depth as u32) << 8
     }
 
@@ -323,7 +334,7 @@ impl Engine {
         {
             let taken = base.at::<StatCell>(cell).stat.add_span(n, wait.start, cycles());
             if recorded {
-                self.close_wait(wait, taken, amount);
+                self.close_wait(wait.thread, wait.depth(), taken, amount.unwrap_or(NO_AMOUNT));
             }
             return Some(taken);
         }
@@ -373,7 +384,7 @@ impl Engine {
             self.end_unusual_leaf(wait, taken, amount);
         } else if let Some(open) = wait.open() {
             open.leave(unwanted_histories(wait.thread));
-            self.close_wait(wait, taken, amount);
+            self.close_wait(wait.thread, wait.depth(), taken, amount.unwrap_or(NO_AMOUNT));
         }
         wait.timed().then_some(taken)
     }
@@ -388,26 +399,34 @@ impl Engine {
         // The slab has one more place than waits can be deep.
         if let Some(open) = thread.open.get(thread.wait_depth.own() as usize) {
             void_leaf(&thread.waits, base, wait.record, parent, open);
-            let ended = Ended { ticks, amount, end_event_id: open.id() };
-            self.write_wait(thread, open, &ended);
+            let ended = Ended { ticks, amount: amount.unwrap_or(NO_AMOUNT), end_event_id: open.id() };
+            if !write_wide(&thread.waits, base, open, &ended) {
+                self.write_unready_wait(thread, open, &ended);
+            }
+            open.end();
         }
     }
 
-    /// Writes the record of a wait that is no leaf.
-    fn close_wait(&self, wait: &Wait, ticks: u64, amount: Option<u64>) {
-        let (thread, depth) = (wait.thread, wait.depth());
+    /// Writes the record of a wait that is no leaf. Not done where it ends: one function, so that its code is at hand more often.
+    #[inline(never)]
+    fn close_wait(&self, thread: &Thread, depth: usize, ticks: u64, amount: u64) {
         thread.wait_depth.store(depth as u32, Relaxed);
+        let Some(open) = thread.open.get(depth) else { return };
         // END_EVENT_ID is the last id given out, by this event or one inside it.
         let ended = Ended { ticks, amount, end_event_id: thread.event_id.own().wrapping_sub(1) };
-        self.write_wait(thread, &thread.open[depth], &ended);
-    }
-
-    fn write_wait(&self, thread: &Thread, open: &OpenWait, ended: &Ended) {
-        let (journal, base) = (&thread.waits, self.arena.base());
-        if !write_wide(journal, base, open, ended) && self.prepare_waits(thread, (open.id(), open.start())) {
-            write_wide(journal, base, open, ended);
+        if !write_wide(&thread.waits, self.arena.base(), open, &ended) {
+            self.write_unready_wait(thread, open, &ended);
         }
         open.end();
+    }
+
+    /// As [`write_wide`], where the journal has no room.
+    #[cold]
+    #[inline(never)]
+    fn write_unready_wait(&self, thread: &Thread, open: &OpenWait, ended: &Ended) {
+        if self.prepare_waits(thread, (open.id(), open.start())) {
+            write_wide(&thread.waits, self.arena.base(), open, ended);
+        }
     }
 
     /// Makes the journal ready for any record. False: no memory, and an event is lost.
@@ -438,14 +457,20 @@ impl Engine {
     }
 }
 
+/// A leaf that begins, or a lock that was free.
+#[inline(always)]
+fn leaf(thread: &Thread, of: &SlotHead, operation: u8, source: Source) -> Leaf {
+    let (id, usual) = (thread.event_id.own(), thread.usual_waits.own());
+    Leaf { id, usual, class: of.class(), operation, source: source.0, object: name(of) }
+}
+
 /// Writes the record of a lock that was free, and takes the next event id; false: the journal is not ready.
 #[inline(always)]
 fn write_free_lock(base: Base, thread: &Thread, of: &SlotHead, operation: u8, source: Source) -> bool {
-    let (id, usual, parent) = (thread.event_id.own(), thread.usual_waits.own(), wait_parent(thread));
-    let leaf = Leaf { id, class: of.class(), operation, source: source.0, object: name(of) };
-    let written = write_free(&thread.waits, base, &leaf, usual, parent, || wait_parent_began(thread));
+    let (parent, began) = (wait_parent(thread), || wait_parent_began(thread));
+    let written = write_free(&thread.waits, base, parent, began, || leaf(thread, of, operation, source));
     if written {
-        thread.event_id.store(id + 1, Relaxed);
+        thread.next_event_id();
     }
     written
 }
@@ -492,36 +517,25 @@ impl UntimedLock {
     }
 }
 
-/// A wait that begins and is no leaf.
-struct Beginning {
-    class: ClassId,
-    object: WaitObject,
-    source: Source,
-    start: u64,
-    flags: u8,
+/// What is noted of a wait that begins and is no leaf.
+#[inline(always)]
+fn noted(class: ClassId, object: WaitObject, flags: u8) -> u64 {
+    first_word(class, object.operation, object.index, flags)
 }
 
-/// Notes it in the slab, at `depth`.
-#[inline(always)]
-fn note_wait(thread: &'static Thread, depth: usize, wait: &Beginning) {
-    let Beginning { class, object, source, start, flags } = *wait;
-    let nesting = match object.operation {
+/// Notes it in the slab, behind those in progress. One function with arguments in registers for all kinds of waits, so that
+/// its code is at hand more often.
+#[inline(never)]
+fn note_wait(thread: &'static Thread, what: u64, start: u64, source: Source, address: usize, object: u32) {
+    let depth = thread.wait_depth.own() as usize;
+    let Some(open) = thread.open.get(depth) else { return };
+    let nesting = match operation_of(what) {
         // The wait for the next command belongs to none.
         operation::IDLE => (0, 0),
         _ => parent_of(wait_parent(thread)),
     };
-    thread.open[depth].begin(&Begun {
-        id: thread.next_event_id(),
-        class,
-        operation: object.operation,
-        index: object.index,
-        flags,
-        nesting,
-        start,
-        source: source.0,
-        address: object.address as u64,
-        object: object.name,
-    });
+    let id = thread.next_event_id();
+    open.begin(&Begun { id, what, nesting, start, source: source.0, address: address as u64, object });
     thread.wait_depth.store(depth as u32 + 1, Relaxed);
 }
 
