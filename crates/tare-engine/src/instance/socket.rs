@@ -35,6 +35,16 @@ pub(crate) struct Socket {
     pub(crate) others: IoCounts,
 }
 
+impl Socket {
+    /// What its owner did before counts no more.
+    #[cold]
+    #[inline(never)]
+    fn begin_epoch(&self, now: u32) {
+        self.io.clear_shared();
+        self.epoch.store(now, Relaxed);
+    }
+}
+
 reference! {
     /// A socket.
     SocketRef, SocketHandle, Socket
@@ -124,8 +134,9 @@ impl Engine {
     /// Ends a socket operation; `operation` in the interface's numbers.
     #[inline(always)]
     pub fn end_socket_wait(&self, socket: SocketRef, wait: &Wait, operation: u8, bytes: u64) {
-        let taken =
-            self.end_usual_leaf_wait(wait, Some(bytes)).or_else(|| self.end_wait(wait, 1, Some(bytes)));
+        let taken = self
+            .end_usual_leaf_wait(wait, Some(bytes))
+            .or_else(|| self.end_unusual_socket_wait(*wait, bytes));
         let slot = &socket.slot;
         let part = match operation {
             5 | 7 | 9 => READ,
@@ -138,9 +149,14 @@ impl Engine {
         }
         let now = self.epochs[Family::Sockets as usize].load(Relaxed);
         if slot.epoch.load(Relaxed) != now {
-            slot.io.clear_shared();
-            slot.epoch.store(now, Relaxed);
+            slot.begin_epoch(now);
         }
         slot.io.add(part, taken, bytes);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn end_unusual_socket_wait(&self, wait: Wait, bytes: u64) -> Option<u64> {
+        self.end_wait(&wait, 1, Some(bytes))
     }
 }

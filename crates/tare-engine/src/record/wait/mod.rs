@@ -338,7 +338,7 @@ impl Engine {
             }
             return Some(taken);
         }
-        self.end_unusual_wait(wait, n, amount)
+        self.end_unusual_wait(*wait, n, amount)
     }
 
     /// Ends a wait [`Engine::start_usual_leaf_wait`] began, if all is as usual still, and returns its duration in ticks;
@@ -362,7 +362,7 @@ impl Engine {
 
     #[cold]
     #[inline(never)]
-    fn end_unusual_wait(&self, wait: &Wait, n: u64, amount: Option<u64>) -> Option<u64> {
+    fn end_unusual_wait(&self, wait: Wait, n: u64, amount: Option<u64>) -> Option<u64> {
         let thread = wait.thread;
         if wait.flags & WAIT_COUNTED != 0
             && self.is_settled(thread)
@@ -381,7 +381,7 @@ impl Engine {
             }
         }
         if wait.flags & WAIT_LEAF != 0 {
-            self.end_unusual_leaf(wait, taken, amount);
+            self.end_unusual_leaf(&wait, taken, amount);
         } else if let Some(open) = wait.open() {
             open.leave(unwanted_histories(wait.thread));
             self.close_wait(wait.thread, wait.depth(), taken, amount.unwrap_or(NO_AMOUNT));
@@ -400,8 +400,8 @@ impl Engine {
         if let Some(open) = thread.open.get(thread.wait_depth.own() as usize) {
             void_leaf(&thread.waits, base, wait.record, parent, open);
             let ended = Ended { ticks, amount: amount.unwrap_or(NO_AMOUNT), end_event_id: open.id() };
-            if !write_wide(&thread.waits, base, open, &ended) {
-                self.write_unready_wait(thread, open, &ended);
+            if !write_wide(&thread.waits, base, open, ended) {
+                self.write_unready_wait(thread, open, ended);
             }
             open.end();
         }
@@ -414,8 +414,8 @@ impl Engine {
         let Some(open) = thread.open.get(depth) else { return };
         // END_EVENT_ID is the last id given out, by this event or one inside it.
         let ended = Ended { ticks, amount, end_event_id: thread.event_id.own().wrapping_sub(1) };
-        if !write_wide(&thread.waits, self.arena.base(), open, &ended) {
-            self.write_unready_wait(thread, open, &ended);
+        if !write_wide(&thread.waits, self.arena.base(), open, ended) {
+            self.write_unready_wait(thread, open, ended);
         }
         open.end();
     }
@@ -423,7 +423,7 @@ impl Engine {
     /// As [`write_wide`], where the journal has no room.
     #[cold]
     #[inline(never)]
-    fn write_unready_wait(&self, thread: &Thread, open: &OpenWait, ended: &Ended) {
+    fn write_unready_wait(&self, thread: &Thread, open: &OpenWait, ended: Ended) {
         if self.prepare_waits(thread, (open.id(), open.start())) {
             write_wide(&thread.waits, self.arena.base(), open, ended);
         }

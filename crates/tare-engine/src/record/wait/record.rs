@@ -166,6 +166,7 @@ impl OpenWait {
     }
 
     /// When it began, for the thread itself.
+    #[inline(always)]
     pub(crate) fn start(&self) -> u64 {
         self.start.own()
     }
@@ -338,7 +339,7 @@ pub(crate) fn void_leaf(journal: &Journal, base: Base, record: Offset, parent: (
 
 /// Writes the record of a wait that ends and is noted in `open`, if there is room.
 #[inline(always)]
-pub(crate) fn write_wide(journal: &Journal, base: Base, open: &OpenWait, ended: &Ended) -> bool {
+pub(crate) fn write_wide(journal: &Journal, base: Base, open: &OpenWait, ended: Ended) -> bool {
     let Some(place) = journal.place(MOST_WORDS) else { return false };
     let at = place as usize;
     let put = |word: usize, value| base.word(at + word).store(value, Relaxed);
@@ -366,6 +367,7 @@ pub(crate) fn write_wide(journal: &Journal, base: Base, open: &OpenWait, ended: 
 }
 
 /// How a wait ended.
+#[derive(Clone, Copy)]
 pub(crate) struct Ended {
     pub(crate) ticks: u64,
     /// [`NO_AMOUNT`]: none, or the one that was known before.
