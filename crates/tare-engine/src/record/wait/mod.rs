@@ -407,7 +407,8 @@ impl Engine {
         }
     }
 
-    /// Writes the record of a wait that is no leaf. Not done where it ends: one function, so that its code is at hand more often.
+    /// Writes the record of a wait that is no leaf. One function for all kinds of waits, so that its code is at hand more
+    /// often.
     #[inline(never)]
     fn close_wait(&self, thread: &Thread, depth: usize, ticks: u64, amount: u64) {
         thread.wait_depth.store(depth as u32, Relaxed);
