@@ -35,6 +35,16 @@ pub(crate) struct Socket {
     pub(crate) others: IoCounts,
 }
 
+impl Socket {
+    /// What its owner did before counts no more.
+    #[cold]
+    #[inline(never)]
+    fn begin_epoch(&self, now: u32) {
+        self.io.clear_shared();
+        self.epoch.store(now, Relaxed);
+    }
+}
+
 reference! {
     /// A socket.
     SocketRef, SocketHandle, Socket
@@ -109,21 +119,24 @@ impl Engine {
         if slot.idle.load(Relaxed) != 0 {
             return None;
         }
-        let object = WaitObject {
-            address: std::ptr::from_ref(slot) as usize,
-            name: pool::name(&slot.head),
-            index: 255,
-            operation: operation::SOCKET + operation,
-        };
-        self.start_usual_leaf_wait::<4, 5>(slot.head.class(), (object.name, object.operation), source)
-            .or_else(|| self.start_wait(slot.head.class(), object, source))
+        let operation = operation::SOCKET + operation;
+        self.start_usual_leaf_wait::<4>(&slot.head, operation, source)
+            .or_else(|| self.start_unusual_socket_wait(slot, operation, source))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn start_unusual_socket_wait(&self, slot: &Socket, operation: u8, source: Source) -> Option<Wait> {
+        let (address, name) = (std::ptr::from_ref(slot) as usize, pool::name(&slot.head));
+        self.start_wait(slot.head.class(), WaitObject { address, name, index: 255, operation }, source)
     }
 
     /// Ends a socket operation; `operation` in the interface's numbers.
     #[inline(always)]
     pub fn end_socket_wait(&self, socket: SocketRef, wait: &Wait, operation: u8, bytes: u64) {
-        let taken =
-            self.end_usual_leaf_wait(wait, Some(bytes)).or_else(|| self.end_wait(wait, 1, Some(bytes)));
+        let taken = self
+            .end_usual_leaf_wait(wait, Some(bytes))
+            .or_else(|| self.end_unusual_socket_wait(*wait, bytes));
         let slot = &socket.slot;
         let part = match operation {
             5 | 7 | 9 => READ,
@@ -136,9 +149,14 @@ impl Engine {
         }
         let now = self.epochs[Family::Sockets as usize].load(Relaxed);
         if slot.epoch.load(Relaxed) != now {
-            slot.io.clear_shared();
-            slot.epoch.store(now, Relaxed);
+            slot.begin_epoch(now);
         }
         slot.io.add(part, taken, bytes);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn end_unusual_socket_wait(&self, wait: Wait, bytes: u64) -> Option<u64> {
+        self.end_wait(&wait, 1, Some(bytes))
     }
 }

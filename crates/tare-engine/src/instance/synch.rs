@@ -9,7 +9,7 @@ use crate::Engine;
 use crate::count::cell::Counts;
 use crate::memory::arena::{Arena, Own, Use, WORDS};
 use crate::memory::lost::Lost;
-use crate::memory::pool::{Pool, SlotHead, name};
+use crate::memory::pool::{Pool, SlotHead};
 use crate::record::wait::{Source, UntimedLock, Wait, WaitObject};
 use crate::setup::wanted::Wanted;
 use crate::snapshot::{ClassId, Kind};
@@ -106,15 +106,13 @@ impl Engine {
     /// The calling thread has got the lock without waiting.
     #[inline(always)]
     pub fn count_free_synch(&self, lock: UntimedLock, synch: SynchRef, operation: u8, source: Source) {
-        let head = &synch.slot.head;
-        self.count_free_lock(lock, head.class(), (name(head), operation), source);
+        self.count_free_lock(lock, &synch.slot.head, operation, source);
     }
 
     /// As [`Engine::start_synch_wait`], if all is as usual. `None` says nothing yet: ask that one.
     #[inline(always)]
     pub fn start_usual_synch_wait(&self, synch: SynchRef, operation: u8, source: Source) -> Option<Wait> {
-        let head = &synch.slot.head;
-        self.start_usual_leaf_wait::<3, 4>(head.class(), (name(head), operation), source)
+        self.start_usual_leaf_wait::<3>(&synch.slot.head, operation, source)
     }
 
     /// Whether the instrument is switched off, asked when [`Engine::start_usual_synch_wait`] said nothing.
@@ -154,12 +152,22 @@ impl Engine {
     #[inline(always)]
     pub fn add_synch_reader(&self, synch: SynchRef, thread: ThreadRef) {
         let (locks, lock) = (&thread.slab().read_locks, synch.address() as u64);
-        if !locks.push(lock) && !locks.push_further(&self.arena, lock) {
+        if !locks.push(lock) {
+            self.add_further_reader(locks, lock);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add_further_reader(&self, locks: &ReadLocks, lock: u64) {
+        if !locks.push_further(&self.arena, lock) {
             self.losses.count(Lost::ReadLocks);
         }
     }
 
     /// As [`Engine::add_synch_reader`], but not a second time: the lock may have been upgraded.
+    #[cold]
+    #[inline(never)]
     pub fn add_synch_reader_once(&self, synch: SynchRef, thread: ThreadRef) {
         let address = synch.address() as u64;
         if thread.slab().read_locks.addresses(&self.arena).all(|held| held != address) {
@@ -229,8 +237,6 @@ impl ReadLocks {
     }
 
     /// False where the block is full, too, or there is none to be had.
-    #[cold]
-    #[inline(never)]
     fn push_further(&self, arena: &Arena, lock: u64) -> bool {
         if self.further.own() == 0 {
             let Some(block) = arena.take(Use::ReadLocks, 0) else { return false };

@@ -6,7 +6,7 @@ use std::hint::cold_path;
 use std::ptr::null_mut;
 
 use tare_engine::snapshot::Kind;
-use tare_engine::{Source, SynchHandle, SynchRef, ThreadRef, operation};
+use tare_engine::{Source, SynchHandle, SynchRef, ThreadHandle, ThreadRef, operation};
 
 use super::ENGINE;
 use super::guard::guard;
@@ -73,96 +73,116 @@ fn number(first: u8, op: c_uint) -> u8 {
     first.wrapping_add(op as u8)
 }
 
-/// The three kinds of locker state differ in what they call the object.
-macro_rules! waits {
-    ($state:ident, $locker:ident, $object:ident . $field:ident, $first:expr, start: $start:ident / $start_unusual:ident,
-     end: $end:ident / $end_unusual:ident / $end_counted:ident) => {
-        /// Begins a wait. What is usual is done here, and all the rest by a function that is called in its place.
-        #[inline(never)]
-        extern "C" fn $start(
-            state: *mut $state,
-            object: *mut $object,
-            op: c_uint,
-            file: *const c_char,
-            line: c_uint,
-        ) -> *mut $locker {
-            if let (Some(synch), Some(kept)) = (instance!(SynchHandle, object), state!(state, $state)) {
-                let (operation, source) = (number($first, op), Source::new(file, line));
-                if let Some(wait) = ENGINE.start_usual_synch_wait(synch, operation, source) {
-                    keep!(kept, wait);
-                    kept.$field = object;
-                    return state.cast();
-                }
-                cold_path();
-                if ENGINE.synch_is_off(synch) {
-                    return null_mut();
-                }
-            }
-            $start_unusual(state, object, op, file, line)
+/// Begins a wait. The locker states of mutexes, rwlocks and conds are the provider's memory alike, and all are kept as a
+/// mutex's: one function serves them, so that its code is at hand more often. What is usual is done here, and all the rest
+/// by a function that is called in its place.
+#[inline(never)]
+extern "C" fn start(
+    state: *mut MutexLockerState,
+    object: *mut Mutex,
+    operation: u8,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut MutexLocker {
+    if let (Some(synch), Some(kept)) = (instance!(SynchHandle, object), state!(state, MutexLockerState)) {
+        if let Some(wait) = ENGINE.start_usual_synch_wait(synch, operation, Source::new(file, line)) {
+            keep!(kept, wait);
+            kept.mutex = object;
+            return state.cast();
         }
-
-        #[cold]
-        #[inline(never)]
-        fn $start_unusual(
-            state: *mut $state,
-            object: *mut $object,
-            op: c_uint,
-            file: *const c_char,
-            line: c_uint,
-        ) -> *mut $locker {
-            guard(null_mut(), || {
-                let Some(synch) = instance!(SynchHandle, object) else { return null_mut() };
-                let (operation, source) = (number($first, op), Source::new(file, line));
-                let Some(wait) = ENGINE.start_synch_wait(synch, operation, source) else { return null_mut() };
-                let Some(kept) = state!(state, $state) else { return null_mut() };
-                keep!(kept, wait);
-                kept.$field = object;
-                state.cast()
-            })
+        cold_path();
+        if ENGINE.synch_is_off(synch) {
+            return null_mut();
         }
-
-        /// Ends a wait; `taken` notes who has the lock now.
-        #[inline(always)]
-        fn $end(locker: *mut $locker, taken: impl FnOnce(SynchRef, ThreadRef)) {
-            let Some(state) = state!(locker, $state) else { return };
-            if let (Some(wait), Some(synch)) = (kept!(state), instance!(SynchHandle, state.$field)) {
-                taken(synch, wait.thread());
-                if !ENGINE.end_usual_synch_wait(&wait) {
-                    $end_unusual(locker);
-                }
-            }
-        }
-
-        #[cold]
-        #[inline(never)]
-        fn $end_unusual(locker: *mut $locker) {
-            guard((), || {
-                if let Some(wait) = state!(locker, $state).and_then(|state| kept!(state)) {
-                    ENGINE.end_synch_wait(&wait);
-                }
-            });
-        }
-
-        /// As `$end`, where waits are counted by instance, too.
-        #[inline(always)]
-        fn $end_counted(locker: *mut $locker, taken: impl FnOnce(SynchRef, ThreadRef)) {
-            guard((), || {
-                let Some(state) = state!(locker, $state) else { return };
-                if let (Some(wait), Some(synch)) = (kept!(state), instance!(SynchHandle, state.$field)) {
-                    taken(synch, wait.thread());
-                    ENGINE.end_counted_synch_wait(synch, &wait);
-                }
-            });
-        }
-    };
+    }
+    start_unusual(state, object, operation, file, line)
 }
 
-waits!(MutexLockerState, MutexLocker, Mutex.mutex, operation::MUTEX,
-       start: start_mutex / start_unusual_mutex, end: end_mutex / end_unusual_mutex / end_counted_mutex);
-waits!(RwlockLockerState, RwlockLocker, Rwlock.rwlock, operation::RWLOCK,
-       start: start_rwlock / start_unusual_rwlock, end: end_rwlock / end_unusual_rwlock / end_counted_rwlock);
-waits!(CondLockerState, CondLocker, Cond.cond, operation::COND,
-       start: start_cond / start_unusual_cond, end: end_cond / end_unusual_cond / end_counted_cond);
+#[cold]
+#[inline(never)]
+extern "C" fn start_unusual(
+    state: *mut MutexLockerState,
+    object: *mut Mutex,
+    operation: u8,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut MutexLocker {
+    guard(null_mut(), || {
+        let Some(synch) = instance!(SynchHandle, object) else { return null_mut() };
+        let wait = ENGINE.start_synch_wait(synch, operation, Source::new(file, line));
+        let (Some(wait), Some(kept)) = (wait, state!(state, MutexLockerState)) else { return null_mut() };
+        keep!(kept, wait);
+        kept.mutex = object;
+        state.cast()
+    })
+}
+
+const _: () = {
+    assert!(size_of::<MutexLockerState>() <= size_of::<RwlockLockerState>());
+    assert!(size_of::<MutexLockerState>() <= size_of::<CondLockerState>());
+};
+
+/// What a locker keeps: the object, and the thread that waits for it.
+#[inline(always)]
+fn parties(locker: *mut MutexLocker) -> Option<(SynchRef, ThreadRef)> {
+    let state = state!(locker, MutexLockerState)?;
+    Some((instance!(SynchHandle, state.mutex)?, instance!(ThreadHandle, state.thread)?))
+}
+
+/// Ends a wait.
+#[inline(never)]
+extern "C" fn end(locker: *mut MutexLocker) {
+    if let Some(wait) = state!(locker, MutexLockerState).and_then(|state| kept!(state))
+        && !ENGINE.end_usual_synch_wait(&wait)
+    {
+        end_unusual(locker);
+    }
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn end_unusual(locker: *mut MutexLocker) {
+    guard((), || {
+        if let Some(wait) = state!(locker, MutexLockerState).and_then(|state| kept!(state)) {
+            ENGINE.end_synch_wait(&wait);
+        }
+    });
+}
+
+/// As [`end`], where waits are counted by instance, too.
+#[inline(never)]
+extern "C" fn end_counted(locker: *mut MutexLocker) {
+    guard((), || {
+        let Some(state) = state!(locker, MutexLockerState) else { return };
+        if let (Some(wait), Some(synch)) = (kept!(state), instance!(SynchHandle, state.mutex)) {
+            ENGINE.end_counted_synch_wait(synch, &wait);
+        }
+    });
+}
+
+/// Notes who owns a lock that was taken.
+#[inline(always)]
+fn own(locker: *mut MutexLocker, rc: c_int) {
+    if rc == 0
+        && let Some((synch, thread)) = parties(locker)
+    {
+        ENGINE.set_synch_owner(synch, thread);
+    }
+}
+
+/// Notes who reads under a lock that was taken. InnoDB ends all of its waits so, and a lock that it upgrades, from
+/// shared-exclusive to exclusive, it gives back once.
+#[inline(always)]
+fn read(locker: *mut MutexLocker, rc: c_int) {
+    if rc == 0
+        && let Some((synch, thread)) = parties(locker)
+    {
+        match state!(locker, MutexLockerState).map(|state| state.operation) {
+            Some(EXCLUSIVE | TRY_EXCLUSIVE) => ENGINE.add_synch_reader_once(synch, thread),
+            _ => ENGINE.add_synch_reader(synch, thread),
+        }
+    }
+}
 
 pub(super) unsafe extern "C" fn start_mutex_wait(
     state: *mut MutexLockerState,
@@ -174,7 +194,7 @@ pub(super) unsafe extern "C" fn start_mutex_wait(
     if !ENGINE.wants(Kind::Mutex) {
         return null_mut();
     }
-    start_mutex(state, mutex, op, file, line)
+    start(state, mutex, number(operation::MUTEX, op), file, line)
 }
 
 /// The server's mutex: the C library's, and the instance.
@@ -206,7 +226,9 @@ pub(crate) unsafe extern "C" fn lock_mutex(
             // SAFETY: as above.
             let rc = if free { 0 } else { unsafe { libc::pthread_mutex_lock(mutex) } };
             ENGINE.count_free_synch(untimed, synch, operation::MUTEX, Source::new(file, line));
-            own(rc)(synch, untimed.thread());
+            if rc == 0 {
+                ENGINE.set_synch_owner(synch, untimed.thread());
+            }
             return rc;
         }
     }
@@ -221,35 +243,14 @@ fn lock_timed_mutex(
     line: c_uint,
 ) -> c_int {
     let mut state = std::mem::MaybeUninit::<MutexLockerState>::uninit();
-    let locker = start_mutex(state.as_mut_ptr(), instance, 0, file, line);
+    let locker = start(state.as_mut_ptr(), instance, operation::MUTEX, file, line);
     // SAFETY: the caller's mutex, as the server passed it.
     let rc = unsafe { libc::pthread_mutex_lock(mutex) };
     if !locker.is_null() {
-        end_mutex(locker, own(rc));
+        own(locker, rc);
+        end(locker);
     }
     rc
-}
-
-/// Notes who owns a lock that was taken.
-#[inline(always)]
-fn own(rc: c_int) -> impl FnOnce(SynchRef, ThreadRef) {
-    move |synch, thread| {
-        if rc == 0 {
-            ENGINE.set_synch_owner(synch, thread);
-        }
-    }
-}
-
-/// Notes who reads under a lock that was taken. InnoDB ends all of its waits so, and a lock that it upgrades, from
-/// shared-exclusive to exclusive, it gives back once.
-#[inline(always)]
-fn read(locker: *mut RwlockLocker, rc: c_int) -> impl FnOnce(SynchRef, ThreadRef) {
-    let operation = state!(locker, RwlockLockerState).map(|state| state.operation);
-    move |synch, thread| match operation {
-        _ if rc != 0 => {}
-        Some(EXCLUSIVE | TRY_EXCLUSIVE) => ENGINE.add_synch_reader_once(synch, thread),
-        _ => ENGINE.add_synch_reader(synch, thread),
-    }
 }
 
 /// Operations of rwlocks in the interface's numbers.
@@ -260,11 +261,13 @@ const TRY_SHARED: c_uint = 7;
 const TRY_EXCLUSIVE: c_uint = 9;
 
 pub(super) unsafe extern "C" fn end_mutex_wait(locker: *mut MutexLocker, rc: c_int) {
-    end_mutex(locker, own(rc));
+    own(locker, rc);
+    end(locker);
 }
 
 pub(super) unsafe extern "C" fn end_counted_mutex_wait(locker: *mut MutexLocker, rc: c_int) {
-    end_counted_mutex(locker, own(rc));
+    own(locker, rc);
+    end_counted(locker);
 }
 
 pub(super) unsafe extern "C" fn unlock_mutex(mutex: *mut Mutex) {
@@ -287,7 +290,7 @@ pub(super) unsafe extern "C" fn start_rwlock_wait(
     if let Some(kept) = state!(state, RwlockLockerState) {
         kept.operation = op;
     }
-    start_rwlock(state, rwlock, op, file, line)
+    start(state.cast(), rwlock.cast(), number(operation::RWLOCK, op), file, line).cast()
 }
 
 /// As [`start_rwlock_wait`], where a lock that InnoDB has got at once needs no clock, if its level says so: InnoDB tries
@@ -319,19 +322,23 @@ pub(super) unsafe extern "C" fn start_lean_rwlock_wait(
 }
 
 pub(super) unsafe extern "C" fn end_rwlock_rdwait(locker: *mut RwlockLocker, rc: c_int) {
-    end_rwlock(locker, read(locker, rc));
+    read(locker.cast(), rc);
+    end(locker.cast());
 }
 
 pub(super) unsafe extern "C" fn end_counted_rwlock_rdwait(locker: *mut RwlockLocker, rc: c_int) {
-    end_counted_rwlock(locker, read(locker, rc));
+    read(locker.cast(), rc);
+    end_counted(locker.cast());
 }
 
 pub(super) unsafe extern "C" fn end_rwlock_wrwait(locker: *mut RwlockLocker, rc: c_int) {
-    end_rwlock(locker, own(rc));
+    own(locker.cast(), rc);
+    end(locker.cast());
 }
 
 pub(super) unsafe extern "C" fn end_counted_rwlock_wrwait(locker: *mut RwlockLocker, rc: c_int) {
-    end_counted_rwlock(locker, own(rc));
+    own(locker.cast(), rc);
+    end_counted(locker.cast());
 }
 
 pub(super) unsafe extern "C" fn unlock_rwlock(rwlock: *mut Rwlock) {
@@ -351,15 +358,15 @@ pub(super) unsafe extern "C" fn start_cond_wait(
     if !ENGINE.wants(Kind::Cond) {
         return null_mut();
     }
-    start_cond(state, cond, op, file, line)
+    start(state.cast(), cond.cast(), number(operation::COND, op), file, line).cast()
 }
 
 pub(super) unsafe extern "C" fn end_cond_wait(locker: *mut CondLocker, _rc: c_int) {
-    end_cond(locker, |_, _| ());
+    end(locker.cast());
 }
 
 pub(super) unsafe extern "C" fn end_counted_cond_wait(locker: *mut CondLocker, _rc: c_int) {
-    end_counted_cond(locker, |_, _| ());
+    end_counted(locker.cast());
 }
 
 /// Signals are shown nowhere: there is no table with them.

@@ -9,8 +9,9 @@ use crate::Engine;
 use crate::clock::{cycles, ticks};
 use crate::count::bank::{READY, SUMMED, UNTIMED, place};
 use crate::count::cell::{Family, StatCell};
-use crate::memory::arena::{Offset, Own, Use};
+use crate::memory::arena::{Base, Offset, Own, Use};
 use crate::memory::lost::Lost;
+use crate::memory::pool::{SlotHead, name};
 use crate::record::journal::{Coming, parent, parent_of};
 use crate::record::operation;
 use crate::record::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, RingKind, WAIT_DEPTH};
@@ -19,8 +20,8 @@ use crate::snapshot::{ClassId, EventType};
 use crate::thread::filter::{ATTRIBUTED, CURRENT, HISTORY, LONG, UNATTRIBUTED};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadHandle, ThreadRef, current};
 use record::{
-    Begun, Ended, Leaf, MOST_WORDS, OpenWait, REACH, begin_leaf, end_leaf, leave_leaf, void_leaf, write_free,
-    write_wide,
+    Begun, Ended, Leaf, MOST_WORDS, NO_AMOUNT, OpenWait, REACH, begin_leaf, end_leaf, first_word, leave_leaf,
+    operation_of, void_leaf, write_free, write_wide,
 };
 
 /// The ring of waits.
@@ -150,8 +151,15 @@ impl Engine {
         let entry = if settled { thread.banks[BANK_OWN].settled_entry(base, class) } else { 0 };
         if entry & READY != 0 && depth < WAIT_DEPTH {
             let start = cycles();
-            let flags = RECORD_TIMED | thread.usual_histories();
-            note_wait(thread, depth, &Beginning { class, object, source, start, flags });
+            let histories = thread.usual_histories();
+            note_wait(
+                thread,
+                noted(class, object, RECORD_TIMED | histories),
+                start,
+                source,
+                object.address,
+                object.name,
+            );
             let flags = WAIT_SHORT | WAIT_RECORDED | u32::from(ENABLED | TIMED);
             let flags = flags | (depth as u32) << 8 | u32::from(class) << 16;
             return Some(Wait { thread, start, flags, cell: 0, record: 0 });
@@ -192,28 +200,26 @@ impl Engine {
     /// As [`Engine::start_wait`], for a wait in which no other event can begin, for an instance, and only if all is as usual:
     /// else nothing has happened, and [`Engine::start_wait`] does it. Ended by [`Engine::end_usual_leaf_wait`].
     #[inline(always)]
-    pub(crate) fn start_usual_leaf_wait<const WORDS: usize, const P: usize>(
+    pub(crate) fn start_usual_leaf_wait<const WORDS: usize>(
         &self,
-        class: ClassId,
-        (object, operation): (u32, u8),
+        of: &SlotHead,
+        operation: u8,
         source: Source,
     ) -> Option<Wait> {
         let thread = current()?;
         if !self.is_settled(thread) {
             return None;
         }
-        let base = self.arena.base();
+        let (base, class) = (self.arena.base(), of.class());
         let entry = thread.banks[BANK_OWN].settled_entry(base, class);
         if entry & READY == 0 {
             cold_path();
             return start_unrecorded(thread, entry, class, WAIT_SUMMED_LEAF);
         }
-        let (id, start) = (thread.event_id.own(), cycles());
-        let leaf = Leaf { id, class, operation, start, source: source.0, object };
-        let (usual, parent) = (thread.usual_waits.own(), wait_parent(thread));
-        let began = || wait_parent_began(thread);
-        let record = begin_leaf::<WORDS, P>(&thread.waits, base, &leaf, usual, parent, began)?;
-        thread.event_id.store(id + 1, Relaxed);
+        let (parent, began) = (wait_parent(thread), || wait_parent_began(thread));
+        let leaf = || leaf(thread, of, operation, source);
+        let (start, record) = begin_leaf::<WORDS>(&thread.waits, base, parent, began, leaf)?;
+        thread.next_event_id();
         let flags = WAIT_SHORT | WAIT_LEAF | u32::from(ENABLED | TIMED) | u32::from(class) << 16;
         Some(Wait { thread, start, flags, cell: place(entry), record })
     }
@@ -229,15 +235,10 @@ impl Engine {
         (entry & UNTIMED != 0).then_some(UntimedLock { thread, entry })
     }
 
-    /// Counts a lock that the calling thread has got without waiting, and records it where that is wanted.
-    #[inline(always)]
-    pub(crate) fn count_free_lock(
-        &self,
-        lock: UntimedLock,
-        class: ClassId,
-        (object, operation): (u32, u8),
-        source: Source,
-    ) {
+    /// Counts a lock that the calling thread has got without waiting, and records it where that is wanted. One function for
+    /// mutexes and rwlocks, so that its code is at hand more often.
+    #[inline(never)]
+    pub(crate) fn count_free_lock(&self, lock: UntimedLock, of: &SlotHead, operation: u8, source: Source) {
         let UntimedLock { thread, entry } = lock;
         let base = self.arena.base();
         let stat = &base.at::<StatCell>(place(entry)).stat;
@@ -251,30 +252,19 @@ impl Engine {
             return;
         }
         stat.count_free();
-        let id = thread.event_id.own();
-        let leaf = Leaf { id, class, operation, start: 0, source: source.0, object };
-        let began = || wait_parent_began(thread);
-        if !write_free(&thread.waits, base, &leaf, thread.usual_waits.own(), wait_parent(thread), began) {
-            self.write_unready_free(thread, class, (object, operation), source);
+        if !write_free_lock(base, thread, of, operation, source) {
+            self.write_unready_free(thread, of, operation, source);
         }
-        thread.event_id.store(id + 1, Relaxed);
     }
 
-    /// As [`write_free`], where the journal is not ready for it.
+    /// As [`write_free_lock`], where the journal is not ready for it.
     #[cold]
     #[inline(never)]
-    fn write_unready_free(
-        &self,
-        thread: &Thread,
-        class: ClassId,
-        (object, operation): (u32, u8),
-        source: Source,
-    ) {
+    fn write_unready_free(&self, thread: &Thread, of: &SlotHead, operation: u8, source: Source) {
         let id = thread.event_id.own();
-        if self.prepare_waits(thread, (id, cycles())) {
-            let leaf = Leaf { id, class, operation, start: 0, source: source.0, object };
-            let (usual, parent) = (thread.usual_waits.own(), wait_parent(thread));
-            write_free(&thread.waits, self.arena.base(), &leaf, usual, parent, || wait_parent_began(thread));
+        let ready = self.prepare_waits(thread, (id, cycles()));
+        if !ready || !write_free_lock(self.arena.base(), thread, of, operation, source) {
+            thread.event_id.store(id + 1, Relaxed);
         }
     }
 
@@ -307,20 +297,26 @@ impl Engine {
         let bits = Thread::bits(mask, EventType::Wait);
         if bits & CURRENT != 0 && switches & UNRECORDED == 0 {
             let timed = if switches & TIMED != 0 { RECORD_TIMED } else { 0 };
-            let wait = Beginning { class, object, source, start, flags: timed | kept(bits) };
-            flags |= self.open_wait(thread, &wait);
+            flags |= self.open_wait(thread, noted(class, object, timed | kept(bits)), start, source, object);
         }
         Some(Wait { thread, start, flags, cell: 0, record: 0 })
     }
 
     /// Notes the start; returns the flags that say so.
-    fn open_wait(&self, thread: &'static Thread, wait: &Beginning) -> u32 {
+    fn open_wait(
+        &self,
+        thread: &'static Thread,
+        what: u64,
+        start: u64,
+        source: Source,
+        object: WaitObject,
+    ) -> u32 {
         let depth = thread.wait_depth.load(Relaxed) as usize;
         if depth >= WAIT_DEPTH {
             self.losses.count(Lost::Lockers);
             return 0;
         }
-        note_wait(thread, depth, wait);
+        note_wait(thread, what, start, source, object.address, object.name);
         WAIT_RECORDED | (depth as u32) << 8
     }
 
@@ -338,11 +334,11 @@ impl Engine {
         {
             let taken = base.at::<StatCell>(cell).stat.add_span(n, wait.start, cycles());
             if recorded {
-                self.close_wait(wait, taken, amount);
+                self.close_wait(wait.thread, wait.depth(), taken, amount.unwrap_or(NO_AMOUNT));
             }
             return Some(taken);
         }
-        self.end_unusual_wait(wait, n, amount)
+        self.end_unusual_wait(*wait, n, amount)
     }
 
     /// Ends a wait [`Engine::start_usual_leaf_wait`] began, if all is as usual still, and returns its duration in ticks;
@@ -366,7 +362,7 @@ impl Engine {
 
     #[cold]
     #[inline(never)]
-    fn end_unusual_wait(&self, wait: &Wait, n: u64, amount: Option<u64>) -> Option<u64> {
+    fn end_unusual_wait(&self, wait: Wait, n: u64, amount: Option<u64>) -> Option<u64> {
         let thread = wait.thread;
         if wait.flags & WAIT_COUNTED != 0
             && self.is_settled(thread)
@@ -385,10 +381,10 @@ impl Engine {
             }
         }
         if wait.flags & WAIT_LEAF != 0 {
-            self.end_unusual_leaf(wait, taken, amount);
+            self.end_unusual_leaf(&wait, taken, amount);
         } else if let Some(open) = wait.open() {
             open.leave(unwanted_histories(wait.thread));
-            self.close_wait(wait, taken, amount);
+            self.close_wait(wait.thread, wait.depth(), taken, amount.unwrap_or(NO_AMOUNT));
         }
         wait.timed().then_some(taken)
     }
@@ -403,26 +399,35 @@ impl Engine {
         // The slab has one more place than waits can be deep.
         if let Some(open) = thread.open.get(thread.wait_depth.own() as usize) {
             void_leaf(&thread.waits, base, wait.record, parent, open);
-            let ended = Ended { ticks, amount, end_event_id: open.id() };
-            self.write_wait(thread, open, &ended);
+            let ended = Ended { ticks, amount: amount.unwrap_or(NO_AMOUNT), end_event_id: open.id() };
+            if !write_wide(&thread.waits, base, open, ended) {
+                self.write_unready_wait(thread, open, ended);
+            }
+            open.end();
         }
     }
 
-    /// Writes the record of a wait that is no leaf.
-    fn close_wait(&self, wait: &Wait, ticks: u64, amount: Option<u64>) {
-        let (thread, depth) = (wait.thread, wait.depth());
+    /// Writes the record of a wait that is no leaf. One function for all kinds of waits, so that its code is at hand more
+    /// often.
+    #[inline(never)]
+    fn close_wait(&self, thread: &Thread, depth: usize, ticks: u64, amount: u64) {
         thread.wait_depth.store(depth as u32, Relaxed);
+        let Some(open) = thread.open.get(depth) else { return };
         // END_EVENT_ID is the last id given out, by this event or one inside it.
         let ended = Ended { ticks, amount, end_event_id: thread.event_id.own().wrapping_sub(1) };
-        self.write_wait(thread, &thread.open[depth], &ended);
-    }
-
-    fn write_wait(&self, thread: &Thread, open: &OpenWait, ended: &Ended) {
-        let (journal, base) = (&thread.waits, self.arena.base());
-        if !write_wide(journal, base, open, ended) && self.prepare_waits(thread, (open.id(), open.start())) {
-            write_wide(journal, base, open, ended);
+        if !write_wide(&thread.waits, self.arena.base(), open, ended) {
+            self.write_unready_wait(thread, open, ended);
         }
         open.end();
+    }
+
+    /// As [`write_wide`], where the journal has no room.
+    #[cold]
+    #[inline(never)]
+    fn write_unready_wait(&self, thread: &Thread, open: &OpenWait, ended: Ended) {
+        if self.prepare_waits(thread, (open.id(), open.start())) {
+            write_wide(&thread.waits, self.arena.base(), open, ended);
+        }
     }
 
     /// Makes the journal ready for any record. False: no memory, and an event is lost.
@@ -451,6 +456,24 @@ impl Engine {
             open.restart(wait.start, source.0, amount);
         }
     }
+}
+
+/// A leaf that begins, or a lock that was free.
+#[inline(always)]
+fn leaf(thread: &Thread, of: &SlotHead, operation: u8, source: Source) -> Leaf {
+    let (id, usual) = (thread.event_id.own(), thread.usual_waits.own());
+    Leaf { id, usual, class: of.class(), operation, source: source.0, object: name(of) }
+}
+
+/// Writes the record of a lock that was free, and takes the next event id; false: the journal is not ready.
+#[inline(always)]
+fn write_free_lock(base: Base, thread: &Thread, of: &SlotHead, operation: u8, source: Source) -> bool {
+    let (parent, began) = (wait_parent(thread), || wait_parent_began(thread));
+    let written = write_free(&thread.waits, base, parent, began, || leaf(thread, of, operation, source));
+    if written {
+        thread.next_event_id();
+    }
+    written
 }
 
 /// Begins a wait that is summed up, or only counted, as its cell is marked. `of_summed` are further flags of the former.
@@ -495,36 +518,25 @@ impl UntimedLock {
     }
 }
 
-/// A wait that begins and is no leaf.
-struct Beginning {
-    class: ClassId,
-    object: WaitObject,
-    source: Source,
-    start: u64,
-    flags: u8,
+/// What is noted of a wait that begins and is no leaf.
+#[inline(always)]
+fn noted(class: ClassId, object: WaitObject, flags: u8) -> u64 {
+    first_word(class, object.operation, object.index, flags)
 }
 
-/// Notes it in the slab, at `depth`.
-#[inline(always)]
-fn note_wait(thread: &'static Thread, depth: usize, wait: &Beginning) {
-    let Beginning { class, object, source, start, flags } = *wait;
-    let nesting = match object.operation {
+/// Notes it in the slab, behind those in progress. One function with arguments in registers for all kinds of waits, so that
+/// its code is at hand more often.
+#[inline(never)]
+fn note_wait(thread: &'static Thread, what: u64, start: u64, source: Source, address: usize, object: u32) {
+    let depth = thread.wait_depth.own() as usize;
+    let Some(open) = thread.open.get(depth) else { return };
+    let nesting = match operation_of(what) {
         // The wait for the next command belongs to none.
         operation::IDLE => (0, 0),
         _ => parent_of(wait_parent(thread)),
     };
-    thread.open[depth].begin(&Begun {
-        id: thread.next_event_id(),
-        class,
-        operation: object.operation,
-        index: object.index,
-        flags,
-        nesting,
-        start,
-        source: source.0,
-        address: object.address as u64,
-        object: object.name,
-    });
+    let id = thread.next_event_id();
+    open.begin(&Begun { id, what, nesting, start, source: source.0, address: address as u64, object });
     thread.wait_depth.store(depth as u32 + 1, Relaxed);
 }
 
@@ -543,16 +555,18 @@ fn wait_parent(thread: &Thread) -> u64 {
 }
 
 /// When that began; 0: nobody knows.
+#[inline(always)]
 fn wait_parent_began(thread: &Thread) -> u64 {
     let depth = thread.wait_depth.own() as usize;
-    match depth.checked_sub(1).and_then(|outer| thread.open.get(outer)) {
-        Some(outer) if outer.id() != 0 => outer.start(),
-        _ => match parent_of(thread.parent.own()) {
-            (0, _) => 0,
-            (_, of) if of == EventType::Stage as u8 => thread.stage_start.own(),
-            _ => thread.statement_start.own(),
-        },
+    if let Some(outer) = depth.checked_sub(1).and_then(|outer| thread.open.get(outer)) {
+        cold_path();
+        if outer.id() != 0 {
+            return outer.start();
+        }
     }
+    let (id, of) = parent_of(thread.parent.own());
+    let began = if of == EventType::Stage as u8 { &thread.stage_start } else { &thread.statement_start };
+    if id == 0 { 0 } else { began.own() }
 }
 
 /// Histories that were switched off while a wait lasted do not get it, as in the reference.

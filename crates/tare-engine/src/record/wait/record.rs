@@ -16,6 +16,9 @@ use std::sync::atomic::{
     fence,
 };
 
+use tare_sync::journal;
+
+use crate::clock::cycles;
 use crate::memory::arena::{Base, Offset, Own};
 use crate::record::journal::{Journal, Marks, OWN_KINDS, Reach, kind};
 use crate::record::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED};
@@ -77,6 +80,12 @@ const fn what(class: ClassId, operation: u8) -> u64 {
     (operation as u64) << OPERATION | (class as u64) << CLASS
 }
 
+/// What a first word says of the operation.
+#[inline(always)]
+pub(crate) const fn operation_of(word: u64) -> u8 {
+    (word >> OPERATION & 0x3F) as u8
+}
+
 /// What the first word of a leaf says of the histories that want it, and that it is one: never 0.
 pub(crate) const fn leaf_of(flags: u8) -> u32 {
     ((flags & (RECORD_HISTORY | RECORD_LONG)) as u32) << (HISTORIES - 1) | LASTING as u32
@@ -87,6 +96,9 @@ pub(crate) const fn leaf_of(flags: u8) -> u32 {
 pub(crate) const fn histories_of(leaf: u32) -> u8 {
     (leaf >> (HISTORIES - 1)) as u8 & (RECORD_HISTORY | RECORD_LONG)
 }
+
+/// What stands for no amount.
+pub(crate) const NO_AMOUNT: u64 = u64::MAX;
 
 /// A wait in progress that is no leaf: one line, of which the first word is written last and taken back first.
 #[repr(C)]
@@ -100,17 +112,15 @@ pub(crate) struct OpenWait {
     _pad: AtomicU32,
     address: AtomicU64,
     nesting: AtomicU64,
-    /// `u64::MAX`: none.
+    /// [`NO_AMOUNT`]: none.
     amount: AtomicU64,
 }
 
 /// What such a wait begins with.
 pub(crate) struct Begun {
     pub(crate) id: u64,
-    pub(crate) class: ClassId,
-    pub(crate) operation: u8,
-    pub(crate) index: u8,
-    pub(crate) flags: u8,
+    /// As [`first_word`] makes it.
+    pub(crate) what: u64,
     pub(crate) nesting: (u64, u8),
     pub(crate) start: u64,
     pub(crate) source: u64,
@@ -118,22 +128,28 @@ pub(crate) struct Begun {
     pub(crate) object: u32,
 }
 
+/// What the first word of any other record than a leaf's says, but for its kind and its parent. `flags` are [`RECORD_TIMED`],
+/// [`RECORD_HISTORY`], [`RECORD_LONG`].
+#[inline(always)]
+pub(crate) const fn first_word(class: ClassId, operation: u8, index: u8, flags: u8) -> u64 {
+    let histories = (flags & (RECORD_HISTORY | RECORD_LONG)) as u64;
+    let timed = (flags & RECORD_TIMED) as u64 * TIMED;
+    what(class, operation) | histories << (HISTORIES - 1) | (index as u64) << INDEX | timed
+}
+
+const _: () = assert!(RECORD_TIMED == 1);
+
 impl OpenWait {
     /// A wait begins.
+    #[inline(always)]
     pub(crate) fn begin(&self, wait: &Begun) {
-        let flags = u64::from(wait.flags);
-        let word = what(wait.class, wait.operation)
-            | (flags & u64::from(RECORD_HISTORY | RECORD_LONG)) << (HISTORIES - 1)
-            | u64::from(wait.index) << INDEX
-            | if wait.flags & RECORD_TIMED != 0 { TIMED } else { 0 }
-            | u64::from(wait.nesting.1) << NESTING;
-        self.what.store(word, Relaxed);
+        self.what.store(wait.what | u64::from(wait.nesting.1) << NESTING, Relaxed);
         self.start.store(wait.start, Relaxed);
         self.source.store(wait.source, Relaxed);
         self.object.store(wait.object, Relaxed);
         self.address.store(wait.address, Relaxed);
         self.nesting.store(wait.nesting.0, Relaxed);
-        self.amount.store(u64::MAX, Relaxed);
+        self.amount.store(NO_AMOUNT, Relaxed);
         self.id.store(wait.id, Release);
     }
 
@@ -150,6 +166,7 @@ impl OpenWait {
     }
 
     /// When it began, for the thread itself.
+    #[inline(always)]
     pub(crate) fn start(&self) -> u64 {
         self.start.own()
     }
@@ -185,7 +202,7 @@ impl OpenWait {
             source: self.source.load(Relaxed),
             address: Some(self.address.load(Relaxed)),
             object: self.object.load(Relaxed),
-            amount: Some(amount).filter(|amount| *amount != u64::MAX),
+            amount: Some(amount).filter(|amount| *amount != NO_AMOUNT),
             ..common(what)
         };
         fence(Acquire);
@@ -200,7 +217,7 @@ fn common(word: u64) -> WaitEvent {
         end_event_id: 0,
         nesting: (0, 0),
         class: (word >> CLASS & 0x7FF) as ClassId,
-        operation: (word >> OPERATION & 0x3F) as u8,
+        operation: operation_of(word),
         index: 255,
         flags: (word >> (HISTORIES - 1)) as u8 & (RECORD_HISTORY | RECORD_LONG),
         start: 0,
@@ -212,31 +229,37 @@ fn common(word: u64) -> WaitEvent {
     }
 }
 
-/// Writes the record of a leaf that begins, if the journal is ready for it, and says where. `usual` is as [`leaf_of`] makes it,
-/// `parent` is what it nests in, and when that began; `WORDS` are 4 with an amount, else 3, and `P` is one more.
+/// Writes the record of a leaf that begins, if the journal is ready for it, and says when it began and where it is. `parent` is what it
+/// nests in, and `began` when that began; `WORDS` are 4 with an amount, else 3.
+///
+/// The clock is read as late as can be: what is known before is written before, and takes no register meanwhile.
 #[inline(always)]
-pub(crate) fn begin_leaf<const WORDS: usize, const P: usize>(
+pub(crate) fn begin_leaf<const WORDS: usize>(
     journal: &Journal,
     base: Base,
-    leaf: &Leaf,
-    usual: u32,
     parent: u64,
     began: impl FnOnce() -> u64,
-) -> Option<Offset> {
-    let (id, start) = (journal.id(leaf.id), journal.time(leaf.start));
+    leaf: impl FnOnce() -> Leaf,
+) -> Option<(u64, Offset)> {
     let place = journal.place_in(base, WORDS as u32, parent, began)?;
-    if !REACH.has(id, start) {
-        return None;
+    let (at, leaf) = (place as usize, leaf());
+    base.word(at + 1).store(leaf.source, Relaxed);
+    base.word(at + 2).store(u64::from(leaf.object), Relaxed);
+    if WORDS == 4 {
+        base.word(at + 3).store(0, Relaxed);
     }
     let amount = if WORDS == 4 { LEAF_AMOUNT } else { 0 };
-    let what = what(leaf.class, leaf.operation) | amount | u64::from(usual);
-    let mut record = [0; WORDS];
-    record[0] = what | id << LEAF_ID | start << LEAF_START;
-    record[1] = leaf.source;
-    record[2] = u64::from(leaf.object);
-    journal.append::<WORDS, P>(base, place, record);
+    let id = journal.id(leaf.id);
+    let what = what(leaf.class, leaf.operation) | amount | u64::from(leaf.usual) | id << LEAF_ID;
+    let start = cycles();
+    let time = journal.time(start);
+    if !REACH.has(id, time) {
+        return None;
+    }
+    journal::show(base.word(at), what | time << LEAF_START, base.word(at + WORDS));
+    journal.ring.set_next(place + WORDS as u32);
     journal.ring.count();
-    Some(place)
+    Some((start, place))
 }
 
 /// Writes the record of a lock that was free, if the journal is ready for it; as [`begin_leaf`]. It has no time: it came right
@@ -245,16 +268,17 @@ pub(crate) fn begin_leaf<const WORDS: usize, const P: usize>(
 pub(crate) fn write_free(
     journal: &Journal,
     base: Base,
-    leaf: &Leaf,
-    usual: u32,
     parent: u64,
     began: impl FnOnce() -> u64,
+    leaf: impl FnOnce() -> Leaf,
 ) -> bool {
+    let Some(place) = journal.place_in(base, 2, parent, began) else { return false };
+    let leaf = leaf();
     let id = journal.id(leaf.id);
-    let Some(place) = journal.place_in(base, 2, parent, began).filter(|_| REACH.has(id, 0)) else {
+    if !REACH.has(id, 0) {
         return false;
-    };
-    let word = what(leaf.class, leaf.operation) | u64::from(usual) | FREE;
+    }
+    let word = what(leaf.class, leaf.operation) | u64::from(leaf.usual) | FREE;
     let word = word | id << LEAF_ID | u64::from(leaf.object) << LEAF_START;
     journal.append::<2, 3>(base, place, [word, leaf.source]);
     journal.ring.count();
@@ -267,9 +291,10 @@ const _: () = assert!(LASTING | FREE == FREE);
 /// A leaf that begins.
 pub(crate) struct Leaf {
     pub(crate) id: u64,
+    /// As [`leaf_of`] makes it.
+    pub(crate) usual: u32,
     pub(crate) class: ClassId,
     pub(crate) operation: u8,
-    pub(crate) start: u64,
     pub(crate) source: u64,
     /// The slot of what it waits for: see `pool::name`.
     pub(crate) object: u32,
@@ -303,10 +328,7 @@ pub(crate) fn void_leaf(journal: &Journal, base: Base, record: Offset, parent: (
     what.store(what.own() ^ (LASTING ^ VOID), Release);
     open.begin(&Begun {
         id: leaf.id,
-        class: leaf.class,
-        operation: leaf.operation,
-        index: 255,
-        flags: leaf.flags,
+        what: first_word(leaf.class, leaf.operation, 255, leaf.flags),
         nesting: parent,
         start: leaf.start,
         source: leaf.source,
@@ -316,37 +338,40 @@ pub(crate) fn void_leaf(journal: &Journal, base: Base, record: Offset, parent: (
 }
 
 /// Writes the record of a wait that ends and is noted in `open`, if there is room.
-pub(crate) fn write_wide(journal: &Journal, base: Base, open: &OpenWait, ended: &Ended) -> bool {
+#[inline(always)]
+pub(crate) fn write_wide(journal: &Journal, base: Base, open: &OpenWait, ended: Ended) -> bool {
     let Some(place) = journal.place(MOST_WORDS) else { return false };
-    let (id, what) = (open.id.own(), open.what.own());
-    let amount = ended.amount.unwrap_or(open.amount.own());
+    let at = place as usize;
+    let put = |word: usize, value| base.word(at + word).store(value, Relaxed);
+    let id = open.id.own();
+    put(1, open.source.own());
+    put(2, open.address.own());
+    put(3, id);
+    put(4, open.start.own());
+    put(5, ended.ticks);
     let back = id.wrapping_sub(open.nesting.own()) as u32;
     let on = ended.end_event_id.wrapping_sub(id) as u32;
-    let record = [
-        what | WIDE,
-        open.source.own(),
-        open.address.own(),
-        id,
-        open.start.own(),
-        ended.ticks,
-        u64::from(back) | u64::from(on) << 32,
-        u64::from(open.object.own()),
-    ];
-    if amount == u64::MAX {
-        journal.append::<8, 9>(base, place, record);
-    } else {
-        let [first, rest @ ..] = record;
-        let [a, b, c, d, e, f, g] = rest;
-        journal.append::<9, 10>(base, place, [first | AMOUNT, a, b, c, d, e, f, g, amount]);
-    }
+    put(6, u64::from(back) | u64::from(on) << 32);
+    put(7, u64::from(open.object.own()));
+    let amount = match ended.amount {
+        NO_AMOUNT => open.amount.own(),
+        amount => amount,
+    };
+    // Without an amount its place becomes the end.
+    put(8, amount);
+    let (flag, words) = if amount == NO_AMOUNT { (0, 8) } else { (AMOUNT, 9) };
+    journal::show(base.word(at), open.what.own() | WIDE | flag, base.word(at + words));
+    journal.ring.set_next(place + words as u32);
     journal.ring.count();
     true
 }
 
 /// How a wait ended.
+#[derive(Clone, Copy)]
 pub(crate) struct Ended {
     pub(crate) ticks: u64,
-    pub(crate) amount: Option<u64>,
+    /// [`NO_AMOUNT`]: none, or the one that was known before.
+    pub(crate) amount: u64,
     pub(crate) end_event_id: u64,
 }
 
