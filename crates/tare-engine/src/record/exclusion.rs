@@ -34,7 +34,7 @@ impl Engine {
 
     /// Ends the statement if it was excluded; false if not: it ends as usual.
     pub fn end_excluded_statement(&self, statement: Statement) -> bool {
-        let thread = statement.thread(self);
+        let thread = statement.thread();
         if !thread.unmute() {
             return false;
         }

@@ -417,9 +417,9 @@ fn packed_handles_come_back_as_they_were() {
     // SAFETY: just packed, and ended here and nowhere else.
     let wait = unsafe { Wait::unpack(flags, place, of, start) };
     rig.end_wait(&wait, 1, None);
-    let kept = rig.begin(rig.class.statement, "select 1").unwrap().pack();
+    let (place, of) = rig.begin(rig.class.statement, "select 1").unwrap().pack();
     // SAFETY: packed just now, by this thread.
-    let statement = unsafe { Statement::unpack(kept) }.unwrap();
+    let statement = unsafe { Statement::unpack(place, of.address()) }.unwrap();
     rig.finish(statement, "select 1");
     let mut transaction = rig.open_transaction(&transaction_start(true)).unwrap();
     rig.start_transaction(&mut transaction, here());

@@ -92,9 +92,9 @@ macro_rules! kept {
 /// The statement a locker state keeps.
 macro_rules! statement {
     ($state:expr) => {
-        // SAFETY: the shims keep what `pack` made, or null, in a state whose locker they return; the server ends that once, and
-        // passes it back from the thread that runs the statement, meanwhile.
-        unsafe { tare_engine::Statement::unpack($state.statement) }
+        // SAFETY: the shims keep what one `pack` made, or null, in a state whose locker they return; the server ends that
+        // once, and passes it back from the thread that runs the statement, meanwhile.
+        unsafe { tare_engine::Statement::unpack($state.place, $state.thread) }
     };
 }
 

@@ -18,8 +18,9 @@ use crate::abi::types::{
 /// What is kept of a statement, at the beginning of the server's locker state: a line instead of four.
 #[repr(C)]
 pub(super) struct KeptStatement {
-    /// As [`Statement::pack`] has it; null: it is discarded.
-    statement: *mut c_void,
+    /// As [`Statement::pack`] has them; null: it is discarded.
+    place: *mut c_void,
+    thread: *mut c_void,
     digest: *const DigestStorage,
     pub(super) program: *mut SpShare,
     pub(super) prepared: *mut PreparedStmt,
@@ -63,8 +64,10 @@ extern "C" fn open_wanted_statement(
         let share = instance!(ProgramHandle, program);
         let Some(statement) = ENGINE.open_statement(key as u16, charset, share) else { return null_mut() };
         let Some(kept) = state!(state, KeptStatement) else { return null_mut() };
+        let (place, thread) = statement.pack();
         *kept = KeptStatement {
-            statement: statement.pack(),
+            place,
+            thread: thread.address(),
             digest: null(),
             program,
             prepared: null_mut(),
@@ -81,7 +84,7 @@ pub(super) unsafe extern "C" fn refine_statement(
     guard(null_mut(), || {
         let Some((statement, state)) = kept(locker) else { return null_mut() };
         if !ENGINE.refine_statement(statement, key as u16) {
-            state.statement = null_mut();
+            state.place = null_mut();
             return null_mut();
         }
         locker

@@ -22,7 +22,7 @@ use crate::record::wait::{Source, kept};
 use crate::setup::instrument::{ENABLED, STATEMENT, TIMED, UNRECORDED};
 use crate::snapshot::{ClassId, EventType};
 use crate::thread::filter::{ATTRIBUTED, CURRENT, DIGEST, HISTORY, LONG, UNATTRIBUTED};
-use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, current};
+use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadRef, current};
 use record::{Begun, OpenStatement};
 
 pub use record::MAX_SQL_TEXT;
@@ -85,10 +85,11 @@ const WITH_DIGEST: u32 = DIGEST << MASK;
 /// Where a statement's flags have the level.
 const LEVEL: u32 = 8;
 
-/// A statement in progress: what the host keeps between its calls. All that is known of it is where it is.
+/// A statement in progress: what the host keeps between its calls.
 #[derive(Clone, Copy)]
 pub struct Statement {
     open: &'static OpenStatement,
+    thread: &'static Thread,
 }
 
 /// A statement that has ended, until its thread's next one begins: for the program or the prepared statement it belongs to.
@@ -120,23 +121,26 @@ impl EndedStatement {
 }
 
 impl Statement {
-    /// An address, to be kept by the host; never null.
+    /// Two addresses, to be kept by the host; neither is null.
     #[inline(always)]
-    pub fn pack(self) -> *mut c_void {
-        std::ptr::from_ref(self.open).cast_mut().cast()
+    pub fn pack(self) -> (*mut c_void, ThreadRef) {
+        (std::ptr::from_ref(self.open).cast_mut().cast(), self.thread.handle())
     }
 
-    /// The reverse of [`Statement::pack`]; `None` of null.
+    /// The reverse of [`Statement::pack`]; `None` where the first one is null.
     ///
     /// # Safety
-    /// The address is null or came from `pack`, of a statement that has not ended, in this process. The calling thread is
-    /// the one that runs it: nobody else writes to its slab and to the place meanwhile.
+    /// The first one is null, or both came from one `pack`, of a statement that has not ended, in this process. The calling
+    /// thread is the one that runs it: nobody else writes to its slab and to the place meanwhile.
     #[allow(unsafe_code)]
     #[inline(always)]
-    pub unsafe fn unpack(kept: *const c_void) -> Option<Statement> {
-        // SAFETY: the caller's promise; levels lie in the arena, which is never unmapped.
-        let open = unsafe { kept.cast::<OpenStatement>().as_ref() };
-        open.map(|open| Statement { open })
+    pub unsafe fn unpack(place: *const c_void, thread: *const c_void) -> Option<Statement> {
+        if place.is_null() {
+            return None;
+        }
+        // SAFETY: the caller's promise; levels and slabs lie in the arena, which is never unmapped.
+        let (open, thread) = unsafe { (&*place.cast::<OpenStatement>(), &*thread.cast::<Thread>()) };
+        Some(Statement { open, thread })
     }
 
     /// Whether the digest is wanted.
@@ -146,8 +150,8 @@ impl Statement {
     }
 
     #[inline(always)]
-    pub(crate) fn thread(self, engine: &Engine) -> &'static Thread {
-        engine.arena.at(self.open.thread.own())
+    pub(crate) fn thread(self) -> &'static Thread {
+        self.thread
     }
 
     /// EVENT_ID of the statement's event.
@@ -182,7 +186,7 @@ fn begin_statement(
     }
     open.flags.store(flags, Relaxed);
     open.begin(begun, id, thread.transaction.open_id());
-    Statement { open }
+    Statement { open, thread }
 }
 
 impl Engine {
@@ -253,10 +257,8 @@ impl Engine {
         }
         let block = self.arena.take(Use::Statement, 0)?;
         self.arena.meta(block).owner.store(thread.thread_id.load(Relaxed), Relaxed);
-        let open: &OpenStatement = self.arena.at(block * WORDS as u32);
-        open.thread.store(self.arena.offset_of(thread), Relaxed);
         level.store(block * WORDS as u32, Release);
-        Some(open)
+        Some(self.arena.at(block * WORDS as u32))
     }
 
     /// Changes what the statement is, once it is parsed. False: the instrument it became is off, and the statement is
@@ -287,13 +289,13 @@ impl Engine {
     /// Forgets a statement.
     #[inline(always)]
     pub fn discard_statement(&self, statement: Statement) {
-        statement.thread(self).statement_depth.store(statement.open.flags.own() >> LEVEL, Relaxed);
+        statement.thread.statement_depth.store(statement.open.flags.own() >> LEVEL, Relaxed);
     }
 
     /// The statement's clock starts.
     pub fn start_statement(&self, statement: Statement, schema: &[u8], source: Source) {
         let start = statement.open.start(schema, source.0);
-        statement.thread(self).statement_start.store(start, Relaxed);
+        statement.thread.statement_start.store(start, Relaxed);
     }
 
     /// SQL_TEXT; what is longer than the bound is cut, and says so.
@@ -332,8 +334,8 @@ impl Engine {
 
     /// Ends a statement.
     pub fn end_statement(&self, statement: Statement, digest: Option<&DigestTokens<'_>>) -> EndedStatement {
-        let Statement { open } = statement;
-        let (flags, thread) = (open.flags.own(), statement.thread(self));
+        let Statement { open, thread } = statement;
+        let flags = open.flags.own();
         let end = if flags & u32::from(TIMED) != 0 { ticks() } else { 1 };
         let ended = EndedStatement { open, taken: end.saturating_sub(open.started()) };
         let bank = if flags & OF_NOBODY == 0 { BANK_OWN } else { BANK_UNATTRIBUTED };

@@ -121,15 +121,12 @@ pub(crate) struct OpenStatement {
     pub(crate) version: Version,
     /// Its thread's alone: switches, what is to be done at its end, its level.
     pub(super) flags: AtomicU32,
-    /// Whose level it is.
-    pub(super) thread: AtomicU32,
-    _pad: AtomicU32,
     schema: [AtomicU64; NAME_WORDS],
     text: [AtomicU64; TEXT_WORDS],
     object_schema: [AtomicU64; NAME_WORDS],
     object_name: [AtomicU64; NAME_WORDS],
     message: [AtomicU64; MESSAGE_WORDS],
-    _rest: [AtomicU64; WORDS - HEAD - VALUES - 2 - 3 * NAME_WORDS - MESSAGE_WORDS - TEXT_WORDS],
+    _rest: [AtomicU64; WORDS - HEAD - VALUES - 1 - 3 * NAME_WORDS - MESSAGE_WORDS - TEXT_WORDS],
 }
 
 // SAFETY: atomics only, alignment 8, exactly a block.
