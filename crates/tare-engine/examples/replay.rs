@@ -270,7 +270,7 @@ impl Connection {
         let statement = ENGINE.open_statement(self.statements[0], 33, None)?;
         ENGINE.start_statement(statement, b"sbtest", here(700));
         ENGINE.set_statement_text(statement, text.as_bytes());
-        ENGINE.refine_statement(statement, self.statements[1])
+        ENGINE.refine_statement(statement, self.statements[1]).then_some(statement)
     }
 
     #[inline(never)]
@@ -278,7 +278,7 @@ impl Connection {
         ENGINE.set_statement_counter(statement, Counter::RowsSent, 1);
         ENGINE.set_statement_counter(statement, Counter::RowsExamined, 1);
         let tokens = DigestTokens { bytes: text.as_bytes(), charset: 33, cut: false, hash: |_| [0; 16] };
-        ENGINE.end_statement(statement, &Outcome::default(), Some(&tokens));
+        ENGINE.end_statement(statement, Some(&tokens));
     }
 
     /// A statement's share of everything else, spread over its stages.

@@ -45,7 +45,7 @@ pub use memory::text::shown;
 pub use read::Sink;
 pub use record::operation;
 pub use record::stage::{Progress, StageStart};
-pub use record::statement::{Counter, MAX_SQL_TEXT, Outcome, Statement};
+pub use record::statement::{Counter, EndedStatement, MAX_SQL_TEXT, Outcome, Statement};
 pub use record::transaction::{Savepoint, Transaction, TransactionStart, Xid};
 pub use record::wait::{Source, UntimedLock, Wait, WaitObject};
 pub use setup::actors::ActorRule;

@@ -230,29 +230,6 @@ impl Counts {
 /// Counters of a statement, in the order of `snapshot::StatementCounters`.
 pub(crate) const COUNTERS: usize = 19;
 
-/// The counters of a statement that ends, and which of them may be other than zero: few are.
-#[derive(Clone, Copy)]
-pub struct Counters {
-    pub(crate) words: &'static [AtomicU64],
-    /// One bit for each.
-    pub(crate) set: u32,
-}
-
-impl Counters {
-    /// Calls `add` with position and value of each that is set.
-    #[inline(always)]
-    pub(crate) fn each(self, mut add: impl FnMut(usize, u64)) {
-        let mut left = self.set;
-        while left != 0 {
-            let at = left.trailing_zeros() as usize % 32;
-            left &= left - 1;
-            if let Some(counter) = self.words.get(at) {
-                add(at, counter.own());
-            }
-        }
-    }
-}
-
 /// A cell of one statistic: waits and stages.
 #[repr(C)]
 pub(crate) struct StatCell {
@@ -384,41 +361,6 @@ impl Cell for TransactionCell {
     fn drain(&self, into: &[Option<&Self>]) {
         self.read_write.drain(into.iter().flatten().map(|to| &to.read_write));
         self.read_only.drain(into.iter().flatten().map(|to| &to.read_only));
-    }
-}
-
-impl StatementCell {
-    /// Counts a statement in its cell and in its digest's, if there are both; the caller is the only writer.
-    #[inline(always)]
-    pub(crate) fn add(
-        cell: Option<&StatementCell>,
-        digest: Option<&StatementCell>,
-        ticks: Option<u64>,
-        counters: Counters,
-    ) {
-        match (cell, digest) {
-            (Some(cell), Some(digest)) => {
-                cell.add_one(ticks);
-                digest.add_one(ticks);
-                counters.each(|at, value| {
-                    bump(&cell.counters[at], value);
-                    bump(&digest.counters[at], value);
-                });
-            }
-            (Some(cell), None) | (None, Some(cell)) => {
-                cell.add_one(ticks);
-                counters.each(|at, value| bump(&cell.counters[at], value));
-            }
-            (None, None) => {}
-        }
-    }
-
-    #[inline(always)]
-    fn add_one(&self, ticks: Option<u64>) {
-        match ticks {
-            Some(ticks) => self.stat.add(1, ticks),
-            None => self.stat.add_untimed(1),
-        }
     }
 }
 

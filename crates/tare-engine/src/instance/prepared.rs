@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::Engine;
-use crate::count::cell::{COUNTERS, Counters, Counts, Family, bump};
+use crate::count::cell::{COUNTERS, Counts, Family};
 use crate::memory::lost::Lost;
 use crate::memory::pool::{Pool, SlotHead};
 use crate::memory::text;
-use crate::record::statement::NAME_WORDS;
+use crate::record::statement::{EndedStatement, NAME_WORDS};
 use crate::thread::current;
 
 use super::{ProgramRef, add, reference};
@@ -82,20 +82,27 @@ impl Engine {
     }
 
     /// Counts a prepare or an execution that ended.
-    pub fn count_prepared(
-        &self,
-        prepared: PreparedRef,
-        preparing: bool,
-        taken: Option<u64>,
-        counters: Counters,
-    ) {
+    pub fn count_prepared(&self, prepared: PreparedRef, preparing: bool, ended: EndedStatement) {
+        let slot = &prepared.slot;
+        let today = self.epochs[Family::Prepared as usize].load(Relaxed);
+        if preparing || slot.epoch.load(Relaxed) != today {
+            return self.count_prepared_first(prepared, preparing, ended);
+        }
+        if let Some(_held) = self.arena.hold(Pool::Prepared, prepared) {
+            ended.count(&slot.execute, &slot.counters);
+        }
+    }
+
+    /// As [`Engine::count_prepared`], of a prepare, or of what comes first after TRUNCATE.
+    #[cold]
+    #[inline(never)]
+    fn count_prepared_first(&self, prepared: PreparedRef, preparing: bool, ended: EndedStatement) {
         let Some(_held) = self.arena.hold(Pool::Prepared, prepared) else { return };
         let slot = self.prepared_of_today(prepared);
         if preparing {
-            add(&slot.prepare, 1, taken);
+            add(&slot.prepare, 1, ended.taken());
         } else {
-            add(&slot.execute, 1, taken);
-            counters.each(|at, value| bump(&slot.counters[at], value));
+            ended.count(&slot.execute, &slot.counters);
         }
     }
 

@@ -3,13 +3,13 @@
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::Engine;
-use crate::count::cell::{COUNTERS, Counters, Counts};
+use crate::count::cell::{COUNTERS, Counts};
 use crate::memory::arena::Offset;
 use crate::memory::index::Inserted;
 use crate::memory::lost::Lost;
 use crate::memory::pool::{Pool, SlotHead, USED};
 use crate::memory::text;
-use crate::record::statement::NAME_WORDS;
+use crate::record::statement::{EndedStatement, NAME_WORDS};
 use crate::setup::instrument::{ENABLED, TIMED};
 use crate::thread::current;
 
@@ -111,11 +111,11 @@ impl Engine {
     }
 
     /// Counts an ended statement for the program it belongs to.
-    pub fn count_program_statement(&self, program: ProgramRef, taken: Option<u64>, counters: Counters) {
+    pub fn count_program_statement(&self, program: ProgramRef, ended: EndedStatement) {
         let slot = &program.slot;
         let Some(_held) = self.arena.hold(Pool::Programs, program) else { return };
-        slot.statements.add_shared(1, taken);
-        counters.each(|at, value| _ = slot.counters[at].fetch_add(value, Relaxed));
+        slot.statements.add_shared(1, ended.taken());
+        ended.counters(|at, value| _ = slot.counters[at].fetch_add(value, Relaxed));
     }
 }
 

@@ -7,6 +7,7 @@
 //! Records are appended as [`tare_sync::journal`] says. A block's generation rises before it is filled again: a reader copies
 //! first and then asks whether the generation is still the same.
 
+use std::ops::Range;
 use std::sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{Relaxed, Release},
@@ -92,10 +93,8 @@ impl Appending<'_> {
     pub(crate) fn copy(&mut self, from: &[[AtomicU64; CHUNK]], words: usize) {
         let next = self.next + words;
         debug_assert!(next <= self.end);
-        for (at, from) in (self.next..next).step_by(CHUNK).zip(from) {
-            for (word, from) in from.iter().enumerate() {
-                self.base.word(at + word).store(from.own(), Relaxed);
-            }
+        if words != 0 {
+            copy(self.base, self.next..next, from);
         }
         self.next = next;
     }
@@ -109,6 +108,16 @@ impl Appending<'_> {
         ring.count();
         // The next one will be of about the same size.
         base.expect_write_behind(next as Offset);
+    }
+}
+
+/// Not inlined: the lines of code are the same for every text.
+#[inline(never)]
+fn copy(base: Base, to: Range<usize>, from: &[[AtomicU64; CHUNK]]) {
+    for (at, from) in to.step_by(CHUNK).zip(from) {
+        for (word, from) in from.iter().enumerate() {
+            base.word(at + word).store(from.own(), Relaxed);
+        }
     }
 }
 

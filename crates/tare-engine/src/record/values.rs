@@ -1,6 +1,7 @@
 //! HOT PATH: values of which most are zero. A mask in another word says which are not, and only those mean anything: nobody
 //! resets the others, and only those are recorded.
 
+use std::hint::cold_path;
 use std::sync::atomic::{
     AtomicU64,
     Ordering::{Relaxed, Release},
@@ -36,9 +37,14 @@ impl<const N: usize> Values<'_, N> {
     #[inline(always)]
     pub(crate) fn put(self, at: usize, value: u64) {
         self.words[at].store(value, Relaxed);
-        let set = self.set.own() & !(1 << at) | u64::from(value != 0) << at;
-        // Who sees the bit sees the value.
-        self.set.store(set, Release);
+        let set = self.set.own();
+        if value != 0 {
+            // Who sees the bit sees the value.
+            self.set.store(set | 1 << at, Release);
+        } else {
+            cold_path();
+            self.set.store(set & !(1 << at), Relaxed);
+        }
     }
 
     #[inline(always)]

@@ -192,7 +192,6 @@ fn a_statement_without_tokens_has_no_digest() {
     let statement = rig.begin(rig.class.statement, "").unwrap();
     rig.end_statement(
         statement,
-        &Outcome::default(),
         Some(&DigestTokens { bytes: b"", charset: 33, cut: false, hash: last_bytes }),
     );
     assert!(rig.digests().is_empty());
@@ -204,7 +203,7 @@ fn count(rig: Rig, schema: &[u8], tokens: &[u8], charset: u32) {
     let statement = rig.open_statement(rig.class.statement, charset, None).expect("a level");
     rig.start_statement(statement, schema, here());
     let tokens = DigestTokens { bytes: tokens, charset, cut: false, hash: last_bytes };
-    rig.end_statement(statement, &Outcome::default(), Some(&tokens));
+    rig.end_statement(statement, Some(&tokens));
 }
 
 /// How often each digest was counted. Tokens are ASCII here, so their text is what they are.

@@ -213,9 +213,9 @@ fn a_statement_carries_everything_the_host_said() {
         warnings: 2,
         rows_affected: 4,
     };
+    rig.set_statement_outcome(statement, &outcome);
     rig.end_statement(
         statement,
-        &outcome,
         Some(&DigestTokens { bytes: b"select ?", charset: 33, cut: false, hash: last_bytes }),
     );
     for scope in [Scope::Current, Scope::History, Scope::HistoryLong] {
@@ -286,8 +286,8 @@ fn nested_statements_know_their_parent_level_and_program() {
         let running: Vec<_> =
             rig.statements(Scope::Current).iter().map(|row| (row.head.event_id, row.nesting_level)).collect();
         assert_eq!(running, [(1, 0), (2, 1)]);
-        let (taken, counters) = rig.end_statement(inner, &Outcome::default(), None);
-        rig.count_program_statement(program, taken, counters);
+        let ended = rig.end_statement(inner, None);
+        rig.count_program_statement(program, ended);
     });
     let row = rig.statements(Scope::History).remove(0);
     assert_eq!(row.head.nesting, Some((1, EventType::Statement)));
@@ -316,7 +316,7 @@ fn a_refined_statement_counts_as_what_it_became() {
     let rig = Rig::new();
     let thread = rig.connect();
     let statement = rig.begin(rig.class.statement, "insert").unwrap();
-    let statement = rig.refine_statement(statement, rig.class.statement_two).unwrap();
+    assert!(rig.refine_statement(statement, rig.class.statement_two));
     rig.finish(statement, "insert");
     assert_eq!(rig.thread_statement(thread, STATEMENT).stat.count, 0);
     assert_eq!(rig.thread_statement(thread, STATEMENT_TWO).stat.count, 1);
@@ -329,7 +329,7 @@ fn a_statement_refined_to_what_is_off_is_forgotten() {
     rig.connect();
     rig.set_instrument(rig.class.statement_two, Some(false), None);
     let statement = rig.begin(rig.class.statement, "insert").unwrap();
-    assert!(rig.refine_statement(statement, rig.class.statement_two).is_none());
+    assert!(!rig.refine_statement(statement, rig.class.statement_two));
     assert!(rig.statements(Scope::History).is_empty());
     assert_eq!(rig.global_statement(STATEMENT).stat.count, 0);
     rig.query("select 1");
@@ -417,9 +417,9 @@ fn packed_handles_come_back_as_they_were() {
     // SAFETY: just packed, and ended here and nowhere else.
     let wait = unsafe { Wait::unpack(flags, place, of, start) };
     rig.end_wait(&wait, 1, None);
-    let (flags, place, of) = rig.begin(rig.class.statement, "select 1").unwrap().pack();
+    let (place, of) = rig.begin(rig.class.statement, "select 1").unwrap().pack();
     // SAFETY: packed just now, by this thread.
-    let statement = unsafe { Statement::unpack(flags, place, of) };
+    let statement = unsafe { Statement::unpack(place, of.address()) }.unwrap();
     rig.finish(statement, "select 1");
     let mut transaction = rig.open_transaction(&transaction_start(true)).unwrap();
     rig.start_transaction(&mut transaction, here());

@@ -481,7 +481,7 @@ fn the_recipe_for_auditing_ddl_shows_the_ddl_and_nothing_else() {
     }
     for class in [rig.class.statement, drop_table, rig.class.statement_two] {
         let statement = rig.begin(abstract_query, "some sql").unwrap();
-        if let Some(statement) = rig.refine_statement(statement, class) {
+        if rig.refine_statement(statement, class) {
             rig.finish(statement, "some sql");
         }
     }

@@ -702,8 +702,8 @@ fn a_prepared_statement_counts_until_it_is_truncated_and_on_after_it() {
     let run = |preparing| {
         let statement = rig.begin(rig.class.statement, "select 1").unwrap();
         rig.add_statement_counter(statement, Counter::RowsSent, 2);
-        let (taken, counters) = rig.end_statement(statement, &Outcome::default(), None);
-        rig.count_prepared(prepared, preparing, taken, counters);
+        let ended = rig.end_statement(statement, None);
+        rig.count_prepared(prepared, preparing, ended);
     };
     run(true);
     run(false);
@@ -738,8 +738,8 @@ fn truncate_forgets_what_programs_did_and_leaves_the_programs() {
     let call = || {
         let start = rig.start_program(program).unwrap();
         let statement = rig.begin(rig.class.nested_statement, "set x = 1").unwrap();
-        let (taken, counters) = rig.end_statement(statement, &Outcome::default(), None);
-        rig.count_program_statement(program, taken, counters);
+        let ended = rig.end_statement(statement, None);
+        rig.count_program_statement(program, ended);
         rig.end_program(program, start);
     };
     call();
@@ -763,8 +763,8 @@ fn a_program_counts_its_calls_and_its_statements() {
         let start = rig.start_program(program).unwrap();
         let statement = rig.begin(rig.class.nested_statement, "set x = 1").unwrap();
         rig.add_statement_counter(statement, Counter::RowsSent, 2);
-        let (taken, counters) = rig.end_statement(statement, &Outcome::default(), None);
-        rig.count_program_statement(program, taken, counters);
+        let ended = rig.end_statement(statement, None);
+        rig.count_program_statement(program, ended);
         rig.end_program(program, start);
     }
     let row = rig.programs().into_iter().find(|row| row.object_type == "FUNCTION").unwrap();
@@ -786,9 +786,9 @@ fn prepared_statements_come_and_go_without_taking_memory() {
         let prepared = rig.create_prepared(1, round, b"stmt", 1, None).unwrap();
         rig.set_prepared_text(prepared, b"select ?");
         let statement = rig.begin(rig.class.statement, "select 1").unwrap();
-        let (taken, counters) = rig.end_statement(statement, &Outcome::default(), None);
-        rig.count_prepared(prepared, true, taken, counters);
-        rig.count_prepared(prepared, false, taken, counters);
+        let ended = rig.end_statement(statement, None);
+        rig.count_prepared(prepared, true, ended);
+        rig.count_prepared(prepared, false, ended);
         rig.count_reprepare(prepared);
         rig.destroy_prepared(prepared);
         if round == 1_400 {

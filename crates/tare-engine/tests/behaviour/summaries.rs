@@ -111,7 +111,8 @@ fn statement_counters_add_up() {
         let statement = rig.begin(rig.class.statement, "select 1").unwrap();
         rig.add_statement_counter(statement, Counter::RowsSent, n);
         rig.set_statement_counter(statement, Counter::NoGoodIndexUsed, 1);
-        rig.end_statement(statement, &Outcome { errors: 1, warnings: n, ..Outcome::default() }, None);
+        rig.set_statement_outcome(statement, &Outcome { errors: 1, warnings: n, ..Outcome::default() });
+        rig.end_statement(statement, None);
     }
     for sum in [rig.thread_statement(thread, STATEMENT).sum, rig.global_statement(STATEMENT).sum] {
         let expected = StatementCounters {

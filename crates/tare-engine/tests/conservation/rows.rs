@@ -219,7 +219,8 @@ fn statement(rig: Rig, own: &Own, n: u64) {
         DigestTokens { bytes: tokens_of(&sql, &mut bytes), charset: 33, cut: false, hash: last_bytes };
     let message = format!("message {n}");
     let outcome = Outcome { message: message.as_bytes(), warnings: 3 * n, ..Outcome::default() };
-    rig.end_statement(statement, &outcome, Some(&tokens));
+    rig.set_statement_outcome(statement, &outcome);
+    rig.end_statement(statement, Some(&tokens));
 }
 
 /// A transaction whose id says everything else.

@@ -258,7 +258,7 @@ impl Rig {
         let mut bytes = [0; 1024];
         let tokens = tokens_of(sql, &mut bytes);
         let tokens = DigestTokens { bytes: tokens, charset: 33, cut: false, hash: last_bytes };
-        self.end_statement(statement, &Outcome::default(), Some(&tokens));
+        self.end_statement(statement, Some(&tokens));
     }
 
     /// A transaction around other events.

@@ -61,11 +61,14 @@ impl Routine {
         self.memory(n);
         rig.add_statement_counter(statement, Counter::RowsSent, 3);
         rig.set_statement_counter(statement, Counter::RowsExamined, 9);
-        let Some(statement) = rig.refine_statement(statement, rig.class.statement_two) else { return };
+        if !rig.refine_statement(statement, rig.class.statement_two) {
+            return;
+        }
         let tokens = DigestTokens { bytes: sql, charset: 33, cut: false, hash: last_bytes };
         let outcome = Outcome { message: b"done", sqlstate: Some(*b"00000"), ..Outcome::default() };
-        let (taken, counters) = rig.end_statement(statement, &outcome, Some(&tokens));
-        rig.count_prepared(self.prepared, false, taken, counters);
+        rig.set_statement_outcome(statement, &outcome);
+        let ended = rig.end_statement(statement, Some(&tokens));
+        rig.count_prepared(self.prepared, false, ended);
         rig.end_stage();
         rig.set_thread_command(self.thread, 0);
         rig.set_thread_info(self.thread, None);
@@ -165,8 +168,8 @@ impl Routine {
         let Some(start) = rig.start_program(self.program) else { return };
         if let Some(inner) = rig.open_statement(rig.class.nested_statement, 33, Some(self.program)) {
             rig.start_statement(inner, b"db", here());
-            let (taken, counters) = rig.end_statement(inner, &Outcome::default(), None);
-            rig.count_program_statement(self.program, taken, counters);
+            let ended = rig.end_statement(inner, None);
+            rig.count_program_statement(self.program, ended);
         }
         rig.end_program(self.program, start);
     }

@@ -23,6 +23,13 @@ pub(super) fn charset_number(charset: *const c_void) -> u32 {
     unsafe { charset::number(charset) }
 }
 
+/// Whether a statement ended by sending a result, without warnings: then there is nothing to say of its outcome.
+#[inline(always)]
+pub(super) fn is_plain_result(area: *const c_void) -> bool {
+    // SAFETY: the server passes its own diagnostics area, unchanged during the call.
+    unsafe { diagnostics::is_plain_result(area) }
+}
+
 /// How a statement ended.
 pub(super) fn outcome<'a>(area: *const c_void) -> Outcome<'a> {
     // SAFETY: the server passes its own diagnostics area, unchanged during the call.

@@ -25,7 +25,7 @@ macro_rules! instance {
 macro_rules! bytes {
     ($pointer:expr, $len:expr) => {{
         let (pointer, len) = ($pointer, usize::try_from($len).unwrap_or(0));
-        if pointer.is_null() || len == 0 {
+        if pointer.is_null() {
             &[][..]
         } else {
             // SAFETY: the server passes a text of that length that stays valid during the call.
@@ -92,11 +92,9 @@ macro_rules! kept {
 /// The statement a locker state keeps.
 macro_rules! statement {
     ($state:expr) => {
-        $crate::entry::pointer::instance!(tare_engine::ThreadHandle, $state.thread).map(|thread| {
-            // SAFETY: the shims keep what one `pack` made in a state whose locker they return; the server ends that once, and
-            // passes it back from the thread that runs the statement, meanwhile.
-            unsafe { tare_engine::Statement::unpack($state.flags, $state.statement.addr() as u32, thread) }
-        })
+        // SAFETY: the shims keep what one `pack` made, or null, in a state whose locker they return; the server ends that
+        // once, and passes it back from the thread that runs the statement, meanwhile.
+        unsafe { tare_engine::Statement::unpack($state.place, $state.thread) }
     };
 }
 

@@ -85,8 +85,8 @@ pub(super) unsafe extern "C" fn create_prepared_stmt(
 ) -> *mut PreparedStmt {
     guard(null_mut(), || {
         let kept = kept(locker);
-        let event_id = kept.as_ref().map_or(0, |(statement, _)| statement.event_id(&ENGINE));
-        let program = kept.as_ref().and_then(|(_, state)| instance!(ProgramHandle, state.parent_sp_share));
+        let event_id = kept.as_ref().map_or(0, |(statement, _)| statement.event_id());
+        let program = kept.as_ref().and_then(|(_, state)| instance!(ProgramHandle, state.program));
         let id = u64::from(statement_id);
         let name = bytes!(name, name_len);
         let Some(prepared) = ENGINE.create_prepared(identity.addr(), id, name, event_id, program) else {
@@ -94,7 +94,7 @@ pub(super) unsafe extern "C" fn create_prepared_stmt(
         };
         let prepared: *mut PreparedStmt = prepared.address().cast();
         if let Some((_, state)) = kept {
-            state.parent_prepared_stmt = prepared;
+            state.prepared = prepared;
             state.in_prepare = 1;
         }
         prepared
@@ -119,7 +119,7 @@ pub(super) unsafe extern "C" fn execute_prepared_stmt(
 ) {
     guard((), || {
         if let Some((_, state)) = kept(locker) {
-            state.parent_prepared_stmt = prepared;
+            state.prepared = prepared;
             state.in_prepare = 0;
         }
     });

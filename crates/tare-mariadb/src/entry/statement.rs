@@ -1,33 +1,43 @@
 //! HOT PATH: statements and their digests.
 #![allow(unsafe_code)]
 
-use std::ffi::{c_char, c_uint, c_ulong, c_ulonglong, c_void};
+use std::ffi::{c_char, c_uchar, c_uint, c_ulong, c_ulonglong, c_void};
 use std::ptr::{null, null_mut};
 
 use tare_engine::snapshot::Kind;
-use tare_engine::{Counter, PreparedHandle, ProgramHandle, Source, Statement};
+use tare_engine::{Counter, EndedStatement, PreparedHandle, ProgramHandle, Source, Statement};
 
 use super::ENGINE;
 use super::facts;
 use super::guard::guard;
 use super::pointer::{bytes, instance, state, statement};
-use crate::abi::types::{DigestLocker, DigestStorage, SpShare, StatementLocker, StatementLockerState};
+use crate::abi::types::{
+    DigestLocker, DigestStorage, PreparedStmt, SpShare, StatementLocker, StatementLockerState,
+};
 
-/// The statement a locker means; `None` for a null locker and for a discarded statement.
-pub(super) fn kept(locker: *mut StatementLocker) -> Option<(Statement, &'static mut StatementLockerState)> {
-    let state = state!(locker, StatementLockerState)?;
-    if state.discarded != 0 {
-        return None;
-    }
-    Some((statement!(state)?, state))
+/// What is kept of a statement, at the beginning of the server's locker state: a line instead of four.
+#[repr(C)]
+pub(super) struct KeptStatement {
+    /// As [`Statement::pack`] has them; null: it is discarded.
+    place: *mut c_void,
+    thread: *mut c_void,
+    digest: *const DigestStorage,
+    pub(super) program: *mut SpShare,
+    pub(super) prepared: *mut PreparedStmt,
+    /// 1: the prepared statement is being prepared.
+    pub(super) in_prepare: c_uchar,
 }
 
-fn keep(state: &mut StatementLockerState, statement: Statement) {
-    let (flags, place, thread) = statement.pack();
-    state.flags = flags;
-    // A number, not an address: the server passes it on unseen.
-    state.statement = std::ptr::without_provenance_mut(place as usize);
-    state.thread = thread.address().cast();
+const _: () = {
+    assert!(size_of::<KeptStatement>() <= size_of::<StatementLockerState>());
+    assert!(align_of::<KeptStatement>() == align_of::<StatementLockerState>());
+};
+
+/// The statement a locker means; `None` for a null locker and for a discarded statement.
+#[inline(always)]
+pub(super) fn kept(locker: *mut StatementLocker) -> Option<(Statement, &'static mut KeptStatement)> {
+    let state = state!(locker, KeptStatement)?;
+    Some((statement!(state)?, state))
 }
 
 pub(super) unsafe extern "C" fn get_thread_statement_locker(
@@ -53,13 +63,16 @@ extern "C" fn open_wanted_statement(
         let charset = facts::charset_number(charset);
         let share = instance!(ProgramHandle, program);
         let Some(statement) = ENGINE.open_statement(key as u16, charset, share) else { return null_mut() };
-        let Some(kept) = state!(state, StatementLockerState) else { return null_mut() };
-        keep(kept, statement);
-        kept.discarded = 0;
-        kept.in_prepare = 0;
-        kept.digest = null();
-        kept.parent_sp_share = program;
-        kept.parent_prepared_stmt = null_mut();
+        let Some(kept) = state!(state, KeptStatement) else { return null_mut() };
+        let (place, thread) = statement.pack();
+        *kept = KeptStatement {
+            place,
+            thread: thread.address(),
+            digest: null(),
+            program,
+            prepared: null_mut(),
+            in_prepare: 0,
+        };
         state.cast()
     })
 }
@@ -70,16 +83,11 @@ pub(super) unsafe extern "C" fn refine_statement(
 ) -> *mut StatementLocker {
     guard(null_mut(), || {
         let Some((statement, state)) = kept(locker) else { return null_mut() };
-        match ENGINE.refine_statement(statement, key as u16) {
-            Some(statement) => {
-                keep(state, statement);
-                locker
-            }
-            None => {
-                state.discarded = 1;
-                null_mut()
-            }
+        if !ENGINE.refine_statement(statement, key as u16) {
+            state.place = null_mut();
+            return null_mut();
         }
+        locker
     })
 }
 
@@ -180,16 +188,30 @@ pub(super) unsafe extern "C" fn digest_end(locker: *mut DigestLocker, digest: *c
 pub(super) unsafe extern "C" fn end_statement(locker: *mut StatementLocker, diagnostics: *mut c_void) {
     guard((), || {
         let Some((statement, state)) = kept(locker) else { return };
-        let outcome = facts::outcome(diagnostics);
-        let digest = facts::digest_tokens(state.digest);
-        let (taken, counters) = ENGINE.end_statement(statement, &outcome, digest.as_ref());
-        if let Some(program) = instance!(ProgramHandle, state.parent_sp_share) {
-            ENGINE.count_program_statement(program, taken, counters);
+        if !facts::is_plain_result(diagnostics) {
+            set_outcome(statement, diagnostics);
         }
-        if let Some(prepared) = instance!(PreparedHandle, state.parent_prepared_stmt) {
-            ENGINE.count_prepared(prepared, state.in_prepare != 0, taken, counters);
+        let ended = match state.digest.is_null() {
+            true => ENGINE.end_statement(statement, None),
+            false => end_with_digest(statement, state.digest),
+        };
+        if let Some(program) = instance!(ProgramHandle, state.program) {
+            ENGINE.count_program_statement(program, ended);
+        }
+        if let Some(prepared) = instance!(PreparedHandle, state.prepared) {
+            ENGINE.count_prepared(prepared, state.in_prepare != 0, ended);
         }
     });
+}
+
+#[inline(never)]
+fn end_with_digest(statement: Statement, digest: *const DigestStorage) -> EndedStatement {
+    ENGINE.end_statement(statement, facts::digest_tokens(digest).as_ref())
+}
+
+#[inline(never)]
+fn set_outcome(statement: Statement, diagnostics: *mut c_void) {
+    ENGINE.set_statement_outcome(statement, &facts::outcome(diagnostics));
 }
 
 /// As [`end_statement`], where statements that use tare's tables are left out.

@@ -53,6 +53,17 @@ pub struct Outcome<'a> {
     pub rows_affected: u64,
 }
 
+/// Whether the outcome is the empty one because a result was sent, without warnings: what most statements end with.
+///
+/// # Safety
+/// As for [`outcome`].
+#[inline(always)]
+pub unsafe fn is_plain_result(area: *const c_void) -> bool {
+    // SAFETY: the caller's promise.
+    let area = unsafe { area.cast::<Area>().as_ref() };
+    area.is_some_and(|area| area.status == EOF && area.statement_warn_count == 0)
+}
+
 /// Reads the outcome; the empty one for NULL.
 ///
 /// # Safety
@@ -117,15 +128,24 @@ mod tests {
         unsafe { outcome(std::ptr::from_ref(area).cast()) }
     }
 
+    fn is_plain(area: &Area) -> bool {
+        // SAFETY: as above.
+        unsafe { is_plain_result(std::ptr::from_ref(area).cast()) }
+    }
+
     #[test]
     fn each_status_yields_its_own_columns() {
         let ok = area(OK);
         let seen = read(&ok);
         assert_eq!((seen.sqlstate, seen.message, seen.errors), (Some(*b"00000"), &b"Oops"[..], 0));
         assert_eq!((seen.warnings, seen.rows_affected, seen.sql_errno), (2, 3, 0));
-        let eof = area(EOF);
+        let mut eof = area(EOF);
         assert_eq!(read(&eof), Outcome { warnings: 2, ..Outcome::default() });
+        assert!(!is_plain(&ok) && !is_plain(&eof));
+        eof.statement_warn_count = 0;
+        assert!(is_plain(&eof) && read(&eof) == Outcome::default());
         let error = area(ERROR);
+        assert!(!is_plain(&error));
         let seen = read(&error);
         assert_eq!((seen.sqlstate, seen.message, seen.errors), (Some(*b"42S02"), &b"Oops"[..], 1));
         assert_eq!((seen.warnings, seen.rows_affected, seen.sql_errno), (0, 0, 1146));

@@ -2,18 +2,19 @@
 
 pub(crate) mod record;
 
-use std::hint::cold_path;
+use std::ffi::c_void;
 use std::sync::atomic::{
-    AtomicU32,
+    AtomicU32, AtomicU64,
     Ordering::{Relaxed, Release},
 };
 
 use crate::Engine;
 use crate::clock::ticks;
-use crate::count::cell::{Counters, Family, StatementCell};
+use crate::count::bank::place;
+use crate::count::cell::{COUNTERS, Counts, Family, StatementCell};
 use crate::count::digest::DigestTokens;
 use crate::instance::ProgramRef;
-use crate::memory::arena::{Offset, Own, Use, WORDS};
+use crate::memory::arena::{Base, Own, Use, WORDS};
 use crate::memory::lost::Lost;
 use crate::record::journal::parent;
 use crate::record::ring::RingKind;
@@ -21,8 +22,8 @@ use crate::record::wait::{Source, kept};
 use crate::setup::instrument::{ENABLED, STATEMENT, TIMED, UNRECORDED};
 use crate::snapshot::{ClassId, EventType};
 use crate::thread::filter::{ATTRIBUTED, CURRENT, DIGEST, HISTORY, LONG, UNATTRIBUTED};
-use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadHandle, ThreadRef, current};
-use record::{Begun, Digest, Ended, OpenStatement};
+use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadRef, current};
+use record::{Begun, OpenStatement};
 
 pub use record::MAX_SQL_TEXT;
 pub(crate) use record::NAME_WORDS;
@@ -75,42 +76,77 @@ pub struct Outcome<'a> {
     pub rows_affected: u64,
 }
 
+// A statement's flags: TIMED, and these.
 const RECORDED: u32 = 1 << 2;
-const WITH_DIGEST: u32 = 1 << 3;
-const OF_NOBODY: u32 = 1 << 4;
+/// Where they have what the mask says.
+const MASK: u32 = 2;
+const OF_NOBODY: u32 = UNATTRIBUTED << MASK;
+const WITH_DIGEST: u32 = DIGEST << MASK;
+/// Where a statement's flags have the level.
+const LEVEL: u32 = 8;
 
 /// A statement in progress: what the host keeps between its calls.
 #[derive(Clone, Copy)]
 pub struct Statement {
+    open: &'static OpenStatement,
     thread: &'static Thread,
-    /// Switches, flags above, level << 8, class << 16.
-    flags: u32,
-    /// Where its [`OpenStatement`] is.
-    place: Offset,
+}
+
+/// A statement that has ended, until its thread's next one begins: for the program or the prepared statement it belongs to.
+#[derive(Clone, Copy)]
+pub struct EndedStatement {
+    open: &'static OpenStatement,
+    /// How long it took, in ticks.
+    taken: u64,
+}
+
+impl EndedStatement {
+    /// How long it took, in ticks; `None`: nobody asked.
+    #[inline(always)]
+    pub(crate) fn taken(self) -> Option<u64> {
+        self.open.is_timed().then_some(self.taken)
+    }
+
+    /// Counts it. The caller is the only writer.
+    #[inline(always)]
+    pub(crate) fn count(self, stat: &Counts, counters: &[AtomicU64; COUNTERS]) {
+        self.open.count(self.taken, stat, counters);
+    }
+
+    /// Calls `add` with position and value of each counter that is not zero.
+    #[inline(always)]
+    pub(crate) fn counters(self, add: impl FnMut(usize, u64)) {
+        self.open.counters(add);
+    }
 }
 
 impl Statement {
-    /// Flags, place and thread, to be kept by the host.
+    /// Two addresses, to be kept by the host; neither is null.
     #[inline(always)]
-    pub fn pack(self) -> (u32, u32, ThreadRef) {
-        (self.flags, self.place, self.thread.handle())
+    pub fn pack(self) -> (*mut c_void, ThreadRef) {
+        (std::ptr::from_ref(self.open).cast_mut().cast(), self.thread.handle())
     }
 
-    /// The reverse of [`Statement::pack`].
+    /// The reverse of [`Statement::pack`]; `None` where the first one is null.
     ///
     /// # Safety
-    /// The three came from one `pack`, of a statement that has not ended, in this process. The calling thread is the one that
-    /// runs it: nobody else writes to its slab and to the place meanwhile.
+    /// The first one is null, or both came from one `pack`, of a statement that has not ended, in this process. The calling
+    /// thread is the one that runs it: nobody else writes to its slab and to the place meanwhile.
     #[allow(unsafe_code)]
     #[inline(always)]
-    pub unsafe fn unpack(flags: u32, place: u32, thread: &'static ThreadHandle) -> Statement {
-        Statement { thread: thread.slab(), flags, place }
+    pub unsafe fn unpack(place: *const c_void, thread: *const c_void) -> Option<Statement> {
+        if place.is_null() {
+            return None;
+        }
+        // SAFETY: the caller's promise; levels and slabs lie in the arena, which is never unmapped.
+        let (open, thread) = unsafe { (&*place.cast::<OpenStatement>(), &*thread.cast::<Thread>()) };
+        Some(Statement { open, thread })
     }
 
     /// Whether the digest is wanted.
     #[inline(always)]
     pub fn wants_digest(self) -> bool {
-        self.flags & WITH_DIGEST != 0
+        self.open.flags.own() & WITH_DIGEST != 0
     }
 
     #[inline(always)]
@@ -118,23 +154,40 @@ impl Statement {
         self.thread
     }
 
-    fn level_number(self) -> usize {
-        (self.flags >> 8) as usize & 0xFF
-    }
-
-    #[inline(always)]
-    fn open(self, engine: &Engine) -> &'static OpenStatement {
-        engine.arena.at(self.place)
-    }
-
-    fn timed(self) -> bool {
-        self.flags & u32::from(TIMED) != 0
-    }
-
     /// EVENT_ID of the statement's event.
-    pub fn event_id(self, engine: &Engine) -> u64 {
-        self.open(engine).id()
+    pub fn event_id(self) -> u64 {
+        self.open.id()
     }
+}
+
+/// Whether a statement is an event.
+#[inline(always)]
+fn is_recorded(mask: u32, switches: u8) -> bool {
+    Thread::bits(mask, EventType::Statement) & CURRENT != 0 && switches & UNRECORDED == 0
+}
+
+#[inline(always)]
+fn begin_statement(
+    base: Base,
+    thread: &'static Thread,
+    open: &'static OpenStatement,
+    mask: u32,
+    begun: &Begun<'_>,
+) -> Statement {
+    let mut flags = u32::from(begun.switches & TIMED) | (begun.depth as u32) << LEVEL;
+    flags |= (mask & (DIGEST | UNATTRIBUTED)) << MASK;
+    thread.statement_depth.store(begun.depth as u32 + 1, Relaxed);
+    let mut id = 0;
+    if is_recorded(mask, begun.switches) {
+        flags |= RECORDED;
+        id = thread.next_event_id();
+        let parent = parent(id, EventType::Statement as u32);
+        thread.set_stage_parent(base, parent);
+        thread.parent.store(parent, Relaxed);
+    }
+    open.flags.store(flags, Relaxed);
+    open.begin(begun, id, thread.transaction.open_id());
+    Statement { open, thread }
 }
 
 impl Engine {
@@ -154,30 +207,37 @@ impl Engine {
         if mask & (ATTRIBUTED | UNATTRIBUTED) == 0 {
             return None;
         }
-        let recorded = Thread::bits(mask, EventType::Statement) & CURRENT != 0 && switches & UNRECORDED == 0;
-        // Like the reference, an event that finds no place on the stack has used up its id.
-        let id = if recorded { thread.next_event_id() } else { 0 };
-        let depth = thread.statement_depth.load(Relaxed) as usize;
+        let level = thread.statement_levels[0].own();
+        if thread.statement_depth.own() != 0 || level == 0 || program.is_some() {
+            return self.open_nested_statement(thread, class, charset, program);
+        }
+        let begun = Begun { class, charset, depth: 0, switches, nesting: (0, 0), program: None };
+        Some(begin_statement(self.arena.base(), thread, self.arena.at(level), mask, &begun))
+    }
+
+    /// As [`Engine::open_statement`], of one that nests in another, or belongs to a program, or is the first of its level.
+    #[inline(never)]
+    fn open_nested_statement(
+        &self,
+        thread: &'static Thread,
+        class: ClassId,
+        charset: u32,
+        program: Option<ProgramRef>,
+    ) -> Option<Statement> {
+        let (switches, depth) = (self.registry.switches(class), thread.statement_depth.own() as usize);
         let Some(open) = self.level(thread, depth) else {
             self.losses.count(Lost::NestedStatements);
+            // Like the reference, an event that finds no place on the stack has used up its id.
+            if is_recorded(thread.mask(), switches) {
+                thread.next_event_id();
+            }
             return None;
         };
-        let mut flags = u32::from(class) << 16 | (depth as u32) << 8;
-        flags |= u32::from(switches & (ENABLED | TIMED));
-        flags |= if mask & DIGEST != 0 { WITH_DIGEST } else { 0 };
-        flags |= if mask & UNATTRIBUTED != 0 { OF_NOBODY } else { 0 };
-        let (nesting, nesting_level) = self.statement_nesting(thread, depth);
-        let timed = switches & TIMED != 0;
-        let program = program.filter(|_| recorded).map(|program| program.slot(self));
-        open.begin(&Begun { id, class, charset, timed, nesting, nesting_level, program });
-        if recorded {
-            flags |= RECORDED;
-            let parent = parent(id, EventType::Statement as u32);
-            thread.set_stage_parent(self.arena.base(), parent);
-            thread.parent.store(parent, Relaxed);
-        }
-        thread.statement_depth.store(depth as u32 + 1, Relaxed);
-        Some(Statement { thread, flags, place: self.arena.offset_of(open) })
+        let outer = depth.checked_sub(1).and_then(|outer| self.level(thread, outer));
+        let nesting = outer.map_or((0, 0), |outer| (outer.id(), outer.nesting_level() + 1));
+        let program = program.map(|program| program.slot(self));
+        let begun = Begun { class, charset, switches, depth, nesting, program };
+        Some(begin_statement(self.arena.base(), thread, open, thread.mask(), &begun))
     }
 
     /// The level at `depth`, made at its first use.
@@ -202,129 +262,164 @@ impl Engine {
         Some(self.arena.at(block * WORDS as u32))
     }
 
-    /// What a statement at `depth` nests in, and how deep.
+    /// Changes what the statement is, once it is parsed. False: the instrument it became is off, and the statement is
+    /// forgotten.
     #[inline(always)]
-    fn statement_nesting(&self, thread: &Thread, depth: usize) -> ((u64, EventType), u64) {
-        let outer = depth.checked_sub(1).and_then(|outer| self.level(thread, outer));
-        let (id, level) = outer.map_or((0, 0), |outer| (outer.id(), outer.nesting_level() + 1));
-        match thread.transaction.open_id() {
-            transaction if transaction > id => ((transaction, EventType::Transaction), level),
-            _ => ((id, EventType::Statement), level),
+    pub fn refine_statement(&self, statement: Statement, class: ClassId) -> bool {
+        const USUAL: u8 = ENABLED | STATEMENT | TIMED;
+        if self.registry.switches(class) & USUAL != USUAL {
+            return self.refine_unusually(statement, class);
         }
+        statement.open.refine(class);
+        true
     }
 
-    /// Changes what the statement is, once it is parsed. `None`: the instrument it became is off, and the
-    /// statement is forgotten.
-    pub fn refine_statement(&self, statement: Statement, class: ClassId) -> Option<Statement> {
-        let switches = self.registry.switches(class);
-        if switches & (ENABLED | STATEMENT) != ENABLED | STATEMENT {
+    #[cold]
+    #[inline(never)]
+    fn refine_unusually(&self, statement: Statement, class: ClassId) -> bool {
+        let is_wanted = self.registry.switches(class) & (ENABLED | STATEMENT) == ENABLED | STATEMENT;
+        if is_wanted {
+            statement.open.refine(class);
+            statement.open.forget_time();
+        } else {
             self.discard_statement(statement);
-            return None;
         }
-        let mut flags = statement.flags & 0xFFFF | u32::from(class) << 16;
-        if switches & TIMED == 0 {
-            flags &= !u32::from(TIMED);
-        }
-        statement.open(self).refine(class, switches & TIMED != 0);
-        Some(Statement { flags, ..statement })
+        is_wanted
     }
 
     /// Forgets a statement.
+    #[inline(always)]
     pub fn discard_statement(&self, statement: Statement) {
-        statement.thread.statement_depth.store(statement.level_number() as u32, Relaxed);
+        statement.thread.statement_depth.store(statement.open.flags.own() >> LEVEL, Relaxed);
     }
 
     /// The statement's clock starts.
     pub fn start_statement(&self, statement: Statement, schema: &[u8], source: Source) {
-        let start = if statement.timed() { ticks() } else { 0 };
+        let start = statement.open.start(schema, source.0);
         statement.thread.statement_start.store(start, Relaxed);
-        statement.open(self).start(start, schema, source.0);
     }
 
     /// SQL_TEXT; what is longer than the bound is cut, and says so.
     pub fn set_statement_text(&self, statement: Statement, sql: &[u8]) {
-        if statement.flags & RECORDED == 0 {
+        if statement.open.flags.own() & RECORDED == 0 {
             return;
         }
-        statement.open(self).set_text(sql, self.sql_text_size.load(Relaxed) as usize);
+        statement.open.set_text(sql, self.sql_text_size.load(Relaxed) as usize);
     }
 
     /// Adds to a counter.
     #[inline(always)]
     pub fn add_statement_counter(&self, statement: Statement, counter: Counter, by: u64) {
-        statement.open(self).values().add(counter as usize, by);
+        statement.open.values().add(counter as usize, by);
     }
 
     /// Sets a counter.
     #[inline(always)]
     pub fn set_statement_counter(&self, statement: Statement, counter: Counter, to: u64) {
-        statement.open(self).values().put(counter as usize, to);
+        statement.open.values().put(counter as usize, to);
     }
 
-    /// Ends a statement. Returns its duration in ticks (0 where untimed) and its counters, for the program
-    /// or the prepared statement it belongs to.
-    pub fn end_statement(
-        &self,
-        statement: Statement,
-        outcome: &Outcome<'_>,
-        digest: Option<&DigestTokens<'_>>,
-    ) -> (Option<u64>, Counters) {
-        let Statement { thread, flags, .. } = statement;
-        let open = statement.open(self);
-        let end = if statement.timed() { ticks() } else { 0 };
-        let taken = statement.timed().then(|| end.saturating_sub(open.started()));
+    /// How the statement ended, if not as a query does whose result was sent; before [`Engine::end_statement`].
+    pub fn set_statement_outcome(&self, statement: Statement, outcome: &Outcome<'_>) {
         for (counter, value) in [
             (Counter::Errors, outcome.errors),
             (Counter::Warnings, outcome.warnings),
             (Counter::RowsAffected, outcome.rows_affected),
         ] {
             if value != 0 {
-                open.values().put(counter as usize, value);
+                statement.open.values().put(counter as usize, value);
             }
         }
-        let counters = open.counters();
-        let class = (flags >> 16) as ClassId;
+        statement.open.fail(outcome.errno, outcome.sqlstate, outcome.message);
+    }
+
+    /// Ends a statement.
+    pub fn end_statement(&self, statement: Statement, digest: Option<&DigestTokens<'_>>) -> EndedStatement {
+        let Statement { open, thread } = statement;
+        let flags = open.flags.own();
+        let end = if flags & u32::from(TIMED) != 0 { ticks() } else { 1 };
+        let ended = EndedStatement { open, taken: end.saturating_sub(open.started()) };
         let bank = if flags & OF_NOBODY == 0 { BANK_OWN } else { BANK_UNATTRIBUTED };
-        let cell = self.cell::<StatementCell>(thread, bank, class, Family::Statements);
-        let digest = digest.filter(|_| flags & WITH_DIGEST != 0).and_then(|tokens| {
-            let now = if end == 0 { ticks() } else { end };
-            let cell = self.digest_seen(thread, tokens, open.schema(), now)?;
-            Some((cell, tokens.charset))
-        });
-        StatementCell::add(cell, digest.map(|(digest, _)| &digest.cell), taken, counters);
+        if let Some(cell) = self.statement_cell(thread, bank, open.class()) {
+            ended.count(&cell.stat, &cell.counters);
+        }
+        if let Some(tokens) = digest
+            && flags & WITH_DIGEST != 0
+        {
+            self.count_digest(thread, ended, tokens, end);
+        }
         if flags & RECORDED != 0 {
             let bits = Thread::bits(thread.mask(), EventType::Statement);
-            let digest = digest.map(|(digest, charset)| Digest {
-                slot: digest.slot.own(),
-                generation: digest.generation.own(),
-                charset,
-            });
-            open.end(&Ended {
-                end: end | u64::from(end == 0),
-                end_event_id: thread.event_id.own() - 1,
-                histories: kept(bits),
-                errno: outcome.errno,
-                sqlstate: outcome.sqlstate,
-                message: outcome.message,
-                digest,
-            });
+            open.end(end, thread.event_id.own() - 1, kept(bits));
             if bits & (HISTORY | LONG) != 0 {
                 self.record_statement(thread, open);
             }
         }
-        thread.statement_depth.store(statement.level_number() as u32, Relaxed);
-        (taken, counters)
+        thread.statement_depth.store(flags >> LEVEL, Relaxed);
+        ended
+    }
+
+    /// As [`Engine::cell`], with one call for all that is unusual.
+    #[inline(always)]
+    fn statement_cell(
+        &self,
+        thread: &'static Thread,
+        bank: usize,
+        class: ClassId,
+    ) -> Option<&'static StatementCell> {
+        let base = self.arena.base();
+        let place = place(thread.banks[bank].settled_entry(base, class));
+        let cell: &StatementCell = base.at_or_zero(place);
+        if place == 0 || cell.head.epoch.own() != self.epochs[Family::Statements as usize].load(Relaxed) {
+            return self.make_statement_cell(thread, bank, class);
+        }
+        Some(cell)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make_statement_cell(
+        &self,
+        thread: &'static Thread,
+        bank: usize,
+        class: ClassId,
+    ) -> Option<&'static StatementCell> {
+        self.cell(thread, bank, class, Family::Statements)
+    }
+
+    /// Counts an ended statement under its digest.
+    #[inline(never)]
+    fn count_digest(
+        &self,
+        thread: &'static Thread,
+        ended: EndedStatement,
+        tokens: &DigestTokens<'_>,
+        end: u64,
+    ) {
+        let now = if ended.open.is_timed() { end } else { ticks() };
+        if let Some(digest) = self.digest_seen(thread, tokens, ended.open.schema(), now) {
+            ended.count(&digest.cell.stat, &digest.cell.counters);
+            ended.open.set_digest(digest.slot.own(), digest.generation.own(), tokens.charset);
+        }
     }
 
     /// Records an ended statement.
     #[inline(always)]
-    fn record_statement(&self, thread: &'static Thread, open: &OpenStatement) {
+    fn record_statement(&self, thread: &'static Thread, open: &'static OpenStatement) {
+        if open.is_long() {
+            return self.record_long_statement(thread, open);
+        }
+        if !open.write(&thread.statements, self.arena.base()) {
+            self.record_long_statement(thread, open);
+        }
+    }
+
+    /// As [`Engine::record_statement`], of one with rare texts, or where the block is full.
+    #[inline(never)]
+    fn record_long_statement(&self, thread: &'static Thread, open: &'static OpenStatement) {
         let (ring, base) = (&thread.statements, self.arena.base());
-        if !open.write(ring, base) {
-            cold_path();
-            if self.advance(thread, ring, &STATEMENTS) {
-                open.write(ring, base);
-            }
+        if !open.write_long(ring, base) && self.advance(thread, ring, &STATEMENTS) {
+            open.write_long(ring, base);
         }
     }
 

@@ -10,19 +10,20 @@
 //! | texts | schema, SQL text, schema and name of the program, message: each begins with a word |
 
 use std::array::from_fn;
-use std::hint::cold_path;
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use tare_sync::Version;
 
-use crate::count::cell::{COUNTERS, Counters};
+use crate::clock::ticks;
+use crate::count::cell::{COUNTERS, Counts, bump};
 use crate::instance::Program;
 use crate::memory::arena::{Base, Offset, Own, View, WORDS};
 use crate::memory::text::{self, Text};
 use crate::record::journal::{OWN_KINDS, kind};
-use crate::record::ring::{BEHIND, CHUNK, RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, Ring};
+use crate::record::ring::{BEHIND, CHUNK, RECORD_TIMED, Ring};
 use crate::record::values::{self, Values};
+use crate::setup::instrument::TIMED;
 use crate::snapshot::{ClassId, EventType};
 
 /// The only kind of record there is of statements.
@@ -118,7 +119,8 @@ pub(crate) struct OpenStatement {
     values: [AtomicU64; VALUES],
     /// Odd while more than one word changes.
     pub(crate) version: Version,
-    _pad: AtomicU32,
+    /// Its thread's alone: switches, what is to be done at its end, its level.
+    pub(super) flags: AtomicU32,
     schema: [AtomicU64; NAME_WORDS],
     text: [AtomicU64; TEXT_WORDS],
     object_schema: [AtomicU64; NAME_WORDS],
@@ -135,30 +137,17 @@ const _: () = assert!(size_of::<OpenStatement>() == WORDS * 8);
 const _: () = assert!(HEAD + VALUES + 3 * NAME_WORDS + MESSAGE_WORDS + TEXT_WORDS + BEHIND <= WORDS);
 
 /// What a statement begins with.
-pub(crate) struct Begun<'a> {
-    pub(crate) id: u64,
-    pub(crate) class: ClassId,
-    pub(crate) charset: u32,
-    pub(crate) timed: bool,
-    /// Id and type of what it nests in.
-    pub(crate) nesting: (u64, EventType),
-    pub(crate) nesting_level: u64,
+pub(super) struct Begun<'a> {
+    pub(super) class: ClassId,
+    pub(super) charset: u32,
+    /// Of its class.
+    pub(super) switches: u8,
+    /// Its level.
+    pub(super) depth: usize,
+    /// Id of the statement it nests in, or 0, and how deep.
+    pub(super) nesting: (u64, u64),
     /// Whose statement it is.
-    pub(crate) program: Option<&'a Program>,
-}
-
-/// How a statement ended.
-pub(crate) struct Ended<'a> {
-    /// In ticks; 1 where it was not timed.
-    pub(crate) end: u64,
-    pub(crate) end_event_id: u64,
-    /// Which ones want it, as a record's flags say.
-    pub(crate) histories: u8,
-    /// Less than 2^24.
-    pub(crate) errno: u32,
-    pub(crate) sqlstate: Option<[u8; 5]>,
-    pub(crate) message: &'a [u8],
-    pub(crate) digest: Option<Digest>,
+    pub(super) program: Option<&'a Program>,
 }
 
 /// What a statement's event knows of its digest.
@@ -173,22 +162,29 @@ pub(crate) struct Digest {
 
 /// What its thread does with it.
 impl OpenStatement {
-    /// A statement begins. Until its clock starts it has no time.
+    /// A statement begins, in an event with an id, or with none, and in a transaction if it is the innermost. Until its
+    /// clock starts it has no time.
     #[inline(always)]
-    pub(crate) fn begin(&self, begun: &Begun<'_>) {
-        let flags = u64::from(if begun.timed { RECORD_TIMED } else { 0 });
-        let (nesting, of) = begun.nesting;
-        let what = flags << FLAGS | (of as u64) << NESTING_TYPE | begun.nesting_level << NESTING_LEVEL;
+    pub(super) fn begin(&self, begun: &Begun<'_>, id: u64, transaction: u64) {
+        let (outer, level) = begun.nesting;
+        let (nesting, of) = match transaction {
+            inner if inner > outer => (inner, EventType::Transaction),
+            _ => (outer, EventType::Statement),
+        };
+        let flags = u64::from(if begun.switches & TIMED != 0 { RECORD_TIMED } else { 0 });
+        let what = flags << FLAGS | (of as u64) << NESTING_TYPE | level << NESTING_LEVEL;
         let nests = u64::from(nesting != 0) << NESTING;
         self.version.change(|| {
-            self.what.store(what | begun.id << ID, Relaxed);
+            self.what.store(what | id << ID, Relaxed);
             for word in [&self.start, &self.source, &self.end, &self.lengths] {
                 word.store(0, Relaxed);
             }
             self.class.store(begun.class.into(), Relaxed);
             self.set.store(u64::from(begun.charset as u16) << CHARSET | nests, Relaxed);
             self.values[NESTING].store(nesting, Relaxed);
-            if let Some(program) = begun.program {
+            if let Some(program) = begun.program
+                && id != 0
+            {
                 self.set_program(program);
             }
         });
@@ -207,24 +203,39 @@ impl OpenStatement {
         self.lengths.store(OBJECT_NAME.set(lengths, copy(&self.object_name, name, name_len)), Relaxed);
     }
 
-    /// Its clock starts.
+    /// Its clock starts: the moment, or 0 where it has none.
     #[inline(always)]
-    pub(crate) fn start(&self, start: u64, schema: &[u8], source: u64) {
+    pub(super) fn start(&self, schema: &[u8], source: u64) -> u64 {
         self.version.change(|| {
-            self.start.store(start, Relaxed);
             self.source.store(source, Relaxed);
             let len = text::write(&self.schema, schema);
             self.lengths.store(SCHEMA.set(self.lengths.own(), len), Relaxed);
-        });
+            let start = if self.is_timed() { ticks() } else { 0 };
+            self.start.store(start, Relaxed);
+            start
+        })
     }
 
     /// It turns out to be another one.
     #[inline(always)]
-    pub(crate) fn refine(&self, class: ClassId, timed: bool) {
+    pub(super) fn refine(&self, class: ClassId) {
         self.class.store(class.into(), Relaxed);
-        if !timed {
-            self.what.store(self.what.own() & !(7 << FLAGS), Relaxed);
-        }
+    }
+
+    /// It is not timed any more.
+    pub(super) fn forget_time(&self) {
+        self.what.store(self.what.own() & !(7 << FLAGS), Relaxed);
+        self.flags.store(self.flags.own() & !u32::from(TIMED), Relaxed);
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_timed(&self) -> bool {
+        self.flags.own() & u32::from(TIMED) != 0
+    }
+
+    #[inline(always)]
+    pub(crate) fn class(&self) -> ClassId {
+        self.class.own() as ClassId
     }
 
     /// SQL_TEXT, of which at most `bound` bytes are kept.
@@ -248,10 +259,32 @@ impl OpenStatement {
         Values { set: &self.set, words: &self.values }
     }
 
-    /// Its counters that are not zero.
+    /// Calls `add` with position and value of each counter that is not zero: few are.
     #[inline(always)]
-    pub(crate) fn counters(&'static self) -> Counters {
-        Counters { words: &self.values[..COUNTERS], set: self.values().set() as u32 & ((1 << COUNTERS) - 1) }
+    pub(super) fn counters(&self, mut add: impl FnMut(usize, u64)) {
+        let mut left = self.set.own() & ((1 << COUNTERS) - 1);
+        while left != 0 {
+            let at = left.trailing_zeros() as usize % 64;
+            left &= left - 1;
+            if let Some(counter) = self.values.get(at) {
+                add(at, counter.own());
+            }
+        }
+    }
+
+    /// Counts it, once for each that wants to know: the same few lines of code each time.
+    #[inline(never)]
+    pub(super) fn count(&self, taken: u64, stat: &Counts, counters: &[AtomicU64; COUNTERS]) {
+        if self.is_timed() {
+            stat.add(1, taken);
+        } else {
+            stat.add_untimed(1);
+        }
+        self.counters(|at, value| {
+            if let Some(counter) = counters.get(at) {
+                bump(counter, value);
+            }
+        });
     }
 
     /// EVENT_ID; 0: it is not recorded.
@@ -276,45 +309,69 @@ impl OpenStatement {
         (&self.schema, SCHEMA.of(self.lengths.own()))
     }
 
-    /// It ends.
-    #[inline(always)]
-    pub(crate) fn end(&self, ended: &Ended<'_>) {
+    /// How it ended.
+    pub(super) fn fail(&self, errno: u32, sqlstate: Option<[u8; 5]>, message: &[u8]) {
         self.version.change(|| {
-            if !ended.message.is_empty() {
-                let len = text::write(&self.message, ended.message);
+            if !message.is_empty() {
+                let len = text::write(&self.message, message);
                 self.lengths.store(MESSAGE.set(self.lengths.own(), len), Relaxed);
             }
-            let state =
-                ended.sqlstate.map_or(0, |[a, b, c, d, e]| u64::from_le_bytes([a, b, c, d, e, 0, 0, 0]));
-            let error = state | u64::from(ended.errno) << ERRNO;
-            let mut set = self.set.own();
-            if error != 0 {
-                self.values[ERROR].store(error, Relaxed);
-                set |= 1 << ERROR;
-            }
-            if let Some(Digest { slot, generation, charset }) = ended.digest {
-                self.values[DIGEST].store(u64::from(slot) | u64::from(generation) << 32, Relaxed);
-                set |= 1 << DIGEST | u64::from(charset as u16) << DIGEST_CHARSET;
-            }
-            self.set.store(set, Relaxed);
-            self.what.store(
-                self.what.own() & !(u64::from(RECORD_HISTORY | RECORD_LONG) << FLAGS)
-                    | u64::from(ended.histories) << FLAGS,
-                Relaxed,
-            );
-            self.class.store(self.class.own() & ((1 << END_ID) - 1) | ended.end_event_id << END_ID, Relaxed);
-            self.end.store(ended.end, Relaxed);
+            let state = sqlstate.map_or(0, |[a, b, c, d, e]| u64::from_le_bytes([a, b, c, d, e, 0, 0, 0]));
+            self.values().put(ERROR, state | u64::from(errno) << ERRNO);
         });
     }
 
-    /// Records it. False: the block is full.
+    /// Its digest, and the number of the character set of the identifiers.
+    pub(super) fn set_digest(&self, slot: Offset, generation: u32, charset: u32) {
+        self.version.change(|| {
+            self.values[DIGEST].store(u64::from(slot) | u64::from(generation) << 32, Relaxed);
+            let set = self.set.own() | 1 << DIGEST | u64::from(charset as u16) << DIGEST_CHARSET;
+            self.set.store(set, Relaxed);
+        });
+    }
+
+    /// It ends, in ticks, or 1 where it was not timed. `histories` says which ones want it, as a record's flags do.
     #[inline(always)]
-    pub(crate) fn write(&self, ring: &Ring, base: Base) -> bool {
+    pub(super) fn end(&self, end: u64, end_event_id: u64, histories: u8) {
+        self.version.change(|| {
+            self.what.store(self.what.own() | u64::from(histories) << FLAGS, Relaxed);
+            self.class.store(u64::from(self.class()) | end_event_id << END_ID, Relaxed);
+            self.end.store(end, Relaxed);
+        });
+    }
+
+    /// Whether it has what few statements have.
+    #[inline(always)]
+    pub(super) fn is_long(&self) -> bool {
+        self.lengths.own() & RARE != 0
+    }
+
+    /// Records one that is not long. False: the block is full.
+    #[inline(always)]
+    pub(super) fn write(&self, ring: &Ring, base: Base) -> bool {
+        self.write_with(ring, base, [])
+    }
+
+    /// Records it. False: the block is full.
+    pub(super) fn write_long(&self, ring: &Ring, base: Base) -> bool {
+        let rare = [
+            (OBJECT_SCHEMA, &self.object_schema[..]),
+            (OBJECT_NAME, &self.object_name),
+            (MESSAGE, &self.message),
+        ];
+        self.write_with(ring, base, rare)
+    }
+
+    #[inline(always)]
+    fn write_with<const RARE: usize>(
+        &self,
+        ring: &Ring,
+        base: Base,
+        rare: [(Length, &[AtomicU64]); RARE],
+    ) -> bool {
         let lengths = self.lengths.own();
-        let rare = [OBJECT_SCHEMA, OBJECT_NAME, MESSAGE];
-        let rare = if lengths & RARE == 0 { [0; 3] } else { rare.map(|length| length.words(lengths)) };
         let (schema, sql) = (SCHEMA.words(lengths), TEXT.words(lengths));
-        let words = schema + sql + rare.iter().sum::<usize>();
+        let words = schema + sql + rare.iter().map(|(length, _)| length.words(lengths)).sum::<usize>();
         let Some(mut to) = ring.append(base, HEAD + VALUES + words) else { return false };
         let head = [&self.start, &self.source, &self.end, &self.class, &self.set];
         let [start, source, end, class, set] = head.map(Own::own);
@@ -322,12 +379,8 @@ impl OpenStatement {
         self.values().write(&mut to);
         to.copy(self.schema.as_chunks().0, schema);
         to.copy(self.text.as_chunks().0, sql);
-        if lengths & RARE != 0 {
-            cold_path();
-            let from = [&self.object_schema[..], &self.object_name, &self.message];
-            for (from, words) in from.into_iter().zip(rare) {
-                to.copy(from.as_chunks().0, words);
-            }
+        for (length, from) in rare {
+            to.copy(from.as_chunks().0, length.words(lengths));
         }
         to.show(self.what.own() | STATEMENT);
         true
