@@ -309,8 +309,7 @@ impl Connection {
 
     #[inline(never)]
     fn begin_transaction(&self) -> Option<Transaction> {
-        let start =
-            TransactionStart { xid: None, trx_id: 0, isolation: 2, read_only: false, autocommit: false };
+        let start = TransactionStart { trx_id: 0, isolation: 2, read_only: false, autocommit: false };
         let wanted = ENGINE.wants(Kind::Transaction);
         let mut transaction = if wanted { ENGINE.open_transaction(&start) } else { None };
         transaction.iter_mut().for_each(|transaction| ENGINE.start_transaction(transaction, here(900)));

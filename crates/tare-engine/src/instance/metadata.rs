@@ -10,7 +10,7 @@ use crate::record::operation;
 use crate::record::statement::NAME_WORDS;
 use crate::record::wait::{Source, Wait, WaitObject};
 use crate::setup::instrument::fixed;
-use crate::thread::current;
+use crate::thread::{Thread, current};
 
 use super::reference;
 
@@ -27,9 +27,18 @@ pub(crate) struct MetadataLock {
     pub(crate) duration: AtomicU8,
     pub(crate) status: AtomicU8,
     pub(crate) schema_len: AtomicU16,
-    pub(crate) name_len: AtomicU16,
-    pub(crate) schema: [AtomicU64; NAME_WORDS],
-    pub(crate) name: [AtomicU64; NAME_WORDS],
+    pub(crate) names_len: AtomicU16,
+    /// Schema and name, as [`MetadataName::names`] has them.
+    pub(crate) names: [AtomicU64; 2 * NAME_WORDS + 1],
+}
+
+impl MetadataLock {
+    /// The last of what fills it: its names are written, and readers may see it.
+    #[inline(never)]
+    fn publish(&self, names: &[u8]) {
+        self.names_len.store(text::write(&self.names, names) as u16, Relaxed);
+        self.head.publish();
+    }
 }
 
 reference! {
@@ -37,15 +46,34 @@ reference! {
     MetadataRef, MetadataHandle, MetadataLock
 }
 
+impl MetadataHandle {
+    /// A slot just taken becomes a lock that the thread asks for.
+    #[inline(always)]
+    fn fill(&self, thread: &Thread, identity: usize, what: &MetadataName<'_>, source: Source) {
+        let slot = &self.slot;
+        slot.identity.store(identity as u64, Relaxed);
+        slot.owner_thread.store(thread.thread_id.load(Relaxed), Relaxed);
+        slot.owner_event.store(thread.event_id.load(Relaxed), Relaxed);
+        slot.source.store(source.0, Relaxed);
+        slot.namespace.store(what.namespace, Relaxed);
+        slot.lock_type.store(what.lock_type, Relaxed);
+        slot.duration.store(what.duration, Relaxed);
+        slot.status.store(what.status, Relaxed);
+        slot.schema_len.store(what.schema_len, Relaxed);
+        slot.publish(what.names);
+    }
+}
+
 /// What the host says of a metadata lock.
 #[derive(Clone, Copy, Debug)]
 pub struct MetadataName<'a> {
     /// OBJECT_TYPE, as the host numbers namespaces.
     pub namespace: u8,
-    /// OBJECT_SCHEMA.
-    pub schema: &'a [u8],
-    /// OBJECT_NAME.
-    pub name: &'a [u8],
+    /// OBJECT_SCHEMA, a byte of any value, OBJECT_NAME: as hosts have them, so that they are copied at once. A part that is
+    /// empty or missing is NULL.
+    pub names: &'a [u8],
+    /// Bytes of OBJECT_SCHEMA.
+    pub schema_len: u16,
     /// LOCK_TYPE, LOCK_DURATION, LOCK_STATUS, as the host numbers them.
     pub lock_type: u8,
     #[allow(missing_docs)]
@@ -60,6 +88,7 @@ const WAITED_FOR: u32 = 1;
 /// Metadata locks.
 impl Engine {
     /// A metadata lock is asked for. What it is, is asked only where that is wanted.
+    #[inline(always)]
     pub fn create_metadata_lock<'a>(
         &self,
         identity: usize,
@@ -71,25 +100,40 @@ impl Engine {
         }
         let what = what()?;
         let thread = current()?;
-        let stash = &thread.metadata_stash;
-        let lock = self.pools.take_near::<MetadataHandle>(&self.arena, Pool::MetadataLocks, stash);
-        let Some(lock) = lock else {
-            self.losses.count(Lost::MetadataLocks);
-            return None;
-        };
-        let slot = &lock.slot;
-        slot.identity.store(identity as u64, Relaxed);
-        slot.owner_thread.store(thread.thread_id.load(Relaxed), Relaxed);
-        slot.owner_event.store(thread.event_id.load(Relaxed), Relaxed);
-        slot.source.store(source.0, Relaxed);
-        slot.namespace.store(what.namespace, Relaxed);
-        slot.lock_type.store(what.lock_type, Relaxed);
-        slot.duration.store(what.duration, Relaxed);
-        slot.status.store(what.status, Relaxed);
-        slot.schema_len.store(text::write(&slot.schema, what.schema) as u16, Relaxed);
-        slot.name_len.store(text::write(&slot.name, what.name) as u16, Relaxed);
-        slot.head.publish();
-        Some(lock)
+        match self.pools.take_near(&self.arena, &thread.metadata_stash) {
+            Some(lock) => {
+                let lock: MetadataRef = self.arena.at(lock);
+                lock.fill(thread, identity, &what, source);
+                Some(lock)
+            }
+            None => {
+                // A copy, so that what is usual need not be in memory.
+                let what = MetadataName { ..what };
+                self.create_far_metadata_lock(thread, identity, &what, source)
+            }
+        }
+    }
+
+    /// As [`Engine::create_metadata_lock`], in a slot that is not of the thread's own.
+    #[cold]
+    #[inline(never)]
+    fn create_far_metadata_lock(
+        &self,
+        thread: &Thread,
+        identity: usize,
+        what: &MetadataName<'_>,
+        source: Source,
+    ) -> Option<MetadataRef> {
+        match self.pools.take::<MetadataHandle>(&self.arena, Pool::MetadataLocks, 0) {
+            Some(lock) => {
+                lock.fill(thread, identity, what, source);
+                Some(lock)
+            }
+            None => {
+                self.losses.count(Lost::MetadataLocks);
+                None
+            }
+        }
     }
 
     /// Its LOCK_STATUS changes.

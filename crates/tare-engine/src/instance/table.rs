@@ -129,6 +129,7 @@ impl Engine {
     }
 
     /// An open table is used again, by the calling thread.
+    #[inline(always)]
     pub fn rebind_table(&self, table: TableRef, identity: usize) {
         let slot = &table.slot;
         slot.identity.store(identity as u64, Relaxed);
@@ -197,28 +198,41 @@ impl Engine {
     /// Counts what an open table did, in the slot at `place`.
     #[inline(always)]
     fn count_table<C: TableCounts>(&self, place: &AtomicU32, part: usize, n: u64, taken: Option<u64>) {
-        let now = self.epochs[C::FAMILY as usize].load(Relaxed);
-        if place.load(Relaxed) == 0 && !self.make_table_counts::<C>(place, now) {
-            return;
+        let offset = place.load(Relaxed);
+        if offset != 0 {
+            let counts: &C = self.arena.at(offset);
+            if counts.epoch().load(Relaxed) == self.epochs[C::FAMILY as usize].load(Relaxed) {
+                add(&counts.parts()[part], n, taken);
+                return;
+            }
         }
-        let counts: &C = self.arena.at(place.load(Relaxed));
-        if counts.epoch().load(Relaxed) != now {
-            counts.parts().iter().for_each(Counts::clear);
-            counts.epoch().store(now, Relaxed);
-        }
-        add(&counts.parts()[part], n, taken);
+        self.count_anew::<C>(place, part, n, taken);
     }
 
+    /// As [`Engine::count_table`], the first time, or the first time since a reset.
     #[cold]
-    fn make_table_counts<C: TableCounts>(&self, place: &AtomicU32, epoch: u32) -> bool {
-        let Some(counts) = self.pools.take::<C>(&self.arena, C::POOL, 0) else {
-            self.losses.count(C::LOST);
-            return false;
+    #[inline(never)]
+    fn count_anew<C: TableCounts>(&self, place: &AtomicU32, part: usize, n: u64, taken: Option<u64>) {
+        let now = self.epochs[C::FAMILY as usize].load(Relaxed);
+        let counts: &C = match place.load(Relaxed) {
+            0 => {
+                let Some(counts) = self.pools.take::<C>(&self.arena, C::POOL, 0) else {
+                    self.losses.count(C::LOST);
+                    return;
+                };
+                counts.epoch().store(now, Relaxed);
+                counts.head().publish();
+                place.store(self.arena.offset_of(counts), Release);
+                counts
+            }
+            offset => {
+                let counts: &C = self.arena.at(offset);
+                counts.parts().iter().for_each(Counts::clear);
+                counts.epoch().store(now, Relaxed);
+                counts
+            }
         };
-        counts.epoch().store(epoch, Relaxed);
-        counts.head().publish();
-        place.store(self.arena.offset_of(counts), Release);
-        true
+        add(&counts.parts()[part], n, taken);
     }
 
     /// Begins a table lock of a kind (0–10, the order of [`operation::TABLE_LOCK`]).
@@ -239,6 +253,7 @@ impl Engine {
     }
 
     /// INTERNAL_LOCK and EXTERNAL_LOCK of an open table: a lock kind, or `None`.
+    #[inline(always)]
     pub fn set_table_lock(&self, table: TableRef, external: bool, kind: Option<u8>) {
         let place = if external { &table.slot.external_lock } else { &table.slot.internal_lock };
         place.store(kind.map_or(0, |kind| kind + 1), Relaxed);

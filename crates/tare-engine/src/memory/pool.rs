@@ -279,16 +279,13 @@ impl Pools {
         }
     }
 
-    /// Takes a slot from the stash, or else from the pool, but not zeroed: whoever fills it fills all of it.
+    /// Takes a slot from the stash, as [`Pools::take`], but not zeroed: whoever fills it fills all of it. `None`: the stash has
+    /// none to give.
     #[inline(always)]
-    pub(crate) fn take_near<T: View>(&self, arena: &Arena, pool: Pool, stash: &Stash) -> Option<&'static T> {
-        match stash.pop() {
-            Some(offset) => {
-                arena.at::<SlotHead>(offset).begin(0, offset);
-                Some(arena.at(offset))
-            }
-            None => self.take(arena, pool, 0),
-        }
+    pub(crate) fn take_near(&self, arena: &Arena, stash: &Stash) -> Option<Offset> {
+        let offset = stash.pop()?;
+        arena.at::<SlotHead>(offset).begin(0, offset);
+        Some(offset)
     }
 
     /// Gives a slot back to the stash, or to the pool if that is full.

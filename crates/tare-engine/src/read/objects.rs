@@ -25,6 +25,14 @@ use crate::setup::objects::type_name;
 use crate::snapshot::*;
 use crate::thread::Thread;
 
+/// Schema and name of what a metadata lock is on, where it has them.
+pub(crate) fn lock_names(lock: &MetadataLock) -> [Option<String>; 2] {
+    let names = text::read(&lock.names, lock.names_len.load(Relaxed).into());
+    let (schema, name) = names.split_at(names.len().min(lock.schema_len.load(Relaxed).into()));
+    let name = name.get(1..).unwrap_or_default();
+    [schema, name].map(|name| (!name.is_empty()).then(|| text::shown(name)))
+}
+
 impl Engine {
     /// Every known file.
     pub fn files(&self) -> Vec<FileRow> {
@@ -219,11 +227,12 @@ impl Engine {
     fn metadata_lock_row(&self, lock: &MetadataLock) -> Option<MetadataLockRow> {
         let host = self.host.get()?;
         let namespace = lock.namespace.load(Relaxed);
+        let [schema, name] = lock_names(lock);
         Some(MetadataLockRow {
             object: ObjectName {
                 object_type: Some(host.lock_namespace_name(namespace)?),
-                schema: nonempty(&lock.schema, lock.schema_len.load(Relaxed).into()),
-                name: nonempty(&lock.name, lock.name_len.load(Relaxed).into()),
+                schema,
+                name,
                 index: None,
             },
             object_instance_begin: lock.identity.load(Relaxed),

@@ -393,8 +393,8 @@ fn an_xa_transaction_shows_its_identifier_and_state() {
     let rig = Rig::new();
     rig.connect();
     let xid = Xid { format_id: 1, gtrid: b"order-1", bqual: &[0, 255] };
-    let start = TransactionStart { xid: Some(xid), ..transaction_start(false) };
-    let mut transaction = rig.open_transaction(&start).unwrap();
+    let mut transaction = rig.open_transaction(&transaction_start(false)).unwrap();
+    rig.note_transaction_xid(&transaction, &xid);
     rig.start_transaction(&mut transaction, here());
     rig.set_transaction_xid(&transaction, &xid, 1);
     rig.set_transaction_xa_state(&transaction, 3);

@@ -615,7 +615,8 @@ fn the_key_names_of_an_altered_table_are_the_new_ones() {
 fn a_metadata_lock_is_named_until_its_place_is_used_again() {
     let rig = Rig::new();
     rig.connect();
-    let what = MetadataName { namespace: 3, schema: b"db", name: b"t", lock_type: 1, duration: 1, status: 0 };
+    let what =
+        MetadataName { namespace: 3, names: b"db.t", schema_len: 2, lock_type: 1, duration: 1, status: 0 };
     let lock = rig.create_metadata_lock(0x77, || Some(what), here()).unwrap();
     let wait = rig.start_metadata_wait(lock, here()).unwrap();
     rig.end_wait(&wait, 1, None);
@@ -647,7 +648,8 @@ fn metadata_locks_are_rows_while_somebody_has_or_awaits_them() {
     let rig = Rig::new();
     let thread = rig.connect();
     rig.wait(rig.class.mutex);
-    let what = MetadataName { namespace: 3, schema: b"db", name: b"t", lock_type: 1, duration: 1, status: 0 };
+    let what =
+        MetadataName { namespace: 3, names: b"db.t", schema_len: 2, lock_type: 1, duration: 1, status: 0 };
     let lock = rig.create_metadata_lock(0x77, || Some(what), here()).unwrap();
     let row = rig.metadata_locks().remove(0);
     assert_eq!((row.object.object_type, row.object_instance_begin), (Some("TABLE"), 0x77));
@@ -659,7 +661,7 @@ fn metadata_locks_are_rows_while_somebody_has_or_awaits_them() {
     rig.set_metadata_lock_status(lock, 1);
     assert_eq!(rig.metadata_locks()[0].status, "GRANTED");
     let schema =
-        MetadataName { namespace: 2, schema: b"db", name: b"", lock_type: 0, duration: 0, status: 1 };
+        MetadataName { namespace: 2, names: b"db", schema_len: 2, lock_type: 0, duration: 0, status: 1 };
     rig.create_metadata_lock(0x78, || Some(schema), here()).unwrap();
     let schema = rig.metadata_locks().into_iter().find(|row| row.object.object_type == Some("SCHEMA"));
     assert_eq!(schema.unwrap().object.name, None);

@@ -155,7 +155,9 @@ impl Bench {
             Stuff::Prepared => Thing::Prepared(rig.create_prepared(number, 1, name.as_bytes(), 1, None)?),
             Stuff::MetadataLocks => {
                 let (schema, name) = (b"db".as_slice(), name.as_bytes());
-                let what = MetadataName { namespace: 3, schema, name, lock_type: 1, duration: 1, status: 1 };
+                let (names, schema_len) = (&[schema, b".", name].concat()[..], schema.len() as u16);
+                let what =
+                    MetadataName { namespace: 3, names, schema_len, lock_type: 1, duration: 1, status: 1 };
                 Thing::Lock(rig.create_metadata_lock(number, || Some(what), here())?)
             }
             Stuff::Threads => Thing::Thread(rig.new_thread(rig.class.thread, Some(1), None)?),

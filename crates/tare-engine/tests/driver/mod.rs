@@ -312,8 +312,8 @@ pub fn tokens_of<'a>(sql: &str, bytes: &'a mut [u8; 1024]) -> &'a [u8] {
 }
 
 /// A transaction without XA.
-pub fn transaction_start(read_only: bool) -> TransactionStart<'static> {
-    TransactionStart { xid: None, trx_id: 0, isolation: 2, read_only, autocommit: true }
+pub fn transaction_start(read_only: bool) -> TransactionStart {
+    TransactionStart { trx_id: 0, isolation: 2, read_only, autocommit: true }
 }
 
 /// Rows of a summary.

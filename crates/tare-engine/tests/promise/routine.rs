@@ -152,8 +152,14 @@ impl Routine {
 
     fn metadata(&self) {
         let rig = self.rig;
-        let name =
-            MetadataName { namespace: 3, schema: b"db", name: b"t", lock_type: 1, duration: 1, status: 0 };
+        let name = MetadataName {
+            namespace: 3,
+            names: b"db.t",
+            schema_len: 2,
+            lock_type: 1,
+            duration: 1,
+            status: 0,
+        };
         if let Some(lock) = rig.create_metadata_lock(7, || Some(name), here()) {
             if let Some(wait) = rig.start_metadata_wait(lock, here()) {
                 rig.end_wait(&wait, 1, None);

@@ -4,7 +4,7 @@
 use std::ffi::{c_uint, c_void};
 
 use tare_engine::objects;
-use tare_engine::{DigestTokens, MetadataName, Outcome, Xid};
+use tare_engine::{DigestTokens, Outcome, Xid};
 
 use crate::abi::Series;
 use crate::abi::types::{DigestStorage, MdlKey, ServerTableShare};
@@ -81,22 +81,10 @@ pub(super) fn settle_handler(handler: *const c_void, schema: &[u8]) {
 }
 
 /// What a metadata lock is of.
-pub(super) fn metadata_name<'a>(
-    key: *const MdlKey,
-    lock_type: i32,
-    duration: i32,
-    status: i32,
-) -> Option<MetadataName<'a>> {
+#[inline(always)]
+pub(super) fn metadata_object<'a>(key: *const MdlKey) -> Option<metadata::Object<'a>> {
     // SAFETY: the server passes a key that is valid during the call.
-    let object = unsafe { metadata::object(key) }?;
-    Some(MetadataName {
-        namespace: object.namespace,
-        schema: object.schema.unwrap_or_default(),
-        name: object.name.unwrap_or_default(),
-        lock_type: lock_type as u8,
-        duration: duration as u8,
-        status: status as u8,
-    })
+    unsafe { metadata::object(key) }
 }
 
 /// An XA identifier.
@@ -104,6 +92,13 @@ pub(super) fn xid<'a>(xid: *const c_void) -> Option<Xid<'a>> {
     // SAFETY: the server passes null or its own identifier, which it does not change during the call.
     let xid = unsafe { transaction::xid(xid) }?;
     Some(Xid { format_id: xid.format_id as i32, gtrid: xid.gtrid, bqual: xid.bqual })
+}
+
+/// Whether an XA identifier is none, or one the server makes up for a transaction of its own, which is shown nowhere.
+#[inline(always)]
+pub(super) fn is_made_up(xid: *const c_void) -> bool {
+    // SAFETY: as of [`xid`].
+    unsafe { transaction::is_made_up(xid) }
 }
 
 /// A global transaction id.

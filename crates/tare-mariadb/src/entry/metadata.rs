@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
 
 use tare_engine::snapshot::Kind;
-use tare_engine::{MetadataHandle, Source};
+use tare_engine::{MetadataHandle, MetadataName, Source};
 
 use super::facts;
 use super::guard::guard;
@@ -13,6 +13,7 @@ use super::pointer::{instance, keep, kept, state};
 use super::{ENGINE, SCHEMA};
 use crate::abi::types::{MdlKey, MetadataLock, MetadataLocker, MetadataLockerState};
 use crate::folder;
+use crate::host::metadata;
 
 pub(super) unsafe extern "C" fn create_metadata_lock(
     identity: *mut c_void,
@@ -23,13 +24,50 @@ pub(super) unsafe extern "C" fn create_metadata_lock(
     file: *const c_char,
     line: c_uint,
 ) -> *mut MetadataLock {
-    guard(null_mut(), || {
-        let what = || facts::metadata_name(key, lock_type, duration, status);
-        if folder::looks_at(lock_type)
-            && let Some(what) = what()
-        {
-            folder::locks(what.schema, what.name, lock_type);
+    if folder::looks_at(lock_type) {
+        // SAFETY: the same arguments under the same promises.
+        return unsafe { create_noted_metadata_lock(identity, key, lock_type, duration, status, file, line) };
+    }
+    create(identity, key, lock_type, duration, status, file, line)
+}
+
+/// As [`create_metadata_lock`], where a table's definition may be about to change.
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn create_noted_metadata_lock(
+    identity: *mut c_void,
+    key: *const MdlKey,
+    lock_type: c_int,
+    duration: c_int,
+    status: c_int,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut MetadataLock {
+    guard((), || {
+        if let Some(object) = facts::metadata_object(key) {
+            let (schema, name) = object.split();
+            folder::locks(schema, name, lock_type);
         }
+    });
+    create(identity, key, lock_type, duration, status, file, line)
+}
+
+#[inline(never)]
+extern "C" fn create(
+    identity: *mut c_void,
+    key: *const MdlKey,
+    lock_type: c_int,
+    duration: c_int,
+    status: c_int,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut MetadataLock {
+    guard(null_mut(), || {
+        let what = || {
+            let metadata::Object { namespace, names, schema_len } = facts::metadata_object(key)?;
+            let (lock_type, duration, status) = (lock_type as u8, duration as u8, status as u8);
+            Some(MetadataName { namespace, names, schema_len, lock_type, duration, status })
+        };
         // A row of `metadata_locks`, also while nothing is recorded: so with the reference.
         let lock = ENGINE.create_metadata_lock(identity.addr(), what, Source::new(file, line));
         lock.map_or(null_mut(), |lock| lock.address().cast())
@@ -37,7 +75,7 @@ pub(super) unsafe extern "C" fn create_metadata_lock(
 }
 
 /// The first type of lock with which rows are read or written; those before are taken to look at definitions.
-const SHARED_READ: u8 = 3;
+const SHARED_READ: c_int = 3;
 
 /// As [`create_metadata_lock`], where statements that use tare's tables are left out.
 pub(super) unsafe extern "C" fn create_looked_at_metadata_lock(
@@ -53,8 +91,8 @@ pub(super) unsafe extern "C" fn create_looked_at_metadata_lock(
         if !ENGINE.is_in_statement() {
             return;
         }
-        let what = facts::metadata_name(key, lock_type, duration, status);
-        if what.is_some_and(|what| what.schema == SCHEMA && what.lock_type >= SHARED_READ) {
+        let is_read = lock_type >= SHARED_READ;
+        if is_read && facts::metadata_object(key).is_some_and(|object| object.split().0 == SCHEMA) {
             ENGINE.exclude_statement();
         }
     });

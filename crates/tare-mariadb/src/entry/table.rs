@@ -6,7 +6,9 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use tare_engine::snapshot::Kind;
-use tare_engine::{MAX_INDEXES, Source, TableHandleHandle, TableName, TableShareHandle, TableShareRef};
+use tare_engine::{
+    MAX_INDEXES, Source, TableHandleHandle, TableName, TableRef, TableShareHandle, TableShareRef,
+};
 
 use super::facts;
 use super::guard::guard;
@@ -183,18 +185,26 @@ pub(super) unsafe extern "C" fn start_table_lock_wait(
     file: *const c_char,
     line: c_uint,
 ) -> *mut TableLocker {
+    let Some(instance) = instance!(TableHandleHandle, table) else { return null_mut() };
+    let kind = facts::table_lock(op, flags);
+    ENGINE.set_table_lock(instance, op == EXTERNAL, kind);
+    // To give a lock back is no more than that.
+    kind.map_or(null_mut(), |kind| start_lock(state, table, op, kind, file, line))
+}
+
+#[inline(never)]
+extern "C" fn start_lock(
+    state: *mut TableLockerState,
+    table: *mut Table,
+    op: c_uint,
+    kind: u8,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut TableLocker {
     guard(null_mut(), || {
         let Some(instance) = instance!(TableHandleHandle, table) else { return null_mut() };
-        let kind = facts::table_lock(op, flags);
-        ENGINE.set_table_lock(instance, op == EXTERNAL, kind);
-        let Some(kind) = kind else { return null_mut() };
         let Some(wait) = ENGINE.start_table_lock_wait(instance, kind, Source::new(file, line)) else {
-            // A statement begins to use one of tare's own tables: none of them is watched.
-            let share = DEPRECATED_SHARE.load(Ordering::Relaxed);
-            if op == EXTERNAL && !share.is_null() && ENGINE.share_of(instance) == share {
-                warning::push(DEPRECATION.0, DEPRECATION.1);
-            }
-            return null_mut();
+            return unwatched(instance, op);
         };
         let Some(kept) = state!(state, TableLockerState) else { return null_mut() };
         keep!(kept, wait);
@@ -202,6 +212,17 @@ pub(super) unsafe extern "C" fn start_table_lock_wait(
         kept.index = c_uint::from(kind);
         state.cast()
     })
+}
+
+/// A table is not watched. Where a statement begins to use it, that may be one of tare's own: none of them is.
+#[cold]
+#[inline(never)]
+fn unwatched(table: TableRef, op: c_uint) -> *mut TableLocker {
+    let share = DEPRECATED_SHARE.load(Ordering::Relaxed);
+    if op == EXTERNAL && !share.is_null() && ENGINE.share_of(table) == share {
+        warning::push(DEPRECATION.0, DEPRECATION.1);
+    }
+    null_mut()
 }
 
 /// As [`start_table_lock_wait`], where statements that use tare's tables are left out: a table locked before, by a

@@ -26,8 +26,6 @@ pub(super) unsafe extern "C" fn get_thread_transaction_locker(
     }
     guard(null_mut(), || {
         let what = TransactionStart {
-            // One the server makes up for every transaction of its own is shown nowhere.
-            xid: facts::xid(xid).filter(|xid| !(xid.format_id == 1 && xid.gtrid.starts_with(b"MySQLXid"))),
             trx_id,
             isolation: isolation as u8,
             read_only: read_only != 0,
@@ -35,19 +33,28 @@ pub(super) unsafe extern "C" fn get_thread_transaction_locker(
         };
         let Some(transaction) = ENGINE.open_transaction(&what) else { return null_mut() };
         let Some(kept) = state!(state, TransactionLockerState) else { return null_mut() };
-        keep(kept, transaction);
-        state.cast()
+        let (flags, thread, start) = transaction.pack();
+        kept.flags = flags;
+        kept.thread = thread.address().cast();
+        kept.timer_start = start;
+        if facts::is_made_up(xid) { state.cast() } else { with_xid(state, xid) }
     })
 }
 
-fn keep(state: &mut TransactionLockerState, transaction: Transaction) {
-    let (flags, thread, start) = transaction.pack();
-    state.flags = flags;
-    state.thread = thread.address().cast();
-    state.timer_start = start;
+/// A transaction has begun for which the server did not make up an identifier.
+#[cold]
+#[inline(never)]
+extern "C" fn with_xid(state: *mut TransactionLockerState, xid: *const c_void) -> *mut TransactionLocker {
+    with(state.cast(), |transaction, _| {
+        if let Some(xid) = facts::xid(xid) {
+            ENGINE.note_transaction_xid(transaction, &xid);
+        }
+    });
+    state.cast()
 }
 
 /// Runs `act` on the transaction a locker means.
+#[inline(always)]
 fn with(locker: *mut TransactionLocker, act: impl FnOnce(&mut Transaction, &mut TransactionLockerState)) {
     guard((), || {
         let Some(state) = state!(locker, TransactionLockerState) else { return };
@@ -64,7 +71,7 @@ pub(super) unsafe extern "C" fn start_transaction(
 ) {
     with(locker, |transaction, state| {
         ENGINE.start_transaction(transaction, Source::new(file, line));
-        keep(state, *transaction);
+        state.timer_start = transaction.start();
     });
 }
 

@@ -22,10 +22,18 @@ const MAX_TEXT: usize = 387;
 pub struct Object<'a> {
     /// The namespace's number; [`super::names::mdl_namespace`] names it.
     pub namespace: u8,
-    /// OBJECT_SCHEMA; `None` is SQL NULL.
-    pub schema: Option<&'a [u8]>,
-    /// OBJECT_NAME; `None` is SQL NULL.
-    pub name: Option<&'a [u8]>,
+    /// OBJECT_SCHEMA, a byte, OBJECT_NAME, as they lie in the key. A part that is empty or missing is SQL NULL.
+    pub names: &'a [u8],
+    /// Bytes of OBJECT_SCHEMA.
+    pub schema_len: u16,
+}
+
+impl<'a> Object<'a> {
+    /// OBJECT_SCHEMA and OBJECT_NAME.
+    pub fn split(&self) -> (&'a [u8], &'a [u8]) {
+        let (schema, name) = self.names.split_at(self.names.len().min(self.schema_len.into()));
+        (schema, name.get(1..).unwrap_or_default())
+    }
 }
 
 const BACKUP: u8 = 0;
@@ -36,26 +44,29 @@ const USER_LOCK: u8 = 8;
 ///
 /// # Safety
 /// `key` is NULL or the server's key, valid and unchanged during `'a`.
+#[inline(always)]
 pub unsafe fn object<'a>(key: *const MdlKey) -> Option<Object<'a>> {
     let raw = key.cast::<RawKey>();
     if raw.is_null() {
         return None;
     }
     // SAFETY: the caller's promise; the header is always there.
-    let (length, db) = unsafe { (usize::from((*raw).length), usize::from((*raw).db_name_length)) };
+    let (length, schema_len) = unsafe { ((*raw).length, (*raw).db_name_length) };
+    let (length, db) = (usize::from(length), usize::from(schema_len));
     if length > MAX_TEXT || length < db + 3 {
         return None;
     }
     // SAFETY: the server fills `length` bytes of text behind the header.
     let text = unsafe { std::slice::from_raw_parts((&raw const (*raw).text).cast::<u8>(), length) };
-    let (schema, name) = (&text[1..=db], &text[db + 2..length - 1]);
-    Some(match text[0] {
-        BACKUP => Object { namespace: BACKUP, schema: None, name: None },
-        SCHEMA => Object { namespace: SCHEMA, schema: Some(schema), name: None },
+    let namespace = text[0];
+    let (names, schema_len) = match namespace {
+        BACKUP => (&[][..], 0),
+        SCHEMA => (&text[1..=db], schema_len),
         // A user lock's name travels in the database's place.
-        USER_LOCK => Object { namespace: USER_LOCK, schema: None, name: Some(schema) },
-        namespace => Object { namespace, schema: Some(schema), name: Some(name) },
-    })
+        USER_LOCK => (&text[..=db], 0),
+        _ => (&text[1..length - 1], schema_len),
+    };
+    Some(Object { namespace, names, schema_len })
 }
 
 #[cfg(test)]
@@ -78,13 +89,13 @@ mod tests {
     fn keys_of_a_server_read_as_metadata_locks_shows_them() {
         let table = b"\x0c\0\x05\0\xd1\x9e\x3a\x0a\x02mysql\0proc\0";
         let seen = read(table).expect("a key");
-        assert_eq!((seen.namespace, seen.schema, seen.name), (2, Some(&b"mysql"[..]), Some(&b"proc"[..])));
+        assert_eq!((seen.namespace, seen.split()), (2, (&b"mysql"[..], &b"proc"[..])));
         let user = read(b"\x04\0\x01\0\x48\x03\x48\x03\x08u\0\0").expect("a key");
-        assert_eq!((user.namespace, user.schema, user.name), (8, None, Some(&b"u"[..])));
+        assert_eq!((user.namespace, user.split()), (8, (&b""[..], &b"u"[..])));
         let schema = read(b"\x05\0\x02\0\xc1\x4a\xc2\x4a\x01pr\0\0").expect("a key");
-        assert_eq!((schema.namespace, schema.schema, schema.name), (1, Some(&b"pr"[..]), None));
+        assert_eq!((schema.namespace, schema.split()), (1, (&b"pr"[..], &b""[..])));
         let backup = read(b"\x03\0\0\0\x01\0\x01\0\0\0\0").expect("a key");
-        assert_eq!((backup.namespace, backup.schema, backup.name), (0, None, None));
+        assert_eq!((backup.namespace, backup.split()), (0, (&b""[..], &b""[..])));
         assert_eq!(read(b"\x03\0\x05\0\0\0\0\0\x02a\0"), None);
         // SAFETY: NULL is allowed.
         assert_eq!(unsafe { object(std::ptr::null()) }, None);

@@ -40,6 +40,26 @@ pub unsafe fn xid<'a>(xid: *const c_void) -> Option<Xid<'a>> {
     (raw.format_id != -1).then_some(Xid { format_id: raw.format_id, gtrid, bqual })
 }
 
+/// What the server-made XIDs of autocommit transactions begin with.
+const MADE_UP: u64 = u64::from_le_bytes(*b"MySQLXid");
+
+/// Whether it is one of those, or none at all (NULL, format −1).
+///
+/// # Safety
+/// As of [`xid`].
+#[inline(always)]
+pub unsafe fn is_made_up(xid: *const c_void) -> bool {
+    // SAFETY: the caller's promise; every bit pattern is a value of the members.
+    let Some(raw) = (unsafe { xid.cast::<RawXid>().as_ref() }) else { return true };
+    match raw.format_id {
+        -1 => true,
+        1 => {
+            raw.gtrid_length >= 8 && raw.data.first_chunk().map(|it| u64::from_le_bytes(*it)) == Some(MADE_UP)
+        }
+        _ => false,
+    }
+}
+
 /// The argument of `set_transaction_gtid`, as the built-in prints it: `domain-server-sequence`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,5 +108,20 @@ mod tests {
         assert_eq!(read(&raw(1, 2, -1)), None);
         // SAFETY: NULL is allowed.
         assert_eq!(unsafe { xid(std::ptr::null()) }, None);
+    }
+
+    #[test]
+    fn an_xid_the_server_makes_up_is_told_by_its_first_bytes() {
+        let is_made_up = |format_id, gtrid_length, data: &[u8; 8]| {
+            let mut raw = raw(format_id, gtrid_length, 0);
+            raw.data[..8].copy_from_slice(data);
+            // SAFETY: a whole xid.
+            unsafe { is_made_up(std::ptr::from_ref(&raw).cast()) }
+        };
+        assert!(is_made_up(1, 24, b"MySQLXid") && is_made_up(-1, 0, b"MySQLXid"));
+        assert!(!is_made_up(1, 24, b"MySQLXyd") && !is_made_up(2, 24, b"MySQLXid"));
+        assert!(!is_made_up(1, 4, b"MySQLXid"), "these are not all its own");
+        // SAFETY: NULL is allowed.
+        assert!(unsafe { super::is_made_up(std::ptr::null()) });
     }
 }

@@ -10,6 +10,7 @@ use crate::memory::arena::View;
 use crate::memory::pool::{self, Pool, USED};
 use crate::memory::text;
 use crate::read::Scale;
+use crate::read::objects::lock_names;
 use crate::record::operation;
 use crate::record::wait::record::{OpenWait, WaitEvent, decode};
 use crate::snapshot::*;
@@ -183,17 +184,10 @@ impl Engine {
     }
 
     fn lock_name(&self, lock: &MetadataLock) -> ObjectName {
-        let some = |from, len: u16| match len {
-            0 => None,
-            len => Some(text::read_string(from, len as usize)),
-        };
         let namespace = lock.namespace.load(Relaxed);
-        ObjectName {
-            object_type: self.host.get().and_then(|host| host.lock_namespace_name(namespace)),
-            schema: some(&lock.schema, lock.schema_len.load(Relaxed)),
-            name: some(&lock.name, lock.name_len.load(Relaxed)),
-            index: None,
-        }
+        let object_type = self.host.get().and_then(|host| host.lock_namespace_name(namespace));
+        let [schema, name] = lock_names(lock);
+        ObjectName { object_type, schema, name, index: None }
     }
 
     fn table_name(&self, share: &TableShare, index: u8) -> ObjectName {

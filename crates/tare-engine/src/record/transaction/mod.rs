@@ -2,7 +2,6 @@
 
 pub(crate) mod record;
 
-use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::Engine;
@@ -33,9 +32,7 @@ pub struct Xid<'a> {
 
 /// What the host says of a transaction when it begins.
 #[derive(Clone, Copy, Debug)]
-pub struct TransactionStart<'a> {
-    /// The XA identifier, if one is set.
-    pub xid: Option<Xid<'a>>,
+pub struct TransactionStart {
     /// TRX_ID; 0: none.
     pub trx_id: u64,
     /// ISOLATION_LEVEL, as the host numbers them (read uncommitted 0 … serializable 3).
@@ -83,7 +80,19 @@ impl Transaction {
         Transaction { thread: thread.slab(), start, flags }
     }
 
+    /// Its start alone, which is the only thing that changes.
+    #[inline(always)]
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+
+    #[inline(always)]
+    fn bank(&self) -> usize {
+        if self.flags & OF_NOBODY == 0 { BANK_OWN } else { BANK_UNATTRIBUTED }
+    }
+
     /// Where it is noted, if it is recorded.
+    #[inline(always)]
     fn open(&self) -> Option<&'static OpenTransaction> {
         (self.flags & RECORDED != 0).then_some(&self.thread.transaction)
     }
@@ -91,7 +100,8 @@ impl Transaction {
 
 impl Engine {
     /// Begins a transaction of the calling thread.
-    pub fn open_transaction(&self, what: &TransactionStart<'_>) -> Option<Transaction> {
+    #[inline(always)]
+    pub fn open_transaction(&self, what: &TransactionStart) -> Option<Transaction> {
         let switches = self.registry.switches(fixed::TRANSACTION);
         if switches & ENABLED == 0 {
             return None;
@@ -113,7 +123,15 @@ impl Engine {
         Some(Transaction { thread, start: 0, flags })
     }
 
+    /// It has an identifier; whether it is an XA transaction nobody knows yet.
+    pub fn note_transaction_xid(&self, transaction: &Transaction, xid: &Xid<'_>) {
+        if let Some(open) = transaction.open() {
+            open.note_xid(xid);
+        }
+    }
+
     /// The transaction's clock starts.
+    #[inline(always)]
     pub fn start_transaction(&self, transaction: &mut Transaction, source: Source) {
         if transaction.flags & u32::from(TIMED) != 0 {
             transaction.start = ticks();
@@ -159,12 +177,33 @@ impl Engine {
     }
 
     /// Ends a transaction.
+    #[inline(always)]
     pub fn end_transaction(&self, transaction: &Transaction, committed: bool) {
-        let Transaction { thread, start, flags } = *transaction;
+        let transaction = *transaction;
+        let Transaction { thread, start, flags } = transaction;
+        let cell = thread.banks[transaction.bank()].cell::<TransactionCell>(&self.arena, fixed::TRANSACTION);
+        let now = self.epochs[Family::Transactions as usize].load(Relaxed);
+        match cell.filter(|cell| cell.head.epoch.load(Relaxed) == now) {
+            Some(cell) => self.end_counted(transaction, committed, Some(cell)),
+            None => self.end_uncounted(thread, start, flags, committed),
+        }
+    }
+
+    /// As [`Engine::end_transaction`], of the first one of a thread, or the first one since a reset.
+    #[cold]
+    #[inline(never)]
+    fn end_uncounted(&self, thread: &'static Thread, start: u64, flags: u32, committed: bool) {
+        let transaction = Transaction { thread, start, flags };
+        let cell = self.cell(thread, transaction.bank(), fixed::TRANSACTION, Family::Transactions);
+        self.end_counted(transaction, committed, cell);
+    }
+
+    /// Ends it and counts it in its cell, if there is one.
+    #[inline(always)]
+    fn end_counted(&self, transaction: Transaction, committed: bool, cell: Option<&TransactionCell>) {
+        let Transaction { thread, start, flags } = transaction;
         let timed = flags & u32::from(TIMED) != 0;
         let end = if timed { ticks() } else { 0 };
-        let bank = if flags & OF_NOBODY == 0 { BANK_OWN } else { BANK_UNATTRIBUTED };
-        let cell = self.cell::<TransactionCell>(thread, bank, fixed::TRANSACTION, Family::Transactions);
         if let Some(cell) = cell {
             let counts = if flags & READ_ONLY != 0 { &cell.read_only } else { &cell.read_write };
             if timed {
@@ -177,21 +216,18 @@ impl Engine {
             let bits = Thread::bits(thread.mask(), EventType::Transaction);
             let end_event_id = thread.event_id.own() - 1;
             open.end(end | u64::from(end == 0), end_event_id, committed, kept(bits));
-            if bits & (HISTORY | LONG) != 0 {
-                self.record_transaction(thread, open);
+            if bits & (HISTORY | LONG) != 0 && !open.write(&thread.transactions, self.arena.base()) {
+                self.record_in_next_block(thread);
             }
         }
     }
 
-    /// Records an ended transaction.
-    #[inline(always)]
-    fn record_transaction(&self, thread: &'static Thread, open: &OpenTransaction) {
-        let (ring, base) = (&thread.transactions, self.arena.base());
-        if !open.write(ring, base) {
-            cold_path();
-            if self.advance(thread, ring, &TRANSACTIONS) {
-                open.write(ring, base);
-            }
+    /// Records an ended transaction for which the current block has no room.
+    #[cold]
+    #[inline(never)]
+    fn record_in_next_block(&self, thread: &'static Thread) {
+        if self.advance(thread, &thread.transactions, &TRANSACTIONS) {
+            thread.transaction.write(&thread.transactions, self.arena.base());
         }
     }
 }

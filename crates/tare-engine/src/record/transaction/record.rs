@@ -9,6 +9,7 @@
 //! | one for each value | what it nests in, the engine's id, savepoints, GTID, XA: those that are not zero |
 //! | texts | of XA transactions only: both parts of the identifier, each of which begins with a word |
 
+use std::hint::cold_path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use tare_sync::Version;
@@ -32,6 +33,8 @@ const READ_ONLY: u64 = 1 << 8;
 const AUTOCOMMIT: u64 = 1 << 9;
 const ISOLATION: u32 = 10;
 const ID: u32 = 16;
+/// Of one in progress: it has an identifier. Not read in records.
+const HAS_XID: u64 = 1 << 14;
 /// Where the word that says which values there are has END_EVENT_ID.
 const END_ID: u32 = 16;
 
@@ -55,10 +58,14 @@ const IS_XA: u64 = 1 << 63;
 /// Words of one of the two parts of an XA identifier (64 bytes).
 const PART_WORDS: usize = 8;
 
-/// A thread's transaction in progress, or its last one.
+/// A thread's transaction in progress, or its last one. What every transaction changes comes first.
 #[repr(C)]
 pub(crate) struct OpenTransaction {
-    /// As in its record, but for the kind.
+    /// Odd while more than one word changes.
+    pub(crate) version: Version,
+    /// 1: it has started and not ended.
+    is_open: AtomicU32,
+    /// As in its record, but for the kind; and [`HAS_XID`].
     what: AtomicU64,
     start: AtomicU64,
     source: AtomicU64,
@@ -70,10 +77,6 @@ pub(crate) struct OpenTransaction {
     bqual: [AtomicU64; PART_WORDS],
     /// The identifier, as the value of XA has it, also while nobody knows whether it is an XA transaction.
     xid: AtomicU64,
-    /// Odd while more than one word changes.
-    pub(crate) version: Version,
-    /// 1: it has started and not ended.
-    is_open: AtomicU32,
 }
 
 // SAFETY: atomics only, alignment 8, less than a block.
@@ -87,7 +90,7 @@ pub(crate) const OPEN_WORDS: usize = size_of::<OpenTransaction>() / 8;
 impl OpenTransaction {
     /// A transaction begins that nests in the statement of this id, if that is not 0. Until it starts it has no time.
     #[inline(always)]
-    pub(crate) fn begin(&self, id: u64, begun: &TransactionStart<'_>, timed: bool, nesting: u64) {
+    pub(crate) fn begin(&self, id: u64, begun: &TransactionStart, timed: bool, nesting: u64) {
         let flags = u64::from(if timed { RECORD_TIMED } else { 0 });
         let what = flags << FLAGS
             | (TransactionState::Active as u64) << STATE
@@ -97,21 +100,23 @@ impl OpenTransaction {
             | u64::from(begun.isolation.min(0xF)) << ISOLATION;
         self.version.change(|| {
             self.what.store(what | id << ID, Relaxed);
-            for word in [&self.start, &self.source, &self.end, &self.set, &self.xid] {
+            for word in [&self.start, &self.source, &self.end] {
                 word.store(0, Relaxed);
             }
-            self.values().put(NESTING, nesting);
-            self.values().put(TRX_ID, begun.trx_id);
-            if let Some(xid) = &begun.xid {
-                self.write_xid(xid);
-            }
+            self.values().begin([(NESTING, nesting), (TRX_ID, begun.trx_id)]);
         });
+    }
+
+    /// It has an identifier, of whatever kind.
+    pub(crate) fn note_xid(&self, xid: &Xid<'_>) {
+        self.version.change(|| self.write_xid(xid));
     }
 
     fn write_xid(&self, xid: &Xid<'_>) {
         let (gtrid, bqual) = (text::write(&self.gtrid, xid.gtrid), text::write(&self.bqual, xid.bqual));
         let format = u64::from(xid.format_id.cast_unsigned());
         self.xid.store(format | (gtrid as u64) << GTRID_LEN | (bqual as u64) << BQUAL_LEN, Relaxed);
+        self.what.store(self.what.own() | HAS_XID, Relaxed);
     }
 
     #[inline(always)]
@@ -148,8 +153,11 @@ impl OpenTransaction {
         self.version.change(|| self.put_xa_state(xa_state));
     }
 
+    #[cold]
+    #[inline(never)]
     fn put_xa_state(&self, xa_state: u8) {
-        self.values().put(XA, self.xid.own() | u64::from(xa_state) << XA_STATE | IS_XA);
+        let xid = if self.what.own() & HAS_XID == 0 { 0 } else { self.xid.own() };
+        self.values().put(XA, xid | u64::from(xa_state) << XA_STATE | IS_XA);
     }
 
     pub(crate) fn set_gtid(&self, domain: u32, server: u32, sequence: u64) {
@@ -205,6 +213,7 @@ impl OpenTransaction {
         self.values().write(&mut to);
         let xa = self.values().get(XA);
         if xa != 0 {
+            cold_path();
             for (part, len) in [&self.gtrid, &self.bqual].into_iter().zip(parts_of(xa)) {
                 to.copy(part.as_chunks().0, text::words(len));
             }
@@ -272,6 +281,7 @@ fn read(words: &[u64]) -> Option<(TransactionEvent, Parts<'_>, &[u64])> {
 
 /// The transaction of an [`OpenTransaction`] whose words a reader has copied.
 pub(crate) fn read_open(words: &[u64; OPEN_WORDS]) -> Option<(TransactionEvent, Parts<'_>)> {
+    let (_version, words) = words.split_first()?;
     let (head, rest) = words.split_first_chunk::<HEAD>()?;
     let (values, rest) = rest.split_first_chunk()?;
     let values = values::known(head[HEAD - 1], values);
