@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What a statement costs a server in instructions and in misses of simulated caches, without tare and with it: exact figures,
-# whatever else the machine does. Between two calls a server runs through more code than the first cache holds, so what
-# tare costs follows the misses of instructions (I1): the lines of code a statement touches. docs/price.md says more.
+# whatever else the machine does. Between two calls a server runs through more than the first caches hold, so a call costs
+# what the lines it touches cost, of code (I1) and of data (D1). docs/price.md says what is known of it.
 #
 # cachegrind.sh [TARE_OPTIONS ...]: one server for each, such as "level=sums"; without arguments off, sums and lean.
 # WORKLOAD (oltp_point_select) and EVENTS ("2000 8000": what is between the two is counted) say what sysbench does.
