@@ -56,7 +56,6 @@ stop() {
 
 mariadb-install-db --no-defaults "${user[@]}" --datadir="$work/fresh" --auth-root-authentication-method=normal > "$work/log" 2>&1 ||
     die "no data directory: $(tail -1 "$work/log")"
-cp -r "$work/fresh" "$work/data"
 "$TARE_MARIADBD" --no-defaults "${user[@]}" --datadir="$work/fresh" --socket="$work/s" --skip-networking > "$work/log" 2>&1 &
 server=$!
 for _ in $(seq 100); do mariadb --no-defaults -S "$work/s" -u root -e 'CREATE DATABASE sbtest' 2> /dev/null && break; sleep 0.1; done

@@ -25,43 +25,8 @@ pub(super) unsafe extern "C" fn create_metadata_lock(
     line: c_uint,
 ) -> *mut MetadataLock {
     if folder::looks_at(lock_type) {
-        // SAFETY: the same arguments under the same promises.
-        return unsafe { create_noted_metadata_lock(identity, key, lock_type, duration, status, file, line) };
+        note_definition(key, lock_type);
     }
-    create(identity, key, lock_type, duration, status, file, line)
-}
-
-/// As [`create_metadata_lock`], where a table's definition may be about to change.
-#[cold]
-#[inline(never)]
-unsafe extern "C" fn create_noted_metadata_lock(
-    identity: *mut c_void,
-    key: *const MdlKey,
-    lock_type: c_int,
-    duration: c_int,
-    status: c_int,
-    file: *const c_char,
-    line: c_uint,
-) -> *mut MetadataLock {
-    guard((), || {
-        if let Some(object) = facts::metadata_object(key) {
-            let (schema, name) = object.split();
-            folder::locks(schema, name, lock_type);
-        }
-    });
-    create(identity, key, lock_type, duration, status, file, line)
-}
-
-#[inline(never)]
-extern "C" fn create(
-    identity: *mut c_void,
-    key: *const MdlKey,
-    lock_type: c_int,
-    duration: c_int,
-    status: c_int,
-    file: *const c_char,
-    line: c_uint,
-) -> *mut MetadataLock {
     guard(null_mut(), || {
         let what = || {
             let metadata::Object { namespace, names, schema_len } = facts::metadata_object(key)?;
@@ -72,6 +37,18 @@ extern "C" fn create(
         let lock = ENGINE.create_metadata_lock(identity.addr(), what, Source::new(file, line));
         lock.map_or(null_mut(), |lock| lock.address().cast())
     })
+}
+
+/// A table's definition may be about to change.
+#[cold]
+#[inline(never)]
+fn note_definition(key: *const MdlKey, lock_type: c_int) {
+    guard((), || {
+        if let Some(object) = facts::metadata_object(key) {
+            let (schema, name) = object.split();
+            folder::locks(schema, name, lock_type);
+        }
+    });
 }
 
 /// The first type of lock with which rows are read or written; those before are taken to look at definitions.
