@@ -51,7 +51,7 @@ pub struct Bucket {
 
 impl Histogram {
     /// Of buckets in their order, with what is in them.
-    pub(crate) fn new(counts: impl IntoIterator<Item = (u16, u64)>) -> Histogram {
+    pub fn new(counts: impl IntoIterator<Item = (u16, u64)>) -> Histogram {
         Histogram { counts: counts.into_iter().filter(|(_, count)| *count != 0).collect() }
     }
 

@@ -128,8 +128,6 @@ pub struct Config {
     pub instruments: InitialSwitches,
     /// Consumers that are on.
     pub consumers: Vec<Consumer>,
-    /// Whether what only the extended shape shows is counted, too.
-    pub extended: bool,
 }
 
 impl Default for Config {
@@ -150,7 +148,6 @@ impl Default for Config {
             limits: Limits::default(),
             instruments: Box::new(|_| Initial::default()),
             consumers: Consumer::ALL.to_vec(),
-            extended: false,
         }
     }
 }
