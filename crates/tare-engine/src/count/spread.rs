@@ -500,6 +500,7 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::lost::Limits;
 
     /// Picoseconds that ticks are shown as, at a rate.
     fn ps(ticks: u64, rate: u64) -> u64 {
@@ -537,5 +538,26 @@ mod tests {
         let buckets = Buckets::new();
         assert!(!buckets.are_told());
         assert_eq!([0, 1 << 40, u64::MAX - 1].map(|ticks| buckets.of(ticks)), [0; 3]);
+    }
+
+    #[test]
+    fn a_count_that_is_full_goes_on_in_another_piece() {
+        let engine: &'static Engine = Box::leak(Box::new(Engine::new()));
+        engine.arena.map(4 << 20).expect("address space");
+        engine.arena.shares.limit(&Limits::default());
+        engine.pools.map(&engine.arena).expect("address space");
+        let thread = engine.new_thread(0, None, None).expect("memory").slab();
+        let head = CellHead { epoch: AtomicU32::new(0), histogram: AtomicU32::new(0) };
+        let most = u64::from(u32::MAX);
+        for n in [most - 1, 1, 1, 5, most, 2] {
+            assert!(engine.spread(thread, &head, 100, n, 7));
+        }
+        assert!(engine.spread(thread, &head, 101, 3, 9));
+        let mut counts = std::collections::BTreeMap::new();
+        each(&engine.arena, &head, |bucket, count| *counts.entry(bucket).or_insert(0) += count);
+        assert_eq!(counts.into_iter().collect::<Vec<_>>(), [(100, 2 * most + 8), (101, 3)]);
+        assert_eq!(longest(&engine.arena, &head), 9);
+        clear(&engine.arena, &head);
+        each(&engine.arena, &head, |bucket, _| panic!("{bucket} holds something"));
     }
 }

@@ -102,13 +102,14 @@ impl Truncated {
     }
 }
 
-/// What digests had counted when their histograms were truncated.
-pub(crate) struct DigestsBefore(HashMap<Place, Spread>);
+/// What digests had counted when their histograms were truncated; `None` without histograms.
+pub(crate) struct DigestsBefore(Option<HashMap<Place, Spread>>);
 
 impl DigestsBefore {
     /// What a digest's histogram shows.
     pub(crate) fn take(&mut self, place: Place, spread: &Spread) -> Histogram {
-        match self.0.remove(&place) {
+        let Some(before) = &mut self.0 else { return Histogram::default() };
+        match before.remove(&place) {
             Some(before) => spread.since(&before).histogram(),
             None => spread.histogram(),
         }
@@ -117,8 +118,9 @@ impl DigestsBefore {
     /// What that of the row without a digest shows, once all others have been asked for: what was remembered of digests that
     /// are there no more is of those it collects.
     pub(crate) fn take_rest(self, spread: &Spread) -> Histogram {
+        let Some(evicted) = self.0 else { return Histogram::default() };
         let mut before = Spread::default();
-        self.0.values().for_each(|evicted| before.merge(evicted));
+        evicted.values().for_each(|evicted| before.merge(evicted));
         spread.since(&before).histogram()
     }
 }
@@ -134,8 +136,11 @@ fn family(of: EventType) -> Family {
 }
 
 impl Engine {
-    /// The histogram of every instrument of a type that has timed events.
+    /// The histogram of every instrument of a type that has timed events; nothing where there are none.
     pub fn event_histograms(&self, of: EventType) -> Vec<(&'static str, Histogram)> {
+        if !self.buckets.are_told() {
+            return Vec::new();
+        }
         let (epoch, spreads) = self.event_spreads(of);
         let truncated = lock(&self.truncated.events);
         let before = truncated[of as usize - 1].as_ref().filter(|before| before.epoch == epoch);
@@ -174,10 +179,13 @@ impl Engine {
     }
 
     pub(crate) fn digests_before(&self) -> DigestsBefore {
+        if !self.buckets.are_told() {
+            return DigestsBefore(None);
+        }
         let epoch = self.epochs[Family::Digests as usize].load(Relaxed);
         let truncated = lock(&self.truncated.digests);
         let before = truncated.as_ref().filter(|before| before.epoch == epoch);
-        DigestsBefore(before.map_or_else(HashMap::new, |before| before.spreads.clone()))
+        DigestsBefore(Some(before.map_or_else(HashMap::new, |before| before.spreads.clone())))
     }
 
     /// What every instrument of a type has counted since the epoch that is returned, too.
