@@ -7,7 +7,7 @@
 //! was is noted with the buckets.
 //!
 //! A thread counts in *pieces* of a dozen adjacent buckets, made when first needed, one line each. The pieces of a cell are
-//! a circle, which the cell enters at the one it used last: mostly the next event finds its own there. What ends is added to
+//! a circle ([`circle`]), which the cell enters at the one it used last: mostly the next event finds its own there. What ends is added to
 //! *wide* pieces, which many threads share. An event is counted in its cell first, then here, and a reader looks here
 //! first: no more are found in higher buckets than there are.
 
@@ -16,7 +16,7 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-use tare_sync::keep_first;
+use tare_sync::{circle, keep_first};
 
 use crate::Engine;
 use crate::count::bank::cut;
@@ -38,7 +38,7 @@ const GROUPS: usize = (BUCKETS + 1).div_ceil(WIDTH as usize);
 /// Of a piece's group: one of its counts is full, and another piece goes on.
 const FULL: u32 = 1 << 31;
 /// More pieces than a circle has.
-const MOST_PIECES: u32 = 1 << 10;
+const MOST_PIECES: usize = 1 << 10;
 
 /// Of [`CellHead::histogram`]: it is a [`Wide`] one.
 const WIDE: u32 = 1 << 31;
@@ -246,25 +246,27 @@ impl Engine {
     /// Puts an event into its bucket that took so long (`None`: nobody asked), in each of some cells of the thread's own that
     /// have counted it. They know their longest event themselves.
     #[inline(always)]
-    pub(crate) fn spread_event(
+    pub(crate) fn spread_event<const CELLS: usize>(
         &self,
         thread: &Thread,
         taken: Option<u64>,
-        cells: impl IntoIterator<Item = &'static CellHead>,
+        cells: [Option<&CellHead>; CELLS],
     ) {
-        let Some(taken) = taken else {
-            cells.into_iter().for_each(|head| self.spread_untimed(thread, head, 1));
+        let Some(ticks) = taken else {
+            cells.into_iter().flatten().for_each(|head| self.spread_untimed(thread, head, 1));
             return;
         };
-        let bucket = self.buckets.of(taken);
+        let bucket = self.buckets.of(ticks);
         if bucket == 0 {
             return;
         }
+        let (base, group, at) = (self.arena.base(), bucket / WIDTH, (bucket % WIDTH) as usize);
         for head in cells {
-            let count = piece_of(self.arena.base(), head, bucket / WIDTH)
-                .map(|piece| &piece.counts[(bucket % WIDTH) as usize]);
-            match count.map(|count| (count, count.own())) {
-                Some((count, held)) if held != u32::MAX => count.store(held + 1, Release),
+            let Some(head) = head else { continue };
+            match piece_of(base, head, group) {
+                Some(piece) if piece.counts[at].own() != u32::MAX => {
+                    piece.counts[at].store(piece.counts[at].own() + 1, Release);
+                }
                 _ => _ = self.spread(thread, head, bucket, 1, 0),
             }
         }
@@ -308,15 +310,7 @@ impl Engine {
         }
         let made: &Piece = self.arena.at(place);
         made.group.store(group, Relaxed);
-        match head.histogram.own() {
-            0 => made.next.store(place, Relaxed),
-            last => {
-                let last: &Piece = self.arena.at(last);
-                made.next.store(last.next.own(), Relaxed);
-                last.next.store(place, Release);
-            }
-        }
-        head.histogram.store(place, Release);
+        circle::insert(&head.histogram, place, |at| &self.arena.at::<Piece>(at).next);
         Some(made)
     }
 }
@@ -342,18 +336,11 @@ fn piece_of(base: Base, head: &CellHead, group: u32) -> Option<&'static Piece> {
     }
 }
 
-/// The pieces of a cell of a thread's own, each once, also while the thread makes more.
+/// The pieces of a cell of a thread's own, also while the thread makes more.
 fn pieces(arena: &Arena, head: &CellHead) -> impl Iterator<Item = &'static Piece> {
-    let first = head.histogram.load(Acquire);
-    let mut next = if first & WIDE == 0 { first } else { 0 };
-    (0..MOST_PIECES).map_while(move |_| {
-        let piece: &Piece = arena.get(next)?;
-        next = piece.next.load(Acquire);
-        if next == first {
-            next = 0;
-        }
-        Some(piece)
-    })
+    let piece = |place| arena.get::<Piece>(place).filter(|_| place & WIDE == 0);
+    let places = circle::round(&head.histogram, MOST_PIECES, move |place| Some(&piece(place)?.next));
+    places.filter_map(piece)
 }
 
 /// Those of them that hold buckets.

@@ -372,7 +372,7 @@ impl Engine {
         digest: Option<&'static DigestCell>,
     ) {
         let cell = thread.banks[bank].cell::<StatementCell>(&self.arena, ended.open.class());
-        let heads = cell.into_iter().chain(digest.map(|digest| &digest.cell)).map(|cell| &cell.head);
+        let heads = [cell.map(|cell| &cell.head), digest.map(|digest| &digest.cell.head)];
         self.spread_event(thread, ended.taken(), heads);
     }
 

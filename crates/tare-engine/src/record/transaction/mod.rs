@@ -200,7 +200,7 @@ impl Engine {
 
     /// Ends it and counts it in its cell, if there is one.
     #[inline(always)]
-    fn end_counted(&self, transaction: Transaction, committed: bool, cell: Option<&'static TransactionCell>) {
+    fn end_counted(&self, transaction: Transaction, committed: bool, cell: Option<&TransactionCell>) {
         let Transaction { thread, start, flags } = transaction;
         let timed = flags & u32::from(TIMED) != 0;
         let end = if timed { ticks() } else { 0 };
@@ -212,7 +212,7 @@ impl Engine {
                 counts.add_untimed(1);
             }
             if self.buckets.are_told() {
-                self.spread_event(thread, timed.then(|| end.saturating_sub(start)), [&cell.head]);
+                self.spread_event(thread, timed.then(|| end.saturating_sub(start)), [Some(&cell.head)]);
             }
         }
         if let Some(open) = transaction.open() {
