@@ -1,15 +1,14 @@
 //! HOT PATH: how the events of a cell spread over the buckets of a histogram, in the shape `extended` only.
 //!
 //! The lowest bucket is never counted: it is what is left of the cell's count. So the buckets of a histogram add up to the
-//! count of its row, whenever one looks, and an event of less than 10 microseconds costs nothing more. Whether it is one of
-//! those nobody asks for its own sake, either: the maximum of a thread's own cell of waits or stages never rises into the
-//! second bucket, so what belongs to a higher one is always longer than the maximum, and comes here. How long the longest
-//! was is noted with the buckets.
+//! count of its row, whenever one looks, and an event of less than 10 microseconds costs nothing more. That it is one needs
+//! no question: the maximum of a thread's own cell of waits or stages never rises into the second bucket, so an event of a
+//! higher one exceeds it, and comes here. How long the longest was is noted with the buckets.
 //!
 //! A thread counts in *pieces* of a dozen adjacent buckets, made when first needed, one line each. The pieces of a cell are
-//! a circle ([`circle`]), which the cell enters at the one it used last: mostly the next event finds its own there. What ends is added to
-//! *wide* pieces, which many threads share. An event is counted in its cell first, then here, and a reader looks here
-//! first: no more are found in higher buckets than there are.
+//! a circle ([`circle`]), which the cell enters at the one it used last: mostly the next event finds its own there. What ends
+//! is added to *wide* pieces, which many threads share. An event is counted in its cell first, then here, and a reader
+//! looks here first: higher buckets never hold more than there is.
 
 use std::sync::atomic::{
     AtomicU32, AtomicU64,
@@ -226,7 +225,9 @@ impl Engine {
 
     /// From now on all that a cell counts is untimed, until [`end_counting`].
     pub(crate) fn begin_counting(&self, thread: &Thread, cell: &StatCell) {
-        if let Some(untimed) = self.untimed_piece(thread, &cell.head) {
+        if let Some(untimed) = self.untimed_piece(thread, &cell.head)
+            && untimed.since.own() == 0
+        {
             untimed.since.store(cell.events() + 1, Release);
         }
     }
@@ -379,7 +380,12 @@ pub(crate) fn end_counting<C: Cell>(arena: &Arena, cell: &C) {
 /// Calls `f` with each bucket but the lowest, and how many events of a thread's own cell are in it.
 pub(crate) fn each(arena: &Arena, head: &CellHead, mut f: impl FnMut(u32, u64)) {
     for piece in filled(arena, head) {
-        let first = (piece.group.load(Relaxed) & !FULL) * WIDTH;
+        let group = piece.group.load(Relaxed) & !FULL;
+        // Its thread may have ended, and it may be anything.
+        if group as usize >= GROUPS {
+            continue;
+        }
+        let first = group * WIDTH;
         for (bucket, count) in (first..).zip(&piece.counts) {
             let count = count.load(Acquire);
             if count != 0 {

@@ -31,7 +31,7 @@ impl Spread {
         spread::each(arena, head, |bucket, count| spread.add(bucket, count));
         let (untimed, since) = spread::untimed_events(arena, head);
         spread.events = events();
-        let untimed = untimed + since.map_or(0, |since| spread.events.saturating_sub(since));
+        let untimed = untimed.saturating_add(since.map_or(0, |since| spread.events.saturating_sub(since)));
         if untimed != 0 {
             spread.add(UNTIMED, untimed);
         }

@@ -337,6 +337,21 @@ fn digests_take_their_histograms_to_the_row_without_a_digest() {
 }
 
 #[test]
+fn a_place_keeps_the_buckets_of_those_that_had_it() {
+    let rig = Rig::with(Config { extended: true, digests_size: 1, ..small() });
+    for sql in ["select a", "select b", "select c", "select d"] {
+        // What ends is added to the place at once.
+        let thread = rig.connect();
+        rig.statement(rig.class.statement, sql, |_| work(80));
+        rig.delete_thread(thread);
+    }
+    let histograms: Vec<Histogram> = rig.digests().into_iter().map(|row| row.histogram).collect();
+    assert_eq!(histograms.len(), 2, "the last one, and the rest");
+    assert_eq!(histograms.iter().map(Histogram::total).sum::<u64>(), 4);
+    assert!(histograms.iter().flat_map(Histogram::filled).all(|bucket| bucket.low_ps > 70_000_000));
+}
+
+#[test]
 fn without_memory_buckets_still_add_up_and_the_loss_is_counted() {
     let rig = Rig::with(Config { extended: true, memory_max: 1 << 20, ..small() });
     rig.connect();
