@@ -110,6 +110,10 @@ pub struct Config {
     pub session_connect_attrs_size: u32,
     /// Whether SOURCE is filled.
     pub sources: bool,
+    /// Whether what only the extended shape shows is counted, too.
+    pub extended: bool,
+    /// Seconds after which the sample of a digest gives way to the next statement, however fast; 0: never.
+    pub max_digest_sample_age: u32,
     /// Rows of `accounts`, `users` and `hosts`, in this order.
     pub parties_size: [u32; 3],
     /// Whether the host has waits for mutexes, rwlocks and conds counted by object; see
@@ -136,12 +140,14 @@ impl Default for Config {
             max_sql_text_length: 1024,
             session_connect_attrs_size: 512,
             sources: true,
+            extended: false,
+            max_digest_sample_age: 60,
             parties_size: [1_000; 3],
             synch_waits_by_instance: false,
             rules_size: [MAX_RULES as u32; 2],
             limits: Limits::default(),
             instruments: Box::new(|_| Initial::default()),
-            consumers: Consumer::ALL.to_vec(),
+            consumers: Consumer::usual().collect(),
         }
     }
 }
@@ -182,6 +188,7 @@ pub struct Engine {
     pub(crate) connect_attrs_size: AtomicU32,
     pub(crate) synch_waits_by_instance: AtomicBool,
     pub(crate) sources: AtomicBool,
+    extended: AtomicBool,
     pub(crate) next_thread_id: AtomicU64,
     /// Threads there are.
     pub(crate) threads: AtomicU32,
@@ -234,6 +241,7 @@ impl Engine {
             connect_attrs_size: AtomicU32::new(0),
             synch_waits_by_instance: AtomicBool::new(false),
             sources: AtomicBool::new(true),
+            extended: AtomicBool::new(false),
             next_thread_id: AtomicU64::new(1),
             threads: AtomicU32::new(0),
             table_stats: [const { AtomicU32::new(0) }; FAMILIES],
@@ -277,10 +285,15 @@ impl Engine {
         }
         self.digest_size.store(config.max_digest_length.min(MAX_DIGEST as u32), Relaxed);
         self.sql_text_size.store(config.max_sql_text_length.min(MAX_SQL_TEXT as u32), Relaxed);
+        let sample_age = config.max_digest_sample_age;
+        self.digests.samples.start(self.sql_text_size.load(Relaxed), sample_age);
         self.connect_attrs_size.store(config.session_connect_attrs_size, Relaxed);
         self.synch_waits_by_instance.store(config.synch_waits_by_instance, Relaxed);
         self.sources.store(config.sources, Relaxed);
-        let consumers = config.consumers.iter().fold(0, |bits, consumer| bits | 1 << *consumer as u32);
+        self.extended.store(config.extended, Relaxed);
+        let shown = |consumer: &&Consumer| config.extended || **consumer != Consumer::EventsStatementsCpu;
+        let consumers =
+            config.consumers.iter().filter(shown).fold(0, |bits, consumer| bits | 1 << *consumer as u32);
         self.consumers.store(consumers, Relaxed);
         self.registry.start(config.instruments);
         self.actors.start(ActorRule::initial(), config.rules_size[0]);
@@ -298,6 +311,12 @@ impl Engine {
             debug_assert_eq!(given, id);
         }
         Ok(())
+    }
+
+    /// Whether what only the extended shape shows is counted, too.
+    #[inline(always)]
+    pub fn is_extended(&self) -> bool {
+        self.extended.load(Relaxed)
     }
 
     /// Whether waits for mutexes, rwlocks and conds are counted by object.

@@ -125,7 +125,7 @@ pub enum ThreadKey {
     Connection(u64),
 }
 
-/// A consumer: a row of `setup_consumers`, in the reference's order.
+/// A consumer: a row of `setup_consumers`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 #[allow(missing_docs)] // the names are the rows' names
@@ -145,14 +145,16 @@ pub enum Consumer {
     GlobalInstrumentation,
     ThreadInstrumentation,
     StatementsDigest,
+    EventsStatementsCpu,
 }
 
 impl Consumer {
     /// Every consumer, in the order of `setup_consumers`.
-    pub const ALL: [Consumer; 15] = [
+    pub const ALL: [Consumer; 16] = [
         Consumer::EventsStagesCurrent,
         Consumer::EventsStagesHistory,
         Consumer::EventsStagesHistoryLong,
+        Consumer::EventsStatementsCpu,
         Consumer::EventsStatementsCurrent,
         Consumer::EventsStatementsHistory,
         Consumer::EventsStatementsHistoryLong,
@@ -166,6 +168,11 @@ impl Consumer {
         Consumer::ThreadInstrumentation,
         Consumer::StatementsDigest,
     ];
+
+    /// Those that MariaDB has, too, and that are on at first.
+    pub fn usual() -> impl Iterator<Item = Consumer> {
+        Consumer::ALL.into_iter().filter(|consumer| *consumer != Consumer::EventsStatementsCpu)
+    }
 
     /// The NAME column of `setup_consumers`.
     pub const fn name(self) -> &'static str {
@@ -185,6 +192,7 @@ impl Consumer {
             Consumer::GlobalInstrumentation => "global_instrumentation",
             Consumer::ThreadInstrumentation => "thread_instrumentation",
             Consumer::StatementsDigest => "statements_digest",
+            Consumer::EventsStatementsCpu => "events_statements_cpu",
         }
     }
 }
@@ -224,6 +232,10 @@ pub struct ThreadRow {
     pub connection_type: Option<&'static str>,
     /// THREAD_OS_ID.
     pub os_id: Option<u64>,
+    /// TOTAL_MEMORY: bytes it has.
+    pub total_memory: u64,
+    /// MAX_TOTAL_MEMORY: the most it ever had.
+    pub max_total_memory: u64,
 }
 
 /// TIMER_START, TIMER_END and TIMER_WAIT in picoseconds since the engine started; `None` where not measured.
@@ -315,6 +327,10 @@ pub struct StatementCounters {
     pub sort_scan: u64,
     pub no_index_used: u64,
     pub no_good_index_used: u64,
+    /// 0 unless somebody asks for it: the consumer `events_statements_cpu`.
+    pub cpu_time_ps: u64,
+    /// Of one statement the most its session had while it ran, in bytes; of several the most any had.
+    pub max_total_memory: u64,
 }
 
 /// A statement digest as the host spells it (text and hash are the server's own).
@@ -351,6 +367,8 @@ pub struct StatementRow {
     pub counters: StatementCounters,
     /// NESTING_EVENT_LEVEL.
     pub nesting_level: u32,
+    /// STATEMENT_ID: the host's number of it; 0: it has none.
+    pub statement_id: u64,
 }
 
 /// STATE of a transaction.
@@ -538,6 +556,19 @@ pub struct DigestRow {
     pub first_seen_us: u64,
     /// LAST_SEEN, microseconds since the epoch.
     pub last_seen_us: u64,
+    /// One of the statements.
+    pub sample: Option<StatementSample>,
+}
+
+/// A statement that stands for all of a digest: the slowest, unless that was long ago.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatementSample {
+    /// QUERY_SAMPLE_TEXT; a cut text ends in `...`.
+    pub text: Option<String>,
+    /// QUERY_SAMPLE_SEEN, microseconds since the epoch.
+    pub seen_us: u64,
+    /// QUERY_SAMPLE_TIMER_WAIT; 0 for one that was not timed.
+    pub wait_ps: u64,
 }
 
 /// A file: rows of `file_instances` and `file_summary_by_instance`.

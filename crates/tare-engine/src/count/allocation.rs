@@ -4,7 +4,7 @@ use crate::Engine;
 use crate::count::cell::{Family, MemoryCell};
 use crate::setup::instrument::{ENABLED, MEMORY, SERVER_WIDE};
 use crate::snapshot::{ClassId, Consumer};
-use crate::thread::filter::{ATTRIBUTED, UNATTRIBUTED};
+use crate::thread::filter::{ATTRIBUTED, SESSION_MEMORY, UNATTRIBUTED};
 use crate::thread::{BANK_OWN, Thread, ThreadRef, current};
 
 impl Engine {
@@ -23,6 +23,9 @@ impl Engine {
             if mask & ATTRIBUTED != 0 {
                 if let Some(cell) = self.cell::<MemoryCell>(thread, BANK_OWN, class, Family::Memory) {
                     cell.alloc(bytes);
+                }
+                if mask & SESSION_MEMORY != 0 {
+                    thread.memory.alloc(bytes);
                 }
                 return Some(Some(thread.handle()));
             }
@@ -49,8 +52,11 @@ impl Engine {
         if switches & MEMORY == 0 {
             return;
         }
-        if let Some(cell) = self.own_memory_cell(class, switches) {
+        if let Some((thread, cell)) = self.own_memory_cell(class, switches) {
             cell.free(bytes);
+            if self.is_extended() {
+                thread.memory.free(bytes);
+            }
         } else if let Some(cell) = self.ended.bank.cell::<MemoryCell>(&self.arena, class) {
             cell.free_shared(bytes);
         }
@@ -61,11 +67,14 @@ impl Engine {
         let switches = self.registry.switches(class);
         // Counted at one place, water marks see both at once: there is no moment without the memory.
         if switches & (ENABLED | MEMORY) == ENABLED | MEMORY
-            && let Some(cell) = self.own_memory_cell(class, switches)
-            && let Some(thread) = current()
+            && let Some((thread, cell)) = self.own_memory_cell(class, switches)
             && thread.mask() & ATTRIBUTED != 0
         {
             cell.exchange(old, new);
+            if self.is_extended() {
+                thread.memory.free(old);
+                thread.memory.alloc(new);
+            }
             return Some(Some(thread.handle()));
         }
         self.memory_free(class, old);
@@ -88,15 +97,22 @@ impl Engine {
             {
                 ended.free_shared(bytes);
             }
-            if let Some(cell) = self.own_memory_cell(class, switches) {
+            if let Some((thread, cell)) = self.own_memory_cell(class, switches) {
                 cell.alloc(bytes);
+                if self.is_extended() {
+                    thread.memory.alloc(bytes);
+                }
             }
         }
         to.map(Thread::handle)
     }
 
     #[inline(always)]
-    fn own_memory_cell(&self, class: ClassId, switches: u8) -> Option<&'static MemoryCell> {
+    fn own_memory_cell(
+        &self,
+        class: ClassId,
+        switches: u8,
+    ) -> Option<(&'static Thread, &'static MemoryCell)> {
         if switches & SERVER_WIDE != 0 {
             return None;
         }
@@ -104,6 +120,6 @@ impl Engine {
         if !self.consumer(Consumer::ThreadInstrumentation) {
             return None;
         }
-        self.cell::<MemoryCell>(thread, BANK_OWN, class, Family::Memory)
+        Some((thread, self.cell(thread, BANK_OWN, class, Family::Memory)?))
     }
 }

@@ -4,6 +4,8 @@ pub(crate) mod account;
 pub(crate) mod allocation;
 pub(crate) mod bank;
 pub(crate) mod cell;
+pub(crate) mod counters;
 pub(crate) mod digest;
 pub(crate) mod digest_table;
 pub(crate) mod fold;
+pub(crate) mod sample;

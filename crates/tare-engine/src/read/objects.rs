@@ -7,11 +7,12 @@ use std::sync::atomic::{
 };
 
 use super::Scale;
-use super::summary::{PlainIo, counters, plain_counters};
+use super::summary::{PlainIo, counters};
 use crate::Engine;
 use crate::count::cell::{Counts, Family, Plain, Viewer};
 use crate::count::digest::{DigestCell, DigestMap};
 use crate::count::digest_table::{DigestSlot, DigestTally};
+use crate::count::sample::PlainSample;
 use crate::instance::{
     File, KEYS_PER_SLOT, KeyNames, LOCK_KINDS, MAX_INDEXES, MetadataLock, Prepared, Program, Socket, Synch,
     TableHandle, TableIo, TableLocks, TableShare,
@@ -305,7 +306,7 @@ impl Engine {
             reprepare: stat(&prepared.reprepare),
             execute: StatementStat {
                 stat: stat(&prepared.execute),
-                sum: if today { counters(&prepared.counters) } else { StatementCounters::default() },
+                sum: if today { counters(prepared.counters.plain()) } else { StatementCounters::default() },
             },
         }
     }
@@ -334,20 +335,33 @@ impl Engine {
                 continue;
             }
             let slot: &DigestSlot = self.arena.at(offset);
-            match slot.read(|| (self.digest_schema(slot), KeptTokens::of(slot))) {
-                Some((now, (schema, tokens))) if now == generation => {
+            let sample = || self.digests.samples.read(&self.arena, &slot.sample);
+            match slot.read(|| (self.digest_schema(slot), KeptTokens::of(slot), sample())) {
+                Some((now, (schema, tokens, sample))) if now == generation => {
                     let digest = self.spell(&tokens);
-                    rows.push((tally.first_seen, digest_row(&scale, schema, digest, &tally)));
+                    let sample = sample.map(|sample| self.statement_sample(&scale, sample));
+                    rows.push((tally.first_seen, digest_row(&scale, schema, digest, &tally, sample)));
                 }
                 // Evicted meanwhile.
                 _ => rest.merge(&tally),
             }
         }
         if rest.stat.count != 0 {
-            rows.push((rest.first_seen, digest_row(&scale, None, None, &rest)));
+            let overflow = self.arena.get::<DigestSlot>(self.digests.overflow());
+            let sample = overflow.and_then(|slot| self.digests.samples.read(&self.arena, &slot.sample));
+            let sample = sample.map(|sample| self.statement_sample(&scale, sample));
+            rows.push((rest.first_seen, digest_row(&scale, None, None, &rest, sample)));
         }
         rows.sort_by_key(|(first_seen, _)| *first_seen);
         rows.into_iter().map(|(_, row)| row).collect()
+    }
+
+    fn statement_sample(&self, scale: &Scale<'_>, sample: PlainSample) -> StatementSample {
+        StatementSample {
+            text: self.sql_text(sample.text, sample.charset, sample.cut),
+            seen_us: scale.wall_us(sample.seen),
+            wait_ps: scale.ps(sample.wait),
+        }
     }
 
     /// Digests that lost their place to others; what they counted is in the row without a digest.
@@ -396,7 +410,7 @@ impl Engine {
         let tally = |cell: &'static DigestCell| {
             let tally = DigestTally {
                 stat: cell.cell.stat.plain(),
-                counters: std::array::from_fn(|at| cell.cell.counters[at].load(Relaxed)),
+                counters: cell.cell.counters.plain(),
                 first_seen: 0,
                 last_seen: cell.last_seen.load(Relaxed),
             };
@@ -459,13 +473,15 @@ fn digest_row(
     schema: Option<String>,
     digest: Option<DigestText>,
     tally: &DigestTally,
+    sample: Option<StatementSample>,
 ) -> DigestRow {
     DigestRow {
         schema,
         digest,
-        stat: StatementStat { stat: scale.stat(tally.stat), sum: plain_counters(&tally.counters) },
+        stat: StatementStat { stat: scale.stat(tally.stat), sum: counters(tally.counters) },
         first_seen_us: scale.wall_us(tally.first_seen),
         last_seen_us: scale.wall_us(tally.last_seen.max(tally.first_seen)),
+        sample,
     }
 }
 

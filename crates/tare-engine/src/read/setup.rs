@@ -152,6 +152,8 @@ impl Engine {
             history: thread.history.load(Relaxed) != 0,
             connection_type,
             os_id: nonzero(thread.os_id.load(Relaxed)),
+            total_memory: thread.memory.used(),
+            max_total_memory: thread.memory.most(),
         };
         self.still_lives(thread, id).then_some(row)
     }
@@ -339,7 +341,7 @@ impl Engine {
         self.pools.each::<Program>(&self.arena, Pool::Programs, |program| {
             program.calls.clear_shared();
             program.statements.clear_shared();
-            program.counters.iter().for_each(|counter| counter.store(0, Relaxed));
+            program.counters.clear();
         });
     }
 
@@ -385,7 +387,7 @@ impl Engine {
                 calls: scale.stat(program.calls.plain()),
                 statements: StatementStat {
                     stat: scale.stat(program.statements.plain()),
-                    sum: super::summary::counters(&program.counters),
+                    sum: super::summary::counters(program.counters.plain()),
                 },
             });
         });

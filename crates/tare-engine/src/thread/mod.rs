@@ -6,6 +6,7 @@
 
 pub(crate) mod filter;
 mod local;
+pub(crate) mod memory;
 mod settings;
 
 use std::sync::atomic::{
@@ -80,6 +81,8 @@ pub(crate) struct Thread {
     pub(crate) thread_id: AtomicU64,
     /// What the thread records (see [`filter`]), and in the upper half what filters have decided it should.
     mask: AtomicU64,
+    /// Counted in the extended shape only.
+    pub(crate) memory: memory::SessionMemory,
     /// The waits in progress that are no leaves, outermost first, and a place behind them.
     pub(crate) open: [OpenWait; WAIT_DEPTH + 1],
     /// WORK_COMPLETED and WORK_ESTIMATED: the host writes here.
@@ -444,8 +447,9 @@ impl Engine {
         let history = thread.history.load(Relaxed) != 0;
         if thread.alive.load(Relaxed) == 1 {
             let mask = filter::mask(self.consumers.load(Relaxed), instrumented, history);
-            let cycles = if mask != 0 && self.clock.counts_cycles() { filter::CYCLES } else { 0 };
-            thread.decide(mask | cycles);
+            let cycles = if self.clock.counts_cycles() { filter::CYCLES } else { 0 };
+            let further = if self.is_extended() { filter::SESSION_MEMORY } else { 0 };
+            thread.decide(if mask == 0 { 0 } else { mask | cycles | further });
             thread.unsettle();
         }
     }

@@ -7,6 +7,7 @@ mod index;
 mod journal;
 mod queue;
 mod settings;
+mod shown;
 mod slots;
 mod space;
 mod version;
