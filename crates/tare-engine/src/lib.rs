@@ -31,7 +31,7 @@ use memory::pool::Pools;
 use setup::instrument;
 use setup::rules::Rules;
 use setup::wanted::Wanted;
-use snapshot::{ClassId, Consumer, Kind};
+use snapshot::{ClassId, Consumer, Kind, Properties};
 
 pub use clock::ticks;
 pub use count::digest::{DigestTokens, MAX_DIGEST};
@@ -110,7 +110,7 @@ pub struct Config {
     pub session_connect_attrs_size: u32,
     /// Whether SOURCE is filled.
     pub sources: bool,
-    /// Whether what only the extended shape shows is counted, too.
+    /// Whether what only the shape `extended` shows is recorded.
     pub extended: bool,
     /// Seconds after which the sample of a digest gives way to the next statement, however fast; 0: never.
     pub max_digest_sample_age: u32,
@@ -147,7 +147,7 @@ impl Default for Config {
             rules_size: [MAX_RULES as u32; 2],
             limits: Limits::default(),
             instruments: Box::new(|_| Initial::default()),
-            consumers: Consumer::usual().collect(),
+            consumers: Consumer::ALL.into_iter().filter(|consumer| !consumer.is_further()).collect(),
         }
     }
 }
@@ -188,7 +188,8 @@ pub struct Engine {
     pub(crate) connect_attrs_size: AtomicU32,
     pub(crate) synch_waits_by_instance: AtomicBool,
     pub(crate) sources: AtomicBool,
-    extended: AtomicBool,
+    /// Whether what only the shape `extended` shows is recorded.
+    pub(crate) extended: AtomicBool,
     pub(crate) next_thread_id: AtomicU64,
     /// Threads there are.
     pub(crate) threads: AtomicU32,
@@ -291,7 +292,7 @@ impl Engine {
         self.synch_waits_by_instance.store(config.synch_waits_by_instance, Relaxed);
         self.sources.store(config.sources, Relaxed);
         self.extended.store(config.extended, Relaxed);
-        let shown = |consumer: &&Consumer| config.extended || **consumer != Consumer::EventsStatementsCpu;
+        let shown = |consumer: &&Consumer| config.extended || !consumer.is_further();
         let consumers =
             config.consumers.iter().filter(shown).fold(0, |bits, consumer| bits | 1 << *consumer as u32);
         self.consumers.store(consumers, Relaxed);
@@ -307,13 +308,14 @@ impl Engine {
             (Kind::Metadata, "wait/lock/metadata/sql/mdl", fixed::METADATA),
             (Kind::Transaction, "transaction", fixed::TRANSACTION),
         ] {
-            let given = self.register(Registration { kind, name, progress: false, global: false });
+            let properties = Properties { user: kind == Kind::Idle, ..Properties::default() };
+            let given = self.register(Registration { kind, name, properties });
             debug_assert_eq!(given, id);
         }
         Ok(())
     }
 
-    /// Whether what only the extended shape shows is counted, too.
+    /// Whether what only the shape `extended` shows is recorded.
     #[inline(always)]
     pub fn is_extended(&self) -> bool {
         self.extended.load(Relaxed)

@@ -59,6 +59,21 @@ pub struct Instrument {
     pub timed: bool,
     /// LEVEL.
     pub level: Recording,
+    /// PROPERTIES.
+    pub properties: Properties,
+}
+
+/// What a host says of an instrument when it registers it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Properties {
+    /// There is one instance; of memory: it belongs to the server, not to a thread.
+    pub global: bool,
+    /// A stage that reports progress.
+    pub progress: bool,
+    /// It is a client's: its connection, what it waits for.
+    pub user: bool,
+    /// A statement that may turn out to be another one.
+    pub mutable: bool,
 }
 
 /// A class of threads: a row of `setup_threads`.
@@ -72,8 +87,8 @@ pub struct ThreadInstrument {
     pub enabled: bool,
     /// HISTORY of threads to come.
     pub history: bool,
-    /// There is one such thread.
-    pub singleton: bool,
+    /// PROPERTIES.
+    pub properties: Properties,
 }
 
 /// The four event types; also NESTING_EVENT_TYPE.
@@ -169,9 +184,9 @@ impl Consumer {
         Consumer::StatementsDigest,
     ];
 
-    /// Those that MariaDB has, too, and that are on at first.
-    pub fn usual() -> impl Iterator<Item = Consumer> {
-        Consumer::ALL.into_iter().filter(|consumer| *consumer != Consumer::EventsStatementsCpu)
+    /// Whether the shape `extended` alone has it. It is off at first.
+    pub const fn is_further(self) -> bool {
+        matches!(self, Consumer::EventsStatementsCpu)
     }
 
     /// The NAME column of `setup_consumers`.

@@ -68,8 +68,17 @@ impl Engine {
         self.consumers.load(Relaxed) & (1 << consumer as u32) != 0
     }
 
+    /// Every consumer there is in this shape, in the order of `setup_consumers`.
+    pub fn consumers(&self) -> impl Iterator<Item = Consumer> {
+        let extended = self.is_extended();
+        Consumer::ALL.into_iter().filter(move |consumer| extended || !consumer.is_further())
+    }
+
     /// Switches a consumer; at once, for every thread.
     pub fn set_consumer(&self, consumer: Consumer, on: bool) {
+        if consumer.is_further() && !self.is_extended() {
+            return;
+        }
         let _one_at_a_time = lock(&self.filters);
         let bit = 1 << consumer as u32;
         let old = self.consumers.load(Relaxed);

@@ -158,7 +158,8 @@ impl Rig {
         let register = |kind, name| {
             let progress = name == STAGE_WITH_PROGRESS;
             let global = name == SERVER_MEMORY;
-            engine.register(Registration { kind, name, progress, global })
+            let properties = Properties { progress, global, ..Properties::default() };
+            engine.register(Registration { kind, name, properties })
         };
         let class = Classes {
             mutex: register(Kind::Mutex, MUTEX),

@@ -199,6 +199,9 @@ macro_rules! table {
             table.start_rwlock_rdwait = synch::start_lean_rwlock_wait;
             table.start_rwlock_wrwait = synch::start_lean_rwlock_wait;
         }
+        if $options.shape == tare_tables::Shape::Extended {
+            table.set_statement_text = statement::set_numbered_statement_text;
+        }
         if !$options.monitoring {
             table.create_metadata_lock = metadata::create_looked_at_metadata_lock;
             table.start_table_lock_wait = table::start_looked_at_table_lock_wait;
