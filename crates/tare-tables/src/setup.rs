@@ -45,7 +45,7 @@ const INSTRUMENT_FURTHER: &[ColumnDef<Instrument>] = &[
     column(
         "PROPERTIES",
         PROPERTIES,
-        "`singleton`: there is one; `progress`: a stage that reports progress; `user`: a client's; `global_statistics`: memory that \
+        "What MySQL says of it: `singleton`: there is one; `progress`: a stage that reports progress; `user`: a client's; `global_statistics`: memory that \
          is no thread's; `mutable`: a statement that becomes another one once it is parsed.",
         |row| {
             let is_memory = row.kind == Kind::Memory;

@@ -15,19 +15,19 @@ use crate::record::statement::record::OpenStatement;
 
 /// What stands before the text.
 #[repr(C)]
-struct SampleHead {
+pub(crate) struct SampleHead {
     /// Of a buffer that is free: the next one.
     next: AtomicU32,
     /// Bytes of the text.
-    len: AtomicU32,
+    pub(crate) len: AtomicU32,
     /// Number of its character set.
-    charset: AtomicU32,
+    pub(crate) charset: AtomicU32,
     /// 1: the text was longer.
-    cut: AtomicU32,
+    pub(crate) cut: AtomicU32,
     /// How long the statement took, in ticks; 0: it was not timed.
-    wait: AtomicU64,
+    pub(crate) wait: AtomicU64,
     /// When it ended, in ticks.
-    seen: AtomicU64,
+    pub(crate) seen: AtomicU64,
     /// When it was taken, in nanoseconds of the monotonic clock.
     taken_ns: AtomicU64,
 }
@@ -44,15 +44,6 @@ pub(crate) struct Candidate<'a> {
     /// How long it took, in ticks; 0: it was not timed.
     pub(crate) wait: u64,
     /// When it ended, in ticks.
-    pub(crate) seen: u64,
-}
-
-/// A sample as a reader copied it.
-pub(crate) struct PlainSample {
-    pub(crate) text: Vec<u8>,
-    pub(crate) charset: u32,
-    pub(crate) cut: bool,
-    pub(crate) wait: u64,
     pub(crate) seen: u64,
 }
 
@@ -109,20 +100,14 @@ impl Samples {
         self.give(arena, shown.replace(0, |now| now != 0));
     }
 
-    /// The sample, if there is one.
-    pub(crate) fn read(&self, arena: &Arena, shown: &Shown) -> Option<PlainSample> {
-        let sample = shown.read(|buffer| {
-            let head: &SampleHead = arena.get(buffer)?;
-            let text = self.text(arena, buffer);
-            Some(PlainSample {
-                text: text::read(text, (head.len.load(Relaxed) as usize).min(text.len() * 8)),
-                charset: head.charset.load(Relaxed),
-                cut: head.cut.load(Relaxed) != 0,
-                wait: head.wait.load(Relaxed),
-                seen: head.seen.load(Relaxed),
-            })
-        });
-        sample.flatten()
+    /// What `read` makes of the sample and its text, if there is one.
+    pub(crate) fn read<T>(
+        &self,
+        arena: &Arena,
+        shown: &Shown,
+        read: impl Fn(&SampleHead, &[AtomicU64]) -> T,
+    ) -> Option<T> {
+        shown.read(|buffer| Some(read(arena.get(buffer)?, self.text(arena, buffer)))).flatten()
     }
 
     fn fill(&self, arena: &Arena, mine: Offset, candidate: &Candidate<'_>) {

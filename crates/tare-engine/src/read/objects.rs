@@ -12,7 +12,6 @@ use crate::Engine;
 use crate::count::cell::{Counts, Family, Plain, Viewer};
 use crate::count::digest::{DigestCell, DigestMap};
 use crate::count::digest_table::{DigestSlot, DigestTally};
-use crate::count::sample::PlainSample;
 use crate::instance::{
     File, KEYS_PER_SLOT, KeyNames, LOCK_KINDS, MAX_INDEXES, MetadataLock, Prepared, Program, Socket, Synch,
     TableHandle, TableIo, TableLocks, TableShare,
@@ -335,8 +334,7 @@ impl Engine {
                 continue;
             }
             let slot: &DigestSlot = self.arena.at(offset);
-            let sample = || self.digests.samples.read(&self.arena, &slot.sample);
-            match slot.read(|| (self.digest_schema(slot), KeptTokens::of(slot), sample())) {
+            match slot.read(|| (self.digest_schema(slot), KeptTokens::of(slot), self.sample_of(slot))) {
                 Some((now, (schema, tokens, sample))) if now == generation => {
                     let digest = self.spell(&tokens);
                     let sample = sample.map(|sample| self.statement_sample(&scale, sample));
@@ -348,7 +346,7 @@ impl Engine {
         }
         if rest.stat.count != 0 {
             let overflow = self.arena.get::<DigestSlot>(self.digests.overflow());
-            let sample = overflow.and_then(|slot| self.digests.samples.read(&self.arena, &slot.sample));
+            let sample = overflow.and_then(|slot| self.sample_of(slot));
             let sample = sample.map(|sample| self.statement_sample(&scale, sample));
             rows.push((rest.first_seen, digest_row(&scale, None, None, &rest, sample)));
         }
@@ -356,7 +354,17 @@ impl Engine {
         rows.into_iter().map(|(_, row)| row).collect()
     }
 
-    fn statement_sample(&self, scale: &Scale<'_>, sample: PlainSample) -> StatementSample {
+    fn sample_of(&self, slot: &DigestSlot) -> Option<CopiedSample> {
+        self.digests.samples.read(&self.arena, &slot.sample, |head, words| CopiedSample {
+            text: text::read(words, (head.len.load(Relaxed) as usize).min(words.len() * 8)),
+            charset: head.charset.load(Relaxed),
+            cut: head.cut.load(Relaxed) != 0,
+            wait: head.wait.load(Relaxed),
+            seen: head.seen.load(Relaxed),
+        })
+    }
+
+    fn statement_sample(&self, scale: &Scale<'_>, sample: CopiedSample) -> StatementSample {
         StatementSample {
             text: self.sql_text(sample.text, sample.charset, sample.cut),
             seen_us: scale.wall_us(sample.seen),
@@ -483,6 +491,15 @@ fn digest_row(
         last_seen_us: scale.wall_us(tally.last_seen.max(tally.first_seen)),
         sample,
     }
+}
+
+/// A digest's sample as it was copied.
+struct CopiedSample {
+    text: Vec<u8>,
+    charset: u32,
+    cut: bool,
+    wait: u64,
+    seen: u64,
 }
 
 struct TableTally {

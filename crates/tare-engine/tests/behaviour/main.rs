@@ -10,6 +10,7 @@ mod filters;
 mod histories;
 mod levels;
 mod limits;
+mod measures;
 mod memory;
 mod objects;
 mod parties;
