@@ -402,7 +402,7 @@ const STATEMENT_FURTHER: &[ColumnDef<StatementRow>] = &[
         "MAX_TOTAL_MEMORY",
         BigIntUnsigned,
         "The most memory its connection had while it ran, in bytes, once it has ended; of a statement in a stored program \
-         what that was more than at its beginning.",
+         what that was more than at its beginning. As far as the server's memory instruments tell: a sort's buffer has none.",
         |row| row.counters.max_total_memory.into(),
     ),
     nullable("EXECUTION_ENGINE", crate::thread::ENGINES, "Always PRIMARY: there is no other.", |_| {

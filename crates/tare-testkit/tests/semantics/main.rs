@@ -11,6 +11,7 @@ mod folding;
 mod grants;
 mod instances;
 mod lookups;
+mod measures;
 mod monitoring;
 mod parties;
 mod refusals;
