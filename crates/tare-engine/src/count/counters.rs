@@ -8,7 +8,7 @@ use crate::memory::arena::Own;
 /// Figures of a statement, in the order of `record::statement::Counter`.
 pub(crate) const COUNTERS: usize = 21;
 /// Of so many the sum is kept, of those behind them the largest.
-const SUMS: usize = 20;
+pub(crate) const SUMS: usize = 20;
 
 /// The figures of many statements.
 #[repr(C)]
@@ -27,14 +27,21 @@ impl PlainCounters {
 }
 
 impl Counters {
-    /// One statement's figure; the caller is the only writer.
+    /// One statement's figure, of which the sum is kept; the caller is the only writer.
     #[inline(always)]
     pub(crate) fn add(&self, at: usize, value: u64) {
-        let Some(figure) = self.0.get(at) else { return };
-        if at < SUMS {
-            bump(figure, value);
-        } else if value > figure.own() {
-            figure.store(value, Relaxed);
+        if let Some(sum) = self.0.get(at) {
+            bump(sum, value);
+        }
+    }
+
+    /// One statement's figure, of which the largest is kept; the caller is the only writer.
+    #[inline(always)]
+    pub(crate) fn raise(&self, at: usize, value: u64) {
+        if let Some(largest) = self.0.get(at)
+            && value > largest.own()
+        {
+            largest.store(value, Relaxed);
         }
     }
 
@@ -56,7 +63,8 @@ impl Counters {
     /// Adds all of `other`; the caller is the only writer.
     pub(crate) fn merge_own(&self, other: &Counters) {
         for (at, figure) in other.0.iter().enumerate() {
-            self.add(at, figure.load(Relaxed));
+            let keep = if at < SUMS { Counters::add } else { Counters::raise };
+            keep(self, at, figure.load(Relaxed));
         }
     }
 

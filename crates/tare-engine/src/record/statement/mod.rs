@@ -192,7 +192,9 @@ fn begin_statement(
 ) -> Statement {
     let mut flags = u32::from(begun.switches & TIMED) | (begun.depth as u32) << LEVEL;
     flags |= (mask & (DIGEST | UNATTRIBUTED)) << MASK;
-    flags |= mask >> (FURTHER - MEASURES) & MEASURED;
+    if mask & (SESSION_MEMORY | CPU_TIME) != 0 {
+        flags |= begin_to_measure(thread, open, mask);
+    }
     thread.statement_depth.store(begun.depth as u32 + 1, Relaxed);
     let mut id = 0;
     if is_recorded(mask, begun.switches) {
@@ -204,10 +206,16 @@ fn begin_statement(
     }
     open.flags.store(flags, Relaxed);
     open.begin(begun, id, thread.transaction.open_id());
-    if flags & WITH_MEMORY != 0 {
+    Statement { open, thread }
+}
+
+/// What is to be measured of a statement besides its time, as its flags have it.
+#[inline(never)]
+fn begin_to_measure(thread: &Thread, open: &OpenStatement, mask: u32) -> u32 {
+    if mask & SESSION_MEMORY != 0 {
         thread.memory.begin(&open.memory);
     }
-    Statement { open, thread }
+    mask >> (FURTHER - MEASURES) & MEASURED
 }
 
 /// What a statement took besides its time, at its end.

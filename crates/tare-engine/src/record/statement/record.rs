@@ -17,7 +17,7 @@ use tare_sync::Version;
 
 use crate::clock::ticks;
 use crate::count::cell::Counts;
-use crate::count::counters::{COUNTERS, Counters, PlainCounters};
+use crate::count::counters::{COUNTERS, Counters, PlainCounters, SUMS};
 use crate::instance::Program;
 use crate::memory::arena::{Base, Offset, Own, View, WORDS};
 use crate::memory::text::{self, Text};
@@ -92,6 +92,8 @@ const STATEMENT_ID: usize = COUNTERS;
 const ERROR: usize = COUNTERS + 1;
 const NESTING: usize = COUNTERS + 2;
 const DIGEST: usize = COUNTERS + 3;
+/// The counters of which the largest are kept.
+const MAXIMA: u64 = (1 << COUNTERS) - (1 << SUMS);
 /// Where the number is.
 const ERRNO: u32 = 40;
 
@@ -267,10 +269,10 @@ impl OpenStatement {
         Values { set: &self.set, words: &self.values }
     }
 
-    /// Calls `add` with position and value of each counter that is not zero: few are.
+    /// Calls `add` with position and value of each counter of `which` that is not zero: few are.
     #[inline(always)]
-    pub(super) fn counters(&self, mut add: impl FnMut(usize, u64)) {
-        let mut left = self.set.own() & ((1 << COUNTERS) - 1);
+    fn counters_of(&self, which: u64, mut add: impl FnMut(usize, u64)) {
+        let mut left = self.set.own() & which;
         while left != 0 {
             let at = left.trailing_zeros() as usize % 64;
             left &= left - 1;
@@ -278,6 +280,12 @@ impl OpenStatement {
                 add(at, counter.own());
             }
         }
+    }
+
+    /// Calls `add` with position and value of each counter that is not zero.
+    #[inline(always)]
+    pub(super) fn counters(&self, add: impl FnMut(usize, u64)) {
+        self.counters_of((1 << COUNTERS) - 1, add);
     }
 
     /// Counts it, once for each that wants to know: the same few lines of code each time.
@@ -288,7 +296,10 @@ impl OpenStatement {
         } else {
             stat.add_untimed(1);
         }
-        self.counters(|at, value| counters.add(at, value));
+        self.counters_of((1 << SUMS) - 1, |at, value| counters.add(at, value));
+        if self.set.own() & MAXIMA != 0 {
+            self.counters_of(MAXIMA, |at, value| counters.raise(at, value));
+        }
     }
 
     /// EVENT_ID; 0: it is not recorded.
