@@ -14,6 +14,7 @@ mod document;
 pub mod event;
 pub mod handle;
 pub mod level;
+pub mod lock;
 pub mod mysql;
 pub mod object;
 pub mod program;
@@ -30,6 +31,7 @@ pub mod sync;
 mod table;
 pub mod thread;
 pub mod timer;
+pub mod variable;
 mod view;
 
 use std::sync::LazyLock;
@@ -76,7 +78,19 @@ impl Shape {
 }
 
 /// Tables that MySQL has and MariaDB has not. Of those that nothing can be in, see [`mysql`].
-pub static FURTHER: &[&dyn Table] = &[&setup::THREADS, &thread::PROCESSLIST];
+pub static FURTHER: &[&dyn Table] = &[
+    &setup::THREADS,
+    &thread::PROCESSLIST,
+    &lock::DATA_LOCKS,
+    &lock::DATA_LOCK_WAITS,
+    &variable::GLOBAL_VARIABLES,
+    &variable::SESSION_VARIABLES,
+    &variable::VARIABLES_INFO,
+    &variable::VARIABLES_METADATA,
+    &variable::TLS_CHANNEL_STATUS,
+    &variable::USER_DEFINED_FUNCTIONS,
+    &variable::INNODB_REDO_LOG_FILES,
+];
 
 /// Every table of the shape `strict`, in the order of `docs/tables.md`.
 pub static TABLES: &[&dyn Table] = &[
