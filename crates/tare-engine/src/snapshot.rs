@@ -532,6 +532,8 @@ pub struct ConnectionsRow {
     pub current: u64,
     /// TOTAL_CONNECTIONS: those, and the closed ones since the last TRUNCATE.
     pub total: u64,
+    /// MAX_SESSION_TOTAL_MEMORY: the most that one of them had, in bytes.
+    pub max_session_memory: u64,
 }
 
 /// An attribute a client named when it connected: rows of `session_connect_attrs`.

@@ -516,7 +516,7 @@ impl Sample for ThreadRow {
 impl Sample for ConnectionsRow {
     fn full() -> Self {
         let owner = Owner { thread_id: 0, user: some("root"), host: some("localhost") };
-        ConnectionsRow { owner, current: 1, total: 2 }
+        ConnectionsRow { owner, current: 1, total: 2, max_session_memory: 4096 }
     }
     fn bare() -> Self {
         ConnectionsRow::default()

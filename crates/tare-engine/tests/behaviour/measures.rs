@@ -293,3 +293,27 @@ fn a_statement_has_the_hosts_number() {
     let ids: Vec<u64> = ended(rig).iter().map(|row| row.statement_id).collect();
     assert_eq!(ids, [4711, 0]);
 }
+
+#[test]
+fn an_account_has_the_most_memory_that_one_of_its_connections_had() {
+    let rig = Rig::with(extended());
+    let most = |level| {
+        let rows = rig.connections(level);
+        let of_ann = |row: &&ConnectionsRow| row.owner.user.as_deref() == Some("ann") || level == Level::Host;
+        rows.iter().find(of_ann).map(|row| row.max_session_memory)
+    };
+    for (bytes, stays) in [(5000, false), (300, true), (200, true)] {
+        let thread = rig.connect();
+        rig.set_thread_account(thread, b"ann", b"here");
+        rig.memory_alloc(rig.class.memory, bytes);
+        rig.memory_free(rig.class.memory, bytes);
+        if !stays {
+            rig.delete_thread(thread);
+        }
+    }
+    for level in [Level::Account, Level::User] {
+        assert_eq!(most(level), Some(5000), "{level:?}");
+    }
+    rig.reset(Reset::Connections(Level::Account));
+    assert_eq!((most(Level::Account), most(Level::User)), (Some(300), Some(5000)));
+}
