@@ -91,7 +91,8 @@ fn update_instrument(engine: &Engine, changes: &Changes<'_>) -> Result<bool, Tab
 pub static CONSUMERS: TableDef<ConsumerState> = TableDef::new(
     "setup_consumers",
     "Where events may go. A consumer works only while those above it do: global_instrumentation, then \
-     thread_instrumentation, then `_current`, then `_history` and `_history_long`.",
+     thread_instrumentation, then `_current`, then `_history` and `_history_long`. `events_statements_cpu`, in the shape \
+     `extended` only, is off at first: it takes two system calls a statement.",
     &[CONSUMER_COLUMNS],
     |engine, emit| {
         let _ = engine.consumers().try_for_each(|it| emit(&(it, engine.consumer(it))));

@@ -82,15 +82,17 @@ impl SessionMemory {
 mod tests {
     use super::*;
 
-    const NOTHING: AtomicU64 = AtomicU64::new(0);
+    fn nothing() -> AtomicU64 {
+        AtomicU64::new(0)
+    }
 
     fn before() -> MemoryBefore {
-        MemoryBefore { used: NOTHING, peak: NOTHING }
+        MemoryBefore { used: nothing(), peak: nothing() }
     }
 
     #[test]
     fn the_most_of_a_statement_is_that_of_its_parts_and_the_most_of_a_session_that_of_its_statements() {
-        let memory = SessionMemory { used: NOTHING, peak: NOTHING, most: NOTHING };
+        let memory = SessionMemory { used: nothing(), peak: nothing(), most: nothing() };
         memory.alloc(1000);
         memory.alloc(500);
         memory.free(500);

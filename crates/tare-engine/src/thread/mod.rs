@@ -9,6 +9,7 @@ mod local;
 pub(crate) mod memory;
 mod settings;
 
+use std::mem::offset_of;
 use std::sync::atomic::{
     AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64,
     Ordering::{Relaxed, Release},
@@ -20,7 +21,7 @@ use crate::Engine;
 use crate::count::bank::{Bank, MAP_ENTRIES, MAPS, cell_words, entry_of};
 use crate::count::cell::{Cell, Family};
 use crate::instance::{MetadataLock, ReadLocks};
-use crate::memory::arena::{Base, BlockId, Offset, Own, Use, View, WORDS};
+use crate::memory::arena::{Base, BlockId, LINE, Offset, Own, Use, View, WORDS};
 use crate::memory::history::LongHistory;
 use crate::memory::lost::Lost;
 use crate::memory::pool::{Pool, Stash};
@@ -131,6 +132,8 @@ pub(crate) struct Thread {
 // SAFETY: atomics only, alignment 64, checked below to fit a block.
 unsafe impl View for Thread {}
 const _: () = assert!(size_of::<Thread>() <= WORDS * 8);
+// Who counts memory has asked the mask before: one line for both.
+const _: () = assert!(offset_of!(Thread, mask) / LINE == (offset_of!(Thread, memory) + 15) / LINE);
 
 /// Of a mask: the thread has muted itself.
 const MUTED: u64 = 1 << 63;
