@@ -232,12 +232,21 @@ fn a_statement_has_the_most_its_session_had_meanwhile() {
 
 #[test]
 fn a_statement_in_another_has_what_it_added_and_the_outer_one_has_all() {
+    // The outer one's own, before the others or what the last of them had.
+    for (spare, most) in [(0, 8200), (20_000, 21_200)] {
+        statements_in_another(spare, most);
+    }
+}
+
+fn statements_in_another(spare: u64, most: u64) {
     let rig = Rig::with(extended());
     rig.connect();
     let heap = rig.class.memory;
     rig.memory_alloc(heap, 1000);
     rig.statement(rig.class.statement, "call 1", |_| {
         rig.memory_alloc(heap, 200);
+        rig.memory_alloc(heap, spare);
+        rig.memory_free(heap, spare);
         for bytes in [3000, 500] {
             rig.statement(rig.class.nested_statement, "set", |_| {
                 rig.memory_alloc(heap, bytes);
@@ -250,7 +259,7 @@ fn a_statement_in_another_has_what_it_added_and_the_outer_one_has_all() {
         rig.memory_free(heap, 7000);
         rig.discard_statement(forgotten);
     });
-    assert_eq!(memory(rig), [3000, 500, 8200]);
+    assert_eq!(memory(rig), [3000, 500, most]);
     assert_eq!(rig.global_statement(NESTED).sum.max_total_memory, 3000);
 }
 
