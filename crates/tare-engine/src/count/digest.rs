@@ -249,6 +249,7 @@ impl Engine {
         if cell.turn().own() == NO_PLACE {
             // Where nothing is known but the hash: all of them count for the row without a digest.
             self.losses.count(Lost::Digests);
+            self.look_at_sample(cell, self.arena.at(cell.slot.load(Relaxed)));
             return true;
         }
         let turn = self.digests.turns.now();
