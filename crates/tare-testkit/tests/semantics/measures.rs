@@ -217,6 +217,26 @@ fn cpu_time_is_that_of_who_works_and_adds_up() {
 }
 
 #[test]
+fn cpu_time_may_be_asked_for_from_the_start_and_in_the_extended_shape_only() {
+    let _turn = turn();
+    let provider = Provider::under_test();
+    if !provider.is_tare() {
+        println!("skipped: the built-in has no such consumer");
+        return;
+    }
+    let states =
+        "SELECT ENABLED FROM performance_schema.setup_consumers WHERE NAME = 'events_statements_cpu'";
+    for (shape, expected) in [("strict", vec![]), ("extended", vec!["YES".to_owned()])] {
+        let settings = Settings::new(Provider::under_test())
+            .provider_option("shape", shape)
+            .provider_option("consumer", "events_statements_cpu=ON");
+        let Some(server) = Server::start(settings).unwrap().on_its_port() else { return };
+        let mut conn = server.client().unwrap();
+        assert_eq!(conn.query::<String, _>(states).unwrap(), expected, "{shape}");
+    }
+}
+
+#[test]
 fn a_statements_memory_is_at_least_what_it_is_known_to_take() {
     let _turn = turn();
     let Some(server) = extended(&[]) else { return };
