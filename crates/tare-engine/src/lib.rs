@@ -34,7 +34,7 @@ use read::histogram::Truncated;
 use setup::instrument;
 use setup::rules::Rules;
 use setup::wanted::Wanted;
-use snapshot::{ClassId, Consumer, Kind};
+use snapshot::{ClassId, Consumer, Kind, Properties};
 
 pub use clock::ticks;
 pub use count::digest::{DigestTokens, MAX_DIGEST};
@@ -115,6 +115,8 @@ pub struct Config {
     pub sources: bool,
     /// Whether what only the shape `extended` shows is recorded.
     pub extended: bool,
+    /// Seconds after which the sample of a digest gives way to the next statement, however fast; 0: never.
+    pub max_digest_sample_age: u32,
     /// Rows of `accounts`, `users` and `hosts`, in this order.
     pub parties_size: [u32; 3],
     /// Whether the host has waits for mutexes, rwlocks and conds counted by object; see
@@ -142,12 +144,13 @@ impl Default for Config {
             session_connect_attrs_size: 512,
             sources: true,
             extended: false,
+            max_digest_sample_age: 60,
             parties_size: [1_000; 3],
             synch_waits_by_instance: false,
             rules_size: [MAX_RULES as u32; 2],
             limits: Limits::default(),
             instruments: Box::new(|_| Initial::default()),
-            consumers: Consumer::ALL.to_vec(),
+            consumers: Consumer::ALL.into_iter().filter(|consumer| !consumer.is_further()).collect(),
         }
     }
 }
@@ -293,11 +296,15 @@ impl Engine {
         }
         self.digest_size.store(config.max_digest_length.min(MAX_DIGEST as u32), Relaxed);
         self.sql_text_size.store(config.max_sql_text_length.min(MAX_SQL_TEXT as u32), Relaxed);
+        let sample_age = config.max_digest_sample_age;
+        self.digests.samples.start(self.sql_text_size.load(Relaxed), sample_age);
         self.connect_attrs_size.store(config.session_connect_attrs_size, Relaxed);
         self.synch_waits_by_instance.store(config.synch_waits_by_instance, Relaxed);
         self.sources.store(config.sources, Relaxed);
         self.extended.store(config.extended, Relaxed);
-        let consumers = config.consumers.iter().fold(0, |bits, consumer| bits | 1 << *consumer as u32);
+        let shown = |consumer: &&Consumer| config.extended || !consumer.is_further();
+        let consumers =
+            config.consumers.iter().filter(shown).fold(0, |bits, consumer| bits | 1 << *consumer as u32);
         self.consumers.store(consumers, Relaxed);
         self.registry.start(config.instruments);
         self.actors.start(ActorRule::initial(), config.rules_size[0]);
@@ -311,7 +318,8 @@ impl Engine {
             (Kind::Metadata, "wait/lock/metadata/sql/mdl", fixed::METADATA),
             (Kind::Transaction, "transaction", fixed::TRANSACTION),
         ] {
-            let given = self.register(Registration { kind, name, progress: false, global: false });
+            let properties = Properties { user: kind == Kind::Idle, ..Properties::default() };
+            let given = self.register(Registration { kind, name, properties });
             debug_assert_eq!(given, id);
         }
         if config.extended {
@@ -319,6 +327,12 @@ impl Engine {
             self.buckets.start(self.clock.rate())?;
         }
         Ok(())
+    }
+
+    /// Whether what only the shape `extended` shows is recorded.
+    #[inline(always)]
+    pub fn is_extended(&self) -> bool {
+        self.extended.load(Relaxed)
     }
 
     /// Whether waits for mutexes, rwlocks and conds are counted by object.

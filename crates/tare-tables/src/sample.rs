@@ -75,6 +75,8 @@ pub(crate) const COUNTERS: StatementCounters = StatementCounters {
     sort_scan: 17,
     no_index_used: 18,
     no_good_index_used: 19,
+    cpu_time_ps: 20,
+    max_total_memory: 21,
 };
 
 /// COUNT `count`, times of 10, 20 and 30 where there are three.
@@ -140,6 +142,7 @@ impl Sample for StatementRow {
             message_text: some("no such table"),
             counters: COUNTERS,
             nesting_level: 1,
+            statement_id: 99,
         }
     }
     fn bare() -> Self {
@@ -155,6 +158,7 @@ impl Sample for StatementRow {
             message_text: None,
             counters: StatementCounters::default(),
             nesting_level: 0,
+            statement_id: 0,
         }
     }
 }
@@ -239,10 +243,21 @@ impl Sample for DigestRow {
             first_seen_us: 1_700_000_000_000_000,
             last_seen_us: 1_700_000_001_000_000,
             histogram: Histogram::new([(0, 95), (2, 4), (449, 1)]),
+            sample: Some(StatementSample {
+                text: some("SELECT 1"),
+                seen_us: 1_700_000_000_500_000,
+                wait_ps: 30,
+            }),
         }
     }
     fn bare() -> Self {
-        DigestRow { schema: None, digest: None, histogram: Histogram::default(), ..Self::full() }
+        DigestRow {
+            schema: None,
+            digest: None,
+            histogram: Histogram::default(),
+            sample: None,
+            ..Self::full()
+        }
     }
 }
 
@@ -375,24 +390,26 @@ impl Sample for Instrument {
     fn full() -> Self {
         Instrument {
             id: 1,
-            kind: Kind::Idle,
-            name: "idle",
+            kind: Kind::Memory,
+            name: "memory/sql/THD::main_mem_root",
             enabled: true,
             timed: true,
             level: Recording::Lean,
+            properties: Properties { global: true, user: true, ..Properties::default() },
         }
     }
     fn bare() -> Self {
-        Instrument { enabled: false, timed: false, ..Self::full() }
+        Instrument { enabled: false, timed: false, properties: Properties::default(), ..Self::full() }
     }
 }
 
 impl Sample for ThreadInstrument {
     fn full() -> Self {
-        ThreadInstrument { id: 1, name: "thread/sql/main", enabled: true, history: true, singleton: true }
+        let properties = Properties { global: true, ..Properties::default() };
+        ThreadInstrument { id: 1, name: "thread/sql/main", enabled: true, history: true, properties }
     }
     fn bare() -> Self {
-        ThreadInstrument { enabled: false, history: false, singleton: false, ..Self::full() }
+        ThreadInstrument { enabled: false, history: false, properties: Properties::default(), ..Self::full() }
     }
 }
 
@@ -523,6 +540,8 @@ impl Sample for ThreadRow {
             history: true,
             connection_type: Some("Socket"),
             os_id: Some(1234),
+            total_memory: 4096,
+            max_total_memory: 8192,
         }
     }
     fn bare() -> Self {
@@ -533,7 +552,7 @@ impl Sample for ThreadRow {
 impl Sample for ConnectionsRow {
     fn full() -> Self {
         let owner = Owner { thread_id: 0, user: some("root"), host: some("localhost") };
-        ConnectionsRow { owner, current: 1, total: 2 }
+        ConnectionsRow { owner, current: 1, total: 2, max_session_memory: 4096 }
     }
     fn bare() -> Self {
         ConnectionsRow::default()
@@ -599,7 +618,8 @@ impl Sample for StatusRow {
 fn always_null(table: &str, column: &str) -> bool {
     match column {
         "SPINS" => true,
-        "DOCUMENTATION" => table == "setup_threads",
+        "DOCUMENTATION" => table.starts_with("setup_"),
+        "RESOURCE_GROUP" => table == "threads",
         "COLUMN_NAME" => table == "metadata_locks",
         "ROLE" => table == "threads",
         "OBJECT_INSTANCE_BEGIN" => {

@@ -51,6 +51,8 @@ pub(crate) struct Party {
     accounts: AtomicU32,
     /// Connections closed since the last reset.
     pub(crate) closed: AtomicU64,
+    /// The most memory that one of those had.
+    pub(crate) most_memory: AtomicU64,
     /// What they did.
     pub(crate) sums: Sums,
     /// Of an account: its user and its host.
@@ -182,6 +184,7 @@ impl Engine {
         for kind in [ACCOUNT, USER, HOST] {
             if let Some(party) = self.party(thread, kind) {
                 party.closed.fetch_add(1, Relaxed);
+                party.most_memory.fetch_max(thread.memory.most(), Relaxed);
                 party.current.fetch_sub(1, Relaxed);
             }
             thread.parties[kind].store(0, Relaxed);
@@ -310,6 +313,7 @@ impl Engine {
     fn forget(&self, kind: usize) {
         self.each_party(kind, |party| {
             party.closed.store(0, Relaxed);
+            party.most_memory.store(0, Relaxed);
             if party.current.load(Relaxed) == 0 && party.accounts.load(Relaxed) == 0 {
                 self.forget_party(kind, party);
             }

@@ -1,7 +1,7 @@
 //! Summaries by event name: threads' cells, and what has ended.
 
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::parties::SeenParty;
 use super::{Scale, Sink};
@@ -9,9 +9,10 @@ use crate::Engine;
 use crate::count::account::{ACCOUNT, HOST, USER};
 use crate::count::bank::Bank;
 use crate::count::cell::{
-    ByteCounts, COUNTERS, Cell, Family, IoCell, IoCounts, MemoryCell, Plain, StatCell, StatementCell,
-    TransactionCell, Viewer,
+    ByteCounts, Cell, Family, IoCell, IoCounts, MemoryCell, Plain, StatCell, StatementCell, TransactionCell,
+    Viewer,
 };
+use crate::count::counters::{COUNTERS, PlainCounters};
 use crate::instance::{File, Socket};
 use crate::memory::arena::Arena;
 use crate::memory::pool::Pool;
@@ -45,21 +46,17 @@ impl Tally for WaitTally {
 }
 
 #[derive(Default, Clone)]
-struct StatementTally(Plain, [u64; COUNTERS]);
+struct StatementTally(Plain, PlainCounters);
 
 impl Tally for StatementTally {
     type Cell = StatementCell;
     fn add(&mut self, _: &Arena, cell: &StatementCell) {
         self.0.merge(cell.stat.plain());
-        for (sum, counter) in self.1.iter_mut().zip(&cell.counters) {
-            *sum = sum.wrapping_add(counter.load(Relaxed));
-        }
+        self.1.merge(&cell.counters.plain());
     }
     fn merge(&mut self, other: &Self) {
         self.0.merge(other.0);
-        for (sum, counter) in self.1.iter_mut().zip(&other.1) {
-            *sum = sum.wrapping_add(*counter);
-        }
+        self.1.merge(&other.1);
     }
 }
 
@@ -138,12 +135,8 @@ impl Tally for MemoryTally {
     }
 }
 
-/// Counters as a row has them. LOCK_TIME comes in microseconds from the host.
-pub(crate) fn counters(words: &[AtomicU64; COUNTERS]) -> StatementCounters {
-    plain_counters(&std::array::from_fn(|at| words[at].load(Relaxed)))
-}
-
-pub(crate) fn plain_counters(values: &[u64; COUNTERS]) -> StatementCounters {
+/// Counters as a row has them. LOCK_TIME comes in microseconds from the host, CPU_TIME in nanoseconds from the system.
+pub(crate) fn counters(PlainCounters(values): PlainCounters) -> StatementCounters {
     let [
         lock_time,
         errors,
@@ -164,7 +157,9 @@ pub(crate) fn plain_counters(values: &[u64; COUNTERS]) -> StatementCounters {
         sort_scan,
         no_index_used,
         no_good_index_used,
-    ] = *values;
+        cpu_time,
+        max_total_memory,
+    ]: [u64; COUNTERS] = values;
     StatementCounters {
         lock_time_ps: lock_time.saturating_mul(1_000_000),
         errors,
@@ -185,6 +180,8 @@ pub(crate) fn plain_counters(values: &[u64; COUNTERS]) -> StatementCounters {
         sort_scan,
         no_index_used,
         no_good_index_used,
+        cpu_time_ps: cpu_time.saturating_mul(1000),
+        max_total_memory,
     }
 }
 
@@ -205,7 +202,7 @@ impl Engine {
     /// As [`Engine::wait_summary`], for statements.
     pub fn statement_summary(&self, asked: impl Into<Asked<Level>>, sink: Sink<'_, StatementStat>) {
         let scale = Scale::of(self);
-        let stat = |t: StatementTally| StatementStat { stat: scale.stat(t.0), sum: plain_counters(&t.1) };
+        let stat = |t: StatementTally| StatementStat { stat: scale.stat(t.0), sum: counters(t.1) };
         self.summarise::<StatementTally, _>(Family::Statements, asked.into(), stat, sink);
     }
 

@@ -6,8 +6,10 @@
 
 pub(crate) mod filter;
 mod local;
+pub(crate) mod memory;
 mod settings;
 
+use std::mem::offset_of;
 use std::sync::atomic::{
     AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64,
     Ordering::{Relaxed, Release},
@@ -80,6 +82,8 @@ pub(crate) struct Thread {
     pub(crate) thread_id: AtomicU64,
     /// What the thread records (see [`filter`]), and in the upper half what filters have decided it should.
     mask: AtomicU64,
+    /// Counted in the extended shape only.
+    pub(crate) memory: memory::SessionMemory,
     /// The waits in progress that are no leaves, outermost first, and a place behind them.
     pub(crate) open: [OpenWait; WAIT_DEPTH + 1],
     /// WORK_COMPLETED and WORK_ESTIMATED: the host writes here.
@@ -128,6 +132,8 @@ pub(crate) struct Thread {
 // SAFETY: atomics only, alignment 64, checked below to fit a block.
 unsafe impl View for Thread {}
 const _: () = assert!(size_of::<Thread>() <= WORDS * 8);
+// Who counts memory has asked the mask before: one line for both.
+const _: () = assert!(offset_of!(Thread, mask) / LINE == (offset_of!(Thread, memory) + 15) / LINE);
 
 /// Of a mask: the thread has muted itself.
 const MUTED: u64 = 1 << 63;
@@ -444,9 +450,10 @@ impl Engine {
         let history = thread.history.load(Relaxed) != 0;
         if thread.alive.load(Relaxed) == 1 {
             let mask = filter::mask(self.consumers.load(Relaxed), instrumented, history);
-            let cycles = if mask != 0 && self.clock.counts_cycles() { filter::CYCLES } else { 0 };
-            let spread = if mask != 0 && self.buckets.are_told() { filter::SPREAD } else { 0 };
-            thread.decide(mask | cycles | spread);
+            let cycles = if self.clock.counts_cycles() { filter::CYCLES } else { 0 };
+            let memory = if self.is_extended() { filter::SESSION_MEMORY } else { 0 };
+            let spread = if self.buckets.are_told() { filter::SPREAD } else { 0 };
+            thread.decide(if mask == 0 { 0 } else { mask | cycles | memory | spread });
             thread.unsettle();
         }
     }

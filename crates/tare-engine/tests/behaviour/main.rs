@@ -11,6 +11,7 @@ mod histograms;
 mod histories;
 mod levels;
 mod limits;
+mod measures;
 mod memory;
 mod objects;
 mod parties;

@@ -158,7 +158,8 @@ impl Rig {
         let register = |kind, name| {
             let progress = name == STAGE_WITH_PROGRESS;
             let global = name == SERVER_MEMORY;
-            engine.register(Registration { kind, name, progress, global })
+            let properties = Properties { progress, global, ..Properties::default() };
+            engine.register(Registration { kind, name, properties })
         };
         let class = Classes {
             mutex: register(Kind::Mutex, MUTEX),
@@ -281,6 +282,28 @@ impl Rig {
     pub fn socket_io(&self, socket: SocketRef, operation: u8, bytes: u64) {
         if let Some(wait) = self.start_socket_wait(socket, operation, here()) {
             self.end_socket_wait(socket, &wait, operation, bytes);
+        }
+    }
+
+    /// Memory of the shape's.
+    pub fn memory_alloc(&self, class: ClassId, bytes: u64) -> Option<Option<ThreadRef>> {
+        match self.is_extended() {
+            false => self.engine.memory_alloc(class, bytes),
+            true => self.session_memory_alloc(class, bytes),
+        }
+    }
+
+    pub fn memory_free(&self, class: ClassId, bytes: u64) {
+        match self.is_extended() {
+            false => self.engine.memory_free(class, bytes),
+            true => self.session_memory_free(class, bytes),
+        }
+    }
+
+    pub fn memory_realloc(&self, class: ClassId, old: u64, new: u64) -> Option<Option<ThreadRef>> {
+        match self.is_extended() {
+            false => self.engine.memory_realloc(class, old, new),
+            true => self.session_memory_realloc(class, old, new),
         }
     }
 

@@ -23,7 +23,17 @@ const QUERIES: usize = 700;
 
 impl Routine {
     pub(crate) fn new() -> Routine {
+        Routine::of_shape(false)
+    }
+
+    /// In both shapes.
+    pub(crate) fn both() -> [Routine; 2] {
+        [false, true].map(Routine::of_shape)
+    }
+
+    fn of_shape(extended: bool) -> Routine {
         let rig = Rig::with(Config {
+            extended,
             // Fewer digests than queries: some are evicted.
             digests_size: 500,
             history_size: [5; 4],

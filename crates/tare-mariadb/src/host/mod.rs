@@ -14,6 +14,7 @@ pub(crate) mod handler;
 pub mod metadata;
 pub mod names;
 pub(crate) mod plugin;
+pub(crate) mod query_id;
 pub(crate) mod server;
 pub mod share;
 pub(crate) mod status_variable;

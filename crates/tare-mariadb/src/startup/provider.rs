@@ -2,13 +2,14 @@
 
 use std::ffi::c_void;
 
-use tare_engine::snapshot::{Consumer, Kind};
+use tare_engine::snapshot::{Consumer, Kind, Properties};
 use tare_engine::{Config, Initial, Registration};
 use tare_tables::Shape;
 
 use super::{StandBack, direct_calls, mutex_lock};
 use crate::abi::Series;
 use crate::entry::{self, ENGINE};
+use crate::host::query_id;
 use crate::host::server::ServerHost;
 use crate::options::{InstrumentSetting, LevelSetting, Options};
 
@@ -23,6 +24,9 @@ pub(crate) fn start(series: Series, options: &'static Options) -> Result<*const 
     let memory = |error: std::io::Error| StandBack::Memory(error.to_string());
     ENGINE.start(config(options), &ServerHost).map_err(memory)?;
     register_own_memory();
+    if options.shape == Shape::Extended {
+        query_id::resolve();
+    }
     let table = entry::vtable(series, options);
     // Where waits are counted by instance, too, every lock takes the way that does so.
     let lock = if options.synch_waits_by_instance { None } else { mutex_lock::place(series) };
@@ -44,7 +48,8 @@ fn config(options: &'static Options) -> Config {
         }
     };
     let consumers = Consumer::ALL.into_iter();
-    let consumers = consumers.filter(|consumer| options.consumer(consumer.name()).unwrap_or(true));
+    let consumers =
+        consumers.filter(|consumer| options.consumer(consumer.name()).unwrap_or(!consumer.is_further()));
     let sizes = |sizes: &crate::options::EventSizes| {
         [sizes.transactions, sizes.statements, sizes.stages, sizes.waits]
     };
@@ -60,6 +65,7 @@ fn config(options: &'static Options) -> Config {
         limits: options.limits.clone(),
         max_digest_length: options.max_digest_length,
         max_sql_text_length: options.max_sql_text_length,
+        max_digest_sample_age: options.max_digest_sample_age,
         session_connect_attrs_size: options.session_connect_attrs_size,
         synch_waits_by_instance: options.synch_waits_by_instance,
         instruments: Box::new(switches),
@@ -72,7 +78,11 @@ fn config(options: &'static Options) -> Config {
 fn register_own_memory() {
     for name in OWN_MEMORY {
         let name = &format!("memory/performance_schema/{name}");
-        ENGINE.register(Registration { kind: Kind::Memory, name, progress: false, global: true });
+        ENGINE.register(Registration {
+            kind: Kind::Memory,
+            name,
+            properties: Properties { global: true, ..Properties::default() },
+        });
     }
 }
 

@@ -12,6 +12,7 @@ mod grants;
 mod histograms;
 mod instances;
 mod lookups;
+mod measures;
 mod monitoring;
 mod parties;
 mod refusals;
