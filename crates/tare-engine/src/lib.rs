@@ -24,6 +24,7 @@ use count::account::Parties;
 use count::bank::{Sums, with_cell};
 use count::cell::{FAMILIES, IoCell, VIEWERS};
 use count::digest_table::DigestTable;
+use count::error::Errors;
 use memory::arena::{Arena, Table};
 use memory::index::Index;
 use memory::lost::Losses;
@@ -31,10 +32,11 @@ use memory::pool::Pools;
 use setup::instrument;
 use setup::rules::Rules;
 use setup::wanted::Wanted;
-use snapshot::{ClassId, Consumer, Kind};
+use snapshot::{ClassId, Consumer, Kind, KnownError};
 
 pub use clock::ticks;
 pub use count::digest::{DigestTokens, MAX_DIGEST};
+pub use count::error::MAX_ERRORS;
 pub use instance::{
     FileHandle, FileRef, MAX_INDEXES, MetadataHandle, MetadataName, MetadataRef, PreparedHandle, PreparedRef,
     ProgramHandle, ProgramRef, SocketHandle, SocketRef, SynchHandle, SynchRef, TableHandleHandle, TableName,
@@ -123,6 +125,8 @@ pub struct Config {
     pub instruments: InitialSwitches,
     /// Consumers that are on.
     pub consumers: Vec<Consumer>,
+    /// The host's errors, rising by number, at most [`MAX_ERRORS`]. Without any there is no instrument `error`.
+    pub errors: &'static [KnownError],
 }
 
 impl Default for Config {
@@ -142,6 +146,7 @@ impl Default for Config {
             limits: Limits::default(),
             instruments: Box::new(|_| Initial::default()),
             consumers: Consumer::ALL.to_vec(),
+            errors: &[],
         }
     }
 }
@@ -160,6 +165,9 @@ pub struct Engine {
     pub(crate) settings: Changes,
     /// What ended threads counted, and what no thread counted.
     pub(crate) ended: Sums,
+    /// The errors of ended threads, and those no thread counted.
+    pub(crate) ended_errors: Sums,
+    pub(crate) errors: Errors,
     /// What ended files and sockets did.
     pub(crate) ended_io: Sums,
     pub(crate) parties: Parties,
@@ -216,6 +224,8 @@ impl Engine {
             consumers: AtomicU32::new(0),
             settings: Changes::new(),
             ended: Sums::new(),
+            ended_errors: Sums::new(),
+            errors: Errors::new(),
             ended_io: Sums::new(),
             parties: Parties::new(),
             filters: Mutex::new(()),
@@ -296,6 +306,9 @@ impl Engine {
         ] {
             let given = self.register(Registration { kind, name, progress: false, global: false });
             debug_assert_eq!(given, id);
+        }
+        if self.errors.know(config.errors) {
+            self.register(Registration { kind: Kind::Error, name: "error", progress: false, global: false });
         }
         Ok(())
     }

@@ -6,4 +6,5 @@ pub(crate) mod bank;
 pub(crate) mod cell;
 pub(crate) mod digest;
 pub(crate) mod digest_table;
+pub(crate) mod error;
 pub(crate) mod fold;
