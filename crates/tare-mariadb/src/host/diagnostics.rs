@@ -53,6 +53,15 @@ pub struct Outcome<'a> {
     pub rows_affected: u64,
 }
 
+/// The number of a condition, whose identity begins as an area does: a state, a number.
+///
+/// # Safety
+/// `condition` is a `Sql_condition_identity` of the server's.
+pub unsafe fn condition_number(condition: *const c_void) -> u32 {
+    // SAFETY: the caller's promise; an identity is longer.
+    unsafe { condition.byte_add(std::mem::offset_of!(Area, sql_errno)).cast::<u32>().read() }
+}
+
 /// Whether the outcome is the empty one because a result was sent, without warnings: what most statements end with.
 ///
 /// # Safety

@@ -5,9 +5,12 @@ use std::ffi::c_void;
 use tare_engine::snapshot::{Consumer, Kind};
 use tare_engine::{Config, Initial, Registration};
 
-use super::{StandBack, direct_calls, mutex_lock};
+use tare_tables::Shape;
+
+use super::{StandBack, conditions, direct_calls, mutex_lock};
 use crate::abi::Series;
 use crate::entry::{self, ENGINE};
+use crate::host::errors;
 use crate::host::server::ServerHost;
 use crate::options::{InstrumentSetting, LevelSetting, Options};
 
@@ -20,12 +23,18 @@ use crate::options::{InstrumentSetting, LevelSetting, Options};
 pub(crate) fn start(series: Series, options: &'static Options) -> Result<*const c_void, StandBack> {
     entry::select(series);
     let memory = |error: std::io::Error| StandBack::Memory(error.to_string());
-    ENGINE.start(config(options), &ServerHost).map_err(memory)?;
+    let conditions = match options.shape {
+        Shape::Strict => Vec::new(),
+        Shape::Extended => conditions::prepare(),
+    };
+    let errors = if conditions.is_empty() { &[] } else { errors::known(series) };
+    ENGINE.start(Config { errors, ..config(options) }, &ServerHost).map_err(memory)?;
     register_own_memory();
     let table = entry::vtable(series, options);
     // Where waits are counted by instance, too, every lock takes the way that does so.
     let lock = if options.synch_waits_by_instance { None } else { mutex_lock::place(series) };
-    direct_calls::redirect(series, table, lock.map(|from| (from, entry::lock_mutex as *const () as usize)))?;
+    let lock = lock.map(|from| (from, entry::lock_mutex as *const () as usize));
+    direct_calls::redirect(series, table, &conditions.into_iter().chain(lock).collect::<Vec<_>>())?;
     Ok(table)
 }
 
@@ -62,6 +71,7 @@ fn config(options: &'static Options) -> Config {
         synch_waits_by_instance: options.synch_waits_by_instance,
         instruments: Box::new(switches),
         consumers: consumers.collect(),
+        errors: &[],
     }
 }
 
