@@ -14,6 +14,7 @@ mod document;
 pub mod event;
 pub mod handle;
 pub mod level;
+pub mod mysql;
 pub mod object;
 pub mod program;
 #[cfg(test)]
@@ -47,14 +48,17 @@ pub enum Shape {
     /// Those of the reference and tare's own: [`TABLES`].
     #[default]
     Strict,
-    /// [`FURTHER`] ones, too.
+    /// [`FURTHER`] ones, too, and all of MySQL's columns.
     Extended,
 }
 
 impl Shape {
     /// The tables of this shape.
     pub fn tables(self) -> &'static [&'static dyn Table] {
-        static ALL: LazyLock<Vec<&'static dyn Table>> = LazyLock::new(|| [TABLES, FURTHER].concat());
+        static ALL: LazyLock<Vec<&'static dyn Table>> = LazyLock::new(|| {
+            let all = TABLES.iter().chain(FURTHER).chain(mysql::absent::TABLES);
+            all.map(|table| table.extended().unwrap_or(*table)).collect()
+        });
         match self {
             Shape::Strict => TABLES,
             Shape::Extended => &ALL,
@@ -71,8 +75,8 @@ impl Shape {
     }
 }
 
-/// Tables that MySQL 8 has and MariaDB has not.
-pub static FURTHER: &[&dyn Table] = &[&setup::THREADS];
+/// Tables that MySQL has and MariaDB has not. Of those that nothing can be in, see [`mysql`].
+pub static FURTHER: &[&dyn Table] = &[&setup::THREADS, &thread::PROCESSLIST];
 
 /// Every table of the shape `strict`, in the order of `docs/tables.md`.
 pub static TABLES: &[&dyn Table] = &[
