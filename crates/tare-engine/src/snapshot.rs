@@ -482,7 +482,7 @@ pub struct KnownError {
 pub struct ErrorStat {
     /// Which; `None`: all the host does not know, together.
     pub error: Option<KnownError>,
-    /// SUM_ERROR_RAISED.
+    /// SUM_ERROR_RAISED: how often it was raised and not handled.
     pub raised: u64,
     /// SUM_ERROR_HANDLED.
     pub handled: u64,

@@ -238,6 +238,10 @@ fn status_rows() -> Vec<(Cow<'static, str>, String)> {
             Some(Err(reason)) => format!("OFF: {reason}"),
         };
         rows.push(("server_variables".into(), variables));
+        if let Some(hindrance) = startup::conditions::hindrance() {
+            let errors = hindrance.map_or("ON".to_owned(), |reason| format!("OFF: {reason}"));
+            rows.push(("errors".into(), errors));
+        }
     }
     // Nobody keeps the lock.
     let service = SERVICE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());

@@ -11,6 +11,7 @@ mod ddl;
 mod definition;
 pub mod digest;
 mod document;
+pub mod error;
 pub mod event;
 pub mod handle;
 pub mod level;
@@ -76,7 +77,15 @@ impl Shape {
 }
 
 /// Tables that MySQL has and MariaDB has not. Of those that nothing can be in, see [`mysql`].
-pub static FURTHER: &[&dyn Table] = &[&setup::THREADS, &thread::PROCESSLIST];
+pub static FURTHER: &[&dyn Table] = &[
+    &setup::THREADS,
+    &thread::PROCESSLIST,
+    &error::GLOBAL,
+    &error::THREAD,
+    &error::ACCOUNT,
+    &error::USER_NAME,
+    &error::HOST_NAME,
+];
 
 /// Every table of the shape `strict`, in the order of `docs/tables.md`.
 pub static TABLES: &[&dyn Table] = &[

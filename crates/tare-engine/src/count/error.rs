@@ -154,14 +154,14 @@ impl Engine {
         self.count_error(number, PlainError { raised: 1, ..PlainError::default() });
     }
 
-    /// The calling thread begins to look for a handler of what it raised.
+    /// The calling thread begins to look for a handler of the error it raised.
     pub fn handler_sought(&self) {
         if let Some(thread) = current() {
             thread.handled.store(0, Relaxed);
         }
     }
 
-    /// There is a handler for a condition of this number. It is the one that counts unless another one is found.
+    /// There is a handler for an error of this number.
     pub fn handler_found(&self, number: u32) {
         if let Some(thread) = current() {
             thread.handled.store(number, Relaxed);

@@ -242,7 +242,7 @@ impl Engine {
         let scale = Scale::of(self);
         let stat = |class, ErrorTally(plain): ErrorTally| ErrorStat {
             error: self.errors.of_class(class).copied(),
-            raised: plain.raised,
+            raised: plain.raised.saturating_sub(plain.handled),
             handled: plain.handled,
             seen_us: plain.seen().map(|(first, last)| (scale.wall_us(first), scale.wall_us(last))),
         };

@@ -123,7 +123,7 @@ pub(crate) struct Thread {
     pub(crate) host_handle: AtomicU64,
     /// Its account, its user and its host; 0: has no place.
     pub(crate) parties: [AtomicU32; 3],
-    /// The number of the condition for which a handler was found last; 0: for none.
+    /// The number of the error for which a handler was found last; 0: for none.
     pub(crate) handled: AtomicU32,
     /// The cells of its errors, by [`crate::count::error::Errors::class`].
     pub(crate) errors: Bank,

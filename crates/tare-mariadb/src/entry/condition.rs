@@ -29,7 +29,11 @@ static OWN: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 /// Tare's functions, which pass on to the server's own: `handle_condition`, `handle_sql_condition`, `find_handler`.
 pub(crate) fn stand_before(own: [usize; 3]) -> [usize; 3] {
     OWN.iter().zip(own).for_each(|(kept, own)| kept.store(own, Relaxed));
-    [handle_condition as *const () as usize, handle_sql_condition as *const () as usize, find_handler as *const () as usize]
+    [
+        handle_condition as *const () as usize,
+        handle_sql_condition as *const () as usize,
+        find_handler as *const () as usize,
+    ]
 }
 
 /// A condition is raised; the server's function asks its internal handlers whether one takes it.
@@ -73,7 +77,9 @@ unsafe extern "C-unwind" fn find_handler(context: *const c_void, condition: *con
     // SAFETY: the same arguments under the same promises.
     let handler = unsafe { own(context, condition) };
     if !handler.is_null() {
-        guard((), || ENGINE.handler_found(facts::condition_number(condition)));
+        guard((), || {
+            facts::error_number(condition).into_iter().for_each(|number| ENGINE.handler_found(number))
+        });
     }
     handler
 }

@@ -30,10 +30,10 @@ pub(super) fn is_plain_result(area: *const c_void) -> bool {
     unsafe { diagnostics::is_plain_result(area) }
 }
 
-/// The number of a condition.
-pub(super) fn condition_number(condition: *const c_void) -> u32 {
+/// The number of a condition that is an error.
+pub(super) fn error_number(condition: *const c_void) -> Option<u32> {
     // SAFETY: the server passes a reference to a condition's identity.
-    unsafe { diagnostics::condition_number(condition) }
+    unsafe { diagnostics::error_number(condition) }
 }
 
 /// How a statement ended.

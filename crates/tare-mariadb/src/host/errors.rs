@@ -68,7 +68,11 @@ mod tests {
             let name = |number| errors.iter().find(|error| error.number == number).map(|error| error.name);
             assert_eq!(name(1062), Some("ER_DUP_ENTRY"));
             assert_eq!((name(1000), name(3061)), (Some("ER_HASHCHK"), None));
-            let null = if series == Series::V11_8 { "ER_INDEX_CANNOT_HAVE_NULL" } else { "ER_SPATIAL_CANT_HAVE_NULL" };
+            let null = if series == Series::V11_8 {
+                "ER_INDEX_CANNOT_HAVE_NULL"
+            } else {
+                "ER_SPATIAL_CANT_HAVE_NULL"
+            };
             assert_eq!(name(1252), Some(null));
             assert_eq!(name(4208).is_some(), series == Series::V11_8);
         }

@@ -6,11 +6,11 @@
 //! function is left alone.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, c_int, c_void};
-use std::mem::MaybeUninit;
+use std::ffi::CStr;
 
 use super::direct_calls::{JUMP, call_targets, jump_to};
 use super::symbol;
+use crate::host::handler::Symbol;
 
 /// Why a function cannot be led through tare.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,7 +38,8 @@ impl Function {
     pub(super) fn find(name: &'static CStr) -> Result<Function, DetourError> {
         let shown = name.to_str().unwrap_or("function");
         let start = symbol(name).ok_or(DetourError::Missing(shown))?;
-        let size = size_of_symbol(start).ok_or(DetourError::Missing(shown))?;
+        let found = Symbol::at(start).filter(|found| found.start == start.addr() && found.size != 0);
+        let size = found.ok_or(DetourError::Unexpected(shown))?.size;
         // SAFETY: the loader's table says that the function's code has this size; programs are never unloaded.
         let code = unsafe { std::slice::from_raw_parts(start.cast::<u8>(), size) };
         Ok(Function { name: shown, code })
@@ -116,8 +117,8 @@ fn movable(code: &[u8]) -> Option<usize> {
         [0x50..=0x57, ..] => Some(1),
         [0x41, 0x50..=0x57, ..] => Some(2),
         // mov between registers
-        [0x89 | 0x8B, 0xC0.., ..] => Some(2),
-        [0x40..=0x4F, 0x89 | 0x8B, 0xC0.., ..] => Some(3),
+        [0x89 | 0x8B, 0xC0..=0xFF, ..] => Some(2),
+        [0x40..=0x4F, 0x89 | 0x8B, 0xC0..=0xFF, ..] => Some(3),
         // sub rsp, imm
         [0x48, 0x83, 0xEC, _, ..] => Some(4),
         [0x48, 0x81, 0xEC, _, _, _, _, ..] => Some(7),
@@ -130,38 +131,13 @@ fn movable(code: &[u8]) -> Option<usize> {
 fn jumps_into(code: &[u8], len: usize) -> bool {
     let leads_there = |end: usize, distance: i64| (1..len as i64).contains(&(end as i64 + distance));
     code.windows(2).enumerate().any(|(at, window)| {
-        matches!(window[0], 0x70..=0x7F | 0xE0..=0xE3 | 0xEB) && leads_there(at + 2, i64::from(window[1].cast_signed()))
+        matches!(window[0], 0x70..=0x7F | 0xE0..=0xE3 | 0xEB)
+            && leads_there(at + 2, i64::from(window[1].cast_signed()))
     }) || code.windows(5).enumerate().any(|(at, window)| {
         // The second byte of a conditional jump stands before its distance as the first byte of others does.
         let &[0x80..=0x8F | 0xE8 | 0xE9, a, b, c, d] = window else { return false };
         leads_there(at + 5, i64::from(i32::from_le_bytes([a, b, c, d])))
     })
-}
-
-/// What the loader's table says of the symbol that begins here.
-fn size_of_symbol(start: *mut c_void) -> Option<usize> {
-    /// Of `dladdr1`: the symbol's entry is wanted.
-    const SYMBOL: c_int = 1;
-    unsafe extern "C" {
-        fn dladdr1(
-            address: *const c_void,
-            info: *mut libc::Dl_info,
-            extra: *mut *const c_void,
-            flags: c_int,
-        ) -> c_int;
-    }
-    let mut info = MaybeUninit::<libc::Dl_info>::uninit();
-    let mut entry: *const c_void = std::ptr::null();
-    // SAFETY: both are written where the answer is not 0.
-    let info = unsafe {
-        match dladdr1(start, info.as_mut_ptr(), &raw mut entry, SYMBOL) {
-            0 => return None,
-            _ => info.assume_init(),
-        }
-    };
-    // SAFETY: null, or an entry of the object's table of symbols, which stays mapped.
-    let entry = unsafe { entry.cast::<libc::Elf64_Sym>().as_ref() }?;
-    (info.dli_saddr == start && entry.st_size != 0).then_some(entry.st_size as usize)
 }
 
 #[cfg(test)]
@@ -170,7 +146,10 @@ mod tests {
 
     /// How `THD::handle_condition` begins on 10.11.19, 10.11.5 and 11.8.
     const KNOWN: [&[u8]; 3] = [
-        &[0x55, 0x48, 0x89, 0xE5, 0x41, 0x57, 0x41, 0x56, 0x41, 0x55, 0x41, 0x54, 0x4D, 0x89, 0xCC, 0x53, 0x48],
+        &[
+            0x55, 0x48, 0x89, 0xE5, 0x41, 0x57, 0x41, 0x56, 0x41, 0x55, 0x41, 0x54, 0x4D, 0x89, 0xCC, 0x53,
+            0x48,
+        ],
         &[0x55, 0x48, 0x89, 0xE5, 0x41, 0x57, 0x41, 0x89, 0xF7, 0x41, 0x56, 0x49, 0x89, 0xD6, 0x41, 0x55],
         &[0xF3, 0x0F, 0x1E, 0xFA, 0x55, 0x48, 0x89, 0xE5, 0x41, 0x57, 0x41, 0x56, 0x41, 0x55, 0x41, 0x54],
     ];
@@ -197,7 +176,8 @@ mod tests {
     fn what_depends_on_its_place_is_not_movable() {
         let lea_rip = [0x48, 0x8D, 0x05, 0, 0, 0, 0];
         let mov_rip = [0x48, 0x8B, 0x05, 0, 0, 0, 0];
-        for code in [&lea_rip[..], &mov_rip, &[0xE8, 0, 0, 0, 0], &[0x74, 0x05], &[0x48, 0x83], &[0x89], &[]] {
+        for code in [&lea_rip[..], &mov_rip, &[0xE8, 0, 0, 0, 0], &[0x74, 0x05], &[0x48, 0x83], &[0x89], &[]]
+        {
             assert_eq!(movable(code), None, "{code:x?}");
         }
     }
@@ -208,7 +188,10 @@ mod tests {
         assert!(!jumps_into(&with(&[0xC3]), 16));
         // Back to byte 4, byte 0, byte 16.
         assert!(jumps_into(&with(&[0xEB, 4u8.wrapping_sub(34)]), 16));
-        assert!(!jumps_into(&with(&[0xEB, 0u8.wrapping_sub(34)]), 16), "to its first byte, which is the detour");
+        assert!(
+            !jumps_into(&with(&[0xEB, 0u8.wrapping_sub(34)]), 16),
+            "to its first byte, which is the detour"
+        );
         assert!(!jumps_into(&with(&[0xEB, 16u8.wrapping_sub(34)]), 16), "behind what is copied");
         assert!(jumps_into(&with(&[&[0x0F, 0x84][..], &(8i32 - 38).to_le_bytes()].concat()), 16));
         assert!(jumps_into(&with(&[&[0xE9][..], &(8i32 - 37).to_le_bytes()].concat()), 16));
@@ -219,7 +202,8 @@ mod tests {
         // Adds its two arguments, behind a beginning like those of the server's functions, aligned as they are.
         let mut page = [0xCC; PAGE];
         let function: &[u8] = &[
-            0x55, 0x48, 0x89, 0xE5, 0x41, 0x57, 0x41, 0x56, 0x41, 0x55, 0x41, 0x54, 0x48, 0x89, 0xF8, // mov rax, rdi
+            0x55, 0x48, 0x89, 0xE5, 0x41, 0x57, 0x41, 0x56, 0x41, 0x55, 0x41, 0x54, 0x48, 0x89,
+            0xF8, // mov rax, rdi
             0x48, 0x01, 0xF0, // add rax, rsi
             0x41, 0x5C, 0x41, 0x5D, 0x41, 0x5E, 0x41, 0x5F, 0x5D, 0xC3,
         ];

@@ -6,8 +6,6 @@ use tare_engine::snapshot::{Consumer, Kind};
 use tare_engine::{Config, Initial, Registration};
 use tare_tables::Shape;
 
-use tare_tables::Shape;
-
 use super::{StandBack, conditions, direct_calls, mutex_lock};
 use crate::abi::Series;
 use crate::entry::{self, ENGINE};
