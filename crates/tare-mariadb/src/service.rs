@@ -19,7 +19,7 @@ use crate::host::plugin;
 use crate::install::{self, InstallError, federated};
 use crate::startup::data_directory;
 use crate::startup::error_log::{Level, line};
-use crate::{error_hook, redirect, startup, status, variables};
+use crate::{error_hook, error_log, redirect, startup, status, variables};
 
 static BEGUN: AtomicBool = AtomicBool::new(false);
 /// Runs until the process exits.
@@ -83,6 +83,7 @@ fn serve() -> Result<Endpoint, String> {
     redirect::check_socket_path(&socket)
         .map_err(|error| format!("{error}; set `socket` in [tare] to a shorter path"))?;
     tare_tables::set_status_source(status_rows);
+    tare_tables::log::set_error_log_source(error_log::rows);
     let files = if options.tables {
         files(&readable(options.shape.tables()), &datadir)
     } else {

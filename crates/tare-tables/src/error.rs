@@ -2,7 +2,7 @@
 
 use tare_engine::snapshot::{Asked, ErrorStat, Level, Reset, Summary};
 
-use crate::column::{ColumnDef, column, nullable};
+use crate::column::{ColumnDef, column, nullable, signed};
 use crate::definition::TableDef;
 use crate::summary::Key;
 use crate::table::SqlType::{BigIntUnsigned, Int, Timestamp, VarChar};
@@ -69,7 +69,7 @@ type Host = Key<ErrorStat, 255>;
 
 const ERROR: &[ColumnDef<Row>] = &[
     nullable("ERROR_NUMBER", Int, "Number of the error; NULL for all that have no name.", |row| {
-        row.stat.error.map(|error| error.number).into()
+        row.stat.error.map(|error| signed(error.number.into())).into()
     }),
     nullable("ERROR_NAME", VarChar(64), "What the server calls it.", |row| {
         row.stat.error.map(|error| error.name).into()

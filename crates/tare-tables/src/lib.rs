@@ -15,6 +15,7 @@ pub mod error;
 pub mod event;
 pub mod handle;
 pub mod level;
+pub mod log;
 pub mod mysql;
 pub mod object;
 pub mod program;
@@ -85,6 +86,8 @@ pub static FURTHER: &[&dyn Table] = &[
     &error::ACCOUNT,
     &error::USER_NAME,
     &error::HOST_NAME,
+    &log::ERROR_LOG,
+    &log::LOG_STATUS,
 ];
 
 /// Every table of the shape `strict`, in the order of `docs/tables.md`.
