@@ -15,6 +15,7 @@ pub mod error;
 pub mod event;
 pub mod handle;
 pub mod level;
+pub mod lock;
 pub mod log;
 pub mod mysql;
 pub mod object;
@@ -32,6 +33,7 @@ pub mod sync;
 mod table;
 pub mod thread;
 pub mod timer;
+pub mod variable;
 mod view;
 
 use std::sync::LazyLock;
@@ -88,6 +90,15 @@ pub static FURTHER: &[&dyn Table] = &[
     &error::HOST_NAME,
     &log::ERROR_LOG,
     &log::LOG_STATUS,
+    &lock::DATA_LOCKS,
+    &lock::DATA_LOCK_WAITS,
+    &variable::GLOBAL_VARIABLES,
+    &variable::SESSION_VARIABLES,
+    &variable::VARIABLES_INFO,
+    &variable::VARIABLES_METADATA,
+    &variable::TLS_CHANNEL_STATUS,
+    &variable::USER_DEFINED_FUNCTIONS,
+    &variable::INNODB_REDO_LOG_FILES,
 ];
 
 /// Every table of the shape `strict`, in the order of `docs/tables.md`.
