@@ -58,7 +58,7 @@ impl Function {
     /// The bytes a jump takes the place of, as whole instructions that mean the same elsewhere.
     fn beginning(self) -> Result<&'static [u8], DetourError> {
         let unexpected = DetourError::Unexpected(self.name);
-        if self.start() % 16 != 0 {
+        if !self.start().is_multiple_of(16) {
             return Err(unexpected);
         }
         let mut len = 0;
