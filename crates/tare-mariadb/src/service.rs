@@ -67,7 +67,7 @@ pub(crate) fn begin() {
                 while !error_hook::server_is_up() {
                     std::thread::sleep(std::time::Duration::from_millis(20));
                 }
-                error_hook::install(current_account);
+                error_hook::install(current_account, views());
             });
             let _only_error_numbers_suffer = spawn("tare-start", watch);
         }
@@ -121,6 +121,12 @@ fn serve() -> Result<Endpoint, String> {
         None => {}
     }
     Ok(endpoint)
+}
+
+/// The tables that are views.
+fn views() -> Vec<&'static str> {
+    let tables = startup::options().map_or(&[][..], |options| options.shape.tables());
+    tables.iter().filter(|table| table.body().is_some()).map(|table| table.name()).collect()
 }
 
 /// Without the views over what this server has not: a view that cannot be resolved warns whoever lists tables.
