@@ -118,6 +118,26 @@ fn the_instrument_and_the_consumers_decide_what_is_counted() {
     assert_eq!(count(), (Some((1, 0)), Some((2, 0))), "the thread is not watched");
 }
 
+/// SUM_ERROR_RAISED of all accounts of a user.
+fn raised_by(rig: Rig, user: &str) -> u64 {
+    let rows = rig.error_rows(Level::Account).into_iter();
+    rows.filter(|row| row.owner.user.as_deref() == Some(user)).map(|row| row.stat.raised).sum()
+}
+
+#[test]
+fn a_thread_takes_its_errors_along_to_another_account_but_not_those_of_before_a_reset() {
+    let rig = rig();
+    let thread = connect(rig, "a", "x");
+    raise(rig, thread, 1062);
+    rig.reset(Reset::Errors(Level::Thread));
+    rig.set_thread_account(thread, b"b", b"x");
+    assert_eq!((raised_by(rig, "a"), raised_by(rig, "b")), (1, 0));
+    raise(rig, thread, 1062);
+    rig.set_thread_account(thread, b"c", b"x");
+    assert_eq!((raised_by(rig, "a"), raised_by(rig, "b"), raised_by(rig, "c")), (1, 0, 1));
+    assert_eq!(seen(rig, Level::Global), BTreeMap::from([(1062, (2, 0))]));
+}
+
 #[test]
 fn errors_stay_with_their_account_when_the_thread_ends() {
     let rig = rig();
@@ -129,11 +149,7 @@ fn errors_stay_with_their_account_when_the_thread_ends() {
     let sum = BTreeMap::from([(1062, (2, 1))]);
     assert_eq!(LEVELS[1..].iter().map(|level| seen(rig, *level)).collect::<Vec<_>>(), vec![sum; 4]);
     assert_eq!(seen(rig, Level::Thread), BTreeMap::from([(1062, (2, 0))]));
-    let of = |user: &str| {
-        let rows = rig.error_rows(Level::Account).into_iter();
-        rows.filter(|row| row.owner.user.as_deref() == Some(user)).map(|row| row.stat.raised).sum::<u64>()
-    };
-    assert_eq!((of("a"), of("b")), (0, 2));
+    assert_eq!((raised_by(rig, "a"), raised_by(rig, "b")), (0, 2));
 }
 
 #[test]
