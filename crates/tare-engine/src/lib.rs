@@ -25,6 +25,7 @@ use count::account::Parties;
 use count::bank::{Sums, with_cell};
 use count::cell::{FAMILIES, IoCell, VIEWERS};
 use count::digest_table::DigestTable;
+use count::error::Errors;
 use count::spread::Buckets;
 use memory::arena::{Arena, Table};
 use memory::index::Index;
@@ -34,10 +35,11 @@ use read::histogram::Truncated;
 use setup::instrument;
 use setup::rules::Rules;
 use setup::wanted::Wanted;
-use snapshot::{ClassId, Consumer, Kind, Properties};
+use snapshot::{ClassId, Consumer, Kind, KnownError, Properties};
 
 pub use clock::ticks;
 pub use count::digest::{DigestTokens, MAX_DIGEST};
+pub use count::error::MAX_ERRORS;
 pub use instance::{
     FileHandle, FileRef, MAX_INDEXES, MetadataHandle, MetadataName, MetadataRef, PreparedHandle, PreparedRef,
     ProgramHandle, ProgramRef, SocketHandle, SocketRef, SynchHandle, SynchRef, TableHandleHandle, TableName,
@@ -130,6 +132,8 @@ pub struct Config {
     pub instruments: InitialSwitches,
     /// Consumers that are on.
     pub consumers: Vec<Consumer>,
+    /// The host's errors, rising by number, at most [`MAX_ERRORS`]. Without any there is no instrument `error`.
+    pub errors: &'static [KnownError],
 }
 
 impl Default for Config {
@@ -151,6 +155,7 @@ impl Default for Config {
             limits: Limits::default(),
             instruments: Box::new(|_| Initial::default()),
             consumers: Consumer::ALL.into_iter().filter(|consumer| !consumer.is_further()).collect(),
+            errors: &[],
         }
     }
 }
@@ -169,6 +174,9 @@ pub struct Engine {
     pub(crate) settings: Changes,
     /// What ended threads counted, and what no thread counted.
     pub(crate) ended: Sums,
+    /// The errors of ended threads, and those no thread counted.
+    pub(crate) ended_errors: Sums,
+    pub(crate) errors: Errors,
     /// What ended files and sockets did.
     pub(crate) ended_io: Sums,
     /// Space of histograms of what ended threads counted, and of digests.
@@ -231,6 +239,8 @@ impl Engine {
             consumers: AtomicU32::new(0),
             settings: Changes::new(),
             ended: Sums::new(),
+            ended_errors: Sums::new(),
+            errors: Errors::new(),
             ended_io: Sums::new(),
             spreads: Space::new(),
             buckets: Buckets::new(),
@@ -325,6 +335,10 @@ impl Engine {
         if config.extended {
             // From here on it is decided what a tick is: an event is in one bucket for ever.
             self.buckets.start(self.clock.rate())?;
+        }
+        if self.errors.know(config.errors) {
+            let properties = Properties::default();
+            self.register(Registration { kind: Kind::Error, name: "error", properties });
         }
         Ok(())
     }

@@ -43,6 +43,8 @@ pub enum Kind {
     Transaction,
     /// `memory/…`
     Memory,
+    /// `error`
+    Error,
 }
 
 /// A registered instrument: a row of `setup_instruments`.
@@ -56,7 +58,7 @@ pub struct Instrument {
     pub name: &'static str,
     /// ENABLED.
     pub enabled: bool,
-    /// TIMED (always false for memory).
+    /// TIMED (always false for memory and errors).
     pub timed: bool,
     /// LEVEL.
     pub level: Recording,
@@ -498,6 +500,30 @@ pub struct MemoryStat {
     pub high_bytes: i64,
 }
 
+/// An error of the host's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnownError {
+    /// ERROR_NUMBER.
+    pub number: u32,
+    /// ERROR_NAME.
+    pub name: &'static str,
+    /// SQL_STATE.
+    pub sqlstate: &'static str,
+}
+
+/// A summary of one error.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ErrorStat {
+    /// Which; `None`: all the host does not know, together.
+    pub error: Option<KnownError>,
+    /// SUM_ERROR_RAISED: how often it was raised and not handled.
+    pub raised: u64,
+    /// SUM_ERROR_HANDLED.
+    pub handled: u64,
+    /// FIRST_SEEN and LAST_SEEN, microseconds since the epoch; `None`: never.
+    pub seen_us: Option<(u64, u64)>,
+}
+
 /// The level a `*_by_event_name` summary is grouped at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Level {
@@ -555,7 +581,7 @@ pub struct AttributeRow {
 pub struct Summary<S> {
     /// Whose.
     pub owner: Owner,
-    /// Of which instrument.
+    /// Of which instrument, or error.
     pub name: &'static str,
     /// How much.
     pub stat: S,
@@ -727,6 +753,8 @@ pub enum Reset {
     Summary(EventType, Level),
     /// `TRUNCATE memory_summary_<level>_by_event_name`.
     Memory(Level),
+    /// `TRUNCATE events_errors_summary_<level>_by_error`.
+    Errors(Level),
     /// `TRUNCATE accounts`, `users` or `hosts`, by level.
     Connections(Level),
     /// `TRUNCATE events_statements_summary_by_digest`.

@@ -11,6 +11,7 @@ use tare_engine::{ActorRule, Engine};
 use crate::definition::TableDef;
 use crate::handle::{InstanceRow, NamedIo};
 use crate::histogram::{OfDigest, OfInstrument};
+use crate::log::{LogRow, Priority};
 use crate::object::{ObjectRow, TableIoRow, TableLockRow};
 use crate::setup::ConsumerState;
 use crate::status::StatusRow;
@@ -232,6 +233,26 @@ statistics! {
         low_count: -1, current_count: 5, high_count: 6,
         low_bytes: -100, current_bytes: 500, high_bytes: 600,
     };
+    ErrorStat: ErrorStat {
+        error: Some(KnownError { number: 1062, name: "ER_DUP_ENTRY", sqlstate: "23000" }),
+        raised: 5, handled: 2, seen_us: Some((1_700_000_000_000_000, 1_700_000_001_000_000)),
+    };
+}
+
+impl Sample for LogRow {
+    fn full() -> Self {
+        LogRow {
+            logged_us: 1_700_000_000_000_000,
+            thread_id: Some(7),
+            prio: Priority::Warning,
+            error_code: "MY-001062".to_owned(),
+            subsystem: "InnoDB",
+            data: "InnoDB: text".to_owned(),
+        }
+    }
+    fn bare() -> Self {
+        LogRow { thread_id: None, data: String::new(), ..Self::full() }
+    }
 }
 
 impl Sample for DigestRow {
@@ -720,8 +741,8 @@ fn checked_levels() -> Vec<&'static str> {
 #[test]
 fn every_getter_of_every_table_gives_a_value_of_its_columns_type() {
     use crate::{
-        account, digest, event, handle, histogram, level, object, program, server, setup, status, sync,
-        thread, timer,
+        account, digest, error, event, handle, histogram, level, log, object, program, server, setup, status,
+        sync, thread, timer,
     };
     let mut names = checked_levels();
     names.extend(checked![
@@ -732,6 +753,12 @@ fn every_getter_of_every_table_gives_a_value_of_its_columns_type() {
         setup::ACTORS,
         setup::OBJECTS,
         setup::THREADS,
+        error::GLOBAL,
+        error::THREAD,
+        error::ACCOUNT,
+        error::USER_NAME,
+        error::HOST_NAME,
+        log::ERROR_LOG,
         thread::THREADS,
         thread::PROCESSLIST,
         account::ACCOUNTS,

@@ -108,10 +108,10 @@ summary_tables!(
 );
 
 /// The key columns of a summary; `WIDTH` is that of USER or HOST.
-struct Key<S, const WIDTH: u16 = 0>(PhantomData<S>);
+pub(crate) struct Key<S, const WIDTH: u16 = 0>(PhantomData<S>);
 
 impl<S: 'static> Key<S> {
-    const THREAD_ID: &'static [ColumnDef<Summary<S>>] =
+    pub(crate) const THREAD_ID: &'static [ColumnDef<Summary<S>>] =
         &[column("THREAD_ID", BigIntUnsigned, "Thread the row is about.", |row: &Summary<S>| {
             row.owner.thread_id.into()
         })];
@@ -121,14 +121,14 @@ impl<S: 'static> Key<S> {
 }
 
 impl<S: 'static, const WIDTH: u16> Key<S, WIDTH> {
-    const USER: &'static [ColumnDef<Summary<S>>] = &[nullable(
+    pub(crate) const USER: &'static [ColumnDef<Summary<S>>] = &[nullable(
         "USER",
         Char(WIDTH),
         "User of the connections; NULL for background threads.",
         |row: &Summary<S>| row.owner.user.as_ref().into(),
     )];
 
-    const HOST: &'static [ColumnDef<Summary<S>>] = &[nullable(
+    pub(crate) const HOST: &'static [ColumnDef<Summary<S>>] = &[nullable(
         "HOST",
         Char(WIDTH),
         "Host the connections come from; NULL for background threads.",

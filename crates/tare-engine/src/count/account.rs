@@ -54,7 +54,9 @@ pub(crate) struct Party {
     /// The most memory that one of those had.
     pub(crate) most_memory: AtomicU64,
     /// What they did.
-    pub(crate) sums: Sums,
+    sums: Sums,
+    /// The errors among it.
+    errors: Sums,
     /// Of an account: its user and its host.
     pub(crate) user: AtomicU32,
     pub(crate) host: AtomicU32,
@@ -72,6 +74,11 @@ impl Party {
     pub(crate) fn name(&self) -> Option<String> {
         let name = text::read_string(&self.name, self.name_len.load(Relaxed) as usize);
         (!name.is_empty()).then_some(name)
+    }
+
+    /// What its closed connections did, of one family.
+    pub(crate) fn sums(&self, family: Family) -> &Sums {
+        if family == Family::Errors { &self.errors } else { &self.sums }
     }
 
     /// Whether it has rows of its own.
@@ -262,24 +269,24 @@ impl Engine {
         let _one_at_a_time = lock(&self.parties.lock);
         if resets(Viewer::Account) {
             self.each_party(ACCOUNT, |account| {
-                let [user, host] = self.of_account(account).map(|of| of.map(|of| &of.sums));
+                let [user, host] = self.of_account(account).map(|of| of.map(|of| of.sums(family)));
                 let into = [user.filter(|_| !resets(Viewer::User)), host.filter(|_| !resets(Viewer::Host))];
-                self.drain_sums(&account.sums, family, into);
+                self.drain_sums(account.sums(family), family, into);
             });
         }
         for (kind, viewer) in [(USER, Viewer::User), (HOST, Viewer::Host)] {
             if resets(viewer) {
-                self.each_party(kind, |party| self.drain_sums(&party.sums, family, [None; 2]));
+                self.each_party(kind, |party| self.drain_sums(party.sums(family), family, [None; 2]));
             }
         }
         if resets(Viewer::Global) {
-            self.drain_sums(&self.ended, family, [None; 2]);
+            self.drain_sums(self.ended_sums(family), family, [None; 2]);
         }
     }
 
     fn drain_sums(&self, sums: &Sums, family: Family, into: [Option<&Sums>; 2]) {
         sums.bank.each(&self.arena, |class, cell| {
-            let kind = self.registry.kind(class);
+            let kind = self.kind_in(family, class);
             if Family::of(kind) == family {
                 with_cell!(kind, C => {
                     let into = into.map(|to| self.sum_cell::<C>(to?, class));
@@ -294,9 +301,14 @@ impl Engine {
     /// Forgets who is not connected; those who are begin to count their connections anew. `level`: accounts, or users
     /// or hosts together with the accounts.
     pub(crate) fn reset_connections(&self, level: Level) {
-        for family in
-            [Family::Waits, Family::Stages, Family::Statements, Family::Transactions, Family::Memory]
-        {
+        for family in [
+            Family::Waits,
+            Family::Stages,
+            Family::Statements,
+            Family::Transactions,
+            Family::Memory,
+            Family::Errors,
+        ] {
             self.reset_summary(family, level);
         }
         let _one_at_a_time = lock(&self.parties.lock);
@@ -344,5 +356,6 @@ impl Engine {
         self.parties.count[kind].fetch_sub(u32::from(party.is_listed()), Relaxed);
         self.pools.give(&self.arena, pool, party);
         party.sums.release(&self.arena);
+        party.errors.release(&self.arena);
     }
 }

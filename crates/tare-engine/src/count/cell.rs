@@ -31,10 +31,11 @@ pub(crate) enum Family {
     Sockets,
     Digests,
     Prepared,
+    Errors,
 }
 
 /// Number of families.
-pub(crate) const FAMILIES: usize = 10;
+pub(crate) const FAMILIES: usize = 11;
 
 impl Family {
     /// The family of an instrument's summary.
@@ -44,6 +45,7 @@ impl Family {
             Kind::Statement => Family::Statements,
             Kind::Transaction => Family::Transactions,
             Kind::Memory => Family::Memory,
+            Kind::Error => Family::Errors,
             _ => Family::Waits,
         }
     }

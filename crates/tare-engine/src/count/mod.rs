@@ -7,6 +7,7 @@ pub(crate) mod cell;
 pub(crate) mod counters;
 pub(crate) mod digest;
 pub(crate) mod digest_table;
+pub(crate) mod error;
 pub(crate) mod fold;
 pub(crate) mod sample;
 pub(crate) mod spread;

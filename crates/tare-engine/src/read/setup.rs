@@ -253,6 +253,7 @@ impl Engine {
             Reset::Summary(EventType::Statement, level) => self.reset_summary(Family::Statements, level),
             Reset::Summary(EventType::Transaction, level) => self.reset_summary(Family::Transactions, level),
             Reset::Memory(level) => self.reset_summary(Family::Memory, level),
+            Reset::Errors(level) => self.reset_summary(Family::Errors, level),
             Reset::Connections(level) => self.reset_connections(level),
             Reset::Digests => self.reset_digests(),
             Reset::DigestHistograms => self.truncate_digest_histograms(),

@@ -276,11 +276,11 @@ const fn with_usual(flags: u8) -> u8 {
 }
 
 const fn switches(kind: Kind, enabled: bool, timed: bool) -> u8 {
-    // Memory has sizes, not durations.
-    flag(ENABLED, enabled) | flag(TIMED, timed && !matches!(kind, Kind::Memory))
+    // Memory has sizes, and errors have moments, not durations.
+    flag(ENABLED, enabled) | flag(TIMED, timed && !matches!(kind, Kind::Memory | Kind::Error))
 }
 
-pub(crate) const KINDS: [Kind; 15] = [
+pub(crate) const KINDS: [Kind; 16] = [
     Kind::Mutex,
     Kind::Rwlock,
     Kind::Sxlock,
@@ -296,6 +296,7 @@ pub(crate) const KINDS: [Kind; 15] = [
     Kind::Statement,
     Kind::Transaction,
     Kind::Memory,
+    Kind::Error,
 ];
 
 /// Rank of each kind in `setup_instruments`.
@@ -317,6 +318,7 @@ const ORDER: [u8; KINDS.len()] = {
         (Kind::Memory, 11),
         (Kind::Metadata, 12),
         (Kind::Thread, 13),
+        (Kind::Error, 14),
     ];
     let mut at = 0;
     while at < ranks.len() {
@@ -345,7 +347,9 @@ const fn classes_lost(kind: Kind) -> Option<Lost> {
         Kind::Statement => Lost::StatementClasses,
         Kind::Memory => Lost::MemoryClasses,
         Kind::File => Lost::FileClasses,
-        Kind::TableIo | Kind::TableLock | Kind::Metadata | Kind::Idle | Kind::Transaction => return None,
+        Kind::TableIo | Kind::TableLock | Kind::Metadata | Kind::Idle | Kind::Transaction | Kind::Error => {
+            return None;
+        }
     })
 }
 

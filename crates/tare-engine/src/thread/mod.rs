@@ -32,7 +32,7 @@ use crate::record::ring::{self, Advance, Ring, RingBlocks, RingKind, WAIT_DEPTH}
 use crate::record::transaction::record::OpenTransaction;
 use crate::record::wait::record::{OpenWait, histories_of};
 use crate::setup::instrument::{ENABLED, HISTORY};
-use crate::snapshot::{ClassId, EventType};
+use crate::snapshot::{ClassId, EventType, Kind};
 
 /// Nested statements that are recorded.
 pub const STATEMENT_DEPTH: usize = 10;
@@ -127,6 +127,10 @@ pub(crate) struct Thread {
     pub(crate) host_handle: AtomicU64,
     /// Its account, its user and its host; 0: has no place.
     pub(crate) parties: [AtomicU32; 3],
+    /// The number of the error for which a handler was found last; 0: for none.
+    pub(crate) handled: AtomicU32,
+    /// The cells of its errors, by [`crate::count::error::Errors::class`].
+    pub(crate) errors: Bank,
 }
 
 // SAFETY: atomics only, alignment 64, checked below to fit a block.
@@ -397,7 +401,8 @@ impl Engine {
         }
         let block_of = |offset: &AtomicU32| offset.load(Relaxed) / WORDS as u32;
         let mut blocks: Vec<BlockId> = Vec::new();
-        blocks.extend(thread.banks.iter().flat_map(|bank| bank.maps.iter().map(block_of)));
+        let banks = thread.banks.iter().chain([&thread.errors]);
+        blocks.extend(banks.flat_map(|bank| bank.maps.iter().map(block_of)));
         blocks.extend(thread.statement_levels.iter().map(block_of));
         let cells = (thread.cell_count.load(Relaxed) as usize).min(CELL_BLOCKS);
         blocks.extend(thread.cell_blocks[..cells].iter().map(|block| block.load(Relaxed)));
@@ -484,7 +489,21 @@ impl Engine {
         class: ClassId,
         family: Family,
     ) -> Option<&'static C> {
-        let map = &thread.banks[bank].maps[(class as usize / MAP_ENTRIES) % MAPS];
+        let kind = self.registry.kind(class);
+        self.make_cell_of(thread, &thread.banks[bank], class, kind, family)
+    }
+
+    /// As [`Engine::make_cell`], in any of the thread's banks.
+    #[cold]
+    pub(crate) fn make_cell_of<C: Cell>(
+        &self,
+        thread: &Thread,
+        bank: &Bank,
+        class: ClassId,
+        kind: Kind,
+        family: Family,
+    ) -> Option<&'static C> {
+        let map = &bank.maps[(class as usize / MAP_ENTRIES) % MAPS];
         if map.load(Relaxed) == 0 {
             match self.arena.take(Use::Map, 0) {
                 Some(block) => map.store(block * WORDS as u32, Release),
@@ -494,11 +513,10 @@ impl Engine {
                 }
             }
         }
-        let kind = self.registry.kind(class);
         let offset = self.cell_space(thread, cell_words(kind) as u32)?;
         let cell: &C = self.arena.at(offset);
         cell.head().epoch.store(self.epochs[family as usize].load(Relaxed), Relaxed);
-        thread.banks[bank].entry(&self.arena, class)?.store(entry_of(offset, 0), Release);
+        bank.entry(&self.arena, class)?.store(entry_of(offset, 0), Release);
         Some(cell)
     }
 

@@ -4,6 +4,7 @@
 mod driver;
 
 mod digests;
+mod errors;
 mod events;
 mod exclusions;
 mod filters;

@@ -363,6 +363,7 @@ impl Rig {
         statement_rows, statement_summary, StatementStat;
         transaction_rows, transaction_summary, TransactionStat;
         memory_rows, memory_summary, MemoryStat;
+        error_rows, error_summary, ErrorStat;
     }
 
     pub fn global_wait(&self, name: &str) -> Stat {

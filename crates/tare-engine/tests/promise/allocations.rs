@@ -72,6 +72,13 @@ fn hot_calls_of_a_shape_do_not_allocate(routine: &Routine) {
     (0..COMMANDS).for_each(|n| routine.command(n));
     assert!(rig.evicted_digests() > 0, "the table of digests is full");
     assert_eq!(rig.losses(), 0, "{:?}", rig.lost());
+    let errors: Vec<_> =
+        rig.error_rows(Level::Global).iter().map(|row| (row.stat.raised, row.stat.handled)).collect();
+    assert_eq!(
+        errors,
+        [(2 * COMMANDS as u64, 0), (0, 2 * COMMANDS as u64)],
+        "since the reset of Level::Global"
+    );
     assert!(rig.waits(Scope::HistoryLong).len() == 200);
     assert!(rig.statements(Scope::HistoryLong).len() == 200);
 }

@@ -5,6 +5,7 @@
 //! What the server promises of its arguments is written in `host/FACTS.md`; `pointer` is the only file that
 //! turns its pointers into references.
 
+pub(crate) mod condition;
 mod facts;
 mod file;
 mod guard;

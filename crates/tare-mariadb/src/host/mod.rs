@@ -9,6 +9,7 @@ pub mod charset;
 pub(crate) mod command;
 pub mod diagnostics;
 pub mod digest;
+pub(crate) mod errors;
 pub(crate) mod file_name;
 pub(crate) mod handler;
 pub mod metadata;

@@ -6,11 +6,11 @@ use tare_engine::snapshot::{Consumer, Kind, Properties};
 use tare_engine::{Config, Initial, Registration};
 use tare_tables::Shape;
 
-use super::{StandBack, direct_calls, mutex_lock};
+use super::{StandBack, conditions, direct_calls, mutex_lock};
 use crate::abi::Series;
 use crate::entry::{self, ENGINE};
-use crate::host::query_id;
 use crate::host::server::ServerHost;
+use crate::host::{errors, query_id};
 use crate::options::{InstrumentSetting, LevelSetting, Options};
 
 /// Starts the provider and returns its function table in the layout of `series`.
@@ -22,7 +22,12 @@ use crate::options::{InstrumentSetting, LevelSetting, Options};
 pub(crate) fn start(series: Series, options: &'static Options) -> Result<*const c_void, StandBack> {
     entry::select(series);
     let memory = |error: std::io::Error| StandBack::Memory(error.to_string());
-    ENGINE.start(config(options), &ServerHost).map_err(memory)?;
+    let conditions = match options.shape {
+        Shape::Strict => Vec::new(),
+        Shape::Extended => conditions::prepare(),
+    };
+    let errors = if conditions.is_empty() { &[] } else { errors::known(series) };
+    ENGINE.start(Config { errors, ..config(options) }, &ServerHost).map_err(memory)?;
     register_own_memory();
     if options.shape == Shape::Extended {
         query_id::resolve();
@@ -30,7 +35,8 @@ pub(crate) fn start(series: Series, options: &'static Options) -> Result<*const 
     let table = entry::vtable(series, options);
     // Where waits are counted by instance, too, every lock takes the way that does so.
     let lock = if options.synch_waits_by_instance { None } else { mutex_lock::place(series) };
-    direct_calls::redirect(series, table, lock.map(|from| (from, entry::lock_mutex as *const () as usize)))?;
+    let lock = lock.map(|from| (from, entry::lock_mutex as *const () as usize));
+    direct_calls::redirect(series, table, &conditions.into_iter().chain(lock).collect::<Vec<_>>())?;
     Ok(table)
 }
 
@@ -70,6 +76,7 @@ fn config(options: &'static Options) -> Config {
         synch_waits_by_instance: options.synch_waits_by_instance,
         instruments: Box::new(switches),
         consumers: consumers.collect(),
+        errors: &[],
     }
 }
 

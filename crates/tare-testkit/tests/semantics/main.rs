@@ -7,6 +7,7 @@ mod background;
 mod binary_log;
 mod charsets;
 mod digests;
+mod errors;
 mod folding;
 mod grants;
 mod histograms;
