@@ -35,6 +35,7 @@ use snapshot::{ClassId, Consumer, Kind};
 
 pub use clock::ticks;
 pub use count::digest::{DigestTokens, MAX_DIGEST};
+pub use count::session::{MAX_SESSION_COUNTERS, Session, SessionCounter, SessionCounters};
 pub use instance::{
     FileHandle, FileRef, MAX_INDEXES, MetadataHandle, MetadataName, MetadataRef, PreparedHandle, PreparedRef,
     ProgramHandle, ProgramRef, SocketHandle, SocketRef, SynchHandle, SynchRef, TableHandleHandle, TableName,
@@ -42,7 +43,7 @@ pub use instance::{
 };
 pub use memory::lost::{Limits, Lost};
 pub use memory::text::shown;
-pub use read::Sink;
+pub use read::{SessionCountersRow, SessionVariableRow, Sink};
 pub use record::operation;
 pub use record::stage::{Progress, StageStart};
 pub use record::statement::{Counter, EndedStatement, MAX_SQL_TEXT, Outcome, Statement};
@@ -90,6 +91,22 @@ pub trait Host: Sync {
     /// The name at an address the host gave as a source file's, if it is still there: what was loaded then may
     /// have been unloaded since.
     fn source_file(&self, address: usize) -> Option<String>;
+    /// What the host counts of its sessions, at most [`MAX_SESSION_COUNTERS`]; none: nothing, or it cannot be read.
+    fn session_counters(&self) -> &[SessionCounter] {
+        &[]
+    }
+    /// Copies the counters of a session; false: they cannot be had, because it has ended or for another reason.
+    fn read_session_counters(&self, _session: Session, _into: &mut SessionCounters) -> bool {
+        false
+    }
+    /// When the host last emptied its own sums of sessions, in any unit.
+    fn last_flush(&self) -> u64 {
+        0
+    }
+    /// Names and values of the variables a client has set in a session; `None`: they cannot be had now.
+    fn session_variables(&self, _session: Session) -> Option<Vec<(String, Option<Vec<u8>>)>> {
+        None
+    }
 }
 
 /// Sizes and initial switches.

@@ -678,6 +678,8 @@ pub enum Reset {
     Memory(Level),
     /// `TRUNCATE accounts`, `users` or `hosts`, by level.
     Connections(Level),
+    /// `TRUNCATE status_by_thread`, `_account`, `_user` or `_host`, by level.
+    Sessions(Level),
     /// `TRUNCATE events_statements_summary_by_digest`.
     Digests,
     /// `TRUNCATE file_summary_by_event_name` / `_by_instance`.

@@ -21,6 +21,7 @@ mod refusal;
 #[cfg(test)]
 mod sample;
 pub mod server;
+pub mod session;
 pub mod setup;
 mod statistic;
 pub mod status;
@@ -147,11 +148,11 @@ pub static TABLES: &[&dyn Table] = &[
     &sync::COND_INSTANCES,
     &server::GLOBAL_STATUS,
     &server::SESSION_STATUS,
-    &server::STATUS_BY_THREAD,
-    &server::STATUS_BY_ACCOUNT,
-    &server::STATUS_BY_USER,
-    &server::STATUS_BY_HOST,
-    &server::USER_VARIABLES_BY_THREAD,
+    &session::STATUS_BY_THREAD,
+    &session::STATUS_BY_ACCOUNT,
+    &session::STATUS_BY_USER,
+    &session::STATUS_BY_HOST,
+    &session::USER_VARIABLES_BY_THREAD,
     &server::SESSION_ACCOUNT_CONNECT_ATTRS,
     &server::HOST_CACHE,
     &server::CONNECTION_CONFIGURATION,

@@ -4,10 +4,10 @@
 use crate::column::{ColumnDef, column, nullable};
 use crate::definition::TableDef;
 use crate::table::SqlType::{
-    BigInt, BigIntUnsigned, Char, DoubleUnsigned, Enum, Int, IntUnsigned, LongBlob, LongText, Timestamp,
+    BigInt, BigIntUnsigned, Char, DoubleUnsigned, Enum, Int, IntUnsigned, LongText, Timestamp,
     VarChar,
 };
-use crate::view::{ViewColumn, ViewDef, expressed, expressed_or_null};
+use crate::view::{ViewDef, expressed, expressed_or_null};
 
 /// A name and a value of the server's table `s`. There all names are in capitals; in the Performance Schema the first
 /// letter alone is one, but for those named here.
@@ -66,52 +66,6 @@ pub static SESSION_STATUS: ViewDef = ViewDef::new(
     status_of!("SESSION_STATUS", "(SELECT 1) `o`", ""),
 );
 
-/// The asking session's THREAD_ID, beside whatever else is joined.
-const OWN_THREAD: ViewColumn =
-    expressed("THREAD_ID", BigIntUnsigned, "Thread of the asking session.", "`t`.`THREAD_ID`");
-
-/// `status_by_thread`
-pub static STATUS_BY_THREAD: ViewDef = ViewDef::new(
-    "status_by_thread",
-    "The status of the asking session, with its thread: that of other sessions is only to be had under their \
-     locks. Variables sessions have no value of their own for are here, too.",
-    &[&[OWN_THREAD], status_columns!("Its value for the asking session.")],
-    status_of!(
-        "SESSION_STATUS",
-        "`performance_schema`.`threads` `t`",
-        "`t`.`PROCESSLIST_ID` = connection_id() AND "
-    ),
-);
-
-/// `user_variables_by_thread`
-pub static USER_VARIABLES_BY_THREAD: ViewDef = ViewDef::new(
-    "user_variables_by_thread",
-    "The user-defined variables of the asking session, values cut to 2048 characters, as \
-     information_schema.USER_VARIABLES has them: those of other sessions are only to be had under their locks. \
-     With --user-variables=OFF it is the server's own table, without rows.",
-    &[
-        &[OWN_THREAD],
-        &[
-            expressed(
-                "VARIABLE_NAME",
-                VarChar(64),
-                "Name of the variable, without its @.",
-                "`v`.`VARIABLE_NAME`",
-            ),
-            expressed_or_null(
-                "VARIABLE_VALUE",
-                LongBlob,
-                "Its value, as the bytes of its text.",
-                // The branch that is never taken makes it a LONGBLOB.
-                "if(0,uncompress(''),cast(`v`.`VARIABLE_VALUE` as binary))",
-            ),
-        ],
-    ],
-    "`performance_schema`.`threads` `t` JOIN `information_schema`.`USER_VARIABLES` `v` \
-     WHERE `t`.`PROCESSLIST_ID` = connection_id()",
-)
-.over_plugin("user_variables");
-
 /// `session_account_connect_attrs`
 pub static SESSION_ACCOUNT_CONNECT_ATTRS: ViewDef = ViewDef::new(
     "session_account_connect_attrs",
@@ -154,16 +108,12 @@ const fn empty(
     TableDef::new(name, doc, columns, |_, _| {})
 }
 
-const OF_SESSIONS: &str = "Always empty: the status of sessions is only to be had under their locks.";
 const OF_REPLICAS: &str = "Always empty: the server keeps its replica connections behind a lock. \
      SHOW ALL SLAVES STATUS has them, and from MariaDB 11.6 on information_schema.SLAVE_STATUS.";
 
 /// All of them.
 #[cfg(test)]
 pub(crate) const EMPTY: &[&TableDef<NoRow>] = &[
-    &STATUS_BY_ACCOUNT,
-    &STATUS_BY_USER,
-    &STATUS_BY_HOST,
     &HOST_CACHE,
     &CONNECTION_CONFIGURATION,
     &APPLIER_CONFIGURATION,
@@ -171,27 +121,6 @@ pub(crate) const EMPTY: &[&TableDef<NoRow>] = &[
     &APPLIER_STATUS_BY_COORDINATOR,
     &APPLIER_STATUS_BY_WORKER,
 ];
-
-const USER: &[ColumnDef<NoRow>] = no_rows! {
-    nullable "USER" Char(32), "User of the account; NULL in the background.";
-};
-const HOST: &[ColumnDef<NoRow>] = no_rows! {
-    nullable "HOST" Char(60), "Host the account connects from; NULL in the background.";
-};
-const STATUS_SUM: &[ColumnDef<NoRow>] = no_rows! {
-    column "VARIABLE_NAME" VarChar(64), "Name of the status variable.";
-    nullable "VARIABLE_VALUE" VarChar(4096), "Its sum over the sessions.";
-};
-
-/// `status_by_account`
-pub static STATUS_BY_ACCOUNT: TableDef<NoRow> =
-    empty("status_by_account", OF_SESSIONS, &[USER, HOST, STATUS_SUM]);
-
-/// `status_by_user`
-pub static STATUS_BY_USER: TableDef<NoRow> = empty("status_by_user", OF_SESSIONS, &[USER, STATUS_SUM]);
-
-/// `status_by_host`
-pub static STATUS_BY_HOST: TableDef<NoRow> = empty("status_by_host", OF_SESSIONS, &[HOST, STATUS_SUM]);
 
 /// `host_cache`
 pub static HOST_CACHE: TableDef<NoRow> = empty(

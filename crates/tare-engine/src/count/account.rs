@@ -16,6 +16,7 @@ use std::sync::atomic::{
 use crate::Engine;
 use crate::count::bank::{Sums, with_cell};
 use crate::count::cell::{Cell, Family, Viewer};
+use crate::count::session::EndedSessions;
 use crate::memory::arena::{Offset, View};
 use crate::memory::index::{Index, Inserted};
 use crate::memory::lost::Lost;
@@ -52,6 +53,8 @@ pub(crate) struct Party {
     pub(crate) closed: AtomicU64,
     /// What they did.
     pub(crate) sums: Sums,
+    /// What the host counted of their sessions.
+    pub(crate) sessions: EndedSessions,
     /// Of an account: its user and its host.
     pub(crate) user: AtomicU32,
     pub(crate) host: AtomicU32,
@@ -86,7 +89,9 @@ impl Party {
 
 /// Who there is.
 pub(crate) struct Parties {
-    lock: Mutex<()>,
+    pub(crate) lock: Mutex<()>,
+    /// When the host last emptied its sums of sessions, as far as it was noticed.
+    pub(crate) flush: AtomicU64,
     index: [Index; 3],
     count: [AtomicU32; 3],
     size: [AtomicU32; 3],
@@ -96,6 +101,7 @@ impl Parties {
     pub(crate) const fn new() -> Parties {
         Parties {
             lock: Mutex::new(()),
+            flush: AtomicU64::new(0),
             index: [const { Index::new() }; 3],
             count: [const { AtomicU32::new(0) }; 3],
             size: [const { AtomicU32::new(0) }; 3],
@@ -293,6 +299,7 @@ impl Engine {
         {
             self.reset_summary(family, level);
         }
+        self.reset_sessions(level);
         let _one_at_a_time = lock(&self.parties.lock);
         self.folds.begin();
         self.forget(ACCOUNT);
@@ -336,6 +343,7 @@ impl Engine {
         }
         self.parties.count[kind].fetch_sub(u32::from(party.is_listed()), Relaxed);
         self.pools.give(&self.arena, pool, party);
+        party.sessions.forget();
         party.sums.release(&self.arena);
     }
 }

@@ -168,7 +168,8 @@ impl Sums {
         Some(arena.at(place(keep_first(entry, entry_of(offset, 0)))))
     }
 
-    fn cut(&self, arena: &Arena, words: u32) -> Option<Offset> {
+    /// Words of the owner's for something else, given back with all the rest.
+    pub(crate) fn cut(&self, arena: &Arena, words: u32) -> Option<Offset> {
         let take = |newest| {
             let fresh = arena.take(Use::Cells, 0)?;
             arena.words(fresh)[0].store(u64::from(newest), Relaxed);

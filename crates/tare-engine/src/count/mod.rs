@@ -7,3 +7,4 @@ pub(crate) mod cell;
 pub(crate) mod digest;
 pub(crate) mod digest_table;
 pub(crate) mod fold;
+pub(crate) mod session;

@@ -6,6 +6,7 @@
 mod events;
 mod objects;
 mod parties;
+mod sessions;
 mod setup;
 mod summary;
 
@@ -17,6 +18,8 @@ use crate::count::cell::Plain;
 use crate::memory::arena::{Use, WORDS};
 use crate::snapshot::{Stat, Summary};
 use crate::thread::Thread;
+
+pub use sessions::{SessionCountersRow, SessionVariableRow};
 
 /// Receives the rows of a summary one by one.
 pub type Sink<'a, S> = &'a mut dyn FnMut(Summary<S>) -> ControlFlow<()>;

@@ -243,6 +243,7 @@ impl Engine {
             Reset::Summary(EventType::Transaction, level) => self.reset_summary(Family::Transactions, level),
             Reset::Memory(level) => self.reset_summary(Family::Memory, level),
             Reset::Connections(level) => self.reset_connections(level),
+            Reset::Sessions(level) => self.reset_sessions(level),
             Reset::Digests => self.reset_digests(),
             Reset::Files => self.reset_files(),
             Reset::Sockets => self.reset_sockets(),

@@ -6,6 +6,7 @@
 
 pub mod address;
 pub mod charset;
+mod code;
 pub(crate) mod command;
 pub mod diagnostics;
 pub mod digest;
@@ -13,8 +14,10 @@ pub(crate) mod file_name;
 pub(crate) mod handler;
 pub mod metadata;
 pub mod names;
+pub(crate) mod observation;
 pub(crate) mod plugin;
 pub(crate) mod server;
+pub(crate) mod session;
 pub mod share;
 pub(crate) mod status_variable;
 pub(crate) mod system_variable;

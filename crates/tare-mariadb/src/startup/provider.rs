@@ -5,10 +5,12 @@ use std::ffi::c_void;
 use tare_engine::snapshot::{Consumer, Kind};
 use tare_engine::{Config, Initial, Registration};
 
+use super::error_log::{Level, line};
 use super::{StandBack, direct_calls, mutex_lock};
 use crate::abi::Series;
 use crate::entry::{self, ENGINE};
 use crate::host::server::ServerHost;
+use crate::host::session;
 use crate::options::{InstrumentSetting, LevelSetting, Options};
 
 /// Starts the provider and returns its function table in the layout of `series`.
@@ -22,6 +24,10 @@ pub(crate) fn start(series: Series, options: &'static Options) -> Result<*const 
     let memory = |error: std::io::Error| StandBack::Memory(error.to_string());
     ENGINE.start(config(options), &ServerHost).map_err(memory)?;
     register_own_memory();
+    if let Err(reason) = session::layout() {
+        let tables = "status_by_thread, _account, _user and _host and user_variables_by_thread stay empty";
+        line(Level::Warning, &format!("{tables}: {reason}"));
+    }
     let table = entry::vtable(series, options);
     // Where waits are counted by instance, too, every lock takes the way that does so.
     let lock = if options.synch_waits_by_instance { None } else { mutex_lock::place(series) };
