@@ -35,7 +35,7 @@ use snapshot::{ClassId, Consumer, Kind};
 
 pub use clock::ticks;
 pub use count::digest::{DigestTokens, MAX_DIGEST};
-pub use count::session::{MAX_SESSION_COUNTERS, Session, SessionCounter, SessionCounters};
+pub use count::session::{MAX_SESSION_COUNTERS, CounterForm, Session, SessionCounter, SessionCounters};
 pub use instance::{
     FileHandle, FileRef, MAX_INDEXES, MetadataHandle, MetadataName, MetadataRef, PreparedHandle, PreparedRef,
     ProgramHandle, ProgramRef, SocketHandle, SocketRef, SynchHandle, SynchRef, TableHandleHandle, TableName,
@@ -43,7 +43,7 @@ pub use instance::{
 };
 pub use memory::lost::{Limits, Lost};
 pub use memory::text::shown;
-pub use read::{SessionCountersRow, SessionVariableRow, Sink};
+pub use read::{SessionCountersRow, SessionValue, SessionVariableRow, Sink};
 pub use record::operation;
 pub use record::stage::{Progress, StageStart};
 pub use record::statement::{Counter, EndedStatement, MAX_SQL_TEXT, Outcome, Statement};
@@ -103,9 +103,9 @@ pub trait Host: Sync {
     fn last_flush(&self) -> u64 {
         0
     }
-    /// Names and values of the variables a client has set in a session; `None`: they cannot be had now.
-    fn session_variables(&self, _session: Session) -> Option<Vec<(String, Option<Vec<u8>>)>> {
-        None
+    /// Names and values of the variables a client has set in a session; `None`: they changed meanwhile.
+    fn session_variables(&self, _session: Session) -> Option<Vec<(String, SessionValue)>> {
+        Some(Vec::new())
     }
 }
 

@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 
 use tare_engine::snapshot::{Level, Owner, Reset};
-use tare_engine::{Engine, SessionCounter, SessionCountersRow, SessionVariableRow};
+use tare_engine::{CounterForm, Engine, SessionCountersRow, SessionVariableRow};
 
 use crate::column::{ColumnDef, column, nullable};
 use crate::definition::{Emit, TableDef};
@@ -53,32 +53,54 @@ sums_tables! {
 }
 
 fn by_thread(engine: &Engine, thread: Option<u64>, emit: Emit<'_, SessionStatusRow>) {
-    each(engine, engine.session_counters(thread), |_| true, emit);
-}
-
-fn sums(engine: &Engine, level: Level, emit: Emit<'_, SessionStatusRow>) {
-    each(engine, engine.session_sums(level), |counter| !counter.is_fraction, emit);
-}
-
-/// Every counter that is `shown`, for each owner.
-fn each(
-    engine: &Engine,
-    rows: Vec<SessionCountersRow>,
-    shown: impl Fn(&SessionCounter) -> bool,
-    emit: Emit<'_, SessionStatusRow>,
-) {
-    let names = engine.session_counter_names();
-    for row in rows {
-        for (counter, word) in names.iter().zip(row.counters).filter(|(counter, _)| shown(counter)) {
-            let value =
-                if counter.is_fraction { format!("{:.6}", f64::from_bits(word)) } else { word.to_string() };
-            let (owner, name) = (row.owner.clone(), counter.name.clone());
-            if emit(&SessionStatusRow { owner, name, value }) == ControlFlow::Break(()) {
-                return;
-            }
+    for row in engine.session_counters(thread) {
+        let counters = engine.session_counter_names().iter().zip(row.counters);
+        let plain = row.connection_type.filter(|it| *it != ENCRYPTED).map_or(&[][..], |_| &UNENCRYPTED);
+        let rows = counters
+            .map(|(counter, word)| (counter.name.as_str(), shown(counter.form, word)))
+            .chain(plain.iter().map(|name| (*name, String::new())));
+        if each(&row, rows, emit).is_break() {
+            return;
         }
     }
 }
+
+fn sums(engine: &Engine, level: Level, emit: Emit<'_, SessionStatusRow>) {
+    for row in engine.session_sums(level) {
+        let counters = engine.session_counter_names().iter().zip(row.counters);
+        let counts = counters.filter(|(counter, _)| counter.form == CounterForm::Count);
+        let rows = counts.map(|(counter, word)| (counter.name.as_str(), word.to_string()));
+        if each(&row, rows, emit).is_break() {
+            return;
+        }
+    }
+}
+
+/// A row for each name and value of an owner.
+fn each<'a>(
+    row: &SessionCountersRow,
+    mut rows: impl Iterator<Item = (&'a str, String)>,
+    emit: Emit<'_, SessionStatusRow>,
+) -> ControlFlow<()> {
+    rows.try_for_each(|(name, value)| {
+        emit(&SessionStatusRow { owner: row.owner.clone(), name: name.to_owned(), value })
+    })
+}
+
+/// A counter as the server shows it.
+fn shown(form: CounterForm, word: u64) -> String {
+    match form {
+        CounterForm::Count => word.to_string(),
+        CounterForm::Fraction => format!("{:.6}", f64::from_bits(word)),
+        CounterForm::Microseconds => format!("{}.{:06}", word / 1_000_000, word % 1_000_000),
+        CounterForm::Small => (word as u32).to_string(),
+    }
+}
+
+/// CONNECTION_TYPE of a session that has a cipher.
+const ENCRYPTED: &str = "SSL/TLS";
+/// What a session without one shows empty. Those of others are in the library's own structures.
+const UNENCRYPTED: [&str; 2] = ["Ssl_cipher", "Ssl_version"];
 
 const THREAD: &[ColumnDef<SessionStatusRow>] =
     &[column("THREAD_ID", BigIntUnsigned, "Thread of the session.", |row| row.owner.thread_id.into())];

@@ -28,8 +28,21 @@ pub type SessionCounters = [u64; MAX_SESSION_COUNTERS];
 pub struct SessionCounter {
     /// Its name.
     pub name: String,
-    /// Whether its word is a number with a fraction, which is not summed up, and not a count.
-    pub is_fraction: bool,
+    /// What its word is.
+    pub form: CounterForm,
+}
+
+/// What the word of a counter is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CounterForm {
+    /// A count. Only these are shown summed up, as in the reference.
+    Count,
+    /// A number with a fraction.
+    Fraction,
+    /// Microseconds, shown as seconds.
+    Microseconds,
+    /// A count of 32 bits; the others mean something else.
+    Small,
 }
 
 /// A session as the host may be asked about it.

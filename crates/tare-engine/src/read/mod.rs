@@ -19,7 +19,7 @@ use crate::memory::arena::{Use, WORDS};
 use crate::snapshot::{Stat, Summary};
 use crate::thread::Thread;
 
-pub use sessions::{SessionCountersRow, SessionVariableRow};
+pub use sessions::{SessionCountersRow, SessionValue, SessionVariableRow};
 
 /// Receives the rows of a summary one by one.
 pub type Sink<'a, S> = &'a mut dyn FnMut(Summary<S>) -> ControlFlow<()>;

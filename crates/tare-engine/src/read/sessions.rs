@@ -18,6 +18,19 @@ pub struct SessionCountersRow {
     pub owner: Owner,
     /// In the order of the host's names.
     pub counters: SessionCounters,
+    /// CONNECTION_TYPE of a session.
+    pub connection_type: Option<&'static str>,
+}
+
+/// The value of a variable a client has set in its session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SessionValue {
+    /// SQL NULL.
+    Null,
+    /// Its text.
+    Text(Vec<u8>),
+    /// The session may be changing it: nobody can say.
+    Changing,
 }
 
 /// A variable a client has set in its session.
@@ -42,7 +55,9 @@ impl Engine {
         let row = |(thread_id, thread): (u64, &Thread)| {
             let counters = self.counters_of(thread)?;
             let owner = Owner { thread_id, ..Owner::default() };
-            self.still_lives(thread, thread_id).then_some(SessionCountersRow { owner, counters })
+            let connection_type = self.connection_type(thread);
+            let row = SessionCountersRow { owner, counters, connection_type };
+            self.still_lives(thread, thread_id).then_some(row)
         };
         self.threads_with_sessions(thread).into_iter().filter_map(row).collect()
     }
@@ -59,7 +74,8 @@ impl Engine {
         let parties = self.parties(kind);
         let sums = self.unfolding(|| self.sums_of(kind, &parties));
         let row = |(party, counters): (SeenParty, SessionCounters)| {
-            party.is_still().then_some(SessionCountersRow { owner: party.owner, counters })
+            let row = SessionCountersRow { owner: party.owner.clone(), counters, connection_type: None };
+            party.is_still().then_some(row)
         };
         parties.into_iter().zip(sums).filter_map(row).collect()
     }
@@ -100,13 +116,26 @@ impl Engine {
             }
             match variables {
                 Some(variables) => {
-                    let row = |(name, value)| SessionVariableRow { thread_id, name, value };
-                    rows.extend(variables.into_iter().map(row));
+                    for (name, value) in variables {
+                        match value {
+                            SessionValue::Null => rows.push(SessionVariableRow { thread_id, name, value: None }),
+                            SessionValue::Text(text) => {
+                                rows.push(SessionVariableRow { thread_id, name, value: Some(text) });
+                            }
+                            SessionValue::Changing => self.losses.count(Lost::Sessions),
+                        }
+                    }
                 }
                 None => self.losses.count(Lost::Sessions),
             }
         }
         rows
+    }
+
+    /// CONNECTION_TYPE.
+    pub(super) fn connection_type(&self, thread: &Thread) -> Option<&'static str> {
+        let number = thread.connection_type.load(Relaxed).checked_sub(1)?;
+        self.host.get()?.connection_type_name(number)
     }
 
     fn threads_with_sessions(&self, thread: Option<u64>) -> Vec<(u64, &'static Thread)> {

@@ -131,10 +131,7 @@ impl Engine {
         let command = thread.command.load(Relaxed).saturating_sub(1);
         let command = if foreground { host.command_name(command) } else { None };
         let start_s = thread.start_time_s.load(Relaxed);
-        let connection_type = match thread.connection_type.load(Relaxed) {
-            0 => None,
-            number => host.connection_type_name(number - 1),
-        };
+        let connection_type = self.connection_type(thread);
         let row = ThreadRow {
             thread_id: id,
             name: self.registry.name(thread.class.load(Relaxed)),

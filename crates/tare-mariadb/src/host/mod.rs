@@ -22,4 +22,5 @@ pub mod share;
 pub(crate) mod status_variable;
 pub(crate) mod system_variable;
 pub mod transaction;
+pub(crate) mod user_variable;
 pub(crate) mod warning;

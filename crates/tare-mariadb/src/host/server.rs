@@ -2,11 +2,11 @@
 
 use std::sync::OnceLock;
 
-use tare_engine::{Host, Session, SessionCounter, SessionCounters};
+use tare_engine::{Host, Session, SessionCounter, SessionCounters, SessionValue};
 use tare_engine::snapshot::DigestText;
 
 use super::digest::Tokens;
-use super::{charset, digest, names, observation, session};
+use super::{charset, digest, names, observation, session, user_variable};
 
 /// The running server.
 pub(crate) struct ServerHost;
@@ -93,6 +93,10 @@ impl Host for ServerHost {
 
     fn read_session_counters(&self, session: Session, into: &mut SessionCounters) -> bool {
         session::read_counters(session, into)
+    }
+
+    fn session_variables(&self, session: Session) -> Option<Vec<(String, SessionValue)>> {
+        user_variable::read(session)
     }
 
     fn last_flush(&self) -> u64 {

@@ -8,7 +8,7 @@
 use std::ffi::CStr;
 use std::sync::OnceLock;
 
-use tare_engine::{MAX_SESSION_COUNTERS, Session, SessionCounter, SessionCounters};
+use tare_engine::{CounterForm, MAX_SESSION_COUNTERS, Session, SessionCounter, SessionCounters};
 
 use super::code;
 use super::observation::{self, pointer, text, word};
@@ -86,24 +86,33 @@ impl Layout {
 
     fn of(list: &[Listed], sent: usize, received: usize, id: usize) -> Result<Layout, LayoutError> {
         let named = |name: &str| list.iter().find(|it| it.name == name).ok_or(LayoutError::List);
-        let (questions, cost) = (named("Questions")?, named("Last_query_cost")?);
+        let questions = named("Questions")?;
         let (listed_sent, listed_received) = (named("Bytes_sent")?, named("Bytes_received")?);
         let base = |at: usize, listed: &Listed| at.checked_sub(listed.place as usize);
         let status = base(sent, listed_sent).filter(|status| base(received, listed_received) == Some(*status));
         let status = status.ok_or(LayoutError::Disagreement)?;
-        let is_fraction = |it: &Listed| it.kind == cost.kind;
-        let is_shown = |it: &&Listed| {
-            it.kind == questions.kind || it.kind == listed_sent.kind || is_fraction(it)
+        // The kinds' numbers differ between series: they are those of variables that every server has.
+        let kinds = [
+            (questions.kind, CounterForm::Count),
+            (listed_sent.kind, CounterForm::Count),
+            (named("Last_query_cost")?.kind, CounterForm::Fraction),
+            (named("Busy_time")?.kind, CounterForm::Microseconds),
+            (named("Threads_running")?.kind, CounterForm::Small),
+        ];
+        let form = |it: &Listed| kinds.iter().find(|(kind, _)| *kind == it.kind).map(|(_, form)| *form);
+        let mut shown: Vec<(&Listed, CounterForm)> =
+            list.iter().filter_map(|it| Some((it, form(it)?))).collect();
+        let in_structure = |(it, form): &(&Listed, CounterForm)| {
+            it.place.is_multiple_of(if *form == CounterForm::Small { 4 } else { 8 }) && it.place < MOST_BYTES
         };
-        let mut shown: Vec<&Listed> = list.iter().filter(is_shown).collect();
-        let in_structure = |it: &&Listed| it.place.is_multiple_of(8) && it.place < MOST_BYTES;
         if shown.len() > MAX_SESSION_COUNTERS || !shown.iter().all(in_structure) {
             return Err(LayoutError::List);
         }
-        shown.sort_by_key(|it| it.name.to_ascii_lowercase());
-        let places: Vec<usize> = shown.iter().map(|it| it.place as usize).collect();
+        shown.sort_by_key(|(it, _)| it.name.to_ascii_lowercase());
+        let places: Vec<usize> = shown.iter().map(|(it, _)| it.place as usize).collect();
         let len = places.iter().max().map_or(0, |last| last + 8);
-        let counter = |it: &&Listed| SessionCounter { name: it.name.clone(), is_fraction: is_fraction(it) };
+        let counter =
+            |(it, form): &(&Listed, CounterForm)| SessionCounter { name: it.name.clone(), form: *form };
         Ok(Layout { id, status, counters: shown.iter().map(counter).collect(), places, len })
     }
 
@@ -117,7 +126,7 @@ impl Layout {
     }
 
     /// Whether the session is the one the server numbered so.
-    pub(super) fn is(&self, session: Session) -> bool {
+    fn is(&self, session: Session) -> bool {
         let id = usize::try_from(session.handle).ok().and_then(|thd| word(thd.checked_add(self.id)?));
         id == Some(session.processlist_id)
     }
@@ -159,6 +168,11 @@ pub(super) fn read_counters(session: Session, into: &mut SessionCounters) -> boo
     layout().is_ok_and(|layout| layout.read(session, into).is_some())
 }
 
+/// Whether it is still that session.
+pub(super) fn is(session: Session) -> bool {
+    layout().is_ok_and(|layout| layout.is(session))
+}
+
 /// When FLUSH STATUS was last executed, in seconds.
 pub(super) fn last_flush() -> u64 {
     static TIME: OnceLock<Option<usize>> = OnceLock::new();
@@ -179,8 +193,10 @@ mod tests {
             ("Bytes_sent", 32, 31),
             ("Bytes_received", 24, 31),
             ("Last_query_cost", 40, 32),
-            ("Threads_running", 48, 33),
+            ("Threads_running", 52, 33),
+            ("Busy_time", 56, 34),
             ("handler_commit", 8, 30),
+            ("Uptime", 64, 35),
         ]
         .into_iter()
         .map(entry)
@@ -190,18 +206,21 @@ mod tests {
     #[test]
     fn counters_are_placed_only_where_everything_agrees() {
         let layout = Layout::of(&listed(), STATUS + 32, STATUS + 24, 0x3f18).expect("a layout");
-        let names: Vec<(&str, bool)> =
-            layout.counters.iter().map(|it| (it.name.as_str(), it.is_fraction)).collect();
-        let order = [("Bytes_received", false), ("Bytes_sent", false), ("handler_commit", false)];
-        assert_eq!(names[..3], order);
-        assert_eq!(names[3..], [("Last_query_cost", true), ("Questions", false)]);
-        assert_eq!((layout.status, layout.places, layout.len), (STATUS, vec![24, 32, 8, 40, 16], 48));
+        let names: Vec<(&str, CounterForm)> =
+            layout.counters.iter().map(|it| (it.name.as_str(), it.form)).collect();
+        use CounterForm::{Count, Fraction, Microseconds, Small};
+        let [busy, received, sent, commit] =
+            [("Busy_time", Microseconds), ("Bytes_received", Count), ("Bytes_sent", Count), ("handler_commit", Count)];
+        let [cost, questions, running] =
+            [("Last_query_cost", Fraction), ("Questions", Count), ("Threads_running", Small)];
+        assert_eq!(names, [busy, received, sent, commit, cost, questions, running]);
+        assert_eq!((layout.status, layout.places, layout.len), (STATUS, vec![56, 24, 32, 8, 40, 16, 52], 64));
         let error = |list: &[Listed], sent, received| Layout::of(list, sent, received, 0).err();
         assert_eq!(error(&listed(), STATUS + 32, STATUS + 16), Some(LayoutError::Disagreement));
         assert_eq!(error(&listed(), 8, 0), Some(LayoutError::Disagreement));
         assert_eq!(error(&listed()[1..], STATUS + 32, STATUS + 24), Some(LayoutError::List));
         let mut odd = listed();
-        odd[5].place = 9;
+        odd[6].place = 9;
         assert_eq!(error(&odd, STATUS + 32, STATUS + 24), Some(LayoutError::List));
     }
 
@@ -216,7 +235,7 @@ mod tests {
         };
         let mut counters = [0; MAX_SESSION_COUNTERS];
         assert!(layout.read(session(100), &mut counters).is_some());
-        assert_eq!(counters[..6], [108, 109, 106, 110, 107, 0]);
+        assert_eq!(counters[..8], [112, 108, 109, 106, 110, 107, u64::from(0u32) | 112 << 32, 0]);
         assert!(layout.read(session(101), &mut counters).is_none());
         assert!(layout.read(Session { handle: 16, ..session(100) }, &mut counters).is_none());
         thd.clear();

@@ -10,7 +10,7 @@ use super::{StandBack, direct_calls, mutex_lock};
 use crate::abi::Series;
 use crate::entry::{self, ENGINE};
 use crate::host::server::ServerHost;
-use crate::host::session;
+use crate::host::{session, user_variable};
 use crate::options::{InstrumentSetting, LevelSetting, Options};
 
 /// Starts the provider and returns its function table in the layout of `series`.
@@ -25,8 +25,10 @@ pub(crate) fn start(series: Series, options: &'static Options) -> Result<*const 
     ENGINE.start(config(options), &ServerHost).map_err(memory)?;
     register_own_memory();
     if let Err(reason) = session::layout() {
-        let tables = "status_by_thread, _account, _user and _host and user_variables_by_thread stay empty";
-        line(Level::Warning, &format!("{tables}: {reason}"));
+        line(Level::Warning, &format!("status_by_thread, _account, _user and _host stay empty: {reason}"));
+    }
+    if let Err(reason) = user_variable::layout() {
+        line(Level::Warning, &format!("user_variables_by_thread stays empty: {reason}"));
     }
     let table = entry::vtable(series, options);
     // Where waits are counted by instance, too, every lock takes the way that does so.
