@@ -127,6 +127,8 @@ pub struct Config {
     pub session_connect_attrs_size: u32,
     /// Whether SOURCE is filled.
     pub sources: bool,
+    /// Whether what only the shape `extended` shows is recorded.
+    pub extended: bool,
     /// Rows of `accounts`, `users` and `hosts`, in this order.
     pub parties_size: [u32; 3],
     /// Whether the host has waits for mutexes, rwlocks and conds counted by object; see
@@ -153,6 +155,7 @@ impl Default for Config {
             max_sql_text_length: 1024,
             session_connect_attrs_size: 512,
             sources: true,
+            extended: false,
             parties_size: [1_000; 3],
             synch_waits_by_instance: false,
             rules_size: [MAX_RULES as u32; 2],
@@ -199,6 +202,8 @@ pub struct Engine {
     pub(crate) connect_attrs_size: AtomicU32,
     pub(crate) synch_waits_by_instance: AtomicBool,
     pub(crate) sources: AtomicBool,
+    /// Whether what only the shape `extended` shows is recorded.
+    pub(crate) extended: AtomicBool,
     pub(crate) next_thread_id: AtomicU64,
     /// Threads there are.
     pub(crate) threads: AtomicU32,
@@ -251,6 +256,7 @@ impl Engine {
             connect_attrs_size: AtomicU32::new(0),
             synch_waits_by_instance: AtomicBool::new(false),
             sources: AtomicBool::new(true),
+            extended: AtomicBool::new(false),
             next_thread_id: AtomicU64::new(1),
             threads: AtomicU32::new(0),
             table_stats: [const { AtomicU32::new(0) }; FAMILIES],
@@ -297,6 +303,7 @@ impl Engine {
         self.connect_attrs_size.store(config.session_connect_attrs_size, Relaxed);
         self.synch_waits_by_instance.store(config.synch_waits_by_instance, Relaxed);
         self.sources.store(config.sources, Relaxed);
+        self.extended.store(config.extended, Relaxed);
         let consumers = config.consumers.iter().fold(0, |bits, consumer| bits | 1 << *consumer as u32);
         self.consumers.store(consumers, Relaxed);
         self.registry.start(config.instruments);

@@ -13,6 +13,14 @@ pub struct ColumnDef<R: 'static> {
     pub get: fn(&R) -> Value,
 }
 
+impl<R> Clone for ColumnDef<R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R> Copy for ColumnDef<R> {}
+
 /// A column that is never NULL.
 pub(crate) const fn column<R>(
     name: &'static str,

@@ -27,8 +27,10 @@ fn declaration(table: &str, column: &Column) -> String {
             " NOT NULL DEFAULT current_timestamp()"
         }
         (true, SqlType::Timestamp) => " DEFAULT '0000-00-00 00:00:00'",
+        (true, SqlType::TimestampMicros) => " DEFAULT '0000-00-00 00:00:00.000000'",
         (true, _) => " DEFAULT NULL",
         (false, SqlType::Timestamp) => " NOT NULL DEFAULT '0000-00-00 00:00:00'",
+        (false, SqlType::TimestampMicros) => " NOT NULL DEFAULT '0000-00-00 00:00:00.000000'",
         (false, _) => " NOT NULL",
     });
     text
@@ -53,13 +55,21 @@ pub fn sql_type_text(sql_type: SqlType) -> String {
         SqlType::BigIntUnsigned => "bigint(20) unsigned".to_owned(),
         SqlType::Int => "int(11)".to_owned(),
         SqlType::IntUnsigned => "int(10) unsigned".to_owned(),
+        SqlType::MediumIntUnsigned => "mediumint(8) unsigned".to_owned(),
+        SqlType::SmallInt => "smallint(6)".to_owned(),
+        SqlType::TinyInt => "tinyint(4)".to_owned(),
+        SqlType::Double(digits, decimals) => format!("double({digits},{decimals})"),
         SqlType::DoubleUnsigned(digits, decimals) => format!("double({digits},{decimals}) unsigned"),
         SqlType::Char(length) => format!("char({length})"),
         SqlType::VarChar(length) => format!("varchar({length})"),
+        SqlType::Text => "text".to_owned(),
+        SqlType::MediumText => "mediumtext".to_owned(),
         SqlType::LongText => "longtext".to_owned(),
         SqlType::LongBlob => "longblob".to_owned(),
         SqlType::Enum(members) => format!("enum('{}')", members.join("','")),
         SqlType::Set(members) => format!("set('{}')", members.join("','")),
         SqlType::Timestamp => "timestamp".to_owned(),
+        SqlType::TimestampMicros => "timestamp(6)".to_owned(),
+        SqlType::Date => "date".to_owned(),
     }
 }

@@ -8,6 +8,7 @@ use tare_engine::snapshot::Reset;
 
 use crate::column::ColumnDef;
 use crate::condition::integer;
+use crate::mysql;
 use crate::table::{Access, Column, Condition, Operator, SqlType, Table, TableError, Value};
 
 /// Takes the rows of a source until it breaks.
@@ -20,6 +21,7 @@ pub struct TableDef<R: 'static> {
     name: &'static str,
     doc: &'static str,
     columns: &'static [&'static [ColumnDef<R>]],
+    further: &'static [&'static [ColumnDef<R>]],
     source: fn(&Engine, Emit<'_, R>),
     finders: &'static [Finder<R>],
     indexes: &'static [&'static [&'static str]],
@@ -27,18 +29,21 @@ pub struct TableDef<R: 'static> {
     update: Option<Update>,
     edit: Option<Edit>,
     shape: OnceLock<Shape<R>>,
+    extended: OnceLock<&'static TableDef<R>>,
 }
 
 /// A column of numbers by which rows are found without reading the others, and how. It may give more rows than those.
 pub(crate) type Finder<R> = (&'static str, fn(&Engine, u64, Emit<'_, R>));
 
 /// The columns that may be updated, and what an update does.
+#[derive(Clone, Copy)]
 pub(crate) struct Update {
     pub(crate) columns: &'static [&'static str],
     pub(crate) apply: fn(&Engine, &Changes<'_>) -> Result<bool, TableError>,
 }
 
 /// What INSERT and DELETE of a row do.
+#[derive(Clone, Copy)]
 struct Edit {
     insert: fn(&Engine, &Changes<'_>) -> Result<(), TableError>,
     delete: fn(&Engine, &Changes<'_>) -> Result<bool, TableError>,
@@ -51,10 +56,11 @@ struct Shape<R: 'static> {
     indexes: &'static [&'static [usize]],
 }
 
-/// How a column is read, and how long its text may be.
+/// How a column is read, how long its text may be, and what stands for NULL where there is none.
 struct Getter<R: 'static> {
     get: fn(&R) -> Value,
     limit: usize,
+    null: Value,
 }
 
 impl<R> Getter<R> {
@@ -63,7 +69,8 @@ impl<R> Getter<R> {
             SqlType::Char(limit) | SqlType::VarChar(limit) => limit.into(),
             _ => usize::MAX,
         };
-        Getter { get: def.get, limit }
+        let null = if def.column.nullable { Value::Null } else { zero(def.column.sql_type) };
+        Getter { get: def.get, limit, null }
     }
 
     /// The column's value, cut where the host would refuse it as too long.
@@ -74,8 +81,22 @@ impl<R> Getter<R> {
             Value::Text(text) if text.len() > self.limit => {
                 Value::Text(text.chars().take(self.limit).collect::<String>().into())
             }
+            Value::Null => self.null.clone(),
             value => value,
         }
+    }
+}
+
+/// What stands for NULL in a column that cannot hold it, because MySQL's cannot.
+fn zero(sql_type: SqlType) -> Value {
+    match sql_type {
+        SqlType::BigInt | SqlType::Int | SqlType::SmallInt | SqlType::TinyInt => Value::Signed(0),
+        SqlType::BigIntUnsigned | SqlType::IntUnsigned | SqlType::MediumIntUnsigned => Value::Unsigned(0),
+        SqlType::Double(..) | SqlType::DoubleUnsigned(..) => Value::Double(0.0),
+        SqlType::Timestamp | SqlType::TimestampMicros | SqlType::Date => Value::Timestamp(0),
+        SqlType::Enum(members) => members.first().copied().unwrap_or_default().into(),
+        SqlType::LongBlob => Value::Bytes(Vec::new()),
+        _ => "".into(),
     }
 }
 
@@ -91,6 +112,7 @@ impl<R: 'static> TableDef<R> {
             name,
             doc,
             columns,
+            further: &[],
             source,
             finders: &[],
             indexes: &[],
@@ -98,7 +120,14 @@ impl<R: 'static> TableDef<R> {
             update: None,
             edit: None,
             shape: OnceLock::new(),
+            extended: OnceLock::new(),
         }
+    }
+
+    /// Further columns in the shape `extended`: those of MySQL's that the reference has not.
+    pub(crate) const fn extended(mut self, further: &'static [&'static [ColumnDef<R>]]) -> Self {
+        self.further = further;
+        self
     }
 
     /// Indexes by column names, most useful first. Where rows can be updated the first one names a single row.
@@ -141,6 +170,28 @@ impl<R: 'static> TableDef<R> {
     ) -> Self {
         self.edit = Some(Edit { insert, delete });
         self
+    }
+
+    /// The table in the shape `extended`: what MySQL declares of it, in MySQL's order, and then what it does not. A
+    /// column that is NULL here and cannot be in MySQL's is 0, or empty.
+    pub(crate) fn mysqls(&self) -> TableDef<R> {
+        let declared = mysql::columns(self.name);
+        let defs: Vec<ColumnDef<R>> = [self.columns, self.further].concat().concat();
+        let of_mysqls = declared.iter().filter_map(|it| {
+            let def = defs.iter().find(|def| def.column.name == it.name)?;
+            Some(ColumnDef { column: mysql::widened(def.column, it), get: def.get })
+        });
+        let is_own = |def: &&ColumnDef<R>| !declared.iter().any(|it| it.name == def.column.name);
+        let columns: Vec<ColumnDef<R>> = of_mysqls.chain(defs.iter().filter(is_own).copied()).collect();
+        TableDef {
+            columns: vec![&*columns.leak()].leak(),
+            further: &[],
+            shape: OnceLock::new(),
+            extended: OnceLock::new(),
+            update: self.update,
+            edit: self.edit,
+            ..*self
+        }
     }
 
     /// The row as a write sees it that sets nothing.
@@ -202,6 +253,14 @@ impl<R: 'static> Table for TableDef<R> {
             (None, None, Some(_)) => Access::Truncate,
             (None, None, None) => Access::Read,
         }
+    }
+
+    fn extended(&'static self) -> Option<&'static dyn Table> {
+        if mysql::columns(self.name).is_empty() {
+            return None;
+        }
+        let extended = self.extended.get_or_init(|| Box::leak(Box::new(self.mysqls())));
+        Some(*extended)
     }
 
     fn columns(&self) -> &[Column] {

@@ -14,6 +14,8 @@ mod document;
 pub mod event;
 pub mod handle;
 pub mod level;
+pub mod lock;
+pub mod mysql;
 pub mod object;
 pub mod program;
 #[cfg(test)]
@@ -30,6 +32,7 @@ pub mod sync;
 mod table;
 pub mod thread;
 pub mod timer;
+pub mod variable;
 mod view;
 
 use std::sync::LazyLock;
@@ -48,14 +51,17 @@ pub enum Shape {
     /// Those of the reference and tare's own: [`TABLES`].
     #[default]
     Strict,
-    /// [`FURTHER`] ones, too.
+    /// [`FURTHER`] ones, too, and all of MySQL's columns.
     Extended,
 }
 
 impl Shape {
     /// The tables of this shape.
     pub fn tables(self) -> &'static [&'static dyn Table] {
-        static ALL: LazyLock<Vec<&'static dyn Table>> = LazyLock::new(|| [TABLES, FURTHER].concat());
+        static ALL: LazyLock<Vec<&'static dyn Table>> = LazyLock::new(|| {
+            let all = TABLES.iter().chain(FURTHER).chain(mysql::absent::TABLES);
+            all.map(|table| table.extended().unwrap_or(*table)).collect()
+        });
         match self {
             Shape::Strict => TABLES,
             Shape::Extended => &ALL,
@@ -72,8 +78,20 @@ impl Shape {
     }
 }
 
-/// Tables that MySQL 8 has and MariaDB has not.
-pub static FURTHER: &[&dyn Table] = &[&setup::THREADS];
+/// Tables that MySQL has and MariaDB has not. Of those that nothing can be in, see [`mysql`].
+pub static FURTHER: &[&dyn Table] = &[
+    &setup::THREADS,
+    &thread::PROCESSLIST,
+    &lock::DATA_LOCKS,
+    &lock::DATA_LOCK_WAITS,
+    &variable::GLOBAL_VARIABLES,
+    &variable::SESSION_VARIABLES,
+    &variable::VARIABLES_INFO,
+    &variable::VARIABLES_METADATA,
+    &variable::TLS_CHANNEL_STATUS,
+    &variable::USER_DEFINED_FUNCTIONS,
+    &variable::INNODB_REDO_LOG_FILES,
+];
 
 /// Every table of the shape `strict`, in the order of `docs/tables.md`.
 pub static TABLES: &[&dyn Table] = &[

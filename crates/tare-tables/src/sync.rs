@@ -6,6 +6,7 @@ use tare_engine::snapshot::{Kind, MetadataLockRow, SyncRow};
 use crate::column::{ColumnDef, column, nullable};
 use crate::definition::{Emit, TableDef};
 use crate::table::SqlType::{BigIntUnsigned, IntUnsigned, VarChar};
+use crate::table::Value;
 
 /// `mutex_instances`
 pub static MUTEX_INSTANCES: TableDef<SyncRow> = TableDef::new(
@@ -66,7 +67,8 @@ pub static METADATA_LOCKS: TableDef<MetadataLockRow> = TableDef::new(
     &["OBJECT_SCHEMA", "OBJECT_NAME", "OBJECT_TYPE"],
     &["OBJECT_INSTANCE_BEGIN"],
     &["OWNER_THREAD_ID", "OWNER_EVENT_ID"],
-]);
+])
+.extended(&[&[nullable("COLUMN_NAME", VarChar(64), "Always NULL: no lock is on a column.", |_| Value::Null)]]);
 
 const METADATA_LOCK: &[ColumnDef<MetadataLockRow>] = &[
     column("OBJECT_TYPE", VarChar(64), "Kind of the object, such as TABLE or USER LEVEL LOCK.", |row| {

@@ -16,12 +16,24 @@ pub enum SqlType {
     Int,
     /// `int(10) unsigned`
     IntUnsigned,
+    /// `mediumint(8) unsigned`
+    MediumIntUnsigned,
+    /// `smallint(6)`
+    SmallInt,
+    /// `tinyint(4)`
+    TinyInt,
+    /// `double(m,d)`
+    Double(u8, u8),
     /// `double(m,d) unsigned`
     DoubleUnsigned(u8, u8),
     /// `char(n)`, n in characters
     Char(u16),
     /// `varchar(n)`, n in characters
     VarChar(u16),
+    /// `text`
+    Text,
+    /// `mediumtext`
+    MediumText,
     /// `longtext`
     LongText,
     /// `longblob`
@@ -32,6 +44,18 @@ pub enum SqlType {
     Set(&'static [&'static str]),
     /// `timestamp` (no fractional seconds)
     Timestamp,
+    /// `timestamp(6)`
+    TimestampMicros,
+    /// `date`; no row has one
+    Date,
+}
+
+impl SqlType {
+    /// Whether a record holds but the length and the place of its values.
+    #[must_use]
+    pub const fn is_blob(self) -> bool {
+        matches!(self, SqlType::Text | SqlType::MediumText | SqlType::LongText | SqlType::LongBlob)
+    }
 }
 
 /// Name, type and meaning of a column. The getter belongs to the table's own row type.
@@ -136,6 +160,11 @@ pub trait Table: Sync {
     fn doc(&self) -> &'static str;
     /// What may be done with it.
     fn access(&self) -> Access;
+    /// The same table in the shape `extended`, made once: with all columns that MySQL's has, in their order. None where
+    /// it is the same in both shapes.
+    fn extended(&'static self) -> Option<&'static dyn Table> {
+        None
+    }
     /// Columns in the reference's order.
     fn columns(&self) -> &[Column];
     /// Indexes as column positions, most useful first; each is offered to the host's optimizer.

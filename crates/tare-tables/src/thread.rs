@@ -5,7 +5,7 @@ use tare_engine::snapshot::{ThreadKey, ThreadRow};
 
 use crate::column::{ColumnDef, YES_NO, column, nullable, yes_no};
 use crate::definition::{Changes, Emit, TableDef};
-use crate::table::SqlType::{BigInt, BigIntUnsigned, LongText, VarChar};
+use crate::table::SqlType::{BigInt, BigIntUnsigned, Enum, LongText, VarChar};
 use crate::table::{TableError, Value};
 
 /// `threads`
@@ -13,7 +13,7 @@ pub static THREADS: TableDef<ThreadRow> = TableDef::new(
     "threads",
     "The server's threads, in the background and of connections. An UPDATE of INSTRUMENTED or HISTORY acts \
      at once.",
-    &[IDENTITY, PROCESSLIST, SETUP],
+    &[IDENTITY, CONNECTION, SETUP],
     |engine, emit| {
         let _ = engine.threads().iter().try_for_each(emit);
     },
@@ -31,6 +31,40 @@ pub static THREADS: TableDef<ThreadRow> = TableDef::new(
     &["THREAD_OS_ID"],
 ])
 .updated(&["INSTRUMENTED", "HISTORY"], update_thread);
+
+/// `processlist`
+pub static PROCESSLIST: TableDef<ThreadRow> = TableDef::new(
+    "processlist",
+    "What the server's threads with a connection number do, as MySQL 8 lists them. HOST is without the port, and whoever may \
+     read the table sees all of them.",
+    &[PROCESS],
+    |engine, emit| {
+        let _ = engine.threads().iter().filter(|row| row.processlist_id.is_some()).try_for_each(emit);
+    },
+)
+.found(&[("ID", |engine, id, emit| emit_of(engine, ThreadKey::Connection(id), emit))])
+.indexed(&[&["ID"]]);
+
+const PROCESS: &[ColumnDef<ThreadRow>] = &[
+    column("ID", BigIntUnsigned, "Number of the connection.", |row| {
+        row.processlist_id.unwrap_or_default().into()
+    }),
+    nullable("USER", VarChar(128), "User of the connection.", |row| row.user.as_ref().into()),
+    nullable("HOST", VarChar(261), "Host the connection comes from.", |row| row.host.as_ref().into()),
+    nullable("DB", VarChar(64), "Default schema; NULL without one.", |row| row.db.as_ref().into()),
+    nullable("COMMAND", VarChar(16), "Command in progress, such as Query or Sleep.", |row| {
+        row.command.into()
+    }),
+    nullable("TIME", BigInt, "Seconds since the thread got into its present state.", |row| row.time_s.into()),
+    nullable("STATE", VarChar(64), "What the thread is doing: its stage.", |row| row.state.as_ref().into()),
+    nullable("INFO", LongText, "Statement in progress; NULL when there is none.", |row| {
+        row.info.as_ref().into()
+    }),
+    nullable("EXECUTION_ENGINE", ENGINES, "Always PRIMARY: there is no other.", |_| "PRIMARY".into()),
+];
+
+/// Which of MySQL's engines runs a statement.
+const ENGINES: crate::table::SqlType = Enum(&["PRIMARY", "SECONDARY"]);
 
 fn emit_of(engine: &Engine, key: ThreadKey, emit: Emit<'_, ThreadRow>) {
     let _ = engine.threads_of(key).iter().try_for_each(emit);
@@ -53,7 +87,7 @@ const IDENTITY: &[ColumnDef<ThreadRow>] = &[
     }),
 ];
 
-const PROCESSLIST: &[ColumnDef<ThreadRow>] = &[
+const CONNECTION: &[ColumnDef<ThreadRow>] = &[
     nullable("PROCESSLIST_ID", BigIntUnsigned, "Number of the connection; NULL in the background.", |row| {
         row.processlist_id.into()
     }),

@@ -177,3 +177,101 @@ fn every_table_is_declared_as_the_references_or_is_known_to_be_missing() {
     }
     assert!(tables.len() > 40 && views.len() > 3, "{tables:?}, {views:?}");
 }
+
+/// `expected/mysql.toml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OfMysql {
+    missing: Vec<String>,
+    own: Vec<String>,
+    missing_columns: Vec<String>,
+    difference: Vec<OtherType>,
+}
+
+/// A column that has another type than MySQL's, or other NULLs, and why.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OtherType {
+    /// As table.column.
+    column: String,
+    /// What MySQL has.
+    mysql: String,
+    #[allow(dead_code)] // for the reader
+    reason: String,
+}
+
+/// MySQL's columns by table, each with its type as MariaDB prints it.
+fn mysqls() -> BTreeMap<String, Vec<(String, String)>> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tare-tables/src/mysql/columns.tsv");
+    let mut tables: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
+    for line in std::fs::read_to_string(path).unwrap().lines() {
+        let [table, column, sql_type, nullable] = line.split('\t').collect::<Vec<_>>()[..] else {
+            panic!("not four fields: {line}");
+        };
+        let width = [("bigint", 20), ("int", 11), ("mediumint", 8), ("smallint", 6), ("tinyint", 4)];
+        let mut sql_type = sql_type.to_owned();
+        if let Some((name, digits)) = width.iter().find(|(name, _)| sql_type.split(' ').next() == Some(name))
+        {
+            let digits = if sql_type == "int unsigned" { 10 } else { *digits };
+            sql_type = sql_type.replacen(name, &format!("{name}({digits})"), 1);
+        }
+        let null = if nullable == "YES" { " or NULL" } else { "" };
+        tables.entry(table.into()).or_default().push((column.to_uppercase(), sql_type + null));
+    }
+    tables
+}
+
+#[test]
+fn every_table_of_the_extended_shape_is_declared_as_mysqls_or_the_difference_is_explained() {
+    let _turn = turn();
+    if !Provider::under_test().is_tare() {
+        println!("skipped: the built-in has one shape");
+        return;
+    }
+    let options = vec![("shape".to_owned(), "extended".to_owned())];
+    let server = Server::start(Settings::new(Provider::Tare(options))).unwrap();
+    let mut schema = server.schema().unwrap();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("expected/mysql.toml");
+    let expected: OfMysql = toml::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+
+    let wanted = mysqls();
+    let found = columns(&mut schema);
+    let missing: Vec<&String> = wanted.keys().filter(|table| !found.contains_key(*table)).collect();
+    assert_eq!(missing, expected.missing.iter().collect::<Vec<_>>(), "MySQL's tables that are missing");
+    let own: Vec<&String> = found.keys().filter(|table| !wanted.contains_key(*table)).collect();
+    assert_eq!(own, expected.own.iter().collect::<Vec<_>>(), "tables of its own");
+
+    let views = installed(&mut schema, "table_type = 'VIEW'");
+    let mut used = vec![false; expected.difference.len()];
+    let (mut unexplained, mut missing) = (Vec::new(), Vec::new());
+    for (table, wanted) in &wanted {
+        let Some(found) = found.get(table) else { continue };
+        let mut position = 0;
+        for (column, sql_type) in wanted {
+            let name = format!("{table}.{column}");
+            let Some(traits) = found.get(column) else {
+                missing.push(name);
+                continue;
+            };
+            position += 1;
+            assert_eq!(traits["ORDINAL_POSITION"], position.to_string(), "{name}: MySQL's order");
+            let null = if traits["IS_NULLABLE"] == "YES" { " or NULL" } else { "" };
+            let own = format!("{}{null}", traits["COLUMN_TYPE"]);
+            if own == *sql_type || views.contains(table) {
+                continue;
+            }
+            let explains = |why: &OtherType| {
+                matches(&why.column, &name) && sql_type.trim_end_matches(" or NULL") == why.mysql
+            };
+            match expected.difference.iter().position(explains) {
+                Some(at) => used[at] = true,
+                None => unexplained.push(format!("{name}: {sql_type}, not {own}")),
+            }
+        }
+    }
+    assert_eq!(missing, expected.missing_columns, "MySQL's columns that are missing");
+    assert_eq!(unexplained, Vec::<String>::new(), "differences nobody explained");
+    let stale: Vec<&OtherType> =
+        (0..used.len()).filter(|at| !used[*at]).map(|at| &expected.difference[at]).collect();
+    assert!(stale.is_empty(), "differences that no longer occur: {stale:?}");
+}

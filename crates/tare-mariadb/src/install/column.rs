@@ -12,14 +12,20 @@ const WIDTH: u16 = 3;
 
 /// Number of the column types in the format.
 mod kind {
+    pub(super) const TINY: u8 = 1;
+    pub(super) const SHORT: u8 = 2;
     pub(super) const LONG: u8 = 3;
     pub(super) const DOUBLE: u8 = 5;
     pub(super) const LONGLONG: u8 = 8;
+    pub(super) const MEDIUM: u8 = 9;
+    pub(super) const DATE: u8 = 14;
     pub(super) const VARCHAR: u8 = 15;
     pub(super) const TIMESTAMP: u8 = 17;
     pub(super) const ENUM: u8 = 247;
     pub(super) const SET: u8 = 248;
-    pub(super) const BLOB: u8 = 251;
+    pub(super) const MEDIUM_BLOB: u8 = 250;
+    pub(super) const LONG_BLOB: u8 = 251;
+    pub(super) const BLOB: u8 = 252;
     pub(super) const CHAR: u8 = 254;
 }
 
@@ -78,16 +84,29 @@ impl Packed<'_> {
             SqlType::BigIntUnsigned => flag::NUMBER | flag::packed(kind::LONGLONG),
             SqlType::Int => flag::NUMBER | flag::SIGNED_OR_BINARY | flag::packed(kind::LONG),
             SqlType::IntUnsigned => flag::NUMBER | flag::packed(kind::LONG),
+            SqlType::MediumIntUnsigned => flag::NUMBER | flag::packed(kind::MEDIUM),
+            SqlType::SmallInt => flag::NUMBER | flag::SIGNED_OR_BINARY | flag::packed(kind::SHORT),
+            SqlType::TinyInt => flag::NUMBER | flag::SIGNED_OR_BINARY | flag::packed(kind::TINY),
+            SqlType::Double(_, decimals) => {
+                flag::NUMBER
+                    | flag::SIGNED_OR_BINARY
+                    | flag::packed(kind::DOUBLE)
+                    | (u16::from(decimals) << 8)
+            }
             SqlType::DoubleUnsigned(_, decimals) => {
                 flag::NUMBER | flag::packed(kind::DOUBLE) | (u16::from(decimals) << 8)
             }
             SqlType::Char(_) | SqlType::VarChar(_) => binary,
+            // Packed like the number of the length's bytes: types 2 and 9.
+            SqlType::Text => flag::BLOB | flag::packed(kind::SHORT) | binary,
+            SqlType::MediumText => flag::BLOB | flag::packed(kind::MEDIUM) | binary,
             SqlType::LongText => flag::BLOB | flag::packed(kind::LONG) | binary,
             SqlType::LongBlob => flag::BLOB | flag::packed(kind::LONG) | flag::SIGNED_OR_BINARY,
             // Packed like a TINY or a SHORT: types 1 and 2.
             SqlType::Enum(_) => flag::ENUM | flag::packed(self.size as u8) | binary,
             SqlType::Set(_) => flag::SET | flag::packed(self.size as u8) | binary,
-            SqlType::Timestamp => flag::NUMBER | flag::packed(kind::TIMESTAMP),
+            SqlType::Timestamp | SqlType::TimestampMicros => flag::NUMBER | flag::packed(kind::TIMESTAMP),
+            SqlType::Date => flag::packed(kind::DATE),
         };
         let null = if field.nullable { flag::MAYBE_NULL } else { 0 };
         let required = if field.default == Default::None { flag::NO_DEFAULT } else { 0 };
@@ -97,7 +116,9 @@ impl Packed<'_> {
     /// The flags as a key repeats them: without decimals.
     pub(super) fn key_flags(&self) -> u16 {
         match self.field.sql_type {
-            SqlType::DoubleUnsigned(_, decimals) => self.flags() & !(u16::from(decimals) << 8),
+            SqlType::Double(_, decimals) | SqlType::DoubleUnsigned(_, decimals) => {
+                self.flags() & !(u16::from(decimals) << 8)
+            }
             _ => self.flags(),
         }
     }
@@ -141,6 +162,8 @@ pub(super) fn record_size(field: &Field<'_>) -> usize {
     match field.sql_type {
         SqlType::VarChar(_) => value + if value < 256 { 1 } else { 2 },
         // A length and a pointer.
+        SqlType::Text => 2 + 8,
+        SqlType::MediumText => 3 + 8,
         SqlType::LongText | SqlType::LongBlob => 4 + 8,
         _ => value,
     }
@@ -154,12 +177,16 @@ fn length_bytes(record_size: usize) -> usize {
 /// Bytes of a column's value, and of a key's part.
 pub(super) fn value_size(field: &Field<'_>) -> usize {
     match field.sql_type {
-        SqlType::BigInt | SqlType::BigIntUnsigned | SqlType::DoubleUnsigned(..) => 8,
+        SqlType::BigInt | SqlType::BigIntUnsigned | SqlType::Double(..) | SqlType::DoubleUnsigned(..) => 8,
+        SqlType::TimestampMicros => 7,
+        SqlType::MediumIntUnsigned | SqlType::Date => 3,
+        SqlType::SmallInt => 2,
+        SqlType::TinyInt => 1,
         SqlType::Int | SqlType::IntUnsigned | SqlType::Timestamp => 4,
         SqlType::Char(characters) | SqlType::VarChar(characters) => usize::from(characters * WIDTH),
         SqlType::Enum(members) => 1 + usize::from(members.len() > 255),
         SqlType::Set(_) => 1,
-        SqlType::LongText | SqlType::LongBlob => 0,
+        SqlType::Text | SqlType::MediumText | SqlType::LongText | SqlType::LongBlob => 0,
     }
 }
 
@@ -169,14 +196,19 @@ pub(super) fn width(field: &Field<'_>) -> u16 {
         SqlType::BigInt | SqlType::BigIntUnsigned => 20,
         SqlType::Int => 11,
         SqlType::IntUnsigned => 10,
-        SqlType::DoubleUnsigned(digits, _) => u16::from(digits),
+        SqlType::MediumIntUnsigned => 8,
+        SqlType::SmallInt => 6,
+        SqlType::TinyInt => 4,
+        SqlType::Double(digits, _) | SqlType::DoubleUnsigned(digits, _) => u16::from(digits),
         SqlType::Char(characters) | SqlType::VarChar(characters) => characters * WIDTH,
-        SqlType::LongText | SqlType::LongBlob => 8,
+        SqlType::Text | SqlType::MediumText | SqlType::LongText | SqlType::LongBlob => 8,
         SqlType::Enum(members) => {
             members.iter().map(|it| it.chars().count() as u16).max().unwrap_or(0) * WIDTH
         }
         SqlType::Set(members) => members.join(",").chars().count() as u16 * WIDTH,
         SqlType::Timestamp => 19,
+        SqlType::TimestampMicros => 26,
+        SqlType::Date => 10,
     }
 }
 
@@ -188,13 +220,19 @@ fn kind_and_charset(field: &Field<'_>) -> (u8, u8) {
     match field.sql_type {
         SqlType::BigInt | SqlType::BigIntUnsigned => (kind::LONGLONG, NUMERIC),
         SqlType::Int | SqlType::IntUnsigned => (kind::LONG, NUMERIC),
-        SqlType::DoubleUnsigned(..) => (kind::DOUBLE, 0),
+        SqlType::MediumIntUnsigned => (kind::MEDIUM, NUMERIC),
+        SqlType::SmallInt => (kind::SHORT, NUMERIC),
+        SqlType::TinyInt => (kind::TINY, NUMERIC),
+        SqlType::Double(..) | SqlType::DoubleUnsigned(..) => (kind::DOUBLE, 0),
         SqlType::Char(_) => (kind::CHAR, text),
         SqlType::VarChar(_) => (kind::VARCHAR, text),
-        SqlType::LongText => (kind::BLOB, text),
-        SqlType::LongBlob => (kind::BLOB, BINARY),
+        SqlType::Text => (kind::BLOB, text),
+        SqlType::MediumText => (kind::MEDIUM_BLOB, text),
+        SqlType::LongText => (kind::LONG_BLOB, text),
+        SqlType::LongBlob => (kind::LONG_BLOB, BINARY),
         SqlType::Enum(_) => (kind::ENUM, text),
         SqlType::Set(_) => (kind::SET, text),
-        SqlType::Timestamp => (kind::TIMESTAMP, NUMERIC),
+        SqlType::Timestamp | SqlType::TimestampMicros => (kind::TIMESTAMP, NUMERIC),
+        SqlType::Date => (kind::DATE, NUMERIC),
     }
 }

@@ -109,7 +109,7 @@ fn collation(table: &str, column: &str, sql_type: SqlType) -> Collation {
 fn default(column: &tare_tables::Column) -> Default {
     match (column.name, column.sql_type) {
         ("LAST_ERROR_TIMESTAMP", SqlType::Timestamp) => Default::Now,
-        (_, SqlType::Timestamp) => Default::Zero,
+        (_, SqlType::Timestamp | SqlType::TimestampMicros) => Default::Zero,
         _ => match column.default {
             Some(text) => Default::Text(text),
             None if column.nullable => Default::Null,

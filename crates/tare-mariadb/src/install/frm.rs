@@ -148,7 +148,7 @@ fn check(definition: &Definition<'_>) -> Result<(), FrmError> {
     }
     let possible = |key: &&Key| {
         let fields = || key.columns.iter().map(|column| &definition.fields[*column]);
-        let text = |field: &Field<'_>| matches!(field.sql_type, SqlType::LongText | SqlType::LongBlob);
+        let text = |field: &Field<'_>| field.sql_type.is_blob();
         !fields().any(text) && fields().map(value_size).sum::<usize>() <= KEY_LENGTH
     };
     match definition.keys.iter().find(|key| !possible(key)) {
@@ -218,9 +218,7 @@ struct Layout<'d> {
 
 impl<'d> Layout<'d> {
     fn of(definition: &'d Definition<'d>) -> Layout<'d> {
-        let varies = |it: &Field<'_>| {
-            matches!(it.sql_type, SqlType::VarChar(_) | SqlType::LongText | SqlType::LongBlob)
-        };
+        let varies = |it: &Field<'_>| matches!(it.sql_type, SqlType::VarChar(_)) || it.sql_type.is_blob();
         let packed_record = definition.fields.iter().any(varies);
         let nullable = definition.fields.iter().filter(|it| it.nullable).count();
         let null_bytes = (nullable + usize::from(!packed_record)).div_ceil(8);

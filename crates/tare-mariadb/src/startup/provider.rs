@@ -4,6 +4,7 @@ use std::ffi::c_void;
 
 use tare_engine::snapshot::{Consumer, Kind};
 use tare_engine::{Config, Initial, Registration};
+use tare_tables::Shape;
 
 use super::error_log::{Level, line};
 use super::{StandBack, direct_calls, mutex_lock};
@@ -61,6 +62,7 @@ fn config(options: &'static Options) -> Config {
         history_long_size: sizes(&options.history_long_size),
         digests_size: options.digests_size,
         sources: options.source,
+        extended: options.shape == Shape::Extended,
         parties_size: options.parties_size,
         rules_size: options.rules_size,
         limits: options.limits.clone(),

@@ -95,6 +95,10 @@ fn types() -> Vec<SqlType> {
         SqlType::BigIntUnsigned,
         SqlType::Int,
         SqlType::IntUnsigned,
+        SqlType::MediumIntUnsigned,
+        SqlType::SmallInt,
+        SqlType::TinyInt,
+        SqlType::Double(7, 6),
         SqlType::DoubleUnsigned(10, 3),
         SqlType::DoubleUnsigned(5, 0),
         SqlType::Char(1),
@@ -104,6 +108,8 @@ fn types() -> Vec<SqlType> {
         SqlType::VarChar(85),
         SqlType::VarChar(86),
         SqlType::VarChar(1024),
+        SqlType::Text,
+        SqlType::MediumText,
         SqlType::LongText,
         SqlType::LongBlob,
         SqlType::Enum(&["YES", "NO"]),
@@ -111,6 +117,8 @@ fn types() -> Vec<SqlType> {
         SqlType::Enum(Box::leak(many.into_boxed_slice())),
         SqlType::Set(&["singleton", "user"]),
         SqlType::Timestamp,
+        SqlType::TimestampMicros,
+        SqlType::Date,
     ]
 }
 
@@ -139,6 +147,8 @@ fn defaults(sql_type: SqlType, nullable: bool) -> Vec<Default> {
     match sql_type {
         SqlType::Timestamp if nullable => vec![Default::Zero, Default::Null],
         SqlType::Timestamp => vec![Default::Zero, Default::Now],
+        SqlType::TimestampMicros if nullable => vec![Default::Zero, Default::Null],
+        SqlType::TimestampMicros => vec![Default::Zero],
         SqlType::Char(_) | SqlType::VarChar(_) => vec![own, Default::Text("%")],
         SqlType::Enum(members) | SqlType::Set(members) => {
             vec![own, Default::Text(members[1]), Default::Text(members[members.len() - 1])]
@@ -176,9 +186,7 @@ fn keys_are_the_server_s_own_byte_for_byte() {
         return;
     }
     let mut mirror = Mirror::start();
-    let possible = |it: &Field<'_>| {
-        !matches!(it.sql_type, SqlType::LongText | SqlType::LongBlob | SqlType::VarChar(1024))
-    };
+    let possible = |it: &Field<'_>| !it.sql_type.is_blob() && !matches!(it.sql_type, SqlType::VarChar(1024));
     let fields: Vec<Field<'_>> =
         every_field().into_iter().filter(|it| possible(it) && it.default != Default::Now).collect();
     for at in 0..fields.len() {

@@ -90,7 +90,13 @@ pub(crate) fn collation_sql(collation: Collation) -> &'static str {
 
 fn field_sql(field: &Field<'_>) -> String {
     let collate = match field.sql_type {
-        SqlType::Char(_) | SqlType::VarChar(_) | SqlType::LongText | SqlType::Enum(_) | SqlType::Set(_) => {
+        SqlType::Char(_)
+        | SqlType::VarChar(_)
+        | SqlType::Text
+        | SqlType::MediumText
+        | SqlType::LongText
+        | SqlType::Enum(_)
+        | SqlType::Set(_) => {
             format!(" COLLATE {}", collation_sql(field.collation))
         }
         _ => String::new(),
@@ -114,9 +120,15 @@ pub(crate) fn type_sql(sql_type: SqlType) -> String {
         SqlType::BigIntUnsigned => "bigint(20) unsigned".into(),
         SqlType::Int => "int(11)".into(),
         SqlType::IntUnsigned => "int(10) unsigned".into(),
+        SqlType::MediumIntUnsigned => "mediumint(8) unsigned".into(),
+        SqlType::SmallInt => "smallint(6)".into(),
+        SqlType::TinyInt => "tinyint(4)".into(),
+        SqlType::Double(digits, decimals) => format!("double({digits},{decimals})"),
         SqlType::DoubleUnsigned(digits, decimals) => format!("double({digits},{decimals}) unsigned"),
         SqlType::Char(length) => format!("char({length})"),
         SqlType::VarChar(length) => format!("varchar({length})"),
+        SqlType::Text => "text".into(),
+        SqlType::MediumText => "mediumtext".into(),
         SqlType::LongText => "longtext".into(),
         SqlType::LongBlob => "longblob".into(),
         SqlType::Enum(members) => {
@@ -126,6 +138,8 @@ pub(crate) fn type_sql(sql_type: SqlType) -> String {
             format!("set({})", members.iter().map(|member| quoted(member)).collect::<Vec<_>>().join(","))
         }
         SqlType::Timestamp => "timestamp".into(),
+        SqlType::TimestampMicros => "timestamp(6)".into(),
+        SqlType::Date => "date".into(),
     }
 }
 

@@ -274,7 +274,8 @@ pub(super) fn put_constant(rows: &mut Rows<'_, '_>, constant: &Constant) {
 
 fn decimals(column: &Column) -> Option<u8> {
     match column.sql_type {
-        SqlType::DoubleUnsigned(_, decimals) => Some(decimals),
+        SqlType::Double(_, decimals) | SqlType::DoubleUnsigned(_, decimals) => Some(decimals),
+        SqlType::TimestampMicros => Some(6),
         _ => None,
     }
 }

@@ -174,21 +174,27 @@ fn value(column: &Column, constant: &Constant) -> Result<Value, Failure> {
         (_, SqlType::BigIntUnsigned) => {
             u64::try_from(integer(constant).ok_or_else(bad)?).map(Value::Unsigned).map_err(|_| range())
         }
-        (_, SqlType::IntUnsigned) => u32::try_from(integer(constant).ok_or_else(bad)?)
-            .map(|it| Value::Unsigned(it.into()))
-            .map_err(|_| range()),
+        (_, SqlType::IntUnsigned | SqlType::MediumIntUnsigned) => {
+            u32::try_from(integer(constant).ok_or_else(bad)?)
+                .map(|it| Value::Unsigned(it.into()))
+                .map_err(|_| range())
+        }
         (_, SqlType::BigInt) => {
             i64::try_from(integer(constant).ok_or_else(bad)?).map(Value::Signed).map_err(|_| range())
         }
-        (_, SqlType::Int) => i32::try_from(integer(constant).ok_or_else(bad)?)
-            .map(|it| Value::Signed(it.into()))
-            .map_err(|_| range()),
-        (_, SqlType::DoubleUnsigned(..)) => double(constant).map(Value::Double).ok_or_else(bad),
-        (_, SqlType::Enum(members)) => member(constant, members).ok_or_else(bad),
-        (Constant::Text(text), SqlType::Timestamp) => {
-            calendar::parse(text).map(|seconds| Value::Timestamp(seconds * 1_000_000)).ok_or_else(bad)
+        (_, SqlType::Int | SqlType::SmallInt | SqlType::TinyInt) => {
+            i32::try_from(integer(constant).ok_or_else(bad)?)
+                .map(|it| Value::Signed(it.into()))
+                .map_err(|_| range())
         }
-        (_, SqlType::Timestamp) => Err(bad()),
+        (_, SqlType::Double(..) | SqlType::DoubleUnsigned(..)) => {
+            double(constant).map(Value::Double).ok_or_else(bad)
+        }
+        (_, SqlType::Enum(members)) => member(constant, members).ok_or_else(bad),
+        (Constant::Text(text), SqlType::Timestamp | SqlType::TimestampMicros) => {
+            calendar::parse(text).map(Value::Timestamp).ok_or_else(bad)
+        }
+        (_, SqlType::Timestamp | SqlType::TimestampMicros | SqlType::Date) => Err(bad()),
         (Constant::Text(bytes), SqlType::LongBlob) => Ok(Value::Bytes(bytes.clone())),
         (_, SqlType::Char(length) | SqlType::VarChar(length)) => {
             let text = text(constant).ok_or_else(bad)?;
@@ -198,9 +204,10 @@ fn value(column: &Column, constant: &Constant) -> Result<Value, Failure> {
                 Ok(Value::Text(Cow::Owned(text)))
             }
         }
-        (_, SqlType::LongText | SqlType::LongBlob | SqlType::Set(_)) => {
-            text(constant).map(|it| Value::Text(Cow::Owned(it))).ok_or_else(bad)
-        }
+        (
+            _,
+            SqlType::Text | SqlType::MediumText | SqlType::LongText | SqlType::LongBlob | SqlType::Set(_),
+        ) => text(constant).map(|it| Value::Text(Cow::Owned(it))).ok_or_else(bad),
     }
 }
 

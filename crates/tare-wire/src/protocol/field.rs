@@ -21,10 +21,14 @@ mod flag {
 
 /// Types by the protocol's numbers.
 mod kind {
+    pub(super) const TINY: u8 = 1;
+    pub(super) const SHORT: u8 = 2;
     pub(super) const LONG: u8 = 3;
     pub(super) const DOUBLE: u8 = 5;
     pub(super) const TIMESTAMP: u8 = 7;
     pub(super) const LONGLONG: u8 = 8;
+    pub(super) const INT24: u8 = 9;
+    pub(super) const DATE: u8 = 10;
     pub(super) const NEWDECIMAL: u8 = 246;
     pub(super) const BLOB: u8 = 252;
     pub(super) const VAR_STRING: u8 = 253;
@@ -67,11 +71,17 @@ impl Field {
             SqlType::BigIntUnsigned => number(kind::LONGLONG, 20, flag::UNSIGNED),
             SqlType::Int => number(kind::LONG, 11, 0),
             SqlType::IntUnsigned => number(kind::LONG, 10, flag::UNSIGNED),
+            SqlType::MediumIntUnsigned => number(kind::INT24, 8, flag::UNSIGNED),
+            SqlType::SmallInt => number(kind::SHORT, 6, 0),
+            SqlType::TinyInt => number(kind::TINY, 4, 0),
+            SqlType::Double(length, decimals) => (kind::DOUBLE, BINARY, u32::from(length), 0, decimals),
             SqlType::DoubleUnsigned(length, decimals) => {
                 (kind::DOUBLE, BINARY, u32::from(length), flag::UNSIGNED, decimals)
             }
             SqlType::Char(length) => text(kind::STRING, u32::from(length), flag::BINARY),
             SqlType::VarChar(length) => text(kind::VAR_STRING, u32::from(length), 0),
+            SqlType::Text => (kind::BLOB, UTF8MB3, 0xffff * 3, flag::BLOB, 0),
+            SqlType::MediumText => (kind::BLOB, UTF8MB3, 0xff_ffff * 3, flag::BLOB, 0),
             SqlType::LongText => (kind::BLOB, UTF8MB3, u32::MAX, flag::BLOB, 0),
             SqlType::LongBlob => (kind::BLOB, BINARY, u32::MAX, flag::BLOB | flag::BINARY, 0),
             SqlType::Enum(members) => {
@@ -80,6 +90,8 @@ impl Field {
             }
             SqlType::Set(members) => text(kind::STRING, members.join(",").len() as u32, flag::SET),
             SqlType::Timestamp => number(kind::TIMESTAMP, 19, flag::BINARY | flag::TIMESTAMP),
+            SqlType::TimestampMicros => (kind::TIMESTAMP, BINARY, 26, flag::BINARY | flag::TIMESTAMP, 6),
+            SqlType::Date => number(kind::DATE, 10, flag::BINARY),
         };
         let not_null = if column.nullable { 0 } else { flag::NOT_NULL };
         Field { name, origin: None, kind, charset, length, flags: flags | not_null, decimals }

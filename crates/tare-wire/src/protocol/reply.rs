@@ -95,7 +95,8 @@ impl<'w, 'a> Rows<'w, 'a> {
         Ok(Rows { writer, start: None, narrow, count: 0 })
     }
 
-    /// Appends a value to the current row; a double has this many decimals, or as many as it needs.
+    /// Appends a value to the current row; a double or a time has this many decimals; without a number a double has as many
+    /// as it needs, a time none.
     #[inline]
     pub(crate) fn value(&mut self, value: &Value, decimals: impl FnOnce() -> Option<u8>) {
         match value {
@@ -108,7 +109,9 @@ impl<'w, 'a> Rows<'w, 'a> {
             },
             Value::Text(text) => self.text(text),
             Value::Bytes(bytes) => put_text(self.row(), bytes),
-            Value::Timestamp(microseconds) => self.text(&calendar::text(*microseconds).to_string()),
+            Value::Timestamp(microseconds) => {
+                self.text(&calendar::text(*microseconds, decimals().unwrap_or(0)).to_string());
+            }
         }
     }
 

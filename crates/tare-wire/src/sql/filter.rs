@@ -283,8 +283,8 @@ enum Datum<'r> {
     Text(Cow<'r, [u8]>),
     /// Text of an enum, and its number.
     Member(&'r str, usize),
-    /// Microseconds since the epoch.
-    Time(u64),
+    /// Microseconds since the epoch; decimals.
+    Time(u64, u8),
 }
 
 impl Term {
@@ -314,7 +314,10 @@ impl<'r> Datum<'r> {
                 _ => Datum::Text(Cow::Borrowed(text.as_bytes())),
             },
             Value::Bytes(bytes) => Datum::Text(Cow::Borrowed(bytes)),
-            Value::Timestamp(microseconds) => Datum::Time(*microseconds),
+            Value::Timestamp(microseconds) => match sql_type {
+                SqlType::TimestampMicros => Datum::Time(*microseconds, 6),
+                _ => Datum::Time(microseconds - microseconds % 1_000_000, 0),
+            },
         }
     }
 
@@ -325,7 +328,9 @@ impl<'r> Datum<'r> {
             Datum::Double(number) => Cow::Owned(number.to_string().into_bytes()),
             Datum::Text(text) => Cow::Borrowed(text),
             Datum::Member(text, _) => Cow::Borrowed(text.as_bytes()),
-            Datum::Time(microseconds) => Cow::Owned(calendar::text(*microseconds).to_string().into_bytes()),
+            Datum::Time(microseconds, decimals) => {
+                Cow::Owned(calendar::text(*microseconds, *decimals).to_string().into_bytes())
+            }
         }
     }
 
@@ -337,8 +342,9 @@ impl<'r> Datum<'r> {
             Datum::Text(text) => leading_number(text),
             Datum::Member(_, number) => *number as f64,
             // As MySQL does: 20260102030405.
-            Datum::Time(_) => {
-                let digits: Vec<u8> = self.text().iter().copied().filter(u8::is_ascii_digit).collect();
+            Datum::Time(..) => {
+                let is_kept = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
+                let digits: Vec<u8> = self.text().iter().copied().filter(is_kept).collect();
                 leading_number(&digits)
             }
         }
@@ -369,9 +375,11 @@ fn compare(left: &Datum<'_>, right: &Datum<'_>, collation: Collation) -> Option<
     match (left, right) {
         (Datum::Null, _) | (_, Datum::Null) => None,
         (Datum::Integer(left), Datum::Integer(right)) => Some(left.cmp(right)),
-        (Datum::Time(left), Datum::Time(right)) => Some(left.cmp(right)),
-        (Datum::Time(time), Datum::Text(text)) => Some(compare_time(*time, text)),
-        (Datum::Text(text), Datum::Time(time)) => Some(compare_time(*time, text).reverse()),
+        (Datum::Time(left, _), Datum::Time(right, _)) => Some(left.cmp(right)),
+        (Datum::Time(time, decimals), Datum::Text(text)) => Some(compare_time(*time, *decimals, text)),
+        (Datum::Text(text), Datum::Time(time, decimals)) => {
+            Some(compare_time(*time, *decimals, text).reverse())
+        }
         (Datum::Text(_) | Datum::Member(..), Datum::Text(_) | Datum::Member(..)) => {
             Some(collation.compare(&left.text(), &right.text()))
         }
@@ -379,10 +387,10 @@ fn compare(left: &Datum<'_>, right: &Datum<'_>, collation: Collation) -> Option<
     }
 }
 
-fn compare_time(microseconds: u64, text: &[u8]) -> Ordering {
+fn compare_time(microseconds: u64, decimals: u8, text: &[u8]) -> Ordering {
     match calendar::parse(text) {
-        Some(seconds) => (microseconds / 1_000_000).cmp(&seconds),
-        None => calendar::text(microseconds).to_string().as_bytes().cmp(text),
+        Some(other) => microseconds.cmp(&other),
+        None => calendar::text(microseconds, decimals).to_string().as_bytes().cmp(text),
     }
 }
 

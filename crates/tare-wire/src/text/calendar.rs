@@ -6,30 +6,41 @@ const DAY: u64 = 86_400;
 const MICROSECONDS: u64 = 1_000_000;
 
 /// A timestamp, ready to be written.
-pub(crate) struct Text(u64);
+pub(crate) struct Text {
+    seconds: u64,
+    /// Microseconds, where they are written.
+    fraction: Option<u64>,
+}
 
-/// Writes microseconds since the epoch to the second; the epoch itself is the zero timestamp.
-pub(crate) fn text(microseconds: u64) -> Text {
-    Text(microseconds / MICROSECONDS)
+/// Writes microseconds since the epoch with so many decimals, none or six; the epoch itself is the zero timestamp.
+pub(crate) fn text(microseconds: u64, decimals: u8) -> Text {
+    let fraction = (decimals > 0).then_some(microseconds % MICROSECONDS);
+    Text { seconds: microseconds / MICROSECONDS, fraction }
 }
 
 impl fmt::Display for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0 == 0 {
-            return f.write_str("0000-00-00 00:00:00");
+        let seconds = self.seconds;
+        if seconds == 0 {
+            f.write_str("0000-00-00 00:00:00")?;
+        } else {
+            let (year, month, day) = date(seconds / DAY);
+            let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+            write!(f, "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")?;
         }
-        let (year, month, day) = date(self.0 / DAY);
-        let (hour, minute, second) = (self.0 / 3600 % 24, self.0 / 60 % 60, self.0 % 60);
-        write!(f, "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
+        self.fraction.map_or(Ok(()), |fraction| write!(f, ".{fraction:06}"))
     }
 }
 
-/// Seconds since the epoch of `YYYY-MM-DD` or `YYYY-MM-DD HH:MM:SS`, a fraction ignored; 0 for the zero timestamp.
+/// Microseconds since the epoch of `YYYY-MM-DD`, `YYYY-MM-DD HH:MM:SS` or `YYYY-MM-DD HH:MM:SS.ffffff`; 0 for the zero
+/// timestamp.
 pub(crate) fn parse(text: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(text).ok()?.trim_ascii_end();
     let (date, time) = text.split_once([' ', 'T']).unwrap_or((text, "0:0:0"));
     let [year, month, day] = three(date, '-')?;
-    let [hour, minute, second] = three(time.split('.').next()?, ':')?;
+    let (time, fraction) = time.split_once('.').unwrap_or((time, ""));
+    let [hour, minute, second] = three(time, ':')?;
+    let fraction: u64 = format!("{fraction:0<6.6}").parse().ok()?;
     if [year, month, day, hour, minute, second] == [0; 6] {
         return Some(0);
     }
@@ -37,7 +48,8 @@ pub(crate) fn parse(text: &[u8]) -> Option<u64> {
     if !valid || year > 9999 || hour > 23 || minute > 59 || second > 59 {
         return None;
     }
-    Some(days(year, month, day) * DAY + hour * 3600 + minute * 60 + second)
+    let seconds = days(year, month, day) * DAY + hour * 3600 + minute * 60 + second;
+    Some(seconds * MICROSECONDS + fraction)
 }
 
 fn three(text: &str, separator: char) -> Option<[u64; 3]> {
@@ -89,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seconds_and_text_are_one_to_one() {
+    fn times_and_text_are_one_to_one() {
         for (seconds, written) in [
             (0, "0000-00-00 00:00:00"),
             (1, "1970-01-01 00:00:01"),
@@ -100,14 +112,20 @@ mod tests {
             (4_107_542_400, "2100-03-01 00:00:00"),
             (253_402_300_799, "9999-12-31 23:59:59"),
         ] {
-            assert_eq!(text(seconds * MICROSECONDS + 999_999).to_string(), written);
-            assert_eq!(parse(written.as_bytes()), Some(seconds));
+            let microseconds = seconds * MICROSECONDS + 900_009;
+            assert_eq!(text(microseconds, 0).to_string(), written);
+            assert_eq!(parse(written.as_bytes()), Some(seconds * MICROSECONDS));
+            assert_eq!(text(microseconds, 6).to_string(), format!("{written}.900009"));
+            if seconds > 0 {
+                assert_eq!(parse(format!("{written}.900009").as_bytes()), Some(microseconds));
+            }
         }
     }
 
     #[test]
     fn other_text_is_no_time() {
-        assert_eq!(parse(b"2026-01-02"), parse(b"2026-01-02 00:00:00.5"));
+        assert_eq!(parse(b"2026-01-02"), parse(b"2026-01-02 00:00:00.0"));
+        assert_eq!(parse(b"2026-01-02 00:00:00.5"), parse(b"2026-01-02").map(|it| it + 500_000));
         for other in [
             "",
             "x",
@@ -115,6 +133,7 @@ mod tests {
             "2026-13-01",
             "2026-01-01 24:00:00",
             "2026-01-01 1:2",
+            "2026-01-01 1:2:3.x",
             "1-2-3-4",
             "18446744073709551615-1-1",
         ] {

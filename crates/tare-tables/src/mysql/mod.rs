@@ -1,0 +1,165 @@
+//! What MySQL 9.7 declares: the columns of each of its tables, in their order. The shape `extended` follows it.
+//!
+//! The facts are in `columns.tsv`, which `regenerate.sh` writes from a running server.
+
+pub(crate) mod absent;
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::LazyLock;
+
+use tare_engine::Engine;
+
+use crate::table::{Access, Column, Condition, SqlType, Table, Value};
+
+/// What is said of a column that no row has.
+pub const ABSENT: &str = "As in MySQL; no row has it.";
+
+const FACTS: &str = include_str!("columns.tsv");
+
+/// The columns of one of MySQL's tables, `json` as what MariaDB takes for it; none of a table it has not.
+pub fn columns(table: &str) -> &'static [Column] {
+    static TABLES: LazyLock<HashMap<&str, Vec<Column>>> = LazyLock::new(parsed);
+    TABLES.get(table).map_or(&[], Vec::as_slice)
+}
+
+/// The names of MySQL's tables.
+pub fn tables() -> impl Iterator<Item = &'static str> {
+    let mut last = "";
+    FACTS.lines().filter_map(|line| line.split('\t').next()).filter(move |name| {
+        let is_next = last != *name;
+        last = name;
+        is_next
+    })
+}
+
+fn parsed() -> HashMap<&'static str, Vec<Column>> {
+    let mut tables: HashMap<&str, Vec<Column>> = HashMap::new();
+    for line in FACTS.lines() {
+        let mut fields = line.split('\t');
+        let mut field = || fields.next().unwrap_or_default();
+        let (table, name, sql_type, nullable) = (field(), field(), field(), field() == "YES");
+        // A test sees that every type is known.
+        let Some(sql_type) = sql_type_of(sql_type) else { continue };
+        let name = name.to_ascii_uppercase().leak();
+        let column = Column { name, sql_type, nullable, default: None, doc: ABSENT };
+        tables.entry(table).or_default().push(column);
+    }
+    tables
+}
+
+/// The type that MySQL spells so.
+fn sql_type_of(text: &'static str) -> Option<SqlType> {
+    let (name, arguments) = match text.split_once('(') {
+        Some((name, rest)) => (name, rest.strip_suffix(')')?),
+        None => (text, ""),
+    };
+    let members = || -> &'static [&'static str] {
+        arguments.split(',').map(|it| it.trim_matches('\'')).collect::<Vec<_>>().leak()
+    };
+    Some(match name {
+        "bigint" => SqlType::BigInt,
+        "bigint unsigned" => SqlType::BigIntUnsigned,
+        "int" => SqlType::Int,
+        "int unsigned" => SqlType::IntUnsigned,
+        "mediumint unsigned" => SqlType::MediumIntUnsigned,
+        "smallint" => SqlType::SmallInt,
+        "tinyint" => SqlType::TinyInt,
+        "double" => {
+            let (digits, decimals) = arguments.split_once(',')?;
+            SqlType::Double(digits.parse().ok()?, decimals.parse().ok()?)
+        }
+        "char" => SqlType::Char(arguments.parse().ok()?),
+        "varchar" => SqlType::VarChar(arguments.parse().ok()?),
+        "text" => SqlType::Text,
+        "mediumtext" => SqlType::MediumText,
+        "longtext" | "json" => SqlType::LongText,
+        "longblob" => SqlType::LongBlob,
+        "enum" => SqlType::Enum(members()),
+        "set" => SqlType::Set(members()),
+        "timestamp" if arguments == "6" => SqlType::TimestampMicros,
+        "timestamp" => SqlType::Timestamp,
+        "date" => SqlType::Date,
+        _ => return None,
+    })
+}
+
+/// A column of a strict table as the shape `extended` declares it: of MySQL's type, unless the strict one holds more.
+pub(crate) fn widened(own: Column, declared: &Column) -> Column {
+    let sql_type = if holds_more(own.sql_type, declared.sql_type) { own.sql_type } else { declared.sql_type };
+    let default = own.default.filter(|_| !matches!(sql_type, SqlType::Set(_)));
+    Column { sql_type, nullable: declared.nullable, default, ..own }
+}
+
+/// Whether the first type has values that the second one has not.
+fn holds_more(own: SqlType, declared: SqlType) -> bool {
+    use SqlType::{BigInt, Char, Double, DoubleUnsigned, Enum, Int, VarChar};
+    match (own, declared) {
+        (Char(own) | VarChar(own), Char(declared) | VarChar(declared)) => own > declared,
+        (Enum(own), Enum(declared)) => own.iter().any(|it| !declared.contains(it)),
+        (BigInt, Int) | (DoubleUnsigned(..), Double(..)) => true,
+        _ => false,
+    }
+}
+
+/// A table of MySQL's that has no rows here: what it shows does not exist in the host.
+#[derive(Debug)]
+pub struct AbsentDef {
+    name: &'static str,
+    doc: &'static str,
+}
+
+impl AbsentDef {
+    /// The table, and why it is empty.
+    pub(crate) const fn new(name: &'static str, doc: &'static str) -> Self {
+        AbsentDef { name, doc }
+    }
+}
+
+impl Table for AbsentDef {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn doc(&self) -> &'static str {
+        self.doc
+    }
+
+    fn access(&self) -> Access {
+        Access::Read
+    }
+
+    fn columns(&self) -> &[Column] {
+        columns(self.name)
+    }
+
+    fn indexes(&self) -> &'static [&'static [usize]] {
+        &[]
+    }
+
+    fn scan(&self, _: &Engine, _: &[Condition], _: &mut dyn FnMut(&[Value]) -> ControlFlow<()>) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_column_is_understood() {
+        let understood: usize = tables().map(|table| columns(table).len()).sum();
+        assert_eq!(understood, FACTS.lines().count());
+        for line in FACTS.lines() {
+            let sql_type = line.split('\t').nth(2).expect("a type");
+            assert!(sql_type_of(sql_type).is_some(), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_type_that_holds_more_stays() {
+        assert!(holds_more(SqlType::Char(128), SqlType::Char(32)));
+        assert!(!holds_more(SqlType::VarChar(32), SqlType::VarChar(64)));
+        assert!(holds_more(SqlType::Enum(&["A", "TICK"]), SqlType::Enum(&["A", "B"])));
+        assert!(!holds_more(SqlType::Enum(&["A"]), SqlType::Enum(&["A", "B"])));
+        assert!(!holds_more(SqlType::Timestamp, SqlType::TimestampMicros));
+    }
+}
