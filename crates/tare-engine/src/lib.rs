@@ -35,7 +35,7 @@ use snapshot::{ClassId, Consumer, Kind};
 
 pub use clock::ticks;
 pub use count::digest::{DigestTokens, MAX_DIGEST};
-pub use count::session::{MAX_SESSION_COUNTERS, CounterForm, Session, SessionCounter, SessionCounters};
+pub use count::session::{CounterForm, MAX_SESSION_COUNTERS, Session, SessionCounter, SessionCounters};
 pub use instance::{
     FileHandle, FileRef, MAX_INDEXES, MetadataHandle, MetadataName, MetadataRef, PreparedHandle, PreparedRef,
     ProgramHandle, ProgramRef, SocketHandle, SocketRef, SynchHandle, SynchRef, TableHandleHandle, TableName,
@@ -43,7 +43,10 @@ pub use instance::{
 };
 pub use memory::lost::{Limits, Lost};
 pub use memory::text::shown;
-pub use read::{SessionCountersRow, SessionValue, SessionVariableRow, Sink};
+pub use read::{
+    ApplierRow, CachedHost, Replica, ReplicaError, ReplicaThread, ReplicaWorker, SessionCountersRow,
+    SessionValue, SessionVariableRow, Sink,
+};
 pub use record::operation;
 pub use record::stage::{Progress, StageStart};
 pub use record::statement::{Counter, EndedStatement, MAX_SQL_TEXT, Outcome, Statement};
@@ -98,6 +101,18 @@ pub trait Host: Sync {
     /// Copies the counters of a session; false: they cannot be had, because it has ended or for another reason.
     fn read_session_counters(&self, _session: Session, _into: &mut SessionCounters) -> bool {
         false
+    }
+    /// The addresses the host remembers of those that connected; `None`: they changed meanwhile.
+    fn cached_hosts(&self) -> Option<Vec<CachedHost>> {
+        Some(Vec::new())
+    }
+    /// The host's connections to primaries; `None`: they changed meanwhile.
+    fn replicas(&self) -> Option<Vec<Replica>> {
+        Some(Vec::new())
+    }
+    /// The workers that apply what comes from primaries at the same time; `None`: they changed meanwhile.
+    fn replica_workers(&self) -> Option<Vec<ReplicaWorker>> {
+        Some(Vec::new())
     }
     /// When the host last emptied its own sums of sessions, in any unit.
     fn last_flush(&self) -> u64 {

@@ -13,6 +13,7 @@ pub mod digest;
 mod document;
 pub mod event;
 pub mod handle;
+pub mod host_cache;
 pub mod level;
 pub mod lock;
 pub mod mysql;
@@ -20,6 +21,7 @@ pub mod object;
 pub mod program;
 #[cfg(test)]
 mod refusal;
+pub mod replication;
 #[cfg(test)]
 mod sample;
 pub mod server;
@@ -172,10 +174,10 @@ pub static TABLES: &[&dyn Table] = &[
     &session::STATUS_BY_HOST,
     &session::USER_VARIABLES_BY_THREAD,
     &server::SESSION_ACCOUNT_CONNECT_ATTRS,
-    &server::HOST_CACHE,
-    &server::CONNECTION_CONFIGURATION,
-    &server::APPLIER_CONFIGURATION,
-    &server::APPLIER_STATUS,
-    &server::APPLIER_STATUS_BY_COORDINATOR,
-    &server::APPLIER_STATUS_BY_WORKER,
+    &host_cache::HOST_CACHE,
+    &replication::CONNECTION_CONFIGURATION,
+    &replication::APPLIER_CONFIGURATION,
+    &replication::APPLIER_STATUS,
+    &replication::APPLIER_STATUS_BY_COORDINATOR,
+    &replication::APPLIER_STATUS_BY_WORKER,
 ];

@@ -5,6 +5,7 @@
 
 mod events;
 mod objects;
+mod observed;
 mod parties;
 mod sessions;
 mod setup;
@@ -19,6 +20,7 @@ use crate::memory::arena::{Use, WORDS};
 use crate::snapshot::{Stat, Summary};
 use crate::thread::Thread;
 
+pub use observed::{ApplierRow, CachedHost, Replica, ReplicaError, ReplicaThread, ReplicaWorker};
 pub use sessions::{SessionCountersRow, SessionValue, SessionVariableRow};
 
 /// Receives the rows of a summary one by one.

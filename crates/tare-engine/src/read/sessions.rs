@@ -118,7 +118,9 @@ impl Engine {
                 Some(variables) => {
                     for (name, value) in variables {
                         match value {
-                            SessionValue::Null => rows.push(SessionVariableRow { thread_id, name, value: None }),
+                            SessionValue::Null => {
+                                rows.push(SessionVariableRow { thread_id, name, value: None })
+                            }
                             SessionValue::Text(text) => {
                                 rows.push(SessionVariableRow { thread_id, name, value: Some(text) });
                             }

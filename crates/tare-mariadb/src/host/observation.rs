@@ -97,7 +97,17 @@ pub(crate) fn pointer(address: usize) -> Option<usize> {
 pub(crate) fn text<const N: usize>(address: usize) -> Option<String> {
     let mut bytes = [0; N];
     copy(address, &mut bytes);
-    CStr::from_bytes_until_nul(&bytes).ok()?.to_str().ok().map(str::to_owned)
+    until_zero(&bytes)
+}
+
+/// The text in a copy, up to its zero.
+pub(crate) fn until_zero(copy: &[u8]) -> Option<String> {
+    CStr::from_bytes_until_nul(copy).ok()?.to_str().ok().map(str::to_owned)
+}
+
+/// The word at a place of a copy.
+pub(crate) fn field(copy: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(*copy.get(at..)?.first_chunk()?))
 }
 
 /// `len` bytes at an address.
@@ -117,7 +127,8 @@ mod tests {
     fn edge() -> usize {
         // SAFETY: mappings of this test's own; the second page is taken away again.
         unsafe {
-            let (read, private) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+            let (read, private) =
+                (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
             let at = libc::mmap(std::ptr::null_mut(), 2 * PAGE, read, private, -1, 0);
             assert_eq!(libc::munmap(at.byte_add(PAGE), PAGE), 0);
             at.cast::<u8>().write_bytes(7, PAGE);

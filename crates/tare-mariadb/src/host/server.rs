@@ -2,11 +2,13 @@
 
 use std::sync::OnceLock;
 
-use tare_engine::{Host, Session, SessionCounter, SessionCounters, SessionValue};
 use tare_engine::snapshot::DigestText;
+use tare_engine::{
+    CachedHost, Host, Replica, ReplicaWorker, Session, SessionCounter, SessionCounters, SessionValue,
+};
 
 use super::digest::Tokens;
-use super::{charset, digest, names, observation, session, user_variable};
+use super::{charset, digest, host_cache, names, observation, replica, session, user_variable};
 
 /// The running server.
 pub(crate) struct ServerHost;
@@ -97,6 +99,18 @@ impl Host for ServerHost {
 
     fn session_variables(&self, session: Session) -> Option<Vec<(String, SessionValue)>> {
         user_variable::read(session)
+    }
+
+    fn cached_hosts(&self) -> Option<Vec<CachedHost>> {
+        host_cache::read()
+    }
+
+    fn replicas(&self) -> Option<Vec<Replica>> {
+        replica::replicas()
+    }
+
+    fn replica_workers(&self) -> Option<Vec<ReplicaWorker>> {
+        replica::workers()
     }
 
     fn last_flush(&self) -> u64 {

@@ -33,6 +33,9 @@ pub(crate) enum LayoutError {
     /// The list of status variables is none of those that are known.
     #[error("the server's list of status variables is not as expected")]
     List,
+    /// The layout is known of another series only.
+    #[error("where this series of servers keeps it is not known")]
+    Series,
     /// The places of two counters contradict each other.
     #[error("the server's functions and its list of status variables place the counters differently")]
     Disagreement,
@@ -89,7 +92,8 @@ impl Layout {
         let questions = named("Questions")?;
         let (listed_sent, listed_received) = (named("Bytes_sent")?, named("Bytes_received")?);
         let base = |at: usize, listed: &Listed| at.checked_sub(listed.place as usize);
-        let status = base(sent, listed_sent).filter(|status| base(received, listed_received) == Some(*status));
+        let status =
+            base(sent, listed_sent).filter(|status| base(received, listed_received) == Some(*status));
         let status = status.ok_or(LayoutError::Disagreement)?;
         // The kinds' numbers differ between series: they are those of variables that every server has.
         let kinds = [
@@ -209,8 +213,12 @@ mod tests {
         let names: Vec<(&str, CounterForm)> =
             layout.counters.iter().map(|it| (it.name.as_str(), it.form)).collect();
         use CounterForm::{Count, Fraction, Microseconds, Small};
-        let [busy, received, sent, commit] =
-            [("Busy_time", Microseconds), ("Bytes_received", Count), ("Bytes_sent", Count), ("handler_commit", Count)];
+        let [busy, received, sent, commit] = [
+            ("Busy_time", Microseconds),
+            ("Bytes_received", Count),
+            ("Bytes_sent", Count),
+            ("handler_commit", Count),
+        ];
         let [cost, questions, running] =
             [("Last_query_cost", Fraction), ("Questions", Count), ("Threads_running", Small)];
         assert_eq!(names, [busy, received, sent, commit, cost, questions, running]);
@@ -228,11 +236,8 @@ mod tests {
     fn a_session_is_read_where_it_has_its_number() {
         let layout = Layout::of(&listed(), 72, 64, 0).expect("a layout");
         let mut thd: Vec<u64> = (100..120).collect();
-        let session = |processlist_id| Session {
-            handle: thd.as_ptr().addr() as u64,
-            processlist_id,
-            command: None,
-        };
+        let session =
+            |processlist_id| Session { handle: thd.as_ptr().addr() as u64, processlist_id, command: None };
         let mut counters = [0; MAX_SESSION_COUNTERS];
         assert!(layout.read(session(100), &mut counters).is_some());
         assert_eq!(counters[..8], [112, 108, 109, 106, 110, 107, u64::from(0u32) | 112 << 32, 0]);

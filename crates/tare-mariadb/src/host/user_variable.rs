@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use tare_engine::{Session, SessionValue};
 
 use super::code;
-use super::observation::{self, block, word};
+use super::observation::{self, block, field, word};
 use super::session::{self, LayoutError};
 use crate::startup::symbol;
 
@@ -138,6 +138,8 @@ impl Layout {
         let value = match (usize::try_from(value).ok()?, usize::try_from(len).ok()?) {
             (0, _) => SessionValue::Null,
             _ if !is_word && !stands => SessionValue::Changing,
+            // The reference shows an empty text so.
+            (_, 0) => SessionValue::Null,
             (value, len) => SessionValue::Text(text(form, &block(value, len.min(LONGEST))?)?),
         };
         (block(at, entry::BYTES)? == head).then_some((name, value))
@@ -146,11 +148,6 @@ impl Layout {
     fn form(&self, handler: usize) -> Option<Form> {
         self.types.iter().find(|(at, _)| *at == handler).map(|(_, form)| *form)
     }
-}
-
-/// The word at a place of a copy.
-fn field(copy: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(*copy.get(at..)?.first_chunk()?))
 }
 
 /// A value as the reference shows it: numbers with a fraction are rounded.
@@ -218,7 +215,8 @@ mod tests {
 
     #[test]
     fn decimals_are_shown_digit_by_digit() {
-        let shown = |whole, fraction, negative, words: &[u32]| decimal(&decimal_of(whole, fraction, negative, words));
+        let shown =
+            |whole, fraction, negative, words: &[u32]| decimal(&decimal_of(whole, fraction, negative, words));
         let big = shown(20, 5, false, &[12, 345_678_901, 234_567_890, 123_450_000]);
         assert_eq!(big.as_deref(), Some("12345678901234567890.12345"));
         assert_eq!(shown(0, 1, true, &[500_000_000]).as_deref(), Some("-0.5"));
@@ -305,14 +303,12 @@ mod tests {
     #[test]
     fn a_table_of_variables_is_believed_only_when_everything_agrees() {
         let own = Own::new();
-        let session = |own: &Own| Session {
-            handle: own.thd.as_ptr().addr() as u64,
-            processlist_id: 1,
-            command: None,
-        };
+        let session =
+            |own: &Own| Session { handle: own.thd.as_ptr().addr() as u64, processlist_id: 1, command: None };
         let found = ("ab".to_owned(), SessionValue::Text(b"5".to_vec()));
         assert_eq!(own.layout.look(session(&own)), Some(vec![found]));
-        for (at, word) in [(hash::LINK_BYTES, 8), (hash::ELEMENTS, 2), (hash::CHARSET, 1), (hash::LINKS, 16)] {
+        for (at, word) in [(hash::LINK_BYTES, 8), (hash::ELEMENTS, 2), (hash::CHARSET, 1), (hash::LINKS, 16)]
+        {
             let mut own = Own::new();
             own.thd[2 + at / 8] = word;
             assert_eq!(own.layout.look(session(&own)), None);

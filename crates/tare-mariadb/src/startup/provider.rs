@@ -11,7 +11,7 @@ use super::{StandBack, direct_calls, mutex_lock};
 use crate::abi::Series;
 use crate::entry::{self, ENGINE};
 use crate::host::server::ServerHost;
-use crate::host::{session, user_variable};
+use crate::host::{host_cache, replica, session, user_variable};
 use crate::options::{InstrumentSetting, LevelSetting, Options};
 
 /// Starts the provider and returns its function table in the layout of `series`.
@@ -27,6 +27,12 @@ pub(crate) fn start(series: Series, options: &'static Options) -> Result<*const 
     register_own_memory();
     if let Err(reason) = session::layout() {
         line(Level::Warning, &format!("status_by_thread, _account, _user and _host stay empty: {reason}"));
+    }
+    if let Err(reason) = replica::select(series) {
+        line(Level::Note, &format!("the tables replication_* stay empty: {reason}"));
+    }
+    if let Err(reason) = host_cache::layout() {
+        line(Level::Warning, &format!("host_cache stays empty: {reason}"));
     }
     if let Err(reason) = user_variable::layout() {
         line(Level::Warning, &format!("user_variables_by_thread stays empty: {reason}"));
