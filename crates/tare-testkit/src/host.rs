@@ -153,7 +153,7 @@ pub(crate) fn server_user() -> Result<Option<User>> {
     }
 }
 
-fn server_folder() -> Result<TempDir> {
+pub(crate) fn server_folder() -> Result<TempDir> {
     let folder = tempfile::Builder::new()
         .prefix("tare-test-")
         .tempdir()

@@ -13,6 +13,7 @@ pub mod history;
 pub mod host;
 pub mod known;
 pub mod load;
+pub mod mysql9;
 pub mod process;
 pub mod random;
 pub mod run;

@@ -305,7 +305,7 @@ const CONSUMERS: [&str; 12] = [
     "events-waits-history-long",
 ];
 
-fn socket_options(socket: &Path) -> OptsBuilder {
+pub(crate) fn socket_options(socket: &Path) -> OptsBuilder {
     // The bound is given so that the client asks the server for nothing of its own.
     OptsBuilder::new()
         .socket(Some(socket.to_string_lossy()))

@@ -1,0 +1,112 @@
+//! A MySQL 9, the reference of the shape `extended`, as `scripts/hosts.sh mysql` brings it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use mysql::Conn;
+use tempfile::TempDir;
+
+use crate::host::{server_folder, server_user};
+use crate::process::Process;
+use crate::schema::Schema;
+use crate::server::{LIMIT, socket_options};
+use crate::{Failure, Result};
+
+/// A running server with every instrument and consumer on, in a folder of its own.
+#[derive(Debug)]
+pub struct Mysql {
+    // Declared before the folder: the process ends before its files go.
+    process: Process,
+    home: TempDir,
+}
+
+/// The program, where it is there.
+pub fn program() -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.hosts/mysql-9/bin/mysqld");
+    path.canonicalize().ok()
+}
+
+impl Mysql {
+    /// Starts one on fresh data and waits until it answers; `None`, with a word, where there is no such program.
+    ///
+    /// # Errors
+    /// When it does not answer; the text holds the server's log.
+    pub fn start(options: &[&str]) -> Result<Option<Mysql>> {
+        let Some(program) = program() else {
+            println!("skipped: no MySQL 9 here; scripts/hosts.sh mysql brings one");
+            return Ok(None);
+        };
+        let home = server_folder()?;
+        let made = command(&program, &home)?.arg("--initialize-insecure").status();
+        if !made.map_err(Failure::io("make MySQL's data"))?.success() {
+            return Err(Failure::Setup(format!("MySQL makes no data:\n{}", log(&home))));
+        }
+        let mut command = command(&program, &home)?;
+        command.args(["--skip-networking", "--skip-mysqlx", "--performance-schema-instrument=%=ON"]);
+        command.args(CONSUMERS.map(|name| format!("--performance-schema-consumer-{name}=ON")));
+        command.args(options);
+        let mut server = Mysql { process: Process::spawn(&mut command)?, home };
+        let begin = Instant::now();
+        while server.client().is_err() {
+            if server.process.ended()?.is_some() || begin.elapsed() > LIMIT {
+                return Err(Failure::Setup(format!("MySQL does not answer:\n{}", log(&server.home))));
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        Ok(Some(server))
+    }
+
+    /// A new connection as `root`.
+    ///
+    /// # Errors
+    /// When the server does not take it.
+    pub fn client(&self) -> Result<Conn> {
+        Ok(Conn::new(socket_options(&self.home.path().join("socket")).user(Some("root")))?)
+    }
+
+    /// Its `performance_schema`.
+    ///
+    /// # Errors
+    /// When there is no connection.
+    pub fn schema(&self) -> Result<Schema> {
+        Ok(Schema::of_server(self.client()?))
+    }
+}
+
+/// What is off unless it is asked for.
+const CONSUMERS: [&str; 8] = [
+    "events-stages-current",
+    "events-stages-history",
+    "events-stages-history-long",
+    "events-statements-history-long",
+    "events-statements-cpu",
+    "events-transactions-history-long",
+    "events-waits-current",
+    "events-waits-history",
+];
+
+fn command(program: &Path, home: &TempDir) -> Result<Command> {
+    let base = program.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
+    let mut command = Command::new(program);
+    command.arg("--no-defaults").arg(format!("--basedir={}", base.display()));
+    for (option, name) in [
+        ("datadir", "data"),
+        ("socket", "socket"),
+        ("pid-file", "pid"),
+        ("log-error", "log.err"),
+        ("tmpdir", "."),
+    ] {
+        command.arg(format!("--{option}={}", home.path().join(name).display()));
+    }
+    command.args(["--secure-file-priv=", "--innodb-buffer-pool-size=64M", "--innodb-redo-log-capacity=8M"]);
+    if let Some(user) = server_user()? {
+        command.arg(format!("--user={}", user.name));
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    Ok(command)
+}
+
+fn log(home: &TempDir) -> String {
+    std::fs::read_to_string(home.path().join("log.err")).unwrap_or_default()
+}
