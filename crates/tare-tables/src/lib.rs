@@ -88,6 +88,7 @@ pub static FURTHER: &[&dyn Table] = &[
     &lock::DATA_LOCK_WAITS,
     &variable::GLOBAL_VARIABLES,
     &variable::SESSION_VARIABLES,
+    &variable::VARIABLES_BY_THREAD,
     &variable::VARIABLES_INFO,
     &variable::VARIABLES_METADATA,
     &variable::TLS_CHANNEL_STATUS,

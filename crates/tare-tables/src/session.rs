@@ -114,7 +114,9 @@ const HOST: &[ColumnDef<SessionStatusRow>] =
     })];
 const STATUS: &[ColumnDef<SessionStatusRow>] = &[
     column("VARIABLE_NAME", VarChar(64), "Name of the status variable.", |row| (&row.name).into()),
-    nullable("VARIABLE_VALUE", VarChar(4096), "Its value.", |row| (&row.value).into()),
+    nullable("VARIABLE_VALUE", VarChar(4096), "Its value, of the session or summed up.", |row| {
+        (&row.value).into()
+    }),
 ];
 
 /// `user_variables_by_thread`

@@ -156,10 +156,28 @@ fn text(form: Form, value: &[u8]) -> Option<Vec<u8>> {
     Some(match form {
         Form::Signed => word()?.cast_signed().to_string().into_bytes(),
         Form::Unsigned => word()?.to_string().into_bytes(),
-        Form::Fraction => format!("{:.0}", f64::from_bits(word()?)).into_bytes(),
+        Form::Fraction => rounded(f64::from_bits(word()?)).into_bytes(),
         Form::Decimal => decimal(value)?.into_bytes(),
         Form::Text => value.to_vec(),
     })
+}
+
+/// A number without its fraction, as the server writes it: one that becomes 0 keeps its point, and of large ones only the
+/// digits that tell them apart are shown.
+fn rounded(number: f64) -> String {
+    /// Beyond it all numbers are whole.
+    const WHOLE: f64 = 9_007_199_254_740_992.0;
+    if number.abs() < WHOLE {
+        let text = format!("{number:.0}");
+        let vanishes = number != 0.0 && text.trim_start_matches('-') == "0";
+        return if vanishes { text + "." } else { text };
+    }
+    let scientific = format!("{number:e}");
+    let Some((digits, exponent)) = scientific.split_once('e') else { return scientific };
+    let (sign, digits) = if let Some(rest) = digits.strip_prefix('-') { ("-", rest) } else { ("", digits) };
+    let digits = digits.replace('.', "");
+    let places = exponent.parse::<usize>().map_or(0, |exponent| exponent + 1);
+    format!("{sign}{digits:0<places$}")
 }
 
 /// Digits of a word of a decimal.
@@ -207,6 +225,29 @@ pub(super) fn read(session: Session) -> Option<Vec<(String, SessionValue)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Seen on the built-in of 10.11.19.
+    #[test]
+    fn numbers_with_a_fraction_are_shown_without_it() {
+        let shown = [
+            (1.5, "2"),
+            (2.5, "2"),
+            (-7.0, "-7"),
+            (0.0, "0"),
+            (0.5, "0."),
+            (1e-5, "0."),
+            (-0.4, "-0."),
+            (0.7, "1"),
+            (1e15, "1000000000000000"),
+            (9_007_199_254_740_992.0, "9007199254740992"),
+            (1e23, "100000000000000000000000"),
+            (-1e20, "-100000000000000000000"),
+        ];
+        for (number, text) in shown {
+            assert_eq!(rounded(number), text);
+        }
+        assert_eq!(rounded(f64::MAX), format!("17976931348623157{}", "0".repeat(292)));
+    }
 
     fn decimal_of(whole: u32, fraction: u32, negative: bool, words: &[u32]) -> Vec<u8> {
         let head = [whole, fraction, 9, u32::from(negative), 0, 0];
