@@ -114,8 +114,8 @@ pub trait Host: Sync {
     fn replica_workers(&self) -> Option<Vec<ReplicaWorker>> {
         Some(Vec::new())
     }
-    /// When the host last emptied its own sums of sessions, in any unit.
-    fn last_flush(&self) -> u64 {
+    /// How many times the host has emptied its own sums of sessions, as far as it was noticed.
+    fn flushes(&self) -> u64 {
         0
     }
     /// Names and values of the variables a client has set in a session; `None`: they changed meanwhile.

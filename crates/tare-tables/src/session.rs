@@ -32,12 +32,11 @@ pub static STATUS_BY_THREAD: TableDef<SessionStatusRow> = TableDef::new(
 
 /// The tables of sums, one per level.
 macro_rules! sums_tables {
-    ($($table:ident, $level:ident, $name:literal, $columns:expr, $index:expr;)*) => {
+    ($($table:ident, $level:ident, $name:literal, $columns:expr;)*) => {
         $(
             #[doc = concat!("`", $name, "`")]
             pub static $table: TableDef<SessionStatusRow> =
                 TableDef::new($name, SUMS, $columns, |engine, emit| sums(engine, Level::$level, emit))
-                    .indexed($index)
                     .truncated(Reset::Sessions(Level::$level));
         )*
     };
@@ -47,9 +46,9 @@ const SUMS: &str = "The counters of SHOW STATUS that sessions have, summed up ov
      ended. TRUNCATE and FLUSH STATUS forget those that have ended.";
 
 sums_tables! {
-    STATUS_BY_ACCOUNT, Account, "status_by_account", &[USER, HOST, STATUS], &[&["USER", "HOST"]];
-    STATUS_BY_USER, User, "status_by_user", &[USER, STATUS], &[&["USER"]];
-    STATUS_BY_HOST, Host, "status_by_host", &[HOST, STATUS], &[&["HOST"]];
+    STATUS_BY_ACCOUNT, Account, "status_by_account", &[USER, HOST, STATUS];
+    STATUS_BY_USER, User, "status_by_user", &[USER, STATUS];
+    STATUS_BY_HOST, Host, "status_by_host", &[HOST, STATUS];
 }
 
 fn by_thread(engine: &Engine, thread: Option<u64>, emit: Emit<'_, SessionStatusRow>) {

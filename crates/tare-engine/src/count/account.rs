@@ -90,8 +90,8 @@ impl Party {
 /// Who there is.
 pub(crate) struct Parties {
     pub(crate) lock: Mutex<()>,
-    /// When the host last emptied its sums of sessions, as far as it was noticed.
-    pub(crate) flush: AtomicU64,
+    /// How many times the host had emptied its sums of sessions when these were last emptied.
+    pub(crate) flushes: AtomicU64,
     index: [Index; 3],
     count: [AtomicU32; 3],
     size: [AtomicU32; 3],
@@ -101,7 +101,7 @@ impl Parties {
     pub(crate) const fn new() -> Parties {
         Parties {
             lock: Mutex::new(()),
-            flush: AtomicU64::new(0),
+            flushes: AtomicU64::new(0),
             index: [const { Index::new() }; 3],
             count: [const { AtomicU32::new(0) }; 3],
             size: [const { AtomicU32::new(0) }; 3],

@@ -191,12 +191,12 @@ impl Engine {
     /// Empties all sums if the host has emptied its own since anybody asked.
     pub(crate) fn notice_flush(&self) {
         let Some(host) = self.host.get() else { return };
-        if host.last_flush() == self.parties.flush.load(Acquire) {
+        if host.flushes() == self.parties.flushes.load(Acquire) {
             return;
         }
         let _one_at_a_time = lock(&self.parties.lock);
-        let now = host.last_flush();
-        if now == self.parties.flush.load(Relaxed) {
+        let now = host.flushes();
+        if now == self.parties.flushes.load(Relaxed) {
             return;
         }
         self.folds.begin();
@@ -204,7 +204,7 @@ impl Engine {
             self.each_party(kind, |party| _ = self.take_sums(party));
         }
         self.folds.end();
-        self.parties.flush.store(now, Release);
+        self.parties.flushes.store(now, Release);
     }
 
     /// Adds what ended sessions left of a party.

@@ -75,7 +75,7 @@ pub fn last_bytes(tokens: &[u8]) -> [u8; 16] {
 pub struct Double {
     /// What it counts of its sessions, by handle.
     pub sessions: Mutex<HashMap<u64, Vec<u64>>>,
-    /// When it last emptied its own sums of them.
+    /// How many times it has emptied its own sums of them.
     pub flush: AtomicU64,
 }
 
@@ -141,7 +141,7 @@ impl Host for Double {
         let counters = sessions.get(&session.handle);
         counters.inspect(|counters| into[..counters.len()].copy_from_slice(counters)).is_some()
     }
-    fn last_flush(&self) -> u64 {
+    fn flushes(&self) -> u64 {
         self.flush.load(Relaxed)
     }
 }

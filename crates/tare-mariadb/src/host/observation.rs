@@ -88,6 +88,11 @@ pub(crate) fn word(address: usize) -> Option<u64> {
     bytes(address).map(u64::from_le_bytes)
 }
 
+/// The words at these addresses: all of them, or none.
+pub(crate) fn words(addresses: &[usize]) -> Option<Vec<u64>> {
+    addresses.iter().map(|address| word(*address)).collect()
+}
+
 /// The word at an address, as an address.
 pub(crate) fn pointer(address: usize) -> Option<usize> {
     usize::try_from(word(address)?).ok()

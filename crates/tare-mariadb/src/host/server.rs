@@ -113,8 +113,8 @@ impl Host for ServerHost {
         replica::workers()
     }
 
-    fn last_flush(&self) -> u64 {
-        session::last_flush()
+    fn flushes(&self) -> u64 {
+        session::flushes()
     }
 }
 

@@ -1,4 +1,4 @@
-//! The server's sessions: the counters each keeps for `SHOW SESSION STATUS`, and when they were last emptied.
+//! The server's sessions: the counters each keeps for `SHOW SESSION STATUS`, and what tells of FLUSH STATUS.
 //!
 //! A session is a `THD`. Its counters are words of the structure `status_var` in it, which only its own thread writes. Where
 //! they are the server says itself: `status_vars`, the list that SHOW STATUS shows, has the place of each in the structure,
@@ -6,7 +6,7 @@
 //! Both must agree. A session's own number, whose place another such function has, must be the one the server told.
 
 use std::ffi::CStr;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 use tare_engine::{CounterForm, MAX_SESSION_COUNTERS, Session, SessionCounter, SessionCounters};
 
@@ -177,11 +177,76 @@ pub(super) fn is(session: Session) -> bool {
     layout().is_ok_and(|layout| layout.is(session))
 }
 
-/// When FLUSH STATUS was last executed, in seconds.
-pub(super) fn last_flush() -> u64 {
-    static TIME: OnceLock<Option<usize>> = OnceLock::new();
-    let time = TIME.get_or_init(|| Some(symbol(c"flush_status_time")?.addr()));
-    time.and_then(word).unwrap_or(0)
+/// The server's own counters that FLUSH STATUS sets to zero and that nothing else lets fall. One of them, how many
+/// connections there were at most, it sets to what there are.
+const FLUSHED: [&str; 11] = [
+    "Aborted_clients",
+    "Aborted_connects",
+    "Binlog_cache_use",
+    "Binlog_stmt_cache_use",
+    "Created_tmp_files",
+    "Max_used_connections",
+    "Opened_plugin_libraries",
+    "Subquery_cache_hit",
+    "Subquery_cache_miss",
+    "Table_locks_immediate",
+    "Table_locks_waited",
+];
+
+/// What tells of FLUSH STATUS: the second in which it was last executed, and the server's own counters.
+struct Flushes {
+    time: Option<usize>,
+    counters: Vec<usize>,
+    seen: Mutex<Seen>,
+}
+
+/// What was seen of it last, and how many times it has been executed, as far as that was noticed.
+#[derive(Default)]
+struct Seen {
+    time: u64,
+    counters: Vec<u64>,
+    flushes: u64,
+}
+
+impl Seen {
+    fn look(&mut self, time: u64, counters: Vec<u64>) -> u64 {
+        let fell = self.counters.iter().zip(&counters).any(|(before, now)| now < before);
+        if fell || time != self.time {
+            self.flushes += 1;
+        }
+        (self.time, self.counters) = (time, counters);
+        self.flushes
+    }
+}
+
+impl Flushes {
+    fn new() -> Flushes {
+        let address = |name: &str| {
+            let entries = (0..MOST_ENTRIES).map(|at| Some(function(c"status_vars").ok()? + at * ENTRY));
+            let named = |entry: &usize| text::<80>(pointer(*entry)?);
+            let entry = entries.map_while(|entry| entry.filter(|entry| named(entry).is_some()));
+            let kind = |entry: &usize| observation::bytes(entry + 16).map(u32::from_le_bytes);
+            let is_it = |entry: &usize| named(entry).as_deref() == Some(name) && kind(entry) == Some(LONG);
+            entry.into_iter().find(is_it).and_then(|entry| pointer(entry + 8))
+        };
+        Flushes {
+            time: symbol(c"flush_status_time").map(|found| found.addr()),
+            counters: FLUSHED.into_iter().filter_map(address).collect(),
+            seen: Mutex::default(),
+        }
+    }
+}
+
+/// The kind of an unsigned long that the server sets to zero, as of the plugin interface.
+const LONG: u32 = 3;
+
+/// How many times FLUSH STATUS has been executed, as far as it was noticed.
+pub(super) fn flushes() -> u64 {
+    static FLUSHES: OnceLock<Flushes> = OnceLock::new();
+    let flushes = FLUSHES.get_or_init(Flushes::new);
+    let time = flushes.time.and_then(word).unwrap_or(0);
+    let counters = observation::words(&flushes.counters).unwrap_or_default();
+    flushes.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).look(time, counters)
 }
 
 #[cfg(test)]
@@ -250,6 +315,15 @@ mod tests {
     fn a_program_without_the_servers_symbols_has_no_sessions() {
         assert_eq!(layout().err(), Some(&LayoutError::NoSymbol("thd_increment_bytes_sent")));
         assert!(counters().is_empty());
-        assert_eq!(last_flush(), 0);
+    }
+
+    #[test]
+    fn a_flush_is_told_by_its_second_or_by_a_counter_that_fell() {
+        let mut seen = Seen::default();
+        let first = seen.look(100, vec![5, 7]);
+        assert_eq!(seen.look(100, vec![5, 9]), first);
+        assert_eq!(seen.look(100, vec![6, 8]), first + 1);
+        assert_eq!(seen.look(101, vec![6, 8]), first + 2);
+        assert_eq!(seen.look(101, vec![6, 8]), first + 2);
     }
 }

@@ -14,6 +14,7 @@ fn listening(provider: Provider) -> (Server, u16) {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let settings = Settings::new(provider)
         .option("--skip-networking=OFF")
+        .option("--skip-name-resolve=OFF")
         .option("--bind-address=0.0.0.0")
         .option(format!("--port={port}"));
     (Server::start(settings).unwrap(), port)

@@ -202,11 +202,12 @@ fn truncate_and_flush_forget_what_has_ended() {
         admin.query_drop(format!("TRUNCATE TABLE performance_schema.{table}")).unwrap();
         assert_eq!(all(&mut admin), left, "{table}");
     }
-    // FLUSH STATUS is told by its second.
-    end(&mut schema);
-    assert_eq!(all(&mut admin), [1, 1, 1]);
-    std::thread::sleep(std::time::Duration::from_millis(1100));
-    admin.query_drop("FLUSH STATUS").unwrap();
+    // Several within a second, too.
+    for _ in 0..3 {
+        end(&mut schema);
+        assert_eq!(all(&mut admin), [1, 1, 1]);
+        admin.query_drop("FLUSH STATUS").unwrap();
+    }
     end(&mut schema);
     assert_eq!(all(&mut admin), [1, 1, 1]);
 }
