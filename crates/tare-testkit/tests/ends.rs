@@ -65,6 +65,17 @@ fn files(folder: &Path) -> BTreeSet<String> {
     found
 }
 
+/// The moment at which the tables are served is a thread's beginning, and there are no classes of threads here.
+#[test]
+fn without_classes_of_threads_the_tables_are_served() {
+    let _turn = turn();
+    let settings = Settings::new(Provider::under_test()).provider_option("max-thread-classes", 0);
+    let server = Server::start(settings).unwrap();
+    assert!(read_all(&server) > 500);
+    let threads = server.schema().unwrap().rows("threads").unwrap();
+    assert_eq!(threads.len(), 0, "none has a name to be found by");
+}
+
 #[test]
 fn sigterm_ends_cleanly_idle_and_loaded() {
     let _turn = turn();

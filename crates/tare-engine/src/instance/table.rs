@@ -17,7 +17,7 @@ use crate::setup::instrument::fixed;
 use crate::snapshot::{ClassId, Kind};
 use crate::thread::current;
 
-use super::{MAX_INDEXES, TableShare, TableShareHandle, TableShareRef, WATCHED, add, reference};
+use super::{MAX_INDEXES, TableShare, TableShareRef, WATCHED, add, reference};
 
 /// FETCH, INSERT, UPDATE, DELETE of one index of one handle or share.
 #[repr(C)]
@@ -137,11 +137,6 @@ impl Engine {
             slot.owner_thread.store(thread.thread_id.load(Relaxed), Relaxed);
             slot.owner_event.store(thread.event_id.load(Relaxed), Relaxed);
         }
-    }
-
-    /// What [`Engine::table_share`] gave the host for an open table's definition, as an address.
-    pub fn share_of(&self, table: TableRef) -> *mut std::ffi::c_void {
-        self.arena.at::<TableShareHandle>(table.slot.share.load(Relaxed)).address()
     }
 
     /// An open table goes back to the host's cache.

@@ -74,9 +74,10 @@ pub(super) fn cached_share<'a>(handler: *const c_void) -> Option<share::Share<'a
 pub(super) fn settle_handler(handler: *const c_void, schema: &[u8]) {
     // SAFETY: the server passes the handler it has just opened, with its share; only this thread knows it.
     let share = unsafe { handler::share(handler) };
-    if table_share(share).is_some_and(|share| share.schema == schema) {
+    if let Some(names) = table_share(share).filter(|names| names.schema == schema) {
         // SAFETY: as above.
         unsafe { handler::without_transactions(handler) };
+        handler::note_deprecated(share, names.table);
     }
 }
 

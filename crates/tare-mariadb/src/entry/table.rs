@@ -1,14 +1,11 @@
 //! HOT PATH: tables: shares, open tables, table I/O in batches, table locks.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_ulonglong, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_ulong, c_ulonglong, c_void};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, Ordering};
 
 use tare_engine::snapshot::Kind;
-use tare_engine::{
-    MAX_INDEXES, Source, TableHandleHandle, TableName, TableRef, TableShareHandle, TableShareRef,
-};
+use tare_engine::{MAX_INDEXES, Source, TableHandleHandle, TableName, TableShareHandle, TableShareRef};
 
 use super::facts;
 use super::guard::guard;
@@ -16,14 +13,6 @@ use super::pointer::{bytes, instance, keep, kept, state};
 use super::{ENGINE, SCHEMA};
 use crate::abi::types::{ServerTableShare, Table, TableLocker, TableLockerState, TableShare};
 use crate::host::share::Share;
-use crate::host::warning;
-
-/// The table whose use the reference warns of, and its share as the engine keeps it.
-const DEPRECATED: &[u8] = b"setup_timers";
-static DEPRECATED_SHARE: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
-/// ER_WARN_DEPRECATED_SYNTAX_NO_REPLACEMENT
-const DEPRECATION: (u32, &CStr) =
-    (1681, c"'performance_schema.setup_timers' is deprecated and will be removed in a future release");
 
 /// `PSI_TABLE_EXTERNAL_LOCK`.
 const EXTERNAL: c_uint = 1;
@@ -50,12 +39,7 @@ pub(super) unsafe extern "C" fn get_table_share(
 fn known_share(names: &Share<'_>) -> Option<TableShareRef> {
     ENGINE.current_thread()?;
     let table = TableName { temporary: false, schema: names.schema, name: names.table };
-    let share = ENGINE.table_share(&table, names.keys());
-    if names.schema == SCHEMA && names.table == DEPRECATED {
-        let address = share.map_or(null_mut(), |share| share.address());
-        DEPRECATED_SHARE.store(address, Ordering::Relaxed);
-    }
-    share
+    ENGINE.table_share(&table, names.keys())
 }
 
 /// Nothing follows: a table is known until it is dropped.
@@ -189,14 +173,13 @@ pub(super) unsafe extern "C" fn start_table_lock_wait(
     let kind = facts::table_lock(op, flags);
     ENGINE.set_table_lock(instance, op == EXTERNAL, kind);
     // To give a lock back is no more than that.
-    kind.map_or(null_mut(), |kind| start_lock(state, table, op, kind, file, line))
+    kind.map_or(null_mut(), |kind| start_lock(state, table, kind, file, line))
 }
 
 #[inline(never)]
 extern "C" fn start_lock(
     state: *mut TableLockerState,
     table: *mut Table,
-    op: c_uint,
     kind: u8,
     file: *const c_char,
     line: c_uint,
@@ -204,7 +187,7 @@ extern "C" fn start_lock(
     guard(null_mut(), || {
         let Some(instance) = instance!(TableHandleHandle, table) else { return null_mut() };
         let Some(wait) = ENGINE.start_table_lock_wait(instance, kind, Source::new(file, line)) else {
-            return unwatched(instance, op);
+            return null_mut();
         };
         let Some(kept) = state!(state, TableLockerState) else { return null_mut() };
         keep!(kept, wait);
@@ -212,17 +195,6 @@ extern "C" fn start_lock(
         kept.index = c_uint::from(kind);
         state.cast()
     })
-}
-
-/// A table is not watched. Where a statement begins to use it, that may be one of tare's own: none of them is.
-#[cold]
-#[inline(never)]
-fn unwatched(table: TableRef, op: c_uint) -> *mut TableLocker {
-    let share = DEPRECATED_SHARE.load(Ordering::Relaxed);
-    if op == EXTERNAL && !share.is_null() && ENGINE.share_of(table) == share {
-        warning::push(DEPRECATION.0, DEPRECATION.1);
-    }
-    null_mut()
 }
 
 /// As [`start_table_lock_wait`], where statements that use tare's tables are left out: a table locked before, by a

@@ -1,7 +1,7 @@
 //! Threads: their making, their names, their end.
 #![allow(unsafe_code)]
 
-use std::ffi::{c_char, c_int, c_long, c_uint, c_ulonglong, c_void};
+use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_ulonglong, c_void};
 use std::ptr::{null, null_mut};
 
 use tare_engine::{ThreadHandle, ThreadRef};
@@ -11,6 +11,7 @@ use super::facts;
 use super::guard::guard;
 use super::pointer::{bytes, instance};
 use crate::abi::types::{Thd, Thread};
+use crate::startup::symbol;
 
 fn pointer(thread: Option<ThreadRef>) -> *mut Thread {
     thread.map_or(null_mut(), |thread| thread.address().cast())
@@ -19,11 +20,23 @@ fn pointer(thread: Option<ThreadRef>) -> *mut Thread {
 /// The thread the server starts when everything but the first connection is ready: the moment the tables
 /// must be there.
 const LAST_OF_START_UP: &str = "thread/sql/signal_handler";
+/// What it runs, as the server exports it: where there are no classes of threads it has no name.
+const ITS_ROUTINE: &CStr = c"signal_hand";
+
+fn is_last_of_start_up(key: u16, start: Routine) -> bool {
+    match key {
+        0 => symbol(ITS_ROUTINE) == Some(start as *mut c_void),
+        key => ENGINE.instrument_name(key) == LAST_OF_START_UP,
+    }
+}
+
+/// What a thread runs.
+type Routine = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
 
 /// What a spawned thread needs to know of its maker.
 struct Spawned {
     key: u16,
-    start: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
+    start: Routine,
     argument: *mut c_void,
     parent: Option<ThreadRef>,
     user: Vec<u8>,
@@ -34,11 +47,11 @@ pub(super) unsafe extern "C" fn spawn_thread(
     key: c_uint,
     thread: *mut libc::pthread_t,
     attributes: *const libc::pthread_attr_t,
-    start: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
+    start: Routine,
     argument: *mut c_void,
 ) -> c_int {
     let spawned = guard(null_mut(), || {
-        if ENGINE.instrument_name(key as u16) == LAST_OF_START_UP {
+        if is_last_of_start_up(key as u16, start) {
             crate::service::begin();
         }
         let parent = ENGINE.current_thread();
@@ -63,7 +76,7 @@ unsafe extern "C" {
     fn pthread_create(
         thread: *mut libc::pthread_t,
         attributes: *const libc::pthread_attr_t,
-        start: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
+        start: Routine,
         argument: *mut c_void,
     ) -> c_int;
 }

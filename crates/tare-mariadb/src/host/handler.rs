@@ -18,9 +18,12 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use crate::abi::types::ServerTableShare;
+use crate::host::warning;
 use crate::startup::error_log::{Level, line};
 
 /// What every handler begins with.
@@ -52,6 +55,24 @@ struct Class {
 }
 
 static KNOWN: Mutex<Option<Class>> = Mutex::new(None);
+
+/// The table whose use the built-in warns of, and its share while it is open; only compared, never followed.
+const DEPRECATED: &[u8] = b"setup_timers";
+static DEPRECATED_SHARE: AtomicPtr<ServerTableShare> = AtomicPtr::new(null_mut());
+/// ER_WARN_DEPRECATED_SYNTAX_NO_REPLACEMENT
+const DEPRECATION: (u32, &CStr) =
+    (1681, c"'performance_schema.setup_timers' is deprecated and will be removed in a future release");
+
+/// Notes whether the share of a table of tare's, which has just been opened, is that of the deprecated one. A share that lies
+/// where that one lay is no longer it.
+pub(crate) fn note_deprecated(share: *const ServerTableShare, table: &[u8]) {
+    if table == DEPRECATED {
+        DEPRECATED_SHARE.store(share.cast_mut(), Relaxed);
+    } else {
+        let _it_is_another =
+            DEPRECATED_SHARE.compare_exchange(share.cast_mut(), null_mut(), Relaxed, Relaxed);
+    }
+}
 
 /// The share of an open handler.
 ///
@@ -135,8 +156,13 @@ impl Class {
     }
 }
 
-/// Stands in the place of `ha_federatedx::external_lock`: a write lock is told as a read lock.
+/// Stands in the place of `ha_federatedx::external_lock`: a write lock is told as a read lock. A statement that uses a table
+/// begins here, so its session is warned of the deprecated one.
 unsafe extern "C" fn external_lock(handler: *mut Handler, session: *mut c_void, lock: c_int) -> c_int {
+    // SAFETY: the server passes a handler it has opened.
+    if lock != libc::F_UNLCK && unsafe { (*handler).share } == DEPRECATED_SHARE.load(Relaxed) {
+        warning::push(DEPRECATION.0, DEPRECATION.1);
+    }
     let lock = if lock == libc::F_WRLCK { libc::F_RDLCK } else { lock };
     // SAFETY: only handlers whose functions are a copy of ours get here, and before those lies the original.
     let original = unsafe { (*handler).functions.sub(COPY_PREFIX).cast::<ExternalLock>().read() };
