@@ -371,3 +371,97 @@ pub(super) fn workers() -> Option<Vec<ReplicaWorker>> {
     };
     Some(seen(Layout::workers)?.into_iter().map(with_the_present).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the classes' objects begin with, in this test.
+    const CLASSES: [u64; 2] = [0x1111, 0x2222];
+    const NAME: &[u8] = b"main";
+
+    /// A connection of this test's own, as the server lays it out, with its lock.
+    struct Own {
+        object: Box<[u64; primary::BYTES / 8]>,
+        numbers: Box<[u64; 3]>,
+        lock: Box<u64>,
+    }
+
+    impl Own {
+        fn new() -> Own {
+            let mut own = Own { object: Box::new([0; _]), numbers: Box::new([5, 6, 70]), lock: Box::new(0) };
+            let (at, numbers) = (own.at() as u64, own.numbers.as_ptr().addr() as u64);
+            for (place, word) in [
+                (0, CLASSES[0]),
+                (primary::APPLIER, CLASSES[1]),
+                (applier::PRIMARY, at),
+                (primary::NAME, NAME.as_ptr().addr() as u64),
+                (primary::NAME + 8, NAME.len() as u64),
+                (primary::IGNORED_SERVERS, numbers),
+                (primary::IGNORED_SERVERS + array::ELEMENTS, 3),
+                (primary::IGNORED_SERVERS + array::SIZE, 8),
+                (primary::DOMAINS[0] + array::SIZE, 8),
+                (primary::DOMAINS[1] + array::SIZE, 8),
+                (primary::PORT, 3307),
+                (applier::SEEN, 1 | 2 << 32),
+                (applier::SEEN + 8, 3),
+                (applier::ERROR, 1062 | 0x6F64 << 32),
+                (applier::ERROR + error::TIME, 100),
+            ] {
+                own.object[place / 8] = word;
+            }
+            // "primary" at a place that is no multiple of eight.
+            own.object[primary::HOST / 8] = u64::from_le_bytes(*b"\0\0\0\0\0\0pr");
+            own.object[primary::HOST / 8 + 1] = u64::from_le_bytes(*b"imary\0\0\0");
+            own
+        }
+
+        fn at(&self) -> usize {
+            self.object.as_ptr().addr()
+        }
+
+        fn read(&self) -> Option<Option<Replica>> {
+            let lock = std::ptr::from_ref(&*self.lock).addr();
+            Layout { index: 0, lock, pool: 0, retries: lock, classes: CLASSES }.replica(self.at())
+        }
+    }
+
+    #[test]
+    fn a_connection_is_read_where_everything_agrees() {
+        let replica = Own::new().read().expect("one").expect("with a primary");
+        assert_eq!((replica.name.as_str(), replica.host.as_str(), replica.port), ("main", "primary", 3307));
+        assert_eq!((replica.ignored_servers, replica.domains), (vec![5, 6, 70], vec![]));
+        assert_eq!(replica.applier.seen, "1-2-3");
+        let error = ReplicaError { number: 1062, message: "do".to_owned(), time_us: 100_000_000 };
+        assert_eq!((replica.applier.error, replica.applier.handle), (Some(error), 0));
+        let mut nobodys = Own::new();
+        nobodys.object[primary::HOST / 8] = 0;
+        assert_eq!(nobodys.read(), Some(None), "it names no primary");
+    }
+
+    #[test]
+    fn what_is_no_connection_or_changes_is_not_read() {
+        for (place, word) in [
+            (0, CLASSES[1]),
+            (primary::APPLIER, 0),
+            (applier::PRIMARY, 1),
+            (primary::DOMAINS[1] + array::SIZE, 4),
+            (primary::NAME, 16),
+            (primary::NAME + 8, 1 << 40),
+            (primary::IGNORED_SERVERS + array::ELEMENTS, u64::MAX),
+            (primary::RUN_LOCK, 1),
+            (applier::RUN_LOCK, 1),
+            (applier::ERROR_LOCK, 1),
+        ] {
+            let mut own = Own::new();
+            own.object[place / 8] = word;
+            assert_eq!(own.read(), None, "{place}");
+        }
+    }
+
+    #[test]
+    fn other_series_are_not_looked_at() {
+        assert_eq!(Layout::prove(Series::V11_4).err(), Some(LayoutError::Series));
+        assert_eq!(Layout::prove(Series::V10_11).err(), Some(LayoutError::NoSymbol("master_info_index")));
+    }
+}
