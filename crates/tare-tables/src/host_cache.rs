@@ -2,7 +2,7 @@
 
 use tare_engine::CachedHost;
 
-use crate::column::{ColumnDef, column, nullable, signed};
+use crate::column::{ColumnDef, column, nullable, signed, unknown};
 use crate::definition::TableDef;
 use crate::table::SqlType::{BigInt, Enum, Timestamp, VarChar};
 use crate::table::Value;
@@ -16,7 +16,8 @@ pub static HOST_CACHE: TableDef<CachedHost> = TableDef::new(
     |engine, emit| {
         let _ = engine.cached_hosts().iter().try_for_each(emit);
     },
-);
+)
+.extended(&[&[unknown("COUNT_ACCOUNT_LOCKED_ERRORS"), unknown("COUNT_TEMPORARY_ACCOUNT_LOCKED_ERRORS")]]);
 
 const ADDRESS: &[ColumnDef<CachedHost>] = &[
     column("IP", VarChar(64), "Address of the client.", |row| (&row.ip).into()),

@@ -88,6 +88,7 @@ pub static FURTHER: &[&dyn Table] = &[
     &lock::DATA_LOCK_WAITS,
     &variable::GLOBAL_VARIABLES,
     &variable::SESSION_VARIABLES,
+    &replication::CONNECTION_STATUS,
     &variable::VARIABLES_BY_THREAD,
     &variable::VARIABLES_INFO,
     &variable::VARIABLES_METADATA,

@@ -73,6 +73,23 @@ pub struct Replica {
     pub retried: u64,
     /// The thread that applies, or hands out to workers.
     pub applier: ReplicaThread,
+    /// The thread that receives. `seen` is the last transaction it has put into the relay log.
+    pub receiver: ReplicaThread,
+    /// Whether that thread is connected.
+    pub connected: bool,
+    /// COUNT_RECEIVED_HEARTBEATS.
+    pub heartbeats: u64,
+}
+
+/// A connection to a primary, and the threads that work for it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ReplicaRow {
+    /// The connection.
+    pub replica: Replica,
+    /// The thread that applies, or hands out to workers; `None`: none runs.
+    pub applier: Option<ApplierRow>,
+    /// The thread that receives.
+    pub receiver: Option<ApplierRow>,
 }
 
 /// A worker that applies at the same time as others.
@@ -113,10 +130,14 @@ pub struct ReplicaError {
 }
 
 impl Engine {
-    /// The connections to primaries, each with the THREAD_ID and the stage of what applies its events.
-    pub fn replicas(&self) -> Vec<(Replica, Option<ApplierRow>)> {
-        let replicas = self.observe(|| self.host.get()?.replicas());
-        replicas.into_iter().map(|it| (it.clone(), self.applier(it.applier.handle))).collect()
+    /// The connections to primaries, each with its threads.
+    pub fn replicas(&self) -> Vec<ReplicaRow> {
+        let row = |replica: Replica| {
+            let [applier, receiver] =
+                [&replica.applier, &replica.receiver].map(|thread| self.applier(thread.handle));
+            ReplicaRow { replica, applier, receiver }
+        };
+        self.observe(|| self.host.get()?.replicas()).into_iter().map(row).collect()
     }
 
     /// The workers that apply at the same time, each with its thread.

@@ -17,7 +17,7 @@ fn session(rig: Rig, user: &str, host: &str, questions: u64) -> ThreadRef {
 }
 
 fn count(rig: Rig, thread: ThreadRef, questions: u64) {
-    rig.host.sessions.lock().unwrap().insert(thread.thread_id(), vec![questions, 10 * questions]);
+    rig.host.sessions.lock().expect("no panic").insert(thread.thread_id(), vec![questions, 10 * questions]);
 }
 
 /// Questions by user and host; both counters move together.
@@ -61,7 +61,7 @@ fn a_session_that_ended_before_its_thread_is_counted_once() {
     let thread = session(rig, "a", "x", 5);
     rig.end_session(thread);
     assert_eq!(sums(rig, Level::Account), [row("a", "x", 5)]);
-    rig.host.sessions.lock().unwrap().clear();
+    rig.host.sessions.lock().expect("no panic").clear();
     rig.end_session(thread);
     rig.delete_thread(thread);
     assert_eq!(sums(rig, Level::Account), [row("a", "x", 5)]);
@@ -73,7 +73,7 @@ fn a_session_that_ended_before_its_thread_is_counted_once() {
 fn a_session_that_cannot_be_read_is_counted_as_lost() {
     let rig = Rig::new();
     let thread = session(rig, "a", "x", 5);
-    rig.host.sessions.lock().unwrap().clear();
+    rig.host.sessions.lock().expect("no panic").clear();
     assert!(rig.session_counters(None).is_empty());
     rig.delete_thread(thread);
     assert!(sums(rig, Level::Account).is_empty());

@@ -20,6 +20,9 @@ const MOST: u64 = 4096;
 /// `Master_info`.
 mod primary {
     pub(super) const BYTES: usize = 20_384;
+    /// Of the receiver, as the applier's.
+    pub(super) const ERROR_LOCK: usize = 8;
+    pub(super) const ERROR: usize = 64;
     pub(super) const HOST: usize = 1694;
     pub(super) const USER: usize = 2460;
     pub(super) const NAME: usize = 2944;
@@ -29,12 +32,17 @@ mod primary {
     pub(super) const SSL_TEXT: usize = 512;
     pub(super) const SSL_VERIFY: usize = 6561;
     pub(super) const RUN_LOCK: usize = 6872;
+    pub(super) const SESSION: usize = 7336;
     pub(super) const APPLIER: usize = 7360;
     pub(super) const PORT: usize = 19_200;
     pub(super) const RETRY: usize = 19_220;
+    /// 0: the receiver does not run; 1: it connects.
+    pub(super) const RECEIVES: usize = 19_228;
     pub(super) const HEARTBEAT: usize = 19_252;
+    pub(super) const HEARTBEATS: usize = 19_256;
     pub(super) const IGNORED_SERVERS: usize = 19_264;
     pub(super) const GTID: usize = 19_336;
+    pub(super) const QUEUED: usize = 19_536;
     pub(super) const DOMAINS: [usize; 2] = [20_160, 20_216];
 }
 
@@ -164,7 +172,7 @@ impl Layout {
     /// A connection, if it names a primary.
     fn replica(&self, at: usize) -> Option<Option<Replica>> {
         let free = || {
-            let locks = [primary::RUN_LOCK, applier::RUN_LOCK, applier::ERROR_LOCK];
+            let locks = [primary::RUN_LOCK, primary::ERROR_LOCK, applier::RUN_LOCK, applier::ERROR_LOCK];
             locks.into_iter().all(|lock| is_free(at + lock))
         };
         let copy = Some(block(at, primary::BYTES)?).filter(|_| free())?;
@@ -182,7 +190,7 @@ impl Layout {
         let name_len = it.word(primary::NAME + 8).filter(|len| *len <= u64::from(worker::NAME_MOST))?;
         let name = block(usize::try_from(it.word(primary::NAME)?).ok()?, name_len as usize)?;
         let ssl = |at: usize| it.text(primary::SSL_TEXTS + at * primary::SSL_TEXT);
-        let runs = it.number(applier::RUNS)? != 0;
+        let (runs, receives) = (it.number(applier::RUNS)? != 0, it.number(primary::RECEIVES)?);
         let retries = word(self.retries)?;
         let replica = Replica {
             name: String::from_utf8(name).ok()?,
@@ -207,8 +215,17 @@ impl Layout {
                 runs,
                 seen: it.gtid(applier::SEEN)?,
                 retries: it.word(applier::LAST_RETRIES)?,
-                error: it.error()?,
+                error: it.error(applier::ERROR)?,
             },
+            receiver: ReplicaThread {
+                handle: if receives != 0 { thread(it.word(primary::SESSION)?) } else { 0 },
+                runs: receives != 0,
+                seen: it.gtid(primary::QUEUED)?,
+                retries: 0,
+                error: it.error(primary::ERROR)?,
+            },
+            connected: receives > 1,
+            heartbeats: it.word(primary::HEARTBEATS)?,
         };
         free().then_some(Some(replica))
     }
@@ -322,9 +339,9 @@ impl Copy<'_> {
         numbers.chunks_exact(8).map(|number| field(number, 0)).collect()
     }
 
-    /// The applier's last error.
-    fn error(&self) -> Option<Option<ReplicaError>> {
-        let error = Copy(self.0.get(applier::ERROR..)?.get(..error::BYTES)?);
+    /// A thread's last error.
+    fn error(&self, at: usize) -> Option<Option<ReplicaError>> {
+        let error = Copy(self.0.get(at..)?.get(..error::BYTES)?);
         Some(match error.number(0)? {
             0 => None,
             number => Some(ReplicaError {
@@ -450,6 +467,7 @@ mod tests {
             (primary::NAME + 8, 1 << 40),
             (primary::IGNORED_SERVERS + array::ELEMENTS, u64::MAX),
             (primary::RUN_LOCK, 1),
+            (primary::ERROR_LOCK, 1),
             (applier::RUN_LOCK, 1),
             (applier::ERROR_LOCK, 1),
         ] {
