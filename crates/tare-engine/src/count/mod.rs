@@ -8,3 +8,4 @@ pub(crate) mod digest;
 pub(crate) mod digest_table;
 pub(crate) mod fold;
 pub(crate) mod session;
+pub(crate) mod spread;

@@ -124,7 +124,7 @@ impl Engine {
     /// The party's sums, made if need be; `None`: no memory to spare.
     fn ended_sums(&self, party: &Party) -> Option<&'static Counters> {
         if party.sessions.0.load(Acquire) == 0 && !self.arena.is_scarce() {
-            let place = party.sums.cut(&self.arena, MAX_SESSION_COUNTERS as u32)?;
+            let place = party.sums.words(&self.arena, MAX_SESSION_COUNTERS as u32)?;
             tare_sync::keep_first(&party.sessions.0, place);
         }
         self.peek_sums(party)

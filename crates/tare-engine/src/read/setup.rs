@@ -242,6 +242,8 @@ impl Engine {
             Reset::Connections(level) => self.reset_connections(level),
             Reset::Sessions(level) => self.reset_sessions(level),
             Reset::Digests => self.reset_digests(),
+            Reset::DigestHistograms => self.truncate_digest_histograms(),
+            Reset::Histograms(of) => self.truncate_event_histograms(of),
             Reset::Files => self.reset_files(),
             Reset::Sockets => self.reset_sockets(),
             Reset::Instances => {

@@ -1,4 +1,4 @@
-//! What the calling thread's session executes, of the statements that take a table's definition away.
+//! What the calling thread's session executes, of the statements that take a table's definition away or only lock tables.
 //!
 //! `thd_sql_command` is exported for plugins and returns the statement's number, which another version may give to another
 //! statement. The names come in the order of the numbers: the server registers its statements' instruments as one array.
@@ -11,25 +11,28 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use super::warning;
 use crate::startup::symbol;
 
-/// What a statement does to a definition.
+/// What a statement does to a table or its definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
     /// Drops those it names.
     Drop,
     /// Makes a new one, perhaps in the place of another.
     Create,
+    /// Locks those it names, and does no more with them.
+    Lock,
 }
 
 /// The category the server registers its statements in.
 pub(crate) const CATEGORY: &str = "sql";
 
 /// A statement's name as an instrument, what it does, and its number; -1 until that is known.
-static COMMANDS: [(&str, Command, AtomicI32); 5] = [
+static COMMANDS: [(&str, Command, AtomicI32); 6] = [
     ("drop_table", Command::Drop, AtomicI32::new(-1)),
     ("drop_view", Command::Drop, AtomicI32::new(-1)),
     ("drop_sequence", Command::Drop, AtomicI32::new(-1)),
     ("create_table", Command::Create, AtomicI32::new(-1)),
     ("create_sequence", Command::Create, AtomicI32::new(-1)),
+    ("lock_tables", Command::Lock, AtomicI32::new(-1)),
 ];
 
 /// Takes note of the number of a statement of [`CATEGORY`].

@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use crate::abi::types::ServerTableShare;
+use crate::host::command::{self, Command};
 use crate::host::warning;
 use crate::startup::error_log::{Level, line};
 
@@ -160,7 +161,8 @@ impl Class {
 /// begins here, so its session is warned of the deprecated one.
 unsafe extern "C" fn external_lock(handler: *mut Handler, session: *mut c_void, lock: c_int) -> c_int {
     // SAFETY: the server passes a handler it has opened.
-    if lock != libc::F_UNLCK && unsafe { (*handler).share } == DEPRECATED_SHARE.load(Relaxed) {
+    let uses_it = lock != libc::F_UNLCK && unsafe { (*handler).share } == DEPRECATED_SHARE.load(Relaxed);
+    if uses_it && command::current() != Some(Command::Lock) {
         warning::push(DEPRECATION.0, DEPRECATION.1);
     }
     let lock = if lock == libc::F_WRLCK { libc::F_RDLCK } else { lock };

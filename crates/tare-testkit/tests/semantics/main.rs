@@ -9,6 +9,7 @@ mod charsets;
 mod digests;
 mod folding;
 mod grants;
+mod histograms;
 mod host_cache;
 mod instances;
 mod lookups;
