@@ -40,6 +40,7 @@ use snapshot::{ClassId, Consumer, Kind, KnownError, Properties};
 pub use clock::ticks;
 pub use count::digest::{DigestTokens, MAX_DIGEST};
 pub use count::error::MAX_ERRORS;
+pub use count::session::{CounterForm, MAX_SESSION_COUNTERS, Session, SessionCounter, SessionCounters};
 pub use instance::{
     FileHandle, FileRef, MAX_INDEXES, MetadataHandle, MetadataName, MetadataRef, PreparedHandle, PreparedRef,
     ProgramHandle, ProgramRef, SocketHandle, SocketRef, SynchHandle, SynchRef, TableHandleHandle, TableName,
@@ -47,7 +48,10 @@ pub use instance::{
 };
 pub use memory::lost::{Limits, Lost};
 pub use memory::text::shown;
-pub use read::Sink;
+pub use read::{
+    ApplierRow, CachedHost, Replica, ReplicaError, ReplicaRow, ReplicaThread, ReplicaWorker,
+    SessionCountersRow, SessionValue, SessionVariableRow, Sink,
+};
 pub use record::operation;
 pub use record::stage::{Progress, StageStart};
 pub use record::statement::{Counter, EndedStatement, MAX_SQL_TEXT, Outcome, Statement};
@@ -95,6 +99,34 @@ pub trait Host: Sync {
     /// The name at an address the host gave as a source file's, if it is still there: what was loaded then may
     /// have been unloaded since.
     fn source_file(&self, address: usize) -> Option<String>;
+    /// What the host counts of its sessions, at most [`MAX_SESSION_COUNTERS`]; none: nothing, or it cannot be read.
+    fn session_counters(&self) -> &[SessionCounter] {
+        &[]
+    }
+    /// Copies the counters of a session; false: they cannot be had, because it has ended or for another reason.
+    fn read_session_counters(&self, _session: Session, _into: &mut SessionCounters) -> bool {
+        false
+    }
+    /// The addresses the host remembers of those that connected; `None`: they changed meanwhile.
+    fn cached_hosts(&self) -> Option<Vec<CachedHost>> {
+        Some(Vec::new())
+    }
+    /// The host's connections to primaries; `None`: they changed meanwhile.
+    fn replicas(&self) -> Option<Vec<Replica>> {
+        Some(Vec::new())
+    }
+    /// The workers that apply what comes from primaries at the same time; `None`: they changed meanwhile.
+    fn replica_workers(&self) -> Option<Vec<ReplicaWorker>> {
+        Some(Vec::new())
+    }
+    /// How many times the host has emptied its own sums of sessions, as far as it was noticed.
+    fn flushes(&self) -> u64 {
+        0
+    }
+    /// Names and values of the variables a client has set in a session; `None`: they changed meanwhile.
+    fn session_variables(&self, _session: Session) -> Option<Vec<(String, SessionValue)>> {
+        Some(Vec::new())
+    }
 }
 
 /// Sizes and initial switches.

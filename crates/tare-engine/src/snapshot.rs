@@ -757,6 +757,8 @@ pub enum Reset {
     Errors(Level),
     /// `TRUNCATE accounts`, `users` or `hosts`, by level.
     Connections(Level),
+    /// `TRUNCATE status_by_thread`, `_account`, `_user` or `_host`, by level.
+    Sessions(Level),
     /// `TRUNCATE events_statements_summary_by_digest`.
     Digests,
     /// `TRUNCATE events_statements_histogram_by_digest`.

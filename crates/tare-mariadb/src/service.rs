@@ -15,7 +15,6 @@ use tare_wire::{Endpoint, EndpointConfig};
 
 use crate::entry::{self, ENGINE, STORAGE_ENGINE_LOADED};
 use crate::folder::{self, FolderError};
-use crate::host::plugin;
 use crate::install::{self, InstallError, federated};
 use crate::startup::data_directory;
 use crate::startup::error_log::{Level, line};
@@ -84,11 +83,8 @@ fn serve() -> Result<Endpoint, String> {
         .map_err(|error| format!("{error}; set `socket` in [tare] to a shorter path"))?;
     tare_tables::set_status_source(status_rows);
     tare_tables::log::set_error_log_source(error_log::rows);
-    let files = if options.tables {
-        files(&readable(options.shape.tables()), &datadir)
-    } else {
-        Err(Hindrance::SwitchedOff)
-    };
+    let files =
+        if options.tables { files(options.shape.tables(), &datadir) } else { Err(Hindrance::SwitchedOff) };
     let version = status::current().server_version.unwrap_or_default();
     let config = EndpointConfig {
         socket_path: socket.clone(),
@@ -127,12 +123,6 @@ fn serve() -> Result<Endpoint, String> {
 fn views() -> Vec<&'static str> {
     let tables = startup::options().map_or(&[][..], |options| options.shape.tables());
     tables.iter().filter(|table| table.body().is_some()).map(|table| table.name()).collect()
-}
-
-/// Without the views over what this server has not: a view that cannot be resolved warns whoever lists tables.
-fn readable(tables: &[&'static dyn Table]) -> Vec<&'static dyn Table> {
-    let tables = tables.iter().copied();
-    tables.filter(|table| table.plugin().is_none_or(plugin::has_information_schema)).collect()
 }
 
 /// The tables' files, without those in whose place somebody else's lie; the names behind them are known from now on.

@@ -41,6 +41,16 @@ pub(crate) const fn nullable<R>(
     ColumnDef { column: Column { name, sql_type, nullable: true, default: None, doc }, get }
 }
 
+/// A column of MySQL's for which the host has no value: its declaration is MySQL's, and it is NULL, or what stands for it.
+pub(crate) const fn unknown<R>(name: &'static str) -> ColumnDef<R> {
+    nullable(name, SqlType::VarChar(1), crate::mysql::ABSENT, |_| Value::Null)
+}
+
+/// The same where MySQL's own word for none is another than the first.
+pub(crate) const fn fixed<R>(name: &'static str, get: fn(&R) -> Value) -> ColumnDef<R> {
+    nullable(name, SqlType::VarChar(1), crate::mysql::ABSENT, get)
+}
+
 impl<R> ColumnDef<R> {
     /// The same with a DEFAULT.
     pub(crate) const fn or(mut self, default: &'static str) -> Self {

@@ -15,6 +15,7 @@ pub mod error;
 pub mod event;
 pub mod handle;
 pub mod histogram;
+pub mod host_cache;
 pub mod level;
 pub mod lock;
 pub mod log;
@@ -23,9 +24,11 @@ pub mod object;
 pub mod program;
 #[cfg(test)]
 mod refusal;
+pub mod replication;
 #[cfg(test)]
 mod sample;
 pub mod server;
+pub mod session;
 pub mod setup;
 mod statistic;
 pub mod status;
@@ -95,6 +98,8 @@ pub static FURTHER: &[&dyn Table] = &[
     &lock::DATA_LOCK_WAITS,
     &variable::GLOBAL_VARIABLES,
     &variable::SESSION_VARIABLES,
+    &replication::CONNECTION_STATUS,
+    &variable::VARIABLES_BY_THREAD,
     &variable::VARIABLES_INFO,
     &variable::VARIABLES_METADATA,
     &variable::TLS_CHANNEL_STATUS,
@@ -181,16 +186,16 @@ pub static TABLES: &[&dyn Table] = &[
     &sync::COND_INSTANCES,
     &server::GLOBAL_STATUS,
     &server::SESSION_STATUS,
-    &server::STATUS_BY_THREAD,
-    &server::STATUS_BY_ACCOUNT,
-    &server::STATUS_BY_USER,
-    &server::STATUS_BY_HOST,
-    &server::USER_VARIABLES_BY_THREAD,
+    &session::STATUS_BY_THREAD,
+    &session::STATUS_BY_ACCOUNT,
+    &session::STATUS_BY_USER,
+    &session::STATUS_BY_HOST,
+    &session::USER_VARIABLES_BY_THREAD,
     &server::SESSION_ACCOUNT_CONNECT_ATTRS,
-    &server::HOST_CACHE,
-    &server::CONNECTION_CONFIGURATION,
-    &server::APPLIER_CONFIGURATION,
-    &server::APPLIER_STATUS,
-    &server::APPLIER_STATUS_BY_COORDINATOR,
-    &server::APPLIER_STATUS_BY_WORKER,
+    &host_cache::HOST_CACHE,
+    &replication::CONNECTION_CONFIGURATION,
+    &replication::APPLIER_CONFIGURATION,
+    &replication::APPLIER_STATUS,
+    &replication::APPLIER_STATUS_BY_COORDINATOR,
+    &replication::APPLIER_STATUS_BY_WORKER,
 ];

@@ -173,10 +173,6 @@ pub trait Table: Sync {
     fn body(&self) -> Option<String> {
         None
     }
-    /// The plugin of the host's that [`Table::body`] reads from; without it the table is the host's own.
-    fn plugin(&self) -> Option<&'static str> {
-        None
-    }
     /// Calls `sink` with each row (one value per column) until it breaks. `conditions` are hints.
     fn scan(
         &self,

@@ -32,6 +32,19 @@ pub static SESSION_VARIABLES: ViewDef = ViewDef::new(
     "`information_schema`.`SESSION_VARIABLES` `v`",
 );
 
+/// `variables_by_thread`
+pub static VARIABLES_BY_THREAD: ViewDef = ViewDef::new(
+    "variables_by_thread",
+    "The variables of the asking session, with its thread. Those of other sessions cannot be had: what a value means is in the \
+     server's own classes, and texts are freed under a lock.",
+    &[
+        &[expressed("THREAD_ID", BigIntUnsigned, "Thread of the asking session.", "`t`.`THREAD_ID`")],
+        &[NAME, VALUE],
+    ],
+    "`performance_schema`.`threads` `t` JOIN `information_schema`.`SESSION_VARIABLES` `v` \
+     WHERE `t`.`PROCESSLIST_ID` = connection_id()",
+);
+
 /// `variables_info`
 pub static VARIABLES_INFO: ViewDef = ViewDef::new(
     "variables_info",

@@ -41,7 +41,6 @@ pub struct ViewDef {
     doc: &'static str,
     columns: &'static [&'static [ViewColumn]],
     from: &'static str,
-    plugin: Option<&'static str>,
     shape: OnceLock<Vec<Column>>,
 }
 
@@ -54,13 +53,7 @@ impl ViewDef {
         columns: &'static [&'static [ViewColumn]],
         from: &'static str,
     ) -> Self {
-        ViewDef { name, doc, columns, from, plugin: None, shape: OnceLock::new() }
-    }
-
-    /// The same, over a table that is a plugin of the host's.
-    pub(crate) const fn over_plugin(mut self, plugin: &'static str) -> Self {
-        self.plugin = Some(plugin);
-        self
+        ViewDef { name, doc, columns, from, shape: OnceLock::new() }
     }
 }
 
@@ -90,10 +83,6 @@ impl Table for ViewDef {
         let columns: Vec<String> =
             columns.map(|it| format!("{} AS `{}`", it.expression, it.column.name)).collect();
         Some(format!("SELECT {} FROM {}", columns.join(", "), self.from))
-    }
-
-    fn plugin(&self) -> Option<&'static str> {
-        self.plugin
     }
 
     fn scan(&self, _: &Engine, _: &[Condition], _: &mut dyn FnMut(&[Value]) -> ControlFlow<()>) {}

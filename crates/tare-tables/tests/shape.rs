@@ -156,7 +156,6 @@ fn access_is_the_references() {
         "table_handles",
         "global_status",
         "session_status",
-        "status_by_thread",
         "user_variables_by_thread",
         "session_account_connect_attrs",
         "replication_connection_configuration",
@@ -164,11 +163,7 @@ fn access_is_the_references() {
         "replication_applier_status",
         "replication_applier_status_by_coordinator",
         "replication_applier_status_by_worker",
-        // The reference empties its sessions' status, and its cache of host names. There is nothing to empty here,
-        // so TRUNCATE is refused, and says so.
-        "status_by_account",
-        "status_by_user",
-        "status_by_host",
+        // The reference empties its cache of host names, under a lock of the host's: TRUNCATE is refused, and says so.
         "host_cache",
     ];
     for table in TABLES {

@@ -276,6 +276,105 @@ fn threads_of_a_replica_are_seen_as_by_the_built_in() {
     }
 }
 
+/// What a replica's tables show of its connections and appliers, but for what differs between any two replicas: numbers of
+/// threads, ports, times, and which worker took what.
+fn told(server: &Server) -> BTreeMap<String, Vec<Vec<Option<String>>>> {
+    let mut conn = server.client().unwrap();
+    let runs = |columns: &str| {
+        format!(
+            "{columns}, (SELECT NAME FROM performance_schema.threads t WHERE t.THREAD_ID = r.THREAD_ID) NAME"
+        )
+    };
+    let error = "LAST_ERROR_NUMBER, REGEXP_REPLACE(LAST_ERROR_MESSAGE, '[0-9]+', '#') TEXT, \
+                 LAST_ERROR_TIMESTAMP > NOW() - INTERVAL 1 HOUR";
+    let coordinator =
+        runs(&format!("CHANNEL_NAME, SERVICE_STATE, {error}, LAST_SEEN_TRANSACTION, LAST_TRANS_RETRY_COUNT"));
+    let worker = runs(&format!(
+        "CHANNEL_NAME, SERVICE_STATE, {error}, LAST_TRANS_RETRY_COUNT, WORKER_IDLE_TIME < 600"
+    ));
+    let configuration = "CHANNEL_NAME, HOST, PORT > 0, USER, USING_GTID, SSL_ALLOWED, SSL_CA_FILE, SSL_CA_PATH, \
+         SSL_CERTIFICATE, SSL_CIPHER, SSL_KEY, SSL_VERIFY_SERVER_CERTIFICATE, SSL_CRL_FILE, SSL_CRL_PATH, \
+         CONNECTION_RETRY_INTERVAL, CONNECTION_RETRY_COUNT, HEARTBEAT_INTERVAL, IGNORE_SERVER_IDS, \
+         REPL_DO_DOMAIN_IDS, REPL_IGNORE_DOMAIN_IDS";
+    let asked = [
+        ("replication_connection_configuration", configuration.to_owned()),
+        ("replication_applier_configuration", "*".to_owned()),
+        (
+            "replication_applier_status",
+            "CHANNEL_NAME, SERVICE_STATE, REMAINING_DELAY IS NULL, COUNT_TRANSACTIONS_RETRIES".to_owned(),
+        ),
+        ("replication_applier_status_by_coordinator", coordinator),
+        ("replication_applier_status_by_worker", worker),
+    ];
+    let mut all = |(table, columns): &(&str, String)| {
+        let mut found = rows(&mut conn, &format!("SELECT {columns} FROM performance_schema.{table} r"));
+        found.sort();
+        ((*table).to_owned(), found)
+    };
+    asked.iter().map(&mut all).collect()
+}
+
+/// Everything CHANGE MASTER can say of a primary that is never asked.
+const ANOTHER: &str = "CHANGE MASTER 'other' TO MASTER_HOST = 'primary.example', MASTER_PORT = 3307, MASTER_USER = 'somebody', \
+     MASTER_SSL = 1, MASTER_SSL_CA = 'ca', MASTER_SSL_CAPATH = 'capath', MASTER_SSL_CERT = 'cert', \
+     MASTER_SSL_CIPHER = 'cipher', MASTER_SSL_KEY = 'key', MASTER_SSL_VERIFY_SERVER_CERT = 1, MASTER_SSL_CRL = 'crl', \
+     MASTER_SSL_CRLPATH = 'crlpath', MASTER_CONNECT_RETRY = 7, MASTER_HEARTBEAT_PERIOD = 1.25, MASTER_DELAY = 11, \
+     MASTER_USE_GTID = current_pos, IGNORE_SERVER_IDS = (5, 6, 70), DO_DOMAIN_IDS = (8, 9)";
+
+#[test]
+fn replicas_are_told_of_as_by_the_built_in() {
+    let _turn = turn();
+    if skips() {
+        return;
+    }
+    if !Host::find().unwrap().version.starts_with("10.11") {
+        println!("skipped: where this series of servers keeps its replicas is not known");
+        return;
+    }
+    for workers in [0, 2] {
+        let [reference, subject] = [Provider::BuiltIn, Provider::under_test()].map(|provider| {
+            let pair = Pair::start(provider, workers);
+            let mut conn = pair.replica.client().unwrap();
+            let mut seen = vec![told(&pair.primary)];
+            pair.execute(WORK);
+            seen.push(told(&pair.replica));
+            for sql in [
+                ANOTHER,
+                "CHANGE MASTER 'third' TO MASTER_HOST = 'third.example', IGNORE_DOMAIN_IDS = (1)",
+                "STOP SLAVE",
+            ] {
+                conn.query_drop(sql).unwrap();
+                seen.push(told(&pair.replica));
+            }
+            // An event that cannot be applied: what it inserts is there.
+            conn.query_drop("INSERT INTO r.u VALUES (100)").unwrap();
+            conn.query_drop("START SLAVE").unwrap();
+            pair.primary.client().unwrap().query_drop("INSERT INTO r.u VALUES (100)").unwrap();
+            let stopped = |conn: &mut Conn| rows(conn, "SHOW SLAVE STATUS")[0][11] == Some("No".to_owned());
+            let begin = std::time::Instant::now();
+            while !stopped(&mut conn) && begin.elapsed() < std::time::Duration::from_secs(30) {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+            seen.push(told(&pair.replica));
+            for sql in ["STOP SLAVE", "RESET SLAVE 'other' ALL"] {
+                conn.query_drop(sql).unwrap();
+                seen.push(told(&pair.replica));
+            }
+            pair.stop();
+            seen
+        });
+        let configured = &reference[3]["replication_connection_configuration"];
+        assert_eq!(configured.len(), 3, "{configured:?}");
+        let errors = &reference[5]["replication_applier_status_by_coordinator"];
+        assert!(errors.iter().any(|row| row[2] != Some("0".to_owned())), "{errors:?}");
+        for (at, (reference, subject)) in reference.iter().zip(&subject).enumerate() {
+            for (table, rows) in reference {
+                assert_eq!(rows, &subject[table], "{table}, look {at}, {workers} workers");
+            }
+        }
+    }
+}
+
 #[test]
 fn what_is_watched_is_each_servers_own_affair() {
     let _turn = turn();

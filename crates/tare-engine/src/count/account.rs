@@ -16,6 +16,7 @@ use std::sync::atomic::{
 use crate::Engine;
 use crate::count::bank::{Sums, with_cell};
 use crate::count::cell::{Cell, Family, Viewer};
+use crate::count::session::EndedSessions;
 use crate::count::spread;
 use crate::memory::arena::{Offset, View};
 use crate::memory::index::{Index, Inserted};
@@ -54,9 +55,11 @@ pub(crate) struct Party {
     /// The most memory that one of those had.
     pub(crate) most_memory: AtomicU64,
     /// What they did.
-    sums: Sums,
+    pub(crate) sums: Sums,
     /// The errors among it.
     errors: Sums,
+    /// What the host counted of their sessions.
+    pub(crate) sessions: EndedSessions,
     /// Of an account: its user and its host.
     pub(crate) user: AtomicU32,
     pub(crate) host: AtomicU32,
@@ -96,7 +99,9 @@ impl Party {
 
 /// Who there is.
 pub(crate) struct Parties {
-    lock: Mutex<()>,
+    pub(crate) lock: Mutex<()>,
+    /// How many times the host had emptied its sums of sessions when these were last emptied.
+    pub(crate) flushes: AtomicU64,
     index: [Index; 3],
     count: [AtomicU32; 3],
     size: [AtomicU32; 3],
@@ -106,6 +111,7 @@ impl Parties {
     pub(crate) const fn new() -> Parties {
         Parties {
             lock: Mutex::new(()),
+            flushes: AtomicU64::new(0),
             index: [const { Index::new() }; 3],
             count: [const { AtomicU32::new(0) }; 3],
             size: [const { AtomicU32::new(0) }; 3],
@@ -311,6 +317,7 @@ impl Engine {
         ] {
             self.reset_summary(family, level);
         }
+        self.reset_sessions(level);
         let _one_at_a_time = lock(&self.parties.lock);
         self.folds.begin();
         self.forget(ACCOUNT);
@@ -355,6 +362,7 @@ impl Engine {
         }
         self.parties.count[kind].fetch_sub(u32::from(party.is_listed()), Relaxed);
         self.pools.give(&self.arena, pool, party);
+        party.sessions.forget();
         party.sums.release(&self.arena);
         party.errors.release(&self.arena);
     }

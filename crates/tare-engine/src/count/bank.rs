@@ -170,6 +170,11 @@ impl Sums {
         Some(arena.at(place(keep_first(entry, entry_of(offset, 0)))))
     }
 
+    /// Words of the owner's for something else, given back with all the rest.
+    pub(crate) fn words(&self, arena: &Arena, words: u32) -> Option<Offset> {
+        cut(&self.space, arena, words)
+    }
+
     /// Gives all memory back. Nobody folds here any more; readers ask afterwards whether they read what was.
     pub(crate) fn release(&self, arena: &Arena) {
         for map in &self.bank.maps {

@@ -10,4 +10,5 @@ pub(crate) mod digest_table;
 pub(crate) mod error;
 pub(crate) mod fold;
 pub(crate) mod sample;
+pub(crate) mod session;
 pub(crate) mod spread;

@@ -279,9 +279,11 @@ impl ReadLocks {
     fn place(&self, arena: &Arena, at: usize) -> Option<&AtomicU64> {
         match self.locks.get(at) {
             Some(place) => Some(place),
-            None => match self.further.load(Acquire) {
+            // A reader may look at a slab that has become something else meanwhile: what it takes for a place may be anything.
+            None => match self.further.load(Acquire) / WORDS as u32 {
                 0 => None,
-                further => arena.words(further / WORDS as u32).get(at - READ_LOCKS),
+                block if block < arena.high() => arena.words(block).get(at - READ_LOCKS),
+                _ => None,
             },
         }
     }
@@ -290,5 +292,26 @@ impl ReadLocks {
     pub(crate) fn addresses<'a>(&'a self, arena: &'a Arena) -> impl Iterator<Item = u64> + 'a {
         let held = self.held.load(Acquire) as usize;
         (0..held).map_while(|at| self.place(arena, at)).map(|lock| lock.load(Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_of_a_slab_that_has_become_something_else_stays_in_the_arena() {
+        let arena = Arena::new();
+        arena.map(1 << 20).expect("address space");
+        for further in [WORDS as u32, u32::MAX] {
+            let locks = ReadLocks {
+                held: AtomicU32::new(u32::MAX),
+                turn: AtomicU32::new(0),
+                further: AtomicU32::new(further),
+                _pad: AtomicU32::new(0),
+                locks: [const { AtomicU64::new(7) }; READ_LOCKS],
+            };
+            assert_eq!(locks.addresses(&arena).collect::<Vec<_>>(), [7; READ_LOCKS]);
+        }
     }
 }

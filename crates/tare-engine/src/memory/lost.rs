@@ -56,6 +56,8 @@ lost! {
     Cells => "summary_cells_lost", "Events not summarised: no memory for a cell.";
     Histograms => "histogram_lost", "Parts of histograms there is no memory for: what belongs there is in the lowest bucket.";
     PartyCells => "party_cells_lost", "Sums of closed connections only the global summary has: no memory to spare.";
+    Sessions => "sessions_lost", "Sessions whose own counters or variables could not be read when they were asked for, or ended.";
+    Observations => "observations_lost", "Reads of host_cache or of replicas without rows: the server changed them without end.";
 }
 
 /// How many there may be of what a reason counts the rest of: instruments, instances, statistics of what is closed,

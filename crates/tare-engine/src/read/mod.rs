@@ -6,7 +6,9 @@
 mod events;
 pub(crate) mod histogram;
 mod objects;
+mod observed;
 mod parties;
+mod sessions;
 mod setup;
 mod summary;
 
@@ -18,6 +20,9 @@ use crate::count::cell::Plain;
 use crate::memory::arena::{Use, WORDS};
 use crate::snapshot::{Stat, Summary};
 use crate::thread::Thread;
+
+pub use observed::{ApplierRow, CachedHost, Replica, ReplicaError, ReplicaRow, ReplicaThread, ReplicaWorker};
+pub use sessions::{SessionCountersRow, SessionValue, SessionVariableRow};
 
 /// Receives the rows of a summary one by one.
 pub type Sink<'a, S> = &'a mut dyn FnMut(Summary<S>) -> ControlFlow<()>;

@@ -140,10 +140,7 @@ impl Engine {
         let command = thread.command.load(Relaxed).saturating_sub(1);
         let command = if foreground { host.command_name(command) } else { None };
         let start_s = thread.start_time_s.load(Relaxed);
-        let connection_type = match thread.connection_type.load(Relaxed) {
-            0 => None,
-            number => host.connection_type_name(number - 1),
-        };
+        let connection_type = self.connection_type(thread);
         let row = ThreadRow {
             thread_id: id,
             name: self.registry.name(thread.class.load(Relaxed)),
@@ -255,6 +252,7 @@ impl Engine {
             Reset::Memory(level) => self.reset_summary(Family::Memory, level),
             Reset::Errors(level) => self.reset_summary(Family::Errors, level),
             Reset::Connections(level) => self.reset_connections(level),
+            Reset::Sessions(level) => self.reset_sessions(level),
             Reset::Digests => self.reset_digests(),
             Reset::DigestHistograms => self.truncate_digest_histograms(),
             Reset::Histograms(of) => self.truncate_event_histograms(of),

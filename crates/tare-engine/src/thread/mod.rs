@@ -123,8 +123,8 @@ pub(crate) struct Thread {
     pub(crate) os_id: AtomicU64,
     pub(crate) start_time_s: AtomicI64,
     pub(crate) texts: AtomicU32,
-    /// The host's handle of the connection, opaque.
-    pub(crate) host_handle: AtomicU64,
+    /// What the host calls the session the thread runs; 0: it runs none.
+    pub(crate) session: AtomicU64,
     /// Its account, its user and its host; 0: has no place.
     pub(crate) parties: [AtomicU32; 3],
     /// The number of the error for which a handler was found last; 0: for none.
@@ -368,6 +368,7 @@ impl Engine {
 
     /// Ends a thread: its figures fold into what has ended, its memory goes back.
     pub fn delete_thread(&self, thread: ThreadRef) {
+        self.end_session(thread);
         let thread = thread.slab();
         if local::get() == std::ptr::from_ref(thread) as usize {
             local::set(0);

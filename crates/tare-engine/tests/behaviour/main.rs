@@ -17,4 +17,5 @@ mod memory;
 mod objects;
 mod parties;
 mod resets;
+mod sessions;
 mod summaries;

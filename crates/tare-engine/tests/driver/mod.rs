@@ -4,7 +4,10 @@
 //! [`Rig::on`], so that what happens to whom is deterministic.
 #![allow(dead_code, unreachable_pub)] // each test binary uses a part of it
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{LazyLock, Mutex};
 
 use tare_engine::snapshot::*;
 use tare_engine::*;
@@ -68,7 +71,13 @@ pub fn last_bytes(tokens: &[u8]) -> [u8; 16] {
 }
 
 /// Answers as a server would; a digest's text is its tokens.
-pub struct Double;
+#[derive(Default)]
+pub struct Double {
+    /// What it counts of its sessions, by handle.
+    pub sessions: Mutex<HashMap<u64, Vec<u64>>>,
+    /// How many times it has emptied its own sums of them.
+    pub flush: AtomicU64,
+}
 
 impl Host for Double {
     fn digest_text(
@@ -120,12 +129,28 @@ impl Host for Double {
     fn source_file(&self, address: usize) -> Option<String> {
         (address == SOURCE_FILE.as_ptr().addr()).then(|| SOURCE_FILE.to_str().expect("ASCII").to_owned())
     }
+    fn session_counters(&self) -> &[SessionCounter] {
+        static NAMES: LazyLock<[SessionCounter; 2]> = LazyLock::new(|| {
+            ["Questions", "Rows_sent"]
+                .map(|name| SessionCounter { name: name.to_owned(), form: CounterForm::Count })
+        });
+        &*NAMES
+    }
+    fn read_session_counters(&self, session: Session, into: &mut SessionCounters) -> bool {
+        let sessions = self.sessions.lock().expect("no panic");
+        let counters = sessions.get(&session.handle);
+        counters.inspect(|counters| into[..counters.len()].copy_from_slice(counters)).is_some()
+    }
+    fn flushes(&self) -> u64 {
+        self.flush.load(Relaxed)
+    }
 }
 
 /// An engine of its own, with instruments.
 #[derive(Clone, Copy)]
 pub struct Rig {
     pub engine: &'static Engine,
+    pub host: &'static Double,
     pub class: Classes,
 }
 
@@ -154,7 +179,8 @@ impl Rig {
     /// The engine lives for ever, as a server's does.
     pub fn with(config: Config) -> Rig {
         let engine: &'static Engine = Box::leak(Box::new(Engine::new()));
-        engine.start(config, &Double).expect("address space");
+        let host: &'static Double = Box::leak(Box::default());
+        engine.start(config, host).expect("address space");
         let register = |kind, name| {
             let progress = name == STAGE_WITH_PROGRESS;
             let global = name == SERVER_MEMORY;
@@ -177,7 +203,7 @@ impl Rig {
             server_memory: register(Kind::Memory, SERVER_MEMORY),
             thread: register(Kind::Thread, "thread/test/one_connection"),
         };
-        Rig { engine, class }
+        Rig { engine, host, class }
     }
 
     /// A new thread of the engine, not yet the calling thread's.

@@ -126,8 +126,18 @@ pub(super) unsafe extern "C" fn set_thread_id(thread: *mut Thread, id: c_ulonglo
     });
 }
 
-/// The connection's own object is not followed: it dies before its thread does.
-pub(super) unsafe extern "C" fn set_thread_thd(_thread: *mut Thread, _thd: *mut Thd) {}
+/// A thread begins a session, or, with null, ends it: the session's object is destroyed next. One that is destroyed when its
+/// thread has ended may name a slab that is another thread's by now: only the calling thread's is looked at then.
+pub(super) unsafe extern "C" fn set_thread_thd(thread: *mut Thread, thd: *mut Thd) {
+    guard((), || {
+        let Some(thread) = instance!(ThreadHandle, thread) else { return };
+        if !thd.is_null() {
+            ENGINE.begin_session(thread, thd.addr() as u64);
+        } else if ENGINE.current_thread().is_some_and(|current| std::ptr::eq(current, thread)) {
+            ENGINE.end_session(thread);
+        }
+    });
+}
 
 /// The calling thread as the system numbers it.
 fn os_id() -> u64 {

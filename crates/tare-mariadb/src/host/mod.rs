@@ -6,19 +6,24 @@
 
 pub mod address;
 pub mod charset;
+mod code;
 pub(crate) mod command;
 pub mod diagnostics;
 pub mod digest;
 pub(crate) mod errors;
 pub(crate) mod file_name;
 pub(crate) mod handler;
+pub(crate) mod host_cache;
 pub mod metadata;
 pub mod names;
-pub(crate) mod plugin;
+pub(crate) mod observation;
 pub(crate) mod query_id;
+pub(crate) mod replica;
 pub(crate) mod server;
+pub(crate) mod session;
 pub mod share;
 pub(crate) mod status_variable;
 pub(crate) mod system_variable;
 pub mod transaction;
+pub(crate) mod user_variable;
 pub(crate) mod warning;

@@ -1,13 +1,14 @@
 //! The server as the engine's readers see it: names for numbers, texts for tokens.
-#![allow(unsafe_code)]
 
 use std::sync::OnceLock;
 
-use tare_engine::Host;
 use tare_engine::snapshot::DigestText;
+use tare_engine::{
+    CachedHost, Host, Replica, ReplicaWorker, Session, SessionCounter, SessionCounters, SessionValue,
+};
 
 use super::digest::Tokens;
-use super::{charset, digest, names};
+use super::{charset, digest, host_cache, names, observation, replica, session, user_variable};
 
 /// The running server.
 pub(crate) struct ServerHost;
@@ -82,41 +83,43 @@ impl Host for ServerHost {
 
     fn source_file(&self, address: usize) -> Option<String> {
         let mut name = [0; SOURCE_FILE_MAX];
-        let len = read_own_memory(address, &mut name);
+        let len = observation::copy(address, &mut name);
         let name = name[..len].split(|byte| *byte == 0).next().unwrap_or_default();
         let printable = name.iter().all(|byte| byte.is_ascii_graphic());
         (!name.is_empty() && printable).then(|| String::from_utf8_lossy(name).into_owned())
+    }
+
+    fn session_counters(&self) -> &[SessionCounter] {
+        session::counters()
+    }
+
+    fn read_session_counters(&self, session: Session, into: &mut SessionCounters) -> bool {
+        session::read_counters(session, into)
+    }
+
+    fn session_variables(&self, session: Session) -> Option<Vec<(String, SessionValue)>> {
+        user_variable::read(session)
+    }
+
+    fn cached_hosts(&self) -> Option<Vec<CachedHost>> {
+        host_cache::read()
+    }
+
+    fn replicas(&self) -> Option<Vec<Replica>> {
+        replica::replicas()
+    }
+
+    fn replica_workers(&self) -> Option<Vec<ReplicaWorker>> {
+        replica::workers()
+    }
+
+    fn flushes(&self) -> u64 {
+        session::flushes()
     }
 }
 
 /// The longest source file's name that is read; the base name, which is shown, is at its end.
 const SOURCE_FILE_MAX: usize = 256;
-
-/// Copies memory of this process that may have been unmapped: the name of a source file lies in a plugin, and
-/// plugins are unloaded. The kernel copies and says no where there is nothing; a load would be a fault.
-/// Returns how many bytes were copied: fewer at the end of a mapping, none where nothing is mapped.
-pub(super) fn read_own_memory(address: usize, to: &mut [u8]) -> usize {
-    if address == 0 {
-        return 0;
-    }
-    // Up to the page's end first: what follows may not be mapped.
-    let page = 4096 - address % 4096;
-    let first = page.min(to.len());
-    let copied = copy(address, &mut to[..first]);
-    if copied == first && first < to.len() {
-        copied + copy(address + first, &mut to[first..])
-    } else {
-        copied
-    }
-}
-
-fn copy(address: usize, to: &mut [u8]) -> usize {
-    let local = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
-    let remote = libc::iovec { iov_base: address as *mut _, iov_len: to.len() };
-    // SAFETY: the local vector is a buffer of ours; the remote one is only read, by the kernel, which checks it.
-    let copied = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
-    usize::try_from(copied).unwrap_or(0)
-}
 
 #[cfg(test)]
 mod tests {
@@ -130,19 +133,5 @@ mod tests {
         assert_eq!(read(0), None);
         assert_eq!(read(16), None);
         assert_eq!(read(usize::MAX - 4095), None);
-        // SAFETY: a mapping of this test's own, taken away again before it is read.
-        let gone = unsafe {
-            let at = libc::mmap(
-                std::ptr::null_mut(),
-                4096,
-                libc::PROT_READ,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            );
-            libc::munmap(at, 4096);
-            at.addr()
-        };
-        assert_eq!(read(gone), None);
     }
 }

@@ -9,10 +9,10 @@
 //! them to its built-in if that is on. The code that runs later reads none of them (SAFETY.md says how that was seen).
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
 
-use super::server::read_own_memory;
+use super::observation;
 use crate::startup::symbol;
 
 /// Words of the object that are looked at.
@@ -79,18 +79,14 @@ fn place(
     known.then_some(Place { address, is_switch: kind == SWITCH })
 }
 
-/// Copies `N` bytes of this process.
+/// `N` bytes at an address.
 fn copied<const N: usize>(address: u64) -> Option<[u8; N]> {
-    let mut bytes = [0; N];
-    let read = read_own_memory(usize::try_from(address).ok()?, &mut bytes);
-    (read == N).then_some(bytes)
+    observation::bytes(usize::try_from(address).ok()?)
 }
 
 /// The name at an address; names of variables have fewer than 80 bytes.
 fn name_at(address: u64) -> Option<String> {
-    let mut bytes = [0; 80];
-    read_own_memory(usize::try_from(address).ok()?, &mut bytes);
-    CStr::from_bytes_until_nul(&bytes).ok()?.to_str().ok().map(str::to_owned)
+    observation::text::<80>(usize::try_from(address).ok()?)
 }
 
 /// Looks a variable up.

@@ -6,11 +6,12 @@ use tare_engine::snapshot::{Consumer, Kind, Properties};
 use tare_engine::{Config, Initial, Registration};
 use tare_tables::Shape;
 
+use super::error_log::{Level, line};
 use super::{StandBack, conditions, direct_calls, mutex_lock};
 use crate::abi::Series;
 use crate::entry::{self, ENGINE};
 use crate::host::server::ServerHost;
-use crate::host::{errors, query_id};
+use crate::host::{errors, host_cache, query_id, replica, session, user_variable};
 use crate::options::{InstrumentSetting, LevelSetting, Options};
 
 /// Starts the provider and returns its function table in the layout of `series`.
@@ -31,6 +32,18 @@ pub(crate) fn start(series: Series, options: &'static Options) -> Result<*const 
     register_own_memory();
     if options.shape == Shape::Extended {
         query_id::resolve();
+    }
+    if let Err(reason) = session::layout() {
+        line(Level::Warning, &format!("status_by_thread, _account, _user and _host stay empty: {reason}"));
+    }
+    if let Err(reason) = replica::select(series) {
+        line(Level::Note, &format!("the tables replication_* stay empty: {reason}"));
+    }
+    if let Err(reason) = host_cache::layout() {
+        line(Level::Warning, &format!("host_cache stays empty: {reason}"));
+    }
+    if let Err(reason) = user_variable::layout() {
+        line(Level::Warning, &format!("user_variables_by_thread stays empty: {reason}"));
     }
     let table = entry::vtable(series, options);
     // Where waits are counted by instance, too, every lock takes the way that does so.

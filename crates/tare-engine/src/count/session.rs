@@ -1,0 +1,216 @@
+//! What the host counts of its sessions itself.
+//!
+//! While a session lasts its counters stay where the host keeps them, and a reader has the host copy them. When it ends
+//! they are added to its account's sums; where the account has no place, to its user's and its host's. So nothing is
+//! counted here while a session works.
+
+use std::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+use crate::Engine;
+use crate::count::account::{ACCOUNT, HOST, Party, USER};
+use crate::memory::arena::View;
+use crate::memory::lost::Lost;
+use crate::setup::instrument::lock;
+use crate::snapshot::Level;
+use crate::thread::{Thread, ThreadRef};
+
+/// Counters of a session at most.
+pub const MAX_SESSION_COUNTERS: usize = 128;
+
+/// Counters of one session, or sums of many; as many of them mean something as the host has names.
+pub type SessionCounters = [u64; MAX_SESSION_COUNTERS];
+
+/// What a counter of sessions is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionCounter {
+    /// Its name.
+    pub name: String,
+    /// What its word is.
+    pub form: CounterForm,
+}
+
+/// What the word of a counter is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CounterForm {
+    /// A count. Only these are shown summed up, as in the reference.
+    Count,
+    /// A number with a fraction.
+    Fraction,
+    /// Microseconds, shown as seconds.
+    Microseconds,
+    /// A count of 32 bits; the others mean something else.
+    Small,
+}
+
+/// A session as the host may be asked about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// What the host called it, see [`Engine::begin_session`].
+    pub handle: u64,
+    /// PROCESSLIST_ID.
+    pub processlist_id: u64,
+    /// PROCESSLIST_COMMAND, as the host numbers commands; `None`: none was told.
+    pub command: Option<u32>,
+}
+
+/// Sums of counters.
+#[repr(transparent)]
+struct Counters([AtomicU64; MAX_SESSION_COUNTERS]);
+
+// SAFETY: atomics only, alignment 8, less than a block.
+#[allow(unsafe_code)]
+unsafe impl View for Counters {}
+
+/// Where the sums of a party's ended sessions are, in the party's memory; 0: there are none yet.
+#[repr(transparent)]
+pub(crate) struct EndedSessions(AtomicU32);
+
+impl EndedSessions {
+    /// The memory has gone back with all else the party had.
+    pub(crate) fn forget(&self) {
+        self.0.store(0, Relaxed);
+    }
+}
+
+/// What becomes of sessions; called by their own threads.
+impl Engine {
+    /// The thread runs this session from now on. The handle is the host's: only the host follows it, and only while
+    /// the session lasts.
+    pub fn begin_session(&self, thread: ThreadRef, handle: u64) {
+        thread.slab().session.store(handle, Release);
+    }
+
+    /// The thread's session ends, if it runs one: its counters are added up. It must still be there.
+    pub fn end_session(&self, thread: ThreadRef) {
+        let thread = thread.slab();
+        if thread.session.load(Relaxed) == 0 {
+            return;
+        }
+        self.notice_flush();
+        let counters = self.counters_of(thread);
+        self.folds.begin();
+        thread.session.store(0, Release);
+        match &counters {
+            Some(counters) => self.add_above(thread, counters),
+            None if self.has_session_counters() => self.losses.count(Lost::Sessions),
+            None => {}
+        }
+        self.folds.end();
+    }
+
+    fn add_above(&self, thread: &Thread, counters: &SessionCounters) {
+        let parties = match self.party(thread, ACCOUNT) {
+            Some(account) => [Some(account), None],
+            None => [USER, HOST].map(|kind| self.party(thread, kind)),
+        };
+        for party in parties.into_iter().flatten() {
+            self.add_counters(party, counters);
+        }
+    }
+
+    fn add_counters(&self, party: &Party, counters: &SessionCounters) {
+        let Some(sums) = self.ended_counters(party) else {
+            self.losses.count(Lost::PartyCells);
+            return;
+        };
+        for (sum, counter) in sums.0.iter().zip(counters) {
+            sum.fetch_add(*counter, Relaxed);
+        }
+    }
+
+    /// The party's sums, made if need be; `None`: no memory to spare.
+    fn ended_counters(&self, party: &Party) -> Option<&'static Counters> {
+        if party.sessions.0.load(Acquire) == 0 && !self.arena.is_scarce() {
+            let place = party.sums.words(&self.arena, MAX_SESSION_COUNTERS as u32)?;
+            tare_sync::keep_first(&party.sessions.0, place);
+        }
+        self.peek_sums(party)
+    }
+
+    fn peek_sums(&self, party: &Party) -> Option<&'static Counters> {
+        self.arena.get(party.sessions.0.load(Acquire))
+    }
+
+    /// Whether the host keeps counters of sessions that can be read.
+    fn has_session_counters(&self) -> bool {
+        self.host.get().is_some_and(|host| !host.session_counters().is_empty())
+    }
+
+    /// The counters of a thread's session, if it still runs it.
+    pub(crate) fn counters_of(&self, thread: &Thread) -> Option<SessionCounters> {
+        let session = self.session_of(thread)?;
+        let mut counters = [0; MAX_SESSION_COUNTERS];
+        let read = self.host.get()?.read_session_counters(session, &mut counters);
+        (read && self.session_of(thread).is_some_and(|now| now.handle == session.handle)).then_some(counters)
+    }
+
+    /// The session a thread runs.
+    pub(crate) fn session_of(&self, thread: &Thread) -> Option<Session> {
+        let handle = thread.session.load(Acquire);
+        (handle != 0).then(|| Session {
+            handle,
+            processlist_id: thread.processlist_id.load(Relaxed),
+            command: thread.command.load(Relaxed).checked_sub(1),
+        })
+    }
+}
+
+/// TRUNCATE, and the host's own way to empty what ended sessions left.
+impl Engine {
+    /// Moves what ended sessions left to whoever still counts it. Live sessions keep their counters, which are the host's.
+    pub(crate) fn reset_sessions(&self, level: Level) {
+        self.notice_flush();
+        let _one_at_a_time = lock(&self.parties.lock);
+        self.folds.begin();
+        if level != Level::Thread {
+            self.each_party(ACCOUNT, |account| {
+                let counters = self.take_sums(account);
+                let of = self.of_account(account);
+                of.into_iter().flatten().for_each(|of| self.add_counters(of, &counters));
+            });
+        }
+        for (kind, of) in [(USER, Level::User), (HOST, Level::Host)] {
+            if level == of || level == Level::Global {
+                self.each_party(kind, |party| _ = self.take_sums(party));
+            }
+        }
+        self.folds.end();
+    }
+
+    fn take_sums(&self, party: &Party) -> SessionCounters {
+        let mut counters = [0; MAX_SESSION_COUNTERS];
+        if let Some(sums) = self.peek_sums(party) {
+            counters.iter_mut().zip(&sums.0).for_each(|(counter, sum)| *counter = sum.swap(0, Relaxed));
+        }
+        counters
+    }
+
+    /// Empties all sums if the host has emptied its own since anybody asked.
+    pub(crate) fn notice_flush(&self) {
+        let Some(host) = self.host.get() else { return };
+        if host.flushes() == self.parties.flushes.load(Acquire) {
+            return;
+        }
+        let _one_at_a_time = lock(&self.parties.lock);
+        let now = host.flushes();
+        if now == self.parties.flushes.load(Relaxed) {
+            return;
+        }
+        self.folds.begin();
+        for kind in [ACCOUNT, USER, HOST] {
+            self.each_party(kind, |party| _ = self.take_sums(party));
+        }
+        self.folds.end();
+        self.parties.flushes.store(now, Release);
+    }
+
+    /// Adds what ended sessions left of a party.
+    pub(crate) fn add_ended(&self, party: &Party, into: &mut SessionCounters) {
+        if let Some(ended) = self.peek_sums(party) {
+            into.iter_mut().zip(&ended.0).for_each(|(sum, it)| *sum = sum.wrapping_add(it.load(Relaxed)));
+        }
+    }
+}

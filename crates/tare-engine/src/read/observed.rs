@@ -1,0 +1,172 @@
+//! What the host has and never reports: asked for when a reader wants it, and again while it changes.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::Engine;
+use crate::memory::lost::Lost;
+use crate::read::patiently;
+use crate::snapshot::ClassId;
+use crate::thread::Thread;
+
+/// An address that has connected, as the host remembers it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CachedHost {
+    /// IP.
+    pub ip: String,
+    /// HOST; `None`: no name was found.
+    pub host: Option<String>,
+    /// HOST_VALIDATED.
+    pub validated: bool,
+    /// SUM_CONNECT_ERRORS, then the COUNT_ columns but for the last, in their order.
+    pub errors: [u64; 21],
+    /// FIRST_SEEN and LAST_SEEN, microseconds since the epoch.
+    pub seen_us: [u64; 2],
+    /// FIRST_ERROR_SEEN and LAST_ERROR_SEEN, likewise; 0: never.
+    pub error_seen_us: [u64; 2],
+}
+
+/// The thread of an applier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ApplierRow {
+    /// THREAD_ID.
+    pub thread_id: u64,
+    /// The stage it is in; empty: none.
+    pub stage: &'static str,
+}
+
+/// A connection to a primary, and what applies its events.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Replica {
+    /// CHANNEL_NAME.
+    pub name: String,
+    /// HOST, PORT and USER.
+    pub host: String,
+    #[allow(missing_docs)]
+    pub port: u32,
+    #[allow(missing_docs)]
+    pub user: String,
+    /// USING_GTID, as the host numbers it: not, the current position, the replica's.
+    pub gtid: u32,
+    /// SSL_ALLOWED.
+    pub ssl: bool,
+    /// SSL_CA_FILE, SSL_CA_PATH, SSL_CERTIFICATE, SSL_CIPHER, SSL_KEY, SSL_CRL_FILE, SSL_CRL_PATH.
+    pub ssl_texts: [String; 7],
+    /// SSL_VERIFY_SERVER_CERTIFICATE.
+    pub ssl_verify: bool,
+    /// CONNECTION_RETRY_INTERVAL, seconds.
+    pub retry_interval: u32,
+    /// CONNECTION_RETRY_COUNT.
+    pub retry_count: u64,
+    /// HEARTBEAT_INTERVAL, seconds.
+    pub heartbeat: f64,
+    /// IGNORE_SERVER_IDS, REPL_DO_DOMAIN_IDS, REPL_IGNORE_DOMAIN_IDS.
+    pub ignored_servers: Vec<u64>,
+    #[allow(missing_docs)]
+    pub domains: Vec<u64>,
+    #[allow(missing_docs)]
+    pub ignored_domains: Vec<u64>,
+    /// DESIRED_DELAY, seconds.
+    pub delay: u32,
+    /// When the event that is delayed is due, seconds since the epoch.
+    pub delayed_until: u64,
+    /// COUNT_TRANSACTIONS_RETRIES.
+    pub retried: u64,
+    /// The thread that applies, or hands out to workers.
+    pub applier: ReplicaThread,
+    /// The thread that receives. `seen` is the last transaction it has put into the relay log.
+    pub receiver: ReplicaThread,
+    /// Whether that thread is connected.
+    pub connected: bool,
+    /// COUNT_RECEIVED_HEARTBEATS.
+    pub heartbeats: u64,
+}
+
+/// A connection to a primary, and the threads that work for it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ReplicaRow {
+    /// The connection.
+    pub replica: Replica,
+    /// The thread that applies, or hands out to workers; `None`: none runs.
+    pub applier: Option<ApplierRow>,
+    /// The thread that receives.
+    pub receiver: Option<ApplierRow>,
+}
+
+/// A worker that applies at the same time as others.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ReplicaWorker {
+    /// CHANNEL_NAME of the connection it works for, or last did.
+    pub name: String,
+    /// WORKER_IDLE_TIME, seconds.
+    pub idle_s: u64,
+    /// The thread.
+    pub thread: ReplicaThread,
+}
+
+/// A thread that applies events.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ReplicaThread {
+    /// The thread as the host keeps it, see [`ThreadHandle::address`](crate::ThreadHandle::address); 0: none.
+    pub handle: u64,
+    /// SERVICE_STATE.
+    pub runs: bool,
+    /// LAST_SEEN_TRANSACTION.
+    pub seen: String,
+    /// LAST_TRANS_RETRY_COUNT.
+    pub retries: u64,
+    /// Its last error.
+    pub error: Option<ReplicaError>,
+}
+
+/// The last error of a thread that applies events.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReplicaError {
+    /// LAST_ERROR_NUMBER.
+    pub number: u32,
+    /// LAST_ERROR_MESSAGE.
+    pub message: String,
+    /// LAST_ERROR_TIMESTAMP, microseconds since the epoch.
+    pub time_us: u64,
+}
+
+impl Engine {
+    /// The connections to primaries, each with its threads.
+    pub fn replicas(&self) -> Vec<ReplicaRow> {
+        let row = |replica: Replica| {
+            let [applier, receiver] =
+                [&replica.applier, &replica.receiver].map(|thread| self.applier(thread.handle));
+            ReplicaRow { replica, applier, receiver }
+        };
+        self.observe(|| self.host.get()?.replicas()).into_iter().map(row).collect()
+    }
+
+    /// The workers that apply at the same time, each with its thread.
+    pub fn replica_workers(&self) -> Vec<(ReplicaWorker, Option<ApplierRow>)> {
+        let workers = self.observe(|| self.host.get()?.replica_workers());
+        workers.into_iter().map(|it| (it.clone(), self.applier(it.thread.handle))).collect()
+    }
+
+    /// The live thread at an address that was found in the host's memory: compared, never followed.
+    fn applier(&self, handle: u64) -> Option<ApplierRow> {
+        let is_it = |thread: &Thread| std::ptr::from_ref(thread).addr() as u64 == handle;
+        let thread = self.live_threads_where(is_it).into_iter().next()?;
+        let label = thread.stage_label.load(Relaxed) as ClassId;
+        let stage = if label == 0 { "" } else { self.registry.name(label) };
+        Some(ApplierRow { thread_id: thread.thread_id.load(Relaxed), stage })
+    }
+    /// The addresses the host remembers, the one used last first.
+    pub fn cached_hosts(&self) -> Vec<CachedHost> {
+        self.observe(|| self.host.get()?.cached_hosts())
+    }
+
+    /// What the host answers once it stands still.
+    fn observe<T>(&self, ask: impl Fn() -> Option<Vec<T>>) -> Vec<T> {
+        if self.host.get().is_none() {
+            return Vec::new();
+        }
+        patiently(ask).unwrap_or_else(|| {
+            self.losses.count(Lost::Observations);
+            Vec::new()
+        })
+    }
+}

@@ -1,0 +1,150 @@
+//! What sessions have of their own: the host's counters, by thread and by party.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::Engine;
+use crate::count::account::{ACCOUNT, HOST, Party, USER};
+use crate::count::session::{MAX_SESSION_COUNTERS, SessionCounter, SessionCounters};
+use crate::memory::lost::Lost;
+use crate::read::parties::SeenParty;
+use crate::read::patiently;
+use crate::snapshot::{Level, Owner};
+use crate::thread::Thread;
+
+/// Counters of a session, or of all an account, a user or a host has had.
+#[derive(Clone, Debug)]
+pub struct SessionCountersRow {
+    /// Whose they are.
+    pub owner: Owner,
+    /// In the order of the host's names.
+    pub counters: SessionCounters,
+    /// CONNECTION_TYPE of a session.
+    pub connection_type: Option<&'static str>,
+}
+
+/// The value of a variable a client has set in its session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SessionValue {
+    /// SQL NULL.
+    Null,
+    /// Its text.
+    Text(Vec<u8>),
+    /// The session may be changing it: nobody can say.
+    Changing,
+}
+
+/// A variable a client has set in its session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionVariableRow {
+    /// THREAD_ID.
+    pub thread_id: u64,
+    /// Its name.
+    pub name: String,
+    /// Its value as text; `None`: SQL NULL.
+    pub value: Option<Vec<u8>>,
+}
+
+impl Engine {
+    /// What the words of [`SessionCountersRow::counters`] are.
+    pub fn session_counter_names(&self) -> &[SessionCounter] {
+        self.host.get().map_or(&[], |host| host.session_counters())
+    }
+
+    /// The counters of every session, or of the one of this THREAD_ID.
+    pub fn session_counters(&self, thread: Option<u64>) -> Vec<SessionCountersRow> {
+        let row = |(thread_id, thread): (u64, &Thread)| {
+            let counters = self.counters_of(thread)?;
+            let owner = Owner { thread_id, ..Owner::default() };
+            let connection_type = self.connection_type(thread);
+            let row = SessionCountersRow { owner, counters, connection_type };
+            self.still_lives(thread, thread_id).then_some(row)
+        };
+        self.threads_with_sessions(thread).into_iter().filter_map(row).collect()
+    }
+
+    /// Sums over the sessions there are and those that have ended, for every account, user or host; other levels have none.
+    pub fn session_sums(&self, level: Level) -> Vec<SessionCountersRow> {
+        let kind = match level {
+            Level::Account => ACCOUNT,
+            Level::User => USER,
+            Level::Host => HOST,
+            Level::Thread | Level::Global => return Vec::new(),
+        };
+        self.notice_flush();
+        let parties = self.parties(kind);
+        let sums = self.unfolding(|| self.sums_of(kind, &parties));
+        let row = |(party, counters): (SeenParty, SessionCounters)| {
+            let row = SessionCountersRow { owner: party.owner.clone(), counters, connection_type: None };
+            party.is_still().then_some(row)
+        };
+        parties.into_iter().zip(sums).filter_map(row).collect()
+    }
+
+    fn sums_of(&self, kind: usize, parties: &[SeenParty]) -> Vec<SessionCounters> {
+        let live: Vec<(&'static Party, SessionCounters)> = self
+            .threads_with_sessions(None)
+            .into_iter()
+            .filter_map(|(_, thread)| Some((self.party(thread, kind)?, self.counters_of(thread)?)))
+            .collect();
+        let sum = |party: &SeenParty| {
+            let mut sum = [0; MAX_SESSION_COUNTERS];
+            self.add_ended(party.slot, &mut sum);
+            party.accounts.iter().for_each(|account| self.add_ended(account.slot, &mut sum));
+            for (_, counters) in live.iter().filter(|(of, _)| std::ptr::eq(*of, party.slot)) {
+                for (sum, counter) in sum.iter_mut().zip(counters) {
+                    *sum = sum.wrapping_add(*counter);
+                }
+            }
+            sum
+        };
+        parties.iter().map(sum).collect()
+    }
+
+    /// The variables that clients have set in every session, or in the one of this THREAD_ID.
+    pub fn session_variables(&self, thread: Option<u64>) -> Vec<SessionVariableRow> {
+        let Some(host) = self.host.get() else { return Vec::new() };
+        let mut rows = Vec::new();
+        for (thread_id, thread) in self.threads_with_sessions(thread) {
+            let read = || {
+                let session = self.session_of(thread)?;
+                let variables = host.session_variables(session)?;
+                (self.session_of(thread) == Some(session)).then_some(variables)
+            };
+            let variables = patiently(read);
+            if !self.still_lives(thread, thread_id) {
+                continue;
+            }
+            match variables {
+                Some(variables) => {
+                    for (name, value) in variables {
+                        match value {
+                            SessionValue::Null => {
+                                rows.push(SessionVariableRow { thread_id, name, value: None })
+                            }
+                            SessionValue::Text(text) => {
+                                rows.push(SessionVariableRow { thread_id, name, value: Some(text) });
+                            }
+                            SessionValue::Changing => self.losses.count(Lost::Sessions),
+                        }
+                    }
+                }
+                None => self.losses.count(Lost::Sessions),
+            }
+        }
+        rows
+    }
+
+    /// CONNECTION_TYPE.
+    pub(super) fn connection_type(&self, thread: &Thread) -> Option<&'static str> {
+        let number = thread.connection_type.load(Relaxed).checked_sub(1)?;
+        self.host.get()?.connection_type_name(number)
+    }
+
+    fn threads_with_sessions(&self, thread: Option<u64>) -> Vec<(u64, &'static Thread)> {
+        let threads = self.live_threads_of(thread).into_iter();
+        threads
+            .filter(|thread| self.session_of(thread).is_some())
+            .map(|thread| (thread.thread_id.load(Relaxed), thread))
+            .collect()
+    }
+}

@@ -1,0 +1,97 @@
+//! What a few instructions of the server's say of its structures: the place of the member they use.
+//!
+//! The functions looked at are exported and short. Each gives its answer once: an instruction that is not there, or there twice
+//! with different places, is no answer.
+
+/// The only value that `at` finds in the code up to its first `ret`.
+fn single(code: &[u8], at: impl Fn(&[u8]) -> Option<usize>) -> Option<usize> {
+    let end = code.iter().position(|byte| *byte == 0xC3).unwrap_or(code.len());
+    let mut found = (0..end).filter_map(|from| at(&code[from..end]));
+    let first = found.next()?;
+    found.next().is_none().then_some(first)
+}
+
+/// A distance of four bytes behind an instruction's first three.
+fn distance(code: &[u8], instruction: [u8; 3]) -> Option<usize> {
+    let distance = code.strip_prefix(&instruction)?.first_chunk()?;
+    usize::try_from(i32::from_le_bytes(*distance)).ok()
+}
+
+/// `add %rsi, place(%rdi)`: the member that the second argument is added to.
+pub(super) fn added_to(code: &[u8]) -> Option<usize> {
+    single(code, |code| distance(code, [0x48, 0x01, 0xB7]))
+}
+
+/// `mov place(%rdi), %rax`: the member that is returned.
+pub(super) fn loaded(code: &[u8]) -> Option<usize> {
+    single(code, |code| distance(code, [0x48, 0x8B, 0x87]))
+}
+
+/// The member whose address is the first argument of the only call to `callee` in this code, which lies at `address`:
+/// `lea place(register), %rdi` and the call behind it.
+pub(super) fn handed_to(code: &[u8], address: usize, callee: usize) -> Option<usize> {
+    let calls = |code: &[u8]| {
+        let (before, call) = code.split_at_checked(8)?;
+        let distance = i32::from_le_bytes(*call.strip_prefix(&[0xE8])?.first_chunk()?);
+        let to = address.wrapping_add(distance as usize);
+        // The call's end, as far from the function's beginning as this piece says.
+        Some((to, address_of_member(before)?))
+    };
+    let ends = (0..code.len()).filter_map(|from| {
+        let (to, place) = calls(&code[from..])?;
+        (to.wrapping_add(from + 13) == callee).then_some(place)
+    });
+    let mut found = ends;
+    let first = found.next()?;
+    found.next().is_none().then_some(first)
+}
+
+/// `lea place(register), %rdi` at the end of these bytes.
+fn address_of_member(before: &[u8]) -> Option<usize> {
+    let place = i32::from_le_bytes(*before.last_chunk()?);
+    let is_lea = match before[..before.len() - 4] {
+        [.., 0x48 | 0x49, 0x8D, form] => form & 0xF8 == 0xB8 && form & 7 != 4,
+        _ => false,
+    } || matches!(before[..before.len() - 4], [.., 0x48 | 0x49, 0x8D, 0xBC, 0x24]);
+    usize::try_from(place).ok().filter(|_| is_lea)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `thd_increment_bytes_sent` of Debian's 10.11.19, and what lies behind it.
+    const SENT: [u8; 19] = [
+        0x48, 0x85, 0xFF, 0x74, 0x07, 0x48, 0x01, 0xB7, 0x78, 0x14, 0x00, 0x00, 0xC3, 0x0F, 0x1F, 0x00, 0x48,
+        0x01, 0xB7,
+    ];
+
+    /// The middle of `Item_func_set_user_var::set_entry` of Debian's 10.11.19.
+    const SET_ENTRY: [u8; 16] =
+        [0x90, 0x90, 0x90, 0x49, 0x8D, 0xBC, 0x24, 0x68, 0x07, 0, 0, 0xE8, 0x20, 0xF6, 0xFF, 0xFF];
+
+    #[test]
+    fn a_member_handed_to_a_function_is_in_the_instruction_before_the_call() {
+        let end = 0x1000 + SET_ENTRY.len();
+        assert_eq!(handed_to(&SET_ENTRY, 0x1000, end - 0x9E0), Some(0x768));
+        assert_eq!(handed_to(&SET_ENTRY, 0x1000, end - 0x9E1), None, "another function");
+        let mut other = SET_ENTRY;
+        other[5] = 0xB4;
+        assert_eq!(handed_to(&other, 0x1000, end - 0x9E0), None, "another argument");
+        other[3..7].copy_from_slice(&[0x90, 0x48, 0x8D, 0xBB]);
+        assert_eq!(handed_to(&other, 0x1000, end - 0x9E0), Some(0x768));
+    }
+
+    #[test]
+    fn a_members_place_is_in_the_instruction() {
+        assert_eq!(added_to(&SENT), Some(0x1478));
+        assert_eq!(loaded(&SENT), None);
+        assert_eq!(loaded(&[0x48, 0x8B, 0x87, 0x68, 0x3E, 0, 0, 0xC3]), Some(0x3E68));
+        let behind_an_entry = [&[0xF3, 0x0F, 0x1E, 0xFA][..], &SENT].concat();
+        assert_eq!(added_to(&behind_an_entry), Some(0x1478));
+        let twice = [&SENT[5..12], &SENT[5..13]].concat();
+        assert_eq!(added_to(&twice), None);
+        assert_eq!(added_to(&SENT[..10]), None, "cut off");
+        assert_eq!(loaded(&[0x48, 0x8B, 0x87, 0xFF, 0xFF, 0xFF, 0xFF, 0xC3]), None, "before the structure");
+    }
+}

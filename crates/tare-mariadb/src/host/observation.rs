@@ -1,0 +1,169 @@
+//! Observation: the server's own memory, read while its threads go on working.
+//!
+//! Whoever looks takes no lock of the server's and calls none of its functions. The kernel copies, so what has been
+//! unmapped is an answer and no fault. A copy proves nothing: the reader checks afterwards, by what it knows from
+//! elsewhere, that what it read was what it looked for.
+#![allow(unsafe_code)]
+
+use std::ffi::CStr;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Bytes of a page; a mapping ends at the end of one.
+const PAGE: usize = 4096;
+
+/// Copies memory of this process that may have been unmapped. Returns how many bytes were copied: fewer at the end of a
+/// mapping, none where nothing is mapped.
+pub(crate) fn copy(address: usize, to: &mut [u8]) -> usize {
+    if address == 0 {
+        return 0;
+    }
+    let mut copied = 0;
+    // Up to the page's end first: what follows may not be mapped.
+    while copied < to.len() {
+        let at = address.wrapping_add(copied);
+        let piece = (PAGE - at % PAGE).min(to.len() - copied);
+        if copy_piece(at, &mut to[copied..copied + piece]) != piece {
+            break;
+        }
+        copied += piece;
+    }
+    copied
+}
+
+/// Whether the system lets this process read its own memory by `process_vm_readv`; a sandbox may not.
+static ALLOWED: AtomicBool = AtomicBool::new(true);
+
+/// Copies within a page.
+fn copy_piece(address: usize, to: &mut [u8]) -> usize {
+    if !ALLOWED.load(Relaxed) {
+        return through_pipe(address, to);
+    }
+    let local = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
+    let remote = libc::iovec { iov_base: address as *mut _, iov_len: to.len() };
+    // SAFETY: the local vector is a buffer of ours; the remote one is only read, by the kernel, which checks it.
+    let copied = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
+    if copied < 0 && matches!(errno(), libc::EPERM | libc::ENOSYS | libc::EACCES) {
+        ALLOWED.store(false, Relaxed);
+        return through_pipe(address, to);
+    }
+    usize::try_from(copied).unwrap_or(0)
+}
+
+fn errno() -> i32 {
+    std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
+/// The same without that call: `write` into a pipe says no where nothing is mapped, too. A pipe holds a page.
+fn through_pipe(address: usize, to: &mut [u8]) -> usize {
+    static PIPE: Mutex<Option<[OwnedFd; 2]>> = Mutex::new(None);
+    let mut pipe = PIPE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if pipe.is_none() {
+        let mut ends = [0; 2];
+        // SAFETY: the call fills the array.
+        if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) } != 0 {
+            return 0;
+        }
+        // SAFETY: both descriptors were just made, and nobody else has them.
+        *pipe = Some(ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) }));
+    }
+    let Some([out, into]) = pipe.as_ref() else { return 0 };
+    // SAFETY: the kernel checks the memory it reads.
+    let written = unsafe { libc::write(into.as_raw_fd(), address as *const _, to.len()) };
+    let Ok(written) = usize::try_from(written) else { return 0 };
+    // SAFETY: the buffer is ours, and as long as said.
+    let read = unsafe { libc::read(out.as_raw_fd(), to.as_mut_ptr().cast(), written) };
+    usize::try_from(read).unwrap_or(0)
+}
+
+/// `N` bytes at an address.
+pub(crate) fn bytes<const N: usize>(address: usize) -> Option<[u8; N]> {
+    let mut bytes = [0; N];
+    (copy(address, &mut bytes) == N).then_some(bytes)
+}
+
+/// The word at an address.
+pub(crate) fn word(address: usize) -> Option<u64> {
+    bytes(address).map(u64::from_le_bytes)
+}
+
+/// The words at these addresses: all of them, or none.
+pub(crate) fn words(addresses: &[usize]) -> Option<Vec<u64>> {
+    addresses.iter().map(|address| word(*address)).collect()
+}
+
+/// The word at an address, as an address.
+pub(crate) fn pointer(address: usize) -> Option<usize> {
+    usize::try_from(word(address)?).ok()
+}
+
+/// The text at an address, up to its zero, of fewer than `N` bytes.
+pub(crate) fn text<const N: usize>(address: usize) -> Option<String> {
+    let mut bytes = [0; N];
+    copy(address, &mut bytes);
+    until_zero(&bytes)
+}
+
+/// The text in a copy, up to its zero.
+pub(crate) fn until_zero(copy: &[u8]) -> Option<String> {
+    CStr::from_bytes_until_nul(copy).ok()?.to_str().ok().map(str::to_owned)
+}
+
+/// The word at a place of a copy.
+pub(crate) fn field(copy: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(*copy.get(at..)?.first_chunk()?))
+}
+
+/// `len` bytes at an address.
+pub(crate) fn block(address: usize, len: usize) -> Option<Vec<u8>> {
+    let mut block = Vec::new();
+    // What stands for a length may be anything.
+    block.try_reserve_exact(len).ok()?;
+    block.resize(len, 0);
+    (copy(address, &mut block) == len).then_some(block)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A page of this test's own, followed by one that is not mapped.
+    fn edge() -> usize {
+        // SAFETY: mappings of this test's own; the second page is taken away again.
+        unsafe {
+            let (read, private) =
+                (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+            let at = libc::mmap(std::ptr::null_mut(), 2 * PAGE, read, private, -1, 0);
+            assert_eq!(libc::munmap(at.byte_add(PAGE), PAGE), 0);
+            at.cast::<u8>().write_bytes(7, PAGE);
+            at.addr()
+        }
+    }
+
+    #[test]
+    fn what_is_mapped_is_copied_and_nothing_faults() {
+        for way in [copy, |address, to: &mut [u8]| through_pipe(address, to)] {
+            let (edge, mut buffer) = (edge(), [0; 16]);
+            assert_eq!((way(edge, &mut buffer), buffer), (16, [7; 16]));
+            assert_eq!(way(edge + PAGE - 16, &mut buffer), 16);
+            assert_eq!(way(edge + PAGE, &mut buffer), 0);
+            assert_eq!(way(usize::MAX - 7, &mut buffer[..8]), 0);
+            assert_eq!(way(16, &mut buffer), 0);
+        }
+        assert_eq!(copy(edge() + PAGE - 8, &mut [0; 16]), 8, "up to the end");
+        assert_eq!(copy(0, &mut [0; 16]), 0);
+    }
+
+    #[test]
+    fn words_texts_and_blocks_are_whole_or_not_there() {
+        let edge = edge();
+        assert_eq!(word(edge), Some(0x0707_0707_0707_0707));
+        assert_eq!(word(edge + PAGE - 4), None);
+        assert_eq!(block(edge, PAGE).map(|block| block.len()), Some(PAGE));
+        assert_eq!((block(edge, PAGE + 1), block(edge, usize::MAX)), (None, None));
+        let name = c"/build/sql/sql_class.cc";
+        assert_eq!(text::<64>(name.as_ptr().addr()).as_deref(), Some("/build/sql/sql_class.cc"));
+        assert_eq!(text::<8>(name.as_ptr().addr()), None, "longer than that");
+    }
+}

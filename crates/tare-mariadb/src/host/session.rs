@@ -1,0 +1,329 @@
+//! The server's sessions: the counters each keeps for `SHOW SESSION STATUS`, and what tells of FLUSH STATUS.
+//!
+//! A session is a `THD`. Its counters are words of the structure `status_var` in it, which only its own thread writes. Where
+//! they are the server says itself: `status_vars`, the list that SHOW STATUS shows, has the place of each in the structure,
+//! and functions for plugins, which are exported and a few instructions long, have the places of two of them in the THD.
+//! Both must agree. A session's own number, whose place another such function has, must be the one the server told.
+
+use std::ffi::CStr;
+use std::sync::{Mutex, OnceLock};
+
+use tare_engine::{CounterForm, MAX_SESSION_COUNTERS, Session, SessionCounter, SessionCounters};
+
+use super::code;
+use super::observation::{self, pointer, text, word};
+use crate::startup::symbol;
+
+/// Bytes of an entry of the list: name, value, kind.
+const ENTRY: usize = 24;
+/// Entries of the list at most; there are some 400.
+const MOST_ENTRIES: usize = 2048;
+/// Bytes of the structure of counters at most; it has some 2,100.
+const MOST_BYTES: u64 = 8192;
+
+/// Why sessions are not looked at. Their tables are empty then.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum LayoutError {
+    /// The server does not export it.
+    #[error("the server does not export {0}")]
+    NoSymbol(&'static str),
+    /// A function of the server's is none of those that are known.
+    #[error("the server's function {0} is not as expected")]
+    Code(&'static str),
+    /// The list of status variables is none of those that are known.
+    #[error("the server's list of status variables is not as expected")]
+    List,
+    /// The layout is known of another series only.
+    #[error("where this series of servers keeps it is not known")]
+    Series,
+    /// The places of two counters contradict each other.
+    #[error("the server's functions and its list of status variables place the counters differently")]
+    Disagreement,
+}
+
+/// Where a session has what is read of it.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    /// The session's number.
+    id: usize,
+    /// The structure of counters.
+    status: usize,
+    counters: Vec<SessionCounter>,
+    /// The place of each in the structure.
+    places: Vec<usize>,
+    /// Bytes of the structure that hold them all.
+    len: usize,
+}
+
+/// A status variable of the list, whose value is a place in a session's counters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Listed {
+    name: String,
+    place: u64,
+    kind: u32,
+}
+
+/// An exported function's address.
+pub(super) fn function(name: &'static CStr) -> Result<usize, LayoutError> {
+    let missing = || LayoutError::NoSymbol(name.to_str().unwrap_or_default());
+    symbol(name).map(|found| found.addr()).ok_or_else(missing)
+}
+
+/// What a short exported function says of the place of a member, by one of its instructions.
+pub(super) fn member(
+    name: &'static CStr,
+    instruction: fn(&[u8]) -> Option<usize>,
+) -> Result<usize, LayoutError> {
+    let code = observation::bytes::<32>(function(name)?);
+    let unknown = || LayoutError::Code(name.to_str().unwrap_or_default());
+    code.and_then(|code| instruction(&code)).ok_or_else(unknown)
+}
+
+impl Layout {
+    fn prove() -> Result<Layout, LayoutError> {
+        let sent = member(c"thd_increment_bytes_sent", code::added_to)?;
+        let received = member(c"thd_increment_bytes_received", code::added_to)?;
+        let id = member(c"thd_get_thread_id", code::loaded)?;
+        Layout::of(&list(function(c"status_vars")?)?, sent, received, id)
+    }
+
+    fn of(list: &[Listed], sent: usize, received: usize, id: usize) -> Result<Layout, LayoutError> {
+        let named = |name: &str| list.iter().find(|it| it.name == name).ok_or(LayoutError::List);
+        let questions = named("Questions")?;
+        let (listed_sent, listed_received) = (named("Bytes_sent")?, named("Bytes_received")?);
+        let base = |at: usize, listed: &Listed| at.checked_sub(listed.place as usize);
+        let status =
+            base(sent, listed_sent).filter(|status| base(received, listed_received) == Some(*status));
+        let status = status.ok_or(LayoutError::Disagreement)?;
+        // The kinds' numbers differ between series: they are those of variables that every server has.
+        let kinds = [
+            (questions.kind, CounterForm::Count),
+            (listed_sent.kind, CounterForm::Count),
+            (named("Last_query_cost")?.kind, CounterForm::Fraction),
+            (named("Busy_time")?.kind, CounterForm::Microseconds),
+            (named("Threads_running")?.kind, CounterForm::Small),
+        ];
+        let form = |it: &Listed| kinds.iter().find(|(kind, _)| *kind == it.kind).map(|(_, form)| *form);
+        let mut shown: Vec<(&Listed, CounterForm)> =
+            list.iter().filter_map(|it| Some((it, form(it)?))).collect();
+        let in_structure = |(it, form): &(&Listed, CounterForm)| {
+            it.place.is_multiple_of(if *form == CounterForm::Small { 4 } else { 8 }) && it.place < MOST_BYTES
+        };
+        if shown.len() > MAX_SESSION_COUNTERS || !shown.iter().all(in_structure) {
+            return Err(LayoutError::List);
+        }
+        shown.sort_by_key(|(it, _)| it.name.to_ascii_lowercase());
+        let places: Vec<usize> = shown.iter().map(|(it, _)| it.place as usize).collect();
+        let len = places.iter().max().map_or(0, |last| last + 8);
+        let counter =
+            |(it, form): &(&Listed, CounterForm)| SessionCounter { name: it.name.clone(), form: *form };
+        Ok(Layout { id, status, counters: shown.iter().map(counter).collect(), places, len })
+    }
+
+    fn read(&self, session: Session, into: &mut SessionCounters) -> Option<()> {
+        let thd = usize::try_from(session.handle).ok()?;
+        let status = observation::block(thd.checked_add(self.status)?, self.len)?;
+        for (counter, place) in into.iter_mut().zip(&self.places) {
+            *counter = u64::from_le_bytes(*status.get(*place..)?.first_chunk()?);
+        }
+        self.is(session).then_some(())
+    }
+
+    /// Whether the session is the one the server numbered so.
+    fn is(&self, session: Session) -> bool {
+        let id = usize::try_from(session.handle).ok().and_then(|thd| word(thd.checked_add(self.id)?));
+        id == Some(session.processlist_id)
+    }
+}
+
+/// The list of status variables that are of a session.
+fn list(address: usize) -> Result<Vec<Listed>, LayoutError> {
+    let mut listed = Vec::new();
+    for at in 0..MOST_ENTRIES {
+        let entry = address + at * ENTRY;
+        let name = pointer(entry).ok_or(LayoutError::List)?;
+        if name == 0 {
+            return Ok(listed);
+        }
+        let name = text::<80>(name).ok_or(LayoutError::List)?;
+        let (place, kind) = (word(entry + 8), observation::bytes(entry + 16).map(u32::from_le_bytes));
+        let (Some(place), Some(kind)) = (place, kind) else { return Err(LayoutError::List) };
+        // The values of others are addresses.
+        if place < MOST_BYTES {
+            listed.push(Listed { name, place, kind });
+        }
+    }
+    Err(LayoutError::List)
+}
+
+/// Where this server's sessions have what is read of them; found when it is first asked for.
+pub(crate) fn layout() -> Result<&'static Layout, &'static LayoutError> {
+    static LAYOUT: OnceLock<Result<Layout, LayoutError>> = OnceLock::new();
+    LAYOUT.get_or_init(Layout::prove).as_ref()
+}
+
+/// The counters of sessions; none where their place is not known.
+pub(super) fn counters() -> &'static [SessionCounter] {
+    layout().map_or(&[], |layout| &layout.counters)
+}
+
+/// Copies a session's counters. False: it is not that session any more.
+pub(super) fn read_counters(session: Session, into: &mut SessionCounters) -> bool {
+    layout().is_ok_and(|layout| layout.read(session, into).is_some())
+}
+
+/// Whether it is still that session.
+pub(super) fn is(session: Session) -> bool {
+    layout().is_ok_and(|layout| layout.is(session))
+}
+
+/// The server's own counters that FLUSH STATUS sets to zero and that nothing else lets fall. One of them, how many
+/// connections there were at most, it sets to what there are.
+const FLUSHED: [&str; 11] = [
+    "Aborted_clients",
+    "Aborted_connects",
+    "Binlog_cache_use",
+    "Binlog_stmt_cache_use",
+    "Created_tmp_files",
+    "Max_used_connections",
+    "Opened_plugin_libraries",
+    "Subquery_cache_hit",
+    "Subquery_cache_miss",
+    "Table_locks_immediate",
+    "Table_locks_waited",
+];
+
+/// What tells of FLUSH STATUS: the second in which it was last executed, and the server's own counters.
+struct Flushes {
+    time: Option<usize>,
+    counters: Vec<usize>,
+    seen: Mutex<Seen>,
+}
+
+/// What was seen of it last, and how many times it has been executed, as far as that was noticed.
+#[derive(Default)]
+struct Seen {
+    time: u64,
+    counters: Vec<u64>,
+    flushes: u64,
+}
+
+impl Seen {
+    fn look(&mut self, time: u64, counters: Vec<u64>) -> u64 {
+        let fell = self.counters.iter().zip(&counters).any(|(before, now)| now < before);
+        if fell || time != self.time {
+            self.flushes += 1;
+        }
+        (self.time, self.counters) = (time, counters);
+        self.flushes
+    }
+}
+
+impl Flushes {
+    fn new() -> Flushes {
+        let address = |name: &str| {
+            let entries = (0..MOST_ENTRIES).map(|at| Some(function(c"status_vars").ok()? + at * ENTRY));
+            let named = |entry: &usize| text::<80>(pointer(*entry)?);
+            let entry = entries.map_while(|entry| entry.filter(|entry| named(entry).is_some()));
+            let kind = |entry: &usize| observation::bytes(entry + 16).map(u32::from_le_bytes);
+            let is_it = |entry: &usize| named(entry).as_deref() == Some(name) && kind(entry) == Some(LONG);
+            entry.into_iter().find(is_it).and_then(|entry| pointer(entry + 8))
+        };
+        Flushes {
+            time: symbol(c"flush_status_time").map(|found| found.addr()),
+            counters: FLUSHED.into_iter().filter_map(address).collect(),
+            seen: Mutex::default(),
+        }
+    }
+}
+
+/// The kind of an unsigned long that the server sets to zero, as of the plugin interface.
+const LONG: u32 = 3;
+
+/// How many times FLUSH STATUS has been executed, as far as it was noticed.
+pub(super) fn flushes() -> u64 {
+    static FLUSHES: OnceLock<Flushes> = OnceLock::new();
+    let flushes = FLUSHES.get_or_init(Flushes::new);
+    let time = flushes.time.and_then(word).unwrap_or(0);
+    let counters = observation::words(&flushes.counters).unwrap_or_default();
+    flushes.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).look(time, counters)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STATUS: usize = 0xcc8;
+
+    fn listed() -> Vec<Listed> {
+        let entry = |(name, place, kind): (&str, u64, u32)| Listed { name: name.to_owned(), place, kind };
+        [
+            ("Questions", 16, 30),
+            ("Bytes_sent", 32, 31),
+            ("Bytes_received", 24, 31),
+            ("Last_query_cost", 40, 32),
+            ("Threads_running", 52, 33),
+            ("Busy_time", 56, 34),
+            ("handler_commit", 8, 30),
+            ("Uptime", 64, 35),
+        ]
+        .into_iter()
+        .map(entry)
+        .collect()
+    }
+
+    #[test]
+    fn counters_are_placed_only_where_everything_agrees() {
+        let layout = Layout::of(&listed(), STATUS + 32, STATUS + 24, 0x3f18).expect("a layout");
+        let names: Vec<(&str, CounterForm)> =
+            layout.counters.iter().map(|it| (it.name.as_str(), it.form)).collect();
+        use CounterForm::{Count, Fraction, Microseconds, Small};
+        let [busy, received, sent, commit] = [
+            ("Busy_time", Microseconds),
+            ("Bytes_received", Count),
+            ("Bytes_sent", Count),
+            ("handler_commit", Count),
+        ];
+        let [cost, questions, running] =
+            [("Last_query_cost", Fraction), ("Questions", Count), ("Threads_running", Small)];
+        assert_eq!(names, [busy, received, sent, commit, cost, questions, running]);
+        assert_eq!((layout.status, layout.places, layout.len), (STATUS, vec![56, 24, 32, 8, 40, 16, 52], 64));
+        let error = |list: &[Listed], sent, received| Layout::of(list, sent, received, 0).err();
+        assert_eq!(error(&listed(), STATUS + 32, STATUS + 16), Some(LayoutError::Disagreement));
+        assert_eq!(error(&listed(), 8, 0), Some(LayoutError::Disagreement));
+        assert_eq!(error(&listed()[1..], STATUS + 32, STATUS + 24), Some(LayoutError::List));
+        let mut odd = listed();
+        odd[6].place = 9;
+        assert_eq!(error(&odd, STATUS + 32, STATUS + 24), Some(LayoutError::List));
+    }
+
+    #[test]
+    fn a_session_is_read_where_it_has_its_number() {
+        let layout = Layout::of(&listed(), 72, 64, 0).expect("a layout");
+        let mut thd: Vec<u64> = (100..120).collect();
+        let session =
+            |processlist_id| Session { handle: thd.as_ptr().addr() as u64, processlist_id, command: None };
+        let mut counters = [0; MAX_SESSION_COUNTERS];
+        assert!(layout.read(session(100), &mut counters).is_some());
+        assert_eq!(counters[..8], [112, 108, 109, 106, 110, 107, u64::from(0u32) | 112 << 32, 0]);
+        assert!(layout.read(session(101), &mut counters).is_none());
+        assert!(layout.read(Session { handle: 16, ..session(100) }, &mut counters).is_none());
+        thd.clear();
+    }
+
+    #[test]
+    fn a_program_without_the_servers_symbols_has_no_sessions() {
+        assert_eq!(layout().err(), Some(&LayoutError::NoSymbol("thd_increment_bytes_sent")));
+        assert!(counters().is_empty());
+    }
+
+    #[test]
+    fn a_flush_is_told_by_its_second_or_by_a_counter_that_fell() {
+        let mut seen = Seen::default();
+        let first = seen.look(100, vec![5, 7]);
+        assert_eq!(seen.look(100, vec![5, 9]), first);
+        assert_eq!(seen.look(100, vec![6, 8]), first + 1);
+        assert_eq!(seen.look(101, vec![6, 8]), first + 2);
+        assert_eq!(seen.look(101, vec![6, 8]), first + 2);
+    }
+}

@@ -1,0 +1,358 @@
+//! User variables of the server's sessions, read where each session keeps them.
+//!
+//! A session changes its variables while it executes, and never between its statements. A variable that a statement may set
+//! carries the statement's number before anything of it changes. So a reader knows what stands still: all of a session that
+//! sleeps, and what carries the number of an earlier statement. It looks at the sleep, the statement's number and the
+//! variable's head before and after, and at everything twice. A number is one word, and whole at every moment. What is left, a
+//! text or a decimal that the statement in progress sets, is said to be changing.
+
+use std::sync::OnceLock;
+
+use tare_engine::{Session, SessionValue};
+
+use super::code;
+use super::observation::{self, block, field, word};
+use super::session::{self, LayoutError};
+use crate::startup::symbol;
+
+/// Variables of a session that are looked at at most.
+const MOST: u64 = 1 << 16;
+/// Bytes of a value that are shown at most.
+const LONGEST: usize = 1 << 20;
+
+/// `HASH` of the server's `hash.h`.
+mod hash {
+    pub(super) const RECORDS: usize = 24;
+    pub(super) const LINKS: usize = 40;
+    pub(super) const ELEMENTS: usize = 48;
+    pub(super) const LINK_BYTES: usize = 72;
+    pub(super) const CHARSET: usize = 120;
+    pub(super) const BYTES: usize = 128;
+}
+
+/// `HASH_LINK`: two numbers, then the element.
+const LINK: usize = 16;
+
+/// `user_var_entry` of the server's `sql_class.h`; a short value and the name follow it.
+mod entry {
+    pub(super) const TYPE: usize = 0;
+    pub(super) const NAME: usize = 16;
+    pub(super) const NAME_BYTES: usize = 24;
+    pub(super) const VALUE: usize = 32;
+    pub(super) const VALUE_BYTES: usize = 40;
+    pub(super) const SET_BY: usize = 48;
+    pub(super) const BYTES: usize = 64;
+    /// Behind the entry there is room for a short value.
+    pub(super) const SHORT: usize = 8;
+    /// The longest name: 64 characters.
+    pub(super) const NAME_MOST: usize = 192;
+}
+
+/// What a value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Signed,
+    Unsigned,
+    Fraction,
+    Decimal,
+    Text,
+}
+
+/// The server's objects that say what a value is.
+const TYPES: [(&std::ffi::CStr, Form); 13] = [
+    (c"type_handler_slonglong", Form::Signed),
+    (c"type_handler_ulonglong", Form::Unsigned),
+    (c"type_handler_double", Form::Fraction),
+    (c"type_handler_newdecimal", Form::Decimal),
+    (c"type_handler_long_blob", Form::Text),
+    (c"type_handler_geometry", Form::Text),
+    (c"type_handler_point", Form::Text),
+    (c"type_handler_linestring", Form::Text),
+    (c"type_handler_polygon", Form::Text),
+    (c"type_handler_multipoint", Form::Text),
+    (c"type_handler_multilinestring", Form::Text),
+    (c"type_handler_multipolygon", Form::Text),
+    (c"type_handler_geometrycollection", Form::Text),
+];
+
+/// Where a session has its variables, and the number of its statement.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    variables: usize,
+    statement: usize,
+    charset: usize,
+    types: Vec<(usize, Form)>,
+}
+
+impl Layout {
+    fn prove() -> Result<Layout, LayoutError> {
+        session::layout().map_err(Clone::clone)?;
+        let statement = session::member(c"thd_query_id", code::loaded)?;
+        let set_entry = session::function(c"_ZN22Item_func_set_user_var9set_entryEP3THDb")?;
+        let callee = session::function(c"_Z12get_variableP7st_hashP25st_mysql_const_lex_stringb")?;
+        let code = observation::bytes::<160>(set_entry);
+        let variables = code.and_then(|code| code::handed_to(&code, set_entry, callee));
+        let variables = variables.ok_or(LayoutError::Code("Item_func_set_user_var::set_entry"))?;
+        let charset = session::function(c"system_charset_info")?;
+        let types = TYPES.iter().filter_map(|(name, form)| Some((symbol(name)?.addr(), *form))).collect();
+        Ok(Layout { variables, statement, charset, types })
+    }
+
+    /// One look at all variables; `None`: something moved, or is not what it should be.
+    fn look(&self, session: Session) -> Option<Vec<(String, SessionValue)>> {
+        let thd = usize::try_from(session.handle).ok()?;
+        let at = thd.checked_add(self.variables)?;
+        let statement = || word(thd.checked_add(self.statement)?);
+        let (now, head) = (statement()?, block(at, hash::BYTES)?);
+        let records = field(&head, hash::RECORDS)?;
+        let mut variables = Vec::new();
+        if records > 0 {
+            let plausible = field(&head, hash::LINK_BYTES)? == LINK as u64
+                && field(&head, hash::ELEMENTS)? == records
+                && field(&head, hash::CHARSET)? == word(self.charset)?
+                && records <= MOST;
+            let links = field(&head, hash::LINKS).filter(|_| plausible)?;
+            let links = block(usize::try_from(links).ok()?, records as usize * LINK)?;
+            for link in links.chunks_exact(LINK) {
+                let entry = usize::try_from(field(link, 8)?).ok()?;
+                variables.push(self.variable(entry, session, now)?);
+            }
+        }
+        let still = block(at, hash::BYTES)? == head && statement()? == now;
+        still.then_some(variables)
+    }
+
+    fn variable(&self, at: usize, session: Session, statement: u64) -> Option<(String, SessionValue)> {
+        let head = block(at, entry::BYTES)?;
+        let name_len = usize::try_from(field(&head, entry::NAME_BYTES)?).ok()?;
+        let name_at = at.checked_add(entry::BYTES + entry::SHORT)?;
+        if field(&head, entry::NAME)? != name_at as u64 || name_len > entry::NAME_MOST {
+            return None;
+        }
+        let name = String::from_utf8(block(name_at, name_len)?).ok()?;
+        let form = self.form(usize::try_from(field(&head, entry::TYPE)?).ok()?)?;
+        let is_word = matches!(form, Form::Signed | Form::Unsigned | Form::Fraction);
+        // What never said what it does sleeps.
+        let stands = session.command.unwrap_or(0) == 0 || field(&head, entry::SET_BY)? < statement;
+        let (value, len) = (field(&head, entry::VALUE)?, field(&head, entry::VALUE_BYTES)?);
+        let value = match (usize::try_from(value).ok()?, usize::try_from(len).ok()?) {
+            (0, _) => SessionValue::Null,
+            _ if !is_word && !stands => SessionValue::Changing,
+            // The reference shows an empty text so.
+            (_, 0) => SessionValue::Null,
+            (value, len) => SessionValue::Text(text(form, &block(value, len.min(LONGEST))?)?),
+        };
+        (block(at, entry::BYTES)? == head).then_some((name, value))
+    }
+
+    fn form(&self, handler: usize) -> Option<Form> {
+        self.types.iter().find(|(at, _)| *at == handler).map(|(_, form)| *form)
+    }
+}
+
+/// A value as the reference shows it: numbers with a fraction are rounded.
+fn text(form: Form, value: &[u8]) -> Option<Vec<u8>> {
+    let word = || field(value, 0).filter(|_| value.len() == 8);
+    Some(match form {
+        Form::Signed => word()?.cast_signed().to_string().into_bytes(),
+        Form::Unsigned => word()?.to_string().into_bytes(),
+        Form::Fraction => rounded(f64::from_bits(word()?)).into_bytes(),
+        Form::Decimal => decimal(value)?.into_bytes(),
+        Form::Text => value.to_vec(),
+    })
+}
+
+/// A number without its fraction, as the server writes it: one that becomes 0 keeps its point, and of large ones only the
+/// digits that tell them apart are shown.
+fn rounded(number: f64) -> String {
+    /// Beyond it all numbers are whole.
+    const WHOLE: f64 = 9_007_199_254_740_992.0;
+    if number.abs() < WHOLE {
+        let text = format!("{number:.0}");
+        let vanishes = number != 0.0 && text.trim_start_matches('-') == "0";
+        return if vanishes { text + "." } else { text };
+    }
+    let scientific = format!("{number:e}");
+    let Some((digits, exponent)) = scientific.split_once('e') else { return scientific };
+    let (sign, digits) = if let Some(rest) = digits.strip_prefix('-') { ("-", rest) } else { ("", digits) };
+    let digits = digits.replace('.', "");
+    let places = exponent.parse::<usize>().map_or(0, |exponent| exponent + 1);
+    format!("{sign}{digits:0<places$}")
+}
+
+/// Digits of a word of a decimal.
+const DIGITS: usize = 9;
+/// Digits of a decimal before and behind its point at most.
+const MOST_DIGITS: usize = 81;
+/// Where a decimal's words begin: behind three numbers, the sign and an address.
+const DECIMAL_WORDS: usize = 24;
+
+/// `my_decimal`: how many digits before and behind the point, the sign, then words of nine digits.
+fn decimal(value: &[u8]) -> Option<String> {
+    let number = |at: usize| value.get(at..)?.first_chunk().map(|word| u32::from_le_bytes(*word));
+    let (whole, fraction) = (number(0)? as usize, number(4)? as usize);
+    if whole > MOST_DIGITS || fraction > MOST_DIGITS {
+        return None;
+    }
+    let whole_words = whole.div_ceil(DIGITS);
+    let digits = |words: std::ops::Range<usize>| -> Option<String> {
+        words.map(|at| Some(format!("{:09}", number(DECIMAL_WORDS + at * 4)?))).collect()
+    };
+    let before = digits(0..whole_words)?;
+    let behind = digits(whole_words..whole_words + fraction.div_ceil(DIGITS))?;
+    let before = before.trim_start_matches('0');
+    let sign = if *value.get(12)? != 0 { "-" } else { "" };
+    let before = if before.is_empty() { "0" } else { before };
+    Some(match fraction {
+        0 => format!("{sign}{before}"),
+        fraction => format!("{sign}{before}.{}", behind.get(..fraction)?),
+    })
+}
+
+/// Where sessions have their variables; found when it is first asked for.
+pub(crate) fn layout() -> Result<&'static Layout, &'static LayoutError> {
+    static LAYOUT: OnceLock<Result<Layout, LayoutError>> = OnceLock::new();
+    LAYOUT.get_or_init(Layout::prove).as_ref()
+}
+
+/// The variables of a session; none where their place is not known. `None`: they changed meanwhile.
+pub(super) fn read(session: Session) -> Option<Vec<(String, SessionValue)>> {
+    let Ok(layout) = layout() else { return Some(Vec::new()) };
+    let first = layout.look(session)?;
+    (layout.look(session)? == first && session::is(session)).then_some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Seen on the built-in of 10.11.19.
+    #[test]
+    fn numbers_with_a_fraction_are_shown_without_it() {
+        let shown = [
+            (1.5, "2"),
+            (2.5, "2"),
+            (-7.0, "-7"),
+            (0.0, "0"),
+            (0.5, "0."),
+            (1e-5, "0."),
+            (-0.4, "-0."),
+            (0.7, "1"),
+            (1e15, "1000000000000000"),
+            (9_007_199_254_740_992.0, "9007199254740992"),
+            (1e23, "100000000000000000000000"),
+            (-1e20, "-100000000000000000000"),
+        ];
+        for (number, text) in shown {
+            assert_eq!(rounded(number), text);
+        }
+        assert_eq!(rounded(f64::MAX), format!("17976931348623157{}", "0".repeat(292)));
+    }
+
+    fn decimal_of(whole: u32, fraction: u32, negative: bool, words: &[u32]) -> Vec<u8> {
+        let head = [whole, fraction, 9, u32::from(negative), 0, 0];
+        head.iter().chain(words).flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn decimals_are_shown_digit_by_digit() {
+        let shown =
+            |whole, fraction, negative, words: &[u32]| decimal(&decimal_of(whole, fraction, negative, words));
+        let big = shown(20, 5, false, &[12, 345_678_901, 234_567_890, 123_450_000]);
+        assert_eq!(big.as_deref(), Some("12345678901234567890.12345"));
+        assert_eq!(shown(0, 1, true, &[500_000_000]).as_deref(), Some("-0.5"));
+        assert_eq!(shown(1, 2, false, &[0, 100_000_000]).as_deref(), Some("0.10"));
+        assert_eq!(shown(3, 0, false, &[7]).as_deref(), Some("7"));
+        assert_eq!(shown(82, 0, false, &[7; 10]), None, "more than there can be");
+        assert_eq!(shown(10, 0, false, &[7]), None, "cut off");
+    }
+
+    /// A session of this test's own: its memory as the server lays it out.
+    struct Own {
+        layout: Layout,
+        thd: Vec<u64>,
+        _links: Vec<u64>,
+        entry: Box<[u64; 12]>,
+    }
+
+    const CHARSET: u64 = 77;
+    const SIGNED: usize = 1;
+    const TEXT: usize = 2;
+
+    impl Own {
+        fn new() -> Own {
+            let charset: &'static u64 = Box::leak(Box::new(CHARSET));
+            let layout = Layout {
+                variables: 16,
+                statement: 8,
+                charset: std::ptr::from_ref(charset).addr(),
+                types: vec![(SIGNED, Form::Signed), (TEXT, Form::Text)],
+            };
+            let mut entry = Box::new([0; 12]);
+            let at = entry.as_ptr().addr() as u64;
+            entry[..8].copy_from_slice(&[SIGNED as u64, 0, at + 72, 2, at + 64, 8, 50, 0]);
+            entry[8] = 5;
+            entry[9] = u64::from_le_bytes(*b"ab\0\0\0\0\0\0");
+            let links = vec![0, at];
+            let mut thd = vec![0; 18];
+            thd[1] = 60;
+            let hash = &mut thd[2..];
+            for (at, word) in [
+                (hash::RECORDS, 1),
+                (hash::LINKS, links.as_ptr().addr() as u64),
+                (hash::ELEMENTS, 1),
+                (hash::LINK_BYTES, LINK as u64),
+                (hash::CHARSET, CHARSET),
+            ] {
+                hash[at / 8] = word;
+            }
+            Own { layout, thd, _links: links, entry }
+        }
+
+        fn variable(&self, command: u32) -> Option<(String, SessionValue)> {
+            let at = self.entry.as_ptr().addr();
+            let session = Session { handle: 0, processlist_id: 1, command: Some(command) };
+            self.layout.variable(at, session, self.thd[1])
+        }
+    }
+
+    #[test]
+    fn a_variable_is_read_where_it_stands_still() {
+        let mut own = Own::new();
+        let text = |text: &str| SessionValue::Text(text.as_bytes().to_vec());
+        assert_eq!(own.variable(3), Some(("ab".to_owned(), text("5"))));
+        // The statement in progress may set it: a number is whole at every moment, a text is not.
+        own.entry[6] = 60;
+        assert_eq!(own.variable(3), Some(("ab".to_owned(), text("5"))));
+        own.entry[0] = TEXT as u64;
+        own.entry[5] = 1;
+        assert_eq!(own.variable(3), Some(("ab".to_owned(), SessionValue::Changing)));
+        assert_eq!(own.variable(0), Some(("ab".to_owned(), text("\u{5}"))), "asleep");
+        own.entry[4] = 0;
+        assert_eq!(own.variable(3), Some(("ab".to_owned(), SessionValue::Null)));
+    }
+
+    #[test]
+    fn what_is_no_variable_is_not_read() {
+        for (at, word) in [(0, 9), (2, 0), (3, 193), (4, 16), (5, 7)] {
+            let mut own = Own::new();
+            own.entry[at] = word;
+            assert_eq!(own.variable(0), None, "word {at}");
+        }
+    }
+
+    #[test]
+    fn a_table_of_variables_is_believed_only_when_everything_agrees() {
+        let own = Own::new();
+        let session =
+            |own: &Own| Session { handle: own.thd.as_ptr().addr() as u64, processlist_id: 1, command: None };
+        let found = ("ab".to_owned(), SessionValue::Text(b"5".to_vec()));
+        assert_eq!(own.layout.look(session(&own)), Some(vec![found]));
+        for (at, word) in [(hash::LINK_BYTES, 8), (hash::ELEMENTS, 2), (hash::CHARSET, 1), (hash::LINKS, 16)]
+        {
+            let mut own = Own::new();
+            own.thd[2 + at / 8] = word;
+            assert_eq!(own.layout.look(session(&own)), None);
+        }
+    }
+}
