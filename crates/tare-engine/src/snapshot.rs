@@ -3,6 +3,7 @@
 //! A snapshot is taken at query time by a reader; writers never wait for it. Times that were not measured
 //! (`TIMED = NO`) are `None`. Names of instruments are `&'static str`: instruments are never unregistered.
 
+use crate::histogram::Histogram;
 use crate::setup::level::Recording;
 
 /// Identity of a registered instrument: its position in the registry, 1-based like a PSI key (0: none).
@@ -575,6 +576,8 @@ pub struct DigestRow {
     pub last_seen_us: u64,
     /// One of the statements.
     pub sample: Option<StatementSample>,
+    /// How long they took; in the extended shape.
+    pub histogram: Histogram,
 }
 
 /// A statement that stands for all of a digest: the slowest, unless that was long ago.
@@ -728,6 +731,10 @@ pub enum Reset {
     Connections(Level),
     /// `TRUNCATE events_statements_summary_by_digest`.
     Digests,
+    /// `TRUNCATE events_statements_histogram_by_digest`.
+    DigestHistograms,
+    /// `TRUNCATE events_<type>_histogram_global_by_event_name` and `events_statements_histogram_global`.
+    Histograms(EventType),
     /// `TRUNCATE file_summary_by_event_name` / `_by_instance`.
     Files,
     /// `TRUNCATE socket_summary_by_event_name` / `_by_instance`.

@@ -22,7 +22,7 @@ pub static BY_DIGEST: TableDef<DigestRow> = TableDef::new(
     },
 )
 .indexed(&[&["SCHEMA_NAME", "DIGEST"], &["DIGEST", "SCHEMA_NAME"]])
-.extended(&[FURTHER, SAMPLE])
+.extended(&[FURTHER, QUANTILES, SAMPLE])
 .truncated(Reset::Digests);
 
 const KEY: &[ColumnDef<DigestRow>] = &[
@@ -79,4 +79,19 @@ const SAMPLE: &[ColumnDef<DigestRow>] = &[
         "How long that statement took, in picoseconds; 0 if it was not timed.",
         |row| row.sample.as_ref().map_or(0, |sample| sample.wait_ps).into(),
     ),
+];
+
+const QUANTILES: &[ColumnDef<DigestRow>] = &[
+    column(
+        "QUANTILE_95",
+        BigIntUnsigned,
+        "95 of 100 timed statements took less than this, in picoseconds: the upper bound of a bucket.",
+        |row| row.histogram.quantile_ps(950).into(),
+    ),
+    column("QUANTILE_99", BigIntUnsigned, "Likewise, 99 of 100.", |row| {
+        row.histogram.quantile_ps(990).into()
+    }),
+    column("QUANTILE_999", BigIntUnsigned, "Likewise, 999 of 1000.", |row| {
+        row.histogram.quantile_ps(999).into()
+    }),
 ];

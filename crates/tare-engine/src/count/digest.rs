@@ -230,7 +230,7 @@ impl Engine {
             if offset != 0 {
                 let digest: &DigestCell = self.arena.at(offset as Offset);
                 each(digest);
-                digest.cell.clear();
+                digest.cell.clear(&self.arena);
                 digest.follower.store(0, Relaxed);
                 // The cell stays the entry's: its memory is used again for the next digest that lands here.
                 cell.store(0, Relaxed);
@@ -267,7 +267,7 @@ impl Engine {
         let place = self.digest_slot(key, now);
         self.folds.begin();
         self.fold_digest(cell);
-        cell.cell.clear();
+        cell.cell.clear(&self.arena);
         self.set_place(cell, place, turn);
         self.folds.end();
         true
@@ -359,6 +359,7 @@ impl Engine {
         let add = |to: &DigestSlot| {
             let last_seen = cell.last_seen.load(Relaxed);
             to.own.merge_shared(cell.cell.stat.plain(), &cell.cell.counters, last_seen);
+            self.fold_spread(&cell.cell, &to.own.histogram);
         };
         if slot.tenancy.pin(generation) {
             add(slot);

@@ -9,3 +9,4 @@ pub(crate) mod digest;
 pub(crate) mod digest_table;
 pub(crate) mod fold;
 pub(crate) mod sample;
+pub(crate) mod spread;

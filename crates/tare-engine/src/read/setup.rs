@@ -255,6 +255,8 @@ impl Engine {
             Reset::Memory(level) => self.reset_summary(Family::Memory, level),
             Reset::Connections(level) => self.reset_connections(level),
             Reset::Digests => self.reset_digests(),
+            Reset::DigestHistograms => self.truncate_digest_histograms(),
+            Reset::Histograms(of) => self.truncate_event_histograms(of),
             Reset::Files => self.reset_files(),
             Reset::Sockets => self.reset_sockets(),
             Reset::Instances => {

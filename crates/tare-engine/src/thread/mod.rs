@@ -451,8 +451,9 @@ impl Engine {
         if thread.alive.load(Relaxed) == 1 {
             let mask = filter::mask(self.consumers.load(Relaxed), instrumented, history);
             let cycles = if self.clock.counts_cycles() { filter::CYCLES } else { 0 };
-            let further = if self.is_extended() { filter::SESSION_MEMORY } else { 0 };
-            thread.decide(if mask == 0 { 0 } else { mask | cycles | further });
+            let spread = if self.buckets.are_told() { filter::SPREAD } else { 0 };
+            let memory = if self.is_extended() { filter::SESSION_MEMORY } else { 0 };
+            thread.decide(if mask == 0 { 0 } else { mask | cycles | spread | memory });
             thread.unsettle();
         }
     }
@@ -496,11 +497,26 @@ impl Engine {
         let kind = self.registry.kind(class);
         let offset = self.cell_space(thread, cell_words(kind) as u32)?;
         let cell: &C = self.arena.at(offset);
-        cell.head().class.store(class, Relaxed);
-        cell.head().kind.store(kind as u16, Relaxed);
         cell.head().epoch.store(self.epochs[family as usize].load(Relaxed), Relaxed);
         thread.banks[bank].entry(&self.arena, class)?.store(entry_of(offset, 0), Release);
         Some(cell)
+    }
+
+    /// Room for a line of its own, which is no cell's: of the thread's cell blocks a quarter is the cells' alone.
+    #[cold]
+    pub(crate) fn line_space(&self, thread: &Thread) -> Option<Offset> {
+        let line = (LINE / 8) as u32;
+        let skipped = thread.cell_next.own().wrapping_neg() % line;
+        match thread.cell_left.own().checked_sub(skipped) {
+            Some(left) if left >= line => {
+                thread.cell_next.store(thread.cell_next.own() + skipped, Relaxed);
+                thread.cell_left.store(left, Relaxed);
+            }
+            _ if thread.cell_count.own() as usize >= CELL_BLOCKS / 4 * 3 => return None,
+            // A fresh block begins with a line.
+            _ => thread.cell_left.store(0, Relaxed),
+        }
+        self.cell_space(thread, line)
     }
 
     /// Room for a cell of `words` in the thread's cell blocks.

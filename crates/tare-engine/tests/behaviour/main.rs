@@ -7,6 +7,7 @@ mod digests;
 mod events;
 mod exclusions;
 mod filters;
+mod histograms;
 mod histories;
 mod levels;
 mod limits;

@@ -9,6 +9,7 @@ mod charsets;
 mod digests;
 mod folding;
 mod grants;
+mod histograms;
 mod instances;
 mod lookups;
 mod measures;

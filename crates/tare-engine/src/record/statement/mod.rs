@@ -25,7 +25,7 @@ use crate::record::wait::{Source, kept};
 use crate::setup::instrument::{ENABLED, STATEMENT, TIMED, UNRECORDED};
 use crate::snapshot::{ClassId, EventType};
 use crate::thread::filter::{
-    ATTRIBUTED, CPU_TIME, CURRENT, DIGEST, FURTHER, HISTORY, LONG, SESSION_MEMORY, UNATTRIBUTED,
+    ATTRIBUTED, CPU_TIME, CURRENT, DIGEST, HISTORY, LONG, SESSION_MEMORY, SPREAD, UNATTRIBUTED,
 };
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadRef, current};
 use record::{Begun, OpenStatement};
@@ -68,6 +68,7 @@ pub enum Counter {
     TotalMemory,
 }
 
+const _: () = assert!(MEASURED < 1 << LEVEL);
 const _: () = assert!(Counter::TotalMemory as usize + 1 == COUNTERS);
 
 /// How a statement ended, as the host's diagnostics area says.
@@ -93,13 +94,13 @@ const RECORDED: u32 = 1 << 2;
 const MASK: u32 = 2;
 const OF_NOBODY: u32 = UNATTRIBUTED << MASK;
 const WITH_DIGEST: u32 = DIGEST << MASK;
-/// Where they have what else the mask says.
-const MEASURES: u32 = 5;
-const WITH_MEMORY: u32 = SESSION_MEMORY >> (FURTHER - MEASURES);
-const WITH_CPU: u32 = CPU_TIME >> (FURTHER - MEASURES);
+const WITH_HISTOGRAM: u32 = SPREAD << MASK;
+const WITH_MEMORY: u32 = SESSION_MEMORY << MASK;
+const WITH_CPU: u32 = CPU_TIME << MASK;
+/// What is measured of a statement besides its time.
 const MEASURED: u32 = WITH_MEMORY | WITH_CPU;
 /// Where a statement's flags have the level.
-const LEVEL: u32 = 8;
+const LEVEL: u32 = 9;
 
 /// A statement in progress: what the host keeps between its calls.
 #[derive(Clone, Copy)]
@@ -191,9 +192,9 @@ fn begin_statement(
     begun: &Begun<'_>,
 ) -> Statement {
     let mut flags = u32::from(begun.switches & TIMED) | (begun.depth as u32) << LEVEL;
-    flags |= (mask & (DIGEST | UNATTRIBUTED)) << MASK;
-    if mask & (SESSION_MEMORY | CPU_TIME) != 0 {
-        flags |= begin_to_measure(thread, open, mask);
+    flags |= (mask & (DIGEST | UNATTRIBUTED | SPREAD | SESSION_MEMORY | CPU_TIME)) << MASK;
+    if flags & WITH_MEMORY != 0 {
+        thread.memory.begin(&open.memory);
     }
     thread.statement_depth.store(begun.depth as u32 + 1, Relaxed);
     let mut id = 0;
@@ -207,15 +208,6 @@ fn begin_statement(
     open.flags.store(flags, Relaxed);
     open.begin(begun, id, thread.transaction.open_id());
     Statement { open, thread }
-}
-
-/// What is to be measured of a statement besides its time, as its flags have it.
-#[inline(never)]
-fn begin_to_measure(thread: &Thread, open: &OpenStatement, mask: u32) -> u32 {
-    if mask & SESSION_MEMORY != 0 {
-        thread.memory.begin(&open.memory);
-    }
-    mask >> (FURTHER - MEASURES) & MEASURED
 }
 
 /// What a statement took besides its time, at its end.
@@ -401,10 +393,12 @@ impl Engine {
         if let Some(cell) = self.statement_cell(thread, bank, open.class()) {
             ended.count(&cell.stat, &cell.counters);
         }
-        if let Some(tokens) = digest
-            && flags & WITH_DIGEST != 0
-        {
-            self.count_digest(thread, ended, tokens, end);
+        let digest = match digest {
+            Some(tokens) if flags & WITH_DIGEST != 0 => self.count_digest(thread, ended, tokens, end),
+            _ => None,
+        };
+        if flags & WITH_HISTOGRAM != 0 {
+            self.spread_statement(thread, bank, ended, digest);
         }
         if flags & RECORDED != 0 {
             let bits = Thread::bits(thread.mask(), EventType::Statement);
@@ -415,6 +409,20 @@ impl Engine {
         }
         thread.statement_depth.store(flags >> LEVEL, Relaxed);
         ended
+    }
+
+    /// Puts an ended statement, which has been counted, into the buckets of its instrument and its digest.
+    #[inline(never)]
+    fn spread_statement(
+        &self,
+        thread: &'static Thread,
+        bank: usize,
+        ended: EndedStatement,
+        digest: Option<&'static DigestCell>,
+    ) {
+        let cell = thread.banks[bank].cell::<StatementCell>(&self.arena, ended.open.class());
+        let heads = [cell.map(|cell| &cell.head), digest.map(|digest| &digest.cell.head)];
+        self.spread_event(thread, ended.taken(), heads);
     }
 
     /// As [`Engine::cell`], with one call for all that is unusual.
@@ -445,7 +453,7 @@ impl Engine {
         self.cell(thread, bank, class, Family::Statements)
     }
 
-    /// Counts an ended statement under its digest.
+    /// Counts an ended statement under its digest, and returns where.
     #[inline(never)]
     fn count_digest(
         &self,
@@ -453,15 +461,15 @@ impl Engine {
         ended: EndedStatement,
         tokens: &DigestTokens<'_>,
         end: u64,
-    ) {
+    ) -> Option<&'static DigestCell> {
         let now = if ended.open.is_timed() { end } else { ticks() };
-        if let Some(digest) = self.digest_seen(thread, tokens, ended.open.schema(), now) {
-            ended.count(&digest.cell.stat, &digest.cell.counters);
-            ended.open.set_digest(digest.slot.own(), digest.generation.own(), tokens.charset);
-            if ended.taken >= digest.sample_from.own() {
-                self.offer_as_sample(digest, ended, now);
-            }
+        let digest = self.digest_seen(thread, tokens, ended.open.schema(), now)?;
+        ended.count(&digest.cell.stat, &digest.cell.counters);
+        ended.open.set_digest(digest.slot.own(), digest.generation.own(), tokens.charset);
+        if ended.taken >= digest.sample_from.own() {
+            self.offer_as_sample(digest, ended, now);
         }
+        Some(digest)
     }
 
     /// An ended statement may become the sample of its digest, if its text was kept.
