@@ -4,8 +4,9 @@
 //! rwlocks, 32 socket operations, 16 idle waits, 14 batches of table I/O with 414 rows, 28 table locks, 22
 //! allocations and as many frees, 1 transaction. The order within a statement is a server's, too.
 //!
-//! `replay [transactions [sums | off | no-consumers]]` prints nanoseconds per transaction. With `sums` no event is recorded,
-//! all are counted and timed; with `off` no instrument is on, with `no-consumers` nothing is that events could go to.
+//! `replay [transactions [sums | off | no-consumers | extended]]` prints nanoseconds per transaction. With `sums` no event is
+//! recorded, all are counted and timed; with `off` no instrument is on, with `no-consumers` nothing is that events could go
+//! to. With `extended` what only the extended shape shows is counted, too.
 //! Under `valgrind --tool=callgrind` the instructions of [`measured`] divided by the transactions are the exact figure, and
 //! under `--tool=lackey` the lines that are written between two stores to [`BEGINNING`] (see `tests/instructions`).
 
@@ -369,9 +370,11 @@ fn main() {
             config.instruments = Box::new(|_| Initial { enabled: false, ..Initial::default() });
         }
         Some("no-consumers") => config.consumers.clear(),
+        Some("extended") => config.extended = true,
         Some(name) => {
-            let level = Recording::named(name)
-                .unwrap_or_else(|| panic!("`{name}`: a level is asked for, `off` or `no-consumers`"));
+            let level = Recording::named(name).unwrap_or_else(|| {
+                panic!("`{name}`: a level is asked for, `off`, `no-consumers` or `extended`")
+            });
             config.instruments = Box::new(move |_| Initial { level, ..Initial::default() });
         }
     }

@@ -6,6 +6,7 @@
 
 mod clock;
 mod count;
+pub mod histogram;
 mod instance;
 mod memory;
 mod read;
@@ -17,7 +18,7 @@ mod thread;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
 
-use tare_sync::{Changes, Folds};
+use tare_sync::{Changes, Folds, Space};
 
 use clock::Clock;
 use count::account::Parties;
@@ -25,10 +26,12 @@ use count::bank::{Sums, with_cell};
 use count::cell::{FAMILIES, IoCell, VIEWERS};
 use count::digest_table::DigestTable;
 use count::error::Errors;
+use count::spread::Buckets;
 use memory::arena::{Arena, Table};
 use memory::index::Index;
 use memory::lost::Losses;
 use memory::pool::Pools;
+use read::histogram::Truncated;
 use setup::instrument;
 use setup::rules::Rules;
 use setup::wanted::Wanted;
@@ -173,6 +176,10 @@ pub struct Engine {
     pub(crate) errors: Errors,
     /// What ended files and sockets did.
     pub(crate) ended_io: Sums,
+    /// Space of histograms of what ended threads counted, and of digests.
+    pub(crate) spreads: Space,
+    pub(crate) buckets: Buckets,
+    pub(crate) truncated: Truncated,
     pub(crate) parties: Parties,
     pub(crate) filters: Mutex<()>,
     /// Held by whoever changes what tables keep of closed handles; see [`share`].
@@ -232,6 +239,9 @@ impl Engine {
             ended_errors: Sums::new(),
             errors: Errors::new(),
             ended_io: Sums::new(),
+            spreads: Space::new(),
+            buckets: Buckets::new(),
+            truncated: Truncated::new(),
             parties: Parties::new(),
             filters: Mutex::new(()),
             share_turns: Mutex::new(()),
@@ -316,6 +326,10 @@ impl Engine {
         }
         if self.errors.know(config.errors) {
             self.register(Registration { kind: Kind::Error, name: "error", progress: false, global: false });
+        }
+        if config.extended {
+            // From here on it is decided what a tick is: an event is in one bucket for ever.
+            self.buckets.start(self.clock.rate())?;
         }
         Ok(())
     }

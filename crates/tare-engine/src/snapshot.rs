@@ -3,6 +3,7 @@
 //! A snapshot is taken at query time by a reader; writers never wait for it. Times that were not measured
 //! (`TIMED = NO`) are `None`. Names of instruments are `&'static str`: instruments are never unregistered.
 
+use crate::histogram::Histogram;
 use crate::setup::level::Recording;
 
 /// Identity of a registered instrument: its position in the registry, 1-based like a PSI key (0: none).
@@ -564,6 +565,8 @@ pub struct DigestRow {
     pub first_seen_us: u64,
     /// LAST_SEEN, microseconds since the epoch.
     pub last_seen_us: u64,
+    /// How long they took; in the extended shape.
+    pub histogram: Histogram,
 }
 
 /// A file: rows of `file_instances` and `file_summary_by_instance`.
@@ -708,6 +711,10 @@ pub enum Reset {
     Connections(Level),
     /// `TRUNCATE events_statements_summary_by_digest`.
     Digests,
+    /// `TRUNCATE events_statements_histogram_by_digest`.
+    DigestHistograms,
+    /// `TRUNCATE events_<type>_histogram_global_by_event_name` and `events_statements_histogram_global`.
+    Histograms(EventType),
     /// `TRUNCATE file_summary_by_event_name` / `_by_instance`.
     Files,
     /// `TRUNCATE socket_summary_by_event_name` / `_by_instance`.

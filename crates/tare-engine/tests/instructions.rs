@@ -17,6 +17,8 @@ struct Record {
     instructions: [u64; LEVELS.len()],
     /// Where nothing is wanted.
     off: u64,
+    /// At level lean, with what only the shape `extended` shows.
+    extended: u64,
     /// Bytes of the lines that are written at level lean.
     written: u64,
     tolerance_percent: u64,
@@ -34,6 +36,7 @@ impl Record {
             rustc: value("rustc"),
             instructions: LEVELS.map(number),
             off: number("off"),
+            extended: number("extended"),
             written: number("written"),
             tolerance_percent: number("tolerance_percent"),
         }
@@ -118,6 +121,12 @@ fn a_transaction_costs_no_more_instructions_than_on_record() {
 fn a_transaction_of_which_nothing_is_wanted_costs_no_more_instructions_than_on_record() {
     let record = Record::read();
     hold([("off", record.off), ("no-consumers", record.off)]);
+}
+
+#[test]
+fn a_transaction_costs_no_more_instructions_than_on_record_in_the_extended_shape() {
+    let record = Record::read();
+    hold([("extended", record.extended)]);
 }
 
 /// Bytes of a line.

@@ -49,6 +49,7 @@ macro_rules! default {
 }
 
 pub mod atomic;
+pub mod circle;
 mod folds;
 mod free_list;
 mod index;

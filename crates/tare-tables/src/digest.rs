@@ -21,6 +21,7 @@ pub static BY_DIGEST: TableDef<DigestRow> = TableDef::new(
         let _ = engine.digests().iter().try_for_each(emit);
     },
 )
+.extended(&[QUANTILES])
 .indexed(&[&["SCHEMA_NAME", "DIGEST"], &["DIGEST", "SCHEMA_NAME"]])
 .truncated(Reset::Digests);
 
@@ -56,5 +57,20 @@ const SEEN: &[ColumnDef<DigestRow>] = &[
     }),
     column("LAST_SEEN", Timestamp, "When such a statement was last seen.", |row| {
         Value::Timestamp(row.last_seen_us)
+    }),
+];
+
+const QUANTILES: &[ColumnDef<DigestRow>] = &[
+    column(
+        "QUANTILE_95",
+        BigIntUnsigned,
+        "95 of 100 timed statements took less than this, in picoseconds: the upper bound of a bucket.",
+        |row| row.histogram.quantile_ps(950).into(),
+    ),
+    column("QUANTILE_99", BigIntUnsigned, "Likewise, 99 of 100.", |row| {
+        row.histogram.quantile_ps(990).into()
+    }),
+    column("QUANTILE_999", BigIntUnsigned, "Likewise, 999 of 1000.", |row| {
+        row.histogram.quantile_ps(999).into()
     }),
 ];

@@ -14,6 +14,7 @@ mod document;
 pub mod error;
 pub mod event;
 pub mod handle;
+pub mod histogram;
 pub mod level;
 pub mod lock;
 pub mod log;
@@ -99,6 +100,12 @@ pub static FURTHER: &[&dyn Table] = &[
     &variable::TLS_CHANNEL_STATUS,
     &variable::USER_DEFINED_FUNCTIONS,
     &variable::INNODB_REDO_LOG_FILES,
+    &histogram::STATEMENTS,
+    &histogram::BY_DIGEST,
+    &histogram::STATEMENTS_BY_EVENT_NAME,
+    &histogram::STAGES_BY_EVENT_NAME,
+    &histogram::WAITS_BY_EVENT_NAME,
+    &histogram::TRANSACTIONS_BY_EVENT_NAME,
 ];
 
 /// Every table of the shape `strict`, in the order of `docs/tables.md`.

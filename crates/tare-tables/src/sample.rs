@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use tare_engine::Recording;
+use tare_engine::histogram::{Bucket, Histogram};
 use tare_engine::objects::{self, ObjectRule};
 use tare_engine::snapshot::*;
 use tare_engine::{ActorRule, Engine};
 
 use crate::definition::TableDef;
 use crate::handle::{InstanceRow, NamedIo};
+use crate::histogram::{OfDigest, OfInstrument};
 use crate::log::{LogRow, Priority};
 use crate::object::{ObjectRow, TableIoRow, TableLockRow};
 use crate::setup::ConsumerState;
@@ -257,10 +259,38 @@ impl Sample for DigestRow {
             stat: StatementStat::full(),
             first_seen_us: 1_700_000_000_000_000,
             last_seen_us: 1_700_000_001_000_000,
+            histogram: Histogram::new([(0, 95), (2, 4), (449, 1)]),
         }
     }
     fn bare() -> Self {
-        DigestRow { schema: None, digest: None, ..Self::full() }
+        DigestRow { schema: None, digest: None, histogram: Histogram::default(), ..Self::full() }
+    }
+}
+
+impl Sample for Bucket {
+    fn full() -> Self {
+        DigestRow::full().histogram.filled().last().expect("it holds something")
+    }
+    fn bare() -> Self {
+        DigestRow::bare().histogram.all().next().expect("a bucket")
+    }
+}
+
+impl Sample for OfDigest {
+    fn full() -> Self {
+        OfDigest { schema: "test".into(), digest: "0123".into(), bucket: Bucket::full() }
+    }
+    fn bare() -> Self {
+        OfDigest { schema: Value::Null, digest: Value::Null, bucket: Bucket::bare() }
+    }
+}
+
+impl Sample for OfInstrument {
+    fn full() -> Self {
+        OfInstrument { name: "wait/io/file/sql/FRM", bucket: Bucket::full() }
+    }
+    fn bare() -> Self {
+        OfInstrument { name: "idle", bucket: Bucket::bare() }
     }
 }
 
@@ -691,8 +721,8 @@ fn checked_levels() -> Vec<&'static str> {
 #[test]
 fn every_getter_of_every_table_gives_a_value_of_its_columns_type() {
     use crate::{
-        account, digest, error, event, handle, level, log, object, program, server, setup, status, sync,
-        thread, timer,
+        account, digest, error, event, handle, histogram, level, log, object, program, server, setup, status,
+        sync, thread, timer,
     };
     let mut names = checked_levels();
     names.extend(checked![
@@ -730,6 +760,12 @@ fn every_getter_of_every_table_gives_a_value_of_its_columns_type() {
         event::transaction::HISTORY,
         event::transaction::HISTORY_LONG,
         digest::BY_DIGEST,
+        histogram::STATEMENTS,
+        histogram::BY_DIGEST,
+        histogram::STATEMENTS_BY_EVENT_NAME,
+        histogram::STAGES_BY_EVENT_NAME,
+        histogram::WAITS_BY_EVENT_NAME,
+        histogram::TRANSACTIONS_BY_EVENT_NAME,
         program::BY_PROGRAM,
         program::PREPARED,
         handle::FILE_INSTANCES,
@@ -768,6 +804,13 @@ fn statement_counters_stand_in_their_own_columns() {
     assert_eq!(numbers(statement, 20), wanted, "after MESSAGE_TEXT");
     assert_eq!(numbers(digest, 9), wanted, "after SUM_LOCK_TIME");
     assert_eq!(numbers(summary, 7), wanted, "after SUM_LOCK_TIME");
+}
+
+#[test]
+fn quantiles_stand_in_their_own_columns() {
+    let row = by_name(&crate::digest::BY_DIGEST.mysqls(), &DigestRow::full());
+    let quantiles = ["QUANTILE_95", "QUANTILE_99", "QUANTILE_999"].map(|name| row[name].clone());
+    assert_eq!(quantiles, [10_000_000, 10_964_781, u64::MAX].map(Value::Unsigned));
 }
 
 #[test]

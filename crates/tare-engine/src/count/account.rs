@@ -16,6 +16,7 @@ use std::sync::atomic::{
 use crate::Engine;
 use crate::count::bank::{Sums, with_cell};
 use crate::count::cell::{Cell, Family, Viewer};
+use crate::count::spread;
 use crate::memory::arena::{Offset, View};
 use crate::memory::index::{Index, Inserted};
 use crate::memory::lost::Lost;
@@ -286,7 +287,9 @@ impl Engine {
             if Family::of(kind) == family {
                 with_cell!(kind, C => {
                     let into = into.map(|to| self.sum_cell::<C>(to?, class));
-                    self.arena.at::<C>(cell).drain(&into);
+                    let cell = self.arena.at::<C>(cell);
+                    cell.drain(&self.arena, &into);
+                    spread::clear_shared(&self.arena, &cell.head().histogram);
                 });
             }
         });
@@ -335,7 +338,7 @@ impl Engine {
             party.sums.bank.each(&self.arena, |class, cell| {
                 with_cell!(self.registry.kind(class), C => {
                     for to in of.iter().flatten().filter_map(|of| self.sum_cell::<C>(&of.sums, class)) {
-                        self.arena.at::<C>(cell).fold(to);
+                        self.arena.at::<C>(cell).fold(&self.arena, to);
                     }
                 });
             });

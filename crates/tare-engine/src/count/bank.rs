@@ -108,10 +108,13 @@ impl Bank {
         (entry & mark != 0).then_some(place(entry))
     }
 
-    /// No cell is ready any more.
-    pub(crate) fn unready(&self, arena: &Arena) {
+    /// No cell is ready any more. `counted` gets those that were marked as only counted.
+    pub(crate) fn unready(&self, arena: &Arena, counted: impl Fn(Offset)) {
         for map in self.maps.iter().map(Own::own).filter(|map| *map != 0) {
             for entry in &arena.at::<MapBlock>(map).cells {
+                if entry.own() & MARKS == UNTIMED {
+                    counted(place(entry.own()));
+                }
                 entry.store(entry.own() & !MARKS, Relaxed);
             }
         }
@@ -162,20 +165,9 @@ impl Sums {
             }
         }
         let entry = self.bank.entry(arena, class)?;
-        let offset = self.cut(arena, line_words::<C>() as u32)?;
-        arena.at::<C>(offset).head().class.store(class, Relaxed);
+        let offset = cut(&self.space, arena, line_words::<C>() as u32)?;
         // If another thread was first, the words taken for this one stay empty.
         Some(arena.at(place(keep_first(entry, entry_of(offset, 0)))))
-    }
-
-    fn cut(&self, arena: &Arena, words: u32) -> Option<Offset> {
-        let take = |newest| {
-            let fresh = arena.take(Use::Cells, 0)?;
-            arena.words(fresh)[0].store(u64::from(newest), Relaxed);
-            Some(fresh)
-        };
-        let piece = self.space.cut(words, WORDS as u32, LINK, take, |unseen| arena.give(unseen))?;
-        Some(piece.block * WORDS as u32 + piece.at)
     }
 
     /// Gives all memory back. Nobody folds here any more; readers ask afterwards whether they read what was.
@@ -193,6 +185,17 @@ impl Sums {
             block = before;
         }
     }
+}
+
+/// A piece of a space that many share. `None`: no memory left.
+pub(crate) fn cut(space: &Space, arena: &Arena, words: u32) -> Option<Offset> {
+    let take = |newest| {
+        let fresh = arena.take(Use::Cells, 0)?;
+        arena.words(fresh)[0].store(u64::from(newest), Relaxed);
+        Some(fresh)
+    };
+    let piece = space.cut(words, WORDS as u32, LINK, take, |unseen| arena.give(unseen))?;
+    Some(piece.block * WORDS as u32 + piece.at)
 }
 
 /// Runs an expression with a name for the type of the cells a bank keeps for a kind of instrument.

@@ -10,9 +10,10 @@
 //! What has ended, or is no longer its thread's, is in [`Sums`]: of its account, or else of its user and its host, and
 //! of all.
 
-use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use crate::memory::arena::{Own, View};
+use crate::count::spread;
+use crate::memory::arena::{Arena, Own, View};
 use crate::snapshot::Kind;
 
 /// What is reset together.
@@ -69,8 +70,8 @@ pub(crate) const VIEWERS: usize = 5;
 #[repr(C)]
 pub(crate) struct CellHead {
     pub(crate) epoch: AtomicU32,
-    pub(crate) class: AtomicU16,
-    pub(crate) kind: AtomicU16,
+    /// Where its histogram is; 0: nowhere. See [`spread`].
+    pub(crate) histogram: AtomicU32,
 }
 
 /// COUNT, SUM, MIN, MAX in ticks. MIN is kept inverted, so that zeroed memory is an empty statistic.
@@ -115,34 +116,20 @@ impl Counts {
     /// a batch of none takes its time, too, which shows when something is counted: so in the reference.
     #[inline(always)]
     pub(crate) fn add(&self, n: u64, ticks: u64) {
-        bump(&self.count, n);
-        bump(&self.sum, ticks);
-        if !ticks > self.min_inverted.own() {
-            self.min_inverted.store(!ticks, Relaxed);
-        }
+        self.add_usual(n, ticks);
         if ticks > self.max.own() {
             self.max.store(ticks, Relaxed);
         }
     }
 
-    /// Adds an event that lasted from one moment to another, and returns how long. Should the clock have gone back
-    /// between two processors, that is no time.
+    /// As [`Counts::add`], but for the maximum.
     #[inline(always)]
-    pub(crate) fn add_span(&self, n: u64, start: u64, end: u64) -> u64 {
-        let mut ticks = end.wrapping_sub(start);
-        if ticks > self.max.own() {
-            if end < start {
-                ticks = 0;
-            } else {
-                self.max.store(ticks, Relaxed);
-            }
-        }
+    pub(crate) fn add_usual(&self, n: u64, ticks: u64) {
         bump(&self.count, n);
         bump(&self.sum, ticks);
         if !ticks > self.min_inverted.own() {
             self.min_inverted.store(!ticks, Relaxed);
         }
-        ticks
     }
 
     /// Adds one event that took no time, where others are timed: MIN is none at all.
@@ -222,7 +209,7 @@ impl Counts {
         self.take();
     }
 
-    /// Moves all of a shared one to others, shared too.
+    /// Moves all of one to others that are shared.
     fn drain<'a>(&self, into: impl Iterator<Item = &'a Counts>) {
         let taken = self.take();
         into.for_each(|to| to.merge_shared(taken));
@@ -316,30 +303,45 @@ unsafe impl View for CellHead {}
 /// A cell type that banks hold.
 pub(crate) trait Cell: View {
     fn head(&self) -> &CellHead;
+    /// Events counted.
+    fn events(&self) -> u64;
     /// Adds all of `self` to a shared cell.
-    fn fold(&self, into: &Self);
+    fn fold(&self, arena: &Arena, into: &Self);
     /// Adds all of `self` to a cell of the same writer.
-    fn append(&self, into: &Self);
-    /// Empties a cell of the caller's own.
-    fn clear(&self);
-    /// Moves all of a shared cell to each of some others, shared too; of memory all but what is in use.
-    fn drain(&self, into: &[Option<&Self>]);
+    fn append(&self, arena: &Arena, into: &Self);
+    /// Empties a cell of the caller's own, and its histogram.
+    fn clear(&self, arena: &Arena);
+    /// Moves all of a cell to each of some others, which are shared; of memory all but what is in use. Histograms stay.
+    fn drain(&self, arena: &Arena, into: &[Option<&Self>]);
+}
+
+impl StatCell {
+    /// What a reader sees. The longest event of a thread's own cell may be noted with its histogram.
+    pub(crate) fn plain(&self, arena: &Arena) -> Plain {
+        let plain = self.stat.plain();
+        Plain { max: plain.max.max(spread::longest(arena, &self.head)), ..plain }
+    }
 }
 
 impl Cell for StatCell {
     fn head(&self) -> &CellHead {
         &self.head
     }
-    fn fold(&self, into: &Self) {
-        into.stat.merge_shared(self.stat.plain());
+    fn events(&self) -> u64 {
+        self.stat.count.load(Relaxed)
     }
-    fn append(&self, into: &Self) {
-        into.stat.merge_own(self.stat.plain());
+    fn fold(&self, arena: &Arena, into: &Self) {
+        into.stat.merge_shared(self.plain(arena));
     }
-    fn clear(&self) {
+    fn append(&self, arena: &Arena, into: &Self) {
+        into.stat.merge_own(self.plain(arena));
+    }
+    fn clear(&self, arena: &Arena) {
         self.stat.clear();
+        spread::clear(arena, &self.head);
     }
-    fn drain(&self, into: &[Option<&Self>]) {
+    fn drain(&self, arena: &Arena, into: &[Option<&Self>]) {
+        self.stat.max.fetch_max(spread::longest(arena, &self.head), Relaxed);
         self.stat.drain(into.iter().flatten().map(|to| &to.stat));
     }
 }
@@ -348,19 +350,23 @@ impl Cell for TransactionCell {
     fn head(&self) -> &CellHead {
         &self.head
     }
-    fn fold(&self, into: &Self) {
+    fn events(&self) -> u64 {
+        self.read_write.count.load(Relaxed).wrapping_add(self.read_only.count.load(Relaxed))
+    }
+    fn fold(&self, _: &Arena, into: &Self) {
         into.read_write.merge_shared(self.read_write.plain());
         into.read_only.merge_shared(self.read_only.plain());
     }
-    fn append(&self, into: &Self) {
+    fn append(&self, _: &Arena, into: &Self) {
         into.read_write.merge_own(self.read_write.plain());
         into.read_only.merge_own(self.read_only.plain());
     }
-    fn clear(&self) {
+    fn clear(&self, arena: &Arena) {
         self.read_write.clear();
         self.read_only.clear();
+        spread::clear(arena, &self.head);
     }
-    fn drain(&self, into: &[Option<&Self>]) {
+    fn drain(&self, _: &Arena, into: &[Option<&Self>]) {
         self.read_write.drain(into.iter().flatten().map(|to| &to.read_write));
         self.read_only.drain(into.iter().flatten().map(|to| &to.read_only));
     }
@@ -370,7 +376,10 @@ impl Cell for StatementCell {
     fn head(&self) -> &CellHead {
         &self.head
     }
-    fn fold(&self, into: &Self) {
+    fn events(&self) -> u64 {
+        self.stat.count.load(Relaxed)
+    }
+    fn fold(&self, _: &Arena, into: &Self) {
         into.stat.merge_shared(self.stat.plain());
         for (to, from) in into.counters.iter().zip(&self.counters) {
             let value = from.load(Relaxed);
@@ -379,19 +388,20 @@ impl Cell for StatementCell {
             }
         }
     }
-    fn append(&self, into: &Self) {
+    fn append(&self, _: &Arena, into: &Self) {
         into.stat.merge_own(self.stat.plain());
         for (to, from) in into.counters.iter().zip(&self.counters) {
             bump(to, from.load(Relaxed));
         }
     }
-    fn clear(&self) {
+    fn clear(&self, arena: &Arena) {
         self.stat.clear();
         for counter in &self.counters {
             counter.store(0, Relaxed);
         }
+        spread::clear(arena, &self.head);
     }
-    fn drain(&self, into: &[Option<&Self>]) {
+    fn drain(&self, _: &Arena, into: &[Option<&Self>]) {
         self.stat.drain(into.iter().flatten().map(|to| &to.stat));
         for (at, counter) in self.counters.iter().enumerate() {
             let value = counter.swap(0, Relaxed);
@@ -506,7 +516,10 @@ impl Cell for MemoryCell {
     fn head(&self) -> &CellHead {
         &self.head
     }
-    fn fold(&self, into: &Self) {
+    fn events(&self) -> u64 {
+        0
+    }
+    fn fold(&self, _: &Arena, into: &Self) {
         // A peak of one who ends is a peak of all: on top of what the others have now.
         let (count, bytes) = into.current();
         into.high_count.fetch_max(count + self.high_count.load(Relaxed), Relaxed);
@@ -523,10 +536,10 @@ impl Cell for MemoryCell {
         }
         into.mark_shared();
     }
-    fn append(&self, into: &Self) {
-        self.fold(into);
+    fn append(&self, arena: &Arena, into: &Self) {
+        self.fold(arena, into);
     }
-    fn clear(&self) {
+    fn clear(&self, _: &Arena) {
         for word in [&self.count_alloc, &self.count_free, &self.bytes_alloc, &self.bytes_free] {
             word.store(0, Relaxed);
         }
@@ -534,7 +547,7 @@ impl Cell for MemoryCell {
             word.store(0, Relaxed);
         }
     }
-    fn drain(&self, into: &[Option<&Self>]) {
+    fn drain(&self, _: &Arena, into: &[Option<&Self>]) {
         self.rebase_into(into);
     }
 }
@@ -543,16 +556,19 @@ impl Cell for IoCell {
     fn head(&self) -> &CellHead {
         &self.head
     }
-    fn fold(&self, into: &Self) {
+    fn events(&self) -> u64 {
+        0
+    }
+    fn fold(&self, _: &Arena, into: &Self) {
         self.io.fold(&into.io);
     }
-    fn append(&self, into: &Self) {
+    fn append(&self, _: &Arena, into: &Self) {
         self.io.fold(&into.io);
     }
-    fn clear(&self) {
+    fn clear(&self, _: &Arena) {
         self.io.clear_shared();
     }
-    fn drain(&self, into: &[Option<&Self>]) {
+    fn drain(&self, _: &Arena, into: &[Option<&Self>]) {
         for (at, part) in self.io.parts.iter().enumerate() {
             part.stat.drain(into.iter().flatten().map(|to| &to.io.parts[at].stat));
             let bytes = part.bytes.swap(0, Relaxed);

@@ -224,7 +224,7 @@ impl Engine {
             if offset != 0 {
                 let digest: &DigestCell = self.arena.at(offset as Offset);
                 each(digest);
-                digest.cell.clear();
+                digest.cell.clear(&self.arena);
                 digest.follower.store(0, Relaxed);
                 // The cell stays the entry's: its memory is used again for the next digest that lands here.
                 cell.store(0, Relaxed);
@@ -259,7 +259,7 @@ impl Engine {
         let place = self.digest_slot(key, now);
         self.folds.begin();
         self.fold_digest(cell);
-        cell.cell.clear();
+        cell.cell.clear(&self.arena);
         self.set_place(cell, place, turn);
         self.folds.end();
         true
@@ -324,6 +324,7 @@ impl Engine {
         let add = |to: &DigestSlot| {
             let last_seen = cell.last_seen.load(Relaxed);
             to.own.merge_shared(cell.cell.stat.plain(), &cell.cell.counters, last_seen);
+            self.fold_spread(&cell.cell, &to.own.histogram);
         };
         if slot.tenancy.pin(generation) {
             add(slot);
@@ -370,18 +371,18 @@ impl Engine {
         let is = |offset: Offset| key.tenant_is(self.arena.at(offset), &tenant);
         match table.index.insert(key.hash, offset, is) {
             Inserted::Here => {
-                let lost = |offset: Offset| table.withdraw(self.arena.at(offset), tenant.get());
+                let lost = |offset: Offset| table.withdraw(&self.arena, self.arena.at(offset), tenant.get());
                 match table.index.settle(key.hash, is, lost) {
                     Some(kept) if kept == offset => Ok((offset, generation)),
                     _ => Err(Refused::Known),
                 }
             }
             Inserted::There(_) => {
-                table.withdraw(slot, generation);
+                table.withdraw(&self.arena, slot, generation);
                 Err(Refused::Known)
             }
             Inserted::Full => {
-                table.withdraw(slot, generation);
+                table.withdraw(&self.arena, slot, generation);
                 Err(Refused::NoPlace)
             }
         }

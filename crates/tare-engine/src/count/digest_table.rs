@@ -16,6 +16,7 @@ use tare_sync::{Moment, Tenancy, Turns};
 
 use crate::count::cell::{COUNTERS, Counts, Plain, bump};
 use crate::count::digest::MAX_DIGEST;
+use crate::count::spread;
 use crate::memory::arena::{Arena, Offset, Table, View};
 use crate::memory::index::Index;
 use crate::memory::pool::{Pool, Pools, SlotHead};
@@ -37,6 +38,9 @@ pub(crate) struct DigestCounts {
     /// 0: never.
     pub(crate) first_seen: AtomicU64,
     pub(crate) last_seen: AtomicU64,
+    /// Where its histogram is; 0: nowhere. See [`spread`].
+    pub(crate) histogram: AtomicU32,
+    _pad: AtomicU32,
 }
 
 /// Plain values of [`DigestCounts`], for readers.
@@ -88,7 +92,7 @@ impl DigestCounts {
     }
 
     /// Moves everything to `past`; nobody else has either.
-    fn move_to(&self, past: &DigestCounts) {
+    fn move_to(&self, arena: &Arena, past: &DigestCounts) {
         past.stat.merge_own(self.stat.plain());
         for (to, from) in past.counters.iter().zip(&self.counters) {
             bump(to, from.load(Relaxed));
@@ -96,11 +100,13 @@ impl DigestCounts {
         let first = earlier(past.first_seen.load(Relaxed), self.first_seen.load(Relaxed));
         past.first_seen.store(first, Relaxed);
         past.last_seen.store(past.last_seen.load(Relaxed).max(self.last_seen.load(Relaxed)), Relaxed);
-        self.clear();
+        spread::move_shared(arena, &self.histogram, &past.histogram);
+        self.clear(arena);
     }
 
     /// Empties it; others may be adding.
-    pub(crate) fn clear(&self) {
+    pub(crate) fn clear(&self, arena: &Arena) {
+        spread::clear_shared(arena, &self.histogram);
         self.stat.clear_shared();
         for word in self.counters.iter().chain([&self.first_seen, &self.last_seen]) {
             word.store(0, Relaxed);
@@ -145,12 +151,6 @@ impl DigestSlot {
     pub(crate) fn read<T>(&self, read: impl FnOnce() -> T) -> Option<(u32, T)> {
         let (tenant, value) = self.tenancy.read(read)?;
         tenant.is_let().then_some((tenant.generation(), value))
-    }
-
-    /// What the place holds of its tenant, and of those before. Who changes it is done soon: `None` is tried again.
-    pub(crate) fn tallies(&self) -> Option<(u32, DigestTally, DigestTally)> {
-        let (tenant, (own, past)) = self.tenancy.read(|| (self.own.plain(), self.past.plain()))?;
-        Some((tenant.generation(), own, past))
     }
 }
 
@@ -291,20 +291,20 @@ impl DigestTable {
             self.index.remove(slot.hash.load(Relaxed), arena.offset_of(slot));
             self.evicted.fetch_add(1, Relaxed);
         }
-        slot.own.move_to(&slot.past);
+        slot.own.move_to(arena, &slot.past);
         self.turns.pass();
         true
     }
 
     /// Takes a digest's place from it, which is not in the index any more: another place has been let to the same one.
-    pub(crate) fn withdraw(&self, slot: &DigestSlot, generation: u32) {
+    pub(crate) fn withdraw(&self, arena: &Arena, slot: &DigestSlot, generation: u32) {
         let claimed = slot.tenancy.claim(Moment::quiet(generation), 1);
         // If somebody is just adding to it, it is the next to be evicted.
         if claimed || slot.tenancy.is_let_to(generation) {
             self.forget(slot);
         }
         if claimed {
-            slot.own.move_to(&slot.past);
+            slot.own.move_to(arena, &slot.past);
             slot.tenancy.leave_free();
             self.turns.pass();
         }
@@ -326,8 +326,8 @@ impl DigestTable {
             let slot: &DigestSlot = arena.at(offset);
             if slot.tenancy.claim(slot.tenancy.now(), 0) {
                 self.index.remove(slot.hash.load(Relaxed), offset);
-                slot.own.clear();
-                slot.past.clear();
+                slot.own.clear(arena);
+                slot.past.clear(arena);
                 self.forget(slot);
                 slot.tenancy.leave_free();
             } else {
@@ -336,7 +336,7 @@ impl DigestTable {
         }
         // An engine that was never started has none.
         if let Some(overflow) = arena.get::<DigestSlot>(self.overflow()) {
-            overflow.own.clear();
+            overflow.own.clear(arena);
         }
         all
     }

@@ -10,7 +10,7 @@ use crate::Engine;
 use crate::clock::ticks;
 use crate::count::bank::{MAP_ENTRIES, MAPS};
 use crate::count::cell::{Cell, CellHead, Family, bump};
-use crate::memory::arena::View;
+use crate::memory::arena::{Arena, View};
 use crate::snapshot::{ClassId, Kind, KnownError};
 use crate::thread::filter::{ATTRIBUTED, UNATTRIBUTED};
 use crate::thread::{BANK_OWN, Thread, current};
@@ -126,18 +126,21 @@ impl Cell for ErrorCell {
     fn head(&self) -> &CellHead {
         &self.head
     }
-    fn fold(&self, into: &Self) {
+    fn events(&self) -> u64 {
+        self.raised.load(Relaxed)
+    }
+    fn fold(&self, _: &Arena, into: &Self) {
         into.merge_shared(self.plain());
     }
-    fn append(&self, into: &Self) {
+    fn append(&self, _: &Arena, into: &Self) {
         into.merge_own(self.plain());
     }
-    fn clear(&self) {
+    fn clear(&self, _: &Arena) {
         for word in [&self.raised, &self.handled, &self.first_inverted, &self.last] {
             word.store(0, Relaxed);
         }
     }
-    fn drain(&self, into: &[Option<&Self>]) {
+    fn drain(&self, _: &Arena, into: &[Option<&Self>]) {
         let taken = PlainError {
             raised: self.raised.swap(0, Relaxed),
             handled: self.handled.swap(0, Relaxed),

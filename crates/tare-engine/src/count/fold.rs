@@ -11,6 +11,7 @@ use crate::count::account::{ACCOUNT, HOST, USER};
 use crate::count::bank::{Sums, with_cell};
 use crate::count::cell::{Cell, Family, Viewer};
 use crate::count::error::ErrorCell;
+use crate::count::spread;
 use crate::memory::arena::Offset;
 use crate::memory::lost::Lost;
 use crate::snapshot::{ClassId, Kind};
@@ -103,6 +104,7 @@ impl Engine {
         cell: Offset,
     ) {
         let cell: &C = self.arena.at(cell);
+        spread::end_counting(&self.arena, cell);
         let then = cell.head().epoch.load(Relaxed);
         let counts = |viewer| self.counts_for(family, viewer, then);
         let into = if family != Family::Memory {
@@ -110,12 +112,20 @@ impl Engine {
         } else {
             // What is in use counts on, whatever has been reset.
             if !counts(Viewer::Thread) {
-                cell.drain(&self.cells_above(thread, bank, class, family, counts));
+                cell.drain(&self.arena, &self.cells_above(thread, bank, class, family, counts));
             }
             self.cells_above(thread, bank, class, family, |_| true)
         };
-        into.into_iter().flatten().for_each(|to| cell.fold(to));
-        cell.clear();
+        into.into_iter().flatten().for_each(|to| cell.fold(&self.arena, to));
+        self.fold_histogram(cell, into);
+        cell.clear(&self.arena);
+    }
+
+    /// Adds a cell's histogram to that of all, if it counts there, of the cells above it: nobody else has one.
+    fn fold_histogram<C: Cell>(&self, cell: &C, [.., all]: [Option<&C>; 3]) {
+        if let Some(all) = all {
+            self.fold_spread(cell, &all.head().histogram);
+        }
     }
 
     /// A cell of an older epoch: what it holds goes to where it still counts, and it begins anew.
@@ -132,14 +142,18 @@ impl Engine {
         let now = self.epochs[family as usize].load(Relaxed);
         let counts = |viewer| self.counts_for(family, viewer, then);
         self.folds.begin();
+        spread::end_counting(&self.arena, cell);
         if bank == BANK_OWN && counts(Viewer::Thread) && !counts(Viewer::Global) {
             // Only the global summary of waits is reset without the threads'.
             if let Some(kept) = self.kept_cell::<C>(thread, class, family) {
-                cell.append(kept);
+                cell.append(&self.arena, kept);
             }
-            cell.clear();
+            cell.clear(&self.arena);
         } else {
-            cell.drain(&self.cells_above(thread, bank, class, family, counts));
+            let above = self.cells_above(thread, bank, class, family, counts);
+            cell.drain(&self.arena, &above);
+            self.fold_histogram(cell, above);
+            spread::clear(&self.arena, cell.head());
         }
         cell.head().epoch.store(now, Release);
         self.folds.end();
@@ -166,7 +180,7 @@ impl Engine {
         let then = kept.head().epoch.load(Relaxed);
         let counts = |viewer| self.counts_for(family, viewer, then);
         if !counts(Viewer::Thread) {
-            kept.drain(&self.cells_above(thread, BANK_THREAD_ONLY, class, family, counts));
+            kept.drain(&self.arena, &self.cells_above(thread, BANK_THREAD_ONLY, class, family, counts));
         }
         kept.head().epoch.store(self.epochs[family as usize].load(Relaxed), Relaxed);
     }

@@ -8,3 +8,4 @@ pub(crate) mod digest;
 pub(crate) mod digest_table;
 pub(crate) mod error;
 pub(crate) mod fold;
+pub(crate) mod spread;

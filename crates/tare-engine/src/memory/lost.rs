@@ -53,6 +53,7 @@ lost! {
     StatementEvents => "events_statements_lost", "Likewise, statements.";
     TransactionEvents => "events_transactions_lost", "Likewise, transactions.";
     Cells => "summary_cells_lost", "Events not summarised: no memory for a cell.";
+    Histograms => "histogram_lost", "Parts of histograms there is no memory for: what belongs there is in the lowest bucket.";
     PartyCells => "party_cells_lost", "Sums of closed connections only the global summary has: no memory to spare.";
 }
 

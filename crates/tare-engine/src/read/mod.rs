@@ -4,6 +4,7 @@
 //! version, the generation or the event id after; what changed meanwhile is read again or left out.
 
 mod events;
+pub(crate) mod histogram;
 mod objects;
 mod parties;
 mod setup;

@@ -7,16 +7,18 @@ use std::sync::atomic::{
 };
 
 use super::Scale;
+use super::histogram::Spread;
 use super::summary::{PlainIo, counters, plain_counters};
 use crate::Engine;
-use crate::count::cell::{Counts, Family, Plain, Viewer};
+use crate::count::cell::{Cell, Counts, Family, Plain, Viewer};
 use crate::count::digest::{DigestCell, DigestMap};
-use crate::count::digest_table::{DigestSlot, DigestTally};
+use crate::count::digest_table::{DigestCounts, DigestSlot, DigestTally};
+use crate::histogram::Histogram;
 use crate::instance::{
     File, KEYS_PER_SLOT, KeyNames, LOCK_KINDS, MAX_INDEXES, MetadataLock, Prepared, Program, Socket, Synch,
     TableHandle, TableIo, TableLocks, TableShare,
 };
-use crate::memory::arena::Offset;
+use crate::memory::arena::{Arena, Offset};
 use crate::memory::pool::{Pool, SYNCHS, held};
 use crate::memory::text;
 use crate::record::operation::table_lock_name;
@@ -326,25 +328,29 @@ impl Engine {
     /// Every digest, and the row of what has no place, or has it no more.
     pub fn digests(&self) -> Vec<DigestRow> {
         let scale = Scale::of(self);
+        let mut before = self.digests_before();
         let (tallies, mut rest) = self.unfolding(|| self.digest_tallies());
         let mut rows: Vec<(u64, DigestRow)> = Vec::new();
-        for (offset, (generation, tally)) in tallies {
+        for (offset, (generation, sum)) in tallies {
             // Entered, and forgotten by TRUNCATE before it counted.
-            if tally.stat.count == 0 {
+            if sum.tally.stat.count == 0 {
                 continue;
             }
             let slot: &DigestSlot = self.arena.at(offset);
             match slot.read(|| (self.digest_schema(slot), KeptTokens::of(slot))) {
                 Some((now, (schema, tokens))) if now == generation => {
                     let digest = self.spell(&tokens);
-                    rows.push((tally.first_seen, digest_row(&scale, schema, digest, &tally)));
+                    let histogram = before.take((offset, generation), &sum.spread);
+                    let row = digest_row(&scale, schema, digest, &sum.tally, histogram);
+                    rows.push((sum.tally.first_seen, row));
                 }
                 // Evicted meanwhile.
-                _ => rest.merge(&tally),
+                _ => rest.merge(&sum),
             }
         }
-        if rest.stat.count != 0 {
-            rows.push((rest.first_seen, digest_row(&scale, None, None, &rest)));
+        if rest.tally.stat.count != 0 {
+            let histogram = before.take_rest(&rest.spread);
+            rows.push((rest.tally.first_seen, digest_row(&scale, None, None, &rest.tally, histogram)));
         }
         rows.sort_by_key(|(first_seen, _)| *first_seen);
         rows.into_iter().map(|(_, row)| row).collect()
@@ -356,7 +362,7 @@ impl Engine {
     }
 
     /// By slot the generation and what it counted; and what counts for none of them.
-    fn digest_tallies(&self) -> (HashMap<Offset, (u32, DigestTally)>, DigestTally) {
+    pub(crate) fn digest_tallies(&self) -> (HashMap<Offset, (u32, DigestSum)>, DigestSum) {
         let epoch = self.epochs[Family::Digests as usize].load(Relaxed);
         // Threads first: what they count for a slot they found is not newer than the slot's tenant, then.
         let mut own = Vec::new();
@@ -368,12 +374,14 @@ impl Engine {
             }
         }
         let overflow = self.arena.get::<DigestSlot>(self.digests.overflow());
-        let mut rest = overflow.map_or_else(DigestTally::default, |overflow| overflow.own.plain());
+        let sum = |counts: &DigestCounts| DigestSum::of(&self.arena, counts);
+        let mut rest = overflow.map_or_else(DigestSum::default, |overflow| sum(&overflow.own));
         let mut tallies = HashMap::new();
         for offset in self.digests.places() {
             let slot: &DigestSlot = self.arena.at(offset);
-            if let Some((generation, own, past)) = super::patiently(|| slot.tallies()) {
-                tallies.insert(offset, (generation, own));
+            let read = || slot.tenancy.read(|| (sum(&slot.own), sum(&slot.past)));
+            if let Some((tenant, (own, past))) = super::patiently(read) {
+                tallies.insert(offset, (tenant.generation(), own));
                 rest.merge(&past);
             }
         }
@@ -387,22 +395,23 @@ impl Engine {
     }
 
     /// What a thread has counted and not yet moved to the shared slots: slot, generation, counts.
-    fn thread_digests(&self, thread: &Thread, epoch: u32) -> Vec<(Offset, u32, DigestTally)> {
+    fn thread_digests(&self, thread: &Thread, epoch: u32) -> Vec<(Offset, u32, DigestSum)> {
         let map = thread.digest_map.load(Acquire);
         let Some(map) = self.arena.get::<DigestMap>(map) else { return Vec::new() };
         if thread.digest_epoch.load(Relaxed) != epoch {
             return Vec::new();
         }
-        let tally = |cell: &'static DigestCell| {
+        let sum = |cell: &'static DigestCell| {
+            let spread = Spread::of_own(&self.arena, &cell.cell.head, || cell.cell.events());
             let tally = DigestTally {
                 stat: cell.cell.stat.plain(),
                 counters: std::array::from_fn(|at| cell.cell.counters[at].load(Relaxed)),
                 first_seen: 0,
                 last_seen: cell.last_seen.load(Relaxed),
             };
-            (cell.slot.load(Relaxed), cell.generation.load(Relaxed), tally)
+            (cell.slot.load(Relaxed), cell.generation.load(Relaxed), DigestSum::new(tally, spread))
         };
-        map.cells().filter_map(|cell| self.arena.get(cell)).map(tally).collect()
+        map.cells().filter_map(|cell| self.arena.get(cell)).map(sum).collect()
     }
 
     fn digest_schema(&self, slot: &DigestSlot) -> Option<String> {
@@ -419,6 +428,31 @@ impl Engine {
             return None;
         }
         self.host.get()?.digest_text(bytes, *whole, *charset, *cut)
+    }
+}
+
+/// What a digest counted, read together: its histogram adds up to its count.
+#[derive(Clone, Default)]
+pub(crate) struct DigestSum {
+    tally: DigestTally,
+    pub(crate) spread: Spread,
+}
+
+impl DigestSum {
+    /// The histogram has been read before the tally.
+    fn new(tally: DigestTally, mut spread: Spread) -> DigestSum {
+        spread.events = tally.stat.count;
+        DigestSum { tally, spread }
+    }
+
+    fn of(arena: &Arena, counts: &DigestCounts) -> DigestSum {
+        let spread = Spread::of_shared(arena, &counts.histogram, || 0);
+        DigestSum::new(counts.plain(), spread)
+    }
+
+    fn merge(&mut self, other: &DigestSum) {
+        self.tally.merge(&other.tally);
+        self.spread.merge(&other.spread);
     }
 }
 
@@ -459,6 +493,7 @@ fn digest_row(
     schema: Option<String>,
     digest: Option<DigestText>,
     tally: &DigestTally,
+    histogram: Histogram,
 ) -> DigestRow {
     DigestRow {
         schema,
@@ -466,6 +501,7 @@ fn digest_row(
         stat: StatementStat { stat: scale.stat(tally.stat), sum: plain_counters(&tally.counters) },
         first_seen_us: scale.wall_us(tally.first_seen),
         last_seen_us: scale.wall_us(tally.last_seen.max(tally.first_seen)),
+        histogram,
     }
 }
 

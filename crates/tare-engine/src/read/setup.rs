@@ -245,6 +245,8 @@ impl Engine {
             Reset::Errors(level) => self.reset_summary(Family::Errors, level),
             Reset::Connections(level) => self.reset_connections(level),
             Reset::Digests => self.reset_digests(),
+            Reset::DigestHistograms => self.truncate_digest_histograms(),
+            Reset::Histograms(of) => self.truncate_event_histograms(of),
             Reset::Files => self.reset_files(),
             Reset::Sockets => self.reset_sockets(),
             Reset::Instances => {

@@ -14,6 +14,7 @@ use crate::count::cell::{
 };
 use crate::count::error::{ErrorCell, PlainError};
 use crate::instance::{File, Socket};
+use crate::memory::arena::Arena;
 use crate::memory::pool::Pool;
 use crate::setup::instrument::SERVER_WIDE;
 use crate::snapshot::*;
@@ -25,7 +26,7 @@ const VIEWERS_OF: [Viewer; 3] = [Viewer::Account, Viewer::User, Viewer::Host];
 /// A statistic that merges: the plain values of a cell.
 trait Tally: Default + Clone {
     type Cell: Cell;
-    fn add(&mut self, cell: &Self::Cell);
+    fn add(&mut self, arena: &Arena, cell: &Self::Cell);
     /// What a cell shows that a reset has passed since its writer last looked; most show nothing.
     fn add_stale(&mut self, _cell: &Self::Cell) {}
     fn merge(&mut self, other: &Self);
@@ -36,8 +37,8 @@ struct WaitTally(Plain);
 
 impl Tally for WaitTally {
     type Cell = StatCell;
-    fn add(&mut self, cell: &StatCell) {
-        self.0.merge(cell.stat.plain());
+    fn add(&mut self, arena: &Arena, cell: &StatCell) {
+        self.0.merge(cell.plain(arena));
     }
     fn merge(&mut self, other: &Self) {
         self.0.merge(other.0);
@@ -49,7 +50,7 @@ struct StatementTally(Plain, [u64; COUNTERS]);
 
 impl Tally for StatementTally {
     type Cell = StatementCell;
-    fn add(&mut self, cell: &StatementCell) {
+    fn add(&mut self, _: &Arena, cell: &StatementCell) {
         self.0.merge(cell.stat.plain());
         for (sum, counter) in self.1.iter_mut().zip(&cell.counters) {
             *sum = sum.wrapping_add(counter.load(Relaxed));
@@ -68,7 +69,7 @@ struct TransactionTally(Plain, Plain);
 
 impl Tally for TransactionTally {
     type Cell = TransactionCell;
-    fn add(&mut self, cell: &TransactionCell) {
+    fn add(&mut self, _: &Arena, cell: &TransactionCell) {
         self.0.merge(cell.read_write.plain());
         self.1.merge(cell.read_only.plain());
     }
@@ -83,7 +84,7 @@ struct MemoryTally(MemoryStat);
 
 impl Tally for MemoryTally {
     type Cell = MemoryCell;
-    fn add(&mut self, cell: &MemoryCell) {
+    fn add(&mut self, _: &Arena, cell: &MemoryCell) {
         let (current_count, current_bytes) = cell.current();
         self.merge(&MemoryTally(MemoryStat {
             count_alloc: cell.count_alloc.load(Relaxed),
@@ -143,7 +144,7 @@ struct ErrorTally(PlainError);
 
 impl Tally for ErrorTally {
     type Cell = ErrorCell;
-    fn add(&mut self, cell: &ErrorCell) {
+    fn add(&mut self, _: &Arena, cell: &ErrorCell) {
         self.0.merge(cell.plain());
     }
     fn merge(&mut self, other: &Self) {
@@ -262,7 +263,7 @@ impl Engine {
 
     /// Whether an instrument has rows at this level: no statement stays abstract, and memory of the server as
     /// a whole is no thread's.
-    fn summarised(&self, instrument: &Instrument, level: Level) -> bool {
+    pub(super) fn summarised(&self, instrument: &Instrument, level: Level) -> bool {
         match instrument.kind {
             Kind::Thread => false,
             Kind::Statement => !instrument.name.starts_with("statement/abstract/"),
@@ -339,10 +340,11 @@ impl Engine {
     /// What closed connections of a party did. Those of an account are its user's and its host's, too.
     fn sums_tallies<T: Tally>(&self, family: Family, party: &SeenParty, of: &[Counted]) -> Vec<T> {
         let mut tallies = vec![T::default(); of.len()];
-        self.add_bank(&party.slot.sums(family).bank, of, &mut tallies, |tally, cell| tally.add(cell));
+        let add = |tally: &mut T, cell: &T::Cell| tally.add(&self.arena, cell);
+        self.add_bank(&party.slot.sums(family).bank, of, &mut tallies, add);
         for account in &party.accounts {
             let mut own = vec![T::default(); of.len()];
-            self.add_bank(&account.slot.sums(family).bank, of, &mut own, |tally, cell| tally.add(cell));
+            self.add_bank(&account.slot.sums(family).bank, of, &mut own, add);
             if account.is_still() {
                 merge(&mut tallies, &own);
             }
@@ -352,7 +354,8 @@ impl Engine {
 
     fn global_tallies<T: Tally>(&self, family: Family, of: &[Counted]) -> Vec<T> {
         let mut tallies = vec![T::default(); of.len()];
-        self.add_bank(&self.ended_sums(family).bank, of, &mut tallies, |tally, cell| tally.add(cell));
+        let ended = &self.ended_sums(family).bank;
+        self.add_bank(ended, of, &mut tallies, |tally, cell| tally.add(&self.arena, cell));
         for thread in self.live_threads() {
             let id = thread.thread_id.load(Relaxed);
             let own = self.thread_tallies::<T>(family, Viewer::Global, thread, of);
@@ -381,7 +384,7 @@ impl Engine {
         for bank in banks {
             self.add_bank(bank, of, &mut tallies, |tally, cell: &T::Cell| {
                 if self.counts_for(family, viewer, cell.head().epoch.load(Relaxed)) {
-                    tally.add(cell);
+                    tally.add(&self.arena, cell);
                 } else {
                     tally.add_stale(cell);
                 }

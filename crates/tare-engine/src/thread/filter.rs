@@ -40,6 +40,9 @@ pub(crate) const DIGEST: u32 = 1 << 2;
 /// Ticks are cycles: the short way may be taken.
 pub(crate) const CYCLES: u32 = 1 << 3;
 
+/// Statements have histograms.
+pub(crate) const SPREAD: u32 = 1 << 4;
+
 /// Bits of one event type: record the event at all; keep it for the thread's history; for the long one.
 pub(crate) const CURRENT: u32 = 1;
 pub(crate) const HISTORY: u32 = 2;

@@ -19,7 +19,7 @@ use crate::Engine;
 use crate::count::bank::{Bank, MAP_ENTRIES, MAPS, cell_words, entry_of};
 use crate::count::cell::{Cell, Family};
 use crate::instance::{MetadataLock, ReadLocks};
-use crate::memory::arena::{Base, BlockId, Offset, Own, Use, View, WORDS};
+use crate::memory::arena::{Base, BlockId, LINE, Offset, Own, Use, View, WORDS};
 use crate::memory::history::LongHistory;
 use crate::memory::lost::Lost;
 use crate::memory::pool::{Pool, Stash};
@@ -450,7 +450,8 @@ impl Engine {
         if thread.alive.load(Relaxed) == 1 {
             let mask = filter::mask(self.consumers.load(Relaxed), instrumented, history);
             let cycles = if mask != 0 && self.clock.counts_cycles() { filter::CYCLES } else { 0 };
-            thread.decide(mask | cycles);
+            let spread = if mask != 0 && self.buckets.are_told() { filter::SPREAD } else { 0 };
+            thread.decide(mask | cycles | spread);
             thread.unsettle();
         }
     }
@@ -507,11 +508,26 @@ impl Engine {
         }
         let offset = self.cell_space(thread, cell_words(kind) as u32)?;
         let cell: &C = self.arena.at(offset);
-        cell.head().class.store(class, Relaxed);
-        cell.head().kind.store(kind as u16, Relaxed);
         cell.head().epoch.store(self.epochs[family as usize].load(Relaxed), Relaxed);
         bank.entry(&self.arena, class)?.store(entry_of(offset, 0), Release);
         Some(cell)
+    }
+
+    /// Room for a line of its own, which is no cell's: of the thread's cell blocks a quarter is the cells' alone.
+    #[cold]
+    pub(crate) fn line_space(&self, thread: &Thread) -> Option<Offset> {
+        let line = (LINE / 8) as u32;
+        let skipped = thread.cell_next.own().wrapping_neg() % line;
+        match thread.cell_left.own().checked_sub(skipped) {
+            Some(left) if left >= line => {
+                thread.cell_next.store(thread.cell_next.own() + skipped, Relaxed);
+                thread.cell_left.store(left, Relaxed);
+            }
+            _ if thread.cell_count.own() as usize >= CELL_BLOCKS / 4 * 3 => return None,
+            // A fresh block begins with a line.
+            _ => thread.cell_left.store(0, Relaxed),
+        }
+        self.cell_space(thread, line)
     }
 
     /// Room for a cell of `words` in the thread's cell blocks.

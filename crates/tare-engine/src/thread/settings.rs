@@ -10,6 +10,7 @@ use std::sync::atomic::{
 use crate::Engine;
 use crate::count::bank::{READY, SUMMED, UNTIMED, entry_of};
 use crate::count::cell::{Cell, Family, StatCell};
+use crate::count::spread;
 use crate::memory::arena::{Offset, Own};
 use crate::record::stage::record::begin_of;
 use crate::record::wait::record::leaf_of;
@@ -48,7 +49,9 @@ impl Engine {
         };
         thread.usual_waits.store(usual(EventType::Wait, leaf_of), Relaxed);
         thread.usual_stages.store(usual(EventType::Stage, begin_of), Relaxed);
-        thread.banks[BANK_OWN].unready(&self.arena);
+        thread.banks[BANK_OWN].unready(&self.arena, |cell| {
+            spread::end_counting::<StatCell>(&self.arena, self.arena.at(cell));
+        });
         let turn = self.wanted.turn();
         thread.holder.store(holder(thread.thread_id.own(), turn), Relaxed);
         thread.read_locks.settle(&self.wanted, turn);
@@ -70,6 +73,9 @@ impl Engine {
         let cell = bank.cell::<StatCell>(&self.arena, class)?;
         if cell.head().epoch.own() != self.epochs[family as usize].load(Relaxed) {
             return None;
+        }
+        if mark == UNTIMED {
+            self.begin_counting(thread, cell);
         }
         let cell = self.arena.offset_of(cell);
         entry.store(entry_of(cell, mark), Release);

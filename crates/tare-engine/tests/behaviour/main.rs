@@ -8,6 +8,7 @@ mod errors;
 mod events;
 mod exclusions;
 mod filters;
+mod histograms;
 mod histories;
 mod levels;
 mod limits;

@@ -7,6 +7,7 @@ mod driver;
 mod churn;
 mod evictions;
 mod exhaustion;
+mod histograms;
 mod load;
 mod model;
 mod phases;

@@ -10,6 +10,7 @@ mod digests;
 mod errors;
 mod folding;
 mod grants;
+mod histograms;
 mod instances;
 mod lookups;
 mod monitoring;

@@ -9,7 +9,7 @@ use crate::Engine;
 use crate::clock::{cycles, ticks};
 use crate::count::bank::{READY, SUMMED, UNTIMED, place};
 use crate::count::cell::{Family, StatCell};
-use crate::memory::arena::{Base, Own, Use};
+use crate::memory::arena::{Own, Use};
 use crate::memory::lost::Lost;
 use crate::record::journal::{Coming, parent};
 use crate::record::ring::{RECORD_TIMED, RingKind};
@@ -73,11 +73,30 @@ impl Engine {
         // Asked for again, what was known: the path has no registers to keep it.
         let before = thread.stage_cell.own();
         if before != 0 {
-            base.at::<StatCell>(before).stat.add_span(1, thread.stage_start.own(), now);
+            let start = thread.stage_start.own();
+            if base.at::<StatCell>(before).add_usual(1, start, now).is_none() {
+                self.begin_after_long_stage(thread, entry, class, now);
+                return StageStart::Began;
+            }
         }
         thread.stage_cell.store(place(entry), Relaxed);
         thread.begin_stage(class, (thread.event_id.own(), now), true);
         StageStart::Began
+    }
+
+    /// A stage begins on the short way, and the one before took longer than any of its cell. One that is recorded is in the
+    /// journal already. All that is left is done here, so that the short way keeps nothing for after a call.
+    #[cold]
+    #[inline(never)]
+    fn begin_after_long_stage(&self, thread: &Thread, entry: u32, class: ClassId, now: u64) {
+        let before: &StatCell = self.arena.at(thread.stage_cell.own());
+        before.add_span(self, thread, 1, thread.stage_start.own(), now);
+        if entry & READY == 0 {
+            begin_summed_stage(self, thread, class, entry, now);
+        } else {
+            thread.stage_cell.store(place(entry), Relaxed);
+            thread.begin_stage(class, (thread.event_id.own(), now), true);
+        }
     }
 
     /// Begins a stage that is not recorded, if the rest is as usual. False means that nothing has happened.
@@ -92,7 +111,7 @@ impl Engine {
         match class {
             // No stage follows: that is [`Engine::end_stage`].
             0 => false,
-            _ if entry & (SUMMED | UNTIMED) != 0 => start_summed_stage(thread, base, class, entry),
+            _ if entry & (SUMMED | UNTIMED) != 0 => start_summed_stage(self, thread, class, entry),
             _ => (self.is_off(class) || thread.mask() == 0) && thread.pass_stage(class),
         }
     }
@@ -221,9 +240,9 @@ impl Engine {
             thread.stage_recorded.store(0, Relaxed);
             self.nest_in_statement(thread);
         }
-        base.at::<StatCell>(cell).stat.add_span(1, thread.stage_start.own(), now);
         thread.stage_label.store(0, Relaxed);
         thread.stage_cell.store(0, Relaxed);
+        base.at::<StatCell>(cell).add_span(self, thread, 1, thread.stage_start.own(), now);
         true
     }
 
@@ -290,11 +309,7 @@ impl Engine {
         let timed = switches & TIMED != 0;
         let now = if timed { ticks() } else { 0 };
         if let Some(cell) = cell {
-            if timed {
-                cell.stat.add_span(1, thread.stage_start.own(), now);
-            } else {
-                cell.stat.add_untimed(1);
-            }
+            cell.add_unusual(self, thread, 1, timed.then(|| now.saturating_sub(thread.stage_start.own())));
         }
         if thread.stage_recorded.own() != 0 {
             if switches & PROGRESS != 0 {
@@ -360,25 +375,36 @@ impl Thread {
 
 /// Begins a stage that is only summed up, in the cell that its entry names. False where the stage before ends otherwise.
 #[inline(always)]
-fn start_summed_stage(thread: &Thread, base: Base, class: ClassId, entry: u32) -> bool {
+fn start_summed_stage(engine: &Engine, thread: &Thread, class: ClassId, entry: u32) -> bool {
+    let base = engine.arena.base();
     let before = thread.stage_cell.own();
     if thread.stage_class.own() != 0 || thread.stage_recorded.own() != 0 {
         return false;
     }
     let now = cycles();
     if before != 0 {
-        base.at::<StatCell>(before).stat.add_span(1, thread.stage_start.own(), now);
+        let start = thread.stage_start.own();
+        if base.at::<StatCell>(before).add_usual(1, start, now).is_none() {
+            engine.begin_after_long_stage(thread, entry, class, now);
+            return true;
+        }
     }
+    begin_summed_stage(engine, thread, class, entry, now);
+    true
+}
+
+/// As [`start_summed_stage`], once the stage before has been counted.
+#[inline(always)]
+fn begin_summed_stage(engine: &Engine, thread: &Thread, class: ClassId, entry: u32, now: u64) {
     thread.stage_label.store(u32::from(class), Relaxed);
     if entry & SUMMED == 0 {
         // Only counted: at once, and nothing is left to do at its end.
-        base.at::<StatCell>(place(entry)).stat.add_untimed(1);
         thread.stage_cell.store(0, Relaxed);
-        return true;
+        engine.arena.at::<StatCell>(place(entry)).stat.add_untimed(1);
+    } else {
+        thread.stage_cell.store(place(entry), Relaxed);
+        thread.stage_start.store(now, Relaxed);
     }
-    thread.stage_cell.store(place(entry), Relaxed);
-    thread.stage_start.store(now, Relaxed);
-    true
 }
 
 /// No stage is in progress.

@@ -12,7 +12,7 @@ use crate::Engine;
 use crate::clock::ticks;
 use crate::count::bank::place;
 use crate::count::cell::{COUNTERS, Counts, Family, StatementCell};
-use crate::count::digest::DigestTokens;
+use crate::count::digest::{DigestCell, DigestTokens};
 use crate::instance::ProgramRef;
 use crate::memory::arena::{Base, Own, Use, WORDS};
 use crate::memory::lost::Lost;
@@ -21,7 +21,7 @@ use crate::record::ring::RingKind;
 use crate::record::wait::{Source, kept};
 use crate::setup::instrument::{ENABLED, STATEMENT, TIMED, UNRECORDED};
 use crate::snapshot::{ClassId, EventType};
-use crate::thread::filter::{ATTRIBUTED, CURRENT, DIGEST, HISTORY, LONG, UNATTRIBUTED};
+use crate::thread::filter::{ATTRIBUTED, CURRENT, DIGEST, HISTORY, LONG, SPREAD, UNATTRIBUTED};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadRef, current};
 use record::{Begun, OpenStatement};
 
@@ -82,6 +82,7 @@ const RECORDED: u32 = 1 << 2;
 const MASK: u32 = 2;
 const OF_NOBODY: u32 = UNATTRIBUTED << MASK;
 const WITH_DIGEST: u32 = DIGEST << MASK;
+const WITH_HISTOGRAM: u32 = SPREAD << MASK;
 /// Where a statement's flags have the level.
 const LEVEL: u32 = 8;
 
@@ -175,7 +176,7 @@ fn begin_statement(
     begun: &Begun<'_>,
 ) -> Statement {
     let mut flags = u32::from(begun.switches & TIMED) | (begun.depth as u32) << LEVEL;
-    flags |= (mask & (DIGEST | UNATTRIBUTED)) << MASK;
+    flags |= (mask & (DIGEST | UNATTRIBUTED | SPREAD)) << MASK;
     thread.statement_depth.store(begun.depth as u32 + 1, Relaxed);
     let mut id = 0;
     if is_recorded(mask, begun.switches) {
@@ -343,10 +344,12 @@ impl Engine {
         if let Some(cell) = self.statement_cell(thread, bank, open.class()) {
             ended.count(&cell.stat, &cell.counters);
         }
-        if let Some(tokens) = digest
-            && flags & WITH_DIGEST != 0
-        {
-            self.count_digest(thread, ended, tokens, end);
+        let digest = match digest {
+            Some(tokens) if flags & WITH_DIGEST != 0 => self.count_digest(thread, ended, tokens, end),
+            _ => None,
+        };
+        if flags & WITH_HISTOGRAM != 0 {
+            self.spread_statement(thread, bank, ended, digest);
         }
         if flags & RECORDED != 0 {
             let bits = Thread::bits(thread.mask(), EventType::Statement);
@@ -357,6 +360,20 @@ impl Engine {
         }
         thread.statement_depth.store(flags >> LEVEL, Relaxed);
         ended
+    }
+
+    /// Puts an ended statement, which has been counted, into the buckets of its instrument and its digest.
+    #[inline(never)]
+    fn spread_statement(
+        &self,
+        thread: &'static Thread,
+        bank: usize,
+        ended: EndedStatement,
+        digest: Option<&'static DigestCell>,
+    ) {
+        let cell = thread.banks[bank].cell::<StatementCell>(&self.arena, ended.open.class());
+        let heads = [cell.map(|cell| &cell.head), digest.map(|digest| &digest.cell.head)];
+        self.spread_event(thread, ended.taken(), heads);
     }
 
     /// As [`Engine::cell`], with one call for all that is unusual.
@@ -387,7 +404,7 @@ impl Engine {
         self.cell(thread, bank, class, Family::Statements)
     }
 
-    /// Counts an ended statement under its digest.
+    /// Counts an ended statement under its digest, and returns where.
     #[inline(never)]
     fn count_digest(
         &self,
@@ -395,12 +412,12 @@ impl Engine {
         ended: EndedStatement,
         tokens: &DigestTokens<'_>,
         end: u64,
-    ) {
+    ) -> Option<&'static DigestCell> {
         let now = if ended.open.is_timed() { end } else { ticks() };
-        if let Some(digest) = self.digest_seen(thread, tokens, ended.open.schema(), now) {
-            ended.count(&digest.cell.stat, &digest.cell.counters);
-            ended.open.set_digest(digest.slot.own(), digest.generation.own(), tokens.charset);
-        }
+        let digest = self.digest_seen(thread, tokens, ended.open.schema(), now)?;
+        ended.count(&digest.cell.stat, &digest.cell.counters);
+        ended.open.set_digest(digest.slot.own(), digest.generation.own(), tokens.charset);
+        Some(digest)
     }
 
     /// Records an ended statement.

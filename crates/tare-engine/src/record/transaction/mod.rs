@@ -211,6 +211,9 @@ impl Engine {
             } else {
                 counts.add_untimed(1);
             }
+            if self.buckets.are_told() {
+                self.spread_event(thread, timed.then(|| end.saturating_sub(start)), [Some(&cell.head)]);
+            }
         }
         if let Some(open) = transaction.open() {
             let bits = Thread::bits(thread.mask(), EventType::Transaction);

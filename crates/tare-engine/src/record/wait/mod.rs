@@ -332,7 +332,7 @@ impl Engine {
             && self.is_settled(wait.thread)
             && let Some(cell) = wait.thread.banks[BANK_OWN].marked_cell(base, wait.class(), mark)
         {
-            let taken = base.at::<StatCell>(cell).stat.add_span(n, wait.start, cycles());
+            let taken = base.at::<StatCell>(cell).add_span(self, wait.thread, n, wait.start, cycles());
             if recorded {
                 self.close_wait(wait.thread, wait.depth(), taken, amount.unwrap_or(NO_AMOUNT));
             }
@@ -350,13 +350,14 @@ impl Engine {
         if wait.flags & WAIT_LEAF == 0 || !settled {
             cold_path();
             let summed = settled && wait.flags & WAIT_SUMMED_LEAF != 0;
-            return summed.then(|| base.at::<StatCell>(wait.cell).stat.add_span(1, wait.start, cycles()));
+            let cell = || base.at::<StatCell>(wait.cell);
+            return summed.then(|| cell().add_span(self, wait.thread, 1, wait.start, cycles()));
         }
         let ticks = cycles().saturating_sub(wait.start);
         if !end_leaf(base, wait.record, ticks, amount) {
             return None;
         }
-        base.at::<StatCell>(wait.cell).stat.add(1, ticks);
+        base.at::<StatCell>(wait.cell).add_span(self, wait.thread, 1, 0, ticks);
         Some(ticks)
     }
 
@@ -374,11 +375,7 @@ impl Engine {
         let end = if wait.timed() { ticks() } else { 0 };
         let taken = end.saturating_sub(wait.start);
         if let Some(cell) = self.cell::<StatCell>(wait.thread, wait.bank(), wait.class(), Family::Waits) {
-            if wait.timed() {
-                cell.stat.add(n, taken);
-            } else {
-                cell.stat.add_untimed(n);
-            }
+            cell.add_unusual(self, thread, n, wait.timed().then_some(taken));
         }
         if wait.flags & WAIT_LEAF != 0 {
             self.end_unusual_leaf(&wait, taken, amount);

@@ -1,0 +1,556 @@
+//! HOT PATH: how the events of a cell spread over the buckets of a histogram, in the shape `extended` only.
+//!
+//! The lowest bucket is never counted: it is what is left of the cell's count. So the buckets of a histogram add up to the
+//! count of its row, whenever one looks, and an event of less than 10 microseconds costs nothing more. That it is one needs
+//! no question: the maximum of a thread's own cell of waits or stages never rises into the second bucket, so an event of a
+//! higher one exceeds it, and comes here. How long the longest was is noted with the buckets.
+//!
+//! A thread counts in *pieces* of a dozen adjacent buckets, made when first needed, one line each. The pieces of a cell are
+//! a circle ([`circle`]), which the cell enters at the one it used last: mostly the next event finds its own there. What ends
+//! is added to *wide* pieces, which many threads share. An event is counted in its cell first, then here, and a reader
+//! looks here first: higher buckets never hold more than there is.
+
+use std::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+use tare_sync::{circle, keep_first};
+
+use crate::Engine;
+use crate::count::bank::cut;
+use crate::count::cell::{Cell, CellHead, StatCell};
+use crate::histogram::{BUCKETS, bounds_ps};
+use crate::memory::arena::{Arena, Base, LINE, Offset, Own, Table, View};
+use crate::memory::lost::Lost;
+use crate::thread::Thread;
+
+/// In the place of a bucket: events nobody timed, which are in none.
+pub(crate) const UNTIMED: u32 = BUCKETS as u32;
+/// The group of the piece that counts them.
+const UNTIMED_GROUP: u32 = GROUPS as u32;
+/// Buckets of a piece.
+const WIDTH: u32 = 12;
+/// Pieces that hold all buckets.
+const GROUPS: usize = (BUCKETS + 1).div_ceil(WIDTH as usize);
+
+/// Of a piece's group: one of its counts is full, and another piece goes on.
+const FULL: u32 = 1 << 31;
+/// More pieces than a circle has.
+const MOST_PIECES: usize = 1 << 10;
+
+/// Of [`CellHead::histogram`]: it is a [`Wide`] one.
+const WIDE: u32 = 1 << 31;
+
+/// Adjacent buckets of one cell, of a thread's own.
+#[repr(C)]
+pub(crate) struct Piece {
+    /// The next one of the circle.
+    next: AtomicU32,
+    /// Which buckets they are.
+    group: AtomicU32,
+    /// The longest event that came here.
+    longest: AtomicU64,
+    counts: [AtomicU32; WIDTH as usize],
+}
+
+// SAFETY: atomics only, alignment 8, checked below to be a line.
+#[allow(unsafe_code)]
+unsafe impl View for Piece {}
+const _: () = assert!(size_of::<Piece>() == LINE);
+
+/// In the circle of pieces: events of the cell that nobody timed.
+#[repr(C)]
+struct UntimedPiece {
+    next: AtomicU32,
+    group: AtomicU32,
+    count: AtomicU64,
+    /// While the cell is marked as only counted: the events it had before, plus one; all since are untimed. Else 0.
+    since: AtomicU64,
+    _pad: [AtomicU64; 5],
+}
+
+// SAFETY: atomics only, alignment 8, checked below to be a line.
+#[allow(unsafe_code)]
+unsafe impl View for UntimedPiece {}
+const _: () = assert!(size_of::<UntimedPiece>() == LINE);
+
+/// Where the pieces of a shared histogram are; 0: nowhere.
+#[repr(C)]
+struct Wide {
+    pieces: [AtomicU32; GROUPS],
+}
+
+// SAFETY: atomics only, alignment 4, less than a block.
+#[allow(unsafe_code)]
+unsafe impl View for Wide {}
+
+/// As [`Piece`], of what many threads add to.
+#[repr(C)]
+struct WidePiece {
+    counts: [AtomicU64; WIDTH as usize],
+}
+
+// SAFETY: atomics only, alignment 8, less than a block.
+#[allow(unsafe_code)]
+unsafe impl View for WidePiece {}
+
+/// Ticks are looked up by their highest bit and as many behind it: such a range is smaller than a bucket.
+const FINE: u32 = 5;
+/// What is longer is in the last bucket, at any rate.
+const MOST_TICKS: u64 = 1 << 48;
+/// Ranges there are.
+const RANGES: usize = (MOST_TICKS.ilog2() - FINE) as usize * (1 << FINE);
+
+/// From ticks to buckets.
+pub(crate) struct Buckets {
+    /// The least that is not in the lowest bucket; without histograms nothing is.
+    floor: AtomicU64,
+    /// Of each range the bucket in which it begins << 48, and the last tick of that bucket.
+    ranges: Table,
+}
+
+impl Buckets {
+    pub(crate) const fn new() -> Buckets {
+        Buckets { floor: AtomicU64::new(u64::MAX), ranges: Table::new() }
+    }
+
+    /// Begins to tell buckets. `rate`: picoseconds per tick, as [`crate::clock::Clock::rate`] has them.
+    pub(crate) fn start(&self, rate: u64) -> Result<(), std::io::Error> {
+        self.ranges.map(RANGES)?;
+        // The first tick that is shown as so many picoseconds or more.
+        let ticks = |ps: u64| (u128::from(ps) << 32).div_ceil(u128::from(rate)).min(MOST_TICKS.into()) as u64;
+        let first = |bucket: usize| if bucket < BUCKETS { ticks(bounds_ps()[bucket]) } else { MOST_TICKS };
+        let mut bucket = 0;
+        for (range, word) in self.ranges.words().iter().enumerate() {
+            let begins = (range as u64 % (1 << FINE) + (1 << FINE)) << (range >> FINE);
+            while bucket + 1 < BUCKETS && first(bucket + 1) <= begins {
+                bucket += 1;
+            }
+            word.store((bucket as u64) << 48 | (first(bucket + 1) - 1), Relaxed);
+        }
+        self.floor.store(first(1).max(1 << FINE), Release);
+        Ok(())
+    }
+
+    /// Whether there are histograms.
+    #[inline(always)]
+    pub(crate) fn are_told(&self) -> bool {
+        self.floor.load(Relaxed) != u64::MAX
+    }
+
+    /// The bucket of so many ticks.
+    #[inline(always)]
+    pub(crate) fn of(&self, ticks: u64) -> u32 {
+        if ticks < self.floor.load(Relaxed) {
+            return 0;
+        }
+        let ticks = ticks.min(MOST_TICKS - 1);
+        let shift = ticks.ilog2().saturating_sub(FINE);
+        let range = (shift << FINE) as usize + (ticks >> shift) as usize - (1 << FINE);
+        let word = self.ranges.words().get(range).map_or(0, Own::own);
+        (word >> 48) as u32 + u32::from(ticks > word & (MOST_TICKS - 1))
+    }
+}
+
+impl StatCell {
+    /// Counts `n` events of the thread's own cell that lasted together from one moment to another, unless that was longer than
+    /// what the cell has as the longest: then nothing has happened, and it is for [`Engine::add_long`].
+    #[inline(always)]
+    pub(crate) fn add_usual(&self, n: u64, start: u64, end: u64) -> Option<u64> {
+        let ticks = end.wrapping_sub(start);
+        if ticks > self.stat.max.own() {
+            return None;
+        }
+        self.stat.add_usual(n, ticks);
+        Some(ticks)
+    }
+
+    /// As [`StatCell::add_usual`], however long; returns how long.
+    #[inline(always)]
+    pub(crate) fn add_span(&self, engine: &Engine, thread: &Thread, n: u64, start: u64, end: u64) -> u64 {
+        match self.add_usual(n, start, end) {
+            Some(ticks) => ticks,
+            None => engine.add_long(thread, self, n, (start, end)),
+        }
+    }
+
+    /// Counts events that did not take the short way; `None`: nobody timed them.
+    pub(crate) fn add_unusual(&self, engine: &Engine, thread: &Thread, n: u64, ticks: Option<u64>) {
+        let Some(ticks) = ticks else {
+            self.stat.add_untimed(n);
+            return engine.spread_untimed(thread, &self.head, n);
+        };
+        self.add_span(engine, thread, n, 0, ticks);
+        if let Some(untimed) = untimed(&engine.arena, &self.head) {
+            let since = untimed.since.own();
+            untimed.since.store(if since == 0 { 0 } else { since + n }, Relaxed);
+        }
+    }
+}
+
+/// What a thread counts.
+impl Engine {
+    /// Counts events of a cell that took longer than any before. Should the clock have gone back between two processors,
+    /// that is no time.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn add_long(&self, thread: &Thread, cell: &StatCell, n: u64, (start, end): (u64, u64)) -> u64 {
+        let ticks = end.saturating_sub(start);
+        cell.stat.add_usual(n, ticks);
+        let is_noted = ticks >= self.buckets.floor.load(Relaxed) && self.spread_long(thread, cell, n, ticks);
+        if !is_noted && ticks > cell.stat.max.own() {
+            cell.stat.max.store(ticks, Relaxed);
+        }
+        ticks
+    }
+
+    /// Puts events into their bucket that took longer than the lowest one lasts. Of a batch each took its part of the time.
+    /// False: there is no memory for it.
+    fn spread_long(&self, thread: &Thread, cell: &StatCell, n: u64, ticks: u64) -> bool {
+        let bucket = self.buckets.of(if n > 1 { ticks / n } else { ticks });
+        self.spread(thread, &cell.head, bucket, if bucket == 0 { 0 } else { n }, ticks)
+    }
+
+    /// Notes events of a cell that nobody timed.
+    #[cold]
+    #[inline(never)]
+    fn spread_untimed(&self, thread: &Thread, head: &CellHead, n: u64) {
+        if let Some(untimed) = self.untimed_piece(thread, head)
+            && untimed.since.own() == 0
+        {
+            untimed.count.store(untimed.count.own() + n, Release);
+        }
+    }
+
+    /// From now on all that a cell counts is untimed, until [`end_counting`].
+    pub(crate) fn begin_counting(&self, thread: &Thread, cell: &StatCell) {
+        if let Some(untimed) = self.untimed_piece(thread, &cell.head)
+            && untimed.since.own() == 0
+        {
+            untimed.since.store(cell.events() + 1, Release);
+        }
+    }
+
+    /// Made if it is not there. `None`: without histograms, or without memory.
+    fn untimed_piece(&self, thread: &Thread, head: &CellHead) -> Option<&'static UntimedPiece> {
+        if !self.buckets.are_told() {
+            return None;
+        }
+        if let Some(known) = untimed(&self.arena, head) {
+            return Some(known);
+        }
+        let made = self.make_piece(thread, head, UNTIMED_GROUP, None)?;
+        Some(self.arena.at(self.arena.offset_of(made)))
+    }
+
+    /// Puts an event into its bucket that took so long (`None`: nobody asked), in each of some cells of the thread's own that
+    /// have counted it. They know their longest event themselves.
+    #[inline(always)]
+    pub(crate) fn spread_event<const CELLS: usize>(
+        &self,
+        thread: &Thread,
+        taken: Option<u64>,
+        cells: [Option<&CellHead>; CELLS],
+    ) {
+        let Some(ticks) = taken else {
+            cells.into_iter().flatten().for_each(|head| self.spread_untimed(thread, head, 1));
+            return;
+        };
+        let bucket = self.buckets.of(ticks);
+        if bucket == 0 {
+            return;
+        }
+        let (base, group, at) = (self.arena.base(), bucket / WIDTH, (bucket % WIDTH) as usize);
+        for head in cells {
+            let Some(head) = head else { continue };
+            match piece_of(base, head, group) {
+                Some(piece) if piece.counts[at].own() != u32::MAX => {
+                    piece.counts[at].store(piece.counts[at].own() + 1, Release);
+                }
+                _ => _ = self.spread(thread, head, bucket, 1, 0),
+            }
+        }
+    }
+
+    /// Counts `n` events in a bucket. False: there is no memory for it, and they stay in the lowest one.
+    #[inline(never)]
+    pub(crate) fn spread(&self, thread: &Thread, head: &CellHead, bucket: u32, n: u64, ticks: u64) -> bool {
+        let (base, group, at) = (self.arena.base(), bucket / WIDTH, (bucket % WIDTH) as usize);
+        let n = u32::try_from(n).unwrap_or(u32::MAX);
+        let piece = match piece_of(base, head, group) {
+            Some(piece) if piece.counts[at].own().checked_add(n).is_some() => Some(piece),
+            full => self.make_piece(thread, head, group, full),
+        };
+        let Some(piece) = piece else { return false };
+        if ticks > piece.longest.own() {
+            piece.longest.store(ticks, Relaxed);
+        }
+        // Whoever sees it sees that the cell has counted it.
+        piece.counts[at].store(piece.counts[at].own().wrapping_add(n), Release);
+        true
+    }
+
+    /// A piece for a group of buckets, that goes on for one that is full.
+    #[cold]
+    #[inline(never)]
+    fn make_piece(
+        &self,
+        thread: &Thread,
+        head: &CellHead,
+        group: u32,
+        full: Option<&Piece>,
+    ) -> Option<&'static Piece> {
+        let place = if self.arena.is_scarce() { None } else { self.line_space(thread) };
+        let Some(place) = place else {
+            self.losses.count(Lost::Histograms);
+            return None;
+        };
+        if let Some(full) = full {
+            full.group.store(group | FULL, Relaxed);
+        }
+        let made: &Piece = self.arena.at(place);
+        made.group.store(group, Relaxed);
+        circle::insert(&head.histogram, place, |at| &self.arena.at::<Piece>(at).next);
+        Some(made)
+    }
+}
+
+/// The piece for a group of buckets, for the cell's thread.
+#[inline(always)]
+fn piece_of(base: Base, head: &CellHead, group: u32) -> Option<&'static Piece> {
+    let first: Offset = head.histogram.own();
+    if first == 0 {
+        return None;
+    }
+    let mut at = first;
+    loop {
+        let piece: &Piece = base.at(at);
+        if piece.group.own() == group {
+            head.histogram.store(at, Release);
+            return Some(piece);
+        }
+        at = piece.next.own();
+        if at == first {
+            return None;
+        }
+    }
+}
+
+/// The pieces of a cell of a thread's own, also while the thread makes more.
+fn pieces(arena: &Arena, head: &CellHead) -> impl Iterator<Item = &'static Piece> {
+    let piece = |place| arena.get::<Piece>(place).filter(|_| place & WIDE == 0);
+    let places = circle::round(&head.histogram, MOST_PIECES, move |place| Some(&piece(place)?.next));
+    places.filter_map(piece)
+}
+
+/// Those of them that hold buckets.
+fn filled(arena: &Arena, head: &CellHead) -> impl Iterator<Item = &'static Piece> {
+    pieces(arena, head).filter(|piece| piece.group.load(Relaxed) != UNTIMED_GROUP)
+}
+
+fn untimed(arena: &Arena, head: &CellHead) -> Option<&'static UntimedPiece> {
+    let piece = pieces(arena, head).find(|piece| piece.group.load(Relaxed) == UNTIMED_GROUP)?;
+    arena.get(arena.offset_of(piece))
+}
+
+/// The longest event of a thread's own cell, as far as it was noted with the buckets.
+pub(crate) fn longest(arena: &Arena, head: &CellHead) -> u64 {
+    filled(arena, head).map(|piece| piece.longest.load(Relaxed)).max().unwrap_or(0)
+}
+
+/// Untimed events of a thread's own cell, and of how many it had counted all later ones are untimed, too.
+pub(crate) fn untimed_events(arena: &Arena, head: &CellHead) -> (u64, Option<u64>) {
+    match untimed(arena, head) {
+        Some(untimed) => (untimed.count.load(Acquire), untimed.since.load(Acquire).checked_sub(1)),
+        None => (0, None),
+    }
+}
+
+/// A cell that has counted so many events is not marked as only counted any more.
+pub(crate) fn end_counting<C: Cell>(arena: &Arena, cell: &C) {
+    if let Some(untimed) = untimed(arena, cell.head())
+        && let Some(since) = untimed.since.own().checked_sub(1)
+    {
+        untimed.since.store(0, Relaxed);
+        untimed.count.store(untimed.count.own() + (cell.events() - since), Release);
+    }
+}
+
+/// Calls `f` with each bucket but the lowest, and how many events of a thread's own cell are in it.
+pub(crate) fn each(arena: &Arena, head: &CellHead, mut f: impl FnMut(u32, u64)) {
+    for piece in filled(arena, head) {
+        let group = piece.group.load(Relaxed) & !FULL;
+        // Its thread may have ended, and it may be anything.
+        if group as usize >= GROUPS {
+            continue;
+        }
+        let first = group * WIDTH;
+        for (bucket, count) in (first..).zip(&piece.counts) {
+            let count = count.load(Acquire);
+            if count != 0 {
+                f(bucket, count.into());
+            }
+        }
+    }
+}
+
+/// Empties the buckets of a thread's own cell.
+pub(crate) fn clear(arena: &Arena, head: &CellHead) {
+    for piece in pieces(arena, head) {
+        // Of an untimed one: all it has.
+        piece.longest.store(0, Relaxed);
+        piece.counts.iter().for_each(|count| count.store(0, Relaxed));
+    }
+}
+
+fn wide(arena: &Arena, at: &AtomicU32) -> Option<&'static Wide> {
+    arena.get(at.load(Acquire) & !WIDE)
+}
+
+/// As [`each`], of what threads share. `at` is where the histogram's place stands.
+pub(crate) fn each_shared(arena: &Arena, at: &AtomicU32, mut f: impl FnMut(u32, u64)) {
+    let pieces = wide(arena, at).into_iter().flat_map(|wide| &wide.pieces);
+    for (first, piece) in (0..).step_by(WIDTH as usize).zip(pieces) {
+        let Some(piece) = arena.get::<WidePiece>(piece.load(Acquire)) else { continue };
+        for (bucket, count) in (first..).zip(&piece.counts) {
+            let count = count.load(Acquire);
+            if count != 0 {
+                f(bucket, count);
+            }
+        }
+    }
+}
+
+/// As [`clear`], of what threads share.
+pub(crate) fn clear_shared(arena: &Arena, at: &AtomicU32) {
+    let pieces = wide(arena, at).into_iter().flat_map(|wide| &wide.pieces);
+    for piece in pieces.filter_map(|piece| arena.get::<WidePiece>(piece.load(Acquire))) {
+        piece.counts.iter().for_each(|count| count.store(0, Relaxed));
+    }
+}
+
+/// Moves all of a shared histogram to another one. Nobody else has either.
+pub(crate) fn move_shared(arena: &Arena, from: &AtomicU32, to: &AtomicU32) {
+    let Some(source) = wide(arena, from) else { return };
+    let Some(target) = wide(arena, to) else {
+        to.store(from.swap(0, Relaxed), Release);
+        return;
+    };
+    for (from, to) in source.pieces.iter().zip(&target.pieces) {
+        let [source, target] = [from, to].map(|at| arena.get::<WidePiece>(at.load(Relaxed)));
+        match (source, target) {
+            (None, _) => {}
+            (Some(_), None) => to.store(from.swap(0, Relaxed), Release),
+            (Some(source), Some(target)) => {
+                for (from, to) in source.counts.iter().zip(&target.counts) {
+                    to.fetch_add(from.swap(0, Relaxed), Relaxed);
+                }
+            }
+        }
+    }
+}
+
+/// What leaves a thread.
+impl Engine {
+    /// Adds the buckets of a thread's own cell to those of a shared one.
+    pub(crate) fn fold_spread<C: Cell>(&self, from: &C, to: &AtomicU32) {
+        each(&self.arena, from.head(), |bucket, count| self.add_shared(to, bucket, count));
+        let (untimed, _) = untimed_events(&self.arena, from.head());
+        if untimed != 0 {
+            self.add_shared(to, UNTIMED, untimed);
+        }
+    }
+
+    fn add_shared(&self, to: &AtomicU32, bucket: u32, count: u64) {
+        match self.wide_piece(to, bucket / WIDTH) {
+            Some(piece) => _ = piece.counts[(bucket % WIDTH) as usize].fetch_add(count, Release),
+            None => self.losses.count(Lost::Histograms),
+        }
+    }
+
+    /// The shared piece for a group of buckets, made if it is not there. `None`: no memory to spare.
+    fn wide_piece(&self, at: &AtomicU32, group: u32) -> Option<&'static WidePiece> {
+        if at.load(Acquire) == 0 {
+            keep_first(at, self.cut_spread::<Wide>()? | WIDE);
+        }
+        let piece = &wide(&self.arena, at)?.pieces[group as usize];
+        let place = match piece.load(Acquire) {
+            0 => keep_first(piece, self.cut_spread::<WidePiece>()?),
+            known => known,
+        };
+        self.arena.get(place)
+    }
+
+    fn cut_spread<T: View>(&self) -> Option<Offset> {
+        if self.arena.is_scarce() {
+            return None;
+        }
+        cut(&self.spreads, &self.arena, size_of::<T>().div_ceil(8) as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::lost::Limits;
+
+    /// Picoseconds that ticks are shown as, at a rate.
+    fn ps(ticks: u64, rate: u64) -> u64 {
+        u64::try_from((u128::from(ticks) * u128::from(rate)) >> 32).unwrap_or(u64::MAX)
+    }
+
+    #[test]
+    fn a_bucket_is_that_of_the_picoseconds_that_are_shown() {
+        // A nanosecond a tick, and processors of 2, 2.596 and 5.7 GHz.
+        for rate in [1000 << 32, 500 << 32, 1_654_497_345_992, (1000 << 32) * 10 / 57] {
+            let buckets = Buckets::new();
+            buckets.start(rate).expect("address space");
+            let bounds = bounds_ps();
+            let is = |ticks: u64| {
+                let shown = ps(ticks, rate);
+                let expected = bounds[1..BUCKETS].partition_point(|bound| *bound <= shown);
+                assert_eq!(buckets.of(ticks), expected as u32, "{ticks} ticks, {shown} ps at {rate}");
+            };
+            for bound in &bounds[1..BUCKETS] {
+                let near = ((u128::from(*bound) << 32) / u128::from(rate)) as u64;
+                (near - 3..near + 4).for_each(is);
+            }
+            [0, 1, 31, 32, 33, 9_999, MOST_TICKS - 1].into_iter().for_each(is);
+            let mut ticks = 1.0;
+            while ticks < MOST_TICKS as f64 {
+                is(ticks as u64);
+                ticks *= 1.0007;
+            }
+            assert_eq!([MOST_TICKS, u64::MAX].map(|ticks| buckets.of(ticks)), [449; 2]);
+        }
+    }
+
+    #[test]
+    fn without_histograms_everything_is_in_the_lowest_bucket() {
+        let buckets = Buckets::new();
+        assert!(!buckets.are_told());
+        assert_eq!([0, 1 << 40, u64::MAX - 1].map(|ticks| buckets.of(ticks)), [0; 3]);
+    }
+
+    #[test]
+    fn a_count_that_is_full_goes_on_in_another_piece() {
+        let engine: &'static Engine = Box::leak(Box::new(Engine::new()));
+        engine.arena.map(4 << 20).expect("address space");
+        engine.arena.shares.limit(&Limits::default());
+        engine.pools.map(&engine.arena).expect("address space");
+        let thread = engine.new_thread(0, None, None).expect("memory").slab();
+        let head = CellHead { epoch: AtomicU32::new(0), histogram: AtomicU32::new(0) };
+        let most = u64::from(u32::MAX);
+        for n in [most - 1, 1, 1, 5, most, 2] {
+            assert!(engine.spread(thread, &head, 100, n, 7));
+        }
+        assert!(engine.spread(thread, &head, 101, 3, 9));
+        let mut counts = std::collections::BTreeMap::new();
+        each(&engine.arena, &head, |bucket, count| *counts.entry(bucket).or_insert(0) += count);
+        assert_eq!(counts.into_iter().collect::<Vec<_>>(), [(100, 2 * most + 8), (101, 3)]);
+        assert_eq!(longest(&engine.arena, &head), 9);
+        clear(&engine.arena, &head);
+        each(&engine.arena, &head, |bucket, _| panic!("{bucket} holds something"));
+    }
+}
