@@ -376,6 +376,67 @@ fn replicas_are_told_of_as_by_the_built_in() {
 }
 
 #[test]
+fn replicas_receive_what_show_all_slaves_status_says() {
+    let _turn = turn();
+    if skips() || !Provider::under_test().is_tare() || !Host::find().unwrap().version.starts_with("10.11") {
+        println!("skipped: only tare has replication_connection_status, and knows 10.11's replicas");
+        return;
+    }
+    let extended = Provider::Tare(vec![("shape".to_owned(), "extended".to_owned())]);
+    let pair = Pair::between(Provider::Off, extended, 0);
+    pair.execute(WORK);
+    let mut conn = pair.replica.client().unwrap();
+    // Nobody listens there: it goes on connecting.
+    for sql in [
+        "CHANGE MASTER 'deaf' TO MASTER_HOST = '127.0.0.1', MASTER_PORT = 1, MASTER_USER = 'replica'",
+        "START SLAVE 'deaf'",
+        ANOTHER,
+    ] {
+        conn.query_drop(sql).unwrap();
+    }
+    let told = |conn: &mut Conn| {
+        let mut told: Vec<[String; 3]> = Vec::new();
+        for row in conn.query_iter("SHOW ALL SLAVES STATUS").unwrap() {
+            let row = row.unwrap();
+            let text = |name: &str| row.get::<String, _>(name).unwrap();
+            let state = match text("Slave_IO_Running").as_str() {
+                "Yes" => "ON",
+                "No" => "OFF",
+                _ => "CONNECTING",
+            };
+            told.push([text("Connection_name"), state.to_owned(), text("Last_IO_Errno")]);
+        }
+        told
+    };
+    let failed = |told: &Vec<[String; 3]>| told.iter().any(|row| row[0] == "deaf" && row[2] != "0");
+    let begin = std::time::Instant::now();
+    while !failed(&told(&mut conn)) && begin.elapsed() < std::time::Duration::from_secs(30) {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let wanted = told(&mut conn);
+    assert!(wanted.len() == 3 && failed(&wanted), "{wanted:?}");
+    let sql = "SELECT CHANNEL_NAME, SERVICE_STATE, CAST(LAST_ERROR_NUMBER AS CHAR), LAST_QUEUED_TRANSACTION, \
+               (SELECT NAME FROM performance_schema.threads t WHERE t.THREAD_ID = r.THREAD_ID) \
+               FROM performance_schema.replication_connection_status r ORDER BY CHANNEL_NAME";
+    let found = rows(&mut conn, sql);
+    let position: Option<String> = conn.query_first("SELECT @@global.gtid_slave_pos").unwrap();
+    assert_eq!(found.len(), 3, "{found:?}");
+    for (found, wanted) in found.iter().zip(&wanted) {
+        let text = |at: usize| found[at].clone().unwrap_or_default();
+        assert_eq!([text(0), text(1), text(2)], *wanted);
+        let thread = if text(1) == "OFF" { "" } else { "thread/sql/slave_io" };
+        assert_eq!(text(4), thread, "{found:?}");
+        if text(0).is_empty() {
+            assert!(
+                position.clone().unwrap().contains(&text(3)) && !text(3).is_empty(),
+                "{found:?}, {position:?}"
+            );
+        }
+    }
+    pair.stop();
+}
+
+#[test]
 fn what_is_watched_is_each_servers_own_affair() {
     let _turn = turn();
     if skips() {
