@@ -37,6 +37,8 @@ pub(crate) enum Command {
     Tables(Tables),
     Bench(Bench),
     Lab(Lab),
+    #[command(hide = true)]
+    Documents(Documents),
 }
 
 /// The server to start, and what to load into it.
@@ -259,6 +261,15 @@ pub(crate) struct Probe {
     /// What to print
     #[arg(long, value_enum, default_value_t = Output::Text, value_name = "FORMAT")]
     pub(crate) output: Output,
+}
+
+/// Write manual pages and completions, as packages hold them
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  tare documents target/documents")]
+pub(crate) struct Documents {
+    /// The folder to write into
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
 }
 
 /// Remove or list what earlier versions of tare left in a data directory

@@ -4,6 +4,7 @@ mod arguments;
 mod bench;
 mod demo;
 mod doctor;
+mod documents;
 mod elf;
 mod install;
 mod lab;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Command::Install(a) => install::install(&a),
         Command::Uninstall(a) => install::uninstall(&a),
         Command::Probe(a) => probe::probe(&a),
+        Command::Documents(a) => documents::documents(&a),
         Command::Tables(a) => tables::tables(&a),
         Command::Bench(a) => bench::bench(&a, &interrupt),
         Command::Lab(a) => lab::lab(&a, &interrupt),
