@@ -6,7 +6,7 @@ export PATH := $(dir $(CARGO)):$(PATH)
 # Arguments for the programs: make demo ARGS="--secs 60", make bench ARGS="--rounds 10".
 ARGS ?=
 
-.PHONY: help setup provider build demo bench lab-calibrate lab-simulation lab-record lab-precision callgrind cachegrind check deb deb-compare release test test-hosts test-mtr test-random test-valgrind test-scale
+.PHONY: help setup provider build demo bench lab-calibrate lab-simulation lab-record lab-precision callgrind cachegrind check deb deb-compare release test test-hosts test-mtr test-bare test-random test-valgrind test-scale
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,7 +52,7 @@ cachegrind: provider ## count what a statement costs a server in instructions an
 check: setup ## formatting, lints and documentation; licences and advisories where cargo-deny is there
 	cargo fmt --all --check
 	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS='-D warnings' cargo doc --quiet --locked --workspace --no-deps --document-private-items
+	RUSTDOCFLAGS='-D warnings' cargo doc --quiet --locked --workspace --no-deps
 	@if command -v cargo-deny >/dev/null; then cargo deny --locked check; \
 	else echo 'check: cargo-deny is not there (cargo install cargo-deny): licences and advisories were not looked at'; fi
 
@@ -79,6 +79,9 @@ test-hosts: build ## the suite's server tests on other MariaDB versions (downloa
 
 test-valgrind: provider ## server tests with every server that has tare under valgrind; an hour (ARGS="--test sessions": which)
 	@scripts/valgrind.sh $(ARGS)
+
+test-bare: deb ## the package on a bare Debian 12 in a chroot: installed, used, taken off (needs root, debootstrap and a network)
+	@scripts/bare.sh
 
 test-mtr: provider ## the server's own tests, of the Performance Schema and of the host, with tare, against a list of known failures
 	@scripts/setup.sh mariadb-test

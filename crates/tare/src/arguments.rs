@@ -187,7 +187,7 @@ pub(crate) struct Doctor {
 ///
 /// Finds the systemd units that start a server, instances such as mariadb@a included, and looks at each as `tare doctor` does. Where
 /// nothing is in the way it writes a drop-in, which has the loader take the provider in, before whatever is preloaded already, and
-/// an option file, which loads the plugin ha_federatedx and has room for the group [tare]. Without --restart it counts from
+/// an option file, which loads the plugin ha_federatedx and has room for the group `tare`. Without --restart it counts from
 /// the server's next start on. With it the server is restarted, and all is put back if tare does not answer within the limit.
 ///
 /// Exit status: 0 done or nothing to do, 1 a server was left alone or put back, and why is said.

@@ -3,7 +3,7 @@
 //!
 //! The order: the constructor runs before the server's `main`. It recognises the server, takes tare out of
 //! the children's way, reads the options and sets the server's hook. The server, once it has read its own
-//! options, asks the hook for a provider ([`answer`]), unless its built-in one is on.
+//! options, asks the hook for a provider (`answer`), unless its built-in one is on.
 
 pub mod built_in;
 mod constructor;
