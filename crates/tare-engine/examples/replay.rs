@@ -138,7 +138,7 @@ fn start_stage_after_all(class: ClassId) {
 }
 
 fn register(kind: Kind, name: &str) -> ClassId {
-    ENGINE.register(Registration { kind, name, progress: false, global: false })
+    ENGINE.register(Registration { kind, name, properties: Properties::default() })
 }
 
 impl Connection {

@@ -44,7 +44,7 @@ pub(crate) fn wall_us() -> u64 {
 }
 
 #[allow(unsafe_code)]
-fn clock_ns(id: libc::clockid_t) -> u64 {
+pub(crate) fn clock_ns(id: libc::clockid_t) -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `now` is a valid timespec for the call to fill.
     unsafe { libc::clock_gettime(id, &mut now) };

@@ -25,6 +25,7 @@ use count::account::Parties;
 use count::bank::{Sums, with_cell};
 use count::cell::{FAMILIES, IoCell, VIEWERS};
 use count::digest_table::DigestTable;
+use count::error::Errors;
 use count::spread::Buckets;
 use memory::arena::{Arena, Table};
 use memory::index::Index;
@@ -34,10 +35,11 @@ use read::histogram::Truncated;
 use setup::instrument;
 use setup::rules::Rules;
 use setup::wanted::Wanted;
-use snapshot::{ClassId, Consumer, Kind};
+use snapshot::{ClassId, Consumer, Kind, KnownError, Properties};
 
 pub use clock::ticks;
 pub use count::digest::{DigestTokens, MAX_DIGEST};
+pub use count::error::MAX_ERRORS;
 pub use count::session::{CounterForm, MAX_SESSION_COUNTERS, Session, SessionCounter, SessionCounters};
 pub use instance::{
     FileHandle, FileRef, MAX_INDEXES, MetadataHandle, MetadataName, MetadataRef, PreparedHandle, PreparedRef,
@@ -147,6 +149,8 @@ pub struct Config {
     pub sources: bool,
     /// Whether what only the shape `extended` shows is recorded.
     pub extended: bool,
+    /// Seconds after which the sample of a digest gives way to the next statement, however fast; 0: never.
+    pub max_digest_sample_age: u32,
     /// Rows of `accounts`, `users` and `hosts`, in this order.
     pub parties_size: [u32; 3],
     /// Whether the host has waits for mutexes, rwlocks and conds counted by object; see
@@ -160,6 +164,8 @@ pub struct Config {
     pub instruments: InitialSwitches,
     /// Consumers that are on.
     pub consumers: Vec<Consumer>,
+    /// The host's errors, rising by number, at most [`MAX_ERRORS`]. Without any there is no instrument `error`.
+    pub errors: &'static [KnownError],
 }
 
 impl Default for Config {
@@ -174,12 +180,14 @@ impl Default for Config {
             session_connect_attrs_size: 512,
             sources: true,
             extended: false,
+            max_digest_sample_age: 60,
             parties_size: [1_000; 3],
             synch_waits_by_instance: false,
             rules_size: [MAX_RULES as u32; 2],
             limits: Limits::default(),
             instruments: Box::new(|_| Initial::default()),
-            consumers: Consumer::ALL.to_vec(),
+            consumers: Consumer::ALL.into_iter().filter(|consumer| !consumer.is_further()).collect(),
+            errors: &[],
         }
     }
 }
@@ -198,6 +206,9 @@ pub struct Engine {
     pub(crate) settings: Changes,
     /// What ended threads counted, and what no thread counted.
     pub(crate) ended: Sums,
+    /// The errors of ended threads, and those no thread counted.
+    pub(crate) ended_errors: Sums,
+    pub(crate) errors: Errors,
     /// What ended files and sockets did.
     pub(crate) ended_io: Sums,
     /// Space of histograms of what ended threads counted, and of digests.
@@ -260,6 +271,8 @@ impl Engine {
             consumers: AtomicU32::new(0),
             settings: Changes::new(),
             ended: Sums::new(),
+            ended_errors: Sums::new(),
+            errors: Errors::new(),
             ended_io: Sums::new(),
             spreads: Space::new(),
             buckets: Buckets::new(),
@@ -325,11 +338,15 @@ impl Engine {
         }
         self.digest_size.store(config.max_digest_length.min(MAX_DIGEST as u32), Relaxed);
         self.sql_text_size.store(config.max_sql_text_length.min(MAX_SQL_TEXT as u32), Relaxed);
+        let sample_age = config.max_digest_sample_age;
+        self.digests.samples.start(self.sql_text_size.load(Relaxed), sample_age);
         self.connect_attrs_size.store(config.session_connect_attrs_size, Relaxed);
         self.synch_waits_by_instance.store(config.synch_waits_by_instance, Relaxed);
         self.sources.store(config.sources, Relaxed);
         self.extended.store(config.extended, Relaxed);
-        let consumers = config.consumers.iter().fold(0, |bits, consumer| bits | 1 << *consumer as u32);
+        let shown = |consumer: &&Consumer| config.extended || !consumer.is_further();
+        let consumers =
+            config.consumers.iter().filter(shown).fold(0, |bits, consumer| bits | 1 << *consumer as u32);
         self.consumers.store(consumers, Relaxed);
         self.registry.start(config.instruments);
         self.actors.start(ActorRule::initial(), config.rules_size[0]);
@@ -343,14 +360,25 @@ impl Engine {
             (Kind::Metadata, "wait/lock/metadata/sql/mdl", fixed::METADATA),
             (Kind::Transaction, "transaction", fixed::TRANSACTION),
         ] {
-            let given = self.register(Registration { kind, name, progress: false, global: false });
+            let properties = Properties { user: kind == Kind::Idle, ..Properties::default() };
+            let given = self.register(Registration { kind, name, properties });
             debug_assert_eq!(given, id);
         }
         if config.extended {
             // From here on it is decided what a tick is: an event is in one bucket for ever.
             self.buckets.start(self.clock.rate())?;
         }
+        if self.errors.know(config.errors) {
+            let properties = Properties::default();
+            self.register(Registration { kind: Kind::Error, name: "error", properties });
+        }
         Ok(())
+    }
+
+    /// Whether what only the shape `extended` shows is recorded.
+    #[inline(always)]
+    pub fn is_extended(&self) -> bool {
+        self.extended.load(Relaxed)
     }
 
     /// Whether waits for mutexes, rwlocks and conds are counted by object.

@@ -43,6 +43,8 @@ pub enum Kind {
     Transaction,
     /// `memory/…`
     Memory,
+    /// `error`
+    Error,
 }
 
 /// A registered instrument: a row of `setup_instruments`.
@@ -56,10 +58,25 @@ pub struct Instrument {
     pub name: &'static str,
     /// ENABLED.
     pub enabled: bool,
-    /// TIMED (always false for memory).
+    /// TIMED (always false for memory and errors).
     pub timed: bool,
     /// LEVEL.
     pub level: Recording,
+    /// PROPERTIES.
+    pub properties: Properties,
+}
+
+/// What a host says of an instrument when it registers it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Properties {
+    /// There is one instance; of memory: it belongs to the server, not to a thread.
+    pub global: bool,
+    /// A stage that reports progress.
+    pub progress: bool,
+    /// It is a client's: its connection, what it waits for.
+    pub user: bool,
+    /// A statement that may turn out to be another one.
+    pub mutable: bool,
 }
 
 /// A class of threads: a row of `setup_threads`.
@@ -73,8 +90,8 @@ pub struct ThreadInstrument {
     pub enabled: bool,
     /// HISTORY of threads to come.
     pub history: bool,
-    /// There is one such thread.
-    pub singleton: bool,
+    /// PROPERTIES.
+    pub properties: Properties,
 }
 
 /// The four event types; also NESTING_EVENT_TYPE.
@@ -126,7 +143,7 @@ pub enum ThreadKey {
     Connection(u64),
 }
 
-/// A consumer: a row of `setup_consumers`, in the reference's order.
+/// A consumer: a row of `setup_consumers`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 #[allow(missing_docs)] // the names are the rows' names
@@ -146,14 +163,16 @@ pub enum Consumer {
     GlobalInstrumentation,
     ThreadInstrumentation,
     StatementsDigest,
+    EventsStatementsCpu,
 }
 
 impl Consumer {
     /// Every consumer, in the order of `setup_consumers`.
-    pub const ALL: [Consumer; 15] = [
+    pub const ALL: [Consumer; 16] = [
         Consumer::EventsStagesCurrent,
         Consumer::EventsStagesHistory,
         Consumer::EventsStagesHistoryLong,
+        Consumer::EventsStatementsCpu,
         Consumer::EventsStatementsCurrent,
         Consumer::EventsStatementsHistory,
         Consumer::EventsStatementsHistoryLong,
@@ -167,6 +186,11 @@ impl Consumer {
         Consumer::ThreadInstrumentation,
         Consumer::StatementsDigest,
     ];
+
+    /// Whether the shape `extended` alone has it. It is off at first.
+    pub const fn is_further(self) -> bool {
+        matches!(self, Consumer::EventsStatementsCpu)
+    }
 
     /// The NAME column of `setup_consumers`.
     pub const fn name(self) -> &'static str {
@@ -186,6 +210,7 @@ impl Consumer {
             Consumer::GlobalInstrumentation => "global_instrumentation",
             Consumer::ThreadInstrumentation => "thread_instrumentation",
             Consumer::StatementsDigest => "statements_digest",
+            Consumer::EventsStatementsCpu => "events_statements_cpu",
         }
     }
 }
@@ -225,6 +250,10 @@ pub struct ThreadRow {
     pub connection_type: Option<&'static str>,
     /// THREAD_OS_ID.
     pub os_id: Option<u64>,
+    /// TOTAL_MEMORY: bytes it has.
+    pub total_memory: u64,
+    /// MAX_TOTAL_MEMORY: the most it ever had.
+    pub max_total_memory: u64,
 }
 
 /// TIMER_START, TIMER_END and TIMER_WAIT in picoseconds since the engine started; `None` where not measured.
@@ -316,6 +345,10 @@ pub struct StatementCounters {
     pub sort_scan: u64,
     pub no_index_used: u64,
     pub no_good_index_used: u64,
+    /// 0 unless somebody asks for it: the consumer `events_statements_cpu`.
+    pub cpu_time_ps: u64,
+    /// Of one statement the most its session had while it ran, in bytes; of several the most any had.
+    pub max_total_memory: u64,
 }
 
 /// A statement digest as the host spells it (text and hash are the server's own).
@@ -352,6 +385,8 @@ pub struct StatementRow {
     pub counters: StatementCounters,
     /// NESTING_EVENT_LEVEL.
     pub nesting_level: u32,
+    /// STATEMENT_ID: the host's number of it; 0: it has none.
+    pub statement_id: u64,
 }
 
 /// STATE of a transaction.
@@ -465,6 +500,30 @@ pub struct MemoryStat {
     pub high_bytes: i64,
 }
 
+/// An error of the host's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnownError {
+    /// ERROR_NUMBER.
+    pub number: u32,
+    /// ERROR_NAME.
+    pub name: &'static str,
+    /// SQL_STATE.
+    pub sqlstate: &'static str,
+}
+
+/// A summary of one error.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ErrorStat {
+    /// Which; `None`: all the host does not know, together.
+    pub error: Option<KnownError>,
+    /// SUM_ERROR_RAISED: how often it was raised and not handled.
+    pub raised: u64,
+    /// SUM_ERROR_HANDLED.
+    pub handled: u64,
+    /// FIRST_SEEN and LAST_SEEN, microseconds since the epoch; `None`: never.
+    pub seen_us: Option<(u64, u64)>,
+}
+
 /// The level a `*_by_event_name` summary is grouped at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Level {
@@ -500,6 +559,8 @@ pub struct ConnectionsRow {
     pub current: u64,
     /// TOTAL_CONNECTIONS: those, and the closed ones since the last TRUNCATE.
     pub total: u64,
+    /// MAX_SESSION_TOTAL_MEMORY: the most that one of them had, in bytes.
+    pub max_session_memory: u64,
 }
 
 /// An attribute a client named when it connected: rows of `session_connect_attrs`.
@@ -520,7 +581,7 @@ pub struct AttributeRow {
 pub struct Summary<S> {
     /// Whose.
     pub owner: Owner,
-    /// Of which instrument.
+    /// Of which instrument, or error.
     pub name: &'static str,
     /// How much.
     pub stat: S,
@@ -541,6 +602,19 @@ pub struct DigestRow {
     pub last_seen_us: u64,
     /// How long they took; in the extended shape.
     pub histogram: Histogram,
+    /// One of the statements.
+    pub sample: Option<StatementSample>,
+}
+
+/// A statement that stands for all of a digest: the slowest, unless that was long ago.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatementSample {
+    /// QUERY_SAMPLE_TEXT; a cut text ends in `...`.
+    pub text: Option<String>,
+    /// QUERY_SAMPLE_SEEN, microseconds since the epoch.
+    pub seen_us: u64,
+    /// QUERY_SAMPLE_TIMER_WAIT; 0 for one that was not timed.
+    pub wait_ps: u64,
 }
 
 /// A file: rows of `file_instances` and `file_summary_by_instance`.
@@ -679,6 +753,8 @@ pub enum Reset {
     Summary(EventType, Level),
     /// `TRUNCATE memory_summary_<level>_by_event_name`.
     Memory(Level),
+    /// `TRUNCATE events_errors_summary_<level>_by_error`.
+    Errors(Level),
     /// `TRUNCATE accounts`, `users` or `hosts`, by level.
     Connections(Level),
     /// `TRUNCATE status_by_thread`, `_account`, `_user` or `_host`, by level.

@@ -7,6 +7,9 @@
 //! of [`FORMS`], which only tare's tables give. The server formats the wrapping in its client's language,
 //! FEDERATED's own words in English.
 //!
+//! A TRUNCATE of a view is refused by the server as one of a table that is not there (1146). The views of tare's
+//! are there, so it becomes the built-in's 1683, too.
+//!
 //! When the endpoint does not answer at all, FEDERATED raises the number of its own client library (2003,
 //! 2013 …). Clients keep those numbers for themselves and take such an answer for a malformed packet, so
 //! the user would not learn what is wrong; they become the numbers the server has for them.
@@ -18,6 +21,7 @@ use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use crate::host::command::{self, Command};
 use crate::options::wildcard_matches;
 pub use crate::startup::server_is_up;
 use crate::startup::symbol;
@@ -63,6 +67,10 @@ const NOT_CREATED: (c_uint, &[u8]) =
 /// The built-in's refusal of another table like one of its own: ER_CANT_CREATE_TABLE.
 const NO_SUCH_COMMAND: (c_uint, &[u8]) =
     (1005, b"Can't create table (errno: 131 \"Command not supported by the engine\")");
+/// ER_NO_SUCH_TABLE, and what stands in its text, in any language, before the name of a table of the schema.
+const NO_TABLE: (c_uint, &[u8]) = (1146, b"performance_schema.");
+/// The built-in's refusal of a TRUNCATE: ER_WRONG_PERFSCHEMA_USAGE.
+const WRONG_USAGE: (c_uint, &[u8]) = (1683, b"Invalid performance_schema usage");
 /// The server's bound on an error's text, terminating zero included.
 const TEXT_SIZE: usize = 512;
 
@@ -72,13 +80,16 @@ type Handler = unsafe extern "C" fn(c_uint, *const c_char, c_ulong);
 /// What the server had in its variable; set before the variable leads here.
 static NEXT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 static ACCOUNT: OnceLock<AccountSource> = OnceLock::new();
+/// Names of the views that are shown to the server.
+static VIEWS: OnceLock<Vec<&'static str>> = OnceLock::new();
 
 /// Puts the translation in front of the server's error handler; once, when [`server_is_up`]: during its
 /// start-up the server sets the variable itself. False when the server exports no such variable.
 ///
-/// `account` fills in whose session it is, in the texts that name one.
-pub fn install(account: AccountSource) -> bool {
+/// `account` fills in whose session it is, in the texts that name one; `views` are the tables that are views.
+pub fn install(account: AccountSource, views: Vec<&'static str>) -> bool {
     ACCOUNT.get_or_init(|| account);
+    VIEWS.get_or_init(|| views);
     let Some(variable) = symbol(c"error_handler_hook") else { return false };
     // SAFETY: the variable is an aligned pointer that lives as long as the program. Other threads read it
     // with plain loads while this thread stores into it: on every supported machine such a load sees the
@@ -102,11 +113,14 @@ unsafe extern "C" fn translate(number: c_uint, text: *const c_char, flags: c_ulo
     // SAFETY: NEXT holds what the server had in its variable, a function of this type.
     let next = unsafe { std::mem::transmute::<*mut c_void, Handler>(next) };
     let is_form = || FORMS.iter().any(|(known, _)| *known == number);
-    let is_known = number == WRAPPED || number == NOT_CREATED.0 || CLIENT_ERRORS.contains(&number);
+    let is_known = [WRAPPED, NOT_CREATED.0, NO_TABLE.0].contains(&number) || CLIENT_ERRORS.contains(&number);
     if !text.is_null() && (is_known || is_form()) {
         // SAFETY: the server hands over a NUL-terminated text.
         let given = unsafe { CStr::from_ptr(text) }.to_bytes();
-        if let Some(clear) = clearer(number, given) {
+        let truncates = || command::current() == Some(Command::Truncate);
+        let views = VIEWS.get().map_or(&[][..], Vec::as_slice);
+        let refused = || truncated_view(number, given, views).filter(|_| truncates());
+        if let Some(clear) = clearer(number, given).or_else(refused) {
             let mut copy = [0u8; TEXT_SIZE];
             clear.write_to(&mut copy, ACCOUNT.get().copied().unwrap_or(|_| false));
             // SAFETY: `copy` ends in a zero and outlives the call; the handler copies what it keeps.
@@ -144,6 +158,18 @@ impl Clear<'_> {
         }
         put(&mut cursor, &self.text[start + ENDPOINT_ACCOUNT.len()..]);
     }
+}
+
+/// What to say of a view that is not there for TRUNCATE; `None` when it is none of these.
+fn truncated_view(number: c_uint, given: &[u8], views: &[&str]) -> Option<Clear<'static>> {
+    let (no_table, schema) = NO_TABLE;
+    if number != no_table {
+        return None;
+    }
+    let start = given.windows(schema.len()).position(|part| part == schema)? + schema.len();
+    let name = given[start..].split(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_').next()?;
+    let is_view = views.iter().any(|view| view.as_bytes() == name);
+    is_view.then_some(Clear { number: WRONG_USAGE.0, prefix: b"", text: WRONG_USAGE.1 })
 }
 
 /// What to say instead of the given error; `None` when it is not tare's business.
@@ -252,6 +278,21 @@ mod tests {
         assert_eq!(text(1045, "Access denied for user"), None);
         let long = format!("Received error: 2013 : {}", "x".repeat(TEXT_SIZE));
         assert_eq!(text(2013, &long).map(|(_, shown)| shown.len()), Some(TEXT_SIZE - 1));
+    }
+
+    #[test]
+    fn a_view_that_is_truncated_is_there() {
+        let views = ["session_status", "status"];
+        let clear =
+            |number, text: &str| truncated_view(number, text.as_bytes(), &views).map(|clear| clear.number);
+        let absent = |name: &str| format!("Table 'performance_schema.{name}' doesn't exist");
+        assert_eq!(clear(1146, &absent("session_status")), Some(1683));
+        assert_eq!(clear(1146, "Tabelle 'performance_schema.status' existiert nicht"), Some(1683));
+        assert_eq!(clear(1146, &absent("session_status_of_old")), None);
+        assert_eq!(clear(1146, &absent("session")), None);
+        assert_eq!(clear(1146, "Table 'test.session_status' doesn't exist"), None);
+        assert_eq!(clear(1146, "performance_schema."), None);
+        assert_eq!(clear(1051, &absent("session_status")), None);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 pub mod abi;
 mod entry;
 pub mod error_hook;
+mod error_log;
 pub mod folder;
 pub mod host;
 pub mod install;

@@ -18,7 +18,7 @@ use crate::folder::{self, FolderError};
 use crate::install::{self, InstallError, federated};
 use crate::startup::data_directory;
 use crate::startup::error_log::{Level, line};
-use crate::{error_hook, redirect, startup, status, variables};
+use crate::{error_hook, error_log, redirect, startup, status, variables};
 
 static BEGUN: AtomicBool = AtomicBool::new(false);
 /// Runs until the process exits.
@@ -66,7 +66,7 @@ pub(crate) fn begin() {
                 while !error_hook::server_is_up() {
                     std::thread::sleep(std::time::Duration::from_millis(20));
                 }
-                error_hook::install(current_account);
+                error_hook::install(current_account, views());
             });
             let _only_error_numbers_suffer = spawn("tare-start", watch);
         }
@@ -82,6 +82,7 @@ fn serve() -> Result<Endpoint, String> {
     redirect::check_socket_path(&socket)
         .map_err(|error| format!("{error}; set `socket` in [tare] to a shorter path"))?;
     tare_tables::set_status_source(status_rows);
+    tare_tables::log::set_error_log_source(error_log::rows);
     let files =
         if options.tables { files(options.shape.tables(), &datadir) } else { Err(Hindrance::SwitchedOff) };
     let version = status::current().server_version.unwrap_or_default();
@@ -116,6 +117,12 @@ fn serve() -> Result<Endpoint, String> {
         None => {}
     }
     Ok(endpoint)
+}
+
+/// The tables that are views.
+fn views() -> Vec<&'static str> {
+    let tables = startup::options().map_or(&[][..], |options| options.shape.tables());
+    tables.iter().filter(|table| table.body().is_some()).map(|table| table.name()).collect()
 }
 
 /// The tables' files, without those in whose place somebody else's lie; the names behind them are known from now on.
@@ -228,6 +235,10 @@ fn status_rows() -> Vec<(Cow<'static, str>, String)> {
             Some(Err(reason)) => format!("OFF: {reason}"),
         };
         rows.push(("server_variables".into(), variables));
+        if let Some(hindrance) = startup::conditions::hindrance() {
+            let errors = hindrance.map_or("ON".to_owned(), |reason| format!("OFF: {reason}"));
+            rows.push(("errors".into(), errors));
+        }
     }
     // Nobody keeps the lock.
     let service = SERVICE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());

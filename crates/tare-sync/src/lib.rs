@@ -16,6 +16,7 @@
 //! | [`Space`] | cut pieces from blocks that none of them owns |
 //! | [`Folds`] | one moves figures from here to there, others add both up |
 //! | [`Tenancy`], [`Turns`] | add to a place, and give it to another tenant |
+//! | [`Shown`] | show the best of several buffers, others copy it |
 //! | [`Changes`], [`Settled`] | one changes settings, the other asks one number whether something changed |
 
 /// `fn new`: const, but for loom, whose atomics are made while it runs.
@@ -58,6 +59,7 @@ mod interleavings;
 pub mod journal;
 mod queue;
 mod settled;
+mod shown;
 mod slots;
 mod space;
 mod tenancy;
@@ -68,9 +70,10 @@ pub use free_list::FreeList;
 pub use index::{Index, Inserted};
 pub use queue::Queue;
 pub use settled::{Changes, Settled};
+pub use shown::Shown;
 pub use slots::{Claimed, Freed, MOST_SLOTS, Slots};
 pub use space::{Piece, Space, keep_first};
 pub use tenancy::{Moment, Tenancy, Turns};
 pub use version::Version;
 
-default!(Changes, Folds, FreeList, Queue, Settled, Slots, Space, Tenancy, Turns, Version);
+default!(Changes, Folds, FreeList, Queue, Settled, Shown, Slots, Space, Tenancy, Turns, Version);

@@ -4,7 +4,8 @@ use tare_engine::snapshot::{AttributeRow, ConnectionsRow, Level, Reset, ThreadKe
 
 use crate::column::{ColumnDef, column, nullable};
 use crate::definition::TableDef;
-use crate::table::SqlType::{BigInt, Char, Int, VarChar};
+use crate::event::NO_CONTROLLED_MEMORY;
+use crate::table::SqlType::{BigInt, BigIntUnsigned, Char, Int, VarChar};
 use crate::table::Value;
 
 /// The tables of connections, one per level.
@@ -24,6 +25,7 @@ macro_rules! connection_tables {
                     let _ = engine.connections(Level::$level).iter().try_for_each(emit);
                 },
             )
+            .extended(&[MEMORY])
             .indexed($index)
             .truncated(Reset::Connections(Level::$level));
         )*
@@ -56,6 +58,16 @@ const CONNECTIONS: &[ColumnDef<ConnectionsRow>] = &[
     column("TOTAL_CONNECTIONS", BigInt, "How many are open now or were since the last TRUNCATE.", |row| {
         row.total.cast_signed().into()
     }),
+];
+
+const MEMORY: &[ColumnDef<ConnectionsRow>] = &[
+    column("MAX_SESSION_CONTROLLED_MEMORY", BigIntUnsigned, NO_CONTROLLED_MEMORY, |_| 0u64.into()),
+    column(
+        "MAX_SESSION_TOTAL_MEMORY",
+        BigIntUnsigned,
+        "The most memory that one of the connections had, in bytes, since the last TRUNCATE.",
+        |row| row.max_session_memory.into(),
+    ),
 ];
 
 /// `session_connect_attrs`

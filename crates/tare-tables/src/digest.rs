@@ -4,9 +4,9 @@ use tare_engine::snapshot::{DigestRow, Reset};
 
 use crate::column::{ColumnDef, column, nullable};
 use crate::definition::TableDef;
-use crate::event::counter_columns;
+use crate::event::{counter_columns, further_columns};
 use crate::statistic::stat_columns;
-use crate::table::SqlType::{BigIntUnsigned, LongText, Timestamp, VarChar};
+use crate::table::SqlType::{BigIntUnsigned, LongText, Timestamp, TimestampMicros, VarChar};
 use crate::table::Value;
 
 /// `events_statements_summary_by_digest`
@@ -21,8 +21,8 @@ pub static BY_DIGEST: TableDef<DigestRow> = TableDef::new(
         let _ = engine.digests().iter().try_for_each(emit);
     },
 )
-.extended(&[QUANTILES])
 .indexed(&[&["SCHEMA_NAME", "DIGEST"], &["DIGEST", "SCHEMA_NAME"]])
+.extended(&[FURTHER, QUANTILES, SAMPLE])
 .truncated(Reset::Digests);
 
 const KEY: &[ColumnDef<DigestRow>] = &[
@@ -51,6 +51,8 @@ const LOCK_TIME: &[ColumnDef<DigestRow>] = &[column(
 
 const COUNTERS: &[ColumnDef<DigestRow>] = counter_columns!("SUM_", row => row.stat.sum);
 
+const FURTHER: &[ColumnDef<DigestRow>] = further_columns!(row => row.stat.sum);
+
 const SEEN: &[ColumnDef<DigestRow>] = &[
     column("FIRST_SEEN", Timestamp, "When such a statement was first seen.", |row| {
         Value::Timestamp(row.first_seen_us)
@@ -73,4 +75,23 @@ const QUANTILES: &[ColumnDef<DigestRow>] = &[
     column("QUANTILE_999", BigIntUnsigned, "Likewise, 999 of 1000.", |row| {
         row.histogram.quantile_ps(999).into()
     }),
+];
+
+const SAMPLE: &[ColumnDef<DigestRow>] = &[
+    nullable(
+        "QUERY_SAMPLE_TEXT",
+        LongText,
+        "One of the statements, as SQL_TEXT has it: the slowest; after `max-digest-sample-age` seconds the next one. NULL \
+         where no text was kept: the consumer `events_statements_current` was off.",
+        |row| row.sample.as_ref().and_then(|sample| sample.text.as_ref()).into(),
+    ),
+    column("QUERY_SAMPLE_SEEN", TimestampMicros, "When that statement ended; 0 without one.", |row| {
+        Value::Timestamp(row.sample.as_ref().map_or(0, |sample| sample.seen_us))
+    }),
+    column(
+        "QUERY_SAMPLE_TIMER_WAIT",
+        BigIntUnsigned,
+        "How long that statement took, in picoseconds; 0 if it was not timed.",
+        |row| row.sample.as_ref().map_or(0, |sample| sample.wait_ps).into(),
+    ),
 ];

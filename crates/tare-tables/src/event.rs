@@ -13,7 +13,7 @@ use crate::table::Value;
 
 /// The three tables of an event type: same rows, same columns, three scopes.
 macro_rules! event_tables {
-    ($module:ident, $type:ident, $plural:literal, $row:ty, $read:path, $columns:expr) => {
+    ($module:ident, $type:ident, $plural:literal, $row:ty, $read:path, $columns:expr, $further:expr) => {
         #[doc = concat!("`events_", $plural, "_{current,history,history_long}`")]
         pub mod $module {
             use super::*;
@@ -25,6 +25,7 @@ macro_rules! event_tables {
                 $row,
                 $read,
                 $columns,
+                $further,
                 concat!("events_", $plural, "_current"),
                 concat!(
                     "The ",
@@ -42,6 +43,7 @@ macro_rules! event_tables {
                 $row,
                 $read,
                 $columns,
+                $further,
                 concat!("events_", $plural, "_history"),
                 concat!("The ", $plural, " each live thread has ended last. They go when their thread ends.")
             )
@@ -54,13 +56,14 @@ macro_rules! event_tables {
                 $row,
                 $read,
                 $columns,
+                $further,
                 concat!("events_", $plural, "_history_long"),
                 concat!("The ", $plural, " all threads have ended last, those of ended threads included.")
             )
             .indexed(BY_THREAD);
         }
     };
-    ($type:ident, $scope:ident, $row:ty, $read:path, $columns:expr, $name:expr, $doc:expr) => {
+    ($type:ident, $scope:ident, $row:ty, $read:path, $columns:expr, $further:expr, $name:expr, $doc:expr) => {
         TableDef::<$row>::new($name, $doc, $columns, |engine, emit| {
             let _ = $read(engine, Scope::$scope).iter().try_for_each(emit);
         })
@@ -68,6 +71,7 @@ macro_rules! event_tables {
             let asked = Asked { what: Scope::$scope, thread: Some(id) };
             let _ = $read(engine, asked).iter().try_for_each(emit);
         })])
+        .extended($further)
         .truncated(Reset::Events(EventType::$type, Scope::$scope))
     };
 }
@@ -80,7 +84,8 @@ event_tables!(
     "waits",
     WaitRow,
     Engine::waits,
-    &[Head::KEY, Head::SOURCE_AND_TIMER, WAIT_OBJECT, Head::NESTING, WAIT_OPERATION]
+    &[Head::KEY, Head::SOURCE_AND_TIMER, WAIT_OBJECT, Head::NESTING, WAIT_OPERATION],
+    &[]
 );
 
 event_tables!(
@@ -89,7 +94,8 @@ event_tables!(
     "stages",
     StageRow,
     Engine::stages,
-    &[Head::KEY, Head::SOURCE_AND_TIMER, STAGE_PROGRESS, Head::NESTING]
+    &[Head::KEY, Head::SOURCE_AND_TIMER, STAGE_PROGRESS, Head::NESTING],
+    &[]
 );
 
 event_tables!(
@@ -105,7 +111,8 @@ event_tables!(
         STATEMENT_COUNTERS,
         Head::NESTING,
         STATEMENT_NESTING_LEVEL
-    ]
+    ],
+    &[STATEMENT_FURTHER]
 );
 
 event_tables!(
@@ -114,7 +121,8 @@ event_tables!(
     "transactions",
     TransactionRow,
     Engine::transactions,
-    &[Head::KEY, TRANSACTION_IDENTITY, Head::SOURCE_AND_TIMER, TRANSACTION_MODE, Head::NESTING]
+    &[Head::KEY, TRANSACTION_IDENTITY, Head::SOURCE_AND_TIMER, TRANSACTION_MODE, Head::NESTING],
+    &[]
 );
 
 /// A row that begins with what every event has.
@@ -338,6 +346,69 @@ macro_rules! counter_columns {
     };
 }
 pub(crate) use counter_columns;
+
+/// What MySQL sums up of statements besides: `further_columns!(row => row.stat.sum)`.
+macro_rules! further_columns {
+    ($row:ident => $counters:expr) => {
+        &[
+            $crate::column::column(
+                "SUM_CPU_TIME",
+                $crate::table::SqlType::BigIntUnsigned,
+                "CPU time of those that were measured, in picoseconds: while the consumer `events_statements_cpu` was on.",
+                |$row| $counters.cpu_time_ps.into(),
+            ),
+            $crate::column::column(
+                "MAX_CONTROLLED_MEMORY",
+                $crate::table::SqlType::BigIntUnsigned,
+                $crate::event::NO_CONTROLLED_MEMORY,
+                |_| 0u64.into(),
+            ),
+            $crate::column::column(
+                "MAX_TOTAL_MEMORY",
+                $crate::table::SqlType::BigIntUnsigned,
+                "The largest MAX_TOTAL_MEMORY of such a statement, in bytes.",
+                |$row| $counters.max_total_memory.into(),
+            ),
+            $crate::column::column(
+                "COUNT_SECONDARY",
+                $crate::table::SqlType::BigIntUnsigned,
+                "Always 0: there is no secondary engine.",
+                |_| 0u64.into(),
+            ),
+        ]
+    };
+}
+pub(crate) use further_columns;
+
+/// Why there is none.
+pub(crate) const NO_CONTROLLED_MEMORY: &str =
+    "Always 0: the server does not say which of its memory a limit controls.";
+
+const STATEMENT_FURTHER: &[ColumnDef<StatementRow>] = &[
+    nullable(
+        "STATEMENT_ID",
+        BigIntUnsigned,
+        "QUERY_ID of the statement; NULL for commands without text.",
+        |row| Some(row.statement_id).filter(|id| *id != 0).into(),
+    ),
+    column(
+        "CPU_TIME",
+        BigIntUnsigned,
+        "CPU time of its thread, in picoseconds, once it has ended; 0 unless the consumer `events_statements_cpu` was on.",
+        |row| row.counters.cpu_time_ps.into(),
+    ),
+    column("MAX_CONTROLLED_MEMORY", BigIntUnsigned, NO_CONTROLLED_MEMORY, |_| 0u64.into()),
+    column(
+        "MAX_TOTAL_MEMORY",
+        BigIntUnsigned,
+        "The most memory its connection had while it ran, in bytes, once it has ended; of a statement in a stored program \
+         what that was more than at its beginning. As far as the server's memory instruments tell: a sort's buffer has none.",
+        |row| row.counters.max_total_memory.into(),
+    ),
+    nullable("EXECUTION_ENGINE", crate::thread::ENGINES, "Always PRIMARY: there is no other.", |_| {
+        "PRIMARY".into()
+    }),
+];
 
 const STATEMENT_COUNTERS: &[ColumnDef<StatementRow>] = counter_columns!("", row => row.counters);
 

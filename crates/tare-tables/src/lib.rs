@@ -11,12 +11,14 @@ mod ddl;
 mod definition;
 pub mod digest;
 mod document;
+pub mod error;
 pub mod event;
 pub mod handle;
 pub mod histogram;
 pub mod host_cache;
 pub mod level;
 pub mod lock;
+pub mod log;
 pub mod mysql;
 pub mod object;
 pub mod program;
@@ -85,6 +87,13 @@ impl Shape {
 pub static FURTHER: &[&dyn Table] = &[
     &setup::THREADS,
     &thread::PROCESSLIST,
+    &error::GLOBAL,
+    &error::THREAD,
+    &error::ACCOUNT,
+    &error::USER_NAME,
+    &error::HOST_NAME,
+    &log::ERROR_LOG,
+    &log::LOG_STATUS,
     &lock::DATA_LOCKS,
     &lock::DATA_LOCK_WAITS,
     &variable::GLOBAL_VARIABLES,

@@ -4,11 +4,12 @@ use tare_engine::snapshot::{PreparedRow, ProgramRow, Reset};
 
 use crate::column::{ColumnDef, column, nullable};
 use crate::definition::TableDef;
-use crate::event::counter_columns;
+use crate::event::{counter_columns, further_columns};
 use crate::setup::OBJECT_TYPES;
 use crate::statistic::{average, stat_columns};
 use crate::table::SqlType::{BigIntUnsigned, Enum, LongText, VarChar};
 use crate::table::Value;
+use crate::thread::ENGINES;
 
 /// `events_statements_summary_by_program`
 pub static BY_PROGRAM: TableDef<ProgramRow> = TableDef::new(
@@ -21,6 +22,7 @@ pub static BY_PROGRAM: TableDef<ProgramRow> = TableDef::new(
     },
 )
 .indexed(&[&["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"], &["OBJECT_SCHEMA", "OBJECT_NAME", "OBJECT_TYPE"]])
+.extended(&[PROGRAM_FURTHER])
 .truncated(Reset::Programs);
 
 /// The type of a program as the reference's tables can hold it.
@@ -77,6 +79,8 @@ const PROGRAM_LOCK_TIME: &[ColumnDef<ProgramRow>] = &[column(
 
 const PROGRAM_COUNTERS: &[ColumnDef<ProgramRow>] = counter_columns!("SUM_", row => row.statements.sum);
 
+const PROGRAM_FURTHER: &[ColumnDef<ProgramRow>] = further_columns!(row => row.statements.sum);
+
 /// `prepared_statements_instances`
 pub static PREPARED: TableDef<PreparedRow> = TableDef::new(
     "prepared_statements_instances",
@@ -88,6 +92,7 @@ pub static PREPARED: TableDef<PreparedRow> = TableDef::new(
     },
 )
 .indexed(&[&["OBJECT_INSTANCE_BEGIN"], &["OWNER_THREAD_ID", "OWNER_EVENT_ID"], &["STATEMENT_ID"]])
+.extended(&[PREPARED_ENGINE, PREPARED_FURTHER])
 .truncated(Reset::Prepared);
 
 const PREPARED_IDENTITY: &[ColumnDef<PreparedRow>] = &[
@@ -135,3 +140,8 @@ const PREPARED_LOCK_TIME: &[ColumnDef<PreparedRow>] = &[column(
 )];
 
 const PREPARED_COUNTERS: &[ColumnDef<PreparedRow>] = counter_columns!("SUM_", row => row.execute.sum);
+
+const PREPARED_FURTHER: &[ColumnDef<PreparedRow>] = further_columns!(row => row.execute.sum);
+
+const PREPARED_ENGINE: &[ColumnDef<PreparedRow>] =
+    &[nullable("EXECUTION_ENGINE", ENGINES, "Always PRIMARY: there is no other.", |_| "PRIMARY".into())];

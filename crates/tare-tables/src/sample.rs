@@ -14,6 +14,7 @@ use tare_engine::{
 use crate::definition::TableDef;
 use crate::handle::{InstanceRow, NamedIo};
 use crate::histogram::{OfDigest, OfInstrument};
+use crate::log::{LogRow, Priority};
 use crate::object::{ObjectRow, TableIoRow, TableLockRow};
 use crate::session::SessionStatusRow;
 use crate::setup::ConsumerState;
@@ -79,6 +80,8 @@ pub(crate) const COUNTERS: StatementCounters = StatementCounters {
     sort_scan: 17,
     no_index_used: 18,
     no_good_index_used: 19,
+    cpu_time_ps: 20,
+    max_total_memory: 21,
 };
 
 /// COUNT `count`, times of 10, 20 and 30 where there are three.
@@ -144,6 +147,7 @@ impl Sample for StatementRow {
             message_text: some("no such table"),
             counters: COUNTERS,
             nesting_level: 1,
+            statement_id: 99,
         }
     }
     fn bare() -> Self {
@@ -159,6 +163,7 @@ impl Sample for StatementRow {
             message_text: None,
             counters: StatementCounters::default(),
             nesting_level: 0,
+            statement_id: 0,
         }
     }
 }
@@ -232,6 +237,26 @@ statistics! {
         low_count: -1, current_count: 5, high_count: 6,
         low_bytes: -100, current_bytes: 500, high_bytes: 600,
     };
+    ErrorStat: ErrorStat {
+        error: Some(KnownError { number: 1062, name: "ER_DUP_ENTRY", sqlstate: "23000" }),
+        raised: 5, handled: 2, seen_us: Some((1_700_000_000_000_000, 1_700_000_001_000_000)),
+    };
+}
+
+impl Sample for LogRow {
+    fn full() -> Self {
+        LogRow {
+            logged_us: 1_700_000_000_000_000,
+            thread_id: Some(7),
+            prio: Priority::Warning,
+            error_code: "MY-001062".to_owned(),
+            subsystem: "InnoDB",
+            data: "InnoDB: text".to_owned(),
+        }
+    }
+    fn bare() -> Self {
+        LogRow { thread_id: None, data: String::new(), ..Self::full() }
+    }
 }
 
 impl Sample for DigestRow {
@@ -243,10 +268,21 @@ impl Sample for DigestRow {
             first_seen_us: 1_700_000_000_000_000,
             last_seen_us: 1_700_000_001_000_000,
             histogram: Histogram::new([(0, 95), (2, 4), (449, 1)]),
+            sample: Some(StatementSample {
+                text: some("SELECT 1"),
+                seen_us: 1_700_000_000_500_000,
+                wait_ps: 30,
+            }),
         }
     }
     fn bare() -> Self {
-        DigestRow { schema: None, digest: None, histogram: Histogram::default(), ..Self::full() }
+        DigestRow {
+            schema: None,
+            digest: None,
+            histogram: Histogram::default(),
+            sample: None,
+            ..Self::full()
+        }
     }
 }
 
@@ -379,24 +415,26 @@ impl Sample for Instrument {
     fn full() -> Self {
         Instrument {
             id: 1,
-            kind: Kind::Idle,
-            name: "idle",
+            kind: Kind::Memory,
+            name: "memory/sql/THD::main_mem_root",
             enabled: true,
             timed: true,
             level: Recording::Lean,
+            properties: Properties { global: true, user: true, ..Properties::default() },
         }
     }
     fn bare() -> Self {
-        Instrument { enabled: false, timed: false, ..Self::full() }
+        Instrument { enabled: false, timed: false, properties: Properties::default(), ..Self::full() }
     }
 }
 
 impl Sample for ThreadInstrument {
     fn full() -> Self {
-        ThreadInstrument { id: 1, name: "thread/sql/main", enabled: true, history: true, singleton: true }
+        let properties = Properties { global: true, ..Properties::default() };
+        ThreadInstrument { id: 1, name: "thread/sql/main", enabled: true, history: true, properties }
     }
     fn bare() -> Self {
-        ThreadInstrument { enabled: false, history: false, singleton: false, ..Self::full() }
+        ThreadInstrument { enabled: false, history: false, properties: Properties::default(), ..Self::full() }
     }
 }
 
@@ -527,6 +565,8 @@ impl Sample for ThreadRow {
             history: true,
             connection_type: Some("Socket"),
             os_id: Some(1234),
+            total_memory: 4096,
+            max_total_memory: 8192,
         }
     }
     fn bare() -> Self {
@@ -537,7 +577,7 @@ impl Sample for ThreadRow {
 impl Sample for ConnectionsRow {
     fn full() -> Self {
         let owner = Owner { thread_id: 0, user: some("root"), host: some("localhost") };
-        ConnectionsRow { owner, current: 1, total: 2 }
+        ConnectionsRow { owner, current: 1, total: 2, max_session_memory: 4096 }
     }
     fn bare() -> Self {
         ConnectionsRow::default()
@@ -668,7 +708,8 @@ impl Sample for StatusRow {
 fn always_null(table: &str, column: &str) -> bool {
     match column {
         "SPINS" => true,
-        "DOCUMENTATION" => table == "setup_threads",
+        "DOCUMENTATION" => table.starts_with("setup_"),
+        "RESOURCE_GROUP" => table == "threads",
         "COLUMN_NAME" => table == "metadata_locks",
         "ROLE" => table == "threads",
         "OBJECT_INSTANCE_BEGIN" => {
@@ -769,8 +810,8 @@ fn checked_levels() -> Vec<&'static str> {
 #[test]
 fn every_getter_of_every_table_gives_a_value_of_its_columns_type() {
     use crate::{
-        account, digest, event, handle, histogram, host_cache, level, object, program, replication, session,
-        setup, status, sync, thread, timer,
+        account, digest, error, event, handle, histogram, host_cache, level, log, object, program,
+        replication, session, setup, status, sync, thread, timer,
     };
     let mut names = checked_levels();
     names.extend(checked![
@@ -781,6 +822,12 @@ fn every_getter_of_every_table_gives_a_value_of_its_columns_type() {
         setup::ACTORS,
         setup::OBJECTS,
         setup::THREADS,
+        error::GLOBAL,
+        error::THREAD,
+        error::ACCOUNT,
+        error::USER_NAME,
+        error::HOST_NAME,
+        log::ERROR_LOG,
         thread::THREADS,
         thread::PROCESSLIST,
         account::ACCOUNTS,

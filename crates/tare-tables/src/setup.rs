@@ -7,7 +7,7 @@ use tare_engine::{ActorRule, Engine, RuleError};
 use crate::column::{ColumnDef, YES_NO, column, nullable, yes_no};
 use crate::definition::{Changes, TableDef};
 use crate::table::SqlType::{Char, Enum, Int, LongText, Set, VarChar};
-use crate::table::{TableError, Value};
+use crate::table::{SqlType, TableError, Value};
 
 /// A consumer and whether it is on.
 pub type ConsumerState = (Consumer, bool);
@@ -23,6 +23,7 @@ pub static INSTRUMENTS: TableDef<Instrument> = TableDef::new(
     },
 )
 .indexed(&[&["NAME"]])
+.extended(&[INSTRUMENT_FURTHER])
 .updated(&["ENABLED", "TIMED"], update_instrument);
 
 const INSTRUMENT_COLUMNS: &[ColumnDef<Instrument>] = &[
@@ -35,6 +36,43 @@ const INSTRUMENT_COLUMNS: &[ColumnDef<Instrument>] = &[
         |row| yes_no(row.timed),
     ),
 ];
+
+/// What PROPERTIES may say.
+const PROPERTIES: SqlType =
+    Set(&["singleton", "progress", "user", "global_statistics", "mutable", "controlled_by_default"]);
+
+const INSTRUMENT_FURTHER: &[ColumnDef<Instrument>] = &[
+    column(
+        "PROPERTIES",
+        PROPERTIES,
+        "What MySQL says of it: `singleton`: there is one; `progress`: a stage that reports progress; `user`: a client's; `global_statistics`: memory that \
+         is no thread's; `mutable`: a statement that becomes another one once it is parsed.",
+        |row| {
+            let is_memory = row.kind == Kind::Memory;
+            let properties = [
+                ("singleton", row.properties.global && !is_memory),
+                ("progress", row.properties.progress),
+                ("user", row.properties.user),
+                ("global_statistics", row.properties.global && is_memory),
+                ("mutable", row.properties.mutable),
+            ];
+            set_of(properties)
+        },
+    ),
+    nullable("FLAGS", Set(&["controlled"]), "Of memory empty: none is controlled; else NULL.", |row| {
+        (row.kind == Kind::Memory).then_some("").into()
+    }),
+    column("VOLATILITY", Int, "How long its instances live; always 0: the server does not say.", |_| {
+        Value::Signed(0)
+    }),
+    nullable("DOCUMENTATION", LongText, "Always NULL: the server has none.", |_| Value::Null),
+];
+
+/// The members that are set, as a SET column spells them.
+fn set_of<const N: usize>(members: [(&'static str, bool); N]) -> Value {
+    let set = members.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name);
+    set.collect::<Vec<_>>().join(",").into()
+}
 
 fn update_instrument(engine: &Engine, changes: &Changes<'_>) -> Result<bool, TableError> {
     let enabled = changes.flag("ENABLED")?;
@@ -53,10 +91,11 @@ fn update_instrument(engine: &Engine, changes: &Changes<'_>) -> Result<bool, Tab
 pub static CONSUMERS: TableDef<ConsumerState> = TableDef::new(
     "setup_consumers",
     "Where events may go. A consumer works only while those above it do: global_instrumentation, then \
-     thread_instrumentation, then `_current`, then `_history` and `_history_long`.",
+     thread_instrumentation, then `_current`, then `_history` and `_history_long`. `events_statements_cpu`, in the shape \
+     `extended` only, is off at first: it takes two system calls a statement.",
     &[CONSUMER_COLUMNS],
     |engine, emit| {
-        let _ = Consumer::ALL.iter().try_for_each(|&it| emit(&(it, engine.consumer(it))));
+        let _ = engine.consumers().try_for_each(|it| emit(&(it, engine.consumer(it))));
     },
 )
 .indexed(&[&["NAME"]])
@@ -70,7 +109,7 @@ const CONSUMER_COLUMNS: &[ColumnDef<ConsumerState>] = &[
 fn update_consumer(engine: &Engine, changes: &Changes<'_>) -> Result<bool, TableError> {
     let enabled = changes.flag("ENABLED")?;
     let Some(Value::Text(name)) = changes.held("NAME") else { return Ok(false) };
-    let consumer = Consumer::ALL.into_iter().find(|consumer| consumer.name() == name);
+    let consumer = engine.consumers().find(|consumer| consumer.name() == name);
     let (Some(consumer), Some(on)) = (consumer, enabled) else { return Ok(false) };
     engine.set_consumer(consumer, on);
     Ok(true)
@@ -219,8 +258,8 @@ const THREAD_COLUMNS: &[ColumnDef<ThreadInstrument>] = &[
     column(
         "PROPERTIES",
         Set(&["singleton", "user"]),
-        "What is known of such threads: `singleton` where there is one.",
-        |row| if row.singleton { "singleton" } else { "" }.into(),
+        "What is known of such threads: `singleton` where there is one, `user` where they are clients'.",
+        |row| set_of([("singleton", row.properties.global), ("user", row.properties.user)]),
     ),
     column("VOLATILITY", Int, "How long such threads live; always 0: the server does not say.", |_| {
         Value::Signed(0)

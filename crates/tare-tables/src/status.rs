@@ -5,7 +5,6 @@ use std::ops::ControlFlow;
 use std::sync::OnceLock;
 
 use tare_engine::Engine;
-use tare_engine::snapshot::Consumer;
 
 use crate::column::column;
 use crate::definition::{Emit, TableDef};
@@ -54,7 +53,7 @@ fn own_rows(engine: &Engine, emit: Emit<'_, StatusRow>) -> ControlFlow<()> {
     row("lost".into(), lost.iter().map(|it| it.lost).sum::<u64>().to_string())?;
     lost.iter().try_for_each(|it| row(it.name.into(), it.lost.to_string()))?;
 
-    Consumer::ALL.into_iter().try_for_each(|consumer| {
+    engine.consumers().try_for_each(|consumer| {
         let state = if engine.consumer(consumer) { "YES" } else { "NO" };
         row(format!("consumer_{}", consumer.name()).into(), state.to_owned())
     })

@@ -10,7 +10,7 @@ use tare_engine::snapshot::{
 
 use crate::column::{ColumnDef, column, nullable};
 use crate::definition::TableDef;
-use crate::event::counter_columns;
+use crate::event::{counter_columns, further_columns};
 use crate::statistic::{merged, stat_columns};
 use crate::table::SqlType::{BigInt, BigIntUnsigned, Char, VarChar};
 
@@ -19,7 +19,8 @@ use crate::table::SqlType::{BigInt, BigIntUnsigned, Char, VarChar};
 macro_rules! summary_tables {
     (
         $module:ident, $prefix:literal, $what:literal, $stat:ty, $read:path,
-        reset: $level:ident => $reset:expr, user: $user:literal, host: $host:literal, $($columns:expr),+
+        reset: $level:ident => $reset:expr, user: $user:literal, host: $host:literal, further: $further:expr,
+        $($columns:expr),+
     ) => {
         #[doc = concat!("`", $prefix, "_*_by_event_name`")]
         pub mod $module {
@@ -31,27 +32,27 @@ macro_rules! summary_tables {
             const HOST: &[ColumnDef<Summary<$stat>>] = Key::<_, $host>::HOST;
 
             summary_tables!(@level GLOBAL, Global, "_global_by_event_name", "for the whole server",
-                [["EVENT_NAME"]], $prefix, $what, $stat, $read, $level => $reset,
+                [["EVENT_NAME"]], $prefix, $what, $stat, $read, $level => $reset, $further,
                 &[EVENT_NAME, $($columns),+]);
             summary_tables!(@level THREAD, Thread, "_by_thread_by_event_name", "for each live thread",
-                [["THREAD_ID", "EVENT_NAME"], ["EVENT_NAME", "THREAD_ID"]], $prefix, $what, $stat, $read, $level => $reset,
+                [["THREAD_ID", "EVENT_NAME"], ["EVENT_NAME", "THREAD_ID"]], $prefix, $what, $stat, $read, $level => $reset, $further,
                 &[THREAD_ID, EVENT_NAME, $($columns),+], found: &[("THREAD_ID", |engine, id, emit| {
                     $read(engine, Asked { what: Level::Thread, thread: Some(id) }, &mut |row| emit(&row));
                 })]);
             summary_tables!(@level ACCOUNT, Account, "_by_account_by_event_name", "for each account",
-                [["USER", "HOST", "EVENT_NAME"], ["EVENT_NAME", "USER", "HOST"]], $prefix, $what, $stat, $read, $level => $reset,
+                [["USER", "HOST", "EVENT_NAME"], ["EVENT_NAME", "USER", "HOST"]], $prefix, $what, $stat, $read, $level => $reset, $further,
                 &[USER, HOST, EVENT_NAME, $($columns),+]);
             summary_tables!(@level USER_NAME, User, "_by_user_by_event_name", "for each user",
-                [["USER", "EVENT_NAME"], ["EVENT_NAME", "USER"]], $prefix, $what, $stat, $read, $level => $reset,
+                [["USER", "EVENT_NAME"], ["EVENT_NAME", "USER"]], $prefix, $what, $stat, $read, $level => $reset, $further,
                 &[USER, EVENT_NAME, $($columns),+]);
             summary_tables!(@level HOST_NAME, Host, "_by_host_by_event_name", "for each host",
-                [["HOST", "EVENT_NAME"], ["EVENT_NAME", "HOST"]], $prefix, $what, $stat, $read, $level => $reset,
+                [["HOST", "EVENT_NAME"], ["EVENT_NAME", "HOST"]], $prefix, $what, $stat, $read, $level => $reset, $further,
                 &[HOST, EVENT_NAME, $($columns),+]);
         }
     };
     (
         @level $table:ident, $variant:ident, $suffix:literal, $for_whom:literal, [$([$($key:literal),+]),+],
-        $prefix:literal, $what:literal, $stat:ty, $read:path, $level:ident => $reset:expr, $columns:expr
+        $prefix:literal, $what:literal, $stat:ty, $read:path, $level:ident => $reset:expr, $further:expr, $columns:expr
         $(, found: $finders:expr)?
     ) => {
         #[doc = concat!("`", $prefix, $suffix, "`")]
@@ -62,6 +63,7 @@ macro_rules! summary_tables {
             |engine, emit| $read(engine, Level::$variant, &mut |row| emit(&row)),
         )
         $(.found($finders))?
+        .extended($further)
         .indexed(&[$(&[$($key),+]),+])
         .truncated({
             let $level = Level::$variant;
@@ -73,43 +75,43 @@ macro_rules! summary_tables {
 summary_tables!(
     wait, "events_waits_summary", "Waits", Stat, Engine::wait_summary,
     reset: level => Reset::Summary(EventType::Wait, level),
-    user: 128, host: 255,
+    user: 128, host: 255, further: &[],
     TIMES
 );
 
 summary_tables!(
     stage, "events_stages_summary", "Stages", Stat, Engine::stage_summary,
     reset: level => Reset::Summary(EventType::Stage, level),
-    user: 128, host: 255,
+    user: 128, host: 255, further: &[],
     TIMES
 );
 
 summary_tables!(
     statement, "events_statements_summary", "Statements", StatementStat, Engine::statement_summary,
     reset: level => Reset::Summary(EventType::Statement, level),
-    user: 128, host: 255,
+    user: 128, host: 255, further: &[STATEMENT_FURTHER],
     STATEMENT_TIMES, STATEMENT_LOCK_TIME, STATEMENT_COUNTERS
 );
 
 summary_tables!(
     transaction, "events_transactions_summary", "Transactions", TransactionStat, Engine::transaction_summary,
     reset: level => Reset::Summary(EventType::Transaction, level),
-    user: 32, host: 60,
+    user: 32, host: 60, further: &[],
     ALL_TRANSACTIONS, READ_WRITE_TRANSACTIONS, READ_ONLY_TRANSACTIONS
 );
 
 summary_tables!(
     memory, "memory_summary", "Memory allocated and freed", MemoryStat, Engine::memory_summary,
     reset: level => Reset::Memory(level),
-    user: 32, host: 60,
+    user: 32, host: 60, further: &[],
     MEMORY
 );
 
 /// The key columns of a summary; `WIDTH` is that of USER or HOST.
-struct Key<S, const WIDTH: u16 = 0>(PhantomData<S>);
+pub(crate) struct Key<S, const WIDTH: u16 = 0>(PhantomData<S>);
 
 impl<S: 'static> Key<S> {
-    const THREAD_ID: &'static [ColumnDef<Summary<S>>] =
+    pub(crate) const THREAD_ID: &'static [ColumnDef<Summary<S>>] =
         &[column("THREAD_ID", BigIntUnsigned, "Thread the row is about.", |row: &Summary<S>| {
             row.owner.thread_id.into()
         })];
@@ -119,14 +121,14 @@ impl<S: 'static> Key<S> {
 }
 
 impl<S: 'static, const WIDTH: u16> Key<S, WIDTH> {
-    const USER: &'static [ColumnDef<Summary<S>>] = &[nullable(
+    pub(crate) const USER: &'static [ColumnDef<Summary<S>>] = &[nullable(
         "USER",
         Char(WIDTH),
         "User of the connections; NULL for background threads.",
         |row: &Summary<S>| row.owner.user.as_ref().into(),
     )];
 
-    const HOST: &'static [ColumnDef<Summary<S>>] = &[nullable(
+    pub(crate) const HOST: &'static [ColumnDef<Summary<S>>] = &[nullable(
         "HOST",
         Char(WIDTH),
         "Host the connections come from; NULL for background threads.",
@@ -148,6 +150,8 @@ const STATEMENT_LOCK_TIME: &[ColumnDef<Summary<StatementStat>>] = &[column(
 
 const STATEMENT_COUNTERS: &[ColumnDef<Summary<StatementStat>>] =
     counter_columns!("SUM_", row => row.stat.sum);
+
+const STATEMENT_FURTHER: &[ColumnDef<Summary<StatementStat>>] = further_columns!(row => row.stat.sum);
 
 const ALL_TRANSACTIONS: &[ColumnDef<Summary<TransactionStat>>] =
     stat_columns!("STAR", "WAIT", "transactions", row => merged([row.stat.read_write, row.stat.read_only]));

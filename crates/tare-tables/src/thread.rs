@@ -5,6 +5,7 @@ use tare_engine::snapshot::{ThreadKey, ThreadRow};
 
 use crate::column::{ColumnDef, YES_NO, column, nullable, yes_no};
 use crate::definition::{Changes, Emit, TableDef};
+use crate::event::NO_CONTROLLED_MEMORY;
 use crate::table::SqlType::{BigInt, BigIntUnsigned, Enum, LongText, VarChar};
 use crate::table::{TableError, Value};
 
@@ -30,6 +31,7 @@ pub static THREADS: TableDef<ThreadRow> = TableDef::new(
     &["PROCESSLIST_HOST"],
     &["THREAD_OS_ID"],
 ])
+.extended(&[FURTHER])
 .updated(&["INSTRUMENTED", "HISTORY"], update_thread);
 
 /// `processlist`
@@ -64,7 +66,7 @@ const PROCESS: &[ColumnDef<ThreadRow>] = &[
 ];
 
 /// Which of MySQL's engines runs a statement.
-const ENGINES: crate::table::SqlType = Enum(&["PRIMARY", "SECONDARY"]);
+pub(crate) const ENGINES: crate::table::SqlType = Enum(&["PRIMARY", "SECONDARY"]);
 
 fn emit_of(engine: &Engine, key: ThreadKey, emit: Emit<'_, ThreadRow>) {
     let _ = engine.threads_of(key).iter().try_for_each(emit);
@@ -129,4 +131,23 @@ const SETUP: &[ColumnDef<ThreadRow>] = &[
     nullable("THREAD_OS_ID", BigIntUnsigned, "The operating system's number of the thread.", |row| {
         row.os_id.into()
     }),
+];
+
+const FURTHER: &[ColumnDef<ThreadRow>] = &[
+    nullable("RESOURCE_GROUP", VarChar(64), "Always NULL: the server has no resource groups.", |_| {
+        Value::Null
+    }),
+    nullable("EXECUTION_ENGINE", ENGINES, "Always PRIMARY: there is no other.", |_| "PRIMARY".into()),
+    column("CONTROLLED_MEMORY", BigIntUnsigned, NO_CONTROLLED_MEMORY, |_| 0u64.into()),
+    column("MAX_CONTROLLED_MEMORY", BigIntUnsigned, NO_CONTROLLED_MEMORY, |_| 0u64.into()),
+    column(
+        "TOTAL_MEMORY",
+        BigIntUnsigned,
+        "Bytes the thread has: allocated, and not yet freed by it.",
+        |row| row.total_memory.into(),
+    ),
+    column("MAX_TOTAL_MEMORY", BigIntUnsigned, "The most bytes it had at any moment.", |row| {
+        row.max_total_memory.into()
+    }),
+    column("TELEMETRY_ACTIVE", YES_NO, "Always NO: the server sends no telemetry.", |_| yes_no(false)),
 ];

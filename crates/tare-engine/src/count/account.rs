@@ -52,8 +52,12 @@ pub(crate) struct Party {
     accounts: AtomicU32,
     /// Connections closed since the last reset.
     pub(crate) closed: AtomicU64,
+    /// The most memory that one of those had.
+    pub(crate) most_memory: AtomicU64,
     /// What they did.
     pub(crate) sums: Sums,
+    /// The errors among it.
+    errors: Sums,
     /// What the host counted of their sessions.
     pub(crate) sessions: EndedSessions,
     /// Of an account: its user and its host.
@@ -73,6 +77,11 @@ impl Party {
     pub(crate) fn name(&self) -> Option<String> {
         let name = text::read_string(&self.name, self.name_len.load(Relaxed) as usize);
         (!name.is_empty()).then_some(name)
+    }
+
+    /// What its closed connections did, of one family.
+    pub(crate) fn sums(&self, family: Family) -> &Sums {
+        if family == Family::Errors { &self.errors } else { &self.sums }
     }
 
     /// Whether it has rows of its own.
@@ -188,6 +197,7 @@ impl Engine {
         for kind in [ACCOUNT, USER, HOST] {
             if let Some(party) = self.party(thread, kind) {
                 party.closed.fetch_add(1, Relaxed);
+                party.most_memory.fetch_max(thread.memory.most(), Relaxed);
                 party.current.fetch_sub(1, Relaxed);
             }
             thread.parties[kind].store(0, Relaxed);
@@ -265,24 +275,24 @@ impl Engine {
         let _one_at_a_time = lock(&self.parties.lock);
         if resets(Viewer::Account) {
             self.each_party(ACCOUNT, |account| {
-                let [user, host] = self.of_account(account).map(|of| of.map(|of| &of.sums));
+                let [user, host] = self.of_account(account).map(|of| of.map(|of| of.sums(family)));
                 let into = [user.filter(|_| !resets(Viewer::User)), host.filter(|_| !resets(Viewer::Host))];
-                self.drain_sums(&account.sums, family, into);
+                self.drain_sums(account.sums(family), family, into);
             });
         }
         for (kind, viewer) in [(USER, Viewer::User), (HOST, Viewer::Host)] {
             if resets(viewer) {
-                self.each_party(kind, |party| self.drain_sums(&party.sums, family, [None; 2]));
+                self.each_party(kind, |party| self.drain_sums(party.sums(family), family, [None; 2]));
             }
         }
         if resets(Viewer::Global) {
-            self.drain_sums(&self.ended, family, [None; 2]);
+            self.drain_sums(self.ended_sums(family), family, [None; 2]);
         }
     }
 
     fn drain_sums(&self, sums: &Sums, family: Family, into: [Option<&Sums>; 2]) {
         sums.bank.each(&self.arena, |class, cell| {
-            let kind = self.registry.kind(class);
+            let kind = self.kind_in(family, class);
             if Family::of(kind) == family {
                 with_cell!(kind, C => {
                     let into = into.map(|to| self.sum_cell::<C>(to?, class));
@@ -297,9 +307,14 @@ impl Engine {
     /// Forgets who is not connected; those who are begin to count their connections anew. `level`: accounts, or users
     /// or hosts together with the accounts.
     pub(crate) fn reset_connections(&self, level: Level) {
-        for family in
-            [Family::Waits, Family::Stages, Family::Statements, Family::Transactions, Family::Memory]
-        {
+        for family in [
+            Family::Waits,
+            Family::Stages,
+            Family::Statements,
+            Family::Transactions,
+            Family::Memory,
+            Family::Errors,
+        ] {
             self.reset_summary(family, level);
         }
         self.reset_sessions(level);
@@ -317,6 +332,7 @@ impl Engine {
     fn forget(&self, kind: usize) {
         self.each_party(kind, |party| {
             party.closed.store(0, Relaxed);
+            party.most_memory.store(0, Relaxed);
             if party.current.load(Relaxed) == 0 && party.accounts.load(Relaxed) == 0 {
                 self.forget_party(kind, party);
             }
@@ -348,5 +364,6 @@ impl Engine {
         self.pools.give(&self.arena, pool, party);
         party.sessions.forget();
         party.sums.release(&self.arena);
+        party.errors.release(&self.arena);
     }
 }

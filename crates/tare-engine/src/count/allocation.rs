@@ -1,4 +1,6 @@
 //! HOT PATH: memory. Whoever frees counts the free, as in the reference; a thread's balance may be negative.
+//!
+//! Each function is there twice: only in the extended shape somebody asks for the memory of sessions.
 
 use crate::Engine;
 use crate::count::cell::{Family, MemoryCell};
@@ -12,6 +14,54 @@ impl Engine {
     /// any, owns the memory.
     #[inline(always)]
     pub fn memory_alloc(&self, class: ClassId, bytes: u64) -> Option<Option<ThreadRef>> {
+        self.alloc::<false>(class, bytes)
+    }
+
+    /// As [`Engine::memory_alloc`], for the session, too.
+    #[inline(always)]
+    pub fn session_memory_alloc(&self, class: ClassId, bytes: u64) -> Option<Option<ThreadRef>> {
+        self.alloc::<true>(class, bytes)
+    }
+
+    /// Counts a free of memory whose allocation was counted, whatever is switched on now.
+    #[inline(always)]
+    pub fn memory_free(&self, class: ClassId, bytes: u64) {
+        self.free::<false>(class, bytes);
+    }
+
+    /// As [`Engine::memory_free`], for the session, too.
+    #[inline(always)]
+    pub fn session_memory_free(&self, class: ClassId, bytes: u64) {
+        self.free::<true>(class, bytes);
+    }
+
+    /// Counts a reallocation: a free and an allocation. `None` as for [`Engine::memory_alloc`].
+    pub fn memory_realloc(&self, class: ClassId, old: u64, new: u64) -> Option<Option<ThreadRef>> {
+        self.realloc::<false>(class, old, new)
+    }
+
+    /// As [`Engine::memory_realloc`], for the session, too.
+    pub fn session_memory_realloc(&self, class: ClassId, old: u64, new: u64) -> Option<Option<ThreadRef>> {
+        self.realloc::<true>(class, old, new)
+    }
+
+    /// Memory changes hands: freed by `from`, allocated by the calling thread.
+    pub fn memory_claim(&self, class: ClassId, bytes: u64, from: Option<ThreadRef>) -> Option<ThreadRef> {
+        self.claim::<false>(class, bytes, from)
+    }
+
+    /// As [`Engine::memory_claim`], for the session that claims it, too.
+    pub fn session_memory_claim(
+        &self,
+        class: ClassId,
+        bytes: u64,
+        from: Option<ThreadRef>,
+    ) -> Option<ThreadRef> {
+        self.claim::<true>(class, bytes, from)
+    }
+
+    #[inline(always)]
+    fn alloc<const SESSIONS: bool>(&self, class: ClassId, bytes: u64) -> Option<Option<ThreadRef>> {
         let switches = self.registry.switches(class);
         if switches & (ENABLED | MEMORY) != ENABLED | MEMORY {
             return None;
@@ -23,6 +73,9 @@ impl Engine {
             if mask & ATTRIBUTED != 0 {
                 if let Some(cell) = self.cell::<MemoryCell>(thread, BANK_OWN, class, Family::Memory) {
                     cell.alloc(bytes);
+                }
+                if SESSIONS {
+                    thread.memory.alloc(bytes);
                 }
                 return Some(Some(thread.handle()));
             }
@@ -42,38 +95,46 @@ impl Engine {
             && (switches & SERVER_WIDE != 0 || !self.consumer(Consumer::ThreadInstrumentation))
     }
 
-    /// Counts a free of memory whose allocation was counted, whatever is switched on now.
     #[inline(always)]
-    pub fn memory_free(&self, class: ClassId, bytes: u64) {
+    fn free<const SESSIONS: bool>(&self, class: ClassId, bytes: u64) {
         let switches = self.registry.switches(class);
         if switches & MEMORY == 0 {
             return;
         }
-        if let Some(cell) = self.own_memory_cell(class, switches) {
+        if let Some((thread, cell)) = self.own_memory_cell(class, switches) {
             cell.free(bytes);
+            if SESSIONS {
+                thread.memory.free(bytes);
+            }
         } else if let Some(cell) = self.ended.bank.cell::<MemoryCell>(&self.arena, class) {
             cell.free_shared(bytes);
         }
     }
 
-    /// Counts a reallocation: a free and an allocation. `None` as for [`Engine::memory_alloc`].
-    pub fn memory_realloc(&self, class: ClassId, old: u64, new: u64) -> Option<Option<ThreadRef>> {
+    fn realloc<const SESSIONS: bool>(&self, class: ClassId, old: u64, new: u64) -> Option<Option<ThreadRef>> {
         let switches = self.registry.switches(class);
         // Counted at one place, water marks see both at once: there is no moment without the memory.
         if switches & (ENABLED | MEMORY) == ENABLED | MEMORY
-            && let Some(cell) = self.own_memory_cell(class, switches)
-            && let Some(thread) = current()
+            && let Some((thread, cell)) = self.own_memory_cell(class, switches)
             && thread.mask() & ATTRIBUTED != 0
         {
             cell.exchange(old, new);
+            if SESSIONS {
+                thread.memory.free(old);
+                thread.memory.alloc(new);
+            }
             return Some(Some(thread.handle()));
         }
-        self.memory_free(class, old);
-        self.memory_alloc(class, new)
+        self.free::<SESSIONS>(class, old);
+        self.alloc::<SESSIONS>(class, new)
     }
 
-    /// Memory changes hands: freed by `from`, allocated by the calling thread.
-    pub fn memory_claim(&self, class: ClassId, bytes: u64, from: Option<ThreadRef>) -> Option<ThreadRef> {
+    fn claim<const SESSIONS: bool>(
+        &self,
+        class: ClassId,
+        bytes: u64,
+        from: Option<ThreadRef>,
+    ) -> Option<ThreadRef> {
         let to = current();
         let same = |a: Option<ThreadRef>, b: Option<&'static Thread>| match (a, b) {
             (Some(a), Some(b)) => std::ptr::eq(a.slab(), b),
@@ -88,15 +149,22 @@ impl Engine {
             {
                 ended.free_shared(bytes);
             }
-            if let Some(cell) = self.own_memory_cell(class, switches) {
+            if let Some((thread, cell)) = self.own_memory_cell(class, switches) {
                 cell.alloc(bytes);
+                if SESSIONS {
+                    thread.memory.alloc(bytes);
+                }
             }
         }
         to.map(Thread::handle)
     }
 
     #[inline(always)]
-    fn own_memory_cell(&self, class: ClassId, switches: u8) -> Option<&'static MemoryCell> {
+    fn own_memory_cell(
+        &self,
+        class: ClassId,
+        switches: u8,
+    ) -> Option<(&'static Thread, &'static MemoryCell)> {
         if switches & SERVER_WIDE != 0 {
             return None;
         }
@@ -104,6 +172,6 @@ impl Engine {
         if !self.consumer(Consumer::ThreadInstrumentation) {
             return None;
         }
-        self.cell::<MemoryCell>(thread, BANK_OWN, class, Family::Memory)
+        Some((thread, self.cell(thread, BANK_OWN, class, Family::Memory)?))
     }
 }

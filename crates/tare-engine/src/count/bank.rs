@@ -219,6 +219,10 @@ macro_rules! with_cell {
                 type $C = $crate::count::cell::MemoryCell;
                 $run
             }
+            $crate::snapshot::Kind::Error => {
+                type $C = $crate::count::error::ErrorCell;
+                $run
+            }
             _ => {
                 type $C = $crate::count::cell::StatCell;
                 $run

@@ -12,6 +12,7 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use crate::count::counters::Counters;
 use crate::count::spread;
 use crate::memory::arena::{Arena, Own, View};
 use crate::snapshot::Kind;
@@ -30,10 +31,11 @@ pub(crate) enum Family {
     Sockets,
     Digests,
     Prepared,
+    Errors,
 }
 
 /// Number of families.
-pub(crate) const FAMILIES: usize = 10;
+pub(crate) const FAMILIES: usize = 11;
 
 impl Family {
     /// The family of an instrument's summary.
@@ -43,6 +45,7 @@ impl Family {
             Kind::Statement => Family::Statements,
             Kind::Transaction => Family::Transactions,
             Kind::Memory => Family::Memory,
+            Kind::Error => Family::Errors,
             _ => Family::Waits,
         }
     }
@@ -214,9 +217,6 @@ impl Counts {
     }
 }
 
-/// Counters of a statement, in the order of `snapshot::StatementCounters`.
-pub(crate) const COUNTERS: usize = 19;
-
 /// A cell of one statistic: waits and stages.
 #[repr(C)]
 pub(crate) struct StatCell {
@@ -237,7 +237,7 @@ pub(crate) struct TransactionCell {
 pub(crate) struct StatementCell {
     pub(crate) head: CellHead,
     pub(crate) stat: Counts,
-    pub(crate) counters: [AtomicU64; COUNTERS],
+    pub(crate) counters: Counters,
 }
 
 /// A cell of memory. Low and high water marks are of `alloc - free` within the bank.
@@ -279,7 +279,7 @@ pub(crate) struct IoCell {
     pub(crate) io: IoCounts,
 }
 
-// SAFETY: all fields are atomics, alignment 8, at most 25 words.
+// SAFETY: all fields are atomics, alignment 8, at most 27 words.
 #[allow(unsafe_code)]
 unsafe impl View for StatCell {}
 // SAFETY: as above.
@@ -379,32 +379,20 @@ impl Cell for StatementCell {
     }
     fn fold(&self, _: &Arena, into: &Self) {
         into.stat.merge_shared(self.stat.plain());
-        for (to, from) in into.counters.iter().zip(&self.counters) {
-            let value = from.load(Relaxed);
-            if value != 0 {
-                to.fetch_add(value, Relaxed);
-            }
-        }
+        into.counters.merge_shared(&self.counters);
     }
     fn append(&self, _: &Arena, into: &Self) {
         into.stat.merge_own(self.stat.plain());
-        for (to, from) in into.counters.iter().zip(&self.counters) {
-            bump(to, from.load(Relaxed));
-        }
+        into.counters.merge_own(&self.counters);
     }
     fn clear(&self, arena: &Arena) {
         self.stat.clear();
-        for counter in &self.counters {
-            counter.store(0, Relaxed);
-        }
+        self.counters.clear();
         spread::clear(arena, &self.head);
     }
     fn drain(&self, _: &Arena, into: &[Option<&Self>]) {
         self.stat.drain(into.iter().flatten().map(|to| &to.stat));
-        for (at, counter) in self.counters.iter().enumerate() {
-            let value = counter.swap(0, Relaxed);
-            into.iter().flatten().for_each(|to| _ = to.counters[at].fetch_add(value, Relaxed));
-        }
+        self.counters.drain(into.iter().flatten().map(|to| &to.counters));
     }
 }
 

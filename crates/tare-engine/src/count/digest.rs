@@ -16,6 +16,7 @@ use std::sync::atomic::{
 use crate::Engine;
 use crate::count::cell::{Cell as _, Family, StatementCell};
 use crate::count::digest_table::DigestSlot;
+use crate::count::sample::Candidate;
 use crate::memory::arena::{Offset, Own, Use, View, WORDS};
 use crate::memory::index::Inserted;
 use crate::memory::lost::Lost;
@@ -48,6 +49,8 @@ pub(crate) struct DigestCell {
     /// The cell of the digest that followed last time: statements come in the same order again and again.
     follower: AtomicU32,
     _pad: AtomicU32,
+    /// What a statement must have taken to become the digest's sample, in ticks, as far as the thread knows.
+    pub(crate) sample_from: AtomicU64,
 }
 
 // SAFETY: atomics only, alignment 8, less than a block.
@@ -63,6 +66,9 @@ impl DigestCell {
 
 /// The turn of a cell that counts for the row without a digest: never the table's, which is even.
 const NO_PLACE: u32 = 1;
+
+/// Of a cell: no statement is slow enough to be a sample.
+const NO_SAMPLE: u64 = u64::MAX;
 
 /// Ticks, as a power of two, within which a digest is told to be seen but once: some milliseconds.
 const SLICE: u32 = 24;
@@ -243,6 +249,7 @@ impl Engine {
         if cell.turn().own() == NO_PLACE {
             // Where nothing is known but the hash: all of them count for the row without a digest.
             self.losses.count(Lost::Digests);
+            self.look_at_sample(cell, self.arena.at(cell.slot.load(Relaxed)));
             return true;
         }
         let turn = self.digests.turns.now();
@@ -251,6 +258,7 @@ impl Engine {
         if key.tenant_is(slot, &tenant) && tenant.get() == generation {
             self.digests.see(slot, now);
             cell.turn().store(turn, Relaxed);
+            self.look_at_sample(cell, slot);
             return true;
         }
         if slot.tenancy.is_let_to(generation) {
@@ -294,12 +302,39 @@ impl Engine {
     fn set_place(&self, cell: &DigestCell, (slot, generation): (Offset, u32), turn: u32) {
         cell.slot.store(slot, Relaxed);
         cell.generation.store(generation, Relaxed);
+        cell.sample_from.store(NO_SAMPLE, Relaxed);
+        self.look_at_sample(cell, self.arena.at(slot));
         if slot == self.digests.overflow() {
             self.losses.count(Lost::Digests);
             cell.turn().store(NO_PLACE, Relaxed);
         } else {
             cell.turn().store(turn, Relaxed);
         }
+    }
+
+    /// Which statements the thread offers as samples, from now on.
+    fn look_at_sample(&self, cell: &DigestCell, slot: &DigestSlot) {
+        if self.is_extended() {
+            cell.sample_from.store(self.digests.samples.least(&self.arena, &slot.sample), Relaxed);
+        }
+    }
+
+    /// A statement of the thread may become the digest's sample.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn offer_sample(&self, cell: &DigestCell, candidate: &Candidate<'_>) {
+        let slot: &DigestSlot = self.arena.at(cell.slot.load(Relaxed));
+        self.look_at_sample(cell, slot);
+        // Whoever finds the digest evicted counts for another place from its next statement on.
+        if candidate.wait < cell.sample_from.load(Relaxed) || !slot.tenancy.pin(cell.generation.load(Relaxed))
+        {
+            return;
+        }
+        if !self.digests.samples.take(&self.arena, &slot.sample, candidate) {
+            self.losses.count(Lost::Samples);
+        }
+        self.look_at_sample(cell, slot);
+        slot.tenancy.unpin();
     }
 
     /// Moves a thread's counts to the shared table.

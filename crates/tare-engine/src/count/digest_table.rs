@@ -12,10 +12,12 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-use tare_sync::{Moment, Tenancy, Turns};
+use tare_sync::{Moment, Shown, Tenancy, Turns};
 
-use crate::count::cell::{COUNTERS, Counts, Plain, bump};
+use crate::count::cell::{Counts, Plain};
+use crate::count::counters::{Counters, PlainCounters};
 use crate::count::digest::MAX_DIGEST;
+use crate::count::sample::Samples;
 use crate::count::spread;
 use crate::memory::arena::{Arena, Offset, Table, View};
 use crate::memory::index::Index;
@@ -34,7 +36,7 @@ const TRIES: usize = 3;
 #[repr(C)]
 pub(crate) struct DigestCounts {
     pub(crate) stat: Counts,
-    pub(crate) counters: [AtomicU64; COUNTERS],
+    pub(crate) counters: Counters,
     /// 0: never.
     pub(crate) first_seen: AtomicU64,
     pub(crate) last_seen: AtomicU64,
@@ -47,7 +49,7 @@ pub(crate) struct DigestCounts {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct DigestTally {
     pub(crate) stat: Plain,
-    pub(crate) counters: [u64; COUNTERS],
+    pub(crate) counters: PlainCounters,
     pub(crate) first_seen: u64,
     pub(crate) last_seen: u64,
 }
@@ -61,9 +63,7 @@ fn earlier(one: u64, other: u64) -> u64 {
 impl DigestTally {
     pub(crate) fn merge(&mut self, other: &DigestTally) {
         self.stat.merge(other.stat);
-        for (sum, counter) in self.counters.iter_mut().zip(&other.counters) {
-            *sum = sum.wrapping_add(*counter);
-        }
+        self.counters.merge(&other.counters);
         self.first_seen = earlier(self.first_seen, other.first_seen);
         self.last_seen = self.last_seen.max(other.last_seen);
     }
@@ -73,30 +73,23 @@ impl DigestCounts {
     pub(crate) fn plain(&self) -> DigestTally {
         DigestTally {
             stat: self.stat.plain(),
-            counters: std::array::from_fn(|at| self.counters[at].load(Relaxed)),
+            counters: self.counters.plain(),
             first_seen: self.first_seen.load(Relaxed),
             last_seen: self.last_seen.load(Relaxed),
         }
     }
 
     /// Adds; several threads may.
-    pub(crate) fn merge_shared(&self, stat: Plain, counters: &[AtomicU64; COUNTERS], last_seen: u64) {
+    pub(crate) fn merge_shared(&self, stat: Plain, counters: &Counters, last_seen: u64) {
         self.stat.merge_shared(stat);
-        for (to, from) in self.counters.iter().zip(counters) {
-            let value = from.load(Relaxed);
-            if value != 0 {
-                to.fetch_add(value, Relaxed);
-            }
-        }
+        self.counters.merge_shared(counters);
         self.last_seen.fetch_max(last_seen, Relaxed);
     }
 
     /// Moves everything to `past`; nobody else has either.
     fn move_to(&self, arena: &Arena, past: &DigestCounts) {
         past.stat.merge_own(self.stat.plain());
-        for (to, from) in past.counters.iter().zip(&self.counters) {
-            bump(to, from.load(Relaxed));
-        }
+        past.counters.merge_own(&self.counters);
         let first = earlier(past.first_seen.load(Relaxed), self.first_seen.load(Relaxed));
         past.first_seen.store(first, Relaxed);
         past.last_seen.store(past.last_seen.load(Relaxed).max(self.last_seen.load(Relaxed)), Relaxed);
@@ -108,7 +101,8 @@ impl DigestCounts {
     pub(crate) fn clear(&self, arena: &Arena) {
         spread::clear_shared(arena, &self.histogram);
         self.stat.clear_shared();
-        for word in self.counters.iter().chain([&self.first_seen, &self.last_seen]) {
+        self.counters.clear();
+        for word in [&self.first_seen, &self.last_seen] {
             word.store(0, Relaxed);
         }
     }
@@ -128,6 +122,8 @@ pub(crate) struct DigestSlot {
     /// 1: the statement had more tokens than were kept.
     pub(crate) cut: AtomicU32,
     _pad: AtomicU32,
+    /// One of the tenant's statements.
+    pub(crate) sample: Shown,
     /// The host's hash of all tokens, where it kept more; else zeros.
     pub(crate) whole: [AtomicU64; 2],
     /// What the tenant counted, as far as threads have moved it here.
@@ -162,6 +158,7 @@ pub(crate) struct DigestTable {
     /// When each place's tenant was last seen, in ticks and to within a slice (`digest.rs`); 0: it has none.
     seen: Table,
     candidates: Queue,
+    pub(crate) samples: Samples,
     /// The moment before which candidates were seen when they were chosen.
     horizon: AtomicU64,
     /// Where the next look for candidates begins.
@@ -182,6 +179,7 @@ impl DigestTable {
             places: Table::new(),
             seen: Table::new(),
             candidates: Queue::new(),
+            samples: Samples::new(),
             horizon: AtomicU64::new(0),
             hand: AtomicU32::new(0),
             turns: Turns::new(),
@@ -292,6 +290,7 @@ impl DigestTable {
             self.evicted.fetch_add(1, Relaxed);
         }
         slot.own.move_to(arena, &slot.past);
+        self.samples.forget(arena, &slot.sample);
         self.turns.pass();
         true
     }
@@ -305,6 +304,7 @@ impl DigestTable {
         }
         if claimed {
             slot.own.move_to(arena, &slot.past);
+            self.samples.forget(arena, &slot.sample);
             slot.tenancy.leave_free();
             self.turns.pass();
         }
@@ -328,6 +328,7 @@ impl DigestTable {
                 self.index.remove(slot.hash.load(Relaxed), offset);
                 slot.own.clear(arena);
                 slot.past.clear(arena);
+                self.samples.forget(arena, &slot.sample);
                 self.forget(slot);
                 slot.tenancy.leave_free();
             } else {
@@ -337,6 +338,7 @@ impl DigestTable {
         // An engine that was never started has none.
         if let Some(overflow) = arena.get::<DigestSlot>(self.overflow()) {
             overflow.own.clear(arena);
+            self.samples.forget(arena, &overflow.sample);
         }
         all
     }

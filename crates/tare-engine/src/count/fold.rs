@@ -10,10 +10,11 @@ use crate::Engine;
 use crate::count::account::{ACCOUNT, HOST, USER};
 use crate::count::bank::{Sums, with_cell};
 use crate::count::cell::{Cell, Family, Viewer};
+use crate::count::error::ErrorCell;
 use crate::count::spread;
 use crate::memory::arena::Offset;
 use crate::memory::lost::Lost;
-use crate::snapshot::ClassId;
+use crate::snapshot::{ClassId, Kind};
 use crate::thread::{BANK_OWN, BANK_THREAD_ONLY, BANK_UNATTRIBUTED, Thread};
 
 impl Engine {
@@ -25,13 +26,29 @@ impl Engine {
         then.wrapping_sub(reset).cast_signed() >= 0
     }
 
+    /// What has ended, of all.
+    pub(crate) fn ended_sums(&self, family: Family) -> &Sums {
+        if family == Family::Errors { &self.ended_errors } else { &self.ended }
+    }
+
+    /// What the number of a cell stands for: an instrument, or in the sums of errors an error.
+    pub(crate) fn kind_in(&self, family: Family, class: ClassId) -> Kind {
+        if family == Family::Errors { Kind::Error } else { self.registry.kind(class) }
+    }
+
     /// The sums above one of a thread's banks, of those viewers that `count`.
-    fn above(&self, thread: &Thread, bank: usize, counts: impl Fn(Viewer) -> bool) -> [Option<&Sums>; 3] {
+    fn above(
+        &self,
+        thread: &Thread,
+        bank: usize,
+        family: Family,
+        counts: impl Fn(Viewer) -> bool,
+    ) -> [Option<&Sums>; 3] {
         let of = |kind, viewer| {
             let counts = bank != BANK_UNATTRIBUTED && counts(viewer);
-            self.party(thread, kind).filter(|_| counts).map(|party| &party.sums)
+            self.party(thread, kind).filter(|_| counts).map(|party| party.sums(family))
         };
-        let all = (bank != BANK_THREAD_ONLY && counts(Viewer::Global)).then_some(&self.ended);
+        let all = (bank != BANK_THREAD_ONLY && counts(Viewer::Global)).then(|| self.ended_sums(family));
         match of(ACCOUNT, Viewer::Account) {
             Some(account) => [Some(account), None, all],
             None => [of(USER, Viewer::User), of(HOST, Viewer::Host), all],
@@ -44,9 +61,10 @@ impl Engine {
         thread: &Thread,
         bank: usize,
         class: ClassId,
+        family: Family,
         counts: impl Fn(Viewer) -> bool,
     ) -> [Option<&'static C>; 3] {
-        self.above(thread, bank, counts).map(|sums| self.sum_cell(sums?, class))
+        self.above(thread, bank, family, counts).map(|sums| self.sum_cell(sums?, class))
     }
 
     /// The cell of `class`, made if need be. A party's sums leave a part of the memory to those who are connected.
@@ -55,7 +73,7 @@ impl Engine {
         if let Some(cell) = sums.bank.peek(&self.arena, class) {
             return Some(cell);
         }
-        let is_global = std::ptr::eq(sums, &self.ended);
+        let is_global = [&self.ended, &self.ended_errors].into_iter().any(|all| std::ptr::eq(sums, all));
         let made = if is_global || !self.arena.is_scarce() { sums.make(&self.arena, class) } else { None };
         if made.is_none() {
             self.losses.count(if is_global { Lost::Cells } else { Lost::PartyCells });
@@ -68,25 +86,35 @@ impl Engine {
         self.flush_digests(thread);
         for bank in [BANK_OWN, BANK_UNATTRIBUTED, BANK_THREAD_ONLY] {
             thread.banks[bank].each(&self.arena, |class, cell| {
-                with_cell!(self.registry.kind(class), C => self.fold_ended::<C>(thread, bank, class, cell));
+                let kind = self.registry.kind(class);
+                with_cell!(kind, C => self.fold_ended::<C>(thread, bank, class, Family::of(kind), cell));
             });
         }
+        thread.errors.each(&self.arena, |class, cell| {
+            self.fold_ended::<ErrorCell>(thread, BANK_OWN, class, Family::Errors, cell);
+        });
     }
 
-    fn fold_ended<C: Cell>(&self, thread: &Thread, bank: usize, class: ClassId, cell: Offset) {
+    fn fold_ended<C: Cell>(
+        &self,
+        thread: &Thread,
+        bank: usize,
+        class: ClassId,
+        family: Family,
+        cell: Offset,
+    ) {
         let cell: &C = self.arena.at(cell);
-        let family = Family::of(self.registry.kind(class));
         spread::end_counting(&self.arena, cell);
         let then = cell.head().epoch.load(Relaxed);
         let counts = |viewer| self.counts_for(family, viewer, then);
         let into = if family != Family::Memory {
-            self.cells_above(thread, bank, class, counts)
+            self.cells_above(thread, bank, class, family, counts)
         } else {
             // What is in use counts on, whatever has been reset.
             if !counts(Viewer::Thread) {
-                cell.drain(&self.arena, &self.cells_above(thread, bank, class, counts));
+                cell.drain(&self.arena, &self.cells_above(thread, bank, class, family, counts));
             }
-            self.cells_above(thread, bank, class, |_| true)
+            self.cells_above(thread, bank, class, family, |_| true)
         };
         into.into_iter().flatten().for_each(|to| cell.fold(&self.arena, to));
         self.fold_histogram(cell, into);
@@ -122,7 +150,7 @@ impl Engine {
             }
             cell.clear(&self.arena);
         } else {
-            let above = self.cells_above(thread, bank, class, counts);
+            let above = self.cells_above(thread, bank, class, family, counts);
             cell.drain(&self.arena, &above);
             self.fold_histogram(cell, above);
             spread::clear(&self.arena, cell.head());
@@ -152,7 +180,7 @@ impl Engine {
         let then = kept.head().epoch.load(Relaxed);
         let counts = |viewer| self.counts_for(family, viewer, then);
         if !counts(Viewer::Thread) {
-            kept.drain(&self.arena, &self.cells_above(thread, BANK_THREAD_ONLY, class, counts));
+            kept.drain(&self.arena, &self.cells_above(thread, BANK_THREAD_ONLY, class, family, counts));
         }
         kept.head().epoch.store(self.epochs[family as usize].load(Relaxed), Relaxed);
     }
@@ -165,6 +193,9 @@ impl Engine {
                 with_cell!(kind, C => self.fold_stale_cell::<C>(thread, bank, class, Family::of(kind), cell));
             });
         }
+        thread.errors.each(&self.arena, |class, cell| {
+            self.fold_stale_cell::<ErrorCell>(thread, BANK_OWN, class, Family::Errors, cell);
+        });
     }
 
     fn fold_stale_cell<C: Cell>(

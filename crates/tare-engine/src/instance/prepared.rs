@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::Engine;
-use crate::count::cell::{COUNTERS, Counts, Family};
+use crate::count::cell::{Counts, Family};
+use crate::count::counters::Counters;
 use crate::memory::lost::Lost;
 use crate::memory::pool::{Pool, SlotHead};
 use crate::memory::text;
@@ -34,7 +35,7 @@ pub(crate) struct Prepared {
     pub(crate) prepare: Counts,
     pub(crate) reprepare: Counts,
     pub(crate) execute: Counts,
-    pub(crate) counters: [AtomicU64; COUNTERS],
+    pub(crate) counters: Counters,
 }
 
 reference! {
@@ -119,7 +120,7 @@ impl Engine {
         let now = self.epochs[Family::Prepared as usize].load(Relaxed);
         if slot.epoch.load(Relaxed) != now {
             [&slot.prepare, &slot.reprepare, &slot.execute].into_iter().for_each(Counts::clear);
-            slot.counters.iter().for_each(|counter| counter.store(0, Relaxed));
+            slot.counters.clear();
             slot.epoch.store(now, Relaxed);
         }
         slot

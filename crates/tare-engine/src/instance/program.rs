@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::Engine;
-use crate::count::cell::{COUNTERS, Counts};
+use crate::count::cell::Counts;
+use crate::count::counters::Counters;
 use crate::memory::arena::Offset;
 use crate::memory::index::Inserted;
 use crate::memory::lost::Lost;
@@ -30,7 +31,7 @@ pub(crate) struct Program {
     pub(crate) name: [AtomicU64; NAME_WORDS],
     pub(crate) calls: Counts,
     pub(crate) statements: Counts,
-    pub(crate) counters: [AtomicU64; COUNTERS],
+    pub(crate) counters: Counters,
 }
 
 reference! {
@@ -115,7 +116,7 @@ impl Engine {
         let slot = &program.slot;
         let Some(_held) = self.arena.hold(Pool::Programs, program) else { return };
         slot.statements.add_shared(1, ended.taken());
-        ended.counters(|at, value| _ = slot.counters[at].fetch_add(value, Relaxed));
+        ended.counters(|at, value| slot.counters.add_shared(at, value));
     }
 }
 

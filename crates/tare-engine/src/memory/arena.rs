@@ -50,6 +50,7 @@ pub(crate) enum Use {
     Stages,
     Statements,
     Transactions,
+    Samples,
     /// Slots of the pool with this number: `Pool as u8 + p`.
     Pool,
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{
 
 use super::Scale;
 use super::histogram::Spread;
-use super::summary::{PlainIo, counters, plain_counters};
+use super::summary::{PlainIo, counters};
 use crate::Engine;
 use crate::count::cell::{Cell, Counts, Family, Plain, Viewer};
 use crate::count::digest::{DigestCell, DigestMap};
@@ -307,7 +307,7 @@ impl Engine {
             reprepare: stat(&prepared.reprepare),
             execute: StatementStat {
                 stat: stat(&prepared.execute),
-                sum: if today { counters(&prepared.counters) } else { StatementCounters::default() },
+                sum: if today { counters(prepared.counters.plain()) } else { StatementCounters::default() },
             },
         }
     }
@@ -337,11 +337,12 @@ impl Engine {
                 continue;
             }
             let slot: &DigestSlot = self.arena.at(offset);
-            match slot.read(|| (self.digest_schema(slot), KeptTokens::of(slot))) {
-                Some((now, (schema, tokens))) if now == generation => {
+            match slot.read(|| (self.digest_schema(slot), KeptTokens::of(slot), self.sample_of(slot))) {
+                Some((now, (schema, tokens, sample))) if now == generation => {
                     let digest = self.spell(&tokens);
+                    let sample = sample.map(|sample| self.statement_sample(&scale, sample));
                     let histogram = before.take((offset, generation), &sum.spread);
-                    let row = digest_row(&scale, schema, digest, &sum.tally, histogram);
+                    let row = digest_row(&scale, schema, digest, &sum.tally, histogram, sample);
                     rows.push((sum.tally.first_seen, row));
                 }
                 // Evicted meanwhile.
@@ -349,11 +350,35 @@ impl Engine {
             }
         }
         if rest.tally.stat.count != 0 {
+            let overflow = self.arena.get::<DigestSlot>(self.digests.overflow());
+            let sample = overflow.and_then(|slot| self.sample_of(slot));
+            let sample = sample.map(|sample| self.statement_sample(&scale, sample));
             let histogram = before.take_rest(&rest.spread);
-            rows.push((rest.tally.first_seen, digest_row(&scale, None, None, &rest.tally, histogram)));
+            rows.push((
+                rest.tally.first_seen,
+                digest_row(&scale, None, None, &rest.tally, histogram, sample),
+            ));
         }
         rows.sort_by_key(|(first_seen, _)| *first_seen);
         rows.into_iter().map(|(_, row)| row).collect()
+    }
+
+    fn sample_of(&self, slot: &DigestSlot) -> Option<CopiedSample> {
+        self.digests.samples.read(&self.arena, &slot.sample, |head, words| CopiedSample {
+            text: text::read(words, (head.len.load(Relaxed) as usize).min(words.len() * 8)),
+            charset: head.charset.load(Relaxed),
+            cut: head.cut.load(Relaxed) != 0,
+            wait: head.wait.load(Relaxed),
+            seen: head.seen.load(Relaxed),
+        })
+    }
+
+    fn statement_sample(&self, scale: &Scale<'_>, sample: CopiedSample) -> StatementSample {
+        StatementSample {
+            text: self.sql_text(sample.text, sample.charset, sample.cut),
+            seen_us: scale.wall_us(sample.seen),
+            wait_ps: scale.ps(sample.wait),
+        }
     }
 
     /// Digests that lost their place to others; what they counted is in the row without a digest.
@@ -405,7 +430,7 @@ impl Engine {
             let spread = Spread::of_own(&self.arena, &cell.cell.head, || cell.cell.events());
             let tally = DigestTally {
                 stat: cell.cell.stat.plain(),
-                counters: std::array::from_fn(|at| cell.cell.counters[at].load(Relaxed)),
+                counters: cell.cell.counters.plain(),
                 first_seen: 0,
                 last_seen: cell.last_seen.load(Relaxed),
             };
@@ -494,15 +519,26 @@ fn digest_row(
     digest: Option<DigestText>,
     tally: &DigestTally,
     histogram: Histogram,
+    sample: Option<StatementSample>,
 ) -> DigestRow {
     DigestRow {
         schema,
         digest,
-        stat: StatementStat { stat: scale.stat(tally.stat), sum: plain_counters(&tally.counters) },
+        stat: StatementStat { stat: scale.stat(tally.stat), sum: counters(tally.counters) },
         first_seen_us: scale.wall_us(tally.first_seen),
         last_seen_us: scale.wall_us(tally.last_seen.max(tally.first_seen)),
         histogram,
+        sample,
     }
+}
+
+/// A digest's sample as it was copied.
+struct CopiedSample {
+    text: Vec<u8>,
+    charset: u32,
+    cut: bool,
+    wait: u64,
+    seen: u64,
 }
 
 struct TableTally {

@@ -71,10 +71,21 @@ impl Engine {
             Level::Host => HOST,
             Level::Thread | Level::Global => return Vec::new(),
         };
+        let threads = if self.is_extended() { self.live_threads() } else { Vec::new() };
         let row = |party: SeenParty| {
-            let (current, closed) = self
-                .unfolding(|| (u64::from(party.slot.current.load(Relaxed)), party.slot.closed.load(Relaxed)));
-            party.is_still().then(|| ConnectionsRow { owner: party.owner, current, total: current + closed })
+            let (current, closed, most) = self.unfolding(|| {
+                let place = self.arena.offset_of(party.slot);
+                let present = threads.iter().filter(|it| it.parties[kind].load(Relaxed) == place);
+                let most = present.map(|thread| thread.memory.most()).max().unwrap_or(0);
+                let most = party.slot.most_memory.load(Relaxed).max(most);
+                (u64::from(party.slot.current.load(Relaxed)), party.slot.closed.load(Relaxed), most)
+            });
+            party.is_still().then(|| ConnectionsRow {
+                owner: party.owner,
+                current,
+                total: current + closed,
+                max_session_memory: most,
+            })
         };
         self.parties(kind).into_iter().filter_map(row).collect()
     }

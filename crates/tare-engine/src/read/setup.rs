@@ -68,8 +68,17 @@ impl Engine {
         self.consumers.load(Relaxed) & (1 << consumer as u32) != 0
     }
 
+    /// Every consumer there is in this shape, in the order of `setup_consumers`.
+    pub fn consumers(&self) -> impl Iterator<Item = Consumer> {
+        let extended = self.is_extended();
+        Consumer::ALL.into_iter().filter(move |consumer| extended || !consumer.is_further())
+    }
+
     /// Switches a consumer; at once, for every thread.
     pub fn set_consumer(&self, consumer: Consumer, on: bool) {
+        if consumer.is_further() && !self.is_extended() {
+            return;
+        }
         let _one_at_a_time = lock(&self.filters);
         let bit = 1 << consumer as u32;
         let old = self.consumers.load(Relaxed);
@@ -149,6 +158,8 @@ impl Engine {
             history: thread.history.load(Relaxed) != 0,
             connection_type,
             os_id: nonzero(thread.os_id.load(Relaxed)),
+            total_memory: thread.memory.used(),
+            max_total_memory: thread.memory.most(),
         };
         self.still_lives(thread, id).then_some(row)
     }
@@ -239,6 +250,7 @@ impl Engine {
             Reset::Summary(EventType::Statement, level) => self.reset_summary(Family::Statements, level),
             Reset::Summary(EventType::Transaction, level) => self.reset_summary(Family::Transactions, level),
             Reset::Memory(level) => self.reset_summary(Family::Memory, level),
+            Reset::Errors(level) => self.reset_summary(Family::Errors, level),
             Reset::Connections(level) => self.reset_connections(level),
             Reset::Sessions(level) => self.reset_sessions(level),
             Reset::Digests => self.reset_digests(),
@@ -339,7 +351,7 @@ impl Engine {
         self.pools.each::<Program>(&self.arena, Pool::Programs, |program| {
             program.calls.clear_shared();
             program.statements.clear_shared();
-            program.counters.iter().for_each(|counter| counter.store(0, Relaxed));
+            program.counters.clear();
         });
     }
 
@@ -385,7 +397,7 @@ impl Engine {
                 calls: scale.stat(program.calls.plain()),
                 statements: StatementStat {
                     stat: scale.stat(program.statements.plain()),
-                    sum: super::summary::counters(&program.counters),
+                    sum: super::summary::counters(program.counters.plain()),
                 },
             });
         });

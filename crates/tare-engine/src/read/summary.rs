@@ -1,7 +1,7 @@
 //! Summaries by event name: threads' cells, and what has ended.
 
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::parties::SeenParty;
 use super::{Scale, Sink};
@@ -9,9 +9,11 @@ use crate::Engine;
 use crate::count::account::{ACCOUNT, HOST, USER};
 use crate::count::bank::Bank;
 use crate::count::cell::{
-    ByteCounts, COUNTERS, Cell, Family, IoCell, IoCounts, MemoryCell, Plain, StatCell, StatementCell,
-    TransactionCell, Viewer,
+    ByteCounts, Cell, Family, IoCell, IoCounts, MemoryCell, Plain, StatCell, StatementCell, TransactionCell,
+    Viewer,
 };
+use crate::count::counters::{COUNTERS, PlainCounters};
+use crate::count::error::{ErrorCell, PlainError};
 use crate::instance::{File, Socket};
 use crate::memory::arena::Arena;
 use crate::memory::pool::Pool;
@@ -45,21 +47,17 @@ impl Tally for WaitTally {
 }
 
 #[derive(Default, Clone)]
-struct StatementTally(Plain, [u64; COUNTERS]);
+struct StatementTally(Plain, PlainCounters);
 
 impl Tally for StatementTally {
     type Cell = StatementCell;
     fn add(&mut self, _: &Arena, cell: &StatementCell) {
         self.0.merge(cell.stat.plain());
-        for (sum, counter) in self.1.iter_mut().zip(&cell.counters) {
-            *sum = sum.wrapping_add(counter.load(Relaxed));
-        }
+        self.1.merge(&cell.counters.plain());
     }
     fn merge(&mut self, other: &Self) {
         self.0.merge(other.0);
-        for (sum, counter) in self.1.iter_mut().zip(&other.1) {
-            *sum = sum.wrapping_add(*counter);
-        }
+        self.1.merge(&other.1);
     }
 }
 
@@ -138,12 +136,21 @@ impl Tally for MemoryTally {
     }
 }
 
-/// Counters as a row has them. LOCK_TIME comes in microseconds from the host.
-pub(crate) fn counters(words: &[AtomicU64; COUNTERS]) -> StatementCounters {
-    plain_counters(&std::array::from_fn(|at| words[at].load(Relaxed)))
+#[derive(Default, Clone)]
+struct ErrorTally(PlainError);
+
+impl Tally for ErrorTally {
+    type Cell = ErrorCell;
+    fn add(&mut self, _: &Arena, cell: &ErrorCell) {
+        self.0.merge(cell.plain());
+    }
+    fn merge(&mut self, other: &Self) {
+        self.0.merge(other.0);
+    }
 }
 
-pub(crate) fn plain_counters(values: &[u64; COUNTERS]) -> StatementCounters {
+/// Counters as a row has them. LOCK_TIME comes in microseconds from the host, CPU_TIME in nanoseconds from the system.
+pub(crate) fn counters(PlainCounters(values): PlainCounters) -> StatementCounters {
     let [
         lock_time,
         errors,
@@ -164,7 +171,9 @@ pub(crate) fn plain_counters(values: &[u64; COUNTERS]) -> StatementCounters {
         sort_scan,
         no_index_used,
         no_good_index_used,
-    ] = *values;
+        cpu_time,
+        max_total_memory,
+    ]: [u64; COUNTERS] = values;
     StatementCounters {
         lock_time_ps: lock_time.saturating_mul(1_000_000),
         errors,
@@ -185,6 +194,8 @@ pub(crate) fn plain_counters(values: &[u64; COUNTERS]) -> StatementCounters {
         sort_scan,
         no_index_used,
         no_good_index_used,
+        cpu_time_ps: cpu_time.saturating_mul(1000),
+        max_total_memory,
     }
 }
 
@@ -193,33 +204,58 @@ impl Engine {
     /// knows one thread from all.
     pub fn wait_summary(&self, asked: impl Into<Asked<Level>>, sink: Sink<'_, Stat>) {
         let scale = Scale::of(self);
-        self.summarise::<WaitTally, _>(Family::Waits, asked.into(), |t| scale.stat(t.0), sink);
+        self.summarise::<WaitTally, _>(Family::Waits, asked.into(), |_, t| scale.stat(t.0), sink);
     }
 
     /// As [`Engine::wait_summary`], for stages.
     pub fn stage_summary(&self, asked: impl Into<Asked<Level>>, sink: Sink<'_, Stat>) {
         let scale = Scale::of(self);
-        self.summarise::<WaitTally, _>(Family::Stages, asked.into(), |t| scale.stat(t.0), sink);
+        self.summarise::<WaitTally, _>(Family::Stages, asked.into(), |_, t| scale.stat(t.0), sink);
     }
 
     /// As [`Engine::wait_summary`], for statements.
     pub fn statement_summary(&self, asked: impl Into<Asked<Level>>, sink: Sink<'_, StatementStat>) {
         let scale = Scale::of(self);
-        let stat = |t: StatementTally| StatementStat { stat: scale.stat(t.0), sum: plain_counters(&t.1) };
+        let stat = |_, t: StatementTally| StatementStat { stat: scale.stat(t.0), sum: counters(t.1) };
         self.summarise::<StatementTally, _>(Family::Statements, asked.into(), stat, sink);
     }
 
     /// As [`Engine::wait_summary`], for transactions.
     pub fn transaction_summary(&self, asked: impl Into<Asked<Level>>, sink: Sink<'_, TransactionStat>) {
         let scale = Scale::of(self);
-        let stat =
-            |t: TransactionTally| TransactionStat { read_write: scale.stat(t.0), read_only: scale.stat(t.1) };
+        let stat = |_, t: TransactionTally| TransactionStat {
+            read_write: scale.stat(t.0),
+            read_only: scale.stat(t.1),
+        };
         self.summarise::<TransactionTally, _>(Family::Transactions, asked.into(), stat, sink);
     }
 
     /// As [`Engine::wait_summary`], for memory.
     pub fn memory_summary(&self, asked: impl Into<Asked<Level>>, sink: Sink<'_, MemoryStat>) {
-        self.summarise::<MemoryTally, _>(Family::Memory, asked.into(), |t| t.0, sink);
+        self.summarise::<MemoryTally, _>(Family::Memory, asked.into(), |_, t| t.0, sink);
+    }
+
+    /// Every error of the host's, for every owner, zeros included, by number; those it does not know come first.
+    pub fn error_summary(&self, asked: impl Into<Asked<Level>>, sink: Sink<'_, ErrorStat>) {
+        let scale = Scale::of(self);
+        let stat = |class, ErrorTally(plain): ErrorTally| ErrorStat {
+            error: self.errors.of_class(class).copied(),
+            raised: plain.raised.saturating_sub(plain.handled),
+            handled: plain.handled,
+            seen_us: plain.seen().map(|(first, last)| (scale.wall_us(first), scale.wall_us(last))),
+        };
+        self.summarise::<ErrorTally, _>(Family::Errors, asked.into(), stat, sink);
+    }
+
+    /// What a family's summary at this level has rows of.
+    fn counted(&self, family: Family, level: Level) -> Vec<Counted> {
+        if family == Family::Errors {
+            let name = |id| self.errors.of_class(id).map_or("", |error| error.name);
+            return self.errors.classes().map(|id| Counted { id, name: name(id) }).collect();
+        }
+        let instruments = self.registry.all().into_iter();
+        let summarised = instruments.filter(|it| Family::of(it.kind) == family && self.summarised(it, level));
+        summarised.map(|Instrument { id, name, .. }| Counted { id, name }).collect()
     }
 
     /// Whether an instrument has rows at this level: no statement stays abstract, and memory of the server as
@@ -239,13 +275,11 @@ impl Engine {
         &self,
         family: Family,
         asked: Asked<Level>,
-        stat: impl Fn(T) -> S,
+        stat: impl Fn(ClassId, T) -> S,
         sink: Sink<'_, S>,
     ) {
         let Asked { what: level, thread } = asked;
-        let instruments: Vec<Instrument> = (self.registry.all().into_iter())
-            .filter(|instrument| Family::of(instrument.kind) == family && self.summarised(instrument, level))
-            .collect();
+        let instruments = self.counted(family, level);
         match level {
             Level::Global => {
                 let tallies = self.unfolding(|| self.global_tallies::<T>(family, &instruments));
@@ -274,8 +308,8 @@ impl Engine {
         &self,
         family: Family,
         kind: usize,
-        of: &[Instrument],
-        stat: &impl Fn(T) -> S,
+        of: &[Counted],
+        stat: &impl Fn(ClassId, T) -> S,
         sink: Sink<'_, S>,
     ) {
         // Who connects from here on is not seen; who leaves is in the sums of the party by then.
@@ -283,7 +317,7 @@ impl Engine {
             self.live_threads().into_iter().map(|it| (it, it.thread_id.load(Relaxed))).collect();
         for party in self.parties(kind) {
             let tallies = self.unfolding(|| {
-                let mut tallies = self.sums_tallies::<T>(&party, of);
+                let mut tallies = self.sums_tallies::<T>(family, &party, of);
                 let belongs =
                     |thread: &Thread| thread.parties[kind].load(Relaxed) == self.arena.offset_of(party.slot);
                 for (thread, id) in threads.iter().filter(|(thread, _)| belongs(thread)) {
@@ -301,13 +335,13 @@ impl Engine {
     }
 
     /// What closed connections of a party did. Those of an account are its user's and its host's, too.
-    fn sums_tallies<T: Tally>(&self, party: &SeenParty, of: &[Instrument]) -> Vec<T> {
+    fn sums_tallies<T: Tally>(&self, family: Family, party: &SeenParty, of: &[Counted]) -> Vec<T> {
         let mut tallies = vec![T::default(); of.len()];
         let add = |tally: &mut T, cell: &T::Cell| tally.add(&self.arena, cell);
-        self.add_bank(&party.slot.sums.bank, of, &mut tallies, add);
+        self.add_bank(&party.slot.sums(family).bank, of, &mut tallies, add);
         for account in &party.accounts {
             let mut own = vec![T::default(); of.len()];
-            self.add_bank(&account.slot.sums.bank, of, &mut own, add);
+            self.add_bank(&account.slot.sums(family).bank, of, &mut own, add);
             if account.is_still() {
                 merge(&mut tallies, &own);
             }
@@ -315,9 +349,11 @@ impl Engine {
         tallies
     }
 
-    fn global_tallies<T: Tally>(&self, family: Family, of: &[Instrument]) -> Vec<T> {
+    fn global_tallies<T: Tally>(&self, family: Family, of: &[Counted]) -> Vec<T> {
         let mut tallies = vec![T::default(); of.len()];
-        self.add_bank(&self.ended.bank, of, &mut tallies, |tally, cell| tally.add(&self.arena, cell));
+        self.add_bank(&self.ended_sums(family).bank, of, &mut tallies, |tally, cell| {
+            tally.add(&self.arena, cell)
+        });
         for thread in self.live_threads() {
             let id = thread.thread_id.load(Relaxed);
             let own = self.thread_tallies::<T>(family, Viewer::Global, thread, of);
@@ -334,14 +370,16 @@ impl Engine {
         family: Family,
         viewer: Viewer,
         thread: &Thread,
-        of: &[Instrument],
+        of: &[Counted],
     ) -> Vec<T> {
-        let banks = match viewer {
-            Viewer::Global => [BANK_OWN, BANK_UNATTRIBUTED],
-            _ => [BANK_OWN, BANK_THREAD_ONLY],
+        let [own, other, kept] = [BANK_OWN, BANK_UNATTRIBUTED, BANK_THREAD_ONLY].map(|it| &thread.banks[it]);
+        let banks: &[&Bank] = match (family, viewer) {
+            (Family::Errors, _) => &[&thread.errors],
+            (_, Viewer::Global) => &[own, other],
+            _ => &[own, kept],
         };
         let mut tallies = vec![T::default(); of.len()];
-        for bank in banks.map(|bank| &thread.banks[bank]) {
+        for bank in banks {
             self.add_bank(bank, of, &mut tallies, |tally, cell: &T::Cell| {
                 if self.counts_for(family, viewer, cell.head().epoch.load(Relaxed)) {
                     tally.add(&self.arena, cell);
@@ -357,7 +395,7 @@ impl Engine {
     fn add_bank<T: Tally>(
         &self,
         bank: &Bank,
-        of: &[Instrument],
+        of: &[Counted],
         tallies: &mut [T],
         add: impl Fn(&mut T, &T::Cell),
     ) {
@@ -439,19 +477,25 @@ impl ByteCounts {
     }
 }
 
+/// An instrument, or an error, in a summary.
+struct Counted {
+    id: ClassId,
+    name: &'static str,
+}
+
 fn merge<T: Tally>(sums: &mut [T], own: &[T]) {
     sums.iter_mut().zip(own).for_each(|(sum, own)| sum.merge(own));
 }
 
 fn emit<T, S>(
     owner: &Owner,
-    instruments: &[Instrument],
+    instruments: &[Counted],
     tallies: Vec<T>,
-    stat: &impl Fn(T) -> S,
+    stat: &impl Fn(ClassId, T) -> S,
     sink: Sink<'_, S>,
 ) -> ControlFlow<()> {
     for (instrument, tally) in instruments.iter().zip(tallies) {
-        sink(Summary { owner: owner.clone(), name: instrument.name, stat: stat(tally) })?;
+        sink(Summary { owner: owner.clone(), name: instrument.name, stat: stat(instrument.id, tally) })?;
     }
     ControlFlow::Continue(())
 }

@@ -7,7 +7,7 @@ use std::sync::{Mutex, OnceLock};
 use crate::count::bank::{MAP_ENTRIES, MAPS};
 use crate::memory::lost::{Losses, Lost};
 use crate::setup::level::Recording;
-use crate::snapshot::{ClassId, Instrument, Kind, ThreadInstrument};
+use crate::snapshot::{ClassId, Instrument, Kind, Properties, ThreadInstrument};
 
 /// Instruments a registry can hold; id 0 is none.
 pub const MAX_INSTRUMENTS: usize = MAPS * MAP_ENTRIES;
@@ -74,10 +74,15 @@ pub struct Registration<'a> {
     pub kind: Kind,
     /// Full name.
     pub name: &'a str,
-    /// A stage that reports progress.
-    pub progress: bool,
+    /// What else the host says of it.
+    pub properties: Properties,
+}
+
+impl Registration<'_> {
     /// Memory that belongs to the server, not to a thread; a thread of which there is one.
-    pub global: bool,
+    fn is_server_wide(&self) -> bool {
+        self.properties.global && matches!(self.kind, Kind::Memory | Kind::Thread)
+    }
 }
 
 /// Where what was set has the level.
@@ -87,6 +92,7 @@ struct Class {
     kind: Kind,
     name: &'static str,
     c_name: &'static CStr,
+    properties: Properties,
 }
 
 pub(crate) struct Registry {
@@ -148,7 +154,7 @@ impl Registry {
         let c_name = CString::new(what.name.replace('\0', "")).unwrap_or_default();
         let c_name: &'static CStr = Box::leak(c_name.into_boxed_c_str());
         let name: &'static str = c_name.to_str().unwrap_or_default();
-        classes.push(Class { kind: what.kind, name, c_name });
+        classes.push(Class { kind: what.kind, name, c_name, properties: what.properties });
         let id = classes.len();
         self.kinds[id].store(what.kind as u8, Relaxed);
         // What the reference's tables do not list cannot be off from the start.
@@ -156,7 +162,9 @@ impl Registry {
         let initial = initial.map_or_else(Initial::default, |initial| initial(name));
         self.count_enabled(what.kind, false, initial.enabled);
         let kind = flag(MEMORY, what.kind == Kind::Memory) | flag(STATEMENT, what.kind == Kind::Statement);
-        let flags = flag(PROGRESS, what.progress) | flag(SERVER_WIDE, what.global) | kind;
+        let flags = flag(PROGRESS, what.properties.progress && what.kind == Kind::Stage)
+            | flag(SERVER_WIDE, what.is_server_wide())
+            | kind;
         self.switches[id].store(flags, Relaxed);
         self.decide(id, what.kind, initial);
         (id as ClassId, true)
@@ -235,7 +243,7 @@ impl Registry {
                 name: class.name,
                 enabled: switches & ENABLED != 0,
                 history: switches & HISTORY != 0,
-                singleton: switches & SERVER_WIDE != 0,
+                properties: class.properties,
             }
         };
         threads.map(instrument).collect()
@@ -245,7 +253,8 @@ impl Registry {
     pub(crate) fn all(&self) -> Vec<Instrument> {
         let instrument = |(at, class): (usize, &Class)| {
             let Initial { enabled, timed, level } = self.state(at + 1);
-            Instrument { id: at as ClassId + 1, kind: class.kind, name: class.name, enabled, timed, level }
+            let Class { kind, name, properties, .. } = *class;
+            Instrument { id: at as ClassId + 1, kind, name, enabled, timed, level, properties }
         };
         let mut all: Vec<Instrument> = lock(&self.classes).iter().enumerate().map(instrument).collect();
         all.sort_by_key(|instrument| ORDER[instrument.kind as usize]);
@@ -267,11 +276,11 @@ const fn with_usual(flags: u8) -> u8 {
 }
 
 const fn switches(kind: Kind, enabled: bool, timed: bool) -> u8 {
-    // Memory has sizes, not durations.
-    flag(ENABLED, enabled) | flag(TIMED, timed && !matches!(kind, Kind::Memory))
+    // Memory has sizes, and errors have moments, not durations.
+    flag(ENABLED, enabled) | flag(TIMED, timed && !matches!(kind, Kind::Memory | Kind::Error))
 }
 
-pub(crate) const KINDS: [Kind; 15] = [
+pub(crate) const KINDS: [Kind; 16] = [
     Kind::Mutex,
     Kind::Rwlock,
     Kind::Sxlock,
@@ -287,6 +296,7 @@ pub(crate) const KINDS: [Kind; 15] = [
     Kind::Statement,
     Kind::Transaction,
     Kind::Memory,
+    Kind::Error,
 ];
 
 /// Rank of each kind in `setup_instruments`.
@@ -308,6 +318,7 @@ const ORDER: [u8; KINDS.len()] = {
         (Kind::Memory, 11),
         (Kind::Metadata, 12),
         (Kind::Thread, 13),
+        (Kind::Error, 14),
     ];
     let mut at = 0;
     while at < ranks.len() {
@@ -336,7 +347,9 @@ const fn classes_lost(kind: Kind) -> Option<Lost> {
         Kind::Statement => Lost::StatementClasses,
         Kind::Memory => Lost::MemoryClasses,
         Kind::File => Lost::FileClasses,
-        Kind::TableIo | Kind::TableLock | Kind::Metadata | Kind::Idle | Kind::Transaction => return None,
+        Kind::TableIo | Kind::TableLock | Kind::Metadata | Kind::Idle | Kind::Transaction | Kind::Error => {
+            return None;
+        }
     })
 }
 
@@ -361,7 +374,7 @@ mod tests {
         };
         registry.start(Box::new(initial));
         let register = |name| {
-            let what = Registration { kind: Kind::File, name, progress: false, global: false };
+            let what = Registration { kind: Kind::File, name, properties: Properties::default() };
             registry.register(what, &Losses::new()).0
         };
         assert_eq!(registry.switches(register("wait/io/file/sql/x")), ENABLED);
@@ -375,7 +388,7 @@ mod tests {
         let (registry, losses) = (Registry::new(), Losses::new());
         for n in 0..MAX_INSTRUMENTS + 5 {
             let name = format!("wait/synch/mutex/x/{n}");
-            let what = Registration { kind: Kind::Mutex, name: &name, progress: false, global: false };
+            let what = Registration { kind: Kind::Mutex, name: &name, properties: Properties::default() };
             registry.register(what, &losses);
         }
         let lost = losses.rows().into_iter().find(|row| row.name == "mutex_classes_lost");

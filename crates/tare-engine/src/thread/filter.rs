@@ -40,8 +40,12 @@ pub(crate) const DIGEST: u32 = 1 << 2;
 /// Ticks are cycles: the short way may be taken.
 pub(crate) const CYCLES: u32 = 1 << 3;
 
-/// Statements have histograms.
-pub(crate) const SPREAD: u32 = 1 << 4;
+/// Where the bits of what only the extended shape shows begin: the memory of sessions and statements is counted; the CPU
+/// time of statements; how long statements take, by bucket.
+pub(crate) const FURTHER: u32 = 24;
+pub(crate) const SESSION_MEMORY: u32 = 1 << FURTHER;
+pub(crate) const CPU_TIME: u32 = 2 << FURTHER;
+pub(crate) const SPREAD: u32 = 4 << FURTHER;
 
 /// Bits of one event type: record the event at all; keep it for the thread's history; for the long one.
 pub(crate) const CURRENT: u32 = 1;
@@ -84,13 +88,14 @@ pub(crate) fn mask(consumers: u32, instrumented: bool, history: bool) -> u32 {
         return 0;
     }
     let digest = if on(Consumer::StatementsDigest) { DIGEST } else { 0 };
+    let statements = if on(Consumer::EventsStatementsCpu) { digest | CPU_TIME } else { digest };
     if !on(Consumer::ThreadInstrumentation) {
-        return UNATTRIBUTED | digest;
+        return UNATTRIBUTED | statements;
     }
     if !instrumented {
         return 0;
     }
-    let mut mask = ATTRIBUTED | digest;
+    let mut mask = ATTRIBUTED | statements;
     for (event, [current, thread, long]) in EVENT_CONSUMERS {
         if on(current) {
             let mut bits = CURRENT;

@@ -6,8 +6,10 @@
 
 pub(crate) mod filter;
 mod local;
+pub(crate) mod memory;
 mod settings;
 
+use std::mem::offset_of;
 use std::sync::atomic::{
     AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64,
     Ordering::{Relaxed, Release},
@@ -30,7 +32,7 @@ use crate::record::ring::{self, Advance, Ring, RingBlocks, RingKind, WAIT_DEPTH}
 use crate::record::transaction::record::OpenTransaction;
 use crate::record::wait::record::{OpenWait, histories_of};
 use crate::setup::instrument::{ENABLED, HISTORY};
-use crate::snapshot::{ClassId, EventType};
+use crate::snapshot::{ClassId, EventType, Kind};
 
 /// Nested statements that are recorded.
 pub const STATEMENT_DEPTH: usize = 10;
@@ -80,6 +82,8 @@ pub(crate) struct Thread {
     pub(crate) thread_id: AtomicU64,
     /// What the thread records (see [`filter`]), and in the upper half what filters have decided it should.
     mask: AtomicU64,
+    /// Counted in the extended shape only.
+    pub(crate) memory: memory::SessionMemory,
     /// The waits in progress that are no leaves, outermost first, and a place behind them.
     pub(crate) open: [OpenWait; WAIT_DEPTH + 1],
     /// WORK_COMPLETED and WORK_ESTIMATED: the host writes here.
@@ -123,11 +127,17 @@ pub(crate) struct Thread {
     pub(crate) session: AtomicU64,
     /// Its account, its user and its host; 0: has no place.
     pub(crate) parties: [AtomicU32; 3],
+    /// The number of the error for which a handler was found last; 0: for none.
+    pub(crate) handled: AtomicU32,
+    /// The cells of its errors, by [`crate::count::error::Errors::class`].
+    pub(crate) errors: Bank,
 }
 
 // SAFETY: atomics only, alignment 64, checked below to fit a block.
 unsafe impl View for Thread {}
 const _: () = assert!(size_of::<Thread>() <= WORDS * 8);
+// Who counts memory has asked the mask before: one line for both.
+const _: () = assert!(offset_of!(Thread, mask) / LINE == (offset_of!(Thread, memory) + 15) / LINE);
 
 /// Of a mask: the thread has muted itself.
 const MUTED: u64 = 1 << 63;
@@ -392,7 +402,8 @@ impl Engine {
         }
         let block_of = |offset: &AtomicU32| offset.load(Relaxed) / WORDS as u32;
         let mut blocks: Vec<BlockId> = Vec::new();
-        blocks.extend(thread.banks.iter().flat_map(|bank| bank.maps.iter().map(block_of)));
+        let banks = thread.banks.iter().chain([&thread.errors]);
+        blocks.extend(banks.flat_map(|bank| bank.maps.iter().map(block_of)));
         blocks.extend(thread.statement_levels.iter().map(block_of));
         let cells = (thread.cell_count.load(Relaxed) as usize).min(CELL_BLOCKS);
         blocks.extend(thread.cell_blocks[..cells].iter().map(|block| block.load(Relaxed)));
@@ -445,9 +456,10 @@ impl Engine {
         let history = thread.history.load(Relaxed) != 0;
         if thread.alive.load(Relaxed) == 1 {
             let mask = filter::mask(self.consumers.load(Relaxed), instrumented, history);
-            let cycles = if mask != 0 && self.clock.counts_cycles() { filter::CYCLES } else { 0 };
-            let spread = if mask != 0 && self.buckets.are_told() { filter::SPREAD } else { 0 };
-            thread.decide(mask | cycles | spread);
+            let cycles = if self.clock.counts_cycles() { filter::CYCLES } else { 0 };
+            let memory = if self.is_extended() { filter::SESSION_MEMORY } else { 0 };
+            let spread = if self.buckets.are_told() { filter::SPREAD } else { 0 };
+            thread.decide(if mask == 0 { 0 } else { mask | cycles | memory | spread });
             thread.unsettle();
         }
     }
@@ -478,7 +490,21 @@ impl Engine {
         class: ClassId,
         family: Family,
     ) -> Option<&'static C> {
-        let map = &thread.banks[bank].maps[(class as usize / MAP_ENTRIES) % MAPS];
+        let kind = self.registry.kind(class);
+        self.make_cell_of(thread, &thread.banks[bank], class, kind, family)
+    }
+
+    /// As [`Engine::make_cell`], in any of the thread's banks.
+    #[cold]
+    pub(crate) fn make_cell_of<C: Cell>(
+        &self,
+        thread: &Thread,
+        bank: &Bank,
+        class: ClassId,
+        kind: Kind,
+        family: Family,
+    ) -> Option<&'static C> {
+        let map = &bank.maps[(class as usize / MAP_ENTRIES) % MAPS];
         if map.load(Relaxed) == 0 {
             match self.arena.take(Use::Map, 0) {
                 Some(block) => map.store(block * WORDS as u32, Release),
@@ -488,11 +514,10 @@ impl Engine {
                 }
             }
         }
-        let kind = self.registry.kind(class);
         let offset = self.cell_space(thread, cell_words(kind) as u32)?;
         let cell: &C = self.arena.at(offset);
         cell.head().epoch.store(self.epochs[family as usize].load(Relaxed), Relaxed);
-        thread.banks[bank].entry(&self.arena, class)?.store(entry_of(offset, 0), Release);
+        bank.entry(&self.arena, class)?.store(entry_of(offset, 0), Release);
         Some(cell)
     }
 

@@ -108,7 +108,7 @@ fn a_kind_is_wanted_while_an_instrument_of_it_is_on_and_anybody_counts() {
     rig.set_consumer(Consumer::GlobalInstrumentation, true);
     assert_eq!(wanted(rig).len(), 12);
     let late = |name| {
-        let what = Registration { kind: Kind::Stage, name, progress: false, global: false };
+        let what = Registration { kind: Kind::Stage, name, properties: Properties::default() };
         rig.register(what)
     };
     late("stage/test/late");
@@ -472,7 +472,7 @@ fn the_recipe_for_auditing_ddl_shows_the_ddl_and_nothing_else() {
     let rig = Rig::new();
     rig.connect();
     let register =
-        |name| rig.register(Registration { kind: Kind::Statement, name, progress: false, global: false });
+        |name| rig.register(Registration { kind: Kind::Statement, name, properties: Properties::default() });
     let (abstract_query, drop_table) =
         (register("statement/abstract/Query"), register("statement/sql/drop_table"));
     for instrument in rig.instruments().iter().filter(|i| i.name.starts_with("statement/")) {

@@ -50,7 +50,7 @@ fn files_tables_locks_and_threads_have_limits() {
 #[test]
 fn instruments_beyond_a_limit_are_not_registered() {
     let rig = limited(&[(Lost::MutexClasses, 1), (Lost::MemoryClasses, 2), (Lost::FileClasses, 0)]);
-    let register = |kind, name| rig.register(Registration { kind, name, progress: false, global: false });
+    let register = |kind, name| rig.register(Registration { kind, name, properties: Properties::default() });
     assert_eq!(rig.class.file, 0);
     assert!(rig.class.mutex != 0 && rig.class.server_memory != 0);
     assert_eq!(register(Kind::Mutex, "wait/synch/mutex/test/second"), 0);

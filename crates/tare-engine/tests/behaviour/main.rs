@@ -4,6 +4,7 @@
 mod driver;
 
 mod digests;
+mod errors;
 mod events;
 mod exclusions;
 mod filters;
@@ -11,6 +12,7 @@ mod histograms;
 mod histories;
 mod levels;
 mod limits;
+mod measures;
 mod memory;
 mod objects;
 mod parties;

@@ -91,7 +91,7 @@ fn disturb(rig: Rig, round: u64) {
     let mut random = Random::new(round);
     match random.below(6) {
         0 => {
-            let consumer = Consumer::ALL[random.below(15) as usize];
+            let consumer = Consumer::ALL[random.below(Consumer::ALL.len() as u64) as usize];
             rig.set_consumer(consumer, random.below(3) > 0);
         }
         1 => {

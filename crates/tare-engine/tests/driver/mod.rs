@@ -184,7 +184,8 @@ impl Rig {
         let register = |kind, name| {
             let progress = name == STAGE_WITH_PROGRESS;
             let global = name == SERVER_MEMORY;
-            engine.register(Registration { kind, name, progress, global })
+            let properties = Properties { progress, global, ..Properties::default() };
+            engine.register(Registration { kind, name, properties })
         };
         let class = Classes {
             mutex: register(Kind::Mutex, MUTEX),
@@ -310,6 +311,28 @@ impl Rig {
         }
     }
 
+    /// Memory of the shape's.
+    pub fn memory_alloc(&self, class: ClassId, bytes: u64) -> Option<Option<ThreadRef>> {
+        match self.is_extended() {
+            false => self.engine.memory_alloc(class, bytes),
+            true => self.session_memory_alloc(class, bytes),
+        }
+    }
+
+    pub fn memory_free(&self, class: ClassId, bytes: u64) {
+        match self.is_extended() {
+            false => self.engine.memory_free(class, bytes),
+            true => self.session_memory_free(class, bytes),
+        }
+    }
+
+    pub fn memory_realloc(&self, class: ClassId, old: u64, new: u64) -> Option<Option<ThreadRef>> {
+        match self.is_extended() {
+            false => self.engine.memory_realloc(class, old, new),
+            true => self.session_memory_realloc(class, old, new),
+        }
+    }
+
     pub fn table_io(&self, table: TableRef, operation: u8, index: usize, rows: u64) {
         if let Some(wait) = self.start_table_io_wait(table, operation, index, here()) {
             self.end_table_io_wait(table, &wait, operation, index, rows);
@@ -366,6 +389,7 @@ impl Rig {
         statement_rows, statement_summary, StatementStat;
         transaction_rows, transaction_summary, TransactionStat;
         memory_rows, memory_summary, MemoryStat;
+        error_rows, error_summary, ErrorStat;
     }
 
     pub fn global_wait(&self, name: &str) -> Stat {

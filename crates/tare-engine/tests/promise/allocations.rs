@@ -55,7 +55,13 @@ fn the_allocator_counts() {
 
 #[test]
 fn hot_calls_do_not_allocate() {
-    let routine = Routine::new();
+    for routine in Routine::both() {
+        routine.rig.set_current_thread(Some(routine.thread));
+        hot_calls_of_a_shape_do_not_allocate(&routine);
+    }
+}
+
+fn hot_calls_of_a_shape_do_not_allocate(routine: &Routine) {
     assert_eq!(allocations(|| routine.command(0)), 0, "not even the first of each kind");
     for level in [Level::Thread, Level::Global, Level::Thread] {
         assert_eq!(allocations(|| (0..COMMANDS).for_each(|n| routine.command(n))), 0);
@@ -66,6 +72,13 @@ fn hot_calls_do_not_allocate() {
     (0..COMMANDS).for_each(|n| routine.command(n));
     assert!(rig.evicted_digests() > 0, "the table of digests is full");
     assert_eq!(rig.losses(), 0, "{:?}", rig.lost());
+    let errors: Vec<_> =
+        rig.error_rows(Level::Global).iter().map(|row| (row.stat.raised, row.stat.handled)).collect();
+    assert_eq!(
+        errors,
+        [(2 * COMMANDS as u64, 0), (0, 2 * COMMANDS as u64)],
+        "since the reset of Level::Global"
+    );
     assert!(rig.waits(Scope::HistoryLong).len() == 200);
     assert!(rig.statements(Scope::HistoryLong).len() == 200);
 }

@@ -18,16 +18,29 @@ pub(crate) struct Routine {
     prepared: PreparedRef,
 }
 
+const ERRORS: &[KnownError] = &[KnownError { number: 1062, name: "ER_DUP_ENTRY", sqlstate: "23000" }];
+
 /// Texts of many statements, made beforehand: each a digest of its own.
 const QUERIES: usize = 700;
 
 impl Routine {
     pub(crate) fn new() -> Routine {
+        Routine::of_shape(false)
+    }
+
+    /// In both shapes.
+    pub(crate) fn both() -> [Routine; 2] {
+        [false, true].map(Routine::of_shape)
+    }
+
+    fn of_shape(extended: bool) -> Routine {
         let rig = Rig::with(Config {
+            extended,
             // Fewer digests than queries: some are evicted.
             digests_size: 500,
             history_size: [5; 4],
             history_long_size: [200; 4],
+            errors: ERRORS,
             ..small()
         });
         let thread = rig.connect();
@@ -69,6 +82,12 @@ impl Routine {
         rig.set_statement_outcome(statement, &outcome);
         let ended = rig.end_statement(statement, Some(&tokens));
         rig.count_prepared(self.prepared, false, ended);
+        // An error that is known, handled, and one that is not.
+        rig.error_raised(1062);
+        rig.handler_sought();
+        rig.handler_found(1062);
+        rig.error_handled();
+        rig.error_raised(7);
         rig.end_stage();
         rig.set_thread_command(self.thread, 0);
         rig.set_thread_info(self.thread, None);
@@ -210,6 +229,7 @@ impl Routine {
         }
         for reset in [
             Reset::Memory(level),
+            Reset::Errors(level),
             Reset::Digests,
             Reset::Files,
             Reset::Sockets,

@@ -30,6 +30,12 @@ pub(super) fn is_plain_result(area: *const c_void) -> bool {
     unsafe { diagnostics::is_plain_result(area) }
 }
 
+/// The number of a condition that is an error.
+pub(super) fn error_number(condition: *const c_void) -> Option<u32> {
+    // SAFETY: the server passes a reference to a condition's identity.
+    unsafe { diagnostics::error_number(condition) }
+}
+
 /// How a statement ended.
 pub(super) fn outcome<'a>(area: *const c_void) -> Outcome<'a> {
     // SAFETY: the server passes its own diagnostics area, unchanged during the call.

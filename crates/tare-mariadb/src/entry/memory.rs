@@ -1,4 +1,4 @@
-//! HOT PATH: memory.
+//! HOT PATH: memory. `SESSIONS`: the memory of sessions is asked for.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_uint, c_ulong};
@@ -19,51 +19,82 @@ fn answer(owner: *mut *mut Thread, key: c_uint, counted: Option<Option<ThreadRef
     if counted.is_some() { key } else { 0 }
 }
 
-pub(super) unsafe extern "C" fn memory_alloc(key: c_uint, size: c_ulong, owner: *mut *mut Thread) -> c_uint {
+pub(super) unsafe extern "C" fn memory_alloc<const SESSIONS: bool>(
+    key: c_uint,
+    size: c_ulong,
+    owner: *mut *mut Thread,
+) -> c_uint {
     if !ENGINE.wants(Kind::Memory) {
         return answer(owner, key, None);
     }
-    alloc_wanted(key, size, owner)
+    alloc_wanted::<SESSIONS>(key, size, owner)
 }
 
 #[inline(never)]
-extern "C" fn alloc_wanted(key: c_uint, size: c_ulong, owner: *mut *mut Thread) -> c_uint {
+extern "C" fn alloc_wanted<const SESSIONS: bool>(
+    key: c_uint,
+    size: c_ulong,
+    owner: *mut *mut Thread,
+) -> c_uint {
     guard(0, || {
-        let counted = if key == 0 { None } else { ENGINE.memory_alloc(key as u16, size) };
+        let counted = match key {
+            0 => None,
+            _ if SESSIONS => ENGINE.session_memory_alloc(key as u16, size),
+            _ => ENGINE.memory_alloc(key as u16, size),
+        };
         answer(owner, key, counted)
     })
 }
 
-pub(super) unsafe extern "C" fn memory_realloc(
+pub(super) unsafe extern "C" fn memory_realloc<const SESSIONS: bool>(
     key: c_uint,
     old_size: c_ulong,
     new_size: c_ulong,
     owner: *mut *mut Thread,
 ) -> c_uint {
     guard(0, || {
-        let counted = if key == 0 { None } else { ENGINE.memory_realloc(key as u16, old_size, new_size) };
+        let counted = match key {
+            0 => None,
+            _ if SESSIONS => ENGINE.session_memory_realloc(key as u16, old_size, new_size),
+            _ => ENGINE.memory_realloc(key as u16, old_size, new_size),
+        };
         answer(owner, key, counted)
     })
 }
 
-pub(super) unsafe extern "C" fn memory_claim(key: c_uint, size: c_ulong, owner: *mut *mut Thread) -> c_uint {
+pub(super) unsafe extern "C" fn memory_claim<const SESSIONS: bool>(
+    key: c_uint,
+    size: c_ulong,
+    owner: *mut *mut Thread,
+) -> c_uint {
     guard(0, || {
         if key == 0 {
             return answer(owner, key, None);
         }
         let from = value!(owner).and_then(|owner| instance!(ThreadHandle, owner));
-        answer(owner, key, Some(ENGINE.memory_claim(key as u16, size, from)))
+        let claimed = match SESSIONS {
+            true => ENGINE.session_memory_claim(key as u16, size, from),
+            false => ENGINE.memory_claim(key as u16, size, from),
+        };
+        answer(owner, key, Some(claimed))
     })
 }
 
-pub(super) unsafe extern "C" fn memory_free(key: c_uint, size: c_ulong, _owner: *mut Thread) {
+pub(super) unsafe extern "C" fn memory_free<const SESSIONS: bool>(
+    key: c_uint,
+    size: c_ulong,
+    _owner: *mut Thread,
+) {
     // Whatever is off now, what was counted when it was allocated is counted when it is freed.
     if key != 0 {
-        free_counted(key as u16, size);
+        free_counted::<SESSIONS>(key as u16, size);
     }
 }
 
 #[inline(never)]
-extern "C" fn free_counted(class: u16, size: c_ulong) {
-    guard((), || ENGINE.memory_free(class, size));
+extern "C" fn free_counted<const SESSIONS: bool>(class: u16, size: c_ulong) {
+    guard((), || match SESSIONS {
+        true => ENGINE.session_memory_free(class, size),
+        false => ENGINE.memory_free(class, size),
+    });
 }

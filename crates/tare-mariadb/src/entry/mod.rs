@@ -5,6 +5,7 @@
 //! What the server promises of its arguments is written in `host/FACTS.md`; `pointer` is the only file that
 //! turns its pointers into references.
 
+pub(crate) mod condition;
 mod facts;
 mod file;
 mod guard;
@@ -165,10 +166,10 @@ macro_rules! slots {
             get_sp_share: program::get_sp_share,
             release_sp_share: program::release_sp_share,
             register_memory: registration::register_memory,
-            memory_alloc: memory::memory_alloc,
-            memory_realloc: memory::memory_realloc,
-            memory_claim: memory::memory_claim,
-            memory_free: memory::memory_free,
+            memory_alloc: memory::memory_alloc::<false>,
+            memory_realloc: memory::memory_realloc::<false>,
+            memory_claim: memory::memory_claim::<false>,
+            memory_free: memory::memory_free::<false>,
             unlock_table: table::unlock_table,
             create_metadata_lock: metadata::create_metadata_lock,
             set_metadata_lock_status: metadata::set_metadata_lock_status,
@@ -198,6 +199,13 @@ macro_rules! table {
         } else {
             table.start_rwlock_rdwait = synch::start_lean_rwlock_wait;
             table.start_rwlock_wrwait = synch::start_lean_rwlock_wait;
+        }
+        if $options.shape == tare_tables::Shape::Extended {
+            table.set_statement_text = statement::set_numbered_statement_text;
+            table.memory_alloc = memory::memory_alloc::<true>;
+            table.memory_realloc = memory::memory_realloc::<true>;
+            table.memory_claim = memory::memory_claim::<true>;
+            table.memory_free = memory::memory_free::<true>;
         }
         if !$options.monitoring {
             table.create_metadata_lock = metadata::create_looked_at_metadata_lock;

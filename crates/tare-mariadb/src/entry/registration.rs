@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_uint};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tare_engine::Registration;
-use tare_engine::snapshot::Kind;
+use tare_engine::snapshot::{Kind, Properties};
 
 use super::ENGINE;
 use super::guard::guard;
@@ -15,12 +15,16 @@ use crate::abi::types::{
 };
 use crate::host::command;
 
-/// Memory accounted for the server as a whole; a thread of which there is one.
+/// Memory accounted for the server as a whole; anything else of which there is one.
 const FLAG_GLOBAL: c_int = 1;
+/// A statement that becomes another one once it is parsed.
+const FLAG_MUTABLE: c_int = 1 << 1;
 /// A stage that reports progress.
 const FLAG_STAGE_PROGRESS: c_int = 1 << 3;
 /// An rwlock with shared-exclusive mode.
 const FLAG_SX: c_int = 1 << 4;
+/// What MySQL marks as a client's, and MariaDB has no mark for.
+const OF_CLIENTS: [&str; 2] = ["thread/sql/one_connection", "wait/io/socket/sql/client_connection"];
 /// The longest name of an instrument.
 const NAME_MAX: usize = 128;
 
@@ -47,8 +51,12 @@ fn register(kind: Kind, prefix: &str, category: *const c_char, name: *const c_ch
     c_uint::from(ENGINE.register(Registration {
         kind,
         name: &full,
-        progress: kind == Kind::Stage && flags & FLAG_STAGE_PROGRESS != 0,
-        global: matches!(kind, Kind::Memory | Kind::Thread) && flags & FLAG_GLOBAL != 0,
+        properties: Properties {
+            global: flags & FLAG_GLOBAL != 0,
+            progress: kind == Kind::Stage && flags & FLAG_STAGE_PROGRESS != 0,
+            user: OF_CLIENTS.contains(&&*full),
+            mutable: kind == Kind::Statement && flags & FLAG_MUTABLE != 0,
+        },
     }))
 }
 

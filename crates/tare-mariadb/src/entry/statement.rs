@@ -14,6 +14,7 @@ use super::pointer::{bytes, instance, state, statement};
 use crate::abi::types::{
     DigestLocker, DigestStorage, PreparedStmt, SpShare, StatementLocker, StatementLockerState,
 };
+use crate::host::query_id;
 
 /// What is kept of a statement, at the beginning of the server's locker state: a line instead of four.
 #[repr(C)]
@@ -113,6 +114,20 @@ pub(super) unsafe extern "C" fn set_statement_text(
     guard((), || {
         if let Some((statement, _)) = kept(locker) {
             ENGINE.set_statement_text(statement, bytes!(text, len));
+        }
+    });
+}
+
+/// As [`set_statement_text`], with the server's number of the statement, which it has by then.
+pub(super) unsafe extern "C" fn set_numbered_statement_text(
+    locker: *mut StatementLocker,
+    text: *const c_char,
+    len: c_uint,
+) {
+    guard((), || {
+        if let Some((statement, _)) = kept(locker) {
+            ENGINE.set_statement_text(statement, bytes!(text, len));
+            ENGINE.set_statement_id(statement, query_id::current());
         }
     });
 }

@@ -1,4 +1,5 @@
-//! What the calling thread's session executes, of the statements that take a table's definition away or only lock tables.
+//! What the calling thread's session executes, of the statements that take a table's definition or its rows away or only
+//! lock tables.
 //!
 //! `thd_sql_command` is exported for plugins and returns the statement's number, which another version may give to another
 //! statement. The names come in the order of the numbers: the server registers its statements' instruments as one array.
@@ -18,6 +19,8 @@ pub(crate) enum Command {
     Drop,
     /// Makes a new one, perhaps in the place of another.
     Create,
+    /// Empties them.
+    Truncate,
     /// Locks those it names, and does no more with them.
     Lock,
 }
@@ -26,12 +29,13 @@ pub(crate) enum Command {
 pub(crate) const CATEGORY: &str = "sql";
 
 /// A statement's name as an instrument, what it does, and its number; -1 until that is known.
-static COMMANDS: [(&str, Command, AtomicI32); 6] = [
+static COMMANDS: [(&str, Command, AtomicI32); 7] = [
     ("drop_table", Command::Drop, AtomicI32::new(-1)),
     ("drop_view", Command::Drop, AtomicI32::new(-1)),
     ("drop_sequence", Command::Drop, AtomicI32::new(-1)),
     ("create_table", Command::Create, AtomicI32::new(-1)),
     ("create_sequence", Command::Create, AtomicI32::new(-1)),
+    ("truncate", Command::Truncate, AtomicI32::new(-1)),
     ("lock_tables", Command::Lock, AtomicI32::new(-1)),
 ];
 

@@ -53,6 +53,31 @@ pub struct Outcome<'a> {
     pub rows_affected: u64,
 }
 
+/// `Sql_condition_identity` up to its level. The same in all series: machine code of `sp_rcontext::handle_sql_condition`,
+/// which fills one for the error of a statement.
+#[repr(C)]
+struct Condition {
+    sqlstate: [u8; 6],
+    sql_errno: u32,
+    level: u32,
+}
+
+const _: () =
+    assert!(std::mem::offset_of!(Condition, sql_errno) == 8 && std::mem::offset_of!(Condition, level) == 12);
+
+/// Of a condition's levels: neither a note nor a warning.
+const LEVEL_ERROR: u32 = 2;
+
+/// The number of a condition that is an error.
+///
+/// # Safety
+/// `condition` is a `Sql_condition_identity` of the server's, unchanged during the call.
+pub unsafe fn error_number(condition: *const c_void) -> Option<u32> {
+    // SAFETY: the caller's promise.
+    let condition = unsafe { &*condition.cast::<Condition>() };
+    (condition.level == LEVEL_ERROR).then_some(condition.sql_errno)
+}
+
 /// Whether the outcome is the empty one because a result was sent, without warnings: what most statements end with.
 ///
 /// # Safety

@@ -187,18 +187,18 @@ fn tell_once() {
 }
 
 /// A symbol of a loaded object.
-struct Symbol<'a> {
+pub(crate) struct Symbol<'a> {
     name: &'a CStr,
-    start: usize,
+    pub(crate) start: usize,
     /// In bytes.
-    size: usize,
+    pub(crate) size: usize,
     /// The object's path.
     object: &'a CStr,
 }
 
 impl<'a> Symbol<'a> {
     /// The symbol that covers an address in an object that stays loaded during `'a`; without a name where none does.
-    fn at(address: *const c_void) -> Option<Symbol<'a>> {
+    pub(crate) fn at(address: *const c_void) -> Option<Symbol<'a>> {
         unsafe extern "C" {
             /// glibc's: as `dladdr`, and with the flag 1 the symbol's entry, too.
             fn dladdr1(

@@ -26,6 +26,8 @@ pub enum Kind {
     Size(u64, u64, fn(&mut Options) -> &mut u64),
     /// A number of things, smallest and largest.
     Count(u32, u32, fn(&mut Options) -> &mut u32),
+    /// A number of seconds, smallest and largest.
+    Seconds(u32, u32, fn(&mut Options) -> &mut u32),
     /// `strict` or `extended`.
     Shape(fn(&mut Options) -> &mut Shape),
     /// A path of a Unix socket; absolute.
@@ -161,6 +163,13 @@ pub static OPTIONS: &[OptionDef] = &[
         kind: Kind::Count(0, MAX_SQL_TEXT as u32, |o| &mut o.max_sql_text_length),
         default: "1024",
         doc: "Bytes kept of a statement's text.",
+    },
+    OptionDef {
+        name: "max-digest-sample-age",
+        kind: Kind::Seconds(0, 1_048_576, |o| &mut o.max_digest_sample_age),
+        default: "60",
+        doc: "Seconds after which the next statement of a digest becomes its sample, however fast it is; 0: only a slower \
+              one does. Samples are taken in the shape extended.",
     },
     OptionDef {
         name: "session-connect-attrs-size",
@@ -310,7 +319,7 @@ impl OptionDef {
             Kind::Size(min, max, _) => {
                 format!("{} to {} (bytes, or with K, M or G)", value::show_size(min), value::show_size(max))
             }
-            Kind::Count(min, max, _) => format!("{min} to {max}"),
+            Kind::Count(min, max, _) | Kind::Seconds(min, max, _) => format!("{min} to {max}"),
             Kind::Socket(_) => format!("an absolute path of at most {} bytes", redirect::MAX_SOCKET_PATH),
             Kind::Instrument(_) => "pattern=ON, pattern=OFF or pattern=COUNTED".to_owned(),
             Kind::Level(_) => "exact, lean, sums, counts or off, alone or as pattern=LEVEL".to_owned(),
@@ -332,7 +341,7 @@ impl OptionDef {
                 let size = value::size(text).filter(|size| (min..=max).contains(size));
                 *field(options) = size.ok_or_else(wrong)?;
             }
-            Kind::Count(min, max, field) => {
+            Kind::Count(min, max, field) | Kind::Seconds(min, max, field) => {
                 let count = value::count(text).and_then(|count| u32::try_from(count).ok());
                 *field(options) = count.filter(|count| (min..=max).contains(count)).ok_or_else(wrong)?;
             }
@@ -487,7 +496,7 @@ mod tests {
         let values = |def: &OptionDef| match def.kind {
             Kind::Switch(_) => if def.default == "ON" { "OFF" } else { "ON" }.to_owned(),
             Kind::Size(min, ..) => min.to_string(),
-            Kind::Count(min, ..) => min.to_string(),
+            Kind::Count(min, ..) | Kind::Seconds(min, ..) => min.to_string(),
             Kind::Shape(_) => "EXTENDED".to_owned(),
             Kind::Socket(_) => "/run/tare.sock".to_owned(),
             Kind::Instrument(_) | Kind::Consumer(_) | Kind::Level(_) => "%=OFF".to_owned(),
@@ -505,7 +514,7 @@ mod tests {
         for def in OPTIONS {
             let (min, max) = match def.kind {
                 Kind::Size(min, max, _) => (min, max),
-                Kind::Count(min, max, _) => (u64::from(min), u64::from(max)),
+                Kind::Count(min, max, _) | Kind::Seconds(min, max, _) => (u64::from(min), u64::from(max)),
                 _ => continue,
             };
             for inside in [min, max] {

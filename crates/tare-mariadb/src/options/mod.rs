@@ -110,6 +110,8 @@ pub struct Options {
     pub max_digest_length: u32,
     /// `max-sql-text-length`: bytes of a statement's text.
     pub max_sql_text_length: u32,
+    /// `max-digest-sample-age`: seconds after which a digest's sample is replaced.
+    pub max_digest_sample_age: u32,
     /// `session-connect-attrs-size`, in bytes.
     pub session_connect_attrs_size: u32,
     /// `monitoring`: whether statements that use tare's tables are recorded.

@@ -40,17 +40,34 @@ pub enum DirectCallsError {
 
 /// A jump to any address: `jmp [rip+0]` and the address. Functions begin at multiples of 16, so it fits even
 /// before the shortest one's neighbour.
-const JUMP: usize = 14;
+pub(super) const JUMP: usize = 14;
 
-/// Leads the direct calls to the functions in `table`, which has the layout of `series`; and of `further`, a function of the
-/// program's and another one, the first to the second.
+/// The code of a jump.
+pub(super) fn jump_to(target: usize) -> [u8; JUMP] {
+    let mut code = [0xFF, 0x25, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    code[6..].copy_from_slice(&target.to_le_bytes());
+    code
+}
+
+/// Targets of what looks like direct calls in some code.
+pub(super) fn call_targets(code: &[u8]) -> impl Iterator<Item = usize> {
+    let start = code.as_ptr().addr();
+    code.windows(5).enumerate().filter_map(move |(at, code)| {
+        let &[0xE8, a, b, c, d] = code else { return None };
+        let distance = i32::from_le_bytes([a, b, c, d]);
+        Some((start + at + 5).wrapping_add_signed(distance as isize))
+    })
+}
+
+/// Leads the direct calls to the functions in `table`, which has the layout of `series`; and of each pair of `further`, a
+/// function of the program's and another one, the first to the second.
 ///
 /// # Errors
 /// Nothing is changed then.
 pub(super) fn redirect(
     series: Series,
     table: *const c_void,
-    further: Option<(usize, usize)>,
+    further: &[(usize, usize)],
 ) -> Result<(), DirectCallsError> {
     let image = Image::of_program().ok_or(DirectCallsError::Unexpected("no program"))?;
     let slots = series.slot_names();
@@ -69,7 +86,7 @@ pub(super) fn redirect(
             None => jumps.push((from, to, name)),
         }
     }
-    jumps.extend(further.map(|(from, to)| (from, to, "further")));
+    jumps.extend(further.iter().map(|(from, to)| (*from, *to, "further")));
     write_jumps(&jumps)
 }
 
@@ -88,8 +105,7 @@ fn write_jumps(jumps: &[(usize, usize, &str)]) -> Result<(), DirectCallsError> {
     };
     protect(libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC)?;
     for (from, to, _) in jumps {
-        let mut code = [0xFF, 0x25, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-        code[6..].copy_from_slice(&to.to_le_bytes());
+        let code = jump_to(*to);
         // SAFETY: 14 bytes at the entry of a function that is longer (`built_in`'s begin at multiples of 16, the caller
         // looked at more of a further one) and that nobody runs: this is the only thread, and it is here. The pages are writable; the processor sees its own stores to code before the next jump.
         unsafe { std::ptr::copy_nonoverlapping(code.as_ptr(), *from as *mut u8, JUMP) };
@@ -153,13 +169,7 @@ impl Image {
         let end = (function + LOOK).min(self.code.end);
         // SAFETY: the range lies within the program's code, which is readable.
         let bytes = unsafe { std::slice::from_raw_parts(function as *const u8, end - function) };
-        let call = |(at, code): (usize, &[u8])| {
-            let &[0xE8, a, b, c, d] = code else { return None };
-            let distance = i32::from_le_bytes([a, b, c, d]);
-            let target = (function + at + 5).wrapping_add_signed(distance as isize);
-            self.code.contains(&target).then_some(target)
-        };
-        bytes.windows(5).enumerate().filter_map(call).collect()
+        call_targets(bytes).filter(|target| self.code.contains(target)).collect()
     }
 
     /// Places in the data that begin with these four addresses and go on with functions.
@@ -199,7 +209,7 @@ mod tests {
     #[test]
     fn a_program_that_is_no_server_is_left_alone() {
         let table = [0usize; 160];
-        let result = redirect(Series::V10_11, table.as_ptr().cast(), None);
+        let result = redirect(Series::V10_11, table.as_ptr().cast(), &[]);
         assert_eq!(result, Err(DirectCallsError::Unexpected("no init_server_psi_keys")));
     }
 }

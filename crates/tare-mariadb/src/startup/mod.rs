@@ -5,7 +5,9 @@
 //! the children's way, reads the options and sets the server's hook. The server, once it has read its own
 //! options, asks the hook for a provider ([`answer`]), unless its built-in one is on.
 
+pub(crate) mod conditions;
 mod constructor;
+mod detour;
 mod direct_calls;
 mod environment;
 pub(crate) mod error_log;
@@ -19,6 +21,7 @@ use std::ffi::{OsString, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 
+pub use detour::DetourError;
 pub use direct_calls::DirectCallsError;
 pub use stand_back::StandBack;
 

@@ -2,16 +2,16 @@
 
 use std::ffi::c_void;
 
-use tare_engine::snapshot::{Consumer, Kind};
+use tare_engine::snapshot::{Consumer, Kind, Properties};
 use tare_engine::{Config, Initial, Registration};
 use tare_tables::Shape;
 
 use super::error_log::{Level, line};
-use super::{StandBack, direct_calls, mutex_lock};
+use super::{StandBack, conditions, direct_calls, mutex_lock};
 use crate::abi::Series;
 use crate::entry::{self, ENGINE};
 use crate::host::server::ServerHost;
-use crate::host::{host_cache, replica, session, user_variable};
+use crate::host::{errors, host_cache, query_id, replica, session, user_variable};
 use crate::options::{InstrumentSetting, LevelSetting, Options};
 
 /// Starts the provider and returns its function table in the layout of `series`.
@@ -23,7 +23,12 @@ use crate::options::{InstrumentSetting, LevelSetting, Options};
 pub(crate) fn start(series: Series, options: &'static Options) -> Result<*const c_void, StandBack> {
     entry::select(series);
     let memory = |error: std::io::Error| StandBack::Memory(error.to_string());
-    ENGINE.start(config(options), &ServerHost).map_err(memory)?;
+    let conditions = match options.shape {
+        Shape::Strict => Vec::new(),
+        Shape::Extended => conditions::prepare(),
+    };
+    let errors = if conditions.is_empty() { &[] } else { errors::known(series) };
+    ENGINE.start(Config { errors, ..config(options) }, &ServerHost).map_err(memory)?;
     register_own_memory();
     if let Err(reason) = session::layout() {
         line(Level::Warning, &format!("status_by_thread, _account, _user and _host stay empty: {reason}"));
@@ -37,10 +42,14 @@ pub(crate) fn start(series: Series, options: &'static Options) -> Result<*const 
     if let Err(reason) = user_variable::layout() {
         line(Level::Warning, &format!("user_variables_by_thread stays empty: {reason}"));
     }
+    if options.shape == Shape::Extended {
+        query_id::resolve();
+    }
     let table = entry::vtable(series, options);
     // Where waits are counted by instance, too, every lock takes the way that does so.
     let lock = if options.synch_waits_by_instance { None } else { mutex_lock::place(series) };
-    direct_calls::redirect(series, table, lock.map(|from| (from, entry::lock_mutex as *const () as usize)))?;
+    let lock = lock.map(|from| (from, entry::lock_mutex as *const () as usize));
+    direct_calls::redirect(series, table, &conditions.into_iter().chain(lock).collect::<Vec<_>>())?;
     Ok(table)
 }
 
@@ -58,7 +67,8 @@ fn config(options: &'static Options) -> Config {
         }
     };
     let consumers = Consumer::ALL.into_iter();
-    let consumers = consumers.filter(|consumer| options.consumer(consumer.name()).unwrap_or(true));
+    let consumers =
+        consumers.filter(|consumer| options.consumer(consumer.name()).unwrap_or(!consumer.is_further()));
     let sizes = |sizes: &crate::options::EventSizes| {
         [sizes.transactions, sizes.statements, sizes.stages, sizes.waits]
     };
@@ -74,10 +84,12 @@ fn config(options: &'static Options) -> Config {
         limits: options.limits.clone(),
         max_digest_length: options.max_digest_length,
         max_sql_text_length: options.max_sql_text_length,
+        max_digest_sample_age: options.max_digest_sample_age,
         session_connect_attrs_size: options.session_connect_attrs_size,
         synch_waits_by_instance: options.synch_waits_by_instance,
         instruments: Box::new(switches),
         consumers: consumers.collect(),
+        errors: &[],
     }
 }
 
@@ -86,7 +98,11 @@ fn config(options: &'static Options) -> Config {
 fn register_own_memory() {
     for name in OWN_MEMORY {
         let name = &format!("memory/performance_schema/{name}");
-        ENGINE.register(Registration { kind: Kind::Memory, name, progress: false, global: true });
+        ENGINE.register(Registration {
+            kind: Kind::Memory,
+            name,
+            properties: Properties { global: true, ..Properties::default() },
+        });
     }
 }
 

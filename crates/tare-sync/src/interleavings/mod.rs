@@ -8,6 +8,7 @@ mod index;
 mod journal;
 mod queue;
 mod settings;
+mod shown;
 mod slots;
 mod space;
 mod version;

@@ -68,6 +68,7 @@ fn figures(schema: &mut Schema, connection: u64) -> Figures {
     let mut figures = Figures::new();
     let thread = schema.thread_of(connection).unwrap().unwrap();
     events(schema, thread, &mut figures);
+    errors(schema, thread, &mut figures);
     figures
 }
 
@@ -111,6 +112,22 @@ fn events(schema: &mut Schema, thread: u64, figures: &mut Figures) {
         put("EVENT_NAME", row.text("EVENT_NAME").to_owned());
         COUNTED.iter().for_each(|column| put(column, row.text(column).to_owned()));
         put("TIMER_WAIT", some(&row, "TIMER_WAIT"));
+    }
+}
+
+/// Each error that was seen, by its number.
+fn errors(schema: &mut Schema, thread: u64, figures: &mut Figures) {
+    let table = "events_errors_summary_by_thread_by_error";
+    for row in schema.rows_where(table, &[("THREAD_ID", &thread.to_string())]).unwrap() {
+        let sums = ["SUM_ERROR_RAISED", "SUM_ERROR_HANDLED"];
+        if sums.iter().all(|column| row.text(column) == "0") {
+            continue;
+        }
+        let key = row.get("ERROR_NUMBER").unwrap_or("others");
+        for column in sums.into_iter().chain(["SQL_STATE"]) {
+            let value = row.get(column).unwrap_or("NULL").to_owned();
+            figures.insert((table, key.to_owned(), column.to_owned()), value);
+        }
     }
 }
 

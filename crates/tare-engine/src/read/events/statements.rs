@@ -15,7 +15,7 @@ use crate::memory::arena::{Offset, Use, WORDS};
 use crate::memory::text::{self, Text};
 use crate::read::Scale;
 use crate::read::objects::KeptTokens;
-use crate::read::summary::plain_counters;
+use crate::read::summary::counters;
 use crate::record::statement::record::{Digest, OpenStatement, StatementEvent, Texts, decode, read_open};
 use crate::snapshot::*;
 use crate::thread::Thread;
@@ -131,15 +131,16 @@ impl Engine {
             mysql_errno: event.errno,
             returned_sqlstate: (state != [0; 5]).then(|| String::from_utf8_lossy(&state).into_owned()),
             message_text: shown(&texts.message),
-            counters: plain_counters(&event.counters),
+            counters: counters(event.counters),
             nesting_level: event.nesting_level.into(),
+            statement_id: event.statement_id,
         }
     }
 
     /// SQL_TEXT. What follows a byte that is no character of the client's character set is left out, and where anything is
     /// left out or was cut, what says so takes the place of the last three characters. The bytes are shown as they are:
     /// the reference does not convert them either.
-    fn sql_text(&self, mut text: Vec<u8>, charset: u32, cut: bool) -> Option<String> {
+    pub(crate) fn sql_text(&self, mut text: Vec<u8>, charset: u32, cut: bool) -> Option<String> {
         // Every client's character set has ASCII.
         let host = self.host.get().filter(|_| !text.is_ascii());
         let well_formed = host.map_or(text.len(), |host| host.characters(&text, charset, usize::MAX));

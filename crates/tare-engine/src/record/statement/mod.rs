@@ -1,18 +1,21 @@
 //! HOT PATH: statements: a level of the thread's stack while they run, a record when they end.
 
+mod cpu;
 pub(crate) mod record;
 
 use std::ffi::c_void;
 use std::sync::atomic::{
-    AtomicU32, AtomicU64,
+    AtomicU32,
     Ordering::{Relaxed, Release},
 };
 
 use crate::Engine;
 use crate::clock::ticks;
 use crate::count::bank::place;
-use crate::count::cell::{COUNTERS, Counts, Family, StatementCell};
+use crate::count::cell::{Counts, Family, StatementCell};
+use crate::count::counters::{COUNTERS, Counters};
 use crate::count::digest::{DigestCell, DigestTokens};
+use crate::count::sample::Candidate;
 use crate::instance::ProgramRef;
 use crate::memory::arena::{Base, Own, Use, WORDS};
 use crate::memory::lost::Lost;
@@ -21,7 +24,9 @@ use crate::record::ring::RingKind;
 use crate::record::wait::{Source, kept};
 use crate::setup::instrument::{ENABLED, STATEMENT, TIMED, UNRECORDED};
 use crate::snapshot::{ClassId, EventType};
-use crate::thread::filter::{ATTRIBUTED, CURRENT, DIGEST, HISTORY, LONG, SPREAD, UNATTRIBUTED};
+use crate::thread::filter::{
+    ATTRIBUTED, CPU_TIME, CURRENT, DIGEST, FURTHER, HISTORY, LONG, SESSION_MEMORY, SPREAD, UNATTRIBUTED,
+};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadRef, current};
 use record::{Begun, OpenStatement};
 
@@ -57,7 +62,13 @@ pub enum Counter {
     SortScan,
     NoIndexUsed,
     NoGoodIndexUsed,
+    /// In nanoseconds; counted by the engine.
+    CpuTime,
+    /// The most bytes its session had while it ran; counted by the engine.
+    TotalMemory,
 }
+
+const _: () = assert!(Counter::TotalMemory as usize + 1 == COUNTERS);
 
 /// How a statement ended, as the host's diagnostics area says.
 #[derive(Clone, Copy, Debug, Default)]
@@ -82,7 +93,12 @@ const RECORDED: u32 = 1 << 2;
 const MASK: u32 = 2;
 const OF_NOBODY: u32 = UNATTRIBUTED << MASK;
 const WITH_DIGEST: u32 = DIGEST << MASK;
-const WITH_HISTOGRAM: u32 = SPREAD << MASK;
+/// Where they have what else the mask says.
+const MEASURES: u32 = 5;
+const WITH_MEMORY: u32 = SESSION_MEMORY >> (FURTHER - MEASURES);
+const WITH_CPU: u32 = CPU_TIME >> (FURTHER - MEASURES);
+const MEASURED: u32 = WITH_MEMORY | WITH_CPU;
+const WITH_HISTOGRAM: u32 = SPREAD >> (FURTHER - MEASURES);
 /// Where a statement's flags have the level.
 const LEVEL: u32 = 8;
 
@@ -110,7 +126,7 @@ impl EndedStatement {
 
     /// Counts it. The caller is the only writer.
     #[inline(always)]
-    pub(crate) fn count(self, stat: &Counts, counters: &[AtomicU64; COUNTERS]) {
+    pub(crate) fn count(self, stat: &Counts, counters: &Counters) {
         self.open.count(self.taken, stat, counters);
     }
 
@@ -176,7 +192,10 @@ fn begin_statement(
     begun: &Begun<'_>,
 ) -> Statement {
     let mut flags = u32::from(begun.switches & TIMED) | (begun.depth as u32) << LEVEL;
-    flags |= (mask & (DIGEST | UNATTRIBUTED | SPREAD)) << MASK;
+    flags |= (mask & (DIGEST | UNATTRIBUTED)) << MASK;
+    if mask & (SESSION_MEMORY | CPU_TIME | SPREAD) != 0 {
+        flags |= begin_to_measure(thread, open, mask);
+    }
     thread.statement_depth.store(begun.depth as u32 + 1, Relaxed);
     let mut id = 0;
     if is_recorded(mask, begun.switches) {
@@ -189,6 +208,30 @@ fn begin_statement(
     open.flags.store(flags, Relaxed);
     open.begin(begun, id, thread.transaction.open_id());
     Statement { open, thread }
+}
+
+/// What is to be measured of a statement besides its time, as its flags have it.
+#[inline(never)]
+fn begin_to_measure(thread: &Thread, open: &OpenStatement, mask: u32) -> u32 {
+    if mask & SESSION_MEMORY != 0 {
+        thread.memory.begin(&open.memory);
+    }
+    mask >> (FURTHER - MEASURES) & (MEASURED | WITH_HISTOGRAM)
+}
+
+/// What a statement took besides its time, at its end.
+#[inline(never)]
+fn measure(thread: &Thread, open: &OpenStatement, flags: u32) {
+    if flags & WITH_CPU != 0 {
+        let taken = cpu::thread_ns().saturating_sub(open.cpu_start.own());
+        open.values().put(Counter::CpuTime as usize, taken);
+    }
+    if flags & WITH_MEMORY != 0 {
+        let most = thread.memory.end(&open.memory);
+        // What the session had before is the outermost statement's, and no other's.
+        let before = if flags >> LEVEL == 0 { 0 } else { open.memory.used() };
+        open.values().put(Counter::TotalMemory as usize, most.saturating_sub(before));
+    }
 }
 
 impl Engine {
@@ -291,6 +334,9 @@ impl Engine {
     /// Forgets a statement.
     #[inline(always)]
     pub fn discard_statement(&self, statement: Statement) {
+        if statement.open.flags.own() & WITH_MEMORY != 0 {
+            statement.thread.memory.end(&statement.open.memory);
+        }
         statement.thread.statement_depth.store(statement.open.flags.own() >> LEVEL, Relaxed);
     }
 
@@ -298,6 +344,15 @@ impl Engine {
     pub fn start_statement(&self, statement: Statement, schema: &[u8], source: Source) {
         let start = statement.open.start(schema, source.0);
         statement.thread.statement_start.store(start, Relaxed);
+        if statement.open.flags.own() & WITH_CPU != 0 {
+            statement.open.cpu_start.store(cpu::thread_ns(), Relaxed);
+        }
+    }
+
+    /// STATEMENT_ID: the host's number of the statement.
+    #[inline(always)]
+    pub fn set_statement_id(&self, statement: Statement, id: u64) {
+        statement.open.set_statement_id(id);
     }
 
     /// SQL_TEXT; what is longer than the bound is cut, and says so.
@@ -340,6 +395,9 @@ impl Engine {
         let flags = open.flags.own();
         let end = if flags & u32::from(TIMED) != 0 { ticks() } else { 1 };
         let ended = EndedStatement { open, taken: end.saturating_sub(open.started()) };
+        if flags & MEASURED != 0 {
+            measure(thread, open, flags);
+        }
         let bank = if flags & OF_NOBODY == 0 { BANK_OWN } else { BANK_UNATTRIBUTED };
         if let Some(cell) = self.statement_cell(thread, bank, open.class()) {
             ended.count(&cell.stat, &cell.counters);
@@ -417,7 +475,20 @@ impl Engine {
         let digest = self.digest_seen(thread, tokens, ended.open.schema(), now)?;
         ended.count(&digest.cell.stat, &digest.cell.counters);
         ended.open.set_digest(digest.slot.own(), digest.generation.own(), tokens.charset);
+        if ended.taken >= digest.sample_from.own() {
+            self.offer_as_sample(digest, ended, now);
+        }
         Some(digest)
+    }
+
+    /// An ended statement may become the sample of its digest, if its text was kept.
+    #[cold]
+    #[inline(never)]
+    fn offer_as_sample(&self, digest: &DigestCell, ended: EndedStatement, now: u64) {
+        if ended.open.flags.own() & RECORDED != 0 {
+            let wait = ended.taken().unwrap_or(0);
+            self.offer_sample(digest, &Candidate { open: ended.open, wait, seen: now });
+        }
     }
 
     /// Records an ended statement.

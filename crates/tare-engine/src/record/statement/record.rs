@@ -16,7 +16,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use tare_sync::Version;
 
 use crate::clock::ticks;
-use crate::count::cell::{COUNTERS, Counts, bump};
+use crate::count::cell::Counts;
+use crate::count::counters::{COUNTERS, Counters, PlainCounters, SUMS};
 use crate::instance::Program;
 use crate::memory::arena::{Base, Offset, Own, View, WORDS};
 use crate::memory::text::{self, Text};
@@ -25,6 +26,7 @@ use crate::record::ring::{BEHIND, CHUNK, RECORD_TIMED, Ring};
 use crate::record::values::{self, Values};
 use crate::setup::instrument::TIMED;
 use crate::snapshot::{ClassId, EventType};
+use crate::thread::memory::MemoryBefore;
 
 /// The only kind of record there is of statements.
 const STATEMENT: u64 = OWN_KINDS;
@@ -83,11 +85,15 @@ impl Length {
 
 /// Words of the head.
 const HEAD: usize = 7;
-/// Counters, and then what it nests in, the digest's slot and generation, SQLSTATE and number of the error.
-const VALUES: usize = COUNTERS + 3;
-const NESTING: usize = COUNTERS;
-const DIGEST: usize = COUNTERS + 1;
-const ERROR: usize = COUNTERS + 2;
+/// Counters, and then the host's number of the statement, SQLSTATE and number of the error, what it nests in, the digest's
+/// slot and generation: these two last, for they share a line with the schema, and are as usual as that.
+const VALUES: usize = COUNTERS + 4;
+const STATEMENT_ID: usize = COUNTERS;
+const ERROR: usize = COUNTERS + 1;
+const NESTING: usize = COUNTERS + 2;
+const DIGEST: usize = COUNTERS + 3;
+/// The counters of which the largest are kept.
+const MAXIMA: u64 = (1 << COUNTERS) - (1 << SUMS);
 /// Where the number is.
 const ERRNO: u32 = 40;
 
@@ -116,17 +122,21 @@ pub(crate) struct OpenStatement {
     class: AtomicU64,
     set: AtomicU64,
     lengths: AtomicU64,
-    values: [AtomicU64; VALUES],
     /// Odd while more than one word changes.
     pub(crate) version: Version,
     /// Its thread's alone: switches, what is to be done at its end, its level.
     pub(super) flags: AtomicU32,
+    /// Likewise, where it is asked for: its thread's CPU time when it began, in nanoseconds.
+    pub(super) cpu_start: AtomicU64,
+    values: [AtomicU64; VALUES],
+    /// Likewise: what its session's memory was when it began.
+    pub(super) memory: MemoryBefore,
     schema: [AtomicU64; NAME_WORDS],
     text: [AtomicU64; TEXT_WORDS],
     object_schema: [AtomicU64; NAME_WORDS],
     object_name: [AtomicU64; NAME_WORDS],
     message: [AtomicU64; MESSAGE_WORDS],
-    _rest: [AtomicU64; WORDS - HEAD - VALUES - 1 - 3 * NAME_WORDS - MESSAGE_WORDS - TEXT_WORDS],
+    _rest: [AtomicU64; WORDS - HEAD - 4 - VALUES - 3 * NAME_WORDS - MESSAGE_WORDS - TEXT_WORDS],
 }
 
 // SAFETY: atomics only, alignment 8, exactly a block.
@@ -259,10 +269,10 @@ impl OpenStatement {
         Values { set: &self.set, words: &self.values }
     }
 
-    /// Calls `add` with position and value of each counter that is not zero: few are.
+    /// Calls `add` with position and value of each counter of `which` that is not zero: few are.
     #[inline(always)]
-    pub(super) fn counters(&self, mut add: impl FnMut(usize, u64)) {
-        let mut left = self.set.own() & ((1 << COUNTERS) - 1);
+    fn counters_of(&self, which: u64, mut add: impl FnMut(usize, u64)) {
+        let mut left = self.set.own() & which;
         while left != 0 {
             let at = left.trailing_zeros() as usize % 64;
             left &= left - 1;
@@ -272,19 +282,24 @@ impl OpenStatement {
         }
     }
 
+    /// Calls `add` with position and value of each counter that is not zero.
+    #[inline(always)]
+    pub(super) fn counters(&self, add: impl FnMut(usize, u64)) {
+        self.counters_of((1 << COUNTERS) - 1, add);
+    }
+
     /// Counts it, once for each that wants to know: the same few lines of code each time.
     #[inline(never)]
-    pub(super) fn count(&self, taken: u64, stat: &Counts, counters: &[AtomicU64; COUNTERS]) {
+    pub(super) fn count(&self, taken: u64, stat: &Counts, counters: &Counters) {
         if self.is_timed() {
             stat.add(1, taken);
         } else {
             stat.add_untimed(1);
         }
-        self.counters(|at, value| {
-            if let Some(counter) = counters.get(at) {
-                bump(counter, value);
-            }
-        });
+        self.counters_of((1 << SUMS) - 1, |at, value| counters.add(at, value));
+        if self.set.own() & MAXIMA != 0 {
+            self.counters_of(MAXIMA, |at, value| counters.raise(at, value));
+        }
     }
 
     /// EVENT_ID; 0: it is not recorded.
@@ -319,6 +334,18 @@ impl OpenStatement {
             let state = sqlstate.map_or(0, |[a, b, c, d, e]| u64::from_le_bytes([a, b, c, d, e, 0, 0, 0]));
             self.values().put(ERROR, state | u64::from(errno) << ERRNO);
         });
+    }
+
+    /// STATEMENT_ID.
+    #[inline(always)]
+    pub(super) fn set_statement_id(&self, id: u64) {
+        self.values().put(STATEMENT_ID, id);
+    }
+
+    /// Its text, how many bytes, the number of its character set, and whether it was cut.
+    pub(crate) fn sql(&self) -> (&[AtomicU64], usize, u32, bool) {
+        let lengths = self.lengths.own();
+        (&self.text, TEXT.of(lengths), (self.set.own() >> CHARSET) as u32 & 0xFFFF, lengths & TEXT_CUT != 0)
     }
 
     /// Its digest, and the number of the character set of the identifiers.
@@ -402,8 +429,9 @@ pub(crate) struct StatementEvent {
     /// 0 while it lasts; of one that was not timed 1.
     pub(crate) end: u64,
     pub(crate) source: u64,
-    pub(crate) counters: [u64; COUNTERS],
+    pub(crate) counters: PlainCounters,
     pub(crate) digest: Digest,
+    pub(crate) statement_id: u64,
     pub(crate) errno: u32,
     /// Five characters, or zeros.
     pub(crate) sqlstate: [u8; 5],
@@ -468,8 +496,9 @@ pub(crate) fn read_open(words: &[u64; WORDS]) -> Option<(StatementEvent, Texts<T
         offset_of!(OpenStatement, object_name) / 8,
         offset_of!(OpenStatement, message) / 8,
     ];
-    let (head, rest) = words.split_first_chunk()?;
-    let values = values::known(set_of(head), rest.first_chunk()?);
+    let head = words.first_chunk()?;
+    let values = words.get(offset_of!(OpenStatement, values) / 8..)?;
+    let values = values::known(set_of(head), values.first_chunk()?);
     let [.., lengths] = *head;
     let mut texts = [Text::default(); LENGTHS.len()];
     for ((text, length), place) in texts.iter_mut().zip(LENGTHS).zip(PLACES) {
@@ -496,12 +525,13 @@ fn event(head: &[u64; HEAD], values: &[u64; VALUES]) -> StatementEvent {
         start,
         end,
         source,
-        counters: from_fn(|at| values[at]),
+        counters: PlainCounters(from_fn(|at| values[at])),
         digest: Digest {
             slot: digest as u32,
             generation: (digest >> 32) as u32,
             charset: (set >> DIGEST_CHARSET) as u32,
         },
+        statement_id: values[STATEMENT_ID],
         errno: (error >> ERRNO) as u32,
         sqlstate: [a, b, c, d, e],
         object_type: (lengths >> OBJECT_TYPE) as u8,

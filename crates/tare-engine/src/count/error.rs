@@ -1,0 +1,212 @@
+//! HOT PATH: errors, warnings and notes by number, and how many of them a stored program's handler took.
+//!
+//! They are rare, so nothing is prepared for them: a thread's first one of a number makes a cell in a bank of the thread's
+//! own, in which cells are found by error and not by instrument. All else is as with other cells: epochs, sums, parties.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::Engine;
+use crate::clock::ticks;
+use crate::count::bank::{MAP_ENTRIES, MAPS};
+use crate::count::cell::{Cell, CellHead, Family, bump};
+use crate::memory::arena::{Arena, View};
+use crate::snapshot::{ClassId, Kind, KnownError};
+use crate::thread::filter::{ATTRIBUTED, UNATTRIBUTED};
+use crate::thread::{BANK_OWN, Thread, current};
+
+/// Errors that have cells of their own; cell 0 is that of all others.
+pub const MAX_ERRORS: usize = MAPS * MAP_ENTRIES - 1;
+
+/// The errors the host knows.
+pub(crate) struct Errors {
+    known: OnceLock<&'static [KnownError]>,
+}
+
+impl Errors {
+    pub(crate) const fn new() -> Errors {
+        Errors { known: OnceLock::new() }
+    }
+
+    /// These are the host's errors. False: it has none.
+    pub(crate) fn know(&self, errors: &'static [KnownError]) -> bool {
+        let _first_ones_stay = self.known.set(&errors[..errors.len().min(MAX_ERRORS)]);
+        !errors.is_empty()
+    }
+
+    fn known(&self) -> &'static [KnownError] {
+        self.known.get().copied().unwrap_or_default()
+    }
+
+    /// Every number of a cell.
+    pub(crate) fn classes(&self) -> impl Iterator<Item = ClassId> + use<> {
+        0..=self.known().len() as ClassId
+    }
+
+    /// Under which number an error's cell is found; 0: with all that nobody knows.
+    fn class(&self, number: u32) -> ClassId {
+        match self.known().binary_search_by_key(&number, |error| error.number) {
+            Ok(at) => at as ClassId + 1,
+            Err(_) => 0,
+        }
+    }
+
+    /// The error whose cell has this number.
+    pub(crate) fn of_class(&self, class: ClassId) -> Option<&'static KnownError> {
+        self.known().get((class as usize).wrapping_sub(1))
+    }
+}
+
+/// A cell of one error.
+#[repr(C)]
+pub(crate) struct ErrorCell {
+    head: CellHead,
+    raised: AtomicU64,
+    handled: AtomicU64,
+    /// When it was first seen, inverted: zeroed memory is an empty cell.
+    first_inverted: AtomicU64,
+    last: AtomicU64,
+}
+
+// SAFETY: atomics only, alignment 8, five words.
+#[allow(unsafe_code)]
+unsafe impl View for ErrorCell {}
+
+/// Plain values of an [`ErrorCell`].
+#[derive(Clone, Copy, Default)]
+pub(crate) struct PlainError {
+    pub(crate) raised: u64,
+    pub(crate) handled: u64,
+    first_inverted: u64,
+    last: u64,
+}
+
+impl PlainError {
+    pub(crate) fn merge(&mut self, other: PlainError) {
+        self.raised = self.raised.wrapping_add(other.raised);
+        self.handled = self.handled.wrapping_add(other.handled);
+        self.first_inverted = self.first_inverted.max(other.first_inverted);
+        self.last = self.last.max(other.last);
+    }
+
+    /// When it was first seen and when last, in ticks.
+    pub(crate) fn seen(&self) -> Option<(u64, u64)> {
+        (self.last != 0).then_some((!self.first_inverted, self.last))
+    }
+}
+
+impl ErrorCell {
+    pub(crate) fn plain(&self) -> PlainError {
+        PlainError {
+            raised: self.raised.load(Relaxed),
+            handled: self.handled.load(Relaxed),
+            first_inverted: self.first_inverted.load(Relaxed),
+            last: self.last.load(Relaxed),
+        }
+    }
+
+    /// Adds where several threads write.
+    fn merge_shared(&self, other: PlainError) {
+        self.raised.fetch_add(other.raised, Relaxed);
+        self.handled.fetch_add(other.handled, Relaxed);
+        self.first_inverted.fetch_max(other.first_inverted, Relaxed);
+        self.last.fetch_max(other.last, Relaxed);
+    }
+
+    /// Adds to a cell of the caller's own.
+    fn merge_own(&self, other: PlainError) {
+        bump(&self.raised, other.raised);
+        bump(&self.handled, other.handled);
+        self.first_inverted.store(self.first_inverted.load(Relaxed).max(other.first_inverted), Relaxed);
+        self.last.store(self.last.load(Relaxed).max(other.last), Relaxed);
+    }
+}
+
+impl Cell for ErrorCell {
+    fn head(&self) -> &CellHead {
+        &self.head
+    }
+    fn events(&self) -> u64 {
+        self.raised.load(Relaxed)
+    }
+    fn fold(&self, _: &Arena, into: &Self) {
+        into.merge_shared(self.plain());
+    }
+    fn append(&self, _: &Arena, into: &Self) {
+        into.merge_own(self.plain());
+    }
+    fn clear(&self, _: &Arena) {
+        for word in [&self.raised, &self.handled, &self.first_inverted, &self.last] {
+            word.store(0, Relaxed);
+        }
+    }
+    fn drain(&self, _: &Arena, into: &[Option<&Self>]) {
+        let taken = PlainError {
+            raised: self.raised.swap(0, Relaxed),
+            handled: self.handled.swap(0, Relaxed),
+            first_inverted: self.first_inverted.swap(0, Relaxed),
+            last: self.last.swap(0, Relaxed),
+        };
+        into.iter().flatten().for_each(|to| to.merge_shared(taken));
+    }
+}
+
+impl Engine {
+    /// The calling thread raised a condition of this number: an error, a warning or a note.
+    pub fn error_raised(&self, number: u32) {
+        self.count_error(number, PlainError { raised: 1, ..PlainError::default() });
+    }
+
+    /// The calling thread begins to look for a handler of the error it raised.
+    pub fn handler_sought(&self) {
+        if let Some(thread) = current() {
+            thread.handled.store(0, Relaxed);
+        }
+    }
+
+    /// There is a handler for an error of this number.
+    pub fn handler_found(&self, number: u32) {
+        if let Some(thread) = current() {
+            thread.handled.store(number, Relaxed);
+        }
+    }
+
+    /// The handler takes over.
+    pub fn error_handled(&self) {
+        let number = current().map_or(0, |thread| thread.handled.load(Relaxed));
+        if number != 0 {
+            self.count_error(number, PlainError { handled: 1, ..PlainError::default() });
+        }
+    }
+
+    fn count_error(&self, number: u32, one: PlainError) {
+        if !self.wants(Kind::Error) {
+            return;
+        }
+        let Some(thread) = current() else { return };
+        let (class, now) = (self.errors.class(number), ticks());
+        let one = PlainError { first_inverted: !now, last: now, ..one };
+        let mask = thread.mask();
+        if mask & ATTRIBUTED != 0 {
+            if let Some(cell) = self.error_cell(thread, class) {
+                cell.merge_own(one);
+            }
+        } else if mask & UNATTRIBUTED != 0
+            && let Some(cell) = self.sum_cell::<ErrorCell>(&self.ended_errors, class)
+        {
+            cell.merge_shared(one);
+        }
+    }
+
+    /// The thread's cell of an error, made if need be. `None`: no memory left.
+    fn error_cell(&self, thread: &'static Thread, class: ClassId) -> Option<&'static ErrorCell> {
+        let family = Family::Errors;
+        match thread.errors.cell::<ErrorCell>(&self.arena, class) {
+            Some(cell) if cell.head.epoch.load(Relaxed) == self.epochs[family as usize].load(Relaxed) => {
+                Some(cell)
+            }
+            Some(cell) => self.renew(thread, BANK_OWN, class, family, cell),
+            None => self.make_cell_of(thread, &thread.errors, class, Kind::Error, family),
+        }
+    }
+}

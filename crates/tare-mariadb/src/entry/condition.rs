@@ -1,0 +1,85 @@
+//! HOT PATH: errors, warnings and notes, and the handlers of stored programs that take them. These stand before functions of the
+//! server's (`startup::conditions`), which do all they did.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_char, c_uint, c_void};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use super::guard::guard;
+use super::{ENGINE, facts};
+
+/// `bool THD::handle_condition(uint, const char *, enum_warning_level *, const char *, Sql_condition **)`
+type HandleCondition = unsafe extern "C-unwind" fn(
+    *mut c_void,
+    c_uint,
+    *const c_char,
+    *mut c_void,
+    *const c_char,
+    *mut *mut c_void,
+) -> u8;
+/// `bool sp_rcontext::handle_sql_condition(THD *, uint *, const sp_instr *)`
+type HandleSqlCondition =
+    unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut c_uint, *const c_void) -> u8;
+/// `sp_handler *sp_pcontext::find_handler(const Sql_condition_identity &) const`
+type FindHandler = unsafe extern "C-unwind" fn(*const c_void, *const c_void) -> *mut c_void;
+
+/// The server's own functions, in the order of [`stand_before`]; set before any of tare's can be called.
+static OWN: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
+
+/// Tare's functions, which pass on to the server's own: `handle_condition`, `handle_sql_condition`, `find_handler`.
+pub(crate) fn stand_before(own: [usize; 3]) -> [usize; 3] {
+    OWN.iter().zip(own).for_each(|(kept, own)| kept.store(own, Relaxed));
+    [
+        handle_condition as *const () as usize,
+        handle_sql_condition as *const () as usize,
+        find_handler as *const () as usize,
+    ]
+}
+
+/// A condition is raised; the server's function asks its internal handlers whether one takes it.
+unsafe extern "C-unwind" fn handle_condition(
+    session: *mut c_void,
+    number: c_uint,
+    sqlstate: *const c_char,
+    level: *mut c_void,
+    message: *const c_char,
+    condition: *mut *mut c_void,
+) -> u8 {
+    guard((), || ENGINE.error_raised(number));
+    // SAFETY: the address of the server's function of this type, kept before this one could be called.
+    let own = unsafe { std::mem::transmute::<usize, HandleCondition>(OWN[0].load(Relaxed)) };
+    // SAFETY: the same arguments under the same promises.
+    unsafe { own(session, number, sqlstate, level, message, condition) }
+}
+
+/// An instruction of a stored program has raised something; 1: a handler of the program's goes on.
+unsafe extern "C-unwind" fn handle_sql_condition(
+    context: *mut c_void,
+    session: *mut c_void,
+    place: *mut c_uint,
+    instruction: *const c_void,
+) -> u8 {
+    guard((), || ENGINE.handler_sought());
+    // SAFETY: as above.
+    let own = unsafe { std::mem::transmute::<usize, HandleSqlCondition>(OWN[1].load(Relaxed)) };
+    // SAFETY: the same arguments under the same promises.
+    let handled = unsafe { own(context, session, place, instruction) };
+    if handled != 0 {
+        guard((), || ENGINE.error_handled());
+    }
+    handled
+}
+
+/// The handler that a stored program has for a condition, or null.
+unsafe extern "C-unwind" fn find_handler(context: *const c_void, condition: *const c_void) -> *mut c_void {
+    // SAFETY: as above.
+    let own = unsafe { std::mem::transmute::<usize, FindHandler>(OWN[2].load(Relaxed)) };
+    // SAFETY: the same arguments under the same promises.
+    let handler = unsafe { own(context, condition) };
+    if !handler.is_null() {
+        guard((), || {
+            facts::error_number(condition).into_iter().for_each(|number| ENGINE.handler_found(number))
+        });
+    }
+    handler
+}

@@ -1,0 +1,59 @@
+//! The server's functions through which every error, warning and note goes, led through tare.
+//!
+//! No instrumentation point tells of them. `THD::raise_condition` asks `THD::handle_condition` whether an internal handler
+//! takes a condition, for every one but notes that nobody wants. A stored program looks for a handler of its own in
+//! `sp_rcontext::handle_sql_condition`, which asks `sp_pcontext::find_handler` for each condition there is.
+
+use std::sync::OnceLock;
+
+use super::detour::{DetourError, Function, copies};
+use crate::entry::condition;
+
+static HINDRANCE: OnceLock<Option<DetourError>> = OnceLock::new();
+
+/// Whether errors are counted; what hinders it. `None`: nobody asked for it.
+pub(crate) fn hindrance() -> Option<Option<&'static DetourError>> {
+    HINDRANCE.get().map(Option::as_ref)
+}
+
+/// Prepares the detours: which functions are to lead to which of tare's. Empty where they cannot.
+pub(super) fn prepare() -> Vec<(usize, usize)> {
+    match detours() {
+        Ok(detours) => {
+            let _once = HINDRANCE.set(None);
+            detours.into()
+        }
+        Err(error) => {
+            let _once = HINDRANCE.set(Some(error));
+            Vec::new()
+        }
+    }
+}
+
+fn detours() -> Result<[(usize, usize); 3], DetourError> {
+    let raise = Function::find(c"_ZN3THD15raise_conditionEPK13Sql_condition")?;
+    let handle = Function::find(
+        c"_ZN3THD16handle_conditionEjPKcPN21Sql_state_errno_level18enum_warning_levelES1_PP13Sql_condition",
+    )?;
+    let execute = Function::find(c"_ZN7sp_head7executeEP3THDb")?;
+    let take = Function::find(c"_ZN11sp_rcontext20handle_sql_conditionEP3THDPjPK8sp_instr")?;
+    let find = Function::find(c"_ZNK11sp_pcontext12find_handlerERK22Sql_condition_identity")?;
+    // Calls that the compiler has made part of the caller would pass a detour by.
+    raise.calls(handle)?;
+    execute.calls(take)?;
+    take.calls(find)?;
+    let functions = [handle, take, find];
+    let leads = condition::stand_before(copies(functions)?);
+    Ok(std::array::from_fn(|at| (functions[at].start(), leads[at])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_is_no_server_is_left_alone() {
+        assert_eq!(prepare(), []);
+        assert!(matches!(hindrance(), Some(Some(DetourError::Missing(_)))));
+    }
+}

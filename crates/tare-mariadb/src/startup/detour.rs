@@ -1,0 +1,225 @@
+//! Detours: functions of the server's that tare stands in front of, and that do their work all the same.
+//!
+//! The beginning of such a function becomes a jump to tare's (`direct_calls`). What the jump overwrites is copied to a page of
+//! tare's before, with a jump to the rest behind it: whoever calls the copy calls the function as it was. Only instructions
+//! that do the same anywhere are copied, whole ones, and only from a function that never jumps back into them; any other
+//! function is left alone.
+#![allow(unsafe_code)]
+
+use std::ffi::CStr;
+
+use super::direct_calls::{JUMP, call_targets, jump_to};
+use super::symbol;
+use crate::host::handler::Symbol;
+
+/// Why a function cannot be led through tare.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DetourError {
+    /// The server does not export it.
+    #[error("the server does not export {0}")]
+    Missing(&'static str),
+    /// It is not made as the known ones are.
+    #[error("the server's {0} is made in another way than expected")]
+    Unexpected(&'static str),
+    /// The system does not let a program make code.
+    #[error("the system refuses memory for code: {0}")]
+    Refused(String),
+}
+
+/// A function of the program's.
+#[derive(Clone, Copy)]
+pub(super) struct Function {
+    name: &'static str,
+    code: &'static [u8],
+}
+
+impl Function {
+    /// The function of this mangled name, which carries its signature.
+    pub(super) fn find(name: &'static CStr) -> Result<Function, DetourError> {
+        let shown = name.to_str().unwrap_or("function");
+        let start = symbol(name).ok_or(DetourError::Missing(shown))?;
+        let found = Symbol::at(start).filter(|found| found.start == start.addr() && found.size != 0);
+        let size = found.ok_or(DetourError::Unexpected(shown))?.size;
+        // SAFETY: the loader's table says that the function's code has this size; programs are never unloaded.
+        let code = unsafe { std::slice::from_raw_parts(start.cast::<u8>(), size) };
+        Ok(Function { name: shown, code })
+    }
+
+    pub(super) fn start(self) -> usize {
+        self.code.as_ptr().addr()
+    }
+
+    /// Whether it calls another one by its address.
+    pub(super) fn calls(self, other: Function) -> Result<(), DetourError> {
+        let calls = call_targets(self.code).any(|target| target == other.start());
+        if calls { Ok(()) } else { Err(DetourError::Unexpected(self.name)) }
+    }
+
+    /// The bytes a jump takes the place of, as whole instructions that mean the same elsewhere.
+    fn beginning(self) -> Result<&'static [u8], DetourError> {
+        let unexpected = DetourError::Unexpected(self.name);
+        if !self.start().is_multiple_of(16) {
+            return Err(unexpected);
+        }
+        let mut len = 0;
+        while len < JUMP {
+            len += movable(&self.code[len..]).ok_or(unexpected.clone())?;
+        }
+        if jumps_into(self.code, len) { Err(unexpected) } else { Ok(&self.code[..len]) }
+    }
+}
+
+/// Bytes of a copy: the longest beginning, and a jump.
+const COPY: usize = 64;
+const PAGE: usize = 4096;
+
+/// Copies of functions' beginnings that go on in the functions: what is called in their place from now on.
+pub(super) fn copies<const N: usize>(functions: [Function; N]) -> Result<[usize; N], DetourError> {
+    const { assert!(N * COPY <= PAGE) };
+    let mut page = [0xCC; PAGE];
+    for (function, copy) in functions.into_iter().zip(page.chunks_mut(COPY)) {
+        let beginning = function.beginning()?;
+        copy[..beginning.len()].copy_from_slice(beginning);
+        copy[beginning.len()..][..JUMP].copy_from_slice(&jump_to(function.start() + beginning.len()));
+    }
+    let at = make_code(&page).map_err(|error| DetourError::Refused(error.to_string()))?;
+    Ok(std::array::from_fn(|copy| at + copy * COPY))
+}
+
+/// A page that can be run, for ever.
+fn make_code(page: &[u8; PAGE]) -> std::io::Result<usize> {
+    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a mapping of its own, at an address of the system's choice.
+    let at = unsafe { libc::mmap(std::ptr::null_mut(), PAGE, access, kind, -1, 0) };
+    if at == libc::MAP_FAILED {
+        return Err(std::io::Error::last_os_error());
+    }
+    // SAFETY: the mapping has this size, and nobody else knows it.
+    let protected = unsafe {
+        at.cast::<u8>().copy_from_nonoverlapping(page.as_ptr(), PAGE);
+        libc::mprotect(at, PAGE, libc::PROT_READ | libc::PROT_EXEC)
+    };
+    if protected != 0 {
+        let error = std::io::Error::last_os_error();
+        // SAFETY: the mapping made above, which nobody uses.
+        unsafe { libc::munmap(at, PAGE) };
+        return Err(error);
+    }
+    Ok(at.addr())
+}
+
+/// Length of an instruction at the beginning of a function, if it does the same wherever it stands.
+fn movable(code: &[u8]) -> Option<usize> {
+    match *code {
+        // endbr64
+        [0xF3, 0x0F, 0x1E, 0xFA, ..] => Some(4),
+        // push r64
+        [0x50..=0x57, ..] => Some(1),
+        [0x41, 0x50..=0x57, ..] => Some(2),
+        // mov between registers
+        [0x89 | 0x8B, 0xC0..=0xFF, ..] => Some(2),
+        [0x40..=0x4F, 0x89 | 0x8B, 0xC0..=0xFF, ..] => Some(3),
+        // sub rsp, imm
+        [0x48, 0x83, 0xEC, _, ..] => Some(4),
+        [0x48, 0x81, 0xEC, _, _, _, _, ..] => Some(7),
+        _ => None,
+    }
+}
+
+/// Whether anything that looks like a jump or a call leads behind the first byte and before the byte `len`. What only looks like one
+/// counts, too: then the function is left alone.
+fn jumps_into(code: &[u8], len: usize) -> bool {
+    let leads_there = |end: usize, distance: i64| (1..len as i64).contains(&(end as i64 + distance));
+    code.windows(2).enumerate().any(|(at, window)| {
+        matches!(window[0], 0x70..=0x7F | 0xE0..=0xE3 | 0xEB)
+            && leads_there(at + 2, i64::from(window[1].cast_signed()))
+    }) || code.windows(5).enumerate().any(|(at, window)| {
+        // The second byte of a conditional jump stands before its distance as the first byte of others does.
+        let &[0x80..=0x8F | 0xE8 | 0xE9, a, b, c, d] = window else { return false };
+        leads_there(at + 5, i64::from(i32::from_le_bytes([a, b, c, d])))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How `THD::handle_condition` begins on 10.11.19, 10.11.5 and 11.8.
+    const KNOWN: [&[u8]; 3] = [
+        &[
+            0x55, 0x48, 0x89, 0xE5, 0x41, 0x57, 0x41, 0x56, 0x41, 0x55, 0x41, 0x54, 0x4D, 0x89, 0xCC, 0x53,
+            0x48,
+        ],
+        &[0x55, 0x48, 0x89, 0xE5, 0x41, 0x57, 0x41, 0x89, 0xF7, 0x41, 0x56, 0x49, 0x89, 0xD6, 0x41, 0x55],
+        &[0xF3, 0x0F, 0x1E, 0xFA, 0x55, 0x48, 0x89, 0xE5, 0x41, 0x57, 0x41, 0x56, 0x41, 0x55, 0x41, 0x54],
+    ];
+
+    fn lengths(code: &[u8]) -> Vec<usize> {
+        let mut at = 0;
+        std::iter::from_fn(|| {
+            let len = movable(code.get(at..)?)?;
+            at += len;
+            Some(len)
+        })
+        .collect()
+    }
+
+    #[test]
+    fn whole_instructions_are_told_apart() {
+        assert_eq!(lengths(KNOWN[0]), [1, 3, 2, 2, 2, 2, 3, 1]);
+        assert_eq!(lengths(KNOWN[1]), [1, 3, 2, 3, 2, 3, 2]);
+        assert_eq!(lengths(KNOWN[2]), [4, 1, 3, 2, 2, 2, 2]);
+        assert_eq!(lengths(&[0x48, 0x83, 0xEC, 0x18, 0x48, 0x81, 0xEC, 0, 1, 0, 0]), [4, 7]);
+    }
+
+    #[test]
+    fn what_depends_on_its_place_is_not_movable() {
+        let lea_rip = [0x48, 0x8D, 0x05, 0, 0, 0, 0];
+        let mov_rip = [0x48, 0x8B, 0x05, 0, 0, 0, 0];
+        for code in [&lea_rip[..], &mov_rip, &[0xE8, 0, 0, 0, 0], &[0x74, 0x05], &[0x48, 0x83], &[0x89], &[]]
+        {
+            assert_eq!(movable(code), None, "{code:x?}");
+        }
+    }
+
+    #[test]
+    fn a_function_that_goes_back_into_its_beginning_is_known() {
+        let with = |tail: &[u8]| [&[0x90; 32], tail].concat();
+        assert!(!jumps_into(&with(&[0xC3]), 16));
+        // Back to byte 4, byte 0, byte 16.
+        assert!(jumps_into(&with(&[0xEB, 4u8.wrapping_sub(34)]), 16));
+        assert!(
+            !jumps_into(&with(&[0xEB, 0u8.wrapping_sub(34)]), 16),
+            "to its first byte, which is the detour"
+        );
+        assert!(!jumps_into(&with(&[0xEB, 16u8.wrapping_sub(34)]), 16), "behind what is copied");
+        assert!(jumps_into(&with(&[&[0x0F, 0x84][..], &(8i32 - 38).to_le_bytes()].concat()), 16));
+        assert!(jumps_into(&with(&[&[0xE9][..], &(8i32 - 37).to_le_bytes()].concat()), 16));
+    }
+
+    #[test]
+    fn a_copy_does_what_the_function_does() {
+        // Adds its two arguments, behind a beginning like those of the server's functions, aligned as they are.
+        let mut page = [0xCC; PAGE];
+        let function: &[u8] = &[
+            0x55, 0x48, 0x89, 0xE5, 0x41, 0x57, 0x41, 0x56, 0x41, 0x55, 0x41, 0x54, 0x48, 0x89,
+            0xF8, // mov rax, rdi
+            0x48, 0x01, 0xF0, // add rax, rsi
+            0x41, 0x5C, 0x41, 0x5D, 0x41, 0x5E, 0x41, 0x5F, 0x5D, 0xC3,
+        ];
+        page[..function.len()].copy_from_slice(function);
+        let at = make_code(&page).expect("memory for code");
+        // SAFETY: the page made above, which stays.
+        let code = unsafe { std::slice::from_raw_parts(at as *const u8, function.len()) };
+        let [copy] = copies([Function { name: "add", code }]).expect("a movable beginning");
+        assert_ne!(copy, at);
+        // SAFETY: code that takes two numbers and gives one, by the C ABI.
+        let add = unsafe { std::mem::transmute::<usize, extern "C" fn(u64, u64) -> u64>(copy) };
+        assert_eq!(add(40, 2), 42);
+    }
+
+    #[test]
+    fn a_function_that_is_not_there_is_named() {
+        assert_eq!(Function::find(c"no_such_function").err(), Some(DetourError::Missing("no_such_function")));
+    }
+}
