@@ -6,7 +6,7 @@ export PATH := $(dir $(CARGO)):$(PATH)
 # Arguments for the programs: make demo ARGS="--secs 60", make bench ARGS="--rounds 10".
 ARGS ?=
 
-.PHONY: help setup provider build demo bench lab-calibrate lab-simulation lab-record lab-precision callgrind cachegrind check test test-hosts test-mtr test-random test-valgrind test-scale
+.PHONY: help setup provider build demo bench lab-calibrate lab-simulation lab-record lab-precision callgrind cachegrind check deb deb-compare release test test-hosts test-mtr test-bare test-random test-valgrind test-scale
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,9 +49,21 @@ callgrind: ## count the instructions that recording one transaction takes, and w
 cachegrind: provider ## count what a statement costs a server in instructions and cache misses, by function; some minutes (ARGS="level=sums")
 	@scripts/cachegrind.sh $(ARGS)
 
-check: setup ## formatting and lints
+check: setup ## formatting, lints and documentation; licences and advisories where cargo-deny is there
 	cargo fmt --all --check
 	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS='-D warnings' cargo doc --quiet --locked --workspace --no-deps
+	@if command -v cargo-deny >/dev/null; then cargo deny --locked check; \
+	else echo 'check: cargo-deny is not there (cargo install cargo-deny): licences and advisories were not looked at'; fi
+
+deb: setup ## build a Debian package in target/package: command line, provider, manual pages, completions
+	@scripts/package.sh deb
+
+deb-compare: setup ## build the package twice, in two places, and hold one against the other
+	@scripts/package.sh compare
+
+release: setup ## build what is released: package, tarball, checksums, the changelog's section
+	@scripts/package.sh release
 
 # Ends with one line: how many tests passed, failed and were skipped. The tests are built unoptimised, which is quick; what
 # they load into servers is the optimised provider.
@@ -67,6 +79,9 @@ test-hosts: build ## the suite's server tests on other MariaDB versions (downloa
 
 test-valgrind: provider ## server tests with every server that has tare under valgrind; an hour (ARGS="--test sessions": which)
 	@scripts/valgrind.sh $(ARGS)
+
+test-bare: deb ## the package on a bare Debian 12 in a chroot: installed, used, taken off (needs root, debootstrap and a network)
+	@scripts/bare.sh
 
 test-mtr: provider ## the server's own tests, of the Performance Schema and of the host, with tare, against a list of known failures
 	@scripts/setup.sh mariadb-test

@@ -12,7 +12,7 @@ pub struct Figure {
     pub script: String,
     /// The row: its key columns joined by `.`; for events NAME or, for the n-th event of that name, NAME#n.
     pub key: String,
-    /// The column; `rows` counts the events of one name, [`ROW`] stands for all columns of one event.
+    /// The column; `rows` counts the events of one name, `ROW` stands for all columns of one event.
     pub column: String,
 }
 

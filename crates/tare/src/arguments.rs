@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use tare_lab::Error;
 use tare_lab::installation::Installation;
 
@@ -30,9 +30,15 @@ pub(crate) enum Command {
     Demo(Demo),
     Run(Run),
     Status(Status),
+    Doctor(Doctor),
+    Install(Install),
+    Uninstall(Uninstall),
+    Probe(Probe),
     Tables(Tables),
     Bench(Bench),
     Lab(Lab),
+    #[command(hide = true)]
+    Documents(Documents),
 }
 
 /// The server to start, and what to load into it.
@@ -122,6 +128,148 @@ pub(crate) struct Status {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// What is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    /// Lines for people
+    Text,
+    /// One JSON object
+    Json,
+}
+
+impl Output {
+    /// Whether it is for programs.
+    pub(crate) fn is_json(self) -> bool {
+        self == Output::Json
+    }
+}
+
+/// Say why tare is not active in a server, or not complete, and what to do
+///
+/// Looks at the units that start a server and at the servers that run: whether the provider is loaded and can be, whether tare
+/// stands back and why, whether the server's SQL shows the tables, what was lost and which option makes room for it. One line for
+/// each thing that was found. Nothing is changed. Root sees everything; --dsn asks a server through its SQL alone.
+///
+/// Exit status: 0 all is well, 1 something was found, 2 something could not be looked at.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    tare doctor                             every server of this machine\n  \
+    tare doctor --unit mariadb@a\n  \
+    tare doctor --socket /run/mysqld/mysqld.sock --output json\n  \
+    tare doctor --dsn mysql://agent:secret@db1:3306")]
+pub(crate) struct Doctor {
+    /// The server of this systemd unit
+    #[arg(long, value_name = "NAME", group = "which")]
+    pub(crate) unit: Option<String>,
+    /// The server that runs as this process
+    #[arg(long, value_name = "PID", group = "which")]
+    pub(crate) pid: Option<u32>,
+    /// The server that listens on this socket
+    #[arg(long, value_name = "PATH", group = "which")]
+    pub(crate) socket: Option<PathBuf>,
+    /// The server there, through SQL: mysql://ACCOUNT:PASSWORD@HOST:PORT
+    #[arg(long, value_name = "URL", group = "which")]
+    pub(crate) dsn: Option<String>,
+    /// The server's error log [default: where its standard error goes]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log: Option<PathBuf>,
+    /// Look for units and files below this folder, as in an image
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub(crate) root: PathBuf,
+    /// What to print
+    #[arg(long, value_enum, default_value_t = Output::Text, value_name = "FORMAT")]
+    pub(crate) output: Output,
+}
+
+/// Have the servers of this machine load tare
+///
+/// Finds the systemd units that start a server, instances such as mariadb@a included, and looks at each as `tare doctor` does. Where
+/// nothing is in the way it writes a drop-in, which has the loader take the provider in, before whatever is preloaded already, and
+/// an option file, which loads the plugin ha_federatedx and has room for the group `tare`. Without --restart it counts from
+/// the server's next start on. With it the server is restarted, and all is put back if tare does not answer within the limit.
+///
+/// Exit status: 0 done or nothing to do, 1 a server was left alone or put back, and why is said.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    tare install --dry-run                what would be written, and what is in the way\n  \
+    tare install --restart\n  \
+    tare install --unit mariadb@a --restart --output json")]
+pub(crate) struct Install {
+    #[command(flatten)]
+    pub(crate) servers: Servers,
+    /// The provider to load [default: libtare_mariadb.so beside this program or in ../lib/tare]
+    #[arg(long, value_name = "PATH", env = "TARE_PROVIDER")]
+    pub(crate) provider: Option<PathBuf>,
+}
+
+/// Take away what `tare install` has written
+///
+/// Removes the drop-in, the option file with what was set in it, and files that earlier versions of tare left in the data
+/// directory. Nothing else is touched. Without --restart the server goes on with tare until it is started anew.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    tare uninstall --dry-run\n  \
+    tare uninstall --restart\n  \
+    tare uninstall --unit mariadb@a")]
+pub(crate) struct Uninstall {
+    #[command(flatten)]
+    pub(crate) servers: Servers,
+}
+
+/// Which servers, and how they are treated.
+#[derive(Args, Debug)]
+pub(crate) struct Servers {
+    /// Only the server of this unit; may be repeated [default: every unit that starts a server]
+    #[arg(long = "unit", value_name = "NAME")]
+    pub(crate) units: Vec<String>,
+    /// Only show what would be written
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Restart the servers that need it, and see that they come up as they should
+    #[arg(long)]
+    pub(crate) restart: bool,
+    /// What restarts a server instead of systemctl: a shell's command; the unit's name is in TARE_UNIT
+    #[arg(long, value_name = "COMMAND", requires = "restart")]
+    pub(crate) restart_command: Option<String>,
+    /// Seconds a server may take to come up before all is put back
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub(crate) limit: u32,
+    /// Find units and files below this folder, as in an image
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub(crate) root: PathBuf,
+    /// What to print
+    #[arg(long, value_enum, default_value_t = Output::Text, value_name = "FORMAT")]
+    pub(crate) output: Output,
+}
+
+/// Say whether tare would serve a server, from its program's file
+///
+/// The program is read, not run: its version, what it exports, and whether it is laid out like the servers tare knows, as tare
+/// itself looks at start-up. Options and the system around a server may still keep tare from it: `tare doctor`.
+///
+/// Exit status: 0 it would be served, 1 it would not, 2 the file could not be looked at.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    tare probe /usr/sbin/mariadbd\n  \
+    tare probe /opt/mariadb-12.0/bin/mariadbd --output json")]
+pub(crate) struct Probe {
+    /// The server's program
+    #[arg(value_name = "PROGRAM")]
+    pub(crate) mariadbd: PathBuf,
+    /// What to print
+    #[arg(long, value_enum, default_value_t = Output::Text, value_name = "FORMAT")]
+    pub(crate) output: Output,
+}
+
+/// Write manual pages and completions, as packages hold them
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  tare documents target/documents")]
+pub(crate) struct Documents {
+    /// The folder to write into
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
 }
 
 /// Remove or list what earlier versions of tare left in a data directory

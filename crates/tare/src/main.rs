@@ -3,13 +3,19 @@
 mod arguments;
 mod bench;
 mod demo;
+mod doctor;
+mod documents;
+mod elf;
+mod install;
 mod lab;
 mod lab_live;
 mod lab_table;
 mod page;
+mod probe;
 mod provider;
 mod run;
 mod section;
+mod server;
 mod status;
 mod tables;
 mod units;
@@ -32,6 +38,11 @@ fn main() -> ExitCode {
         Command::Demo(a) => demo::demo(&a, interrupt),
         Command::Run(a) => run::run(&a, &interrupt),
         Command::Status(a) => status::status(&a),
+        Command::Doctor(a) => doctor::doctor(&a),
+        Command::Install(a) => install::install(&a),
+        Command::Uninstall(a) => install::uninstall(&a),
+        Command::Probe(a) => probe::probe(&a),
+        Command::Documents(a) => documents::documents(&a),
         Command::Tables(a) => tables::tables(&a),
         Command::Bench(a) => bench::bench(&a, &interrupt),
         Command::Lab(a) => lab::lab(&a, &interrupt),

@@ -17,7 +17,7 @@ use crate::page::{self, Column, Grid};
 use crate::units;
 
 /// The endpoint's file in the data directory.
-const SOCKET: &str = "tare.sock";
+pub(crate) const SOCKET: &str = "tare.sock";
 /// How tare's lines in the error log begin.
 const LOG_MARK: &str = "] tare: ";
 /// Exit status when tare is not active: told apart from errors, for scripts.
@@ -35,7 +35,7 @@ pub(crate) struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     /// Rows of `tare_status`.
-    status: Vec<Named>,
+    pub(crate) status: Vec<Named>,
     /// Instruments by class: how many are on, of how many.
     instruments: Vec<OnOf>,
     /// Consumers and whether they are on.
@@ -49,10 +49,11 @@ impl Report {
     }
 }
 
+/// A row of `tare_status`, or of the like.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-struct Named {
-    name: String,
-    value: String,
+pub(crate) struct Named {
+    pub(crate) name: String,
+    pub(crate) value: String,
 }
 
 impl Named {
@@ -93,14 +94,16 @@ pub(crate) fn status(arguments: &Status) -> Result<ExitCode> {
     Ok(if report.active { ExitCode::SUCCESS } else { ExitCode::from(NOT_ACTIVE) })
 }
 
-enum Reach {
+/// Whether an endpoint can be asked.
+pub(crate) enum Reach {
+    /// Somebody listens.
     Answers,
     /// Nobody listens, and how that shows.
     Absent(String),
 }
 
 /// Whether somebody listens; no right to ask is an error, as it says nothing about tare.
-fn reach(socket: &Path) -> Result<Reach> {
+pub(crate) fn reach(socket: &Path) -> Result<Reach> {
     let at = socket.display();
     match UnixStream::connect(socket).map_err(|e| e.kind()) {
         Ok(_) => Ok(Reach::Answers),
@@ -126,7 +129,8 @@ pub(crate) fn require_active(server: &Server) -> Result<()> {
     Ok(())
 }
 
-fn ask(socket: &Path) -> Result<Report> {
+/// Asks an endpoint everything.
+pub(crate) fn ask(socket: &Path) -> Result<Report> {
     let options = mysql::OptsBuilder::new()
         .socket(Some(socket.to_str().context("the path is not UTF-8")?))
         .user(Some("tare"))

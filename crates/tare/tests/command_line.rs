@@ -9,6 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tare_mariadb::install;
+use tare_testkit::host::Host;
 use tempfile::TempDir;
 
 /// Exit status of `tare status` where tare is not active.
@@ -72,6 +73,52 @@ fn help_names_every_command_and_the_first_steps() {
     let help = text(&output(&scratch(), &["--help"]).stdout);
     for begin in ["  demo ", "  run ", "  status ", "  tables ", "  bench ", "  lab ", "First steps"] {
         assert!(help.lines().any(|l| l.starts_with(begin)), "no line {begin:?} in:\n{help}");
+    }
+    for begin in ["  doctor ", "  install ", "  uninstall ", "  probe "] {
+        assert!(help.lines().any(|l| l.starts_with(begin)), "no line {begin:?} in:\n{help}");
+    }
+}
+
+#[test]
+fn every_command_has_a_manual_page_and_is_completed() {
+    let scratch = scratch();
+    let folder = tempfile::tempdir().expect("folder");
+    let at = |path: &str| folder.path().join(path);
+    let ended = output(&scratch, &["documents", folder.path().to_str().expect("UTF-8")]);
+    assert!(ended.status.success(), "{}", text(&ended.stderr));
+    for command in
+        ["demo", "run", "status", "doctor", "install", "uninstall", "probe", "tables", "bench", "lab"]
+    {
+        let page = fs::read_to_string(at(&format!("man/tare-{command}.1"))).expect("a page");
+        assert!(page.contains("Exit status") || page.contains(".SH OPTIONS"), "{command}: {page}");
+        for file in ["tare.bash", "_tare", "tare.fish"] {
+            let completion = fs::read_to_string(at("completions").join(file)).expect("a file");
+            assert!(completion.contains(command), "{command} in {file}");
+        }
+    }
+    assert!(fs::read_to_string(at("man/tare.1")).expect("a page").contains("tare\\-doctor(1)"));
+    assert!(!at("man/tare-documents.1").exists(), "a command of the project's own");
+}
+
+#[test]
+fn a_program_is_probed_without_running_it() {
+    let scratch = scratch();
+    let server = Host::find().expect("a server");
+    let path = server.mariadbd.to_str().expect("UTF-8");
+    let probed = output(&scratch, &["probe", path, "--output", "json"]);
+    let report: serde_json::Value = serde_json::from_slice(&probed.stdout).expect("JSON");
+    assert_eq!(probed.status.code(), Some(0), "{report}");
+    let version = report["version"].as_str().expect("a version");
+    assert!(server.version.starts_with(version), "{version} of {}", server.version);
+    assert_eq!(report["hindrances"], serde_json::json!([]));
+
+    let other = output(&scratch, &["probe", &harmless_object()]);
+    assert_eq!(other.status.code(), Some(1));
+    assert!(text(&other.stdout).contains("does not export PSI_hook"), "{}", text(&other.stdout));
+    for path in ["/nowhere", "/etc/passwd"] {
+        let none = output(&scratch, &["probe", path]);
+        assert_eq!(none.status.code(), Some(2), "{path}");
+        assert!(text(&none.stderr).contains(path), "{}", text(&none.stderr));
     }
 }
 

@@ -112,7 +112,7 @@ impl Engine {
     }
 
     fn add_counters(&self, party: &Party, counters: &SessionCounters) {
-        let Some(sums) = self.session_sums_of(party) else {
+        let Some(sums) = self.ended_counters(party) else {
             self.losses.count(Lost::PartyCells);
             return;
         };
@@ -122,7 +122,7 @@ impl Engine {
     }
 
     /// The party's sums, made if need be; `None`: no memory to spare.
-    fn session_sums_of(&self, party: &Party) -> Option<&'static Counters> {
+    fn ended_counters(&self, party: &Party) -> Option<&'static Counters> {
         if party.sessions.0.load(Acquire) == 0 && !self.arena.is_scarce() {
             let place = party.sums.words(&self.arena, MAX_SESSION_COUNTERS as u32)?;
             tare_sync::keep_first(&party.sessions.0, place);

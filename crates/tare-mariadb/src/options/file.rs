@@ -9,6 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::error::Origin;
+use super::root::Root;
 
 /// The directories compiled into the supported servers.
 const DIRECTORIES: [&str; 2] = ["/etc", "/etc/mysql"];
@@ -33,6 +34,7 @@ pub struct Entry {
 pub struct OptionFiles {
     entries: Vec<Entry>,
     group_suffix: Option<String>,
+    root: Root,
 }
 
 /// The arguments that choose the files; they come before all others.
@@ -45,15 +47,23 @@ struct Choice {
 }
 
 impl OptionFiles {
-    /// Reads the files of a server started with `arguments` (the program's name first).
+    /// Reads the files of a server started with `arguments` (the program's name first), like this process.
     pub fn of_server(arguments: &[OsString]) -> OptionFiles {
+        OptionFiles::under(&Root::default(), arguments, &|name| std::env::var_os(name))
+    }
+
+    /// Reads the files of a server started with `arguments` and this environment, to which `root` is `/`.
+    pub fn under(
+        root: &Root,
+        arguments: &[OsString],
+        environment: &dyn Fn(&str) -> Option<OsString>,
+    ) -> OptionFiles {
         let choice = Choice::of(arguments);
-        let environment = |name: &str| std::env::var_os(name);
         let group_suffix = choice.group_suffix.clone().or_else(|| {
             let suffix = environment("MARIADB_GROUP_SUFFIX").or_else(|| environment("MYSQL_GROUP_SUFFIX"))?;
             Some(suffix.to_string_lossy().into_owned())
         });
-        let mut files = OptionFiles { entries: Vec::new(), group_suffix };
+        let mut files = OptionFiles { entries: Vec::new(), group_suffix, root: root.clone() };
         if choice.none {
             return files;
         }
@@ -84,12 +94,13 @@ impl OptionFiles {
 
     /// Reads one file; one that does not exist or cannot be read is passed over, as the server does.
     fn read(&mut self, path: &Path, depth: usize) {
-        let Ok(metadata) = path.metadata() else { return };
+        let place = self.root.at(path);
+        let Ok(metadata) = place.metadata() else { return };
         // Anybody could have written it: the server ignores such a file.
         if metadata.is_file() && metadata.mode() & 0o002 != 0 {
             return;
         }
-        let Ok(content) = std::fs::read(path) else { return };
+        let Ok(content) = std::fs::read(place) else { return };
         let content = String::from_utf8_lossy(&content);
         let mut group: Option<String> = None;
         for (position, line) in content.lines().enumerate() {
@@ -118,8 +129,8 @@ impl OptionFiles {
         match keyword {
             "include" => self.read(path, depth + 1),
             "includedir" => {
-                for file in configuration_files(path) {
-                    self.read(&file, depth + 1);
+                for name in configuration_files(&self.root.at(path)) {
+                    self.read(&path.join(name), depth + 1);
                 }
             }
             _ => {}
@@ -162,14 +173,14 @@ fn default_files(home: Option<OsString>, extra: Option<PathBuf>, user: Option<Os
     files
 }
 
-/// The `*.cnf` files of a directory, sorted by name.
-fn configuration_files(directory: &Path) -> Vec<PathBuf> {
+/// The names of a directory's `*.cnf` files, sorted.
+fn configuration_files(directory: &Path) -> Vec<OsString> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
-    let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    let mut names: Vec<OsString> = entries.filter_map(|entry| Some(entry.ok()?.file_name())).collect();
     // Not `Path::extension`: the server takes a file called just ".cnf" too.
-    files.retain(|path| path.file_name().is_some_and(|name| name.as_bytes().ends_with(b".cnf")));
-    files.sort();
-    files
+    names.retain(|name| name.as_bytes().ends_with(b".cnf"));
+    names.sort();
+    names
 }
 
 impl Entry {

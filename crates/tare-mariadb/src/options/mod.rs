@@ -8,6 +8,7 @@ mod definition;
 mod error;
 mod file;
 mod pattern;
+mod root;
 mod server;
 mod value;
 
@@ -21,6 +22,7 @@ pub use definition::{Kind, OPTIONS, OptionDef};
 pub use error::{OptionError, Origin};
 pub use file::{Entry, OptionFiles};
 pub use pattern::wildcard_matches;
+pub use root::Root;
 pub use server::ServerSettings;
 
 use crate::redirect::check_socket_path;

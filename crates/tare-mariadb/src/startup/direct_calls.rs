@@ -6,26 +6,15 @@
 //! function of the built-in's vtable gets a jump to tare's shim at its entry, once, on the main thread, before
 //! any other thread exists: whoever calls it, by name or through the vtable, reaches tare.
 //!
-//! They are not exported. The server's exported `init_server_psi_keys` begins by calling four of them in the
-//! order of the vtable's first four slots; the only place in the server's data where these four addresses
-//! follow each other is the built-in's own vtable. Whatever is not exactly as expected: tare stands back.
+//! Which functions these are is found out by [`Image`]. Whatever is not exactly as expected: tare stands back.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
 
+use super::built_in::{Image, KEYS};
 use super::symbol;
 use crate::abi::Series;
-
-/// Groups of slots that may share one function of the built-in: what they do is the same here, too.
-const TWINS: [&[&str]; 2] = [
-    &["signal_cond", "broadcast_cond", "release_sp_share", "set_thread_state"],
-    &["start_rwlock_rdwait", "start_rwlock_wrwait"],
-];
-
-fn twins(one: &str, other: &str) -> bool {
-    TWINS.iter().any(|group| group.contains(&one) && group.contains(&other))
-}
 
 /// Why the calls could not be redirected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -69,44 +58,34 @@ pub(super) fn redirect(
     table: *const c_void,
     further: &[(usize, usize)],
 ) -> Result<(), DirectCallsError> {
-    let image = Image::of_program().ok_or(DirectCallsError::Unexpected("no program"))?;
-    let slots = series.slot_names();
-    let built_in = image.built_in(slots.len())?;
-    let mut jumps: Vec<(usize, usize, &str)> = Vec::new();
-    for (slot, name) in slots.iter().enumerate() {
-        // SAFETY: the table has a function pointer for each of the series' slots.
-        let to = unsafe { *table.cast::<usize>().add(slot) };
-        let from = built_in[slot];
-        if from % 16 != 0 {
-            return Err(DirectCallsError::Unexpected("a function is not aligned"));
-        }
-        match jumps.iter().find(|(known, ..)| *known == from) {
-            Some((.., twin)) if twins(twin, name) => {}
-            Some(_) => return Err(DirectCallsError::Unexpected("two slots share a function")),
-            None => jumps.push((from, to, name)),
-        }
-    }
-    jumps.extend(further.iter().map(|(from, to)| (*from, *to, "further")));
+    let program = Program::find().ok_or(DirectCallsError::Unexpected("no program"))?;
+    let keys = symbol(KEYS).map(|function| function.addr());
+    let functions = program.image().functions(series, keys)?;
+    // SAFETY: the table has a function pointer for each of the series' slots.
+    let shim = |slot: usize| unsafe { *table.cast::<usize>().add(slot) };
+    let mut jumps: Vec<(usize, usize)> =
+        functions.into_iter().map(|(slot, from)| (from, shim(slot))).collect();
+    jumps.extend(further);
     write_jumps(&jumps)
 }
 
 /// Makes the code's pages writable, writes every jump, makes them what they were.
-fn write_jumps(jumps: &[(usize, usize, &str)]) -> Result<(), DirectCallsError> {
+fn write_jumps(jumps: &[(usize, usize)]) -> Result<(), DirectCallsError> {
     // SAFETY: sysconf takes no pointers.
     let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
-    let first = jumps.iter().map(|(from, ..)| from / page * page).min().unwrap_or(0);
-    let last = jumps.iter().map(|(from, ..)| (from + JUMP).next_multiple_of(page)).max().unwrap_or(0);
+    let first = jumps.iter().map(|(from, _)| from / page * page).min().unwrap_or(0);
+    let last = jumps.iter().map(|(from, _)| (from + JUMP).next_multiple_of(page)).max().unwrap_or(0);
     let protect = |flags: c_int| {
-        // SAFETY: the range lies within the program's own code segment (`built_in` checked every address).
+        // SAFETY: the range lies within the program's own code segment (`Image` checked every address).
         match unsafe { libc::mprotect(first as *mut c_void, last - first, flags) } {
             0 => Ok(()),
             _ => Err(DirectCallsError::Refused(std::io::Error::last_os_error().to_string())),
         }
     };
     protect(libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC)?;
-    for (from, to, _) in jumps {
+    for (from, to) in jumps {
         let code = jump_to(*to);
-        // SAFETY: 14 bytes at the entry of a function that is longer (`built_in`'s begin at multiples of 16, the caller
+        // SAFETY: 14 bytes at the entry of a function that is longer (the built-in's begin at multiples of 16, the caller
         // looked at more of a further one) and that nobody runs: this is the only thread, and it is here. The pages are writable; the processor sees its own stores to code before the next jump.
         unsafe { std::ptr::copy_nonoverlapping(code.as_ptr(), *from as *mut u8, JUMP) };
     }
@@ -116,16 +95,20 @@ fn write_jumps(jumps: &[(usize, usize, &str)]) -> Result<(), DirectCallsError> {
 }
 
 /// Where the program's code and data lie.
-struct Image {
+struct Program {
     code: Range<usize>,
     data: Vec<Range<usize>>,
 }
 
-impl Image {
-    fn of_program() -> Option<Image> {
-        unsafe extern "C" fn first(info: *mut libc::dl_phdr_info, _size: usize, image: *mut c_void) -> c_int {
-            // SAFETY: the loader passes its own record; `image` is the option below.
-            let (info, image) = unsafe { (&*info, &mut *image.cast::<Option<Image>>()) };
+impl Program {
+    fn find() -> Option<Program> {
+        unsafe extern "C" fn first(
+            info: *mut libc::dl_phdr_info,
+            _size: usize,
+            program: *mut c_void,
+        ) -> c_int {
+            // SAFETY: the loader passes its own record; `program` is the option below.
+            let (info, program) = unsafe { (&*info, &mut *program.cast::<Option<Program>>()) };
             // SAFETY: the loader's record of the program's headers.
             let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
             let range = |header: &libc::Elf64_Phdr| {
@@ -137,74 +120,34 @@ impl Image {
                 loaded.partition(|header| header.p_flags & libc::PF_X != 0);
             if let [code] = code[..] {
                 let data = data.into_iter().filter(|header| header.p_flags & libc::PF_W != 0);
-                *image = Some(Image { code: range(code), data: data.map(range).collect() });
+                *program = Some(Program { code: range(code), data: data.map(range).collect() });
             }
             // The program itself comes first; one call is enough.
             1
         }
-        let mut image: Option<Image> = None;
+        let mut program: Option<Program> = None;
         // SAFETY: the callback takes the option as its data.
-        unsafe { libc::dl_iterate_phdr(Some(first), std::ptr::from_mut(&mut image).cast()) };
-        image
+        unsafe { libc::dl_iterate_phdr(Some(first), std::ptr::from_mut(&mut program).cast()) };
+        program
     }
 
-    /// The built-in's vtable: `slots` addresses of functions.
-    fn built_in(&self, slots: usize) -> Result<Vec<usize>, DirectCallsError> {
-        let keys = symbol(c"_Z20init_server_psi_keysv")
-            .map(|function| function as usize)
-            .filter(|function| self.code.contains(function))
-            .ok_or(DirectCallsError::Unexpected("no init_server_psi_keys"))?;
-        let calls = self.calls(keys);
-        let mut found = calls.windows(4).flat_map(|first| self.tables(first, slots));
-        match (found.next(), found.next()) {
-            (Some(table), None) => Ok(table),
-            (None, _) => Err(DirectCallsError::Unexpected("no vtable of the built-in")),
-            _ => Err(DirectCallsError::Unexpected("more than one vtable")),
-        }
-    }
-
-    /// Targets of what looks like direct calls in the first bytes of a function.
-    fn calls(&self, function: usize) -> Vec<usize> {
-        const LOOK: usize = 192;
-        let end = (function + LOOK).min(self.code.end);
-        // SAFETY: the range lies within the program's code, which is readable.
-        let bytes = unsafe { std::slice::from_raw_parts(function as *const u8, end - function) };
-        call_targets(bytes).filter(|target| self.code.contains(target)).collect()
-    }
-
-    /// Places in the data that begin with these four addresses and go on with functions.
-    fn tables(&self, first: &[usize], slots: usize) -> Vec<Vec<usize>> {
-        let mut tables = Vec::new();
-        for range in &self.data {
-            let words = (range.end - range.start) / 8;
-            // SAFETY: a loaded segment is readable from its first to its last byte; segments begin aligned
-            // to pages but for their first object, whose address is a multiple of 8 in these programs.
-            let words = unsafe {
-                std::slice::from_raw_parts(range.start.next_multiple_of(8) as *const usize, words - 1)
-            };
-            for at in 0..words.len().saturating_sub(slots - 1) {
-                let table = &words[at..at + slots];
-                if table[..4] == *first && table.iter().all(|function| self.code.contains(function)) {
-                    tables.push(table.to_vec());
-                }
-            }
-        }
-        tables
+    /// The program's memory. It is looked at while no other thread runs.
+    fn image(&self) -> Image<'_> {
+        // SAFETY: a loaded segment is readable from its first to its last byte, and the program stays loaded.
+        let code = unsafe { std::slice::from_raw_parts(self.code.start as *const u8, self.code.len()) };
+        let words = |range: &Range<usize>| {
+            let start = range.start.next_multiple_of(8);
+            let count = range.end.saturating_sub(start) / 8;
+            // SAFETY: as above, and the address is a multiple of 8.
+            unsafe { std::slice::from_raw_parts(start as *const usize, count) }
+        };
+        Image { address: self.code.start, code, data: self.data.iter().map(words).collect() }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn twins_exist_in_every_series() {
-        for series in Series::ALL {
-            for name in TWINS.iter().copied().flatten() {
-                assert!(series.slot_names().contains(name), "{name} in {}", series.name());
-            }
-        }
-    }
 
     #[test]
     fn a_program_that_is_no_server_is_left_alone() {

@@ -3,8 +3,9 @@
 //!
 //! The order: the constructor runs before the server's `main`. It recognises the server, takes tare out of
 //! the children's way, reads the options and sets the server's hook. The server, once it has read its own
-//! options, asks the hook for a provider ([`answer`]), unless its built-in one is on.
+//! options, asks the hook for a provider (`answer`), unless its built-in one is on.
 
+pub mod built_in;
 pub(crate) mod conditions;
 mod constructor;
 mod detour;
@@ -12,12 +13,12 @@ mod direct_calls;
 mod environment;
 pub(crate) mod error_log;
 mod leftovers;
-mod mutex_lock;
-mod program;
+pub mod mutex_lock;
+pub mod program;
 mod provider;
 mod stand_back;
 
-use std::ffi::{OsString, c_int, c_void};
+use std::ffi::{OsStr, OsString, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 
@@ -33,10 +34,13 @@ use program::Server;
 pub(crate) use program::symbol;
 pub use program::{data_directory, server_is_up};
 
-/// What the constructor found out and the hook needs.
-struct Plan {
-    series: Series,
-    options: Options,
+/// How a server is served: what the constructor finds out and the hook needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The server's series.
+    pub series: Series,
+    /// How it is served.
+    pub options: Options,
 }
 
 static PLAN: OnceLock<Plan> = OnceLock::new();
@@ -49,29 +53,39 @@ pub fn options() -> Option<&'static Options> {
 /// Decides whether to serve `server`, started with `arguments` (the program's name first).
 fn plan(server: &Server, arguments: &[OsString]) -> Result<Plan, StandBack> {
     let version = server.version();
-    let series = version.as_deref().and_then(Series::of);
-    status::set_server(version.clone(), series);
+    status::set_server(version.clone(), version.as_deref().and_then(Series::of));
     let files = OptionFiles::of_server(arguments);
     let groups = server.option_groups();
     let settings = ServerSettings::resolve(arguments, &files, &groups);
     if settings.logs_to_file {
         error_log::expect_file();
     }
+    decide(version, &settings, &files, std::env::var_os(Options::ENVIRONMENT).as_deref())
+}
+
+/// Decides whether to serve a server of this version and with these settings; `environment` is what
+/// [`Options::ENVIRONMENT`] holds there. Before a start this tells what will be.
+///
+/// # Errors
+/// Why not.
+pub fn decide(
+    version: Option<String>,
+    settings: &ServerSettings,
+    files: &OptionFiles,
+    environment: Option<&OsStr>,
+) -> Result<Plan, StandBack> {
     if let Some(option) = settings.ends_early {
         return Err(StandBack::NotServing { option });
     }
-    let series = match (version, series) {
-        (_, Some(series)) => series,
-        (Some(version), None) => return Err(StandBack::UnknownVersion { version }),
-        (None, None) => return Err(StandBack::NoVersion),
-    };
+    let version = version.ok_or(StandBack::NoVersion)?;
+    let Some(series) = Series::of(&version) else { return Err(StandBack::UnknownVersion { version }) };
     if settings.bootstrap {
         return Err(StandBack::Bootstrap);
     }
     if let Some(origin) = settings.performance_schema.clone() {
         return Err(StandBack::BuiltIn { origin });
     }
-    let options = Options::read(&settings, &files, std::env::var_os(Options::ENVIRONMENT).as_deref())?;
+    let options = Options::read(settings, files, environment)?;
     if !options.enabled {
         return Err(StandBack::SwitchedOff);
     }

@@ -12,6 +12,11 @@ pub(crate) struct PsiBootstrap {
     pub(crate) get_interface: extern "C" fn(c_int) -> *const c_void,
 }
 
+/// What every server exports that can ask for a provider, and no other program.
+pub const EXPORTS: [&CStr; 3] = [c"PSI_hook", c"PSI_server", c"server_version"];
+/// The names of the groups of option files the server reads.
+pub const GROUPS: &CStr = c"load_default_groups";
+
 type SetServerVersion = unsafe extern "C" fn(*mut c_char, usize);
 
 /// A server's symbols. Only a program that exports all three names of the design is a server.
@@ -27,10 +32,8 @@ const MOST_GROUPS: usize = 64;
 impl Server {
     /// The server this process is, or `None` when it is another program.
     pub(crate) fn find() -> Option<Server> {
-        let hook = symbol(c"PSI_hook")?;
-        symbol(c"PSI_server")?;
-        symbol(c"server_version")?;
-        Some(Server { hook: hook.cast() })
+        let [hook, _, _] = EXPORTS.map(symbol);
+        EXPORTS.iter().all(|name| symbol(name).is_some()).then_some(Server { hook: hook?.cast() })
     }
 
     /// The version compiled into the server. The exported variable `server_version` is still empty when
@@ -49,7 +52,7 @@ impl Server {
 
     /// The groups of option files the server reads, as it lists them itself.
     pub(crate) fn option_groups(&self) -> Vec<String> {
-        let Some(first) = symbol(c"load_default_groups") else { return Vec::new() };
+        let Some(first) = symbol(GROUPS) else { return Vec::new() };
         let first = first.cast::<*const c_char>().cast_const();
         let mut groups = Vec::new();
         for position in 0..MOST_GROUPS {

@@ -30,6 +30,9 @@ pub(crate) fn start(series: Series, options: &'static Options) -> Result<*const 
     let errors = if conditions.is_empty() { &[] } else { errors::known(series) };
     ENGINE.start(Config { errors, ..config(options) }, &ServerHost).map_err(memory)?;
     register_own_memory();
+    if options.shape == Shape::Extended {
+        query_id::resolve();
+    }
     if let Err(reason) = session::layout() {
         line(Level::Warning, &format!("status_by_thread, _account, _user and _host stay empty: {reason}"));
     }
@@ -41,9 +44,6 @@ pub(crate) fn start(series: Series, options: &'static Options) -> Result<*const 
     }
     if let Err(reason) = user_variable::layout() {
         line(Level::Warning, &format!("user_variables_by_thread stays empty: {reason}"));
-    }
-    if options.shape == Shape::Extended {
-        query_id::resolve();
     }
     let table = entry::vtable(series, options);
     // Where waits are counted by instance, too, every lock takes the way that does so.

@@ -66,6 +66,35 @@ impl StandBack {
         }
     }
 
+    /// What to do about it.
+    pub fn remedy(&self) -> String {
+        match self {
+            StandBack::NoVersion => "tare serves stock MariaDB servers: is this one?".to_owned(),
+            StandBack::UnknownVersion { .. } => {
+                format!("take a server of one of the series {}, or a newer tare", series_list())
+            }
+            StandBack::NotServing { .. } | StandBack::Bootstrap => {
+                "nothing: only a server that goes on to serve has tare".to_owned()
+            }
+            StandBack::BuiltIn { .. } => {
+                "take performance_schema=ON away there, or set it to OFF, and restart".to_owned()
+            }
+            StandBack::SwitchedOff => "take `enabled=OFF` out of [tare], and restart".to_owned(),
+            StandBack::Options(_) => "mend the option, and restart".to_owned(),
+            StandBack::Memory(_) => {
+                "give the server more memory, or set a smaller memory-max in [tare]".to_owned()
+            }
+            StandBack::DirectCalls(super::DirectCallsError::Refused(_)) => {
+                "let the server change its code: MemoryDenyWriteExecute=no in its unit, or the like elsewhere"
+                    .to_owned()
+            }
+            StandBack::NoInterface(_)
+            | StandBack::DirectCalls(super::DirectCallsError::Unexpected(_))
+            | StandBack::InterfaceVersion(_)
+            | StandBack::Panic(_) => "report it, with the server's version and build".to_owned(),
+        }
+    }
+
     /// Whether the run goes on to serve. One that prints and ends has no error log to write into, and no data directory of
     /// its own.
     pub(crate) fn serves(&self) -> bool {

@@ -44,12 +44,12 @@ fn run(conn: &mut mysql::Conn, script: &Script) -> u64 {
     }
     for step in &script.steps {
         let Action::Query(sql) = &step.action else { panic!("line {}: only statements", step.line) };
-        let error = match conn.query_iter(sql).and_then(|mut result| {
+        let drain = |mut result: mysql::QueryResult<'_, '_, '_, mysql::Text>| {
             while let Some(rows) = result.iter() {
                 rows.for_each(drop);
             }
-            Ok(())
-        }) {
+        };
+        let error = match conn.query_iter(sql).map(drain) {
             Ok(()) => None,
             Err(mysql::Error::MySqlError(e)) => Some(e.code),
             Err(e) => panic!("line {}: {e}", step.line),

@@ -68,6 +68,7 @@ pub enum Counter {
     TotalMemory,
 }
 
+const _: () = assert!(MEASURED < 1 << LEVEL && WITH_HISTOGRAM < 1 << LEVEL);
 const _: () = assert!(Counter::TotalMemory as usize + 1 == COUNTERS);
 
 /// How a statement ended, as the host's diagnostics area says.

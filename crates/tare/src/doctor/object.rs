@@ -1,0 +1,143 @@
+//! The provider's file: whether the loader can take it into the server, and whether it should.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use nix::unistd::User;
+use tare_mariadb::options::Root;
+
+use super::Finding;
+use crate::elf::Elf;
+use crate::server::{PRELOAD, Server, is_provider, preloads};
+
+/// The C library, as the loader knows it.
+const LIBC: &str = "libc.so.6";
+/// Where it may lie.
+const LIBC_FOLDERS: [&str; 4] =
+    ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64"];
+/// What to do with a file that is not as it should be.
+const ANEW: &str = "install tare's package, or its file, anew, and restart";
+
+pub(super) fn check(server: &Server) -> Vec<Finding> {
+    let provider = provider(server);
+    provider
+        .map(|path| check_file(&path, &server.root, server.user().as_ref(), libc(server)))
+        .unwrap_or_default()
+}
+
+/// The provider that the server loads, or its unit says it is to load.
+pub(super) fn provider(server: &Server) -> Option<PathBuf> {
+    let of_unit = || Some(server.unit.as_ref()?.environment().remove(PRELOAD)?.value.into());
+    let value = server.variable(PRELOAD).or_else(of_unit)?;
+    preloads(&value).into_iter().find(|path| is_provider(path))
+}
+
+/// The C library the server has, or would have.
+pub(super) fn libc(server: &Server) -> Option<PathBuf> {
+    let mapped = server.process.iter().flat_map(|process| &process.mapped).map(PathBuf::from);
+    let mapped = mapped.filter(|path| path.ends_with(LIBC));
+    let folders = LIBC_FOLDERS.iter().map(|folder| Path::new(folder).join(LIBC));
+    mapped.chain(folders).map(|path| server.root.at(&path)).find(|path| path.is_file())
+}
+
+/// Looks at a file that is to be preloaded by a server that runs as `user`.
+pub(super) fn check_file(
+    path: &Path,
+    root: &Root,
+    user: Option<&User>,
+    libc: Option<PathBuf>,
+) -> Vec<Finding> {
+    let problem = |what: String, remedy: &str| Finding::problem("provider", what, remedy);
+    let shown = path.display();
+    let place = root.at(path);
+    let metadata = match fs::metadata(&place) {
+        Ok(metadata) if metadata.is_file() => metadata,
+        Ok(_) => return vec![problem(format!("{shown} is no file"), ANEW)],
+        Err(error) => return vec![problem(format!("{PRELOAD} names {shown}: {error}"), ANEW)],
+    };
+    let mut findings = vec![];
+    let owners = [Some(0), user.map(|user| user.uid.as_raw())];
+    if !owners.contains(&Some(metadata.uid())) {
+        let owner = User::from_uid(metadata.uid().into()).ok().flatten();
+        let owner = owner.map_or_else(|| metadata.uid().to_string(), |user| user.name);
+        let what = format!("{shown} belongs to {owner}, who can put code of theirs into the server");
+        findings.push(problem(what, &format!("chown root:root {shown}")));
+    }
+    if metadata.mode() & 0o022 != 0 {
+        let what = format!("{shown} can be written by others, who can put code of theirs into the server");
+        findings.push(problem(what, &format!("chmod 644 {shown}")));
+    }
+    if let Some(user) = user
+        && let Some(barred) = barred(&place, user)
+    {
+        let what =
+            format!("the server's account {} cannot read {shown}: {} bars it", user.name, barred.display());
+        findings
+            .push(problem(what, "put the file where every account may read it, such as /usr/local/lib/tare"));
+    }
+    match Elf::read(&place) {
+        Ok(file) => findings.extend(check_needs(path, &file, libc)),
+        Err(error) => {
+            findings.push(problem(format!("the provider cannot be loaded: {error}"), ANEW));
+        }
+    }
+    findings
+}
+
+/// The first of a path's folders, or the file itself, that the account may not pass or read.
+fn barred(path: &Path, user: &User) -> Option<PathBuf> {
+    if user.uid.is_root() {
+        return None;
+    }
+    let may = |path: &Path, bit: u32| {
+        let Ok(metadata) = fs::metadata(path) else { return false };
+        let shift = if metadata.uid() == user.uid.as_raw() {
+            6
+        } else if metadata.gid() == user.gid.as_raw() {
+            3
+        } else {
+            0
+        };
+        metadata.mode() >> shift & bit != 0
+    };
+    let folders = path.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folders.filter(|folder| !may(folder, 1)).last().map(Path::to_owned);
+    folder.or_else(|| (!may(path, 4)).then(|| path.to_owned()))
+}
+
+/// Whether the C library has what the file needs of it.
+fn check_needs(path: &Path, file: &Elf, libc: Option<PathBuf>) -> Vec<Finding> {
+    let unseen =
+        |what: String| vec![Finding::unseen("provider", what, "look at the server's own file system")];
+    let Some(libc) = libc else { return unseen(format!("the server's {LIBC} was not found")) };
+    let (needs, has) = match (file.needs(), Elf::read(&libc).and_then(|libc| libc.has())) {
+        (Ok(needs), Ok(has)) => (needs, has),
+        (Err(error), _) | (_, Err(error)) => return unseen(error.to_string()),
+    };
+    let missing = needs.iter().filter(|need| need.library == LIBC && !has.contains(&need.version));
+    let newest =
+        |versions: &mut dyn Iterator<Item = &str>| versions.max_by_key(|it| number(it)).map(str::to_owned);
+    let Some(missing) = newest(&mut missing.map(|need| need.version.as_str())) else { return vec![] };
+    let newest = newest(&mut has.iter().map(String::as_str)).unwrap_or_default();
+    let what =
+        format!("{} needs {missing} of the C library, which has no more than {newest}", path.display());
+    vec![Finding::problem("provider", what, "take a tare built on this system, or on an older one")]
+}
+
+/// What a version is ordered by: 2.4 comes before 2.36.
+fn number(version: &str) -> Vec<u32> {
+    let digits = version.trim_start_matches(|c: char| !c.is_ascii_digit());
+    digits.split('.').filter_map(|part| part.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_ordered_by_their_numbers() {
+        assert!(number("GLIBC_2.4") < number("GLIBC_2.36"));
+        assert!(number("GLIBC_PRIVATE") < number("GLIBC_2.2.5"));
+    }
+}

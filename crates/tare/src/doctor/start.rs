@@ -1,0 +1,118 @@
+//! What the server's program and options decide: whether it loads tare, and whether tare stands back.
+
+use super::{Finding, object};
+use crate::provider;
+use crate::server::process::DELETED;
+use crate::server::{PLUGIN, PRELOAD, Prospect, Server, is_provider, preloads};
+
+pub(super) fn check(server: &Server, prospect: &Prospect) -> Vec<Finding> {
+    let mut findings = check_preload(server);
+    findings.extend(check_program(prospect));
+    findings.extend(check_plugin(server, prospect));
+    findings
+}
+
+fn check_preload(server: &Server) -> Vec<Finding> {
+    let problem = |what: String, remedy: &str| vec![Finding::problem("preload", what, remedy)];
+    let told = |value: Option<std::ffi::OsString>| {
+        value.is_some_and(|value| preloads(&value).iter().any(|path| is_provider(path)))
+    };
+    let by_unit =
+        || told(Some(server.unit.as_ref()?.environment().remove(PRELOAD)?.value.into())).then_some(());
+    let Some(process) = &server.process else {
+        if by_unit().is_some() {
+            return vec![];
+        }
+        return problem(
+            format!("the unit does not load tare: its {PRELOAD} does not name {}", provider::FILE),
+            "tare install",
+        );
+    };
+    let mapped = process.mapped.iter().find(|path| is_provider(path.trim_end_matches(DELETED).as_ref()));
+    match mapped {
+        Some(path) if path.ends_with(DELETED) => problem(
+            format!("the server runs with a provider that has been replaced since it started: {path}"),
+            "restart the server",
+        ),
+        Some(_) => vec![],
+        None if told(process.variable(PRELOAD)) => problem(
+            "the loader did not take tare into the server, though it was told to".to_owned(),
+            "see what else is found; the loader's own word is where the server's standard error went",
+        ),
+        None if by_unit().is_some() => {
+            problem("the server runs since before its unit loads tare".to_owned(), "restart the server")
+        }
+        None => problem(
+            format!("tare is not loaded: {PRELOAD} of the server does not name {}", provider::FILE),
+            if server.unit.is_some() {
+                "tare install"
+            } else {
+                "start the server with it, or use its unit and tare install"
+            },
+        ),
+    }
+}
+
+/// Whether tare would stand back.
+pub(super) fn check_program(prospect: &Prospect) -> Vec<Finding> {
+    let program = match &prospect.program {
+        Ok(program) => program,
+        Err(error) => {
+            return vec![Finding::unseen(
+                "program",
+                error.to_string(),
+                "look as root, where the server's files are",
+            )];
+        }
+    };
+    let mut findings = vec![];
+    if let Err(reason) = &prospect.plan {
+        let check = match reason {
+            tare_mariadb::startup::StandBack::Options(_) => "options",
+            tare_mariadb::startup::StandBack::BuiltIn { .. } => "built-in",
+            _ => "program",
+        };
+        findings.push(Finding::problem(check, format!("tare stands back: {reason}"), reason.remedy()));
+    } else {
+        let remedy = "take another build of the server; `tare probe` tells which are served";
+        let problem = |hindrance: &String| Finding::problem("program", hindrance.clone(), remedy);
+        findings.extend(program.hindrances.iter().map(problem));
+    }
+    findings
+}
+
+/// A server that serves says itself whether the plugin is missing: this is about one that does not yet.
+fn check_plugin(server: &Server, prospect: &Prospect) -> Vec<Finding> {
+    let loaded =
+        server.process.as_ref().map(|process| process.mapped.iter().any(|path| path.ends_with(PLUGIN)));
+    if loaded == Some(true) || object::provider(server).is_none() {
+        return vec![];
+    }
+    let problem = |what: &str, remedy: &str| vec![Finding::problem("plugin", what, remedy)];
+    if server.plugin(prospect).is_none() {
+        return vec![no_plugin()];
+    }
+    if loaded == Some(false) {
+        return problem(
+            "the plugin ha_federatedx is not loaded",
+            "put `plugin-load-add = ha_federatedx` into [mariadbd] of an option file and restart, or INSTALL SONAME \
+             'ha_federatedx' and FLUSH TABLES",
+        );
+    }
+    if !prospect.asks_for_plugin(&server.arguments(), |_| true) {
+        return problem(
+            "no option file loads the plugin ha_federatedx",
+            "put `plugin-load-add = ha_federatedx` into [mariadbd] of an option file (`tare install` does)",
+        );
+    }
+    vec![]
+}
+
+/// There is no such file.
+pub(super) fn no_plugin() -> Finding {
+    Finding::problem(
+        "plugin",
+        "the server has no plugin ha_federatedx.so, through which its SQL reads the tables",
+        "install the package that holds it (on Debian mariadb-server), or do with `tare status` and tare's socket",
+    )
+}

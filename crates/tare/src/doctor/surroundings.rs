@@ -1,0 +1,219 @@
+//! What the system around a server forbids: hardening of its unit, AppArmor, SELinux, a data directory it cannot write to.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use nix::sys::statvfs::{FsFlags, statvfs};
+use tare_mariadb::options::Root;
+
+use super::{Finding, object};
+use crate::server::process::DELETED;
+use crate::server::unit::Unit;
+use crate::server::{Prospect, Server, is_provider};
+
+/// Profiles of AppArmor that packages ship for the server.
+const PROFILES: [&str; 3] = ["mariadbd", "usr.sbin.mariadbd", "usr.sbin.mysqld"];
+/// The entry of a process's auxiliary vector that says that the loader trusts nobody's environment.
+const AT_SECURE: u64 = 23;
+
+pub(super) fn check(server: &Server, prospect: &Prospect, active: bool) -> Vec<Finding> {
+    let Some(provider) = object::provider(server) else { return vec![] };
+    if active {
+        return vec![];
+    }
+    let mut findings = server.unit.as_ref().map(|unit| check_unit(unit, &provider)).unwrap_or_default();
+    findings.extend(check_loader(server));
+    findings.extend(check_confinement(server, &provider));
+    findings.extend(check_data(server, prospect));
+    findings
+}
+
+/// What of a unit's hardening is in the way of a provider that lies there.
+pub(super) fn check_unit(unit: &Unit, provider: &Path) -> Vec<Finding> {
+    let below = |folders: &[&str]| folders.iter().any(|folder| provider.starts_with(folder));
+    let mut findings = vec![];
+    let mut problem =
+        |what: String, remedy: String| findings.push(Finding::problem("hardening", what, remedy));
+    if let Some(setting) = unit.switched_on("MemoryDenyWriteExecute") {
+        problem(
+            format!(
+                "MemoryDenyWriteExecute={} in {} keeps tare from leading the server's calls to itself: it stands back",
+                setting.value,
+                setting.file.display()
+            ),
+            format!(
+                "MemoryDenyWriteExecute=no in a drop-in of {} (SECURITY.md says what that means)",
+                unit.name
+            ),
+        );
+    }
+    let hides_homes = unit
+        .setting("ProtectHome")
+        .filter(|setting| !["no", "false", "read-only"].contains(&&*setting.value));
+    let homes = ["/home", "/root", "/run/user"];
+    let hides_temporary = unit.switched_on("PrivateTmp").filter(|_| below(&["/tmp", "/var/tmp"]));
+    for setting in hides_homes.filter(|_| below(&homes)).into_iter().chain(hides_temporary) {
+        problem(
+            format!("{}={} hides {} from the server", setting.key, setting.value, provider.display()),
+            "put the provider elsewhere, such as /usr/local/lib/tare".to_owned(),
+        );
+    }
+    findings
+}
+
+/// A program that gains privileges when it is started takes nothing from its environment.
+fn check_loader(server: &Server) -> Option<Finding> {
+    let process = server.process.as_ref()?;
+    if process.mapped.iter().any(|path| is_provider(path.trim_end_matches(DELETED).as_ref())) {
+        return None;
+    }
+    let vector = fs::read(format!("/proc/{}/auxv", process.pid)).ok()?;
+    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap_or_default());
+    let mut entries = vector.chunks_exact(16).map(|entry| (word(&entry[..8]), word(&entry[8..])));
+    entries.any(|entry| entry == (AT_SECURE, 1)).then(|| {
+        Finding::problem(
+            "preload",
+            "the server's program gains privileges when it is started (setuid, setgid or capabilities of its file), so the \
+             loader takes no LD_PRELOAD",
+            "take the capabilities off (getcap, setcap -r) and give them by the unit: AmbientCapabilities",
+        )
+    })
+}
+
+/// Whether AppArmor or SELinux may keep the provider from the server.
+pub(super) fn check_confinement(server: &Server, provider: &Path) -> Vec<Finding> {
+    let problem = |what: String, remedy: String| vec![Finding::problem("confinement", what, remedy)];
+    let rule = |profile: &str| {
+        format!(
+            "add `{} mr,` to /etc/apparmor.d/local/{profile}, and run apparmor_parser -r /etc/apparmor.d/{profile}",
+            provider.display()
+        )
+    };
+    if let Some(label) = server.process.as_ref().and_then(|process| process.confinement.as_deref()) {
+        return if label.contains(":mysqld_t:") && enforces(&server.root) {
+            let remedy = format!(
+                "chcon -t lib_t {} (semanage fcontext keeps it), and look with ausearch -m avc",
+                provider.display()
+            );
+            problem(format!("SELinux confines the server ({label})"), remedy)
+        } else if label.ends_with("(enforce)") {
+            let remedy = format!("{}; dmesg | grep DENIED shows what was refused", rule(PROFILES[0]));
+            problem(format!("AppArmor confines the server ({label})"), remedy)
+        } else {
+            vec![]
+        };
+    }
+    if server.process.is_some() {
+        return vec![];
+    }
+    let profile = PROFILES.iter().find(|profile| denies(&server.root, profile, provider));
+    profile
+        .map(|profile| {
+            problem(
+                format!("AppArmor's profile {profile} does not let the server read the provider"),
+                rule(profile),
+            )
+        })
+        .unwrap_or_default()
+}
+
+fn enforces(root: &Root) -> bool {
+    fs::read_to_string(root.at(Path::new("/sys/fs/selinux/enforce"))).is_ok_and(|text| text.trim() == "1")
+}
+
+/// Whether a profile says something, and nothing that allows to read the provider.
+fn denies(root: &Root, profile: &str, provider: &Path) -> bool {
+    let folder = Path::new("/etc/apparmor.d");
+    let rules = |path: &Path| {
+        let text = fs::read_to_string(root.at(path)).unwrap_or_default();
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        let rules = lines.filter(|line| !line.starts_with('#') || line.starts_with("#include"));
+        rules.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let own = rules(&folder.join(profile));
+    let disabled = fs::symlink_metadata(root.at(&folder.join("disable")).join(profile)).is_ok();
+    if own.is_empty() || disabled || own.iter().any(|line| line.contains("complain")) {
+        return false;
+    }
+    // The base abstraction lets everybody read the system's libraries.
+    let libraries =
+        ["/usr/lib", "/lib", "/usr/lib64", "/lib64"].iter().any(|folder| provider.starts_with(folder));
+    let based = own.iter().any(|line| line.contains("abstractions/base")) && libraries;
+    let folder_named = provider.parent().unwrap_or(provider).to_string_lossy().into_owned();
+    let local = rules(&folder.join("local").join(profile));
+    !based && !own.iter().chain(&local).any(|line| line.contains(&folder_named))
+}
+
+/// Whether the server can make tare's socket.
+pub(super) fn check_data(server: &Server, prospect: &Prospect) -> Vec<Finding> {
+    let Ok(plan) = &prospect.plan else { return vec![] };
+    let data = server.data(prospect);
+    let problem = |what: String, remedy: &str| vec![Finding::problem("socket", what, remedy)];
+    let socket = match plan.options.endpoint(&data) {
+        Ok(socket) => socket,
+        Err(error) => {
+            return problem(error.to_string(), "set `socket` in [tare] to a shorter path, and restart");
+        }
+    };
+    let folder = socket.parent().unwrap_or(&data);
+    let place = server.root.at(folder);
+    let elsewhere = "let the server write there, or set `socket` in [tare] to a path in a folder where it can, and restart";
+    let Ok(metadata) = fs::metadata(&place) else {
+        return problem(
+            format!("{} is not there: tare's socket cannot be made", folder.display()),
+            elsewhere,
+        );
+    };
+    if statvfs(&place).is_ok_and(|system| system.flags().contains(FsFlags::ST_RDONLY)) {
+        return problem(
+            format!(
+                "{} is on a file system that can only be read: tare's socket cannot be made",
+                folder.display()
+            ),
+            elsewhere,
+        );
+    }
+    let Some(user) = server.user().filter(|user| !user.uid.is_root()) else { return vec![] };
+    let shift = if metadata.uid() == user.uid.as_raw() {
+        6
+    } else if metadata.gid() == user.gid.as_raw() {
+        3
+    } else {
+        0
+    };
+    if metadata.mode() >> shift & 0o3 == 0o3 {
+        return vec![];
+    }
+    let what = format!(
+        "the server's account {} cannot write to {}: tare's socket cannot be made",
+        user.name,
+        folder.display()
+    );
+    problem(what, elsewhere)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_denies_unless_it_names_the_provider_s_folder() {
+        let folder = tempfile::tempdir().expect("folder");
+        let root = Root::new(folder.path());
+        let place = folder.path().join("etc/apparmor.d");
+        fs::create_dir_all(place.join("local")).expect("folder");
+        let provider = Path::new("/usr/local/lib/tare/libtare_mariadb.so");
+        let denied = |text: &str| {
+            fs::write(place.join("mariadbd"), text).expect("file");
+            denies(&root, "mariadbd", provider)
+        };
+        assert!(!denied("# This file is intentionally empty\n"));
+        assert!(!denied("/usr/sbin/mariadbd flags=(complain) {\n}\n"));
+        let profile = "#include <abstractions/base>\n/usr/sbin/mariadbd {\n /var/lib/mysql/** rwk,\n}\n";
+        assert!(denied(profile));
+        assert!(!denies(&root, "mariadbd", Path::new("/usr/lib/tare/libtare_mariadb.so")), "by the base");
+        fs::write(place.join("local/mariadbd"), "/usr/local/lib/tare/*.so mr,\n").expect("file");
+        assert!(!denied(profile));
+    }
+}

@@ -1,0 +1,24 @@
+//! Manual pages and shells' completions, made from the command line's own declaration; packages take them along.
+
+use std::fs;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::CommandFactory;
+use clap_complete::{Shell, generate_to};
+
+use crate::arguments::{Arguments, Documents};
+
+/// Runs the command.
+pub(crate) fn documents(arguments: &Documents) -> Result<ExitCode> {
+    let folder = |name: &str| {
+        let folder = arguments.folder.join(name);
+        fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+        Ok::<_, anyhow::Error>(folder)
+    };
+    clap_mangen::generate_to(Arguments::command().disable_help_subcommand(true), folder("man")?)?;
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+        generate_to(shell, &mut Arguments::command(), "tare", folder("completions")?)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

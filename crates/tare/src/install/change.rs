@@ -1,0 +1,147 @@
+//! Files that are written or removed, and put back.
+
+use std::fmt;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+use tare_mariadb::options::Root;
+
+/// A file as it is to be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Change {
+    /// As the system names it.
+    pub(super) path: PathBuf,
+    /// What it is to hold; `None`: there is to be no such file.
+    pub(super) content: Option<String>,
+}
+
+impl Change {
+    /// Whether the file is like that.
+    pub(super) fn is_done(&self, root: &Root) -> bool {
+        let found = fs::read(root.at(&self.path)).ok();
+        found.as_deref() == self.content.as_ref().map(String::as_bytes)
+    }
+
+    /// Makes it so: whoever reads the file meanwhile sees it before or after.
+    pub(super) fn apply(&self, root: &Root, undo: &mut Undo) -> Result<()> {
+        if self.is_done(root) {
+            return Ok(());
+        }
+        let path = root.at(&self.path);
+        let shown = || format!("{} (are you root?)", self.path.display());
+        undo.note(&path).with_context(shown)?;
+        match &self.content {
+            Some(content) => write(&path, content.as_bytes(), undo).with_context(shown),
+            None => remove(&path).with_context(shown),
+        }
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.content {
+            None => writeln!(f, "  no file {}", self.path.display()),
+            Some(content) => {
+                writeln!(f, "  {}:", self.path.display())?;
+                content.lines().try_for_each(|line| writeln!(f, "    {line}"))
+            }
+        }
+    }
+}
+
+/// How things were.
+#[derive(Debug, Default)]
+pub(super) struct Undo {
+    files: Vec<(PathBuf, Option<Vec<u8>>)>,
+    /// Folders that were made.
+    folders: Vec<PathBuf>,
+}
+
+impl Undo {
+    fn note(&mut self, path: &Path) -> std::io::Result<()> {
+        let content = match fs::read(path) {
+            Ok(content) => Some(content),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        self.files.push((path.to_owned(), content));
+        Ok(())
+    }
+
+    /// Puts everything back.
+    pub(super) fn put_back(&mut self) -> Result<()> {
+        for (path, content) in std::mem::take(&mut self.files).into_iter().rev() {
+            let put = match content {
+                Some(content) => write(&path, &content, &mut Undo::default()),
+                None => remove(&path),
+            };
+            put.with_context(|| format!("putting back {}", path.display()))?;
+        }
+        // The deepest first; one that somebody else uses by now stays.
+        self.folders.drain(..).rev().for_each(|folder| drop(fs::remove_dir(folder)));
+        Ok(())
+    }
+}
+
+fn write(path: &Path, content: &[u8], undo: &mut Undo) -> Result<()> {
+    let folder = path.parent().context("a file has a folder")?;
+    let missing: Vec<PathBuf> =
+        folder.ancestors().take_while(|it| !it.exists()).map(Path::to_owned).collect();
+    fs::create_dir_all(folder)?;
+    undo.folders.extend(missing.into_iter().rev());
+    let file = tempfile::Builder::new().prefix(".tare-").permissions(mode(0o644)).tempfile_in(folder)?;
+    fs::write(file.path(), content)?;
+    fs::set_permissions(file.path(), mode(0o644))?;
+    file.persist(path)?;
+    Ok(())
+}
+
+fn mode(bits: u32) -> fs::Permissions {
+    std::os::unix::fs::PermissionsExt::from_mode(bits)
+}
+
+/// The file, and its folder if that is a unit's for drop-ins and is empty then.
+fn remove(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
+        _ => {}
+    }
+    if let Some(folder) = path.parent().filter(|folder| folder.to_string_lossy().ends_with(".service.d")) {
+        // Somebody else's drop-ins keep it.
+        let _ = fs::remove_dir(folder);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_changed_is_put_back_with_its_folders() {
+        let folder = tempfile::tempdir().expect("folder");
+        let root = Root::new(folder.path());
+        fs::write(folder.path().join("old"), "before").expect("file");
+        fs::create_dir(folder.path().join("x.service.d")).expect("folder");
+        fs::write(folder.path().join("x.service.d/gone"), "kept").expect("file");
+        let changes = [
+            Change { path: "/old".into(), content: Some("after".into()) },
+            Change { path: "/a/b/new".into(), content: Some("new".into()) },
+            Change { path: "/x.service.d/gone".into(), content: None },
+        ];
+        let mut undo = Undo::default();
+        for change in &changes {
+            assert!(!change.is_done(&root));
+            change.apply(&root, &mut undo).expect("applied");
+            assert!(change.is_done(&root));
+        }
+        assert!(!folder.path().join("x.service.d").exists(), "nothing was left in it");
+        undo.put_back().expect("put back");
+        assert_eq!(fs::read(folder.path().join("old")).expect("file"), b"before");
+        assert_eq!(fs::read(folder.path().join("x.service.d/gone")).expect("file"), b"kept");
+        assert!(!folder.path().join("a").exists());
+    }
+}

@@ -1,0 +1,208 @@
+//! `tare install` and `tare uninstall`: what has a unit's server load tare, written and taken away again.
+
+mod change;
+mod plan;
+mod restart;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+use tare_mariadb::options::Root;
+
+use crate::arguments::{Install, Servers, Uninstall};
+use crate::doctor::Finding;
+use crate::provider;
+use crate::server::Server;
+use change::{Change, Undo};
+use restart::Restart;
+
+/// Exit status where a server was left as it is, because something is in the way or it did not come up.
+const REFUSED: u8 = 1;
+
+/// What was done, or would be, for a server.
+#[derive(Debug, Serialize)]
+struct Outcome {
+    server: String,
+    /// `planned`, `changed`, `unchanged`, `refused` or `put back`.
+    state: State,
+    changes: Vec<Change>,
+    /// What is in the way, or will be missing.
+    findings: Vec<Finding>,
+    /// Whether the server was restarted and answered.
+    restarted: bool,
+    /// Tables whose files an earlier version had left in the data directory, and that are gone now.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    leftovers: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum State {
+    Planned,
+    Changed,
+    Unchanged,
+    Refused,
+    PutBack,
+}
+
+/// Runs `tare install`.
+pub(crate) fn install(arguments: &Install) -> Result<ExitCode> {
+    let root = Root::new(&arguments.servers.root);
+    let provider = named_within(&arguments.servers.root, &provider::find(arguments.provider.as_deref())?)?;
+    each(&arguments.servers, &root, |server| {
+        let (changes, findings) = plan::install(server, &provider);
+        if findings.iter().any(plan::is_in_the_way) {
+            return Ok(Outcome::refused(server, findings));
+        }
+        apply(server, &arguments.servers, changes, findings, true)
+    })
+}
+
+/// Runs `tare uninstall`.
+pub(crate) fn uninstall(arguments: &Uninstall) -> Result<ExitCode> {
+    let root = Root::new(&arguments.servers.root);
+    let all = Server::all(&root);
+    each(&arguments.servers, &root, |server| {
+        let changes = plan::uninstall(server, &all);
+        let mut outcome = apply(server, &arguments.servers, changes, vec![], false)?;
+        if !arguments.servers.dry_run && outcome.state != State::PutBack {
+            outcome.leftovers = leftovers(server);
+        }
+        Ok(outcome)
+    })
+}
+
+/// Takes away what earlier versions left in the data directory; where there is none, or it is not readable, nothing is.
+fn leftovers(server: &Server) -> Vec<String> {
+    let data = server.root.at(&server.data(&server.prospect()));
+    match tare_mariadb::install::list(&data) {
+        Ok(left) if !left.is_empty() => tare_mariadb::install::remove(&data).unwrap_or_default(),
+        _ => vec![],
+    }
+}
+
+/// Does it for each server that is meant, and tells.
+fn each(arguments: &Servers, root: &Root, act: impl Fn(&Server) -> Result<Outcome>) -> Result<ExitCode> {
+    let mut outcomes = vec![];
+    for server in meant(arguments, root)? {
+        outcomes.push(act(&server).with_context(|| server.name())?);
+    }
+    if arguments.output.is_json() {
+        println!("{}", serde_json::to_string_pretty(&serde_json::json!({ "servers": outcomes }))?);
+    } else {
+        outcomes.iter().for_each(Outcome::print);
+    }
+    let failed = outcomes.iter().any(|outcome| matches!(outcome.state, State::Refused | State::PutBack));
+    Ok(if failed { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
+}
+
+/// The units named, or all there are.
+fn meant(arguments: &Servers, root: &Root) -> Result<Vec<Server>> {
+    let unit = |name: &String| {
+        Server::of_unit(root, name).with_context(|| format!("there is no unit {name}, or it is masked"))
+    };
+    if !arguments.units.is_empty() {
+        return arguments.units.iter().map(unit).collect();
+    }
+    let servers: Vec<Server> = Server::all(root).into_iter().filter(|server| server.unit.is_some()).collect();
+    if servers.is_empty() {
+        bail!(
+            "no systemd unit that starts mariadbd was found; name one with --unit, and for a server that is started otherwise \
+             see docs/operations.md"
+        );
+    }
+    Ok(servers)
+}
+
+/// The path of a file below a root, as it is called there.
+fn named_within(root: &Path, path: &Path) -> Result<PathBuf> {
+    if root == Path::new("/") {
+        return Ok(path.to_owned());
+    }
+    let root = root.canonicalize().with_context(|| format!("--root {}", root.display()))?;
+    let inner = path.strip_prefix(&root);
+    let inner =
+        inner.with_context(|| format!("{} does not lie below --root {}", path.display(), root.display()))?;
+    Ok(Path::new("/").join(inner))
+}
+
+fn apply(
+    server: &Server,
+    arguments: &Servers,
+    changes: Vec<Change>,
+    findings: Vec<Finding>,
+    active: bool,
+) -> Result<Outcome> {
+    let mut outcome = Outcome { findings, ..Outcome::new(server, changes) };
+    let anything = outcome.changes.iter().any(|change| !change.is_done(&server.root));
+    if arguments.dry_run {
+        outcome.state = if anything { State::Planned } else { State::Unchanged };
+        return Ok(outcome);
+    }
+    let mut undo = Undo::default();
+    for change in &outcome.changes {
+        if let Err(error) = change.apply(&server.root, &mut undo) {
+            undo.put_back()?;
+            return Err(error);
+        }
+    }
+    outcome.state = if anything { State::Changed } else { State::Unchanged };
+    let restart = Restart::new(server, arguments);
+    let wanted = anything || !restart.is_as_wanted(active);
+    if let Some(restart) = arguments.restart.then_some(restart).filter(|_| wanted) {
+        match restart.run(active) {
+            Ok(()) => outcome.restarted = true,
+            Err(error) => {
+                undo.put_back()?;
+                let again = restart.again();
+                let again =
+                    again.err().map(|error| format!("; restarting it as it was failed, too: {error:#}"));
+                outcome.state = State::PutBack;
+                outcome.why = Some(format!("{error:#}{}", again.unwrap_or_default()));
+            }
+        }
+    }
+    Ok(outcome)
+}
+
+impl Outcome {
+    fn new(server: &Server, changes: Vec<Change>) -> Outcome {
+        let (findings, leftovers) = (vec![], vec![]);
+        let (server, state) = (server.name(), State::Unchanged);
+        Outcome { server, state, changes, findings, restarted: false, leftovers, why: None }
+    }
+
+    fn refused(server: &Server, findings: Vec<Finding>) -> Outcome {
+        Outcome { findings, state: State::Refused, ..Outcome::new(server, vec![]) }
+    }
+
+    fn print(&self) {
+        let state = match self.state {
+            State::Planned => "would be changed",
+            State::Changed if self.restarted => "changed, restarted and as it should be",
+            State::Changed => "changed; what is written counts from the next restart on",
+            State::Unchanged if self.restarted => "restarted and as it should be",
+            State::Unchanged => "is as it should be",
+            State::Refused => "left alone: something is in the way",
+            State::PutBack => "put back as it was",
+        };
+        println!("{}: {state}", self.server);
+        self.changes.iter().for_each(|change| print!("{change}"));
+        for finding in &self.findings {
+            println!("  {}: {}. To do: {}", finding.check, finding.what, finding.remedy);
+        }
+        if !self.leftovers.is_empty() {
+            println!(
+                "  {} files of an earlier version's removed from the data directory",
+                self.leftovers.len()
+            );
+        }
+        if let Some(why) = &self.why {
+            println!("  {why}");
+        }
+    }
+}

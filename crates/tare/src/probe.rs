@@ -1,0 +1,115 @@
+//! `tare probe`: whether tare would serve a server, found out from the program's file, which is not run.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use serde::Serialize;
+use tare_mariadb::abi::Series;
+use tare_mariadb::startup::{StandBack, built_in, mutex_lock, program};
+
+use crate::arguments::Probe;
+use crate::elf::{self, Elf};
+
+/// Exit status where tare would stand back.
+const NOT_SUPPORTED: u8 = 1;
+/// Exit status where the file cannot be looked into.
+const NOT_LOOKED: u8 = 2;
+
+/// What a server's program shows.
+#[derive(Debug, Serialize)]
+pub(crate) struct Program {
+    /// The version compiled into it.
+    pub(crate) version: Option<String>,
+    /// Whether tare would serve it, as far as the program decides that.
+    pub(crate) supported: bool,
+    /// Why not; each says what is wrong.
+    pub(crate) hindrances: Vec<String>,
+    /// What would be less than complete.
+    pub(crate) notes: Vec<String>,
+    /// The groups of option files it reads.
+    #[serde(skip)]
+    pub(crate) groups: Vec<String>,
+}
+
+/// Looks into a server's program.
+pub(crate) fn look(path: &Path) -> Result<Program, elf::Error> {
+    let file = Elf::read(path)?;
+    let loaded = file.loaded()?;
+    let version = loaded.constant(is_version);
+    let mut program =
+        Program { version, supported: false, hindrances: vec![], notes: vec![], groups: vec![] };
+    let missing: Vec<_> = program::EXPORTS.iter().filter(|name| file.symbol(name).is_none()).collect();
+    if !missing.is_empty() {
+        let names = missing.iter().map(|name| name.to_string_lossy()).collect::<Vec<_>>().join(", ");
+        program.hindrances.push(format!(
+            "it does not export {names}: no MariaDB server, or one built without the interface"
+        ));
+        return Ok(program);
+    }
+    program.groups = file.symbol(program::GROUPS).map(|array| loaded.texts_at(array)).unwrap_or_default();
+    match program.version.as_deref().map(|version| (version, Series::of(version))) {
+        None => program.hindrances.push(StandBack::NoVersion.to_string()),
+        Some((version, None)) => {
+            program.hindrances.push(StandBack::UnknownVersion { version: version.to_owned() }.to_string());
+        }
+        Some((_, Some(series))) => {
+            if let Err(error) = loaded.image().functions(series, file.symbol(built_in::KEYS)) {
+                program.hindrances.push(error.to_string());
+            }
+            let code = file.symbol(mutex_lock::NAME).and_then(|at| loaded.code_at(at, mutex_lock::LOOK));
+            if !code.is_some_and(|code| mutex_lock::is_known(series, code)) {
+                program.notes.push(
+                    "its psi_mutex_lock is not the known one: mutexes are timed as at level exact".to_owned(),
+                );
+            }
+        }
+    }
+    program.supported = program.hindrances.is_empty();
+    Ok(program)
+}
+
+/// Whether a text is the server's version: three numbers and the product's name.
+fn is_version(text: &str) -> bool {
+    let Some((number, rest)) = text.split_once('-') else { return false };
+    let parts: Vec<&str> = number.split('.').collect();
+    let is_number = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    rest.starts_with("MariaDB") && parts.len() == 3 && parts.iter().all(is_number)
+}
+
+/// Runs the command.
+pub(crate) fn probe(arguments: &Probe) -> Result<ExitCode> {
+    let path = &arguments.mariadbd;
+    let program = match look(path) {
+        Ok(program) => program,
+        Err(error) => {
+            eprintln!("tare: {error}");
+            return Ok(ExitCode::from(NOT_LOOKED));
+        }
+    };
+    if arguments.output.is_json() {
+        println!("{}", serde_json::to_string_pretty(&program)?);
+    } else {
+        let version = program.version.as_deref().unwrap_or("of no known version");
+        let verdict = if program.supported { "tare serves it" } else { "tare would stand back" };
+        println!("{}: {version}: {verdict}", path.display());
+        for line in program.hindrances.iter().chain(&program.notes) {
+            println!("  {line}");
+        }
+    }
+    Ok(if program.supported { ExitCode::SUCCESS } else { ExitCode::from(NOT_SUPPORTED) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_told_from_other_texts() {
+        assert!(is_version("10.11.19-MariaDB"));
+        assert!(is_version("12.0.2-MariaDB-ubu2404"));
+        for other in ["10.11-MariaDB", "5.5.5-", "8.4.0", "10.11.x-MariaDB", "a-MariaDB", ""] {
+            assert!(!is_version(other), "{other}");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! A server of this machine: a unit, a process, or both; and what tare would make of it.
+
+pub(crate) mod process;
+pub(crate) mod unit;
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use nix::unistd::{Uid, User};
+use tare_mariadb::options::{OptionFiles, Options, Origin, Root, ServerSettings};
+use tare_mariadb::startup::{self, Plan, StandBack};
+
+use crate::probe::{self, Program};
+use crate::provider;
+use process::Process;
+use unit::Unit;
+
+/// The variable that has the loader take further objects into a program.
+pub(crate) const PRELOAD: &str = "LD_PRELOAD";
+/// Where servers have their data unless they are told otherwise.
+const DATA: &str = "/var/lib/mysql";
+/// The groups of option files a server reads whose own list is not known, without those of one series.
+const GROUPS: [&str; 5] = ["mysqld", "server", "mariadb", "mariadbd", "galera"];
+/// The plugin's file.
+pub(crate) const PLUGIN: &str = "ha_federatedx.so";
+
+/// The server.
+#[derive(Clone, Debug)]
+pub(crate) struct Server {
+    pub(crate) unit: Option<Unit>,
+    pub(crate) process: Option<Process>,
+    pub(crate) root: Root,
+}
+
+/// What its program and its options say.
+pub(crate) struct Prospect {
+    pub(crate) program: Result<Program, crate::elf::Error>,
+    pub(crate) files: OptionFiles,
+    pub(crate) settings: ServerSettings,
+    /// Whether and how tare serves it.
+    pub(crate) plan: Result<Plan, StandBack>,
+    groups: Vec<String>,
+}
+
+impl Server {
+    /// As people call it.
+    pub(crate) fn name(&self) -> String {
+        match (&self.unit, &self.process) {
+            (Some(unit), _) => unit.name.clone(),
+            (None, Some(process)) => format!("process {}", process.pid),
+            (None, None) => "server".to_owned(),
+        }
+    }
+
+    /// The servers under a root: its units, and on this machine what runs besides.
+    pub(crate) fn all(root: &Root) -> Vec<Server> {
+        let pids = if root.is_own() { Process::all() } else { vec![] };
+        let mut processes: Vec<Process> =
+            pids.into_iter().filter_map(|pid| Process::look(pid).ok()).collect();
+        let server = |unit: Unit| {
+            let at = processes.iter().position(|process| process.unit.as_deref() == Some(&unit.name));
+            let process = at.map(|at| processes.remove(at));
+            Server { unit: Some(unit), process, root: root.clone() }
+        };
+        let mut servers: Vec<Server> = Unit::all(root).into_iter().map(server).collect();
+        let alone = |process: Process| Server { unit: None, root: process.root(), process: Some(process) };
+        servers.extend(processes.into_iter().map(alone));
+        servers
+    }
+
+    /// The server of a unit.
+    pub(crate) fn of_unit(root: &Root, name: &str) -> Option<Server> {
+        let unit = Unit::read(root, name)?;
+        let pids = if root.is_own() { Process::all() } else { vec![] };
+        let mut processes = pids.into_iter().filter_map(|pid| Process::look(pid).ok());
+        let process = processes.find(|process| process.unit.as_deref() == Some(&unit.name));
+        Some(Server { unit: Some(unit), process, root: root.clone() })
+    }
+
+    /// The server that runs as a process.
+    pub(crate) fn of_process(process: Process) -> Server {
+        let root = process.root();
+        let unit = process.unit.as_deref().and_then(|name| Unit::read(&root, name));
+        // A shell or a test that a unit has started may have started the server.
+        let unit = unit.filter(|unit| unit.command().is_some());
+        Server { unit, root, process: Some(process) }
+    }
+
+    /// It as its unit will start it, whatever runs now.
+    pub(crate) fn next(&self) -> Server {
+        Server { process: None, ..self.clone() }
+    }
+
+    /// The program and its arguments: of what runs, or of what would.
+    pub(crate) fn arguments(&self) -> Vec<OsString> {
+        match &self.process {
+            Some(process) => process.arguments.clone(),
+            None => self.unit.as_ref().and_then(Unit::command).unwrap_or_default(),
+        }
+    }
+
+    /// A variable of its environment, likewise.
+    pub(crate) fn variable(&self, name: &str) -> Option<OsString> {
+        match &self.process {
+            Some(process) => process.variable(name),
+            None => Some(self.unit.as_ref()?.environment().remove(name)?.value.into()),
+        }
+    }
+
+    /// Where its program can be read.
+    pub(crate) fn program(&self) -> PathBuf {
+        match &self.process {
+            Some(process) => process.program(),
+            None => {
+                let named = self.arguments().into_iter().next().unwrap_or_default();
+                // A script starts the program beside it.
+                let named = Path::new(&named);
+                let script = named.to_string_lossy().ends_with("safe");
+                self.root.at(if script { Path::new("/usr/sbin/mariadbd") } else { named })
+            }
+        }
+    }
+
+    /// The account it runs as; `None` where it is not known here.
+    pub(crate) fn user(&self) -> Option<User> {
+        match &self.process {
+            Some(process) => User::from_uid(Uid::from_raw(process.user)).ok()?,
+            None => User::from_name(&self.unit.as_ref()?.setting("User")?.value).ok()?,
+        }
+    }
+
+    /// What tare would make of it, or has made.
+    pub(crate) fn prospect(&self) -> Prospect {
+        let arguments = self.arguments();
+        let program = probe::look(&self.program());
+        let groups = match &program {
+            Ok(program) if !program.groups.is_empty() => program.groups.clone(),
+            _ => GROUPS.map(str::to_owned).to_vec(),
+        };
+        let files = OptionFiles::under(&self.root, &arguments, &|name| self.variable(name));
+        let settings = ServerSettings::resolve(&arguments, &files, &groups);
+        let version = program.as_ref().ok().and_then(|program| program.version.clone());
+        let environment = self.variable(Options::ENVIRONMENT);
+        let plan = startup::decide(version, &settings, &files, environment.as_deref());
+        Prospect { program, files, settings, plan, groups }
+    }
+
+    /// Its data directory, as it names it.
+    pub(crate) fn data(&self, prospect: &Prospect) -> PathBuf {
+        let works_in = || self.process.as_ref()?.folder.clone();
+        works_in().or_else(|| prospect.settings.datadir.clone()).unwrap_or_else(|| DATA.into())
+    }
+
+    /// tare's socket, where this process finds it.
+    pub(crate) fn endpoint(&self, prospect: &Prospect) -> PathBuf {
+        let named = prospect.plan.as_ref().ok().and_then(|plan| plan.options.socket.clone());
+        self.root.at(&named.unwrap_or_else(|| self.data(prospect).join(crate::status::SOCKET)))
+    }
+
+    /// Where the plugin lies, if it is there.
+    pub(crate) fn plugin(&self, prospect: &Prospect) -> Option<PathBuf> {
+        let program = self.arguments().into_iter().next().unwrap_or_default();
+        let home = Path::new(&program).ancestors().nth(2).unwrap_or(Path::new("/usr")).to_owned();
+        let folders =
+            ["lib/mysql/plugin", "lib64/mysql/plugin", "lib/plugin"].map(|folder| home.join(folder));
+        let folders =
+            prospect.option("plugin-dir", &self.arguments()).map(PathBuf::from).into_iter().chain(folders);
+        folders.map(|folder| folder.join(PLUGIN)).find(|path| self.root.at(path).is_file())
+    }
+}
+
+impl Prospect {
+    /// The last value of one of the server's options that tare itself does not look at; `name` with hyphens.
+    fn option(&self, name: &str, arguments: &[OsString]) -> Option<String> {
+        self.values(name, arguments).pop().map(|(value, _)| value)
+    }
+
+    /// Every value of it, in order, and where it is given.
+    fn values(&self, name: &str, arguments: &[OsString]) -> Vec<(String, Origin)> {
+        let groups: Vec<&str> = self.groups.iter().map(String::as_str).collect();
+        let entries = self.files.in_groups(&groups).filter(|entry| entry.key.replace('_', "-") == name);
+        let of_files = entries.filter_map(|entry| Some((entry.value.clone()?, entry.origin.clone())));
+        let given = arguments.iter().filter_map(|argument| {
+            let (key, value) = argument.to_str()?.strip_prefix("--")?.split_once('=')?;
+            (key.replace('_', "-") == name).then(|| (value.to_owned(), Origin::CommandLine))
+        });
+        of_files.chain(given).collect()
+    }
+
+    /// Whether the server is told to load the plugin, by somebody that counts.
+    pub(crate) fn asks_for_plugin(&self, arguments: &[OsString], counts: impl Fn(&Origin) -> bool) -> bool {
+        let values = ["plugin-load", "plugin-load-add"].map(|name| self.values(name, arguments));
+        values.iter().flatten().any(|(value, origin)| value.contains("federatedx") && counts(origin))
+    }
+}
+
+/// What `LD_PRELOAD` names.
+pub(crate) fn preloads(value: &OsStr) -> Vec<PathBuf> {
+    let entries =
+        value.as_bytes().split(|byte| matches!(byte, b' ' | b':')).filter(|entry| !entry.is_empty());
+    entries.map(|entry| PathBuf::from(OsString::from_vec(entry.to_vec()))).collect()
+}
+
+/// Whether this is tare's own object, by its name.
+pub(crate) fn is_provider(path: &Path) -> bool {
+    path.file_name() == Some(OsStr::new(provider::FILE))
+}

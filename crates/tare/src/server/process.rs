@@ -1,0 +1,164 @@
+//! Servers that run, as `/proc` shows them.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+use tare_mariadb::options::Root;
+
+/// What a running server's program may be called.
+const PROGRAMS: [&str; 2] = ["mariadbd", "mysqld"];
+
+/// A process.
+#[derive(Clone, Debug)]
+pub(crate) struct Process {
+    pub(crate) pid: u32,
+    pub(crate) arguments: Vec<OsString>,
+    /// `NAME=VALUE`, as it was started.
+    pub(crate) environment: Vec<OsString>,
+    /// Paths of the files it has in memory.
+    pub(crate) mapped: Vec<String>,
+    /// The folder it works in: a server's data directory.
+    pub(crate) folder: Option<PathBuf>,
+    /// The file its standard error goes to: a server's error log.
+    pub(crate) log: Option<PathBuf>,
+    /// The account it runs as.
+    pub(crate) user: u32,
+    /// systemd's unit, if one has started it.
+    pub(crate) unit: Option<String>,
+    /// The profile of AppArmor or label of SELinux it is confined by.
+    pub(crate) confinement: Option<String>,
+}
+
+impl Process {
+    /// Looks at a process.
+    ///
+    /// # Errors
+    /// When there is none, or it may not be looked at.
+    pub(crate) fn look(pid: u32) -> io::Result<Process> {
+        let text = |name: &str| {
+            Ok::<_, io::Error>(String::from_utf8_lossy(&fs::read(place(pid, name))?).into_owned())
+        };
+        let link = |name: &str| fs::read_link(place(pid, name)).ok();
+        let mut mapped: Vec<String> = text("maps")?.lines().filter_map(mapped_file).collect();
+        mapped.sort();
+        mapped.dedup();
+        let units = text("cgroup").unwrap_or_default();
+        let unit =
+            units.lines().find_map(|line| line.rsplit('/').next().filter(|name| name.ends_with(".service")));
+        let confinement = text("attr/current").unwrap_or_default();
+        let confinement = confinement.trim_end_matches(['\0', '\n']);
+        Ok(Process {
+            pid,
+            arguments: parts(fs::read(place(pid, "cmdline"))?),
+            environment: parts(fs::read(place(pid, "environ"))?),
+            mapped,
+            folder: link("cwd"),
+            log: link("fd/2").filter(|path| path.is_absolute() && self::root(pid).at(path).is_file()),
+            user: fs::metadata(place(pid, ""))?.uid(),
+            unit: unit.map(str::to_owned),
+            confinement: (!["", "unconfined"].contains(&confinement)).then(|| confinement.to_owned()),
+        })
+    }
+
+    /// Every server that runs and that is not in a container of its own.
+    pub(crate) fn all() -> Vec<u32> {
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let mut pids: Vec<u32> =
+            entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+        pids.retain(|pid| {
+            let name = fs::read_to_string(place(*pid, "comm")).unwrap_or_default();
+            PROGRAMS.contains(&name.trim_end())
+        });
+        pids.sort_unstable();
+        pids
+    }
+
+    /// The process that listens on a socket.
+    pub(crate) fn listening(socket: &Path) -> io::Result<u32> {
+        let peer = UnixStream::connect(socket)?;
+        let pid = getsockopt(&peer, PeerCredentials)?.pid();
+        u32::try_from(pid).ok().filter(|pid| *pid != 0).ok_or_else(|| ErrorKind::Unsupported.into())
+    }
+
+    /// A variable of its environment.
+    pub(crate) fn variable(&self, name: &str) -> Option<OsString> {
+        let of_name = |variable: &OsString| {
+            let value = variable.as_bytes().strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
+            Some(OsString::from_vec(value.to_vec()))
+        };
+        self.environment.iter().find_map(of_name)
+    }
+
+    /// What is `/` to it.
+    pub(crate) fn root(&self) -> Root {
+        root(self.pid)
+    }
+
+    /// Its program's file, also when the file was replaced since.
+    pub(crate) fn program(&self) -> PathBuf {
+        place(self.pid, "exe")
+    }
+}
+
+/// What the kernel adds to the name of a file that is gone.
+pub(crate) const DELETED: &str = " (deleted)";
+
+fn place(pid: u32, name: &str) -> PathBuf {
+    Path::new("/proc").join(pid.to_string()).join(name)
+}
+
+/// This process's own root stays `/`, so that paths are shown as one knows them.
+fn root(pid: u32) -> Root {
+    let of = |path: PathBuf| fs::metadata(path).map(|it| (it.dev(), it.ino())).ok();
+    let theirs = place(pid, "root");
+    if of(theirs.clone()).is_none_or(|it| Some(it) == of("/".into())) {
+        Root::default()
+    } else {
+        Root::new(theirs)
+    }
+}
+
+fn mapped_file(line: &str) -> Option<String> {
+    line.find('/').map(|at| line[at..].to_owned())
+}
+
+fn parts(bytes: Vec<u8>) -> Vec<OsString> {
+    let bytes = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
+    if bytes.is_empty() {
+        return vec![];
+    }
+    bytes.split(|byte| *byte == 0).map(|part| OsString::from_vec(part.to_vec())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn this_process_is_seen() {
+        let process = Process::look(std::process::id()).expect("it runs");
+        let arguments: Vec<OsString> = std::env::args_os().collect();
+        assert_eq!(process.arguments, arguments);
+        assert_eq!(process.variable("PATH"), std::env::var_os("PATH"));
+        assert_eq!(process.folder, std::env::current_dir().ok());
+        assert!(process.mapped.iter().any(|path| path.contains("libc.so")), "{:?}", process.mapped);
+        assert!(process.root().is_own());
+    }
+
+    #[test]
+    fn who_listens_is_known_by_the_socket() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("s");
+        assert!(Process::listening(&path).is_err());
+        let _listener = UnixListener::bind(&path).expect("bind");
+        assert_eq!(Process::listening(&path).expect("a process"), std::process::id());
+    }
+}

@@ -1,0 +1,265 @@
+//! `tare doctor` beside servers that run: each broken set-up starts and serves, and its cause is named.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use mysql::prelude::Queryable;
+use serde_json::Value;
+use tare_testkit::host::Host;
+use tare_testkit::server::{Server, Settings};
+use tare_testkit::subject::{Provider, provider_library};
+
+const WELL: i32 = 0;
+const FOUND: i32 = 1;
+const NOT_LOOKED: i32 = 2;
+
+fn tare(arguments: &[&str]) -> (i32, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_tare")).args(arguments).output().expect("tare runs");
+    let said =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    (output.status.code().expect("it ends by itself"), said)
+}
+
+/// The exit status, and `check: what` of every finding about a server.
+fn doctor(arguments: &[&str]) -> (i32, Vec<String>) {
+    let (status, said) = tare(&[&["doctor", "--output", "json"], arguments].concat());
+    let report: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}:\n{said}"));
+    let servers = report["servers"].as_array().expect("servers");
+    assert_eq!(servers.len(), 1, "{said}");
+    let findings = servers[0]["findings"].as_array().expect("findings");
+    let text = |finding: &Value, name: &str| finding[name].as_str().expect("a text").to_owned();
+    for finding in findings {
+        assert!(!text(finding, "remedy").is_empty(), "{said}");
+    }
+    (status, findings.iter().map(|it| text(it, "check") + ": " + &text(it, "what")).collect())
+}
+
+/// A server that serves, and what is found about it.
+fn found(settings: Settings) -> (i32, Vec<String>) {
+    let server = Server::start(settings).unwrap_or_else(|error| panic!("the server does not serve: {error}"));
+    let one: Option<u32> = server.client().expect("a connection").query_first("SELECT 1").expect("an answer");
+    assert_eq!(one, Some(1));
+    doctor(&["--socket", &server.socket().to_string_lossy()])
+}
+
+/// Asserts that something of this check with this text was found.
+fn assert_named((status, findings): (i32, Vec<String>), check: &str, text: &str) {
+    let named = findings.iter().any(|it| it.starts_with(&format!("{check}: ")) && it.contains(text));
+    assert!(named, "no {check} with {text:?} in {findings:#?}");
+    assert_eq!(status, FOUND);
+}
+
+/// A folder the server's account may read.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("folder");
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("permissions");
+    folder
+}
+
+/// A provider of one's own to break.
+fn own_provider(folder: &Path, change: impl Fn(Vec<u8>) -> Vec<u8>) -> PathBuf {
+    let path = folder.join("libtare_mariadb.so");
+    let bytes = fs::read(provider_library().expect("a provider")).expect("file");
+    fs::write(&path, change(bytes)).expect("file");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("permissions");
+    path
+}
+
+fn replaced(mut bytes: Vec<u8>, from: &[u8], to: &[u8]) -> Vec<u8> {
+    assert_eq!(from.len(), to.len());
+    let mut at = 0;
+    while let Some(found) = bytes[at..].windows(from.len()).position(|window| window == from) {
+        bytes[at + found..at + found + to.len()].copy_from_slice(to);
+        at += found + to.len();
+    }
+    assert!(at > 0, "nothing to replace");
+    bytes
+}
+
+fn preloading(path: &Path) -> Settings {
+    Settings::new(Provider::tare()).environment("LD_PRELOAD", &path.to_string_lossy())
+}
+
+/// Whether the server can show the tables at all; upstream's archives come without the plugin.
+fn has_plugin() -> bool {
+    let has = Host::find().expect("a server").has_federated();
+    if !has {
+        println!("skipped: this server has no plugin ha_federatedx");
+    }
+    has
+}
+
+#[test]
+fn a_healthy_server_is_well() {
+    if !has_plugin() {
+        return;
+    }
+    let server = Server::start(Settings::new(Provider::tare())).expect("a server");
+    let pid = server.process().expect("it runs").id().to_string();
+    let socket = server.socket().display().to_string();
+    for how in [["--pid", pid.as_str()], ["--socket", socket.as_str()]] {
+        assert_eq!(doctor(&how), (WELL, vec![]));
+    }
+    let (status, said) = tare(&["doctor", "--pid", &pid]);
+    assert_eq!(status, WELL);
+    assert!(said.trim_end().ends_with("tare is active and complete"), "{said}");
+}
+
+#[test]
+fn a_server_without_tare_is_told_from_one_with_it() {
+    assert_named(found(Settings::new(Provider::Off)), "preload", "tare is not loaded");
+}
+
+#[test]
+fn a_server_without_the_plugin_is_told_how_to_get_it() {
+    if has_plugin() {
+        let settings = Settings::new(Provider::tare()).option("--plugin-load=");
+        assert_named(found(settings), "plugin", "ha_federatedx is not loaded");
+    }
+}
+
+#[test]
+fn the_built_in_is_named_with_where_it_is_switched_on() {
+    let settings = Settings::new(Provider::tare()).option("--performance-schema=ON");
+    assert_named(found(settings), "built-in", "performance_schema=ON, command line");
+}
+
+#[test]
+fn a_wrong_option_is_named_with_what_is_allowed() {
+    let settings = Settings::new(Provider::tare()).tare_option("digests-size", "many");
+    assert_named(found(settings), "options", "option digests-size");
+}
+
+#[test]
+fn a_full_table_is_named_with_the_option_to_raise() {
+    let settings = Settings::new(Provider::tare()).tare_option("max-mutex-classes", 1);
+    let server = Server::start(settings).expect("a server");
+    let (status, said) = tare(&["doctor", "--socket", &server.socket().to_string_lossy()]);
+    assert_eq!(status, FOUND);
+    assert!(said.contains("mutex_classes_lost is "), "{said}");
+    assert!(said.contains("raise max-mutex-classes in [tare]"), "{said}");
+}
+
+#[test]
+fn a_cut_off_provider_is_named() {
+    let folder = folder();
+    // The loader looks at what is shorter than a header; more than that, and it dies of it, before any code of tare's runs.
+    let provider = own_provider(folder.path(), |bytes| bytes[..40].to_vec());
+    let findings = found(preloading(&provider));
+    assert_named(findings.clone(), "provider", "is cut off");
+    assert_named(findings, "preload", "the loader did not take tare");
+}
+
+#[test]
+fn a_provider_of_somebody_else_s_is_named() {
+    if !nix::unistd::Uid::effective().is_root() {
+        println!("skipped: only root gives files away");
+        return;
+    }
+    let folder = folder();
+    let provider = own_provider(folder.path(), |bytes| bytes);
+    chown(&provider, Some(65534), Some(65534)).expect("chown");
+    assert_named(found(preloading(&provider)), "provider", "who can put code");
+    chown(&provider, Some(0), Some(0)).expect("chown");
+    fs::set_permissions(&provider, fs::Permissions::from_mode(0o666)).expect("permissions");
+    assert_named(found(preloading(&provider)), "provider", "can be written by others");
+}
+
+#[test]
+fn a_version_that_is_not_known_is_named() {
+    let host = Host::find().expect("a server");
+    let version = host.version.split('-').next().expect("a number").to_owned() + "-MariaDB";
+    let unknown: String = std::iter::once('9').chain(version.chars().skip(1)).collect();
+    let folder = folder();
+    let program = folder.path().join("mariadbd");
+    let bytes = fs::read(&host.mariadbd).expect("file");
+    fs::write(&program, replaced(bytes, version.as_bytes(), unknown.as_bytes())).expect("file");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("permissions");
+    let mut settings = Settings::new(Provider::tare());
+    let script = format!("shift; exec {} \"$@\"", program.display());
+    settings.under = ["sh", "-c", &script, "sh"].map(str::to_owned).to_vec();
+    assert_named(
+        found(settings),
+        "program",
+        &format!("server version {}", unknown.trim_end_matches("-MariaDB")),
+    );
+    let (status, said) = tare(&["probe", &program.to_string_lossy()]);
+    assert_eq!(status, FOUND);
+    assert!(said.contains(&format!("{unknown} is not supported")), "{said}");
+}
+
+#[test]
+fn a_server_that_may_not_change_its_code_is_named() {
+    // What MemoryDenyWriteExecute asks the kernel for, with the same call.
+    let deny = "syscall(157, 65, 1, 0, 0, 0) == 0 or exit 99; exec @ARGV";
+    let probe = Command::new("perl").args(["-e", deny, "true"]).status();
+    if !probe.is_ok_and(|status| status.success()) {
+        println!("skipped: no perl, or a kernel before 6.3, which has no PR_SET_MDWE");
+        return;
+    }
+    let mut settings = Settings::new(Provider::tare());
+    settings.under = ["perl", "-e", deny].map(str::to_owned).to_vec();
+    assert_named(found(settings), "log", "refuses to redirect");
+}
+
+#[test]
+fn a_data_directory_that_can_only_be_read_is_named() {
+    if !nix::unistd::Uid::effective().is_root() {
+        println!("skipped: only root starts a server as somebody who may not write");
+        return;
+    }
+    let mut server = Server::start(Settings::new(Provider::tare())).expect("a server");
+    server.stop().expect("it ends");
+    let (data, elsewhere) = (server.data(), server.temporary());
+    for option in ["--log-tc", "--log-ddl-recovery"] {
+        server.settings =
+            server.settings.clone().option(format!("{option}={}/{}", elsewhere.display(), &option[2..]));
+    }
+    let temporary = "--innodb-temp-data-file-path=../tmp/ibtmp1:12M:autoextend";
+    server.settings = server.settings.clone().option(temporary);
+    fs::set_permissions(&data, fs::Permissions::from_mode(0o555)).expect("permissions");
+    let started = server.resume();
+    let findings = started.is_ok().then(|| doctor(&["--socket", &server.socket().to_string_lossy()]));
+    fs::set_permissions(&data, fs::Permissions::from_mode(0o755)).expect("permissions");
+    started.expect("it serves");
+    assert_named(findings.expect("asked"), "socket", "tare's socket cannot be made");
+}
+
+#[test]
+fn sql_alone_tells_what_an_account_may_see() {
+    if !has_plugin() {
+        return;
+    }
+    let settings =
+        Settings::new(Provider::tare()).option("--skip-networking=0").option("--bind-address=127.0.0.1");
+    let server = Server::start(settings.option("--port=0")).expect("a server");
+    let mut root = server.client().expect("a connection");
+    let port: Option<u16> = root.query_first("SELECT @@port").expect("a port");
+    let Some(port) = port.filter(|port| *port != 0) else {
+        println!("skipped: the server does not tell the port it chose");
+        return;
+    };
+    root.query_drop("CREATE USER agent@'%' IDENTIFIED BY 'secret'").expect("an account");
+    let dsn = format!("mysql://agent:secret@127.0.0.1:{port}");
+    let (status, findings) = doctor(&["--dsn", &dsn]);
+    assert_eq!(status, NOT_LOOKED);
+    assert!(findings[0].starts_with("grants: "), "{findings:?}");
+    root.query_drop("GRANT SELECT ON performance_schema.* TO agent@'%'").expect("a grant");
+    assert_eq!(doctor(&["--dsn", &dsn]), (WELL, vec![]));
+}
+
+#[test]
+fn what_is_not_there_cannot_be_looked_at() {
+    for how in
+        [["--pid", "4294967"], ["--socket", "/nowhere/s"], ["--unit", "no-such-unit"], ["--dsn", "nonsense"]]
+    {
+        let (status, said) = tare(&["doctor", how[0], how[1]]);
+        assert_eq!(status, NOT_LOOKED, "{how:?}: {said}");
+    }
+    let empty = folder();
+    let (status, said) = tare(&["doctor", "--root", &empty.path().to_string_lossy()]);
+    assert_eq!(status, NOT_LOOKED);
+    assert!(said.contains("no server was found"), "{said}");
+}

@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# Builds what is given to others: the same bytes from the same commit and toolchain, wherever the source lies.
+#
+#   scripts/package.sh deb       a Debian package in target/package/
+#   scripts/package.sh release   that, a tarball, their checksums and this version's section of the changelog
+#   scripts/package.sh compare   builds the package twice, from two folders, and holds one against the other
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source=$PWD
+
+die() { printf 'package: %s\n' "$*" >&2; exit 1; }
+say() { printf 'package: %s\n' "$*" >&2; }
+
+version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+# The commit's time stands for all files', also where there is no git.
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null)} || die "no git: set SOURCE_DATE_EPOCH"
+export SOURCE_DATE_EPOCH
+target=$source/target/package
+files=$target/files
+# Paths of this machine do not get into what is built.
+export RUSTFLAGS="--remap-path-prefix=$source=/tare --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
+
+cargo_deb() {
+    local tool
+    for tool in "$(command -v cargo-deb || true)" "${CARGO_HOME:-$HOME/.cargo}/bin/cargo-deb" "$target/tools/bin/cargo-deb"; do
+        [ ! -x "$tool" ] || { printf '%s' "$tool"; return; }
+    done
+    say "installing cargo-deb into $target/tools; this takes some minutes"
+    RUSTFLAGS='' cargo install --quiet --locked --root "$target/tools" cargo-deb >&2 || die "cargo-deb cannot be had here"
+    printf '%s' "$target/tools/bin/cargo-deb"
+}
+
+# The one folder both the package and the tarball are made of.
+build() {
+    say "building $version optimised; this takes some minutes, without a word"
+    mkdir -p "$files"
+    cargo rustc --quiet --locked --release -p tare-mariadb --lib --crate-type cdylib --target-dir "$target/provider" \
+        -- -C llvm-args=-align-all-functions=6
+    cargo build --quiet --locked --release -p tare --target-dir "$target/program"
+    strip --strip-unneeded -o "$files/libtare_mariadb.so" "$target/provider/release/libtare_mariadb.so"
+    strip --strip-unneeded -o "$files/tare" "$target/program/release/tare"
+    rm -rf "$files/man" "$files/completions"
+    "$files/tare" documents "$files"
+    gzip -9n "$files"/man/*
+    gzip -9nc CHANGELOG.md > "$files/changelog.gz"
+}
+
+deb() {
+    local tool
+    tool=$(cargo_deb)
+    build
+    "$tool" -q --no-build --no-strip -p tare --target-dir "$target/program" --output "$target/tare_${version}_amd64.deb"
+    ! command -v lintian >/dev/null || lintian --fail-on error "$target/tare_${version}_amd64.deb" >&2
+    say "$target/tare_${version}_amd64.deb"
+}
+
+tarball() {
+    local name=tare-$version-x86_64-linux
+    rm -rf "${target:?}/$name"
+    mkdir -p "$target/$name/"{bin,lib/tare,share}
+    cp "$files/tare" "$target/$name/bin/"
+    cp "$files/libtare_mariadb.so" "$target/$name/lib/tare/"
+    cp -r "$files/man" "$files/completions" "$target/$name/share/"
+    cp README.md SECURITY.md CHANGELOG.md COPYING LICENSE-* docs/operations.md "$target/$name/"
+    tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX \
+        -C "$target" -c "$name" | gzip -9n > "$target/$name.tar.gz"
+}
+
+release() {
+    deb
+    tarball
+    # The section of this version, or before it is cut, what is to come.
+    awk -v v="$version" '/^## \[/ { on = index($0, "[" v "]") || (!seen && /Unreleased/); if (index($0, "[" v "]")) seen = 1 } on' \
+        CHANGELOG.md > "$target/CHANGES"
+    (cd "$target" && sha256sum "tare_${version}_amd64.deb" "tare-$version-x86_64-linux.tar.gz" > SHA256SUMS)
+    cat "$target/SHA256SUMS"
+}
+
+compare() {
+    local other tool
+    tool=$(cargo_deb)
+    deb
+    other=$(mktemp -d)
+    trap 'rm -rf "$other"' EXIT
+    git archive HEAD | tar -x -C "$other"
+    (cd "$other" && PATH="$(dirname "$tool"):$PATH" scripts/package.sh deb)
+    cmp "$target/tare_${version}_amd64.deb" "$other/target/package/tare_${version}_amd64.deb" || die "the two packages differ"
+    say "both packages are the same, byte for byte"
+}
+
+case ${1:-} in
+    deb | release | compare) "$1" ;;
+    *) die "what to build: deb, release or compare" ;;
+esac
