@@ -496,26 +496,3 @@ fn a_stock_replica_goes_on_whatever_is_tried_with_the_primarys_tables() {
     }
     pair.stop();
 }
-
-#[test]
-fn of_replicas_connections_the_tables_say_what_their_docs_say() {
-    let _turn = turn();
-    if skips() {
-        return;
-    }
-    let pair = Pair::start(Provider::under_test(), 2);
-    pair.execute(&WORK[..2]);
-    let mut conn = pair.replica.client().unwrap();
-    for table in [
-        "replication_connection_configuration",
-        "replication_applier_configuration",
-        "replication_applier_status",
-        "replication_applier_status_by_coordinator",
-        "replication_applier_status_by_worker",
-    ] {
-        let found = rows(&mut conn, &format!("SELECT * FROM performance_schema.{table}"));
-        // The server keeps these behind a lock of its own, which no endpoint takes.
-        assert_eq!(found.is_empty(), Provider::under_test().is_tare(), "{table}: {found:?}");
-    }
-    pair.stop();
-}
