@@ -69,6 +69,7 @@ fn figures(schema: &mut Schema, connection: u64) -> Figures {
     let thread = schema.thread_of(connection).unwrap().unwrap();
     events(schema, thread, &mut figures);
     errors(schema, thread, &mut figures);
+    digests(schema, &mut figures);
     figures
 }
 
@@ -131,6 +132,39 @@ fn errors(schema: &mut Schema, thread: u64, figures: &mut Figures) {
     }
 }
 
+/// Each digest, by its text without what the servers spell differently.
+fn digests(schema: &mut Schema, figures: &mut Figures) {
+    let table = "events_statements_summary_by_digest";
+    let of_script = [("SCHEMA_NAME", "beside")];
+    let mut bucketed: BTreeMap<String, u64> = BTreeMap::new();
+    for row in schema.rows_where("events_statements_histogram_by_digest", &of_script).unwrap() {
+        *bucketed.entry(row.text("DIGEST").to_owned()).or_default() += row.number("COUNT_BUCKET").unwrap();
+    }
+    for row in schema.rows_where(table, &of_script).unwrap() {
+        let key: String = row.text("DIGEST_TEXT").chars().filter(|it| !" `".contains(*it)).collect();
+        let number = |column: &str| row.number(column).unwrap();
+        let mut put = |column: &str, value: String| {
+            figures.insert((table, key.to_lowercase(), column.to_owned()), value);
+        };
+        for column in ["COUNT_STAR", "SUM_ERRORS", "SUM_WARNINGS", "SUM_ROWS_SENT", "SUM_ROWS_AFFECTED"] {
+            put(column, row.text(column).to_owned());
+        }
+        for column in ["SUM_CPU_TIME", "MAX_TOTAL_MEMORY", "QUERY_SAMPLE_SEEN"] {
+            put(column, some(&row, column));
+        }
+        let sample = row.text("QUERY_SAMPLE_TEXT").split_whitespace().collect::<Vec<_>>().join(" ");
+        put("QUERY_SAMPLE_TEXT", sample);
+        put(
+            "the sample is the slowest",
+            (number("QUERY_SAMPLE_TIMER_WAIT") == number("MAX_TIMER_WAIT")).to_string(),
+        );
+        put("the last quantile holds all", (number("QUANTILE_999") >= number("MAX_TIMER_WAIT")).to_string());
+        put("quantiles rise", (number("QUANTILE_95") <= number("QUANTILE_99")).to_string());
+        let sum = bucketed.get(row.text("DIGEST")).copied().unwrap_or(0);
+        put("buckets add up", (sum == number("COUNT_STAR")).to_string());
+    }
+}
+
 /// Whether there is anything.
 fn some(row: &Row, column: &str) -> String {
     match row.get(column) {
@@ -149,6 +183,8 @@ fn a_script_leaves_what_it_leaves_on_mysql_or_the_difference_is_explained() {
     let text = std::fs::read_to_string(folder("scripts/mysql/common.sql")).unwrap();
     let script = Script::parse("common", &text).unwrap();
     let (mut ours, mut theirs) = (server.client().unwrap(), mysql.client().unwrap());
+    let cpu = [("NAME", "events_statements_cpu")];
+    server.schema().unwrap().update("setup_consumers", &[("ENABLED", "YES")], &cpu).unwrap();
     let ours = (run(&mut ours, &script), ours);
     let theirs = (run(&mut theirs, &script), theirs);
     let subject = figures(&mut server.schema().unwrap(), ours.0);
