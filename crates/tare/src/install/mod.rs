@@ -67,8 +67,8 @@ pub(crate) fn uninstall(arguments: &Uninstall) -> Result<ExitCode> {
     let root = Root::new(&arguments.servers.root);
     let all = Server::all(&root);
     each(&arguments.servers, &root, |server| {
-        let changes = plan::uninstall(server, &all);
-        let mut outcome = apply(server, &arguments.servers, changes, vec![], false)?;
+        let (changes, findings) = plan::uninstall(server, &all);
+        let mut outcome = apply(server, &arguments.servers, changes, findings, false)?;
         if !arguments.servers.dry_run && outcome.state != State::PutBack {
             outcome.leftovers = leftovers(server);
         }
