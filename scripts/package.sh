@@ -43,6 +43,9 @@ build() {
     "$files/tare" documents "$files"
     gzip -9n "$files"/man/*
     gzip -9nc CHANGELOG.md > "$files/changelog.gz"
+    printf 'tare (%s-1) unstable; urgency=medium\n\n  * What changed is in changelog.gz.\n\n -- %s  %s\n' "$version" \
+        'The tare project <maintainers@tare.invalid>' "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" \
+        | gzip -9nc > "$files/changelog.Debian.gz"
 }
 
 deb() {
