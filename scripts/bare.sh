@@ -5,11 +5,12 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 [ "$(id -u)" -eq 0 ] || { echo "bare: needs root" >&2; exit 1; }
 bare=${TARE_BARE:-/tmp/tare-bare}
-package=$(ls target/package/tare_*_amd64.deb) || { echo "bare: make deb first" >&2; exit 1; }
+package=${TARE_PACKAGE:-$(ls target/package/tare_*_amd64.deb 2>/dev/null)}
+[ -f "$package" ] || { echo "bare: make deb first" >&2; exit 1; }
 mirror=${TARE_MIRROR:-http://deb.debian.org/debian}
 export PATH=$PATH:/usr/sbin:/sbin
 
-inside() { chroot "$bare" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C DEBIAN_FRONTEND=noninteractive "$@"; }
+inside() { chroot "$bare" env -i PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C DEBIAN_FRONTEND=noninteractive "$@"; }
 show() { printf '$ %s\n' "$*"; inside sh -c "$*"; }
 quiet() { printf '$ %s\n' "$*"; inside sh -c "$*" >"$bare.log" 2>&1 || { cat "$bare.log"; exit 1; }; }
 expect() { local status=0; show "$2" || status=$?; [ "$status" = "$1" ] || { echo "bare: exit status $status, not $1" >&2; exit 1; }; }
@@ -52,12 +53,12 @@ cp "$package" "$bare/root/tare.deb"
 
 quiet 'apt-get update && apt-get install -y --no-install-recommends mariadb-server'
 inside server restart
-inside mariadb -e "CREATE DATABASE IF NOT EXISTS bare; CREATE OR REPLACE TABLE bare.kept (id INT PRIMARY KEY, text TEXT)
-    SELECT seq AS id, MD5(seq) AS text FROM seq_1_to_1000"
+inside mariadb -e "CREATE DATABASE IF NOT EXISTS bare; USE bare;
+    CREATE OR REPLACE TABLE kept (id INT PRIMARY KEY, text TEXT) SELECT seq AS id, MD5(seq) AS text FROM seq_1_to_1000"
 before=$(listing); data=$(user_data)
 
 quiet 'apt-get install -y --no-install-recommends /root/tare.deb'
-expect 1 'tare doctor'
+expect 1 'tare doctor --unit mariadb'
 expect 0 'tare install --dry-run'
 expect 0 'tare install --restart --restart-command "server restart"'
 expect 0 'for i in $(seq 20); do mariadb -e "SELECT COUNT(*) FROM bare.kept WHERE id > $i" >/dev/null; done'

@@ -43,13 +43,16 @@ build() {
     "$files/tare" documents "$files"
     gzip -9n "$files"/man/*
     gzip -9nc CHANGELOG.md > "$files/changelog.gz"
+    printf 'tare (%s-1) unstable; urgency=medium\n\n  * What changed is in changelog.gz.\n\n -- %s  %s\n' "$version" \
+        'The tare project <maintainers@tare.invalid>' "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" \
+        | gzip -9nc > "$files/changelog.Debian.gz"
 }
 
 deb() {
     local tool
     tool=$(cargo_deb)
     build
-    "$tool" -q --no-build --no-strip -p tare --target-dir "$target/program" --output "$target/tare_${version}_amd64.deb"
+    CARGO_TARGET_DIR=$target/program "$tool" -q --no-build --no-strip -p tare --output "$target/tare_${version}_amd64.deb"
     ! command -v lintian >/dev/null || lintian --fail-on error "$target/tare_${version}_amd64.deb" >&2
     say "$target/tare_${version}_amd64.deb"
 }
@@ -76,16 +79,21 @@ release() {
     cat "$target/SHA256SUMS"
 }
 
+# Two builds of what is committed, in folders of different names.
 compare() {
-    local other tool
-    tool=$(cargo_deb)
-    deb
-    other=$(mktemp -d)
-    trap 'rm -rf "$other"' EXIT
-    git archive HEAD | tar -x -C "$other"
-    (cd "$other" && PATH="$(dirname "$tool"):$PATH" scripts/package.sh deb)
-    cmp "$target/tare_${version}_amd64.deb" "$other/target/package/tare_${version}_amd64.deb" || die "the two packages differ"
-    say "both packages are the same, byte for byte"
+    local work folder packages=()
+    PATH="$(dirname "$(cargo_deb)"):$PATH"
+    work=$(mktemp -d)
+    # shellcheck disable=SC2064
+    trap "rm -rf '$work'" EXIT
+    for folder in "$work/one" "$work/another/folder"; do
+        mkdir -p "$folder"
+        git archive HEAD | tar -x -C "$folder"
+        (cd "$folder" && scripts/package.sh deb)
+        packages+=("$folder/target/package/tare_${version}_amd64.deb")
+    done
+    cmp "${packages[@]}" || die "the two packages differ"
+    say "both packages are the same, byte for byte: $(sha256sum < "${packages[0]}" | cut -d' ' -f1)"
 }
 
 case ${1:-} in

@@ -15,7 +15,9 @@ pub(crate) fn find(named: Option<&Path>) -> Result<PathBuf> {
     let program =
         std::env::current_exe().and_then(|p| p.canonicalize()).context("looking for this program")?;
     let folder = program.parent().unwrap_or(Path::new("/"));
-    candidates(folder).into_iter().find(|p| p.is_file()).with_context(|| {
+    // As it is written into a unit: without `..` and links.
+    let found = candidates(folder).into_iter().find(|p| p.is_file()).and_then(|p| p.canonicalize().ok());
+    found.with_context(|| {
         format!(
             "{FILE} was found neither beside {} nor in ../lib/tare; build it with `make build` in the source, or name \
              it with --provider PATH",

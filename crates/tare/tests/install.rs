@@ -158,6 +158,21 @@ fn what_was_preloaded_and_set_before_stays() {
 }
 
 #[test]
+fn files_of_somebody_else_s_are_left_alone() {
+    let tree = Tree::new();
+    let by_hand = "/etc/systemd/system/mariadb.service.d/override.conf";
+    tree.write(by_hand, &format!("[Service]\nEnvironment=LD_PRELOAD={PROVIDER}\n"));
+    tree.write(OPTIONS, "[mariadbd]\nplugin-load-add = ha_federatedx\n[tare]\nlevel = sums\n");
+    let before = tree.listing();
+    assert_eq!(tree.outcome(&["install"]).0, 0);
+    assert!(tree.read(DROP_IN).ends_with(&format!("LD_PRELOAD={PROVIDER}\n")), "{}", tree.read(DROP_IN));
+    let (_, outcome) = tree.outcome(&["uninstall"]);
+    let what = outcome["findings"][0]["what"].as_str().unwrap_or_default();
+    assert!(what.starts_with(by_hand), "what still has the server load tare is named: {outcome:#}");
+    assert_eq!(tree.listing(), before);
+}
+
+#[test]
 fn instances_are_installed_one_by_one_and_share_the_option_file() {
     let tree = Tree::new();
     tree.write("/lib/systemd/system/mariadb@.service", SERVICE);

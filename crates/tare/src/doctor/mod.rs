@@ -145,6 +145,12 @@ pub(crate) fn before(server: &Server, provider: &Path) -> Vec<Finding> {
     findings
 }
 
+/// What is wrong where no option file loads the plugin.
+pub(crate) fn unasked_plugin(server: &Server) -> Option<Finding> {
+    let server = &server.next();
+    start::check_asked(server, &server.prospect())
+}
+
 fn print(diagnosis: &Diagnosis) {
     let version = diagnosis.version.as_deref().unwrap_or("version not known");
     let state = if diagnosis.active { "tare is active" } else { "tare is not active" };

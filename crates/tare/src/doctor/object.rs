@@ -9,7 +9,7 @@ use tare_mariadb::options::Root;
 
 use super::Finding;
 use crate::elf::Elf;
-use crate::server::{PRELOAD, Server, is_provider, preloads};
+use crate::server::{PRELOAD, Server, is_provider, preloads, rights};
 
 /// The C library, as the loader knows it.
 const LIBC: &str = "libc.so.6";
@@ -87,20 +87,8 @@ pub(super) fn check_file(
 
 /// The first of a path's folders, or the file itself, that the account may not pass or read.
 fn barred(path: &Path, user: &User) -> Option<PathBuf> {
-    if user.uid.is_root() {
-        return None;
-    }
-    let may = |path: &Path, bit: u32| {
-        let Ok(metadata) = fs::metadata(path) else { return false };
-        let shift = if metadata.uid() == user.uid.as_raw() {
-            6
-        } else if metadata.gid() == user.gid.as_raw() {
-            3
-        } else {
-            0
-        };
-        metadata.mode() >> shift & bit != 0
-    };
+    let may =
+        |path: &Path, bit: u32| fs::metadata(path).is_ok_and(|metadata| rights(&metadata, user) & bit != 0);
     let folders = path.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
     let folder = folders.filter(|folder| !may(folder, 1)).last().map(Path::to_owned);
     folder.or_else(|| (!may(path, 4)).then(|| path.to_owned()))

@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use tare_mariadb::options::{Kind, OPTIONS, OptionDef};
 
 use super::Finding;
-use crate::server::process::DELETED;
-use crate::server::{Prospect, Server, is_provider};
+use crate::server::{Prospect, Server};
 use crate::status::{self, Named, Reach};
 
 /// What came of asking.
@@ -60,8 +59,7 @@ pub(super) fn check(
             .into_iter()
             .collect();
     };
-    let loaded = process.mapped.iter().any(|path| is_provider(path.trim_end_matches(DELETED).as_ref()));
-    if !loaded {
+    if process.provider().is_none() {
         return vec![];
     }
     let log: Option<PathBuf> =

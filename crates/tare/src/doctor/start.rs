@@ -28,8 +28,7 @@ fn check_preload(server: &Server) -> Vec<Finding> {
             "tare install",
         );
     };
-    let mapped = process.mapped.iter().find(|path| is_provider(path.trim_end_matches(DELETED).as_ref()));
-    match mapped {
+    match process.provider() {
         Some(path) if path.ends_with(DELETED) => problem(
             format!("the server runs with a provider that has been replaced since it started: {path}"),
             "restart the server",
@@ -99,13 +98,20 @@ fn check_plugin(server: &Server, prospect: &Prospect) -> Vec<Finding> {
              'ha_federatedx' and FLUSH TABLES",
         );
     }
-    if !prospect.asks_for_plugin(&server.arguments(), |_| true) {
-        return problem(
+    check_asked(server, prospect).into_iter().collect()
+}
+
+/// Whether an option file loads the plugin.
+pub(super) fn check_asked(server: &Server, prospect: &Prospect) -> Option<Finding> {
+    let asked = prospect.asks_for_plugin(&server.arguments(), |_| true);
+    (!asked).then(|| {
+        Finding::problem(
+            "plugin",
             "no option file loads the plugin ha_federatedx",
-            "put `plugin-load-add = ha_federatedx` into [mariadbd] of an option file (`tare install` does)",
-        );
-    }
-    vec![]
+            "put `plugin-load-add = ha_federatedx` into [mariadbd] of an option file (`tare install` does, but for files \
+             that are somebody else's)",
+        )
+    })
 }
 
 /// There is no such file.

@@ -1,16 +1,14 @@
 //! What the system around a server forbids: hardening of its unit, AppArmor, SELinux, a data directory it cannot write to.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use nix::sys::statvfs::{FsFlags, statvfs};
 use tare_mariadb::options::Root;
 
 use super::{Finding, object};
-use crate::server::process::DELETED;
 use crate::server::unit::Unit;
-use crate::server::{Prospect, Server, is_provider};
+use crate::server::{Prospect, Server, rights};
 
 /// Profiles of AppArmor that packages ship for the server.
 const PROFILES: [&str; 3] = ["mariadbd", "usr.sbin.mariadbd", "usr.sbin.mysqld"];
@@ -65,7 +63,7 @@ pub(super) fn check_unit(unit: &Unit, provider: &Path) -> Vec<Finding> {
 /// A program that gains privileges when it is started takes nothing from its environment.
 fn check_loader(server: &Server) -> Option<Finding> {
     let process = server.process.as_ref()?;
-    if process.mapped.iter().any(|path| is_provider(path.trim_end_matches(DELETED).as_ref())) {
+    if process.provider().is_some() {
         return None;
     }
     let vector = fs::read(format!("/proc/{}/auxv", process.pid)).ok()?;
@@ -174,17 +172,7 @@ pub(super) fn check_data(server: &Server, prospect: &Prospect) -> Vec<Finding> {
             elsewhere,
         );
     }
-    let Some(user) = server.user().filter(|user| !user.uid.is_root()) else { return vec![] };
-    let shift = if metadata.uid() == user.uid.as_raw() {
-        6
-    } else if metadata.gid() == user.gid.as_raw() {
-        3
-    } else {
-        0
-    };
-    if metadata.mode() >> shift & 0o3 == 0o3 {
-        return vec![];
-    }
+    let Some(user) = server.user().filter(|user| rights(&metadata, user) & 0o3 != 0o3) else { return vec![] };
     let what = format!(
         "the server's account {} cannot write to {}: tare's socket cannot be made",
         user.name,

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
+use tare_lab::interrupt::Interrupt;
 use tare_mariadb::options::Root;
 
 use crate::arguments::{Install, Servers, Uninstall};
@@ -50,7 +51,7 @@ enum State {
 }
 
 /// Runs `tare install`.
-pub(crate) fn install(arguments: &Install) -> Result<ExitCode> {
+pub(crate) fn install(arguments: &Install, interrupt: &Interrupt) -> Result<ExitCode> {
     let root = Root::new(&arguments.servers.root);
     let provider = named_within(&arguments.servers.root, &provider::find(arguments.provider.as_deref())?)?;
     each(&arguments.servers, &root, |server| {
@@ -58,17 +59,18 @@ pub(crate) fn install(arguments: &Install) -> Result<ExitCode> {
         if findings.iter().any(plan::is_in_the_way) {
             return Ok(Outcome::refused(server, findings));
         }
-        apply(server, &arguments.servers, changes, findings, true)
+        apply(server, &arguments.servers, changes, findings, Aim { active: true, interrupt })
     })
 }
 
 /// Runs `tare uninstall`.
-pub(crate) fn uninstall(arguments: &Uninstall) -> Result<ExitCode> {
+pub(crate) fn uninstall(arguments: &Uninstall, interrupt: &Interrupt) -> Result<ExitCode> {
     let root = Root::new(&arguments.servers.root);
     let all = Server::all(&root);
     each(&arguments.servers, &root, |server| {
-        let changes = plan::uninstall(server, &all);
-        let mut outcome = apply(server, &arguments.servers, changes, vec![], false)?;
+        let (changes, findings) = plan::uninstall(server, &all);
+        let mut outcome =
+            apply(server, &arguments.servers, changes, findings, Aim { active: false, interrupt })?;
         if !arguments.servers.dry_run && outcome.state != State::PutBack {
             outcome.leftovers = leftovers(server);
         }
@@ -83,6 +85,14 @@ fn leftovers(server: &Server) -> Vec<String> {
         Ok(left) if !left.is_empty() => tare_mariadb::install::remove(&data).unwrap_or_default(),
         _ => vec![],
     }
+}
+
+/// What a restart is for.
+struct Aim<'a> {
+    /// Whether tare is to serve afterwards.
+    active: bool,
+    /// Ends the wait for it; all is put back then.
+    interrupt: &'a Interrupt,
 }
 
 /// Does it for each server that is meant, and tells.
@@ -135,7 +145,7 @@ fn apply(
     arguments: &Servers,
     changes: Vec<Change>,
     findings: Vec<Finding>,
-    active: bool,
+    aim: Aim<'_>,
 ) -> Result<Outcome> {
     let mut outcome = Outcome { findings, ..Outcome::new(server, changes) };
     let anything = outcome.changes.iter().any(|change| !change.is_done(&server.root));
@@ -151,10 +161,10 @@ fn apply(
         }
     }
     outcome.state = if anything { State::Changed } else { State::Unchanged };
-    let restart = Restart::new(server, arguments);
-    let wanted = anything || !restart.is_as_wanted(active);
+    let restart = Restart::new(server, arguments, aim.interrupt);
+    let wanted = anything || !restart.is_as_wanted(aim.active);
     if let Some(restart) = arguments.restart.then_some(restart).filter(|_| wanted) {
-        match restart.run(active) {
+        match restart.run(aim.active) {
             Ok(()) => outcome.restarted = true,
             Err(error) => {
                 undo.put_back()?;

@@ -1,5 +1,6 @@
 //! What is to be written for a server, and what is in the way.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use tare_mariadb::options::Origin;
@@ -29,6 +30,7 @@ pub(super) fn install(server: &Server, provider: &Path) -> (Vec<Change>, Vec<Fin
         Err(finding) => findings.push(finding),
     }
     match option_file(server) {
+        Some(path) if is_anothers(server, &path) => findings.extend(doctor::unasked_plugin(server)),
         Some(path) => {
             let content = option_text(server, &path);
             changes.push(Change { path, content: Some(content) });
@@ -42,16 +44,30 @@ pub(super) fn install(server: &Server, provider: &Path) -> (Vec<Change>, Vec<Fin
     (changes, findings)
 }
 
-/// Both files away; the option file stays while another unit has tare.
-pub(super) fn uninstall(server: &Server, all: &[Server]) -> Vec<Change> {
-    let Some(unit) = &server.unit else { return vec![] };
+/// Both files away, as far as `tare install` wrote them; the option file stays while another unit has tare.
+pub(super) fn uninstall(server: &Server, all: &[Server]) -> (Vec<Change>, Vec<Finding>) {
+    let Some(unit) = &server.unit else { return (vec![], vec![]) };
     let root = &server.root;
     let own = drop_in_path(unit);
     let others = all.iter().filter_map(|other| other.unit.as_ref()).filter(|other| other.name != unit.name);
     let needed = others.map(drop_in_path).any(|path| root.at(&path).is_file());
     let options = OPTION_FOLDERS.iter().map(|folder| Path::new(folder).join(OPTION_FILE));
     let options = options.filter(|path| root.at(path).is_file() && !needed);
-    std::iter::once(own).chain(options).map(|path| Change { path, content: None }).collect()
+    let files = std::iter::once(own.clone()).chain(options).filter(|path| !is_anothers(server, path));
+    let changes = files.map(|path| Change { path, content: None }).collect();
+    let left = unit.environment_without(&own).remove(PRELOAD);
+    let left = left.filter(|variable| preloads(variable.value.as_ref()).iter().any(|path| is_provider(path)));
+    let still = left.map(|variable| {
+        let file = variable.file.display();
+        let what = format!("{file} has the server load tare, too, and was not written by `tare install`");
+        Finding::problem("preload", what, format!("take the line out of {file}"))
+    });
+    (changes, still.into_iter().collect())
+}
+
+/// Whether there is such a file that somebody else wrote: it is left alone.
+fn is_anothers(server: &Server, path: &Path) -> bool {
+    fs::read_to_string(server.root.at(path)).is_ok_and(|text| !text.starts_with(HEAD))
 }
 
 /// Whether an installation is not begun because of this: with it the server would not have tare, or not start. A table
@@ -107,15 +123,10 @@ fn option_text(server: &Server, path: &Path) -> String {
         ""
     };
     // What was set in the file is the administrator's, and stays.
-    let own = prospect.files.in_groups(&["tare"]).filter(|entry| is_own(&entry.origin));
-    let own: Vec<String> = own
-        .map(|entry| {
-            entry.value.as_ref().map_or_else(|| entry.key.clone(), |value| format!("{} = {value}", entry.key))
-                + "\n"
-        })
-        .collect();
-    format!(
-        "{HEAD}{plugin}[tare]\n# README.md says what can be set here; the defaults have everything useful on\n{}",
-        own.concat()
-    )
+    if let Ok(text) = fs::read_to_string(server.root.at(path)) {
+        let missing = wanted && !text.contains("plugin-load-add");
+        return if missing { text.replacen(HEAD, &format!("{HEAD}{plugin}"), 1) } else { text };
+    }
+    let about = "[tare]\n# README.md says what can be set here; the defaults have everything useful on\n";
+    format!("{HEAD}{plugin}{about}")
 }

@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use tare_lab::interrupt::Interrupt;
 
 use crate::arguments::Servers;
 use crate::server::Server;
@@ -21,11 +22,12 @@ pub(super) struct Restart {
     endpoint: PathBuf,
     /// The process that served when all began.
     before: Option<String>,
+    interrupt: Interrupt,
 }
 
 impl Restart {
     /// Of a server as it is now.
-    pub(super) fn new(server: &Server, arguments: &Servers) -> Restart {
+    pub(super) fn new(server: &Server, arguments: &Servers, interrupt: &Interrupt) -> Restart {
         let endpoint = server.endpoint(&server.prospect());
         Restart {
             unit: server.name(),
@@ -33,6 +35,7 @@ impl Restart {
             limit: Duration::from_secs(arguments.limit.into()),
             before: serving(&endpoint),
             endpoint,
+            interrupt: interrupt.clone(),
         }
     }
 
@@ -49,6 +52,9 @@ impl Restart {
             let now = serving(&self.endpoint);
             if if active { now.is_some() && now != self.before } else { now.is_none() } {
                 return Ok(());
+            }
+            if self.interrupt.is_set() {
+                bail!("interrupted");
             }
             if begin.elapsed() > self.limit {
                 let what = if active { "did not answer" } else { "still answered" };

@@ -4,7 +4,9 @@ pub(crate) mod process;
 pub(crate) mod unit;
 
 use std::ffi::{OsStr, OsString};
+use std::fs::Metadata;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{Uid, User};
@@ -205,4 +207,16 @@ pub(crate) fn preloads(value: &OsStr) -> Vec<PathBuf> {
 /// Whether this is tare's own object, by its name.
 pub(crate) fn is_provider(path: &Path) -> bool {
     path.file_name() == Some(OsStr::new(provider::FILE))
+}
+
+/// What the account may do with a file or folder, as the last three bits of a mode. Further groups it is in are not asked.
+pub(crate) fn rights(metadata: &Metadata, user: &User) -> u32 {
+    let shift = if metadata.uid() == user.uid.as_raw() {
+        6
+    } else if metadata.gid() == user.gid.as_raw() {
+        3
+    } else {
+        0
+    };
+    if user.uid.is_root() { 0o7 } else { metadata.mode() >> shift & 0o7 }
 }

@@ -95,6 +95,12 @@ impl Process {
         self.environment.iter().find_map(of_name)
     }
 
+    /// tare's object in its memory, with [`DELETED`] where the file is another one by now.
+    pub(crate) fn provider(&self) -> Option<&str> {
+        let mut mapped = self.mapped.iter().map(String::as_str);
+        mapped.find(|path| super::is_provider(path.trim_end_matches(DELETED).as_ref()))
+    }
+
     /// What is `/` to it.
     pub(crate) fn root(&self) -> Root {
         root(self.pid)
