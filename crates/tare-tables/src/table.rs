@@ -152,14 +152,17 @@ pub enum TableError {
 
 /// A table that can be served.
 ///
-/// A table nobody may change needs no methods that change it: they refuse, as the reference does.
+/// A table nobody may change needs no methods that change it: they refuse, as the reference does. Nor does one without
+/// indexes say so.
 pub trait Table: Sync {
     /// Name under `performance_schema`, lower case.
     fn name(&self) -> &'static str;
     /// What it shows, where it differs from the reference.
     fn doc(&self) -> &'static str;
     /// What may be done with it.
-    fn access(&self) -> Access;
+    fn access(&self) -> Access {
+        Access::Read
+    }
     /// The same table in the shape `extended`, made once: with all columns that MySQL's has, in their order. None where
     /// it is the same in both shapes.
     fn extended(&'static self) -> Option<&'static dyn Table> {
@@ -168,7 +171,9 @@ pub trait Table: Sync {
     /// Columns in the reference's order.
     fn columns(&self) -> &[Column];
     /// Indexes as column positions, most useful first; each is offered to the host's optimizer.
-    fn indexes(&self) -> &'static [&'static [usize]];
+    fn indexes(&self) -> &'static [&'static [usize]] {
+        &[]
+    }
     /// The SELECT it is, when its rows are the host's own; the host makes a view of it.
     fn body(&self) -> Option<String> {
         None

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use tare_engine::Engine;
 
-use crate::table::{Access, Column, Condition, SqlType, Table, Value};
+use crate::table::{Column, Condition, SqlType, Table, Value};
 
 /// A column of a view: its declaration beside the expression the host evaluates for it.
 #[derive(Clone, Copy, Debug)]
@@ -66,16 +66,8 @@ impl Table for ViewDef {
         self.doc
     }
 
-    fn access(&self) -> Access {
-        Access::Read
-    }
-
     fn columns(&self) -> &[Column] {
         self.shape.get_or_init(|| self.columns.iter().copied().flatten().map(|it| it.column).collect())
-    }
-
-    fn indexes(&self) -> &'static [&'static [usize]] {
-        &[]
     }
 
     fn body(&self) -> Option<String> {

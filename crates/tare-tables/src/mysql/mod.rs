@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 use tare_engine::Engine;
 
-use crate::table::{Access, Column, Condition, SqlType, Table, Value};
+use crate::table::{Column, Condition, SqlType, Table, Value};
 
 /// What is said of a column that no row has.
 pub const ABSENT: &str = "As in MySQL; no row has it.";
@@ -125,16 +125,8 @@ impl Table for AbsentDef {
         self.doc
     }
 
-    fn access(&self) -> Access {
-        Access::Read
-    }
-
     fn columns(&self) -> &[Column] {
         columns(self.name)
-    }
-
-    fn indexes(&self) -> &'static [&'static [usize]] {
-        &[]
     }
 
     fn scan(&self, _: &Engine, _: &[Condition], _: &mut dyn FnMut(&[Value]) -> ControlFlow<()>) {}
