@@ -1,7 +1,7 @@
-//! What a few instructions of the server's say of its structures: the place of the member they use.
+//! What the server's instructions say: which functions they call, and the places of the members they use.
 //!
-//! The functions looked at are exported and short. Each gives its answer once: an instruction that is not there, or there twice
-//! with different places, is no answer.
+//! The functions whose members are looked for are exported and short. Each gives its answer once: an instruction that is
+//! not there, or there twice with different places, is no answer.
 
 /// The only value that `at` finds in the code up to its first `ret`.
 fn single(code: &[u8], at: impl Fn(&[u8]) -> Option<usize>) -> Option<usize> {
@@ -27,21 +27,21 @@ pub(super) fn loaded(code: &[u8]) -> Option<usize> {
     single(code, |code| distance(code, [0x48, 0x8B, 0x87]))
 }
 
+/// What looks like direct calls in code that lies at `address`: where in the code each begins, and where it leads.
+pub(crate) fn calls(code: &[u8], address: usize) -> impl Iterator<Item = (usize, usize)> {
+    code.windows(5).enumerate().filter_map(move |(at, code)| {
+        let &[0xE8, a, b, c, d] = code else { return None };
+        let distance = i32::from_le_bytes([a, b, c, d]);
+        Some((at, address.wrapping_add(at + 5).wrapping_add_signed(distance as isize)))
+    })
+}
+
 /// The member whose address is the first argument of the only call to `callee` in this code, which lies at `address`:
 /// `lea place(register), %rdi` and the call behind it.
 pub(super) fn handed_to(code: &[u8], address: usize, callee: usize) -> Option<usize> {
-    let calls = |code: &[u8]| {
-        let (before, call) = code.split_at_checked(8)?;
-        let distance = i32::from_le_bytes(*call.strip_prefix(&[0xE8])?.first_chunk()?);
-        let to = address.wrapping_add(distance as usize);
-        // The call's end, as far from the function's beginning as this piece says.
-        Some((to, address_of_member(before)?))
-    };
-    let ends = (0..code.len()).filter_map(|from| {
-        let (to, place) = calls(&code[from..])?;
-        (to.wrapping_add(from + 13) == callee).then_some(place)
-    });
-    let mut found = ends;
+    let mut found = calls(code, address)
+        .filter(|(_, to)| *to == callee)
+        .filter_map(|(at, _)| address_of_member(&code[at.checked_sub(8)?..at]));
     let first = found.next()?;
     found.next().is_none().then_some(first)
 }

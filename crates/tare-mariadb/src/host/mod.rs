@@ -6,7 +6,7 @@
 
 pub mod address;
 pub mod charset;
-mod code;
+pub(crate) mod code;
 pub(crate) mod command;
 pub mod diagnostics;
 pub mod digest;

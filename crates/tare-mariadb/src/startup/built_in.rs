@@ -8,6 +8,7 @@ use std::ffi::CStr;
 
 use super::DirectCallsError;
 use crate::abi::Series;
+use crate::host::code;
 
 /// The function whose first calls lead to the table.
 pub const KEYS: &CStr = c"_Z20init_server_psi_keysv";
@@ -82,13 +83,8 @@ impl Image<'_> {
         const LOOK: usize = 192;
         let bytes = &self.code[function - self.address..];
         let bytes = &bytes[..LOOK.min(bytes.len())];
-        let call = |(at, code): (usize, &[u8])| {
-            let &[0xE8, a, b, c, d] = code else { return None };
-            let distance = i32::from_le_bytes([a, b, c, d]);
-            let target = (function + at + 5).wrapping_add_signed(distance as isize);
-            self.holds(target).then_some(target)
-        };
-        bytes.windows(5).enumerate().filter_map(call).collect()
+        let targets = code::calls(bytes, function).map(|(_, target)| target);
+        targets.filter(|target| self.holds(*target)).collect()
     }
 
     /// Places in the data that begin with these four addresses and go on with functions.

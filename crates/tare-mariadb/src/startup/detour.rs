@@ -8,8 +8,9 @@
 
 use std::ffi::CStr;
 
-use super::direct_calls::{JUMP, call_targets, jump_to};
+use super::direct_calls::{JUMP, jump_to};
 use super::symbol;
+use crate::host::code;
 use crate::host::handler::Symbol;
 
 /// Why a function cannot be led through tare.
@@ -51,7 +52,7 @@ impl Function {
 
     /// Whether it calls another one by its address.
     pub(super) fn calls(self, other: Function) -> Result<(), DetourError> {
-        let calls = call_targets(self.code).any(|target| target == other.start());
+        let calls = code::calls(self.code, self.start()).any(|(_, target)| target == other.start());
         if calls { Ok(()) } else { Err(DetourError::Unexpected(self.name)) }
     }
 

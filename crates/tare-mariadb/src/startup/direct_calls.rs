@@ -38,16 +38,6 @@ pub(super) fn jump_to(target: usize) -> [u8; JUMP] {
     code
 }
 
-/// Targets of what looks like direct calls in some code.
-pub(super) fn call_targets(code: &[u8]) -> impl Iterator<Item = usize> {
-    let start = code.as_ptr().addr();
-    code.windows(5).enumerate().filter_map(move |(at, code)| {
-        let &[0xE8, a, b, c, d] = code else { return None };
-        let distance = i32::from_le_bytes([a, b, c, d]);
-        Some((start + at + 5).wrapping_add_signed(distance as isize))
-    })
-}
-
 /// Leads the direct calls to the functions in `table`, which has the layout of `series`; and of each pair of `further`, a
 /// function of the program's and another one, the first to the second.
 ///
