@@ -1,0 +1,8 @@
+//! Outlets: what leaves a server. Each is a process of its own, which reads a server's Performance Schema and writes
+//! it elsewhere; nothing of HTTP, TLS, files or screens enters the server.
+//!
+//! [`source`] is the one way in: the tables of tare's endpoint, or of any MariaDB or MySQL through an account.
+
+pub mod source;
+
+pub use source::{Address, Error, Kind, Row, Source};

@@ -1,0 +1,347 @@
+//! Where an outlet reads: the tables of `performance_schema`, of tare's endpoint or of a server through an account.
+//!
+//! What is asked is one table at a time, some of its columns, perhaps with a WHERE: the endpoint answers no more than
+//! that, and joining and summing up in the outlet's process costs the server nothing.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use mysql::prelude::Queryable;
+use mysql::{Conn, Opts, OptsBuilder, SslOpts, Value};
+
+/// The schema all tables are in.
+const SCHEMA: &str = "performance_schema";
+/// Spelled out so that the client does not ask for it.
+const MAX_PACKET: usize = 16 << 20;
+/// A server answers soon, or something is wrong that must not hang the one who asks.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// What the server says of an account without the right to something: the schema, a table, a column, anything.
+const DENIED: [u16; 6] = [1044, 1045, 1142, 1143, 1227, 1698];
+/// No such table, no such column.
+const NO_TABLE: u16 = 1146;
+const NO_COLUMN: u16 = 1054;
+
+/// What went wrong, told apart by what the outlet can do about it.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The address cannot be one.
+    #[error(
+        "{given}: {why}; mysql://ACCOUNT:PASSWORD@HOST:PORT is allowed, or mysql://ACCOUNT:PASSWORD@localhost?socket=/PATH"
+    )]
+    Address {
+        /// The address, without its password.
+        given: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Nobody answers, or not any more: the server is down, or is being restarted. Worth another try.
+    #[error("{address}: no answer: {why}")]
+    Gone {
+        /// Who was asked.
+        address: String,
+        /// What the system or the client said.
+        why: String,
+    },
+    /// The account or the user of the process may not. Another try is of no use.
+    #[error("{address}: refused: {why}")]
+    Refused {
+        /// Who was asked.
+        address: String,
+        /// What the server or the system said, and what to do.
+        why: String,
+    },
+    /// The server has no such table or column.
+    #[error("{address}: {why}")]
+    Absent {
+        /// Who was asked.
+        address: String,
+        /// What the server said.
+        why: String,
+    },
+    /// The server refused the statement for another reason.
+    #[error("{address}: {statement}: {why}")]
+    Statement {
+        /// Who was asked.
+        address: String,
+        /// What it was asked.
+        statement: String,
+        /// What it said.
+        why: String,
+    },
+}
+
+impl Error {
+    /// Whether the server may answer again later.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Error::Gone { .. })
+    }
+}
+
+/// A server's address.
+#[derive(Clone, Debug)]
+pub enum Address {
+    /// The endpoint's socket, `tare.sock` in the data directory.
+    Socket(PathBuf),
+    /// A server that an account is known of.
+    Account(Box<Opts>),
+}
+
+impl Address {
+    /// Reads `mysql://ACCOUNT:PASSWORD@HOST:PORT`. With `require_ssl=true` among its parameters the connection is
+    /// encrypted and the server's certificate checked against the usual authorities.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Address`], without the password in it.
+    pub fn dsn(given: &str) -> Result<Self, Error> {
+        let bad = |why: String| Error::Address { given: hide_password(given), why };
+        let (bare, encrypted) = take_ssl(given);
+        let options = Opts::from_url(&bare).map_err(|error| bad(error.to_string()))?;
+        let ssl = encrypted.then(SslOpts::default);
+        Ok(Address::Account(Box::new(OptsBuilder::from_opts(options).ssl_opts(ssl).into())))
+    }
+
+    fn options(&self) -> Opts {
+        let common = match self {
+            Address::Socket(path) => OptsBuilder::new()
+                .socket(Some(path.to_string_lossy()))
+                .user(Some("tare"))
+                .db_name(Some(SCHEMA))
+                .max_allowed_packet(Some(MAX_PACKET)),
+            Address::Account(options) => OptsBuilder::from_opts(options.as_ref().clone()),
+        };
+        common
+            .prefer_socket(false)
+            .read_timeout(Some(PATIENCE))
+            .write_timeout(Some(PATIENCE))
+            .tcp_connect_timeout(Some(PATIENCE))
+            .into()
+    }
+}
+
+impl fmt::Display for Address {
+    /// As people know it, without a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Socket(path) => write!(f, "{}", path.display()),
+            Address::Account(options) => match options.get_socket() {
+                Some(socket) => f.write_str(socket),
+                None => write!(f, "{}:{}", options.get_ip_or_hostname(), options.get_tcp_port()),
+            },
+        }
+    }
+}
+
+/// Takes `require_ssl=true` out of an address's parameters, and says whether it was there.
+fn take_ssl(given: &str) -> (String, bool) {
+    let Some((address, parameters)) = given.split_once('?') else { return (given.to_owned(), false) };
+    let (asked, rest): (Vec<&str>, Vec<&str>) =
+        parameters.split('&').partition(|it| *it == "require_ssl=true");
+    let rest = if rest.is_empty() { String::new() } else { format!("?{}", rest.join("&")) };
+    (format!("{address}{rest}"), !asked.is_empty())
+}
+
+/// An address as it may be shown: its password is left out.
+fn hide_password(given: &str) -> String {
+    let Some((scheme, rest)) = given.split_once("://") else { return "the address".to_owned() };
+    let Some((account, host)) = rest.rsplit_once('@') else { return given.to_owned() };
+    format!("{scheme}://{}@{host}", account.split(':').next().unwrap_or_default())
+}
+
+/// Whose Performance Schema it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Tare's, over the endpoint or the server's SQL.
+    Tare,
+    /// MariaDB's built-in.
+    MariaDb,
+    /// MySQL's, or that of a server that calls itself so.
+    MySql,
+}
+
+/// A connection to a server's Performance Schema.
+pub struct Source {
+    address: Address,
+    connection: Conn,
+    version: String,
+    kind: Kind,
+    /// The columns of the tables asked so far, upper case, in their order.
+    columns: BTreeMap<String, Vec<String>>,
+}
+
+impl Source {
+    /// Connects.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Gone`] when nobody listens, [`Error::Refused`] when the account or the process may not.
+    pub fn open(address: Address) -> Result<Self, Error> {
+        let mut connection =
+            Conn::new(address.options()).map_err(|error| explain(&address, "connect", error))?;
+        let (version, kind) = match &address {
+            Address::Socket(_) => (String::new(), Kind::Tare),
+            Address::Account(_) => {
+                identify(&mut connection).map_err(|error| explain(&address, "SELECT VERSION()", error))?
+            }
+        };
+        Ok(Self { address, connection, version, kind, columns: BTreeMap::new() })
+    }
+
+    /// The address it was opened with.
+    #[must_use]
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Whose Performance Schema it is.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The server's version as it calls itself; empty over the endpoint (`tare_status` has it).
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// The columns of a table in upper case, none where the server has no such table.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Gone`], [`Error::Refused`].
+    pub fn columns(&mut self, table: &str) -> Result<&[String], Error> {
+        if !self.columns.contains_key(table) {
+            let statement = format!("SHOW COLUMNS FROM `{SCHEMA}`.`{table}`");
+            let found = match self.query(&statement) {
+                Ok(rows) => rows
+                    .iter()
+                    .map(|row| row.get::<String, _>(0).unwrap_or_default().to_uppercase())
+                    .collect(),
+                Err(Error::Absent { .. }) => vec![],
+                Err(error) => return Err(error),
+            };
+            self.columns.insert(table.to_owned(), found);
+        }
+        Ok(&self.columns[table])
+    }
+
+    /// Rows of a table: the named columns, in that order. A column the server has not is NULL in every row. `filter` is
+    /// empty or begins with WHERE, ORDER BY or LIMIT.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Absent`] when there is no such table, [`Error::Gone`], [`Error::Refused`].
+    pub fn rows(&mut self, table: &str, columns: &[&str], filter: &str) -> Result<Vec<Row>, Error> {
+        let known = self.columns(table)?;
+        let has = |name: &&&str| known.iter().any(|it| it.eq_ignore_ascii_case(name));
+        let asked: Vec<&str> = columns.iter().filter(has).copied().collect();
+        let list = if asked.is_empty() { "1".to_owned() } else { format!("`{}`", asked.join("`, `")) };
+        let rows = self.query(&format!("SELECT {list} FROM `{SCHEMA}`.`{table}` {filter}"))?;
+        let fill = |row: mysql::Row| {
+            let mut given: BTreeMap<&str, Value> = asked.iter().copied().zip(row.unwrap()).collect();
+            Row(columns.iter().map(|name| given.remove(name).unwrap_or(Value::NULL)).collect())
+        };
+        Ok(rows.into_iter().map(fill).collect())
+    }
+
+    /// Runs a statement that answers nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Statement`], [`Error::Gone`], [`Error::Refused`].
+    pub fn execute(&mut self, statement: &str) -> Result<(), Error> {
+        self.connection.query_drop(statement).map_err(|error| explain(&self.address, statement, error))
+    }
+
+    fn query(&mut self, statement: &str) -> Result<Vec<mysql::Row>, Error> {
+        self.connection.query(statement).map_err(|error| explain(&self.address, statement, error))
+    }
+}
+
+/// A row's values, in the order their columns were asked in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row(Vec<Value>);
+
+impl Row {
+    /// A count, bytes or picoseconds; `None` where it is NULL or no such number.
+    #[must_use]
+    pub fn number(&self, at: usize) -> Option<u64> {
+        match &self.0[at] {
+            Value::Bytes(digits) => std::str::from_utf8(digits).ok()?.parse().ok(),
+            Value::UInt(number) => Some(*number),
+            Value::Int(number) => u64::try_from(*number).ok(),
+            _ => None,
+        }
+    }
+
+    /// The same, 0 where there is none.
+    #[must_use]
+    pub fn count(&self, at: usize) -> u64 {
+        self.number(at).unwrap_or(0)
+    }
+
+    /// A number that may be negative, such as memory that others have freed.
+    #[must_use]
+    pub fn signed(&self, at: usize) -> Option<i64> {
+        match &self.0[at] {
+            Value::Bytes(digits) => std::str::from_utf8(digits).ok()?.parse().ok(),
+            Value::Int(number) => Some(*number),
+            Value::UInt(number) => i64::try_from(*number).ok(),
+            _ => None,
+        }
+    }
+
+    /// A text; bytes that are no UTF-8 are replaced. `None` where it is NULL.
+    #[must_use]
+    pub fn text(&self, at: usize) -> Option<String> {
+        match &self.0[at] {
+            Value::NULL => None,
+            Value::Bytes(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+            other => Some(other.as_sql(true).trim_matches('\'').to_owned()),
+        }
+    }
+}
+
+/// The version, and whose Performance Schema it is.
+fn identify(connection: &mut Conn) -> mysql::Result<(String, Kind)> {
+    let version: String = connection.query_first("SELECT VERSION()")?.unwrap_or_default();
+    if !version.contains("MariaDB") {
+        return Ok((version, Kind::MySql));
+    }
+    let status: mysql::Result<Option<String>> =
+        connection.query_first("SELECT NAME FROM performance_schema.tare_status LIMIT 1");
+    match status {
+        Ok(_) => Ok((version, Kind::Tare)),
+        Err(mysql::Error::MySqlError(error)) if error.code == NO_TABLE || DENIED.contains(&error.code) => {
+            Ok((version, Kind::MariaDb))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// An error of the client library in terms of what can be done about it.
+fn explain(address: &Address, statement: &str, error: mysql::Error) -> Error {
+    let at = address.to_string();
+    match error {
+        mysql::Error::MySqlError(error) if DENIED.contains(&error.code) => {
+            let why = format!("{}; an outlet needs GRANT SELECT ON performance_schema.*", error.message);
+            Error::Refused { address: at, why }
+        }
+        mysql::Error::MySqlError(error) if [NO_TABLE, NO_COLUMN].contains(&error.code) => {
+            Error::Absent { address: at, why: error.message }
+        }
+        mysql::Error::MySqlError(error) => {
+            Error::Statement { address: at, statement: statement.to_owned(), why: error.message }
+        }
+        mysql::Error::IoError(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            let why = "only the server's own account and root may open it: try sudo, or an account (--dsn)"
+                .to_owned();
+            Error::Refused { address: at, why }
+        }
+        other => Error::Gone { address: at, why: other.to_string() },
+    }
+}
