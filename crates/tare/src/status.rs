@@ -5,12 +5,11 @@ use std::io::ErrorKind;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use mysql::prelude::Queryable;
 use serde::Serialize;
 use tare_lab::server::Server;
+use tare_outlets::{Address, Source};
 
 use crate::arguments::Status;
 use crate::page::{self, Column, Grid};
@@ -22,10 +21,6 @@ pub(crate) const SOCKET: &str = "tare.sock";
 const LOG_MARK: &str = "] tare: ";
 /// Exit status when tare is not active: told apart from errors, for scripts.
 const NOT_ACTIVE: u8 = 3;
-/// Spelled out so that the client does not ask the endpoint for it.
-const MAX_PACKET: usize = 16 << 20;
-/// An endpoint answers at once, or something is wrong that must not hang the one who asks.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What the endpoint tells.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
@@ -131,30 +126,31 @@ pub(crate) fn require_active(server: &Server) -> Result<()> {
 
 /// Asks an endpoint everything.
 pub(crate) fn ask(socket: &Path) -> Result<Report> {
-    let options = mysql::OptsBuilder::new()
-        .socket(Some(socket.to_str().context("the path is not UTF-8")?))
-        .user(Some("tare"))
-        .db_name(Some("performance_schema"))
-        .prefer_socket(false)
-        .read_timeout(Some(PATIENCE))
-        .max_allowed_packet(Some(MAX_PACKET));
-    let mut endpoint = mysql::Conn::new(options)?;
-    let named = |(name, value): (String, Option<String>)| Named { name, value: value.unwrap_or_default() };
-    let instruments: Vec<(String, String, String)> =
-        endpoint.query("SELECT `NAME`, `ENABLED`, `TIMED` FROM `setup_instruments`")?;
+    let mut endpoint = Source::open(Address::Socket(socket.to_owned()))?;
+    let instruments: Vec<[String; 3]> =
+        texts(&mut endpoint, "setup_instruments", ["NAME", "ENABLED", "TIMED"])?;
+    let named = |[name, value]: [String; 2]| Named { name, value };
+    let status = texts(&mut endpoint, "tare_status", ["NAME", "VALUE"])?.into_iter().map(named);
+    let consumers = texts(&mut endpoint, "setup_consumers", ["NAME", "ENABLED"])?.into_iter().map(named);
     Ok(Report {
         active: true,
         reason: None,
-        status: endpoint.query_map("SELECT `NAME`, `VALUE` FROM `tare_status`", named)?,
+        status: status.collect(),
         instruments: by_class(&instruments),
-        consumers: endpoint.query_map("SELECT `NAME`, `ENABLED` FROM `setup_consumers`", named)?,
+        consumers: consumers.collect(),
     })
 }
 
+/// Columns of a table; NULL is empty.
+fn texts<const N: usize>(source: &mut Source, table: &str, columns: [&str; N]) -> Result<Vec<[String; N]>> {
+    let rows = source.rows(table, &columns, "")?;
+    Ok(rows.iter().map(|row| std::array::from_fn(|at| row.text(at).unwrap_or_default())).collect())
+}
+
 /// Counts instruments by the first parts of their names (`wait/synch`, `stage`), in the order they come.
-fn by_class(instruments: &[(String, String, String)]) -> Vec<OnOf> {
+fn by_class(instruments: &[[String; 3]]) -> Vec<OnOf> {
     let mut classes: Vec<OnOf> = vec![];
-    for (name, enabled, timed) in instruments {
+    for [name, enabled, timed] in instruments {
         let parts = if name.starts_with("wait/") { 2 } else { 1 };
         let class = name.split('/').take(parts).collect::<Vec<_>>().join("/");
         let place = classes.iter().position(|c| c.class == class).unwrap_or_else(|| {
@@ -231,17 +227,13 @@ fn print(report: &Report) {
 mod tests {
     use super::*;
 
-    fn instrument(name: &str, enabled: &str, timed: &str) -> (String, String, String) {
-        (name.into(), enabled.into(), timed.into())
-    }
-
     #[test]
     fn instruments_are_counted_by_class() {
         let classes = by_class(&[
-            instrument("wait/synch/mutex/sql/LOCK_open", "YES", "YES"),
-            instrument("wait/synch/cond/sql/COND", "YES", "NO"),
-            instrument("wait/io/file/sql/FRM", "NO", "YES"),
-            instrument("idle", "YES", "YES"),
+            ["wait/synch/mutex/sql/LOCK_open", "YES", "YES"].map(str::to_owned),
+            ["wait/synch/cond/sql/COND", "YES", "NO"].map(str::to_owned),
+            ["wait/io/file/sql/FRM", "NO", "YES"].map(str::to_owned),
+            ["idle", "YES", "YES"].map(str::to_owned),
         ]);
         let entry = |class: &str, on, timed, of| OnOf { class: class.into(), on, timed, of };
         assert_eq!(
