@@ -400,7 +400,8 @@ impl Engine {
             measure(thread, open, flags);
         }
         let bank = if flags & OF_NOBODY == 0 { BANK_OWN } else { BANK_UNATTRIBUTED };
-        if let Some(cell) = self.statement_cell(thread, bank, open.class()) {
+        let cell = self.statement_cell(thread, bank, open.class());
+        if let Some(cell) = cell {
             ended.count(&cell.stat, &cell.counters);
         }
         let digest = match digest {
@@ -408,7 +409,7 @@ impl Engine {
             _ => None,
         };
         if flags & WITH_HISTOGRAM != 0 {
-            self.spread_statement(thread, bank, ended, digest);
+            self.spread_statement(thread, ended, cell, digest);
         }
         if flags & RECORDED != 0 {
             let bits = Thread::bits(thread.mask(), EventType::Statement);
@@ -421,16 +422,15 @@ impl Engine {
         ended
     }
 
-    /// Puts an ended statement, which has been counted, into the buckets of its instrument and its digest.
+    /// Puts an ended statement into the buckets of its instrument and its digest, which have counted it.
     #[inline(never)]
     fn spread_statement(
         &self,
         thread: &'static Thread,
-        bank: usize,
         ended: EndedStatement,
+        cell: Option<&'static StatementCell>,
         digest: Option<&'static DigestCell>,
     ) {
-        let cell = thread.banks[bank].cell::<StatementCell>(&self.arena, ended.open.class());
         let heads = [cell.map(|cell| &cell.head), digest.map(|digest| &digest.cell.head)];
         self.spread_event(thread, ended.taken(), heads);
     }
