@@ -384,6 +384,10 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(
+        miri,
+        ignore = "thousands of names, which Miri takes half an hour for; no unsafe code is in the way"
+    )]
     fn a_full_registry_counts_what_it_turns_away() {
         let (registry, losses) = (Registry::new(), Losses::new());
         for n in 0..MAX_INSTRUMENTS + 5 {

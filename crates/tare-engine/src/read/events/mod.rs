@@ -337,6 +337,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(256) })]
 
         #[test]
+        #[cfg_attr(miri, ignore = "a case takes Miri a quarter of an hour: a reader looks at every block of the arena")]
         fn any_words_are_rows_or_nothing(words in vec(word(), 1..600)) {
             let (engine, thread, blocks, level) = engine();
             for block in blocks.into_iter().chain([level]) {
