@@ -208,6 +208,16 @@ impl Source {
         &self.version
     }
 
+    /// The value of an expression without a table, such as `@@performance_schema`. The endpoint knows few.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Statement`], [`Error::Gone`], [`Error::Refused`].
+    pub fn value(&mut self, expression: &str) -> Result<Option<String>, Error> {
+        let rows = self.query(&format!("SELECT {expression}"))?;
+        Ok(rows.into_iter().next().and_then(|row| Row(row.unwrap()).text(0)))
+    }
+
     /// The columns of a table in upper case, none where the server has no such table.
     ///
     /// # Errors
@@ -215,7 +225,7 @@ impl Source {
     /// [`Error::Gone`], [`Error::Refused`].
     pub fn columns(&mut self, table: &str) -> Result<&[String], Error> {
         if !self.columns.contains_key(table) {
-            let statement = format!("SHOW COLUMNS FROM `{SCHEMA}`.`{table}`");
+            let statement = format!("SHOW COLUMNS FROM {}", qualified(table));
             let found = match self.query(&statement) {
                 Ok(rows) => rows
                     .iter()
@@ -230,7 +240,8 @@ impl Source {
     }
 
     /// Rows of a table: the named columns, in that order. A column the server has not is NULL in every row. `filter` is
-    /// empty or begins with WHERE, ORDER BY or LIMIT.
+    /// empty or begins with WHERE, ORDER BY or LIMIT. A table of another schema is named with it:
+    /// `information_schema.INNODB_TRX`.
     ///
     /// # Errors
     ///
@@ -240,7 +251,7 @@ impl Source {
         let has = |name: &&&str| known.iter().any(|it| it.eq_ignore_ascii_case(name));
         let asked: Vec<&str> = columns.iter().filter(has).copied().collect();
         let list = if asked.is_empty() { "1".to_owned() } else { format!("`{}`", asked.join("`, `")) };
-        let rows = self.query(&format!("SELECT {list} FROM `{SCHEMA}`.`{table}` {filter}"))?;
+        let rows = self.query(&format!("SELECT {list} FROM {} {filter}", qualified(table)))?;
         let fill = |row: mysql::Row| {
             let mut given: BTreeMap<&str, Value> = asked.iter().copied().zip(row.unwrap()).collect();
             Row(columns.iter().map(|name| given.remove(name).unwrap_or(Value::NULL)).collect())
@@ -304,6 +315,12 @@ impl Row {
             other => Some(other.as_sql(true).trim_matches('\'').to_owned()),
         }
     }
+}
+
+/// A table with its schema.
+fn qualified(table: &str) -> String {
+    let (schema, name) = table.split_once('.').unwrap_or((SCHEMA, table));
+    format!("`{schema}`.`{name}`")
 }
 
 /// The version, and whose Performance Schema it is.
