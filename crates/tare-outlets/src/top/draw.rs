@@ -1,7 +1,7 @@
 //! A state becomes a picture. Nothing depends on colours: what they tell apart has other marks, too.
 
 use ratatui::Frame;
-use ratatui::layout::{Position, Rect};
+use ratatui::layout::Position;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
@@ -240,12 +240,6 @@ pub(super) fn broken(text: &str, width: usize) -> Vec<String> {
         }
     }
     lines
-}
-
-/// The smallest screen that shows anything useful.
-#[must_use]
-pub fn is_too_small(area: Rect) -> bool {
-    area.width < 40 || usize::from(area.height) < HEAD + FOOT + LIST
 }
 
 #[cfg(test)]

@@ -13,4 +13,6 @@ pub mod rate;
 pub mod read;
 pub mod state;
 pub mod terminal;
+#[cfg(test)]
+mod recorded;
 mod view;
