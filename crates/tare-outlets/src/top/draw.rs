@@ -88,7 +88,7 @@ fn head(state: &State, width: usize, paint: Paint) -> Vec<Line<'static>> {
     let left = cut_end(&format!("tare top  {server}"), width.saturating_sub(wide(&right) + 2));
     let blanks = width.saturating_sub(wide(&left) + wide(&right));
     let first = format!("{left}{}{right}", " ".repeat(blanks));
-    let totals = state.totals().into_iter().map(|(name, cell)| format!("{} {name}", cell.shown(8)));
+    let totals = state.totals().into_iter().map(|(name, cell)| format!("{} {name}", cell.whole()));
     let totals = totals.collect::<Vec<_>>().join("   ");
     vec![
         Line::styled(cut_end(&first, width), Style::new().add_modifier(Modifier::BOLD)),

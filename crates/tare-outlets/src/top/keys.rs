@@ -37,7 +37,7 @@ pub enum Action {
     Type(char),
     /// Take its last letter back.
     Erase,
-    /// Show threads in the background, or hide them.
+    /// Show threads in the background and conditions, or hide them.
     Background,
 }
 
@@ -51,7 +51,7 @@ pub const HELP: [(&str, &str); 14] = [
     ("/", "only rows with a text; Enter keeps it, Esc drops it"),
     ("p, space", "pause, and go on"),
     ("+ -", "look less often, more often"),
-    ("b", "threads: those in the background, too"),
+    ("b", "threads of the background, and waits of those that sleep, too"),
     ("?, h", "this help"),
     ("q, Ctrl-C", "end"),
     ("TIME%", "share in the time of all rows in the last interval"),

@@ -73,6 +73,11 @@ pub enum About {
         /// The digest.
         digest: String,
     },
+    /// Prepared statements with a text.
+    Prepared {
+        /// The text.
+        text: String,
+    },
     /// A table.
     Table {
         /// Its schema.
@@ -118,6 +123,33 @@ pub static DIGESTS: Tally = Tally {
     ],
     gauges: &["MAX_TIMER_WAIT", "QUANTILE_95", "QUANTILE_99"],
 };
+
+/// `prepared_statements_instances`, in the columns' order of [`DIGESTS`]: MariaDB gives executions of prepared statements
+/// no digest.
+pub static PREPARED: Tally = Tally {
+    table: "prepared_statements_instances",
+    keys: &["OWNER_THREAD_ID", "STATEMENT_ID"],
+    counters: &[
+        "COUNT_EXECUTE",
+        "SUM_TIMER_EXECUTE",
+        "SUM_LOCK_TIME",
+        "SUM_ERRORS",
+        "SUM_WARNINGS",
+        "SUM_ROWS_AFFECTED",
+        "SUM_ROWS_SENT",
+        "SUM_ROWS_EXAMINED",
+        "SUM_CREATED_TMP_TABLES",
+        "SUM_CREATED_TMP_DISK_TABLES",
+        "SUM_SORT_MERGE_PASSES",
+        "SUM_NO_INDEX_USED",
+        "SUM_NO_GOOD_INDEX_USED",
+    ],
+    // There are no quantiles of them.
+    gauges: &["MAX_TIMER_EXECUTE", "", ""],
+};
+
+/// What stands instead of a digest for prepared statements; the key's third part is which.
+pub const PREPARED_MARK: &str = "(prepared)";
 
 /// `events_waits_summary_global_by_event_name`.
 pub static WAITS: Tally = Tally {
@@ -217,6 +249,12 @@ impl Counted {
     pub fn gauge(&self, tally: &Tally, column: &str) -> Option<f64> {
         let at = tally.gauges.iter().position(|it| *it == column)?;
         self.gauges[at].map(|value| value as f64)
+    }
+
+    /// Whether it is a prepared statement among digests.
+    #[must_use]
+    pub fn is_prepared(&self) -> bool {
+        self.key.len() == 3 && self.key[1].as_deref() == Some(PREPARED_MARK)
     }
 
     /// A part of its key, empty where that is NULL.
@@ -338,6 +376,8 @@ pub enum Content {
     Locks(Locks),
     /// A digest in detail, and its row.
     Digest(Vec<Counted>, Box<Digest>),
+    /// Prepared statements of one text.
+    Prepared(Vec<Counted>),
     /// A table in detail: its indexes.
     Table(Vec<Counted>),
     /// A thread in detail: what it does, none if it ended, and what it waited for.
@@ -351,6 +391,7 @@ impl Content {
         match self {
             Content::Counted(rows)
             | Content::Digest(rows, _)
+            | Content::Prepared(rows)
             | Content::Table(rows)
             | Content::Thread(rows, _) => rows,
             Content::Threads(_) | Content::Locks(_) => &[],

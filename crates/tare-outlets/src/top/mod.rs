@@ -11,8 +11,8 @@ pub mod once;
 pub mod page;
 pub mod rate;
 pub mod read;
-pub mod state;
-pub mod terminal;
 #[cfg(test)]
 mod recorded;
+pub mod state;
+pub mod terminal;
 mod view;

@@ -41,7 +41,7 @@ pub fn text(state: &State, width: usize, rows: usize) -> String {
     first.extend(state.between().map(|(seconds, _)| format!("over {seconds:.1} s")));
     first.extend(state.remarks());
     lines.push(first.join("  "));
-    let totals = state.totals().into_iter().map(|(name, cell)| format!("{} {name}", cell.shown(8)));
+    let totals = state.totals().into_iter().map(|(name, cell)| format!("{} {name}", cell.whole()));
     lines.push(totals.collect::<Vec<_>>().join("   "));
     lines.extend(state.message().map(str::to_owned));
     for block in &state.page().blocks {

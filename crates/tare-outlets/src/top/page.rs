@@ -55,6 +55,15 @@ impl Cell {
         }
     }
 
+    /// As people read it in a sentence: a small whole number has no places.
+    #[must_use]
+    pub fn whole(&self) -> String {
+        match self {
+            Cell::Count(value) if value.fract() == 0.0 && *value < 10.0 => format!("{value:.0}"),
+            other => other.shown(8),
+        }
+    }
+
     /// As programs read it: figures as numbers, in the unit their column's name says.
     #[must_use]
     pub fn json(&self) -> serde_json::Value {
@@ -105,11 +114,11 @@ impl Column {
     }
 
     pub(super) const fn rest(name: &'static str, title: &'static str) -> Column {
-        Column { name, title, width: 20, rank: 0, kind: Kind::Rest }
+        Column { name, title, width: 28, rank: 0, kind: Kind::Rest }
     }
 
     pub(super) const fn name(name: &'static str, title: &'static str) -> Column {
-        Column { name, title, width: 20, rank: 0, kind: Kind::RestOfName }
+        Column { name, title, width: 34, rank: 0, kind: Kind::RestOfName }
     }
 }
 
@@ -269,11 +278,13 @@ pub(super) fn wide(text: &str) -> usize {
     unicode_width::UnicodeWidthStr::width(text)
 }
 
-/// A text without line breaks, tabs, and what else would move the cursor.
+/// A text without line breaks, tabs, and what else would move the cursor. Blanks that do not break, as trees have them,
+/// stay.
 pub(super) fn one_line(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        let c = if c.is_control() || c.is_whitespace() { ' ' } else { c };
+        let moves = c.is_control() || c.is_whitespace() && c != '\u{a0}';
+        let c = if moves { ' ' } else { c };
         if c != ' ' || !out.ends_with(' ') {
             out.push(c);
         }
@@ -337,7 +348,7 @@ mod tests {
         Column::figure("p95_ps", "P95", 7, 3),
         Column::figure("errors", "ERR/s", 6, 2),
         Column::text("schema", "SCHEMA", 8, 1),
-        Column::rest("text", "STATEMENT"),
+        Column { width: 20, ..Column::rest("text", "STATEMENT") },
     ];
 
     fn row(rate: f64, schema: &str, text: &str) -> Row {

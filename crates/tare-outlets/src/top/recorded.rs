@@ -37,7 +37,10 @@ pub(super) const POINT: &str = "2b8e4a1d6f0c93755e7a41b2c8d90f13";
 const TEXTS: [(&str, &str); 3] = [
     (POINT, "SELECT `c` FROM `sbtest1` WHERE ID = ?"),
     ("91c0ffee00", "SELECT DISTINCTROW `c` FROM `sbtest2` WHERE ID BETWEEN ? AND ? ORDER BY `c`"),
-    ("c4d5", "UPDATE `größen` SET `k` = `k` + ? WHERE `name` = ? AND `änderung` < NOW ( ) AND `status` IN (...)"),
+    (
+        "c4d5",
+        "UPDATE `größen` SET `k` = `k` + ? WHERE `name` = ? AND `änderung` < NOW ( ) AND `status` IN (...)",
+    ),
 ];
 
 /// Statements at the second `at` of a load: 400 point selects a second, 40 of the others.

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use super::keys::Action;
-use super::look::{About, Ask, Content, Head, INDEXES, Look, THREAD_WAITS, View};
+use super::look::{About, Ask, Content, Head, INDEXES, Look, PREPARED, THREAD_WAITS, View};
 use super::page::{Block, Cell, Kind, Page};
 use super::rate::{Between, between};
 use super::view::{self, Seen, Sparks, Texts};
@@ -332,6 +332,7 @@ impl State {
         let row = page.sheet().and_then(|sheet| sheet.rows.get(self.place(&page)));
         let Some(row) = row.filter(|_| self.ask.about.is_none() && !self.help) else { return Effect::Draw };
         let about = match self.ask.view {
+            View::Statements if row.key.len() == 3 => About::Prepared { text: row.key[2].clone() },
             View::Statements if !row.key[1].is_empty() => {
                 // The sheet's key has no NULL: the look's rows tell it from an empty name.
                 let found = self.shown.as_ref().and_then(|shown| {
@@ -393,6 +394,7 @@ fn table(ask: &Ask) -> &'static str {
     match &ask.about {
         Some(About::Table { .. }) => INDEXES.table,
         Some(About::Thread(_)) => THREAD_WAITS.table,
+        Some(About::Prepared { .. }) => PREPARED.table,
         _ => ask.view.tally().map_or("", |tally| tally.table),
     }
 }

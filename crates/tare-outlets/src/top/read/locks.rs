@@ -8,6 +8,8 @@ use crate::top::look::{Locks, Wait};
 
 /// More pairs than anybody reads.
 const MOST: usize = 500;
+/// Questions for single locks in one look.
+const LOOKED_UP: usize = 100;
 
 impl Reader {
     pub(super) fn locks(&mut self, notes: &mut Vec<String>) -> Result<Locks, Error> {
@@ -71,7 +73,12 @@ impl Reader {
         let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
         let columns =
             ["ENGINE_LOCK_ID", "OBJECT_SCHEMA", "OBJECT_NAME", "INDEX_NAME", "LOCK_DATA", "LOCK_MODE"];
-        let locks = self.rows("data_locks", &columns, &one_of("ENGINE_LOCK_ID", &ids), notes)?;
+        // MySQL 9.7 finds only the first of several in the table's index: there each is asked for.
+        let at_once = if self.source.kind() == Kind::MySql { 1 } else { MOST };
+        let mut locks = vec![];
+        for some in ids.chunks(at_once).take(LOOKED_UP) {
+            locks.extend(self.rows("data_locks", &columns, &one_of("ENGINE_LOCK_ID", some), notes)?);
+        }
         let object = |row: &Row| {
             let table: Vec<String> = [row.text(1), row.text(2)].into_iter().flatten().collect();
             named(&table.join("."), row.text(3), row.text(4))
@@ -82,7 +89,9 @@ impl Reader {
             .collect();
         Ok(pairs
             .iter()
-            .filter_map(|row| pair(row.number(0)?, row.number(1)?, &row.text(2)?, &row.text(3)?, &locks))
+            .filter_map(|row| {
+                Some(pair(row.number(0)?, row.number(1)?, &row.text(2)?, &row.text(3)?, &locks))
+            })
             .collect())
     }
 
@@ -121,7 +130,7 @@ impl Reader {
         Ok(pairs
             .iter()
             .filter_map(|row| {
-                pair(thread(row.text(0))?, thread(row.text(1))?, &row.text(2)?, &row.text(3)?, &locks)
+                Some(pair(thread(row.text(0))?, thread(row.text(1))?, &row.text(2)?, &row.text(3)?, &locks))
             })
             .collect())
     }
@@ -134,11 +143,12 @@ fn pair(
     wanted: &str,
     held: &str,
     locks: &HashMap<String, (String, String)>,
-) -> Option<Wait> {
-    // A lock that went between two reads is not waited for any more.
-    let (object, mode) = locks.get(wanted)?;
+) -> Wait {
+    // Those that nobody could ask for any more are waited for all the same.
+    let unknown = (String::new(), String::new());
+    let (object, mode) = locks.get(wanted).unwrap_or(&unknown);
     let held = locks.get(held).map(|(_, mode)| mode.clone()).unwrap_or_default();
-    Some(Wait { waiting, holding, object: object.clone(), wanted: mode.clone(), held })
+    Wait { waiting, holding, object: object.clone(), wanted: mode.clone(), held }
 }
 
 fn named(table: &str, index: Option<String>, record: Option<String>) -> String {

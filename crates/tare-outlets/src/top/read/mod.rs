@@ -3,6 +3,7 @@
 mod digest;
 mod locks;
 mod need;
+mod statements;
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -11,9 +12,6 @@ use super::look::{
     About, Ask, Content, Counted, DIGESTS, Head, INDEXES, Key, Look, THREAD_WAITS, Tally, Thread, View,
 };
 use crate::source::{Address, Error, Kind, Row, Source};
-
-/// Up to so many new digests are asked for by name; more of them together with all others.
-const NAMED: usize = 100;
 
 /// One who looks at a server.
 pub struct Reader {
@@ -112,6 +110,10 @@ impl Reader {
                 let row = self.counted(&DIGESTS, &filter, notes)?;
                 Content::Digest(row, Box::new(self.digest(schema.as_deref(), digest, notes)?))
             }
+            Some(About::Prepared { text }) => {
+                let filter = format!("WHERE `SQL_TEXT` = {}", quoted(text));
+                Content::Prepared(self.prepared(&filter, notes)?)
+            }
             Some(About::Table { schema, name }) => {
                 let filter = format!("WHERE {}", both("OBJECT_SCHEMA", Some(schema), "OBJECT_NAME", name));
                 Content::Table(self.counted(&INDEXES, &filter, notes)?)
@@ -123,6 +125,7 @@ impl Reader {
                 Content::Thread(waits, Box::new(thread))
             }
             None => match (ask.view, ask.view.tally()) {
+                (View::Statements, _) => Content::Counted(self.statements(notes)?),
                 (_, Some(tally)) => Content::Counted(self.counted(tally, "", notes)?),
                 (View::Locks, None) => Content::Locks(self.locks(notes)?),
                 (_, None) => Content::Threads(self.threads(&[], false, notes)?),
@@ -167,29 +170,6 @@ impl Reader {
             gauges: (keys + counters..columns.len()).map(|at| row.signed(at)).collect(),
         };
         Ok(self.rows(tally.table, &columns, filter, notes)?.iter().map(counted).collect())
-    }
-
-    /// The texts of digests that have not been told yet.
-    fn texts(&mut self, rows: &[Counted], notes: &mut Vec<String>) -> Result<Vec<(Key, String)>, Error> {
-        let new: Vec<&Counted> = rows.iter().filter(|row| !self.told.contains(&row.key)).collect();
-        let digests: Vec<&str> = new.iter().filter_map(|row| row.key[1].as_deref()).collect();
-        if digests.is_empty() {
-            return Ok(vec![]);
-        }
-        let filter = if digests.len() <= NAMED { one_of("DIGEST", &digests) } else { String::new() };
-        let columns = ["SCHEMA_NAME", "DIGEST", "DIGEST_TEXT"];
-        let told = self.rows(DIGESTS.table, &columns, &filter, notes)?;
-        self.told.retain(|key| rows.iter().any(|row| row.key == *key));
-        let mut texts = vec![];
-        for row in told {
-            let key = vec![row.text(0), row.text(1)];
-            if let Some(text) = row.text(2)
-                && self.told.insert(key.clone())
-            {
-                texts.push((key, text));
-            }
-        }
-        Ok(texts)
     }
 
     /// Threads, all or those named; with the statement they ended last, where they do nothing.

@@ -22,7 +22,9 @@ fn need(ask: &Ask) -> Need {
         (Some(About::Thread(_)), _) | (None, View::Threads) => {
             (&["events_statements_current", "events_waits_current"], "statement/%")
         }
-        (None, View::Statements) => (&["statements_digest"], "statement/%"),
+        (Some(About::Prepared { .. }), _) | (None, View::Statements) => {
+            (&["statements_digest"], "statement/%")
+        }
         (None, View::Waits) => (&[], "wait/%"),
         (None, View::Locks) => (&[], "wait/lock/metadata/%"),
         (None, View::Files) => (&[], "wait/io/file/%"),

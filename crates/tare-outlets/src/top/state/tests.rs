@@ -1,6 +1,7 @@
 //! What looks and keys make of the state.
 
 use super::*;
+use crate::top::look::{Counted, PREPARED_MARK};
 use crate::top::page::Sheet;
 use crate::top::recorded;
 
@@ -198,16 +199,16 @@ fn who_waits_stands_below_who_is_in_the_way() {
         [
             "44 app@localhost",
             "└─45 app@localhost",
-            "  ├─46 app@localhost",
-            "  └─47 ",
+            "\u{a0}\u{a0}├─46 app@localhost",
+            "\u{a0}\u{a0}└─47 ",
             "48 ",
             "└─49 ",
-            "  └─48  (in a circle)",
+            "\u{a0}\u{a0}└─48  (in a circle)",
         ]
     );
     assert_eq!(state.totals(), [("waiting", Cell::Count(5.0))]);
     assert_eq!(
-        sheet(&state).rows[0].cells[5],
+        sheet(&state).rows[0].cells[7],
         Cell::Text("(idle 35 s, last: UPDATE orders SET note = NULL WHERE id = 7)".into())
     );
 }
@@ -222,12 +223,35 @@ fn quantiles_of_a_digest_are_those_of_the_interval() {
     state.apply(Action::Enter);
     state.take(recorded::digest_detail(12));
     state.take(recorded::digest_detail(14));
-    let page = state.page();
-    let Some(Block::Sheet(sheet)) = page.blocks.iter().find(|it| matches!(it, Block::Sheet(_))) else {
-        panic!("{page:?}")
-    };
-    let quantiles = sheet.rows[0].cells.last().expect("cells");
-    assert_eq!(*quantiles, Cell::Text("now: P95 95.5 µs, P99 1.00 ms".into()));
+    let told = |it: &Block| *it == Block::Text("P95 95.5 µs and P99 1.00 ms in this interval".into());
+    assert!(state.page().blocks.iter().any(told), "{:?}", state.page());
+}
+
+#[test]
+fn prepared_statements_of_one_text_are_one_row() {
+    let mut state = state(View::Statements);
+    for at in [10, 12] {
+        let mut look = recorded::statements(at, false);
+        let Content::Counted(rows) = &mut look.content else { panic!("{look:?}") };
+        let one = rows[0].clone();
+        // One on connection 5 from the start; one on connection 6 that was prepared in between.
+        for owner in [5, 6].iter().take(if at == 10 { 1 } else { 2 }) {
+            let key = vec![None, Some(PREPARED_MARK.to_owned()), Some(format!("{owner}/1"))];
+            look.texts.push((key.clone(), "SELECT c FROM sbtest1 WHERE id = ?".into()));
+            let counters = if *owner == 6 { vec![7; one.counters.len()] } else { one.counters.clone() };
+            rows.push(Counted { key, counters, ..one.clone() });
+        }
+        state.take(look);
+    }
+    let sheet = sheet(&state);
+    assert_eq!(sheet.rows.len(), 4);
+    let place = sheet.rows.iter().position(|row| row.key.len() == 3).expect("the prepared one");
+    assert_eq!(size(&sheet, place, "rate_per_s"), (800.0 + 7.0) / 2.0);
+    assert_eq!(state.totals()[0].1, Cell::Count(480.0 + 400.0 + 3.5));
+    state.chosen = Some(sheet.rows[place].key.clone());
+    assert_eq!(state.apply(Action::Enter), Effect::Look);
+    let about = About::Prepared { text: "SELECT c FROM sbtest1 WHERE id = ?".into() };
+    assert_eq!(state.ask().about, Some(about));
 }
 
 #[test]

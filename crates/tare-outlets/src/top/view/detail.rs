@@ -1,7 +1,7 @@
 //! One thing in detail: a digest, a table, a thread.
 
-use super::{Rates, Seen, lists, rows, sheet, threads, total, waits};
-use crate::top::look::{Counted, DIGESTS, Digest, INDEXES, Sample, Thread};
+use super::{Rates, Seen, Texts, lists, rows, sheet, threads, total, waits};
+use crate::top::look::{About, Counted, DIGESTS, Digest, INDEXES, Sample, Thread};
 use crate::top::page::{Block, Cell, Column, Row};
 use crate::top::rate::quantile;
 use crate::units;
@@ -19,15 +19,38 @@ const SAMPLES: [Column; 7] = [
 /// More parts of a bar than that are one.
 const PARTS: usize = 6;
 
+/// Prepared statements of one text: their executions have no digest, and so no samples.
+pub(super) fn prepared(seen: &Seen<'_>, found: &[Counted]) -> Vec<Block> {
+    let Some(About::Prepared { text }) = &seen.look.ask.about else { return vec![] };
+    let (counted, seconds) = rows(seen);
+    // All have the text that was asked for, also where it was not told.
+    let texts = counted.iter().chain(found).map(|row| (row.key.clone(), text.clone())).collect();
+    let mut blocks = vec![Block::Text(text.clone())];
+    if let Some(row) = lists::together(counted, &texts).first() {
+        blocks.push(figures(row, seconds, &texts));
+    }
+    blocks.push(Block::Text(format!("Prepared on {} connections now.", found.len())));
+    blocks.push(Block::Text(
+        "Executions of prepared statements have neither digest nor text in the server's histories: there are no samples."
+            .into(),
+    ));
+    blocks
+}
+
+/// One row of the list of statements, alone: its text stands above, and its share is of no use.
+fn figures(row: &Counted, seconds: Option<f64>, texts: &Texts) -> Block {
+    let mut cells = lists::statement(&Rates { row, tally: &DIGESTS, seconds }, 0.0, texts);
+    cells.truncate(FIGURES.len() + 1);
+    cells.remove(1);
+    Block::Sheet(sheet("digest", &FIGURES, vec![Row { key: super::key(row), cells }]))
+}
+
 pub(super) fn digest(seen: &Seen<'_>, found: &[Counted], digest: &Digest) -> Vec<Block> {
     let mut blocks = vec![Block::Text(digest.text.clone().unwrap_or_else(|| "(no text)".into()))];
     let (counted, seconds) = rows(seen);
-    let time = total(counted, &DIGESTS, "SUM_TIMER_WAIT");
     if let Some(row) = counted.first().or(found.first()) {
-        let mut cells = lists::statement(&Rates { row, tally: &DIGESTS, seconds }, time, seen.texts);
-        // It is alone here, and its text stands above.
-        (cells[1], cells[13], cells[14]) = (Cell::Empty, Cell::Empty, Cell::Text(quantiles(seen, digest)));
-        blocks.push(Block::Sheet(sheet("digest", &DIGEST, vec![Row { key: super::key(row), cells }])));
+        blocks.push(figures(row, seconds, seen.texts));
+        blocks.extend(quantiles(seen, digest).map(Block::Text));
     }
     let last = match digest.samples.len() {
         0 => return blocks.into_iter().chain([nothing_recorded()]).collect(),
@@ -47,29 +70,23 @@ pub(super) fn digest(seen: &Seen<'_>, found: &[Counted], digest: &Digest) -> Vec
     blocks
 }
 
-const DIGEST: [Column; 15] = {
-    let mut columns = lists::STATEMENTS;
-    // Nothing but a place: the whole list's share is not asked for here.
-    columns[1].rank = 20;
-    columns[14] = Column::rest("quantiles", "QUANTILES");
-    columns
+/// The list's columns of figures, without the share.
+const FIGURES: [Column; 11] = {
+    let all = lists::STATEMENTS;
+    [all[0], all[2], all[3], all[4], all[5], all[6], all[7], all[8], all[9], all[10], all[11]]
 };
 
 /// P95 and P99 of what ended since the look before, from the histogram.
-fn quantiles(seen: &Seen<'_>, digest: &Digest) -> String {
+fn quantiles(seen: &Seen<'_>, digest: &Digest) -> Option<String> {
     let anew = seen.buckets.len() != digest.buckets.len()
         || seen.buckets.iter().zip(&digest.buckets).any(|(then, now)| now.1 < then.1);
     let since: Vec<(u64, u64)> = match anew {
         true => digest.buckets.clone(),
         false => digest.buckets.iter().zip(seen.buckets).map(|(now, then)| (now.0, now.1 - then.1)).collect(),
     };
-    match (quantile(&since, 0.95), quantile(&since, 0.99)) {
-        (Some(p95), Some(p99)) => {
-            let when = if anew { "in all" } else { "now" };
-            format!("{when}: P95 {}, P99 {}", units::picoseconds(p95), units::picoseconds(p99))
-        }
-        _ => String::new(),
-    }
+    let (p95, p99) = (quantile(&since, 0.95)?, quantile(&since, 0.99)?);
+    let when = if anew { "since the server counts" } else { "in this interval" };
+    Some(format!("P95 {} and P99 {} {when}", units::picoseconds(p95), units::picoseconds(p99)))
 }
 
 fn nothing_recorded() -> Block {

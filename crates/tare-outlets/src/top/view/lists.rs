@@ -1,5 +1,7 @@
 //! The views that are one list of rows: statements, tables, files, memory.
 
+use std::collections::BTreeMap;
+
 use super::{Rates, Seen, Texts, key, rows, total};
 use crate::top::look::{Counted, DIGESTS, MEMORY, Tally, View};
 use crate::top::page::{Cell, Column, Row, Sheet};
@@ -78,6 +80,7 @@ pub(super) fn columns(view: View) -> (&'static [Column], Option<usize>) {
 pub(super) fn sheet(view: View, seen: &Seen<'_>) -> Sheet {
     let tally = view.tally().unwrap_or(&DIGESTS);
     let (counted, seconds) = rows(seen);
+    let counted = &together(counted, seen.texts);
     let time = total(counted, tally, "SUM_TIMER_WAIT");
     let cells = |row: &Counted| {
         let rates = Rates { row, tally, seconds };
@@ -93,6 +96,27 @@ pub(super) fn sheet(view: View, seen: &Seen<'_>) -> Sheet {
     super::sheet(view.name(), columns(view).0, rows.collect())
 }
 
+/// Prepared statements of one text are one row, whoever prepared them.
+pub(super) fn together(rows: &[Counted], texts: &Texts) -> Vec<Counted> {
+    let (prepared, mut all): (Vec<&Counted>, Vec<&Counted>) = rows.iter().partition(|row| row.is_prepared());
+    let mut by_text: BTreeMap<&str, Counted> = BTreeMap::new();
+    for row in prepared {
+        let text = texts.get(&row.key).map_or("", String::as_str);
+        match by_text.get_mut(text) {
+            Some(sum) => {
+                sum.counters.iter_mut().zip(&row.counters).for_each(|(sum, more)| *sum += more);
+                sum.gauges.iter_mut().zip(&row.gauges).for_each(|(most, other)| *most = (*most).max(*other));
+            }
+            None => {
+                let key = vec![None, row.key[1].clone(), Some(text.to_owned())];
+                by_text.insert(text, Counted { key, ..row.clone() });
+            }
+        }
+    }
+    all.extend(by_text.values());
+    all.into_iter().cloned().collect()
+}
+
 /// Rows that did nothing since the look before say nothing; memory stays in use all the same.
 fn is_of_use(row: &Counted, tally: &Tally, seconds: Option<f64>) -> bool {
     row.gauge(tally, "CURRENT_NUMBER_OF_BYTES_USED").is_some_and(|bytes| bytes != 0.0)
@@ -104,6 +128,7 @@ fn is_of_use(row: &Counted, tally: &Tally, seconds: Option<f64>) -> bool {
 pub(super) fn statement(rates: &Rates<'_>, time: f64, texts: &Texts) -> Vec<Cell> {
     let row = rates.row;
     let text = match (texts.get(&row.key), &row.key[1]) {
+        _ if row.is_prepared() => Cell::Text(row.named(2).to_owned()),
         (Some(text), _) => Cell::Text(text.clone()),
         (None, None) => Cell::Text("(all statements that found no place of their own)".into()),
         (None, Some(_)) => Cell::Empty,

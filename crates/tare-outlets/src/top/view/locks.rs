@@ -6,13 +6,15 @@ use super::threads;
 use crate::top::look::{Locks, Thread, Wait};
 use crate::top::page::{Block, Cell, Column, Row, Sheet};
 
-pub(super) const COLUMNS: [Column; 6] = [
+pub(super) const COLUMNS: [Column; 8] = [
     Column::text("who", "WHO", 26, 0),
     Column::figure("time_ps", "TIME", 7, 0),
     Column::text("object", "WAITS FOR", 24, 0),
     Column::text("wanted", "WANTED", 18, 2),
     Column::text("held", "IN THE WAY", 18, 3),
-    Column::rest("statement", "STATEMENT"),
+    Column::figure("thread", "THREAD", 6, 8),
+    Column::figure("waits_for_thread", "BEHIND", 6, 9),
+    Column { width: 20, ..Column::rest("statement", "STATEMENT") },
 ];
 
 pub(super) fn blocks(locks: &Locks) -> Vec<Block> {
@@ -62,7 +64,7 @@ impl<'a> Tree<'a> {
         }
         path.push(thread);
         let below = self.below.get(&thread).cloned().unwrap_or_default();
-        let indent = before.replace('├', "│").replace(['└', '─'], " ");
+        let indent = before.replace('├', "│").replace(['└', '─'], "\u{a0}");
         for (at, wait) in below.iter().enumerate() {
             let branch = if at + 1 < below.len() { "├─" } else { "└─" };
             self.push(wait.waiting, Some(wait), &format!("{indent}{branch}"), path);
@@ -85,6 +87,8 @@ impl<'a> Tree<'a> {
                 part(|wait| &wait.object),
                 part(|wait| &wait.wanted),
                 part(|wait| &wait.held),
+                Cell::Text(thread.to_string()),
+                wait.map_or(Cell::Empty, |wait| Cell::Text(wait.holding.to_string())),
                 statement(known.copied()),
             ],
         }

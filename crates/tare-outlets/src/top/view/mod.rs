@@ -27,7 +27,7 @@ pub(super) struct Seen<'a> {
     pub(super) sparks: &'a Sparks,
     /// Buckets of the digest's histogram at the look before.
     pub(super) buckets: &'a [(u64, u64)],
-    /// Whether threads in the background are shown, too.
+    /// Whether threads in the background are shown, too, and waits of those that sleep.
     pub(super) background: bool,
 }
 
@@ -44,6 +44,7 @@ pub(super) fn page(seen: &Seen<'_>) -> Page {
         }
         Content::Locks(found) => blocks.extend(locks::blocks(found)),
         Content::Digest(rows, digest) => blocks.extend(detail::digest(seen, rows, digest)),
+        Content::Prepared(rows) => blocks.extend(detail::prepared(seen, rows)),
         Content::Table(_) => blocks.extend(detail::table(seen)),
         Content::Thread(_, thread) => blocks.extend(detail::thread(seen, thread.as_ref().as_ref())),
     }
@@ -73,9 +74,9 @@ pub(super) fn totals(seen: &Seen<'_>) -> Vec<(&'static str, Cell)> {
         View::Statements => vec![
             ("statements/s", Cell::Count(of("COUNT_STAR"))),
             // Picoseconds of statements in a second: how many ran at once.
-            ("running on average", Cell::Count(of("SUM_TIMER_WAIT") / 1e12)),
+            ("running at once", Cell::Count(of("SUM_TIMER_WAIT") / 1e12)),
             ("errors/s", Cell::Count(of("SUM_ERRORS"))),
-            ("rows examined/s", Cell::Count(of("SUM_ROWS_EXAMINED"))),
+            ("examined/s", Cell::Count(of("SUM_ROWS_EXAMINED"))),
         ],
         View::Tables => vec![
             ("rows fetched/s", Cell::Count(of("COUNT_FETCH"))),

@@ -38,6 +38,9 @@ pub(super) fn class(event: &str) -> Option<&str> {
     Some(&rest[..end])
 }
 
+/// Where threads sleep until there is something to do: its time is no time lost.
+const SLEEP: &str = "synch/cond";
+
 /// Number and time of the waits of each class.
 pub(in crate::top) fn classes(waits: &[Counted]) -> BTreeMap<&str, (f64, f64)> {
     let mut classes = BTreeMap::new();
@@ -53,7 +56,7 @@ pub(in crate::top) fn classes(waits: &[Counted]) -> BTreeMap<&str, (f64, f64)> {
 pub(super) fn blocks(seen: &Seen<'_>) -> Vec<Block> {
     let (counted, seconds) = rows(seen);
     let classes = classes(counted);
-    let time: f64 = classes.values().map(|(_, time)| time).sum();
+    let time = lost(&classes).1;
     let class_row = |(class, (count, time_of)): (&&str, &(f64, f64))| {
         let figure = |cell: Cell| if seconds.is_some() { cell } else { Cell::Empty };
         let seconds = seconds.unwrap_or(1.0);
@@ -62,7 +65,7 @@ pub(super) fn blocks(seen: &Seen<'_>) -> Vec<Block> {
             Cell::Text((*class).to_owned()),
             figure(Cell::Count(count / seconds)),
             figure(Cell::Time(time_of / seconds)),
-            figure(super::share(*time_of, time)),
+            if **class == *SLEEP { Cell::Empty } else { figure(super::share(*time_of, time)) },
             if *count > 0.0 { figure(Cell::Time(time_of / count)) } else { Cell::Empty },
             spark.map_or(Cell::Empty, Cell::Spark),
         ];
@@ -71,13 +74,20 @@ pub(super) fn blocks(seen: &Seen<'_>) -> Vec<Block> {
     let rows = classes.iter().map(class_row).collect();
     // Where nothing was recorded yet the list of classes says nothing.
     let classes = sheet("classes", &OF_CLASSES, rows).sorted_by(2);
-    vec![Block::Sheet(classes), Block::Sheet(events(counted, seconds, time))]
+    vec![Block::Sheet(classes), Block::Sheet(events(counted, seconds, time, seen.background))]
 }
 
-fn events(counted: &[Counted], seconds: Option<f64>, time: f64) -> Sheet {
-    let shown = counted
-        .iter()
-        .filter(|row| class(row.named(0)).is_some() && row.counters.iter().any(|counter| *counter > 0));
+/// Number and time of all waits but those of threads that sleep.
+fn lost(classes: &BTreeMap<&str, (f64, f64)>) -> (f64, f64) {
+    let waits = classes.iter().filter(|(class, _)| **class != SLEEP).map(|(_, sums)| sums);
+    waits.fold((0.0, 0.0), |(count, time), sums| (count + sums.0, time + sums.1))
+}
+
+fn events(counted: &[Counted], seconds: Option<f64>, time: f64, sleeping: bool) -> Sheet {
+    let is_shown = |class: &str| sleeping || class != SLEEP;
+    let shown = counted.iter().filter(|row| {
+        class(row.named(0)).is_some_and(is_shown) && row.counters.iter().any(|counter| *counter > 0)
+    });
     let row = |row: &Counted| Row { key: key(row), cells: cells(row, seconds, time) };
     sheet("waits", &COLUMNS, shown.map(row).collect())
 }
@@ -101,9 +111,9 @@ pub(super) fn cells(row: &Counted, seconds: Option<f64>, time: f64) -> Vec<Cell>
 
 pub(super) fn totals(between: &Between) -> Vec<(&'static str, Cell)> {
     let classes = classes(&between.rows);
-    let sum = |of: fn(&(f64, f64)) -> f64| classes.values().map(of).sum::<f64>() / between.seconds;
+    let (count, time) = lost(&classes);
     vec![
-        ("waits/s", Cell::Count(sum(|(count, _)| *count))),
-        ("waiting on average", Cell::Count(sum(|(_, time)| *time) / 1e12)),
+        ("waits/s", Cell::Count(count / between.seconds)),
+        ("waiting at once", Cell::Count(time / 1e12 / between.seconds)),
     ]
 }
