@@ -124,7 +124,7 @@ fn keys_drive_it_under_load_and_it_survives_a_restart() {
         ("2", "[2 waits]", "io/table/sql/handler"),
         ("3", "[3 locks]", "WAITS FOR"),
         ("4", "[4 tables]", "sbtest1"),
-        ("5", "[5 files]", "ib_logfile0"),
+        ("5", "[5 files]", "FILE"),
         ("6", "[6 memory]", "innodb/"),
         ("7", "[7 threads]", "root@localhost"),
         ("\t", "[1 statements]", "COMMIT"),

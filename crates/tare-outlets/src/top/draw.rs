@@ -89,7 +89,10 @@ fn head(state: &State, width: usize, paint: Paint) -> Vec<Line<'static>> {
     let blanks = width.saturating_sub(wide(&left) + wide(&right));
     let first = format!("{left}{}{right}", " ".repeat(blanks));
     let totals = state.totals().into_iter().map(|(name, cell)| format!("{} {name}", cell.whole()));
-    let totals = totals.collect::<Vec<_>>().join("   ");
+    let totals = match &state.ask().about {
+        Some(about) => one_line(&about.to_string()),
+        None => totals.collect::<Vec<_>>().join("   "),
+    };
     vec![
         Line::styled(cut_end(&first, width), Style::new().add_modifier(Modifier::BOLD)),
         tabs(state.view(), paint),

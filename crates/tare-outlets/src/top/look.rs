@@ -1,5 +1,6 @@
 //! What was read of a server at one moment, for one view.
 
+use std::fmt;
 use std::time::Duration;
 
 /// What the screen shows.
@@ -87,6 +88,18 @@ pub enum About {
     },
     /// A thread, by its number.
     Thread(u64),
+}
+
+impl fmt::Display for About {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            About::Digest { schema: Some(schema), digest } => write!(f, "Digest {digest} in schema {schema}"),
+            About::Digest { schema: None, digest } => write!(f, "Digest {digest}"),
+            About::Prepared { .. } => f.write_str("Prepared statements of one text"),
+            About::Table { schema, name } => write!(f, "Table {schema}.{name}"),
+            About::Thread(id) => write!(f, "Thread {id}"),
+        }
+    }
 }
 
 /// A table whose rows count, and what is asked of it.

@@ -59,7 +59,7 @@ impl Cell {
     #[must_use]
     pub fn whole(&self) -> String {
         match self {
-            Cell::Count(value) if value.fract() == 0.0 && *value < 10.0 => format!("{value:.0}"),
+            Cell::Count(value) if value.fract() == 0.0 && *value < 100.0 => format!("{value:.0}"),
             other => other.shown(8),
         }
     }

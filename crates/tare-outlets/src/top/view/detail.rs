@@ -134,14 +134,8 @@ pub(super) fn table(seen: &Seen<'_>) -> Vec<Block> {
         key: super::key(row),
         cells: lists::index(&Rates { row, tally: &INDEXES, seconds }, time),
     };
-    let mut blocks = vec![];
-    if let Some(first) = counted.first() {
-        let name = format!("Indexes of {}.{}", first.named(0), first.named(1));
-        blocks.push(Block::Heading(name));
-    }
     let sheet = sheet("indexes", &lists::INDEXES, counted.iter().map(row).collect());
-    blocks.push(Block::Sheet(sheet.sorted_by(1)));
-    blocks
+    vec![Block::Sheet(sheet.sorted_by(1))]
 }
 
 pub(super) fn thread(seen: &Seen<'_>, thread: Option<&Thread>) -> Vec<Block> {

@@ -32,8 +32,8 @@ const OF_TABLES: [Column; 9] = [
     Column::figure("inserted_per_s", "INS/s", 6, 2),
     Column::figure("updated_per_s", "UPD/s", 6, 2),
     Column::figure("deleted_per_s", "DEL/s", 6, 2),
-    Column::text("schema", "SCHEMA", 10, 0),
-    Column::rest("table", "TABLE"),
+    Column::text("schema", "SCHEMA", 9, 0),
+    Column { width: 18, ..Column::rest("table", "TABLE") },
 ];
 
 pub(super) const INDEXES: [Column; 7] = [

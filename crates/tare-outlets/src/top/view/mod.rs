@@ -37,7 +37,13 @@ pub(super) fn page(seen: &Seen<'_>) -> Page {
     match &seen.look.content {
         Content::Counted(_) => match seen.look.ask.view {
             View::Waits => blocks.extend(waits::blocks(seen)),
-            view => blocks.push(Block::Sheet(lists::sheet(view, seen))),
+            view => {
+                let sheet = lists::sheet(view, seen);
+                if sheet.rows.is_empty() && seen.between.is_some() {
+                    blocks.push(Block::Text("Nothing was counted in this interval.".into()));
+                }
+                blocks.push(Block::Sheet(sheet));
+            }
         },
         Content::Threads(threads) => {
             blocks.push(Block::Sheet(threads::sheet(threads, seen.background)));
