@@ -374,3 +374,35 @@ fn an_account_without_rights_is_told_what_it_needs() {
     let notes = look(&mut reader, View::Statements).notes;
     assert!(notes.iter().any(|note| note.contains("GRANT SELECT ON performance_schema.*")), "{notes:?}");
 }
+
+#[test]
+fn a_look_asks_for_each_table_once_and_for_few() {
+    let _turn = tare_testkit::turn();
+    let server = start(Provider::tare());
+    let mut reader = Reader::open(Address::Socket(server.endpoint())).expect("the endpoint");
+    let mut source = Source::open(Address::Socket(server.endpoint())).expect("the endpoint");
+    let mut asked = || {
+        let filter = "WHERE `NAME` = 'endpoint_selects'";
+        source.rows("tare_status", &["VALUE"], filter).expect("rows")[0].count(0)
+    };
+    for (view, tables) in [
+        // tare_status, and digests and prepared statements,
+        (View::Statements, 3),
+        (View::Waits, 2),
+        // metadata locks that are waited for,
+        (View::Locks, 2),
+        (View::Tables, 2),
+        (View::Files, 2),
+        (View::Memory, 2),
+        // threads, their statements and waits.
+        (View::Threads, 4),
+    ] {
+        // The first look also asks what is switched on, and for texts.
+        look(&mut reader, view);
+        look(&mut reader, view);
+        let before = asked();
+        look(&mut reader, view);
+        let own = 1;
+        assert_eq!(asked() - before - own, tables, "{view:?}");
+    }
+}

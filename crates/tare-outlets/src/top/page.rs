@@ -114,7 +114,7 @@ impl Column {
     }
 
     pub(super) const fn rest(name: &'static str, title: &'static str) -> Column {
-        Column { name, title, width: 28, rank: 0, kind: Kind::Rest }
+        Column { name, title, width: 24, rank: 0, kind: Kind::Rest }
     }
 
     pub(super) const fn name(name: &'static str, title: &'static str) -> Column {

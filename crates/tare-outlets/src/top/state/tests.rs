@@ -138,6 +138,17 @@ fn keys_go_through_views_filters_and_details() {
 }
 
 #[test]
+fn the_mark_of_the_order_has_room_in_every_column() {
+    for view in View::ALL {
+        let (columns, _) = view::columns(view);
+        for column in columns.iter().filter(|column| column.kind == Kind::Figure) {
+            let needed = column.title.chars().count() + usize::from(view != View::Locks);
+            assert!(column.width >= needed, "{view:?}: {}", column.title);
+        }
+    }
+}
+
+#[test]
 fn pausing_asks_for_nothing_but_what_was_never_read() {
     let mut state = state(View::Statements);
     assert!(state.wants_look());

@@ -12,7 +12,7 @@ pub(in crate::top) type Sparks = BTreeMap<String, VecDeque<f64>>;
 
 const OF_CLASSES: [Column; 6] = [
     Column::text("class", "CLASS", 16, 0),
-    Column::figure("rate_per_s", "RATE/s", 6, 0),
+    Column::figure("rate_per_s", "RATE/s", 7, 0),
     Column::figure("time_ps_per_s", "TIME/s", 8, 0),
     Column::figure("time_share", "TIME%", 6, 0),
     Column::figure("avg_ps", "AVG", 7, 1),
@@ -20,7 +20,7 @@ const OF_CLASSES: [Column; 6] = [
 ];
 
 pub(super) const COLUMNS: [Column; 6] = [
-    Column::figure("rate_per_s", "RATE/s", 6, 0),
+    Column::figure("rate_per_s", "RATE/s", 7, 0),
     Column::figure("time_ps_per_s", "TIME/s", 8, 0),
     Column::figure("time_share", "TIME%", 6, 0),
     Column::figure("avg_ps", "AVG", 7, 1),
