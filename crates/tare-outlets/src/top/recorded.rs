@@ -175,8 +175,8 @@ pub(super) fn locks() -> Look {
     let locks = Locks {
         waits: vec![
             wait(45, 44, "EXCLUSIVE", "SHARED_WRITE"),
-            wait(46, 45, "SHARED_READ", "EXCLUSIVE, itself waiting"),
-            wait(47, 45, "SHARED_READ", "EXCLUSIVE, itself waiting"),
+            wait(46, 45, "SHARED_READ", "EXCLUSIVE, waiting"),
+            wait(47, 45, "SHARED_READ", "EXCLUSIVE, waiting"),
             wait(48, 49, "X", "X"),
             wait(49, 48, "X", "X"),
         ],

@@ -186,7 +186,7 @@ impl State {
 
     /// The server does not answer; what was read stays on the screen.
     pub fn lose(&mut self, why: String) {
-        self.trouble = Some(format!("{why} – trying again"));
+        self.trouble = Some(format!("No answer, trying again: {why}"));
         self.bases.clear();
     }
 

@@ -195,8 +195,7 @@ fn metadata_waits(locks: &[MetadataLock]) -> Vec<Wait> {
             let name: Vec<&str> =
                 waiting.object[1..].iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
             let object = format!("{} {}", waiting.object[0].to_lowercase(), name.join("."));
-            let held =
-                if other.granted { other.kind.clone() } else { format!("{}, itself waiting", other.kind) };
+            let held = if other.granted { other.kind.clone() } else { format!("{}, waiting", other.kind) };
             let wait = Wait {
                 waiting: waiting.thread,
                 holding: other.thread,
@@ -297,7 +296,7 @@ mod tests {
         assert_eq!(pairs(&locks), [(2, 1), (3, 2)]);
         let waits = metadata_waits(&locks);
         assert_eq!(waits[0].object, "table shop.orders");
-        assert_eq!(waits[1].held, "EXCLUSIVE, itself waiting");
+        assert_eq!(waits[1].held, "EXCLUSIVE, waiting");
     }
 
     #[test]
