@@ -208,16 +208,6 @@ impl Source {
         &self.version
     }
 
-    /// The value of an expression without a table, such as `@@performance_schema`. The endpoint knows few.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Statement`], [`Error::Gone`], [`Error::Refused`].
-    pub fn value(&mut self, expression: &str) -> Result<Option<String>, Error> {
-        let rows = self.query(&format!("SELECT {expression}"))?;
-        Ok(rows.into_iter().next().and_then(|row| Row(row.unwrap()).text(0)))
-    }
-
     /// The columns of a table in upper case, none where the server has no such table.
     ///
     /// # Errors
@@ -266,6 +256,15 @@ impl Source {
     /// [`Error::Statement`], [`Error::Gone`], [`Error::Refused`].
     pub fn execute(&mut self, statement: &str) -> Result<(), Error> {
         self.connection.query_drop(statement).map_err(|error| explain(&self.address, statement, error))
+    }
+
+    /// What a statement answers that is not of one table.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Statement`], [`Error::Gone`], [`Error::Refused`].
+    pub fn ask(&mut self, statement: &str) -> Result<Vec<Row>, Error> {
+        Ok(self.query(statement)?.into_iter().map(|row| Row(row.unwrap())).collect())
     }
 
     fn query(&mut self, statement: &str) -> Result<Vec<mysql::Row>, Error> {
@@ -359,6 +358,8 @@ fn explain(address: &Address, statement: &str, error: mysql::Error) -> Error {
                 .to_owned();
             Error::Refused { address: at, why }
         }
+        mysql::Error::IoError(error) => Error::Gone { address: at, why: error.to_string() },
+        mysql::Error::DriverError(error) => Error::Gone { address: at, why: error.to_string() },
         other => Error::Gone { address: at, why: other.to_string() },
     }
 }

@@ -89,7 +89,8 @@ impl View {
 
 /// Runs the command.
 pub(crate) fn top(arguments: &Top, interrupt: &Interrupt) -> Result<ExitCode> {
-    if !arguments.once && !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
+    let has_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    if !arguments.once && !has_terminal {
         bail!("this is not a terminal: --once prints one look as text, --once --json for programs");
     }
     let address = arguments.reach.address()?;

@@ -83,8 +83,8 @@ impl Reader {
         if matches!(self.source.address(), Address::Socket(_)) {
             return Ok(self.began.elapsed());
         }
-        let clock = self.source.value("UNIX_TIMESTAMP(SYSDATE(6))")?;
-        let seconds: Option<f64> = clock.and_then(|it| it.parse().ok());
+        let clock = self.source.ask("SELECT UNIX_TIMESTAMP(SYSDATE(6))")?;
+        let seconds: Option<f64> = clock.first().and_then(|row| row.text(0)?.parse().ok());
         Ok(seconds.and_then(|it| Duration::try_from_secs_f64(it).ok()).unwrap_or(self.began.elapsed()))
     }
 
@@ -251,7 +251,8 @@ fn is_off(source: &mut Source) -> Result<bool, Error> {
     if source.kind() == Kind::Tare {
         return Ok(false);
     }
-    Ok(source.value("@@performance_schema")?.as_deref() == Some("0"))
+    let rows = source.ask("SELECT @@performance_schema")?;
+    Ok(rows.first().and_then(|row| row.number(0)) == Some(0))
 }
 
 /// The server's version, and whose Performance Schema it is.
