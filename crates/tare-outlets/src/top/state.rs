@@ -143,7 +143,8 @@ impl State {
 
     /// Seconds between the looks, and whether the table began anew in between.
     pub(super) fn between(&self) -> Option<(f64, bool)> {
-        let between = self.shown.as_ref()?.between.as_ref()?;
+        let shown = self.shown.as_ref().filter(|shown| shown.look.ask == self.ask)?;
+        let between = shown.between.as_ref()?;
         Some((between.seconds, between.reset))
     }
 
