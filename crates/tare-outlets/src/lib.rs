@@ -2,7 +2,10 @@
 //! it elsewhere; nothing of HTTP, TLS, files or screens enters the server.
 //!
 //! [`source`] is the one way in: the tables of tare's endpoint, or of any MariaDB or MySQL through an account.
+//! [`top`] shows it on a screen.
 
 pub mod source;
+pub mod top;
+pub mod units;
 
 pub use source::{Address, Error, Kind, Row, Source};

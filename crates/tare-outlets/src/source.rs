@@ -215,7 +215,7 @@ impl Source {
     /// [`Error::Gone`], [`Error::Refused`].
     pub fn columns(&mut self, table: &str) -> Result<&[String], Error> {
         if !self.columns.contains_key(table) {
-            let statement = format!("SHOW COLUMNS FROM `{SCHEMA}`.`{table}`");
+            let statement = format!("SHOW COLUMNS FROM {}", qualified(table));
             let found = match self.query(&statement) {
                 Ok(rows) => rows
                     .iter()
@@ -230,7 +230,8 @@ impl Source {
     }
 
     /// Rows of a table: the named columns, in that order. A column the server has not is NULL in every row. `filter` is
-    /// empty or begins with WHERE, ORDER BY or LIMIT.
+    /// empty or begins with WHERE, ORDER BY or LIMIT. A table of another schema is named with it:
+    /// `information_schema.INNODB_TRX`.
     ///
     /// # Errors
     ///
@@ -240,7 +241,7 @@ impl Source {
         let has = |name: &&&str| known.iter().any(|it| it.eq_ignore_ascii_case(name));
         let asked: Vec<&str> = columns.iter().filter(has).copied().collect();
         let list = if asked.is_empty() { "1".to_owned() } else { format!("`{}`", asked.join("`, `")) };
-        let rows = self.query(&format!("SELECT {list} FROM `{SCHEMA}`.`{table}` {filter}"))?;
+        let rows = self.query(&format!("SELECT {list} FROM {} {filter}", qualified(table)))?;
         let fill = |row: mysql::Row| {
             let mut given: BTreeMap<&str, Value> = asked.iter().copied().zip(row.unwrap()).collect();
             Row(columns.iter().map(|name| given.remove(name).unwrap_or(Value::NULL)).collect())
@@ -255,6 +256,15 @@ impl Source {
     /// [`Error::Statement`], [`Error::Gone`], [`Error::Refused`].
     pub fn execute(&mut self, statement: &str) -> Result<(), Error> {
         self.connection.query_drop(statement).map_err(|error| explain(&self.address, statement, error))
+    }
+
+    /// What a statement answers that is not of one table.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Statement`], [`Error::Gone`], [`Error::Refused`].
+    pub fn ask(&mut self, statement: &str) -> Result<Vec<Row>, Error> {
+        Ok(self.query(statement)?.into_iter().map(|row| Row(row.unwrap())).collect())
     }
 
     fn query(&mut self, statement: &str) -> Result<Vec<mysql::Row>, Error> {
@@ -306,6 +316,12 @@ impl Row {
     }
 }
 
+/// A table with its schema.
+fn qualified(table: &str) -> String {
+    let (schema, name) = table.split_once('.').unwrap_or((SCHEMA, table));
+    format!("`{schema}`.`{name}`")
+}
+
 /// The version, and whose Performance Schema it is.
 fn identify(connection: &mut Conn) -> mysql::Result<(String, Kind)> {
     let version: String = connection.query_first("SELECT VERSION()")?.unwrap_or_default();
@@ -342,6 +358,8 @@ fn explain(address: &Address, statement: &str, error: mysql::Error) -> Error {
                 .to_owned();
             Error::Refused { address: at, why }
         }
+        mysql::Error::IoError(error) => Error::Gone { address: at, why: error.to_string() },
+        mysql::Error::DriverError(error) => Error::Gone { address: at, why: error.to_string() },
         other => Error::Gone { address: at, why: other.to_string() },
     }
 }

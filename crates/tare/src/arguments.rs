@@ -7,6 +7,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use tare_lab::Error;
 use tare_lab::installation::Installation;
 
+use crate::top::Top;
+
 /// A Performance Schema for stock MariaDB servers that weighs next to nothing.
 ///
 /// tare is loaded into an unmodified server and serves its `performance_schema` tables, with every instrument on. This
@@ -30,6 +32,7 @@ pub(crate) enum Command {
     Demo(Demo),
     Run(Run),
     Status(Status),
+    Top(Top),
     Doctor(Doctor),
     Install(Install),
     Uninstall(Uninstall),

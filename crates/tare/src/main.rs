@@ -10,6 +10,7 @@ mod install;
 mod lab;
 mod lab_live;
 mod lab_table;
+mod outlet;
 mod page;
 mod probe;
 mod provider;
@@ -18,7 +19,7 @@ mod section;
 mod server;
 mod status;
 mod tables;
-mod units;
+mod top;
 
 use std::process::ExitCode;
 
@@ -26,6 +27,7 @@ use clap::Parser;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tare_lab::Error;
 use tare_lab::interrupt::Interrupt;
+use tare_outlets::units;
 
 use crate::arguments::{Arguments, Command};
 
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         Command::Uninstall(a) => install::uninstall(&a, &interrupt),
         Command::Probe(a) => probe::probe(&a),
         Command::Documents(a) => documents::documents(&a),
+        Command::Top(a) => top::top(&a, &interrupt),
         Command::Tables(a) => tables::tables(&a),
         Command::Bench(a) => bench::bench(&a, &interrupt),
         Command::Lab(a) => lab::lab(&a, &interrupt),

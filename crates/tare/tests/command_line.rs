@@ -71,7 +71,9 @@ fn interrupt(child: &Child) {
 #[test]
 fn help_names_every_command_and_the_first_steps() {
     let help = text(&output(&scratch(), &["--help"]).stdout);
-    for begin in ["  demo ", "  run ", "  status ", "  tables ", "  bench ", "  lab ", "First steps"] {
+    for begin in
+        ["  demo ", "  run ", "  status ", "  top ", "  tables ", "  bench ", "  lab ", "First steps"]
+    {
         assert!(help.lines().any(|l| l.starts_with(begin)), "no line {begin:?} in:\n{help}");
     }
     for begin in ["  doctor ", "  install ", "  uninstall ", "  probe "] {
@@ -87,7 +89,7 @@ fn every_command_has_a_manual_page_and_is_completed() {
     let ended = output(&scratch, &["documents", folder.path().to_str().expect("UTF-8")]);
     assert!(ended.status.success(), "{}", text(&ended.stderr));
     for command in
-        ["demo", "run", "status", "doctor", "install", "uninstall", "probe", "tables", "bench", "lab"]
+        ["demo", "run", "status", "top", "doctor", "install", "uninstall", "probe", "tables", "bench", "lab"]
     {
         let page = fs::read_to_string(at(&format!("man/tare-{command}.1"))).expect("a page");
         assert!(page.contains("Exit status") || page.contains(".SH OPTIONS"), "{command}: {page}");

@@ -1,7 +1,8 @@
 //! Figures as people read them.
 
 /// `1234567` as `1,234,567`.
-pub(crate) fn count(n: u64) -> String {
+#[must_use]
+pub fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() * 4 / 3);
     for (i, digit) in digits.char_indices() {
@@ -14,8 +15,9 @@ pub(crate) fn count(n: u64) -> String {
 }
 
 /// A time in picoseconds, three to four digits and a unit.
+#[must_use]
 #[allow(clippy::cast_precision_loss)] // shown with four digits
-pub(crate) fn picoseconds(ps: u64) -> String {
+pub fn picoseconds(ps: u64) -> String {
     if ps == 0 {
         return "0 s".into(); // nothing has no unit that would suit it better
     }
@@ -26,14 +28,16 @@ pub(crate) fn picoseconds(ps: u64) -> String {
 }
 
 /// Seconds as microseconds or whatever fits.
+#[must_use]
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // shown with four digits
-pub(crate) fn seconds(s: f64) -> String {
+pub fn seconds(s: f64) -> String {
     picoseconds((s * 1e12) as u64)
 }
 
 /// Bytes in powers of 1024.
+#[must_use]
 #[allow(clippy::cast_precision_loss)] // shown with four digits
-pub(crate) fn bytes(n: u64) -> String {
+pub fn bytes(n: u64) -> String {
     scaled(n as f64, &[("B", 1024.0), ("KiB", 1024.0), ("MiB", 1024.0), ("GiB", f64::INFINITY)])
 }
 
@@ -49,14 +53,37 @@ fn scaled(mut value: f64, units: &[(&str, f64)]) -> String {
     unreachable!("the last unit has no end")
 }
 
+/// A figure in at most five places: `1.23`, `12.3`, `123`, `1234`, `12.3k`, `1.23M`.
+#[must_use]
+pub fn short(value: f64) -> String {
+    if value == 0.0 {
+        return "0".into();
+    }
+    if value < 9999.5 {
+        let places = usize::from(value < 99.95) + usize::from(value < 9.995);
+        return format!("{value:.places$}");
+    }
+    let (mut value, mut unit) = (value / 1e3, "k");
+    for next in ["M", "G", "T", "P", "E"] {
+        if value < 999.5 {
+            break;
+        }
+        (value, unit) = (value / 1e3, next);
+    }
+    let places = usize::from(value < 99.95) + usize::from(value < 9.995);
+    format!("{value:.places$}{unit}")
+}
+
 /// A rate per second, whole.
+#[must_use]
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // rates are small and positive
-pub(crate) fn rate(per_second: f64) -> String {
+pub fn rate(per_second: f64) -> String {
     count(per_second.round() as u64)
 }
 
 /// A relative change: `0.0123` as `+1.2%`.
-pub(crate) fn change(ratio: f64) -> String {
+#[must_use]
+pub fn change(ratio: f64) -> String {
     let text = format!("{:+.1}%", ratio * 100.0);
     // What rounds to nothing has no sign.
     if text == "+0.0%" || text == "-0.0%" { "0.0%".into() } else { text }
@@ -79,6 +106,15 @@ mod tests {
             ["0 s", "999 ps", "1.50 ns", "12.3 ns", "123 µs", "100 µs", "1.00 ms", "1.02 min"]
         );
         assert_eq!(seconds(0.000_26), "260 µs");
+    }
+
+    #[test]
+    fn short_figures_have_five_places_at_most() {
+        let figures = [0.0, 0.004, 1.5, 99.96, 9999.0, 9999.6, 123_456.0, 999_600.0, 1.844e19];
+        assert_eq!(
+            figures.map(short),
+            ["0", "0.00", "1.50", "100", "9999", "10.0k", "123k", "1.00M", "18.4E"]
+        );
     }
 
     #[test]

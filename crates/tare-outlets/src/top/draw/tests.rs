@@ -1,0 +1,175 @@
+//! Pictures of every view, as files to look at: `TARE_UPDATE_PICTURES=1` writes them anew.
+
+use std::path::Path;
+use std::time::Duration;
+
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::buffer::Buffer;
+
+use super::*;
+use crate::top::keys::Action;
+use crate::top::look::Look;
+use crate::top::recorded;
+
+const SIZES: [(u16, u16); 2] = [(80, 24), (200, 50)];
+
+fn state(view: View, looks: impl IntoIterator<Item = Look>) -> State {
+    let mut state = State::new(view, Duration::from_secs(2), "");
+    looks.into_iter().for_each(|look| state.take(look));
+    state
+}
+
+fn drawn(state: &mut State, (width, height): (u16, u16), paint: Paint) -> Buffer {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
+    terminal.draw(|frame| draw(frame, state, paint)).expect("drawn");
+    terminal.backend().buffer().clone()
+}
+
+fn text(buffer: &Buffer) -> String {
+    let width = usize::from(buffer.area.width);
+    let lines = buffer.content().chunks(width).map(|line| {
+        let text: String = line.iter().map(|cell| cell.symbol()).collect();
+        format!("{}\n", text.trim_end())
+    });
+    lines.collect()
+}
+
+fn check(name: &str, state: &mut State) {
+    for size in SIZES {
+        let picture = text(&drawn(state, size, Paint(true)));
+        let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join(format!("tests/pictures/{name}-{}x{}.txt", size.0, size.1));
+        if std::env::var_os("TARE_UPDATE_PICTURES").is_some() {
+            std::fs::write(&file, &picture).expect("written");
+        }
+        let expected = std::fs::read_to_string(&file).unwrap_or_default();
+        assert_eq!(picture, expected, "{} (TARE_UPDATE_PICTURES=1 writes it anew)", file.display());
+    }
+}
+
+#[test]
+fn statements() {
+    let looks = [recorded::statements(10, true), recorded::statements(12, true)];
+    check("statements", &mut state(View::Statements, looks));
+}
+
+#[test]
+fn statements_without_histograms_on_a_server_with_a_budget() {
+    let looks = [10, 12].map(|at| {
+        let mut look = recorded::statements(at, false);
+        look.head.budget = vec![("budget".into(), "1%".into()), ("budget_share".into(), "0.8%".into())];
+        look.head.lost = 1234;
+        look.notes = vec![
+            "Off: consumers. UPDATE performance_schema.setup_consumers SET ENABLED = 'YES' WHERE NAME IN \
+             ('statements_digest')"
+                .into(),
+        ];
+        look
+    });
+    check("budget", &mut state(View::Statements, looks));
+}
+
+#[test]
+fn a_first_look() {
+    check("first", &mut state(View::Statements, [recorded::statements(10, true)]));
+}
+
+#[test]
+fn nothing_yet() {
+    check("nothing", &mut state(View::Statements, []));
+}
+
+#[test]
+fn waits() {
+    check("waits", &mut state(View::Waits, (1..40).map(recorded::waits)));
+}
+
+#[test]
+fn locks() {
+    check("locks", &mut state(View::Locks, [recorded::locks()]));
+}
+
+#[test]
+fn tables() {
+    check("tables", &mut state(View::Tables, [recorded::tables(3), recorded::tables(5)]));
+}
+
+#[test]
+fn files() {
+    check("files", &mut state(View::Files, [recorded::files(3), recorded::files(5)]));
+}
+
+#[test]
+fn memory() {
+    check("memory", &mut state(View::Memory, [recorded::memory(3), recorded::memory(5)]));
+}
+
+#[test]
+fn threads() {
+    let mut state = state(View::Threads, [recorded::threads()]);
+    state.apply(Action::Background);
+    check("threads", &mut state);
+}
+
+#[test]
+fn a_digest() {
+    let mut state = state(View::Statements, [recorded::statements(10, true)]);
+    state.apply(Action::Sort(-1));
+    state.take(recorded::statements(12, true));
+    state.apply(Action::Enter);
+    state.take(recorded::digest_detail(12));
+    state.take(recorded::digest_detail(14));
+    check("digest", &mut state);
+}
+
+#[test]
+fn help_over_everything() {
+    let mut state = state(View::Statements, [recorded::statements(10, true)]);
+    state.apply(Action::Help);
+    check("help", &mut state);
+}
+
+#[test]
+fn what_happened_stands_at_the_foot() {
+    let mut state = state(View::Statements, [recorded::statements(10, true)]);
+    state.lose("/var/lib/mysql/tare.sock: no answer: Connection refused".into());
+    let picture = text(&drawn(&mut state, (80, 24), Paint(true)));
+    assert!(picture.contains("\nNo answer, trying again: /var/lib/mysql/tare.sock"), "{picture}");
+    state.apply(Action::Filter);
+    state.apply(Action::Type('x'));
+    let picture = text(&drawn(&mut state, (80, 24), Paint(true)));
+    assert!(picture.ends_with("\n/x\n"), "{picture}");
+}
+
+#[test]
+fn without_colours_there_are_none() {
+    let colours = |paint: Paint| {
+        let mut state = state(View::Waits, (1..40).map(recorded::waits));
+        let buffer = drawn(&mut state, (80, 24), paint);
+        let coloured = |it: &&ratatui::buffer::Cell| it.fg != Color::Reset || it.bg != Color::Reset;
+        buffer.content().iter().filter(coloured).count()
+    };
+    assert_eq!(colours(Paint(false)), 0);
+    assert!(colours(Paint(true)) > 0);
+}
+
+#[test]
+fn no_size_is_too_small_and_the_chosen_row_stays_in_sight() {
+    let mut state = state(View::Waits, (1..4).map(recorded::waits));
+    state.apply(Action::End(true));
+    for size in [(1, 1), (5, 3), (20, 5), (40, 10), (80, 24), (500, 200)] {
+        drawn(&mut state, size, Paint(true));
+    }
+    let buffer = drawn(&mut state, (80, 12), Paint(false));
+    let reversed = |it: &&ratatui::buffer::Cell| it.modifier.contains(Modifier::REVERSED);
+    let chosen: String = buffer.content().iter().filter(reversed).map(|cell| cell.symbol()).collect();
+    assert!(chosen.contains("metadata"), "{chosen}");
+}
+
+#[test]
+fn texts_are_broken_at_blanks_and_long_words_anywhere() {
+    assert_eq!(broken("one two\tthree", 9), ["one two", "three"]);
+    assert_eq!(broken("größergrößer", 5), ["größe", "rgröß", "er"]);
+    assert_eq!(broken("", 5), [""]);
+}

@@ -1,0 +1,124 @@
+//! Keys become actions, as in top and htop.
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+
+use super::look::View;
+
+/// What a key asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// End.
+    Quit,
+    /// Show the keys, or hide them.
+    Help,
+    /// Stop looking, or go on.
+    Pause,
+    /// Show a view.
+    View(View),
+    /// Show the view after this one, or before it.
+    Turn(isize),
+    /// Choose a row further down, or up.
+    Move(isize),
+    /// Likewise by pages.
+    Page(isize),
+    /// Choose the first row, or the last.
+    End(bool),
+    /// Look into the chosen row.
+    Enter,
+    /// Leave what was entered last: the filter, the help, the detail.
+    Back,
+    /// Put rows in the order of the next column of figures, or the one before.
+    Sort(isize),
+    /// Look less often, or more often.
+    Interval(isize),
+    /// Begin to type a filter.
+    Filter,
+    /// A letter of it.
+    Type(char),
+    /// Take its last letter back.
+    Erase,
+    /// Show threads in the background and conditions, or hide them.
+    Background,
+}
+
+/// The keys and what they do, for the help.
+pub const HELP: [(&str, &str); 14] = [
+    ("1 … 7, Tab, ← →", "statements, waits, locks, tables, files, memory, threads"),
+    ("↑ ↓ PgUp PgDn", "choose a row (also j, k; Home and End, g and G)"),
+    ("Enter", "look into it: a digest, a table's indexes, a thread"),
+    ("Esc, Backspace", "back"),
+    ("s, S", "order: the next column of figures, the one before (also > and <)"),
+    ("/", "only rows with a text; Enter keeps it, Esc drops it"),
+    ("p, space", "pause, and go on"),
+    ("+ -", "look less often, more often"),
+    ("b", "threads of the background, and waits of those that sleep, too"),
+    ("?, h", "this help"),
+    ("q, Ctrl-C", "end"),
+    ("TIME%", "share in the time of all rows in the last interval"),
+    ("P95, MAX", "since the server counts, not of the last interval"),
+    ("EXA/SENT", "rows examined for each row sent"),
+];
+
+/// What a key asks for; while a filter is typed, letters are its.
+#[must_use]
+pub fn action(key: KeyEvent, typing: bool) -> Option<Action> {
+    if key.kind == KeyEventKind::Release {
+        return None;
+    }
+    if key.modifiers.contains(KeyModifiers::CONTROL) {
+        return matches!(key.code, KeyCode::Char('c')).then_some(Action::Quit);
+    }
+    if typing {
+        return match key.code {
+            KeyCode::Char(letter) => Some(Action::Type(letter)),
+            KeyCode::Backspace => Some(Action::Erase),
+            KeyCode::Enter => Some(Action::Enter),
+            KeyCode::Esc => Some(Action::Back),
+            _ => None,
+        };
+    }
+    Some(match key.code {
+        KeyCode::Char('q') => Action::Quit,
+        KeyCode::Char('?' | 'h') | KeyCode::F(1) => Action::Help,
+        KeyCode::Char('p' | ' ') => Action::Pause,
+        KeyCode::Char(digit @ '1'..='7') => Action::View(View::ALL[digit as usize - '1' as usize]),
+        KeyCode::Tab | KeyCode::Right => Action::Turn(1),
+        KeyCode::BackTab | KeyCode::Left => Action::Turn(-1),
+        KeyCode::Up | KeyCode::Char('k') => Action::Move(-1),
+        KeyCode::Down | KeyCode::Char('j') => Action::Move(1),
+        KeyCode::PageUp => Action::Page(-1),
+        KeyCode::PageDown => Action::Page(1),
+        KeyCode::Home | KeyCode::Char('g') => Action::End(false),
+        KeyCode::End | KeyCode::Char('G') => Action::End(true),
+        KeyCode::Enter => Action::Enter,
+        KeyCode::Esc | KeyCode::Backspace => Action::Back,
+        KeyCode::Char('s' | '>') => Action::Sort(1),
+        KeyCode::Char('S' | '<') => Action::Sort(-1),
+        KeyCode::Char('+' | '=') => Action::Interval(1),
+        KeyCode::Char('-') => Action::Interval(-1),
+        KeyCode::Char('/') => Action::Filter,
+        KeyCode::Char('b') => Action::Background,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn press(code: KeyCode, typing: bool) -> Option<Action> {
+        action(KeyEvent::new(code, KeyModifiers::NONE), typing)
+    }
+
+    #[test]
+    fn keys_are_those_of_top_and_letters_of_a_filter() {
+        assert_eq!(press(KeyCode::Char('7'), false), Some(Action::View(View::Threads)));
+        assert_eq!(press(KeyCode::Char('8'), false), None);
+        assert_eq!(press(KeyCode::Char('q'), true), Some(Action::Type('q')));
+        assert_eq!(press(KeyCode::Esc, true), Some(Action::Back));
+        let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+        assert_eq!(action(interrupt, true), Some(Action::Quit));
+        let end = KeyEvent::new_with_kind(KeyCode::Char('q'), KeyModifiers::NONE, KeyEventKind::Release);
+        assert_eq!(action(end, false), None);
+    }
+}

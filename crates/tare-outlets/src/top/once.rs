@@ -1,0 +1,102 @@
+//! One look for programs and for paper: plain text, or JSON.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+
+use super::draw::broken;
+use super::page::{Block, Page, Sheet};
+use super::read::Reader;
+use super::state::State;
+use crate::source::Error;
+
+/// Looks twice, the state's interval apart, as rates are differences; `false` when it was interrupted.
+///
+/// # Errors
+///
+/// As [`Reader::look`] fails.
+pub fn look_twice(reader: &mut Reader, state: &mut State, stop: &AtomicBool) -> Result<bool, Error> {
+    state.take(reader.look(state.ask())?);
+    if state.has_rates() {
+        return Ok(true);
+    }
+    let begin = Instant::now();
+    while let Some(left) = state.interval().checked_sub(begin.elapsed()) {
+        if stop.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        std::thread::sleep(left.min(Duration::from_millis(100)));
+    }
+    state.take(reader.look(state.ask())?);
+    Ok(true)
+}
+
+/// The look as lines of text.
+#[must_use]
+pub fn text(state: &State, width: usize, rows: usize) -> String {
+    let mut lines = vec![];
+    let server = state.head().map(|head| head.server.clone()).unwrap_or_default();
+    let mut first = vec![server, state.view().name().to_owned()];
+    first.extend(state.between().map(|(seconds, _)| format!("over {seconds:.1} s")));
+    first.extend(state.remarks());
+    lines.push(first.join("  "));
+    let totals = state.totals().into_iter().map(|(name, cell)| format!("{} {name}", cell.whole()));
+    lines.push(totals.collect::<Vec<_>>().join("   "));
+    lines.extend(state.message().map(str::to_owned));
+    for block in &state.page().blocks {
+        match block {
+            Block::Heading(text) => lines.push(text.clone()),
+            Block::Text(text) | Block::Note(text) => lines.extend(broken(text, width)),
+            Block::Sheet(sheet) => {
+                lines.push(String::new());
+                let fit = sheet.fit(width);
+                lines.push(sheet.titles(&fit));
+                lines.extend(sheet.rows.iter().take(rows).map(|row| sheet.row(row, &fit)));
+            }
+            Block::Bar(parts) => {
+                lines.extend(parts.iter().map(|(name, share)| format!("{:.1}% {name}", share * 100.0)));
+            }
+        }
+    }
+    lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+/// The look as one object. Figures are numbers, in the unit that their name ends with.
+#[must_use]
+pub fn json(state: &State, rows: usize) -> Value {
+    let page: Page = state.page();
+    let mut sheets = Map::new();
+    for block in &page.blocks {
+        if let Block::Sheet(sheet) = block {
+            sheets.insert(sheet.name.to_owned(), sheet_json(sheet, rows));
+        }
+    }
+    let totals: Map<String, Value> = state
+        .totals()
+        .into_iter()
+        .map(|(name, cell)| (name.replace("/s", "_per_s").replace(' ', "_"), cell.json()))
+        .collect();
+    let head = state.head().cloned().unwrap_or_default();
+    let budget: Map<String, Value> =
+        head.budget.into_iter().map(|(name, value)| (name, value.into())).collect();
+    json!({
+        "server": head.server,
+        "view": state.view().name(),
+        "seconds": state.between().map(|(seconds, _)| seconds),
+        "reset": state.between().is_some_and(|(_, reset)| reset),
+        "lost": head.lost,
+        "budget": budget,
+        "notes": state.notes(),
+        "totals": totals,
+        "sheets": sheets,
+    })
+}
+
+fn sheet_json(sheet: &Sheet, rows: usize) -> Value {
+    let row = |row: &super::page::Row| {
+        let cells = sheet.columns.iter().zip(&row.cells);
+        Value::Object(cells.map(|(column, cell)| (column.name.to_owned(), cell.json())).collect())
+    };
+    Value::Array(sheet.rows.iter().take(rows).map(row).collect())
+}

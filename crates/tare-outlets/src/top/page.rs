@@ -1,0 +1,409 @@
+//! What is shown, before anybody has decided how: blocks of figures with their units, which the screen, plain text and
+//! JSON all draw.
+
+use crate::units;
+
+/// One figure or text.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    /// Nothing is known.
+    Empty,
+    /// A text.
+    Text(String),
+    /// A count, or a rate a second.
+    Count(f64),
+    /// A time in picoseconds.
+    Time(f64),
+    /// Bytes, or a change of them.
+    Bytes(f64),
+    /// A part of a whole, 0 to 1.
+    Share(f64),
+    /// The last values of a figure, oldest first.
+    Spark(Vec<f64>),
+}
+
+impl Cell {
+    /// A text, empty where there is none.
+    #[must_use]
+    pub fn text(text: Option<&str>) -> Cell {
+        text.map_or(Cell::Empty, |text| Cell::Text(text.to_owned()))
+    }
+
+    /// What rows are put in order by; texts have none.
+    #[must_use]
+    pub fn size(&self) -> Option<f64> {
+        match self {
+            Cell::Count(value) | Cell::Time(value) | Cell::Bytes(value) | Cell::Share(value) => Some(*value),
+            Cell::Spark(values) => values.last().copied(),
+            Cell::Empty | Cell::Text(_) => None,
+        }
+    }
+
+    /// As people read it, in the columns of text it may take.
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // shown with four digits
+    pub fn shown(&self, width: usize) -> String {
+        match self {
+            Cell::Empty => "–".into(),
+            Cell::Text(text) => one_line(text),
+            Cell::Count(value) => units::short(*value),
+            Cell::Time(value) => units::picoseconds(value.max(0.0) as u64),
+            Cell::Bytes(value) if *value < 0.0 => format!("-{}", units::bytes(-value as u64)),
+            Cell::Bytes(value) => units::bytes(*value as u64),
+            Cell::Share(value) => format!("{:.1}%", value * 100.0),
+            Cell::Spark(values) => spark(values, width),
+        }
+    }
+
+    /// As people read it in a sentence: a small whole number has no places.
+    #[must_use]
+    pub fn whole(&self) -> String {
+        match self {
+            Cell::Count(value) if value.fract() == 0.0 && *value < 100.0 => format!("{value:.0}"),
+            other => other.shown(8),
+        }
+    }
+
+    /// As programs read it: figures as numbers, in the unit their column's name says.
+    #[must_use]
+    pub fn json(&self) -> serde_json::Value {
+        match self {
+            Cell::Empty => serde_json::Value::Null,
+            Cell::Text(text) => text.as_str().into(),
+            Cell::Spark(values) => values.clone().into(),
+            other => other.size().unwrap_or(0.0).into(),
+        }
+    }
+}
+
+/// A column of a sheet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// What programs know it by, with its unit.
+    pub name: &'static str,
+    /// What is written over it.
+    pub title: &'static str,
+    /// Columns of text it takes; of one that grows, the fewest.
+    pub width: usize,
+    /// The higher, the sooner it gives way where the line is too short; 0 stays.
+    pub rank: u8,
+    /// What it holds, for how it stands.
+    pub kind: Kind,
+}
+
+/// How a column's cells stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Figures, flush right.
+    Figure,
+    /// Text, flush left, its end cut off.
+    Text,
+    /// Text that takes what the others leave; its end is cut off.
+    Rest,
+    /// Likewise, but its beginning is cut off: names whose end tells more.
+    RestOfName,
+}
+
+impl Column {
+    pub(super) const fn figure(name: &'static str, title: &'static str, width: usize, rank: u8) -> Column {
+        Column { name, title, width, rank, kind: Kind::Figure }
+    }
+
+    pub(super) const fn text(name: &'static str, title: &'static str, width: usize, rank: u8) -> Column {
+        Column { name, title, width, rank, kind: Kind::Text }
+    }
+
+    pub(super) const fn rest(name: &'static str, title: &'static str) -> Column {
+        Column { name, title, width: 24, rank: 0, kind: Kind::Rest }
+    }
+
+    pub(super) const fn name(name: &'static str, title: &'static str) -> Column {
+        Column { name, title, width: 34, rank: 0, kind: Kind::RestOfName }
+    }
+}
+
+/// A row of a sheet, and what it is about.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Unique in its sheet while what it is about is there.
+    pub key: Vec<String>,
+    /// As many as the sheet has columns.
+    pub cells: Vec<Cell>,
+}
+
+/// Rows under titles.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sheet {
+    /// What programs know it by.
+    pub name: &'static str,
+    /// Its columns.
+    pub columns: &'static [Column],
+    /// Its rows, in the order they are shown.
+    pub rows: Vec<Row>,
+    /// The column they are in the order of, where they are.
+    pub sorted: Option<usize>,
+}
+
+impl Sheet {
+    pub(super) fn new(name: &'static str, columns: &'static [Column], rows: Vec<Row>) -> Sheet {
+        debug_assert!(rows.iter().all(|row| row.cells.len() == columns.len()));
+        Sheet { name, columns, rows, sorted: None }
+    }
+
+    /// Puts the rows in order: figures from the largest down, texts from A on; those without anything come last.
+    #[must_use]
+    pub fn sorted_by(mut self, column: usize) -> Sheet {
+        self.rows.sort_by(|a, b| {
+            let (x, y) = (&a.cells[column], &b.cells[column]);
+            let by_text = || match (x, y) {
+                (Cell::Text(x), Cell::Text(y)) => x.cmp(y),
+                _ => (*x == Cell::Empty).cmp(&(*y == Cell::Empty)),
+            };
+            let by_size =
+                y.size().unwrap_or(f64::NEG_INFINITY).total_cmp(&x.size().unwrap_or(f64::NEG_INFINITY));
+            by_size.then_with(by_text).then_with(|| a.key.cmp(&b.key))
+        });
+        self.sorted = Some(column);
+        self
+    }
+
+    /// Leaves the rows that have the text somewhere in them.
+    #[must_use]
+    pub fn with_text(mut self, text: &str) -> Sheet {
+        let text = text.to_lowercase();
+        let has = |cell: &Cell| matches!(cell, Cell::Text(value) if value.to_lowercase().contains(&text));
+        self.rows.retain(|row| text.is_empty() || row.cells.iter().any(has));
+        self
+    }
+
+    /// Which columns have room in a line, each with its place and how wide it is. One that holds nothing is left out;
+    /// what gives way first has the highest rank; the column that grows takes what is left.
+    #[must_use]
+    pub fn fit(&self, line: usize) -> Fit {
+        let holds = |at: usize| {
+            self.columns[at].rank == 0
+                || self.rows.is_empty()
+                || self.rows.iter().any(|row| row.cells[at] != Cell::Empty)
+        };
+        let all = self.columns.iter().map(|column| column.width).enumerate();
+        let mut shown: Vec<(usize, usize)> = all.filter(|(at, _)| holds(*at)).collect();
+        let total = |shown: &[(usize, usize)]| shown.iter().map(|(_, width)| width + GAP).sum::<usize>();
+        while total(&shown) > line + GAP {
+            let last = shown.iter().map(|(at, _)| self.columns[*at].rank).max().unwrap_or(0);
+            let Some(place) = shown.iter().rposition(|(at, _)| self.columns[*at].rank == last) else { break };
+            if last == 0 {
+                break;
+            }
+            shown.remove(place);
+        }
+        let left = (line + GAP).saturating_sub(total(&shown));
+        let grows = |at: usize| matches!(self.columns[at].kind, Kind::Rest | Kind::RestOfName);
+        if let Some((_, width)) = shown.iter_mut().find(|(at, _)| grows(*at)) {
+            *width += left;
+        }
+        Fit { columns: shown, line }
+    }
+
+    /// The titles in a line; the one the rows are in the order of has a mark.
+    #[must_use]
+    pub fn titles(&self, fit: &Fit) -> String {
+        self.line(fit, |at, _| {
+            let mark = if self.sorted == Some(at) { "▼" } else { "" };
+            format!("{}{mark}", self.columns[at].title)
+        })
+    }
+
+    /// A row in a line.
+    #[must_use]
+    pub fn row(&self, row: &Row, fit: &Fit) -> String {
+        self.line(fit, |at, width| row.cells[at].shown(width))
+    }
+
+    fn line(&self, fit: &Fit, text: impl Fn(usize, usize) -> String) -> String {
+        let cells: Vec<String> = fit
+            .columns
+            .iter()
+            .map(|(at, width)| stand(&text(*at, *width), self.columns[*at].kind, *width))
+            .collect();
+        cut_end(&cells.join(&" ".repeat(GAP)), fit.line)
+    }
+}
+
+/// The columns that have room in a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fit {
+    /// Place among the sheet's columns, and width.
+    pub columns: Vec<(usize, usize)>,
+    line: usize,
+}
+
+/// Blanks between columns.
+const GAP: usize = 1;
+
+/// Something of a page.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Block {
+    /// What the following is.
+    Heading(String),
+    /// A text as it is, broken where the line ends.
+    Text(String),
+    /// What is not there, and what to do; or what happened.
+    Note(String),
+    /// Rows.
+    Sheet(Sheet),
+    /// Parts of a whole, drawn as one bar with its legend: each with its share.
+    Bar(Vec<(String, f64)>),
+}
+
+/// Everything below the head of the screen.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Page {
+    /// Its blocks from top to bottom. The last sheet is the one whose rows are chosen from.
+    pub blocks: Vec<Block>,
+}
+
+impl Page {
+    /// The sheet whose rows are chosen from.
+    #[must_use]
+    pub fn sheet(&self) -> Option<&Sheet> {
+        self.blocks.iter().rev().find_map(|block| match block {
+            Block::Sheet(sheet) => Some(sheet),
+            _ => None,
+        })
+    }
+}
+
+/// The columns of text a text takes.
+pub(super) fn wide(text: &str) -> usize {
+    unicode_width::UnicodeWidthStr::width(text)
+}
+
+/// A text without line breaks, tabs, and what else would move the cursor. Blanks that do not break, as trees have them,
+/// stay.
+pub(super) fn one_line(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        let moves = c.is_control() || c.is_whitespace() && c != '\u{a0}';
+        let c = if moves { ' ' } else { c };
+        if c != ' ' || !out.ends_with(' ') {
+            out.push(c);
+        }
+    }
+    out
+}
+
+fn stand(text: &str, kind: Kind, width: usize) -> String {
+    let cut = if kind == Kind::RestOfName { cut_begin(text, width) } else { cut_end(text, width) };
+    let blanks = " ".repeat(width.saturating_sub(wide(&cut)));
+    if kind == Kind::Figure { format!("{blanks}{cut}") } else { format!("{cut}{blanks}") }
+}
+
+pub(super) fn cut_end(text: &str, width: usize) -> String {
+    if wide(text) <= width {
+        return text.to_owned();
+    }
+    let mut kept = String::new();
+    for c in text.chars() {
+        kept.push(c);
+        if wide(&kept) >= width {
+            kept.pop();
+            break;
+        }
+    }
+    kept.push('…');
+    kept
+}
+
+fn cut_begin(text: &str, width: usize) -> String {
+    if wide(text) <= width {
+        return text.to_owned();
+    }
+    let mut from = text.len();
+    for (at, _) in text.char_indices().rev() {
+        if wide(&text[at..]) >= width {
+            break;
+        }
+        from = at;
+    }
+    format!("…{}", &text[from..])
+}
+
+/// The last values as bars, the highest of them full.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // 0 to 7
+fn spark(values: &[f64], width: usize) -> String {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let last = &values[values.len().saturating_sub(width)..];
+    let most = last.iter().copied().fold(0.0, f64::max);
+    let bar = |value: &f64| if most > 0.0 { BARS[(value / most * 7.0).ceil() as usize % 8] } else { BARS[0] };
+    let bars: String = last.iter().map(bar).collect();
+    format!("{}{bars}", " ".repeat(width - last.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COLUMNS: [Column; 5] = [
+        Column::figure("rate", "RATE/s", 7, 0),
+        Column::figure("p95_ps", "P95", 7, 3),
+        Column::figure("errors", "ERR/s", 6, 2),
+        Column::text("schema", "SCHEMA", 8, 1),
+        Column { width: 20, ..Column::rest("text", "STATEMENT") },
+    ];
+
+    fn row(rate: f64, schema: &str, text: &str) -> Row {
+        let cells = vec![
+            Cell::Count(rate),
+            Cell::Empty,
+            Cell::Count(0.0),
+            Cell::Text(schema.into()),
+            Cell::Text(text.into()),
+        ];
+        Row { key: vec![text.to_owned()], cells }
+    }
+
+    fn sheet() -> Sheet {
+        let rows = vec![
+            row(5.0, "shop", "SELECT 1"),
+            row(12_345.0, "a_long_schema", "SELECT\n\t* FROM `orders` WHERE `id` = ? AND `größe` = ?"),
+        ];
+        Sheet::new("test", &COLUMNS, rows)
+    }
+
+    #[test]
+    fn columns_give_way_by_rank_and_no_line_is_longer_than_it_may() {
+        for width in [20, 28, 36, 44, 80, 200] {
+            let sheet = sheet();
+            let fit = sheet.fit(width);
+            for line in sheet.rows.iter().map(|row| sheet.row(row, &fit)).chain([sheet.titles(&fit)]) {
+                assert!(wide(&line) <= width, "{width}: {line:?}");
+            }
+        }
+        let shown = |width| sheet().fit(width).columns.iter().map(|(at, _)| *at).collect::<Vec<_>>();
+        assert_eq!(shown(80), [0, 2, 3, 4], "nothing is known of P95");
+        assert_eq!(shown(40), [0, 3, 4], "errors have the highest rank");
+        assert_eq!(shown(30), [0, 4]);
+    }
+
+    #[test]
+    fn rows_stand_in_order_and_are_found() {
+        let sorted = sheet().sorted_by(0);
+        assert_eq!(sorted.rows[0].cells[0], Cell::Count(12_345.0));
+        let fit = sorted.fit(40);
+        assert!(sorted.titles(&fit).contains("RATE/s▼"), "{}", sorted.titles(&fit));
+        assert_eq!(sorted.row(&sorted.rows[0], &fit), "  12.3k a_long_… SELECT * FROM `orders`…");
+        let by_text = sheet().sorted_by(3);
+        assert_eq!(by_text.rows[1].cells[3], Cell::Text("shop".into()));
+        assert_eq!(sheet().with_text("GRÖSSE").rows.len(), 0);
+        assert_eq!(sheet().with_text("GRÖßE").rows.len(), 1);
+    }
+
+    #[test]
+    fn names_lose_their_beginning_and_sparks_their_past() {
+        assert_eq!(cut_begin("wait/synch/mutex/sql/LOCK_open", 12), "…l/LOCK_open");
+        assert_eq!(cut_end("größer", 4), "grö…");
+        assert_eq!(Cell::Spark(vec![9.0, 0.0, 1.0, 4.0, 8.0]).shown(4), "▁▂▅█");
+        assert_eq!(Cell::Spark(vec![0.0]).shown(3), "  ▁");
+        assert_eq!(Cell::Bytes(-2048.0).shown(9), "-2.00 KiB");
+    }
+}

@@ -1,0 +1,115 @@
+//! Differences of two looks. Counters of the Performance Schema only grow, until somebody empties a table, the server
+//! starts anew, or a row is given to something else; none of that may become a negative rate.
+
+use std::collections::HashMap;
+
+use super::look::Counted;
+
+/// Of the rows that had counted something, the part that must have begun anew for it to be the whole table.
+const WHOLE: f64 = 0.5;
+
+/// What rows of a table counted between two looks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Between {
+    /// Seconds of the server's between the looks.
+    pub seconds: f64,
+    /// The table was emptied, or the server started, in between: what was counted before that is not in `rows`.
+    pub reset: bool,
+    /// The rows as they are now, with what they counted since the look before.
+    pub rows: Vec<Counted>,
+}
+
+/// What the rows of a later look counted since an earlier one.
+///
+/// A row that counts less than before began anew: all it has, it counted since. Where most rows did, the table was
+/// emptied, and all rows began anew, also those that have counted more since than they had before.
+#[must_use]
+pub fn between(earlier: &[Counted], later: &[Counted], seconds: f64) -> Between {
+    let before: HashMap<_, _> = earlier.iter().map(|row| (&row.key, row)).collect();
+    let now: HashMap<_, _> = later.iter().map(|row| (&row.key, row)).collect();
+    let counting = earlier.iter().filter(|row| row.counters.iter().any(|it| *it > 0));
+    let (mut all, mut anew) = (0_u32, 0_u32);
+    for row in counting {
+        all += 1;
+        anew += u32::from(now.get(&row.key).is_none_or(|now| began_anew(row, now)));
+    }
+    let reset = all > 0 && f64::from(anew) > f64::from(all) * WHOLE;
+    let difference = |row: &Counted| match before.get(&row.key) {
+        Some(before) if !reset && !began_anew(before, row) => {
+            let counters = row.counters.iter().zip(&before.counters).map(|(now, then)| now - then);
+            Counted { counters: counters.collect(), ..row.clone() }
+        }
+        _ => row.clone(),
+    };
+    Between { seconds, reset, rows: later.iter().map(difference).collect() }
+}
+
+fn began_anew(before: &Counted, now: &Counted) -> bool {
+    now.counters.iter().zip(&before.counters).any(|(now, then)| now < then)
+}
+
+/// The value below which `part` of the counted events are, from a histogram's buckets: upper bound and count each.
+#[must_use]
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // counts below 2^53
+pub fn quantile(buckets: &[(u64, u64)], part: f64) -> Option<u64> {
+    let total: u64 = buckets.iter().map(|(_, count)| count).sum();
+    let wanted = ((total as f64) * part).ceil() as u64;
+    let mut seen = 0;
+    let found = buckets.iter().find(|(_, count)| {
+        seen += count;
+        seen >= wanted
+    });
+    found.filter(|_| total > 0).map(|(bound, _)| *bound)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(key: &str, counters: [u64; 2]) -> Counted {
+        Counted { key: vec![Some(key.to_owned())], counters: counters.to_vec(), gauges: vec![] }
+    }
+
+    fn counts(between: &Between) -> Vec<[u64; 2]> {
+        between.rows.iter().map(|row| [row.counters[0], row.counters[1]]).collect()
+    }
+
+    #[test]
+    fn rates_are_differences() {
+        let earlier = [row("a", [10, 100]), row("b", [5, 50])];
+        let later = [row("a", [12, 150]), row("b", [5, 50]), row("new", [3, 30])];
+        let between = between(&earlier, &later, 2.0);
+        assert!(!between.reset);
+        assert_eq!(counts(&between), [[2, 50], [0, 0], [3, 30]]);
+    }
+
+    #[test]
+    fn a_row_that_began_anew_has_what_it_counted_since() {
+        let earlier = [row("dropped", [1000, 9]), row("b", [5, 50]), row("c", [1, 1])];
+        let later = [row("dropped", [3, 30]), row("b", [6, 60]), row("c", [1, 1])];
+        let between = between(&earlier, &later, 1.0);
+        assert!(!between.reset, "one of three");
+        assert_eq!(counts(&between), [[3, 30], [1, 10], [0, 0]]);
+    }
+
+    #[test]
+    fn an_emptied_table_is_noticed_and_nothing_is_negative() {
+        let earlier = [row("a", [1000, 1000]), row("b", [5, 50]), row("quiet", [0, 0]), row("c", [7, 7])];
+        // `b` has counted more since than it had, which is no difference to what it had.
+        let later = [row("a", [3, 3]), row("b", [9, 90])];
+        let emptied = between(&earlier, &later, 1.0);
+        assert!(emptied.reset, "two of three counting rows began anew");
+        assert_eq!(counts(&emptied), [[3, 3], [9, 90]]);
+        assert!(between(&earlier, &[], 1.0).reset);
+        assert!(!between(&[], &later, 1.0).reset, "nothing was there before");
+    }
+
+    #[test]
+    fn quantiles_are_upper_bounds() {
+        let buckets = [(10, 90), (20, 5), (30, 5)];
+        assert_eq!(quantile(&buckets, 0.9), Some(10));
+        assert_eq!(quantile(&buckets, 0.95), Some(20));
+        assert_eq!(quantile(&buckets, 0.999), Some(30));
+        assert_eq!(quantile(&[(10, 0)], 0.5), None);
+    }
+}

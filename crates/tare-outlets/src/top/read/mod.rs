@@ -1,0 +1,304 @@
+//! Reading: a question to a server becomes a look. Only the tables are asked that the view shows, each once a look.
+
+mod digest;
+mod locks;
+mod need;
+mod statements;
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use super::look::{
+    About, Ask, Content, Counted, DIGESTS, Head, INDEXES, Key, Look, THREAD_WAITS, Tally, Thread, View,
+};
+use crate::source::{Address, Error, Kind, Row, Source};
+
+/// One who looks at a server.
+pub struct Reader {
+    source: Source,
+    began: Instant,
+    server: String,
+    /// Why there is nothing to see at all.
+    off: Option<String>,
+    /// The digests whose texts were told.
+    told: HashSet<Key>,
+    /// What the last look was for, and what it lacked.
+    lacked: Option<(Ask, Vec<String>)>,
+}
+
+impl Reader {
+    /// Connects.
+    ///
+    /// # Errors
+    ///
+    /// As [`Source::open`] fails.
+    pub fn open(address: Address) -> Result<Self, Error> {
+        let mut source = Source::open(address)?;
+        let is_off = is_off(&mut source)?;
+        let server = describe(&mut source)?;
+        let off = is_off.then(|| {
+            "The server's Performance Schema is off, and so nothing is counted. Load tare into it (tare install), or \
+             start it with performance_schema = ON in its option file."
+                .to_owned()
+        });
+        Ok(Self { source, began: Instant::now(), server, off, told: HashSet::new(), lacked: None })
+    }
+
+    /// Looks once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Gone`]. What the server has not, or does not let this account read, becomes a note of the look.
+    pub fn look(&mut self, ask: &Ask) -> Result<Look, Error> {
+        let mut notes: Vec<String> = self.off.iter().cloned().collect();
+        if notes.is_empty() {
+            notes = self.lacking(ask)?;
+        }
+        let head = self.head()?;
+        let moment = self.moment()?;
+        let content = self.content(ask, &mut notes)?;
+        let texts = match (&content, ask.view) {
+            (Content::Counted(rows), View::Statements) => self.texts(rows, &mut notes)?,
+            _ => vec![],
+        };
+        Ok(Look { ask: ask.clone(), moment, head, content, texts, notes })
+    }
+
+    /// What is missing for a view. It is asked when the view is new, and again while something is missing.
+    fn lacking(&mut self, ask: &Ask) -> Result<Vec<String>, Error> {
+        if let Some((last, lacked)) = &self.lacked
+            && last == ask
+            && lacked.is_empty()
+        {
+            return Ok(vec![]);
+        }
+        let mut notes = vec![];
+        need::check(self, ask, &mut notes)?;
+        self.lacked = Some((ask.clone(), notes.clone()));
+        Ok(notes)
+    }
+
+    /// The server's clock: its own by SQL, this machine's where the endpoint is on it.
+    fn moment(&mut self) -> Result<Duration, Error> {
+        if matches!(self.source.address(), Address::Socket(_)) {
+            return Ok(self.began.elapsed());
+        }
+        let clock = self.source.ask("SELECT UNIX_TIMESTAMP(SYSDATE(6))")?;
+        let seconds: Option<f64> = clock.first().and_then(|row| row.text(0)?.parse().ok());
+        Ok(seconds.and_then(|it| Duration::try_from_secs_f64(it).ok()).unwrap_or(self.began.elapsed()))
+    }
+
+    fn head(&mut self) -> Result<Head, Error> {
+        let mut head = Head { server: self.server.clone(), ..Head::default() };
+        if self.source.kind() == Kind::Tare {
+            let filter = "WHERE `NAME` = 'lost' OR `NAME` LIKE 'budget%' OR `NAME` LIKE 'price%'";
+            for row in self.source.rows("tare_status", &["NAME", "VALUE"], filter)? {
+                let (name, value) = (row.text(0).unwrap_or_default(), row.text(1).unwrap_or_default());
+                match name.as_str() {
+                    "lost" => head.lost = row.count(1),
+                    _ => head.budget.push((name, value)),
+                }
+            }
+        }
+        Ok(head)
+    }
+
+    fn content(&mut self, ask: &Ask, notes: &mut Vec<String>) -> Result<Content, Error> {
+        Ok(match &ask.about {
+            Some(About::Digest { schema, digest }) => {
+                let filter = format!("WHERE {}", both("SCHEMA_NAME", schema.as_deref(), "DIGEST", digest));
+                let row = self.counted(&DIGESTS, &filter, notes)?;
+                Content::Digest(row, Box::new(self.digest(schema.as_deref(), digest, notes)?))
+            }
+            Some(About::Prepared { text }) => {
+                let filter = format!("WHERE `SQL_TEXT` = {}", quoted(text));
+                Content::Prepared(self.prepared(&filter, notes)?)
+            }
+            Some(About::Table { schema, name }) => {
+                let filter = format!("WHERE {}", both("OBJECT_SCHEMA", Some(schema), "OBJECT_NAME", name));
+                Content::Table(self.counted(&INDEXES, &filter, notes)?)
+            }
+            Some(About::Thread(id)) => {
+                let filter = format!("WHERE `THREAD_ID` = {id}");
+                let waits = self.counted(&THREAD_WAITS, &filter, notes)?;
+                let thread = self.threads(&[*id], true, notes)?.into_iter().next();
+                Content::Thread(waits, Box::new(thread))
+            }
+            None => match (ask.view, ask.view.tally()) {
+                (View::Statements, _) => Content::Counted(self.statements(notes)?),
+                (_, Some(tally)) => Content::Counted(self.counted(tally, "", notes)?),
+                (View::Locks, None) => Content::Locks(self.locks(notes)?),
+                (_, None) => Content::Threads(self.threads(&[], false, notes)?),
+            },
+        })
+    }
+
+    /// Rows of a table; what cannot be had is noted.
+    fn rows(
+        &mut self,
+        table: &str,
+        columns: &[&str],
+        filter: &str,
+        notes: &mut Vec<String>,
+    ) -> Result<Vec<Row>, Error> {
+        match self.source.rows(table, columns, filter) {
+            Ok(rows) => Ok(rows),
+            Err(error @ Error::Gone { .. }) => Err(error),
+            Err(Error::Absent { .. }) => {
+                notes.push(format!("Not there: this server has no table {table}."));
+                Ok(vec![])
+            }
+            Err(error) => {
+                notes.push(format!("Not there: {table}: {error}"));
+                Ok(vec![])
+            }
+        }
+    }
+
+    fn counted(
+        &mut self,
+        tally: &Tally,
+        filter: &str,
+        notes: &mut Vec<String>,
+    ) -> Result<Vec<Counted>, Error> {
+        let columns: Vec<&str> = [tally.keys, tally.counters, tally.gauges].concat();
+        let (keys, counters) = (tally.keys.len(), tally.counters.len());
+        let counted = |row: &Row| Counted {
+            key: (0..keys).map(|at| row.text(at)).collect(),
+            // A memory counter of the built-in's may be below 0 for a moment: others have freed it.
+            counters: (keys..keys + counters).map(|at| row.count(at)).collect(),
+            gauges: (keys + counters..columns.len()).map(|at| row.signed(at)).collect(),
+        };
+        Ok(self.rows(tally.table, &columns, filter, notes)?.iter().map(counted).collect())
+    }
+
+    /// Threads, all or those named; with the statement they ended last, where they do nothing.
+    fn threads(
+        &mut self,
+        ids: &[u64],
+        last_statement: bool,
+        notes: &mut Vec<String>,
+    ) -> Result<Vec<Thread>, Error> {
+        let named = (!ids.is_empty()).then(|| {
+            let list: Vec<String> = ids.iter().map(u64::to_string).collect();
+            format!("`THREAD_ID` IN ({})", list.join(", "))
+        });
+        let which = |more: Option<&str>| match (&named, more) {
+            (None, None) => String::new(),
+            (Some(one), None) => format!("WHERE {one}"),
+            (None, Some(one)) => format!("WHERE {one}"),
+            (Some(one), Some(other)) => format!("WHERE {one} AND {other}"),
+        };
+        let in_progress = which(Some("`END_EVENT_ID` IS NULL"));
+        let rows = self.rows("threads", &THREAD, &which(None), notes)?;
+        let mut threads: Vec<Thread> = rows.iter().map(thread).collect();
+        let statements = if last_statement { which(None) } else { in_progress.clone() };
+        let statements = self.rows("events_statements_current", &STATEMENT, &statements, notes)?;
+        let waits = self.rows("events_waits_current", &WAIT, &in_progress, notes)?;
+        for thread in &mut threads {
+            // Of nested statements the outermost comes first.
+            if let Some(row) = statements.iter().find(|row| row.number(0) == Some(thread.id)) {
+                thread.statement = thread.statement.take().or_else(|| row.text(5));
+                if row.number(1).is_none() {
+                    (thread.statement_time, thread.examined, thread.sent) =
+                        (row.number(2), row.number(3), row.number(4));
+                }
+            }
+            if let Some(row) = waits.iter().rfind(|row| row.number(0) == Some(thread.id)) {
+                thread.wait = row.text(1).filter(|name| name != "idle");
+                let parts: Vec<String> = [row.text(2), row.text(3)].into_iter().flatten().collect();
+                thread.object = Some(parts.join(".")).filter(|name| !name.is_empty());
+            }
+        }
+        Ok(threads)
+    }
+}
+
+const STATEMENT: [&str; 6] =
+    ["THREAD_ID", "END_EVENT_ID", "TIMER_WAIT", "ROWS_EXAMINED", "ROWS_SENT", "SQL_TEXT"];
+const WAIT: [&str; 4] = ["THREAD_ID", "EVENT_NAME", "OBJECT_SCHEMA", "OBJECT_NAME"];
+const THREAD: [&str; 10] = [
+    "THREAD_ID",
+    "NAME",
+    "PROCESSLIST_ID",
+    "PROCESSLIST_USER",
+    "PROCESSLIST_HOST",
+    "PROCESSLIST_DB",
+    "PROCESSLIST_COMMAND",
+    "PROCESSLIST_TIME",
+    "PROCESSLIST_STATE",
+    "PROCESSLIST_INFO",
+];
+
+fn thread(row: &Row) -> Thread {
+    let account = row.text(3).map(|user| row.text(4).map(|host| format!("{user}@{host}")).unwrap_or(user));
+    Thread {
+        id: row.count(0),
+        name: row.text(1).unwrap_or_default(),
+        connection: row.number(2).filter(|id| *id > 0),
+        account,
+        schema: row.text(5),
+        command: row.text(6),
+        seconds: row.number(7),
+        state: row.text(8).filter(|state| !state.is_empty()),
+        statement: row.text(9),
+        ..Thread::default()
+    }
+}
+
+/// Whether nothing is counted. The endpoint is there only where tare is.
+fn is_off(source: &mut Source) -> Result<bool, Error> {
+    if source.kind() == Kind::Tare {
+        return Ok(false);
+    }
+    let rows = source.ask("SELECT @@performance_schema")?;
+    Ok(rows.first().and_then(|row| row.number(0)) == Some(0))
+}
+
+/// The server's version, and whose Performance Schema it is.
+fn describe(source: &mut Source) -> Result<String, Error> {
+    if source.kind() != Kind::Tare {
+        let name = if source.kind() == Kind::MySql { "MySQL" } else { "MariaDB" };
+        return Ok(format!("{name} {}, built-in", short_version(source.version())));
+    }
+    let filter = "WHERE `NAME` IN ('version', 'server_version')";
+    let rows = source.rows("tare_status", &["NAME", "VALUE"], filter)?;
+    let value =
+        |name: &str| rows.iter().find(|row| row.text(0).as_deref() == Some(name)).and_then(|row| row.text(1));
+    let (tare, server) = (value("version").unwrap_or_default(), value("server_version").unwrap_or_default());
+    Ok(format!("MariaDB {}, tare {tare}", short_version(&server)))
+}
+
+/// `10.11.19-MariaDB-0+deb12u1` as `10.11.19`.
+fn short_version(version: &str) -> &str {
+    version.split('-').next().unwrap_or_default()
+}
+
+/// A condition on two columns, the first of which may be NULL.
+fn both(first: &str, value: Option<&str>, second: &str, other: &str) -> String {
+    let first =
+        value.map_or_else(|| format!("`{first}` IS NULL"), |it| format!("`{first}` = {}", quoted(it)));
+    format!("{first} AND `{second}` = {}", quoted(other))
+}
+
+fn one_of(column: &str, values: &[&str]) -> String {
+    let list: Vec<String> = values.iter().map(|value| quoted(value)).collect();
+    format!("WHERE `{column}` IN ({})", list.join(", "))
+}
+
+/// A text as a literal. Names come from the server's tables, and may hold anything.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stay_within_their_quotes() {
+        assert_eq!(both("A", None, "B", r"x'\y"), r"`A` IS NULL AND `B` = 'x''\\y'");
+        assert_eq!(one_of("D", &["a", "b"]), "WHERE `D` IN ('a', 'b')");
+        assert_eq!(short_version("10.11.19-MariaDB-0+deb12u1"), "10.11.19");
+    }
+}

@@ -1,0 +1,200 @@
+//! Views: a look, and what was counted since the one before, become a page.
+
+mod detail;
+mod lists;
+mod locks;
+mod threads;
+mod waits;
+
+use std::collections::HashMap;
+
+use super::look::{Content, Counted, Head, Key, Look, Tally, View};
+use super::page::{Block, Cell, Column, Page, Sheet};
+use super::rate::Between;
+use crate::units;
+
+pub(super) use waits::{Sparks, classes};
+
+/// Texts of digests, by schema and digest.
+pub(super) type Texts = HashMap<Key, String>;
+
+/// A look, and what is known from those before it.
+pub(super) struct Seen<'a> {
+    pub(super) look: &'a Look,
+    /// What was counted since the look before; none at the first.
+    pub(super) between: Option<&'a Between>,
+    pub(super) texts: &'a Texts,
+    pub(super) sparks: &'a Sparks,
+    /// Buckets of the digest's histogram at the look before.
+    pub(super) buckets: &'a [(u64, u64)],
+    /// Whether threads in the background are shown, too, and waits of those that sleep.
+    pub(super) background: bool,
+}
+
+/// The page of a look; its last sheet is neither in order nor filtered.
+pub(super) fn page(seen: &Seen<'_>) -> Page {
+    let mut blocks: Vec<Block> = seen.look.notes.iter().map(|note| Block::Note(note.clone())).collect();
+    match &seen.look.content {
+        Content::Counted(_) => match seen.look.ask.view {
+            View::Waits => blocks.extend(waits::blocks(seen)),
+            view => {
+                let sheet = lists::sheet(view, seen);
+                if sheet.rows.is_empty() && seen.between.is_some() {
+                    blocks.push(Block::Text("Nothing was counted in this interval.".into()));
+                }
+                blocks.push(Block::Sheet(sheet));
+            }
+        },
+        Content::Threads(threads) => {
+            blocks.push(Block::Sheet(threads::sheet(threads, seen.background)));
+        }
+        Content::Locks(found) => blocks.extend(locks::blocks(found)),
+        Content::Digest(rows, digest) => blocks.extend(detail::digest(seen, rows, digest)),
+        Content::Prepared(rows) => blocks.extend(detail::prepared(seen, rows)),
+        Content::Table(_) => blocks.extend(detail::table(seen)),
+        Content::Thread(_, thread) => blocks.extend(detail::thread(seen, thread.as_ref().as_ref())),
+    }
+    Page { blocks }
+}
+
+/// The columns of a view's list, and the one it is in the order of at first; none where the order means something.
+pub(super) fn columns(view: View) -> (&'static [Column], Option<usize>) {
+    match view {
+        View::Locks => (&locks::COLUMNS, None),
+        View::Threads => (&threads::COLUMNS, Some(threads::FIRST)),
+        View::Waits => (&waits::COLUMNS, Some(waits::FIRST)),
+        _ => lists::columns(view),
+    }
+}
+
+/// One line about all rows together.
+pub(super) fn totals(seen: &Seen<'_>) -> Vec<(&'static str, Cell)> {
+    let Some(between) = seen.between else { return threads_in_all(seen.look) };
+    let Some(tally) = seen.look.ask.view.tally().filter(|_| seen.look.ask.about.is_none()) else {
+        return threads_in_all(seen.look);
+    };
+    let of = |column: &str| {
+        between.rows.iter().map(|row| row.counter(tally, column)).sum::<f64>() / between.seconds
+    };
+    match seen.look.ask.view {
+        View::Statements => vec![
+            ("statements/s", Cell::Count(of("COUNT_STAR"))),
+            // Picoseconds of statements in a second: how many ran at once.
+            ("running at once", Cell::Count(of("SUM_TIMER_WAIT") / 1e12)),
+            ("errors/s", Cell::Count(of("SUM_ERRORS"))),
+            ("examined/s", Cell::Count(of("SUM_ROWS_EXAMINED"))),
+        ],
+        View::Tables => vec![
+            ("rows fetched/s", Cell::Count(of("COUNT_FETCH"))),
+            ("changed/s", Cell::Count(of("COUNT_INSERT") + of("COUNT_UPDATE") + of("COUNT_DELETE"))),
+        ],
+        View::Files => vec![
+            ("read/s", Cell::Bytes(of("SUM_NUMBER_OF_BYTES_READ"))),
+            ("written/s", Cell::Bytes(of("SUM_NUMBER_OF_BYTES_WRITE"))),
+        ],
+        View::Memory => {
+            let now = between.rows.iter().filter_map(|row| row.gauge(tally, "CURRENT_NUMBER_OF_BYTES_USED"));
+            vec![
+                ("in use", Cell::Bytes(now.sum())),
+                ("allocated/s", Cell::Bytes(of("SUM_NUMBER_OF_BYTES_ALLOC"))),
+            ]
+        }
+        View::Waits => waits::totals(between),
+        View::Locks | View::Threads => vec![],
+    }
+}
+
+#[allow(clippy::cast_precision_loss)] // counts of threads
+fn threads_in_all(look: &Look) -> Vec<(&'static str, Cell)> {
+    match &look.content {
+        Content::Threads(threads) => {
+            let connections = threads.iter().filter(|thread| thread.connection.is_some()).count();
+            let busy = threads.iter().filter(|thread| thread.is_busy()).count();
+            vec![
+                ("connections", Cell::Count(connections as f64)),
+                ("busy", Cell::Count(busy as f64)),
+                ("in the background", Cell::Count((threads.len() - connections) as f64)),
+            ]
+        }
+        Content::Locks(locks) => {
+            let mut waiting: Vec<u64> = locks.waits.iter().map(|wait| wait.waiting).collect();
+            waiting.sort_unstable();
+            waiting.dedup();
+            vec![("waiting", Cell::Count(waiting.len() as f64))]
+        }
+        _ => vec![],
+    }
+}
+
+/// What the head says of budget and of what was lost.
+pub(super) fn remarks(head: &Head) -> Vec<String> {
+    let mut remarks: Vec<String> =
+        head.budget.iter().map(|(name, value)| format!("{} {value}", name.replace('_', " "))).collect();
+    if head.lost > 0 {
+        remarks.push(format!("lost {}", units::count(head.lost)));
+    }
+    remarks
+}
+
+/// A row's counters as rates; nothing is known at the first look.
+struct Rates<'a> {
+    row: &'a Counted,
+    tally: &'a Tally,
+    seconds: Option<f64>,
+}
+
+impl Rates<'_> {
+    /// How much a counter grew.
+    fn grown(&self, column: &str) -> Option<f64> {
+        self.seconds.map(|_| self.row.counter(self.tally, column))
+    }
+
+    fn each_second(&self, column: &str) -> Cell {
+        self.grown(column).zip(self.seconds).map_or(Cell::Empty, |(grown, s)| Cell::Count(grown / s))
+    }
+
+    fn bytes_each_second(&self, column: &str) -> Cell {
+        self.grown(column).zip(self.seconds).map_or(Cell::Empty, |(grown, s)| Cell::Bytes(grown / s))
+    }
+
+    /// A counter of another one, such as time of a number: nothing where that did not grow.
+    fn each(&self, column: &str, of: &str) -> Option<f64> {
+        let (part, whole) = (self.grown(column)?, self.grown(of)?);
+        (whole > 0.0).then(|| part / whole)
+    }
+
+    fn time_each(&self, column: &str, of: &str) -> Cell {
+        self.each(column, of).map_or(Cell::Empty, Cell::Time)
+    }
+
+    fn share(&self, column: &str, total: f64) -> Cell {
+        self.grown(column).map_or(Cell::Empty, |grown| share(grown, total))
+    }
+}
+
+fn share(part: f64, whole: f64) -> Cell {
+    Cell::Share(if whole > 0.0 { part / whole } else { 0.0 })
+}
+
+/// The rows that a page shows: with what they counted since the look before, if there was one.
+fn rows<'a>(seen: &Seen<'a>) -> (&'a [Counted], Option<f64>) {
+    match seen.between {
+        Some(between) => (&between.rows, Some(between.seconds)),
+        None => (seen.look.content.counted(), None),
+    }
+}
+
+/// All rows of a counter together.
+fn total(rows: &[Counted], tally: &Tally, column: &str) -> f64 {
+    rows.iter().map(|row| row.counter(tally, column)).sum()
+}
+
+/// A row's key as the sheet's.
+fn key(row: &Counted) -> Vec<String> {
+    row.key.iter().map(|part| part.clone().unwrap_or_default()).collect()
+}
+
+/// Sheets are made of columns, and rows of as many cells.
+fn sheet(name: &'static str, columns: &'static [Column], rows: Vec<super::page::Row>) -> Sheet {
+    Sheet::new(name, columns, rows)
+}

@@ -1,0 +1,408 @@
+//! What `tare top` reads of running servers: tare's and built-in Performance Schemas.
+
+use std::time::Duration;
+
+use mysql::prelude::Queryable;
+use tare_outlets::top::look::{About, Ask, Content, Look, View};
+use tare_outlets::top::page::{Block, Cell, Sheet};
+use tare_outlets::top::read::Reader;
+use tare_outlets::top::state::State;
+use tare_outlets::{Address, Source};
+use tare_testkit::mysql9::Mysql;
+use tare_testkit::server::{LIMIT, Server, Settings};
+use tare_testkit::subject::Provider;
+
+fn start(provider: Provider) -> Server {
+    Server::start(Settings::new(provider)).expect("a server")
+}
+
+fn account(socket: &std::path::Path) -> Address {
+    let socket = socket.to_str().expect("UTF-8").replace('/', "%2F");
+    Address::dsn(&format!("mysql://root@localhost?socket={socket}")).expect("an address")
+}
+
+fn ways(server: &Server) -> Vec<Reader> {
+    let mut ways = vec![];
+    if server.settings.provider.is_tare() {
+        ways.push(Reader::open(Address::Socket(server.endpoint())).expect("the endpoint"));
+    }
+    if server.serves_tables() {
+        ways.push(Reader::open(account(&server.socket())).expect("an account"));
+    }
+    ways
+}
+
+fn ask(view: View) -> Ask {
+    Ask { view, about: None }
+}
+
+fn look(reader: &mut Reader, view: View) -> Look {
+    reader.look(&ask(view)).expect("a look")
+}
+
+fn sheet(state: &State) -> Sheet {
+    state.page().sheet().expect("a sheet").clone()
+}
+
+/// Cells of the row that has a text, by the columns' names.
+fn row(sheet: &Sheet, text: &str, names: &[&str]) -> Vec<f64> {
+    let has = |cell: &Cell| matches!(cell, Cell::Text(value) if value.contains(text));
+    let row = sheet.rows.iter().find(|row| row.cells.iter().any(has));
+    let row = row.unwrap_or_else(|| panic!("no {text} in {sheet:#?}"));
+    let cell = |name: &&str| {
+        let at = sheet.columns.iter().position(|column| column.name == *name).expect(name);
+        row.cells[at].size().unwrap_or(-1.0)
+    };
+    names.iter().map(cell).collect()
+}
+
+/// Rounds a figure that was divided by seconds, and is multiplied with them again.
+fn whole(rate: f64, seconds: f64) -> f64 {
+    (rate * seconds).round()
+}
+
+fn counts_exactly(server: &Server) {
+    let mut client = server.client().expect("a client");
+    client.query_drop("CREATE DATABASE shop").expect("a schema");
+    client.query_drop("CREATE TABLE shop.orders (id INT PRIMARY KEY, note TEXT)").expect("a table");
+    client.query_drop("USE shop").expect("the schema");
+    client.query_drop("INSERT INTO orders VALUES (1, 'a'), (2, 'b'), (3, 'c')").expect("rows");
+    client.query_drop("SELECT note FROM orders WHERE note > 'a'").expect("seen before");
+    let prepared = client.prep("SELECT note FROM orders WHERE id = ?").expect("prepared");
+    for mut reader in ways(server) {
+        let mut state = State::new(View::Statements, Duration::from_secs(1), "");
+        state.take(look(&mut reader, View::Statements));
+        for _ in 0..50 {
+            client.query_drop("SELECT note FROM orders WHERE note > 'a'").expect("rows");
+            client.exec_drop(&prepared, (2,)).expect("a row");
+        }
+        client.query_drop("SELECT nothing FROM orders").expect_err("no such column");
+        state.take(look(&mut reader, View::Statements));
+        let (sheet, seconds) = (sheet(&state), seconds(&state));
+        let names = ["rate_per_s", "sent_per_s", "no_index_per_s", "examined_per_sent", "errors_per_s"];
+        let found = row(&sheet, "WHERE `note` >", &names);
+        let expected = [50.0, 100.0, 50.0];
+        assert_eq!([0, 1, 2].map(|at| whole(found[at], seconds)), expected, "{found:?}");
+        assert_eq!(found[3], 1.5, "three are looked at for two");
+        assert_eq!(whole(row(&sheet, "`nothing`", &names)[4], seconds), 1.0);
+        let found = row(&sheet, "WHERE id = ?", &names);
+        assert_eq!(whole(found[0], seconds), 50.0, "prepared statements, which have no digest: {found:?}");
+    }
+}
+
+fn seconds(state: &State) -> f64 {
+    let json = tare_outlets::top::once::json(state, usize::MAX);
+    json["seconds"].as_f64().expect("seconds")
+}
+
+#[test]
+fn statements_are_counted_exactly_on_tare() {
+    let _turn = tare_testkit::turn();
+    counts_exactly(&start(Provider::tare()));
+}
+
+#[test]
+fn statements_are_counted_exactly_on_the_built_in() {
+    let _turn = tare_testkit::turn();
+    counts_exactly(&start(Provider::BuiltIn));
+}
+
+#[test]
+fn an_emptied_table_is_noticed() {
+    let _turn = tare_testkit::turn();
+    let server = start(Provider::tare());
+    let mut client = server.client().expect("a client");
+    for _ in 0..20 {
+        client.query_drop("DO 1").expect("done");
+    }
+    let mut reader = Reader::open(Address::Socket(server.endpoint())).expect("the endpoint");
+    let mut state = State::new(View::Statements, Duration::from_secs(1), "");
+    state.take(look(&mut reader, View::Statements));
+    let mut endpoint = mysql::Conn::new(
+        mysql::OptsBuilder::new()
+            .socket(Some(server.endpoint().to_string_lossy()))
+            .user(Some("root"))
+            .prefer_socket(false)
+            .max_allowed_packet(Some(1 << 20)),
+    )
+    .expect("the endpoint");
+    endpoint
+        .query_drop("TRUNCATE TABLE performance_schema.events_statements_summary_by_digest")
+        .expect("emptied");
+    client.query_drop("DO 1").expect("done");
+    state.take(look(&mut reader, View::Statements));
+    let json = tare_outlets::top::once::json(&state, usize::MAX);
+    assert_eq!(json["reset"], true, "{json:#}");
+    let rate = row(&sheet(&state), "DO ?", &["rate_per_s"])[0];
+    assert_eq!(whole(rate, seconds(&state)), 1.0);
+}
+
+#[test]
+fn what_is_off_is_said_with_what_to_do_until_it_is_on() {
+    let _turn = tare_testkit::turn();
+    let server = start(Provider::tare());
+    let mut reader = Reader::open(Address::Socket(server.endpoint())).expect("the endpoint");
+    assert_eq!(look(&mut reader, View::Statements).notes, [""; 0]);
+    let mut source = Source::open(Address::Socket(server.endpoint())).expect("the endpoint");
+    let switch = |on: &str| {
+        format!(
+            "UPDATE performance_schema.setup_consumers SET ENABLED = '{on}' WHERE NAME = 'statements_digest'"
+        )
+    };
+    source.execute(&switch("NO")).expect("off");
+    assert_eq!(look(&mut reader, View::Memory).notes, [""; 0], "it does not concern memory");
+    let notes = look(&mut reader, View::Statements).notes;
+    let [note] = &notes[..] else { panic!("{notes:?}") };
+    let (_, statement) = note.split_once(". ").expect("what to do");
+    assert!(statement.starts_with("UPDATE performance_schema.setup_consumers"), "{note}");
+    source.execute(statement).expect("what it says can be done");
+    assert_eq!(look(&mut reader, View::Statements).notes, [""; 0]);
+}
+
+#[test]
+fn a_server_without_a_performance_schema_says_how_to_get_one() {
+    let _turn = tare_testkit::turn();
+    let server = start(Provider::Off);
+    let mut reader = Reader::open(account(&server.socket())).expect("an account");
+    for view in View::ALL {
+        let found = look(&mut reader, view);
+        assert!(found.notes[0].contains("is off") && found.notes[0].contains("tare install"), "{found:?}");
+    }
+}
+
+#[test]
+fn every_view_has_rows_on_tare_and_on_the_built_in() {
+    let _turn = tare_testkit::turn();
+    for provider in [Provider::tare(), Provider::BuiltIn] {
+        let server = start(provider);
+        let mut client = server.client().expect("a client");
+        client.query_drop("CREATE DATABASE shop").expect("a schema");
+        client.query_drop("CREATE TABLE shop.orders (id INT PRIMARY KEY)").expect("a table");
+        client.query_drop("INSERT INTO shop.orders VALUES (1), (2)").expect("rows");
+        for mut reader in ways(&server) {
+            every_view(&mut reader);
+        }
+    }
+}
+
+fn every_view(reader: &mut Reader) {
+    for view in View::ALL.into_iter().filter(|view| *view != View::Locks) {
+        let found = look(reader, view);
+        let lacks: Vec<&String> = found.notes.iter().filter(|note| note.starts_with("Not there")).collect();
+        assert!(lacks.is_empty(), "{view:?}: {lacks:?}");
+        let mut state = State::new(view, Duration::from_secs(1), "");
+        state.take(found);
+        assert!(!sheet(&state).rows.is_empty(), "{view:?}");
+    }
+}
+
+/// Waits until somebody waits for a lock.
+fn look_until_somebody_waits(reader: &mut Reader, count: usize) -> State {
+    let begin = std::time::Instant::now();
+    loop {
+        let found = look(reader, View::Locks);
+        let Content::Locks(locks) = &found.content else { panic!("{found:?}") };
+        if locks.waits.len() >= count {
+            let mut state = State::new(View::Locks, Duration::from_secs(1), "");
+            state.take(found);
+            return state;
+        }
+        assert!(begin.elapsed() < LIMIT, "nobody waits: {found:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn texts(sheet: &Sheet, name: &str) -> Vec<String> {
+    let at = sheet.columns.iter().position(|column| column.name == name).expect(name);
+    sheet
+        .rows
+        .iter()
+        .map(|row| match &row.cells[at] {
+            Cell::Text(text) => text.replace('\u{a0}', " "),
+            _ => String::new(),
+        })
+        .collect()
+}
+
+fn queue_behind_an_alter(server: &Server) {
+    let mut holder = server.client().expect("a client");
+    holder.query_drop("CREATE DATABASE shop").expect("a schema");
+    holder.query_drop("CREATE TABLE shop.orders (id INT PRIMARY KEY, note INT)").expect("a table");
+    holder.query_drop("INSERT INTO shop.orders VALUES (1, 1)").expect("a row");
+    holder.query_drop("BEGIN").expect("a transaction");
+    holder.query_drop("SELECT * FROM shop.orders").expect("read");
+    let run = |statement: &'static str| {
+        let mut client = server.client().expect("a client");
+        std::thread::spawn(move || client.query_drop(statement))
+    };
+    let mut readers = ways(server);
+    let mut waiting = vec![run("ALTER TABLE shop.orders ADD COLUMN more INT")];
+    look_until_somebody_waits(&mut readers[0], 1);
+    waiting.push(run("SELECT COUNT(*) FROM shop.orders"));
+    for reader in &mut readers {
+        let state = look_until_somebody_waits(reader, 2);
+        let sheet = sheet(&state);
+        let who = texts(&sheet, "who");
+        assert_eq!(who.len(), 3, "{sheet:#?}");
+        let depth = |text: &String| text.chars().take_while(|c| !c.is_ascii_digit()).count();
+        assert_eq!(who.iter().map(depth).collect::<Vec<_>>(), [0, 2, 4], "{who:?}");
+        assert_eq!(texts(&sheet, "object")[1..], ["table shop.orders", "table shop.orders"]);
+        let statements = texts(&sheet, "statement");
+        assert!(statements[0].contains("last: SELECT * FROM shop.orders"), "{statements:?}");
+        assert!(statements[1].starts_with("ALTER") && statements[2].contains("COUNT"), "{statements:?}");
+        // A thread in detail, from the tree.
+        let thread: u64 = texts(&sheet, "thread")[1].parse().expect("a number");
+        let about = Some(About::Thread(thread));
+        let detail = reader.look(&Ask { view: View::Locks, about }).expect("a look");
+        let Content::Thread(_, thread) = &detail.content else { panic!("{detail:?}") };
+        let thread = thread.as_ref().as_ref().expect("it is there");
+        assert!(thread.statement.as_deref().expect("a statement").starts_with("ALTER"), "{thread:?}");
+    }
+    holder.query_drop("COMMIT").expect("it ends");
+    for thread in waiting {
+        thread.join().expect("no panic").expect("it goes on");
+    }
+}
+
+#[test]
+fn who_waits_for_a_table_is_told_on_tare() {
+    let _turn = tare_testkit::turn();
+    queue_behind_an_alter(&start(Provider::tare()));
+}
+
+#[test]
+fn who_waits_for_a_table_is_told_on_the_built_in() {
+    let _turn = tare_testkit::turn();
+    queue_behind_an_alter(&start(Provider::BuiltIn));
+}
+
+/// Has one connection wait for another one's row, and looks.
+fn waits_for_a_row(mut clients: impl FnMut() -> mysql::Conn, reader: &mut Reader) {
+    let mut holder = clients();
+    holder.query_drop("CREATE DATABASE bank").expect("a schema");
+    holder.query_drop("CREATE TABLE bank.account (id INT PRIMARY KEY, sum INT)").expect("a table");
+    holder.query_drop("INSERT INTO bank.account VALUES (7, 1)").expect("a row");
+    holder.query_drop("BEGIN").expect("a transaction");
+    holder.query_drop("UPDATE bank.account SET sum = 2 WHERE id = 7").expect("a lock");
+    let mut other = clients();
+    let waiting =
+        std::thread::spawn(move || other.query_drop("UPDATE bank.account SET sum = 3 WHERE id = 7"));
+    let state = look_until_somebody_waits(reader, 1);
+    let sheet = sheet(&state);
+    assert_eq!(sheet.rows.len(), 2, "{sheet:#?}");
+    assert_eq!(texts(&sheet, "object")[1], "bank.account PRIMARY (7)");
+    assert!(texts(&sheet, "wanted")[1].starts_with('X'), "{sheet:#?}");
+    assert!(texts(&sheet, "statement")[0].contains("sum = 2"), "{sheet:#?}");
+    assert!(texts(&sheet, "statement")[1].contains("sum = 3"), "{sheet:#?}");
+    holder.query_drop("ROLLBACK").expect("it ends");
+    waiting.join().expect("no panic").expect("it goes on");
+}
+
+#[test]
+fn who_waits_for_a_row_is_told_by_innodb() {
+    let _turn = tare_testkit::turn();
+    let shapes =
+        [Settings::new(Provider::tare()).tare_option("shape", "extended"), Settings::new(Provider::BuiltIn)];
+    for settings in shapes {
+        let Some(server) = Server::start(settings).expect("a server").on_its_port() else { return };
+        let mut reader = Reader::open(account(&server.socket())).expect("an account");
+        waits_for_a_row(|| server.client().expect("a client"), &mut reader);
+    }
+}
+
+#[test]
+fn a_digest_in_detail_has_samples_stages_and_waits() {
+    let _turn = tare_testkit::turn();
+    let server =
+        Server::start(Settings::new(Provider::tare()).tare_option("shape", "extended")).expect("a server");
+    let mut client = server.client().expect("a client");
+    client.query_drop("CREATE DATABASE shop").expect("a schema");
+    client.query_drop("USE shop").expect("the schema");
+    client.query_drop("CREATE TABLE orders (id INT PRIMARY KEY)").expect("a table");
+    client.query_drop("INSERT INTO orders VALUES (1), (2)").expect("rows");
+    for _ in 0..10 {
+        client.query_drop("SELECT id FROM orders WHERE id = 2").expect("a row");
+    }
+    let mut reader = Reader::open(Address::Socket(server.endpoint())).expect("the endpoint");
+    let list = look(&mut reader, View::Statements);
+    let key = list.texts.iter().find(|(_, text)| text.contains("`orders` WHERE")).expect("told").0.clone();
+    let about = About::Digest { schema: key[0].clone(), digest: key[1].clone().expect("a digest") };
+    let found = reader.look(&Ask { view: View::Statements, about: Some(about) }).expect("a look");
+    let Content::Digest(rows, digest) = &found.content else { panic!("{found:?}") };
+    assert_eq!(rows[0].counters[0], 10);
+    assert_eq!(digest.samples.len(), 5, "{digest:?}");
+    for sample in &digest.samples {
+        assert_eq!(sample.text.as_deref(), Some("SELECT id FROM orders WHERE id = 2"));
+        assert_eq!((sample.sent, sample.examined, sample.error), (1, 1, 0));
+    }
+    let has = |parts: &[(String, u64)], name: &str| parts.iter().any(|(it, time)| it == name && *time > 0);
+    assert!(has(&digest.stages, "stage/sql/Sending data"), "{digest:?}");
+    assert!(has(&digest.waits, "wait/io/table/sql/handler"), "{digest:?}");
+    assert_eq!(digest.buckets.iter().map(|(_, count)| count).sum::<u64>(), 10);
+    assert_eq!(found.notes, [""; 0]);
+}
+
+#[test]
+fn mysql_is_read_as_well() {
+    let _turn = tare_testkit::turn();
+    let Some(server) = Mysql::start(&[]).expect("a server") else { return };
+    let mut client = server.client().expect("a client");
+    let socket: String = client.query_first("SELECT @@socket").expect("asked").expect("a path");
+    client.query_drop("CREATE DATABASE shop").expect("a schema");
+    client.query_drop("CREATE TABLE shop.orders (id INT PRIMARY KEY)").expect("a table");
+    client.query_drop("INSERT INTO shop.orders VALUES (1), (2)").expect("rows");
+    let mut reader = Reader::open(account(std::path::Path::new(&socket))).expect("an account");
+    every_view(&mut reader);
+    waits_for_a_row(|| server.client().expect("a client"), &mut reader);
+    let found = look(&mut reader, View::Statements);
+    let quantile = found.content.counted().iter().any(|row| row.gauges[1].is_some_and(|it| it > 0));
+    assert!(quantile, "{found:?}");
+    let mut state = State::new(View::Statements, Duration::from_secs(1), "");
+    state.take(found);
+    assert!(state.page().blocks.iter().any(|block| matches!(block, Block::Sheet(_))));
+}
+
+#[test]
+fn an_account_without_rights_is_told_what_it_needs() {
+    let _turn = tare_testkit::turn();
+    let server = start(Provider::BuiltIn);
+    let mut root = server.client().expect("a client");
+    root.query_drop("CREATE USER nobody@localhost").expect("an account");
+    let socket = server.socket().to_str().expect("UTF-8").replace('/', "%2F");
+    let address = Address::dsn(&format!("mysql://nobody@localhost?socket={socket}")).expect("an address");
+    let mut reader = Reader::open(address).expect("it may connect");
+    let notes = look(&mut reader, View::Statements).notes;
+    assert!(notes.iter().any(|note| note.contains("GRANT SELECT ON performance_schema.*")), "{notes:?}");
+}
+
+#[test]
+fn a_look_asks_for_each_table_once_and_for_few() {
+    let _turn = tare_testkit::turn();
+    let server = start(Provider::tare());
+    let mut reader = Reader::open(Address::Socket(server.endpoint())).expect("the endpoint");
+    let mut source = Source::open(Address::Socket(server.endpoint())).expect("the endpoint");
+    let mut asked = || {
+        let filter = "WHERE `NAME` = 'endpoint_selects'";
+        source.rows("tare_status", &["VALUE"], filter).expect("rows")[0].count(0)
+    };
+    for (view, tables) in [
+        // tare_status, and digests and prepared statements,
+        (View::Statements, 3),
+        (View::Waits, 2),
+        // metadata locks that are waited for,
+        (View::Locks, 2),
+        (View::Tables, 2),
+        (View::Files, 2),
+        (View::Memory, 2),
+        // threads, their statements and waits.
+        (View::Threads, 4),
+    ] {
+        // The first look also asks what is switched on, and for texts.
+        look(&mut reader, view);
+        look(&mut reader, view);
+        let before = asked();
+        look(&mut reader, view);
+        let own = 1;
+        assert_eq!(asked() - before - own, tables, "{view:?}");
+    }
+}

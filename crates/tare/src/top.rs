@@ -1,0 +1,129 @@
+//! `tare top`: its arguments, and the way to the screen, to text or to JSON.
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use tare_lab::interrupt::Interrupt;
+use tare_outlets::top::draw::Paint;
+use tare_outlets::top::look;
+use tare_outlets::top::read::Reader;
+use tare_outlets::top::state::State;
+use tare_outlets::top::{once, terminal};
+
+use crate::outlet::Reach;
+
+/// Columns of a line of text where there is no terminal.
+const WIDTH: usize = 160;
+
+/// Watch what a server does now: statements, waits, locks, tables, files, memory, threads
+///
+/// Reads the Performance Schema in intervals and shows what was counted in between: of a server with tare over its socket, or of
+/// any MariaDB 10.6 or MySQL 8 and newer over --dsn. Each look asks for the few tables that the view shows. `?` shows the keys.
+/// What is switched off, or what a server has not, is said, with what to do. Colours are left out when NO_COLOR is set.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    tare top                                          the server in /var/lib/mysql\n  \
+    tare top --datadir /srv/try --view waits --interval 1\n  \
+    tare top --dsn 'mysql://agent@db1:3306'           MariaDB's or MySQL's own Performance Schema\n  \
+    tare top --once --view threads                    one look as text\n  \
+    tare top --once --json | jq '.sheets.statements[0]'\n\n\
+    An account needs GRANT SELECT ON performance_schema.*, and PROCESS for MariaDB's locks on rows.")]
+pub(crate) struct Top {
+    #[command(flatten)]
+    pub(crate) reach: Reach,
+    /// What to show first
+    #[arg(long, value_enum, default_value_t = View::Statements, value_name = "VIEW")]
+    pub(crate) view: View,
+    /// Seconds between looks, 0.5 to 3600
+    #[arg(long, default_value = "2", value_name = "SECONDS", value_parser = interval)]
+    pub(crate) interval: Duration,
+    /// Show only rows with this text
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    pub(crate) filter: String,
+    /// Print what is counted in one interval, and end
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// As one JSON object
+    #[arg(long, requires = "once")]
+    pub(crate) json: bool,
+    /// At most so many rows of each list [default: all]
+    #[arg(long, requires = "once", value_name = "N")]
+    pub(crate) rows: Option<usize>,
+}
+
+/// The views, as the command line names them.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum View {
+    /// Statements by digest
+    Statements,
+    /// Waits by class and by instrument
+    Waits,
+    /// Who waits for whom
+    Locks,
+    /// Rows read and changed
+    Tables,
+    /// Bytes read and written
+    Files,
+    /// Memory by instrument
+    Memory,
+    /// Threads and what they do
+    Threads,
+}
+
+impl View {
+    fn shown(self) -> look::View {
+        match self {
+            View::Statements => look::View::Statements,
+            View::Waits => look::View::Waits,
+            View::Locks => look::View::Locks,
+            View::Tables => look::View::Tables,
+            View::Files => look::View::Files,
+            View::Memory => look::View::Memory,
+            View::Threads => look::View::Threads,
+        }
+    }
+}
+
+/// Runs the command.
+pub(crate) fn top(arguments: &Top, interrupt: &Interrupt) -> Result<ExitCode> {
+    let has_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    if !arguments.once && !has_terminal {
+        bail!("this is not a terminal: --once prints one look as text, --once --json for programs");
+    }
+    let address = arguments.reach.address()?;
+    let mut reader = Reader::open(address.clone()).context("no server to look at")?;
+    let mut state = State::new(arguments.view.shown(), arguments.interval, &arguments.filter);
+    let stop = interrupt.flag();
+    if arguments.once {
+        if !once::look_twice(&mut reader, &mut state, &stop)? {
+            return Err(tare_lab::Error::Interrupted.into());
+        }
+        print(&state, arguments)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    terminal::show(reader, address, state, Paint(colours), &stop).context("the terminal")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(state: &State, arguments: &Top) -> Result<()> {
+    let rows = arguments.rows.unwrap_or(usize::MAX);
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&once::json(state, rows))?);
+        return Ok(());
+    }
+    let width = console::Term::stdout().size_checked().map_or(WIDTH, |(_, columns)| columns.into());
+    print!("{}", once::text(state, width, rows));
+    Ok(())
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let seconds: Option<f64> = text.parse().ok();
+    match seconds.filter(|it| (0.5..=3600.0).contains(it)) {
+        Some(seconds) => Ok(Duration::from_secs_f64(seconds)),
+        None => Err("0.5 to 3600 seconds are allowed".into()),
+    }
+}
