@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::pty::{Winsize, openpty};
 use tare_testkit::load::Load;
 use tare_testkit::server::{LIMIT, Server, Settings};
@@ -27,10 +28,18 @@ impl Screen {
     fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Screen {
         let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
         let pair = openpty(Some(&size), None).expect("a pseudo-terminal");
+        for end in [&pair.master, &pair.slave] {
+            // The program gets the terminal as its own, and must not hold the other end open.
+            fcntl(end, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).expect("a descriptor");
+        }
         let end = |slave: &OwnedFd| Stdio::from(slave.try_clone().expect("a descriptor"));
-        // A session of its own, so that the terminal of whoever runs the test is not the program's.
+        // A session of its own, so that the terminal of whoever runs the test is not the program's; and one that is not told
+        // when the terminal goes, as under nohup.
         let mut command = Command::new("setsid");
-        command.args(["--wait", "--ctty", env!("CARGO_BIN_EXE_tare"), "top"]).args(arguments);
+        let deaf = r#"trap "" HUP; exec "$0" "$@""#;
+        command
+            .args(["--wait", "--ctty", "sh", "-c", deaf, env!("CARGO_BIN_EXE_tare"), "top"])
+            .args(arguments);
         command.env_remove("NO_COLOR").env("TERM", "xterm-256color").envs(environment.iter().copied());
         command.stdin(end(&pair.slave)).stdout(end(&pair.slave)).stderr(end(&pair.slave));
         let child = command.spawn().expect("it starts");
@@ -47,6 +56,12 @@ impl Screen {
             }
         });
         Screen { child, keys, output, terminal: vt100::Parser::new(24, 80, 0) }
+    }
+
+    /// Closes the terminal's other end.
+    fn hang_up(&mut self) {
+        self.output = channel().1;
+        self.keys = File::open("/dev/null").expect("a device");
     }
 
     fn press(&mut self, keys: &str) {
@@ -106,6 +121,16 @@ fn endpoint(server: &Server) -> String {
 /// The rows of a list with a text.
 fn rows<'p>(picture: &'p str, text: &str) -> Vec<&'p str> {
     picture.lines().filter(|line| line.contains(text)).collect()
+}
+
+#[test]
+fn it_ends_with_its_terminal() {
+    let _turn = tare_testkit::turn();
+    let server = Server::start(Settings::new(Provider::tare())).expect("a server");
+    let mut screen = Screen::start(&["--socket", &endpoint(&server), "--interval", "0.5"], &[]);
+    screen.wait_for("[1 statements]");
+    screen.hang_up();
+    assert_eq!(screen.end(), Some(0));
 }
 
 #[test]

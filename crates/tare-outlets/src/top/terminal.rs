@@ -2,10 +2,12 @@
 //! answered while it takes its time or is away.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
 
@@ -40,6 +42,7 @@ pub fn show(
     let mut terminal = ratatui::try_init()?;
     let (ask, asked) = channel();
     let (answer, answers) = channel();
+    std::thread::spawn(end_with_terminal);
     std::thread::spawn(move || answer_all(Some(reader), &address, &asked, &answer));
     let mut screen = Screen { state, ask, answers, asked: None, due: Instant::now(), paint };
     let result = screen.run(&mut terminal, stop);
@@ -148,4 +151,14 @@ impl Screen {
             None => PATIENCE,
         }
     }
+}
+
+/// Ends the process when its terminal goes: its window was closed, and whoever started the program had it ignore the signal
+/// that says so, as `nohup` does. Reading keys would return nothing for ever, and never come back from it.
+fn end_with_terminal() {
+    let terminal = io::stdout();
+    // Asked for nothing, it tells of the end only.
+    let mut seen = [PollFd::new(terminal.as_fd(), PollFlags::empty())];
+    while poll(&mut seen, PollTimeout::NONE).is_err() {}
+    std::process::exit(0);
 }
