@@ -446,13 +446,13 @@ impl Engine {
         }
     }
 
-    /// DIGEST and DIGEST_TEXT, as the host spells them.
+    /// DIGEST and DIGEST_TEXT, as the host spells them. Only in the extended shape a text that was cut says so.
     pub(crate) fn spell(&self, tokens: &KeptTokens) -> Option<DigestText> {
         let KeptTokens { bytes, whole, charset, cut } = tokens;
         if bytes.is_empty() {
             return None;
         }
-        self.host.get()?.digest_text(bytes, *whole, *charset, *cut)
+        self.host.get()?.digest_text(bytes, *whole, *charset, *cut && self.is_extended())
     }
 }
 
