@@ -12,6 +12,7 @@ mod histograms;
 mod histories;
 mod levels;
 mod limits;
+mod marks;
 mod measures;
 mod memory;
 mod objects;
