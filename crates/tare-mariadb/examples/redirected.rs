@@ -20,6 +20,6 @@ extern "C" fn construct() {
         while !startup::server_is_up() {
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
-        error_hook::install(|_| false, |_| error_hook::Made::Unknown, Vec::new());
+        error_hook::install(|_| false, Vec::new());
     });
 }

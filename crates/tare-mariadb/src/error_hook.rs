@@ -42,21 +42,6 @@ pub const FORMS: [(u32, &str); 7] = [
 /// the middle of the server's error handling: no allocation, no lock, no panic.
 pub type AccountSource = fn(&mut dyn Write) -> bool;
 
-/// What the calling thread's session makes by CREATE TABLE.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Made {
-    /// A table whose name has been written.
-    Named,
-    /// A temporary table.
-    Temporary,
-    /// Nobody knows.
-    Unknown,
-}
-
-/// Writes the name of the table that the calling thread's session makes, as the server quotes it. Runs where
-/// [`AccountSource`] does.
-pub type MadeSource = fn(&mut dyn Write) -> Made;
-
 /// The account as the endpoint sees it: FEDERATED's, not the session's.
 const ENDPOINT_ACCOUNT: &[u8] = b"'tare'@'localhost'";
 
@@ -79,12 +64,9 @@ const RECEIVED: &[u8] = b"Received error: ";
 /// ER_CANT_CREATE_FEDERATED_TABLE, with what FEDERATED says of where the table was to lead, as far as it fits into its words.
 const NOT_CREATED: (c_uint, &[u8]) =
     (1434, b"database: 'performance_schema'  username: 'tare'  hostname: '127");
-/// The built-in's refusal of another table like one of its own, before its name and behind it: ER_CANT_CREATE_TABLE.
-const NO_SUCH_COMMAND: (c_uint, [&[u8]; 2]) =
-    (1005, [b"Can't create table ", b"(errno: 131 \"Command not supported by the engine\")"]);
-/// And of a temporary one: ER_ILLEGAL_HA_CREATE_OPTION.
-const NOT_TEMPORARY: (c_uint, &[u8]) =
-    (1478, b"Table storage engine 'PERFORMANCE_SCHEMA' does not support the create option 'TEMPORARY'");
+/// The built-in's refusal of another table like one of its own: ER_CANT_CREATE_TABLE.
+const NO_SUCH_COMMAND: (c_uint, &[u8]) =
+    (1005, b"Can't create table (errno: 131 \"Command not supported by the engine\")");
 /// ER_NO_SUCH_TABLE, and what stands in its text, in any language, before the name of a table of the schema.
 const NO_TABLE: (c_uint, &[u8]) = (1146, b"performance_schema.");
 /// The built-in's refusal of a TRUNCATE: ER_WRONG_PERFSCHEMA_USAGE.
@@ -98,18 +80,15 @@ type Handler = unsafe extern "C" fn(c_uint, *const c_char, c_ulong);
 /// What the server had in its variable; set before the variable leads here.
 static NEXT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 static ACCOUNT: OnceLock<AccountSource> = OnceLock::new();
-static MADE: OnceLock<MadeSource> = OnceLock::new();
 /// Names of the views that are shown to the server.
 static VIEWS: OnceLock<Vec<&'static str>> = OnceLock::new();
 
 /// Puts the translation in front of the server's error handler; once, when [`server_is_up`]: during its
 /// start-up the server sets the variable itself. False when the server exports no such variable.
 ///
-/// `account` fills in whose session it is, in the texts that name one, and `made` which table it makes; `views` are the
-/// tables that are views.
-pub fn install(account: AccountSource, made: MadeSource, views: Vec<&'static str>) -> bool {
+/// `account` fills in whose session it is, in the texts that name one; `views` are the tables that are views.
+pub fn install(account: AccountSource, views: Vec<&'static str>) -> bool {
     ACCOUNT.get_or_init(|| account);
-    MADE.get_or_init(|| made);
     VIEWS.get_or_init(|| views);
     let Some(variable) = symbol(c"error_handler_hook") else { return false };
     // SAFETY: the variable is an aligned pointer that lives as long as the program. Other threads read it
@@ -138,13 +117,6 @@ unsafe extern "C" fn translate(number: c_uint, text: *const c_char, flags: c_ulo
     if !text.is_null() && (is_known || is_form()) {
         // SAFETY: the server hands over a NUL-terminated text.
         let given = unsafe { CStr::from_ptr(text) }.to_bytes();
-        if is_copy(number, given) {
-            let mut copy = [0u8; TEXT_SIZE];
-            let number = refuse_copy(&mut copy, MADE.get().copied().unwrap_or(|_| Made::Unknown));
-            // SAFETY: as below.
-            unsafe { next(number, copy.as_ptr().cast(), flags) };
-            return;
-        }
         let truncates = || command::current() == Some(Command::Truncate);
         let views = VIEWS.get().map_or(&[][..], Vec::as_slice);
         let refused = || truncated_view(number, given, views).filter(|_| truncates());
@@ -188,46 +160,6 @@ impl Clear<'_> {
     }
 }
 
-/// Whether FEDERATED refuses another table like one of tare's.
-fn is_copy(number: c_uint, given: &[u8]) -> bool {
-    number == NOT_CREATED.0 && given.windows(NOT_CREATED.1.len()).any(|part| part == NOT_CREATED.1)
-}
-
-/// Writes what the built-in says of that, and returns its number.
-fn refuse_copy(copy: &mut [u8; TEXT_SIZE], made: MadeSource) -> c_uint {
-    let mut cursor = Cursor::new(&mut copy[..TEXT_SIZE - 1]);
-    // A full buffer cuts the rest off; that is no error.
-    let put = |cursor: &mut Cursor<_>, part: &[u8]| drop(cursor.write_all(part));
-    let (number, [before, behind]) = NO_SUCH_COMMAND;
-    put(&mut cursor, before);
-    match made(&mut cursor) {
-        Made::Temporary => {
-            cursor.set_position(0);
-            put(&mut cursor, NOT_TEMPORARY.1);
-            return NOT_TEMPORARY.0;
-        }
-        Made::Named => put(&mut cursor, b" "),
-        Made::Unknown => {}
-    }
-    put(&mut cursor, behind);
-    number
-}
-
-/// Writes a name as the server quotes it in its errors.
-///
-/// # Errors
-/// It does not fit.
-pub fn quote(to: &mut dyn Write, name: &[u8]) -> std::io::Result<()> {
-    to.write_all(b"`")?;
-    for part in name.split_inclusive(|byte| *byte == b'`') {
-        to.write_all(part)?;
-        if part.ends_with(b"`") {
-            to.write_all(b"`")?;
-        }
-    }
-    to.write_all(b"`")
-}
-
 /// What to say of a view that is not there for TRUNCATE; `None` when it is none of these.
 fn truncated_view(number: c_uint, given: &[u8], views: &[&str]) -> Option<Clear<'static>> {
     let (no_table, schema) = NO_TABLE;
@@ -245,6 +177,9 @@ fn clearer(number: c_uint, given: &[u8]) -> Option<Clear<'_>> {
     if number == WRAPPED {
         let (number, text) = unwrap(given)?;
         return Some(Clear { number, prefix: b"", text });
+    }
+    if number == NOT_CREATED.0 && given.windows(NOT_CREATED.1.len()).any(|part| part == NOT_CREATED.1) {
+        return Some(Clear { number: NO_SUCH_COMMAND.0, prefix: b"", text: NO_SUCH_COMMAND.1 });
     }
     let text = given.strip_prefix(RECEIVED)?;
     let separator = text.windows(3).position(|part| part == b" : ")?;
@@ -366,28 +301,9 @@ mod tests {
             let place = "Kann FEDERATED-Tabelle nicht erzeugen:  database: 'performance_schema'  username: ";
             format!("{place}'{user}'  hostname: '127")
         };
-        let found = |number, user| is_copy(number, given(user).as_bytes());
-        assert_eq!([found(1434, "tare"), found(1434, "root"), found(1432, "tare")], [true, false, false]);
-        let said = |made: MadeSource| {
-            let mut copy = [0u8; TEXT_SIZE];
-            let number = refuse_copy(&mut copy, made);
-            (number, CStr::from_bytes_until_nul(&copy).unwrap().to_str().unwrap().to_owned())
-        };
-        let end = "(errno: 131 \"Command not supported by the engine\")";
-        let named: MadeSource = |to| {
-            quote(to, b"a`b").unwrap();
-            Made::Named
-        };
-        assert_eq!(said(named), (1005, format!("Can't create table `a``b` {end}")));
-        assert_eq!(said(|_| Made::Unknown), (1005, format!("Can't create table {end}")));
-        let option = "does not support the create option 'TEMPORARY'";
-        let temporary = (1478, format!("Table storage engine 'PERFORMANCE_SCHEMA' {option}"));
-        assert_eq!(said(|_| Made::Temporary), temporary);
-        let flood: MadeSource = |to| {
-            let _ = to.write_all(&[b'x'; 2 * TEXT_SIZE]);
-            Made::Named
-        };
-        assert_eq!(said(flood).1.len(), TEXT_SIZE - 1);
+        let number = |number, user| clearer(number, given(user).as_bytes()).map(|clear| clear.number);
+        assert_eq!(number(1434, "tare"), Some(1005));
+        assert_eq!([number(1434, "root"), number(1432, "tare")], [None, None]);
     }
 
     #[test]

@@ -35,7 +35,7 @@ use crate::next::Next;
 const FOLDER: &[u8] = b"./performance_schema";
 
 /// The metadata lock of who changes a definition: `MDL_EXCLUSIVE`, the last of a table's.
-pub(crate) const EXCLUSIVE: c_int = 9;
+const EXCLUSIVE: c_int = 9;
 
 /// Flags of `open` with which a file is not just read, or is no file.
 const NOT_READING: c_int = libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC | libc::O_DIRECTORY | libc::O_PATH;

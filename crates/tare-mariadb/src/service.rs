@@ -5,7 +5,6 @@
 #![allow(unsafe_code)]
 
 use std::borrow::Cow;
-use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +14,6 @@ use tare_tables::Table;
 use tare_wire::{Endpoint, EndpointConfig};
 
 use crate::entry::{self, ENGINE, STORAGE_ENGINE_LOADED};
-use crate::error_hook::Made;
 use crate::folder::{self, FolderError};
 use crate::install::{self, InstallError, federated};
 use crate::startup::data_directory;
@@ -68,7 +66,7 @@ pub(crate) fn begin() {
                 while !error_hook::server_is_up() {
                     std::thread::sleep(std::time::Duration::from_millis(20));
                 }
-                error_hook::install(current_account, made_table, views());
+                error_hook::install(current_account, views());
             });
             let _only_error_numbers_suffer = spawn("tare-start", watch);
         }
@@ -197,25 +195,6 @@ fn current_account(to: &mut dyn std::io::Write) -> bool {
             && to.write_all(host).is_ok()
             && write!(to, "'").is_ok()
     })
-}
-
-/// The table that the statement on this thread makes: the one whose definition it locks. Of a temporary one nobody locks it.
-fn made_table(to: &mut dyn std::io::Write) -> Made {
-    let mut made = Made::Unknown;
-    ENGINE.each_own_metadata_lock(|schema, name, lock_type| {
-        let is_table = !schema.is_empty() && !name.is_empty();
-        if is_table && made != Made::Named && c_int::from(lock_type) == folder::EXCLUSIVE {
-            made = Made::Named;
-            // What does not fit is cut off.
-            let _ = error_hook::quote(to, schema)
-                .and_then(|()| to.write_all(b"."))
-                .and_then(|()| error_hook::quote(to, name));
-        } else if is_table && made == Made::Unknown && schema == entry::SCHEMA {
-            // Its own locks are known, then.
-            made = Made::Temporary;
-        }
-    });
-    made
 }
 
 /// What `tare_status` shows of the host.

@@ -151,21 +151,6 @@ impl Engine {
         }
     }
 
-    /// Calls `f` with schema, name and LOCK_TYPE of every metadata lock that the calling thread has or asks for.
-    #[cold]
-    pub fn each_own_metadata_lock(&self, mut f: impl FnMut(&[u8], &[u8], u8)) {
-        let Some(thread) = current() else { return };
-        let id = thread.thread_id.load(Relaxed);
-        self.pools.each::<MetadataLock>(&self.arena, Pool::MetadataLocks, |lock| {
-            if lock.owner_thread.load(Relaxed) == id {
-                let mut names = [0; (2 * NAME_WORDS + 1) * 8];
-                let names = text::copy(&lock.names, lock.names_len.load(Relaxed).into(), &mut names);
-                let (schema, name) = names.split_at(names.len().min(lock.schema_len.load(Relaxed).into()));
-                f(schema, name.get(1..).unwrap_or_default(), lock.lock_type.load(Relaxed));
-            }
-        });
-    }
-
     /// Begins to wait for it.
     pub fn start_metadata_wait(&self, lock: MetadataRef, source: Source) -> Option<Wait> {
         lock.slot.head.flags.store(WAITED_FOR, Relaxed);

@@ -31,7 +31,7 @@ use crate::install::federated;
 use crate::options::Options;
 
 /// Where tare's own tables are.
-pub(crate) const SCHEMA: &[u8] = federated::SCHEMA.as_bytes();
+const SCHEMA: &[u8] = federated::SCHEMA.as_bytes();
 
 pub(crate) use facts::select;
 pub(crate) use guard::failure;
