@@ -30,6 +30,9 @@ const fn way(mark: usize) -> i64 {
     if mark % 2 == HIGH_COUNT { 1 } else { -1 }
 }
 
+/// Of [`MemoryCell::held`]: the most was left to the sums, the least was not.
+const HIGHS_LEFT: u32 = 1 << 31;
+
 /// A cell of memory. Its marks are of `alloc - free` within the bank.
 #[repr(C)]
 pub(crate) struct MemoryCell {
@@ -135,7 +138,8 @@ impl MemoryCell {
     }
 
     fn from_above(&self, at: usize) -> i64 {
-        if !self.holds_marks() {
+        let (epoch, held) = (self.head.epoch.load(Relaxed), self.held.load(Relaxed));
+        if held != epoch && (way(at) > 0 || held != epoch ^ HIGHS_LEFT) {
             return self.current_of(at);
         }
         let [mark, left] = [&self.marks, &self.left].map(|it| way(at) * it[at].load(Relaxed));
@@ -249,6 +253,10 @@ impl MemoryCell {
                 continue;
             }
             let mark = self.marks[at].load(Relaxed);
+            if !entering && self.from_above(at) != mark {
+                // Its own, of before a reset.
+                continue;
+            }
             let seen = if entering && has_party { 0 } else { mark };
             self.left[at].store(seen + way(at) * wanted, Relaxed);
             // Others may take it at the same time.
@@ -280,17 +288,25 @@ impl MemoryCell {
     }
 
     /// A reset has passed a thread's cell, begun in this epoch: its marks become the present for these sums, and how far
-    /// they were from it is left to them. Whoever comes first does it, the thread or the one that resets.
-    pub(crate) fn leave_marks(&self, then: u32, into: &[Option<&MemoryCell>]) {
-        let distances: [i64; MARKS] = std::array::from_fn(|at| self.distance(at, self.from_above(at)));
-        if self.held.compare_exchange(then, !then, AcqRel, Relaxed).is_err() {
-            return;
-        }
-        for to in into.iter().flatten() {
-            for (at, distance) in distances.into_iter().enumerate() {
-                to.give(at, distance);
-                to.left[at].fetch_max(distance, Relaxed);
+    /// they were from it is left to them. Where it was a reset by thread alone the cell keeps the least: it will come back to
+    /// it when it frees what it has. Whoever comes first does it, the thread or the one that resets.
+    pub(crate) fn leave_marks(&self, then: u32, by_thread: bool, into: &[Option<&MemoryCell>]) {
+        let left = if by_thread { then ^ HIGHS_LEFT } else { !then };
+        // What a reset by thread has left to the cell a further one takes.
+        for held in [then, then ^ HIGHS_LEFT] {
+            let distances: [i64; MARKS] = std::array::from_fn(|at| self.distance(at, self.from_above(at)));
+            if held == left || self.held.compare_exchange(held, left, AcqRel, Relaxed).is_err() {
+                continue;
             }
+            for (at, distance) in distances.into_iter().enumerate() {
+                if way(at) > 0 || !by_thread {
+                    for to in into.iter().flatten() {
+                        to.give(at, distance);
+                        to.left[at].fetch_max(distance, Relaxed);
+                    }
+                }
+            }
+            return;
         }
     }
 
@@ -340,11 +356,11 @@ impl Cell for MemoryCell {
         }
         self.rebase_into(into);
     }
-    fn drain_own(&self, _: &Arena, into: &[Option<&Self>]) {
-        self.leave_marks(self.head.epoch.load(Relaxed), into);
+    fn drain_own(&self, _: &Arena, by_thread: bool, into: &[Option<&Self>]) {
+        self.leave_marks(self.head.epoch.load(Relaxed), by_thread, into);
         for at in 0..MARKS {
+            self.left[at].store(self.from_above(at), Relaxed);
             self.marks[at].store(self.current_of(at), Relaxed);
-            self.keep_own(at);
         }
         self.rebase_into(into);
     }

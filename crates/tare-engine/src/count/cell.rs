@@ -294,8 +294,8 @@ pub(crate) trait Cell: View {
     fn clear(&self, arena: &Arena);
     /// Moves all of a cell to each of some others, which are shared; of memory all but what is in use. Histograms stay.
     fn drain(&self, arena: &Arena, into: &[Option<&Self>]);
-    /// As [`Cell::drain`], of a thread's cell.
-    fn drain_own(&self, arena: &Arena, into: &[Option<&Self>]) {
+    /// As [`Cell::drain`], of a thread's cell. `by_thread`: whoever is above still counts it.
+    fn drain_own(&self, arena: &Arena, _by_thread: bool, into: &[Option<&Self>]) {
         self.drain(arena, into);
     }
 }

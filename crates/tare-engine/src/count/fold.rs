@@ -18,6 +18,11 @@ use crate::memory::lost::Lost;
 use crate::snapshot::{ClassId, Kind};
 use crate::thread::{BANK_OWN, BANK_THREAD_ONLY, BANK_UNATTRIBUTED, Thread};
 
+/// Whether everybody above a thread counts what it does not any more.
+pub(crate) fn count_above(counts: impl Fn(Viewer) -> bool) -> bool {
+    [Viewer::Account, Viewer::User, Viewer::Host, Viewer::Global].into_iter().all(counts)
+}
+
 impl Engine {
     /// Whether a cell begun in epoch `then` still counts for `viewer`.
     #[inline]
@@ -113,7 +118,8 @@ impl Engine {
         } else {
             // What is in use counts on, whatever has been reset.
             if !counts(Viewer::Thread) {
-                cell.drain_own(&self.arena, &self.cells_above(thread, bank, class, family, counts));
+                let above = self.cells_above(thread, bank, class, family, counts);
+                cell.drain_own(&self.arena, count_above(counts), &above);
             }
             self.cells_above(thread, bank, class, family, |_| true)
         };
@@ -152,7 +158,7 @@ impl Engine {
             cell.clear(&self.arena);
         } else {
             let above = self.cells_above(thread, bank, class, family, counts);
-            cell.drain_own(&self.arena, &above);
+            cell.drain_own(&self.arena, count_above(counts), &above);
             self.fold_histogram(cell, above);
             spread::clear(&self.arena, cell.head());
         }
@@ -207,7 +213,8 @@ impl Engine {
         let then = kept.head().epoch.load(Relaxed);
         let counts = |viewer| self.counts_for(family, viewer, then);
         if !counts(Viewer::Thread) {
-            kept.drain_own(&self.arena, &self.cells_above(thread, BANK_THREAD_ONLY, class, family, counts));
+            let above = self.cells_above(thread, BANK_THREAD_ONLY, class, family, counts);
+            kept.drain_own(&self.arena, count_above(counts), &above);
         }
         kept.head().epoch.store(self.epochs[family as usize].load(Relaxed), Relaxed);
     }

@@ -10,6 +10,7 @@ use crate::Engine;
 use crate::clock::{monotonic_ns, ticks};
 use crate::count::balance::MemoryCell;
 use crate::count::cell::{Counts, Family, IoCell, Viewer};
+use crate::count::fold::count_above;
 use crate::instance::{File, Program, Socket, Synch, TableIo, TableLocks, TableShare};
 use crate::memory::arena::{Use, WORDS};
 use crate::memory::pool::{Pool, SYNCHS, held};
@@ -337,10 +338,8 @@ impl Engine {
                 let then = cell.head.epoch.load(Relaxed);
                 if then != now {
                     let counts = |viewer| self.counts_for(Family::Memory, viewer, then);
-                    cell.leave_marks(
-                        then,
-                        &self.cells_above(thread, BANK_OWN, *class, Family::Memory, counts),
-                    );
+                    let above = self.cells_above(thread, BANK_OWN, *class, Family::Memory, counts);
+                    cell.leave_marks(then, count_above(counts), &above);
                 }
             }
         }

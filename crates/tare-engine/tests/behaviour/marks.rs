@@ -145,11 +145,33 @@ fn what_was_truncated_by_thread_is_there_for_those_who_begin() {
         // Of the six that two have left it takes over the three of one.
         use_some(third);
         assert_eq!(global(), (0, 12), "{parties_size:?}");
-        threads.into_iter().for_each(|thread| rig.delete_thread(thread));
+        // What they have in use they free at their end, and the least is what it was.
+        for thread in threads {
+            rig.on(thread, || (0..2).for_each(|_| rig.memory_free(rig.class.memory, 10)));
+            assert_eq!(global(), (0, 12), "{parties_size:?}");
+            rig.delete_thread(thread);
+        }
         rig.delete_thread(third);
         assert_eq!(global(), (0, 12), "{parties_size:?}");
         let stat = rig.global_memory(MEMORY);
-        assert_eq!((stat.count_alloc, stat.count_free, stat.current_count), (21, 15, 6));
+        assert_eq!((stat.count_alloc, stat.count_free, stat.current_count), (21, 19, 2));
+    }
+}
+
+#[test]
+fn a_reset_of_all_after_one_by_thread_leaves_no_mark() {
+    let rig = Rig::new();
+    let thread = connect(rig, "a");
+    peak(rig, thread, 5);
+    rig.on(thread, || (0..2).for_each(|_| _ = rig.memory_alloc(rig.class.memory, 10)));
+    rig.reset(Reset::Memory(Level::Thread));
+    rig.reset(Reset::Memory(Level::Global));
+    for level in LEVELS {
+        assert_eq!(marks(memory(rig, level, "a")), (2, 2), "{level:?}");
+    }
+    rig.on(thread, || rig.memory_alloc(rig.class.memory, 10));
+    for level in LEVELS {
+        assert_eq!(marks(memory(rig, level, "a")), (2, 3), "{level:?}");
     }
 }
 
