@@ -134,10 +134,10 @@ impl MemoryCell {
 
     /// A thread's marks as the sums above see them.
     pub(crate) fn marks_from_above(&self) -> [i64; MARKS] {
-        std::array::from_fn(|at| self.from_above(at))
+        std::array::from_fn(|at| self.mark_from_above(at))
     }
 
-    fn from_above(&self, at: usize) -> i64 {
+    fn mark_from_above(&self, at: usize) -> i64 {
         let (epoch, held) = (self.head.epoch.load(Relaxed), self.held.load(Relaxed));
         if held != epoch && (way(at) > 0 || held != epoch ^ HIGHS_LEFT) {
             return self.current_of(at);
@@ -253,7 +253,7 @@ impl MemoryCell {
                 continue;
             }
             let mark = self.marks[at].load(Relaxed);
-            if !entering && self.from_above(at) != mark {
+            if !entering && self.mark_from_above(at) != mark {
                 // Its own, of before a reset.
                 continue;
             }
@@ -271,7 +271,7 @@ impl MemoryCell {
                 self.left[at].store(seen + way(at) * had, Relaxed);
             }
             if let Some(all) = all.filter(|_| has_party) {
-                all.lend(at, way(at) * (self.from_above(at) - mark));
+                all.lend(at, way(at) * (self.mark_from_above(at) - mark));
             }
         }
     }
@@ -279,7 +279,7 @@ impl MemoryCell {
     /// A thread's cell is not to be below these sums any more: what it has not used of what it took over goes back.
     pub(crate) fn give_back(&self, above: &Above<'_>) {
         for at in 0..MARKS {
-            let unused = (way(at) * (self.from_above(at) - self.marks[at].load(Relaxed))).max(0);
+            let unused = (way(at) * (self.mark_from_above(at) - self.marks[at].load(Relaxed))).max(0);
             for sum in above.parties.iter().chain([&above.all]).flatten() {
                 sum.give(at, unused);
             }
@@ -294,7 +294,8 @@ impl MemoryCell {
         let left = if by_thread { then ^ HIGHS_LEFT } else { !then };
         // What a reset by thread has left to the cell a further one takes.
         for held in [then, then ^ HIGHS_LEFT] {
-            let distances: [i64; MARKS] = std::array::from_fn(|at| self.distance(at, self.from_above(at)));
+            let distances: [i64; MARKS] =
+                std::array::from_fn(|at| self.distance(at, self.mark_from_above(at)));
             if held == left || self.held.compare_exchange(held, left, AcqRel, Relaxed).is_err() {
                 continue;
             }
@@ -359,7 +360,7 @@ impl Cell for MemoryCell {
     fn drain_own(&self, _: &Arena, by_thread: bool, into: &[Option<&Self>]) {
         self.leave_marks(self.head.epoch.load(Relaxed), by_thread, into);
         for at in 0..MARKS {
-            self.left[at].store(self.from_above(at), Relaxed);
+            self.left[at].store(self.mark_from_above(at), Relaxed);
             self.marks[at].store(self.current_of(at), Relaxed);
         }
         self.rebase_into(into);
