@@ -72,7 +72,7 @@ fn connections_at_once_are_as_high_as_all_of_them() {
     let rig = Rig::new();
     for (round, high) in [(3, 9), (3, 9), (2, 9), (4, 12), (4, 12)] {
         let threads: Vec<_> = (0..round).map(|_| connect(rig, "a")).collect();
-        threads.iter().for_each(|thread| peak(rig, *thread, 3));
+        threads.iter().for_each(|thread| peak(rig, thread, 3));
         check(rig, high, "they are there");
         threads.into_iter().for_each(|thread| rig.delete_thread(thread));
         check(rig, high, "they have ended");
