@@ -67,7 +67,7 @@ pub use thread::{MAX_CONNECT_ATTRS, STATEMENT_DEPTH, ThreadHandle, ThreadRef};
 /// What the host alone can say about what it reported; asked by readers only.
 pub trait Host: Sync {
     /// DIGEST and DIGEST_TEXT of a token array. `whole`: [`DigestTokens::hash`] of all tokens, where these are not all;
-    /// `cut`: the statement had more.
+    /// `cut`: the statement had more, and the text is to say so.
     fn digest_text(
         &self,
         tokens: &[u8],
@@ -137,7 +137,7 @@ pub struct Config {
     pub history_size: [u32; 4],
     /// Rows of `events_*_history_long`, in the same order.
     pub history_long_size: [u32; 4],
-    /// Rows of `events_statements_summary_by_digest`.
+    /// Rows of `events_statements_summary_by_digest`, one of which is that of digests without a place. 0: none.
     pub digests_size: u32,
     /// Bytes of tokens kept per digest.
     pub max_digest_length: u32,
@@ -327,7 +327,7 @@ impl Engine {
         for index in [&self.files, &self.tables, &self.programs] {
             index.map(NAMED)?;
         }
-        self.digests.map(config.digests_size.max(1) as usize, &self.pools, &self.arena)?;
+        self.digests.map(config.digests_size as usize, &self.pools, &self.arena)?;
         self.parties.map(config.parties_size)?;
         self.descriptors.map(DESCRIPTORS.min(config.limits.of(Lost::FileHandles) as usize).max(1))?;
         // Rows a full block holds at least, of transactions, statements with texts of 240 bytes, stages and waits.

@@ -35,7 +35,7 @@ const KEY: &[ColumnDef<DigestRow>] = &[
     nullable(
         "DIGEST_TEXT",
         LongText,
-        "The normalised statement. One that was cut ends with three dots (in the reference it just ends).",
+        "The normalised statement. In the shape `extended` one that was cut ends with three dots, as in MySQL.",
         |row| row.digest.as_ref().map(|digest| &digest.text).into(),
     ),
 ];

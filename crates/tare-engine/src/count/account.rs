@@ -14,6 +14,7 @@ use std::sync::atomic::{
 };
 
 use crate::Engine;
+use crate::count::balance::MemoryCell;
 use crate::count::bank::{Sums, with_cell};
 use crate::count::cell::{Cell, Family, Viewer};
 use crate::count::session::EndedSessions;
@@ -24,7 +25,7 @@ use crate::memory::lost::Lost;
 use crate::memory::pool::{Pool, SlotHead};
 use crate::memory::text;
 use crate::setup::instrument::lock;
-use crate::snapshot::Level;
+use crate::snapshot::{Kind, Level};
 use crate::thread::Thread;
 
 /// Words of a name: 128 characters.
@@ -166,6 +167,7 @@ impl Engine {
         // What earlier resets have left to other summaries is the former account's.
         self.fold_stale(thread);
         self.folds.begin();
+        self.each_balance(thread, MemoryCell::give_back);
         {
             let _one_at_a_time = lock(&self.parties.lock);
             let user = self.find_party(USER, Key::Name(user));
@@ -188,6 +190,7 @@ impl Engine {
             }
             old.into_iter().flatten().for_each(|old| _ = old.current.fetch_sub(1, Relaxed));
         }
+        self.each_balance(thread, |cell, above| cell.take_over(above, true));
         self.folds.end();
     }
 
@@ -347,11 +350,11 @@ impl Engine {
             let of = self.of_account(party);
             // What is in use of memory is all that is left after the resets.
             party.sums.bank.each(&self.arena, |class, cell| {
-                with_cell!(self.registry.kind(class), C => {
-                    for to in of.iter().flatten().filter_map(|of| self.sum_cell::<C>(&of.sums, class)) {
-                        self.arena.at::<C>(cell).fold(&self.arena, to);
+                if self.registry.kind(class) == Kind::Memory {
+                    for to in of.iter().flatten().filter_map(|of| self.sum_cell(&of.sums, class)) {
+                        self.arena.at::<MemoryCell>(cell).hand_on(to);
                     }
-                });
+                }
             });
             for (kind, of) in [USER, HOST].into_iter().zip(of) {
                 let Some(of) = of else { continue };

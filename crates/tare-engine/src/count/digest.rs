@@ -208,6 +208,9 @@ impl Engine {
     /// First digest of a thread, or first one since TRUNCATE: the map begins empty.
     #[cold]
     fn begin_digests(&self, thread: &Thread, epoch: u32) -> Option<()> {
+        if self.digests.overflow() == 0 {
+            return None;
+        }
         if thread.digest_map.load(Relaxed) == 0 {
             let Some(block) = self.arena.take(Use::DigestMap, 0) else {
                 self.losses.count(Lost::Digests);

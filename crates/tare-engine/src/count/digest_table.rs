@@ -168,7 +168,7 @@ pub(crate) struct DigestTable {
     evicted: AtomicU64,
     /// 1: there was no memory to make one more place, since the table was last emptied.
     complete: AtomicU32,
-    /// The place for what has no place: made at the start.
+    /// The place for what has no place: made at the start, unless there are to be no rows.
     overflow: AtomicU32,
 }
 
@@ -189,11 +189,14 @@ impl DigestTable {
         }
     }
 
-    /// Makes room for `size` digests.
-    pub(crate) fn map(&self, size: usize, pools: &Pools, arena: &Arena) -> Result<(), std::io::Error> {
-        self.index.map(size)?;
-        self.places.map(size)?;
-        self.seen.map(size)?;
+    /// Makes room for as many rows: the first is that of what has no place, each other one a place.
+    pub(crate) fn map(&self, rows: usize, pools: &Pools, arena: &Arena) -> Result<(), std::io::Error> {
+        let Some(places) = rows.checked_sub(1) else { return Ok(()) };
+        self.index.map(places)?;
+        if places > 0 {
+            self.places.map(places)?;
+            self.seen.map(places)?;
+        }
         self.candidates.map(4 * CANDIDATES)?;
         if let Some(overflow) = pools.take::<DigestSlot>(arena, Pool::Digests, 0) {
             overflow.number.store(u32::MAX, Relaxed);
@@ -203,7 +206,7 @@ impl DigestTable {
         Ok(())
     }
 
-    /// Where statements count whose digest has no place.
+    /// Where statements count whose digest has no place; 0: nothing is counted by digest.
     pub(crate) fn overflow(&self) -> Offset {
         self.overflow.load(Relaxed)
     }

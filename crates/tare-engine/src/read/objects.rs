@@ -19,6 +19,7 @@ use crate::instance::{
     TableHandle, TableIo, TableLocks, TableShare,
 };
 use crate::memory::arena::{Arena, Offset};
+use crate::memory::lost::Lost;
 use crate::memory::pool::{Pool, SYNCHS, held};
 use crate::memory::text;
 use crate::record::operation::table_lock_name;
@@ -187,7 +188,11 @@ impl Engine {
             let [fetch, insert, update, delete] = tally.unwrap_or_default().map(|plain| scale.stat(plain));
             TableIoStat { fetch, insert, update, delete }
         };
+        // Where no more have room, one that has no figures may have lost them: it has no row rather than zeros.
+        let has_room =
+            self.losses.allow(Lost::IndexStats, self.table_stats[Family::TableIo as usize].load(Relaxed));
         let mut indexes: Vec<IndexRow> = (0..keys)
+            .filter(|key| has_room || tally.io[*key].is_some())
             .map(|key| IndexRow { name: self.key_name(share, key), io: io(&tally.io[key]) })
             .collect();
         if tally.io[MAX_INDEXES].is_some() {
@@ -446,13 +451,13 @@ impl Engine {
         }
     }
 
-    /// DIGEST and DIGEST_TEXT, as the host spells them.
+    /// DIGEST and DIGEST_TEXT, as the host spells them. Only in the extended shape a text that was cut says so.
     pub(crate) fn spell(&self, tokens: &KeptTokens) -> Option<DigestText> {
         let KeptTokens { bytes, whole, charset, cut } = tokens;
         if bytes.is_empty() {
             return None;
         }
-        self.host.get()?.digest_text(bytes, *whole, *charset, *cut)
+        self.host.get()?.digest_text(bytes, *whole, *charset, *cut && self.is_extended())
     }
 }
 

@@ -33,7 +33,7 @@ fn counts(rig: Rig) -> (BTreeMap<String, u64>, u64) {
 
 #[test]
 fn a_full_table_gives_the_place_of_what_was_seen_least_recently() {
-    let rig = Rig::with(Config { digests_size: 3, ..small() });
+    let rig = Rig::with(Config { digests_size: 4, ..small() });
     rig.connect();
     for n in [0, 1, 2, 3, 1, 2] {
         rig.query(&query(n));
@@ -51,7 +51,7 @@ fn a_full_table_gives_the_place_of_what_was_seen_least_recently() {
 
 #[test]
 fn the_row_without_a_digest_holds_all_of_what_was_evicted() {
-    let rig = Rig::with(Config { digests_size: 1, ..small() });
+    let rig = Rig::with(Config { digests_size: 2, ..small() });
     rig.connect();
     for n in 0..5 {
         let statement = rig.begin(rig.class.statement, &query(n)).unwrap();
@@ -74,8 +74,24 @@ fn the_row_without_a_digest_holds_all_of_what_was_evicted() {
 }
 
 #[test]
+fn of_one_row_all_digests_share_it_and_of_none_nothing_is_counted() {
+    for (digests_size, rest, losses) in [(1, 5, true), (0, 0, false)] {
+        let rig = Rig::with(Config { digests_size, ..small() });
+        let thread = rig.connect();
+        (0..5).for_each(|n| rig.query(&query(n)));
+        assert_eq!(counts(rig), ([].into(), rest), "{digests_size}");
+        rig.delete_thread(thread);
+        assert_eq!(counts(rig), ([].into(), rest), "{digests_size}, moved to the table");
+        assert_eq!(rig.losses() > 0, losses, "{digests_size}");
+        assert_eq!((rig.global_statement(STATEMENT).stat.count, rig.evicted_digests()), (5, 0));
+        rig.reset(Reset::Digests);
+        assert_eq!(counts(rig), ([].into(), 0));
+    }
+}
+
+#[test]
 fn an_event_whose_digest_was_evicted_has_no_other_ones() {
-    let rig = Rig::with(Config { digests_size: 2, ..small() });
+    let rig = Rig::with(Config { digests_size: 3, ..small() });
     rig.connect();
     (0..5).for_each(|n| rig.query(&query(n)));
     let rows = rig.statements(Scope::History);
@@ -109,7 +125,7 @@ impl Model {
 
 #[test]
 fn of_thousands_the_ten_last_seen_are_kept_and_the_others_counted() {
-    let rig = Rig::with(Config { digests_size: Model::SIZE as u32, ..small() });
+    let rig = Rig::with(Config { digests_size: 1 + Model::SIZE as u32, ..small() });
     let threads = [rig.thread(), rig.thread(), rig.thread()];
     let mut model = Model { kept: Vec::new(), rest: 0 };
     let mut issued = 0;
@@ -283,26 +299,30 @@ fn one_statement_of_clients_with_several_character_sets_is_one_row_spelled_as_it
 
 #[test]
 fn digests_of_which_not_all_is_kept_are_told_apart_by_the_whole() {
-    let rig = Rig::with(Config { max_digest_length: 20, ..small() });
-    rig.connect();
-    let statements = ["twenty bytes of toke", "twenty bytes of tokens", "twenty bytes of tokens, and more"];
-    for statement in statements.repeat(2) {
-        count(rig, b"db", statement.as_bytes(), 33);
+    for (extended, dots) in [(false, ""), (true, "...")] {
+        let rig = Rig::with(Config { max_digest_length: 20, extended, ..small() });
+        rig.connect();
+        let statements =
+            ["twenty bytes of toke", "twenty bytes of tokens", "twenty bytes of tokens, and more"];
+        for statement in statements.repeat(2) {
+            count(rig, b"db", statement.as_bytes(), 33);
+        }
+        let rows = rig.digests();
+        let digests = rows.iter().map(|row| (row.stat.stat.count, row.digest.clone().unwrap()));
+        let digests: Vec<_> = digests.map(|(count, digest)| (count, digest.digest, digest.text)).collect();
+        let cut = format!("{}{dots}", statements[0]);
+        let row = |digest: &str, text: &str| (2, digest.to_owned(), text.to_owned());
+        assert_eq!(
+            digests,
+            [
+                row("00000021000000000000000000000014", statements[0]),
+                row(" bytes of tokens", &cut),
+                row("tokens, and more", &cut),
+            ]
+        );
+        let last = rig.statements(Scope::History).pop().unwrap();
+        assert_eq!(last.digest.unwrap().digest, "tokens, and more");
     }
-    let rows = rig.digests();
-    let digests = rows.iter().map(|row| (row.stat.stat.count, row.digest.clone().unwrap()));
-    let digests: Vec<_> = digests.map(|(count, digest)| (count, digest.digest, digest.text)).collect();
-    let row = |digest: &str, text: &str| (2, digest.to_owned(), text.to_owned());
-    assert_eq!(
-        digests,
-        [
-            row("00000021000000000000000000000014", statements[0]),
-            row(" bytes of tokens", "twenty bytes of toke..."),
-            row("tokens, and more", "twenty bytes of toke..."),
-        ]
-    );
-    let last = rig.statements(Scope::History).pop().unwrap();
-    assert_eq!(last.digest.unwrap().digest, "tokens, and more");
 }
 
 proptest! {

@@ -309,7 +309,7 @@ fn a_histogram_is_reset_with_its_summary_of_all_and_with_no_other() {
 
 #[test]
 fn digests_take_their_histograms_to_the_row_without_a_digest() {
-    let rig = Rig::with(Config { extended: true, digests_size: 2, ..small() });
+    let rig = Rig::with(Config { extended: true, digests_size: 3, ..small() });
     let thread = rig.connect();
     let query = |sql: &str, microseconds| {
         rig.statement(rig.class.statement, sql, |_| work(microseconds));
@@ -338,7 +338,7 @@ fn digests_take_their_histograms_to_the_row_without_a_digest() {
 
 #[test]
 fn a_place_keeps_the_buckets_of_those_that_had_it() {
-    let rig = Rig::with(Config { extended: true, digests_size: 1, ..small() });
+    let rig = Rig::with(Config { extended: true, digests_size: 2, ..small() });
     for sql in ["select a", "select b", "select c", "select d"] {
         // What ends is added to the place at once.
         let thread = rig.connect();

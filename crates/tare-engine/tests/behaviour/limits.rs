@@ -66,7 +66,10 @@ fn instruments_beyond_a_limit_are_not_registered() {
 fn statistics_of_closed_tables_have_limits_those_of_open_ones_have_none() {
     let rig = limited(&[(Lost::IndexStats, 1), (Lost::TableLockStats, 0)]);
     rig.connect();
-    let share = rig.share("db", "t", &["PRIMARY"]);
+    let share = rig.share("db", "t", &["PRIMARY", "other"]);
+    let names = |rig: Rig| rig.tables()[0].indexes.iter().map(|it| it.name.clone()).collect::<Vec<_>>();
+    let primary = || Some("PRIMARY".to_owned());
+    assert_eq!(names(rig), [primary(), Some("other".to_owned())], "rows of zeros, while there is room");
     let table = rig.open_table(share, 1).unwrap();
     rig.table_io(table, 0, 0, 5);
     rig.table_io(table, 0, MAX_INDEXES, 7);
@@ -76,6 +79,7 @@ fn statistics_of_closed_tables_have_limits_those_of_open_ones_have_none() {
     assert_eq!((io(rig), locks(rig)), (12, 1));
     rig.close_table(table);
     assert_eq!((io(rig), locks(rig)), (5, 0), "one index has room");
+    assert_eq!(names(rig), [primary()], "the other one may have lost its figures");
     assert_eq!(["index_stat_lost", "table_lock_stat_lost"].map(|name| rig.losses_of(name)), [1, 1]);
     rig.drop_table_share(&TableName { temporary: false, schema: b"db", name: b"t" });
     let table = rig.open_table(rig.share("db", "u", &[]), 1).unwrap();

@@ -14,6 +14,7 @@ mod histories;
 mod levels;
 mod limits;
 mod locks;
+mod marks;
 mod measures;
 mod memory;
 mod parties;

@@ -115,7 +115,7 @@ fn an_old_sample_gives_way_and_one_for_ever_does_not() {
 
 #[test]
 fn a_sample_goes_with_its_digest() {
-    let rig = Rig::with(Config { digests_size: 1, ..extended() });
+    let rig = Rig::with(Config { digests_size: 2, ..extended() });
     rig.connect();
     rig.query("select 1");
     rig.query("insert 1");

@@ -82,7 +82,7 @@ fn load(rig: Rig, seed: u64, statements: u64, other: impl Fn() + Sync) {
 #[test]
 fn each_row_counts_its_own_digest_whoever_evicts_it_meanwhile() {
     for size in [1, 10, 200] {
-        let rig = Rig::with(Config { digests_size: size as u32, extended: size != 200, ..small() });
+        let rig = Rig::with(Config { digests_size: 1 + size as u32, extended: size != 200, ..small() });
         let mut issued = 0;
         for round in 0..6 {
             load(rig, round, 1500, || {
@@ -101,7 +101,7 @@ fn each_row_counts_its_own_digest_whoever_evicts_it_meanwhile() {
 
 #[test]
 fn evictions_and_truncates_leave_each_row_its_own() {
-    let rig = Rig::with(Config { digests_size: 20, extended: true, ..small() });
+    let rig = Rig::with(Config { digests_size: 21, extended: true, ..small() });
     for round in 0..4 {
         load(rig, 100 + round, 1500, || rig.reset(Reset::Digests));
         let rows = rig.digests();

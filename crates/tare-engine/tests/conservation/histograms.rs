@@ -12,7 +12,7 @@ const THREADS: usize = 64;
 const EVENTS: u64 = 400;
 
 fn rig() -> Rig {
-    Rig::with(Config { extended: true, memory_max: 64 << 20, digests_size: 6, ..small() })
+    Rig::with(Config { extended: true, memory_max: 64 << 20, digests_size: 7, ..small() })
 }
 
 /// Some microseconds, and now and then some more.

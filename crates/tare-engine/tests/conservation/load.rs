@@ -50,7 +50,7 @@ fn load(rig: Rig, seed: u64, others: &[&(dyn Fn(u64) + Sync)]) -> Issued {
 }
 
 fn config() -> Config {
-    Config { digests_size: 300, ..small() }
+    Config { digests_size: 301, ..small() }
 }
 
 #[test]

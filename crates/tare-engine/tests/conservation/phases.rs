@@ -120,7 +120,7 @@ impl Bench {
     fn new() -> Bench {
         let config = Config {
             memory_max: 4 << 20,
-            digests_size: 10,
+            digests_size: 11,
             history_size: [1; 4],
             history_long_size: [20_000; 4],
             ..Config::default()

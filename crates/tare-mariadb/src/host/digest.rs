@@ -57,7 +57,7 @@ pub struct Tokens<'a> {
     pub bytes: &'a [u8],
     /// The collation identifiers are in.
     pub charset: u32,
-    /// True when the statement had more tokens than fit.
+    /// True when the statement had more tokens than fit, and the text is to say so.
     pub full: bool,
 }
 
@@ -135,7 +135,8 @@ impl Functions {
         (sample.digest == SAMPLE_DIGEST && sample.text == SAMPLE_TEXT).then_some(functions)
     }
 
-    /// DIGEST and DIGEST_TEXT of a statement's tokens. A text that was cut ends with `...`, which the server leaves out.
+    /// DIGEST and DIGEST_TEXT of a statement's tokens. A text that was cut ends with `...` as MySQL's; the server
+    /// leaves that out.
     pub fn digest(&self, tokens: Tokens<'_>) -> DigestText {
         let length = u32::try_from(tokens.bytes.len()).unwrap_or(0);
         let storage = RawStorage {

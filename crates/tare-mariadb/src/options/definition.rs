@@ -132,7 +132,8 @@ pub static OPTIONS: &[OptionDef] = &[
         name: "digests-size",
         kind: Kind::Count(0, 1_048_576, |o| &mut o.digests_size),
         default: "5000",
-        doc: "Statement digests kept; a further one takes the place of the one seen least recently.",
+        doc: "Rows by statement digest. One of them is that of digests without a place; a further digest takes the place of \
+              the one seen least recently. 0: nothing is counted by digest.",
     },
     OptionDef {
         name: "accounts-size",

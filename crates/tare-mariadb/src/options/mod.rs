@@ -134,6 +134,8 @@ pub struct Options {
     pub shape: Shape,
     /// `server-variables`: whether the server's own variables speak of tare.
     pub server_variables: bool,
+    /// Of what the server was told for its own Performance Schema, what cannot be used.
+    pub ignored: Vec<OptionError>,
 }
 
 impl Options {
@@ -142,8 +144,9 @@ impl Options {
     /// The group of the option files.
     pub const GROUP: &'static str = "tare";
 
-    /// The defaults, then the sizes the server was told for its own Performance Schema, then the `[tare]` groups in the
-    /// order the server reads its files, then the environment.
+    /// The defaults, then what the server was told for its own Performance Schema (sizes, instruments, consumers), then
+    /// the `[tare]` groups in the order the server reads its files, then the environment. A rule of the server's that
+    /// cannot be used is left out, as the server does.
     ///
     /// # Errors
     /// At the first of tare's own options that cannot be used.
@@ -155,6 +158,13 @@ impl Options {
         let mut options = Options::defaults();
         for (name, count) in &server.sizes {
             definition::apply_size(&mut options, name, *count);
+        }
+        for entry in &server.rules {
+            if let Err(error) = definition::apply(&mut options, entry) {
+                options
+                    .ignored
+                    .push(OptionError { key: format!("{}{}", server::PREFIX, error.key), ..error });
+            }
         }
         for entry in files.in_groups(&[Options::GROUP]) {
             definition::apply(&mut options, entry)?;
@@ -214,6 +224,8 @@ impl Options {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
     use super::*;
 
     #[test]
@@ -226,6 +238,26 @@ mod tests {
         assert!(error.to_string().contains("at most 107 bytes"), "{error}");
         options.socket = Some("/run/t.sock".into());
         assert_eq!(options.endpoint(Path::new(&deep)), Ok("/run/t.sock".into()));
+    }
+
+    #[test]
+    fn a_rule_of_the_servers_that_cannot_be_used_is_left_out_and_one_of_tares_own_is_an_error() {
+        let arguments = ["m", "--performance-schema-instrument=wait/%=OFF"]
+            .map(OsString::from)
+            .into_iter()
+            .chain(["%=FOO", "", "'"].map(|rule| format!("--performance-schema-instrument={rule}").into()));
+        let server = ServerSettings::resolve(&arguments.collect::<Vec<_>>(), &OptionFiles::default(), &[]);
+        let read = |environment: &str| {
+            Options::read(&server, &OptionFiles::default(), Some(OsStr::new(environment)))
+        };
+        let options = read("instrument=wait/io/%=ON").unwrap();
+        assert_eq!(options.instrument("wait/synch/x"), Some(InstrumentSetting::Off));
+        assert_eq!(options.instrument("wait/io/x"), Some(InstrumentSetting::On), "tare's own come later");
+        let said: Vec<String> = options.ignored.iter().map(OptionError::to_string).collect();
+        assert_eq!(said.len(), 3);
+        let expected = "command line: option performance-schema-instrument: wrong value '%=FOO'; allowed: ";
+        assert!(said[0].starts_with(expected), "{}", said[0]);
+        assert!(read("instrument=%=FOO").is_err());
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use super::error::Origin;
-use super::file::OptionFiles;
-use super::{Kind, OPTIONS, value};
+use super::file::{Entry, OptionFiles};
+use super::{Kind, OPTIONS, Options, value};
 
 /// What tare must know of the server's settings before the server itself has read them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,10 +23,12 @@ pub struct ServerSettings {
     /// What `performance_schema_*` was told of sizes: the name tare's option has, too, and how many; `None` leaves it to
     /// the provider.
     pub sizes: Vec<(&'static str, Option<u64>)>,
+    /// Its `performance_schema_instrument` and `performance_schema_consumer_*`, as tare's own options.
+    pub rules: Vec<Entry>,
 }
 
 /// What the names of the built-in's options begin with.
-const PREFIX: &str = "performance-schema-";
+pub(super) const PREFIX: &str = "performance-schema-";
 
 /// One-letter options of the server that take a value: what follows such a letter is not a letter.
 const LETTERS_WITH_VALUE: &str = "bCLlmOPrTtuW#";
@@ -53,7 +55,7 @@ impl ServerSettings {
                 let (key, value) = match option.split_once('=') {
                     Some((key, value)) => (key, Some(value.to_owned())),
                     // Only an option that must have a value takes the next argument for it.
-                    None if named(option, "datadir", 4) || size(&plain(option)).is_some() => {
+                    None if named(option, "datadir", 4) || is_of_value(&plain(option)) => {
                         (option, rest.next().map(|next| next.into_owned()))
                     }
                     None => (option, None),
@@ -118,8 +120,31 @@ impl ServerSettings {
                 Some(text) => self.sizes.extend(value::size(text).map(|size| (name, Some(size)))),
                 None => {}
             }
+        } else if let Some((name, text)) = rule(key, value, flag) {
+            let [group, key] = [Options::GROUP, name].map(str::to_owned);
+            self.rules.push(Entry { group, key, value: Some(text), origin: origin.clone() });
         }
     }
+}
+
+/// The option of tare's that one of the built-in's is, and its value there.
+fn rule(key: &str, value: Option<&str>, flag: bool) -> Option<(&'static str, String)> {
+    let key = key.strip_prefix(PREFIX)?;
+    match key.strip_prefix("consumer-") {
+        Some(consumer) => {
+            Some(("consumer", format!("{}={}", consumer.replace('-', "_"), if flag { "ON" } else { "OFF" })))
+        }
+        None => value.filter(|_| is_instrument(key)).map(|rule| ("instrument", rule.to_owned())),
+    }
+}
+
+fn is_instrument(key: &str) -> bool {
+    named(key, "instrument", 2)
+}
+
+/// Whether an option of the built-in's must have a value.
+fn is_of_value(key: &str) -> bool {
+    size(key).is_some() || key.strip_prefix(PREFIX).is_some_and(is_instrument)
 }
 
 /// An option's name with hyphens, and without what only says that it may be unknown.
@@ -222,6 +247,26 @@ mod tests {
             (&["--performance-schema-max=3", "--digests-size=3", "--performance-schema"], &[]),
         ] {
             assert_eq!(resolve(arguments).sizes, sizes, "{arguments:?}");
+        }
+    }
+
+    #[test]
+    fn instruments_and_consumers_of_the_built_in_are_rules() {
+        for (arguments, rule) in [
+            (&["--performance-schema-instrument=wait/%=OFF"][..], Some(("instrument", "wait/%=OFF"))),
+            (&["--loose-performance_schema_instrument", "%=ON"], Some(("instrument", "%=ON"))),
+            (&["--performance-schema-instrument="], Some(("instrument", ""))),
+            (
+                &["--performance-schema-consumer-events-waits-history"],
+                Some(("consumer", "events_waits_history=ON")),
+            ),
+            (&["--performance_schema_consumer_x=0"], Some(("consumer", "x=OFF"))),
+            (&["--skip-performance-schema-consumer-x"], Some(("consumer", "x=OFF"))),
+            (&["--performance-schema-digests-size=3", "--performance-schema=ON"], None),
+        ] {
+            let rules = resolve(arguments).rules;
+            let found = rules.first().map(|entry| (&*entry.key, entry.value.as_deref().unwrap()));
+            assert_eq!((found, rules.len()), (rule, usize::from(rule.is_some())), "{arguments:?}");
         }
     }
 

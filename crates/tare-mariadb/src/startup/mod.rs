@@ -105,6 +105,9 @@ fn answer(version: c_int) -> *const c_void {
     match started {
         Ok(table) => {
             status::set_state(State::Active);
+            for error in &plan.options.ignored {
+                error_log::line(Level::Warning, &format!("leaves out a rule of the server's: {error}"));
+            }
             error_log::line(
                 Level::Note,
                 &format!("{} serves MariaDB {}", status::Status::TARE_VERSION, plan.series.name()),

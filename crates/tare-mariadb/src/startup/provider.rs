@@ -55,7 +55,9 @@ pub(crate) fn start(series: Series, options: &'static Options) -> Result<*const 
 
 fn config(options: &'static Options) -> Config {
     let switches = |name: &str| {
-        let (enabled, timed) = match options.instrument(name) {
+        // The reference's own memory is always counted.
+        let rule = if name.starts_with(OWN) { None } else { options.instrument(name) };
+        let (enabled, timed) = match rule {
             Some(InstrumentSetting::Off) => (false, false),
             Some(InstrumentSetting::Counted) => (true, false),
             Some(InstrumentSetting::On) | None => (true, true),
@@ -97,7 +99,7 @@ fn config(options: &'static Options) -> Config {
 /// are here, too.
 fn register_own_memory() {
     for name in OWN_MEMORY {
-        let name = &format!("memory/performance_schema/{name}");
+        let name = &format!("{OWN}{name}");
         ENGINE.register(Registration {
             kind: Kind::Memory,
             name,
@@ -105,6 +107,9 @@ fn register_own_memory() {
         });
     }
 }
+
+/// What the names of the reference's buffers begin with.
+const OWN: &str = "memory/performance_schema/";
 
 /// Names of the reference's buffers.
 const OWN_MEMORY: &[&str] = &[

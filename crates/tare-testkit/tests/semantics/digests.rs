@@ -1,4 +1,4 @@
-//! The digest table: what happens when it is full, and what is cut says so.
+//! The digest table: its size, what happens when it is full, and what becomes of a text that is cut.
 
 use mysql::prelude::Queryable;
 use tare_testkit::server::{Server, Settings};
@@ -8,8 +8,8 @@ use tare_testkit::turn;
 const TABLE: &str = "performance_schema.events_statements_summary_by_digest";
 
 /// A server with these settings of the provider; `None` where its tables cannot be read through the server.
-fn server(provider: &[(&str, &str)], options: &[&str]) -> Option<Server> {
-    let settings = Settings::new(Provider::under_test());
+fn server(provider: &[(&str, &str)], shape: &str, options: &[&str]) -> Option<Server> {
+    let settings = Settings::new(Provider::under_test()).tare_option("shape", shape);
     let settings =
         provider.iter().fold(settings, |settings, (name, value)| settings.provider_option(name, value));
     let settings = options.iter().fold(settings, |settings, option| settings.option(*option));
@@ -19,7 +19,7 @@ fn server(provider: &[(&str, &str)], options: &[&str]) -> Option<Server> {
 #[test]
 fn a_full_table_keeps_what_is_seen_and_all_counts() {
     let _turn = turn();
-    let Some(server) = server(&[("digests-size", "10")], &[]) else { return };
+    let Some(server) = server(&[("digests-size", "10")], "strict", &[]) else { return };
     if !server.settings.provider.is_tare() {
         println!("skipped: the built-in counts what comes later in the row without a digest");
         return;
@@ -47,7 +47,7 @@ fn a_full_table_keeps_what_is_seen_and_all_counts() {
     assert!((issued + 1..=issued + 5).contains(&counted), "{counted} of {issued} and those in between");
     let rows: Vec<(Option<String>, u64)> =
         reader.query(format!("SELECT DIGEST_TEXT, COUNT_STAR FROM {TABLE}")).unwrap();
-    assert!(rows.len() <= 11, "{rows:?}");
+    assert!(rows.len() <= 10, "{rows:?}");
     let count = |wanted: Option<&str>| {
         rows.iter().find(|(text, _)| text.as_deref().map(str::trim) == wanted).map(|(_, count)| *count)
     };
@@ -59,15 +59,39 @@ fn a_full_table_keeps_what_is_seen_and_all_counts() {
 }
 
 #[test]
-fn a_cut_text_says_so() {
+fn the_row_without_a_digest_is_one_of_the_table() {
+    let _turn = turn();
+    for (size, expected) in [("0", (0, 0)), ("1", (0, 1)), ("3", (2, 1))] {
+        let Some(server) = server(&[("digests-size", size)], "strict", &[]) else { return };
+        let mut conn = server.client().unwrap();
+        for sql in ["SELECT 1", "SELECT 1, 2", "SELECT 1, 2, 3", "DO 1"] {
+            conn.query_drop(sql).unwrap();
+        }
+        let rows: (u64, u64) = conn
+            .query_first(format!("SELECT COUNT(DIGEST), COUNT(*) - COUNT(DIGEST) FROM {TABLE}"))
+            .unwrap()
+            .unwrap();
+        assert_eq!(rows, expected, "digests-size={size}");
+        let told: Vec<Option<String>> =
+            conn.query("SELECT SQL_TEXT FROM performance_schema.events_statements_history").unwrap();
+        assert!(
+            told.contains(&Some("SELECT 1, 2, 3".to_owned())),
+            "events are recorded all the same: {told:?}"
+        );
+    }
+}
+
+#[test]
+fn in_the_extended_shape_a_cut_text_says_so() {
     let _turn = turn();
     let columns: Vec<String> = (0..60).map(|n| format!("{n} AS a_column_with_a_long_name_{n}")).collect();
     let long = format!("SELECT {}", columns.join(", "));
-    // Cut by the server's parser, and by the provider. The built-in does not say so.
-    for (digest_length, options) in [("1024", &["--max-digest-length=200"][..]), ("200", &[])] {
+    // Cut by the server's parser, and by the provider. MySQL says so, and MariaDB does not.
+    let cuts = [("1024", &["--max-digest-length=200"][..]), ("200", &[])];
+    for (shape, (digest_length, options)) in cuts.map(|cut| [("strict", cut), ("extended", cut)]).concat() {
         let provider = [("max-sql-text-length", "50"), ("max-digest-length", digest_length)];
-        let Some(server) = server(&provider, options) else { return };
-        let dots = if server.settings.provider.is_tare() { "..." } else { "" };
+        let Some(server) = server(&provider, shape, options) else { return };
+        let dots = server.settings.provider.is_tare() && shape == "extended";
         let mut conn = server.client().unwrap();
         conn.query_drop(&long).unwrap();
         conn.query_drop("SELECT 1").unwrap();
@@ -75,7 +99,7 @@ fn a_cut_text_says_so() {
             .query(format!("SELECT DIGEST_TEXT FROM {TABLE} WHERE DIGEST_TEXT LIKE '%long_name%'"))
             .unwrap();
         let [text] = &texts[..] else { panic!("one digest, not {texts:?}") };
-        assert!(text.ends_with(dots) && text.len() < 400, "{options:?}: {text}");
+        assert!(text.ends_with("...") == dots && text.len() < 400, "{shape}, {options:?}: {text}");
         let sql: Vec<String> = conn
             .query(
                 "SELECT SQL_TEXT FROM performance_schema.events_statements_history_long \

@@ -75,6 +75,37 @@ fn the_performance_schema_is_on_and_tells_its_sizes() {
 }
 
 #[test]
+fn rules_the_server_is_told_are_the_providers_and_wrong_ones_are_left_out() {
+    let _turn = turn();
+    let rules = ["wait/io/file/%=OFF", "stage/%=COUNTED", "%=FOO", ""];
+    let settings = Settings::new(Provider::under_test())
+        .option("--performance-schema-consumer-events-waits-history=OFF");
+    let settings = rules
+        .into_iter()
+        .fold(settings, |settings, rule| settings.option(format!("--performance-schema-instrument={rule}")));
+    let tare = settings.provider.is_tare();
+    let Some(server) = Server::start(settings).unwrap().on_its_port() else { return };
+    let mut conn = server.client().unwrap();
+    for (name, expected) in [
+        ("wait/io/file/sql/binlog", ("NO", "NO")),
+        ("stage/sql/init", ("YES", "NO")),
+        ("statement/sql/select", ("YES", "YES")),
+    ] {
+        let sql = "SELECT ENABLED, TIMED FROM performance_schema.setup_instruments WHERE NAME = ?";
+        let found: (String, String) = conn.exec_first(sql, (name,)).unwrap().unwrap();
+        assert_eq!((&*found.0, &*found.1), expected, "{name}");
+    }
+    let sql = "SELECT ENABLED FROM performance_schema.setup_consumers WHERE NAME = 'events_waits_history'";
+    assert_eq!(conn.query_first::<String, _>(sql).unwrap().as_deref(), Some("NO"));
+    if tare {
+        let log = server.log();
+        let told =
+            log.lines().filter(|line| line.contains("tare") && line.contains("instrument: wrong value"));
+        assert_eq!(told.count(), 2, "one line each:\n{log}");
+    }
+}
+
+#[test]
 fn sizes_the_server_is_told_are_the_providers() {
     let _turn = turn();
     let settings = Settings::new(Provider::under_test())
