@@ -22,6 +22,7 @@ use crate::snapshot::{Stat, Summary};
 use crate::thread::Thread;
 
 pub use observed::{ApplierRow, CachedHost, Replica, ReplicaError, ReplicaRow, ReplicaThread, ReplicaWorker};
+pub use events::{Cursor, Each, Origin, Piece};
 pub use sessions::{SessionCountersRow, SessionValue, SessionVariableRow};
 
 /// Receives the rows of a summary one by one.

@@ -18,4 +18,5 @@ mod objects;
 mod parties;
 mod resets;
 mod sessions;
+mod streams;
 mod summaries;
