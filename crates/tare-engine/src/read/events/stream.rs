@@ -37,7 +37,9 @@ pub struct Cursor {
     begun: bool,
     /// The number of the next record, of each thread that may have more.
     next: HashMap<u64, u64>,
-    /// A thread that has ended, up to this THREAD_ID, and is not in `next`, has no more.
+    /// Threads that have ended and have no more, though there are blocks of theirs.
+    finished: HashSet<u64>,
+    /// Likewise those that are not in `next`, up to this THREAD_ID: they ended before the beginning.
     horizon: u64,
     /// Records of threads that have no more: read, missed, or from before the beginning.
     settled: u64,
@@ -131,7 +133,9 @@ impl Engine {
         let (mut candidates, unknown) = self.candidates(E::TYPE, cursor, &live);
         let mut left = candidates.split_off(candidates.len().min(PIECE));
         let read = self.hand_out(cursor, &candidates, &live, each);
-        meet(cursor, &unknown);
+        // Threads that have come since the last read, and perhaps have gone again, are the next one's: only who is known
+        // before the blocks are looked at is known to have ended.
+        cursor.next.extend(unknown.iter().map(|candidate| (candidate.thread_id, 0)));
         left.extend(unknown);
         pass_over(cursor, &live, candidates.iter().chain(&left));
         settle(cursor, departed, &live, &left);
@@ -164,24 +168,31 @@ impl Engine {
     fn candidates(
         &self,
         of: EventType,
-        cursor: &Cursor,
+        cursor: &mut Cursor,
         live: &HashMap<u64, u64>,
     ) -> (Vec<Candidate>, Vec<Candidate>) {
         let used = RINGS[of as usize - 1].used as u8;
+        let Cursor { next, finished, horizon, .. } = cursor;
+        let mut still_there = HashSet::new();
         let candidate = |block| {
             let meta = self.arena.meta(block);
             let thread_id = meta.owner.load(Relaxed);
             let records = meta.records.load(Relaxed);
             let end = (records != 0).then(|| meta.first.load(Relaxed) + u64::from(records));
-            let is_new = match cursor.next.get(&thread_id) {
+            let is_new = match next.get(&thread_id) {
                 Some(next) => end.or(live.get(&thread_id).copied()).is_none_or(|end| end > *next),
-                None => thread_id > cursor.horizon,
+                None if finished.contains(&thread_id) => {
+                    still_there.insert(thread_id);
+                    false
+                }
+                None => thread_id > *horizon,
             };
             is_new.then(|| Candidate { block, thread_id, opened: meta.opened.load(Relaxed), end })
         };
         let blocks = (1..self.arena.high()).filter(|block| self.arena.used(*block) == used);
-        let is_known = |candidate: &Candidate| cursor.next.contains_key(&candidate.thread_id);
+        let is_known = |candidate: &Candidate| next.contains_key(&candidate.thread_id);
         let (mut known, unknown): (Vec<_>, Vec<_>) = blocks.filter_map(candidate).partition(is_known);
+        *finished = still_there;
         known.sort_by_key(|candidate| candidate.opened);
         (known, unknown)
     }
@@ -256,15 +267,6 @@ impl Engine {
     }
 }
 
-/// Threads that have come since the last read, and perhaps have gone again, are the next one's: only who is known before the
-/// blocks are looked at is known to have ended.
-fn meet(cursor: &mut Cursor, unknown: &[Candidate]) {
-    for candidate in unknown {
-        cursor.next.insert(candidate.thread_id, 0);
-    }
-    cursor.horizon = cursor.next.keys().copied().fold(cursor.horizon, u64::max);
-}
-
 /// What live threads have numbered and nothing is left of was missed: there was no memory for it, or not for long.
 fn pass_over<'a>(
     cursor: &mut Cursor,
@@ -287,18 +289,22 @@ fn settle(cursor: &mut Cursor, departed: u64, live: &HashMap<u64, u64>, left: &[
         *end = end.zip(candidate.end).map(|(one, other)| one.max(other));
     }
     let mut to_come = Some(0);
-    cursor.next.retain(|id, next| {
+    let Cursor { next, finished, settled, .. } = cursor;
+    next.retain(|id, next| {
         if live.contains_key(id) {
             return true;
         }
         match ends.get(id) {
-            None => cursor.settled += *next,
+            None => {
+                *settled += *next;
+                finished.insert(*id);
+            }
             Some(end) => to_come = to_come.zip(*end).map(|(sum, end)| sum + end.max(*next)),
         }
         ends.contains_key(id)
     });
     if let Some(to_come) = to_come {
         // Less: who is ending now is not counted among the departed yet.
-        cursor.settled += departed.saturating_sub(cursor.settled + to_come);
+        *settled += departed.saturating_sub(*settled + to_come);
     }
 }
