@@ -49,8 +49,8 @@ pub use instance::{
 pub use memory::lost::{Limits, Lost};
 pub use memory::text::shown;
 pub use read::{
-    ApplierRow, CachedHost, Replica, ReplicaError, ReplicaRow, ReplicaThread, ReplicaWorker,
-    Cursor, Each, Origin, Piece, SessionCountersRow, SessionValue, SessionVariableRow, Sink,
+    ApplierRow, CachedHost, Cursor, Each, Origin, Piece, Replica, ReplicaError, ReplicaRow, ReplicaThread,
+    ReplicaWorker, SessionCountersRow, SessionValue, SessionVariableRow, Sink,
 };
 pub use record::operation;
 pub use record::stage::{Progress, StageStart};

@@ -58,9 +58,12 @@ pub struct StreamDef<R: 'static> {
 }
 
 const ORIGIN: &[ColumnDef<Origin>] = &[
-    nullable("PROCESSLIST_ID", BigIntUnsigned, "Id of the connection; NULL for a background thread.", |origin| {
-        origin.processlist_id.into()
-    }),
+    nullable(
+        "PROCESSLIST_ID",
+        BigIntUnsigned,
+        "Id of the connection; NULL for a background thread.",
+        |origin| origin.processlist_id.into(),
+    ),
     nullable(
         "PROCESSLIST_USER",
         VarChar(128),
@@ -92,7 +95,9 @@ const LAST: &[ColumnDef<Piece>] = &[
         "Of the last row: events read for this answer, those that WHERE left out included.",
         |piece| piece.read.into(),
     ),
-    nullable("MORE", YES_NO, "Of the last row: whether more can be read at once.", |piece| yes_no(piece.more)),
+    nullable("MORE", YES_NO, "Of the last row: whether more can be read at once.", |piece| {
+        yes_no(piece.more)
+    }),
     nullable(
         "POSITION",
         BigIntUnsigned,

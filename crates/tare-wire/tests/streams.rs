@@ -19,7 +19,8 @@ fn each_connection_has_a_position_of_its_own() {
     };
     assert_eq!(position(&mut one), position(&mut other));
     assert_eq!(position(&mut one), Some("0".to_owned()));
-    let filtered = rows(&mut one, "SELECT LOST FROM tare_stream_transactions WHERE TIMER_WAIT > 5 AND STATE = 'x'");
+    let filtered =
+        rows(&mut one, "SELECT LOST FROM tare_stream_transactions WHERE TIMER_WAIT > 5 AND STATE = 'x'");
     assert_eq!(filtered, [[Some("0".to_owned())]], "WHERE never leaves the last row out");
 }
 

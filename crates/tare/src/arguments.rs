@@ -240,7 +240,10 @@ fn bytes(text: &str) -> Result<u64, String> {
         _ => (text, 0),
     };
     let number: u64 = number.parse().map_err(|_| "a number of bytes is allowed, such as 4096 or 100M")?;
-    number.checked_mul(1 << shift).filter(|bytes| *bytes > 0).ok_or_else(|| "between 1 byte and 2^64".to_owned())
+    number
+        .checked_mul(1 << shift)
+        .filter(|bytes| *bytes > 0)
+        .ok_or_else(|| "between 1 byte and 2^64".to_owned())
 }
 
 /// What is printed.

@@ -47,7 +47,8 @@ fn options(arguments: &SlowLog) -> Options {
         None => Destination::Output,
     };
     // A message of the system's log is one line.
-    let form = arguments.format.unwrap_or(if arguments.syslog { SlowLogForm::Json } else { SlowLogForm::Slow });
+    let form =
+        arguments.format.unwrap_or(if arguments.syslog { SlowLogForm::Json } else { SlowLogForm::Slow });
     Options {
         socket: arguments.socket.clone().unwrap_or_else(|| arguments.datadir.join(SOCKET)),
         choice: Choice {

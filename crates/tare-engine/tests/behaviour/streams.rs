@@ -103,7 +103,10 @@ fn what_was_overwritten_is_counted() {
     assert!(slow.lost > 4_000, "{}", slow.lost);
     assert_eq!(slow.rows.len() as u64 + slow.lost, 5_000);
     let last = texts(4_900..5_000);
-    assert!(slow.texts().ends_with(&last.iter().map(String::as_str).collect::<Vec<_>>()), "the last ones are there");
+    assert!(
+        slow.texts().ends_with(&last.iter().map(String::as_str).collect::<Vec<_>>()),
+        "the last ones are there"
+    );
 }
 
 #[test]
@@ -132,10 +135,7 @@ fn who_comes_and_goes_between_two_reads_is_read_with_its_name() {
     let expected: Vec<_> = (0..3)
         .flat_map(|n| {
             let id = Some(100 + n as u64);
-            [
-                (id, Some(names[n]), Some("host"), "select 1"),
-                (id, Some("another"), Some("host"), "select 2"),
-            ]
+            [(id, Some(names[n]), Some("host"), "select 1"), (id, Some("another"), Some("host"), "select 2")]
         })
         .collect();
     assert_eq!((seen, reader.lost), (expected, 0));
@@ -198,8 +198,7 @@ fn what_there_is_no_memory_for_is_counted() {
     rig.set_consumer(Consumer::EventsStatementsHistoryLong, false);
     rig.query("select 0");
     rig.set_consumer(Consumer::EventsStatementsHistory, true);
-    let others: Vec<_> =
-        std::iter::from_fn(|| rig.new_thread(rig.class.thread, Some(1), None)).collect();
+    let others: Vec<_> = std::iter::from_fn(|| rig.new_thread(rig.class.thread, Some(1), None)).collect();
     while rig.init_synch(rig.class.mutex, 1).is_some() {}
     let mut reader = Reader::begin(rig);
     run(rig, 0..100);

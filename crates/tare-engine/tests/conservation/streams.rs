@@ -72,11 +72,8 @@ impl Reader {
 }
 
 fn check(history_long_size: u32) -> [(u64, u64); 3] {
-    let rig = Rig::with(Config {
-        memory_max: 128 << 20,
-        history_long_size: [history_long_size; 4],
-        ..small()
-    });
+    let rig =
+        Rig::with(Config { memory_max: 128 << 20, history_long_size: [history_long_size; 4], ..small() });
     let done = AtomicBool::new(false);
     let paces = [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(20)];
     let readers = paces.map(|pause| (Reader::begin(rig), pause));
@@ -106,7 +103,11 @@ fn what_was_read_and_what_was_missed_is_what_there_was() {
     for history_long_size in [100, 5_000, 2 * (THREADS * STATEMENTS) as u32] {
         for (read, lost) in check(history_long_size) {
             println!("long history of {history_long_size}: {read} read, {lost} lost");
-            assert_eq!(read + lost, THREADS * STATEMENTS, "{read} read, {lost} lost of a history of {history_long_size}");
+            assert_eq!(
+                read + lost,
+                THREADS * STATEMENTS,
+                "{read} read, {lost} lost of a history of {history_long_size}"
+            );
         }
     }
 }

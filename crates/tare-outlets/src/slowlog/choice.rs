@@ -79,7 +79,8 @@ impl Chooser {
 
     /// What the server itself can leave out, so that it is not sent.
     pub(super) fn filter(&self) -> String {
-        let Choice { over, users, hosts, schemas, digests, rows_examined, errors, outermost, .. } = &self.choice;
+        let Choice { over, users, hosts, schemas, digests, rows_examined, errors, outermost, .. } =
+            &self.choice;
         let mut all = Vec::new();
         if let Some(over) = over {
             all.push(format!("TIMER_WAIT > {}", over.as_nanos() * 1000));
@@ -141,7 +142,8 @@ mod tests {
 
     #[test]
     fn one_in_so_many_of_each_digest_is_chosen() {
-        let mut chooser = Chooser::new(&Choice { share: "1/7".parse().expect("a share"), ..Choice::default() });
+        let mut chooser =
+            Chooser::new(&Choice { share: "1/7".parse().expect("a share"), ..Choice::default() });
         for name in ["a", "b", "c", "d"] {
             let statement = Statement { digest: Some(name.to_owned()), ..Statement::default() };
             let chosen = (0..700).filter(|_| chooser.chooses(&statement)).count();

@@ -79,7 +79,13 @@ impl Sink {
             Destination::Output => Open::Output(io::stdout()),
             Destination::Syslog => Open::Syslog(Some(syslog()?)),
         };
-        Ok(Sink { destination: destination.clone(), open, batch: Vec::new(), ends: Vec::new(), missing: None })
+        Ok(Sink {
+            destination: destination.clone(),
+            open,
+            batch: Vec::new(),
+            ends: Vec::new(),
+            missing: None,
+        })
     }
 
     /// Adds a record to the batch.
@@ -104,7 +110,10 @@ impl Sink {
         let news = match (error, self.missing) {
             (Some(error), None) => {
                 self.missing = Some(0);
-                Some(format!("{}: {error}; statements are left out until it can be written again", self.destination))
+                Some(format!(
+                    "{}: {error}; statements are left out until it can be written again",
+                    self.destination
+                ))
             }
             (None, Some(missing)) => {
                 self.missing = None;
@@ -120,19 +129,21 @@ impl Sink {
 
     /// Whether the file is to make way before a record of this moment is added.
     pub(super) fn is_due(&mut self, now_us: u64) -> bool {
-        let (Destination::File(_, rotation), Open::File { size, begun_us, .. }) = (&self.destination, &mut self.open)
+        let (Destination::File(_, rotation), Open::File { size, begun_us, .. }) =
+            (&self.destination, &mut self.open)
         else {
             return false;
         };
         let begun_us = *begun_us.get_or_insert(now_us);
         let length = *size + self.batch.len() as u64;
         let is_long = rotation.size.is_some_and(|most| length >= most);
-        let is_old = rotation.time.is_some_and(|most| u128::from(now_us.saturating_sub(begun_us)) >= most.as_micros());
+        let is_old =
+            rotation.time.is_some_and(|most| u128::from(now_us.saturating_sub(begun_us)) >= most.as_micros());
         length > 0 && (is_long || is_old)
     }
 
-    /// Begins a new file, and moves the old ones on.
-    pub(super) fn rotate(&mut self) -> io::Result<()> {
+    /// Begins a new file at this moment, and moves the old ones on.
+    pub(super) fn rotate(&mut self, now_us: u64) -> io::Result<()> {
         let Destination::File(path, rotation) = &self.destination else { return Ok(()) };
         let old = |number: u32| PathBuf::from(format!("{}.{number}", path.display()));
         if rotation.keep == 0 {
@@ -146,7 +157,11 @@ impl Sink {
             }
             fs::rename(path, old(1))?;
         }
-        self.reopen()
+        self.reopen()?;
+        if let Open::File { begun_us, .. } = &mut self.open {
+            *begun_us = Some(now_us);
+        }
+        Ok(())
     }
 
     /// Opens the file anew: it may have been moved away.
@@ -264,7 +279,7 @@ mod tests {
         for _ in 0..50 {
             if sink.is_due(0) {
                 sink.flush();
-                sink.rotate().expect("rotated");
+                sink.rotate(0).expect("rotated");
             }
             sink.put(b"a record of 20 bytes");
         }
@@ -275,11 +290,12 @@ mod tests {
 
     #[test]
     fn a_file_makes_way_by_time() {
-        let (_folder, path, mut sink) = file(Rotation { size: None, time: Some(Duration::from_secs(60)), keep: 5 });
+        let (_folder, path, mut sink) =
+            file(Rotation { size: None, time: Some(Duration::from_secs(60)), keep: 5 });
         for second in 0..180 {
             if sink.is_due(second * 1_000_000) {
                 sink.flush();
-                sink.rotate().expect("rotated");
+                sink.rotate(second * 1_000_000).expect("rotated");
             }
             sink.put(b"x");
         }

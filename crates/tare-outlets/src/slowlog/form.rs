@@ -91,7 +91,8 @@ impl Writer {
         let (user, host) = (it.user.as_deref().unwrap_or_default(), it.host.as_deref().unwrap_or_default());
         let address = if host == "localhost" { "" } else { host };
         writeln!(to, "# User@Host: {user}[{user}] @ {host} [{address}]")?;
-        let (id, schema) = (it.connection_id.unwrap_or(it.thread_id), it.schema.as_deref().unwrap_or_default());
+        let (id, schema) =
+            (it.connection_id.unwrap_or(it.thread_id), it.schema.as_deref().unwrap_or_default());
         writeln!(to, "# Thread_id: {id}  Schema: {schema}  QC_hit: No")?;
         writeln!(
             to,

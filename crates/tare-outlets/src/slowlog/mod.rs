@@ -97,10 +97,8 @@ pub enum SlowLogError {
 /// # Errors
 /// When the first connection fails, or when the server refuses, or when the destination cannot be opened.
 pub fn run(options: &Options, control: &dyn Control) -> Result<Totals, SlowLogError> {
-    let sink = Sink::open(&options.destination).map_err(|error| SlowLogError::Destination {
-        place: options.destination.to_string(),
-        error,
-    })?;
+    let sink = Sink::open(&options.destination)
+        .map_err(|error| SlowLogError::Destination { place: options.destination.to_string(), error })?;
     let mut log = Log {
         options,
         control,
@@ -125,7 +123,6 @@ pub fn run(options: &Options, control: &dyn Control) -> Result<Totals, SlowLogEr
             Err(error) => return Err(error),
         }
     }
-    log.sink.flush();
     Ok(log.totals)
 }
 
@@ -187,7 +184,8 @@ impl Log<'_> {
             if is_over && !has_more {
                 return Ok(());
             }
-            while !has_more && !is_over && begin.elapsed() < self.options.interval && !self.control.is_over() {
+            while !has_more && !is_over && begin.elapsed() < self.options.interval && !self.control.is_over()
+            {
                 std::thread::sleep(NAP.min(self.options.interval.saturating_sub(begin.elapsed())));
             }
         }
@@ -200,9 +198,7 @@ impl Log<'_> {
         let events = last.count(statement::EVENTS);
         self.lose(last.count(statement::LOST));
         self.last = self.last.map(|(pid, _)| (pid, last.count(statement::POSITION)));
-        let mut chosen = self.write(&rows);
-        chosen = chosen.min(events);
-        self.totals.left_out += events - chosen;
+        self.totals.left_out += events.saturating_sub(self.write(&rows));
         Ok(last.text(statement::MORE).as_deref() == Some("YES"))
     }
 
@@ -215,7 +211,7 @@ impl Log<'_> {
         for statement in &statements {
             if self.sink.is_due(statement.ended_us) {
                 self.flush();
-                self.rotate();
+                self.rotate(statement.ended_us);
             }
             self.sink.put(self.writer.record(statement));
             if self.sink.is_full() {
@@ -240,9 +236,10 @@ impl Log<'_> {
         }
     }
 
-    fn rotate(&mut self) {
-        if let Err(error) = self.sink.rotate() {
-            self.control.tell(&format!("{}: {error}; the log goes on in the same file", self.options.destination));
+    fn rotate(&mut self, now_us: u64) {
+        if let Err(error) = self.sink.rotate(now_us) {
+            self.control
+                .tell(&format!("{}: {error}; the log goes on in the same file", self.options.destination));
         }
         self.writer.begin_anew();
     }
@@ -250,7 +247,8 @@ impl Log<'_> {
     fn reopen(&mut self) {
         self.flush();
         if let Err(error) = self.sink.reopen() {
-            self.control.tell(&format!("{}: {error}; the log goes on in the file it had", self.options.destination));
+            self.control
+                .tell(&format!("{}: {error}; the log goes on in the file it had", self.options.destination));
         }
         self.writer.begin_anew();
     }

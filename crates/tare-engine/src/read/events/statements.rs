@@ -68,7 +68,8 @@ impl Engine {
         let (scale, sources) = (Scale::of(self), Sources::of(self));
         if asked.what != Scope::Current {
             let ended = self.ended::<Statement>(asked);
-            let row = |seen| self.statement_row(seen, scale, &sources, |digest| self.statement_digest(digest));
+            let row =
+                |seen| self.statement_row(seen, scale, &sources, |digest| self.statement_digest(digest));
             return ended.iter().map(row).collect();
         }
         let shown = self.shown(EventType::Statement, asked);

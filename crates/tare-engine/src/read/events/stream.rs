@@ -103,7 +103,8 @@ impl Engine {
             if spelled.len() >= SPELLED {
                 spelled.clear();
             }
-            let spell = |digest| spelled.entry(digest).or_insert_with(|| self.statement_digest(digest)).clone();
+            let spell =
+                |digest| spelled.entry(digest).or_insert_with(|| self.statement_digest(digest)).clone();
             each(&self.statement_row(seen, scale, &sources, spell), origin)
         });
         cursor.spelled = spelled;
