@@ -71,17 +71,30 @@ fn options(server: &Server, file: &Path) -> Options {
 fn log<T>(options: &Options, hand: &Hand, work: impl FnOnce() -> T) -> (Totals, T) {
     std::thread::scope(|scope| {
         let logging = scope.spawn(|| slowlog::run(options, hand).expect("it logs"));
-        // It begins where the server is when its file is there and it has asked once.
-        std::thread::sleep(Duration::from_millis(500));
+        hand.wait_for("reads what ends from now on");
         let done = work();
         hand.over.store(true, SeqCst);
         (logging.join().expect("no panic"), done)
     })
 }
 
-/// The statements counted so far, and nothing is added by asking.
+/// Waits until something is so.
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..1200 {
+        if is_so() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("never: {what}");
+}
+
+/// The statements counted once every connection has ended; nothing is added by asking.
 fn counted(server: &Server) -> u64 {
     let mut source = Source::open(Address::Socket(server.endpoint())).expect("the endpoint");
+    wait_until("no connection is left", || {
+        source.rows("threads", &["THREAD_ID"], "WHERE TYPE = 'FOREGROUND'").expect("threads").is_empty()
+    });
     let rows = source.rows("events_statements_summary_global_by_event_name", &["COUNT_STAR"], "");
     rows.expect("rows").iter().map(|row| row.count(0)).sum()
 }
@@ -103,6 +116,11 @@ fn churn(server: &Server, connections: u64, statements: u64) {
             });
         }
     });
+}
+
+/// Whether a text is in a file.
+fn has(file: &Path, text: &str) -> bool {
+    fs::read_to_string(file).is_ok_and(|log| log.contains(text))
 }
 
 /// Checks that texts are whole and in the order of their connection; returns how many lines there are.
@@ -139,8 +157,6 @@ fn lines_and_lost_are_the_statements_counted() {
         let before = counted(&server);
         let (totals, after) = log(&options(&server, &file), &hand, || {
             churn(&server, 64, 300);
-            // Connections end after their last statement.
-            std::thread::sleep(Duration::from_millis(500));
             counted(&server)
         });
         println!("long history of {history}: {totals:?}");
@@ -173,9 +189,9 @@ fn a_stalled_disk_loses_and_says_how_much() {
     };
     let (totals, after) = log(&options(&server, &pipe), &hand, || {
         churn(&server, 64, 200);
-        std::thread::sleep(Duration::from_millis(500));
+        let after = counted(&server);
         go.send(()).expect("a reader");
-        counted(&server)
+        after
     });
     println!("stalled: {totals:?}");
     assert!(totals.lost > 0, "{totals:?}");
@@ -193,15 +209,16 @@ fn a_restart_of_the_server_is_waited_for_and_said() {
     let run = |server: &Server, sql: &str| server.client().expect("a client").query_drop(sql).expect("a row");
     log(&options, &hand, || {
         run(&server, "SELECT 'before the restart'");
-        std::thread::sleep(Duration::from_millis(300));
+        wait_until("it is written", || has(&file, "'before the restart'"));
         server.stop().expect("stopped");
         hand.wait_for("waiting for the server");
         server.resume().expect("started");
         hand.wait_for("answers again");
         run(&server, "SELECT 'after the restart'");
+        wait_until("it is written", || has(&file, "'after the restart'"));
         fs::rename(&file, folder.path().join("moved")).expect("moved");
         hand.reopen.store(true, SeqCst);
-        std::thread::sleep(Duration::from_millis(500));
+        wait_until("there is a new file", || file.exists());
         run(&server, "SELECT 'in the new file'");
     });
     let [old, new] =
@@ -226,7 +243,6 @@ fn the_choice_is_made() {
             client.query_drop("SELECT 1").expect("a row");
             client.query_drop("SELECT * FROM absent").expect_err("no such table");
         }
-        std::thread::sleep(Duration::from_millis(300));
     });
     let log = fs::read_to_string(file).expect("the log");
     let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
@@ -271,7 +287,6 @@ fn pt_query_digest_agrees_with_the_summary_by_digest() {
     let options = Options { form: Form::Slow, ..options(&server, &file) };
     let (totals, ()) = log(&options, &Hand::default(), || {
         load.start(&server, 5).expect("sysbench").finish().expect("done");
-        std::thread::sleep(Duration::from_millis(500));
     });
     assert_eq!(totals.lost, 0, "{totals:?}");
     let Some(classes) = digested(&file) else {

@@ -64,6 +64,7 @@ pub(super) struct Sink {
     ends: Vec<usize>,
     /// Statements not written since this was said.
     missing: Option<u64>,
+    is_gone: bool,
 }
 
 enum Open {
@@ -85,6 +86,7 @@ impl Sink {
             batch: Vec::new(),
             ends: Vec::new(),
             missing: None,
+            is_gone: false,
         })
     }
 
@@ -105,6 +107,8 @@ impl Sink {
         }
         let (written, error) = self.open.write(&self.batch, &self.ends);
         let unwritten = self.ends.len() as u64 - written;
+        let broken = error.as_ref().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
+        self.is_gone = broken && matches!(self.open, Open::Output(_));
         self.batch.clear();
         self.ends.clear();
         let news = match (error, self.missing) {
@@ -125,6 +129,11 @@ impl Sink {
             *missing += unwritten;
         }
         Flushed { written, unwritten, news }
+    }
+
+    /// Whether nobody reads standard output any more.
+    pub(super) fn is_gone(&self) -> bool {
+        self.is_gone
     }
 
     /// Whether the file is to make way before a record of this moment is added.

@@ -103,7 +103,7 @@ impl Writer {
             it.rows_examined,
         )?;
         writeln!(to, "# Rows_affected: {}", it.rows_affected)?;
-        if let Some((_, program)) = &it.program {
+        if let Some(program) = &it.program {
             writeln!(to, "# Stored_routine: {program}")?;
         }
         if it.tmp_tables > 0 {
@@ -177,7 +177,7 @@ impl Writer {
             filesort: it.sorts > 0,
             merge_passes: it.merge_passes,
             no_index_used: it.no_index_used > 0,
-            program: it.program.as_ref().map(|(_, name)| name.as_str()),
+            program: it.program.as_deref(),
             level: it.level,
             digest: it.digest.as_deref(),
             text: self.text(it),

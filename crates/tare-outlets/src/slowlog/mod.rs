@@ -111,6 +111,7 @@ pub fn run(options: &Options, control: &dyn Control) -> Result<Totals, SlowLogEr
     };
     let mut source = log.connect()?;
     log.warn_of_consumers(&mut source)?;
+    control.tell(&format!("reads what ends from now on at {}", options.socket.display()));
     loop {
         match log.follow(&mut source) {
             Ok(()) => break,
@@ -181,7 +182,7 @@ impl Log<'_> {
             }
             let begin = Instant::now();
             let has_more = self.read(source, &filter)?;
-            if is_over && !has_more {
+            if is_over && !has_more || self.sink.is_gone() {
                 return Ok(());
             }
             while !has_more && !is_over && begin.elapsed() < self.options.interval && !self.control.is_over()
@@ -193,7 +194,7 @@ impl Log<'_> {
 
     /// One answer. Returns whether there is more.
     fn read(&mut self, source: &mut Source, filter: &str) -> Result<bool, SlowLogError> {
-        let mut rows = source.rows(STREAM, &statement::COLUMNS, filter)?;
+        let mut rows = source.rows(STREAM, &statement::columns(self.options.text), filter)?;
         let Some(last) = rows.pop() else { return Ok(false) };
         let events = last.count(statement::EVENTS);
         self.lose(last.count(statement::LOST));
@@ -204,7 +205,8 @@ impl Log<'_> {
 
     /// Writes those of an answer that are chosen, in the order in which they ended; returns how many.
     fn write(&mut self, rows: &[Row]) -> u64 {
-        let mut statements: Vec<Statement> = rows.iter().map(Statement::read).collect();
+        let mut statements: Vec<Statement> =
+            rows.iter().map(|row| Statement::read(row, self.options.text)).collect();
         statements.retain(|statement| self.chooser.chooses(statement));
         // Of one thread they are in order already, and stay so.
         statements.sort_by_key(|statement| statement.ended_us);

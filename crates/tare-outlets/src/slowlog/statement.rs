@@ -1,22 +1,20 @@
 //! A statement as the stream has it.
 
+use super::form::Text;
 use crate::Row;
 
-/// The columns asked for, in the order of their positions below.
-pub(super) const COLUMNS: [&str; 36] = [
+/// The columns that are always asked for.
+const COLUMNS: [&str; 33] = [
     "THREAD_ID",
     "EVENT_NAME",
     "TIMER_WAIT",
     "LOCK_TIME",
-    "SQL_TEXT",
     "DIGEST",
-    "DIGEST_TEXT",
     "CURRENT_SCHEMA",
     "OBJECT_TYPE",
     "OBJECT_SCHEMA",
     "OBJECT_NAME",
     "MYSQL_ERRNO",
-    "MESSAGE_TEXT",
     "ERRORS",
     "WARNINGS",
     "ROWS_AFFECTED",
@@ -42,10 +40,20 @@ pub(super) const COLUMNS: [&str; 36] = [
     "POSITION",
 ];
 /// Of the last row of an answer.
-pub(super) const LOST: usize = 32;
-pub(super) const EVENTS: usize = 33;
-pub(super) const MORE: usize = 34;
-pub(super) const POSITION: usize = 35;
+pub(super) const LOST: usize = 29;
+pub(super) const EVENTS: usize = 30;
+pub(super) const MORE: usize = 31;
+pub(super) const POSITION: usize = 32;
+
+/// The columns asked for where this is written of a text: what is not written is not sent.
+pub(super) fn columns(text: Text) -> Vec<&'static str> {
+    let further: &[&str] = match text {
+        Text::Full => &["SQL_TEXT", "MESSAGE_TEXT"],
+        Text::Normalised => &["DIGEST_TEXT"],
+        Text::None => &[],
+    };
+    [&COLUMNS[..], further].concat()
+}
 
 /// A statement that has ended.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -59,8 +67,8 @@ pub(super) struct Statement {
     pub(super) digest: Option<String>,
     pub(super) digest_text: Option<String>,
     pub(super) schema: Option<String>,
-    /// The stored program it belongs to: its type, its schema and name.
-    pub(super) program: Option<(String, String)>,
+    /// The stored program it belongs to.
+    pub(super) program: Option<String>,
     pub(super) errno: u64,
     pub(super) message: Option<String>,
     pub(super) errors: u64,
@@ -84,41 +92,42 @@ pub(super) struct Statement {
 }
 
 impl Statement {
-    /// The statement of a row with [`COLUMNS`].
-    pub(super) fn read(row: &Row) -> Statement {
-        let program = row.text(8).map(|kind| {
-            let [schema, name] = [9, 10].map(|at| row.text(at).unwrap_or_default());
-            (kind, format!("{schema}.{name}"))
+    /// The statement of a row with [`columns`].
+    pub(super) fn read(row: &Row, text: Text) -> Statement {
+        let further = |of: Text, at: usize| if of == text { row.text(COLUMNS.len() + at) } else { None };
+        let program = row.text(6).map(|_| {
+            let [schema, name] = [7, 8].map(|at| row.text(at).unwrap_or_default());
+            format!("{schema}.{name}")
         });
         Statement {
-            thread_id: row.count(0),
             event_name: row.text(1).unwrap_or_default(),
+            sql: further(Text::Full, 0),
+            message: further(Text::Full, 1),
+            digest_text: further(Text::Normalised, 0),
+            program,
+            sorts: row.count(20) + row.count(21) + row.count(22),
+            thread_id: row.count(0),
             time_ps: row.number(2),
             lock_ps: row.count(3),
-            sql: row.text(4),
-            digest: row.text(5),
-            digest_text: row.text(6),
-            schema: row.text(7),
-            program,
-            errno: row.count(11),
-            message: row.text(12),
-            errors: row.count(13),
-            warnings: row.count(14),
-            rows_affected: row.count(15),
-            rows_sent: row.count(16),
-            rows_examined: row.count(17),
-            tmp_disk_tables: row.count(18),
-            tmp_tables: row.count(19),
-            full_join: row.count(20),
-            full_scan: row.count(21),
-            merge_passes: row.count(22),
-            sorts: row.count(23) + row.count(24) + row.count(25),
-            no_index_used: row.count(26),
-            level: row.count(27),
-            connection_id: row.number(28),
-            user: row.text(29),
-            host: row.text(30),
-            ended_us: row.count(31),
+            digest: row.text(4),
+            schema: row.text(5),
+            errno: row.count(9),
+            errors: row.count(10),
+            warnings: row.count(11),
+            rows_affected: row.count(12),
+            rows_sent: row.count(13),
+            rows_examined: row.count(14),
+            tmp_disk_tables: row.count(15),
+            tmp_tables: row.count(16),
+            full_join: row.count(17),
+            full_scan: row.count(18),
+            merge_passes: row.count(19),
+            no_index_used: row.count(23),
+            level: row.count(24),
+            connection_id: row.number(25),
+            user: row.text(26),
+            host: row.text(27),
+            ended_us: row.count(28),
         }
     }
 
