@@ -103,30 +103,13 @@ impl Writer {
             it.rows_examined,
         )?;
         writeln!(to, "# Rows_affected: {}", it.rows_affected)?;
-        if let Some(program) = &it.program {
-            writeln!(to, "# Stored_routine: {program}")?;
-        }
         if it.tmp_tables > 0 {
             writeln!(to, "# Tmp_tables: {}  Tmp_disk_tables: {}", it.tmp_tables, it.tmp_disk_tables)?;
         }
-        writeln!(
-            to,
-            "# Full_scan: {}  Full_join: {}  Tmp_table: {}  Tmp_table_on_disk: {}",
-            yes(it.full_scan),
-            yes(it.full_join),
-            yes(it.tmp_tables),
-            yes(it.tmp_disk_tables),
-        )?;
-        writeln!(
-            to,
-            "# Filesort: {}  Filesort_on_disk: {}  Merge_passes: {}  Priority_queue: No",
-            yes(it.sorts),
-            yes(it.merge_passes),
-            it.merge_passes,
-        )?;
-        if it.errno != 0 {
-            writeln!(to, "# Last_errno: {}", it.errno)?;
+        if let Some(program) = &it.program {
+            writeln!(to, "# Stored_routine: {program}")?;
         }
+        Self::slow_plan(to, it)?;
         if lost > 0 {
             writeln!(to, "# Lost: {lost}")?;
         }
@@ -149,6 +132,30 @@ impl Writer {
                 writeln!(to, "/* {} digest {digest} */;", it.event_name)
             }
         }
+    }
+
+    /// What the plan was, if it was worth a word.
+    fn slow_plan(to: &mut String, it: &Statement) -> std::fmt::Result {
+        if [it.full_scan, it.full_join, it.tmp_tables, it.tmp_disk_tables, it.sorts, it.merge_passes]
+            == [0; 6]
+        {
+            return Ok(());
+        }
+        writeln!(
+            to,
+            "# Full_scan: {}  Full_join: {}  Tmp_table: {}  Tmp_table_on_disk: {}",
+            yes(it.full_scan),
+            yes(it.full_join),
+            yes(it.tmp_tables),
+            yes(it.tmp_disk_tables),
+        )?;
+        writeln!(
+            to,
+            "# Filesort: {}  Filesort_on_disk: {}  Merge_passes: {}  Priority_queue: No",
+            yes(it.sorts),
+            yes(it.merge_passes),
+            it.merge_passes,
+        )
     }
 
     fn json(&self, to: &mut String, it: &Statement, lost: u64) -> std::fmt::Result {
