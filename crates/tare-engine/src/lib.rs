@@ -49,8 +49,8 @@ pub use instance::{
 pub use memory::lost::{Limits, Lost};
 pub use memory::text::shown;
 pub use read::{
-    ApplierRow, CachedHost, Replica, ReplicaError, ReplicaRow, ReplicaThread, ReplicaWorker,
-    SessionCountersRow, SessionValue, SessionVariableRow, Sink,
+    ApplierRow, CachedHost, Cursor, Each, Origin, Piece, Replica, ReplicaError, ReplicaRow, ReplicaThread,
+    ReplicaWorker, SessionCountersRow, SessionValue, SessionVariableRow, Sink,
 };
 pub use record::operation;
 pub use record::stage::{Progress, StageStart};
@@ -238,6 +238,8 @@ pub struct Engine {
     /// Whether what only the shape `extended` shows is recorded.
     pub(crate) extended: AtomicBool,
     pub(crate) next_thread_id: AtomicU64,
+    /// How many events threads that have ended had numbered to record, by event type minus one.
+    pub(crate) departed: [AtomicU64; 4],
     /// Threads there are.
     pub(crate) threads: AtomicU32,
     /// Statistics of closed tables, by family.
@@ -296,6 +298,7 @@ impl Engine {
             sources: AtomicBool::new(true),
             extended: AtomicBool::new(false),
             next_thread_id: AtomicU64::new(1),
+            departed: [const { AtomicU64::new(0) }; 4],
             threads: AtomicU32::new(0),
             table_stats: [const { AtomicU32::new(0) }; FAMILIES],
             actors: Rules::new(),

@@ -3,6 +3,8 @@
 //! A snapshot is taken at query time by a reader; writers never wait for it. Times that were not measured
 //! (`TIMED = NO`) are `None`. Names of instruments are `&'static str`: instruments are never unregistered.
 
+use std::sync::Arc;
+
 use crate::histogram::Histogram;
 use crate::setup::level::Recording;
 
@@ -370,7 +372,7 @@ pub struct StatementRow {
     /// True when SQL_TEXT was longer than the bound.
     pub sql_text_cut: bool,
     /// DIGEST and DIGEST_TEXT.
-    pub digest: Option<DigestText>,
+    pub digest: Option<Arc<DigestText>>,
     /// CURRENT_SCHEMA.
     pub current_schema: Option<String>,
     /// OBJECT_TYPE, OBJECT_SCHEMA, OBJECT_NAME: the stored program, for nested statements.

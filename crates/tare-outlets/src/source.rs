@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -237,16 +238,84 @@ impl Source {
     ///
     /// [`Error::Absent`] when there is no such table, [`Error::Gone`], [`Error::Refused`].
     pub fn rows(&mut self, table: &str, columns: &[&str], filter: &str) -> Result<Vec<Row>, Error> {
+        let mut rows = vec![];
+        self.each(table, columns, filter, &mut |row| rows.push(row))?;
+        Ok(rows)
+    }
+
+    /// The same, row by row as they arrive: a table of any size takes no memory here.
+    ///
+    /// # Errors
+    ///
+    /// As [`Source::rows`]; rows may have been given before.
+    pub fn each(
+        &mut self,
+        table: &str,
+        columns: &[&str],
+        filter: &str,
+        take: &mut dyn FnMut(Row),
+    ) -> Result<(), Error> {
         let known = self.columns(table)?;
         let has = |name: &&&str| known.iter().any(|it| it.eq_ignore_ascii_case(name));
         let asked: Vec<&str> = columns.iter().filter(has).copied().collect();
+        let places: Vec<Option<usize>> =
+            columns.iter().map(|name| asked.iter().position(|it| it == name)).collect();
         let list = if asked.is_empty() { "1".to_owned() } else { format!("`{}`", asked.join("`, `")) };
-        let rows = self.query(&format!("SELECT {list} FROM {} {filter}", qualified(table)))?;
-        let fill = |row: mysql::Row| {
-            let mut given: BTreeMap<&str, Value> = asked.iter().copied().zip(row.unwrap()).collect();
-            Row(columns.iter().map(|name| given.remove(name).unwrap_or(Value::NULL)).collect())
-        };
-        Ok(rows.into_iter().map(fill).collect())
+        let statement = format!("SELECT {list} FROM {} {filter}", qualified(table));
+        let _ended: ControlFlow<()> = self.answer(&statement, |mut row| {
+            let value = |at: &Option<usize>| at.and_then(|at| row.take(at)).unwrap_or(Value::NULL);
+            take(Row(places.iter().map(value).collect()));
+            ControlFlow::Continue(())
+        })?;
+        Ok(())
+    }
+
+    /// Hands out the rows that a statement answers as they come. What `visit` breaks with ends it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Absent`] when there is no such table, [`Error::Statement`], [`Error::Gone`], [`Error::Refused`].
+    pub fn visit<B>(
+        &mut self,
+        statement: &str,
+        mut visit: impl FnMut(&Row) -> ControlFlow<B>,
+    ) -> Result<ControlFlow<B>, Error> {
+        self.answer(statement, |row| visit(&Row(row.unwrap())))
+    }
+
+    fn answer<B>(
+        &mut self,
+        statement: &str,
+        mut take: impl FnMut(mysql::Row) -> ControlFlow<B>,
+    ) -> Result<ControlFlow<B>, Error> {
+        let failed = |error| explain(&self.address, statement, error);
+        for row in self.connection.query_iter(statement).map_err(failed)? {
+            if let ControlFlow::Break(with) = take(row.map_err(failed)?) {
+                return Ok(ControlFlow::Break(with));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// The schema's tables, in the server's order.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Gone`], [`Error::Refused`].
+    pub fn tables(&mut self) -> Result<Vec<String>, Error> {
+        let rows = self.query(&format!("SHOW TABLES FROM `{SCHEMA}`"))?;
+        Ok(rows.iter().filter_map(|row| row.get(0)).collect())
+    }
+
+    /// The columns of a table: their names as the server spells them, and their SQL types in lower case.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Absent`] when there is no such table, [`Error::Gone`], [`Error::Refused`].
+    pub fn describe(&mut self, table: &str) -> Result<Vec<(String, String)>, Error> {
+        let rows = self.query(&format!("SHOW COLUMNS FROM {}", qualified(table)))?;
+        let text = |row: &mysql::Row, at| row.get::<String, _>(at).unwrap_or_default();
+        Ok(rows.iter().map(|row| (text(row, 0), text(row, 1).to_lowercase())).collect())
     }
 
     /// Runs a statement that answers nothing.
@@ -277,6 +346,13 @@ impl Source {
 pub struct Row(Vec<Value>);
 
 impl Row {
+    /// A row as a server would send it: texts, `None` for NULL.
+    #[must_use]
+    pub fn of(texts: &[Option<&str>]) -> Self {
+        let value = |text: &Option<&str>| text.map_or(Value::NULL, |text| Value::Bytes(text.into()));
+        Self(texts.iter().map(value).collect())
+    }
+
     /// A count, bytes or picoseconds; `None` where it is NULL or no such number.
     #[must_use]
     pub fn number(&self, at: usize) -> Option<u64> {
@@ -301,6 +377,15 @@ impl Row {
             Value::Bytes(digits) => std::str::from_utf8(digits).ok()?.parse().ok(),
             Value::Int(number) => Some(*number),
             Value::UInt(number) => i64::try_from(*number).ok(),
+            _ => None,
+        }
+    }
+
+    /// The value as it was sent; `None` where it is NULL. Statements answer in the text protocol, so any value is one.
+    #[must_use]
+    pub fn bytes(&self, at: usize) -> Option<&[u8]> {
+        match &self.0[at] {
+            Value::Bytes(bytes) => Some(bytes),
             _ => None,
         }
     }

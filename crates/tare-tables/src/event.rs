@@ -104,14 +104,7 @@ event_tables!(
     "statements",
     StatementRow,
     Engine::statements,
-    &[
-        Head::KEY,
-        Head::SOURCE_AND_TIMER,
-        STATEMENT_TEXT,
-        STATEMENT_COUNTERS,
-        Head::NESTING,
-        STATEMENT_NESTING_LEVEL
-    ],
+    STATEMENT,
     &[STATEMENT_FURTHER]
 );
 
@@ -121,9 +114,23 @@ event_tables!(
     "transactions",
     TransactionRow,
     Engine::transactions,
-    &[Head::KEY, TRANSACTION_IDENTITY, Head::SOURCE_AND_TIMER, TRANSACTION_MODE, Head::NESTING],
+    TRANSACTION,
     &[]
 );
+
+/// What there is to say of a statement.
+pub(crate) const STATEMENT: &[&[ColumnDef<StatementRow>]] = &[
+    Head::KEY,
+    Head::SOURCE_AND_TIMER,
+    STATEMENT_TEXT,
+    STATEMENT_COUNTERS,
+    Head::NESTING,
+    STATEMENT_NESTING_LEVEL,
+];
+
+/// What there is to say of a transaction.
+pub(crate) const TRANSACTION: &[&[ColumnDef<TransactionRow>]] =
+    &[Head::KEY, TRANSACTION_IDENTITY, Head::SOURCE_AND_TIMER, TRANSACTION_MODE, Head::NESTING];
 
 /// A row that begins with what every event has.
 pub(crate) trait Event: 'static {

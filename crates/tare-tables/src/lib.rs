@@ -32,6 +32,7 @@ pub mod session;
 pub mod setup;
 mod statistic;
 pub mod status;
+pub mod stream;
 pub mod summary;
 pub mod sync;
 mod table;
@@ -47,6 +48,7 @@ pub use ddl::{ddl, sql_type_text};
 pub use definition::{Emit, TableDef};
 pub use document::markdown;
 pub use status::set_status_source;
+pub use stream::{STREAMS, Stream};
 pub use table::{Access, Column, Condition, Operator, SqlType, Table, TableError, Value};
 pub use view::{ViewColumn, ViewDef};
 

@@ -139,7 +139,7 @@ impl Sample for StatementRow {
             head: head(true),
             sql_text: some("SELECT 1"),
             sql_text_cut: false,
-            digest: Some(digest()),
+            digest: Some(digest().into()),
             current_schema: some("test"),
             object: object(true),
             mysql_errno: 1146,

@@ -5,6 +5,8 @@ use std::ops::ControlFlow;
 
 use tare_engine::Engine;
 
+use crate::stream::Stream;
+
 /// SQL type of a column, as the reference declares it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SqlType {
@@ -185,6 +187,10 @@ pub trait Table: Sync {
         conditions: &[Condition],
         sink: &mut dyn FnMut(&[Value]) -> ControlFlow<()>,
     );
+    /// It, if its rows are what has ended since they were last read.
+    fn stream(&self) -> Option<&dyn Stream> {
+        None
+    }
     /// Updates the one row that equals `row` (all columns, as read); returns whether it changed.
     fn update(&self, _: &Engine, _row: &[Value], _set: &[(usize, Value)]) -> Result<bool, TableError> {
         Err(TableError::Denied("UPDATE"))

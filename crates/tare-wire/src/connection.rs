@@ -1,5 +1,6 @@
 //! One client, from greeting to goodbye.
 
+use std::collections::HashMap;
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -85,6 +86,7 @@ fn welcome(packet: &[u8], id: u32, peer: Peer) -> Result<Session, Failure> {
         narrow: u16::from(answer.charset) == UTF8MB3,
         found_rows: answer.found_rows,
         has_database: false,
+        cursors: HashMap::new(),
     };
     if let Some(database) = answer.database {
         session.use_database(&database)?;
@@ -127,7 +129,11 @@ fn dispatch(
     match *command {
         command::QUIT => return Ok(false),
         command::QUERY => answer::query(&shared.source, session, writer, body)?,
-        command::PING | command::RESET_CONNECTION => writer.packet(&reply::ok(0, ""))?,
+        command::PING => writer.packet(&reply::ok(0, ""))?,
+        command::RESET_CONNECTION => {
+            session.cursors.clear();
+            writer.packet(&reply::ok(0, ""))?;
+        }
         command::INIT_DB => {
             session.use_database(&String::from_utf8_lossy(body))?;
             writer.packet(&reply::ok(0, ""))?;

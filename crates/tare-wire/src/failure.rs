@@ -99,6 +99,13 @@ impl Failure {
         Failure::new(1235, "42000", format!("{what} is not supported here: {SUPPORTED}"))
     }
 
+    /// For who asks a stream for what it would have to hold or to throw away.
+    pub(crate) fn only_forwards() -> Self {
+        let text = "A stream is read forwards, each row once: SELECT columns FROM it, with WHERE, but without ORDER BY, LIMIT, \
+                    COUNT and the like";
+        Failure::new(1235, "42000", text)
+    }
+
     /// For the host's sessions, whose writes go without.
     pub(crate) fn no_transactions() -> Self {
         let text = "Transactions are not supported: only the tables installed in performance_schema can be written (if this is \

@@ -17,6 +17,7 @@ mod provider;
 mod run;
 mod section;
 mod server;
+mod slowlog;
 mod status;
 mod tables;
 mod top;
@@ -36,10 +37,13 @@ const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let result = interrupt().and_then(|interrupt| match arguments.command {
+    // To a log SIGHUP says that its file has been moved away.
+    let hangs_up = !matches!(arguments.command, Command::SlowLog(_));
+    let result = interrupt(hangs_up).and_then(|interrupt| match arguments.command {
         Command::Demo(a) => demo::demo(&a, interrupt),
         Command::Run(a) => run::run(&a, &interrupt),
         Command::Status(a) => status::status(&a),
+        Command::SlowLog(a) => slowlog::slowlog(&a, &interrupt),
         Command::Doctor(a) => doctor::doctor(&a),
         Command::Install(a) => install::install(&a, &interrupt),
         Command::Uninstall(a) => install::uninstall(&a, &interrupt),
@@ -61,9 +65,9 @@ fn main() -> ExitCode {
 }
 
 /// Signals become a flag: whatever waits looks at it, so servers are stopped and folders removed on the way out.
-fn interrupt() -> anyhow::Result<Interrupt> {
+fn interrupt(hangs_up: bool) -> anyhow::Result<Interrupt> {
     let interrupt = Interrupt::default();
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    for signal in [SIGINT, SIGTERM].into_iter().chain(hangs_up.then_some(SIGHUP)) {
         signal_hook::flag::register(signal, interrupt.flag())?;
     }
     Ok(interrupt)

@@ -188,6 +188,9 @@ impl Engine {
                 }
                 thread.parties[kind].store(new.map_or(0, |new| self.arena.offset_of(new)), Release);
             }
+            // A block of records is one account's.
+            thread.statements.seal();
+            thread.transactions.seal();
             old.into_iter().flatten().for_each(|old| _ = old.current.fetch_sub(1, Relaxed));
         }
         self.each_balance(thread, |cell, above| cell.take_over(above, true));

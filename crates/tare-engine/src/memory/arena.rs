@@ -62,6 +62,10 @@ pub(crate) struct Meta {
     pub(crate) owner: AtomicU64,
     /// When a ring began to fill it, in ticks.
     pub(crate) opened: AtomicU64,
+    /// The number of its first record among those of its ring, for rings.
+    pub(crate) first: AtomicU64,
+    /// Whose session the owner ran when the ring began to fill it, as `session_name` of its thread says it.
+    pub(crate) session: AtomicU64,
     next: AtomicU32,
     /// Rises when the block's content begins to be thrown away (odd) and when that is done (even).
     pub(crate) generation: Version,
@@ -85,6 +89,9 @@ impl Meta {
         });
     }
 }
+
+// Who begins a block writes to one line.
+const _: () = assert!(size_of::<Meta>() == LINE);
 
 pub(crate) struct Arena {
     base: AtomicPtr<u8>,

@@ -10,7 +10,7 @@
 use std::ops::Range;
 use std::sync::atomic::{
     AtomicU32, AtomicU64,
-    Ordering::{Relaxed, Release},
+    Ordering::{Acquire, Relaxed, Release},
 };
 
 use tare_sync::journal;
@@ -50,6 +50,8 @@ pub(crate) struct Ring {
 #[repr(C)]
 pub(crate) struct RingBlocks {
     count: AtomicU32,
+    /// Records of all blocks before the current one, and those there was no memory for.
+    closed: AtomicU64,
     /// Blocks got from the long history and not yet begun: their content is part of it still.
     spares: AtomicU32,
     spare: [AtomicU32; BATCH],
@@ -161,6 +163,16 @@ impl Ring {
         has_room.then_some(Appending { ring: self, base, first, next: first + 1, end: first + most })
     }
 
+    /// No more fits into the current block: what comes next begins another one.
+    pub(crate) fn seal(&self) {
+        self.end.store(self.next.own(), Relaxed);
+    }
+
+    /// The number of the thread's next record; to others while it is being written to, no more than that.
+    pub(crate) fn recorded(&self, blocks: &RingBlocks) -> u64 {
+        blocks.closed.load(Acquire) + u64::from(self.records.load(Relaxed))
+    }
+
     /// Makes a block the current one.
     fn begin(&self, block: BlockId) {
         let start = block * WORDS as u32;
@@ -182,10 +194,16 @@ impl Ring {
         self.stop();
     }
 
-    /// Notes how many events the current block has.
+    /// Notes how many events the current block has: once.
     fn close(&self, blocks: &RingBlocks, arena: &Arena) {
-        if let Some(current) = blocks.pinned().last() {
-            arena.meta(current).records.store(self.records.load(Relaxed), Relaxed);
+        let records = self.records.own();
+        if let Some(current) = blocks.pinned().last()
+            && records != 0
+        {
+            arena.meta(current).records.store(records, Relaxed);
+            // In this order: a reader in between takes them for none, not for twice as many.
+            self.records.store(0, Relaxed);
+            blocks.number(records);
         }
     }
 }
@@ -195,6 +213,11 @@ impl RingBlocks {
     pub(crate) fn pinned(&self) -> impl Iterator<Item = BlockId> + '_ {
         let count = (self.count.load(Relaxed) as usize).min(PINS);
         self.pinned[..count].iter().map(|block| block.load(Relaxed))
+    }
+
+    /// As many records have got their numbers.
+    pub(crate) fn number(&self, records: u32) {
+        self.closed.store(self.closed.own() + u64::from(records), Release);
     }
 
     fn take_spare(&self) -> Option<BlockId> {
@@ -263,6 +286,8 @@ pub(crate) struct Advance<'a> {
     pub(crate) arena: &'a Arena,
     pub(crate) kind: &'a RingKind,
     pub(crate) thread_id: u64,
+    /// As `session_name` says it.
+    pub(crate) session: u64,
     pub(crate) history_size: u32,
     /// The long history, when this thread feeds it.
     pub(crate) long: Option<&'a LongHistory>,
@@ -304,8 +329,11 @@ pub(crate) fn advance(ring: &Ring, blocks: &RingBlocks, how: &Advance<'_>) -> bo
             }
         },
     };
-    arena.meta(block).owner.store(how.thread_id, Relaxed);
-    arena.meta(block).opened.store(ticks(), Relaxed);
+    let meta = arena.meta(block);
+    meta.owner.store(how.thread_id, Relaxed);
+    meta.opened.store(ticks(), Relaxed);
+    meta.first.store(blocks.closed.own(), Relaxed);
+    meta.session.store(how.session, Relaxed);
     blocks.pin(block);
     ring.begin(block);
     true

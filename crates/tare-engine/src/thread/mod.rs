@@ -18,13 +18,14 @@ use std::sync::atomic::{
 use tare_sync::{Settled, Version};
 
 use crate::Engine;
+use crate::count::account::ACCOUNT;
 use crate::count::bank::{Bank, MAP_ENTRIES, MAPS, cell_words, entry_of};
 use crate::count::cell::{Cell, Family};
 use crate::instance::{MetadataLock, ReadLocks};
 use crate::memory::arena::{Base, BlockId, LINE, Offset, Own, Use, View, WORDS};
 use crate::memory::history::LongHistory;
 use crate::memory::lost::Lost;
-use crate::memory::pool::{Pool, Stash};
+use crate::memory::pool::{self, Pool, Stash};
 use crate::memory::text;
 use crate::record::RINGS;
 use crate::record::journal::Journal;
@@ -232,6 +233,17 @@ impl Thread {
         mask >> filter::shift(of)
     }
 
+    /// Its rings and their blocks, by event type minus one, as [`RINGS`].
+    pub(crate) fn rings(&self) -> [(&Ring, &RingBlocks); 4] {
+        let [of_transactions, of_statements, of_stages, of_waits] = &self.ring_blocks;
+        [
+            (&self.transactions, of_transactions),
+            (&self.statements, of_statements),
+            (&self.stages.ring, of_stages),
+            (&self.waits.ring, of_waits),
+        ]
+    }
+
     /// Takes the next event id.
     #[inline(always)]
     pub(crate) fn next_event_id(&self) -> u64 {
@@ -386,6 +398,9 @@ impl Engine {
             thread.unsettle();
         }
         self.fold_thread(thread);
+        for ((ring, blocks), departed) in thread.rings().into_iter().zip(&self.departed) {
+            departed.fetch_add(ring.recorded(blocks), Release);
+        }
         self.leave(thread);
         thread.alive.store(0, Release);
         self.folds.end();
@@ -396,8 +411,7 @@ impl Engine {
         self.threads.fetch_sub(1, Relaxed);
         let stash = &thread.metadata_stash;
         self.pools.empty::<MetadataLock>(&self.arena, Pool::MetadataLocks, stash);
-        let rings = [&thread.transactions, &thread.statements, &thread.stages.ring, &thread.waits.ring];
-        for ((ring, blocks), kind) in rings.into_iter().zip(&thread.ring_blocks).zip(RINGS) {
+        for ((ring, blocks), kind) in thread.rings().into_iter().zip(RINGS) {
             ring.release(blocks, &self.arena, self.long_history(thread, kind));
         }
         let block_of = |offset: &AtomicU32| offset.load(Relaxed) / WORDS as u32;
@@ -434,14 +448,23 @@ impl Engine {
             arena: &self.arena,
             kind,
             thread_id: thread.thread_id.load(Relaxed),
+            session: self.session_name(thread),
             history_size: self.history_size[kind.event as usize - 1].load(Relaxed),
             long: self.long_history(thread, kind),
         };
-        let done = ring::advance(ring, &thread.ring_blocks[kind.event as usize - 1], &how);
+        let blocks = &thread.ring_blocks[kind.event as usize - 1];
+        let done = ring::advance(ring, blocks, &how);
         if !done {
             self.losses.count(kind.lost);
+            blocks.number(1);
         }
         done
+    }
+
+    /// A thread's account, weakly, and in the lower half its PROCESSLIST_ID; 0: has none.
+    fn session_name(&self, thread: &Thread) -> u64 {
+        let account = self.party(thread, ACCOUNT).map_or(0, |account| pool::name(&account.head));
+        u64::from(account) << 32 | thread.processlist_id.load(Relaxed) & 0xFFFF_FFFF
     }
 
     /// Recomputes what a thread records.

@@ -21,5 +21,6 @@ mod parties;
 mod programs;
 mod resets;
 mod sessions;
+mod streams;
 mod summaries;
 mod tables;

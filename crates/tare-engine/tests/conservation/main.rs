@@ -13,3 +13,4 @@ mod model;
 mod phases;
 mod races;
 mod rows;
+mod streams;

@@ -3,12 +3,14 @@
 mod read;
 mod show;
 mod size;
+mod stream;
 mod write;
 
+use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use tare_engine::Engine;
+use tare_engine::{Cursor, Engine};
 use tare_tables::{Table, Value};
 
 use crate::endpoint::NameInside;
@@ -86,6 +88,8 @@ pub(crate) struct Session {
     /// A write's answer counts the rows found, not the rows changed.
     pub(crate) found_rows: bool,
     pub(crate) has_database: bool,
+    /// How far it has come in the streams it reads, by name.
+    pub(crate) cursors: HashMap<&'static str, Cursor>,
 }
 
 impl Session {
@@ -152,7 +156,10 @@ pub(crate) fn query(
             if session.is_federated() {
                 select.filter = select.filter.meant();
             }
-            read::select(source, session, writer, &select)
+            match select.table.stream() {
+                Some(stream) => stream::select(source, session, writer, &select, stream),
+                None => read::select(source, session, writer, &select),
+            }
         }
         Statement::Values(values) => show::values(source, session, writer, &values),
         Statement::Show(show) => show::show(source, session, writer, &show),

@@ -86,7 +86,7 @@ fn stream(source: &Source, rows: &mut Rows<'_, '_>, select: &Select) -> Result<(
     })
 }
 
-fn send(rows: &mut Rows<'_, '_>, select: &Select, row: &[Value]) -> Result<(), Stop> {
+pub(super) fn send(rows: &mut Rows<'_, '_>, select: &Select, row: &[Value]) -> Result<(), Stop> {
     let columns = select.table.columns();
     for item in &select.items {
         match &item.of {
@@ -240,7 +240,7 @@ fn column_of(of: &ItemOf) -> Option<usize> {
 
 // Columns of the result.
 
-fn field(select: &Select, item: &Item) -> Field {
+pub(super) fn field(select: &Select, item: &Item) -> Field {
     let name = item.name.clone();
     let double =
         |column: &usize| matches!(select.table.columns()[*column].sql_type, SqlType::DoubleUnsigned(..));

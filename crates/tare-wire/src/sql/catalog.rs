@@ -1,6 +1,6 @@
 //! Which tables there are for a client, and what it calls them.
 
-use tare_tables::Table;
+use tare_tables::{STREAMS, Table};
 
 use super::parser::SCHEMA;
 use crate::endpoint::NameInside;
@@ -29,6 +29,8 @@ impl Catalog {
             Some(name_inside) => &name_inside(name).ok_or_else(unknown)?,
             None => name,
         };
-        self.tables.iter().copied().find(|it| it.name().eq_ignore_ascii_case(own)).ok_or_else(unknown)
+        let streams = STREAMS.iter().map(|stream| *stream as &dyn Table);
+        let mut all = self.tables.iter().copied().chain(streams);
+        all.find(|it| it.name().eq_ignore_ascii_case(own)).ok_or_else(unknown)
     }
 }

@@ -27,6 +27,23 @@ pub(crate) enum Filter {
     Holds(Term),
 }
 
+impl Filter {
+    /// Calls `see` with the columns it asks for.
+    pub(crate) fn columns(&self, see: &mut dyn FnMut(usize)) {
+        let mut term = |term: &Term| {
+            if let Term::Column(column) = term {
+                see(*column);
+            }
+        };
+        match self {
+            Filter::Compare { left, right, .. } => [left, right].into_iter().for_each(term),
+            Filter::Like { term: of, .. } | Filter::IsNull(of) | Filter::Holds(of) => term(of),
+            Filter::All(of) | Filter::Any(of) => of.iter().for_each(|of| of.columns(see)),
+            Filter::Not(of) => of.columns(see),
+        }
+    }
+}
+
 /// A side of a comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Term {

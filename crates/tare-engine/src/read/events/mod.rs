@@ -2,6 +2,7 @@
 
 mod stages;
 mod statements;
+mod stream;
 mod transactions;
 mod waits;
 
@@ -20,6 +21,8 @@ use crate::record::RINGS;
 use crate::record::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED};
 use crate::snapshot::*;
 use crate::thread::Thread;
+
+pub use stream::{Cursor, Each, Origin, Piece};
 
 /// What an event of any type says of itself.
 trait Event: Sized {

@@ -1,5 +1,6 @@
 //! `events_statements_*`.
 
+use std::sync::Arc;
 use std::sync::atomic::{
     AtomicU64,
     Ordering::{Acquire, Relaxed},
@@ -21,7 +22,7 @@ use crate::snapshot::*;
 use crate::thread::Thread;
 
 /// A statement and its texts.
-struct Statement {
+pub(super) struct Statement {
     event: StatementEvent,
     texts: Texts<Vec<u8>>,
 }
@@ -67,7 +68,9 @@ impl Engine {
         let (scale, sources) = (Scale::of(self), Sources::of(self));
         if asked.what != Scope::Current {
             let ended = self.ended::<Statement>(asked);
-            return ended.iter().map(|seen| self.statement_row(seen, scale, &sources)).collect();
+            let row =
+                |seen| self.statement_row(seen, scale, &sources, |digest| self.statement_digest(digest));
+            return ended.iter().map(row).collect();
         }
         let shown = self.shown(EventType::Statement, asked);
         let mut rows = Vec::new();
@@ -78,7 +81,8 @@ impl Engine {
                 let Some(seen) = self.copy_level(thread, level.load(Acquire)) else { break };
                 let is_shown = if seen.has_ended() { shown.shows(&seen) } else { shown.shows_running(&seen) };
                 if seen.event.id() != 0 && is_shown {
-                    rows.push(self.statement_row(&seen, scale, &sources));
+                    let digest = |digest| self.statement_digest(digest);
+                    rows.push(self.statement_row(&seen, scale, &sources, digest));
                 }
             }
         }
@@ -105,7 +109,13 @@ impl Engine {
         None
     }
 
-    fn statement_row(&self, seen: &Seen<Statement>, scale: Scale<'_>, sources: &Sources<'_>) -> StatementRow {
+    pub(super) fn statement_row(
+        &self,
+        seen: &Seen<Statement>,
+        scale: Scale<'_>,
+        sources: &Sources<'_>,
+        digest: impl FnOnce(Digest) -> Option<Arc<DigestText>>,
+    ) -> StatementRow {
         let Statement { event, texts } = &seen.event;
         let state = event.sqlstate;
         StatementRow {
@@ -120,7 +130,7 @@ impl Engine {
             },
             sql_text: self.sql_text(texts.sql.clone(), event.charset, event.text_cut),
             sql_text_cut: event.text_cut,
-            digest: self.statement_digest(event.digest),
+            digest: digest(event.digest),
             current_schema: shown(&texts.schema),
             object: ObjectName {
                 object_type: crate::setup::objects::type_name(event.object_type),
@@ -167,13 +177,13 @@ impl Engine {
     }
 
     /// The digest of an event, spelled in the character set it was seen in.
-    fn statement_digest(&self, digest: Digest) -> Option<DigestText> {
+    pub(super) fn statement_digest(&self, digest: Digest) -> Option<Arc<DigestText>> {
         let slot: &DigestSlot = self.arena.get(digest.slot)?;
         if slot.tenancy.generation() != digest.generation {
             return None;
         }
         let tokens = KeptTokens { charset: digest.charset, ..KeptTokens::of(slot) };
         fence(Acquire);
-        if slot.tenancy.generation() == digest.generation { self.spell(&tokens) } else { None }
+        (slot.tenancy.generation() == digest.generation).then(|| self.spell(&tokens).map(Arc::new))?
     }
 }

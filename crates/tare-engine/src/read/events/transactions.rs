@@ -13,7 +13,7 @@ use crate::snapshot::*;
 use crate::thread::Thread;
 
 /// A transaction and the parts of its XA identifier.
-struct Transaction {
+pub(super) struct Transaction {
     event: TransactionEvent,
     xid: [Vec<u8>; 2],
 }
@@ -86,7 +86,7 @@ impl Engine {
         None
     }
 
-    fn transaction_row(
+    pub(super) fn transaction_row(
         &self,
         seen: &Seen<Transaction>,
         scale: Scale<'_>,

@@ -161,7 +161,7 @@ pub(super) struct Begun<'a> {
 }
 
 /// What a statement's event knows of its digest.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Digest {
     /// 0: it has none.
     pub(crate) slot: Offset,

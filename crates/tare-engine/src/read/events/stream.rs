@@ -1,0 +1,311 @@
+//! Streams: every statement, or transaction, that has ended, once, in the order of its thread; and how many could not be
+//! read any more.
+//!
+//! A thread numbers what it records, and a block says the number of its first record. So a reader that remembers how far it
+//! has come in each thread, in its [`Cursor`], sees what is new and what it has missed. Of threads that have ended only
+//! the sum of their numbers is kept (`departed`): what their blocks do not account for was missed. The engine keeps nothing of
+//! a reader, so there may be any number of them, and a slow one misses more and holds up nobody.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use tare_sync::journal;
+
+use super::statements::Statement;
+use super::transactions::Transaction;
+use super::{Block, Event, Seen, Sources};
+use crate::Engine;
+use crate::count::account::Party;
+use crate::memory::arena::{BlockId, WORDS};
+use crate::memory::pool::{Pool, resolve};
+use crate::read::Scale;
+use crate::record::RINGS;
+use crate::record::ring::RECORD_TIMED;
+use crate::record::statement::record::Digest;
+use crate::snapshot::*;
+
+/// Blocks that one answer is made of at most: some ten thousand statements.
+const PIECE: usize = 512;
+/// Digests a cursor remembers the spelling of.
+const SPELLED: usize = 1024;
+
+/// How far a reader has come. A new one begins with what ends after it was first used.
+#[derive(Debug, Default)]
+pub struct Cursor {
+    begun: bool,
+    /// The number of the next record, of each thread that may have more.
+    next: HashMap<u64, u64>,
+    /// Threads that have ended and have no more, though there are blocks of theirs.
+    finished: HashSet<u64>,
+    /// Likewise those that are not in `next`, up to this THREAD_ID: they ended before the beginning.
+    horizon: u64,
+    /// Records of threads that have no more: read, missed, or from before the beginning.
+    settled: u64,
+    spelled: HashMap<Digest, Option<Arc<DigestText>>>,
+}
+
+impl Cursor {
+    fn position(&self) -> u64 {
+        self.settled + self.next.values().sum::<u64>()
+    }
+}
+
+/// What one read of a stream came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Piece {
+    /// Events handed out.
+    pub read: u64,
+    /// Events that have ended since the read before, and could not be read any more.
+    pub lost: u64,
+    /// Whether more could be read now.
+    pub more: bool,
+    /// How many events have been recorded up to here since the start: what two readings differ by was read or lost between
+    /// them.
+    pub position: u64,
+}
+
+/// Whose an event is, and when it ended.
+#[derive(Clone, Debug, Default)]
+pub struct Origin {
+    /// PROCESSLIST_ID; `None`: of a background thread.
+    pub processlist_id: Option<u64>,
+    /// The account's user; `None`: of a background thread, or the account has been forgotten.
+    pub user: Option<Arc<str>>,
+    /// Its host, likewise.
+    pub host: Option<Arc<str>>,
+    /// When it ended, in microseconds since the Unix epoch. Of one that was not timed: when its block was begun.
+    pub ended_us: u64,
+}
+
+/// Takes events one by one until it breaks, which is the end of the cursor's use.
+pub type Each<'a, R> = &'a mut dyn FnMut(&R, &Origin) -> ControlFlow<()>;
+
+/// A block that has something new.
+struct Candidate {
+    block: BlockId,
+    thread_id: u64,
+    opened: u64,
+    /// The number behind its last record; `None`: it is being filled.
+    end: Option<u64>,
+}
+
+/// User and host of accounts, by their weak names.
+type Accounts = HashMap<u32, [Option<Arc<str>>; 2]>;
+
+impl Engine {
+    /// Reads on in the stream of statements.
+    pub fn stream_statements(&self, cursor: &mut Cursor, each: Each<'_, StatementRow>) -> Piece {
+        let (scale, sources) = (Scale::of(self), Sources::of(self));
+        let mut spelled = std::mem::take(&mut cursor.spelled);
+        let piece = self.read_on::<Statement>(cursor, &mut |seen, origin| {
+            if spelled.len() >= SPELLED {
+                spelled.clear();
+            }
+            let spell =
+                |digest| spelled.entry(digest).or_insert_with(|| self.statement_digest(digest)).clone();
+            each(&self.statement_row(seen, scale, &sources, spell), origin)
+        });
+        cursor.spelled = spelled;
+        piece
+    }
+
+    /// Reads on in the stream of transactions.
+    pub fn stream_transactions(&self, cursor: &mut Cursor, each: Each<'_, TransactionRow>) -> Piece {
+        let (scale, sources) = (Scale::of(self), Sources::of(self));
+        self.read_on::<Transaction>(cursor, &mut |seen, origin| {
+            each(&self.transaction_row(seen, scale, &sources), origin)
+        })
+    }
+
+    fn read_on<E: Event>(&self, cursor: &mut Cursor, each: Each<'_, Seen<E>>) -> Piece {
+        if !cursor.begun {
+            self.begin(cursor, E::TYPE);
+            return Piece { position: cursor.position(), ..Piece::default() };
+        }
+        let before = cursor.position();
+        // Before the threads are looked at: who is counted here is not among them any more.
+        let departed = self.departed[E::TYPE as usize - 1].load(Acquire);
+        let live = self.recorded(E::TYPE);
+        for id in live.keys() {
+            cursor.next.entry(*id).or_insert(0);
+        }
+        let (mut candidates, unknown) = self.candidates(E::TYPE, cursor, &live);
+        let mut left = candidates.split_off(candidates.len().min(PIECE));
+        let read = self.hand_out(cursor, &candidates, &live, each);
+        // Threads that have come since the last read, and perhaps have gone again, are the next one's: only who is known
+        // before the blocks are looked at is known to have ended.
+        cursor.next.extend(unknown.iter().map(|candidate| (candidate.thread_id, 0)));
+        left.extend(unknown);
+        pass_over(cursor, &live, candidates.iter().chain(&left));
+        settle(cursor, departed, &live, &left);
+        let position = cursor.position();
+        Piece { read, lost: (position - before).saturating_sub(read), more: !left.is_empty(), position }
+    }
+
+    /// What has been recorded so far is behind the cursor.
+    fn begin(&self, cursor: &mut Cursor, of: EventType) {
+        (cursor.next, cursor.settled, cursor.horizon) = self.unfolding(|| {
+            let live = self.recorded(of);
+            (live, self.departed[of as usize - 1].load(Acquire), self.next_thread_id.load(Acquire) - 1)
+        });
+        cursor.begun = true;
+    }
+
+    /// The number of every live thread's next record.
+    fn recorded(&self, of: EventType) -> HashMap<u64, u64> {
+        let number = |thread: &'static crate::thread::Thread| {
+            let id = thread.thread_id.load(Relaxed);
+            let (ring, blocks) = thread.rings()[of as usize - 1];
+            let recorded = ring.recorded(blocks);
+            self.still_lives(thread, id).then_some((id, recorded))
+        };
+        self.live_threads().into_iter().filter_map(number).collect()
+    }
+
+    /// The blocks that have something new, those that were begun first at the beginning; and those of threads the cursor
+    /// does not know.
+    fn candidates(
+        &self,
+        of: EventType,
+        cursor: &mut Cursor,
+        live: &HashMap<u64, u64>,
+    ) -> (Vec<Candidate>, Vec<Candidate>) {
+        let used = RINGS[of as usize - 1].used as u8;
+        let Cursor { next, finished, horizon, .. } = cursor;
+        let mut still_there = HashSet::new();
+        let candidate = |block| {
+            let meta = self.arena.meta(block);
+            let thread_id = meta.owner.load(Relaxed);
+            let records = meta.records.load(Relaxed);
+            let end = (records != 0).then(|| meta.first.load(Relaxed) + u64::from(records));
+            let is_new = match next.get(&thread_id) {
+                Some(next) => end.or(live.get(&thread_id).copied()).is_none_or(|end| end > *next),
+                None if finished.contains(&thread_id) => {
+                    still_there.insert(thread_id);
+                    false
+                }
+                None => thread_id > *horizon,
+            };
+            is_new.then(|| Candidate { block, thread_id, opened: meta.opened.load(Relaxed), end })
+        };
+        let blocks = (1..self.arena.high()).filter(|block| self.arena.used(*block) == used);
+        let is_known = |candidate: &Candidate| next.contains_key(&candidate.thread_id);
+        let (mut known, unknown): (Vec<_>, Vec<_>) = blocks.filter_map(candidate).partition(is_known);
+        *finished = still_there;
+        known.sort_by_key(|candidate| candidate.opened);
+        (known, unknown)
+    }
+
+    /// Hands out what is new in these blocks; returns how many events it was.
+    fn hand_out<E: Event>(
+        &self,
+        cursor: &mut Cursor,
+        candidates: &[Candidate],
+        live: &HashMap<u64, u64>,
+        each: Each<'_, Seen<E>>,
+    ) -> u64 {
+        let scale = Scale::of(self);
+        let (mut accounts, mut read) = (Accounts::new(), 0);
+        for candidate in candidates {
+            let Some((block, first, session)) = self.copy(candidate.block) else { continue };
+            let Some(next) = cursor.next.get_mut(&block.thread_id) else { continue };
+            let (thread_id, opened) = (block.thread_id, block.opened);
+            let events = E::decode(&[block]);
+            if events.is_empty() {
+                continue;
+            }
+            // What was between could not be read any more. Unless it was recorded after the thread was looked at: then it
+            // may be in a block that was no candidate yet.
+            let sure = live.get(&thread_id).map_or(first, |recorded| first.min(*recorded));
+            *next = sure.max(*next);
+            if first > *next {
+                continue;
+            }
+            let mut origin = self.origin(session, &mut accounts);
+            for (_, event) in events.into_iter().skip((*next - first) as usize) {
+                let moment = if event.flags() & RECORD_TIMED != 0 { event.end() } else { opened };
+                origin.ended_us = scale.wall_us(moment);
+                *next += 1;
+                read += 1;
+                if each(&Seen { thread_id, moment, opened, event }, &origin).is_break() {
+                    return read;
+                }
+            }
+        }
+        read
+    }
+
+    /// A block's records, the number of the first one, and whose session's they are. `None`: it is being filled anew.
+    fn copy(&self, block: BlockId) -> Option<(Block, u64, u64)> {
+        let meta = self.arena.meta(block);
+        meta.generation.read(|_| {
+            let mut words = vec![0; WORDS];
+            journal::copy(self.arena.words(block), &mut words);
+            // As in `Engine::blocks`: whoever saw a record sees what was stored before it.
+            let (thread_id, opened) = (meta.owner.load(Relaxed), meta.opened.load(Relaxed));
+            let block = Block { thread_id, opened, words };
+            (block, meta.first.load(Relaxed), meta.session.load(Relaxed))
+        })
+    }
+
+    fn origin(&self, session: u64, accounts: &mut Accounts) -> Origin {
+        let account = (session >> 32) as u32;
+        let [user, host] = accounts.entry(account).or_insert_with(|| self.account_names(account)).clone();
+        let processlist_id = Some(session & 0xFFFF_FFFF).filter(|id| *id != 0);
+        Origin { processlist_id, user, host, ended_us: 0 }
+    }
+
+    /// User and host of the account of a weak name.
+    fn account_names(&self, name: u32) -> [Option<Arc<str>>; 2] {
+        let Some((_held, account)) = resolve::<Party>(&self.arena, Pool::Accounts, name) else {
+            return [None, None];
+        };
+        let names = self.of_account(account).map(|of| of.and_then(Party::name).map(Arc::from));
+        let is_still = account.head.generation() & 0xFF == name & 0xFF;
+        if is_still { names } else { [None, None] }
+    }
+}
+
+/// What live threads have numbered and nothing is left of was missed: there was no memory for it, or not for long.
+fn pass_over<'a>(
+    cursor: &mut Cursor,
+    live: &HashMap<u64, u64>,
+    candidates: impl Iterator<Item = &'a Candidate>,
+) {
+    let to_read: HashSet<u64> = candidates.map(|candidate| candidate.thread_id).collect();
+    for (id, recorded) in live.iter().filter(|(id, _)| !to_read.contains(id)) {
+        cursor.next.entry(*id).and_modify(|next| *next = (*next).max(*recorded));
+    }
+}
+
+/// Of threads that have ended the cursor forgets those that have no more, and what was recorded beyond what there is to
+/// be read of them was missed.
+fn settle(cursor: &mut Cursor, departed: u64, live: &HashMap<u64, u64>, left: &[Candidate]) {
+    let mut ends: HashMap<u64, Option<u64>> = HashMap::new();
+    for candidate in left {
+        let end = ends.entry(candidate.thread_id).or_insert(Some(0));
+        // Who has just ended has not closed its last block yet.
+        *end = end.zip(candidate.end).map(|(one, other)| one.max(other));
+    }
+    let mut to_come = Some(0);
+    let Cursor { next, finished, settled, .. } = cursor;
+    next.retain(|id, next| {
+        if live.contains_key(id) {
+            return true;
+        }
+        match ends.get(id) {
+            None => {
+                *settled += *next;
+                finished.insert(*id);
+            }
+            Some(end) => to_come = to_come.zip(*end).map(|(sum, end)| sum + end.max(*next)),
+        }
+        ends.contains_key(id)
+    });
+    if let Some(to_come) = to_come {
+        // Less: who is ending now is not counted among the departed yet.
+        *settled += departed.saturating_sub(*settled + to_come);
+    }
+}

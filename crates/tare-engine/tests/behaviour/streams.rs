@@ -1,0 +1,272 @@
+//! Streams: every ended statement and transaction once, in order, and what was missed counted.
+
+use std::ops::ControlFlow;
+
+use proptest::prelude::*;
+use tare_engine::snapshot::*;
+use tare_engine::*;
+
+use crate::driver::*;
+
+/// A reader and what it has come to.
+#[derive(Default)]
+struct Reader {
+    cursor: Cursor,
+    rows: Vec<StatementRow>,
+    origins: Vec<Origin>,
+    lost: u64,
+    position: u64,
+}
+
+impl Reader {
+    fn begin(rig: Rig) -> Reader {
+        let mut reader = Reader::default();
+        assert_eq!(reader.read(rig).read, 0);
+        reader
+    }
+
+    fn read(&mut self, rig: Rig) -> Piece {
+        let piece = rig.stream_statements(&mut self.cursor, &mut |row, origin| {
+            self.rows.push(row.clone());
+            self.origins.push(origin.clone());
+            ControlFlow::Continue(())
+        });
+        self.lost += piece.lost;
+        self.position = piece.position;
+        piece
+    }
+
+    /// Reads until there is no more.
+    fn catch_up(&mut self, rig: Rig) {
+        while self.read(rig).more {}
+    }
+
+    fn texts(&self) -> Vec<&str> {
+        self.rows.iter().map(|row| row.sql_text.as_deref().expect("a text")).collect()
+    }
+}
+
+fn texts(of: std::ops::Range<u64>) -> Vec<String> {
+    of.map(|n| format!("select {n}")).collect()
+}
+
+fn run(rig: Rig, of: std::ops::Range<u64>) {
+    texts(of).iter().for_each(|sql| rig.query(sql));
+}
+
+#[test]
+fn what_ends_after_the_first_read_is_read_once_and_whole() {
+    let rig = Rig::new();
+    rig.connect();
+    run(rig, 0..30);
+    let mut reader = Reader::begin(rig);
+    run(rig, 30..35);
+    reader.read(rig);
+    reader.read(rig);
+    let open = rig.begin(rig.class.statement, "select 38").expect("recorded");
+    run(rig, 35..38);
+    reader.read(rig);
+    assert_eq!(reader.texts(), texts(30..38), "what lasts is not read");
+    rig.finish(open, "select 38");
+    reader.read(rig);
+    assert_eq!(reader.texts(), texts(30..39));
+    assert_eq!((reader.lost, reader.position), (0, 39));
+    let row = reader.rows.last().expect("rows");
+    assert_eq!(row.digest.as_ref().expect("a digest").text, "select ??");
+    assert!(row.head.end_event_id.is_some() && row.head.timer.wait_ps.is_some());
+}
+
+#[test]
+fn a_long_history_is_read_in_pieces() {
+    let rig = Rig::with(Config { history_long_size: [70_000; 4], ..small() });
+    rig.connect();
+    let mut reader = Reader::begin(rig);
+    run(rig, 0..60_000);
+    let first = reader.read(rig);
+    assert!(first.more && first.read < 60_000, "{first:?}");
+    reader.catch_up(rig);
+    assert_eq!((reader.rows.len(), reader.lost), (60_000, 0));
+    assert!(reader.texts() == texts(0..60_000), "in order");
+}
+
+#[test]
+fn what_was_overwritten_is_counted() {
+    let rig = Rig::new();
+    rig.connect();
+    let (mut fast, mut slow) = (Reader::begin(rig), Reader::begin(rig));
+    for from in (0..5_000).step_by(50) {
+        run(rig, from..from + 50);
+        fast.read(rig);
+    }
+    slow.read(rig);
+    assert_eq!((fast.rows.len(), fast.lost), (5_000, 0), "one reader's pace is no other's");
+    assert!(slow.lost > 4_000, "{}", slow.lost);
+    assert_eq!(slow.rows.len() as u64 + slow.lost, 5_000);
+    let last = texts(4_900..5_000);
+    assert!(
+        slow.texts().ends_with(&last.iter().map(String::as_str).collect::<Vec<_>>()),
+        "the last ones are there"
+    );
+}
+
+#[test]
+fn who_comes_and_goes_between_two_reads_is_read_with_its_name() {
+    let rig = Rig::new();
+    let mut reader = Reader::begin(rig);
+    for n in 0..3 {
+        let thread = rig.connect();
+        rig.set_thread_account(thread, format!("user{n}").as_bytes(), b"host");
+        rig.set_thread_processlist_id(thread, 100 + n);
+        rig.query("select 1");
+        // COM_CHANGE_USER
+        rig.set_thread_account(thread, b"another", b"host");
+        rig.query("select 2");
+        rig.transaction(false, |_| ());
+        rig.delete_thread(thread);
+    }
+    reader.catch_up(rig);
+    let seen: Vec<_> = reader
+        .origins
+        .iter()
+        .zip(reader.texts())
+        .map(|(origin, sql)| (origin.processlist_id, origin.user.as_deref(), origin.host.as_deref(), sql))
+        .collect();
+    let names = ["user0", "user1", "user2"];
+    let expected: Vec<_> = (0..3)
+        .flat_map(|n| {
+            let id = Some(100 + n as u64);
+            [(id, Some(names[n]), Some("host"), "select 1"), (id, Some("another"), Some("host"), "select 2")]
+        })
+        .collect();
+    assert_eq!((seen, reader.lost), (expected, 0));
+    let now = rig.threads().len();
+    assert_eq!(now, 0);
+}
+
+#[test]
+fn what_ended_threads_did_is_counted_when_nothing_is_left_of_it() {
+    let rig = Rig::new();
+    let mut reader = Reader::begin(rig);
+    for _ in 0..200 {
+        let thread = rig.connect();
+        run(rig, 0..7);
+        rig.delete_thread(thread);
+    }
+    reader.catch_up(rig);
+    assert!(reader.lost > 0 && !reader.rows.is_empty());
+    assert_eq!(reader.rows.len() as u64 + reader.lost, 1_400);
+    assert_eq!(reader.position, 1_400);
+}
+
+#[test]
+fn a_truncated_history_is_read_all_the_same() {
+    let rig = Rig::new();
+    rig.connect();
+    let mut reader = Reader::begin(rig);
+    run(rig, 0..10);
+    rig.reset(Reset::Events(EventType::Statement, Scope::HistoryLong));
+    rig.reset(Reset::Events(EventType::Statement, Scope::History));
+    reader.read(rig);
+    assert_eq!((reader.texts(), reader.lost), (texts(0..10).iter().map(String::as_str).collect(), 0));
+}
+
+#[test]
+fn transactions_are_read_as_statements_are() {
+    let rig = Rig::new();
+    rig.connect();
+    let mut cursor = Cursor::default();
+    let mut read = Vec::new();
+    for expected in [0, 4, 0] {
+        let piece = rig.stream_transactions(&mut cursor, &mut |row, _| {
+            read.push((row.head.event_id, row.state));
+            ControlFlow::Continue(())
+        });
+        assert_eq!((piece.read, piece.lost), (expected, 0));
+        if expected == 0 && read.is_empty() {
+            (0..4).for_each(|n| _ = rig.transaction(n % 2 == 0, |_| ()));
+        }
+    }
+    assert_eq!(read, (1..=4).map(|id| (id, TransactionState::Committed)).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_there_is_no_memory_for_is_counted() {
+    let rig = Rig::with(Config { memory_max: 1 << 20, ..Config::default() });
+    let thread = rig.connect();
+    // A level and a cell, but no ring yet.
+    rig.set_consumer(Consumer::EventsStatementsHistory, false);
+    rig.set_consumer(Consumer::EventsStatementsHistoryLong, false);
+    rig.query("select 0");
+    rig.set_consumer(Consumer::EventsStatementsHistory, true);
+    let others: Vec<_> = std::iter::from_fn(|| rig.new_thread(rig.class.thread, Some(1), None)).collect();
+    while rig.init_synch(rig.class.mutex, 1).is_some() {}
+    let mut reader = Reader::begin(rig);
+    run(rig, 0..100);
+    reader.read(rig);
+    assert_eq!((reader.rows.len(), reader.lost), (0, rig.losses_of("events_statements_lost")));
+    assert_eq!(reader.lost, 100);
+    others.into_iter().for_each(|other| rig.delete_thread(other));
+    rig.set_current_thread(Some(thread));
+    run(rig, 100..110);
+    reader.read(rig);
+    assert_eq!((reader.texts(), reader.lost), (texts(100..110).iter().map(String::as_str).collect(), 100));
+}
+
+/// What may happen between two moments.
+#[derive(Clone, Debug)]
+enum Step {
+    Run { thread: usize, statements: u64 },
+    Reconnect { thread: usize },
+    Read { reader: usize },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0..4usize, 1..60u64).prop_map(|(thread, statements)| Step::Run { thread, statements }),
+        1 => (0..4usize).prop_map(|thread| Step::Reconnect { thread }),
+        2 => (0..3usize).prop_map(|reader| Step::Read { reader }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(48) })]
+
+    #[test]
+    fn rows_and_lost_add_up_whatever_happens(steps in prop::collection::vec(step(), 1..80)) {
+        let rig = Rig::new();
+        let mut threads: Vec<ThreadRef> = (0..4).map(|_| rig.thread()).collect();
+        let mut readers: Vec<Reader> = (0..3).map(|_| Reader::begin(rig)).collect();
+        let mut done = 0;
+        for step in steps {
+            match step {
+                Step::Run { thread, statements } => rig.on(threads[thread], || {
+                    run(rig, done..done + statements);
+                    done += statements;
+                }),
+                Step::Reconnect { thread } => {
+                    rig.delete_thread(threads[thread]);
+                    threads[thread] = rig.thread();
+                }
+                Step::Read { reader } => {
+                    let reader = &mut readers[reader];
+                    reader.catch_up(rig);
+                    prop_assert_eq!(reader.rows.len() as u64 + reader.lost, done);
+                    prop_assert_eq!(reader.position, done);
+                }
+            }
+        }
+        for reader in &mut readers {
+            reader.catch_up(rig);
+            prop_assert_eq!(reader.rows.len() as u64 + reader.lost, done);
+            let mut keys: Vec<_> = reader.rows.iter().map(|row| (row.head.thread_id, row.head.event_id)).collect();
+            let in_order = keys.iter().enumerate().all(|(at, key)| {
+                keys[..at].iter().rev().find(|earlier| earlier.0 == key.0).is_none_or(|earlier| earlier.1 < key.1)
+            });
+            prop_assert!(in_order, "in order per thread");
+            let rows = keys.len();
+            keys.sort_unstable();
+            keys.dedup();
+            prop_assert_eq!(keys.len(), rows, "each once");
+        }
+    }
+}

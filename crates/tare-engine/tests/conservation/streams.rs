@@ -1,0 +1,120 @@
+//! Streams under load: with many threads at once that come and go, and histories that are far too small, what a reader read
+//! and what it was told it missed are what there was.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
+
+use tare_engine::{Config, Cursor};
+
+use crate::driver::*;
+
+const THREADS: u64 = 64;
+const STATEMENTS: u64 = 1_500;
+/// A connection's statements at most.
+const CONNECTION: u64 = 300;
+
+/// One connection after the other, until so many statements have been run.
+fn work(rig: Rig, worker: u64) {
+    let mut left = STATEMENTS;
+    let mut turn = worker;
+    while left > 0 {
+        let thread = rig.connect();
+        rig.set_thread_account(thread, format!("user{worker}").as_bytes(), b"localhost");
+        turn = turn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let mine = left.min(turn >> 33).min(turn % CONNECTION + 1);
+        for n in 0..mine {
+            rig.query(&format!("select {worker} {n} {}", "x".repeat((n % 50) as usize)));
+        }
+        left -= mine;
+        rig.set_current_thread(None);
+        rig.delete_thread(thread);
+    }
+}
+
+/// Rows read and lost; every row is checked.
+struct Reader {
+    cursor: Cursor,
+    read: u64,
+    lost: u64,
+    /// The last statement of each thread.
+    last: HashMap<u64, u64>,
+}
+
+impl Reader {
+    fn begin(rig: Rig) -> Reader {
+        let mut reader = Reader { cursor: Cursor::default(), read: 0, lost: 0, last: HashMap::new() };
+        assert!(!reader.read(rig, Duration::ZERO));
+        reader
+    }
+
+    /// True: there is more.
+    fn read(&mut self, rig: Rig, pause: Duration) -> bool {
+        let Reader { cursor, read, last, .. } = self;
+        let piece = rig.stream_statements(cursor, &mut |row, origin| {
+            let sql = row.sql_text.as_deref().expect("a text");
+            let words: Vec<&str> = sql.split(' ').collect();
+            let n: u64 = words[2].parse().expect("a number");
+            assert_eq!(origin.user.as_deref(), Some(&*format!("user{}", words[1])), "{row:?}");
+            assert_eq!(words[3], "x".repeat((n % 50) as usize), "a text that is not whole: {row:?}");
+            let before = last.insert(row.head.thread_id, n);
+            assert!(before.is_none_or(|before| before < n), "out of order or twice: {before:?} {row:?}");
+            *read += 1;
+            if !pause.is_zero() && read.is_multiple_of(500) {
+                std::thread::sleep(pause);
+            }
+            ControlFlow::Continue(())
+        });
+        self.lost += piece.lost;
+        piece.more
+    }
+}
+
+fn check(history_long_size: u32) -> [(u64, u64); 3] {
+    let rig =
+        Rig::with(Config { memory_max: 128 << 20, history_long_size: [history_long_size; 4], ..small() });
+    let done = AtomicBool::new(false);
+    let paces = [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(20)];
+    let readers = paces.map(|pause| (Reader::begin(rig), pause));
+    std::thread::scope(|scope| {
+        let done = &done;
+        let readers = readers.map(|(mut reader, pause)| {
+            scope.spawn(move || {
+                loop {
+                    // Asked before reading: whatever was done by then is read.
+                    let last = done.load(SeqCst);
+                    let more = reader.read(rig, pause);
+                    if last && !more {
+                        return (reader.read, reader.lost);
+                    }
+                }
+            })
+        });
+        let workers: Vec<_> = (0..THREADS).map(|worker| scope.spawn(move || work(rig, worker))).collect();
+        workers.into_iter().for_each(|worker| worker.join().expect("a worker"));
+        done.store(true, SeqCst);
+        readers.map(|reader| reader.join().expect("a reader"))
+    })
+}
+
+#[test]
+fn what_was_read_and_what_was_missed_is_what_there_was() {
+    for history_long_size in [100, 5_000, 2 * (THREADS * STATEMENTS) as u32] {
+        for (read, lost) in check(history_long_size) {
+            println!("long history of {history_long_size}: {read} read, {lost} lost");
+            assert_eq!(
+                read + lost,
+                THREADS * STATEMENTS,
+                "{read} read, {lost} lost of a history of {history_long_size}"
+            );
+        }
+    }
+}
+
+#[test]
+fn nothing_is_missed_where_the_history_holds_all() {
+    for (read, lost) in check(2 * (THREADS * STATEMENTS) as u32) {
+        assert_eq!((read, lost), (THREADS * STATEMENTS, 0));
+    }
+}

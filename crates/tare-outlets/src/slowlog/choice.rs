@@ -1,0 +1,169 @@
+//! Which statements are logged.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::str::FromStr;
+use std::time::Duration;
+
+use super::statement::Statement;
+
+/// Digests whose turns are remembered.
+const DIGESTS: usize = 100_000;
+
+/// What is asked of a statement; all of it must be true, and of several names any.
+#[derive(Clone, Debug, Default)]
+pub struct Choice {
+    /// It took longer than this.
+    pub over: Option<Duration>,
+    /// Its account's user.
+    pub users: Vec<String>,
+    /// Its account's host.
+    pub hosts: Vec<String>,
+    /// Its current schema.
+    pub schemas: Vec<String>,
+    /// Its digest.
+    pub digests: Vec<String>,
+    /// It examined as many rows.
+    pub rows_examined: Option<u64>,
+    /// It failed.
+    pub errors: bool,
+    /// It is no statement of a stored program.
+    pub outermost: bool,
+    /// Of all those, one in so many of each digest.
+    pub share: Share,
+}
+
+/// One in so many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share(u64);
+
+impl Share {
+    /// How many statements one that is logged stands for.
+    #[must_use]
+    pub fn weight(self) -> u64 {
+        self.0
+    }
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Share(1)
+    }
+}
+
+/// A text that is no share.
+#[derive(Debug, thiserror::Error)]
+#[error("a share is written 1/N, such as 1/100")]
+pub struct ParseShare;
+
+impl FromStr for Share {
+    type Err = ParseShare;
+
+    fn from_str(text: &str) -> Result<Self, ParseShare> {
+        let of = text.strip_prefix("1/").and_then(|of| of.parse().ok()).filter(|of| *of > 0);
+        of.map(Share).ok_or(ParseShare)
+    }
+}
+
+/// Chooses.
+pub(super) struct Chooser {
+    choice: Choice,
+    /// How many of each digest are passed over before the next one is logged.
+    turns: HashMap<String, u64>,
+}
+
+impl Chooser {
+    pub(super) fn new(choice: &Choice) -> Chooser {
+        Chooser { choice: choice.clone(), turns: HashMap::new() }
+    }
+
+    /// What the server itself can leave out, so that it is not sent.
+    pub(super) fn filter(&self) -> String {
+        let Choice { over, users, hosts, schemas, digests, rows_examined, errors, outermost, .. } =
+            &self.choice;
+        let mut all = Vec::new();
+        if let Some(over) = over {
+            all.push(format!("TIMER_WAIT > {}", over.as_nanos() * 1000));
+        }
+        for (column, names) in [
+            ("PROCESSLIST_USER", users),
+            ("PROCESSLIST_HOST", hosts),
+            ("CURRENT_SCHEMA", schemas),
+            ("DIGEST", digests),
+        ] {
+            if !names.is_empty() {
+                let names: Vec<String> = names.iter().map(|name| quoted(name)).collect();
+                all.push(format!("{column} IN ({})", names.join(", ")));
+            }
+        }
+        if let Some(rows) = rows_examined {
+            all.push(format!("ROWS_EXAMINED >= {rows}"));
+        }
+        if *errors {
+            all.push("ERRORS > 0".to_owned());
+        }
+        if *outermost {
+            all.push("NESTING_EVENT_LEVEL = 0".to_owned());
+        }
+        if all.is_empty() { String::new() } else { format!("WHERE {}", all.join(" AND ")) }
+    }
+
+    /// Whether it is this one's turn among those of its digest. Where a digest begins depends on its name alone, so rare
+    /// ones are neither all logged nor all left out.
+    pub(super) fn chooses(&mut self, statement: &Statement) -> bool {
+        let of = self.choice.share.weight();
+        if of == 1 {
+            return true;
+        }
+        let name = statement.digest.as_ref().unwrap_or(&statement.event_name);
+        if let Some(left) = self.turns.get_mut(name) {
+            let is_next = *left == 0;
+            *left = if is_next { of - 1 } else { *left - 1 };
+            return is_next;
+        }
+        if self.turns.len() >= DIGESTS {
+            self.turns.clear();
+        }
+        let mut hasher = DefaultHasher::new();
+        name.hash(&mut hasher);
+        let left = hasher.finish() % of;
+        self.turns.insert(name.clone(), if left == 0 { of - 1 } else { left - 1 });
+        left == 0
+    }
+}
+
+fn quoted(name: &str) -> String {
+    format!("'{}'", name.replace('\\', "\\\\").replace('\'', "''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_in_so_many_of_each_digest_is_chosen() {
+        let mut chooser =
+            Chooser::new(&Choice { share: "1/7".parse().expect("a share"), ..Choice::default() });
+        for name in ["a", "b", "c", "d"] {
+            let statement = Statement { digest: Some(name.to_owned()), ..Statement::default() };
+            let chosen = (0..700).filter(|_| chooser.chooses(&statement)).count();
+            assert_eq!(chosen, 100, "{name}");
+        }
+        assert!(["2/7", "1/0", "7", "1/x", ""].iter().all(|text| text.parse::<Share>().is_err()));
+    }
+
+    #[test]
+    fn what_the_server_can_leave_out_is_asked_of_it() {
+        assert_eq!(Chooser::new(&Choice::default()).filter(), "");
+        let choice = Choice {
+            over: Some(Duration::from_millis(10)),
+            users: vec!["o'neil".to_owned(), "b\\".to_owned()],
+            errors: true,
+            ..Choice::default()
+        };
+        assert_eq!(
+            Chooser::new(&choice).filter(),
+            "WHERE TIMER_WAIT > 10000000000 AND PROCESSLIST_USER IN ('o''neil', 'b\\\\') AND ERRORS > 0"
+        );
+    }
+}

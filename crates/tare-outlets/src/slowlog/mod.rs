@@ -1,0 +1,298 @@
+//! The slow log: every statement a server has ended, or a choice of them, as lines of text.
+//!
+//! One thread asks the endpoint for what is new, writes it, and asks again. So a disk that stalls stalls nobody else: what is
+//! overwritten meanwhile in the server's memory is counted by the server, and said here.
+
+mod choice;
+mod destination;
+mod form;
+mod statement;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+pub use choice::{Choice, ParseShare, Share};
+pub use destination::{Destination, Rotation};
+pub use form::{Form, Text};
+
+use crate::{Address, Error, Row, Source};
+use choice::Chooser;
+use destination::Sink;
+use form::Writer;
+use statement::Statement;
+
+/// The endpoint's table.
+const STREAM: &str = "tare_stream_statements";
+/// How often a server that does not answer is tried again.
+const RETRY: Duration = Duration::from_millis(250);
+/// Where there is nothing to read, waiting is done in such pieces: whoever ends us is heard soon.
+const NAP: Duration = Duration::from_millis(50);
+/// How often, at most, losses are spoken of.
+const COMPLAIN: Duration = Duration::from_secs(10);
+
+/// What is logged, how, and where to.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The endpoint's socket.
+    pub socket: PathBuf,
+    /// Which statements.
+    pub choice: Choice,
+    /// In which form.
+    pub form: Form,
+    /// What of their texts.
+    pub text: Text,
+    /// Where to.
+    pub destination: Destination,
+    /// How long to wait before asking again, once all has been read.
+    pub interval: Duration,
+}
+
+/// What whoever runs it says meanwhile.
+pub trait Control {
+    /// It is to end.
+    fn is_over(&self) -> bool;
+    /// The file is to be opened anew; asked once for each time.
+    fn reopens(&self) -> bool;
+    /// One line for people.
+    fn tell(&self, line: &str);
+}
+
+/// What became of the statements, since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Written.
+    pub written: u64,
+    /// Not chosen.
+    pub left_out: u64,
+    /// Overwritten in the server's memory before they could be read.
+    pub lost: u64,
+    /// Read, and not written for want of room or of somebody who takes them.
+    pub unwritten: u64,
+}
+
+/// Why it cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum SlowLogError {
+    /// The server cannot be asked.
+    #[error(transparent)]
+    Source(#[from] Error),
+    /// The server's tare is older than streams.
+    #[error("{0}: this server's tare has no table {STREAM}: restart it with this version's provider")]
+    NoStream(String),
+    /// The place to write to cannot be opened.
+    #[error("{place}: {error}")]
+    Destination {
+        /// Where to.
+        place: String,
+        /// Why not.
+        #[source]
+        error: io::Error,
+    },
+}
+
+/// Logs until `control` says that it is over; waits for the server as long as it does not answer.
+///
+/// # Errors
+/// When the first connection fails, or when the server refuses, or when the destination cannot be opened.
+pub fn run(options: &Options, control: &dyn Control) -> Result<Totals, SlowLogError> {
+    let sink = Sink::open(&options.destination)
+        .map_err(|error| SlowLogError::Destination { place: options.destination.to_string(), error })?;
+    let mut log = Log {
+        options,
+        control,
+        sink,
+        chooser: Chooser::new(&options.choice),
+        writer: Writer::new(options.form, options.text, options.choice.share),
+        totals: Totals::default(),
+        last: None,
+        said: None,
+    };
+    let mut source = log.connect()?;
+    log.warn_of_consumers(&mut source)?;
+    control.tell(&format!("reads what ends from now on at {}", options.socket.display()));
+    loop {
+        match log.follow(&mut source) {
+            Ok(()) => break,
+            Err(SlowLogError::Source(error)) if error.is_passing() => {
+                control.tell(&format!("{error}; waiting for the server"));
+                let Some(again) = log.wait_for_server()? else { break };
+                source = again;
+                control.tell(&format!("{} answers again", options.socket.display()));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(log.totals)
+}
+
+struct Log<'a> {
+    options: &'a Options,
+    control: &'a dyn Control,
+    sink: Sink,
+    chooser: Chooser,
+    writer: Writer,
+    totals: Totals,
+    /// The server's process and its position when it answered last.
+    last: Option<(u64, u64)>,
+    /// When losses were spoken of last, and how many there were.
+    said: Option<(Instant, u64)>,
+}
+
+impl Log<'_> {
+    /// Connects and begins where the server is now. What the same server recorded since its last answer is lost.
+    fn connect(&mut self) -> Result<Source, SlowLogError> {
+        let mut source = Source::open(Address::Socket(self.options.socket.clone()))?;
+        if source.columns(STREAM)?.is_empty() {
+            return Err(SlowLogError::NoStream(source.address().to_string()));
+        }
+        let pid = source.rows("tare_status", &["VALUE"], "WHERE NAME = 'pid'")?;
+        let pid = pid.first().map_or(0, |row| row.count(0));
+        let begun = source.rows(STREAM, &["POSITION"], "")?;
+        let position = begun.last().map_or(0, |row| row.count(0));
+        if let Some((same, before)) = self.last
+            && same == pid
+        {
+            self.lose(position.saturating_sub(before));
+        }
+        self.last = Some((pid, position));
+        Ok(source)
+    }
+
+    fn wait_for_server(&mut self) -> Result<Option<Source>, SlowLogError> {
+        while !self.control.is_over() {
+            match self.connect() {
+                Ok(source) => return Ok(Some(source)),
+                Err(SlowLogError::Source(error)) if error.is_passing() => std::thread::sleep(RETRY),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads and writes until it is over.
+    fn follow(&mut self, source: &mut Source) -> Result<(), SlowLogError> {
+        let filter = self.chooser.filter();
+        loop {
+            // Asked before reading: the last answer has all that ended before the end.
+            let is_over = self.control.is_over();
+            if self.control.reopens() {
+                self.reopen();
+            }
+            let begin = Instant::now();
+            let has_more = self.read(source, &filter)?;
+            if is_over && !has_more || self.sink.is_gone() {
+                return Ok(());
+            }
+            while !has_more && !is_over && begin.elapsed() < self.options.interval && !self.control.is_over()
+            {
+                std::thread::sleep(NAP.min(self.options.interval.saturating_sub(begin.elapsed())));
+            }
+        }
+    }
+
+    /// One answer. Returns whether there is more.
+    fn read(&mut self, source: &mut Source, filter: &str) -> Result<bool, SlowLogError> {
+        let mut rows = source.rows(STREAM, &statement::columns(self.options.text), filter)?;
+        let Some(last) = rows.pop() else { return Ok(false) };
+        let events = last.count(statement::EVENTS);
+        self.lose(last.count(statement::LOST));
+        self.last = self.last.map(|(pid, _)| (pid, last.count(statement::POSITION)));
+        self.totals.left_out += events.saturating_sub(self.write(&rows));
+        Ok(last.text(statement::MORE).as_deref() == Some("YES"))
+    }
+
+    /// Writes those of an answer that are chosen, in the order in which they ended; returns how many.
+    fn write(&mut self, rows: &[Row]) -> u64 {
+        let mut statements: Vec<Statement> =
+            rows.iter().map(|row| Statement::read(row, self.options.text)).collect();
+        statements.retain(|statement| self.chooser.chooses(statement));
+        // Of one thread they are in order already, and stay so.
+        statements.sort_by_key(|statement| statement.ended_us);
+        for statement in &statements {
+            if self.sink.is_due(statement.ended_us) {
+                self.flush();
+                self.rotate(statement.ended_us);
+            }
+            self.sink.put(self.writer.record(statement));
+            if self.sink.is_full() {
+                self.flush();
+            }
+        }
+        self.flush();
+        statements.len() as u64
+    }
+
+    fn flush(&mut self) {
+        let flushed = self.sink.flush();
+        self.totals.written += flushed.written;
+        self.totals.unwritten += flushed.unwritten;
+        if flushed.unwritten > 0 {
+            self.writer.lose(flushed.unwritten);
+            // The next record must not rely on what was not written.
+            self.writer.begin_anew();
+        }
+        if let Some(line) = flushed.news {
+            self.control.tell(&line);
+        }
+    }
+
+    fn rotate(&mut self, now_us: u64) {
+        if let Err(error) = self.sink.rotate(now_us) {
+            self.control
+                .tell(&format!("{}: {error}; the log goes on in the same file", self.options.destination));
+        }
+        self.writer.begin_anew();
+    }
+
+    fn reopen(&mut self) {
+        self.flush();
+        if let Err(error) = self.sink.reopen() {
+            self.control
+                .tell(&format!("{}: {error}; the log goes on in the file it had", self.options.destination));
+        }
+        self.writer.begin_anew();
+    }
+
+    /// So many statements cannot be logged any more.
+    fn lose(&mut self, lost: u64) {
+        if lost == 0 {
+            return;
+        }
+        self.totals.lost += lost;
+        self.writer.lose(lost);
+        let (before, said) = self.said.map_or((None, 0), |(when, lost)| (Some(when), lost));
+        if before.is_none_or(|when| when.elapsed() > COMPLAIN) {
+            self.control.tell(&format!(
+                "lost {}: they were overwritten in the server before they were read; a larger \
+                 performance-schema-events-statements-history-long-size keeps them longer",
+                self.totals.lost - said
+            ));
+            self.said = Some((Instant::now(), self.totals.lost));
+        }
+    }
+
+    /// Says what keeps statements out of the stream.
+    fn warn_of_consumers(&self, source: &mut Source) -> Result<(), SlowLogError> {
+        let rows = source.rows("setup_consumers", &["NAME", "ENABLED"], "")?;
+        let on: BTreeMap<String, bool> = rows
+            .iter()
+            .map(|row| (row.text(0).unwrap_or_default(), row.text(1).as_deref() == Some("YES")))
+            .collect();
+        for (name, why) in [
+            ("global_instrumentation", "nothing is recorded"),
+            ("thread_instrumentation", "nothing is recorded"),
+            ("events_statements_current", "no statement is recorded"),
+            ("events_statements_history_long", "most are overwritten before they can be read"),
+        ] {
+            if on.get(name) == Some(&false) {
+                self.control.tell(&format!(
+                    "the consumer {name} is off, so {why}: UPDATE performance_schema.setup_consumers SET ENABLED = 'YES' \
+                     WHERE NAME = '{name}'"
+                ));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,177 @@
+//! Streams: what has ended since the last answer, each event once, and how many could not be read any more.
+//!
+//! They are read over the endpoint only, as tables that remember how far each connection has come. They are none of the
+//! server's tables.
+
+use std::ops::ControlFlow;
+use std::sync::OnceLock;
+
+use tare_engine::snapshot::{StatementRow, TransactionRow};
+use tare_engine::{Cursor, Each, Engine, Origin, Piece};
+
+use crate::column::{ColumnDef, YES_NO, nullable, yes_no};
+use crate::event;
+use crate::table::SqlType::{BigIntUnsigned, VarChar};
+use crate::table::{Column, Condition, Table, Value};
+
+/// Every stream.
+pub static STREAMS: &[&dyn Stream] = &[&STATEMENTS, &TRANSACTIONS];
+
+/// A table whose rows are what has ended since they were last read with the same cursor, and then one that says how many
+/// were missed.
+pub trait Stream: Table {
+    /// Hands out the new rows, and the last one. Of the columns that are not `wanted` the values are NULL.
+    fn read(&self, engine: &Engine, cursor: &mut Cursor, wanted: &[bool], take: Take<'_>);
+}
+
+/// Takes a row, and whether it is an event and not the last row, until it breaks.
+pub type Take<'a> = &'a mut dyn FnMut(&[Value], bool) -> ControlFlow<()>;
+
+/// Reads a stream of the engine's.
+type Source<R> = fn(&Engine, &mut Cursor, Each<'_, R>) -> Piece;
+
+/// `tare_stream_statements`
+pub static STATEMENTS: StreamDef<StatementRow> = StreamDef::new(
+    "tare_stream_statements",
+    "The statements that have ended since the connection's last SELECT from here, each once, in the order of their thread; and \
+     a last row that says how many could not be read any more. Over the endpoint's socket only.",
+    event::STATEMENT,
+    Engine::stream_statements,
+);
+
+/// `tare_stream_transactions`
+pub static TRANSACTIONS: StreamDef<TransactionRow> = StreamDef::new(
+    "tare_stream_transactions",
+    "The transactions that have ended since the connection's last SELECT from here, as `tare_stream_statements` has \
+     statements.",
+    event::TRANSACTION,
+    Engine::stream_transactions,
+);
+
+/// A declared stream of rows `R`.
+pub struct StreamDef<R: 'static> {
+    name: &'static str,
+    doc: &'static str,
+    event: &'static [&'static [ColumnDef<R>]],
+    source: Source<R>,
+    columns: OnceLock<Vec<Column>>,
+}
+
+const ORIGIN: &[ColumnDef<Origin>] = &[
+    nullable(
+        "PROCESSLIST_ID",
+        BigIntUnsigned,
+        "Id of the connection; NULL for a background thread.",
+        |origin| origin.processlist_id.into(),
+    ),
+    nullable(
+        "PROCESSLIST_USER",
+        VarChar(128),
+        "User of the connection's account; NULL for a background thread, and once the account is forgotten.",
+        |origin| origin.user.as_deref().map(str::to_owned).into(),
+    ),
+    nullable("PROCESSLIST_HOST", VarChar(256), "Host of that account.", |origin| {
+        origin.host.as_deref().map(str::to_owned).into()
+    }),
+    nullable(
+        "ENDED",
+        BigIntUnsigned,
+        "When the event ended, in microseconds since 1970, UTC. Of one that was not timed, roughly.",
+        |origin| origin.ended_us.into(),
+    ),
+];
+
+const LAST: &[ColumnDef<Piece>] = &[
+    nullable(
+        "LOST",
+        BigIntUnsigned,
+        "Of the last row: events that ended since the answer before, and were overwritten before they could be read, or for \
+         which there was no memory. NULL in all other rows.",
+        |piece| piece.lost.into(),
+    ),
+    nullable(
+        "EVENTS",
+        BigIntUnsigned,
+        "Of the last row: events read for this answer, those that WHERE left out included.",
+        |piece| piece.read.into(),
+    ),
+    nullable("MORE", YES_NO, "Of the last row: whether more can be read at once.", |piece| {
+        yes_no(piece.more)
+    }),
+    nullable(
+        "POSITION",
+        BigIntUnsigned,
+        "Of the last row: events recorded up to here since the server's start. What two answers differ by was read or lost \
+         between them.",
+        |piece| piece.position.into(),
+    ),
+];
+
+impl<R: 'static> StreamDef<R> {
+    const fn new(
+        name: &'static str,
+        doc: &'static str,
+        event: &'static [&'static [ColumnDef<R>]],
+        source: Source<R>,
+    ) -> Self {
+        StreamDef { name, doc, event, source, columns: OnceLock::new() }
+    }
+
+    fn event(&self) -> impl Iterator<Item = &'static ColumnDef<R>> {
+        self.event.iter().copied().flatten()
+    }
+}
+
+impl<R: 'static> Table for StreamDef<R> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn doc(&self) -> &'static str {
+        self.doc
+    }
+
+    fn columns(&self) -> &[Column] {
+        self.columns.get_or_init(|| {
+            let of_event = self.event().map(|def| Column { nullable: true, ..def.column });
+            let of_origin = ORIGIN.iter().map(|def| def.column);
+            of_event.chain(of_origin).chain(LAST.iter().map(|def| def.column)).collect()
+        })
+    }
+
+    /// Without a cursor there is nothing.
+    fn scan(&self, _: &Engine, _: &[Condition], _: &mut dyn FnMut(&[Value]) -> ControlFlow<()>) {}
+
+    fn stream(&self) -> Option<&dyn Stream> {
+        Some(self)
+    }
+}
+
+impl<R: 'static> Stream for StreamDef<R> {
+    fn read(&self, engine: &Engine, cursor: &mut Cursor, wanted: &[bool], take: Take<'_>) {
+        let mut row = vec![Value::Null; self.columns().len()];
+        let wanted: Vec<usize> = (0..row.len()).filter(|at| wanted.get(*at) == Some(&true)).collect();
+        let events: Vec<&ColumnDef<R>> = self.event().collect();
+        let (of_origin, of_last) = (events.len(), events.len() + ORIGIN.len());
+        let mut has_left = false;
+        let piece = (self.source)(engine, cursor, &mut |event, origin| {
+            for at in wanted.iter().copied().filter(|at| *at < of_last) {
+                row[at] = match events.get(at) {
+                    Some(column) => (column.get)(event),
+                    None => (ORIGIN[at - of_origin].get)(origin),
+                };
+            }
+            let flow = take(&row, true);
+            has_left = flow.is_break();
+            flow
+        });
+        if has_left {
+            return;
+        }
+        row.fill(Value::Null);
+        for at in wanted.into_iter().filter(|at| *at >= of_last) {
+            row[at] = (LAST[at - of_last].get)(&piece);
+        }
+        let _last = take(&row, false);
+    }
+}
