@@ -8,10 +8,13 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::budget::Outcome;
 use crate::comparison::{Comparison, Figure};
 use crate::record::{Cell, End, Header, Measure, Note, Reason, Record, SettingFacts, Slice};
+use crate::schema;
 use crate::sequential::{Errors, Looks};
 use crate::statistics::median;
 
@@ -19,7 +22,7 @@ use crate::statistics::median;
 const RELATIVE_PRECISION: f64 = 0.05;
 
 /// A study's results.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Analysis {
     /// What was measured, on what.
     pub header: Header,
@@ -32,7 +35,7 @@ pub struct Analysis {
 }
 
 /// A workload at a number of connections.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CellAnalysis {
     /// Which.
     pub cell: Cell,
@@ -41,7 +44,7 @@ pub struct CellAnalysis {
 }
 
 /// A setting under a workload.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SettingAnalysis {
     /// Its name.
     pub name: String,
@@ -74,7 +77,8 @@ pub struct SettingAnalysis {
 }
 
 /// One block's difference.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[schemars(transform = schema::figures_may_be_missing)]
 pub struct BlockCost {
     /// The block.
     pub block: u32,
@@ -85,7 +89,8 @@ pub struct BlockCost {
 }
 
 /// Medians over the slices of a setting. Times are seconds.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(transform = schema::figures_may_be_missing)]
 pub struct Medians {
     /// What a transaction is charged with, by the study's measure.
     pub charged: f64,
@@ -122,7 +127,8 @@ pub struct Medians {
 }
 
 /// A relative difference from the base: 0.01 is 1% more.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(transform = schema::figures_may_be_missing)]
 pub struct Difference {
     /// The estimate.
     pub share: f64,
@@ -160,7 +166,7 @@ impl Difference {
 }
 
 /// What can be said of a cost.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Verdict {
     /// It differs from the base by more than noise explains: *costs X% ± Y* (a negative share is a gain).
@@ -293,7 +299,7 @@ fn setting(
         throughput: calm(Figure::Throughput),
         p95: calm(Figure::Charge(Measure::P95)),
         verdict: evidence.map(|e| e.verdict(header, units, seconds_of(own))),
-        reached: is_base || evidence.is_some_and(|e| e.is_enough(header)),
+        reached: is_base || evidence.is_some_and(|e| e.is_enough(header, facts)),
         cost,
         mean,
     }
@@ -346,8 +352,13 @@ impl Evidence {
     }
 
     /// Whether more blocks are not wanted. Where only the mean is missing for a *no more than*, it is waited for.
-    fn is_enough(&self, header: &Header) -> bool {
+    /// Where there is a budget it is what the study is asked about.
+    fn is_enough(&self, header: &Header, facts: &SettingFacts) -> bool {
         let told = self.told();
+        if let Some(budget) = header.budget {
+            let outcome = budget.weigh(Some(told), Some(self.calm), Some(self.mean)).0;
+            return facts.twin || outcome != Outcome::Unknown;
+        }
         let awaits_mean = !told.is_significant() && self.calm.is_within(header.margin);
         self.is_equivalent(header)
             || (told.is_precise(header) && (!awaits_mean || self.mean.is_precise(header)))
@@ -406,6 +417,7 @@ impl Medians {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budget::Budget;
     use crate::record::{Latency, Machine, Turn};
 
     const PRECISION: f64 = 0.005;
@@ -433,6 +445,7 @@ mod tests {
             precision: PRECISION,
             margin: MARGIN,
             measure: Measure::Cpu,
+            budget: None,
             most_blocks: 20,
             blocks_per_start,
             definition: String::new(),
@@ -573,6 +586,24 @@ mod tests {
         let on = on(&study(4, 0.10, 0.01, |_| None));
         assert_eq!(on.cost.expect("an estimate").interval, None);
         assert_eq!(on.verdict, Some(Verdict::Inconclusive { needs_minutes: None }));
+    }
+
+    #[test]
+    fn with_a_budget_enough_is_known_when_it_is_judged() {
+        let mut records = study(12, 0.10, 0.04, |_| None);
+        assert!(!on(&records).reached, "not as precise as the study asks");
+        for (budget, outcome) in
+            [("3%", Outcome::Failed), ("10%", Outcome::Unknown), ("20%", Outcome::Passed)]
+        {
+            let Record::Header(header) = &mut records[0] else { panic!("the header comes first") };
+            let budget: Budget = budget.parse().expect("a budget");
+            header.budget = Some(budget);
+            let analysis = Analysis::of(&records).expect("a header");
+            let judged = budget.judge(&analysis);
+            assert_eq!((judged.len(), judged[0].setting.as_str()), (1, "on"), "no base and no twin");
+            assert_eq!((judged[0].outcome, on(&records).reached), (outcome, outcome != Outcome::Unknown));
+            assert_eq!(analysis.reached(), outcome != Outcome::Unknown, "the twin is not waited for");
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@
 pub mod analysis;
 pub mod attribution;
 pub mod bench;
+pub mod budget;
 pub mod catalogue;
 mod comparison;
 pub mod datadir;
@@ -29,6 +30,7 @@ pub mod profile;
 pub mod record;
 pub mod report;
 pub mod runner;
+pub mod schema;
 pub mod sequential;
 pub mod server;
 pub mod setting;

@@ -13,6 +13,7 @@ use crate::Result;
 use crate::analysis::{Analysis, SettingAnalysis};
 use crate::attribution;
 use crate::bench::Bench;
+use crate::budget::Budget;
 use crate::definition::{Definition, SettingDef, WorkloadDef};
 use crate::error::{Error, Tried};
 use crate::fleet::{Fleet, Origin};
@@ -66,6 +67,8 @@ pub struct Order {
     pub preloads: BTreeMap<String, PathBuf>,
     /// Seed of the order of slices; drawn if none is given.
     pub seed: Option<u64>,
+    /// What settings may cost at most, where that is to be judged: the study then goes on until it is known.
+    pub budget: Option<Budget>,
     /// Whether to sample where every setting's server spends its time, after measuring.
     pub profile: bool,
 }
@@ -113,6 +116,7 @@ pub fn run(order: &Order, interrupt: &Interrupt, tell: &mut dyn FnMut(Event<'_>)
         if analysis.end.as_ref().is_some_and(|e| e.reason.is_final()) {
             return Ok(analysis);
         }
+        check_same_budget(order, &analysis.header)?;
     }
     let programs = find_programs(order)?;
     let others = machine::others(interrupt)?;
@@ -158,6 +162,16 @@ fn check_same(order: &Order, header: &Header) -> Result<()> {
         return other(format!("`{}` with another definition (or with and without --quick)", header.study));
     }
     Ok(())
+}
+
+/// One that goes on must go on for the same reason: its budget decides when it ends.
+fn check_same_budget(order: &Order, header: &Header) -> Result<()> {
+    if header.budget == order.budget {
+        return Ok(());
+    }
+    let begun = header.budget.map_or("without --fail-above".into(), |b| format!("with --fail-above {b}"));
+    let what = format!("`{}`, begun {begun} and not ended yet", header.study);
+    Err(Error::OtherResults { folder: order.folder.clone(), what })
 }
 
 fn next_process(records: &[Record]) -> u32 {
@@ -323,11 +337,7 @@ impl<'a> Run<'a> {
             let warm_up = self.definition().whole_slice_seconds().min(WARM_UP);
             for &place in settings {
                 while let Err(error) = self.warm_up(cell, place, warm_up, tell) {
-                    self.spare(
-                        &format!("warming up for {}, {} connections", cell.workload, cell.users),
-                        error,
-                        tell,
-                    )?;
+                    self.spare(&format!("warming up for {cell}"), error, tell)?;
                 }
             }
             for _ in 0..self.definition().blocks_per_start {
@@ -339,7 +349,7 @@ impl<'a> Run<'a> {
                 let known = match self.block(cell, settings, block, tell) {
                     Ok(analysis) => analysis.is_some_and(|a| self.is_known(cell, &a)),
                     Err(error) => {
-                        let what = format!("block {block} of {}, {} connections", cell.workload, cell.users);
+                        let what = format!("block {block} of {cell}");
                         self.spare(&what, error, tell)?;
                         false
                     }
@@ -698,6 +708,7 @@ fn header(order: &Order, servers: Vec<ServerFacts>, others: Others) -> Header {
         precision: definition.precision,
         margin: definition.margin,
         measure: definition.measure,
+        budget: order.budget,
         most_blocks: definition.blocks,
         blocks_per_start: definition.blocks_per_start,
         definition: order.text.clone(),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tare_lab::Error;
+use tare_lab::budget::Budget;
 use tare_lab::installation::Installation;
 
 /// A Performance Schema for stock MariaDB servers that weighs next to nothing.
@@ -380,7 +381,10 @@ pub(crate) enum LabCommand {
 #[command(after_help = "Examples:\n  \
     tare lab run tare --quick\n  \
     tare lab run versions --server newer=/opt/mariadb-11.8/bin/mariadbd --out results/versions\n  \
-    tare lab run my-study.toml")]
+    tare lab run my-study.toml\n  \
+    tare lab run pfs-default --quick --fail-above 3% --junit budget.xml\n\n\
+Exit status: 0 done (with --fail-above: all is below); 1 an error; 2 wrong arguments; 3 something is above; 4 not known;\n\
+130 interrupted. docs/ci.md explains how a budget is judged.")]
 pub(crate) struct LabRun {
     /// Name of a study that ships, or a file
     #[arg(value_name = "STUDY")]
@@ -403,6 +407,23 @@ pub(crate) struct LabRun {
     /// Seed of the order of slices [default: drawn, and written into the results]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
+    #[command(flatten)]
+    pub(crate) budget: LabBudget,
+}
+
+/// What results are held against, and where that is written.
+#[derive(Args, Debug)]
+pub(crate) struct LabBudget {
+    /// Judge what settings cost: 3%. Exit status 0: all intervals are below; 3: one is above; 4: neither is known. A study that
+    /// runs goes on until it is known, or its blocks or minutes are used up
+    #[arg(long, value_name = "PERCENT")]
+    pub(crate) fail_above: Option<Budget>,
+    /// File to write what came out to, as JUnit's XML
+    #[arg(long, value_name = "FILE", requires = "fail_above")]
+    pub(crate) junit: Option<PathBuf>,
+    /// File to write a summary to, in Markdown
+    #[arg(long, value_name = "FILE")]
+    pub(crate) markdown: Option<PathBuf>,
 }
 
 /// A folder of results.
@@ -411,6 +432,8 @@ pub(crate) struct LabReport {
     /// Folder of results
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
+    #[command(flatten)]
+    pub(crate) budget: LabBudget,
 }
 
 /// Two folders of results.

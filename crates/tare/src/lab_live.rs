@@ -95,7 +95,7 @@ fn picture(cell: &CellAnalysis) -> String {
     let columns = page::width().saturating_sub(name + FIGURES).min(PICTURE);
     let rows = cell.settings.iter().filter(|s| s.cost.is_some()).map(|s| row(s, name, reach, columns));
     let rows: String = rows.collect();
-    let cell = style(format!("{}, {} connections", cell.cell.workload, cell.cell.users)).bold();
+    let cell = style(&cell.cell).bold();
     format!("\n{cell}{rows}")
 }
 

@@ -1,7 +1,9 @@
 //! A study's figures as tables.
 
 use tare_lab::analysis::{Analysis, CellAnalysis, Difference, SettingAnalysis};
+use tare_lab::budget::{Budget, Judgement};
 use tare_lab::record::{Header, Measure};
+use tare_lab::report::judged::{all_in_words, words};
 use tare_lab::report::wording;
 
 use crate::page::{self, Column, Grid};
@@ -37,6 +39,17 @@ pub(crate) fn in_short(analysis: &Analysis) {
     page::paragraph(&wording::in_short(analysis));
 }
 
+/// Prints what came out of a budget, and last all of it in a line.
+pub(crate) fn budget(budget: Budget, judgements: &[Judgement]) {
+    page::heading(&format!("Budget of {budget}"), "judged on whole intervals");
+    for judgement in judgements {
+        let (outcome, setting) = (judgement.outcome.to_string(), &judgement.setting);
+        page::paragraph(&format!("{outcome:<8}{}, {setting}: {}", judgement.cell, words(budget, judgement)));
+    }
+    println!();
+    page::paragraph(&all_in_words(budget, judgements));
+}
+
 fn servers(header: &Header) -> String {
     let each: Vec<String> = header.servers.iter().map(|s| format!("{} {}", s.name, s.version)).collect();
     each.join(", ")
@@ -66,7 +79,7 @@ pub(crate) fn charge(measure: Measure) -> &'static str {
 
 /// Prints a cell's tables: what was measured, and what it says.
 pub(crate) fn cell(header: &Header, cell: &CellAnalysis) {
-    let title = format!("{}, {} connections", cell.cell.workload, cell.cell.users);
+    let title = cell.cell.to_string();
     let noise = cell.noise().and_then(|n| n.interval);
     let about = noise.map_or(String::new(), |(low, high)| {
         format!("noise (the base against itself): {} … {}", units::change(low), units::change(high))

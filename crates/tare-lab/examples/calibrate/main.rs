@@ -107,6 +107,7 @@ fn study(
         programs: [].into(),
         preloads: [].into(),
         seed: Some(seed),
+        budget: None,
         profile: false,
     };
     let mut tell = |event: Event<'_>| {

@@ -7,9 +7,10 @@ mod background;
 mod chart;
 mod export;
 mod flame;
+pub mod judged;
 mod page;
 mod results;
-mod unit;
+pub(crate) mod unit;
 pub mod wording;
 
 use std::collections::BTreeMap;

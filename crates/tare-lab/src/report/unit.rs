@@ -127,7 +127,7 @@ pub(super) fn percent(share: f64, plus_minus: Option<f64>) -> String {
 }
 
 /// A share that somebody chose, such as a margin: `1%`, `0.5%`.
-pub(super) fn chosen(share: f64) -> String {
+pub(crate) fn chosen(share: f64) -> String {
     format!("{}%", (share * 1e6).round() / 1e4)
 }
 
