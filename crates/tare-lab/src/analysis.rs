@@ -39,6 +39,8 @@ pub struct Analysis {
 pub struct CellAnalysis {
     /// Which.
     pub cell: Cell,
+    /// Transactions that were to arrive per second, where they came at a rate.
+    pub rate: Option<f64>,
     /// Every setting it is about, in the study's order, those without a slice included.
     pub settings: Vec<SettingAnalysis>,
 }
@@ -112,6 +114,8 @@ pub struct Medians {
     pub p95: f64,
     /// 99 of 100 take at most this.
     pub p99: f64,
+    /// 999 of 1000 take at most this.
+    pub p999: f64,
     /// Resident memory of the server, bytes.
     pub resident_bytes: f64,
     /// Context switches per transaction.
@@ -204,7 +208,7 @@ impl Analysis {
                 Record::Slice(s) => slices.entry((&s.cell, s.setting.as_str())).or_default().push(s),
                 Record::Note(note) => notes.push(note.clone()),
                 Record::End(e) => end = Some(e.clone()),
-                Record::Header(_) | Record::Calls(_) | Record::Profile(_) => {}
+                Record::Header(_) | Record::Maximum(_) | Record::Calls(_) | Record::Profile(_) => {}
             }
             // A study that goes on after its end has not ended.
             if matches!(record, Record::Slice(_)) {
@@ -223,7 +227,11 @@ impl Analysis {
                 // What had been reached before was ended by what was seen; it stays as it was.
                 if over && !analysis.reached { setting(&header, s, &own, &compared, true) } else { analysis }
             };
-            CellAnalysis { cell: cell.clone(), settings: header.settings_of(cell).map(each).collect() }
+            let rate = records.iter().find_map(|r| match r {
+                Record::Slice(slice) if slice.cell == *cell => slice.rate,
+                _ => None,
+            });
+            CellAnalysis { cell: cell.clone(), rate, settings: header.settings_of(cell).map(each).collect() }
         };
         let cells = header.cells.iter().map(of_cell).collect();
         Some(Analysis { cells, header, notes, end })
@@ -404,6 +412,7 @@ impl Medians {
             p50: over(&|s| s.latency.p50),
             p95: over(&|s| s.latency.p95),
             p99: over(&|s| s.latency.p99),
+            p999: over(&|s| s.latency.at(0.999)),
             resident_bytes: over(&|s| s.resident_bytes as f64),
             context_switches: over(&|s| s.per_transaction(s.context_switches as f64)),
             logged_bytes: over(&|s| s.logged_bytes as f64 / s.seconds),
@@ -458,7 +467,7 @@ mod tests {
     }
 
     fn cell() -> Cell {
-        Cell { workload: "w".into(), users: 2 }
+        Cell { workload: "w".into(), users: 2, percent: None }
     }
 
     fn slice(setting: &str, block: u32, process: Option<u32>, cpu: f64) -> Record {
@@ -471,6 +480,7 @@ mod tests {
             process,
             at: f64::from(block) * 60.0,
             seconds: 60.0,
+            rate: None,
             transactions: 1000,
             queries: 1000,
             errors: 0,

@@ -8,6 +8,7 @@
 //! verdicts.
 
 pub mod analysis;
+pub mod arrivals;
 pub mod attribution;
 pub mod bench;
 pub mod budget;

@@ -21,6 +21,8 @@ pub const FORMAT: u32 = 1;
 pub enum Record {
     /// The first line: what is measured, on what.
     Header(Box<Header>),
+    /// The most transactions of a workload there were, found before rates are made of it.
+    Maximum(Maximum),
     /// One slice of load on one setting.
     Slice(Box<Slice>),
     /// What the Performance Schema of a setting counted over a slice.
@@ -182,12 +184,43 @@ pub struct Cell {
     pub workload: String,
     /// Connections.
     pub users: u32,
+    /// At which share of the most it can do transactions arrive, in percent. Without it every connection begins a transaction when
+    /// its last one has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub percent: Option<u32>,
+}
+
+impl Cell {
+    /// The same, every connection as fast as it goes on.
+    #[must_use]
+    pub fn closed(&self) -> Cell {
+        Cell { percent: None, ..self.clone() }
+    }
+
+    /// How it is driven, in words: `2 connections`, `8 connections at 30%`.
+    pub fn drive(&self) -> String {
+        let connections =
+            if self.users == 1 { "1 connection".into() } else { format!("{} connections", self.users) };
+        self.percent.map_or(connections.clone(), |percent| format!("{connections} at {percent}%"))
+    }
 }
 
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {} connections", self.workload, self.users)
+        write!(f, "{}, {}", self.workload, self.drive())
     }
+}
+
+/// The most transactions of a workload there were: every connection began one when its last one had ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Maximum {
+    /// What was driven.
+    #[serde(flatten)]
+    pub cell: Cell,
+    /// Whom: the base.
+    pub setting: String,
+    /// Transactions per second.
+    pub tps: f64,
 }
 
 /// One slice of load on one setting, and what it took.
@@ -213,6 +246,9 @@ pub struct Slice {
     pub at: f64,
     /// How long it had load: the time of the clock, without that in which others had their turns.
     pub seconds: f64,
+    /// Transactions that were to arrive per second, where they came at a rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
     /// Transactions committed.
     pub transactions: u64,
     /// Statements.
@@ -306,7 +342,7 @@ impl Slice {
     }
 }
 
-/// Latency of transactions, in seconds.
+/// Latency of transactions, in seconds. Of those that came at a rate it is counted from when they were to begin.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
     /// Mean.

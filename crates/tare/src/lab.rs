@@ -50,7 +50,7 @@ fn list() -> Result<()> {
     ]);
     for (name, text) in STUDIES {
         let (whole, quick) = (Definition::read(text, name, false)?, Definition::read(text, name, true)?);
-        let cells: usize = whole.workloads.iter().map(|w| w.users.len()).sum();
+        let cells = whole.cells().len();
         grid.row([
             (*name).to_owned(),
             whole.question.clone(),

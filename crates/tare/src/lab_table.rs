@@ -85,6 +85,12 @@ pub(crate) fn cell(header: &Header, cell: &CellAnalysis) {
         format!("noise (the base against itself): {} … {}", units::change(low), units::change(high))
     });
     page::heading(&title, &about);
+    if let Some(rate) = cell.rate {
+        page::note(&format!(
+            "{} transactions arrive per second; latency counts from when each was to begin",
+            units::rate(rate)
+        ));
+    }
     measured(cell).print();
     println!();
     judged(header, cell).print();
@@ -103,8 +109,11 @@ fn measured(cell: &CellAnalysis) -> Grid {
         ("CPU/TX", Column::Right),
         ("TX/S", Column::Right),
         ("P95", Column::Right),
-        ("RESIDENT", Column::Right),
     ];
+    columns.extend(
+        extra.tail.then_some([("P99", Column::Right), ("P99.9", Column::Right)]).into_iter().flatten(),
+    );
+    columns.push(("RESIDENT", Column::Right));
     columns.extend(extra.columns());
     let mut grid = Grid::new(&columns);
     for setting in &cell.settings {
@@ -147,6 +156,8 @@ fn judged(header: &Header, cell: &CellAnalysis) -> Grid {
 /// Columns that only some studies fill.
 #[derive(Clone, Copy, Debug)]
 struct Extra {
+    /// Latencies of the last of 100 and of 1000, where transactions came at a rate.
+    tail: bool,
     notpm: bool,
     logged: bool,
     sidecars: bool,
@@ -156,6 +167,7 @@ impl Extra {
     fn of(cell: &CellAnalysis) -> Extra {
         let any = |f: &dyn Fn(&SettingAnalysis) -> bool| cell.settings.iter().any(f);
         Extra {
+            tail: cell.rate.is_some(),
             notpm: any(&|s| s.medians.figures.contains_key("notpm")),
             logged: any(&|s| s.medians.logged_bytes > 0.0),
             sidecars: any(&|s| s.medians.cpu_sidecars > 0.0),
@@ -182,7 +194,7 @@ fn row(setting: &SettingAnalysis, extra: Extra) -> Vec<String> {
     let m = &setting.medians;
     let mut row = vec![setting.name.clone()];
     if setting.blocks == 0 {
-        row.extend([(); 4].map(|()| NONE.to_owned()));
+        row.extend(std::iter::repeat_n(NONE.to_owned(), if extra.tail { 6 } else { 4 }));
         row.extend(extra.columns().map(|_| String::new()));
     } else {
         // Of a process that cannot be seen nothing is known.
@@ -191,8 +203,9 @@ fn row(setting: &SettingAnalysis, extra: Extra) -> Vec<String> {
             seen(m.cpu, units::seconds(m.cpu + m.cpu_sidecars)),
             units::rate(m.tps),
             units::seconds(m.p95),
-            seen(m.resident_bytes, bytes(m.resident_bytes)),
         ]);
+        row.extend(extra.tail.then_some([m.p99, m.p999].map(units::seconds)).into_iter().flatten());
+        row.push(seen(m.resident_bytes, bytes(m.resident_bytes)));
         row.extend(extra.cells(setting));
     }
     row

@@ -129,6 +129,7 @@ fn alone(setting: &Setting) -> Result<(Bench, Server, Load)> {
         users: USERS,
         options: handicap.options(&options),
         prepared: true,
+        arrivals: None,
     };
     let own = ["--innodb-buffer-pool-size=256M", "--innodb-flush-log-at-trx-commit=0"].map(Into::into);
     let template =

@@ -152,7 +152,7 @@ mod tests {
 
     fn judgement(outcome: Outcome, interval: Option<(f64, f64)>, of_mean: bool) -> Judgement {
         let difference = Difference { share: 0.041, interval };
-        let cell = Cell { workload: "w".into(), users: 2 };
+        let cell = Cell { workload: "w".into(), users: 2, percent: None };
         let evidence = Some(Evidence { difference, of_mean });
         Judgement { cell, setting: "on".into(), base: "off".into(), outcome, evidence }
     }

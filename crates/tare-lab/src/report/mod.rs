@@ -8,6 +8,7 @@ mod chart;
 mod export;
 mod flame;
 pub mod judged;
+mod latency;
 mod page;
 mod results;
 pub(crate) mod unit;
@@ -87,7 +88,7 @@ impl<'a> Study<'a> {
                     let text = fs::read_to_string(dir.join(&profile.stacks)).unwrap_or_default();
                     study.profiles.push((profile, flame::Stacks::of(&text)));
                 }
-                Record::Header(_) | Record::Note(_) | Record::End(_) => {}
+                Record::Header(_) | Record::Maximum(_) | Record::Note(_) | Record::End(_) => {}
             }
         }
         study.profiles.retain(|(_, stacks)| stacks.samples() > 0);
