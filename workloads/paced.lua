@@ -13,10 +13,11 @@ require(os.getenv("TARE_WORKLOAD"))
 
 local ffi = require("ffi")
 
+-- Under names of our own: the other script may know the same functions with types of its own.
 ffi.cdef[[
-typedef struct { int64_t seconds; int64_t nanoseconds; } tare_moment;
-int clock_gettime(int clock, tare_moment *moment);
-int64_t read(int file, void *bytes, uint64_t most);
+typedef struct { int64_t seconds; int64_t nanoseconds; } paced_moment;
+int paced_clock(int clock, paced_moment *moment) __asm__("clock_gettime");
+int64_t paced_read(int file, void *bytes, uint64_t most) __asm__("read");
 ]]
 
 local MONOTONIC = 1
@@ -25,12 +26,12 @@ local EINTR = 4
 local GROWTH = math.log(1.02)
 local LEAST = 1e-6
 
-local moment = ffi.new("tare_moment")
+local moment = ffi.new("paced_moment")
 local arrival = ffi.new("uint64_t[1]")
 
 -- Seconds since the machine was started.
 local function now()
-   ffi.C.clock_gettime(MONOTONIC, moment)
+   ffi.C.paced_clock(MONOTONIC, moment)
    return tonumber(moment.seconds) + tonumber(moment.nanoseconds) / 1e9
 end
 
@@ -38,7 +39,7 @@ end
 local function due()
    local bytes
    repeat
-      bytes = tonumber(ffi.C.read(0, arrival, 8))
+      bytes = tonumber(ffi.C.paced_read(0, arrival, 8))
    until bytes >= 0 or ffi.errno() ~= EINTR
    return bytes == 8 and tonumber(arrival[0]) / 1e9 or nil
 end

@@ -17,7 +17,7 @@ use tare_lab::record::{Record, Slice};
 use tare_lab::runner::{self, Order};
 use tare_lab::setting::Setting;
 use tare_lab::target::Target;
-use tare_lab::workload::Script;
+use tare_lab::workload::{self, Script};
 use tare_lab::{Error, journal};
 
 /// A stall every so often: 2 of 100 transactions that arrive meanwhile have to wait.
@@ -182,6 +182,29 @@ fn a_study_drives_every_setting_at_a_share_of_one_maximum() {
     let cell = &analysis.cells[0];
     assert_eq!(cell.cell.to_string(), "points, 2 connections at 5%");
     assert!(cell.rate == slices[0].rate && cell.settings.iter().all(|s| s.medians.p999 >= s.medians.p99));
+}
+
+/// It has declarations of its own for functions that `paced.lua` uses, too.
+#[test]
+fn scripts_of_ours_come_at_a_rate_too() {
+    let tpcc = workload::find("tpcc").expect("tpcc");
+    let given = [("scale".to_owned(), "0.01".to_owned())].into();
+    let load = Load {
+        script: tpcc.script,
+        schema: "tpcc".into(),
+        users: 2,
+        options: tpcc.options(&given),
+        prepared: true,
+        arrivals: Some(Arrivals { rate: 20.0, seed: 3 }),
+    };
+    let bench = Bench::new(Interrupt::default()).expect("a bench");
+    let installation = Installation::find(None).expect("a server is installed");
+    let template = bench.prepare(&installation, &[], std::slice::from_ref(&load), &mut |_| {}).expect("data");
+    let server = bench.start_copy(&template, &Setting::plain("tpcc", vec![])).expect("a server");
+    let report = bench.driver.run(&load, &server.target(), 2, &Interrupt::default(), &mut |_| Ok(()));
+    let report = report.expect("a report");
+    assert!((14..80).contains(&report.transactions), "{} of 40", report.transactions);
+    assert!(tpcc.figures(&report.output, 1.0).contains_key("notpm"), "{}", report.output);
 }
 
 #[test]

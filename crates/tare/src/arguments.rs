@@ -368,7 +368,7 @@ pub(crate) enum LabCommand {
     Run(LabRun),
     /// Write the report of a folder of results anew, and show its figures
     Report(LabReport),
-    /// Show the figures of two folders of results side by side
+    /// Show several runs side by side, over time, versions or machines, and where a cost changes
     Compare(LabCompare),
 }
 
@@ -436,15 +436,19 @@ pub(crate) struct LabReport {
     pub(crate) budget: LabBudget,
 }
 
-/// Two folders of results.
+/// Show several runs side by side, over time, versions or machines, and where a cost changes
+///
+/// Runs are put in the order of their beginnings. The last one says what is compared: an earlier one counts where setting, base, load
+/// and measure were the same, and where it does not the reason is said. Changes from one run to the next, trends, and what else differs
+/// between runs (machine, server's version, how it was measured) are told in words.
 #[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    tare lab compare results/monday results/tuesday results/wednesday\n  \
+    tare lab compare lab/pfs-default-*")]
 pub(crate) struct LabCompare {
-    /// Folder of results
-    #[arg(value_name = "DIR")]
-    pub(crate) first: PathBuf,
-    /// Another, of a study with settings and workloads of the same names
-    #[arg(value_name = "DIR")]
-    pub(crate) second: PathBuf,
+    /// Folders of results, two or more
+    #[arg(value_name = "DIR", num_args = 2.., required = true)]
+    pub(crate) folders: Vec<PathBuf>,
 }
 
 impl Programs {

@@ -11,6 +11,7 @@ use tare_lab::analysis::Analysis;
 use tare_lab::budget::{self, Outcome};
 use tare_lab::catalogue::{self, STUDIES, Source};
 use tare_lab::definition::Definition;
+use tare_lab::history::Run;
 use tare_lab::interrupt::Interrupt;
 use tare_lab::report::judged;
 use tare_lab::runner::{self, Order};
@@ -19,7 +20,7 @@ use tare_lab::{Error, journal};
 use crate::arguments::{Lab, LabBudget, LabCommand, LabCompare, LabRun};
 use crate::lab_live::Live;
 use crate::page::{self, Column, Grid};
-use crate::{lab_table, provider, units};
+use crate::{lab_history, lab_table, provider};
 
 /// Exit statuses of a budget: a cost is above it, or it is not known whether one is.
 const ABOVE: u8 = 3;
@@ -167,50 +168,11 @@ fn judge(analysis: &Analysis, asked: &LabBudget) -> Result<ExitCode> {
     })
 }
 
-/// Costs of two studies side by side. They are compared as they are: what differs between the two runs besides the settings
-/// (the machine, its day) is not taken out, so no verdict is given.
+/// Several studies side by side.
 fn compare(arguments: &LabCompare) -> Result<()> {
-    let (first, second) = (read(&arguments.first)?, read(&arguments.second)?);
-    let mut shared = 0;
-    for cell in &first.cells {
-        let Some(other) = second.cells.iter().find(|c| c.cell == cell.cell) else { continue };
-        page::heading(&cell.cell.to_string(), "cost against each run's base");
-        let mut grid = Grid::new(&[
-            ("SETTING", Column::CutEnd),
-            ("FIRST", Column::Right),
-            ("95%", Column::Left),
-            ("SECOND", Column::Right),
-            ("95%", Column::Left),
-            ("INTERVALS", Column::Left),
-        ]);
-        for setting in &cell.settings {
-            let (Some(a), Some(b)) = (setting.cost, other.setting(&setting.name).and_then(|s| s.cost)) else {
-                continue;
-            };
-            let apart = a
-                .interval
-                .zip(b.interval)
-                .map_or("too few blocks", |(a, b)| if a.1 < b.0 || b.1 < a.0 { "apart" } else { "overlap" });
-            shared += 1;
-            grid.row([
-                setting.name.clone(),
-                units::change(a.share),
-                lab_table::range(a),
-                units::change(b.share),
-                lab_table::range(b),
-                apart.into(),
-            ]);
-        }
-        grid.print();
-    }
-    anyhow::ensure!(
-        shared > 0,
-        "the two studies have no setting under the same workload and connections in common"
-    );
-    page::note(
-        "\nIntervals that lie apart differ by more than noise explains, if the two runs were made alike.",
-    );
-    Ok(())
+    let folders = arguments.folders.iter();
+    let runs = folders.map(|folder| Ok(Run::new(folder.display().to_string(), read(folder)?)));
+    lab_history::print(runs.collect::<Result<Vec<Run>>>()?)
 }
 
 /// A study of ours that is no file: its text is made, and read like any other.

@@ -91,7 +91,7 @@ pub(crate) fn cell(header: &Header, cell: &CellAnalysis) {
             units::rate(rate)
         ));
     }
-    measured(cell).print();
+    measured(header, cell).print();
     println!();
     judged(header, cell).print();
     for setting in &cell.settings {
@@ -102,8 +102,8 @@ pub(crate) fn cell(header: &Header, cell: &CellAnalysis) {
 }
 
 /// What was measured of each setting.
-fn measured(cell: &CellAnalysis) -> Grid {
-    let extra = Extra::of(cell);
+fn measured(header: &Header, cell: &CellAnalysis) -> Grid {
+    let extra = Extra::of(header, cell);
     let mut columns = vec![
         ("SETTING", Column::CutEnd),
         ("CPU/TX", Column::Right),
@@ -156,7 +156,7 @@ fn judged(header: &Header, cell: &CellAnalysis) -> Grid {
 /// Columns that only some studies fill.
 #[derive(Clone, Copy, Debug)]
 struct Extra {
-    /// Latencies of the last of 100 and of 1000, where transactions came at a rate.
+    /// What 99 of 100 and 999 of 1000 take at most, where transactions of the study come at a rate.
     tail: bool,
     notpm: bool,
     logged: bool,
@@ -164,10 +164,10 @@ struct Extra {
 }
 
 impl Extra {
-    fn of(cell: &CellAnalysis) -> Extra {
+    fn of(header: &Header, cell: &CellAnalysis) -> Extra {
         let any = |f: &dyn Fn(&SettingAnalysis) -> bool| cell.settings.iter().any(f);
         Extra {
-            tail: cell.rate.is_some(),
+            tail: header.cells.iter().any(|c| c.percent.is_some()),
             notpm: any(&|s| s.medians.figures.contains_key("notpm")),
             logged: any(&|s| s.medians.logged_bytes > 0.0),
             sidecars: any(&|s| s.medians.cpu_sidecars > 0.0),

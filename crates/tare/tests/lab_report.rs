@@ -151,3 +151,41 @@ fn what_came_out_is_written_for_those_who_read_it() {
     assert!(summary.contains("**Budget of 10%: failed (6 above it, 6 unknown, 12 below it).**"), "{summary}");
     assert!(summary.contains("✗ failed: +14.") && summary.contains("? unknown: "), "{summary}");
 }
+
+#[test]
+fn a_change_between_runs_is_told_with_what_else_differs() {
+    let folders =
+        [(); 3].map(|()| tempfile::Builder::new().prefix("t").tempdir_in("/tmp").expect("a folder"));
+    for (seed, folder) in (1..).zip(&folders) {
+        sample::write(folder.path(), seed);
+    }
+    // The last run is on another kernel, and one of the settings costs 5% more there.
+    let path = folders[2].path().join("results.jsonl");
+    let text = std::fs::read_to_string(&path).expect("results").replace("\"6.1.0\"", "\"6.12.0\"");
+    let lines = text.lines().map(|line| {
+        let mut record: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        if record["setting"] == "built-in, all" && record["kind"] == "slice" {
+            record["cpu_user"] = (record["cpu_user"].as_f64().expect("seconds") * 1.07).into();
+        }
+        record.to_string() + "\n"
+    });
+    std::fs::write(&path, lines.collect::<String>()).expect("written");
+    let mut tare = Command::new(env!("CARGO_BIN_EXE_tare"));
+    let ended = tare
+        .args(["lab", "compare"])
+        .args(folders.iter().map(tempfile::TempDir::path))
+        .output()
+        .expect("tare runs");
+    let said = String::from_utf8_lossy(&ended.stdout);
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let said = words.join(" ");
+    assert!(said.contains("From run 2 to 3: kernel 6.1.0 → 6.12.0."), "{said}");
+    assert_eq!(said.matches("built-in, all: changes from run 2 to 3 by +5.").count(), 6, "{said}");
+    assert!(said.contains("; there, too: kernel 6.1.0 → 6.12.0"), "{said}");
+    assert!(said.contains("tare, all: no change; +1."), "{said}");
+
+    let alone =
+        Command::new(env!("CARGO_BIN_EXE_tare")).args(["lab", "compare"]).arg(folders[0].path()).output();
+    assert_eq!(alone.expect("tare runs").status.code(), Some(2), "one folder is no history");
+}
