@@ -17,18 +17,21 @@ pub fn words(budget: Budget, judgement: &Judgement) -> String {
     let difference = evidence.difference;
     let figure = if evidence.of_mean { "mean of all turns " } else { "" };
     let change = unit::change(difference.share, difference.plus_minus());
-    let Some(_) = difference.interval else {
+    let Some((low, _)) = difference.interval else {
         return format!("{figure}{change}, too few blocks for an interval");
     };
     let place = match judgement.outcome {
         Outcome::Failed => format!("all of it above {budget}"),
         Outcome::Passed => format!("all of it below {budget}"),
+        Outcome::Unknown if low > budget.share() => {
+            format!("above {budget}, but the mean of all turns is not")
+        }
         Outcome::Unknown => format!("on both sides of {budget}"),
     };
     format!("{figure}{change} ({}), {place}", unit::interval(difference))
 }
 
-/// Everything in a line: `Budget of 3%: failed; 1 of 4 is above it, 1 is unknown.`
+/// Everything in a line: `Budget of 3%: failed (1 above it, 1 unknown, 2 below it).`
 pub fn all_in_words(budget: Budget, judgements: &[Judgement]) -> String {
     let count = |outcome| judgements.iter().filter(|j| j.outcome == outcome).count();
     let parts = [(Outcome::Failed, "above it"), (Outcome::Unknown, "unknown"), (Outcome::Passed, "below it")];
@@ -164,6 +167,8 @@ mod tests {
         assert_eq!(words(budget, &failed), "+4.1% (+3.6% … +4.6%), all of it above 3%");
         let unknown = judgement(Outcome::Unknown, Some((0.01, 0.072)), true);
         assert_eq!(words(budget, &unknown), "mean of all turns +4.1% (+1.0% … +7.2%), on both sides of 3%");
+        let bursty = judgement(Outcome::Unknown, Some((0.036, 0.046)), false);
+        assert!(words(budget, &bursty).ends_with("above 3%, but the mean of all turns is not"));
         let few = judgement(Outcome::Unknown, None, false);
         assert_eq!(words(budget, &few), "+4.1%, too few blocks for an interval");
         assert_eq!(
