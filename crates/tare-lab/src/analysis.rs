@@ -8,10 +8,13 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::budget::Outcome;
 use crate::comparison::{Comparison, Figure};
 use crate::record::{Cell, End, Header, Measure, Note, Reason, Record, SettingFacts, Slice};
+use crate::schema;
 use crate::sequential::{Errors, Looks};
 use crate::statistics::median;
 
@@ -19,7 +22,7 @@ use crate::statistics::median;
 const RELATIVE_PRECISION: f64 = 0.05;
 
 /// A study's results.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Analysis {
     /// What was measured, on what.
     pub header: Header,
@@ -32,16 +35,18 @@ pub struct Analysis {
 }
 
 /// A workload at a number of connections.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CellAnalysis {
     /// Which.
     pub cell: Cell,
+    /// Transactions that were to arrive per second, where they came at a rate.
+    pub rate: Option<f64>,
     /// Every setting it is about, in the study's order, those without a slice included.
     pub settings: Vec<SettingAnalysis>,
 }
 
 /// A setting under a workload.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SettingAnalysis {
     /// Its name.
     pub name: String,
@@ -74,7 +79,8 @@ pub struct SettingAnalysis {
 }
 
 /// One block's difference.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[schemars(transform = schema::figures_may_be_missing)]
 pub struct BlockCost {
     /// The block.
     pub block: u32,
@@ -85,7 +91,8 @@ pub struct BlockCost {
 }
 
 /// Medians over the slices of a setting. Times are seconds.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(transform = schema::figures_may_be_missing)]
 pub struct Medians {
     /// What a transaction is charged with, by the study's measure.
     pub charged: f64,
@@ -107,6 +114,8 @@ pub struct Medians {
     pub p95: f64,
     /// 99 of 100 take at most this.
     pub p99: f64,
+    /// 999 of 1000 take at most this.
+    pub p999: f64,
     /// Resident memory of the server, bytes.
     pub resident_bytes: f64,
     /// Context switches per transaction.
@@ -122,7 +131,8 @@ pub struct Medians {
 }
 
 /// A relative difference from the base: 0.01 is 1% more.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(transform = schema::figures_may_be_missing)]
 pub struct Difference {
     /// The estimate.
     pub share: f64,
@@ -160,7 +170,7 @@ impl Difference {
 }
 
 /// What can be said of a cost.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Verdict {
     /// It differs from the base by more than noise explains: *costs X% ± Y* (a negative share is a gain).
@@ -198,7 +208,7 @@ impl Analysis {
                 Record::Slice(s) => slices.entry((&s.cell, s.setting.as_str())).or_default().push(s),
                 Record::Note(note) => notes.push(note.clone()),
                 Record::End(e) => end = Some(e.clone()),
-                Record::Header(_) | Record::Calls(_) | Record::Profile(_) => {}
+                Record::Header(_) | Record::Maximum(_) | Record::Calls(_) | Record::Profile(_) => {}
             }
             // A study that goes on after its end has not ended.
             if matches!(record, Record::Slice(_)) {
@@ -217,7 +227,11 @@ impl Analysis {
                 // What had been reached before was ended by what was seen; it stays as it was.
                 if over && !analysis.reached { setting(&header, s, &own, &compared, true) } else { analysis }
             };
-            CellAnalysis { cell: cell.clone(), settings: header.settings_of(cell).map(each).collect() }
+            let rate = records.iter().find_map(|r| match r {
+                Record::Slice(slice) if slice.cell == *cell => slice.rate,
+                _ => None,
+            });
+            CellAnalysis { cell: cell.clone(), rate, settings: header.settings_of(cell).map(each).collect() }
         };
         let cells = header.cells.iter().map(of_cell).collect();
         Some(Analysis { cells, header, notes, end })
@@ -293,7 +307,7 @@ fn setting(
         throughput: calm(Figure::Throughput),
         p95: calm(Figure::Charge(Measure::P95)),
         verdict: evidence.map(|e| e.verdict(header, units, seconds_of(own))),
-        reached: is_base || evidence.is_some_and(|e| e.is_enough(header)),
+        reached: is_base || evidence.is_some_and(|e| e.is_enough(header, facts)),
         cost,
         mean,
     }
@@ -346,8 +360,13 @@ impl Evidence {
     }
 
     /// Whether more blocks are not wanted. Where only the mean is missing for a *no more than*, it is waited for.
-    fn is_enough(&self, header: &Header) -> bool {
+    /// Where there is a budget it is what the study is asked about.
+    fn is_enough(&self, header: &Header, facts: &SettingFacts) -> bool {
         let told = self.told();
+        if let Some(budget) = header.budget {
+            let outcome = budget.weigh(Some(told), Some(self.calm), Some(self.mean)).0;
+            return facts.twin || outcome != Outcome::Unknown;
+        }
         let awaits_mean = !told.is_significant() && self.calm.is_within(header.margin);
         self.is_equivalent(header)
             || (told.is_precise(header) && (!awaits_mean || self.mean.is_precise(header)))
@@ -393,6 +412,7 @@ impl Medians {
             p50: over(&|s| s.latency.p50),
             p95: over(&|s| s.latency.p95),
             p99: over(&|s| s.latency.p99),
+            p999: over(&|s| s.latency.at(0.999)),
             resident_bytes: over(&|s| s.resident_bytes as f64),
             context_switches: over(&|s| s.per_transaction(s.context_switches as f64)),
             logged_bytes: over(&|s| s.logged_bytes as f64 / s.seconds),
@@ -406,6 +426,7 @@ impl Medians {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budget::Budget;
     use crate::record::{Latency, Machine, Turn};
 
     const PRECISION: f64 = 0.005;
@@ -433,6 +454,7 @@ mod tests {
             precision: PRECISION,
             margin: MARGIN,
             measure: Measure::Cpu,
+            budget: None,
             most_blocks: 20,
             blocks_per_start,
             definition: String::new(),
@@ -445,7 +467,7 @@ mod tests {
     }
 
     fn cell() -> Cell {
-        Cell { workload: "w".into(), users: 2 }
+        Cell { workload: "w".into(), users: 2, percent: None }
     }
 
     fn slice(setting: &str, block: u32, process: Option<u32>, cpu: f64) -> Record {
@@ -458,6 +480,7 @@ mod tests {
             process,
             at: f64::from(block) * 60.0,
             seconds: 60.0,
+            rate: None,
             transactions: 1000,
             queries: 1000,
             errors: 0,
@@ -573,6 +596,24 @@ mod tests {
         let on = on(&study(4, 0.10, 0.01, |_| None));
         assert_eq!(on.cost.expect("an estimate").interval, None);
         assert_eq!(on.verdict, Some(Verdict::Inconclusive { needs_minutes: None }));
+    }
+
+    #[test]
+    fn with_a_budget_enough_is_known_when_it_is_judged() {
+        let mut records = study(12, 0.10, 0.04, |_| None);
+        assert!(!on(&records).reached, "not as precise as the study asks");
+        for (budget, outcome) in
+            [("3%", Outcome::Failed), ("10%", Outcome::Unknown), ("20%", Outcome::Passed)]
+        {
+            let Record::Header(header) = &mut records[0] else { panic!("the header comes first") };
+            let budget: Budget = budget.parse().expect("a budget");
+            header.budget = Some(budget);
+            let analysis = Analysis::of(&records).expect("a header");
+            let judged = budget.judge(&analysis);
+            assert_eq!((judged.len(), judged[0].setting.as_str()), (1, "on"), "no base and no twin");
+            assert_eq!((judged[0].outcome, on(&records).reached), (outcome, outcome != Outcome::Unknown));
+            assert_eq!(analysis.reached(), outcome != Outcome::Unknown, "the twin is not waited for");
+        }
     }
 
     #[test]

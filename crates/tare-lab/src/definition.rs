@@ -11,7 +11,7 @@ use serde::Deserialize;
 use toml::de::{DeTable, DeValue};
 
 use crate::fleet;
-use crate::record::Measure;
+use crate::record::{Cell, Measure};
 use crate::sequential::{Errors, Looks};
 use crate::workload::{self, Options, Workload};
 use crate::{Error, Result};
@@ -160,6 +160,9 @@ pub struct WorkloadDef {
     pub options: BTreeMap<String, Value>,
     /// Numbers of connections.
     pub users: Vec<u32>,
+    /// At which shares of the most it can do transactions arrive, in percent; none: as fast as every connection goes on.
+    #[serde(default)]
+    pub rates: Vec<u32>,
     /// Statements are prepared once and executed, or sent as text each time.
     #[serde(default = "yes")]
     pub prepared: bool,
@@ -309,6 +312,7 @@ impl Definition {
             known(Some(&workload.run), &runs, || at("workload", i, "run"))?;
             known(workload.server.as_ref(), &servers, || at("workload", i, "server"))?;
             check_users(&workload.users).map_err(|why| (at("workload", i, "users"), why))?;
+            check_rates(&workload.rates).map_err(|why| (at("workload", i, "rates"), why))?;
         }
         self.check_observations()?;
         let Some(quick) = &self.quick else { return Ok(()) };
@@ -465,6 +469,20 @@ impl Definition {
         self.settings = settings;
     }
 
+    /// Every workload at every number of connections, and at every rate where it has some.
+    pub fn cells(&self) -> Vec<Cell> {
+        let mut cells = vec![];
+        for workload in &self.workloads {
+            let rates: Vec<Option<u32>> = workload.rates.iter().copied().map(Some).collect();
+            let rates = if rates.is_empty() { vec![None] } else { rates };
+            for &users in &workload.users {
+                let cell = |&percent| Cell { workload: workload.name.clone(), users, percent };
+                cells.extend(rates.iter().map(cell));
+            }
+        }
+        cells
+    }
+
     /// Whether a workload runs on a setting's server.
     pub fn runs(&self, workload: &WorkloadDef, setting: &SettingDef) -> bool {
         workload.server.as_ref().is_none_or(|server| *server == self.server_of(setting).name)
@@ -552,6 +570,16 @@ fn check_users(users: &[u32]) -> std::result::Result<(), String> {
     if fine { Ok(()) } else { Err(allowed.into()) }
 }
 
+fn check_rates(rates: &[u32]) -> std::result::Result<(), String> {
+    let distinct: BTreeSet<&u32> = rates.iter().collect();
+    let fine = distinct.len() == rates.len() && rates.iter().all(|rate| (1..=100).contains(rate));
+    if fine {
+        Ok(())
+    } else {
+        Err("percentages from 1 to 100, none twice, are allowed, such as [30, 60, 90]".into())
+    }
+}
+
 fn error(text: &str, file: &str, span: Option<Range<usize>>, why: String) -> Error {
     let start = span.map_or(0, |s| s.start.min(text.len()));
     let line_start = text[..start].rfind('\n').map_or(0, |i| i + 1);
@@ -633,6 +661,16 @@ options.OLTP_RO = { table-size = 1000, tables = "2" }
     }
 
     #[test]
+    fn a_workload_with_rates_is_driven_at_each() {
+        let text = STUDY.replace("users = [1, 64]", "users = [1, 64]\nrates = [30, 90]");
+        let cells = Definition::read(&text, "s.toml", false).expect("a study").cells();
+        let words: Vec<String> = cells.iter().map(ToString::to_string).collect();
+        let expected =
+            ["1 connection at 30%", "1 connection at 90%", "64 connections at 30%", "64 connections at 90%"];
+        assert_eq!(words, expected.map(|drive| format!("OLTP_RO, {drive}")));
+    }
+
+    #[test]
     fn quick_replaces_what_it_names() {
         let study = Definition::read(STUDY, "s.toml", true).expect("a study");
         assert_eq!((study.blocks, study.minutes, study.workloads[0].users[0]), (18, 60.0, 2));
@@ -653,6 +691,8 @@ options.OLTP_RO = { table-size = 1000, tables = "2" }
             (("margin = 0.01", "margin = 1.0"), "line 6, `margin`", "between 0 and 1"),
             (("name = \"on\"", "name = \"off\""), "line 16, `name`", "no other setting"),
             (("users = [1, 64]", "users = []"), "line 23, `users`", "from 1 to 4096"),
+            (("users = [1, 64]", "users = [1]\nrates = [30, 30]"), "line 24, `rates`", "from 1 to 100"),
+            (("users = [1, 64]", "users = [1]\nrates = [0]"), "line 24, `rates`", "such as [30, 60, 90]"),
             (("run = \"oltp_read_only\"", "run = \"oltp\""), "line 21, `run`", "`oltp_read_only`, "),
             (("blocks = 18", "blocks = 1"), "line 26, `blocks`", "6 or more"),
             (("blocks = 18", "settings = [\"on\"]"), "line 26, `settings`", "compared with `off`"),

@@ -8,15 +8,19 @@
 //! verdicts.
 
 pub mod analysis;
+pub mod arrivals;
 pub mod attribution;
 pub mod bench;
+pub mod budget;
 pub mod catalogue;
 mod comparison;
+pub mod course;
 pub mod datadir;
 pub mod definition;
 pub mod error;
 pub mod fleet;
 pub mod guest;
+pub mod history;
 mod idleness;
 pub mod installation;
 pub mod interrupt;
@@ -29,6 +33,7 @@ pub mod profile;
 pub mod record;
 pub mod report;
 pub mod runner;
+pub mod schema;
 pub mod sequential;
 pub mod server;
 pub mod setting;

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 
+use crate::arrivals::{self, Arrivals};
 use crate::datadir::last_lines;
 use crate::error::Tried;
 use crate::installation::find_program;
@@ -47,6 +48,8 @@ pub struct Load {
     pub options: Options,
     /// Statements are prepared once and executed, or sent as text each time. MariaDB makes no digest of an execution.
     pub prepared: bool,
+    /// When transactions arrive; without it every connection begins the next when its last one has ended.
+    pub arrivals: Option<Arrivals>,
 }
 
 /// What the driver counted.
@@ -112,8 +115,8 @@ impl Driver {
         interrupt: &Interrupt,
         line: &mut dyn FnMut(&str),
     ) -> Result<()> {
-        let mut driver = self.program(load, target)?;
-        Drive::start(driver.arg(command), None)?.collect(interrupt, line).map(drop)
+        let mut driver = self.program(load.script, load, target)?;
+        Drive::start(driver.arg(command), None, None)?.collect(interrupt, line).map(drop)
     }
 
     /// Runs a load for `seconds`; `moment` hears of its course as it happens.
@@ -130,15 +133,19 @@ impl Driver {
 
     /// Starts a load of `seconds`, which goes on by itself.
     pub fn start(&self, load: &Load, target: &Target, seconds: u32) -> Result<Drive> {
-        let mut command = self.program(load, target)?;
-        command.arg(format!("--time={seconds}"));
+        let script = if load.arrivals.is_some() { workload::PACED } else { load.script };
+        let mut command = self.program(script, load, target)?;
+        // One that is paced ends with its arrivals, when all have been served.
+        let time = if load.arrivals.is_some() { 0 } else { seconds };
+        command.env("TARE_WORKLOAD", load.script.module()).arg(format!("--time={time}"));
         command.args(["--report-interval=1", "--histogram=on", "--percentile=95", "run"]);
-        Drive::start(&mut command, Some(Duration::from_secs(seconds.into()) + OVERTIME))
+        let limit = Some(Duration::from_secs(seconds.into()) + OVERTIME);
+        Drive::start(&mut command, limit, load.arrivals.map(|arrivals| (arrivals, seconds)))
     }
 
-    fn program(&self, load: &Load, target: &Target) -> Result<Command> {
+    fn program(&self, script: Script, load: &Load, target: &Target) -> Result<Command> {
         let mut command = Command::new(&self.sysbench);
-        command.arg(load.script.argument(&self.folder)).current_dir(&self.folder);
+        command.arg(script.argument(&self.folder)).current_dir(&self.folder);
         // By this a watchdog knows whose it is.
         command.env("TMPDIR", self.folder.parent().unwrap_or(&self.folder));
         command.arg("--db-driver=mysql").args(target.driver_options());
@@ -173,12 +180,19 @@ pub struct Drive {
     output: String,
     begun: Instant,
     limit: Option<Duration>,
+    /// What its arrivals are, until it has started.
+    arrivals: Option<(Arrivals, u32)>,
 }
 
 impl Drive {
-    fn start(command: &mut Command, limit: Option<Duration>) -> Result<Drive> {
+    fn start(
+        command: &mut Command,
+        limit: Option<Duration>,
+        arrivals: Option<(Arrivals, u32)>,
+    ) -> Result<Drive> {
         // A group of its own: Ctrl-C in a terminal must reach us, who then end it.
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        let stdin = if arrivals.is_some() { Stdio::piped() } else { Stdio::null() };
+        command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let program = command.get_program().to_owned();
         let what = || format!("starting {}", program.display());
         let mut child = command.spawn().tried(what)?;
@@ -197,6 +211,7 @@ impl Drive {
             output: String::new(),
             begun: Instant::now(),
             limit,
+            arrivals,
         })
     }
 
@@ -266,6 +281,15 @@ impl Drive {
         Err(Error::Program { program: "sysbench".into(), status: status.to_string(), output })
     }
 
+    /// Begins to give it its arrivals, if it has any.
+    fn feed(&mut self) {
+        if let (Some(pipe), Some((arrivals, seconds))) =
+            (self.process.child.stdin.take(), self.arrivals.take())
+        {
+            arrivals.feed(seconds, pipe);
+        }
+    }
+
     /// The next line it prints; none when there are no more.
     fn line(&mut self, interrupt: &Interrupt) -> Result<Option<String>> {
         loop {
@@ -275,6 +299,9 @@ impl Drive {
             }
             match self.lines.recv_timeout(STEP) {
                 Ok(line) => {
+                    if moment_of(&line) == Some(Moment::Started) {
+                        self.feed();
+                    }
                     self.output.push_str(&line);
                     self.output.push('\n');
                     return Ok(Some(line));
@@ -346,7 +373,9 @@ fn report_of(output: String) -> Result<Report> {
         seconds: first("total time:")
             .and_then(|time| time.trim_end_matches('s').parse().ok())
             .ok_or_else(|| missing("it has no line `total time:`"))?,
-        latency: latency_of(&output).ok_or_else(|| missing("it has no latency histogram"))?,
+        latency: arrivals::latency_of(&output)
+            .or_else(|| latency_of(&output))
+            .ok_or_else(|| missing("it has no latency histogram"))?,
         per_second: output.lines().filter_map(progress_of).map(|p| p.transactions_per_second).collect(),
         output,
     })
@@ -375,12 +404,17 @@ fn latency_of(output: &str) -> Option<Latency> {
     latency(mean / 1000.0, histogram)
 }
 
-fn latency(mean: f64, histogram: Vec<(f64, u64)>) -> Option<Latency> {
+pub(crate) fn latency(mean: f64, histogram: Vec<(f64, u64)>) -> Option<Latency> {
     let percentile = |share| percentile(&histogram, share);
     Some(Latency { mean, p50: percentile(0.50)?, p95: percentile(0.95)?, p99: percentile(0.99)?, histogram })
 }
 
 impl Latency {
+    /// What a share of all are at most; not a number where there is none.
+    pub fn at(&self, share: f64) -> f64 {
+        percentile(&self.histogram, share).unwrap_or(f64::NAN)
+    }
+
     /// What is left without transactions of `limit` seconds or more, of which at most so many are left out, the longest first.
     /// The mean is then that of the histogram.
     #[must_use]
@@ -486,10 +520,11 @@ Latency (ms):
         let mut seen = vec![];
         let mut command = Command::new("/bin/sh");
         command.args(["-c", "echo $$; exec sleep 3600"]);
-        let driven = Drive::start(&mut command, None).expect("a shell").collect(&interrupt, &mut |line| {
-            seen.push(line.to_owned());
-            flag.store(true, std::sync::atomic::Ordering::Relaxed);
-        });
+        let driven =
+            Drive::start(&mut command, None, None).expect("a shell").collect(&interrupt, &mut |line| {
+                seen.push(line.to_owned());
+                flag.store(true, std::sync::atomic::Ordering::Relaxed);
+            });
         assert!(matches!(driven, Err(Error::Interrupted)), "{driven:?}");
         let pid: i32 = seen[0].parse().expect("the shell's pid");
         assert!(nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), None).is_err(), "{pid} still runs");
@@ -498,7 +533,8 @@ Latency (ms):
     #[test]
     fn a_driver_that_is_held_does_nothing_until_it_is_released() {
         let script = "echo 'Threads started!'; for i in 1 2 3 4 5 6; do sleep 0.05; echo $i; done";
-        let mut drive = Drive::start(Command::new("/bin/sh").args(["-c", script]), None).expect("a shell");
+        let mut drive =
+            Drive::start(Command::new("/bin/sh").args(["-c", script]), None, None).expect("a shell");
         let interrupt = Interrupt::default();
         drive.until_started(&interrupt).expect("it starts");
         drive.hold();
@@ -522,7 +558,8 @@ Latency (ms):
 
     #[test]
     fn a_driver_that_hangs_is_given_up() {
-        let drive = Drive::start(Command::new("sleep").arg("3600"), Some(Duration::ZERO)).expect("a sleep");
+        let drive =
+            Drive::start(Command::new("sleep").arg("3600"), Some(Duration::ZERO), None).expect("a sleep");
         let driven = drive.collect(&Interrupt::default(), &mut |_| {});
         assert!(matches!(driven, Err(Error::LoadHangs { .. })), "{driven:?}");
     }

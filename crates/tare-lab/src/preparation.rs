@@ -103,6 +103,7 @@ impl Loads {
                 users: LOADERS,
                 options: key.1.clone(),
                 prepared: true,
+                arrivals: None,
             };
             schemas.push(Schema { servers: servers.collect(), key, load, checkable: data.checkable });
         }
@@ -125,6 +126,7 @@ impl Loads {
             users,
             options: kind.options(&given),
             prepared: workload.prepared,
+            arrivals: None,
         }
     }
 }

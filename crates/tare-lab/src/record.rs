@@ -5,18 +5,24 @@
 //! bytes, unless a name says otherwise. Readers skip fields they do not know.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::budget::Budget;
 
 /// The format's number, in [`Header::format`]; raised when a reader of the old one would be misled.
 pub const FORMAT: u32 = 1;
 
 /// One line of the file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Record {
     /// The first line: what is measured, on what.
     Header(Box<Header>),
+    /// The most transactions of a workload there were, found before rates are made of it.
+    Maximum(Maximum),
     /// One slice of load on one setting.
     Slice(Box<Slice>),
     /// What the Performance Schema of a setting counted over a slice.
@@ -30,7 +36,7 @@ pub enum Record {
 }
 
 /// What is measured, and on what machine.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Header {
     /// [`FORMAT`] of the writer.
     pub format: u32,
@@ -58,6 +64,9 @@ pub struct Header {
     /// What the verdicts are about.
     #[serde(default)]
     pub measure: Measure,
+    /// What settings may cost at most, as a share, where the study was asked to judge that: it then goes on until that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
     /// Blocks of a cell at most, if nothing else ends the study before.
     pub most_blocks: u32,
     /// Blocks of a cell before the servers are started anew.
@@ -86,7 +95,7 @@ impl Header {
 }
 
 /// What a transaction is charged with: the figure that settings are compared by.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
     /// CPU time of the server, and of the setting's sidecars, per transaction.
@@ -99,7 +108,7 @@ pub enum Measure {
 }
 
 /// The machine a study ran on.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Machine {
     /// As the kernel names it.
     pub cpu_model: String,
@@ -128,7 +137,7 @@ pub struct Machine {
 }
 
 /// What ran on the machine when nothing of the study did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Others {
     /// The load average over a minute.
     pub load: f64,
@@ -141,7 +150,7 @@ pub struct Others {
 }
 
 /// A server, as it describes itself.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ServerFacts {
     /// The study's name for it.
     pub name: String,
@@ -152,7 +161,7 @@ pub struct ServerFacts {
 }
 
 /// A setting: what is compared.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SettingFacts {
     /// Unique in the study.
     pub name: String,
@@ -169,16 +178,53 @@ pub struct SettingFacts {
 }
 
 /// A workload at a number of connections.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Cell {
     /// The workload's name.
     pub workload: String,
     /// Connections.
     pub users: u32,
+    /// At which share of the most it can do transactions arrive, in percent. Without it every connection begins a transaction when
+    /// its last one has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub percent: Option<u32>,
+}
+
+impl Cell {
+    /// The same, every connection as fast as it goes on.
+    #[must_use]
+    pub fn closed(&self) -> Cell {
+        Cell { percent: None, ..self.clone() }
+    }
+
+    /// How it is driven, in words: `2 connections`, `8 connections at 30%`.
+    pub fn drive(&self) -> String {
+        let connections =
+            if self.users == 1 { "1 connection".into() } else { format!("{} connections", self.users) };
+        self.percent.map_or(connections.clone(), |percent| format!("{connections} at {percent}%"))
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}", self.workload, self.drive())
+    }
+}
+
+/// The most transactions of a workload there were: every connection began one when its last one had ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Maximum {
+    /// What was driven.
+    #[serde(flatten)]
+    pub cell: Cell,
+    /// Whom: the base.
+    pub setting: String,
+    /// Transactions per second.
+    pub tps: f64,
 }
 
 /// One slice of load on one setting, and what it took.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Slice {
     /// What was driven.
     #[serde(flatten)]
@@ -200,6 +246,9 @@ pub struct Slice {
     pub at: f64,
     /// How long it had load: the time of the clock, without that in which others had their turns.
     pub seconds: f64,
+    /// Transactions that were to arrive per second, where they came at a rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
     /// Transactions committed.
     pub transactions: u64,
     /// Statements.
@@ -232,7 +281,7 @@ pub struct Slice {
 }
 
 /// A turn of a slice. What happened before the first one and after the last is in the slice's sums only.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Turn {
     /// CPU time of the server's process, until it had ended what had reached it.
     pub cpu: f64,
@@ -293,8 +342,8 @@ impl Slice {
     }
 }
 
-/// Latency of transactions, in seconds.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// Latency of transactions, in seconds. Of those that came at a rate it is counted from when they were to begin.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
     /// Mean.
     pub mean: f64,
@@ -309,7 +358,7 @@ pub struct Latency {
 }
 
 /// What the Performance Schema of a setting counted over a slice.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Calls {
     /// What was driven.
     #[serde(flatten)]
@@ -321,7 +370,7 @@ pub struct Calls {
 }
 
 /// A flame graph that was taken.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Profile {
     /// What was driven.
     #[serde(flatten)]
@@ -333,7 +382,7 @@ pub struct Profile {
 }
 
 /// Something a reader of the report should know.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Note {
     /// In seconds since the study began.
     pub at: f64,
@@ -342,7 +391,7 @@ pub struct Note {
 }
 
 /// The study ended.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct End {
     /// In seconds since the study began.
     pub at: f64,
@@ -351,7 +400,7 @@ pub struct End {
 }
 
 /// What limited a study.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
     /// Every setting is known as well as the study asks.
@@ -371,8 +420,8 @@ impl Reason {
     }
 }
 
-impl std::fmt::Display for Reason {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Reason::TargetsReached => "all targets reached",
             Reason::AllBlocks => "all blocks measured",

@@ -11,8 +11,10 @@ use mysql::prelude::Queryable;
 
 use crate::Result;
 use crate::analysis::{Analysis, SettingAnalysis};
+use crate::arrivals::Arrivals;
 use crate::attribution;
 use crate::bench::Bench;
+use crate::budget::Budget;
 use crate::definition::{Definition, SettingDef, WorkloadDef};
 use crate::error::{Error, Tried};
 use crate::fleet::{Fleet, Origin};
@@ -25,8 +27,8 @@ use crate::machine;
 use crate::preparation::{Loads, check_programs, find_programs, prepare, used_servers};
 use crate::profile::Perf;
 use crate::record::{
-    Calls, Cell, End, FORMAT, Header, Machine, Measure, Note, Others, Profile, Reason, Record, ServerFacts,
-    SettingFacts, Slice,
+    Calls, Cell, End, FORMAT, Header, Machine, Maximum, Measure, Note, Others, Profile, Reason, Record,
+    ServerFacts, SettingFacts, Slice,
 };
 use crate::slicing::{Slicer, Turns};
 
@@ -42,6 +44,10 @@ const SWITCHES_PER_TURN: f64 = 2.0;
 const TURNS_PER_SLICE: f64 = 4.0;
 /// Marks the random numbers that order turns, beside those that order slices.
 const TURNS: u64 = 1 << 63;
+/// Marks those that say when transactions arrive.
+const ARRIVALS: u64 = 1 << 62;
+/// The most transactions are counted for at least so many seconds.
+const MAXIMUM: u32 = 3;
 /// A profile takes at least this long, in seconds.
 const PROFILED: u32 = 5;
 /// So many blocks and unmeasured slices are done again, or left out, because the driver failed. Then the study ends.
@@ -66,6 +72,8 @@ pub struct Order {
     pub preloads: BTreeMap<String, PathBuf>,
     /// Seed of the order of slices; drawn if none is given.
     pub seed: Option<u64>,
+    /// What settings may cost at most, where that is to be judged: the study then goes on until it is known.
+    pub budget: Option<Budget>,
     /// Whether to sample where every setting's server spends its time, after measuring.
     pub profile: bool,
 }
@@ -113,6 +121,7 @@ pub fn run(order: &Order, interrupt: &Interrupt, tell: &mut dyn FnMut(Event<'_>)
         if analysis.end.as_ref().is_some_and(|e| e.reason.is_final()) {
             return Ok(analysis);
         }
+        check_same_budget(order, &analysis.header)?;
     }
     let programs = find_programs(order)?;
     let others = machine::others(interrupt)?;
@@ -158,6 +167,16 @@ fn check_same(order: &Order, header: &Header) -> Result<()> {
         return other(format!("`{}` with another definition (or with and without --quick)", header.study));
     }
     Ok(())
+}
+
+/// One that goes on must go on for the same reason: its budget decides when it ends.
+fn check_same_budget(order: &Order, header: &Header) -> Result<()> {
+    if header.budget == order.budget {
+        return Ok(());
+    }
+    let begun = header.budget.map_or("without --fail-above".into(), |b| format!("with --fail-above {b}"));
+    let what = format!("`{}`, begun {begun} and not ended yet", header.study);
+    Err(Error::OtherResults { folder: order.folder.clone(), what })
 }
 
 fn next_process(records: &[Record]) -> u32 {
@@ -251,7 +270,7 @@ impl<'a> Run<'a> {
 
     /// Measures life after life until there is a reason to end.
     fn measure(&mut self, tell: &mut dyn FnMut(Event<'_>)) -> Result<Reason> {
-        let cells = cells(self.definition());
+        let cells = self.definition().cells();
         loop {
             let wanted = self.wanted(&cells);
             if wanted.iter().all(|(_, settings)| settings.is_empty()) {
@@ -321,13 +340,12 @@ impl<'a> Run<'a> {
         self.random(u64::from(self.fleet.next_process())).shuffle(&mut order);
         for (cell, settings) in order {
             let warm_up = self.definition().whole_slice_seconds().min(WARM_UP);
+            while let Err(error) = self.find_maximum(cell, settings, tell) {
+                self.spare(&format!("finding the maximum of {cell}"), error, tell)?;
+            }
             for &place in settings {
                 while let Err(error) = self.warm_up(cell, place, warm_up, tell) {
-                    self.spare(
-                        &format!("warming up for {}, {} connections", cell.workload, cell.users),
-                        error,
-                        tell,
-                    )?;
+                    self.spare(&format!("warming up for {cell}"), error, tell)?;
                 }
             }
             for _ in 0..self.definition().blocks_per_start {
@@ -339,7 +357,7 @@ impl<'a> Run<'a> {
                 let known = match self.block(cell, settings, block, tell) {
                     Ok(analysis) => analysis.is_some_and(|a| self.is_known(cell, &a)),
                     Err(error) => {
-                        let what = format!("block {block} of {}, {} connections", cell.workload, cell.users);
+                        let what = format!("block {block} of {cell}");
                         self.spare(&what, error, tell)?;
                         false
                     }
@@ -385,7 +403,7 @@ impl<'a> Run<'a> {
 
     /// Share of the time, or of the blocks of all cells, that has been used; and how long the rest takes at most.
     fn done(&self) -> (f64, Duration) {
-        let cells = cells(self.definition());
+        let cells = self.definition().cells();
         let blocks: u32 = cells.iter().map(|cell| self.blocks(cell)).sum();
         #[allow(clippy::cast_precision_loss)] // few
         let all = f64::from(self.definition().blocks) * cells.len() as f64;
@@ -402,6 +420,47 @@ impl<'a> Run<'a> {
         });
         let mut mixed = fastrand::Rng::with_seed(purpose);
         fastrand::Rng::with_seed(header.unwrap_or(0) ^ mixed.u64(..))
+    }
+
+    /// Transactions of a cell per second, if they come at a rate: a share of the maximum, in every setting alike.
+    fn rate(&self, cell: &Cell) -> Option<f64> {
+        Some(self.maximum(cell)? * f64::from(cell.percent?) / 100.0)
+    }
+
+    /// The most transactions of a cell per second, once they have been counted.
+    fn maximum(&self, cell: &Cell) -> Option<f64> {
+        let of = |r: &Record| match r {
+            Record::Maximum(m) if m.cell == cell.closed() => Some(m.tps),
+            _ => None,
+        };
+        self.journal.records().iter().find_map(of)
+    }
+
+    /// Counts the most transactions of a cell with a rate per second, on the base, each connection as fast as it goes on.
+    fn find_maximum(
+        &mut self,
+        cell: &Cell,
+        settings: &[usize],
+        tell: &mut dyn FnMut(Event<'_>),
+    ) -> Result<()> {
+        let definition = &self.order.definition;
+        let is_base = |place: &usize| {
+            let setting = &definition.settings[*place];
+            definition.base_of(setting) == setting.name
+        };
+        // Of a cell without its base (it is on a server that the load does not run on) the first setting.
+        let base = settings.iter().copied().find(is_base).or(settings.first().copied());
+        let (Some(place), true) = (base, cell.percent.is_some() && self.maximum(cell).is_none()) else {
+            return Ok(());
+        };
+        let (cell, setting) = (cell.closed(), definition.settings[place].name.clone());
+        tell(Event::Slice { cell: &cell, setting: &setting, measured: false });
+        self.whole(&cell, place, WARM_UP, 0, tell)?;
+        let seconds = definition.whole_slice_seconds().max(MAXIMUM);
+        let slice = self.whole(&cell, place, seconds, 0, tell)?;
+        #[allow(clippy::cast_precision_loss)] // counts of a slice are far below 2^53
+        let tps = slice.transactions as f64 / slice.seconds;
+        self.journal.append(Record::Maximum(Maximum { cell, setting, tps }))
     }
 
     /// An unmeasured slice. The first one of a cell tells what the setting's Performance Schema counts, if it has one: reading
@@ -422,7 +481,7 @@ impl<'a> Run<'a> {
         let switching = self.fleet.time_to_switch(place)?.as_secs_f64();
         let target = self.fleet.ready(place)?.target;
         let before = if known { None } else { attribution::counts(&target) };
-        let slice = self.whole(cell, place, seconds, tell)?;
+        let slice = self.whole(cell, place, seconds, 0, tell)?;
         let pace = self.paces.entry(cell.clone()).or_default();
         pace.latency = pace.latency.max(slice.latency.mean);
         pace.switching = pace.switching.max(switching);
@@ -456,7 +515,7 @@ impl<'a> Run<'a> {
         }
         for (turn, &place) in (0..).zip(settings) {
             tell(says(place));
-            let slice = self.whole(cell, place, seconds, tell)?;
+            let slice = self.whole(cell, place, seconds, block, tell)?;
             self.journal.append(Record::Slice(Box::new(Slice { block, turn, ..slice })))?;
         }
         Ok(())
@@ -467,6 +526,8 @@ impl<'a> Run<'a> {
     fn turn(&self, cell: &Cell) -> Option<Duration> {
         let definition = self.definition();
         let at_a_stretch = definition.turn_milliseconds == 0
+            // A driver that is held does not hold up what arrives.
+            || cell.percent.is_some()
             || definition.measure == Measure::P95
             || definition.settings.iter().any(SettingDef::is_at_a_stretch)
             || self.by_itself == Some(true)
@@ -497,15 +558,20 @@ impl<'a> Run<'a> {
             && (0..definition.settings.len()).any(|place| self.fleet.is_shared(place))
     }
 
-    /// A slice at a stretch.
+    /// A slice at a stretch. In a block the transactions of all settings arrive at the same times.
     fn whole(
         &mut self,
         cell: &Cell,
         place: usize,
         seconds: u32,
+        block: u32,
         tell: &mut dyn FnMut(Event<'_>),
     ) -> Result<Slice> {
+        let purpose = place_of(self.definition(), cell) << 32 | u64::from(block) | ARRIVALS;
+        let seed = self.random(purpose).u64(..);
+        let arrivals = self.rate(cell).map(|rate| Arrivals { rate, seed });
         let mut slicer = self.slicer(cell);
+        slicer.load.arrivals = arrivals;
         slicer.whole(place, seconds, &mut |progress| tell(Event::Second(progress)))
     }
 
@@ -533,15 +599,12 @@ impl<'a> Run<'a> {
             Err(error) => return self.note(format!("no profiles: perf cannot sample here: {error}")),
         };
         let definition = &self.order.definition;
-        for cell in cells(definition) {
+        for cell in definition.cells() {
             for (place, setting) in definition.settings.iter().enumerate().filter(|(_, s)| !s.twin) {
                 if definition.runs(workload_of(definition, &cell), setting)
                     && !self.is_profiled(&cell, setting)
                 {
-                    tell(Event::Doing(&format!(
-                        "profiling {}, {} connections: {}",
-                        cell.workload, cell.users, setting.name
-                    )));
+                    tell(Event::Doing(&format!("profiling {cell}: {}", setting.name)));
                     self.profile_one(&perf, &cell, place, tell)?;
                 }
             }
@@ -567,10 +630,10 @@ impl<'a> Run<'a> {
         let Some(pid) = ready.pid else {
             return self.note(format!("no profile of {setting}: its process cannot be seen"));
         };
-        self.whole(cell, place, WARM_UP, tell)?;
+        self.whole(cell, place, WARM_UP, 0, tell)?;
         let sampling = perf.start(pid, self.bench.folder())?;
         let seconds = self.definition().whole_slice_seconds().max(PROFILED);
-        self.whole(cell, place, seconds, tell)?;
+        self.whole(cell, place, seconds, 0, tell)?;
         let stacks = match sampling.finish() {
             Ok(stacks) if !stacks.is_empty() => stacks,
             Ok(_) => return self.note(format!("no profile of {setting}: perf took no samples")),
@@ -665,22 +728,13 @@ fn last_moment(records: &[Record]) -> f64 {
 
 /// A cell's number, from 1.
 fn place_of(definition: &Definition, cell: &Cell) -> u64 {
-    cells(definition).iter().position(|c| c == cell).map_or(0, |place| place as u64 + 1)
+    definition.cells().iter().position(|c| c == cell).map_or(0, |place| place as u64 + 1)
 }
 
 /// The load of a cell, which is always one of the study's.
 fn workload_of<'a>(definition: &'a Definition, cell: &Cell) -> &'a WorkloadDef {
     let found = definition.workloads.iter().find(|w| w.name == cell.workload);
     found.unwrap_or(&definition.workloads[0])
-}
-
-/// Every workload at every number of connections.
-fn cells(definition: &Definition) -> Vec<Cell> {
-    let of = |w: &WorkloadDef| {
-        let name = w.name.clone();
-        w.users.clone().into_iter().map(move |users| Cell { workload: name.clone(), users })
-    };
-    definition.workloads.iter().flat_map(of).collect()
 }
 
 fn header(order: &Order, servers: Vec<ServerFacts>, others: Others) -> Header {
@@ -698,13 +752,14 @@ fn header(order: &Order, servers: Vec<ServerFacts>, others: Others) -> Header {
         precision: definition.precision,
         margin: definition.margin,
         measure: definition.measure,
+        budget: order.budget,
         most_blocks: definition.blocks,
         blocks_per_start: definition.blocks_per_start,
         definition: order.text.clone(),
         machine: Machine { others, ..machine::facts() },
         servers,
         settings: definition.settings.iter().map(|s| facts(definition, s)).collect(),
-        cells: cells(definition),
+        cells: definition.cells(),
         only: definition.workloads.iter().filter_map(|w| Some((w.name.clone(), w.server.clone()?))).collect(),
     }
 }

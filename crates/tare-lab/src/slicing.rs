@@ -300,6 +300,7 @@ impl Slicer<'_, '_> {
             process: ready.process,
             at,
             seconds: report.seconds,
+            rate: self.load.arrivals.map(|arrivals| arrivals.rate),
             transactions: report.transactions,
             queries: report.queries,
             errors: report.errors,

@@ -78,6 +78,9 @@ const PROCEDURE_SCRIPT: Script =
     Script::Own("procedure_loop.lua", include_str!("../../../workloads/procedure_loop.lua"));
 const HANDICAP_SCRIPT: Script = Script::Own("handicap.lua", include_str!("../../../workloads/handicap.lua"));
 
+/// What drives any other script at a pace.
+pub(crate) const PACED: Script = Script::Own("paced.lua", include_str!("../../../workloads/paced.lua"));
+
 static TPCC: Data = Data {
     name: "tpcc",
     script: TPCC_SCRIPT,
@@ -218,7 +221,7 @@ pub fn find(name: &str) -> Option<&'static Workload> {
 /// Writes our scripts into a folder, for the driver to read.
 pub fn install(folder: &Path) -> Result<()> {
     let scripts = WORKLOADS.iter().flat_map(|w| [w.script, w.data.script]);
-    for script in scripts {
+    for script in scripts.chain([PACED]) {
         if let Script::Own(_, text) = script {
             let path = script.argument(folder);
             fs::write(&path, text).tried(|| format!("writing {}", path.display()))?;
@@ -233,6 +236,14 @@ impl Script {
         match self {
             Script::Stock(name) => name.into(),
             Script::Own(file, _) => folder.join(file),
+        }
+    }
+
+    /// By which another script can load it.
+    pub fn module(self) -> &'static str {
+        match self {
+            Script::Stock(name) => name,
+            Script::Own(file, _) => file.strip_suffix(".lua").unwrap_or(file),
         }
     }
 }

@@ -39,6 +39,7 @@ fn measured(folder: &Path, keys: &str) -> Vec<Record> {
         programs: [].into(),
         preloads: [].into(),
         seed: Some(1),
+        budget: None,
         profile: false,
     };
     runner::run(&order, &Interrupt::default(), &mut |_| {}).expect("a block");

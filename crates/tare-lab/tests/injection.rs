@@ -183,7 +183,7 @@ fn header(blocks: usize) -> Header {
 }
 
 fn cell() -> Cell {
-    Cell { workload: "recorded".into(), users: 2 }
+    Cell { workload: "recorded".into(), users: 2, percent: None }
 }
 
 fn slice(setting: &str, block: u32, turns: Vec<Turn>) -> Slice {
@@ -197,6 +197,7 @@ fn slice(setting: &str, block: u32, turns: Vec<Turn>) -> Slice {
         process: None,
         at: f64::from(block),
         seconds: sum(|turn| turn.seconds),
+        rate: None,
         transactions: queries / 16,
         queries,
         errors: 0,

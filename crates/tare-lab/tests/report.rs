@@ -276,8 +276,8 @@ fn looked_at(seen: &str, dark: bool, paths: &report::Paths) {
         let sections = "verdicts workload-oltp-read-only workload-oltp-point-select workload-tpcc events flame-graphs \
                         method machine data";
         assert_eq!(line(&format!("{width} sections")), sections);
-        // Of each workload and number of connections: five intervals, six boxes, six courses.
-        assert_eq!(line(&format!("{width} plots")), (6 * 17).to_string());
+        // Of each workload and number of connections: five intervals, six boxes, six courses, six distributions.
+        assert_eq!(line(&format!("{width} plots")), (6 * 23).to_string());
         assert_eq!(line(&format!("{width} widened")), "100%");
         let files = [&paths.csv, &paths.slices, &paths.json, &paths.html.with_file_name("results.jsonl")];
         let sizes = files.map(|path| read(path).encode_utf16().count().to_string());

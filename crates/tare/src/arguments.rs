@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tare_lab::Error;
+use tare_lab::budget::Budget;
 use tare_lab::installation::Installation;
 use tare_outlets::slowlog::Share;
 
@@ -486,7 +487,7 @@ pub(crate) enum LabCommand {
     Run(LabRun),
     /// Write the report of a folder of results anew, and show its figures
     Report(LabReport),
-    /// Show the figures of two folders of results side by side
+    /// Show several runs side by side, over time, versions or machines, and where a cost changes
     Compare(LabCompare),
 }
 
@@ -499,7 +500,10 @@ pub(crate) enum LabCommand {
 #[command(after_help = "Examples:\n  \
     tare lab run tare --quick\n  \
     tare lab run versions --server newer=/opt/mariadb-11.8/bin/mariadbd --out results/versions\n  \
-    tare lab run my-study.toml")]
+    tare lab run my-study.toml\n  \
+    tare lab run pfs-default --quick --fail-above 3% --junit budget.xml\n\n\
+Exit status: 0 done (with --fail-above: all is below); 1 an error; 2 wrong arguments; 3 something is above; 4 not known;\n\
+130 interrupted. docs/ci.md explains how a budget is judged.")]
 pub(crate) struct LabRun {
     /// Name of a study that ships, or a file
     #[arg(value_name = "STUDY")]
@@ -522,6 +526,23 @@ pub(crate) struct LabRun {
     /// Seed of the order of slices [default: drawn, and written into the results]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
+    #[command(flatten)]
+    pub(crate) budget: LabBudget,
+}
+
+/// What results are held against, and where that is written.
+#[derive(Args, Debug)]
+pub(crate) struct LabBudget {
+    /// Judge what settings cost: 3%. Exit status 0: all intervals are below; 3: one is above; 4: neither is known. A study that
+    /// runs goes on until it is known, or its blocks or minutes are used up
+    #[arg(long, value_name = "PERCENT")]
+    pub(crate) fail_above: Option<Budget>,
+    /// File to write what came out to, as JUnit's XML
+    #[arg(long, value_name = "FILE", requires = "fail_above")]
+    pub(crate) junit: Option<PathBuf>,
+    /// File to write a summary to, in Markdown
+    #[arg(long, value_name = "FILE")]
+    pub(crate) markdown: Option<PathBuf>,
 }
 
 /// A folder of results.
@@ -530,17 +551,23 @@ pub(crate) struct LabReport {
     /// Folder of results
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
+    #[command(flatten)]
+    pub(crate) budget: LabBudget,
 }
 
-/// Two folders of results.
+/// Show several runs side by side, over time, versions or machines, and where a cost changes
+///
+/// Runs are put in the order of their beginnings. The last one says what is compared: an earlier one counts where setting, base, load
+/// and measure were the same, and where it does not the reason is said. Changes from one run to the next, trends, and what else differs
+/// between runs (machine, server's version, how it was measured) are told in words.
 #[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    tare lab compare results/monday results/tuesday results/wednesday\n  \
+    tare lab compare lab/pfs-default-*")]
 pub(crate) struct LabCompare {
-    /// Folder of results
-    #[arg(value_name = "DIR")]
-    pub(crate) first: PathBuf,
-    /// Another, of a study with settings and workloads of the same names
-    #[arg(value_name = "DIR")]
-    pub(crate) second: PathBuf,
+    /// Folders of results, two or more
+    #[arg(value_name = "DIR", num_args = 2.., required = true)]
+    pub(crate) folders: Vec<PathBuf>,
 }
 
 impl Programs {

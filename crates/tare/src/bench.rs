@@ -78,6 +78,7 @@ pub(crate) fn order(
         quick: false,
         folder: folder.into(),
         seed: None,
+        budget: None,
         profile: false,
     })
 }

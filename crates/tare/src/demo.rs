@@ -48,6 +48,7 @@ pub(crate) fn demo(arguments: &Demo, interrupt: Interrupt) -> Result<ExitCode> {
         options: [("tables", TABLES), ("table-size", ROWS)].map(|(n, v)| (n.into(), v.to_string())).into(),
         // As text, so that the statements have digests to show.
         prepared: false,
+        arrivals: None,
     };
     let bench = Bench::new(interrupt)?;
     let options = ["--innodb-buffer-pool-size=256M", "--innodb-flush-log-at-trx-commit=0"].map(Into::into);

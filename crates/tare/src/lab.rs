@@ -5,32 +5,39 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::SystemTime;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use console::style;
 use tare_lab::analysis::Analysis;
+use tare_lab::budget::{self, Outcome};
 use tare_lab::catalogue::{self, STUDIES, Source};
 use tare_lab::definition::Definition;
+use tare_lab::history::Run;
 use tare_lab::interrupt::Interrupt;
+use tare_lab::report::judged;
 use tare_lab::runner::{self, Order};
 use tare_lab::{Error, journal};
 
-use crate::arguments::{Lab, LabCommand, LabCompare, LabRun};
+use crate::arguments::{Lab, LabBudget, LabCommand, LabCompare, LabRun};
 use crate::lab_live::Live;
 use crate::page::{self, Column, Grid};
-use crate::{lab_table, provider, units};
+use crate::{lab_history, lab_table, provider};
+
+/// Exit statuses of a budget: a cost is above it, or it is not known whether one is.
+const ABOVE: u8 = 3;
+const NOT_KNOWN: u8 = 4;
 
 /// What settings name to preload tare.
 const TARE: &str = "tare";
 
 /// Runs the command.
 pub(crate) fn lab(arguments: &Lab, interrupt: &Interrupt) -> Result<ExitCode> {
+    let done = |()| ExitCode::SUCCESS;
     match &arguments.command {
-        LabCommand::List => list(),
+        LabCommand::List => list().map(done),
         LabCommand::Run(a) => run(a, interrupt),
-        LabCommand::Report(a) => report(&a.folder),
-        LabCommand::Compare(a) => compare(a),
+        LabCommand::Report(a) => show(&read(&a.folder)?, &a.folder, &a.budget),
+        LabCommand::Compare(a) => compare(a).map(done),
     }
-    .map(|()| ExitCode::SUCCESS)
 }
 
 fn list() -> Result<()> {
@@ -44,7 +51,7 @@ fn list() -> Result<()> {
     ]);
     for (name, text) in STUDIES {
         let (whole, quick) = (Definition::read(text, name, false)?, Definition::read(text, name, true)?);
-        let cells: usize = whole.workloads.iter().map(|w| w.users.len()).sum();
+        let cells = whole.cells().len();
         grid.row([
             (*name).to_owned(),
             whole.question.clone(),
@@ -61,7 +68,7 @@ fn list() -> Result<()> {
     Ok(())
 }
 
-fn run(arguments: &LabRun, interrupt: &Interrupt) -> Result<()> {
+fn run(arguments: &LabRun, interrupt: &Interrupt) -> Result<ExitCode> {
     let source = catalogue::find(&arguments.study)?;
     let definition = Definition::read(&source.text, &source.file, arguments.quick)?;
     let folder = arguments.out.clone().unwrap_or_else(|| default_folder(&source.name));
@@ -74,6 +81,7 @@ fn run(arguments: &LabRun, interrupt: &Interrupt) -> Result<()> {
         quick: arguments.quick,
         folder,
         seed: arguments.seed,
+        budget: arguments.budget.fail_above,
         profile: arguments.profile,
     };
     introduce(&order);
@@ -83,7 +91,7 @@ fn run(arguments: &LabRun, interrupt: &Interrupt) -> Result<()> {
         }
         error
     })?;
-    show(&analysis, &order.folder)
+    show(&analysis, &order.folder, &arguments.budget)
 }
 
 /// Runs a study with its progress in the terminal.
@@ -122,71 +130,49 @@ fn introduce(order: &Order) {
     ));
 }
 
-fn report(folder: &Path) -> Result<()> {
-    show(&read(folder)?, folder)
-}
-
 fn read(folder: &Path) -> Result<Analysis> {
     let records = journal::read(folder)?;
     Ok(Analysis::of(&records).ok_or_else(|| Error::NoResults(folder.into()))?)
 }
 
-fn show(analysis: &Analysis, folder: &Path) -> Result<()> {
+fn show(analysis: &Analysis, folder: &Path, asked: &LabBudget) -> Result<ExitCode> {
     lab_table::print(analysis);
     println!();
     page::note(&format!("Results: {}", folder.display()));
     page::note(&format!("Report:  {}", tare_lab::report::write(folder)?.html.display()));
     lab_table::in_short(analysis);
-    Ok(())
+    judge(analysis, asked)
 }
 
-/// Costs of two studies side by side. They are compared as they are: what differs between the two runs besides the settings
-/// (the machine, its day) is not taken out, so no verdict is given.
-fn compare(arguments: &LabCompare) -> Result<()> {
-    let (first, second) = (read(&arguments.first)?, read(&arguments.second)?);
-    let mut shared = 0;
-    for cell in &first.cells {
-        let Some(other) = second.cells.iter().find(|c| c.cell == cell.cell) else { continue };
-        page::heading(
-            &format!("{}, {} connections", cell.cell.workload, cell.cell.users),
-            "cost against each run's base",
-        );
-        let mut grid = Grid::new(&[
-            ("SETTING", Column::CutEnd),
-            ("FIRST", Column::Right),
-            ("95%", Column::Left),
-            ("SECOND", Column::Right),
-            ("95%", Column::Left),
-            ("INTERVALS", Column::Left),
-        ]);
-        for setting in &cell.settings {
-            let (Some(a), Some(b)) = (setting.cost, other.setting(&setting.name).and_then(|s| s.cost)) else {
-                continue;
-            };
-            let apart = a
-                .interval
-                .zip(b.interval)
-                .map_or("too few blocks", |(a, b)| if a.1 < b.0 || b.1 < a.0 { "apart" } else { "overlap" });
-            shared += 1;
-            grid.row([
-                setting.name.clone(),
-                units::change(a.share),
-                lab_table::range(a),
-                units::change(b.share),
-                lab_table::range(b),
-                apart.into(),
-            ]);
-        }
-        grid.print();
+/// Holds the figures against the budget that was asked for, and writes what is read elsewhere.
+fn judge(analysis: &Analysis, asked: &LabBudget) -> Result<ExitCode> {
+    let judged = asked.fail_above.map(|budget| (budget, budget.judge(analysis)));
+    let write = |path: &Path, text: String| {
+        std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))
+    };
+    if let Some(path) = &asked.markdown {
+        write(
+            path,
+            judged::markdown(analysis, judged.as_ref().map(|(budget, all)| (*budget, all.as_slice()))),
+        )?;
     }
-    anyhow::ensure!(
-        shared > 0,
-        "the two studies have no setting under the same workload and connections in common"
-    );
-    page::note(
-        "\nIntervals that lie apart differ by more than noise explains, if the two runs were made alike.",
-    );
-    Ok(())
+    let Some((budget, judgements)) = judged else { return Ok(ExitCode::SUCCESS) };
+    if let Some(path) = &asked.junit {
+        write(path, judged::junit(analysis, budget, &judgements))?;
+    }
+    lab_table::budget(budget, &judgements);
+    Ok(match budget::outcome(&judgements) {
+        Outcome::Passed => ExitCode::SUCCESS,
+        Outcome::Failed => ExitCode::from(ABOVE),
+        Outcome::Unknown => ExitCode::from(NOT_KNOWN),
+    })
+}
+
+/// Several studies side by side.
+fn compare(arguments: &LabCompare) -> Result<()> {
+    let folders = arguments.folders.iter();
+    let runs = folders.map(|folder| Ok(Run::new(folder.display().to_string(), read(folder)?)));
+    lab_history::print(runs.collect::<Result<Vec<Run>>>()?)
 }
 
 /// A study of ours that is no file: its text is made, and read like any other.

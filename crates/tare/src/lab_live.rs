@@ -40,7 +40,7 @@ impl Live {
             Event::Doing(what) => self.doing = (*what).to_owned(),
             Event::Slice { cell, setting, measured } => {
                 let how = if *measured { "" } else { ", warming up" };
-                self.doing = format!("{}, {} connections: {setting}{how}", cell.workload, cell.users);
+                self.doing = format!("{cell}: {setting}{how}");
             }
             Event::Second(progress) => {
                 let rate = units::rate(progress.transactions_per_second);
@@ -84,7 +84,7 @@ fn line(cell: &CellAnalysis) -> String {
         Some(format!("{} {}{interval}", s.name, units::change(cost.share)))
     });
     let each: Vec<String> = each.collect();
-    format!("{}, {} connections, block {blocks}: {}", cell.cell.workload, cell.cell.users, each.join("; "))
+    format!("{}, block {blocks}: {}", cell.cell, each.join("; "))
 }
 
 /// A line per setting: its estimate, and its interval drawn to a scale that all share.
@@ -95,7 +95,7 @@ fn picture(cell: &CellAnalysis) -> String {
     let columns = page::width().saturating_sub(name + FIGURES).min(PICTURE);
     let rows = cell.settings.iter().filter(|s| s.cost.is_some()).map(|s| row(s, name, reach, columns));
     let rows: String = rows.collect();
-    let cell = style(format!("{}, {} connections", cell.cell.workload, cell.cell.users)).bold();
+    let cell = style(&cell.cell).bold();
     format!("\n{cell}{rows}")
 }
 

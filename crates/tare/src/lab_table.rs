@@ -1,7 +1,9 @@
 //! A study's figures as tables.
 
 use tare_lab::analysis::{Analysis, CellAnalysis, Difference, SettingAnalysis};
+use tare_lab::budget::{Budget, Judgement};
 use tare_lab::record::{Header, Measure};
+use tare_lab::report::judged::{all_in_words, words};
 use tare_lab::report::wording;
 
 use crate::page::{self, Column, Grid};
@@ -37,6 +39,17 @@ pub(crate) fn in_short(analysis: &Analysis) {
     page::paragraph(&wording::in_short(analysis));
 }
 
+/// Prints what came out of a budget, and last all of it in a line.
+pub(crate) fn budget(budget: Budget, judgements: &[Judgement]) {
+    page::heading(&format!("Budget of {budget}"), "judged on whole intervals");
+    for judgement in judgements {
+        let (outcome, setting) = (judgement.outcome.to_string(), &judgement.setting);
+        page::paragraph(&format!("{outcome:<8}{}, {setting}: {}", judgement.cell, words(budget, judgement)));
+    }
+    println!();
+    page::paragraph(&all_in_words(budget, judgements));
+}
+
 fn servers(header: &Header) -> String {
     let each: Vec<String> = header.servers.iter().map(|s| format!("{} {}", s.name, s.version)).collect();
     each.join(", ")
@@ -66,13 +79,19 @@ pub(crate) fn charge(measure: Measure) -> &'static str {
 
 /// Prints a cell's tables: what was measured, and what it says.
 pub(crate) fn cell(header: &Header, cell: &CellAnalysis) {
-    let title = format!("{}, {} connections", cell.cell.workload, cell.cell.users);
+    let title = cell.cell.to_string();
     let noise = cell.noise().and_then(|n| n.interval);
     let about = noise.map_or(String::new(), |(low, high)| {
         format!("noise (the base against itself): {} … {}", units::change(low), units::change(high))
     });
     page::heading(&title, &about);
-    measured(cell).print();
+    if let Some(rate) = cell.rate {
+        page::note(&format!(
+            "{} transactions arrive per second; latency counts from when each was to begin",
+            units::rate(rate)
+        ));
+    }
+    measured(header, cell).print();
     println!();
     judged(header, cell).print();
     for setting in &cell.settings {
@@ -83,15 +102,18 @@ pub(crate) fn cell(header: &Header, cell: &CellAnalysis) {
 }
 
 /// What was measured of each setting.
-fn measured(cell: &CellAnalysis) -> Grid {
-    let extra = Extra::of(cell);
+fn measured(header: &Header, cell: &CellAnalysis) -> Grid {
+    let extra = Extra::of(header, cell);
     let mut columns = vec![
         ("SETTING", Column::CutEnd),
         ("CPU/TX", Column::Right),
         ("TX/S", Column::Right),
         ("P95", Column::Right),
-        ("RESIDENT", Column::Right),
     ];
+    columns.extend(
+        extra.tail.then_some([("P99", Column::Right), ("P99.9", Column::Right)]).into_iter().flatten(),
+    );
+    columns.push(("RESIDENT", Column::Right));
     columns.extend(extra.columns());
     let mut grid = Grid::new(&columns);
     for setting in &cell.settings {
@@ -134,15 +156,18 @@ fn judged(header: &Header, cell: &CellAnalysis) -> Grid {
 /// Columns that only some studies fill.
 #[derive(Clone, Copy, Debug)]
 struct Extra {
+    /// What 99 of 100 and 999 of 1000 take at most, where transactions of the study come at a rate.
+    tail: bool,
     notpm: bool,
     logged: bool,
     sidecars: bool,
 }
 
 impl Extra {
-    fn of(cell: &CellAnalysis) -> Extra {
+    fn of(header: &Header, cell: &CellAnalysis) -> Extra {
         let any = |f: &dyn Fn(&SettingAnalysis) -> bool| cell.settings.iter().any(f);
         Extra {
+            tail: header.cells.iter().any(|c| c.percent.is_some()),
             notpm: any(&|s| s.medians.figures.contains_key("notpm")),
             logged: any(&|s| s.medians.logged_bytes > 0.0),
             sidecars: any(&|s| s.medians.cpu_sidecars > 0.0),
@@ -169,7 +194,7 @@ fn row(setting: &SettingAnalysis, extra: Extra) -> Vec<String> {
     let m = &setting.medians;
     let mut row = vec![setting.name.clone()];
     if setting.blocks == 0 {
-        row.extend([(); 4].map(|()| NONE.to_owned()));
+        row.extend(std::iter::repeat_n(NONE.to_owned(), if extra.tail { 6 } else { 4 }));
         row.extend(extra.columns().map(|_| String::new()));
     } else {
         // Of a process that cannot be seen nothing is known.
@@ -178,8 +203,9 @@ fn row(setting: &SettingAnalysis, extra: Extra) -> Vec<String> {
             seen(m.cpu, units::seconds(m.cpu + m.cpu_sidecars)),
             units::rate(m.tps),
             units::seconds(m.p95),
-            seen(m.resident_bytes, bytes(m.resident_bytes)),
         ]);
+        row.extend(extra.tail.then_some([m.p99, m.p999].map(units::seconds)).into_iter().flatten());
+        row.push(seen(m.resident_bytes, bytes(m.resident_bytes)));
         row.extend(extra.cells(setting));
     }
     row

@@ -8,6 +8,7 @@ mod documents;
 mod elf;
 mod install;
 mod lab;
+mod lab_history;
 mod lab_live;
 mod lab_table;
 mod outlet;

@@ -76,3 +76,116 @@ fn it_ends_with_all_of_it_in_a_line() {
     assert!(last.contains("built-in, all costs 14.") && last.contains("in all 6 cells"), "{last}");
     assert!(!text.contains('±'), "intervals are printed as such: {text}");
 }
+
+/// Judges results against a budget; gives the exit status and what was printed.
+fn judged(folder: &Path, budget: &[&str]) -> (Option<i32>, String) {
+    let mut tare = Command::new(env!("CARGO_BIN_EXE_tare"));
+    let ended = tare.args(["lab", "report"]).arg(folder).args(budget).output().expect("tare runs");
+    (ended.status.code(), String::from_utf8_lossy(&[ended.stdout, ended.stderr].concat()).into_owned())
+}
+
+/// Of what was put in, the dearest costs 14.5%.
+#[test]
+fn a_budget_passes_fails_or_stays_unknown() {
+    let folder = tempfile::Builder::new().prefix("t").tempdir_in("/tmp").expect("a folder");
+    sample::write(folder.path(), SEED);
+    let (status, said) = judged(folder.path(), &["--fail-above", "20%"]);
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.trim_end().ends_with("Budget of 20%: passed (24 below it)."), "{said}");
+    let (status, said) = judged(folder.path(), &["--fail-above", "10%"]);
+    assert_eq!(status, Some(3), "{said}");
+    assert!(said.trim_end().ends_with("Budget of 10%: failed (6 above it, 18 below it)."), "{said}");
+
+    unsettle(folder.path());
+    let (status, said) = judged(folder.path(), &["--fail-above", "20%"]);
+    assert_eq!(status, Some(4), "{said}");
+    assert!(said.contains("(6 unknown, 18 below it)"), "{said}");
+    // What is above is told even where something else is unknown.
+    assert_eq!(judged(folder.path(), &["--fail-above", "10%"]).0, Some(3));
+
+    let (status, said) = judged(folder.path(), &["--fail-above", "3"]);
+    assert!(status == Some(2) && said.contains("such as 3%"), "{said}");
+    assert_eq!(judged(folder.path(), &["--junit", "/tmp/never"]).0, Some(2), "nothing to judge by");
+    let (status, said) = judged(folder.path(), &["--fail-above", "20%", "--junit", "/nowhere/at/all.xml"]);
+    assert!(status == Some(1) && said.contains("writing /nowhere/at/all.xml"), "{said}");
+}
+
+#[test]
+fn what_came_out_is_written_for_those_who_read_it() {
+    let folder = tempfile::Builder::new().prefix("t").tempdir_in("/tmp").expect("a folder");
+    sample::write(folder.path(), SEED);
+    unsettle(folder.path());
+    let files = ["junit.xml", "summary.md"].map(|name| folder.path().join(name));
+    let names = files.each_ref().map(|f| f.to_str().expect("a path"));
+    let (status, said) =
+        judged(folder.path(), &["--fail-above", "10%", "--junit", names[0], "--markdown", names[1]]);
+    assert_eq!(status, Some(3), "{said}");
+    let [junit, summary] = files.each_ref().map(|file| std::fs::read_to_string(file).expect("written"));
+
+    let count = |part: &str| junit.matches(part).count();
+    assert!(
+        junit.starts_with(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"tare\" tests=\"24\""
+        ),
+        "{junit}"
+    );
+    assert!(junit.contains(" failures=\"6\" errors=\"0\" skipped=\"6\""), "{junit}");
+    assert_eq!(
+        [count("<testsuite "), count("<testcase "), count("<failure "), count("<skipped ")],
+        [6, 24, 6, 6]
+    );
+    assert_eq!(count("<testcase "), count("</testcase>"));
+    assert!(junit.contains(", all of it above 10%\">"), "{junit}");
+    // Every quote and bracket of ours is one of the form's.
+    let checked = Command::new("python3")
+        .args(["-c", "import sys, xml.dom.minidom as m; m.parse(sys.argv[1])", names[0]])
+        .output();
+    match checked {
+        Ok(checked) => assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr)),
+        Err(error) => println!("not parsed by another program: python3: {error}"),
+    }
+
+    let rows: Vec<&str> = summary.lines().filter(|line| line.starts_with("| ")).collect();
+    assert_eq!(rows.len(), 1 + 6 * 5, "{summary}");
+    assert!(rows.iter().all(|row| row.matches(" |").count() == 6), "{summary}");
+    assert!(summary.contains("**Budget of 10%: failed (6 above it, 6 unknown, 12 below it).**"), "{summary}");
+    assert!(summary.contains("✗ failed: +14.") && summary.contains("? unknown: "), "{summary}");
+}
+
+#[test]
+fn a_change_between_runs_is_told_with_what_else_differs() {
+    let folders =
+        [(); 3].map(|()| tempfile::Builder::new().prefix("t").tempdir_in("/tmp").expect("a folder"));
+    for (seed, folder) in (1..).zip(&folders) {
+        sample::write(folder.path(), seed);
+    }
+    // The last run is on another kernel, and one of the settings costs 5% more there.
+    let path = folders[2].path().join("results.jsonl");
+    let text = std::fs::read_to_string(&path).expect("results").replace("\"6.1.0\"", "\"6.12.0\"");
+    let lines = text.lines().map(|line| {
+        let mut record: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        if record["setting"] == "built-in, all" && record["kind"] == "slice" {
+            record["cpu_user"] = (record["cpu_user"].as_f64().expect("seconds") * 1.07).into();
+        }
+        record.to_string() + "\n"
+    });
+    std::fs::write(&path, lines.collect::<String>()).expect("written");
+    let mut tare = Command::new(env!("CARGO_BIN_EXE_tare"));
+    let ended = tare
+        .args(["lab", "compare"])
+        .args(folders.iter().map(tempfile::TempDir::path))
+        .output()
+        .expect("tare runs");
+    let said = String::from_utf8_lossy(&ended.stdout);
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let said = words.join(" ");
+    assert!(said.contains("From run 2 to 3: kernel 6.1.0 → 6.12.0."), "{said}");
+    assert_eq!(said.matches("built-in, all: changes from run 2 to 3 by +5.").count(), 6, "{said}");
+    assert!(said.contains("; there, too: kernel 6.1.0 → 6.12.0"), "{said}");
+    assert!(said.contains("tare, all: no change; +1."), "{said}");
+
+    let alone =
+        Command::new(env!("CARGO_BIN_EXE_tare")).args(["lab", "compare"]).arg(folders[0].path()).output();
+    assert_eq!(alone.expect("tare runs").status.code(), Some(2), "one folder is no history");
+}

@@ -343,7 +343,7 @@ mod tests {
     const DEARER: f64 = 4.0;
 
     fn cell() -> Cell {
-        Cell { workload: "handicap".into(), users: crate::USERS }
+        Cell { workload: "handicap".into(), users: crate::USERS, percent: None }
     }
 
     fn header() -> Record {
@@ -386,6 +386,7 @@ mod tests {
             process: Some(0),
             at: f64::from(block),
             seconds: 0.16,
+            rate: None,
             transactions: 30 * TURNS as u64,
             queries: 30 * TURNS as u64 * STATEMENTS,
             errors: 0,

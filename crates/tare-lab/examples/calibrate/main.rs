@@ -107,6 +107,7 @@ fn study(
         programs: [].into(),
         preloads: [].into(),
         seed: Some(seed),
+        budget: None,
         profile: false,
     };
     let mut tell = |event: Event<'_>| {
@@ -128,6 +129,7 @@ fn alone(setting: &Setting) -> Result<(Bench, Server, Load)> {
         users: USERS,
         options: handicap.options(&options),
         prepared: true,
+        arrivals: None,
     };
     let own = ["--innodb-buffer-pool-size=256M", "--innodb-flush-log-at-trx-commit=0"].map(Into::into);
     let template =

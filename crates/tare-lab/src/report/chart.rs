@@ -17,6 +17,8 @@ const COURSE: f64 = 64.0;
 const MOST_POINTS: usize = 4000;
 /// Outliers drawn of a box.
 const MOST_OUTLIERS: usize = 40;
+/// A share of which nothing is drawn in a distribution.
+const FEWEST: f64 = 1e-5;
 /// Room at the ends of an axis, as a share of what it holds.
 const ROOM: f64 = 0.03;
 /// Labels nearer to an end of the axis than this, in percent, would stick out.
@@ -46,6 +48,13 @@ impl Axis {
         let room = ((high - low) * ROOM).max(high.abs() * 1e-3).max(1e-9);
         (low, high) = (if low < 0.0 { low - room } else { (low - room).max(0.0) }, high + room);
         Axis { low, high, step: round_step((high - low) / TICKS) }
+    }
+
+    /// Holds logarithms of base 10; its ticks are whole powers.
+    pub(super) fn of_powers(logarithms: impl IntoIterator<Item = f64>) -> Axis {
+        let axis = Axis::holding(logarithms);
+        let (low, high) = (axis.low.floor(), axis.high.ceil());
+        Axis { low, high, step: round_step(((high - low) / TICKS).max(1.0)) }
     }
 
     /// Where a value lies, in percent; at the nearer end if outside.
@@ -238,6 +247,24 @@ impl Box {
                         circle.outlier cx=(percent(axis.place(*outlier))) cy=(pixels(middle)) r="2" {}
                     }
                 }
+            }
+        }
+    }
+}
+
+/// A row of a distribution: bars of a width, each with a share of all, as high as its logarithm; and marks. The text beside it says
+/// the same.
+pub(super) fn distribution(bars: &[(f64, f64)], width: f64, marks: &[f64], axis: &Axis) -> Markup {
+    let height =
+        |share: f64| ((share / FEWEST).log10() / (1.0 / FEWEST).log10()).clamp(0.02, 1.0) * (ROW - 4.0);
+    html! {
+        svg.chart height=(ROW) aria-hidden="true" {
+            @for tick in axis.ticks() { (vertical(axis, "grid", tick)) }
+            g.box {
+                @for &(low, share) in bars {
+                    (across(axis, "quartiles", low, low + width, ROW - height(share), height(share)))
+                }
+                @for mark in marks.iter().filter(|mark| mark.is_finite()) { (upright(axis, "median", *mark, 0.0, ROW)) }
             }
         }
     }

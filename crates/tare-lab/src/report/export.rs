@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::wording::said;
 use super::{Study, measured};
 use crate::analysis::{Difference, Medians};
-use crate::record::{Header, Slice};
+use crate::record::{Cell, Header, Slice};
 
 /// What a report writes beside its page; the page holds it, too.
 pub(super) struct Exports {
@@ -29,7 +29,7 @@ impl Exports {
 type Figure<T> = (&'static str, fn(&T) -> f64);
 
 /// Figures of a setting.
-const FIGURES: [Figure<Medians>; 15] = [
+const FIGURES: [Figure<Medians>; 16] = [
     ("charged_s", |m| m.charged),
     ("cpu_s_per_transaction", |m| m.cpu),
     ("cpu_system_s_per_transaction", |m| m.cpu_system),
@@ -40,6 +40,7 @@ const FIGURES: [Figure<Medians>; 15] = [
     ("latency_p50_s", |m| m.p50),
     ("latency_p95_s", |m| m.p95),
     ("latency_p99_s", |m| m.p99),
+    ("latency_p999_s", |m| m.p999),
     ("resident_bytes", |m| m.resident_bytes),
     ("context_switches_per_transaction", |m| m.context_switches),
     ("logged_bytes_per_s", |m| m.logged_bytes),
@@ -48,12 +49,13 @@ const FIGURES: [Figure<Medians>; 15] = [
 ];
 
 /// Figures of a slice.
-const OF_SLICE: [Figure<Slice>; 20] = [
+const OF_SLICE: [Figure<Slice>; 22] = [
     ("block", |s| f64::from(s.block)),
     ("turn", |s| f64::from(s.turn)),
     ("process", |s| s.process.map_or(f64::NAN, f64::from)),
     ("at_s", |s| s.at),
     ("seconds", |s| s.seconds),
+    ("rate_per_s", |s| s.rate.unwrap_or(f64::NAN)),
     ("transactions", |s| count(s.transactions)),
     ("queries", |s| count(s.queries)),
     ("errors", |s| count(s.errors)),
@@ -69,6 +71,7 @@ const OF_SLICE: [Figure<Slice>; 20] = [
     ("latency_p50_s", |s| s.latency.p50),
     ("latency_p95_s", |s| s.latency.p95),
     ("latency_p99_s", |s| s.latency.p99),
+    ("latency_p999_s", |s| s.latency.at(0.999)),
 ];
 
 #[allow(clippy::cast_precision_loss)] // counts of a slice are far below 2^53
@@ -85,10 +88,20 @@ fn figures(study: &Study<'_>) -> String {
         .flat_map(|c| &c.settings)
         .flat_map(|s| s.medians.figures.keys())
         .collect();
-    let mut head: Vec<String> =
-        ["workload", "users", "setting", "base", "server", "server_version", "twin", "blocks", "units"]
-            .map(String::from)
-            .into();
+    let mut head: Vec<String> = [
+        "workload",
+        "users",
+        "rate_percent",
+        "setting",
+        "base",
+        "server",
+        "server_version",
+        "twin",
+        "blocks",
+        "units",
+    ]
+    .map(String::from)
+    .into();
     for difference in ["cost", "mean_cost", "throughput_change", "p95_change"] {
         head.extend(["", "_low", "_high"].map(|end| format!("{difference}{end}_share")));
     }
@@ -99,7 +112,8 @@ fn figures(study: &Study<'_>) -> String {
     for cell in &study.analysis.cells {
         for s in measured(cell) {
             let mut fields =
-                vec![cell.cell.workload.clone(), cell.cell.users.to_string(), s.name.clone(), s.base.clone()];
+                vec![cell.cell.workload.clone(), cell.cell.users.to_string(), percent(&cell.cell)];
+            fields.extend([s.name.clone(), s.base.clone()]);
             fields.extend(server(header, &s.name));
             fields.extend([s.twin.to_string(), s.blocks.to_string(), s.units.to_string()]);
             fields.extend([s.cost, s.mean, s.throughput, s.p95].into_iter().flat_map(difference));
@@ -114,6 +128,11 @@ fn figures(study: &Study<'_>) -> String {
         }
     }
     text
+}
+
+/// The share of the maximum at which transactions came; nothing where they did not come at a rate.
+fn percent(cell: &Cell) -> String {
+    cell.percent.map(|percent| percent.to_string()).unwrap_or_default()
 }
 
 /// The server a setting runs on, and its version.
@@ -133,14 +152,18 @@ fn difference(difference: Option<Difference>) -> [String; 3] {
 fn slices(study: &Study<'_>) -> String {
     let mut all: Vec<&Slice> = study.all_slices().collect();
     let own: BTreeSet<&String> = all.iter().flat_map(|s| s.figures.keys()).collect();
-    let mut head: Vec<String> = ["workload", "users", "setting"].map(String::from).into();
+    let mut head: Vec<String> = ["workload", "users", "rate_percent", "setting"].map(String::from).into();
     head.extend(OF_SLICE.iter().map(|(name, _)| (*name).to_owned()));
     head.extend(own.iter().map(|name| (*name).clone()));
     let mut text = line(head);
     all.sort_by(|a, b| a.at.total_cmp(&b.at));
     for slice in all {
-        let mut fields =
-            vec![slice.cell.workload.clone(), slice.cell.users.to_string(), slice.setting.clone()];
+        let mut fields = vec![
+            slice.cell.workload.clone(),
+            slice.cell.users.to_string(),
+            percent(&slice.cell),
+            slice.setting.clone(),
+        ];
         fields.extend(OF_SLICE.iter().map(|(_, figure)| number(figure(slice))));
         fields.extend(own.iter().map(|name| number(slice.figures.get(*name).copied().unwrap_or(f64::NAN))));
         text.push_str(&line(fields));

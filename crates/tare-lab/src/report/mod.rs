@@ -7,9 +7,11 @@ mod background;
 mod chart;
 mod export;
 mod flame;
+pub mod judged;
+mod latency;
 mod page;
 mod results;
-mod unit;
+pub(crate) mod unit;
 pub mod wording;
 
 use std::collections::BTreeMap;
@@ -86,7 +88,7 @@ impl<'a> Study<'a> {
                     let text = fs::read_to_string(dir.join(&profile.stacks)).unwrap_or_default();
                     study.profiles.push((profile, flame::Stacks::of(&text)));
                 }
-                Record::Header(_) | Record::Note(_) | Record::End(_) => {}
+                Record::Header(_) | Record::Maximum(_) | Record::Note(_) | Record::End(_) => {}
             }
         }
         study.profiles.retain(|(_, stacks)| stacks.samples() > 0);

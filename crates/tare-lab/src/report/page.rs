@@ -144,7 +144,7 @@ fn noise(study: &Study<'_>, facts: &SettingFacts) -> Markup {
     let judged = cells.iter().filter_map(|(cell, s)| Some((*cell, said(header, cell, s)?)));
     let differs: Vec<String> = judged
         .filter(|(_, said)| !matches!(said.claim, Claim::Equal | Claim::Unclear))
-        .map(|(c, said)| format!("{}, {}: {said}", c.cell.workload, connections(c.cell.users)))
+        .map(|(c, said)| format!("{}: {said}", c.cell))
         .collect();
     let widest = cells.iter().filter_map(|(_, s)| wording::reach(s)).reduce(f64::max);
     html! {
@@ -162,11 +162,6 @@ fn noise(study: &Study<'_>, facts: &SettingFacts) -> Markup {
             }
         }
     }
-}
-
-/// A number of connections, in words.
-pub(super) fn connections(users: u32) -> String {
-    if users == 1 { "1 connection".into() } else { format!("{users} connections") }
 }
 
 /// Settings by workloads, each with the range over its numbers of connections.

@@ -6,7 +6,8 @@ use maud::{Markup, html};
 
 use super::chart::{Axis, Box, Interval, Stretch, course};
 use super::flame::{self, Profiled, Stacks};
-use super::page::{anchor, connections, legend, several_bases, verdict_cell};
+use super::latency::latencies;
+use super::page::{anchor, legend, several_bases, verdict_cell};
 use super::wording::{charged, contradiction, said};
 use super::{Study, is_base, measured, unit};
 use crate::analysis::{CellAnalysis, Difference, SettingAnalysis};
@@ -38,9 +39,10 @@ fn workload(study: &Study<'_>, name: &str, cells: &[&CellAnalysis]) -> Markup {
             }
             @for (place, cell) in cells.iter().enumerate() {
                 details open[place == 0 || cells.len() <= OPEN] {
-                    summary { (connections(cell.cell.users)) }
+                    summary { (cell.cell.drive()) }
                     (boxes(study, cell))
                     (courses(study, cell))
+                    (latencies(study, cell))
                 }
             }
         }
@@ -63,7 +65,7 @@ fn by_connections(study: &Study<'_>, cells: &[&CellAnalysis]) -> Markup {
                 thead {
                     tr {
                         th scope="col" { "setting" }
-                        @for cell in cells { th scope="col" { (cell.cell.users) } }
+                        @for cell in cells { th scope="col" { (cell.cell.users) @if let Some(percent) = cell.cell.percent { " at " (percent) "%" } } }
                     }
                 }
                 tbody {
@@ -83,7 +85,7 @@ fn by_connections(study: &Study<'_>, cells: &[&CellAnalysis]) -> Markup {
 }
 
 fn by_name(study: &Study<'_>, cell: &CellAnalysis, name: &str) -> Markup {
-    let head = connections(cell.cell.users);
+    let head = cell.cell.drive();
     match measured(cell).find(|s| s.name == name) {
         Some(s) => {
             verdict_cell(study, &head, (cell, s), html! { span.below { (unit::plain(s.medians.tps)) "/s" } })
@@ -98,7 +100,7 @@ fn noise(cell: &CellAnalysis, base: &str) -> Option<(f64, f64)> {
 }
 
 /// Widths and heads of a table whose second column is drawn; the heads are for those who listen.
-fn plot_heads(third: &str, fourth: &str) -> Markup {
+pub(super) fn plot_heads(third: &str, fourth: &str) -> Markup {
     html! {
         colgroup { col.name; col; col.value; col.words; }
         thead.hidden { tr { @for head in ["setting", "plot", third, fourth] { th scope="col" { (head) } } } }
@@ -125,7 +127,7 @@ fn intervals(study: &Study<'_>, cells: &[&CellAnalysis]) -> Markup {
             (plot_heads("difference", "verdict"))
             @for cell in cells {
                 tbody {
-                    tr.group { th colspan="4" scope="rowgroup" { (connections(cell.cell.users)) (bases(cell)) } }
+                    tr.group { th colspan="4" scope="rowgroup" { (cell.cell.drive()) (bases(cell)) } }
                     @for s in measured(cell).filter(|s| !is_base(s)) { (interval(study, cell, s, &axis)) }
                 }
             }
@@ -219,6 +221,7 @@ fn columns() -> Vec<Column> {
         column("mean", "mean latency", |s| s.medians.latency, unit::time),
         column("p95", "95 of 100 transactions take at most this", |s| s.medians.p95, unit::time),
         column("p99", "99 of 100 transactions take at most this", |s| s.medians.p99, unit::time),
+        column("p99.9", "999 of 1000 transactions take at most this", |s| s.medians.p999, unit::time),
         column("memory", "resident memory of the server", |s| s.medians.resident_bytes, unit::bytes),
         column("switches", "context switches per transaction", |s| s.medians.context_switches, unit::plain),
         column(
@@ -269,7 +272,7 @@ fn figures(study: &Study<'_>, cells: &[&CellAnalysis]) -> Markup {
                     tbody {
                         @if cells.len() > 1 {
                             tr.group {
-                                th colspan=(columns.len() + own.len() + 4) scope="rowgroup" { (connections(cell.cell.users)) }
+                                th colspan=(columns.len() + own.len() + 4) scope="rowgroup" { (cell.cell.drive()) }
                             }
                         }
                         @for s in measured(cell) {
@@ -420,7 +423,7 @@ fn calls_of(cell: &CellAnalysis, calls: &[&Calls]) -> Markup {
     html! {
         div.wide {
             table {
-                caption { (cell.cell.workload) ", " (connections(cell.cell.users)) ": events per transaction" }
+                caption { (cell.cell) ": events per transaction" }
                 thead { tr { th scope="col" { "class" } @for c in calls { th scope="col" { (c.setting) } } } }
                 tbody {
                     @for class in classes {
@@ -484,7 +487,7 @@ fn flame_graph(study: &Study<'_>, profile: &Profile, stacks: &Stacks) -> Markup 
     html! {
         details open[study.profiles.len() <= OPEN] {
             summary {
-                (profile.setting) ": " (profile.cell.workload) ", " (connections(profile.cell.users))
+                (profile.setting) ": " (profile.cell)
                 span.meaning { (stacks.samples()) " samples" }
             }
             (flame::graph(own, None))

@@ -8,7 +8,7 @@ const MINUS: char = '\u{2212}';
 pub(super) const NONE: &str = "–";
 
 /// Three significant digits, without an exponent.
-pub(super) fn plain(value: f64) -> String {
+pub(crate) fn plain(value: f64) -> String {
     if !value.is_finite() {
         return NONE.into();
     }
@@ -76,7 +76,7 @@ fn scaled(value: f64, units: &[(f64, &str)]) -> String {
 }
 
 /// Seconds.
-pub(super) fn time(seconds: f64) -> String {
+pub(crate) fn time(seconds: f64) -> String {
     if seconds == 0.0 {
         return "0 s".into();
     }
@@ -127,7 +127,7 @@ pub(super) fn percent(share: f64, plus_minus: Option<f64>) -> String {
 }
 
 /// A share that somebody chose, such as a margin: `1%`, `0.5%`.
-pub(super) fn chosen(share: f64) -> String {
+pub(crate) fn chosen(share: f64) -> String {
     format!("{}%", (share * 1e6).round() / 1e4)
 }
 

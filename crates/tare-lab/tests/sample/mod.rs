@@ -73,7 +73,9 @@ impl Generator {
     fn study(&mut self, seed: u64) {
         let cells: Vec<Cell> = WORKLOADS
             .iter()
-            .flat_map(|(workload, ..)| USERS.map(|users| Cell { workload: (*workload).into(), users }))
+            .flat_map(|(workload, ..)| {
+                USERS.map(|users| Cell { workload: (*workload).into(), users, percent: None })
+            })
             .collect();
         self.records.push(Record::Header(Box::new(header(seed, cells.clone()))));
         for cell in &cells {
@@ -154,6 +156,7 @@ impl Generator {
             process: None,
             at,
             seconds: f64::from(SECONDS),
+            rate: None,
             transactions: transactions as u64,
             queries: transactions as u64 * statements,
             errors: u64::from(cell.workload == "tpcc") * 3,

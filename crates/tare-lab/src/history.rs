@@ -1,0 +1,201 @@
+//! Several runs of a study, over time, versions or machines: what each found, what changed, and what can be compared.
+//!
+//! Runs are put in the order of their beginnings. The last one says what is compared: of an earlier one a setting under a load
+//! counts where it was the same setting, with the same base, under the same load, charged with the same. What else differs
+//! (machine, server's version, how it was measured) does not keep it out; it is said between which runs it does, so that a
+//! change there can be put down to it.
+
+use crate::analysis::{Analysis, Difference};
+use crate::course::{Course, Estimate};
+use crate::definition::{Definition, WorkloadDef};
+use crate::record::{Cell, Header, SettingFacts};
+use crate::report::unit::{plain, time};
+
+/// Half the width of a 95% interval, in standard errors. Those of the lab allow for looking at any time, so they are wider, and
+/// what is made of them here errs on the side of no change.
+const HALF_WIDTH: f64 = 1.96;
+
+/// A run's results.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// What it is called, such as its folder.
+    pub name: String,
+    /// What it found.
+    pub analysis: Analysis,
+    /// Its study, if this program can still read it.
+    definition: Option<Definition>,
+}
+
+/// Runs in their order, and what they say together.
+#[derive(Clone, Debug)]
+pub struct History {
+    /// In the order of their beginnings.
+    pub runs: Vec<Run>,
+    /// What every setting of the last run costs, run by run.
+    pub series: Vec<Series>,
+}
+
+/// A setting under a load, run by run.
+#[derive(Clone, Debug)]
+pub struct Series {
+    /// The load.
+    pub cell: Cell,
+    /// The setting.
+    pub setting: String,
+    /// Whether it is the base's twin: what changes there is the machine.
+    pub twin: bool,
+    /// Places of the runs that count, and what each found.
+    pub points: Vec<(usize, Difference)>,
+    /// Places of those that do not, and why.
+    pub left_out: Vec<(usize, String)>,
+    /// How it goes on. Places are those of `points`, of which only those with an interval count.
+    pub course: Course,
+}
+
+impl Run {
+    /// Of what was read from a folder.
+    pub fn new(name: String, analysis: Analysis) -> Run {
+        let header = &analysis.header;
+        let definition = Definition::read(&header.definition, &header.study, header.quick).ok();
+        Run { name, analysis, definition }
+    }
+
+    fn header(&self) -> &Header {
+        &self.analysis.header
+    }
+
+    fn workload(&self, cell: &Cell) -> Option<&WorkloadDef> {
+        self.definition.as_ref()?.workloads.iter().find(|w| w.name == cell.workload)
+    }
+
+    /// What a setting costs here; else why that is not comparable with what it costs in `last`.
+    fn cost(&self, last: &Run, cell: &Cell, setting: &str) -> Result<Difference, String> {
+        let found = self.analysis.cells.iter().find(|c| c.cell == *cell).ok_or("it has no such load")?;
+        let own = found.setting(setting).ok_or("it has no such setting")?;
+        if self.header().measure != last.header().measure {
+            return Err("it charges a transaction with something else (`measure`)".into());
+        }
+        self.same_load(last, cell)?;
+        for name in [setting, &own.base] {
+            same_setting(facts(self.header(), name), facts(last.header(), name), name)?;
+        }
+        own.told().or(own.cost).ok_or_else(|| "it was not measured".into())
+    }
+
+    fn same_load(&self, last: &Run, cell: &Cell) -> Result<(), String> {
+        match (self.workload(cell), last.workload(cell)) {
+            (Some(own), Some(other)) => {
+                let options = |w: &WorkloadDef| w.workload().options(&w.given());
+                let same =
+                    own.run == other.run && own.prepared == other.prepared && options(own) == options(other);
+                if same {
+                    Ok(())
+                } else {
+                    Err("its load was another one: `run`, `options` or `prepared`".into())
+                }
+            }
+            _ if self.header().definition == last.header().definition => Ok(()),
+            _ => Err("its load cannot be told: this version does not read its study any more".into()),
+        }
+    }
+}
+
+fn facts<'a>(header: &'a Header, name: &str) -> Option<&'a SettingFacts> {
+    header.settings.iter().find(|s| s.name == name)
+}
+
+fn same_setting(own: Option<&SettingFacts>, last: Option<&SettingFacts>, name: &str) -> Result<(), String> {
+    let (Some(own), Some(last)) = (own, last) else { return Err(format!("it has no setting `{name}`")) };
+    if own.base != last.base {
+        return Err(format!("`{name}` was compared with `{}`, not with `{}`", own.base, last.base));
+    }
+    if own.made_by != last.made_by {
+        return Err(format!("`{name}` was made otherwise: {}", words(&own.made_by)));
+    }
+    Ok(())
+}
+
+fn words(made_by: &[String]) -> String {
+    if made_by.is_empty() { "without options".into() } else { made_by.join(" ") }
+}
+
+impl History {
+    /// Of runs in any order; of one run there is none.
+    pub fn of(mut runs: Vec<Run>) -> Option<History> {
+        runs.sort_by(|a, b| a.header().started.cmp(&b.header().started));
+        let last = runs.last().filter(|_| runs.len() > 1)?;
+        let mut series = vec![];
+        for cell in &last.analysis.cells {
+            let compared = cell.settings.iter().filter(|s| s.name != s.base);
+            series.extend(compared.map(|s| Series::of(&runs, last, &cell.cell, (&s.name, s.twin))));
+        }
+        Some(History { runs, series })
+    }
+
+    /// What differs from one run to another besides the settings, in words.
+    pub fn differences(&self, from: usize, to: usize) -> Vec<String> {
+        let (from, to) = (self.runs[from].header(), self.runs[to].header());
+        let mut all = vec![];
+        let mut differ = |what: &str, a: String, b: String| {
+            if a != b {
+                all.push(format!("{what} {a} → {b}"));
+            }
+        };
+        differ("machine", machine(from), machine(to));
+        differ("kernel", from.machine.kernel.clone(), to.machine.kernel.clone());
+        for server in &to.servers {
+            let version =
+                |h: &Header| h.servers.iter().find(|s| s.name == server.name).map(|s| s.version.clone());
+            let before = version(from).unwrap_or_else(|| "not there".into());
+            differ(&format!("server {}", server.name), before, server.version.clone());
+        }
+        differ("tare", from.tare.clone(), to.tare.clone());
+        differ("measured in", slices(from), slices(to));
+        let busy =
+            |h: &Header| (if h.machine.others.warning().is_some() { "busy" } else { "at rest" }).to_owned();
+        differ("machine's state", busy(from), busy(to));
+        all
+    }
+}
+
+fn machine(header: &Header) -> String {
+    let m = &header.machine;
+    #[allow(clippy::cast_precision_loss)] // as people say it
+    let memory = plain((m.memory_bytes >> 20) as f64 / 1024.0);
+    let rest = [m.hypervisor.clone(), m.governor.as_ref().map(|g| format!("governor {g}"))];
+    let rest: String = rest.into_iter().flatten().map(|fact| format!(", {fact}")).collect();
+    format!("{} × {}, {memory} GiB{rest}", m.cpus, m.cpu_model)
+}
+
+fn slices(header: &Header) -> String {
+    let turns = match header.turn_milliseconds {
+        0 => String::new(),
+        turn => format!(", turns of {turn} ms"),
+    };
+    format!("slices of {}{turns}, {} blocks a start", time(header.slice_seconds), header.blocks_per_start)
+}
+
+impl Series {
+    fn of(runs: &[Run], last: &Run, cell: &Cell, (setting, twin): (&str, bool)) -> Series {
+        let (mut points, mut left_out) = (vec![], vec![]);
+        for (place, run) in runs.iter().enumerate() {
+            match run.cost(last, cell, setting) {
+                Ok(cost) => points.push((place, cost)),
+                Err(why) => left_out.push((place, why)),
+            }
+        }
+        let known = points.iter().filter_map(|(_, cost)| estimate(*cost)).collect::<Vec<_>>();
+        let course = Course::of(&known);
+        Series { cell: cell.clone(), setting: setting.into(), twin, points, left_out, course }
+    }
+
+    /// Places, among all runs, of those with an interval.
+    pub fn known(&self) -> Vec<usize> {
+        self.points.iter().filter(|(_, cost)| estimate(*cost).is_some()).map(|(place, _)| *place).collect()
+    }
+}
+
+fn estimate(cost: Difference) -> Option<Estimate> {
+    let error = cost.plus_minus()? / HALF_WIDTH;
+    (error > 0.0).then_some(Estimate { value: cost.share, error })
+}

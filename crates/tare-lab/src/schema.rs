@@ -1,0 +1,37 @@
+//! The form of results, as JSON Schema: made of the declarations in [`crate::record`] and [`crate::analysis`].
+//!
+//! `docs/record.schema.json` is the form of a line of `results.jsonl`, `docs/report.schema.json` that of `report.json`. A test
+//! holds both files against what is made here, and results against them.
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema};
+use serde_json::{Value, json};
+
+use crate::analysis::Analysis;
+use crate::record::Record;
+
+/// The form of a line of `results.jsonl`.
+pub fn of_record() -> Value {
+    of::<Record>("A line of results.jsonl, which `tare lab run` writes")
+}
+
+/// The form of `report.json`.
+pub fn of_report() -> Value {
+    of::<Analysis>("report.json, which `tare lab run` and `tare lab report` write")
+}
+
+fn of<T: JsonSchema>(title: &str) -> Value {
+    let mut schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>();
+    schema.insert("title".into(), title.into());
+    schema.to_value()
+}
+
+/// What JSON cannot say of a figure is null: that there is none.
+pub(crate) fn figures_may_be_missing(schema: &mut Schema) {
+    let figures = schema.pointer_mut("/properties").and_then(Value::as_object_mut);
+    for figure in figures.into_iter().flat_map(|all| all.values_mut()) {
+        if figure["type"] == "number" {
+            figure["type"] = json!(["number", "null"]);
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Runs side by side: a change that was put in is found, and what cannot be compared is left out with a reason.
+
+#[allow(dead_code)] // which costs were put in is asked elsewhere
+mod sample;
+
+use serde_json::Value;
+use tare_lab::analysis::Analysis;
+use tare_lab::course::Course;
+use tare_lab::history::{History, Run, Series};
+use tare_lab::journal;
+
+/// A run of the sample study, changed line by line before it is read.
+fn run(name: &str, seed: u64, change: impl Fn(&mut Value)) -> Run {
+    let folder = tempfile::tempdir().expect("a folder");
+    sample::write(folder.path(), seed);
+    let path = folder.path().join("results.jsonl");
+    let text = std::fs::read_to_string(&path).expect("results");
+    let lines = text.lines().map(|line| {
+        let mut record: Value = serde_json::from_str(line).expect("JSON");
+        change(&mut record);
+        record.to_string() + "\n"
+    });
+    std::fs::write(&path, lines.collect::<String>()).expect("written");
+    let records = journal::read(folder.path()).expect("records");
+    Run::new(name.into(), Analysis::of(&records).expect("a header"))
+}
+
+fn nothing(_: &mut Value) {}
+
+/// Makes a setting dearer by a share.
+fn dearer(setting: &'static str, share: f64) -> impl Fn(&mut Value) {
+    move |record| {
+        if record["kind"] == "slice" && record["setting"] == setting {
+            for cpu in ["cpu_user", "cpu_system"] {
+                record[cpu] = (record[cpu].as_f64().expect("seconds") * (1.0 + share)).into();
+            }
+        }
+    }
+}
+
+fn of<'a>(history: &'a History, setting: &str) -> Vec<&'a Series> {
+    let all: Vec<&Series> = history.series.iter().filter(|s| s.setting == setting).collect();
+    assert_eq!(all.len(), 6, "under each load");
+    all
+}
+
+#[test]
+fn a_change_that_was_put_in_is_found_and_nothing_else() {
+    let third = run("third", 3, |record| {
+        dearer("built-in, default", 0.05)(record);
+        if record["kind"] == "header" {
+            record["started"] = "2026-03-01T00:00:00Z".into();
+            record["servers"][0]["version"] = "11.4.5-MariaDB".into();
+        }
+    });
+    let history =
+        History::of(vec![third, run("first", 1, nothing), run("second", 2, nothing)]).expect("a history");
+    let names: Vec<&str> = history.runs.iter().map(|r| r.name.as_str()).collect();
+    assert_eq!(names, ["first", "second", "third"], "in the order of their beginnings");
+    for series in of(&history, "built-in, default") {
+        assert_eq!((series.points.len(), series.left_out.len()), (3, 0));
+        let Course::Changes(changes) = &series.course else { panic!("{}: {:?}", series.cell, series.course) };
+        let [change] = changes.as_slice() else { panic!("{}: {changes:?}", series.cell) };
+        let by = change.by();
+        assert_eq!(change.at, 2, "{}", series.cell);
+        // 5% of what it took: 1.031 × 0.05.
+        assert!((by.value - 0.0516).abs() < by.plus_minus() && by.plus_minus() < 0.02, "{by:?}");
+    }
+    let others = history.series.iter().filter(|s| s.setting != "built-in, default");
+    let found: Vec<&Series> = others.filter(|s| !matches!(s.course, Course::Steady(_))).collect();
+    // Of 24 histories noise may pass for a change in one or two.
+    assert!(found.len() <= 3, "{found:?}");
+    assert!(history.differences(0, 1).is_empty(), "{:?}", history.differences(0, 1));
+    assert_eq!(history.differences(1, 2), ["server mariadb 10.11.19-MariaDB → 11.4.5-MariaDB"]);
+}
+
+#[test]
+fn what_is_not_the_same_is_left_out_with_a_reason() {
+    let other = |change: fn(&mut Value)| {
+        let first = run("first", 1, |record| {
+            if record["kind"] == "header" {
+                change(record);
+            }
+        });
+        History::of(vec![first, run("second", 2, nothing)]).expect("a history")
+    };
+    let reasons = |history: &History, setting: &str| -> Vec<String> {
+        of(history, setting).iter().flat_map(|s| s.left_out.iter().map(|(_, why)| why.clone())).collect()
+    };
+    let history =
+        other(|header| header["settings"][3]["made_by"] = serde_json::json!(["--performance-schema=1"]));
+    let said = reasons(&history, "built-in, none");
+    assert_eq!(said.len(), 6);
+    assert_eq!(said[0], "`built-in, none` was made otherwise: --performance-schema=1");
+    assert!(reasons(&history, "built-in, all").is_empty());
+    assert!(of(&history, "built-in, none").iter().all(|s| s.course == Course::Unknown));
+
+    // What they are compared with is another one: nothing counts.
+    let history = other(|header| header["settings"][0]["made_by"] = serde_json::json!([]));
+    assert_eq!(reasons(&history, "tare, all")[0], "`off` was made otherwise: without options");
+    let history = other(|header| header["measure"] = "time".into());
+    assert!(reasons(&history, "tare, all")[0].contains("`measure`"));
+    // A definition that cannot be read, and is not the same text.
+    let history = other(|header| header["definition"] = "question = \"?\"".into());
+    assert!(reasons(&history, "tare, all")[0].contains("cannot be told"));
+    let machine = other(|header| header["machine"]["cpus"] = 64.into());
+    assert!(reasons(&machine, "tare, all").is_empty(), "another machine is said, and no obstacle");
+    assert!(
+        machine.differences(0, 1)[0].starts_with("machine 64 × Generated CPU"),
+        "{:?}",
+        machine.differences(0, 1)
+    );
+}
+
+#[test]
+fn a_load_with_other_options_is_another_load() {
+    let study = |rows: u32| {
+        format!(
+            "question = \"?\"\nslice_seconds = 5\nblocks = 24\nminutes = 60\nprecision = 0.005\nmargin = 0.01\n\
+             [[server]]\nname = \"mariadb\"\nprogram = \"mariadbd\"\n[[setting]]\nname = \"off\"\n\
+             [[workload]]\nname = \"oltp_read_only\"\nrun = \"oltp_read_only\"\nusers = [2, 64]\n\
+             options = {{ table-size = {rows} }}\n"
+        )
+    };
+    let with = |name: &str, rows: u32, minutes: &str| {
+        let text = study(rows).replace("minutes = 60", minutes);
+        run(name, 1, move |record| {
+            if record["kind"] == "header" {
+                record["definition"] = text.clone().into();
+            }
+        })
+    };
+    let left_out = |first: Run| {
+        let history = History::of(vec![first, with("second", 1000, "minutes = 60")]).expect("a history");
+        let series = history.series.iter().find(|s| s.cell.workload == "oltp_read_only").expect("a load");
+        series.left_out.clone()
+    };
+    assert!(left_out(with("first", 1000, "minutes = 30")).is_empty(), "how long it took is no obstacle");
+    let said = left_out(with("first", 10_000, "minutes = 60"));
+    assert!(said.len() == 1 && said[0].1.contains("its load was another one"), "{said:?}");
+}
