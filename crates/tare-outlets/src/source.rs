@@ -236,16 +236,37 @@ impl Source {
     ///
     /// [`Error::Absent`] when there is no such table, [`Error::Gone`], [`Error::Refused`].
     pub fn rows(&mut self, table: &str, columns: &[&str], filter: &str) -> Result<Vec<Row>, Error> {
+        let mut rows = vec![];
+        self.each(table, columns, filter, &mut |row| rows.push(row))?;
+        Ok(rows)
+    }
+
+    /// The same, row by row as they arrive: a table of any size takes no memory here.
+    ///
+    /// # Errors
+    ///
+    /// As [`Source::rows`]; rows may have been given before.
+    pub fn each(
+        &mut self,
+        table: &str,
+        columns: &[&str],
+        filter: &str,
+        take: &mut dyn FnMut(Row),
+    ) -> Result<(), Error> {
         let known = self.columns(table)?;
         let has = |name: &&&str| known.iter().any(|it| it.eq_ignore_ascii_case(name));
         let asked: Vec<&str> = columns.iter().filter(has).copied().collect();
+        let places: Vec<Option<usize>> =
+            columns.iter().map(|name| asked.iter().position(|it| it == name)).collect();
         let list = if asked.is_empty() { "1".to_owned() } else { format!("`{}`", asked.join("`, `")) };
-        let rows = self.query(&format!("SELECT {list} FROM `{SCHEMA}`.`{table}` {filter}"))?;
-        let fill = |row: mysql::Row| {
-            let mut given: BTreeMap<&str, Value> = asked.iter().copied().zip(row.unwrap()).collect();
-            Row(columns.iter().map(|name| given.remove(name).unwrap_or(Value::NULL)).collect())
-        };
-        Ok(rows.into_iter().map(fill).collect())
+        let statement = format!("SELECT {list} FROM `{SCHEMA}`.`{table}` {filter}");
+        let explain = |error| explain(&self.address, &statement, error);
+        for row in self.connection.query_iter(&statement).map_err(explain)? {
+            let mut row = row.map_err(explain)?;
+            let value = |at: &Option<usize>| at.and_then(|at| row.take(at)).unwrap_or(Value::NULL);
+            take(Row(places.iter().map(value).collect()));
+        }
+        Ok(())
     }
 
     /// Runs a statement that answers nothing.
@@ -267,6 +288,13 @@ impl Source {
 pub struct Row(Vec<Value>);
 
 impl Row {
+    /// A row as a server would send it: texts, `None` for NULL.
+    #[must_use]
+    pub fn of(texts: &[Option<&str>]) -> Self {
+        let value = |text: &Option<&str>| text.map_or(Value::NULL, |text| Value::Bytes(text.into()));
+        Self(texts.iter().map(value).collect())
+    }
+
     /// A count, bytes or picoseconds; `None` where it is NULL or no such number.
     #[must_use]
     pub fn number(&self, at: usize) -> Option<u64> {
