@@ -7,6 +7,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use tare_lab::Error;
 use tare_lab::installation::Installation;
 
+use crate::export::Export;
+
 /// A Performance Schema for stock MariaDB servers that weighs next to nothing.
 ///
 /// tare is loaded into an unmodified server and serves its `performance_schema` tables, with every instrument on. This
@@ -35,6 +37,7 @@ pub(crate) enum Command {
     Uninstall(Uninstall),
     Probe(Probe),
     Tables(Tables),
+    Export(Box<Export>),
     Bench(Bench),
     Lab(Lab),
     #[command(hide = true)]

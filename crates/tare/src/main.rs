@@ -6,10 +6,12 @@ mod demo;
 mod doctor;
 mod documents;
 mod elf;
+mod export;
 mod install;
 mod lab;
 mod lab_live;
 mod lab_table;
+mod outlet;
 mod page;
 mod probe;
 mod provider;
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         Command::Probe(a) => probe::probe(&a),
         Command::Documents(a) => documents::documents(&a),
         Command::Tables(a) => tables::tables(&a),
+        Command::Export(a) => export::export(*a, &interrupt),
         Command::Bench(a) => bench::bench(&a, &interrupt),
         Command::Lab(a) => lab::lab(&a, &interrupt),
     });
