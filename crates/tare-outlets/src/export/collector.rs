@@ -1,7 +1,7 @@
 //! What a collector is, what it may be told, and what a scrape gives it to work with.
 
-use std::collections::{BTreeMap, BinaryHeap};
 use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use regex::Regex;
 

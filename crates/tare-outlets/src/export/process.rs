@@ -4,10 +4,8 @@ use std::fs;
 
 use super::text::{Family, Figure, Samples};
 
-static CPU: Family = Family::counter(
-    "process_cpu_seconds_total",
-    "Total user and system CPU time spent in seconds.",
-);
+static CPU: Family =
+    Family::counter("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.");
 static RESIDENT: Family = Family::gauge("process_resident_memory_bytes", "Resident memory size in bytes.");
 static OPEN: Family = Family::gauge("process_open_fds", "Number of open file descriptors.");
 

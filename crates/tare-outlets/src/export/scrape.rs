@@ -108,12 +108,7 @@ impl Reader {
         .map_err(|error| error.to_string())
     }
 
-    fn try_read(
-        &self,
-        state: &mut State,
-        group: &Group,
-        wanted: &[&'static str],
-    ) -> Result<Read, Error> {
+    fn try_read(&self, state: &mut State, group: &Group, wanted: &[&'static str]) -> Result<Read, Error> {
         let mut source = match state.source.take() {
             Some(source) => source,
             None => self.open(state)?,

@@ -136,8 +136,8 @@ fn pem(
         (Some(_), Some(_)) => Err((inline_key, format!("{file_key} says it, too"))),
         (Some(text), None) => Ok(Some((inline_key, text.clone().into_bytes()))),
         (None, Some(path)) => {
-            let text = std::fs::read(path)
-                .map_err(|error| (file_key, format!("{}: {error}", path.display())))?;
+            let text =
+                std::fs::read(path).map_err(|error| (file_key, format!("{}: {error}", path.display())))?;
             Ok(Some((file_key, text)))
         }
         (None, None) => Ok(None),

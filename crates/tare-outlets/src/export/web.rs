@@ -42,7 +42,8 @@ const GOODBYE: Duration = Duration::from_secs(30);
 const WORKERS: usize = 4;
 /// The first byte of a TLS connection.
 const TLS_HANDSHAKE: u8 = 0x16;
-const PLAIN_ON_TLS: &[u8] = b"HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n\
+const PLAIN_ON_TLS: &[u8] =
+    b"HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n\
     Client sent an HTTP request to an HTTPS server.\n";
 /// How long a scrape may take where the one who asks does not say it.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -169,12 +170,7 @@ fn bind(address: &str) -> io::Result<TcpListener> {
     Err(last)
 }
 
-async fn accept(
-    listener: TcpListener,
-    service: Arc<Service>,
-    connections: Arc<Semaphore>,
-    is_tls: bool,
-) {
+async fn accept(listener: TcpListener, service: Arc<Service>, connections: Arc<Semaphore>, is_tls: bool) {
     loop {
         let Ok(permit) = connections.clone().acquire_owned().await else { return };
         match listener.accept().await {
@@ -218,7 +214,8 @@ async fn connection(
         return refuse_plain(stream).await;
     }
     let config = service.web.config.read().map_err(|error| error.to_string())?;
-    let tls = config.tls.clone().ok_or("refused: tls_server_config is gone; without TLS only after a restart")?;
+    let tls =
+        config.tls.clone().ok_or("refused: tls_server_config is gone; without TLS only after a restart")?;
     match timeout(HANDSHAKE, TlsAcceptor::from(tls).accept(stream)).await {
         Ok(Ok(stream)) => requests(stream, peer, service).await,
         Ok(Err(error)) => return Err(format!("refused: TLS: {error}")),
@@ -354,7 +351,8 @@ impl Service {
             tokio::task::spawn_blocking(move || reading.reader.scrape(&named, deadline)).await.ok()
         });
         let Ok(Ok(Some(text))) = tokio::time::timeout_at(until, work).await else { return late() };
-        let (body, encoding) = if compressed { (gzip(&text), Some("gzip")) } else { (text.into_bytes(), None) };
+        let (body, encoding) =
+            if compressed { (gzip(&text), Some("gzip")) } else { (text.into_bytes(), None) };
         let mut answer = page(StatusCode::OK, Bytes::from_owner(Held(body, place)));
         let headers = answer.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(TEXT_FORMAT));
@@ -386,7 +384,8 @@ fn collectors_named(query: &str) -> Vec<String> {
 }
 
 fn accepts_gzip(headers: &HeaderMap) -> bool {
-    let accepted = headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let accepted =
+        headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
     accepted.split(',').any(|coding| {
         let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
         let refused = weight.trim().strip_prefix("q=").is_some_and(|q| q.parse::<f32>() == Ok(0.0));

@@ -1,5 +1,6 @@
 //! What an exporter bears: many rows, many requests, a server that hangs, and one that goes away and comes back.
 
+use std::collections::BTreeSet;
 use std::os::unix::net::UnixListener;
 
 use mysql::prelude::Queryable;
@@ -18,19 +19,18 @@ fn what_is_beyond_a_limit_is_left_out_and_counted() {
     let server = Server::start(Settings::new(Provider::tare())).expect("a server");
     let mut root = server.client().expect("a client");
     root.query_drop("CREATE DATABASE shop").expect("a schema");
+    root.query_drop("USE shop").expect("the schema");
     for number in 0..12 {
-        root.query_drop(format!("CREATE TABLE shop.t{number} (id INT) ENGINE = InnoDB")).expect("a table");
+        root.query_drop(format!("CREATE TABLE t{number} (id INT) ENGINE = InnoDB")).expect("a table");
         let rows = if number == 7 { 2000 } else { 1 };
-        let insert = format!("INSERT INTO shop.t{number} SELECT seq FROM seq_1_to_{rows}");
+        let insert = format!("INSERT INTO t{number} SELECT seq FROM seq_1_to_{rows}");
         root.query_drop(insert).expect("rows");
     }
     let limits = [("perf_schema.tableiowaits", 3)].into_iter().collect();
-    let exporter = Exporter::start(
-        Address::Socket(server.endpoint()),
-        Options { limits, ..Options::default() },
-    );
+    let exporter =
+        Exporter::start(Address::Socket(server.endpoint()), Options { limits, ..Options::default() });
     let page = Page::parse(&exporter.get("/metrics", &[]).text());
-    let tables: std::collections::BTreeSet<&str> =
+    let tables: BTreeSet<&str> =
         page.of("mysql_perf_schema_table_io_waits_total").map(|it| it.label("name")).collect();
     assert!(tables.len() == 3 && tables.contains("t7"), "the busiest stays: {tables:?}");
     let left_out = |name: &str| {
@@ -72,7 +72,11 @@ fn a_server_that_goes_away_comes_back_by_itself() {
         let answer = exporter.get("/metrics", &[]);
         assert_eq!(answer.status, 200);
         let page = Page::parse(&answer.text());
-        (page.value("mysql_up"), page.value("tare_up"), page.of("mysql_perf_schema_events_waits_total").count() > 0)
+        (
+            page.value("mysql_up"),
+            page.value("tare_up"),
+            page.of("mysql_perf_schema_events_waits_total").count() > 0,
+        )
     };
     assert_eq!(up(), (Some(1.0), Some(1.0), true));
     server.kill();

@@ -13,7 +13,8 @@ use crate::client::{Exporter, everything};
 use crate::page::Page;
 
 fn server(shape: &str) -> Server {
-    let server = Server::start(Settings::new(Provider::tare()).tare_option("shape", shape)).expect("a server");
+    let server =
+        Server::start(Settings::new(Provider::tare()).tare_option("shape", shape)).expect("a server");
     let mut root = server.client().expect("a client");
     for statement in [
         "CREATE DATABASE shop",
@@ -47,9 +48,11 @@ fn the_page_is_well_formed_and_the_shape_extended_has_histograms() {
     let buckets = |name| page.of(name).filter(|it| it.label("le") == "+Inf").map(|it| it.value).sum::<f64>();
     assert!(buckets("tare_statements_duration_seconds_bucket") >= 5.0);
     assert!(buckets("tare_statement_duration_seconds_bucket") >= 2.0);
-    let quantile = page.of("mysql_perf_schema_events_statements_latency").find(|it| it.label("quantile") == "95");
+    let quantile =
+        page.of("mysql_perf_schema_events_statements_latency").find(|it| it.label("quantile") == "95");
     assert!(quantile.is_some_and(|it| it.value > 0.0), "quantiles are true");
-    let tables: Vec<&str> = page.of("mysql_perf_schema_table_io_waits_total").map(|it| it.label("name")).collect();
+    let tables: Vec<&str> =
+        page.of("mysql_perf_schema_table_io_waits_total").map(|it| it.label("name")).collect();
     assert!(tables.contains(&"a \"quoted\\\\"), "{tables:?}");
     let classes: Vec<&str> = page.of("tare_waits_total").map(|it| it.label("class")).collect();
     assert!(classes.contains(&"synch/mutex") && classes.contains(&"io/file"), "{classes:?}");
@@ -62,8 +65,7 @@ fn a_page_may_be_compressed_and_may_be_of_some_collectors() {
     let _turn = tare_testkit::turn();
     let server = server("strict");
     let exporter = Exporter::start(Address::Socket(server.endpoint()), everything());
-    let answer = exporter
-        .get("/metrics?collect[]=perf_schema.eventswaits", &[("Accept-Encoding", "gzip")]);
+    let answer = exporter.get("/metrics?collect[]=perf_schema.eventswaits", &[("Accept-Encoding", "gzip")]);
     assert!(answer.head.contains("content-encoding: gzip"), "{}", answer.head);
     let mut text = String::new();
     GzDecoder::new(&*answer.body).read_to_string(&mut text).expect("compressed");
@@ -113,7 +115,9 @@ fn promtool(text: &str) {
         .stderr(Stdio::piped())
         .spawn();
     let Ok(mut child) = started else {
-        println!("skipped: there is no promtool (package prometheus; TARE_PROMTOOL); the test's own reader is strict");
+        println!(
+            "skipped: there is no promtool (package prometheus; TARE_PROMTOOL); the test's own reader is strict"
+        );
         return;
     };
     child.stdin.take().expect("piped").write_all(text.as_bytes()).expect("it reads");
@@ -121,7 +125,8 @@ fn promtool(text: &str) {
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said);
     for line in said.lines() {
-        let is_theirs = line.starts_with("mysql_perf_schema_") && line.ends_with("should have \"_total\" suffix");
+        let is_theirs =
+            line.starts_with("mysql_perf_schema_") && line.ends_with("should have \"_total\" suffix");
         assert!(is_theirs, "promtool: {line}");
     }
 }

@@ -17,7 +17,8 @@ impl Sample {
 
     /// What no other sample has.
     pub(crate) fn key(&self) -> String {
-        let labels: Vec<String> = self.labels.iter().map(|(name, value)| format!("{name}={value:?}")).collect();
+        let labels: Vec<String> =
+            self.labels.iter().map(|(name, value)| format!("{name}={value:?}")).collect();
         format!("{}{{{}}}", self.name, labels.join(","))
     }
 }

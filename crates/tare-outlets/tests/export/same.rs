@@ -48,7 +48,10 @@ fn compare(theirs: &Page, ours: &Page) -> usize {
     assert!(wrong.is_empty(), "{} of {compared}:\n{}", wrong.len(), wrong.join("\n"));
     let names = theirs.types.keys().filter(|name| name.starts_with(PREFIX));
     for name in names {
-        assert_eq!((ours.types.get(name), ours.helps.get(name)), (theirs.types.get(name), theirs.helps.get(name)));
+        assert_eq!(
+            (ours.types.get(name), ours.helps.get(name)),
+            (theirs.types.get(name), theirs.helps.get(name))
+        );
     }
     compared
 }
@@ -90,8 +93,10 @@ impl Reference {
     fn start(program: PathBuf, server: &Server, options: &PathBuf) -> Self {
         let socket = server.socket();
         fs::write(options, format!("[client]\nuser=root\nsocket={}\n", socket.display())).expect("options");
-        let on = collectors::all().filter(|it| it.name.starts_with("perf_schema.") && !it.name.ends_with(".histogram"));
-        let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port").port();
+        let on = collectors::all()
+            .filter(|it| it.name.starts_with("perf_schema.") && !it.name.ends_with(".histogram"));
+        let port =
+            std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port").port();
         let mut child = Command::new(program)
             .args(on.map(|it| format!("--collect.{}", it.name)))
             .arg(format!("--config.my-cnf={}", options.display()))

@@ -50,7 +50,12 @@ impl Place {
     }
 
     /// A certificate that ends with a year, and its key, in PEM.
-    fn certificate(&self, by: &CertifiedIssuer<'static, KeyPair>, name: &str, until: i32) -> (String, String) {
+    fn certificate(
+        &self,
+        by: &CertifiedIssuer<'static, KeyPair>,
+        name: &str,
+        until: i32,
+    ) -> (String, String) {
         let mut params = CertificateParams::new(vec![name.to_owned()]).expect("parameters");
         params.not_before = date_time_ymd(2001, 1, 1);
         params.not_after = date_time_ymd(until, 1, 1);
@@ -81,7 +86,8 @@ impl Place {
         let mut roots = RootCertStore::empty();
         roots.add(self.authority.der().clone()).expect("an authority");
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-        let builder = builder.with_protocol_versions(versions).expect("versions").with_root_certificates(roots);
+        let builder =
+            builder.with_protocol_versions(versions).expect("versions").with_root_certificates(roots);
         Arc::new(match certificate {
             None => builder.with_no_client_auth(),
             Some((certificate, key)) => {
@@ -142,8 +148,16 @@ fn a_client_needs_a_certificate_that_is_good() {
     };
     assert_eq!(reaches(Some(place.certificate(&place.authority, "prometheus", 2099))), [true, true]);
     assert_eq!(reaches(None), [false, false], "without one");
-    assert_eq!(reaches(Some(place.certificate(&place.authority, "prometheus", 2011))), [false, false], "expired");
-    assert_eq!(reaches(Some(place.certificate(&place.stranger, "prometheus", 2099))), [false, false], "another's");
+    assert_eq!(
+        reaches(Some(place.certificate(&place.authority, "prometheus", 2011))),
+        [false, false],
+        "expired"
+    );
+    assert_eq!(
+        reaches(Some(place.certificate(&place.stranger, "prometheus", 2099))),
+        [false, false],
+        "another's"
+    );
     place.write(&format!("{TLS}  client_ca_file: ca.pem\n  client_auth_type: VerifyClientCertIfGiven\n"));
     assert_eq!(reaches(None), [true, true]);
     assert_eq!(reaches(Some(place.certificate(&place.stranger, "prometheus", 2099))), [false, false]);
@@ -187,11 +201,18 @@ fn a_password_is_asked_for_every_page_and_headers_are_set() {
     let status = |user: &str, password: &str| {
         exporter.get("/metrics", &[("Authorization", &basic(user, password))]).status
     };
-    assert_eq!((status("agent", "secret"), status("agent", "wrong"), status("nobody", "secret")), (200, 401, 401));
+    assert_eq!(
+        (status("agent", "secret"), status("agent", "wrong"), status("nobody", "secret")),
+        (200, 401, 401)
+    );
     let answer = exporter.get("/metrics", &[("Authorization", &basic("agent", "secret"))]);
     assert!(answer.head.contains("x-frame-options: deny"), "{}", answer.head);
     place.write(&users("another"));
-    assert_eq!((status("agent", "secret"), status("agent", "another")), (401, 200), "the file counts at once");
+    assert_eq!(
+        (status("agent", "secret"), status("agent", "another")),
+        (401, 200),
+        "the file counts at once"
+    );
     place.write("basic_auth_users: [");
     let answer = ask(&mut exporter.connect(), "/metrics", &[]).expect("an answer");
     assert_eq!(answer.status, 500, "nobody is let in by a file that cannot be read");
@@ -214,7 +235,10 @@ fn what_is_not_known_is_an_error_that_names_it() {
         (&*format!("{TLS}  client_auth_type: Sometimes\n"), "client_auth_type: Sometimes"),
         (&*format!("{TLS}  client_auth_type: RequireAndVerifyClientCert\n"), "client_ca_file"),
         (&*format!("{TLS}  client_ca_file: ca.pem\n"), "client_ca_file"),
-        (&*format!("{TLS}  cipher_suites: [TLS_RSA_WITH_RC4_128_SHA]\n"), "cipher_suites: TLS_RSA_WITH_RC4_128_SHA"),
+        (
+            &*format!("{TLS}  cipher_suites: [TLS_RSA_WITH_RC4_128_SHA]\n"),
+            "cipher_suites: TLS_RSA_WITH_RC4_128_SHA",
+        ),
         (&*format!("{TLS}  curve_preferences: [CurveP521]\n"), "curve_preferences: CurveP521"),
         (&*format!("{TLS}  cert: x\n"), "cert: cert_file"),
         ("tls_server_config:\n  cert_file: cert.pem\n", "key_file"),
@@ -222,7 +246,7 @@ fn what_is_not_known_is_an_error_that_names_it() {
         ("http_server_config:\n  headers:\n    Server: x\n", "Server"),
         ("http_server_config:\n  headers:\n    X-Frame-Options: \"a\\nb\"\n", "X-Frame-Options"),
         ("basic_auth_users:\n  agent: secret\n", "agent"),
-        ("basic_auth_users:\n  a: [1]\n", "basic_auth_users"),
+        ("basic_auth_users:\n  a: [1]\n", "line 2"),
     ] {
         let error = error(config);
         assert!(error.contains(wanted), "{wanted}: {error}");

@@ -165,11 +165,8 @@ fn read_locks(scrape: &mut Scrape<'_>) -> Result<(), Error> {
         for (number, (operation, ..)) in all().enumerate() {
             let labels = [("schema", &*schema), ("name", &*name), ("operation", *operation)];
             let is_sql = number < SQL_LOCKS.len();
-            let (count, seconds) = if is_sql {
-                (&SQL_COUNT, &SQL_SECONDS)
-            } else {
-                (&EXTERNAL_COUNT, &EXTERNAL_SECONDS)
-            };
+            let (count, seconds) =
+                if is_sql { (&SQL_COUNT, &SQL_SECONDS) } else { (&EXTERNAL_COUNT, &EXTERNAL_SECONDS) };
             scrape.samples.add(count, &labels, row.count(2 + number));
             scrape.samples.add(seconds, &labels, Figure::seconds(row.count(2 + operations + number)));
         }

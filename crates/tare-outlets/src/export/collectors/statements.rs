@@ -36,8 +36,7 @@ static OVERALL: Collector = Collector {
 };
 
 /// What reads the digests.
-pub(super) const GROUP: Group =
-    Group { collectors: &[&BY_DIGEST, &SUMS, &HISTOGRAMS], read: read_digests };
+pub(super) const GROUP: Group = Group { collectors: &[&BY_DIGEST, &SUMS, &HISTOGRAMS], read: read_digests };
 
 /// What reads the histogram of all statements.
 pub(super) const OVERALL_GROUP: Group = Group { collectors: &[&OVERALL], read: read_overall };
