@@ -146,16 +146,18 @@ struct Read {
 impl State {
     /// Says what is wrong with a collector or, by "", with the server, once; and that it is well again.
     fn say(&mut self, of: &'static str, failure: &str) {
-        let before = self.said.insert(of, failure.to_owned());
-        let (down, subject) = (self.said.get("").is_some_and(|it| !it.is_empty()), of);
-        match (subject, failure, before.as_deref().unwrap_or_default()) {
-            (_, now, before) if now == before => {}
-            ("", "", _) => eprintln!("tare export: the server answers again"),
-            ("", why, _) => eprintln!("tare export: {why}"),
-            // One line for the server is enough.
-            (_, ..) if down => {}
-            (name, "", _) => eprintln!("tare export: {name}: well again"),
-            (name, why, _) => eprintln!("tare export: {name}: {why}"),
+        let before = self.said.insert(of, failure.to_owned()).unwrap_or_default();
+        if failure == before {
+            return;
+        }
+        // Of a server that is away one line is enough.
+        let is_away = self.said.get("").is_some_and(|why| !why.is_empty());
+        match (of, failure) {
+            ("", "") => eprintln!("tare export: the server answers again"),
+            ("", why) => eprintln!("tare export: {why}"),
+            _ if is_away => {}
+            (name, "") => eprintln!("tare export: {name}: well again"),
+            (name, why) => eprintln!("tare export: {name}: {why}"),
         }
     }
 }
@@ -165,7 +167,6 @@ impl State {
 /// # Errors
 ///
 /// As [`Source::each`].
-#[expect(clippy::type_complexity, reason = "two results, used once")]
 pub fn read(
     tables: &mut dyn Tables,
     group: &Group,

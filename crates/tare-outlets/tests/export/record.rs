@@ -15,9 +15,12 @@ use tare_outlets::export::text::Samples;
 use tare_outlets::{Error, Row, Source};
 
 /// Tables by name: their columns, and rows of texts.
+type Contents = BTreeMap<String, (Vec<String>, Vec<Vec<Option<String>>>)>;
+
+/// A server's tables.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
-    tables: BTreeMap<String, (Vec<String>, Vec<Vec<Option<String>>>)>,
+    tables: Contents,
     /// How often each was asked for.
     pub(crate) asked: BTreeMap<String, u32>,
 }
@@ -38,9 +41,8 @@ fn tables_path() -> PathBuf {
 impl Record {
     pub(crate) fn read() -> Self {
         let text = fs::read_to_string(tables_path()).expect("the record");
-        let all: BTreeMap<String, (Vec<String>, Vec<Vec<Option<String>>>)> =
-            serde_json::from_str(&text).expect("a record");
-        Self { tables: all, asked: BTreeMap::new() }
+        let tables: Contents = serde_json::from_str(&text).expect("a record");
+        Self { tables, asked: BTreeMap::new() }
     }
 
     /// Writes it, a row a line.
