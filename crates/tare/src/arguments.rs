@@ -11,6 +11,8 @@ use tare_outlets::slowlog::Share;
 
 use crate::top::Top;
 
+use crate::export::Export;
+
 /// A Performance Schema for stock MariaDB servers that weighs next to nothing.
 ///
 /// tare is loaded into an unmodified server and serves its `performance_schema` tables, with every instrument on. This
@@ -42,6 +44,7 @@ pub(crate) enum Command {
     Uninstall(Uninstall),
     Probe(Probe),
     Tables(Tables),
+    Export(Box<Export>),
     Bench(Bench),
     Lab(Lab),
     #[command(hide = true)]

@@ -6,6 +6,7 @@ mod demo;
 mod doctor;
 mod documents;
 mod elf;
+mod export;
 mod install;
 mod lab;
 mod lab_history;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         Command::Documents(a) => documents::documents(&a),
         Command::Top(a) => top::top(&a, &interrupt),
         Command::Tables(a) => tables::tables(&a),
+        Command::Export(a) => export::export(*a, &interrupt),
         Command::Bench(a) => bench::bench(&a, &interrupt),
         Command::Lab(a) => lab::lab(&a, &interrupt),
     });

@@ -69,6 +69,25 @@ fn interrupt(child: &Child) {
 }
 
 #[test]
+fn every_collector_has_its_switches_and_a_wrong_address_shows_no_password() {
+    let scratch = scratch();
+    let help = text(&output(&scratch, &["export", "--help"]).stdout);
+    for collector in tare_outlets::export::collectors::all() {
+        assert!(help.contains(&format!("--collect.{}", collector.name)), "{}", collector.name);
+        let limit = format!("--collect.{}.limit", collector.name);
+        assert_eq!(help.contains(&limit), collector.limit.is_some(), "{limit}");
+    }
+    let refused = output(&scratch, &["export", "--dsn", "mysql//root:secret@db1"]);
+    let said = text(&refused.stderr);
+    assert!(!refused.status.success() && said.contains("mysql://") && !said.contains("secret"), "{said}");
+    let refused = output(
+        &scratch,
+        &["export", "--web.listen-address", "127.0.0.1:no", "--web.config.file", "/no/such"],
+    );
+    assert!(text(&refused.stderr).contains("/no/such"), "{refused:?}");
+}
+
+#[test]
 fn help_names_every_command_and_the_first_steps() {
     let help = text(&output(&scratch(), &["--help"]).stdout);
     for begin in
@@ -76,7 +95,7 @@ fn help_names_every_command_and_the_first_steps() {
     {
         assert!(help.lines().any(|l| l.starts_with(begin)), "no line {begin:?} in:\n{help}");
     }
-    for begin in ["  doctor ", "  install ", "  uninstall ", "  probe "] {
+    for begin in ["  doctor ", "  install ", "  uninstall ", "  probe ", "  export "] {
         assert!(help.lines().any(|l| l.starts_with(begin)), "no line {begin:?} in:\n{help}");
     }
 }

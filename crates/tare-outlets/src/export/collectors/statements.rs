@@ -1,0 +1,387 @@
+//! Statements: by digest, all together, and how long they took.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::export::collector::{Collector, Group, Options, Scrape};
+use crate::export::text::{Family, Figure, Kind, Samples};
+use crate::source::{Error, Row};
+
+static BY_DIGEST: Collector = Collector {
+    name: "perf_schema.eventsstatements",
+    help: "Statements by digest, from events_statements_summary_by_digest",
+    on: true,
+    limit: Some(250),
+};
+
+static SUMS: Collector = Collector {
+    name: "perf_schema.eventsstatementssum",
+    help: "All statements, from events_statements_summary_by_digest",
+    on: true,
+    limit: None,
+};
+
+static HISTOGRAMS: Collector = Collector {
+    name: "perf_schema.eventsstatements.histogram",
+    help: "How long statements took by digest, as histograms, from events_statements_histogram_by_digest of the shape \
+           extended; of digests that perf_schema.eventsstatements has",
+    on: false,
+    limit: Some(20),
+};
+
+static OVERALL: Collector = Collector {
+    name: "perf_schema.eventsstatementssum.histogram",
+    help: "How long statements took, as a histogram, from events_statements_histogram_global of the shape extended",
+    on: true,
+    limit: None,
+};
+
+/// What reads the digests.
+pub(super) const GROUP: Group = Group { collectors: &[&BY_DIGEST, &SUMS, &HISTOGRAMS], read: read_digests };
+
+/// What reads the histogram of all statements.
+pub(super) const OVERALL_GROUP: Group = Group { collectors: &[&OVERALL], read: read_overall };
+
+const DIGESTS: &str = "events_statements_summary_by_digest";
+const SCHEMA: usize = 0;
+const DIGEST: usize = 1;
+const LAST_SEEN: usize = 2;
+/// Where the figures begin.
+const FIGURES: usize = 3;
+const QUANTILES: [(&str, &str); 3] = [("95", "QUANTILE_95"), ("99", "QUANTILE_99"), ("999", "QUANTILE_999")];
+const TEXT: &str = "DIGEST_TEXT";
+/// Schemas of the server's own, whose digests are left out.
+const OWN_SCHEMAS: [&str; 3] = ["mysql", "performance_schema", "information_schema"];
+
+/// A figure of a digest: its column, the metric by digest, if there is one, the metric of all together, and whether they
+/// are times.
+struct Measure {
+    column: &'static str,
+    by_digest: Option<Family>,
+    sum: Option<(Family, Unit)>,
+    is_time: bool,
+}
+
+/// How a sum is given: mysqld_exporter leaves one of its times in picoseconds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    Plain,
+    Seconds,
+}
+
+macro_rules! by_digest {
+    (-) => {
+        None
+    };
+    ($name:literal, $help:literal) => {
+        Some(Family::counter(concat!("mysql_perf_schema_events_statements_", $name), $help))
+    };
+}
+
+macro_rules! sum {
+    (-) => {
+        None
+    };
+    ($name:literal, $help:literal $(, $unit:ident)?) => {
+        Some((
+            Family::counter(concat!("mysql_perf_schema_events_statements_sum_", $name), $help),
+            unit!($($unit)?),
+        ))
+    };
+}
+
+macro_rules! unit {
+    () => {
+        Unit::Plain
+    };
+    ($unit:ident) => {
+        Unit::$unit
+    };
+}
+
+macro_rules! measures {
+    ($($column:literal, $is_time:literal, [$($digest:tt)*], [$($sum:tt)*];)*) => {
+        &[$(Measure {
+            column: $column, by_digest: by_digest!($($digest)*), sum: sum!($($sum)*), is_time: $is_time,
+        }),*]
+    };
+}
+
+/// The first two are those of the latency.
+static MEASURES: &[Measure] = measures! {
+    "COUNT_STAR", false,
+        ["total", "The total count of events statements by digest."],
+        ["total", "The total count of events statements."];
+    "SUM_TIMER_WAIT", true,
+        ["seconds_total", "The total time of events statements by digest."],
+        ["timer_wait", "Total wait time of the summarized events that are timed.", Seconds];
+    "SUM_LOCK_TIME", true,
+        ["lock_time_seconds_total", "The total lock time of events statements by digest."],
+        ["lock_time", "Time in picoseconds spent waiting for locks."];
+    "SUM_CPU_TIME", true,
+        ["cpu_time_seconds_total", "The total cpu time of events statements by digest."], [-];
+    "SUM_ERRORS", false,
+        ["errors_total", "The errors of events statements by digest."], ["errors", "Number of errors."];
+    "SUM_WARNINGS", false,
+        ["warnings_total", "The warnings of events statements by digest."], ["warnings", "Number of warnings."];
+    "SUM_ROWS_AFFECTED", false,
+        ["rows_affected_total", "The total rows affected of events statements by digest."],
+        ["rows_affected", "Number of rows affected by statements."];
+    "SUM_ROWS_SENT", false,
+        ["rows_sent_total", "The total rows sent of events statements by digest."],
+        ["rows_sent", "Number of rows returned."];
+    "SUM_ROWS_EXAMINED", false,
+        ["rows_examined_total", "The total rows examined of events statements by digest."],
+        ["rows_examined", "Number of rows read during statements' execution."];
+    "SUM_CREATED_TMP_TABLES", false,
+        ["tmp_tables_total", "The total tmp tables of events statements by digest."],
+        ["created_tmp_tables", "The number of temporary tables created."];
+    "SUM_CREATED_TMP_DISK_TABLES", false,
+        ["tmp_disk_tables_total", "The total tmp disk tables of events statements by digest."],
+        ["created_tmp_disk_tables", "The number of on-disk temporary tables created."];
+    "SUM_SORT_MERGE_PASSES", false,
+        ["sort_merge_passes_total", "The total number of merge passes by the sort algorithm performed by digest."],
+        ["sort_merge_passes", "Number of merge passes by the sort algorithm performed by statements."];
+    "SUM_SORT_ROWS", false,
+        ["sort_rows_total", "The total number of sorted rows by digest."], ["sort_rows", "Number of rows sorted."];
+    "SUM_NO_INDEX_USED", false,
+        ["no_index_used_total", "The total number of statements that used full table scans by digest."],
+        ["no_index_used", "Number of times no index was found."];
+    "SUM_NO_GOOD_INDEX_USED", false, [-], ["no_good_index_used", "Number of times no good index was found."];
+    "SUM_SELECT_FULL_JOIN", false,
+        [-], ["select_full_join", "Number of joins performed by statements which did not use an index."];
+    "SUM_SELECT_FULL_RANGE_JOIN", false, [-],
+        ["select_full_range_join",
+         "Number of joins performed by statements which used a range search of the first table."];
+    "SUM_SELECT_RANGE", false, [-],
+        ["select_range", "Number of joins performed by statements which used a range of the first table."];
+    "SUM_SELECT_RANGE_CHECK", false, [-],
+        ["select_range_check",
+         "Number of joins without keys performed by statements that check for key usage after each row."];
+    "SUM_SELECT_SCAN", false, [-],
+        ["select_scan", "Number of joins performed by statements which used a full scan of the first table."];
+    "SUM_SORT_RANGE", false,
+        [-], ["sort_range", "Number of sorts performed by statements which used a range."];
+    "SUM_SORT_SCAN", false,
+        [-], ["sort_scan", "Number of sorts performed by statements which used a full table scan."];
+};
+
+const COUNT: usize = FIGURES;
+const TIME: usize = FIGURES + 1;
+
+static LATENCY: Family = Family {
+    name: "mysql_perf_schema_events_statements_latency",
+    help: "A summary of statement latency by digest",
+    kind: Kind::Summary,
+};
+
+static DURATION: Family = Family {
+    name: "tare_statement_duration_seconds",
+    help: "How long statements took, by digest.",
+    kind: Kind::Histogram,
+};
+
+static ALL_DURATION: Family = Family {
+    name: "tare_statements_duration_seconds",
+    help: "How long statements took, all together.",
+    kind: Kind::Histogram,
+};
+
+/// The columns that are asked for: their number grows with what is wanted of them.
+fn columns(scrape: &Scrape<'_>) -> Vec<&'static str> {
+    let figures = MEASURES.iter().map(|it| it.column);
+    let quantiles = QUANTILES.iter().map(|(_, column)| *column);
+    let text = scrape.options.digest_text.then_some(TEXT);
+    ["SCHEMA_NAME", "DIGEST", "LAST_SEEN"].into_iter().chain(figures).chain(quantiles).chain(text).collect()
+}
+
+fn read_digests(scrape: &mut Scrape<'_>) -> Result<(), Error> {
+    let columns = columns(scrape);
+    let mut sums = vec![0_u128; MEASURES.len()];
+    let mut highest = scrape.room(&BY_DIGEST);
+    let (options, since) = (scrape.options, scrape.since);
+    scrape.tables.each(DIGESTS, &columns, "", &mut |row| {
+        for (number, sum) in sums.iter_mut().enumerate() {
+            *sum += u128::from(row.count(FIGURES + number));
+        }
+        if is_of_interest(&row, options, since) {
+            highest.take(row.count(TIME), || row);
+        }
+    })?;
+    let kept = scrape.kept(&BY_DIGEST, highest);
+    if scrape.wants(&SUMS) {
+        add_sums(&sums, &mut scrape.samples);
+    }
+    if scrape.wants(&BY_DIGEST) {
+        for row in &kept {
+            add_digest(row, scrape.options, &mut scrape.samples);
+        }
+    } else {
+        scrape.left_out.remove(BY_DIGEST.name);
+    }
+    if scrape.wants(&HISTOGRAMS) { read_histograms(scrape, kept) } else { Ok(()) }
+}
+
+/// Whether it is a statement of the users', seen not too long ago. What has no schema never was with mysqld_exporter.
+fn is_of_interest(row: &Row, options: &Options, since: &str) -> bool {
+    let Some(schema) = row.text(SCHEMA) else { return false };
+    let excluded = options.exclude_schemas.iter().map(String::as_str).chain(OWN_SCHEMAS);
+    let seen = row.text(LAST_SEEN).unwrap_or_default();
+    row.text(DIGEST).is_some() && !excluded.into_iter().any(|it| it == schema) && seen.as_str() > since
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a figure of Prometheus's is a double")]
+fn add_sums(sums: &[u128], samples: &mut Samples) {
+    for (measure, sum) in MEASURES.iter().zip(sums) {
+        let Some((family, unit)) = &measure.sum else { continue };
+        let figure = match unit {
+            Unit::Plain => u64::try_from(*sum).map_or(Figure::Real(*sum as f64), Figure::Whole),
+            Unit::Seconds => Figure::Real(*sum as f64 / 1e12),
+        };
+        samples.add(family, &[], figure);
+    }
+}
+
+fn add_digest(row: &Row, options: &Options, samples: &mut Samples) {
+    let text = |at: usize| row.text(at).unwrap_or_default();
+    let (schema, digest) = (text(SCHEMA), text(DIGEST));
+    let statement: String = if options.digest_text {
+        text(FIGURES + MEASURES.len() + QUANTILES.len()).chars().take(options.digest_text_limit).collect()
+    } else {
+        String::new()
+    };
+    let labels = [("schema", &*schema), ("digest", &*digest), ("digest_text", &*statement)];
+    for (measure, at) in MEASURES.iter().zip(FIGURES..) {
+        let Some(family) = &measure.by_digest else { continue };
+        let count = row.count(at);
+        samples.add(family, &labels, if measure.is_time { Figure::seconds(count) } else { count.into() });
+    }
+    for ((quantile, _), at) in QUANTILES.iter().zip(FIGURES + MEASURES.len()..) {
+        let labels = [labels[0], labels[1], labels[2], ("quantile", *quantile)];
+        samples.add(&LATENCY, &labels, Figure::seconds(row.count(at)));
+    }
+    samples.part(&LATENCY, "_sum", &labels, Figure::seconds(row.count(TIME)));
+    samples.part(&LATENCY, "_count", &labels, row.count(COUNT));
+}
+
+// Histograms.
+
+/// MySQL's buckets: 50 are a factor of ten. So many of them are one here: five are a factor of ten.
+const COARSER: u64 = 10;
+/// Buckets here; what is above has no upper bound.
+const BUCKETS: usize = 45;
+
+/// How many events took how long.
+#[derive(Clone)]
+struct Histogram([u64; BUCKETS]);
+
+impl Histogram {
+    const EMPTY: Self = Self([0; BUCKETS]);
+
+    /// Adds events of one of MySQL's buckets. Bucket 0 ends at 10 microseconds, and so does the first here.
+    fn add(&mut self, bucket: u64, count: u64) {
+        let at = usize::try_from(bucket.div_ceil(COARSER)).unwrap_or(BUCKETS);
+        self.0[at.min(BUCKETS - 1)] += count;
+    }
+
+    fn add_to(&self, samples: &mut Samples, family: &'static Family, labels: &[(&str, &str)], sum: Figure) {
+        let mut total = 0;
+        let (last, bounded) = self.0.split_last().expect("there are buckets");
+        for (bucket, count) in bounded.iter().enumerate() {
+            total += count;
+            samples.part(family, "_bucket", &[labels, &[("le", &bound(bucket))]].concat(), total);
+        }
+        total += last;
+        samples.part(family, "_bucket", &[labels, &[("le", "+Inf")]].concat(), total);
+        samples.part(family, "_sum", labels, sum);
+        samples.part(family, "_count", labels, total);
+    }
+}
+
+/// The upper bound of a bucket in seconds: 0.00001, 0.0000158, 0.0000251, … with three digits, rounded up, always the same.
+fn bound(bucket: usize) -> String {
+    const STEPS: [u64; 5] = [1_000, 1_585, 2_512, 3_982, 6_310];
+    let steps = STEPS[bucket % STEPS.len()];
+    // In hundredths of a microsecond, so that all are whole.
+    let hundredths = steps * 10_u64.pow(u32::try_from(bucket / STEPS.len()).unwrap_or_default());
+    let text = format!("{}.{:08}", hundredths / 100_000_000, hundredths % 100_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+fn read_histograms(scrape: &mut Scrape<'_>, digests: Vec<Row>) -> Result<(), Error> {
+    let mut highest = scrape.room(&HISTOGRAMS);
+    digests.into_iter().for_each(|row| highest.take(row.count(TIME), || row));
+    let kept = scrape.kept(&HISTOGRAMS, highest);
+    let key = |row: &Row| (row.text(0).unwrap_or_default(), row.text(1).unwrap_or_default());
+    let wanted: BTreeSet<(String, String)> = kept.iter().map(key).collect();
+    let mut histograms: BTreeMap<(String, String), Histogram> = BTreeMap::new();
+    let columns = ["SCHEMA_NAME", "DIGEST", "BUCKET_NUMBER", "COUNT_BUCKET"];
+    let table = "events_statements_histogram_by_digest";
+    let found = scrape.tables.each(table, &columns, "WHERE `COUNT_BUCKET` > 0", &mut |row| {
+        let of = key(&row);
+        if wanted.contains(&of) {
+            histograms.entry(of).or_insert(Histogram::EMPTY).add(row.count(2), row.count(3));
+        }
+    });
+    if is_absent(&found) {
+        return Ok(());
+    }
+    found?;
+    for row in &kept {
+        let of = key(row);
+        let histogram = histograms.get(&of).unwrap_or(&Histogram::EMPTY);
+        let labels = [("schema", &*of.0), ("digest", &*of.1)];
+        histogram.add_to(&mut scrape.samples, &DURATION, &labels, Figure::seconds(row.count(TIME)));
+    }
+    Ok(())
+}
+
+fn read_overall(scrape: &mut Scrape<'_>) -> Result<(), Error> {
+    let mut histogram = Histogram::EMPTY;
+    let columns = ["BUCKET_NUMBER", "COUNT_BUCKET"];
+    let table = "events_statements_histogram_global";
+    let found = scrape.tables.each(table, &columns, "WHERE `COUNT_BUCKET` > 0", &mut |row| {
+        histogram.add(row.count(0), row.count(1));
+    });
+    if is_absent(&found) {
+        return Ok(());
+    }
+    found?;
+    let mut time = 0;
+    let table = "events_statements_summary_global_by_event_name";
+    scrape.tables.each(table, &["SUM_TIMER_WAIT"], "WHERE `COUNT_STAR` > 0", &mut |row| {
+        time += row.count(0);
+    })?;
+    histogram.add_to(&mut scrape.samples, &ALL_DURATION, &[], Figure::seconds(time));
+    Ok(())
+}
+
+/// A server without the table, such as tare's in the shape strict, has nothing to tell, and that is no failure.
+fn is_absent(found: &Result<(), Error>) -> bool {
+    matches!(found, Err(Error::Absent { .. }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_mysqls_of_every_tenth_bucket() {
+        assert_eq!(bound(0), "0.00001");
+        assert_eq!(bound(1), "0.00001585");
+        assert_eq!(bound(25), "1");
+        assert_eq!(bound(26), "1.585");
+        assert_eq!(bound(43), "3982");
+    }
+
+    #[test]
+    fn a_bucket_ends_where_mysqls_do() {
+        let mut histogram = Histogram::EMPTY;
+        // Bucket 0 ends at 10 µs; 10 ends at 15.85 µs, and 11 begins there.
+        for bucket in [0, 1, 10, 11, 430, 431, 449] {
+            histogram.add(bucket, 1);
+        }
+        let filled: Vec<(usize, u64)> =
+            histogram.0.iter().copied().enumerate().filter(|(_, count)| *count > 0).collect();
+        assert_eq!(filled, [(0, 1), (1, 2), (2, 1), (43, 1), (44, 2)]);
+    }
+}

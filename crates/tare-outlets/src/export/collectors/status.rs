@@ -1,0 +1,47 @@
+//! Tare itself: its version, its memory, and what it lost for want of room.
+
+use crate::export::collector::{Collector, Group, Scrape};
+use crate::export::text::Family;
+use crate::source::Error;
+
+static STATUS: Collector = Collector {
+    name: "tare.status",
+    help: "Tare's version, memory, consumers and what it lost, from tare_status",
+    on: true,
+    limit: None,
+};
+
+/// What reads the status.
+pub(super) const GROUP: Group = Group { collectors: &[&STATUS], read };
+
+static INFO: Family = Family::gauge("tare_info", "Tare's version, as a label.");
+static USED: Family = Family::gauge("tare_memory_used_bytes", "Memory tare holds in the server.");
+static CAP: Family = Family::gauge("tare_memory_cap_bytes", "Memory tare may hold in the server.");
+static EVICTED: Family =
+    Family::counter("tare_digests_evicted_total", "Digests that lost their place to others.");
+static LOST: Family = Family::counter("tare_lost_total", "What was lost for want of room, by what it was.");
+static CONSUMER: Family = Family::gauge("tare_consumer_enabled", "Whether a consumer is on.");
+
+fn read(scrape: &mut Scrape<'_>) -> Result<(), Error> {
+    let samples = &mut scrape.samples;
+    let found = scrape.tables.each("tare_status", &["NAME", "VALUE"], "", &mut |row| {
+        let (name, value) = (row.text(0).unwrap_or_default(), row.text(1).unwrap_or_default());
+        let number = value.parse::<u64>().ok();
+        match (name.as_str(), number) {
+            ("version", _) => samples.add(&INFO, &[("version", &value)], 1_u64),
+            ("memory_used", Some(bytes)) => samples.add(&USED, &[], bytes),
+            ("memory_cap", Some(bytes)) => samples.add(&CAP, &[], bytes),
+            ("digests_evicted", Some(count)) => samples.add(&EVICTED, &[], count),
+            _ => match (name.strip_suffix("_lost"), name.strip_prefix("consumer_"), number) {
+                (Some(what), _, Some(count)) => samples.add(&LOST, &[("what", what)], count),
+                (_, Some(consumer), _) => samples.add(&CONSUMER, &[("consumer", consumer)], value == "YES"),
+                _ => {}
+            },
+        }
+    });
+    match found {
+        // A server without tare.
+        Err(Error::Absent { .. }) => Ok(()),
+        found => found,
+    }
+}

@@ -1,0 +1,15 @@
+//! `tare export`: a server's Performance Schema for Prometheus, on HTTP and HTTPS.
+//!
+//! A scrape reads each table it needs once, over a connection that stays ([`scrape`]); one at a time, so that many who
+//! ask at once cost the server no more than one after the other. What is read is said by [`collectors`], who may ask by
+//! the file of [`web_config`].
+
+mod basic_auth;
+pub mod collector;
+pub mod collectors;
+mod process;
+pub mod scrape;
+pub mod text;
+mod tls;
+pub mod web;
+pub mod web_config;

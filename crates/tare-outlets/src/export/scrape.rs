@@ -1,0 +1,209 @@
+//! A scrape: connects if need be, reads the groups of tables one after the other, and makes the page.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use super::collector::{Group, Options, Scrape, Tables};
+use super::collectors;
+use super::process;
+use super::text::{Family, Figure, Samples};
+use crate::source::{Address, Error, Kind, Source};
+
+static UP: Family = Family::gauge("mysql_up", "Whether the MySQL server is up.");
+static TARE_UP: Family = Family::gauge("tare_up", "Whether tare answers.");
+static SUCCESS: Family =
+    Family::gauge("mysql_exporter_collector_success", "mysqld_exporter: Whether a collector succeeded.");
+static DURATION: Family =
+    Family::gauge("mysql_exporter_collector_duration_seconds", "Collector time duration.");
+static LEFT_OUT: Family = Family::gauge(
+    "tare_export_rows_left_out",
+    "Rows that a collector left out of this scrape because of its limit.",
+);
+static BUILD: Family = Family::gauge("tare_export_build_info", "The exporter's version, as a label.");
+
+/// Reads a server, one scrape after the other, over a connection that stays.
+pub struct Reader {
+    address: Address,
+    options: Options,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    source: Option<Source>,
+    /// What was last said of the server (by "") and of collectors, so that it is said once.
+    said: BTreeMap<&'static str, String>,
+}
+
+impl Reader {
+    /// A reader of this server. Nobody is asked yet.
+    #[must_use]
+    pub fn new(address: Address, options: Options) -> Self {
+        Self { address, options, state: Mutex::default() }
+    }
+
+    /// Reads what the collectors that are on need, of those named if any are, and gives the page. What cannot be read any more
+    /// at the deadline is left out, and told as a failure of its collectors.
+    pub fn scrape(&self, named: &[String], deadline: Instant) -> String {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let wanted = self.wanted(named);
+        let mut samples = Samples::default();
+        let mut answers = Answers::default();
+        let mut kind = None;
+        for group in collectors::GROUPS {
+            if !group.collectors.iter().any(|it| wanted.contains(&it.name)) {
+                continue;
+            }
+            let begin = Instant::now();
+            let read = if begin < deadline {
+                self.read(&mut state, group, &wanted)
+            } else {
+                Err(format!("{}: out of time", self.address))
+            };
+            let (found, failure) = match read {
+                Ok(read) => {
+                    kind = Some(read.kind);
+                    samples.extend(read.samples);
+                    answers.left_out.extend(read.left_out);
+                    (true, String::new())
+                }
+                Err(why) => (false, why),
+            };
+            let names = group.collectors.iter().map(|it| it.name).filter(|name| wanted.contains(name));
+            for name in names {
+                state.say(name, &failure);
+                answers.collectors.push((name, found, begin.elapsed()));
+            }
+            if state.source.is_none() {
+                break;
+            }
+        }
+        let up = state.source.is_some();
+        samples.add(&UP, &[], up);
+        samples.add(&TARE_UP, &[], up && kind == Some(Kind::Tare));
+        answers.add_to(&mut samples);
+        samples.add(&BUILD, &[("version", env!("CARGO_PKG_VERSION"))], 1_u64);
+        process::add_to(&mut samples);
+        samples.page()
+    }
+
+    fn wanted(&self, named: &[String]) -> Vec<&'static str> {
+        let on = collectors::all().filter(|it| self.options.has(it)).map(|it| it.name);
+        let on: Vec<&'static str> = on.collect();
+        let of_those: Vec<&'static str> =
+            on.iter().copied().filter(|name| named.iter().any(|it| it == name)).collect();
+        // As mysqld_exporter has it: where no name is one, all are meant.
+        if of_those.is_empty() { on } else { of_those }
+    }
+
+    /// Reads a group. A connection that was good at the last scrape may have gone with its server: then there is one more try,
+    /// on a new one.
+    fn read(&self, state: &mut State, group: &Group, wanted: &[&'static str]) -> Result<Read, String> {
+        let kept = state.source.is_some();
+        match self.try_read(state, group, wanted) {
+            Err(error) if error.is_passing() && kept => self.try_read(state, group, wanted),
+            read => read,
+        }
+        .map_err(|error| error.to_string())
+    }
+
+    fn try_read(&self, state: &mut State, group: &Group, wanted: &[&'static str]) -> Result<Read, Error> {
+        let mut source = match state.source.take() {
+            Some(source) => source,
+            None => self.open(state)?,
+        };
+        let kind = source.kind();
+        let read = read(&mut source, group, &self.options, wanted, SystemTime::now());
+        // What is said in the middle of an answer nobody can go on from.
+        if !read.as_ref().is_err_and(Error::is_passing) {
+            state.source = Some(source);
+        }
+        read.map(|(samples, left_out)| Read { kind, samples, left_out })
+    }
+
+    fn open(&self, state: &mut State) -> Result<Source, Error> {
+        let opened = Source::open(self.address.clone()).and_then(|mut source| {
+            if let Address::Account(_) = self.address {
+                source.execute("SET time_zone = '+00:00'")?;
+            }
+            Ok(source)
+        });
+        match &opened {
+            Ok(_) => state.say("", ""),
+            Err(error) => state.say("", &error.to_string()),
+        }
+        opened
+    }
+}
+
+struct Read {
+    kind: Kind,
+    samples: Samples,
+    left_out: BTreeMap<&'static str, u64>,
+}
+
+impl State {
+    /// Says what is wrong with a collector or, by "", with the server, once; and that it is well again.
+    fn say(&mut self, of: &'static str, failure: &str) {
+        let before = self.said.insert(of, failure.to_owned()).unwrap_or_default();
+        if failure == before {
+            return;
+        }
+        // Of a server that is away one line is enough.
+        let is_away = self.said.get("").is_some_and(|why| !why.is_empty());
+        match (of, failure) {
+            ("", "") => eprintln!("tare export: the server answers again"),
+            ("", why) => eprintln!("tare export: {why}"),
+            _ if is_away => {}
+            (name, "") => eprintln!("tare export: {name}: well again"),
+            (name, why) => eprintln!("tare export: {name}: {why}"),
+        }
+    }
+}
+
+/// Reads a group of tables, as of a time.
+///
+/// # Errors
+///
+/// As [`Source::each`].
+pub fn read(
+    tables: &mut dyn Tables,
+    group: &Group,
+    options: &Options,
+    wanted: &[&'static str],
+    now: SystemTime,
+) -> Result<(Samples, BTreeMap<&'static str, u64>), Error> {
+    let since = now.checked_sub(Duration::from_secs(options.time_limit)).unwrap_or(SystemTime::UNIX_EPOCH);
+    let since = humantime::format_rfc3339_seconds(since).to_string().replace('T', " ").replace('Z', "");
+    let mut scrape = Scrape {
+        tables,
+        options,
+        wanted,
+        since: &since,
+        samples: Samples::default(),
+        left_out: BTreeMap::new(),
+    };
+    (group.read)(&mut scrape)?;
+    Ok((scrape.samples, scrape.left_out))
+}
+
+/// How the collectors fared.
+#[derive(Default)]
+struct Answers {
+    collectors: Vec<(&'static str, bool, Duration)>,
+    left_out: BTreeMap<&'static str, u64>,
+}
+
+impl Answers {
+    fn add_to(&self, samples: &mut Samples) {
+        for (name, success, duration) in &self.collectors {
+            let labels = [("collector", &*format!("collect.{name}"))];
+            samples.add(&SUCCESS, &labels, *success);
+            samples.add(&DURATION, &labels, Figure::Real(duration.as_secs_f64()));
+        }
+        for (name, rows) in &self.left_out {
+            samples.add(&LEFT_OUT, &[("collector", &format!("collect.{name}"))], *rows);
+        }
+    }
+}

@@ -1,0 +1,421 @@
+//! HTTP and HTTPS: who is let in, which pages there are, and how much at once.
+//!
+//! Everything has a bound: connections, requests, the time a handshake, a request's head and a connection may take, and
+//! what waits for a client that does not read.
+
+use std::convert::Infallible;
+use std::io::{self, Write as _};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+use super::basic_auth::{Credentials, Memory};
+use super::scrape::Reader;
+use super::web_config::{WebConfig, WebConfigFile};
+
+/// Connections at once; the next one waits.
+const CONNECTIONS: usize = 64;
+/// A handshake takes no longer, nor does a client that says nothing.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// A client sends its next request within this time, or connects anew.
+const NEXT_REQUEST: Duration = Duration::from_secs(90);
+/// A connection is closed after this time, between two requests if its client lets it.
+const LIFETIME: Duration = Duration::from_secs(3600);
+const GOODBYE: Duration = Duration::from_secs(30);
+/// Threads that read the server or compute hashes.
+const WORKERS: usize = 4;
+/// The first byte of a TLS connection.
+const TLS_HANDSHAKE: u8 = 0x16;
+const PLAIN_ON_TLS: &[u8] =
+    b"HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n\
+    Client sent an HTTP request to an HTTPS server.\n";
+/// How long a scrape may take where the one who asks does not say it.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long Prometheus waits, in seconds.
+const TIMEOUT_HEADER: &str = "x-prometheus-scrape-timeout-seconds";
+const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
+const PLAIN: &str = "text/plain; charset=utf-8";
+const LANDING: &str = "tare export: the metrics are at ";
+
+/// What the web server is told.
+#[derive(Debug)]
+pub struct Web {
+    /// Where to listen, `HOST:PORT` or `:PORT`.
+    pub listen: Vec<String>,
+    /// TLS, users and headers.
+    pub config: WebConfigFile,
+    /// The path of the metrics.
+    pub metrics_path: String,
+    /// Requests at once; more are told to come back.
+    pub max_requests: usize,
+    /// What a scrape must be done before the one who asks gives up.
+    pub timeout_offset: Duration,
+}
+
+/// Why nothing is served.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// An address cannot be listened on.
+    #[error("{address}: {why}")]
+    Listen {
+        /// The address.
+        address: String,
+        /// What the system said.
+        why: io::Error,
+    },
+    /// The file of `--web.config.file`.
+    #[error(transparent)]
+    Config(#[from] super::web_config::Error),
+    /// The system gives no threads or no timer.
+    #[error("starting: {0}")]
+    Start(io::Error),
+}
+
+/// What all connections share.
+struct Service {
+    web: Web,
+    reader: Reader,
+    passwords: Memory,
+    requests: Arc<Semaphore>,
+    /// The server is read by one at a time.
+    turn: Semaphore,
+}
+
+/// Serves until `stop` says so, which is asked several times a second. `ready` is told the addresses that are listened on.
+///
+/// # Errors
+///
+/// When nothing can be served. What goes wrong with one connection is told in a line, and the others go on.
+pub fn serve(
+    web: Web,
+    reader: Reader,
+    ready: impl FnOnce(&[SocketAddr], bool),
+    stop: impl Fn() -> bool,
+) -> Result<(), Error> {
+    let config = web.config.read()?;
+    if config.asks_for_http2 {
+        eprintln!("tare export: http2: HTTP/1.1 is offered instead, which every client speaks");
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .max_blocking_threads(WORKERS)
+        .build()
+        .map_err(Error::Start)?;
+    runtime.block_on(async {
+        let listeners: Vec<TcpListener> =
+            web.listen.iter().map(|address| listen(address)).collect::<Result<_, Error>>()?;
+        let addresses: Vec<SocketAddr> =
+            listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
+        let is_tls = config.tls.is_some();
+        let service = Arc::new(Service {
+            requests: Arc::new(Semaphore::new(web.max_requests)),
+            web,
+            reader,
+            passwords: Memory::default(),
+            turn: Semaphore::new(1),
+        });
+        let connections = Arc::new(Semaphore::new(CONNECTIONS));
+        for listener in listeners {
+            tokio::spawn(accept(listener, service.clone(), connections.clone(), is_tls));
+        }
+        ready(&addresses, is_tls);
+        while !stop() {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        Ok::<(), Error>(())
+    })?;
+    // A scrape of a server that does not answer is not waited for.
+    runtime.shutdown_background();
+    Ok(())
+}
+
+fn listen(address: &str) -> Result<TcpListener, Error> {
+    let failed = |why| Error::Listen { address: address.to_owned(), why };
+    let bound = match address.strip_prefix(':') {
+        // All addresses; a system without IPv6 has those of IPv4.
+        Some(port) => bind(&format!("[::]:{port}")).or_else(|_| bind(&format!("0.0.0.0:{port}"))),
+        None => bind(address),
+    };
+    bound.map_err(failed)
+}
+
+fn bind(address: &str) -> io::Result<TcpListener> {
+    let mut last = io::Error::other("no such address");
+    for address in address.to_socket_addrs()? {
+        match std::net::TcpListener::bind(address) {
+            Ok(listener) => {
+                listener.set_nonblocking(true)?;
+                return TcpListener::from_std(listener);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+async fn accept(listener: TcpListener, service: Arc<Service>, connections: Arc<Semaphore>, is_tls: bool) {
+    loop {
+        let Ok(permit) = connections.clone().acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                let service = service.clone();
+                tokio::spawn(async move {
+                    let _held = permit;
+                    if let Err(why) = connection(stream, peer, service, is_tls).await {
+                        eprintln!("tare export: {peer}: {why}");
+                    }
+                });
+            }
+            // No descriptors left, or the like: it passes.
+            Err(error) => {
+                eprintln!("tare export: {error}");
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        }
+    }
+}
+
+/// Serves a connection. What it was refused for is the error.
+async fn connection(
+    stream: TcpStream,
+    peer: SocketAddr,
+    service: Arc<Service>,
+    is_tls: bool,
+) -> Result<(), String> {
+    let _ = stream.set_nodelay(true);
+    if !is_tls {
+        requests(stream, peer, service).await;
+        return Ok(());
+    }
+    let mut first = [0];
+    match timeout(HANDSHAKE, stream.peek(&mut first)).await {
+        // It came and went, as probes of load balancers do.
+        Err(_) | Ok(Err(_) | Ok(0)) => return Ok(()),
+        Ok(Ok(_)) => {}
+    }
+    if first[0] != TLS_HANDSHAKE {
+        return refuse_plain(stream).await;
+    }
+    let config = service.web.config.read().map_err(|error| error.to_string())?;
+    let tls =
+        config.tls.clone().ok_or("refused: tls_server_config is gone; without TLS only after a restart")?;
+    match timeout(HANDSHAKE, TlsAcceptor::from(tls).accept(stream)).await {
+        Ok(Ok(stream)) => requests(stream, peer, service).await,
+        Ok(Err(error)) => return Err(format!("refused: TLS: {error}")),
+        Err(_) => return Err("refused: TLS: the handshake took too long".to_owned()),
+    }
+    Ok(())
+}
+
+async fn refuse_plain(mut stream: TcpStream) -> Result<(), String> {
+    let answer = async {
+        stream.write_all(PLAIN_ON_TLS).await?;
+        stream.shutdown().await?;
+        // What the client has sent is taken, or the system would reset the connection before it reads the answer.
+        let mut rest = [0; 1024];
+        while tokio::io::AsyncReadExt::read(&mut stream, &mut rest).await? > 0 {}
+        io::Result::Ok(())
+    };
+    let _ = timeout(Duration::from_secs(2), answer).await;
+    Err("refused: plain HTTP where TLS is spoken".to_owned())
+}
+
+async fn requests(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: SocketAddr,
+    service: Arc<Service>,
+) {
+    let answer = service_fn(move |request| {
+        let service = service.clone();
+        async move { Ok::<_, Infallible>(service.answer(request, peer).await) }
+    });
+    let mut connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(NEXT_REQUEST)
+        .max_header_size(16 << 10)
+        .serve_connection(TokioIo::new(stream), answer);
+    // How a connection ends is its client's affair.
+    if timeout(LIFETIME, Pin::new(&mut connection)).await.is_err() {
+        Pin::new(&mut connection).graceful_shutdown();
+        let _ = timeout(GOODBYE, connection).await;
+    }
+}
+
+/// A page that is sent, and the request's place, given back when the client has read it.
+struct Held(Vec<u8>, #[expect(dead_code, reason = "held, not read")] OwnedSemaphorePermit);
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+type Answer = Response<Full<Bytes>>;
+
+fn page(status: StatusCode, text: impl Into<Bytes>) -> Answer {
+    let mut answer = Response::new(Full::new(text.into()));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(PLAIN));
+    answer
+}
+
+impl Service {
+    /// Answers a request: checks it against the file as it is now, then gives the page.
+    async fn answer(self: Arc<Self>, request: Request<Incoming>, peer: SocketAddr) -> Answer {
+        let Ok(place) = self.requests.clone().try_acquire_owned() else {
+            return page(StatusCode::SERVICE_UNAVAILABLE, "Too many requests at once.\n");
+        };
+        let config = match self.web.config.read() {
+            Ok(config) => config,
+            Err(error) => {
+                eprintln!("tare export: {error}");
+                return page(StatusCode::INTERNAL_SERVER_ERROR, "The web configuration cannot be used.\n");
+            }
+        };
+        let mut answer = if self.clone().is_allowed(&config, request.headers(), peer).await {
+            self.page(&request, place).await
+        } else {
+            let mut refusal = page(StatusCode::UNAUTHORIZED, "Unauthorized\n");
+            refusal.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Basic"));
+            refusal
+        };
+        answer.headers_mut().extend(config.headers.iter().cloned());
+        answer
+    }
+
+    async fn is_allowed(
+        self: Arc<Self>,
+        config: &Arc<WebConfig>,
+        headers: &HeaderMap,
+        peer: SocketAddr,
+    ) -> bool {
+        if config.users.is_empty() {
+            return true;
+        }
+        let given = headers.get(header::AUTHORIZATION).map(|value| Credentials::parse(value.as_bytes()));
+        let (right, why) = match given.flatten() {
+            None => (false, "no user and password".to_owned()),
+            Some(given) => {
+                let why = format!("wrong user or password for {:?}", given.user);
+                let (service, config) = (self, config.clone());
+                let check = move || service.passwords.is_right(&config.users, &given);
+                (tokio::task::spawn_blocking(check).await.unwrap_or(false), why)
+            }
+        };
+        if !right {
+            eprintln!("tare export: {peer}: refused: {why}");
+        }
+        right
+    }
+
+    async fn page(self: Arc<Self>, request: &Request<Incoming>, place: OwnedSemaphorePermit) -> Answer {
+        if ![Method::GET, Method::HEAD].contains(request.method()) {
+            return page(StatusCode::METHOD_NOT_ALLOWED, "GET is allowed.\n");
+        }
+        match request.uri().path() {
+            path if path == self.web.metrics_path => self.metrics(request, place).await,
+            "/-/healthy" => page(StatusCode::OK, "OK\n"),
+            "/" => page(StatusCode::OK, format!("{LANDING}{}\n", self.web.metrics_path)),
+            _ => page(StatusCode::NOT_FOUND, format!("{LANDING}{}\n", self.web.metrics_path)),
+        }
+    }
+
+    async fn metrics(self: Arc<Self>, request: &Request<Incoming>, place: OwnedSemaphorePermit) -> Answer {
+        let deadline = Instant::now() + self.patience(request.headers());
+        let named = collectors_named(request.uri().query().unwrap_or_default());
+        let compressed = accepts_gzip(request.headers());
+        let late = || page(StatusCode::SERVICE_UNAVAILABLE, "The server does not answer in time.\n");
+        let service = self.clone();
+        let until = tokio::time::Instant::from_std(deadline);
+        // A task of its own: it has its turn until the server was read, also when the client has gone by then.
+        let work = tokio::spawn(async move {
+            let _turn = tokio::time::timeout_at(until, service.turn.acquire()).await.ok()?.ok()?;
+            let reading = service.clone();
+            tokio::task::spawn_blocking(move || reading.reader.scrape(&named, deadline)).await.ok()
+        });
+        let Ok(Ok(Some(text))) = tokio::time::timeout_at(until, work).await else { return late() };
+        let (body, encoding) =
+            if compressed { (gzip(&text), Some("gzip")) } else { (text.into_bytes(), None) };
+        let mut answer = page(StatusCode::OK, Bytes::from_owner(Held(body, place)));
+        let headers = answer.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(TEXT_FORMAT));
+        headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+        if let Some(encoding) = encoding {
+            headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(encoding));
+        }
+        answer
+    }
+
+    /// How long a scrape may take: a bit less than the one who asks waits.
+    fn patience(&self, headers: &HeaderMap) -> Duration {
+        let given = headers.get(TIMEOUT_HEADER).and_then(|value| value.to_str().ok()?.parse::<f64>().ok());
+        let given = given.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let left = given.and_then(|given| given.checked_sub(self.web.timeout_offset));
+        left.filter(|left| !left.is_zero()).map_or(PATIENCE, |left| left.min(PATIENCE))
+    }
+}
+
+/// The collectors that a request names: `collect[]=perf_schema.eventswaits&…`.
+fn collectors_named(query: &str) -> Vec<String> {
+    let named = |pair: &str| {
+        let (name, value) = pair.split_once('=')?;
+        let is_collect = ["collect[]", "collect%5B%5D", "collect%5b%5d"].contains(&name);
+        // Names of collectors need no escape.
+        is_collect.then(|| value.to_owned())
+    };
+    query.split('&').filter_map(named).collect()
+}
+
+fn accepts_gzip(headers: &HeaderMap) -> bool {
+    let accepted =
+        headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    accepted.split(',').any(|coding| {
+        let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
+        let refused = weight.trim().strip_prefix("q=").is_some_and(|q| q.parse::<f32>() == Ok(0.0));
+        name.trim().eq_ignore_ascii_case("gzip") && !refused
+    })
+}
+
+fn gzip(text: &str) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    // A Vec takes whatever is written.
+    let _ = encoder.write_all(text.as_bytes());
+    encoder.finish().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_may_name_collectors() {
+        assert_eq!(collectors_named("collect[]=a.b&x=1&collect%5B%5D=c"), ["a.b", "c"]);
+        assert!(collectors_named("").is_empty());
+    }
+
+    #[test]
+    fn what_is_not_accepted_is_not_compressed() {
+        let accepts = |text: &'static str| {
+            accepts_gzip(&HeaderMap::from_iter([(header::ACCEPT_ENCODING, HeaderValue::from_static(text))]))
+        };
+        assert!(accepts("gzip") && accepts("deflate, gzip;q=0.5"));
+        assert!(!accepts("identity") && !accepts("gzip;q=0") && !accepts(""));
+    }
+}

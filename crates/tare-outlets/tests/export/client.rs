@@ -1,0 +1,128 @@
+//! An exporter of the test's own, and clients of it.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
+use tare_outlets::Address;
+use tare_outlets::export::collector::Options;
+use tare_outlets::export::collectors;
+use tare_outlets::export::scrape::Reader;
+use tare_outlets::export::web::{Web, serve};
+use tare_outlets::export::web_config::WebConfigFile;
+
+/// An exporter that ends with the test.
+pub(crate) struct Exporter {
+    pub(crate) at: SocketAddr,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Exporter {
+    pub(crate) fn start(address: Address, options: Options) -> Self {
+        Self::with(address, options, None, 8)
+    }
+
+    /// One whose server is away.
+    pub(crate) fn without_server(web_config: PathBuf) -> Self {
+        Self::with(Address::Socket("/no/such/socket".into()), Options::default(), Some(web_config), 8)
+    }
+
+    pub(crate) fn with(
+        address: Address,
+        options: Options,
+        web_config: Option<PathBuf>,
+        max_requests: usize,
+    ) -> Self {
+        let web = Web {
+            listen: vec!["127.0.0.1:0".to_owned()],
+            config: WebConfigFile::new(web_config),
+            metrics_path: "/metrics".to_owned(),
+            max_requests,
+            timeout_offset: Duration::from_millis(250),
+        };
+        let reader = Reader::new(address, options);
+        let stop = Arc::new(AtomicBool::new(false));
+        let (told, hear) = mpsc::channel();
+        let stopped = stop.clone();
+        let thread = std::thread::spawn(move || {
+            let ready = |addresses: &[SocketAddr], _| told.send(addresses[0]).expect("the test waits");
+            serve(web, reader, ready, || stopped.load(Ordering::Relaxed)).expect("it serves");
+        });
+        let at = hear.recv().expect("it listens");
+        Self { at, stop, thread: Some(thread) }
+    }
+
+    /// Asks over plain HTTP.
+    pub(crate) fn get(&self, path: &str, headers: &[(&str, &str)]) -> Answer {
+        ask(&mut self.connect(), path, headers).expect("an answer")
+    }
+
+    pub(crate) fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.at).expect("it listens")
+    }
+
+    /// Asks over TLS; the error is what ended the connection.
+    pub(crate) fn get_encrypted(
+        &self,
+        config: &Arc<ClientConfig>,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> std::io::Result<Answer> {
+        let name = ServerName::try_from("localhost").expect("a name");
+        let connection = ClientConnection::new(config.clone(), name).expect("a client");
+        ask(&mut StreamOwned::new(connection, self.connect()), path, headers)
+    }
+}
+
+impl Drop for Exporter {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let ended = self.thread.take().expect("it ran").join();
+        assert!(ended.is_ok() || std::thread::panicking(), "the exporter panicked");
+    }
+}
+
+/// What was answered.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.body.clone()).expect("UTF-8")
+    }
+}
+
+/// Sends a request and reads what comes until the connection ends.
+pub(crate) fn ask(
+    stream: &mut (impl Read + Write),
+    path: &str,
+    headers: &[(&str, &str)],
+) -> std::io::Result<Answer> {
+    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n")?;
+    let mut answer = vec![];
+    stream.read_to_end(&mut answer)?;
+    let end = answer.windows(4).position(|it| it == b"\r\n\r\n");
+    let end = end.ok_or_else(|| std::io::Error::other(format!("no answer: {answer:?}")))?;
+    let head = String::from_utf8_lossy(&answer[..end]).to_lowercase();
+    let status = head.split(' ').nth(1).and_then(|it| it.parse().ok()).expect("a status");
+    Ok(Answer { status, head, body: answer[end + 4..].to_vec() })
+}
+
+/// Everything there is, switched on.
+pub(crate) fn everything() -> Options {
+    let switched = collectors::all().map(|it| (it.name, true)).collect();
+    Options { switched, digest_text: true, ..Options::default() }
+}

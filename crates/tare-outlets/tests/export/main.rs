@@ -1,0 +1,11 @@
+//! `tare export`: its format, its metrics beside mysqld_exporter's, who is let in, its bounds, and a server that goes away.
+
+mod bounds;
+mod client;
+mod dashboard;
+mod format;
+mod page;
+mod record;
+mod same;
+mod security;
+mod unit;

@@ -1,0 +1,209 @@
+//! `tare export`: the command line of the exporter, which is in `tare_outlets::export`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
+use regex::Regex;
+use tare_lab::interrupt::Interrupt;
+use tare_outlets::export::collector::Options;
+use tare_outlets::export::collectors;
+use tare_outlets::export::scrape::Reader;
+use tare_outlets::export::web::{Web, serve};
+use tare_outlets::export::web_config::WebConfigFile;
+
+use crate::outlet::Reach;
+
+/// Serve a server's Performance Schema to Prometheus
+///
+/// Metrics have the names and labels that mysqld_exporter's perf_schema collectors give them, so its dashboards and rules work;
+/// what that exporter lacks is beside them under names that begin with tare_. A scrape reads each table once, over a connection
+/// that stays. When the server is away, mysql_up is 0 until it is back. No text of a statement leaves the server unless
+/// --collect.perf_schema.eventsstatements.digest_text is given.
+///
+/// TLS, client certificates and passwords are set in the file of --web.config.file, in the format of all Prometheus exporters, which
+/// is read anew for every request.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    tare export                                                 the server in /var/lib/mysql, on port 9105\n  \
+    tare export --socket /srv/try/tare.sock --web.listen-address 127.0.0.1:9105\n  \
+    tare export --web.config.file /etc/tare/web.yml             HTTPS, users\n  \
+    tare export --dsn-file /etc/tare/dsn --no-collect.perf_schema.tablelocks")]
+pub(crate) struct Export {
+    #[command(flatten)]
+    reach: Reach,
+    /// Where to listen, HOST:PORT or :PORT; may be repeated
+    #[arg(long = "web.listen-address", value_name = "ADDRESS", default_value = ":9105")]
+    listen: Vec<String>,
+    /// TLS, users and headers: a file in exporter-toolkit's format
+    #[arg(long = "web.config.file", value_name = "FILE")]
+    web_config: Option<PathBuf>,
+    /// The path of the metrics
+    #[arg(long = "web.telemetry-path", value_name = "PATH", default_value = "/metrics")]
+    metrics_path: String,
+    /// Requests at once; more are told to come back
+    #[arg(long = "web.max-requests", value_name = "N", default_value_t = 8, value_parser = value_parser!(u16).range(1..=64))]
+    max_requests: u16,
+    /// So many seconds before Prometheus gives up a scrape is answered with what there is
+    #[arg(long = "timeout-offset", value_name = "SECONDS", default_value_t = 0.25)]
+    timeout_offset: f64,
+    /// Give the normalised text of statements as the label digest_text
+    #[arg(long = "collect.perf_schema.eventsstatements.digest_text", help_heading = COLLECTORS)]
+    digest_text: bool,
+    /// How many letters of it
+    #[arg(
+        long = "collect.perf_schema.eventsstatements.digest_text_limit",
+        value_name = "N",
+        default_value_t = 120,
+        help_heading = COLLECTORS
+    )]
+    digest_text_limit: usize,
+    /// Leave digests out that were not seen for so many seconds
+    #[arg(
+        long = "collect.perf_schema.eventsstatements.timelimit",
+        value_name = "SECONDS",
+        default_value_t = 86_400,
+        help_heading = COLLECTORS
+    )]
+    time_limit: u64,
+    /// Leave a schema's statements out, as those of mysql, performance_schema and information_schema are; may be repeated
+    #[arg(
+        long = "collect.perf_schema.eventsstatements.exclude_schemas",
+        value_name = "SCHEMA",
+        help_heading = COLLECTORS
+    )]
+    exclude_schemas: Vec<String>,
+    /// Which files: a regular expression their names match
+    #[arg(
+        long = "collect.perf_schema.file_instances.filter",
+        value_name = "REGEX",
+        default_value = ".*",
+        help_heading = COLLECTORS
+    )]
+    file_filter: Regex,
+    /// What is cut off the front of a file's name
+    #[arg(
+        long = "collect.perf_schema.file_instances.remove_prefix",
+        value_name = "TEXT",
+        default_value = "/var/lib/mysql/",
+        help_heading = COLLECTORS
+    )]
+    file_prefix: String,
+    /// What is cut off the front of an instrument of memory
+    #[arg(
+        long = "collect.perf_schema.memory_events.remove_prefix",
+        value_name = "TEXT",
+        default_value = "memory/",
+        help_heading = COLLECTORS
+    )]
+    memory_prefix: String,
+    #[command(flatten)]
+    collectors: Collectors,
+}
+
+const COLLECTORS: &str = "Collectors";
+
+/// The switches of collectors and their limits, which follow from what the collectors say of themselves.
+#[derive(Debug, Default)]
+struct Collectors {
+    options: Options,
+}
+
+fn on(name: &str) -> String {
+    format!("collect.{name}")
+}
+
+fn off(name: &str) -> String {
+    format!("no-collect.{name}")
+}
+
+fn limit(name: &str) -> String {
+    format!("collect.{name}.limit")
+}
+
+impl Args for Collectors {
+    fn augment_args(mut command: Command) -> Command {
+        for it in collectors::all() {
+            let name = it.name;
+            let state = if it.on { format!("on; --{} turns it off", off(name)) } else { "off".to_owned() };
+            let flag = |id: String| Arg::new(id.clone()).long(id).action(ArgAction::SetTrue);
+            let heading = |arg: Arg| arg.help_heading(COLLECTORS);
+            let switch = flag(on(name)).overrides_with(off(name)).help(format!("{} [{state}]", it.help));
+            command = command.arg(heading(switch));
+            let switch = flag(off(name)).overrides_with(on(name)).hide(true);
+            command = command.arg(heading(switch.help(format!("Without {}", on(name)))));
+            if let Some(usual) = it.limit {
+                let rows = Arg::new(limit(name)).long(limit(name)).value_name("N");
+                let rows = rows.value_parser(clap::builder::ValueParser::new(str::parse::<usize>));
+                let help = format!("How many rows of it, the largest first [default: {usual}]");
+                command = command.arg(heading(rows.help(help)));
+            }
+        }
+        command
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Collectors {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut collectors = Collectors::default();
+        collectors.update_from_arg_matches(matches)?;
+        Ok(collectors)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        for it in collectors::all() {
+            for (id, state) in [(on(it.name), true), (off(it.name), false)] {
+                if matches.get_flag(&id) {
+                    self.options.switched.insert(it.name, state);
+                }
+            }
+            let rows = it.limit.and_then(|_| matches.get_one::<usize>(&limit(it.name)));
+            if let Some(rows) = rows {
+                self.options.limits.insert(it.name, *rows);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Runs the command.
+pub(crate) fn export(arguments: Export, interrupt: &Interrupt) -> Result<ExitCode> {
+    let address = arguments.reach.address()?;
+    if !arguments.metrics_path.starts_with('/') || arguments.metrics_path == "/" {
+        bail!("--web.telemetry-path {}: it begins with / and is longer", arguments.metrics_path);
+    }
+    let timeout_offset =
+        Duration::try_from_secs_f64(arguments.timeout_offset).context("--timeout-offset: seconds")?;
+    let options = Options {
+        digest_text: arguments.digest_text,
+        digest_text_limit: arguments.digest_text_limit,
+        time_limit: arguments.time_limit,
+        exclude_schemas: arguments.exclude_schemas,
+        file_filter: arguments.file_filter,
+        file_prefix: arguments.file_prefix,
+        memory_prefix: arguments.memory_prefix,
+        ..arguments.collectors.options
+    };
+    let web = Web {
+        listen: arguments.listen,
+        config: WebConfigFile::new(arguments.web_config),
+        metrics_path: arguments.metrics_path.clone(),
+        max_requests: arguments.max_requests.into(),
+        timeout_offset,
+    };
+    let reader = Reader::new(address.clone(), options);
+    let ready = |addresses: &[std::net::SocketAddr], is_tls: bool| {
+        let scheme = if is_tls { "https" } else { "http" };
+        for at in addresses {
+            eprintln!("tare export: {address} at {scheme}://{at}{}", arguments.metrics_path);
+        }
+    };
+    serve(web, reader, ready, || interrupt.is_set())?;
+    Ok(ExitCode::SUCCESS)
+}
