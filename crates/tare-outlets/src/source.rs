@@ -257,6 +257,15 @@ impl Source {
         self.connection.query_drop(statement).map_err(|error| explain(&self.address, statement, error))
     }
 
+    /// What a statement answers that is not of one table.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Statement`], [`Error::Gone`], [`Error::Refused`].
+    pub fn ask(&mut self, statement: &str) -> Result<Vec<Row>, Error> {
+        Ok(self.query(statement)?.into_iter().map(|row| Row(row.unwrap())).collect())
+    }
+
     fn query(&mut self, statement: &str) -> Result<Vec<mysql::Row>, Error> {
         self.connection.query(statement).map_err(|error| explain(&self.address, statement, error))
     }
