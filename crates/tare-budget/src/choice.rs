@@ -40,7 +40,7 @@ pub struct Choice {
     pub loss: u32,
     /// What it costs.
     pub cost: f64,
-    /// Whether that is within the limit. If not, nothing costs less.
+    /// Whether that is within the limit. If not, nothing is.
     pub fits: bool,
 }
 
@@ -62,21 +62,21 @@ const TRIED: [u32; 4] = [32, 256, 2048, u32::MAX];
 
 const START: Point = Point { loss: 0, cost: 0.0, parent: 0, pick: 0 };
 
-/// Finds it.
+/// Finds it. Where nothing fits, it is the least loss that costs no more than the cheapest choice and `slack`.
 #[must_use]
-pub fn best(groups: &[Group], limit: f64) -> Choice {
-    let mut choice = best_within(groups, limit, TRIED[0]);
+pub fn best(groups: &[Group], limit: f64, slack: f64) -> Choice {
+    let mut choice = best_within(groups, limit, slack, TRIED[0]);
     for most in &TRIED[1..] {
         if choice.fits {
             break;
         }
-        choice = best_within(groups, limit, *most);
+        choice = best_within(groups, limit, slack, *most);
     }
     choice
 }
 
 /// Of all choices that lose no more than `most` beyond what is lost anyway.
-fn best_within(groups: &[Group], limit: f64, most: u32) -> Choice {
+fn best_within(groups: &[Group], limit: f64, slack: f64, most: u32) -> Choice {
     let fronts: Vec<GroupFront> = groups.iter().map(|group| GroupFront::of(group, most)).collect();
     let mut stages: Vec<Front> = vec![vec![START]];
     let mut least = 0;
@@ -86,8 +86,9 @@ fn best_within(groups: &[Group], limit: f64, most: u32) -> Choice {
         stages.push(extend(&stages[stages.len() - 1], &options, least.saturating_add(most)));
     }
     let last = &stages[stages.len() - 1];
-    let within = last.iter().position(|point| point.cost <= limit);
-    let end = within.unwrap_or(last.len() - 1);
+    let first_within = |limit: f64| last.iter().position(|point| point.cost <= limit);
+    let within = first_within(limit);
+    let end = within.or_else(|| first_within(last[last.len() - 1].cost + slack)).unwrap_or(0);
     let picks = walk_back(&stages, end);
     let (recording, steps) = fronts.iter().zip(picks).map(|(front, pick)| front.choice(pick)).unzip();
     Choice { recording, steps, loss: last[end].loss, cost: last[end].cost, fits: within.is_some() }
@@ -240,7 +241,7 @@ mod tests {
         for _ in 0..500 {
             let groups = random_groups(&mut random);
             let limit = f64::from(random.u32(0..4000));
-            let found = best(&groups, limit);
+            let found = best(&groups, limit, 0.0);
             assert_eq!(found.fits.then_some(found.loss), by_trying(&groups, limit), "{groups:?} {limit}");
             let mut sum = (0, 0.0);
             for (at, group) in groups.iter().enumerate() {
@@ -260,10 +261,12 @@ mod tests {
         let step = |loss, cost| Step { loss, costs: vec![cost] };
         let item = Item { steps: vec![step(0, 10.0), step(1, 4.0), step(5, 4.0)] };
         let groups = [Group { recording: vec![0], items: vec![item.clone(), item] }];
-        let all = best(&groups, 20.0);
+        let all = best(&groups, 20.0, 0.0);
         assert_eq!((all.loss, all.fits, &all.steps[0]), (0, true, &vec![0, 0]));
-        let none = best(&groups, 1.0);
+        let none = best(&groups, 1.0, 0.0);
         assert_eq!((none.loss, none.cost, none.fits), (2, 8.0, false));
-        assert!(best(&[], 0.0).fits);
+        let nearly = best(&groups, 1.0, 7.0);
+        assert_eq!((nearly.loss, nearly.cost, nearly.fits), (1, 14.0, false), "not for a little");
+        assert!(best(&[], 0.0, 0.0).fits);
     }
 }

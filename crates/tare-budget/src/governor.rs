@@ -26,7 +26,9 @@ pub const RAISE_TO: f64 = 0.8;
 /// How long something rests before it is raised, and in which time it changes at most twice.
 pub const REST: Duration = Duration::from_secs(60);
 /// What costs less than this part of the budget is not worth a decision.
-const NEGLIGIBLE: f64 = 1e-5;
+const NEGLIGIBLE: f64 = 1e-4;
+/// Where nothing fits, what saves less than this part of the budget is not given up for it.
+const VAIN: f64 = 0.05;
 
 /// Why a switch is left alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,9 +143,19 @@ pub enum Why {
     },
 }
 
+impl Why {
+    /// What the move saves or costs, as a share of the CPU time.
+    #[must_use]
+    pub fn share(self) -> f64 {
+        match self {
+            Why::Over { saves, .. } | Why::Exchanged { saves } => saves,
+            Why::Room { costs, .. } => costs,
+        }
+    }
+}
+
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let percent = |share: f64| format!("{}%", significant(share * 100.0));
         match *self {
             Why::Over { share, budget, saves } => write!(
                 f,
@@ -160,16 +172,18 @@ impl fmt::Display for Why {
     }
 }
 
-/// Two significant digits, or whole numbers.
-fn significant(value: f64) -> String {
-    let digits = if value.abs() >= 9.95 {
-        0
-    } else if value.abs() >= 0.995 {
-        1
-    } else {
-        2
+/// A share as people read it: two digits that count, `0.016` as `1.6%`.
+#[must_use]
+pub fn percent(share: f64) -> String {
+    let value = share * 100.0;
+    let places = match value.abs() {
+        v if v < 0.00005 => 0,
+        v if v < 0.01 => 4,
+        v if v < 0.995 => 2,
+        v if v < 9.95 => 1,
+        _ => 0,
     };
-    if value != 0.0 && value.abs() < 0.005 { format!("{value:.4}") } else { format!("{value:.digits$}") }
+    format!("{value:.places$}%")
 }
 
 /// What a look came to.
@@ -242,19 +256,27 @@ impl Governor {
         }
         let plan = Plan::of(self, board, look, load, course);
         let part = if course == Course::Cut { CUT_TO } else { RAISE_TO };
-        let choice = best(&plan.groups, self.rules.budget * part * look.cpu - look.own);
-        let moves = plan.moves(board, &choice, look.cpu, (share, self.rules.budget));
+        let budget = self.rules.budget * look.cpu;
+        let choice = best(&plan.groups, budget * part - look.own, budget * VAIN);
+        let mut moves = plan.moves(board, &choice, look.cpu, (share, self.rules.budget));
         if course == Course::Cut {
             decision.predicted = (choice.cost + look.own) / look.cpu;
             decision.can_be_kept = decision.predicted <= self.rules.budget;
         } else if !choice.fits || choice.loss >= losses(board) {
             return decision;
         }
+        moves.sort_by(|a, b| b.why.share().total_cmp(&a.why.share()));
         for it in &moves {
             self.changes.entry(it.switch.clone()).or_default().push_back(look.now);
         }
         decision.moves = moves;
         decision
+    }
+
+    /// The account alone: nothing is remembered or decided.
+    #[must_use]
+    pub fn account_of(&self, board: &Board, look: &Look) -> Account {
+        self.account(board, look, Load { now: look.now, cpu: look.cpu, statements: look.statements })
     }
 
     /// What every instrument cost: what is on by what it had, what is off by what it would have had.

@@ -7,6 +7,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use tare_lab::Error;
 use tare_lab::installation::Installation;
 
+use crate::govern::{Govern, Price};
+
 /// A Performance Schema for stock MariaDB servers that weighs next to nothing.
 ///
 /// tare is loaded into an unmodified server and serves its `performance_schema` tables, with every instrument on. This
@@ -37,6 +39,8 @@ pub(crate) enum Command {
     Tables(Tables),
     Bench(Bench),
     Lab(Lab),
+    Govern(Govern),
+    Price(Price),
     #[command(hide = true)]
     Documents(Documents),
 }

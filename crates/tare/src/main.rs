@@ -6,10 +6,12 @@ mod demo;
 mod doctor;
 mod documents;
 mod elf;
+mod govern;
 mod install;
 mod lab;
 mod lab_live;
 mod lab_table;
+mod outlet;
 mod page;
 mod probe;
 mod provider;
@@ -46,6 +48,8 @@ fn main() -> ExitCode {
         Command::Tables(a) => tables::tables(&a),
         Command::Bench(a) => bench::bench(&a, &interrupt),
         Command::Lab(a) => lab::lab(&a, &interrupt),
+        Command::Govern(a) => govern::govern(&a, &interrupt),
+        Command::Price(a) => govern::price(&a, &interrupt),
     });
     result.unwrap_or_else(|error| {
         if matches!(error.downcast_ref(), Some(Error::Interrupted)) {
