@@ -75,8 +75,8 @@ impl Hand {
         let mut source = Source::open(address)?;
         check_schema(&mut source)?;
         source.execute(&format!("SET SESSION wait_timeout = {PATIENCE}"))?;
-        lock(&mut source)?;
         settings::try_writing(&mut source).map_err(|error| Error::right(&mut source, error))?;
+        lock(&mut source)?;
         let identity = Identity::read(&mut source)?;
         let path = State::path(folder, &identity);
         let state =
@@ -307,7 +307,8 @@ fn check_schema(source: &mut Source) -> Result<(), Error> {
 }
 
 fn lock(source: &mut Source) -> Result<(), Error> {
-    let rows = source.ask(&format!("SELECT GET_LOCK('{LOCK}', 0), IS_USED_LOCK('{LOCK}')"))?;
+    // A second's time for a connection that has just ended.
+    let rows = source.ask(&format!("SELECT GET_LOCK('{LOCK}', 1), IS_USED_LOCK('{LOCK}')"))?;
     let row = rows.first();
     if row.is_some_and(|row| row.count(0) == 1) {
         return Ok(());
