@@ -7,10 +7,13 @@ use std::time::{Duration, Instant};
 use super::{Counts, Error};
 use crate::source::{Address, Source};
 
+/// Finds the process of the server at an address.
+pub type Find = dyn Fn(&Address) -> Option<u32>;
+
 /// What is known of the machine the server runs on: its process, if it is this one.
 pub struct Machine {
     /// Finds the server's process anew: it changes when the server is restarted.
-    pub find: Box<dyn Fn(&Address) -> Option<u32>>,
+    pub find: Box<Find>,
     /// The CPU time of a process.
     pub cpu: fn(u32) -> Option<Duration>,
 }

@@ -15,7 +15,7 @@ use tare_budget::{Account, Decision, Governor, Held, Level, Look, Prices, Provid
 
 pub use counts::Counts;
 pub use hand::{Hand, Notice, PutBack};
-pub use meter::{Machine, Meter};
+pub use meter::{Find, Machine, Meter};
 pub use state::{Identity, State};
 
 use crate::source::{Address, Error as SourceError, Kind, Source};
