@@ -155,27 +155,30 @@ fn run(
 }
 
 fn decisions(events: &[Event]) -> Vec<&Decision> {
-    let of = |event| match event {
-        &Event::Looked { ref decision, .. } => Some(decision.as_ref()),
+    let each = events.iter();
+    each.filter_map(|event| match event {
+        Event::Looked { decision, .. } => Some(decision.as_ref()),
         _ => None,
-    };
-    events.iter().filter_map(of).collect()
+    })
+    .collect()
 }
 
 fn notices(events: &[Event]) -> Vec<&Notice> {
-    let of = |event| match event {
-        &Event::Noticed(ref notice) => Some(notice),
+    let each = events.iter();
+    each.filter_map(|event| match event {
+        Event::Noticed(notice) => Some(notice),
         _ => None,
-    };
-    events.iter().filter_map(of).collect()
+    })
+    .collect()
 }
 
 fn put_backs(events: &[Event]) -> Vec<&PutBack> {
-    let of = |event| match event {
-        &Event::PutBack(ref done) => Some(done),
+    let each = events.iter();
+    each.filter_map(|event| match event {
+        Event::PutBack(done) => Some(done),
         _ => None,
-    };
-    events.iter().filter_map(of).collect()
+    })
+    .collect()
 }
 
 /// A budget that nothing fits which has events.
@@ -349,10 +352,22 @@ fn who_cannot_govern_is_told_why_and_nothing_is_changed() {
             }
         });
         second.expect("the first goes on");
-        let mut wait = |_| true;
-        let unknown = govern(&host.dear_orders(), &elsewhere(), false, &mut wait, &mut |_| {});
-        let unknown = unknown.expect_err("no clock").to_string();
-        assert!(unknown.contains("--pid") && unknown.contains("--cores"), "{unknown}");
+        let mut told = vec![];
+        let unknown =
+            govern(&host.dear_orders(), &elsewhere(), false, &mut |_| false, &mut |event| told.push(event));
+        match unknown {
+            // The consumer events_statements_cpu is on: the server tells.
+            Ok(()) => assert!(
+                host.mysql.is_some()
+                    && matches!(&told[0],
+                Event::Began { meter, .. } if meter == "CPU time as the server counts it")
+            ),
+            Err(unknown) => {
+                let unknown = unknown.to_string();
+                assert!(host.mariadb.is_some() && unknown.contains("--pid"), "{unknown}");
+                assert!(unknown.contains("--cores"), "{unknown}");
+            }
+        }
         assert_eq!(host.settings(), before);
         assert!(host.nothing_owed());
     }
