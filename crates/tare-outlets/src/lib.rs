@@ -5,6 +5,7 @@
 //! [`top`] shows it on a screen.
 
 pub mod export;
+pub mod govern;
 pub mod slowlog;
 pub mod source;
 pub mod top;

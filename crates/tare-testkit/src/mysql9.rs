@@ -62,7 +62,12 @@ impl Mysql {
     /// # Errors
     /// When the server does not take it.
     pub fn client(&self) -> Result<Conn> {
-        Ok(Conn::new(socket_options(&self.home.path().join("socket")).user(Some("root")))?)
+        Ok(Conn::new(socket_options(&self.socket()).user(Some("root")))?)
+    }
+
+    /// Its socket.
+    pub fn socket(&self) -> PathBuf {
+        self.home.path().join("socket")
     }
 
     /// Its `performance_schema`.

@@ -13,6 +13,8 @@ use crate::top::Top;
 
 use crate::export::Export;
 
+use crate::govern::{Govern, Price};
+
 /// A Performance Schema for stock MariaDB servers that weighs next to nothing.
 ///
 /// tare is loaded into an unmodified server and serves its `performance_schema` tables, with every instrument on. This
@@ -47,6 +49,8 @@ pub(crate) enum Command {
     Export(Box<Export>),
     Bench(Bench),
     Lab(Lab),
+    Govern(Govern),
+    Price(Price),
     #[command(hide = true)]
     Documents(Documents),
 }

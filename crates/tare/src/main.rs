@@ -7,6 +7,7 @@ mod doctor;
 mod documents;
 mod elf;
 mod export;
+mod govern;
 mod install;
 mod lab;
 mod lab_history;
@@ -56,6 +57,8 @@ fn main() -> ExitCode {
         Command::Export(a) => export::export(*a, &interrupt),
         Command::Bench(a) => bench::bench(&a, &interrupt),
         Command::Lab(a) => lab::lab(&a, &interrupt),
+        Command::Govern(a) => govern::govern(&a, &interrupt),
+        Command::Price(a) => govern::price(&a, &interrupt),
     });
     result.unwrap_or_else(|error| {
         if matches!(error.downcast_ref(), Some(Error::Interrupted)) {

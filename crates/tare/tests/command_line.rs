@@ -95,7 +95,16 @@ fn help_names_every_command_and_the_first_steps() {
     {
         assert!(help.lines().any(|l| l.starts_with(begin)), "no line {begin:?} in:\n{help}");
     }
-    for begin in ["  doctor ", "  install ", "  uninstall ", "  probe ", "  export "] {
+    for begin in [
+        "  doctor ",
+        "  install ",
+        "  uninstall ",
+        "  probe ",
+        "  export ",
+        "  govern ",
+        "  price ",
+        "  slowlog ",
+    ] {
         assert!(help.lines().any(|l| l.starts_with(begin)), "no line {begin:?} in:\n{help}");
     }
 }
@@ -107,9 +116,23 @@ fn every_command_has_a_manual_page_and_is_completed() {
     let at = |path: &str| folder.path().join(path);
     let ended = output(&scratch, &["documents", folder.path().to_str().expect("UTF-8")]);
     assert!(ended.status.success(), "{}", text(&ended.stderr));
-    for command in
-        ["demo", "run", "status", "top", "doctor", "install", "uninstall", "probe", "tables", "bench", "lab"]
-    {
+    for command in [
+        "demo",
+        "run",
+        "status",
+        "top",
+        "doctor",
+        "install",
+        "uninstall",
+        "probe",
+        "tables",
+        "bench",
+        "lab",
+        "govern",
+        "price",
+        "export",
+        "slowlog",
+    ] {
         let page = fs::read_to_string(at(&format!("man/tare-{command}.1"))).expect("a page");
         assert!(page.contains("Exit status") || page.contains(".SH OPTIONS"), "{command}: {page}");
         for file in ["tare.bash", "_tare", "tare.fish"] {

@@ -1,0 +1,69 @@
+//! What watching took of the server's CPU time: events times price, instrument by instrument.
+
+use crate::kind::{Kind, Level};
+use crate::price::{Cost, Prices};
+
+/// The name under which the account lists what reading the counts took.
+pub const OWN: &str = "(reading the counts)";
+
+/// An instrument's events between two looks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// The instrument.
+    pub name: String,
+    /// Its kind.
+    pub kind: Kind,
+    /// What was kept of each event.
+    pub level: Level,
+    /// How many there were.
+    pub events: f64,
+}
+
+/// What one instrument cost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Share {
+    /// Its events.
+    pub entry: Entry,
+    /// Nanoseconds, all of them together.
+    pub cost: Cost,
+}
+
+/// The account of one look.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Account {
+    /// The CPU time the server used, or could have used where only that is known, in nanoseconds.
+    pub cpu: f64,
+    /// Of that, what reading the counts took.
+    pub own: f64,
+    /// Instruments that cost something, the dearest first.
+    pub shares: Vec<Share>,
+    /// All together, the reading included.
+    pub total: Cost,
+}
+
+impl Account {
+    /// Puts prices to events.
+    #[must_use]
+    pub fn of(prices: &Prices, entries: Vec<Entry>, cpu: f64, own: f64) -> Account {
+        let price =
+            |entry: Entry| Share { cost: prices.cost(entry.kind, entry.level).times(entry.events), entry };
+        let mut shares: Vec<Share> = entries.into_iter().map(price).collect();
+        shares.retain(|share| share.cost.high > 0.0);
+        shares.sort_by(|a, b| b.cost.ns.total_cmp(&a.cost.ns).then_with(|| a.entry.name.cmp(&b.entry.name)));
+        let reading = Cost { ns: own, low: own, high: own };
+        let total = shares.iter().fold(reading, |sum, share| sum.plus(share.cost));
+        Account { cpu, own, shares, total }
+    }
+
+    /// A cost as a share of the CPU time: 0.01 is 1%.
+    #[must_use]
+    pub fn share_of(&self, cost: Cost) -> Cost {
+        if self.cpu <= 0.0 { Cost::NOTHING } else { cost.times(1.0 / self.cpu) }
+    }
+
+    /// The share of all.
+    #[must_use]
+    pub fn share(&self) -> Cost {
+        self.share_of(self.total)
+    }
+}

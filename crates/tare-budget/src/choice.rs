@@ -1,0 +1,272 @@
+//! The choice that loses least: of all ways to set levels that cost no more than a limit, the one of least loss.
+//!
+//! It is exact, not greedy. Losses are small whole numbers, so for each loss the least cost that it can buy is kept, and
+//! instruments are added one by one. Whether events are recorded is decided for a whole family, and changes what each of
+//! its instruments costs: a family's front is made once for each way it can be recorded.
+
+/// One level of an item.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// What is lost by it, over the highest level there is.
+    pub loss: u32,
+    /// What it costs, for each way its family can be recorded.
+    pub costs: Vec<f64>,
+}
+
+/// What has one level of several.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Item {
+    /// Its levels, the highest first.
+    pub steps: Vec<Step>,
+}
+
+/// Items whose costs depend on how their family is recorded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// What is lost by each way to record, the fullest first. One, without loss, where there is no choice.
+    pub recording: Vec<u32>,
+    /// The items.
+    pub items: Vec<Item>,
+}
+
+/// A level for everything: positions in `recording` and `steps`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Choice {
+    /// For each group, how it is recorded.
+    pub recording: Vec<usize>,
+    /// For each group and item, its step.
+    pub steps: Vec<Vec<usize>>,
+    /// What is lost, all together.
+    pub loss: u32,
+    /// What it costs.
+    pub cost: f64,
+    /// Whether that is within the limit. If not, nothing is.
+    pub fits: bool,
+}
+
+/// A loss, and the least cost it can buy so far.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    loss: u32,
+    cost: f64,
+    /// The point of the stage before, and what was taken from there.
+    parent: usize,
+    pick: usize,
+}
+
+/// Points in the order of loss, each cheaper than those before.
+type Front = Vec<Point>;
+
+/// Losses are tried in this order: most often a small one will do, and there are few ways to have it.
+const TRIED: [u32; 4] = [32, 256, 2048, u32::MAX];
+
+const START: Point = Point { loss: 0, cost: 0.0, parent: 0, pick: 0 };
+
+/// Finds it. Where nothing fits, it is the least loss that costs no more than the cheapest choice and `slack`.
+#[must_use]
+pub fn best(groups: &[Group], limit: f64, slack: f64) -> Choice {
+    let mut choice = best_within(groups, limit, slack, TRIED[0]);
+    for most in &TRIED[1..] {
+        if choice.fits {
+            break;
+        }
+        choice = best_within(groups, limit, slack, *most);
+    }
+    choice
+}
+
+/// Of all choices that lose no more than `most` beyond what is lost anyway.
+fn best_within(groups: &[Group], limit: f64, slack: f64, most: u32) -> Choice {
+    let fronts: Vec<GroupFront> = groups.iter().map(|group| GroupFront::of(group, most)).collect();
+    let mut stages: Vec<Front> = vec![vec![START]];
+    let mut least = 0;
+    for (group, front) in groups.iter().zip(&fronts) {
+        least += group.least_loss();
+        let options: Vec<(u32, f64)> = front.ends.iter().map(|end| (end.loss, end.cost)).collect();
+        stages.push(extend(&stages[stages.len() - 1], &options, least.saturating_add(most)));
+    }
+    let last = &stages[stages.len() - 1];
+    let first_within = |limit: f64| last.iter().position(|point| point.cost <= limit);
+    let within = first_within(limit);
+    let end = within.or_else(|| first_within(last[last.len() - 1].cost + slack)).unwrap_or(0);
+    let picks = walk_back(&stages, end);
+    let (recording, steps) = fronts.iter().zip(picks).map(|(front, pick)| front.choice(pick)).unzip();
+    Choice { recording, steps, loss: last[end].loss, cost: last[end].cost, fits: within.is_some() }
+}
+
+impl Group {
+    /// What is lost by it whatever is chosen.
+    fn least_loss(&self) -> u32 {
+        let recording = self.recording.iter().min().copied().unwrap_or(0);
+        recording + self.items.iter().map(Item::least_loss).sum::<u32>()
+    }
+}
+
+impl Item {
+    fn least_loss(&self) -> u32 {
+        self.steps.iter().map(|step| step.loss).min().unwrap_or(0)
+    }
+}
+
+/// All that a group can be had for.
+struct GroupFront {
+    /// Fronts after each item, for each way to record.
+    stages: Vec<Vec<Front>>,
+    /// The ends of all of them: `parent` is the place in the last front, `pick` the way to record.
+    ends: Front,
+}
+
+impl GroupFront {
+    fn of(group: &Group, most: u32) -> GroupFront {
+        let ways = 0..group.recording.len();
+        let stages: Vec<Vec<Front>> = ways.map(|way| GroupFront::recorded(group, way, most)).collect();
+        let of_way = |(way, fronts): (usize, &Vec<Front>)| {
+            let last = fronts[fronts.len() - 1].clone();
+            last.into_iter()
+                .enumerate()
+                .map(move |(parent, point)| Point { parent, pick: way, ..point })
+                .collect::<Vec<_>>()
+        };
+        let all = stages.iter().enumerate().flat_map(of_way).collect();
+        GroupFront { stages, ends: undominated(all) }
+    }
+
+    fn recorded(group: &Group, way: usize, most: u32) -> Vec<Front> {
+        let mut fronts = vec![vec![Point { loss: group.recording[way], ..START }]];
+        let mut least = group.recording[way];
+        for item in &group.items {
+            let options: Vec<(u32, f64)> =
+                item.steps.iter().map(|step| (step.loss, step.costs[way])).collect();
+            least += item.least_loss();
+            fronts.push(extend(&fronts[fronts.len() - 1], &options, least.saturating_add(most)));
+        }
+        fronts
+    }
+
+    fn choice(&self, pick: usize) -> (usize, Vec<usize>) {
+        let end = self.ends[pick];
+        (end.pick, walk_back(&self.stages[end.pick], end.parent))
+    }
+}
+
+/// Every point with every option, without those that lose more and cost no less than another, or lose more than `most`.
+fn extend(front: &Front, options: &[(u32, f64)], most: u32) -> Front {
+    let mut points = Vec::with_capacity(front.len() * options.len());
+    for (parent, point) in front.iter().enumerate() {
+        let within = options.iter().enumerate().filter(|(_, (loss, _))| point.loss + loss <= most);
+        for (pick, (loss, cost)) in within {
+            points.push(Point { loss: point.loss + loss, cost: point.cost + cost, parent, pick });
+        }
+    }
+    undominated(points)
+}
+
+fn undominated(points: Vec<Point>) -> Front {
+    let most = points.iter().map(|point| point.loss as usize).max().unwrap_or(0);
+    let mut cheapest: Vec<Option<Point>> = vec![None; most + 1];
+    for point in points {
+        let known = &mut cheapest[point.loss as usize];
+        if known.is_none_or(|known| point.cost < known.cost) {
+            *known = Some(point);
+        }
+    }
+    let mut least = f64::INFINITY;
+    let mut cheaper = cheapest.into_iter().flatten().collect::<Vec<_>>();
+    cheaper.retain(|point| {
+        let is_cheaper = point.cost < least;
+        least = least.min(point.cost);
+        is_cheaper
+    });
+    cheaper
+}
+
+/// What was taken at each stage on the way to a point of the last.
+fn walk_back(stages: &[Front], mut at: usize) -> Vec<usize> {
+    let mut picks = vec![];
+    for stage in stages.iter().skip(1).rev() {
+        picks.push(stage[at].pick);
+        at = stage[at].parent;
+    }
+    picks.reverse();
+    picks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every choice there is, one by one.
+    fn by_trying(groups: &[Group], limit: f64) -> Option<u32> {
+        let mut totals = vec![(0, 0.0)];
+        for group in groups {
+            let mut of_group = vec![];
+            for (way, loss) in group.recording.iter().enumerate() {
+                let mut sums = vec![(*loss, 0.0)];
+                for item in &group.items {
+                    let all = sums.iter().flat_map(|(loss, cost)| {
+                        item.steps.iter().map(move |step| (loss + step.loss, cost + step.costs[way]))
+                    });
+                    sums = all.collect();
+                }
+                of_group.extend(sums);
+            }
+            totals = totals
+                .iter()
+                .flat_map(|(a, b): &(u32, f64)| of_group.iter().map(move |(c, d)| (a + c, b + d)))
+                .collect();
+        }
+        totals.into_iter().filter(|(_, cost)| *cost <= limit).map(|(loss, _)| loss).min()
+    }
+
+    fn random_groups(random: &mut fastrand::Rng) -> Vec<Group> {
+        let group = |random: &mut fastrand::Rng| {
+            let ways = random.usize(1..=3);
+            let step = |random: &mut fastrand::Rng, nth: u32| Step {
+                loss: nth * random.u32(1..20),
+                costs: (0..ways).map(|_| f64::from(random.u32(0..1000))).collect(),
+            };
+            Group {
+                recording: (0..ways).map(|way| u32::try_from(way).unwrap() * random.u32(1..9)).collect(),
+                items: (0..random.usize(0..4))
+                    .map(|_| Item { steps: (0..3).map(|nth| step(random, nth)).collect() })
+                    .collect(),
+            }
+        };
+        (0..random.usize(1..3)).map(|_| group(random)).collect()
+    }
+
+    #[test]
+    fn no_other_choice_within_the_limit_loses_less() {
+        let mut random = fastrand::Rng::with_seed(16);
+        for _ in 0..500 {
+            let groups = random_groups(&mut random);
+            let limit = f64::from(random.u32(0..4000));
+            let found = best(&groups, limit, 0.0);
+            assert_eq!(found.fits.then_some(found.loss), by_trying(&groups, limit), "{groups:?} {limit}");
+            let mut sum = (0, 0.0);
+            for (at, group) in groups.iter().enumerate() {
+                let way = found.recording[at];
+                sum.0 += group.recording[way];
+                for (item, step) in group.items.iter().zip(&found.steps[at]) {
+                    sum.0 += item.steps[*step].loss;
+                    sum.1 += item.steps[*step].costs[way];
+                }
+            }
+            assert_eq!((found.loss, found.cost), sum, "the choice is what it says it is");
+        }
+    }
+
+    #[test]
+    fn nothing_is_lost_where_all_fits_and_the_least_is_spent_where_nothing_does() {
+        let step = |loss, cost| Step { loss, costs: vec![cost] };
+        let item = Item { steps: vec![step(0, 10.0), step(1, 4.0), step(5, 4.0)] };
+        let groups = [Group { recording: vec![0], items: vec![item.clone(), item] }];
+        let all = best(&groups, 20.0, 0.0);
+        assert_eq!((all.loss, all.fits, &all.steps[0]), (0, true, &vec![0, 0]));
+        let none = best(&groups, 1.0, 0.0);
+        assert_eq!((none.loss, none.cost, none.fits), (2, 8.0, false));
+        let nearly = best(&groups, 1.0, 7.0);
+        assert_eq!((nearly.loss, nearly.cost, nearly.fits), (1, 14.0, false), "not for a little");
+        assert!(best(&[], 0.0, 0.0).fits);
+    }
+}

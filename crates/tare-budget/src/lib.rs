@@ -1,0 +1,17 @@
+//! A budget for watching: prices, the account, and the governor's decision.
+//!
+//! Everything here is arithmetic: no input, no output, no clock. Who has a server reads its counts and its clock, asks
+//! [`Governor::look`] what to do, and does it. `docs/budget.md` says what is promised.
+
+pub mod account;
+pub mod choice;
+pub mod governor;
+pub mod kind;
+mod memory;
+pub mod price;
+pub mod worth;
+
+pub use account::{Account, Entry, Share};
+pub use governor::{Board, Decision, Governor, Held, Look, Move, Rules, Switch};
+pub use kind::{Family, Kind, Level};
+pub use price::{Cost, PriceError, Prices, Provider};

@@ -1,0 +1,119 @@
+//! What an instrument would have of events if it were on: what it had when the load was alike.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A rate is believed in full for so long, then half of it for each such time.
+const BELIEVED: Duration = Duration::from_secs(600);
+
+/// What kind of load it is: CPU time per statement, in powers of two nanoseconds. Loads as far apart as 1 are alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Likeness(i32);
+
+/// The load of one look.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    pub(crate) now: Duration,
+    pub(crate) cpu: f64,
+    pub(crate) statements: f64,
+}
+
+impl Load {
+    pub(crate) fn likeness(&self) -> Likeness {
+        let per_statement = self.cpu.max(1.0) / self.statements.max(1.0);
+        #[allow(clippy::cast_possible_truncation)] // an exponent
+        Likeness(per_statement.log2().round() as i32)
+    }
+}
+
+impl Likeness {
+    pub(crate) fn is_like(self, other: Likeness) -> bool {
+        self.0.abs_diff(other.0) <= 1
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Rate {
+    per_cpu: f64,
+    per_statement: f64,
+    at: Duration,
+}
+
+impl Rate {
+    fn faded(self, now: Duration) -> Rate {
+        let late = now.saturating_sub(self.at).saturating_sub(BELIEVED);
+        let by = 0.5f64.powf(late.as_secs_f64() / BELIEVED.as_secs_f64());
+        Rate { per_cpu: self.per_cpu * by, per_statement: self.per_statement * by, ..self }
+    }
+}
+
+/// Rates of every instrument, by load.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Memory {
+    rates: BTreeMap<String, BTreeMap<Likeness, Rate>>,
+}
+
+impl Memory {
+    /// Notes what an instrument had. The highest rate counts until it has faded: what is near the budget once in a while
+    /// must not be switched to and fro.
+    pub(crate) fn learn(&mut self, name: &str, events: f64, load: Load) {
+        let seen = Rate {
+            per_cpu: events / load.cpu.max(1.0),
+            per_statement: events / load.statements.max(1.0),
+            at: load.now,
+        };
+        let rates = self.rates.entry(name.to_owned()).or_default();
+        let rate = rates.entry(load.likeness()).or_insert(seen);
+        if seen.per_cpu >= rate.faded(load.now).per_cpu {
+            *rate = seen;
+        }
+    }
+
+    /// How many events it would have; `None` if it was never seen.
+    ///
+    /// Under a load like one it was seen under, what it had then, by CPU time. Under a load that is new, the least that
+    /// the nearest one suggests: only a try can tell.
+    pub(crate) fn predict(&self, name: &str, load: Load) -> Option<f64> {
+        let rates = self.rates.get(name)?;
+        let likeness = load.likeness();
+        let alike = rates.iter().filter(|(it, _)| it.is_like(likeness));
+        let known = alike.map(|(_, rate)| rate.faded(load.now).per_cpu * load.cpu).reduce(f64::max);
+        known.or_else(|| {
+            let nearest = rates.iter().min_by_key(|(it, _)| it.0.abs_diff(likeness.0))?;
+            let rate = nearest.1.faded(load.now);
+            Some((rate.per_cpu * load.cpu).min(rate.per_statement * load.statements))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(seconds: u64, cpu: f64, statements: f64) -> Load {
+        Load { now: Duration::from_secs(seconds), cpu, statements }
+    }
+
+    #[test]
+    fn a_load_like_one_seen_has_its_rate_and_a_new_one_the_least() {
+        let mut memory = Memory::default();
+        assert_eq!(memory.predict("m", load(0, 1e9, 1e5)), None);
+        memory.learn("m", 1e6, load(0, 1e9, 1e5));
+        assert_eq!(memory.predict("m", load(5, 2e9, 2e5)), Some(2e6));
+        assert_eq!(memory.predict("m", load(5, 1e9, 10.0)), Some(100.0), "by statements");
+        memory.learn("m", 7.0, load(5, 1e9, 10.0));
+        assert_eq!(memory.predict("m", load(6, 1e9, 10.0)), Some(7.0));
+        assert_eq!(memory.predict("m", load(6, 1e9, 1e5)), Some(1e6));
+    }
+
+    #[test]
+    fn the_highest_rate_is_believed_until_it_has_faded() {
+        let mut memory = Memory::default();
+        memory.learn("m", 1e6, load(0, 1e9, 1e5));
+        memory.learn("m", 1e3, load(600, 1e9, 1e5));
+        assert_eq!(memory.predict("m", load(600, 1e9, 1e5)), Some(1e6));
+        assert_eq!(memory.predict("m", load(1200, 1e9, 1e5)), Some(5e5));
+        memory.learn("m", 6e5, load(1200, 1e9, 1e5));
+        assert_eq!(memory.predict("m", load(1800, 1e9, 1e5)), Some(6e5));
+    }
+}

@@ -1,0 +1,195 @@
+//! The price of an event: nanoseconds of the server's CPU time, by kind and level, with intervals; and the file of them.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::kind::{Kind, Level};
+
+/// Nanoseconds, and between which they lie.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cost {
+    /// The best guess.
+    pub ns: f64,
+    /// The interval's lower end.
+    pub low: f64,
+    /// Its upper end.
+    pub high: f64,
+}
+
+impl Cost {
+    /// Nothing.
+    pub const NOTHING: Cost = Cost { ns: 0.0, low: 0.0, high: 0.0 };
+
+    /// So many events.
+    #[must_use]
+    pub fn times(self, events: f64) -> Cost {
+        Cost { ns: self.ns * events, low: self.low * events, high: self.high * events }
+    }
+
+    /// Both. Ends are added, too: what one price errs by, the others may err by as well.
+    #[must_use]
+    pub fn plus(self, other: Cost) -> Cost {
+        Cost { ns: self.ns + other.ns, low: self.low + other.low, high: self.high + other.high }
+    }
+}
+
+/// Whose events they are prices of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Provider {
+    /// Tare.
+    Tare,
+    /// MariaDB's own Performance Schema.
+    MariaDb,
+    /// MySQL's.
+    MySql,
+}
+
+/// Where prices come from.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Origin {
+    /// Whose events.
+    pub provider: Provider,
+    /// The server they were found with.
+    pub server: String,
+    /// The machine.
+    pub machine: String,
+    /// False where they are estimated.
+    pub measured: bool,
+    /// How they were found.
+    pub how: String,
+}
+
+/// What an event of each kind costs at each level.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prices {
+    /// Where they come from.
+    pub origin: Origin,
+    costs: BTreeMap<Kind, BTreeMap<Level, Cost>>,
+}
+
+/// What is wrong with a price file, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PriceError {
+    /// It is no TOML, or not of this shape.
+    #[error("line {line}: {why}")]
+    Shape {
+        /// The line, from 1.
+        line: usize,
+        /// What the parser says.
+        why: String,
+    },
+    /// No such kind or level.
+    #[error("line {line}, {key}: no such {what}; there are {known}")]
+    Name {
+        /// The line.
+        line: usize,
+        /// What is there.
+        key: String,
+        /// A kind or a level.
+        what: &'static str,
+        /// What may be there.
+        known: String,
+    },
+    /// A price that can be none.
+    #[error("line {line}, {key}: {why}")]
+    Value {
+        /// The line.
+        line: usize,
+        /// Kind and level.
+        key: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// A kind without a price.
+    #[error("[price.{kind}] is missing: every kind needs the price of one level at least")]
+    Missing {
+        /// The kind.
+        kind: &'static str,
+    },
+}
+
+type Table = BTreeMap<Spanned<String>, BTreeMap<Spanned<String>, Spanned<Cost>>>;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    origin: Origin,
+    price: Table,
+}
+
+impl Prices {
+    /// Reads a price file.
+    ///
+    /// # Errors
+    ///
+    /// [`PriceError`], which names the line and the key.
+    pub fn read(text: &str) -> Result<Prices, PriceError> {
+        let line = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
+        let file: File = toml::from_str(text).map_err(|error| PriceError::Shape {
+            line: line(error.span().map_or(0, |span| span.start)),
+            why: error.message().to_owned(),
+        })?;
+        let mut costs: BTreeMap<Kind, BTreeMap<Level, Cost>> = BTreeMap::new();
+        for (name, levels) in &file.price {
+            let kind = Kind::named(name.get_ref()).ok_or_else(|| PriceError::Name {
+                line: line(name.span().start),
+                key: format!("price.{}", name.get_ref()),
+                what: "kind",
+                known: Kind::ALL.map(Kind::name).join(", "),
+            })?;
+            for (level, cost) in levels {
+                let key = format!("price.{kind}.{}", level.get_ref());
+                let at = line(level.span().start);
+                let level = Level::named(level.get_ref()).ok_or_else(|| PriceError::Name {
+                    line: at,
+                    key: key.clone(),
+                    what: "level",
+                    known: Level::ALL.map(Level::name).join(", "),
+                })?;
+                check(cost.get_ref()).map_err(|why| PriceError::Value { line: at, key, why })?;
+                costs.entry(kind).or_default().insert(level, *cost.get_ref());
+            }
+        }
+        match Kind::ALL.into_iter().find(|kind| !costs.contains_key(kind)) {
+            Some(kind) => Err(PriceError::Missing { kind: kind.name() }),
+            None => Ok(Prices { origin: file.origin, costs }),
+        }
+    }
+
+    /// The prices that ship for a provider.
+    ///
+    /// # Errors
+    ///
+    /// None: a test reads all of them.
+    pub fn shipped(provider: Provider) -> Result<Prices, PriceError> {
+        Prices::read(match provider {
+            Provider::Tare => include_str!("../prices/tare.toml"),
+            Provider::MariaDb => include_str!("../prices/mariadb.toml"),
+            Provider::MySql => include_str!("../prices/mysql.toml"),
+        })
+    }
+
+    /// What an event costs. A level without a price costs what the next higher one that has one does, or else the
+    /// highest there is.
+    #[must_use]
+    pub fn cost(&self, kind: Kind, level: Level) -> Cost {
+        let Some(levels) = self.costs.get(&kind) else { return Cost::NOTHING };
+        let above = levels.range(level..).next();
+        above.or_else(|| levels.last_key_value()).map_or(Cost::NOTHING, |(_, cost)| *cost)
+    }
+}
+
+fn check(cost: &Cost) -> Result<(), &'static str> {
+    if ![cost.ns, cost.low, cost.high].into_iter().all(|it| it.is_finite() && it >= 0.0) {
+        return Err("a price is a number of nanoseconds, 0 or more");
+    }
+    if !(cost.low <= cost.ns && cost.ns <= cost.high) {
+        return Err("low <= ns <= high does not hold");
+    }
+    Ok(())
+}

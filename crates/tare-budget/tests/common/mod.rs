@@ -1,0 +1,138 @@
+//! A server made of counts: what its instruments would have, and what it tells of it at the levels it has.
+
+#![allow(dead_code)] // each test uses a part
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tare_budget::governor::Switched;
+use tare_budget::{Decision, Family, Governor, Kind, Level, Look, Prices, Provider, Rules, Switch};
+
+/// Events of a load in a second of the server's CPU time.
+#[derive(Clone, Debug)]
+pub(crate) struct Load {
+    pub(crate) statements: f64,
+    pub(crate) events: BTreeMap<String, f64>,
+}
+
+impl Load {
+    /// Recorded events, of as many transactions as take a second.
+    pub(crate) fn recorded(text: &str, micros_a_transaction: f64) -> Load {
+        let first = text.lines().next().expect("it is there");
+        let transactions: f64 = first.split(' ').nth(3).expect("it is there").parse().expect("it is there");
+        let in_a_second = 1e6 / micros_a_transaction;
+        let line = |line: &str| {
+            let (name, count) = line.split_once('\t').expect("it is there");
+            (name.to_owned(), count.parse::<f64>().expect("it is there") / transactions * in_a_second)
+        };
+        let events: BTreeMap<String, f64> = text.lines().skip(1).map(line).collect();
+        let statements = events.iter().filter(|(name, _)| name.starts_with("statement/"));
+        Load { statements: statements.map(|(_, count)| count).sum(), events }
+    }
+
+    pub(crate) fn mysql_point_select() -> Load {
+        Load::recorded(include_str!("../accounts/mysql-oltp_point_select.tsv"), 12.0)
+    }
+
+    pub(crate) fn mysql_read_only() -> Load {
+        Load::recorded(include_str!("../accounts/mysql-oltp_read_only.tsv"), 300.0)
+    }
+
+    pub(crate) fn mariadb_point_select() -> Load {
+        Load::recorded(include_str!("../accounts/mariadb-oltp_point_select.tsv"), 9.0)
+    }
+
+    pub(crate) fn mariadb_read_only() -> Load {
+        Load::recorded(include_str!("../accounts/mariadb-oltp_read_only.tsv"), 265.0)
+    }
+
+    /// Twenty statements a second, which sort what does not fit into memory: rows, files, hardly a lock.
+    pub(crate) fn sorts() -> Load {
+        let events = [
+            ("statement/sql/select", 20.0),
+            ("stage/sql/executing", 40.0),
+            ("wait/io/table/sql/handler", 300_000.0),
+            ("wait/io/file/sql/io_cache", 4_000.0),
+            ("wait/synch/mutex/innodb/trx_mutex", 900.0),
+            ("wait/synch/sxlock/innodb/index_tree_rw_lock", 60_000.0),
+            ("memory/sql/Filesort_buffer::sort_keys", 400.0),
+        ];
+        Load { statements: 20.0, events: events.map(|(name, count)| (name.to_owned(), count)).into() }
+    }
+}
+
+/// The server: all its switches, everything on.
+pub(crate) struct Server {
+    pub(crate) board: Vec<Switch>,
+    pub(crate) prices: Prices,
+    pub(crate) now: Duration,
+}
+
+impl Server {
+    /// With the instruments that any of the loads has events of.
+    pub(crate) fn new(provider: Provider, loads: &[&Load]) -> Server {
+        let mut names: Vec<&String> = loads.iter().flat_map(|load| load.events.keys()).collect();
+        names.sort();
+        names.dedup();
+        let instrument = |name: &String| {
+            let kind = Kind::of(name).expect("it is there");
+            let levels = match (kind.is_timed(), provider) {
+                (false, _) => vec![Level::Off, Level::Counts],
+                (true, Provider::Tare) => {
+                    vec![Level::Off, Level::Counts, Level::Sums, Level::Lean, Level::Exact]
+                }
+                (true, _) => vec![Level::Off, Level::Counts, Level::Sums],
+            };
+            switch(name, Switched::Instrument(kind), levels)
+        };
+        let mut board: Vec<Switch> = names.into_iter().map(instrument).collect();
+        if provider != Provider::Tare {
+            let levels = vec![Level::Sums, Level::Current, Level::History, Level::Exact];
+            board.extend(Family::ALL.map(|family| {
+                switch(&format!("events_{}_%", family.name()), Switched::Recording(family), levels.clone())
+            }));
+        }
+        Server { board, prices: Prices::shipped(provider).expect("it is there"), now: Duration::ZERO }
+    }
+
+    pub(crate) fn governor(&self, budget: f64) -> Governor {
+        Governor::new(Rules { budget }, self.prices.clone())
+    }
+
+    /// What the server tells after some seconds, each of one of the loads.
+    pub(crate) fn look(&mut self, seconds: &[&Load]) -> Look {
+        self.now += Duration::from_secs(seconds.len() as u64);
+        let mut look = Look { now: self.now, cpu: seconds.len() as f64 * 1e9, ..Look::default() };
+        for load in seconds {
+            look.statements += load.statements;
+            for (name, count) in &load.events {
+                if self.level(name) > Level::Off {
+                    *look.events.entry(name.clone()).or_default() += count;
+                }
+            }
+        }
+        look
+    }
+
+    pub(crate) fn level(&self, name: &str) -> Level {
+        self.board.iter().find(|it| it.name == name).expect("it is there").present
+    }
+
+    /// Looks, and does what is decided.
+    pub(crate) fn step(&mut self, governor: &mut Governor, seconds: &[&Load]) -> Decision {
+        let look = self.look(seconds);
+        let decision = governor.look(&self.board, &look);
+        for it in &decision.moves {
+            let switch = self.board.iter_mut().find(|switch| switch.name == it.switch).expect("it is there");
+            assert_eq!(switch.present, it.from, "{it:?}");
+            assert!(switch.levels.contains(&it.to), "{it:?}");
+            switch.present = it.to;
+        }
+        decision
+    }
+}
+
+fn switch(name: &str, of: Switched, levels: Vec<Level>) -> Switch {
+    let present = *levels.last().expect("it is there");
+    Switch { name: name.to_owned(), of, levels, present, held: None }
+}

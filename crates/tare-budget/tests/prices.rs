@@ -1,0 +1,62 @@
+//! Price files: those that ship, and what is said of one that is wrong.
+
+use tare_budget::{Cost, Kind, Level, PriceError, Prices, Provider};
+
+const HEAD: &str =
+    "[origin]\nprovider = \"mysql\"\nserver = \"s\"\nmachine = \"m\"\nmeasured = true\nhow = \"h\"\n";
+
+/// A file with a price for every kind, and something else for one of them.
+fn file(kind: Kind, text: &str) -> String {
+    let of = |it: Kind| match it == kind {
+        true => format!("[price.{it}]\n{text}\n"),
+        false => format!("[price.{it}]\nsums = {{ ns = 2, low = 1, high = 3 }}\n"),
+    };
+    format!("{HEAD}{}", Kind::ALL.map(of).concat())
+}
+
+#[test]
+fn those_that_ship_are_whole_and_say_what_they_are() {
+    for provider in [Provider::Tare, Provider::MariaDb, Provider::MySql] {
+        let prices = Prices::shipped(provider).expect("it can be read");
+        assert_eq!(prices.origin.provider, provider);
+        for kind in Kind::ALL {
+            let costs = Level::ALL.map(|level| prices.cost(kind, level));
+            assert!(costs.iter().all(|it| it.low <= it.ns && it.ns <= it.high));
+            assert!(costs[0].ns < costs[6].ns || kind == Kind::Error, "{provider:?} {kind}: off is cheapest");
+            // What is not measured has a wide interval.
+            assert!(prices.origin.measured || costs[6].high >= 2.0 * costs[6].ns);
+        }
+    }
+}
+
+#[test]
+fn a_level_without_a_price_takes_the_next_higher_or_else_the_highest() {
+    let text =
+        file(Kind::Mutex, "counts = { ns = 5, low = 4, high = 6 }\nexact = { ns = 9, low = 8, high = 10 }");
+    let prices = Prices::read(&text).expect("right");
+    let ns = Level::ALL.map(|level| prices.cost(Kind::Mutex, level).ns);
+    assert_eq!(ns, [5.0, 5.0, 9.0, 9.0, 9.0, 9.0, 9.0]);
+    assert_eq!(prices.cost(Kind::Stage, Level::Exact), Cost { ns: 2.0, low: 1.0, high: 3.0 });
+}
+
+#[test]
+fn what_is_wrong_is_named_with_line_and_key() {
+    let says = |text: &str| Prices::read(text).expect_err("wrong").to_string();
+    let line = file(Kind::Mutex, "").matches('\n').count();
+    let bad = |row: &str| says(&file(Kind::Mutex, row));
+    let at = |key: &str| format!("line {line}, price.mutex.{key}: ");
+    assert!(bad("loud = { ns = 1, low = 1, high = 1 }").starts_with(&at("loud")));
+    assert!(bad("loud = { ns = 1, low = 1, high = 1 }").contains("off, counts, sums"));
+    assert!(bad("sums = { ns = -1, low = -1, high = 1 }").starts_with(&at("sums")));
+    assert!(bad("sums = { ns = 1, low = 2, high = 3 }").contains("low <= ns <= high"));
+    assert!(bad("sums = { ns = nan, low = 1, high = 3 }").contains("0 or more"));
+    let shape = bad("sums = { ns = 1, low = 1 }");
+    assert!(shape.starts_with(&format!("line {line}: ")) && shape.contains("high"), "{shape}");
+    let shape = bad("sums = { ns = 1, low = 1, high = 2, wide = 3 }");
+    assert!(shape.starts_with(&format!("line {line}: ")) && shape.contains("wide"), "{shape}");
+    assert!(says("[origin\n").starts_with("line 1: "));
+    let kind = says(&file(Kind::Mutex, "").replace("[price.idle]", "[price.idleness]"));
+    assert!(kind.contains("price.idleness: no such kind; there are statement"), "{kind}");
+    let missing = Prices::read(&file(Kind::Mutex, ""));
+    assert_eq!(missing, Err(PriceError::Missing { kind: "mutex" }));
+}

@@ -1,0 +1,127 @@
+//! How much CPU time the server uses, and how much of that is ours.
+
+use std::fmt;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use super::{Counts, Error};
+use crate::source::{Address, Source};
+
+/// Finds the process of the server at an address.
+pub type Find = dyn Fn(&Address) -> Option<u32>;
+
+/// What is known of the machine the server runs on: its process, if it is this one.
+pub struct Machine {
+    /// Finds the server's process anew: it changes when the server is restarted.
+    pub find: Box<Find>,
+    /// The CPU time of a process.
+    pub cpu: fn(u32) -> Option<Duration>,
+}
+
+/// Where CPU time is read.
+#[derive(Clone, Debug)]
+enum Clock {
+    /// The process's own.
+    Process(u32),
+    /// The server counts it itself.
+    Server,
+    /// It is not known: all that so many processors could have done.
+    Cores { cores: f64, since: Instant },
+}
+
+/// A server's CPU time, and that of our connection to it.
+#[derive(Clone, Debug)]
+pub struct Meter {
+    clock: Clock,
+    /// Where the time of our connection's thread is, if it is known.
+    thread: Option<String>,
+    /// How long our statements took: at least what they cost.
+    spent: Duration,
+}
+
+impl Meter {
+    /// Finds out how the server's CPU time can be known.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoClock`], [`Error::Source`].
+    pub fn find(source: &mut Source, machine: &Machine, cores: Option<f64>) -> Result<Meter, Error> {
+        let process = (machine.find)(source.address()).filter(|pid| (machine.cpu)(*pid).is_some());
+        if let Some(pid) = process {
+            let thread = thread_of(source)?.map(|tid| format!("/proc/{pid}/task/{tid}/schedstat"));
+            let thread = thread.filter(|path| run_time(path).is_some());
+            return Ok(Meter { clock: Clock::Process(pid), thread, spent: Duration::ZERO });
+        }
+        let mut counts = Counts::read(source)?;
+        counts.read_cpu(source)?;
+        let clock = match (counts.cpu, cores) {
+            (Some(_), _) => Clock::Server,
+            (None, Some(cores)) => Clock::Cores { cores, since: Instant::now() },
+            (None, None) => return Err(Error::NoClock { address: source.address().to_string() }),
+        };
+        Ok(Meter { clock, thread: None, spent: Duration::ZERO })
+    }
+
+    /// Whether the server has to be asked for it.
+    pub(super) fn is_the_servers(&self) -> bool {
+        matches!(self.clock, Clock::Server)
+    }
+
+    /// CPU time so far in seconds, where that takes no statement.
+    pub(super) fn peek(&self, machine: &Machine) -> Option<f64> {
+        match &self.clock {
+            Clock::Process(pid) => (machine.cpu)(*pid).map(|time| time.as_secs_f64()),
+            Clock::Cores { cores, since } => Some(cores * since.elapsed().as_secs_f64()),
+            Clock::Server => None,
+        }
+    }
+
+    pub(super) fn read(&self, machine: &Machine, counts: &Counts, at: Instant) -> Result<f64, Error> {
+        Ok(match &self.clock {
+            Clock::Process(pid) => (machine.cpu)(*pid).map_or(0.0, |time| time.as_secs_f64()),
+            Clock::Cores { cores, since } => cores * (at - *since).as_secs_f64(),
+            Clock::Server => counts.cpu.unwrap_or(0.0),
+        })
+    }
+
+    /// Notes how long a reading took.
+    pub(super) fn spent(&mut self, time: Duration) {
+        self.spent += time;
+    }
+
+    /// What our connection has cost so far, in seconds of CPU time: what its thread has run, or else how long the readings took.
+    pub(super) fn own(&self) -> f64 {
+        self.thread.as_deref().and_then(run_time).unwrap_or(self.spent).as_secs_f64()
+    }
+}
+
+impl fmt::Display for Meter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.clock {
+            Clock::Process(pid) => write!(f, "CPU time of process {pid}"),
+            Clock::Server => f.write_str("CPU time as the server counts it"),
+            Clock::Cores { cores, .. } => {
+                write!(
+                    f,
+                    "all that {cores} processors could do: the server's CPU time is not known from here"
+                )
+            }
+        }
+    }
+}
+
+/// The kernel's number of the thread that serves us; none where the server does not tell, or has a pool of threads.
+fn thread_of(source: &mut Source) -> Result<Option<u64>, Error> {
+    let pool = source.ask("SHOW GLOBAL VARIABLES LIKE 'thread_handling'")?;
+    if pool.first().and_then(|row| row.text(1)).is_some_and(|it| it != "one-thread-per-connection") {
+        return Ok(None);
+    }
+    let rows = source.rows("threads", &["THREAD_OS_ID"], "WHERE PROCESSLIST_ID = CONNECTION_ID()")?;
+    Ok(rows.first().and_then(|row| row.number(0)))
+}
+
+/// What a thread has run: the first figure of its `schedstat`, in nanoseconds.
+fn run_time(path: &str) -> Option<Duration> {
+    let text = fs::read_to_string(path).ok()?;
+    Some(Duration::from_nanos(text.split_whitespace().next()?.parse().ok()?))
+}

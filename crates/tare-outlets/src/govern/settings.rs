@@ -1,0 +1,268 @@
+//! What `setup_instruments` and `setup_consumers` say, and what that means as levels.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use tare_budget::governor::Switched;
+use tare_budget::{Family, Held, Kind, Level, Switch};
+
+use crate::source::{Error, Source};
+
+/// Names in one statement.
+const TOGETHER: usize = 200;
+
+/// A row: an instrument's, or a consumer's, which has no time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setting {
+    /// `ENABLED`
+    pub enabled: bool,
+    /// `TIMED`; none where it is NULL.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub timed: Option<bool>,
+}
+
+/// Which table a name is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Table {
+    /// `setup_instruments`
+    Instruments,
+    /// `setup_consumers`
+    Consumers,
+}
+
+impl Table {
+    fn name(self) -> &'static str {
+        match self {
+            Table::Instruments => "setup_instruments",
+            Table::Consumers => "setup_consumers",
+        }
+    }
+}
+
+/// A row's place.
+pub(crate) type Name = (Table, String);
+
+/// All rows that a governor has to do with.
+pub(crate) type Settings = BTreeMap<Name, Setting>;
+
+/// Reads them.
+///
+/// # Errors
+///
+/// As [`Source::rows`].
+pub(crate) fn read(source: &mut Source) -> Result<Settings, Error> {
+    let mut settings = Settings::new();
+    let said = |row: &crate::Row, at| row.text(at).map(|it| it == "YES");
+    for row in source.rows("setup_instruments", &["NAME", "ENABLED", "TIMED"], "")? {
+        let name = row.text(0).unwrap_or_default();
+        if Kind::of(&name).is_some() {
+            let setting = Setting { enabled: said(&row, 1).unwrap_or(false), timed: said(&row, 2) };
+            settings.insert((Table::Instruments, name), setting);
+        }
+    }
+    for row in source.rows("setup_consumers", &["NAME", "ENABLED"], "")? {
+        let setting = Setting { enabled: said(&row, 1).unwrap_or(false), timed: None };
+        settings.insert((Table::Consumers, row.text(0).unwrap_or_default()), setting);
+    }
+    Ok(settings)
+}
+
+/// Writes some of them, with as few statements as that takes.
+///
+/// # Errors
+///
+/// As [`Source::execute`]; some may be written then.
+pub(crate) fn write(source: &mut Source, wanted: &Settings) -> Result<(), Error> {
+    let mut alike: BTreeMap<(Table, bool, Option<bool>), Vec<&str>> = BTreeMap::new();
+    for ((table, name), setting) in wanted {
+        alike.entry((*table, setting.enabled, setting.timed)).or_default().push(name);
+    }
+    let word = |yes: bool| if yes { "'YES'" } else { "'NO'" };
+    for ((table, enabled, timed), names) in alike {
+        let timed = timed.map(|timed| format!(", TIMED = {}", word(timed))).unwrap_or_default();
+        for names in names.chunks(TOGETHER) {
+            let list: Vec<String> = names.iter().map(|name| quoted(name)).collect();
+            source.execute(&format!(
+                "UPDATE performance_schema.{} SET ENABLED = {}{timed} WHERE NAME IN ({})",
+                table.name(),
+                word(enabled),
+                list.join(", ")
+            ))?;
+        }
+    }
+    Ok(())
+}
+
+/// Asks for the right to write without writing.
+///
+/// # Errors
+///
+/// [`Error::Refused`].
+pub(crate) fn try_writing(source: &mut Source) -> Result<(), Error> {
+    for table in [Table::Instruments, Table::Consumers] {
+        source.execute(&format!(
+            "UPDATE performance_schema.{} SET ENABLED = 'YES' WHERE NAME = ''",
+            table.name()
+        ))?;
+    }
+    Ok(())
+}
+
+fn quoted(name: &str) -> String {
+    format!("'{}'", name.replace('\\', "\\\\").replace('\'', "''"))
+}
+
+/// The level an instrument's setting means.
+fn level(kind: Kind, setting: Setting) -> Level {
+    match (setting.enabled, kind.is_timed() && setting.timed == Some(true)) {
+        (false, _) => Level::Off,
+        (true, false) => Level::Counts,
+        (true, true) => Level::Sums,
+    }
+}
+
+/// A family's consumers, from the least to the most.
+const HISTORIES: [(&str, Level); 3] =
+    [("current", Level::Current), ("history", Level::History), ("history_long", Level::Exact)];
+
+fn consumer(family: Family, history: &str) -> Name {
+    (Table::Consumers, format!("events_{}_{history}", family.name()))
+}
+
+/// How decisions call a family's consumers.
+#[must_use]
+pub(crate) fn recording_name(family: Family) -> String {
+    format!("consumers events_{}_%", family.name())
+}
+
+/// How a family's events are recorded: nothing is, unless what is in progress is noted.
+fn recording(family: Family, settings: &Settings) -> Level {
+    let is_on = |history: &str| settings.get(&consumer(family, history)).is_some_and(|it| it.enabled);
+    let on = HISTORIES.iter().filter(|(history, _)| is_on("current") && is_on(history));
+    on.map(|(_, level)| *level).max().unwrap_or(Level::Sums)
+}
+
+/// The board of settings as they are, of what was on when nothing had been moved.
+pub(crate) fn board(original: &Settings, present: &Settings, held: &BTreeMap<Name, Held>) -> Vec<Switch> {
+    let mut board = vec![];
+    for (name, setting) in original {
+        let (Table::Instruments, Some(now)) = (name.0, present.get(name)) else { continue };
+        let Some(kind) = Kind::of(&name.1) else { continue };
+        let (highest, now) = (level(kind, *setting), level(kind, *now));
+        if highest == Level::Off {
+            continue;
+        }
+        let levels = [Level::Off, Level::Counts, Level::Sums].into_iter().filter(|it| *it <= highest);
+        board.push(Switch {
+            name: name.1.clone(),
+            of: Switched::Instrument(kind),
+            levels: levels.collect(),
+            present: now,
+            held: held.get(name).copied(),
+        });
+    }
+    board.extend(Family::ALL.into_iter().map(|family| {
+        let is_on = |history: &&(&str, Level)| {
+            original.get(&consumer(family, history.0)).is_some_and(|it| it.enabled)
+        };
+        let highest = recording(family, original);
+        let on = HISTORIES.iter().filter(is_on).map(|(_, level)| *level).filter(|it| *it <= highest);
+        let held = HISTORIES.iter().find_map(|(history, _)| held.get(&consumer(family, history)).copied());
+        Switch {
+            name: recording_name(family),
+            of: Switched::Recording(family),
+            levels: [Level::Sums].into_iter().chain(on).collect(),
+            present: recording(family, present),
+            held,
+        }
+    }));
+    board
+}
+
+/// The rows a switch at a level has.
+pub(crate) fn rows(switch: &Switch, to: Level, original: &Settings) -> Settings {
+    let of_original = |name: Name| original.get(&name).map(|setting| (name, *setting));
+    match switch.of {
+        Switched::Instrument(_) => {
+            let row = of_original((Table::Instruments, switch.name.clone()));
+            let set = |(name, was): (Name, Setting)| {
+                let setting = match to {
+                    Level::Off => Setting { enabled: false, timed: was.timed },
+                    Level::Counts => Setting { timed: was.timed.map(|_| false), ..was },
+                    _ => was,
+                };
+                let is_highest = switch.levels.last() == Some(&to);
+                (name, if is_highest { was } else { setting })
+            };
+            row.into_iter().map(set).collect()
+        }
+        Switched::Recording(family) => HISTORIES
+            .iter()
+            .filter_map(|(history, level)| {
+                let (name, was) = of_original(consumer(family, history))?;
+                Some((name, Setting { enabled: was.enabled && *level <= to, ..was }))
+            })
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(rows: &[(Table, &str, bool, Option<bool>)]) -> Settings {
+        let row = |(table, name, enabled, timed): &(Table, &str, bool, Option<bool>)| {
+            ((*table, (*name).to_owned()), Setting { enabled: *enabled, timed: *timed })
+        };
+        rows.iter().map(row).collect()
+    }
+
+    fn some() -> Settings {
+        settings(&[
+            (Table::Instruments, "wait/synch/mutex/sql/a", true, Some(true)),
+            (Table::Instruments, "wait/synch/mutex/sql/b", true, Some(false)),
+            (Table::Instruments, "wait/synch/mutex/sql/c", false, Some(false)),
+            (Table::Instruments, "memory/sql/d", true, None),
+            (Table::Instruments, "memory/sql/e", true, Some(false)),
+            (Table::Consumers, "events_waits_current", true, None),
+            (Table::Consumers, "events_waits_history", false, None),
+            (Table::Consumers, "events_waits_history_long", true, None),
+            (Table::Consumers, "events_stages_history", true, None),
+        ])
+    }
+
+    #[test]
+    fn settings_are_levels_up_to_what_was_on() {
+        let original = some();
+        let board = board(&original, &original, &BTreeMap::new());
+        let of = |name: &str| board.iter().find(|it| it.name.contains(name)).map(|it| it.levels.clone());
+        assert_eq!(of("sql/a"), Some(vec![Level::Off, Level::Counts, Level::Sums]));
+        assert_eq!(of("sql/b"), Some(vec![Level::Off, Level::Counts]));
+        assert_eq!(of("sql/c"), None, "what was off is never switched on");
+        assert_eq!(of("sql/d"), Some(vec![Level::Off, Level::Counts]));
+        assert_eq!(of("events_waits"), Some(vec![Level::Sums, Level::Current, Level::Exact]));
+        assert_eq!(of("events_stages"), Some(vec![Level::Sums]), "without current nothing is recorded");
+        assert!(board.iter().all(|it| it.levels.last() == Some(&it.present)));
+    }
+
+    #[test]
+    fn every_level_is_rows_that_mean_it_and_the_highest_is_the_original() {
+        let original = some();
+        for switch in board(&original, &original, &BTreeMap::new()) {
+            for to in switch.levels.clone() {
+                let mut settings = original.clone();
+                settings.extend(rows(&switch, to, &original));
+                let now = board(&original, &settings, &BTreeMap::new());
+                let found = now.iter().find(|it| it.name == switch.name).map(|it| it.present);
+                assert_eq!(found, Some(to), "{}", switch.name);
+                assert_eq!(settings == original, Some(&to) == switch.levels.last(), "{} {to}", switch.name);
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_quoted() {
+        assert_eq!(quoted(r"stage/a 'b' \c"), r"'stage/a ''b'' \\c'");
+    }
+}

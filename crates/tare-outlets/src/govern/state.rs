@@ -1,0 +1,155 @@
+//! What a governor owes a server, on the disk before anything is changed: who comes after a kill puts it back.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::settings::{Setting, Table};
+use crate::source::{Error, Source};
+
+/// Two starts further apart than this, in seconds, are two runs of the server.
+const SAME_START: i64 = 3;
+
+/// Which server it is, and which of its runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    host: String,
+    port: u64,
+    data: String,
+    /// Seconds since 1970, as far as one can know.
+    started: i64,
+}
+
+impl Identity {
+    /// Asks the server.
+    ///
+    /// # Errors
+    ///
+    /// As [`Source::ask`].
+    pub fn read(source: &mut Source) -> Result<Identity, Error> {
+        let rows = source.ask("SELECT @@hostname, @@port, @@datadir, UNIX_TIMESTAMP()")?;
+        let text = |at| rows.first().and_then(|row| row.text(at)).unwrap_or_default();
+        let now: i64 = text(3).parse().unwrap_or(0);
+        let status = source.ask("SHOW GLOBAL STATUS LIKE 'Uptime'")?;
+        let uptime = status.first().and_then(|row| row.signed(1)).unwrap_or(0);
+        Ok(Identity {
+            host: text(0),
+            port: text(1).parse().unwrap_or(0),
+            data: text(2),
+            started: now - uptime,
+        })
+    }
+
+    /// Whether it is the same server, not started anew.
+    #[must_use]
+    pub fn is_same_run(&self, other: &Identity) -> bool {
+        let place = |it: &Identity| (it.host.clone(), it.port, it.data.clone());
+        place(self) == place(other) && (self.started - other.started).abs() <= SAME_START
+    }
+
+    /// The name of its file: two servers have two.
+    fn file(&self) -> String {
+        let part = |text: &str| -> String {
+            text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect()
+        };
+        format!("govern-{}-{}{}.json", part(&self.host), self.port, part(self.data.trim_end_matches('/')))
+    }
+}
+
+/// A row that was changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owed {
+    /// Its table.
+    pub table: Table,
+    /// Its name.
+    pub name: String,
+    /// What it was.
+    pub original: Setting,
+    /// Everything it was given since. Another value is somebody else's.
+    pub given: Vec<Setting>,
+}
+
+/// All of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    /// Of which server.
+    pub server: Identity,
+    /// Rows that were changed.
+    pub owed: Vec<Owed>,
+    /// Rows that a person has set meanwhile.
+    pub persons: Vec<(Table, String)>,
+}
+
+impl State {
+    /// Where a server's is.
+    #[must_use]
+    pub fn path(folder: &Path, server: &Identity) -> PathBuf {
+        folder.join(server.file())
+    }
+
+    /// Reads it; `None` where there is none, or it is of an earlier run of the server, which owes nothing.
+    ///
+    /// # Errors
+    ///
+    /// When the file is there and cannot be read, or is no such file.
+    pub fn read(path: &Path, server: &Identity) -> io::Result<Option<State>> {
+        let text = match fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let state: State = serde_json::from_str(&text).map_err(io::Error::other)?;
+        Ok(state.server.is_same_run(server).then_some(state))
+    }
+
+    /// Writes it: whole or not at all, and on the disk when this returns.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn write(&self, path: &Path) -> io::Result<()> {
+        let text = serde_json::to_string_pretty(self).map_err(io::Error::other)?;
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let new = path.with_extension("new");
+        let mut file = File::create(&new)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&new, path)
+    }
+}
+
+/// Rows changed, by name.
+pub(crate) type Debts = BTreeMap<(Table, String), Owed>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(started: i64, data: &str) -> Identity {
+        Identity { host: "db 1".into(), port: 3306, data: data.into(), started }
+    }
+
+    #[test]
+    fn what_was_owed_to_an_earlier_run_is_owed_no_more() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let server = identity(1000, "/var/lib/mysql/");
+        let path = State::path(folder.path(), &server);
+        assert!(path.ends_with("govern-db-1-3306-var-lib-mysql.json"), "{}", path.display());
+        assert_ne!(path, State::path(folder.path(), &identity(1000, "/srv/b/")));
+        let setting = Setting { enabled: true, timed: None };
+        let owed =
+            Owed { table: Table::Consumers, name: "c".into(), original: setting, given: vec![setting] };
+        let state = State { server: server.clone(), owed: vec![owed], persons: vec![] };
+        state.write(&path).expect("written");
+        assert_eq!(State::read(&path, &server).expect("read"), Some(state.clone()));
+        assert_eq!(State::read(&path, &identity(1002, "/var/lib/mysql/")).expect("read"), Some(state));
+        assert_eq!(State::read(&path, &identity(1010, "/var/lib/mysql/")).expect("read"), None);
+        std::fs::write(&path, "{").expect("written");
+        assert!(State::read(&path, &server).is_err());
+    }
+}

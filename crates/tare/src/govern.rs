@@ -1,0 +1,395 @@
+//! `tare govern` and `tare price`: a budget for what watching costs, beside any server.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde_json::{Value, json};
+use tare_budget::governor::percent;
+use tare_budget::price::Origin;
+use tare_budget::{Account, Cost, Decision, Prices};
+use tare_lab::interrupt::Interrupt;
+use tare_outlets::Address;
+use tare_outlets::govern::{self, Event, Machine, Notice, Orders};
+
+use crate::outlet::Reach;
+use crate::page::{Column, Grid, paragraph};
+use crate::server::process::Process;
+use crate::units;
+
+/// Moves of one look that are shown to people; the file has all.
+const SHOWN: usize = 20;
+/// Instruments that `tare price` lists.
+const LISTED: usize = 30;
+
+/// Keep what watching costs under a budget, on any MySQL or MariaDB
+///
+/// Stands beside a server with its own Performance Schema switched on and looks every few seconds: events of each instrument since
+/// the last look, times the price of one, over the CPU time the server used. While that is more than the budget, it
+/// switches off what is worth least for what it costs, and on again when there is room. What was off at its start stays
+/// off; what somebody else sets meanwhile is left alone. Ctrl-C and SIGTERM put everything back as it was. docs/budget.md
+/// says what is promised, and in which order things are given up.
+///
+/// The account needs SELECT on performance_schema.* and UPDATE on performance_schema.setup_instruments and setup_consumers,
+/// and nothing else.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    tare govern --dsn 'mysql://governor@localhost?socket=/run/mysqld/mysqld.sock' --budget 2%\n  \
+    TARE_DSN=mysql://governor:secret@db1:3306 tare govern --budget 1% --cores 16 --json decisions.jsonl\n  \
+    tare govern --dsn-file /etc/tare/db1 --keep 'wait/io/file/%' --keep statements_digest\n  \
+    tare govern --dsn-file /etc/tare/db1 --put-back     after a kill -9")]
+pub(crate) struct Govern {
+    #[command(flatten)]
+    reach: Reach,
+    /// What all may cost, as a share of the CPU time the server uses
+    #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = share)]
+    budget: f64,
+    #[command(flatten)]
+    clock: Clock,
+    /// Seconds between two looks, at least
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=600))]
+    every: u64,
+    /// Leave alone what this matches, `%` being any text; may be repeated
+    #[arg(long, value_name = "PATTERN")]
+    keep: Vec<String>,
+    /// Also append every decision to a file, as JSON Lines
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// The folder of the file that says what is to be put back [default: /var/lib/tare for root, else
+    /// ~/.local/state/tare; systemd's STATE_DIRECTORY, where that is set]
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+    /// Leave the settings as they are in the end
+    #[arg(long)]
+    leave: bool,
+    /// Only put back what a governor that was killed has left
+    #[arg(long, conflicts_with_all = ["leave", "keep", "json"])]
+    put_back: bool,
+}
+
+/// Show what watching costs a server now, instrument by instrument
+///
+/// Reads the counts of a server's own Performance Schema twice, puts prices to the events between, and sets that against
+/// the CPU time the server used meanwhile. Nothing is switched.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    tare price --dsn 'mysql://agent@localhost?socket=/run/mysqld/mysqld.sock'\n  \
+    TARE_DSN=mysql://agent:secret@db1:3306 tare price --secs 60 --cores 16")]
+pub(crate) struct Price {
+    #[command(flatten)]
+    reach: Reach,
+    #[command(flatten)]
+    clock: Clock,
+    /// Seconds between the two readings
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    secs: u64,
+}
+
+/// How the server's CPU time is known, and what an event costs.
+#[derive(Args, Debug)]
+struct Clock {
+    /// The server's process on this machine [default: the one that listens on the address's socket]
+    #[arg(long, value_name = "PID")]
+    pid: Option<u32>,
+    /// Processors of a server elsewhere, whose CPU time is not known: the budget is then a share of all they could do
+    #[arg(long, value_name = "N", value_parser = cores)]
+    cores: Option<f64>,
+    /// A file of prices [default: those that ship]
+    #[arg(long, value_name = "FILE")]
+    prices: Option<PathBuf>,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').and_then(|it| it.trim().parse::<f64>().ok());
+    match number {
+        Some(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent / 100.0),
+        _ => Err("a share such as 1% or 0.5% is allowed".to_owned()),
+    }
+}
+
+fn cores(text: &str) -> Result<f64, String> {
+    let number: Option<f64> = text.parse().ok();
+    number
+        .filter(|it| *it > 0.0 && *it <= 65536.0)
+        .ok_or_else(|| "a number of processors is allowed".to_owned())
+}
+
+impl Clock {
+    fn prices(&self) -> Result<Option<Prices>> {
+        let Some(path) = &self.prices else { return Ok(None) };
+        let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+        Ok(Some(Prices::read(&text).with_context(|| path.display().to_string())?))
+    }
+
+    fn machine(&self) -> Result<Machine> {
+        let cpu = |pid| tare_lab::process::cpu_time(pid).ok();
+        if let Some(pid) = self.pid {
+            if cpu(pid).is_none() {
+                bail!("--pid: there is no process {pid}");
+            }
+            return Ok(Machine { find: Box::new(move |_| Some(pid)), cpu });
+        }
+        let listening = |address: &Address| match address {
+            Address::Account(options) => Process::listening(Path::new(options.get_socket()?)).ok(),
+            Address::Socket(_) => None,
+        };
+        Ok(Machine { find: Box::new(listening), cpu })
+    }
+
+    fn orders(&self, address: Address, budget: f64, every: u64) -> Result<Orders> {
+        Ok(Orders {
+            address,
+            budget,
+            prices: self.prices()?,
+            every: Duration::from_secs(every),
+            keep: vec![],
+            folder: PathBuf::new(),
+            cores: self.cores,
+        })
+    }
+}
+
+/// Runs the command.
+pub(crate) fn govern(arguments: &Govern, interrupt: &Interrupt) -> Result<ExitCode> {
+    let address = arguments.reach.address()?;
+    let folder = arguments.state.clone().map_or_else(default_state, Ok)?;
+    let mut teller = Teller::new(address.to_string(), arguments.budget, arguments.json.as_deref())?;
+    let mut tell = |event| teller.tell(event);
+    if arguments.put_back {
+        govern::put_back(address, &folder, &mut tell)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let orders = Orders {
+        keep: arguments.keep.clone(),
+        folder,
+        ..arguments.clock.orders(address, arguments.budget, arguments.every)?
+    };
+    let machine = arguments.clock.machine()?;
+    let mut wait = |time| interrupt.sleep(time).is_ok();
+    govern::govern(&orders, &machine, arguments.leave, &mut wait, &mut tell)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs the command.
+pub(crate) fn price(arguments: &Price, interrupt: &Interrupt) -> Result<ExitCode> {
+    let address = arguments.reach.address()?;
+    let orders = arguments.clock.orders(address, 1.0, arguments.secs)?;
+    let machine = arguments.clock.machine()?;
+    let mut wait = |time| interrupt.sleep(time).is_ok();
+    if let Some((account, prices)) = govern::account(&orders, &machine, &mut wait)? {
+        print_account(&account, &prices.origin);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn default_state() -> Result<PathBuf> {
+    if let Some(folder) = std::env::var_os("STATE_DIRECTORY") {
+        return Ok(folder.into());
+    }
+    if nix::unistd::Uid::effective().is_root() {
+        return Ok("/var/lib/tare".into());
+    }
+    if let Some(folder) = std::env::var_os("XDG_STATE_HOME") {
+        return Ok(PathBuf::from(folder).join("tare"));
+    }
+    let home = std::env::var_os("HOME").context("HOME is not set: name a folder with --state")?;
+    Ok(PathBuf::from(home).join(".local/state/tare"))
+}
+
+/// A share and its interval.
+fn between(share: Cost) -> String {
+    format!("{} ({} to {})", percent(share.ns), percent(share.low), percent(share.high))
+}
+
+fn quality(prices: &Origin) -> String {
+    let how = if prices.measured { "measured" } else { "ESTIMATED, not measured, hence the wide intervals" };
+    format!("prices: {how}; {}, {}", prices.server, prices.machine)
+}
+
+fn print_account(account: &Account, prices: &Origin) {
+    paragraph(&format!(
+        "Watching costs {} of the CPU time; {} of that is reading the counts.",
+        between(account.share()),
+        percent(if account.total.ns > 0.0 { account.own / account.total.ns } else { 0.0 })
+    ));
+    paragraph(&quality(prices));
+    let mut grid = Grid::new(&[
+        ("INSTRUMENT", Column::CutStart),
+        ("LEVEL", Column::Left),
+        ("EVENTS", Column::Right),
+        ("NS EACH", Column::Right),
+        ("SHARE", Column::Right),
+        ("FROM", Column::Right),
+        ("TO", Column::Right),
+    ]);
+    for share in account.shares.iter().take(LISTED) {
+        let of = account.share_of(share.cost);
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a count
+        grid.row([
+            share.entry.name.clone(),
+            share.entry.level.to_string(),
+            units::count(share.entry.events as u64),
+            format!("{:.0}", share.cost.ns / share.entry.events.max(1.0)),
+            percent(of.ns),
+            percent(of.low),
+            percent(of.high),
+        ]);
+    }
+    grid.print();
+    let rest = account.shares.iter().skip(LISTED).fold(Cost::NOTHING, |sum, share| sum.plus(share.cost));
+    if rest.ns > 0.0 {
+        println!("and {} more: {}", account.shares.len() - LISTED, percent(account.share_of(rest).ns));
+    }
+}
+
+/// Says what the governor tells: to people, and to a file.
+struct Teller {
+    server: String,
+    budget: f64,
+    json: Option<File>,
+    /// Whether it was said that the budget cannot be kept.
+    said: bool,
+}
+
+impl Teller {
+    fn new(server: String, budget: f64, json: Option<&Path>) -> Result<Teller> {
+        let open = |path: &Path| {
+            let file = OpenOptions::new().create(true).append(true).open(path);
+            file.with_context(|| format!("opening {}", path.display()))
+        };
+        Ok(Teller { server, budget, json: json.map(open).transpose()?, said: false })
+    }
+
+    fn tell(&mut self, event: Event) {
+        match event {
+            Event::Began { version, prices, instruments, held, meter, state } => {
+                println!("{} ({version}): {} of {meter}", self.server, percent(self.budget));
+                println!("{}", quality(&prices));
+                println!(
+                    "{instruments} instruments and families of consumers are on; {held} of them are left alone"
+                );
+                println!("what is to be put back is kept in {}", state.display());
+                self.write("began", json!({ "version": version, "on": instruments, "held": held }));
+            }
+            Event::Noticed(notice) => self.notice(&notice),
+            Event::Looked { decision, by_persons, fixed, idle } => {
+                if !idle {
+                    self.decision(&decision, by_persons, fixed);
+                }
+            }
+            Event::Lost(why) => {
+                self.line(&format!("{why}; waiting for it"));
+                self.write("lost", json!({ "why": why }));
+            }
+            Event::Back { restarted } => {
+                let how =
+                    if restarted { "it was restarted: its options count again" } else { "the same run" };
+                self.line(&format!("the server is back: {how}"));
+                self.write("back", json!({ "restarted": restarted }));
+            }
+            Event::PutBack(done) => {
+                self.line(&format!("{} rows put back as they were", done.rows));
+                for name in &done.left {
+                    self.line(&format!("{name}: left as somebody else has set it"));
+                }
+                self.write("put back", json!({ "rows": done.rows, "left": done.left }));
+            }
+            Event::Left(rows) => {
+                self.line(&format!("{rows} rows stay as they are"));
+                self.write("left", json!({ "rows": rows }));
+            }
+        }
+    }
+
+    fn notice(&mut self, notice: &Notice) {
+        let (name, what) = match notice {
+            Notice::TakenOver { rows } => {
+                self.line(&format!(
+                    "a governor that was killed left {rows} rows: taken over, they are put back in the end (now: --put-back)"
+                ));
+                return self.write("taken over", json!({ "rows": rows }));
+            }
+            Notice::Person { name } => (name, "somebody else has set it: left alone from now on"),
+            Notice::Fixed { name } => (name, "cannot be switched while the server runs: left alone"),
+            Notice::Vanished { name } => (name, "is gone from the server"),
+        };
+        self.line(&format!("{name}: {what}"));
+        self.write("noticed", json!({ "name": name, "what": what }));
+    }
+
+    fn decision(&mut self, decision: &Decision, by_persons: f64, fixed: f64) {
+        let share = decision.account.share();
+        if !decision.moves.is_empty() {
+            self.line(&format!("{}, budget {}", between(share), percent(self.budget)));
+        }
+        for (nth, it) in decision.moves.iter().enumerate() {
+            if nth < SHOWN {
+                println!("  {}: {} to {}; {}", it.switch, it.from, it.to, it.why);
+            }
+            let figures = json!({
+                "instrument": it.switch, "from": it.from.name(), "to": it.to.name(), "why": it.why.to_string(),
+                "share": share.ns, "low": share.low, "high": share.high, "budget": self.budget,
+            });
+            self.write("moved", figures);
+        }
+        if decision.moves.len() > SHOWN {
+            println!("  and {} more, which make less of a difference", decision.moves.len() - SHOWN);
+        }
+        if decision.can_be_kept {
+            if std::mem::take(&mut self.said) {
+                self.line("the budget can be kept again");
+                self.write("can be kept", json!({ "share": share.ns }));
+            }
+        } else if !std::mem::replace(&mut self.said, true) {
+            let own = decision.account.own / decision.account.cpu.max(1.0);
+            self.line(&format!(
+                "the budget of {} cannot be kept under this load: {} is left when everything is off that may be; {} is what \
+                 somebody has set, {} cannot be switched, {} is reading the counts, the rest is what an instrument costs that is off",
+                percent(self.budget), percent(decision.predicted), percent(by_persons), percent(fixed), percent(own)
+            ));
+            let figures =
+                json!({ "predicted": decision.predicted, "persons": by_persons, "fixed": fixed, "own": own });
+            self.write("cannot be kept", figures);
+        }
+    }
+
+    fn line(&self, text: &str) {
+        println!("{}  {text}", now());
+    }
+
+    fn write(&mut self, event: &str, figures: Value) {
+        let Some(file) = &mut self.json else { return };
+        let mut line = json!({ "time": now(), "server": self.server, "event": event });
+        if let (Value::Object(line), Value::Object(figures)) = (&mut line, figures) {
+            line.extend(figures);
+        }
+        if let Err(error) = writeln!(file, "{line}") {
+            eprintln!("tare: the file of decisions: {error}; none are written any more");
+            self.json = None;
+        }
+    }
+}
+
+fn now() -> String {
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_is_a_share() {
+        assert_eq!(share("2%"), Ok(0.02));
+        assert_eq!(share("0.5 %"), Ok(0.005));
+        for wrong in ["2", "0%", "-1%", "101%", "nan%", "%", "two"] {
+            assert!(share(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(cores("16"), Ok(16.0));
+        assert!(cores("0").is_err() && cores("inf").is_err());
+    }
+}
