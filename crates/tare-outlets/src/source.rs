@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -248,6 +249,48 @@ impl Source {
         Ok(rows.into_iter().map(fill).collect())
     }
 
+    /// The schema's tables, in the server's order.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Gone`], [`Error::Refused`].
+    pub fn tables(&mut self) -> Result<Vec<String>, Error> {
+        let rows = self.query(&format!("SHOW TABLES FROM `{SCHEMA}`"))?;
+        Ok(rows.iter().filter_map(|row| row.get(0)).collect())
+    }
+
+    /// The columns of a table: their names as the server spells them, and their SQL types in lower case.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Absent`] when there is no such table, [`Error::Gone`], [`Error::Refused`].
+    pub fn describe(&mut self, table: &str) -> Result<Vec<(String, String)>, Error> {
+        let rows = self.query(&format!("SHOW COLUMNS FROM `{SCHEMA}`.`{table}`"))?;
+        let text = |row: &mysql::Row, at| row.get::<String, _>(at).unwrap_or_default();
+        Ok(rows.iter().map(|row| (text(row, 0), text(row, 1).to_lowercase())).collect())
+    }
+
+    /// Hands out the rows that a statement answers as they come, so that a table of any size takes no memory here. What
+    /// `visit` breaks with ends it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Absent`] when there is no such table, [`Error::Statement`], [`Error::Gone`], [`Error::Refused`].
+    pub fn each<B>(
+        &mut self,
+        statement: &str,
+        mut visit: impl FnMut(&Row) -> ControlFlow<B>,
+    ) -> Result<ControlFlow<B>, Error> {
+        let failed = |error| explain(&self.address, statement, error);
+        for row in self.connection.query_iter(statement).map_err(failed)? {
+            let row = Row(row.map_err(failed)?.unwrap());
+            if let ControlFlow::Break(with) = visit(&row) {
+                return Ok(ControlFlow::Break(with));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
     /// Runs a statement that answers nothing.
     ///
     /// # Errors
@@ -291,6 +334,15 @@ impl Row {
             Value::Bytes(digits) => std::str::from_utf8(digits).ok()?.parse().ok(),
             Value::Int(number) => Some(*number),
             Value::UInt(number) => i64::try_from(*number).ok(),
+            _ => None,
+        }
+    }
+
+    /// The value as it was sent; `None` where it is NULL. Statements answer in the text protocol, so any value is one.
+    #[must_use]
+    pub fn bytes(&self, at: usize) -> Option<&[u8]> {
+        match &self.0[at] {
+            Value::Bytes(bytes) => Some(bytes),
             _ => None,
         }
     }

@@ -5,14 +5,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What a crate may use of tare, apart from its tests. A new crate takes its place here first.
-const MAY_USE: [(&str, &[&str]); 9] = [
+const MAY_USE: [(&str, &[&str]); 10] = [
     ("tare-sync", &[]),
     ("tare-engine", &["tare-sync"]),
     ("tare-tables", &["tare-engine"]),
     ("tare-wire", &["tare-engine", "tare-tables"]),
     ("tare-mariadb", &["tare-engine", "tare-tables", "tare-wire"]),
-    ("tare-lab", &[]),
-    ("tare-outlets", &[]),
+    ("tare-page", &[]),
+    ("tare-lab", &["tare-page"]),
+    ("tare-outlets", &["tare-page"]),
     ("tare", &["tare-lab", "tare-mariadb", "tare-outlets", "tare-tables"]),
     ("tare-testkit", &[]),
 ];

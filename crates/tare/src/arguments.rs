@@ -7,6 +7,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use tare_lab::Error;
 use tare_lab::installation::Installation;
 
+use crate::snapshot::Snapshot;
+
 /// A Performance Schema for stock MariaDB servers that weighs next to nothing.
 ///
 /// tare is loaded into an unmodified server and serves its `performance_schema` tables, with every instrument on. This
@@ -31,6 +33,7 @@ pub(crate) enum Command {
     Run(Run),
     Status(Status),
     Doctor(Doctor),
+    Snapshot(Snapshot),
     Install(Install),
     Uninstall(Uninstall),
     Probe(Probe),

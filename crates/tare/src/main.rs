@@ -10,12 +10,14 @@ mod install;
 mod lab;
 mod lab_live;
 mod lab_table;
+mod outlet;
 mod page;
 mod probe;
 mod provider;
 mod run;
 mod section;
 mod server;
+mod snapshot;
 mod status;
 mod tables;
 mod units;
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         Command::Doctor(a) => doctor::doctor(&a),
         Command::Install(a) => install::install(&a, &interrupt),
         Command::Uninstall(a) => install::uninstall(&a, &interrupt),
+        Command::Snapshot(a) => snapshot::snapshot(&a, &interrupt),
         Command::Probe(a) => probe::probe(&a),
         Command::Documents(a) => documents::documents(&a),
         Command::Tables(a) => tables::tables(&a),
