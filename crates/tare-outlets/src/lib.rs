@@ -3,6 +3,7 @@
 //!
 //! [`source`] is the one way in: the tables of tare's endpoint, or of any MariaDB or MySQL through an account.
 
+pub mod report;
 pub mod snapshot;
 pub mod source;
 

@@ -31,9 +31,3 @@ pub fn page(title: &str, generator: &str, style: &str, body: Markup, script: Opt
         }
     }
 }
-
-/// The heads of a table's columns.
-#[must_use]
-pub fn heads(names: &[&str]) -> Markup {
-    html! { thead { tr { @for name in names { th scope="col" { (name) } } } } }
-}

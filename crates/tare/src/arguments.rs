@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use tare_lab::Error;
 use tare_lab::installation::Installation;
 
+use crate::report::Report;
 use crate::snapshot::Snapshot;
 
 /// A Performance Schema for stock MariaDB servers that weighs next to nothing.
@@ -34,6 +35,7 @@ pub(crate) enum Command {
     Status(Status),
     Doctor(Doctor),
     Snapshot(Snapshot),
+    Report(Report),
     Install(Install),
     Uninstall(Uninstall),
     Probe(Probe),

@@ -3,9 +3,9 @@
 use maud::{Markup, html};
 
 use super::export::Exports;
+use super::page::heads;
 use super::wording::charged;
 use super::{Study, unit};
-use tare_page::heads;
 
 /// Raw data larger than this is not put into the page: browsers become slow.
 const MOST_EMBEDDED: usize = 16 << 20;

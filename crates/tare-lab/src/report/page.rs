@@ -70,6 +70,11 @@ pub(super) fn several_bases(study: &Study<'_>) -> bool {
     study.analysis.header.settings.iter().filter(|s| s.name == s.base).count() > 1
 }
 
+/// The heads of a table's columns.
+pub(super) fn heads(names: &[&str]) -> Markup {
+    html! { thead { tr { @for name in names { th scope="col" { (name) } } } } }
+}
+
 /// What a reader should know before anything else: that the machine had other things to do.
 fn warnings(study: &Study<'_>) -> Markup {
     html! {

@@ -49,10 +49,20 @@ impl<W: Write> Lines<W> {
         self.to().write_all(b"\n")
     }
 
+    /// Writes a row with its columns in their order.
     pub(super) fn row(&mut self, table: &str, columns: &[Column], row: &[Value]) -> io::Result<()> {
-        let row =
-            columns.iter().zip(row).map(|(column, value)| (column.name.clone(), value.to_json())).collect();
-        self.line(&Line::Row { table: table.to_owned(), row })
+        let to = self.to();
+        to.write_all(b"{\"table\":")?;
+        serde_json::to_writer(&mut *to, table)?;
+        let mut before: &[u8] = b",\"row\":{";
+        for (column, value) in columns.iter().zip(row) {
+            to.write_all(before)?;
+            serde_json::to_writer(&mut *to, &column.name)?;
+            to.write_all(b":")?;
+            serde_json::to_writer(&mut *to, &value.to_json())?;
+            before = b",";
+        }
+        to.write_all(if columns.is_empty() { b",\"row\":{}}\n" } else { b"}}\n" })
     }
 
     /// Writes what is still to be written. No line may follow.
