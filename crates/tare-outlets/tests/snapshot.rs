@@ -71,8 +71,8 @@ fn every_table_comes_back_from_both_forms() {
         Server::start(Settings::new(Provider::tare()).tare_option("shape", "extended")).expect("a server");
     let mut client = server.client().expect("a client");
     client.query_drop("CREATE DATABASE `odd <name> \"é\"`").expect("a schema");
-    client.query_drop("CREATE TABLE `odd <name> \"é\"`.`t\t` (a INT, KEY(a)) SELECT 1 a").expect("a table");
-    client.query_drop("SELECT 'é 🦀 \\\\ \\0 \"', _latin1 X'FF'").expect("a statement");
+    client.query_drop("CREATE TABLE `odd <name> \"é\"`.`t<'>` (a INT, KEY(a)) SELECT 1 a").expect("a table");
+    client.query_drop("SELECT 'é ∞ \\\\ \\0 \"', _latin1 X'FF'").expect("a statement");
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
     for mut source in [endpoint(&server), account(&server)] {
@@ -100,9 +100,9 @@ fn every_table_comes_back_from_both_forms() {
                 assert_eq!(&table.rows, rows, "{name}");
             }
         }
-        let texts = &kept["events_statements_history_long"];
+        let texts = &kept["events_statements_history"];
         let place = texts.0.columns.iter().position(|it| it.name == "SQL_TEXT").expect("a column");
-        assert!(texts.1.iter().any(|row| row[place].text().is_some_and(|text| text.contains('🦀'))));
+        assert!(texts.1.iter().any(|row| row[place].text().is_some_and(|text| text.contains('∞'))));
         assert_eq!(header.provider, "tare");
         assert!(header.version.contains("MariaDB") && header.started_at.is_some(), "{header:?}");
         assert_eq!(
@@ -122,7 +122,7 @@ fn opens_elsewhere(folder: &Path) {
         for name in glob.glob(sys.argv[1] + '/*.parquet'):\n    \
             duckdb.sql(f\"SELECT count(*) FROM '{name}'\").fetchone()\n\
         print(*duckdb.sql(f\"SELECT count(*), max(typeof(TIMER_WAIT)), max(typeof(SQL_TEXT)) \
-            FROM '{sys.argv[1]}/events_statements_history_long.parquet' WHERE SQL_TEXT LIKE '%🦀%'\").fetchone())";
+            FROM '{sys.argv[1]}/events_statements_history.parquet' WHERE SQL_TEXT LIKE '%∞%'\").fetchone())";
     let there = Command::new(&python).args(["-c", "import duckdb"]).output();
     if !there.is_ok_and(|output| output.status.success()) {
         println!(
@@ -253,5 +253,5 @@ fn what_may_not_be_read_is_left_out_and_said() {
     assert!(read.table("threads").is_some_and(|table| !table.rows.is_empty()));
     let unread: Vec<_> = read.tables.values().filter_map(|table| table.tail.error.as_deref()).collect();
     assert_eq!(unread.len() as u64, totals.unread);
-    assert!(unread.iter().all(|why| why.contains("denied")), "{unread:?}");
+    assert!(unread.iter().all(|why| why.contains("GRANT SELECT")), "{unread:?}");
 }

@@ -87,7 +87,7 @@ fn table(figures: &Figures) -> Markup {
         div.wide {
             table {
                 thead {
-                    tr { @for at in &shown { th.words[has_words(figures, *at)] scope="col" { (heads[*at]) } } }
+                    tr { @for at in &shown { th class=[has_words(figures, *at).then_some("words")] scope="col" { (heads[*at]) } } }
                 }
                 tbody {
                     @for row in &figures.rows {
@@ -96,7 +96,7 @@ fn table(figures: &Figures) -> Markup {
                                 @if *at == 0 {
                                     th scope="row" title=[digest.and_then(|at| hint(&row[at]))] { (cell(&row[0])) }
                                 } @else {
-                                    td.words[is_word(&row[*at])] data-head=(heads[*at]) { (cell(&row[*at])) }
+                                    td class=[is_word(&row[*at]).then_some("words")] data-head=(heads[*at]) { (cell(&row[*at])) }
                                 }
                             }
                         }
@@ -111,7 +111,7 @@ fn table(figures: &Figures) -> Markup {
 /// A digest, for those who look for it.
 fn hint(cell: &Cell) -> Option<String> {
     match cell {
-        Cell::Name(name) => Some(format!("digest {name}")),
+        Cell::Name(name) => Some(format!("digest {}", visible(name))),
         _ => None,
     }
 }

@@ -41,7 +41,11 @@ impl<'a> Load<'a> {
             &["EVENT_NAME"],
             &["COUNT_STAR", "SUM_TIMER_WAIT"],
         );
-        let connections = between.changes("accounts", &["USER", "HOST"], &["TOTAL_CONNECTIONS"]);
+        let mut connections = between.changes("accounts", &["USER", "HOST"], &["TOTAL_CONNECTIONS"]);
+        if let Some(connections) = &mut connections {
+            // Without a name are the server's own threads.
+            connections.rows.retain(|row| row.key[0].is_some());
+        }
         Load { kinds, transactions, connections }
     }
 

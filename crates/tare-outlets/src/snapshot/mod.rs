@@ -370,12 +370,18 @@ impl Reading {
         rows: &mut u64,
     ) -> Result<(), Error> {
         let head = Head { table: self.name.clone(), columns: self.columns(source)? };
-        sink.begin(&head)?;
         let names: Vec<&str> = head.columns.iter().map(|column| column.name.as_str()).collect();
+        if names.is_empty() {
+            // So the server says it of a table on which the account has no right.
+            let why = "its columns may not be seen; an outlet needs GRANT SELECT ON performance_schema.*"
+                .to_owned();
+            return Err(source::Error::Refused { address: source.address().to_string(), why }.into());
+        }
         let select = format!("SELECT `{}` FROM `performance_schema`.`{}`", names.join("`, `"), self.name);
         let hidden: Vec<bool> =
             names.iter().map(|name| !choice.text && holds_text(&self.name, name)).collect();
         let mut values = vec![];
+        sink.begin(&head)?;
         let ended = source.each(self.statement.unwrap_or(&select), |row| {
             if rows.is_multiple_of(ROWS_A_LOOK) && stop() {
                 return ControlFlow::Break(Error::Interrupted);
