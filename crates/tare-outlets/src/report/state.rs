@@ -126,7 +126,7 @@ fn grown(first: &Table, last: &Table, anew: bool) -> Vec<(String, u64, u64)> {
     let names = now.keys().filter_map(|name| {
         let value = count(&now, name)?;
         let base = if anew { 0 } else { count(&then, name)? };
-        Some((name.clone(), value.checked_sub(base).unwrap_or(0), value))
+        Some((name.clone(), value.saturating_sub(base), value))
     });
     names.filter(|(_, by, _)| *by > 0).collect()
 }
