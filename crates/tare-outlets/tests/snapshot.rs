@@ -120,9 +120,9 @@ fn opens_elsewhere(folder: &Path) {
     let python = std::env::var("TARE_DUCKDB_PYTHON").unwrap_or_else(|_| "python3".into());
     let script = "import duckdb, glob, sys\n\
         for name in glob.glob(sys.argv[1] + '/*.parquet'):\n    \
-            duckdb.sql(f\"SELECT count(*) FROM '{name}'\").fetchone()\n\
+            duckdb.sql(f\"SELECT count(*) FROM '{name}'\").fetchall()\n\
         print(*duckdb.sql(f\"SELECT count(*), max(typeof(TIMER_WAIT)), max(typeof(SQL_TEXT)) \
-            FROM '{sys.argv[1]}/events_statements_history.parquet' WHERE SQL_TEXT LIKE '%∞%'\").fetchone())";
+            FROM '{sys.argv[1]}/events_statements_history.parquet' WHERE SQL_TEXT LIKE '%∞%'\").fetchall()[0])";
     let there = Command::new(&python).args(["-c", "import duckdb"]).output();
     if !there.is_ok_and(|output| output.status.success()) {
         println!(
