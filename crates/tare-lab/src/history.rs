@@ -9,7 +9,7 @@ use crate::analysis::{Analysis, Difference};
 use crate::course::{Course, Estimate};
 use crate::definition::{Definition, WorkloadDef};
 use crate::record::{Cell, Header, SettingFacts};
-use crate::report::unit::{plain, time};
+use tare_page::unit::{plain, time};
 
 /// Half the width of a 95% interval, in standard errors. Those of the lab allow for looking at any time, so they are wider, and
 /// what is made of them here errs on the side of no change.

@@ -6,7 +6,9 @@
 
 pub mod export;
 pub mod govern;
+pub mod report;
 pub mod slowlog;
+pub mod snapshot;
 pub mod source;
 pub mod top;
 pub mod units;

@@ -5,15 +5,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What a crate may use of tare, apart from its tests. A new crate takes its place here first.
-const MAY_USE: [(&str, &[&str]); 10] = [
+const MAY_USE: [(&str, &[&str]); 11] = [
     ("tare-sync", &[]),
     ("tare-engine", &["tare-sync"]),
     ("tare-tables", &["tare-engine"]),
     ("tare-wire", &["tare-engine", "tare-tables"]),
     ("tare-mariadb", &["tare-engine", "tare-tables", "tare-wire"]),
-    ("tare-lab", &[]),
+    ("tare-page", &[]),
+    ("tare-lab", &["tare-page"]),
     ("tare-budget", &[]),
-    ("tare-outlets", &["tare-budget"]),
+    ("tare-outlets", &["tare-budget", "tare-page"]),
     ("tare", &["tare-budget", "tare-lab", "tare-mariadb", "tare-outlets", "tare-tables"]),
     ("tare-testkit", &[]),
 ];

@@ -15,6 +15,9 @@ use crate::export::Export;
 
 use crate::govern::{Govern, Price};
 
+use crate::report::Report;
+use crate::snapshot::Snapshot;
+
 /// A Performance Schema for stock MariaDB servers that weighs next to nothing.
 ///
 /// tare is loaded into an unmodified server and serves its `performance_schema` tables, with every instrument on. This
@@ -42,6 +45,8 @@ pub(crate) enum Command {
     #[command(name = "slowlog")]
     SlowLog(SlowLog),
     Doctor(Doctor),
+    Snapshot(Snapshot),
+    Report(Report),
     Install(Install),
     Uninstall(Uninstall),
     Probe(Probe),

@@ -17,10 +17,12 @@ mod outlet;
 mod page;
 mod probe;
 mod provider;
+mod report;
 mod run;
 mod section;
 mod server;
 mod slowlog;
+mod snapshot;
 mod status;
 mod tables;
 mod top;
@@ -50,6 +52,8 @@ fn main() -> ExitCode {
         Command::Doctor(a) => doctor::doctor(&a),
         Command::Install(a) => install::install(&a, &interrupt),
         Command::Uninstall(a) => install::uninstall(&a, &interrupt),
+        Command::Report(a) => report::report(&a),
+        Command::Snapshot(a) => snapshot::snapshot(&a, &interrupt),
         Command::Probe(a) => probe::probe(&a),
         Command::Documents(a) => documents::documents(&a),
         Command::Top(a) => top::top(&a, &interrupt),

@@ -56,7 +56,7 @@ impl Grid {
     }
 
     /// Header and rows, none wider than `width` unless the columns that are never cut are.
-    fn lines(&self, width: usize) -> Vec<String> {
+    pub(crate) fn lines(&self, width: usize) -> Vec<String> {
         let widths = self.widths(width);
         let header = self.columns.iter().map(|&(title, _)| title.to_owned()).collect();
         let cells = std::iter::once(&header).chain(&self.rows);
@@ -131,7 +131,7 @@ pub(crate) fn note(text: &str) {
 }
 
 /// Breaks a text at words; further lines are indented like the first.
-fn broken(text: &str, width: usize) -> Vec<String> {
+pub(crate) fn broken(text: &str, width: usize) -> Vec<String> {
     let words = text.trim_start();
     let indent = &text[..text.len() - words.len()];
     let mut lines: Vec<String> = vec![];

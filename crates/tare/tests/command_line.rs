@@ -97,6 +97,8 @@ fn help_names_every_command_and_the_first_steps() {
     }
     for begin in [
         "  doctor ",
+        "  snapshot ",
+        "  report ",
         "  install ",
         "  uninstall ",
         "  probe ",
@@ -122,6 +124,8 @@ fn every_command_has_a_manual_page_and_is_completed() {
         "status",
         "top",
         "doctor",
+        "snapshot",
+        "report",
         "install",
         "uninstall",
         "probe",
@@ -406,4 +410,58 @@ fn nothing_is_removed_where_no_server_is() {
     let ended = output(&scratch(), &["tables", "remove", "--datadir", at]);
     assert_eq!(ended.status.code(), Some(1));
     assert!(text(&ended.stderr).contains("not a data directory"), "{}", text(&ended.stderr));
+}
+
+#[test]
+fn a_snapshot_and_another_make_a_report() {
+    let scratch = scratch();
+    let folder = tempfile::tempdir().expect("folder");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let _turn = tare_testkit::turn();
+    let settings = tare_testkit::server::Settings::new(tare_testkit::subject::Provider::tare());
+    let server = tare_testkit::server::Server::start(settings).expect("a server");
+    let data = server.data().display().to_string();
+    let done = |arguments: &[&str]| {
+        let ended = output(&scratch, arguments);
+        assert!(ended.status.success(), "{arguments:?}: {}", text(&ended.stderr));
+        text(&ended.stdout)
+    };
+    let said = done(&["snapshot", &at("a.jsonl.gz"), "--datadir", &data]);
+    assert!(said.contains("a.jsonl.gz: ") && said.contains(" rows of "), "{said}");
+    server.client().expect("a client");
+    let socket = server.endpoint().display().to_string();
+    done(&["snapshot", &at("b.parquet"), "--socket", &socket, "--no-text", "--tables", "events_%,threads"]);
+    let lines = done(&["snapshot", "-", "--socket", &socket, "--tables", "setup_timers"]);
+    let ends: Vec<&str> = lines.lines().filter(|line| line.contains("\"end\"")).collect();
+    assert_eq!(ends.len(), 1, "{lines}");
+    let again = output(&scratch, &["snapshot", &at("b.parquet"), "--socket", &socket]);
+    assert!(!again.status.success() && text(&again.stderr).contains("--force"), "{}", text(&again.stderr));
+
+    let (first, last) = (at("a.jsonl.gz"), at("b.parquet"));
+    let printed = done(&["report", &first, &last]);
+    for title in ["Load", "Statements by kind", "Waits", "statements a second"] {
+        assert!(printed.contains(title), "no {title:?} in {printed}");
+    }
+    assert!(printed.lines().all(|line| console::measure_text_width(line) <= 100), "{printed}");
+    let json: serde_json::Value =
+        serde_json::from_str(&done(&["report", &first, &last, "--output", "json"])).expect("JSON");
+    assert_eq!(json["restarted"], false);
+    done(&["report", &first, &last, "--out", &at("r.html")]);
+    let page = fs::read_to_string(at("r.html")).expect("a page");
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("What happened in"), "{page}");
+    let again = output(&scratch, &["report", &first, &last, "--out", &at("r.html")]);
+    assert!(!again.status.success() && text(&again.stderr).contains("--force"), "{}", text(&again.stderr));
+    for (arguments, why) in [
+        (["snapshot", "x.txt", "--socket", &socket], "NAME.jsonl"),
+        (["snapshot", "x.jsonl", "--socket", "/nowhere"], "no answer"),
+        (["snapshot", "x.jsonl", "--dsn", "mysql://a:hush@127.0.0.1:1"], "no answer"),
+        (["report", &first, "/etc/passwd", "--output=text"], "no snapshot"),
+    ] {
+        let ended = output(&scratch, &arguments);
+        let error = text(&ended.stderr);
+        assert!(
+            !ended.status.success() && error.contains(why) && !error.contains("hush"),
+            "{arguments:?}: {error}"
+        );
+    }
 }

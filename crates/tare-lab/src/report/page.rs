@@ -1,6 +1,6 @@
 //! The page: the question, the verdicts, and then the rest.
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 
 use super::export::Exports;
 use super::wording::{self, Claim, Said, against, charged, everywhere, in_short, said, together};
@@ -14,34 +14,20 @@ const SCRIPT: &str = include_str!("script.js");
 /// The whole page.
 pub(super) fn page(study: &Study<'_>, exports: &Exports) -> Markup {
     let header = &study.analysis.header;
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                meta name="generator" content=(format!("tare {}", header.tare));
-                title { (header.study) ": " (header.question) }
-                style { (PreEscaped(STYLE)) }
-            }
-            body {
-                main {
-                    (head(study))
-                    (warnings(study))
-                    (verdicts(study))
-                    (results::workloads(study))
-                    (results::events(study))
-                    (results::flame_graphs(study))
-                    (background::method(study))
-                    (background::machine(study))
-                    (background::data(study, exports))
-                    footer { p { (in_short(&study.analysis)) } }
-                }
-                script { (PreEscaped(SCRIPT)) }
-            }
-        }
-    }
+    let body = html! {
+        (head(study))
+        (warnings(study))
+        (verdicts(study))
+        (results::workloads(study))
+        (results::events(study))
+        (results::flame_graphs(study))
+        (background::method(study))
+        (background::machine(study))
+        (background::data(study, exports))
+        footer { p { (in_short(&study.analysis)) } }
+    };
+    let title = format!("{}: {}", header.study, header.question);
+    tare_page::page(&title, &format!("tare {}", header.tare), STYLE, body, Some(SCRIPT))
 }
 
 fn head(study: &Study<'_>) -> Markup {

@@ -1,32 +1,9 @@
-//! Figures as people read them.
+//! Figures as people read them: the page's own, and differences.
+
+use tare_page::unit::{MINUS, without_negative_zero};
+pub(super) use tare_page::unit::{NONE, bytes, bytes_per_second, fixed, plain, span, time};
 
 use crate::analysis::Difference;
-
-/// A sign that is as wide as a plus.
-const MINUS: char = '\u{2212}';
-/// Shown where there is no figure.
-pub(super) const NONE: &str = "–";
-
-/// Three significant digits, without an exponent.
-pub(crate) fn plain(value: f64) -> String {
-    if !value.is_finite() {
-        return NONE.into();
-    }
-    let decimals = match value.abs() {
-        a if a >= 100.0 || a == 0.0 => 0,
-        a if a >= 10.0 => 1,
-        a if a >= 1.0 => 2,
-        a if a >= 0.1 => 3,
-        a if a >= 0.01 => 4,
-        _ => 5,
-    };
-    grouped(&format!("{value:.decimals$}"))
-}
-
-/// A number of so many decimals.
-pub(super) fn fixed(value: f64, decimals: usize) -> String {
-    grouped(&without_negative_zero(format!("{value:.decimals$}")))
-}
 
 /// A share as a percentage with its sign and so many decimals; nothing has none.
 pub(super) fn signed(share: f64, decimals: usize) -> String {
@@ -38,70 +15,6 @@ pub(super) fn signed(share: f64, decimals: usize) -> String {
         text
     };
     format!("{plus}{text}%").replace('-', &MINUS.to_string())
-}
-
-/// What rounds to zero has no sign.
-fn without_negative_zero(text: String) -> String {
-    match text.strip_prefix('-') {
-        Some(rest) if rest.bytes().all(|b| b"0.".contains(&b)) => rest.to_owned(),
-        _ => text,
-    }
-}
-
-/// Puts spaces between thousands and the right sign in front.
-fn grouped(text: &str) -> String {
-    let (sign, digits) = text.strip_prefix('-').map_or((None, text), |rest| (Some(MINUS), rest));
-    let (whole, rest) = digits.split_once('.').map_or((digits, ""), |(whole, rest)| (whole, rest));
-    let mut grouped: String = sign.into_iter().collect();
-    for (place, digit) in whole.chars().enumerate() {
-        if place > 0 && whole.len() > 4 && (whole.len() - place).is_multiple_of(3) {
-            grouped.push('\u{202f}'); // a narrow space that does not break
-        }
-        grouped.push(digit);
-    }
-    if !rest.is_empty() {
-        grouped.push('.');
-        grouped.push_str(rest);
-    }
-    grouped
-}
-
-/// A figure in the largest unit that leaves it at least 1.
-fn scaled(value: f64, units: &[(f64, &str)]) -> String {
-    if !value.is_finite() {
-        return NONE.into();
-    }
-    let unit = units.iter().find(|(size, _)| value.abs() >= *size).or(units.last());
-    unit.map_or_else(String::new, |(size, name)| format!("{} {name}", plain(value / size)))
-}
-
-/// Seconds.
-pub(crate) fn time(seconds: f64) -> String {
-    if seconds == 0.0 {
-        return "0 s".into();
-    }
-    scaled(seconds, &[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")])
-}
-
-/// Bytes, in powers of 1024.
-pub(super) fn bytes(bytes: f64) -> String {
-    let kib = 1024.0;
-    scaled(bytes, &[(kib * kib * kib, "GiB"), (kib * kib, "MiB"), (kib, "KiB"), (1.0, "B")])
-}
-
-/// Bytes per second, in powers of 1000, as disks and networks are sold.
-pub(super) fn bytes_per_second(bytes: f64) -> String {
-    scaled(bytes, &[(1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")])
-}
-
-/// A span of time, such as how long a study took.
-pub(super) fn span(seconds: f64) -> String {
-    let minutes = (seconds / 60.0).round();
-    match minutes {
-        m if m < 2.0 => format!("{seconds:.0} s"),
-        m if m < 120.0 => format!("{m:.0} min"),
-        m => format!("{:.0} h {:.0} min", (m / 60.0).floor(), m % 60.0),
-    }
 }
 
 /// Decimals that suit a percentage which is known to `plus_minus` (a share).
@@ -140,21 +53,6 @@ pub(super) fn interval(difference: Difference) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn figures_have_three_digits_and_a_unit() {
-        let times = [262.4e-6, 9.43e-6, 1.5, 0.0, 41e-9].map(time);
-        assert_eq!(times, ["262 µs", "9.43 µs", "1.50 s", "0 s", "41.0 ns"]);
-        assert_eq!(bytes(120.0 * 1024.0 * 1024.0), "120 MiB");
-        assert_eq!(bytes_per_second(1.5e6), "1.50 MB/s");
-        assert_eq!(
-            [1234.0, 12345.0, -1_234_567.0].map(plain),
-            ["1234", "12\u{202f}345", "\u{2212}1\u{202f}234\u{202f}567"]
-        );
-        assert_eq!([0.5, 0.0321, 0.001_52].map(plain), ["0.500", "0.0321", "0.00152"]);
-        assert_eq!(time(f64::NAN), NONE);
-        assert_eq!([45.0, 600.0, 9000.0].map(span), ["45 s", "10 min", "2 h 30 min"]);
-    }
 
     #[test]
     fn percentages_are_as_precise_as_they_are_known() {

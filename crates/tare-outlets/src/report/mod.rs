@@ -1,0 +1,313 @@
+//! What happened between two snapshots of a server.
+//!
+//! [`Report::between`] makes tables of figures, which say in their columns' keys what they are in; [`html::page`], JSON
+//! ([`Report`] can be serialized) and the command line show them. No figure is ever negative: what was set back between the
+//! snapshots counts from there ([`changes`]).
+
+mod changes;
+mod digests;
+pub mod html;
+mod load;
+mod objects;
+mod state;
+mod waits;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::ser::SerializeSeq;
+use serde::{Serialize, Serializer};
+
+use crate::snapshot::{Error, Head, Header, Snapshot, Value};
+use changes::Between;
+
+/// Rows of a table of figures; what is behind them is summed up in a line.
+const ROWS: usize = 20;
+/// Rows of the shorter ones.
+const FEW_ROWS: usize = 10;
+
+/// The tables a report is made of.
+const WANTED: [&str; 28] = [
+    "accounts",
+    "events_errors_summary_global_by_error",
+    "events_stages_summary_global_by_event_name",
+    "events_statements_histogram_by_digest",
+    "events_statements_summary_by_account_by_event_name",
+    "events_statements_summary_by_digest",
+    "events_statements_summary_global_by_event_name",
+    "events_transactions_summary_global_by_event_name",
+    "events_waits_summary_global_by_event_name",
+    "file_summary_by_instance",
+    "global_variables",
+    "memory_summary_global_by_event_name",
+    "replication_applier_status",
+    "replication_applier_status_by_coordinator",
+    "replication_applier_status_by_worker",
+    "replication_connection_status",
+    "setup_actors",
+    "setup_consumers",
+    "setup_instruments",
+    "setup_objects",
+    "setup_timers",
+    "show_global_status",
+    "show_global_variables",
+    "table_io_waits_summary_by_index_usage",
+    "table_io_waits_summary_by_table",
+    "table_lock_waits_summary_by_table",
+    "tare_levels",
+    "tare_status",
+];
+
+/// What happened between two snapshots.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The earlier snapshot.
+    pub first: Header,
+    /// The later one.
+    pub last: Header,
+    /// Seconds between them.
+    pub seconds: f64,
+    /// Whether the server was started anew in between.
+    pub restarted: bool,
+    /// What a reader should know before anything else.
+    pub warnings: Vec<String>,
+    /// The figures in short.
+    pub figures: Vec<Figure>,
+    /// The rest.
+    pub sections: Vec<Section>,
+}
+
+/// A figure that stands alone.
+#[derive(Clone, Debug, Serialize)]
+pub struct Figure {
+    /// What it is, for programs.
+    pub key: &'static str,
+    /// What it is, for people.
+    pub title: &'static str,
+    /// The figure.
+    pub value: Cell,
+}
+
+/// A part of the report.
+#[derive(Clone, Debug, Serialize)]
+pub struct Section {
+    /// What it is, for programs, and its anchor.
+    pub key: &'static str,
+    /// Its title.
+    pub title: &'static str,
+    /// What one should know to read it.
+    pub note: String,
+    /// Its tables.
+    pub tables: Vec<Figures>,
+}
+
+/// A table of figures.
+#[derive(Clone, Debug)]
+pub struct Figures {
+    /// What it is, for programs.
+    pub key: &'static str,
+    /// What it is, for people.
+    pub title: &'static str,
+    /// Keys and titles of its columns.
+    pub columns: &'static [(&'static str, &'static str)],
+    /// Its rows.
+    pub rows: Vec<Vec<Cell>>,
+    /// Rows that were left out.
+    pub more: usize,
+    /// Whether it is long and seldom read.
+    pub folded: bool,
+}
+
+impl Figures {
+    /// The first `most` of rows that are in order.
+    fn new(
+        key: &'static str,
+        title: &'static str,
+        columns: &'static [(&'static str, &'static str)],
+        mut rows: Vec<Vec<Cell>>,
+        most: usize,
+    ) -> Self {
+        let more = rows.len().saturating_sub(most);
+        rows.truncate(most);
+        Figures { key, title, columns, rows, more, folded: false }
+    }
+
+    fn folded(mut self) -> Self {
+        self.folded = true;
+        self
+    }
+}
+
+impl Serialize for Figures {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        struct Rows<'a>(&'a Figures);
+        impl Serialize for Rows<'_> {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let mut rows = serializer.serialize_seq(Some(self.0.rows.len()))?;
+                for row in &self.0.rows {
+                    let keys = self.0.columns.iter().map(|(key, _)| *key);
+                    rows.serialize_element(&keys.zip(row).collect::<BTreeMap<_, _>>())?;
+                }
+                rows.end()
+            }
+        }
+        let fields: BTreeMap<&str, serde_json::Value> = BTreeMap::from([
+            ("key", self.key.into()),
+            ("title", self.title.into()),
+            ("more", self.more.into()),
+            ("rows", serde_json::to_value(Rows(self)).map_err(serde::ser::Error::custom)?),
+        ]);
+        fields.serialize(serializer)
+    }
+}
+
+/// A figure or a word.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Cell {
+    /// There is none.
+    None,
+    /// A word or a name.
+    Name(String),
+    /// A statement, or a value that may be long.
+    Code(String),
+    /// How often.
+    Count(u64),
+    /// How often in a second.
+    Rate(f64),
+    /// A number with a fraction.
+    Number(f64),
+    /// Seconds.
+    Time(f64),
+    /// Bytes, perhaps fewer than before.
+    Bytes(i64),
+    /// A part of a whole, 1 for all of it.
+    Share(f64),
+}
+
+impl Cell {
+    fn name(text: Option<&str>) -> Self {
+        text.map_or(Cell::None, |text| Cell::Name(text.to_owned()))
+    }
+
+    /// Picoseconds.
+    #[allow(clippy::cast_precision_loss)] // shown with three digits
+    fn picoseconds(time: u64) -> Self {
+        Cell::Time(time as f64 / 1e12)
+    }
+
+    /// One in proportion to another; none where there is no other.
+    #[allow(clippy::cast_precision_loss)] // shown with three digits
+    fn share(part: u64, whole: u64) -> Self {
+        if whole == 0 { Cell::None } else { Cell::Share(part as f64 / whole as f64) }
+    }
+
+    /// How much for each; none where there is none.
+    #[allow(clippy::cast_precision_loss)] // shown with three digits
+    fn per(sum: u64, count: u64) -> Self {
+        if count == 0 { Cell::None } else { Cell::Number(sum as f64 / count as f64) }
+    }
+
+    /// How long each took, of a sum of picoseconds.
+    #[allow(clippy::cast_precision_loss)] // shown with three digits
+    fn average(sum: u64, count: u64) -> Self {
+        if count == 0 { Cell::None } else { Cell::Time(sum as f64 / 1e12 / count as f64) }
+    }
+
+    /// How often in a second; none where it is not known since when.
+    #[allow(clippy::cast_precision_loss)] // shown with three digits
+    fn rate(count: u64, seconds: Option<f64>) -> Self {
+        match seconds {
+            Some(seconds) if seconds > 0.0 => Cell::Rate(count as f64 / seconds),
+            _ => Cell::None,
+        }
+    }
+}
+
+/// A text as it may be shown: what moves a terminal's cursor or turns a line around shows as a sign of its own.
+#[must_use]
+pub fn visible(text: &str) -> String {
+    let shown = |c: char| match c {
+        '\t' | '\n' | '\r' => ' ',
+        '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+            char::REPLACEMENT_CHARACTER
+        }
+        c if c.is_control() => char::REPLACEMENT_CHARACTER,
+        c => c,
+    };
+    text.chars().map(shown).collect()
+}
+
+/// Reads a snapshot as far as a report needs it.
+///
+/// # Errors
+/// When it cannot be read, or is none.
+pub fn read(path: &Path) -> Result<Snapshot, Error> {
+    Snapshot::read(path, &wanted)
+}
+
+/// Whether a table is part of a report, or a row of it: of histograms only what was counted.
+fn wanted(head: &Head, row: Option<&[Value]>) -> bool {
+    let Some(row) = row else { return WANTED.contains(&head.table.as_str()) };
+    if head.table != "events_statements_histogram_by_digest" {
+        return true;
+    }
+    let count = head.columns.iter().position(|column| column.name == "COUNT_BUCKET");
+    count.is_none_or(|count| row[count].count() != Some(0))
+}
+
+impl Report {
+    /// What happened between two snapshots, of which `first` was taken earlier.
+    ///
+    /// # Errors
+    /// When it was not.
+    pub fn between(first: &Snapshot, last: &Snapshot) -> Result<Self, String> {
+        let between = Between::new(first, last)?;
+        let load = load::Load::of(&between);
+        let sections: Vec<Section> = [
+            load.section(&between),
+            digests::section(&between, load.time()),
+            waits::section(&between),
+            waits::stages(&between),
+            objects::tables(&between),
+            objects::files(&between),
+            objects::memory(&between),
+            load::errors(&between),
+            state::replication(&between),
+            state::changed(&between),
+            state::counters(&between),
+            state::lost(&between),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        Ok(Report {
+            first: first.header.clone(),
+            last: last.header.clone(),
+            seconds: between.seconds,
+            restarted: between.restarted,
+            figures: load.figures(),
+            warnings: between.warnings(),
+            sections,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_would_obey_is_shown() {
+        assert_eq!(visible("a\u{1b}[31mb\nc\u{202e}d\u{0}é"), "a\u{fffd}[31mb c\u{fffd}d\u{fffd}é");
+    }
+
+    #[test]
+    fn tables_of_figures_name_their_columns_and_say_what_is_left_out() {
+        let rows = (0..3).map(|n| vec![Cell::Count(n), Cell::None]).collect();
+        let figures = Figures::new("some", "Some", &[("count", "Count"), ("p95_seconds", "p95")], rows, 2);
+        let json = serde_json::to_value(&figures).expect("JSON");
+        assert_eq!(json["more"], 1);
+        assert_eq!(json["rows"][1], serde_json::json!({"count": 1, "p95_seconds": null}));
+    }
+}

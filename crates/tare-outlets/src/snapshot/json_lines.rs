@@ -1,0 +1,78 @@
+//! A snapshot as JSON Lines: a line of header, then tables. A table is a line with its columns, a line for each row, and
+//! a line that says when it was read. The last line says that all of it is there.
+
+use std::io::{self, Write};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value as Json};
+
+use super::{Column, Head, Header, Tail, Totals, Value};
+
+/// A line, told by its keys.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(untagged)]
+pub(super) enum Line {
+    /// The first.
+    Header { snapshot: Header },
+    /// A row.
+    Row { table: String, row: Map<String, Json> },
+    /// A table begins.
+    Head(Head),
+    /// A table ends.
+    Tail(Tail),
+    /// The last.
+    End { end: Totals },
+}
+
+/// What lines are written to: as they are, or compressed.
+pub(super) enum Lines<W: Write> {
+    Plain(W),
+    Gzip(GzEncoder<W>),
+}
+
+impl<W: Write> Lines<W> {
+    pub(super) fn new(to: W, compress: bool) -> Self {
+        if compress { Lines::Gzip(GzEncoder::new(to, Compression::fast())) } else { Lines::Plain(to) }
+    }
+
+    fn to(&mut self) -> &mut dyn Write {
+        match self {
+            Lines::Plain(to) => to,
+            Lines::Gzip(to) => to,
+        }
+    }
+
+    pub(super) fn line(&mut self, line: &Line) -> io::Result<()> {
+        serde_json::to_writer(self.to(), line)?;
+        self.to().write_all(b"\n")
+    }
+
+    /// Writes a row with its columns in their order.
+    pub(super) fn row(&mut self, table: &str, columns: &[Column], row: &[Value]) -> io::Result<()> {
+        let to = self.to();
+        to.write_all(b"{\"table\":")?;
+        serde_json::to_writer(&mut *to, table)?;
+        let mut before: &[u8] = b",\"row\":{";
+        for (column, value) in columns.iter().zip(row) {
+            to.write_all(before)?;
+            serde_json::to_writer(&mut *to, &column.name)?;
+            to.write_all(b":")?;
+            serde_json::to_writer(&mut *to, &value.to_json())?;
+            before = b",";
+        }
+        to.write_all(if columns.is_empty() { b",\"row\":{}}\n" } else { b"}}\n" })
+    }
+
+    /// Writes what is still to be written. No line may follow.
+    pub(super) fn finish(&mut self) -> io::Result<()> {
+        if let Lines::Gzip(to) = self {
+            to.try_finish()?;
+        }
+        match self {
+            Lines::Plain(to) => to.flush(),
+            Lines::Gzip(to) => to.get_mut().flush(),
+        }
+    }
+}

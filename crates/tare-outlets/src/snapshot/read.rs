@@ -1,0 +1,186 @@
+//! Reads a snapshot back, of either form: what is asked for of it.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use flate2::read::MultiGzDecoder;
+use humantime::parse_rfc3339;
+
+use super::json_lines::Line;
+use super::target::{INDEX, file_name};
+use super::{Error, FORMAT, Head, Header, Tail, Value, parquet};
+
+/// How a compressed file begins.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// A line of JSON no snapshot has: it would be read into memory.
+const LONGEST_LINE: u64 = 64 << 20;
+
+/// A table of a snapshot.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// Its name and columns.
+    pub head: Head,
+    /// When it was read, and why not to its end if so.
+    pub tail: Tail,
+    /// Those of its rows that were asked for.
+    pub rows: Vec<Vec<Value>>,
+}
+
+impl Table {
+    /// Where a column is; its name is alike in both cases.
+    #[must_use]
+    pub fn place(&self, column: &str) -> Option<usize> {
+        self.head.columns.iter().position(|it| it.name.eq_ignore_ascii_case(column))
+    }
+
+    /// When it was read.
+    #[must_use]
+    pub fn read_at(&self) -> Option<SystemTime> {
+        parse_rfc3339(&self.tail.read_at).ok()
+    }
+}
+
+/// A snapshot, as far as it was asked for.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// What it is of.
+    pub header: Header,
+    /// Its tables by their names.
+    pub tables: BTreeMap<String, Table>,
+}
+
+impl Snapshot {
+    /// Reads a file or a folder: the rows that `wanted` says yes to. It is asked of each table first, without a row.
+    ///
+    /// # Errors
+    /// [`Error::Read`], with the line or the file that is wrong.
+    pub fn read(path: &Path, wanted: &dyn Fn(&Head, Option<&[Value]>) -> bool) -> Result<Self, Error> {
+        let folder = path.is_dir().then(|| path.to_owned());
+        let file = folder.as_ref().map_or_else(|| path.to_owned(), |folder| folder.join(INDEX));
+        let failed = |why: String| Error::Read { path: file.clone(), why };
+        let mut input = BufReader::new(File::open(&file).map_err(|error| failed(error.to_string()))?);
+        let compressed = input.fill_buf().is_ok_and(|begin| begin.starts_with(&GZIP));
+        let input: Box<dyn BufRead> =
+            if compressed { Box::new(BufReader::new(MultiGzDecoder::new(input))) } else { Box::new(input) };
+        let mut reading =
+            Reading { folder, wanted, header: None, tables: BTreeMap::new(), open: None, whole: false };
+        reading.lines(input).map_err(failed)?;
+        if !reading.whole {
+            return Err(failed("it ends too early: it was cut off".into()));
+        }
+        let header = reading.header.ok_or_else(|| failed("it is empty".into()))?;
+        Ok(Snapshot { header, tables: reading.tables })
+    }
+
+    /// A table, if it is there and could be read.
+    #[must_use]
+    pub fn table(&self, name: &str) -> Option<&Table> {
+        self.tables.get(name).filter(|table| table.tail.error.is_none())
+    }
+
+    /// When it was begun.
+    #[must_use]
+    pub fn taken_at(&self) -> Option<SystemTime> {
+        parse_rfc3339(&self.header.taken_at).ok()
+    }
+}
+
+/// What was read so far.
+struct Reading<'a> {
+    /// Where rows are, if not between the lines.
+    folder: Option<PathBuf>,
+    wanted: &'a dyn Fn(&Head, Option<&[Value]>) -> bool,
+    header: Option<Header>,
+    tables: BTreeMap<String, Table>,
+    /// The table whose end was not seen yet, with its rows, and whether they are wanted.
+    open: Option<(Head, Vec<Vec<Value>>, bool)>,
+    whole: bool,
+}
+
+impl Reading<'_> {
+    fn lines(&mut self, mut input: Box<dyn BufRead>) -> Result<(), String> {
+        let (mut line, mut number) = (vec![], 0);
+        loop {
+            number += 1;
+            line.clear();
+            let read = (&mut input).take(LONGEST_LINE).read_until(b'\n', &mut line);
+            if read.map_err(|error| format!("line {number}: {error}"))? == 0 {
+                return Ok(());
+            }
+            self.line(&line).map_err(|why| format!("line {number}: {why}"))?;
+        }
+    }
+
+    fn line(&mut self, line: &[u8]) -> Result<(), String> {
+        let line = serde_json::from_slice(line).map_err(|error| match self.header {
+            Some(_) => format!("no line of a snapshot: {error}"),
+            None => "this is no snapshot of tare's".to_owned(),
+        })?;
+        match line {
+            Line::Header { snapshot } if snapshot.format > FORMAT => {
+                Err(format!("tare {} took it, in a form that this version does not know", snapshot.tare))
+            }
+            Line::Header { snapshot } => {
+                self.header = Some(snapshot);
+                Ok(())
+            }
+            _ if self.header.is_none() => Err("a snapshot begins with its header".into()),
+            Line::Head(head) => {
+                let wanted = (self.wanted)(&head, None);
+                self.open = Some((head, vec![], wanted));
+                Ok(())
+            }
+            Line::Row { table, mut row } => {
+                let Some((head, rows, wanted)) = self.open.as_mut().filter(|(head, ..)| head.table == table)
+                else {
+                    return Err(format!("a row of {table}, which has not begun"));
+                };
+                if !*wanted {
+                    return Ok(());
+                }
+                let value = |column: &super::Column| {
+                    let value = row.remove(&column.name).unwrap_or_default();
+                    column
+                        .kind
+                        .of_json(value)
+                        .ok_or_else(|| format!("{table}.{}: no such value", column.name))
+                };
+                let row: Vec<Value> = head.columns.iter().map(value).collect::<Result<_, _>>()?;
+                if (self.wanted)(head, Some(&row)) {
+                    rows.push(row);
+                }
+                Ok(())
+            }
+            Line::Tail(tail) => self.close(tail),
+            Line::End { .. } => {
+                self.whole = true;
+                Ok(())
+            }
+        }
+    }
+
+    fn close(&mut self, tail: Tail) -> Result<(), String> {
+        let open = self.open.take().filter(|(head, ..)| head.table == tail.table);
+        let Some((head, mut rows, wanted)) = open else {
+            // It could not be read, not even its columns.
+            let head = Head { table: tail.table.clone(), columns: vec![] };
+            self.tables.insert(tail.table.clone(), Table { head, tail, rows: vec![] });
+            return Ok(());
+        };
+        if let Some(folder) = self.folder.as_ref().filter(|_| wanted) {
+            let name = file_name(&head.table).map_err(|error| error.to_string())?;
+            parquet::read(&folder.join(&name), &head, |row| {
+                if (self.wanted)(&head, Some(&row)) {
+                    rows.push(row);
+                }
+                Ok(())
+            })
+            .map_err(|why| format!("{name}: {why}"))?;
+        }
+        self.tables.insert(tail.table.clone(), Table { head, tail, rows });
+        Ok(())
+    }
+}

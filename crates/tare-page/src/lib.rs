@@ -1,0 +1,33 @@
+//! How tare's pages look, and figures as people read them.
+//!
+//! A page is one file that needs nothing else: no network, no font, no picture from elsewhere. It is light or dark as the
+//! reader's system is, lays tables out anew where there is no room for columns, and can be printed.
+
+pub mod unit;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+/// What all pages share: colours, type, tables.
+const STYLE: &str = include_str!("style.css");
+
+/// A page: its title, what the page's own style adds, what it shows, and the script it runs, if any.
+#[must_use]
+pub fn page(title: &str, generator: &str, style: &str, body: Markup, script: Option<&str>) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="generator" content=(generator);
+                title { (title) }
+                style { (PreEscaped(STYLE)) (PreEscaped(style)) }
+            }
+            body {
+                main { (body) }
+                @if let Some(script) = script { script { (PreEscaped(script)) } }
+            }
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! `tare snapshot`: every table at a moment, in a file.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use tare_lab::interrupt::Interrupt;
+use tare_outlets::Source;
+use tare_outlets::snapshot::{self, Choice, Error, Target};
+
+use crate::outlet::Reach;
+use crate::units;
+
+/// Keep every table of a server's Performance Schema as it is now, in a file
+///
+/// Tables are read one after another, and the file says when each was. `tare report` says what happened between two such
+/// files. tare is asked through its socket, which does not involve the server's SQL; any MariaDB or MySQL with its own
+/// Performance Schema through an account (--dsn), and then SHOW GLOBAL STATUS and SHOW GLOBAL VARIABLES are kept, too.
+///
+/// The name says the form. NAME.jsonl and NAME.jsonl.gz are JSON Lines; NAME.parquet is a folder with a Parquet file for each table,
+/// which DuckDB, ClickHouse and pandas open; - is standard output, as JSON Lines. Under its name a snapshot is whole or not there at
+/// all, and only its owner may read it.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    sudo tare snapshot before.jsonl.gz\n  \
+    tare snapshot now.parquet --dsn-file monitor.dsn     then: duckdb -c \"FROM 'now.parquet/threads.parquet'\"\n  \
+    tare snapshot small.jsonl --tables 'events_%_summary_global_%,%_by_digest' --no-text")]
+pub(crate) struct Snapshot {
+    #[command(flatten)]
+    reach: Reach,
+    /// Where it goes: NAME.jsonl, NAME.jsonl.gz, NAME.parquet, or -
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Only these tables; % stands for anything
+    #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]
+    tables: Vec<String>,
+    /// Leave out statements as they were sent, and values out of them; digests have neither, and stay
+    #[arg(long)]
+    no_text: bool,
+    /// Replace what is there under that name
+    #[arg(long)]
+    force: bool,
+}
+
+/// Runs the command.
+pub(crate) fn snapshot(arguments: &Snapshot, interrupt: &Interrupt) -> Result<ExitCode> {
+    let target = Target::named(&arguments.file)?;
+    target.check(arguments.force)?;
+    let mut source = Source::open(arguments.reach.address()?)?;
+    let choice = Choice { tables: arguments.tables.clone(), text: !arguments.no_text };
+    let header = snapshot::header(&mut source, &choice)?;
+    let taken = snapshot::write(&target, &header, arguments.force, |sink| {
+        snapshot::take(&mut source, &choice, sink, &|| interrupt.is_set())
+    });
+    let totals = taken.map_err(|error| match error {
+        Error::Interrupted => anyhow::Error::from(tare_lab::Error::Interrupted),
+        error => error.into(),
+    })?;
+    if target != Target::Output {
+        println!(
+            "{}: {} rows of {} tables",
+            arguments.file.display(),
+            units::count(totals.rows),
+            totals.tables
+        );
+    }
+    if totals.unread > 0 {
+        eprintln!("{} tables could not be read; the snapshot says why of each", totals.unread);
+    }
+    Ok(ExitCode::SUCCESS)
+}
