@@ -11,7 +11,9 @@
 # also with LD_PRELOAD. For the tests: TARE_MARIADBD=DIR/bin/mariadbd.
 #
 #   10.11.5, 11.4.5   upstream's builds, from Maven Central; with debug information, without plugins
-#   10.6, 11.4        Ubuntu's packages of 22.04 and 25.04, with plugins
+#   10.6              Ubuntu's packages of 22.04, with plugins
+#   11.4              Ubuntu's packages of 25.04, likewise. Tare stands back there: this build is optimised across files, and has
+#                     parts of the built-in in its callers.
 #   11.8              Debian's packages of the suite $TARE_HOSTS_SUITE (trixie). `sid` has a newer patch level, until it
 #                     moves on to another series.
 #   mysql-9           Debian sid's MySQL 9, likewise: DIR/bin/mysqld

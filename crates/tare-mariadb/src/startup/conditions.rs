@@ -31,10 +31,7 @@ pub(super) fn prepare() -> Vec<(usize, usize)> {
 }
 
 fn detours() -> Result<[(usize, usize); 3], DetourError> {
-    // Before 10.11 it took the parts of a condition.
-    let raise = Function::find(c"_ZN3THD15raise_conditionEPK13Sql_condition").or_else(|_| {
-        Function::find(c"_ZN3THD15raise_conditionEjPKcN21Sql_state_errno_level18enum_warning_levelERK27Sql_user_condition_identityS1_")
-    })?;
+    let raise = Function::find(c"_ZN3THD15raise_conditionEPK13Sql_condition")?;
     let handle = Function::find(
         c"_ZN3THD16handle_conditionEjPKcPN21Sql_state_errno_level18enum_warning_levelES1_PP13Sql_condition",
     )?;
