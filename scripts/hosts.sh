@@ -11,15 +11,27 @@
 # also with LD_PRELOAD. For the tests: TARE_MARIADBD=DIR/bin/mariadbd.
 #
 #   10.11.5, 11.4.5   upstream's builds, from Maven Central; with debug information, without plugins
-#   11.8              Debian's packages of the suite $TARE_HOSTS_SUITE (trixie), unpacked beside their own C library, not
-#                     installed. `sid` has a newer patch level, until it moves on to another series.
+#   10.6              Ubuntu's packages of 22.04, with plugins
+#   11.4              Ubuntu's packages of 25.04, likewise. Tare stands back there: this build is optimised across files, and has
+#                     parts of the built-in in its callers.
+#   11.8              Debian's packages of the suite $TARE_HOSTS_SUITE (trixie). `sid` has a newer patch level, until it
+#                     moves on to another series.
 #   mysql-9           Debian sid's MySQL 9, likewise: DIR/bin/mysqld
+#
+# Packages are unpacked beside their own C library, not installed. apt checks each against its archive's signature: with
+# Debian's keys of this machine, and with Ubuntu's from Debian's package ubuntu-keyring.
+#
+# There is no 12 yet: in November 2026 neither Debian (up to experimental), nor Ubuntu (up to 26.10), nor Maven Central had one.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
 hosts=$PWD/.hosts
 suite=${TARE_HOSTS_SUITE:-trixie}
 jars=(10.11.5 11.4.5)
+debian_keys=/usr/share/keyrings/debian-archive-keyring.gpg
+ubuntu_keys=$hosts/ubuntu-archive-keyring.gpg
+# Where Ubuntu's releases are, and where they go when they are old.
+mirrors=(http://archive.ubuntu.com/ubuntu http://old-releases.ubuntu.com/ubuntu)
 
 say() { printf 'hosts: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
@@ -63,29 +75,86 @@ from_maven() {
     complete "$number"
 }
 
-# from_debian NAME SERIES SUITE PACKAGES PROGRAM ...: unpacked, not installed: no package's scripts run. The programs are
-# started by the suite's own dynamic linker.
-from_debian() {
-    local name=$1 series=$2 suite=$3 packages=$4 root=$hosts/$1.new/root
+# fetch FOLDER SOURCES PACKAGE ...: the packages and all they need, in FOLDER/archives. apt has its own sources, lists and list of
+# what is installed there: nothing of this machine's is asked or changed, and it need not run as root.
+fetch() {
+    local folder=$1 sources=$2
+    shift 2
+    mkdir -p "$folder"/{lists,archives}/partial
+    : >"$folder/status"
+    printf '%s\n' "$sources" >"$folder/sources.list"
+    local apt=(apt-get -qq -o Dir::State="$folder" -o Dir::State::status="$folder/status" -o Dir::Cache="$folder"
+        -o Dir::Etc::sourcelist="$folder/sources.list" -o Dir::Etc::sourceparts=/dev/null
+        -o Dir::Etc::preferences=/dev/null -o Dir::Etc::preferencesparts=/dev/null
+        -o APT::Architecture=amd64 -o APT::Architectures=amd64 -o APT::Install-Recommends=false -o APT::Sandbox::User=
+        -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false)
+    "${apt[@]}" update && "${apt[@]}" --yes --download-only install "$@"
+}
+
+# unpack FOLDER ROOT: what was fetched, with the folders of today: /lib is /usr/lib.
+unpack() {
+    local folder=$1 root=$2 package
+    mkdir -p "$root/usr/lib" "$root/usr/lib64"
+    ln -s usr/lib usr/lib64 "$root"
+    for package in "$folder"/archives/*.deb; do
+        dpkg-deb --fsys-tarfile "$package" | tar --extract --keep-directory-symlink --no-same-owner --directory "$root" \
+            || return 1
+    done
+    rm -rf "$folder"
+}
+
+# from_packages NAME SERIES SOURCES PACKAGES PROGRAM ...: unpacked, not installed: no package's scripts run. The programs are
+# started by their release's own dynamic linker.
+from_packages() {
+    local name=$1 series=$2 sources=$3 packages=$4 work=$hosts/$1.new
     shift 4
-    need debootstrap debootstrap
+    need apt-get apt
     need dpkg-deb dpkg
-    [ "$(id -u)" -eq 0 ] || die "$name: debootstrap wants root even to download; run this as root once"
-    say "$name: downloading Debian $suite's packages (85 MB)"
+    [ -e "$debian_keys" ] || die "$debian_keys is missing: apt-get install debian-archive-keyring"
+    say "$name: downloading packages (85 MB)"
     fresh "$name"
-    local log=$hosts/$name.log
-    PATH=$PATH:/usr/sbin:/sbin debootstrap --variant=minbase --download-only \
-        --include="$packages" "$suite" "$root" >"$log" 2>&1 || die "$name: debootstrap failed, see $log"
-    local package
-    for package in "$root"/var/cache/apt/archives/*.deb; do dpkg-deb -x "$package" "$root"; done
-    rm -rf "$root/var/cache/apt/archives" "$log"
+    # shellcheck disable=SC2086 # the packages are words
+    fetch "$work/apt" "$sources" $packages >"$hosts/$name.log" 2>&1 || return 1
+    unpack "$work/apt" "$work/root" || die "$name: the packages could not be unpacked"
+    rm "$hosts/$name.log"
     wrap "$name" "$@"
     complete "$name"
     # Its place has to be the final one: the wrappers name it.
     case $(version "$hosts/$name") in
         "$series".*) ;;
-        *) die "$name: Debian $suite has $(version "$hosts/$name"): name another suite in TARE_HOSTS_SUITE" ;;
+        *) die "$name: wanted $series, got $(version "$hosts/$name")" ;;
     esac
+}
+
+# from_debian NAME SERIES SUITE PACKAGES PROGRAM ...
+from_debian() {
+    local name=$1 series=$2 suite=$3
+    shift 3
+    from_packages "$name" "$series" "deb [signed-by=$debian_keys] http://deb.debian.org/debian $suite main" "$@" \
+        || die "$name: apt could not download it, see $hosts/$name.log; TARE_HOSTS_SUITE names another suite"
+}
+
+# from_ubuntu NAME SERIES SUITE PACKAGES PROGRAM ...
+from_ubuntu() {
+    local name=$1 series=$2 suite=$3 mirror source
+    shift 3
+    [ -e "$ubuntu_keys" ] || keys_of_ubuntu
+    for mirror in "${mirrors[@]}"; do
+        source="deb [signed-by=$ubuntu_keys] $mirror"
+        from_packages "$name" "$series" "$(printf "$source %s main universe\n" "$suite"{,-updates,-security})" "$@" \
+            && return
+    done
+    die "$name: apt could not download it, see $hosts/$name.log"
+}
+
+keys_of_ubuntu() {
+    local work=$hosts/ubuntu-keys.new
+    rm -rf "$work"
+    fetch "$work/apt" "deb [signed-by=$debian_keys] http://deb.debian.org/debian trixie main" ubuntu-keyring >&2 \
+        || die "apt could not download Ubuntu's keys"
+    unpack "$work/apt" "$work/root" || die "Ubuntu's keys could not be unpacked"
+    mv "$work/root/usr/share/keyrings/ubuntu-archive-keyring.gpg" "$ubuntu_keys"
+    rm -rf "$work"
 }
 
 wrap() {
@@ -112,10 +181,16 @@ bring() {
     for number in "${jars[@]}"; do
         [ -n "$(version "$hosts/$number")" ] || from_maven "$number"
     done
-    if [ -z "$(version "$hosts/11.8")" ]; then
-        from_debian 11.8 11.8 "$suite" mariadb-server,libmariadbd-dev sbin/mariadbd bin/my_print_defaults bin/resolveip
-        ln -s ../root/usr/bin/mariadb-install-db "$hosts/11.8/bin/mariadb-install-db"
-    fi
+    packaged 10.6 from_ubuntu jammy
+    packaged 11.4 from_ubuntu plucky
+    packaged 11.8 from_debian "$suite"
+}
+
+# packaged SERIES FROM SUITE: a server of packages, unless it is there.
+packaged() {
+    [ -z "$(version "$hosts/$1")" ] || return 0
+    "$2" "$1" "$1" "$3" 'mariadb-server libmariadbd-dev' sbin/mariadbd bin/my_print_defaults bin/resolveip
+    ln -s ../root/usr/bin/mariadb-install-db "$hosts/$1/bin/mariadb-install-db"
 }
 
 mysql() {

@@ -6,6 +6,7 @@
 SOURCE is a server's include folder (it holds mysql/psi/psi.h) or a mariadbd with debug information:
 
     scripts/abi/generate.py 10.11=/usr/include/mariadb/server \\
+        10.6=.hosts/10.6/root/usr/include/mariadb/server \\
         11.4=.hosts/11.4.5/bin/mariadbd 11.8=.hosts/11.8/root/usr/include/mariadb/server
 
 The first series must be an include folder: the names of the arguments come from its psi.h.

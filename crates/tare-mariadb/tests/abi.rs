@@ -8,6 +8,7 @@ use abi::Series;
 
 #[test]
 fn a_series_is_chosen_by_the_whole_version_text() {
+    assert_eq!(Series::of("10.6.23-MariaDB-0ubuntu0.22.04.1"), Some(Series::V10_6));
     assert_eq!(Series::of("10.11.19-MariaDB-0+deb12u1"), Some(Series::V10_11));
     assert_eq!(Series::of("10.11.5-MariaDB"), Some(Series::V10_11));
     assert_eq!(Series::of("11.4.5-MariaDB-log"), Some(Series::V11_4));
@@ -17,7 +18,7 @@ fn a_series_is_chosen_by_the_whole_version_text() {
         "10.11",
         "10.11-MariaDB",
         "10.11.-MariaDB",
-        "10.6.1-MariaDB",
+        "10.60.1-MariaDB",
         "11.40.1-MariaDB",
         "8.0.36",
         "5.7.1-log",
@@ -30,6 +31,7 @@ fn a_series_is_chosen_by_the_whole_version_text() {
 #[test]
 fn series_differ_in_the_one_known_slot() {
     let (old, new) = (Series::V10_11.slot_names(), Series::V11_8.slot_names());
+    assert_eq!(old, Series::V10_6.slot_names());
     assert_eq!(old, Series::V11_4.slot_names());
     let added: Vec<_> = new.iter().filter(|slot| !old.contains(slot)).collect();
     assert_eq!(added, [&"get_thread_class_name"]);

@@ -29,13 +29,13 @@ fn a_program_that_is_no_server_is_left_alone() {
 
 #[test]
 fn an_unknown_version_is_refused_in_one_line() {
-    for version in ["10.6.18-MariaDB", "12.0.2-MariaDB-log", "8.0.36", "11.80.1-MariaDB"] {
+    for version in ["10.5.29-MariaDB", "12.0.2-MariaDB-log", "8.0.36", "11.80.1-MariaDB"] {
         let shell = output(&mut imitation("true", version, &[&provider(), &example("imitation")]));
         let log = text(&shell.stderr);
         assert_eq!(lines(&log).len(), 1, "{log}");
         assert!(lines(&log)[0].contains("[Warning] tare: stands back"), "{log}");
         assert!(lines(&log)[0].contains(version), "{log}");
-        assert!(lines(&log)[0].contains("supported: MariaDB 10.11, 11.4, 11.8"), "{log}");
+        assert!(lines(&log)[0].contains("supported: MariaDB 10.6, 10.11, 11.4, 11.8"), "{log}");
         assert!(log.contains("hook untouched"), "{log}");
     }
     let shell = output(&mut imitation("true", "", &[&provider(), &example("imitation")]));
@@ -53,7 +53,7 @@ fn a_known_version_gets_the_hook() {
 #[test]
 fn children_of_a_server_do_not_inherit_tare_and_keep_the_rest() {
     let (tare, other) = (provider(), example("imitation"));
-    for version in ["10.11.19-MariaDB", "10.6.18-MariaDB"] {
+    for version in ["10.11.19-MariaDB", "10.5.29-MariaDB"] {
         let shell = output(imitation("/bin/sh", version, &[&tare, &other]).args(SHOW_PRELOAD));
         assert_eq!(text(&shell.stdout).trim_end(), other.to_str().unwrap());
         let shell = output(imitation("/bin/sh", version, &[&other, &tare]).args(SHOW_PRELOAD));

@@ -26,7 +26,7 @@ use std::ffi::c_void;
 
 use tare_engine::Engine;
 
-use crate::abi::{Series, v10_11, v11_4, v11_8};
+use crate::abi::{Series, v10_6, v10_11, v11_4, v11_8};
 use crate::install::federated;
 use crate::options::Options;
 
@@ -219,6 +219,7 @@ macro_rules! table {
 /// The function table in the layout of `series`.
 pub(crate) fn vtable(series: Series, options: &Options) -> *const c_void {
     match series {
+        Series::V10_6 => table!(slots!(v10_6), options),
         Series::V10_11 => table!(slots!(v10_11), options),
         Series::V11_4 => table!(slots!(v11_4), options),
         Series::V11_8 => {

@@ -2,7 +2,7 @@
 //! opaque pointers, numbers with names, functions it exports. Behaviour is in `FACTS.md`.
 //!
 //! Every reader copies; none keeps a pointer. Each offset says how it was checked. Servers used: Debian's 10.11.19
-//! and 11.8.9 (no debug information), upstream's 10.11.5 and 11.4.5 (with it).
+//! and 11.8.9 (no debug information), upstream's 10.11.5 and 11.4.5 (with it); 10.6.23: `SAFETY.md`, *On 10.6*.
 
 pub mod address;
 pub mod charset;

@@ -3,7 +3,7 @@
 //! The structure's later part moves within a series: 10.11.5 holds `db` at byte 632, 10.11.19 at 608. So nothing
 //! there is read at a fixed place. `db` is *found* by what it must look like, in every process, and looked at again at
 //! every use: `table_cache_key`, `db` and `table_name` are three pairs of pointer and length in a row, the key being
-//! `db` NUL `table` NUL and the two names pointing into it. `keynames` lies before all that moves, at byte 200.
+//! `db` NUL `table` NUL and the two names pointing into it. `keynames` lies before all that moves, at a byte of the series'.
 //! Checked on 10.11.5, 10.11.19, 11.4.5 and 11.8.9 at each `get_table_share` of a script with DDL, views, temporary and
 //! system tables: found each time, keys in the order of their numbers (`PRIMARY`, unique, others).
 //!
@@ -17,8 +17,10 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use crate::abi::Series;
 use crate::abi::types::ServerTableShare;
 
-/// Where `keynames` is in every supported server (it follows a category, a hash and a memory root).
+/// Where `keynames` is: behind a category, a hash and a memory root.
 const KEYNAMES: usize = 200;
+/// … on 10.6, whose hashes are smaller: machine code of its `my_hash_init2` and `alloc_table_share`.
+const KEYNAMES_10_6: usize = 184;
 /// Where `table_cache_key` may be; all of it is well inside the structure (1,200 bytes and more).
 const SEARCH: std::ops::Range<usize> = 320..880;
 /// The server's own bound of keys of a table; also "no index" in `start_table_io_wait`.
@@ -73,8 +75,8 @@ impl Key {
 
 /// Distances from `db` to `keys` and to `is_view`: the same within a series though all of it moves.
 ///
-/// 10.11.5 (debug information) and 10.11.19 agree; 11.4.5 by debug information; 11.8.9 as its built-in's
-/// `get_table_share` reads it. Seen true for the one view of the script, false for all its tables, on all four.
+/// 10.11.5 (debug information) and 10.11.19 agree; 11.4.5 by debug information; 10.6.23 and 11.8.9 as their built-in's
+/// `get_table_share` reads it. Seen true for the one view of the script, false for all its tables, on all but 10.6.
 #[derive(Clone, Copy)]
 struct Distances {
     keys: usize,
@@ -83,7 +85,7 @@ struct Distances {
 
 const fn distances(series: Series) -> Distances {
     match series {
-        Series::V10_11 => Distances { keys: 256, is_view: 339 },
+        Series::V10_6 | Series::V10_11 => Distances { keys: 256, is_view: 339 },
         Series::V11_4 => Distances { keys: 372, is_view: 439 },
         Series::V11_8 => Distances { keys: 360, is_view: 443 },
     }
@@ -137,9 +139,17 @@ impl Reader {
         self.series.store(series as u8 + 1, Ordering::Relaxed);
     }
 
-    fn distances(&self) -> Option<Distances> {
+    fn series(&self) -> Option<Series> {
         let index = usize::from(self.series.load(Ordering::Relaxed)).checked_sub(1)?;
-        Series::ALL.get(index).map(|series| distances(*series))
+        Series::ALL.get(index).copied()
+    }
+
+    fn distances(&self) -> Option<Distances> {
+        self.series().map(distances)
+    }
+
+    fn keynames(&self) -> usize {
+        if self.series() == Some(Series::V10_6) { KEYNAMES_10_6 } else { KEYNAMES }
     }
 
     /// The names of a share; `None` for NULL or when they are not found: then the table can't be told from others.
@@ -183,8 +193,8 @@ impl Reader {
                 std::slice::from_raw_parts(key.table, key.table_length),
             )
         };
-        // SAFETY: as above; `keynames` is at this place in every supported server.
-        let names = unsafe { base.add(KEYNAMES).cast::<Names>().read() };
+        // SAFETY: as above; `keynames` is at this place in every server of the series.
+        let names = unsafe { base.add(self.keynames()).cast::<Names>().read() };
         let count = names.count as usize;
         let db = place + std::mem::offset_of!(Key, db);
         // SAFETY: as above.
@@ -213,7 +223,7 @@ impl Reader {
         let Some((place, _)) = (unsafe { self.key(base) }) else { return false };
         // SAFETY: the caller's promise; places and distances are inside the structure, as `read` and `is_view` rely on.
         unsafe {
-            let names = base.add(KEYNAMES).cast::<Names>().read();
+            let names = base.add(self.keynames()).cast::<Names>().read();
             let db = base.add(place + std::mem::offset_of!(Key, db));
             let flag = db.add(distances.is_view - NO_REPLICATE_BEFORE_IS_VIEW);
             // A base table that has not crashed and is not marked: three flags in a row.
@@ -312,6 +322,9 @@ mod tests {
             let Distances { keys, is_view } = distances(series);
             let reader = Reader::new();
             let mut words = share(592, b"performance_schema\0threads\0", 18, &[c"PRIMARY"]);
+            if series == Series::V10_6 {
+                words.copy_within(KEYNAMES / 8..KEYNAMES / 8 + 3, KEYNAMES_10_6 / 8);
+            }
             // SAFETY: as many bytes as a share has, seen by this thread alone.
             let keep =
                 |words: &mut [usize]| unsafe { reader.keep_from_binary_log(words.as_mut_ptr().cast()) };

@@ -13,6 +13,7 @@ use tare_engine::{Session, SessionValue};
 use super::code;
 use super::observation::{self, block, field, word};
 use super::session::{self, LayoutError};
+use crate::abi::Series;
 use crate::startup::symbol;
 
 /// Variables of a session that are looked at at most.
@@ -20,14 +21,41 @@ const MOST: u64 = 1 << 16;
 /// Bytes of a value that are shown at most.
 const LONGEST: usize = 1 << 20;
 
-/// `HASH` of the server's `hash.h`.
-mod hash {
-    pub(super) const RECORDS: usize = 24;
-    pub(super) const LINKS: usize = 40;
-    pub(super) const ELEMENTS: usize = 48;
-    pub(super) const LINK_BYTES: usize = 72;
-    pub(super) const CHARSET: usize = 120;
-    pub(super) const BYTES: usize = 128;
+/// `HASH` of the server's `hash.h`, and the array in it.
+#[derive(Clone, Copy, Debug)]
+struct Hash {
+    /// Bytes of each of the array's four numbers: how many elements there are is the first, their size the last.
+    number: usize,
+}
+
+impl Hash {
+    const RECORDS: usize = 24;
+    const LINKS: usize = 40;
+    const ELEMENTS: usize = 48;
+
+    /// Headers of 10.6 and 10.11; machine code of 10.6.23's `my_hash_init2`.
+    fn of(series: Series) -> Hash {
+        Hash { number: if series == Series::V10_6 { 4 } else { 8 } }
+    }
+
+    const fn link_bytes(self) -> usize {
+        Hash::ELEMENTS + 3 * self.number
+    }
+
+    /// Behind the array, which ends with two words, and three functions.
+    const fn charset(self) -> usize {
+        Hash::ELEMENTS + 4 * self.number + 5 * 8
+    }
+
+    const fn bytes(self) -> usize {
+        self.charset() + 8
+    }
+
+    /// One of the array's numbers.
+    fn number(self, head: &[u8], at: usize) -> Option<u64> {
+        let number = head.get(at..)?.get(..self.number)?;
+        Some(number.iter().rev().fold(0, |sum, byte| (sum << 8) | u64::from(*byte)))
+    }
 }
 
 /// `HASH_LINK`: two numbers, then the element.
@@ -81,11 +109,12 @@ pub(crate) struct Layout {
     variables: usize,
     statement: usize,
     charset: usize,
+    hash: Hash,
     types: Vec<(usize, Form)>,
 }
 
 impl Layout {
-    fn prove() -> Result<Layout, LayoutError> {
+    fn prove(series: Series) -> Result<Layout, LayoutError> {
         session::layout().map_err(Clone::clone)?;
         let statement = session::member(c"thd_query_id", code::loaded)?;
         let set_entry = session::function(c"_ZN22Item_func_set_user_var9set_entryEP3THDb")?;
@@ -95,7 +124,7 @@ impl Layout {
         let variables = variables.ok_or(LayoutError::Code("Item_func_set_user_var::set_entry"))?;
         let charset = session::function(c"system_charset_info")?;
         let types = TYPES.iter().filter_map(|(name, form)| Some((symbol(name)?.addr(), *form))).collect();
-        Ok(Layout { variables, statement, charset, types })
+        Ok(Layout { variables, statement, charset, hash: Hash::of(series), types })
     }
 
     /// One look at all variables; `None`: something moved, or is not what it should be.
@@ -103,22 +132,23 @@ impl Layout {
         let thd = usize::try_from(session.handle).ok()?;
         let at = thd.checked_add(self.variables)?;
         let statement = || word(thd.checked_add(self.statement)?);
-        let (now, head) = (statement()?, block(at, hash::BYTES)?);
-        let records = field(&head, hash::RECORDS)?;
+        let hash = self.hash;
+        let (now, head) = (statement()?, block(at, hash.bytes())?);
+        let records = field(&head, Hash::RECORDS)?;
         let mut variables = Vec::new();
         if records > 0 {
-            let plausible = field(&head, hash::LINK_BYTES)? == LINK as u64
-                && field(&head, hash::ELEMENTS)? == records
-                && field(&head, hash::CHARSET)? == word(self.charset)?
+            let plausible = hash.number(&head, hash.link_bytes())? == LINK as u64
+                && hash.number(&head, Hash::ELEMENTS)? == records
+                && field(&head, hash.charset())? == word(self.charset)?
                 && records <= MOST;
-            let links = field(&head, hash::LINKS).filter(|_| plausible)?;
+            let links = field(&head, Hash::LINKS).filter(|_| plausible)?;
             let links = block(usize::try_from(links).ok()?, records as usize * LINK)?;
             for link in links.chunks_exact(LINK) {
                 let entry = usize::try_from(field(link, 8)?).ok()?;
                 variables.push(self.variable(entry, session, now)?);
             }
         }
-        let still = block(at, hash::BYTES)? == head && statement()? == now;
+        let still = block(at, hash.bytes())? == head && statement()? == now;
         still.then_some(variables)
     }
 
@@ -209,15 +239,16 @@ fn decimal(value: &[u8]) -> Option<String> {
     })
 }
 
-/// Where sessions have their variables; found when it is first asked for.
-pub(crate) fn layout() -> Result<&'static Layout, &'static LayoutError> {
-    static LAYOUT: OnceLock<Result<Layout, LayoutError>> = OnceLock::new();
-    LAYOUT.get_or_init(Layout::prove).as_ref()
+static LAYOUT: OnceLock<Result<Layout, LayoutError>> = OnceLock::new();
+
+/// Looks where sessions have their variables; before the first connection.
+pub(crate) fn select(series: Series) -> Result<(), &'static LayoutError> {
+    LAYOUT.get_or_init(|| Layout::prove(series)).as_ref().map(|_| ())
 }
 
 /// The variables of a session; none where their place is not known. `None`: they changed meanwhile.
 pub(super) fn read(session: Session) -> Option<Vec<(String, SessionValue)>> {
-    let Ok(layout) = layout() else { return Some(Vec::new()) };
+    let Some(Ok(layout)) = LAYOUT.get() else { return Some(Vec::new()) };
     let first = layout.look(session)?;
     (layout.look(session)? == first && session::is(session)).then_some(first)
 }
@@ -279,13 +310,21 @@ mod tests {
     const SIGNED: usize = 1;
     const TEXT: usize = 2;
 
+    /// Writes a number, which is small or fills a word, into the hash behind a session's first two words.
+    fn put(thd: &mut [u64], at: usize, number: u64) {
+        let (word, shift) = (&mut thd[2 + at / 8], at % 8 * 8);
+        *word = if shift == 0 { number } else { (*word & ((1 << shift) - 1)) | (number << shift) };
+    }
+
     impl Own {
-        fn new() -> Own {
+        fn new(series: Series) -> Own {
+            let hash = Hash::of(series);
             let charset: &'static u64 = Box::leak(Box::new(CHARSET));
             let layout = Layout {
                 variables: 16,
                 statement: 8,
                 charset: std::ptr::from_ref(charset).addr(),
+                hash,
                 types: vec![(SIGNED, Form::Signed), (TEXT, Form::Text)],
             };
             let mut entry = Box::new([0; 12]);
@@ -296,15 +335,14 @@ mod tests {
             let links = vec![0, at];
             let mut thd = vec![0; 18];
             thd[1] = 60;
-            let hash = &mut thd[2..];
             for (at, word) in [
-                (hash::RECORDS, 1),
-                (hash::LINKS, links.as_ptr().addr() as u64),
-                (hash::ELEMENTS, 1),
-                (hash::LINK_BYTES, LINK as u64),
-                (hash::CHARSET, CHARSET),
+                (Hash::RECORDS, 1),
+                (Hash::LINKS, links.as_ptr().addr() as u64),
+                (Hash::ELEMENTS, 1),
+                (hash.link_bytes(), LINK as u64),
+                (hash.charset(), CHARSET),
             ] {
-                hash[at / 8] = word;
+                put(&mut thd, at, word);
             }
             Own { layout, thd, _links: links, entry }
         }
@@ -318,7 +356,7 @@ mod tests {
 
     #[test]
     fn a_variable_is_read_where_it_stands_still() {
-        let mut own = Own::new();
+        let mut own = Own::new(Series::V10_11);
         let text = |text: &str| SessionValue::Text(text.as_bytes().to_vec());
         assert_eq!(own.variable(3), Some(("ab".to_owned(), text("5"))));
         // The statement in progress may set it: a number is whole at every moment, a text is not.
@@ -335,7 +373,7 @@ mod tests {
     #[test]
     fn what_is_no_variable_is_not_read() {
         for (at, word) in [(0, 9), (2, 0), (3, 193), (4, 16), (5, 7)] {
-            let mut own = Own::new();
+            let mut own = Own::new(Series::V10_11);
             own.entry[at] = word;
             assert_eq!(own.variable(0), None, "word {at}");
         }
@@ -343,16 +381,22 @@ mod tests {
 
     #[test]
     fn a_table_of_variables_is_believed_only_when_everything_agrees() {
-        let own = Own::new();
-        let session =
-            |own: &Own| Session { handle: own.thd.as_ptr().addr() as u64, processlist_id: 1, command: None };
-        let found = ("ab".to_owned(), SessionValue::Text(b"5".to_vec()));
-        assert_eq!(own.layout.look(session(&own)), Some(vec![found]));
-        for (at, word) in [(hash::LINK_BYTES, 8), (hash::ELEMENTS, 2), (hash::CHARSET, 1), (hash::LINKS, 16)]
-        {
-            let mut own = Own::new();
-            own.thd[2 + at / 8] = word;
-            assert_eq!(own.layout.look(session(&own)), None);
+        for series in Series::ALL {
+            let (own, hash) = (Own::new(series), Hash::of(series));
+            let session = |own: &Own| Session {
+                handle: own.thd.as_ptr().addr() as u64,
+                processlist_id: 1,
+                command: None,
+            };
+            let found = ("ab".to_owned(), SessionValue::Text(b"5".to_vec()));
+            assert_eq!(own.layout.look(session(&own)), Some(vec![found]));
+            for (at, word) in
+                [(hash.link_bytes(), 8), (Hash::ELEMENTS, 2), (hash.charset(), 1), (Hash::LINKS, 16)]
+            {
+                let mut own = Own::new(series);
+                put(&mut own.thd, at, word);
+                assert_eq!(own.layout.look(session(&own)), None);
+            }
         }
     }
 }

@@ -12,7 +12,7 @@
 //! | form | 288 | counts and the table's comment |
 //! | fields | 17 each | then names, enum members, comments |
 //!
-//! The layout is the same for every server this provider knows (10.11 to 11.8); the tests compare these bytes with
+//! The layout is the same for every server this provider knows (10.6 to 11.8); the tests compare these bytes with
 //! those the server writes for the same DDL.
 
 use tare_tables::SqlType;

@@ -42,7 +42,7 @@ pub(crate) fn start(series: Series, options: &'static Options) -> Result<*const 
     if let Err(reason) = host_cache::layout() {
         line(Level::Warning, &format!("host_cache stays empty: {reason}"));
     }
-    if let Err(reason) = user_variable::layout() {
+    if let Err(reason) = user_variable::select(series) {
         line(Level::Warning, &format!("user_variables_by_thread stays empty: {reason}"));
     }
     let table = entry::vtable(series, options);

@@ -20,6 +20,18 @@ fn extended() -> Option<Server> {
     Some(Server::start(Settings::new(Provider::under_test()).tare_option("shape", "extended")).unwrap())
 }
 
+/// Such a server, where it counts errors.
+fn counting() -> Option<Server> {
+    let server = extended()?;
+    if server.host().version.starts_with("10.6") {
+        let errors = server.schema().unwrap().tare_status().unwrap()["errors"].clone();
+        assert!(errors.starts_with("OFF: "), "{errors}");
+        println!("skipped: errors are not counted on 10.6: {errors}");
+        return None;
+    }
+    Some(server)
+}
+
 /// SUM_ERROR_RAISED and SUM_ERROR_HANDLED.
 type Sums = (u64, u64);
 
@@ -109,7 +121,7 @@ const OF_MYSQL: &[(Option<u64>, Sums)] = &[
 #[test]
 fn errors_are_counted_as_by_mysql() {
     let _turn = turn();
-    let Some(server) = extended() else { return };
+    let Some(server) = counting() else { return };
     let (mut schema, mut conn) = (server.schema().unwrap(), server.client().unwrap());
     assert_eq!(schema.tare_status().unwrap()["errors"], "ON");
     PROGRAMS.iter().for_each(|sql| conn.query_drop(sql).unwrap_or_else(|e| panic!("{sql}: {e}")));
@@ -158,7 +170,7 @@ fn raise(conn: &mut Conn, times: usize) {
 fn no_error_of_sixteen_connections_is_lost_at_any_level() {
     const TIMES: usize = 50;
     let _turn = turn();
-    let Some(server) = extended() else { return };
+    let Some(server) = counting() else { return };
     let mut conn = server.client().unwrap();
     PROGRAMS.iter().for_each(|sql| conn.query_drop(sql).unwrap());
     for user in ["one", "two"] {
@@ -210,7 +222,7 @@ fn no_error_of_sixteen_connections_is_lost_at_any_level() {
 #[test]
 fn the_instrument_switches_errors_off_and_the_strict_shape_has_none() {
     let _turn = turn();
-    let Some(server) = extended() else { return };
+    let Some(server) = counting() else { return };
     let (mut schema, mut conn) = (server.schema().unwrap(), server.client().unwrap());
     let instrument = [("NAME", "error")];
     schema.truncate("events_errors_summary_global_by_error").unwrap();
