@@ -138,7 +138,7 @@ impl Hand {
     ///
     /// # Errors
     ///
-    /// As [`settings::read`].
+    /// As `settings::read`.
     pub fn refresh(&mut self) -> Result<Vec<Notice>, Error> {
         let now = settings::read(&mut self.source)?;
         let mut notices = vec![];

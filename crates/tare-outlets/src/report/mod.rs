@@ -2,7 +2,7 @@
 //!
 //! [`Report::between`] makes tables of figures, which say in their columns' keys what they are in; [`html::page`], JSON
 //! ([`Report`] can be serialized) and the command line show them. No figure is ever negative: what was set back between the
-//! snapshots counts from there ([`changes`]).
+//! snapshots counts from there (`changes`).
 
 mod changes;
 mod digests;

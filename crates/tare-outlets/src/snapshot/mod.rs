@@ -1,7 +1,7 @@
 //! A snapshot: every table of a server's Performance Schema, read one after another, in a file or a folder of files.
 //!
 //! [`take`] reads a server and hands rows to a [`Sink`] as they come, so that a snapshot takes no more memory than a few
-//! rows. [`write`](target::write) gives it one that ends up under a name, whole or not at all. [`Snapshot::read`] reads it back.
+//! rows. [`write()`] gives it one that ends up under a name, whole or not at all. [`Snapshot::read`] reads it back.
 
 mod json_lines;
 mod parquet;
