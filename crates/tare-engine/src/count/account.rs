@@ -14,7 +14,6 @@ use std::sync::atomic::{
 };
 
 use crate::Engine;
-use crate::count::balance::MemoryCell;
 use crate::count::bank::{Sums, with_cell};
 use crate::count::cell::{Cell, Family, Viewer};
 use crate::count::session::EndedSessions;
@@ -25,7 +24,7 @@ use crate::memory::lost::Lost;
 use crate::memory::pool::{Pool, SlotHead};
 use crate::memory::text;
 use crate::setup::instrument::lock;
-use crate::snapshot::{Kind, Level};
+use crate::snapshot::Level;
 use crate::thread::Thread;
 
 /// Words of a name: 128 characters.
@@ -167,7 +166,6 @@ impl Engine {
         // What earlier resets have left to other summaries is the former account's.
         self.fold_stale(thread);
         self.folds.begin();
-        self.each_balance(thread, MemoryCell::give_back);
         {
             let _one_at_a_time = lock(&self.parties.lock);
             let user = self.find_party(USER, Key::Name(user));
@@ -193,7 +191,6 @@ impl Engine {
             thread.transactions.seal();
             old.into_iter().flatten().for_each(|old| _ = old.current.fetch_sub(1, Relaxed));
         }
-        self.each_balance(thread, |cell, above| cell.take_over(above, true));
         self.folds.end();
     }
 
@@ -353,11 +350,11 @@ impl Engine {
             let of = self.of_account(party);
             // What is in use of memory is all that is left after the resets.
             party.sums.bank.each(&self.arena, |class, cell| {
-                if self.registry.kind(class) == Kind::Memory {
-                    for to in of.iter().flatten().filter_map(|of| self.sum_cell(&of.sums, class)) {
-                        self.arena.at::<MemoryCell>(cell).hand_on(to);
+                with_cell!(self.registry.kind(class), C => {
+                    for to in of.iter().flatten().filter_map(|of| self.sum_cell::<C>(&of.sums, class)) {
+                        self.arena.at::<C>(cell).fold(&self.arena, to);
                     }
-                }
+                });
             });
             for (kind, of) in [USER, HOST].into_iter().zip(of) {
                 let Some(of) = of else { continue };

@@ -3,8 +3,7 @@
 //! Each function is there twice: only in the extended shape somebody asks for the memory of sessions.
 
 use crate::Engine;
-use crate::count::balance::MemoryCell;
-use crate::count::cell::Family;
+use crate::count::cell::{Family, MemoryCell};
 use crate::setup::instrument::{ENABLED, MEMORY, SERVER_WIDE};
 use crate::snapshot::{ClassId, Consumer};
 use crate::thread::filter::{ATTRIBUTED, UNATTRIBUTED};

@@ -216,7 +216,7 @@ macro_rules! with_cell {
                 $run
             }
             $crate::snapshot::Kind::Memory => {
-                type $C = $crate::count::balance::MemoryCell;
+                type $C = $crate::count::cell::MemoryCell;
                 $run
             }
             $crate::snapshot::Kind::Error => {

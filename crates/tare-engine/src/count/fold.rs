@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::Engine;
 use crate::count::account::{ACCOUNT, HOST, USER};
-use crate::count::balance::{Above, MemoryCell};
 use crate::count::bank::{Sums, with_cell};
 use crate::count::cell::{Cell, Family, Viewer};
 use crate::count::error::ErrorCell;
@@ -17,11 +16,6 @@ use crate::memory::arena::Offset;
 use crate::memory::lost::Lost;
 use crate::snapshot::{ClassId, Kind};
 use crate::thread::{BANK_OWN, BANK_THREAD_ONLY, BANK_UNATTRIBUTED, Thread};
-
-/// Whether everybody above a thread counts what it does not any more.
-pub(crate) fn count_above(counts: impl Fn(Viewer) -> bool) -> bool {
-    [Viewer::Account, Viewer::User, Viewer::Host, Viewer::Global].into_iter().all(counts)
-}
 
 impl Engine {
     /// Whether a cell begun in epoch `then` still counts for `viewer`.
@@ -62,7 +56,7 @@ impl Engine {
     }
 
     /// An instrument's cells above one of a thread's banks.
-    pub(crate) fn cells_above<C: Cell>(
+    fn cells_above<C: Cell>(
         &self,
         thread: &Thread,
         bank: usize,
@@ -118,8 +112,7 @@ impl Engine {
         } else {
             // What is in use counts on, whatever has been reset.
             if !counts(Viewer::Thread) {
-                let above = self.cells_above(thread, bank, class, family, counts);
-                cell.drain_own(&self.arena, count_above(counts), &above);
+                cell.drain(&self.arena, &self.cells_above(thread, bank, class, family, counts));
             }
             self.cells_above(thread, bank, class, family, |_| true)
         };
@@ -158,39 +151,13 @@ impl Engine {
             cell.clear(&self.arena);
         } else {
             let above = self.cells_above(thread, bank, class, family, counts);
-            cell.drain_own(&self.arena, count_above(counts), &above);
+            cell.drain(&self.arena, &above);
             self.fold_histogram(cell, above);
             spread::clear(&self.arena, cell.head());
         }
         cell.head().epoch.store(now, Release);
-        if family == Family::Memory {
-            self.take_over(thread, class, false);
-        }
         self.folds.end();
         Some(cell)
-    }
-
-    /// Of memory: a thread's cell begins, or is in another account from now on. See [`crate::count::balance`].
-    pub(crate) fn take_over(&self, thread: &Thread, class: ClassId, entering: bool) {
-        if let Some(cell) = thread.banks[BANK_OWN].cell::<MemoryCell>(&self.arena, class) {
-            cell.take_over(&self.memory_above(thread, class), entering);
-        }
-    }
-
-    /// The sums' cells that are there above a thread's.
-    fn memory_above(&self, thread: &Thread, class: ClassId) -> Above<'static> {
-        let above = self.above(thread, BANK_OWN, Family::Memory, |_| true);
-        let [one, other, all] = above.map(|sums| sums?.bank.peek(&self.arena, class));
-        Above { parties: [one, other], all }
-    }
-
-    /// Calls `f` with every cell of memory of a thread, and what is above it.
-    pub(crate) fn each_balance(&self, thread: &Thread, f: impl Fn(&MemoryCell, &Above<'_>)) {
-        thread.banks[BANK_OWN].each(&self.arena, |class, cell| {
-            if self.registry.kind(class) == Kind::Memory {
-                f(self.arena.at(cell), &self.memory_above(thread, class));
-            }
-        });
     }
 
     /// Where a thread keeps what the global summary no longer counts.
@@ -213,8 +180,7 @@ impl Engine {
         let then = kept.head().epoch.load(Relaxed);
         let counts = |viewer| self.counts_for(family, viewer, then);
         if !counts(Viewer::Thread) {
-            let above = self.cells_above(thread, BANK_THREAD_ONLY, class, family, counts);
-            kept.drain_own(&self.arena, count_above(counts), &above);
+            kept.drain(&self.arena, &self.cells_above(thread, BANK_THREAD_ONLY, class, family, counts));
         }
         kept.head().epoch.store(self.epochs[family as usize].load(Relaxed), Relaxed);
     }

@@ -2,7 +2,6 @@
 
 pub(crate) mod account;
 pub(crate) mod allocation;
-pub(crate) mod balance;
 pub(crate) mod bank;
 pub(crate) mod cell;
 pub(crate) mod counters;

@@ -8,11 +8,8 @@ use std::sync::atomic::{
 use super::Scale;
 use crate::Engine;
 use crate::clock::{monotonic_ns, ticks};
-use crate::count::balance::MemoryCell;
 use crate::count::cell::{Counts, Family, IoCell, Viewer};
-use crate::count::fold::count_above;
 use crate::instance::{File, Program, Socket, Synch, TableIo, TableLocks, TableShare};
-use crate::memory::arena::{Use, WORDS};
 use crate::memory::pool::{Pool, SYNCHS, held};
 use crate::memory::text;
 use crate::setup::actors::ActorRule;
@@ -20,7 +17,7 @@ use crate::setup::instrument::{KINDS, lock};
 use crate::setup::level::Recording;
 use crate::setup::objects::ObjectRule;
 use crate::snapshot::*;
-use crate::thread::{BANK_OWN, Thread};
+use crate::thread::Thread;
 
 impl Engine {
     /// Every instrument of `setup_instruments`, in the order of registration.
@@ -312,37 +309,8 @@ impl Engine {
         };
         self.folds.begin();
         self.bump_epoch(family, viewers);
-        if family == Family::Memory {
-            self.leave_marks();
-        }
         self.reset_sums(family, viewers);
         self.folds.end();
-    }
-
-    /// Memory was reset: the marks of the threads are left to the sums that still count them, for those who begin.
-    fn leave_marks(&self) {
-        let now = self.epochs[Family::Memory as usize].load(Relaxed);
-        let classes: Vec<ClassId> =
-            self.registry.all().into_iter().filter(|it| it.kind == Kind::Memory).map(|it| it.id).collect();
-        for thread in self.live_threads() {
-            // It does not end meanwhile, nor change its account.
-            let _as_it_is = (lock(&self.filters), lock(&self.parties.lock));
-            let block = self.arena.offset_of(thread) / WORDS as u32;
-            if self.arena.used(block) != Use::Thread as u8 || thread.alive.load(Relaxed) != 1 {
-                continue;
-            }
-            for class in &classes {
-                let Some(cell) = thread.banks[BANK_OWN].peek::<MemoryCell>(&self.arena, *class) else {
-                    continue;
-                };
-                let then = cell.head.epoch.load(Relaxed);
-                if then != now {
-                    let counts = |viewer| self.counts_for(Family::Memory, viewer, then);
-                    let above = self.cells_above(thread, BANK_OWN, *class, Family::Memory, counts);
-                    cell.leave_marks(then, count_above(counts), &above);
-                }
-            }
-        }
     }
 
     /// As the reference: what the global summary of waits is made of, by instance, goes with it.

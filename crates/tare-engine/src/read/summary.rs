@@ -7,10 +7,10 @@ use super::parties::SeenParty;
 use super::{Scale, Sink};
 use crate::Engine;
 use crate::count::account::{ACCOUNT, HOST, USER};
-use crate::count::balance::{HIGH_BYTES, HIGH_COUNT, LOW_BYTES, LOW_COUNT, MemoryCell};
 use crate::count::bank::Bank;
 use crate::count::cell::{
-    ByteCounts, Cell, Family, IoCell, IoCounts, Plain, StatCell, StatementCell, TransactionCell, Viewer,
+    ByteCounts, Cell, Family, IoCell, IoCounts, MemoryCell, Plain, StatCell, StatementCell, TransactionCell,
+    Viewer,
 };
 use crate::count::counters::{COUNTERS, PlainCounters};
 use crate::count::error::{ErrorCell, PlainError};
@@ -28,10 +28,6 @@ const VIEWERS_OF: [Viewer; 3] = [Viewer::Account, Viewer::User, Viewer::Host];
 trait Tally: Default + Clone {
     type Cell: Cell;
     fn add(&mut self, arena: &Arena, cell: &Self::Cell);
-    /// As [`Tally::add`], of a thread's cell to what is a sum's: a party's or that of all.
-    fn add_to_sum(&mut self, arena: &Arena, cell: &Self::Cell) {
-        self.add(arena, cell);
-    }
     /// What a cell shows that a reset has passed since its writer last looked; most show nothing.
     fn add_stale(&mut self, _cell: &Self::Cell) {}
     fn merge(&mut self, other: &Self);
@@ -83,32 +79,22 @@ impl Tally for TransactionTally {
 #[derive(Default, Clone)]
 struct MemoryTally(MemoryStat);
 
-impl MemoryTally {
-    fn add_marked(&mut self, cell: &MemoryCell, marks: [i64; 4]) {
+impl Tally for MemoryTally {
+    type Cell = MemoryCell;
+    fn add(&mut self, _: &Arena, cell: &MemoryCell) {
         let (current_count, current_bytes) = cell.current();
         self.merge(&MemoryTally(MemoryStat {
             count_alloc: cell.count_alloc.load(Relaxed),
             count_free: cell.count_free.load(Relaxed),
             bytes_alloc: cell.bytes_alloc.load(Relaxed),
             bytes_free: cell.bytes_free.load(Relaxed),
-            low_count: marks[LOW_COUNT],
+            low_count: cell.low_count.load(Relaxed),
             current_count,
-            high_count: marks[HIGH_COUNT],
-            low_bytes: marks[LOW_BYTES],
+            high_count: cell.high_count.load(Relaxed),
+            low_bytes: cell.low_bytes.load(Relaxed),
             current_bytes,
-            high_bytes: marks[HIGH_BYTES],
+            high_bytes: cell.high_bytes.load(Relaxed),
         }));
-    }
-}
-
-impl Tally for MemoryTally {
-    type Cell = MemoryCell;
-    fn add(&mut self, _: &Arena, cell: &MemoryCell) {
-        self.add_marked(cell, cell.marks());
-    }
-
-    fn add_to_sum(&mut self, _: &Arena, cell: &MemoryCell) {
-        self.add_marked(cell, cell.marks_from_above());
     }
 
     fn add_stale(&mut self, cell: &MemoryCell) {
@@ -395,12 +381,10 @@ impl Engine {
         let mut tallies = vec![T::default(); of.len()];
         for bank in banks {
             self.add_bank(bank, of, &mut tallies, |tally, cell: &T::Cell| {
-                if !self.counts_for(family, viewer, cell.head().epoch.load(Relaxed)) {
-                    tally.add_stale(cell);
-                } else if viewer == Viewer::Thread {
+                if self.counts_for(family, viewer, cell.head().epoch.load(Relaxed)) {
                     tally.add(&self.arena, cell);
                 } else {
-                    tally.add_to_sum(&self.arena, cell);
+                    tally.add_stale(cell);
                 }
             });
         }

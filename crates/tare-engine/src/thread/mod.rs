@@ -514,11 +514,7 @@ impl Engine {
         family: Family,
     ) -> Option<&'static C> {
         let kind = self.registry.kind(class);
-        let cell = self.make_cell_of(thread, &thread.banks[bank], class, kind, family);
-        if family == Family::Memory && bank == BANK_OWN {
-            self.take_over(thread, class, false);
-        }
-        cell
+        self.make_cell_of(thread, &thread.banks[bank], class, kind, family)
     }
 
     /// As [`Engine::make_cell`], in any of the thread's banks.

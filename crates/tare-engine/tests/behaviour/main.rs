@@ -14,7 +14,6 @@ mod histories;
 mod levels;
 mod limits;
 mod locks;
-mod marks;
 mod measures;
 mod memory;
 mod parties;
