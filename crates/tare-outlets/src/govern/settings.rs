@@ -201,7 +201,9 @@ pub(crate) fn rows(switch: &Switch, to: Level, original: &Settings) -> Settings 
             .iter()
             .filter_map(|(history, level)| {
                 let (name, was) = of_original(consumer(family, history))?;
-                Some((name, Setting { enabled: was.enabled && *level <= to, ..was }))
+                // The highest is what was there, also what nobody sees for want of something else.
+                let is_highest = switch.levels.last() == Some(&to);
+                Some((name, Setting { enabled: was.enabled && (is_highest || *level <= to), ..was }))
             })
             .collect(),
     }
