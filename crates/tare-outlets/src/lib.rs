@@ -10,6 +10,7 @@ pub mod report;
 pub mod slowlog;
 pub mod snapshot;
 pub mod source;
+mod sql;
 pub mod top;
 pub mod units;
 

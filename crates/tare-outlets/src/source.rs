@@ -216,12 +216,8 @@ impl Source {
     /// [`Error::Gone`], [`Error::Refused`].
     pub fn columns(&mut self, table: &str) -> Result<&[String], Error> {
         if !self.columns.contains_key(table) {
-            let statement = format!("SHOW COLUMNS FROM {}", qualified(table));
-            let found = match self.query(&statement) {
-                Ok(rows) => rows
-                    .iter()
-                    .map(|row| row.get::<String, _>(0).unwrap_or_default().to_uppercase())
-                    .collect(),
+            let found = match self.describe(table) {
+                Ok(columns) => columns.into_iter().map(|(name, _)| name.to_uppercase()).collect(),
                 Err(Error::Absent { .. }) => vec![],
                 Err(error) => return Err(error),
             };

@@ -9,6 +9,7 @@ use super::Error;
 use super::settings::{self, Name, Settings, Table};
 use super::state::{Debts, Identity, Owed, State};
 use crate::source::{Address, Kind, Source};
+use crate::sql::is_like;
 
 /// The named lock that one governor of a server holds.
 const LOCK: &str = "tare_govern";
@@ -315,37 +316,4 @@ fn lock(source: &mut Source) -> Result<(), Error> {
     }
     let connection = row.and_then(|row| row.number(1)).unwrap_or(0);
     Err(Error::Busy { address: source.address().to_string(), connection })
-}
-
-/// SQL's LIKE without its `_`: names have many, and nobody means them.
-fn is_like(pattern: &str, name: &str) -> bool {
-    let mut parts = pattern.split('%');
-    let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else { return false };
-    let mut parts: Vec<&str> = parts.collect();
-    let Some(last) = parts.pop() else { return rest.is_empty() };
-    for part in parts {
-        let Some(at) = rest.find(part) else { return false };
-        rest = &rest[at + part.len()..];
-    }
-    rest.ends_with(last)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_like;
-
-    #[test]
-    fn patterns_are_those_of_sql() {
-        for (pattern, name, expected) in [
-            ("wait/synch/%", "wait/synch/mutex/sql/a", true),
-            ("%mutex%a", "wait/synch/mutex/sql/a", true),
-            ("%mutex%b", "wait/synch/mutex/sql/a", false),
-            ("transaction", "transaction", true),
-            ("transaction", "transactions", false),
-            ("%", "x", true),
-            ("a%a", "a", false),
-        ] {
-            assert_eq!(is_like(pattern, name), expected, "{pattern} {name}");
-        }
-    }
 }

@@ -7,6 +7,7 @@ use tare_budget::governor::Switched;
 use tare_budget::{Family, Held, Kind, Level, Switch};
 
 use crate::source::{Error, Source};
+use crate::sql::listed;
 
 /// Names in one statement.
 const TOGETHER: usize = 200;
@@ -82,12 +83,11 @@ pub(crate) fn write(source: &mut Source, wanted: &Settings) -> Result<(), Error>
     for ((table, enabled, timed), names) in alike {
         let timed = timed.map(|timed| format!(", TIMED = {}", word(timed))).unwrap_or_default();
         for names in names.chunks(TOGETHER) {
-            let list: Vec<String> = names.iter().map(|name| quoted(name)).collect();
             source.execute(&format!(
                 "UPDATE performance_schema.{} SET ENABLED = {}{timed} WHERE NAME IN ({})",
                 table.name(),
                 word(enabled),
-                list.join(", ")
+                listed(names)
             ))?;
         }
     }
@@ -107,10 +107,6 @@ pub(crate) fn try_writing(source: &mut Source) -> Result<(), Error> {
         ))?;
     }
     Ok(())
-}
-
-fn quoted(name: &str) -> String {
-    format!("'{}'", name.replace('\\', "\\\\").replace('\'', "''"))
 }
 
 /// The level an instrument's setting means.
@@ -261,10 +257,5 @@ mod tests {
                 assert_eq!(settings == original, Some(&to) == switch.levels.last(), "{} {to}", switch.name);
             }
         }
-    }
-
-    #[test]
-    fn names_are_quoted() {
-        assert_eq!(quoted(r"stage/a 'b' \c"), r"'stage/a ''b'' \\c'");
     }
 }

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::statement::Statement;
+use crate::sql::listed;
 
 /// Digests whose turns are remembered.
 const DIGESTS: usize = 100_000;
@@ -92,8 +93,7 @@ impl Chooser {
             ("DIGEST", digests),
         ] {
             if !names.is_empty() {
-                let names: Vec<String> = names.iter().map(|name| quoted(name)).collect();
-                all.push(format!("{column} IN ({})", names.join(", ")));
+                all.push(format!("{column} IN ({})", listed(names)));
             }
         }
         if let Some(rows) = rows_examined {
@@ -130,10 +130,6 @@ impl Chooser {
         self.turns.insert(name.clone(), if left == 0 { of - 1 } else { left - 1 });
         left == 0
     }
-}
-
-fn quoted(name: &str) -> String {
-    format!("'{}'", name.replace('\\', "\\\\").replace('\'', "''"))
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ pub use target::{Target, write};
 pub use value::{Type, Value};
 
 use crate::source::{self, Address, Kind, Source};
+use crate::sql::is_like;
 
 /// The version of the form, raised when older readers would misread it.
 const FORMAT: u32 = 1;
@@ -303,16 +304,7 @@ fn chosen(readings: Vec<Reading>, patterns: &[String], address: &Address) -> Res
 
 /// Whether a name is what a pattern says: % stands for anything, letters are alike in both cases.
 fn fits(pattern: &str, name: &str) -> bool {
-    let (pattern, name) = (pattern.to_lowercase(), name.to_lowercase());
-    let mut parts = pattern.split('%');
-    let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else { return false };
-    let mut parts: Vec<&str> = parts.collect();
-    let Some(last) = parts.pop() else { return rest.is_empty() };
-    for part in parts {
-        let Some(at) = rest.find(part) else { return false };
-        rest = &rest[at + part.len()..];
-    }
-    rest.ends_with(last)
+    is_like(&pattern.to_lowercase(), &name.to_lowercase())
 }
 
 /// A table, or a statement that answers like one.

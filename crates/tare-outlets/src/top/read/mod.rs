@@ -12,6 +12,7 @@ use super::look::{
     About, Ask, Content, Counted, DIGESTS, Head, INDEXES, Key, Look, THREAD_WAITS, Tally, Thread, View,
 };
 use crate::source::{Address, Error, Kind, Row, Source};
+use crate::sql::{listed, quoted};
 
 /// One who looks at a server.
 pub struct Reader {
@@ -282,13 +283,7 @@ fn both(first: &str, value: Option<&str>, second: &str, other: &str) -> String {
 }
 
 fn one_of(column: &str, values: &[&str]) -> String {
-    let list: Vec<String> = values.iter().map(|value| quoted(value)).collect();
-    format!("WHERE `{column}` IN ({})", list.join(", "))
-}
-
-/// A text as a literal. Names come from the server's tables, and may hold anything.
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
+    format!("WHERE `{column}` IN ({})", listed(values))
 }
 
 #[cfg(test)]

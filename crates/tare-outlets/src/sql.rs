@@ -1,0 +1,49 @@
+//! SQL's texts and patterns, as outlets write and read them.
+
+/// A text as a literal. Names come from the server's tables and from people, and may hold anything.
+pub(crate) fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
+}
+
+/// Texts as literals, as they stand between the parentheses of IN.
+pub(crate) fn listed<T: AsRef<str>>(texts: &[T]) -> String {
+    texts.iter().map(|text| quoted(text.as_ref())).collect::<Vec<_>>().join(", ")
+}
+
+/// LIKE without its `_`: names have many, and nobody means them. Letters are not alike in both cases.
+pub(crate) fn is_like(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split('%');
+    let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else { return false };
+    let mut parts: Vec<&str> = parts.collect();
+    let Some(last) = parts.pop() else { return rest.is_empty() };
+    for part in parts {
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_those_of_sql() {
+        for (pattern, name, expected) in [
+            ("wait/synch/%", "wait/synch/mutex/sql/a", true),
+            ("%mutex%a", "wait/synch/mutex/sql/a", true),
+            ("%mutex%b", "wait/synch/mutex/sql/a", false),
+            ("transaction", "transaction", true),
+            ("transaction", "transactions", false),
+            ("%", "x", true),
+            ("a%a", "a", false),
+        ] {
+            assert_eq!(is_like(pattern, name), expected, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn names_are_quoted() {
+        assert_eq!(quoted(r"stage/a 'b' \c"), r"'stage/a ''b'' \\c'");
+    }
+}
