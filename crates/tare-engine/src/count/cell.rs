@@ -31,11 +31,12 @@ pub(crate) enum Family {
     Sockets,
     Digests,
     Prepared,
+    Programs,
     Errors,
 }
 
 /// Number of families.
-pub(crate) const FAMILIES: usize = 11;
+pub(crate) const FAMILIES: usize = 12;
 
 impl Family {
     /// The family of an instrument's summary.

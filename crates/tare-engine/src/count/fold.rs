@@ -84,6 +84,7 @@ impl Engine {
     /// Adds all a thread that ends has counted to what is above it.
     pub(crate) fn fold_thread(&self, thread: &Thread) {
         self.flush_digests(thread);
+        self.fold_programs(thread);
         for bank in [BANK_OWN, BANK_UNATTRIBUTED, BANK_THREAD_ONLY] {
             thread.banks[bank].each(&self.arena, |class, cell| {
                 let kind = self.registry.kind(class);

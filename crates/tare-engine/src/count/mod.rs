@@ -9,6 +9,7 @@ pub(crate) mod digest;
 pub(crate) mod digest_table;
 pub(crate) mod error;
 pub(crate) mod fold;
+pub(crate) mod program;
 pub(crate) mod sample;
 pub(crate) mod session;
 pub(crate) mod spread;

@@ -2,7 +2,8 @@
 //!
 //! The host keeps a reference to an instance for as long as the thing itself lives. All of them are slots of
 //! pools: never unmapped, so a stale reference reads a free slot, never a fault. Where blocks do not stay their
-//! pool's ([`Pool::stays`]), whoever writes through a reference of the host's holds the block meanwhile.
+//! pool's ([`Pool::stays`]), whoever writes through a reference of the host's holds the block meanwhile; prepared statements,
+//! which only their own session uses, say themselves when that need not be.
 
 mod file;
 mod metadata;

@@ -6,7 +6,7 @@ use crate::Engine;
 use crate::count::cell::{Counts, Family};
 use crate::count::counters::Counters;
 use crate::memory::lost::Lost;
-use crate::memory::pool::{Pool, SlotHead};
+use crate::memory::pool::{Pool, SlotHead, USED};
 use crate::memory::text;
 use crate::record::statement::{EndedStatement, NAME_WORDS};
 use crate::thread::current;
@@ -41,6 +41,22 @@ pub(crate) struct Prepared {
 reference! {
     /// A prepared statement.
     PreparedRef, PreparedHandle, Prepared
+}
+
+impl PreparedHandle {
+    /// Tells it from those that had its place before, and will have it.
+    #[inline(always)]
+    pub fn generation(&'static self) -> u32 {
+        self.slot.head.generation()
+    }
+}
+
+impl Prepared {
+    /// Whether it is the one that had this generation, and in use.
+    #[inline(always)]
+    fn is_still(&self, generation: u32) -> bool {
+        self.head.state() == USED && self.head.generation() == generation
+    }
 }
 
 /// Prepared statements.
@@ -82,23 +98,33 @@ impl Engine {
         }
     }
 
-    /// Counts a prepare or an execution that ended.
-    pub fn count_prepared(&self, prepared: PreparedRef, preparing: bool, ended: EndedStatement) {
+    /// Counts a prepare or an execution that ended, of the statement that had this [`PreparedHandle::generation`] when it began:
+    /// one that is deallocated meanwhile, and its place maybe used again, counts no more.
+    ///
+    /// Only the session of a prepared statement uses it and deallocates it. So nobody need hold it here: it is what it was when
+    /// it is in use and its generation is the same.
+    pub fn count_prepared(
+        &self,
+        prepared: PreparedRef,
+        generation: u32,
+        preparing: bool,
+        ended: EndedStatement,
+    ) {
         let slot = &prepared.slot;
+        if !slot.is_still(generation) {
+            return;
+        }
         let today = self.epochs[Family::Prepared as usize].load(Relaxed);
         if preparing || slot.epoch.load(Relaxed) != today {
             return self.count_prepared_first(prepared, preparing, ended);
         }
-        if let Some(_held) = self.arena.hold(Pool::Prepared, prepared) {
-            ended.count(&slot.execute, &slot.counters);
-        }
+        ended.count(&slot.execute, &slot.counters);
     }
 
     /// As [`Engine::count_prepared`], of a prepare, or of what comes first after TRUNCATE.
     #[cold]
     #[inline(never)]
     fn count_prepared_first(&self, prepared: PreparedRef, preparing: bool, ended: EndedStatement) {
-        let Some(_held) = self.arena.hold(Pool::Prepared, prepared) else { return };
         let slot = self.prepared_of_today(prepared);
         if preparing {
             add(&slot.prepare, 1, ended.taken());

@@ -3,8 +3,7 @@
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::Engine;
-use crate::count::cell::Counts;
-use crate::count::counters::Counters;
+use crate::count::program::ProgramCounts;
 use crate::memory::arena::Offset;
 use crate::memory::index::Inserted;
 use crate::memory::lost::Lost;
@@ -14,7 +13,7 @@ use crate::record::statement::{EndedStatement, NAME_WORDS};
 use crate::setup::instrument::{ENABLED, TIMED};
 use crate::thread::current;
 
-use super::{NameWords, reference};
+use super::{NameWords, add, reference};
 
 /// A stored program.
 #[repr(C)]
@@ -29,9 +28,8 @@ pub(crate) struct Program {
     pub(crate) name_len: AtomicU32,
     pub(crate) schema: [AtomicU64; NAME_WORDS],
     pub(crate) name: [AtomicU64; NAME_WORDS],
-    pub(crate) calls: Counts,
-    pub(crate) statements: Counts,
-    pub(crate) counters: Counters,
+    /// What has left the threads that counted it.
+    pub(crate) counts: ProgramCounts,
 }
 
 reference! {
@@ -94,6 +92,12 @@ impl Engine {
         }
     }
 
+    /// The program in one word: where it is, and its generation. Never 0.
+    #[inline(always)]
+    pub(crate) fn identity_of(&self, program: &Program) -> u64 {
+        u64::from(self.arena.offset_of(program)) << 32 | u64::from(program.head.generation())
+    }
+
     /// Begins a call: `Some(start)` in ticks, 0 where untimed; `None` where the program is not watched.
     pub fn start_program(&self, program: ProgramRef) -> Option<u64> {
         let watch = program.slot.watch.load(Relaxed);
@@ -106,17 +110,17 @@ impl Engine {
     /// Ends a call.
     pub fn end_program(&self, program: ProgramRef, start: u64) {
         let taken = (start != 0).then(|| crate::clock::ticks().saturating_sub(start));
-        if let Some(_held) = self.arena.hold(Pool::Programs, program) {
-            program.slot.calls.add_shared(1, taken);
+        if let Some(cell) = self.program_cell(program.slot(self)) {
+            add(&cell.counts.calls, 1, taken);
         }
     }
 
     /// Counts an ended statement for the program it belongs to.
+    #[inline(always)]
     pub fn count_program_statement(&self, program: ProgramRef, ended: EndedStatement) {
-        let slot = &program.slot;
-        let Some(_held) = self.arena.hold(Pool::Programs, program) else { return };
-        slot.statements.add_shared(1, ended.taken());
-        ended.counters(|at, value| slot.counters.add_shared(at, value));
+        if let Some(cell) = self.program_cell(program.slot(self)) {
+            ended.count(&cell.counts.statements, &cell.counts.counters);
+        }
     }
 }
 

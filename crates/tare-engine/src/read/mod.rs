@@ -8,6 +8,7 @@ pub(crate) mod histogram;
 mod objects;
 mod observed;
 mod parties;
+mod programs;
 mod sessions;
 mod setup;
 mod summary;

@@ -5,7 +5,6 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-use super::Scale;
 use crate::Engine;
 use crate::clock::{monotonic_ns, ticks};
 use crate::count::cell::{Counts, Family, IoCell, Viewer};
@@ -348,11 +347,10 @@ impl Engine {
     }
 
     fn reset_programs(&self) {
-        self.pools.each::<Program>(&self.arena, Pool::Programs, |program| {
-            program.calls.clear_shared();
-            program.statements.clear_shared();
-            program.counters.clear();
-        });
+        self.folds.begin();
+        self.bump_epoch(Family::Programs, &[Viewer::Global]);
+        self.pools.each::<Program>(&self.arena, Pool::Programs, |program| program.counts.clear_shared());
+        self.folds.end();
     }
 
     fn reset_table_io(&self) {
@@ -381,27 +379,6 @@ impl Engine {
             locks.parts.iter().for_each(Counts::clear_shared);
             locks.epoch.store(self.epochs[Family::TableLock as usize].load(Relaxed), Relaxed);
         }
-    }
-
-    /// Stored programs and what their calls took: type, schema, name, calls.
-    pub fn programs(&self) -> Vec<ProgramRow> {
-        let scale = Scale::of(self);
-        let mut rows = Vec::new();
-        self.pools.each::<Program>(&self.arena, Pool::Programs, |program| {
-            let (schema, schema_len, name, name_len) = program.name_words();
-            let Some(object_type) = crate::setup::objects::type_name(program.object_type()) else { return };
-            rows.push(ProgramRow {
-                object_type,
-                schema: text::read_string(schema, schema_len),
-                name: text::read_string(name, name_len),
-                calls: scale.stat(program.calls.plain()),
-                statements: StatementStat {
-                    stat: scale.stat(program.statements.plain()),
-                    sum: super::summary::counters(program.counters.plain()),
-                },
-            });
-        });
-        rows
     }
 }
 

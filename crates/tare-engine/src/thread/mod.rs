@@ -30,6 +30,7 @@ use crate::memory::text;
 use crate::record::RINGS;
 use crate::record::journal::Journal;
 use crate::record::ring::{self, Advance, Ring, RingBlocks, RingKind, WAIT_DEPTH};
+use crate::record::statement::NamedProgram;
 use crate::record::transaction::record::OpenTransaction;
 use crate::record::wait::record::{OpenWait, histories_of};
 use crate::setup::instrument::{ENABLED, HISTORY};
@@ -97,6 +98,12 @@ pub(crate) struct Thread {
     pub(crate) digest_count: AtomicU32,
     /// The cell of the digest counted last; 0: nobody knows.
     pub(crate) last_digest: AtomicU32,
+    /// The program named last in the current block of statements; 0: none.
+    pub(crate) named_program: AtomicU64,
+    pub(crate) named_levels: [NamedProgram; STATEMENT_DEPTH],
+    /// Where it counts stored programs; 0: nowhere yet.
+    pub(crate) program_cells: AtomicU32,
+    _pad: AtomicU32,
     pub(crate) statements: Ring,
     pub(crate) transactions: Ring,
     pub(crate) transaction: OpenTransaction,

@@ -92,12 +92,12 @@ pub(super) unsafe extern "C" fn create_prepared_stmt(
         let Some(prepared) = ENGINE.create_prepared(identity.addr(), id, name, event_id, program) else {
             return null_mut();
         };
-        let prepared: *mut PreparedStmt = prepared.address().cast();
         if let Some((_, state)) = kept {
-            state.prepared = prepared;
+            state.prepared = prepared.address().cast();
+            state.prepared_generation = prepared.generation();
             state.in_prepare = 1;
         }
-        prepared
+        prepared.address().cast()
     })
 }
 
@@ -118,8 +118,11 @@ pub(super) unsafe extern "C" fn execute_prepared_stmt(
     prepared: *mut PreparedStmt,
 ) {
     guard((), || {
-        if let Some((_, state)) = kept(locker) {
+        if let Some((_, state)) = kept(locker)
+            && let Some(slot) = instance!(PreparedHandle, prepared)
+        {
             state.prepared = prepared;
+            state.prepared_generation = slot.generation();
             state.in_prepare = 0;
         }
     });

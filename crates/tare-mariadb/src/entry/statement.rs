@@ -25,6 +25,8 @@ pub(super) struct KeptStatement {
     digest: *const DigestStorage,
     pub(super) program: *mut SpShare,
     pub(super) prepared: *mut PreparedStmt,
+    /// Which prepared statement it is, of those that have the place one after the other.
+    pub(super) prepared_generation: u32,
     /// 1: the prepared statement is being prepared.
     pub(super) in_prepare: c_uchar,
 }
@@ -72,6 +74,7 @@ extern "C" fn open_wanted_statement(
             digest: null(),
             program,
             prepared: null_mut(),
+            prepared_generation: 0,
             in_prepare: 0,
         };
         state.cast()
@@ -214,7 +217,7 @@ pub(super) unsafe extern "C" fn end_statement(locker: *mut StatementLocker, diag
             ENGINE.count_program_statement(program, ended);
         }
         if let Some(prepared) = instance!(PreparedHandle, state.prepared) {
-            ENGINE.count_prepared(prepared, state.in_prepare != 0, ended);
+            ENGINE.count_prepared(prepared, state.prepared_generation, state.in_prepare != 0, ended);
         }
     });
 }

@@ -28,10 +28,10 @@ use crate::thread::filter::{
     ATTRIBUTED, CPU_TIME, CURRENT, DIGEST, FURTHER, HISTORY, LONG, SESSION_MEMORY, SPREAD, UNATTRIBUTED,
 };
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadRef, current};
-use record::{Begun, OpenStatement};
+use record::{Begun, OpenStatement, Owner};
 
 pub use record::MAX_SQL_TEXT;
-pub(crate) use record::NAME_WORDS;
+pub(crate) use record::{NAME_WORDS, NamedProgram};
 
 /// The ring of statements.
 pub(crate) const STATEMENTS: RingKind =
@@ -130,12 +130,6 @@ impl EndedStatement {
     pub(crate) fn count(self, stat: &Counts, counters: &Counters) {
         self.open.count(self.taken, stat, counters);
     }
-
-    /// Calls `add` with position and value of each counter that is not zero.
-    #[inline(always)]
-    pub(crate) fn counters(self, add: impl FnMut(usize, u64)) {
-        self.open.counters(add);
-    }
 }
 
 impl Statement {
@@ -211,6 +205,13 @@ fn begin_statement(
     Statement { open, thread }
 }
 
+/// The program whose names the statement's level has; 0: none.
+#[inline(always)]
+fn named_at(thread: &Thread, open: &OpenStatement) -> u64 {
+    let depth = (open.flags.own() >> LEVEL) as usize;
+    thread.named_levels.get(depth).map_or(0, |named| named.program.own())
+}
+
 /// What is to be measured of a statement besides its time, as its flags have it.
 #[inline(never)]
 fn begin_to_measure(thread: &Thread, open: &OpenStatement, mask: u32) -> u32 {
@@ -256,7 +257,7 @@ impl Engine {
         if thread.statement_depth.own() != 0 || level == 0 || program.is_some() {
             return self.open_nested_statement(thread, class, charset, program);
         }
-        let begun = Begun { class, charset, depth: 0, switches, nesting: (0, 0), program: None };
+        let begun = Begun { class, charset, depth: 0, switches, nesting: (0, 0), owner: None };
         Some(begin_statement(self.arena.base(), thread, self.arena.at(level), mask, &begun))
     }
 
@@ -280,8 +281,12 @@ impl Engine {
         };
         let outer = depth.checked_sub(1).and_then(|outer| self.level(thread, outer));
         let nesting = outer.map_or((0, 0), |outer| (outer.id(), outer.nesting_level() + 1));
-        let program = program.map(|program| program.slot(self));
-        let begun = Begun { class, charset, switches, depth, nesting, program };
+        let owner = program.map(|program| Owner {
+            program: program.slot(self),
+            identity: self.identity_of(program.slot(self)),
+            named: &thread.named_levels[depth],
+        });
+        let begun = Begun { class, charset, switches, depth, nesting, owner };
         Some(begin_statement(self.arena.base(), thread, open, thread.mask(), &begun))
     }
 
@@ -495,10 +500,8 @@ impl Engine {
     /// Records an ended statement.
     #[inline(always)]
     fn record_statement(&self, thread: &'static Thread, open: &'static OpenStatement) {
-        if open.is_long() {
-            return self.record_long_statement(thread, open);
-        }
-        if !open.write(&thread.statements, self.arena.base()) {
+        let named_last = || named_at(thread, open) == thread.named_program.own();
+        if !open.write(&thread.statements, self.arena.base(), named_last) {
             self.record_long_statement(thread, open);
         }
     }
@@ -507,8 +510,15 @@ impl Engine {
     #[inline(never)]
     fn record_long_statement(&self, thread: &'static Thread, open: &'static OpenStatement) {
         let (ring, base) = (&thread.statements, self.arena.base());
-        if !open.write_long(ring, base) && self.advance(thread, ring, &STATEMENTS) {
-            open.write_long(ring, base);
+        if !open.write_long(ring, base) {
+            // A block can be read alone.
+            thread.named_program.store(0, Relaxed);
+            if !self.advance(thread, ring, &STATEMENTS) || !open.write_long(ring, base) {
+                return;
+            }
+        }
+        if open.names_program() {
+            thread.named_program.store(named_at(thread, open), Relaxed);
         }
     }
 

@@ -8,8 +8,12 @@
 //! | the head | what and id, start, source, end, class and END_EVENT_ID, which values there are, lengths of the texts |
 //! | one for each value | counters, what it nests in, digest, error: those that are not zero |
 //! | texts | schema, SQL text, schema and name of the program, message: each begins with a word |
+//!
+//! A program's statements follow each other. Of one whose program was named before in its block, and no other since, the record
+//! only says that.
 
 use std::array::from_fn;
+use std::hint::cold_path;
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -52,6 +56,10 @@ const LENGTHS: [Length; 5] = [SCHEMA, TEXT, OBJECT_SCHEMA, OBJECT_NAME, MESSAGE]
 const RARE: u64 = (1 << 48) - (1 << 20);
 const OBJECT_TYPE: u32 = 48;
 const TEXT_CUT: u64 = 1 << 56;
+/// The program is the one named last in the block.
+const SAME_PROGRAM: u64 = 1 << 57;
+/// The lengths of the program's names.
+const PROGRAM_NAMES: u64 = OBJECT_SCHEMA.mask() << OBJECT_SCHEMA.at | OBJECT_NAME.mask() << OBJECT_NAME.at;
 
 /// A text's length, in bytes, in the word of lengths.
 #[derive(Clone, Copy)]
@@ -156,8 +164,25 @@ pub(super) struct Begun<'a> {
     pub(super) depth: usize,
     /// Id of the statement it nests in, or 0, and how deep.
     pub(super) nesting: (u64, u64),
-    /// Whose statement it is.
-    pub(super) program: Option<&'a Program>,
+    pub(super) owner: Option<Owner<'a>>,
+}
+
+/// Whose statement it is.
+pub(super) struct Owner<'a> {
+    pub(super) program: &'a Program,
+    /// [`Program`] and generation in one word; not 0.
+    pub(super) identity: u64,
+    /// Of its level.
+    pub(super) named: &'a NamedProgram,
+}
+
+/// Which program's names a level's block has: its thread's alone.
+#[repr(C)]
+pub(crate) struct NamedProgram {
+    /// 0: none.
+    pub(crate) program: AtomicU64,
+    /// As a record's word of lengths has them.
+    lengths: AtomicU64,
 }
 
 /// What a statement's event knows of its digest.
@@ -192,15 +217,26 @@ impl OpenStatement {
             self.class.store(begun.class.into(), Relaxed);
             self.set.store(u64::from(begun.charset as u16) << CHARSET | nests, Relaxed);
             self.values[NESTING].store(nesting, Relaxed);
-            if let Some(program) = begun.program
+            if let Some(owner) = &begun.owner
                 && id != 0
             {
-                self.set_program(program);
+                self.set_owner(owner);
             }
         });
     }
 
-    fn set_program(&self, program: &Program) {
+    /// What the statement before it had, most likely: then its names are there.
+    fn set_owner(&self, Owner { program, identity, named }: &Owner<'_>) {
+        if named.program.own() != *identity {
+            named.lengths.store(self.copy_names(program), Relaxed);
+            named.program.store(*identity, Relaxed);
+        }
+        self.lengths.store(named.lengths.own(), Relaxed);
+    }
+
+    /// Returns the lengths.
+    #[cold]
+    fn copy_names(&self, program: &Program) -> u64 {
         let copy = |to: &[AtomicU64], from: &[AtomicU64], len: usize| {
             for (to, from) in to.iter().zip(from).take(text::words(len)) {
                 to.store(from.load(Relaxed), Relaxed);
@@ -210,7 +246,7 @@ impl OpenStatement {
         let (schema, schema_len, name, name_len) = program.name_words();
         let lengths = u64::from(program.object_type()) << OBJECT_TYPE;
         let lengths = OBJECT_SCHEMA.set(lengths, copy(&self.object_schema, schema, schema_len));
-        self.lengths.store(OBJECT_NAME.set(lengths, copy(&self.object_name, name, name_len)), Relaxed);
+        OBJECT_NAME.set(lengths, copy(&self.object_name, name, name_len))
     }
 
     /// Its clock starts: the moment, or 0 where it has none.
@@ -280,12 +316,6 @@ impl OpenStatement {
                 add(at, counter.own());
             }
         }
-    }
-
-    /// Calls `add` with position and value of each counter that is not zero.
-    #[inline(always)]
-    pub(super) fn counters(&self, add: impl FnMut(usize, u64)) {
-        self.counters_of((1 << COUNTERS) - 1, add);
     }
 
     /// Counts it, once for each that wants to know: the same few lines of code each time.
@@ -367,26 +397,34 @@ impl OpenStatement {
         });
     }
 
-    /// Whether it has what few statements have.
+    /// Records it if it has nothing of what few statements have, or only a program that was `named_last` in the block. False:
+    /// it has, or the block is full.
     #[inline(always)]
-    pub(super) fn is_long(&self) -> bool {
-        self.lengths.own() & RARE != 0
+    pub(super) fn write(&self, ring: &Ring, base: Base, named_last: impl FnOnce() -> bool) -> bool {
+        let mut lengths = self.lengths.own();
+        if lengths & RARE != 0 {
+            cold_path();
+            if lengths & RARE & !PROGRAM_NAMES != 0 || !named_last() {
+                return false;
+            }
+            lengths = lengths & !PROGRAM_NAMES | SAME_PROGRAM;
+        }
+        self.write_with(ring, base, lengths, [])
     }
 
-    /// Records one that is not long. False: the block is full.
-    #[inline(always)]
-    pub(super) fn write(&self, ring: &Ring, base: Base) -> bool {
-        self.write_with(ring, base, [])
+    /// Whether it names a program.
+    pub(super) fn names_program(&self) -> bool {
+        self.lengths.own() & PROGRAM_NAMES != 0
     }
 
-    /// Records it. False: the block is full.
+    /// Records it, whatever it has. False: the block is full.
     pub(super) fn write_long(&self, ring: &Ring, base: Base) -> bool {
         let rare = [
             (OBJECT_SCHEMA, &self.object_schema[..]),
             (OBJECT_NAME, &self.object_name),
             (MESSAGE, &self.message),
         ];
-        self.write_with(ring, base, rare)
+        self.write_with(ring, base, self.lengths.own(), rare)
     }
 
     #[inline(always)]
@@ -394,9 +432,9 @@ impl OpenStatement {
         &self,
         ring: &Ring,
         base: Base,
+        lengths: u64,
         rare: [(Length, &[AtomicU64]); RARE],
     ) -> bool {
-        let lengths = self.lengths.own();
         let (schema, sql) = (SCHEMA.words(lengths), TEXT.words(lengths));
         let words = schema + sql + rare.iter().map(|(length, _)| length.words(lengths)).sum::<usize>();
         let Some(mut to) = ring.append(base, HEAD + VALUES + words) else { return false };
@@ -463,16 +501,21 @@ impl<T> Texts<T> {
     }
 }
 
-/// The statements in a block's words, in the order in which they ended.
+/// The statements in a block's words, from its first record on, in the order in which they ended.
 pub(crate) fn decode<'a>(mut words: &'a [u64], mut each: impl FnMut(StatementEvent, Texts<Text<'a>>)) {
-    while let Some((event, texts, rest)) = read(words) {
+    let mut named = Default::default();
+    while let Some((event, texts, rest)) = read(words, &mut named) {
         each(event, texts);
         words = rest;
     }
 }
 
-/// The record at the beginning of these words, and what is behind it; `None`: there is none.
-fn read(words: &[u64]) -> Option<(StatementEvent, Texts<Text<'_>>, &[u64])> {
+/// The record at the beginning of these words, and what is behind it; `None`: there is none. `named` is the program named last,
+/// by its schema and name.
+fn read<'a>(
+    words: &'a [u64],
+    named: &mut (Text<'a>, Text<'a>),
+) -> Option<(StatementEvent, Texts<Text<'a>>, &'a [u64])> {
     let (head, rest) = words.split_first_chunk()?;
     if kind(head[0]) != STATEMENT {
         return None;
@@ -483,7 +526,13 @@ fn read(words: &[u64]) -> Option<(StatementEvent, Texts<Text<'_>>, &[u64])> {
     for (text, length) in texts.iter_mut().zip(LENGTHS) {
         (*text, rest) = Text::first(rest, length.of(lengths))?;
     }
-    Some((event(head, &values), Texts::in_order(texts), rest))
+    let mut texts = Texts::in_order(texts);
+    if lengths & SAME_PROGRAM != 0 {
+        (texts.object_schema, texts.object_name) = *named;
+    } else if lengths & PROGRAM_NAMES != 0 {
+        *named = (texts.object_schema, texts.object_name);
+    }
+    Some((event(head, &values), texts, rest))
 }
 
 /// The statement of an [`OpenStatement`] whose words a reader has copied.

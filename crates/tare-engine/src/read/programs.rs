@@ -1,0 +1,64 @@
+//! Stored programs.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::Scale;
+use crate::Engine;
+use crate::count::program::ProgramTally;
+use crate::instance::Program;
+use crate::memory::arena::Offset;
+use crate::memory::pool::Pool;
+use crate::memory::text;
+use crate::setup::objects::type_name;
+use crate::snapshot::*;
+
+impl Engine {
+    /// Stored programs and what their calls took: type, schema, name, calls.
+    pub fn programs(&self) -> Vec<ProgramRow> {
+        let scale = Scale::of(self);
+        let tallies = self.unfolding(|| self.program_tallies());
+        let mut rows = Vec::new();
+        self.pools.each::<Program>(&self.arena, Pool::Programs, |program| {
+            let generation = program.head.generation();
+            let tally =
+                tallies.get(&(self.arena.offset_of(program), generation)).copied().unwrap_or_default();
+            let (schema, schema_len, name, name_len) = program.name_words();
+            let Some(object_type) = type_name(program.object_type()) else { return };
+            let row = ProgramRow {
+                object_type,
+                schema: text::read_string(schema, schema_len),
+                name: text::read_string(name, name_len),
+                calls: scale.stat(tally.calls),
+                statements: StatementStat {
+                    stat: scale.stat(tally.statements),
+                    sum: super::summary::counters(tally.counters),
+                },
+            };
+            if program.head.is_still(generation) {
+                rows.push(row);
+            }
+        });
+        rows
+    }
+
+    /// What was counted, by program and its generation: by threads that live, and what has moved to the program.
+    fn program_tallies(&self) -> HashMap<(Offset, u32), ProgramTally> {
+        let mut tallies: HashMap<(Offset, u32), ProgramTally> = HashMap::new();
+        self.pools.each::<Program>(&self.arena, Pool::Programs, |program| {
+            let place = (self.arena.offset_of(program), program.head.generation());
+            tallies.insert(place, program.counts.plain());
+        });
+        for thread in self.live_threads() {
+            let id = thread.thread_id.load(Relaxed);
+            let mut own = Vec::new();
+            self.program_cells(thread, |cell| {
+                own.extend(self.counted_program(cell).map(|program| (program, cell.counts.plain())));
+            });
+            if self.still_lives(thread, id) {
+                own.iter().for_each(|(program, tally)| tallies.entry(*program).or_default().merge(tally));
+            }
+        }
+        tallies
+    }
+}
