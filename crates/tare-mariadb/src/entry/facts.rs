@@ -23,7 +23,7 @@ pub(super) fn charset_number(charset: *const c_void) -> u32 {
     unsafe { charset::number(charset) }
 }
 
-/// Whether a statement ended by sending a result, without warnings: then there is nothing to say of its outcome.
+/// Whether there is nothing to say of how a statement ended: see [`diagnostics::is_plain_result`].
 #[inline(always)]
 pub(super) fn is_plain_result(area: *const c_void) -> bool {
     // SAFETY: the server passes its own diagnostics area, unchanged during the call.

@@ -32,6 +32,7 @@ const _: () = {
     assert!(offset_of!(Area, status) == 564);
 };
 
+const EMPTY: u32 = 0;
 const OK: u32 = 1;
 const EOF: u32 = 2;
 const ERROR: u32 = 5;
@@ -78,7 +79,8 @@ pub unsafe fn error_number(condition: *const c_void) -> Option<u32> {
     (condition.level == LEVEL_ERROR).then_some(condition.sql_errno)
 }
 
-/// Whether the outcome is the empty one because a result was sent, without warnings: what most statements end with.
+/// Whether the outcome is the empty one: a result was sent, without warnings, or nothing was, as by most statements of a
+/// program. So most statements end.
 ///
 /// # Safety
 /// As for [`outcome`].
@@ -86,7 +88,10 @@ pub unsafe fn error_number(condition: *const c_void) -> Option<u32> {
 pub unsafe fn is_plain_result(area: *const c_void) -> bool {
     // SAFETY: the caller's promise.
     let area = unsafe { area.cast::<Area>().as_ref() };
-    area.is_some_and(|area| area.status == EOF && area.statement_warn_count == 0)
+    area.is_some_and(|area| match area.status {
+        EOF => area.statement_warn_count == 0,
+        status => status == EMPTY,
+    })
 }
 
 /// Reads the outcome; the empty one for NULL.
@@ -174,8 +179,9 @@ mod tests {
         let seen = read(&error);
         assert_eq!((seen.sqlstate, seen.message, seen.errors), (Some(*b"42S02"), &b"Oops"[..], 1));
         assert_eq!((seen.warnings, seen.rows_affected, seen.sql_errno), (0, 0, 1146));
-        for other in [0, 3, 4, 6, 77] {
+        for other in [EMPTY, 3, 4, 6, 77] {
             assert_eq!(read(&area(other)), Outcome::default());
+            assert_eq!(is_plain(&area(other)), other == EMPTY);
         }
         // SAFETY: NULL is allowed.
         assert_eq!(unsafe { outcome(std::ptr::null()) }, Outcome::default());
