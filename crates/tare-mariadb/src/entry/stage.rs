@@ -16,47 +16,52 @@ fn pointer(progress: Option<Progress>) -> *mut StageProgress {
     progress.map_or(null_mut(), |progress| progress.as_ptr().cast_mut().cast())
 }
 
+// These have the arguments and the calling convention of the server's call: one goes on in another by a jump, and what is not
+// wanted needs no register saved.
+
 pub(super) unsafe extern "C" fn start_stage(
     key: c_uint,
     file: *const c_char,
     line: c_int,
 ) -> *mut StageProgress {
-    let source = Source::new(file, line.cast_unsigned());
-    if !ENGINE.wants(Kind::Stage) {
-        return pass_stage(key as u16, source);
-    }
-    match ENGINE.start_usual_stage(key as u16, source) {
+    if ENGINE.wants(Kind::Stage) { start_wanted_stage(key, file, line) } else { pass_stage(key, file, line) }
+}
+
+#[inline(never)]
+extern "C" fn start_wanted_stage(key: c_uint, file: *const c_char, line: c_int) -> *mut StageProgress {
+    match ENGINE.start_usual_stage(key as u16, Source::new(file, line.cast_unsigned())) {
         StageStart::Began => null_mut(),
-        StageStart::Unrecorded => start_unrecorded_stage(key as u16, source),
-        StageStart::Unusual => start_unusual_stage(key as u16, source),
+        StageStart::Unrecorded => start_unrecorded_stage(key, file, line),
+        StageStart::Unusual => start_unusual_stage(key, file, line),
     }
 }
 
 #[inline(never)]
-fn start_unrecorded_stage(class: u16, source: Source) -> *mut StageProgress {
-    if class == 0 {
+extern "C" fn start_unrecorded_stage(key: c_uint, file: *const c_char, line: c_int) -> *mut StageProgress {
+    if key == 0 {
         // No stage follows.
         return end_any_stage();
     }
-    if ENGINE.start_unrecorded_stage(class) {
+    if ENGINE.start_unrecorded_stage(key as u16) {
         return null_mut();
     }
-    start_unusual_stage(class, source)
+    start_unusual_stage(key, file, line)
 }
 
 #[inline(never)]
-fn pass_stage(class: u16, source: Source) -> *mut StageProgress {
-    if ENGINE.pass_stage(class) {
+extern "C" fn pass_stage(key: c_uint, file: *const c_char, line: c_int) -> *mut StageProgress {
+    if ENGINE.pass_stage(key as u16) {
         return null_mut();
     }
-    start_unusual_stage(class, source)
+    start_unusual_stage(key, file, line)
 }
 
 /// The rest, out of line: there is nothing to guard where all is as usual.
 #[cold]
 #[inline(never)]
-fn start_unusual_stage(class: u16, source: Source) -> *mut StageProgress {
-    guard(null_mut(), || pointer(ENGINE.start_stage(class, source)))
+extern "C" fn start_unusual_stage(key: c_uint, file: *const c_char, line: c_int) -> *mut StageProgress {
+    let source = Source::new(file, line.cast_unsigned());
+    guard(null_mut(), || pointer(ENGINE.start_stage(key as u16, source)))
 }
 
 pub(super) unsafe extern "C" fn get_current_stage_progress() -> *mut StageProgress {
