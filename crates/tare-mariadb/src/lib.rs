@@ -5,6 +5,7 @@ mod entry;
 pub mod error_hook;
 mod error_log;
 pub mod folder;
+mod governor;
 pub mod host;
 pub mod install;
 mod next;
