@@ -852,7 +852,7 @@ fn checked_levels() -> Vec<&'static str> {
 #[test]
 fn every_getter_of_every_table_gives_a_value_of_its_columns_type() {
     use crate::{
-        account, digest, error, event, handle, histogram, host_cache, level, log, object, program,
+        account, budget, digest, error, event, handle, histogram, host_cache, level, log, object, program,
         replication, session, setup, status, sync, thread, timer,
     };
     let mut names = checked_levels();
@@ -860,6 +860,8 @@ fn every_getter_of_every_table_gives_a_value_of_its_columns_type() {
         status::STATUS,
         setup::INSTRUMENTS,
         level::LEVELS,
+        budget::PRICES,
+        budget::DECISIONS,
         setup::CONSUMERS,
         setup::ACTORS,
         setup::OBJECTS,

@@ -245,6 +245,11 @@ impl Registry {
         lock(&self.classes).get((id as usize).wrapping_sub(1)).map_or(c"unknown", |class| class.c_name)
     }
 
+    /// The names of all instruments, in the order of registration: that of id 1 comes first.
+    pub(crate) fn names(&self) -> Vec<&'static str> {
+        lock(&self.classes).iter().map(|class| class.name).collect()
+    }
+
     /// Every class of threads, in the order of registration.
     pub(crate) fn threads(&self) -> Vec<ThreadInstrument> {
         let classes = lock(&self.classes);

@@ -1,15 +1,12 @@
 //! How many events every instrument has had, and how many statements clients have sent.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 
 use tare_engine::Engine;
-use tare_engine::snapshot::{Level, Summary};
+use tare_engine::snapshot::Level;
 
 /// The counter of sessions that counts statements of clients, whatever is recorded of them.
 const QUESTIONS: &str = "Questions";
-/// What errors of all numbers are counted under.
-const ERROR: &str = "error";
 
 /// Counts since the server's start, or since somebody reset a table.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,24 +21,9 @@ impl Counts {
     /// Reads them. Takes no lock but the engine's own.
     pub(super) fn read(engine: &Engine) -> Counts {
         let mut events = BTreeMap::new();
-        let mut add = |name: &'static str, count: u64| {
-            if count > 0 {
-                *events.entry(name).or_default() += count;
-            }
-            ControlFlow::Continue(())
-        };
-        engine.wait_summary(Level::Global, &mut |Summary { name, stat, .. }| add(name, stat.count));
-        engine.stage_summary(Level::Global, &mut |Summary { name, stat, .. }| add(name, stat.count));
-        engine.statement_summary(Level::Global, &mut |Summary { name, stat, .. }| add(name, stat.stat.count));
-        engine.transaction_summary(Level::Global, &mut |Summary { name, stat, .. }| {
-            add(name, stat.read_write.count.saturating_add(stat.read_only.count))
-        });
-        engine.memory_summary(Level::Global, &mut |Summary { name, stat, .. }| {
-            add(name, stat.count_alloc.saturating_add(stat.count_free))
-        });
-        engine.error_summary(Level::Global, &mut |Summary { stat, .. }| {
-            add(ERROR, stat.raised.saturating_add(stat.handled))
-        });
+        for (name, count) in engine.event_counts() {
+            *events.entry(name).or_default() += count;
+        }
         Counts { events, questions: questions(engine) }
     }
 
