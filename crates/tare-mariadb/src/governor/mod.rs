@@ -6,6 +6,8 @@
 
 mod clock;
 mod counts;
+#[cfg(test)]
+mod course;
 mod hand;
 mod ledger;
 mod shown;
