@@ -217,7 +217,7 @@ fn a_summary_of_sockets_is_the_sum_of_its_sockets() {
 }
 
 /// The counts of the global summaries, those that are not 0.
-fn summed(rig: &Rig) -> Vec<(&'static str, u64)> {
+fn summed(rig: Rig) -> Vec<(&'static str, u64)> {
     let mut all: Vec<(&'static str, u64)> = Vec::new();
     all.extend(rig.wait_rows(Level::Global).iter().map(|row| (row.name, row.stat.count)));
     all.extend(rig.stage_rows(Level::Global).iter().map(|row| (row.name, row.stat.count)));
@@ -232,7 +232,7 @@ fn summed(rig: &Rig) -> Vec<(&'static str, u64)> {
     all
 }
 
-fn counted(rig: &Rig) -> Vec<(&'static str, u64)> {
+fn counted(rig: Rig) -> Vec<(&'static str, u64)> {
     let mut counts = rig.event_counts();
     counts.sort_unstable();
     counts

@@ -225,7 +225,7 @@ fn a_budget_moves_levels_as_the_load_moves_and_every_move_is_a_row() {
 fn a_budget_that_persons_stand_in_the_way_of_says_so_and_the_server_ends_in_the_midst_of_it() {
     let _turn = turn();
     let file = prices(&["table-io", "table-lock"]);
-    let settings = governed(&file, "0.5%").tare_option("level", format!("{TABLE_LOCK}=sums"));
+    let settings = governed(&file, "5%").tare_option("level", format!("{TABLE_LOCK}=sums"));
     let mut server = Server::start(settings).unwrap();
     fill(&server);
     let mut schema = server.schema().unwrap();
@@ -238,7 +238,7 @@ fn a_budget_that_persons_stand_in_the_way_of_says_so_and_the_server_ends_in_the_
     let said = schema.rows("tare_decisions").unwrap();
     let said: Vec<&Row> = said.iter().filter(|row| row.text("WHY").starts_with("cannot be kept")).collect();
     assert_eq!(said.len(), 1, "{said:?}");
-    assert_eq!(server.log().matches("the budget of 0.5% cannot be kept").count(), 1);
+    assert_eq!(server.log().matches("the budget of 5% cannot be kept").count(), 1);
     drop(schema);
     let mut conn = server.client().unwrap();
     conn.query_drop(SELECT).unwrap();
