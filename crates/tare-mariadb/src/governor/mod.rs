@@ -164,13 +164,14 @@ fn run() {
         let _ = catch_unwind(|| lock(&WATCH).as_mut().map(|watch| watch.put_back(&ENGINE)));
         let mut shared = lock(&SHARED);
         shared.budget = None;
+        shared.is_running = false;
         shared.note("internal error: the budget is not kept any more".to_owned());
         line(Level::Warning, "the budget is not kept any more: internal error; all levels are back");
     }
-    lock(&SHARED).is_running = false;
     CHANGED.notify_all();
 }
 
+/// Until there is no budget any more, or no server. Whoever finds [`Shared::is_running`] false may start the next.
 fn govern() {
     let mut budget = None;
     loop {
@@ -178,8 +179,9 @@ fn govern() {
         let (every, known) = (shared.every, budget);
         let unchanged = |shared: &mut Shared| !shared.is_stopping && shared.budget == known;
         let waited = CHANGED.wait_timeout_while(shared, every, unchanged);
-        let shared = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let mut shared = waited.unwrap_or_else(PoisonError::into_inner).0;
         if shared.is_stopping {
+            shared.is_running = false;
             return;
         }
         let is_new = budget.is_none();
@@ -194,7 +196,6 @@ fn govern() {
                 if given_back > 0 {
                     shared.note(format!("{given_back} instruments have the level back they had"));
                 }
-                // Who sets a budget from here on starts another thread.
                 if shared.budget.is_none() {
                     shared.is_running = false;
                     return;
