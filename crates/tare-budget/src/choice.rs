@@ -90,7 +90,8 @@ fn best_within(groups: &[Group], limit: f64, slack: f64, most: u32) -> Choice {
     let within = first_within(limit);
     let end = within.or_else(|| first_within(last[last.len() - 1].cost + slack)).unwrap_or(0);
     let picks = walk_back(&stages, end);
-    let (recording, steps) = fronts.iter().zip(picks).map(|(front, pick)| front.choice(pick)).unzip();
+    let of_group = |((group, front), pick): ((&Group, &GroupFront), usize)| front.choice(group, pick);
+    let (recording, steps) = groups.iter().zip(&fronts).zip(picks).map(of_group).unzip();
     Choice { recording, steps, loss: last[end].loss, cost: last[end].cost, fits: within.is_some() }
 }
 
@@ -135,6 +136,15 @@ impl GroupFront {
         let mut fronts = vec![vec![Point { loss: group.recording[way], ..START }]];
         let mut least = group.recording[way];
         for item in &group.items {
+            if let [only] = &item.steps[..] {
+                // There is nothing to choose: all points move, and none has to be remembered.
+                least += only.loss;
+                for point in fronts.iter_mut().last().into_iter().flatten() {
+                    point.loss += only.loss;
+                    point.cost += only.costs[way];
+                }
+                continue;
+            }
             let options: Vec<(u32, f64)> =
                 item.steps.iter().map(|step| (step.loss, step.costs[way])).collect();
             least += item.least_loss();
@@ -143,9 +153,11 @@ impl GroupFront {
         fronts
     }
 
-    fn choice(&self, pick: usize) -> (usize, Vec<usize>) {
+    fn choice(&self, group: &Group, pick: usize) -> (usize, Vec<usize>) {
         let end = self.ends[pick];
-        (end.pick, walk_back(&self.stages[end.pick], end.parent))
+        let mut picks = walk_back(&self.stages[end.pick], end.parent).into_iter();
+        let step = |item: &Item| if item.steps.len() == 1 { 0 } else { picks.next().unwrap_or(0) };
+        (end.pick, group.items.iter().map(step).collect())
     }
 }
 
@@ -227,8 +239,11 @@ mod tests {
             };
             Group {
                 recording: (0..ways).map(|way| u32::try_from(way).unwrap() * random.u32(1..9)).collect(),
-                items: (0..random.usize(0..4))
-                    .map(|_| Item { steps: (0..3).map(|nth| step(random, nth)).collect() })
+                items: (0..random.usize(0..5))
+                    .map(|_| {
+                        let steps = if random.bool() { 0..3 } else { 2..3 };
+                        Item { steps: steps.map(|nth| step(random, nth)).collect() }
+                    })
                     .collect(),
             }
         };

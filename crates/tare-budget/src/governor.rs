@@ -230,6 +230,11 @@ impl Governor {
         Governor { rules, prices, memory: Memory::default(), changes: BTreeMap::new(), before: None }
     }
 
+    /// Goes by other rules from the next look on.
+    pub fn set_rules(&mut self, rules: Rules) {
+        self.rules = rules;
+    }
+
     /// The prices it goes by.
     #[must_use]
     pub fn prices(&self) -> &Prices {

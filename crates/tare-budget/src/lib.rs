@@ -4,14 +4,17 @@
 //! [`Governor::look`] what to do, and does it. `docs/budget.md` says what is promised.
 
 pub mod account;
+mod budget;
 pub mod choice;
 pub mod governor;
 pub mod kind;
 mod memory;
+pub mod pace;
 pub mod price;
 pub mod worth;
 
 pub use account::{Account, Entry, Share};
+pub use budget::Budget;
 pub use governor::{Board, Decision, Governor, Held, Look, Move, Rules, Switch};
 pub use kind::{Family, Kind, Level};
 pub use price::{Cost, PriceError, Prices, Provider};

@@ -64,6 +64,8 @@ pub struct Instrument {
     pub timed: bool,
     /// LEVEL.
     pub level: Recording,
+    /// A person has set it: nothing else moves it.
+    pub held: bool,
     /// PROPERTIES.
     pub properties: Properties,
 }

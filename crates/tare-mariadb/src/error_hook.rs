@@ -28,7 +28,7 @@ use crate::startup::symbol;
 
 /// The errors that are unwrapped: number, and pattern of the text (see [`wildcard_matches`]). 1062 is not
 /// among them: FEDERATED turns it into an error of its own without a text.
-pub const FORMS: [(u32, &str); 7] = [
+pub const FORMS: [(u32, &str); 8] = [
     (1045, "Access denied: only the tables installed in performance_schema %"),
     (1235, "Transactions are not supported: only the tables installed in performance_schema %"),
     (1683, "Invalid performance_schema usage"),
@@ -36,6 +36,7 @@ pub const FORMS: [(u32, &str); 7] = [
     (1114, "The table % is full"),
     (1452, "Cannot add or update a child row: a foreign key constraint fails"),
     (1265, "Data truncated for column % at row %"),
+    (1231, "Variable % can't be set to the value of %"),
 ];
 
 /// Writes the account of the calling thread's session, as `'user'@'host'`; false when it has none. Runs in

@@ -1,10 +1,14 @@
 //! The provider for stock MariaDB servers, loaded with `LD_PRELOAD`.
 
 pub mod abi;
+#[cfg(test)]
+#[path = "../../tare-engine/tests/driver/mod.rs"]
+mod driver;
 mod entry;
 pub mod error_hook;
 mod error_log;
 pub mod folder;
+mod governor;
 pub mod host;
 pub mod install;
 mod next;

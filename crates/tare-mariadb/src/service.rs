@@ -15,6 +15,7 @@ use tare_wire::{Endpoint, EndpointConfig};
 
 use crate::entry::{self, ENGINE, STORAGE_ENGINE_LOADED};
 use crate::folder::{self, FolderError};
+use crate::governor;
 use crate::install::{self, InstallError, federated};
 use crate::startup::data_directory;
 use crate::startup::error_log::{Level, line};
@@ -83,6 +84,7 @@ fn serve() -> Result<Endpoint, String> {
         .map_err(|error| format!("{error}; set `socket` in [tare] to a shorter path"))?;
     tare_tables::set_status_source(status_rows);
     tare_tables::log::set_error_log_source(error_log::rows);
+    governor::begin(options);
     let files =
         if options.tables { files(options.shape.tables(), &datadir) } else { Err(Hindrance::SwitchedOff) };
     let version = status::current().server_version.unwrap_or_default();
@@ -156,11 +158,12 @@ extern "C" fn at_exit() {
         if let Some(mut endpoint) = endpoint {
             endpoint.stop();
         }
+        governor::end();
     });
 }
 
-/// Starts a thread of the endpoint: its signals are the server's to handle.
-fn spawn(name: &str, work: Box<dyn FnOnce() + Send>) -> std::io::Result<()> {
+/// Starts a thread of tare's own: its signals are the server's to handle.
+pub(crate) fn spawn(name: &str, work: Box<dyn FnOnce() + Send>) -> std::io::Result<()> {
     /// Blocks every signal for the calling thread; the old mask comes back when it is dropped.
     struct Blocked(libc::sigset_t);
     impl Blocked {
@@ -240,6 +243,7 @@ fn status_rows() -> Vec<(Cow<'static, str>, String)> {
             rows.push(("errors".into(), errors));
         }
     }
+    rows.extend(governor::status_rows().into_iter().map(|(name, value)| (name.into(), value)));
     // Nobody keeps the lock.
     let service = SERVICE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if let Some((selects, sent)) = service.as_ref().map(Endpoint::answered) {

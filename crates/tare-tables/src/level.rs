@@ -3,7 +3,7 @@
 use tare_engine::snapshot::{Instrument, Kind};
 use tare_engine::{Engine, Recording};
 
-use crate::column::{ColumnDef, column};
+use crate::column::{ColumnDef, YES_NO, column, yes_no};
 use crate::definition::{Changes, TableDef};
 use crate::table::SqlType::{Enum, VarChar};
 use crate::table::{TableError, Value};
@@ -11,7 +11,8 @@ use crate::table::{TableError, Value};
 /// `tare_levels`
 pub static LEVELS: TableDef<Instrument> = TableDef::new(
     "tare_levels",
-    "A table of tare's own, not in the reference: how much is kept of the events of each instrument. An UPDATE acts at once. \
+    "A table of tare's own, not in the reference: how much is kept of the events of each instrument. An UPDATE acts at once, \
+     and the governor leaves alone what was set so, or by an option, or in setup_instruments: HELD says so. \
      A lock that was free has a count, a place in the histories and TIMER_WAIT 0 at level lean; one that was not is timed \
      exactly.",
     &[COLUMNS],
@@ -20,7 +21,7 @@ pub static LEVELS: TableDef<Instrument> = TableDef::new(
     },
 )
 .indexed(&[&["NAME"]])
-.updated(&["LEVEL"], update);
+.updated(&["LEVEL", "HELD"], update);
 
 const COLUMNS: &[ColumnDef<Instrument>] = &[
     column("NAME", VarChar(128), "Name of the instrument, as in setup_instruments.", |row| row.name.into()),
@@ -31,11 +32,18 @@ const COLUMNS: &[ColumnDef<Instrument>] = &[
          without a time; exact: counted, timed and recorded. May be updated.",
         |row| if row.enabled { row.level.name() } else { OFF }.into(),
     ),
+    column(
+        "HELD",
+        YES_NO,
+        "Whether a person has set it: the governor of the budget leaves it alone then. NO gives it to the governor, YES keeps it as it is. May \
+         be updated.",
+        |row| yes_no(row.held),
+    ),
 ];
 
 /// The level of an instrument that is not enabled.
 const OFF: &str = "off";
-const LEVELS_NAMED: &[&str] = &[OFF, "counts", "sums", "lean", "exact"];
+pub(crate) const LEVELS_NAMED: &[&str] = &[OFF, "counts", "sums", "lean", "exact"];
 
 fn update(engine: &Engine, changes: &Changes<'_>) -> Result<bool, TableError> {
     let level = match changes.value("LEVEL") {
@@ -47,7 +55,13 @@ fn update(engine: &Engine, changes: &Changes<'_>) -> Result<bool, TableError> {
     let Some(instrument) = engine.instruments().into_iter().find(|it| it.name == *name) else {
         return Ok(false);
     };
-    engine.set_level(instrument.id, level);
+    let held = changes.flag("HELD")?;
+    if changes.held("LEVEL") != changes.value("LEVEL") {
+        engine.set_level(instrument.id, level);
+    }
+    if let Some(held) = held {
+        engine.set_held(instrument.id, held);
+    }
     Ok(true)
 }
 

@@ -5,6 +5,7 @@
 //! a table is a declaration and a line in [`TABLES`].
 
 pub mod account;
+pub mod budget;
 mod column;
 mod condition;
 mod ddl;
@@ -119,6 +120,8 @@ pub static FURTHER: &[&dyn Table] = &[
 pub static TABLES: &[&dyn Table] = &[
     &status::STATUS,
     &level::LEVELS,
+    &budget::PRICES,
+    &budget::DECISIONS,
     &setup::INSTRUMENTS,
     &setup::CONSUMERS,
     &setup::ACTORS,

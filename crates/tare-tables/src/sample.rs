@@ -11,6 +11,7 @@ use tare_engine::{
     SessionVariableRow,
 };
 
+use crate::budget::{Between, DecisionRow, PriceRow};
 use crate::definition::TableDef;
 use crate::handle::{InstanceRow, NamedIo};
 use crate::histogram::{OfDigest, OfInstrument};
@@ -420,11 +421,52 @@ impl Sample for Instrument {
             enabled: true,
             timed: true,
             level: Recording::Lean,
+            held: true,
             properties: Properties { global: true, user: true, ..Properties::default() },
         }
     }
     fn bare() -> Self {
-        Instrument { enabled: false, timed: false, properties: Properties::default(), ..Self::full() }
+        Instrument {
+            enabled: false,
+            timed: false,
+            held: false,
+            properties: Properties::default(),
+            ..Self::full()
+        }
+    }
+}
+
+impl Sample for PriceRow {
+    fn full() -> Self {
+        PriceRow {
+            name: "wait/synch/mutex/sql/LOCK_open".to_owned(),
+            kind: Some("mutex"),
+            level: Some("lean"),
+            events: 7,
+            nanoseconds: Between { value: 9.0, low: 4.5, high: 18.0 },
+            share: Between { value: 0.01, low: 0.005, high: 0.02 },
+        }
+    }
+    fn bare() -> Self {
+        PriceRow { name: "(reading the counts)".to_owned(), kind: None, level: None, ..Self::full() }
+    }
+}
+
+impl Sample for DecisionRow {
+    fn full() -> Self {
+        DecisionRow {
+            id: 3,
+            time_us: 1_700_000_000_000_000,
+            name: some("wait/synch/mutex/sql/LOCK_open"),
+            from: Some("lean"),
+            to: Some("off"),
+            why: "over budget".to_owned(),
+            share: 0.02,
+            budget: 0.01,
+        }
+    }
+    fn bare() -> Self {
+        DecisionRow { name: None, from: None, to: None, ..Self::full() }
     }
 }
 
@@ -810,7 +852,7 @@ fn checked_levels() -> Vec<&'static str> {
 #[test]
 fn every_getter_of_every_table_gives_a_value_of_its_columns_type() {
     use crate::{
-        account, digest, error, event, handle, histogram, host_cache, level, log, object, program,
+        account, budget, digest, error, event, handle, histogram, host_cache, level, log, object, program,
         replication, session, setup, status, sync, thread, timer,
     };
     let mut names = checked_levels();
@@ -818,6 +860,8 @@ fn every_getter_of_every_table_gives_a_value_of_its_columns_type() {
         status::STATUS,
         setup::INSTRUMENTS,
         level::LEVELS,
+        budget::PRICES,
+        budget::DECISIONS,
         setup::CONSUMERS,
         setup::ACTORS,
         setup::OBJECTS,

@@ -6,9 +6,11 @@ use std::sync::OnceLock;
 
 use tare_engine::Engine;
 
+use crate::budget;
 use crate::column::column;
-use crate::definition::{Emit, TableDef};
+use crate::definition::{Changes, Emit, TableDef};
 use crate::table::SqlType::VarChar;
+use crate::table::{TableError, Value};
 
 /// A name and its value.
 pub type StatusRow = (Cow<'static, str>, String);
@@ -28,15 +30,25 @@ pub fn set_status_source(source: StatusSource) -> bool {
 pub static STATUS: TableDef<StatusRow> = TableDef::new(
     "tare_status",
     "A table of tare's own, not in the reference: version, memory in bytes, digests that lost their place to \
-     others, what did not fit, which consumers are on, and what the host says of itself.",
+     others, what did not fit, which consumers are on, and what the host says of itself. The row `budget` may be updated: OFF, or a \
+     share of the server's CPU time such as 1%.",
     &[&[
-        column("NAME", VarChar(64), "What the row is about.", |(name, _)| name.clone().into()),
-        column("VALUE", VarChar(1024), "Its value, as text.", |(_, value)| value.clone().into()),
+        column("NAME", VarChar(64), "What the row is about.", |(name, _): &StatusRow| name.clone().into()),
+        column("VALUE", VarChar(1024), "Its value, as text.", |(_, value): &StatusRow| value.clone().into()),
     ]],
     |engine, emit| {
         let _ = own_rows(engine, emit);
     },
-);
+)
+.indexed(&[&["NAME"]])
+.updated(&["VALUE"], update);
+
+fn update(_: &Engine, changes: &Changes<'_>) -> Result<bool, TableError> {
+    match (changes.held("NAME"), changes.value("VALUE")) {
+        (Some(Value::Text(name)), Some(Value::Text(value))) => budget::set(name, value).map(|()| true),
+        _ => Err(TableError::WrongUsage),
+    }
+}
 
 fn own_rows(engine: &Engine, emit: Emit<'_, StatusRow>) -> ControlFlow<()> {
     let mut row = |name: Cow<'static, str>, value: String| emit(&(name, value));

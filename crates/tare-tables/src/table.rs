@@ -150,6 +150,15 @@ pub enum TableError {
     NoReference,
     /// 1265 WARN_DATA_TRUNCATED: not a value of the column.
     BadValue(&'static str),
+    /// 1231 ER_WRONG_VALUE_FOR_VAR: not a value of what the row says, and what would be one.
+    WrongValue {
+        /// What is set.
+        name: String,
+        /// To what.
+        value: String,
+        /// What it may be set to.
+        allowed: &'static str,
+    },
 }
 
 /// A table that can be served.

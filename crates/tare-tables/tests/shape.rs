@@ -8,7 +8,7 @@ use tare_tables::{Access, Shape, TABLES, Table, ddl, mysql};
 const FACTS: &str = include_str!("reference/10.11.tsv");
 
 /// Tables of tare's own, which the reference does not have.
-const OWN: [&str; 2] = ["tare_levels", "tare_status"];
+const OWN: [&str; 4] = ["tare_decisions", "tare_levels", "tare_prices", "tare_status"];
 
 /// The reference's `CREATE TABLE` of each table, put together from the facts.
 fn reference() -> BTreeMap<&'static str, String> {
@@ -141,10 +141,18 @@ fn indexes_begin_with_what_is_asked_for() {
 #[test]
 fn access_is_the_references() {
     let editable = ["setup_actors", "setup_objects"];
-    let updatable =
-        ["tare_levels", "setup_instruments", "setup_consumers", "setup_timers", "setup_threads", "threads"];
-    let read_only = [
+    let updatable = [
+        "tare_levels",
         "tare_status",
+        "setup_instruments",
+        "setup_consumers",
+        "setup_timers",
+        "setup_threads",
+        "threads",
+    ];
+    let read_only = [
+        "tare_prices",
+        "tare_decisions",
         "session_connect_attrs",
         "performance_timers",
         "file_instances",

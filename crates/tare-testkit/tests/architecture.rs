@@ -10,7 +10,7 @@ const MAY_USE: [(&str, &[&str]); 11] = [
     ("tare-engine", &["tare-sync"]),
     ("tare-tables", &["tare-engine"]),
     ("tare-wire", &["tare-engine", "tare-tables"]),
-    ("tare-mariadb", &["tare-engine", "tare-tables", "tare-wire"]),
+    ("tare-mariadb", &["tare-budget", "tare-engine", "tare-tables", "tare-wire"]),
     ("tare-page", &[]),
     ("tare-lab", &["tare-page"]),
     ("tare-budget", &[]),

@@ -168,6 +168,11 @@ impl Failure {
                 Failure::new(1452, "23000", text)
             }
             TableError::BadValue(column) => Failure::bad_value(column),
+            TableError::WrongValue { name, value, allowed } => {
+                let value: String = value.chars().take(64).collect();
+                let text = format!("Variable '{name}' can't be set to the value of '{value}': {allowed}");
+                Failure::new(1231, "42000", text)
+            }
         }
     }
 }

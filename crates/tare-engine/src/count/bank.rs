@@ -92,6 +92,19 @@ impl Bank {
         arena.get(place(map.cells[class % MAP_ENTRIES].load(Acquire)))
     }
 
+    /// Every cell there is, for a reader: as [`Bank::peek`].
+    pub(crate) fn peek_each(&self, arena: &Arena, f: &mut dyn FnMut(ClassId, Offset)) {
+        for (block, map) in self.maps.iter().enumerate() {
+            let Some(map) = arena.get::<MapBlock>(map.load(Acquire)) else { continue };
+            for (entry, cell) in map.cells.iter().enumerate() {
+                let cell = place(cell.load(Acquire));
+                if cell != 0 {
+                    f((block * MAP_ENTRIES + entry) as ClassId, cell);
+                }
+            }
+        }
+    }
+
     /// The entry of `class`, for the bank's owner, who has settled. A map that is not there is read as block 0 of the arena,
     /// which is never handed out and all zero: one question less.
     #[inline(always)]

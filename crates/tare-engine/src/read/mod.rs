@@ -3,6 +3,7 @@
 //! A reader copies what writers publish. Where several words belong together it copies first and checks the
 //! version, the generation or the event id after; what changed meanwhile is read again or left out.
 
+mod counts;
 mod events;
 pub(crate) mod histogram;
 mod objects;

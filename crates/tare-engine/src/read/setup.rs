@@ -26,26 +26,50 @@ impl Engine {
         all
     }
 
-    /// ENABLED and TIMED; `None` leaves one as it is. At once, for every thread.
+    /// ENABLED and TIMED, by a person; `None` leaves one as it is. At once, for every thread.
     pub fn set_instrument(&self, id: ClassId, enabled: Option<bool>, timed: Option<bool>) {
         let _one_at_a_time = lock(&self.filters);
         self.registry.set(id, |now| {
             now.enabled = enabled.unwrap_or(now.enabled);
             now.timed = timed.unwrap_or(now.timed);
+            now.held = true;
         });
         self.decide_wanted(self.registry.kind(id));
         self.change_settings();
     }
 
-    /// LEVEL of an instrument; `None`: ENABLED becomes NO, else YES.
+    /// LEVEL of an instrument, by a person; `None`: ENABLED becomes NO, else YES.
     pub fn set_level(&self, id: ClassId, level: Option<Recording>) {
         let _one_at_a_time = lock(&self.filters);
         self.registry.set(id, |now| {
-            now.enabled = level.is_some();
-            now.level = level.unwrap_or(now.level);
+            now.set_level(level);
+            now.held = true;
         });
         self.decide_wanted(self.registry.kind(id));
         self.change_settings();
+    }
+
+    /// HELD of an instrument: whether [`Engine::move_levels`] leaves it alone.
+    pub fn set_held(&self, id: ClassId, held: bool) {
+        self.registry.set(id, |now| now.held = held);
+    }
+
+    /// LEVEL of several instruments at once, as [`Engine::set_level`], but not by a person: those that are held stay.
+    /// Returns which were moved.
+    pub fn move_levels(&self, moves: &[(ClassId, Option<Recording>)]) -> Vec<ClassId> {
+        let _one_at_a_time = lock(&self.filters);
+        let mut moved = Vec::with_capacity(moves.len());
+        for &(id, level) in moves {
+            self.registry.set(id, |now| {
+                if !now.held {
+                    now.set_level(level);
+                    moved.push(id);
+                }
+            });
+            self.decide_wanted(self.registry.kind(id));
+        }
+        self.change_settings();
+        moved
     }
 
     /// Every class of threads.

@@ -56,11 +56,21 @@ pub struct Initial {
     pub timed: bool,
     /// LEVEL.
     pub level: Recording,
+    /// HELD: a person has set it.
+    pub held: bool,
 }
 
 impl Default for Initial {
     fn default() -> Initial {
-        Initial { enabled: true, timed: true, level: Recording::default() }
+        Initial { enabled: true, timed: true, level: Recording::default(), held: false }
+    }
+}
+
+impl Initial {
+    /// `None`: nothing is kept, and the level it had comes back with ENABLED.
+    pub(crate) fn set_level(&mut self, level: Option<Recording>) {
+        self.enabled = level.is_some();
+        self.level = level.unwrap_or(self.level);
     }
 }
 
@@ -87,6 +97,8 @@ impl Registration<'_> {
 
 /// Where what was set has the level.
 const LEVEL: u32 = 4;
+/// Of what was set: a person has set it.
+const HELD: u8 = 64;
 
 struct Class {
     kind: Kind,
@@ -98,7 +110,7 @@ struct Class {
 pub(crate) struct Registry {
     /// What follows from ENABLED, TIMED and LEVEL, and kind flags.
     switches: [AtomicU8; MAX_INSTRUMENTS],
-    /// ENABLED and TIMED as they were set, and LEVEL from bit [`LEVEL`] on.
+    /// ENABLED, TIMED and HELD as they were set, and LEVEL from bit [`LEVEL`] on.
     set: [AtomicU8; MAX_INSTRUMENTS],
     kinds: [AtomicU8; MAX_INSTRUMENTS],
     /// How many of each kind are on. Changed by who has the classes.
@@ -182,9 +194,9 @@ impl Registry {
     }
 
     /// Stores what was set, and what follows.
-    fn decide(&self, id: usize, kind: Kind, Initial { enabled, timed, level }: Initial) {
+    fn decide(&self, id: usize, kind: Kind, Initial { enabled, timed, level, held }: Initial) {
         let columns = switches(kind, enabled, timed);
-        self.set[id].store(columns | (level as u8) << LEVEL, Relaxed);
+        self.set[id].store(columns | (level as u8) << LEVEL | flag(HELD, held), Relaxed);
         let follows = match level {
             _ if kind == Kind::Thread => columns,
             Recording::Counts => columns & !TIMED | UNRECORDED,
@@ -202,6 +214,7 @@ impl Registry {
             enabled: set & ENABLED != 0,
             timed: set & TIMED != 0,
             level: Recording::ALL[(set >> LEVEL) as usize % Recording::ALL.len()],
+            held: set & HELD != 0,
         }
     }
 
@@ -232,6 +245,11 @@ impl Registry {
         lock(&self.classes).get((id as usize).wrapping_sub(1)).map_or(c"unknown", |class| class.c_name)
     }
 
+    /// The names of all instruments, in the order of registration: that of id 1 comes first.
+    pub(crate) fn names(&self) -> Vec<&'static str> {
+        lock(&self.classes).iter().map(|class| class.name).collect()
+    }
+
     /// Every class of threads, in the order of registration.
     pub(crate) fn threads(&self) -> Vec<ThreadInstrument> {
         let classes = lock(&self.classes);
@@ -252,9 +270,9 @@ impl Registry {
     /// Every instrument, in the reference's order: by kind, then by registration.
     pub(crate) fn all(&self) -> Vec<Instrument> {
         let instrument = |(at, class): (usize, &Class)| {
-            let Initial { enabled, timed, level } = self.state(at + 1);
+            let Initial { enabled, timed, level, held } = self.state(at + 1);
             let Class { kind, name, properties, .. } = *class;
-            Instrument { id: at as ClassId + 1, kind, name, enabled, timed, level, properties }
+            Instrument { id: at as ClassId + 1, kind, name, enabled, timed, level, held, properties }
         };
         let mut all: Vec<Instrument> = lock(&self.classes).iter().enumerate().map(instrument).collect();
         all.sort_by_key(|instrument| ORDER[instrument.kind as usize]);

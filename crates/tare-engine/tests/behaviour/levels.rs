@@ -169,3 +169,22 @@ fn timed_is_kept_where_the_level_leaves_times_out() {
     rig.end_stage();
     assert_eq!(rig.thread_stage(thread, STAGE), Stat { count: 1, ..Stat::default() });
 }
+
+#[test]
+fn what_a_person_has_set_is_not_moved() {
+    let rig = Rig::new();
+    let of = |name: &str| rig.instruments().into_iter().find(|it| it.name == name).expect(name);
+    let [mutex, stage, statement] = [MUTEX, STAGE, STATEMENT].map(|name| of(name).id);
+    assert!(rig.instruments().iter().all(|it| !it.held));
+    rig.set_level(mutex, Some(Recording::Exact));
+    rig.set_instrument(stage, Some(true), None);
+    assert!(of(MUTEX).held && of(STAGE).held && !of(STATEMENT).held);
+    let moved = rig.move_levels(&[(mutex, None), (stage, None), (statement, Some(Recording::Sums))]);
+    assert_eq!(moved, [statement]);
+    assert!(of(MUTEX).enabled && of(STAGE).enabled && !of(STATEMENT).held);
+    assert_eq!((of(MUTEX).level, of(STATEMENT).level), (Recording::Exact, Recording::Sums));
+    rig.set_held(mutex, false);
+    assert_eq!(rig.move_levels(&[(mutex, None)]), [mutex]);
+    assert!(!of(MUTEX).enabled);
+    assert_eq!(of(MUTEX).level, Recording::Exact, "which comes back with ENABLED");
+}

@@ -215,3 +215,52 @@ fn a_summary_of_sockets_is_the_sum_of_its_sockets() {
     assert_eq!(read.stat.min_ps, each.iter().map(|socket| socket.io.read.stat.min_ps).min().unwrap());
     assert_eq!(read.stat.max_ps, each.iter().map(|socket| socket.io.read.stat.max_ps).max().unwrap());
 }
+
+/// The counts of the global summaries, those that are not 0.
+fn summed(rig: Rig) -> Vec<(&'static str, u64)> {
+    let mut all: Vec<(&'static str, u64)> = Vec::new();
+    all.extend(rig.wait_rows(Level::Global).iter().map(|row| (row.name, row.stat.count)));
+    all.extend(rig.stage_rows(Level::Global).iter().map(|row| (row.name, row.stat.count)));
+    all.extend(rig.statement_rows(Level::Global).iter().map(|row| (row.name, row.stat.stat.count)));
+    let transactions = rig.transaction_rows(Level::Global);
+    let both = |stat: &TransactionStat| stat.read_write.count + stat.read_only.count;
+    all.extend(transactions.iter().map(|row| (row.name, both(&row.stat))));
+    let memory = rig.memory_rows(Level::Global);
+    all.extend(memory.iter().map(|row| (row.name, row.stat.count_alloc + row.stat.count_free)));
+    all.retain(|(_, count)| *count > 0);
+    all.sort_unstable();
+    all
+}
+
+fn counted(rig: Rig) -> Vec<(&'static str, u64)> {
+    let mut counts = rig.event_counts();
+    counts.sort_unstable();
+    counts
+}
+
+#[test]
+fn event_counts_are_those_of_the_global_summaries() {
+    let rig = Rig::new();
+    assert_eq!(counted(rig), []);
+    let first = rig.connect();
+    for _ in 0..3 {
+        rig.wait(rig.class.mutex);
+        rig.stage(rig.class.stage);
+        rig.transaction(false, |_| rig.statement(rig.class.statement, "SELECT 1", |_| {}));
+    }
+    assert!(counted(rig).contains(&(MUTEX, 3)), "{:?}", counted(rig));
+    assert_eq!(counted(rig), summed(rig));
+    rig.delete_thread(first);
+    let _other = rig.connect();
+    rig.wait(rig.class.mutex);
+    assert!(counted(rig).contains(&(MUTEX, 4)), "what has ended counts");
+    assert_eq!(counted(rig), summed(rig));
+    rig.reset(Reset::Summary(EventType::Wait, Level::Global));
+    assert_eq!(counted(rig), summed(rig));
+    assert!(
+        !counted(rig).iter().any(|(name, _)| *name == MUTEX),
+        "a reset cell that its thread has not seen yet"
+    );
+    rig.wait(rig.class.mutex);
+    assert!(counted(rig).contains(&(MUTEX, 1)));
+}

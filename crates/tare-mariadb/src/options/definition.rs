@@ -1,10 +1,11 @@
 //! The options as data: one table feeds the parser, the defaults, the error texts and the documents.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use tare_budget::Budget;
 use tare_engine::snapshot::Consumer;
 use tare_engine::{
-    DESCRIPTORS, Lost, MAX_CONNECT_ATTRS, MAX_DIGEST, MAX_INSTRUMENTS, MAX_RULES, MAX_SQL_TEXT, Recording,
+    DESCRIPTORS, Lost, MAX_CONNECT_ATTRS, MAX_DIGEST, MAX_INSTRUMENTS, MAX_RULES, MAX_SQL_TEXT,
     STATEMENT_DEPTH,
 };
 use tare_tables::Shape;
@@ -12,9 +13,7 @@ use tare_tables::Shape;
 use super::error::{OptionError, Origin};
 use super::file::Entry;
 use super::value;
-use super::{
-    ConsumerRule, InstrumentRule, InstrumentSetting, LevelRule, LevelSetting, Options, wildcard_matches,
-};
+use super::{ALL, ConsumerRule, InstrumentRule, LevelRule, Options, wildcard_matches};
 use crate::redirect;
 
 /// What an option's value is, and the field it goes to.
@@ -30,8 +29,12 @@ pub enum Kind {
     Seconds(u32, u32, fn(&mut Options) -> &mut u32),
     /// `strict` or `extended`.
     Shape(fn(&mut Options) -> &mut Shape),
+    /// `OFF`, or a share of the server's CPU time.
+    Budget(fn(&mut Options) -> &mut Option<Budget>),
     /// A path of a Unix socket; absolute.
     Socket(fn(&mut Options) -> &mut Option<PathBuf>),
+    /// A path of a file; absolute.
+    File(fn(&mut Options) -> &mut Option<PathBuf>),
     /// `pattern=ON|OFF|COUNTED`; may be repeated.
     Instrument(fn(&mut Options) -> &mut Vec<InstrumentRule>),
     /// `LEVEL` or `pattern=LEVEL`, as often as one likes.
@@ -270,6 +273,25 @@ pub static OPTIONS: &[OptionDef] = &[
         doc: "State of the consumers whose names match: % any text, ? any character. The last match decides.",
     },
     OptionDef {
+        name: "budget",
+        kind: Kind::Budget(|o| &mut o.budget),
+        default: "OFF",
+        doc: "What watching may cost, as a share of the CPU time the server uses. The governor lowers levels so that it is kept; what \
+              instrument and level say of some instruments, and what is set in SQL, it leaves alone.",
+    },
+    OptionDef {
+        name: "budget-every",
+        kind: Kind::Seconds(1, 3600, |o| &mut o.budget_every),
+        default: "5",
+        doc: "Seconds between two looks of the governor, at least.",
+    },
+    OptionDef {
+        name: "prices",
+        kind: Kind::File(|o| &mut o.prices),
+        default: "",
+        doc: "File of what an event of each kind and level costs on this machine; by default the prices that ship.",
+    },
+    OptionDef {
         name: "socket",
         kind: Kind::Socket(|o| &mut o.socket),
         default: "",
@@ -321,6 +343,8 @@ impl OptionDef {
                 format!("{} to {} (bytes, or with K, M or G)", value::show_size(min), value::show_size(max))
             }
             Kind::Count(min, max, _) | Kind::Seconds(min, max, _) => format!("{min} to {max}"),
+            Kind::Budget(_) => format!("OFF, or {}", Budget::ALLOWED),
+            Kind::File(_) => "an absolute path".to_owned(),
             Kind::Socket(_) => format!("an absolute path of at most {} bytes", redirect::MAX_SOCKET_PATH),
             Kind::Instrument(_) => "pattern=ON, pattern=OFF or pattern=COUNTED".to_owned(),
             Kind::Level(_) => "exact, lean, sums, counts or off, alone or as pattern=LEVEL".to_owned(),
@@ -346,20 +370,23 @@ impl OptionDef {
                 let count = value::count(text).and_then(|count| u32::try_from(count).ok());
                 *field(options) = count.filter(|count| (min..=max).contains(count)).ok_or_else(wrong)?;
             }
-            Kind::Shape(field) => *field(options) = shape(text).ok_or_else(wrong)?,
-            Kind::Socket(field) => *field(options) = Some(socket(text)?),
+            Kind::Shape(field) => *field(options) = value::shape(text).ok_or_else(wrong)?,
+            Kind::Budget(field) if text.eq_ignore_ascii_case("OFF") => *field(options) = None,
+            Kind::Budget(field) => *field(options) = Some(Budget::read(text).ok_or_else(wrong)?),
+            Kind::Socket(field) => *field(options) = Some(value::socket(text)?),
+            Kind::File(field) => *field(options) = Some(value::absolute(text)?),
             Kind::Instrument(field) => {
-                let (pattern, setting) = rule(text).ok_or_else(wrong)?;
-                let setting = instrument_setting(setting).ok_or_else(wrong)?;
+                let (pattern, setting) = value::rule(text).ok_or_else(wrong)?;
+                let setting = value::instrument_setting(setting).ok_or_else(wrong)?;
                 field(options).push(InstrumentRule { pattern: pattern.to_owned(), setting });
             }
             Kind::Level(field) => {
-                let (pattern, setting) = rule(text).unwrap_or(("%", text.trim()));
-                let setting = level_setting(setting).ok_or_else(wrong)?;
+                let (pattern, setting) = value::rule(text).unwrap_or((ALL, text.trim()));
+                let setting = value::level_setting(setting).ok_or_else(wrong)?;
                 field(options).push(LevelRule { pattern: pattern.to_owned(), setting });
             }
             Kind::Consumer(field) => {
-                let (pattern, on) = rule(text).ok_or_else(wrong)?;
+                let (pattern, on) = value::rule(text).ok_or_else(wrong)?;
                 let on = value::switch(on).ok_or_else(wrong)?;
                 if !Consumer::ALL.iter().any(|consumer| wildcard_matches(pattern, consumer.name())) {
                     return Err(format!("no consumer is called '{pattern}'"));
@@ -369,39 +396,6 @@ impl OptionDef {
         }
         Ok(())
     }
-}
-
-/// `pattern=setting`, split at the last `=`, blanks around either dropped.
-fn rule(text: &str) -> Option<(&str, &str)> {
-    let (pattern, setting) = text.rsplit_once('=')?;
-    let pattern = pattern.trim();
-    if pattern.is_empty() { None } else { Some((pattern, setting.trim())) }
-}
-
-fn instrument_setting(text: &str) -> Option<InstrumentSetting> {
-    if text.eq_ignore_ascii_case("COUNTED") {
-        return Some(InstrumentSetting::Counted);
-    }
-    Some(if value::switch(text)? { InstrumentSetting::On } else { InstrumentSetting::Off })
-}
-
-fn level_setting(text: &str) -> Option<LevelSetting> {
-    if text.eq_ignore_ascii_case("off") {
-        return Some(LevelSetting::Off);
-    }
-    Recording::named(text).map(LevelSetting::At)
-}
-
-fn shape(text: &str) -> Option<Shape> {
-    [("strict", Shape::Strict), ("extended", Shape::Extended)]
-        .into_iter()
-        .find_map(|(name, shape)| text.eq_ignore_ascii_case(name).then_some(shape))
-}
-
-fn socket(text: &str) -> Result<PathBuf, String> {
-    let path = Path::new(text);
-    redirect::check_socket_path(path).map_err(|error| format!("'{text}': {error}"))?;
-    if path.is_absolute() { Ok(path.to_owned()) } else { Err(format!("'{text}' is not an absolute path")) }
 }
 
 /// Every option at its default. The tests read each default through the parser, so none is dropped here.
@@ -472,6 +466,7 @@ fn refuse(entry: &Entry, problem: String, allowed: String) -> OptionError {
 
 #[cfg(test)]
 mod tests {
+    use super::super::InstrumentSetting;
     use super::*;
 
     fn set(line: &str) -> Result<Options, OptionError> {
@@ -499,7 +494,8 @@ mod tests {
             Kind::Size(min, ..) => min.to_string(),
             Kind::Count(min, ..) | Kind::Seconds(min, ..) => min.to_string(),
             Kind::Shape(_) => "EXTENDED".to_owned(),
-            Kind::Socket(_) => "/run/tare.sock".to_owned(),
+            Kind::Budget(_) => "1%".to_owned(),
+            Kind::Socket(_) | Kind::File(_) => "/run/tare.sock".to_owned(),
             Kind::Instrument(_) | Kind::Consumer(_) | Kind::Level(_) => "%=OFF".to_owned(),
         };
         let mut seen: Vec<Options> = vec![Options::defaults()];
@@ -585,6 +581,10 @@ mod tests {
             ("consumer=%=COUNTED", "wrong value '%=COUNTED'", "pattern=OFF"),
             ("socket=tare.sock", "not an absolute path", "an absolute path of at most 107 bytes"),
             (&long, "has 108 bytes", "an absolute path of at most 107 bytes"),
+            ("budget=2", "wrong value '2'", "OFF, or a share such as 1% or 0.5%"),
+            ("budget=0%", "wrong value '0%'", "at most 100%"),
+            ("budget-every=0", "wrong value '0'", "1 to 3600"),
+            ("prices=tare.toml", "not an absolute path", "an absolute path"),
             ("shape=round", "wrong value 'round'", "strict or extended"),
             ("loose-memory-max=1", "wrong value '1'", "8M"),
         ] {

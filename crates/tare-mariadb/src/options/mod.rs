@@ -15,6 +15,7 @@ mod value;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use tare_budget::Budget;
 use tare_engine::{Limits, Recording};
 use tare_tables::Shape;
 
@@ -26,6 +27,9 @@ pub use root::Root;
 pub use server::ServerSettings;
 
 use crate::redirect::check_socket_path;
+
+/// The pattern of all instruments.
+pub(crate) const ALL: &str = "%";
 
 /// A size for each type of event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -126,6 +130,12 @@ pub struct Options {
     pub levels: Vec<LevelRule>,
     /// `consumer`, in the order given.
     pub consumers: Vec<ConsumerRule>,
+    /// `budget`: what watching may cost.
+    pub budget: Option<Budget>,
+    /// `budget-every`: seconds between two looks of the governor, at least.
+    pub budget_every: u32,
+    /// `prices`: a file of prices; `None` for those that ship.
+    pub prices: Option<PathBuf>,
     /// `socket`: path of the endpoint; `None` for `tare.sock` in the server's data directory.
     pub socket: Option<PathBuf>,
     /// `tables`: whether the tables are installed under `performance_schema`.
@@ -213,6 +223,16 @@ impl Options {
     pub fn level(&self, name: &str) -> Option<LevelSetting> {
         let rules = self.levels.iter().rev();
         rules.into_iter().find(|rule| wildcard_matches(&rule.pattern, name)).map(|rule| rule.setting)
+    }
+
+    /// Whether a rule for some instruments decides about this one. A rule for all of them (`%`, or a level alone) says how
+    /// tare is to begin; what is named is meant to stay.
+    pub fn is_named(&self, name: &str) -> bool {
+        let instruments = self.instruments.iter().map(|rule| &rule.pattern).rev();
+        let levels = self.levels.iter().map(|rule| &rule.pattern).rev();
+        let decides = |pattern: &&String| wildcard_matches(pattern, name);
+        let [instrument, level] = [instruments.into_iter().find(decides), levels.into_iter().find(decides)];
+        instrument.into_iter().chain(level).any(|pattern| pattern != ALL)
     }
 
     /// What the rules make of the consumer `name`; `None` when no rule matches it.

@@ -1,5 +1,13 @@
 //! Values as one writes them in an option file.
 
+use std::path::{Path, PathBuf};
+
+use tare_engine::Recording;
+use tare_tables::Shape;
+
+use super::{InstrumentSetting, LevelSetting};
+use crate::redirect;
+
 /// `ON`, `OFF` and their usual other spellings.
 pub(crate) fn switch(text: &str) -> Option<bool> {
     let is_one_of = |words: &[&str]| words.iter().any(|word| text.eq_ignore_ascii_case(word));
@@ -36,6 +44,44 @@ pub(crate) fn show_size(bytes: u64) -> String {
         }
     }
     bytes.to_string()
+}
+
+/// `pattern=setting`, split at the last `=`, blanks around either dropped.
+pub(crate) fn rule(text: &str) -> Option<(&str, &str)> {
+    let (pattern, setting) = text.rsplit_once('=')?;
+    let pattern = pattern.trim();
+    if pattern.is_empty() { None } else { Some((pattern, setting.trim())) }
+}
+
+pub(crate) fn instrument_setting(text: &str) -> Option<InstrumentSetting> {
+    if text.eq_ignore_ascii_case("COUNTED") {
+        return Some(InstrumentSetting::Counted);
+    }
+    Some(if switch(text)? { InstrumentSetting::On } else { InstrumentSetting::Off })
+}
+
+pub(crate) fn level_setting(text: &str) -> Option<LevelSetting> {
+    if text.eq_ignore_ascii_case("off") {
+        return Some(LevelSetting::Off);
+    }
+    Recording::named(text).map(LevelSetting::At)
+}
+
+pub(crate) fn shape(text: &str) -> Option<Shape> {
+    [("strict", Shape::Strict), ("extended", Shape::Extended)]
+        .into_iter()
+        .find_map(|(name, shape)| text.eq_ignore_ascii_case(name).then_some(shape))
+}
+
+pub(crate) fn socket(text: &str) -> Result<PathBuf, String> {
+    let path = Path::new(text);
+    redirect::check_socket_path(path).map_err(|error| format!("'{text}': {error}"))?;
+    absolute(text)
+}
+
+pub(crate) fn absolute(text: &str) -> Result<PathBuf, String> {
+    let path = Path::new(text);
+    if path.is_absolute() { Ok(path.to_owned()) } else { Err(format!("'{text}' is not an absolute path")) }
 }
 
 #[cfg(test)]

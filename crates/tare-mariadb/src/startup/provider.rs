@@ -62,10 +62,11 @@ fn config(options: &'static Options) -> Config {
             Some(InstrumentSetting::Counted) => (true, false),
             Some(InstrumentSetting::On) | None => (true, true),
         };
+        let held = options.is_named(name);
         match options.level(name) {
-            Some(LevelSetting::Off) => Initial { enabled: false, timed, ..Initial::default() },
-            Some(LevelSetting::At(level)) => Initial { enabled, timed, level },
-            None => Initial { enabled, timed, ..Initial::default() },
+            Some(LevelSetting::Off) => Initial { enabled: false, timed, held, ..Initial::default() },
+            Some(LevelSetting::At(level)) => Initial { enabled, timed, level, held },
+            None => Initial { enabled, timed, held, ..Initial::default() },
         }
     };
     let consumers = Consumer::ALL.into_iter();

@@ -5,6 +5,7 @@
 mod audit;
 mod background;
 mod binary_log;
+mod budget;
 mod charsets;
 mod digests;
 mod errors;

@@ -1,0 +1,86 @@
+//! How many events every instrument had: what the global summaries count, for who wants no more of them than that.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use crate::Engine;
+use crate::count::bank::{Bank, with_cell};
+use crate::count::cell::{Cell, Family, MemoryCell, Viewer};
+use crate::count::error::ErrorCell;
+use crate::memory::arena::Offset;
+use crate::snapshot::{ClassId, Kind};
+use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread};
+
+/// What errors of all numbers are counted under.
+const ERROR: &str = "error";
+
+impl Engine {
+    /// Instruments that have had events since they were last reset, and how many. Of memory what was allocated and what
+    /// was freed, of errors those of all numbers. Only cells that there are are looked at: an instrument without events
+    /// costs next to nothing.
+    pub fn event_counts(&self) -> Vec<(&'static str, u64)> {
+        let names = self.registry.names();
+        let (counts, errors) = self.unfolding(|| self.count_events(names.len()));
+        let counts = names.into_iter().zip(counts).chain([(ERROR, errors)]);
+        counts.filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// By instrument, in the order of registration; and of errors.
+    fn count_events(&self, instruments: usize) -> (Vec<u64>, u64) {
+        let mut counts = vec![0; instruments];
+        let mut errors = 0;
+        self.count_bank(&self.ended.bank, &mut |class, count| add(&mut counts, class, count));
+        self.count_errors(&self.ended_errors.bank, &mut errors);
+        let mut own = Vec::new();
+        for thread in self.live_threads() {
+            let id = thread.thread_id.load(Relaxed);
+            let mut own_errors = 0;
+            own.clear();
+            self.count_thread(thread, &mut own, &mut own_errors);
+            if self.still_lives(thread, id) {
+                own.iter().for_each(|(class, count)| add(&mut counts, *class, *count));
+                errors += own_errors;
+            }
+        }
+        (counts, errors)
+    }
+
+    fn count_thread(&self, thread: &Thread, counts: &mut Vec<(ClassId, u64)>, errors: &mut u64) {
+        for bank in [BANK_OWN, BANK_UNATTRIBUTED] {
+            self.count_bank(&thread.banks[bank], &mut |class, count| counts.push((class, count)));
+        }
+        self.count_errors(&thread.errors, errors);
+    }
+
+    fn count_bank(&self, bank: &Bank, count: &mut dyn FnMut(ClassId, u64)) {
+        bank.peek_each(&self.arena, &mut |class, cell| {
+            let events = match self.registry.kind(class) {
+                Kind::Memory => self.events_of::<MemoryCell>(Family::Memory, cell, |cell| {
+                    let [allocated, freed] = [&cell.count_alloc, &cell.count_free].map(|it| it.load(Relaxed));
+                    allocated.wrapping_add(freed)
+                }),
+                kind => with_cell!(kind, C => self.events_of::<C>(Family::of(kind), cell, C::events)),
+            };
+            count(class, events);
+        });
+    }
+
+    fn count_errors(&self, bank: &Bank, errors: &mut u64) {
+        bank.peek_each(&self.arena, &mut |_, cell| {
+            let raised = self.events_of::<ErrorCell>(Family::Errors, cell, ErrorCell::events);
+            *errors = errors.wrapping_add(raised);
+        });
+    }
+
+    /// What a cell counts, unless a reset has passed since its writer last looked.
+    fn events_of<C: Cell>(&self, family: Family, cell: Offset, events: impl Fn(&C) -> u64) -> u64 {
+        let Some(cell) = self.arena.get::<C>(cell) else { return 0 };
+        let counts = self.counts_for(family, Viewer::Global, cell.head().epoch.load(Acquire));
+        if counts { events(cell) } else { 0 }
+    }
+}
+
+fn add(counts: &mut [u64], class: ClassId, count: u64) {
+    if let Some(sum) = (class as usize).checked_sub(1).and_then(|at| counts.get_mut(at)) {
+        *sum = sum.wrapping_add(count);
+    }
+}

@@ -1,0 +1,230 @@
+//! The governor on an engine whose events are counted one by one, at times the test makes.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::time::Duration;
+
+use tare_budget::governor::Why;
+use tare_budget::{Budget, Kind, Level, Prices};
+use tare_engine::Recording;
+use tare_engine::snapshot::{ClassId, EventType, Reset};
+
+use super::watch::{Moment, Seen, Watch};
+use crate::driver::{IDLE, MUTEX, Rig, STAGE, STATEMENT, small};
+
+/// The same prices for all kinds, high enough that a test need not have many events.
+fn prices() -> Prices {
+    let mut text =
+        "[origin]\nprovider = \"tare\"\nserver = \"-\"\nmachine = \"-\"\nmeasured = true\nhow = \"-\"\n"
+            .to_owned();
+    for kind in Kind::ALL {
+        writeln!(text, "[price.{kind}]").unwrap();
+        for (level, ns) in [("off", 10), ("counts", 100), ("sums", 300), ("lean", 500), ("exact", 1000)] {
+            writeln!(text, "{level} = {{ ns = {ns}, low = {ns}, high = {ns} }}").unwrap();
+        }
+    }
+    Prices::read(&text).unwrap()
+}
+
+/// Looks every five seconds, in each of which the server uses as much CPU time.
+struct Course {
+    rig: Rig,
+    watch: Watch,
+    at: Moment,
+    questions: u64,
+    budget: Budget,
+}
+
+const EVERY: Duration = Duration::from_secs(5);
+const USED: Duration = Duration::from_millis(60);
+
+impl Course {
+    fn new(budget: &str) -> Course {
+        let rig = Rig::with(small());
+        let thread = rig.connect();
+        rig.set_thread_account(thread, b"a", b"h");
+        rig.begin_session(thread, thread.thread_id());
+        let budget = Budget::read(budget).unwrap();
+        let mut course =
+            Course { rig, watch: Watch::new(prices()), at: Moment::default(), questions: 0, budget };
+        course.ask(0);
+        course.watch.begin(&rig, course.at);
+        course
+    }
+
+    fn ask(&mut self, questions: u64) {
+        self.questions += questions;
+        let thread = self.rig.current_thread().unwrap().thread_id();
+        self.rig.host.sessions.lock().unwrap().insert(thread, vec![self.questions, 0]);
+    }
+
+    /// Events of one look.
+    fn load(&mut self, mutexes: usize, stages: usize, statements: u64) {
+        let rig = self.rig;
+        for _ in 0..mutexes {
+            rig.wait(rig.class.mutex);
+        }
+        for _ in 0..stages {
+            rig.stage(rig.class.stage);
+        }
+        for _ in 0..statements {
+            rig.query("SELECT 1");
+        }
+        self.ask(statements);
+    }
+
+    fn look(&mut self) -> Seen {
+        self.at.now += EVERY;
+        self.at.cpu += USED;
+        self.watch.look(&self.rig, self.at, Some(self.budget))
+    }
+
+    fn step(&mut self, mutexes: usize, stages: usize, statements: u64) -> Seen {
+        self.load(mutexes, stages, statements);
+        self.look()
+    }
+
+    fn setting(&self, name: &str) -> Option<Recording> {
+        let found = self.rig.instruments().into_iter().find(|it| it.name == name).unwrap();
+        found.enabled.then_some(found.level)
+    }
+
+    fn id(&self, name: &str) -> ClassId {
+        self.rig.instruments().into_iter().find(|it| it.name == name).unwrap().id
+    }
+
+    fn share(&self, seen: &Seen) -> f64 {
+        seen.account.share().ns / self.budget.share()
+    }
+}
+
+#[test]
+fn the_account_is_events_times_price_over_cpu_time() {
+    let mut course = Course::new("100%");
+    let seen = course.step(1000, 10, 5);
+    let of = |name: &str| {
+        let share = seen.account.shares.iter().find(|it| it.entry.name == name).unwrap();
+        (share.entry.level, share.entry.events)
+    };
+    assert_eq!(of(MUTEX), (Level::Lean, 1000.0));
+    assert_eq!(of(STAGE), (Level::Lean, 9.0), "the last one goes on");
+    assert_eq!(of(STATEMENT), (Level::Lean, 5.0));
+    assert!((seen.account.share().ns - 1014.0 * 500.0 / 60e6).abs() < 1e-12);
+    assert!(seen.moves.is_empty() && seen.cut.is_empty() && seen.can_be_kept);
+}
+
+#[test]
+fn a_load_that_changes_is_over_budget_for_one_look_and_nothing_flaps() {
+    let mut course = Course::new("1%");
+    let mut changes: BTreeMap<String, Vec<Duration>> = BTreeMap::new();
+    let (mut raises, mut levels) = (0, BTreeMap::new());
+    for look in 0..120 {
+        let is_first = look / 6 % 2 == 0;
+        let seen = if is_first { course.step(3000, 100, 30) } else { course.step(100, 3000, 1) };
+        if look % 6 > 0 {
+            assert!(course.share(&seen) <= 1.0, "look {look}: {seen:?}");
+        }
+        for it in &seen.moves {
+            // A row for every change there is, and no other.
+            let known = levels.insert(it.switch.clone(), it.to).unwrap_or(Level::Lean);
+            assert_eq!(known, it.from, "{it:?}");
+            changes.entry(it.switch.clone()).or_default().push(course.at.now);
+            raises += usize::from(matches!(it.why, Why::Room { .. }));
+        }
+        for (name, level) in &levels {
+            let set = course.setting(name).map_or(Level::Off.name(), Recording::name);
+            assert_eq!(set, level.name(), "{name}, look {look}");
+        }
+    }
+    assert!(changes.contains_key(MUTEX) && changes.contains_key(STAGE), "{changes:?}");
+    assert!(raises > 0, "what there is room for comes back");
+    for (name, times) in changes {
+        let in_a_minute =
+            |from: &Duration| times.iter().filter(|it| *it >= from && **it - *from < 12 * EVERY).count();
+        assert!(times.iter().all(|from| in_a_minute(from) <= 2), "{name}: {times:?}");
+    }
+}
+
+#[test]
+fn what_a_person_has_set_stays_and_is_said_to_be_in_the_way() {
+    let mut course = Course::new("1%");
+    course.rig.set_level(course.id(MUTEX), Some(Recording::Exact));
+    let seen = course.step(3000, 3000, 10);
+    assert_eq!(course.setting(MUTEX), Some(Recording::Exact));
+    assert!(seen.moves.iter().any(|it| it.switch == STAGE) && seen.moves.iter().all(|it| it.switch != MUTEX));
+    assert!(!seen.can_be_kept);
+    assert!((seen.by_persons - 3000.0 * 1000.0 / 60e6).abs() < 1e-12, "{seen:?}");
+    // Released, it is the governor's.
+    course.rig.set_held(course.id(MUTEX), false);
+    let seen = course.step(3000, 3000, 10);
+    assert!(seen.moves.iter().any(|it| it.switch == MUTEX) && seen.can_be_kept, "{seen:?}");
+    assert!(seen.by_persons.abs() < 1e-12);
+}
+
+#[test]
+fn what_somebody_sets_between_a_look_and_its_moves_is_not_overwritten_nor_put_back() {
+    let mut course = Course::new("1%");
+    course.step(3000, 3000, 10);
+    let cut = course.setting(STAGE);
+    assert!(cut < Some(Recording::Lean), "{cut:?}");
+    course.rig.set_level(course.id(STAGE), Some(Recording::Sums));
+    course.step(3000, 3000, 10);
+    assert_eq!(course.setting(STAGE), Some(Recording::Sums));
+    assert!(course.watch.put_back(&course.rig) > 0);
+    assert_eq!(course.setting(STAGE), Some(Recording::Sums), "a person's");
+    assert_eq!(course.setting(MUTEX), Some(Recording::Lean), "as it was");
+    assert_eq!(course.watch.put_back(&course.rig), 0, "once");
+}
+
+#[test]
+fn a_budget_that_cannot_be_kept_takes_nearly_everything_and_says_so() {
+    let mut course = Course::new("0.01%");
+    let seen = course.step(3000, 3000, 30);
+    assert!(!seen.can_be_kept);
+    assert_eq!(course.setting(MUTEX), None);
+    assert_eq!(course.setting(STAGE), None);
+    let cut: usize = seen.cut.values().sum();
+    assert!(cut >= 3, "{:?}", seen.cut);
+    // What is off is counted no more, and still in the account.
+    let seen = course.step(3000, 3000, 30);
+    let off = seen.account.shares.iter().find(|it| it.entry.name == MUTEX).unwrap();
+    assert_eq!((off.entry.level, off.entry.events), (Level::Off, 3000.0));
+}
+
+#[test]
+fn truncated_summaries_and_consumers_that_are_off_are_no_events_and_no_records() {
+    let mut course = Course::new("100%");
+    course.step(1000, 0, 1);
+    course.rig.reset(Reset::Summary(EventType::Wait, tare_engine::snapshot::Level::Global));
+    let seen = course.step(10, 0, 1);
+    let mutex = seen.account.shares.iter().find(|it| it.entry.name == MUTEX).unwrap();
+    assert!((mutex.entry.events - 10.0).abs() < 1e-9, "{mutex:?}");
+    course.rig.set_consumer(tare_engine::snapshot::Consumer::EventsWaitsCurrent, false);
+    let seen = course.step(10, 0, 1);
+    let mutex = seen.account.shares.iter().find(|it| it.entry.name == MUTEX).unwrap();
+    assert_eq!(mutex.entry.level, Level::Sums, "that is what is kept of it");
+    assert_eq!(course.setting(MUTEX), Some(Recording::Lean), "and that is its setting");
+}
+
+#[test]
+fn nothing_is_decided_about_an_idle_server() {
+    let mut course = Course::new("1%");
+    course.load(3000, 3000, 10);
+    course.at.now += Duration::from_secs(600);
+    let seen = course.look();
+    assert!(seen.is_idle && seen.moves.is_empty() && course.share(&seen) > 1.0);
+    assert_eq!(course.setting(IDLE), Some(Recording::Lean));
+}
+
+#[test]
+fn a_look_is_due_when_a_tenth_of_the_budget_has_paid_for_the_last() {
+    let mut course = Course::new("1%");
+    assert!(course.watch.is_due(course.at, course.budget), "nobody knows what one takes");
+    course.step(10, 0, 1);
+    course.watch.took(Duration::from_millis(1));
+    let after = |cpu| Moment { cpu: course.at.cpu + cpu, ..course.at };
+    assert!(!course.watch.is_due(after(Duration::from_millis(999)), course.budget));
+    assert!(course.watch.is_due(after(Duration::from_millis(1001)), course.budget));
+    let seen = course.step(10, 0, 1);
+    assert!((seen.account.own - 1e6).abs() < 1.0, "its own cost is in the account");
+}

@@ -1,0 +1,328 @@
+//! The governor of this server: keeps what watching costs under the option `budget`, and shows the account.
+//!
+//! With a budget a thread of tare's own looks every few seconds; without one there is no thread, and whoever reads the
+//! account looks. [`tare_budget`] decides, as it does for `tare govern`. A look reads what the engine counted, as any reader
+//! does: no lock of the server's is taken, no function of the server's called.
+
+mod clock;
+mod counts;
+#[cfg(test)]
+mod course;
+mod hand;
+mod ledger;
+mod shown;
+mod watch;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use tare_budget::governor::percent;
+use tare_budget::{Budget, Prices, Provider};
+use tare_tables::TableError;
+use tare_tables::budget::{DecisionRow, Keeper, PriceRow};
+
+use crate::entry::ENGINE;
+use crate::options::Options;
+use crate::service::spawn;
+use crate::startup::error_log::{Level, line};
+use ledger::Ledger;
+use watch::{Moment, Seen, Watch};
+
+/// Who reads the account looks at most so often.
+const LEAST: Duration = Duration::from_secs(1);
+/// How long the server's end waits for a look.
+const STOP_BOUND: Duration = Duration::from_secs(2);
+/// The row of `tare_status` that sets the budget.
+const BUDGET: &str = "budget";
+
+/// What looks. Taken before [`SHARED`] by who takes both; held as long as a look takes.
+static WATCH: Mutex<Option<Watch>> = Mutex::new(None);
+/// What is shown and set; held for moments.
+static SHARED: Mutex<Shared> = Mutex::new(Shared {
+    budget: None,
+    every: Duration::ZERO,
+    is_running: false,
+    is_stopping: false,
+    prices: None,
+    ledger: Ledger::new(),
+    looks: 0,
+    last: None,
+    is_over: false,
+});
+/// Something of [`SHARED`] has changed that the governor, or who waits for its end, wants to know.
+static CHANGED: Condvar = Condvar::new();
+
+/// What readers are shown, and what they set.
+struct Shared {
+    budget: Option<Budget>,
+    every: Duration,
+    is_running: bool,
+    is_stopping: bool,
+    /// The prices, and where they come from.
+    prices: Option<(Prices, String)>,
+    ledger: Ledger,
+    /// Looks that were taken.
+    looks: u64,
+    last: Option<Seen>,
+    /// It was said that the budget cannot be kept.
+    is_over: bool,
+}
+
+/// A panic while one of them is held leaves figures of one look, which the next one replaces.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Reads the prices, shows the account from now on and, where a budget is set, begins to keep it.
+pub(crate) fn begin(options: &Options) {
+    let (prices, origin) = match prices(options) {
+        Ok(found) => found,
+        Err(error) => return line(Level::Warning, &format!("no prices, no account: {error}")),
+    };
+    *lock(&WATCH) = Some(Watch::new(prices.clone()));
+    {
+        let mut shared = lock(&SHARED);
+        shared.prices = Some((prices, origin));
+        shared.every = Duration::from_secs(options.budget_every.into());
+    }
+    tare_tables::budget::set_keeper(&Here);
+    if options.budget.is_some() {
+        set(options.budget);
+    }
+}
+
+/// The prices of the option's file, or those that ship; and what is to be said of them.
+fn prices(options: &Options) -> Result<(Prices, String), tare_budget::PriceError> {
+    let named = options.prices.as_ref().map(|path| {
+        let name = path.display();
+        let text = std::fs::read_to_string(path).map_err(|error| format!("{name}: {error}"))?;
+        let prices = Prices::read(&text).map_err(|error| format!("{name}: {error}"))?;
+        match prices.origin.provider {
+            Provider::Tare => Ok((prices, name.to_string())),
+            _ => Err(format!(
+                "{name}: origin.provider is another than \"tare\": these are a built-in's prices"
+            )),
+        }
+    });
+    let (prices, mut origin) = match named {
+        Some(Ok(found)) => found,
+        named => {
+            let shipped = Prices::shipped(Provider::Tare)?;
+            match named {
+                Some(Err(error)) => {
+                    let text = format!("the option prices: {error}; the prices that ship are used instead");
+                    line(Level::Warning, &text);
+                    (shipped, format!("those that ship, because of {error}"))
+                }
+                _ => (shipped, "those that ship".to_owned()),
+            }
+        }
+    };
+    let how = if prices.origin.measured { "measured" } else { "ESTIMATED" };
+    origin = format!("{origin}; {how} with {}, {}", prices.origin.server, prices.origin.machine);
+    Ok((prices, origin))
+}
+
+/// Sets the budget; `None`: there is none any more, and what was given up comes back.
+fn set(budget: Option<Budget>) {
+    let mut shared = lock(&SHARED);
+    if shared.is_stopping || shared.budget == budget {
+        return;
+    }
+    shared.budget = budget;
+    shared.is_over = false;
+    shared.note(match budget {
+        Some(budget) => format!("the budget is {budget} from now on"),
+        None => "there is no budget from now on".to_owned(),
+    });
+    if budget.is_some() && !shared.is_running {
+        shared.is_running = true;
+        if let Err(error) = spawn("tare-governor", Box::new(run)) {
+            shared.is_running = false;
+            shared.budget = None;
+            shared.note(format!("no thread can be started: {error}; there is no budget"));
+            line(Level::Warning, &format!("the budget is not kept: no thread can be started: {error}"));
+        }
+    }
+    CHANGED.notify_all();
+}
+
+/// Ends the governor, within two seconds; levels stay as they are.
+pub(crate) fn end() {
+    let mut shared = lock(&SHARED);
+    shared.is_stopping = true;
+    CHANGED.notify_all();
+    let ended = CHANGED.wait_timeout_while(shared, STOP_BOUND, |shared| shared.is_running);
+    drop(ended.unwrap_or_else(PoisonError::into_inner));
+}
+
+/// The governor's thread.
+fn run() {
+    if catch_unwind(AssertUnwindSafe(govern)).is_err() {
+        // The log has the panic's text. Nothing stays given up for a governor that is gone.
+        let _ = catch_unwind(|| lock(&WATCH).as_mut().map(|watch| watch.put_back(&ENGINE)));
+        let mut shared = lock(&SHARED);
+        shared.budget = None;
+        shared.is_running = false;
+        shared.note("internal error: the budget is not kept any more".to_owned());
+        line(Level::Warning, "the budget is not kept any more: internal error; all levels are back");
+    }
+    CHANGED.notify_all();
+}
+
+/// Until there is no budget any more, or no server. Whoever finds [`Shared::is_running`] false may start the next.
+fn govern() {
+    let mut budget = None;
+    loop {
+        let shared = lock(&SHARED);
+        let (every, known) = (shared.every, budget);
+        let unchanged = |shared: &mut Shared| !shared.is_stopping && shared.budget == known;
+        let waited = CHANGED.wait_timeout_while(shared, every, unchanged);
+        let mut shared = waited.unwrap_or_else(PoisonError::into_inner).0;
+        if shared.is_stopping {
+            shared.is_running = false;
+            return;
+        }
+        let is_new = budget.is_none();
+        budget = shared.budget;
+        drop(shared);
+        let mut watch = lock(&WATCH);
+        let Some(watch) = watch.as_mut() else { return };
+        match budget {
+            None => {
+                let given_back = watch.put_back(&ENGINE);
+                let mut shared = lock(&SHARED);
+                if given_back > 0 {
+                    shared.note(format!("{given_back} instruments have the level back they had"));
+                }
+                if shared.budget.is_none() {
+                    shared.is_running = false;
+                    return;
+                }
+            }
+            // What was before there was a budget is not its matter.
+            Some(_) if is_new => timed(watch, |watch, at| watch.begin(&ENGINE, at)),
+            Some(budget) if watch.is_due(moment(), budget) => {
+                let seen = timed(watch, |watch, at| watch.look(&ENGINE, at, Some(budget)));
+                lock(&SHARED).show(seen, Some(budget));
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+fn moment() -> Moment {
+    Moment { now: clock::now(), cpu: clock::process() }
+}
+
+/// Looks, and notes what that took.
+fn timed<T>(watch: &mut Watch, look: impl FnOnce(&mut Watch, Moment) -> T) -> T {
+    let begin = clock::thread();
+    let seen = look(watch, moment());
+    watch.took(clock::thread().saturating_sub(begin));
+    seen
+}
+
+/// Without a governor whoever reads the account looks, unless somebody else does or has just done so.
+fn look_if_nobody_does() {
+    if lock(&SHARED).is_running {
+        return;
+    }
+    let Ok(mut watch) = WATCH.try_lock() else { return };
+    let Some(watch) = watch.as_mut() else { return };
+    let last = watch.last();
+    if last.now == Duration::ZERO || clock::now().saturating_sub(last.now) >= LEAST {
+        let seen = timed(watch, |watch, at| watch.look(&ENGINE, at, None));
+        lock(&SHARED).show(seen, None);
+    }
+}
+
+impl Shared {
+    /// Adds what concerns all instruments.
+    fn note(&mut self, why: String) {
+        let share = self.last.as_ref().map_or(0.0, |seen| seen.account.share().ns);
+        let budget = self.budget.map_or(0.0, Budget::share);
+        let time_us = wall_us();
+        self.ledger.add(DecisionRow { id: 0, time_us, name: None, from: None, to: None, why, share, budget });
+    }
+
+    /// Takes what a look saw.
+    fn show(&mut self, seen: Seen, budget: Option<Budget>) {
+        self.looks += 1;
+        let share = seen.account.share().ns;
+        let time_us = wall_us();
+        for it in &seen.moves {
+            self.ledger.add(DecisionRow {
+                id: 0,
+                time_us,
+                name: Some(it.switch.clone()),
+                from: Some(it.from.name()),
+                to: Some(it.to.name()),
+                why: it.why.to_string(),
+                share,
+                budget: budget.map_or(0.0, Budget::share),
+            });
+        }
+        let (is_over, was_over) = (!seen.can_be_kept, self.is_over);
+        let text = shown::over(&seen);
+        self.last = Some(seen);
+        let Some(budget) = budget else { return };
+        match (was_over, is_over) {
+            (false, true) => {
+                self.is_over = true;
+                self.note(text.clone());
+                line(Level::Warning, &format!("the budget of {budget} {text}; tare_status says more"));
+            }
+            (true, false) if share <= budget.share() => {
+                self.is_over = false;
+                self.note(format!("can be kept again: {}", percent(share)));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn wall_us() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// What `tare_status` says of the budget.
+pub(crate) fn status_rows() -> Vec<(&'static str, String)> {
+    look_if_nobody_does();
+    let shared = lock(&SHARED);
+    shown::status(&shared)
+}
+
+/// This server's governor, as the tables know it.
+struct Here;
+
+impl Keeper for Here {
+    fn prices(&self) -> Vec<PriceRow> {
+        look_if_nobody_does();
+        let shared = lock(&SHARED);
+        shown::prices(&shared)
+    }
+
+    fn decisions(&self) -> Vec<DecisionRow> {
+        lock(&SHARED).ledger.rows()
+    }
+
+    fn set(&self, name: &str, value: &str) -> Option<Result<(), TableError>> {
+        if name != BUDGET {
+            return None;
+        }
+        let is_off = value.trim().eq_ignore_ascii_case("OFF");
+        let budget = if is_off { None } else { Budget::read(value) };
+        if budget.is_none() && !is_off {
+            let (name, value) = (name.to_owned(), value.to_owned());
+            return Some(Err(TableError::WrongValue { name, value, allowed: ALLOWED }));
+        }
+        set(budget);
+        Some(Ok(()))
+    }
+}
+
+/// What the budget may be set to.
+const ALLOWED: &str = "it may be OFF, or a share such as 1% or 0.5%";

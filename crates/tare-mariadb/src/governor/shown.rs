@@ -1,0 +1,110 @@
+//! What the governor knows, as rows and words.
+
+use tare_budget::account::OWN;
+use tare_budget::governor::percent;
+use tare_budget::{Cost, Prices};
+use tare_tables::budget::{Between, PriceRow};
+
+use super::watch::Seen;
+use super::{BUDGET, Shared};
+
+/// Rows of `tare_status`.
+pub(super) fn status(shared: &Shared) -> Vec<(&'static str, String)> {
+    let Some((_, origin)) = &shared.prices else { return vec![] };
+    let budget = shared.budget.map_or("OFF".to_owned(), |it| it.to_string());
+    let share = shared.last.as_ref().map_or_else(|| "unknown: nobody has looked yet".to_owned(), share);
+    vec![
+        (BUDGET, budget),
+        ("budget_state", state(shared)),
+        ("budget_share", share),
+        ("budget_cut", shared.last.as_ref().map_or_else(|| "nothing".to_owned(), cut)),
+        ("budget_looks", shared.looks.to_string()),
+        ("budget_prices", origin.clone()),
+    ]
+}
+
+/// Whether the budget is kept.
+fn state(shared: &Shared) -> String {
+    let Some(budget) = shared.budget else { return "OFF: nothing is decided".to_owned() };
+    let Some(seen) = &shared.last else { return "begins: nobody has looked yet".to_owned() };
+    let now = percent(seen.account.share().ns);
+    match seen {
+        _ if seen.is_idle => "idle: nothing is decided while the server does next to nothing".to_owned(),
+        _ if !seen.can_be_kept => over(seen),
+        _ if seen.account.share().ns > budget.share() => {
+            format!("over: {now}; from now on it is to be {}", percent(seen.predicted))
+        }
+        _ => "kept".to_owned(),
+    }
+}
+
+/// That the budget cannot be kept, and why.
+pub(super) fn over(seen: &Seen) -> String {
+    let persons = match seen.by_persons {
+        share if share > 0.0 => {
+            format!(
+                "; {} is what persons have set, which is left alone (HELD in tare_levels)",
+                percent(share)
+            )
+        }
+        _ => String::new(),
+    };
+    format!(
+        "cannot be kept: {} was used, and {} is left when all is given up that may be{persons}",
+        percent(seen.account.share().ns),
+        percent(seen.predicted)
+    )
+}
+
+/// What all cost, between what, and what looking is of it.
+fn share(seen: &Seen) -> String {
+    let of = seen.account.share();
+    format!(
+        "{} ({} to {}) of the CPU time in the {:.1} s of the last look; looking is {} of it",
+        percent(of.ns),
+        percent(of.low),
+        percent(of.high),
+        seen.elapsed.as_secs_f64(),
+        percent(seen.account.share_of(Cost { ns: seen.account.own, ..Cost::NOTHING }).ns)
+    )
+}
+
+/// What is given up, by kind and level.
+fn cut(seen: &Seen) -> String {
+    if seen.cut.is_empty() {
+        return "nothing".to_owned();
+    }
+    let part = |((kind, level), count): (&(_, _), &usize)| format!("{count} {kind} to {level}");
+    seen.cut.iter().map(part).collect::<Vec<_>>().join(", ")
+}
+
+/// Rows of `tare_prices`.
+pub(super) fn prices(shared: &Shared) -> Vec<PriceRow> {
+    let (Some(seen), Some((prices, _))) = (&shared.last, &shared.prices) else { return vec![] };
+    let own = Cost { ns: seen.account.own, low: seen.account.own, high: seen.account.own };
+    let looking = PriceRow {
+        name: OWN.to_owned(),
+        kind: None,
+        level: None,
+        events: 1,
+        nanoseconds: between(own),
+        share: between(seen.account.share_of(own)),
+    };
+    std::iter::once(looking).chain(instruments(seen, prices)).collect()
+}
+
+fn instruments<'a>(seen: &'a Seen, prices: &'a Prices) -> impl Iterator<Item = PriceRow> + 'a {
+    seen.account.shares.iter().map(|it| PriceRow {
+        name: it.entry.name.clone(),
+        kind: Some(it.entry.kind.name()),
+        level: Some(it.entry.level.name()),
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a count
+        events: it.entry.events as u64,
+        nanoseconds: between(prices.cost(it.entry.kind, it.entry.level)),
+        share: between(seen.account.share_of(it.cost)),
+    })
+}
+
+fn between(cost: Cost) -> Between {
+    Between { value: cost.ns, low: cost.low, high: cost.high }
+}

@@ -1,0 +1,153 @@
+//! One look: what was counted since the last one becomes an account, and with a budget a decision that is carried out.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tare_budget::governor::{Switched, held_cost};
+use tare_budget::{
+    Account, Budget, Decision, Governor, Held, Kind, Level, Look, Move, Prices, Rules, Switch, pace,
+};
+use tare_engine::Engine;
+
+use super::counts::Counts;
+use super::hand::Hand;
+
+/// CPU time a statement takes where nobody says how many there are: all loads are alike then.
+const UNKNOWN_STATEMENT: f64 = 50_000.0;
+
+/// When a look is taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Moment {
+    /// A clock that only rises.
+    pub(super) now: Duration,
+    /// CPU time of the server's process.
+    pub(super) cpu: Duration,
+}
+
+/// What there was at a moment.
+#[derive(Debug, Default)]
+struct Reading {
+    counts: Counts,
+    at: Moment,
+}
+
+/// The governor of an engine, with its memory. What is before its first look is the server's start.
+pub(super) struct Watch {
+    governor: Governor,
+    hand: Hand,
+    before: Reading,
+    /// What the last look took, in nanoseconds.
+    own: f64,
+}
+
+/// What a look saw and did.
+#[derive(Clone, Debug)]
+pub(super) struct Seen {
+    pub(super) account: Account,
+    /// The levels that were moved.
+    pub(super) moves: Vec<Move>,
+    /// The share all will have after that, as predicted.
+    pub(super) predicted: f64,
+    /// False where the budget cannot be kept.
+    pub(super) can_be_kept: bool,
+    /// What is left alone because a person has set it, as a share.
+    pub(super) by_persons: f64,
+    /// What is below the level it had before the governor moved it, by kind and level.
+    pub(super) cut: BTreeMap<(Kind, Level), usize>,
+    /// The server did next to nothing: nothing is decided.
+    pub(super) is_idle: bool,
+    /// Since the look before.
+    pub(super) elapsed: Duration,
+}
+
+impl Watch {
+    pub(super) fn new(prices: Prices) -> Watch {
+        let governor = Governor::new(Rules { budget: 1.0 }, prices);
+        Watch { governor, hand: Hand::default(), before: Reading::default(), own: 0.0 }
+    }
+
+    /// When the last look was taken.
+    pub(super) fn last(&self) -> Moment {
+        self.before.at
+    }
+
+    /// What the last look took is known when it is over.
+    pub(super) fn took(&mut self, time: Duration) {
+        self.own = nanoseconds(time);
+    }
+
+    /// Whether the CPU time used since the last look pays for another one.
+    pub(super) fn is_due(&self, at: Moment, budget: Budget) -> bool {
+        let used = nanoseconds(at.cpu.saturating_sub(self.before.at.cpu));
+        pace::is_paid(used, budget.share(), self.own)
+    }
+
+    /// What happens from now on is what the next look sees.
+    pub(super) fn begin(&mut self, engine: &Engine, at: Moment) {
+        self.before = Reading { counts: Counts::read(engine), at };
+    }
+
+    /// Looks; with a budget it decides, too, and carries that out.
+    pub(super) fn look(&mut self, engine: &Engine, at: Moment, budget: Option<Budget>) -> Seen {
+        let counts = Counts::read(engine);
+        let elapsed = at.now.saturating_sub(self.before.at.now);
+        let look = self.between(&counts, at);
+        self.before = Reading { counts, at };
+        let board = self.hand.board(engine, &look.events);
+        let is_idle = pace::is_idle(look.cpu, elapsed);
+        let decision = match budget {
+            Some(budget) if !is_idle => {
+                self.governor.set_rules(Rules { budget: budget.share() });
+                self.governor.look(&board.switches, &look)
+            }
+            _ => undecided(self.governor.account_of(&board.switches, &look)),
+        };
+        let by_persons = held_cost(&board.switches, &decision.account, Held::Person);
+        let by_persons = decision.account.share_of(by_persons).ns;
+        let moves = self.hand.apply(engine, &board, decision.moves);
+        let cut = cut(&board.switches, &moves);
+        let Decision { account, predicted, can_be_kept, .. } = decision;
+        Seen { account, moves, predicted, can_be_kept, by_persons, cut, is_idle, elapsed }
+    }
+
+    /// Gives everything back that was moved.
+    pub(super) fn put_back(&mut self, engine: &Engine) -> usize {
+        self.hand.put_back(engine)
+    }
+
+    fn between(&self, counts: &Counts, at: Moment) -> Look {
+        let cpu = nanoseconds(at.cpu.saturating_sub(self.before.at.cpu));
+        let statements = counts.questions_since(&self.before.counts);
+        Look {
+            now: at.now,
+            cpu,
+            own: self.own,
+            statements: statements.unwrap_or(cpu / UNKNOWN_STATEMENT),
+            events: counts.since(&self.before.counts),
+        }
+    }
+}
+
+fn undecided(account: Account) -> Decision {
+    let predicted = account.share().ns;
+    Decision { account, moves: vec![], predicted, can_be_kept: true }
+}
+
+/// What is below its highest level once these moves are made.
+fn cut(board: &[Switch], moves: &[Move]) -> BTreeMap<(Kind, Level), usize> {
+    let mut cut = BTreeMap::new();
+    for switch in board {
+        let moved = moves.iter().find(|it| it.switch == switch.name);
+        let level = moved.map_or(switch.present, |it| it.to);
+        if let Switched::Instrument(kind) = switch.of
+            && switch.levels.last().is_some_and(|highest| level < *highest)
+        {
+            *cut.entry((kind, level)).or_default() += 1;
+        }
+    }
+    cut
+}
+
+fn nanoseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e9
+}

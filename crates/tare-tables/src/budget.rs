@@ -1,0 +1,176 @@
+//! What watching costs, and what was done about it: rows that whoever keeps the budget has.
+
+use std::sync::OnceLock;
+
+use tare_engine::Engine;
+
+use crate::column::{ColumnDef, column, nullable};
+use crate::definition::TableDef;
+use crate::level::LEVELS_NAMED;
+use crate::table::SqlType::{BigIntUnsigned, DoubleUnsigned, Enum, TimestampMicros, VarChar};
+use crate::table::{SqlType, TableError, Value};
+
+/// A figure, and between which it lies.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Between {
+    /// The best guess.
+    pub value: f64,
+    /// The interval's lower end.
+    pub low: f64,
+    /// Its upper end.
+    pub high: f64,
+}
+
+/// What an instrument's events cost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PriceRow {
+    /// The instrument, or what else is in the account.
+    pub name: String,
+    /// Its kind; none: no instrument's.
+    pub kind: Option<&'static str>,
+    /// The level they were taken at.
+    pub level: Option<&'static str>,
+    /// How many there were.
+    pub events: u64,
+    /// Nanoseconds an event.
+    pub nanoseconds: Between,
+    /// All of them, as a part of the server's CPU time.
+    pub share: Between,
+}
+
+/// A change of level, or what else is to be said of the budget.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DecisionRow {
+    /// Rises by one with each.
+    pub id: u64,
+    /// Microseconds since the epoch.
+    pub time_us: u64,
+    /// The instrument; none: all of them are meant.
+    pub name: Option<String>,
+    /// Its level before.
+    pub from: Option<&'static str>,
+    /// Its level since.
+    pub to: Option<&'static str>,
+    /// The reason.
+    pub why: String,
+    /// What all cost, as a part of the server's CPU time.
+    pub share: f64,
+    /// What they may cost.
+    pub budget: f64,
+}
+
+/// Who keeps the budget.
+pub trait Keeper: Sync {
+    /// The last account.
+    fn prices(&self) -> Vec<PriceRow>;
+    /// The last decisions, the oldest first.
+    fn decisions(&self) -> Vec<DecisionRow>;
+    /// Sets what a row of `tare_status` is called; `None`: it is none of the keeper's.
+    fn set(&self, name: &str, value: &str) -> Option<Result<(), TableError>>;
+}
+
+static KEEPER: OnceLock<&'static dyn Keeper> = OnceLock::new();
+
+/// Says who keeps the budget. The first one stays for the life of the process; false if there was one already.
+pub fn set_keeper(keeper: &'static dyn Keeper) -> bool {
+    KEEPER.set(keeper).is_ok()
+}
+
+/// Sets a row of `tare_status`.
+pub(crate) fn set(name: &str, value: &str) -> Result<(), TableError> {
+    KEEPER.get().and_then(|keeper| keeper.set(name, value)).unwrap_or(Err(TableError::WrongUsage))
+}
+
+/// `tare_prices`
+pub static PRICES: TableDef<PriceRow> = TableDef::new(
+    "tare_prices",
+    "A table of tare's own, not in the reference: what watching cost, instrument by instrument: events since the last look, \
+     times the price of one. Where a budget is set, the governor looks every few seconds; else whoever reads the table \
+     looks, at most once a second, back to whoever looked before. The first row is what looking cost.",
+    &[PRICE_COLUMNS],
+    |_: &Engine, emit| {
+        let rows = KEEPER.get().map(|keeper| keeper.prices()).unwrap_or_default();
+        let _ = rows.iter().try_for_each(emit);
+    },
+)
+.indexed(&[&["NAME"]]);
+
+const NANOSECONDS: SqlType = DoubleUnsigned(14, 3);
+const PERCENT: SqlType = DoubleUnsigned(14, 6);
+
+const PRICE_COLUMNS: &[ColumnDef<PriceRow>] = &[
+    column(
+        "NAME",
+        VarChar(128),
+        "Name of the instrument, as in setup_instruments, or `(reading the counts)`.",
+        |row| (&row.name).into(),
+    ),
+    nullable("KIND", VarChar(32), "Which price it has: kinds are those of a price file.", |row| {
+        row.kind.into()
+    }),
+    nullable("LEVEL", Enum(LEVELS_NAMED), "The level its events were taken at.", |row| row.level.into()),
+    column(
+        "EVENTS",
+        BigIntUnsigned,
+        "How many there were since the last look; of what is off, how many there would have been.",
+        |row| row.events.into(),
+    ),
+    column("NS_PER_EVENT", NANOSECONDS, "Nanoseconds of the server's CPU time an event costs.", |row| {
+        Value::Double(row.nanoseconds.value)
+    }),
+    column("NS_LOW", NANOSECONDS, "Lower end of the interval in which that lies.", |row| {
+        Value::Double(row.nanoseconds.low)
+    }),
+    column("NS_HIGH", NANOSECONDS, "Upper end of the interval.", |row| Value::Double(row.nanoseconds.high)),
+    column("CPU_PERCENT", PERCENT, "All of them, in percent of the CPU time the server used.", |row| {
+        percent(row.share.value)
+    }),
+    column("CPU_PERCENT_LOW", PERCENT, "Lower end of the interval in which that lies.", |row| {
+        percent(row.share.low)
+    }),
+    column("CPU_PERCENT_HIGH", PERCENT, "Upper end of the interval.", |row| percent(row.share.high)),
+];
+
+fn percent(share: f64) -> Value {
+    Value::Double(share * 100.0)
+}
+
+/// `tare_decisions`
+pub static DECISIONS: TableDef<DecisionRow> = TableDef::new(
+    "tare_decisions",
+    "A table of tare's own, not in the reference: what was done to keep the budget, the last 1,000 decisions, the oldest \
+     first.",
+    &[DECISION_COLUMNS],
+    |_: &Engine, emit| {
+        let rows = KEEPER.get().map(|keeper| keeper.decisions()).unwrap_or_default();
+        let _ = rows.iter().try_for_each(emit);
+    },
+)
+.indexed(&[&["DECISION_ID"], &["NAME"]]);
+
+const DECISION_COLUMNS: &[ColumnDef<DecisionRow>] = &[
+    column(
+        "DECISION_ID",
+        BigIntUnsigned,
+        "Rises by one with each row, from 1 at the server's start.",
+        |row| row.id.into(),
+    ),
+    column("DECISION_TIME", TimestampMicros, "When it was made; the same for all of one look.", |row| {
+        Value::Timestamp(row.time_us)
+    }),
+    nullable("NAME", VarChar(128), "Name of the instrument; NULL where all are meant.", |row| {
+        row.name.as_ref().into()
+    }),
+    nullable("FROM_LEVEL", Enum(LEVELS_NAMED), "Its level before.", |row| row.from.into()),
+    nullable("TO_LEVEL", Enum(LEVELS_NAMED), "Its level since.", |row| row.to.into()),
+    column("WHY", VarChar(512), "The reason.", |row| (&row.why).into()),
+    column(
+        "CPU_PERCENT",
+        PERCENT,
+        "What all events cost in the look it was made on, in percent of the CPU time.",
+        |row| percent(row.share),
+    ),
+    column("BUDGET_PERCENT", PERCENT, "What they may cost; 0: as much as they do.", |row| {
+        percent(row.budget)
+    }),
+];

@@ -1,0 +1,298 @@
+//! The budget in a running server: levels move as the load moves, everything is a row, and a person's settings stay.
+//!
+//! Prices are made so that one kind of event is beyond any budget and the others cost nothing: so what is decided follows
+//! from which events there are, however slow the machine is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use mysql::prelude::Queryable;
+use tare_testkit::schema::{Row, Schema};
+use tare_testkit::server::{Server, Settings};
+use tare_testkit::subject::Provider;
+use tare_testkit::turn;
+use tempfile::NamedTempFile;
+
+const KINDS: [&str; 15] = [
+    "statement",
+    "program",
+    "transaction",
+    "error",
+    "table-io",
+    "file-io",
+    "metadata-lock",
+    "table-lock",
+    "memory",
+    "stage",
+    "socket",
+    "idle",
+    "condition",
+    "rwlock",
+    "mutex",
+];
+const HANDLER: &str = "wait/io/table/sql/handler";
+const TABLE_LOCK: &str = "wait/lock/table/sql/handler";
+const SELECT: &str = "SELECT COUNT(*) FROM t.t";
+const CALL: &str = "CALL t.p()";
+
+/// A price file by which an event of these kinds costs ten milliseconds, and any other nothing.
+fn prices(dear: &[&str]) -> NamedTempFile {
+    let mut text = "[origin]\nprovider = \"tare\"\nserver = \"made up\"\nmachine = \"any\"\nmeasured = true\nhow = \"by hand\"\n"
+        .to_owned();
+    for kind in KINDS {
+        let ns = if dear.contains(&kind) { 10_000_000 } else { 0 };
+        writeln!(text, "[price.{kind}]\noff = {{ ns = 0, low = 0, high = 0 }}").unwrap();
+        writeln!(text, "exact = {{ ns = {ns}, low = {ns}, high = {ns} }}").unwrap();
+    }
+    file(&text)
+}
+
+/// A file the server's account can read.
+fn file(text: &str) -> NamedTempFile {
+    let mut file = NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    file.as_file().set_permissions(PermissionsExt::from_mode(0o644)).unwrap();
+    file
+}
+
+fn governed(prices: &NamedTempFile, budget: &str) -> Settings {
+    Settings::new(Provider::under_test())
+        .tare_option("prices", prices.path().display())
+        .tare_option("budget", budget)
+        .tare_option("budget-every", 1)
+}
+
+fn fill(server: &Server) {
+    let mut conn = server.client().unwrap();
+    for sql in [
+        "CREATE DATABASE t",
+        "CREATE TABLE t.t (a INT PRIMARY KEY)",
+        "INSERT INTO t.t VALUES (1), (2), (3)",
+        "CREATE PROCEDURE t.p() BEGIN DECLARE i INT DEFAULT 0; WHILE i < 50 DO SET i = i + 1; END WHILE; END",
+    ] {
+        conn.query_drop(sql).unwrap();
+    }
+}
+
+/// Runs a statement again and again on connections of its own while `f` runs.
+fn under_load<T>(server: &Server, sql: &str, f: impl FnOnce() -> T) -> T {
+    let enough = AtomicBool::new(false);
+    let work = || {
+        let mut conn = server.client().unwrap();
+        while !enough.load(Ordering::Relaxed) {
+            conn.query_drop(sql).unwrap();
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(work);
+        }
+        let value = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
+        enough.store(true, Ordering::Relaxed);
+        value.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn status(schema: &mut Schema, name: &str) -> String {
+    schema.value("tare_status", &[("NAME", name)], "VALUE").unwrap().expect(name)
+}
+
+/// Waits until the governor has looked so often more.
+fn looks(schema: &mut Schema, more: u64) {
+    let count = |schema: &mut Schema| status(schema, "budget_looks").parse::<u64>().unwrap();
+    let (first, begin) = (count(schema), Instant::now());
+    while count(schema) < first + more {
+        assert!(begin.elapsed() < Duration::from_secs(120), "no look: {:?}", schema.tare_status());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn level(schema: &mut Schema, name: &str) -> String {
+    schema.value("tare_levels", &[("NAME", name)], "LEVEL").unwrap().expect(name)
+}
+
+fn set(schema: &mut Schema, name: &str, set: (&str, &str)) {
+    schema.update("tare_levels", &[set], &[("NAME", name)]).unwrap();
+}
+
+fn budget(schema: &mut Schema, value: &str) {
+    schema.update("tare_status", &[("VALUE", value)], &[("NAME", "budget")]).unwrap();
+}
+
+/// Rows of instruments; those that concern all are left out.
+fn moves(schema: &mut Schema) -> Vec<Row> {
+    let mut rows = schema.rows("tare_decisions").unwrap();
+    rows.retain(|row| row.get("NAME").is_some());
+    rows
+}
+
+/// Moments at which something was given up.
+fn cuts(rows: &[Row]) -> BTreeSet<String> {
+    let is_cut = |row: &&Row| row.text("WHY").starts_with("over budget");
+    rows.iter().filter(is_cut).map(|row| row.text("DECISION_TIME").to_owned()).collect()
+}
+
+#[test]
+fn a_budget_moves_levels_as_the_load_moves_and_every_move_is_a_row() {
+    let _turn = turn();
+    let file = prices(&["table-io", "program"]);
+    let mut server = Server::start(governed(&file, "50%")).unwrap();
+    fill(&server);
+    let mut schema = server.schema().unwrap();
+    assert_eq!(status(&mut schema, "budget"), "50%");
+    assert!(status(&mut schema, "budget_prices").ends_with("measured with made up, any"));
+    set(&mut schema, "idle", ("LEVEL", "exact"));
+
+    under_load(&server, SELECT, || looks(&mut schema, 4));
+    assert_eq!(level(&mut schema, HANDLER), "off");
+    let selects = moves(&mut schema);
+    assert!(
+        selects.iter().any(|row| row.text("NAME") == HANDLER && row.text("FROM_LEVEL") == "lean"),
+        "{selects:?}"
+    );
+    // One look may see the end of the time before the load, the next one is over budget, and that is all.
+    assert!(cuts(&selects).len() <= 2, "{selects:?}");
+
+    under_load(&server, CALL, || {
+        let churn = || {
+            for table in [
+                "events_waits_summary_global_by_event_name",
+                "events_statements_summary_global_by_event_name",
+            ] {
+                schema.truncate(table).unwrap();
+            }
+            for value in ["NO", "YES"] {
+                schema
+                    .update("setup_consumers", &[("ENABLED", value)], &[("NAME", "events_waits_current")])
+                    .unwrap();
+                schema
+                    .update("setup_instruments", &[("TIMED", value)], &[("NAME", "wait/io/file/sql/FRM")])
+                    .unwrap();
+            }
+            looks(&mut schema, 1);
+        };
+        std::iter::repeat_with({
+            let mut churn = churn;
+            move || churn()
+        })
+        .take(4)
+        .for_each(drop);
+    });
+    let all = moves(&mut schema);
+    let programs: BTreeMap<&str, &str> = all
+        .iter()
+        .filter(|row| row.text("NAME").starts_with("statement/sp/"))
+        .map(|row| (row.text("NAME"), row.text("TO_LEVEL")))
+        .collect();
+    assert_eq!(programs.get("statement/sp/set"), Some(&"off"), "{all:?}");
+    assert!(cuts(&all).len() - cuts(&selects).len() <= 2, "{all:?}");
+
+    // What the rows say is what is set, and nothing else was moved.
+    let mut said: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut changes: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+    for row in &all {
+        let name = row.text("NAME");
+        assert_eq!(
+            said.insert(name, row.text("TO_LEVEL")).unwrap_or("lean"),
+            row.text("FROM_LEVEL"),
+            "{row:?}"
+        );
+        changes.entry(name).or_default().push(row.number("DECISION_ID").unwrap());
+    }
+    assert!(changes.values().all(|ids| ids.len() <= 2), "{changes:?}");
+    for row in schema.rows("tare_levels").unwrap() {
+        let name = row.text("NAME");
+        let wanted = said.get(name).copied().unwrap_or(if name == "idle" { "exact" } else { "lean" });
+        assert_eq!(row.text("LEVEL"), wanted, "{name}");
+        let is_held = ["idle", "wait/io/file/sql/FRM"].contains(&name);
+        assert_eq!(row.text("HELD"), if is_held { "YES" } else { "NO" }, "{name}");
+    }
+
+    budget(&mut schema, "OFF");
+    let back = crate::until(|| level(&mut schema, HANDLER), |level| level == "lean");
+    assert_eq!(back, "lean");
+    assert_eq!(level(&mut schema, "statement/sp/set"), "lean");
+    assert_eq!(level(&mut schema, "idle"), "exact", "a person's");
+    let (_, ended) = server.stop().unwrap();
+    assert!(ended.success(), "{ended:?}");
+}
+
+#[test]
+fn a_budget_that_persons_stand_in_the_way_of_says_so_and_the_server_ends_in_the_midst_of_it() {
+    let _turn = turn();
+    let file = prices(&["table-io", "table-lock"]);
+    let settings = governed(&file, "5%").tare_option("level", format!("{TABLE_LOCK}=sums"));
+    let mut server = Server::start(settings).unwrap();
+    fill(&server);
+    let mut schema = server.schema().unwrap();
+    assert_eq!(schema.value("tare_levels", &[("NAME", TABLE_LOCK)], "HELD").unwrap().as_deref(), Some("YES"));
+    under_load(&server, SELECT, || looks(&mut schema, 2));
+    let state = status(&mut schema, "budget_state");
+    assert!(state.starts_with("cannot be kept") && state.contains("persons have set"), "{state}");
+    assert_eq!(level(&mut schema, HANDLER), "off");
+    assert_eq!(level(&mut schema, TABLE_LOCK), "sums");
+    let said = schema.rows("tare_decisions").unwrap();
+    let said: Vec<&Row> = said.iter().filter(|row| row.text("WHY").starts_with("cannot be kept")).collect();
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert_eq!(server.log().matches("the budget of 5% cannot be kept").count(), 1);
+    drop(schema);
+    let mut conn = server.client().unwrap();
+    conn.query_drop(SELECT).unwrap();
+    let (_, ended) = server.stop().unwrap();
+    assert!(ended.success(), "{ended:?}\n{}", server.log());
+}
+
+#[test]
+fn without_a_budget_nobody_looks_but_readers_and_a_broken_price_file_is_a_warning() {
+    let _turn = turn();
+    let file = file("[origin]\nprovider = \"tare\"\n");
+    let settings = Settings::new(Provider::under_test()).tare_option("prices", file.path().display());
+    let server = Server::start(settings).unwrap();
+    fill(&server);
+    let names = |server: &Server| -> Vec<String> {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", server.process().unwrap().id())).unwrap();
+        tasks
+            .map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).unwrap_or_default())
+            .collect()
+    };
+    assert!(!names(&server).iter().any(|name| name.starts_with("tare-governor")));
+    let mut schema = server.schema().unwrap();
+    let origin = status(&mut schema, "budget_prices");
+    assert!(origin.starts_with("those that ship, because of /") && origin.contains("line 1"), "{origin}");
+    assert!(server.log().contains("the prices that ship are used instead"), "{}", server.log());
+    let rows = schema.rows("tare_prices").unwrap();
+    assert!(rows.iter().any(|row| row.text("NAME").starts_with("statement/sql/")), "{rows:?}");
+    assert_eq!(rows.iter().filter(|row| row.get("KIND").is_none()).count(), 1, "what looking took");
+    assert!(moves(&mut schema).is_empty());
+    let refused = schema.update("tare_status", &[("VALUE", "a lot")], &[("NAME", "budget")]);
+    assert_eq!(crate::refused(refused), Some(1231));
+    let refused = schema.update("tare_status", &[("VALUE", "9")], &[("NAME", "version")]);
+    assert_eq!(crate::refused(refused), Some(1683));
+    budget(&mut schema, "2.5%");
+    assert_eq!(status(&mut schema, "budget"), "2.5%");
+    assert!(names(&server).iter().any(|name| name.starts_with("tare-governor")));
+    budget(&mut schema, "OFF");
+    crate::until(|| names(&server), |names| !names.iter().any(|name| name.starts_with("tare-governor")));
+    assert!(!names(&server).iter().any(|name| name.starts_with("tare-governor")), "it ends with its budget");
+}
+
+#[test]
+fn with_its_memory_full_the_engine_is_governed_all_the_same() {
+    let _turn = turn();
+    let file = prices(&["table-io"]);
+    let settings =
+        governed(&file, "50%").tare_option("memory-max", "8M").tare_option("digests-size", 100_000);
+    let server = Server::start(settings).unwrap();
+    fill(&server);
+    let mut conn = server.client().unwrap();
+    for at in 0..3000 {
+        conn.query_drop(format!("SELECT {at} AS c{at}")).unwrap();
+    }
+    let mut schema = server.schema().unwrap();
+    under_load(&server, SELECT, || looks(&mut schema, 3));
+    assert_eq!(level(&mut schema, HANDLER), "off");
+}
