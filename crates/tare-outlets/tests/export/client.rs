@@ -14,6 +14,7 @@ use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use tare_outlets::Address;
 use tare_outlets::export::collector::Options;
 use tare_outlets::export::collectors;
+use tare_outlets::export::otlp::Settings;
 use tare_outlets::export::scrape::Reader;
 use tare_outlets::export::web::{Web, serve};
 use tare_outlets::export::web_config::WebConfigFile;
@@ -41,6 +42,16 @@ impl Exporter {
         web_config: Option<PathBuf>,
         max_requests: usize,
     ) -> Self {
+        Self::pushing(Reader::new(address, options), web_config, max_requests, None)
+    }
+
+    /// One that pushes, too.
+    pub(crate) fn pushing(
+        reader: Reader,
+        web_config: Option<PathBuf>,
+        max_requests: usize,
+        collector: Option<Settings>,
+    ) -> Self {
         let web = Web {
             listen: vec!["127.0.0.1:0".to_owned()],
             config: WebConfigFile::new(web_config),
@@ -48,13 +59,12 @@ impl Exporter {
             max_requests,
             timeout_offset: Duration::from_millis(250),
         };
-        let reader = Reader::new(address, options);
         let stop = Arc::new(AtomicBool::new(false));
         let (told, hear) = mpsc::channel();
         let stopped = stop.clone();
         let thread = std::thread::spawn(move || {
             let ready = |addresses: &[SocketAddr], _| told.send(addresses[0]).expect("the test waits");
-            serve(web, reader, ready, || stopped.load(Ordering::Relaxed)).expect("it serves");
+            serve(web, reader, collector, ready, || stopped.load(Ordering::Relaxed)).expect("it serves");
         });
         let at = hear.recv().expect("it listens");
         Self { at, stop, thread: Some(thread) }
