@@ -58,6 +58,18 @@ fn every_metric_of_the_dashboard_is_given() {
 }
 
 #[test]
+fn variables_of_the_dashboard_have_what_grafana_wants() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/grafana/tare.json");
+    let dashboard: Value =
+        serde_json::from_str(&fs::read_to_string(path).expect("a dashboard")).expect("JSON");
+    for variable in dashboard["templating"]["list"].as_array().expect("variables") {
+        let current = &variable["current"];
+        assert!(!current["text"].is_null() && !current["value"].is_null(), "{variable}");
+        assert!(variable["query"].is_string(), "{variable}");
+    }
+}
+
+#[test]
 fn panels_of_the_dashboard_do_not_overlap_and_have_numbers_of_their_own() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/grafana/tare.json");
     let dashboard: Value =

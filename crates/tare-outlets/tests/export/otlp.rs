@@ -11,8 +11,7 @@ use tare_outlets::Address;
 use tare_outlets::export::otlp::{Requests, Settings, Streams};
 use tare_outlets::export::sample::{Family, Samples};
 use tare_outlets::export::scrape::{Look, Reader};
-use tare_testkit::server::{Server, Settings as ServerSettings};
-use tare_testkit::subject::Provider;
+use tare_testkit::server::Server;
 
 use crate::client::{Exporter, everything};
 use crate::collector::{Collector, Got, Point, Reply, points, texts};
@@ -92,11 +91,14 @@ fn every_figure_of_a_look_is_pushed_once() {
 
 static COUNT: Family = Family::counter("count_total", "A count.");
 
+/// A counter's figures by label, and when the server started, in seconds.
+type Seen<'a> = (&'a [(&'a str, u64)], Option<u64>);
+
 /// Looks at a counter, one a second; gives the start of each stream in seconds.
-fn starts(looks: &[(&[(&str, u64)], Option<u64>)]) -> Vec<Vec<u64>> {
+fn starts(looks: &[Seen<'_>]) -> Vec<Vec<u64>> {
     let (mut streams, resource) = (Streams::new(SystemTime::now()), Resource::default());
     let seconds = |seconds: u64| UNIX_EPOCH + Duration::from_secs(seconds);
-    let look = |(number, (counts, started)): (usize, &(&[(&str, u64)], Option<u64>))| {
+    let look = |(number, (counts, started)): (usize, &Seen<'_>)| {
         let mut server = Samples::default();
         counts.iter().for_each(|(of, count)| server.add(&COUNT, &[("of", of)], *count));
         let at = seconds(1000 + number as u64);
