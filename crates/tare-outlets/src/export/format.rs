@@ -42,13 +42,22 @@ impl Format {
         }
     }
 
-    /// The page of a look.
+    /// One family after the other, until there are no more.
     #[must_use]
-    pub fn page(self, look: &Look) -> Vec<u8> {
-        match self {
-            Format::Text => look.page().into_bytes(),
-            Format::Protobuf => [protobuf::page(&look.server), protobuf::page(&look.own)].concat(),
-        }
+    pub fn family(self, look: &Look, at: usize) -> Option<Vec<u8>> {
+        let (samples, at) = match at.checked_sub(look.server.families()) {
+            None => (&look.server, at),
+            Some(at) if at < look.own.families() => (&look.own, at),
+            Some(_) => return None,
+        };
+        Some(match self {
+            Format::Text => {
+                let mut family = String::new();
+                text::write_family(&mut family, samples, at);
+                family.into_bytes()
+            }
+            Format::Protobuf => protobuf::family(samples, at),
+        })
     }
 }
 

@@ -158,16 +158,9 @@ pub struct BucketSpan {
     pub length: Option<u32>,
 }
 
-/// Writes all families.
+/// A family: its length, then the message.
 #[must_use]
-pub fn page(samples: &Samples) -> Vec<u8> {
-    let mut page = vec![];
-    (0..samples.families()).for_each(|at| write_family(&mut page, samples, at));
-    page
-}
-
-/// Writes a family: its length, then the message.
-pub fn write_family(page: &mut Vec<u8>, samples: &Samples, at: usize) {
+pub fn family(samples: &Samples, at: usize) -> Vec<u8> {
     let (family, samples) = samples.family(at);
     let kind = match family.kind {
         Kind::Counter => MetricType::Counter,
@@ -181,7 +174,7 @@ pub fn write_family(page: &mut Vec<u8>, samples: &Samples, at: usize) {
         kind: Some(kind.into()),
         metrics: samples.map(|(labels, value)| metric(kind, labels, value)).collect(),
     };
-    page.extend(message.encode_length_delimited_to_vec());
+    message.encode_length_delimited_to_vec()
 }
 
 fn metric(kind: MetricType, labels: Set<'_>, value: &Value) -> Metric {

@@ -8,12 +8,13 @@ use std::io::{self, Write as _};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
+use http_body_util::{Either, Full};
+use hyper::body::{Body, Bytes, Frame, Incoming};
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -49,7 +50,7 @@ const PLAIN_ON_TLS: &[u8] =
     b"HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n\
     Client sent an HTTP request to an HTTPS server.\n";
 /// How long a scrape may take where the one who asks does not say it.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// How long Prometheus waits, in seconds.
 const TIMEOUT_HEADER: &str = "x-prometheus-scrape-timeout-seconds";
 const PLAIN: &str = "text/plain; charset=utf-8";
@@ -272,19 +273,51 @@ async fn requests(
     }
 }
 
-/// A page that is sent, and the request's place, given back when the client has read it.
-struct Held(Vec<u8>, #[expect(dead_code, reason = "held, not read")] OwnedSemaphorePermit);
+/// A page that is written while it is sent, a family at a time: whoever reads slowly keeps figures in memory, not text. It holds
+/// the request's place until it is sent.
+struct Page {
+    look: Look,
+    format: Format,
+    /// Families written so far.
+    written: usize,
+    packer: Option<GzEncoder<Vec<u8>>>,
+    _place: OwnedSemaphorePermit,
+}
 
-impl AsRef<[u8]> for Held {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
+impl Page {
+    /// What is sent next. A packer keeps for later what is not worth sending yet.
+    fn next(&mut self) -> Option<Vec<u8>> {
+        loop {
+            let Some(family) = self.format.family(&self.look, self.written) else {
+                return self.packer.take().and_then(|packer| packer.finish().ok());
+            };
+            self.written += 1;
+            let Some(packer) = &mut self.packer else { return Some(family) };
+            // A Vec takes whatever is written.
+            let _ = packer.write_all(&family);
+            if !packer.get_ref().is_empty() {
+                return Some(std::mem::take(packer.get_mut()));
+            }
+        }
     }
 }
 
-type Answer = Response<Full<Bytes>>;
+impl Body for Page {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.next().map(|part| Ok(Frame::data(part.into()))))
+    }
+}
+
+type Answer = Response<Either<Full<Bytes>, Page>>;
 
 fn page(status: StatusCode, text: impl Into<Bytes>) -> Answer {
-    let mut answer = Response::new(Full::new(text.into()));
+    let mut answer = Response::new(Either::Left(Full::new(text.into())));
     *answer.status_mut() = status;
     answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(PLAIN));
     answer
@@ -358,14 +391,14 @@ impl Service {
         let Some(look) = self.look(named, until).await else {
             return page(StatusCode::SERVICE_UNAVAILABLE, "The server does not answer in time.\n");
         };
-        let body = format.page(&look);
-        let (body, encoding) = if compressed { (gzip(&body), Some("gzip")) } else { (body, None) };
-        let mut answer = page(StatusCode::OK, Bytes::from_owner(Held(body, place)));
+        let packer = compressed.then(|| GzEncoder::new(Vec::new(), Compression::fast()));
+        let mut answer =
+            Response::new(Either::Right(Page { look, format, written: 0, packer, _place: place }));
         let headers = answer.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
         headers.insert(header::VARY, HeaderValue::from_static("Accept, Accept-Encoding"));
-        if let Some(encoding) = encoding {
-            headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(encoding));
+        if compressed {
+            headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         }
         answer
     }
@@ -418,14 +451,6 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
         let refused = weight.trim().strip_prefix("q=").is_some_and(|q| q.parse::<f32>() == Ok(0.0));
         name.trim().eq_ignore_ascii_case("gzip") && !refused
     })
-}
-
-/// Compresses what is sent.
-pub(super) fn gzip(body: &[u8]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    // A Vec takes whatever is written.
-    let _ = encoder.write_all(body);
-    encoder.finish().unwrap_or_default()
 }
 
 #[cfg(test)]

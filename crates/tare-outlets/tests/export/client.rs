@@ -128,7 +128,25 @@ pub(crate) fn ask(
     let end = end.ok_or_else(|| std::io::Error::other(format!("no answer: {answer:?}")))?;
     let head = String::from_utf8_lossy(&answer[..end]).to_lowercase();
     let status = head.split(' ').nth(1).and_then(|it| it.parse().ok()).expect("a status");
-    Ok(Answer { status, head, body: answer[end + 4..].to_vec() })
+    let body = &answer[end + 4..];
+    let is_chunked = head.contains("transfer-encoding: chunked");
+    Ok(Answer { status, head, body: if is_chunked { unchunked(body) } else { body.to_vec() } })
+}
+
+/// Puts chunks together, each of which stands behind its length.
+fn unchunked(mut rest: &[u8]) -> Vec<u8> {
+    let mut body = vec![];
+    loop {
+        let end = rest.windows(2).position(|it| it == b"\r\n").expect("a length");
+        let length = std::str::from_utf8(&rest[..end]).expect("a length");
+        let length = usize::from_str_radix(length, 16).expect("a length");
+        let chunk = &rest[end + 2..];
+        body.extend(&chunk[..length]);
+        if length == 0 {
+            return body;
+        }
+        rest = &chunk[length + 2..];
+    }
 }
 
 /// Everything there is, switched on.

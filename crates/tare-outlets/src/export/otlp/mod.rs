@@ -10,11 +10,13 @@ mod client;
 mod points;
 mod settings;
 
-use std::io;
+use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use hyper::body::Bytes;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsPartialSuccess;
 use opentelemetry_proto::tonic::resource::v1::Resource;
@@ -22,7 +24,7 @@ use prost::Message as _;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 use super::sample::{Family, Samples};
-use super::web::{Service, gzip};
+use super::web::{PATIENCE, Service};
 use crate::Address;
 use client::{Client, Failure};
 pub use points::{Requests, Streams};
@@ -96,7 +98,7 @@ pub fn resource(settings: &Settings, address: &Address) -> Resource {
 /// Pushes for as long as it is let.
 pub(super) async fn push(settings: Settings, tally: Arc<Tally>, service: Arc<Service>) {
     let resource = resource(&settings, service.address());
-    let (every, compressed) = (settings.interval, settings.gzip);
+    let Settings { interval: every, timeout, gzip: compressed, .. } = settings;
     let mut pusher = Pusher {
         voice: Voice { collector: settings.endpoint.to_string(), said: None },
         client: Client::new(settings),
@@ -111,14 +113,23 @@ pub(super) async fn push(settings: Settings, tally: Arc<Tally>, service: Arc<Ser
             pusher.tally.missed.fetch_add(1, Ordering::Relaxed);
             continue;
         }
-        let Some(look) = service.clone().look(vec![], until).await else { continue };
+        let Some(look) = service.clone().look(vec![], Instant::now() + PATIENCE).await else { continue };
+        // However long that took, there is time to push it.
+        let until = until.max(Instant::now() + timeout);
         for (request, points) in Requests::of(&look, &mut streams, &resource) {
             let body = request.encode_to_vec();
             drop(request);
-            let body = if compressed { gzip(&body) } else { body };
+            let body = if compressed { compress(&body) } else { body };
             pusher.push(body.into(), points as u64, until).await;
         }
     }
+}
+
+fn compress(body: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    // A Vec takes whatever is written.
+    let _ = encoder.write_all(body);
+    encoder.finish().unwrap_or_default()
 }
 
 /// Tries again, counts, and says what is wrong.
