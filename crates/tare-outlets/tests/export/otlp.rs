@@ -238,6 +238,8 @@ fn what_a_collector_may_take_later_is_sent_again_and_what_it_refuses_is_not() {
         Reply::Status(503, now),
         Reply::Status(429, now),
         Reply::Taken,
+        // For ever: it is given up until the next push.
+        Reply::Status(503, "Retry-After: 18446744073709551615\r\n"),
         Reply::Status(400, ""),
         Reply::Partly(3),
         Reply::Taken,
@@ -249,13 +251,14 @@ fn what_a_collector_may_take_later_is_sent_again_and_what_it_refuses_is_not() {
     let tries = [collector.next(), collector.next(), collector.next()];
     assert!(tries.iter().all(|it| it.message == tries[0].message));
     let own = all(&tries[..1]).len() as f64;
+    assert_ne!(at(&collector.next()), at(&tries[0]));
     let refused = collector.next();
     assert_ne!(at(&refused), at(&tries[0]));
-    assert_eq!(value(&[refused], "tare_export_otlp_failures_total", None), 2.0);
+    assert_eq!(value(&[refused], "tare_export_otlp_failures_total", None), 3.0);
     let partly = [collector.next()];
-    assert_eq!(value(&partly, "tare_export_otlp_failures_total", None), 3.0);
+    assert_eq!(value(&partly, "tare_export_otlp_failures_total", None), 4.0);
     let count = |got: &[Got], result| value(got, "tare_export_otlp_points_total", Some(("result", result)));
-    assert_eq!((count(&partly, "taken"), count(&partly, "dropped")), (own, own));
+    assert_eq!((count(&partly, "taken"), count(&partly, "dropped")), (own, 2.0 * own));
     let last = [collector.next()];
     assert_eq!((count(&last, "rejected"), count(&last, "taken")), (3.0, 2.0 * own - 3.0));
     // The page says the same.

@@ -32,6 +32,8 @@ pub use settings::{Endpoint, Error, Settings, TlsFiles};
 
 /// How long to wait after the first failure; twice as long after each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// Also for a collector that asks to be asked at once.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(32);
 
 static POINTS: Family =
@@ -42,7 +44,7 @@ static FAILURES: Family = Family::counter(
 );
 static MISSED: Family = Family::counter(
     "tare_export_otlp_intervals_missed_total",
-    "Intervals in which nothing was pushed because the collector was away.",
+    "Intervals in which nothing was pushed: the collector was away, or the server did not answer in time.",
 );
 
 /// What became of what was pushed.
@@ -113,7 +115,10 @@ pub(super) async fn push(settings: Settings, tally: Arc<Tally>, service: Arc<Ser
             pusher.tally.missed.fetch_add(1, Ordering::Relaxed);
             continue;
         }
-        let Some(look) = service.clone().look(vec![], Instant::now() + PATIENCE).await else { continue };
+        let Some(look) = service.clone().look(vec![], Instant::now() + PATIENCE).await else {
+            pusher.tally.missed.fetch_add(1, Ordering::Relaxed);
+            continue;
+        };
         // However long that took, there is time to push it.
         let until = until.max(Instant::now() + timeout);
         for (request, points) in Requests::of(&look, &mut streams, &resource) {
@@ -178,11 +183,12 @@ impl Pusher {
             self.tally.failures.fetch_add(1, Ordering::Relaxed);
             self.voice.say(Some((Trouble::Away, why)));
             // Half of it by chance, so that many exporters do not come back at once.
-            let next = Instant::now() + after.unwrap_or_else(|| pause.mul_f64(0.5 + fastrand::f64() / 2.0));
-            if next >= until {
+            let wait =
+                after.unwrap_or_else(|| pause.mul_f64(0.5 + fastrand::f64() / 2.0)).max(SHORTEST_PAUSE);
+            if wait >= until.saturating_duration_since(Instant::now()) {
                 break;
             }
-            sleep(next - Instant::now()).await;
+            sleep(wait).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
         Err(())
