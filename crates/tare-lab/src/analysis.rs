@@ -100,8 +100,12 @@ pub struct Medians {
     pub cpu: f64,
     /// Of it in the kernel.
     pub cpu_system: f64,
-    /// CPU of the sidecars per transaction.
+    /// CPU of the sidecars that are charged per transaction.
     pub cpu_sidecars: f64,
+    /// CPU of those that are not per transaction.
+    pub cpu_beside: f64,
+    /// Resident memory of all sidecars.
+    pub resident_sidecars: f64,
     /// Transactions per second.
     pub tps: f64,
     /// Statements per second.
@@ -406,6 +410,8 @@ impl Medians {
             cpu: over(&|s| s.per_transaction(s.cpu_user + s.cpu_system)),
             cpu_system: over(&|s| s.per_transaction(s.cpu_system)),
             cpu_sidecars: over(&|s| s.per_transaction(s.cpu_sidecars)),
+            cpu_beside: over(&|s| s.per_transaction(s.cpu_beside)),
+            resident_sidecars: over(&|s| s.resident_sidecars as f64),
             tps: over(&|s| s.transactions as f64 / s.seconds),
             qps: over(&|s| s.queries as f64 / s.seconds),
             latency: over(&|s| s.latency.mean),
@@ -487,6 +493,8 @@ mod tests {
             cpu_user: cpu,
             cpu_system: 0.0,
             cpu_sidecars: 0.0,
+            cpu_beside: 0.0,
+            resident_sidecars: 0,
             resident_bytes: 0,
             context_switches: 0,
             logged_bytes: 0,

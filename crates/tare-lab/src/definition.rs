@@ -122,9 +122,9 @@ pub struct SettingDef {
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct SidecarDef {
-    /// Path or name of the program.
+    /// Path or name of the program. One that lies beside the program that runs comes first: `tare`.
     pub program: String,
-    /// Its arguments; `{socket}`, `{port}` (a free one), `{folder}` (one of its own) stand for themselves.
+    /// Its arguments; `{socket}`, `{datadir}`, `{port}` (a free one), `{folder}` (one of its own) stand for themselves.
     #[serde(default)]
     pub arguments: Vec<String>,
     /// Variables of its environment; the same placeholders.
@@ -141,6 +141,9 @@ pub struct SidecarDef {
     /// Whether it serves TLS, with a certificate made for it (`{folder}/cert.pem`, `{folder}/key.pem`).
     #[serde(default)]
     pub tls: bool,
+    /// Whether its CPU time is part of the cost; or else it is reported beside.
+    #[serde(default = "yes")]
+    pub charged: bool,
     /// What brings the program.
     pub install: Option<String>,
 }

@@ -98,7 +98,7 @@ impl Header {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
-    /// CPU time of the server, and of the setting's sidecars, per transaction.
+    /// CPU time of the server, and of the setting's sidecars that are charged, per transaction.
     #[default]
     Cpu,
     /// Time of the clock per transaction: what throughput loses.
@@ -259,8 +259,14 @@ pub struct Slice {
     pub cpu_user: f64,
     /// CPU time of the server's process in the kernel.
     pub cpu_system: f64,
-    /// CPU time of the setting's sidecars.
+    /// CPU time of the setting's sidecars that are charged.
     pub cpu_sidecars: f64,
+    /// CPU time of those that are not.
+    #[serde(default)]
+    pub cpu_beside: f64,
+    /// Resident memory of all its sidecars at the end.
+    #[serde(default)]
+    pub resident_sidecars: u64,
     /// Resident memory of the server at the end.
     pub resident_bytes: u64,
     /// Context switches of the server's threads, voluntary and not.

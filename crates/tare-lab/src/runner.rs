@@ -769,8 +769,11 @@ fn facts(definition: &Definition, setting: &SettingDef) -> SettingFacts {
     let variables = setting.environment.iter().map(|(name, value)| format!("{name}={value}"));
     let preload = setting.preload.iter().map(|object| format!("LD_PRELOAD={object}"));
     let sidecars = setting.sidecars.iter().map(|s| {
-        let every = s.scrape.as_ref().map(|_| format!(" (asked every {} s)", s.scrape_seconds));
-        format!("{} {}{}", s.program, s.arguments.join(" "), every.unwrap_or_default())
+        let every = s.scrape.as_ref().map(|_| format!("asked every {} s", s.scrape_seconds));
+        let beside = (!s.charged).then(|| "its CPU time is not charged".to_owned());
+        let notes = every.into_iter().chain(beside).collect::<Vec<_>>().join("; ");
+        let notes = if notes.is_empty() { notes } else { format!(" ({notes})") };
+        format!("{} {}{notes}", s.program, s.arguments.join(" "))
     });
     let own = setting.options.iter().chain(&setting.switch).cloned();
     SettingFacts {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::net::TcpListener;
+use std::ops::AddAssign;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -15,10 +16,10 @@ use std::time::{Duration, Instant};
 use crate::datadir::{last_lines, run};
 use crate::definition::SidecarDef;
 use crate::error::Tried;
+use crate::fleet::Ready;
 use crate::installation::find_program;
 use crate::interrupt::Interrupt;
-use crate::process::cpu_time;
-use crate::target::Target;
+use crate::process::{cpu_time, resident};
 use crate::{Error, Result};
 
 /// How long a sidecar may take until it answers.
@@ -33,9 +34,40 @@ pub struct Sidecars {
     running: Vec<Sidecar>,
 }
 
+/// What sidecars use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SidecarUsage {
+    /// CPU time of those that are charged.
+    pub charged: Duration,
+    /// CPU time of those that are not.
+    pub beside: Duration,
+    /// Resident memory of all in bytes, when they were asked.
+    pub resident: u64,
+}
+
+impl SidecarUsage {
+    /// What was used since `before`.
+    pub fn since(self, before: SidecarUsage) -> SidecarUsage {
+        SidecarUsage {
+            charged: self.charged.saturating_sub(before.charged),
+            beside: self.beside.saturating_sub(before.beside),
+            resident: self.resident,
+        }
+    }
+}
+
+impl AddAssign for SidecarUsage {
+    fn add_assign(&mut self, more: SidecarUsage) {
+        self.charged += more.charged;
+        self.beside += more.beside;
+        self.resident = more.resident;
+    }
+}
+
 #[derive(Debug)]
 struct Sidecar {
     program: String,
+    charged: bool,
     child: Child,
     log: PathBuf,
     scraper: Option<Scraper>,
@@ -46,7 +78,7 @@ impl Sidecars {
     pub fn start(
         definitions: &[SidecarDef],
         setting: &str,
-        target: &Target,
+        server: &Ready,
         folder: &Path,
         interrupt: &Interrupt,
     ) -> Result<Sidecars> {
@@ -54,7 +86,7 @@ impl Sidecars {
         for (i, definition) in definitions.iter().enumerate() {
             let own = folder.join(format!("sidecar-{i}"));
             fs::create_dir_all(&own).tried(|| format!("making {}", own.display()))?;
-            let mut sidecar = Sidecar::start(definition, target, folder, &own)?;
+            let mut sidecar = Sidecar::start(definition, server, folder, &own)?;
             let address = sidecar.address(definition, &own);
             let answered = sidecar.wait_until_it_answers(address.as_deref(), interrupt);
             sidecar.scraper =
@@ -67,10 +99,16 @@ impl Sidecars {
         Ok(sidecars)
     }
 
-    /// CPU time they used so far, without who asks them.
-    pub fn cpu(&self) -> Duration {
-        // One that has ended is reported by `check`.
-        self.running.iter().filter_map(|s| cpu_time(s.child.id()).ok()).sum()
+    /// What they used so far, without who asks them.
+    pub fn usage(&self) -> SidecarUsage {
+        let mut usage = SidecarUsage::default();
+        for sidecar in &self.running {
+            // One that has ended is reported by `check`.
+            let cpu = cpu_time(sidecar.child.id()).unwrap_or_default();
+            *(if sidecar.charged { &mut usage.charged } else { &mut usage.beside }) += cpu;
+            usage.resident += resident(sidecar.child.id()).unwrap_or_default();
+        }
+        usage
     }
 
     /// An error if one has ended, or could not be asked.
@@ -97,9 +135,9 @@ impl Sidecars {
 }
 
 impl Sidecar {
-    fn start(definition: &SidecarDef, target: &Target, scratch: &Path, own: &Path) -> Result<Sidecar> {
+    fn start(definition: &SidecarDef, server: &Ready, scratch: &Path, own: &Path) -> Result<Sidecar> {
         let program = find(definition)?;
-        let fill = placeholders(target, own)?;
+        let fill = placeholders(server, own)?;
         if definition.tls {
             certificate(own)?;
         }
@@ -117,7 +155,8 @@ impl Sidecar {
         command.env("TMPDIR", scratch).current_dir(own);
         command.stdin(Stdio::null()).stdout(output).stderr(again).process_group(0);
         let child = command.spawn().tried(|| format!("starting {}", program.display()))?;
-        Ok(Sidecar { program: definition.program.clone(), child, log, scraper: None })
+        let (program, charged) = (definition.program.clone(), definition.charged);
+        Ok(Sidecar { program, charged, child, log, scraper: None })
     }
 
     /// What it is asked, with the port it was given.
@@ -156,15 +195,18 @@ impl Drop for Sidecar {
 }
 
 /// Fills what stands for something in a study's texts; a free port is found, and noted in the folder.
-fn placeholders(target: &Target, own: &Path) -> Result<impl Fn(&str) -> String + use<>> {
+fn placeholders(server: &Ready, own: &Path) -> Result<impl Fn(&str) -> String + use<>> {
     // Free now; if somebody takes it in between, the sidecar says so and ends.
     let listener = TcpListener::bind(("127.0.0.1", 0)).tried(|| "looking for a free port".into())?;
     let port = listener.local_addr().tried(|| "looking for a free port".into())?.port().to_string();
     fs::write(own.join("port"), &port).tried(|| format!("writing {}", own.display()))?;
+    let Ready { target, datadir, .. } = server;
+    let path = |path: &Option<PathBuf>| path.as_ref().map(|it| it.display().to_string()).unwrap_or_default();
     let values: BTreeMap<&str, String> = BTreeMap::from([
         ("{port}", port),
         ("{folder}", own.display().to_string()),
-        ("{socket}", target.socket.as_ref().map(|s| s.display().to_string()).unwrap_or_default()),
+        ("{socket}", path(&target.socket)),
+        ("{datadir}", path(datadir)),
         ("{host}", target.host.clone()),
         ("{server_port}", target.port.to_string()),
         ("{user}", target.user.clone()),
@@ -173,13 +215,15 @@ fn placeholders(target: &Target, own: &Path) -> Result<impl Fn(&str) -> String +
     Ok(move |text: &str| values.iter().fold(text.to_owned(), |text, (name, value)| text.replace(name, value)))
 }
 
-/// The program, or an error that says what brings it.
+/// The program, or an error that says what brings it. The one beside the program that runs comes first: so `tare` is the one
+/// that runs the study.
 pub fn find(definition: &SidecarDef) -> Result<PathBuf> {
     let path = Path::new(&definition.program);
     let found = if path.is_absolute() {
         Some(path.to_owned()).filter(|p| p.is_file())
     } else {
-        find_program(&definition.program, &[])
+        let beside = std::env::current_exe().ok().and_then(|it| Some(it.parent()?.to_owned()));
+        find_program(&definition.program, beside.as_slice())
     };
     let hint = definition.install.clone().unwrap_or_else(|| "install it".into());
     found.ok_or_else(|| Error::Missing { program: definition.program.clone(), hint })
@@ -262,6 +306,7 @@ impl Drop for Scraper {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::target::Target;
 
     fn definition(script: &str, scrape: Option<&str>) -> SidecarDef {
         SidecarDef {
@@ -272,13 +317,47 @@ mod tests {
             scrape: scrape.map(Into::into),
             scrape_seconds: 60.0,
             tls: false,
+            charged: true,
             install: None,
         }
     }
 
     fn start(definition: SidecarDef, folder: &Path) -> Result<Sidecars> {
-        let target = Target::of_socket(Path::new("/none"));
-        Sidecars::start(&[definition], "agent", &target, folder, &Interrupt::default())
+        let server = Ready {
+            target: Target::of_socket(Path::new("/none")),
+            pid: None,
+            process: None,
+            datadir: Some("/data".into()),
+        };
+        Sidecars::start(&[definition], "agent", &server, folder, &Interrupt::default())
+    }
+
+    #[test]
+    fn what_is_not_charged_is_counted_beside() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let busy = "test {datadir} = /data || exit 1; while :; do :; done";
+        for charged in [true, false] {
+            let one = SidecarDef { charged, ..definition(busy, None) };
+            let mut sidecars = start(one, folder.path()).expect("starts");
+            let before = sidecars.usage();
+            let used = loop {
+                sidecars.check().expect("it runs");
+                let used = sidecars.usage().since(before);
+                if used.charged + used.beside > Duration::from_millis(5) {
+                    break used;
+                }
+            };
+            assert_eq!((used.charged.is_zero(), used.beside.is_zero()), (!charged, charged));
+            assert!(used.resident > 100_000, "{used:?}");
+        }
+    }
+
+    #[test]
+    fn a_program_beside_the_one_that_runs_comes_first() {
+        let own = std::env::current_exe().expect("a program");
+        let name = own.file_name().expect("a name").to_str().expect("UTF-8").to_owned();
+        let one = SidecarDef { program: name, ..definition("", None) };
+        assert_eq!(find(&one).expect("it is there"), own);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::load::{Drive, Load, Moment, Progress, Report};
 use crate::machine::{self, Ticks};
 use crate::process::Usage;
 use crate::record::{Cell, Slice, Turn};
-use crate::sidecar::Sidecars;
+use crate::sidecar::{SidecarUsage, Sidecars};
 use crate::target::Tally;
 use crate::{Error, Result};
 
@@ -97,8 +97,7 @@ impl Slicer<'_, '_> {
         let def = &self.settings[place];
         let ready = self.fleet.ready(place)?;
         let folder = self.bench.folder();
-        let mut sidecars =
-            Sidecars::start(&def.sidecars, &def.name, &ready.target, folder, &self.bench.interrupt)?;
+        let mut sidecars = Sidecars::start(&def.sidecars, &def.name, &ready, folder, &self.bench.interrupt)?;
         ready.empty_logs(&def.logs)?;
         let at = self.now();
         let mut meter = Meter::default();
@@ -306,7 +305,9 @@ impl Slicer<'_, '_> {
             errors: report.errors,
             cpu_user,
             cpu_system,
-            cpu_sidecars: meter.sidecars.as_secs_f64(),
+            cpu_sidecars: meter.sidecars.charged.as_secs_f64(),
+            cpu_beside: meter.sidecars.beside.as_secs_f64(),
+            resident_sidecars: meter.sidecars.resident,
             resident_bytes: ready.resident()?,
             context_switches: meter.usage.switches,
             logged_bytes: ready.empty_logs(&def.logs)?,
@@ -340,9 +341,9 @@ fn close(courses: &mut [Course], next: usize) -> Result<()> {
 /// Adds up what a server and its sidecars use between `start` and `stop`.
 #[derive(Debug, Default)]
 struct Meter {
-    from: (Usage, Duration),
+    from: (Usage, SidecarUsage),
     usage: Usage,
-    sidecars: Duration,
+    sidecars: SidecarUsage,
     /// When it was started first and stopped last.
     ticks: (Option<Ticks>, Ticks),
 }
@@ -350,13 +351,13 @@ struct Meter {
 impl Meter {
     fn start(&mut self, ready: &Ready, sidecars: &Sidecars) -> Result<()> {
         self.ticks.0.get_or_insert_with(Ticks::now);
-        self.from = (ready.usage()?, sidecars.cpu());
+        self.from = (ready.usage()?, sidecars.usage());
         Ok(())
     }
 
     fn stop(&mut self, ready: &Ready, sidecars: &Sidecars) -> Result<()> {
         self.usage += ready.usage()?.since(&self.from.0);
-        self.sidecars += sidecars.cpu().saturating_sub(self.from.1);
+        self.sidecars += sidecars.usage().since(self.from.1);
         self.ticks.1 = Ticks::now();
         Ok(())
     }

@@ -204,6 +204,8 @@ fn slice(setting: &str, block: u32, turns: Vec<Turn>) -> Slice {
         cpu_user: sum(|turn| turn.cpu),
         cpu_system: 0.0,
         cpu_sidecars: 0.0,
+        cpu_beside: 0.0,
+        resident_sidecars: 0,
         resident_bytes: 0,
         context_switches: 0,
         logged_bytes: 0,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts, OptsBuilder, SslOpts, Value};
@@ -207,6 +207,23 @@ impl Source {
     #[must_use]
     pub fn version(&self) -> &str {
         &self.version
+    }
+
+    /// When the server started, as far as it can be known. Through an account it is so to the second.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Gone`], [`Error::Refused`].
+    pub fn started(&mut self) -> Result<Option<SystemTime>, Error> {
+        match &self.address {
+            // A server makes the socket anew when it starts.
+            Address::Socket(path) => Ok(std::fs::metadata(path).and_then(|it| it.modified()).ok()),
+            Address::Account(_) => {
+                let status = self.ask("SHOW GLOBAL STATUS LIKE 'Uptime'")?;
+                let uptime = status.first().and_then(|row| row.number(1)).map(Duration::from_secs);
+                Ok(uptime.and_then(|uptime| SystemTime::now().checked_sub(uptime)))
+            }
+        }
     }
 
     /// The columns of a table in upper case, none where the server has no such table.

@@ -10,6 +10,7 @@ use regex::Regex;
 use tare_lab::interrupt::Interrupt;
 use tare_outlets::export::collector::Options;
 use tare_outlets::export::collectors;
+use tare_outlets::export::otlp;
 use tare_outlets::export::scrape::Reader;
 use tare_outlets::export::web::{Web, serve};
 use tare_outlets::export::web_config::WebConfigFile;
@@ -25,12 +26,16 @@ use crate::outlet::Reach;
 ///
 /// TLS, client certificates and passwords are set in the file of --web.config.file, in the format of all Prometheus exporters, which
 /// is read anew for every request.
+///
+/// With --otlp-endpoint, or where OpenTelemetry's environment variables name an endpoint, the same figures are pushed to an OpenTelemetry
+/// collector as well. Headers with keys, certificates, compression and the like are set by those variables.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare export                                                 the server in /var/lib/mysql, on port 9105\n  \
     tare export --socket /srv/try/tare.sock --web.listen-address 127.0.0.1:9105\n  \
     tare export --web.config.file /etc/tare/web.yml             HTTPS, users\n  \
-    tare export --dsn-file /etc/tare/dsn --no-collect.perf_schema.tablelocks")]
+    tare export --dsn-file /etc/tare/dsn --no-collect.perf_schema.tablelocks\n  \
+    tare export --no-web --otlp-endpoint http://collector:4318  push only")]
 pub(crate) struct Export {
     #[command(flatten)]
     reach: Reach,
@@ -49,6 +54,15 @@ pub(crate) struct Export {
     /// So many seconds before Prometheus gives up a scrape is answered with what there is
     #[arg(long = "timeout-offset", value_name = "SECONDS", default_value_t = 0.25)]
     timeout_offset: f64,
+    /// Push to this OpenTelemetry collector, too: OTLP over HTTP, to ADDRESS/v1/metrics [default: OTEL_EXPORTER_OTLP_ENDPOINT]
+    #[arg(long, value_name = "URL")]
+    otlp_endpoint: Option<String>,
+    /// Seconds between two pushes [default: OTEL_METRIC_EXPORT_INTERVAL, or 60]
+    #[arg(long, value_name = "SECONDS", value_parser = value_parser!(u32).range(1..=86_400))]
+    otlp_interval: Option<u32>,
+    /// Only push: listen nowhere
+    #[arg(long, conflicts_with_all = ["listen", "web_config"])]
+    no_web: bool,
     /// Give the normalised text of statements as the label digest_text
     #[arg(long = "collect.perf_schema.eventsstatements.digest_text", help_heading = COLLECTORS)]
     digest_text: bool,
@@ -190,20 +204,30 @@ pub(crate) fn export(arguments: Export, interrupt: &Interrupt) -> Result<ExitCod
         memory_prefix: arguments.memory_prefix,
         ..arguments.collectors.options
     };
+    let interval = arguments.otlp_interval.map(|seconds| Duration::from_secs(seconds.into()));
+    let variable = |name: &str| std::env::var(name).ok();
+    let collector = otlp::Settings::read(arguments.otlp_endpoint.as_deref(), interval, &variable)?;
+    if collector.is_none() && (arguments.no_web || interval.is_some()) {
+        bail!("where to push to is not said: --otlp-endpoint, or the variable OTEL_EXPORTER_OTLP_ENDPOINT");
+    }
     let web = Web {
-        listen: arguments.listen,
+        listen: if arguments.no_web { vec![] } else { arguments.listen },
         config: WebConfigFile::new(arguments.web_config),
         metrics_path: arguments.metrics_path.clone(),
         max_requests: arguments.max_requests.into(),
         timeout_offset,
     };
     let reader = Reader::new(address.clone(), options);
+    let pushed = collector.as_ref().map(|it| format!("to {} every {:?}", it.endpoint, it.interval));
     let ready = |addresses: &[std::net::SocketAddr], is_tls: bool| {
         let scheme = if is_tls { "https" } else { "http" };
         for at in addresses {
             eprintln!("tare export: {address} at {scheme}://{at}{}", arguments.metrics_path);
         }
+        if let Some(pushed) = &pushed {
+            eprintln!("tare export: {address} {pushed}");
+        }
     };
-    serve(web, reader, ready, || interrupt.is_set())?;
+    serve(web, reader, collector, ready, || interrupt.is_set())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -71,7 +71,7 @@ fn machine(header: &Header) -> String {
 /// What is charged, in words.
 pub(crate) fn charge(measure: Measure) -> &'static str {
     match measure {
-        Measure::Cpu => "CPU time per transaction (server and sidecars)",
+        Measure::Cpu => "CPU time per transaction (server, and sidecars that are charged)",
         Measure::Time => "Time per transaction",
         Measure::P95 => "95th percentile of latency",
     }
@@ -161,6 +161,7 @@ struct Extra {
     notpm: bool,
     logged: bool,
     sidecars: bool,
+    beside: bool,
 }
 
 impl Extra {
@@ -171,11 +172,18 @@ impl Extra {
             notpm: any(&|s| s.medians.figures.contains_key("notpm")),
             logged: any(&|s| s.medians.logged_bytes > 0.0),
             sidecars: any(&|s| s.medians.cpu_sidecars > 0.0),
+            beside: any(&|s| s.medians.cpu_beside > 0.0),
         }
     }
 
     fn columns(self) -> impl Iterator<Item = (&'static str, Column)> {
-        let named = [(self.notpm, "NOTPM"), (self.logged, "LOGGED/S"), (self.sidecars, "SIDECARS")];
+        let named = [
+            (self.notpm, "NOTPM"),
+            (self.logged, "LOGGED/S"),
+            (self.sidecars, "SIDECARS"),
+            (self.beside, "BESIDE/TX"),
+            (self.sidecars || self.beside, "THEIR MEMORY"),
+        ];
         named.into_iter().filter(|(there, _)| *there).map(|(_, name)| (name, Column::Right))
     }
 
@@ -185,6 +193,8 @@ impl Extra {
             (self.notpm, m.figures.get("notpm").map_or(String::new(), |n| units::rate(*n))),
             (self.logged, bytes(m.logged_bytes)),
             (self.sidecars, units::seconds(m.cpu_sidecars)),
+            (self.beside, units::seconds(m.cpu_beside)),
+            (self.sidecars || self.beside, bytes(m.resident_sidecars)),
         ];
         named.into_iter().filter(|(there, _)| *there).map(|(_, text)| text)
     }

@@ -393,6 +393,8 @@ mod tests {
             cpu_user: turns.iter().map(|turn| turn.cpu).sum(),
             cpu_system: 0.0,
             cpu_sidecars: 0.0,
+            cpu_beside: 0.0,
+            resident_sidecars: 0,
             resident_bytes: 0,
             context_switches: 1,
             logged_bytes: 0,

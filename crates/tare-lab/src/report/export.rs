@@ -29,11 +29,13 @@ impl Exports {
 type Figure<T> = (&'static str, fn(&T) -> f64);
 
 /// Figures of a setting.
-const FIGURES: [Figure<Medians>; 16] = [
+const FIGURES: [Figure<Medians>; 18] = [
     ("charged_s", |m| m.charged),
     ("cpu_s_per_transaction", |m| m.cpu),
     ("cpu_system_s_per_transaction", |m| m.cpu_system),
     ("cpu_sidecars_s_per_transaction", |m| m.cpu_sidecars),
+    ("cpu_beside_s_per_transaction", |m| m.cpu_beside),
+    ("resident_sidecars_bytes", |m| m.resident_sidecars),
     ("transactions_per_s", |m| m.tps),
     ("queries_per_s", |m| m.qps),
     ("latency_mean_s", |m| m.latency),
@@ -49,7 +51,7 @@ const FIGURES: [Figure<Medians>; 16] = [
 ];
 
 /// Figures of a slice.
-const OF_SLICE: [Figure<Slice>; 22] = [
+const OF_SLICE: [Figure<Slice>; 24] = [
     ("block", |s| f64::from(s.block)),
     ("turn", |s| f64::from(s.turn)),
     ("process", |s| s.process.map_or(f64::NAN, f64::from)),
@@ -62,6 +64,8 @@ const OF_SLICE: [Figure<Slice>; 22] = [
     ("cpu_user_s", |s| s.cpu_user),
     ("cpu_system_s", |s| s.cpu_system),
     ("cpu_sidecars_s", |s| s.cpu_sidecars),
+    ("cpu_beside_s", |s| s.cpu_beside),
+    ("resident_sidecars_bytes", |s| count(s.resident_sidecars)),
     ("resident_bytes", |s| count(s.resident_bytes)),
     ("context_switches", |s| count(s.context_switches)),
     ("logged_bytes", |s| count(s.logged_bytes)),

@@ -212,8 +212,14 @@ fn columns() -> Vec<Column> {
         column("of it kernel", "part of it in the kernel", |s| s.medians.cpu_system, unit::time),
         column(
             "sidecars",
-            "CPU of programs beside the server, per transaction",
+            "CPU of programs beside the server that are charged, per transaction",
             |s| s.medians.cpu_sidecars,
+            unit::time,
+        ),
+        column(
+            "beside",
+            "CPU of programs beside the server that are not charged, per transaction",
+            |s| s.medians.cpu_beside,
             unit::time,
         ),
         column("TPS", "transactions per second", |s| s.medians.tps, unit::plain),
@@ -223,6 +229,12 @@ fn columns() -> Vec<Column> {
         column("p99", "99 of 100 transactions take at most this", |s| s.medians.p99, unit::time),
         column("p99.9", "999 of 1000 transactions take at most this", |s| s.medians.p999, unit::time),
         column("memory", "resident memory of the server", |s| s.medians.resident_bytes, unit::bytes),
+        column(
+            "memory beside",
+            "resident memory of programs beside the server",
+            |s| s.medians.resident_sidecars,
+            unit::bytes,
+        ),
         column("switches", "context switches per transaction", |s| s.medians.context_switches, unit::plain),
         column(
             "logged",

@@ -163,6 +163,8 @@ impl Generator {
             cpu_user: cpu * transactions * 0.7,
             cpu_system: cpu * transactions * 0.3,
             cpu_sidecars: 0.0,
+            cpu_beside: 0.0,
+            resident_sidecars: 0,
             resident_bytes: (290 << 20) + if setting > 2 { 110 << 20 } else { setting as u64 * (10 << 20) },
             context_switches: (transactions * 2.1) as u64,
             logged_bytes: 0,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use regex::Regex;
 
-use super::text::Samples;
+use super::sample::Samples;
 use crate::source::{Error, Row, Source};
 
 /// One of mysqld_exporter's collectors, or one of tare's own.

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::text::{Family, Figure, Samples};
+use super::sample::{Family, Figure, Samples};
 
 static CPU: Family =
     Family::counter("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.");

@@ -1,4 +1,4 @@
-//! A scrape: connects if need be, reads the groups of tables one after the other, and makes the page.
+//! A look at a server: connects if need be, and reads the groups of tables one after the other.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,7 +7,8 @@ use std::time::{Duration, Instant, SystemTime};
 use super::collector::{Group, Options, Scrape, Tables};
 use super::collectors;
 use super::process;
-use super::text::{Family, Figure, Samples};
+use super::sample::{Family, Figure, Samples};
+use super::text;
 use crate::source::{Address, Error, Kind, Source};
 
 static UP: Family = Family::gauge("mysql_up", "Whether the MySQL server is up.");
@@ -22,6 +23,26 @@ static LEFT_OUT: Family = Family::gauge(
 );
 static BUILD: Family = Family::gauge("tare_export_build_info", "The exporter's version, as a label.");
 
+/// What a look at a server found.
+pub struct Look {
+    /// Of the server. What is counted was counted since it started.
+    pub server: Samples,
+    /// Of the exporter, and of how the look went. What is counted was counted since the exporter started.
+    pub own: Samples,
+    /// When the server started, as far as it is known.
+    pub started: Option<SystemTime>,
+    /// When the look ended.
+    pub at: SystemTime,
+}
+
+impl Look {
+    /// The page in Prometheus's text format.
+    #[must_use]
+    pub fn page(&self) -> String {
+        text::page(&self.server) + &text::page(&self.own)
+    }
+}
+
 /// Reads a server, one scrape after the other, over a connection that stays.
 pub struct Reader {
     address: Address,
@@ -32,6 +53,8 @@ pub struct Reader {
 #[derive(Default)]
 struct State {
     source: Option<Source>,
+    /// When its server started.
+    started: Option<SystemTime>,
     /// What was last said of the server (by "") and of collectors, so that it is said once.
     said: BTreeMap<&'static str, String>,
 }
@@ -43,12 +66,18 @@ impl Reader {
         Self { address, options, state: Mutex::default() }
     }
 
-    /// Reads what the collectors that are on need, of those named if any are, and gives the page. What cannot be read any more
-    /// at the deadline is left out, and told as a failure of its collectors.
-    pub fn scrape(&self, named: &[String], deadline: Instant) -> String {
+    /// The server's address.
+    #[must_use]
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Reads what the collectors that are on need, of those named if any are. What cannot be read any more at the deadline is
+    /// left out, and told as a failure of its collectors.
+    pub fn look(&self, named: &[String], deadline: Instant) -> Look {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let wanted = self.wanted(named);
-        let mut samples = Samples::default();
+        let (mut server, mut own) = (Samples::default(), Samples::default());
         let mut answers = Answers::default();
         let mut kind = None;
         for group in collectors::GROUPS {
@@ -64,7 +93,7 @@ impl Reader {
             let (found, failure) = match read {
                 Ok(read) => {
                     kind = Some(read.kind);
-                    samples.extend(read.samples);
+                    server.extend(read.samples);
                     answers.left_out.extend(read.left_out);
                     (true, String::new())
                 }
@@ -80,12 +109,12 @@ impl Reader {
             }
         }
         let up = state.source.is_some();
-        samples.add(&UP, &[], up);
-        samples.add(&TARE_UP, &[], up && kind == Some(Kind::Tare));
-        answers.add_to(&mut samples);
-        samples.add(&BUILD, &[("version", env!("CARGO_PKG_VERSION"))], 1_u64);
-        process::add_to(&mut samples);
-        samples.page()
+        own.add(&UP, &[], up);
+        own.add(&TARE_UP, &[], up && kind == Some(Kind::Tare));
+        answers.add_to(&mut own);
+        own.add(&BUILD, &[("version", env!("CARGO_PKG_VERSION"))], 1_u64);
+        process::add_to(&mut own);
+        Look { server, own, started: state.started, at: SystemTime::now() }
     }
 
     fn wanted(&self, named: &[String]) -> Vec<&'static str> {
@@ -127,13 +156,20 @@ impl Reader {
             if let Address::Account(_) = self.address {
                 source.execute("SET time_zone = '+00:00'")?;
             }
-            Ok(source)
+            let started = source.started()?;
+            Ok((source, started))
         });
-        match &opened {
-            Ok(_) => state.say("", ""),
-            Err(error) => state.say("", &error.to_string()),
+        match opened {
+            Ok((source, started)) => {
+                state.started = started;
+                state.say("", "");
+                Ok(source)
+            }
+            Err(error) => {
+                state.say("", &error.to_string());
+                Err(error)
+            }
         }
-        opened
     }
 }
 

@@ -1,161 +1,88 @@
 //! Prometheus's text format, version 0.0.4: what promtool and every scraper read.
 
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 
-/// What a family's figures are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// It only rises, until its server starts anew or a table is truncated.
-    Counter,
-    /// It rises and falls.
-    Gauge,
-    /// Quantiles, a count and a sum.
-    Summary,
-    /// Buckets, a count and a sum.
-    Histogram,
+use super::histogram;
+use super::sample::{Family, Figure, Kind, Samples, Set, Value};
+
+/// The format's name in HTTP.
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Writes all families.
+#[must_use]
+pub fn page(samples: &Samples) -> String {
+    let mut page = String::new();
+    (0..samples.families()).for_each(|at| write_family(&mut page, samples, at));
+    page
 }
 
-impl Kind {
-    fn name(self) -> &'static str {
-        match self {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Summary => "summary",
-            Kind::Histogram => "histogram",
-        }
-    }
-}
-
-/// A metric: its name, what it is, and in which unit.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Family {
-    /// Its name.
-    pub name: &'static str,
-    /// A line for people.
-    pub help: &'static str,
-    /// What its figures are.
-    pub kind: Kind,
-}
-
-impl Family {
-    /// A counter.
-    #[must_use]
-    pub const fn counter(name: &'static str, help: &'static str) -> Self {
-        Self { name, help, kind: Kind::Counter }
-    }
-
-    /// A gauge.
-    #[must_use]
-    pub const fn gauge(name: &'static str, help: &'static str) -> Self {
-        Self { name, help, kind: Kind::Gauge }
-    }
-}
-
-/// A figure. What is counted stays whole, so that no digit is lost on the way out.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Figure {
-    /// A count, or bytes.
-    Whole(u64),
-    /// A count that may be negative.
-    Signed(i64),
-    /// Anything else.
-    Real(f64),
-}
-
-impl Figure {
-    /// Picoseconds, as the Performance Schema has times, in seconds.
-    #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "a figure of Prometheus's is a double")]
-    pub fn seconds(picoseconds: u64) -> Self {
-        Figure::Real(picoseconds as f64 / 1e12)
-    }
-}
-
-impl From<u64> for Figure {
-    fn from(count: u64) -> Self {
-        Figure::Whole(count)
-    }
-}
-
-impl From<bool> for Figure {
-    fn from(truth: bool) -> Self {
-        Figure::Whole(truth.into())
-    }
-}
-
-impl fmt::Display for Figure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Figure::Whole(count) => write!(f, "{count}"),
-            Figure::Signed(count) => write!(f, "{count}"),
-            Figure::Real(number) => write!(f, "{number}"),
-        }
-    }
-}
-
-/// Names and values of a sample's labels.
-pub type Labels<'a> = &'a [(&'a str, &'a str)];
-
-/// Samples by family: however they come, a family's stand together.
-#[derive(Debug, Default)]
-pub struct Samples {
-    families: Vec<(&'static Family, String)>,
-}
-
-impl Samples {
-    /// Adds a sample.
-    pub fn add(&mut self, family: &'static Family, labels: Labels<'_>, figure: impl Into<Figure>) {
-        self.part(family, "", labels, figure);
-    }
-
-    /// Adds a sample of a part of a summary or histogram: `_sum`, `_count`, `_bucket`.
-    pub fn part(
-        &mut self,
-        family: &'static Family,
-        suffix: &str,
-        labels: Labels<'_>,
-        figure: impl Into<Figure>,
-    ) {
-        let text = match self.families.iter_mut().position(|(it, _)| it.name == family.name) {
-            Some(at) => &mut self.families[at].1,
-            None => {
-                self.families.push((family, String::new()));
-                &mut self.families.last_mut().expect("just pushed").1
-            }
+/// Writes a family.
+pub fn write_family(page: &mut String, samples: &Samples, at: usize) {
+    let (family, samples) = samples.family(at);
+    let _ = write!(page, "# HELP {} ", family.name);
+    escape(page, family.help, false);
+    let _ = writeln!(page, "\n# TYPE {} {}", family.name, kind(family.kind));
+    let bounds: Vec<String> =
+        if family.kind == Kind::Histogram { histogram::bounds().collect() } else { vec![] };
+    for (labels, value) in samples {
+        let mut line = |suffix: &str, further: Option<(&'static str, &str)>, figure: Figure| {
+            write_line(page, family, suffix, labels.clone().chain(further), figure);
         };
-        text.push_str(family.name);
-        text.push_str(suffix);
-        for (number, (name, value)) in labels.iter().enumerate() {
-            text.push_str(if number == 0 { "{" } else { "," });
-            text.push_str(name);
-            text.push_str("=\"");
-            escape(text, value, true);
-            text.push('"');
+        match value {
+            Value::Figure(figure) => line("", None, *figure),
+            Value::Summary(summary) => {
+                for (name, _, figure) in &summary.quantiles {
+                    line("", Some(("quantile", name)), *figure);
+                }
+                line("_sum", None, summary.sum);
+                line("_count", None, summary.count.into());
+            }
+            Value::Histogram(histogram, sum) => {
+                let mut total = 0;
+                for (count, bound) in
+                    histogram.classic().iter().zip(bounds.iter().map(String::as_str).chain(["+Inf"]))
+                {
+                    total += count;
+                    line("_bucket", Some(("le", bound)), total.into());
+                }
+                line("_sum", None, *sum);
+                line("_count", None, total.into());
+            }
         }
-        if !labels.is_empty() {
-            text.push('}');
-        }
-        // A String takes whatever is written.
-        let _ = writeln!(text, " {}", figure.into());
     }
+}
 
-    /// Adds what others hold, which have no family in common with these.
-    pub fn extend(&mut self, others: Samples) {
-        self.families.extend(others.families);
+fn write_line<'a>(
+    page: &mut String,
+    family: &Family,
+    suffix: &str,
+    labels: std::iter::Chain<Set<'a>, std::option::IntoIter<(&'static str, &'a str)>>,
+    figure: Figure,
+) {
+    page.push_str(family.name);
+    page.push_str(suffix);
+    let mut before = '{';
+    for (name, value) in labels {
+        page.push(before);
+        page.push_str(name);
+        page.push_str("=\"");
+        escape(page, value, true);
+        page.push('"');
+        before = ',';
     }
+    if before == ',' {
+        page.push('}');
+    }
+    // A String takes whatever is written.
+    let _ = writeln!(page, " {figure}");
+}
 
-    /// The page.
-    #[must_use]
-    pub fn page(self) -> String {
-        let size = self.families.iter().map(|(family, text)| text.len() + family.help.len() + 160).sum();
-        let mut page = String::with_capacity(size);
-        for (family, text) in self.families {
-            let _ = write!(page, "# HELP {} ", family.name);
-            escape(&mut page, family.help, false);
-            let _ = writeln!(page, "\n# TYPE {} {}", family.name, family.kind.name());
-            page.push_str(&text);
-        }
-        page
+fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Counter => "counter",
+        Kind::Gauge => "gauge",
+        Kind::Summary => "summary",
+        Kind::Histogram => "histogram",
     }
 }
 
@@ -187,6 +114,6 @@ mod tests {
         let wanted = "# HELP a_total What \"a\" is,\\nand \\\\ where.\n# TYPE a_total counter\n\
             a_total{x=\"a\\\"b\\\\c\\nd\",y=\"é\"} 18446744073709551615\na_total{x=\"\",y=\"\"} 1.5\n\
             # HELP b B.\n# TYPE b gauge\nb -5\n";
-        assert_eq!(samples.page(), wanted);
+        assert_eq!(page(&samples), wanted);
     }
 }

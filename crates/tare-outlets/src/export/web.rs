@@ -8,12 +8,13 @@ use std::io::{self, Write as _};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
+use http_body_util::{Either, Full};
+use hyper::body::{Body, Bytes, Frame, Incoming};
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -22,12 +23,15 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsAcceptor;
 
 use super::basic_auth::{Credentials, Memory};
-use super::scrape::Reader;
+use super::format::Format;
+use super::otlp::{self, Tally};
+use super::scrape::{Look, Reader};
 use super::web_config::{WebConfig, WebConfigFile};
+use crate::Address;
 
 /// Connections at once; the next one waits.
 const CONNECTIONS: usize = 64;
@@ -46,10 +50,9 @@ const PLAIN_ON_TLS: &[u8] =
     b"HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n\
     Client sent an HTTP request to an HTTPS server.\n";
 /// How long a scrape may take where the one who asks does not say it.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// How long Prometheus waits, in seconds.
 const TIMEOUT_HEADER: &str = "x-prometheus-scrape-timeout-seconds";
-const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 const PLAIN: &str = "text/plain; charset=utf-8";
 const LANDING: &str = "tare export: the metrics are at ";
 
@@ -82,22 +85,28 @@ pub enum Error {
     /// The file of `--web.config.file`.
     #[error(transparent)]
     Config(#[from] super::web_config::Error),
+    /// The files for TLS to the collector.
+    #[error("TLS to the collector: {0}")]
+    Collector(io::Error),
     /// The system gives no threads or no timer.
     #[error("starting: {0}")]
     Start(io::Error),
 }
 
 /// What all connections share.
-struct Service {
+pub(super) struct Service {
     web: Web,
     reader: Reader,
+    /// What became of what was pushed, if anything is.
+    pushed: Option<Arc<Tally>>,
     passwords: Memory,
     requests: Arc<Semaphore>,
     /// The server is read by one at a time.
     turn: Semaphore,
 }
 
-/// Serves until `stop` says so, which is asked several times a second. `ready` is told the addresses that are listened on.
+/// Serves, and pushes to a collector if there is one, until `stop` says so, which is asked several times a second. `ready` is told
+/// the addresses that are listened on.
 ///
 /// # Errors
 ///
@@ -105,6 +114,7 @@ struct Service {
 pub fn serve(
     web: Web,
     reader: Reader,
+    collector: Option<otlp::Settings>,
     ready: impl FnOnce(&[SocketAddr], bool),
     stop: impl Fn() -> bool,
 ) -> Result<(), Error> {
@@ -112,6 +122,7 @@ pub fn serve(
     if config.asks_for_http2 {
         eprintln!("tare export: http2: HTTP/1.1 is offered instead, which every client speaks");
     }
+    collector.as_ref().map_or(Ok(()), otlp::check).map_err(Error::Collector)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
@@ -128,12 +139,16 @@ pub fn serve(
             requests: Arc::new(Semaphore::new(web.max_requests)),
             web,
             reader,
+            pushed: collector.is_some().then(Arc::default),
             passwords: Memory::default(),
             turn: Semaphore::new(1),
         });
         let connections = Arc::new(Semaphore::new(CONNECTIONS));
         for listener in listeners {
             tokio::spawn(accept(listener, service.clone(), connections.clone(), is_tls));
+        }
+        if let (Some(collector), Some(tally)) = (collector, &service.pushed) {
+            tokio::spawn(otlp::push(collector, tally.clone(), service.clone()));
         }
         ready(&addresses, is_tls);
         while !stop() {
@@ -258,19 +273,51 @@ async fn requests(
     }
 }
 
-/// A page that is sent, and the request's place, given back when the client has read it.
-struct Held(Vec<u8>, #[expect(dead_code, reason = "held, not read")] OwnedSemaphorePermit);
+/// A page that is written while it is sent, a family at a time: whoever reads slowly keeps figures in memory, not text. It holds
+/// the request's place until it is sent.
+struct Page {
+    look: Look,
+    format: Format,
+    /// Families written so far.
+    written: usize,
+    packer: Option<GzEncoder<Vec<u8>>>,
+    _place: OwnedSemaphorePermit,
+}
 
-impl AsRef<[u8]> for Held {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
+impl Page {
+    /// What is sent next. A packer keeps for later what is not worth sending yet.
+    fn next(&mut self) -> Option<Vec<u8>> {
+        loop {
+            let Some(family) = self.format.family(&self.look, self.written) else {
+                return self.packer.take().and_then(|packer| packer.finish().ok());
+            };
+            self.written += 1;
+            let Some(packer) = &mut self.packer else { return Some(family) };
+            // A Vec takes whatever is written.
+            let _ = packer.write_all(&family);
+            if !packer.get_ref().is_empty() {
+                return Some(std::mem::take(packer.get_mut()));
+            }
+        }
     }
 }
 
-type Answer = Response<Full<Bytes>>;
+impl Body for Page {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.next().map(|part| Ok(Frame::data(part.into()))))
+    }
+}
+
+type Answer = Response<Either<Full<Bytes>, Page>>;
 
 fn page(status: StatusCode, text: impl Into<Bytes>) -> Answer {
-    let mut answer = Response::new(Full::new(text.into()));
+    let mut answer = Response::new(Either::Left(Full::new(text.into())));
     *answer.status_mut() = status;
     answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(PLAIN));
     answer
@@ -338,29 +385,42 @@ impl Service {
     }
 
     async fn metrics(self: Arc<Self>, request: &Request<Incoming>, place: OwnedSemaphorePermit) -> Answer {
-        let deadline = Instant::now() + self.patience(request.headers());
+        let until = Instant::now() + self.patience(request.headers());
         let named = collectors_named(request.uri().query().unwrap_or_default());
-        let compressed = accepts_gzip(request.headers());
-        let late = || page(StatusCode::SERVICE_UNAVAILABLE, "The server does not answer in time.\n");
-        let service = self.clone();
-        let until = tokio::time::Instant::from_std(deadline);
-        // A task of its own: it has its turn until the server was read, also when the client has gone by then.
-        let work = tokio::spawn(async move {
-            let _turn = tokio::time::timeout_at(until, service.turn.acquire()).await.ok()?.ok()?;
-            let reading = service.clone();
-            tokio::task::spawn_blocking(move || reading.reader.scrape(&named, deadline)).await.ok()
-        });
-        let Ok(Ok(Some(text))) = tokio::time::timeout_at(until, work).await else { return late() };
-        let (body, encoding) =
-            if compressed { (gzip(&text), Some("gzip")) } else { (text.into_bytes(), None) };
-        let mut answer = page(StatusCode::OK, Bytes::from_owner(Held(body, place)));
+        let (compressed, format) = (accepts_gzip(request.headers()), Format::asked_for(request.headers()));
+        let Some(look) = self.look(named, until).await else {
+            return page(StatusCode::SERVICE_UNAVAILABLE, "The server does not answer in time.\n");
+        };
+        let packer = compressed.then(|| GzEncoder::new(Vec::new(), Compression::fast()));
+        let mut answer =
+            Response::new(Either::Right(Page { look, format, written: 0, packer, _place: place }));
         let headers = answer.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(TEXT_FORMAT));
-        headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
-        if let Some(encoding) = encoding {
-            headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(encoding));
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
+        headers.insert(header::VARY, HeaderValue::from_static("Accept, Accept-Encoding"));
+        if compressed {
+            headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         }
         answer
+    }
+
+    pub(super) fn address(&self) -> &Address {
+        self.reader.address()
+    }
+
+    /// A look at the server when its turn has come; none if that takes too long.
+    pub(super) async fn look(self: Arc<Self>, named: Vec<String>, until: Instant) -> Option<Look> {
+        // A task of its own: it has its turn until the server was read, also when the client has gone by then.
+        let work = tokio::spawn(async move {
+            let _turn = timeout_at(until, self.turn.acquire()).await.ok()?.ok()?;
+            let reading = self.clone();
+            let look = move || reading.reader.look(&named, until.into_std());
+            let mut look = tokio::task::spawn_blocking(look).await.ok()?;
+            if let Some(pushed) = &self.pushed {
+                pushed.add_to(&mut look.own);
+            }
+            Some(look)
+        });
+        timeout_at(until, work).await.ok()?.ok()?
     }
 
     /// How long a scrape may take: a bit less than the one who asks waits.
@@ -391,13 +451,6 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
         let refused = weight.trim().strip_prefix("q=").is_some_and(|q| q.parse::<f32>() == Ok(0.0));
         name.trim().eq_ignore_ascii_case("gzip") && !refused
     })
-}
-
-fn gzip(text: &str) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    // A Vec takes whatever is written.
-    let _ = encoder.write_all(text.as_bytes());
-    encoder.finish().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -216,16 +216,13 @@ pub struct Choice {
 /// When it does not answer.
 pub fn header(source: &mut Source, choice: &Choice) -> Result<Header, Error> {
     let now = SystemTime::now();
-    let (version, started) = match source.address().clone() {
-        Address::Socket(path) => {
+    let started = source.started()?;
+    let version = match source.address() {
+        Address::Socket(_) => {
             let said = source.rows("tare_status", &["VALUE"], "WHERE `NAME` = 'server_version'")?;
-            // A server makes the socket anew when it starts.
-            let made = std::fs::metadata(path).and_then(|it| it.modified()).ok();
-            (said.first().and_then(|row| row.text(0)).unwrap_or_default(), made)
+            said.first().and_then(|row| row.text(0)).unwrap_or_default()
         }
-        Address::Account(_) => {
-            (source.version().to_owned(), uptime(source)?.and_then(|s| now.checked_sub(s)))
-        }
+        Address::Account(_) => source.version().to_owned(),
     };
     let provider = match source.kind() {
         Kind::Tare => "tare",
@@ -242,15 +239,6 @@ pub fn header(source: &mut Source, choice: &Choice) -> Result<Header, Error> {
         started_at: started.map(|at| humantime::format_rfc3339_seconds(at).to_string()),
         text: choice.text,
     })
-}
-
-fn uptime(source: &mut Source) -> Result<Option<std::time::Duration>, Error> {
-    let mut seconds = None;
-    let _: ControlFlow<()> = source.visit("SHOW GLOBAL STATUS LIKE 'Uptime'", |row| {
-        seconds = row.number(1);
-        ControlFlow::Continue(())
-    })?;
-    Ok(seconds.map(std::time::Duration::from_secs))
 }
 
 /// Reads a server into `sink`, until `stop` says that somebody wishes it to end. A table that the account may not read,

@@ -14,6 +14,7 @@ use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use tare_outlets::Address;
 use tare_outlets::export::collector::Options;
 use tare_outlets::export::collectors;
+use tare_outlets::export::otlp::Settings;
 use tare_outlets::export::scrape::Reader;
 use tare_outlets::export::web::{Web, serve};
 use tare_outlets::export::web_config::WebConfigFile;
@@ -41,6 +42,16 @@ impl Exporter {
         web_config: Option<PathBuf>,
         max_requests: usize,
     ) -> Self {
+        Self::pushing(Reader::new(address, options), web_config, max_requests, None)
+    }
+
+    /// One that pushes, too.
+    pub(crate) fn pushing(
+        reader: Reader,
+        web_config: Option<PathBuf>,
+        max_requests: usize,
+        collector: Option<Settings>,
+    ) -> Self {
         let web = Web {
             listen: vec!["127.0.0.1:0".to_owned()],
             config: WebConfigFile::new(web_config),
@@ -48,13 +59,12 @@ impl Exporter {
             max_requests,
             timeout_offset: Duration::from_millis(250),
         };
-        let reader = Reader::new(address, options);
         let stop = Arc::new(AtomicBool::new(false));
         let (told, hear) = mpsc::channel();
         let stopped = stop.clone();
         let thread = std::thread::spawn(move || {
             let ready = |addresses: &[SocketAddr], _| told.send(addresses[0]).expect("the test waits");
-            serve(web, reader, ready, || stopped.load(Ordering::Relaxed)).expect("it serves");
+            serve(web, reader, collector, ready, || stopped.load(Ordering::Relaxed)).expect("it serves");
         });
         let at = hear.recv().expect("it listens");
         Self { at, stop, thread: Some(thread) }
@@ -118,7 +128,25 @@ pub(crate) fn ask(
     let end = end.ok_or_else(|| std::io::Error::other(format!("no answer: {answer:?}")))?;
     let head = String::from_utf8_lossy(&answer[..end]).to_lowercase();
     let status = head.split(' ').nth(1).and_then(|it| it.parse().ok()).expect("a status");
-    Ok(Answer { status, head, body: answer[end + 4..].to_vec() })
+    let body = &answer[end + 4..];
+    let is_chunked = head.contains("transfer-encoding: chunked");
+    Ok(Answer { status, head, body: if is_chunked { unchunked(body) } else { body.to_vec() } })
+}
+
+/// Puts chunks together, each of which stands behind its length.
+fn unchunked(mut rest: &[u8]) -> Vec<u8> {
+    let mut body = vec![];
+    loop {
+        let end = rest.windows(2).position(|it| it == b"\r\n").expect("a length");
+        let length = std::str::from_utf8(&rest[..end]).expect("a length");
+        let length = usize::from_str_radix(length, 16).expect("a length");
+        let chunk = &rest[end + 2..];
+        body.extend(&chunk[..length]);
+        if length == 0 {
+            return body;
+        }
+        rest = &chunk[length + 2..];
+    }
 }
 
 /// Everything there is, switched on.

@@ -41,7 +41,7 @@ fn every_metric_of_the_dashboard_is_given() {
         found.iter().flat_map(|it| metric.find_iter(it)).map(|it| it.as_str()).collect();
     assert!(asked.len() > 15, "{asked:?}");
     let own = Reader::new(Address::Socket("/no/such/socket".into()), everything());
-    let own = own.scrape(&[], std::time::Instant::now() + std::time::Duration::from_secs(60));
+    let own = own.look(&[], std::time::Instant::now() + std::time::Duration::from_secs(60)).page();
     let pages = [Page::parse(&Record::read().page(&everything())), Page::parse(&own)];
     // Known of every scrape whose server is there.
     let mut given: BTreeSet<String> = [
@@ -54,6 +54,18 @@ fn every_metric_of_the_dashboard_is_given() {
     given.extend(pages.iter().flat_map(|page| page.samples.iter()).map(|it| it.name.clone()));
     for name in asked {
         assert!(given.contains(name), "{name} is no metric of the exporter");
+    }
+}
+
+#[test]
+fn variables_of_the_dashboard_have_what_grafana_wants() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/grafana/tare.json");
+    let dashboard: Value =
+        serde_json::from_str(&fs::read_to_string(path).expect("a dashboard")).expect("JSON");
+    for variable in dashboard["templating"]["list"].as_array().expect("variables") {
+        let current = &variable["current"];
+        assert!(!current["text"].is_null() && !current["value"].is_null(), "{variable}");
+        assert!(variable["query"].is_string(), "{variable}");
     }
 }
 

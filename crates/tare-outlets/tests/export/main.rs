@@ -2,8 +2,11 @@
 
 mod bounds;
 mod client;
+mod collector;
 mod dashboard;
 mod format;
+mod native;
+mod otlp;
 mod page;
 mod record;
 mod same;

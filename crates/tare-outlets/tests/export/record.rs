@@ -10,8 +10,9 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 use tare_outlets::export::collector::{Options, Tables};
 use tare_outlets::export::collectors;
+use tare_outlets::export::sample::Samples;
 use tare_outlets::export::scrape;
-use tare_outlets::export::text::Samples;
+use tare_outlets::export::text;
 use tare_outlets::{Error, Row, Source};
 
 /// Tables by name: their columns, and rows of texts.
@@ -62,6 +63,11 @@ impl Record {
 
     /// The page of all that is recorded.
     pub(crate) fn page(&mut self, options: &Options) -> String {
+        text::page(&self.samples(options))
+    }
+
+    /// All that is recorded.
+    pub(crate) fn samples(&mut self, options: &Options) -> Samples {
         let wanted: Vec<&'static str> =
             collectors::all().filter(|it| options.has(it)).map(|it| it.name).collect();
         let mut all = Samples::default();
@@ -73,7 +79,7 @@ impl Record {
                 all.extend(samples);
             }
         }
-        all.page()
+        all
     }
 }
 

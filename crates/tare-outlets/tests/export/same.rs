@@ -10,8 +10,9 @@ use std::time::SystemTime;
 
 use mysql::prelude::Queryable;
 use tare_outlets::export::collectors;
+use tare_outlets::export::sample::Samples;
 use tare_outlets::export::scrape;
-use tare_outlets::export::text::Samples;
+use tare_outlets::export::text;
 use tare_outlets::{Address, Source};
 use tare_testkit::server::{Server, Settings};
 use tare_testkit::subject::Provider;
@@ -130,7 +131,7 @@ impl Drop for Reference {
 }
 
 /// A server on which something has happened and nothing happens any more.
-fn quiet_server() -> Server {
+pub(crate) fn quiet_server() -> Server {
     let settings = Settings::new(Provider::tare()).tare_option("shape", "extended");
     let server = Server::start(settings).expect("a server");
     let mut root = server.client().expect("a client");
@@ -171,7 +172,7 @@ fn on_a_server_every_line_of_mysqld_exporter_is_ours() {
         let read = scrape::read(&mut recorder, group, &options, &wanted, SystemTime::now());
         all.extend(read.expect("rows").0);
     }
-    let compared = compare(&Page::parse(&theirs), &Page::parse(&all.page()));
+    let compared = compare(&Page::parse(&theirs), &Page::parse(&text::page(&all)));
     println!("{compared} lines are equal");
     assert!(compared > 1000);
     if std::env::var_os("TARE_RECORD").is_some() {

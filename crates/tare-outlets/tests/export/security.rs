@@ -9,7 +9,8 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair,
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion, version};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{ClientConfig, RootCertStore, ServerConfig, SupportedProtocolVersion, version};
 use tare_outlets::export::web_config::WebConfigFile;
 use tempfile::TempDir;
 
@@ -18,9 +19,9 @@ use crate::client::{Exporter, ask};
 const BOTH: [&SupportedProtocolVersion; 2] = [&version::TLS12, &version::TLS13];
 
 /// A folder with authorities, certificates and a web configuration.
-struct Place {
+pub(crate) struct Place {
     folder: TempDir,
-    authority: CertifiedIssuer<'static, KeyPair>,
+    pub(crate) authority: CertifiedIssuer<'static, KeyPair>,
     stranger: CertifiedIssuer<'static, KeyPair>,
 }
 
@@ -32,7 +33,7 @@ fn authority(name: &str) -> CertifiedIssuer<'static, KeyPair> {
 }
 
 impl Place {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let place = Place {
             folder: tempfile::tempdir().expect("a folder"),
             authority: authority("ours"),
@@ -45,12 +46,12 @@ impl Place {
         place
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
     /// A certificate that ends with a year, and its key, in PEM.
-    fn certificate(
+    pub(crate) fn certificate(
         &self,
         by: &CertifiedIssuer<'static, KeyPair>,
         name: &str,
@@ -62,6 +63,21 @@ impl Place {
         let key = KeyPair::generate().expect("a key");
         let certificate = params.signed_by(&key, by).expect("signed");
         (certificate.pem(), key.serialize_pem())
+    }
+
+    /// A server that wants certificates of the authority's.
+    pub(crate) fn server_config(&self) -> Arc<ServerConfig> {
+        let provider = Arc::new(ring::default_provider());
+        let mut roots = RootCertStore::empty();
+        roots.add(self.authority.der().clone()).expect("an authority");
+        let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
+        let chain = CertificateDer::pem_file_iter(self.path("cert.pem")).expect("a file");
+        let chain = chain.collect::<Result<_, _>>().expect("a certificate");
+        let key = PrivateKeyDer::from_pem_file(self.path("key.pem")).expect("a key");
+        let config = ServerConfig::builder_with_provider(provider);
+        let config = config.with_safe_default_protocol_versions().expect("versions");
+        let config = config.with_client_cert_verifier(clients.build().expect("a verifier"));
+        Arc::new(config.with_single_cert(chain, key).expect("a server"))
     }
 
     fn write(&self, config: &str) -> PathBuf {

@@ -1,7 +1,7 @@
 //! Files: by instrument, and one by one.
 
 use crate::export::collector::{Collector, Group, Scrape};
-use crate::export::text::{Family, Figure};
+use crate::export::sample::{Family, Figure};
 use crate::source::Error;
 
 static EVENTS: Collector = Collector {

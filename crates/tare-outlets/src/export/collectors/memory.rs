@@ -1,7 +1,7 @@
 //! Memory by instrument.
 
 use crate::export::collector::{Collector, Group, Scrape};
-use crate::export::text::{Family, Figure};
+use crate::export::sample::{Family, Figure};
 use crate::source::Error;
 
 static MEMORY: Collector = Collector {

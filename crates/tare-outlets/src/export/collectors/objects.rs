@@ -1,7 +1,7 @@
 //! Tables and indexes: rows read and written, and locks.
 
 use crate::export::collector::{Collector, Group, Scrape};
-use crate::export::text::{Family, Figure};
+use crate::export::sample::{Family, Figure};
 use crate::source::{Error, Row};
 
 static TABLES: Collector = Collector {

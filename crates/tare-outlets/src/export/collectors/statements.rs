@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::export::collector::{Collector, Group, Options, Scrape};
-use crate::export::text::{Family, Figure, Kind, Samples};
+use crate::export::histogram::Histogram;
+use crate::export::sample::{Family, Figure, Kind, Samples, Summary, Value};
 use crate::source::{Error, Row};
 
 static BY_DIGEST: Collector = Collector {
@@ -47,7 +48,9 @@ const DIGEST: usize = 1;
 const LAST_SEEN: usize = 2;
 /// Where the figures begin.
 const FIGURES: usize = 3;
-const QUANTILES: [(&str, &str); 3] = [("95", "QUANTILE_95"), ("99", "QUANTILE_99"), ("999", "QUANTILE_999")];
+/// The label, which share of events it is, and the column.
+const QUANTILES: [(&str, f64, &str); 3] =
+    [("95", 0.95, "QUANTILE_95"), ("99", 0.99, "QUANTILE_99"), ("999", 0.999, "QUANTILE_999")];
 const TEXT: &str = "DIGEST_TEXT";
 /// Schemas of the server's own, whose digests are left out.
 const OWN_SCHEMAS: [&str; 3] = ["mysql", "performance_schema", "information_schema"];
@@ -189,7 +192,7 @@ static ALL_DURATION: Family = Family {
 /// The columns that are asked for: their number grows with what is wanted of them.
 fn columns(scrape: &Scrape<'_>) -> Vec<&'static str> {
     let figures = MEASURES.iter().map(|it| it.column);
-    let quantiles = QUANTILES.iter().map(|(_, column)| *column);
+    let quantiles = QUANTILES.iter().map(|(.., column)| *column);
     let text = scrape.options.digest_text.then_some(TEXT);
     ["SCHEMA_NAME", "DIGEST", "LAST_SEEN"].into_iter().chain(figures).chain(quantiles).chain(text).collect()
 }
@@ -255,57 +258,14 @@ fn add_digest(row: &Row, options: &Options, samples: &mut Samples) {
         let count = row.count(at);
         samples.add(family, &labels, if measure.is_time { Figure::seconds(count) } else { count.into() });
     }
-    for ((quantile, _), at) in QUANTILES.iter().zip(FIGURES + MEASURES.len()..) {
-        let labels = [labels[0], labels[1], labels[2], ("quantile", *quantile)];
-        samples.add(&LATENCY, &labels, Figure::seconds(row.count(at)));
-    }
-    samples.part(&LATENCY, "_sum", &labels, Figure::seconds(row.count(TIME)));
-    samples.part(&LATENCY, "_count", &labels, row.count(COUNT));
+    let quantiles = QUANTILES.iter().zip(FIGURES + MEASURES.len()..);
+    let quantiles = quantiles.map(|((name, share, _), at)| (*name, *share, Figure::seconds(row.count(at))));
+    let (sum, count) = (Figure::seconds(row.count(TIME)), row.count(COUNT));
+    let summary = Summary { quantiles: quantiles.collect(), sum, count };
+    samples.put(&LATENCY, &labels, Value::Summary(Box::new(summary)));
 }
 
 // Histograms.
-
-/// MySQL's buckets: 50 are a factor of ten. So many of them are one here: five are a factor of ten.
-const COARSER: u64 = 10;
-/// Buckets here; what is above has no upper bound.
-const BUCKETS: usize = 45;
-
-/// How many events took how long.
-#[derive(Clone)]
-struct Histogram([u64; BUCKETS]);
-
-impl Histogram {
-    const EMPTY: Self = Self([0; BUCKETS]);
-
-    /// Adds events of one of MySQL's buckets. Bucket 0 ends at 10 microseconds, and so does the first here.
-    fn add(&mut self, bucket: u64, count: u64) {
-        let at = usize::try_from(bucket.div_ceil(COARSER)).unwrap_or(BUCKETS);
-        self.0[at.min(BUCKETS - 1)] += count;
-    }
-
-    fn add_to(&self, samples: &mut Samples, family: &'static Family, labels: &[(&str, &str)], sum: Figure) {
-        let mut total = 0;
-        let (last, bounded) = self.0.split_last().expect("there are buckets");
-        for (bucket, count) in bounded.iter().enumerate() {
-            total += count;
-            samples.part(family, "_bucket", &[labels, &[("le", &bound(bucket))]].concat(), total);
-        }
-        total += last;
-        samples.part(family, "_bucket", &[labels, &[("le", "+Inf")]].concat(), total);
-        samples.part(family, "_sum", labels, sum);
-        samples.part(family, "_count", labels, total);
-    }
-}
-
-/// The upper bound of a bucket in seconds: 0.00001, 0.0000158, 0.0000251, … with three digits, rounded up, always the same.
-fn bound(bucket: usize) -> String {
-    const STEPS: [u64; 5] = [1_000, 1_585, 2_512, 3_982, 6_310];
-    let steps = STEPS[bucket % STEPS.len()];
-    // In hundredths of a microsecond, so that all are whole.
-    let hundredths = steps * 10_u64.pow(u32::try_from(bucket / STEPS.len()).unwrap_or_default());
-    let text = format!("{}.{:08}", hundredths / 100_000_000, hundredths % 100_000_000);
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
 
 fn read_histograms(scrape: &mut Scrape<'_>, digests: Vec<Row>) -> Result<(), Error> {
     let mut highest = scrape.room(&HISTOGRAMS);
@@ -319,7 +279,7 @@ fn read_histograms(scrape: &mut Scrape<'_>, digests: Vec<Row>) -> Result<(), Err
     let found = scrape.tables.each(table, &columns, "WHERE `COUNT_BUCKET` > 0", &mut |row| {
         let of = key(&row);
         if wanted.contains(&of) {
-            histograms.entry(of).or_insert(Histogram::EMPTY).add(row.count(2), row.count(3));
+            histograms.entry(of).or_default().add(row.count(2), row.count(3));
         }
     });
     if is_absent(&found) {
@@ -328,15 +288,16 @@ fn read_histograms(scrape: &mut Scrape<'_>, digests: Vec<Row>) -> Result<(), Err
     found?;
     for row in &kept {
         let of = key(row);
-        let histogram = histograms.get(&of).unwrap_or(&Histogram::EMPTY);
+        let histogram = histograms.remove(&of).unwrap_or_default();
         let labels = [("schema", &*of.0), ("digest", &*of.1)];
-        histogram.add_to(&mut scrape.samples, &DURATION, &labels, Figure::seconds(row.count(TIME)));
+        let value = Value::Histogram(Box::new(histogram), Figure::seconds(row.count(TIME)));
+        scrape.samples.put(&DURATION, &labels, value);
     }
     Ok(())
 }
 
 fn read_overall(scrape: &mut Scrape<'_>) -> Result<(), Error> {
-    let mut histogram = Histogram::EMPTY;
+    let mut histogram = Histogram::default();
     let columns = ["BUCKET_NUMBER", "COUNT_BUCKET"];
     let table = "events_statements_histogram_global";
     let found = scrape.tables.each(table, &columns, "WHERE `COUNT_BUCKET` > 0", &mut |row| {
@@ -351,37 +312,12 @@ fn read_overall(scrape: &mut Scrape<'_>) -> Result<(), Error> {
     scrape.tables.each(table, &["SUM_TIMER_WAIT"], "WHERE `COUNT_STAR` > 0", &mut |row| {
         time += row.count(0);
     })?;
-    histogram.add_to(&mut scrape.samples, &ALL_DURATION, &[], Figure::seconds(time));
+    let value = Value::Histogram(Box::new(histogram), Figure::seconds(time));
+    scrape.samples.put(&ALL_DURATION, &[], value);
     Ok(())
 }
 
 /// A server without the table, such as tare's in the shape strict, has nothing to tell, and that is no failure.
 fn is_absent(found: &Result<(), Error>) -> bool {
     matches!(found, Err(Error::Absent { .. }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bounds_are_mysqls_of_every_tenth_bucket() {
-        assert_eq!(bound(0), "0.00001");
-        assert_eq!(bound(1), "0.00001585");
-        assert_eq!(bound(25), "1");
-        assert_eq!(bound(26), "1.585");
-        assert_eq!(bound(43), "3982");
-    }
-
-    #[test]
-    fn a_bucket_ends_where_mysqls_do() {
-        let mut histogram = Histogram::EMPTY;
-        // Bucket 0 ends at 10 µs; 10 ends at 15.85 µs, and 11 begins there.
-        for bucket in [0, 1, 10, 11, 430, 431, 449] {
-            histogram.add(bucket, 1);
-        }
-        let filled: Vec<(usize, u64)> =
-            histogram.0.iter().copied().enumerate().filter(|(_, count)| *count > 0).collect();
-        assert_eq!(filled, [(0, 1), (1, 2), (2, 1), (43, 1), (44, 2)]);
-    }
 }

@@ -1,7 +1,7 @@
 //! Tare itself: its version, its memory, and what it lost for want of room.
 
 use crate::export::collector::{Collector, Group, Scrape};
-use crate::export::text::Family;
+use crate::export::sample::Family;
 use crate::source::Error;
 
 static STATUS: Collector = Collector {

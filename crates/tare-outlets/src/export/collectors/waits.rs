@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::export::collector::{Collector, Group, Scrape};
-use crate::export::text::{Family, Figure};
+use crate::export::sample::{Family, Figure};
 use crate::source::Error;
 
 static BY_NAME: Collector = Collector {

@@ -1,0 +1,98 @@
+//! In which form a page is given: what the one who asks likes best.
+
+use hyper::header::{self, HeaderMap};
+
+use super::scrape::Look;
+use super::{protobuf, text};
+
+/// A form of the page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Text.
+    Text,
+    /// Protobuf, with native histograms.
+    Protobuf,
+}
+
+impl Format {
+    /// Protobuf, if it is asked for and text is not liked better; text in any other case.
+    #[must_use]
+    pub fn asked_for(headers: &HeaderMap) -> Self {
+        let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let weight_of = |is_it: fn(&str) -> bool| {
+            let ranges = accept.split(',').filter(|range| is_it(&range.replace(' ', "").to_lowercase()));
+            ranges.map(weight).fold(0.0, f32::max)
+        };
+        let protobuf = weight_of(|range| {
+            let parts: Vec<&str> = range.split(';').collect();
+            parts[0] == "application/vnd.google.protobuf"
+                && parts.contains(&"proto=io.prometheus.client.metricfamily")
+                && parts.contains(&"encoding=delimited")
+        });
+        let text = weight_of(|range| range.starts_with("text/plain") && !range.contains("version=1"));
+        if protobuf > 0.0 && protobuf >= text { Format::Protobuf } else { Format::Text }
+    }
+
+    /// Its name in HTTP.
+    #[must_use]
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Format::Text => text::CONTENT_TYPE,
+            Format::Protobuf => protobuf::CONTENT_TYPE,
+        }
+    }
+
+    /// One family after the other, until there are no more.
+    #[must_use]
+    pub fn family(self, look: &Look, at: usize) -> Option<Vec<u8>> {
+        let (samples, at) = match at.checked_sub(look.server.families()) {
+            None => (&look.server, at),
+            Some(at) if at < look.own.families() => (&look.own, at),
+            Some(_) => return None,
+        };
+        Some(match self {
+            Format::Text => {
+                let mut family = String::new();
+                text::write_family(&mut family, samples, at);
+                family.into_bytes()
+            }
+            Format::Protobuf => protobuf::family(samples, at),
+        })
+    }
+}
+
+/// How much a range of `Accept` is liked.
+fn weight(range: &str) -> f32 {
+    let given = range.split(';').find_map(|it| it.trim().strip_prefix("q=")?.parse().ok());
+    given.unwrap_or(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::header::HeaderValue;
+
+    #[test]
+    fn protobuf_is_given_to_those_who_like_it_best() {
+        let given = |accept| {
+            Format::asked_for(&HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static(accept))]))
+        };
+        // Prometheus 2.42 and 3 with native histograms, and without.
+        let asked = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited,\
+            application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+        assert_eq!(given(asked), Format::Protobuf);
+        let asked = "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited;q=0.6,\
+            text/plain;version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;version=0.0.4;q=0.4,*/*;q=0.1";
+        assert_eq!(given(asked), Format::Protobuf);
+        let asked = "text/plain;version=0.0.4;q=0.6,\
+            application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.5";
+        assert_eq!(given(asked), Format::Text);
+        assert_eq!(
+            given("application/openmetrics-text;version=1.0.0,text/plain;q=0.5,*/*;q=0.1"),
+            Format::Text
+        );
+        assert_eq!(given("application/vnd.google.protobuf"), Format::Text);
+        assert_eq!(given("*/*"), Format::Text);
+        assert_eq!(Format::asked_for(&HeaderMap::new()), Format::Text);
+    }
+}

@@ -1,0 +1,124 @@
+//! How many events took how long: MySQL's buckets, and what Prometheus has of them, classic and native.
+
+use std::collections::BTreeMap;
+
+/// MySQL's buckets: the lowest ends at 10 microseconds, 50 are a factor of ten, and the last has no upper bound.
+const LAST: u16 = 449;
+/// Where the lowest bucket ends, in seconds.
+pub const LOWEST: f64 = 0.000_01;
+/// So many of MySQL's buckets are one here: five are a factor of ten.
+const COARSER: u16 = 10;
+/// Buckets here; the last has no upper bound.
+const BUCKETS: usize = 45;
+/// How fine native buckets are: 8 are a factor of two. Each is wider than one of MySQL's and narrower than two.
+pub const SCHEMA: i32 = 3;
+
+/// Events by MySQL's buckets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Histogram(BTreeMap<u16, u64>);
+
+impl Histogram {
+    /// Adds events of one of MySQL's buckets.
+    pub fn add(&mut self, bucket: u64, count: u64) {
+        *self.0.entry(u16::try_from(bucket).unwrap_or(LAST).min(LAST)).or_default() += count;
+    }
+
+    /// All events.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.0.values().sum()
+    }
+
+    /// Events of at most 10 microseconds: in the lowest bucket, classic or native.
+    #[must_use]
+    pub fn lowest(&self) -> u64 {
+        self.0.get(&0).copied().unwrap_or(0)
+    }
+
+    /// How many events are in each classic bucket. [`bound`] says where it ends.
+    #[must_use]
+    pub fn classic(&self) -> [u64; BUCKETS] {
+        let mut counts = [0; BUCKETS];
+        for (bucket, count) in &self.0 {
+            counts[usize::from(bucket.div_ceil(COARSER)).min(BUCKETS - 1)] += count;
+        }
+        counts
+    }
+
+    /// Native buckets above the lowest that hold something: number and count. Bucket n ends at 2 to the n/8 seconds. No
+    /// bound of MySQL's is one of these (but 1 second), so the events of one of its buckets are in that in which it ends:
+    /// they are shown as slower than they were by no more than such a bucket is wide, 4.7%.
+    #[must_use]
+    pub fn native(&self) -> BTreeMap<i32, u64> {
+        let mut counts = BTreeMap::new();
+        for (bucket, count) in self.0.iter().filter(|(bucket, count)| **bucket > 0 && **count > 0) {
+            *counts.entry(native_bucket(*bucket)).or_default() += count;
+        }
+        counts
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "between -133 and 106")]
+fn native_bucket(bucket: u16) -> i32 {
+    let end = LOWEST.log2() + f64::from(bucket) / 50.0 * 10_f64.log2();
+    // What is a whole number but for rounding is one.
+    (end * f64::from(1 << SCHEMA) - 1e-9).ceil() as i32
+}
+
+/// The upper bounds of classic buckets in seconds, as they are written; the last has none.
+pub fn bounds() -> impl Iterator<Item = String> {
+    (0..BUCKETS - 1).map(bound)
+}
+
+/// One of them: 0.00001, 0.00001585, 0.00002512, … with three digits, rounded up, always the same.
+fn bound(bucket: usize) -> String {
+    const STEPS: [u64; 5] = [1_000, 1_585, 2_512, 3_982, 6_310];
+    let steps = STEPS[bucket % STEPS.len()];
+    // In hundredths of a microsecond, so that all are whole.
+    let hundredths = steps * 10_u64.pow(u32::try_from(bucket / STEPS.len()).unwrap_or_default());
+    let text = format!("{}.{:08}", hundredths / 100_000_000, hundredths % 100_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_mysqls_of_every_tenth_bucket() {
+        assert_eq!(bound(0), "0.00001");
+        assert_eq!(bound(1), "0.00001585");
+        assert_eq!(bound(25), "1");
+        assert_eq!(bound(26), "1.585");
+        assert_eq!(bounds().last().as_deref(), Some("3982"));
+    }
+
+    #[test]
+    fn a_bucket_ends_where_mysqls_do() {
+        let mut histogram = Histogram::default();
+        // Bucket 0 ends at 10 µs; 10 ends at 15.85 µs, and 11 begins there.
+        for bucket in [0, 1, 10, 11, 430, 431, 449] {
+            histogram.add(bucket, 1);
+        }
+        let filled: Vec<(usize, u64)> =
+            histogram.classic().into_iter().enumerate().filter(|(_, count)| *count > 0).collect();
+        assert_eq!(filled, [(0, 1), (1, 2), (2, 1), (43, 1), (44, 2)]);
+        assert_eq!((histogram.total(), histogram.lowest()), (7, 1));
+    }
+
+    #[test]
+    fn a_native_bucket_holds_the_end_of_mysqls_and_no_event_twice() {
+        for bucket in 1..=LAST {
+            let end = LOWEST * 10_f64.powf(f64::from(bucket) / 50.0);
+            let native = native_bucket(bucket);
+            let bound = |number: i32| 2_f64.powf(f64::from(number) / 8.0);
+            assert!(bound(native - 1) < end && end <= bound(native) * (1.0 + 1e-9), "{bucket}: {native}");
+        }
+        // 10 µs × 10^5 is a second, the only bound they have in common.
+        assert_eq!(native_bucket(250), 0);
+        let mut histogram = Histogram::default();
+        (0..450).for_each(|bucket| histogram.add(bucket, 2));
+        let native: u64 = histogram.native().values().sum();
+        assert_eq!(native + histogram.lowest(), histogram.total());
+    }
+}

@@ -1,0 +1,267 @@
+//! Prometheus's protobuf format: what a Prometheus with native histograms asks for. Histograms have their classic buckets
+//! and native ones; all else is as in the text.
+//!
+//! The messages are those of `io.prometheus.client`, as far as they are used.
+
+use prost::Message;
+
+use super::histogram::{self, Histogram};
+use super::sample::{Figure, Kind, Samples, Set, Summary, Value};
+
+/// The format's name in HTTP.
+pub const CONTENT_TYPE: &str =
+    "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited";
+
+/// `MetricFamily`
+#[derive(Clone, PartialEq, Message)]
+pub struct MetricFamily {
+    /// Its name.
+    #[prost(string, optional, tag = "1")]
+    pub name: Option<String>,
+    /// A line for people.
+    #[prost(string, optional, tag = "2")]
+    pub help: Option<String>,
+    /// What its figures are.
+    #[prost(enumeration = "MetricType", optional, tag = "3")]
+    pub kind: Option<i32>,
+    /// Its samples.
+    #[prost(message, repeated, tag = "4")]
+    pub metrics: Vec<Metric>,
+}
+
+/// `MetricType`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
+#[repr(i32)]
+pub enum MetricType {
+    /// It only rises.
+    Counter = 0,
+    /// It rises and falls.
+    Gauge = 1,
+    /// Quantiles.
+    Summary = 2,
+    /// Buckets.
+    Histogram = 4,
+}
+
+/// `Metric`
+#[derive(Clone, PartialEq, Message)]
+pub struct Metric {
+    /// Its labels.
+    #[prost(message, repeated, tag = "1")]
+    pub labels: Vec<LabelPair>,
+    /// Of a gauge.
+    #[prost(message, optional, tag = "2")]
+    pub gauge: Option<Single>,
+    /// Of a counter.
+    #[prost(message, optional, tag = "3")]
+    pub counter: Option<Single>,
+    /// Of a summary.
+    #[prost(message, optional, tag = "4")]
+    pub summary: Option<Quantiles>,
+    /// Of a histogram.
+    #[prost(message, optional, tag = "7")]
+    pub histogram: Option<Buckets>,
+}
+
+/// `LabelPair`
+#[derive(Clone, PartialEq, Message)]
+pub struct LabelPair {
+    /// Its name.
+    #[prost(string, optional, tag = "1")]
+    pub name: Option<String>,
+    /// Its value.
+    #[prost(string, optional, tag = "2")]
+    pub value: Option<String>,
+}
+
+/// `Gauge` and `Counter`
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct Single {
+    /// The figure.
+    #[prost(double, optional, tag = "1")]
+    pub value: Option<f64>,
+}
+
+/// `Summary`
+#[derive(Clone, PartialEq, Message)]
+pub struct Quantiles {
+    /// How many events.
+    #[prost(uint64, optional, tag = "1")]
+    pub count: Option<u64>,
+    /// How long they took together.
+    #[prost(double, optional, tag = "2")]
+    pub sum: Option<f64>,
+    /// `Quantile`
+    #[prost(message, repeated, tag = "3")]
+    pub quantiles: Vec<Quantile>,
+}
+
+/// `Quantile`
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct Quantile {
+    /// Which.
+    #[prost(double, optional, tag = "1")]
+    pub quantile: Option<f64>,
+    /// Its value.
+    #[prost(double, optional, tag = "2")]
+    pub value: Option<f64>,
+}
+
+/// `Histogram`
+#[derive(Clone, PartialEq, Message)]
+pub struct Buckets {
+    /// How many events.
+    #[prost(uint64, optional, tag = "1")]
+    pub count: Option<u64>,
+    /// How long they took together.
+    #[prost(double, optional, tag = "2")]
+    pub sum: Option<f64>,
+    /// Classic buckets.
+    #[prost(message, repeated, tag = "3")]
+    pub classic: Vec<Bucket>,
+    /// How fine native buckets are.
+    #[prost(sint32, optional, tag = "5")]
+    pub schema: Option<i32>,
+    /// Where the lowest native bucket ends.
+    #[prost(double, optional, tag = "6")]
+    pub zero_threshold: Option<f64>,
+    /// What is in it.
+    #[prost(uint64, optional, tag = "7")]
+    pub zero_count: Option<u64>,
+    /// Which native buckets there are.
+    #[prost(message, repeated, tag = "12")]
+    pub spans: Vec<BucketSpan>,
+    /// By how much each holds more than the one before.
+    #[prost(sint64, repeated, packed = "false", tag = "13")]
+    pub deltas: Vec<i64>,
+}
+
+/// `Bucket`
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct Bucket {
+    /// How many events are in it and in the lower ones.
+    #[prost(uint64, optional, tag = "1")]
+    pub cumulative_count: Option<u64>,
+    /// Where it ends.
+    #[prost(double, optional, tag = "2")]
+    pub upper_bound: Option<f64>,
+}
+
+/// `BucketSpan`: adjacent buckets.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct BucketSpan {
+    /// How far they are from those before, or from bucket 0.
+    #[prost(sint32, optional, tag = "1")]
+    pub offset: Option<i32>,
+    /// How many.
+    #[prost(uint32, optional, tag = "2")]
+    pub length: Option<u32>,
+}
+
+/// A family: its length, then the message.
+#[must_use]
+pub fn family(samples: &Samples, at: usize) -> Vec<u8> {
+    let (family, samples) = samples.family(at);
+    let kind = match family.kind {
+        Kind::Counter => MetricType::Counter,
+        Kind::Gauge => MetricType::Gauge,
+        Kind::Summary => MetricType::Summary,
+        Kind::Histogram => MetricType::Histogram,
+    };
+    let message = MetricFamily {
+        name: Some(family.name.to_owned()),
+        help: Some(family.help.to_owned()),
+        kind: Some(kind.into()),
+        metrics: samples.map(|(labels, value)| metric(kind, labels, value)).collect(),
+    };
+    message.encode_length_delimited_to_vec()
+}
+
+fn metric(kind: MetricType, labels: Set<'_>, value: &Value) -> Metric {
+    let pair = |(name, value): (&str, &str)| LabelPair {
+        name: Some(name.to_owned()),
+        value: Some(value.to_owned()),
+    };
+    let mut metric = Metric { labels: labels.map(pair).collect(), ..Metric::default() };
+    match value {
+        Value::Figure(figure) if kind == MetricType::Counter => metric.counter = Some(single(*figure)),
+        Value::Figure(figure) => metric.gauge = Some(single(*figure)),
+        Value::Summary(summary) => metric.summary = Some(quantiles(summary)),
+        Value::Histogram(histogram, sum) => metric.histogram = Some(buckets(histogram, *sum)),
+    }
+    metric
+}
+
+fn single(figure: Figure) -> Single {
+    Single { value: Some(figure.real()) }
+}
+
+/// The quantile is the label's number, as mysqld_exporter's is: 95, not 0.95.
+fn quantiles(summary: &Summary) -> Quantiles {
+    let quantile = |(name, _, figure): &(&str, f64, Figure)| Quantile {
+        quantile: name.parse().ok(),
+        value: Some(figure.real()),
+    };
+    Quantiles {
+        count: Some(summary.count),
+        sum: Some(summary.sum.real()),
+        quantiles: summary.quantiles.iter().map(quantile).collect(),
+    }
+}
+
+fn buckets(histogram: &Histogram, sum: Figure) -> Buckets {
+    let bounds = histogram::bounds().map(|bound| bound.parse().unwrap_or(f64::INFINITY));
+    let mut total = 0;
+    let classic = histogram.classic().into_iter().zip(bounds.chain([f64::INFINITY])).map(|(count, bound)| {
+        total += count;
+        Bucket { cumulative_count: Some(total), upper_bound: Some(bound) }
+    });
+    let classic = classic.collect();
+    let (spans, deltas) = native(histogram);
+    Buckets {
+        count: Some(histogram.total()),
+        sum: Some(sum.real()),
+        classic,
+        schema: Some(histogram::SCHEMA),
+        zero_threshold: Some(histogram::LOWEST),
+        zero_count: Some(histogram.lowest()),
+        spans,
+        deltas,
+    }
+}
+
+/// Native buckets as spans, and the differences of their counts.
+fn native(histogram: &Histogram) -> (Vec<BucketSpan>, Vec<i64>) {
+    let (mut spans, mut deltas) = (Vec::<BucketSpan>::new(), vec![]);
+    let (mut next, mut before) = (0, 0);
+    for (number, count) in histogram.native() {
+        match spans.last_mut() {
+            Some(span) if number == next => span.length = span.length.map(|length| length + 1),
+            _ => spans.push(BucketSpan { offset: Some(number - next), length: Some(1) }),
+        }
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        deltas.push(count - before);
+        (next, before) = (number + 1, count);
+    }
+    (spans, deltas)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_say_which_buckets_there_are_and_deltas_what_is_in_them() {
+        let mut histogram = Histogram::default();
+        // The lowest, then buckets that end at 1 s (native 0), at 1.047 s (1) and at 10 s (27).
+        for (bucket, count) in [(0, 7), (250, 5), (251, 2), (300, 4)] {
+            histogram.add(bucket, count);
+        }
+        let message = buckets(&histogram, Figure::Real(1.5));
+        let spans: Vec<_> = message.spans.iter().map(|it| (it.offset(), it.length())).collect();
+        assert_eq!(spans, [(0, 2), (25, 1)]);
+        assert_eq!(message.deltas, [5, -3, 2]);
+        assert_eq!((message.count(), message.zero_count(), message.zero_threshold()), (18, 7, 0.000_01));
+        assert_eq!(message.classic.last().map(Bucket::cumulative_count), Some(18));
+    }
+}
