@@ -2,6 +2,7 @@
 
 pub(crate) mod account;
 pub(crate) mod allocation;
+pub(crate) mod balance;
 pub(crate) mod bank;
 pub(crate) mod cell;
 pub(crate) mod counters;
@@ -9,6 +10,7 @@ pub(crate) mod digest;
 pub(crate) mod digest_table;
 pub(crate) mod error;
 pub(crate) mod fold;
+pub(crate) mod peak;
 pub(crate) mod sample;
 pub(crate) mod session;
 pub(crate) mod spread;
