@@ -36,7 +36,7 @@ fn connections_at_the_same_time_are_as_high_as_all_of_them_when_they_have_ended_
     let rig = Rig::new();
     let threads: Vec<ThreadRef> = (0..5).map(|_| connect_as(rig)).collect();
     for thread in &threads {
-        rig.on(*thread, || use_memory(rig, 3));
+        rig.on(thread, || use_memory(rig, 3));
     }
     assert_eq!(marks(rig), [(0, 0, 150); 4]);
     for thread in threads {
@@ -65,7 +65,7 @@ fn connections_one_after_the_other_are_as_high_as_the_highest() {
 fn the_marks_of_many_that_come_and_go_stay_within_an_eighth() {
     let rig = Rig::new();
     let mut threads: VecDeque<ThreadRef> = (0..64).map(|_| connect_as(rig)).collect();
-    threads.iter().for_each(|thread| rig.on(*thread, || use_memory(rig, 1)));
+    threads.iter().for_each(|thread| rig.on(thread, || use_memory(rig, 1)));
     for _ in 0..500 {
         rig.delete_thread(threads.pop_front().expect("a thread"));
         threads.push_back(connect_as(rig));
