@@ -10,11 +10,16 @@
 //! A TRUNCATE of a view is refused by the server as one of a table that is not there (1146). The views of tare's
 //! are there, so it becomes the built-in's 1683, too.
 //!
+//! A table like one of tare's is refused by FEDERATED without a word of which table was to be made. So FEDERATED's error is
+//! kept back, and the server, which finds no error, says itself that it cannot make the table, by name; of that the cause
+//! becomes the built-in's.
+//!
 //! When the endpoint does not answer at all, FEDERATED raises the number of its own client library (2003,
 //! 2013 …). Clients keep those numbers for themselves and take such an answer for a malformed packet, so
 //! the user would not learn what is wrong; they become the numbers the server has for them.
 #![allow(unsafe_code)]
 
+use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_uint, c_ulong, c_void};
 use std::io::{Cursor, Write};
 use std::ops::RangeInclusive;
@@ -65,9 +70,8 @@ const RECEIVED: &[u8] = b"Received error: ";
 /// ER_CANT_CREATE_FEDERATED_TABLE, with what FEDERATED says of where the table was to lead, as far as it fits into its words.
 const NOT_CREATED: (c_uint, &[u8]) =
     (1434, b"database: 'performance_schema'  username: 'tare'  hostname: '127");
-/// The built-in's refusal of another table like one of its own: ER_CANT_CREATE_TABLE.
-const NO_SUCH_COMMAND: (c_uint, &[u8]) =
-    (1005, b"Can't create table (errno: 131 \"Command not supported by the engine\")");
+/// ER_CANT_CREATE_TABLE, and the cause it ends with when the built-in refuses another table like one of its own.
+const NO_SUCH_COMMAND: (c_uint, &[u8]) = (1005, b"131 \"Command not supported by the engine\")");
 /// ER_NO_SUCH_TABLE, and what stands in its text, in any language, before the name of a table of the schema.
 const NO_TABLE: (c_uint, &[u8]) = (1146, b"performance_schema.");
 /// The built-in's refusal of a TRUNCATE: ER_WRONG_PERFSCHEMA_USAGE.
@@ -83,6 +87,11 @@ static NEXT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 static ACCOUNT: OnceLock<AccountSource> = OnceLock::new();
 /// Names of the views that are shown to the server.
 static VIEWS: OnceLock<Vec<&'static str>> = OnceLock::new();
+
+thread_local! {
+    /// FEDERATED's refusal to make a table was kept back on this thread: the server's own comes next.
+    static KEPT_BACK: Cell<bool> = const { Cell::new(false) };
+}
 
 /// Puts the translation in front of the server's error handler; once, when [`server_is_up`]: during its
 /// start-up the server sets the variable itself. False when the server exports no such variable.
@@ -114,14 +123,21 @@ unsafe extern "C" fn translate(number: c_uint, text: *const c_char, flags: c_ulo
     // SAFETY: NEXT holds what the server had in its variable, a function of this type.
     let next = unsafe { std::mem::transmute::<*mut c_void, Handler>(next) };
     let is_form = || FORMS.iter().any(|(known, _)| *known == number);
-    let is_known = [WRAPPED, NOT_CREATED.0, NO_TABLE.0].contains(&number) || CLIENT_ERRORS.contains(&number);
+    let known = [WRAPPED, NOT_CREATED.0, NO_SUCH_COMMAND.0, NO_TABLE.0];
+    let is_known = known.contains(&number) || CLIENT_ERRORS.contains(&number);
+    let was_kept_back = KEPT_BACK.replace(false);
     if !text.is_null() && (is_known || is_form()) {
         // SAFETY: the server hands over a NUL-terminated text.
         let given = unsafe { CStr::from_ptr(text) }.to_bytes();
+        if number == NOT_CREATED.0 && leads_here(given) {
+            KEPT_BACK.set(true);
+            return;
+        }
+        let not_made = || refused(number, given).filter(|_| was_kept_back);
         let truncates = || command::current() == Some(Command::Truncate);
         let views = VIEWS.get().map_or(&[][..], Vec::as_slice);
-        let refused = || truncated_view(number, given, views).filter(|_| truncates());
-        if let Some(clear) = clearer(number, given).or_else(refused) {
+        let not_emptied = || truncated_view(number, given, views).filter(|_| truncates());
+        if let Some(clear) = clearer(number, given).or_else(not_made).or_else(not_emptied) {
             let mut copy = [0u8; TEXT_SIZE];
             clear.write_to(&mut copy, ACCOUNT.get().copied().unwrap_or(|_| false));
             // SAFETY: `copy` ends in a zero and outlives the call; the handler copies what it keeps.
@@ -139,6 +155,7 @@ struct Clear<'a> {
     number: c_uint,
     prefix: &'static [u8],
     text: &'a [u8],
+    suffix: &'static [u8],
 }
 
 impl Clear<'_> {
@@ -149,15 +166,17 @@ impl Clear<'_> {
         // A full buffer cuts the rest off; that is no error.
         let put = |cursor: &mut Cursor<_>, part: &[u8]| drop(cursor.write_all(part));
         put(&mut cursor, self.prefix);
-        let Some(start) = self.text.windows(ENDPOINT_ACCOUNT.len()).position(|part| part == ENDPOINT_ACCOUNT)
-        else {
-            return put(&mut cursor, self.text);
-        };
-        put(&mut cursor, &self.text[..start]);
-        if !account(&mut cursor) {
-            put(&mut cursor, ENDPOINT_ACCOUNT);
+        match self.text.windows(ENDPOINT_ACCOUNT.len()).position(|part| part == ENDPOINT_ACCOUNT) {
+            Some(start) => {
+                put(&mut cursor, &self.text[..start]);
+                if !account(&mut cursor) {
+                    put(&mut cursor, ENDPOINT_ACCOUNT);
+                }
+                put(&mut cursor, &self.text[start + ENDPOINT_ACCOUNT.len()..]);
+            }
+            None => put(&mut cursor, self.text),
         }
-        put(&mut cursor, &self.text[start + ENDPOINT_ACCOUNT.len()..]);
+        put(&mut cursor, self.suffix);
     }
 }
 
@@ -170,17 +189,28 @@ fn truncated_view(number: c_uint, given: &[u8], views: &[&str]) -> Option<Clear<
     let start = given.windows(schema.len()).position(|part| part == schema)? + schema.len();
     let name = given[start..].split(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_').next()?;
     let is_view = views.iter().any(|view| view.as_bytes() == name);
-    is_view.then_some(Clear { number: WRONG_USAGE.0, prefix: b"", text: WRONG_USAGE.1 })
+    is_view.then_some(Clear { number: WRONG_USAGE.0, prefix: b"", text: WRONG_USAGE.1, suffix: b"" })
+}
+
+/// Whether FEDERATED speaks of a table that was to lead to the endpoint.
+fn leads_here(given: &[u8]) -> bool {
+    given.windows(NOT_CREATED.1.len()).any(|part| part == NOT_CREATED.1)
+}
+
+/// What the server says of a table it cannot make, in any language, with another cause; `None` when it says no cause.
+fn refused(number: c_uint, given: &[u8]) -> Option<Clear<'_>> {
+    let (no_such_command, cause) = NO_SUCH_COMMAND;
+    let said = given.iter().rposition(|byte| *byte == b'(')?;
+    let colon = said + given[said..].windows(2).position(|part| part == b": ")?;
+    let text = &given[..colon + 2];
+    (number == no_such_command).then_some(Clear { number, prefix: b"", text, suffix: cause })
 }
 
 /// What to say instead of the given error; `None` when it is not tare's business.
 fn clearer(number: c_uint, given: &[u8]) -> Option<Clear<'_>> {
     if number == WRAPPED {
         let (number, text) = unwrap(given)?;
-        return Some(Clear { number, prefix: b"", text });
-    }
-    if number == NOT_CREATED.0 && given.windows(NOT_CREATED.1.len()).any(|part| part == NOT_CREATED.1) {
-        return Some(Clear { number: NO_SUCH_COMMAND.0, prefix: b"", text: NO_SUCH_COMMAND.1 });
+        return Some(Clear { number, prefix: b"", text, suffix: b"" });
     }
     let text = given.strip_prefix(RECEIVED)?;
     let separator = text.windows(3).position(|part| part == b" : ")?;
@@ -191,7 +221,7 @@ fn clearer(number: c_uint, given: &[u8]) -> Option<Clear<'_>> {
         _ if is_form(number, std::str::from_utf8(text).ok()?) => (number, &b""[..]),
         _ => return None,
     };
-    Some(Clear { number, prefix, text })
+    Some(Clear { number, prefix, text, suffix: b"" })
 }
 
 /// Whether an error of the endpoint's is one of [`FORMS`].
@@ -302,9 +332,23 @@ mod tests {
             let place = "Kann FEDERATED-Tabelle nicht erzeugen:  database: 'performance_schema'  username: ";
             format!("{place}'{user}'  hostname: '127")
         };
-        let number = |number, user| clearer(number, given(user).as_bytes()).map(|clear| clear.number);
-        assert_eq!(number(1434, "tare"), Some(1005));
-        assert_eq!([number(1434, "root"), number(1432, "tare")], [None, None]);
+        assert!(leads_here(given("tare").as_bytes()) && !leads_here(given("root").as_bytes()));
+        let text = |number, given: &str| {
+            let mut copy = [0u8; TEXT_SIZE];
+            refused(number, given.as_bytes())?.write_to(&mut copy, |_| false);
+            Some(CStr::from_bytes_until_nul(&copy).unwrap().to_str().unwrap().to_owned())
+        };
+        let cause = "131 \"Command not supported by the engine\")";
+        for said in
+            ["Can't create table `a(`.`b: ` (errno: ", "Kann Tabelle `a`.`b` nicht erzeugen (Fehler: "]
+        {
+            assert_eq!(
+                text(1005, &format!("{said}1 \"Operation not permitted\")")),
+                Some(format!("{said}{cause}"))
+            );
+        }
+        assert_eq!(text(1005, "Can't create table `a`.`b`"), None);
+        assert_eq!(text(1006, "Can't create database 'a' (errno: 1 \"\")"), None);
     }
 
     #[test]

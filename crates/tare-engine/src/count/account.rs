@@ -14,6 +14,7 @@ use std::sync::atomic::{
 };
 
 use crate::Engine;
+use crate::count::balance::{MemoryCell, Peaks};
 use crate::count::bank::{Sums, with_cell};
 use crate::count::cell::{Cell, Family, Viewer};
 use crate::count::session::EndedSessions;
@@ -24,7 +25,7 @@ use crate::memory::lost::Lost;
 use crate::memory::pool::{Pool, SlotHead};
 use crate::memory::text;
 use crate::setup::instrument::lock;
-use crate::snapshot::Level;
+use crate::snapshot::{Kind, Level};
 use crate::thread::Thread;
 
 /// Words of a name: 128 characters.
@@ -54,6 +55,8 @@ pub(crate) struct Party {
     pub(crate) closed: AtomicU64,
     /// The most memory that one of those had.
     pub(crate) most_memory: AtomicU64,
+    /// Connections closed since its spans of memory were noted, changed under the lock; see [`crate::count::peak`].
+    pub(crate) unnoted: AtomicU32,
     /// What they did.
     pub(crate) sums: Sums,
     /// The errors among it.
@@ -102,6 +105,8 @@ pub(crate) struct Parties {
     pub(crate) lock: Mutex<()>,
     /// How many times the host had emptied its sums of sessions when these were last emptied.
     pub(crate) flushes: AtomicU64,
+    /// Threads that ended since the spans of all were noted, changed under the lock.
+    pub(crate) unnoted: AtomicU32,
     index: [Index; 3],
     count: [AtomicU32; 3],
     size: [AtomicU32; 3],
@@ -112,6 +117,7 @@ impl Parties {
         Parties {
             lock: Mutex::new(()),
             flushes: AtomicU64::new(0),
+            unnoted: AtomicU32::new(0),
             index: [const { Index::new() }; 3],
             count: [const { AtomicU32::new(0) }; 3],
             size: [const { AtomicU32::new(0) }; 3],
@@ -194,9 +200,8 @@ impl Engine {
         self.folds.end();
     }
 
-    /// The thread has ended: its connection is closed.
+    /// The thread has ended: its connection is closed. Called under the lock.
     pub(crate) fn leave(&self, thread: &Thread) {
-        let _one_at_a_time = lock(&self.parties.lock);
         for kind in [ACCOUNT, USER, HOST] {
             if let Some(party) = self.party(thread, kind) {
                 party.closed.fetch_add(1, Relaxed);
@@ -303,6 +308,9 @@ impl Engine {
                     cell.drain(&self.arena, &into);
                     spread::clear_shared(&self.arena, &cell.head().histogram);
                 });
+                if kind == Kind::Memory {
+                    Peaks::of(&self.arena, self.arena.at::<MemoryCell>(cell)).clear();
+                }
             }
         });
     }

@@ -3,7 +3,8 @@
 //! Each function is there twice: only in the extended shape somebody asks for the memory of sessions.
 
 use crate::Engine;
-use crate::count::cell::{Family, MemoryCell};
+use crate::count::balance::MemoryCell;
+use crate::count::cell::Family;
 use crate::setup::instrument::{ENABLED, MEMORY, SERVER_WIDE};
 use crate::snapshot::{ClassId, Consumer};
 use crate::thread::filter::{ATTRIBUTED, UNATTRIBUTED};

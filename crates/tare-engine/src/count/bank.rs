@@ -229,7 +229,7 @@ macro_rules! with_cell {
                 $run
             }
             $crate::snapshot::Kind::Memory => {
-                type $C = $crate::count::cell::MemoryCell;
+                type $C = $crate::count::balance::MemoryCell;
                 $run
             }
             $crate::snapshot::Kind::Error => {
@@ -246,7 +246,7 @@ macro_rules! with_cell {
 pub(crate) use with_cell;
 
 /// Words of a cell that several threads write: whole lines.
-const fn line_words<C>() -> usize {
+pub(crate) const fn line_words<C>() -> usize {
     size_of::<C>().div_ceil(LINE) * LINE / 8
 }
 

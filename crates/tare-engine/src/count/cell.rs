@@ -10,7 +10,7 @@
 //! What has ended, or is no longer its thread's, is in [`Sums`]: of its account, or else of its user and its host, and
 //! of all.
 
-use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::count::counters::Counters;
 use crate::count::spread;
@@ -241,20 +241,6 @@ pub(crate) struct StatementCell {
     pub(crate) counters: Counters,
 }
 
-/// A cell of memory. Low and high water marks are of `alloc - free` within the bank.
-#[repr(C)]
-pub(crate) struct MemoryCell {
-    pub(crate) head: CellHead,
-    pub(crate) count_alloc: AtomicU64,
-    pub(crate) count_free: AtomicU64,
-    pub(crate) bytes_alloc: AtomicU64,
-    pub(crate) bytes_free: AtomicU64,
-    pub(crate) low_count: AtomicI64,
-    pub(crate) high_count: AtomicI64,
-    pub(crate) low_bytes: AtomicI64,
-    pub(crate) high_bytes: AtomicI64,
-}
-
 /// COUNT, SUM, MIN, MAX and bytes of one direction of a file or socket.
 #[repr(C)]
 pub(crate) struct ByteCounts {
@@ -291,9 +277,6 @@ unsafe impl View for TransactionCell {}
 unsafe impl View for StatementCell {}
 // SAFETY: as above.
 #[allow(unsafe_code)]
-unsafe impl View for MemoryCell {}
-// SAFETY: as above.
-#[allow(unsafe_code)]
 unsafe impl View for IoCell {}
 // SAFETY: as above.
 #[allow(unsafe_code)]
@@ -312,6 +295,8 @@ pub(crate) trait Cell: View {
     fn clear(&self, arena: &Arena);
     /// Moves all of a cell to each of some others, which are shared; of memory all but what is in use. Histograms stay.
     fn drain(&self, arena: &Arena, into: &[Option<&Self>]);
+    /// What is folded from here on is not how much there was at most, which another sum has; of memory only.
+    fn forget_marks(&self) {}
 }
 
 impl StatCell {
@@ -394,148 +379,6 @@ impl Cell for StatementCell {
     fn drain(&self, _: &Arena, into: &[Option<&Self>]) {
         self.stat.drain(into.iter().flatten().map(|to| &to.stat));
         self.counters.drain(into.iter().flatten().map(|to| &to.counters));
-    }
-}
-
-impl MemoryCell {
-    /// Count and bytes in use: may be negative in a bank that frees what others allocated.
-    pub(crate) fn current(&self) -> (i64, i64) {
-        let difference =
-            |a: &AtomicU64, b: &AtomicU64| a.load(Relaxed).wrapping_sub(b.load(Relaxed)).cast_signed();
-        (difference(&self.count_alloc, &self.count_free), difference(&self.bytes_alloc, &self.bytes_free))
-    }
-
-    #[inline(always)]
-    pub(crate) fn alloc(&self, bytes: u64) {
-        bump(&self.count_alloc, 1);
-        bump(&self.bytes_alloc, bytes);
-        let (count, bytes) = self.current();
-        if count > self.high_count.load(Relaxed) {
-            self.high_count.store(count, Relaxed);
-        }
-        if bytes > self.high_bytes.load(Relaxed) {
-            self.high_bytes.store(bytes, Relaxed);
-        }
-    }
-
-    #[inline(always)]
-    pub(crate) fn free(&self, bytes: u64) {
-        bump(&self.count_free, 1);
-        bump(&self.bytes_free, bytes);
-        let (count, bytes) = self.current();
-        if count < self.low_count.load(Relaxed) {
-            self.low_count.store(count, Relaxed);
-        }
-        if bytes < self.low_bytes.load(Relaxed) {
-            self.low_bytes.store(bytes, Relaxed);
-        }
-    }
-
-    /// A free of `old` bytes and an allocation of `new` ones at once, so that the marks see only what they differ by.
-    pub(crate) fn exchange(&self, old: u64, new: u64) {
-        bump(&self.count_free, 1);
-        bump(&self.bytes_free, old);
-        self.alloc(new);
-        let (_, bytes) = self.current();
-        if bytes < self.low_bytes.load(Relaxed) {
-            self.low_bytes.store(bytes, Relaxed);
-        }
-    }
-
-    pub(crate) fn alloc_shared(&self, bytes: u64) {
-        self.count_alloc.fetch_add(1, Relaxed);
-        self.bytes_alloc.fetch_add(bytes, Relaxed);
-        self.mark_shared();
-    }
-
-    pub(crate) fn free_shared(&self, bytes: u64) {
-        self.count_free.fetch_add(1, Relaxed);
-        self.bytes_free.fetch_add(bytes, Relaxed);
-        self.mark_shared();
-    }
-
-    fn mark_shared(&self) {
-        let (count, bytes) = self.current();
-        self.high_count.fetch_max(count, Relaxed);
-        self.low_count.fetch_min(count, Relaxed);
-        self.high_bytes.fetch_max(bytes, Relaxed);
-        self.low_bytes.fetch_min(bytes, Relaxed);
-    }
-
-    /// TRUNCATE of a memory summary keeps what is in use: allocated becomes what is not freed, freed becomes
-    /// zero, the water marks become the present. What is dropped from both sides goes to each of `into`, and with it
-    /// how far the water marks were from the present.
-    pub(crate) fn rebase_into(&self, into: &[Option<&MemoryCell>]) {
-        let dropped = (
-            self.count_free.load(Relaxed).min(self.count_alloc.load(Relaxed)),
-            self.bytes_free.load(Relaxed).min(self.bytes_alloc.load(Relaxed)),
-        );
-        let (count, bytes) = self.current();
-        let mark = |mark: &AtomicI64, current: i64| mark.swap(current, Relaxed).wrapping_sub(current);
-        let low = (mark(&self.low_count, count), mark(&self.low_bytes, bytes));
-        let high = (mark(&self.high_count, count), mark(&self.high_bytes, bytes));
-        self.count_alloc.fetch_sub(dropped.0, Relaxed);
-        self.count_free.fetch_sub(dropped.0, Relaxed);
-        self.bytes_alloc.fetch_sub(dropped.1, Relaxed);
-        self.bytes_free.fetch_sub(dropped.1, Relaxed);
-        for to in into.iter().flatten() {
-            for (word, by) in [
-                (&to.count_alloc, dropped.0),
-                (&to.count_free, dropped.0),
-                (&to.bytes_alloc, dropped.1),
-                (&to.bytes_free, dropped.1),
-            ] {
-                word.fetch_add(by, Relaxed);
-            }
-            for (mark, by) in [
-                (&to.low_count, low.0),
-                (&to.low_bytes, low.1),
-                (&to.high_count, high.0),
-                (&to.high_bytes, high.1),
-            ] {
-                mark.fetch_add(by, Relaxed);
-            }
-        }
-    }
-}
-
-impl Cell for MemoryCell {
-    fn head(&self) -> &CellHead {
-        &self.head
-    }
-    fn events(&self) -> u64 {
-        0
-    }
-    fn fold(&self, _: &Arena, into: &Self) {
-        // A peak of one who ends is a peak of all: on top of what the others have now.
-        let (count, bytes) = into.current();
-        into.high_count.fetch_max(count + self.high_count.load(Relaxed), Relaxed);
-        into.low_count.fetch_min(count + self.low_count.load(Relaxed), Relaxed);
-        into.high_bytes.fetch_max(bytes + self.high_bytes.load(Relaxed), Relaxed);
-        into.low_bytes.fetch_min(bytes + self.low_bytes.load(Relaxed), Relaxed);
-        for (to, from) in [
-            (&into.count_alloc, &self.count_alloc),
-            (&into.count_free, &self.count_free),
-            (&into.bytes_alloc, &self.bytes_alloc),
-            (&into.bytes_free, &self.bytes_free),
-        ] {
-            to.fetch_add(from.load(Relaxed), Relaxed);
-        }
-        into.mark_shared();
-    }
-    fn append(&self, arena: &Arena, into: &Self) {
-        self.fold(arena, into);
-    }
-    fn clear(&self, _: &Arena) {
-        for word in [&self.count_alloc, &self.count_free, &self.bytes_alloc, &self.bytes_free] {
-            word.store(0, Relaxed);
-        }
-        for word in [&self.low_count, &self.high_count, &self.low_bytes, &self.high_bytes] {
-            word.store(0, Relaxed);
-        }
-    }
-    fn drain(&self, _: &Arena, into: &[Option<&Self>]) {
-        self.rebase_into(into);
     }
 }
 

@@ -117,7 +117,12 @@ impl Engine {
             }
             self.cells_above(thread, bank, class, family, |_| true)
         };
-        into.into_iter().flatten().for_each(|to| cell.fold(&self.arena, to));
+        let [parties @ .., all] = into;
+        parties.into_iter().flatten().for_each(|to| cell.fold(&self.arena, to));
+        if self.party(thread, HOST).is_some() {
+            cell.forget_marks();
+        }
+        all.into_iter().for_each(|to| cell.fold(&self.arena, to));
         self.fold_histogram(cell, into);
         cell.clear(&self.arena);
     }

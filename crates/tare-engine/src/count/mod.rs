@@ -2,6 +2,7 @@
 
 pub(crate) mod account;
 pub(crate) mod allocation;
+pub(crate) mod balance;
 pub(crate) mod bank;
 pub(crate) mod cell;
 pub(crate) mod counters;
@@ -10,6 +11,7 @@ pub(crate) mod digest_table;
 pub(crate) mod error;
 pub(crate) mod fold;
 pub(crate) mod program;
+pub(crate) mod peak;
 pub(crate) mod sample;
 pub(crate) mod session;
 pub(crate) mod spread;

@@ -43,11 +43,8 @@ impl Engine {
 
     /// Those this is true of. None of the others' memory is looked at beyond the slab's head.
     pub(crate) fn live_threads_where(&self, wanted: impl Fn(&Thread) -> bool) -> Vec<&'static Thread> {
-        let mut threads: Vec<&'static Thread> = (1..self.arena.high())
-            .filter(|block| self.arena.used(*block) == Use::Thread as u8)
-            .map(|block| self.arena.at::<Thread>(block * WORDS as u32))
-            .filter(|thread| thread.alive.load(Acquire) == 1 && wanted(thread))
-            .collect();
+        let is_wanted = |thread: &&Thread| thread.alive.load(Acquire) == 1 && wanted(thread);
+        let mut threads: Vec<&'static Thread> = self.slabs().filter(is_wanted).collect();
         threads.sort_by_key(|thread| thread.thread_id.load(Relaxed));
         threads
     }

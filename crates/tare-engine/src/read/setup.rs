@@ -330,6 +330,9 @@ impl Engine {
             (Level::Global, Family::Waits) => &[Global],
             (Level::Global, _) => &[Thread, Account, User, Host, Global],
         };
+        if family == Family::Memory {
+            self.note_all();
+        }
         self.folds.begin();
         self.bump_epoch(family, viewers);
         self.reset_sums(family, viewers);

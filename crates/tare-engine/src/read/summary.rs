@@ -7,13 +7,14 @@ use super::parties::SeenParty;
 use super::{Scale, Sink};
 use crate::Engine;
 use crate::count::account::{ACCOUNT, HOST, USER};
+use crate::count::balance::{MemoryCell, Span, Spans};
 use crate::count::bank::Bank;
 use crate::count::cell::{
-    ByteCounts, Cell, Family, IoCell, IoCounts, MemoryCell, Plain, StatCell, StatementCell, TransactionCell,
-    Viewer,
+    ByteCounts, Cell, Family, IoCell, IoCounts, Plain, StatCell, StatementCell, TransactionCell, Viewer,
 };
 use crate::count::counters::{COUNTERS, PlainCounters};
 use crate::count::error::{ErrorCell, PlainError};
+use crate::count::peak::Branch;
 use crate::instance::{File, Socket};
 use crate::memory::arena::Arena;
 use crate::memory::pool::Pool;
@@ -31,6 +32,8 @@ trait Tally: Default + Clone {
     /// What a cell shows that a reset has passed since its writer last looked; most show nothing.
     fn add_stale(&mut self, _cell: &Self::Cell) {}
     fn merge(&mut self, other: &Self);
+    /// The marks of a sum, which are more than its parts'; of memory only.
+    fn mark(&mut self, _spans: Spans) {}
 }
 
 #[derive(Default, Clone)]
@@ -82,18 +85,18 @@ struct MemoryTally(MemoryStat);
 impl Tally for MemoryTally {
     type Cell = MemoryCell;
     fn add(&mut self, _: &Arena, cell: &MemoryCell) {
-        let (current_count, current_bytes) = cell.current();
+        let [count, bytes] = cell.spans();
         self.merge(&MemoryTally(MemoryStat {
             count_alloc: cell.count_alloc.load(Relaxed),
             count_free: cell.count_free.load(Relaxed),
             bytes_alloc: cell.bytes_alloc.load(Relaxed),
             bytes_free: cell.bytes_free.load(Relaxed),
-            low_count: cell.low_count.load(Relaxed),
-            current_count,
-            high_count: cell.high_count.load(Relaxed),
-            low_bytes: cell.low_bytes.load(Relaxed),
-            current_bytes,
-            high_bytes: cell.high_bytes.load(Relaxed),
+            low_count: count.low,
+            current_count: count.now,
+            high_count: count.high,
+            low_bytes: bytes.low,
+            current_bytes: bytes.now,
+            high_bytes: bytes.high,
         }));
     }
 
@@ -133,6 +136,14 @@ impl Tally for MemoryTally {
         ] {
             *sum = sum.wrapping_add(other);
         }
+    }
+
+    fn mark(&mut self, [count, bytes]: Spans) {
+        let MemoryTally(stat) = self;
+        // Something may have been allocated or freed since one or the other was read.
+        let bounded = |span: Span, now: i64| (span.low.min(now), span.high.max(now));
+        (stat.low_count, stat.high_count) = bounded(count, stat.current_count);
+        (stat.low_bytes, stat.high_bytes) = bounded(bytes, stat.current_bytes);
     }
 }
 
@@ -326,6 +337,7 @@ impl Engine {
                         merge(&mut tallies, &own);
                     }
                 }
+                self.mark_sums(family, || self.branch(kind, party.slot, &threads), of, &mut tallies);
                 tallies
             });
             if party.is_still() && emit(&party.owner, of, tallies, stat, sink).is_break() {
@@ -361,7 +373,21 @@ impl Engine {
                 merge(&mut tallies, &own);
             }
         }
+        self.mark_sums(family, || self.trunk(&self.found_threads()), of, &mut tallies);
         tallies
+    }
+
+    fn mark_sums<'a, T: Tally>(
+        &self,
+        family: Family,
+        branch: impl FnOnce() -> Branch<'a>,
+        of: &[Counted],
+        tallies: &mut [T],
+    ) {
+        if family == Family::Memory {
+            let branch = branch();
+            tallies.iter_mut().zip(of).for_each(|(tally, it)| tally.mark(self.spans(&branch, it.id)));
+        }
     }
 
     /// What a thread's cells add up to; means nothing if the thread no longer lives afterwards.

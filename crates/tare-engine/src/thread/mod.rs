@@ -355,6 +355,12 @@ impl Engine {
         Some(thread.handle())
     }
 
+    /// Every slab: of threads that live, begin or end.
+    pub(crate) fn slabs(&self) -> impl Iterator<Item = &'static Thread> {
+        let blocks = (1..self.arena.high()).filter(|block| self.arena.used(*block) == Use::Thread as u8);
+        blocks.map(|block| self.arena.at(block * WORDS as u32))
+    }
+
     fn make_thread(&self, class: ClassId) -> Option<&'static Thread> {
         let block = self.arena.take(Use::Thread, 0)?;
         let Some(texts) = self.arena.take(Use::ThreadText, 0) else {
@@ -404,12 +410,17 @@ impl Engine {
             thread.mask.store(0, Relaxed);
             thread.unsettle();
         }
-        self.fold_thread(thread);
         for ((ring, blocks), departed) in thread.rings().into_iter().zip(&self.departed) {
             departed.fetch_add(ring.recorded(blocks), Release);
         }
-        self.leave(thread);
-        thread.alive.store(0, Release);
+        {
+            // One after the other: what falls away with one is noted before the next.
+            let _one_at_a_time = crate::setup::instrument::lock(&self.parties.lock);
+            self.fold_thread(thread);
+            self.note_above(thread);
+            self.leave(thread);
+            thread.alive.store(0, Release);
+        }
         self.folds.end();
         self.free_thread(thread);
     }

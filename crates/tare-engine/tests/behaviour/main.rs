@@ -17,6 +17,7 @@ mod locks;
 mod measures;
 mod memory;
 mod parties;
+mod peaks;
 mod programs;
 mod resets;
 mod sessions;

@@ -280,3 +280,18 @@ fn truncated_tables_count_from_zero_through_open_handles_too() {
         assert_eq!((io(rig), locks(rig)), (kept_io + 1, kept_locks + 1), "{reset:?} after the close");
     }
 }
+
+#[test]
+fn a_transaction_whose_row_was_truncated_is_forgotten_and_counted() {
+    let rig = Rig::new();
+    let thread = rig.connect();
+    let ids = |scope| rig.transaction_ids(thread, scope);
+    rig.transaction(false, |_| rig.reset(Reset::Events(EventType::Transaction, Scope::Current)));
+    rig.transaction(false, |_| ());
+    let second = ids(Scope::Current);
+    assert_eq!((second.len(), ids(Scope::History), ids(Scope::HistoryLong)), (1, second.clone(), second));
+    assert_eq!(rig.thread_transaction(thread).read_write.count, 2);
+    // Nor does a later one bring it back.
+    rig.reset(Reset::Events(EventType::Transaction, Scope::Current));
+    assert_eq!(ids(Scope::History).len(), 1);
+}

@@ -12,7 +12,7 @@ use crate::memory::lost::Lost;
 use crate::record::ring::RingKind;
 use crate::record::wait::{Source, kept};
 use crate::setup::instrument::{ENABLED, TIMED, UNRECORDED, fixed};
-use crate::snapshot::EventType;
+use crate::snapshot::{EventType, Scope};
 use crate::thread::filter::{ATTRIBUTED, CURRENT, HISTORY, LONG, UNATTRIBUTED};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadHandle, ThreadRef, current};
 use record::OpenTransaction;
@@ -219,7 +219,11 @@ impl Engine {
             let bits = Thread::bits(thread.mask(), EventType::Transaction);
             let end_event_id = thread.event_id.own() - 1;
             open.end(end | u64::from(end == 0), end_event_id, committed, kept(bits));
-            if bits & (HISTORY | LONG) != 0 && !open.write(&thread.transactions, self.arena.base()) {
+            // As in the reference, a TRUNCATE of transactions in progress forgets them for good.
+            let first =
+                thread.hidden[EventType::Transaction as usize - 1][Scope::Current as usize].load(Relaxed);
+            let is_wanted = bits & (HISTORY | LONG) != 0 && open.id() >= first;
+            if is_wanted && !open.write(&thread.transactions, self.arena.base()) {
                 self.record_in_next_block(thread);
             }
         }

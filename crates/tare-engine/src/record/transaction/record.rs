@@ -124,10 +124,16 @@ impl OpenTransaction {
         Values { set: &self.set, words: &self.values }
     }
 
+    /// EVENT_ID.
+    #[inline(always)]
+    pub(crate) fn id(&self) -> u64 {
+        self.what.own() >> ID
+    }
+
     /// EVENT_ID while it is open, else 0.
     #[inline(always)]
     pub(crate) fn open_id(&self) -> u64 {
-        if self.is_open.own() == 0 { 0 } else { self.what.own() >> ID }
+        if self.is_open.own() == 0 { 0 } else { self.id() }
     }
 
     /// Its clock starts.

@@ -1,0 +1,196 @@
+//! Peaks: the least and the most memory that an account, a user, a host or all had in use.
+//!
+//! No thread tells the others how much it has. So a sum takes it that all its threads are at their marks at once, as the
+//! reference does: its *spans* are theirs added up. They grow with a thread's marks, and fall back when a thread ends or a
+//! reset passes its marks. Whoever lets them fall notes them before; a sum's marks are the widest of what was noted and what
+//! is. So connections one after the other are as high as the highest of them, and those at the same time are as high as all
+//! together, however they end. The spans of a user or a host are those of its accounts added up, and those of all are the
+//! hosts'.
+//!
+//! A thread that ends leaves its marks in the sums above it, where they count as if it were still there, until these are
+//! noted. That takes a look at every other thread, so it is done once for several that end: an eighth of those that stay.
+
+use std::sync::atomic::{
+    AtomicU32,
+    Ordering::{Acquire, Relaxed},
+};
+
+use crate::Engine;
+use crate::count::account::{ACCOUNT, HOST, Party, USER};
+use crate::count::balance::{MemoryCell, Peaks, Span, Spans};
+use crate::count::bank::Sums;
+use crate::count::cell::{Family, Viewer};
+use crate::memory::arena::{Use, WORDS};
+use crate::setup::instrument::lock;
+use crate::snapshot::{ClassId, Kind};
+use crate::thread::{BANK_OWN, Thread};
+
+/// Of as many that stay one may end without a note.
+const STAYING: u32 = 8;
+
+/// A thread, and the number it had when it was found.
+pub(crate) type Found = (&'static Thread, u64);
+
+/// A sum, and what it is made of.
+pub(crate) struct Branch<'a> {
+    sums: &'a Sums,
+    /// Sums of which it is made, with the generations they were found in: of a user or a host its accounts; of all, the hosts.
+    parts: Vec<(&'static Party, u32, Branch<'static>)>,
+    /// Threads that are in none of these.
+    threads: Vec<Found>,
+    /// Of all: threads that are. What is in use of the parts is not theirs alone, it is in the sum of all, too.
+    in_parts: Vec<Found>,
+}
+
+impl Engine {
+    /// Every thread that has not left its sums.
+    pub(crate) fn found_threads(&self) -> Vec<Found> {
+        let stays = |thread: &&Thread| thread.alive.load(Acquire) != 0;
+        self.slabs().filter(stays).map(|thread| (thread, thread.thread_id.load(Relaxed))).collect()
+    }
+
+    /// All there is.
+    pub(crate) fn trunk(&self, threads: &[Found]) -> Branch<'_> {
+        let mut parts = Vec::new();
+        self.each_party(HOST, |host| parts.push(self.part(HOST, host, threads)));
+        let has_host = |(thread, _): &Found| thread.parties[HOST].load(Relaxed) != 0;
+        let (in_parts, threads) = threads.iter().copied().partition(has_host);
+        Branch { sums: &self.ended, parts, threads, in_parts }
+    }
+
+    /// A party.
+    pub(crate) fn branch(&self, kind: usize, party: &'static Party, threads: &[Found]) -> Branch<'static> {
+        let place = self.arena.offset_of(party);
+        let mut parts = Vec::new();
+        if kind != ACCOUNT {
+            self.each_party(ACCOUNT, |account| {
+                let of = if kind == USER { &account.user } else { &account.host };
+                if of.load(Relaxed) == place {
+                    parts.push(self.part(ACCOUNT, account, threads));
+                }
+            });
+        }
+        let is_own = |(thread, _): &Found| {
+            thread.parties[kind].load(Relaxed) == place
+                && (kind == ACCOUNT || thread.parties[ACCOUNT].load(Relaxed) == 0)
+        };
+        let threads = threads.iter().copied().filter(is_own).collect();
+        Branch { sums: party.sums(Family::Memory), parts, threads, in_parts: Vec::new() }
+    }
+
+    fn part(
+        &self,
+        kind: usize,
+        party: &'static Party,
+        threads: &[Found],
+    ) -> (&'static Party, u32, Branch<'static>) {
+        (party, party.head.generation(), self.branch(kind, party, threads))
+    }
+
+    /// What a sum has in use of a class, and its marks.
+    pub(crate) fn spans(&self, branch: &Branch<'_>, class: ClassId) -> Spans {
+        let own = branch.sums.bank.peek::<MemoryCell>(&self.arena, class);
+        let mut spans = own.map_or_else(Spans::default, MemoryCell::spans);
+        let mut add = |other: Spans| spans.iter_mut().zip(other).for_each(|(span, other)| span.add(other));
+        let is_trunk = std::ptr::eq(branch.sums, &self.ended);
+        for (party, generation, part) in &branch.parts {
+            let spans = self.spans(part, class);
+            if party.head.is_still(*generation) {
+                add(if is_trunk { spans.map(Span::room) } else { spans });
+            }
+        }
+        let threads = branch.threads.iter().map(|found| (found, false));
+        for ((thread, id), in_part) in threads.chain(branch.in_parts.iter().map(|found| (found, true))) {
+            let spans = self.thread_spans(thread, class);
+            if self.is_found(thread, *id) {
+                add(if in_part { spans.map(|span| Span::flat(span.now)) } else { spans });
+            }
+        }
+        own.map_or(spans, |cell| Peaks::of(&self.arena, cell).widen(spans))
+    }
+
+    fn thread_spans(&self, thread: &Thread, class: ClassId) -> Spans {
+        let Some(cell) = thread.banks[BANK_OWN].peek::<MemoryCell>(&self.arena, class) else {
+            return Spans::default();
+        };
+        match self.counts_for(Family::Memory, Viewer::Thread, cell.head.epoch.load(Relaxed)) {
+            true => cell.spans(),
+            false => cell.flat_spans(),
+        }
+    }
+
+    /// Asked after reading, as [`Engine::still_lives`], which is not true of one that is about to leave its sums.
+    fn is_found(&self, thread: &Thread, id: u64) -> bool {
+        std::sync::atomic::fence(Acquire);
+        let block = self.arena.offset_of(thread) / WORDS as u32;
+        self.arena.used(block) == Use::Thread as u8
+            && thread.alive.load(Acquire) != 0
+            && thread.thread_id.load(Relaxed) == id
+    }
+
+    /// Notes what a sum's spans are, and lets go what ended threads left of them.
+    fn note_spans(&self, branch: &Branch<'_>, class: ClassId) {
+        let spans = self.spans(branch, class);
+        if branch.sums.bank.peek::<MemoryCell>(&self.arena, class).is_none()
+            && spans.iter().all(Span::is_flat)
+        {
+            return;
+        }
+        if let Some(cell) = self.sum_cell::<MemoryCell>(branch.sums, class) {
+            Peaks::of(&self.arena, cell).note(spans);
+            cell.flatten();
+        }
+    }
+
+    /// Notes all spans before a reset of memory, for which marks of threads or accounts fall. Those that are reset
+    /// themselves forget it again.
+    pub(crate) fn note_all(&self) {
+        let _one_at_a_time = lock(&self.parties.lock);
+        let threads = self.found_threads();
+        let instruments = self.registry.all().into_iter();
+        let classes: Vec<ClassId> =
+            instruments.filter(|it| it.kind == Kind::Memory).map(|it| it.id).collect();
+        let note = |branch: Branch<'_>| classes.iter().for_each(|class| self.note_spans(&branch, *class));
+        // From above: what is above is made of what is below.
+        note(self.trunk(&threads));
+        for kind in [HOST, USER, ACCOUNT] {
+            self.each_party(kind, |party| note(self.branch(kind, party, &threads)));
+        }
+    }
+
+    /// A thread that ends has been folded into the sums above it. The spans of those it was a part of are noted if it is
+    /// time; called under the lock of the parties, before the thread leaves them.
+    pub(crate) fn note_above(&self, thread: &Thread) {
+        let [account, user, host] = [ACCOUNT, USER, HOST].map(|kind| self.party(thread, kind));
+        let parties =
+            if account.is_some() { [(ACCOUNT, account), (USER, None)] } else { [(USER, user), (HOST, host)] };
+        for (kind, party) in parties {
+            if let Some(party) = party
+                && is_due(&party.unnoted, &party.current)
+            {
+                self.note_ended(party.sums(Family::Memory), |threads| self.branch(kind, party, threads));
+            }
+        }
+        if host.is_none() && is_due(&self.parties.unnoted, &self.threads) {
+            self.note_ended(&self.ended, |threads| self.trunk(threads));
+        }
+    }
+
+    fn note_ended<'a>(&'a self, sums: &Sums, branch: impl Fn(&[Found]) -> Branch<'a>) {
+        let mut found = None;
+        sums.bank.each(&self.arena, |class, _| {
+            if self.registry.kind(class) == Kind::Memory {
+                let branch = found.get_or_insert_with(|| branch(&self.found_threads()));
+                self.note_spans(branch, class);
+            }
+        });
+    }
+}
+
+/// Whether enough have ended for as many as stay.
+fn is_due(unnoted: &AtomicU32, staying: &AtomicU32) -> bool {
+    let ended = unnoted.load(Relaxed) + 1;
+    let is_due = ended >= staying.load(Relaxed) / STAYING;
+    unnoted.store(if is_due { 0 } else { ended }, Relaxed);
+    is_due
+}
