@@ -40,17 +40,17 @@ impl Endpoint {
 
 /// The server to read: tare's endpoint, or any server through an account.
 #[derive(Args, Clone, Debug, Default)]
-#[group(multiple = false, conflicts_with = "Endpoint")]
+#[group(skip)]
 pub(crate) struct Reach {
     #[command(flatten)]
     endpoint: Endpoint,
     /// Any server with a Performance Schema: mysql://ACCOUNT:PASSWORD@HOST:PORT, or
     /// mysql://ACCOUNT:PASSWORD@localhost?socket=/PATH. Other users see arguments: the variable TARE_DSN and --dsn-file
     /// keep the password from them
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["socket", "datadir"])]
     pub(crate) dsn: Option<String>,
     /// A file whose first line is such a URL
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["socket", "datadir", "dsn"])]
     pub(crate) dsn_file: Option<PathBuf>,
 }
 
