@@ -124,7 +124,7 @@ pub struct SettingDef {
 pub struct SidecarDef {
     /// Path or name of the program.
     pub program: String,
-    /// Its arguments; `{socket}`, `{datadir}`, `{port}` (a free one), `{folder}` (one of its own) stand for themselves.
+    /// Its arguments; `{socket}`, `{port}` (a free one), `{folder}` (one of its own) stand for themselves.
     #[serde(default)]
     pub arguments: Vec<String>,
     /// Variables of its environment; the same placeholders.

@@ -209,7 +209,7 @@ impl Server {
 
     /// Where it is, and as whom we come to it.
     pub fn target(&self) -> Target {
-        Target { datadir: Some(self.datadir.clone()), ..Target::of_socket(&self.socket) }
+        Target::of_socket(&self.socket)
     }
 
     /// Runs one statement as `root`.

@@ -161,12 +161,10 @@ fn placeholders(target: &Target, own: &Path) -> Result<impl Fn(&str) -> String +
     let listener = TcpListener::bind(("127.0.0.1", 0)).tried(|| "looking for a free port".into())?;
     let port = listener.local_addr().tried(|| "looking for a free port".into())?.port().to_string();
     fs::write(own.join("port"), &port).tried(|| format!("writing {}", own.display()))?;
-    let shown = |path: &Option<PathBuf>| path.as_ref().map(|p| p.display().to_string()).unwrap_or_default();
     let values: BTreeMap<&str, String> = BTreeMap::from([
         ("{port}", port),
         ("{folder}", own.display().to_string()),
-        ("{socket}", shown(&target.socket)),
-        ("{datadir}", shown(&target.datadir)),
+        ("{socket}", target.socket.as_ref().map(|s| s.display().to_string()).unwrap_or_default()),
         ("{host}", target.host.clone()),
         ("{server_port}", target.port.to_string()),
         ("{user}", target.user.clone()),

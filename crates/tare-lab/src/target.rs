@@ -14,8 +14,6 @@ use crate::{Error, Result};
 pub struct Target {
     /// Its Unix socket.
     pub socket: Option<PathBuf>,
-    /// Its data directory, where that is ours.
-    pub datadir: Option<PathBuf>,
     /// Its host, where it has no socket.
     pub host: String,
     /// Its port.
@@ -31,7 +29,6 @@ impl Target {
     pub fn of_socket(socket: &Path) -> Target {
         Target {
             socket: Some(socket.into()),
-            datadir: None,
             host: "localhost".into(),
             port: 0,
             user: "root".into(),
@@ -45,7 +42,6 @@ impl Target {
             .map_err(|e| Error::Sql { server: dsn.into(), source: mysql::Error::UrlError(e) })?;
         Ok(Target {
             socket: opts.get_socket().map(PathBuf::from),
-            datadir: None,
             host: opts.get_ip_or_hostname().into_owned(),
             port: opts.get_tcp_port(),
             user: opts.get_user().unwrap_or("root").into(),
