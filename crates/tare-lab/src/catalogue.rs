@@ -17,6 +17,7 @@ pub const STUDIES: &[(&str, &str)] = &[
     ("procedure-loop", include_str!("../../../studies/procedure-loop.toml")),
     ("tare", include_str!("../../../studies/tare.toml")),
     ("tare-levels", include_str!("../../../studies/tare-levels.toml")),
+    ("tare-slowlog", include_str!("../../../studies/tare-slowlog.toml")),
 ];
 
 /// A study before it is read.

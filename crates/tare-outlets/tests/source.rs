@@ -49,6 +49,20 @@ fn what_it_cannot_have_is_told_apart() {
 }
 
 #[test]
+fn of_a_server_whose_tare_does_not_answer_it_says_why() {
+    let _turn = tare_testkit::turn();
+    let server = server(Provider::tare());
+    let (endpoint, away) = (server.endpoint(), server.endpoint().with_extension("away"));
+    std::fs::rename(&endpoint, &away).expect("moved away");
+    server.client().expect("a client").query_drop("FLUSH TABLES").expect("flushed");
+    let mut source = Source::open(account(&server, "root")).expect("the server answers");
+    assert_eq!(source.kind(), Kind::Tare);
+    let error = source.rows("tare_status", &["NAME"], "").expect_err("nobody listens").to_string();
+    assert!(error.contains("tare_status") && error.contains("foreign data source"), "{error}");
+    std::fs::rename(&away, &endpoint).expect("moved back");
+}
+
+#[test]
 fn an_address_that_cannot_be_one_keeps_its_password() {
     for given in [
         "mysql//root@h",

@@ -86,6 +86,7 @@ pub fn span(seconds: f64) -> String {
     match minutes {
         m if m < 2.0 => format!("{seconds:.0} s"),
         m if m < 120.0 => format!("{m:.0} min"),
+        m if m % 60.0 == 0.0 => format!("{:.0} h", m / 60.0),
         m => format!("{:.0} h {:.0} min", (m / 60.0).floor(), m % 60.0),
     }
 }
@@ -106,6 +107,6 @@ mod tests {
         );
         assert_eq!([0.5, 0.0321, 0.001_52].map(plain), ["0.500", "0.0321", "0.00152"]);
         assert_eq!(time(f64::NAN), NONE);
-        assert_eq!([45.0, 600.0, 9000.0].map(span), ["45 s", "10 min", "2 h 30 min"]);
+        assert_eq!([45.0, 600.0, 9000.0, 14400.0].map(span), ["45 s", "10 min", "2 h 30 min", "4 h"]);
     }
 }

@@ -8,16 +8,21 @@ use mysql::prelude::Queryable;
 use crate::server::Server;
 use crate::{Failure, Result};
 
-/// A workload of sysbench's own.
+/// The project's TPC-C.
+pub const TPCC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../workloads/tpcc.lua");
+/// Customers of a district as TPC-C's specification has them.
+const CUSTOMERS: f64 = 3000.0;
+
+/// A workload: one of sysbench's own, or [`TPCC`].
 #[derive(Clone, Debug)]
 pub struct Load {
     /// Such as `oltp_read_write`.
     pub workload: &'static str,
     /// Client threads.
     pub threads: u64,
-    /// Tables.
+    /// Tables; of TPC-C, warehouses.
     pub tables: u64,
-    /// Rows of each.
+    /// Rows of each; of TPC-C, customers of a district.
     pub rows: u64,
     /// Statements are prepared once and executed by the binary protocol, else sent as text each time.
     pub prepared: bool,
@@ -69,8 +74,14 @@ impl Load {
         let mut command = Command::new("sysbench");
         command.arg(self.workload).arg("--mysql-user=root");
         command.arg(format!("--mysql-socket={}", server.socket().display()));
-        command.arg(format!("--threads={}", self.threads)).arg(format!("--tables={}", self.tables));
-        command.arg(format!("--table-size={}", self.rows)).arg("--rand-type=uniform");
+        command.arg(format!("--threads={}", self.threads)).arg("--rand-type=uniform");
+        let sizes = match self.workload {
+            TPCC => {
+                [format!("--warehouses={}", self.tables), format!("--scale={}", self.rows as f64 / CUSTOMERS)]
+            }
+            _ => [format!("--tables={}", self.tables), format!("--table-size={}", self.rows)],
+        };
+        command.args(sizes);
         command.arg(if self.prepared { "--db-ps-mode=auto" } else { "--db-ps-mode=disable" });
         command.stdin(Stdio::null());
         command

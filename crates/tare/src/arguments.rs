@@ -14,6 +14,7 @@ use crate::top::Top;
 use crate::export::Export;
 
 use crate::govern::{Govern, Price};
+use crate::outlet::Endpoint;
 
 use crate::report::Report;
 use crate::snapshot::Snapshot;
@@ -135,13 +136,9 @@ pub(crate) struct Run {
     tare status --log /var/log/mysql/error.log   also tells why it is not loaded\n\n\
     In SQL: SELECT * FROM performance_schema.tare_status;")]
 pub(crate) struct Status {
-    /// Data directory of the server
-    #[arg(long, value_name = "DIR", default_value = "/var/lib/mysql")]
-    pub(crate) datadir: PathBuf,
-    /// The socket tare listens on [default: tare.sock in the data directory]
-    #[arg(long, value_name = "PATH", conflicts_with = "datadir")]
-    pub(crate) socket: Option<PathBuf>,
-    /// The server's error log, to find out why tare is not active [default: *.err and error.log in the data directory]
+    #[command(flatten)]
+    pub(crate) endpoint: Endpoint,
+    /// The server's error log, to find out why tare is not active [default: *.err and error.log beside the socket]
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
     /// Print one JSON object

@@ -1,7 +1,7 @@
 //! Which server an outlet reads: what `tare snapshot`, `tare top` and the like have in common on the command line.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -14,23 +14,43 @@ const DATADIR: &str = "/var/lib/mysql";
 /// The variable that may name the server: unlike an argument, other users cannot see it.
 const DSN_VARIABLE: &str = "TARE_DSN";
 
-/// The server to read: tare's socket, or any server through an account.
+/// A server with tare: its endpoint.
 #[derive(Args, Clone, Debug, Default)]
 #[group(multiple = false)]
-pub(crate) struct Reach {
+pub(crate) struct Endpoint {
     /// The socket tare listens on [default: tare.sock in the data directory]
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
     /// Data directory of a server with tare [default: /var/lib/mysql]
     #[arg(long, value_name = "DIR")]
     pub(crate) datadir: Option<PathBuf>,
+}
+
+impl Endpoint {
+    /// The socket, where the arguments name one.
+    fn named(&self) -> Option<PathBuf> {
+        self.socket.clone().or_else(|| self.datadir.as_ref().map(|datadir| datadir.join(SOCKET)))
+    }
+
+    /// The socket: as the arguments say, else the usual one.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.named().unwrap_or_else(|| Path::new(DATADIR).join(SOCKET))
+    }
+}
+
+/// The server to read: tare's endpoint, or any server through an account.
+#[derive(Args, Clone, Debug, Default)]
+#[group(skip)]
+pub(crate) struct Reach {
+    #[command(flatten)]
+    endpoint: Endpoint,
     /// Any server with a Performance Schema: mysql://ACCOUNT:PASSWORD@HOST:PORT, or
     /// mysql://ACCOUNT:PASSWORD@localhost?socket=/PATH. Other users see arguments: the variable TARE_DSN and --dsn-file
     /// keep the password from them
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["socket", "datadir"])]
     pub(crate) dsn: Option<String>,
     /// A file whose first line is such a URL
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["socket", "datadir", "dsn"])]
     pub(crate) dsn_file: Option<PathBuf>,
 }
 
@@ -41,11 +61,8 @@ impl Reach {
     }
 
     fn address_with(&self, environment: Option<String>) -> Result<Address> {
-        if let Some(socket) = &self.socket {
-            return Ok(Address::Socket(socket.clone()));
-        }
-        if let Some(datadir) = &self.datadir {
-            return Ok(Address::Socket(datadir.join(SOCKET)));
+        if let Some(socket) = self.endpoint.named() {
+            return Ok(Address::Socket(socket));
         }
         if let Some(file) = &self.dsn_file {
             let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
@@ -57,13 +74,15 @@ impl Reach {
         }
         match environment.filter(|dsn| !dsn.is_empty()) {
             Some(dsn) => Address::dsn(&dsn).context(DSN_VARIABLE),
-            None => Ok(Address::Socket(PathBuf::from(DATADIR).join(SOCKET))),
+            None => Ok(Address::Socket(self.endpoint.path())),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
 
     fn shown(reach: &Reach, environment: Option<&str>) -> String {
@@ -76,10 +95,30 @@ mod tests {
         assert_eq!(shown(&Reach::default(), None), "/var/lib/mysql/tare.sock");
         assert_eq!(shown(&Reach::default(), Some("")), "/var/lib/mysql/tare.sock");
         assert_eq!(shown(&Reach::default(), dsn), "db1:3307");
-        let reach = Reach { datadir: Some("/srv/try".into()), ..Reach::default() };
+        let endpoint = Endpoint { datadir: Some("/srv/try".into()), ..Endpoint::default() };
+        let reach = Reach { endpoint, ..Reach::default() };
         assert_eq!(shown(&reach, dsn), "/srv/try/tare.sock");
         let reach = Reach { dsn: Some("mysql://a:b@db2:3306".into()), ..Reach::default() };
         assert_eq!(shown(&reach, dsn), "db2:3306");
+    }
+
+    #[test]
+    fn a_server_is_named_once() {
+        #[derive(clap::Parser)]
+        struct Command {
+            #[command(flatten)]
+            reach: Reach,
+        }
+        let arguments = ["--socket=/s", "--datadir=/d", "--dsn=mysql://a@h", "--dsn-file=/f"];
+        for one in arguments {
+            assert!(Command::try_parse_from(["tare", one]).is_ok(), "{one}");
+            for other in arguments.iter().filter(|other| **other != one) {
+                let error = Command::try_parse_from(["tare", one, other]).err().expect("two servers");
+                assert_eq!(error.kind(), clap::error::ErrorKind::ArgumentConflict, "{one} {other}");
+            }
+        }
+        let command = Command::try_parse_from(["tare"]).expect("the usual server");
+        assert_eq!(shown(&command.reach, None), "/var/lib/mysql/tare.sock");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use signal_hook::consts::{SIGHUP, SIGPIPE, SIGXFSZ};
 use tare_lab::interrupt::Interrupt;
 use tare_outlets::slowlog::{self, Choice, Control, Destination, Form, Options, Rotation, Share, Text};
 
-use crate::status::SOCKET;
+use crate::outlet::Endpoint;
 
 /// Log every statement a running server ends, or some of them
 ///
@@ -27,12 +27,8 @@ use crate::status::SOCKET;
     tare slowlog --sample 1/100 --text normalised --format json --file slow.jsonl --rotate-size 100M\n  \
     tare slowlog --for 60s --file minute.log && pt-query-digest minute.log")]
 pub(crate) struct SlowLog {
-    /// Data directory of the server
-    #[arg(long, value_name = "DIR", default_value = "/var/lib/mysql")]
-    pub(crate) datadir: PathBuf,
-    /// The socket tare listens on [default: tare.sock in the data directory]
-    #[arg(long, value_name = "PATH", conflicts_with = "datadir")]
-    pub(crate) socket: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) endpoint: Endpoint,
     /// Write to this file's end [default: standard output]
     #[arg(long, value_name = "FILE", conflicts_with = "syslog")]
     pub(crate) file: Option<PathBuf>,
@@ -164,7 +160,7 @@ fn options(arguments: &SlowLog) -> Options {
     let form =
         arguments.format.unwrap_or(if arguments.syslog { SlowLogForm::Json } else { SlowLogForm::Slow });
     Options {
-        socket: arguments.socket.clone().unwrap_or_else(|| arguments.datadir.join(SOCKET)),
+        socket: arguments.endpoint.path(),
         choice: Choice {
             over: arguments.over.map(Duration::from),
             users: arguments.users.clone(),

@@ -76,10 +76,12 @@ struct OnOf {
 
 /// Runs the command.
 pub(crate) fn status(arguments: &Status) -> Result<ExitCode> {
-    let socket = arguments.socket.clone().unwrap_or_else(|| arguments.datadir.join(SOCKET));
+    let socket = arguments.endpoint.path();
     let report = match reach(&socket)? {
         Reach::Answers => ask(&socket).with_context(|| format!("asking tare at {}", socket.display()))?,
-        Reach::Absent(why) => Report { reason: Some(explain(&why, arguments)), ..Report::default() },
+        Reach::Absent(why) => {
+            Report { reason: Some(explain(&why, &socket, arguments.log.as_deref())), ..Report::default() }
+        }
     };
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
@@ -166,8 +168,8 @@ fn by_class(instruments: &[[String; 3]]) -> Vec<OnOf> {
 }
 
 /// Why tare is not there, as far as its own words in the error log tell.
-fn explain(seen: &str, arguments: &Status) -> String {
-    let logs = arguments.log.as_ref().map_or_else(|| logs_in(&arguments.datadir), |log| vec![log.clone()]);
+fn explain(seen: &str, socket: &Path, log: Option<&Path>) -> String {
+    let logs = log.map_or_else(|| logs_beside(socket), |log| vec![log.to_owned()]);
     if let Some(line) = logs.iter().find_map(|log| line_in_log(log)) {
         return format!("{seen}; the error log says: {line}");
     }
@@ -178,8 +180,9 @@ fn explain(seen: &str, arguments: &Status) -> String {
     )
 }
 
-fn logs_in(datadir: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(datadir).into_iter().flatten().flatten().map(|e| e.path());
+fn logs_beside(socket: &Path) -> Vec<PathBuf> {
+    let entries =
+        socket.parent().map(fs::read_dir).into_iter().flatten().flatten().flatten().map(|e| e.path());
     entries.filter(|p| p.ends_with("error.log") || p.extension().is_some_and(|e| e == "err")).collect()
 }
 

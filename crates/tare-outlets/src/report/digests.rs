@@ -56,25 +56,31 @@ const COLUMNS: &[(&str, &str)] = &[
     ("tmp_disk_tables", "on disk"),
 ];
 
-/// A ranking besides that by time: its key, its title, and the counter it is by.
-const RANKINGS: [(&str, &str, usize); 6] = [
-    ("by_count", "Most often run", at::COUNT),
-    ("by_rows_examined", "Most rows read", at::EXAMINED),
-    ("by_errors", "Most errors", at::ERRORS),
-    ("by_warnings", "Most warnings", at::WARNINGS),
-    ("by_tmp_disk_tables", "Most temporary tables on disk", at::TMP_DISK),
-    ("by_no_index", "Without an index, most often", at::NO_INDEX),
+/// A ranking besides that by time: its key, its title, the counter it is by, and its columns.
+type Ranking = (&'static str, &'static str, usize, &'static [(&'static str, &'static str)]);
+
+const RANKINGS: [Ranking; 6] = [
+    ("by_count", "Most often run", at::COUNT, &columns("times")),
+    ("by_rows_examined", "Most rows read", at::EXAMINED, &columns("rows read")),
+    ("by_errors", "Most errors", at::ERRORS, &columns("errors")),
+    ("by_warnings", "Most warnings", at::WARNINGS, &columns("warnings")),
+    ("by_tmp_disk_tables", "Most temporary tables on disk", at::TMP_DISK, &columns("tables")),
+    ("by_no_index", "Without an index, most often", at::NO_INDEX, &columns("times")),
 ];
-const RANKING_COLUMNS: &[(&str, &str)] = &[
-    ("digest_text", "statement"),
-    ("schema", "schema"),
-    ("digest", "digest"),
-    ("counted", "counted"),
-    ("share", "share"),
-    ("each", "each"),
-    ("count", "run"),
-    ("total_seconds", "total time"),
-];
+
+/// The columns of a ranking by what is called so.
+const fn columns(counted: &'static str) -> [(&'static str, &'static str); 8] {
+    [
+        ("digest_text", "statement"),
+        ("schema", "schema"),
+        ("digest", "digest"),
+        ("counted", counted),
+        ("share", "share"),
+        ("each", "each"),
+        ("count", "run"),
+        ("total_seconds", "total time"),
+    ]
+}
 
 /// `load` is the time of all statements, where that is known.
 pub(super) fn section(between: &Between<'_>, load: Option<u64>) -> Option<Section> {
@@ -123,10 +129,7 @@ fn by_time(changes: &Changes<'_>, row: &Change<'_>, time: u64, histograms: &Hist
     ]
 }
 
-fn ranked(
-    changes: &Changes<'_>,
-    (key, title, counter): (&'static str, &'static str, usize),
-) -> Option<Figures> {
+fn ranked(changes: &Changes<'_>, (key, title, counter, columns): Ranking) -> Option<Figures> {
     let mut rows: Vec<&Change<'_>> = changes.rows.iter().filter(|row| row.by[counter] > 0).collect();
     rows.sort_by_key(|row| Reverse(row.by[counter]));
     let all = changes.sum(counter);
@@ -142,7 +145,7 @@ fn ranked(
             Cell::picoseconds(row.by[at::TIME]),
         ]
     };
-    let figures = Figures::new(key, title, RANKING_COLUMNS, rows.iter().map(row).collect(), FEW_ROWS);
+    let figures = Figures::new(key, title, columns, rows.iter().map(row).collect(), FEW_ROWS);
     (!figures.rows.is_empty()).then_some(figures)
 }
 

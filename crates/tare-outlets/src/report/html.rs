@@ -32,7 +32,16 @@ pub fn page(report: &Report) -> String {
 #[must_use]
 pub fn span(report: &Report) -> String {
     let (first, last) = (&report.first.taken_at, &report.last.taken_at);
-    format!("{} to {}, {}", moment(first), moment(last), unit::span(report.seconds))
+    format!("{} to {}, {}", moment(first), moment(last), length(report.seconds))
+}
+
+/// A time to the second, as far as seconds matter.
+fn length(seconds: f64) -> String {
+    let (minutes, rest) = ((seconds.round() / 60.0).floor(), seconds.round() % 60.0);
+    if !(1.0..60.0).contains(&minutes) || rest == 0.0 {
+        return unit::span(seconds);
+    }
+    format!("{minutes:.0} min {rest:.0} s")
 }
 
 /// `2026-11-23T03:07:46.238Z` as `2026-11-23 03:07:46 UTC`.
@@ -50,7 +59,7 @@ fn head(report: &Report) -> Markup {
     html! {
         header {
             p.study { (visible(&last.address)) }
-            h1 { "What happened in " (unit::span(report.seconds)) }
+            h1 { "What happened in " (length(report.seconds)) }
             p.facts {
                 (span(report)) " · " (visible(&last.version)) " " (provider)
                 @if let Some(started) = &last.started_at { " · running since " (moment(started)) }
@@ -81,7 +90,7 @@ fn section(part: &Section) -> Markup {
 
 fn table(figures: &Figures) -> Markup {
     let heads: Vec<&str> = figures.columns.iter().map(|(_, title)| *title).collect();
-    let shown: Vec<usize> = (0..heads.len()).filter(|at| figures.columns[*at].0 != "digest").collect();
+    let shown = shown(figures);
     let digest = figures.columns.iter().position(|(key, _)| *key == "digest");
     html! {
         div.wide {
@@ -96,7 +105,7 @@ fn table(figures: &Figures) -> Markup {
                                 @if *at == 0 {
                                     th scope="row" title=[digest.and_then(|at| hint(&row[at]))] { (cell(&row[0])) }
                                 } @else {
-                                    td class=[is_word(&row[*at]).then_some("words")] data-head=(heads[*at]) { (cell(&row[*at])) }
+                                    td class=[is_read(figures, *at, &row[*at]).then_some("words")] data-head=(heads[*at]) { (cell(&row[*at])) }
                                 }
                             }
                         }
@@ -106,6 +115,12 @@ fn table(figures: &Figures) -> Markup {
             @if figures.more > 0 { p.note { (unit::fixed(count(figures.more), 0)) " more are not shown." } }
         }
     }
+}
+
+/// The columns that are shown: none of which the server knows nothing, such as the p95 of one without histograms.
+fn shown(figures: &Figures) -> Vec<usize> {
+    let is_known = |at: usize| figures.rows.iter().any(|row| row[at] != Cell::None);
+    (0..figures.columns.len()).filter(|at| figures.columns[*at].0 != "digest" && is_known(*at)).collect()
 }
 
 /// A digest, for those who look for it.
@@ -119,6 +134,11 @@ fn hint(cell: &Cell) -> Option<String> {
 /// Whether a column is read, not compared: it stands left.
 fn has_words(figures: &Figures, column: usize) -> bool {
     figures.rows.iter().any(|row| is_word(&row[column]))
+}
+
+/// Whether a cell stands left: a word, or that there is none where words are.
+fn is_read(figures: &Figures, column: usize, cell: &Cell) -> bool {
+    is_word(cell) || (*cell == Cell::None && has_words(figures, column))
 }
 
 fn is_word(cell: &Cell) -> bool {
@@ -156,5 +176,35 @@ fn code(text: &str) -> Markup {
             summary { code { (text[..cut]) "…" } }
             code { (text) }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_is_told_to_the_second_below_an_hour() {
+        let told = [45.0, 96.2, 119.7, 120.0, 1000.0, 9000.0].map(length);
+        assert_eq!(told, ["45 s", "1 min 36 s", "2 min", "2 min", "16 min 40 s", "2 h 30 min"]);
+    }
+
+    #[test]
+    fn what_nobody_knows_has_no_column() {
+        let columns: &[(&str, &str)] = &[("what", "what"), ("p95_seconds", "p95"), ("digest", "digest")];
+        let row = |p95| vec![Cell::Name("x".into()), p95, Cell::Name("0123".into())];
+        let of = |rows| shown(&Figures::new("key", "title", columns, rows, 10));
+        assert_eq!(of(vec![row(Cell::None), row(Cell::None)]), [0]);
+        assert_eq!(of(vec![row(Cell::None), row(Cell::Time(1.0))]), [0, 1]);
+    }
+
+    #[test]
+    fn what_is_missing_stands_where_the_others_do() {
+        let columns: &[(&str, &str)] = &[("what", "what"), ("schema", "schema"), ("count", "count")];
+        let row = |schema, count| vec![Cell::Name("x".into()), schema, count];
+        let rows = vec![row(Cell::Name("shop".into()), Cell::Count(1)), row(Cell::None, Cell::None)];
+        let figures = Figures::new("key", "title", columns, rows, 10);
+        let [with, without] = [1, 2].map(|at| is_read(&figures, at, &figures.rows[1][at]));
+        assert!(with && !without);
     }
 }

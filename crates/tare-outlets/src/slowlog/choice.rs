@@ -1,11 +1,11 @@
 //! Which statements are logged.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::statement::Statement;
 use crate::sql::listed;
 
 /// Digests whose turns are remembered.
@@ -108,15 +108,15 @@ impl Chooser {
         if all.is_empty() { String::new() } else { format!("WHERE {}", all.join(" AND ")) }
     }
 
-    /// Whether it is this one's turn among those of its digest. Where a digest begins depends on its name alone, so rare
-    /// ones are neither all logged nor all left out.
-    pub(super) fn chooses(&mut self, statement: &Statement) -> bool {
+    /// Whether it is a statement's turn among those of its digest, whose name is only made where that matters. Where a digest
+    /// begins depends on its name alone, so rare ones are neither all logged nor all left out.
+    pub(super) fn chooses<'r>(&mut self, digest: impl FnOnce() -> Cow<'r, str>) -> bool {
         let of = self.choice.share.weight();
         if of == 1 {
             return true;
         }
-        let name = statement.digest.as_ref().unwrap_or(&statement.event_name);
-        if let Some(left) = self.turns.get_mut(name) {
+        let name = digest();
+        if let Some(left) = self.turns.get_mut(&*name) {
             let is_next = *left == 0;
             *left = if is_next { of - 1 } else { *left - 1 };
             return is_next;
@@ -127,7 +127,7 @@ impl Chooser {
         let mut hasher = DefaultHasher::new();
         name.hash(&mut hasher);
         let left = hasher.finish() % of;
-        self.turns.insert(name.clone(), if left == 0 { of - 1 } else { left - 1 });
+        self.turns.insert(name.into_owned(), if left == 0 { of - 1 } else { left - 1 });
         left == 0
     }
 }
@@ -141,8 +141,7 @@ mod tests {
         let mut chooser =
             Chooser::new(&Choice { share: "1/7".parse().expect("a share"), ..Choice::default() });
         for name in ["a", "b", "c", "d"] {
-            let statement = Statement { digest: Some(name.to_owned()), ..Statement::default() };
-            let chosen = (0..700).filter(|_| chooser.chooses(&statement)).count();
+            let chosen = (0..700).filter(|_| chooser.chooses(|| name.into())).count();
             assert_eq!(chosen, 100, "{name}");
         }
         assert!(["2/7", "1/0", "7", "1/x", ""].iter().all(|text| text.parse::<Share>().is_err()));

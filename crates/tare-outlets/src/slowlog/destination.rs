@@ -70,7 +70,7 @@ pub(super) struct Sink {
 enum Open {
     File { file: File, size: u64, begun_us: Option<u64> },
     Output(io::Stdout),
-    Syslog(Option<UnixDatagram>),
+    Syslog(Syslog),
 }
 
 impl Sink {
@@ -78,7 +78,7 @@ impl Sink {
         let open = match destination {
             Destination::File(path, _) => Open::file(path)?,
             Destination::Output => Open::Output(io::stdout()),
-            Destination::Syslog => Open::Syslog(Some(syslog()?)),
+            Destination::Syslog => Open::Syslog(Syslog::connect(SYSLOG.into())?),
         };
         Ok(Sink {
             destination: destination.clone(),
@@ -199,8 +199,11 @@ impl Open {
                 let good = whole.checked_sub(1).map_or(0, |last| ends[last]);
                 *size += good as u64;
                 if good < bytes {
-                    // Half a record would spoil the next one. Where it can't be cut off, a pipe, it stays.
-                    let _cannot_be_helped = file.set_len(*size);
+                    // Half a record would spoil the next one. Where it can't be cut off, a pipe, it stays. Somebody else may
+                    // have shortened the file, so its own length is what counts.
+                    let half = (bytes - good) as u64;
+                    let _cannot_be_helped =
+                        file.metadata().and_then(|it| file.set_len(it.len().saturating_sub(half)));
                 }
                 (whole as u64, error)
             }
@@ -209,7 +212,7 @@ impl Open {
                 let error = error.or_else(|| output.flush().err());
                 (ends.partition_point(|end| *end <= bytes) as u64, error)
             }
-            Open::Syslog(socket) => send(socket, batch, ends),
+            Open::Syslog(syslog) => syslog.write(batch, ends),
         }
     }
 }
@@ -228,35 +231,51 @@ fn write_some(to: &mut impl Write, bytes: &[u8]) -> (usize, Option<io::Error>) {
     (written, None)
 }
 
-fn syslog() -> io::Result<UnixDatagram> {
-    let socket = UnixDatagram::unbound()?;
-    socket.connect(SYSLOG)?;
-    Ok(socket)
+/// The system's log. Whoever listens may be started anew at any time.
+struct Syslog {
+    at: PathBuf,
+    /// `None`: the last message could not be sent.
+    socket: Option<UnixDatagram>,
 }
 
-/// Sends each record as a message. Whoever listens may have been started anew meanwhile.
-fn send(socket: &mut Option<UnixDatagram>, batch: &[u8], ends: &[usize]) -> (u64, Option<io::Error>) {
-    let (mut sent, mut start) = (0, 0);
-    let mut why = None;
-    for end in ends {
-        let record = String::from_utf8_lossy(&batch[start..*end]);
-        start = *end;
-        let message = format!("<{PRIORITY}>tare-slowlog[{}]: {}", std::process::id(), record.trim_end());
-        let attempt = |socket: &mut Option<UnixDatagram>| {
-            let connected = match socket.take() {
-                Some(socket) => socket,
-                None => syslog()?,
-            };
-            connected.send(message.as_bytes())?;
-            *socket = Some(connected);
-            Ok(())
-        };
-        match attempt(socket).or_else(|_: io::Error| attempt(socket)) {
-            Ok(()) => sent += 1,
-            Err(error) => why = Some(error),
-        }
+impl Syslog {
+    fn connect(at: PathBuf) -> io::Result<Syslog> {
+        let mut syslog = Syslog { at, socket: None };
+        syslog.socket = Some(syslog.opened()?);
+        Ok(syslog)
     }
-    (sent, why)
+
+    fn opened(&self) -> io::Result<UnixDatagram> {
+        let socket = UnixDatagram::unbound()?;
+        socket.connect(&self.at)?;
+        Ok(socket)
+    }
+
+    /// Sends each record as a message; returns how many were sent, and why not all.
+    fn write(&mut self, batch: &[u8], ends: &[usize]) -> (u64, Option<io::Error>) {
+        let (mut sent, mut start) = (0, 0);
+        let mut why = None;
+        for end in ends {
+            let record = String::from_utf8_lossy(&batch[start..*end]);
+            start = *end;
+            let message = format!("<{PRIORITY}>tare-slowlog[{}]: {}", std::process::id(), record.trim_end());
+            match self.send(&message).or_else(|_| self.send(&message)) {
+                Ok(()) => sent += 1,
+                Err(error) => why = Some(error),
+            }
+        }
+        (sent, why)
+    }
+
+    fn send(&mut self, message: &str) -> io::Result<()> {
+        let socket = match self.socket.take() {
+            Some(socket) => socket,
+            None => self.opened()?,
+        };
+        socket.send(message.as_bytes())?;
+        self.socket = Some(socket);
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -349,5 +368,76 @@ mod tests {
         assert_eq!((flushed.written, flushed.unwritten), (1, 0));
         assert!(flushed.news.is_some_and(|line| line.contains("30 statements were left out")));
         assert_eq!(fs::read_to_string(path).expect("text"), "kept\n");
+    }
+
+    #[test]
+    fn each_record_is_a_message_of_syslog_whoever_listens() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = folder.path().join("log");
+        let listen = || {
+            let listener = UnixDatagram::bind(&at).expect("a socket");
+            listener.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
+            listener
+        };
+        let heard = |listener: &UnixDatagram| {
+            let mut message = [0; 100];
+            let length = listener.recv(&mut message).expect("a message");
+            String::from_utf8_lossy(&message[..length]).into_owned()
+        };
+        let mut listener = listen();
+        let mut sink = Sink::open(&Destination::File(folder.path().join("unused"), Rotation::default()))
+            .expect("a file");
+        sink.open = Open::Syslog(Syslog::connect(at.clone()).expect("somebody listens"));
+        let mut log = |text: &[u8]| {
+            sink.put(text);
+            sink.put(b"{\"n\":2}\n");
+            let flushed = sink.flush();
+            (flushed.written, flushed.unwritten)
+        };
+        let begin = format!("<30>tare-slowlog[{}]: ", std::process::id());
+        for _restart in 0..2 {
+            assert_eq!(log(b"{\"n\":1}\n"), (2, 0));
+            assert_eq!(heard(&listener), format!("{begin}{{\"n\":1}}"));
+            assert_eq!(heard(&listener), format!("{begin}{{\"n\":2}}"));
+            drop(listener);
+            assert_eq!(log(b"lost\n"), (0, 2), "nobody listens");
+            fs::remove_file(&at).expect("removed");
+            listener = listen();
+        }
+    }
+
+    /// Names the file of the child of the test below.
+    const CHILD: &str = "TARE_TEST_FILLS_UP";
+
+    #[test]
+    fn a_disk_that_fills_up_keeps_whole_records_and_goes_on_with_one() {
+        if let Some(path) = std::env::var_os(CHILD) {
+            return fill_up(Path::new(&path));
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        // A file may have 8 KiB: what is beyond fails in the middle of a record.
+        let mut shell = std::process::Command::new("bash");
+        shell.args(["-c", "trap '' XFSZ; ulimit -f 8; exec \"$0\" --exact \"$1\""]);
+        shell.arg(std::env::current_exe().expect("this program"));
+        shell.arg(
+            "slowlog::destination::tests::a_disk_that_fills_up_keeps_whole_records_and_goes_on_with_one",
+        );
+        let output = shell.env(CHILD, folder.path().join("slow.log")).output().expect("bash");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    }
+
+    fn fill_up(path: &Path) {
+        let record = [&b"x".repeat(99)[..], b"\n"].concat();
+        let lines = || fs::read_to_string(path).expect("text").lines().map(str::len).collect::<Vec<_>>();
+        let mut sink = Sink::open(&Destination::File(path.to_owned(), Rotation::default())).expect("a file");
+        for _ in 0..2 {
+            (0..100).for_each(|_| sink.put(&record));
+            let flushed = sink.flush();
+            assert_eq!((flushed.written, flushed.unwritten), (81, 19), "{:?}", flushed.news);
+            assert_eq!(lines(), [99; 81]);
+            // Somebody makes room.
+            fs::write(path, "").expect("room");
+        }
     }
 }

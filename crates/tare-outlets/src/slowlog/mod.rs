@@ -21,7 +21,7 @@ use crate::{Address, Error, Row, Source};
 use choice::Chooser;
 use destination::Sink;
 use form::Writer;
-use statement::Statement;
+use statement::{Asked, Statement};
 
 /// The endpoint's table.
 const STREAM: &str = "tare_stream_statements";
@@ -105,6 +105,7 @@ pub fn run(options: &Options, control: &dyn Control) -> Result<Totals, SlowLogEr
         sink,
         chooser: Chooser::new(&options.choice),
         writer: Writer::new(options.form, options.text, options.choice.share),
+        asked: Asked::new(options.form, options.text, options.choice.share),
         totals: Totals::default(),
         last: None,
         said: None,
@@ -133,6 +134,7 @@ struct Log<'a> {
     sink: Sink,
     chooser: Chooser,
     writer: Writer,
+    asked: Asked,
     totals: Totals,
     /// The server's process and its position when it answered last.
     last: Option<(u64, u64)>,
@@ -194,7 +196,7 @@ impl Log<'_> {
 
     /// One answer. Returns whether there is more.
     fn read(&mut self, source: &mut Source, filter: &str) -> Result<bool, SlowLogError> {
-        let mut rows = source.rows(STREAM, &statement::columns(self.options.text), filter)?;
+        let mut rows = source.rows(STREAM, &self.asked.columns, filter)?;
         let Some(last) = rows.pop() else { return Ok(false) };
         let events = last.count(statement::EVENTS);
         self.lose(last.count(statement::LOST));
@@ -205,23 +207,29 @@ impl Log<'_> {
 
     /// Writes those of an answer that are chosen, in the order in which they ended; returns how many.
     fn write(&mut self, rows: &[Row]) -> u64 {
-        let mut statements: Vec<Statement> =
-            rows.iter().map(|row| Statement::read(row, self.options.text)).collect();
-        statements.retain(|statement| self.chooser.chooses(statement));
+        let mut order: Vec<(u64, usize)> =
+            rows.iter().enumerate().map(|(at, row)| (row.count(statement::ENDED), at)).collect();
         // Of one thread they are in order already, and stay so.
-        statements.sort_by_key(|statement| statement.ended_us);
-        for statement in &statements {
+        order.sort_unstable();
+        let mut chosen = 0;
+        for (_, at) in order {
+            let row = &rows[at];
+            if !self.chooser.chooses(|| self.asked.digest(row)) {
+                continue;
+            }
+            let statement = Statement::read(row, &self.asked);
+            chosen += 1;
             if self.sink.is_due(statement.ended_us) {
                 self.flush();
                 self.rotate(statement.ended_us);
             }
-            self.sink.put(self.writer.record(statement));
+            self.sink.put(self.writer.record(&statement));
             if self.sink.is_full() {
                 self.flush();
             }
         }
         self.flush();
-        statements.len() as u64
+        chosen
     }
 
     fn flush(&mut self) {

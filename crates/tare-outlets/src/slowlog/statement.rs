@@ -1,22 +1,25 @@
 //! A statement as the stream has it.
 
-use super::form::Text;
+use std::borrow::Cow;
+
+use super::choice::Share;
+use super::form::{Form, Text};
 use crate::Row;
 
-/// The columns that are always asked for.
-const COLUMNS: [&str; 33] = [
+/// The columns that are always asked for: of the last row of an answer, and of a statement.
+const COLUMNS: [&str; 27] = [
+    "LOST",
+    "EVENTS",
+    "MORE",
+    "POSITION",
     "THREAD_ID",
     "EVENT_NAME",
     "TIMER_WAIT",
     "LOCK_TIME",
-    "DIGEST",
     "CURRENT_SCHEMA",
     "OBJECT_TYPE",
     "OBJECT_SCHEMA",
     "OBJECT_NAME",
-    "MYSQL_ERRNO",
-    "ERRORS",
-    "WARNINGS",
     "ROWS_AFFECTED",
     "ROWS_SENT",
     "ROWS_EXAMINED",
@@ -28,49 +31,73 @@ const COLUMNS: [&str; 33] = [
     "SORT_RANGE",
     "SORT_ROWS",
     "SORT_SCAN",
-    "NO_INDEX_USED",
-    "NESTING_EVENT_LEVEL",
     "PROCESSLIST_ID",
     "PROCESSLIST_USER",
     "PROCESSLIST_HOST",
     "ENDED",
-    "LOST",
-    "EVENTS",
-    "MORE",
-    "POSITION",
 ];
-/// Of the last row of an answer.
-pub(super) const LOST: usize = 29;
-pub(super) const EVENTS: usize = 30;
-pub(super) const MORE: usize = 31;
-pub(super) const POSITION: usize = 32;
+pub(super) const LOST: usize = 0;
+pub(super) const EVENTS: usize = 1;
+pub(super) const MORE: usize = 2;
+const EVENT_NAME: usize = 5;
+pub(super) const POSITION: usize = 3;
+pub(super) const ENDED: usize = 26;
+/// What only JSON says.
+const DETAILS: [&str; 5] = ["MYSQL_ERRNO", "ERRORS", "WARNINGS", "NO_INDEX_USED", "NESTING_EVENT_LEVEL"];
 
-/// The columns asked for where this is written of a text: what is not written is not sent.
-pub(super) fn columns(text: Text) -> Vec<&'static str> {
-    let further: &[&str] = match text {
-        Text::Full => &["SQL_TEXT", "MESSAGE_TEXT"],
-        Text::Normalised => &["DIGEST_TEXT"],
-        Text::None => &[],
-    };
-    [&COLUMNS[..], further].concat()
+/// What is asked for, and where in a row it stands that is not always.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) columns: Vec<&'static str>,
+    details: Option<usize>,
+    digest: Option<usize>,
+    sql: Option<usize>,
+    message: Option<usize>,
+    digest_text: Option<usize>,
 }
 
-/// A statement that has ended.
+impl Asked {
+    /// What is not written is not asked for: the server neither makes nor sends it.
+    pub(super) fn new(form: Form, text: Text, share: Share) -> Asked {
+        let mut columns = COLUMNS.to_vec();
+        let mut ask = |names: &[&'static str], is_written: bool| {
+            let at = columns.len();
+            is_written.then(|| {
+                columns.extend(names);
+                at
+            })
+        };
+        let is_json = form == Form::Json;
+        let details = ask(&DETAILS, is_json);
+        let digest = ask(&["DIGEST"], is_json || text == Text::None || share.weight() > 1);
+        let sql = ask(&["SQL_TEXT"], text == Text::Full);
+        let message = ask(&["MESSAGE_TEXT"], is_json && text == Text::Full);
+        let digest_text = ask(&["DIGEST_TEXT"], text == Text::Normalised);
+        Asked { columns, details, digest, sql, message, digest_text }
+    }
+
+    /// The digest of a row's statement; of one that has none, its instrument.
+    pub(super) fn digest<'r>(&self, row: &'r Row) -> Cow<'r, str> {
+        self.digest.and_then(|at| row.str(at)).or_else(|| row.str(EVENT_NAME)).unwrap_or_default()
+    }
+}
+
+/// A statement that has ended, in the words of its row.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Statement {
+pub(super) struct Statement<'r> {
     pub(super) thread_id: u64,
-    pub(super) event_name: String,
+    pub(super) event_name: Cow<'r, str>,
     /// `None`: it was not timed.
     pub(super) time_ps: Option<u64>,
     pub(super) lock_ps: u64,
-    pub(super) sql: Option<String>,
-    pub(super) digest: Option<String>,
-    pub(super) digest_text: Option<String>,
-    pub(super) schema: Option<String>,
+    pub(super) sql: Option<Cow<'r, str>>,
+    pub(super) digest: Option<Cow<'r, str>>,
+    pub(super) digest_text: Option<Cow<'r, str>>,
+    pub(super) schema: Option<Cow<'r, str>>,
     /// The stored program it belongs to.
     pub(super) program: Option<String>,
     pub(super) errno: u64,
-    pub(super) message: Option<String>,
+    pub(super) message: Option<Cow<'r, str>>,
     pub(super) errors: u64,
     pub(super) warnings: u64,
     pub(super) rows_affected: u64,
@@ -85,35 +112,28 @@ pub(super) struct Statement {
     pub(super) no_index_used: u64,
     pub(super) level: u64,
     pub(super) connection_id: Option<u64>,
-    pub(super) user: Option<String>,
-    pub(super) host: Option<String>,
+    pub(super) user: Option<Cow<'r, str>>,
+    pub(super) host: Option<Cow<'r, str>>,
     /// When it ended, in microseconds since 1970.
     pub(super) ended_us: u64,
 }
 
-impl Statement {
-    /// The statement of a row with [`columns`].
-    pub(super) fn read(row: &Row, text: Text) -> Statement {
-        let further = |of: Text, at: usize| if of == text { row.text(COLUMNS.len() + at) } else { None };
-        let program = row.text(6).map(|_| {
-            let [schema, name] = [7, 8].map(|at| row.text(at).unwrap_or_default());
+impl<'r> Statement<'r> {
+    /// The statement of a row of what was asked for.
+    pub(super) fn read(row: &'r Row, asked: &Asked) -> Statement<'r> {
+        let text = |place: Option<usize>| place.and_then(|at| row.str(at));
+        let detail = |which: usize| asked.details.map_or(0, |at| row.count(at + which));
+        let program = row.bytes(9).map(|_| {
+            let [schema, name] = [10, 11].map(|at| row.str(at).unwrap_or_default());
             format!("{schema}.{name}")
         });
         Statement {
-            event_name: row.text(1).unwrap_or_default(),
-            sql: further(Text::Full, 0),
-            message: further(Text::Full, 1),
-            digest_text: further(Text::Normalised, 0),
+            thread_id: row.count(4),
+            event_name: row.str(EVENT_NAME).unwrap_or_default(),
+            time_ps: row.number(6),
+            lock_ps: row.count(7),
+            schema: row.str(8),
             program,
-            sorts: row.count(20) + row.count(21) + row.count(22),
-            thread_id: row.count(0),
-            time_ps: row.number(2),
-            lock_ps: row.count(3),
-            digest: row.text(4),
-            schema: row.text(5),
-            errno: row.count(9),
-            errors: row.count(10),
-            warnings: row.count(11),
             rows_affected: row.count(12),
             rows_sent: row.count(13),
             rows_examined: row.count(14),
@@ -122,12 +142,20 @@ impl Statement {
             full_join: row.count(17),
             full_scan: row.count(18),
             merge_passes: row.count(19),
-            no_index_used: row.count(23),
-            level: row.count(24),
-            connection_id: row.number(25),
-            user: row.text(26),
-            host: row.text(27),
-            ended_us: row.count(28),
+            sorts: row.count(20) + row.count(21) + row.count(22),
+            connection_id: row.number(23),
+            user: row.str(24),
+            host: row.str(25),
+            ended_us: row.count(ENDED),
+            errno: detail(0),
+            errors: detail(1),
+            warnings: detail(2),
+            no_index_used: detail(3),
+            level: detail(4),
+            digest: text(asked.digest),
+            sql: text(asked.sql),
+            message: text(asked.message),
+            digest_text: text(asked.digest_text),
         }
     }
 

@@ -1,38 +1,35 @@
 //! A server looked at through its SQL alone, from anywhere, with an account's own rights.
 
 use anyhow::{Context, Result};
-use mysql::prelude::Queryable;
-use mysql::{Conn, Opts};
+use tare_outlets::{Address, Error, Source};
 
 use super::{Diagnosis, Finding, service};
 use crate::status::Named;
 
-/// No such table; no right to read it, or the schema.
-const NO_TABLE: u16 = 1146;
-const DENIED: [u16; 3] = [1044, 1142, 1370];
-
 /// Looks at the server that `mysql://account:password@host:port` leads to.
 pub(super) fn look(dsn: &str) -> Result<Diagnosis> {
-    let options = Opts::from_url(dsn).context("--dsn: mysql://ACCOUNT:PASSWORD@HOST:PORT is allowed")?;
-    let name = format!("{}:{}", options.get_ip_or_hostname(), options.get_tcp_port());
-    let mut server = Conn::new(options).with_context(|| format!("connecting to {name}"))?;
-    let facts: Option<(String, String, String)> = server
-        .query_first("SELECT VERSION(), @@performance_schema, CURRENT_USER()")
-        .with_context(|| format!("asking {name}"))?;
-    let (version, schema, account) = facts.unwrap_or_default();
-    let named = |(name, value): (String, Option<String>)| Named { name, value: value.unwrap_or_default() };
-    let rows = server.query_map("SELECT NAME, VALUE FROM performance_schema.tare_status", named);
-    let (active, findings) = match rows {
-        Ok(rows) => (true, service::check_rows(&rows, |_| false)),
-        Err(error) => (false, vec![explain(error, &schema, &account)]),
+    let address = Address::dsn(dsn).context("--dsn")?;
+    let name = address.to_string();
+    let mut server = Source::open(address)?;
+    let facts = server.ask("SELECT @@performance_schema, CURRENT_USER()")?;
+    let fact = |at| facts.first().and_then(|row| row.text(at)).unwrap_or_default();
+    let (schema, account) = (fact(0), fact(1));
+    let (active, findings) = match server.ask("SELECT NAME, VALUE FROM performance_schema.tare_status") {
+        Ok(rows) => {
+            let text = |at, row: &tare_outlets::Row| row.text(at).unwrap_or_default();
+            let rows: Vec<Named> =
+                rows.iter().map(|row| Named { name: text(0, row), value: text(1, row) }).collect();
+            (true, service::check_rows(&rows, |_| false))
+        }
+        Err(error) => (false, vec![explain(&error, &schema, &account)]),
     };
-    Ok(Diagnosis { server: name, version: Some(version), active, findings })
+    Ok(Diagnosis { server: name, version: Some(server.version().to_owned()), active, findings })
 }
 
-fn explain(error: mysql::Error, schema: &str, account: &str) -> Finding {
+fn explain(error: &Error, schema: &str, account: &str) -> Finding {
     let on_the_host = "run `tare doctor` as root on the server's machine, which sees why";
-    match &error {
-        mysql::Error::MySqlError(error) if DENIED.contains(&error.code) => {
+    match error {
+        Error::Refused { .. } => {
             let what = format!("the account {account} may not read performance_schema.tare_status");
             Finding::unseen(
                 "grants",
@@ -40,11 +37,11 @@ fn explain(error: mysql::Error, schema: &str, account: &str) -> Finding {
                 format!("GRANT SELECT ON performance_schema.* TO the account {account}"),
             )
         }
-        mysql::Error::MySqlError(error) if error.code == NO_TABLE && schema == "1" => {
+        Error::Absent { .. } if schema == "1" => {
             let what = "the server's own Performance Schema is on, and tare stands back";
             Finding::problem("built-in", what, "set performance_schema=OFF in its option file, and restart")
         }
-        mysql::Error::MySqlError(error) if error.code == NO_TABLE => {
+        Error::Absent { .. } => {
             let what = "tare is not loaded, stood back, or its tables are not shown: there is no performance_schema.tare_status";
             Finding::problem("tables", what, on_the_host)
         }
