@@ -263,7 +263,7 @@ mod tests {
         fs::write(&log, "x [Note] tare: old\n2026-01-01 0 [Warning] tare: unknown version 9.9\nready\n")
             .expect("log");
         assert_eq!(line_in_log(&log).as_deref(), Some("unknown version 9.9"));
-        assert_eq!(logs_in(folder.path()), [log]);
+        assert_eq!(logs_beside(&folder.path().join(SOCKET)), [log]);
         assert_eq!(line_in_log(Path::new("/nowhere")), None);
     }
 
