@@ -6,7 +6,7 @@ export PATH := $(dir $(CARGO)):$(PATH)
 # Arguments for the programs: make demo ARGS="--secs 60", make bench ARGS="--rounds 10".
 ARGS ?=
 
-.PHONY: help setup provider build demo bench lab-calibrate lab-simulation lab-record lab-precision callgrind cachegrind check deb deb-compare release test test-hosts test-mtr test-bare test-miri test-random test-valgrind test-scale
+.PHONY: help setup provider build demo bench lab-calibrate lab-simulation lab-record lab-precision callgrind cachegrind check deb deb-compare release test test-hosts test-mtr test-bare test-recipes test-miri test-random test-valgrind test-scale
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,7 +62,7 @@ deb: setup ## build a Debian package in target/package: command line, provider, 
 deb-compare: setup ## build the package twice, in two places, and hold one against the other
 	@scripts/package.sh compare
 
-release: setup ## build what is released: package, tarball, checksums, the changelog's section
+release: setup ## build what is released: package, tarball, list of components, checksums, the changelog's section
 	@scripts/package.sh release
 
 # Ends with one line: how many tests passed, failed and were skipped. The tests are built unoptimised, which is quick; what
@@ -82,6 +82,9 @@ test-valgrind: provider ## server tests with every server that has tare under va
 
 test-bare: deb ## the package on a bare Debian 12 in a chroot: installed, used, taken off (needs root, debootstrap and a network)
 	@scripts/bare.sh
+
+test-recipes: release ## the playbook and the Dockerfile of docs/deploy, in the same chroot
+	@scripts/bare.sh recipes
 
 test-mtr: provider ## the server's own tests, of the Performance Schema and of the host, with tare, against a list of known failures
 	@scripts/setup.sh mariadb-test
