@@ -57,7 +57,7 @@ deb() {
     cargo_deb=$(tool cargo-deb)
     build
     CARGO_TARGET_DIR=$target/program "$cargo_deb" -q --no-build --no-strip -p tare --output "$target/tare_${version}_amd64.deb"
-    ! command -v lintian >/dev/null || lintian --fail-on error "$target/tare_${version}_amd64.deb" >&2
+    ! command -v lintian >/dev/null || lintian --fail-on error,warning "$target/tare_${version}_amd64.deb" >&2
     say "$target/tare_${version}_amd64.deb"
 }
 
@@ -95,6 +95,7 @@ release() {
     # The section of this version, or before it is cut, what is to come.
     awk -v v="$version" '/^## \[/ { on = index($0, "[" v "]") || (!seen && /Unreleased/); if (index($0, "[" v "]")) seen = 1 } on' \
         CHANGELOG.md > "$target/CHANGES"
+    printf '\nBuilt by %s; the same commit and compiler make the same bytes.\n' "$(rustc --version)" >> "$target/CHANGES"
     (cd "$target" && sha256sum "tare_${version}_amd64.deb" "tare-$version-x86_64-linux.tar.gz" "tare-$version.cdx.json" CHANGES > SHA256SUMS)
     cat "$target/SHA256SUMS"
 }

@@ -34,7 +34,7 @@ pub(crate) struct Process {
     loaded: Option<PathBuf>,
     /// `NAME=VALUE`, as it was started.
     pub(crate) environment: Vec<OsString>,
-    /// Paths of the files it has in memory.
+    /// Paths of the files it has in memory as code: of one it may not execute the loader leaves a part behind.
     pub(crate) mapped: Vec<String>,
     /// The folder it works in: a server's data directory.
     pub(crate) folder: Option<PathBuf>,
@@ -175,7 +175,8 @@ fn root(pid: u32) -> Root {
 }
 
 fn mapped_file(line: &str) -> Option<String> {
-    line.find('/').map(|at| line[at..].to_owned())
+    let rights = line.split(' ').nth(1)?;
+    line.find('/').filter(|_| rights.contains('x')).map(|at| line[at..].to_owned())
 }
 
 fn parts(bytes: Vec<u8>) -> Vec<OsString> {
