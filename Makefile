@@ -62,7 +62,7 @@ deb: setup ## build a Debian package in target/package: command line, provider, 
 deb-compare: setup ## build the package twice, in two places, and hold one against the other
 	@scripts/package.sh compare
 
-release: setup ## build what is released: package, tarball, list of components, checksums, the changelog's section
+release: setup ## build what is released: package, tarball, checksums, the changelog's section
 	@scripts/package.sh release
 
 # Ends with one line: how many tests passed, failed and were skipped. The tests are built unoptimised, which is quick; what

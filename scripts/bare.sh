@@ -105,7 +105,7 @@ transcript() {
     local next; next=$(mktemp -d)
     dpkg-deb -R "$package" "$next/files"
     sed -i 's/^Version: .*/Version: 0.1.1-1/' "$next/files/DEBIAN/control"
-    dpkg-deb --root-owner-group -b "$next/files" "$bare/root/tare_0.1.1.deb" >/dev/null
+    dpkg-deb --root-owner-group -Znone -b "$next/files" "$bare/root/tare_0.1.1.deb" >/dev/null
     rm -rf "$next"
 
     told 'apt-get update && apt-get install -y --no-install-recommends mariadb-server'
@@ -146,7 +146,7 @@ recipes() {
     cp "$package" "$bare/root/tare.deb"
     cp docs/deploy/playbook.yml "$bare/root/"
     quiet 'systemctl restart mariadb'
-    local play='cd /root && ansible-playbook -c local -i localhost, playbook.yml -e package=/root/tare.deb -e "server=\"--socket /run/mysqld/mysqld.sock\""'
+    local play='cd /root && LC_ALL=C.UTF-8 ansible-playbook -c local -i localhost, playbook.yml -e package=/root/tare.deb -e "server=\"--socket /run/mysqld/mysqld.sock\""'
     # A chroot sees the processes of the whole machine: the doctor is told which server is meant.
     show "$play" | tee "$bare.log"
     grep -q 'changed=2 .*unreachable=0 .*failed=0' "$bare.log" || die "the playbook did not change what it should"

@@ -2,8 +2,7 @@
 # Builds what is given to others: the same bytes from the same commit and toolchain, wherever the source lies.
 #
 #   scripts/package.sh deb       a Debian package in target/package/
-#   scripts/package.sh release   that, a tarball, what both are made of (CycloneDX), checksums and this version's section of
-#                                the changelog
+#   scripts/package.sh release   that, a tarball, their checksums and this version's section of the changelog
 #   scripts/package.sh compare   builds the package here and, from what is committed, in another folder, and compares the bytes
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -74,29 +73,14 @@ tarball() {
         -C "$target" -c "$name" | gzip -9n > "$target/$name.tar.gz"
 }
 
-# What the program and the provider are made of, and under which licences: the crates that are built in, no others.
-components() {
-    local cargo_cyclonedx made
-    cargo_cyclonedx=$(tool cargo-cyclonedx)
-    # It writes beside each crate's Cargo.toml.
-    made=$(mktemp -d)
-    git ls-files -z | xargs -0 cp --parents -t "$made"
-    (cd "$made" && "$cargo_cyclonedx" cyclonedx --quiet --format json --no-build-deps --target x86_64-unknown-linux-gnu \
-        --override-filename components >&2)
-    # The command line is linked with the provider's crate, so this is about both.
-    sed "s|$made|/tare|g" "$made/crates/tare/components.json" > "$target/tare-$version.cdx.json"
-    rm -rf "$made"
-}
-
 release() {
     deb
     tarball
-    components
     # The section of this version, or before it is cut, what is to come.
     awk -v v="$version" '/^## \[/ { on = index($0, "[" v "]") || (!seen && /Unreleased/); if (index($0, "[" v "]")) seen = 1 } on' \
         CHANGELOG.md > "$target/CHANGES"
     printf '\nBuilt by %s; the same commit and compiler make the same bytes.\n' "$(rustc --version)" >> "$target/CHANGES"
-    (cd "$target" && sha256sum "tare_${version}_amd64.deb" "tare-$version-x86_64-linux.tar.gz" "tare-$version.cdx.json" CHANGES > SHA256SUMS)
+    (cd "$target" && sha256sum "tare_${version}_amd64.deb" "tare-$version-x86_64-linux.tar.gz" CHANGES > SHA256SUMS)
     cat "$target/SHA256SUMS"
 }
 
