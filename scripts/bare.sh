@@ -18,6 +18,8 @@ export PATH=$PATH:/usr/sbin:/sbin
 
 # The container and the first process in it, where there is one.
 container='' init=''
+# How the doctor is told which server is meant: in a chroot no process is a unit's.
+server='--socket /run/mysqld/mysqld.sock'
 inside() {
     local way=(chroot "$bare")
     [ -z "$init" ] || way=(nsenter --all --target "$init")
@@ -43,7 +45,7 @@ as_before() {
 stop() {
     if [ -n "$container" ]; then
         # It ends its servers; the container goes with its first process.
-        [ -z "$init" ] || inside systemctl poweroff || true
+        [ -z "$init" ] || inside systemctl poweroff 2>/dev/null || true
         wait "$container" || true
     else
         inside systemctl stop mariadb 2>/dev/null || true
@@ -65,6 +67,7 @@ boot() {
     quiet 'apt-get update && apt-get install -y --no-install-recommends systemd systemd-sysv'
     systemd-nspawn --quiet --keep-unit --register=no --boot --console=pipe --directory "$bare" </dev/null >"$bare.console" 2>&1 &
     container=$!
+    server='--unit mariadb'
     for _ in $(seq 600); do
         init=$(pgrep -P "$container" || true)
         case $([ -z "$init" ] || inside systemctl is-system-running 2>/dev/null) in running | degraded) return ;; esac
@@ -121,13 +124,13 @@ transcript() {
     # shellcheck disable=SC2016
     expect 0 'for i in $(seq 20); do mariadb -e "SELECT COUNT(*) FROM bare.kept WHERE id > $i" >/dev/null; done'
     expect 0 "mariadb -te \"SELECT DIGEST_TEXT, COUNT_STAR FROM performance_schema.events_statements_summary_by_digest WHERE DIGEST_TEXT LIKE '%kept%'\""
-    expect 0 'tare doctor --socket /run/mysqld/mysqld.sock'
+    expect 0 "tare doctor $server"
     told 'apt-get install -y --reinstall mariadb-server mariadb-server-core && systemctl restart mariadb'
-    expect 0 'tare doctor --socket /run/mysqld/mysqld.sock'
+    expect 0 "tare doctor $server"
     told 'apt-get install -y /root/tare_0.1.1.deb'
-    expect 1 'tare doctor --socket /run/mysqld/mysqld.sock'
+    expect 1 "tare doctor $server"
     told 'systemctl restart mariadb'
-    expect 0 'tare doctor --socket /run/mysqld/mysqld.sock'
+    expect 0 "tare doctor $server"
     expect 0 'tare uninstall --restart'
     told 'apt-get purge -y tare'
     as_before
@@ -167,7 +170,7 @@ recipes() {
         printf 'Dockerfile: %s %s\n' "$step" "$rest"
     done < docs/deploy/Dockerfile
     inside env "${environment[@]}" systemctl restart mariadb
-    expect 0 'tare doctor --socket /run/mysqld/mysqld.sock'
+    expect 0 "tare doctor $server"
     inside sh -c 'rm -r /usr/local/bin/tare /usr/local/lib/tare /etc/mysql/conf.d/90-tare.cnf'
 }
 

@@ -280,10 +280,8 @@ fn a_provider_for_a_newer_c_library_is_refused() {
 #[test]
 fn a_provider_that_broke_after_its_installation_is_named_and_taken_off() {
     // Within what is loaded; debugging information that is missing behind it does no harm.
-    let cut = |bytes: Vec<u8>| bytes[..1 << 16].to_vec();
-    let breaks: [(&dyn Fn(Vec<u8>) -> Vec<u8>, &str); 2] =
-        [(&cut, "is cut off"), (&needing_newer, "needs GLIBC_2.99")];
-    for (broken, named) in breaks {
+    let cut: fn(Vec<u8>) -> Vec<u8> = |bytes| bytes[..1 << 16].to_vec();
+    for (broken, named) in [(cut, "is cut off"), (needing_newer, "needs GLIBC_2.99")] {
         let tree = Tree::new();
         let before = tree.configuration();
         assert_eq!(tree.outcome(&["install"]).0, 0);
