@@ -6,7 +6,7 @@ export PATH := $(dir $(CARGO)):$(PATH)
 # Arguments for the programs: make demo ARGS="--secs 60", make bench ARGS="--rounds 10".
 ARGS ?=
 
-.PHONY: help setup provider build demo bench lab-calibrate lab-simulation lab-record lab-precision callgrind cachegrind check deb deb-compare release test test-hosts test-mtr test-bare test-miri test-random test-valgrind test-scale
+.PHONY: help setup provider build demo bench lab-calibrate lab-simulation lab-record lab-precision callgrind cachegrind check deb deb-compare release test test-hosts test-mtr test-bare test-recipes test-miri test-random test-valgrind test-scale
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,6 +82,9 @@ test-valgrind: provider ## server tests with every server that has tare under va
 
 test-bare: deb ## the package on a bare Debian 12 in a chroot: installed, used, taken off (needs root, debootstrap and a network)
 	@scripts/bare.sh
+
+test-recipes: release ## the playbook and the Dockerfile of docs/deploy, in the same chroot
+	@scripts/bare.sh recipes
 
 test-mtr: provider ## the server's own tests, of the Performance Schema and of the host, with tare, against a list of known failures
 	@scripts/setup.sh mariadb-test

@@ -1,40 +1,88 @@
 #!/usr/bin/env bash
-# Installs the package on a bare Debian 12 in a chroot, and takes everything off again; prints a transcript. Needs root,
-# debootstrap and a network, and some minutes. The chroot is made in $TARE_BARE (/tmp/tare-bare), unless it is there.
+# tare on a bare Debian 12. Needs root, debootstrap and a network, and some minutes. The machine is made in $TARE_BARE
+# (/tmp/tare-bare), unless it is there.
+#
+#   scripts/bare.sh            in a chroot: installs the package, uses it, upgrades server and package, and takes
+#                              everything off again; what it prints is the transcript in docs/operations.md
+#   scripts/bare.sh nspawn     the same with systemd itself, in a container (package systemd-container)
+#   scripts/bare.sh recipes    in a chroot: runs docs/deploy/, the playbook with Ansible, and the Dockerfile's steps
 set -euo pipefail
 cd "$(dirname "$0")/.."
-[ "$(id -u)" -eq 0 ] || { echo "bare: needs root" >&2; exit 1; }
+die() { printf 'bare: %s\n' "$*" >&2; exit 1; }
+[ "$(id -u)" -eq 0 ] || die "needs root"
 bare=${TARE_BARE:-/tmp/tare-bare}
 package=${TARE_PACKAGE:-$(ls target/package/tare_*_amd64.deb 2>/dev/null)}
-[ -f "$package" ] || { echo "bare: make deb first" >&2; exit 1; }
+[ -f "$package" ] || die "make deb first"
 mirror=${TARE_MIRROR:-http://deb.debian.org/debian}
 export PATH=$PATH:/usr/sbin:/sbin
 
-inside() { chroot "$bare" env -i PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C DEBIAN_FRONTEND=noninteractive "$@"; }
+# The container and the first process in it, where there is one.
+container='' init=''
+# How the doctor is told which server is meant: in a chroot no process is a unit's.
+server='--socket /run/mysqld/mysqld.sock'
+inside() {
+    local way=(chroot "$bare")
+    [ -z "$init" ] || way=(nsenter --all --target "$init")
+    "${way[@]}" env -i PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C DEBIAN_FRONTEND=noninteractive "$@"
+}
 show() { printf '$ %s\n' "$*"; inside sh -c "$*"; }
-quiet() { printf '$ %s\n' "$*"; inside sh -c "$*" >"$bare.log" 2>&1 || { cat "$bare.log"; exit 1; }; }
-expect() { local status=0; show "$2" || status=$?; [ "$status" = "$1" ] || { echo "bare: exit status $status, not $1" >&2; exit 1; }; }
+quiet() { inside sh -c "$*" >"$bare.log" 2>&1 || { cat "$bare.log"; die "failed: $*"; }; }
+told() { printf '$ %s\n' "$*"; quiet "$*"; }
+expect() { local status=0; show "$2" || status=$?; [ "$status" = "$1" ] || die "exit status $status, not $1"; }
 
 # What must be as before: all files but logs, caches and the server's own of a running life.
 listing() {
     inside sh -c 'find /etc /usr /opt /lib/systemd -xdev -type f -print0 | sort -z | xargs -0 sha256sum' |
-        grep -v -e ' /usr/local/bin/server$' -e '/ld.so.cache$'
+        grep -v -e ' /usr/local/bin/systemctl$' -e '/ld.so.cache$'
     inside sh -c 'find /var/lib/mysql -mindepth 1 -type d -o -name "*.frm" -o -name "*.opt" | sort'
 }
 user_data() { inside mariadb -NBe 'SELECT COUNT(*), SUM(CRC32(text)) FROM bare.kept'; }
+as_before() {
+    [ "$(user_data)" = "$data" ] || die "user data differ"
+    diff <(echo "$before") <(listing) || die "files differ"
+}
 
-stop() { inside server stop 2>/dev/null || true; umount -q "$bare/proc" || true; }
-trap stop EXIT
+stop() {
+    if [ -n "$container" ]; then
+        # It ends its servers; the container goes with its first process.
+        [ -z "$init" ] || inside systemctl poweroff 2>/dev/null || true
+        wait "$container" || true
+    else
+        inside systemctl stop mariadb 2>/dev/null || true
+        umount -q "$bare/proc" || true
+    fi
+}
 
-[ -e "$bare/etc/debian_version" ] || debootstrap --variant=minbase bookworm "$bare" "$mirror" >"$bare.log"
-mkdir -p "$bare/proc"
-mountpoint -q "$bare/proc" || mount -t proc proc "$bare/proc"
-printf '#!/bin/sh\nexit 101\n' > "$bare/usr/sbin/policy-rc.d"
-chmod 755 "$bare/usr/sbin/policy-rc.d"
-mkdir -p "$bare/usr/local/bin"
-# A stand-in for systemd: starts the server with the unit's drop-in.
-cat > "$bare/usr/local/bin/server" <<'SERVER'
+# Debian and nothing else; no server of it listens on the network, which is the machine's own.
+make_machine() {
+    [ -e "$bare/etc/debian_version" ] || debootstrap --variant=minbase bookworm "$bare" "$mirror" >"$bare.log"
+    mkdir -p "$bare/proc" "$bare/usr/local/bin" "$bare/etc/mysql/mariadb.conf.d"
+    printf '[mariadbd]\nskip-networking\n' > "$bare/etc/mysql/mariadb.conf.d/60-bare.cnf"
+    rm -f "$bare/usr/sbin/policy-rc.d" "$bare/usr/local/bin/systemctl"
+}
+
+# Starts it as a container with systemd.
+boot() {
+    command -v systemd-nspawn >/dev/null || die "systemd-nspawn is missing: apt-get install systemd-container"
+    quiet 'apt-get update && apt-get install -y --no-install-recommends systemd systemd-sysv'
+    systemd-nspawn --quiet --keep-unit --register=no --boot --console=pipe --directory "$bare" </dev/null >"$bare.console" 2>&1 &
+    container=$!
+    server='--unit mariadb'
+    for _ in $(seq 600); do
+        init=$(pgrep -P "$container" || true)
+        case $([ -z "$init" ] || inside systemctl is-system-running 2>/dev/null) in running | degraded) return ;; esac
+        sleep 0.2
+    done
+    die "the container does not come up: $bare.console"
+}
+
+# Instead of systemd, a stand-in that starts the server as its unit and tare's drop-in say.
+stand_in() {
+    mountpoint -q "$bare/proc" || mount -t proc proc "$bare/proc"
+    printf '#!/bin/sh\nexit 101\n' > "$bare/usr/sbin/policy-rc.d"
+    cat > "$bare/usr/local/bin/systemctl" <<'SYSTEMCTL'
 #!/bin/sh
+case $1 in restart|stop) ;; *) exit 0 ;; esac
 pid=$(cat /run/server.pid 2>/dev/null)
 if [ -n "$pid" ] && kill "$pid" 2>/dev/null; then
     while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
@@ -42,35 +90,95 @@ fi
 rm -f /run/server.pid
 [ "$1" != stop ] || exit 0
 mkdir -p /run/mysqld && chown mysql /run/mysqld
+# A container has the variable in its environment.
 preload=$(sed -n 's/^Environment=LD_PRELOAD=//p' /etc/systemd/system/mariadb.service.d/zz-tare.conf 2>/dev/null)
-LD_PRELOAD=$preload setsid mariadbd --user=mysql --skip-networking --log-error=/var/lib/mysql/server.err </dev/null >/dev/null 2>&1 &
+preload=${preload:-$LD_PRELOAD}
+unset LD_PRELOAD
+LD_PRELOAD=$preload setsid mariadbd --user=mysql --log-error=/var/lib/mysql/server.err </dev/null >/dev/null 2>&1 &
 echo $! >/run/server.pid
-for _ in $(seq 300); do mariadb-admin ping >/dev/null 2>&1 && exit 0; sleep 0.1; done
+for _ in $(seq 600); do mariadb-admin ping >/dev/null 2>&1 && exit 0; sleep 0.1; done
 exit 1
-SERVER
-chmod 755 "$bare/usr/local/bin/server"
-cp "$package" "$bare/root/tare.deb"
+SYSTEMCTL
+    chmod 755 "$bare/usr/sbin/policy-rc.d" "$bare/usr/local/bin/systemctl"
+}
 
-quiet 'apt-get update && apt-get install -y --no-install-recommends mariadb-server'
-inside server restart
-inside mariadb -e "CREATE DATABASE IF NOT EXISTS bare; USE bare;
-    CREATE OR REPLACE TABLE kept (id INT PRIMARY KEY, text TEXT) SELECT seq AS id, MD5(seq) AS text FROM seq_1_to_1000"
-before=$(listing); data=$(user_data)
+transcript() {
+    cp "$package" "$bare/root/tare_0.1.0.deb"
+    # The same package under the next number.
+    local next; next=$(mktemp -d)
+    dpkg-deb -R "$package" "$next/files"
+    sed -i 's/^Version: .*/Version: 0.1.1-1/' "$next/files/DEBIAN/control"
+    dpkg-deb --root-owner-group -Znone -b "$next/files" "$bare/root/tare_0.1.1.deb" >/dev/null
+    rm -rf "$next"
 
-quiet 'apt-get install -y --no-install-recommends /root/tare.deb'
-expect 1 'tare doctor --unit mariadb'
-expect 0 'tare install --dry-run'
-expect 0 'tare install --restart --restart-command "server restart"'
-expect 0 'for i in $(seq 20); do mariadb -e "SELECT COUNT(*) FROM bare.kept WHERE id > $i" >/dev/null; done'
-expect 0 "mariadb -te \"SELECT DIGEST_TEXT, COUNT_STAR FROM performance_schema.events_statements_summary_by_digest WHERE DIGEST_TEXT LIKE '%kept%'\""
-expect 0 'tare doctor --socket /run/mysqld/mysqld.sock'
-quiet 'apt-get install -y --reinstall mariadb-server mariadb-server-core && server restart'
-expect 0 'tare doctor --socket /run/mysqld/mysqld.sock'
-quiet 'apt-get install -y --reinstall /root/tare.deb && server restart'
-expect 0 'tare doctor --socket /run/mysqld/mysqld.sock'
-expect 0 'tare uninstall --restart --restart-command "server restart"'
-quiet 'apt-get purge -y tare'
-[ "$(user_data)" = "$data" ] || { echo 'bare: user data differ' >&2; exit 1; }
-after=$(listing)
-diff <(echo "$before") <(echo "$after") || { echo 'bare: files differ' >&2; exit 1; }
-echo 'Every file is as it was before, and so is the data.'
+    told 'apt-get update && apt-get install -y --no-install-recommends mariadb-server'
+    quiet 'systemctl restart mariadb'
+    inside mariadb -e "CREATE DATABASE IF NOT EXISTS bare; USE bare;
+        CREATE OR REPLACE TABLE kept (id INT PRIMARY KEY, text TEXT) SELECT seq AS id, MD5(seq) AS text FROM seq_1_to_1000"
+    before=$(listing); data=$(user_data)
+
+    told 'apt-get install -y --no-install-recommends /root/tare_0.1.0.deb'
+    expect 1 'tare doctor --unit mariadb'
+    expect 0 'tare install --dry-run'
+    expect 0 'tare install --restart'
+    # shellcheck disable=SC2016
+    expect 0 'for i in $(seq 20); do mariadb -e "SELECT COUNT(*) FROM bare.kept WHERE id > $i" >/dev/null; done'
+    expect 0 "mariadb -te \"SELECT DIGEST_TEXT, COUNT_STAR FROM performance_schema.events_statements_summary_by_digest WHERE DIGEST_TEXT LIKE '%kept%'\""
+    expect 0 "tare doctor $server"
+    told 'apt-get install -y --reinstall mariadb-server mariadb-server-core && systemctl restart mariadb'
+    expect 0 "tare doctor $server"
+    told 'apt-get install -y /root/tare_0.1.1.deb'
+    expect 1 "tare doctor $server"
+    told 'systemctl restart mariadb'
+    expect 0 "tare doctor $server"
+    expect 0 'tare uninstall --restart'
+    told 'apt-get purge -y tare'
+    as_before
+    echo 'Every file is as it was before, and so is the data.'
+
+    # The package goes while a server has tare in its memory: that one goes on, and its next start is without.
+    quiet 'apt-get install -y --no-install-recommends /root/tare_0.1.1.deb && tare install --restart && apt-get purge -y tare'
+    quiet 'mariadb -e "SELECT * FROM performance_schema.tare_status" | grep -q active'
+    quiet 'systemctl restart mariadb'
+    as_before
+}
+
+# Three tasks of Ansible, twice: the second time nothing changes. Then a container's files instead of a package.
+recipes() {
+    quiet 'apt-get update && apt-get install -y --no-install-recommends mariadb-server ansible-core python3-apt'
+    cp "$package" "$bare/root/tare.deb"
+    cp docs/deploy/playbook.yml "$bare/root/"
+    quiet 'systemctl restart mariadb'
+    local play='cd /root && LC_ALL=C.UTF-8 ansible-playbook -c local -i localhost, playbook.yml -e package=/root/tare.deb -e "server=\"--socket /run/mysqld/mysqld.sock\""'
+    # A chroot sees the processes of the whole machine: the doctor is told which server is meant.
+    show "$play" | tee "$bare.log"
+    grep -q 'changed=2 .*unreachable=0 .*failed=0' "$bare.log" || die "the playbook did not change what it should"
+    show "$play" | tee "$bare.log"
+    grep -q 'changed=0 .*unreachable=0 .*failed=0' "$bare.log" || die "a second run changed something"
+    quiet 'tare uninstall --restart && apt-get purge -y tare'
+
+    local from; from=$(ls -d target/package/tare-*-x86_64-linux) || die "make release first: the Dockerfile takes the tarball's files"
+    local environment=() step rest
+    while read -r step rest; do
+        case $step in
+            COPY) read -r source place <<<"$rest"; mkdir -p "$bare$(dirname "$place")"; cp "$from/$source" "$bare$place" ;;
+            RUN) inside sh -c "$rest" ;;
+            ENV) environment+=("$rest") ;;
+            FROM | '#'* | '') ;;
+            *) die "the Dockerfile has a step this does not know: $step" ;;
+        esac
+        printf 'Dockerfile: %s %s\n' "$step" "$rest"
+    done < docs/deploy/Dockerfile
+    inside env "${environment[@]}" systemctl restart mariadb
+    expect 0 "tare doctor $server"
+    inside sh -c 'rm -r /usr/local/bin/tare /usr/local/lib/tare /etc/mysql/conf.d/90-tare.cnf'
+}
+
+trap stop EXIT
+make_machine
+case ${1:-} in
+    '') stand_in; transcript ;;
+    nspawn) boot; transcript ;;
+    recipes) stand_in; recipes ;;
+    *) die "nothing is called $1" ;;
+esac

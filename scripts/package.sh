@@ -3,7 +3,7 @@
 #
 #   scripts/package.sh deb       a Debian package in target/package/
 #   scripts/package.sh release   that, a tarball, their checksums and this version's section of the changelog
-#   scripts/package.sh compare   builds the package twice, from two folders, and holds one against the other
+#   scripts/package.sh compare   builds the package here and, from what is committed, in another folder, and compares the bytes
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source=$PWD
@@ -17,17 +17,20 @@ SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null)} |
 export SOURCE_DATE_EPOCH
 target=$source/target/package
 files=$target/files
-# Paths of this machine do not get into what is built.
+# Paths of this machine do not get into what is built. What a debugger reads is stripped in the end: it is not made at all,
+# because it would leave a trace, the build id, which is a sum over everything.
 export RUSTFLAGS="--remap-path-prefix=$source=/tare --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
+export CARGO_PROFILE_RELEASE_DEBUG=false
 
-cargo_deb() {
-    local tool
-    for tool in "$(command -v cargo-deb || true)" "${CARGO_HOME:-$HOME/.cargo}/bin/cargo-deb" "$target/tools/bin/cargo-deb"; do
-        [ ! -x "$tool" ] || { printf '%s' "$tool"; return; }
+# tool NAME: where cargo's tool of this name is; it is installed where it is missing.
+tool() {
+    local place
+    for place in "$(command -v "$1" || true)" "${CARGO_HOME:-$HOME/.cargo}/bin/$1" "$target/tools/bin/$1"; do
+        [ ! -x "$place" ] || { printf '%s' "$place"; return; }
     done
-    say "installing cargo-deb into $target/tools; this takes some minutes"
-    RUSTFLAGS='' cargo install --quiet --locked --root "$target/tools" cargo-deb >&2 || die "cargo-deb cannot be had here"
-    printf '%s' "$target/tools/bin/cargo-deb"
+    say "installing $1 into $target/tools; this takes some minutes"
+    RUSTFLAGS='' cargo install --quiet --locked --root "$target/tools" "$1" >&2 || die "$1 cannot be had here"
+    printf '%s' "$target/tools/bin/$1"
 }
 
 # The one folder both the package and the tarball are made of.
@@ -49,11 +52,11 @@ build() {
 }
 
 deb() {
-    local tool
-    tool=$(cargo_deb)
+    local cargo_deb
+    cargo_deb=$(tool cargo-deb)
     build
-    CARGO_TARGET_DIR=$target/program "$tool" -q --no-build --no-strip -p tare --output "$target/tare_${version}_amd64.deb"
-    ! command -v lintian >/dev/null || lintian --fail-on error "$target/tare_${version}_amd64.deb" >&2
+    CARGO_TARGET_DIR=$target/program "$cargo_deb" -q --no-build --no-strip -p tare --output "$target/tare_${version}_amd64.deb"
+    ! command -v lintian >/dev/null || lintian --fail-on error,warning "$target/tare_${version}_amd64.deb" >&2
     say "$target/tare_${version}_amd64.deb"
 }
 
@@ -65,6 +68,7 @@ tarball() {
     cp "$files/libtare_mariadb.so" "$target/$name/lib/tare/"
     cp -r "$files/man" "$files/completions" "$target/$name/share/"
     cp README.md SECURITY.md CHANGELOG.md COPYING LICENSE-* docs/operations.md "$target/$name/"
+    cp -r docs/deploy scripts/systemd docs/grafana "$target/$name/share/"
     tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX \
         -C "$target" -c "$name" | gzip -9n > "$target/$name.tar.gz"
 }
@@ -75,25 +79,25 @@ release() {
     # The section of this version, or before it is cut, what is to come.
     awk -v v="$version" '/^## \[/ { on = index($0, "[" v "]") || (!seen && /Unreleased/); if (index($0, "[" v "]")) seen = 1 } on' \
         CHANGELOG.md > "$target/CHANGES"
-    (cd "$target" && sha256sum "tare_${version}_amd64.deb" "tare-$version-x86_64-linux.tar.gz" > SHA256SUMS)
+    printf '\nBuilt by %s; the same commit and compiler make the same bytes.\n' "$(rustc --version)" >> "$target/CHANGES"
+    (cd "$target" && sha256sum "tare_${version}_amd64.deb" "tare-$version-x86_64-linux.tar.gz" CHANGES > SHA256SUMS)
     cat "$target/SHA256SUMS"
 }
 
-# Two builds of what is committed, in folders of different names.
+# Of what is committed: this folder is to hold nothing else.
 compare() {
-    local work folder packages=()
-    PATH="$(dirname "$(cargo_deb)"):$PATH"
+    local own=$target/tare_${version}_amd64.deb other
+    git diff --quiet HEAD || die "commit first: what is compared is what is committed"
+    deb
+    # Not local: it is removed when the script has ended.
     work=$(mktemp -d)
-    # shellcheck disable=SC2064
-    trap "rm -rf '$work'" EXIT
-    for folder in "$work/one" "$work/another/folder"; do
-        mkdir -p "$folder"
-        git archive HEAD | tar -x -C "$folder"
-        (cd "$folder" && scripts/package.sh deb)
-        packages+=("$folder/target/package/tare_${version}_amd64.deb")
-    done
-    cmp "${packages[@]}" || die "the two packages differ"
-    say "both packages are the same, byte for byte: $(sha256sum < "${packages[0]}" | cut -d' ' -f1)"
+    trap 'rm -rf "$work"' EXIT
+    mkdir -p "$work/another/folder"
+    git archive HEAD | tar -x -C "$work/another/folder"
+    (cd "$work/another/folder" && PATH="$(dirname "$(tool cargo-deb)"):$PATH" scripts/package.sh deb)
+    other=$work/another/folder/target/package/$(basename "$own")
+    cmp "$own" "$other" || die "the two packages differ"
+    say "both packages are the same, byte for byte: $(sha256sum < "$own" | cut -d' ' -f1)"
 }
 
 case ${1:-} in

@@ -17,7 +17,13 @@ pub(crate) enum Error {
     #[error("{0}: {1}")]
     Read(PathBuf, std::io::Error),
     #[error("{path} is cut off: by its own headers it has {expected} bytes, and there are {found}")]
-    CutOff { path: PathBuf, expected: u64, found: u64 },
+    CutOff {
+        path: PathBuf,
+        expected: u64,
+        found: u64,
+        /// Whether what is missing is to be in memory: the loader maps it, and whoever reads it dies.
+        loaded: bool,
+    },
     #[error("{0} is not made for x86-64 Linux")]
     Foreign(PathBuf),
     #[error("{0} is damaged: {1}")]
@@ -45,16 +51,19 @@ impl Elf {
     pub(crate) fn read(path: &Path) -> Result<Elf, Error> {
         let bytes = fs::read(path).map_err(|error| Error::Read(path.into(), error))?;
         let header = Header::parse(&*bytes).map_err(|error| match bytes.len() {
-            0..64 => Error::CutOff { path: path.into(), expected: 64, found: bytes.len() as u64 },
+            found @ 0..64 => {
+                Error::CutOff { path: path.into(), expected: 64, found: found as u64, loaded: false }
+            }
             _ if bytes.starts_with(b"\x7fELF") => Error::Damaged(path.into(), error),
             _ => Error::Foreign(path.into()),
         })?;
         if header.e_machine.get(LittleEndian) != elf::EM_X86_64 {
             return Err(Error::Foreign(path.into()));
         }
-        let expected = end(header, &bytes);
-        if expected > bytes.len() as u64 {
-            return Err(Error::CutOff { path: path.into(), expected, found: bytes.len() as u64 });
+        let (loaded, expected) = ends(header, &bytes);
+        let found = bytes.len() as u64;
+        if expected > found {
+            return Err(Error::CutOff { path: path.into(), expected, found, loaded: loaded > found });
         }
         let symbols = symbols(header, &bytes).map_err(|error| Error::Damaged(path.into(), error))?;
         Ok(Elf { path: path.into(), bytes, symbols })
@@ -226,8 +235,8 @@ impl Loaded {
     }
 }
 
-/// How long the file must be for what its headers name.
-fn end(header: &Header, bytes: &[u8]) -> u64 {
+/// How long the file must be for what is loaded of it, and for all that its headers name.
+fn ends(header: &Header, bytes: &[u8]) -> (u64, u64) {
     let endian = LittleEndian;
     let sections =
         header.e_shoff(endian) + u64::from(header.e_shnum(endian)) * u64::from(header.e_shentsize(endian));
@@ -236,8 +245,9 @@ fn end(header: &Header, bytes: &[u8]) -> u64 {
     let segment_end = |segment: &elf::ProgramHeader64<LittleEndian>| {
         segment.p_offset(endian).saturating_add(segment.p_filesz(endian))
     };
-    let parts = header.program_headers(endian, bytes).unwrap_or_default().iter().map(segment_end);
-    parts.chain([sections, segments]).max().unwrap_or_default()
+    let parts = header.program_headers(endian, bytes).unwrap_or_default().iter();
+    let loaded = parts.map(segment_end).max().unwrap_or_default();
+    (loaded, loaded.max(sections).max(segments))
 }
 
 fn symbols(header: &Header, bytes: &[u8]) -> object::Result<Vec<(String, usize)>> {

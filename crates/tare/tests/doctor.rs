@@ -108,6 +108,26 @@ fn a_healthy_server_is_well() {
 }
 
 #[test]
+fn a_server_started_through_the_loader_is_known() {
+    const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
+    if !has_plugin() {
+        return;
+    }
+    if !Path::new(LOADER).exists() {
+        println!("skipped: there is no {LOADER}");
+        return;
+    }
+    let mut settings = Settings::new(Provider::tare());
+    settings.under = [LOADER, "--inhibit-cache", "--argv0", "server"].map(str::to_owned).to_vec();
+    let server = Server::start(settings).expect("a server");
+    let pid = server.process().expect("it runs").id().to_string();
+    assert_eq!(doctor(&["--pid", &pid]), (WELL, vec![]));
+    let (_, said) = tare(&["doctor"]);
+    let own = said.lines().find(|line| line.starts_with(&format!("process {pid} (")));
+    assert!(own.is_some_and(|line| line.ends_with("tare is active and complete")), "{said}");
+}
+
+#[test]
 fn a_server_without_tare_is_told_from_one_with_it() {
     assert_named(found(Settings::new(Provider::Off)), "preload", "tare is not loaded");
 }
@@ -150,6 +170,63 @@ fn a_cut_off_provider_is_named() {
     let findings = found(preloading(&provider));
     assert_named(findings.clone(), "provider", "is cut off");
     assert_named(findings, "preload", "the loader did not take tare");
+}
+
+#[test]
+fn a_provider_that_is_not_there_is_named() {
+    let findings = found(preloading(Path::new("/nowhere/libtare_mariadb.so")));
+    assert_named(findings.clone(), "provider", "No such file");
+    assert_named(findings, "preload", "the loader did not take tare");
+}
+
+#[test]
+fn a_provider_the_server_may_not_open_is_named() {
+    if !nix::unistd::Uid::effective().is_root() {
+        println!("skipped: only root has files that a server's account may not open");
+        return;
+    }
+    let folder = folder();
+    let provider = own_provider(folder.path(), |bytes| bytes);
+    fs::set_permissions(&provider, fs::Permissions::from_mode(0o600)).expect("permissions");
+    // To the loader it is what AppArmor's refusal is: the file cannot be opened.
+    let mut settings = preloading(&provider);
+    let account = ["setpriv", "--reuid=mysql", "--regid=mysql", "--clear-groups"];
+    settings.under = account.map(str::to_owned).to_vec();
+    let findings = found(settings);
+    assert_named(findings.clone(), "provider", "the server's account mysql cannot read");
+    assert_named(findings, "preload", "the loader did not take tare");
+}
+
+#[test]
+fn a_provider_where_nothing_may_be_executed_is_named() {
+    let own_mounts = ["unshare", "--mount", "sh", "-ec"];
+    if !Command::new(own_mounts[0]).args([own_mounts[1], "true"]).status().is_ok_and(|it| it.success()) {
+        println!("skipped: only root mounts file systems, and not everywhere");
+        return;
+    }
+    let folder = folder();
+    let place = folder.path().join("noexec");
+    fs::create_dir(&place).expect("folder");
+    let library = provider_library().expect("a provider");
+    let script = format!(
+        "mount -t tmpfs -o noexec,mode=755 none {place}; cp {} {place}/; LD_PRELOAD=$KEPT exec \"$@\"",
+        library.display(),
+        place = place.display()
+    );
+    let provider = place.join("libtare_mariadb.so");
+    let mut settings = preloading(Path::new("")).environment("KEPT", &provider.to_string_lossy());
+    settings.under = own_mounts.iter().chain(&[&*script, "sh"]).map(|it| (*it).to_owned()).collect();
+    let server = Server::start(settings).expect("it serves");
+    let pid = server.process().expect("it runs").id().to_string();
+    // The mount is the server's alone: it is looked at from where the server is.
+    let output = Command::new("nsenter")
+        .args(["--mount", "--target", &pid, env!("CARGO_BIN_EXE_tare"), "doctor", "--pid", &pid])
+        .output()
+        .expect("nsenter runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("provider: ") && said.contains("noexec"), "{said}");
+    assert!(said.contains("preload: the loader did not take tare"), "{said}");
+    assert_eq!(output.status.code(), Some(FOUND));
 }
 
 #[test]

@@ -80,10 +80,20 @@ impl Tree {
         (status, report["servers"][0].take())
     }
 
-    /// Every file of the configuration with a hash of what it holds, and every folder.
+    /// Every file of the configuration and the libraries with a hash of what it holds, and every folder.
     fn listing(&self) -> BTreeMap<PathBuf, Option<u64>> {
+        let mut listing = self.configuration();
+        listing.extend(self.below(&["/lib", "/usr/lib"]));
+        listing
+    }
+
+    fn configuration(&self) -> BTreeMap<PathBuf, Option<u64>> {
+        self.below(&["/etc"])
+    }
+
+    fn below(&self, folders: &[&str]) -> BTreeMap<PathBuf, Option<u64>> {
         let mut listing = BTreeMap::new();
-        let mut open = vec![self.at("/etc"), self.at("/lib"), self.at("/usr/lib")];
+        let mut open: Vec<PathBuf> = folders.iter().map(|folder| self.at(folder)).collect();
         while let Some(folder) = open.pop() {
             for entry in fs::read_dir(&folder).expect("folder").flatten() {
                 let path = entry.path();
@@ -234,17 +244,58 @@ fn a_server_that_would_not_have_tare_is_left_alone() {
     assert_refused("program", "does not tell its version", others);
 }
 
+/// An object that needs a C library nobody has.
+fn needing_newer(mut bytes: Vec<u8>) -> Vec<u8> {
+    // The hash is what the loader compares first.
+    for (from, to) in
+        [(&b"GLIBC_2.34\0"[..], &b"GLIBC_2.99\0"[..]), (&hash_of("GLIBC_2.34"), &hash_of("GLIBC_2.99"))]
+    {
+        let at = bytes.windows(from.len()).position(|window| window == from);
+        let at = at.expect("what every program built today needs");
+        bytes[at..at + from.len()].copy_from_slice(to);
+    }
+    bytes
+}
+
+/// As ELF hashes names.
+fn hash_of(name: &str) -> [u8; 4] {
+    let step = |hash: u32, byte: u8| {
+        let hash = (hash << 4).wrapping_add(byte.into());
+        let top = hash & 0xf000_0000;
+        (hash ^ (top >> 24)) & !top
+    };
+    name.bytes().fold(0, step).to_le_bytes()
+}
+
 #[test]
 fn a_provider_for_a_newer_c_library_is_refused() {
     let newer = |tree: &Tree| {
-        let mut bytes = fs::read(tree.at(PROVIDER)).expect("file");
-        let wanted = b"GLIBC_2.34\0";
-        let at = bytes.windows(wanted.len()).position(|window| window == wanted);
-        let at = at.expect("what every program built today needs");
-        bytes[at..at + wanted.len()].copy_from_slice(b"GLIBC_2.99\0");
-        fs::write(tree.at(PROVIDER), bytes).expect("file");
+        let bytes = fs::read(tree.at(PROVIDER)).expect("file");
+        fs::write(tree.at(PROVIDER), needing_newer(bytes)).expect("file");
     };
     assert_refused("provider", "needs GLIBC_2.99 of the C library", newer);
+}
+
+/// What the loader does not survive: the server cannot start with it, so it is named before, and taken off without it.
+#[test]
+fn a_provider_that_broke_after_its_installation_is_named_and_taken_off() {
+    // Within what is loaded; debugging information that is missing behind it does no harm.
+    let cut: fn(Vec<u8>) -> Vec<u8> = |bytes| bytes[..1 << 16].to_vec();
+    for (broken, named) in [(cut, "is cut off"), (needing_newer, "needs GLIBC_2.99")] {
+        let tree = Tree::new();
+        let before = tree.configuration();
+        assert_eq!(tree.outcome(&["install"]).0, 0);
+        let bytes = fs::read(tree.at(PROVIDER)).expect("file");
+        fs::write(tree.at(PROVIDER), broken(bytes)).expect("file");
+        let any = Command::new("true").env("LD_PRELOAD", tree.at(PROVIDER)).output().expect("it begins");
+        assert!(!any.status.success(), "if the loader survives it, so does a server: see tests/doctor.rs");
+        let (status, said) = tree.tare(&["doctor"]);
+        assert!(status == 1 && said.contains(named) && said.contains("cannot start"), "{said}");
+        let (status, said) = tree.tare(&["install"]);
+        assert!(status == 1 && said.contains(named), "{said}");
+        assert_eq!(tree.outcome(&["uninstall"]).0, 0);
+        assert_eq!(tree.configuration(), before);
+    }
 }
 
 /// Starts the tree's server as its unit says: a stand-in for systemd.

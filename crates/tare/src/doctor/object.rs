@@ -4,11 +4,12 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::unistd::User;
 use tare_mariadb::options::Root;
 
 use super::Finding;
-use crate::elf::Elf;
+use crate::elf::{self, Elf};
 use crate::server::{PRELOAD, Server, is_provider, preloads, rights};
 
 /// The C library, as the loader knows it.
@@ -17,7 +18,7 @@ const LIBC: &str = "libc.so.6";
 const LIBC_FOLDERS: [&str; 4] =
     ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64"];
 /// What to do with a file that is not as it should be.
-const ANEW: &str = "install tare's package, or its file, anew, and restart";
+const ANEW: &str = "install tare's package, or its file, anew, and restart (tare uninstall lets the server start without it)";
 
 pub(super) fn check(server: &Server) -> Vec<Finding> {
     let provider = provider(server);
@@ -76,10 +77,17 @@ pub(super) fn check_file(
         findings
             .push(problem(what, "put the file where every account may read it, such as /usr/local/lib/tare"));
     }
+    if statvfs(&place).is_ok_and(|system| system.flags().contains(FsFlags::ST_NOEXEC)) {
+        let what = format!("{shown} is on a file system mounted noexec: the loader takes nothing from there");
+        findings.push(problem(what, "put the file elsewhere, such as /usr/local/lib/tare"));
+    }
     match Elf::read(&place) {
         Ok(file) => findings.extend(check_needs(path, &file, libc)),
         Err(error) => {
-            findings.push(problem(format!("the provider cannot be loaded: {error}"), ANEW));
+            // The loader passes over what is no library to it; it dies where one ends too early.
+            let dies = matches!(&error, elf::Error::CutOff { loaded: true, .. });
+            let end = if dies { "; a server cannot start with it" } else { "" };
+            findings.push(problem(format!("the provider cannot be loaded: {error}{end}"), ANEW));
         }
     }
     findings
@@ -108,9 +116,12 @@ fn check_needs(path: &Path, file: &Elf, libc: Option<PathBuf>) -> Vec<Finding> {
         |versions: &mut dyn Iterator<Item = &str>| versions.max_by_key(|it| number(it)).map(str::to_owned);
     let Some(missing) = newest(&mut missing.map(|need| need.version.as_str())) else { return vec![] };
     let newest = newest(&mut has.iter().map(String::as_str)).unwrap_or_default();
-    let what =
-        format!("{} needs {missing} of the C library, which has no more than {newest}", path.display());
-    vec![Finding::problem("provider", what, "take a tare built on this system, or on an older one")]
+    let what = format!(
+        "{} needs {missing} of the C library, which has no more than {newest}; a server cannot start with it",
+        path.display()
+    );
+    let remedy = "take a tare built on this system, or on an older one (tare uninstall lets the server start without it)";
+    vec![Finding::problem("provider", what, remedy)]
 }
 
 /// What a version is ordered by: 2.4 comes before 2.36.

@@ -13,15 +13,28 @@ use tare_mariadb::options::Root;
 
 /// What a running server's program may be called.
 const PROGRAMS: [&str; 2] = ["mariadbd", "mysqld"];
+/// The loader's options that have a value after them.
+const LOADER_OPTIONS: [&str; 7] = [
+    "--library-path",
+    "--glibc-hwcaps-prepend",
+    "--glibc-hwcaps-mask",
+    "--inhibit-rpath",
+    "--audit",
+    "--preload",
+    "--argv0",
+];
 
 /// A process.
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
     pub(crate) pid: u32,
+    /// The program and its arguments, also where the loader was started with both.
     pub(crate) arguments: Vec<OsString>,
+    /// The program's file where it was started through the loader, which `exe` is then.
+    loaded: Option<PathBuf>,
     /// `NAME=VALUE`, as it was started.
     pub(crate) environment: Vec<OsString>,
-    /// Paths of the files it has in memory.
+    /// Paths of the files it has in memory as code: of one it may not execute the loader leaves a part behind.
     pub(crate) mapped: Vec<String>,
     /// The folder it works in: a server's data directory.
     pub(crate) folder: Option<PathBuf>,
@@ -48,6 +61,12 @@ impl Process {
         let mut mapped: Vec<String> = text("maps")?.lines().filter_map(mapped_file).collect();
         mapped.sort();
         mapped.dedup();
+        let mut arguments = parts(fs::read(place(pid, "cmdline"))?);
+        let loaded = link("exe").filter(|exe| is_loader(exe)).and_then(|_| {
+            arguments.drain(..program_after_loader(&arguments));
+            let name = Path::new(arguments.first()?).file_name()?;
+            mapped.iter().map(PathBuf::from).find(|path| path.file_name() == Some(name))
+        });
         let units = text("cgroup").unwrap_or_default();
         let unit =
             units.lines().find_map(|line| line.rsplit('/').next().filter(|name| name.ends_with(".service")));
@@ -55,7 +74,8 @@ impl Process {
         let confinement = confinement.trim_end_matches(['\0', '\n']);
         Ok(Process {
             pid,
-            arguments: parts(fs::read(place(pid, "cmdline"))?),
+            arguments,
+            loaded,
             environment: parts(fs::read(place(pid, "environ"))?),
             mapped,
             folder: link("cwd"),
@@ -73,7 +93,7 @@ impl Process {
             entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
         pids.retain(|pid| {
             let name = fs::read_to_string(place(*pid, "comm")).unwrap_or_default();
-            PROGRAMS.contains(&name.trim_end())
+            PROGRAMS.contains(&name.trim_end()) || is_server_in_loader(*pid)
         });
         pids.sort_unstable();
         pids
@@ -108,8 +128,32 @@ impl Process {
 
     /// Its program's file, also when the file was replaced since.
     pub(crate) fn program(&self) -> PathBuf {
-        place(self.pid, "exe")
+        self.loaded.as_ref().map_or_else(|| place(self.pid, "exe"), |path| self.root().at(path))
     }
+}
+
+/// Whether a program is glibc's loader: `ld-linux-x86-64.so.2`, or `ld-2.31.so` where that is a link.
+fn is_loader(program: &Path) -> bool {
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with("ld-") && name.contains(".so")
+}
+
+/// Where the loader's own arguments end.
+fn program_after_loader(arguments: &[OsString]) -> usize {
+    let mut at = 1;
+    while let Some(option) = arguments.get(at).filter(|argument| argument.as_bytes().starts_with(b"--")) {
+        at += if LOADER_OPTIONS.iter().any(|known| option == known) { 2 } else { 1 };
+    }
+    at.min(arguments.len())
+}
+
+fn is_server_in_loader(pid: u32) -> bool {
+    if !fs::read_link(place(pid, "exe")).is_ok_and(|program| is_loader(&program)) {
+        return false;
+    }
+    let arguments = parts(fs::read(place(pid, "cmdline")).unwrap_or_default());
+    let program = arguments.get(program_after_loader(&arguments)).map(Path::new);
+    program.and_then(Path::file_name).is_some_and(|name| PROGRAMS.iter().any(|known| name == *known))
 }
 
 /// What the kernel adds to the name of a file that is gone.
@@ -131,7 +175,8 @@ fn root(pid: u32) -> Root {
 }
 
 fn mapped_file(line: &str) -> Option<String> {
-    line.find('/').map(|at| line[at..].to_owned())
+    let rights = line.split(' ').nth(1)?;
+    line.find('/').filter(|_| rights.contains('x')).map(|at| line[at..].to_owned())
 }
 
 fn parts(bytes: Vec<u8>) -> Vec<OsString> {
@@ -157,6 +202,22 @@ mod tests {
         assert_eq!(process.folder, std::env::current_dir().ok());
         assert!(process.mapped.iter().any(|path| path.contains("libc.so")), "{:?}", process.mapped);
         assert!(process.root().is_own());
+    }
+
+    #[test]
+    fn the_loader_s_own_arguments_are_told_from_the_program_s() {
+        let at = |line: &str| {
+            let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            program_after_loader(&arguments)
+        };
+        assert_eq!(at("ld.so /usr/sbin/mariadbd --user=mysql"), 1);
+        assert_eq!(at("ld.so --library-path /a:/b --argv0 x --inhibit-cache mariadbd --argv0 y"), 6);
+        assert_eq!(at("ld.so --preload"), 2);
+        assert!(
+            is_loader(Path::new("/usr/lib64/ld-linux-x86-64.so.2"))
+                && is_loader(Path::new("/lib/ld-2.31.so"))
+        );
+        assert!(!is_loader(Path::new("/usr/bin/ld")) && !is_loader(Path::new("/usr/sbin/mariadbd")));
     }
 
     #[test]
