@@ -6,7 +6,8 @@ use mysql::prelude::Queryable;
 
 use crate::target::Target;
 
-/// Events since the server's start by class; waits by the first three parts of their name, `wait/synch/mutex`.
+/// Events since the server's start by class; waits by the first three parts of their name, `wait/synch/mutex`, instructions of
+/// programs (`statement/sp`) apart from statements.
 pub type Counts = BTreeMap<String, u64>;
 
 /// Read from the summaries that every MariaDB since 10.5 and every MySQL since 5.7 has.
@@ -15,8 +16,8 @@ const COUNTS: &str = "
         FROM performance_schema.events_waits_summary_global_by_event_name GROUP BY 1
     UNION ALL SELECT 'stage', CAST(SUM(count_star) AS UNSIGNED)
         FROM performance_schema.events_stages_summary_global_by_event_name
-    UNION ALL SELECT 'statement', CAST(SUM(count_star) AS UNSIGNED)
-        FROM performance_schema.events_statements_summary_global_by_event_name
+    UNION ALL SELECT IF(event_name LIKE 'statement/sp/%', 'statement/sp', 'statement'), CAST(SUM(count_star) AS UNSIGNED)
+        FROM performance_schema.events_statements_summary_global_by_event_name GROUP BY 1
     UNION ALL SELECT 'transaction', CAST(SUM(count_star) AS UNSIGNED)
         FROM performance_schema.events_transactions_summary_global_by_event_name
     UNION ALL SELECT 'memory', CAST(SUM(count_alloc) + SUM(count_free) AS UNSIGNED)
