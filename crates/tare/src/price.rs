@@ -216,7 +216,7 @@ fn measure(measuring: &Measuring, whose: Whose, interrupt: &Interrupt) -> Result
         .with_context(|| format!("--out {}", measuring.out.display()))?;
     let (folder, _keep) = folder(measuring)?;
     let (provider, minutes) = (whose.provider(), measuring.minutes.unwrap_or(MEASURED));
-    let levels = experiment::of_levels(provider, minutes * (1.0 - OFF));
+    let levels = experiment::of_levels(provider, minutes * (1.0 - OFF), &experiment::LOADS);
     let levels = run(measuring, whose, "levels", levels, &folder, interrupt)?;
     let settings = experiment::settings(provider);
     let loads = prices::loads(&levels.records, &settings)?;
@@ -244,8 +244,8 @@ fn measure(measuring: &Measuring, whose: Whose, interrupt: &Interrupt) -> Result
 
 fn machine(machine: &tare_lab::record::Machine) -> String {
     let model = &machine.cpu_model;
-    let host = machine.hypervisor.as_ref().map(|it| format!(", virtual ({it})")).unwrap_or_default();
-    format!("{} processors, {model}{host}", machine.cpus)
+    let host = if machine.hypervisor.is_some() { "virtual machine, " } else { "" };
+    format!("{host}{} processors, {model}", machine.cpus)
 }
 
 /// What was done to find prices, for their file.
@@ -256,7 +256,8 @@ fn how(whose: Whose, minutes: f64, levels: &Results, off: &Results, loads: &[Loa
     };
     let names: Vec<&str> = loads.iter().map(|it| it.name.as_str()).collect();
     format!(
-        "`tare price --measure {} --minutes {minutes}`, {}: {} settings switched on one server, started {} times, under {};\n\
+        "`tare price --measure {} --minutes {minutes}`, {}: {} settings switched on one server, started {} times,\n\
+         under {};\n\
          what costs that is off from {} starts of servers with and without. Loads contradict each other {:.1} times as much\n\
          as noise explains; intervals allow for that. 95% intervals.\n",
         whose.name(),
@@ -286,7 +287,7 @@ fn print_prices(prices: &Prices, fit: &Fit, everything: &experiment::Setting) {
         let others = cluster.into_iter().flatten().filter(|it| *it != kind).map(|it| it.name());
         let note = match fit.prices.contains_key(kind) {
             true => others.collect::<Vec<_>>().join(", "),
-            false => "(no events: as it shipped)".to_owned(),
+            false => "(too few events: as it shipped)".to_owned(),
         };
         grid.row([
             kind.to_string(),

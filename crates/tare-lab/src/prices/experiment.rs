@@ -67,8 +67,9 @@ pub(super) fn groups() -> impl Iterator<Item = &'static [Kind]> {
     GROUPS.iter().map(|group| group.kinds)
 }
 
-/// Server options of every study: small enough to be ready soon, and a cache of tables that many tables do not fit in.
-const OPTIONS: &str = r#"options = ["--innodb-buffer-pool-size=128M", "--innodb-flush-log-at-trx-commit=0", "--table-open-cache=64"]"#;
+/// Server options of every study: small enough to be ready soon, a cache of tables that many tables do not fit in, and a log that
+/// is written, but not flushed, with every transaction.
+const OPTIONS: &str = r#"options = ["--innodb-buffer-pool-size=128M", "--innodb-flush-log-at-trx-commit=2", "--table-open-cache=64"]"#;
 
 /// Levels that are measured of timed kinds, from the least to the most. What only notes what is in progress (*current*) is
 /// left out for want of time: it costs no more than *history*.
@@ -241,7 +242,7 @@ fn setting(name: &str, provider: Provider, start: Start, switch: &[String]) -> S
 fn workloads(names: &[&str]) -> String {
     let one = |name: &&str| {
         let options = match *name {
-            "tpcc" => "options = { scale = 0.1 }\n",
+            "tpcc" => "options = { scale = \"0.1\" }\n",
             "dbstress_rw" => "options = { objects = 2000 }\n",
             "procedure_loop" | "events_connect" | "events_temporary" | "events_sort" | "events_procedure"
             | "events_tables" | "events_session" | "events_ddl" => "",
@@ -266,19 +267,19 @@ const LIVES: f64 = 3.0;
 /// What a slice in turns takes over its load: switching, and waiting until the server is idle.
 const OVERHEAD: f64 = 1.6;
 
-/// The study of levels.
+/// The study of levels under some of the loads, of which there must be several.
 #[must_use]
-pub fn of_levels(provider: Provider, minutes: f64) -> String {
+pub fn of_levels(provider: Provider, minutes: f64, loads: &[&str]) -> String {
     let settings = settings(provider);
     #[allow(clippy::cast_precision_loss)] // some hundreds
-    let slices = (settings.len() * LOADS.len()) as f64;
-    let slice = (minutes * 60.0 / LIVES / OVERHEAD / slices).clamp(0.1, 2.0);
+    let slices = (settings.len() * loads.len()) as f64;
+    let slice = (minutes * 60.0 / LIVES / OVERHEAD / slices).clamp(0.2, 2.0);
     let nothing = Setting { name: NOTHING.to_owned(), levels: BTreeMap::new() };
     let mut text = figures("What does an event cost?", minutes, slice, 1, &[NOTHING, EVERYTHING]);
     for it in [nothing].iter().chain(&settings) {
         text += &setting(&it.name, provider, Start::On, &it.statements(provider));
     }
-    text + &workloads(&LOADS)
+    text + &workloads(loads)
 }
 
 /// The study of what costs that is off.
@@ -312,7 +313,7 @@ mod tests {
     #[test]
     fn settings_differ_in_one_group_and_level_and_share_a_server() {
         for provider in ALL {
-            let text = of_levels(provider, 10.0);
+            let text = of_levels(provider, 10.0, &LOADS);
             let study = Definition::read(&text, "levels", false).expect("a study");
             let first = &study.settings[0];
             assert!(

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::ops::Bound;
 
 use tare_budget::{Cost, Kind, Level, Prices};
 
@@ -21,7 +22,7 @@ pub struct Head<'a> {
 }
 
 /// The text of the file. What an event costs is what it costs that is off, and what it costs more at its level. A kind that had
-/// no events keeps the price of `shipped`, and the file says so.
+/// too few events keeps the price of `shipped`, and the file says so.
 #[must_use]
 pub fn write(head: &Head<'_>, fit: &Fit, off: Cost, shipped: &Prices) -> String {
     let mut text = String::from(
@@ -47,14 +48,17 @@ pub fn write(head: &Head<'_>, fit: &Fit, off: Cost, shipped: &Prices) -> String 
                 levels
             }
             None => {
-                text.push_str("\n# It had no events: this price is not measured, but the one that shipped.");
+                text.push_str(
+                    "\n# It had too few events: this price is not measured, but the one that shipped.",
+                );
                 Level::ALL.into_iter().map(|level| (level, shipped.cost(kind, level))).collect()
             }
         };
         let _ = write!(text, "\n[price.{kind}]\n");
-        let mut last = None;
-        for (level, cost) in levels {
-            if last != Some(cost) {
+        for (level, cost) in &levels {
+            // A level that is not there costs what the next higher one does.
+            let above = levels.range((Bound::Excluded(*level), Bound::Unbounded)).next();
+            if above.is_none_or(|(_, above)| above != cost) {
                 let _ = writeln!(
                     text,
                     "{level} = {{ ns = {}, low = {}, high = {} }}",
@@ -63,7 +67,6 @@ pub fn write(head: &Head<'_>, fit: &Fit, off: Cost, shipped: &Prices) -> String 
                     figure(cost.high)
                 );
             }
-            last = Some(cost);
         }
     }
     text
@@ -86,7 +89,10 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_and_says_what_was_not_measured() {
-        let prices = [(Kind::Mutex, [(Level::Counts, cost(4.0)), (Level::Exact, cost(10.0))].into())];
+        let prices = [(
+            Kind::Mutex,
+            [(Level::Counts, cost(4.0)), (Level::Sums, cost(4.0)), (Level::Exact, cost(10.0))].into(),
+        )];
         let fit = Fit {
             prices: prices.into(),
             clusters: vec![vec![Kind::RwLock, Kind::Mutex]],
@@ -100,8 +106,10 @@ mod tests {
         assert_eq!(read.origin.server, "MySQL \"9\"");
         assert!(read.origin.measured && read.origin.how.ends_with("Twice."));
         assert_eq!(read.cost(Kind::Mutex, Level::Off), cost(1.0));
-        assert_eq!(read.cost(Kind::Mutex, Level::Sums), cost(11.0));
-        for level in [Level::Off, Level::Sums, Level::Exact] {
+        assert_eq!(read.cost(Kind::Mutex, Level::Counts), cost(5.0));
+        assert_eq!(read.cost(Kind::Mutex, Level::Sums), cost(5.0));
+        assert_eq!(read.cost(Kind::Mutex, Level::History), cost(11.0));
+        for level in Level::ALL {
             assert_eq!(read.cost(Kind::Stage, level), shipped.cost(Kind::Stage, level), "{level}");
         }
         assert!(text.contains("# Not told apart from rwlock: they share a figure.\n[price.mutex]"), "{text}");

@@ -54,6 +54,8 @@ pub struct TooLittle {
 
 /// With how many observations' weight a load's noise is taken for that of all loads.
 const BORROWED: f64 = 10.0;
+/// A kind of which a transaction has fewer events, under every load, is not measured: nobody would see what they cost.
+const SELDOM: f64 = 0.05;
 /// The base is measured twice: it and its twin.
 const BASES: f64 = 2.0;
 
@@ -92,10 +94,10 @@ pub fn fit(settings: &[BTreeMap<Kind, Level>], loads: &[Load]) -> Result<Fit, To
     Ok(Fit { prices, clusters, contradiction: contradiction.sqrt() })
 }
 
-/// Kinds that had events.
+/// Kinds that had events to speak of.
 fn kinds(loads: &[Load]) -> BTreeSet<Kind> {
     let of = |load: &Load| {
-        load.events.iter().filter(|(_, n)| **n > 0.0).map(|(kind, _)| *kind).collect::<Vec<_>>()
+        load.events.iter().filter(|(_, n)| **n >= SELDOM).map(|(kind, _)| *kind).collect::<Vec<_>>()
     };
     loads.iter().flat_map(of).collect()
 }
