@@ -14,7 +14,6 @@ use crate::top::Top;
 use crate::export::Export;
 
 use crate::govern::Govern;
-
 use crate::price::Price;
 use crate::report::Report;
 use crate::snapshot::Snapshot;

@@ -1,16 +1,19 @@
 //! `tare price`: what watching costs a server now; and what an event costs, measured.
 
 use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use tare_budget::governor::percent;
 use tare_budget::price::Origin;
 use tare_budget::{Account, Cost, Prices, Provider};
 use tare_lab::analysis::Analysis;
+use tare_lab::installation::Installation;
 use tare_lab::interrupt::Interrupt;
 use tare_lab::journal;
 use tare_lab::prices::check::Verdict;
@@ -18,6 +21,7 @@ use tare_lab::prices::{self, Fit, Load, experiment, file};
 use tare_lab::record::Record;
 use tare_lab::runner::Order;
 use tare_outlets::govern;
+use tempfile::NamedTempFile;
 
 use crate::govern::{Clock, between, quality};
 use crate::lab;
@@ -64,25 +68,25 @@ pub(crate) struct Price {
 #[derive(Args, Debug)]
 struct Measuring {
     /// Measure prices, and write them to --out
-    #[arg(long, value_name = "WHOSE", conflicts_with_all = ["check", "prices", "pid", "cores", "Reach"])]
+    #[arg(long, value_name = "WHOSE", group = "what", conflicts_with_all = ["prices", "pid", "cores", "Reach"])]
     measure: Option<Whose>,
     /// Measure six loads, and compare with what prices say
-    #[arg(long, value_name = "WHOSE", conflicts_with_all = ["pid", "cores", "Reach"])]
+    #[arg(long, value_name = "WHOSE", group = "what", conflicts_with_all = ["pid", "cores", "Reach"])]
     check: Option<Whose>,
     /// The server's program to measure [default: mariadbd, for mysql mysqld]
-    #[arg(long, value_name = "PROGRAM")]
+    #[arg(long, value_name = "PROGRAM", requires = "what")]
     server: Option<PathBuf>,
     /// The shared object of tare's [default: beside this program]
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", requires = "what")]
     provider: Option<PathBuf>,
     /// How long to measure [default: 10 for prices, 30 to check them]
-    #[arg(long, value_name = "N", value_parser = minutes)]
+    #[arg(long, value_name = "N", requires = "what", value_parser = minutes)]
     minutes: Option<f64>,
-    /// The price file to write
-    #[arg(long, value_name = "FILE", default_value = "prices.toml")]
-    out: PathBuf,
+    /// The price file to write [default: prices.toml]
+    #[arg(long, value_name = "FILE", requires = "measure")]
+    out: Option<PathBuf>,
     /// Keep what was measured in a folder; the same folder goes on with what was cut off
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", requires = "what")]
     results: Option<PathBuf>,
 }
 
@@ -171,6 +175,26 @@ struct Results {
     analysis: Analysis,
 }
 
+/// The server's program: one that has what is to be measured.
+fn program(measuring: &Measuring, whose: Whose) -> Result<PathBuf> {
+    let named = measuring.server.clone().unwrap_or_else(|| whose.program().into());
+    let installation = match Installation::find(Some(&named)) {
+        Err(tare_lab::Error::Missing { .. }) => {
+            bail!("{}: there is no such program; --server names the server's", named.display())
+        }
+        found => found?,
+    };
+    let is_mysql = installation.install_db.is_none();
+    if is_mysql != (whose == Whose::Mysql) {
+        let which = if is_mysql { "MySQL's" } else { "MariaDB's" };
+        bail!("{}: a server of {which} has no events of `{}`", named.display(), whose.name());
+    }
+    if whose == Whose::Tare && !installation.has_federated() {
+        bail!("{}: levels are switched by SQL, for which it needs the plugin ha_federatedx", named.display());
+    }
+    Ok(installation.mariadbd)
+}
+
 /// Runs a study of ours, in a folder of its own in `folder`.
 fn run(
     measuring: &Measuring,
@@ -181,10 +205,9 @@ fn run(
     interrupt: &Interrupt,
 ) -> Result<Results> {
     let (source, definition) = lab::study(name, text)?;
-    let program = measuring.server.clone().unwrap_or_else(|| whose.program().into());
     let order = Order {
         preloads: lab::preloads(&definition, measuring.provider.as_deref())?,
-        programs: [(experiment::SERVER.to_owned(), program)].into(),
+        programs: [(experiment::SERVER.to_owned(), program(measuring, whose)?)].into(),
         name: source.name,
         text: source.text,
         definition,
@@ -208,13 +231,10 @@ fn folder(measuring: &Measuring) -> Result<(PathBuf, Option<tempfile::TempDir>)>
 }
 
 fn measure(measuring: &Measuring, whose: Whose, interrupt: &Interrupt) -> Result<()> {
+    let out = measuring.out.clone().unwrap_or_else(|| "prices.toml".into());
     // What cannot be written is said before anything is measured.
-    fs::OpenOptions::new()
-        .append(true)
-        .create(true)
-        .open(&measuring.out)
-        .with_context(|| format!("--out {}", measuring.out.display()))?;
-    let (folder, _keep) = folder(measuring)?;
+    let mut file = beside(&out).with_context(|| format!("--out {}", out.display()))?;
+    let (folder, _kept) = folder(measuring)?;
     let (provider, minutes) = (whose.provider(), measuring.minutes.unwrap_or(MEASURED));
     let levels = experiment::of_levels(provider, minutes * (1.0 - OFF), &experiment::LOADS);
     let levels = run(measuring, whose, "levels", levels, &folder, interrupt)?;
@@ -236,10 +256,17 @@ fn measure(measuring: &Measuring, whose: Whose, interrupt: &Interrupt) -> Result
     };
     let text = file::write(&head, &fit, off, &Prices::shipped(provider)?);
     let prices = Prices::read(&text).context("the prices that were measured")?;
-    fs::write(&measuring.out, &text).with_context(|| format!("writing {}", measuring.out.display()))?;
+    file.write_all(text.as_bytes()).context("writing prices")?;
+    file.persist(&out).with_context(|| format!("writing {}", out.display()))?;
     print_prices(&prices, &fit, &experiment::everything(provider));
-    page::note(&format!("Prices: {}", measuring.out.display()));
+    page::note(&format!("Prices: {}", out.display()));
     Ok(())
+}
+
+/// A file beside another one, which it will replace; whoever may read that one may read it.
+fn beside(path: &Path) -> std::io::Result<NamedTempFile> {
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    tempfile::Builder::new().permissions(fs::Permissions::from_mode(0o644)).tempfile_in(folder)
 }
 
 fn machine(machine: &tare_lab::record::Machine) -> String {
@@ -302,7 +329,7 @@ fn print_prices(prices: &Prices, fit: &Fit, everything: &experiment::Setting) {
 }
 
 fn check(measuring: &Measuring, whose: Whose, prices: &Prices, interrupt: &Interrupt) -> Result<()> {
-    let (folder, _keep) = folder(measuring)?;
+    let (folder, _kept) = folder(measuring)?;
     let provider = whose.provider();
     let text = experiment::of_check(provider, measuring.minutes.unwrap_or(CHECKED));
     let results = run(measuring, whose, "check", text, &folder, interrupt)?;
