@@ -12,8 +12,11 @@ use tare_lab::prices::{Fit, Load, file, fit, loads, off};
 use tare_lab::record::Record;
 use tare_lab::runner::{self, Order};
 
-/// Nanoseconds of a transaction, and its events: as loads have them, roughly.
-const LOADS: [(&str, f64, &[(Kind, f64)]); 8] = [
+/// A load's name, nanoseconds of a transaction, and its events.
+type Made = (&'static str, f64, &'static [(Kind, f64)]);
+
+/// As loads are, roughly.
+const LOADS: [Made; 8] = [
     (
         "point",
         9_000.0,
@@ -314,7 +317,9 @@ fn a_kind_without_events_has_no_price_and_too_little_is_refused() {
     let found = fit(&levels, &loads).expect("enough");
     assert!(!found.prices.contains_key(&Kind::Error) && found.prices.contains_key(&Kind::Condition));
     let mut seldom = loads.clone();
-    seldom.iter_mut().for_each(|load| drop(load.events.insert(Kind::Condition, 0.001)));
+    for load in &mut seldom {
+        load.events.insert(Kind::Condition, 0.001);
+    }
     assert!(!fit(&levels, &seldom).expect("enough").prices.contains_key(&Kind::Condition));
     let error = fit(&levels, &loads[..2]).expect_err("too little").to_string();
     assert!(error.contains("--minutes"), "{error}");

@@ -145,6 +145,14 @@ fn scatter(load: &Load) -> (f64, f64) {
     (squares, ((settings - 1) * (blocks - 1)) as f64)
 }
 
+/// A difference from the base, in nanoseconds.
+struct Row {
+    /// How many events each unknown is paid for.
+    coefficients: Vec<f64>,
+    measured: f64,
+    weight: f64,
+}
+
 /// The regression, with kinds put together in clusters.
 struct Model {
     clusters: Vec<Vec<Kind>>,
@@ -185,28 +193,29 @@ impl Model {
     /// Adds a load's differences, less their mean, by which its level of its own drops out.
     #[allow(clippy::cast_precision_loss)] // some hundreds
     fn add(&mut self, settings: &[BTreeMap<Kind, Level>], load: &Load, variance: f64) {
-        let mut rows: Vec<(Vec<f64>, f64, f64)> = vec![];
-        let mut blocks = 0;
-        for (setting, shares) in settings.iter().zip(&load.shares).filter(|(_, shares)| !shares.is_empty()) {
-            let weight = shares.len() as f64 / (variance * load.charge.powi(2));
-            let mean = shares.iter().sum::<f64>() / shares.len() as f64;
-            blocks = blocks.max(shares.len());
-            rows.push((self.coefficients(setting, load), mean * load.charge, weight));
-        }
-        let base = BASES * blocks as f64 / (variance * load.charge.powi(2));
-        rows.push((vec![0.0; self.unknowns.len()], 0.0, base));
-        let weights: f64 = rows.iter().map(|row| row.2).sum();
-        let mean = |of: &dyn Fn(&(Vec<f64>, f64, f64)) -> f64| {
-            rows.iter().map(|row| row.2 * of(row)).sum::<f64>() / weights
+        let weight = |blocks: f64| blocks / (variance * load.charge.powi(2));
+        let blocks = load.shares.iter().map(Vec::len).max().unwrap_or(0) as f64;
+        let measured = settings.iter().zip(&load.shares).filter(|(_, shares)| !shares.is_empty());
+        let of_setting = |(setting, shares): (&BTreeMap<Kind, Level>, &Vec<f64>)| Row {
+            coefficients: self.coefficients(setting, load),
+            measured: shares.iter().sum::<f64>() / shares.len() as f64 * load.charge,
+            weight: weight(shares.len() as f64),
         };
-        let centre: Vec<f64> = (0..self.unknowns.len()).map(|i| mean(&|row| row.0[i])).collect();
-        let level = mean(&|row| row.1);
-        for (coefficients, measured, weight) in &rows {
-            let own: Vec<f64> = coefficients.iter().zip(&centre).map(|(own, mean)| own - mean).collect();
-            self.squares.add(&own, measured - level, *weight);
+        let nothing = vec![0.0; self.unknowns.len()];
+        let base = Row { coefficients: nothing, measured: 0.0, weight: weight(BASES * blocks) };
+        let rows: Vec<Row> = measured.map(of_setting).chain([base]).collect();
+        let weights: f64 = rows.iter().map(|row| row.weight).sum();
+        let mean =
+            |of: &dyn Fn(&Row) -> f64| rows.iter().map(|row| row.weight * of(row)).sum::<f64>() / weights;
+        let centre: Vec<f64> =
+            (0..self.unknowns.len()).map(|i| mean(&|row: &Row| row.coefficients[i])).collect();
+        let level = mean(&|row| row.measured);
+        for row in &rows {
+            let own: Vec<f64> = row.coefficients.iter().zip(&centre).map(|(own, mean)| own - mean).collect();
+            self.squares.add(&own, row.measured - level, row.weight);
         }
         self.rows += rows.len();
-        self.weights.push(blocks as f64 / (variance * load.charge.powi(2)));
+        self.weights.push(weight(blocks));
     }
 
     /// How many events a transaction pays each unknown for.
