@@ -32,6 +32,21 @@ pub fn counts(target: &Target) -> Option<Counts> {
     Some(rows.into_iter().filter_map(|(class, count)| Some((class, count?))).collect())
 }
 
+/// What the next count will be if nothing happens until then: to count takes events, too. Read as [`counts`] are.
+pub fn before(target: &Target) -> Option<Counts> {
+    let first = counts(target)?;
+    Some(expected(&first, &counts(target)?))
+}
+
+/// What follows two counts, if it is as much as lies between them.
+fn expected(first: &Counts, second: &Counts) -> Counts {
+    let next = |(class, count): (&String, &u64)| {
+        let grown = count.saturating_sub(first.get(class).copied().unwrap_or(0));
+        (class.clone(), count + grown)
+    };
+    second.iter().map(next).collect()
+}
+
 /// Events per transaction between two counts; classes without any are left out.
 #[allow(clippy::cast_precision_loss)] // counts of a slice are far below 2^53
 pub fn per_transaction(before: &Counts, after: &Counts, transactions: u64) -> BTreeMap<String, f64> {
@@ -45,6 +60,15 @@ pub fn per_transaction(before: &Counts, after: &Counts, transactions: u64) -> BT
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_counting_takes_is_no_part_of_what_is_counted() {
+        let counts = |n: u64| Counts::from([("stage".to_owned(), n)]);
+        // A count takes 30 events, and 200 transactions of 4 follow.
+        let after = 100 + 30 + 30 + 200 * 4;
+        let per = per_transaction(&expected(&counts(100), &counts(130)), &counts(after), 200);
+        assert_eq!(per, BTreeMap::from([("stage".into(), 4.0)]));
+    }
 
     #[test]
     fn growth_is_divided_by_transactions() {

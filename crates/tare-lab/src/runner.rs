@@ -497,7 +497,7 @@ impl<'a> Run<'a> {
                 |r| matches!(r, Record::Calls(calls) if calls.cell == *cell && calls.setting == setting),
             );
         let target = self.fleet.ready(place)?.target;
-        let before = if known { None } else { attribution::counts(&target) };
+        let before = if known { None } else { attribution::before(&target) };
         let slice = self.whole(cell, place, seconds, 0, tell)?;
         let pace = self.paces.entry(cell.clone()).or_default();
         pace.latency = pace.latency.max(slice.latency.mean);
