@@ -3,14 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use tare_budget::{Cost, Kind, Level, Prices, Provider};
-use tare_lab::definition::Definition;
-use tare_lab::interrupt::Interrupt;
-use tare_lab::journal;
+use tare_budget::{Cost, Kind, Level, Provider};
 use tare_lab::prices::experiment::{self, Setting};
-use tare_lab::prices::{Fit, Load, file, fit, loads, off};
-use tare_lab::record::Record;
-use tare_lab::runner::{self, Order};
+use tare_lab::prices::{Fit, Load, fit};
 
 /// A load's name, nanoseconds of a transaction, and its events.
 type Made = (&'static str, f64, &'static [(Kind, f64)]);
@@ -323,50 +318,4 @@ fn a_kind_without_events_has_no_price_and_too_little_is_refused() {
     assert!(!fit(&levels, &seldom).expect("enough").prices.contains_key(&Kind::Condition));
     let error = fit(&levels, &loads[..2]).expect_err("too little").to_string();
     assert!(error.contains("--minutes"), "{error}");
-}
-
-/// Runs a study on the installed server.
-fn run(name: &str, text: String, folder: &std::path::Path) -> Vec<Record> {
-    let order = Order {
-        name: name.to_owned(),
-        definition: Definition::read(&text, name, false).expect("a study"),
-        text,
-        quick: false,
-        folder: folder.join(name),
-        programs: BTreeMap::new(),
-        preloads: BTreeMap::new(),
-        seed: Some(1),
-        budget: None,
-        profile: false,
-    };
-    runner::run(&order, &Interrupt::default(), &mut |_| {}).unwrap_or_else(|error| panic!("{name}: {error}"));
-    journal::read(&order.folder).expect("records")
-}
-
-/// In a moment, so that figures mean nothing: that it leads to a price file.
-#[test]
-fn a_real_server_is_measured_and_its_prices_are_a_price_file() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let few = ["oltp_point_select", "ro_simple_ranges", "events_sort", "events_procedure"];
-    let levels = run("levels", experiment::of_levels(Provider::MariaDb, 0.01, &few), folder.path());
-    let settings = experiment::settings(Provider::MariaDb);
-    let loads = loads(&levels, &settings).expect("every load was measured");
-    let per_transaction = |load: &str, kind| {
-        loads.iter().find(|it| it.name == load).map(|it| it.events[&kind]).expect("the load")
-    };
-    // What is counted is exact, whatever the machine does; connecting adds a little.
-    let near =
-        |found: f64, wanted: f64| assert!((wanted..wanted * 1.2).contains(&found), "{found}, not {wanted}");
-    near(per_transaction("oltp_point_select", Kind::Statement), 1.0);
-    near(per_transaction("ro_simple_ranges", Kind::TableIo), 100.0);
-    near(per_transaction("events_procedure", Kind::Program), 403.0);
-    let off =
-        off(&run("off", experiment::of_off(Provider::MariaDb, 0.01), folder.path()), &loads).expect("starts");
-    let levels: Vec<_> = settings.into_iter().map(|it| it.levels).collect();
-    let fit = fit(&levels, &loads).expect("enough");
-    let shipped = Prices::shipped(Provider::MariaDb).expect("it ships");
-    let head = file::Head { provider: "mariadb", server: "s", machine: "m", how: "h" };
-    let text = file::write(&head, &fit, off, &shipped);
-    let prices = Prices::read(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    assert_eq!(prices.cost(Kind::Mutex, Level::Off).ns, (off.ns * 100.0).round() / 100.0);
 }
