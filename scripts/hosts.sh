@@ -4,7 +4,7 @@
 #   scripts/hosts.sh           bring all of them; then print one line each: version, path of mariadbd
 #   scripts/hosts.sh list      only print what is there
 #   scripts/hosts.sh run CMD   bring all, then run CMD once with each, named by TARE_MARIADBD; fails if one failed
-#   scripts/hosts.sh mysql     bring MySQL 9, which only the lab's studies use; prints its version and path
+#   scripts/hosts.sh mysql     bring MySQL 9 and 8, which only the lab's studies and the governor use; prints versions and paths
 #
 # Each host is a folder that serves as --basedir: bin/mariadbd, a mariadb-install-db (bin/ or scripts/), share/, and where it
 # has plugins lib/mysql/plugin. Nothing needs a chroot or a container: start DIR/bin/mariadbd --basedir=DIR like any server,
@@ -17,6 +17,7 @@
 #   11.8              Debian's packages of the suite $TARE_HOSTS_SUITE (trixie). `sid` has a newer patch level, until it
 #                     moves on to another series.
 #   mysql-9           Debian sid's MySQL 9, likewise: DIR/bin/mysqld
+#   mysql-8           Ubuntu's packages of 24.04, likewise
 #
 # Packages are unpacked beside their own C library, not installed. apt checks each against its archive's signature: with
 # Debian's keys of this machine, and with Ubuntu's from Debian's package ubuntu-keyring.
@@ -196,7 +197,11 @@ packaged() {
 mysql() {
     mkdir -p "$hosts"
     [ -n "$(version "$hosts/mysql-9")" ] || from_debian mysql-9 9 sid mysql-server-core sbin/mysqld
-    printf '%s %s\n' "$(version "$hosts/mysql-9")" "$hosts/mysql-9/bin/mysqld"
+    [ -n "$(version "$hosts/mysql-8")" ] || from_ubuntu mysql-8 8.0 noble mysql-server-core-8.0 sbin/mysqld
+    local host
+    for host in "$hosts"/mysql-{9,8}; do
+        printf '%s %s\n' "$(version "$host")" "$host/bin/mysqld"
+    done
 }
 
 run() {

@@ -6,7 +6,8 @@ use mysql::prelude::Queryable;
 
 use crate::target::Target;
 
-/// Events since the server's start by class; waits by the first three parts of their name, `wait/synch/mutex`.
+/// Events since the server's start by class; waits by the first three parts of their name, `wait/synch/mutex`, instructions of
+/// programs (`statement/sp`) apart from statements.
 pub type Counts = BTreeMap<String, u64>;
 
 /// Read from the summaries that every MariaDB since 10.5 and every MySQL since 5.7 has.
@@ -15,8 +16,8 @@ const COUNTS: &str = "
         FROM performance_schema.events_waits_summary_global_by_event_name GROUP BY 1
     UNION ALL SELECT 'stage', CAST(SUM(count_star) AS UNSIGNED)
         FROM performance_schema.events_stages_summary_global_by_event_name
-    UNION ALL SELECT 'statement', CAST(SUM(count_star) AS UNSIGNED)
-        FROM performance_schema.events_statements_summary_global_by_event_name
+    UNION ALL SELECT IF(event_name LIKE 'statement/sp/%', 'statement/sp', 'statement'), CAST(SUM(count_star) AS UNSIGNED)
+        FROM performance_schema.events_statements_summary_global_by_event_name GROUP BY 1
     UNION ALL SELECT 'transaction', CAST(SUM(count_star) AS UNSIGNED)
         FROM performance_schema.events_transactions_summary_global_by_event_name
     UNION ALL SELECT 'memory', CAST(SUM(count_alloc) + SUM(count_free) AS UNSIGNED)
@@ -29,6 +30,21 @@ pub fn counts(target: &Target) -> Option<Counts> {
     on.filter(|on| *on == 1)?;
     let rows: Vec<(String, Option<u64>)> = connection.query(COUNTS).ok()?;
     Some(rows.into_iter().filter_map(|(class, count)| Some((class, count?))).collect())
+}
+
+/// What the next count will be if nothing happens until then: to count takes events, too. Read as [`counts`] are.
+pub fn before(target: &Target) -> Option<Counts> {
+    let first = counts(target)?;
+    Some(expected(&first, &counts(target)?))
+}
+
+/// What follows two counts, if it is as much as lies between them.
+fn expected(first: &Counts, second: &Counts) -> Counts {
+    let next = |(class, count): (&String, &u64)| {
+        let grown = count.saturating_sub(first.get(class).copied().unwrap_or(0));
+        (class.clone(), count + grown)
+    };
+    second.iter().map(next).collect()
 }
 
 /// Events per transaction between two counts; classes without any are left out.
@@ -44,6 +60,15 @@ pub fn per_transaction(before: &Counts, after: &Counts, transactions: u64) -> BT
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_counting_takes_is_no_part_of_what_is_counted() {
+        let counts = |n: u64| Counts::from([("stage".to_owned(), n)]);
+        // A count takes 30 events, and 200 transactions of 4 follow.
+        let after = 100 + 30 + 30 + 200 * 4;
+        let per = per_transaction(&expected(&counts(100), &counts(130)), &counts(after), 200);
+        assert_eq!(per, BTreeMap::from([("stage".into(), 4.0)]));
+    }
 
     #[test]
     fn growth_is_divided_by_transactions() {

@@ -16,6 +16,7 @@ pub const STUDIES: &[(&str, &str)] = &[
     ("slow-log", include_str!("../../../studies/slow-log.toml")),
     ("procedure-loop", include_str!("../../../studies/procedure-loop.toml")),
     ("tare", include_str!("../../../studies/tare.toml")),
+    ("budget", include_str!("../../../studies/budget.toml")),
     ("tare-levels", include_str!("../../../studies/tare-levels.toml")),
     ("tare-slowlog", include_str!("../../../studies/tare-slowlog.toml")),
 ];

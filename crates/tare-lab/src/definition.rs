@@ -44,6 +44,13 @@ pub struct Definition {
     pub precision: f64,
     /// Differences below this share do not matter.
     pub margin: f64,
+    /// Names of the settings that get an unmeasured slice before a cell's first block; all, if none are named. For settings
+    /// that are switched on one server a few warm it for all.
+    #[serde(default)]
+    pub warm_ups: Vec<String>,
+    /// Blocks that every cell gets, also when the time is over before.
+    #[serde(default)]
+    pub least_blocks: u32,
     /// Whether it ends when all of this is reached, before its time and blocks are used up.
     #[serde(default = "yes")]
     pub stop_early: bool,
@@ -291,6 +298,11 @@ impl Definition {
         named.unwrap_or(&self.servers[0])
     }
 
+    /// Whether a setting gets an unmeasured slice before it is measured.
+    pub(crate) fn warms_up(&self, setting: &SettingDef) -> bool {
+        self.warm_ups.is_empty() || self.warm_ups.contains(&setting.name)
+    }
+
     /// The name of what a setting is compared with.
     pub fn base_of<'a>(&'a self, setting: &'a SettingDef) -> &'a str {
         setting.base.as_deref().unwrap_or(&self.settings[0].name)
@@ -316,6 +328,9 @@ impl Definition {
             known(workload.server.as_ref(), &servers, || at("workload", i, "server"))?;
             check_users(&workload.users).map_err(|why| (at("workload", i, "users"), why))?;
             check_rates(&workload.rates).map_err(|why| (at("workload", i, "rates"), why))?;
+        }
+        for name in &self.warm_ups {
+            known(Some(name), &settings, || vec![Step::Key("warm_ups")])?;
         }
         self.check_observations()?;
         let Some(quick) = &self.quick else { return Ok(()) };

@@ -28,6 +28,7 @@ pub mod journal;
 pub mod load;
 pub mod machine;
 mod preparation;
+pub mod prices;
 pub mod process;
 pub mod profile;
 pub mod record;

@@ -344,6 +344,10 @@ impl<'a> Run<'a> {
                 self.spare(&format!("finding the maximum of {cell}"), error, tell)?;
             }
             for &place in settings {
+                self.learn_switching(cell, place)?;
+                if !self.definition().warms_up(&self.definition().settings[place]) {
+                    continue;
+                }
                 while let Err(error) = self.warm_up(cell, place, warm_up, tell) {
                     self.spare(&format!("warming up for {cell}"), error, tell)?;
                 }
@@ -363,7 +367,7 @@ impl<'a> Run<'a> {
                     }
                 };
                 let took = self.now() - began;
-                if self.now() + took > self.definition().minutes * 60.0 {
+                if self.now() + took > self.definition().minutes * 60.0 && !self.owes_blocks() {
                     return Ok(Some(Reason::OutOfTime));
                 }
                 if known {
@@ -372,6 +376,12 @@ impl<'a> Run<'a> {
             }
         }
         Ok(None)
+    }
+
+    /// Whether there is a cell with fewer blocks than it is to have in any case.
+    fn owes_blocks(&self) -> bool {
+        let definition = self.definition();
+        definition.cells().iter().any(|cell| self.blocks(cell) < definition.least_blocks)
     }
 
     /// Whether a cell needs no more, asked in the midst of a life. Only where each block is an observation: of processes of
@@ -463,6 +473,14 @@ impl<'a> Run<'a> {
         self.journal.append(Record::Maximum(Maximum { cell, setting, tps }))
     }
 
+    /// Finds out how long it takes to switch a server to a setting.
+    fn learn_switching(&mut self, cell: &Cell, place: usize) -> Result<()> {
+        let switching = self.fleet.time_to_switch(place)?.as_secs_f64();
+        let pace = self.paces.entry(cell.clone()).or_default();
+        pace.switching = pace.switching.max(switching);
+        Ok(())
+    }
+
     /// An unmeasured slice. The first one of a cell tells what the setting's Performance Schema counts, if it has one: reading
     /// it costs, and must not be part of a measured slice.
     fn warm_up(
@@ -478,13 +496,11 @@ impl<'a> Run<'a> {
             self.journal.records().iter().any(
                 |r| matches!(r, Record::Calls(calls) if calls.cell == *cell && calls.setting == setting),
             );
-        let switching = self.fleet.time_to_switch(place)?.as_secs_f64();
         let target = self.fleet.ready(place)?.target;
-        let before = if known { None } else { attribution::counts(&target) };
+        let before = if known { None } else { attribution::before(&target) };
         let slice = self.whole(cell, place, seconds, 0, tell)?;
         let pace = self.paces.entry(cell.clone()).or_default();
         pace.latency = pace.latency.max(slice.latency.mean);
-        pace.switching = pace.switching.max(switching);
         let Some((before, after)) = before.and_then(|b| Some((b, attribution::counts(&target)?))) else {
             return Ok(());
         };

@@ -76,6 +76,7 @@ const TPCC_SCRIPT: Script = Script::Own("tpcc.lua", include_str!("../../../workl
 const DBSTRESS_SCRIPT: Script = Script::Own("dbstress.lua", include_str!("../../../workloads/dbstress.lua"));
 const PROCEDURE_SCRIPT: Script =
     Script::Own("procedure_loop.lua", include_str!("../../../workloads/procedure_loop.lua"));
+const EVENTS_SCRIPT: Script = Script::Own("events.lua", include_str!("../../../workloads/events.lua"));
 const HANDICAP_SCRIPT: Script = Script::Own("handicap.lua", include_str!("../../../workloads/handicap.lua"));
 
 /// What drives any other script at a pace.
@@ -98,6 +99,10 @@ static DBSTRESS: Data = Data {
 /// A procedure, and no rows.
 static PROCEDURE: Data =
     Data { name: "procedure_loop", script: PROCEDURE_SCRIPT, sized_by: &[], checkable: false };
+
+/// Many small tables, and a procedure.
+static EVENTS: Data =
+    Data { name: "events", script: EVENTS_SCRIPT, sized_by: &["tables", "rows"], checkable: false };
 
 /// Every workload.
 pub static WORKLOADS: &[Workload] = &[
@@ -194,6 +199,42 @@ pub static WORKLOADS: &[Workload] = &[
         figures: &[],
     },
     Workload {
+        name: "events_connect",
+        meaning: "a connection, a select without a table, and its end",
+        ..events(&[("scenario", "connect")])
+    },
+    Workload {
+        name: "events_temporary",
+        meaning: "a select that groups 200 rows by way of a temporary table",
+        ..events(&[("scenario", "temporary")])
+    },
+    Workload {
+        name: "events_sort",
+        meaning: "a select that sorts 200 rows",
+        ..events(&[("scenario", "sort")])
+    },
+    Workload {
+        name: "events_procedure",
+        meaning: "a procedure of 400 instructions that reads 50 rows",
+        ..events(&[("scenario", "procedure")])
+    },
+    Workload {
+        name: "events_tables",
+        meaning: "a row by its key, sent as text, of one of 120 tables",
+        ..events(&[("scenario", "tables")])
+    },
+    Workload {
+        name: "events_session",
+        meaning: "a connection that sets a variable and reads 3 rows in a transaction, and its end",
+        ..events(&[("scenario", "session")])
+    },
+    Workload {
+        name: "events_ddl",
+        meaning: "a table made, altered, filled with 2 rows and dropped",
+        writes: true,
+        ..events(&[("scenario", "ddl")])
+    },
+    Workload {
         name: "handicap",
         meaning: "oltp_read_only and a call of lab_handicap.pay(), for checking the lab itself",
         script: HANDICAP_SCRIPT,
@@ -208,6 +249,18 @@ const fn oltp(script: &'static str) -> Workload {
         script: Script::Stock(script),
         data: &OLTP,
         options: &[],
+        writes: false,
+        figures: &[],
+    }
+}
+
+const fn events(options: &'static [(&'static str, &'static str)]) -> Workload {
+    Workload {
+        name: "",
+        meaning: "",
+        script: EVENTS_SCRIPT,
+        data: &EVENTS,
+        options,
         writes: false,
         figures: &[],
     }

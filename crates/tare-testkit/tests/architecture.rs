@@ -12,7 +12,7 @@ const MAY_USE: [(&str, &[&str]); 11] = [
     ("tare-wire", &["tare-engine", "tare-tables"]),
     ("tare-mariadb", &["tare-budget", "tare-engine", "tare-tables", "tare-wire"]),
     ("tare-page", &[]),
-    ("tare-lab", &["tare-page"]),
+    ("tare-lab", &["tare-budget", "tare-page"]),
     ("tare-budget", &[]),
     ("tare-outlets", &["tare-budget", "tare-page"]),
     ("tare", &["tare-budget", "tare-lab", "tare-mariadb", "tare-outlets", "tare-tables"]),

@@ -13,9 +13,9 @@ use crate::top::Top;
 
 use crate::export::Export;
 
-use crate::govern::{Govern, Price};
+use crate::govern::Govern;
 use crate::outlet::Endpoint;
-
+use crate::price::Price;
 use crate::report::Report;
 use crate::snapshot::Snapshot;
 

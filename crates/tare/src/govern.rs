@@ -1,4 +1,4 @@
-//! `tare govern` and `tare price`: a budget for what watching costs, beside any server.
+//! `tare govern`: a budget for what watching costs, beside any server.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -11,20 +11,16 @@ use clap::Args;
 use serde_json::{Value, json};
 use tare_budget::governor::percent;
 use tare_budget::price::Origin;
-use tare_budget::{Account, Cost, Decision, Prices};
+use tare_budget::{Cost, Decision, Prices};
 use tare_lab::interrupt::Interrupt;
 use tare_outlets::Address;
 use tare_outlets::govern::{self, Event, Machine, Notice, Orders};
 
 use crate::outlet::Reach;
-use crate::page::{Column, Grid, paragraph};
 use crate::server::process::Process;
-use crate::units;
 
 /// Moves of one look that are shown to people; the file has all.
 const SHOWN: usize = 20;
-/// Instruments that `tare price` lists.
-const LISTED: usize = 30;
 
 /// Keep what watching costs under a budget, on any MySQL or MariaDB
 ///
@@ -71,27 +67,9 @@ pub(crate) struct Govern {
     put_back: bool,
 }
 
-/// Show what watching costs a server now, instrument by instrument
-///
-/// Reads the counts of a server's own Performance Schema twice, puts prices to the events between, and sets that against
-/// the CPU time the server used meanwhile. Nothing is switched.
-#[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  \
-    tare price --dsn 'mysql://agent@localhost?socket=/run/mysqld/mysqld.sock'\n  \
-    TARE_DSN=mysql://agent:secret@db1:3306 tare price --secs 60 --cores 16")]
-pub(crate) struct Price {
-    #[command(flatten)]
-    reach: Reach,
-    #[command(flatten)]
-    clock: Clock,
-    /// Seconds between the two readings
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
-    secs: u64,
-}
-
 /// How the server's CPU time is known, and what an event costs.
 #[derive(Args, Debug)]
-struct Clock {
+pub(crate) struct Clock {
     /// The server's process on this machine [default: the one that listens on the address's socket]
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
@@ -119,13 +97,14 @@ fn cores(text: &str) -> Result<f64, String> {
 }
 
 impl Clock {
-    fn prices(&self) -> Result<Option<Prices>> {
+    /// The prices that are named.
+    pub(crate) fn prices(&self) -> Result<Option<Prices>> {
         let Some(path) = &self.prices else { return Ok(None) };
         let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
         Ok(Some(Prices::read(&text).with_context(|| path.display().to_string())?))
     }
 
-    fn machine(&self) -> Result<Machine> {
+    pub(crate) fn machine(&self) -> Result<Machine> {
         let cpu = |pid| tare_lab::process::cpu_time(pid).ok();
         if let Some(pid) = self.pid {
             if cpu(pid).is_none() {
@@ -140,7 +119,7 @@ impl Clock {
         Ok(Machine { find: Box::new(listening), cpu })
     }
 
-    fn orders(&self, address: Address, budget: f64, every: u64) -> Result<Orders> {
+    pub(crate) fn orders(&self, address: Address, budget: f64, every: u64) -> Result<Orders> {
         Ok(Orders {
             address,
             budget,
@@ -174,18 +153,6 @@ pub(crate) fn govern(arguments: &Govern, interrupt: &Interrupt) -> Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs the command.
-pub(crate) fn price(arguments: &Price, interrupt: &Interrupt) -> Result<ExitCode> {
-    let address = arguments.reach.address()?;
-    let orders = arguments.clock.orders(address, 1.0, arguments.secs)?;
-    let machine = arguments.clock.machine()?;
-    let mut wait = |time| interrupt.sleep(time).is_ok();
-    if let Some((account, prices)) = govern::account(&orders, &machine, &mut wait)? {
-        print_account(&account, &prices.origin);
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
 fn default_state() -> Result<PathBuf> {
     if let Some(folder) = std::env::var_os("STATE_DIRECTORY") {
         return Ok(folder.into());
@@ -201,49 +168,13 @@ fn default_state() -> Result<PathBuf> {
 }
 
 /// A share and its interval.
-fn between(share: Cost) -> String {
+pub(crate) fn between(share: Cost) -> String {
     format!("{} ({} to {})", percent(share.ns), percent(share.low), percent(share.high))
 }
 
-fn quality(prices: &Origin) -> String {
+pub(crate) fn quality(prices: &Origin) -> String {
     let how = if prices.measured { "measured" } else { "ESTIMATED, not measured, hence the wide intervals" };
     format!("prices: {how}; {}, {}", prices.server, prices.machine)
-}
-
-fn print_account(account: &Account, prices: &Origin) {
-    paragraph(&format!(
-        "Watching costs {} of the CPU time; {} of that is reading the counts.",
-        between(account.share()),
-        percent(if account.total.ns > 0.0 { account.own / account.total.ns } else { 0.0 })
-    ));
-    paragraph(&quality(prices));
-    let mut grid = Grid::new(&[
-        ("INSTRUMENT", Column::CutStart),
-        ("LEVEL", Column::Left),
-        ("EVENTS", Column::Right),
-        ("NS EACH", Column::Right),
-        ("SHARE", Column::Right),
-        ("FROM", Column::Right),
-        ("TO", Column::Right),
-    ]);
-    for share in account.shares.iter().take(LISTED) {
-        let of = account.share_of(share.cost);
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a count
-        grid.row([
-            share.entry.name.clone(),
-            share.entry.level.to_string(),
-            units::count(share.entry.events as u64),
-            format!("{:.0}", share.cost.ns / share.entry.events.max(1.0)),
-            percent(of.ns),
-            percent(of.low),
-            percent(of.high),
-        ]);
-    }
-    grid.print();
-    let rest = account.shares.iter().skip(LISTED).fold(Cost::NOTHING, |sum, share| sum.plus(share.cost));
-    if rest.ns > 0.0 {
-        println!("and {} more: {}", account.shares.len() - LISTED, percent(account.share_of(rest).ns));
-    }
 }
 
 /// Says what the governor tells: to people, and to a file.

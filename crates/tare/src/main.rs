@@ -15,6 +15,7 @@ mod lab_live;
 mod lab_table;
 mod outlet;
 mod page;
+mod price;
 mod probe;
 mod provider;
 mod report;
@@ -62,7 +63,7 @@ fn main() -> ExitCode {
         Command::Bench(a) => bench::bench(&a, &interrupt),
         Command::Lab(a) => lab::lab(&a, &interrupt),
         Command::Govern(a) => govern::govern(&a, &interrupt),
-        Command::Price(a) => govern::price(&a, &interrupt),
+        Command::Price(a) => price::price(&a, &interrupt),
     });
     result.unwrap_or_else(|error| {
         if matches!(error.downcast_ref(), Some(Error::Interrupted)) {

@@ -171,6 +171,30 @@ fn a_program_is_probed_without_running_it() {
 }
 
 #[test]
+fn prices_that_cannot_be_measured_are_refused_before_anything_starts() {
+    let scratch = scratch();
+    let server = Host::find().expect("a server");
+    let server = server.mariadbd.to_str().expect("UTF-8");
+    for (arguments, why) in [
+        (vec!["--measure", "mysql", "--server", server], "a server of MariaDB's has no events of `mysql`"),
+        (vec!["--measure", "mysql", "--server", "/nowhere"], "/nowhere: there is no such program; --server"),
+        (vec!["--measure", "mariadb", "--out", "/nowhere/prices.toml"], "--out /nowhere/prices.toml"),
+        (vec!["--check", "mariadb", "--prices", "/nowhere"], "reading /nowhere"),
+        (vec!["--measure", "mariadb", "--check", "mariadb"], "cannot be used with"),
+        (vec!["--measure", "mariadb", "--socket", "/nowhere"], "cannot be used with"),
+        (vec!["--minutes", "5"], "required"),
+        (vec!["--measure", "mariadb", "--minutes", "0"], "0.1 to 1440"),
+    ] {
+        let mut command = tare(&scratch, &["price"]);
+        let refused = command.args(&arguments).current_dir(scratch.path()).output().expect("tare runs");
+        assert!(!refused.status.success(), "{arguments:?}");
+        let said = text(&refused.stderr);
+        assert!(said.contains(why), "{arguments:?}: {said}");
+        assert_nothing_left(&scratch);
+    }
+}
+
+#[test]
 fn status_where_there_is_no_tare_says_why_and_what_to_do() {
     let scratch = scratch();
     let datadir = tempfile::tempdir().expect("folder");

@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use crate::Engine;
-use crate::count::bank::{Bank, with_cell};
 use crate::count::balance::MemoryCell;
+use crate::count::bank::{Bank, with_cell};
 use crate::count::cell::{Cell, Family, Viewer};
 use crate::count::error::ErrorCell;
 use crate::memory::arena::Offset;

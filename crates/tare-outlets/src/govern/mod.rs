@@ -20,7 +20,7 @@ pub use state::{Identity, State};
 
 use crate::source::{Address, Error as SourceError, Kind, Source};
 
-/// The longest time between two looks.
+/// The longest time between two looks where only the server itself knows what it used.
 const LONGEST: Duration = Duration::from_secs(60);
 /// Reading the counts may take this part of the budget.
 const OWN_PART: f64 = 0.1;
@@ -188,9 +188,17 @@ pub struct Session {
     before: Reading,
     /// What the last look took, in nanoseconds.
     own: f64,
+    /// What the server used before it, in nanoseconds a second.
+    rate: f64,
     begun: Instant,
     /// For how many looks each instrument has been off.
     off: BTreeMap<String, u32>,
+}
+
+/// Whether its part of the budget of what the server used pays for a look. A server that does nothing is not looked at: there is
+/// nothing to save.
+fn is_paid(used: f64, budget: f64, own: f64) -> bool {
+    used * budget * OWN_PART >= own
 }
 
 /// Counts and clocks at a moment.
@@ -225,15 +233,19 @@ impl Session {
         let before = Reading::take(&mut hand.source, &mut meter, machine)?;
         let own = (meter.own() - spent) * 1e9;
         let governor = Governor::new(Rules { budget: orders.budget }, prices);
-        Ok(Session { hand, meter, governor, before, own, begun: Instant::now(), off: BTreeMap::new() })
+        let begun = Instant::now();
+        Ok(Session { hand, meter, governor, before, own, rate: 0.0, begun, off: BTreeMap::new() })
     }
 
     /// Whether the server has used so much since the last look that another one is paid for.
     #[must_use]
     pub fn is_due(&self, machine: &Machine, budget: f64) -> bool {
-        let Some(cpu) = self.meter.peek(machine) else { return true };
-        let used = (cpu - self.before.cpu) * 1e9;
-        self.before.at.elapsed() >= LONGEST || used * budget * OWN_PART >= self.own
+        let since = self.before.at.elapsed();
+        match self.meter.peek(machine) {
+            Some(cpu) => is_paid((cpu - self.before.cpu) * 1e9, budget, self.own),
+            // To ask the server costs, too: it is taken to have gone on as it did.
+            None => since >= LONGEST || is_paid(self.rate * since.as_secs_f64(), budget, self.own),
+        }
     }
 
     /// Looks, decides, and carries it out.
@@ -245,7 +257,8 @@ impl Session {
         self.hand.refresh()?.into_iter().for_each(|notice| tell(Event::Noticed(notice)));
         let now = Reading::take(&mut self.hand.source, &mut self.meter, machine)?;
         let look = self.between(&now);
-        let idle = look.cpu < IDLE * 1e9 * (now.at - self.before.at).as_secs_f64();
+        self.rate = look.cpu / (now.at - self.before.at).as_secs_f64().max(1e-9);
+        let idle = self.rate < IDLE * 1e9;
         self.own = look.own;
         self.before = now;
         self.fix_what_goes_on(&look, tell)?;
@@ -429,4 +442,19 @@ pub fn account(
         ..Look::default()
     };
     Ok(Some((governor.account_of(&board, &look), prices)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_is_paid_for_by_a_tenth_of_the_budget_however_long_that_takes() {
+        // 10 ms for a look at a budget of 1%: ten seconds of the server's CPU time pay for it.
+        assert!(is_paid(10e9, 0.01, 10e6));
+        assert!(!is_paid(9.9e9, 0.01, 10e6));
+        // A server that used a millisecond in an hour.
+        assert!(!is_paid(1e6, 0.01, 10e6));
+        assert!(is_paid(0.0, 0.01, 0.0));
+    }
 }

@@ -1,0 +1,102 @@
+//! Whether prices are true: what they say that everything costs, and what it costs, under loads they were not found by.
+
+use tare_budget::{Cost, Prices};
+
+use super::evidence::{Missing, charge, events};
+use super::experiment::{EVERYTHING, NONE, Setting};
+use crate::analysis::{Analysis, Difference};
+use crate::record::Record;
+
+/// Prices that are off by less are true.
+const QUARTER: f64 = 0.25;
+
+/// A load's costs, as shares of what it takes without a Performance Schema.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Checked {
+    /// The load.
+    pub load: String,
+    /// What prices say.
+    pub predicted: Cost,
+    /// What was measured.
+    pub measured: Difference,
+}
+
+/// How both go together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// They differ by less than a quarter of what was measured.
+    Quarter,
+    /// Each is in the other's interval.
+    Intervals,
+    /// Neither.
+    Misses,
+    /// There are not enough starts for an interval, and they differ by more than a quarter.
+    Open,
+}
+
+impl Checked {
+    /// Whether the prices are true of it.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        let (predicted, measured) = (self.predicted, self.measured.share);
+        if (predicted.ns - measured).abs() <= QUARTER * measured.abs() {
+            return Verdict::Quarter;
+        }
+        match self.measured.interval {
+            None => Verdict::Open,
+            Some((low, high)) => {
+                let both = (low..=high).contains(&predicted.ns)
+                    && (predicted.low..=predicted.high).contains(&measured);
+                if both { Verdict::Intervals } else { Verdict::Misses }
+            }
+        }
+    }
+}
+
+/// Holds prices against the records of a study of two settings, without a Performance Schema and with everything on.
+///
+/// # Errors
+///
+/// [`Missing`].
+pub fn check(records: &[Record], everything: &Setting, prices: &Prices) -> Result<Vec<Checked>, Missing> {
+    let Some(analysis) = Analysis::of(records) else { return Err(Missing::Starts) };
+    let of_cell = |cell: &crate::analysis::CellAnalysis| {
+        let load = cell.cell.workload.clone();
+        let measured = cell.setting(EVERYTHING).and_then(|it| it.cost);
+        let (Some(charge), Some(measured)) = (charge(cell, NONE), measured) else {
+            return Err(Missing::Load { load });
+        };
+        let events = events(records, &load)?;
+        let cost = events.iter().filter_map(|(kind, count)| {
+            everything.levels.get(kind).map(|level| prices.cost(*kind, *level).times(*count))
+        });
+        let predicted = cost.fold(Cost::NOTHING, Cost::plus).times(1.0 / charge);
+        Ok(Checked { load, predicted, measured })
+    };
+    analysis.cells.iter().map(of_cell).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(predicted: (f64, f64, f64), measured: f64, interval: Option<(f64, f64)>) -> Verdict {
+        let (low, ns, high) = predicted;
+        let measured = Difference { share: measured, interval };
+        Checked { load: String::new(), predicted: Cost { ns, low, high }, measured }.verdict()
+    }
+
+    #[test]
+    fn prices_are_true_within_a_quarter_or_within_both_intervals() {
+        assert_eq!(verdict((0.01, 0.12, 0.13), 0.10, Some((0.09, 0.11))), Verdict::Quarter);
+        assert_eq!(verdict((0.05, 0.15, 0.30), 0.10, Some((0.02, 0.18))), Verdict::Intervals);
+        assert_eq!(
+            verdict((0.12, 0.15, 0.30), 0.10, Some((0.02, 0.18))),
+            Verdict::Misses,
+            "one of both only"
+        );
+        assert_eq!(verdict((0.05, 0.15, 0.30), 0.10, Some((0.09, 0.11))), Verdict::Misses, "the other one");
+        assert_eq!(verdict((0.05, 0.15, 0.30), 0.10, None), Verdict::Open);
+        assert_eq!(verdict((0.05, 0.11, 0.30), 0.10, None), Verdict::Quarter);
+    }
+}

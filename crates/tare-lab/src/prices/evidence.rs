@@ -1,0 +1,141 @@
+//! What the records of a study say about events.
+
+use std::collections::BTreeMap;
+
+use tare_budget::{Cost, Kind};
+
+use super::experiment::{EVERYTHING, NOTHING, Setting};
+use super::fit::{Load, quantile};
+use crate::analysis::{Analysis, CellAnalysis};
+use crate::record::Record;
+
+/// What was not measured.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Missing {
+    /// The time was over before.
+    #[error("the time was over before {load} was measured: measure for longer (--minutes)")]
+    Load {
+        /// The load.
+        load: String,
+    },
+    /// Nothing was counted.
+    #[error("{load}: the server's summary tables counted no events")]
+    Events {
+        /// The load.
+        load: String,
+    },
+    /// Starts of servers, of which an interval needs two.
+    #[error("the time was over before servers were started twice: measure for longer (--minutes)")]
+    Starts,
+}
+
+/// The loads of a study whose base is the setting with nothing on.
+///
+/// # Errors
+///
+/// [`Missing`].
+pub fn loads(records: &[Record], settings: &[Setting]) -> Result<Vec<Load>, Missing> {
+    let Some(analysis) = Analysis::of(records) else { return Err(Missing::Load { load: "any load".into() }) };
+    analysis.cells.iter().map(|cell| load(records, cell, settings)).collect()
+}
+
+fn load(records: &[Record], cell: &CellAnalysis, settings: &[Setting]) -> Result<Load, Missing> {
+    let name = cell.cell.workload.clone();
+    let shares: Vec<Vec<f64>> = settings.iter().map(|it| shares(cell, &it.name)).collect();
+    let charge = charge(cell, NOTHING);
+    match charge {
+        Some(charge) if shares.iter().all(|it| !it.is_empty()) => {
+            Ok(Load { events: events(records, &name)?, name, charge, shares })
+        }
+        _ => Err(Missing::Load { load: name }),
+    }
+}
+
+/// By how much more a setting takes, block by block.
+fn shares(cell: &CellAnalysis, setting: &str) -> Vec<f64> {
+    let of = cell.setting(setting).map(|it| it.blocks_cost.as_slice()).unwrap_or_default();
+    of.iter().map(|it| it.share).filter(|share| share.is_finite()).collect()
+}
+
+/// What a transaction takes in a setting, in nanoseconds.
+pub(super) fn charge(cell: &CellAnalysis, setting: &str) -> Option<f64> {
+    let charged = cell.setting(setting)?.medians.charged * 1e9;
+    Some(charged).filter(|it| it.is_finite() && *it > 0.0)
+}
+
+/// How many events of each kind a transaction of a load has, as was counted with everything on.
+///
+/// # Errors
+///
+/// [`Missing::Events`].
+pub(super) fn events(records: &[Record], load: &str) -> Result<BTreeMap<Kind, f64>, Missing> {
+    let counted = records.iter().find_map(|record| match record {
+        Record::Calls(calls) if calls.cell.workload == load && calls.setting == EVERYTHING => {
+            Some(&calls.per_transaction)
+        }
+        _ => None,
+    });
+    let mut events = BTreeMap::new();
+    for (class, count) in counted.into_iter().flatten() {
+        if let Some(kind) = Kind::of(&format!("{class}/")) {
+            *events.entry(kind).or_insert(0.0) += count;
+        }
+    }
+    if events.is_empty() { Err(Missing::Events { load: load.to_owned() }) } else { Ok(events) }
+}
+
+/// What an event costs that is off, whatever its kind: by how much more a server takes with everything off than one without a
+/// Performance Schema, over all events there would be. Each block is a start of both.
+///
+/// # Errors
+///
+/// [`Missing`].
+#[allow(clippy::cast_precision_loss)] // some starts
+pub fn off(records: &[Record], known: &[Load]) -> Result<Cost, Missing> {
+    let Some(analysis) = Analysis::of(records) else { return Err(Missing::Starts) };
+    let mut each: Vec<(f64, f64, f64)> = vec![];
+    for cell in &analysis.cells {
+        let (own, base) = (shares(cell, NOTHING), charge(cell, super::experiment::NONE));
+        let load = known.iter().find(|it| it.name == cell.cell.workload);
+        let (Some(base), Some(load)) = (base, load) else { return Err(Missing::Starts) };
+        if own.len() < 2 {
+            return Err(Missing::Starts);
+        }
+        let events: f64 = load.events.values().sum();
+        let count = own.len() as f64;
+        let mean = own.iter().sum::<f64>() / count;
+        let variance = own.iter().map(|it| (it - mean).powi(2)).sum::<f64>() / (count - 1.0) / count;
+        let nanoseconds = base / events;
+        each.push((mean * nanoseconds, variance.max(1e-12) * nanoseconds.powi(2), count - 1.0));
+    }
+    Ok(weighed(&each))
+}
+
+/// The mean of figures, their variances and degrees of freedom, none of it below 0.
+#[allow(clippy::cast_precision_loss)] // some loads
+fn weighed(each: &[(f64, f64, f64)]) -> Cost {
+    let weights: f64 = each.iter().map(|it| 1.0 / it.1).sum();
+    let mean = each.iter().map(|it| it.0 / it.1).sum::<f64>() / weights;
+    let misfit: f64 = each.iter().map(|it| (it.0 - mean).powi(2) / it.1).sum();
+    let contradiction = (misfit / (each.len() as f64 - 1.0).max(1.0)).max(1.0);
+    let degrees: f64 = each.iter().map(|it| it.2).sum();
+    let half = quantile(degrees) * (contradiction / weights).sqrt();
+    let at_least_nothing = |value: f64| value.max(0.0);
+    let ends = (at_least_nothing(mean - half), at_least_nothing(mean + half));
+    Cost { ns: at_least_nothing(mean), low: ends.0, high: ends.1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_weigh_by_how_exact_they_are_and_widen_where_they_contradict() {
+        let alike = weighed(&[(3.0, 0.01, 5.0), (3.0, 1.0, 5.0)]);
+        assert!((alike.ns - 3.0).abs() < 1e-9 && alike.high - alike.low < 0.5, "{alike:?}");
+        let apart = weighed(&[(3.0, 0.01, 5.0), (4.0, 0.01, 5.0)]);
+        assert!(apart.low < 3.0 && apart.high > 4.0, "{apart:?}");
+        let below = weighed(&[(-1.0, 0.01, 5.0)]);
+        assert_eq!((below.ns, below.low), (0.0, 0.0));
+    }
+}

@@ -1,0 +1,363 @@
+//! What is measured: settings that differ in one group of kinds and in one level, under loads that are rich in one kind of
+//! event each. As studies, that is.
+//!
+//! All levels are switched on one server, so that where a process's memory came to lie has no part in what they differ by. Only
+//! what events cost that are off needs servers of its own, one without a Performance Schema, and so many starts.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use tare_budget::{Family, Kind, Level, Provider};
+
+/// The name of the setting in which everything that can be switched is off.
+pub(super) const NOTHING: &str = "nothing";
+/// That of the one in which everything is on.
+pub(super) const EVERYTHING: &str = "everything";
+/// That of a server without a Performance Schema.
+pub(super) const NONE: &str = "none";
+/// The server's name in the studies: what `--server` of the command stands for.
+pub const SERVER: &str = "server";
+
+/// What prices are measured by: names of workloads.
+pub const LOADS: [&str; 8] = [
+    "oltp_point_select",
+    "ro_simple_ranges",
+    "oltp_write_only",
+    "events_connect",
+    "events_temporary",
+    "events_sort",
+    "events_procedure",
+    "events_tables",
+];
+/// Those of them by which it is measured what costs that is off: each takes a start of every server.
+const LOADS_OFF: [&str; 2] = ["oltp_point_select", "ro_simple_ranges"];
+/// What they are checked with, none of them in `LOADS`.
+pub const CHECKED: [&str; 6] =
+    ["tpcc", "dbstress_rw", "oltp_read_write", "events_session", "procedure_loop", "events_ddl"];
+
+/// Kinds that are switched together, and by which names. Within a group kinds are told apart by loads.
+struct Group {
+    name: &'static str,
+    kinds: &'static [Kind],
+    names: &'static str,
+}
+
+const GROUPS: [Group; 5] = [
+    Group {
+        name: "locks",
+        kinds: &[Kind::Mutex, Kind::RwLock, Kind::Condition],
+        names: "NAME LIKE 'wait/synch/%'",
+    },
+    Group {
+        name: "input, output, tables",
+        kinds: &[Kind::TableIo, Kind::FileIo, Kind::MetadataLock, Kind::TableLock, Kind::Socket, Kind::Idle],
+        names: "NAME LIKE 'wait/io/%' OR NAME LIKE 'wait/lock/%' OR NAME = 'idle'",
+    },
+    Group { name: "stages", kinds: &[Kind::Stage], names: "NAME LIKE 'stage/%'" },
+    Group {
+        name: "statements",
+        kinds: &[Kind::Statement, Kind::Program, Kind::Transaction],
+        names: "NAME LIKE 'statement/%' OR NAME = 'transaction' OR NAME = 'error'",
+    },
+    Group { name: "memory", kinds: &[Kind::Memory], names: "NAME LIKE 'memory/%'" },
+];
+
+/// Kinds among which a figure is shared when they cannot be told apart: those that are switched together.
+pub(super) fn groups() -> impl Iterator<Item = &'static [Kind]> {
+    GROUPS.iter().map(|group| group.kinds)
+}
+
+/// Server options of every study: small enough to be ready soon; a cache of tables that many tables do not fit in, temporary
+/// tables in files, and a log that is written, but not flushed, with every transaction.
+const OPTIONS: &str = r#"options = ["--innodb-buffer-pool-size=128M", "--innodb-flush-log-at-trx-commit=2", "--table-open-cache=64", "--loose-big-tables"]"#;
+
+/// Levels that are measured of timed kinds, from the least to the most. What only notes what is in progress (*current*) is
+/// left out for want of time: it costs no more than *history*.
+fn ladder(provider: Provider) -> &'static [Level] {
+    match provider {
+        Provider::Tare => &[Level::Counts, Level::Sums, Level::Lean, Level::Exact],
+        Provider::MariaDb | Provider::MySql => &[Level::Counts, Level::Sums, Level::History, Level::Exact],
+    }
+}
+
+/// Whether a level of a kind is one of its own: for tare *exact* is *lean* for all but locks.
+fn has(provider: Provider, kind: Kind, level: Level) -> bool {
+    let lock = matches!(kind, Kind::Mutex | Kind::RwLock);
+    match level {
+        Level::Counts => true,
+        _ if !kind.is_timed() => false,
+        Level::Exact => provider != Provider::Tare || lock,
+        _ => true,
+    }
+}
+
+/// A setting: what is kept of each kind, and nothing of those that are not named.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setting {
+    /// Its name in the study.
+    pub name: String,
+    /// Levels by kind.
+    pub levels: BTreeMap<Kind, Level>,
+}
+
+/// All of them.
+#[must_use]
+pub fn settings(provider: Provider) -> Vec<Setting> {
+    let mut settings = vec![];
+    for group in &GROUPS {
+        for &level in ladder(provider) {
+            let of = |kind: &Kind| Some((*kind, highest(provider, *kind, level)?));
+            let levels: BTreeMap<Kind, Level> = group.kinds.iter().filter_map(of).collect();
+            if levels.values().any(|it| *it == level) {
+                settings.push(Setting { name: format!("{} at {level}", group.name), levels });
+            }
+        }
+    }
+    settings.push(everything(provider));
+    settings
+}
+
+/// The setting with everything on, at the highest level.
+#[must_use]
+pub fn everything(provider: Provider) -> Setting {
+    let of = |kind: &Kind| Some((*kind, highest(provider, *kind, Level::Exact)?));
+    let levels = GROUPS.iter().flat_map(|group| group.kinds).filter_map(of).collect();
+    Setting { name: EVERYTHING.to_owned(), levels }
+}
+
+/// The highest level of a kind that is not above another.
+fn highest(provider: Provider, kind: Kind, most: Level) -> Option<Level> {
+    ladder(provider).iter().copied().filter(|level| *level <= most && has(provider, kind, *level)).max()
+}
+
+/// The level whose price another one's is not below: as much is kept, and more. Tare's *lean* is not above *sums* for locks,
+/// as it does not time those that were free.
+pub(super) fn stands_on(kind: Kind, level: Level, of: &[Level]) -> Option<Level> {
+    let lock = matches!(kind, Kind::Mutex | Kind::RwLock);
+    let beside = |it: &Level| *it == Level::Sums && lock && level > Level::Sums && of.contains(&Level::Lean);
+    of.iter().copied().filter(|it| *it < level && !beside(it)).max()
+}
+
+impl Setting {
+    /// The statements that switch a server to it, whatever it is at.
+    fn statements(&self, provider: Provider) -> Vec<String> {
+        let names_at = |wanted: &dyn Fn(Level) -> bool| {
+            let of = |group: &&Group| {
+                group.kinds.iter().any(|kind| self.levels.get(kind).is_some_and(|level| wanted(*level)))
+            };
+            let names: Vec<String> =
+                GROUPS.iter().filter(of).map(|group| format!("({})", group.names)).collect();
+            if names.is_empty() { "FALSE".to_owned() } else { names.join(" OR ") }
+        };
+        if provider == Provider::Tare {
+            // Memory is counted whatever more is asked for.
+            let mut word = "'off'".to_owned();
+            for level in ladder(provider) {
+                let names = names_at(&|it| it == *level);
+                if names != "FALSE" {
+                    word = format!("IF({names}, '{level}', {word})");
+                }
+            }
+            return vec![format!("UPDATE performance_schema.tare_levels SET LEVEL = {word}")];
+        }
+        let yes = |when: &str| format!("IF({when}, 'YES', 'NO')");
+        vec![
+            format!(
+                "UPDATE performance_schema.setup_instruments SET ENABLED = {} \
+                 WHERE NAME NOT LIKE 'memory/performance_schema/%'",
+                yes(&names_at(&|_| true))
+            ),
+            format!(
+                "UPDATE performance_schema.setup_instruments SET TIMED = {} WHERE TIMED IS NOT NULL",
+                yes(&names_at(&|level| level >= Level::Sums))
+            ),
+            format!(
+                "UPDATE performance_schema.setup_consumers SET ENABLED = {} WHERE NAME LIKE 'events%'",
+                yes(&self.consumers())
+            ),
+        ]
+    }
+
+    /// The consumers that record what is to be recorded.
+    fn consumers(&self) -> String {
+        let level_of = |family: Family| {
+            let of = self.levels.iter().filter(|(kind, _)| kind.family() == Some(family));
+            of.map(|(_, level)| *level).max().unwrap_or(Level::Off)
+        };
+        let histories =
+            [("current", Level::Current), ("history", Level::History), ("history_long", Level::Exact)];
+        let names = Family::ALL.into_iter().flat_map(|family| {
+            let on = histories.iter().filter(move |(_, level)| *level <= level_of(family));
+            on.map(move |(history, _)| format!("'events_{}_{history}'", family.name()))
+        });
+        let names: Vec<String> = names.collect();
+        if names.is_empty() { "FALSE".to_owned() } else { format!("NAME IN ({})", names.join(", ")) }
+    }
+}
+
+/// How a server is started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Start {
+    /// With everything on, so that it can be switched.
+    On,
+    /// Without a Performance Schema.
+    Without,
+}
+
+/// The lines of a setting in a study.
+fn setting(name: &str, provider: Provider, start: Start, switch: &[String]) -> String {
+    // No Performance Schema works while nobody asks it anything; to watch each setting for that takes a minute.
+    let mut text = format!("\n[[setting]]\nname = {name:?}\nstretch = false\n");
+    let _ = match (start, provider) {
+        (Start::Without, _) => writeln!(text, "options = [\"--performance-schema=OFF\"]"),
+        (Start::On, Provider::Tare) => writeln!(
+            text,
+            "options = [\"--performance-schema=OFF\", \"--plugin-load-add=ha_federatedx\"]\npreload = \"tare\"\n\
+             environment = {{ TARE_OPTIONS = \"instrument=%=ON;consumer=%=ON;level=exact\" }}"
+        ),
+        (Start::On, Provider::MariaDb | Provider::MySql) => {
+            let consumers = Family::ALL.into_iter().flat_map(|family| {
+                ["current", "history", "history-long"].map(|history| {
+                    format!(", \"--performance-schema-consumer-events-{}-{history}=ON\"", family.name())
+                })
+            });
+            writeln!(
+                text,
+                "options = [\"--performance-schema=ON\", \"--performance-schema-instrument=%=ON\"{}]",
+                consumers.collect::<String>()
+            )
+        }
+    };
+    if !switch.is_empty() {
+        let _ = writeln!(text, "switch = {switch:?}");
+    }
+    if start == Start::On {
+        // Whether it is loaded at all; what is not would cost nothing.
+        let _ =
+            writeln!(text, "require = \"SELECT COUNT(*) > 100 FROM performance_schema.setup_instruments\"");
+    }
+    text
+}
+
+/// The loads of a study.
+fn workloads(names: &[&str]) -> String {
+    let one = |name: &&str| {
+        let options = match *name {
+            "tpcc" => "options = { scale = \"0.1\" }\n",
+            "dbstress_rw" => "options = { objects = 2000 }\n",
+            "procedure_loop" | "events_connect" | "events_temporary" | "events_sort" | "events_procedure"
+            | "events_tables" | "events_session" | "events_ddl" => "",
+            _ => "options = { table-size = 20000 }\n",
+        };
+        format!("\n[[workload]]\nname = {name:?}\nrun = {name:?}\n{options}users = [2]\n")
+    };
+    names.iter().map(one).collect()
+}
+
+/// What all studies begin with.
+fn figures(question: &str, minutes: f64, slice: f64, least: u32, warm_ups: &[&str]) -> String {
+    format!(
+        "question = {question:?}\nminutes = {minutes}\nslice_seconds = {slice:.2}\nblocks = 1000\nblocks_per_start = 1\n\
+         precision = 0.0001\nmargin = 0.0001\nstop_early = false\nleast_blocks = {least}\nwarm_ups = {warm_ups:?}\n\n\
+         [[server]]\nname = {SERVER:?}\nprogram = \"mariadbd\"\n{OPTIONS}\n"
+    )
+}
+
+/// Lives of the server in which every load is measured once, in the time there is.
+const LIVES: f64 = 3.0;
+/// What a slice in turns takes over its load: switching, and waiting until the server is idle.
+const OVERHEAD: f64 = 1.6;
+
+/// The study of levels under some of the loads, of which there must be several.
+#[must_use]
+pub fn of_levels(provider: Provider, minutes: f64, loads: &[&str]) -> String {
+    let settings = settings(provider);
+    #[allow(clippy::cast_precision_loss)] // some hundreds
+    let slices = (settings.len() * loads.len()) as f64;
+    let slice = (minutes * 60.0 / LIVES / OVERHEAD / slices).clamp(0.2, 2.0);
+    let nothing = Setting { name: NOTHING.to_owned(), levels: BTreeMap::new() };
+    let mut text = figures("What does an event cost?", minutes, slice, 1, &[NOTHING, EVERYTHING]);
+    for it in [nothing].iter().chain(&settings) {
+        text += &setting(&it.name, provider, Start::On, &it.statements(provider));
+    }
+    text + &workloads(loads)
+}
+
+/// The study of what costs that is off.
+#[must_use]
+pub fn of_off(provider: Provider, minutes: f64) -> String {
+    let nothing = Setting { name: NOTHING.to_owned(), levels: BTreeMap::new() };
+    let slice = (minutes * 60.0 / 100.0).clamp(0.1, 2.0);
+    figures("What does an event cost that is off?", minutes, slice, 2, &[])
+        + &setting(NONE, provider, Start::Without, &[])
+        + &setting(NOTHING, provider, Start::On, &nothing.statements(provider))
+        + &workloads(&LOADS_OFF)
+}
+
+/// The study that prices are checked with.
+#[must_use]
+pub fn of_check(provider: Provider, minutes: f64) -> String {
+    let slice = (minutes * 60.0 / 400.0).clamp(0.1, 5.0);
+    figures("Does everything cost what prices say?", minutes, slice, 2, &[])
+        + &setting(NONE, provider, Start::Without, &[])
+        + &setting(EVERYTHING, provider, Start::On, &[])
+        + &workloads(&CHECKED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::definition::Definition;
+
+    const ALL: [Provider; 3] = [Provider::Tare, Provider::MariaDb, Provider::MySql];
+
+    #[test]
+    fn settings_differ_in_one_group_and_level_and_share_a_server() {
+        for provider in ALL {
+            let text = of_levels(provider, 10.0, &LOADS);
+            let study = Definition::read(&text, "levels", false).expect("a study");
+            let first = &study.settings[0];
+            assert!(
+                study.settings.iter().all(|it| it.options == first.options && it.preload == first.preload)
+            );
+            for it in settings(provider).iter().filter(|it| it.name != EVERYTHING) {
+                let of = GROUPS.iter().filter(|group| group.kinds.iter().any(|k| it.levels.contains_key(k)));
+                assert_eq!(of.count(), 1, "{}", it.name);
+            }
+            for text in [of_off(provider, 1.0), of_check(provider, 1.0)] {
+                Definition::read(&text, "s", false).expect("a study");
+            }
+        }
+        assert!(CHECKED.iter().all(|load| !LOADS.contains(load)));
+    }
+
+    #[test]
+    fn a_level_is_said_in_the_servers_words() {
+        let of = |provider, name: &str| {
+            let found = settings(provider).into_iter().find(|it| it.name == name).expect("a setting");
+            found.statements(provider)
+        };
+        let stages = of(Provider::MySql, "stages at history");
+        assert!(stages[0].contains("ENABLED = IF((NAME LIKE 'stage/%'), 'YES', 'NO')"), "{stages:?}");
+        assert!(stages[2].contains("NAME IN ('events_stages_current', 'events_stages_history')"));
+        let counted = of(Provider::MariaDb, "locks at counts");
+        assert!(counted[1].contains("TIMED = IF(FALSE,") && counted[2].contains("ENABLED = IF(FALSE,"));
+        let lean = of(Provider::Tare, "locks at lean");
+        assert_eq!(
+            lean,
+            [
+                "UPDATE performance_schema.tare_levels SET LEVEL = IF((NAME LIKE 'wait/synch/%'), 'lean', 'off')"
+            ]
+        );
+    }
+
+    #[test]
+    fn levels_stand_on_those_that_keep_less() {
+        let tare = [Level::Counts, Level::Sums, Level::Lean, Level::Exact];
+        assert_eq!(stands_on(Kind::Mutex, Level::Lean, &tare), Some(Level::Counts));
+        assert_eq!(stands_on(Kind::Mutex, Level::Exact, &tare), Some(Level::Lean));
+        assert_eq!(stands_on(Kind::Mutex, Level::Sums, &tare), Some(Level::Counts));
+        assert_eq!(stands_on(Kind::Stage, Level::Lean, &tare[..3]), Some(Level::Sums));
+        assert_eq!(stands_on(Kind::Stage, Level::Counts, &tare[..3]), None);
+    }
+}

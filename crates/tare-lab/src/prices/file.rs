@@ -1,0 +1,118 @@
+//! Prices that were measured, as a price file.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::ops::Bound;
+
+use tare_budget::{Cost, Kind, Level, Prices};
+
+use super::fit::Fit;
+
+/// What stands over the prices.
+#[derive(Clone, Debug)]
+pub struct Head<'a> {
+    /// As price files name the provider.
+    pub provider: &'a str,
+    /// The server, and its version.
+    pub server: &'a str,
+    /// The machine.
+    pub machine: &'a str,
+    /// What was done.
+    pub how: &'a str,
+}
+
+/// The text of the file. What an event costs is what it costs that is off, and what it costs more at its level. A kind that had
+/// too few events keeps the price of `shipped`, and the file says so.
+#[must_use]
+pub fn write(head: &Head<'_>, fit: &Fit, off: Cost, shipped: &Prices) -> String {
+    let mut text = String::from(
+        "# The price of an event: nanoseconds of the server's CPU time, by kind and level. docs/budget.md says how it is used.\n\n",
+    );
+    let Head { provider, server, machine, how } = head;
+    let _ = write!(
+        text,
+        "[origin]\nprovider = {provider:?}\nserver = {server:?}\nmachine = {machine:?}\nmeasured = true\nhow = \"\"\"\n{how}\"\"\"\n"
+    );
+    for kind in Kind::ALL {
+        let levels = match fit.prices.get(&kind) {
+            Some(levels) => {
+                if let Some(cluster) = fit.clusters.iter().find(|it| it.len() > 1 && it.contains(&kind)) {
+                    let others: Vec<&str> =
+                        cluster.iter().filter(|it| **it != kind).map(|it| it.name()).collect();
+                    let _ =
+                        write!(text, "\n# Not told apart from {}: they share a figure.", others.join(", "));
+                }
+                let mut levels: BTreeMap<Level, Cost> =
+                    levels.iter().map(|(level, cost)| (*level, cost.plus(off))).collect();
+                levels.insert(Level::Off, off);
+                levels
+            }
+            None => {
+                text.push_str(
+                    "\n# It had too few events: this price is not measured, but the one that shipped.",
+                );
+                Level::ALL.into_iter().map(|level| (level, shipped.cost(kind, level))).collect()
+            }
+        };
+        let _ = write!(text, "\n[price.{kind}]\n");
+        for (level, cost) in &levels {
+            // A level that is not there costs what the next higher one does.
+            let above = levels.range((Bound::Excluded(*level), Bound::Unbounded)).next();
+            if above.is_none_or(|(_, above)| above != cost) {
+                let _ = writeln!(
+                    text,
+                    "{level} = {{ ns = {}, low = {}, high = {} }}",
+                    figure(cost.ns),
+                    figure(cost.low),
+                    figure(cost.high)
+                );
+            }
+        }
+    }
+    text
+}
+
+/// A tenth of a nanosecond is fine enough; of a tenth of that nobody knows anything.
+fn figure(ns: f64) -> String {
+    let text = format!("{ns:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tare_budget::Provider;
+
+    fn cost(ns: f64) -> Cost {
+        Cost { ns, low: ns / 2.0, high: ns * 2.0 }
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_says_what_was_not_measured() {
+        let prices = [(
+            Kind::Mutex,
+            [(Level::Counts, cost(4.0)), (Level::Sums, cost(4.0)), (Level::Exact, cost(10.0))].into(),
+        )];
+        let fit = Fit {
+            prices: prices.into(),
+            clusters: vec![vec![Kind::RwLock, Kind::Mutex]],
+            contradiction: 1.0,
+        };
+        let shipped = Prices::shipped(Provider::MySql).expect("it ships");
+        let head =
+            Head { provider: "mysql", server: "MySQL \"9\"", machine: "m", how: "By tare price.\nTwice." };
+        let text = write(&head, &fit, cost(1.0), &shipped);
+        let read = Prices::read(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        assert_eq!(read.origin.server, "MySQL \"9\"");
+        assert!(read.origin.measured && read.origin.how.ends_with("Twice."));
+        assert_eq!(read.cost(Kind::Mutex, Level::Off), cost(1.0));
+        assert_eq!(read.cost(Kind::Mutex, Level::Counts), cost(5.0));
+        assert_eq!(read.cost(Kind::Mutex, Level::Sums), cost(5.0));
+        assert_eq!(read.cost(Kind::Mutex, Level::History), cost(11.0));
+        for level in Level::ALL {
+            assert_eq!(read.cost(Kind::Stage, level), shipped.cost(Kind::Stage, level), "{level}");
+        }
+        assert!(text.contains("# Not told apart from rwlock: they share a figure.\n[price.mutex]"), "{text}");
+        assert!(text.contains("not measured, but the one that shipped.\n[price.stage]"), "{text}");
+    }
+}

@@ -1,0 +1,395 @@
+//! `tare price`: what watching costs a server now; and what an event costs, measured.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use tare_budget::governor::percent;
+use tare_budget::price::Origin;
+use tare_budget::{Account, Cost, Prices, Provider};
+use tare_lab::analysis::Analysis;
+use tare_lab::installation::Installation;
+use tare_lab::interrupt::Interrupt;
+use tare_lab::journal;
+use tare_lab::prices::check::Verdict;
+use tare_lab::prices::{self, Fit, Load, experiment, file};
+use tare_lab::record::Record;
+use tare_lab::runner::Order;
+use tare_outlets::govern;
+use tempfile::NamedTempFile;
+
+use crate::govern::{Clock, between, quality};
+use crate::lab;
+use crate::outlet::Reach;
+use crate::page::{self, Column, Grid, paragraph};
+use crate::units;
+
+/// Instruments that are listed.
+const LISTED: usize = 30;
+/// Minutes of a measurement, and of a check, unless it is said.
+const MEASURED: f64 = 10.0;
+const CHECKED: f64 = 30.0;
+/// The part of a measurement's time that goes to what costs that is off.
+const OFF: f64 = 0.3;
+
+/// Show what watching costs a server now; or measure what an event costs
+///
+/// Reads the counts of a server's own Performance Schema twice, puts prices to the events between, and sets that against
+/// the CPU time the server used meanwhile. Nothing is switched.
+///
+/// With --measure it finds prices on this machine: it starts servers of its own in a temporary folder, drives loads that are rich in one
+/// kind of event each, with settings that differ in one group of instruments and one level, and fits nanoseconds an event.
+/// With --check it compares what prices say of six other loads with what these cost. Both want a quiet machine.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    tare price --dsn 'mysql://agent@localhost?socket=/run/mysqld/mysqld.sock'\n  \
+    TARE_DSN=mysql://agent:secret@db1:3306 tare price --secs 60 --cores 16\n  \
+    tare price --measure tare --out prices.toml\n  \
+    tare price --measure mysql --server /usr/sbin/mysqld --minutes 20 --out mysql.toml\n  \
+    tare price --check mysql --server /usr/sbin/mysqld --prices mysql.toml")]
+pub(crate) struct Price {
+    #[command(flatten)]
+    reach: Reach,
+    #[command(flatten)]
+    clock: Clock,
+    /// Seconds between the two readings
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    secs: u64,
+    #[command(flatten)]
+    measuring: Measuring,
+}
+
+/// What is measured, and on what.
+#[derive(Args, Debug)]
+struct Measuring {
+    /// Measure prices, and write them to --out
+    #[arg(long, value_name = "WHOSE", group = "what", conflicts_with_all = ["prices", "pid", "cores", "Reach"])]
+    measure: Option<Whose>,
+    /// Measure six loads, and compare with what prices say
+    #[arg(long, value_name = "WHOSE", group = "what", conflicts_with_all = ["pid", "cores", "Reach"])]
+    check: Option<Whose>,
+    /// The server's program to measure [default: mariadbd, for mysql mysqld]
+    #[arg(long, value_name = "PROGRAM", requires = "what")]
+    server: Option<PathBuf>,
+    /// The shared object of tare's [default: beside this program]
+    #[arg(long, value_name = "PATH", requires = "what")]
+    provider: Option<PathBuf>,
+    /// How long to measure [default: 10 for prices, 30 to check them]
+    #[arg(long, value_name = "N", requires = "what", value_parser = minutes)]
+    minutes: Option<f64>,
+    /// The price file to write [default: prices.toml]
+    #[arg(long, value_name = "FILE", requires = "measure")]
+    out: Option<PathBuf>,
+    /// Keep what was measured in a folder; the same folder goes on with what was cut off
+    #[arg(long, value_name = "DIR", requires = "what")]
+    results: Option<PathBuf>,
+}
+
+/// Whose events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Whose {
+    /// Tare's
+    Tare,
+    /// Those of MariaDB's own Performance Schema
+    Mariadb,
+    /// Those of MySQL's
+    Mysql,
+}
+
+impl Whose {
+    fn provider(self) -> Provider {
+        match self {
+            Whose::Tare => Provider::Tare,
+            Whose::Mariadb => Provider::MariaDb,
+            Whose::Mysql => Provider::MySql,
+        }
+    }
+
+    /// As price files say it.
+    fn name(self) -> &'static str {
+        match self {
+            Whose::Tare => "tare",
+            Whose::Mariadb => "mariadb",
+            Whose::Mysql => "mysql",
+        }
+    }
+
+    /// The program of its server.
+    fn program(self) -> &'static str {
+        if self == Whose::Mysql { "mysqld" } else { "mariadbd" }
+    }
+
+    /// The server as price files call it.
+    fn server(self, version: &str) -> String {
+        match self {
+            Whose::Tare => format!("MariaDB {version} with tare {}", env!("CARGO_PKG_VERSION")),
+            Whose::Mariadb => format!("MariaDB {version}"),
+            Whose::Mysql => format!("MySQL {version}"),
+        }
+    }
+}
+
+fn minutes(text: &str) -> Result<f64, String> {
+    let number: Option<f64> = text.parse().ok();
+    number
+        .filter(|it| (0.1..=1440.0).contains(it))
+        .ok_or_else(|| "0.1 to 1440 minutes are allowed".to_owned())
+}
+
+/// Runs the command.
+pub(crate) fn price(arguments: &Price, interrupt: &Interrupt) -> Result<ExitCode> {
+    let measuring = &arguments.measuring;
+    match (measuring.measure, measuring.check) {
+        (Some(whose), _) => measure(measuring, whose, interrupt),
+        (None, Some(whose)) => {
+            let prices = match arguments.clock.prices()? {
+                Some(prices) => prices,
+                None => Prices::shipped(whose.provider())?,
+            };
+            check(measuring, whose, &prices, interrupt)
+        }
+        (None, None) => account(arguments, interrupt),
+    }
+    .map(|()| ExitCode::SUCCESS)
+}
+
+fn account(arguments: &Price, interrupt: &Interrupt) -> Result<()> {
+    let address = arguments.reach.address()?;
+    let orders = arguments.clock.orders(address, 1.0, arguments.secs)?;
+    let machine = arguments.clock.machine()?;
+    let mut wait = |time: Duration| interrupt.sleep(time).is_ok();
+    if let Some((account, prices)) = govern::account(&orders, &machine, &mut wait)? {
+        print_account(&account, &prices.origin);
+    }
+    Ok(())
+}
+
+/// Results of a study: its folder's records, and what follows from them.
+struct Results {
+    records: Vec<Record>,
+    analysis: Analysis,
+}
+
+/// The server's program: one that has what is to be measured.
+fn program(measuring: &Measuring, whose: Whose) -> Result<PathBuf> {
+    let named = measuring.server.clone().unwrap_or_else(|| whose.program().into());
+    let installation = match Installation::find(Some(&named)) {
+        Err(tare_lab::Error::Missing { .. }) => {
+            bail!("{}: there is no such program; --server names the server's", named.display())
+        }
+        found => found?,
+    };
+    let is_mysql = installation.install_db.is_none();
+    if is_mysql != (whose == Whose::Mysql) {
+        let which = if is_mysql { "MySQL's" } else { "MariaDB's" };
+        bail!("{}: a server of {which} has no events of `{}`", named.display(), whose.name());
+    }
+    if whose == Whose::Tare && !installation.has_federated() {
+        bail!("{}: levels are switched by SQL, for which it needs the plugin ha_federatedx", named.display());
+    }
+    Ok(installation.mariadbd)
+}
+
+/// Runs a study of ours, in a folder of its own in `folder`.
+fn run(
+    measuring: &Measuring,
+    whose: Whose,
+    name: &str,
+    text: String,
+    folder: &Path,
+    interrupt: &Interrupt,
+) -> Result<Results> {
+    let (source, definition) = lab::study(name, text)?;
+    let order = Order {
+        preloads: lab::preloads(&definition, measuring.provider.as_deref())?,
+        programs: [(experiment::SERVER.to_owned(), program(measuring, whose)?)].into(),
+        name: source.name,
+        text: source.text,
+        definition,
+        quick: false,
+        folder: folder.join(name),
+        seed: None,
+        budget: None,
+        profile: false,
+    };
+    let analysis = lab::watch(&order, interrupt)?;
+    Ok(Results { records: journal::read(&order.folder)?, analysis })
+}
+
+/// Where results go: a folder that was named, or one that goes away.
+fn folder(measuring: &Measuring) -> Result<(PathBuf, Option<tempfile::TempDir>)> {
+    if let Some(folder) = &measuring.results {
+        return Ok((folder.clone(), None));
+    }
+    let folder = tempfile::tempdir().context("making a temporary folder")?;
+    Ok((folder.path().to_owned(), Some(folder)))
+}
+
+fn measure(measuring: &Measuring, whose: Whose, interrupt: &Interrupt) -> Result<()> {
+    let out = measuring.out.clone().unwrap_or_else(|| "prices.toml".into());
+    // What cannot be written is said before anything is measured.
+    let mut file = beside(&out).with_context(|| format!("--out {}", out.display()))?;
+    let (folder, _kept) = folder(measuring)?;
+    let (provider, minutes) = (whose.provider(), measuring.minutes.unwrap_or(MEASURED));
+    let levels = experiment::of_levels(provider, minutes * (1.0 - OFF), &experiment::LOADS);
+    let levels = run(measuring, whose, "levels", levels, &folder, interrupt)?;
+    let settings = experiment::settings(provider);
+    let loads = prices::loads(&levels.records, &settings)?;
+    let of: Vec<_> = settings.iter().map(|it| it.levels.clone()).collect();
+    let fit = prices::fit(&of, &loads)?;
+    let off = experiment::of_off(provider, minutes * OFF);
+    let off_results = run(measuring, whose, "off", off, &folder, interrupt)?;
+    let off = prices::off(&off_results.records, &loads)?;
+    let header = &levels.analysis.header;
+    let version = header.servers.first().map(|it| it.version.clone()).unwrap_or_default();
+    let how = how(whose, minutes, &levels, &off_results, &loads, &fit);
+    let head = file::Head {
+        provider: whose.name(),
+        server: &whose.server(&version),
+        machine: &machine(&header.machine),
+        how: &how,
+    };
+    let text = file::write(&head, &fit, off, &Prices::shipped(provider)?);
+    let prices = Prices::read(&text).context("the prices that were measured")?;
+    file.write_all(text.as_bytes()).context("writing prices")?;
+    file.persist(&out).with_context(|| format!("writing {}", out.display()))?;
+    print_prices(&prices, &fit, &experiment::everything(provider));
+    page::note(&format!("Prices: {}", out.display()));
+    Ok(())
+}
+
+/// A file beside another one, which it will replace; whoever may read that one may read it.
+fn beside(path: &Path) -> std::io::Result<NamedTempFile> {
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    tempfile::Builder::new().permissions(fs::Permissions::from_mode(0o644)).tempfile_in(folder)
+}
+
+fn machine(machine: &tare_lab::record::Machine) -> String {
+    let model = &machine.cpu_model;
+    let host = if machine.hypervisor.is_some() { "virtual machine, " } else { "" };
+    format!("{host}{} processors, {model}", machine.cpus)
+}
+
+/// What was done to find prices, for their file.
+fn how(whose: Whose, minutes: f64, levels: &Results, off: &Results, loads: &[Load], fit: &Fit) -> String {
+    let starts = |results: &Results, setting: &str| {
+        let cells = results.analysis.cells.iter().filter_map(|cell| cell.setting(setting));
+        cells.map(|it| it.blocks).min().unwrap_or(0)
+    };
+    let names: Vec<&str> = loads.iter().map(|it| it.name.as_str()).collect();
+    format!(
+        "`tare price --measure {} --minutes {minutes}`, {}: {} settings switched on one server, started {} times,\n\
+         under {};\n\
+         what costs that is off from {} starts of servers with and without. Loads contradict each other {:.1} times as much\n\
+         as noise explains; intervals allow for that. 95% intervals.\n",
+        whose.name(),
+        levels.analysis.header.started,
+        levels.analysis.header.settings.len(),
+        starts(levels, "everything"),
+        names.join(", "),
+        starts(off, "nothing"),
+        fit.contradiction,
+    )
+}
+
+/// What everything costs, kind by kind.
+fn print_prices(prices: &Prices, fit: &Fit, everything: &experiment::Setting) {
+    paragraph(&quality(&prices.origin));
+    let mut grid = Grid::new(&[
+        ("KIND", Column::Left),
+        ("LEVEL", Column::Left),
+        ("NS EACH", Column::Right),
+        ("FROM", Column::Right),
+        ("TO", Column::Right),
+        ("NOT TOLD APART FROM", Column::CutEnd),
+    ]);
+    for (kind, level) in &everything.levels {
+        let cost = prices.cost(*kind, *level);
+        let cluster = fit.clusters.iter().find(|it| it.contains(kind));
+        let others = cluster.into_iter().flatten().filter(|it| *it != kind).map(|it| it.name());
+        let note = match fit.prices.contains_key(kind) {
+            true => others.collect::<Vec<_>>().join(", "),
+            false => "(too few events: as it shipped)".to_owned(),
+        };
+        grid.row([
+            kind.to_string(),
+            level.to_string(),
+            format!("{:.1}", cost.ns),
+            format!("{:.1}", cost.low),
+            format!("{:.1}", cost.high),
+            note,
+        ]);
+    }
+    grid.print();
+}
+
+fn check(measuring: &Measuring, whose: Whose, prices: &Prices, interrupt: &Interrupt) -> Result<()> {
+    let (folder, _kept) = folder(measuring)?;
+    let provider = whose.provider();
+    let text = experiment::of_check(provider, measuring.minutes.unwrap_or(CHECKED));
+    let results = run(measuring, whose, "check", text, &folder, interrupt)?;
+    let checked = prices::check(&results.records, &experiment::everything(provider), prices)?;
+    paragraph(&quality(&prices.origin));
+    let mut grid = Grid::new(&[
+        ("LOAD", Column::Left),
+        ("PREDICTED", Column::Right),
+        ("MEASURED", Column::Right),
+        ("VERDICT", Column::Left),
+    ]);
+    for it in &checked {
+        let measured = match it.measured.interval {
+            Some((low, high)) => between(Cost { ns: it.measured.share, low, high }),
+            None => format!("{} (too few starts for an interval)", percent(it.measured.share)),
+        };
+        let verdict = match it.verdict() {
+            Verdict::Quarter => "within a quarter",
+            Verdict::Intervals => "within both intervals",
+            Verdict::Misses => "misses",
+            Verdict::Open => "open",
+        };
+        grid.row([it.load.clone(), between(it.predicted), measured, verdict.to_owned()]);
+    }
+    grid.print();
+    Ok(())
+}
+
+fn print_account(account: &Account, prices: &Origin) {
+    paragraph(&format!(
+        "Watching costs {} of the CPU time; {} of that is reading the counts.",
+        between(account.share()),
+        percent(if account.total.ns > 0.0 { account.own / account.total.ns } else { 0.0 })
+    ));
+    paragraph(&quality(prices));
+    let mut grid = Grid::new(&[
+        ("INSTRUMENT", Column::CutStart),
+        ("LEVEL", Column::Left),
+        ("EVENTS", Column::Right),
+        ("NS EACH", Column::Right),
+        ("SHARE", Column::Right),
+        ("FROM", Column::Right),
+        ("TO", Column::Right),
+    ]);
+    for share in account.shares.iter().take(LISTED) {
+        let of = account.share_of(share.cost);
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a count
+        grid.row([
+            share.entry.name.clone(),
+            share.entry.level.to_string(),
+            units::count(share.entry.events as u64),
+            format!("{:.0}", share.cost.ns / share.entry.events.max(1.0)),
+            percent(of.ns),
+            percent(of.low),
+            percent(of.high),
+        ]);
+    }
+    grid.print();
+    let rest = account.shares.iter().skip(LISTED).fold(Cost::NOTHING, |sum, share| sum.plus(share.cost));
+    if rest.ns > 0.0 {
+        println!("and {} more: {}", account.shares.len() - LISTED, percent(account.share_of(rest).ns));
+    }
+}
