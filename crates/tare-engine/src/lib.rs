@@ -49,7 +49,7 @@ pub use instance::{
 pub use memory::lost::{Limits, Lost};
 pub use memory::text::shown;
 pub use read::{
-    ApplierRow, CachedHost, Cursor, Each, Origin, Piece, Replica, ReplicaError, ReplicaRow, ReplicaThread,
+    ApplierRow, CachedHost, Cursor, Each, EachStatement, Origin, Piece, Replica, ReplicaError, ReplicaRow, ReplicaThread, StreamedStatement,
     ReplicaWorker, SessionCountersRow, SessionValue, SessionVariableRow, Sink,
 };
 pub use record::operation;

@@ -84,7 +84,7 @@ event_tables!(
     "waits",
     WaitRow,
     Engine::waits,
-    &[Head::KEY, Head::SOURCE_AND_TIMER, WAIT_OBJECT, Head::NESTING, WAIT_OPERATION],
+    WAIT,
     &[]
 );
 
@@ -94,7 +94,7 @@ event_tables!(
     "stages",
     StageRow,
     Engine::stages,
-    &[Head::KEY, Head::SOURCE_AND_TIMER, STAGE_PROGRESS, Head::NESTING],
+    STAGE,
     &[]
 );
 
@@ -117,6 +117,14 @@ event_tables!(
     TRANSACTION,
     &[]
 );
+
+/// What there is to say of a wait.
+pub(crate) const WAIT: &[&[ColumnDef<WaitRow>]] =
+    &[Head::KEY, Head::SOURCE_AND_TIMER, WAIT_OBJECT, Head::NESTING, WAIT_OPERATION];
+
+/// What there is to say of a stage.
+pub(crate) const STAGE: &[&[ColumnDef<StageRow>]] =
+    &[Head::KEY, Head::SOURCE_AND_TIMER, STAGE_PROGRESS, Head::NESTING];
 
 /// What there is to say of a statement.
 pub(crate) const STATEMENT: &[&[ColumnDef<StatementRow>]] = &[
@@ -210,7 +218,7 @@ impl<R: Event> Head<R> {
     ];
 }
 
-const fn event_type_name(event_type: EventType) -> &'static str {
+pub(crate) const fn event_type_name(event_type: EventType) -> &'static str {
     match event_type {
         EventType::Transaction => "TRANSACTION",
         EventType::Statement => "STATEMENT",

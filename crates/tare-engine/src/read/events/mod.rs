@@ -1,5 +1,6 @@
 //! Events: current, history, history_long, of all four types. What is common to all of them is here.
 
+mod ended;
 mod stages;
 mod statements;
 mod stream;
@@ -22,7 +23,8 @@ use crate::record::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED};
 use crate::snapshot::*;
 use crate::thread::Thread;
 
-pub use stream::{Cursor, Each, Origin, Piece};
+pub use ended::StreamedStatement;
+pub use stream::{Cursor, Each, EachStatement, Origin, Piece};
 
 /// What an event of any type says of itself.
 trait Event: Sized {

@@ -10,6 +10,7 @@
 //! | texts | schema, SQL text, schema and name of the program, message: each begins with a word |
 
 use std::array::from_fn;
+use std::borrow::Cow;
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -439,6 +440,13 @@ pub(crate) struct StatementEvent {
     /// Number of the character set of the text.
     pub(crate) charset: u32,
     pub(crate) text_cut: bool,
+}
+
+impl StatementEvent {
+    /// RETURNED_SQLSTATE.
+    pub(crate) fn state(&self) -> Option<Cow<'_, str>> {
+        (self.sqlstate != [0; 5]).then(|| String::from_utf8_lossy(&self.sqlstate))
+    }
 }
 
 /// The texts of a statement.
