@@ -6,13 +6,13 @@
 use std::ops::ControlFlow;
 use std::sync::OnceLock;
 
-use tare_engine::snapshot::{StatementRow, TransactionRow};
+use tare_engine::snapshot::{Parts, StatementRow, TransactionRow};
 use tare_engine::{Cursor, Each, Engine, Origin, Piece};
 
 use crate::column::{ColumnDef, YES_NO, nullable, yes_no};
 use crate::event;
 use crate::table::SqlType::{BigIntUnsigned, VarChar};
-use crate::table::{Column, Condition, Table, Value};
+use crate::table::{Column, Columns, Query, Sink, Table, Value, Values};
 
 /// Every stream.
 pub static STREAMS: &[&dyn Stream] = &[&STATEMENTS, &TRANSACTIONS];
@@ -20,15 +20,15 @@ pub static STREAMS: &[&dyn Stream] = &[&STATEMENTS, &TRANSACTIONS];
 /// A table whose rows are what has ended since they were last read with the same cursor, and then one that says how many
 /// were missed.
 pub trait Stream: Table {
-    /// Hands out the new rows, and the last one. Of the columns that are not `wanted` the values are NULL.
-    fn read(&self, engine: &Engine, cursor: &mut Cursor, wanted: &[bool], take: Take<'_>);
+    /// Hands out the new rows, and the last one, for these columns to be read.
+    fn read(&self, engine: &Engine, cursor: &mut Cursor, columns: Columns, take: Take<'_>);
 }
 
 /// Takes a row, and whether it is an event and not the last row, until it breaks.
-pub type Take<'a> = &'a mut dyn FnMut(&[Value], bool) -> ControlFlow<()>;
+pub type Take<'a> = &'a mut dyn FnMut(&dyn Values, bool) -> ControlFlow<()>;
 
 /// Reads a stream of the engine's.
-type Source<R> = fn(&Engine, &mut Cursor, Each<'_, R>) -> Piece;
+type Source<R> = fn(&Engine, &mut Cursor, Parts, Each<'_, R>) -> Piece;
 
 /// `tare_stream_statements`
 pub static STATEMENTS: StreamDef<StatementRow> = StreamDef::new(
@@ -68,10 +68,10 @@ const ORIGIN: &[ColumnDef<Origin>] = &[
         "PROCESSLIST_USER",
         VarChar(128),
         "User of the connection's account; NULL for a background thread, and once the account is forgotten.",
-        |origin| origin.user.as_deref().map(str::to_owned).into(),
+        |origin| origin.user.as_deref().into(),
     ),
     nullable("PROCESSLIST_HOST", VarChar(256), "Host of that account.", |origin| {
-        origin.host.as_deref().map(str::to_owned).into()
+        origin.host.as_deref().into()
     }),
     nullable(
         "ENDED",
@@ -140,7 +140,7 @@ impl<R: 'static> Table for StreamDef<R> {
     }
 
     /// Without a cursor there is nothing.
-    fn scan(&self, _: &Engine, _: &[Condition], _: &mut dyn FnMut(&[Value]) -> ControlFlow<()>) {}
+    fn scan(&self, _: &Engine, _: &Query<'_>, _: Sink<'_>) {}
 
     fn stream(&self) -> Option<&dyn Stream> {
         Some(self)
@@ -148,30 +148,47 @@ impl<R: 'static> Table for StreamDef<R> {
 }
 
 impl<R: 'static> Stream for StreamDef<R> {
-    fn read(&self, engine: &Engine, cursor: &mut Cursor, wanted: &[bool], take: Take<'_>) {
-        let mut row = vec![Value::Null; self.columns().len()];
-        let wanted: Vec<usize> = (0..row.len()).filter(|at| wanted.get(*at) == Some(&true)).collect();
+    fn read(&self, engine: &Engine, cursor: &mut Cursor, columns: Columns, take: Take<'_>) {
         let events: Vec<&ColumnDef<R>> = self.event().collect();
-        let (of_origin, of_last) = (events.len(), events.len() + ORIGIN.len());
+        let parts = columns.parts(events.iter().map(|def| def.parts));
         let mut has_left = false;
-        let piece = (self.source)(engine, cursor, &mut |event, origin| {
-            for at in wanted.iter().copied().filter(|at| *at < of_last) {
-                row[at] = match events.get(at) {
-                    Some(column) => (column.get)(event),
-                    None => (ORIGIN[at - of_origin].get)(origin),
-                };
-            }
-            let flow = take(&row, true);
+        let piece = (self.source)(engine, cursor, parts, &mut |event, origin| {
+            let flow = take(&Ended { events: &events, event, origin }, true);
             has_left = flow.is_break();
             flow
         });
-        if has_left {
-            return;
+        if !has_left {
+            let _last = take(&Last { before: events.len() + ORIGIN.len(), piece }, false);
         }
-        row.fill(Value::Null);
-        for at in wanted.into_iter().filter(|at| *at >= of_last) {
-            row[at] = (LAST[at - of_last].get)(&piece);
+    }
+}
+
+/// The row of an event.
+struct Ended<'r, R: 'static> {
+    events: &'r [&'static ColumnDef<R>],
+    event: &'r R,
+    origin: &'r Origin,
+}
+
+impl<R> Values for Ended<'_, R> {
+    fn value(&self, column: usize) -> Value<'_> {
+        match self.events.get(column) {
+            Some(def) => (def.get)(self.event),
+            None => ORIGIN.get(column - self.events.len()).map_or(Value::Null, |def| (def.get)(self.origin)),
         }
-        let _last = take(&row, false);
+    }
+}
+
+/// The last row: what an answer came to.
+struct Last {
+    /// Columns that are of events.
+    before: usize,
+    piece: Piece,
+}
+
+impl Values for Last {
+    fn value(&self, column: usize) -> Value<'_> {
+        let def = column.checked_sub(self.before).and_then(|column| LAST.get(column));
+        def.map_or(Value::Null, |def| (def.get)(&self.piece))
     }
 }

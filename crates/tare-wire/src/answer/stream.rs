@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::protocol::field::Field;
 use crate::protocol::packet::Writer;
 use crate::protocol::reply::Rows;
-use crate::sql::statement::{ItemOf, Limit, Select};
+use crate::sql::statement::{Limit, Select};
 
 /// Answers a SELECT. WHERE decides which events are sent; the last row always is.
 pub(super) fn select(
@@ -25,18 +25,11 @@ pub(super) fn select(
         return Err(Failure::only_forwards().into());
     }
     let columns = stream.columns();
-    let mut wanted = vec![false; columns.len()];
-    select.filter.columns(&mut |column| wanted[column] = true);
-    for item in &select.items {
-        if let ItemOf::Column(column) = item.of {
-            wanted[column] = true;
-        }
-    }
     let fields: Vec<Field> = select.items.iter().map(|item| field(select, item)).collect();
     let mut rows = Rows::begin(writer, &fields, session.narrow)?;
     let cursor = session.cursors.entry(stream.name()).or_default();
     let mut end = Ok(());
-    stream.read(source.engine, cursor, &wanted, &mut |row, is_event| {
+    stream.read(source.engine, cursor, select.columns(), &mut |row, is_event| {
         if source.is_stopping() {
             end = Err(Failure::stopping().into());
             return ControlFlow::Break(());

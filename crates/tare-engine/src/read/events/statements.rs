@@ -65,11 +65,11 @@ impl Engine {
     /// `events_statements_*`.
     pub fn statements(&self, asked: impl Into<Asked<Scope>>) -> Vec<StatementRow> {
         let asked = asked.into();
-        let (scale, sources) = (Scale::of(self), Sources::of(self));
+        let (scale, sources) = (Scale::of(self), Sources::of(self, asked.parts));
         if asked.what != Scope::Current {
             let ended = self.ended::<Statement>(asked);
-            let row =
-                |seen| self.statement_row(seen, scale, &sources, |digest| self.statement_digest(digest));
+            let digest = |digest| self.statement_digest(digest);
+            let row = |seen| self.statement_row(seen, asked.parts, scale, &sources, digest);
             return ended.iter().map(row).collect();
         }
         let shown = self.shown(EventType::Statement, asked);
@@ -82,7 +82,7 @@ impl Engine {
                 let is_shown = if seen.has_ended() { shown.shows(&seen) } else { shown.shows_running(&seen) };
                 if seen.event.id() != 0 && is_shown {
                     let digest = |digest| self.statement_digest(digest);
-                    rows.push(self.statement_row(&seen, scale, &sources, digest));
+                    rows.push(self.statement_row(&seen, asked.parts, scale, &sources, digest));
                 }
             }
         }
@@ -112,12 +112,14 @@ impl Engine {
     pub(super) fn statement_row(
         &self,
         seen: &Seen<Statement>,
+        parts: Parts,
         scale: Scale<'_>,
         sources: &Sources<'_>,
         digest: impl FnOnce(Digest) -> Option<Arc<DigestText>>,
     ) -> StatementRow {
         let Statement { event, texts } = &seen.event;
         let state = event.sqlstate;
+        let sql_text = || self.sql_text(texts.sql.clone(), event.charset, event.text_cut);
         StatementRow {
             head: EventHead {
                 thread_id: seen.thread_id,
@@ -128,9 +130,9 @@ impl Engine {
                 timer: timer(scale, event.start, event.end, event.flags),
                 nesting: nesting_of(event.nesting.0, event.nesting.1),
             },
-            sql_text: self.sql_text(texts.sql.clone(), event.charset, event.text_cut),
+            sql_text: parts.has(StatementRow::SQL_TEXT).then(sql_text).flatten(),
             sql_text_cut: event.text_cut,
-            digest: digest(event.digest),
+            digest: parts.has(StatementRow::DIGEST).then(|| digest(event.digest)).flatten(),
             current_schema: shown(&texts.schema),
             object: ObjectName {
                 object_type: crate::setup::objects::type_name(event.object_type),

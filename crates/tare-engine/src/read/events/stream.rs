@@ -96,8 +96,13 @@ type Accounts = HashMap<u32, [Option<Arc<str>>; 2]>;
 
 impl Engine {
     /// Reads on in the stream of statements.
-    pub fn stream_statements(&self, cursor: &mut Cursor, each: Each<'_, StatementRow>) -> Piece {
-        let (scale, sources) = (Scale::of(self), Sources::of(self));
+    pub fn stream_statements(
+        &self,
+        cursor: &mut Cursor,
+        parts: Parts,
+        each: Each<'_, StatementRow>,
+    ) -> Piece {
+        let (scale, sources) = (Scale::of(self), Sources::of(self, parts));
         let mut spelled = std::mem::take(&mut cursor.spelled);
         let piece = self.read_on::<Statement>(cursor, &mut |seen, origin| {
             if spelled.len() >= SPELLED {
@@ -105,15 +110,20 @@ impl Engine {
             }
             let spell =
                 |digest| spelled.entry(digest).or_insert_with(|| self.statement_digest(digest)).clone();
-            each(&self.statement_row(seen, scale, &sources, spell), origin)
+            each(&self.statement_row(seen, parts, scale, &sources, spell), origin)
         });
         cursor.spelled = spelled;
         piece
     }
 
     /// Reads on in the stream of transactions.
-    pub fn stream_transactions(&self, cursor: &mut Cursor, each: Each<'_, TransactionRow>) -> Piece {
-        let (scale, sources) = (Scale::of(self), Sources::of(self));
+    pub fn stream_transactions(
+        &self,
+        cursor: &mut Cursor,
+        parts: Parts,
+        each: Each<'_, TransactionRow>,
+    ) -> Piece {
+        let (scale, sources) = (Scale::of(self), Sources::of(self, parts));
         self.read_on::<Transaction>(cursor, &mut |seen, origin| {
             each(&self.transaction_row(seen, scale, &sources), origin)
         })
