@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
+use tare_engine::snapshot::Parts;
 use tare_engine::{Config, Cursor};
 
 use crate::driver::*;
@@ -52,7 +53,7 @@ impl Reader {
     /// True: there is more.
     fn read(&mut self, rig: Rig, pause: Duration) -> bool {
         let Reader { cursor, read, last, .. } = self;
-        let piece = rig.stream_statements(cursor, &mut |row, origin| {
+        let piece = rig.stream_statements(cursor, Parts::ALL, &mut |row, origin| {
             let sql = row.sql_text.as_deref().expect("a text");
             let words: Vec<&str> = sql.split(' ').collect();
             let n: u64 = words[2].parse().expect("a number");

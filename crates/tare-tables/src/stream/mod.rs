@@ -1,20 +1,20 @@
 //! Streams: what has ended since the last answer, each event once, and how many could not be read any more.
 //!
 //! They are read over the endpoint only, as tables that remember how far each connection has come. They are none of the
-//! server's tables. A value goes from the record it was read from to where it is sent from, without one in between.
+//! server's tables.
 
 mod statement;
 
 use std::ops::ControlFlow;
 use std::sync::OnceLock;
 
-use tare_engine::snapshot::{StageRow, TransactionRow, WaitRow};
+use tare_engine::snapshot::{Parts, StageRow, TransactionRow, WaitRow};
 use tare_engine::{Cursor, Each, Engine, Origin, Piece};
 
 use crate::column::{ColumnDef, YES_NO, nullable, yes_no};
 use crate::event;
 use crate::table::SqlType::{BigIntUnsigned, VarChar};
-use crate::table::{Column, Condition, SqlType, Table, Value};
+use crate::table::{Column, Columns, Query, Sink, Table, Value, Values};
 
 /// Every stream.
 pub static STREAMS: &[&dyn Stream] = &[&statement::STATEMENTS, &TRANSACTIONS, &WAITS, &STAGES];
@@ -22,124 +22,58 @@ pub static STREAMS: &[&dyn Stream] = &[&statement::STATEMENTS, &TRANSACTIONS, &W
 /// A table whose rows are what has ended since they were last read with the same cursor, and then one that says how many
 /// were missed.
 pub trait Stream: Table {
-    /// Hands out the new rows, and the last one.
-    fn read(&self, engine: &Engine, cursor: &mut Cursor, asked: &StreamAsked<'_>, to: &mut dyn Rows);
+    /// Hands out the new rows, and the last one, for these columns to be read.
+    fn read(&self, engine: &Engine, cursor: &mut Cursor, columns: Columns, take: Take<'_>);
 }
 
-/// What is asked of a stream, by positions of columns.
-#[derive(Clone, Copy, Debug)]
-pub struct StreamAsked<'a> {
-    /// What a row has, in its order; `None`: something that is no column.
-    pub items: &'a [Option<usize>],
-    /// What decides whether an event's row is wanted.
-    pub tested: &'a [usize],
-}
+/// Takes a row, and whether it is an event and not the last row, until it breaks.
+pub type Take<'a> = &'a mut dyn FnMut(&dyn Values, bool) -> ControlFlow<()>;
 
-/// Takes a value.
-pub trait Put {
-    /// NULL.
-    fn null(&mut self);
-    /// A number.
-    fn unsigned(&mut self, number: u64);
-    /// A text.
-    fn text(&mut self, text: &str);
-    /// Any value.
-    fn value(&mut self, value: &Value);
-}
-
-impl dyn Put + '_ {
-    fn number(&mut self, number: Option<u64>) {
-        match number {
-            Some(number) => self.unsigned(number),
-            None => self.null(),
-        }
-    }
-
-    fn some(&mut self, text: Option<&str>) {
-        match text {
-            Some(text) => self.text(text),
-            None => self.null(),
-        }
-    }
-}
-
-/// Takes rows, value by value.
-pub trait Rows {
-    /// Whether an event is wanted: of its columns those that are tested are here, the others are NULL.
-    fn wants(&mut self, row: &[Value]) -> bool;
-    /// Takes the next values of the row.
-    fn put(&mut self) -> &mut dyn Put;
-    /// What is at this position is no column: the taker's own.
-    fn own(&mut self, item: usize);
-    /// The row has all its values. Breaks when no more is wanted.
-    fn end(&mut self) -> ControlFlow<()>;
-}
-
-/// A value that is tested.
-impl Put for Value {
-    fn null(&mut self) {
-        *self = Value::Null;
-    }
-    fn unsigned(&mut self, number: u64) {
-        *self = Value::Unsigned(number);
-    }
-    fn text(&mut self, text: &str) {
-        *self = text.to_owned().into();
-    }
-    fn value(&mut self, value: &Value) {
-        *self = value.clone();
-    }
-}
-
-/// How a column is put where it goes to, of what events of this kind are read from.
-type Putter<K> = fn(&<K as Kind>::Event<'_>, &mut dyn Put);
-
-/// The columns that are put without a row in between, by name.
-type Direct<K> = &'static [(&'static str, Putter<K>)];
-
-/// A kind of stream.
+/// What a stream is of.
 trait Kind: 'static {
-    /// What an event is read from.
+    /// An event, where its columns are read from.
     type Event<'a>;
-    /// All that there is to say of it.
+    /// What its columns are declared for.
     type Row: 'static;
-    /// What most columns are put with; the others are read from the row.
-    const DIRECT: Direct<Self>;
-    fn row<T>(event: &Self::Event<'_>, read: impl FnOnce(&Self::Row) -> T) -> T;
+    /// A column of an event.
+    fn value<'r>(event: &'r Self::Event<'_>, column: usize, def: &ColumnDef<Self::Row>) -> Value<'r>;
+    /// Reads on in the engine's stream.
     fn read(
         engine: &Engine,
         cursor: &mut Cursor,
+        parts: Parts,
         each: impl FnMut(&Self::Event<'_>, &Origin) -> ControlFlow<()>,
     ) -> Piece;
 }
 
-/// Reads a stream of the engine's.
-type Source<R> = fn(&Engine, &mut Cursor, Each<'_, R>) -> Piece;
-
-/// A kind whose events come as rows.
-macro_rules! kinds_of_rows {
+/// Kinds whose events come as rows.
+macro_rules! kinds {
     ($($kind:ident: $row:ty = $source:path),*) => {$(
         struct $kind;
 
         impl Kind for $kind {
             type Event<'a> = $row;
             type Row = $row;
-            const DIRECT: Direct<Self> = &[];
-            fn row<T>(event: &$row, read: impl FnOnce(&$row) -> T) -> T {
-                read(event)
+            fn value<'r>(event: &'r $row, _: usize, def: &ColumnDef<$row>) -> Value<'r> {
+                (def.get)(event)
             }
             fn read(
                 engine: &Engine,
                 cursor: &mut Cursor,
+                parts: Parts,
                 mut each: impl FnMut(&$row, &Origin) -> ControlFlow<()>,
             ) -> Piece {
                 const SOURCE: Source<$row> = $source;
-                SOURCE(engine, cursor, &mut each)
+                SOURCE(engine, cursor, parts, &mut each)
             }
         }
     )*};
 }
-kinds_of_rows!(
+
+/// Reads a stream of the engine's.
+type Source<R> = fn(&Engine, &mut Cursor, Parts, Each<'_, R>) -> Piece;
+
+kinds!(
     Transactions: TransactionRow = Engine::stream_transactions,
     Waits: WaitRow = Engine::stream_waits,
     Stages: StageRow = Engine::stream_stages
@@ -176,33 +110,27 @@ struct StreamDef<K: Kind> {
     columns: OnceLock<Vec<Column>>,
 }
 
-const fn of_origin(name: &'static str, sql_type: SqlType, doc: &'static str) -> Column {
-    Column { name, sql_type, nullable: true, default: None, doc }
-}
-
-const ORIGIN: &[(Column, fn(&Origin, &mut dyn Put))] = &[
-    (
-        of_origin("PROCESSLIST_ID", BigIntUnsigned, "Id of the connection; NULL for a background thread."),
-        |origin, to| to.number(origin.processlist_id),
+const ORIGIN: &[ColumnDef<Origin>] = &[
+    nullable(
+        "PROCESSLIST_ID",
+        BigIntUnsigned,
+        "Id of the connection; NULL for a background thread.",
+        |origin| origin.processlist_id.into(),
     ),
-    (
-        of_origin(
-            "PROCESSLIST_USER",
-            VarChar(128),
-            "User of the connection's account; NULL for a background thread, and once the account is forgotten.",
-        ),
-        |origin, to| to.some(origin.user.as_deref()),
+    nullable(
+        "PROCESSLIST_USER",
+        VarChar(128),
+        "User of the connection's account; NULL for a background thread, and once the account is forgotten.",
+        |origin| origin.user.as_deref().into(),
     ),
-    (of_origin("PROCESSLIST_HOST", VarChar(256), "Host of that account."), |origin, to| {
-        to.some(origin.host.as_deref());
+    nullable("PROCESSLIST_HOST", VarChar(256), "Host of that account.", |origin| {
+        origin.host.as_deref().into()
     }),
-    (
-        of_origin(
-            "ENDED",
-            BigIntUnsigned,
-            "When the event ended, in microseconds since 1970, UTC. Of one that was not timed, roughly.",
-        ),
-        |origin, to| to.unsigned(origin.ended_us),
+    nullable(
+        "ENDED",
+        BigIntUnsigned,
+        "When the event ended, in microseconds since 1970, UTC. Of one that was not timed, roughly.",
+        |origin| origin.ended_us.into(),
     ),
 ];
 
@@ -232,47 +160,6 @@ const LAST: &[ColumnDef<Piece>] = &[
     ),
 ];
 
-/// How a column's value comes to where it goes.
-enum Way<K: Kind> {
-    Direct(Putter<K>),
-    Row(fn(&K::Row) -> Value),
-    Origin(fn(&Origin, &mut dyn Put)),
-    /// Of the last row only.
-    Last(fn(&Piece) -> Value),
-    /// It is none of the table's.
-    Own(usize),
-}
-
-impl<K: Kind> Way<K> {
-    fn put(&self, event: &K::Event<'_>, origin: &Origin, to: &mut dyn Rows) {
-        match self {
-            Way::Direct(put) => put(event, to.put()),
-            Way::Row(get) => to.put().value(&K::row(event, get)),
-            Way::Origin(put) => put(origin, to.put()),
-            Way::Last(_) => to.put().null(),
-            Way::Own(item) => to.own(*item),
-        }
-    }
-
-    fn put_last(&self, piece: &Piece, to: &mut dyn Rows) {
-        match self {
-            Way::Last(get) => to.put().value(&get(piece)),
-            Way::Own(item) => to.own(*item),
-            _ => to.put().null(),
-        }
-    }
-
-    /// The value, where an event's row is tested.
-    fn value(&self, event: &K::Event<'_>, origin: &Origin, to: &mut Value) {
-        match self {
-            Way::Direct(put) => put(event, to),
-            Way::Row(get) => *to = K::row(event, get),
-            Way::Origin(put) => put(origin, to),
-            Way::Last(_) | Way::Own(_) => *to = Value::Null,
-        }
-    }
-}
-
 impl<K: Kind> StreamDef<K> {
     const fn new(
         name: &'static str,
@@ -284,19 +171,6 @@ impl<K: Kind> StreamDef<K> {
 
     fn event(&self) -> impl Iterator<Item = &'static ColumnDef<K::Row>> {
         self.event.iter().copied().flatten()
-    }
-
-    fn way(&self, column: usize) -> Way<K> {
-        let of_origin = self.event().count();
-        let of_last = of_origin + ORIGIN.len();
-        match (self.event().nth(column), column) {
-            (Some(def), _) => {
-                let direct = K::DIRECT.iter().find(|(name, _)| *name == def.column.name);
-                direct.map_or(Way::Row(def.get), |(_, put)| Way::Direct(*put))
-            }
-            (None, at) if at < of_last => Way::Origin(ORIGIN[at - of_origin].1),
-            (None, at) => Way::Last(LAST[at - of_last].get),
-        }
     }
 }
 
@@ -312,13 +186,13 @@ impl<K: Kind> Table for StreamDef<K> {
     fn columns(&self) -> &[Column] {
         self.columns.get_or_init(|| {
             let of_event = self.event().map(|def| Column { nullable: true, ..def.column });
-            let of_origin = ORIGIN.iter().map(|(column, _)| *column);
+            let of_origin = ORIGIN.iter().map(|def| def.column);
             of_event.chain(of_origin).chain(LAST.iter().map(|def| def.column)).collect()
         })
     }
 
     /// Without a cursor there is nothing.
-    fn scan(&self, _: &Engine, _: &[Condition], _: &mut dyn FnMut(&[Value]) -> ControlFlow<()>) {}
+    fn scan(&self, _: &Engine, _: &Query<'_>, _: Sink<'_>) {}
 
     fn stream(&self) -> Option<&dyn Stream> {
         Some(self)
@@ -326,27 +200,47 @@ impl<K: Kind> Table for StreamDef<K> {
 }
 
 impl<K: Kind> Stream for StreamDef<K> {
-    fn read(&self, engine: &Engine, cursor: &mut Cursor, asked: &StreamAsked<'_>, to: &mut dyn Rows) {
-        let way = |(item, column): (usize, &Option<usize>)| column.map_or(Way::Own(item), |at| self.way(at));
-        let items: Vec<Way<K>> = asked.items.iter().enumerate().map(way).collect();
-        let tested: Vec<(usize, Way<K>)> = asked.tested.iter().map(|at| (*at, self.way(*at))).collect();
-        let mut row = vec![Value::Null; self.columns().len()];
+    fn read(&self, engine: &Engine, cursor: &mut Cursor, columns: Columns, take: Take<'_>) {
+        let events: Vec<&ColumnDef<K::Row>> = self.event().collect();
+        let parts = columns.parts(events.iter().map(|def| def.parts));
         let mut has_left = false;
-        let piece = K::read(engine, cursor, |event, origin| {
-            if !tested.is_empty() {
-                tested.iter().for_each(|(at, way)| way.value(event, origin, &mut row[*at]));
-                if !to.wants(&row) {
-                    return ControlFlow::Continue(());
-                }
-            }
-            items.iter().for_each(|way| way.put(event, origin, to));
-            let flow = to.end();
+        let piece = K::read(engine, cursor, parts, |event, origin| {
+            let flow = take(&Ended::<K> { events: &events, event, origin }, true);
             has_left = flow.is_break();
             flow
         });
         if !has_left {
-            items.iter().for_each(|way| way.put_last(&piece, to));
-            let _last = to.end();
+            let _last = take(&Last { before: events.len() + ORIGIN.len(), piece }, false);
         }
+    }
+}
+
+/// The row of an event.
+struct Ended<'r, 'e, K: Kind> {
+    events: &'r [&'static ColumnDef<K::Row>],
+    event: &'r K::Event<'e>,
+    origin: &'r Origin,
+}
+
+impl<K: Kind> Values for Ended<'_, '_, K> {
+    fn value(&self, column: usize) -> Value<'_> {
+        match self.events.get(column) {
+            Some(def) => K::value(self.event, column, def),
+            None => ORIGIN.get(column - self.events.len()).map_or(Value::Null, |def| (def.get)(self.origin)),
+        }
+    }
+}
+
+/// The last row: what an answer came to.
+struct Last {
+    /// Columns that are of events.
+    before: usize,
+    piece: Piece,
+}
+
+impl Values for Last {
+    fn value(&self, column: usize) -> Value<'_> {
+        let def = column.checked_sub(self.before).and_then(|column| LAST.get(column));
+        def.map_or(Value::Null, |def| (def.get)(&self.piece))
     }
 }

@@ -1,11 +1,13 @@
-//! The stream of statements, which is read at the rate of a server's: nearly every column has a way of its own.
+//! The stream of statements, which is read as fast as a server ends them: columns are read from what was recorded, and no row is
+//! made in between.
 
 use std::ops::ControlFlow;
 
-use tare_engine::snapshot::StatementRow;
+use tare_engine::snapshot::{Parts, StatementRow};
 use tare_engine::{Cursor, Engine, Origin, Piece, StreamedStatement};
 
-use super::{Direct, Kind, StreamDef};
+use super::{Kind, StreamDef};
+use crate::column::ColumnDef;
 use crate::event;
 use crate::table::Value;
 
@@ -22,49 +24,50 @@ pub(super) struct Statements;
 impl Kind for Statements {
     type Event<'a> = StreamedStatement<'a>;
     type Row = StatementRow;
-    const DIRECT: Direct<Self> = DIRECT;
-    fn row<T>(event: &StreamedStatement<'_>, read: impl FnOnce(&StatementRow) -> T) -> T {
-        read(&event.row())
+    fn value<'r>(event: &'r StreamedStatement<'_>, column: usize, _: &ColumnDef<StatementRow>) -> Value<'r> {
+        GETTERS.get(column).map_or(Value::Null, |(_, get)| get(event))
     }
     fn read(
         engine: &Engine,
         cursor: &mut Cursor,
+        parts: Parts,
         mut each: impl FnMut(&StreamedStatement<'_>, &Origin) -> ControlFlow<()>,
     ) -> Piece {
-        engine.stream_statements(cursor, &mut each)
+        engine.stream_statements(cursor, parts, &mut each)
     }
 }
 
+/// Reads a column.
+type Getter = for<'r> fn(&'r StreamedStatement<'_>) -> Value<'r>;
+
 macro_rules! counter {
     ($name:literal $field:ident) => {
-        ($name, |it, to| to.unsigned(it.counters().$field))
+        ($name, |it| it.counters().$field.into())
     };
 }
 
-/// As [`event::STATEMENT`] declares them: a test compares both.
-const DIRECT: Direct<Statements> = &[
-    ("THREAD_ID", |it, to| to.unsigned(it.thread_id())),
-    ("EVENT_ID", |it, to| to.unsigned(it.event_id())),
-    ("END_EVENT_ID", |it, to| to.unsigned(it.end_event_id())),
-    ("EVENT_NAME", |it, to| to.text(it.name())),
-    ("TIMER_START", |it, to| to.number(it.timer().start_ps)),
-    ("TIMER_END", |it, to| to.number(it.timer().end_ps)),
-    ("TIMER_WAIT", |it, to| to.number(it.timer().wait_ps)),
-    ("LOCK_TIME", |it, to| to.unsigned(it.counters().lock_time_ps)),
-    ("SQL_TEXT", |it, to| to.some(it.sql_text().as_deref())),
-    ("DIGEST", |it, to| it.digest(|digest| to.some(digest.map(|digest| &*digest.digest)))),
-    ("DIGEST_TEXT", |it, to| it.digest(|digest| to.some(digest.map(|digest| &*digest.text)))),
-    ("CURRENT_SCHEMA", |it, to| to.some(it.current_schema().as_deref())),
-    ("OBJECT_TYPE", |it, to| to.some(it.object_type())),
-    ("OBJECT_SCHEMA", |it, to| to.some(it.object_schema().as_deref())),
-    ("OBJECT_NAME", |it, to| to.some(it.object_name().as_deref())),
-    ("OBJECT_INSTANCE_BEGIN", |_, to| to.null()),
-    ("MYSQL_ERRNO", |it, to| match it.errno() {
-        0 => to.unsigned(0),
-        errno => to.value(&Value::Signed(errno.into())),
-    }),
-    ("RETURNED_SQLSTATE", |it, to| to.some(it.sqlstate().as_deref())),
-    ("MESSAGE_TEXT", |it, to| to.some(it.message_text().as_deref())),
+/// The columns of [`event::STATEMENT`], in their order.
+const GETTERS: &[(&str, Getter)] = &[
+    ("THREAD_ID", |it| it.thread_id().into()),
+    ("EVENT_ID", |it| it.event_id().into()),
+    ("END_EVENT_ID", |it| it.end_event_id().into()),
+    ("EVENT_NAME", |it| it.name().into()),
+    ("SOURCE", |it| it.source().into()),
+    ("TIMER_START", |it| it.timer().start_ps.into()),
+    ("TIMER_END", |it| it.timer().end_ps.into()),
+    ("TIMER_WAIT", |it| it.timer().wait_ps.into()),
+    ("LOCK_TIME", |it| it.counters().lock_time_ps.into()),
+    ("SQL_TEXT", |it| it.sql_text().into()),
+    ("DIGEST", |it| it.digest().map(|digest| &digest.digest).into()),
+    ("DIGEST_TEXT", |it| it.digest().map(|digest| &digest.text).into()),
+    ("CURRENT_SCHEMA", |it| it.current_schema().into()),
+    ("OBJECT_TYPE", |it| it.object_type().into()),
+    ("OBJECT_SCHEMA", |it| it.object_schema().into()),
+    ("OBJECT_NAME", |it| it.object_name().into()),
+    ("OBJECT_INSTANCE_BEGIN", |_| Value::Null),
+    ("MYSQL_ERRNO", |it| Value::Signed(it.errno().into())),
+    ("RETURNED_SQLSTATE", |it| it.sqlstate().into()),
+    ("MESSAGE_TEXT", |it| it.message_text().into()),
     counter!("ERRORS" errors),
     counter!("WARNINGS" warnings),
     counter!("ROWS_AFFECTED" rows_affected),
@@ -83,7 +86,7 @@ const DIRECT: Direct<Statements> = &[
     counter!("SORT_SCAN" sort_scan),
     counter!("NO_INDEX_USED" no_index_used),
     counter!("NO_GOOD_INDEX_USED" no_good_index_used),
-    ("NESTING_EVENT_ID", |it, to| to.number(it.nesting().map(|(id, _)| id))),
-    ("NESTING_EVENT_TYPE", |it, to| to.some(it.nesting().map(|(_, of)| event::event_type_name(of)))),
-    ("NESTING_EVENT_LEVEL", |it, to| to.unsigned(it.nesting_level())),
+    ("NESTING_EVENT_ID", |it| it.nesting().map(|(id, _)| id).into()),
+    ("NESTING_EVENT_TYPE", |it| it.nesting().map(|(_, of)| event::event_type_name(of)).into()),
+    ("NESTING_EVENT_LEVEL", |it| it.nesting_level().into()),
 ];

@@ -1,7 +1,6 @@
 //! A statement in a stream: of what was recorded is made what is asked for, where it lies, and the rest is not looked at.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::ControlFlow;
@@ -26,8 +25,9 @@ const SPELLED: usize = 1024;
 pub(super) struct Spelled(HashMap<Digest, Option<Arc<DigestText>>, BuildHasherDefault<Mixed>>);
 
 impl Spelled {
-    /// The spelling of a digest, which may not be known any more.
-    fn of(&mut self, engine: &Engine, digest: Digest) -> Option<&Arc<DigestText>> {
+    /// The spelling of a statement's digest, which may not be known any more.
+    pub(super) fn of(&mut self, engine: &Engine, seen: &Seen<Statement<'_>>) -> Option<&Arc<DigestText>> {
+        let digest = seen.event.0.digest;
         if self.0.len() >= SPELLED && !self.0.contains_key(&digest) {
             self.0.clear();
         }
@@ -87,7 +87,7 @@ pub struct StreamedStatement<'a> {
     engine: &'a Engine,
     scale: Scale<'a>,
     sources: &'a Sources<'a>,
-    spelled: &'a RefCell<Spelled>,
+    digest: Option<&'a Arc<DigestText>>,
     thread_id: u64,
     event: StatementEvent,
     texts: Texts<Text<'a>>,
@@ -101,11 +101,11 @@ impl<'a> StreamedStatement<'a> {
         seen: Seen<Statement<'a>>,
         scale: Scale<'a>,
         sources: &'a Sources<'a>,
-        spelled: &'a RefCell<Spelled>,
+        digest: Option<&'a Arc<DigestText>>,
     ) -> Self {
         let Seen { thread_id, event: (event, texts), .. } = seen;
         let counters = counters(event.counters);
-        StreamedStatement { engine, scale, sources, spelled, thread_id, event, texts, counters }
+        StreamedStatement { engine, scale, sources, digest, thread_id, event, texts, counters }
     }
 
     /// THREAD_ID.
@@ -143,10 +143,9 @@ impl<'a> StreamedStatement<'a> {
         self.engine.sql_text(self.texts.sql.bytes(), self.event.charset, self.event.text_cut)
     }
 
-    /// Has `read` see DIGEST and DIGEST_TEXT, if there are any still.
-    pub fn digest<T>(&self, read: impl FnOnce(Option<&DigestText>) -> T) -> T {
-        let mut spelled = self.spelled.borrow_mut();
-        read(spelled.of(self.engine, self.event.digest).map(Arc::as_ref))
+    /// DIGEST and DIGEST_TEXT, if there are any still, and it was asked for.
+    pub fn digest(&self) -> Option<&DigestText> {
+        self.digest.map(Arc::as_ref)
     }
 
     /// CURRENT_SCHEMA.
@@ -194,9 +193,15 @@ impl<'a> StreamedStatement<'a> {
         self.event.nesting_level.into()
     }
 
+    /// SOURCE, if it was asked for.
+    pub fn source(&self) -> Option<String> {
+        self.sources.name(self.event.source)
+    }
+
     /// All of it.
     pub fn row(&self) -> StatementRow {
-        let digest = |digest| self.spelled.borrow_mut().of(self.engine, digest).cloned();
-        self.engine.statement_row((self.thread_id, &self.event, &self.texts), self.scale, self.sources, digest)
+        let seen = (self.thread_id, &self.event, &self.texts);
+        let digest = |_| self.digest.cloned();
+        self.engine.statement_row(seen, Parts::ALL, self.scale, self.sources, digest)
     }
 }

@@ -75,15 +75,19 @@ impl<E: Event> Seen<E> {
 /// theirs.
 struct Sources<'a> {
     engine: &'a Engine,
+    are_asked: bool,
     known: RefCell<HashMap<u64, Option<String>>>,
 }
 
 impl<'a> Sources<'a> {
-    fn of(engine: &'a Engine) -> Sources<'a> {
-        Sources { engine, known: RefCell::default() }
+    fn of(engine: &'a Engine, parts: Parts) -> Sources<'a> {
+        Sources { engine, are_asked: parts.has(EventHead::SOURCE), known: RefCell::default() }
     }
 
     fn name(&self, source: u64) -> Option<String> {
+        if !self.are_asked {
+            return None;
+        }
         self.known.borrow_mut().entry(source).or_insert_with(|| self.engine.source(source)).clone()
     }
 }
@@ -186,7 +190,7 @@ impl Engine {
         let scope = asked.what;
         // What the long history still holds of one thread depends on what the others have done since.
         let narrow = if scope == Scope::HistoryLong { None } else { asked.thread };
-        let shown = self.shown(E::TYPE, Asked { what: scope, thread: narrow });
+        let shown = self.shown(E::TYPE, Asked { thread: narrow, ..asked });
         let wanted = if scope == Scope::HistoryLong { RECORD_LONG } else { RECORD_HISTORY };
         let mut records = self.records::<E>(narrow);
         records.retain(|seen| seen.has_ended() && seen.event.flags() & wanted != 0 && shown.shows(seen));

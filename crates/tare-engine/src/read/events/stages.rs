@@ -88,7 +88,7 @@ impl Engine {
             Scope::Current => self.current_progress(asked.thread),
             _ => HashMap::new(),
         };
-        let sources = Sources::of(self);
+        let sources = Sources::of(self, asked.parts);
         stages.iter().map(|seen| self.stage_row(seen, scale, &progress, &sources)).collect()
     }
 

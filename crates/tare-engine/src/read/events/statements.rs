@@ -71,12 +71,13 @@ impl Engine {
     /// `events_statements_*`.
     pub fn statements(&self, asked: impl Into<Asked<Scope>>) -> Vec<StatementRow> {
         let asked = asked.into();
-        let (scale, sources) = (Scale::of(self), Sources::of(self));
+        let (scale, sources) = (Scale::of(self), Sources::of(self, asked.parts));
         if asked.what != Scope::Current {
             let ended = self.ended::<Statement>(asked);
             let digest = |digest| self.statement_digest(digest);
             let row = |seen: &Seen<Statement>| {
-                self.statement_row((seen.thread_id, &seen.event.event, &seen.event.texts), scale, &sources, digest)
+                let Statement { event, texts } = &seen.event;
+                self.statement_row((seen.thread_id, event, texts), asked.parts, scale, &sources, digest)
             };
             return ended.iter().map(row).collect();
         }
@@ -91,7 +92,8 @@ impl Engine {
                 if seen.event.id() != 0 && is_shown {
                     let digest = |digest| self.statement_digest(digest);
                     let Statement { event, texts } = &seen.event;
-                    rows.push(self.statement_row((seen.thread_id, event, texts), scale, &sources, digest));
+                    let seen = (seen.thread_id, event, texts);
+                    rows.push(self.statement_row(seen, asked.parts, scale, &sources, digest));
                 }
             }
         }
@@ -121,10 +123,12 @@ impl Engine {
     pub(super) fn statement_row<T: AsRef<[u8]>>(
         &self,
         (thread_id, event, texts): (u64, &StatementEvent, &Texts<T>),
+        parts: Parts,
         scale: Scale<'_>,
         sources: &Sources<'_>,
         digest: impl FnOnce(Digest) -> Option<Arc<DigestText>>,
     ) -> StatementRow {
+        let sql_text = || self.sql_text(texts.sql.as_ref(), event.charset, event.text_cut).map(Cow::into_owned);
         StatementRow {
             head: EventHead {
                 thread_id,
@@ -135,9 +139,9 @@ impl Engine {
                 timer: timer(scale, event.start, event.end, event.flags),
                 nesting: nesting_of(event.nesting.0, event.nesting.1),
             },
-            sql_text: self.sql_text(texts.sql.as_ref(), event.charset, event.text_cut).map(Cow::into_owned),
+            sql_text: parts.has(StatementRow::SQL_TEXT).then(sql_text).flatten(),
             sql_text_cut: event.text_cut,
-            digest: digest(event.digest),
+            digest: parts.has(StatementRow::DIGEST).then(|| digest(event.digest)).flatten(),
             current_schema: shown(&texts.schema),
             object: ObjectName {
                 object_type: crate::setup::objects::type_name(event.object_type),

@@ -9,7 +9,6 @@
 //! Statements and transactions are recorded when they end. Waits and stages get their number when they begin: what lasts is
 //! read when it has ended, and what never did has a number and is no event.
 
-use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -17,7 +16,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use tare_sync::journal;
 
-use super::ended::{StreamedStatement, Spelled};
+use super::ended::{Spelled, Statements, StreamedStatement};
+use super::transactions::Transaction;
 use super::{Seen, Sources};
 use crate::Engine;
 use crate::count::account::Party;
@@ -144,33 +144,39 @@ type Accounts = HashMap<u32, [Option<Arc<str>>; 2]>;
 
 impl Engine {
     /// Reads on in the stream of statements.
-    pub fn stream_statements(&self, cursor: &mut Cursor, each: EachStatement<'_>) -> Piece {
-        let (scale, sources) = (Scale::of(self), Sources::of(self));
-        let spelled = RefCell::new(std::mem::take(&mut cursor.spelled));
-        let piece = self.read_on::<super::ended::Statements>(cursor, |seen, origin| {
-            each(&StreamedStatement::new(self, seen, scale, &sources, &spelled), origin)
+    pub fn stream_statements(&self, cursor: &mut Cursor, parts: Parts, each: EachStatement<'_>) -> Piece {
+        let (scale, sources) = (Scale::of(self), Sources::of(self, parts));
+        let mut spelled = std::mem::take(&mut cursor.spelled);
+        let piece = self.read_on::<Statements>(cursor, |seen, origin| {
+            let digest = if parts.has(StatementRow::DIGEST) { spelled.of(self, &seen) } else { None };
+            each(&StreamedStatement::new(self, seen, scale, &sources, digest), origin)
         });
-        cursor.spelled = spelled.into_inner();
+        cursor.spelled = spelled;
         piece
     }
 
     /// Reads on in the stream of transactions.
-    pub fn stream_transactions(&self, cursor: &mut Cursor, each: Each<'_, TransactionRow>) -> Piece {
-        let (scale, sources) = (Scale::of(self), Sources::of(self));
-        self.read_on::<super::transactions::Transaction>(cursor, |seen, origin| {
+    pub fn stream_transactions(
+        &self,
+        cursor: &mut Cursor,
+        parts: Parts,
+        each: Each<'_, TransactionRow>,
+    ) -> Piece {
+        let (scale, sources) = (Scale::of(self), Sources::of(self, parts));
+        self.read_on::<Transaction>(cursor, |seen, origin| {
             each(&self.transaction_row(&seen, scale, &sources), origin)
         })
     }
 
     /// Reads on in the stream of waits.
-    pub fn stream_waits(&self, cursor: &mut Cursor, each: Each<'_, WaitRow>) -> Piece {
-        let (scale, sources) = (Scale::of(self), Sources::of(self));
+    pub fn stream_waits(&self, cursor: &mut Cursor, parts: Parts, each: Each<'_, WaitRow>) -> Piece {
+        let (scale, sources) = (Scale::of(self), Sources::of(self, parts));
         self.read_on::<WaitEvent>(cursor, |seen, origin| each(&self.wait_row(&seen, scale, &sources), origin))
     }
 
     /// Reads on in the stream of stages.
-    pub fn stream_stages(&self, cursor: &mut Cursor, each: Each<'_, StageRow>) -> Piece {
-        let (scale, sources, nothing) = (Scale::of(self), Sources::of(self), HashMap::new());
+    pub fn stream_stages(&self, cursor: &mut Cursor, parts: Parts, each: Each<'_, StageRow>) -> Piece {
+        let (scale, sources, nothing) = (Scale::of(self), Sources::of(self, parts), HashMap::new());
         self.read_on::<StageEvent>(cursor, |seen, origin| {
             each(&self.stage_row(&seen, scale, &nothing, &sources), origin)
         })

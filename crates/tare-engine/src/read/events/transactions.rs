@@ -83,7 +83,7 @@ impl Engine {
             Scope::Current => self.current_transactions(asked),
             _ => self.ended(asked),
         };
-        let sources = Sources::of(self);
+        let sources = Sources::of(self, asked.parts);
         records.iter().map(|seen| self.transaction_row(seen, scale, &sources)).collect()
     }
 

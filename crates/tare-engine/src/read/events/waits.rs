@@ -100,7 +100,7 @@ impl Engine {
             Scope::Current => self.current_waits(asked),
             _ => self.ended(asked),
         };
-        let sources = Sources::of(self);
+        let sources = Sources::of(self, asked.parts);
         waits.iter().map(|seen| self.wait_row(seen, scale, &sources)).collect()
     }
 
