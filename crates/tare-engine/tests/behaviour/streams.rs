@@ -26,8 +26,8 @@ impl Reader {
     }
 
     fn read(&mut self, rig: Rig) -> Piece {
-        let piece = rig.stream_statements(&mut self.cursor, Parts::ALL, &mut |row, origin| {
-            self.rows.push(row.clone());
+        let piece = rig.stream_statements(&mut self.cursor, Parts::ALL, &mut |statement, origin| {
+            self.rows.push(statement.row());
             self.origins.push(origin.clone());
             ControlFlow::Continue(())
         });

@@ -53,7 +53,8 @@ impl Reader {
     /// True: there is more.
     fn read(&mut self, rig: Rig, pause: Duration) -> bool {
         let Reader { cursor, read, last, .. } = self;
-        let piece = rig.stream_statements(cursor, Parts::ALL, &mut |row, origin| {
+        let piece = rig.stream_statements(cursor, Parts::ALL, &mut |statement, origin| {
+            let row = statement.row();
             let sql = row.sql_text.as_deref().expect("a text");
             let words: Vec<&str> = sql.split(' ').collect();
             let n: u64 = words[2].parse().expect("a number");

@@ -1,7 +1,8 @@
 //! Streams: what has ended since the last answer, each event once, and how many could not be read any more.
 //!
 //! They are read over the endpoint only, as tables that remember how far each connection has come. They are none of the
-//! server's tables.
+//! server's tables. A server ends more statements than any other table has rows, so nothing is made of them on the way: each
+//! column is put, from where the event was read, to where it is sent from.
 
 mod statement;
 
@@ -22,12 +23,81 @@ pub static STREAMS: &[&dyn Stream] = &[&statement::STATEMENTS, &TRANSACTIONS, &W
 /// A table whose rows are what has ended since they were last read with the same cursor, and then one that says how many
 /// were missed.
 pub trait Stream: Table {
-    /// Hands out the new rows, and the last one, for these columns to be read.
-    fn read(&self, engine: &Engine, cursor: &mut Cursor, columns: Columns, take: Take<'_>);
+    /// Puts the new rows, and the last one, of which each has these items: a column, or something of the taker's own.
+    fn read(&self, engine: &Engine, cursor: &mut Cursor, items: &[Option<usize>], to: &mut dyn Rows);
 }
 
-/// Takes a row, and whether it is an event and not the last row, until it breaks.
-pub type Take<'a> = &'a mut dyn FnMut(&dyn Values, bool) -> ControlFlow<()>;
+/// Takes a row's values, one after the other.
+pub trait Put {
+    /// Takes NULL.
+    fn null(&mut self);
+    /// Takes a number.
+    fn unsigned(&mut self, number: u64);
+    /// Takes a text.
+    fn text(&mut self, text: &str);
+    /// Takes any value.
+    fn value(&mut self, value: &Value<'_>);
+    /// The next one is the taker's own: the item at this position.
+    fn own(&mut self, item: usize);
+}
+
+impl dyn Put + '_ {
+    fn number(&mut self, number: Option<u64>) {
+        match number {
+            Some(number) => self.unsigned(number),
+            None => self.null(),
+        }
+    }
+
+    fn some(&mut self, text: Option<&str>) {
+        match text {
+            Some(text) => self.text(text),
+            None => self.null(),
+        }
+    }
+}
+
+/// Takes rows.
+pub trait Rows: Put {
+    /// The columns by which [`Rows::wants`] decides; none: every event is wanted.
+    fn tested(&self) -> Columns;
+    /// Whether an event is wanted.
+    fn wants(&mut self, row: &dyn Values) -> bool;
+    /// The row has all its values. Breaks when no more is wanted.
+    fn end(&mut self) -> ControlFlow<()>;
+}
+
+/// A value that is looked at, and not sent.
+struct Kept(Value<'static>);
+
+impl Put for Kept {
+    fn null(&mut self) {
+        self.0 = Value::Null;
+    }
+    fn unsigned(&mut self, number: u64) {
+        self.0 = Value::Unsigned(number);
+    }
+    fn text(&mut self, text: &str) {
+        self.0 = text.to_owned().into();
+    }
+    fn value(&mut self, value: &Value<'_>) {
+        self.0 = value.clone().into_owned();
+    }
+    fn own(&mut self, _: usize) {
+        self.null();
+    }
+}
+
+/// How an item of a row is put.
+enum Way<R: 'static> {
+    /// A column, from where the event was read.
+    Event(usize, &'static ColumnDef<R>),
+    Origin(fn(&Origin) -> Value<'_>),
+    /// Of the last row only.
+    Last(fn(&Piece) -> Value<'_>),
+    /// It is none: an item of the taker's.
+    Own(usize),
+}
 
 /// What a stream is of.
 trait Kind: 'static {
@@ -35,8 +105,8 @@ trait Kind: 'static {
     type Event<'a>;
     /// What its columns are declared for.
     type Row: 'static;
-    /// A column of an event.
-    fn value<'r>(event: &'r Self::Event<'_>, column: usize, def: &ColumnDef<Self::Row>) -> Value<'r>;
+    /// Puts a column, by its position and as it is declared.
+    fn put(event: &Self::Event<'_>, column: usize, def: &ColumnDef<Self::Row>, to: &mut dyn Put);
     /// Reads on in the engine's stream.
     fn read(
         engine: &Engine,
@@ -54,8 +124,8 @@ macro_rules! kinds {
         impl Kind for $kind {
             type Event<'a> = $row;
             type Row = $row;
-            fn value<'r>(event: &'r $row, _: usize, def: &ColumnDef<$row>) -> Value<'r> {
-                (def.get)(event)
+            fn put(event: &$row, _: usize, def: &ColumnDef<$row>, to: &mut dyn Put) {
+                to.value(&(def.get)(event));
             }
             fn read(
                 engine: &Engine,
@@ -172,6 +242,36 @@ impl<K: Kind> StreamDef<K> {
     fn event(&self) -> impl Iterator<Item = &'static ColumnDef<K::Row>> {
         self.event.iter().copied().flatten()
     }
+
+    fn way(&self, column: usize) -> Way<K::Row> {
+        let of_origin = self.event().count();
+        let of_last = of_origin + ORIGIN.len();
+        match self.event().nth(column) {
+            Some(def) => Way::Event(column, def),
+            None if column < of_last => Way::Origin(ORIGIN[column - of_origin].get),
+            None => Way::Last(LAST[column - of_last].get),
+        }
+    }
+}
+
+impl<R> Way<R> {
+    #[inline]
+    fn put<K: Kind<Row = R>>(&self, event: &K::Event<'_>, origin: &Origin, to: &mut dyn Put) {
+        match self {
+            Way::Event(column, def) => K::put(event, *column, def, to),
+            Way::Origin(get) => to.value(&get(origin)),
+            Way::Last(_) => to.null(),
+            Way::Own(item) => to.own(*item),
+        }
+    }
+
+    fn put_last(&self, piece: &Piece, to: &mut dyn Put) {
+        match self {
+            Way::Last(get) => to.value(&get(piece)),
+            Way::Own(item) => to.own(*item),
+            _ => to.null(),
+        }
+    }
 }
 
 impl<K: Kind> Table for StreamDef<K> {
@@ -200,47 +300,114 @@ impl<K: Kind> Table for StreamDef<K> {
 }
 
 impl<K: Kind> Stream for StreamDef<K> {
-    fn read(&self, engine: &Engine, cursor: &mut Cursor, columns: Columns, take: Take<'_>) {
-        let events: Vec<&ColumnDef<K::Row>> = self.event().collect();
-        let parts = columns.parts(events.iter().map(|def| def.parts));
+    fn read(&self, engine: &Engine, cursor: &mut Cursor, items: &[Option<usize>], to: &mut dyn Rows) {
+        let way = |(item, column): (usize, &Option<usize>)| column.map_or(Way::Own(item), |at| self.way(at));
+        let ways: Vec<Way<K::Row>> = items.iter().enumerate().map(way).collect();
+        let tested = to.tested();
+        let mut columns = tested;
+        items.iter().flatten().for_each(|column| columns.add(*column));
+        let parts = columns.parts(self.event().map(|def| def.parts));
         let mut has_left = false;
         let piece = K::read(engine, cursor, parts, |event, origin| {
-            let flow = take(&Ended::<K> { events: &events, event, origin }, true);
+            if tested != Columns::NONE && !to.wants(&Tested { stream: self, event, origin }) {
+                return ControlFlow::Continue(());
+            }
+            ways.iter().for_each(|way| way.put::<K>(event, origin, to));
+            let flow = to.end();
             has_left = flow.is_break();
             flow
         });
         if !has_left {
-            let _last = take(&Last { before: events.len() + ORIGIN.len(), piece }, false);
+            ways.iter().for_each(|way| way.put_last(&piece, to));
+            let _last = to.end();
         }
     }
 }
 
-/// The row of an event.
-struct Ended<'r, 'e, K: Kind> {
-    events: &'r [&'static ColumnDef<K::Row>],
+/// An event that may be wanted.
+struct Tested<'r, 'e, K: Kind> {
+    stream: &'r StreamDef<K>,
     event: &'r K::Event<'e>,
     origin: &'r Origin,
 }
 
-impl<K: Kind> Values for Ended<'_, '_, K> {
+impl<K: Kind> Values for Tested<'_, '_, K> {
     fn value(&self, column: usize) -> Value<'_> {
-        match self.events.get(column) {
-            Some(def) => K::value(self.event, column, def),
-            None => ORIGIN.get(column - self.events.len()).map_or(Value::Null, |def| (def.get)(self.origin)),
-        }
+        let mut kept = Kept(Value::Null);
+        self.stream.way(column).put::<K>(self.event, self.origin, &mut kept);
+        kept.0
     }
 }
 
-/// The last row: what an answer came to.
-struct Last {
-    /// Columns that are of events.
-    before: usize,
-    piece: Piece,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Values for Last {
-    fn value(&self, column: usize) -> Value<'_> {
-        let def = column.checked_sub(self.before).and_then(|column| LAST.get(column));
-        def.map_or(Value::Null, |def| (def.get)(&self.piece))
+    /// What a row has for its columns, as a reader of all of them gets it.
+    #[derive(Default)]
+    struct All(Vec<Vec<Value<'static>>>, Vec<Value<'static>>);
+
+    impl Put for All {
+        fn null(&mut self) {
+            self.1.push(Value::Null);
+        }
+        fn unsigned(&mut self, number: u64) {
+            self.1.push(number.into());
+        }
+        fn text(&mut self, text: &str) {
+            self.1.push(text.to_owned().into());
+        }
+        fn value(&mut self, value: &Value<'_>) {
+            self.1.push(value.clone().into_owned());
+        }
+        fn own(&mut self, item: usize) {
+            panic!("item {item} is a column");
+        }
+    }
+
+    impl Rows for All {
+        fn tested(&self) -> Columns {
+            Columns::NONE
+        }
+        fn wants(&mut self, _: &dyn Values) -> bool {
+            true
+        }
+        fn end(&mut self) -> ControlFlow<()> {
+            self.0.push(std::mem::take(&mut self.1));
+            ControlFlow::Continue(())
+        }
+    }
+
+    /// Each column says of an event what the history's says of it.
+    #[test]
+    fn a_stream_says_what_the_history_says() {
+        let engine = crate::sample::engine();
+        let histories: [&dyn Table; 4] = [
+            &event::statement::HISTORY_LONG,
+            &event::transaction::HISTORY_LONG,
+            &event::wait::HISTORY_LONG,
+            &event::stage::HISTORY_LONG,
+        ];
+        let mut cursors: Vec<Cursor> = histories.iter().map(|_| Cursor::default()).collect();
+        for (stream, cursor) in STREAMS.iter().zip(&mut cursors) {
+            stream.read(&engine, cursor, &[], &mut All::default());
+        }
+        crate::sample::events(&engine);
+        for ((stream, cursor), history) in STREAMS.iter().zip(&mut cursors).zip(histories) {
+            let of_event = stream.columns().len() - ORIGIN.len() - LAST.len();
+            let items: Vec<Option<usize>> = (0..of_event).map(Some).collect();
+            let mut all = All::default();
+            stream.read(&engine, cursor, &items, &mut all);
+            all.0.pop();
+            assert!(!all.0.is_empty(), "{} has none", stream.name());
+            let mut rows = Vec::new();
+            history.scan(&engine, &Query::ALL, &mut |row| {
+                rows.push((0..of_event).map(|at| row.value(at).into_owned()).collect::<Vec<_>>());
+                ControlFlow::Continue(())
+            });
+            for row in &all.0 {
+                assert!(rows.contains(row), "{}: {row:?} is none of {rows:#?}", stream.name());
+            }
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use tare_engine::snapshot::{Parts, StatementRow};
 use tare_engine::{Cursor, Engine, Origin, Piece, StreamedStatement};
 
-use super::{Kind, StreamDef};
+use super::{Kind, Put, StreamDef};
 use crate::column::ColumnDef;
 use crate::event;
 use crate::table::Value;
@@ -24,8 +24,12 @@ pub(super) struct Statements;
 impl Kind for Statements {
     type Event<'a> = StreamedStatement<'a>;
     type Row = StatementRow;
-    fn value<'r>(event: &'r StreamedStatement<'_>, column: usize, _: &ColumnDef<StatementRow>) -> Value<'r> {
-        GETTERS.get(column).map_or(Value::Null, |(_, get)| get(event))
+    #[inline]
+    fn put(event: &StreamedStatement<'_>, column: usize, _: &ColumnDef<StatementRow>, to: &mut dyn Put) {
+        match COLUMNS.get(column) {
+            Some((_, put)) => put(event, to),
+            None => to.null(),
+        }
     }
     fn read(
         engine: &Engine,
@@ -37,37 +41,37 @@ impl Kind for Statements {
     }
 }
 
-/// Reads a column.
-type Getter = for<'r> fn(&'r StreamedStatement<'_>) -> Value<'r>;
-
 macro_rules! counter {
     ($name:literal $field:ident) => {
-        ($name, |it| it.counters().$field.into())
+        ($name, |it, to| to.unsigned(it.counters().$field))
     };
 }
 
+/// Puts a column.
+type PutColumn = fn(&StreamedStatement<'_>, &mut dyn Put);
+
 /// The columns of [`event::STATEMENT`], in their order.
-const GETTERS: &[(&str, Getter)] = &[
-    ("THREAD_ID", |it| it.thread_id().into()),
-    ("EVENT_ID", |it| it.event_id().into()),
-    ("END_EVENT_ID", |it| it.end_event_id().into()),
-    ("EVENT_NAME", |it| it.name().into()),
-    ("SOURCE", |it| it.source().into()),
-    ("TIMER_START", |it| it.timer().start_ps.into()),
-    ("TIMER_END", |it| it.timer().end_ps.into()),
-    ("TIMER_WAIT", |it| it.timer().wait_ps.into()),
-    ("LOCK_TIME", |it| it.counters().lock_time_ps.into()),
-    ("SQL_TEXT", |it| it.sql_text().into()),
-    ("DIGEST", |it| it.digest().map(|digest| &digest.digest).into()),
-    ("DIGEST_TEXT", |it| it.digest().map(|digest| &digest.text).into()),
-    ("CURRENT_SCHEMA", |it| it.current_schema().into()),
-    ("OBJECT_TYPE", |it| it.object_type().into()),
-    ("OBJECT_SCHEMA", |it| it.object_schema().into()),
-    ("OBJECT_NAME", |it| it.object_name().into()),
-    ("OBJECT_INSTANCE_BEGIN", |_| Value::Null),
-    ("MYSQL_ERRNO", |it| Value::Signed(it.errno().into())),
-    ("RETURNED_SQLSTATE", |it| it.sqlstate().into()),
-    ("MESSAGE_TEXT", |it| it.message_text().into()),
+const COLUMNS: &[(&str, PutColumn)] = &[
+    ("THREAD_ID", |it, to| to.unsigned(it.thread_id())),
+    ("EVENT_ID", |it, to| to.unsigned(it.event_id())),
+    ("END_EVENT_ID", |it, to| to.unsigned(it.end_event_id())),
+    ("EVENT_NAME", |it, to| to.text(it.name())),
+    ("SOURCE", |it, to| to.some(it.source().as_deref())),
+    ("TIMER_START", |it, to| to.number(it.timer().start_ps)),
+    ("TIMER_END", |it, to| to.number(it.timer().end_ps)),
+    ("TIMER_WAIT", |it, to| to.number(it.timer().wait_ps)),
+    ("LOCK_TIME", |it, to| to.unsigned(it.counters().lock_time_ps)),
+    ("SQL_TEXT", |it, to| to.some(it.sql_text().as_deref())),
+    ("DIGEST", |it, to| to.some(it.digest().map(|digest| digest.digest.as_str()))),
+    ("DIGEST_TEXT", |it, to| to.some(it.digest().map(|digest| digest.text.as_str()))),
+    ("CURRENT_SCHEMA", |it, to| to.some(it.current_schema().as_deref())),
+    ("OBJECT_TYPE", |it, to| to.some(it.object_type())),
+    ("OBJECT_SCHEMA", |it, to| to.some(it.object_schema().as_deref())),
+    ("OBJECT_NAME", |it, to| to.some(it.object_name().as_deref())),
+    ("OBJECT_INSTANCE_BEGIN", |_, to| to.null()),
+    ("MYSQL_ERRNO", |it, to| to.value(&Value::Signed(it.errno().into()))),
+    ("RETURNED_SQLSTATE", |it, to| to.some(it.sqlstate().as_deref())),
+    ("MESSAGE_TEXT", |it, to| to.some(it.message_text().as_deref())),
     counter!("ERRORS" errors),
     counter!("WARNINGS" warnings),
     counter!("ROWS_AFFECTED" rows_affected),
@@ -86,7 +90,18 @@ const GETTERS: &[(&str, Getter)] = &[
     counter!("SORT_SCAN" sort_scan),
     counter!("NO_INDEX_USED" no_index_used),
     counter!("NO_GOOD_INDEX_USED" no_good_index_used),
-    ("NESTING_EVENT_ID", |it| it.nesting().map(|(id, _)| id).into()),
-    ("NESTING_EVENT_TYPE", |it| it.nesting().map(|(_, of)| event::event_type_name(of)).into()),
-    ("NESTING_EVENT_LEVEL", |it| it.nesting_level().into()),
+    ("NESTING_EVENT_ID", |it, to| to.number(it.nesting().map(|(id, _)| id))),
+    ("NESTING_EVENT_TYPE", |it, to| to.some(it.nesting().map(|(_, of)| event::event_type_name(of)))),
+    ("NESTING_EVENT_LEVEL", |it, to| to.unsigned(it.nesting_level())),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_column_is_put_by_its_own_name() {
+        let declared = event::STATEMENT.iter().copied().flatten().map(|def| def.column.name);
+        assert!(declared.eq(COLUMNS.iter().map(|(name, _)| *name)));
+    }
+}

@@ -124,6 +124,15 @@ impl<'w, 'a> Rows<'w, 'a> {
         put_text(self.row(), text.as_bytes());
     }
 
+    /// Appends a number of a stream's: nearly all are 0.
+    #[inline]
+    pub(crate) fn unsigned(&mut self, number: u64) {
+        match number {
+            digit @ 0..=9 => self.row().extend_from_slice(&[1, b'0' + digit as u8]),
+            _ => put_text(self.row(), itoa::Buffer::new().format(number).as_bytes()),
+        }
+    }
+
     /// Appends a number, which is much of what is read: tables of sums have a million, most of them 0.
     #[inline]
     fn integer(&mut self, number: impl itoa::Integer + Into<i128>) {

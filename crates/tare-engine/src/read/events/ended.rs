@@ -22,7 +22,7 @@ const SPELLED: usize = 1024;
 
 /// How digests are spelled.
 #[derive(Debug, Default)]
-pub(super) struct Spelled(HashMap<Digest, Option<Arc<DigestText>>, BuildHasherDefault<Mixed>>);
+pub(super) struct Spelled(Numbered<Digest, Option<Arc<DigestText>>>);
 
 impl Spelled {
     /// The spelling of a statement's digest, which may not be known any more.
@@ -35,9 +35,12 @@ impl Spelled {
     }
 }
 
-/// A hash of a few numbers that nobody chooses to collide: a digest's are the engine's own.
+/// A map by the engine's own numbers.
+pub(super) type Numbered<K, V> = HashMap<K, V, BuildHasherDefault<Mixed>>;
+
+/// A hash of a few numbers that nobody chooses, to collide.
 #[derive(Default)]
-struct Mixed(u64);
+pub(super) struct Mixed(u64);
 
 impl Hasher for Mixed {
     fn finish(&self) -> u64 {
@@ -47,7 +50,10 @@ impl Hasher for Mixed {
         bytes.iter().for_each(|byte| self.write_u32((*byte).into()));
     }
     fn write_u32(&mut self, number: u32) {
-        self.0 = (self.0.rotate_left(29) ^ u64::from(number)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.write_u64(number.into());
+    }
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0.rotate_left(29) ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     }
 }
 

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use tare_sync::journal;
 
-use super::ended::{Spelled, Statements, StreamedStatement};
+use super::ended::{Numbered, Spelled, Statements, StreamedStatement};
 use super::transactions::Transaction;
 use super::{Seen, Sources};
 use crate::Engine;
@@ -37,7 +37,7 @@ const PIECE: usize = 512;
 pub struct Cursor {
     begun: bool,
     /// The number of the next record, of each thread that may have more.
-    next: HashMap<u64, u64>,
+    next: Numbered<u64, u64>,
     /// Threads that have ended and have no more, though there are blocks of theirs.
     finished: HashSet<u64>,
     /// Likewise those that are not in `next`, up to this THREAD_ID: they ended before the beginning.
@@ -140,7 +140,7 @@ struct Copied {
 }
 
 /// User and host of accounts, by their weak names.
-type Accounts = HashMap<u32, [Option<Arc<str>>; 2]>;
+type Accounts = Numbered<u32, [Option<Arc<str>>; 2]>;
 
 impl Engine {
     /// Reads on in the stream of statements.
@@ -221,7 +221,7 @@ impl Engine {
     }
 
     /// The number of every live thread's next record.
-    fn recorded(&self, of: EventType) -> HashMap<u64, u64> {
+    fn recorded(&self, of: EventType) -> Numbered<u64, u64> {
         let number = |thread: &'static crate::thread::Thread| {
             let id = thread.thread_id.load(Relaxed);
             let (ring, blocks) = thread.rings()[of as usize - 1];
@@ -237,7 +237,7 @@ impl Engine {
         &self,
         of: EventType,
         cursor: &mut Cursor,
-        live: &HashMap<u64, u64>,
+        live: &Numbered<u64, u64>,
     ) -> (Vec<Candidate>, Vec<Candidate>) {
         let used = RINGS[of as usize - 1].used as u8;
         let Cursor { next, finished, horizon, .. } = cursor;
@@ -272,12 +272,12 @@ impl Engine {
         &self,
         cursor: &mut Cursor,
         [candidates, left]: [&[Candidate]; 2],
-        live: &HashMap<u64, u64>,
+        live: &Numbered<u64, u64>,
         mut each: impl FnMut(Seen<S::Event<'_>>, &Origin) -> ControlFlow<()>,
     ) -> Handed {
         let scale = Scale::of(self);
-        let (mut accounts, mut handed) = (Accounts::new(), Handed { read: 0, void: 0 });
-        let mut opens: HashMap<u64, Open<S::Open>> = HashMap::new();
+        let (mut accounts, mut handed) = (Accounts::default(), Handed { read: 0, void: 0 });
+        let mut opens: Numbered<u64, Open<S::Open>> = Numbered::default();
         let mut words = vec![0; WORDS];
         for candidate in candidates {
             let Some(Copied { thread_id, opened, first, session }) = self.copy(candidate.block, &mut words)
@@ -286,6 +286,10 @@ impl Engine {
             };
             let Some(next) = cursor.next.get_mut(&thread_id) else { continue };
             let open = opens.entry(thread_id).or_default();
+            if open.number.is_some_and(|lasts| lasts + 1 != first) {
+                // How it ended was between.
+                *open = Open::default();
+            }
             if open.number != Some(*next) {
                 // What was between could not be read any more. Unless it was recorded after the thread was looked at: then
                 // it may be in a block that was no candidate yet.
@@ -376,7 +380,7 @@ fn piece(candidates: &[Candidate]) -> usize {
 /// What live threads have numbered and nothing is left of was missed: there was no memory for it, or not for long.
 fn pass_over<'a>(
     cursor: &mut Cursor,
-    live: &HashMap<u64, u64>,
+    live: &Numbered<u64, u64>,
     candidates: impl Iterator<Item = &'a Candidate>,
 ) {
     let to_read: HashSet<u64> = candidates.map(|candidate| candidate.thread_id).collect();
@@ -387,8 +391,8 @@ fn pass_over<'a>(
 
 /// Of threads that have ended the cursor forgets those that have no more, and what was recorded beyond what there is to
 /// be read of them was missed.
-fn settle(cursor: &mut Cursor, departed: u64, live: &HashMap<u64, u64>, left: &[Candidate]) {
-    let mut ends: HashMap<u64, Option<u64>> = HashMap::new();
+fn settle(cursor: &mut Cursor, departed: u64, live: &Numbered<u64, u64>, left: &[Candidate]) {
+    let mut ends: Numbered<u64, Option<u64>> = Numbered::default();
     for candidate in left {
         let end = ends.entry(candidate.thread_id).or_insert(Some(0));
         // Who has just ended has not closed its last block yet.
