@@ -9,16 +9,21 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tare_engine::snapshot::*;
 use tare_engine::*;
 use tare_wire::{Endpoint, EndpointConfig};
 
 /// A host that knows what digests are.
-struct Host1;
+struct Speller;
 
-impl Host for Host1 {
+/// How often it was asked for one.
+static SPELLED: AtomicU64 = AtomicU64::new(0);
+
+impl Host for Speller {
     fn digest_text(&self, tokens: &[u8], _: Option<[u8; 16]>, _: u32, _: bool) -> Option<DigestText> {
+        SPELLED.fetch_add(1, Relaxed);
         let text = String::from_utf8_lossy(tokens).into_owned();
         Some(DigestText { digest: format!("{:032x}", text.len()), text })
     }
@@ -85,7 +90,8 @@ fn record(threads: &[ThreadRef], class: ClassId, statements: usize) {
         ENGINE.set_statement_counter(statement, Counter::LockTime, 3);
         ENGINE.set_statement_counter(statement, Counter::RowsSent, 1);
         ENGINE.set_statement_counter(statement, Counter::RowsExamined, (n % 100) as u64);
-        let tokens = format!("SELECT `c{digest}` FROM `sbtest1` WHERE ID = ? AND NAME <> ?{}", " ".repeat(digest));
+        let tokens =
+            format!("SELECT `c{digest}` FROM `sbtest1` WHERE ID = ? AND NAME <> ?{}", " ".repeat(digest));
         let tokens = DigestTokens { bytes: tokens.as_bytes(), charset: 33, cut: false, hash: |_| [0; 16] };
         ENGINE.end_statement(statement, Some(&tokens));
     }
@@ -178,13 +184,11 @@ fn main() {
         "normalised" => ", DIGEST_TEXT",
         _ => "",
     };
-    let config = Config {
-        memory_max: 1 << 30,
-        history_long_size: [2 * statements as u32; 4],
-        ..Config::default()
-    };
-    ENGINE.start(config, &Host1).expect("address space");
-    let register = |kind, name| ENGINE.register(Registration { kind, name, properties: Properties::default() });
+    let config =
+        Config { memory_max: 1 << 30, history_long_size: [2 * statements as u32; 4], ..Config::default() };
+    ENGINE.start(config, &Speller).expect("address space");
+    let register =
+        |kind, name| ENGINE.register(Registration { kind, name, properties: Properties::default() });
     let class = register(Kind::Statement, "statement/sql/select");
     let thread = register(Kind::Thread, "thread/sql/one_connection");
     let threads: Vec<ThreadRef> = (0..8)
@@ -233,4 +237,5 @@ fn main() {
     let took = processor_time("tare-conn") - before;
     println!("rows {rows}, answers {answers}, bytes a row {}", bytes / rows);
     println!("nanoseconds of the endpoint's thread a row: {}", took / rows);
+    println!("digests spelled {}", SPELLED.load(Relaxed));
 }
