@@ -79,25 +79,9 @@ macro_rules! event_tables {
 
 const BY_THREAD: &[&[&str]] = &[&["THREAD_ID", "EVENT_ID"]];
 
-event_tables!(
-    wait,
-    Wait,
-    "waits",
-    WaitRow,
-    Engine::waits,
-    WAIT,
-    &[]
-);
+event_tables!(wait, Wait, "waits", WaitRow, Engine::waits, WAIT, &[]);
 
-event_tables!(
-    stage,
-    Stage,
-    "stages",
-    StageRow,
-    Engine::stages,
-    STAGE,
-    &[]
-);
+event_tables!(stage, Stage, "stages", StageRow, Engine::stages, STAGE, &[]);
 
 event_tables!(
     statement,

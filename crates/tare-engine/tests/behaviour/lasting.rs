@@ -179,7 +179,11 @@ fn a_stage_that_never_ended_is_neither_read_nor_lost() {
     rig.set_current_thread(None);
     rig.delete_thread(thread);
     reader.catch_up(rig);
-    assert_eq!((reader.keys.len(), reader.lost, reader.position), (1, 0, 3), "the last one went with its thread");
+    assert_eq!(
+        (reader.keys.len(), reader.lost, reader.position),
+        (1, 0, 3),
+        "the last one went with its thread"
+    );
 }
 
 /// More threads than an answer has blocks, each in a stage that lasts.
@@ -188,7 +192,7 @@ fn what_lasts_everywhere_holds_nothing_up() {
     let rig = Rig::with(Config { memory_max: 256 << 20, ..small() });
     let mut reader = Reader::begin(rig, Of::Stages);
     let threads: Vec<ThreadRef> = (0..600).map(|_| rig.thread()).collect();
-    let begin = |class| threads.iter().for_each(|thread| rig.on(*thread, || _ = rig.stage(class)));
+    let begin = |class| threads.iter().for_each(|thread| rig.on(thread, || _ = rig.stage(class)));
     begin(rig.class.stage);
     for round in 0..3 {
         reader.catch_up(rig);
@@ -200,14 +204,30 @@ fn what_lasts_everywhere_holds_nothing_up() {
 /// What may happen between two moments.
 #[derive(Clone, Debug)]
 enum Step {
-    Lock { thread: usize, times: u64 },
-    Nested { thread: usize },
+    Lock {
+        thread: usize,
+        times: u64,
+    },
+    Nested {
+        thread: usize,
+    },
     /// A lock during which the settings change.
-    Disturbed { thread: usize },
-    Stage { thread: usize, times: u64 },
-    EndStage { thread: usize },
-    Reconnect { thread: usize },
-    Read { reader: usize },
+    Disturbed {
+        thread: usize,
+    },
+    Stage {
+        thread: usize,
+        times: u64,
+    },
+    EndStage {
+        thread: usize,
+    },
+    Reconnect {
+        thread: usize,
+    },
+    Read {
+        reader: usize,
+    },
 }
 
 fn step() -> impl Strategy<Value = Step> {

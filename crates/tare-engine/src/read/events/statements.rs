@@ -128,7 +128,8 @@ impl Engine {
         sources: &Sources<'_>,
         digest: impl FnOnce(Digest) -> Option<Arc<DigestText>>,
     ) -> StatementRow {
-        let sql_text = || self.sql_text(texts.sql.as_ref(), event.charset, event.text_cut).map(Cow::into_owned);
+        let sql_text =
+            || self.sql_text(texts.sql.as_ref(), event.charset, event.text_cut).map(Cow::into_owned);
         StatementRow {
             head: EventHead {
                 thread_id,
@@ -164,7 +165,7 @@ impl Engine {
     pub(crate) fn sql_text<'t>(&self, text: &'t [u8], charset: u32, cut: bool) -> Option<Cow<'t, str>> {
         // Every client's character set has ASCII.
         let host = self.host.get().filter(|_| !text.is_ascii());
-        let well_formed = host.map_or(text.len(), |host| host.characters(&text, charset, usize::MAX));
+        let well_formed = host.map_or(text.len(), |host| host.characters(text, charset, usize::MAX));
         let cut = cut || well_formed < text.len();
         let text = &text[..well_formed.min(text.len())];
         if cut {

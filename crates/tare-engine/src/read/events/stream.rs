@@ -208,7 +208,12 @@ impl Engine {
         pass_over(cursor, &live, candidates.iter().chain(&left));
         settle(cursor, departed, &live, &left);
         let position = cursor.position();
-        Piece { read, lost: (position - before).saturating_sub(read + void), more: !left.is_empty(), position }
+        Piece {
+            read,
+            lost: (position - before).saturating_sub(read + void),
+            more: !left.is_empty(),
+            position,
+        }
     }
 
     /// What has been recorded so far is behind the cursor.
@@ -256,7 +261,8 @@ impl Engine {
                 }
                 None => thread_id > *horizon,
             };
-            let is_rest = known_end.is_some_and(|end| next.get(&thread_id).is_some_and(|next| end == next + 1));
+            let is_rest =
+                known_end.is_some_and(|end| next.get(&thread_id).is_some_and(|next| end == next + 1));
             is_new.then(|| Candidate { block, thread_id, opened: meta.opened.load(Relaxed), end, is_rest })
         };
         let blocks = (1..self.arena.high()).filter(|block| self.arena.used(*block) == used);
