@@ -445,7 +445,7 @@ pub(crate) struct StatementEvent {
 impl StatementEvent {
     /// RETURNED_SQLSTATE.
     pub(crate) fn state(&self) -> Option<Cow<'_, str>> {
-        (self.sqlstate != [0; 5]).then(|| String::from_utf8_lossy(&self.sqlstate))
+        (self.sqlstate != [0; 5]).then(|| text::readable(&self.sqlstate))
     }
 }
 
