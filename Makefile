@@ -6,7 +6,7 @@ export PATH := $(dir $(CARGO)):$(PATH)
 # Arguments for the programs: make demo ARGS="--secs 60", make bench ARGS="--rounds 10".
 ARGS ?=
 
-.PHONY: help setup provider build demo bench lab-calibrate lab-simulation lab-record lab-precision callgrind cachegrind check deb deb-compare release test test-hosts test-mtr test-bare test-recipes test-miri test-random test-valgrind test-scale
+.PHONY: help setup provider build demo bench lab-calibrate lab-simulation lab-record lab-precision callgrind cachegrind check deb deb-compare release test test-hosts test-mtr test-bare test-recipes test-miri test-random test-valgrind test-scale test-slowlog
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -92,6 +92,9 @@ test-mtr: provider ## the server's own tests, of the Performance Schema and of t
 
 test-random: provider ## random sessions on the built-in and on tare, held against each other (ARGS="--seed 1 --count 2000")
 	@TARE_PROVIDER=$(CURDIR)/target/release/libtare_mariadb.so cargo run --quiet --locked -p tare-testkit --example random -- $(ARGS)
+
+test-slowlog: provider ## log every statement of 64 connections for two minutes, to a fast disk and one that stalls: nothing is lost unsaid
+	TARE_SLOWLOG_SECONDS=120 TARE_PROVIDER=$(CURDIR)/target/release/libtare_mariadb.so cargo test --quiet --locked -p tare-outlets --test slowlog -- load:: --nocapture --test-threads 1
 
 test-miri: ## unit tests of the protocols and the engine, run by Miri (needs a nightly toolchain with it)
 	@scripts/miri.sh $(ARGS)

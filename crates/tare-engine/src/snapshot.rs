@@ -123,6 +123,35 @@ pub enum Scope {
     HistoryLong,
 }
 
+/// Which parts of rows a reader asks for. The others may be left empty, and what they would cost is spared. Each type of row
+/// names those of its parts that cost something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Parts(u32);
+
+impl Parts {
+    /// What costs nothing.
+    pub const NONE: Parts = Parts(0);
+    /// Whole rows.
+    pub const ALL: Parts = Parts(u32::MAX);
+
+    /// One part of a type of row.
+    pub(crate) const fn part(number: u32) -> Parts {
+        Parts(1 << number)
+    }
+
+    /// These and those.
+    #[must_use]
+    pub const fn and(self, other: Parts) -> Parts {
+        Parts(self.0 | other.0)
+    }
+
+    /// Whether any of those is among these.
+    #[must_use]
+    pub const fn has(self, other: Parts) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
 /// What a reader asks for: of every thread, or of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked<T> {
@@ -130,11 +159,13 @@ pub struct Asked<T> {
     pub what: T,
     /// THREAD_ID of the one thread the rows shall be about; `None`: of all.
     pub thread: Option<u64>,
+    /// What of the rows.
+    pub parts: Parts,
 }
 
 impl<T> From<T> for Asked<T> {
     fn from(what: T) -> Asked<T> {
-        Asked { what, thread: None }
+        Asked { what, thread: None, parts: Parts::ALL }
     }
 }
 
@@ -300,6 +331,11 @@ pub struct ObjectName {
     pub index: Option<String>,
 }
 
+impl EventHead {
+    /// The name of the file.
+    pub const SOURCE: Parts = Parts::part(0);
+}
+
 /// A row of `events_waits_*`.
 #[derive(Clone, Debug)]
 pub struct WaitRow {
@@ -391,6 +427,13 @@ pub struct StatementRow {
     pub nesting_level: u32,
     /// STATEMENT_ID: the host's number of it; 0: it has none.
     pub statement_id: u64,
+}
+
+impl StatementRow {
+    /// `sql_text`
+    pub const SQL_TEXT: Parts = Parts::part(1);
+    /// `digest`
+    pub const DIGEST: Parts = Parts::part(2);
 }
 
 /// STATE of a transaction.

@@ -1,5 +1,10 @@
 //! The slow log of running servers: nothing is lost unsaid, it outlives the server, and others read it.
 
+#[path = "slowlog/load.rs"]
+mod load;
+#[path = "slowlog/streams.rs"]
+mod streams;
+
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Read;

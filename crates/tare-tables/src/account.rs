@@ -21,7 +21,7 @@ macro_rules! connection_tables {
                      summaries by thread and by account, and those by user or by host if it is the users or the hosts."
                 ),
                 $columns,
-                |engine, emit| {
+                |engine, _, emit| {
                     let _ = engine.connections(Level::$level).iter().try_for_each(emit);
                 },
             )
@@ -76,11 +76,11 @@ pub static CONNECT_ATTRIBUTES: TableDef<AttributeRow> = TableDef::new(
     "What the clients of all connections said of themselves when they connected, as far as it fitted; connections of \
      which something was cut are counted as session_connect_attrs_lost in tare_status.",
     &[ATTRIBUTE],
-    |engine, emit| {
+    |engine, _, emit| {
         let _ = engine.connect_attributes().iter().try_for_each(emit);
     },
 )
-.found(&[("PROCESSLIST_ID", |engine, id, emit| {
+.found(&[("PROCESSLIST_ID", |engine, id, _, emit| {
     let _ = engine.connect_attributes_of(ThreadKey::Connection(id)).iter().try_for_each(emit);
 })])
 .indexed(&[&["PROCESSLIST_ID", "ATTR_NAME"]]);

@@ -88,7 +88,7 @@ pub static PRICES: TableDef<PriceRow> = TableDef::new(
      times the price of one. Where a budget is set, the governor looks every few seconds; else whoever reads the table \
      looks, at most once a second, back to whoever looked before. The first row is what looking cost.",
     &[PRICE_COLUMNS],
-    |_: &Engine, emit| {
+    |_: &Engine, _, emit| {
         let rows = KEEPER.get().map(|keeper| keeper.prices()).unwrap_or_default();
         let _ = rows.iter().try_for_each(emit);
     },
@@ -131,7 +131,7 @@ const PRICE_COLUMNS: &[ColumnDef<PriceRow>] = &[
     column("CPU_PERCENT_HIGH", PERCENT, "Upper end of the interval.", |row| percent(row.share.high)),
 ];
 
-fn percent(share: f64) -> Value {
+fn percent(share: f64) -> Value<'static> {
     Value::Double(share * 100.0)
 }
 
@@ -141,7 +141,7 @@ pub static DECISIONS: TableDef<DecisionRow> = TableDef::new(
     "A table of tare's own, not in the reference: what was done to keep the budget, the last 1,000 decisions, the oldest \
      first.",
     &[DECISION_COLUMNS],
-    |_: &Engine, emit| {
+    |_: &Engine, _, emit| {
         let rows = KEEPER.get().map(|keeper| keeper.decisions()).unwrap_or_default();
         let _ = rows.iter().try_for_each(emit);
     },

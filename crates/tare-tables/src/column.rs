@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use tare_engine::snapshot::Parts;
+
 use crate::table::{Column, SqlType, Value};
 
 /// A column of a table whose rows are `R`.
@@ -10,7 +12,9 @@ pub struct ColumnDef<R: 'static> {
     /// Name, type and meaning.
     pub column: Column,
     /// Reads the column from a row.
-    pub get: fn(&R) -> Value,
+    pub get: fn(&R) -> Value<'_>,
+    /// Which parts of a row it reads, beyond what costs nothing.
+    pub parts: Parts,
 }
 
 impl<R> Clone for ColumnDef<R> {
@@ -26,9 +30,13 @@ pub(crate) const fn column<R>(
     name: &'static str,
     sql_type: SqlType,
     doc: &'static str,
-    get: fn(&R) -> Value,
+    get: fn(&R) -> Value<'_>,
 ) -> ColumnDef<R> {
-    ColumnDef { column: Column { name, sql_type, nullable: false, default: None, doc }, get }
+    ColumnDef {
+        column: Column { name, sql_type, nullable: false, default: None, doc },
+        get,
+        parts: Parts::NONE,
+    }
 }
 
 /// A column that may be NULL.
@@ -36,9 +44,13 @@ pub(crate) const fn nullable<R>(
     name: &'static str,
     sql_type: SqlType,
     doc: &'static str,
-    get: fn(&R) -> Value,
+    get: fn(&R) -> Value<'_>,
 ) -> ColumnDef<R> {
-    ColumnDef { column: Column { name, sql_type, nullable: true, default: None, doc }, get }
+    ColumnDef {
+        column: Column { name, sql_type, nullable: true, default: None, doc },
+        get,
+        parts: Parts::NONE,
+    }
 }
 
 /// A column of MySQL's for which the host has no value: its declaration is MySQL's, and it is NULL, or what stands for it.
@@ -47,7 +59,7 @@ pub(crate) const fn unknown<R>(name: &'static str) -> ColumnDef<R> {
 }
 
 /// The same where MySQL's own word for none is another than the first.
-pub(crate) const fn fixed<R>(name: &'static str, get: fn(&R) -> Value) -> ColumnDef<R> {
+pub(crate) const fn fixed<R>(name: &'static str, get: fn(&R) -> Value<'_>) -> ColumnDef<R> {
     nullable(name, SqlType::VarChar(1), crate::mysql::ABSENT, get)
 }
 
@@ -57,71 +69,77 @@ impl<R> ColumnDef<R> {
         self.column.default = Some(default);
         self
     }
+
+    /// The same, read from these parts of a row.
+    pub(crate) const fn of(mut self, parts: Parts) -> Self {
+        self.parts = parts;
+        self
+    }
 }
 
 /// `enum('YES','NO')`
 pub(crate) const YES_NO: SqlType = SqlType::Enum(&["YES", "NO"]);
 
 /// A flag as [`YES_NO`] spells it.
-pub(crate) const fn yes_no(on: bool) -> Value {
+pub(crate) const fn yes_no(on: bool) -> Value<'static> {
     Value::Text(Cow::Borrowed(if on { "YES" } else { "NO" }))
 }
 
 /// A figure the engine counts unsigned and the reference declares signed.
-pub(crate) fn signed(figure: u64) -> Value {
+pub(crate) fn signed(figure: u64) -> Value<'static> {
     Value::Signed(i64::try_from(figure).unwrap_or(i64::MAX))
 }
 
-impl From<u64> for Value {
-    fn from(figure: u64) -> Value {
+impl From<u64> for Value<'_> {
+    fn from(figure: u64) -> Self {
         Value::Unsigned(figure)
     }
 }
 
-impl From<u32> for Value {
-    fn from(figure: u32) -> Value {
+impl From<u32> for Value<'_> {
+    fn from(figure: u32) -> Self {
         Value::Unsigned(figure.into())
     }
 }
 
-impl From<i64> for Value {
-    fn from(figure: i64) -> Value {
+impl From<i64> for Value<'_> {
+    fn from(figure: i64) -> Self {
         Value::Signed(figure)
     }
 }
 
-impl From<i32> for Value {
-    fn from(figure: i32) -> Value {
+impl From<i32> for Value<'_> {
+    fn from(figure: i32) -> Self {
         Value::Signed(figure.into())
     }
 }
 
-impl From<&'static str> for Value {
-    fn from(text: &'static str) -> Value {
+impl<'r> From<&'r str> for Value<'r> {
+    fn from(text: &'r str) -> Self {
         Value::Text(Cow::Borrowed(text))
     }
 }
 
-impl From<&String> for Value {
-    fn from(text: &String) -> Value {
-        text.clone().into()
+impl<'r> From<&'r String> for Value<'r> {
+    fn from(text: &'r String) -> Self {
+        text.as_str().into()
     }
 }
 
-impl From<Cow<'static, str>> for Value {
-    fn from(text: Cow<'static, str>) -> Value {
+impl<'r> From<Cow<'r, str>> for Value<'r> {
+    fn from(text: Cow<'r, str>) -> Self {
         Value::Text(text)
     }
 }
 
-impl From<String> for Value {
-    fn from(text: String) -> Value {
+impl From<String> for Value<'_> {
+    fn from(text: String) -> Self {
         Value::Text(Cow::Owned(text))
     }
 }
 
-impl<T: Into<Value>> From<Option<T>> for Value {
-    fn from(value: Option<T>) -> Value {
+impl<'r, T: Into<Value<'r>>> From<Option<T>> for Value<'r> {
+    fn from(value: Option<T>) -> Self {
         value.map_or(Value::Null, Into::into)
     }
 }

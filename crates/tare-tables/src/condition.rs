@@ -63,11 +63,11 @@ pub(crate) fn integer(value: &Value) -> Option<i128> {
 mod tests {
     use super::*;
 
-    fn excludes(operator: Operator, wanted: Value, held: Value) -> bool {
+    fn excludes(operator: Operator, wanted: Value<'static>, held: Value<'_>) -> bool {
         Condition { column: 0, operator, value: wanted }.excludes(&held)
     }
 
-    fn text(text: &str) -> Value {
+    fn text(text: &str) -> Value<'static> {
         Value::Text(text.to_owned().into())
     }
 

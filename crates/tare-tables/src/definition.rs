@@ -1,15 +1,21 @@
 //! What a declaration of a table consists of, and how any declaration is served.
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::sync::OnceLock;
 
 use tare_engine::Engine;
-use tare_engine::snapshot::Reset;
+use tare_engine::snapshot::{Parts, Reset};
 
 use crate::column::ColumnDef;
 use crate::condition::integer;
 use crate::mysql;
-use crate::table::{Access, Column, Condition, Operator, SqlType, Table, TableError, Value};
+use crate::table::{
+    Access, Column, Condition, Operator, Query, Sink, SqlType, Table, TableError, Value, Values,
+};
+
+/// Hands out the rows of a table, with those parts at least.
+type Source<R> = fn(&Engine, Parts, Emit<'_, R>);
 
 /// Takes the rows of a source until it breaks.
 pub type Emit<'a, R> = &'a mut dyn FnMut(&R) -> ControlFlow<()>;
@@ -22,7 +28,7 @@ pub struct TableDef<R: 'static> {
     doc: &'static str,
     columns: &'static [&'static [ColumnDef<R>]],
     further: &'static [&'static [ColumnDef<R>]],
-    source: fn(&Engine, Emit<'_, R>),
+    source: Source<R>,
     finders: &'static [Finder<R>],
     indexes: &'static [&'static [&'static str]],
     reset: Option<Reset>,
@@ -33,7 +39,7 @@ pub struct TableDef<R: 'static> {
 }
 
 /// A column of numbers by which rows are found without reading the others, and how. It may give more rows than those.
-pub(crate) type Finder<R> = (&'static str, fn(&Engine, u64, Emit<'_, R>));
+pub(crate) type Finder<R> = (&'static str, fn(&Engine, u64, Parts, Emit<'_, R>));
 
 /// The columns that may be updated, and what an update does.
 #[derive(Clone, Copy)]
@@ -58,9 +64,10 @@ struct Shape<R: 'static> {
 
 /// How a column is read, how long its text may be, and what stands for NULL where there is none.
 struct Getter<R: 'static> {
-    get: fn(&R) -> Value,
+    get: fn(&R) -> Value<'_>,
     limit: usize,
-    null: Value,
+    null: Value<'static>,
+    parts: Parts,
 }
 
 impl<R> Getter<R> {
@@ -70,32 +77,32 @@ impl<R> Getter<R> {
             _ => usize::MAX,
         };
         let null = if def.column.nullable { Value::Null } else { zero(def.column.sql_type) };
-        Getter { get: def.get, limit, null }
+        Getter { get: def.get, limit, null, parts: def.parts }
     }
 
     /// The column's value, cut where the host would refuse it as too long.
-    fn read(&self, row: &R) -> Value {
+    fn read<'r>(&'r self, row: &'r R) -> Value<'r> {
         match (self.get)(row) {
             // Most are numbers, moved by their parts: a processor that reads at once what was written in two parts waits.
             Value::Unsigned(number) => Value::Unsigned(number),
             Value::Text(text) if text.len() > self.limit => {
                 Value::Text(text.chars().take(self.limit).collect::<String>().into())
             }
-            Value::Null => self.null.clone(),
+            Value::Null => self.null.borrowed(),
             value => value,
         }
     }
 }
 
 /// What stands for NULL in a column that cannot hold it, because MySQL's cannot.
-fn zero(sql_type: SqlType) -> Value {
+fn zero(sql_type: SqlType) -> Value<'static> {
     match sql_type {
         SqlType::BigInt | SqlType::Int | SqlType::SmallInt | SqlType::TinyInt => Value::Signed(0),
         SqlType::BigIntUnsigned | SqlType::IntUnsigned | SqlType::MediumIntUnsigned => Value::Unsigned(0),
         SqlType::Double(..) | SqlType::DoubleUnsigned(..) => Value::Double(0.0),
         SqlType::Timestamp | SqlType::TimestampMicros | SqlType::Date => Value::Timestamp(0),
         SqlType::Enum(members) => members.first().copied().unwrap_or_default().into(),
-        SqlType::LongBlob => Value::Bytes(Vec::new()),
+        SqlType::LongBlob => Value::Bytes(Cow::Borrowed(&[])),
         _ => "".into(),
     }
 }
@@ -106,7 +113,7 @@ impl<R: 'static> TableDef<R> {
         name: &'static str,
         doc: &'static str,
         columns: &'static [&'static [ColumnDef<R>]],
-        source: fn(&Engine, Emit<'_, R>),
+        source: Source<R>,
     ) -> Self {
         TableDef {
             name,
@@ -179,7 +186,7 @@ impl<R: 'static> TableDef<R> {
         let defs: Vec<ColumnDef<R>> = [self.columns, self.further].concat().concat();
         let of_mysqls = declared.iter().filter_map(|it| {
             let def = defs.iter().find(|def| def.column.name == it.name)?;
-            Some(ColumnDef { column: mysql::widened(def.column, it), get: def.get })
+            Some(ColumnDef { column: mysql::widened(def.column, it), ..*def })
         });
         let is_own = |def: &&ColumnDef<R>| !declared.iter().any(|it| it.name == def.column.name);
         let columns: Vec<ColumnDef<R>> = of_mysqls.chain(defs.iter().filter(is_own).copied()).collect();
@@ -195,25 +202,26 @@ impl<R: 'static> TableDef<R> {
     }
 
     /// The row as a write sees it that sets nothing.
-    fn whole<'a>(&'a self, row: &'a [Value]) -> Changes<'a> {
+    fn whole<'a>(&'a self, row: &'a [Value<'a>]) -> Changes<'a> {
         Changes { columns: self.columns(), row, set: &[] }
     }
 
     /// Reads every column of a row.
-    pub fn read(&self, row: &R) -> Vec<Value> {
-        self.shape().getters.iter().map(|getter| getter.read(row)).collect()
+    pub fn read(&self, row: &R) -> Vec<Value<'static>> {
+        self.shape().getters.iter().map(|getter| getter.read(row).into_owned()).collect()
     }
 
     /// The rows these conditions may be true of: those with the number that one of them asks for, or all.
-    fn rows(&self, engine: &Engine, conditions: &[Condition], emit: Emit<'_, R>) {
-        let columns = &self.shape().columns;
+    fn rows(&self, engine: &Engine, query: &Query<'_>, emit: Emit<'_, R>) {
+        let Shape { columns, getters, .. } = self.shape();
         let asked = |name: &str| {
             let column = columns.iter().position(|column| column.name == name)?;
-            u64::try_from(pinned(conditions, column)?).ok()
+            u64::try_from(pinned(query.conditions, column)?).ok()
         };
+        let parts = query.columns.parts(getters.iter().map(|getter| getter.parts));
         match self.finders.iter().find_map(|(column, find)| Some((find, asked(column)?))) {
-            Some((find, number)) => find(engine, number, emit),
-            None => (self.source)(engine, emit),
+            Some((find, number)) => find(engine, number, parts, emit),
+            None => (self.source)(engine, parts, emit),
         }
     }
 
@@ -271,27 +279,12 @@ impl<R: 'static> Table for TableDef<R> {
         self.shape().indexes
     }
 
-    fn scan(
-        &self,
-        engine: &Engine,
-        conditions: &[Condition],
-        sink: &mut dyn FnMut(&[Value]) -> ControlFlow<()>,
-    ) {
+    fn scan(&self, engine: &Engine, query: &Query<'_>, sink: Sink<'_>) {
         let getters = &self.shape().getters;
-        let mut values = Vec::with_capacity(getters.len());
-        // Only the columns a condition names are read from a row that is left out.
-        let excluded = |row: &R| {
-            conditions
-                .iter()
-                .any(|it| getters.get(it.column).is_some_and(|getter| it.excludes(&getter.read(row))))
-        };
-        self.rows(engine, conditions, &mut |row| {
-            if excluded(row) {
-                return ControlFlow::Continue(());
-            }
-            values.clear();
-            values.extend(getters.iter().map(|getter| getter.read(row)));
-            sink(&values)
+        self.rows(engine, query, &mut |row| {
+            let row = Record { getters, row };
+            let excludes = |it: &Condition| it.column < getters.len() && it.excludes(&row.value(it.column));
+            if query.conditions.iter().any(excludes) { ControlFlow::Continue(()) } else { sink(&row) }
         });
     }
 
@@ -325,6 +318,18 @@ impl<R: 'static> Table for TableDef<R> {
     }
 }
 
+/// A row and how its columns are read.
+struct Record<'t, R: 'static> {
+    getters: &'t [Getter<R>],
+    row: &'t R,
+}
+
+impl<R> Values for Record<'_, R> {
+    fn value(&self, column: usize) -> Value<'_> {
+        self.getters[column].read(self.row)
+    }
+}
+
 /// The one number that these conditions leave a column: `= 5`, or `>= 5` and `<= 5`, as a range over several columns
 /// of an index says it.
 fn pinned(conditions: &[Condition], column: usize) -> Option<i128> {
@@ -347,13 +352,13 @@ fn same(held: &Value, new: &Value) -> bool {
 /// A write to one row, by column names: what the row holds, and what an UPDATE sets.
 pub(crate) struct Changes<'a> {
     columns: &'a [Column],
-    row: &'a [Value],
-    set: &'a [(usize, Value)],
+    row: &'a [Value<'a>],
+    set: &'a [(usize, Value<'a>)],
 }
 
 impl Changes<'_> {
     /// What the row held in a column.
-    pub(crate) fn held(&self, name: &str) -> Option<&Value> {
+    pub(crate) fn held(&self, name: &str) -> Option<&Value<'_>> {
         self.row.get(self.position(name)?)
     }
 
@@ -365,7 +370,7 @@ impl Changes<'_> {
     }
 
     /// The value of a column once the write is done.
-    pub(crate) fn value(&self, name: &str) -> Option<&Value> {
+    pub(crate) fn value(&self, name: &str) -> Option<&Value<'_>> {
         let position = self.position(name)?;
         let set = self.set.iter().rev().find(|(column, _)| *column == position);
         set.map(|(_, value)| value).or_else(|| self.row.get(position))
@@ -409,6 +414,8 @@ fn flag(value: &Value) -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
+    use tare_engine::snapshot::{EventHead, StatementRow};
+
     use super::*;
     use crate::column::{YES_NO, column, nullable, yes_no};
     use crate::table::SqlType::{BigIntUnsigned, VarChar};
@@ -421,16 +428,16 @@ mod tests {
         nullable("ON", YES_NO, "State.", |row| row.2.map(yes_no).into()),
     ];
 
-    static READ_ONLY: TableDef<Row> = TableDef::new("read_only", "", &[COLUMNS], |_, emit| {
+    static READ_ONLY: TableDef<Row> = TableDef::new("read_only", "", &[COLUMNS], |_, _, emit| {
         let rows = [(1, "one", Some(true)), (2, "two", None), (3, "thréé", Some(false))];
         let _ = rows.iter().try_for_each(emit);
     });
 
-    static UPDATABLE: TableDef<Row> = TableDef::new("updatable", "", &[COLUMNS], |_, _| {})
+    static UPDATABLE: TableDef<Row> = TableDef::new("updatable", "", &[COLUMNS], |_, _, _| {})
         .updated(&["ON"], |_, changes| Ok(changes.flag("ON")? == Some(true)));
 
     static EDITABLE: TableDef<Row> =
-        TableDef::new("editable", "", &[COLUMNS], |_, _| {}).updated(&["ON"], |_, _| Ok(true)).edited(
+        TableDef::new("editable", "", &[COLUMNS], |_, _, _| {}).updated(&["ON"], |_, _| Ok(true)).edited(
             |_, row| if row.text("NAME")? == "one" { Err(TableError::Duplicate) } else { Ok(()) },
             |_, row| row.state("ON"),
         );
@@ -438,7 +445,7 @@ mod tests {
     #[test]
     fn rows_are_inserted_and_deleted_where_a_declaration_says_how() {
         let engine = crate::sample::engine();
-        let row = |name: &'static str, on: Value| [Value::Unsigned(1), name.into(), on];
+        let row = |name: &'static str, on: Value<'static>| [Value::Unsigned(1), name.into(), on];
         assert_eq!(EDITABLE.access(), Access::Edit);
         assert_eq!(EDITABLE.insert(&engine, &row("two", "YES".into())), Ok(()));
         assert_eq!(EDITABLE.insert(&engine, &row("one", "YES".into())), Err(TableError::Duplicate));
@@ -449,10 +456,15 @@ mod tests {
         assert_eq!(READ_ONLY.delete(&engine, &row("two", Value::Null)), Err(TableError::Denied("DELETE")));
     }
 
-    fn scanned(conditions: &[Condition], limit: usize) -> Vec<Vec<Value>> {
+    fn whole(row: &dyn Values) -> Vec<Value<'static>> {
+        (0..COLUMNS.len()).map(|column| row.value(column).into_owned()).collect()
+    }
+
+    fn scanned(conditions: &[Condition], limit: usize) -> Vec<Vec<Value<'static>>> {
         let mut rows = Vec::new();
-        READ_ONLY.scan(&crate::sample::engine(), conditions, &mut |row| {
-            rows.push(row.to_vec());
+        let query = Query { conditions, ..Query::ALL };
+        READ_ONLY.scan(&crate::sample::engine(), &query, &mut |row| {
+            rows.push(whole(row));
             if rows.len() == limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         rows
@@ -480,26 +492,61 @@ mod tests {
         assert_eq!(scanned(&[equal(7, "YES".into())], 9).len(), 3, "no such column");
     }
 
+    /// Its rows say which of their parts were asked for.
+    static PARTED: TableDef<Parts> = TableDef::new(
+        "parted",
+        "",
+        &[&[
+            column("FREE", BigIntUnsigned, "", |_| Value::Null),
+            column("SOURCE", BigIntUnsigned, "", |_: &Parts| Value::Null).of(EventHead::SOURCE),
+            column("TEXT", BigIntUnsigned, "", |_: &Parts| Value::Null).of(StatementRow::SQL_TEXT),
+            column("ASKED", BigIntUnsigned, "", |parts| {
+                let asked = |part| u64::from(parts.has(part));
+                (10 * asked(EventHead::SOURCE) + asked(StatementRow::SQL_TEXT)).into()
+            }),
+        ]],
+        |_, parts, emit| _ = emit(&parts),
+    );
+
+    #[test]
+    fn a_source_is_asked_for_the_parts_that_the_columns_are_read_from() {
+        let asked = |columns: &[usize]| {
+            let mut query = Query::COUNT;
+            columns.iter().for_each(|column| query.columns.add(*column));
+            let mut asked = None;
+            PARTED.scan(&crate::sample::engine(), &query, &mut |row| {
+                asked = Some(row.value(3).into_owned());
+                ControlFlow::Continue(())
+            });
+            asked.expect("a row")
+        };
+        assert_eq!(asked(&[]), Value::Unsigned(0));
+        assert_eq!(asked(&[0, 2]), Value::Unsigned(1));
+        assert_eq!(asked(&[1, 3]), Value::Unsigned(10));
+        assert_eq!(asked(&[0, 1, 2, 3]), Value::Unsigned(11));
+    }
+
     /// Rows found by their number come from the finder, which here gives two and names them differently.
-    static FOUND: TableDef<Row> = TableDef::new("found", "", &[COLUMNS], |_, emit| {
+    static FOUND: TableDef<Row> = TableDef::new("found", "", &[COLUMNS], |_, _, emit| {
         let _ = [(1, "all", None), (2, "all", None), (3, "all", None)].iter().try_for_each(emit);
     })
-    .found(&[("ID", |_, id, emit| {
+    .found(&[("ID", |_, id, _, emit| {
         let _ = [(id, "one", None), (id + 1, "more", None)].iter().try_for_each(emit);
     })]);
 
     #[test]
     fn rows_with_one_number_are_found_and_the_others_not_read() {
-        let names = |conditions: &[(usize, Operator, Value)]| {
-            let condition = |(column, operator, value): &(usize, Operator, Value)| Condition {
+        let names = |conditions: &[(usize, Operator, Value<'static>)]| {
+            let condition = |(column, operator, value): &(usize, Operator, Value<'static>)| Condition {
                 column: *column,
                 operator: *operator,
                 value: value.clone(),
             };
             let conditions: Vec<Condition> = conditions.iter().map(condition).collect();
             let mut names = Vec::new();
-            FOUND.scan(&crate::sample::engine(), &conditions, &mut |row| {
-                names.push((row[0].clone(), row[1].clone()));
+            let query = Query { conditions: &conditions, ..Query::ALL };
+            FOUND.scan(&crate::sample::engine(), &query, &mut |row| {
+                names.push((row.value(0).into_owned(), row.value(1).into_owned()));
                 ControlFlow::Continue(())
             });
             names

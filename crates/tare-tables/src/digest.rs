@@ -17,7 +17,7 @@ pub static BY_DIGEST: TableDef<DigestRow> = TableDef::new(
      row whose SCHEMA_NAME and DIGEST are NULL, so that sums over all rows stay as they are, and digests_evicted \
      in tare_status rises. In the reference digests that come when the table is full are counted in that row.",
     &[KEY, TIMES, LOCK_TIME, COUNTERS, SEEN],
-    |engine, emit| {
+    |engine, _, emit| {
         let _ = engine.digests().iter().try_for_each(emit);
     },
 )

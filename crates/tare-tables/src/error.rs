@@ -23,7 +23,7 @@ macro_rules! error_table {
                  but for that row where the server's functions are not the known ones: see errors in tare_status."
             ),
             &[$($keys,)* ERROR],
-            |engine, emit| engine.error_summary(Level::$level, &mut |row| emit(&row)),
+            |engine, _, emit| engine.error_summary(Level::$level, &mut |row| emit(&row)),
         )
         $(.found($finders))?
         .indexed(&[&[$($key,)* "ERROR_NUMBER"]])
@@ -35,8 +35,8 @@ error_table!(GLOBAL, Global, "events_errors_summary_global_by_error", "for the w
 error_table!(
     THREAD, Thread, "events_errors_summary_by_thread_by_error", "for each live thread", ["THREAD_ID"],
     [Key::<ErrorStat>::THREAD_ID],
-    found: &[("THREAD_ID", |engine, id, emit| {
-        engine.error_summary(Asked { what: Level::Thread, thread: Some(id) }, &mut |row| emit(&row));
+    found: &[("THREAD_ID", |engine, id, parts, emit| {
+        engine.error_summary(Asked { what: Level::Thread, thread: Some(id), parts }, &mut |row| emit(&row));
     })]
 );
 error_table!(

@@ -64,11 +64,12 @@ macro_rules! event_tables {
         }
     };
     ($type:ident, $scope:ident, $row:ty, $read:path, $columns:expr, $further:expr, $name:expr, $doc:expr) => {
-        TableDef::<$row>::new($name, $doc, $columns, |engine, emit| {
-            let _ = $read(engine, Scope::$scope).iter().try_for_each(emit);
+        TableDef::<$row>::new($name, $doc, $columns, |engine, parts, emit| {
+            let asked = Asked { what: Scope::$scope, thread: None, parts };
+            let _ = $read(engine, asked).iter().try_for_each(emit);
         })
-        .found(&[("THREAD_ID", |engine, id, emit| {
-            let asked = Asked { what: Scope::$scope, thread: Some(id) };
+        .found(&[("THREAD_ID", |engine, id, parts, emit| {
+            let asked = Asked { what: Scope::$scope, thread: Some(id), parts };
             let _ = $read(engine, asked).iter().try_for_each(emit);
         })])
         .extended($further)
@@ -78,25 +79,9 @@ macro_rules! event_tables {
 
 const BY_THREAD: &[&[&str]] = &[&["THREAD_ID", "EVENT_ID"]];
 
-event_tables!(
-    wait,
-    Wait,
-    "waits",
-    WaitRow,
-    Engine::waits,
-    &[Head::KEY, Head::SOURCE_AND_TIMER, WAIT_OBJECT, Head::NESTING, WAIT_OPERATION],
-    &[]
-);
+event_tables!(wait, Wait, "waits", WaitRow, Engine::waits, WAIT, &[]);
 
-event_tables!(
-    stage,
-    Stage,
-    "stages",
-    StageRow,
-    Engine::stages,
-    &[Head::KEY, Head::SOURCE_AND_TIMER, STAGE_PROGRESS, Head::NESTING],
-    &[]
-);
+event_tables!(stage, Stage, "stages", StageRow, Engine::stages, STAGE, &[]);
 
 event_tables!(
     statement,
@@ -117,6 +102,14 @@ event_tables!(
     TRANSACTION,
     &[]
 );
+
+/// What there is to say of a wait.
+pub(crate) const WAIT: &[&[ColumnDef<WaitRow>]] =
+    &[Head::KEY, Head::SOURCE_AND_TIMER, WAIT_OBJECT, Head::NESTING, WAIT_OPERATION];
+
+/// What there is to say of a stage.
+pub(crate) const STAGE: &[&[ColumnDef<StageRow>]] =
+    &[Head::KEY, Head::SOURCE_AND_TIMER, STAGE_PROGRESS, Head::NESTING];
 
 /// What there is to say of a statement.
 pub(crate) const STATEMENT: &[&[ColumnDef<StatementRow>]] = &[
@@ -173,7 +166,8 @@ impl<R: Event> Head<R> {
     const SOURCE_AND_TIMER: &'static [ColumnDef<R>] = &[
         nullable("SOURCE", VarChar(64), "Source file and line of the instrumented point.", |row: &R| {
             row.head().source.as_ref().into()
-        }),
+        })
+        .of(EventHead::SOURCE),
         nullable(
             "TIMER_START",
             BigIntUnsigned,
@@ -210,7 +204,7 @@ impl<R: Event> Head<R> {
     ];
 }
 
-const fn event_type_name(event_type: EventType) -> &'static str {
+pub(crate) const fn event_type_name(event_type: EventType) -> &'static str {
     match event_type {
         EventType::Transaction => "TRANSACTION",
         EventType::Statement => "STATEMENT",
@@ -279,17 +273,20 @@ const STATEMENT_TEXT: &[ColumnDef<StatementRow>] = &[
         LongText,
         "The statement; one that was longer than the bound, or not in the client's character set, ends in `...`. It is not \
          converted: a byte that is no UTF-8 shows as `?`, as in the reference. NULL for commands without text.",
-        |row| row.sql_text.as_ref().into(),
-    ),
-    nullable("DIGEST", VarChar(32), "Hash of the normalised statement; NULL until it is parsed.", |row| {
+        |row: &StatementRow| row.sql_text.as_ref().into(),
+    )
+    .of(StatementRow::SQL_TEXT),
+    nullable("DIGEST", VarChar(32), "Hash of the normalised statement; NULL until it is parsed.", |row: &StatementRow| {
         row.digest.as_ref().map(|digest| &digest.digest).into()
-    }),
+    })
+    .of(StatementRow::DIGEST),
     nullable(
         "DIGEST_TEXT",
         LongText,
         "The normalised statement; NULL until it is parsed, and again once its digest is evicted.",
-        |row| row.digest.as_ref().map(|digest| &digest.text).into(),
-    ),
+        |row: &StatementRow| row.digest.as_ref().map(|digest| &digest.text).into(),
+    )
+    .of(StatementRow::DIGEST),
     nullable("CURRENT_SCHEMA", VarChar(64), "Default schema of the statement; NULL without one.", |row| {
         row.current_schema.as_ref().into()
     }),

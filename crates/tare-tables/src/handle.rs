@@ -22,7 +22,7 @@ pub static FILE_INSTANCES: TableDef<FileRow> = TableDef::new(
         FILE_EVENT_NAME,
         &[column("OPEN_COUNT", IntUnsigned, "Handles open on the file now.", |row| row.open_count.into())],
     ],
-    |engine, emit| {
+    |engine, _, emit| {
         let _ = engine.files().iter().try_for_each(emit);
     },
 )
@@ -33,7 +33,7 @@ pub static FILE_BY_EVENT_NAME: TableDef<NamedIo> = TableDef::new(
     "file_summary_by_event_name",
     "I/O on files by instrument. Instruments that saw nothing appear with zeros.",
     &[IO_EVENT_NAME, Io::ALL, Io::READ, Io::FILE_BYTES_READ, Io::WRITE, Io::FILE_BYTES_WRITTEN, Io::MISC],
-    |engine, emit| {
+    |engine, _, emit| {
         let _ = engine.file_summary().iter().try_for_each(emit);
     },
 )
@@ -57,7 +57,7 @@ pub static FILE_BY_INSTANCE: TableDef<FileRow> = TableDef::new(
         Io::FILE_BYTES_WRITTEN,
         Io::MISC,
     ],
-    |engine, emit| {
+    |engine, _, emit| {
         let _ = engine.files().iter().try_for_each(emit);
     },
 )
@@ -69,7 +69,7 @@ pub static SOCKET_INSTANCES: TableDef<SocketRow> = TableDef::new(
     "socket_instances",
     "The sockets the server has open: those it listens on and one per connection.",
     &[SOCKET_KEY, SOCKET_STATE],
-    |engine, emit| {
+    |engine, _, emit| {
         let _ = engine.sockets().iter().try_for_each(emit);
     },
 )
@@ -80,7 +80,7 @@ pub static SOCKET_BY_EVENT_NAME: TableDef<NamedIo> = TableDef::new(
     "socket_summary_by_event_name",
     "I/O on sockets by instrument, closed ones included.",
     &[IO_EVENT_NAME, Io::ALL, Io::READ, Io::SOCKET_BYTES_READ, Io::WRITE, Io::SOCKET_BYTES_WRITTEN, Io::MISC],
-    |engine, emit| {
+    |engine, _, emit| {
         let _ = engine.socket_summary().iter().try_for_each(emit);
     },
 )
@@ -92,7 +92,7 @@ pub static SOCKET_BY_INSTANCE: TableDef<SocketRow> = TableDef::new(
     "socket_summary_by_instance",
     "I/O on each socket the server has open.",
     &[SOCKET_KEY, Io::ALL, Io::READ, Io::SOCKET_BYTES_READ, Io::WRITE, Io::SOCKET_BYTES_WRITTEN, Io::MISC],
-    |engine, emit| {
+    |engine, _, emit| {
         let _ = engine.sockets().iter().try_for_each(emit);
     },
 )
@@ -132,7 +132,7 @@ pub static WAITS_BY_INSTANCE: TableDef<InstanceRow> = TableDef::new(
      are written while it is held, at every event. They are in the summaries by instrument, and event by event in \
      the histories.",
     &[INSTANCE, INSTANCE_WAITS],
-    |engine, emit| {
+    |engine, _, emit| {
         let (files, sockets) = (engine.files(), engine.sockets());
         let synchs = if engine.synch_waits_by_instance() { engine.synchs() } else { Vec::new() };
         let rows = files.iter().map(InstanceRow::of_file);

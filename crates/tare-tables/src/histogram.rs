@@ -19,7 +19,7 @@ pub static STATEMENTS: TableDef<Bucket> = TableDef::new(
      with events_statements_summary_global_by_event_name, and by itself; events_statements_histogram_global_by_event_name \
      goes with it.",
     &[Of::BUCKET],
-    |engine, emit| {
+    |engine, _, emit| {
         let _ = engine.statement_histogram().all().try_for_each(|bucket| emit(&bucket));
     },
 )
@@ -29,8 +29,8 @@ pub static STATEMENTS: TableDef<Bucket> = TableDef::new(
 /// A bucket of a digest.
 #[derive(Clone, Debug)]
 pub struct OfDigest {
-    pub(crate) schema: Value,
-    pub(crate) digest: Value,
+    pub(crate) schema: Option<String>,
+    pub(crate) digest: Option<String>,
     pub(crate) bucket: Bucket,
 }
 
@@ -40,7 +40,7 @@ pub static BY_DIGEST: TableDef<OfDigest> = TableDef::new(
     "How long statements took, by schema and digest: every bucket of each. Statements nobody timed are in none. Reset \
      together with events_statements_summary_by_digest, and by itself; the quantiles there go with it.",
     &[DIGEST, Of::BUCKET],
-    |engine, emit| {
+    |engine, _, emit| {
         let _ = engine.digests().iter().try_for_each(|digest| emit_digest(digest, emit));
     },
 )
@@ -48,18 +48,22 @@ pub static BY_DIGEST: TableDef<OfDigest> = TableDef::new(
 .truncated(Reset::DigestHistograms);
 
 fn emit_digest(row: &DigestRow, emit: Emit<'_, OfDigest>) -> ControlFlow<()> {
-    let (schema, digest): (Value, Value) =
-        (row.schema.as_ref().into(), row.digest.as_ref().map(|digest| &digest.digest).into());
-    row.histogram
-        .all()
-        .try_for_each(|bucket| emit(&OfDigest { schema: schema.clone(), digest: digest.clone(), bucket }))
+    let digest = row.digest.as_ref().map(|digest| digest.digest.clone());
+    let mut buckets = row.histogram.all();
+    let Some(bucket) = buckets.next() else { return ControlFlow::Continue(()) };
+    let mut of = OfDigest { schema: row.schema.clone(), digest, bucket };
+    emit(&of)?;
+    buckets.try_for_each(|bucket| {
+        of.bucket = bucket;
+        emit(&of)
+    })
 }
 
 const DIGEST: &[ColumnDef<OfDigest>] = &[
     nullable("SCHEMA_NAME", VarChar(64), "Default schema of the statements; NULL without one.", |row| {
-        row.schema.clone()
+        row.schema.as_ref().into()
     }),
-    nullable("DIGEST", VarChar(64), "Hash of the normalised statement.", |row| row.digest.clone()),
+    nullable("DIGEST", VarChar(64), "Hash of the normalised statement.", |row| row.digest.as_ref().into()),
 ];
 
 /// A bucket of an instrument.
@@ -77,7 +81,7 @@ macro_rules! by_event_name {
             $name,
             concat!($doc, " No other server has this table. Buckets in which nothing is are left out."),
             &[EVENT_NAME, Of::BUCKET],
-            |engine, emit| emit_instruments(engine, $of, emit),
+            |engine, _, emit| emit_instruments(engine, $of, emit),
         )
         .indexed(&[&["EVENT_NAME", "BUCKET_NUMBER"]])
         .truncated(Reset::Histograms($of));

@@ -13,7 +13,7 @@ pub static HOST_CACHE: TableDef<CachedHost> = TableDef::new(
     "Addresses clients have connected from, as the server remembers them, with their names and errors. TRUNCATE is refused: \
      FLUSH HOSTS empties the cache.",
     &[ADDRESS, COUNTED, TIMES],
-    |engine, emit| {
+    |engine, _, emit| {
         let _ = engine.cached_hosts().iter().try_for_each(emit);
     },
 )
@@ -76,6 +76,6 @@ const TIMES: &[ColumnDef<CachedHost>] = &[
 ];
 
 /// A moment, if there was one.
-fn when(us: u64) -> Value {
+fn when(us: u64) -> Value<'static> {
     if us == 0 { Value::Null } else { Value::Timestamp(us) }
 }

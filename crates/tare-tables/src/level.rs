@@ -16,7 +16,7 @@ pub static LEVELS: TableDef<Instrument> = TableDef::new(
      A lock that was free has a count, a place in the histories and TIMER_WAIT 0 at level lean; one that was not is timed \
      exactly.",
     &[COLUMNS],
-    |engine, emit| {
+    |engine, _, emit| {
         let _ = engine.instruments().iter().filter(|it| it.kind != Kind::Thread).try_for_each(emit);
     },
 )

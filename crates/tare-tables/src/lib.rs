@@ -49,8 +49,10 @@ pub use ddl::{ddl, sql_type_text};
 pub use definition::{Emit, TableDef};
 pub use document::markdown;
 pub use status::set_status_source;
-pub use stream::{STREAMS, Stream};
-pub use table::{Access, Column, Condition, Operator, SqlType, Table, TableError, Value};
+pub use stream::{Put, Rows, STREAMS, Stream};
+pub use table::{
+    Access, Column, Columns, Condition, Operator, Query, Sink, SqlType, Table, TableError, Value, Values,
+};
 pub use view::{ViewColumn, ViewDef};
 
 /// Which tables there are.

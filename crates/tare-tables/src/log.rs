@@ -90,7 +90,7 @@ pub static ERROR_LOG: TableDef<LogRow> = TableDef::new(
         }),
         column("DATA", Text, "The message, without time, thread and priority.", |row| (&row.data).into()),
     ]],
-    |_, emit| {
+    |_, _, emit| {
         let _ = SOURCE.get().map(|source| source()).unwrap_or_default().iter().try_for_each(emit);
     },
 )

@@ -52,7 +52,7 @@ pub static IO_BY_TABLE: TableDef<TableIoRow> = TableDef::new(
     "table_io_waits_summary_by_table",
     "Rows fetched, inserted, updated and deleted, and the time it took, by table.",
     &[Key::COLUMNS, IO_ALL, IO_READ, IO_WRITE, IO_FETCH, IO_INSERT, IO_UPDATE, IO_DELETE],
-    |engine, emit| {
+    |engine, _, emit| {
         let _ = watched(engine).iter().map(TableIoRow::whole).try_for_each(|row| emit(&row));
     },
 )
@@ -66,7 +66,7 @@ pub static IO_BY_INDEX: TableDef<TableIoRow> = TableDef::new(
      index of a table appears, used or not; access without an index appears, as INDEX_NAME NULL, when \
      there was any.",
     &[Key::COLUMNS, INDEX_NAME, IO_ALL, IO_READ, IO_WRITE, IO_FETCH, IO_INSERT, IO_UPDATE, IO_DELETE],
-    |engine, emit| {
+    |engine, _, emit| {
         let _ = watched(engine).iter().flat_map(TableIoRow::shown_indexes).try_for_each(|row| emit(&row));
     },
 )
@@ -98,7 +98,7 @@ pub static LOCK_BY_TABLE: TableDef<TableLockRow> = TableDef::new(
         lock_columns!("WRITE_NORMAL", 9, "normal write locks"),
         lock_columns!("WRITE_EXTERNAL", 10, "external write locks"),
     ],
-    |engine, emit| {
+    |engine, _, emit| {
         let _ = watched(engine).iter().map(TableLockRow::of).try_for_each(|row| emit(&row));
     },
 )
@@ -110,7 +110,7 @@ pub static OBJECTS: TableDef<ObjectRow> = TableDef::new(
     "objects_summary_global_by_type",
     "Row access and locks together, by table; calls of stored programs.",
     &[Key::COLUMNS, OBJECT_EVENTS],
-    |engine, emit| {
+    |engine, _, emit| {
         let tables = engine.tables();
         let programs = engine.programs();
         let rows = tables.iter().map(ObjectRow::of).chain(programs.iter().map(ObjectRow::of_program));
@@ -126,7 +126,7 @@ pub static HANDLES: TableDef<TableHandleRow> = TableDef::new(
     "The tables that are open now and that setup_objects watches, each as often as it is open, and how they are locked. OWNER_THREAD_ID and OWNER_EVENT_ID \
      are 0 while nobody uses one.",
     &[HANDLE],
-    |engine, emit| {
+    |engine, _, emit| {
         let _ = engine.table_handles().iter().try_for_each(emit);
     },
 )

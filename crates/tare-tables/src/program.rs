@@ -17,7 +17,7 @@ pub static BY_PROGRAM: TableDef<ProgramRow> = TableDef::new(
     "Calls of stored programs, and the statements in them. Rows of packages have no OBJECT_TYPE: the reference's list of \
      types has none for them.",
     &[PROGRAM, CALLS, STATEMENTS, PROGRAM_LOCK_TIME, PROGRAM_COUNTERS],
-    |engine, emit| {
+    |engine, _, emit| {
         let _ = engine.programs().iter().try_for_each(emit);
     },
 )
@@ -26,7 +26,7 @@ pub static BY_PROGRAM: TableDef<ProgramRow> = TableDef::new(
 .truncated(Reset::Programs);
 
 /// The type of a program as the reference's tables can hold it.
-fn program_type(object_type: Option<&'static str>) -> Value {
+fn program_type(object_type: Option<&'static str>) -> Value<'static> {
     object_type.filter(|name| OBJECT_TYPES.contains(name)).into()
 }
 
@@ -87,7 +87,7 @@ pub static PREPARED: TableDef<PreparedRow> = TableDef::new(
     "The prepared statements there are now, by SQL and by the binary protocol. The owner is shown while the program exists the \
      statement was prepared in.",
     &[PREPARED_IDENTITY, PREPARED_OWNER, PREPARING, EXECUTIONS, PREPARED_LOCK_TIME, PREPARED_COUNTERS],
-    |engine, emit| {
+    |engine, _, emit| {
         let _ = engine.prepared_statements().iter().try_for_each(emit);
     },
 )

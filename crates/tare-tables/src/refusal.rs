@@ -2,7 +2,7 @@
 
 use tare_engine::Engine;
 
-use crate::table::{Access, Table, TableError, Value};
+use crate::table::{Access, Query, Table, TableError, Value};
 use crate::{TABLES, sample, setup, thread, timer};
 
 /// Sets one column of a row by name.
@@ -49,10 +49,11 @@ fn truncate_is_refused_as_wrong_usage_where_there_is_nothing_to_reset() {
 }
 
 /// Every row of a table.
-fn rows(engine: &Engine, table: &dyn Table) -> Vec<Vec<Value>> {
+fn rows(engine: &Engine, table: &dyn Table) -> Vec<Vec<Value<'static>>> {
     let mut rows = Vec::new();
-    table.scan(engine, &[], &mut |row| {
-        rows.push(row.to_vec());
+    let columns = 0..table.columns().len();
+    table.scan(engine, &Query::ALL, &mut |row| {
+        rows.push(columns.clone().map(|column| row.value(column).into_owned()).collect());
         std::ops::ControlFlow::Continue(())
     });
     rows
@@ -86,7 +87,7 @@ fn rules_are_rows_that_come_change_and_go() {
 #[test]
 fn a_schema_that_is_null_is_the_empty_one() {
     let engine = &sample::engine();
-    let row = |schema: Value| ["TABLE".into(), schema, "t".into(), "YES".into(), "YES".into()];
+    let row = |schema: Value<'static>| ["TABLE".into(), schema, "t".into(), "YES".into(), "YES".into()];
     assert_eq!(setup::OBJECTS.insert(engine, &row(Value::Null)), Ok(()));
     assert_eq!(setup::OBJECTS.insert(engine, &row("".into())), Err(TableError::Duplicate));
     assert_eq!(rows(engine, &setup::OBJECTS).last(), Some(&row(Value::Null).to_vec()));

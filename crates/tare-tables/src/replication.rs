@@ -1,5 +1,6 @@
 //! The server's connections to its primaries, and the threads that apply what comes.
 
+use tare_engine::snapshot::Parts;
 use tare_engine::{ApplierRow, ReplicaRow, ReplicaThread, ReplicaWorker};
 
 use crate::column::{ColumnDef, YES_NO, column, fixed, nullable, unknown, yes_no};
@@ -14,7 +15,7 @@ type WorkerRow = (ReplicaWorker, Option<ApplierRow>);
 
 const ON_OFF: SqlType = Enum(&["ON", "OFF"]);
 
-fn on_off(on: bool) -> Value {
+fn on_off(on: bool) -> Value<'static> {
     if on { "ON".into() } else { "OFF".into() }
 }
 
@@ -23,7 +24,7 @@ const CHANNEL: &[ColumnDef<ReplicaRow>] =
         (&row.replica.name).into()
     })];
 
-fn replicas(engine: &tare_engine::Engine, emit: Emit<'_, ReplicaRow>) {
+fn replicas(engine: &tare_engine::Engine, _: Parts, emit: Emit<'_, ReplicaRow>) {
     let _ = engine.replicas().iter().try_for_each(emit);
 }
 
@@ -72,7 +73,7 @@ pub static APPLIER_STATUS: TableDef<ReplicaRow> = TableDef::new(
 /// The stage of an applier that stays behind as it was told.
 const DELAYED: &str = "stage/sql/Waiting until MASTER_DELAY seconds after master executed event";
 
-fn remaining(row: &ReplicaRow) -> Value {
+fn remaining(row: &ReplicaRow) -> Value<'_> {
     if row.applier.is_none_or(|thread| thread.stage != DELAYED) {
         return Value::Null;
     }
@@ -163,7 +164,7 @@ pub static APPLIER_STATUS_BY_WORKER: TableDef<WorkerRow> = TableDef::new(
             retries(&row.0.thread)
         }),
     ]],
-    |engine, emit| {
+    |engine, _, emit| {
         let _ = engine.replica_workers().iter().try_for_each(emit);
     },
 )
@@ -252,23 +253,23 @@ pub static CONNECTION_STATUS: TableDef<ReplicaRow> = TableDef::new(
 );
 
 /// A number the reference declares signed.
-fn number(number: u32) -> Value {
+fn number(number: u32) -> Value<'static> {
     Value::Signed(number.into())
 }
 
-fn error_number(thread: &ReplicaThread) -> Value {
+fn error_number(thread: &ReplicaThread) -> Value<'_> {
     number(thread.error.as_ref().map_or(0, |error| error.number))
 }
 
-fn error_text(thread: &ReplicaThread) -> Value {
+fn error_text(thread: &ReplicaThread) -> Value<'_> {
     thread.error.as_ref().map_or("".into(), |error| (&error.message).into())
 }
 
-fn error_time(thread: &ReplicaThread) -> Value {
+fn error_time(thread: &ReplicaThread) -> Value<'_> {
     Value::Timestamp(thread.error.as_ref().map_or(0, |error| error.time_us))
 }
 
-fn retries(thread: &ReplicaThread) -> Value {
+fn retries(thread: &ReplicaThread) -> Value<'_> {
     Value::Signed(i64::try_from(thread.retries).unwrap_or(i64::MAX))
 }
 
@@ -356,6 +357,6 @@ const FILTERS: &[ColumnDef<ReplicaRow>] = &[
 ];
 
 /// Numbers with commas between them.
-fn listed(numbers: &[u64]) -> Value {
+fn listed(numbers: &[u64]) -> Value<'_> {
     numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", ").into()
 }

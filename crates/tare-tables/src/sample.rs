@@ -298,10 +298,10 @@ impl Sample for Bucket {
 
 impl Sample for OfDigest {
     fn full() -> Self {
-        OfDigest { schema: "test".into(), digest: "0123".into(), bucket: Bucket::full() }
+        OfDigest { schema: Some("test".into()), digest: Some("0123".into()), bucket: Bucket::full() }
     }
     fn bare() -> Self {
-        OfDigest { schema: Value::Null, digest: Value::Null, bucket: Bucket::bare() }
+        OfDigest { schema: None, digest: None, bucket: Bucket::bare() }
     }
 }
 
@@ -808,7 +808,7 @@ fn read<R: Sample>(def: &TableDef<R>) {
 }
 
 /// The values of a row by column name.
-fn by_name<R>(def: &TableDef<R>, row: &R) -> BTreeMap<&'static str, Value> {
+fn by_name<R>(def: &TableDef<R>, row: &R) -> BTreeMap<&'static str, Value<'static>> {
     def.columns().iter().map(|column| column.name).zip(def.read(row)).collect()
 }
 
@@ -939,8 +939,9 @@ fn every_getter_of_every_table_gives_a_value_of_its_columns_type() {
 
 #[test]
 fn statement_counters_stand_in_their_own_columns() {
-    let numbers =
-        |values: Vec<Value>, skip| -> Vec<Value> { values.into_iter().skip(skip).take(18).collect() };
+    let numbers = |values: Vec<Value<'static>>, skip| -> Vec<Value<'static>> {
+        values.into_iter().skip(skip).take(18).collect()
+    };
     let wanted: Vec<Value> = (2..=19).map(Value::Unsigned).collect();
     let statement = crate::event::statement::CURRENT.read(&StatementRow::full());
     let digest = crate::digest::BY_DIGEST.read(&DigestRow::full());
@@ -978,7 +979,8 @@ fn file_and_socket_columns_add_up() {
 
 #[test]
 fn table_columns_add_up() {
-    let count = |row: &BTreeMap<&str, Value>, name: &str| row[format!("COUNT_{name}").as_str()].clone();
+    let count =
+        |row: &BTreeMap<&str, Value<'static>>, name: &str| row[format!("COUNT_{name}").as_str()].clone();
     let whole = by_name(&crate::object::IO_BY_TABLE, &TableIoRow::whole(&table()));
     let counts = ["STAR", "READ", "WRITE", "FETCH", "INSERT", "UPDATE", "DELETE"].map(|it| count(&whole, it));
     assert_eq!(counts, [30, 2, 28, 2, 4, 8, 16].map(Value::Unsigned), "two indexes");

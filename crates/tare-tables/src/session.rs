@@ -24,9 +24,9 @@ pub static STATUS_BY_THREAD: TableDef<SessionStatusRow> = TableDef::new(
     "What SHOW SESSION STATUS has of every session's own; Com_ counters are left out, as in the reference. TRUNCATE \
      changes nothing: the counters are the server's.",
     &[THREAD, STATUS],
-    |engine, emit| by_thread(engine, None, emit),
+    |engine, _, emit| by_thread(engine, None, emit),
 )
-.found(&[("THREAD_ID", |engine, id, emit| by_thread(engine, Some(id), emit))])
+.found(&[("THREAD_ID", |engine, id, _, emit| by_thread(engine, Some(id), emit))])
 .indexed(&[&["THREAD_ID", "VARIABLE_NAME"]])
 .truncated(Reset::Sessions(Level::Thread));
 
@@ -36,7 +36,7 @@ macro_rules! sums_tables {
         $(
             #[doc = concat!("`", $name, "`")]
             pub static $table: TableDef<SessionStatusRow> =
-                TableDef::new($name, SUMS, $columns, |engine, emit| sums(engine, Level::$level, emit))
+                TableDef::new($name, SUMS, $columns, |engine, _, emit| sums(engine, Level::$level, emit))
                     .truncated(Reset::Sessions(Level::$level));
         )*
     };
@@ -124,9 +124,9 @@ pub static USER_VARIABLES_BY_THREAD: TableDef<SessionVariableRow> = TableDef::ne
     "The variables that clients have set in their sessions (SET @name = value). A text that a statement still running \
      may be changing is left out, and counted as sessions_lost in tare_status.",
     &[VARIABLE],
-    |engine, emit| variables(engine, None, emit),
+    |engine, _, emit| variables(engine, None, emit),
 )
-.found(&[("THREAD_ID", |engine, id, emit| variables(engine, Some(id), emit))])
+.found(&[("THREAD_ID", |engine, id, _, emit| variables(engine, Some(id), emit))])
 .indexed(&[&["THREAD_ID", "VARIABLE_NAME"]]);
 
 fn variables(engine: &Engine, thread: Option<u64>, emit: Emit<'_, SessionVariableRow>) {
@@ -137,6 +137,6 @@ const VARIABLE: &[ColumnDef<SessionVariableRow>] = &[
     column("THREAD_ID", BigIntUnsigned, "Thread of the session.", |row| row.thread_id.into()),
     column("VARIABLE_NAME", VarChar(64), "Name of the variable, without its @.", |row| (&row.name).into()),
     nullable("VARIABLE_VALUE", LongBlob, "Its value, as the bytes of its text.", |row| {
-        row.value.clone().map_or(Value::Null, Value::Bytes)
+        row.value.as_deref().map_or(Value::Null, |bytes| Value::Bytes(bytes.into()))
     }),
 ];

@@ -18,7 +18,7 @@ pub static INSTRUMENTS: TableDef<Instrument> = TableDef::new(
     "The instrumented points of the server. An UPDATE acts at once, on what already exists too: mutexes and \
      rwlocks included, which in the reference must be chosen at start-up.",
     &[INSTRUMENT_COLUMNS],
-    |engine, emit| {
+    |engine, _, emit| {
         let _ = engine.instruments().iter().filter(|it| it.kind != Kind::Thread).try_for_each(emit);
     },
 )
@@ -69,7 +69,7 @@ const INSTRUMENT_FURTHER: &[ColumnDef<Instrument>] = &[
 ];
 
 /// The members that are set, as a SET column spells them.
-fn set_of<const N: usize>(members: [(&'static str, bool); N]) -> Value {
+fn set_of<const N: usize>(members: [(&'static str, bool); N]) -> Value<'static> {
     let set = members.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name);
     set.collect::<Vec<_>>().join(",").into()
 }
@@ -94,7 +94,7 @@ pub static CONSUMERS: TableDef<ConsumerState> = TableDef::new(
      thread_instrumentation, then `_current`, then `_history` and `_history_long`. `events_statements_cpu`, in the shape \
      `extended` only, is off at first: it takes two system calls a statement.",
     &[CONSUMER_COLUMNS],
-    |engine, emit| {
+    |engine, _, emit| {
         let _ = engine.consumers().try_for_each(|it| emit(&(it, engine.consumer(it))));
     },
 )
@@ -122,7 +122,7 @@ pub static ACTORS: TableDef<ActorRule> = TableDef::new(
      the host; without a row neither INSTRUMENTED nor HISTORY is on. A change acts on connections that come \
      later. Holds at most 1,024 rows. Rows about a role decide nothing, as in the reference.",
     &[ACTOR_COLUMNS],
-    |engine, emit| {
+    |engine, _, emit| {
         let _ = engine.rules().iter().try_for_each(emit);
     },
 )
@@ -172,7 +172,7 @@ pub static OBJECTS: TableDef<ObjectRule> = TableDef::new(
      DELETE takes rows of every type away, not those of TABLE alone as the reference does. \
      Holds at most 1,024 rows.",
     &[OBJECT_COLUMNS],
-    |engine, emit| {
+    |engine, _, emit| {
         let _ = engine.rules().iter().try_for_each(emit);
     },
 )
@@ -240,7 +240,7 @@ pub static THREADS: TableDef<ThreadInstrument> = TableDef::new(
     "The kinds of threads, as MySQL 8 lists them; only in the shape `extended`, for MariaDB does not have this table. A change acts \
      on threads in the background that begin later; for connections setup_actors decides.",
     &[THREAD_COLUMNS],
-    |engine, emit| {
+    |engine, _, emit| {
         let _ = engine.thread_instruments().iter().try_for_each(emit);
     },
 )

@@ -36,7 +36,7 @@ pub static STATUS: TableDef<StatusRow> = TableDef::new(
         column("NAME", VarChar(64), "What the row is about.", |(name, _): &StatusRow| name.clone().into()),
         column("VALUE", VarChar(1024), "Its value, as text.", |(_, value): &StatusRow| value.clone().into()),
     ]],
-    |engine, emit| {
+    |engine, _, emit| {
         let _ = own_rows(engine, emit);
     },
 )
@@ -74,7 +74,7 @@ fn own_rows(engine: &Engine, emit: Emit<'_, StatusRow>) -> ControlFlow<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::{Table, Value};
+    use crate::table::{Query, Table, Value};
 
     fn host_rows() -> Vec<StatusRow> {
         vec![("endpoint".into(), "x".repeat(2000)), ("abi".into(), "10.11".to_owned())]
@@ -82,8 +82,10 @@ mod tests {
 
     fn read() -> Vec<(String, String)> {
         let mut rows = Vec::new();
-        STATUS.scan(&crate::sample::engine(), &[], &mut |row| {
-            let [Value::Text(name), Value::Text(value)] = row else { panic!("two texts, not {row:?}") };
+        STATUS.scan(&crate::sample::engine(), &Query::ALL, &mut |row| {
+            let [Value::Text(name), Value::Text(value)] = [row.value(0), row.value(1)] else {
+                panic!("not two texts")
+            };
             rows.push((name.to_string(), value.to_string()));
             ControlFlow::Continue(())
         });

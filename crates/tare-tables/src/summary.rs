@@ -36,8 +36,8 @@ macro_rules! summary_tables {
                 &[EVENT_NAME, $($columns),+]);
             summary_tables!(@level THREAD, Thread, "_by_thread_by_event_name", "for each live thread",
                 [["THREAD_ID", "EVENT_NAME"], ["EVENT_NAME", "THREAD_ID"]], $prefix, $what, $stat, $read, $level => $reset, $further,
-                &[THREAD_ID, EVENT_NAME, $($columns),+], found: &[("THREAD_ID", |engine, id, emit| {
-                    $read(engine, Asked { what: Level::Thread, thread: Some(id) }, &mut |row| emit(&row));
+                &[THREAD_ID, EVENT_NAME, $($columns),+], found: &[("THREAD_ID", |engine, id, parts, emit| {
+                    $read(engine, Asked { what: Level::Thread, thread: Some(id), parts }, &mut |row| emit(&row));
                 })]);
             summary_tables!(@level ACCOUNT, Account, "_by_account_by_event_name", "for each account",
                 [["USER", "HOST", "EVENT_NAME"], ["EVENT_NAME", "USER", "HOST"]], $prefix, $what, $stat, $read, $level => $reset, $further,
@@ -60,7 +60,7 @@ macro_rules! summary_tables {
             concat!($prefix, $suffix),
             concat!($what, " by instrument, ", $for_whom, ". Instruments that saw nothing appear with zeros."),
             $columns,
-            |engine, emit| $read(engine, Level::$variant, &mut |row| emit(&row)),
+            |engine, _, emit| $read(engine, Level::$variant, &mut |row| emit(&row)),
         )
         $(.found($finders))?
         .extended($further)

@@ -18,7 +18,7 @@ pub static MUTEX_INSTANCES: TableDef<SyncRow> = TableDef::new(
             row.locked_by_thread_id.into()
         })],
     ],
-    |engine, emit| of_kinds(engine, &[Kind::Mutex], emit),
+    |engine, _, emit| of_kinds(engine, &[Kind::Mutex], emit),
 )
 .indexed(&[&["OBJECT_INSTANCE_BEGIN"], &["NAME"], &["LOCKED_BY_THREAD_ID"]]);
 
@@ -40,7 +40,7 @@ pub static RWLOCK_INSTANCES: TableDef<SyncRow> = TableDef::new(
             }),
         ],
     ],
-    |engine, emit| of_kinds(engine, &[Kind::Rwlock, Kind::Sxlock], emit),
+    |engine, _, emit| of_kinds(engine, &[Kind::Rwlock, Kind::Sxlock], emit),
 )
 .indexed(&[&["OBJECT_INSTANCE_BEGIN"], &["NAME"], &["WRITE_LOCKED_BY_THREAD_ID"]]);
 
@@ -49,7 +49,7 @@ pub static COND_INSTANCES: TableDef<SyncRow> = TableDef::new(
     "cond_instances",
     "The conditions threads can wait for that exist now.",
     &[IDENTITY],
-    |engine, emit| of_kinds(engine, &[Kind::Cond], emit),
+    |engine, _, emit| of_kinds(engine, &[Kind::Cond], emit),
 )
 .indexed(&[&["OBJECT_INSTANCE_BEGIN"], &["NAME"]]);
 
@@ -58,7 +58,7 @@ pub static METADATA_LOCKS: TableDef<MetadataLockRow> = TableDef::new(
     "metadata_locks",
     "The metadata locks somebody has or waits for. Whoever reads this table through the server has one on it, too.",
     &[METADATA_LOCK],
-    |engine, emit| {
+    |engine, _, emit| {
         let _ = engine.metadata_locks().iter().try_for_each(emit);
     },
 )

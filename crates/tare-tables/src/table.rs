@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 use tare_engine::Engine;
+use tare_engine::snapshot::Parts;
 
 use crate::stream::Stream;
 
@@ -75,9 +76,10 @@ pub struct Column {
     pub doc: &'static str,
 }
 
-/// A value on its way to a client. Enums and sets travel as their text; timestamps as `Timestamp`.
+/// A value on its way to a client, borrowed from the row where it can be. Enums and sets travel as their text; timestamps as
+/// `Timestamp`.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
+pub enum Value<'r> {
     /// SQL NULL.
     Null,
     /// Any unsigned integer.
@@ -87,11 +89,108 @@ pub enum Value {
     /// `double`.
     Double(f64),
     /// Text, enum or char.
-    Text(Cow<'static, str>),
+    Text(Cow<'r, str>),
     /// Bytes.
-    Bytes(Vec<u8>),
+    Bytes(Cow<'r, [u8]>),
     /// Microseconds since the Unix epoch, UTC.
     Timestamp(u64),
+}
+
+impl Value<'_> {
+    /// The same value, borrowed from this one.
+    #[must_use]
+    pub fn borrowed(&self) -> Value<'_> {
+        match self {
+            Value::Null => Value::Null,
+            Value::Unsigned(number) => Value::Unsigned(*number),
+            Value::Signed(number) => Value::Signed(*number),
+            Value::Double(number) => Value::Double(*number),
+            Value::Text(text) => Value::Text(Cow::Borrowed(text)),
+            Value::Bytes(bytes) => Value::Bytes(Cow::Borrowed(bytes)),
+            Value::Timestamp(microseconds) => Value::Timestamp(*microseconds),
+        }
+    }
+
+    /// The same value, to be kept.
+    #[must_use]
+    pub fn into_owned(self) -> Value<'static> {
+        match self {
+            Value::Null => Value::Null,
+            Value::Unsigned(number) => Value::Unsigned(number),
+            Value::Signed(number) => Value::Signed(number),
+            Value::Double(number) => Value::Double(number),
+            Value::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
+            Value::Bytes(bytes) => Value::Bytes(Cow::Owned(bytes.into_owned())),
+            Value::Timestamp(microseconds) => Value::Timestamp(microseconds),
+        }
+    }
+}
+
+/// The values of a row, each of which is made when it is asked for: a row costs what is read of it.
+pub trait Values {
+    /// The value of a column that was asked for; of another one it may be wrong.
+    fn value(&self, column: usize) -> Value<'_>;
+}
+
+impl Values for Vec<Value<'_>> {
+    fn value(&self, column: usize) -> Value<'_> {
+        self[column].borrowed()
+    }
+}
+
+impl<const N: usize> Values for [Value<'_>; N] {
+    fn value(&self, column: usize) -> Value<'_> {
+        self[column].borrowed()
+    }
+}
+
+/// Takes rows until it breaks.
+pub type Sink<'a> = &'a mut dyn FnMut(&dyn Values) -> ControlFlow<()>;
+
+/// Some of a table's columns, by position.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Columns(u128);
+
+impl Columns {
+    /// As many columns as a table may have.
+    pub const MOST: usize = u128::BITS as usize;
+    /// None of them.
+    pub const NONE: Columns = Columns(0);
+    /// All of them.
+    pub const ALL: Columns = Columns(u128::MAX);
+
+    /// Adds a column.
+    pub fn add(&mut self, column: usize) {
+        self.0 |= 1 << column;
+    }
+
+    /// Whether a column is among them.
+    #[must_use]
+    pub const fn has(self, column: usize) -> bool {
+        self.0 >> column & 1 != 0
+    }
+
+    /// The parts of a row that they are read from, of all columns' parts.
+    pub(crate) fn parts(self, all: impl Iterator<Item = Parts>) -> Parts {
+        let asked = (0..).zip(all).filter(|(column, _)| self.has(*column));
+        asked.fold(Parts::NONE, |parts, (_, of)| parts.and(of))
+    }
+}
+
+/// What is asked of a table.
+#[derive(Clone, Copy, Debug)]
+pub struct Query<'a> {
+    /// The columns that are going to be read, those of the conditions included: what others would cost is spared.
+    pub columns: Columns,
+    /// Hints which rows may be left out.
+    pub conditions: &'a [Condition],
+}
+
+impl Query<'_> {
+    /// Every column of every row.
+    pub const ALL: Query<'static> = Query { columns: Columns::ALL, conditions: &[] };
+    /// How many rows there are.
+    pub const COUNT: Query<'static> = Query { columns: Columns::NONE, conditions: &[] };
 }
 
 /// What a client may do with a table, given the grants.
@@ -116,7 +215,7 @@ pub struct Condition {
     /// How it compares.
     pub operator: Operator,
     /// With what (`Null` only for [`Operator::IsNull`] and [`Operator::IsNotNull`]).
-    pub value: Value,
+    pub value: Value<'static>,
 }
 
 /// Comparison operators FEDERATED and clients send.
@@ -189,13 +288,8 @@ pub trait Table: Sync {
     fn body(&self) -> Option<String> {
         None
     }
-    /// Calls `sink` with each row (one value per column) until it breaks. `conditions` are hints.
-    fn scan(
-        &self,
-        engine: &Engine,
-        conditions: &[Condition],
-        sink: &mut dyn FnMut(&[Value]) -> ControlFlow<()>,
-    );
+    /// Calls `sink` with each row until it breaks.
+    fn scan(&self, engine: &Engine, query: &Query<'_>, sink: Sink<'_>);
     /// It, if its rows are what has ended since they were last read.
     fn stream(&self) -> Option<&dyn Stream> {
         None

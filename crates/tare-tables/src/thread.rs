@@ -15,13 +15,13 @@ pub static THREADS: TableDef<ThreadRow> = TableDef::new(
     "The server's threads, in the background and of connections. An UPDATE of INSTRUMENTED or HISTORY acts \
      at once.",
     &[IDENTITY, CONNECTION, SETUP],
-    |engine, emit| {
+    |engine, _, emit| {
         let _ = engine.threads().iter().try_for_each(emit);
     },
 )
 .found(&[
-    ("THREAD_ID", |engine, id, emit| emit_of(engine, ThreadKey::Thread(id), emit)),
-    ("PROCESSLIST_ID", |engine, id, emit| emit_of(engine, ThreadKey::Connection(id), emit)),
+    ("THREAD_ID", |engine, id, _, emit| emit_of(engine, ThreadKey::Thread(id), emit)),
+    ("PROCESSLIST_ID", |engine, id, _, emit| emit_of(engine, ThreadKey::Connection(id), emit)),
 ])
 .indexed(&[
     &["THREAD_ID"],
@@ -40,11 +40,11 @@ pub static PROCESSLIST: TableDef<ThreadRow> = TableDef::new(
     "What the server's threads with a connection number do, as MySQL 8 lists them. HOST is without the port, and whoever may \
      read the table sees all of them.",
     &[PROCESS],
-    |engine, emit| {
+    |engine, _, emit| {
         let _ = engine.threads().iter().filter(|row| row.processlist_id.is_some()).try_for_each(emit);
     },
 )
-.found(&[("ID", |engine, id, emit| emit_of(engine, ThreadKey::Connection(id), emit))])
+.found(&[("ID", |engine, id, _, emit| emit_of(engine, ThreadKey::Connection(id), emit))])
 .indexed(&[&["ID"]]);
 
 const PROCESS: &[ColumnDef<ThreadRow>] = &[

@@ -27,7 +27,7 @@ pub static PERFORMANCE_TIMERS: TableDef<TimerRow> = TableDef::new(
             row.overhead.map_or(Value::Null, signed)
         }),
     ]],
-    |engine, emit| {
+    |engine, _, emit| {
         let _ = engine.timers().iter().try_for_each(emit);
     },
 );
@@ -42,7 +42,7 @@ pub static SETUP_TIMERS: TableDef<TimerSetting> = TableDef::new(
         column("NAME", VarChar(64), "Type of event.", |row: &TimerSetting| row.name.into()),
         column("TIMER_NAME", Enum(TIMER_NAMES), "Name of a clock. May be updated.", |row| row.timer.into()),
     ]],
-    |engine, emit| {
+    |engine, _, emit| {
         let _ = engine.timer_settings().iter().try_for_each(emit);
     },
 )

@@ -1,11 +1,10 @@
 //! A table whose rows are the host's own: declared here, read by the host itself.
 
-use std::ops::ControlFlow;
 use std::sync::OnceLock;
 
 use tare_engine::Engine;
 
-use crate::table::{Column, Condition, SqlType, Table, Value};
+use crate::table::{Column, Query, Sink, SqlType, Table};
 
 /// A column of a view: its declaration beside the expression the host evaluates for it.
 #[derive(Clone, Copy, Debug)]
@@ -77,7 +76,7 @@ impl Table for ViewDef {
         Some(format!("SELECT {} FROM {}", columns.join(", "), self.from))
     }
 
-    fn scan(&self, _: &Engine, _: &[Condition], _: &mut dyn FnMut(&[Value]) -> ControlFlow<()>) {}
+    fn scan(&self, _: &Engine, _: &Query<'_>, _: Sink<'_>) {}
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! HOT PATH: bounded texts in arena words: copied in by their one writer, copied out by readers.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Words that `bytes` take.
@@ -55,8 +56,20 @@ impl<'a> Text<'a> {
         Some((Text { words, len }, rest))
     }
 
-    pub(crate) fn bytes(self) -> impl Iterator<Item = u8> + 'a {
-        self.words.iter().flat_map(|word| word.to_le_bytes()).take(self.len)
+    pub(crate) fn bytes(self) -> &'a [u8] {
+        const { assert!(cfg!(target_endian = "little")) };
+        let len = self.len.min(size_of_val(self.words));
+        // SAFETY: `len` bytes are within the words, which live as long, and any byte is valid.
+        #[allow(unsafe_code)]
+        unsafe {
+            std::slice::from_raw_parts(self.words.as_ptr().cast(), len)
+        }
+    }
+}
+
+impl AsRef<[u8]> for Text<'_> {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes()
     }
 }
 
@@ -84,13 +97,21 @@ pub(crate) fn read_string(from: &[AtomicU64], len: usize) -> String {
 
 /// Text as tables show it. Names and messages are UTF-8 in the host; a byte that belongs to no character is a `?`, as
 /// where the reference stores one.
-pub fn shown(mut bytes: &[u8]) -> String {
+pub fn shown(bytes: &[u8]) -> String {
+    readable(bytes).into_owned()
+}
+
+/// As [`shown`]; where all of it is UTF-8 nothing is copied.
+pub(crate) fn readable(mut bytes: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return Cow::Borrowed(text);
+    }
     let mut text = String::with_capacity(bytes.len());
     loop {
         match std::str::from_utf8(bytes) {
             Ok(rest) => {
                 text.push_str(rest);
-                return text;
+                return Cow::Owned(text);
             }
             Err(error) => {
                 let (valid, rest) = bytes.split_at(error.valid_up_to());

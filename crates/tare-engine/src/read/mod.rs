@@ -23,7 +23,7 @@ use crate::memory::arena::{Use, WORDS};
 use crate::snapshot::{Stat, Summary};
 use crate::thread::Thread;
 
-pub use events::{Cursor, Each, Origin, Piece};
+pub use events::{Cursor, Each, EachStatement, Origin, Piece, StreamedStatement};
 pub use observed::{ApplierRow, CachedHost, Replica, ReplicaError, ReplicaRow, ReplicaThread, ReplicaWorker};
 pub use sessions::{SessionCountersRow, SessionValue, SessionVariableRow};
 

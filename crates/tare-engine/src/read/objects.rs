@@ -380,7 +380,7 @@ impl Engine {
 
     fn statement_sample(&self, scale: &Scale<'_>, sample: CopiedSample) -> StatementSample {
         StatementSample {
-            text: self.sql_text(sample.text, sample.charset, sample.cut),
+            text: self.sql_text(&sample.text, sample.charset, sample.cut).map(std::borrow::Cow::into_owned),
             seen_us: scale.wall_us(sample.seen),
             wait_ps: scale.ps(sample.wait),
         }

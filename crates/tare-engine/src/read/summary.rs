@@ -289,7 +289,7 @@ impl Engine {
         stat: impl Fn(ClassId, T) -> S,
         sink: Sink<'_, S>,
     ) {
-        let Asked { what: level, thread } = asked;
+        let Asked { what: level, thread, .. } = asked;
         let instruments = self.counted(family, level);
         match level {
             Level::Global => {

@@ -155,6 +155,11 @@ impl Ring {
         self.records.store(self.records.own() + 1, Relaxed);
     }
 
+    /// The last one is none after all.
+    pub(crate) fn uncount(&self) {
+        self.records.store(self.records.own().saturating_sub(1), Relaxed);
+    }
+
     /// Begins to append a record of at most as many words; `None`: the block is full.
     #[inline(always)]
     pub(crate) fn append(&self, base: Base, most: usize) -> Option<Appending<'_>> {

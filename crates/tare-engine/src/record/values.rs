@@ -78,12 +78,18 @@ impl<const N: usize> Values<'_, N> {
 }
 
 /// The values that a mask names, where they were written, and what is behind them.
-pub(crate) fn read<const N: usize>(set: u64, mut words: &[u64]) -> Option<([u64; N], &[u64])> {
+#[inline]
+pub(crate) fn read<const N: usize>(set: u64, words: &[u64]) -> Option<([u64; N], &[u64])> {
+    let mut left = set & Values::<N>::ALL;
+    let (written, rest) = words.split_at_checked(left.count_ones() as usize)?;
     let mut values = [0; N];
-    for (_, value) in values.iter_mut().enumerate().filter(|(at, _)| set & 1 << at != 0) {
-        (*value, words) = words.split_first().map(|(first, rest)| (*first, rest))?;
+    for word in written {
+        if let Some(value) = values.get_mut(left.trailing_zeros() as usize) {
+            *value = *word;
+        }
+        left &= left.wrapping_sub(1);
     }
-    Some((values, words))
+    Some((values, rest))
 }
 
 /// The values that a mask names, of something in progress.

@@ -28,7 +28,7 @@ use crate::memory::lost::Lost;
 use crate::memory::pool::{self, Pool, Stash};
 use crate::memory::text;
 use crate::record::RINGS;
-use crate::record::journal::Journal;
+use crate::record::journal::{Journal, parent};
 use crate::record::ring::{self, Advance, Ring, RingBlocks, RingKind, WAIT_DEPTH};
 use crate::record::statement::NamedProgram;
 use crate::record::transaction::record::OpenTransaction;
@@ -372,6 +372,7 @@ impl Engine {
         thread.write_texts(self, |text| text.info_len.store(u32::MAX, Relaxed));
         thread.class.store(class, Relaxed);
         thread.event_id.store(1, Relaxed);
+        thread.parent.store(parent(0, 0), Relaxed);
         let switches = self.registry.switches(class);
         thread.instrumented.store(u8::from(switches & ENABLED != 0), Relaxed);
         thread.history.store(u8::from(switches & HISTORY != 0), Relaxed);

@@ -11,6 +11,7 @@ mod files;
 mod filters;
 mod histograms;
 mod histories;
+mod lasting;
 mod levels;
 mod limits;
 mod locks;

@@ -26,8 +26,8 @@ impl Reader {
     }
 
     fn read(&mut self, rig: Rig) -> Piece {
-        let piece = rig.stream_statements(&mut self.cursor, &mut |row, origin| {
-            self.rows.push(row.clone());
+        let piece = rig.stream_statements(&mut self.cursor, Parts::ALL, &mut |statement, origin| {
+            self.rows.push(statement.row());
             self.origins.push(origin.clone());
             ControlFlow::Continue(())
         });
@@ -177,7 +177,7 @@ fn transactions_are_read_as_statements_are() {
     let mut cursor = Cursor::default();
     let mut read = Vec::new();
     for expected in [0, 4, 0] {
-        let piece = rig.stream_transactions(&mut cursor, &mut |row, _| {
+        let piece = rig.stream_transactions(&mut cursor, Parts::ALL, &mut |row, _| {
             read.push((row.head.event_id, row.state));
             ControlFlow::Continue(())
         });

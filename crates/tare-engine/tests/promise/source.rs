@@ -40,6 +40,7 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("instance/file.rs", "name", "a reader's copy"),
     ("memory/text.rs", "read", "a reader's copy"),
     ("memory/text.rs", "read_string", "a reader's copy"),
+    ("memory/text.rs", "readable", "a reader's copy"),
     ("memory/text.rs", "shown", "a reader's copy"),
 ];
 

@@ -1,10 +1,8 @@
 //! Tables for tests: any columns, any keys, no rows.
 
-use std::ops::ControlFlow;
-
 use tare_engine::Engine;
 use tare_mariadb::install::{Collation, Default, Definition, Field};
-use tare_tables::{Access, Column, Condition, SqlType, Table, TableError, Value};
+use tare_tables::{Access, Column, Query, Sink, SqlType, Table, TableError, Value};
 
 /// A table that is only declared.
 pub(crate) struct Sample {
@@ -49,7 +47,7 @@ impl Table for Sample {
     fn body(&self) -> Option<String> {
         self.body.map(str::to_owned)
     }
-    fn scan(&self, _: &Engine, _: &[Condition], _: &mut dyn FnMut(&[Value]) -> ControlFlow<()>) {}
+    fn scan(&self, _: &Engine, _: &Query<'_>, _: Sink<'_>) {}
     fn update(&self, _: &Engine, _: &[Value], _: &[(usize, Value)]) -> Result<bool, TableError> {
         Err(TableError::WrongUsage)
     }

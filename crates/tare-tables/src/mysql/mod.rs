@@ -5,12 +5,11 @@
 pub(crate) mod absent;
 
 use std::collections::HashMap;
-use std::ops::ControlFlow;
 use std::sync::LazyLock;
 
 use tare_engine::Engine;
 
-use crate::table::{Column, Condition, SqlType, Table, Value};
+use crate::table::{Column, Query, Sink, SqlType, Table};
 
 /// What is said of a column that no row has.
 pub const ABSENT: &str = "As in MySQL; no row has it.";
@@ -129,7 +128,7 @@ impl Table for AbsentDef {
         columns(self.name)
     }
 
-    fn scan(&self, _: &Engine, _: &[Condition], _: &mut dyn FnMut(&[Value]) -> ControlFlow<()>) {}
+    fn scan(&self, _: &Engine, _: &Query<'_>, _: Sink<'_>) {}
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tare_engine::{Cursor, Engine};
-use tare_tables::{Table, Value};
+use tare_tables::{Columns, Table, Value, Values};
 
 use crate::endpoint::NameInside;
 use crate::failure::Failure;
@@ -173,20 +173,31 @@ pub(crate) fn query(
 pub(crate) use show::field_list;
 pub(crate) use size::Sizes;
 
+/// A row that is kept, with the values that were asked for.
+type Kept = Vec<Value<'static>>;
+
 /// A list of rows that may not grow without bound.
-#[derive(Default)]
 struct Held {
-    rows: Vec<Vec<Value>>,
+    /// How many columns the table has, and which of them are kept.
+    columns: (usize, Columns),
+    rows: Vec<Kept>,
     bytes: usize,
 }
 
 impl Held {
-    fn push(&mut self, row: &[Value]) -> Result<(), Failure> {
-        self.bytes += size(row);
+    fn new(table: &dyn Table, columns: Columns) -> Held {
+        Held { columns: (table.columns().len(), columns), rows: Vec::new(), bytes: 0 }
+    }
+
+    fn push(&mut self, row: &dyn Values) -> Result<(), Failure> {
+        let (count, columns) = self.columns;
+        let value = |at| if columns.has(at) { row.value(at).into_owned() } else { Value::Null };
+        let row: Kept = (0..count).map(value).collect();
+        self.bytes += size(&row);
         if self.bytes > MAX_HELD {
             return Err(Failure::too_much_to_hold());
         }
-        self.rows.push(row.to_vec());
+        self.rows.push(row);
         Ok(())
     }
 
@@ -197,8 +208,8 @@ impl Held {
 }
 
 /// About how many bytes a row takes.
-fn size(row: &[Value]) -> usize {
-    let owned = |value: &Value| match value {
+fn size(row: &[Value<'_>]) -> usize {
+    let owned = |value: &Value<'_>| match value {
         Value::Text(text) => text.len(),
         Value::Bytes(bytes) => bytes.len(),
         _ => 0,

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
-use tare_tables::{Column, SqlType, Value};
+use tare_tables::{Column, Columns, Query, SqlType, Value, Values};
 
-use super::{Held, Session, Source, Stop};
+use super::{Held, Kept, Session, Source, Stop};
 use crate::failure::Failure;
 use crate::protocol::field::Field;
 use crate::protocol::packet::Writer;
@@ -16,7 +16,7 @@ use crate::sql::statement::{Item, ItemOf, Order, Select};
 use crate::text::collation::Collation;
 
 /// How many more rows than asked for are collected before an ordered list is cut to its LIMIT.
-const SORT_SLACK: usize = 1024;
+const SORT_SLACK: usize = 64;
 
 /// Answers a SELECT.
 pub(super) fn select(
@@ -45,21 +45,27 @@ pub(super) fn select(
 }
 
 /// Takes a row and says whether to go on.
-pub(super) type Take<'t> = &'t mut dyn FnMut(&[Value]) -> Result<ControlFlow<()>, Stop>;
+pub(super) type Take<'t> = &'t mut dyn FnMut(&dyn Values) -> Result<ControlFlow<()>, Stop>;
 
-/// Scans and calls `sink` with each row asked for, until it breaks.
-pub(super) fn matching(source: &Source, select: &Select, sink: Take<'_>) -> Result<(), Stop> {
+/// Scans and calls `sink` with each row asked for, until it breaks. These columns of it can be read.
+pub(super) fn matching(
+    source: &Source,
+    select: &Select,
+    columns: Columns,
+    sink: Take<'_>,
+) -> Result<(), Stop> {
     if select.filter.is_never() {
         return Ok(());
     }
-    let columns = select.table.columns();
+    let declared = select.table.columns();
+    let conditions = select.filter.hints(declared);
     let mut end = Ok(());
-    select.table.scan(source.engine, &select.filter.hints(columns), &mut |row| {
+    select.table.scan(source.engine, &Query { columns, conditions: &conditions }, &mut |row| {
         if source.is_stopping() {
             end = Err(Failure::stopping().into());
             return ControlFlow::Break(());
         }
-        if !select.filter.accepts(row, columns) {
+        if !select.filter.accepts(row, declared) {
             return ControlFlow::Continue(());
         }
         sink(row).unwrap_or_else(|stop| {
@@ -75,7 +81,7 @@ fn stream(source: &Source, rows: &mut Rows<'_, '_>, select: &Select) -> Result<(
     if left == 0 {
         return Ok(());
     }
-    matching(source, select, &mut |row| {
+    matching(source, select, select.columns(), &mut |row| {
         if skip > 0 {
             skip -= 1;
             return Ok(ControlFlow::Continue(()));
@@ -86,11 +92,11 @@ fn stream(source: &Source, rows: &mut Rows<'_, '_>, select: &Select) -> Result<(
     })
 }
 
-pub(super) fn send(rows: &mut Rows<'_, '_>, select: &Select, row: &[Value]) -> Result<(), Stop> {
+pub(super) fn send(rows: &mut Rows<'_, '_>, select: &Select, row: &dyn Values) -> Result<(), Stop> {
     let columns = select.table.columns();
     for item in &select.items {
         match &item.of {
-            ItemOf::Column(column) => rows.value(&row[*column], || decimals(&columns[*column])),
+            ItemOf::Column(column) => rows.value(&row.value(*column), || decimals(&columns[*column])),
             ItemOf::Constant(constant) => put_constant(rows, constant),
             _ => rows.value(&Value::Null, || None),
         }
@@ -98,19 +104,27 @@ pub(super) fn send(rows: &mut Rows<'_, '_>, select: &Select, row: &[Value]) -> R
     Ok(rows.end_row()?)
 }
 
-fn sorted(source: &Source, select: &Select) -> Result<Vec<Vec<Value>>, Stop> {
+fn sorted(source: &Source, select: &Select) -> Result<Vec<Kept>, Stop> {
     let wanted = usize::try_from(select.limit.skip.saturating_add(select.limit.rows)).unwrap_or(usize::MAX);
     let columns = select.table.columns();
     let collations: Vec<Collation> =
         select.order.iter().map(|it| Collation::of(select.table.name(), &columns[it.column])).collect();
-    let order =
-        |left: &Vec<Value>, right: &Vec<Value>| compare(&select.order, &collations, columns, left, right);
-    let mut held = Held::default();
-    matching(source, select, &mut |row| {
+    let compare =
+        |left: &dyn Values, right: &dyn Values| compare(&select.order, &collations, columns, left, right);
+    let order = |left: &Kept, right: &Kept| compare(left, right);
+    let mut held = Held::new(select.table, select.columns());
+    // Whether the first so many are in order: what does not come before the last of them is none of them.
+    let mut is_cut = false;
+    matching(source, select, select.columns(), &mut |row| {
+        let last = wanted.checked_sub(1).and_then(|at| held.rows.get(at)).filter(|_| is_cut);
+        if wanted == 0 || last.is_some_and(|last| compare(row, last).is_ge()) {
+            return Ok(ControlFlow::Continue(()));
+        }
         held.push(row)?;
         if held.rows.len() >= wanted.saturating_mul(2).saturating_add(SORT_SLACK) {
             held.rows.sort_by(order);
             held.truncate(wanted);
+            is_cut = true;
         }
         Ok(ControlFlow::Continue(()))
     })?;
@@ -124,12 +138,13 @@ fn compare(
     orders: &[Order],
     collations: &[Collation],
     columns: &[Column],
-    left: &[Value],
-    right: &[Value],
+    left: &dyn Values,
+    right: &dyn Values,
 ) -> Ordering {
     for (by, collation) in orders.iter().zip(collations) {
         let sql_type = columns[by.column].sql_type;
-        let order = filter::order(&left[by.column], &right[by.column], sql_type, *collation);
+        let (left, right) = (left.value(by.column), right.value(by.column));
+        let order = filter::order(&left, &right, sql_type, *collation);
         if order.is_ne() {
             return if by.descending { order.reverse() } else { order };
         }
@@ -147,7 +162,7 @@ fn aggregate(
 ) -> Result<(), Stop> {
     let columns = select.table.columns();
     let mut sums: Vec<Aggregate> = select.items.iter().map(|item| Aggregate::new(select, item)).collect();
-    matching(source, select, &mut |row| {
+    matching(source, select, select.columns(), &mut |row| {
         sums.iter_mut().for_each(|sum| sum.add(row, columns));
         Ok(ControlFlow::Continue(()))
     })?;
@@ -168,12 +183,12 @@ struct Aggregate {
     count: u64,
     integers: i128,
     doubles: Option<f64>,
-    extreme: Value,
+    extreme: Value<'static>,
 }
 
 impl Aggregate {
     fn new(select: &Select, item: &Item) -> Self {
-        let column = column_of(&item.of).map(|column| &select.table.columns()[column]);
+        let column = item.of.column().map(|column| &select.table.columns()[column]);
         let collation = column.map_or(Collation::Binary, |column| Collation::of(select.table.name(), column));
         Aggregate {
             of: item.of.clone(),
@@ -186,13 +201,13 @@ impl Aggregate {
         }
     }
 
-    fn add(&mut self, row: &[Value], columns: &[Column]) {
-        let Some(column) = column_of(&self.of) else {
+    fn add(&mut self, row: &dyn Values, columns: &[Column]) {
+        let Some(column) = self.of.column() else {
             self.count += 1;
             return;
         };
-        let value = &row[column];
-        match value {
+        let value = row.value(column);
+        match &value {
             Value::Null => return,
             Value::Unsigned(number) => self.integers += i128::from(*number),
             Value::Signed(number) => self.integers += i128::from(*number),
@@ -205,9 +220,9 @@ impl Aggregate {
             ItemOf::Max(_) => Ordering::Greater,
             _ => return,
         };
-        let order = filter::order(value, &self.extreme, columns[column].sql_type, self.collation);
+        let order = filter::order(&value, &self.extreme, columns[column].sql_type, self.collation);
         if self.extreme == Value::Null || order == wanted {
-            self.extreme = value.clone();
+            self.extreme = value.into_owned();
         }
     }
 
@@ -224,17 +239,6 @@ impl Aggregate {
                 rows.value(&self.extreme, || self.decimals)
             }
         }
-    }
-}
-
-fn column_of(of: &ItemOf) -> Option<usize> {
-    match of {
-        ItemOf::Column(column)
-        | ItemOf::Count(column)
-        | ItemOf::Sum(column)
-        | ItemOf::Min(column)
-        | ItemOf::Max(column) => Some(*column),
-        ItemOf::CountRows | ItemOf::Constant(_) => None,
     }
 }
 
@@ -268,7 +272,7 @@ pub(super) fn put_constant(rows: &mut Rows<'_, '_>, constant: &Constant) {
         Constant::Null => rows.value(&Value::Null, || None),
         Constant::Integer(number) => rows.text(&number.to_string()),
         Constant::Double(number) => rows.value(&Value::Double(*number), || None),
-        Constant::Text(text) => rows.value(&Value::Bytes(text.clone()), || None),
+        Constant::Text(text) => rows.value(&Value::Bytes(text.into()), || None),
     }
 }
 

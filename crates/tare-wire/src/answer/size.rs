@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tare_engine::Engine;
-use tare_tables::Table;
+use tare_tables::{Query, Table};
 
 /// Counting one table takes one part in so many of the time, at most.
 const RARELY: u32 = 1000;
@@ -29,7 +29,7 @@ impl Size {
     fn of(table: &dyn Table, engine: &Engine) -> Size {
         let begin = Instant::now();
         let mut rows = 0;
-        table.scan(engine, &[], &mut |_| {
+        table.scan(engine, &Query::COUNT, &mut |_| {
             rows += 1;
             ControlFlow::Continue(())
         });

@@ -5,9 +5,9 @@
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 
-use tare_tables::{Access, Column, SqlType, Table, TableError, Value};
+use tare_tables::{Access, Column, Columns, SqlType, Table, TableError, Value};
 
-use super::{Held, Session, Source, Stop, read};
+use super::{Held, Kept, Session, Source, Stop, read};
 use crate::failure::Failure;
 use crate::protocol::packet::Writer;
 use crate::protocol::reply;
@@ -25,7 +25,7 @@ pub(super) fn update(
     refuse_if_denied(update.table, session, "UPDATE")?;
     let columns = update.table.columns();
     let set = update.set.iter().map(|(column, constant)| Ok((*column, value(&columns[*column], constant)?)));
-    let set = set.collect::<Result<Vec<(usize, Value)>, Failure>>()?;
+    let set = set.collect::<Result<Vec<(usize, Value<'static>)>, Failure>>()?;
     let rows = find(source, session, update.table, update.filter, update.limit)?;
     let mut changed = 0;
     for row in &rows {
@@ -72,7 +72,7 @@ pub(super) fn insert(
         }
         let filled =
             row.into_iter().zip(columns).map(|(value, column)| value.map_or_else(|| default(column), Ok));
-        let row = filled.collect::<Result<Vec<Value>, Failure>>()?;
+        let row = filled.collect::<Result<Vec<Value<'static>>, Failure>>()?;
         match insert.table.insert(source.engine, &row) {
             Ok(()) => added += 1,
             Err(TableError::Duplicate) if insert.ignore => {}
@@ -113,7 +113,7 @@ fn find(
     table: &'static dyn Table,
     filter: Filter,
     limit: u64,
-) -> Result<Vec<Vec<Value>>, Stop> {
+) -> Result<Vec<Kept>, Stop> {
     let filter = if session.is_federated() { filter.without_contradictions() } else { filter };
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     if session.is_federated()
@@ -152,11 +152,11 @@ fn collect(
     table: &'static dyn Table,
     filter: Filter,
     limit: usize,
-) -> Result<Vec<Vec<Value>>, Stop> {
-    let mut held = Held::default();
+) -> Result<Vec<Kept>, Stop> {
+    let mut held = Held::new(table, Columns::ALL);
     let select = Select { table, items: Vec::new(), filter, order: Vec::new(), limit: Limit::NONE };
     if limit > 0 {
-        read::matching(source, &select, &mut |row| {
+        read::matching(source, &select, Columns::ALL, &mut |row| {
             held.push(row)?;
             Ok(if held.rows.len() >= limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
@@ -165,7 +165,7 @@ fn collect(
 }
 
 /// A literal as a value of the column.
-fn value(column: &Column, constant: &Constant) -> Result<Value, Failure> {
+fn value(column: &Column, constant: &Constant) -> Result<Value<'static>, Failure> {
     let bad = || Failure::bad_value(column.name);
     let range = || Failure::out_of_range(column.name);
     match (constant, column.sql_type) {
@@ -195,7 +195,7 @@ fn value(column: &Column, constant: &Constant) -> Result<Value, Failure> {
             calendar::parse(text).map(Value::Timestamp).ok_or_else(bad)
         }
         (_, SqlType::Timestamp | SqlType::TimestampMicros | SqlType::Date) => Err(bad()),
-        (Constant::Text(bytes), SqlType::LongBlob) => Ok(Value::Bytes(bytes.clone())),
+        (Constant::Text(bytes), SqlType::LongBlob) => Ok(Value::Bytes(Cow::Owned(bytes.clone()))),
         (_, SqlType::Char(length) | SqlType::VarChar(length)) => {
             let text = text(constant).ok_or_else(bad)?;
             if text.chars().count() > usize::from(length) {
@@ -240,7 +240,7 @@ fn text(constant: &Constant) -> Option<String> {
 
 /// A member of an enum, by text or by number. The empty text is what a host that is not strict stores for a wrong one; what
 /// that means is for the table to say.
-fn member(constant: &Constant, members: &'static [&'static str]) -> Option<Value> {
+fn member(constant: &Constant, members: &'static [&'static str]) -> Option<Value<'static>> {
     let found = match constant {
         Constant::Text(text) if text.is_empty() => Some(&""),
         Constant::Text(text) => {
@@ -254,7 +254,7 @@ fn member(constant: &Constant, members: &'static [&'static str]) -> Option<Value
 }
 
 /// What a column holds that an INSERT leaves out.
-fn default(column: &Column) -> Result<Value, Failure> {
+fn default(column: &Column) -> Result<Value<'static>, Failure> {
     match column.default {
         Some(text) => Ok(Value::Text(Cow::Borrowed(text))),
         None if column.nullable => Ok(Value::Null),

@@ -226,3 +226,42 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
+
+    use super::*;
+
+    /// A socket that keeps what was sent at once together: one system call, one piece.
+    #[test]
+    fn rows_are_sent_many_at_once() {
+        const ROWS: usize = 5_000;
+        let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
+        let (ours, theirs) = pair.expect("sockets");
+        let reading = std::thread::spawn(move || {
+            let mut piece = vec![0; 1 << 20];
+            let mut pieces = Vec::new();
+            loop {
+                let (_, length) = recv(&theirs, &mut piece[..], RecvFlags::empty()).expect("a piece");
+                if length == 0 {
+                    return pieces;
+                }
+                pieces.push(length);
+            }
+        });
+        let stream = UnixStream::from(ours);
+        let mut writer = Writer::new(&stream);
+        for row in 0..ROWS {
+            let start = writer.begin();
+            writer.payload().extend_from_slice(&vec![b'x'; 200 + row % 200]);
+            writer.end(start).expect("sent");
+        }
+        writer.flush().expect("sent");
+        drop(stream);
+        let pieces = reading.join().expect("a reader");
+        let bytes: usize = (0..ROWS).map(|row| 204 + row % 200).sum();
+        assert_eq!(pieces.iter().sum::<usize>(), bytes);
+        assert_eq!(pieces.len(), bytes.div_ceil(WRITE_PIECE), "{pieces:?}");
+    }
+}

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use tare_tables::{Column, Condition, Operator, SqlType, Value};
+use tare_tables::{Column, Condition, Operator, SqlType, Value, Values};
 
 use crate::text::calendar;
 use crate::text::collation::{Collation, Pattern};
@@ -114,7 +114,7 @@ impl Filter {
     pub(crate) const TRUE: Filter = Filter::All(Vec::new());
 
     /// `None` is SQL's "unknown".
-    pub(crate) fn test(&self, row: &[Value], columns: &[Column]) -> Option<bool> {
+    pub(crate) fn test(&self, row: &dyn Values, columns: &[Column]) -> Option<bool> {
         match self {
             Filter::All(parts) => combine(parts, row, columns, false),
             Filter::Any(parts) => combine(parts, row, columns, true),
@@ -140,7 +140,7 @@ impl Filter {
     }
 
     /// True when the row is asked for.
-    pub(crate) fn accepts(&self, row: &[Value], columns: &[Column]) -> bool {
+    pub(crate) fn accepts(&self, row: &dyn Values, columns: &[Column]) -> bool {
         self.test(row, columns) == Some(true)
     }
 
@@ -244,7 +244,7 @@ fn nullness(filter: &Filter, null: bool) -> Option<usize> {
 }
 
 /// Joins parts until one decides: false for AND, true for OR.
-fn combine(parts: &[Filter], row: &[Value], columns: &[Column], decisive: bool) -> Option<bool> {
+fn combine(parts: &[Filter], row: &dyn Values, columns: &[Column], decisive: bool) -> Option<bool> {
     let mut all = Some(!decisive);
     for part in parts {
         match part.test(row, columns) {
@@ -274,7 +274,7 @@ fn hint(filter: &Filter, columns: &[Column]) -> Option<Condition> {
 }
 
 /// A literal as a value of the column's own type; others need a conversion that tables need not know.
-fn hint_value(constant: &Constant, column: &Column) -> Option<Value> {
+fn hint_value(constant: &Constant, column: &Column) -> Option<Value<'static>> {
     match (constant, column.sql_type) {
         (
             Constant::Integer(number),
@@ -299,40 +299,43 @@ enum Datum<'r> {
     Double(f64),
     Text(Cow<'r, [u8]>),
     /// Text of an enum, and its number.
-    Member(&'r str, usize),
+    Member(Cow<'r, str>, usize),
     /// Microseconds since the epoch; decimals.
     Time(u64, u8),
 }
 
 impl Term {
-    fn read<'r>(&'r self, row: &'r [Value], columns: &[Column]) -> Datum<'r> {
+    fn read<'r>(&'r self, row: &'r dyn Values, columns: &[Column]) -> Datum<'r> {
         match self {
             Term::Constant(Constant::Null) => Datum::Null,
             Term::Constant(Constant::Integer(number)) => Datum::Integer(*number),
             Term::Constant(Constant::Double(number)) => Datum::Double(*number),
             Term::Constant(Constant::Text(text)) => Datum::Text(Cow::Borrowed(text)),
-            Term::Column(column) => Datum::of(&row[*column], columns[*column].sql_type),
+            Term::Column(column) => Datum::of(row.value(*column), columns[*column].sql_type),
         }
     }
 }
 
 impl<'r> Datum<'r> {
-    fn of(value: &'r Value, sql_type: SqlType) -> Self {
+    fn of(value: Value<'r>, sql_type: SqlType) -> Self {
         match value {
             Value::Null => Datum::Null,
-            Value::Unsigned(number) => Datum::Integer(i128::from(*number)),
-            Value::Signed(number) => Datum::Integer(i128::from(*number)),
-            Value::Double(number) => Datum::Double(rounded(*number, sql_type)),
+            Value::Unsigned(number) => Datum::Integer(i128::from(number)),
+            Value::Signed(number) => Datum::Integer(i128::from(number)),
+            Value::Double(number) => Datum::Double(rounded(number, sql_type)),
             Value::Text(text) => match sql_type {
                 SqlType::Enum(members) => {
-                    let number = members.iter().position(|member| member == text).map_or(0, |at| at + 1);
+                    let number = members.iter().position(|member| *member == text).map_or(0, |at| at + 1);
                     Datum::Member(text, number)
                 }
-                _ => Datum::Text(Cow::Borrowed(text.as_bytes())),
+                _ => Datum::Text(match text {
+                    Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+                    Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+                }),
             },
-            Value::Bytes(bytes) => Datum::Text(Cow::Borrowed(bytes)),
+            Value::Bytes(bytes) => Datum::Text(bytes),
             Value::Timestamp(microseconds) => match sql_type {
-                SqlType::TimestampMicros => Datum::Time(*microseconds, 6),
+                SqlType::TimestampMicros => Datum::Time(microseconds, 6),
                 _ => Datum::Time(microseconds - microseconds % 1_000_000, 0),
             },
         }
@@ -412,8 +415,13 @@ fn compare_time(microseconds: u64, decimals: u8, text: &[u8]) -> Ordering {
 }
 
 /// Orders two values of one column, NULL first: ORDER BY, MIN and MAX.
-pub(crate) fn order(left: &Value, right: &Value, sql_type: SqlType, collation: Collation) -> Ordering {
-    let (left, right) = (Datum::of(left, sql_type), Datum::of(right, sql_type));
+pub(crate) fn order(
+    left: &Value<'_>,
+    right: &Value<'_>,
+    sql_type: SqlType,
+    collation: Collation,
+) -> Ordering {
+    let (left, right) = (Datum::of(left.borrowed(), sql_type), Datum::of(right.borrowed(), sql_type));
     match (&left, &right) {
         (Datum::Null, Datum::Null) => Ordering::Equal,
         (Datum::Null, _) => Ordering::Less,

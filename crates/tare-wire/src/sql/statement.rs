@@ -1,6 +1,6 @@
 //! What a client asks for, once understood: names resolved, bounds checked.
 
-use tare_tables::Table;
+use tare_tables::{Columns, Table};
 
 use super::filter::{Constant, Filter};
 
@@ -39,6 +39,17 @@ pub(crate) struct Select {
     pub(crate) limit: Limit,
 }
 
+impl Select {
+    /// The columns it reads.
+    pub(crate) fn columns(&self) -> Columns {
+        let mut columns = Columns::NONE;
+        self.filter.columns(&mut |column| columns.add(column));
+        self.items.iter().filter_map(|item| item.of.column()).for_each(|column| columns.add(column));
+        self.order.iter().for_each(|order| columns.add(order.column));
+        columns
+    }
+}
+
 /// One result column.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Item {
@@ -59,6 +70,18 @@ pub(crate) enum ItemOf {
 }
 
 impl ItemOf {
+    /// The column whose values it is made of.
+    pub(crate) fn column(&self) -> Option<usize> {
+        match self {
+            ItemOf::Column(column)
+            | ItemOf::Count(column)
+            | ItemOf::Sum(column)
+            | ItemOf::Min(column)
+            | ItemOf::Max(column) => Some(*column),
+            ItemOf::CountRows | ItemOf::Constant(_) => None,
+        }
+    }
+
     /// One value for all rows together.
     pub(crate) fn is_aggregate(&self) -> bool {
         !matches!(self, ItemOf::Column(_) | ItemOf::Constant(_))

@@ -18,17 +18,43 @@ pub(crate) fn text(microseconds: u64, decimals: u8) -> Text {
     Text { seconds: microseconds / MICROSECONDS, fraction }
 }
 
+impl Text {
+    /// Appends it: many rows have times.
+    pub(crate) fn put(&self, to: &mut Vec<u8>) {
+        let (seconds, fraction) = (self.seconds, self.fraction.unwrap_or(0));
+        let (year, month, day) = if seconds == 0 { (0, 0, 0) } else { date(seconds / DAY) };
+        let mut text = *b"0000-00-00 00:00:00.000000";
+        let figures = [
+            (0, year / 100),
+            (2, year % 100),
+            (5, month),
+            (8, day),
+            (11, seconds / 3600 % 24),
+            (14, seconds / 60 % 60),
+            (17, seconds % 60),
+            (20, fraction / 10_000),
+            (22, fraction / 100 % 100),
+            (24, fraction % 100),
+        ];
+        for (at, figure) in figures {
+            // The year has four digits for some thousands of years to come.
+            text[at] += (figure / 10 % 10) as u8;
+            text[at + 1] += (figure % 10) as u8;
+        }
+        to.extend_from_slice(if self.fraction.is_some() { &text } else { &text[..19] });
+    }
+
+    /// How long it is.
+    pub(crate) const fn len(&self) -> usize {
+        if self.fraction.is_some() { 26 } else { 19 }
+    }
+}
+
 impl fmt::Display for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = self.seconds;
-        if seconds == 0 {
-            f.write_str("0000-00-00 00:00:00")?;
-        } else {
-            let (year, month, day) = date(seconds / DAY);
-            let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-            write!(f, "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")?;
-        }
-        self.fraction.map_or(Ok(()), |fraction| write!(f, ".{fraction:06}"))
+        let mut text = Vec::with_capacity(self.len());
+        self.put(&mut text);
+        f.write_str(std::str::from_utf8(&text).unwrap_or_default())
     }
 }
 

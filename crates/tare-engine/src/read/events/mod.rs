@@ -1,5 +1,6 @@
 //! Events: current, history, history_long, of all four types. What is common to all of them is here.
 
+mod ended;
 mod stages;
 mod statements;
 mod stream;
@@ -22,7 +23,8 @@ use crate::record::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED};
 use crate::snapshot::*;
 use crate::thread::Thread;
 
-pub use stream::{Cursor, Each, Origin, Piece};
+pub use ended::StreamedStatement;
+pub use stream::{Cursor, Each, EachStatement, Origin, Piece};
 
 /// What an event of any type says of itself.
 trait Event: Sized {
@@ -73,15 +75,19 @@ impl<E: Event> Seen<E> {
 /// theirs.
 struct Sources<'a> {
     engine: &'a Engine,
+    are_asked: bool,
     known: RefCell<HashMap<u64, Option<String>>>,
 }
 
 impl<'a> Sources<'a> {
-    fn of(engine: &'a Engine) -> Sources<'a> {
-        Sources { engine, known: RefCell::default() }
+    fn of(engine: &'a Engine, parts: Parts) -> Sources<'a> {
+        Sources { engine, are_asked: parts.has(EventHead::SOURCE), known: RefCell::default() }
     }
 
     fn name(&self, source: u64) -> Option<String> {
+        if !self.are_asked {
+            return None;
+        }
         self.known.borrow_mut().entry(source).or_insert_with(|| self.engine.source(source)).clone()
     }
 }
@@ -184,7 +190,7 @@ impl Engine {
         let scope = asked.what;
         // What the long history still holds of one thread depends on what the others have done since.
         let narrow = if scope == Scope::HistoryLong { None } else { asked.thread };
-        let shown = self.shown(E::TYPE, Asked { what: scope, thread: narrow });
+        let shown = self.shown(E::TYPE, Asked { thread: narrow, ..asked });
         let wanted = if scope == Scope::HistoryLong { RECORD_LONG } else { RECORD_HISTORY };
         let mut records = self.records::<E>(narrow);
         records.retain(|seen| seen.has_ended() && seen.event.flags() & wanted != 0 && shown.shows(seen));

@@ -1,12 +1,15 @@
 //! `events_stages_*`.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Relaxed;
 
+use super::stream::{Open, Streamed};
 use super::{Block, Event, Seen, Sources, nesting_of, timer};
 use crate::Engine;
 use crate::read::Scale;
-use crate::record::stage::record::{Decoder, StageEvent};
+use crate::record::ring::RECORD_TIMED;
+use crate::record::stage::record::{Decoder, StageEvent, Step};
 use crate::snapshot::*;
 use crate::thread::Thread;
 
@@ -27,10 +30,48 @@ impl Event for StageEvent {
     fn decode(blocks: &[Block]) -> Vec<(usize, Self)> {
         let (mut decoder, mut events) = (Decoder::default(), Vec::new());
         for (at, block) in blocks.iter().enumerate() {
-            decoder.decode(&block.words, |stage| events.push((at, stage)));
+            decoder.decode(&block.words, |step| {
+                if let Step::Ended(stage) = step {
+                    events.push((at, stage));
+                }
+            });
         }
         events.extend(decoder.open().map(|stage| (blocks.len() - 1, stage)));
         events
+    }
+}
+
+impl Streamed for StageEvent {
+    const TYPE: EventType = EventType::Stage;
+    type Event<'w> = StageEvent;
+    type Open = Decoder;
+    fn ended(event: &StageEvent) -> Option<u64> {
+        (event.flags & RECORD_TIMED != 0).then_some(event.end)
+    }
+    fn read<'w>(
+        open: &mut Open<Decoder>,
+        first: u64,
+        words: &'w [u64],
+        mut each: impl FnMut(u64, Option<Self::Event<'w>>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let (mut numbers, mut flow) = (first.., ControlFlow::Continue(()));
+        let Open { number, known } = open;
+        known.decode(words, |step| {
+            let stage = match step {
+                Step::Began => {
+                    *number = numbers.next();
+                    return;
+                }
+                Step::Ended(stage) => Some(stage),
+                Step::Left => None,
+            };
+            if let Some(number) = number.take()
+                && flow.is_continue()
+            {
+                flow = each(number, stage);
+            }
+        });
+        flow
     }
 }
 
@@ -47,7 +88,7 @@ impl Engine {
             Scope::Current => self.current_progress(asked.thread),
             _ => HashMap::new(),
         };
-        let sources = Sources::of(self);
+        let sources = Sources::of(self, asked.parts);
         stages.iter().map(|seen| self.stage_row(seen, scale, &progress, &sources)).collect()
     }
 
@@ -68,7 +109,7 @@ impl Engine {
         self.live_threads_of(thread).into_iter().filter_map(progress).collect()
     }
 
-    fn stage_row(
+    pub(super) fn stage_row(
         &self,
         seen: &Seen<StageEvent>,
         scale: Scale<'_>,

@@ -1,5 +1,6 @@
 //! `events_statements_*`.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{
     AtomicU64,
@@ -29,7 +30,7 @@ pub(super) struct Statement {
 
 impl Statement {
     fn new((event, texts): (StatementEvent, Texts<Text<'_>>)) -> Statement {
-        Statement { event, texts: texts.map(|text| text.bytes().collect()) }
+        Statement { event, texts: texts.map(|text| text.bytes().to_vec()) }
     }
 }
 
@@ -57,19 +58,27 @@ impl Event for Statement {
 }
 
 /// A text, if there is one.
-fn shown(text: &[u8]) -> Option<String> {
-    (!text.is_empty()).then(|| text::shown(text))
+pub(super) fn readable<T: AsRef<[u8]>>(text: &T) -> Option<Cow<'_, str>> {
+    let text = text.as_ref();
+    (!text.is_empty()).then(|| text::readable(text))
+}
+
+fn shown<T: AsRef<[u8]>>(text: &T) -> Option<String> {
+    readable(text).map(Cow::into_owned)
 }
 
 impl Engine {
     /// `events_statements_*`.
     pub fn statements(&self, asked: impl Into<Asked<Scope>>) -> Vec<StatementRow> {
         let asked = asked.into();
-        let (scale, sources) = (Scale::of(self), Sources::of(self));
+        let (scale, sources) = (Scale::of(self), Sources::of(self, asked.parts));
         if asked.what != Scope::Current {
             let ended = self.ended::<Statement>(asked);
-            let row =
-                |seen| self.statement_row(seen, scale, &sources, |digest| self.statement_digest(digest));
+            let digest = |digest| self.statement_digest(digest);
+            let row = |seen: &Seen<Statement>| {
+                let Statement { event, texts } = &seen.event;
+                self.statement_row((seen.thread_id, event, texts), asked.parts, scale, &sources, digest)
+            };
             return ended.iter().map(row).collect();
         }
         let shown = self.shown(EventType::Statement, asked);
@@ -82,7 +91,9 @@ impl Engine {
                 let is_shown = if seen.has_ended() { shown.shows(&seen) } else { shown.shows_running(&seen) };
                 if seen.event.id() != 0 && is_shown {
                     let digest = |digest| self.statement_digest(digest);
-                    rows.push(self.statement_row(&seen, scale, &sources, digest));
+                    let Statement { event, texts } = &seen.event;
+                    let seen = (seen.thread_id, event, texts);
+                    rows.push(self.statement_row(seen, asked.parts, scale, &sources, digest));
                 }
             }
         }
@@ -109,28 +120,29 @@ impl Engine {
         None
     }
 
-    pub(super) fn statement_row(
+    pub(super) fn statement_row<T: AsRef<[u8]>>(
         &self,
-        seen: &Seen<Statement>,
+        (thread_id, event, texts): (u64, &StatementEvent, &Texts<T>),
+        parts: Parts,
         scale: Scale<'_>,
         sources: &Sources<'_>,
         digest: impl FnOnce(Digest) -> Option<Arc<DigestText>>,
     ) -> StatementRow {
-        let Statement { event, texts } = &seen.event;
-        let state = event.sqlstate;
+        let sql_text =
+            || self.sql_text(texts.sql.as_ref(), event.charset, event.text_cut).map(Cow::into_owned);
         StatementRow {
             head: EventHead {
-                thread_id: seen.thread_id,
+                thread_id,
                 event_id: event.id,
-                end_event_id: seen.has_ended().then_some(event.end_event_id),
+                end_event_id: (event.end != 0).then_some(event.end_event_id),
                 name: self.registry.name(event.class),
                 source: sources.name(event.source),
                 timer: timer(scale, event.start, event.end, event.flags),
                 nesting: nesting_of(event.nesting.0, event.nesting.1),
             },
-            sql_text: self.sql_text(texts.sql.clone(), event.charset, event.text_cut),
+            sql_text: parts.has(StatementRow::SQL_TEXT).then(sql_text).flatten(),
             sql_text_cut: event.text_cut,
-            digest: digest(event.digest),
+            digest: parts.has(StatementRow::DIGEST).then(|| digest(event.digest)).flatten(),
             current_schema: shown(&texts.schema),
             object: ObjectName {
                 object_type: crate::setup::objects::type_name(event.object_type),
@@ -139,7 +151,7 @@ impl Engine {
                 index: None,
             },
             mysql_errno: event.errno,
-            returned_sqlstate: (state != [0; 5]).then(|| String::from_utf8_lossy(&state).into_owned()),
+            returned_sqlstate: event.state().map(Cow::into_owned),
             message_text: shown(&texts.message),
             counters: counters(event.counters),
             nesting_level: event.nesting_level.into(),
@@ -150,12 +162,12 @@ impl Engine {
     /// SQL_TEXT. What follows a byte that is no character of the client's character set is left out, and where anything is
     /// left out or was cut, what says so takes the place of the last three characters. The bytes are shown as they are:
     /// the reference does not convert them either.
-    pub(crate) fn sql_text(&self, mut text: Vec<u8>, charset: u32, cut: bool) -> Option<String> {
+    pub(crate) fn sql_text<'t>(&self, text: &'t [u8], charset: u32, cut: bool) -> Option<Cow<'t, str>> {
         // Every client's character set has ASCII.
         let host = self.host.get().filter(|_| !text.is_ascii());
-        let well_formed = host.map_or(text.len(), |host| host.characters(&text, charset, usize::MAX));
+        let well_formed = host.map_or(text.len(), |host| host.characters(text, charset, usize::MAX));
         let cut = cut || well_formed < text.len();
-        text.truncate(well_formed);
+        let text = &text[..well_formed.min(text.len())];
         if cut {
             // The end of the last one before the last three, if there is one.
             let end = match host {
@@ -169,11 +181,10 @@ impl Engine {
                 }
             };
             if let Some(end) = end.filter(|end| *end != 0) {
-                text.truncate(end);
-                text.extend(b"...");
+                return Some(Cow::Owned(text::shown(&text[..end]) + "..."));
             }
         }
-        (!text.is_empty()).then(|| text::shown(&text))
+        (!text.is_empty()).then(|| text::readable(text))
     }
 
     /// The digest of an event, spelled in the character set it was seen in.

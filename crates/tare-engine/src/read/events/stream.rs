@@ -1,10 +1,13 @@
-//! Streams: every statement, or transaction, that has ended, once, in the order of its thread; and how many could not be
+//! Streams: every event of a type that has ended, once, in the order of its thread; and how many could not be
 //! read any more.
 //!
 //! A thread numbers what it records, and a block says the number of its first record. So a reader that remembers how far it
 //! has come in each thread, in its [`Cursor`], sees what is new and what it has missed. Of threads that have ended only
 //! the sum of their numbers is kept (`departed`): what their blocks do not account for was missed. The engine keeps nothing of
 //! a reader, so there may be any number of them, and a slow one misses more and holds up nobody.
+//!
+//! Statements and transactions are recorded when they end. Waits and stages get their number when they begin: what lasts is
+//! read when it has ended, and what never did has a number and is no event.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -13,37 +16,35 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use tare_sync::journal;
 
-use super::statements::Statement;
+use super::ended::{Numbered, Spelled, Statements, StreamedStatement};
 use super::transactions::Transaction;
-use super::{Block, Event, Seen, Sources};
+use super::{Seen, Sources};
 use crate::Engine;
 use crate::count::account::Party;
 use crate::memory::arena::{BlockId, WORDS};
 use crate::memory::pool::{Pool, resolve};
 use crate::read::Scale;
 use crate::record::RINGS;
-use crate::record::ring::RECORD_TIMED;
-use crate::record::statement::record::Digest;
+use crate::record::stage::record::StageEvent;
+use crate::record::wait::record::WaitEvent;
 use crate::snapshot::*;
 
 /// Blocks that one answer is made of at most: some ten thousand statements.
 const PIECE: usize = 512;
-/// Digests a cursor remembers the spelling of.
-const SPELLED: usize = 1024;
 
 /// How far a reader has come. A new one begins with what ends after it was first used.
 #[derive(Debug, Default)]
 pub struct Cursor {
     begun: bool,
     /// The number of the next record, of each thread that may have more.
-    next: HashMap<u64, u64>,
+    next: Numbered<u64, u64>,
     /// Threads that have ended and have no more, though there are blocks of theirs.
     finished: HashSet<u64>,
     /// Likewise those that are not in `next`, up to this THREAD_ID: they ended before the beginning.
     horizon: u64,
     /// Records of threads that have no more: read, missed, or from before the beginning.
     settled: u64,
-    spelled: HashMap<Digest, Option<Arc<DigestText>>>,
+    spelled: Spelled,
 }
 
 impl Cursor {
@@ -62,7 +63,7 @@ pub struct Piece {
     /// Whether more could be read now.
     pub more: bool,
     /// How many events have been recorded up to here since the start: what two readings differ by was read or lost between
-    /// them.
+    /// them, or was a wait or a stage that never ended.
     pub position: u64,
 }
 
@@ -82,6 +83,36 @@ pub struct Origin {
 /// Takes events one by one until it breaks, which is the end of the cursor's use.
 pub type Each<'a, R> = &'a mut dyn FnMut(&R, &Origin) -> ControlFlow<()>;
 
+/// As [`Each`], of statements, which are not made before they are asked for something.
+pub type EachStatement<'a> = &'a mut dyn FnMut(&StreamedStatement<'_>, &Origin) -> ControlFlow<()>;
+
+/// A type of events, as a stream reads it block by block.
+pub(super) trait Streamed {
+    const TYPE: EventType;
+    /// An event where it was read.
+    type Event<'w>;
+    /// What has to be known of a thread's block to read its next.
+    type Open: Default;
+    /// When it ended, if it was timed.
+    fn ended(event: &Self::Event<'_>) -> Option<u64>;
+    /// Calls `each` with the numbers of a block's events, in their order, and the events; `None`: it is none. What has not
+    /// ended at the block's end is left open.
+    fn read<'w>(
+        open: &mut Open<Self::Open>,
+        first: u64,
+        words: &'w [u64],
+        each: impl FnMut(u64, Option<Self::Event<'w>>) -> ControlFlow<()>,
+    ) -> ControlFlow<()>;
+}
+
+/// What was not over where a thread's block was.
+#[derive(Default)]
+pub(super) struct Open<T> {
+    /// The number of the event that lasts.
+    pub(super) number: Option<u64>,
+    pub(super) known: T,
+}
+
 /// A block that has something new.
 struct Candidate {
     block: BlockId,
@@ -89,51 +120,87 @@ struct Candidate {
     opened: u64,
     /// The number behind its last record; `None`: it is being filled.
     end: Option<u64>,
+    /// It has one record that is new, which may be the beginning of something that lasts.
+    is_rest: bool,
+}
+
+/// What one answer is made of.
+struct Handed {
+    read: u64,
+    /// Numbers that were no events.
+    void: u64,
+}
+
+/// What is said of a block, by whoever has copied it.
+struct Copied {
+    thread_id: u64,
+    opened: u64,
+    first: u64,
+    session: u64,
 }
 
 /// User and host of accounts, by their weak names.
-type Accounts = HashMap<u32, [Option<Arc<str>>; 2]>;
+type Accounts = Numbered<u32, [Option<Arc<str>>; 2]>;
 
 impl Engine {
     /// Reads on in the stream of statements.
-    pub fn stream_statements(&self, cursor: &mut Cursor, each: Each<'_, StatementRow>) -> Piece {
-        let (scale, sources) = (Scale::of(self), Sources::of(self));
+    pub fn stream_statements(&self, cursor: &mut Cursor, parts: Parts, each: EachStatement<'_>) -> Piece {
+        let (scale, sources) = (Scale::of(self), Sources::of(self, parts));
         let mut spelled = std::mem::take(&mut cursor.spelled);
-        let piece = self.read_on::<Statement>(cursor, &mut |seen, origin| {
-            if spelled.len() >= SPELLED {
-                spelled.clear();
-            }
-            let spell =
-                |digest| spelled.entry(digest).or_insert_with(|| self.statement_digest(digest)).clone();
-            each(&self.statement_row(seen, scale, &sources, spell), origin)
+        let piece = self.read_on::<Statements>(cursor, |seen, origin| {
+            let digest = if parts.has(StatementRow::DIGEST) { spelled.of(self, &seen) } else { None };
+            each(&StreamedStatement::new(self, seen, scale, &sources, digest), origin)
         });
         cursor.spelled = spelled;
         piece
     }
 
     /// Reads on in the stream of transactions.
-    pub fn stream_transactions(&self, cursor: &mut Cursor, each: Each<'_, TransactionRow>) -> Piece {
-        let (scale, sources) = (Scale::of(self), Sources::of(self));
-        self.read_on::<Transaction>(cursor, &mut |seen, origin| {
-            each(&self.transaction_row(seen, scale, &sources), origin)
+    pub fn stream_transactions(
+        &self,
+        cursor: &mut Cursor,
+        parts: Parts,
+        each: Each<'_, TransactionRow>,
+    ) -> Piece {
+        let (scale, sources) = (Scale::of(self), Sources::of(self, parts));
+        self.read_on::<Transaction>(cursor, |seen, origin| {
+            each(&self.transaction_row(&seen, scale, &sources), origin)
         })
     }
 
-    fn read_on<E: Event>(&self, cursor: &mut Cursor, each: Each<'_, Seen<E>>) -> Piece {
+    /// Reads on in the stream of waits.
+    pub fn stream_waits(&self, cursor: &mut Cursor, parts: Parts, each: Each<'_, WaitRow>) -> Piece {
+        let (scale, sources) = (Scale::of(self), Sources::of(self, parts));
+        self.read_on::<WaitEvent>(cursor, |seen, origin| each(&self.wait_row(&seen, scale, &sources), origin))
+    }
+
+    /// Reads on in the stream of stages.
+    pub fn stream_stages(&self, cursor: &mut Cursor, parts: Parts, each: Each<'_, StageRow>) -> Piece {
+        let (scale, sources, nothing) = (Scale::of(self), Sources::of(self, parts), HashMap::new());
+        self.read_on::<StageEvent>(cursor, |seen, origin| {
+            each(&self.stage_row(&seen, scale, &nothing, &sources), origin)
+        })
+    }
+
+    fn read_on<S: Streamed>(
+        &self,
+        cursor: &mut Cursor,
+        each: impl FnMut(Seen<S::Event<'_>>, &Origin) -> ControlFlow<()>,
+    ) -> Piece {
         if !cursor.begun {
-            self.begin(cursor, E::TYPE);
+            self.begin(cursor, S::TYPE);
             return Piece { position: cursor.position(), ..Piece::default() };
         }
         let before = cursor.position();
         // Before the threads are looked at: who is counted here is not among them any more.
-        let departed = self.departed[E::TYPE as usize - 1].load(Acquire);
-        let live = self.recorded(E::TYPE);
+        let departed = self.departed[S::TYPE as usize - 1].load(Acquire);
+        let live = self.recorded(S::TYPE);
         for id in live.keys() {
             cursor.next.entry(*id).or_insert(0);
         }
-        let (mut candidates, unknown) = self.candidates(E::TYPE, cursor, &live);
-        let mut left = candidates.split_off(candidates.len().min(PIECE));
-        let read = self.hand_out(cursor, &candidates, &live, each);
+        let (mut candidates, unknown) = self.candidates(S::TYPE, cursor, &live);
+        let mut left = candidates.split_off(piece(&candidates));
+        let Handed { read, void } = self.hand_out::<S>(cursor, [&candidates, &left], &live, each);
         // Threads that have come since the last read, and perhaps have gone again, are the next one's: only who is known
         // before the blocks are looked at is known to have ended.
         cursor.next.extend(unknown.iter().map(|candidate| (candidate.thread_id, 0)));
@@ -141,7 +208,12 @@ impl Engine {
         pass_over(cursor, &live, candidates.iter().chain(&left));
         settle(cursor, departed, &live, &left);
         let position = cursor.position();
-        Piece { read, lost: (position - before).saturating_sub(read), more: !left.is_empty(), position }
+        Piece {
+            read,
+            lost: (position - before).saturating_sub(read + void),
+            more: !left.is_empty(),
+            position,
+        }
     }
 
     /// What has been recorded so far is behind the cursor.
@@ -154,7 +226,7 @@ impl Engine {
     }
 
     /// The number of every live thread's next record.
-    fn recorded(&self, of: EventType) -> HashMap<u64, u64> {
+    fn recorded(&self, of: EventType) -> Numbered<u64, u64> {
         let number = |thread: &'static crate::thread::Thread| {
             let id = thread.thread_id.load(Relaxed);
             let (ring, blocks) = thread.rings()[of as usize - 1];
@@ -170,7 +242,7 @@ impl Engine {
         &self,
         of: EventType,
         cursor: &mut Cursor,
-        live: &HashMap<u64, u64>,
+        live: &Numbered<u64, u64>,
     ) -> (Vec<Candidate>, Vec<Candidate>) {
         let used = RINGS[of as usize - 1].used as u8;
         let Cursor { next, finished, horizon, .. } = cursor;
@@ -180,15 +252,18 @@ impl Engine {
             let thread_id = meta.owner.load(Relaxed);
             let records = meta.records.load(Relaxed);
             let end = (records != 0).then(|| meta.first.load(Relaxed) + u64::from(records));
+            let known_end = end.or(live.get(&thread_id).copied());
             let is_new = match next.get(&thread_id) {
-                Some(next) => end.or(live.get(&thread_id).copied()).is_none_or(|end| end > *next),
+                Some(next) => known_end.is_none_or(|end| end > *next),
                 None if finished.contains(&thread_id) => {
                     still_there.insert(thread_id);
                     false
                 }
                 None => thread_id > *horizon,
             };
-            is_new.then(|| Candidate { block, thread_id, opened: meta.opened.load(Relaxed), end })
+            let is_rest =
+                known_end.is_some_and(|end| next.get(&thread_id).is_some_and(|next| end == next + 1));
+            is_new.then(|| Candidate { block, thread_id, opened: meta.opened.load(Relaxed), end, is_rest })
         };
         let blocks = (1..self.arena.high()).filter(|block| self.arena.used(*block) == used);
         let is_known = |candidate: &Candidate| next.contains_key(&candidate.thread_id);
@@ -198,56 +273,85 @@ impl Engine {
         (known, unknown)
     }
 
-    /// Hands out what is new in these blocks; returns how many events it was.
-    fn hand_out<E: Event>(
+    /// Hands out what is new in these blocks. Those behind them are not read now.
+    fn hand_out<S: Streamed>(
         &self,
         cursor: &mut Cursor,
-        candidates: &[Candidate],
-        live: &HashMap<u64, u64>,
-        each: Each<'_, Seen<E>>,
-    ) -> u64 {
+        [candidates, left]: [&[Candidate]; 2],
+        live: &Numbered<u64, u64>,
+        mut each: impl FnMut(Seen<S::Event<'_>>, &Origin) -> ControlFlow<()>,
+    ) -> Handed {
         let scale = Scale::of(self);
-        let (mut accounts, mut read) = (Accounts::new(), 0);
+        let (mut accounts, mut handed) = (Accounts::default(), Handed { read: 0, void: 0 });
+        let mut opens: Numbered<u64, Open<S::Open>> = Numbered::default();
+        let mut words = vec![0; WORDS];
         for candidate in candidates {
-            let Some((block, first, session)) = self.copy(candidate.block) else { continue };
-            let Some(next) = cursor.next.get_mut(&block.thread_id) else { continue };
-            let (thread_id, opened) = (block.thread_id, block.opened);
-            let events = E::decode(&[block]);
-            if events.is_empty() {
+            let Some(Copied { thread_id, opened, first, session }) = self.copy(candidate.block, &mut words)
+            else {
                 continue;
+            };
+            let Some(next) = cursor.next.get_mut(&thread_id) else { continue };
+            let open = opens.entry(thread_id).or_default();
+            if open.number.is_some_and(|lasts| lasts + 1 != first) {
+                // How it ended was between.
+                *open = Open::default();
             }
-            // What was between could not be read any more. Unless it was recorded after the thread was looked at: then it
-            // may be in a block that was no candidate yet.
-            let sure = live.get(&thread_id).map_or(first, |recorded| first.min(*recorded));
-            *next = sure.max(*next);
-            if first > *next {
-                continue;
-            }
-            let mut origin = self.origin(session, &mut accounts);
-            for (_, event) in events.into_iter().skip((*next - first) as usize) {
-                let moment = if event.flags() & RECORD_TIMED != 0 { event.end() } else { opened };
-                origin.ended_us = scale.wall_us(moment);
-                *next += 1;
-                read += 1;
-                if each(&Seen { thread_id, moment, opened, event }, &origin).is_break() {
-                    return read;
+            if open.number != Some(*next) {
+                // What was between could not be read any more. Unless it was recorded after the thread was looked at: then
+                // it may be in a block that was no candidate yet.
+                let sure = live.get(&thread_id).map_or(first, |recorded| first.min(*recorded));
+                *next = sure.max(*next);
+                if first > *next {
+                    continue;
                 }
             }
+            let mut origin = self.origin(session, &mut accounts);
+            let flow = S::read(open, first, &words, |number, event| {
+                if number < *next {
+                    return ControlFlow::Continue(());
+                }
+                *next = number + 1;
+                let Some(event) = event else {
+                    handed.void += 1;
+                    return ControlFlow::Continue(());
+                };
+                handed.read += 1;
+                let moment = S::ended(&event).unwrap_or(opened);
+                origin.ended_us = scale.wall_us(moment);
+                each(Seen { thread_id, moment, opened, event }, &origin)
+            });
+            if flow.is_break() {
+                return handed;
+            }
         }
-        read
+        // What a thread that has ended was in will not end any more.
+        for (id, open) in opens {
+            let is_over = !live.contains_key(&id) && left.iter().all(|left| left.thread_id != id);
+            if let Some(next) = cursor.next.get_mut(&id)
+                && is_over
+                && open.number == Some(*next)
+            {
+                *next += 1;
+                handed.void += 1;
+            }
+        }
+        handed
     }
 
-    /// A block's records, the number of the first one, and whose session's they are. `None`: it is being filled anew.
-    fn copy(&self, block: BlockId) -> Option<(Block, u64, u64)> {
+    /// Copies a block's records and says whose they are. `None`: it is being filled anew, or there is nothing in it yet.
+    fn copy(&self, block: BlockId, words: &mut [u64]) -> Option<Copied> {
         let meta = self.arena.meta(block);
-        meta.generation.read(|_| {
-            let mut words = vec![0; WORDS];
-            journal::copy(self.arena.words(block), &mut words);
+        let copied = meta.generation.read(|_| {
+            journal::copy(self.arena.words(block), words);
             // As in `Engine::blocks`: whoever saw a record sees what was stored before it.
-            let (thread_id, opened) = (meta.owner.load(Relaxed), meta.opened.load(Relaxed));
-            let block = Block { thread_id, opened, words };
-            (block, meta.first.load(Relaxed), meta.session.load(Relaxed))
-        })
+            Copied {
+                thread_id: meta.owner.load(Relaxed),
+                opened: meta.opened.load(Relaxed),
+                first: meta.first.load(Relaxed),
+                session: meta.session.load(Relaxed),
+            }
+        });
+        copied.filter(|_| words.first().is_some_and(|first| *first != 0))
     }
 
     fn origin(&self, session: u64, accounts: &mut Accounts) -> Origin {
@@ -268,10 +372,21 @@ impl Engine {
     }
 }
 
+/// How many of these blocks one answer is made of. A block of which only the beginning of what lasts is new counts for nothing:
+/// there may be one of every thread, for ever.
+fn piece(candidates: &[Candidate]) -> usize {
+    let mut whole = 0;
+    let is_beyond = |candidate: &Candidate| {
+        whole += usize::from(!candidate.is_rest);
+        whole > PIECE
+    };
+    candidates.iter().position(is_beyond).unwrap_or(candidates.len())
+}
+
 /// What live threads have numbered and nothing is left of was missed: there was no memory for it, or not for long.
 fn pass_over<'a>(
     cursor: &mut Cursor,
-    live: &HashMap<u64, u64>,
+    live: &Numbered<u64, u64>,
     candidates: impl Iterator<Item = &'a Candidate>,
 ) {
     let to_read: HashSet<u64> = candidates.map(|candidate| candidate.thread_id).collect();
@@ -282,8 +397,8 @@ fn pass_over<'a>(
 
 /// Of threads that have ended the cursor forgets those that have no more, and what was recorded beyond what there is to
 /// be read of them was missed.
-fn settle(cursor: &mut Cursor, departed: u64, live: &HashMap<u64, u64>, left: &[Candidate]) {
-    let mut ends: HashMap<u64, Option<u64>> = HashMap::new();
+fn settle(cursor: &mut Cursor, departed: u64, live: &Numbered<u64, u64>, left: &[Candidate]) {
+    let mut ends: Numbered<u64, Option<u64>> = Numbered::default();
     for candidate in left {
         let end = ends.entry(candidate.thread_id).or_insert(Some(0));
         // Who has just ended has not closed its last block yet.

@@ -1,12 +1,15 @@
 //! `events_transactions_*`.
 
+use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Relaxed;
 
 use tare_sync::journal;
 
+use super::stream::{Open, Streamed};
 use super::{Block, Event, Seen, Sources, nesting_of, timer};
 use crate::Engine;
 use crate::read::Scale;
+use crate::record::ring::RECORD_TIMED;
 use crate::record::transaction::record::{OPEN_WORDS, Parts, TransactionEvent, decode, read_open};
 use crate::setup::instrument::fixed;
 use crate::snapshot::*;
@@ -20,7 +23,7 @@ pub(super) struct Transaction {
 
 impl Transaction {
     fn new((event, xid): (TransactionEvent, Parts<'_>)) -> Transaction {
-        Transaction { event, xid: xid.map(|part| part.bytes().collect()) }
+        Transaction { event, xid: xid.map(|part| part.bytes().to_vec()) }
     }
 }
 
@@ -47,6 +50,30 @@ impl Event for Transaction {
     }
 }
 
+impl Streamed for Transaction {
+    const TYPE: EventType = EventType::Transaction;
+    type Event<'w> = Transaction;
+    type Open = ();
+    fn ended(event: &Transaction) -> Option<u64> {
+        (event.event.flags & RECORD_TIMED != 0).then_some(event.event.end)
+    }
+    fn read<'w>(
+        _: &mut Open<()>,
+        first: u64,
+        words: &'w [u64],
+        mut each: impl FnMut(u64, Option<Self::Event<'w>>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let (mut next, mut flow) = (first, ControlFlow::Continue(()));
+        decode(words, |event, xid| {
+            if flow.is_continue() {
+                flow = each(next, Some(Transaction::new((event, xid))));
+                next += 1;
+            }
+        });
+        flow
+    }
+}
+
 impl Engine {
     /// `events_transactions_*`.
     pub fn transactions(&self, asked: impl Into<Asked<Scope>>) -> Vec<TransactionRow> {
@@ -56,7 +83,7 @@ impl Engine {
             Scope::Current => self.current_transactions(asked),
             _ => self.ended(asked),
         };
-        let sources = Sources::of(self);
+        let sources = Sources::of(self, asked.parts);
         records.iter().map(|seen| self.transaction_row(seen, scale, &sources)).collect()
     }
 

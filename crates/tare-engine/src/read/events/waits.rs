@@ -1,8 +1,10 @@
 //! `events_waits_*`.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, fence};
 
+use super::stream::{Open, Streamed};
 use super::{Block, Event, Seen, Sources, nesting_of, timer};
 use crate::Engine;
 use crate::instance::{File, MetadataLock, Socket, Synch, TableShare};
@@ -12,6 +14,7 @@ use crate::memory::text;
 use crate::read::Scale;
 use crate::read::objects::lock_names;
 use crate::record::operation;
+use crate::record::ring::RECORD_TIMED;
 use crate::record::wait::record::{OpenWait, WaitEvent, decode};
 use crate::snapshot::*;
 use crate::thread::Thread;
@@ -36,6 +39,39 @@ impl Event for WaitEvent {
             decode(&block.words, |wait| events.push((at, wait)));
         }
         events
+    }
+}
+
+impl Streamed for WaitEvent {
+    const TYPE: EventType = EventType::Wait;
+    type Event<'w> = WaitEvent;
+    type Open = ();
+    fn ended(event: &WaitEvent) -> Option<u64> {
+        (event.flags & RECORD_TIMED != 0).then_some(event.end)
+    }
+    fn read<'w>(
+        open: &mut Open<()>,
+        first: u64,
+        words: &'w [u64],
+        mut each: impl FnMut(u64, Option<Self::Event<'w>>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let (mut next, mut flow) = (first, ControlFlow::Continue(()));
+        decode(words, |wait| {
+            let number = next;
+            next += 1;
+            // What lasts is its thread's last one, or has been left behind.
+            if let Some(left) = open.number.take()
+                && flow.is_continue()
+            {
+                flow = each(left, None);
+            }
+            if wait.end == 0 {
+                open.number = Some(number);
+            } else if flow.is_continue() {
+                flow = each(number, Some(wait));
+            }
+        });
+        flow
     }
 }
 
@@ -64,7 +100,7 @@ impl Engine {
             Scope::Current => self.current_waits(asked),
             _ => self.ended(asked),
         };
-        let sources = Sources::of(self);
+        let sources = Sources::of(self, asked.parts);
         waits.iter().map(|seen| self.wait_row(seen, scale, &sources)).collect()
     }
 
@@ -100,7 +136,12 @@ impl Engine {
         rows
     }
 
-    fn wait_row(&self, seen: &Seen<WaitEvent>, scale: Scale<'_>, sources: &Sources<'_>) -> WaitRow {
+    pub(super) fn wait_row(
+        &self,
+        seen: &Seen<WaitEvent>,
+        scale: Scale<'_>,
+        sources: &Sources<'_>,
+    ) -> WaitRow {
         let wait = &seen.event;
         let kind = self.registry.kind(wait.class);
         let amount = match kind {

@@ -119,6 +119,16 @@ pub(crate) fn write_progress(journal: &Journal, base: Base, completed: u64, esti
     true
 }
 
+/// What a record says of a stage.
+pub(crate) enum Step {
+    /// One has begun.
+    Began,
+    /// The one before has ended.
+    Ended(StageEvent),
+    /// Nobody will know how the one before ended, or it never was.
+    Left,
+}
+
 /// What a decoder knows when it comes to the next block of the same thread.
 #[derive(Default)]
 pub(crate) struct Decoder {
@@ -126,14 +136,14 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// The stages that end in a block's words, oldest first.
-    pub(crate) fn decode(&mut self, mut words: &[u64], mut each: impl FnMut(StageEvent)) {
+    /// What a block's words say, oldest first.
+    pub(crate) fn decode(&mut self, mut words: &[u64], mut each: impl FnMut(Step)) {
         let mut marks = Marks::default();
         loop {
             let len = match marks.read(words) {
                 Some(mark) => {
                     if mark.gap {
-                        self.open = None;
+                        self.leave(&mut each);
                     }
                     mark.words
                 }
@@ -152,7 +162,7 @@ impl Decoder {
     }
 
     /// Reads the record at the beginning of these words and says how long it is; `None`: there is none.
-    fn read(&mut self, words: &[u64], marks: &Marks, each: &mut impl FnMut(StageEvent)) -> Option<usize> {
+    fn read(&mut self, words: &[u64], marks: &Marks, each: &mut impl FnMut(Step)) -> Option<usize> {
         let word = *words.first()?;
         let id = marks.base_id.wrapping_add(word >> ID & ((1 << (TIME - ID)) - 1));
         let time = marks.base_time.wrapping_add(word >> TIME);
@@ -161,6 +171,7 @@ impl Decoder {
             BEGIN => {
                 let source = *words.get(1)?;
                 self.end(id, time, each);
+                each(Step::Began);
                 self.open = Some(StageEvent {
                     id,
                     end_event_id: 0,
@@ -181,7 +192,7 @@ impl Decoder {
             }
             END => {
                 if word & DROPPED != 0 {
-                    self.open = None;
+                    self.leave(each);
                 }
                 self.end(id, if flags & RECORD_TIMED != 0 { time } else { 1 }, each);
                 Some(1)
@@ -190,11 +201,17 @@ impl Decoder {
         }
     }
 
-    fn end(&mut self, next_id: u64, time: u64, each: &mut impl FnMut(StageEvent)) {
+    fn leave(&mut self, each: &mut impl FnMut(Step)) {
+        if self.open.take().is_some() {
+            each(Step::Left);
+        }
+    }
+
+    fn end(&mut self, next_id: u64, time: u64, each: &mut impl FnMut(Step)) {
         if let Some(mut stage) = self.open.take() {
             stage.end_event_id = next_id.wrapping_sub(1);
             stage.end = if stage.flags & RECORD_TIMED != 0 { time.max(1) } else { 1 };
-            each(stage);
+            each(Step::Ended(stage));
         }
     }
 }

@@ -13,6 +13,7 @@
 //! only says that.
 
 use std::array::from_fn;
+use std::borrow::Cow;
 use std::hint::cold_path;
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -477,6 +478,13 @@ pub(crate) struct StatementEvent {
     /// Number of the character set of the text.
     pub(crate) charset: u32,
     pub(crate) text_cut: bool,
+}
+
+impl StatementEvent {
+    /// RETURNED_SQLSTATE.
+    pub(crate) fn state(&self) -> Option<Cow<'_, str>> {
+        (self.sqlstate != [0; 5]).then(|| text::readable(&self.sqlstate))
+    }
 }
 
 /// The texts of a statement.

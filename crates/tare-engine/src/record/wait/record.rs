@@ -326,6 +326,7 @@ pub(crate) fn void_leaf(journal: &Journal, base: Base, record: Offset, parent: (
     let [what, source, object] = base.at::<[AtomicU64; 3]>(record);
     let leaf = read_leaf([what.own(), source.own(), object.own()], &journal.marks(parent));
     what.store(what.own() ^ (LASTING ^ VOID), Release);
+    journal.ring.uncount();
     open.begin(&Begun {
         id: leaf.id,
         what: first_word(leaf.class, leaf.operation, 255, leaf.flags),

@@ -1,0 +1,340 @@
+//! Streams: what has ended since the last answer, each event once, and how many could not be read any more.
+//!
+//! They are read over the endpoint only, as tables that remember how far each connection has come. They are none of the
+//! server's tables. A server ends more statements than any other table has rows, so nothing is made of them on the way: each
+//! column is put, from where the event was read, to where it is sent from.
+
+mod statement;
+
+use std::ops::ControlFlow;
+use std::sync::OnceLock;
+
+use tare_engine::snapshot::{Parts, StageRow, TransactionRow, WaitRow};
+use tare_engine::{Cursor, Each, Engine, Origin, Piece};
+
+use crate::column::{ColumnDef, YES_NO, nullable, yes_no};
+use crate::event;
+use crate::table::SqlType::{BigIntUnsigned, VarChar};
+use crate::table::{Column, Columns, Query, Sink, Table, Value, Values};
+
+/// Every stream.
+pub static STREAMS: &[&dyn Stream] = &[&statement::STATEMENTS, &TRANSACTIONS, &WAITS, &STAGES];
+
+/// A table whose rows are what has ended since they were last read with the same cursor, and then one that says how many
+/// were missed.
+pub trait Stream: Table {
+    /// Puts the new rows, and the last one, of which each has these items: a column, or something of the taker's own.
+    fn read(&self, engine: &Engine, cursor: &mut Cursor, items: &[Option<usize>], to: &mut dyn Rows);
+}
+
+/// Takes a row's values, one after the other.
+pub trait Put {
+    /// Takes NULL.
+    fn null(&mut self);
+    /// Takes a number.
+    fn unsigned(&mut self, number: u64);
+    /// Takes a text.
+    fn text(&mut self, text: &str);
+    /// Takes any value.
+    fn value(&mut self, value: &Value<'_>);
+    /// The next one is the taker's own: the item at this position.
+    fn own(&mut self, item: usize);
+}
+
+impl dyn Put + '_ {
+    fn number(&mut self, number: Option<u64>) {
+        match number {
+            Some(number) => self.unsigned(number),
+            None => self.null(),
+        }
+    }
+
+    fn some(&mut self, text: Option<&str>) {
+        match text {
+            Some(text) => self.text(text),
+            None => self.null(),
+        }
+    }
+}
+
+/// Takes rows.
+pub trait Rows: Put {
+    /// The columns by which [`Rows::wants`] decides; none: every event is wanted.
+    fn tested(&self) -> Columns;
+    /// Whether an event is wanted.
+    fn wants(&mut self, row: &dyn Values) -> bool;
+    /// The row has all its values. Breaks when no more is wanted.
+    fn end(&mut self) -> ControlFlow<()>;
+}
+
+/// A value that is looked at, and not sent.
+struct Kept(Value<'static>);
+
+impl Put for Kept {
+    fn null(&mut self) {
+        self.0 = Value::Null;
+    }
+    fn unsigned(&mut self, number: u64) {
+        self.0 = Value::Unsigned(number);
+    }
+    fn text(&mut self, text: &str) {
+        self.0 = text.to_owned().into();
+    }
+    fn value(&mut self, value: &Value<'_>) {
+        self.0 = value.clone().into_owned();
+    }
+    fn own(&mut self, _: usize) {
+        self.null();
+    }
+}
+
+/// How an item of a row is put.
+enum Way<R: 'static> {
+    /// A column, from where the event was read.
+    Event(usize, &'static ColumnDef<R>),
+    Origin(fn(&Origin) -> Value<'_>),
+    /// Of the last row only.
+    Last(fn(&Piece) -> Value<'_>),
+    /// It is none: an item of the taker's.
+    Own(usize),
+}
+
+/// What a stream is of.
+trait Kind: 'static {
+    /// An event, where its columns are read from.
+    type Event<'a>;
+    /// What its columns are declared for.
+    type Row: 'static;
+    /// Puts a column, by its position and as it is declared.
+    fn put(event: &Self::Event<'_>, column: usize, def: &ColumnDef<Self::Row>, to: &mut dyn Put);
+    /// Reads on in the engine's stream.
+    fn read(
+        engine: &Engine,
+        cursor: &mut Cursor,
+        parts: Parts,
+        each: impl FnMut(&Self::Event<'_>, &Origin) -> ControlFlow<()>,
+    ) -> Piece;
+}
+
+/// Kinds whose events come as rows.
+macro_rules! kinds {
+    ($($kind:ident: $row:ty = $source:path),*) => {$(
+        struct $kind;
+
+        impl Kind for $kind {
+            type Event<'a> = $row;
+            type Row = $row;
+            fn put(event: &$row, _: usize, def: &ColumnDef<$row>, to: &mut dyn Put) {
+                to.value(&(def.get)(event));
+            }
+            fn read(
+                engine: &Engine,
+                cursor: &mut Cursor,
+                parts: Parts,
+                mut each: impl FnMut(&$row, &Origin) -> ControlFlow<()>,
+            ) -> Piece {
+                const SOURCE: Source<$row> = $source;
+                SOURCE(engine, cursor, parts, &mut each)
+            }
+        }
+    )*};
+}
+
+/// Reads a stream of the engine's.
+type Source<R> = fn(&Engine, &mut Cursor, Parts, Each<'_, R>) -> Piece;
+
+kinds!(
+    Transactions: TransactionRow = Engine::stream_transactions,
+    Waits: WaitRow = Engine::stream_waits,
+    Stages: StageRow = Engine::stream_stages
+);
+
+/// `tare_stream_transactions`
+static TRANSACTIONS: StreamDef<Transactions> = StreamDef::new(
+    "tare_stream_transactions",
+    "The transactions that have ended since the connection's last SELECT from here, as `tare_stream_statements` has \
+     statements.",
+    event::TRANSACTION,
+);
+
+/// `tare_stream_waits`
+static WAITS: StreamDef<Waits> = StreamDef::new(
+    "tare_stream_waits",
+    "The waits that were recorded since, as `tare_stream_statements` has statements. One that began before the \
+     connection's first SELECT is left out; one that never ended counts in POSITION only.",
+    event::WAIT,
+);
+
+/// `tare_stream_stages`
+static STAGES: StreamDef<Stages> = StreamDef::new(
+    "tare_stream_stages",
+    "The stages that were recorded since, as `tare_stream_waits` has waits.",
+    event::STAGE,
+);
+
+/// A declared stream.
+struct StreamDef<K: Kind> {
+    name: &'static str,
+    doc: &'static str,
+    event: &'static [&'static [ColumnDef<K::Row>]],
+    columns: OnceLock<Vec<Column>>,
+}
+
+const ORIGIN: &[ColumnDef<Origin>] = &[
+    nullable(
+        "PROCESSLIST_ID",
+        BigIntUnsigned,
+        "Id of the connection; NULL for a background thread.",
+        |origin| origin.processlist_id.into(),
+    ),
+    nullable(
+        "PROCESSLIST_USER",
+        VarChar(128),
+        "User of the connection's account; NULL for a background thread, and once the account is forgotten.",
+        |origin| origin.user.as_deref().into(),
+    ),
+    nullable("PROCESSLIST_HOST", VarChar(256), "Host of that account.", |origin| {
+        origin.host.as_deref().into()
+    }),
+    nullable(
+        "ENDED",
+        BigIntUnsigned,
+        "When the event ended, in microseconds since 1970, UTC. Of one that was not timed, roughly.",
+        |origin| origin.ended_us.into(),
+    ),
+];
+
+const LAST: &[ColumnDef<Piece>] = &[
+    nullable(
+        "LOST",
+        BigIntUnsigned,
+        "Of the last row: events that ended since the answer before, and were overwritten before they could be read, or for \
+         which there was no memory. NULL in all other rows.",
+        |piece| piece.lost.into(),
+    ),
+    nullable(
+        "EVENTS",
+        BigIntUnsigned,
+        "Of the last row: events read for this answer, those that WHERE left out included.",
+        |piece| piece.read.into(),
+    ),
+    nullable("MORE", YES_NO, "Of the last row: whether more can be read at once.", |piece| {
+        yes_no(piece.more)
+    }),
+    nullable(
+        "POSITION",
+        BigIntUnsigned,
+        "Of the last row: events recorded up to here since the server's start. What two answers differ by was read or lost \
+         between them.",
+        |piece| piece.position.into(),
+    ),
+];
+
+impl<K: Kind> StreamDef<K> {
+    const fn new(
+        name: &'static str,
+        doc: &'static str,
+        event: &'static [&'static [ColumnDef<K::Row>]],
+    ) -> Self {
+        StreamDef { name, doc, event, columns: OnceLock::new() }
+    }
+
+    fn event(&self) -> impl Iterator<Item = &'static ColumnDef<K::Row>> {
+        self.event.iter().copied().flatten()
+    }
+
+    fn way(&self, column: usize) -> Way<K::Row> {
+        let of_origin = self.event().count();
+        let of_last = of_origin + ORIGIN.len();
+        match self.event().nth(column) {
+            Some(def) => Way::Event(column, def),
+            None if column < of_last => Way::Origin(ORIGIN[column - of_origin].get),
+            None => Way::Last(LAST[column - of_last].get),
+        }
+    }
+}
+
+impl<R> Way<R> {
+    #[inline]
+    fn put<K: Kind<Row = R>>(&self, event: &K::Event<'_>, origin: &Origin, to: &mut dyn Put) {
+        match self {
+            Way::Event(column, def) => K::put(event, *column, def, to),
+            Way::Origin(get) => to.value(&get(origin)),
+            Way::Last(_) => to.null(),
+            Way::Own(item) => to.own(*item),
+        }
+    }
+
+    fn put_last(&self, piece: &Piece, to: &mut dyn Put) {
+        match self {
+            Way::Last(get) => to.value(&get(piece)),
+            Way::Own(item) => to.own(*item),
+            _ => to.null(),
+        }
+    }
+}
+
+impl<K: Kind> Table for StreamDef<K> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn doc(&self) -> &'static str {
+        self.doc
+    }
+
+    fn columns(&self) -> &[Column] {
+        self.columns.get_or_init(|| {
+            let of_event = self.event().map(|def| Column { nullable: true, ..def.column });
+            let of_origin = ORIGIN.iter().map(|def| def.column);
+            of_event.chain(of_origin).chain(LAST.iter().map(|def| def.column)).collect()
+        })
+    }
+
+    /// Without a cursor there is nothing.
+    fn scan(&self, _: &Engine, _: &Query<'_>, _: Sink<'_>) {}
+
+    fn stream(&self) -> Option<&dyn Stream> {
+        Some(self)
+    }
+}
+
+impl<K: Kind> Stream for StreamDef<K> {
+    fn read(&self, engine: &Engine, cursor: &mut Cursor, items: &[Option<usize>], to: &mut dyn Rows) {
+        let way = |(item, column): (usize, &Option<usize>)| column.map_or(Way::Own(item), |at| self.way(at));
+        let ways: Vec<Way<K::Row>> = items.iter().enumerate().map(way).collect();
+        let tested = to.tested();
+        let mut columns = tested;
+        items.iter().flatten().for_each(|column| columns.add(*column));
+        let parts = columns.parts(self.event().map(|def| def.parts));
+        let mut has_left = false;
+        let piece = K::read(engine, cursor, parts, |event, origin| {
+            if tested != Columns::NONE && !to.wants(&Tested { stream: self, event, origin }) {
+                return ControlFlow::Continue(());
+            }
+            ways.iter().for_each(|way| way.put::<K>(event, origin, to));
+            let flow = to.end();
+            has_left = flow.is_break();
+            flow
+        });
+        if !has_left {
+            ways.iter().for_each(|way| way.put_last(&piece, to));
+            let _last = to.end();
+        }
+    }
+}
+
+/// An event that may be wanted.
+struct Tested<'r, 'e, K: Kind> {
+    stream: &'r StreamDef<K>,
+    event: &'r K::Event<'e>,
+    origin: &'r Origin,
+}
+
+impl<K: Kind> Values for Tested<'_, '_, K> {
+    fn value(&self, column: usize) -> Value<'_> {
+        let mut kept = Kept(Value::Null);
+        self.stream.way(column).put::<K>(self.event, self.origin, &mut kept);
+        kept.0
+    }
+}

@@ -1,0 +1,107 @@
+//! The stream of statements, which is read as fast as a server ends them: columns are read from what was recorded, and no row is
+//! made in between.
+
+use std::ops::ControlFlow;
+
+use tare_engine::snapshot::{Parts, StatementRow};
+use tare_engine::{Cursor, Engine, Origin, Piece, StreamedStatement};
+
+use super::{Kind, Put, StreamDef};
+use crate::column::ColumnDef;
+use crate::event;
+use crate::table::Value;
+
+/// `tare_stream_statements`
+pub(super) static STATEMENTS: StreamDef<Statements> = StreamDef::new(
+    "tare_stream_statements",
+    "The statements that have ended since the connection's last SELECT from here, each once, in the order of their thread; and \
+     a last row that says how many could not be read any more. Over the endpoint's socket only.",
+    event::STATEMENT,
+);
+
+pub(super) struct Statements;
+
+impl Kind for Statements {
+    type Event<'a> = StreamedStatement<'a>;
+    type Row = StatementRow;
+    #[inline]
+    fn put(event: &StreamedStatement<'_>, column: usize, _: &ColumnDef<StatementRow>, to: &mut dyn Put) {
+        match COLUMNS.get(column) {
+            Some((_, put)) => put(event, to),
+            None => to.null(),
+        }
+    }
+    fn read(
+        engine: &Engine,
+        cursor: &mut Cursor,
+        parts: Parts,
+        mut each: impl FnMut(&StreamedStatement<'_>, &Origin) -> ControlFlow<()>,
+    ) -> Piece {
+        engine.stream_statements(cursor, parts, &mut each)
+    }
+}
+
+macro_rules! counter {
+    ($name:literal $field:ident) => {
+        ($name, |it, to| to.unsigned(it.counters().$field))
+    };
+}
+
+/// Puts a column.
+type PutColumn = fn(&StreamedStatement<'_>, &mut dyn Put);
+
+/// The columns of [`event::STATEMENT`], in their order.
+const COLUMNS: &[(&str, PutColumn)] = &[
+    ("THREAD_ID", |it, to| to.unsigned(it.thread_id())),
+    ("EVENT_ID", |it, to| to.unsigned(it.event_id())),
+    ("END_EVENT_ID", |it, to| to.unsigned(it.end_event_id())),
+    ("EVENT_NAME", |it, to| to.text(it.name())),
+    ("SOURCE", |it, to| to.some(it.source().as_deref())),
+    ("TIMER_START", |it, to| to.number(it.timer().start_ps)),
+    ("TIMER_END", |it, to| to.number(it.timer().end_ps)),
+    ("TIMER_WAIT", |it, to| to.number(it.timer().wait_ps)),
+    ("LOCK_TIME", |it, to| to.unsigned(it.counters().lock_time_ps)),
+    ("SQL_TEXT", |it, to| to.some(it.sql_text().as_deref())),
+    ("DIGEST", |it, to| to.some(it.digest().map(|digest| digest.digest.as_str()))),
+    ("DIGEST_TEXT", |it, to| to.some(it.digest().map(|digest| digest.text.as_str()))),
+    ("CURRENT_SCHEMA", |it, to| to.some(it.current_schema().as_deref())),
+    ("OBJECT_TYPE", |it, to| to.some(it.object_type())),
+    ("OBJECT_SCHEMA", |it, to| to.some(it.object_schema().as_deref())),
+    ("OBJECT_NAME", |it, to| to.some(it.object_name().as_deref())),
+    ("OBJECT_INSTANCE_BEGIN", |_, to| to.null()),
+    ("MYSQL_ERRNO", |it, to| to.value(&Value::Signed(it.errno().into()))),
+    ("RETURNED_SQLSTATE", |it, to| to.some(it.sqlstate().as_deref())),
+    ("MESSAGE_TEXT", |it, to| to.some(it.message_text().as_deref())),
+    counter!("ERRORS" errors),
+    counter!("WARNINGS" warnings),
+    counter!("ROWS_AFFECTED" rows_affected),
+    counter!("ROWS_SENT" rows_sent),
+    counter!("ROWS_EXAMINED" rows_examined),
+    counter!("CREATED_TMP_DISK_TABLES" created_tmp_disk_tables),
+    counter!("CREATED_TMP_TABLES" created_tmp_tables),
+    counter!("SELECT_FULL_JOIN" select_full_join),
+    counter!("SELECT_FULL_RANGE_JOIN" select_full_range_join),
+    counter!("SELECT_RANGE" select_range),
+    counter!("SELECT_RANGE_CHECK" select_range_check),
+    counter!("SELECT_SCAN" select_scan),
+    counter!("SORT_MERGE_PASSES" sort_merge_passes),
+    counter!("SORT_RANGE" sort_range),
+    counter!("SORT_ROWS" sort_rows),
+    counter!("SORT_SCAN" sort_scan),
+    counter!("NO_INDEX_USED" no_index_used),
+    counter!("NO_GOOD_INDEX_USED" no_good_index_used),
+    ("NESTING_EVENT_ID", |it, to| to.number(it.nesting().map(|(id, _)| id))),
+    ("NESTING_EVENT_TYPE", |it, to| to.some(it.nesting().map(|(_, of)| event::event_type_name(of)))),
+    ("NESTING_EVENT_LEVEL", |it, to| to.unsigned(it.nesting_level())),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_column_is_put_by_its_own_name() {
+        let declared = event::STATEMENT.iter().copied().flatten().map(|def| def.column.name);
+        assert!(declared.eq(COLUMNS.iter().map(|(name, _)| *name)));
+    }
+}
