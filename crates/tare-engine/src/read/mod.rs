@@ -3,6 +3,7 @@
 //! A reader copies what writers publish. Where several words belong together it copies first and checks the
 //! version, the generation or the event id after; what changed meanwhile is read again or left out.
 
+mod digests;
 mod events;
 pub(crate) mod histogram;
 mod objects;
@@ -21,6 +22,7 @@ use crate::memory::arena::{Use, WORDS};
 use crate::snapshot::{Stat, Summary};
 use crate::thread::Thread;
 
+pub(crate) use digests::Hashes;
 pub use events::{Cursor, Each, Origin, Piece};
 pub use observed::{ApplierRow, CachedHost, Replica, ReplicaError, ReplicaRow, ReplicaThread, ReplicaWorker};
 pub use sessions::{SessionCountersRow, SessionValue, SessionVariableRow};
@@ -81,7 +83,7 @@ impl Engine {
 }
 
 /// What `read` gives once whoever is changing it is done; `None`: it was not waited for any longer.
-pub(crate) fn patiently<T>(read: impl Fn() -> Option<T>) -> Option<T> {
+pub(crate) fn patiently<T>(mut read: impl FnMut() -> Option<T>) -> Option<T> {
     for _ in 0..TRIES {
         if let Some(value) = read() {
             return Some(value);
