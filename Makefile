@@ -6,7 +6,7 @@ export PATH := $(dir $(CARGO)):$(PATH)
 # Arguments for the programs: make demo ARGS="--secs 60", make bench ARGS="--rounds 10".
 ARGS ?=
 
-.PHONY: help setup provider build demo bench lab-calibrate lab-simulation lab-record lab-precision callgrind cachegrind check deb deb-compare release test test-hosts test-mtr test-bare test-recipes test-miri test-random test-valgrind test-scale test-slowlog
+.PHONY: help setup provider build demo bench lab-calibrate lab-simulation lab-record lab-precision callgrind cachegrind check deb deb-compare release outlets-cost test test-hosts test-mtr test-bare test-recipes test-miri test-random test-valgrind test-scale test-slowlog
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -98,6 +98,9 @@ test-slowlog: provider ## log every statement of 64 connections for two minutes,
 
 test-miri: ## unit tests of the protocols and the engine, run by Miri (needs a nightly toolchain with it)
 	@scripts/miri.sh $(ARGS)
+
+outlets-cost: provider ## print what a look of tare export and tare top costs a server with 5,000 digests, in CPU time (two minutes)
+	TARE_PROVIDER=$(CURDIR)/target/release/libtare_mariadb.so cargo test --quiet --locked -p tare-outlets --test cost -- --ignored --nocapture
 
 test-scale: provider ## read every table with 1,000 connections, 5,000 digests and 10,000 tables, and beside a load; prints what it takes
 	TARE_PROVIDER=$(CURDIR)/target/release/libtare_mariadb.so cargo test --quiet --locked -p tare-testkit --test scale -- --ignored --nocapture

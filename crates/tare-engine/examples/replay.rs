@@ -19,7 +19,10 @@ use tare_engine::*;
 struct Silent;
 
 impl Host for Silent {
-    fn digest_text(&self, _: &[u8], _: Option<[u8; 16]>, _: u32, _: bool) -> Option<DigestText> {
+    fn digest(&self, _: &[u8], _: u32) -> Option<[u8; 16]> {
+        None
+    }
+    fn digest_text(&self, _: &[u8], _: u32, _: bool) -> Option<String> {
         None
     }
     fn command_name(&self, _command: u32) -> Option<&'static str> {

@@ -96,8 +96,12 @@ impl Histogram {
     #[must_use]
     pub fn quantile_ps(&self, per_mille: u16) -> u64 {
         let wanted = (u128::from(self.total()) * u128::from(per_mille)).div_ceil(1000);
-        let reached = self.filled().find(|bucket| u128::from(bucket.and_lower) >= wanted);
-        reached.map_or(0, |bucket| bucket.high_ps)
+        let mut and_lower = 0;
+        let reached = self.counts.iter().find(|(_, count)| {
+            and_lower += u128::from(*count);
+            and_lower >= wanted
+        });
+        reached.map_or(0, |(number, _)| bounds_ps()[usize::from(*number) + 1])
     }
 }
 

@@ -13,6 +13,7 @@ mod read;
 mod record;
 mod setup;
 pub mod snapshot;
+mod spelling;
 mod thread;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -31,6 +32,7 @@ use memory::arena::{Arena, Table};
 use memory::index::Index;
 use memory::lost::Losses;
 use memory::pool::Pools;
+use read::Hashes;
 use read::histogram::Truncated;
 use setup::instrument;
 use setup::rules::Rules;
@@ -63,19 +65,15 @@ pub use setup::instrument::{Initial, InitialSwitches, MAX_INSTRUMENTS, Registrat
 pub use setup::level::Recording;
 pub use setup::objects;
 pub use setup::rules::{MAX_RULES, Rule, RuleError};
+pub use spelling::Spelling;
 pub use thread::{MAX_CONNECT_ATTRS, STATEMENT_DEPTH, ThreadHandle, ThreadRef};
 
 /// What the host alone can say about what it reported; asked by readers only.
 pub trait Host: Sync {
-    /// DIGEST and DIGEST_TEXT of a token array. `whole`: [`DigestTokens::hash`] of all tokens, where these are not all;
-    /// `cut`: the statement had more, and the text is to say so.
-    fn digest_text(
-        &self,
-        tokens: &[u8],
-        whole: Option<[u8; 16]>,
-        charset: u32,
-        cut: bool,
-    ) -> Option<snapshot::DigestText>;
+    /// What DIGEST spells of a token array, unless it is cut: then that is [`DigestTokens::hash`] of all tokens.
+    fn digest(&self, tokens: &[u8], charset: u32) -> Option<[u8; 16]>;
+    /// DIGEST_TEXT of a token array. `cut`: the statement had more, and the text is to say so.
+    fn digest_text(&self, tokens: &[u8], charset: u32, cut: bool) -> Option<String>;
     /// PROCESSLIST_COMMAND.
     fn command_name(&self, command: u32) -> Option<&'static str>;
     /// CONNECTION_TYPE.
@@ -216,6 +214,7 @@ pub struct Engine {
     pub(crate) spreads: Space,
     pub(crate) buckets: Buckets,
     pub(crate) truncated: Truncated,
+    pub(crate) hashes: Hashes,
     pub(crate) parties: Parties,
     pub(crate) filters: Mutex<()>,
     /// Held by whoever changes what tables keep of closed handles; see [`share`].
@@ -280,6 +279,7 @@ impl Engine {
             spreads: Space::new(),
             buckets: Buckets::new(),
             truncated: Truncated::new(),
+            hashes: Hashes::new(),
             parties: Parties::new(),
             filters: Mutex::new(()),
             share_turns: Mutex::new(()),

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::Spelling;
 use crate::histogram::Histogram;
 use crate::setup::level::Recording;
 
@@ -635,12 +636,12 @@ pub struct Summary<S> {
 }
 
 /// A row of `events_statements_summary_by_digest`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct DigestRow {
     /// SCHEMA_NAME.
     pub schema: Option<String>,
     /// DIGEST and DIGEST_TEXT; `None` in the row that collects what has no place, or has it no more.
-    pub digest: Option<DigestText>,
+    pub digest: Option<Spelling>,
     /// COUNT_STAR … SUM_NO_GOOD_INDEX_USED.
     pub stat: StatementStat,
     /// FIRST_SEEN, microseconds since the epoch.
@@ -651,6 +652,22 @@ pub struct DigestRow {
     pub histogram: Histogram,
     /// One of the statements.
     pub sample: Option<StatementSample>,
+}
+
+impl DigestRow {
+    /// `schema`
+    pub const SCHEMA: Parts = Parts::part(0);
+    /// `digest`, but for the text
+    pub const DIGEST: Parts = Parts::part(1);
+    /// The text of `digest`
+    pub const DIGEST_TEXT: Parts = Parts::part(2);
+    /// `sample`
+    pub const SAMPLE: Parts = Parts::part(3);
+    /// `histogram`
+    pub const HISTOGRAM: Parts = Parts::part(4);
+    /// What tells who is in a place.
+    pub(crate) const NAMED: Parts =
+        DigestRow::SCHEMA.and(DigestRow::DIGEST).and(DigestRow::DIGEST_TEXT).and(DigestRow::SAMPLE);
 }
 
 /// A statement that stands for all of a digest: the slowest, unless that was long ago.

@@ -1,5 +1,6 @@
 //! Statements by digest.
 
+use tare_engine::Spelling;
 use tare_engine::snapshot::{DigestRow, Reset};
 
 use crate::column::{ColumnDef, column, nullable};
@@ -17,27 +18,28 @@ pub static BY_DIGEST: TableDef<DigestRow> = TableDef::new(
      row whose SCHEMA_NAME and DIGEST are NULL, so that sums over all rows stay as they are, and digests_evicted \
      in tare_status rises. In the reference digests that come when the table is full are counted in that row.",
     &[KEY, TIMES, LOCK_TIME, COUNTERS, SEEN],
-    |engine, _, emit| {
-        let _ = engine.digests().iter().try_for_each(emit);
-    },
+    |engine, parts, emit| engine.digests(parts, emit),
 )
 .indexed(&[&["SCHEMA_NAME", "DIGEST"], &["DIGEST", "SCHEMA_NAME"]])
 .extended(&[FURTHER, QUANTILES, SAMPLE])
 .truncated(Reset::Digests);
 
 const KEY: &[ColumnDef<DigestRow>] = &[
-    nullable("SCHEMA_NAME", VarChar(64), "Default schema of the statements; NULL without one.", |row| {
+    nullable("SCHEMA_NAME", VarChar(64), "Default schema of the statements; NULL without one.", |row: &DigestRow| {
         row.schema.as_ref().into()
-    }),
-    nullable("DIGEST", VarChar(32), "Hash of the normalised statement.", |row| {
-        row.digest.as_ref().map(|digest| &digest.digest).into()
-    }),
+    })
+    .of(DigestRow::SCHEMA),
+    nullable("DIGEST", VarChar(32), "Hash of the normalised statement.", |row: &DigestRow| {
+        row.digest.as_ref().map(Spelling::digest).into()
+    })
+    .of(DigestRow::DIGEST),
     nullable(
         "DIGEST_TEXT",
         LongText,
         "The normalised statement. In the shape `extended` one that was cut ends with three dots, as in MySQL.",
-        |row| row.digest.as_ref().map(|digest| &digest.text).into(),
-    ),
+        |row: &DigestRow| row.digest.as_ref().and_then(Spelling::text).into(),
+    )
+    .of(DigestRow::DIGEST.and(DigestRow::DIGEST_TEXT)),
 ];
 
 const TIMES: &[ColumnDef<DigestRow>] = stat_columns!("STAR", "WAIT", "statements", row => row.stat.stat);
@@ -67,14 +69,17 @@ const QUANTILES: &[ColumnDef<DigestRow>] = &[
         "QUANTILE_95",
         BigIntUnsigned,
         "95 of 100 timed statements took less than this, in picoseconds: the upper bound of a bucket.",
-        |row| row.histogram.quantile_ps(950).into(),
-    ),
-    column("QUANTILE_99", BigIntUnsigned, "Likewise, 99 of 100.", |row| {
+        |row: &DigestRow| row.histogram.quantile_ps(950).into(),
+    )
+    .of(DigestRow::HISTOGRAM),
+    column("QUANTILE_99", BigIntUnsigned, "Likewise, 99 of 100.", |row: &DigestRow| {
         row.histogram.quantile_ps(990).into()
-    }),
-    column("QUANTILE_999", BigIntUnsigned, "Likewise, 999 of 1000.", |row| {
+    })
+    .of(DigestRow::HISTOGRAM),
+    column("QUANTILE_999", BigIntUnsigned, "Likewise, 999 of 1000.", |row: &DigestRow| {
         row.histogram.quantile_ps(999).into()
-    }),
+    })
+    .of(DigestRow::HISTOGRAM),
 ];
 
 const SAMPLE: &[ColumnDef<DigestRow>] = &[
@@ -83,15 +88,18 @@ const SAMPLE: &[ColumnDef<DigestRow>] = &[
         LongText,
         "One of the statements, as SQL_TEXT has it: the slowest; after `max-digest-sample-age` seconds the next one. NULL \
          where no text was kept: the consumer `events_statements_current` was off.",
-        |row| row.sample.as_ref().and_then(|sample| sample.text.as_ref()).into(),
-    ),
-    column("QUERY_SAMPLE_SEEN", TimestampMicros, "When that statement ended; 0 without one.", |row| {
+        |row: &DigestRow| row.sample.as_ref().and_then(|sample| sample.text.as_ref()).into(),
+    )
+    .of(DigestRow::SAMPLE),
+    column("QUERY_SAMPLE_SEEN", TimestampMicros, "When that statement ended; 0 without one.", |row: &DigestRow| {
         Value::Timestamp(row.sample.as_ref().map_or(0, |sample| sample.seen_us))
-    }),
+    })
+    .of(DigestRow::SAMPLE),
     column(
         "QUERY_SAMPLE_TIMER_WAIT",
         BigIntUnsigned,
         "How long that statement took, in picoseconds; 0 if it was not timed.",
-        |row| row.sample.as_ref().map_or(0, |sample| sample.wait_ps).into(),
-    ),
+        |row: &DigestRow| row.sample.as_ref().map_or(0, |sample| sample.wait_ps).into(),
+    )
+    .of(DigestRow::SAMPLE),
 ];

@@ -41,14 +41,15 @@ pub static BY_DIGEST: TableDef<OfDigest> = TableDef::new(
      together with events_statements_summary_by_digest, and by itself; the quantiles there go with it.",
     &[DIGEST, Of::BUCKET],
     |engine, _, emit| {
-        let _ = engine.digests().iter().try_for_each(|digest| emit_digest(digest, emit));
+        let parts = DigestRow::SCHEMA.and(DigestRow::DIGEST).and(DigestRow::HISTOGRAM);
+        engine.digests(parts, &mut |digest| emit_digest(digest, emit));
     },
 )
 .indexed(&[&["SCHEMA_NAME", "DIGEST", "BUCKET_NUMBER"], &["DIGEST", "SCHEMA_NAME", "BUCKET_NUMBER"]])
 .truncated(Reset::DigestHistograms);
 
 fn emit_digest(row: &DigestRow, emit: Emit<'_, OfDigest>) -> ControlFlow<()> {
-    let digest = row.digest.as_ref().map(|digest| digest.digest.clone());
+    let digest = row.digest.as_ref().map(|digest| digest.digest().to_owned());
     let mut buckets = row.histogram.all();
     let Some(bucket) = buckets.next() else { return ControlFlow::Continue(()) };
     let mut of = OfDigest { schema: row.schema.clone(), digest, bucket };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tare_engine::Spelling;
 use tare_engine::histogram::{Bucket, Histogram};
 use tare_engine::objects::{self, ObjectRule};
 use tare_engine::snapshot::*;
@@ -264,7 +265,7 @@ impl Sample for DigestRow {
     fn full() -> Self {
         DigestRow {
             schema: some("test"),
-            digest: Some(digest()),
+            digest: Some(Spelling::known(&digest().digest, &digest().text)),
             stat: StatementStat::full(),
             first_seen_us: 1_700_000_000_000_000,
             last_seen_us: 1_700_000_001_000_000,

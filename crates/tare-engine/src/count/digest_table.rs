@@ -139,6 +139,11 @@ pub(crate) struct DigestSlot {
 unsafe impl View for DigestSlot {}
 
 impl DigestSlot {
+    /// The place's position in the table; that of what has no place is none of them.
+    pub(crate) fn number(&self) -> u32 {
+        self.number.load(Relaxed)
+    }
+
     pub(crate) fn whole(&self) -> [u64; 2] {
         self.whole.each_ref().map(|word| word.load(Relaxed))
     }
@@ -216,9 +221,15 @@ impl DigestTable {
         self.evicted.load(Relaxed)
     }
 
-    /// Every place there is.
-    pub(crate) fn places(&self) -> impl Iterator<Item = Offset> {
-        self.places.words().iter().map(|place| place.load(Acquire) as Offset).filter(|place| *place != 0)
+    /// How many places there may be.
+    pub(crate) fn size(&self) -> usize {
+        self.places.words().len()
+    }
+
+    /// Every place there is, with its number.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (u32, Offset)> {
+        let places = (0..).zip(self.places.words()).map(|(number, at)| (number, at.load(Acquire) as Offset));
+        places.filter(|(_, place)| *place != 0)
     }
 
     /// The tenant was seen. (An older one than the present was seen earlier, too.)
@@ -325,7 +336,7 @@ impl DigestTable {
     pub(crate) fn clear(&self, arena: &Arena) -> bool {
         let mut all = true;
         self.complete.store(0, Relaxed);
-        for offset in self.places() {
+        for (_, offset) in self.places() {
             let slot: &DigestSlot = arena.at(offset);
             if slot.tenancy.claim(slot.tenancy.now(), 0) {
                 self.index.remove(slot.hash.load(Relaxed), offset);

@@ -75,10 +75,18 @@ impl AsRef<[u8]> for Text<'_> {
 
 /// Copies `len` bytes out.
 pub(crate) fn read(from: &[AtomicU64], len: usize) -> Vec<u8> {
-    let mut bytes: Vec<u8> =
-        from.iter().take(words(len)).flat_map(|word| word.load(Relaxed).to_le_bytes()).collect();
-    bytes.truncate(len);
+    let mut bytes = Vec::with_capacity(len.min(from.len() * 8) + 8);
+    append(from, len, &mut bytes);
     bytes
+}
+
+/// Copies `len` bytes out, behind what is there.
+pub(crate) fn append(from: &[AtomicU64], len: usize, to: &mut Vec<u8>) {
+    let end = to.len() + len.min(from.len() * 8);
+    for word in from.iter().take(words(len)) {
+        to.extend_from_slice(&word.load(Relaxed).to_le_bytes());
+    }
+    to.truncate(end);
 }
 
 /// Copies `len` bytes into a buffer, or as much as fits.
@@ -102,17 +110,20 @@ pub fn shown(bytes: &[u8]) -> String {
 }
 
 /// As [`shown`]; where all of it is UTF-8 nothing is copied.
-pub(crate) fn readable(mut bytes: &[u8]) -> Cow<'_, str> {
+pub(crate) fn readable(bytes: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return Cow::Borrowed(text);
     }
     let mut text = String::with_capacity(bytes.len());
+    show(&mut text, bytes);
+    Cow::Owned(text)
+}
+
+/// As [`shown`], behind what is there.
+pub(crate) fn show(text: &mut String, mut bytes: &[u8]) {
     loop {
         match std::str::from_utf8(bytes) {
-            Ok(rest) => {
-                text.push_str(rest);
-                return Cow::Owned(text);
-            }
+            Ok(rest) => return text.push_str(rest),
             Err(error) => {
                 let (valid, rest) = bytes.split_at(error.valid_up_to());
                 text.push_str(&String::from_utf8_lossy(valid));

@@ -3,7 +3,7 @@
 //! TRUNCATE of a histogram alone changes nothing that anybody counts: what is there is remembered, and subtracted from then
 //! on. With the summary it goes with, a histogram is reset as that is; what was remembered means nothing any more then.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -12,7 +12,7 @@ use crate::count::bank::with_cell;
 use crate::count::cell::{Cell, CellHead, Family, Viewer};
 use crate::count::spread::{self, UNTIMED};
 use crate::histogram::Histogram;
-use crate::memory::arena::{Arena, Offset};
+use crate::memory::arena::Arena;
 use crate::setup::instrument::lock;
 use crate::snapshot::{ClassId, EventType, Instrument, Kind, Level};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread};
@@ -21,20 +21,45 @@ use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread};
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Spread {
     pub(crate) events: u64,
-    higher: BTreeMap<u32, u64>,
+    /// In order.
+    higher: Vec<(u32, u64)>,
+}
+
+/// Calls `each` with the buckets of a thread's own cell but the lowest, untimed events last; returns how many there are.
+/// Buckets first: an event is counted before it gets into one.
+pub(crate) fn each_bucket(
+    arena: &Arena,
+    head: &CellHead,
+    events: impl Fn() -> u64,
+    mut each: impl FnMut(u32, u64),
+) -> u64 {
+    spread::each(arena, head, &mut each);
+    let (untimed, since) = spread::untimed_events(arena, head);
+    let events = events();
+    let untimed = untimed.saturating_add(since.map_or(0, |since| events.saturating_sub(since)));
+    if untimed != 0 {
+        each(UNTIMED, untimed);
+    }
+    events
 }
 
 impl Spread {
-    /// Of a thread's own cell. Buckets first: an event is counted before it gets into one.
+    /// Of buckets in any order, some more than once.
+    pub(crate) fn of(events: u64, buckets: impl Iterator<Item = (u32, u64)>) -> Spread {
+        let mut higher: Vec<(u32, u64)> = buckets.collect();
+        higher.sort_unstable_by_key(|(bucket, _)| *bucket);
+        higher.dedup_by(|(bucket, count), (kept, sum)| {
+            let same = bucket == kept;
+            *sum += if same { *count } else { 0 };
+            same
+        });
+        Spread { events, higher }
+    }
+
+    /// Of a thread's own cell.
     pub(crate) fn of_own(arena: &Arena, head: &CellHead, events: impl Fn() -> u64) -> Spread {
         let mut spread = Spread::default();
-        spread::each(arena, head, |bucket, count| spread.add(bucket, count));
-        let (untimed, since) = spread::untimed_events(arena, head);
-        spread.events = events();
-        let untimed = untimed.saturating_add(since.map_or(0, |since| spread.events.saturating_sub(since)));
-        if untimed != 0 {
-            spread.add(UNTIMED, untimed);
-        }
+        spread.events = each_bucket(arena, head, events, |bucket, count| spread.add(bucket, count));
         spread
     }
 
@@ -46,7 +71,19 @@ impl Spread {
     }
 
     fn add(&mut self, bucket: u32, count: u64) {
-        *self.higher.entry(bucket).or_default() += count;
+        match self.at(bucket) {
+            Ok(at) => self.higher[at].1 += count,
+            Err(at) => self.higher.insert(at, (bucket, count)),
+        }
+    }
+
+    /// Where a bucket is, or would be.
+    fn at(&self, bucket: u32) -> Result<usize, usize> {
+        self.higher.binary_search_by_key(&bucket, |(bucket, _)| *bucket)
+    }
+
+    fn count(&self, bucket: u32) -> u64 {
+        self.at(bucket).map_or(0, |at| self.higher[at].1)
     }
 
     pub(crate) fn merge(&mut self, other: &Spread) {
@@ -55,26 +92,25 @@ impl Spread {
     }
 
     /// What has been added to `earlier` since.
-    fn since(&self, earlier: &Spread) -> Spread {
-        let before = |bucket| earlier.higher.get(bucket).copied().unwrap_or(0);
-        let higher =
-            self.higher.iter().map(|(bucket, count)| (*bucket, count.saturating_sub(before(bucket))));
+    pub(crate) fn since(&self, earlier: &Spread) -> Spread {
+        let left = |(bucket, count): &(u32, u64)| (*bucket, count.saturating_sub(earlier.count(*bucket)));
+        let higher = self.higher.iter().map(left);
         Spread { events: self.events.saturating_sub(earlier.events), higher: higher.collect() }
     }
 
     /// The buckets of the timed ones: what is in no higher one is in the lowest. They add up to as many as there are, whatever
     /// was just being reset.
     pub(crate) fn histogram(&self) -> Histogram {
-        let untimed = self.higher.get(&UNTIMED).copied().unwrap_or(0);
-        let mut left = self.events.saturating_sub(untimed);
+        let mut left = self.events.saturating_sub(self.count(UNTIMED));
         let mut counts: Vec<(u16, u64)> = Vec::with_capacity(self.higher.len() + 1);
-        for (bucket, count) in self.higher.range(..UNTIMED).rev() {
+        for (bucket, count) in self.higher.iter().rev().filter(|(bucket, _)| *bucket < UNTIMED) {
             let count = left.min(*count);
             left -= count;
             counts.push((*bucket as u16, count));
         }
         counts.push((0, left));
-        Histogram::new(counts.into_iter().rev())
+        counts.reverse();
+        Histogram::new(counts)
     }
 }
 
@@ -82,13 +118,14 @@ impl Spread {
 pub(crate) struct Truncated {
     /// By event type minus one.
     events: Mutex<[Option<Before<ClassId>>; 4]>,
-    /// By place and generation; 0 stands for the row without a digest.
+    /// Those of what has no digest included.
     digests: Mutex<Option<Before<Place>>>,
 }
 
-type Place = (Offset, u32);
-/// The row without a digest.
-const NO_DIGEST: Place = (0, 0);
+/// A digest's place by its number, and the tenant's generation.
+pub(crate) type Place = (u32, u32);
+/// What has no digest.
+pub(crate) const NO_DIGEST: Place = (u32::MAX, 0);
 
 /// It means something while the summary has not been reset since: that has an epoch.
 struct Before<K> {
@@ -102,26 +139,24 @@ impl Truncated {
     }
 }
 
-/// What digests had counted when their histograms were truncated; `None` without histograms.
-pub(crate) struct DigestsBefore(Option<HashMap<Place, Spread>>);
+/// What digests had counted when their histograms were truncated.
+pub(crate) struct DigestsBefore(HashMap<Place, Spread>);
 
 impl DigestsBefore {
-    /// What a digest's histogram shows.
-    pub(crate) fn take(&mut self, place: Place, spread: &Spread) -> Histogram {
-        let Some(before) = &mut self.0 else { return Histogram::default() };
-        match before.remove(&place) {
-            Some(before) => spread.since(&before).histogram(),
-            None => spread.histogram(),
-        }
+    /// What a digest had.
+    pub(crate) fn of(&self, place: Place) -> Option<&Spread> {
+        self.0.get(&place)
     }
 
-    /// What that of the row without a digest shows, once all others have been asked for: what was remembered of digests that
-    /// are there no more is of those it collects.
-    pub(crate) fn take_rest(self, spread: &Spread) -> Histogram {
-        let Some(evicted) = self.0 else { return Histogram::default() };
-        let mut before = Spread::default();
-        evicted.values().for_each(|evicted| before.merge(evicted));
-        spread.since(&before).histogram()
+    /// What all but these had: what was remembered of digests that are there no more is of what has none.
+    pub(crate) fn of_others(&self, there: impl Iterator<Item = Place>) -> Spread {
+        let mut others = Spread::default();
+        if !self.0.is_empty() {
+            let there: HashSet<Place> = there.filter(|place| *place != NO_DIGEST).collect();
+            let gone = self.0.iter().filter(|(place, _)| !there.contains(place));
+            gone.for_each(|(_, spread)| others.merge(spread));
+        }
+        others
     }
 }
 
@@ -172,20 +207,19 @@ impl Engine {
     /// TRUNCATE of the digests' histograms.
     pub(crate) fn truncate_digest_histograms(&self) {
         let epoch = self.epochs[Family::Digests as usize].load(Relaxed);
-        let (digests, rest) = self.unfolding(|| self.digest_tallies());
-        let spreads = digests.into_iter().map(|(place, (generation, sum))| ((place, generation), sum.spread));
-        let spreads = spreads.chain([(NO_DIGEST, rest.spread)]).collect();
+        let spreads = self.digest_spreads();
         *lock(&self.truncated.digests) = Some(Before { epoch, spreads });
     }
 
-    pub(crate) fn digests_before(&self) -> DigestsBefore {
+    /// `None`: there are no histograms.
+    pub(crate) fn digests_before(&self) -> Option<DigestsBefore> {
         if !self.buckets.are_told() {
-            return DigestsBefore(None);
+            return None;
         }
         let epoch = self.epochs[Family::Digests as usize].load(Relaxed);
         let truncated = lock(&self.truncated.digests);
         let before = truncated.as_ref().filter(|before| before.epoch == epoch);
-        DigestsBefore(Some(before.map_or_else(HashMap::new, |before| before.spreads.clone())))
+        Some(DigestsBefore(before.map_or_else(HashMap::new, |before| before.spreads.clone())))
     }
 
     /// What every instrument of a type has counted since the epoch that is returned, too.
@@ -240,7 +274,7 @@ mod tests {
     use super::*;
 
     fn spread(events: u64, higher: &[(u32, u64)]) -> Spread {
-        Spread { events, higher: higher.iter().copied().collect() }
+        Spread::of(events, higher.iter().copied())
     }
 
     fn filled(spread: &Spread) -> Vec<(u32, u64)> {

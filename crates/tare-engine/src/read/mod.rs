@@ -4,6 +4,7 @@
 //! version, the generation or the event id after; what changed meanwhile is read again or left out.
 
 mod counts;
+mod digests;
 mod events;
 pub(crate) mod histogram;
 mod objects;
@@ -23,6 +24,7 @@ use crate::memory::arena::{Use, WORDS};
 use crate::snapshot::{Stat, Summary};
 use crate::thread::Thread;
 
+pub(crate) use digests::Hashes;
 pub use events::{Cursor, Each, EachStatement, Origin, Piece, StreamedStatement};
 pub use observed::{ApplierRow, CachedHost, Replica, ReplicaError, ReplicaRow, ReplicaThread, ReplicaWorker};
 pub use sessions::{SessionCountersRow, SessionValue, SessionVariableRow};
@@ -80,7 +82,7 @@ impl Engine {
 }
 
 /// What `read` gives once whoever is changing it is done; `None`: it was not waited for any longer.
-pub(crate) fn patiently<T>(read: impl Fn() -> Option<T>) -> Option<T> {
+pub(crate) fn patiently<T>(mut read: impl FnMut() -> Option<T>) -> Option<T> {
     for _ in 0..TRIES {
         if let Some(value) = read() {
             return Some(value);

@@ -7,18 +7,14 @@ use std::sync::atomic::{
 };
 
 use super::Scale;
-use super::histogram::Spread;
 use super::summary::{PlainIo, counters};
 use crate::Engine;
-use crate::count::cell::{Cell, Counts, Family, Plain, Viewer};
-use crate::count::digest::{DigestCell, DigestMap};
-use crate::count::digest_table::{DigestCounts, DigestSlot, DigestTally};
-use crate::histogram::Histogram;
+use crate::count::cell::{Counts, Family, Plain, Viewer};
 use crate::instance::{
     File, KEYS_PER_SLOT, KeyNames, LOCK_KINDS, MAX_INDEXES, MetadataLock, Prepared, Program, Socket, Synch,
     TableHandle, TableIo, TableLocks, TableShare,
 };
-use crate::memory::arena::{Arena, Offset};
+use crate::memory::arena::Offset;
 use crate::memory::lost::Lost;
 use crate::memory::pool::{Pool, SYNCHS, held};
 use crate::memory::text;
@@ -26,7 +22,6 @@ use crate::record::operation::table_lock_name;
 use crate::setup::instrument::{ENABLED, lock};
 use crate::setup::objects::type_name;
 use crate::snapshot::*;
-use crate::thread::Thread;
 
 /// Schema and name of what a metadata lock is on, where it has them.
 pub(crate) fn lock_names(lock: &MetadataLock) -> [Option<String>; 2] {
@@ -329,182 +324,6 @@ impl Engine {
         };
         program.head.is_still(prepared.program_generation.load(Relaxed)).then_some(owner)
     }
-
-    /// Every digest, and the row of what has no place, or has it no more.
-    pub fn digests(&self) -> Vec<DigestRow> {
-        let scale = Scale::of(self);
-        let mut before = self.digests_before();
-        let (tallies, mut rest) = self.unfolding(|| self.digest_tallies());
-        let mut rows: Vec<(u64, DigestRow)> = Vec::new();
-        for (offset, (generation, sum)) in tallies {
-            // Entered, and forgotten by TRUNCATE before it counted.
-            if sum.tally.stat.count == 0 {
-                continue;
-            }
-            let slot: &DigestSlot = self.arena.at(offset);
-            match slot.read(|| (self.digest_schema(slot), KeptTokens::of(slot), self.sample_of(slot))) {
-                Some((now, (schema, tokens, sample))) if now == generation => {
-                    let digest = self.spell(&tokens);
-                    let sample = sample.map(|sample| self.statement_sample(&scale, sample));
-                    let histogram = before.take((offset, generation), &sum.spread);
-                    let row = digest_row(&scale, schema, digest, &sum.tally, histogram, sample);
-                    rows.push((sum.tally.first_seen, row));
-                }
-                // Evicted meanwhile.
-                _ => rest.merge(&sum),
-            }
-        }
-        if rest.tally.stat.count != 0 {
-            let overflow = self.arena.get::<DigestSlot>(self.digests.overflow());
-            let sample = overflow.and_then(|slot| self.sample_of(slot));
-            let sample = sample.map(|sample| self.statement_sample(&scale, sample));
-            let histogram = before.take_rest(&rest.spread);
-            rows.push((
-                rest.tally.first_seen,
-                digest_row(&scale, None, None, &rest.tally, histogram, sample),
-            ));
-        }
-        rows.sort_by_key(|(first_seen, _)| *first_seen);
-        rows.into_iter().map(|(_, row)| row).collect()
-    }
-
-    fn sample_of(&self, slot: &DigestSlot) -> Option<CopiedSample> {
-        self.digests.samples.read(&self.arena, &slot.sample, |head, words| CopiedSample {
-            text: text::read(words, (head.len.load(Relaxed) as usize).min(words.len() * 8)),
-            charset: head.charset.load(Relaxed),
-            cut: head.cut.load(Relaxed) != 0,
-            wait: head.wait.load(Relaxed),
-            seen: head.seen.load(Relaxed),
-        })
-    }
-
-    fn statement_sample(&self, scale: &Scale<'_>, sample: CopiedSample) -> StatementSample {
-        StatementSample {
-            text: self.sql_text(&sample.text, sample.charset, sample.cut).map(std::borrow::Cow::into_owned),
-            seen_us: scale.wall_us(sample.seen),
-            wait_ps: scale.ps(sample.wait),
-        }
-    }
-
-    /// Digests that lost their place to others; what they counted is in the row without a digest.
-    pub fn evicted_digests(&self) -> u64 {
-        self.digests.evicted()
-    }
-
-    /// By slot the generation and what it counted; and what counts for none of them.
-    pub(crate) fn digest_tallies(&self) -> (HashMap<Offset, (u32, DigestSum)>, DigestSum) {
-        let epoch = self.epochs[Family::Digests as usize].load(Relaxed);
-        // Threads first: what they count for a slot they found is not newer than the slot's tenant, then.
-        let mut own = Vec::new();
-        for thread in self.live_threads() {
-            let id = thread.thread_id.load(Relaxed);
-            let cells = self.thread_digests(thread, epoch);
-            if self.still_lives(thread, id) {
-                own.extend(cells);
-            }
-        }
-        let overflow = self.arena.get::<DigestSlot>(self.digests.overflow());
-        let sum = |counts: &DigestCounts| DigestSum::of(&self.arena, counts);
-        let mut rest = overflow.map_or_else(DigestSum::default, |overflow| sum(&overflow.own));
-        let mut tallies = HashMap::new();
-        for offset in self.digests.places() {
-            let slot: &DigestSlot = self.arena.at(offset);
-            let read = || slot.tenancy.read(|| (sum(&slot.own), sum(&slot.past)));
-            if let Some((tenant, (own, past))) = super::patiently(read) {
-                tallies.insert(offset, (tenant.generation(), own));
-                rest.merge(&past);
-            }
-        }
-        for (slot, generation, cell) in own {
-            match tallies.get_mut(&slot) {
-                Some((now, tally)) if *now == generation => tally.merge(&cell),
-                _ => rest.merge(&cell),
-            }
-        }
-        (tallies, rest)
-    }
-
-    /// What a thread has counted and not yet moved to the shared slots: slot, generation, counts.
-    fn thread_digests(&self, thread: &Thread, epoch: u32) -> Vec<(Offset, u32, DigestSum)> {
-        let map = thread.digest_map.load(Acquire);
-        let Some(map) = self.arena.get::<DigestMap>(map) else { return Vec::new() };
-        if thread.digest_epoch.load(Relaxed) != epoch {
-            return Vec::new();
-        }
-        let sum = |cell: &'static DigestCell| {
-            let spread = Spread::of_own(&self.arena, &cell.cell.head, || cell.cell.events());
-            let tally = DigestTally {
-                stat: cell.cell.stat.plain(),
-                counters: cell.cell.counters.plain(),
-                first_seen: 0,
-                last_seen: cell.last_seen.load(Relaxed),
-            };
-            (cell.slot.load(Relaxed), cell.generation.load(Relaxed), DigestSum::new(tally, spread))
-        };
-        map.cells().filter_map(|cell| self.arena.get(cell)).map(sum).collect()
-    }
-
-    fn digest_schema(&self, slot: &DigestSlot) -> Option<String> {
-        match slot.schema_len.load(Relaxed) as usize {
-            0 => None,
-            len => Some(text::read_string(&slot.schema, len)),
-        }
-    }
-
-    /// DIGEST and DIGEST_TEXT, as the host spells them. Only in the extended shape a text that was cut says so.
-    pub(crate) fn spell(&self, tokens: &KeptTokens) -> Option<DigestText> {
-        let KeptTokens { bytes, whole, charset, cut } = tokens;
-        if bytes.is_empty() {
-            return None;
-        }
-        self.host.get()?.digest_text(bytes, *whole, *charset, *cut && self.is_extended())
-    }
-}
-
-/// What a digest counted, read together: its histogram adds up to its count.
-#[derive(Clone, Default)]
-pub(crate) struct DigestSum {
-    tally: DigestTally,
-    pub(crate) spread: Spread,
-}
-
-impl DigestSum {
-    /// The histogram has been read before the tally.
-    fn new(tally: DigestTally, mut spread: Spread) -> DigestSum {
-        spread.events = tally.stat.count;
-        DigestSum { tally, spread }
-    }
-
-    fn of(arena: &Arena, counts: &DigestCounts) -> DigestSum {
-        let spread = Spread::of_shared(arena, &counts.histogram, || 0);
-        DigestSum::new(counts.plain(), spread)
-    }
-
-    fn merge(&mut self, other: &DigestSum) {
-        self.tally.merge(&other.tally);
-        self.spread.merge(&other.spread);
-    }
-}
-
-/// A copy of a slot's tokens. The host sees only what was read whole.
-pub(crate) struct KeptTokens {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) whole: Option<[u8; 16]>,
-    /// What they are spelled in.
-    pub(crate) charset: u32,
-    pub(crate) cut: bool,
-}
-
-impl KeptTokens {
-    pub(crate) fn of(slot: &DigestSlot) -> KeptTokens {
-        let [low, high] = slot.whole().map(u128::from);
-        KeptTokens {
-            whole: (low | high != 0).then(|| (high << 64 | low).to_le_bytes()),
-            bytes: text::read(&slot.tokens, slot.tokens_len.load(Relaxed) as usize),
-            charset: slot.charset.load(Relaxed),
-            cut: slot.cut.load(Relaxed) != 0,
-        }
-    }
 }
 
 impl TableShare {
@@ -516,34 +335,6 @@ impl TableShare {
 /// A text; `None` where it is empty.
 fn nonempty(words: &[AtomicU64], len: usize) -> Option<String> {
     (len != 0).then(|| text::read_string(words, len))
-}
-
-fn digest_row(
-    scale: &Scale<'_>,
-    schema: Option<String>,
-    digest: Option<DigestText>,
-    tally: &DigestTally,
-    histogram: Histogram,
-    sample: Option<StatementSample>,
-) -> DigestRow {
-    DigestRow {
-        schema,
-        digest,
-        stat: StatementStat { stat: scale.stat(tally.stat), sum: counters(tally.counters) },
-        first_seen_us: scale.wall_us(tally.first_seen),
-        last_seen_us: scale.wall_us(tally.last_seen.max(tally.first_seen)),
-        histogram,
-        sample,
-    }
-}
-
-/// A digest's sample as it was copied.
-struct CopiedSample {
-    text: Vec<u8>,
-    charset: u32,
-    cut: bool,
-    wait: u64,
-    seen: u64,
 }
 
 struct TableTally {

@@ -1,6 +1,7 @@
 //! Statements by digest: which are one, and which go when there is no place for another.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -21,7 +22,10 @@ fn counts(rig: Rig) -> (BTreeMap<String, u64>, u64) {
     let mut rest = 0;
     for row in rig.digests() {
         match row.digest {
-            Some(digest) => assert_eq!(counts.insert(digest.text, row.stat.stat.count), None, "a row each"),
+            Some(digest) => {
+                let text = digest.text().expect("a text").to_owned();
+                assert_eq!(counts.insert(text, row.stat.stat.count), None, "a row each");
+            }
             None => {
                 assert_eq!((rest, row.schema), (0, None), "one row");
                 rest = row.stat.stat.count;
@@ -172,7 +176,13 @@ fn statements_with_the_same_tokens_and_schema_are_one_digest() {
     let rows = rig.digests();
     let seen: Vec<_> = rows
         .iter()
-        .map(|row| (row.schema.as_deref().unwrap(), &*row.digest.as_ref().unwrap().text, row.stat.stat.count))
+        .map(|row| {
+            (
+                row.schema.as_deref().unwrap(),
+                row.digest.as_ref().unwrap().text().unwrap(),
+                row.stat.stat.count,
+            )
+        })
         .collect();
     assert_eq!(seen, [("db", "select ?", 2), ("db", "select a", 1), ("other_db", "select ?", 1)]);
     assert!(rows.iter().all(|row| row.first_seen_us <= row.last_seen_us));
@@ -226,7 +236,8 @@ fn count(rig: Rig, schema: &[u8], tokens: &[u8], charset: u32) {
 fn counts_by_key(rig: Rig) -> BTreeMap<(String, String), u64> {
     let rows = rig.digests();
     let key = |row: &DigestRow| {
-        (row.schema.clone().unwrap_or_default(), row.digest.clone().expect("a digest").text)
+        let text = row.digest.as_ref().and_then(Spelling::text).expect("a text");
+        (row.schema.clone().unwrap_or_default(), text.to_owned())
     };
     let counts: BTreeMap<_, _> = rows.iter().map(|row| (key(row), row.stat.stat.count)).collect();
     assert_eq!(counts.len(), rows.len(), "a row each");
@@ -291,10 +302,14 @@ fn one_statement_of_clients_with_several_character_sets_is_one_row_spelled_as_it
     let [row] = &rows[..] else { panic!("one row, not {rows:?}") };
     assert_eq!(row.stat.stat.count, 3);
     // The double names the character set in the hash: 45.
-    assert_eq!(row.digest.as_ref().unwrap().digest[..8], *"0000002d");
+    assert_eq!(row.digest.as_ref().unwrap().digest()[..8], *"0000002d");
     let of_event = |row: StatementRow| u32::from_str_radix(&row.digest.unwrap().digest[..8], 16).unwrap();
     let seen: Vec<u32> = rig.statements(Scope::HistoryLong).into_iter().map(of_event).collect();
     assert_eq!(seen, charsets, "an event's own");
+}
+
+fn hex(bytes: &[u8; 16]) -> String {
+    format!("{:032x}", u128::from_be_bytes(*bytes))
 }
 
 #[test]
@@ -309,20 +324,64 @@ fn digests_of_which_not_all_is_kept_are_told_apart_by_the_whole() {
         }
         let rows = rig.digests();
         let digests = rows.iter().map(|row| (row.stat.stat.count, row.digest.clone().unwrap()));
-        let digests: Vec<_> = digests.map(|(count, digest)| (count, digest.digest, digest.text)).collect();
+        let spelled = |(count, digest): (u64, Spelling)| {
+            (count, digest.digest().to_owned(), digest.text().unwrap().to_owned())
+        };
+        let digests: Vec<_> = digests.map(spelled).collect();
         let cut = format!("{}{dots}", statements[0]);
         let row = |digest: &str, text: &str| (2, digest.to_owned(), text.to_owned());
         assert_eq!(
             digests,
             [
                 row("00000021000000000000000000000014", statements[0]),
-                row(" bytes of tokens", &cut),
-                row("tokens, and more", &cut),
+                row(&hex(b" bytes of tokens"), &cut),
+                row(&hex(b"tokens, and more"), &cut),
             ]
         );
         let last = rig.statements(Scope::History).pop().unwrap();
-        assert_eq!(last.digest.unwrap().digest, "tokens, and more");
+        assert_eq!(last.digest.unwrap().digest, hex(b"tokens, and more"));
     }
+}
+
+#[test]
+fn a_reader_pays_for_what_it_asks_of_a_digest() {
+    let rig = Rig::with(Config { extended: true, ..small() });
+    rig.connect();
+    (0..5).for_each(|n| rig.query(&query(n)));
+    let asked = || (rig.host.hashed.swap(0, Relaxed), rig.host.spelled.swap(0, Relaxed));
+    asked();
+    let figures = rig.digests_of(Parts::NONE);
+    assert_eq!(figures.iter().map(|row| row.stat.stat.count).sum::<u64>(), 5);
+    assert!(figures.iter().all(|row| row.digest.is_none() && row.schema.is_none() && row.sample.is_none()));
+    assert_eq!(asked(), (0, 0));
+    let hashes = rig.digests_of(DigestRow::DIGEST);
+    assert!(hashes.iter().all(|row| row.digest.as_ref().is_some_and(|it| it.text().is_none())));
+    assert_eq!(asked(), (5, 0), "hashes, and no text");
+    let texts = rig.digests_of(DigestRow::DIGEST.and(DigestRow::DIGEST_TEXT));
+    assert_eq!(asked(), (0, 0), "hashes are known, and nobody has read a text");
+    assert_eq!(texts[3].digest.as_ref().and_then(Spelling::text), Some(&*query(3)));
+    assert_eq!(asked(), (0, 1), "one was read");
+    let [hashes, texts] = [hashes, texts].map(|rows| {
+        rows.iter().map(|row| row.digest.as_ref().unwrap().digest().to_owned()).collect::<Vec<_>>()
+    });
+    assert_eq!(hashes, texts);
+}
+
+#[test]
+fn a_hash_that_was_made_of_a_digest_is_not_taken_for_that_of_the_next_tenant() {
+    let rig = Rig::with(Config { digests_size: 3, ..small() });
+    rig.connect();
+    for n in 0..20 {
+        let statement = "s".repeat(n + 1);
+        count(rig, b"db", statement.as_bytes(), 33);
+        for row in rig.digests() {
+            let Some(digest) = row.digest else { continue };
+            // The double names the length in the hash.
+            let length = u64::from_str_radix(&digest.digest()[8..], 16).unwrap();
+            assert_eq!(length as usize, digest.text().unwrap().len(), "{digest:?}");
+        }
+    }
+    assert_eq!(rig.evicted_digests(), 18);
 }
 
 proptest! {
@@ -352,7 +411,8 @@ proptest! {
             prop_assert_eq!(rows.iter().map(|row| row.stat.stat.count).sum::<u64>(), statements.len() as u64);
             for row in rows {
                 if let Some(digest) = row.digest {
-                    let most = expected[&(row.schema.unwrap_or_default(), digest.text)];
+                    let text = digest.text().expect("a text").to_owned();
+                    let most = expected[&(row.schema.unwrap_or_default(), text)];
                     prop_assert!(row.stat.stat.count <= most);
                 }
             }

@@ -77,22 +77,19 @@ pub struct Double {
     pub sessions: Mutex<HashMap<u64, Vec<u64>>>,
     /// How many times it has emptied its own sums of them.
     pub flush: AtomicU64,
+    /// How many hashes it has made, and how many texts.
+    pub hashed: AtomicU64,
+    pub spelled: AtomicU64,
 }
 
 impl Host for Double {
-    fn digest_text(
-        &self,
-        tokens: &[u8],
-        whole: Option<[u8; 16]>,
-        charset: u32,
-        cut: bool,
-    ) -> Option<DigestText> {
-        let text = String::from_utf8_lossy(tokens).into_owned() + if cut { "..." } else { "" };
-        let digest = match whole {
-            Some(whole) => whole.escape_ascii().to_string(),
-            None => format!("{charset:08x}{:024x}", tokens.len()),
-        };
-        Some(DigestText { digest, text })
+    fn digest(&self, tokens: &[u8], charset: u32) -> Option<[u8; 16]> {
+        self.hashed.fetch_add(1, Relaxed);
+        Some((u128::from(charset) << 96 | tokens.len() as u128).to_be_bytes())
+    }
+    fn digest_text(&self, tokens: &[u8], _: u32, cut: bool) -> Option<String> {
+        self.spelled.fetch_add(1, Relaxed);
+        Some(String::from_utf8_lossy(tokens).into_owned() + if cut { "..." } else { "" })
     }
     fn command_name(&self, command: u32) -> Option<&'static str> {
         ["Sleep", "Quit", "Init DB", "Query"].get(command as usize).copied()
@@ -204,6 +201,21 @@ impl Rig {
             thread: register(Kind::Thread, "thread/test/one_connection"),
         };
         Rig { engine, host, class }
+    }
+
+    /// Every digest, whole.
+    pub fn digests(&self) -> Vec<DigestRow> {
+        self.digests_of(Parts::ALL)
+    }
+
+    /// Every digest, with these parts.
+    pub fn digests_of(&self, parts: Parts) -> Vec<DigestRow> {
+        let mut rows = Vec::new();
+        self.engine.digests(parts, &mut |row| {
+            rows.push(row.clone());
+            ControlFlow::Continue(())
+        });
+        rows
     }
 
     /// A new thread of the engine, not yet the calling thread's.

@@ -7,7 +7,6 @@
 use std::ffi::{c_uchar, c_void};
 
 use md5::{Digest, Md5};
-use tare_engine::snapshot::DigestText;
 
 use crate::abi::types::DigestStorage;
 use crate::startup::symbol;
@@ -22,6 +21,21 @@ struct RawStorage {
     charset_number: u32,
     tokens: *const u8,
     tokens_length: u32,
+}
+
+impl RawStorage {
+    /// Over bytes that must outlive its use.
+    fn of(tokens: Tokens<'_>) -> RawStorage {
+        let length = u32::try_from(tokens.bytes.len()).unwrap_or(0);
+        RawStorage {
+            full: tokens.full,
+            byte_count: length,
+            md5: [0; 16],
+            charset_number: tokens.charset,
+            tokens: tokens.bytes.as_ptr(),
+            tokens_length: length,
+        }
+    }
 }
 
 /// The server's `String` (32 bytes) in the shape its functions expect. The same in all series: debug information of
@@ -107,7 +121,7 @@ const CUT: &str = "...";
 /// Tokens of `( )`: single characters are their own token numbers in every version.
 const SAMPLE: [u8; 4] = [b'(', 0, b')', 0];
 /// The MD5 of [`SAMPLE`], and the text every server makes of it.
-const SAMPLE_DIGEST: &str = "a3e50676c3eb3fc7c542e8f30f4411de";
+const SAMPLE_HASH: [u8; 16] = 0xa3e5_0676_c3eb_3fc7_c542_e8f3_0f44_11de_u128.to_be_bytes();
 const SAMPLE_TEXT: &str = "( ) ";
 
 impl Functions {
@@ -131,30 +145,26 @@ impl Functions {
                 charset,
             }
         };
-        let sample = functions.digest(Tokens { bytes: &SAMPLE, charset: UTF8, full: false });
-        (sample.digest == SAMPLE_DIGEST && sample.text == SAMPLE_TEXT).then_some(functions)
+        let sample = Tokens { bytes: &SAMPLE, charset: UTF8, full: false };
+        let as_expected = functions.hash(sample) == SAMPLE_HASH && functions.text(sample) == SAMPLE_TEXT;
+        as_expected.then_some(functions)
     }
 
-    /// DIGEST and DIGEST_TEXT of a statement's tokens. A text that was cut ends with `...` as MySQL's; the server
-    /// leaves that out.
-    pub fn digest(&self, tokens: Tokens<'_>) -> DigestText {
-        let length = u32::try_from(tokens.bytes.len()).unwrap_or(0);
-        let storage = RawStorage {
-            full: tokens.full,
-            byte_count: length,
-            md5: [0; 16],
-            charset_number: tokens.charset,
-            tokens: tokens.bytes.as_ptr(),
-            tokens_length: length,
-        };
+    /// What DIGEST spells of a statement's tokens.
+    pub fn hash(&self, tokens: Tokens<'_>) -> [u8; 16] {
         let mut md5 = [0; 16];
         // SAFETY: a complete storage over bytes that outlive the call, and 16 bytes for the hash.
-        unsafe { (self.md5)(&storage, md5.as_mut_ptr()) };
-        let mut text = self.spell(&storage);
+        unsafe { (self.md5)(&RawStorage::of(tokens), md5.as_mut_ptr()) };
+        md5
+    }
+
+    /// DIGEST_TEXT of a statement's tokens. One that was cut ends with `...` as MySQL's; the server leaves that out.
+    pub fn text(&self, tokens: Tokens<'_>) -> String {
+        let mut text = self.spell(&RawStorage::of(tokens));
         if tokens.full && !text.ends_with(CUT) {
             text.push_str(CUT);
         }
-        DigestText { digest: hex(&md5), text }
+        text
     }
 
     fn spell(&self, storage: &RawStorage) -> String {
@@ -190,10 +200,6 @@ pub fn hash(tokens: &[u8]) -> [u8; 16] {
     Md5::digest(tokens).into()
 }
 
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -222,7 +228,7 @@ mod tests {
 
     #[test]
     fn the_hash_is_the_servers() {
-        assert_eq!(hex(&hash(&SAMPLE)), SAMPLE_DIGEST);
+        assert_eq!(hash(&SAMPLE), SAMPLE_HASH);
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use std::sync::OnceLock;
 
-use tare_engine::snapshot::DigestText;
 use tare_engine::{
     CachedHost, Host, Replica, ReplicaWorker, Session, SessionCounter, SessionCounters, SessionValue,
 };
@@ -26,18 +25,12 @@ fn charsets() -> Option<&'static charset::Functions> {
 }
 
 impl Host for ServerHost {
-    fn digest_text(
-        &self,
-        tokens: &[u8],
-        whole: Option<[u8; 16]>,
-        charset: u32,
-        cut: bool,
-    ) -> Option<DigestText> {
-        let mut digest = digests()?.digest(Tokens { bytes: tokens, charset, full: cut });
-        if let Some(whole) = whole {
-            digest.digest = digest::hex(&whole);
-        }
-        Some(digest)
+    fn digest(&self, tokens: &[u8], charset: u32) -> Option<[u8; 16]> {
+        Some(digests()?.hash(Tokens { bytes: tokens, charset, full: false }))
+    }
+
+    fn digest_text(&self, tokens: &[u8], charset: u32, cut: bool) -> Option<String> {
+        Some(digests()?.text(Tokens { bytes: tokens, charset, full: cut }))
     }
 
     fn command_name(&self, command: u32) -> Option<&'static str> {

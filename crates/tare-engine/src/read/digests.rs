@@ -1,0 +1,484 @@
+//! Statements by digest: what threads have counted and not yet moved to the places all share, and what is there.
+//!
+//! A server may have thousands of digests and is asked for them again and again. So figures are added up in one array, a
+//! number for each place, and one row is filled anew for each digest. Of names only what is asked for is read, and a hash
+//! that the host has made of a digest is kept as long as the digest keeps its place.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::Mutex;
+use std::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed},
+};
+
+use super::histogram::{NO_DIGEST, Place, Spread, each_bucket};
+use super::summary::counters;
+use super::{Scale, patiently};
+use crate::Engine;
+use crate::count::cell::{Cell, Family};
+use crate::count::digest::{DigestCell, DigestMap};
+use crate::count::digest_table::{DigestCounts, DigestSlot, DigestTally};
+use crate::count::spread;
+use crate::memory::text;
+use crate::setup::instrument::lock;
+use crate::snapshot::*;
+use crate::spelling::push_hex;
+use crate::thread::Thread;
+
+/// What a digest counted.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    /// The tenant's whose it is.
+    generation: u32,
+    /// Of a thread's: how many buckets it has. Of all: the last one of them in [`Tallies::buckets`], counted from one.
+    buckets: u32,
+    tally: DigestTally,
+}
+
+/// The number of what has no place, which no place has.
+const NO_PLACE: u32 = u32::MAX;
+
+/// Events in a bucket, and the next one of the same histogram.
+struct InBucket {
+    next: u32,
+    bucket: u32,
+    count: u64,
+}
+
+/// What all digests counted, read together: histograms add up to counts.
+struct Tallies {
+    /// By number of the place; the last one is what counts for none of them.
+    sums: Vec<Sum>,
+    buckets: Vec<InBucket>,
+}
+
+impl Tallies {
+    fn of(places: usize) -> Tallies {
+        Tallies { sums: vec![Sum::default(); places + 1], buckets: Vec::new() }
+    }
+
+    /// Where in `sums` what has no place is.
+    fn rest(&self) -> usize {
+        self.sums.len() - 1
+    }
+
+    /// Adds what was counted for a tenant of a place. What has no place has a number that no place has.
+    fn add(&mut self, number: u32, sum: &Sum, buckets: &[(u32, u64)]) {
+        let rest = self.rest();
+        let mut at = (number as usize).min(rest);
+        let known = self.sums[at].generation;
+        if at != rest && known != sum.generation {
+            // Of two tenants the later one is there.
+            if sum.generation.wrapping_sub(known) < 1 << 31 {
+                self.leave(at);
+                self.sums[at].generation = sum.generation;
+            } else {
+                at = rest;
+            }
+        }
+        let into = &mut self.sums[at];
+        into.tally.merge(&sum.tally);
+        for (bucket, count) in buckets {
+            self.buckets.push(InBucket { next: into.buckets, bucket: *bucket, count: *count });
+            into.buckets = self.buckets.len() as u32;
+        }
+    }
+
+    /// What is counted at a place counts for no digest any more.
+    fn leave(&mut self, at: usize) {
+        let left = std::mem::take(&mut self.sums[at]);
+        if left.tally.stat.count != 0 {
+            let buckets: Vec<(u32, u64)> = self.buckets_of(&left).collect();
+            self.add(NO_PLACE, &left, &buckets);
+        }
+    }
+
+    fn buckets_of(&self, sum: &Sum) -> impl Iterator<Item = (u32, u64)> {
+        let mut last = sum.buckets;
+        std::iter::from_fn(move || {
+            let InBucket { next, bucket, count } = self.buckets[(last as usize).checked_sub(1)?];
+            last = next;
+            Some((bucket, count))
+        })
+    }
+
+    /// How the events of a sum spread.
+    fn spread(&self, sum: &Sum) -> Spread {
+        Spread::of(sum.tally.stat.count, self.buckets_of(sum))
+    }
+
+    /// Whose a sum is, as [`super::histogram`] remembers it.
+    fn place(&self, at: usize) -> Place {
+        if at == self.rest() { NO_DIGEST } else { (at as u32, self.sums[at].generation) }
+    }
+
+    /// Where the sums are that have counted anything, those first that were seen first.
+    fn in_order(&self) -> Vec<usize> {
+        let mut order: Vec<(u64, usize)> = (0..)
+            .zip(&self.sums)
+            .filter(|(_, sum)| sum.tally.stat.count != 0)
+            .map(|(at, sum)| (sum.tally.first_seen, at))
+            .collect();
+        order.sort_by_key(|(first_seen, _)| *first_seen);
+        order.into_iter().map(|(_, at)| at).collect()
+    }
+}
+
+/// Hashes that the host made of digests, by number of the place, each with the tenant's generation. To make one takes
+/// longer than to read all else of a digest.
+pub(crate) struct Hashes(Mutex<Vec<(u32, Hash)>>);
+
+type Hash = [u8; 16];
+
+impl Hashes {
+    pub(crate) const fn new() -> Hashes {
+        Hashes(Mutex::new(Vec::new()))
+    }
+}
+
+/// What was read of digests besides their figures, by number of the place.
+#[derive(Default)]
+struct Names {
+    known: Vec<Name>,
+    /// Schemas and tokens.
+    bytes: Vec<u8>,
+    samples: Vec<Option<CopiedSample>>,
+}
+
+/// What was read of a digest: parts of [`Names::bytes`], and what the tokens are.
+#[derive(Clone, Copy, Default)]
+struct Name {
+    schema: (u32, u32),
+    tokens: (u32, u32),
+    hash: Option<Hash>,
+    charset: u32,
+    cut: bool,
+}
+
+impl Names {
+    fn part(&self, (from, to): (u32, u32)) -> &[u8] {
+        &self.bytes[from as usize..to as usize]
+    }
+
+    /// Copies a text of a slot's.
+    fn copy(&mut self, words: &[AtomicU64], len: &AtomicU32) -> (u32, u32) {
+        let from = self.bytes.len();
+        text::append(words, len.load(Relaxed) as usize, &mut self.bytes);
+        (from as u32, self.bytes.len() as u32)
+    }
+}
+
+impl Engine {
+    /// Every digest, and what has no place, or has it no more, in the order in which they were first seen: one row, filled
+    /// anew for each.
+    pub fn digests(&self, parts: Parts, each: &mut dyn FnMut(&DigestRow) -> ControlFlow<()>) {
+        let scale = Scale::of(self);
+        let before = if parts.has(DigestRow::HISTOGRAM) { self.digests_before() } else { None };
+        let mut tallies = self.unfolding(|| self.digest_tallies(parts));
+        let mut names = self.digest_names(&mut tallies, parts);
+        let order = tallies.in_order();
+        let rest_before =
+            before.as_ref().map(|before| before.of_others(order.iter().map(|at| tallies.place(*at))));
+        let mut row = DigestRow::default();
+        for at in order {
+            let sum = &tallies.sums[at];
+            row.stat = StatementStat { stat: scale.stat(sum.tally.stat), sum: counters(sum.tally.counters) };
+            row.first_seen_us = scale.wall_us(sum.tally.first_seen);
+            row.last_seen_us = scale.wall_us(sum.tally.last_seen.max(sum.tally.first_seen));
+            if let Some(name) = names.known.get(at) {
+                self.name_row(&mut row, &names, name, parts);
+            }
+            let sample = names.samples.get_mut(at).and_then(Option::take);
+            row.sample = sample.map(|sample| self.statement_sample(&scale, sample));
+            if let (Some(before), Some(rest_before)) = (&before, &rest_before) {
+                let before =
+                    if at == tallies.rest() { Some(rest_before) } else { before.of(tallies.place(at)) };
+                let spread = tallies.spread(sum);
+                row.histogram =
+                    before.map_or_else(|| spread.histogram(), |before| spread.since(before).histogram());
+            }
+            if each(&row).is_break() {
+                return;
+            }
+        }
+    }
+
+    fn name_row(&self, row: &mut DigestRow, names: &Names, name: &Name, parts: Parts) {
+        let schema = names.part(name.schema);
+        row.schema = (!schema.is_empty()).then(|| {
+            let mut text = row.schema.take().unwrap_or_default();
+            text.clear();
+            text::show(&mut text, schema);
+            text
+        });
+        row.digest = name.hash.map(|hash| {
+            let mut digest = row.digest.take().unwrap_or_default();
+            digest.begin(&hash);
+            if parts.has(DigestRow::DIGEST_TEXT)
+                && let Some(host) = self.host.get()
+            {
+                digest.of(*host, names.part(name.tokens), name.charset, name.cut && self.is_extended());
+            }
+            digest
+        });
+    }
+
+    /// Digests that lost their place to others; what they counted is in the row without a digest.
+    pub fn evicted_digests(&self) -> u64 {
+        self.digests.evicted()
+    }
+
+    /// How the events of all digests spread now.
+    pub(crate) fn digest_spreads(&self) -> HashMap<Place, Spread> {
+        let tallies = self.unfolding(|| self.digest_tallies(DigestRow::HISTOGRAM));
+        tallies
+            .in_order()
+            .into_iter()
+            .map(|at| (tallies.place(at), tallies.spread(&tallies.sums[at])))
+            .collect()
+    }
+
+    fn digest_tallies(&self, parts: Parts) -> Tallies {
+        let epoch = self.epochs[Family::Digests as usize].load(Relaxed);
+        let mut tallies = Tallies::of(self.digests.size());
+        let (mut own, mut buckets) = (Vec::new(), Vec::new());
+        // Threads first: what they count for a slot they found is not newer than the slot's tenant, then.
+        for thread in self.live_threads() {
+            let id = thread.thread_id.load(Relaxed);
+            own.clear();
+            buckets.clear();
+            self.thread_digests(thread, epoch, parts, &mut own, &mut buckets);
+            if !self.still_lives(thread, id) {
+                continue;
+            }
+            let mut rest = &buckets[..];
+            for (number, sum) in &own {
+                let (of_sum, others) = rest.split_at(sum.buckets as usize);
+                tallies.add(*number, sum, of_sum);
+                rest = others;
+            }
+        }
+        if let Some(overflow) = self.arena.get::<DigestSlot>(self.digests.overflow()) {
+            buckets.clear();
+            let sum = self.shared_sum(&overflow.own, parts, &mut buckets);
+            tallies.add(NO_PLACE, &sum, &buckets);
+        }
+        let mut past_buckets = Vec::new();
+        for (number, offset) in self.digests.places() {
+            let slot: &DigestSlot = self.arena.at(offset);
+            let read = patiently(|| {
+                buckets.clear();
+                past_buckets.clear();
+                slot.tenancy.read(|| {
+                    let own = self.shared_sum(&slot.own, parts, &mut buckets);
+                    // Most places have had one tenant.
+                    let has_past = slot.past.stat.count.load(Relaxed) != 0;
+                    (own, has_past.then(|| self.shared_sum(&slot.past, parts, &mut past_buckets)))
+                })
+            });
+            let Some((tenant, (own, past))) = read else {
+                tallies.leave(number as usize);
+                continue;
+            };
+            tallies.add(number, &Sum { generation: tenant.generation(), ..own }, &buckets);
+            if !tenant.is_let() {
+                // Entered, and forgotten by TRUNCATE.
+                tallies.leave(number as usize);
+            }
+            if let Some(past) = past {
+                tallies.add(NO_PLACE, &past, &past_buckets);
+            }
+        }
+        tallies
+    }
+
+    /// What is in a place, or was. Buckets first: an event is counted before it gets into one.
+    fn shared_sum(&self, counts: &DigestCounts, parts: Parts, buckets: &mut Vec<(u32, u64)>) -> Sum {
+        if parts.has(DigestRow::HISTOGRAM) {
+            spread::each_shared(&self.arena, &counts.histogram, |bucket, count| {
+                buckets.push((bucket, count))
+            });
+        }
+        Sum { generation: 0, buckets: 0, tally: counts.plain() }
+    }
+
+    /// What a thread has counted and not yet moved to the places, by number of the place. The buckets of all follow one
+    /// another.
+    fn thread_digests(
+        &self,
+        thread: &Thread,
+        epoch: u32,
+        parts: Parts,
+        own: &mut Vec<(u32, Sum)>,
+        buckets: &mut Vec<(u32, u64)>,
+    ) {
+        let map = thread.digest_map.load(Acquire);
+        let Some(map) = self.arena.get::<DigestMap>(map) else { return };
+        if thread.digest_epoch.load(Relaxed) != epoch {
+            return;
+        }
+        for cell in map.cells().filter_map(|cell| self.arena.get::<DigestCell>(cell)) {
+            let from = buckets.len();
+            if parts.has(DigestRow::HISTOGRAM) {
+                let events = || cell.cell.events();
+                each_bucket(&self.arena, &cell.cell.head, events, |bucket, count| {
+                    buckets.push((bucket, count))
+                });
+            }
+            let tally = DigestTally {
+                stat: cell.cell.stat.plain(),
+                counters: cell.cell.counters.plain(),
+                first_seen: 0,
+                last_seen: cell.last_seen.load(Relaxed),
+            };
+            let generation = cell.generation.load(Relaxed);
+            let slot = self.arena.get::<DigestSlot>(cell.slot.load(Relaxed));
+            let number = slot.map_or(NO_PLACE, DigestSlot::number);
+            own.push((number, Sum { generation, buckets: (buckets.len() - from) as u32, tally }));
+        }
+    }
+
+    /// Who the tenants are that have counted anything. One that has been evicted meanwhile leaves its place.
+    fn digest_names(&self, tallies: &mut Tallies, parts: Parts) -> Names {
+        let mut names = Names::default();
+        if !parts.has(DigestRow::NAMED) {
+            return names;
+        }
+        names.known.resize(tallies.sums.len(), Name::default());
+        if parts.has(DigestRow::SAMPLE) {
+            names.samples.resize_with(tallies.sums.len(), || None);
+        }
+        let mut hashes = lock(&self.hashes.0);
+        if hashes.is_empty() {
+            // No generation is 0.
+            hashes.resize(tallies.sums.len(), (0, Hash::default()));
+        }
+        for (number, offset) in self.digests.places() {
+            let at = number as usize;
+            let Sum { generation, tally, .. } = tallies.sums[at];
+            if tally.stat.count == 0 {
+                continue;
+            }
+            let slot: &DigestSlot = self.arena.at(offset);
+            let named = self.read_name(slot, &mut names, &hashes[at], parts);
+            let Some((_, (mut name, sample))) = named.filter(|(now, _)| *now == generation) else {
+                tallies.leave(at);
+                continue;
+            };
+            if parts.has(DigestRow::DIGEST) && name.hash.is_none() {
+                name.hash = self.hash_of(names.part(name.tokens), name.charset);
+            }
+            if let Some(hash) = name.hash {
+                hashes[at] = (generation, hash);
+            }
+            names.known[at] = name;
+            if let Some(kept) = names.samples.get_mut(at) {
+                *kept = sample;
+            }
+        }
+        if let Some(overflow) = self.arena.get::<DigestSlot>(self.digests.overflow())
+            && let Some(kept) = names.samples.last_mut()
+        {
+            *kept = self.sample_of(overflow);
+        }
+        names
+    }
+
+    /// What is read of a place's tenant, with its generation; `None`: there is none any more.
+    fn read_name(
+        &self,
+        slot: &DigestSlot,
+        names: &mut Names,
+        known: &(u32, Hash),
+        parts: Parts,
+    ) -> Option<(u32, (Name, Option<CopiedSample>))> {
+        let hash = (known.0 == slot.tenancy.generation()).then_some(known.1);
+        slot.read(|| {
+            let mut name = Name::default();
+            if parts.has(DigestRow::SCHEMA) {
+                name.schema = names.copy(&slot.schema, &slot.schema_len);
+            }
+            if parts.has(DigestRow::DIGEST) {
+                name.hash = hash.or_else(|| slot.whole_hash());
+            }
+            if parts.has(DigestRow::DIGEST_TEXT) || parts.has(DigestRow::DIGEST) && name.hash.is_none() {
+                name.tokens = names.copy(&slot.tokens, &slot.tokens_len);
+                name.charset = slot.charset.load(Relaxed);
+                name.cut = slot.cut.load(Relaxed) != 0;
+            }
+            (name, parts.has(DigestRow::SAMPLE).then(|| self.sample_of(slot)).flatten())
+        })
+    }
+
+    /// What the host makes of tokens for DIGEST.
+    fn hash_of(&self, tokens: &[u8], charset: u32) -> Option<Hash> {
+        if tokens.is_empty() { None } else { self.host.get()?.digest(tokens, charset) }
+    }
+
+    /// DIGEST and DIGEST_TEXT, as the host spells them. Only in the extended shape a text that was cut says so.
+    pub(crate) fn spell(&self, tokens: &KeptTokens) -> Option<DigestText> {
+        let KeptTokens { bytes, whole, charset, cut } = tokens;
+        let hash = whole.or_else(|| self.hash_of(bytes, *charset))?;
+        let text = self.host.get()?.digest_text(bytes, *charset, *cut && self.is_extended())?;
+        let mut digest = String::new();
+        push_hex(&mut digest, &hash);
+        Some(DigestText { digest, text })
+    }
+
+    fn sample_of(&self, slot: &DigestSlot) -> Option<CopiedSample> {
+        self.digests.samples.read(&self.arena, &slot.sample, |head, words| CopiedSample {
+            text: text::read(words, (head.len.load(Relaxed) as usize).min(words.len() * 8)),
+            charset: head.charset.load(Relaxed),
+            cut: head.cut.load(Relaxed) != 0,
+            wait: head.wait.load(Relaxed),
+            seen: head.seen.load(Relaxed),
+        })
+    }
+
+    fn statement_sample(&self, scale: &Scale<'_>, sample: CopiedSample) -> StatementSample {
+        StatementSample {
+            text: self.sql_text(&sample.text, sample.charset, sample.cut).map(Cow::into_owned),
+            seen_us: scale.wall_us(sample.seen),
+            wait_ps: scale.ps(sample.wait),
+        }
+    }
+}
+
+/// A digest's sample as it was copied.
+struct CopiedSample {
+    text: Vec<u8>,
+    charset: u32,
+    cut: bool,
+    wait: u64,
+    seen: u64,
+}
+
+/// A copy of a slot's tokens. The host sees only what was read whole.
+pub(crate) struct KeptTokens {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) whole: Option<Hash>,
+    /// What they are spelled in.
+    pub(crate) charset: u32,
+    pub(crate) cut: bool,
+}
+
+impl KeptTokens {
+    pub(crate) fn of(slot: &DigestSlot) -> KeptTokens {
+        KeptTokens {
+            whole: slot.whole_hash(),
+            bytes: text::read(&slot.tokens, slot.tokens_len.load(Relaxed) as usize),
+            charset: slot.charset.load(Relaxed),
+            cut: slot.cut.load(Relaxed) != 0,
+        }
+    }
+}
+
+impl DigestSlot {
+    /// The host's hash of all tokens, where it kept more than the slot.
+    fn whole_hash(&self) -> Option<Hash> {
+        let [low, high] = self.whole().map(u128::from);
+        (low | high != 0).then(|| (high << 64 | low).to_le_bytes())
+    }
+}

@@ -1,0 +1,73 @@
+//! DIGEST and DIGEST_TEXT of a row: the one is at hand, the other is made by the host when somebody reads it.
+
+use std::cell::OnceCell;
+use std::fmt;
+
+use crate::Host;
+
+/// How a digest is spelled.
+#[derive(Clone, Default)]
+pub struct Spelling {
+    digest: String,
+    text: OnceCell<Option<String>>,
+    tokens: Option<Tokens>,
+}
+
+/// What the host makes a text of.
+#[derive(Clone)]
+struct Tokens {
+    host: &'static dyn Host,
+    bytes: Vec<u8>,
+    charset: u32,
+    cut: bool,
+}
+
+impl Spelling {
+    /// A digest whose spelling is known.
+    #[must_use]
+    pub fn known(digest: &str, text: &str) -> Spelling {
+        Spelling { digest: digest.to_owned(), text: OnceCell::from(Some(text.to_owned())), tokens: None }
+    }
+
+    /// DIGEST: lower-case hex.
+    #[must_use]
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// DIGEST_TEXT; `None` where it was not asked for, or the host has none.
+    #[must_use]
+    pub fn text(&self) -> Option<&str> {
+        let spell = |tokens: &Tokens| tokens.host.digest_text(&tokens.bytes, tokens.charset, tokens.cut);
+        self.text.get_or_init(|| self.tokens.as_ref().and_then(spell)).as_deref()
+    }
+
+    /// Becomes that of another digest, without a text.
+    pub(crate) fn begin(&mut self, hash: &[u8; 16]) {
+        self.digest.clear();
+        push_hex(&mut self.digest, hash);
+        self.text.take();
+        self.tokens = None;
+    }
+
+    /// Its text is made of these.
+    pub(crate) fn of(&mut self, host: &'static dyn Host, bytes: &[u8], charset: u32, cut: bool) {
+        self.tokens = Some(Tokens { host, bytes: bytes.to_vec(), charset, cut });
+    }
+}
+
+impl fmt::Debug for Spelling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Spelling").field(&self.digest).field(&self.text()).finish()
+    }
+}
+
+/// Appends a hash as DIGEST has it.
+pub(crate) fn push_hex(text: &mut String, hash: &[u8; 16]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut digits = [0; 32];
+    for (two, byte) in digits.as_chunks_mut::<2>().0.iter_mut().zip(hash) {
+        *two = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+    }
+    text.push_str(std::str::from_utf8(&digits).unwrap_or_default());
+}
