@@ -195,7 +195,7 @@ impl Functions {
 /// utf8mb3_general_ci, which every server has compiled in.
 const UTF8: u32 = 33;
 
-/// DIGEST of a token array, which [`Functions::digest`] says of one that is kept whole. Allocates nothing.
+/// DIGEST of a token array: what the server's own function makes of one. Allocates nothing.
 pub fn hash(tokens: &[u8]) -> [u8; 16] {
     Md5::digest(tokens).into()
 }
