@@ -35,7 +35,7 @@ impl Histogram {
         self.0.get(&0).copied().unwrap_or(0)
     }
 
-    /// How many events are in each classic bucket. [`bound`] says where it ends.
+    /// How many events are in each classic bucket. `bound` says where it ends.
     #[must_use]
     pub fn classic(&self) -> [u64; BUCKETS] {
         let mut counts = [0; BUCKETS];
