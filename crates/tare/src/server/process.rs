@@ -99,11 +99,21 @@ impl Process {
         pids
     }
 
-    /// The process that listens on a socket.
+    /// The process that listens on a socket: of those that have it the server, where another one has opened it for the server, as
+    /// systemd does.
     pub(crate) fn listening(socket: &Path) -> io::Result<u32> {
         let peer = UnixStream::connect(socket)?;
         let pid = getsockopt(&peer, PeerCredentials)?.pid();
-        u32::try_from(pid).ok().filter(|pid| *pid != 0).ok_or_else(|| ErrorKind::Unsupported.into())
+        let opener =
+            u32::try_from(pid).ok().filter(|pid| *pid != 0).ok_or_else(|| ErrorKind::Unsupported.into());
+        let servers = Process::all();
+        match opener {
+            Ok(pid) if servers.contains(&pid) => Ok(pid),
+            opener => {
+                let sockets = listening_sockets(socket);
+                servers.into_iter().find(|server| has_socket(*server, &sockets)).map_or(opener, Ok)
+            }
+        }
     }
 
     /// A variable of its environment.
@@ -154,6 +164,27 @@ fn is_server_in_loader(pid: u32) -> bool {
     let arguments = parts(fs::read(place(pid, "cmdline")).unwrap_or_default());
     let program = arguments.get(program_after_loader(&arguments)).map(Path::new);
     program.and_then(Path::file_name).is_some_and(|name| PROGRAMS.iter().any(|known| name == *known))
+}
+
+/// How `/proc/PID/fd` calls the listening sockets at a path.
+fn listening_sockets(socket: &Path) -> Vec<PathBuf> {
+    /// Of a line's flags: the socket listens.
+    const LISTENS: &str = "00010000";
+    let wanted = fs::canonicalize(socket);
+    let table = fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    let listed = table.lines().filter_map(|line| {
+        let columns: Vec<&str> = line.split_whitespace().collect();
+        let (&flags, &inode) = (columns.get(3)?, columns.get(6)?);
+        let path = fs::canonicalize(&line[line.find('/')?..]);
+        let is = flags == LISTENS && path.ok().as_ref() == wanted.as_ref().ok();
+        is.then(|| format!("socket:[{inode}]").into())
+    });
+    listed.collect()
+}
+
+fn has_socket(pid: u32, sockets: &[PathBuf]) -> bool {
+    let files = fs::read_dir(place(pid, "fd")).into_iter().flatten().flatten();
+    files.filter_map(|file| fs::read_link(file.path()).ok()).any(|file| sockets.contains(&file))
 }
 
 /// What the kernel adds to the name of a file that is gone.
@@ -226,6 +257,21 @@ mod tests {
         let path = folder.path().join("s");
         assert!(Process::listening(&path).is_err());
         let _listener = UnixListener::bind(&path).expect("bind");
+        assert_eq!(Process::listening(&path).expect("a process"), std::process::id());
+    }
+
+    #[test]
+    fn a_server_is_known_by_the_socket_that_another_process_has_opened_for_it() {
+        let folder = tempfile::tempdir().expect("folder");
+        let (path, program) = (folder.path().join("s"), folder.path().join("mariadbd"));
+        let listener = UnixListener::bind(&path).expect("bind");
+        fs::copy("/bin/sleep", &program).expect("a program of that name");
+        let input: std::os::fd::OwnedFd = listener.try_clone().expect("a socket").into();
+        let mut server =
+            std::process::Command::new(&program).arg("60").stdin(input).spawn().expect("it starts");
+        let found = Process::listening(&path);
+        server.kill().and_then(|()| server.wait()).expect("it ends");
+        assert_eq!(found.expect("a process"), server.id());
         assert_eq!(Process::listening(&path).expect("a process"), std::process::id());
     }
 }
