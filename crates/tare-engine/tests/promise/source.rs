@@ -38,9 +38,11 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("thread/mod.rs", "refresh_mask", "the beginning of a thread, or a filter that changes"),
     ("thread/mod.rs", "thread_account", "a copy for the host, asked for at connect"),
     ("instance/file.rs", "name", "a reader's copy"),
+    ("memory/text.rs", "append", "a reader's copy"),
     ("memory/text.rs", "read", "a reader's copy"),
     ("memory/text.rs", "read_string", "a reader's copy"),
     ("memory/text.rs", "readable", "a reader's copy"),
+    ("memory/text.rs", "show", "a reader's copy"),
     ("memory/text.rs", "shown", "a reader's copy"),
 ];
 
