@@ -58,7 +58,19 @@ fn statements() {
 fn statements_without_histograms_on_a_server_with_a_budget() {
     let looks = [10, 12].map(|at| {
         let mut look = recorded::statements(at, false);
-        look.head.budget = vec![("budget".into(), "1%".into()), ("budget_share".into(), "0.8%".into())];
+        let rows = [
+            ("budget", "1%"),
+            (
+                "budget_state",
+                "cannot be kept: 1.2% was used, and 1.1% is left when all is given up that may be",
+            ),
+            (
+                "budget_share",
+                "1.2% (0.9% to 1.6%) of the CPU time in the 5.0 s of the last look; looking is 0.04% of it",
+            ),
+            ("budget_cut", "nothing"),
+        ];
+        look.head.budget = rows.map(|(name, value)| (name.into(), value.into())).to_vec();
         look.head.lost = 1234;
         look.notes = vec![
             "Off: consumers. UPDATE performance_schema.setup_consumers SET ENABLED = 'YES' WHERE NAME IN \

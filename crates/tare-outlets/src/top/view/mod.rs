@@ -126,10 +126,26 @@ fn threads_in_all(look: &Look) -> Vec<(&'static str, Cell)> {
     }
 }
 
-/// What the head says of budget and of what was lost.
+/// What the head says of what watching costs, of the budget and of what was lost.
 pub(super) fn remarks(head: &Head) -> Vec<String> {
-    let mut remarks: Vec<String> =
-        head.budget.iter().map(|(name, value)| format!("{} {value}", name.replace('_', " "))).collect();
+    let of =
+        |wanted: &str| head.budget.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
+    // As it begins: figure, interval and how it was found follow.
+    let share = of("budget_share").and_then(|it| it.split(' ').next()).filter(|it| it.ends_with('%'));
+    let mut remarks = Vec::new();
+    match of("budget").filter(|it| *it != "OFF") {
+        Some(budget) => {
+            // `over: …`, `cannot be kept: …`; the others say nothing that has to be known.
+            let state = of("budget_state").and_then(|it| it.split_once(':')).map_or("", |(state, _)| state);
+            let state = Some(state).filter(|it| ["over", "cannot be kept"].contains(it));
+            let used = share.map(|it| format!("{it} used"));
+            let words: Vec<&str> = used.as_deref().into_iter().chain(state).collect();
+            remarks.push(
+                format!("budget {budget}: {}", words.join(", ")).trim_end_matches([':', ' ']).to_owned(),
+            );
+        }
+        None => remarks.extend(share.map(|it| format!("watching {it}"))),
+    }
     if head.lost > 0 {
         remarks.push(format!("lost {}", units::count(head.lost)));
     }
