@@ -36,7 +36,7 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("thread/mod.rs", "delete_thread", "the end of a thread"),
     ("thread/mod.rs", "free_thread", "the end of a thread"),
     ("thread/mod.rs", "refresh_mask", "the beginning of a thread, or a filter that changes"),
-    ("thread/mod.rs", "thread_account", "a copy for the host, asked for at connect"),
+    ("thread/identity.rs", "thread_account", "a copy for the host, asked for at connect"),
     ("instance/file.rs", "name", "a reader's copy"),
     ("memory/text.rs", "append", "a reader's copy"),
     ("memory/text.rs", "read", "a reader's copy"),

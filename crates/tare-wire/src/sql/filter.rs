@@ -62,6 +62,18 @@ pub(crate) enum Constant {
     Text(Vec<u8>),
 }
 
+impl Constant {
+    /// As a column's name has it.
+    pub(crate) fn shown(&self) -> String {
+        match self {
+            Constant::Null => "NULL".into(),
+            Constant::Integer(number) => number.to_string(),
+            Constant::Double(number) => number.to_string(),
+            Constant::Text(text) => String::from_utf8_lossy(text).into_owned(),
+        }
+    }
+}
+
 /// How two terms are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Comparison {

@@ -4,6 +4,7 @@
 //! fall over: nesting is bounded, so is what a statement can hold, and text is bytes (a blob in a WHERE is no UTF-8).
 
 pub(crate) mod catalog;
+mod condition;
 pub(crate) mod filter;
 mod lexer;
 pub(crate) mod parser;

@@ -3,15 +3,13 @@
 use tare_tables::{Column, Table};
 
 use super::catalog::Catalog;
-use super::filter::{Comparison, Constant, Filter, Term};
+use super::filter::Constant;
 use super::lexer::{Lexer, Token};
 use super::session;
 use super::statement::*;
 use crate::failure::Failure;
-use crate::text::collation::{Collation, Pattern};
+use crate::text::collation::Pattern;
 
-/// Deepest nesting of parentheses and NOT: what the stack of a connection's thread holds many times over.
-const MAX_DEPTH: u32 = 24;
 /// Most literals and names in one statement: what bounds its memory.
 const MAX_TERMS: u32 = 10_000;
 
@@ -33,19 +31,20 @@ pub(super) struct Parser<'a> {
     lexer: Lexer<'a>,
     pub(super) token: Token,
     catalog: Catalog,
-    depth: u32,
+    /// How many conditions are open.
+    pub(super) depth: u32,
     terms: u32,
 }
 
 /// The table whose columns are named, and the names it goes by.
 #[derive(Clone)]
-struct Scope {
-    table: &'static dyn Table,
+pub(super) struct Scope {
+    pub(super) table: &'static dyn Table,
     alias: Option<String>,
 }
 
 /// How a column was named: qualifier and name.
-type Name = (Option<String>, String);
+pub(super) type Name = (Option<String>, String);
 
 impl<'a> Parser<'a> {
     fn new(sql: &'a [u8], catalog: Catalog) -> Result<Self, Failure> {
@@ -109,7 +108,7 @@ impl<'a> Parser<'a> {
         Ok(found)
     }
 
-    fn expect(&mut self, symbol: &str) -> Result<(), Failure> {
+    pub(super) fn expect(&mut self, symbol: &str) -> Result<(), Failure> {
         if self.accept(symbol)? { Ok(()) } else { Err(self.unexpected(symbol)) }
     }
 
@@ -125,7 +124,7 @@ impl<'a> Parser<'a> {
         Ok(found)
     }
 
-    fn expect_word(&mut self, word: &str) -> Result<(), Failure> {
+    pub(super) fn expect_word(&mut self, word: &str) -> Result<(), Failure> {
         if self.accept_word(word)? { Ok(()) } else { Err(self.unexpected(word)) }
     }
 
@@ -262,7 +261,7 @@ impl<'a> Parser<'a> {
             }
             _ => {
                 let constant = self.constant()?;
-                let shown = shown(&constant);
+                let shown = constant.shown();
                 (What::Value(Expression::Constant(constant)), shown)
             }
         };
@@ -319,7 +318,7 @@ impl<'a> Parser<'a> {
     }
 
     /// The rest of a column's name; the last part is the column, the one before it the table.
-    fn qualified(&mut self, first: String) -> Result<Name, Failure> {
+    pub(super) fn qualified(&mut self, first: String) -> Result<Name, Failure> {
         self.qualified_or_all(first)?.ok_or_else(|| self.unexpected("a column"))
     }
 
@@ -459,7 +458,7 @@ impl<'a> Parser<'a> {
         Ok(Statement::Insert(Insert { table, columns, rows, ignore }))
     }
 
-    fn row(&mut self) -> Result<Vec<Constant>, Failure> {
+    pub(super) fn row(&mut self) -> Result<Vec<Constant>, Failure> {
         self.expect("(")?;
         let mut row = Vec::new();
         while !self.accept(")")? {
@@ -481,139 +480,6 @@ impl<'a> Parser<'a> {
     }
 
     // WHERE.
-
-    fn filter(&mut self, scope: &Scope) -> Result<Filter, Failure> {
-        if self.accept_word("WHERE")? { self.any(scope) } else { Ok(Filter::TRUE) }
-    }
-
-    fn any(&mut self, scope: &Scope) -> Result<Filter, Failure> {
-        self.depth += 1;
-        if self.depth > MAX_DEPTH {
-            return Err(Failure::syntax(format_args!("conditions nested deeper than {MAX_DEPTH}")));
-        }
-        let mut parts = vec![self.all(scope)?];
-        while self.accept_word("OR")? || self.accept("||")? {
-            parts.push(self.all(scope)?);
-        }
-        self.depth -= 1;
-        Ok(one_or(parts, Filter::Any))
-    }
-
-    fn all(&mut self, scope: &Scope) -> Result<Filter, Failure> {
-        let mut parts = vec![self.not(scope)?];
-        while self.accept_word("AND")? || self.accept("&&")? {
-            parts.push(self.not(scope)?);
-        }
-        Ok(one_or(parts, Filter::All))
-    }
-
-    fn not(&mut self, scope: &Scope) -> Result<Filter, Failure> {
-        let mut negated = false;
-        while self.accept_word("NOT")? || self.accept("!")? {
-            negated = !negated;
-        }
-        let filter = self.predicate(scope)?;
-        Ok(if negated { Filter::Not(Box::new(filter)) } else { filter })
-    }
-
-    fn predicate(&mut self, scope: &Scope) -> Result<Filter, Failure> {
-        if self.accept("(")? {
-            let inner = self.any(scope)?;
-            self.expect(")")?;
-            return Ok(inner);
-        }
-        let left = self.term(scope)?;
-        if let Some(operator) = self.comparison()? {
-            let right = self.parenthesised_term(scope)?;
-            return Ok(compare(scope, left, operator, right));
-        }
-        if self.accept_word("IS")? {
-            let negated = self.accept_word("NOT")?;
-            self.expect_word("NULL")?;
-            return Ok(negate(negated, Filter::IsNull(left)));
-        }
-        let negated = self.accept_word("NOT")?;
-        if self.accept_word("LIKE")? {
-            return Ok(negate(negated, self.like(scope, left)?));
-        }
-        if self.accept_word("IN")? {
-            // The left side is repeated for each member of the list, so it must be small.
-            if !matches!(left, Term::Column(_)) {
-                return Err(Failure::unsupported("IN after something other than a column"));
-            }
-            let list = self.row()?.into_iter();
-            let equal = |constant| compare(scope, left.clone(), Comparison::Equal, Term::Constant(constant));
-            return Ok(negate(negated, Filter::Any(list.map(equal).collect())));
-        }
-        if self.accept_word("BETWEEN")? {
-            let low = self.term(scope)?;
-            self.expect_word("AND")?;
-            let high = self.term(scope)?;
-            let from = compare(scope, left.clone(), Comparison::GreaterOrEqual, low);
-            let to = compare(scope, left, Comparison::LessOrEqual, high);
-            return Ok(negate(negated, Filter::All(vec![from, to])));
-        }
-        if negated { Err(self.unexpected("LIKE, IN or BETWEEN")) } else { Ok(Filter::Holds(left)) }
-    }
-
-    fn like(&mut self, scope: &Scope, term: Term) -> Result<Filter, Failure> {
-        let Token::Text(text) = self.advance()? else { return Err(Failure::syntax("LIKE needs a string")) };
-        if text.len() > Pattern::MAX {
-            return Err(Failure::syntax(format_args!("a LIKE pattern longer than {} bytes", Pattern::MAX)));
-        }
-        let mut escape = '\\';
-        if self.accept_word("ESCAPE")? {
-            let Token::Text(text) = self.advance()? else {
-                return Err(Failure::syntax("ESCAPE needs a string"));
-            };
-            escape = String::from_utf8_lossy(&text).chars().next().unwrap_or('\\');
-        }
-        let collation = scope.collation(&term, &term);
-        Ok(Filter::Like { term, pattern: Pattern::new(&text, escape), collation })
-    }
-
-    fn comparison(&mut self) -> Result<Option<Comparison>, Failure> {
-        let Token::Symbol(symbol) = self.token else { return Ok(None) };
-        let comparison = match symbol {
-            "=" => Comparison::Equal,
-            "<>" | "!=" => Comparison::NotEqual,
-            "<" => Comparison::Less,
-            "<=" => Comparison::LessOrEqual,
-            ">" => Comparison::Greater,
-            ">=" => Comparison::GreaterOrEqual,
-            "<=>" => Comparison::NullSafeEqual,
-            _ => return Ok(None),
-        };
-        self.advance()?;
-        Ok(Some(comparison))
-    }
-
-    fn parenthesised_term(&mut self, scope: &Scope) -> Result<Term, Failure> {
-        if !self.accept("(")? {
-            return self.term(scope);
-        }
-        if self.at_word("SELECT") {
-            return Err(Failure::unsupported("a subquery"));
-        }
-        let term = self.term(scope)?;
-        self.expect(")")?;
-        Ok(term)
-    }
-
-    fn term(&mut self, scope: &Scope) -> Result<Term, Failure> {
-        match &self.token {
-            Token::Word(word) if is_literal_word(word) => self.constant().map(Term::Constant),
-            Token::Word(_) | Token::Name(_) => {
-                let first = self.name()?;
-                if self.at("(") {
-                    return Err(Failure::unsupported(format_args!("the function {first:.40}")));
-                }
-                let name = self.qualified(first)?;
-                Ok(Term::Column(scope.column(&name)?))
-            }
-            _ => self.constant().map(Term::Constant),
-        }
-    }
 
     pub(super) fn constant(&mut self) -> Result<Constant, Failure> {
         let negative = self.accept("-")?;
@@ -654,7 +520,7 @@ impl<'a> Parser<'a> {
 }
 
 impl Scope {
-    fn column(&self, (qualifier, name): &Name) -> Result<usize, Failure> {
+    pub(super) fn column(&self, (qualifier, name): &Name) -> Result<usize, Failure> {
         let known = |it: &String| match &self.alias {
             Some(alias) => it.eq_ignore_ascii_case(alias),
             None => it.eq_ignore_ascii_case(self.table.name()),
@@ -665,16 +531,6 @@ impl Scope {
             Some(qualifier) => Failure::unknown_column(&format!("{qualifier}.{name}")),
             None => Failure::unknown_column(name),
         })
-    }
-
-    /// A column's collation decides, the left one's first; literals compare like most columns.
-    fn collation(&self, left: &Term, right: &Term) -> Collation {
-        match (left, right) {
-            (Term::Column(column), _) | (_, Term::Column(column)) => {
-                Collation::of(self.table.name(), &self.table.columns()[*column])
-            }
-            _ => Collation::GeneralCi,
-        }
     }
 }
 
@@ -739,34 +595,6 @@ impl Unresolved {
     }
 }
 
-fn is_literal_word(word: &str) -> bool {
+pub(super) fn is_literal_word(word: &str) -> bool {
     ["NULL", "TRUE", "FALSE"].iter().any(|it| word.eq_ignore_ascii_case(it))
-}
-
-fn shown(constant: &Constant) -> String {
-    match constant {
-        Constant::Null => "NULL".into(),
-        Constant::Integer(number) => number.to_string(),
-        Constant::Double(number) => number.to_string(),
-        Constant::Text(text) => String::from_utf8_lossy(text).into_owned(),
-    }
-}
-
-fn one_or(mut parts: Vec<Filter>, many: fn(Vec<Filter>) -> Filter) -> Filter {
-    match parts.pop() {
-        Some(only) if parts.is_empty() => only,
-        last => {
-            parts.extend(last);
-            many(parts)
-        }
-    }
-}
-
-fn compare(scope: &Scope, left: Term, operator: Comparison, right: Term) -> Filter {
-    let collation = scope.collation(&left, &right);
-    Filter::Compare { left, operator, right, collation }
-}
-
-fn negate(negated: bool, filter: Filter) -> Filter {
-    if negated { Filter::Not(Box::new(filter)) } else { filter }
 }

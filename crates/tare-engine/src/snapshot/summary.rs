@@ -1,0 +1,206 @@
+//! Sums: figures, whose they are, and digests.
+
+use super::{Parts, StatementCounters};
+use crate::Spelling;
+use crate::histogram::Histogram;
+
+/// COUNT, SUM, MIN, MAX of waits; times in picoseconds. AVG is `sum_ps / count` (0 where count is 0).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Stat {
+    pub count: u64,
+    pub sum_ps: u64,
+    pub min_ps: u64,
+    pub max_ps: u64,
+}
+
+impl Stat {
+    fn merge(&mut self, other: Stat) {
+        self.count += other.count;
+        self.sum_ps += other.sum_ps;
+        self.min_ps = match (self.min_ps, other.min_ps) {
+            (0, min) | (min, 0) => min,
+            (min, other) => min.min(other),
+        };
+        self.max_ps = self.max_ps.max(other.max_ps);
+    }
+}
+
+/// Operations with bytes: files and sockets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct ByteStat {
+    pub stat: Stat,
+    pub bytes: u64,
+}
+
+/// READ, WRITE and MISC of a file or socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct IoStat {
+    pub read: ByteStat,
+    pub write: ByteStat,
+    pub misc: ByteStat,
+}
+
+impl IoStat {
+    pub(crate) fn merge(&mut self, other: IoStat) {
+        let [read, write, misc] = [other.read, other.write, other.misc];
+        for (into, part) in [(&mut self.read, read), (&mut self.write, write), (&mut self.misc, misc)] {
+            into.stat.merge(part.stat);
+            into.bytes += part.bytes;
+        }
+    }
+}
+
+/// A statement summary.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct StatementStat {
+    pub stat: Stat,
+    pub sum: StatementCounters,
+}
+
+/// A transaction summary.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct TransactionStat {
+    pub read_write: Stat,
+    pub read_only: Stat,
+}
+
+/// A memory summary: counts and bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct MemoryStat {
+    pub count_alloc: u64,
+    pub count_free: u64,
+    pub bytes_alloc: u64,
+    pub bytes_free: u64,
+    pub low_count: i64,
+    pub current_count: i64,
+    pub high_count: i64,
+    pub low_bytes: i64,
+    pub current_bytes: i64,
+    pub high_bytes: i64,
+}
+
+/// An error of the host's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnownError {
+    /// ERROR_NUMBER.
+    pub number: u32,
+    /// ERROR_NAME.
+    pub name: &'static str,
+    /// SQL_STATE.
+    pub sqlstate: &'static str,
+}
+
+/// A summary of one error.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ErrorStat {
+    /// Which; `None`: all the host does not know, together.
+    pub error: Option<KnownError>,
+    /// SUM_ERROR_RAISED: how often it was raised and not handled.
+    pub raised: u64,
+    /// SUM_ERROR_HANDLED.
+    pub handled: u64,
+    /// FIRST_SEEN and LAST_SEEN, microseconds since the epoch; `None`: never.
+    pub seen_us: Option<(u64, u64)>,
+}
+
+/// The level a `*_by_event_name` summary is grouped at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Level {
+    /// `*_by_thread_by_event_name`
+    Thread,
+    /// `*_by_account_by_event_name`
+    Account,
+    /// `*_by_user_by_event_name`
+    User,
+    /// `*_by_host_by_event_name`
+    Host,
+    /// `*_global_by_event_name`
+    Global,
+}
+
+/// Whose a summary row is. Fields that do not belong to the level are empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Owner {
+    /// THREAD_ID at [`Level::Thread`].
+    pub thread_id: u64,
+    /// USER at account and user level (`None`: SQL NULL, a background thread).
+    pub user: Option<String>,
+    /// HOST at account and host level.
+    pub host: Option<String>,
+}
+
+/// An account, a user or a host: rows of `accounts`, `users` and `hosts`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConnectionsRow {
+    /// USER and HOST, as far as the level has them (`None`: SQL NULL, background threads).
+    pub owner: Owner,
+    /// CURRENT_CONNECTIONS.
+    pub current: u64,
+    /// TOTAL_CONNECTIONS: those, and the closed ones since the last TRUNCATE.
+    pub total: u64,
+    /// MAX_SESSION_TOTAL_MEMORY: the most that one of them had, in bytes.
+    pub max_session_memory: u64,
+}
+
+/// One row of a `*_by_event_name` summary.
+#[derive(Clone, Debug)]
+pub struct Summary<S> {
+    /// Whose.
+    pub owner: Owner,
+    /// Of which instrument, or error.
+    pub name: &'static str,
+    /// How much.
+    pub stat: S,
+}
+
+/// A row of `events_statements_summary_by_digest`.
+#[derive(Clone, Debug, Default)]
+pub struct DigestRow {
+    /// SCHEMA_NAME.
+    pub schema: Option<String>,
+    /// DIGEST and DIGEST_TEXT; `None` in the row that collects what has no place, or has it no more.
+    pub digest: Option<Spelling>,
+    /// COUNT_STAR … SUM_NO_GOOD_INDEX_USED.
+    pub stat: StatementStat,
+    /// FIRST_SEEN, microseconds since the epoch.
+    pub first_seen_us: u64,
+    /// LAST_SEEN, microseconds since the epoch.
+    pub last_seen_us: u64,
+    /// How long they took; in the extended shape.
+    pub histogram: Histogram,
+    /// One of the statements.
+    pub sample: Option<StatementSample>,
+}
+
+impl DigestRow {
+    /// `schema`
+    pub const SCHEMA: Parts = Parts::part(0);
+    /// `digest`, but for the text
+    pub const DIGEST: Parts = Parts::part(1);
+    /// The text of `digest`
+    pub const DIGEST_TEXT: Parts = Parts::part(2);
+    /// `sample`
+    pub const SAMPLE: Parts = Parts::part(3);
+    /// `histogram`
+    pub const HISTOGRAM: Parts = Parts::part(4);
+    /// What tells who is in a place.
+    pub(crate) const NAMED: Parts =
+        DigestRow::SCHEMA.and(DigestRow::DIGEST).and(DigestRow::DIGEST_TEXT).and(DigestRow::SAMPLE);
+}
+
+/// A statement that stands for all of a digest: the slowest, unless that was long ago.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatementSample {
+    /// QUERY_SAMPLE_TEXT; a cut text ends in `...`.
+    pub text: Option<String>,
+    /// QUERY_SAMPLE_SEEN, microseconds since the epoch.
+    pub seen_us: u64,
+    /// QUERY_SAMPLE_TIMER_WAIT; 0 for one that was not timed.
+    pub wait_ps: u64,
+}

@@ -1,0 +1,176 @@
+//! Conditions: what stands behind WHERE.
+
+use super::filter::{Comparison, Filter, Term};
+use super::lexer::Token;
+use super::parser::{Parser, Scope, is_literal_word};
+use crate::failure::Failure;
+use crate::text::collation::{Collation, Pattern};
+
+/// Deepest nesting of parentheses and NOT: what the stack of a connection's thread holds many times over.
+const MAX_DEPTH: u32 = 24;
+
+impl Parser<'_> {
+    pub(super) fn filter(&mut self, scope: &Scope) -> Result<Filter, Failure> {
+        if self.accept_word("WHERE")? { self.any(scope) } else { Ok(Filter::TRUE) }
+    }
+
+    fn any(&mut self, scope: &Scope) -> Result<Filter, Failure> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err(Failure::syntax(format_args!("conditions nested deeper than {MAX_DEPTH}")));
+        }
+        let mut parts = vec![self.all(scope)?];
+        while self.accept_word("OR")? || self.accept("||")? {
+            parts.push(self.all(scope)?);
+        }
+        self.depth -= 1;
+        Ok(one_or(parts, Filter::Any))
+    }
+
+    fn all(&mut self, scope: &Scope) -> Result<Filter, Failure> {
+        let mut parts = vec![self.not(scope)?];
+        while self.accept_word("AND")? || self.accept("&&")? {
+            parts.push(self.not(scope)?);
+        }
+        Ok(one_or(parts, Filter::All))
+    }
+
+    fn not(&mut self, scope: &Scope) -> Result<Filter, Failure> {
+        let mut negated = false;
+        while self.accept_word("NOT")? || self.accept("!")? {
+            negated = !negated;
+        }
+        let filter = self.predicate(scope)?;
+        Ok(if negated { Filter::Not(Box::new(filter)) } else { filter })
+    }
+
+    fn predicate(&mut self, scope: &Scope) -> Result<Filter, Failure> {
+        if self.accept("(")? {
+            let inner = self.any(scope)?;
+            self.expect(")")?;
+            return Ok(inner);
+        }
+        let left = self.term(scope)?;
+        if let Some(operator) = self.comparison()? {
+            let right = self.parenthesised_term(scope)?;
+            return Ok(compare(scope, left, operator, right));
+        }
+        if self.accept_word("IS")? {
+            let negated = self.accept_word("NOT")?;
+            self.expect_word("NULL")?;
+            return Ok(negate(negated, Filter::IsNull(left)));
+        }
+        let negated = self.accept_word("NOT")?;
+        if self.accept_word("LIKE")? {
+            return Ok(negate(negated, self.like(scope, left)?));
+        }
+        if self.accept_word("IN")? {
+            // The left side is repeated for each member of the list, so it must be small.
+            if !matches!(left, Term::Column(_)) {
+                return Err(Failure::unsupported("IN after something other than a column"));
+            }
+            let list = self.row()?.into_iter();
+            let equal = |constant| compare(scope, left.clone(), Comparison::Equal, Term::Constant(constant));
+            return Ok(negate(negated, Filter::Any(list.map(equal).collect())));
+        }
+        if self.accept_word("BETWEEN")? {
+            let low = self.term(scope)?;
+            self.expect_word("AND")?;
+            let high = self.term(scope)?;
+            let from = compare(scope, left.clone(), Comparison::GreaterOrEqual, low);
+            let to = compare(scope, left, Comparison::LessOrEqual, high);
+            return Ok(negate(negated, Filter::All(vec![from, to])));
+        }
+        if negated { Err(self.unexpected("LIKE, IN or BETWEEN")) } else { Ok(Filter::Holds(left)) }
+    }
+
+    fn like(&mut self, scope: &Scope, term: Term) -> Result<Filter, Failure> {
+        let Token::Text(text) = self.advance()? else { return Err(Failure::syntax("LIKE needs a string")) };
+        if text.len() > Pattern::MAX {
+            return Err(Failure::syntax(format_args!("a LIKE pattern longer than {} bytes", Pattern::MAX)));
+        }
+        let mut escape = '\\';
+        if self.accept_word("ESCAPE")? {
+            let Token::Text(text) = self.advance()? else {
+                return Err(Failure::syntax("ESCAPE needs a string"));
+            };
+            escape = String::from_utf8_lossy(&text).chars().next().unwrap_or('\\');
+        }
+        let collation = scope.collation(&term, &term);
+        Ok(Filter::Like { term, pattern: Pattern::new(&text, escape), collation })
+    }
+
+    fn comparison(&mut self) -> Result<Option<Comparison>, Failure> {
+        let Token::Symbol(symbol) = self.token else { return Ok(None) };
+        let comparison = match symbol {
+            "=" => Comparison::Equal,
+            "<>" | "!=" => Comparison::NotEqual,
+            "<" => Comparison::Less,
+            "<=" => Comparison::LessOrEqual,
+            ">" => Comparison::Greater,
+            ">=" => Comparison::GreaterOrEqual,
+            "<=>" => Comparison::NullSafeEqual,
+            _ => return Ok(None),
+        };
+        self.advance()?;
+        Ok(Some(comparison))
+    }
+
+    fn parenthesised_term(&mut self, scope: &Scope) -> Result<Term, Failure> {
+        if !self.accept("(")? {
+            return self.term(scope);
+        }
+        if self.at_word("SELECT") {
+            return Err(Failure::unsupported("a subquery"));
+        }
+        let term = self.term(scope)?;
+        self.expect(")")?;
+        Ok(term)
+    }
+
+    fn term(&mut self, scope: &Scope) -> Result<Term, Failure> {
+        match &self.token {
+            Token::Word(word) if is_literal_word(word) => self.constant().map(Term::Constant),
+            Token::Word(_) | Token::Name(_) => {
+                let first = self.name()?;
+                if self.at("(") {
+                    return Err(Failure::unsupported(format_args!("the function {first:.40}")));
+                }
+                let name = self.qualified(first)?;
+                Ok(Term::Column(scope.column(&name)?))
+            }
+            _ => self.constant().map(Term::Constant),
+        }
+    }
+}
+
+impl Scope {
+    /// A column's collation decides, the left one's first; literals compare like most columns.
+    fn collation(&self, left: &Term, right: &Term) -> Collation {
+        match (left, right) {
+            (Term::Column(column), _) | (_, Term::Column(column)) => {
+                Collation::of(self.table.name(), &self.table.columns()[*column])
+            }
+            _ => Collation::GeneralCi,
+        }
+    }
+}
+
+fn one_or(mut parts: Vec<Filter>, many: fn(Vec<Filter>) -> Filter) -> Filter {
+    match parts.pop() {
+        Some(only) if parts.is_empty() => only,
+        last => {
+            parts.extend(last);
+            many(parts)
+        }
+    }
+}
+
+fn compare(scope: &Scope, left: Term, operator: Comparison, right: Term) -> Filter {
+    let collation = scope.collation(&left, &right);
+    Filter::Compare { left, operator, right, collation }
+}
+
+fn negate(negated: bool, filter: Filter) -> Filter {
+    if negated { Filter::Not(Box::new(filter)) } else { filter }
+}
