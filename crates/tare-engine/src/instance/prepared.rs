@@ -6,7 +6,7 @@ use crate::Engine;
 use crate::count::cell::{Counts, Family};
 use crate::count::counters::Counters;
 use crate::memory::lost::Lost;
-use crate::memory::pool::{Pool, SlotHead, USED};
+use crate::memory::pool::{Pool, SlotHead};
 use crate::memory::text;
 use crate::record::statement::{EndedStatement, NAME_WORDS};
 use crate::thread::current;
@@ -48,14 +48,6 @@ impl PreparedHandle {
     #[inline(always)]
     pub fn generation(&'static self) -> u32 {
         self.slot.head.generation()
-    }
-}
-
-impl Prepared {
-    /// Whether it is the one that had this generation, and in use.
-    #[inline(always)]
-    fn is_still(&self, generation: u32) -> bool {
-        self.head.state() == USED && self.head.generation() == generation
     }
 }
 
@@ -111,7 +103,7 @@ impl Engine {
         ended: EndedStatement,
     ) {
         let slot = &prepared.slot;
-        if !slot.is_still(generation) {
+        if !slot.head.is_still(generation) {
             return;
         }
         let today = self.epochs[Family::Prepared as usize].load(Relaxed);

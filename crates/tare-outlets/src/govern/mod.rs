@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tare_budget::governor::held_cost;
-use tare_budget::{Account, Decision, Governor, Held, Level, Look, Prices, Provider, Rules, Switch};
+use tare_budget::{Account, Decision, Governor, Held, Level, Look, Prices, Provider, Rules, Switch, pace};
 
 pub use counts::Counts;
 pub use hand::{Hand, Notice, PutBack};
@@ -22,10 +22,6 @@ use crate::source::{Address, Error as SourceError, Kind, Source};
 
 /// The longest time between two looks where only the server itself knows what it used.
 const LONGEST: Duration = Duration::from_secs(60);
-/// Reading the counts may take this part of the budget.
-const OWN_PART: f64 = 0.1;
-/// A server that used less than this part of a processor has nothing to save.
-const IDLE: f64 = 0.01;
 /// An instrument that is off and has more events than this between two looks is not off.
 const ALIVE: f64 = 1000.0;
 
@@ -195,12 +191,6 @@ pub struct Session {
     off: BTreeMap<String, u32>,
 }
 
-/// Whether its part of the budget of what the server used pays for a look. A server that does nothing is not looked at: there is
-/// nothing to save.
-fn is_paid(used: f64, budget: f64, own: f64) -> bool {
-    used * budget * OWN_PART >= own
-}
-
 /// Counts and clocks at a moment.
 struct Reading {
     counts: Counts,
@@ -242,9 +232,9 @@ impl Session {
     pub fn is_due(&self, machine: &Machine, budget: f64) -> bool {
         let since = self.before.at.elapsed();
         match self.meter.peek(machine) {
-            Some(cpu) => is_paid((cpu - self.before.cpu) * 1e9, budget, self.own),
+            Some(cpu) => pace::is_paid((cpu - self.before.cpu) * 1e9, budget, self.own),
             // To ask the server costs, too: it is taken to have gone on as it did.
-            None => since >= LONGEST || is_paid(self.rate * since.as_secs_f64(), budget, self.own),
+            None => since >= LONGEST || pace::is_paid(self.rate * since.as_secs_f64(), budget, self.own),
         }
     }
 
@@ -258,7 +248,7 @@ impl Session {
         let now = Reading::take(&mut self.hand.source, &mut self.meter, machine)?;
         let look = self.between(&now);
         self.rate = look.cpu / (now.at - self.before.at).as_secs_f64().max(1e-9);
-        let idle = self.rate < IDLE * 1e9;
+        let idle = pace::is_idle(self.rate, Duration::from_secs(1));
         self.own = look.own;
         self.before = now;
         self.fix_what_goes_on(&look, tell)?;
@@ -451,10 +441,10 @@ mod tests {
     #[test]
     fn a_look_is_paid_for_by_a_tenth_of_the_budget_however_long_that_takes() {
         // 10 ms for a look at a budget of 1%: ten seconds of the server's CPU time pay for it.
-        assert!(is_paid(10e9, 0.01, 10e6));
-        assert!(!is_paid(9.9e9, 0.01, 10e6));
+        assert!(pace::is_paid(10e9, 0.01, 10e6));
+        assert!(!pace::is_paid(9.9e9, 0.01, 10e6));
         // A server that used a millisecond in an hour.
-        assert!(!is_paid(1e6, 0.01, 10e6));
-        assert!(is_paid(0.0, 0.01, 0.0));
+        assert!(!pace::is_paid(1e6, 0.01, 10e6));
+        assert!(pace::is_paid(0.0, 0.01, 0.0));
     }
 }

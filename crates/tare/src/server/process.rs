@@ -91,10 +91,7 @@ impl Process {
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let mut pids: Vec<u32> =
             entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-        pids.retain(|pid| {
-            let name = fs::read_to_string(place(*pid, "comm")).unwrap_or_default();
-            PROGRAMS.contains(&name.trim_end()) || is_server_in_loader(*pid)
-        });
+        pids.retain(|pid| is_server(*pid));
         pids.sort_unstable();
         pids
     }
@@ -106,12 +103,11 @@ impl Process {
         let pid = getsockopt(&peer, PeerCredentials)?.pid();
         let opener =
             u32::try_from(pid).ok().filter(|pid| *pid != 0).ok_or_else(|| ErrorKind::Unsupported.into());
-        let servers = Process::all();
         match opener {
-            Ok(pid) if servers.contains(&pid) => Ok(pid),
+            Ok(pid) if is_server(pid) => Ok(pid),
             opener => {
                 let sockets = listening_sockets(socket);
-                servers.into_iter().find(|server| has_socket(*server, &sockets)).map_or(opener, Ok)
+                Process::all().into_iter().find(|server| has_socket(*server, &sockets)).map_or(opener, Ok)
             }
         }
     }
@@ -155,6 +151,11 @@ fn program_after_loader(arguments: &[OsString]) -> usize {
         at += if LOADER_OPTIONS.iter().any(|known| option == known) { 2 } else { 1 };
     }
     at.min(arguments.len())
+}
+
+fn is_server(pid: u32) -> bool {
+    let name = fs::read_to_string(place(pid, "comm")).unwrap_or_default();
+    PROGRAMS.contains(&name.trim_end()) || is_server_in_loader(pid)
 }
 
 fn is_server_in_loader(pid: u32) -> bool {
