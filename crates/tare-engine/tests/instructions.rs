@@ -1,108 +1,44 @@
 //! The exact cost: instructions that recording one transaction takes, and lines it writes, against the figures on record.
 
+mod callgrind;
+
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
+
+use callgrind::{Figures, NO_VALGRIND, counting, example, output, said};
 
 const TRANSACTIONS: u64 = 500;
 
 /// The levels, the least first.
 const LEVELS: [&str; 4] = ["counts", "sums", "lean", "exact"];
 
-/// What is on record.
-struct Record {
-    rustc: String,
-    /// By level.
-    instructions: [u64; LEVELS.len()],
-    /// Where nothing is wanted.
-    off: u64,
-    /// At level lean, with what only the shape `extended` shows.
-    extended: u64,
-    /// Bytes of the lines that are written at level lean.
-    written: u64,
-    tolerance_percent: u64,
-}
-
-impl Record {
-    fn read() -> Record {
-        let text = include_str!("instructions.toml");
-        let value = |key: &str| {
-            let line = text.lines().find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix('='));
-            line.unwrap_or_else(|| panic!("no {key}")).trim().trim_matches('"').to_owned()
-        };
-        let number = |key: &str| value(key).parse().unwrap_or_else(|_| panic!("{key} is no number"));
-        Record {
-            rustc: value("rustc"),
-            instructions: LEVELS.map(number),
-            off: number("off"),
-            extended: number("extended"),
-            written: number("written"),
-            tolerance_percent: number("tolerance_percent"),
-        }
-    }
-}
-
-/// Standard output of a program, or `None` where it is not installed.
-fn output(command: &mut Command) -> Option<String> {
-    let output = command.output().ok()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {said}");
-    Some(String::from_utf8_lossy(&output.stdout).into_owned() + &said)
-}
-
-/// The release example, built.
-fn replay() -> PathBuf {
-    let mut build = Command::new(env!("CARGO"));
-    build.args([
-        "build",
-        "--quiet",
-        "--locked",
-        "--release",
-        "--package",
-        "tare-engine",
-        "--example",
-        "replay",
-    ]);
-    output(build.current_dir(env!("CARGO_MANIFEST_DIR"))).expect("cargo");
-    // This test lies in <target>/<profile>/deps.
-    let test = std::env::current_exe().expect("a path");
-    let target = test.ancestors().nth(3).expect("a target folder");
-    let release = |target: &Path| target.join("release/examples/replay");
-    release(target)
-}
+const RECORD: Figures = Figures(include_str!("instructions.toml"));
 
 fn instructions(replay: &Path, level: &str) -> Option<u64> {
-    let mut valgrind = Command::new("valgrind");
-    valgrind.args(["--tool=callgrind", "--toggle-collect=*measured*", "--callgrind-out-file=/dev/null"]);
-    let said = output(valgrind.arg(replay).arg(TRANSACTIONS.to_string()).arg(level))?;
-    let collected = said.lines().find_map(|line| line.split_once("Collected : "));
-    let total: u64 = collected.expect("a figure").1.trim().parse().expect("a number");
-    Some(total / TRANSACTIONS)
+    let mut valgrind = counting("*measured*");
+    let output = output(valgrind.arg(replay).arg(TRANSACTIONS.to_string()).arg(level))?;
+    Some(said(&output, "Collected : ") / TRANSACTIONS)
 }
 
 /// Holds what a transaction costs now against the record, by what the replay is told; `None` where valgrind is not installed.
 fn hold<const N: usize>(modes: [(&str, u64); N]) -> Option<[u64; N]> {
-    let record = Record::read();
-    let replay = replay();
-    let rustc = output(Command::new("rustc").arg("--version")).expect("rustc");
-    let is_compared = rustc.contains(&format!("rustc {} ", record.rustc));
-    if !is_compared {
-        println!("skipped: the figures on record are of rustc {}, this is {}", record.rustc, rustc.trim());
-    }
+    let replay = example("tare-engine", "replay");
+    let (is_compared, tolerance_percent) = (RECORD.are_compared(), RECORD.number("tolerance_percent"));
     let mut all = [0; N];
     for (at, (mode, on_record)) in modes.into_iter().enumerate() {
         let Some(now) = instructions(&replay, mode) else {
-            println!("skipped: valgrind is not installed; scripts/setup.sh installs it");
+            println!("{NO_VALGRIND}");
             return None;
         };
         println!("instructions per transaction, {mode}: {now}, on record {on_record}");
-        let most = on_record * (100 + record.tolerance_percent) / 100;
+        let most = on_record * (100 + tolerance_percent) / 100;
         assert!(
             now <= most || !is_compared,
             "{now} instructions per transaction at {mode}, {on_record} on record"
         );
-        if now < on_record * (100 - record.tolerance_percent) / 100 {
+        if now < on_record * (100 - tolerance_percent) / 100 {
             println!("cheaper than on record: write {now} into tests/instructions.toml");
         }
         all[at] = now;
@@ -112,21 +48,19 @@ fn hold<const N: usize>(modes: [(&str, u64); N]) -> Option<[u64; N]> {
 
 #[test]
 fn a_transaction_costs_no_more_instructions_than_on_record() {
-    let record = Record::read();
-    let costs = hold(std::array::from_fn::<_, 4, _>(|at| (LEVELS[at], record.instructions[at])));
+    let costs = hold(LEVELS.map(|level| (level, RECORD.number(level))));
     assert!(costs.is_none_or(|costs| costs.is_sorted()), "who keeps less pays less");
 }
 
 #[test]
 fn a_transaction_of_which_nothing_is_wanted_costs_no_more_instructions_than_on_record() {
-    let record = Record::read();
-    hold([("off", record.off), ("no-consumers", record.off)]);
+    let off = RECORD.number("off");
+    hold([("off", off), ("no-consumers", off)]);
 }
 
 #[test]
 fn a_transaction_costs_no_more_instructions_than_on_record_in_the_extended_shape() {
-    let record = Record::read();
-    hold([("extended", record.extended)]);
+    hold([("extended", RECORD.number("extended"))]);
 }
 
 /// Bytes of a line.
@@ -180,14 +114,14 @@ fn written(replay: &Path, transactions: u64) -> Option<u64> {
 
 #[test]
 fn a_transaction_writes_no_more_lines_than_on_record() {
-    let record = Record::read();
-    let Some(now) = written(&replay(), 20) else {
-        println!("skipped: valgrind is not installed; scripts/setup.sh installs it");
+    let Some(now) = written(&example("tare-engine", "replay"), 20) else {
+        println!("{NO_VALGRIND}");
         return;
     };
-    println!("KiB of lines written per transaction: {:.1}, on record {:.1}", kib(now), kib(record.written));
-    let most = record.written * (100 + record.tolerance_percent) / 100;
-    assert!(now <= most, "{now} bytes of lines per transaction, {} on record", record.written);
+    let on_record = RECORD.number("written");
+    println!("KiB of lines written per transaction: {:.1}, on record {:.1}", kib(now), kib(on_record));
+    let most = on_record * (100 + RECORD.number("tolerance_percent")) / 100;
+    assert!(now <= most, "{now} bytes of lines per transaction, {on_record} on record");
     assert!(now > 0, "a transaction writes something");
 }
 

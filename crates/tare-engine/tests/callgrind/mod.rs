@@ -1,0 +1,64 @@
+//! Programs counted by valgrind, and the figures on record that they are held against.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+/// What a test prints that cannot count.
+pub(crate) const NO_VALGRIND: &str = "skipped: valgrind is not installed; scripts/setup.sh installs it";
+
+/// Figures on record: lines `key = value`.
+pub(crate) struct Figures(pub(crate) &'static str);
+
+impl Figures {
+    pub(crate) fn text(&self, key: &str) -> String {
+        let line = self.0.lines().find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix('='));
+        line.unwrap_or_else(|| panic!("no {key}")).trim().trim_matches('"').to_owned()
+    }
+
+    pub(crate) fn number(&self, key: &str) -> u64 {
+        self.text(key).parse().unwrap_or_else(|_| panic!("{key} is no number"))
+    }
+
+    /// Whether they are of this compiler; says so if they are not.
+    pub(crate) fn are_compared(&self) -> bool {
+        let (rustc, of) =
+            (output(Command::new("rustc").arg("--version")).expect("rustc"), self.text("rustc"));
+        let are_compared = rustc.contains(&format!("rustc {of} "));
+        if !are_compared {
+            println!("skipped: the figures on record are of rustc {of}, this is {}", rustc.trim());
+        }
+        are_compared
+    }
+}
+
+/// All that a program printed, or `None` where it is not installed.
+pub(crate) fn output(command: &mut Command) -> Option<String> {
+    let output = command.output().ok()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {said}");
+    Some(String::from_utf8_lossy(&output.stdout).into_owned() + &said)
+}
+
+/// A package's release example, built.
+pub(crate) fn example(package: &str, name: &str) -> PathBuf {
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet", "--locked", "--release", "--package", package, "--example", name]);
+    output(build.current_dir(env!("CARGO_MANIFEST_DIR"))).expect("cargo");
+    // This test lies in <target>/<profile>/deps.
+    let test = std::env::current_exe().expect("a path");
+    test.ancestors().nth(3).expect("a target folder").join("release/examples").join(name)
+}
+
+/// Valgrind, counting the instructions of functions of this name.
+pub(crate) fn counting(functions: &str) -> Command {
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
+    valgrind.arg(format!("--toggle-collect={functions}"));
+    valgrind
+}
+
+/// The number behind these words.
+pub(crate) fn said(output: &str, words: &str) -> u64 {
+    let rest = output.lines().find_map(|line| line.split_once(words)).unwrap_or_else(|| panic!("{output}")).1;
+    rest.trim().parse().unwrap_or_else(|_| panic!("{rest}"))
+}
