@@ -11,7 +11,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use tare_budget::governor::percent;
 use tare_budget::price::Origin;
-use tare_budget::{Cost, Decision, Prices};
+use tare_budget::{Budget, Cost, Decision, Prices};
 use tare_lab::interrupt::Interrupt;
 use tare_outlets::Address;
 use tare_outlets::govern::{self, Event, Machine, Notice, Orders};
@@ -42,8 +42,8 @@ pub(crate) struct Govern {
     #[command(flatten)]
     reach: Reach,
     /// What all may cost, as a share of the CPU time the server uses
-    #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = share)]
-    budget: f64,
+    #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = budget)]
+    budget: Budget,
     #[command(flatten)]
     clock: Clock,
     /// Seconds between two looks, at least
@@ -81,12 +81,8 @@ pub(crate) struct Clock {
     prices: Option<PathBuf>,
 }
 
-fn share(text: &str) -> Result<f64, String> {
-    let number = text.strip_suffix('%').and_then(|it| it.trim().parse::<f64>().ok());
-    match number {
-        Some(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent / 100.0),
-        _ => Err("a share such as 1% or 0.5% is allowed".to_owned()),
-    }
+fn budget(text: &str) -> Result<Budget, String> {
+    Budget::read(text).ok_or_else(|| format!("{} is allowed", Budget::ALLOWED))
 }
 
 fn cores(text: &str) -> Result<f64, String> {
@@ -136,7 +132,7 @@ impl Clock {
 pub(crate) fn govern(arguments: &Govern, interrupt: &Interrupt) -> Result<ExitCode> {
     let address = arguments.reach.address()?;
     let folder = arguments.state.clone().map_or_else(default_state, Ok)?;
-    let mut teller = Teller::new(address.to_string(), arguments.budget, arguments.json.as_deref())?;
+    let mut teller = Teller::new(address.to_string(), arguments.budget.share(), arguments.json.as_deref())?;
     let mut tell = |event| teller.tell(event);
     if arguments.put_back {
         govern::put_back(address, &folder, &mut tell)?;
@@ -145,7 +141,7 @@ pub(crate) fn govern(arguments: &Govern, interrupt: &Interrupt) -> Result<ExitCo
     let orders = Orders {
         keep: arguments.keep.clone(),
         folder,
-        ..arguments.clock.orders(address, arguments.budget, arguments.every)?
+        ..arguments.clock.orders(address, arguments.budget.share(), arguments.every)?
     };
     let machine = arguments.clock.machine()?;
     let mut wait = |time| interrupt.sleep(time).is_ok();
@@ -314,12 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_budget_is_a_share() {
-        assert_eq!(share("2%"), Ok(0.02));
-        assert_eq!(share("0.5 %"), Ok(0.005));
-        for wrong in ["2", "0%", "-1%", "101%", "nan%", "%", "two"] {
-            assert!(share(wrong).is_err(), "{wrong}");
-        }
+    fn a_number_of_processors_is_positive() {
         assert_eq!(cores("16"), Ok(16.0));
         assert!(cores("0").is_err() && cores("inf").is_err());
     }
