@@ -19,7 +19,7 @@ setup: ## install what is missing (Debian 12; a Rust toolchain must be there)
 provider: setup
 	@echo 'provider: building it optimised; this takes a minute where it is new, without a word'
 	@cargo rustc --quiet --locked --release -p tare-mariadb --lib --crate-type cdylib --target-dir target/provider -- -C llvm-args=-align-all-functions=6
-	@mkdir -p target/release && cp --update --remove-destination target/provider/release/libtare_mariadb.so target/release/
+	@scripts/replace.sh target/provider/release/libtare_mariadb.so target/release/libtare_mariadb.so
 
 build: provider ## build the provider and the command line, optimised
 	@echo 'tare: building the command line, likewise'

@@ -1,0 +1,109 @@
+//! HOT PATH: the cells a thread counts in, and the blocks they lie in.
+
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+use crate::Engine;
+use crate::count::bank::{Bank, MAP_ENTRIES, MAPS, cell_words, entry_of};
+use crate::count::cell::{Cell, Family};
+use crate::memory::arena::{LINE, Offset, Own, Use, WORDS};
+use crate::memory::lost::Lost;
+use crate::snapshot::{ClassId, Kind};
+
+use super::{CELL_BLOCKS, Thread};
+
+impl Engine {
+    /// The cell of `class` in one of the thread's banks, made if need be. `None`: no memory left.
+    #[inline(always)]
+    pub(crate) fn cell<C: Cell>(
+        &self,
+        thread: &'static Thread,
+        bank: usize,
+        class: ClassId,
+        family: Family,
+    ) -> Option<&'static C> {
+        match thread.banks[bank].cell::<C>(&self.arena, class) {
+            Some(cell) if cell.head().epoch.load(Relaxed) == self.epochs[family as usize].load(Relaxed) => {
+                Some(cell)
+            }
+            Some(cell) => self.renew(thread, bank, class, family, cell),
+            None => self.make_cell(thread, bank, class, family),
+        }
+    }
+
+    #[cold]
+    pub(crate) fn make_cell<C: Cell>(
+        &self,
+        thread: &'static Thread,
+        bank: usize,
+        class: ClassId,
+        family: Family,
+    ) -> Option<&'static C> {
+        let kind = self.registry.kind(class);
+        self.make_cell_of(thread, &thread.banks[bank], class, kind, family)
+    }
+
+    /// As [`Engine::make_cell`], in any of the thread's banks.
+    #[cold]
+    pub(crate) fn make_cell_of<C: Cell>(
+        &self,
+        thread: &Thread,
+        bank: &Bank,
+        class: ClassId,
+        kind: Kind,
+        family: Family,
+    ) -> Option<&'static C> {
+        let map = &bank.maps[(class as usize / MAP_ENTRIES) % MAPS];
+        if map.load(Relaxed) == 0 {
+            match self.arena.take(Use::Map, 0) {
+                Some(block) => map.store(block * WORDS as u32, Release),
+                None => {
+                    self.losses.count(Lost::Cells);
+                    return None;
+                }
+            }
+        }
+        let offset = self.cell_space(thread, cell_words(kind) as u32)?;
+        let cell: &C = self.arena.at(offset);
+        cell.head().epoch.store(self.epochs[family as usize].load(Relaxed), Relaxed);
+        bank.entry(&self.arena, class)?.store(entry_of(offset, 0), Release);
+        Some(cell)
+    }
+
+    /// Room for a line of its own, which is no cell's: of the thread's cell blocks a quarter is the cells' alone.
+    #[cold]
+    pub(crate) fn line_space(&self, thread: &Thread) -> Option<Offset> {
+        let line = (LINE / 8) as u32;
+        let skipped = thread.cell_next.own().wrapping_neg() % line;
+        match thread.cell_left.own().checked_sub(skipped) {
+            Some(left) if left >= line => {
+                thread.cell_next.store(thread.cell_next.own() + skipped, Relaxed);
+                thread.cell_left.store(left, Relaxed);
+            }
+            _ if thread.cell_count.own() as usize >= CELL_BLOCKS / 4 * 3 => return None,
+            // A fresh block begins with a line.
+            _ => thread.cell_left.store(0, Relaxed),
+        }
+        self.cell_space(thread, line)
+    }
+
+    /// Room for a cell of `words` in the thread's cell blocks.
+    #[cold]
+    pub(crate) fn cell_space(&self, thread: &Thread, words: u32) -> Option<Offset> {
+        if thread.cell_left.load(Relaxed) < words {
+            let count = thread.cell_count.load(Relaxed) as usize;
+            let block = if count < CELL_BLOCKS { self.arena.take(Use::Cells, 0) } else { None };
+            let Some(block) = block else {
+                self.losses.count(Lost::Cells);
+                return None;
+            };
+            thread.cell_blocks[count].store(block, Relaxed);
+            thread.cell_count.store(count as u32 + 1, Relaxed);
+            thread.cell_next.store(block * WORDS as u32, Relaxed);
+            thread.cell_left.store(WORDS as u32, Relaxed);
+        }
+        let at = thread.cell_next.load(Relaxed);
+        thread.cell_next.store(at + words, Relaxed);
+        thread.cell_left.store(thread.cell_left.load(Relaxed) - words, Relaxed);
+        Some(at)
+    }
+}
