@@ -106,20 +106,22 @@ fn wait_for(kind: Kind, lock: SynchRef, operation: u8, source: Source, taken: im
         ENGINE.count_free_synch(untimed, lock, operation, source);
         return taken(lock, untimed.thread());
     }
-    let Some(wait) = ENGINE.start_usual_synch_wait(lock, operation, source) else {
-        return wait_unusually(lock, operation, source, &taken);
+    let wait = match ENGINE.start_synch_wait_fast(lock, operation, source) {
+        Start::Began(wait) => wait,
+        Start::Off => return,
+        Start::Slow => return wait_slowly(lock, operation, source, &taken),
     };
     // The host keeps it between the two calls.
     let wait = std::hint::black_box(wait);
     taken(lock, wait.thread());
-    if !ENGINE.end_usual_synch_wait(&wait) {
+    if !ENGINE.end_synch_wait_fast(&wait) {
         ENGINE.end_synch_wait(&wait);
     }
 }
 
 #[cold]
 #[inline(never)]
-fn wait_unusually(lock: SynchRef, operation: u8, source: Source, taken: &dyn Fn(SynchRef, ThreadRef)) {
+fn wait_slowly(lock: SynchRef, operation: u8, source: Source, taken: &dyn Fn(SynchRef, ThreadRef)) {
     if let Some(wait) = ENGINE.start_synch_wait(lock, operation, source) {
         taken(lock, wait.thread());
         ENGINE.end_synch_wait(&wait);
@@ -129,14 +131,14 @@ fn wait_unusually(lock: SynchRef, operation: u8, source: Source, taken: &dyn Fn(
 /// What a host's shims do of a stage that nobody wants.
 #[inline(always)]
 fn pass_stage(class: ClassId) {
-    if !ENGINE.pass_stage(class) {
-        start_stage_after_all(class);
+    if matches!(ENGINE.pass_stage_fast(class), Start::Slow) {
+        start_stage_slowly(class);
     }
 }
 
 #[cold]
 #[inline(never)]
-fn start_stage_after_all(class: ClassId) {
+fn start_stage_slowly(class: ClassId) {
     ENGINE.start_stage(class, here(800));
 }
 

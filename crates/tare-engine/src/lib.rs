@@ -55,11 +55,11 @@ pub use read::{
     ReplicaThread, ReplicaWorker, SessionCountersRow, SessionValue, SessionVariableRow, Sink,
     StreamedStatement,
 };
-pub use record::operation;
-pub use record::stage::{Progress, StageStart};
+pub use record::stage::Progress;
 pub use record::statement::{Counter, EndedStatement, MAX_SQL_TEXT, Outcome, Statement};
 pub use record::transaction::{Savepoint, Transaction, TransactionStart, Xid};
 pub use record::wait::{Source, UntimedLock, Wait, WaitObject};
+pub use record::{Start, operation};
 pub use setup::actors::ActorRule;
 pub use setup::instrument::{Initial, InitialSwitches, MAX_INSTRUMENTS, Registration, fixed};
 pub use setup::level::Recording;

@@ -9,8 +9,8 @@ use crate::memory::arena::Own;
 use crate::memory::lost::Lost;
 use crate::memory::pool::{self, Pool, SlotHead, USED};
 use crate::memory::text;
-use crate::record::operation;
 use crate::record::wait::{Source, Wait, WaitObject};
+use crate::record::{Start, operation};
 use crate::snapshot::ClassId;
 use crate::thread::current;
 
@@ -120,13 +120,16 @@ impl Engine {
             return None;
         }
         let operation = operation::SOCKET + operation;
-        self.start_usual_leaf_wait::<4>(&slot.head, operation, source)
-            .or_else(|| self.start_unusual_socket_wait(slot, operation, source))
+        match self.start_leaf_wait_fast::<4>(&slot.head, operation, source) {
+            Start::Began(wait) => Some(wait),
+            Start::Off => None,
+            Start::Slow => self.start_socket_wait_slow(slot, operation, source),
+        }
     }
 
     #[cold]
     #[inline(never)]
-    fn start_unusual_socket_wait(&self, slot: &Socket, operation: u8, source: Source) -> Option<Wait> {
+    fn start_socket_wait_slow(&self, slot: &Socket, operation: u8, source: Source) -> Option<Wait> {
         let (address, name) = (std::ptr::from_ref(slot) as usize, pool::name(&slot.head));
         self.start_wait(slot.head.class(), WaitObject { address, name, index: 255, operation }, source)
     }
@@ -134,9 +137,8 @@ impl Engine {
     /// Ends a socket operation; `operation` in the interface's numbers.
     #[inline(always)]
     pub fn end_socket_wait(&self, socket: SocketRef, wait: &Wait, operation: u8, bytes: u64) {
-        let taken = self
-            .end_usual_leaf_wait(wait, Some(bytes))
-            .or_else(|| self.end_unusual_socket_wait(*wait, bytes));
+        let taken =
+            self.end_leaf_wait_fast(wait, Some(bytes)).or_else(|| self.end_socket_wait_slow(*wait, bytes));
         let slot = &socket.slot;
         let part = match operation {
             5 | 7 | 9 => READ,
@@ -156,7 +158,7 @@ impl Engine {
 
     #[cold]
     #[inline(never)]
-    fn end_unusual_socket_wait(&self, wait: Wait, bytes: u64) -> Option<u64> {
+    fn end_socket_wait_slow(&self, wait: Wait, bytes: u64) -> Option<u64> {
         self.end_wait(&wait, 1, Some(bytes))
     }
 }

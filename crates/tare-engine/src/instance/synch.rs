@@ -10,6 +10,7 @@ use crate::count::cell::Counts;
 use crate::memory::arena::{Arena, Own, Use, WORDS};
 use crate::memory::lost::Lost;
 use crate::memory::pool::{Pool, SlotHead};
+use crate::record::Start;
 use crate::record::wait::{Source, UntimedLock, Wait, WaitObject};
 use crate::setup::wanted::Wanted;
 use crate::snapshot::{ClassId, Kind};
@@ -92,12 +93,15 @@ impl Engine {
     /// Begins to wait for it; `operation` counts from the family's first.
     #[inline(always)]
     pub fn start_synch_wait(&self, synch: SynchRef, operation: u8, source: Source) -> Option<Wait> {
-        self.start_usual_synch_wait(synch, operation, source)
-            .or_else(|| self.start_wait(synch.slot.head.class(), synch.wanted(operation), source))
+        match self.start_synch_wait_fast(synch, operation, source) {
+            Start::Began(wait) => Some(wait),
+            Start::Off => None,
+            Start::Slow => self.start_wait(synch.slot.head.class(), synch.wanted(operation), source),
+        }
     }
 
     /// Whether the calling thread needs no clock for this lock if it turns out to be free: then the host tries to take it, and
-    /// says so if it has it ([`Engine::count_free_synch`]). `None`: ask [`Engine::start_usual_synch_wait`].
+    /// says so if it has it ([`Engine::count_free_synch`]). `None`: call [`Engine::start_synch_wait_fast`].
     #[inline(always)]
     pub fn untimed_synch(&self, synch: SynchRef) -> Option<UntimedLock> {
         self.untimed_lock(synch.slot.head.class())
@@ -109,22 +113,16 @@ impl Engine {
         self.count_free_lock(lock, &synch.slot.head, operation, source);
     }
 
-    /// As [`Engine::start_synch_wait`], if all is as usual. `None` says nothing yet: ask that one.
+    /// As [`Engine::start_synch_wait`], if all is as usual. Fast path only; on `Slow` call that one.
     #[inline(always)]
-    pub fn start_usual_synch_wait(&self, synch: SynchRef, operation: u8, source: Source) -> Option<Wait> {
-        self.start_usual_leaf_wait::<3>(&synch.slot.head, operation, source)
-    }
-
-    /// Whether the instrument is switched off, asked when [`Engine::start_usual_synch_wait`] said nothing.
-    #[inline(always)]
-    pub fn synch_is_off(&self, synch: SynchRef) -> bool {
-        self.is_off(synch.slot.head.class())
+    pub fn start_synch_wait_fast(&self, synch: SynchRef, operation: u8, source: Source) -> Start<Wait> {
+        self.start_leaf_wait_fast::<3>(&synch.slot.head, operation, source)
     }
 
     /// The wait is over, for better or worse.
     #[inline(always)]
     pub fn end_synch_wait(&self, wait: &Wait) {
-        if !self.end_usual_synch_wait(wait) {
+        if !self.end_synch_wait_fast(wait) {
             self.end_wait(wait, 1, None);
         }
     }
@@ -132,14 +130,14 @@ impl Engine {
     /// As [`Engine::end_synch_wait`], and counts the wait for the object itself, too. Whoever waits for one object writes to
     /// one place then, so this is for hosts that were asked to.
     pub fn end_counted_synch_wait(&self, synch: SynchRef, wait: &Wait) {
-        let taken = self.end_usual_leaf_wait(wait, None).or_else(|| self.end_wait(wait, 1, None));
+        let taken = self.end_leaf_wait_fast(wait, None).or_else(|| self.end_wait(wait, 1, None));
         synch.slot.waits.add_shared(1, taken);
     }
 
-    /// As [`Engine::end_synch_wait`], if all is as usual. False means that nothing has happened: ask that one.
+    /// As [`Engine::end_synch_wait`], if all is as usual. Fast path only; on false call that one.
     #[inline(always)]
-    pub fn end_usual_synch_wait(&self, wait: &Wait) -> bool {
-        self.end_usual_leaf_wait(wait, None).is_some()
+    pub fn end_synch_wait_fast(&self, wait: &Wait) -> bool {
+        self.end_leaf_wait_fast(wait, None).is_some()
     }
 
     /// The lock is the calling thread's, which is `thread`: a mutex, or a rwlock to write or shared-exclusive.

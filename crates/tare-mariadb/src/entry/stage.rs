@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_uint};
 use std::ptr::null_mut;
 
 use tare_engine::snapshot::Kind;
-use tare_engine::{Progress, Source, StageStart};
+use tare_engine::{Progress, Source, Start};
 
 use super::ENGINE;
 use super::guard::guard;
@@ -29,37 +29,26 @@ pub(super) unsafe extern "C" fn start_stage(
 
 #[inline(never)]
 extern "C" fn start_wanted_stage(key: c_uint, file: *const c_char, line: c_int) -> *mut StageProgress {
-    match ENGINE.start_usual_stage(key as u16, Source::new(file, line.cast_unsigned())) {
-        StageStart::Began => null_mut(),
-        StageStart::Unrecorded => start_unrecorded_stage(key, file, line),
-        StageStart::Unusual => start_unusual_stage(key, file, line),
-    }
-}
-
-#[inline(never)]
-extern "C" fn start_unrecorded_stage(key: c_uint, file: *const c_char, line: c_int) -> *mut StageProgress {
-    if key == 0 {
+    match ENGINE.start_stage_fast(key as u16, Source::new(file, line.cast_unsigned())) {
+        Start::Began(()) | Start::Off => null_mut(),
         // No stage follows.
-        return end_any_stage();
+        Start::Slow if key == 0 => end_any_stage(),
+        Start::Slow => start_stage_slow(key, file, line),
     }
-    if ENGINE.start_unrecorded_stage(key as u16) {
-        return null_mut();
-    }
-    start_unusual_stage(key, file, line)
 }
 
 #[inline(never)]
 extern "C" fn pass_stage(key: c_uint, file: *const c_char, line: c_int) -> *mut StageProgress {
-    if ENGINE.pass_stage(key as u16) {
-        return null_mut();
+    match ENGINE.pass_stage_fast(key as u16) {
+        Start::Began(()) | Start::Off => null_mut(),
+        Start::Slow => start_stage_slow(key, file, line),
     }
-    start_unusual_stage(key, file, line)
 }
 
 /// The rest, out of line: there is nothing to guard where all is as usual.
 #[cold]
 #[inline(never)]
-extern "C" fn start_unusual_stage(key: c_uint, file: *const c_char, line: c_int) -> *mut StageProgress {
+extern "C" fn start_stage_slow(key: c_uint, file: *const c_char, line: c_int) -> *mut StageProgress {
     let source = Source::new(file, line.cast_unsigned());
     guard(null_mut(), || pointer(ENGINE.start_stage(key as u16, source)))
 }
@@ -75,14 +64,14 @@ pub(super) unsafe extern "C" fn end_stage() {
 /// One function for both calls that end a stage.
 #[inline(never)]
 fn end_any_stage() -> *mut StageProgress {
-    if !ENGINE.end_usual_stage() {
-        end_unusual_stage();
+    if !ENGINE.end_stage_fast() {
+        end_stage_slow();
     }
     null_mut()
 }
 
 #[cold]
 #[inline(never)]
-fn end_unusual_stage() {
+fn end_stage_slow() {
     guard((), || ENGINE.end_stage());
 }

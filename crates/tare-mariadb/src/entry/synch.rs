@@ -6,7 +6,7 @@ use std::hint::cold_path;
 use std::ptr::null_mut;
 
 use tare_engine::snapshot::Kind;
-use tare_engine::{Source, SynchHandle, SynchRef, ThreadHandle, ThreadRef, operation};
+use tare_engine::{Source, Start, SynchHandle, SynchRef, ThreadHandle, ThreadRef, operation};
 
 use super::ENGINE;
 use super::guard::guard;
@@ -85,22 +85,22 @@ extern "C" fn start(
     line: c_uint,
 ) -> *mut MutexLocker {
     if let (Some(synch), Some(kept)) = (instance!(SynchHandle, object), state!(state, MutexLockerState)) {
-        if let Some(wait) = ENGINE.start_usual_synch_wait(synch, operation, Source::new(file, line)) {
-            keep!(kept, wait);
-            kept.mutex = object;
-            return state.cast();
-        }
-        cold_path();
-        if ENGINE.synch_is_off(synch) {
-            return null_mut();
+        match ENGINE.start_synch_wait_fast(synch, operation, Source::new(file, line)) {
+            Start::Began(wait) => {
+                keep!(kept, wait);
+                kept.mutex = object;
+                return state.cast();
+            }
+            Start::Off => return null_mut(),
+            Start::Slow => cold_path(),
         }
     }
-    start_unusual(state, object, operation, file, line)
+    start_slow(state, object, operation, file, line)
 }
 
 #[cold]
 #[inline(never)]
-extern "C" fn start_unusual(
+extern "C" fn start_slow(
     state: *mut MutexLockerState,
     object: *mut Mutex,
     operation: u8,
@@ -133,15 +133,15 @@ fn parties(locker: *mut MutexLocker) -> Option<(SynchRef, ThreadRef)> {
 #[inline(never)]
 extern "C" fn end(locker: *mut MutexLocker) {
     if let Some(wait) = state!(locker, MutexLockerState).and_then(|state| kept!(state))
-        && !ENGINE.end_usual_synch_wait(&wait)
+        && !ENGINE.end_synch_wait_fast(&wait)
     {
-        end_unusual(locker);
+        end_slow(locker);
     }
 }
 
 #[cold]
 #[inline(never)]
-extern "C" fn end_unusual(locker: *mut MutexLocker) {
+extern "C" fn end_slow(locker: *mut MutexLocker) {
     guard((), || {
         if let Some(wait) = state!(locker, MutexLockerState).and_then(|state| kept!(state)) {
             ENGINE.end_synch_wait(&wait);

@@ -11,6 +11,7 @@ use crate::count::bank::{READY, SUMMED, UNTIMED, place};
 use crate::count::cell::{Family, StatCell};
 use crate::memory::arena::{Own, Use};
 use crate::memory::lost::Lost;
+use crate::record::Start;
 use crate::record::journal::{Coming, parent};
 use crate::record::ring::{RECORD_TIMED, RingKind};
 use crate::record::wait::{Source, kept};
@@ -27,48 +28,36 @@ pub(crate) const STAGES: RingKind =
 /// WORK_COMPLETED and WORK_ESTIMATED of the stage in progress; the host writes them.
 pub type Progress = &'static [AtomicU64; 2];
 
-/// What [`Engine::start_usual_stage`] made of a stage.
-pub enum StageStart {
-    /// It has begun.
-    Began,
-    /// It is not to be recorded: go on with [`Engine::start_unrecorded_stage`].
-    Unrecorded,
-    /// Not all is as usual: go on with [`Engine::start_stage`].
-    Unusual,
-}
-
 impl Engine {
     /// Begins a stage of the calling thread, ending the one before. Returns its progress, if it reports one.
     #[inline(always)]
     pub fn start_stage(&self, class: ClassId, source: Source) -> Option<Progress> {
-        let has_begun = match self.start_usual_stage(class, source) {
-            StageStart::Began => true,
-            StageStart::Unrecorded => self.start_unrecorded_stage(class),
-            StageStart::Unusual => false,
-        };
-        if has_begun { None } else { self.start_unusual_stage(class, source) }
+        match self.start_stage_fast(class, source) {
+            Start::Began(()) | Start::Off => None,
+            Start::Slow => self.start_stage_slow(class, source),
+        }
     }
 
-    /// As [`Engine::start_stage`], if all is as usual: settled, recorded, and the stage before, too, reports no progress.
+    /// As [`Engine::start_stage`], if all is as usual. Fast path only; on `Slow` call that one.
     #[inline(always)]
-    pub fn start_usual_stage(&self, class: ClassId, source: Source) -> StageStart {
-        let Some(thread) = current() else { return StageStart::Unusual };
+    pub fn start_stage_fast(&self, class: ClassId, source: Source) -> Start {
+        let Some(thread) = current() else { return Start::Slow };
         if !self.is_settled(thread) {
-            return StageStart::Unusual;
+            return Start::Slow;
         }
         let base = self.arena.base();
         let entry = thread.banks[BANK_OWN].settled_entry(base, class);
         if entry & READY == 0 {
             cold_path();
-            return StageStart::Unrecorded;
+            return self.start_unrecorded_stage(thread, class, entry);
         }
         if thread.stage_cell.own() == 0 && thread.stage_class.own() != 0 {
-            return StageStart::Unusual;
+            return Start::Slow;
         }
         let what = || u64::from(thread.usual_stages.own());
         let id = thread.event_id.own();
         let Some(now) = write_begin(&thread.stages, base, what, class, id, source.0, cycles) else {
-            return StageStart::Unusual;
+            return Start::Slow;
         };
         // Asked for again, what was known: the path has no registers to keep it.
         let before = thread.stage_cell.own();
@@ -76,12 +65,12 @@ impl Engine {
             let start = thread.stage_start.own();
             if base.at::<StatCell>(before).add_usual(1, start, now).is_none() {
                 self.begin_after_long_stage(thread, entry, class, now);
-                return StageStart::Began;
+                return Start::Began(());
             }
         }
         thread.stage_cell.store(place(entry), Relaxed);
         thread.begin_stage(class, (thread.event_id.own(), now), true);
-        StageStart::Began
+        Start::Began(())
     }
 
     /// A stage begins on the short way, and the one before took longer than any of its cell. One that is recorded is in the
@@ -99,32 +88,28 @@ impl Engine {
         }
     }
 
-    /// Begins a stage that is not recorded, if the rest is as usual. False means that nothing has happened.
+    /// As [`Engine::start_stage_fast`], of a settled thread's stage that is not recorded.
     #[inline(always)]
-    pub fn start_unrecorded_stage(&self, class: ClassId) -> bool {
-        let Some(thread) = current() else { return false };
-        if !self.is_settled(thread) {
-            return false;
-        }
-        let base = self.arena.base();
-        let entry = thread.banks[BANK_OWN].settled_entry(base, class);
+    fn start_unrecorded_stage(&self, thread: &Thread, class: ClassId, entry: u32) -> Start {
         match class {
             // No stage follows: that is [`Engine::end_stage`].
-            0 => false,
+            0 => Start::Slow,
             _ if entry & (SUMMED | UNTIMED) != 0 => start_summed_stage(self, thread, class, entry),
-            _ => (self.is_off(class) || thread.mask() == 0) && thread.pass_stage(class),
+            _ if self.is_off(class) || thread.mask() == 0 => thread.pass_stage(class),
+            _ => Start::Slow,
         }
     }
 
-    /// As [`Engine::start_usual_stage`], for hosts that know that nobody wants stages: what is left is the thread's state.
+    /// As [`Engine::start_stage`], for hosts that know that nobody wants stages: what is left is the thread's state. Fast path
+    /// only; on `Slow` call [`Engine::start_stage`].
     #[inline(always)]
-    pub fn pass_stage(&self, class: ClassId) -> bool {
-        current().is_some_and(|thread| thread.pass_stage(class))
+    pub fn pass_stage_fast(&self, class: ClassId) -> Start {
+        current().map_or(Start::Slow, |thread| thread.pass_stage(class))
     }
 
     #[cold]
     #[inline(never)]
-    fn start_unusual_stage(&self, class: ClassId, source: Source) -> Option<Progress> {
+    fn start_stage_slow(&self, class: ClassId, source: Source) -> Option<Progress> {
         let thread = current()?;
         if class == 0 {
             // No stage follows.
@@ -137,7 +122,7 @@ impl Engine {
         } else if thread.usual_stages.own() != 0 && thread.stage_class.own() == 0 {
             // Maybe it is only the journal that was not ready.
             has_room = self.prepare_stages(thread, (thread.event_id.own(), cycles()));
-            if has_room && matches!(self.start_usual_stage(class, source), StageStart::Began) {
+            if has_room && matches!(self.start_stage_fast(class, source), Start::Began(())) {
                 return None;
             }
         }
@@ -210,15 +195,15 @@ impl Engine {
     #[inline(always)]
     pub fn end_stage(&self) {
         if let Some(thread) = current()
-            && !self.end_usual_stage()
+            && !self.end_stage_fast()
         {
-            self.end_unusual_stage(thread);
+            self.end_stage_slow(thread);
         }
     }
 
-    /// As [`Engine::end_stage`], if all is as usual or there is no stage. False means that it has not ended.
+    /// As [`Engine::end_stage`], if all is as usual or there is no stage. Fast path only; on false call that one.
     #[inline(always)]
-    pub fn end_usual_stage(&self) -> bool {
+    pub fn end_stage_fast(&self) -> bool {
         let Some(thread) = current() else { return true };
         let cell = thread.stage_cell.own();
         if cell == 0 {
@@ -276,7 +261,7 @@ impl Engine {
 
     #[cold]
     #[inline(never)]
-    fn end_unusual_stage(&self, thread: &'static Thread) {
+    fn end_stage_slow(&self, thread: &'static Thread) {
         thread.leave_short_way();
         thread.stage_label.store(0, Relaxed);
         thread.has_progress.store(0, Relaxed);
@@ -346,21 +331,21 @@ impl Thread {
         }
     }
 
-    /// A stage that is switched off begins: it is the thread's state, and nothing else. False means that nothing has
-    /// happened: one in progress has to end first. (It does not where the thread records nothing, as in the reference.)
+    /// A stage that is switched off begins: it is the thread's state, and nothing else. One in progress has to end first. (It
+    /// does not where the thread records nothing, as in the reference.)
     #[inline(always)]
-    fn pass_stage(&self, class: ClassId) -> bool {
+    fn pass_stage(&self, class: ClassId) -> Start {
         if self.stage_cell.own() != 0 {
-            return false;
+            return Start::Slow;
         }
         if self.stage_class.own() != 0 {
             if self.mask() != 0 {
-                return false;
+                return Start::Slow;
             }
             self.has_progress.store(0, Relaxed);
         }
         self.stage_label.store(u32::from(class), Relaxed);
-        true
+        Start::Off
     }
 
     /// The stage in progress, if it began on the short way, will not end there.
@@ -373,24 +358,24 @@ impl Thread {
     }
 }
 
-/// Begins a stage that is only summed up, in the cell that its entry names. False where the stage before ends otherwise.
+/// Begins a stage that is only summed up, in the cell that its entry names. `Slow` where the stage before ends otherwise.
 #[inline(always)]
-fn start_summed_stage(engine: &Engine, thread: &Thread, class: ClassId, entry: u32) -> bool {
+fn start_summed_stage(engine: &Engine, thread: &Thread, class: ClassId, entry: u32) -> Start {
     let base = engine.arena.base();
     let before = thread.stage_cell.own();
     if thread.stage_class.own() != 0 || thread.stage_recorded.own() != 0 {
-        return false;
+        return Start::Slow;
     }
     let now = cycles();
     if before != 0 {
         let start = thread.stage_start.own();
         if base.at::<StatCell>(before).add_usual(1, start, now).is_none() {
             engine.begin_after_long_stage(thread, entry, class, now);
-            return true;
+            return Start::Began(());
         }
     }
     begin_summed_stage(engine, thread, class, entry, now);
-    true
+    Start::Began(())
 }
 
 /// As [`start_summed_stage`], once the stage before has been counted.

@@ -318,7 +318,7 @@ impl Engine {
     pub fn refine_statement(&self, statement: Statement, class: ClassId) -> bool {
         const USUAL: u8 = ENABLED | STATEMENT | TIMED;
         if self.registry.switches(class) & USUAL != USUAL {
-            return self.refine_unusually(statement, class);
+            return self.refine_statement_slow(statement, class);
         }
         statement.open.refine(class);
         true
@@ -326,7 +326,7 @@ impl Engine {
 
     #[cold]
     #[inline(never)]
-    fn refine_unusually(&self, statement: Statement, class: ClassId) -> bool {
+    fn refine_statement_slow(&self, statement: Statement, class: ClassId) -> bool {
         let is_wanted = self.registry.switches(class) & (ENABLED | STATEMENT) == ENABLED | STATEMENT;
         if is_wanted {
             statement.open.refine(class);

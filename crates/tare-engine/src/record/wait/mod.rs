@@ -13,8 +13,8 @@ use crate::memory::arena::{Base, Offset, Own, Use};
 use crate::memory::lost::Lost;
 use crate::memory::pool::{SlotHead, name};
 use crate::record::journal::{Coming, parent, parent_of};
-use crate::record::operation;
 use crate::record::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, RingKind, WAIT_DEPTH};
+use crate::record::{Start, operation};
 use crate::setup::instrument::{ENABLED, TIMED, UNRECORDED};
 use crate::snapshot::{ClassId, EventType};
 use crate::thread::filter::{ATTRIBUTED, CURRENT, HISTORY, LONG, UNATTRIBUTED};
@@ -172,7 +172,7 @@ impl Engine {
         if switches & ENABLED == 0 {
             return None;
         }
-        self.start_unusual_wait(thread, class, switches, object, source)
+        self.start_wait_slow(thread, class, switches, object, source)
     }
 
     /// As [`Engine::start_wait`], for an object whose waits are not timed.
@@ -188,7 +188,7 @@ impl Engine {
         if switches & ENABLED == 0 {
             return None;
         }
-        self.start_unusual_wait(current()?, class, switches, object, source)
+        self.start_wait_slow(current()?, class, switches, object, source)
     }
 
     /// Whether an instrument is switched off.
@@ -197,12 +197,31 @@ impl Engine {
         self.registry.switches(class) & ENABLED == 0
     }
 
-    /// As [`Engine::start_wait`], for a wait in which no other event can begin, for an instance, and only if all is as usual:
-    /// else nothing has happened, and [`Engine::start_wait`] does it. Ended by [`Engine::end_usual_leaf_wait`].
+    /// As [`Engine::start_wait`], for a wait in which no other event can begin, for an instance, if all is as usual. Ended by
+    /// [`Engine::end_leaf_wait_fast`]. Fast path only; on `Slow` call [`Engine::start_wait`].
     #[inline(always)]
-    pub(crate) fn start_usual_leaf_wait<const WORDS: usize>(
+    pub(crate) fn start_leaf_wait_fast<const WORDS: usize>(
         &self,
         of: &SlotHead,
+        operation: u8,
+        source: Source,
+    ) -> Start<Wait> {
+        let class = of.class();
+        match self.begin_leaf_wait::<WORDS>(of, class, operation, source) {
+            Some(wait) => Start::Began(wait),
+            None => {
+                cold_path();
+                if self.is_off(class) { Start::Off } else { Start::Slow }
+            }
+        }
+    }
+
+    /// `None`: nothing has happened.
+    #[inline(always)]
+    fn begin_leaf_wait<const WORDS: usize>(
+        &self,
+        of: &SlotHead,
+        class: ClassId,
         operation: u8,
         source: Source,
     ) -> Option<Wait> {
@@ -210,7 +229,7 @@ impl Engine {
         if !self.is_settled(thread) {
             return None;
         }
-        let (base, class) = (self.arena.base(), of.class());
+        let base = self.arena.base();
         let entry = thread.banks[BANK_OWN].settled_entry(base, class);
         if entry & READY == 0 {
             cold_path();
@@ -270,7 +289,7 @@ impl Engine {
 
     #[cold]
     #[inline(never)]
-    fn start_unusual_wait(
+    fn start_wait_slow(
         &self,
         thread: &'static Thread,
         class: ClassId,
@@ -338,13 +357,13 @@ impl Engine {
             }
             return Some(taken);
         }
-        self.end_unusual_wait(*wait, n, amount)
+        self.end_wait_slow(*wait, n, amount)
     }
 
-    /// Ends a wait [`Engine::start_usual_leaf_wait`] began, if all is as usual still, and returns its duration in ticks;
-    /// else nothing has happened, and [`Engine::end_wait`] does it.
+    /// Ends a wait [`Engine::start_leaf_wait_fast`] began, if all is as usual still, and returns its duration in ticks.
+    /// Fast path only; on `None` call [`Engine::end_wait`].
     #[inline(always)]
-    pub(crate) fn end_usual_leaf_wait(&self, wait: &Wait, amount: Option<u64>) -> Option<u64> {
+    pub(crate) fn end_leaf_wait_fast(&self, wait: &Wait, amount: Option<u64>) -> Option<u64> {
         let settled = self.is_settled(wait.thread);
         let base = self.arena.base();
         if wait.flags & WAIT_LEAF == 0 || !settled {
@@ -363,7 +382,7 @@ impl Engine {
 
     #[cold]
     #[inline(never)]
-    fn end_unusual_wait(&self, wait: Wait, n: u64, amount: Option<u64>) -> Option<u64> {
+    fn end_wait_slow(&self, wait: Wait, n: u64, amount: Option<u64>) -> Option<u64> {
         let thread = wait.thread;
         if wait.flags & WAIT_COUNTED != 0
             && self.is_settled(thread)
@@ -378,7 +397,7 @@ impl Engine {
             cell.add_unusual(self, thread, n, wait.timed().then_some(taken));
         }
         if wait.flags & WAIT_LEAF != 0 {
-            self.end_unusual_leaf(&wait, taken, amount);
+            self.end_leaf_slow(&wait, taken, amount);
         } else if let Some(open) = wait.open() {
             open.leave(unwanted_histories(wait.thread));
             self.close_wait(wait.thread, wait.depth(), taken, amount.unwrap_or(NO_AMOUNT));
@@ -386,7 +405,7 @@ impl Engine {
         wait.timed().then_some(taken)
     }
 
-    fn end_unusual_leaf(&self, wait: &Wait, ticks: u64, amount: Option<u64>) {
+    fn end_leaf_slow(&self, wait: &Wait, ticks: u64, amount: Option<u64>) {
         let (thread, base) = (wait.thread, self.arena.base());
         leave_leaf(base, wait.record, unwanted_histories(thread));
         if end_leaf(base, wait.record, ticks, amount) {
