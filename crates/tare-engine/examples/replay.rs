@@ -128,18 +128,23 @@ fn wait_slowly(lock: SynchRef, operation: u8, source: Source, taken: &dyn Fn(Syn
     }
 }
 
-/// What a host's shims do of a stage that nobody wants.
+/// What a host's shims do of a stage: what is recorded at once, the rest elsewhere.
 #[inline(always)]
-fn pass_stage(class: ClassId) {
-    if matches!(ENGINE.pass_stage_fast(class), Start::Slow) {
-        start_stage_slowly(class);
+fn start_stage(class: ClassId) {
+    let started = match ENGINE.wants(Kind::Stage) {
+        true => ENGINE.start_stage_fast(class, here(800)),
+        false => ENGINE.pass_stage_fast(class),
+    };
+    if matches!(started, Start::Slow) {
+        start_unrecorded_stage(class);
     }
 }
 
-#[cold]
 #[inline(never)]
-fn start_stage_slowly(class: ClassId) {
-    ENGINE.start_stage(class, here(800));
+fn start_unrecorded_stage(class: ClassId) {
+    if matches!(ENGINE.start_unrecorded_stage_fast(class), Start::Slow) {
+        ENGINE.start_stage(class, here(800));
+    }
 }
 
 fn register(kind: Kind, name: &str) -> ClassId {
@@ -179,10 +184,7 @@ impl Connection {
     #[inline(never)]
     fn stage(&self, n: usize) {
         let class = self.stages[n % self.stages.len()];
-        if !ENGINE.wants(Kind::Stage) {
-            return pass_stage(class);
-        }
-        ENGINE.start_stage(class, here(800));
+        start_stage(class);
     }
 
     #[inline(never)]

@@ -31,8 +31,18 @@ pub(super) unsafe extern "C" fn start_stage(
 extern "C" fn start_wanted_stage(key: c_uint, file: *const c_char, line: c_int) -> *mut StageProgress {
     match ENGINE.start_stage_fast(key as u16, Source::new(file, line.cast_unsigned())) {
         Start::Began(()) | Start::Off => null_mut(),
+        Start::Slow => start_unrecorded_stage(key, file, line),
+    }
+}
+
+#[inline(never)]
+extern "C" fn start_unrecorded_stage(key: c_uint, file: *const c_char, line: c_int) -> *mut StageProgress {
+    if key == 0 {
         // No stage follows.
-        Start::Slow if key == 0 => end_any_stage(),
+        return end_any_stage();
+    }
+    match ENGINE.start_unrecorded_stage_fast(key as u16) {
+        Start::Began(()) | Start::Off => null_mut(),
         Start::Slow => start_stage_slow(key, file, line),
     }
 }

@@ -30,15 +30,14 @@ pub type Progress = &'static [AtomicU64; 2];
 
 impl Engine {
     /// Begins a stage of the calling thread, ending the one before. Returns its progress, if it reports one.
-    #[inline(always)]
     pub fn start_stage(&self, class: ClassId, source: Source) -> Option<Progress> {
-        match self.start_stage_fast(class, source) {
-            Start::Began(()) | Start::Off => None,
-            Start::Slow => self.start_stage_slow(class, source),
-        }
+        let is_slow = matches!(self.start_stage_fast(class, source), Start::Slow)
+            && matches!(self.start_unrecorded_stage_fast(class), Start::Slow);
+        if is_slow { self.start_stage_slow(class, source) } else { None }
     }
 
-    /// As [`Engine::start_stage`], if all is as usual. Fast path only; on `Slow` call that one.
+    /// As [`Engine::start_stage`], if all is as usual, and the stage is recorded. Fast path only; on `Slow` call
+    /// [`Engine::start_unrecorded_stage_fast`].
     #[inline(always)]
     pub fn start_stage_fast(&self, class: ClassId, source: Source) -> Start {
         let Some(thread) = current() else { return Start::Slow };
@@ -49,7 +48,7 @@ impl Engine {
         let entry = thread.banks[BANK_OWN].settled_entry(base, class);
         if entry & READY == 0 {
             cold_path();
-            return self.start_unrecorded_stage(thread, class, entry);
+            return Start::Slow;
         }
         if thread.stage_cell.own() == 0 && thread.stage_class.own() != 0 {
             return Start::Slow;
@@ -88,9 +87,15 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::start_stage_fast`], of a settled thread's stage that is not recorded.
+    /// As [`Engine::start_stage_fast`], of one that is not recorded. Apart from that one, which so has registers enough. Fast
+    /// path only; on `Slow` call [`Engine::start_stage`].
     #[inline(always)]
-    fn start_unrecorded_stage(&self, thread: &Thread, class: ClassId, entry: u32) -> Start {
+    pub fn start_unrecorded_stage_fast(&self, class: ClassId) -> Start {
+        let Some(thread) = current() else { return Start::Slow };
+        if !self.is_settled(thread) {
+            return Start::Slow;
+        }
+        let entry = thread.banks[BANK_OWN].settled_entry(self.arena.base(), class);
         match class {
             // No stage follows: that is [`Engine::end_stage`].
             0 => Start::Slow,
