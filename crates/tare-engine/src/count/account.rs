@@ -29,7 +29,7 @@ use crate::snapshot::{Kind, Level};
 use crate::thread::Thread;
 
 /// Words of a name: 128 characters.
-const NAME_WORDS: usize = 48;
+const PARTY_WORDS: usize = 48;
 
 /// What the three kinds of parties are called everywhere: their place in [`Parties`] and in a thread.
 pub(crate) const ACCOUNT: usize = 0;
@@ -68,7 +68,7 @@ pub(crate) struct Party {
     pub(crate) host: AtomicU32,
     /// Of a user or a host; 0: those of background threads.
     name_len: AtomicU32,
-    name: [AtomicU64; NAME_WORDS],
+    name: [AtomicU64; PARTY_WORDS],
 }
 
 // SAFETY: atomics only, alignment 8, less than a block.
@@ -92,7 +92,7 @@ impl Party {
         self.head.flags.load(Relaxed) & UNLISTED == 0
     }
 
-    fn key<'a>(&self, kind: usize, name: &'a mut [u8; NAME_WORDS * 8]) -> Key<'a> {
+    fn key<'a>(&self, kind: usize, name: &'a mut [u8; PARTY_WORDS * 8]) -> Key<'a> {
         match kind {
             ACCOUNT => Key::Pair(self.user.load(Relaxed), self.host.load(Relaxed)),
             _ => Key::Name(text::copy(&self.name, self.name_len.load(Relaxed) as usize, name)),
@@ -221,7 +221,7 @@ impl Engine {
     fn find_party(&self, kind: usize, key: Key<'_>) -> Option<&'static Party> {
         let (pool, lost) = KINDS[kind];
         let key = match key {
-            Key::Name(name) => Key::Name(&name[..name.len().min(NAME_WORDS * 8)]),
+            Key::Name(name) => Key::Name(&name[..name.len().min(PARTY_WORDS * 8)]),
             pair @ Key::Pair(..) => pair,
         };
         let hash = key.hash(kind);
@@ -352,7 +352,7 @@ impl Engine {
 
     fn forget_party(&self, kind: usize, party: &'static Party) {
         let (pool, _) = KINDS[kind];
-        let hash = party.key(kind, &mut [0; NAME_WORDS * 8]).hash(kind);
+        let hash = party.key(kind, &mut [0; PARTY_WORDS * 8]).hash(kind);
         self.parties.index[kind].remove(hash, self.arena.offset_of(party));
         if kind == ACCOUNT {
             let of = self.of_account(party);
