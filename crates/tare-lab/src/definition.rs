@@ -11,6 +11,7 @@ use serde::Deserialize;
 use toml::de::{DeTable, DeValue};
 
 use crate::fleet;
+use crate::outpost::DriverDef;
 use crate::record::{Cell, Measure};
 use crate::sequential::{Errors, Looks};
 use crate::workload::{self, Options, Workload};
@@ -63,6 +64,8 @@ pub struct Definition {
     /// The load.
     #[serde(rename = "workload")]
     pub workloads: Vec<WorkloadDef>,
+    /// Where it comes from, if not from here.
+    pub driver: Option<DriverDef>,
     /// What `--quick` changes.
     pub quick: Option<Quick>,
 }

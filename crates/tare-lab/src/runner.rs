@@ -24,7 +24,8 @@ use crate::interrupt::Interrupt;
 use crate::journal::Journal;
 use crate::load::Progress;
 use crate::machine;
-use crate::preparation::{Loads, check_programs, find_programs, prepare, used_servers};
+use crate::outpost::Outpost;
+use crate::preparation::{Loads, check_driver, check_programs, find_programs, prepare, used_servers};
 use crate::profile::Perf;
 use crate::record::{
     Calls, Cell, End, FORMAT, Header, Machine, Maximum, Measure, Note, Others, Profile, Reason, Record,
@@ -112,6 +113,7 @@ pub enum Event<'a> {
 pub fn run(order: &Order, interrupt: &Interrupt, tell: &mut dyn FnMut(Event<'_>)) -> Result<Analysis> {
     let begun = Instant::now();
     check_programs(order)?;
+    check_driver(order)?;
     let mut journal = Journal::open(&order.folder)?;
     for server in guest::settle(&order.folder)? {
         tell(Event::Note(&format!("what was left on {server} when the study was killed has been put back")));
@@ -126,7 +128,8 @@ pub fn run(order: &Order, interrupt: &Interrupt, tell: &mut dyn FnMut(Event<'_>)
     let programs = find_programs(order)?;
     let others = machine::others(interrupt)?;
     others.warning().inspect(|warning| tell(Event::Note(warning)));
-    let bench = Bench::new(interrupt.clone())?;
+    let outpost = order.definition.driver.as_ref().map(|driver| Outpost::reach(driver, interrupt));
+    let bench = Bench::driven_from(outpost.transpose()?, interrupt.clone())?;
     let loads = Loads::of(&order.definition);
     let mut origins = prepare(order, &bench, programs, &loads, tell).map_err(|e| bench.explain(e))?;
     let first = next_process(journal.records());
@@ -166,7 +169,16 @@ fn check_same(order: &Order, header: &Header) -> Result<()> {
     if header.definition != order.text || header.quick != order.quick {
         return other(format!("`{}` with another definition (or with and without --quick)", header.study));
     }
+    if header.driver != driver_of(&order.definition) {
+        let from = header.driver.as_deref().map_or("this machine".into(), |prefix| format!("`{prefix}`"));
+        return other(format!("`{}` driven from {from}", header.study));
+    }
     Ok(())
+}
+
+/// What starts its driver, if that is elsewhere.
+fn driver_of(definition: &Definition) -> Option<String> {
+    definition.driver.as_ref().map(|driver| driver.prefix.clone())
 }
 
 /// One that goes on must go on for the same reason: its budget decides when it ends.
@@ -253,13 +265,14 @@ impl<'a> Run<'a> {
         for server in used_servers(&order.definition) {
             let of = |s: &SettingDef| order.definition.server_of(s).name == server.name;
             let place = order.definition.settings.iter().position(of).unwrap_or(0);
-            let target = self.fleet.ready(place)?.target;
+            let ready = self.fleet.ready(place)?;
+            let (target, cpu) = (&ready.target, ready.cpu_source());
             let versions: Option<(String, String)> = target
                 .connect()?
                 .query_first("SELECT @@version, @@version_comment")
                 .map_err(|e| target.refused(e))?;
             let (version, version_comment) = versions.unwrap_or_default();
-            facts.push(ServerFacts { name: server.name.clone(), version, version_comment });
+            facts.push(ServerFacts { name: server.name.clone(), version, version_comment, cpu });
         }
         Ok(facts)
     }
@@ -545,6 +558,7 @@ impl<'a> Run<'a> {
             // A driver that is held does not hold up what arrives.
             || cell.percent.is_some()
             || definition.measure == Measure::P95
+            || self.fleet.asks_for_cpu()
             || definition.settings.iter().any(SettingDef::is_at_a_stretch)
             || self.by_itself == Some(true)
             || self.holds_others_up(cell);
@@ -769,6 +783,7 @@ fn header(order: &Order, servers: Vec<ServerFacts>, others: Others) -> Header {
         margin: definition.margin,
         measure: definition.measure,
         budget: order.budget,
+        driver: driver_of(definition),
         most_blocks: definition.blocks,
         blocks_per_start: definition.blocks_per_start,
         definition: order.text.clone(),
