@@ -49,6 +49,7 @@ mod skewed;
 mod slicing;
 pub mod statement_clock;
 pub mod statistics;
+mod sysbench;
 pub mod target;
 pub mod watchdog;
 pub mod workload;
