@@ -26,6 +26,8 @@ const TWIN: &str = " again";
 pub struct Definition {
     /// What it asks, in a sentence.
     pub question: String,
+    /// The published study it repeats, or a part of it.
+    pub stands_for: Option<String>,
     /// What the verdicts are about.
     #[serde(default)]
     pub measure: Measure,
