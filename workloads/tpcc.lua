@@ -581,8 +581,10 @@ ffi.cdef[[int tpcc_sleep(unsigned int microseconds) __asm__("usleep");]]
 -- Waits, but not beyond the end of the load.
 local function wait(thread, seconds)
    local till = now() + seconds
-   while now() < till and ffi.C.sb_more_events(thread) do
-      ffi.C.tpcc_sleep(math.min(till - now(), 0.05) * 1e6)
+   local left = seconds
+   while left > 0 and ffi.C.sb_more_events(thread) do
+      ffi.C.tpcc_sleep(math.min(left, 0.05) * 1e6)
+      left = till - now()
    end
 end
 

@@ -53,26 +53,29 @@ impl Outpost {
             address: driver.address.clone(),
             password: format!("{:016x}", fastrand::u64(..)),
         };
-        let said = outpost.ask("command -v sysbench >&2 || exit 127; echo $SSH_CONNECTION", interrupt)?;
+        let said = outpost
+            .ask("command -v sysbench >/dev/null || exit 127; echo reached \"$SSH_CONNECTION\"", interrupt)?;
+        let Some(connection) = said.strip_prefix("reached") else {
+            return Err(outpost.wrong(format!("it starts no shell, but something that says {said:?}")));
+        };
         // ssh's daemon says from which address it was reached: that is ours.
-        let ours = said.split_whitespace().next().map(str::to_owned);
+        let ours = connection.split_whitespace().next().map(str::to_owned);
         outpost.address = outpost.address.or(ours);
         Ok(outpost)
     }
 
     /// Runs a few words of shell there, and gives what they print.
     fn ask(&self, words: &str, interrupt: &Interrupt) -> Result<String> {
-        let wrong = |why: String| Error::Outpost { prefix: self.prefix.join(" "), why };
         let mut command = self.command();
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(|e| wrong(e.to_string()))?;
+        let mut child = command.spawn().map_err(|e| self.wrong(e.to_string()))?;
         if let Some(mut pipe) = child.stdin.take() {
             let _ = pipe.write_all(format!("{words}\n").as_bytes()); // what ended has a status
         }
         let ended = interrupt.wait_for(PATIENCE, || child.try_wait().tried(|| "waiting for a shell".into()));
         let Some(status) = ended.inspect_err(|_| drop(child.kill()))? else {
             let _ = child.kill().and_then(|()| child.wait());
-            return Err(wrong(format!("there is no answer within {} s", PATIENCE.as_secs())));
+            return Err(self.wrong(format!("there is no answer within {} s", PATIENCE.as_secs())));
         };
         let text = |pipe: Option<&mut dyn Read>| {
             let mut text = String::new();
@@ -83,15 +86,19 @@ impl Outpost {
         match status.code() {
             Some(0) => Ok(text(child.stdout.as_mut().map(|pipe| pipe as &mut dyn Read))),
             Some(NOT_THERE) if errors.is_empty() => {
-                Err(wrong("there is no sysbench; on Debian, `apt-get install sysbench` brings it".into()))
+                Err(self.wrong("there is no sysbench; on Debian, `apt-get install sysbench` brings it".into()))
             }
-            _ if self.is_ssh() => Err(wrong(format!(
+            _ if self.is_ssh() => Err(self.wrong(format!(
                 "{errors}\nssh may ask for nothing here: it needs a key without a passphrase, or one in an agent, and a host it \
                  knows. Try `ssh -o BatchMode=yes {} true`",
                 self.prefix[1..].join(" ")
             ))),
-            _ => Err(wrong(format!("{errors} ({status})"))),
+            _ => Err(self.wrong(format!("{errors} ({status})"))),
         }
+    }
+
+    fn wrong(&self, why: String) -> Error {
+        Error::Outpost { prefix: self.prefix.join(" "), why }
     }
 
     fn is_ssh(&self) -> bool {
@@ -111,9 +118,8 @@ impl Outpost {
 
     /// Where a server that the lab is about to start can be reached from there.
     pub(crate) fn door(&self) -> Result<(String, u16)> {
-        let wrong = |why: String| Error::Outpost { prefix: self.prefix.join(" "), why };
         let address = self.address.as_ref().ok_or_else(|| {
-            wrong(
+            self.wrong(
                 "it is not known how servers of this machine are reached from there: say this machine's address \
                  (`address` in the study's section [driver], or --driver-address)"
                     .into(),
@@ -121,7 +127,7 @@ impl Outpost {
         })?;
         let free = TcpListener::bind((address.as_str(), 0)).and_then(|listener| listener.local_addr());
         let port = free.map_err(|error| {
-            wrong(format!(
+            self.wrong(format!(
                 "servers cannot listen at {address} ({error}): name an address of this machine (`address` in the study's \
                  section [driver], or --driver-address)"
             ))
@@ -133,7 +139,8 @@ impl Outpost {
     pub(crate) fn admission(&self) -> [String; 2] {
         [
             format!("CREATE USER {ACCOUNT}@'%' IDENTIFIED BY '{}'", self.password),
-            format!("GRANT ALL ON *.* TO {ACCOUNT}@'%'"),
+            // Schemas of the lab's, and nothing else: whoever is on the network can try to come in.
+            format!("GRANT ALL ON `lab\\_%`.* TO {ACCOUNT}@'%'"),
         ]
     }
 
@@ -205,6 +212,7 @@ mod tests {
             ("no-such-program load1", "`no-such-program load1`"),
             ("env PATH=/nowhere /bin/sh -c /bin/sh", "apt-get install sysbench"),
             ("false", "exit status: 1"),
+            ("true", "it starts no shell"),
             ("ssh -F none -o Port=1 127.0.0.1", "BatchMode=yes"),
         ];
         for (prefix, expected) in cases {

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
 
@@ -19,6 +19,7 @@ use crate::definition::{Definition, SettingDef, WorkloadDef};
 use crate::error::{Error, Tried};
 use crate::fleet::{Fleet, Origin};
 use crate::guest;
+use crate::identity::{check_same, check_same_budget, header};
 use crate::idleness;
 use crate::interrupt::Interrupt;
 use crate::journal::Journal;
@@ -28,8 +29,7 @@ use crate::outpost::Outpost;
 use crate::preparation::{Loads, check_driver, check_programs, find_programs, prepare, used_servers};
 use crate::profile::Perf;
 use crate::record::{
-    Calls, Cell, End, FORMAT, Header, Machine, Maximum, Measure, Note, Others, Profile, Reason, Record,
-    ServerFacts, SettingFacts, Slice,
+    Calls, Cell, End, Maximum, Measure, Note, Others, Profile, Reason, Record, ServerFacts, Slice,
 };
 use crate::slicing::{Slicer, Turns};
 
@@ -158,37 +158,6 @@ pub fn run(order: &Order, interrupt: &Interrupt, tell: &mut dyn FnMut(Event<'_>)
         }
     }
     Analysis::of(journal.records()).ok_or_else(|| Error::NoResults(order.folder.clone()))
-}
-
-/// A study that goes on must be the same.
-fn check_same(order: &Order, header: &Header) -> Result<()> {
-    let other = |what: String| Err(Error::OtherResults { folder: order.folder.clone(), what });
-    if header.study != order.name {
-        return other(format!("the study `{}`", header.study));
-    }
-    if header.definition != order.text || header.quick != order.quick {
-        return other(format!("`{}` with another definition (or with and without --quick)", header.study));
-    }
-    if header.driver != driver_of(&order.definition) {
-        let from = header.driver.as_deref().map_or("this machine".into(), |prefix| format!("`{prefix}`"));
-        return other(format!("`{}` driven from {from}", header.study));
-    }
-    Ok(())
-}
-
-/// What starts its driver, if that is elsewhere.
-fn driver_of(definition: &Definition) -> Option<String> {
-    definition.driver.as_ref().map(|driver| driver.prefix.clone())
-}
-
-/// One that goes on must go on for the same reason: its budget decides when it ends.
-fn check_same_budget(order: &Order, header: &Header) -> Result<()> {
-    if header.budget == order.budget {
-        return Ok(());
-    }
-    let begun = header.budget.map_or("without --fail-above".into(), |b| format!("with --fail-above {b}"));
-    let what = format!("`{}`, begun {begun} and not ended yet", header.study);
-    Err(Error::OtherResults { folder: order.folder.clone(), what })
 }
 
 fn next_process(records: &[Record]) -> u32 {
@@ -765,62 +734,4 @@ fn place_of(definition: &Definition, cell: &Cell) -> u64 {
 fn workload_of<'a>(definition: &'a Definition, cell: &Cell) -> &'a WorkloadDef {
     let found = definition.workloads.iter().find(|w| w.name == cell.workload);
     found.unwrap_or(&definition.workloads[0])
-}
-
-fn header(order: &Order, servers: Vec<ServerFacts>, others: Others) -> Header {
-    let definition = &order.definition;
-    Header {
-        format: FORMAT,
-        tare: env!("CARGO_PKG_VERSION").into(),
-        started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
-        study: order.name.clone(),
-        question: definition.question.clone(),
-        quick: order.quick,
-        seed: order.seed.unwrap_or_else(|| fastrand::u64(..)),
-        slice_seconds: definition.slice_seconds,
-        turn_milliseconds: definition.turn_milliseconds,
-        precision: definition.precision,
-        margin: definition.margin,
-        measure: definition.measure,
-        budget: order.budget,
-        driver: driver_of(definition),
-        most_blocks: definition.blocks,
-        blocks_per_start: definition.blocks_per_start,
-        definition: order.text.clone(),
-        machine: Machine { others, ..machine::facts() },
-        servers,
-        settings: definition.settings.iter().map(|s| facts(definition, s)).collect(),
-        cells: definition.cells(),
-        only: definition.workloads.iter().filter_map(|w| Some((w.name.clone(), w.server.clone()?))).collect(),
-    }
-}
-
-fn facts(definition: &Definition, setting: &SettingDef) -> SettingFacts {
-    let server = definition.server_of(setting);
-    let variables = setting.environment.iter().map(|(name, value)| format!("{name}={value}"));
-    let preload = setting.preload.iter().map(|object| format!("LD_PRELOAD={object}"));
-    let sidecars = setting.sidecars.iter().map(|s| {
-        let every = s.scrape.as_ref().map(|_| format!("asked every {} s", s.scrape_seconds));
-        let beside = (!s.charged).then(|| "its CPU time is not charged".to_owned());
-        let notes = every.into_iter().chain(beside).collect::<Vec<_>>().join("; ");
-        let notes = if notes.is_empty() { notes } else { format!(" ({notes})") };
-        format!("{} {}{notes}", s.program, s.arguments.join(" "))
-    });
-    let own = setting.options.iter().chain(&setting.switch).cloned();
-    SettingFacts {
-        name: setting.name.clone(),
-        meaning: setting.meaning.clone(),
-        server: server.name.clone(),
-        made_by: server
-            .options
-            .iter()
-            .cloned()
-            .chain(variables)
-            .chain(preload)
-            .chain(own)
-            .chain(sidecars)
-            .collect(),
-        base: definition.base_of(setting).into(),
-        twin: setting.twin,
-    }
 }
