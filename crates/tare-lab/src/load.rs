@@ -296,13 +296,11 @@ impl Drive {
     pub fn hold(&mut self, interrupt: &Interrupt) -> Result<()> {
         self.signal(Signal::SIGSTOP);
         // Elsewhere it takes a moment until the order is there.
+        let obeyed = format!("{OBEYED} STOP");
         while self.orders.is_some()
             && let Some(line) = self.line(interrupt)?
-        {
-            if line.starts_with(OBEYED) && line.ends_with("STOP") {
-                break;
-            }
-        }
+            && !line.ends_with(&obeyed)
+        {}
         Ok(())
     }
 
