@@ -130,7 +130,7 @@ fn what_a_kill_left_on_a_running_server_is_put_back_by_the_study_that_goes_on() 
     // Elsewhere it is not known whose the schema is.
     let elsewhere = Place::new(&study).run();
     assert!(
-        text(&elsewhere.stderr).contains("run that one again with its --out"),
+        text(&elsewhere.stderr).contains("`tare lab put-back` takes it off"),
         "{}",
         text(&elsewhere.stderr)
     );

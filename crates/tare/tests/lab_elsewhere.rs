@@ -145,7 +145,7 @@ impl Network {
         let pid = std::process::id();
         let name = format!("tare-lab-{pid}-{nth}");
         if !run("ip", &["netns", "add", &name]) {
-            eprintln!("skipped: `ip netns add` is refused here (it needs root, and iproute2)");
+            println!("skipped: `ip netns add` is refused here (it needs root, and iproute2)");
             return None;
         }
         let net = format!("10.{}.{}", 200 + pid % 50, (pid / 50 * 4 + nth) % 250);
@@ -288,7 +288,7 @@ impl Ssh {
     fn start(network: &Network, folder: &Path) -> Option<Ssh> {
         let daemon = Path::new("/usr/sbin/sshd");
         if !daemon.exists() || !Path::new("/usr/bin/ssh").exists() {
-            eprintln!("skipped: ssh and sshd are not there (apt-get install openssh-client openssh-server)");
+            println!("skipped: ssh and sshd are not there (apt-get install openssh-client openssh-server)");
             return None;
         }
         fs::create_dir_all("/run/sshd").expect("a folder for sshd");
