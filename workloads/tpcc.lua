@@ -6,7 +6,9 @@
 --    sysbench tpcc.lua --warehouses=10 check                   the consistency conditions; fails if one does not hold
 --    sysbench tpcc.lua cleanup                                 drops the tables
 --
--- What is not to the specification, so that the figure is no tpmC: there are no terminals, no keying and no think times (a
+--    sysbench tpcc.lua --terminals=1 ... run                   with the keying and think times of clause 5.2.5, or a share of them
+--
+-- What is not to the specification, so that the figure is no tpmC: without --terminals there are no keying and no think times (a
 -- connection goes on at once); the warehouse is drawn anew for each transaction, so that all of them are used however few
 -- connections there are; Delivery is done at once instead of queued; response times are reported, not required. The order
 -- of the five transactions is drawn by weight. Statements are sent as text: this sysbench cannot read the rows of a prepared
@@ -19,6 +21,7 @@ sysbench.cmdline.options = {
    scale = {"Size of a warehouse as a share of the specification's. Below 1 it is NOT to the specification: for tests only", "1"},
    foreign_keys = {"Declare the foreign keys of clause 1.3", true},
    mysql_storage_engine = {"Storage engine", "innodb"},
+   terminals = {"Keying and think times, as a share of those of clause 5.2.5; 0: none", "0"},
 }
 
 -- ------------------------------------------------------------------------------------------------------------------
@@ -543,13 +546,14 @@ local function do_stock_level(t)
    return true
 end
 
--- In the standard mix (clause 5.2.3); `no` says what it means that one of them did not go through.
+-- In the standard mix (clause 5.2.3); `no` says what it means that one of them did not go through, `keying` and `thinking` are
+-- seconds at a terminal (clause 5.2.5.7): the first all the same, the second on average.
 local TRANSACTIONS = {
-   {name = "New-Order", weight = 45, draw = draw_new_order, act = do_new_order, no = "rolled back as wanted"},
-   {name = "Payment", weight = 43, draw = draw_payment, act = do_payment},
-   {name = "Order-Status", weight = 4, draw = draw_order_status, act = do_order_status},
-   {name = "Delivery", weight = 4, draw = draw_delivery, act = do_delivery, no = "with a district that had none"},
-   {name = "Stock-Level", weight = 4, draw = draw_stock_level, act = do_stock_level},
+   {name = "New-Order", weight = 45, draw = draw_new_order, act = do_new_order, keying = 18, thinking = 12, no = "rolled back as wanted"},
+   {name = "Payment", weight = 43, draw = draw_payment, act = do_payment, keying = 3, thinking = 12},
+   {name = "Order-Status", weight = 4, draw = draw_order_status, act = do_order_status, keying = 2, thinking = 10},
+   {name = "Delivery", weight = 4, draw = draw_delivery, act = do_delivery, keying = 2, thinking = 5, no = "with a district that had none"},
+   {name = "Stock-Level", weight = 4, draw = draw_stock_level, act = do_stock_level, keying = 2, thinking = 5},
 }
 
 -- Columns of a thread's line while it runs.
@@ -567,10 +571,54 @@ local function draw()
    end
 end
 
+local function choose()
+   pending = draw()
+   drawn = TRANSACTIONS[pending].draw()
+end
+
+ffi.cdef[[int tpcc_sleep(unsigned int microseconds) __asm__("usleep");]]
+
+-- Waits, but not beyond the end of the load.
+local function wait(thread, seconds)
+   local till = now() + seconds
+   local left = seconds
+   while left > 0 and ffi.C.sb_more_events(thread) do
+      ffi.C.tpcc_sleep(math.min(left, 0.05) * 1e6)
+      left = till - now()
+   end
+end
+
+-- At a terminal a transaction is chosen, keyed in, run, and thought about. Only the run is latency.
+local function at_terminal(share)
+   return function(thread)
+      while ffi.C.sb_more_events(thread) do
+         choose()
+         local transaction = TRANSACTIONS[pending]
+         wait(thread, transaction.keying * share)
+         if not ffi.C.sb_more_events(thread) then return end
+         ffi.C.sb_event_start(thread)
+         local done, problem
+         repeat
+            done, problem = pcall(event, thread)
+            local again = type(problem) == "table" and problem.errcode == sysbench.error.RESTART_EVENT
+            if not done and not again then error(problem, 0) end
+            if not done then sysbench.hooks.before_restart_event(problem) end
+         until done
+         ffi.C.sb_event_stop(thread)
+         -- Clause 5.2.5.4: distributed exponentially, ten times the mean at most.
+         local thinking = math.min(-math.log(1 - sysbench.rand.uniform_double()), 10) * transaction.thinking
+         wait(thread, thinking * share)
+      end
+   end
+end
+
 function thread_init()
    sized()
    connection = connect()
    mine = my_line()
+   local share = tonumber(sysbench.opt.terminals)
+   if not share or share < 0 then error("--terminals is " .. sysbench.opt.terminals .. ", and must be 0 or more", 0) end
+   if share > 0 then thread_run = at_terminal(share) end
 end
 
 function thread_done()
@@ -580,10 +628,7 @@ end
 function event()
    local began = now()
    if mine[BEGAN] == 0 then mine[BEGAN] = began end
-   if not pending then
-      pending = draw()
-      drawn = TRANSACTIONS[pending].draw()
-   end
+   if not pending then choose() end
    local done, through = pcall(TRANSACTIONS[pending].act, drawn)
    if not done then
       -- Others must not wait for what a connection holds that is given up.

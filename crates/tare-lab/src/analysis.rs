@@ -461,6 +461,7 @@ mod tests {
             margin: MARGIN,
             measure: Measure::Cpu,
             budget: None,
+            driver: None,
             most_blocks: 20,
             blocks_per_start,
             definition: String::new(),

@@ -13,7 +13,7 @@ use std::time::Duration;
 use nix::sys::prctl;
 use nix::time::{ClockId, clock_gettime};
 
-use crate::load::latency;
+use crate::latency::latency;
 use crate::record::Latency;
 
 /// What the driver begins a line with that says something of latencies.

@@ -6,6 +6,7 @@ use crate::datadir::{self, Account, Scratch};
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
 use crate::load::{Driver, Load};
+use crate::outpost::Outpost;
 use crate::server::{Launch, Server};
 use crate::setting::Setting;
 use crate::{Error, Result};
@@ -29,9 +30,14 @@ pub struct Bench {
 impl Bench {
     /// A bench with a scratch folder of its own.
     pub fn new(interrupt: Interrupt) -> Result<Bench> {
+        Bench::driven_from(None, interrupt)
+    }
+
+    /// One to which the load comes from elsewhere.
+    pub fn driven_from(outpost: Option<Outpost>, interrupt: Interrupt) -> Result<Bench> {
         let account = Account::of_servers()?;
         let scratch = Scratch::watched(&account)?;
-        let driver = Driver::new(scratch.path())?;
+        let driver = Driver::new(scratch.path(), outpost)?;
         Ok(Bench { account, interrupt, driver, scratch })
     }
 
@@ -58,6 +64,9 @@ impl Bench {
         self.interrupt.check()?;
         let setting = Setting::plain("template", vec![]);
         let mut server = self.start(&template, &template.datadir, &setting)?;
+        for statement in self.driver.outpost().iter().flat_map(|outpost| outpost.admission()) {
+            server.execute(&statement)?;
+        }
         for load in loads {
             line(&format!("loading data {}", load.schema));
             server.execute(&format!("CREATE DATABASE {}", load.schema))?;
@@ -85,7 +94,8 @@ impl Bench {
 
     /// Starts a server on a copy that is there.
     pub(crate) fn start(&self, template: &Template, datadir: &Path, setting: &Setting) -> Result<Server> {
-        let launch = Launch::new(datadir, &self.scratch).options(&template.options).setting(setting);
+        let door = self.driver.outpost().map(Outpost::door).transpose()?;
+        let launch = Launch::new(datadir, &self.scratch).at(door).options(&template.options).setting(setting);
         let started = launch.start(&template.installation, &self.account, &self.interrupt);
         started.map_err(|error| match error {
             error @ Error::NotStarted { .. } => not_started(template, setting, error),

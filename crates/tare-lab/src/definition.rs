@@ -4,17 +4,17 @@
 //! with file, line, key and what is allowed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 use std::sync::OnceLock;
 
 use serde::Deserialize;
-use toml::de::{DeTable, DeValue};
 
+use crate::Result;
 use crate::fleet;
+use crate::outpost::DriverDef;
 use crate::record::{Cell, Measure};
 use crate::sequential::{Errors, Looks};
+use crate::study_file::{Place, Step, Wrong, at, error, locate};
 use crate::workload::{self, Options, Workload};
-use crate::{Error, Result};
 
 /// What the setting is called that a study gets for the base's twin.
 const TWIN: &str = " again";
@@ -25,6 +25,8 @@ const TWIN: &str = " again";
 pub struct Definition {
     /// What it asks, in a sentence.
     pub question: String,
+    /// The published study it repeats, or a part of it.
+    pub stands_for: Option<String>,
     /// What the verdicts are about.
     #[serde(default)]
     pub measure: Measure,
@@ -63,6 +65,8 @@ pub struct Definition {
     /// The load.
     #[serde(rename = "workload")]
     pub workloads: Vec<WorkloadDef>,
+    /// Where it comes from, if not from here.
+    pub driver: Option<DriverDef>,
     /// What `--quick` changes.
     pub quick: Option<Quick>,
 }
@@ -257,18 +261,6 @@ fn fifteen() -> f64 {
 fn yes() -> bool {
     true
 }
-
-/// Where in a file something is: keys and places in lists.
-type Place = Vec<Step>;
-
-#[derive(Clone, Debug)]
-enum Step {
-    Key(&'static str),
-    Nth(usize),
-}
-
-/// A place in the file, and what is wrong there.
-type Wrong = (Place, String);
 
 impl Definition {
     /// Length of a slice at a stretch, which takes whole seconds.
@@ -542,10 +534,6 @@ impl ServerDef {
 /// Where the password of a running server is looked for.
 pub const PASSWORD: &str = "TARE_LAB_PASSWORD";
 
-fn at(list: &'static str, nth: usize, key: &'static str) -> Place {
-    vec![Step::Key(list), Step::Nth(nth), Step::Key(key)]
-}
-
 /// Names of a list's entries: there must be one, and none twice.
 fn names<'a>(
     list: &'static str,
@@ -596,39 +584,6 @@ fn check_rates(rates: &[u32]) -> std::result::Result<(), String> {
     } else {
         Err("percentages from 1 to 100, none twice, are allowed, such as [30, 60, 90]".into())
     }
-}
-
-fn error(text: &str, file: &str, span: Option<Range<usize>>, why: String) -> Error {
-    let start = span.map_or(0, |s| s.start.min(text.len()));
-    let line_start = text[..start].rfind('\n').map_or(0, |i| i + 1);
-    let line = text[line_start..].lines().next().unwrap_or("");
-    let key = line.split('=').next().unwrap_or("").trim().to_owned();
-    Error::Study { file: file.into(), line: text[..start].matches('\n').count() + 1, key, why }
-}
-
-/// Where the place is in the text; its nearest surroundings where the file does not have it.
-fn locate(text: &str, place: &[Step]) -> Option<Range<usize>> {
-    let document = DeTable::parse(text).ok()?;
-    let mut span = document.span();
-    let mut table = Some(document.get_ref());
-    let mut list = None;
-    for step in place {
-        let found = match step {
-            Step::Key(key) => table.and_then(|t| t.get(*key)),
-            Step::Nth(nth) => list.and_then(|l: &toml::de::DeArray<'_>| l.get(*nth)),
-        };
-        let Some(found) = found else { break };
-        span = found.span();
-        table = match found.get_ref() {
-            DeValue::Table(table) => Some(table),
-            _ => None,
-        };
-        list = match found.get_ref() {
-            DeValue::Array(array) => Some(array),
-            _ => None,
-        };
-    }
-    Some(span)
 }
 
 #[cfg(test)]

@@ -114,6 +114,14 @@ pub enum Error {
     /// A server was asked for that is not running.
     #[error("the server of setting `{0}` is not running")]
     NotRunning(String),
+    /// Load cannot come from where a study says.
+    #[error("the driver cannot be started with `{prefix}` (the study's [driver], or --driver): {why}")]
+    Outpost {
+        /// How it was tried.
+        prefix: String,
+        /// What happened, and what to do.
+        why: String,
+    },
     /// A program beside a server ended, or never answered.
     #[error("`{program}` beside setting `{setting}`: {why}\n{tail}")]
     Sidecar {

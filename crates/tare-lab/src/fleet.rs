@@ -13,8 +13,10 @@ use crate::definition::{Definition, SettingDef};
 use crate::error::Tried;
 use crate::guest::Guest;
 use crate::process::{self, Usage};
+use crate::record::CpuSource;
 use crate::server::{Server, stop_all};
 use crate::setting::Setting;
+use crate::statement_clock::StatementClock;
 use crate::target::Target;
 use crate::{Error, Result};
 
@@ -47,7 +49,7 @@ enum At<'a> {
     /// A server of ours.
     Ours { template: &'a Template, datadir: Option<PathBuf>, server: Option<(Server, u32)> },
     /// One that runs without us.
-    Theirs { target: Target, pid: Option<u32> },
+    Theirs { target: Target, pid: Option<u32>, clock: Option<StatementClock> },
 }
 
 /// Where the servers of a study come from.
@@ -66,6 +68,8 @@ pub struct Ready {
     pub target: Target,
     /// Its process, if it is on this machine.
     pub pid: Option<u32>,
+    /// What tells the CPU time of its statements, where its process cannot be seen.
+    pub clock: Option<StatementClock>,
     /// The process's number in the study, if it is one of ours.
     pub process: Option<u32>,
     /// Its data directory, if it is one of ours.
@@ -181,6 +185,11 @@ impl<'a> Fleet<'a> {
         self.berths.iter().any(|b| b.settings.contains(&place) && b.settings.len() > 1)
     }
 
+    /// Whether a server is asked for its CPU time: the question itself takes some, too much of a turn.
+    pub fn asks_for_cpu(&self) -> bool {
+        self.berths.iter().any(|b| matches!(b.at, At::Theirs { clock: Some(_), .. }))
+    }
+
     /// Whether a setting's server is up.
     pub fn is_running(&self, place: usize) -> bool {
         let berth = self.berths.iter().find(|b| b.settings.contains(&place));
@@ -257,7 +266,7 @@ impl<'a> At<'a> {
         match origin {
             Origin::Template(template) => At::Ours { template, datadir: None, server: None },
             Origin::Running(guest) => {
-                At::Theirs { target: guest.target.clone(), pid: guest.target.process() }
+                At::Theirs { target: guest.target.clone(), pid: guest.pid, clock: guest.clock.clone() }
             }
         }
     }
@@ -267,26 +276,47 @@ impl<'a> At<'a> {
             At::Ours { server: Some((server, process)), .. } => Ok(Ready {
                 target: server.target(),
                 pid: Some(server.pid()),
+                clock: None,
                 process: Some(*process),
                 datadir: Some(server.datadir().into()),
             }),
             At::Ours { server: None, .. } => Err(Error::NotRunning(setting.into())),
-            At::Theirs { target, pid } => {
-                Ok(Ready { target: target.clone(), pid: *pid, process: None, datadir: None })
-            }
+            At::Theirs { target, pid, clock } => Ok(Ready {
+                target: target.clone(),
+                pid: *pid,
+                clock: clock.clone(),
+                process: None,
+                datadir: None,
+            }),
         }
     }
 }
 
 impl Ready {
-    /// What its process has used so far; nothing of one that cannot be seen.
+    /// What its process has used so far: only CPU time where that is all it tells, nothing of one that cannot be seen.
     pub fn usage(&self) -> Result<Usage> {
-        self.pid.map_or(Ok(Usage::default()), Usage::now)
+        match self.pid {
+            Some(pid) => Usage::now(pid),
+            None => Ok(Usage { cpu: self.cpu()?, ..Usage::default() }),
+        }
     }
 
-    /// CPU time of its process so far; none of one that cannot be seen.
+    /// Its CPU time so far; none of one that cannot be seen.
     pub fn cpu(&self) -> Result<Duration> {
-        self.pid.map_or(Ok(Duration::ZERO), process::cpu_time)
+        match (self.pid, &self.clock) {
+            (Some(pid), _) => process::cpu_time(pid),
+            (None, Some(clock)) => clock.now(),
+            (None, None) => Ok(Duration::ZERO),
+        }
+    }
+
+    /// Where its CPU time is read.
+    pub fn cpu_source(&self) -> CpuSource {
+        match (self.pid, &self.clock) {
+            (Some(_), _) => CpuSource::Process,
+            (None, Some(_)) => CpuSource::Statements,
+            (None, None) => CpuSource::Nowhere,
+        }
     }
 
     /// Its resident memory; 0 of one that cannot be seen.

@@ -1,4 +1,5 @@
-//! What is ours on a server that is not: schemas, and variables that settings switch. It is put back when the study ends.
+//! What is ours on a server that is not: schemas, variables and rows of the Performance Schema's settings that a study switches.
+//! It is put back when the study ends.
 //!
 //! A study may be killed with -9. So what is to be put back is written to a file of the results' folder before anything is
 //! changed, and whoever goes on with the study puts it back first ([`settle`]). A schema is dropped only if it is empty or
@@ -13,9 +14,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::definition::PASSWORD;
 use crate::error::Tried;
+use crate::setup_tables::{self, Kept};
+use crate::statement_clock::StatementClock;
 use crate::target::Target;
 use crate::{Error, Result};
 
+/// Two starts further apart than this, in seconds, are two runs of the server.
+const SAME_START: i64 = 3;
+/// The variable by which MariaDB counts what statements use.
+const COUNTING: &str = "userstat";
 /// Beginning and end of the file's name; between them is the server's number.
 const FILE: (&str, &str) = ("to-put-back-", ".json");
 
@@ -24,6 +31,10 @@ const FILE: (&str, &str) = ("to-put-back-", ".json");
 pub struct Guest {
     /// The server.
     pub target: Target,
+    /// Its process, if it is on this machine.
+    pub pid: Option<u32>,
+    /// What tells the CPU time of its statements, if it is asked for that.
+    pub clock: Option<StatementClock>,
     path: PathBuf,
     owed: Owed,
 }
@@ -38,21 +49,27 @@ struct Owed {
     schemas: Vec<String>,
     /// Global variables and their values, as SQL.
     variables: Vec<(String, String)>,
+    /// The Performance Schema's tables of settings that may be changed.
+    #[serde(default)]
+    tables: Vec<Kept>,
+    /// When the server was started, in seconds since 1970 by its clock: one that was started anew has forgotten what it was told.
+    #[serde(default)]
+    started: Option<i64>,
 }
 
 impl Guest {
-    /// On the server of that number in the study. Nothing is changed yet; the variables that `switches` set are written down
-    /// in `folder` as they are now.
+    /// On the server of that number in the study. Nothing is changed yet; the variables and tables that `switches` set are
+    /// written down in `folder` as they are now.
     pub fn new<'a>(
         dsn: &str,
         folder: &Path,
         number: usize,
-        switches: impl IntoIterator<Item = &'a String>,
+        switches: impl IntoIterator<Item = &'a String> + Clone,
     ) -> Result<Guest> {
         let target = Target::of_dsn(dsn, password())?;
         let mut connection = target.connect()?;
         let mut variables: Vec<(String, String)> = vec![];
-        for name in switches.into_iter().flat_map(|statement| assigned(statement)) {
+        for name in switches.clone().into_iter().flat_map(|statement| assigned(statement)) {
             // What is no global variable is not there to be put back; whether the statement is right its own run says.
             if let (false, Some(value)) =
                 (variables.iter().any(|(known, _)| known == name), value_of(&mut connection, name))
@@ -60,12 +77,29 @@ impl Guest {
                 variables.push((name.to_owned(), value));
             }
         }
+        let tables = setup_tables::keep(&mut connection, switches).map_err(|e| target.refused(e))?;
+        let started = Some(started(&mut connection).map_err(|e| target.refused(e))?);
         let mark = format!("made_by_tare_lab_{:016x}", fastrand::u64(..));
-        let owed = Owed { dsn: dsn.into(), mark, schemas: vec![], variables };
+        let owed = Owed { dsn: dsn.into(), mark, schemas: vec![], variables, tables, started };
         let path = folder.join(format!("{}{number}{}", FILE.0, FILE.1));
-        let guest = Guest { target, path, owed };
+        let guest = Guest { pid: target.process(), clock: None, target, path, owed };
         guest.write()?;
         Ok(guest)
+    }
+
+    /// Has the server count the CPU time of its statements, where it can.
+    pub fn count_cpu(&mut self) -> Result<()> {
+        let mut connection = self.target.connect()?;
+        if let Some(value) = value_of(&mut connection, COUNTING)
+            && !self.owed.variables.iter().any(|(name, _)| name == COUNTING)
+        {
+            self.owed.variables.push((COUNTING.into(), value));
+            self.write()?;
+            let statement = format!("SET GLOBAL {COUNTING} = ON");
+            connection.query_drop(statement).map_err(|e| self.target.refused(e))?;
+        }
+        self.clock = StatementClock::of(&self.target)?;
+        Ok(())
     }
 
     /// Whether the server has a schema of that name.
@@ -74,6 +108,17 @@ impl Guest {
         let found: Option<String> =
             self.target.connect()?.exec_first(query, (schema,)).map_err(|e| self.target.refused(e))?;
         Ok(found.is_some())
+    }
+
+    /// A folder of results, beside that of this study, that owes something to the same server: a killed study's.
+    pub fn owed_elsewhere(&self, folder: &Path) -> Option<PathBuf> {
+        let beside = fs::read_dir(folder.canonicalize().ok()?.parent()?).ok()?;
+        let others = beside.flatten().map(|entry| entry.path());
+        let owes = |other: &PathBuf| {
+            let files = files(other).unwrap_or_default().into_iter();
+            files.filter_map(|path| read(&path).ok()).any(|owed| owed.dsn == self.owed.dsn)
+        };
+        others.filter(|other| other.canonicalize().ok() != folder.canonicalize().ok()).find(owes)
     }
 
     /// Makes a schema.
@@ -104,6 +149,11 @@ impl Guest {
 
     fn put_back(&mut self) -> Result<()> {
         let mut connection = self.target.connect()?;
+        let refused = |error| self.target.refused(error);
+        let now = started(&mut connection).map_err(refused)?;
+        if self.owed.started.is_none_or(|then| (now - then).abs() <= SAME_START) {
+            self.put_settings_back(&mut connection).map_err(refused)?;
+        }
         for schema in &self.owed.schemas {
             if !self.has(schema)? {
                 continue;
@@ -111,15 +161,19 @@ impl Guest {
             if !self.is_ours(schema)? {
                 return Err(Error::NotOurs { schema: schema.clone(), path: self.path.clone() });
             }
-            connection.query_drop(format!("DROP DATABASE {schema}")).map_err(|e| self.target.refused(e))?;
-        }
-        for (name, value) in &self.owed.variables {
-            if value_of(&mut connection, name).is_some_and(|now| now != *value) {
-                let statement = format!("SET GLOBAL {name} = {value}");
-                connection.query_drop(statement).map_err(|e| self.target.refused(e))?;
-            }
+            connection.query_drop(format!("DROP DATABASE {schema}")).map_err(refused)?;
         }
         fs::remove_file(&self.path).tried(|| format!("removing {}", self.path.display()))
+    }
+
+    fn put_settings_back(&self, connection: &mut mysql::Conn) -> mysql::Result<()> {
+        self.owed.tables.iter().try_for_each(|table| table.put_back(connection))?;
+        for (name, value) in &self.owed.variables {
+            if value_of(connection, name).is_some_and(|now| now != *value) {
+                connection.query_drop(format!("SET GLOBAL {name} = {value}"))?;
+            }
+        }
+        Ok(())
     }
 
     fn is_ours(&self, schema: &str) -> Result<bool> {
@@ -150,24 +204,32 @@ impl Drop for Guest {
 
 /// Puts back what a study that was killed left on servers that are not ours; gives their names.
 pub fn settle(folder: &Path) -> Result<Vec<String>> {
-    let files = fs::read_dir(folder).tried(|| format!("reading {}", folder.display()))?;
     let mut settled = vec![];
-    for path in files.flatten().map(|entry| entry.path()) {
-        let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
-        if !(name.starts_with(FILE.0) && name.ends_with(FILE.1)) {
-            continue;
-        }
-        let text = fs::read_to_string(&path).tried(|| format!("reading {}", path.display()))?;
-        let owed: Owed = serde_json::from_str(&text).map_err(|e| Error::Results {
-            path: path.clone(),
-            line: e.line(),
-            why: e.to_string(),
-        })?;
-        let mut guest = Guest { target: Target::of_dsn(&owed.dsn, password())?, path, owed };
+    for path in files(folder)? {
+        let owed = read(&path)?;
+        let target = Target::of_dsn(&owed.dsn, password())?;
+        let mut guest = Guest { target, pid: None, clock: None, path, owed };
         guest.leave()?;
         settled.push(guest.target.name());
     }
     Ok(settled)
+}
+
+/// The files of a folder of results that say what is to be put back.
+fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let files = fs::read_dir(folder).tried(|| format!("reading {}", folder.display()))?;
+    let is_ours = |path: &PathBuf| {
+        let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+        name.starts_with(FILE.0) && name.ends_with(FILE.1)
+    };
+    Ok(files.flatten().map(|entry| entry.path()).filter(is_ours).collect())
+}
+
+fn read(path: &Path) -> Result<Owed> {
+    let text = fs::read_to_string(path).tried(|| format!("reading {}", path.display()))?;
+    let wrong =
+        |e: serde_json::Error| Error::Results { path: path.into(), line: e.line(), why: e.to_string() };
+    serde_json::from_str(&text).map_err(wrong)
 }
 
 fn password() -> Option<String> {
@@ -192,6 +254,13 @@ fn name_at_end(text: &str) -> Option<&str> {
     let scope = name.get(..9).filter(|scope| scope.eq_ignore_ascii_case("@@global."));
     let name = &name[scope.map_or(0, str::len)..];
     (!name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')).then_some(name)
+}
+
+/// When a server was started, in seconds since 1970 by its own clock.
+fn started(connection: &mut mysql::Conn) -> mysql::Result<i64> {
+    let now: Option<i64> = connection.query_first("SELECT UNIX_TIMESTAMP()")?;
+    let uptime: Option<(String, i64)> = connection.query_first("SHOW GLOBAL STATUS LIKE 'Uptime'")?;
+    Ok(now.unwrap_or(0) - uptime.map_or(0, |(_, seconds)| seconds))
 }
 
 /// A global variable's value, as SQL.

@@ -149,6 +149,8 @@ impl History {
             let before = version(from).unwrap_or_else(|| "not there".into());
             differ(&format!("server {}", server.name), before, server.version.clone());
         }
+        let driver = |h: &Header| h.driver.clone().unwrap_or_else(|| "this machine".into());
+        differ("load from", driver(from), driver(to));
         differ("tare", from.tare.clone(), to.tare.clone());
         differ("measured in", slices(from), slices(to));
         let busy =

@@ -32,6 +32,11 @@ impl Journal {
         Ok(Journal { file, path, records })
     }
 
+    /// Opens that of a folder in which a study has begun.
+    pub fn of_study(folder: &Path) -> Result<Journal> {
+        if folder.join(FILE).exists() { Journal::open(folder) } else { Err(Error::NoResults(folder.into())) }
+    }
+
     /// Everything so far.
     pub fn records(&self) -> &[Record] {
         &self.records

@@ -1,24 +1,26 @@
 //! Load on a server, driven by sysbench.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 
-use crate::arrivals::{self, Arrivals};
+use crate::arrivals::Arrivals;
 use crate::datadir::last_lines;
 use crate::error::Tried;
 use crate::installation::find_program;
 use crate::interrupt::Interrupt;
+use crate::outpost::{self, OBEYED, Outpost};
 use crate::process::as_pid;
 use crate::record::Latency;
+use crate::sysbench::{moment_of, report_of};
 use crate::target::Target;
 use crate::workload::{self, Options, Script};
 use crate::{Error, Result};
@@ -27,12 +29,15 @@ use crate::{Error, Result};
 const STEP: Duration = Duration::from_millis(50);
 /// How long a load may go on after its time before it is given up.
 const OVERTIME: Duration = Duration::from_secs(120);
+/// The file with the password, in the folder of our scripts.
+const PASSWORD: &str = "password.cnf";
 
-/// The load driver, with our scripts in a folder.
+/// The load driver, with our scripts in a folder, or elsewhere.
 #[derive(Clone, Debug)]
 pub struct Driver {
     sysbench: PathBuf,
     folder: PathBuf,
+    outpost: Option<Outpost>,
 }
 
 /// What to drive.
@@ -94,16 +99,23 @@ pub struct Progress {
 }
 
 impl Driver {
-    /// The installed sysbench; our scripts are written to a folder in `scratch`.
-    pub fn new(scratch: &Path) -> Result<Driver> {
-        let sysbench = find_program("sysbench", &[]).ok_or_else(|| Error::Missing {
+    /// The installed sysbench, or that of an outpost; our scripts are written to a folder in `scratch`.
+    pub fn new(scratch: &Path, outpost: Option<Outpost>) -> Result<Driver> {
+        let here = || find_program("sysbench", &[]);
+        let sysbench = if outpost.is_some() { Some("sysbench".into()) } else { here() };
+        let sysbench = sysbench.ok_or_else(|| Error::Missing {
             program: "sysbench".into(),
             hint: "on Debian, `apt-get install sysbench` brings it".into(),
         })?;
         let folder = scratch.join("workloads");
         fs::create_dir_all(&folder).tried(|| format!("making {}", folder.display()))?;
         workload::install(&folder)?;
-        Ok(Driver { sysbench, folder })
+        Ok(Driver { sysbench, folder, outpost })
+    }
+
+    /// Where it is, if it is elsewhere.
+    pub(crate) fn outpost(&self) -> Option<&Outpost> {
+        self.outpost.as_ref()
     }
 
     /// Runs a command of the load's script, such as `prepare` or `check`; `line` hears what it prints.
@@ -115,8 +127,8 @@ impl Driver {
         interrupt: &Interrupt,
         line: &mut dyn FnMut(&str),
     ) -> Result<()> {
-        let mut driver = self.program(load.script, load, target)?;
-        Drive::start(driver.arg(command), None, None)?.collect(interrupt, line).map(drop)
+        let (mut program, input) = self.program(load, target, &[command], None)?;
+        Drive::start(&mut program, None, input)?.collect(interrupt, line).map(drop)
     }
 
     /// Runs a load for `seconds`; `moment` hears of its course as it happens.
@@ -133,42 +145,84 @@ impl Driver {
 
     /// Starts a load of `seconds`, which goes on by itself.
     pub fn start(&self, load: &Load, target: &Target, seconds: u32) -> Result<Drive> {
-        let script = if load.arrivals.is_some() { workload::PACED } else { load.script };
-        let mut command = self.program(script, load, target)?;
         // One that is paced ends with its arrivals, when all have been served.
-        let time = if load.arrivals.is_some() { 0 } else { seconds };
-        command.env("TARE_WORKLOAD", load.script.module()).arg(format!("--time={time}"));
-        command.args(["--report-interval=1", "--histogram=on", "--percentile=95", "run"]);
-        let limit = Some(Duration::from_secs(seconds.into()) + OVERTIME);
-        Drive::start(&mut command, limit, load.arrivals.map(|arrivals| (arrivals, seconds)))
+        let time = format!("--time={}", if load.arrivals.is_some() { 0 } else { seconds });
+        let run = [&time, "--report-interval=1", "--histogram=on", "--percentile=95", "run"];
+        let arrivals = load.arrivals.map(|arrivals| (arrivals, seconds));
+        let (mut program, input) = self.program(load, target, &run, arrivals)?;
+        Drive::start(&mut program, Some(Duration::from_secs(seconds.into()) + OVERTIME), input)
     }
 
-    fn program(&self, script: Script, load: &Load, target: &Target) -> Result<Command> {
-        let mut command = Command::new(&self.sysbench);
-        command.arg(script.argument(&self.folder)).current_dir(&self.folder);
+    /// What is started, and what it gets to read.
+    fn program(
+        &self,
+        load: &Load,
+        target: &Target,
+        last: &[&str],
+        arrivals: Option<(Arrivals, u32)>,
+    ) -> Result<(Command, Input)> {
+        let script = if arrivals.is_some() { workload::PACED } else { load.script };
+        let secret = target.password.as_ref().map(|password| format!("mysql-password={password}\n"));
+        let (mut command, input) = match &self.outpost {
+            Some(outpost) => {
+                let target = outpost.seen(target);
+                let secret = target.password.as_ref().map(|password| format!("mysql-password={password}\n"));
+                let arguments = arguments(script, load, &target, Path::new("."), last);
+                let files = script.file().into_iter().chain(secret.as_deref().map(|text| (PASSWORD, text)));
+                let text = outpost::script(&files.collect::<Vec<_>>(), &arguments);
+                (outpost.command(), Input::Script(text))
+            }
+            None => {
+                secret.map_or(Ok(()), |text| self.write_secret(&text))?;
+                let mut command = Command::new(&self.sysbench);
+                command.args(arguments(script, load, target, &self.folder, last));
+                (
+                    command,
+                    arrivals.map_or(Input::Nothing, |(arrivals, seconds)| Input::Arrivals(arrivals, seconds)),
+                )
+            }
+        };
+        command.current_dir(&self.folder).env("TARE_WORKLOAD", load.script.module());
         // By this a watchdog knows whose it is.
         command.env("TMPDIR", self.folder.parent().unwrap_or(&self.folder));
-        command.arg("--db-driver=mysql").args(target.driver_options());
-        if let Some(password) = &target.password {
-            command.arg(crate::datadir::option("--config-file=", &self.secret(password)?));
-        }
-        command.arg(format!("--mysql-db={}", load.schema)).arg(format!("--threads={}", load.users));
-        command.arg(format!("--db-ps-mode={}", if load.prepared { "auto" } else { "disable" }));
-        command.args(load.options.iter().map(|(name, value)| format!("--{name}={value}")));
-        Ok(command)
+        Ok((command, input))
     }
 
     /// A file with the password that only we can read: a command line is for everybody to see.
-    fn secret(&self, password: &str) -> Result<PathBuf> {
-        let path = self.folder.join("password.cnf");
+    fn write_secret(&self, text: &str) -> Result<()> {
+        let path = self.folder.join(PASSWORD);
         let what = || format!("writing {}", path.display());
         let mut options = fs::OpenOptions::new();
         let file = options.write(true).create(true).truncate(true).mode(0o600).open(&path).tried(what)?;
         file.set_permissions(fs::Permissions::from_mode(0o600)).tried(what)?;
-        std::io::Write::write_all(&mut &file, format!("mysql-password={password}\n").as_bytes())
-            .tried(what)?;
-        Ok(path)
+        (&file).write_all(text.as_bytes()).tried(what)
     }
+}
+
+/// The driver's arguments, with our scripts and the password in `folder`.
+fn arguments(script: Script, load: &Load, target: &Target, folder: &Path, last: &[&str]) -> Vec<String> {
+    let path = |path: PathBuf| path.display().to_string();
+    let mut arguments = vec![path(script.argument(folder)), "--db-driver=mysql".into()];
+    arguments.extend(target.driver_options());
+    if target.password.is_some() {
+        arguments.push(format!("--config-file={}", path(folder.join(PASSWORD))));
+    }
+    arguments.push(format!("--mysql-db={}", load.schema));
+    arguments.push(format!("--threads={}", load.users));
+    arguments.push(format!("--db-ps-mode={}", if load.prepared { "auto" } else { "disable" }));
+    arguments.extend(load.options.iter().map(|(name, value)| format!("--{name}={value}")));
+    arguments.extend(last.iter().map(|&argument| argument.to_owned()));
+    arguments
+}
+
+/// What the driver gets to read.
+#[derive(Debug)]
+enum Input {
+    Nothing,
+    /// When transactions begin, of so many seconds.
+    Arrivals(Arrivals, u32),
+    /// What a shell elsewhere is to do; orders follow.
+    Script(String),
 }
 
 /// The driver at work. Dropped, it ends.
@@ -182,16 +236,14 @@ pub struct Drive {
     limit: Option<Duration>,
     /// What its arrivals are, until it has started.
     arrivals: Option<(Arrivals, u32)>,
+    /// By which one elsewhere is told what to do.
+    orders: Option<ChildStdin>,
 }
 
 impl Drive {
-    fn start(
-        command: &mut Command,
-        limit: Option<Duration>,
-        arrivals: Option<(Arrivals, u32)>,
-    ) -> Result<Drive> {
+    fn start(command: &mut Command, limit: Option<Duration>, input: Input) -> Result<Drive> {
         // A group of its own: Ctrl-C in a terminal must reach us, who then end it.
-        let stdin = if arrivals.is_some() { Stdio::piped() } else { Stdio::null() };
+        let stdin = if matches!(input, Input::Nothing) { Stdio::null() } else { Stdio::piped() };
         command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let program = command.get_program().to_owned();
         let what = || format!("starting {}", program.display());
@@ -204,15 +256,30 @@ impl Drive {
             let _ = said.read_to_string(&mut text); // what cannot be read is not shown
             text
         });
-        Ok(Drive {
+        let mut drive = Drive {
             process,
             lines: lines_of(out),
             errors,
             output: String::new(),
             begun: Instant::now(),
             limit,
-            arrivals,
-        })
+            arrivals: None,
+            orders: None,
+        };
+        match input {
+            Input::Nothing => {}
+            Input::Arrivals(arrivals, seconds) => drive.arrivals = Some((arrivals, seconds)),
+            Input::Script(text) => {
+                drive.orders = drive.process.child.stdin.take();
+                drive.say(&text);
+            }
+        }
+        Ok(drive)
+    }
+
+    /// Tells a shell elsewhere what to do. One that cannot be told has ended, or will: whoever collects its report hears why.
+    fn say(&mut self, words: &str) {
+        let _ = self.orders.as_mut().map(|pipe| pipe.write_all(words.as_bytes()).and_then(|()| pipe.flush()));
     }
 
     /// Waits until every connection is there and the clock of the load has started.
@@ -226,8 +293,15 @@ impl Drive {
     }
 
     /// Keeps it from sending anything; what the server is doing for it goes on. Its clock does not stop.
-    pub fn hold(&mut self) {
+    pub fn hold(&mut self, interrupt: &Interrupt) -> Result<()> {
         self.signal(Signal::SIGSTOP);
+        // Elsewhere it takes a moment until the order is there.
+        let obeyed = format!("{OBEYED} STOP");
+        while self.orders.is_some()
+            && let Some(line) = self.line(interrupt)?
+            && !line.ends_with(&obeyed)
+        {}
+        Ok(())
     }
 
     /// Lets it go on.
@@ -236,6 +310,9 @@ impl Drive {
     }
 
     fn signal(&mut self, signal: Signal) {
+        if self.orders.is_some() {
+            return self.say(&format!("{}\n", signal.as_str().trim_start_matches("SIG")));
+        }
         // A child that is not waited for keeps its number; one that is may have given it to somebody else.
         if matches!(self.process.child.try_wait(), Ok(None)) {
             let _ = kill(as_pid(self.process.child.id()), signal);
@@ -336,182 +413,9 @@ fn lines_of(pipe: ChildStdout) -> Receiver<String> {
     receiver
 }
 
-fn moment_of(line: &str) -> Option<Moment> {
-    match line {
-        "Threads started!" => Some(Moment::Started),
-        // Printed first when the time is over.
-        "Latency histogram (values are in milliseconds)" => Some(Moment::Ended),
-        _ => progress_of(line).map(Moment::Second),
-    }
-}
-
-/// Reads `[ 3s ] thds: 2 tps: 512.01 qps: 10240.20 (r/w/o: …) …`.
-fn progress_of(line: &str) -> Option<Progress> {
-    let (second, rest) = line.strip_prefix('[')?.split_once("s ]")?;
-    let number = |name: &str| rest.split_once(name)?.1.split_whitespace().next()?.parse().ok();
-    Some(Progress {
-        second: second.trim().parse().ok()?,
-        transactions_per_second: number("tps:")?,
-        queries_per_second: number("qps:")?,
-    })
-}
-
-/// Reads the closing report: `transactions:   1234   (617.00 per sec.)`.
-fn report_of(output: String) -> Result<Report> {
-    let missing = |why| Error::LoadReport { why, output: last_lines(&output, 20) };
-    let first = |name: &str| {
-        let rest = output.lines().find_map(|l| l.trim().strip_prefix(name))?;
-        rest.split_whitespace().next()
-    };
-    let count = |name: &str| first(name).and_then(|number| number.parse().ok());
-    Ok(Report {
-        transactions: count("transactions:")
-            .filter(|&n| n > 0)
-            .ok_or_else(|| missing("it counts no transactions"))?,
-        queries: count("queries:").ok_or_else(|| missing("it counts no queries"))?,
-        errors: count("ignored errors:").ok_or_else(|| missing("it counts no errors"))?,
-        seconds: first("total time:")
-            .and_then(|time| time.trim_end_matches('s').parse().ok())
-            .ok_or_else(|| missing("it has no line `total time:`"))?,
-        latency: arrivals::latency_of(&output)
-            .or_else(|| latency_of(&output))
-            .ok_or_else(|| missing("it has no latency histogram"))?,
-        per_second: output.lines().filter_map(progress_of).map(|p| p.transactions_per_second).collect(),
-        output,
-    })
-}
-
-/// Reads `0.499 |***************  417`, the middle of a bucket in milliseconds and how many were in it.
-fn latency_of(output: &str) -> Option<Latency> {
-    let lines = output.lines().skip_while(|l| !l.starts_with("Latency histogram")).skip(2);
-    let buckets = lines.map_while(|line| {
-        let (value, rest) = line.split_once('|')?;
-        let milliseconds: f64 = value.trim().parse().ok()?;
-        Some((milliseconds / 1000.0, rest.trim_start_matches(['*', ' ']).trim().parse().ok()?))
-    });
-    // Bounds are printed with three digits: those of short latencies come several times.
-    let mut histogram: Vec<(f64, u64)> = vec![];
-    for (bound, count) in buckets {
-        match histogram.last_mut().filter(|last| last.0 == bound) {
-            Some(last) => last.1 += count,
-            None => histogram.push((bound, count)),
-        }
-    }
-    // The mean is printed with two digits; the sum has more.
-    let number =
-        |name: &str| output.lines().find_map(|l| l.trim().strip_prefix(name))?.trim().parse::<f64>().ok();
-    let mean = number("sum:")? / number("total number of events:")?;
-    latency(mean / 1000.0, histogram)
-}
-
-pub(crate) fn latency(mean: f64, histogram: Vec<(f64, u64)>) -> Option<Latency> {
-    let percentile = |share| percentile(&histogram, share);
-    Some(Latency { mean, p50: percentile(0.50)?, p95: percentile(0.95)?, p99: percentile(0.99)?, histogram })
-}
-
-impl Latency {
-    /// What a share of all are at most; not a number where there is none.
-    pub fn at(&self, share: f64) -> f64 {
-        percentile(&self.histogram, share).unwrap_or(f64::NAN)
-    }
-
-    /// What is left without transactions of `limit` seconds or more, of which at most so many are left out, the longest first.
-    /// The mean is then that of the histogram.
-    #[must_use]
-    pub fn without(&self, limit: f64, at_most: u64) -> Latency {
-        let (mut histogram, mut left) = (self.histogram.clone(), at_most);
-        for (_, count) in histogram.iter_mut().rev().take_while(|(bound, _)| *bound >= limit) {
-            let out = left.min(*count);
-            *count -= out;
-            left -= out;
-        }
-        histogram.retain(|(_, count)| *count > 0);
-        #[allow(clippy::cast_precision_loss)] // counts of a slice are far below 2^53
-        let (sum, all) =
-            histogram.iter().fold((0.0, 0.0), |(sum, all), &(v, n)| (sum + v * n as f64, all + n as f64));
-        latency(sum / all, histogram).unwrap_or_else(|| self.clone())
-    }
-}
-
-/// What a bound may be off by, in seconds: half of its last digit.
-const ROUNDING: f64 = 0.000_000_5;
-
-/// The value that a share of a histogram is at most, interpolated within its bucket.
-#[allow(clippy::cast_precision_loss)] // counts of a slice are far below 2^53
-fn percentile(histogram: &[(f64, u64)], share: f64) -> Option<f64> {
-    let wanted = share * histogram.iter().map(|b| b.1).sum::<u64>() as f64;
-    let mut below = (0.0, 0.0);
-    for &(bound, count) in histogram {
-        let upto = below.1 + count as f64;
-        if upto >= wanted {
-            // What is known of a bucket's lower end is its neighbour; buckets grow by a fiftieth.
-            let low = f64::max(below.0, bound * 0.98 - ROUNDING);
-            return Some(low + (bound - low) * (wanted - below.1) / count as f64);
-        }
-        below = (bound, upto);
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const REPORT: &str = "Threads started!
-
-[ 1s ] thds: 2 tps: 600.00 qps: 9600.00 (r/w/o: 1/0/1) lat (ms,95%): 5.1 err/s: 0.00 reconn/s: 0.00
-[ 2s ] thds: 2 tps: 636.00 qps: 10176.00 (r/w/o: 1/0/1) lat (ms,95%): 5.1 err/s: 0.00 reconn/s: 0.00
-Latency histogram (values are in milliseconds)
-       value  ------------- distribution ------------- count
-       0.490 |                                         36
-       1.000 |*************************                400
-       1.000 |*************************                600
-       6.250 |****                                     200
-
-SQL statistics:
-    queries performed:
-        read:                            17304
-        total:                           19776
-    transactions:                        1236   (617.65 per sec.)
-    queries:                             19776  (9882.33 per sec.)
-    ignored errors:                      3      (0.00 per sec.)
-
-General statistics:
-    total time:                          2.0017s
-    total number of events:              1236
-
-Latency (ms):
-         avg:                                    0.62
-         sum:                                 1545.00
-";
-
-    #[test]
-    fn the_report_is_read() {
-        let report = report_of(REPORT.into()).expect("a report");
-        assert_eq!((report.transactions, report.queries, report.errors), (1236, 19776, 3));
-        assert_eq!((report.seconds, report.per_second), (2.0017, vec![600.0, 636.0]));
-        let latency = report.latency;
-        assert_eq!(latency.histogram, [(0.000_49, 36), (0.001, 1000), (0.006_25, 200)]);
-        assert!((0.000_98..0.001).contains(&latency.p50) && latency.mean == 0.001_25, "{latency:?}");
-        assert!((0.006_12..0.006_25).contains(&latency.p95) && latency.p99 > latency.p95, "{latency:?}");
-    }
-
-    #[test]
-    fn a_load_that_did_nothing_is_an_error() {
-        assert!(report_of(String::new()).is_err());
-        assert!(report_of(REPORT.replace("1236 ", "0 ")).is_err());
-    }
-
-    #[test]
-    fn moments_are_told_from_other_lines() {
-        let moments: Vec<Moment> = REPORT.lines().filter_map(moment_of).collect();
-        let second = Progress { second: 2, transactions_per_second: 636.0, queries_per_second: 10176.0 };
-        assert_eq!(moments.len(), 4);
-        assert_eq!(
-            (moments[0], moments[2], moments[3]),
-            (Moment::Started, Moment::Second(second), Moment::Ended)
-        );
-    }
 
     #[test]
     fn an_interrupt_ends_the_driver() {
@@ -520,11 +424,13 @@ Latency (ms):
         let mut seen = vec![];
         let mut command = Command::new("/bin/sh");
         command.args(["-c", "echo $$; exec sleep 3600"]);
-        let driven =
-            Drive::start(&mut command, None, None).expect("a shell").collect(&interrupt, &mut |line| {
+        let driven = Drive::start(&mut command, None, Input::Nothing).expect("a shell").collect(
+            &interrupt,
+            &mut |line| {
                 seen.push(line.to_owned());
                 flag.store(true, std::sync::atomic::Ordering::Relaxed);
-            });
+            },
+        );
         assert!(matches!(driven, Err(Error::Interrupted)), "{driven:?}");
         let pid: i32 = seen[0].parse().expect("the shell's pid");
         assert!(nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), None).is_err(), "{pid} still runs");
@@ -533,11 +439,11 @@ Latency (ms):
     #[test]
     fn a_driver_that_is_held_does_nothing_until_it_is_released() {
         let script = "echo 'Threads started!'; for i in 1 2 3 4 5 6; do sleep 0.05; echo $i; done";
-        let mut drive =
-            Drive::start(Command::new("/bin/sh").args(["-c", script]), None, None).expect("a shell");
+        let mut drive = Drive::start(Command::new("/bin/sh").args(["-c", script]), None, Input::Nothing)
+            .expect("a shell");
         let interrupt = Interrupt::default();
         drive.until_started(&interrupt).expect("it starts");
-        drive.hold();
+        drive.hold(&interrupt).expect("it is held");
         std::thread::sleep(Duration::from_millis(600));
         assert!(!drive.ended().expect("its state"), "it went on");
         drive.release();
@@ -546,21 +452,46 @@ Latency (ms):
     }
 
     #[test]
-    fn what_was_held_up_is_not_taken_for_latency() {
-        let report = report_of(REPORT.into()).expect("a report");
-        let without = |limit, at_most| report.latency.without(limit, at_most).histogram;
-        assert_eq!(without(0.006, 500), [(0.000_49, 36), (0.001, 1000)]);
-        assert_eq!(without(0.006, 50), [(0.000_49, 36), (0.001, 1000), (0.006_25, 150)]);
-        assert_eq!(without(0.01, 500), report.latency.histogram);
-        let latency = report.latency.without(0.006, 500);
-        assert!(latency.p99 <= 0.001 && latency.mean < 0.001, "{latency:?}");
-    }
-
-    #[test]
     fn a_driver_that_hangs_is_given_up() {
-        let drive =
-            Drive::start(Command::new("sleep").arg("3600"), Some(Duration::ZERO), None).expect("a sleep");
+        let drive = Drive::start(Command::new("sleep").arg("3600"), Some(Duration::ZERO), Input::Nothing)
+            .expect("a sleep");
         let driven = drive.collect(&Interrupt::default(), &mut |_| {});
         assert!(matches!(driven, Err(Error::LoadHangs { .. })), "{driven:?}");
+    }
+
+    /// What is elsewhere is held, released, and ends when nobody is there to tell it anything; its folder goes with it.
+    #[test]
+    fn a_driver_elsewhere_obeys_and_ends_with_us() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let sysbench = folder.path().join("sysbench");
+        let script = "#!/bin/sh\necho 'Threads started!'; cat here; echo $$ \"$1\"; while sleep 0.02; do echo on; done\n";
+        fs::write(&sysbench, script).expect("a script");
+        fs::set_permissions(&sysbench, fs::Permissions::from_mode(0o755)).expect("permissions");
+        let temporary = folder.path().join("t");
+        fs::create_dir(&temporary).expect("a folder");
+        let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap_or_default());
+        let mut command = Command::new("sh");
+        command.env("PATH", path).env("TMPDIR", &temporary);
+        let words = outpost::script(&[("here", "it's $here\n")], &["--a b='c'".into()]);
+        let mut drive = Drive::start(&mut command, None, Input::Script(words)).expect("a shell");
+        let interrupt = Interrupt::default();
+        drive.until_started(&interrupt).expect("it starts");
+        drive.hold(&interrupt).expect("it is held");
+        let before = drive.lines.try_iter().count();
+        std::thread::sleep(Duration::from_millis(200));
+        assert_eq!(drive.lines.try_iter().count(), 0, "it went on, after {before} lines");
+        drive.release();
+        let said: Vec<String> = (0..20).filter_map(|_| drive.line(&interrupt).expect("a line")).collect();
+        assert!(said.len() == 20 && said.iter().any(|line| line == "on"), "{said:?}");
+        assert!(
+            drive.output.contains("it's $here\n") && drive.output.contains(" --a b='c'\n"),
+            "{}",
+            drive.output
+        );
+        // The shell here lives on; what it reads has ended.
+        drop(drive.orders.take());
+        let ended = drive.collect(&interrupt, &mut |_| {});
+        assert!(matches!(ended, Err(Error::Program { .. })), "{ended:?}");
+        assert_eq!(fs::read_dir(&temporary).expect("a folder").count(), 0, "its folder is left");
     }
 }

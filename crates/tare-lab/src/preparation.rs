@@ -33,6 +33,29 @@ pub(crate) fn check_programs(order: &Order) -> Result<()> {
     Err(Error::NoServer { study: order.name.clone(), server: server.clone(), known })
 }
 
+/// A driver elsewhere has another clock, and comes through the network.
+pub(crate) fn check_driver(order: &Order) -> Result<()> {
+    let definition = &order.definition;
+    if definition.driver.is_none() {
+        return Ok(());
+    }
+    let needs = |what: String| Err(Error::Needs { study: order.name.clone(), what });
+    if let Some(workload) = definition.workloads.iter().find(|w| !w.rates.is_empty()) {
+        return needs(format!(
+            "a driver on this machine: transactions of `{}` come at a rate, by this machine's clock",
+            workload.name
+        ));
+    }
+    let local = |s: &&ServerDef| s.dsn.as_ref().is_some_and(|dsn| dsn.contains("socket="));
+    if let Some(server) = used_servers(definition).into_iter().find(local) {
+        return needs(format!(
+            "server `{}` at an address, as its driver is elsewhere: dsn = \"mysql://user@host:port\"",
+            server.name
+        ));
+    }
+    Ok(())
+}
+
 /// The programs of the servers to start, before anything is made: what is missing is said at once.
 pub(crate) fn find_programs(order: &Order) -> Result<BTreeMap<String, Installation>> {
     let definition = &order.definition;
@@ -175,14 +198,16 @@ fn guest_on(order: &Order, server: &ServerDef, dsn: &str) -> Result<Guest> {
     let definition = &order.definition;
     let number = definition.servers.iter().position(|s| s.name == server.name).map_or(0, |place| place + 1);
     let settings = definition.settings.iter().filter(|s| definition.server_of(s).name == server.name);
-    let guest = Guest::new(dsn, &order.folder, number, settings.flat_map(|s| &s.switch))?;
-    if guest.target.process().is_none() && definition.measure == Measure::Cpu {
-        let what = format!(
-            "the CPU time of the server at {}, which can only be read on its own machine, through its socket \
-             (dsn = \"mysql://user@localhost?socket=/path\"); or set measure = \"time\"",
-            guest.target.name()
-        );
-        return Err(Error::Needs { study: order.name.clone(), what });
+    let mut guest = Guest::new(dsn, &order.folder, number, settings.flat_map(|s| &s.switch))?;
+    if guest.pid.is_none() && definition.measure == Measure::Cpu {
+        guest.count_cpu()?;
+        if guest.clock.is_none() {
+            let what = format!(
+                "the CPU time of the server at {}: its process is not to be seen on this machine, and it does not count what                  statements use, as MariaDB does; set measure = \"time\"",
+                guest.target.name()
+            );
+            return Err(Error::Needs { study: order.name.clone(), what });
+        }
     }
     Ok(guest)
 }
@@ -197,11 +222,15 @@ fn load_running(
 ) -> Result<Guest> {
     for schema in schemas.iter().map(|s| &s.load.schema) {
         if guest.has(schema)? {
-            let what = format!(
-                "a schema `{schema}` of its own on {}, where one is: if a killed study left it, run that one again with its \
-                 --out, or DROP DATABASE {schema}",
-                guest.target.name()
-            );
+            let help = match guest.owed_elsewhere(&order.folder) {
+                Some(folder) => format!("`tare lab put-back {}` takes it off", folder.display()),
+                None => format!(
+                    "if a killed study left it, `tare lab put-back` takes it off, with that study's folder of results; or DROP \
+                     DATABASE {schema}"
+                ),
+            };
+            let what =
+                format!("a schema `{schema}` of its own on {}, where one is: {help}", guest.target.name());
             return Err(Error::Needs { study: order.name.clone(), what });
         }
     }

@@ -67,6 +67,9 @@ pub struct Header {
     /// What settings may cost at most, as a share, where the study was asked to judge that: it then goes on until that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
+    /// What started the load's driver, `ssh load1`, if it was elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
     /// Blocks of a cell at most, if nothing else ends the study before.
     pub most_blocks: u32,
     /// Blocks of a cell before the servers are started anew.
@@ -158,6 +161,22 @@ pub struct ServerFacts {
     pub version: String,
     /// `@@version_comment`.
     pub version_comment: String,
+    /// Where its CPU time is read.
+    #[serde(default)]
+    pub cpu: CpuSource,
+}
+
+/// Where the CPU time of a server is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CpuSource {
+    /// The clock of its process.
+    #[default]
+    Process,
+    /// What it says that its statements used (`Cpu_time`, counted with `userstat`): its own threads are not in it.
+    Statements,
+    /// It cannot be read.
+    Nowhere,
 }
 
 /// A setting: what is compared.

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
 
@@ -19,16 +19,17 @@ use crate::definition::{Definition, SettingDef, WorkloadDef};
 use crate::error::{Error, Tried};
 use crate::fleet::{Fleet, Origin};
 use crate::guest;
+use crate::identity::{check_same, check_same_budget, header};
 use crate::idleness;
 use crate::interrupt::Interrupt;
 use crate::journal::Journal;
 use crate::load::Progress;
 use crate::machine;
-use crate::preparation::{Loads, check_programs, find_programs, prepare, used_servers};
+use crate::outpost::Outpost;
+use crate::preparation::{Loads, check_driver, check_programs, find_programs, prepare, used_servers};
 use crate::profile::Perf;
 use crate::record::{
-    Calls, Cell, End, FORMAT, Header, Machine, Maximum, Measure, Note, Others, Profile, Reason, Record,
-    ServerFacts, SettingFacts, Slice,
+    Calls, Cell, End, Maximum, Measure, Note, Others, Profile, Reason, Record, ServerFacts, Slice,
 };
 use crate::slicing::{Slicer, Turns};
 
@@ -112,6 +113,7 @@ pub enum Event<'a> {
 pub fn run(order: &Order, interrupt: &Interrupt, tell: &mut dyn FnMut(Event<'_>)) -> Result<Analysis> {
     let begun = Instant::now();
     check_programs(order)?;
+    check_driver(order)?;
     let mut journal = Journal::open(&order.folder)?;
     for server in guest::settle(&order.folder)? {
         tell(Event::Note(&format!("what was left on {server} when the study was killed has been put back")));
@@ -126,7 +128,8 @@ pub fn run(order: &Order, interrupt: &Interrupt, tell: &mut dyn FnMut(Event<'_>)
     let programs = find_programs(order)?;
     let others = machine::others(interrupt)?;
     others.warning().inspect(|warning| tell(Event::Note(warning)));
-    let bench = Bench::new(interrupt.clone())?;
+    let outpost = order.definition.driver.as_ref().map(|driver| Outpost::reach(driver, interrupt));
+    let bench = Bench::driven_from(outpost.transpose()?, interrupt.clone())?;
     let loads = Loads::of(&order.definition);
     let mut origins = prepare(order, &bench, programs, &loads, tell).map_err(|e| bench.explain(e))?;
     let first = next_process(journal.records());
@@ -155,28 +158,6 @@ pub fn run(order: &Order, interrupt: &Interrupt, tell: &mut dyn FnMut(Event<'_>)
         }
     }
     Analysis::of(journal.records()).ok_or_else(|| Error::NoResults(order.folder.clone()))
-}
-
-/// A study that goes on must be the same.
-fn check_same(order: &Order, header: &Header) -> Result<()> {
-    let other = |what: String| Err(Error::OtherResults { folder: order.folder.clone(), what });
-    if header.study != order.name {
-        return other(format!("the study `{}`", header.study));
-    }
-    if header.definition != order.text || header.quick != order.quick {
-        return other(format!("`{}` with another definition (or with and without --quick)", header.study));
-    }
-    Ok(())
-}
-
-/// One that goes on must go on for the same reason: its budget decides when it ends.
-fn check_same_budget(order: &Order, header: &Header) -> Result<()> {
-    if header.budget == order.budget {
-        return Ok(());
-    }
-    let begun = header.budget.map_or("without --fail-above".into(), |b| format!("with --fail-above {b}"));
-    let what = format!("`{}`, begun {begun} and not ended yet", header.study);
-    Err(Error::OtherResults { folder: order.folder.clone(), what })
 }
 
 fn next_process(records: &[Record]) -> u32 {
@@ -253,13 +234,14 @@ impl<'a> Run<'a> {
         for server in used_servers(&order.definition) {
             let of = |s: &SettingDef| order.definition.server_of(s).name == server.name;
             let place = order.definition.settings.iter().position(of).unwrap_or(0);
-            let target = self.fleet.ready(place)?.target;
+            let ready = self.fleet.ready(place)?;
+            let (target, cpu) = (&ready.target, ready.cpu_source());
             let versions: Option<(String, String)> = target
                 .connect()?
                 .query_first("SELECT @@version, @@version_comment")
                 .map_err(|e| target.refused(e))?;
             let (version, version_comment) = versions.unwrap_or_default();
-            facts.push(ServerFacts { name: server.name.clone(), version, version_comment });
+            facts.push(ServerFacts { name: server.name.clone(), version, version_comment, cpu });
         }
         Ok(facts)
     }
@@ -545,6 +527,7 @@ impl<'a> Run<'a> {
             // A driver that is held does not hold up what arrives.
             || cell.percent.is_some()
             || definition.measure == Measure::P95
+            || self.fleet.asks_for_cpu()
             || definition.settings.iter().any(SettingDef::is_at_a_stretch)
             || self.by_itself == Some(true)
             || self.holds_others_up(cell);
@@ -751,61 +734,4 @@ fn place_of(definition: &Definition, cell: &Cell) -> u64 {
 fn workload_of<'a>(definition: &'a Definition, cell: &Cell) -> &'a WorkloadDef {
     let found = definition.workloads.iter().find(|w| w.name == cell.workload);
     found.unwrap_or(&definition.workloads[0])
-}
-
-fn header(order: &Order, servers: Vec<ServerFacts>, others: Others) -> Header {
-    let definition = &order.definition;
-    Header {
-        format: FORMAT,
-        tare: env!("CARGO_PKG_VERSION").into(),
-        started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
-        study: order.name.clone(),
-        question: definition.question.clone(),
-        quick: order.quick,
-        seed: order.seed.unwrap_or_else(|| fastrand::u64(..)),
-        slice_seconds: definition.slice_seconds,
-        turn_milliseconds: definition.turn_milliseconds,
-        precision: definition.precision,
-        margin: definition.margin,
-        measure: definition.measure,
-        budget: order.budget,
-        most_blocks: definition.blocks,
-        blocks_per_start: definition.blocks_per_start,
-        definition: order.text.clone(),
-        machine: Machine { others, ..machine::facts() },
-        servers,
-        settings: definition.settings.iter().map(|s| facts(definition, s)).collect(),
-        cells: definition.cells(),
-        only: definition.workloads.iter().filter_map(|w| Some((w.name.clone(), w.server.clone()?))).collect(),
-    }
-}
-
-fn facts(definition: &Definition, setting: &SettingDef) -> SettingFacts {
-    let server = definition.server_of(setting);
-    let variables = setting.environment.iter().map(|(name, value)| format!("{name}={value}"));
-    let preload = setting.preload.iter().map(|object| format!("LD_PRELOAD={object}"));
-    let sidecars = setting.sidecars.iter().map(|s| {
-        let every = s.scrape.as_ref().map(|_| format!("asked every {} s", s.scrape_seconds));
-        let beside = (!s.charged).then(|| "its CPU time is not charged".to_owned());
-        let notes = every.into_iter().chain(beside).collect::<Vec<_>>().join("; ");
-        let notes = if notes.is_empty() { notes } else { format!(" ({notes})") };
-        format!("{} {}{notes}", s.program, s.arguments.join(" "))
-    });
-    let own = setting.options.iter().chain(&setting.switch).cloned();
-    SettingFacts {
-        name: setting.name.clone(),
-        meaning: setting.meaning.clone(),
-        server: server.name.clone(),
-        made_by: server
-            .options
-            .iter()
-            .cloned()
-            .chain(variables)
-            .chain(preload)
-            .chain(own)
-            .chain(sidecars)
-            .collect(),
-        base: definition.base_of(setting).into(),
-        twin: setting.twin,
-    }
 }

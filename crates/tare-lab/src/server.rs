@@ -36,6 +36,7 @@ pub struct Launch {
     socket: PathBuf,
     log: PathBuf,
     networking: bool,
+    door: Option<(String, u16)>,
     options: Vec<OsString>,
     preload: Option<PathBuf>,
     environment: Vec<(String, String)>,
@@ -51,6 +52,7 @@ impl Launch {
             socket: datadir.join("mariadb.sock"),
             log: datadir.join("error.log"),
             networking: false,
+            door: None,
             options: vec![],
             preload: None,
             environment: vec![],
@@ -93,6 +95,12 @@ impl Launch {
         self
     }
 
+    /// Listens at an address and port, too.
+    pub(crate) fn at(mut self, door: Option<(String, u16)>) -> Launch {
+        self.door = door;
+        self
+    }
+
     /// Where the server will listen.
     pub fn socket(&self) -> &Path {
         &self.socket
@@ -116,6 +124,7 @@ impl Launch {
             socket: self.socket.clone(),
             datadir: self.datadir.clone(),
             log: self.log.clone(),
+            door: self.door.clone(),
             ended: None,
         };
         server.wait_until_it_answers(interrupt)?;
@@ -135,8 +144,13 @@ impl Launch {
         command.arg(option("--datadir=", &self.datadir)).arg(option("--socket=", &self.socket));
         command.arg(option("--log-error=", &self.log));
         command.arg(option("--pid-file=", &self.datadir.join("mariadbd.pid")));
-        if !self.networking {
-            command.arg("--skip-networking");
+        match &self.door {
+            Some((address, port)) => {
+                command.arg(format!("--bind-address={address}")).arg(format!("--port={port}"));
+                command.arg("--skip-name-resolve");
+            }
+            None if self.networking => {}
+            None => drop(command.arg("--skip-networking")),
         }
         command.args(rest);
         if let Some(object) = &self.preload {
@@ -178,6 +192,7 @@ pub struct Server {
     socket: PathBuf,
     datadir: PathBuf,
     log: PathBuf,
+    door: Option<(String, u16)>,
     ended: Option<ExitStatus>,
 }
 
@@ -209,7 +224,7 @@ impl Server {
 
     /// Where it is, and as whom we come to it.
     pub fn target(&self) -> Target {
-        Target::of_socket(&self.socket)
+        Target::of_socket(&self.socket).listening(self.door.as_ref())
     }
 
     /// Runs one statement as `root`.

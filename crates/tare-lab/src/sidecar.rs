@@ -326,6 +326,7 @@ mod tests {
         let server = Ready {
             target: Target::of_socket(Path::new("/none")),
             pid: None,
+            clock: None,
             process: None,
             datadir: Some("/data".into()),
         };

@@ -177,7 +177,7 @@ impl Slicer<'_, '_> {
         let started = Instant::now();
         let mut meter = Meter::default();
         meter.start(&ready, &Sidecars::default())?;
-        drive.hold();
+        drive.hold(&self.bench.interrupt)?;
         let active = started.elapsed();
         self.drain(place, &ready, each)?;
         meter.stop(&ready, &Sidecars::default())?;
@@ -207,7 +207,7 @@ impl Slicer<'_, '_> {
         let ready = self.resume(course)?;
         let (begun, before) = (Instant::now(), course.meter.usage.cpu);
         let slept = self.bench.interrupt.sleep(each);
-        course.drive.hold();
+        course.drive.hold(&self.bench.interrupt)?;
         course.held = Instant::now();
         let took = begun.elapsed();
         course.active += took;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use mysql::prelude::Queryable;
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 
-use crate::{Error, Result};
+use crate::{Error, Result, peer};
 
 /// A server's address and an account on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +34,12 @@ impl Target {
             user: "root".into(),
             password: None,
         }
+    }
+
+    /// The same, which also listens at an address.
+    #[must_use]
+    pub(crate) fn listening(self, door: Option<&(String, u16)>) -> Target {
+        door.map_or(self.clone(), |(host, port)| Target { host: host.clone(), port: *port, ..self })
     }
 
     /// A running server: `mysql://user@host:port`, or `?socket=/path` behind it.
@@ -80,21 +86,22 @@ impl Target {
         }
     }
 
-    /// The server's process, when it is on this machine and can be told: by who holds the other end of its socket.
+    /// The server's process, when it is on this machine and can be told: by who holds the other end of a connection.
     pub fn process(&self) -> Option<u32> {
-        let stream = UnixStream::connect(self.socket.as_ref()?).ok()?;
+        let Some(socket) = &self.socket else { return peer::of_address(&self.host, self.port) };
+        let stream = UnixStream::connect(socket).ok()?;
         let peer = getsockopt(&stream.as_fd(), PeerCredentials).ok()?;
         u32::try_from(peer.pid()).ok().filter(|&pid| pid > 0)
     }
 
     /// The load driver's options, but for the password.
-    pub(crate) fn driver_options(&self) -> Vec<std::ffi::OsString> {
-        let mut options = vec![format!("--mysql-user={}", self.user).into()];
+    pub(crate) fn driver_options(&self) -> Vec<String> {
+        let mut options = vec![format!("--mysql-user={}", self.user)];
         match &self.socket {
-            Some(socket) => options.push(crate::datadir::option("--mysql-socket=", socket)),
+            Some(socket) => options.push(format!("--mysql-socket={}", socket.display())),
             None => {
-                options.push(format!("--mysql-host={}", self.host).into());
-                options.push(format!("--mysql-port={}", self.port).into());
+                options.push(format!("--mysql-host={}", self.host));
+                options.push(format!("--mysql-port={}", self.port));
             }
         }
         options

@@ -292,6 +292,14 @@ impl Script {
         }
     }
 
+    /// The file of one of ours: name and text.
+    pub(crate) fn file(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Script::Stock(_) => None,
+            Script::Own(file, text) => Some((file, text)),
+        }
+    }
+
     /// By which another script can load it.
     pub fn module(self) -> &'static str {
         match self {

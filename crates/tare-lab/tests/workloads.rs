@@ -189,6 +189,28 @@ fn broken(said: &str) -> Vec<u32> {
     numbers
 }
 
+/// Who sits at a terminal sends nothing meanwhile, and that is no latency.
+#[test]
+fn terminals_wait_and_their_waits_are_no_latency() {
+    let bed = Bed::new();
+    bed.drive("tpcc", &[WAREHOUSES, SMALL, "--threads=3", "prepare"]);
+    let report =
+        bed.drive("tpcc", &[WAREHOUSES, SMALL, "--threads=4", "--terminals=0.05", "--time=3", "run"]);
+    let figure = |name: &str| -> f64 {
+        let line = report.lines().find_map(|l| l.trim().strip_prefix(name)).expect("a figure");
+        line.trim().trim_end_matches('s').parse().expect("a number")
+    };
+    let (all, seconds) = (transactions(&report), figure("total time:"));
+    // Keying in takes the shortest 0.1 s, and each of four terminals does one thing at a time: its waits and what is counted as
+    // latency fit into the time there was.
+    #[allow(clippy::cast_precision_loss)] // few
+    let waited = all as f64 * 0.1;
+    assert!(all > 0 && waited + figure("sum:") / 1000.0 <= 4.0 * seconds + 0.01, "{report}");
+    let wrong = bed.sysbench("tpcc", &[WAREHOUSES, SMALL, "--terminals=often", "--time=1", "run"]);
+    assert!(said(&wrong).contains("--terminals is often"), "{}", said(&wrong));
+    bed.drive("tpcc", &[WAREHOUSES, SMALL, "check"]);
+}
+
 #[test]
 fn dbstress_and_the_loop_run() {
     let bed = Bed::new();

@@ -385,6 +385,20 @@ pub(crate) enum LabCommand {
     Report(LabReport),
     /// Show several runs side by side, over time, versions or machines, and where a cost changes
     Compare(LabCompare),
+    /// Put back what a study that was killed left on servers that are not ours
+    PutBack(LabPutBack),
+}
+
+/// Put back what a study that was killed left on servers that are not ours
+///
+/// Before a study changes anything on a server that runs (a dsn), it writes into its folder of results how that was. Schemas it
+/// made are dropped; global variables and the Performance Schema's settings get the values they had. The same study does it by
+/// itself when it goes on.
+#[derive(Args, Debug)]
+pub(crate) struct LabPutBack {
+    /// Folder of results
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
 }
 
 /// Run a study, or go on with one that was cut off
@@ -397,6 +411,7 @@ pub(crate) enum LabCommand {
     tare lab run tare --quick\n  \
     tare lab run versions --server newer=/opt/mariadb-11.8/bin/mariadbd --out results/versions\n  \
     tare lab run my-study.toml\n  \
+    tare lab run pfs-default --quick --driver 'ssh load1'       load from another machine\n  \
     tare lab run pfs-default --quick --fail-above 3% --junit budget.xml\n\n\
 Exit status: 0 done (with --fail-above: all is below); 1 an error; 2 wrong arguments; 3 something is above; 4 not known;\n\
 130 interrupted. docs/ci.md explains how a budget is judged.")]
@@ -416,6 +431,13 @@ pub(crate) struct LabRun {
     /// The provider that settings preload as `tare` [default: libtare_mariadb.so beside this program or in ../lib/tare]
     #[arg(long, value_name = "PATH", env = "TARE_PROVIDER")]
     pub(crate) provider: Option<PathBuf>,
+    /// Start the load's driver with these words before it, on another machine or in another network: 'ssh load1' [default: the
+    /// study's]. There must be sysbench
+    #[arg(long, value_name = "PREFIX")]
+    pub(crate) driver: Option<String>,
+    /// This machine's address, as it is seen from there [default: where ssh came from]
+    #[arg(long, value_name = "ADDRESS", requires = "driver")]
+    pub(crate) driver_address: Option<String>,
     /// Also sample where every setting's server spends its time, after measuring (with perf)
     #[arg(long)]
     pub(crate) profile: bool,

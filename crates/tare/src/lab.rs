@@ -7,15 +7,18 @@ use std::time::SystemTime;
 
 use anyhow::{Context, Result};
 use console::style;
+use tare_lab::Error;
 use tare_lab::analysis::Analysis;
 use tare_lab::budget::{self, Outcome};
 use tare_lab::catalogue::{self, STUDIES, Source};
 use tare_lab::definition::Definition;
+use tare_lab::guest;
 use tare_lab::history::Run;
 use tare_lab::interrupt::Interrupt;
+use tare_lab::journal::{self, Journal};
+use tare_lab::outpost::DriverDef;
 use tare_lab::report::judged;
 use tare_lab::runner::{self, Order};
-use tare_lab::{Error, journal};
 
 use crate::arguments::{Lab, LabBudget, LabCommand, LabCompare, LabRun};
 use crate::lab_live::Live;
@@ -37,6 +40,7 @@ pub(crate) fn lab(arguments: &Lab, interrupt: &Interrupt) -> Result<ExitCode> {
         LabCommand::Run(a) => run(a, interrupt),
         LabCommand::Report(a) => show(&read(&a.folder)?, &a.folder, &a.budget),
         LabCommand::Compare(a) => compare(a).map(done),
+        LabCommand::PutBack(a) => put_back(&a.folder).map(done),
     }
 }
 
@@ -70,7 +74,11 @@ fn list() -> Result<()> {
 
 fn run(arguments: &LabRun, interrupt: &Interrupt) -> Result<ExitCode> {
     let source = catalogue::find(&arguments.study)?;
-    let definition = Definition::read(&source.text, &source.file, arguments.quick)?;
+    let mut definition = Definition::read(&source.text, &source.file, arguments.quick)?;
+    if let Some(prefix) = &arguments.driver {
+        let (prefix, address) = (prefix.clone(), arguments.driver_address.clone());
+        definition.driver = Some(DriverDef { prefix, address });
+    }
     let folder = arguments.out.clone().unwrap_or_else(|| default_folder(&source.name));
     let order = Order {
         preloads: preloads(&definition, arguments.provider.as_deref())?,
@@ -166,6 +174,18 @@ fn judge(analysis: &Analysis, asked: &LabBudget) -> Result<ExitCode> {
         Outcome::Failed => ExitCode::from(ABOVE),
         Outcome::Unknown => ExitCode::from(NOT_KNOWN),
     })
+}
+
+/// Puts back what a study that was killed left behind.
+fn put_back(folder: &Path) -> Result<()> {
+    // Nobody else may do the same meanwhile, nor go on with the study.
+    let _journal = Journal::of_study(folder)?;
+    let servers = guest::settle(folder)?;
+    servers.iter().for_each(|server| println!("{server}: put back as it was"));
+    if servers.is_empty() {
+        println!("{}: nothing is owed to any server", folder.display());
+    }
+    Ok(())
 }
 
 /// Several studies side by side.

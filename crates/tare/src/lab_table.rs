@@ -2,7 +2,7 @@
 
 use tare_lab::analysis::{Analysis, CellAnalysis, Difference, SettingAnalysis};
 use tare_lab::budget::{Budget, Judgement};
-use tare_lab::record::{Header, Measure};
+use tare_lab::record::{CpuSource, Header, Measure};
 use tare_lab::report::judged::{all_in_words, words};
 use tare_lab::report::wording;
 
@@ -17,6 +17,10 @@ pub(crate) fn print(analysis: &Analysis) {
     let header = &analysis.header;
     page::heading(&header.question, &format!("{} on {}", header.study, servers(header)));
     page::note(&machine(header));
+    for server in header.servers.iter().filter(|s| s.cpu != CpuSource::Process) {
+        page::note(&format!("server {}: {}", server.name, wording::cpu_source(server.cpu)));
+    }
+    header.driver.iter().for_each(|driver| page::note(&format!("load from: {driver}")));
     analysis.cells.iter().for_each(|c| cell(header, c));
     println!();
     page::note(&format!(

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::export::Exports;
 use super::page::heads;
-use super::wording::charged;
+use super::wording::{charged, cpu_source};
 use super::{Study, unit};
 
 /// Raw data larger than this is not put into the page: browsers become slow.
@@ -102,8 +102,10 @@ pub(super) fn machine(study: &Study<'_>) -> Markup {
                     " of the processors' time, the hypervisor " (unit::percent(machine.others.steal, None))
                 }
                 @for server in &header.servers {
-                    dt { "server " (server.name) } dd { (server.version) ", " (server.version_comment) }
+                    dt { "server " (server.name) }
+                    dd { (server.version) ", " (server.version_comment) "; " (cpu_source(server.cpu)) }
                 }
+                @if let Some(driver) = &header.driver { dt { "load from" } dd { code { (driver) } } }
                 dt { "measured with" } dd { "tare " (header.tare) ", seed " (header.seed) }
             }
             div.wide {

@@ -7,7 +7,7 @@
 use super::{measured, unit};
 use crate::analysis::{Analysis, CellAnalysis, Difference, SettingAnalysis, Verdict};
 use crate::machine::MOST_STOLEN;
-use crate::record::{Header, Measure, SettingFacts};
+use crate::record::{CpuSource, Header, Measure, SettingFacts};
 use crate::statistics::median;
 
 /// Medians that differ by less than this, as a share, do not contradict anything.
@@ -247,6 +247,17 @@ pub fn charged(measure: Measure) -> &'static str {
         Measure::Cpu => "server CPU per transaction",
         Measure::Time => "time per transaction",
         Measure::P95 => "95th percentile of latency",
+    }
+}
+
+/// Where the CPU time of a server is from, in words.
+pub fn cpu_source(source: CpuSource) -> &'static str {
+    match source {
+        CpuSource::Process => "CPU time: its process's clock",
+        CpuSource::Statements => {
+            "CPU time: what its statements used, as it says (Cpu_time), without its own threads"
+        }
+        CpuSource::Nowhere => "CPU time: not known",
     }
 }
 

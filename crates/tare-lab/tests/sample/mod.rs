@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use tare_lab::record::{
-    Calls, Cell, End, FORMAT, Header, Latency, Machine, Note, Others, Profile, Reason, Record, ServerFacts,
-    SettingFacts, Slice,
+    Calls, Cell, CpuSource, End, FORMAT, Header, Latency, Machine, Note, Others, Profile, Reason, Record,
+    ServerFacts, SettingFacts, Slice,
 };
 
 /// Length of a slice, in seconds.
@@ -223,6 +223,7 @@ fn header(seed: u64, cells: Vec<Cell>) -> Header {
             name: "mariadb".into(),
             version: "10.11.19-MariaDB".into(),
             version_comment: "Debian 12".into(),
+            cpu: CpuSource::Process,
         }],
         "settings": [], "cells": cells,
     });

@@ -1,0 +1,209 @@
+//! The Performance Schema's tables of settings: what they hold before a study switches a server that is not ours, and how that
+//! is put back.
+//!
+//! Only what differs in the end is written, so that a table nobody changed is left alone.
+
+use std::collections::BTreeMap;
+
+use mysql::prelude::Queryable;
+use serde::{Deserialize, Serialize};
+
+/// Rows in one statement.
+const TOGETHER: usize = 200;
+/// `ER_NO_SUCH_TABLE` and `ER_BAD_FIELD_ERROR`: the server has nothing of the kind.
+const ABSENT: [u16; 2] = [1146, 1054];
+
+/// A table that can be updated.
+struct Table {
+    name: &'static str,
+    /// What tells a row from the others.
+    key: &'static [&'static str],
+    /// What can be updated.
+    settings: &'static [&'static str],
+    /// Whether rows can be inserted and deleted.
+    open: bool,
+}
+
+/// What can be switched by SQL, in the order in which it is put back: an instrument's level says more than whether it is enabled.
+static TABLES: &[Table] = &[
+    Table { name: "setup_consumers", key: &["NAME"], settings: &["ENABLED"], open: false },
+    Table { name: "setup_instruments", key: &["NAME"], settings: &["ENABLED", "TIMED"], open: false },
+    Table { name: "setup_threads", key: &["NAME"], settings: &["ENABLED", "HISTORY"], open: false },
+    Table {
+        name: "setup_actors",
+        key: &["HOST", "USER", "ROLE"],
+        settings: &["ENABLED", "HISTORY"],
+        open: true,
+    },
+    Table {
+        name: "setup_objects",
+        key: &["OBJECT_TYPE", "OBJECT_SCHEMA", "OBJECT_NAME"],
+        settings: &["ENABLED", "TIMED"],
+        open: true,
+    },
+    Table { name: "threads", key: &["THREAD_ID"], settings: &["INSTRUMENTED", "HISTORY"], open: false },
+    Table { name: "tare_levels", key: &["NAME"], settings: &["LEVEL", "HELD"], open: false },
+];
+
+/// A table as it was. Values are written as SQL.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct Kept {
+    table: String,
+    /// Key and settings.
+    rows: Vec<(Vec<String>, Vec<String>)>,
+}
+
+type Rows = BTreeMap<Vec<String>, Vec<String>>;
+
+/// The tables that statements may change, as they are. What the server does not have is not among them.
+pub(crate) fn keep<'a>(
+    connection: &mut mysql::Conn,
+    statements: impl IntoIterator<Item = &'a String>,
+) -> mysql::Result<Vec<Kept>> {
+    let statements: Vec<&String> = statements.into_iter().collect();
+    let mut kept = vec![];
+    for table in TABLES.iter().filter(|table| statements.iter().any(|s| table.may_be_changed_by(s))) {
+        match table.read(connection) {
+            Ok(rows) => kept.push(Kept { table: table.name.into(), rows: rows.into_iter().collect() }),
+            Err(mysql::Error::MySqlError(error)) if ABSENT.contains(&error.code) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(kept)
+}
+
+impl Kept {
+    /// Writes what is not as it was.
+    pub(crate) fn put_back(&self, connection: &mut mysql::Conn) -> mysql::Result<()> {
+        let Some(table) = TABLES.iter().find(|table| table.name == self.table) else { return Ok(()) };
+        let was: Rows = self.rows.iter().cloned().collect();
+        let now = table.read(connection)?;
+        table.differences(&was, &now).iter().try_for_each(|statement| connection.query_drop(statement))
+    }
+}
+
+impl Table {
+    /// Whether a statement names it, or may do anything: procedures such as those of `sys` do not say what they change. Who sets
+    /// an instrument holds its level, too.
+    fn may_be_changed_by(&self, statement: &str) -> bool {
+        let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let statement = statement.to_lowercase();
+        let mut words = statement.split(|c| !word(c)).filter(|w| !w.is_empty());
+        words.clone().next() == Some("call")
+            || words.any(|w| w == self.name || (self.name == "tare_levels" && w == "setup_instruments"))
+    }
+
+    fn read(&self, connection: &mut mysql::Conn) -> mysql::Result<Rows> {
+        let columns = [self.key, self.settings].concat().join(", ");
+        let rows: Vec<mysql::Row> =
+            connection.query(format!("SELECT {columns} FROM performance_schema.{}", self.name))?;
+        let literals = rows.into_iter().map(|row| row.unwrap().iter().map(|v| v.as_sql(false)).collect());
+        let split = |mut all: Vec<String>| {
+            let settings = all.split_off(self.key.len());
+            (all, settings)
+        };
+        Ok(literals.map(split).collect())
+    }
+
+    /// Statements that make of rows as they are rows as they were.
+    fn differences(&self, was: &Rows, now: &Rows) -> Vec<String> {
+        let name = self.name;
+        let mut statements = vec![];
+        if self.open {
+            let added = now.keys().filter(|key| !was.contains_key(*key));
+            statements.extend(
+                added.map(|key| format!("DELETE FROM performance_schema.{name} WHERE {}", self.is(key))),
+            );
+            let gone = was.iter().filter(|(key, _)| !now.contains_key(*key));
+            statements.extend(gone.map(|(key, settings)| {
+                let columns = [self.key, self.settings].concat().join(", ");
+                let values = [key.as_slice(), settings].concat().join(", ");
+                format!("INSERT INTO performance_schema.{name} ({columns}) VALUES ({values})")
+            }));
+        }
+        // Few statements: rows that were alike together.
+        let mut alike: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (key, settings) in was.iter().filter(|(key, was)| now.get(*key).is_some_and(|now| now != *was)) {
+            // NULL is what has no such setting.
+            let given = self.settings.iter().zip(settings).filter(|(_, value)| *value != "NULL");
+            let given: Vec<String> = given.map(|(column, value)| format!("{column} = {value}")).collect();
+            if !given.is_empty() {
+                alike.entry(given.join(", ")).or_default().push(self.is(key));
+            }
+        }
+        for (given, places) in alike {
+            statements.extend(places.chunks(TOGETHER).map(|places| {
+                format!("UPDATE performance_schema.{name} SET {given} WHERE {}", places.join(" OR "))
+            }));
+        }
+        statements
+    }
+
+    /// The condition that only this row meets.
+    fn is(&self, key: &[String]) -> String {
+        let part = |(column, value): (&&str, &String)| {
+            if value == "NULL" { format!("{column} IS NULL") } else { format!("{column} = {value}") }
+        };
+        let parts: Vec<String> = self.key.iter().zip(key).map(part).collect();
+        format!("({})", parts.join(" AND "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(name: &str) -> &'static Table {
+        TABLES.iter().find(|table| table.name == name).expect("a table")
+    }
+
+    fn rows(all: &[(&[&str], &[&str])]) -> Rows {
+        let literals = |values: &[&str]| values.iter().map(|v| format!("'{v}'")).collect();
+        all.iter().map(|(key, settings)| (literals(key), literals(settings))).collect()
+    }
+
+    #[test]
+    fn what_a_statement_may_change_is_known() {
+        let kept = |statement: &str| {
+            let all = TABLES.iter().filter(|t| t.may_be_changed_by(statement));
+            all.map(|t| t.name).collect::<Vec<_>>()
+        };
+        assert_eq!(kept("UPDATE performance_schema.SETUP_CONSUMERS SET ENABLED = 'NO'"), ["setup_consumers"]);
+        assert_eq!(kept("TRUNCATE `performance_schema`.`setup_actors`"), ["setup_actors"]);
+        assert_eq!(
+            kept("update performance_schema.setup_instruments set enabled='no'"),
+            ["setup_instruments", "tare_levels"]
+        );
+        assert_eq!(kept("CALL sys.ps_setup_disable_instrument('wait')").len(), TABLES.len());
+        assert_eq!(kept("SET GLOBAL max_threads = 2"), [""; 0]);
+    }
+
+    #[test]
+    fn only_what_differs_is_written() {
+        let was = rows(&[(&["a"], &["YES"]), (&["b"], &["YES"]), (&["c"], &["NO"]), (&["d"], &["NO"])]);
+        let now = rows(&[(&["a"], &["NO"]), (&["b"], &["NO"]), (&["c"], &["YES"]), (&["d"], &["NO"])]);
+        assert_eq!(
+            table("setup_consumers").differences(&was, &now),
+            [
+                "UPDATE performance_schema.setup_consumers SET ENABLED = 'NO' WHERE (NAME = 'c')",
+                "UPDATE performance_schema.setup_consumers SET ENABLED = 'YES' WHERE (NAME = 'a') OR (NAME = 'b')",
+            ]
+        );
+        assert_eq!(table("setup_consumers").differences(&was, &was), [""; 0]);
+        // A row that has gone by itself is not there to be put back.
+        assert_eq!(table("threads").differences(&rows(&[(&["1"], &["YES", "YES"])]), &Rows::new()), [""; 0]);
+    }
+
+    #[test]
+    fn rows_that_came_go_and_rows_that_went_come_back() {
+        let was = rows(&[(&["%", "%", "%"], &["YES", "YES"])]);
+        let now = rows(&[(&["%", "app", "%"], &["NO", "NO"])]);
+        assert_eq!(
+            table("setup_actors").differences(&was, &now),
+            [
+                "DELETE FROM performance_schema.setup_actors WHERE (HOST = '%' AND USER = 'app' AND ROLE = '%')",
+                "INSERT INTO performance_schema.setup_actors (HOST, USER, ROLE, ENABLED, HISTORY) VALUES ('%', '%', '%', 'YES', 'YES')",
+            ]
+        );
+    }
+}

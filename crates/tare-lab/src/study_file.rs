@@ -1,0 +1,60 @@
+//! Places in a study's file: where a key is, so that what is wrong is said with its line.
+
+use std::ops::Range;
+
+use toml::de::{DeTable, DeValue};
+
+use crate::Error;
+
+/// Where in a file something is: keys and places in lists.
+pub(crate) type Place = Vec<Step>;
+
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    /// A key.
+    Key(&'static str),
+    /// A place in a list.
+    Nth(usize),
+}
+
+/// A place in the file, and what is wrong there.
+pub(crate) type Wrong = (Place, String);
+
+/// A key of a list's entry.
+pub(crate) fn at(list: &'static str, nth: usize, key: &'static str) -> Place {
+    vec![Step::Key(list), Step::Nth(nth), Step::Key(key)]
+}
+
+/// What is wrong there, for people.
+pub(crate) fn error(text: &str, file: &str, span: Option<Range<usize>>, why: String) -> Error {
+    let start = span.map_or(0, |s| s.start.min(text.len()));
+    let line_start = text[..start].rfind('\n').map_or(0, |i| i + 1);
+    let line = text[line_start..].lines().next().unwrap_or("");
+    let key = line.split('=').next().unwrap_or("").trim().to_owned();
+    Error::Study { file: file.into(), line: text[..start].matches('\n').count() + 1, key, why }
+}
+
+/// Where the place is in the text; its nearest surroundings where the file does not have it.
+pub(crate) fn locate(text: &str, place: &[Step]) -> Option<Range<usize>> {
+    let document = DeTable::parse(text).ok()?;
+    let mut span = document.span();
+    let mut table = Some(document.get_ref());
+    let mut list = None;
+    for step in place {
+        let found = match step {
+            Step::Key(key) => table.and_then(|t| t.get(*key)),
+            Step::Nth(nth) => list.and_then(|l: &toml::de::DeArray<'_>| l.get(*nth)),
+        };
+        let Some(found) = found else { break };
+        span = found.span();
+        table = match found.get_ref() {
+            DeValue::Table(table) => Some(table),
+            _ => None,
+        };
+        list = match found.get_ref() {
+            DeValue::Array(array) => Some(array),
+            _ => None,
+        };
+    }
+    Some(span)
+}
