@@ -17,6 +17,8 @@ use crate::arguments::Doctor;
 use crate::server::Server;
 use crate::server::process::Process;
 
+pub(crate) use start::outdated;
+
 /// Exit status where something was found.
 const FOUND: u8 = 1;
 /// Exit status where nothing was found, but not everything could be looked at.
@@ -142,6 +144,14 @@ pub(crate) fn before(server: &Server, provider: &Path) -> Vec<Finding> {
     findings.extend(surroundings::check_confinement(server, provider));
     findings.extend(surroundings::check_data(server, &prospect));
     findings.extend(server.plugin(&prospect).is_none().then(start::no_plugin));
+    findings
+}
+
+/// What is wrong with a provider's file that a server is to load; nothing where it could not be looked at.
+pub(crate) fn provider(server: &Server, provider: &Path) -> Vec<Finding> {
+    let mut findings =
+        object::check_file(provider, &server.root, server.user().as_ref(), object::libc(server));
+    findings.retain(|finding| finding.kind == Kind::Problem);
     findings
 }
 

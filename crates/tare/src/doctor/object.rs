@@ -10,7 +10,8 @@ use tare_mariadb::options::Root;
 
 use super::Finding;
 use crate::elf::{self, Elf};
-use crate::server::{PRELOAD, Server, is_provider, preloads, rights};
+use crate::preload;
+use crate::server::{PRELOAD, Server, rights};
 
 /// The C library, as the loader knows it.
 const LIBC: &str = "libc.so.6";
@@ -21,17 +22,17 @@ const LIBC_FOLDERS: [&str; 4] =
 const ANEW: &str = "install tare's package, or its file, anew, and restart (tare uninstall lets the server start without it)";
 
 pub(super) fn check(server: &Server) -> Vec<Finding> {
-    let provider = provider(server);
-    provider
-        .map(|path| check_file(&path, &server.root, server.user().as_ref(), libc(server)))
-        .unwrap_or_default()
+    let Some(path) = server.provider() else { return vec![] };
+    let findings = check_file(&path, &server.root, server.user().as_ref(), libc(server));
+    if findings.is_empty() { check_trial(server).into_iter().collect() } else { findings }
 }
 
-/// The provider that the server loads, or its unit says it is to load.
-pub(super) fn provider(server: &Server) -> Option<PathBuf> {
-    let of_unit = || Some(server.unit.as_ref()?.environment().remove(PRELOAD)?.value.into());
-    let value = server.variable(PRELOAD).or_else(of_unit)?;
-    preloads(&value).into_iter().find(|path| is_provider(path))
+/// What the trial before the last start said, where nothing of it is seen in the file.
+fn check_trial(server: &Server) -> Option<Finding> {
+    let trial = server.root.at(&server.unit.as_ref()?.trial());
+    let said = fs::read_to_string(trial).ok()?;
+    let what = said.strip_prefix(preload::WHY)?.trim_end();
+    Some(Finding::problem("provider", format!("before the server's last start {what}"), ANEW))
 }
 
 /// The C library the server has, or would have.
@@ -67,7 +68,7 @@ pub(super) fn check_file(
     }
     if metadata.mode() & 0o022 != 0 {
         let what = format!("{shown} can be written by others, who can put code of theirs into the server");
-        findings.push(problem(what, &format!("chmod 644 {shown}")));
+        findings.push(problem(what, &format!("chmod go-w {shown}")));
     }
     if let Some(user) = user
         && let Some(barred) = barred(&place, user)

@@ -9,6 +9,7 @@ use tare_lab::interrupt::Interrupt;
 
 use crate::arguments::Servers;
 use crate::server::Server;
+use crate::server::process::Process;
 use crate::status::{self, Reach};
 
 /// How often is looked.
@@ -20,8 +21,8 @@ pub(super) struct Restart {
     command: Option<String>,
     limit: Duration,
     endpoint: PathBuf,
-    /// The process that served when all began.
-    before: Option<String>,
+    /// The process in which tare served when all began.
+    before: Option<u32>,
     interrupt: Interrupt,
 }
 
@@ -42,6 +43,11 @@ impl Restart {
     /// Whether tare serves, or does not, as it should.
     pub(super) fn is_as_wanted(&self, active: bool) -> bool {
         self.before.is_some() == active
+    }
+
+    /// The process in which tare serves as yet.
+    pub(super) fn process(&self) -> Option<Process> {
+        Process::look(self.before?).ok()
     }
 
     /// Restarts the server and waits until tare answers in it, or is gone.
@@ -82,12 +88,12 @@ impl Restart {
 }
 
 /// The process that answers for tare, if one does.
-fn serving(endpoint: &std::path::Path) -> Option<String> {
+fn serving(endpoint: &std::path::Path) -> Option<u32> {
     if !matches!(status::reach(endpoint), Ok(Reach::Answers)) {
         return None;
     }
     let rows = status::ask(endpoint).ok()?.status;
-    rows.into_iter().find(|row| row.name == "pid").map(|row| row.value)
+    rows.into_iter().find(|row| row.name == "pid")?.value.parse().ok()
 }
 
 fn run(command: &mut Command) -> Result<()> {
