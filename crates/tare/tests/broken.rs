@@ -57,28 +57,36 @@ const SET_UPS: [SetUp; 10] = [
     SetUp {
         name: "cut off",
         running: Finding("provider", "is cut off: by its own headers", NOT_LOADED),
-        unit: Some(Finding("provider", "a server cannot start with it", NOT_LOADED)),
+        unit: Some(Finding("provider", "a server that loads it does not start", NOT_LOADED)),
         breaks: cut_off,
     },
     SetUp {
         name: "a C library too old",
         running: Finding(
             "provider",
-            "needs GLIBC_2.99 of the C library",
+            "needs GLIBC_2.99 of the C library, which has no more than GLIBC_2.",
             "take a tare built on this system, or on an older one",
         ),
-        unit: Some(Finding("provider", "a server cannot start with it", "take a tare built on this system")),
+        unit: Some(Finding(
+            "provider",
+            "a server that loads it does not start",
+            "take a tare built on this system",
+        )),
         breaks: for_a_newer_library,
     },
     SetUp {
         name: "the built-in on",
-        running: Finding("built-in", "performance_schema=ON, command line", "performance_schema=OFF"),
+        running: Finding("built-in", "performance_schema=ON, command line", "set it to OFF, and restart"),
         unit: None,
         breaks: with_the_built_in,
     },
     SetUp {
         name: "an unknown version",
-        running: Finding("program", "tare stands back: server version 9", "README"),
+        running: Finding(
+            "program",
+            "tare stands back: server version 9",
+            "take a server of one of the series 10.6",
+        ),
         unit: None,
         breaks: of_another_version,
     },
@@ -104,7 +112,7 @@ const SET_UPS: [SetUp; 10] = [
     },
     SetUp {
         name: "a wrong option",
-        running: Finding("options", "wrong.cnf, line 2: option digests-size", "correct"),
+        running: Finding("options", "wrong.cnf, line 2: option digests-size", "mend the option"),
         unit: None,
         breaks: with_a_wrong_option,
     },
@@ -160,6 +168,10 @@ fn of_another_version(tree: &Tree, server: &mut Server) -> Outcome {
     fs::write(tree.at("/mariadbd"), bytes).expect("file");
     fs::set_permissions(tree.at("/mariadbd"), Permissions::from_mode(0o755)).expect("permissions");
     under(server, &format!("shift; exec {} \"$@\"", tree.at("/mariadbd").display()));
+    let probe = Command::new(env!("CARGO_BIN_EXE_tare")).arg("probe").arg(tree.at("/mariadbd")).output();
+    let probe = probe.expect("tare runs");
+    let said = String::from_utf8_lossy(&probe.stdout);
+    assert!(probe.status.code() == Some(FOUND) && said.contains("is not supported"), "{said}");
     Ok(())
 }
 

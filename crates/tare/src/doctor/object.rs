@@ -19,11 +19,18 @@ const LIBC: &str = "libc.so.6";
 const LIBC_FOLDERS: [&str; 4] =
     ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64"];
 /// What to do with a file that is not as it should be.
-const ANEW: &str = "install tare's package, or its file, anew, and restart (tare uninstall lets the server start without it)";
+const ANEW: &str = "install tare's package, or its file, anew, and restart";
+/// What is said of a file that the loader does not survive.
+const DEADLY: &str = "; a server that loads it does not start";
 
 pub(super) fn check(server: &Server) -> Vec<Finding> {
     let Some(path) = server.provider() else { return vec![] };
-    let findings = check_file(&path, &server.root, server.user().as_ref(), libc(server));
+    let mut findings = check_file(&path, &server.root, server.user().as_ref(), libc(server));
+    let untried = findings.iter_mut().filter(|it| it.what.ends_with(DEADLY) && !server.is_tried());
+    untried.for_each(|it| {
+        it.remedy +=
+            " (tare uninstall, or LD_PRELOAD taken out where it is set, lets the server start without it)"
+    });
     if findings.is_empty() { check_trial(server).into_iter().collect() } else { findings }
 }
 
@@ -87,7 +94,7 @@ pub(super) fn check_file(
         Err(error) => {
             // The loader passes over what is no library to it; it dies where one ends too early.
             let dies = matches!(&error, elf::Error::CutOff { loaded: true, .. });
-            let end = if dies { "; a server cannot start with it" } else { "" };
+            let end = if dies { DEADLY } else { "" };
             findings.push(problem(format!("the provider cannot be loaded: {error}{end}"), ANEW));
         }
     }
@@ -116,12 +123,14 @@ fn check_needs(path: &Path, file: &Elf, libc: Option<PathBuf>) -> Vec<Finding> {
     let newest =
         |versions: &mut dyn Iterator<Item = &str>| versions.max_by_key(|it| number(it)).map(str::to_owned);
     let Some(missing) = newest(&mut missing.map(|need| need.version.as_str())) else { return vec![] };
-    let newest = newest(&mut has.iter().map(String::as_str)).unwrap_or_default();
+    // Among them is the library's own name.
+    let mut versions = has.iter().map(String::as_str).filter(|version| version.starts_with("GLIBC_"));
+    let newest = newest(&mut versions).unwrap_or_default();
     let what = format!(
-        "{} needs {missing} of the C library, which has no more than {newest}; a server cannot start with it",
+        "{} needs {missing} of the C library, which has no more than {newest}{DEADLY}",
         path.display()
     );
-    let remedy = "take a tare built on this system, or on an older one (tare uninstall lets the server start without it)";
+    let remedy = "take a tare built on this system, or on an older one";
     vec![Finding::problem("provider", what, remedy)]
 }
 

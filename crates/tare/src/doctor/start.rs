@@ -35,7 +35,7 @@ fn check_preload(server: &Server) -> Vec<Finding> {
             "see what else is found; the loader's own word is where the server's standard error went",
         ),
         None if told(process.variable(TRIED)) => problem(
-            "the server was started without tare: its provider did not come through the trial before the start".to_owned(),
+            "the server was started without tare: the trial of its provider before the start failed, or could not be made".to_owned(),
             &match &server.unit {
                 Some(unit) => format!(
                     "see what else is found, then restart the server; journalctl -u tare-preload@{} has the trial's word",

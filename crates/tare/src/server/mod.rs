@@ -119,6 +119,11 @@ impl Server {
         preloads(&of_process().or_else(of_unit)?).into_iter().find(|path| is_provider(path))
     }
 
+    /// Whether its unit has that tried before each start.
+    pub(crate) fn is_tried(&self) -> bool {
+        self.variable(TRIED).is_some()
+    }
+
     /// Where its program can be read.
     pub(crate) fn program(&self) -> PathBuf {
         match &self.process {
