@@ -183,6 +183,8 @@ PERL
 
     restarted 1 'is cut off' "head -c 65536 /root/whole.so > $provider.new && mv $provider.new $provider"
     show 'journalctl -q -o cat -u tare-preload@mariadb | grep "^tare:" | tail -n 1'
+    # systemd itself restarts a server that fell.
+    quiet 'systemctl kill -s SEGV mariadb && for i in $(seq 60); do sleep 1; mariadb -e "SELECT 1" && exit; done; exit 1'
     restarted 0 'active and complete' "$whole"
     restarted 1 'needs GLIBC_2.99' "perl -0777 -p /root/newer.pl /root/whole.so > $provider.new && mv $provider.new $provider"
     restarted 1 'No such file' "rm $provider"
@@ -212,7 +214,10 @@ PERL
     expect 0 "tare doctor $server"
     inside cmp $provider /root/whole.so || die "the provider before was not put back"
 
+    restarted 1 'is cut off' "head -c 65536 /root/whole.so > $provider.new && mv $provider.new $provider"
+    inside systemctl --failed --no-legend | grep -q tare-preload@mariadb || die "systemd does not list the trial that failed"
     expect 0 'tare uninstall --restart'
+    [ -z "$(inside systemctl --failed --no-legend)" ] || die "systemd knows of a trial still"
     quiet 'apt-get purge -y tare && rm /root/whole.so /root/newer.pl'
     diff <(echo "$before") <(listing) || die "files differ"
     inside sh -c '! ls -d /run/tare 2>/dev/null' || die "something is left in /run"

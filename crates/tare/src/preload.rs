@@ -37,11 +37,12 @@ pub(crate) fn preload(arguments: &Preload) -> Result<ExitCode> {
         format!("{} has nothing to try: no drop-in of `tare install` sets {TRIED}", unit.name)
     })?;
     let server = Server { unit: Some(unit.clone()), process: None, root };
-    let failed = check(&server, &list).err();
+    let failed = check(&server, &unit, &list).err();
     let said = failed.as_ref().map_or_else(|| format!("{PRELOAD}={list}\n"), |why| format!("{WHY}{why}\n"));
     // Only root may write there.
     let trial = unit.trial();
-    install::write(&server.root.at(&trial), said.as_bytes()).with_context(|| trial.display().to_string())?;
+    install::write(&server.root.at(&trial), said.as_bytes())
+        .with_context(|| format!("{} (are you root?)", trial.display()))?;
     let Some(why) = failed else { return Ok(ExitCode::SUCCESS) };
     eprintln!(
         "tare: {} starts without tare: {why}; `tare doctor --unit {}` says what to do",
@@ -52,7 +53,7 @@ pub(crate) fn preload(arguments: &Preload) -> Result<ExitCode> {
 }
 
 /// Why the server is not to load it, in one line.
-fn check(server: &Server, list: &str) -> Result<(), String> {
+fn check(server: &Server, unit: &Unit, list: &str) -> Result<(), String> {
     let objects = preloads(list.as_ref());
     let providers = objects.iter().filter(|path| is_provider(path));
     // What would not be installed is not loaded either.
@@ -60,14 +61,15 @@ fn check(server: &Server, list: &str) -> Result<(), String> {
         return Err(finding.what);
     }
     let objects: Vec<PathBuf> = objects.iter().map(|path| server.root.at(path)).collect();
-    run(server, &objects)
+    run(server, unit, &objects)
 }
 
 /// Starts a program that preloads it, as the account the server has, and sees how it ends.
-fn run(server: &Server, objects: &[PathBuf]) -> Result<(), String> {
+fn run(server: &Server, unit: &Unit, objects: &[PathBuf]) -> Result<(), String> {
     let list: Vec<String> = objects.iter().map(|path| path.display().to_string()).collect();
     let mut command = Command::new(PROGRAM);
-    command.env_clear().env(PRELOAD, list.join(":"));
+    let variables = unit.environment().into_iter().map(|(name, variable)| (name, variable.value));
+    command.env_clear().envs(variables).env(PRELOAD, list.join(":"));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     if let Some(user) = server.user().filter(|_| Uid::effective().is_root()) {
         command.uid(user.uid.as_raw()).gid(user.gid.as_raw());

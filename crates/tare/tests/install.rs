@@ -2,12 +2,13 @@
 
 mod tree;
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 use std::process::Command;
 
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, Uid, User};
 use tare_testkit::host::Host;
 use tree::{DROP_IN, OPTIONS, PROGRAM, PROVIDER, SERVICE, TRIAL, Tree, UNIT, VARIABLES, needing_newer};
 
@@ -131,6 +132,13 @@ fn a_server_that_would_not_have_tare_is_left_alone() {
         fs::write(tree.at(PROVIDER), &bytes[..bytes.len() / 2]).expect("file");
     };
     assert_refused("provider", "is cut off", truncate);
+    let writable = |path: &'static str| {
+        move |tree: &Tree| {
+            fs::set_permissions(tree.at(path), Permissions::from_mode(0o777)).expect("permissions");
+        }
+    };
+    assert_refused("provider", "can be written by others", writable(PROVIDER));
+    assert_refused("trial", "can have root run code of theirs", writable(PROGRAM));
     let harden = |tree: &Tree| tree.write(UNIT, &format!("{SERVICE}MemoryDenyWriteExecute=true\n"));
     assert_refused("hardening", "MemoryDenyWriteExecute=true", harden);
     let built_in =
@@ -230,6 +238,30 @@ fn a_provider_that_broke_after_its_installation_is_not_loaded_and_named() {
         assert_eq!(tree.outcome(&["uninstall"]).0, 0);
         assert_eq!(tree.configuration(), before);
     }
+}
+
+/// Root runs some of a unit's commands, with what the server preloads: only root may own that. And what the server's account cannot
+/// load does not count.
+#[test]
+fn the_server_s_account_tries_the_provider_and_may_not_own_it() {
+    let account = User::from_name("mysql").ok().flatten().filter(|_| Uid::effective().is_root());
+    let Some(account) = account else {
+        println!("skipped: only root can be somebody else, and the account mysql has to be there");
+        return;
+    };
+    let tree = Tree::new();
+    tree.write(UNIT, &format!("{SERVICE}User=mysql\n"));
+    assert_eq!(tree.outcome(&["install"]).0, 0);
+    tree.compile_provider(
+        "#include <stdlib.h>\n#include <unistd.h>\n\
+         __attribute__((constructor)) static void go(void) { if (getuid() == 0 || getgid() == 0) abort(); }",
+    );
+    assert!(tree.environment().contains_key("LD_PRELOAD"), "{}", tree.read(VARIABLES));
+    chown(tree.at(PROVIDER), Some(account.uid.as_raw()), None).expect("chown");
+    assert!(!tree.environment().contains_key("LD_PRELOAD"));
+    assert!(tree.read(VARIABLES).contains("belongs to mysql"), "{}", tree.read(VARIABLES));
+    let (status, said) = tree.tare(&["install"]);
+    assert!(status == 1 && said.contains("belongs to mysql"), "{said}");
 }
 
 /// The environment of the start before does not count: it named a provider that may be broken by now.

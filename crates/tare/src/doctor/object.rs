@@ -1,12 +1,11 @@
 //! The provider's file: whether the loader can take it into the server, and whether it should.
 
-use std::fs;
+use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::unistd::User;
-use tare_mariadb::options::Root;
 
 use super::Finding;
 use crate::elf::{self, Elf};
@@ -25,7 +24,7 @@ const DEADLY: &str = "; a server that loads it does not start";
 
 pub(super) fn check(server: &Server) -> Vec<Finding> {
     let Some(path) = server.provider() else { return vec![] };
-    let mut findings = check_file(&path, &server.root, server.user().as_ref(), libc(server));
+    let mut findings = check_file(&path, server);
     let untried = findings.iter_mut().filter(|it| it.what.ends_with(DEADLY) && !server.is_tried());
     untried.for_each(|it| {
         it.remedy +=
@@ -43,41 +42,29 @@ fn check_trial(server: &Server) -> Option<Finding> {
 }
 
 /// The C library the server has, or would have.
-pub(super) fn libc(server: &Server) -> Option<PathBuf> {
+fn libc(server: &Server) -> Option<PathBuf> {
     let mapped = server.process.iter().flat_map(|process| &process.mapped).map(PathBuf::from);
     let mapped = mapped.filter(|path| path.ends_with(LIBC));
     let folders = LIBC_FOLDERS.iter().map(|folder| Path::new(folder).join(LIBC));
     mapped.chain(folders).map(|path| server.root.at(&path)).find(|path| path.is_file())
 }
 
-/// Looks at a file that is to be preloaded by a server that runs as `user`.
-pub(super) fn check_file(
-    path: &Path,
-    root: &Root,
-    user: Option<&User>,
-    libc: Option<PathBuf>,
-) -> Vec<Finding> {
+/// Looks at a file that the server is to preload.
+pub(super) fn check_file(path: &Path, server: &Server) -> Vec<Finding> {
     let problem = |what: String, remedy: &str| Finding::problem("provider", what, remedy);
     let shown = path.display();
-    let place = root.at(path);
+    let place = server.root.at(path);
     let metadata = match fs::metadata(&place) {
         Ok(metadata) if metadata.is_file() => metadata,
         Ok(_) => return vec![problem(format!("{shown} is no file"), ANEW)],
         Err(error) => return vec![problem(format!("{PRELOAD} names {shown}: {error}"), ANEW)],
     };
-    let mut findings = vec![];
-    let owners = [Some(0), user.map(|user| user.uid.as_raw())];
-    if !owners.contains(&Some(metadata.uid())) {
-        let owner = User::from_uid(metadata.uid().into()).ok().flatten();
-        let owner = owner.map_or_else(|| metadata.uid().to_string(), |user| user.name);
-        let what = format!("{shown} belongs to {owner}, who can put code of theirs into the server");
-        findings.push(problem(what, &format!("chown root:root {shown}")));
-    }
-    if metadata.mode() & 0o022 != 0 {
-        let what = format!("{shown} can be written by others, who can put code of theirs into the server");
-        findings.push(problem(what, &format!("chmod go-w {shown}")));
-    }
-    if let Some(user) = user
+    let user = server.user();
+    // A unit has some of its commands run by root, with the same environment.
+    let own = user.as_ref().filter(|_| server.unit.is_none()).map(|user| user.uid.as_raw());
+    let mut findings =
+        check_owner("provider", path, &metadata, own, "can put code of theirs into the server");
+    if let Some(user) = &user
         && let Some(barred) = barred(&place, user)
     {
         let what =
@@ -90,13 +77,48 @@ pub(super) fn check_file(
         findings.push(problem(what, "put the file elsewhere, such as /usr/local/lib/tare"));
     }
     match Elf::read(&place) {
-        Ok(file) => findings.extend(check_needs(path, &file, libc)),
+        Ok(file) => findings.extend(check_needs(path, &file, libc(server))),
         Err(error) => {
             // The loader passes over what is no library to it; it dies where one ends too early.
             let dies = matches!(&error, elf::Error::CutOff { loaded: true, .. });
             let end = if dies { DEADLY } else { "" };
             findings.push(problem(format!("the provider cannot be loaded: {error}{end}"), ANEW));
         }
+    }
+    findings
+}
+
+/// Looks at the program that root runs before each start of the server.
+pub(super) fn check_trial_program(path: &Path, server: &Server) -> Vec<Finding> {
+    let Ok(metadata) = fs::metadata(server.root.at(path)) else { return vec![] };
+    check_owner(
+        "trial",
+        path,
+        &metadata,
+        None,
+        "can have root run code of theirs before each start of the server",
+    )
+}
+
+/// Whether only root, and who else may, can write a file; others `can` do something with it.
+fn check_owner(
+    check: &'static str,
+    path: &Path,
+    metadata: &Metadata,
+    own: Option<u32>,
+    can: &str,
+) -> Vec<Finding> {
+    let shown = path.display();
+    let mut findings = vec![];
+    if ![Some(0), own].contains(&Some(metadata.uid())) {
+        let owner = User::from_uid(metadata.uid().into()).ok().flatten();
+        let owner = owner.map_or_else(|| metadata.uid().to_string(), |user| user.name);
+        let what = format!("{shown} belongs to {owner}, who {can}");
+        findings.push(Finding::problem(check, what, format!("chown root:root {shown}")));
+    }
+    if metadata.mode() & 0o022 != 0 {
+        let what = format!("{shown} can be written by others, who {can}");
+        findings.push(Finding::problem(check, what, format!("chmod go-w {shown}")));
     }
     findings
 }

@@ -38,8 +38,8 @@ fn check_preload(server: &Server) -> Vec<Finding> {
             "the server was started without tare: the trial of its provider before the start failed, or could not be made".to_owned(),
             &match &server.unit {
                 Some(unit) => format!(
-                    "see what else is found, then restart the server; journalctl -u tare-preload@{} has the trial's word",
-                    unit.stem()
+                    "see what else is found, then restart the server; journalctl -u {} has the trial's word",
+                    unit.trial_unit()
                 ),
                 None => "see what else is found, then restart the server".to_owned(),
             },

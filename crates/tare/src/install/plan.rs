@@ -7,15 +7,13 @@ use tare_mariadb::options::Origin;
 
 use super::change::Change;
 use crate::doctor::{self, Finding, Kind};
-use crate::server::unit::{TRIALS, Unit};
+use crate::server::unit::{TRIAL, TRIALS, Unit};
 use crate::server::{PRELOAD, Server, TRIED, has_provider, is_provider, preloads};
 
 /// The drop-in's name: it comes after most others', whose preloads it takes over.
 const DROP_IN: &str = "zz-tare.conf";
 /// Where an administrator's units and drop-ins go.
 const UNITS: &str = "/etc/systemd/system";
-/// The unit that tries what a server is to preload; the server's name without `.service` is its instance.
-const TRIAL: &str = "tare-preload@.service";
 /// The option file's name.
 const OPTION_FILE: &str = "90-tare.cnf";
 /// Where option files of one's own go; the first that is there.
@@ -26,7 +24,7 @@ const HEAD: &str = "# Written by `tare install`; `tare uninstall` removes it.\n"
 
 /// What a server's unit needs to load the provider, and what the doctor says of that.
 pub(super) fn install(server: &Server, provider: &Path, program: &Path) -> (Vec<Change>, Vec<Finding>) {
-    let mut findings = doctor::before(server, provider);
+    let mut findings = doctor::before(server, provider, program);
     let Some(unit) = &server.unit else { return (vec![], findings) };
     // The drop-in asks for it.
     let mut changes = vec![Change { path: trial_path(), content: Some(trial(program)) }];
@@ -91,7 +89,8 @@ fn trial_path() -> PathBuf {
 }
 
 /// Tries what a server is to preload before each start of it, in an environment without that. What the trial before has left goes
-/// first, so that the server starts without tare where this program is gone, hangs or is broken itself.
+/// first, so that the server starts without tare where this program is gone, hangs or is broken itself. However often the server starts,
+/// it is tried.
 fn trial(program: &Path) -> String {
     format!(
         "{HEAD}[Unit]\nDescription=Trial of what %i.service is to preload\nStartLimitIntervalSec=0\n\n[Service]\nType=oneshot\n\
@@ -131,9 +130,9 @@ fn drop_in(unit: &Unit, provider: &Path) -> Result<String, Finding> {
     let others = others.into_iter().filter(|path| !is_provider(path));
     let list: Vec<String> =
         std::iter::once(provider.to_owned()).chain(others).map(|path| path.display().to_string()).collect();
-    let instance = format!("{}{}.service", TRIAL.trim_end_matches(".service"), unit.stem());
+    let trial = unit.trial_unit();
     Ok(format!(
-        "{HEAD}[Unit]\n# tries it before each start, in a process of its own\nWants={instance}\nAfter={instance}\n\n[Service]\n\
+        "{HEAD}[Unit]\n# tries it before each start, in a process of its own\nWants={trial}\nAfter={trial}\n\n[Service]\n\
          Environment={TRIED}={}\n# sets {PRELOAD} to that if a program that loads it lives\nEnvironmentFile=-{}\n",
         list.join(":"),
         unit.trial().display()

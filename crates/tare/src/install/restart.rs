@@ -10,6 +10,7 @@ use tare_lab::interrupt::Interrupt;
 use crate::arguments::Servers;
 use crate::server::Server;
 use crate::server::process::Process;
+use crate::server::unit::Unit;
 use crate::status::{self, Reach};
 
 /// How often is looked.
@@ -18,6 +19,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How a server is restarted, and what is waited for.
 pub(super) struct Restart {
     unit: String,
+    /// The unit that tries what it is to preload.
+    trial: Option<String>,
     command: Option<String>,
     limit: Duration,
     endpoint: PathBuf,
@@ -32,6 +35,7 @@ impl Restart {
         let endpoint = server.endpoint(&server.prospect());
         Restart {
             unit: server.name(),
+            trial: server.unit.as_ref().map(Unit::trial_unit),
             command: arguments.restart_command.clone(),
             limit: Duration::from_secs(arguments.limit.into()),
             before: serving(&endpoint),
@@ -81,6 +85,10 @@ impl Restart {
             Some(command) => run(Command::new("sh").args(["-c", command]).env("TARE_UNIT", &self.unit)),
             None => {
                 run(Command::new("systemctl").arg("daemon-reload"))?;
+                // A trial that failed is listed until then, also where its unit is gone; mostly there is none.
+                if let Some(trial) = &self.trial {
+                    let _ = run(Command::new("systemctl").args(["reset-failed", trial]));
+                }
                 run(Command::new("systemctl").args(["restart", &self.unit]))
             }
         }

@@ -11,6 +11,8 @@ use super::{PRELOAD, TRIED};
 
 /// Where `tare preload` says what came of its trials. Only root may write there: what stands there is loaded into servers.
 pub(crate) const TRIALS: &str = "/run/tare";
+/// The unit that tries what a server is to preload, for any server: the name of the server's without `.service` is its instance.
+pub(crate) const TRIAL: &str = "tare-preload@.service";
 /// Where units and their drop-ins lie; what comes first wins.
 const FOLDERS: [&str; 5] = [
     "/etc/systemd/system",
@@ -161,6 +163,11 @@ impl Unit {
     /// The name, without the part that all units of servers end with.
     pub(crate) fn stem(&self) -> &str {
         self.name.strip_suffix(".service").unwrap_or(&self.name)
+    }
+
+    /// The unit that tries what the server is to preload.
+    pub(crate) fn trial_unit(&self) -> String {
+        TRIAL.replace('@', &format!("@{}", self.stem()))
     }
 
     /// Where `tare preload` says what came of its trial: as variables for the server, or as a comment why there are none.
