@@ -272,6 +272,9 @@ pub(crate) struct Servers {
 ///
 /// Exit status: 0 the server starts with tare, 1 without.
 #[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    tare preload mariadb                  as mariadb would be started now\n  \
+    tare preload mariadb@a.service")]
 pub(crate) struct Preload {
     /// The server's unit
     #[arg(value_name = "UNIT")]

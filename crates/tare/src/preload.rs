@@ -21,7 +21,7 @@ pub(crate) const WHY: &str = "# without tare: ";
 /// A program that does nothing.
 const PROGRAM: &str = "/bin/true";
 /// How long it may take; the unit of the trial has a longer limit.
-const LIMIT: Duration = Duration::from_secs(5);
+const LIMIT: Duration = Duration::from_secs(10);
 /// How often is looked.
 const PAUSE: Duration = Duration::from_millis(5);
 /// Exit status where the server starts without tare.

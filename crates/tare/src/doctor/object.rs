@@ -38,7 +38,8 @@ fn check_trial(server: &Server) -> Option<Finding> {
     let trial = server.root.at(&server.unit.as_ref()?.trial());
     let said = fs::read_to_string(trial).ok()?;
     let what = said.strip_prefix(preload::WHY)?.trim_end();
-    Some(Finding::problem("provider", format!("before the server's last start {what}"), ANEW))
+    let remedy = format!("restart the server if that is mended by now; else {ANEW}");
+    Some(Finding::problem("provider", format!("the trial before the last start said: {what}"), remedy))
 }
 
 /// The C library the server has, or would have.

@@ -94,7 +94,7 @@ fn trial_path() -> PathBuf {
 fn trial(program: &Path) -> String {
     format!(
         "{HEAD}[Unit]\nDescription=Trial of what %i.service is to preload\nStartLimitIntervalSec=0\n\n[Service]\nType=oneshot\n\
-         TimeoutStartSec=10\nExecStartPre=/bin/rm -f {TRIALS}/%i.env\nExecStart={} preload %i.service\n",
+         TimeoutStartSec=30\nExecStartPre=/bin/rm -f {TRIALS}/%i.env\nExecStart={} preload %i.service\n",
         program.display()
     )
 }
