@@ -184,6 +184,7 @@ PERL
     restarted 1 'is cut off' "head -c 65536 /root/whole.so > $provider.new && mv $provider.new $provider"
     show 'journalctl -q -o cat -u tare-preload@mariadb | grep "^tare:" | tail -n 1'
     # systemd itself restarts a server that fell.
+    # shellcheck disable=SC2016
     quiet 'systemctl kill -s SEGV mariadb && for i in $(seq 60); do sleep 1; mariadb -e "SELECT 1" && exit; done; exit 1'
     restarted 0 'active and complete' "$whole"
     restarted 1 'needs GLIBC_2.99' "perl -0777 -p /root/newer.pl /root/whole.so > $provider.new && mv $provider.new $provider"
