@@ -5,6 +5,7 @@
 #   scripts/bare.sh            in a chroot: installs the package, uses it, upgrades server and package, and takes
 #                              everything off again; what it prints is the transcript in docs/operations.md
 #   scripts/bare.sh nspawn     the same with systemd itself, in a container (package systemd-container)
+#   scripts/bare.sh broken     with systemd: breaks what is installed, in one way after the other; the server starts and serves
 #   scripts/bare.sh recipes    in a chroot: runs docs/deploy/, the playbook with Ansible, and the Dockerfile's steps
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -15,6 +16,8 @@ package=${TARE_PACKAGE:-$(ls target/package/tare_*_amd64.deb 2>/dev/null)}
 [ -f "$package" ] || die "make deb first"
 mirror=${TARE_MIRROR:-http://deb.debian.org/debian}
 export PATH=$PATH:/usr/sbin:/sbin
+
+provider=/usr/lib/tare/libtare_mariadb.so
 
 # The container and the first process in it, where there is one.
 container='' init=''
@@ -76,7 +79,7 @@ boot() {
     die "the container does not come up: $bare.console"
 }
 
-# Instead of systemd, a stand-in that starts the server as its unit and tare's drop-in say.
+# Instead of systemd, a stand-in that starts the server as its unit and tare's drop-in say, the trial before it included.
 stand_in() {
     mountpoint -q "$bare/proc" || mount -t proc proc "$bare/proc"
     printf '#!/bin/sh\nexit 101\n' > "$bare/usr/sbin/policy-rc.d"
@@ -91,9 +94,13 @@ rm -f /run/server.pid
 [ "$1" != stop ] || exit 0
 mkdir -p /run/mysqld && chown mysql /run/mysqld
 # A container has the variable in its environment.
-preload=$(sed -n 's/^Environment=LD_PRELOAD=//p' /etc/systemd/system/mariadb.service.d/zz-tare.conf 2>/dev/null)
-preload=${preload:-$LD_PRELOAD}
+preload=$LD_PRELOAD
 unset LD_PRELOAD
+if [ -f /etc/systemd/system/mariadb.service.d/zz-tare.conf ]; then
+    export $(sed -n 's/^Environment=//p' /etc/systemd/system/mariadb.service.d/zz-tare.conf)
+    sed -n 's/%i/mariadb/g; s/^ExecStart\(Pre\)\{0,1\}=//p' /etc/systemd/system/tare-preload@.service | sh -e
+    preload=$(sed -n 's/^LD_PRELOAD=//p' /run/tare/mariadb.env)
+fi
 LD_PRELOAD=$preload setsid mariadbd --user=mysql --log-error=/var/lib/mysql/server.err </dev/null >/dev/null 2>&1 &
 echo $! >/run/server.pid
 for _ in $(seq 600); do mariadb-admin ping >/dev/null 2>&1 && exit 0; sleep 0.1; done
@@ -143,6 +150,81 @@ transcript() {
     as_before
 }
 
+# Restarts the server after something was done to it; it serves, and the doctor ends with a status and has a word for it.
+restarted() {
+    local status=0 said
+    printf '$ %s\n' "$3"
+    quiet "$3"
+    quiet 'systemctl daemon-reload && systemctl restart mariadb'
+    [ "$(inside mariadb -NBe 'SELECT 1')" = 1 ] || die "the server does not serve"
+    said=$(show "${doctor:-tare doctor} $server") || status=$?
+    printf '%s\n' "$said"
+    [ "$status" = "$1" ] || die "exit status $status, not $1"
+    grep -qF -- "$2" <<<"$said" || die "not a word of: $2"
+}
+
+# What of a provider or its surroundings breaks after the installation. cargo test -p tare --test broken has all ten set-ups.
+broken() {
+    local unit=/etc/systemd/system/mariadb.service.d
+    cp "$package" "$bare/root/tare.deb"
+    quiet 'apt-get update && apt-get install -y --no-install-recommends mariadb-server'
+    quiet 'systemctl restart mariadb'
+    before=$(listing)
+    quiet 'apt-get install -y --no-install-recommends /root/tare.deb && tare install --restart'
+    restarted 0 'active and complete' "cp -a $provider /root/whole.so"
+    show "cat $unit/zz-tare.conf /etc/systemd/system/tare-preload@.service /run/tare/mariadb.env"
+    # The name of a version of the C library, and its hash, by which the loader finds it.
+    cat > "$bare/root/newer.pl" <<'PERL'
+sub hash { my $h = 0; for (unpack "C*", shift) { $h = ($h << 4) + $_; my $top = $h & 0xf0000000; $h ^= $top >> 24; $h &= 0x0fffffff } pack "V", $h }
+my ($from, $to) = (hash("GLIBC_2.34"), hash("GLIBC_2.99"));
+s/\Q$from\E/$to/; s/GLIBC_2\.34\0/GLIBC_2.99\0/;
+PERL
+    local whole="cp -a /root/whole.so $provider.new && mv $provider.new $provider"
+
+    restarted 1 'is cut off' "head -c 65536 /root/whole.so > $provider.new && mv $provider.new $provider"
+    show 'journalctl -q -o cat -u tare-preload@mariadb | grep "^tare:" | tail -n 1'
+    # systemd itself restarts a server that fell.
+    # shellcheck disable=SC2016
+    quiet 'systemctl kill -s SEGV mariadb && for i in $(seq 60); do sleep 1; mariadb -e "SELECT 1" && exit; done; exit 1'
+    restarted 0 'active and complete' "$whole"
+    restarted 1 'needs GLIBC_2.99' "perl -0777 -p /root/newer.pl /root/whole.so > $provider.new && mv $provider.new $provider"
+    restarted 1 'No such file' "rm $provider"
+    restarted 1 'belongs to nobody' "$whole && chown nobody $provider"
+    restarted 1 'MemoryDenyWriteExecute=yes' "chown root $provider && printf '[Service]\nMemoryDenyWriteExecute=yes\n' > $unit/hard.conf"
+    # The doctor is the program that is missing: it is asked by another name.
+    doctor='tare.away doctor' restarted 1 'was started without tare' "rm $unit/hard.conf && mv /usr/bin/tare /usr/bin/tare.away"
+    quiet 'mv /usr/bin/tare.away /usr/bin/tare'
+    restarted 0 'active and complete' 'true'
+
+    # Another object that is preloaded stays, behind tare's, and alone where tare's is broken.
+    local other=/lib/x86_64-linux-gnu/libm.so.6
+    quiet "printf '[Service]\nEnvironment=LD_PRELOAD=$other\n' > $unit/other.conf && tare install --restart"
+    preloaded() { inside sh -c "tr '\\0' '\\n' < /proc/\$(systemctl show -P MainPID mariadb)/environ | sed -n 's/^LD_PRELOAD=//p'"; }
+    [ "$(preloaded)" = "$provider:$other" ] || die "preloaded is $(preloaded)"
+    restarted 1 'is cut off' "head -c 65536 /root/whole.so > $provider.new && mv $provider.new $provider"
+    [ "$(preloaded)" = "$other" ] || die "preloaded is $(preloaded)"
+    quiet "rm $unit/other.conf && $whole && tare install --restart"
+
+    # A newer provider: the server is restarted for it, once; one that does nothing goes again.
+    quiet "$whole"
+    expect 1 "tare doctor $server"
+    expect 0 'tare install --restart'
+    expect 0 "tare doctor $server"
+    quiet "cp -a $other $provider.new && mv $provider.new $provider"
+    expect 1 'tare install --restart --limit 5'
+    expect 0 "tare doctor $server"
+    inside cmp $provider /root/whole.so || die "the provider before was not put back"
+
+    restarted 1 'is cut off' "head -c 65536 /root/whole.so > $provider.new && mv $provider.new $provider"
+    inside systemctl --failed --no-legend | grep -q tare-preload@mariadb || die "systemd does not list the trial that failed"
+    expect 0 'tare uninstall --restart'
+    [ -z "$(inside systemctl --failed --no-legend)" ] || die "systemd knows of a trial still"
+    quiet 'apt-get purge -y tare && rm /root/whole.so /root/newer.pl'
+    diff <(echo "$before") <(listing) || die "files differ"
+    inside sh -c '! ls -d /run/tare 2>/dev/null' || die "something is left in /run"
+    echo 'Every file is as it was before.'
+}
+
 # Three tasks of Ansible, twice: the second time nothing changes. Then a container's files instead of a package.
 recipes() {
     quiet 'apt-get update && apt-get install -y --no-install-recommends mariadb-server ansible-core python3-apt'
@@ -179,6 +261,7 @@ make_machine
 case ${1:-} in
     '') stand_in; transcript ;;
     nspawn) boot; transcript ;;
+    broken) boot; broken ;;
     recipes) stand_in; recipes ;;
     *) die "nothing is called $1" ;;
 esac

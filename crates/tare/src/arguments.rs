@@ -58,6 +58,8 @@ pub(crate) enum Command {
     Govern(Govern),
     Price(Price),
     #[command(hide = true)]
+    Preload(Preload),
+    #[command(hide = true)]
     Documents(Documents),
 }
 
@@ -202,9 +204,11 @@ pub(crate) struct Doctor {
 /// Have the servers of this machine load tare
 ///
 /// Finds the systemd units that start a server, instances such as mariadb@a included, and looks at each as `tare doctor` does. Where
-/// nothing is in the way it writes a drop-in, which has the loader take the provider in, before whatever is preloaded already, and
+/// nothing is in the way it writes a drop-in, which has the loader take the provider in, before whatever is preloaded already; a unit that
+/// tries that before each start, so that a provider that breaks later keeps no server from starting; and
 /// an option file, which loads the plugin ha_federatedx and has room for the group `tare`. Without --restart it counts from
-/// the server's next start on. With it the server is restarted, and all is put back if tare does not answer within the limit.
+/// the server's next start on. With it the server is restarted, also where it runs with an older provider than the installed one, and
+/// all is put back if tare does not answer within the limit.
 ///
 /// Exit status: 0 done or nothing to do, 1 a server was left alone or put back, and why is said.
 #[derive(Args, Debug)]
@@ -222,7 +226,7 @@ pub(crate) struct Install {
 
 /// Take away what `tare install` has written
 ///
-/// Removes the drop-in, the option file with what was set in it, and files that earlier versions of tare left in the data
+/// Removes the drop-in, the unit of the trial, the option file with what was set in it, and files that earlier versions of tare left in the data
 /// directory. Nothing else is touched. Without --restart the server goes on with tare until it is started anew.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
@@ -258,6 +262,26 @@ pub(crate) struct Servers {
     /// What to print
     #[arg(long, value_enum, default_value_t = Output::Text, value_name = "FORMAT")]
     pub(crate) output: Output,
+}
+
+/// Try what a unit's server is to preload, before it starts
+///
+/// The unit tare-preload@.service, which `tare install` writes, runs this before each start of a server. A program that does nothing
+/// loads what the server is to load, as the server's account. If it lives, /run/tare/UNIT.env sets LD_PRELOAD for the server; if it
+/// does not, that file says why, and the server starts without tare.
+///
+/// Exit status: 0 the server starts with tare, 1 without.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    tare preload mariadb                  as mariadb would be started now\n  \
+    tare preload mariadb@a.service")]
+pub(crate) struct Preload {
+    /// The server's unit
+    #[arg(value_name = "UNIT")]
+    pub(crate) unit: String,
+    /// Find units and files below this folder, as in an image
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub(crate) root: PathBuf,
 }
 
 /// Say whether tare would serve a server, from its program's file

@@ -15,6 +15,7 @@ mod lab_live;
 mod lab_table;
 mod outlet;
 mod page;
+mod preload;
 mod price;
 mod probe;
 mod provider;
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         Command::Uninstall(a) => install::uninstall(&a, &interrupt),
         Command::Report(a) => report::report(&a),
         Command::Snapshot(a) => snapshot::snapshot(&a, &interrupt),
+        Command::Preload(a) => preload::preload(&a),
         Command::Probe(a) => probe::probe(&a),
         Command::Documents(a) => documents::documents(&a),
         Command::Top(a) => top::top(&a, &interrupt),

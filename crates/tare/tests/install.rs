@@ -1,117 +1,20 @@
 //! `tare install` and `tare uninstall`, in made-up trees of units and files, without systemd.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+mod tree;
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
 use std::process::Command;
 
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-use serde_json::Value;
+use nix::unistd::{Pid, Uid, User};
 use tare_testkit::host::Host;
-use tare_testkit::subject::provider_library;
-use tempfile::TempDir;
+use tree::{DROP_IN, OPTIONS, PROGRAM, PROVIDER, SERVICE, TRIAL, Tree, UNIT, VARIABLES, needing_newer};
 
-const PROVIDER: &str = "/usr/lib/tare/libtare_mariadb.so";
-const DROP_IN: &str = "/etc/systemd/system/mariadb.service.d/zz-tare.conf";
-const OPTIONS: &str = "/etc/mysql/mariadb.conf.d/90-tare.cnf";
-const UNIT: &str = "/lib/systemd/system/mariadb.service";
-/// The unit of the tree's server, which runs as whoever starts it.
-const SERVICE: &str = "[Service]\nExecStart=/usr/sbin/mariadbd --datadir=/data $MYSQLD_OPTS\n";
-
-/// A machine below a folder: a unit, a server's program, its plugin, the C library and a provider.
-struct Tree(TempDir);
-
-impl Tree {
-    fn new() -> Tree {
-        let host = Host::find().expect("a server");
-        let tree = Tree(host.new_home().expect("a data directory"));
-        let plugin =
-            host.plugins().map(|folder| folder.join("ha_federatedx.so")).filter(|path| path.exists());
-        let maps = fs::read_to_string("/proc/self/maps").expect("maps");
-        let libc =
-            maps.lines().find(|line| line.ends_with("/libc.so.6")).expect("libc").split_whitespace().last();
-        tree.copy(&host.mariadbd, "/usr/sbin/mariadbd");
-        tree.copy(Path::new(libc.expect("a path")), "/lib/x86_64-linux-gnu/libc.so.6");
-        tree.copy(&provider_library().expect("a provider"), PROVIDER);
-        plugin.iter().for_each(|path| tree.copy(path, "/usr/lib/mysql/plugin/ha_federatedx.so"));
-        tree.write("/etc/mysql/my.cnf", "!includedir /etc/mysql/mariadb.conf.d\n");
-        tree.write("/etc/mysql/mariadb.conf.d/50-server.cnf", "[mariadbd]\nskip-networking\n");
-        tree.write(UNIT, SERVICE);
-        fs::create_dir_all(tree.at("/etc/systemd/system")).expect("folder");
-        tree
-    }
-
-    fn at(&self, path: &str) -> PathBuf {
-        self.0.path().join(path.trim_start_matches('/'))
-    }
-
-    fn copy(&self, from: &Path, to: &str) {
-        self.write(to, "");
-        fs::copy(from, self.at(to)).expect("a copy");
-    }
-
-    fn write(&self, path: &str, text: &str) {
-        let path = self.at(path);
-        fs::create_dir_all(path.parent().expect("a folder")).expect("folder");
-        fs::write(path, text).expect("file");
-    }
-
-    fn read(&self, path: &str) -> String {
-        fs::read_to_string(self.at(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
-    }
-
-    fn tare(&self, arguments: &[&str]) -> (i32, String) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tare"));
-        command.args(arguments).arg("--root").arg(self.0.path());
-        let output = command.env("TARE_PROVIDER", self.at(PROVIDER)).output().expect("tare runs");
-        let said =
-            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-        (output.status.code().expect("it ends by itself"), said)
-    }
-
-    /// What became of the first server.
-    fn outcome(&self, arguments: &[&str]) -> (i32, Value) {
-        let (status, said) = self.tare(&[arguments, &["--output", "json"]].concat());
-        let mut report: Value =
-            serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}:\n{said}"));
-        (status, report["servers"][0].take())
-    }
-
-    /// Every file of the configuration and the libraries with a hash of what it holds, and every folder.
-    fn listing(&self) -> BTreeMap<PathBuf, Option<u64>> {
-        let mut listing = self.configuration();
-        listing.extend(self.below(&["/lib", "/usr/lib"]));
-        listing
-    }
-
-    fn configuration(&self) -> BTreeMap<PathBuf, Option<u64>> {
-        self.below(&["/etc"])
-    }
-
-    fn below(&self, folders: &[&str]) -> BTreeMap<PathBuf, Option<u64>> {
-        let mut listing = BTreeMap::new();
-        let mut open: Vec<PathBuf> = folders.iter().map(|folder| self.at(folder)).collect();
-        while let Some(folder) = open.pop() {
-            for entry in fs::read_dir(&folder).expect("folder").flatten() {
-                let path = entry.path();
-                let content = path.is_file().then(|| hash(&fs::read(&path).expect("file")));
-                if content.is_none() {
-                    open.push(path.clone());
-                }
-                listing.insert(path, content);
-            }
-        }
-        listing
-    }
-}
-
-fn hash(bytes: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    bytes.hash(&mut hasher);
-    hasher.finish()
+/// How the drop-in says what is to be preloaded.
+fn told(list: &str) -> String {
+    format!("\n[Service]\nEnvironment=TARE_PRELOAD={list}\n")
 }
 
 #[test]
@@ -120,7 +23,9 @@ fn a_dry_run_shows_what_would_be_written_and_writes_nothing() {
     let before = tree.listing();
     let (status, said) = tree.tare(&["install", "--dry-run"]);
     assert_eq!(status, 0, "{said}");
-    for word in ["mariadb.service: would be changed", DROP_IN, OPTIONS, &format!("LD_PRELOAD={PROVIDER}")] {
+    for word in
+        ["mariadb.service: would be changed", DROP_IN, TRIAL, OPTIONS, &format!("TARE_PRELOAD={PROVIDER}")]
+    {
         assert!(said.contains(word), "no {word} in:\n{said}");
     }
     assert_eq!(tree.listing(), before);
@@ -134,7 +39,7 @@ fn what_is_installed_is_the_same_twice_and_nothing_is_left_of_it() {
     assert_eq!((status, &outcome["state"]), (0, &"changed".into()), "{outcome}");
     let installed = tree.listing();
     let drop_in = tree.read(DROP_IN);
-    assert!(drop_in.contains(&format!("[Service]\nEnvironment=LD_PRELOAD={PROVIDER}\n")), "{drop_in}");
+    assert!(drop_in.contains(&told(PROVIDER)), "{drop_in}");
     let has_plugin = tree.at("/usr/lib/mysql/plugin/ha_federatedx.so").exists();
     assert_eq!(tree.read(OPTIONS).contains("plugin-load-add = ha_federatedx"), has_plugin);
     // The dry run had said exactly this.
@@ -147,6 +52,9 @@ fn what_is_installed_is_the_same_twice_and_nothing_is_left_of_it() {
     assert!(said.contains("the server does not run"), "{said}");
     assert_eq!(status, 2, "nothing is wrong, and nothing is known: {said}");
 
+    let loaded = tree.at(PROVIDER).display().to_string();
+    assert_eq!(tree.environment().get("LD_PRELOAD"), Some(&loaded), "it lives");
+    assert_eq!(tree.outcome(&["install"]).1["state"], "unchanged");
     assert_eq!(tree.outcome(&["uninstall"]).1["state"], "changed");
     assert_eq!(tree.listing(), before);
     assert_eq!(tree.outcome(&["uninstall"]).1["state"], "unchanged");
@@ -158,8 +66,8 @@ fn what_was_preloaded_and_set_before_stays() {
     let allocator = "/etc/systemd/system/mariadb.service.d/jemalloc.conf";
     tree.write(allocator, "[Service]\nEnvironment=\"LD_PRELOAD=/usr/lib/libjemalloc.so.2 /usr/lib/x.so\"\n");
     assert_eq!(tree.outcome(&["install"]).0, 0);
-    let list = format!("LD_PRELOAD={PROVIDER}:/usr/lib/libjemalloc.so.2:/usr/lib/x.so\n");
-    assert!(tree.read(DROP_IN).contains(&list), "{}", tree.read(DROP_IN));
+    let list = format!("{PROVIDER}:/usr/lib/libjemalloc.so.2:/usr/lib/x.so");
+    assert!(tree.read(DROP_IN).contains(&told(&list)), "{}", tree.read(DROP_IN));
     tree.write(OPTIONS, &(tree.read(OPTIONS) + "level = sums\n"));
     assert_eq!(tree.outcome(&["install"]).1["state"], "unchanged");
     assert!(tree.read(OPTIONS).ends_with("level = sums\n"));
@@ -175,7 +83,7 @@ fn files_of_somebody_else_s_are_left_alone() {
     tree.write(OPTIONS, "[mariadbd]\nplugin-load-add = ha_federatedx\n[tare]\nlevel = sums\n");
     let before = tree.listing();
     assert_eq!(tree.outcome(&["install"]).0, 0);
-    assert!(tree.read(DROP_IN).ends_with(&format!("LD_PRELOAD={PROVIDER}\n")), "{}", tree.read(DROP_IN));
+    assert!(tree.read(DROP_IN).contains(&told(PROVIDER)), "{}", tree.read(DROP_IN));
     let (_, outcome) = tree.outcome(&["uninstall"]);
     let what = outcome["findings"][0]["what"].as_str().unwrap_or_default();
     assert!(what.starts_with(by_hand), "what still has the server load tare is named: {outcome:#}");
@@ -224,6 +132,13 @@ fn a_server_that_would_not_have_tare_is_left_alone() {
         fs::write(tree.at(PROVIDER), &bytes[..bytes.len() / 2]).expect("file");
     };
     assert_refused("provider", "is cut off", truncate);
+    let writable = |path: &'static str| {
+        move |tree: &Tree| {
+            fs::set_permissions(tree.at(path), Permissions::from_mode(0o777)).expect("permissions");
+        }
+    };
+    assert_refused("provider", "can be written by others", writable(PROVIDER));
+    assert_refused("trial", "can have root run code of theirs", writable(PROGRAM));
     let harden = |tree: &Tree| tree.write(UNIT, &format!("{SERVICE}MemoryDenyWriteExecute=true\n"));
     assert_refused("hardening", "MemoryDenyWriteExecute=true", harden);
     let built_in =
@@ -233,38 +148,20 @@ fn a_server_that_would_not_have_tare_is_left_alone() {
         |tree: &Tree| tree.write("/etc/mysql/mariadb.conf.d/60.cnf", "[tare]\ndigests-size = many\n");
     assert_refused("options", "60.cnf, line 2: option digests-size", option);
     let late = |tree: &Tree| {
-        tree.write(UNIT, &format!("{SERVICE}EnvironmentFile=/etc/default/mariadb\n"));
+        tree.write(
+            "/etc/systemd/system/mariadb.service.d/zzz.conf",
+            "[Service]\nEnvironmentFile=/etc/default/mariadb\n",
+        );
         tree.write("/etc/default/mariadb", "LD_PRELOAD=/usr/lib/libjemalloc.so.2\n");
     };
     assert_refused("preload", "/etc/default/mariadb sets LD_PRELOAD", late);
+    let unset = |tree: &Tree| tree.write(UNIT, &format!("{SERVICE}UnsetEnvironment=X LD_PRELOAD\n"));
+    assert_refused("preload", "takes LD_PRELOAD from the server", unset);
     let confine =
         |tree: &Tree| tree.write("/etc/apparmor.d/mariadbd", "/usr/sbin/mariadbd {\n  /data/** rwk,\n}\n");
     assert_refused("confinement", "AppArmor's profile mariadbd", confine);
     let others = |tree: &Tree| tree.copy(Path::new("/bin/true"), "/usr/sbin/mariadbd");
     assert_refused("program", "does not tell its version", others);
-}
-
-/// An object that needs a C library nobody has.
-fn needing_newer(mut bytes: Vec<u8>) -> Vec<u8> {
-    // The hash is what the loader compares first.
-    for (from, to) in
-        [(&b"GLIBC_2.34\0"[..], &b"GLIBC_2.99\0"[..]), (&hash_of("GLIBC_2.34"), &hash_of("GLIBC_2.99"))]
-    {
-        let at = bytes.windows(from.len()).position(|window| window == from);
-        let at = at.expect("what every program built today needs");
-        bytes[at..at + from.len()].copy_from_slice(to);
-    }
-    bytes
-}
-
-/// As ELF hashes names.
-fn hash_of(name: &str) -> [u8; 4] {
-    let step = |hash: u32, byte: u8| {
-        let hash = (hash << 4).wrapping_add(byte.into());
-        let top = hash & 0xf000_0000;
-        (hash ^ (top >> 24)) & !top
-    };
-    name.bytes().fold(0, step).to_le_bytes()
 }
 
 #[test]
@@ -276,26 +173,112 @@ fn a_provider_for_a_newer_c_library_is_refused() {
     assert_refused("provider", "needs GLIBC_2.99 of the C library", newer);
 }
 
-/// What the loader does not survive: the server cannot start with it, so it is named before, and taken off without it.
+/// A variable that a file of the unit's sets comes after those of the unit itself, and tare's file after it.
 #[test]
-fn a_provider_that_broke_after_its_installation_is_named_and_taken_off() {
-    // Within what is loaded; debugging information that is missing behind it does no harm.
-    let cut: fn(Vec<u8>) -> Vec<u8> = |bytes| bytes[..1 << 16].to_vec();
-    for (broken, named) in [(cut, "is cut off"), (needing_newer, "needs GLIBC_2.99")] {
+fn what_a_file_of_variables_preloads_is_taken_over() {
+    let tree = Tree::new();
+    tree.write(UNIT, &format!("{SERVICE}EnvironmentFile=/etc/default/mariadb\n"));
+    tree.write("/etc/default/mariadb", "LD_PRELOAD=/usr/lib/libjemalloc.so.2\n");
+    assert_eq!(tree.outcome(&["install"]).0, 0);
+    let list = format!("{PROVIDER}:/usr/lib/libjemalloc.so.2");
+    assert!(tree.read(DROP_IN).contains(&told(&list)), "{}", tree.read(DROP_IN));
+    assert_eq!(tree.environment()["LD_PRELOAD"].matches(':').count(), 1);
+    assert_eq!(tree.outcome(&["install"]).1["state"], "unchanged");
+}
+
+#[test]
+fn a_drop_in_of_version_0_1_0_is_replaced() {
+    let tree = Tree::new();
+    let head = "# Written by `tare install`; `tare uninstall` removes it.\n";
+    tree.write(DROP_IN, &format!("{head}[Service]\nEnvironment=LD_PRELOAD={PROVIDER}:/usr/lib/x.so\n"));
+    assert_eq!(tree.outcome(&["install"]).1["state"], "changed");
+    assert!(tree.read(DROP_IN).contains(&told(PROVIDER)), "{}", tree.read(DROP_IN));
+    assert!(!tree.read(DROP_IN).contains("Environment=LD_PRELOAD"));
+}
+
+/// What the loader does not survive is not loaded: see tests/broken.rs for servers that start.
+#[test]
+fn a_provider_that_broke_after_its_installation_is_not_loaded_and_named() {
+    // Within what is loaded, behind the header; then nothing that can be seen from outside: a name that nobody defines.
+    let cut: fn(&Tree) = |tree| tree.replace_provider(|bytes| bytes[..1 << 16].to_vec());
+    let newer: fn(&Tree) = |tree| tree.replace_provider(needing_newer);
+    let undefined: fn(&Tree) = |tree| {
+        let call = "void nobody_has_this(void); __attribute__((constructor)) static void go(void) { nobody_has_this(); }";
+        tree.compile_provider(call);
+    };
+    let hangs: fn(&Tree) = |tree| {
+        tree.compile_provider(
+            "#include <unistd.h>\n__attribute__((constructor)) static void go(void) { for (;;) pause(); }",
+        );
+    };
+    for (breaks, seen, named) in [
+        (cut, true, "is cut off"),
+        (newer, true, "needs GLIBC_2.99"),
+        (undefined, false, "undefined symbol: nobody_has_this"),
+        (hangs, false, "did not end within"),
+    ] {
         let tree = Tree::new();
         let before = tree.configuration();
         assert_eq!(tree.outcome(&["install"]).0, 0);
-        let bytes = fs::read(tree.at(PROVIDER)).expect("file");
-        fs::write(tree.at(PROVIDER), broken(bytes)).expect("file");
-        let any = Command::new("true").env("LD_PRELOAD", tree.at(PROVIDER)).output().expect("it begins");
-        assert!(!any.status.success(), "if the loader survives it, so does a server: see tests/doctor.rs");
+        assert!(tree.environment().contains_key("LD_PRELOAD"));
+        breaks(&tree);
+        assert!(!tree.environment().contains_key("LD_PRELOAD"), "{named}");
+        assert!(tree.read(VARIABLES).starts_with("# without tare: "), "{}", tree.read(VARIABLES));
+        let said = tree.read("/trial.log");
+        assert!(
+            said.starts_with("tare: mariadb.service starts without tare: ") && said.contains(named),
+            "{said}"
+        );
         let (status, said) = tree.tare(&["doctor"]);
-        assert!(status == 1 && said.contains(named) && said.contains("cannot start"), "{said}");
-        let (status, said) = tree.tare(&["install"]);
         assert!(status == 1 && said.contains(named), "{said}");
+        if seen {
+            let (status, said) = tree.tare(&["install"]);
+            assert!(status == 1 && said.contains(named), "{said}");
+        }
         assert_eq!(tree.outcome(&["uninstall"]).0, 0);
         assert_eq!(tree.configuration(), before);
     }
+}
+
+/// Root runs some of a unit's commands, with what the server preloads: only root may own that. And what the server's account cannot
+/// load does not count.
+#[test]
+fn the_server_s_account_tries_the_provider_and_may_not_own_it() {
+    let account = User::from_name("mysql").ok().flatten().filter(|_| Uid::effective().is_root());
+    let Some(account) = account else {
+        println!("skipped: only root can be somebody else, and the account mysql has to be there");
+        return;
+    };
+    let tree = Tree::new();
+    tree.write(UNIT, &format!("{SERVICE}User=mysql\n"));
+    assert_eq!(tree.outcome(&["install"]).0, 0);
+    tree.compile_provider(
+        "#include <stdlib.h>\n#include <unistd.h>\n\
+         __attribute__((constructor)) static void go(void) { if (getuid() == 0 || getgid() == 0) abort(); }",
+    );
+    assert!(tree.environment().contains_key("LD_PRELOAD"), "{}", tree.read(VARIABLES));
+    chown(tree.at(PROVIDER), Some(account.uid.as_raw()), None).expect("chown");
+    assert!(!tree.environment().contains_key("LD_PRELOAD"));
+    assert!(tree.read(VARIABLES).contains("belongs to mysql"), "{}", tree.read(VARIABLES));
+    let (status, said) = tree.tare(&["install"]);
+    assert!(status == 1 && said.contains("belongs to mysql"), "{said}");
+}
+
+/// The environment of the start before does not count: it named a provider that may be broken by now.
+#[test]
+fn without_a_program_that_tries_it_the_provider_is_not_loaded() {
+    let tree = Tree::new();
+    assert_eq!(tree.outcome(&["install"]).0, 0);
+    assert!(tree.environment().contains_key("LD_PRELOAD"));
+    for script in ["kill -BUS $$", "exit 127"] {
+        tree.program(PROGRAM, script);
+        assert!(!tree.environment().contains_key("LD_PRELOAD"));
+        assert!(!tree.at(VARIABLES).exists());
+    }
+    fs::remove_file(tree.at(PROGRAM)).expect("file");
+    assert!(!tree.environment().contains_key("LD_PRELOAD"));
+    let (status, said) = tree.tare(&["install"]);
+    assert!(status == 1 && said.contains("there is no tare below --root"), "{said}");
 }
 
 /// Starts the tree's server as its unit says: a stand-in for systemd.
@@ -306,12 +289,12 @@ if [ -f pid ]; then
     kill "$(cat pid)" 2>/dev/null || true
     while kill -0 "$(cat pid)" 2>/dev/null; do sleep 0.1; done
 fi
-preload=$(sed -n "s:^Environment=LD_PRELOAD=:$0:p" etc/systemd/system/mariadb.service.d/zz-tare.conf 2>/dev/null || true)
+environment=$(sh run/start.sh "$0")
 options=--no-defaults
 [ ! -f etc/mysql/mariadb.conf.d/90-tare.cnf ] || options=--defaults-file=$0/etc/mysql/mariadb.conf.d/90-tare.cnf
 user=
 [ "$(id -u)" != 0 ] || user=--user=mysql
-LD_PRELOAD=$preload setsid "$SERVER" "$options" $user --datadir="$0/data" --socket="$0/s" --pid-file="$0/data/pid" \
+env $environment setsid "$SERVER" "$options" $user --datadir="$0/data" --socket="$0/s" --pid-file="$0/data/pid" \
     --tmpdir="$0/tmp" --skip-networking --log-error="$0/data/log.err" --innodb-log-file-size=8M \
     --innodb-buffer-pool-size=64M </dev/null >/dev/null 2>&1 &
 echo $! >pid
@@ -350,13 +333,11 @@ impl Drop for Running<'_> {
 
 /// A tree whose server can be started: the account it runs as may pass.
 fn startable() -> Option<Tree> {
-    let tree = Tree::new();
-    fs::set_permissions(tree.0.path(), fs::Permissions::from_mode(0o755)).expect("permissions");
     if Host::find().expect("a server").basedir.is_some() {
         println!("skipped: the stand-in for systemd starts the system's own server only");
         return None;
     }
-    Some(tree)
+    Some(Tree::new())
 }
 
 #[test]
@@ -373,12 +354,7 @@ fn a_restarted_server_has_tare_and_has_it_no_more_afterwards() {
         "{outcome:#}"
     );
     let pid = running.pid();
-    let (status, said) = {
-        let pid = pid.expect("it runs").to_string();
-        let output =
-            Command::new(env!("CARGO_BIN_EXE_tare")).args(["doctor", "--pid", &pid]).output().expect("runs");
-        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
-    };
+    let (status, said) = doctor(&running);
     assert_eq!(status, Some(0), "{said}");
     // Nothing is to do: the server is left alone.
     let (_, outcome) = tree.outcome(&[&["install"][..], &restart].concat());
@@ -396,7 +372,7 @@ fn a_server_that_does_not_come_up_with_tare_is_put_back() {
     let Some(tree) = startable() else { return };
     let running = Running(&tree);
     // Its unit's drop-in is not honoured: the server comes up without tare.
-    let command = running.command(&RESTART.replace("LD_PRELOAD=$preload ", ""));
+    let command = running.command(&RESTART.replace("env $environment ", ""));
     let before = tree.listing();
     let restart = ["install", "--limit", "2", "--restart", "--restart-command", &command];
     let (status, outcome) = tree.outcome(&restart);
@@ -412,4 +388,58 @@ fn a_server_that_does_not_come_up_with_tare_is_put_back() {
     assert_eq!((status, &outcome["state"]), (1, &"put-back".into()));
     assert!(outcome["why"].as_str().is_some_and(|why| why.contains("broken")), "{outcome:#}");
     assert_eq!(tree.listing(), before);
+}
+
+/// What `tare doctor` says of the tree's server as it runs.
+fn doctor(running: &Running<'_>) -> (Option<i32>, String) {
+    let pid = running.pid().expect("it runs").to_string();
+    let output = Command::new(env!("CARGO_BIN_EXE_tare")).args(["doctor", "--pid", &pid]).output();
+    let output = output.expect("tare runs");
+    (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[test]
+fn a_server_with_an_older_provider_is_restarted() {
+    let Some(tree) = startable() else { return };
+    let running = Running(&tree);
+    let command = running.command(RESTART);
+    let restart = ["install", "--restart", "--restart-command", &command];
+    assert_eq!(tree.outcome(&restart).0, 0);
+    let pid = running.pid();
+    tree.replace_provider(|bytes| bytes);
+
+    let (status, said) = doctor(&running);
+    assert!(
+        status == Some(1) && said.contains("runs with an older provider than the installed one"),
+        "{said}"
+    );
+    for how in [["install"].as_slice(), &["install", "--dry-run"]] {
+        let (status, outcome) = tree.outcome(how);
+        assert_eq!((status, &outcome["state"]), (0, &"unchanged".into()));
+        let what = outcome["findings"][0]["what"].as_str().unwrap_or_default();
+        assert!(what.contains("older provider") && running.pid() == pid, "{outcome:#}");
+    }
+    let (status, outcome) = tree.outcome(&restart);
+    assert_eq!((status, &outcome["restarted"]), (0, &true.into()), "{outcome:#}");
+    assert!(running.pid() != pid);
+    assert_eq!(doctor(&running).0, Some(0), "{}", doctor(&running).1);
+    assert_eq!(tree.outcome(&restart).1["restarted"], false);
+}
+
+#[test]
+fn a_newer_provider_that_does_not_answer_goes_and_the_one_before_is_put_back() {
+    let Some(tree) = startable() else { return };
+    let running = Running(&tree);
+    let command = running.command(RESTART);
+    assert_eq!(tree.outcome(&["install", "--restart", "--restart-command", &command]).0, 0);
+    let before = tree.listing();
+    // It can be loaded, and does nothing.
+    tree.compile_provider("int nothing;");
+    let (status, outcome) =
+        tree.outcome(&["install", "--limit", "2", "--restart", "--restart-command", &command]);
+    assert_eq!((status, &outcome["state"]), (1, &"put-back".into()), "{outcome:#}");
+    let why = outcome["why"].as_str().unwrap_or_default();
+    assert!(why.contains("did not answer") && why.contains("is again what the server had loaded"), "{why}");
+    assert_eq!(tree.listing(), before);
+    assert_eq!(doctor(&running).0, Some(0), "{}", doctor(&running).1);
 }

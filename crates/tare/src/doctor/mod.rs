@@ -17,6 +17,8 @@ use crate::arguments::Doctor;
 use crate::server::Server;
 use crate::server::process::Process;
 
+pub(crate) use start::outdated;
+
 /// Exit status where something was found.
 const FOUND: u8 = 1;
 /// Exit status where nothing was found, but not everything could be looked at.
@@ -132,16 +134,25 @@ fn diagnose(server: &Server, log: Option<&Path>) -> Diagnosis {
     Diagnosis { server: server.name(), version, active: answer.is_active(), findings }
 }
 
-/// What is in the way of a server that does not have tare yet, and would load this provider at its next start.
-pub(crate) fn before(server: &Server, provider: &Path) -> Vec<Finding> {
+/// What is in the way of a server that does not have tare yet, and would load this provider at its next start, after this program has
+/// tried it.
+pub(crate) fn before(server: &Server, provider: &Path, program: &Path) -> Vec<Finding> {
     let server = &server.next();
     let prospect = server.prospect();
     let mut findings = start::check_program(&prospect);
-    findings.extend(object::check_file(provider, &server.root, server.user().as_ref(), object::libc(server)));
+    findings.extend(object::check_file(provider, server));
+    findings.extend(object::check_trial_program(program, server));
     findings.extend(server.unit.iter().flat_map(|unit| surroundings::check_unit(unit, provider)));
     findings.extend(surroundings::check_confinement(server, provider));
     findings.extend(surroundings::check_data(server, &prospect));
     findings.extend(server.plugin(&prospect).is_none().then(start::no_plugin));
+    findings
+}
+
+/// What is wrong with a provider's file that a server is to load; nothing where it could not be looked at.
+pub(crate) fn provider(server: &Server, provider: &Path) -> Vec<Finding> {
+    let mut findings = object::check_file(provider, server);
+    findings.retain(|finding| finding.kind == Kind::Problem);
     findings
 }
 

@@ -1,16 +1,16 @@
 //! The provider's file: whether the loader can take it into the server, and whether it should.
 
-use std::fs;
+use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::unistd::User;
-use tare_mariadb::options::Root;
 
 use super::Finding;
 use crate::elf::{self, Elf};
-use crate::server::{PRELOAD, Server, is_provider, preloads, rights};
+use crate::preload;
+use crate::server::{PRELOAD, Server, rights};
 
 /// The C library, as the loader knows it.
 const LIBC: &str = "libc.so.6";
@@ -18,58 +18,54 @@ const LIBC: &str = "libc.so.6";
 const LIBC_FOLDERS: [&str; 4] =
     ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64"];
 /// What to do with a file that is not as it should be.
-const ANEW: &str = "install tare's package, or its file, anew, and restart (tare uninstall lets the server start without it)";
+const ANEW: &str = "install tare's package, or its file, anew, and restart";
+/// What is said of a file that the loader does not survive.
+const DEADLY: &str = "; a server that loads it does not start";
 
 pub(super) fn check(server: &Server) -> Vec<Finding> {
-    let provider = provider(server);
-    provider
-        .map(|path| check_file(&path, &server.root, server.user().as_ref(), libc(server)))
-        .unwrap_or_default()
+    let Some(path) = server.provider() else { return vec![] };
+    let mut findings = check_file(&path, server);
+    let untried = findings.iter_mut().filter(|it| it.what.ends_with(DEADLY) && !server.is_tried());
+    untried.for_each(|it| {
+        it.remedy +=
+            " (tare uninstall, or LD_PRELOAD taken out where it is set, lets the server start without it)"
+    });
+    if findings.is_empty() { check_trial(server).into_iter().collect() } else { findings }
 }
 
-/// The provider that the server loads, or its unit says it is to load.
-pub(super) fn provider(server: &Server) -> Option<PathBuf> {
-    let of_unit = || Some(server.unit.as_ref()?.environment().remove(PRELOAD)?.value.into());
-    let value = server.variable(PRELOAD).or_else(of_unit)?;
-    preloads(&value).into_iter().find(|path| is_provider(path))
+/// What the trial before the last start said, where nothing of it is seen in the file.
+fn check_trial(server: &Server) -> Option<Finding> {
+    let trial = server.root.at(&server.unit.as_ref()?.trial());
+    let said = fs::read_to_string(trial).ok()?;
+    let what = said.strip_prefix(preload::WHY)?.trim_end();
+    let remedy = format!("restart the server if that is mended by now; else {ANEW}");
+    Some(Finding::problem("provider", format!("the trial before the last start said: {what}"), remedy))
 }
 
 /// The C library the server has, or would have.
-pub(super) fn libc(server: &Server) -> Option<PathBuf> {
+fn libc(server: &Server) -> Option<PathBuf> {
     let mapped = server.process.iter().flat_map(|process| &process.mapped).map(PathBuf::from);
     let mapped = mapped.filter(|path| path.ends_with(LIBC));
     let folders = LIBC_FOLDERS.iter().map(|folder| Path::new(folder).join(LIBC));
     mapped.chain(folders).map(|path| server.root.at(&path)).find(|path| path.is_file())
 }
 
-/// Looks at a file that is to be preloaded by a server that runs as `user`.
-pub(super) fn check_file(
-    path: &Path,
-    root: &Root,
-    user: Option<&User>,
-    libc: Option<PathBuf>,
-) -> Vec<Finding> {
+/// Looks at a file that the server is to preload.
+pub(super) fn check_file(path: &Path, server: &Server) -> Vec<Finding> {
     let problem = |what: String, remedy: &str| Finding::problem("provider", what, remedy);
     let shown = path.display();
-    let place = root.at(path);
+    let place = server.root.at(path);
     let metadata = match fs::metadata(&place) {
         Ok(metadata) if metadata.is_file() => metadata,
         Ok(_) => return vec![problem(format!("{shown} is no file"), ANEW)],
         Err(error) => return vec![problem(format!("{PRELOAD} names {shown}: {error}"), ANEW)],
     };
-    let mut findings = vec![];
-    let owners = [Some(0), user.map(|user| user.uid.as_raw())];
-    if !owners.contains(&Some(metadata.uid())) {
-        let owner = User::from_uid(metadata.uid().into()).ok().flatten();
-        let owner = owner.map_or_else(|| metadata.uid().to_string(), |user| user.name);
-        let what = format!("{shown} belongs to {owner}, who can put code of theirs into the server");
-        findings.push(problem(what, &format!("chown root:root {shown}")));
-    }
-    if metadata.mode() & 0o022 != 0 {
-        let what = format!("{shown} can be written by others, who can put code of theirs into the server");
-        findings.push(problem(what, &format!("chmod 644 {shown}")));
-    }
-    if let Some(user) = user
+    let user = server.user();
+    // A unit has some of its commands run by root, with the same environment.
+    let own = user.as_ref().filter(|_| server.unit.is_none()).map(|user| user.uid.as_raw());
+    let mut findings =
+        check_owner("provider", path, &metadata, own, "can put code of theirs into the server");
+    if let Some(user) = &user
         && let Some(barred) = barred(&place, user)
     {
         let what =
@@ -82,13 +78,48 @@ pub(super) fn check_file(
         findings.push(problem(what, "put the file elsewhere, such as /usr/local/lib/tare"));
     }
     match Elf::read(&place) {
-        Ok(file) => findings.extend(check_needs(path, &file, libc)),
+        Ok(file) => findings.extend(check_needs(path, &file, libc(server))),
         Err(error) => {
             // The loader passes over what is no library to it; it dies where one ends too early.
             let dies = matches!(&error, elf::Error::CutOff { loaded: true, .. });
-            let end = if dies { "; a server cannot start with it" } else { "" };
+            let end = if dies { DEADLY } else { "" };
             findings.push(problem(format!("the provider cannot be loaded: {error}{end}"), ANEW));
         }
+    }
+    findings
+}
+
+/// Looks at the program that root runs before each start of the server.
+pub(super) fn check_trial_program(path: &Path, server: &Server) -> Vec<Finding> {
+    let Ok(metadata) = fs::metadata(server.root.at(path)) else { return vec![] };
+    check_owner(
+        "trial",
+        path,
+        &metadata,
+        None,
+        "can have root run code of theirs before each start of the server",
+    )
+}
+
+/// Whether only root, and who else may, can write a file; others `can` do something with it.
+fn check_owner(
+    check: &'static str,
+    path: &Path,
+    metadata: &Metadata,
+    own: Option<u32>,
+    can: &str,
+) -> Vec<Finding> {
+    let shown = path.display();
+    let mut findings = vec![];
+    if ![Some(0), own].contains(&Some(metadata.uid())) {
+        let owner = User::from_uid(metadata.uid().into()).ok().flatten();
+        let owner = owner.map_or_else(|| metadata.uid().to_string(), |user| user.name);
+        let what = format!("{shown} belongs to {owner}, who {can}");
+        findings.push(Finding::problem(check, what, format!("chown root:root {shown}")));
+    }
+    if metadata.mode() & 0o022 != 0 {
+        let what = format!("{shown} can be written by others, who {can}");
+        findings.push(Finding::problem(check, what, format!("chmod go-w {shown}")));
     }
     findings
 }
@@ -115,12 +146,14 @@ fn check_needs(path: &Path, file: &Elf, libc: Option<PathBuf>) -> Vec<Finding> {
     let newest =
         |versions: &mut dyn Iterator<Item = &str>| versions.max_by_key(|it| number(it)).map(str::to_owned);
     let Some(missing) = newest(&mut missing.map(|need| need.version.as_str())) else { return vec![] };
-    let newest = newest(&mut has.iter().map(String::as_str)).unwrap_or_default();
+    // Among them is the library's own name.
+    let mut versions = has.iter().map(String::as_str).filter(|version| version.starts_with("GLIBC_"));
+    let newest = newest(&mut versions).unwrap_or_default();
     let what = format!(
-        "{} needs {missing} of the C library, which has no more than {newest}; a server cannot start with it",
+        "{} needs {missing} of the C library, which has no more than {newest}{DEADLY}",
         path.display()
     );
-    let remedy = "take a tare built on this system, or on an older one (tare uninstall lets the server start without it)";
+    let remedy = "take a tare built on this system, or on an older one";
     vec![Finding::problem("provider", what, remedy)]
 }
 

@@ -1,9 +1,12 @@
 //! What the server's program and options decide: whether it loads tare, and whether tare stands back.
 
-use super::{Finding, object};
+use std::ffi::OsString;
+
+use super::Finding;
 use crate::provider;
-use crate::server::process::DELETED;
-use crate::server::{PLUGIN, PRELOAD, Prospect, Server, is_provider, preloads};
+use crate::server::process::{DELETED, Process};
+use crate::server::unit::Unit;
+use crate::server::{PLUGIN, PRELOAD, Prospect, Server, TRIED, has_provider};
 
 pub(super) fn check(server: &Server, prospect: &Prospect) -> Vec<Finding> {
     let mut findings = check_preload(server);
@@ -14,13 +17,10 @@ pub(super) fn check(server: &Server, prospect: &Prospect) -> Vec<Finding> {
 
 fn check_preload(server: &Server) -> Vec<Finding> {
     let problem = |what: String, remedy: &str| vec![Finding::problem("preload", what, remedy)];
-    let told = |value: Option<std::ffi::OsString>| {
-        value.is_some_and(|value| preloads(&value).iter().any(|path| is_provider(path)))
-    };
-    let by_unit =
-        || told(Some(server.unit.as_ref()?.environment().remove(PRELOAD)?.value.into())).then_some(());
+    let told = |value: Option<OsString>| value.is_some_and(|value| has_provider(&value));
+    let by_unit = || told(server.unit.as_ref().and_then(Unit::preload).map(OsString::from));
     let Some(process) = &server.process else {
-        if by_unit().is_some() {
+        if by_unit() {
             return vec![];
         }
         return problem(
@@ -29,16 +29,22 @@ fn check_preload(server: &Server) -> Vec<Finding> {
         );
     };
     match process.provider() {
-        Some(path) if path.ends_with(DELETED) => problem(
-            format!("the server runs with a provider that has been replaced since it started: {path}"),
-            "restart the server",
-        ),
-        Some(_) => vec![],
+        Some(_) => outdated(server, process).into_iter().collect(),
         None if told(process.variable(PRELOAD)) => problem(
             "the loader did not take tare into the server, though it was told to".to_owned(),
             "see what else is found; the loader's own word is where the server's standard error went",
         ),
-        None if by_unit().is_some() => {
+        None if told(process.variable(TRIED)) => problem(
+            "the server was started without tare: the trial of its provider before the start failed, or could not be made".to_owned(),
+            &match &server.unit {
+                Some(unit) => format!(
+                    "see what else is found, then restart the server; journalctl -u {} has the trial's word",
+                    unit.trial_unit()
+                ),
+                None => "see what else is found, then restart the server".to_owned(),
+            },
+        ),
+        None if by_unit() => {
             problem("the server runs since before its unit loads tare".to_owned(), "restart the server")
         }
         None => problem(
@@ -50,6 +56,20 @@ fn check_preload(server: &Server) -> Vec<Finding> {
             },
         ),
     }
+}
+
+/// A server goes on with the file it has loaded when another one is installed in its place.
+pub(crate) fn outdated(server: &Server, process: &Process) -> Option<Finding> {
+    let loaded = process.provider()?;
+    let named = server.provider().unwrap_or_else(|| loaded.trim_end_matches(DELETED).into());
+    process.is_outdated(&server.root.at(&named)).then(|| {
+        let what = format!(
+            "the server runs with an older provider than the installed one, which has replaced it since the server started: \
+             it has {loaded}, installed is {}",
+            named.display()
+        );
+        Finding::problem("preload", what, "restart the server, or tare install --restart, which goes back if that fails")
+    })
 }
 
 /// Whether tare would stand back.
@@ -84,7 +104,7 @@ pub(super) fn check_program(prospect: &Prospect) -> Vec<Finding> {
 fn check_plugin(server: &Server, prospect: &Prospect) -> Vec<Finding> {
     let loaded =
         server.process.as_ref().map(|process| process.mapped.iter().any(|path| path.ends_with(PLUGIN)));
-    if loaded == Some(true) || object::provider(server).is_none() {
+    if loaded == Some(true) || server.provider().is_none() {
         return vec![];
     }
     let problem = |what: &str, remedy: &str| vec![Finding::problem("plugin", what, remedy)];

@@ -6,7 +6,7 @@ use std::path::Path;
 use nix::sys::statvfs::{FsFlags, statvfs};
 use tare_mariadb::options::Root;
 
-use super::{Finding, object};
+use super::Finding;
 use crate::server::unit::Unit;
 use crate::server::{Prospect, Server, rights};
 
@@ -16,7 +16,7 @@ const PROFILES: [&str; 3] = ["mariadbd", "usr.sbin.mariadbd", "usr.sbin.mysqld"]
 const AT_SECURE: u64 = 23;
 
 pub(super) fn check(server: &Server, prospect: &Prospect, active: bool) -> Vec<Finding> {
-    let Some(provider) = object::provider(server) else { return vec![] };
+    let Some(provider) = server.provider() else { return vec![] };
     if active {
         return vec![];
     }

@@ -9,6 +9,8 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use tare_mariadb::options::Root;
 
+use crate::server::unit::TRIALS;
+
 /// A file as it is to be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Change {
@@ -34,7 +36,7 @@ impl Change {
         let shown = || format!("{} (are you root?)", self.path.display());
         undo.note(&path).with_context(shown)?;
         match &self.content {
-            Some(content) => write(&path, content.as_bytes(), undo).with_context(shown),
+            Some(content) => write(&path, content.as_bytes()).with_context(shown),
             None => remove(&path).with_context(shown),
         }
     }
@@ -56,12 +58,16 @@ impl fmt::Display for Change {
 #[derive(Debug, Default)]
 pub(super) struct Undo {
     files: Vec<(PathBuf, Option<Vec<u8>>)>,
-    /// Folders that were made.
+    /// Folders that were not there.
     folders: Vec<PathBuf>,
 }
 
 impl Undo {
-    fn note(&mut self, path: &Path) -> std::io::Result<()> {
+    /// Notes how a file is before somebody changes it.
+    pub(super) fn note(&mut self, path: &Path) -> std::io::Result<()> {
+        let missing = path.ancestors().skip(1).take_while(|folder| !folder.exists()).map(Path::to_owned);
+        let missing: Vec<PathBuf> = missing.collect();
+        self.folders.extend(missing.into_iter().rev());
         let content = match fs::read(path) {
             Ok(content) => Some(content),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
@@ -71,11 +77,17 @@ impl Undo {
         Ok(())
     }
 
+    /// Has a file hold what another one holds, when everything is put back.
+    pub(super) fn keep(&mut self, path: &Path, before: &Path) -> std::io::Result<()> {
+        self.files.push((path.to_owned(), Some(fs::read(before)?)));
+        Ok(())
+    }
+
     /// Puts everything back.
     pub(super) fn put_back(&mut self) -> Result<()> {
         for (path, content) in std::mem::take(&mut self.files).into_iter().rev() {
             let put = match content {
-                Some(content) => write(&path, &content, &mut Undo::default()),
+                Some(content) => write(&path, &content),
                 None => remove(&path),
             };
             put.with_context(|| format!("putting back {}", path.display()))?;
@@ -86,12 +98,10 @@ impl Undo {
     }
 }
 
-fn write(path: &Path, content: &[u8], undo: &mut Undo) -> Result<()> {
+/// Writes a file that everybody may read: whoever does sees all of it, or what was there before.
+pub(crate) fn write(path: &Path, content: &[u8]) -> Result<()> {
     let folder = path.parent().context("a file has a folder")?;
-    let missing: Vec<PathBuf> =
-        folder.ancestors().take_while(|it| !it.exists()).map(Path::to_owned).collect();
     fs::create_dir_all(folder)?;
-    undo.folders.extend(missing.into_iter().rev());
     let file = tempfile::Builder::new().prefix(".tare-").permissions(mode(0o644)).tempfile_in(folder)?;
     fs::write(file.path(), content)?;
     fs::set_permissions(file.path(), mode(0o644))?;
@@ -103,14 +113,16 @@ fn mode(bits: u32) -> fs::Permissions {
     std::os::unix::fs::PermissionsExt::from_mode(bits)
 }
 
-/// The file, and its folder if that is a unit's for drop-ins and is empty then.
+/// The file, and its folder if that is a unit's for drop-ins or for trials, and is empty then.
 fn remove(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
         _ => {}
     }
-    if let Some(folder) = path.parent().filter(|folder| folder.to_string_lossy().ends_with(".service.d")) {
-        // Somebody else's drop-ins keep it.
+    let ours =
+        |folder: &&Path| folder.to_string_lossy().ends_with(".service.d") || folder.ends_with(&TRIALS[1..]);
+    if let Some(folder) = path.parent().filter(ours) {
+        // Somebody else's files keep it.
         let _ = fs::remove_dir(folder);
     }
     Ok(())

@@ -13,14 +13,19 @@ use tare_lab::interrupt::Interrupt;
 use tare_mariadb::options::Root;
 
 use crate::arguments::{Install, Servers, Uninstall};
-use crate::doctor::Finding;
+use crate::doctor::{self, Finding};
 use crate::provider;
 use crate::server::Server;
 use change::{Change, Undo};
 use restart::Restart;
 
+pub(crate) use change::write;
+
 /// Exit status where a server was left as it is, because something is in the way or it did not come up.
 const REFUSED: u8 = 1;
+
+/// Where packages and people put this program.
+const PROGRAMS: [&str; 2] = ["/usr/bin/tare", "/usr/local/bin/tare"];
 
 /// What was done, or would be, for a server.
 #[derive(Debug, Serialize)]
@@ -54,12 +59,13 @@ enum State {
 pub(crate) fn install(arguments: &Install, interrupt: &Interrupt) -> Result<ExitCode> {
     let root = Root::new(&arguments.servers.root);
     let provider = named_within(&arguments.servers.root, &provider::find(arguments.provider.as_deref())?)?;
+    let program = program(&arguments.servers.root)?;
     each(&arguments.servers, &root, |server| {
-        let (changes, findings) = plan::install(server, &provider);
+        let (changes, findings) = plan::install(server, &provider, &program);
         if findings.iter().any(plan::is_in_the_way) {
             return Ok(Outcome::refused(server, findings));
         }
-        apply(server, &arguments.servers, changes, findings, Aim { active: true, interrupt })
+        apply(server, &arguments.servers, changes, findings, Aim { provider: Some(&provider), interrupt })
     })
 }
 
@@ -70,7 +76,7 @@ pub(crate) fn uninstall(arguments: &Uninstall, interrupt: &Interrupt) -> Result<
     each(&arguments.servers, &root, |server| {
         let (changes, findings) = plan::uninstall(server, &all);
         let mut outcome =
-            apply(server, &arguments.servers, changes, findings, Aim { active: false, interrupt })?;
+            apply(server, &arguments.servers, changes, findings, Aim { provider: None, interrupt })?;
         if !arguments.servers.dry_run && outcome.state != State::PutBack {
             outcome.leftovers = leftovers(server);
         }
@@ -89,8 +95,8 @@ fn leftovers(server: &Server) -> Vec<String> {
 
 /// What a restart is for.
 struct Aim<'a> {
-    /// Whether tare is to serve afterwards.
-    active: bool,
+    /// What is to serve afterwards; `None`: tare is to be gone.
+    provider: Option<&'a Path>,
     /// Ends the wait for it; all is put back then.
     interrupt: &'a Interrupt,
 }
@@ -128,6 +134,23 @@ fn meant(arguments: &Servers, root: &Root) -> Result<Vec<Server>> {
     Ok(servers)
 }
 
+/// This program, as it is called below a root, where another one of the same name stands for it.
+fn program(root: &Path) -> Result<PathBuf> {
+    let own =
+        std::env::current_exe().and_then(|path| path.canonicalize()).context("looking for this program")?;
+    let below = Root::new(root);
+    let found = named_within(root, &own)
+        .ok()
+        .or_else(|| PROGRAMS.iter().map(PathBuf::from).find(|path| below.at(path).is_file()));
+    found.with_context(|| {
+        format!(
+            "there is no tare below --root {}, which tries the provider before each start: put it at {}",
+            root.display(),
+            PROGRAMS[0]
+        )
+    })
+}
+
 /// The path of a file below a root, as it is called there.
 fn named_within(root: &Path, path: &Path) -> Result<PathBuf> {
     if root == Path::new("/") {
@@ -149,6 +172,12 @@ fn apply(
 ) -> Result<Outcome> {
     let mut outcome = Outcome { findings, ..Outcome::new(server, changes) };
     let anything = outcome.changes.iter().any(|change| !change.is_done(&server.root));
+    let restart = Restart::new(server, arguments, aim.interrupt);
+    let outdated = aim.provider.and_then(|_| doctor::outdated(server, &restart.process()?));
+    let wanted = anything || outdated.is_some() || !restart.is_as_wanted(aim.provider.is_some());
+    if arguments.dry_run || !arguments.restart {
+        outcome.findings.extend(outdated.clone());
+    }
     if arguments.dry_run {
         outcome.state = if anything { State::Planned } else { State::Unchanged };
         return Ok(outcome);
@@ -161,10 +190,9 @@ fn apply(
         }
     }
     outcome.state = if anything { State::Changed } else { State::Unchanged };
-    let restart = Restart::new(server, arguments, aim.interrupt);
-    let wanted = anything || !restart.is_as_wanted(aim.active);
-    if let Some(restart) = arguments.restart.then_some(restart).filter(|_| wanted) {
-        match restart.run(aim.active) {
+    if arguments.restart && wanted {
+        let kept = keep(server, &restart, aim.provider.filter(|_| outdated.is_some()), &mut undo)?;
+        match restart.run(aim.provider.is_some()) {
             Ok(()) => outcome.restarted = true,
             Err(error) => {
                 undo.put_back()?;
@@ -172,11 +200,36 @@ fn apply(
                 let again =
                     again.err().map(|error| format!("; restarting it as it was failed, too: {error:#}"));
                 outcome.state = State::PutBack;
-                outcome.why = Some(format!("{error:#}{}", again.unwrap_or_default()));
+                outcome.why =
+                    Some(format!("{error:#}{}{}", kept.unwrap_or_default(), again.unwrap_or_default()));
             }
         }
     }
     Ok(outcome)
+}
+
+/// Notes what a start of the server changes, and keeps the provider that the server has loaded where `replaced` is to come after it.
+/// What came of that, to be said if it has to be put back.
+fn keep(
+    server: &Server,
+    restart: &Restart,
+    replaced: Option<&Path>,
+    undo: &mut Undo,
+) -> Result<Option<String>> {
+    if let Some(unit) = &server.unit {
+        undo.note(&server.root.at(&unit.trial()))?;
+    }
+    let Some(path) = replaced else { return Ok(None) };
+    let loaded = restart.process().and_then(|process| process.provider_file());
+    let kept = loaded.is_some_and(|loaded| undo.keep(&server.root.at(path), &loaded).is_ok());
+    let path = path.display();
+    Ok(Some(if kept {
+        format!(
+            "; {path} is again what the server had loaded before: install the newer one anew to try it again"
+        )
+    } else {
+        format!("; {path} is the newer one still: what the server had loaded before could not be read")
+    }))
 }
 
 impl Outcome {
@@ -196,6 +249,7 @@ impl Outcome {
             State::Changed if self.restarted => "changed, restarted and as it should be",
             State::Changed => "changed; what is written counts from the next restart on",
             State::Unchanged if self.restarted => "restarted and as it should be",
+            State::Unchanged if !self.findings.is_empty() => "nothing to write",
             State::Unchanged => "is as it should be",
             State::Refused => "left alone: something is in the way",
             State::PutBack => "put back as it was",

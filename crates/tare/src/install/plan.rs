@@ -7,24 +7,27 @@ use tare_mariadb::options::Origin;
 
 use super::change::Change;
 use crate::doctor::{self, Finding, Kind};
-use crate::server::unit::Unit;
-use crate::server::{PRELOAD, Server, is_provider, preloads};
+use crate::server::unit::{TRIAL, TRIALS, Unit};
+use crate::server::{PRELOAD, Server, TRIED, has_provider, is_provider, preloads};
 
 /// The drop-in's name: it comes after most others', whose preloads it takes over.
 const DROP_IN: &str = "zz-tare.conf";
+/// Where an administrator's units and drop-ins go.
+const UNITS: &str = "/etc/systemd/system";
 /// The option file's name.
 const OPTION_FILE: &str = "90-tare.cnf";
 /// Where option files of one's own go; the first that is there.
 const OPTION_FOLDERS: [&str; 4] =
     ["/etc/mysql/mariadb.conf.d", "/etc/my.cnf.d", "/etc/mysql/conf.d", "/etc/mysql/my.cnf.d"];
-/// What both files begin with: who wrote them, and how they go.
+/// What all files begin with: who wrote them, and how they go.
 const HEAD: &str = "# Written by `tare install`; `tare uninstall` removes it.\n";
 
 /// What a server's unit needs to load the provider, and what the doctor says of that.
-pub(super) fn install(server: &Server, provider: &Path) -> (Vec<Change>, Vec<Finding>) {
-    let mut findings = doctor::before(server, provider);
+pub(super) fn install(server: &Server, provider: &Path, program: &Path) -> (Vec<Change>, Vec<Finding>) {
+    let mut findings = doctor::before(server, provider, program);
     let Some(unit) = &server.unit else { return (vec![], findings) };
-    let mut changes = vec![];
+    // The drop-in asks for it.
+    let mut changes = vec![Change { path: trial_path(), content: Some(trial(program)) }];
     match drop_in(unit, provider) {
         Ok(content) => changes.push(Change { path: drop_in_path(unit), content: Some(content) }),
         Err(finding) => findings.push(finding),
@@ -44,19 +47,20 @@ pub(super) fn install(server: &Server, provider: &Path) -> (Vec<Change>, Vec<Fin
     (changes, findings)
 }
 
-/// Both files away, as far as `tare install` wrote them; the option file stays while another unit has tare.
+/// All files away, as far as `tare install` wrote them; what servers share stays while another unit has tare.
 pub(super) fn uninstall(server: &Server, all: &[Server]) -> (Vec<Change>, Vec<Finding>) {
     let Some(unit) = &server.unit else { return (vec![], vec![]) };
-    let root = &server.root;
+    let is_file = |path: &PathBuf| server.root.at(path).is_file();
     let own = drop_in_path(unit);
     let others = all.iter().filter_map(|other| other.unit.as_ref()).filter(|other| other.name != unit.name);
-    let needed = others.map(drop_in_path).any(|path| root.at(&path).is_file());
+    let needed = others.map(drop_in_path).any(|path| is_file(&path));
     let options = OPTION_FOLDERS.iter().map(|folder| Path::new(folder).join(OPTION_FILE));
-    let options = options.filter(|path| root.at(path).is_file() && !needed);
-    let files = std::iter::once(own.clone()).chain(options).filter(|path| !is_anothers(server, path));
+    let shared = options.chain([trial_path()]).filter(|path| is_file(path) && !needed);
+    let files = std::iter::once(own.clone()).chain(shared).filter(|path| !is_anothers(server, path));
+    let files = files.chain(Some(unit.trial()).filter(is_file));
     let changes = files.map(|path| Change { path, content: None }).collect();
     let left = unit.environment_without(&own).remove(PRELOAD);
-    let left = left.filter(|variable| preloads(variable.value.as_ref()).iter().any(|path| is_provider(path)));
+    let left = left.filter(|variable| has_provider(variable.value.as_ref()));
     let still = left.map(|variable| {
         let file = variable.file.display();
         let what = format!("{file} has the server load tare, too, and was not written by `tare install`");
@@ -77,17 +81,36 @@ pub(super) fn is_in_the_way(finding: &Finding) -> bool {
 }
 
 fn drop_in_path(unit: &Unit) -> PathBuf {
-    Path::new("/etc/systemd/system").join(format!("{}.d", unit.name)).join(DROP_IN)
+    Path::new(UNITS).join(format!("{}.d", unit.name)).join(DROP_IN)
 }
 
-/// tare first, then what the unit has preloaded all along (an allocator, say).
+fn trial_path() -> PathBuf {
+    Path::new(UNITS).join(TRIAL)
+}
+
+/// Tries what a server is to preload before each start of it, in an environment without that. What the trial before has left goes
+/// first, so that the server starts without tare where this program is gone, hangs or is broken itself. However often the server starts,
+/// it is tried.
+fn trial(program: &Path) -> String {
+    format!(
+        "{HEAD}[Unit]\nDescription=Trial of what %i.service is to preload\nStartLimitIntervalSec=0\n\n[Service]\nType=oneshot\n\
+         TimeoutStartSec=30\nExecStartPre=/bin/rm -f {TRIALS}/%i.env\nExecStart={} preload %i.service\n",
+        program.display()
+    )
+}
+
+/// tare first, then what the unit has preloaded all along (an allocator, say), if it comes through the trial; else what the unit has
+/// preloaded all along.
 fn drop_in(unit: &Unit, provider: &Path) -> Result<String, Finding> {
     let own = drop_in_path(unit);
     let environment = unit.environment_without(&own);
     let already = environment.get(PRELOAD);
-    if let Some(variable) =
-        already.filter(|variable| variable.late || variable.file.file_name() > own.file_name())
-    {
+    // Of files of variables the last one counts.
+    let comes_later = |named_in: &PathBuf| {
+        named_in.parent().is_some_and(|folder| folder.extension() == Some("d".as_ref()))
+            && named_in.file_name() > own.file_name()
+    };
+    if let Some(variable) = already.filter(|variable| variable.named_in.as_ref().is_some_and(comes_later)) {
         let file = variable.file.display();
         return Err(Finding::problem(
             "preload",
@@ -98,11 +121,22 @@ fn drop_in(unit: &Unit, provider: &Path) -> Result<String, Finding> {
             ),
         ));
     }
+    if let Some(setting) = unit.unset(PRELOAD) {
+        let file = setting.file.display();
+        let what = format!("UnsetEnvironment= in {file} takes {PRELOAD} from the server");
+        return Err(Finding::problem("preload", what, format!("take {PRELOAD} out of the line in {file}")));
+    }
     let others = already.map(|variable| preloads(variable.value.as_ref())).unwrap_or_default();
     let others = others.into_iter().filter(|path| !is_provider(path));
     let list: Vec<String> =
         std::iter::once(provider.to_owned()).chain(others).map(|path| path.display().to_string()).collect();
-    Ok(format!("{HEAD}[Service]\nEnvironment={PRELOAD}={}\n", list.join(":")))
+    let trial = unit.trial_unit();
+    Ok(format!(
+        "{HEAD}[Unit]\n# tries it before each start, in a process of its own\nWants={trial}\nAfter={trial}\n\n[Service]\n\
+         Environment={TRIED}={}\n# sets {PRELOAD} to that if a program that loads it lives\nEnvironmentFile=-{}\n",
+        list.join(":"),
+        unit.trial().display()
+    ))
 }
 
 fn option_file(server: &Server) -> Option<PathBuf> {

@@ -9,6 +9,8 @@ use tare_lab::interrupt::Interrupt;
 
 use crate::arguments::Servers;
 use crate::server::Server;
+use crate::server::process::Process;
+use crate::server::unit::Unit;
 use crate::status::{self, Reach};
 
 /// How often is looked.
@@ -17,11 +19,13 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How a server is restarted, and what is waited for.
 pub(super) struct Restart {
     unit: String,
+    /// The unit that tries what it is to preload.
+    trial: Option<String>,
     command: Option<String>,
     limit: Duration,
     endpoint: PathBuf,
-    /// The process that served when all began.
-    before: Option<String>,
+    /// The process in which tare served when all began.
+    before: Option<u32>,
     interrupt: Interrupt,
 }
 
@@ -31,6 +35,7 @@ impl Restart {
         let endpoint = server.endpoint(&server.prospect());
         Restart {
             unit: server.name(),
+            trial: server.unit.as_ref().map(Unit::trial_unit),
             command: arguments.restart_command.clone(),
             limit: Duration::from_secs(arguments.limit.into()),
             before: serving(&endpoint),
@@ -42,6 +47,11 @@ impl Restart {
     /// Whether tare serves, or does not, as it should.
     pub(super) fn is_as_wanted(&self, active: bool) -> bool {
         self.before.is_some() == active
+    }
+
+    /// The process in which tare serves as yet.
+    pub(super) fn process(&self) -> Option<Process> {
+        Process::look(self.before?).ok()
     }
 
     /// Restarts the server and waits until tare answers in it, or is gone.
@@ -75,6 +85,10 @@ impl Restart {
             Some(command) => run(Command::new("sh").args(["-c", command]).env("TARE_UNIT", &self.unit)),
             None => {
                 run(Command::new("systemctl").arg("daemon-reload"))?;
+                // A trial that failed is listed until then, also where its unit is gone; mostly there is none.
+                if let Some(trial) = &self.trial {
+                    let _ = run(Command::new("systemctl").args(["reset-failed", trial]));
+                }
                 run(Command::new("systemctl").args(["restart", &self.unit]))
             }
         }
@@ -82,12 +96,12 @@ impl Restart {
 }
 
 /// The process that answers for tare, if one does.
-fn serving(endpoint: &std::path::Path) -> Option<String> {
+fn serving(endpoint: &std::path::Path) -> Option<u32> {
     if !matches!(status::reach(endpoint), Ok(Reach::Answers)) {
         return None;
     }
     let rows = status::ask(endpoint).ok()?.status;
-    rows.into_iter().find(|row| row.name == "pid").map(|row| row.value)
+    rows.into_iter().find(|row| row.name == "pid")?.value.parse().ok()
 }
 
 fn run(command: &mut Command) -> Result<()> {

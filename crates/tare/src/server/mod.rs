@@ -20,6 +20,8 @@ use unit::Unit;
 
 /// The variable that has the loader take further objects into a program.
 pub(crate) const PRELOAD: &str = "LD_PRELOAD";
+/// What tare's drop-in has the server preload if it survives a trial, which sets [`PRELOAD`] then.
+pub(crate) const TRIED: &str = "TARE_PRELOAD";
 /// Where servers have their data unless they are told otherwise.
 const DATA: &str = "/var/lib/mysql";
 /// The groups of option files a server reads whose own list is not known, without those of one series.
@@ -108,6 +110,18 @@ impl Server {
             Some(process) => process.variable(name),
             None => Some(self.unit.as_ref()?.environment().remove(name)?.value.into()),
         }
+    }
+
+    /// The provider that it has loaded, or its unit says it is to load.
+    pub(crate) fn provider(&self) -> Option<PathBuf> {
+        let of_process = || self.process.as_ref()?.preload();
+        let of_unit = || self.unit.as_ref()?.preload().map(OsString::from);
+        preloads(&of_process().or_else(of_unit)?).into_iter().find(|path| is_provider(path))
+    }
+
+    /// Whether its unit has that tried before each start.
+    pub(crate) fn is_tried(&self) -> bool {
+        self.variable(TRIED).is_some()
     }
 
     /// Where its program can be read.
@@ -202,6 +216,11 @@ pub(crate) fn preloads(value: &OsStr) -> Vec<PathBuf> {
     let entries =
         value.as_bytes().split(|byte| matches!(byte, b' ' | b':')).filter(|entry| !entry.is_empty());
     entries.map(|entry| PathBuf::from(OsString::from_vec(entry.to_vec()))).collect()
+}
+
+/// Whether that has tare loaded.
+pub(crate) fn has_provider(value: &OsStr) -> bool {
+    preloads(value).iter().any(|path| is_provider(path))
 }
 
 /// Whether this is tare's own object, by its name.

@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use tare_mariadb::options::Root;
 
+use super::{PRELOAD, TRIED};
+use crate::provider::FILE;
+
 /// What a running server's program may be called.
 const PROGRAMS: [&str; 2] = ["mariadbd", "mysqld"];
 /// The loader's options that have a value after them.
@@ -36,6 +39,8 @@ pub(crate) struct Process {
     pub(crate) environment: Vec<OsString>,
     /// Paths of the files it has in memory as code: of one it may not execute the loader leaves a part behind.
     pub(crate) mapped: Vec<String>,
+    /// The part of its memory where tare's code is: addresses as `/proc/PID/map_files` calls them, and the file's number.
+    provider: Option<(String, u64)>,
     /// The folder it works in: a server's data directory.
     pub(crate) folder: Option<PathBuf>,
     /// The file its standard error goes to: a server's error log.
@@ -58,7 +63,13 @@ impl Process {
             Ok::<_, io::Error>(String::from_utf8_lossy(&fs::read(place(pid, name))?).into_owned())
         };
         let link = |name: &str| fs::read_link(place(pid, name)).ok();
-        let mut mapped: Vec<String> = text("maps")?.lines().filter_map(mapped_file).collect();
+        let maps = text("maps")?;
+        let provider = maps.lines().find(|line| mapped_file(line).is_some_and(|path| is_provider(&path)));
+        let provider = provider.and_then(|line| {
+            let mut columns = line.split_whitespace();
+            Some((columns.next()?.to_owned(), columns.nth(3)?.parse().ok()?))
+        });
+        let mut mapped: Vec<String> = maps.lines().filter_map(mapped_file).collect();
         mapped.sort();
         mapped.dedup();
         let mut arguments = parts(fs::read(place(pid, "cmdline"))?);
@@ -78,6 +89,7 @@ impl Process {
             loaded,
             environment: parts(fs::read(place(pid, "environ"))?),
             mapped,
+            provider,
             folder: link("cwd"),
             log: link("fd/2").filter(|path| path.is_absolute() && self::root(pid).at(path).is_file()),
             user: fs::metadata(place(pid, ""))?.uid(),
@@ -121,10 +133,25 @@ impl Process {
         self.environment.iter().find_map(of_name)
     }
 
-    /// tare's object in its memory, with [`DELETED`] where the file is another one by now.
+    /// What it was told to preload, whether or not that came through its trial.
+    pub(crate) fn preload(&self) -> Option<OsString> {
+        self.variable(TRIED).or_else(|| self.variable(PRELOAD))
+    }
+
+    /// tare's object in its memory, with [`DELETED`] where the file is gone.
     pub(crate) fn provider(&self) -> Option<&str> {
-        let mut mapped = self.mapped.iter().map(String::as_str);
-        mapped.find(|path| super::is_provider(path.trim_end_matches(DELETED).as_ref()))
+        self.mapped.iter().map(String::as_str).find(|path| is_provider(path))
+    }
+
+    /// Whether tare's object in its memory is another one than the file of this name; a server that has none of it has no other.
+    pub(crate) fn is_outdated(&self, installed: &Path) -> bool {
+        let number = fs::metadata(installed).ok().map(|file| file.ino());
+        self.provider.as_ref().is_some_and(|(_, mapped)| number.is_some_and(|number| number != *mapped))
+    }
+
+    /// The file of tare's object in its memory, also where that has no name any more. Root alone may read it.
+    pub(crate) fn provider_file(&self) -> Option<PathBuf> {
+        Some(place(self.pid, "map_files").join(&self.provider.as_ref()?.0))
     }
 
     /// What is `/` to it.
@@ -190,6 +217,11 @@ fn has_socket(pid: u32, sockets: &[PathBuf]) -> bool {
 
 /// What the kernel adds to the name of a file that is gone.
 pub(crate) const DELETED: &str = " (deleted)";
+
+/// Whether a file in memory is tare's object, which may have been moved aside or be gone by now: `libtare_mariadb.so (deleted)`.
+fn is_provider(path: &str) -> bool {
+    path.rsplit('/').next().is_some_and(|name| name.starts_with(FILE))
+}
 
 fn place(pid: u32, name: &str) -> PathBuf {
     Path::new("/proc").join(pid.to_string()).join(name)

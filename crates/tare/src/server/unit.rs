@@ -7,6 +7,12 @@ use std::path::{Path, PathBuf};
 
 use tare_mariadb::options::Root;
 
+use super::{PRELOAD, TRIED};
+
+/// Where `tare preload` says what came of its trials. Only root may write there: what stands there is loaded into servers.
+pub(crate) const TRIALS: &str = "/run/tare";
+/// The unit that tries what a server is to preload, for any server: the name of the server's without `.service` is its instance.
+pub(crate) const TRIAL: &str = "tare-preload@.service";
 /// Where units and their drop-ins lie; what comes first wins.
 const FOLDERS: [&str; 5] = [
     "/etc/systemd/system",
@@ -35,8 +41,8 @@ pub(crate) struct Variable {
     pub(crate) value: String,
     /// The file it is set in.
     pub(crate) file: PathBuf,
-    /// Whether that is a file of variables, which comes after all that units say.
-    pub(crate) late: bool,
+    /// The unit's file or drop-in that names `file`, where that is a file of variables: these come after all that units say.
+    pub(crate) named_in: Option<PathBuf>,
 }
 
 /// A unit that starts a server.
@@ -113,24 +119,26 @@ impl Unit {
         self.environment_without(Path::new(""))
     }
 
-    /// The same, as if there were no such file.
+    /// The same, as if there were no such file of the unit's.
     pub(crate) fn environment_without(&self, file: &Path) -> BTreeMap<String, Variable> {
         let mut environment = BTreeMap::new();
-        let mut set = |text: &str, file: &Path, late: bool| {
+        let mut set = |text: &str, file: &Path, named_in: Option<&Path>| {
             if let Some((name, value)) = text.split_once('=') {
-                let variable = Variable { value: value.to_owned(), file: file.to_owned(), late };
+                let (file, named_in) = (file.to_owned(), named_in.map(Path::to_owned));
+                let variable = Variable { value: value.to_owned(), file, named_in };
                 environment.insert(name.to_owned(), variable);
             }
         };
         for setting in self.settings("Environment").filter(|setting| setting.file != file) {
-            words(&setting.value).iter().for_each(|word| set(word, &setting.file, false));
+            words(&setting.value).iter().for_each(|word| set(word, &setting.file, None));
         }
-        for setting in self.settings("EnvironmentFile") {
+        for setting in self.settings("EnvironmentFile").filter(|setting| setting.file != file) {
+            let named_in = Some(&*setting.file);
             let file = Path::new(setting.value.trim_start_matches('-'));
             let text = fs::read_to_string(self.root.at(file)).unwrap_or_default();
             for line in text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';'])) {
                 if let Some((name, value)) = line.split_once('=') {
-                    set(&format!("{name}={}", words(value).join(" ")), file, true);
+                    set(&format!("{name}={}", words(value).join(" ")), file, named_in);
                 }
             }
         }
@@ -138,6 +146,33 @@ impl Unit {
             words(&setting.value).iter().for_each(|name| drop(environment.remove(name)));
         }
         environment
+    }
+
+    /// The setting that takes a variable out of the environment again.
+    pub(crate) fn unset(&self, name: &str) -> Option<&Setting> {
+        self.settings("UnsetEnvironment")
+            .find(|setting| words(&setting.value).iter().any(|word| word == name))
+    }
+
+    /// What the server is to preload at its next start, if all goes well.
+    pub(crate) fn preload(&self) -> Option<String> {
+        let mut environment = self.environment();
+        environment.remove(TRIED).or_else(|| environment.remove(PRELOAD)).map(|variable| variable.value)
+    }
+
+    /// The name, without the part that all units of servers end with.
+    pub(crate) fn stem(&self) -> &str {
+        self.name.strip_suffix(".service").unwrap_or(&self.name)
+    }
+
+    /// The unit that tries what the server is to preload.
+    pub(crate) fn trial_unit(&self) -> String {
+        TRIAL.replace('@', &format!("@{}", self.stem()))
+    }
+
+    /// Where `tare preload` says what came of its trial: as variables for the server, or as a comment why there are none.
+    pub(crate) fn trial(&self) -> PathBuf {
+        Path::new(TRIALS).join(format!("{}.env", self.stem()))
     }
 
     /// The server's program and its arguments.
@@ -344,7 +379,7 @@ mod tests {
             environment.iter().map(|(name, it)| format!("{name}={}", it.value)).collect();
         assert_eq!(shown, ["A=--group=.a", "B=2", "D=x y"]);
         assert_eq!(environment["B"].file, Path::new("/lib/systemd/system/m@.service.d/20.conf"));
-        assert!(environment["D"].late && !environment["B"].late);
+        assert!(environment["D"].named_in.is_some() && environment["B"].named_in.is_none());
         assert_eq!(unit.setting("User").expect("set").value, "other");
     }
 
