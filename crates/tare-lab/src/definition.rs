@@ -12,6 +12,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::fleet;
 use crate::record::{Cell, Measure};
+use crate::replay::study;
 use crate::sequential::{Errors, Looks};
 use crate::workload::{self, Options, Workload};
 use crate::{Error, Result};
@@ -327,6 +328,7 @@ impl Definition {
             known(Some(&workload.run), &runs, || at("workload", i, "run"))?;
             known(workload.server.as_ref(), &servers, || at("workload", i, "server"))?;
             check_users(&workload.users).map_err(|why| (at("workload", i, "users"), why))?;
+            study::check(workload).map_err(|(key, why)| (at("workload", i, key), why))?;
             check_rates(&workload.rates).map_err(|why| (at("workload", i, "rates"), why))?;
         }
         for name in &self.warm_ups {

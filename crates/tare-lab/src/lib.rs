@@ -32,6 +32,8 @@ pub mod prices;
 pub mod process;
 pub mod profile;
 pub mod record;
+pub mod recording;
+pub mod replay;
 pub mod report;
 pub mod runner;
 pub mod schema;

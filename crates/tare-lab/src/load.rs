@@ -14,11 +14,14 @@ use nix::sys::signal::{Signal, kill};
 
 use crate::arrivals::{self, Arrivals};
 use crate::datadir::last_lines;
+use crate::definition::PASSWORD;
 use crate::error::Tried;
 use crate::installation::find_program;
 use crate::interrupt::Interrupt;
 use crate::process::as_pid;
 use crate::record::Latency;
+use crate::replay::study;
+use crate::sidecar;
 use crate::target::Target;
 use crate::workload::{self, Options, Script};
 use crate::{Error, Result};
@@ -27,6 +30,9 @@ use crate::{Error, Result};
 const STEP: Duration = Duration::from_millis(50);
 /// How long a load may go on after its time before it is given up.
 const OVERTIME: Duration = Duration::from_secs(120);
+
+/// What replays recordings.
+const TARE: &str = "tare";
 
 /// The load driver, with our scripts in a folder.
 #[derive(Clone, Debug)]
@@ -115,6 +121,9 @@ impl Driver {
         interrupt: &Interrupt,
         line: &mut dyn FnMut(&str),
     ) -> Result<()> {
+        if load.script == Script::Recorded {
+            return study::prepare(&load.options, target); // the only command it has
+        }
         let mut driver = self.program(load.script, load, target)?;
         Drive::start(driver.arg(command), None, None)?.collect(interrupt, line).map(drop)
     }
@@ -133,14 +142,30 @@ impl Driver {
 
     /// Starts a load of `seconds`, which goes on by itself.
     pub fn start(&self, load: &Load, target: &Target, seconds: u32) -> Result<Drive> {
+        let limit = Some(Duration::from_secs(seconds.into()) + OVERTIME);
+        if load.script == Script::Recorded {
+            return Drive::start(&mut self.replay(load, target, seconds)?, limit, None);
+        }
         let script = if load.arrivals.is_some() { workload::PACED } else { load.script };
         let mut command = self.program(script, load, target)?;
         // One that is paced ends with its arrivals, when all have been served.
         let time = if load.arrivals.is_some() { 0 } else { seconds };
         command.env("TARE_WORKLOAD", load.script.module()).arg(format!("--time={time}"));
         command.args(["--report-interval=1", "--histogram=on", "--percentile=95", "run"]);
-        let limit = Some(Duration::from_secs(seconds.into()) + OVERTIME);
         Drive::start(&mut command, limit, load.arrivals.map(|arrivals| (arrivals, seconds)))
+    }
+
+    /// What replays a recording: the program that runs the study.
+    fn replay(&self, load: &Load, target: &Target, seconds: u32) -> Result<Command> {
+        let mut command = Command::new(sidecar::beside(TARE).ok_or_else(|| Error::Missing {
+            program: TARE.into(),
+            hint: "it replays recordings, and lies beside the program that runs the study".into(),
+        })?);
+        command.args(study::arguments(&load.options, load.users, target, seconds));
+        command.env(PASSWORD, target.password.as_deref().unwrap_or_default());
+        // By this a watchdog knows whose it is.
+        command.env("TMPDIR", self.folder.parent().unwrap_or(&self.folder));
+        Ok(command)
     }
 
     fn program(&self, script: Script, load: &Load, target: &Target) -> Result<Command> {

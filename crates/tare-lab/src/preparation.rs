@@ -10,6 +10,7 @@ use crate::guest::Guest;
 use crate::installation::Installation;
 use crate::load::Load;
 use crate::record::Measure;
+use crate::replay::study::check_recordings;
 use crate::runner::{Event, Order};
 use crate::sidecar;
 use crate::workload::Options;
@@ -36,6 +37,7 @@ pub(crate) fn check_programs(order: &Order) -> Result<()> {
 /// The programs of the servers to start, before anything is made: what is missing is said at once.
 pub(crate) fn find_programs(order: &Order) -> Result<BTreeMap<String, Installation>> {
     let definition = &order.definition;
+    check_recordings(definition, &order.name)?;
     for setting in &definition.settings {
         setting.sidecars.iter().try_for_each(|s| sidecar::find(s).map(drop))?;
     }

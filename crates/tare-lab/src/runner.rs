@@ -30,6 +30,7 @@ use crate::record::{
     Calls, Cell, End, FORMAT, Header, Machine, Maximum, Measure, Note, Others, Profile, Reason, Record,
     ServerFacts, SettingFacts, Slice,
 };
+use crate::replay::study::goes_by_the_clock;
 use crate::slicing::{Slicer, Turns};
 
 /// The unmeasured slice before a cell's first block of a life is at most this long, in seconds.
@@ -545,6 +546,7 @@ impl<'a> Run<'a> {
             // A driver that is held does not hold up what arrives.
             || cell.percent.is_some()
             || definition.measure == Measure::P95
+            || goes_by_the_clock(workload_of(definition, cell))
             || definition.settings.iter().any(SettingDef::is_at_a_stretch)
             || self.by_itself == Some(true)
             || self.holds_others_up(cell);

@@ -385,6 +385,8 @@ pub(crate) enum LabCommand {
     Report(LabReport),
     /// Show several runs side by side, over time, versions or machines, and where a cost changes
     Compare(LabCompare),
+    Record(crate::lab_record::LabRecord),
+    Replay(crate::lab_record::LabReplay),
 }
 
 /// Run a study, or go on with one that was cut off

@@ -12,6 +12,7 @@ mod install;
 mod lab;
 mod lab_history;
 mod lab_live;
+mod lab_record;
 mod lab_table;
 mod outlet;
 mod page;
