@@ -5,20 +5,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
 
 use crate::Result;
 use crate::analysis::{Analysis, SettingAnalysis};
 use crate::arrivals::Arrivals;
-use crate::attribution;
 use crate::bench::Bench;
 use crate::budget::Budget;
+use crate::counters::Counters;
 use crate::definition::{Definition, SettingDef, WorkloadDef};
+use crate::effort::{self, Watch};
 use crate::error::{Error, Tried};
 use crate::fleet::{Fleet, Origin};
 use crate::guest;
+use crate::header::header;
 use crate::idleness;
 use crate::interrupt::Interrupt;
 use crate::journal::Journal;
@@ -27,8 +29,7 @@ use crate::machine;
 use crate::preparation::{Loads, check_programs, find_programs, prepare, used_servers};
 use crate::profile::Perf;
 use crate::record::{
-    Calls, Cell, End, FORMAT, Header, Machine, Maximum, Measure, Note, Others, Profile, Reason, Record,
-    ServerFacts, SettingFacts, Slice,
+    Cell, End, Header, Maximum, Measure, Note, Others, Profile, Reason, Record, ServerFacts, Slice,
 };
 use crate::replay::study::goes_by_the_clock;
 use crate::slicing::{Slicer, Turns};
@@ -53,6 +54,9 @@ const MAXIMUM: u32 = 3;
 const PROFILED: u32 = 5;
 /// So many blocks and unmeasured slices are done again, or left out, because the driver failed. Then the study ends.
 const MOST_FAILURES: u32 = 5;
+
+/// What a note begins with that says why there are no hardware counters.
+const NO_COUNTERS: &str = "no hardware counters (instructions, misses)";
 
 /// What to run, and where results go.
 #[derive(Clone, Debug)]
@@ -144,6 +148,7 @@ pub fn run(order: &Order, interrupt: &Interrupt, tell: &mut dyn FnMut(Event<'_>)
         paces: BTreeMap::new(),
         by_itself: None,
         failures: 0,
+        counters: None,
     };
     let measured = run.begin(tell).and_then(|()| run.measure(tell));
     let ended = measured.and_then(|reason| run.profile(tell).map(|()| reason));
@@ -206,6 +211,8 @@ struct Run<'a> {
     by_itself: Option<bool>,
     /// How often a load failed whose server is well.
     failures: u32,
+    /// The processor's counters, if it has any, once that is known.
+    counters: Option<Option<Counters>>,
 }
 
 /// How long things take in a cell, in seconds, in the setting where they take longest.
@@ -482,8 +489,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// An unmeasured slice. The first one of a cell tells what the setting's Performance Schema counts, if it has one: reading
-    /// it costs, and must not be part of a measured slice.
+    /// An unmeasured slice. The first one of a cell tells what a transaction makes the setting's server do: reading that costs, and must
+    /// not be part of a measured slice.
     fn warm_up(
         &mut self,
         cell: &Cell,
@@ -493,20 +500,47 @@ impl<'a> Run<'a> {
     ) -> Result<()> {
         let setting = self.definition().settings[place].name.clone();
         tell(Event::Slice { cell, setting: &setting, measured: false });
-        let known =
-            self.journal.records().iter().any(
-                |r| matches!(r, Record::Calls(calls) if calls.cell == *cell && calls.setting == setting),
-            );
-        let target = self.fleet.ready(place)?.target;
-        let before = if known { None } else { attribution::before(&target) };
-        let slice = self.whole(cell, place, seconds, 0, tell)?;
+        let known = effort::is_known(self.journal.records(), cell, &setting);
+        let slice =
+            if known { self.whole(cell, place, seconds, 0, tell)? } else { self.watched(cell, place, seconds, tell)? };
         let pace = self.paces.entry(cell.clone()).or_default();
         pace.latency = pace.latency.max(slice.latency.mean);
-        let Some((before, after)) = before.and_then(|b| Some((b, attribution::counts(&target)?))) else {
+        Ok(())
+    }
+
+    /// A slice over which is counted what a transaction makes the server do.
+    fn watched(
+        &mut self,
+        cell: &Cell,
+        place: usize,
+        seconds: u32,
+        tell: &mut dyn FnMut(Event<'_>),
+    ) -> Result<Slice> {
+        self.find_counters()?;
+        let ready = self.fleet.ready(place)?;
+        let watch = Watch::begin(&ready, self.counters.as_ref().and_then(Option::as_ref));
+        let slice = self.whole(cell, place, seconds, 0, tell)?;
+        let setting = &self.order.definition.settings[place].name;
+        for record in watch.end(cell, setting, &ready.target, &slice) {
+            self.journal.append(record)?;
+        }
+        Ok(slice)
+    }
+
+    /// Looks for the processor's counters; says once where there are none.
+    fn find_counters(&mut self) -> Result<()> {
+        if self.counters.is_some() {
             return Ok(());
-        };
-        let per_transaction = attribution::per_transaction(&before, &after, slice.transactions);
-        self.journal.append(Record::Calls(Calls { cell: cell.clone(), setting, per_transaction }))
+        }
+        let found = Counters::find(self.bench.folder());
+        let said = |r: &Record| matches!(r, Record::Note(note) if note.text.starts_with(NO_COUNTERS));
+        self.counters = Some(found.as_ref().ok().cloned());
+        match found {
+            Err(why) if !self.journal.records().iter().any(said) => self.note(format!(
+                "{NO_COUNTERS}: {why}. CPU time, switches, faults, and what servers count themselves are there all the same"
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Slices of these settings, in this order, written down.
@@ -649,6 +683,8 @@ impl<'a> Run<'a> {
             return self.note(format!("no profile of {setting}: its process cannot be seen"));
         };
         self.whole(cell, place, WARM_UP, 0, tell)?;
+        // Once more, now that it is warm.
+        self.watched(cell, place, WARM_UP, tell)?;
         let sampling = perf.start(pid, self.bench.folder())?;
         let seconds = self.definition().whole_slice_seconds().max(PROFILED);
         self.whole(cell, place, seconds, 0, tell)?;
@@ -753,61 +789,4 @@ fn place_of(definition: &Definition, cell: &Cell) -> u64 {
 fn workload_of<'a>(definition: &'a Definition, cell: &Cell) -> &'a WorkloadDef {
     let found = definition.workloads.iter().find(|w| w.name == cell.workload);
     found.unwrap_or(&definition.workloads[0])
-}
-
-fn header(order: &Order, servers: Vec<ServerFacts>, others: Others) -> Header {
-    let definition = &order.definition;
-    Header {
-        format: FORMAT,
-        tare: env!("CARGO_PKG_VERSION").into(),
-        started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
-        study: order.name.clone(),
-        question: definition.question.clone(),
-        quick: order.quick,
-        seed: order.seed.unwrap_or_else(|| fastrand::u64(..)),
-        slice_seconds: definition.slice_seconds,
-        turn_milliseconds: definition.turn_milliseconds,
-        precision: definition.precision,
-        margin: definition.margin,
-        measure: definition.measure,
-        budget: order.budget,
-        most_blocks: definition.blocks,
-        blocks_per_start: definition.blocks_per_start,
-        definition: order.text.clone(),
-        machine: Machine { others, ..machine::facts() },
-        servers,
-        settings: definition.settings.iter().map(|s| facts(definition, s)).collect(),
-        cells: definition.cells(),
-        only: definition.workloads.iter().filter_map(|w| Some((w.name.clone(), w.server.clone()?))).collect(),
-    }
-}
-
-fn facts(definition: &Definition, setting: &SettingDef) -> SettingFacts {
-    let server = definition.server_of(setting);
-    let variables = setting.environment.iter().map(|(name, value)| format!("{name}={value}"));
-    let preload = setting.preload.iter().map(|object| format!("LD_PRELOAD={object}"));
-    let sidecars = setting.sidecars.iter().map(|s| {
-        let every = s.scrape.as_ref().map(|_| format!("asked every {} s", s.scrape_seconds));
-        let beside = (!s.charged).then(|| "its CPU time is not charged".to_owned());
-        let notes = every.into_iter().chain(beside).collect::<Vec<_>>().join("; ");
-        let notes = if notes.is_empty() { notes } else { format!(" ({notes})") };
-        format!("{} {}{notes}", s.program, s.arguments.join(" "))
-    });
-    let own = setting.options.iter().chain(&setting.switch).cloned();
-    SettingFacts {
-        name: setting.name.clone(),
-        meaning: setting.meaning.clone(),
-        server: server.name.clone(),
-        made_by: server
-            .options
-            .iter()
-            .cloned()
-            .chain(variables)
-            .chain(preload)
-            .chain(own)
-            .chain(sidecars)
-            .collect(),
-        base: definition.base_of(setting).into(),
-        twin: setting.twin,
-    }
 }

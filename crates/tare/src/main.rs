@@ -10,6 +10,7 @@ mod export;
 mod govern;
 mod install;
 mod lab;
+mod lab_effort;
 mod lab_history;
 mod lab_live;
 mod lab_record;

@@ -212,8 +212,9 @@ users = [2]
     );
     fs::write(&study, &text).expect("a study");
     let arguments = ["lab", "run", &study.display().to_string(), "--out", &out.display().to_string()];
-    succeeds(&arguments);
+    let said = succeeds(&arguments);
     let records = records(&out);
+    what_it_made_the_servers_do_is_told(&said, &records);
     let slices: Vec<&Value> = records.iter().filter(|r| r["kind"] == "slice").collect();
     assert!(slices.len() >= 2, "{slices:?}");
     for slice in slices {
@@ -226,6 +227,23 @@ users = [2]
     fs::write(&study, text.replace(r#", send = "reads,writes""#, "")).expect("a study");
     let said = refused(&["lab", "run", &study.display().to_string(), "--out", &folder.join("no").display().to_string()]);
     assert!(said.contains("Name what is to be sent with the workload's option `send`"), "{said}");
+}
+
+/// On any machine: where the processor has no counters it is said once, and the rest is there.
+fn what_it_made_the_servers_do_is_told(said: &str, records: &[Value]) {
+    let efforts: Vec<&Value> = records.iter().filter(|r| r["kind"] == "effort").map(|r| &r["per_transaction"]).collect();
+    assert_eq!(efforts.len(), 3, "the two settings and the twin: {efforts:?}");
+    for effort in &efforts {
+        let of = |name: &str| effort[name].as_f64().unwrap_or(-1.0);
+        // A statement of the recording has some eighty bytes, and is one statement.
+        assert!((20.0..500.0).contains(&of("bytes_received")) && of("bytes_sent") > 5.0, "{effort}");
+        assert!((0.9..1.3).contains(&of("statements")) && of("handler_calls") > 0.1, "{effort}");
+        assert!(of("events") > 1.0 && of("page_faults") >= 0.0, "{effort}");
+    }
+    assert!(said.contains("Why, per transaction"), "{said}");
+    let noted = records.iter().filter(|r| r["text"].as_str().is_some_and(|text| text.starts_with("no hardware counters")));
+    let counted = efforts.iter().all(|effort| effort["instructions"].as_f64() > Some(100.0));
+    assert_eq!(noted.count(), usize::from(!counted), "{efforts:?}");
 }
 
 fn records(out: &Path) -> Vec<Value> {
