@@ -215,7 +215,11 @@ impl Analysis {
                 Record::Slice(s) => slices.entry((&s.cell, s.setting.as_str())).or_default().push(s),
                 Record::Note(note) => notes.push(note.clone()),
                 Record::End(e) => end = Some(e.clone()),
-                Record::Header(_) | Record::Maximum(_) | Record::Calls(_) | Record::Effort(_) | Record::Profile(_) => {}
+                Record::Header(_)
+                | Record::Maximum(_)
+                | Record::Calls(_)
+                | Record::Effort(_)
+                | Record::Profile(_) => {}
             }
             // A study that goes on after its end has not ended.
             if matches!(record, Record::Slice(_)) {
@@ -227,7 +231,10 @@ impl Analysis {
             let slices = |name: &str| slices.get(&(cell, name)).cloned().unwrap_or_default();
             let with_effort = |analysis: SettingAnalysis| {
                 let effort = effort::last(records, cell, &analysis.name);
-                SettingAnalysis { effort: effort.map(|e| e.per_transaction.clone()).unwrap_or_default(), ..analysis }
+                SettingAnalysis {
+                    effort: effort.map(|e| e.per_transaction.clone()).unwrap_or_default(),
+                    ..analysis
+                }
             };
             let each = |s: &SettingFacts| {
                 let own = slices(&s.name);
@@ -242,7 +249,11 @@ impl Analysis {
                 Record::Slice(slice) if slice.cell == *cell => slice.rate,
                 _ => None,
             });
-            CellAnalysis { cell: cell.clone(), rate, settings: header.settings_of(cell).map(each).map(with_effort).collect() }
+            CellAnalysis {
+                cell: cell.clone(),
+                rate,
+                settings: header.settings_of(cell).map(each).map(with_effort).collect(),
+            }
         };
         let cells = header.cells.iter().map(of_cell).collect();
         Some(Analysis { cells, header, notes, end })

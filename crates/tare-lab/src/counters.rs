@@ -101,10 +101,14 @@ fn counted(said: &str) -> Counted {
 /// Why nothing was counted, in words.
 fn why_not(said: &str, complained: &str) -> String {
     if said.contains("<not supported>") {
-        return "the processor shows none, as in many virtual machines (`perf stat` says <not supported>)".into();
+        return "the processor shows none, as in many virtual machines (`perf stat` says <not supported>)"
+            .into();
     }
     let line = complained.lines().find(|line| !line.trim().is_empty()).unwrap_or("it counted nothing");
-    format!("`perf stat` may not count here ({}); /proc/sys/kernel/perf_event_paranoid says who may", line.trim())
+    format!(
+        "`perf stat` may not count here ({}); /proc/sys/kernel/perf_event_paranoid says who may",
+        line.trim()
+    )
 }
 
 #[cfg(test)]
@@ -127,7 +131,10 @@ mod tests {
     fn it_is_said_why_there_are_none() {
         assert!(why_not(NONE, "").contains("virtual machines"));
         let refused = why_not("", "\nError: Access to performance monitoring is limited.\nmore\n");
-        assert!(refused.contains("monitoring is limited") && refused.contains("perf_event_paranoid"), "{refused}");
+        assert!(
+            refused.contains("monitoring is limited") && refused.contains("perf_event_paranoid"),
+            "{refused}"
+        );
     }
 
     /// On this machine, whichever it is.

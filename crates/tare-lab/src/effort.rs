@@ -23,7 +23,11 @@ pub const FIGURES: [Figure; 18] = [
     Figure::of("branch_misses", "branch misses", "branches the processor took for others"),
     Figure::of("page_faults", "faults", "pages of memory that were touched first, or again"),
     Figure::of("page_faults_from_disk", "faults from disk", "pages that had to be read"),
-    Figure::of("events", "events", "events of the server's Performance Schema, instructions of stored programs included"),
+    Figure::of(
+        "events",
+        "events",
+        "events of the server's Performance Schema, instructions of stored programs included",
+    ),
     Figure::of("statements", "statements", "statements (Questions)"),
     Figure::of("handler_calls", "handler calls", "calls of storage engines (Handler_…)"),
     Figure::of("temporary_tables", "temporary tables", "temporary tables made (Created_tmp_tables)"),
@@ -33,7 +37,11 @@ pub const FIGURES: [Figure; 18] = [
     Figure::of("innodb_bytes_read", "InnoDB read", "bytes InnoDB read from files (Innodb_data_read)"),
     Figure::of("innodb_bytes_written", "InnoDB wrote", "bytes InnoDB wrote to files (Innodb_data_written)"),
     Figure::of("redo_bytes_written", "redo log", "bytes written to InnoDB's log (Innodb_os_log_written)"),
-    Figure::of("binlog_bytes_written", "binary log", "bytes written to the binary log (Binlog_bytes_written)"),
+    Figure::of(
+        "binlog_bytes_written",
+        "binary log",
+        "bytes written to the binary log (Binlog_bytes_written)",
+    ),
     Figure::of("lock_waits", "lock waits", "waits for locks of rows (Innodb_row_lock_waits)"),
 ];
 
@@ -128,7 +136,8 @@ impl Watch {
             let each = counted.into_iter().filter(|(name, _)| *name != "cycles");
             per_transaction.extend(each.map(|(name, count)| (name.to_owned(), count / transactions)));
         }
-        if let Some((before, after)) = self.faults.and_then(|(pid, before)| Some((before, Faults::now(pid)?))) {
+        if let Some((before, after)) = self.faults.and_then(|(pid, before)| Some((before, Faults::now(pid)?)))
+        {
             let since = |of: fn(&Faults) -> u64| of(&after).saturating_sub(of(&before)) as f64 / transactions;
             per_transaction.insert("page_faults".into(), since(|faults| faults.minor + faults.major));
             per_transaction.insert("page_faults_from_disk".into(), since(|faults| faults.major));
@@ -165,8 +174,10 @@ fn counts(target: &Target) -> Option<Counts> {
 /// What the server counts in status variables; those of a kind together.
 fn status(target: &Target) -> Option<Counts> {
     let names: Vec<String> = STATUS.iter().map(|(name, _)| format!("'{name}'")).collect();
-    let query =
-        format!("SHOW GLOBAL STATUS WHERE Variable_name IN ({}) OR Variable_name LIKE 'handler\\_%'", names.join(","));
+    let query = format!(
+        "SHOW GLOBAL STATUS WHERE Variable_name IN ({}) OR Variable_name LIKE 'handler\\_%'",
+        names.join(",")
+    );
     let rows: Vec<(String, String)> = target.connect().ok()?.query(query).ok()?;
     Some(sums(rows))
 }

@@ -501,8 +501,11 @@ impl<'a> Run<'a> {
         let setting = self.definition().settings[place].name.clone();
         tell(Event::Slice { cell, setting: &setting, measured: false });
         let known = effort::is_known(self.journal.records(), cell, &setting);
-        let slice =
-            if known { self.whole(cell, place, seconds, 0, tell)? } else { self.watched(cell, place, seconds, tell)? };
+        let slice = if known {
+            self.whole(cell, place, seconds, 0, tell)?
+        } else {
+            self.watched(cell, place, seconds, tell)?
+        };
         let pace = self.paces.entry(cell.clone()).or_default();
         pace.latency = pace.latency.max(slice.latency.mean);
         Ok(())

@@ -89,7 +89,9 @@ impl Target {
     pub(crate) fn dsn(&self) -> String {
         let user = escaped(self.user.as_bytes());
         match &self.socket {
-            Some(socket) => format!("mysql://{user}@localhost?socket={}", escaped(socket.as_os_str().as_bytes())),
+            Some(socket) => {
+                format!("mysql://{user}@localhost?socket={}", escaped(socket.as_os_str().as_bytes()))
+            }
             None => format!("mysql://{user}@{}:{}", self.host, self.port),
         }
     }
@@ -177,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_dsn_says_where_it_is() {
-        let of = |dsn| Target::of_dsn(dsn, None).expect("a dsn");
+        let of = |dsn: &str| Target::of_dsn(dsn, None).expect("a dsn");
         let dsns = ["mysql://dba@localhost?socket=/tmp/a%20b/%25.sock", "mysql://d%40x@db1:3307"];
         for target in dsns.map(of) {
             assert_eq!(of(&target.dsn()), target);

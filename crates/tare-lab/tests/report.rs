@@ -60,18 +60,31 @@ fn why_a_setting_costs_is_told() {
     let paths = made("why");
     let rows = table(&paths.csv);
     let of = |setting: &str| {
-        let found = rows.iter().find(|r| r["setting"] == setting && r["workload"] == "oltp_read_only" && r["users"] == "2");
+        let found = rows
+            .iter()
+            .find(|r| r["setting"] == setting && r["workload"] == "oltp_read_only" && r["users"] == "2");
         found.unwrap_or_else(|| panic!("{setting}")).clone()
     };
     let (off, all) = (of("off"), of("built-in, all"));
-    assert!((number(&all, "instructions_per_transaction") / number(&off, "instructions_per_transaction") - 1.145).abs() < 1e-9);
-    assert_eq!((all["instructions_per_cycle"].as_str(), all["bytes_sent_per_transaction"].as_str()), ("1.5", "21000"));
+    assert!(
+        (number(&all, "instructions_per_transaction") / number(&off, "instructions_per_transaction") - 1.145)
+            .abs()
+            < 1e-9
+    );
+    assert_eq!(
+        (all["instructions_per_cycle"].as_str(), all["bytes_sent_per_transaction"].as_str()),
+        ("1.5", "21000")
+    );
     assert_eq!(all["branch_misses_per_transaction"], "", "what is not known is nothing, not 0");
     let json: serde_json::Value = serde_json::from_str(&read(&paths.json)).expect("JSON");
     assert_eq!(json["cells"][0]["settings"][5]["effort"]["cache_misses"], 900.0 * 1.29);
     let page = read(&paths.html);
-    let section = page.split("id=\"effort\"").nth(1).expect("a section").split("</section>").next().expect("its end");
-    assert!(section.contains("IPC") && section.contains("+14.5%") && section.contains("cache misses"), "{section}");
+    let section =
+        page.split("id=\"effort\"").nth(1).expect("a section").split("</section>").next().expect("its end");
+    assert!(
+        section.contains("IPC") && section.contains("+14.5%") && section.contains("cache misses"),
+        "{section}"
+    );
     assert!(!section.contains("branch misses"), "{section}");
 }
 

@@ -114,11 +114,14 @@ fn take(from: &From) -> Result<Recording> {
     let open = |path: &Path| {
         File::open(path).map(BufReader::new).with_context(|| format!("reading {}", path.display()))
     };
-    let logged = |what: &str, path: &Path, taken: std::io::Result<Option<tare_lab::recording::take::Take>>| {
-        let taken = taken.with_context(|| format!("reading {}", path.display()))?;
-        let taken = taken.with_context(|| format!("{} is no {what}: none of its lines looks like one of such a log", path.display()))?;
-        Ok(taken.finish(format!("{what} {}", path.display()), true))
-    };
+    let logged =
+        |what: &str, path: &Path, taken: std::io::Result<Option<tare_lab::recording::take::Take>>| {
+            let taken = taken.with_context(|| format!("reading {}", path.display()))?;
+            let taken = taken.with_context(|| {
+                format!("{} is no {what}: none of its lines looks like one of such a log", path.display())
+            })?;
+            Ok(taken.finish(format!("{what} {}", path.display()), true))
+        };
     match (&from.slow_log, &from.general_log, &from.dsn) {
         (Some(path), ..) => logged("slow log", path, slow_log::read(open(path)?)),
         (_, Some(path), _) => logged("general log", path, general_log::read(open(path)?)),
@@ -150,7 +153,9 @@ fn print_kinds(recording: &Recording) {
             Kind::Reads => "change nothing, but in their session",
             Kind::Writes => "change rows, or may (CALL, EXECUTE)",
             Kind::Definitions => "change tables and schemas: CREATE, ALTER, DROP, TRUNCATE",
-            Kind::Administration => "change the server: accounts, global variables, FLUSH, files; and what is not known",
+            Kind::Administration => {
+                "change the server: accounts, global variables, FLUSH, files; and what is not known"
+            }
             Kind::Never => "are never sent: KILL, SHUTDOWN, replication",
         };
         if let Some(count) = kinds.get(&kind) {

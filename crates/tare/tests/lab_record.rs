@@ -78,7 +78,11 @@ impl Theirs {
     fn begin_anew(&self) {
         let mut connection = self.server.connect().expect("a connection");
         let mut dump = vec!["DROP DATABASE IF EXISTS shop".to_owned(), "CREATE DATABASE shop".to_owned()];
-        dump.extend(data().into_iter().map(|statement| statement.replace("TABLE ", "TABLE shop.").replace("INTO ", "INTO shop.")));
+        dump.extend(
+            data()
+                .into_iter()
+                .map(|statement| statement.replace("TABLE ", "TABLE shop.").replace("INTO ", "INTO shop.")),
+        );
         for table in ["events_statements_summary_by_digest", "events_statements_history_long"] {
             dump.push(format!("TRUNCATE TABLE performance_schema.{table}"));
         }
@@ -130,7 +134,8 @@ impl Theirs {
 }
 
 fn data() -> Vec<String> {
-    let mut statements = vec!["CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(40), n INT) ENGINE=InnoDB".to_owned()];
+    let mut statements =
+        vec!["CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(40), n INT) ENGINE=InnoDB".to_owned()];
     for session in 0..SESSIONS {
         let rows: Vec<String> = (0..ROWS).map(|n| format!("({}, 'old', 0)", session * 1000 + n)).collect();
         statements.push(format!("INSERT INTO t VALUES {}", rows.join(",")));
@@ -167,9 +172,22 @@ fn a_replayed_load_does_what_the_recorded_one_did() {
         theirs.begin_anew();
         let (file, sessions) = (path(name), SESSIONS.to_string());
         let said = succeeds(&[
-            "lab", "replay", &file, "--dsn", &dsn, "--send", "reads,writes", "--pace", pace, "--sessions", &sessions,
+            "lab",
+            "replay",
+            &file,
+            "--dsn",
+            &dsn,
+            "--send",
+            "reads,writes",
+            "--pace",
+            pace,
+            "--sessions",
+            &sessions,
         ]);
-        assert!(said.contains("96 errors:") && said.contains("of number 1062") && said.contains("of number 1146"), "{said}");
+        assert!(
+            said.contains("96 errors:") && said.contains("of number 1062") && said.contains("of number 1146"),
+            "{said}"
+        );
         assert_eq!(theirs.digests(), digests, "from {name}");
         assert_eq!(theirs.checksum(), checksum, "from {name}");
     }
@@ -225,13 +243,20 @@ users = [2]
     }
 
     fs::write(&study, text.replace(r#", send = "reads,writes""#, "")).expect("a study");
-    let said = refused(&["lab", "run", &study.display().to_string(), "--out", &folder.join("no").display().to_string()]);
+    let said = refused(&[
+        "lab",
+        "run",
+        &study.display().to_string(),
+        "--out",
+        &folder.join("no").display().to_string(),
+    ]);
     assert!(said.contains("Name what is to be sent with the workload's option `send`"), "{said}");
 }
 
 /// On any machine: where the processor has no counters it is said once, and the rest is there.
 fn what_it_made_the_servers_do_is_told(said: &str, records: &[Value]) {
-    let efforts: Vec<&Value> = records.iter().filter(|r| r["kind"] == "effort").map(|r| &r["per_transaction"]).collect();
+    let efforts: Vec<&Value> =
+        records.iter().filter(|r| r["kind"] == "effort").map(|r| &r["per_transaction"]).collect();
     assert_eq!(efforts.len(), 3, "the two settings and the twin: {efforts:?}");
     for effort in &efforts {
         let of = |name: &str| effort[name].as_f64().unwrap_or(-1.0);
@@ -241,7 +266,9 @@ fn what_it_made_the_servers_do_is_told(said: &str, records: &[Value]) {
         assert!(of("events") > 1.0 && of("page_faults") >= 0.0, "{effort}");
     }
     assert!(said.contains("Why, per transaction"), "{said}");
-    let noted = records.iter().filter(|r| r["text"].as_str().is_some_and(|text| text.starts_with("no hardware counters")));
+    let noted = records
+        .iter()
+        .filter(|r| r["text"].as_str().is_some_and(|text| text.starts_with("no hardware counters")));
     let counted = efforts.iter().all(|effort| effort["instructions"].as_f64() > Some(100.0));
     assert_eq!(noted.count(), usize::from(!counted), "{efforts:?}");
 }
@@ -260,5 +287,7 @@ fn what_is_no_log_is_refused() {
     assert!(refused(&["lab", "record", &out, "--slow-log", &file]).contains("is no slow log"));
     assert!(refused(&["lab", "record", &out, "--general-log", &file]).contains("is no general log"));
     assert!(refused(&["lab", "record", &out]).contains("--slow-log"));
-    assert!(refused(&["lab", "replay", &file, "--dsn", "mysql://x@localhost"]).contains("this is no recording"));
+    assert!(
+        refused(&["lab", "replay", &file, "--dsn", "mysql://x@localhost"]).contains("this is no recording")
+    );
 }

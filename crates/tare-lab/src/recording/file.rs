@@ -68,7 +68,8 @@ pub fn read(path: &Path) -> Result<Recording> {
     let header: Header = serde_json::from_str(&first)
         .map_err(|e| wrong(1, format!("this is no recording: `tare lab record` makes one ({e})")))?;
     if header.tare_recording != FORMAT {
-        let why = format!("its format is {}, and only {FORMAT} is known: record it again", header.tare_recording);
+        let why =
+            format!("its format is {}, and only {FORMAT} is known: record it again", header.tare_recording);
         return Err(wrong(1, why));
     }
     let mut statements: Vec<Statement> = Vec::with_capacity(header.statements.min(1 << 20));
@@ -83,7 +84,8 @@ pub fn read(path: &Path) -> Result<Recording> {
         statements.push(statement);
     }
     if statements.len() != header.statements {
-        let why = format!("{} statements were announced and {} are there", header.statements, statements.len());
+        let why =
+            format!("{} statements were announced and {} are there", header.statements, statements.len());
         return Err(wrong(1, why));
     }
     Ok(Recording { source: header.source, begun: header.begun, statements, left_out: header.left_out })
@@ -94,8 +96,10 @@ mod tests {
     use super::*;
 
     fn recording() -> Recording {
-        let of = |session, at, text: &str| Statement { session, at, text: text.into(), ..Statement::default() };
-        let first = Statement { took: Some(0.25), schema: Some("shop".into()), ..of(1, 0.0, "select 'ü\n'") };
+        let of =
+            |session, at, text: &str| Statement { session, at, text: text.into(), ..Statement::default() };
+        let first =
+            Statement { took: Some(0.25), schema: Some("shop".into()), ..of(1, 0.0, "select 'ü\n'") };
         Recording {
             source: "a test".into(),
             begun: Some(1_795_427_669.5),

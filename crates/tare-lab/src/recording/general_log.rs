@@ -10,9 +10,28 @@ use super::token::{tokens, used_schema};
 
 /// Commands as the log names them, other than those below.
 const OTHERS: [&str; 22] = [
-    "Sleep", "Field List", "Create DB", "Drop DB", "Refresh", "Shutdown", "Statistics", "Processlist", "Connect Out",
-    "Kill", "Debug", "Ping", "Time", "Delayed insert", "Binlog Dump", "Table Dump", "Register Slave", "Long Data",
-    "Close stmt", "Reset stmt", "Fetch", "Reset connection",
+    "Sleep",
+    "Field List",
+    "Create DB",
+    "Drop DB",
+    "Refresh",
+    "Shutdown",
+    "Statistics",
+    "Processlist",
+    "Connect Out",
+    "Kill",
+    "Debug",
+    "Ping",
+    "Time",
+    "Delayed insert",
+    "Binlog Dump",
+    "Table Dump",
+    "Register Slave",
+    "Long Data",
+    "Close stmt",
+    "Reset stmt",
+    "Fetch",
+    "Reset connection",
 ];
 /// Commands that matter.
 const KNOWN: [&str; 7] = ["Query", "Execute", "Prepare", "Connect", "Init DB", "Change user", "Quit"];
@@ -58,8 +77,8 @@ struct Command {
 #[derive(Debug, Default)]
 struct Session {
     schema: Option<String>,
-    /// Whether its last query was PREPARE or EXECUTE, for which the server logs a command of its own.
-    prepares: bool,
+    /// Whether its last query was an EXECUTE, for which the server logs a command of its own.
+    executes: bool,
 }
 
 #[derive(Debug, Default)]
@@ -85,12 +104,13 @@ impl Reader {
             }
             "Query" => {
                 let first = tokens(&argument).next();
-                session.prepares = first.is_some_and(|t| t.is("PREPARE") || t.is("EXECUTE"));
+                session.executes = first.is_some_and(|t| t.is("EXECUTE"));
                 let schema = session.schema.clone();
                 session.schema = used_schema(&argument).or(schema.clone());
                 self.see(&command, schema);
             }
-            "Execute" if !session.prepares => {
+            "Execute" if std::mem::take(&mut session.executes) => {}
+            "Execute" => {
                 let schema = session.schema.clone();
                 self.see(&command, schema);
             }
@@ -129,4 +149,81 @@ fn schema_of(connected: &str) -> Option<String> {
     let behind = connected.rsplit_once(" on ")?.1;
     let schema = behind.split(" using ").next()?.trim();
     (!schema.is_empty() && !behind.starts_with("using ")).then(|| schema.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::Recording;
+
+    fn recording(log: &str) -> Recording {
+        read(log.as_bytes()).expect("it is read").expect("a general log").finish("a test".into(), true)
+    }
+
+    fn texts(recording: &Recording) -> Vec<(u32, Option<&str>, &str)> {
+        recording.statements.iter().map(|s| (s.session, s.schema.as_deref(), s.text.as_str())).collect()
+    }
+
+    #[test]
+    fn mariadbs_log_is_read() {
+        let log = "mariadbd, Version: 10.11.19-MariaDB-log (Debian 12). started with:
+Tcp port: 0  Unix socket: /tmp/s
+Time\t\t    Id Command\tArgument
+261123  9:54:29\t     3 Connect\troot@localhost on  using Socket
+\t\t     3 Query\tcreate database shop
+\t\t     3 Init DB\tshop
+\t\t     4 Connect\troot@localhost on other using TCP/IP
+\t\t     3 Query\tselect 'x
+\ty'
+\t\t     3 Query\tprepare s from 'select ?'
+\t\t     3 Prepare\tselect ?
+\t\t     3 Query\texecute s using @a
+\t\t     3 Execute\tselect 1
+\t\t     3 Prepare\tselect ? + 1
+261123  9:54:30\t     3 Execute\tselect 7 + 1
+\t\t     4 Query\tuse shop
+\t\t     4 Query\tselect 2
+\t\t     3 Close stmt\t
+\t\t     3 Quit\t
+\t\t     3 Connect\troot@localhost on  using Socket
+\t\t     3 Query\tselect 3
+";
+        let recording = recording(log);
+        assert_eq!(
+            texts(&recording),
+            [
+                (1, None, "create database shop"),
+                (1, Some("shop"), "select 'x\n\ty'"),
+                (1, Some("shop"), "prepare s from 'select ?'"),
+                (1, Some("shop"), "execute s using @a"),
+                (1, Some("shop"), "select 7 + 1"),
+                (2, Some("other"), "use shop"),
+                (2, Some("shop"), "select 2"),
+                (3, None, "select 3"),
+            ]
+        );
+        let at: Vec<f64> = recording.statements.iter().map(|s| s.at).collect();
+        assert_eq!(at, [0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75], "{at:?}");
+    }
+
+    #[test]
+    fn mysqls_log_is_read() {
+        let log = "/usr/sbin/mysqld, Version: 8.0.36 (MySQL Community Server - GPL). started with:
+Tcp port: 3306  Unix socket: /tmp/s
+Time                 Id Command    Argument
+2026-11-23T09:54:29.250000Z\t    8 Connect\tapp@web1 on shop using SSL/TLS
+2026-11-23T09:54:29.300000Z\t    8 Query\tselect 1
+2026-11-23T09:54:29.400000Z\t    8 Query\tcommit
+";
+        let recording = recording(log);
+        assert_eq!(texts(&recording), [(1, Some("shop"), "select 1"), (1, Some("shop"), "commit")]);
+        assert_eq!((recording.begun, recording.statements[1].at), (Some(1_795_427_669.3), 0.1));
+    }
+
+    #[test]
+    fn another_file_is_no_general_log() {
+        for other in ["", "select 1;\n", "# Time: 261123  9:54:29\n# User@Host: x\n", "a\t1 Query\tx\n"] {
+            assert!(read(other.as_bytes()).expect("it is read").is_none(), "{other:?}");
+        }
+    }
 }

@@ -28,7 +28,12 @@ pub fn read(target: &Target) -> Result<Take> {
     let mut take = Take::default();
     for (thread, begun, took, schema, event, text) in rows {
         // What was prepared is sent when it is executed; commands have no text.
-        let Some(text) = text.filter(|_| event != "statement/com/Prepare") else { continue };
+        let Some(text) = text.filter(|_| event != "statement/com/Prepare") else {
+            if event == "statement/com/Execute" {
+                take.leave_out_execution();
+            }
+            continue;
+        };
         let Some(begun) = begun else {
             take.leave_out("when they ran is not told", 1);
             continue;

@@ -114,8 +114,8 @@ fn of_statement(all: &[Token<'_>]) -> Kind {
     match first.to_ascii_uppercase().as_str() {
         "SELECT" | "VALUES" | "TABLE" => of_select(rest),
         "WITH" => verb_outside_brackets(rest),
-        "SHOW" | "HELP" | "USE" | "DO" | "HANDLER" | "BEGIN" | "COMMIT" | "ROLLBACK" | "SAVEPOINT" | "RELEASE"
-        | "LOCK" | "UNLOCK" | "CHECKSUM" | "PREPARE" | "DEALLOCATE" | "END" => Kind::Reads,
+        "SHOW" | "HELP" | "USE" | "DO" | "HANDLER" | "BEGIN" | "COMMIT" | "ROLLBACK" | "SAVEPOINT"
+        | "RELEASE" | "LOCK" | "UNLOCK" | "CHECKSUM" | "PREPARE" | "DEALLOCATE" | "END" => Kind::Reads,
         "START" if next.is("TRANSACTION") => Kind::Reads,
         "EXPLAIN" | "DESCRIBE" | "DESC" if next.is("ANALYZE") => verb_outside_brackets(rest),
         "EXPLAIN" | "DESCRIBE" | "DESC" => Kind::Reads,
@@ -125,7 +125,9 @@ fn of_statement(all: &[Token<'_>]) -> Kind {
         "SET" => of_set(rest),
         "INSERT" | "UPDATE" | "DELETE" | "REPLACE" | "LOAD" | "CALL" | "EXECUTE" | "XA" => Kind::Writes,
         "CREATE" | "ALTER" | "DROP" | "RENAME" | "TRUNCATE" => of_definition(rest),
-        "KILL" | "SHUTDOWN" | "RESTART" | "STOP" | "START" | "CHANGE" | "RESET" | "PURGE" | "CLONE" => Kind::Never,
+        "KILL" | "SHUTDOWN" | "RESTART" | "STOP" | "START" | "CHANGE" | "RESET" | "PURGE" | "CLONE" => {
+            Kind::Never
+        }
         _ => Kind::Administration,
     }
 }
@@ -170,7 +172,8 @@ fn of_set(rest: &[Token<'_>]) -> Kind {
 
 /// `CREATE USER` and its like are about the server, not about tables.
 fn of_definition(rest: &[Token<'_>]) -> Kind {
-    let what = rest.iter().find(|t| !["OR", "REPLACE", "IF", "EXISTS", "NOT", "UNDO"].iter().any(|w| t.is(w)));
+    let what =
+        rest.iter().find(|t| !["OR", "REPLACE", "IF", "EXISTS", "NOT", "UNDO"].iter().any(|w| t.is(w)));
     let about = ["USER", "ROLE", "SERVER", "INSTANCE", "TABLESPACE", "LOGFILE", "RESOURCE"];
     let about_server = what.is_none_or(|t| about.iter().any(|word| t.is(word)));
     if about_server { Kind::Administration } else { Kind::Definitions }

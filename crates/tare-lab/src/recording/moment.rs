@@ -27,7 +27,9 @@ pub(super) fn moment_of(text: &str) -> Option<Moment> {
     let year = digits.then(|| pair(0))?.map(|year| 2000 + i16::from(year))?;
     let mut parts = time.trim().splitn(3, ':').map(|part| part.parse::<i8>().ok());
     let (hour, minute, second) = (parts.next()??, parts.next()??, parts.next()??);
-    let at = Date::new(year, pair(2)?, pair(4)?).ok()?.to_datetime(jiff::civil::Time::new(hour, minute, second, 0).ok()?);
+    let at = Date::new(year, pair(2)?, pair(4)?)
+        .ok()?
+        .to_datetime(jiff::civil::Time::new(hour, minute, second, 0).ok()?);
     let zoned = at.to_zoned(TimeZone::system()).ok()?;
     #[allow(clippy::cast_precision_loss)]
     Some(Moment::Second(zoned.timestamp().as_second() as f64))

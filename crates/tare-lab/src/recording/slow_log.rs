@@ -13,6 +13,9 @@ use super::take::{Sighting, Take};
 /// What a record's statement is when it is none.
 const COMMAND: &[u8] = b"# administrator command: ";
 
+/// Why a statement is not there that `tare slowlog` could not read any more.
+const LOST: &str = "the log lacks them";
+
 /// Reads a log; `None` if it is no slow log.
 pub fn read(mut log: impl BufRead) -> std::io::Result<Option<Take>> {
     if log.fill_buf()?.first() == Some(&b'{') { read_json(log) } else { read_text(log) }
@@ -27,6 +30,8 @@ struct Record {
     ended: Option<Moment>,
     /// The whole second in which it ended, by its `SET timestamp`.
     second: Option<f64>,
+    /// Statements that are missing before it.
+    lost: u64,
     /// Whether it was part of a stored program.
     inner: bool,
     /// Whether the lines that describe it are over.
@@ -102,12 +107,17 @@ impl Reader {
 
     fn end_record(&mut self) {
         let Some(mut record) = self.record.take() else { return };
+        if record.lost > 0 {
+            self.take.leave_out(LOST, record.lost);
+        }
         if record.inner {
             return; // the CALL that it is part of is there, too
         }
         if let Some(command) = record.seen.text.strip_prefix(COMMAND) {
             if command.starts_with(b"Quit") {
                 self.take.end(record.connection);
+            } else if command.starts_with(b"Execute") {
+                self.take.leave_out_execution();
             }
             return;
         }
@@ -143,6 +153,9 @@ impl Record {
             self.seen.schema = Some(schema.to_owned());
         }
         self.inner |= text.starts_with("# Stored_routine: ");
+        if let Some(lost) = number_behind(line, "# Lost:") {
+            self.lost = as_number(lost);
+        }
     }
 }
 
@@ -191,18 +204,172 @@ fn read_json(log: impl BufRead) -> std::io::Result<Option<Take>> {
         let Some(Moment::Exact(ended)) = moment_of(&line.time) else { return Ok(None) };
         let connection = line.connection_id.unwrap_or(line.thread_id);
         if line.lost_before > 0 {
-            take.leave_out("the log lacks them", line.lost_before);
+            take.leave_out(LOST, line.lost_before);
         }
         if line.event_name == "statement/com/Quit" {
             take.end(connection);
         }
         // Parts of stored programs come with the CALL; commands have no text.
-        let Some(text) = line.text.filter(|_| line.level == 0 && line.event_name != "statement/com/Prepare") else {
+        let (is_inner, event) = (line.level > 0, line.event_name.as_str());
+        let Some(text) = line.text.filter(|_| !is_inner && event != "statement/com/Prepare") else {
+            if event == "statement/com/Execute" {
+                take.leave_out_execution();
+            }
             continue;
         };
         let session = take.session(connection);
-        let seen = Sighting { session, took: line.query_time_s, schema: line.schema, text: text.into_bytes() };
+        let seen =
+            Sighting { session, took: line.query_time_s, schema: line.schema, text: text.into_bytes() };
         take.add(ended - seen.took.unwrap_or(0.0), seen);
     }
     Ok(Some(take))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::Recording;
+
+    fn recording(log: &str) -> Recording {
+        read(log.as_bytes()).expect("it is read").expect("a slow log").finish("a test".into(), true)
+    }
+
+    fn texts(recording: &Recording) -> Vec<(u32, Option<&str>, &str)> {
+        recording.statements.iter().map(|s| (s.session, s.schema.as_deref(), s.text.as_str())).collect()
+    }
+
+    const MARIADB: &str = "/usr/sbin/mariadbd, Version: 10.11.19-MariaDB-log (Debian 12). started with:
+Tcp port: 0  Unix socket: /tmp/s
+Time\t\t    Id Command\tArgument
+# Time: 261123  9:54:29
+# User@Host: root[root] @ localhost []
+# Thread_id: 3  Schema: a shop  QC_hit: No
+# Query_time: 0.000290  Lock_time: 0.000000  Rows_sent: 0  Rows_examined: 0
+# Rows_affected: 1  Bytes_sent: 11
+use `a shop`;
+SET last_insert_id=5,insert_id=7,timestamp=1795427669;
+insert into t values('x
+# y'),
+(';');
+# User@Host: root[root] @ localhost []
+# Thread_id: 4  Schema:   QC_hit: No
+# Query_time: 2.000000  Lock_time: 0.000000  Rows_sent: 1  Rows_examined: 2
+# Full_scan: Yes  Full_join: No  Tmp_table: No  Tmp_table_on_disk: No
+SET timestamp=1795427669;
+SET timestamp=1;
+# User@Host: root[root] @ localhost []
+# Thread_id: 4  Schema:   QC_hit: No
+# Query_time: 0.000001  Lock_time: 0.000000  Rows_sent: 1  Rows_examined: 2
+# Stored_routine: shop.p
+SET timestamp=1795427669;
+select inner;
+# User@Host: root[root] @ localhost []
+# Thread_id: 3  Schema: a shop  QC_hit: No
+# Query_time: 0.000000  Lock_time: 0.000000  Rows_sent: 0  Rows_examined: 0
+SET timestamp=1795427669;
+# administrator command: Quit;
+# Time: 261123  9:54:31
+# User@Host: root[root] @ localhost []
+# Thread_id: 3  Schema: b  QC_hit: No
+# Query_time: 0.000100  Lock_time: 0.000000  Rows_sent: 1  Rows_examined: 2
+SET timestamp=1795427671;
+select 5;
+/usr/sbin/mariadbd, Version: 10.11.19-MariaDB-log (Debian 12). started with:
+Tcp port: 0  Unix socket: /tmp/s
+Time\t\t    Id Command\tArgument
+";
+
+    #[test]
+    fn mariadbs_log_is_read() {
+        let recording = recording(MARIADB);
+        assert_eq!(
+            texts(&recording),
+            [
+                (1, None, "SET timestamp=1"),
+                (2, Some("a shop"), "insert into t values('x\n# y'),\n(';')"),
+                (3, Some("b"), "select 5"),
+            ]
+        );
+        // Two ended in one second: after a quarter of it and after three.
+        let at: Vec<f64> = recording.statements.iter().map(|s| s.at).collect();
+        assert_eq!(recording.begun, Some(1_795_427_667.75));
+        assert_eq!(at, [0.0, 1.49971, 3.7499], "{at:?}");
+    }
+
+    #[test]
+    fn mysqls_log_is_read() {
+        let log = "/usr/sbin/mysqld, Version: 8.0.36 (MySQL Community Server - GPL). started with:
+Tcp port: 3306  Unix socket: /tmp/s
+Time                 Id Command    Argument
+# Time: 2026-11-23T09:54:29.250000Z
+# User@Host: app[app] @ web1 [10.0.0.7]  Id:    12
+# Query_time: 0.125000  Lock_time: 0.000002 Rows_sent: 1  Rows_examined: 1
+use shop;
+SET timestamp=1795427669;
+select 'it''s';
+# Time: 2026-11-23T09:54:29.500000Z
+# User@Host: app[app] @ web1 [10.0.0.7]  Id:    13
+# Query_time: 0.100000  Lock_time: 0.000002 Rows_sent: 1  Rows_examined: 1
+SET timestamp=1795427669;
+commit;
+# Time: 2026-11-23T09:54:29.600000Z
+# User@Host: app[app] @ web1 [10.0.0.7]  Id:    12
+# Query_time: 0.000100  Lock_time: 0.000002 Rows_sent: 1  Rows_examined: 1
+SET timestamp=1795427669;
+# administrator command: Execute;
+";
+        let recording = recording(log);
+        assert_eq!(texts(&recording), [(1, Some("shop"), "select 'it''s'"), (2, Some("shop"), "commit")]);
+        assert_eq!((recording.statements[1].at, recording.statements[1].took), (0.275, Some(0.1)));
+        assert_eq!(recording.left_out.values().sum::<u64>(), 1);
+    }
+
+    #[test]
+    fn tares_log_is_read_in_both_forms() {
+        let slow = "# Time: 261123  9:54:29
+# User@Host: app[app] @ localhost []
+# Thread_id: 8  Schema: shop  QC_hit: No
+# Query_time: 0.000290  Lock_time: 0.000000  Rows_sent: 0  Rows_examined: 0
+# Rows_affected: 1
+# Lost: 3
+use shop;
+SET timestamp=1795427669;
+select 'long...;
+# User@Host: app[app] @ localhost []
+# Thread_id: 8  Schema: shop  QC_hit: No
+# Query_time: 0.000290  Lock_time: 0.000000  Rows_sent: 0  Rows_examined: 0
+# Rows_affected: 1
+SET timestamp=1795427669;
+select 1;
+";
+        let recorded = recording(slow);
+        assert_eq!(texts(&recorded), [(1, Some("shop"), "select 1")]);
+        assert_eq!(
+            recorded.left_out.values().copied().collect::<Vec<_>>(),
+            [3, 1],
+            "lost ones and a cut one"
+        );
+        let line = |text: &str, event: &str, level: u32, lost: u32| {
+            format!(
+                "{{\"time\":\"2026-11-23T09:54:29.250000Z\",\"thread_id\":40,\"connection_id\":8,\"schema\":\"shop\",\
+                 \"event_name\":\"{event}\",\"query_time_s\":0.25,\"level\":{level},{text}\"lost_before\":{lost}}}\n"
+            )
+        };
+        let json = [
+            line("\"text\":\"call p()\",", "statement/sql/call_procedure", 0, 2),
+            line("\"text\":\"select 1\",", "statement/sp/stmt", 1, 0),
+            line("", "statement/com/Execute", 0, 0),
+            line("", "statement/com/Ping", 0, 0),
+        ];
+        let recorded = recording(&json.concat());
+        assert_eq!(texts(&recorded), [(1, Some("shop"), "call p()")]);
+        assert_eq!((recorded.begun, recorded.left_out.values().sum::<u64>()), (Some(1_795_427_669.0), 3));
+    }
+
+    #[test]
+    fn another_file_is_no_slow_log() {
+        for other in ["", "select 1;\n", "{\"a\":1}\n", "\u{0}\u{1}\n# Timeless\n"] {
+            assert!(read(other.as_bytes()).expect("it is read").is_none(), "{other:?}");
+        }
+    }
 }

@@ -7,6 +7,8 @@ use super::{Recording, Statement};
 
 /// What is written behind a text that was cut short.
 const CUT: &str = "...";
+/// Why an execution is left out that was sent as numbers and values.
+const NO_VALUES: &str = "values of a prepared statement are not told";
 
 /// A statement as some log shows it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -54,7 +56,7 @@ impl Take {
             return self.leave_out("they have no text", 1);
         }
         if pieces.any(|token| token == Token::Placeholder) {
-            return self.leave_out("values of a prepared statement are not told", 1);
+            return self.leave_out_execution();
         }
         self.statements.push(Statement {
             session: seen.session,
@@ -68,6 +70,11 @@ impl Take {
     /// Counts what cannot be replayed, and why.
     pub fn leave_out(&mut self, why: &str, count: u64) {
         *self.left_out.entry(why.into()).or_default() += count;
+    }
+
+    /// Counts an execution of a prepared statement of which the text with its values is not told.
+    pub fn leave_out_execution(&mut self) {
+        self.leave_out(NO_VALUES, 1);
     }
 
     /// The connection of that number is another one from now on.
@@ -145,7 +152,9 @@ mod tests {
     #[test]
     fn what_cannot_be_replayed_is_counted() {
         let mut take = Take::default();
-        for text in ["select * from t where a in (1,2...", "select ?", "/* statement/com/Ping */", "select '?...' "] {
+        for text in
+            ["select * from t where a in (1,2...", "select ?", "/* statement/com/Ping */", "select '?...' "]
+        {
             take.add(0.0, seen(1, 0.0, text));
         }
         take.add(0.0, Sighting { text: b"select '\xff'".to_vec(), ..Sighting::default() });

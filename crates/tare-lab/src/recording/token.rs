@@ -120,8 +120,14 @@ mod tests {
     #[test]
     fn a_schema_is_named_with_quotes_or_without() {
         let of = |text| used_schema(text).unwrap_or_default();
-        assert_eq!((of("use shop;"), of("USE `a b`"), of("use`x``y`")), ("shop".into(), "a b".into(), "x`y".into()));
-        assert_eq!((used_schema("used shop"), used_schema("use"), used_schema("select 1")), (None, None, None));
+        assert_eq!(
+            (of("use shop;"), of("USE `a b`"), of("use`x``y`")),
+            ("shop".into(), "a b".into(), "x`y".into())
+        );
+        assert_eq!(
+            (used_schema("used shop"), used_schema("use"), used_schema("select 1")),
+            (None, None, None)
+        );
     }
 
     #[test]
@@ -129,7 +135,8 @@ mod tests {
         let pieces = ["'", "\\", "/*", "*/", "/*!", "--", "é", "`", ";", " ", "?", "\n", "x", "\""];
         let mut random = fastrand::Rng::with_seed(19);
         for _ in 0..20_000 {
-            let text: String = (0..random.usize(0..9)).map(|_| pieces[random.usize(0..pieces.len())]).collect();
+            let text: String =
+                (0..random.usize(0..9)).map(|_| pieces[random.usize(0..pieces.len())]).collect();
             assert!(tokens(&text).count() <= text.len(), "{text:?}");
         }
     }

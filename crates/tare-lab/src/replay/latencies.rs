@@ -66,7 +66,10 @@ mod tests {
         (1..=90).for_each(|_| some.take(0.001));
         (1..=10).for_each(|_| others.take(0.2));
         some.add(&others);
-        assert!((0.001..0.001_021).contains(&some.at(0.5)) && (0.2..0.205).contains(&some.at(0.95)), "{some:?}");
+        assert!(
+            (0.001..0.001_021).contains(&some.at(0.5)) && (0.2..0.205).contains(&some.at(0.95)),
+            "{some:?}"
+        );
         assert_eq!((some.sum().1, (some.sum().0 * 1000.0).round()), (100, 2090.0));
         assert_eq!(Latencies::default().at(0.5), 0.0);
     }

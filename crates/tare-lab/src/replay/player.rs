@@ -56,7 +56,9 @@ impl Player<'_> {
             if *sent {
                 let mut there = match connected.take() {
                     Some(there) => there,
-                    None => Connected { connection: self.stage.replay.target.connect_quietly()?, schema: None },
+                    None => {
+                        Connected { connection: self.stage.replay.target.connect_quietly()?, schema: None }
+                    }
                 };
                 if self.send(&mut there, statement, due) {
                     connected = Some(there);

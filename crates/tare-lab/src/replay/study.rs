@@ -29,7 +29,8 @@ impl Told {
         if let Some(other) = options.keys().find(|name| !KNOWN.contains(&name.as_str())) {
             return Err(format!("`{other}`: {} are allowed", KNOWN.join(", ")));
         }
-        let recording = options.get("recording").ok_or("`recording` is missing: the file that `tare lab record` made")?;
+        let recording =
+            options.get("recording").ok_or("`recording` is missing: the file that `tare lab record` made")?;
         Ok(Told {
             recording: recording.into(),
             data: options.get("data").map(PathBuf::from),
@@ -69,7 +70,9 @@ pub(crate) fn check_recordings(definition: &Definition, study: &str) -> Result<(
         let Some(dump) = told.data else { continue };
         std::fs::metadata(&dump).tried(|| format!("reading the workload's data {}", dump.display()))?;
         let runs_on = |server: &str| workload.server.as_deref().is_none_or(|only| only == server);
-        if let Some(server) = used_servers(definition).into_iter().find(|s| s.dsn.is_some() && runs_on(&s.name)) {
+        if let Some(server) =
+            used_servers(definition).into_iter().find(|s| s.dsn.is_some() && runs_on(&s.name))
+        {
             let what = format!(
                 "no `data` for workload `{}`: the server `{}` runs, and loading a dump would replace what it has; leave it out, and \
                  the recording is replayed on what is there",
@@ -103,13 +106,16 @@ pub(crate) fn arguments(options: &Options, users: u32, target: &Target, seconds:
     for name in ["pace", "send"] {
         arguments.extend(options.get(name).map(|value| format!("--{name}={value}").into()));
     }
-    let rest = [format!("--dsn={}", target.dsn()), format!("--sessions={users}"), format!("--seconds={seconds}")];
+    let rest =
+        [format!("--dsn={}", target.dsn()), format!("--sessions={users}"), format!("--seconds={seconds}")];
     arguments.extend(rest.map(OsString::from));
     arguments
 }
 
 /// Makes what a recording works on, where the study has it.
 pub(crate) fn prepare(options: &Options, target: &Target) -> Result<()> {
-    let (Some(recording), Some(dump)) = (options.get("recording"), options.get("data")) else { return Ok(()) };
+    let (Some(recording), Some(dump)) = (options.get("recording"), options.get("data")) else {
+        return Ok(());
+    };
     data::load(&file::read(Path::new(recording))?, Path::new(dump), target)
 }

@@ -47,7 +47,12 @@ fn columns(cell: &CellAnalysis) -> Vec<Column<'static>> {
         shown,
     };
     let mut columns = vec![
-        median("CPU, user", "CPU time of the server outside of the kernel", |s| s.medians.cpu - s.medians.cpu_system, unit::time),
+        median(
+            "CPU, user",
+            "CPU time of the server outside of the kernel",
+            |s| s.medians.cpu - s.medians.cpu_system,
+            unit::time,
+        ),
         median("CPU, kernel", "CPU time of the server in the kernel", |s| s.medians.cpu_system, unit::time),
         median("switches", "context switches", |s| s.medians.context_switches, unit::plain),
     ];

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use tare_lab::record::{
-    Calls, Cell, Effort, End, FORMAT, Header, Latency, Machine, Note, Others, Profile, Reason, Record, ServerFacts,
-    SettingFacts, Slice,
+    Calls, Cell, Effort, End, FORMAT, Header, Latency, Machine, Note, Others, Profile, Reason, Record,
+    ServerFacts, SettingFacts, Slice,
 };
 
 /// Length of a slice, in seconds.
