@@ -109,15 +109,17 @@ const HANDLER: (&str, &str) = ("handler_", "handler_calls");
 
 /// What was known before a slice.
 pub(crate) struct Watch {
+    warm: bool,
     counted: Option<Counts>,
     faults: Option<(u32, Faults)>,
     counting: Option<Counting>,
 }
 
 impl Watch {
-    /// Begins, on a server that has no load yet.
-    pub(crate) fn begin(ready: &Ready, counters: Option<&Counters>) -> Watch {
+    /// Begins, on a server that has no load now; `warm`: it had before.
+    pub(crate) fn begin(ready: &Ready, warm: bool, counters: Option<&Counters>) -> Watch {
         Watch {
+            warm,
             counted: attribution::before(&ready.target, counts),
             faults: ready.pid.and_then(|pid| Some((pid, Faults::now(pid)?))),
             counting: ready.pid.and_then(|pid| counters?.start(pid)),
@@ -159,7 +161,7 @@ impl Watch {
             records.push(Record::Calls(Calls { cell, setting, per_transaction: calls }));
         }
         per_transaction.retain(|_, figure| figure.is_finite());
-        records.push(Record::Effort(Effort { cell, setting, per_transaction }));
+        records.push(Record::Effort(Effort { cell, setting, warm: self.warm, per_transaction }));
         records
     }
 }
@@ -197,13 +199,19 @@ fn sums(rows: Vec<(String, String)>) -> Counts {
 
 /// Whether it was counted already.
 pub(crate) fn is_known(records: &[Record], cell: &Cell, setting: &str) -> bool {
-    last(records, cell, setting).is_some()
+    of_cell(records, cell).any(|effort| effort.setting == setting)
 }
 
-/// What was counted last of a setting in a cell.
+/// What was counted last of a setting in a cell. Once some servers of a cell were warm, those that were not cannot be compared with
+/// them, and are left out.
 pub(crate) fn last<'r>(records: &'r [Record], cell: &Cell, setting: &str) -> Option<&'r Effort> {
-    records.iter().rev().find_map(|record| match record {
-        Record::Effort(effort) if effort.cell == *cell && effort.setting == setting => Some(effort),
+    let warm = of_cell(records, cell).any(|effort| effort.warm);
+    of_cell(records, cell).filter(|effort| effort.setting == setting && effort.warm == warm).last()
+}
+
+fn of_cell<'r>(records: &'r [Record], cell: &Cell) -> impl Iterator<Item = &'r Effort> {
+    records.iter().filter_map(move |record| match record {
+        Record::Effort(effort) if effort.cell == *cell => Some(effort),
         _ => None,
     })
 }
@@ -223,6 +231,23 @@ mod tests {
             row("Innodb_os_log_written", "?"),
         ];
         assert_eq!(sums(rows), Counts::from([("handler_calls".into(), 42), ("bytes_sent".into(), 512)]));
+    }
+
+    #[test]
+    fn warm_servers_are_compared_with_warm_ones() {
+        let cell = |users| Cell { workload: "w".into(), users, percent: None };
+        let of = |users, setting: &str, warm, faults| {
+            let per_transaction = BTreeMap::from([("page_faults".to_owned(), faults)]);
+            Record::Effort(Effort { cell: cell(users), setting: setting.into(), warm, per_transaction })
+        };
+        let mut records = vec![of(1, "off", false, 3.0), of(1, "on", false, 4.0), of(2, "off", false, 5.0)];
+        let faults = |records: &[Record], users, setting| {
+            last(records, &cell(users), setting).map(|effort| effort.per_transaction["page_faults"])
+        };
+        assert_eq!((faults(&records, 1, "off"), faults(&records, 1, "on")), (Some(3.0), Some(4.0)));
+        records.push(of(1, "off", true, 1.0));
+        assert_eq!((faults(&records, 1, "off"), faults(&records, 1, "on")), (Some(1.0), None));
+        assert_eq!(faults(&records, 2, "off"), Some(5.0));
     }
 
     #[test]

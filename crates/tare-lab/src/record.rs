@@ -385,6 +385,9 @@ pub struct Effort {
     pub cell: Cell,
     /// Whom.
     pub setting: String,
+    /// Whether its server was warm: the slice followed others, before a profile was taken.
+    #[serde(default)]
+    pub warm: bool,
     /// Figures of [`crate::effort::FIGURES`] per transaction (`instructions_per_cycle` as it is); what cannot be counted is not
     /// there.
     pub per_transaction: BTreeMap<String, f64>,

@@ -504,7 +504,7 @@ impl<'a> Run<'a> {
         let slice = if known {
             self.whole(cell, place, seconds, 0, tell)?
         } else {
-            self.watched(cell, place, seconds, tell)?
+            self.watched(cell, place, seconds, false, tell)?
         };
         let pace = self.paces.entry(cell.clone()).or_default();
         pace.latency = pace.latency.max(slice.latency.mean);
@@ -517,11 +517,12 @@ impl<'a> Run<'a> {
         cell: &Cell,
         place: usize,
         seconds: u32,
+        warm: bool,
         tell: &mut dyn FnMut(Event<'_>),
     ) -> Result<Slice> {
         self.find_counters()?;
         let ready = self.fleet.ready(place)?;
-        let watch = Watch::begin(&ready, self.counters.as_ref().and_then(Option::as_ref));
+        let watch = Watch::begin(&ready, warm, self.counters.as_ref().and_then(Option::as_ref));
         let slice = self.whole(cell, place, seconds, 0, tell)?;
         let setting = &self.order.definition.settings[place].name;
         for record in watch.end(cell, setting, &ready.target, &slice) {
@@ -687,7 +688,7 @@ impl<'a> Run<'a> {
         };
         self.whole(cell, place, WARM_UP, 0, tell)?;
         // Once more, now that it is warm.
-        self.watched(cell, place, WARM_UP, tell)?;
+        self.watched(cell, place, WARM_UP, true, tell)?;
         let sampling = perf.start(pid, self.bench.folder())?;
         let seconds = self.definition().whole_slice_seconds().max(PROFILED);
         self.whole(cell, place, seconds, 0, tell)?;

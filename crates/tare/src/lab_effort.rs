@@ -13,7 +13,7 @@ const SHOWN: [(&str, &str); 8] = [
     ("cache_misses", "MISSES"),
     ("page_faults", "FAULTS"),
     ("events", "EVENTS"),
-    ("handler_calls", "CALLS"),
+    ("handler_calls", "ENGINE CALLS"),
     ("bytes_received", "RECEIVED"),
     ("bytes_sent", "SENT"),
 ];

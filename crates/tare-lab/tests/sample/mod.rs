@@ -107,7 +107,7 @@ impl Generator {
             ];
             let per_transaction = figures.map(|(name, n)| (name.to_owned(), n)).into();
             let (cell, setting) = (cells[0].clone(), setting.to_owned());
-            self.records.push(Record::Effort(Effort { cell, setting, per_transaction }));
+            self.records.push(Record::Effort(Effort { cell, setting, warm: false, per_transaction }));
         }
         for (setting, file) in [("off", "off"), ("built-in, all", "built-in-all")] {
             let stacks = format!("profiles/{file}.folded");
