@@ -6,24 +6,31 @@ use tare_lab::effort::Figure;
 use crate::page::{self, Column, Grid};
 use crate::{lab_table, units};
 
-/// Figures that a terminal has room for; the report has all.
+/// Figures that a terminal may have room for, the first ones first; the report has all.
 const SHOWN: [(&str, &str); 8] = [
-    ("instructions", "INSTRUCTIONS"),
+    ("instructions", "INSTR"),
     ("instructions_per_cycle", "IPC"),
     ("cache_misses", "MISSES"),
     ("page_faults", "FAULTS"),
     ("events", "EVENTS"),
-    ("handler_calls", "ENGINE CALLS"),
+    ("handler_calls", "HANDLER"),
     ("bytes_received", "RECEIVED"),
     ("bytes_sent", "SENT"),
 ];
 
+/// Places that a setting's name needs, and that a column does with what is between it and the next.
+const NAME: usize = 20;
+const COLUMN: usize = 10;
+
 /// Prints what is known of a cell, if anything is.
 pub(crate) fn print(cell: &CellAnalysis) {
     let known = Figure::known(cell.settings.iter());
+    // One is taken by the switches.
+    let room = (page::width().saturating_sub(NAME) / COLUMN).saturating_sub(1);
     let shown: Vec<(Figure, &'static str)> = SHOWN
         .iter()
         .filter_map(|(name, head)| Some((known.iter().copied().find(|figure| figure.name == *name)?, *head)))
+        .take(room)
         .collect();
     if shown.is_empty() {
         return;

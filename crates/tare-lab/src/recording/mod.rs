@@ -1,7 +1,7 @@
 //! A load of one's own: statements as clients sent them, session by session, with the times at which they began.
 //!
 //! A recording is made from a [`slow_log`], a [`general_log`] or the server's memory of statements ([`history`]); [`take`] says what
-//! of it can be replayed. [`file`] keeps it in a file, [`kind`] says what its statements do to data, and [`crate::replay`] sends
+//! of it can be replayed. [`mod@file`] keeps it in a file, [`kind`] says what its statements do to data, and [`crate::replay`] sends
 //! them again.
 
 use std::collections::{BTreeMap, BTreeSet};

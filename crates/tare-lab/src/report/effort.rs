@@ -69,7 +69,7 @@ fn table(cell: &CellAnalysis) -> Markup {
     let columns = columns(cell);
     html! {
         div.wide {
-            table {
+            table.figures {
                 caption { (cell.cell) ": per transaction" }
                 thead {
                     tr {
