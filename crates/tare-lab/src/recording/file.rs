@@ -15,6 +15,9 @@ use crate::{Error, Result};
 /// The format's number.
 const FORMAT: u32 = 1;
 
+/// No recording is longer, in seconds: thirty years.
+const LONGEST: f64 = 1e9;
+
 /// The first line. Statements say all but source, beginning and what was left out, too: those are for who looks into the file.
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {
@@ -78,8 +81,10 @@ pub fn read(path: &Path) -> Result<Recording> {
         let statement: Statement =
             serde_json::from_str(&text).map_err(|e| wrong(number, format!("this is no statement: {e}")))?;
         let latest = statements.last().map_or(0.0, |last| last.at);
-        if !(statement.at >= latest && statement.took.unwrap_or(0.0) >= 0.0) {
-            return Err(wrong(number, format!("`at` must be {latest} or more, and `took` 0 or more")));
+        let took = statement.took.unwrap_or(0.0);
+        if !((latest..=LONGEST).contains(&statement.at) && (0.0..=LONGEST).contains(&took)) {
+            let why = format!("`at` must be from {latest} to {LONGEST}, and `took` from 0 to {LONGEST}");
+            return Err(wrong(number, why));
         }
         statements.push(statement);
     }
@@ -127,7 +132,9 @@ mod tests {
             ("", "line 1: this is no recording"),
             ("# Time: 261123  9:54:29\n", "line 1: this is no recording"),
             (&text.replace("recording\":1", "recording\":9"), "its format is 9"),
-            (&text.replace("\"at\":0.125", "\"at\":-1"), "line 3: `at` must be 0 or more"),
+            (&text.replace("\"at\":0.125", "\"at\":-1"), "line 3: `at` must be from 0 to 1000000000"),
+            (&text.replace("\"at\":0.125", "\"at\":1e300"), "line 3: `at` must be from 0 to 1000000000"),
+            (&text.replace("\"took\":0.25", "\"took\":-1"), "line 2: `at` must be"),
             (&text.replace("\"session\":2,", ""), "line 3: this is no statement"),
             (&cut, "2 statements were announced and 1 are there"),
         ];

@@ -119,6 +119,8 @@ struct Stage {
     replay: Replay,
     /// The statements of each session, in the order of the sessions' beginnings, and whether each is sent.
     sessions: Vec<Vec<(Statement, bool)>>,
+    /// How long the recording is, in seconds.
+    length: f64,
     begun: Instant,
     /// The next session to play, counted through all repetitions.
     next: AtomicU64,
@@ -128,9 +130,8 @@ struct Stage {
 }
 
 impl Stage {
-    fn new(replay: Replay) -> Stage {
+    fn new(mut replay: Replay) -> Stage {
         let mut sessions: BTreeMap<u32, Vec<(Statement, bool)>> = BTreeMap::new();
-        let mut replay = replay;
         let length = replay.recording.seconds();
         for statement in std::mem::take(&mut replay.recording.statements) {
             let sent = replay.sent.has(Kind::of(&statement.text));
@@ -138,11 +139,10 @@ impl Stage {
         }
         let mut sessions: Vec<_> = sessions.into_values().collect();
         sessions.sort_by(|a, b| a[0].0.at.total_cmp(&b[0].0.at));
-        // What is over is not needed again, but for its length.
-        replay.recording.statements = vec![Statement { took: Some(length), ..Statement::default() }];
         Stage {
             replay,
             sessions,
+            length,
             begun: Instant::now(),
             next: AtomicU64::new(0),
             ended: AtomicBool::new(false),

@@ -46,7 +46,7 @@ impl Player<'_> {
     }
 
     fn session(&mut self, session: &[(Statement, bool)], repetition: u32) -> Result<()> {
-        let offset = self.stage.replay.recording.seconds() * f64::from(repetition);
+        let offset = self.stage.length * f64::from(repetition);
         let mut connected: Option<Connected> = None;
         for (statement, sent) in session {
             let due = self.wait_for(offset + statement.at);

@@ -119,3 +119,74 @@ pub(crate) fn prepare(options: &Options, target: &Target) -> Result<()> {
     };
     data::load(&file::read(Path::new(recording))?, Path::new(dump), target)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::Statement;
+
+    const STUDY: &str = r#"
+question = "?"
+slice_seconds = 1
+blocks = 6
+minutes = 1
+precision = 0.01
+margin = 0.01
+
+[[server]]
+name = "theirs"
+dsn = "mysql://u@h"
+
+[[setting]]
+name = "off"
+
+[[workload]]
+name = "mine"
+run = "replay"
+options = OPTIONS
+users = [1]
+"#;
+
+    fn read(options: &str) -> Result<Definition> {
+        Definition::read(&STUDY.replace("OPTIONS", options), "mine.toml", false)
+    }
+
+    #[test]
+    fn what_is_wrong_in_a_workload_is_said_when_the_study_is_read() {
+        assert!(read(r#"{ recording = "x" }"#).is_ok());
+        let cases = [
+            ("{}", "`recording` is missing"),
+            (r#"{ recording = "x", times = 2 }"#, "`times`: recording, data, pace, send are allowed"),
+            (r#"{ recording = "x", pace = "slow" }"#, "`own` is allowed"),
+            (r#"{ recording = "x", send = "drops" }"#, "`drops`: some of reads, writes"),
+            ("{ recording = \"x\" }\nrates = [30]", "a recording has its own times"),
+        ];
+        for (options, expected) in cases {
+            let said = read(options).expect_err("it is wrong").to_string();
+            assert!(said.contains(expected), "{said}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_done_to_a_server_that_nobody_asked_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("r.rec");
+        let statement = |text: &str| Statement { session: 1, text: text.into(), ..Statement::default() };
+        let write = |texts: &[&str]| {
+            let statements = texts.iter().map(|text| statement(text)).collect();
+            file::write(&Recording { statements, ..Recording::default() }, &path).expect("a file");
+        };
+        let checked = |more: &str| {
+            let options = format!("{{ recording = \"{}\"{more} }}", path.display());
+            check_recordings(&read(&options).expect("a study"), "mine").map_err(|error| error.to_string())
+        };
+        write(&["select 1", "drop table t", "delete from t", "kill 3"]);
+        let said = checked("").expect_err("it drops");
+        assert!(said.contains("more than reads: 1 writes, 1 definitions. Name what"), "{said}");
+        assert_eq!(checked(", send = \"reads\""), Ok(()));
+        write(&["select 1", "kill 3"]);
+        assert_eq!(checked(""), Ok(()));
+        let said = checked(&format!(", data = \"{}\"", path.display())).expect_err("it would replace data");
+        assert!(said.contains("the server `theirs` runs"), "{said}");
+    }
+}
