@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::budget::Outcome;
 use crate::comparison::{Comparison, Figure};
+use crate::effort;
 use crate::record::{Cell, End, Header, Measure, Note, Reason, Record, SettingFacts, Slice};
 use crate::schema;
 use crate::sequential::{Errors, Looks};
@@ -76,6 +77,8 @@ pub struct SettingAnalysis {
     pub verdict: Option<Verdict>,
     /// Whether more blocks are not wanted: the interval is as narrow as the study asks, or lies within the margin.
     pub reached: bool,
+    /// What a transaction makes the server do, by the names of [`crate::effort::FIGURES`]; counted over an unmeasured slice.
+    pub effort: BTreeMap<String, f64>,
 }
 
 /// One block's difference.
@@ -212,7 +215,11 @@ impl Analysis {
                 Record::Slice(s) => slices.entry((&s.cell, s.setting.as_str())).or_default().push(s),
                 Record::Note(note) => notes.push(note.clone()),
                 Record::End(e) => end = Some(e.clone()),
-                Record::Header(_) | Record::Maximum(_) | Record::Calls(_) | Record::Profile(_) => {}
+                Record::Header(_)
+                | Record::Maximum(_)
+                | Record::Calls(_)
+                | Record::Effort(_)
+                | Record::Profile(_) => {}
             }
             // A study that goes on after its end has not ended.
             if matches!(record, Record::Slice(_)) {
@@ -222,6 +229,13 @@ impl Analysis {
         let over = end.as_ref().is_some_and(|e: &End| e.reason == Reason::OutOfTime);
         let of_cell = |cell: &Cell| {
             let slices = |name: &str| slices.get(&(cell, name)).cloned().unwrap_or_default();
+            let with_effort = |analysis: SettingAnalysis| {
+                let effort = effort::last(records, cell, &analysis.name);
+                SettingAnalysis {
+                    effort: effort.map(|e| e.per_transaction.clone()).unwrap_or_default(),
+                    ..analysis
+                }
+            };
             let each = |s: &SettingFacts| {
                 let own = slices(&s.name);
                 let twin = header.settings.iter().find(|t| t.twin && t.base == s.base && t.name != s.name);
@@ -235,7 +249,11 @@ impl Analysis {
                 Record::Slice(slice) if slice.cell == *cell => slice.rate,
                 _ => None,
             });
-            CellAnalysis { cell: cell.clone(), rate, settings: header.settings_of(cell).map(each).collect() }
+            CellAnalysis {
+                cell: cell.clone(),
+                rate,
+                settings: header.settings_of(cell).map(each).map(with_effort).collect(),
+            }
         };
         let cells = header.cells.iter().map(of_cell).collect();
         Some(Analysis { cells, header, notes, end })
@@ -312,6 +330,7 @@ fn setting(
         p95: calm(Figure::Charge(Measure::P95)),
         verdict: evidence.map(|e| e.verdict(header, units, seconds_of(own))),
         reached: is_base || evidence.is_some_and(|e| e.is_enough(header, facts)),
+        effort: BTreeMap::new(),
         cost,
         mean,
     }

@@ -32,8 +32,8 @@ pub fn counts(target: &Target) -> Option<Counts> {
     Some(rows.into_iter().filter_map(|(class, count)| Some((class, count?))).collect())
 }
 
-/// What the next count will be if nothing happens until then: to count takes events, too. Read as [`counts`] are.
-pub fn before(target: &Target) -> Option<Counts> {
+/// What the next count will be if nothing happens until then: to count takes events, too. `counts` reads it.
+pub fn before(target: &Target, counts: fn(&Target) -> Option<Counts>) -> Option<Counts> {
     let first = counts(target)?;
     Some(expected(&first, &counts(target)?))
 }

@@ -12,6 +12,7 @@ use crate::Result;
 use crate::fleet;
 use crate::outpost::DriverDef;
 use crate::record::{Cell, Measure};
+use crate::replay::study;
 use crate::sequential::{Errors, Looks};
 use crate::study_file::{Place, Step, Wrong, at, error, locate};
 use crate::workload::{self, Options, Workload};
@@ -319,6 +320,7 @@ impl Definition {
             known(Some(&workload.run), &runs, || at("workload", i, "run"))?;
             known(workload.server.as_ref(), &servers, || at("workload", i, "server"))?;
             check_users(&workload.users).map_err(|why| (at("workload", i, "users"), why))?;
+            study::check(workload).map_err(|(key, why)| (at("workload", i, key), why))?;
             check_rates(&workload.rates).map_err(|why| (at("workload", i, "rates"), why))?;
         }
         for name in &self.warm_ups {

@@ -206,6 +206,39 @@ pub enum Error {
         /// What, and what brings it.
         what: String,
     },
+    /// The file of a recording is none, or damaged.
+    #[error("{}, line {line}: {why}", path.display())]
+    Recording {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong, and what to do.
+        why: String,
+    },
+    /// A recording has statements of kinds that nobody asked to send.
+    #[error(
+        "{} has more than reads: {others}. Name what is to be sent with {key}, such as reads,writes; the rest is left out",
+        path.display()
+    )]
+    NotAsked {
+        /// The recording's file.
+        path: PathBuf,
+        /// What it has, in words.
+        others: String,
+        /// How to ask for it.
+        key: String,
+    },
+    /// A server has no statements in its memory.
+    #[error(
+        "the server at {server} remembers no statements: its Performance Schema must be on, and the consumers \
+         events_statements_current and events_statements_history_long (UPDATE performance_schema.setup_consumers SET \
+         ENABLED = 'YES' WHERE NAME LIKE 'events_statements_%')"
+    )]
+    NothingRemembered {
+        /// Where it is.
+        server: String,
+    },
     /// No room is left.
     #[error(
         "the disk of {} is full; make room, or name a folder on another one (--out for results, TMPDIR for servers), and \

@@ -14,12 +14,15 @@ use nix::sys::signal::{Signal, kill};
 
 use crate::arrivals::Arrivals;
 use crate::datadir::last_lines;
+use crate::definition::PASSWORD;
 use crate::error::Tried;
 use crate::installation::find_program;
 use crate::interrupt::Interrupt;
 use crate::outpost::{self, OBEYED, Outpost};
 use crate::process::as_pid;
 use crate::record::Latency;
+use crate::replay::study;
+use crate::sidecar;
 use crate::sysbench::{moment_of, report_of};
 use crate::target::Target;
 use crate::workload::{self, Options, Script};
@@ -30,7 +33,10 @@ const STEP: Duration = Duration::from_millis(50);
 /// How long a load may go on after its time before it is given up.
 const OVERTIME: Duration = Duration::from_secs(120);
 /// The file with the password, in the folder of our scripts.
-const PASSWORD: &str = "password.cnf";
+const PASSWORD_FILE: &str = "password.cnf";
+
+/// What replays recordings.
+const TARE: &str = "tare";
 
 /// The load driver, with our scripts in a folder, or elsewhere.
 #[derive(Clone, Debug)]
@@ -127,6 +133,9 @@ impl Driver {
         interrupt: &Interrupt,
         line: &mut dyn FnMut(&str),
     ) -> Result<()> {
+        if load.script == Script::Recorded {
+            return study::prepare(&load.options, target); // the only command it has
+        }
         let (mut program, input) = self.program(load, target, &[command], None)?;
         Drive::start(&mut program, None, input)?.collect(interrupt, line).map(drop)
     }
@@ -145,12 +154,29 @@ impl Driver {
 
     /// Starts a load of `seconds`, which goes on by itself.
     pub fn start(&self, load: &Load, target: &Target, seconds: u32) -> Result<Drive> {
+        let limit = Some(Duration::from_secs(seconds.into()) + OVERTIME);
+        if load.script == Script::Recorded {
+            return Drive::start(&mut self.replay(load, target, seconds)?, limit, Input::Nothing);
+        }
         // One that is paced ends with its arrivals, when all have been served.
         let time = format!("--time={}", if load.arrivals.is_some() { 0 } else { seconds });
         let run = [&time, "--report-interval=1", "--histogram=on", "--percentile=95", "run"];
         let arrivals = load.arrivals.map(|arrivals| (arrivals, seconds));
         let (mut program, input) = self.program(load, target, &run, arrivals)?;
-        Drive::start(&mut program, Some(Duration::from_secs(seconds.into()) + OVERTIME), input)
+        Drive::start(&mut program, limit, input)
+    }
+
+    /// What replays a recording: the program that runs the study.
+    fn replay(&self, load: &Load, target: &Target, seconds: u32) -> Result<Command> {
+        let mut command = Command::new(sidecar::beside(TARE).ok_or_else(|| Error::Missing {
+            program: TARE.into(),
+            hint: "it replays recordings, and lies beside the program that runs the study".into(),
+        })?);
+        command.args(study::arguments(&load.options, load.users, target, seconds));
+        command.env(PASSWORD, target.password.as_deref().unwrap_or_default());
+        // By this a watchdog knows whose it is.
+        command.env("TMPDIR", self.folder.parent().unwrap_or(&self.folder));
+        Ok(command)
     }
 
     /// What is started, and what it gets to read.
@@ -168,7 +194,8 @@ impl Driver {
                 let target = outpost.seen(target);
                 let secret = target.password.as_ref().map(|password| format!("mysql-password={password}\n"));
                 let arguments = arguments(script, load, &target, Path::new("."), last);
-                let files = script.file().into_iter().chain(secret.as_deref().map(|text| (PASSWORD, text)));
+                let files =
+                    script.file().into_iter().chain(secret.as_deref().map(|text| (PASSWORD_FILE, text)));
                 let text = outpost::script(&files.collect::<Vec<_>>(), &arguments);
                 (outpost.command(), Input::Script(text))
             }
@@ -190,7 +217,7 @@ impl Driver {
 
     /// A file with the password that only we can read: a command line is for everybody to see.
     fn write_secret(&self, text: &str) -> Result<()> {
-        let path = self.folder.join(PASSWORD);
+        let path = self.folder.join(PASSWORD_FILE);
         let what = || format!("writing {}", path.display());
         let mut options = fs::OpenOptions::new();
         let file = options.write(true).create(true).truncate(true).mode(0o600).open(&path).tried(what)?;
@@ -205,7 +232,7 @@ fn arguments(script: Script, load: &Load, target: &Target, folder: &Path, last: 
     let mut arguments = vec![path(script.argument(folder)), "--db-driver=mysql".into()];
     arguments.extend(target.driver_options());
     if target.password.is_some() {
-        arguments.push(format!("--config-file={}", path(folder.join(PASSWORD))));
+        arguments.push(format!("--config-file={}", path(folder.join(PASSWORD_FILE))));
     }
     arguments.push(format!("--mysql-db={}", load.schema));
     arguments.push(format!("--threads={}", load.users));

@@ -10,9 +10,10 @@ use crate::guest::Guest;
 use crate::installation::Installation;
 use crate::load::Load;
 use crate::record::Measure;
+use crate::replay::study::check_recordings;
 use crate::runner::{Event, Order};
 use crate::sidecar;
-use crate::workload::Options;
+use crate::workload::{Options, Script};
 use crate::{Error, Result};
 
 /// Threads that load data.
@@ -46,6 +47,12 @@ pub(crate) fn check_driver(order: &Order) -> Result<()> {
             workload.name
         ));
     }
+    if let Some(workload) = definition.workloads.iter().find(|w| w.workload().script == Script::Recorded) {
+        return needs(format!(
+            "a driver on this machine: the recording of `{}` is sent by the program that runs the study",
+            workload.name
+        ));
+    }
     let local = |s: &&ServerDef| s.dsn.as_ref().is_some_and(|dsn| dsn.contains("socket="));
     if let Some(server) = used_servers(definition).into_iter().find(local) {
         return needs(format!(
@@ -59,6 +66,7 @@ pub(crate) fn check_driver(order: &Order) -> Result<()> {
 /// The programs of the servers to start, before anything is made: what is missing is said at once.
 pub(crate) fn find_programs(order: &Order) -> Result<BTreeMap<String, Installation>> {
     let definition = &order.definition;
+    check_recordings(definition, &order.name)?;
     for setting in &definition.settings {
         setting.sidecars.iter().try_for_each(|s| sidecar::find(s).map(drop))?;
     }

@@ -58,6 +58,23 @@ impl Usage {
     }
 }
 
+/// Page faults of a process so far, all threads and those that ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// For which nothing was read.
+    pub minor: u64,
+    /// For which something was.
+    pub major: u64,
+}
+
+impl Faults {
+    /// Of a process, until now; `None` if it cannot be seen.
+    pub fn now(pid: u32) -> Option<Faults> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        Some(Faults { minor: field_of(&stat, 10), major: field_of(&stat, 12) })
+    }
+}
+
 impl AddAssign for Usage {
     fn add_assign(&mut self, more: Usage) {
         self.cpu += more.cpu;
@@ -67,11 +84,15 @@ impl AddAssign for Usage {
     }
 }
 
-/// `utime` and `stime`, the 14th and 15th field; the second is a name in parentheses and may hold anything.
+/// `utime` and `stime`, the 14th and 15th field.
 fn ticks_of(stat: &str) -> (u64, u64) {
+    (field_of(stat, 14), field_of(stat, 15))
+}
+
+/// A field of `/proc/PID/stat`, from the third; the second is a name in parentheses and may hold anything.
+fn field_of(stat: &str, number: usize) -> u64 {
     let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let field = |n: usize| rest.split_whitespace().nth(n - 3).and_then(|t| t.parse().ok()).unwrap_or(0);
-    (field(14), field(15))
+    rest.split_whitespace().nth(number - 3).and_then(|field| field.parse().ok()).unwrap_or(0)
 }
 
 fn switches(pid: u32) -> u64 {

@@ -27,6 +27,8 @@ pub enum Record {
     Slice(Box<Slice>),
     /// What the Performance Schema of a setting counted over a slice.
     Calls(Calls),
+    /// What a transaction made the server of a setting do.
+    Effort(Effort),
     /// A flame graph that was taken.
     Profile(Profile),
     /// Something a reader of the report should know: resumed, a sidecar that died, a setting that had to be left out.
@@ -391,6 +393,22 @@ pub struct Calls {
     /// Whom.
     pub setting: String,
     /// Events per transaction by class of instrument (`wait/synch/mutex`, `stage`, …).
+    pub per_transaction: BTreeMap<String, f64>,
+}
+
+/// What a transaction made the server of a setting do, counted over an unmeasured slice.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Effort {
+    /// What was driven.
+    #[serde(flatten)]
+    pub cell: Cell,
+    /// Whom.
+    pub setting: String,
+    /// Whether its server was warm: the slice followed others, before a profile was taken.
+    #[serde(default)]
+    pub warm: bool,
+    /// Figures of [`crate::effort::FIGURES`] per transaction (`instructions_per_cycle` as it is); what cannot be counted is not
+    /// there.
     pub per_transaction: BTreeMap<String, f64>,
 }
 

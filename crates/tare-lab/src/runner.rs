@@ -12,10 +12,11 @@ use mysql::prelude::Queryable;
 use crate::Result;
 use crate::analysis::{Analysis, SettingAnalysis};
 use crate::arrivals::Arrivals;
-use crate::attribution;
 use crate::bench::Bench;
 use crate::budget::Budget;
+use crate::counters::Counters;
 use crate::definition::{Definition, SettingDef, WorkloadDef};
+use crate::effort::{self, Watch};
 use crate::error::{Error, Tried};
 use crate::fleet::{Fleet, Origin};
 use crate::guest;
@@ -28,9 +29,8 @@ use crate::machine;
 use crate::outpost::Outpost;
 use crate::preparation::{Loads, check_driver, check_programs, find_programs, prepare, used_servers};
 use crate::profile::Perf;
-use crate::record::{
-    Calls, Cell, End, Maximum, Measure, Note, Others, Profile, Reason, Record, ServerFacts, Slice,
-};
+use crate::record::{Cell, End, Maximum, Measure, Note, Others, Profile, Reason, Record, ServerFacts, Slice};
+use crate::replay::study::goes_by_the_clock;
 use crate::slicing::{Slicer, Turns};
 
 /// The unmeasured slice before a cell's first block of a life is at most this long, in seconds.
@@ -53,6 +53,9 @@ const MAXIMUM: u32 = 3;
 const PROFILED: u32 = 5;
 /// So many blocks and unmeasured slices are done again, or left out, because the driver failed. Then the study ends.
 const MOST_FAILURES: u32 = 5;
+
+/// What a note begins with that says why there are no hardware counters.
+const NO_COUNTERS: &str = "no hardware counters (instructions, misses)";
 
 /// What to run, and where results go.
 #[derive(Clone, Debug)]
@@ -146,6 +149,7 @@ pub fn run(order: &Order, interrupt: &Interrupt, tell: &mut dyn FnMut(Event<'_>)
         paces: BTreeMap::new(),
         by_itself: None,
         failures: 0,
+        counters: None,
     };
     let measured = run.begin(tell).and_then(|()| run.measure(tell));
     let ended = measured.and_then(|reason| run.profile(tell).map(|()| reason));
@@ -186,6 +190,8 @@ struct Run<'a> {
     by_itself: Option<bool>,
     /// How often a load failed whose server is well.
     failures: u32,
+    /// The processor's counters, if it has any, once that is known.
+    counters: Option<Option<Counters>>,
 }
 
 /// How long things take in a cell, in seconds, in the setting where they take longest.
@@ -463,8 +469,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// An unmeasured slice. The first one of a cell tells what the setting's Performance Schema counts, if it has one: reading
-    /// it costs, and must not be part of a measured slice.
+    /// An unmeasured slice. The first one of a cell tells what a transaction makes the setting's server do: reading that costs, and must
+    /// not be part of a measured slice.
     fn warm_up(
         &mut self,
         cell: &Cell,
@@ -474,20 +480,51 @@ impl<'a> Run<'a> {
     ) -> Result<()> {
         let setting = self.definition().settings[place].name.clone();
         tell(Event::Slice { cell, setting: &setting, measured: false });
-        let known =
-            self.journal.records().iter().any(
-                |r| matches!(r, Record::Calls(calls) if calls.cell == *cell && calls.setting == setting),
-            );
-        let target = self.fleet.ready(place)?.target;
-        let before = if known { None } else { attribution::before(&target) };
-        let slice = self.whole(cell, place, seconds, 0, tell)?;
+        let known = effort::is_known(self.journal.records(), cell, &setting);
+        let slice = if known {
+            self.whole(cell, place, seconds, 0, tell)?
+        } else {
+            self.watched(cell, place, seconds, false, tell)?
+        };
         let pace = self.paces.entry(cell.clone()).or_default();
         pace.latency = pace.latency.max(slice.latency.mean);
-        let Some((before, after)) = before.and_then(|b| Some((b, attribution::counts(&target)?))) else {
+        Ok(())
+    }
+
+    /// A slice over which is counted what a transaction makes the server do.
+    fn watched(
+        &mut self,
+        cell: &Cell,
+        place: usize,
+        seconds: u32,
+        warm: bool,
+        tell: &mut dyn FnMut(Event<'_>),
+    ) -> Result<Slice> {
+        self.find_counters()?;
+        let ready = self.fleet.ready(place)?;
+        let watch = Watch::begin(&ready, warm, self.counters.as_ref().and_then(Option::as_ref));
+        let slice = self.whole(cell, place, seconds, 0, tell)?;
+        let setting = &self.order.definition.settings[place].name;
+        for record in watch.end(cell, setting, &ready.target, &slice) {
+            self.journal.append(record)?;
+        }
+        Ok(slice)
+    }
+
+    /// Looks for the processor's counters; says once where there are none.
+    fn find_counters(&mut self) -> Result<()> {
+        if self.counters.is_some() {
             return Ok(());
-        };
-        let per_transaction = attribution::per_transaction(&before, &after, slice.transactions);
-        self.journal.append(Record::Calls(Calls { cell: cell.clone(), setting, per_transaction }))
+        }
+        let found = Counters::find(self.bench.folder());
+        let said = |r: &Record| matches!(r, Record::Note(note) if note.text.starts_with(NO_COUNTERS));
+        self.counters = Some(found.as_ref().ok().cloned());
+        match found {
+            Err(why) if !self.journal.records().iter().any(said) => self.note(format!(
+                "{NO_COUNTERS}: {why}. CPU time, switches, faults, and what servers count themselves are there all the same"
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Slices of these settings, in this order, written down.
@@ -528,6 +565,7 @@ impl<'a> Run<'a> {
             || cell.percent.is_some()
             || definition.measure == Measure::P95
             || self.fleet.asks_for_cpu()
+            || goes_by_the_clock(workload_of(definition, cell))
             || definition.settings.iter().any(SettingDef::is_at_a_stretch)
             || self.by_itself == Some(true)
             || self.holds_others_up(cell);
@@ -630,6 +668,8 @@ impl<'a> Run<'a> {
             return self.note(format!("no profile of {setting}: its process cannot be seen"));
         };
         self.whole(cell, place, WARM_UP, 0, tell)?;
+        // Once more, now that it is warm.
+        self.watched(cell, place, WARM_UP, true, tell)?;
         let sampling = perf.start(pid, self.bench.folder())?;
         let seconds = self.definition().whole_slice_seconds().max(PROFILED);
         self.whole(cell, place, seconds, 0, tell)?;

@@ -222,11 +222,16 @@ pub fn find(definition: &SidecarDef) -> Result<PathBuf> {
     let found = if path.is_absolute() {
         Some(path.to_owned()).filter(|p| p.is_file())
     } else {
-        let beside = std::env::current_exe().ok().and_then(|it| Some(it.parent()?.to_owned()));
-        find_program(&definition.program, beside.as_slice())
+        beside(&definition.program)
     };
     let hint = definition.install.clone().unwrap_or_else(|| "install it".into());
     found.ok_or_else(|| Error::Missing { program: definition.program.clone(), hint })
+}
+
+/// A program that lies beside the one that runs, or else is installed.
+pub(crate) fn beside(program: &str) -> Option<PathBuf> {
+    let folder = std::env::current_exe().ok().and_then(|it| Some(it.parent()?.to_owned()));
+    find_program(program, folder.as_slice())
 }
 
 /// A certificate of its own, good for two days.

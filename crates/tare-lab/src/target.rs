@@ -1,6 +1,7 @@
 //! Where a server is, and as whom one comes to it.
 
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
@@ -8,6 +9,9 @@ use mysql::prelude::Queryable;
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 
 use crate::{Error, Result, peer};
+
+/// The longest packet a server may take, in bytes.
+const MOST: usize = 1 << 30;
 
 /// A server's address and an account on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,14 +69,37 @@ impl Target {
 
     /// A connection.
     pub fn connect(&self) -> Result<mysql::Conn> {
-        let options = mysql::OptsBuilder::new()
+        self.opened(self.options())
+    }
+
+    fn opened(&self, options: mysql::OptsBuilder) -> Result<mysql::Conn> {
+        mysql::Conn::new(options).map_err(|source| self.refused(source))
+    }
+
+    fn options(&self) -> mysql::OptsBuilder {
+        mysql::OptsBuilder::new()
             .socket(self.socket.as_ref().and_then(|s| s.to_str()))
             .ip_or_hostname(self.socket.is_none().then_some(self.host.as_str()))
             .tcp_port(self.port)
             .user(Some(&self.user))
             .pass(self.password.as_deref())
-            .prefer_socket(false);
-        mysql::Conn::new(options).map_err(|source| self.refused(source))
+            .prefer_socket(false)
+    }
+
+    /// A connection that asks the server nothing by itself.
+    pub(crate) fn connect_quietly(&self) -> Result<mysql::Conn> {
+        self.opened(self.options().max_allowed_packet(Some(MOST)))
+    }
+
+    /// Where it is, as [`Target::of_dsn`] reads it.
+    pub(crate) fn dsn(&self) -> String {
+        let user = escaped(self.user.as_bytes());
+        match &self.socket {
+            Some(socket) => {
+                format!("mysql://{user}@localhost?socket={}", escaped(socket.as_os_str().as_bytes()))
+            }
+            None => format!("mysql://{user}@{}:{}", self.host, self.port),
+        }
     }
 
     /// What the server said no to.
@@ -106,6 +133,13 @@ impl Target {
         }
         options
     }
+}
+
+/// Bytes that are not plain in a URL as `%2F`.
+fn escaped(bytes: &[u8]) -> String {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~".contains(byte);
+    let piece = |byte: &u8| if plain(byte) { char::from(*byte).into() } else { format!("%{byte:02X}") };
+    bytes.iter().map(piece).collect()
 }
 
 /// Asks a server how many statements it has had.
@@ -148,6 +182,15 @@ mod tests {
         assert_eq!((target.name(), target.user.as_str()), ("/run/my.sock".into(), "dba"));
         let target = Target::of_dsn("mysql://dba@db1:3307", Some(String::new())).expect("a dsn");
         assert_eq!((target.name(), target.password), ("db1:3307".into(), None));
+    }
+
+    #[test]
+    fn a_dsn_says_where_it_is() {
+        let of = |dsn: &str| Target::of_dsn(dsn, None).expect("a dsn");
+        let dsns = ["mysql://dba@localhost?socket=/tmp/a%20b/%25.sock", "mysql://d%40x@db1:3307"];
+        for target in dsns.map(of) {
+            assert_eq!(of(&target.dsn()), target);
+        }
     }
 
     #[test]

@@ -49,6 +49,8 @@ pub enum Script {
     Stock(&'static str),
     /// One of ours: the file's name, and its text.
     Own(&'static str, &'static str),
+    /// None: statements that `tare lab record` wrote down are sent again.
+    Recorded,
 }
 
 /// What a workload needs to be there before it runs. Workloads with the same data of the same size can share it.
@@ -99,6 +101,10 @@ static DBSTRESS: Data = Data {
 /// A procedure, and no rows.
 static PROCEDURE: Data =
     Data { name: "procedure_loop", script: PROCEDURE_SCRIPT, sized_by: &[], checkable: false };
+
+/// What a recording works on.
+static RECORDED: Data =
+    Data { name: "replay", script: Script::Recorded, sized_by: &["recording", "data"], checkable: false };
 
 /// Many small tables, and a procedure.
 static EVENTS: Data =
@@ -235,6 +241,15 @@ pub static WORKLOADS: &[Workload] = &[
         ..events(&[("scenario", "ddl")])
     },
     Workload {
+        name: "replay",
+        meaning: "a statement of a recording",
+        script: Script::Recorded,
+        data: &RECORDED,
+        options: &[],
+        writes: true, // what it does is in its file
+        figures: &[Figure::Plain("times_replayed"), Figure::Plain("behind_seconds")],
+    },
+    Workload {
         name: "handicap",
         meaning: "oltp_read_only and a call of lab_handicap.pay(), for checking the lab itself",
         script: HANDICAP_SCRIPT,
@@ -289,13 +304,14 @@ impl Script {
         match self {
             Script::Stock(name) => name.into(),
             Script::Own(file, _) => folder.join(file),
+            Script::Recorded => folder.into(),
         }
     }
 
     /// The file of one of ours: name and text.
     pub(crate) fn file(self) -> Option<(&'static str, &'static str)> {
         match self {
-            Script::Stock(_) => None,
+            Script::Stock(_) | Script::Recorded => None,
             Script::Own(file, text) => Some((file, text)),
         }
     }
@@ -305,6 +321,7 @@ impl Script {
         match self {
             Script::Stock(name) => name,
             Script::Own(file, _) => file.strip_suffix(".lua").unwrap_or(file),
+            Script::Recorded => "",
         }
     }
 }

@@ -54,6 +54,40 @@ fn fields(line: &str) -> Vec<String> {
     fields
 }
 
+/// What a transaction makes a server do stands in the tables and in the page, by how much it is more there.
+#[test]
+fn why_a_setting_costs_is_told() {
+    let paths = made("why");
+    let rows = table(&paths.csv);
+    let of = |setting: &str| {
+        let found = rows
+            .iter()
+            .find(|r| r["setting"] == setting && r["workload"] == "oltp_read_only" && r["users"] == "2");
+        found.unwrap_or_else(|| panic!("{setting}")).clone()
+    };
+    let (off, all) = (of("off"), of("built-in, all"));
+    assert!(
+        (number(&all, "instructions_per_transaction") / number(&off, "instructions_per_transaction") - 1.145)
+            .abs()
+            < 1e-9
+    );
+    assert_eq!(
+        (all["instructions_per_cycle"].as_str(), all["bytes_sent_per_transaction"].as_str()),
+        ("1.5", "21000")
+    );
+    assert_eq!(all["branch_misses_per_transaction"], "", "what is not known is nothing, not 0");
+    let json: serde_json::Value = serde_json::from_str(&read(&paths.json)).expect("JSON");
+    assert_eq!(json["cells"][0]["settings"][5]["effort"]["cache_misses"], 900.0 * 1.29);
+    let page = read(&paths.html);
+    let section =
+        page.split("id=\"effort\"").nth(1).expect("a section").split("</section>").next().expect("its end");
+    assert!(
+        section.contains("IPC") && section.contains("+14.5%") && section.contains("cache misses"),
+        "{section}"
+    );
+    assert!(!section.contains("branch misses"), "{section}");
+}
+
 fn number(row: &BTreeMap<String, String>, name: &str) -> f64 {
     row[name].parse().unwrap_or_else(|error| panic!("{name} is {:?}: {error}", row[name]))
 }
@@ -273,7 +307,7 @@ fn looked_at(seen: &str, dark: bool, paths: &report::Paths) {
         assert_eq!(line(&format!("{width} dark")), dark.to_string());
         assert_eq!(line(&format!("{width} plots too small")), "0", "at {width} pixels");
         assert_eq!(line(&format!("{width} marks not seen")), "0", "at {width} pixels");
-        let sections = "verdicts workload-oltp-read-only workload-oltp-point-select workload-tpcc events flame-graphs \
+        let sections = "verdicts workload-oltp-read-only workload-oltp-point-select workload-tpcc effort events flame-graphs \
                         method machine data";
         assert_eq!(line(&format!("{width} sections")), sections);
         // Of each workload and number of connections: five intervals, six boxes, six courses, six distributions.

@@ -276,7 +276,7 @@ fn the_scripts_are_those_of_the_folder() {
         .iter()
         .filter_map(|w| match w.script {
             workload::Script::Own(file, _) => Some(file.to_owned()),
-            workload::Script::Stock(_) => None,
+            workload::Script::Stock(_) | workload::Script::Recorded => None,
         })
         .collect();
     // Drives the others at a rate.

@@ -411,6 +411,8 @@ pub(crate) enum LabCommand {
     Compare(LabCompare),
     /// Put back what a study that was killed left on servers that are not ours
     PutBack(LabPutBack),
+    Record(crate::lab_record::LabRecord),
+    Replay(crate::lab_record::LabReplay),
 }
 
 /// Put back what a study that was killed left on servers that are not ours

@@ -23,7 +23,7 @@ use tare_lab::runner::{self, Order};
 use crate::arguments::{Lab, LabBudget, LabCommand, LabCompare, LabRun};
 use crate::lab_live::Live;
 use crate::page::{self, Column, Grid};
-use crate::{lab_history, lab_table, provider};
+use crate::{lab_history, lab_record, lab_table, provider};
 
 /// Exit statuses of a budget: a cost is above it, or it is not known whether one is.
 const ABOVE: u8 = 3;
@@ -41,6 +41,8 @@ pub(crate) fn lab(arguments: &Lab, interrupt: &Interrupt) -> Result<ExitCode> {
         LabCommand::Report(a) => show(&read(&a.folder)?, &a.folder, &a.budget),
         LabCommand::Compare(a) => compare(a).map(done),
         LabCommand::PutBack(a) => put_back(&a.folder).map(done),
+        LabCommand::Record(a) => lab_record::record(a).map(done),
+        LabCommand::Replay(a) => lab_record::replay(a, interrupt).map(done),
     }
 }
 

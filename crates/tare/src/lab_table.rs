@@ -7,10 +7,10 @@ use tare_lab::report::judged::{all_in_words, words};
 use tare_lab::report::wording;
 
 use crate::page::{self, Column, Grid};
-use crate::units;
+use crate::{lab_effort, units};
 
 /// Shown where there is no figure.
-const NONE: &str = "—";
+pub(crate) const NONE: &str = "—";
 
 /// Prints everything: tables per cell, what was noted, and what limited it.
 pub(crate) fn print(analysis: &Analysis) {
@@ -98,6 +98,7 @@ pub(crate) fn cell(header: &Header, cell: &CellAnalysis) {
     measured(header, cell).print();
     println!();
     judged(header, cell).print();
+    lab_effort::print(cell);
     for setting in &cell.settings {
         if let Some(word) = wording::contradiction(header, cell, setting) {
             page::note(&format!("{}: {word}.", setting.name));

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::wording::said;
 use super::{Study, measured};
 use crate::analysis::{Difference, Medians};
+use crate::effort;
 use crate::record::{Cell, Header, Slice};
 
 /// What a report writes beside its page; the page holds it, too.
@@ -112,6 +113,7 @@ fn figures(study: &Study<'_>) -> String {
     head.extend(["verdict".into(), "verdict_kind".into()]);
     head.extend(FIGURES.iter().map(|(name, _)| (*name).to_owned()));
     head.extend(own.iter().map(|name| (*name).clone()));
+    head.extend(effort::FIGURES.iter().map(|figure| figure.column()));
     let mut text = line(head);
     for cell in &study.analysis.cells {
         for s in measured(cell) {
@@ -128,6 +130,7 @@ fn figures(study: &Study<'_>) -> String {
             fields.extend(
                 own.iter().map(|name| number(s.medians.figures.get(*name).copied().unwrap_or(f64::NAN))),
             );
+            fields.extend(effort::FIGURES.iter().map(|f| number(f.of_setting(s))));
             text.push_str(&line(fields));
         }
     }

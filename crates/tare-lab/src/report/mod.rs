@@ -5,6 +5,7 @@
 
 mod background;
 mod chart;
+mod effort;
 mod export;
 mod flame;
 pub mod judged;
@@ -88,7 +89,11 @@ impl<'a> Study<'a> {
                     let text = fs::read_to_string(dir.join(&profile.stacks)).unwrap_or_default();
                     study.profiles.push((profile, flame::Stacks::of(&text)));
                 }
-                Record::Header(_) | Record::Maximum(_) | Record::Note(_) | Record::End(_) => {}
+                Record::Header(_)
+                | Record::Maximum(_)
+                | Record::Effort(_)
+                | Record::Note(_)
+                | Record::End(_) => {}
             }
         }
         study.profiles.retain(|(_, stacks)| stacks.samples() > 0);
@@ -119,7 +124,7 @@ impl<'a> Study<'a> {
 }
 
 /// Settings that were measured in a cell.
-fn measured(cell: &CellAnalysis) -> impl Iterator<Item = &SettingAnalysis> {
+fn measured(cell: &CellAnalysis) -> impl Iterator<Item = &SettingAnalysis> + Clone {
     cell.settings.iter().filter(|s| s.blocks > 0)
 }
 

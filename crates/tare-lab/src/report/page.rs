@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::export::Exports;
 use super::wording::{self, Claim, Said, against, charged, everywhere, in_short, said, together};
-use super::{Study, background, is_base, measured, results, unit};
+use super::{Study, background, effort, is_base, measured, results, unit};
 use crate::analysis::{CellAnalysis, SettingAnalysis};
 use crate::record::SettingFacts;
 
@@ -19,6 +19,7 @@ pub(super) fn page(study: &Study<'_>, exports: &Exports) -> Markup {
         (warnings(study))
         (verdicts(study))
         (results::workloads(study))
+        (effort::efforts(study))
         (results::events(study))
         (results::flame_graphs(study))
         (background::method(study))
@@ -49,6 +50,7 @@ fn head(study: &Study<'_>) -> Markup {
             nav aria-label="parts of this report" {
                 a href="#verdicts" { "Verdicts" }
                 @for (name, _) in study.workloads() { a href={ "#" (anchor(name)) } { (name) } }
+                @if effort::is_known(study) { a href="#effort" { "Why" } }
                 @if !study.calls.is_empty() { a href="#events" { "Events" } }
                 @if !study.profiles.is_empty() { a href="#flame-graphs" { "Flame graphs" } }
                 a href="#method" { "Method" }

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use tare_lab::record::{
-    Calls, Cell, CpuSource, End, FORMAT, Header, Latency, Machine, Note, Others, Profile, Reason, Record,
-    ServerFacts, SettingFacts, Slice,
+    Calls, Cell, CpuSource, Effort, End, FORMAT, Header, Latency, Machine, Note, Others, Profile, Reason,
+    Record, ServerFacts, SettingFacts, Slice,
 };
 
 /// Length of a slice, in seconds.
@@ -95,6 +95,19 @@ impl Generator {
                 setting: setting.into(),
                 per_transaction,
             }));
+        }
+        for (setting, _, cost) in SETTINGS {
+            let figures = [
+                ("instructions", 520_000.0 * (1.0 + cost)),
+                ("instructions_per_cycle", 1.5),
+                ("cache_misses", 900.0 * (1.0 + 2.0 * cost)),
+                ("page_faults", 0.25),
+                ("handler_calls", 450.0),
+                ("bytes_sent", 21_000.0),
+            ];
+            let per_transaction = figures.map(|(name, n)| (name.to_owned(), n)).into();
+            let (cell, setting) = (cells[0].clone(), setting.to_owned());
+            self.records.push(Record::Effort(Effort { cell, setting, warm: false, per_transaction }));
         }
         for (setting, file) in [("off", "off"), ("built-in, all", "built-in-all")] {
             let stacks = format!("profiles/{file}.folded");

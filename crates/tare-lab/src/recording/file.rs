@@ -1,0 +1,147 @@
+//! A recording's file: lines of JSON, the first about all, then one for each statement in the order of their beginnings.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::kind::Kind;
+use super::{Recording, Statement};
+use crate::error::Tried;
+use crate::{Error, Result};
+
+/// The format's number.
+const FORMAT: u32 = 1;
+
+/// No recording is longer, in seconds: thirty years.
+const LONGEST: f64 = 1e9;
+
+/// The first line. Statements say all but source, beginning and what was left out, too: those are for who looks into the file.
+#[derive(Debug, Serialize, Deserialize)]
+struct Header {
+    tare_recording: u32,
+    source: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    begun: Option<f64>,
+    seconds: f64,
+    sessions: usize,
+    statements: usize,
+    kinds: BTreeMap<Kind, u64>,
+    #[serde(default)]
+    left_out: BTreeMap<String, u64>,
+}
+
+/// Writes a recording. A file that is there is replaced when the new one is whole.
+pub fn write(recording: &Recording, path: &Path) -> Result<()> {
+    let what = || format!("writing {}", path.display());
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let file = tempfile::NamedTempFile::new_in(folder).tried(what)?;
+    let mut out = BufWriter::new(&file);
+    let header = Header {
+        tare_recording: FORMAT,
+        source: recording.source.clone(),
+        begun: recording.begun,
+        seconds: recording.seconds(),
+        sessions: recording.sessions(),
+        statements: recording.statements.len(),
+        kinds: recording.kinds(),
+        left_out: recording.left_out.clone(),
+    };
+    line(&mut out, &header).tried(what)?;
+    recording.statements.iter().try_for_each(|statement| line(&mut out, statement)).tried(what)?;
+    out.flush().tried(what)?;
+    drop(out);
+    // It may hold what nobody else should read, so it stays for its owner only.
+    file.persist(path).map_err(|e| e.error).tried(what).map(drop)
+}
+
+fn line(out: &mut impl Write, it: &impl Serialize) -> std::io::Result<()> {
+    serde_json::to_writer(&mut *out, it)?;
+    out.write_all(b"\n")
+}
+
+/// Reads a recording.
+pub fn read(path: &Path) -> Result<Recording> {
+    let what = || format!("reading the recording {}", path.display());
+    let wrong = |line: usize, why: String| Error::Recording { path: path.into(), line, why };
+    let mut lines = BufReader::new(File::open(path).tried(what)?).lines();
+    let first = lines.next().transpose().tried(what)?.unwrap_or_default();
+    let header: Header = serde_json::from_str(&first)
+        .map_err(|e| wrong(1, format!("this is no recording: `tare lab record` makes one ({e})")))?;
+    if header.tare_recording != FORMAT {
+        let why =
+            format!("its format is {}, and only {FORMAT} is known: record it again", header.tare_recording);
+        return Err(wrong(1, why));
+    }
+    let mut statements: Vec<Statement> = Vec::with_capacity(header.statements.min(1 << 20));
+    for (number, text) in (2..).zip(lines) {
+        let text = text.tried(what)?;
+        let statement: Statement =
+            serde_json::from_str(&text).map_err(|e| wrong(number, format!("this is no statement: {e}")))?;
+        let latest = statements.last().map_or(0.0, |last| last.at);
+        let took = statement.took.unwrap_or(0.0);
+        if !((latest..=LONGEST).contains(&statement.at) && (0.0..=LONGEST).contains(&took)) {
+            let why = format!("`at` must be from {latest} to {LONGEST}, and `took` from 0 to {LONGEST}");
+            return Err(wrong(number, why));
+        }
+        statements.push(statement);
+    }
+    if statements.len() != header.statements {
+        let why =
+            format!("{} statements were announced and {} are there", header.statements, statements.len());
+        return Err(wrong(1, why));
+    }
+    Ok(Recording { source: header.source, begun: header.begun, statements, left_out: header.left_out })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recording() -> Recording {
+        let of =
+            |session, at, text: &str| Statement { session, at, text: text.into(), ..Statement::default() };
+        let first =
+            Statement { took: Some(0.25), schema: Some("shop".into()), ..of(1, 0.0, "select 'ü\n'") };
+        Recording {
+            source: "a test".into(),
+            begun: Some(1_795_427_669.5),
+            statements: vec![first, of(2, 0.125, "delete from t")],
+            left_out: BTreeMap::from([("cut".into(), 3)]),
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("r.jsonl");
+        write(&recording(), &path).expect("it is written");
+        assert_eq!(read(&path).expect("it is read"), recording());
+    }
+
+    #[test]
+    fn what_is_wrong_in_a_file_is_said_with_its_line() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("r.jsonl");
+        write(&recording(), &path).expect("it is written");
+        let text = std::fs::read_to_string(&path).expect("a text");
+        let cut = text.lines().take(2).collect::<Vec<_>>().join("\n");
+        let cases = [
+            ("", "line 1: this is no recording"),
+            ("# Time: 261123  9:54:29\n", "line 1: this is no recording"),
+            (&text.replace("recording\":1", "recording\":9"), "its format is 9"),
+            (&text.replace("\"at\":0.125", "\"at\":-1"), "line 3: `at` must be from 0 to 1000000000"),
+            (&text.replace("\"at\":0.125", "\"at\":1e300"), "line 3: `at` must be from 0 to 1000000000"),
+            (&text.replace("\"took\":0.25", "\"took\":-1"), "line 2: `at` must be"),
+            (&text.replace("\"session\":2,", ""), "line 3: this is no statement"),
+            (&cut, "2 statements were announced and 1 are there"),
+        ];
+        for (text, expected) in cases {
+            std::fs::write(&path, text).expect("a file");
+            let said = read(&path).expect_err("it is wrong").to_string();
+            assert!(said.contains(expected), "{said}");
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! What statements do to a server, told by their words. What cannot be told is taken for the worse.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::token::{Token, tokens};
+
+/// What a statement does, from harmless to not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// It reads, or concerns its session only: SELECT, SHOW, SET of a session's variable, BEGIN, COMMIT.
+    Reads,
+    /// It changes rows, or may: INSERT, UPDATE, DELETE, CALL, EXECUTE.
+    Writes,
+    /// It changes tables and schemas: CREATE, ALTER, DROP, TRUNCATE.
+    Definitions,
+    /// It changes the server: GRANT, SET GLOBAL, FLUSH, ANALYZE TABLE, and whatever is not known.
+    Administration,
+    /// It is never sent again: KILL (its number is somebody else's by now), SHUTDOWN, what concerns replication.
+    Never,
+}
+
+/// All of them.
+pub const KINDS: [Kind; 5] =
+    [Kind::Reads, Kind::Writes, Kind::Definitions, Kind::Administration, Kind::Never];
+
+impl Kind {
+    /// What a text does; of several statements in it the worst.
+    pub fn of(text: &str) -> Kind {
+        let all: Vec<Token<'_>> = tokens(text).collect();
+        if is_program(&all) {
+            return Kind::Definitions;
+        }
+        all.split(|t| *t == Token::End).map(of_statement).max().unwrap_or(Kind::Reads)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Reads => "reads",
+            Kind::Writes => "writes",
+            Kind::Definitions => "definitions",
+            Kind::Administration => "administration",
+            Kind::Never => "never",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The kinds of statements that are to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent([bool; KINDS.len()]);
+
+impl Sent {
+    /// Reads alone.
+    pub fn reads() -> Sent {
+        Sent(KINDS.map(|kind| kind == Kind::Reads))
+    }
+
+    /// Whether statements of a kind are.
+    pub fn has(self, kind: Kind) -> bool {
+        self.0[kind as usize]
+    }
+}
+
+impl FromStr for Sent {
+    type Err = String;
+
+    /// Reads `reads,writes`.
+    fn from_str(text: &str) -> Result<Sent, String> {
+        let mut sent = Sent([false; KINDS.len()]);
+        for name in text.split(',').map(str::trim) {
+            let known = KINDS.iter().filter(|kind| **kind != Kind::Never).find(|kind| kind.name() == name);
+            let kind = known.ok_or_else(|| {
+                format!("`{name}`: some of reads, writes, definitions, administration are allowed, with commas between them")
+            })?;
+            sent.0[*kind as usize] = true;
+        }
+        Ok(sent)
+    }
+}
+
+impl fmt::Display for Sent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = KINDS.iter().filter(|k| self.has(**k)).map(|k| k.name()).collect();
+        f.write_str(&names.join(","))
+    }
+}
+
+/// Whether it makes or changes a stored program, whose statements are not run now.
+fn is_program(all: &[Token<'_>]) -> bool {
+    let is_one_of = |t: &Token<'_>, words: &[&str]| words.iter().any(|word| t.is(word));
+    all.first().is_some_and(|t| is_one_of(t, &["CREATE", "ALTER"]))
+        && all
+            .iter()
+            .take(14)
+            .take_while(|t| !is_one_of(t, &["TABLE", "VIEW", "INDEX", "USER", "ROLE"]) && **t != Token::End)
+            .any(|t| is_one_of(t, &["PROCEDURE", "FUNCTION", "TRIGGER", "EVENT", "PACKAGE"]))
+}
+
+fn of_statement(all: &[Token<'_>]) -> Kind {
+    let brackets = all.iter().take_while(|t| **t == Token::Other(b'(')).count();
+    let Some((first, rest)) = all[brackets..].split_first() else { return Kind::Reads };
+    let Token::Word(first) = first else { return Kind::Administration };
+    let next = rest.first().copied().unwrap_or(Token::Quoted);
+    match first.to_ascii_uppercase().as_str() {
+        "SELECT" | "VALUES" | "TABLE" => of_select(rest),
+        "WITH" => verb_outside_brackets(rest),
+        "SHOW" | "HELP" | "USE" | "DO" | "HANDLER" | "BEGIN" | "COMMIT" | "ROLLBACK" | "SAVEPOINT"
+        | "RELEASE" | "LOCK" | "UNLOCK" | "CHECKSUM" | "PREPARE" | "DEALLOCATE" | "END" => Kind::Reads,
+        "START" if next.is("TRANSACTION") => Kind::Reads,
+        "EXPLAIN" | "DESCRIBE" | "DESC" if next.is("ANALYZE") => verb_outside_brackets(rest),
+        "EXPLAIN" | "DESCRIBE" | "DESC" => Kind::Reads,
+        "ANALYZE" if ["TABLE", "LOCAL", "NO_WRITE_TO_BINLOG"].iter().all(|word| !next.is(word)) => {
+            verb_outside_brackets(rest)
+        }
+        "SET" => of_set(rest),
+        "INSERT" | "UPDATE" | "DELETE" | "REPLACE" | "LOAD" | "CALL" | "EXECUTE" | "XA" => Kind::Writes,
+        "CREATE" | "ALTER" | "DROP" | "RENAME" | "TRUNCATE" => of_definition(rest),
+        "KILL" | "SHUTDOWN" | "RESTART" | "STOP" | "START" | "CHANGE" | "RESET" | "PURGE" | "CLONE" => {
+            Kind::Never
+        }
+        _ => Kind::Administration,
+    }
+}
+
+/// A SELECT may write a file.
+fn of_select(rest: &[Token<'_>]) -> Kind {
+    let writes_a_file = rest.iter().any(|t| t.is("OUTFILE") || t.is("DUMPFILE"));
+    if writes_a_file { Kind::Administration } else { Kind::Reads }
+}
+
+/// Of a statement behind something else: `WITH x AS (…) DELETE …`, `ANALYZE FORMAT=JSON UPDATE …`.
+fn verb_outside_brackets(rest: &[Token<'_>]) -> Kind {
+    const VERBS: [&str; 7] = ["SELECT", "INSERT", "UPDATE", "DELETE", "REPLACE", "TABLE", "VALUES"];
+    let mut depth = 0_i32;
+    let verb = rest.iter().position(|token| {
+        match token {
+            Token::Other(b'(') => depth += 1,
+            Token::Other(b')') => depth -= 1,
+            _ => {}
+        }
+        depth == 0 && VERBS.iter().any(|verb| token.is(verb))
+    });
+    // Without one the verb stands in brackets, as in `ANALYZE (SELECT …)`: what else may be in them is not looked for.
+    verb.map_or(Kind::Writes, |at| of_statement(&rest[at..]))
+}
+
+/// `SET GLOBAL`, and `SET STATEMENT … FOR` something else.
+fn of_set(rest: &[Token<'_>]) -> Kind {
+    if rest.first().is_some_and(|t| t.is("STATEMENT")) {
+        let behind = rest.iter().position(|t| t.is("FOR"));
+        return behind.map_or(Kind::Administration, |at| of_statement(&rest[at + 1..]));
+    }
+    let is_wide = |token: &Token<'_>| {
+        let Token::Word(word) = token else { return false };
+        let word = word.to_ascii_uppercase();
+        ["GLOBAL", "PERSIST", "PERSIST_ONLY"].contains(&word.as_str())
+            || ["@@GLOBAL.", "@@PERSIST"].iter().any(|beginning| word.starts_with(beginning))
+    };
+    let account = rest.first().is_some_and(|t| t.is("PASSWORD") || t.is("DEFAULT"));
+    if account || rest.iter().any(is_wide) { Kind::Administration } else { Kind::Reads }
+}
+
+/// `CREATE USER` and its like are about the server, not about tables.
+fn of_definition(rest: &[Token<'_>]) -> Kind {
+    let what =
+        rest.iter().find(|t| !["OR", "REPLACE", "IF", "EXISTS", "NOT", "UNDO"].iter().any(|w| t.is(w)));
+    let about = ["USER", "ROLE", "SERVER", "INSTANCE", "TABLESPACE", "LOGFILE", "RESOURCE"];
+    let about_server = what.is_none_or(|t| about.iter().any(|word| t.is(word)));
+    if about_server { Kind::Administration } else { Kind::Definitions }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_are_told_by_what_they_do() {
+        let cases: &[(Kind, &[&str])] = &[
+            (
+                Kind::Reads,
+                &[
+                    "select 'drop table t; delete from t'",
+                    "(select 1) union (select 2)",
+                    "/* app */ select * from t for update",
+                    "with x as (select 1) select * from x for update",
+                    "set autocommit = 0",
+                    "set @@session.sort_buffer_size = 1, @a = 'global'",
+                    "begin",
+                    "start transaction read only",
+                    "explain delete from t",
+                    "desc t",
+                    "use shop",
+                    "analyze format=json select 1",
+                    "commit;",
+                    "",
+                    "-- nothing",
+                ],
+            ),
+            (
+                Kind::Writes,
+                &[
+                    "INSERT INTO t VALUES (1)",
+                    "with x as (select 1) delete from t",
+                    "analyze update t set a = 1",
+                    "explain analyze delete from t",
+                    "set statement max_statement_time = 1 for delete from t",
+                    "call p()",
+                    "execute s using @a",
+                    "select 1; replace into t values (1)",
+                    "load data infile 'x' into table t",
+                    "xa prepare 'x'",
+                ],
+            ),
+            (
+                Kind::Definitions,
+                &[
+                    "create table user (a int)",
+                    "truncate t",
+                    "drop table if exists t",
+                    "/*!40000 drop table t */",
+                    "create or replace definer=`a`@`b` procedure p() begin grant all on *.* to x; kill 1; end",
+                    "create trigger t before insert on x for each row set @a = 1",
+                    "select 1; drop table t",
+                    "alter table t add b int",
+                ],
+            ),
+            (
+                Kind::Administration,
+                &[
+                    "grant all on *.* to x",
+                    "create user x",
+                    "drop role if exists x",
+                    "set global sort_buffer_size = 1",
+                    "set @@global.sort_buffer_size = 1",
+                    "set password = ''",
+                    "flush tables",
+                    "analyze table t",
+                    "select 1 into outfile '/tmp/x'",
+                    "frobnicate",
+                    "create table t (a int); flush tables",
+                    "'drop'",
+                ],
+            ),
+            (Kind::Never, &["kill 7", "shutdown", "start slave", "reset master", "select 1; kill query 3"]),
+        ];
+        for (kind, texts) in cases {
+            for text in *texts {
+                assert_eq!(Kind::of(text), *kind, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_sent_is_said_in_words() {
+        let sent: Sent = "reads, writes".parse().expect("kinds");
+        assert!(sent.has(Kind::Writes) && !sent.has(Kind::Definitions) && !sent.has(Kind::Never));
+        assert_eq!(sent.to_string(), "reads,writes");
+        assert!("reads,drops".parse::<Sent>().is_err_and(|why| why.contains("`drops`")));
+        assert!("never".parse::<Sent>().is_err());
+    }
+}

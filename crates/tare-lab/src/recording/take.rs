@@ -1,0 +1,165 @@
+//! What of all that was seen can be replayed, and in which order.
+
+use std::collections::BTreeMap;
+
+use super::token::{Token, tokens};
+use super::{Recording, Statement};
+
+/// What is written behind a text that was cut short.
+const CUT: &str = "...";
+/// Why an execution is left out that was sent as numbers and values.
+const NO_VALUES: &str = "values of a prepared statement are not told";
+
+/// A statement as some log shows it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sighting {
+    /// The session's number, as [`Take::session`] gives it.
+    pub session: u32,
+    /// How long it took, in seconds, where that is told.
+    pub took: Option<f64>,
+    /// Current schema.
+    pub schema: Option<String>,
+    /// What was sent, as the log has it.
+    pub text: Vec<u8>,
+}
+
+/// A recording that is being made. Statements of a session come in their order.
+#[derive(Debug, Default)]
+pub struct Take {
+    statements: Vec<Statement>,
+    /// The sessions of connections that are there, and how many there were.
+    there: BTreeMap<u64, u32>,
+    sessions: u32,
+    left_out: BTreeMap<String, u64>,
+}
+
+impl Take {
+    /// The session of a connection, by its number or its thread's.
+    pub fn session(&mut self, connection: u64) -> u32 {
+        *self.there.entry(connection).or_insert_with(|| {
+            self.sessions += 1;
+            self.sessions
+        })
+    }
+
+    /// A statement that began at `at`, in seconds since some moment.
+    pub fn add(&mut self, at: f64, seen: Sighting) {
+        let Ok(text) = String::from_utf8(seen.text) else {
+            return self.leave_out("their text is not UTF-8", 1);
+        };
+        let text = text.trim_end().trim_end_matches(';').trim_end();
+        if text.ends_with(CUT) {
+            return self.leave_out("their text was cut short", 1);
+        }
+        let mut pieces = tokens(text).peekable();
+        if pieces.peek().is_none() {
+            return self.leave_out("they have no text", 1);
+        }
+        if pieces.any(|token| token == Token::Placeholder) {
+            return self.leave_out_execution();
+        }
+        self.statements.push(Statement {
+            session: seen.session,
+            at,
+            took: seen.took,
+            schema: seen.schema.filter(|schema| !schema.is_empty()),
+            text: text.to_owned(),
+        });
+    }
+
+    /// Counts what cannot be replayed, and why.
+    pub fn leave_out(&mut self, why: &str, count: u64) {
+        *self.left_out.entry(why.into()).or_default() += count;
+    }
+
+    /// Counts an execution of a prepared statement of which the text with its values is not told.
+    pub fn leave_out_execution(&mut self) {
+        self.leave_out(NO_VALUES, 1);
+    }
+
+    /// The connection of that number is another one from now on.
+    pub fn end(&mut self, connection: u64) {
+        self.there.remove(&connection);
+    }
+
+    /// All connections are others from now on: the server was started anew.
+    pub fn end_all(&mut self) {
+        self.there.clear();
+    }
+
+    /// The recording. `since_1970`: whether that is what times were counted from.
+    pub fn finish(mut self, source: String, since_1970: bool) -> Recording {
+        // A session sends a statement when the one before it has ended, whatever a log's coarse times say.
+        let mut free: BTreeMap<u32, f64> = BTreeMap::new();
+        for statement in &mut self.statements {
+            let free = free.entry(statement.session).or_insert(f64::NEG_INFINITY);
+            statement.at = statement.at.max(*free);
+            *free = statement.at + statement.took.unwrap_or(0.0);
+        }
+        self.statements.sort_by(|a, b| a.at.total_cmp(&b.at));
+        let begun = self.statements.first().map(|first| first.at);
+        let mut numbers: BTreeMap<u32, u32> = BTreeMap::new();
+        for statement in &mut self.statements {
+            statement.at = to_microseconds(statement.at - begun.unwrap_or(0.0));
+            let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX).saturating_add(1);
+            statement.session = *numbers.entry(statement.session).or_insert(next);
+        }
+        Recording {
+            source,
+            begun: begun.filter(|_| since_1970),
+            statements: self.statements,
+            left_out: self.left_out,
+        }
+    }
+}
+
+fn to_microseconds(seconds: f64) -> f64 {
+    (seconds * 1e6).round() / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(session: u32, took: f64, text: &str) -> Sighting {
+        Sighting { session, took: Some(took), schema: None, text: text.into() }
+    }
+
+    #[test]
+    fn a_session_keeps_its_order_whatever_the_times_say() {
+        let mut take = Take::default();
+        take.add(10.0, seen(7, 0.5, "begin"));
+        take.add(9.8, seen(8, 0.1, "select 2"));
+        take.add(10.1, seen(7, 0.1, "commit;"));
+        let recording = take.finish("a test".into(), true);
+        let all: Vec<_> = recording.statements.iter().map(|s| (s.session, s.at, s.text.as_str())).collect();
+        assert_eq!(all, [(1, 0.0, "select 2"), (2, 0.2, "begin"), (2, 0.7, "commit")]);
+        assert_eq!(recording.begun, Some(9.8));
+    }
+
+    #[test]
+    fn a_number_used_again_is_another_session() {
+        let mut take = Take::default();
+        let first = take.session(7);
+        assert_eq!(take.session(7), first);
+        take.end(7);
+        let second = take.session(7);
+        take.end_all();
+        let third = take.session(7);
+        assert!(first != second && second != third && third != first);
+    }
+
+    #[test]
+    fn what_cannot_be_replayed_is_counted() {
+        let mut take = Take::default();
+        for text in
+            ["select * from t where a in (1,2...", "select ?", "/* statement/com/Ping */", "select '?...' "]
+        {
+            take.add(0.0, seen(1, 0.0, text));
+        }
+        take.add(0.0, Sighting { text: b"select '\xff'".to_vec(), ..Sighting::default() });
+        let recording = take.finish(String::new(), false);
+        assert_eq!(recording.statements.len(), 1);
+        assert_eq!(recording.left_out.values().copied().collect::<Vec<_>>(), [1, 1, 1, 1]);
+    }
+}

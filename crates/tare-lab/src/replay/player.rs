@@ -1,0 +1,135 @@
+//! One of the sessions at a time: takes a recorded session, connects, sends its statements, and takes the next.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use mysql::prelude::Queryable;
+
+use super::{Outcome, Pace, Stage};
+use crate::Result;
+use crate::recording::Statement;
+use crate::recording::token::used_schema;
+
+/// How often one that waits for its time looks whether all is over.
+const STEP: Duration = Duration::from_millis(20);
+/// What is counted for a connection that was lost.
+const LOST: u16 = 2013;
+
+/// A connection while it plays a session.
+struct Connected {
+    connection: mysql::Conn,
+    /// The schema it is in.
+    schema: Option<String>,
+}
+
+/// Plays one session after the other.
+pub(super) struct Player<'s> {
+    stage: &'s Stage,
+    outcome: Outcome,
+}
+
+impl Player<'_> {
+    pub(super) fn new(stage: &Stage) -> Player<'_> {
+        Player { stage, outcome: Outcome::default() }
+    }
+
+    /// Until there is nothing left to play.
+    pub(super) fn play(mut self) -> Result<Outcome> {
+        while let Some((session, repetition)) = self.stage.next() {
+            let played = self.session(session, repetition);
+            if played.is_err() {
+                self.stage.ended.store(true, Ordering::Relaxed);
+                played?;
+            }
+        }
+        Ok(self.outcome)
+    }
+
+    fn session(&mut self, session: &[(Statement, bool)], repetition: u32) -> Result<()> {
+        let offset = self.stage.length * f64::from(repetition);
+        let mut connected: Option<Connected> = None;
+        for (statement, sent) in session {
+            let due = self.wait_for(offset + statement.at);
+            if self.stage.is_over() {
+                return Ok(());
+            }
+            if *sent {
+                let mut there = match connected.take() {
+                    Some(there) => there,
+                    None => {
+                        Connected { connection: self.stage.replay.target.connect_quietly()?, schema: None }
+                    }
+                };
+                if self.send(&mut there, statement, due) {
+                    connected = Some(there);
+                }
+            } else {
+                self.outcome.left_out += 1;
+            }
+            self.stage.done.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Waits for a statement's time, at its own pace; gives when latency is counted from.
+    fn wait_for(&mut self, at: f64) -> Instant {
+        if self.stage.replay.pace == Pace::Fast {
+            return Instant::now();
+        }
+        let due = self.stage.begun + Duration::from_secs_f64(at);
+        loop {
+            let left = due.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.stage.is_over() {
+                break;
+            }
+            std::thread::sleep(left.min(STEP));
+        }
+        self.outcome.behind = self.outcome.behind.max(due.elapsed().as_secs_f64());
+        due
+    }
+
+    /// Sends a statement; false when the connection is of no more use.
+    fn send(&mut self, there: &mut Connected, statement: &Statement, due: Instant) -> bool {
+        let answered = there.enter(statement.schema.as_deref()).and_then(|()| there.rows_of(&statement.text));
+        self.outcome.latencies.take(due.elapsed().as_secs_f64());
+        self.outcome.statements += 1;
+        let (code, message, usable) = match answered {
+            Ok(rows) => {
+                self.outcome.rows += rows;
+                return true;
+            }
+            Err(mysql::Error::MySqlError(error)) => (error.code, error.message, true),
+            Err(error) => (LOST, format!("the connection was lost: {error}"), false),
+        };
+        self.outcome.errors.entry(code).or_insert((0, message)).0 += 1;
+        usable
+    }
+}
+
+impl Connected {
+    /// Goes to a schema. One that cannot be entered is an error of the statement, which must not be sent from elsewhere.
+    fn enter(&mut self, schema: Option<&str>) -> mysql::Result<()> {
+        if let Some(schema) = schema.filter(|schema| self.schema.as_deref() != Some(schema)) {
+            self.connection.select_db(schema)?;
+            self.schema = Some(schema.to_owned());
+        }
+        Ok(())
+    }
+
+    /// Sends a text and takes all that comes back; gives how many rows that was.
+    fn rows_of(&mut self, text: &str) -> mysql::Result<u64> {
+        let mut results = self.connection.query_iter(text)?;
+        let mut rows = 0;
+        while let Some(result) = results.iter() {
+            for row in result {
+                row?;
+                rows += 1;
+            }
+        }
+        drop(results);
+        if let Some(schema) = used_schema(text) {
+            self.schema = Some(schema);
+        }
+        Ok(rows)
+    }
+}

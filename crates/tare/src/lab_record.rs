@@ -1,0 +1,229 @@
+//! `tare lab record` and `tare lab replay`: a load of one's own, written down and sent again.
+
+use std::fs::File;
+use std::io::{BufReader, stdout};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use tare_lab::definition::PASSWORD;
+use tare_lab::interrupt::Interrupt;
+use tare_lab::recording::kind::{KINDS, Kind, Sent};
+use tare_lab::recording::{Recording, file, general_log, history, slow_log};
+use tare_lab::replay::{self, Outcome, Pace, Replay, printed, study};
+use tare_lab::target::Target;
+
+use crate::page::{self, Column, Grid};
+
+/// Write a load of your own down, to be replayed
+///
+/// Takes statements from a slow log (MariaDB's, MySQL's or what `tare slowlog` writes), a general log, or out of the memory of a server
+/// (events_statements_history_long), and says what kinds of statements they are. What cannot be replayed is left out and counted: texts
+/// that were cut short, values that are not told. Nothing is sent to any server. The file holds texts of statements with all
+/// that is in them; only its owner may read it.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    tare lab record shop.rec --slow-log /var/log/mysql/slow.log\n  \
+    tare slowlog --for 60s --outermost --format json --file minute.log && tare lab record shop.rec --slow-log minute.log\n  \
+    tare lab record shop.rec --dsn 'mysql://dba@localhost?socket=/run/mysqld/mysqld.sock'\n\n\
+The password of --dsn is taken from the environment variable TARE_LAB_PASSWORD. docs/recording.md says more.")]
+pub(crate) struct LabRecord {
+    /// File to write
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    #[command(flatten)]
+    from: From,
+}
+
+/// Where statements are taken from.
+#[derive(Args, Debug)]
+#[group(required = true, multiple = false)]
+struct From {
+    /// A slow log
+    #[arg(long, value_name = "FILE")]
+    slow_log: Option<PathBuf>,
+    /// A general log
+    #[arg(long, value_name = "FILE")]
+    general_log: Option<PathBuf>,
+    /// A server whose events_statements_history_long has them: mysql://user@host:3306, or ...@localhost?socket=PATH
+    #[arg(long, value_name = "URL")]
+    dsn: Option<String>,
+}
+
+/// Send a recording's statements to a server
+///
+/// Each recorded session is sent in its order over a connection of its own. Statements other than reads are sent only if --send says
+/// so: they change what the server has. KILL, SHUTDOWN and what concerns replication are never sent.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    tare lab replay shop.rec --dsn mysql://lab@db1:3306 --send reads\n  \
+    tare lab replay shop.rec --dsn 'mysql://lab@localhost?socket=/tmp/my.sock' --send reads,writes --pace own\n  \
+    tare lab replay shop.rec --dsn mysql://lab@db1:3306 --sessions 32 --seconds 60\n\n\
+The password is taken from the environment variable TARE_LAB_PASSWORD. What a replay costs under different settings a study says: \
+docs/recording.md.")]
+pub(crate) struct LabReplay {
+    /// File that `tare lab record` wrote
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The server: mysql://user@host:3306, or mysql://user@localhost?socket=PATH
+    #[arg(long, value_name = "URL")]
+    dsn: String,
+    /// Kinds of statements to send: some of reads, writes, definitions, administration, with commas between them
+    #[arg(long, value_name = "KINDS")]
+    send: Option<Sent>,
+    /// `fast`: each statement when the one before it in its session has ended; `own`: at the times of the recording
+    #[arg(long, value_name = "PACE", default_value = "fast")]
+    pace: Pace,
+    /// Sessions at a time, 1 to 10000 [default: as many as there were at once]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    sessions: Option<u32>,
+    /// For so long, the recording over and over [default: once]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    seconds: Option<u32>,
+    /// Print what a study's driver prints
+    #[arg(long, hide = true)]
+    as_driver: bool,
+}
+
+/// Runs `tare lab record`.
+pub(crate) fn record(arguments: &LabRecord) -> Result<()> {
+    let recording = take(&arguments.from)?;
+    if recording.statements.is_empty() {
+        bail!("{} has no statement that can be replayed{}", recording.source, left_out(&recording));
+    }
+    file::write(&recording, &arguments.file)?;
+    println!(
+        "{}: {} statements of {} sessions ({} at once) in {:.1} s",
+        arguments.file.display(),
+        recording.statements.len(),
+        recording.sessions(),
+        recording.most_at_once(),
+        recording.seconds()
+    );
+    println!("from {}", recording.source);
+    let schemas: Vec<&str> = recording.schemas().into_iter().collect();
+    println!("schemas: {}", if schemas.is_empty() { "none".into() } else { schemas.join(", ") });
+    print_kinds(&recording);
+    if !recording.left_out.is_empty() {
+        println!("left out{}", left_out(&recording));
+    }
+    Ok(())
+}
+
+fn take(from: &From) -> Result<Recording> {
+    let open = |path: &Path| {
+        File::open(path).map(BufReader::new).with_context(|| format!("reading {}", path.display()))
+    };
+    let logged =
+        |what: &str, path: &Path, taken: std::io::Result<Option<tare_lab::recording::take::Take>>| {
+            let taken = taken.with_context(|| format!("reading {}", path.display()))?;
+            let taken = taken.with_context(|| {
+                format!("{} is no {what}: none of its lines looks like one of such a log", path.display())
+            })?;
+            Ok(taken.finish(format!("{what} {}", path.display()), true))
+        };
+    match (&from.slow_log, &from.general_log, &from.dsn) {
+        (Some(path), ..) => logged("slow log", path, slow_log::read(open(path)?)),
+        (_, Some(path), _) => logged("general log", path, general_log::read(open(path)?)),
+        (.., Some(dsn)) => {
+            let target = target(dsn)?;
+            let taken = history::read(&target)?;
+            Ok(taken.finish(format!("events_statements_history_long of {}", target.name()), false))
+        }
+        _ => bail!("one of --slow-log, --general-log and --dsn says what to record"),
+    }
+}
+
+fn target(dsn: &str) -> tare_lab::Result<Target> {
+    Target::of_dsn(dsn, std::env::var(PASSWORD).ok())
+}
+
+fn left_out(recording: &Recording) -> String {
+    let all = recording.left_out.iter().map(|(why, count)| format!("{count} because {why}"));
+    let all: Vec<String> = all.collect();
+    if all.is_empty() { String::new() } else { format!(": {}", all.join(", ")) }
+}
+
+/// Says what kinds of statements there are, and what they do.
+fn print_kinds(recording: &Recording) {
+    let kinds = recording.kinds();
+    let mut grid = Grid::new(&[("KIND", Column::Left), ("STATEMENTS", Column::Right), ("", Column::CutEnd)]);
+    for kind in KINDS {
+        let does = match kind {
+            Kind::Reads => "change nothing, but in their session",
+            Kind::Writes => "change rows, or may (CALL, EXECUTE)",
+            Kind::Definitions => "change tables and schemas: CREATE, ALTER, DROP, TRUNCATE",
+            Kind::Administration => {
+                "change the server: accounts, global variables, FLUSH, files; and what is not known"
+            }
+            Kind::Never => "are never sent: KILL, SHUTDOWN, replication",
+        };
+        if let Some(count) = kinds.get(&kind) {
+            grid.row([kind.name().to_owned(), count.to_string(), does.into()]);
+        }
+    }
+    grid.print();
+}
+
+/// Runs `tare lab replay`.
+pub(crate) fn replay(arguments: &LabReplay, interrupt: &Interrupt) -> Result<()> {
+    let recording = file::read(&arguments.file)?;
+    if arguments.send.is_none() {
+        study::refuse_unasked(&recording, &arguments.file, "--send")?;
+    }
+    let at_once = u32::try_from(recording.most_at_once()).unwrap_or(u32::MAX).clamp(1, 10_000);
+    let users = arguments.sessions.unwrap_or(at_once);
+    let replay = Replay {
+        target: target(&arguments.dsn)?,
+        users,
+        pace: arguments.pace,
+        sent: arguments.send.unwrap_or_else(Sent::reads),
+        seconds: arguments.seconds,
+        recording,
+    };
+    if !arguments.as_driver {
+        let outcome = replay::play(replay, interrupt, &mut |_| {})?;
+        print(&outcome, users, arguments.pace);
+        return Ok(());
+    }
+    println!("{}", printed::STARTED);
+    let outcome = replay::play(replay, interrupt, &mut |progress| {
+        // Who does not listen any more ends us.
+        let _ = printed::progress(&mut stdout(), users, &progress);
+    })?;
+    Ok(printed::outcome(&mut stdout(), &outcome)?)
+}
+
+fn print(outcome: &Outcome, users: u32, pace: Pace) {
+    let (sum, count) = outcome.latencies.sum();
+    #[allow(clippy::cast_precision_loss)] // counts of a replay
+    let (statements, count) = (outcome.statements as f64, count.max(1) as f64);
+    println!(
+        "{} statements in {:.2} s ({:.0} a second), {users} sessions at a time, {} rows",
+        outcome.statements,
+        outcome.seconds,
+        statements / outcome.seconds,
+        outcome.rows
+    );
+    let milliseconds = |seconds: f64| seconds * 1000.0;
+    println!(
+        "latency: {:.3} ms on average, p50 {:.3} ms, p95 {:.3} ms, p99 {:.3} ms",
+        milliseconds(sum / count),
+        milliseconds(outcome.latencies.at(0.5)),
+        milliseconds(outcome.latencies.at(0.95)),
+        milliseconds(outcome.latencies.at(0.99))
+    );
+    if pace == Pace::Own {
+        println!("begun too late by {:.3} ms at most", milliseconds(outcome.behind));
+    }
+    if outcome.left_out > 0 {
+        println!("{} left out, of kinds that were not to be sent", outcome.left_out);
+    }
+    if outcome.errors.is_empty() {
+        return page::note("no errors");
+    }
+    println!("{} errors:", outcome.errors());
+    for (code, (count, message)) in &outcome.errors {
+        println!("  {count} of number {code}, such as: {message}");
+    }
+}
