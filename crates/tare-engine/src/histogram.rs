@@ -30,6 +30,8 @@ pub(crate) fn bounds_ps() -> &'static [u64; BUCKETS + 1] {
 pub struct Histogram {
     /// Buckets that hold something, lowest first.
     counts: Vec<(u16, u64)>,
+    /// What they hold together.
+    total: u64,
 }
 
 /// One bucket of a histogram: a row.
@@ -52,13 +54,33 @@ pub struct Bucket {
 impl Histogram {
     /// Of buckets in their order, with what is in them.
     pub fn new(counts: impl IntoIterator<Item = (u16, u64)>) -> Histogram {
-        Histogram { counts: counts.into_iter().filter(|(_, count)| *count != 0).collect() }
+        let counts: Vec<(u16, u64)> = counts.into_iter().filter(|(_, count)| *count != 0).collect();
+        Histogram { total: counts.iter().map(|(_, count)| count).sum(), counts }
+    }
+
+    /// Holds nothing any more: buckets follow, the highest first, and then [`Histogram::end`].
+    pub(crate) fn begin(&mut self) {
+        self.counts.clear();
+        self.total = 0;
+    }
+
+    /// Adds a bucket below those that are there.
+    pub(crate) fn add_lower(&mut self, bucket: u16, count: u64) {
+        if count != 0 {
+            self.counts.push((bucket, count));
+            self.total += count;
+        }
+    }
+
+    /// It has all its buckets.
+    pub(crate) fn end(&mut self) {
+        self.counts.reverse();
     }
 
     /// Events in all buckets.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.counts.iter().map(|(_, count)| count).sum()
+        self.total
     }
 
     /// Every bucket.

@@ -7,9 +7,10 @@ use std::sync::OnceLock;
 use tare_engine::Engine;
 use tare_engine::snapshot::{Parts, Reset};
 
-use crate::column::ColumnDef;
+use crate::column::{ColumnDef, Get};
 use crate::condition::integer;
 use crate::mysql;
+use crate::stream::Put;
 use crate::table::{
     Access, Column, Condition, Operator, Query, Sink, SqlType, Table, TableError, Value, Values,
 };
@@ -64,7 +65,7 @@ struct Shape<R: 'static> {
 
 /// How a column is read, how long its text may be, and what stands for NULL where there is none.
 struct Getter<R: 'static> {
-    get: fn(&R) -> Value<'_>,
+    get: Get<R>,
     limit: usize,
     null: Value<'static>,
     parts: Parts,
@@ -82,8 +83,8 @@ impl<R> Getter<R> {
 
     /// The column's value, cut where the host would refuse it as too long.
     fn read<'r>(&'r self, row: &'r R) -> Value<'r> {
-        match (self.get)(row) {
-            // Most are numbers, moved by their parts: a processor that reads at once what was written in two parts waits.
+        match self.get.read(row) {
+            // Many are numbers, moved by their parts: a processor that reads at once what was written in two parts waits.
             Value::Unsigned(number) => Value::Unsigned(number),
             Value::Text(text) if text.len() > self.limit => {
                 Value::Text(text.chars().take(self.limit).collect::<String>().into())
@@ -327,6 +328,20 @@ struct Record<'t, R: 'static> {
 impl<R> Values for Record<'_, R> {
     fn value(&self, column: usize) -> Value<'_> {
         self.getters[column].read(self.row)
+    }
+
+    fn put(&self, columns: &[Column], items: &[Option<usize>], to: &mut dyn Put) {
+        for (item, column) in items.iter().enumerate() {
+            let Some(column) = *column else {
+                to.own(item);
+                continue;
+            };
+            let getter = &self.getters[column];
+            match getter.get {
+                Get::Number(get) => to.unsigned(get(self.row)),
+                Get::Value(_) => to.value(&getter.read(self.row), columns[column].sql_type.decimals()),
+            }
+        }
     }
 }
 

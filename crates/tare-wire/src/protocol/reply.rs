@@ -98,19 +98,19 @@ impl<'w, 'a> Rows<'w, 'a> {
     /// Appends a value to the current row; a double or a time has this many decimals; without a number a double has as many
     /// as it needs, a time none.
     #[inline]
-    pub(crate) fn value(&mut self, value: &Value<'_>, decimals: impl FnOnce() -> Option<u8>) {
+    pub(crate) fn value(&mut self, value: &Value<'_>, decimals: Option<u8>) {
         match value {
             Value::Null => self.row().push(0xfb),
-            Value::Unsigned(number) => self.integer(*number),
-            Value::Signed(number) => self.integer(*number),
-            Value::Double(number) => match decimals() {
+            Value::Unsigned(number) => self.unsigned(*number),
+            Value::Signed(number) => put_text(self.row(), itoa::Buffer::new().format(*number).as_bytes()),
+            Value::Double(number) => match decimals {
                 Some(decimals) => self.text(&format!("{number:.*}", usize::from(decimals))),
                 None => self.text(&format!("{number}")),
             },
             Value::Text(text) => self.text(text),
             Value::Bytes(bytes) => put_text(self.row(), bytes),
             Value::Timestamp(microseconds) => {
-                let text = calendar::text(*microseconds, decimals().unwrap_or(0));
+                let text = calendar::text(*microseconds, decimals.unwrap_or(0));
                 let row = self.row();
                 put_length(row, text.len() as u64);
                 text.put(row);
@@ -124,19 +124,10 @@ impl<'w, 'a> Rows<'w, 'a> {
         put_text(self.row(), text.as_bytes());
     }
 
-    /// Appends a number of a stream's: nearly all are 0.
+    /// Appends a number, which is most of what is read: tables of sums have a million, nearly all of them 0.
     #[inline]
     pub(crate) fn unsigned(&mut self, number: u64) {
         match number {
-            digit @ 0..=9 => self.row().extend_from_slice(&[1, b'0' + digit as u8]),
-            _ => put_text(self.row(), itoa::Buffer::new().format(number).as_bytes()),
-        }
-    }
-
-    /// Appends a number, which is much of what is read: tables of sums have a million, most of them 0.
-    #[inline]
-    fn integer(&mut self, number: impl itoa::Integer + Into<i128>) {
-        match number.into() {
             digit @ 0..=9 => self.row().extend_from_slice(&[1, b'0' + digit as u8]),
             _ => put_text(self.row(), itoa::Buffer::new().format(number).as_bytes()),
         }

@@ -21,27 +21,28 @@ pub(crate) fn text(microseconds: u64, decimals: u8) -> Text {
 impl Text {
     /// Appends it: many rows have times.
     pub(crate) fn put(&self, to: &mut Vec<u8>) {
-        let (seconds, fraction) = (self.seconds, self.fraction.unwrap_or(0));
+        let seconds = self.seconds;
         let (year, month, day) = if seconds == 0 { (0, 0, 0) } else { date(seconds / DAY) };
+        let of_day = seconds % DAY;
         let mut text = *b"0000-00-00 00:00:00.000000";
-        let figures = [
-            (0, year / 100),
-            (2, year % 100),
-            (5, month),
-            (8, day),
-            (11, seconds / 3600 % 24),
-            (14, seconds / 60 % 60),
-            (17, seconds % 60),
-            (20, fraction / 10_000),
-            (22, fraction / 100 % 100),
-            (24, fraction % 100),
-        ];
-        for (at, figure) in figures {
+        let mut write = |at: usize, figure: u64| {
             // The year has four digits for some thousands of years to come.
-            text[at] += (figure / 10 % 10) as u8;
-            text[at + 1] += (figure % 10) as u8;
+            let figure = (figure % 100) as u8;
+            text[at..at + 2].copy_from_slice(&[b'0' + figure / 10, b'0' + figure % 10]);
+        };
+        write(0, year / 100);
+        write(2, year);
+        write(5, month);
+        write(8, day);
+        write(11, of_day / 3600);
+        write(14, of_day / 60 % 60);
+        write(17, of_day % 60);
+        if let Some(fraction) = self.fraction {
+            write(20, fraction / 10_000);
+            write(22, fraction / 100);
+            write(24, fraction);
         }
-        to.extend_from_slice(if self.fraction.is_some() { &text } else { &text[..19] });
+        to.extend_from_slice(&text[..self.len()]);
     }
 
     /// How long it is.
@@ -108,18 +109,19 @@ fn days(year: u64, month: u64, day: u64) -> u64 {
     year_days(year) + (1..month).map(|month| month_days(year, month)).sum::<u64>() + day - 1
 }
 
-fn date(days: u64) -> (u64, u64, u64) {
-    let mut year = 1970 + days / 366;
-    while year_days(year + 1) <= days {
-        year += 1;
-    }
-    let mut rest = days - year_days(year);
-    let mut month = 1;
-    while rest >= month_days(year, month) {
-        rest -= month_days(year, month);
-        month += 1;
-    }
-    (year, month, rest + 1)
+/// Year, month and day, without a loop. Years begin in March, so that a leap day is a year's last.
+const fn date(days: u64) -> (u64, u64, u64) {
+    const FOUR_CENTURIES: u64 = 146_097;
+    // From the first of March of the year 0.
+    let days = days + 719_468;
+    let day = days % FOUR_CENTURIES;
+    let year = (day - day / 1460 + day / 36_524 - day / (FOUR_CENTURIES - 1)) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    // Five months in a row have 153 days.
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let year = year + days / FOUR_CENTURIES * 400;
+    if month < 10 { (year, month + 3, day) } else { (year + 1, month - 9, day) }
 }
 
 #[cfg(test)]
@@ -145,6 +147,15 @@ mod tests {
             if seconds > 0 {
                 assert_eq!(parse(format!("{written}.900009").as_bytes()), Some(microseconds));
             }
+        }
+    }
+
+    #[test]
+    fn every_day_has_its_date() {
+        for days in 0..400 * 366 {
+            let (year, month, day) = date(days);
+            assert!((1..=12).contains(&month) && (1..=month_days(year, month)).contains(&day), "{days}");
+            assert_eq!(super::days(year, month, day), days);
         }
     }
 
