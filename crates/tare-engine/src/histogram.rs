@@ -117,10 +117,12 @@ impl Histogram {
     /// are none. What lasted longer than the last bound has none: that is the greatest number.
     #[must_use]
     pub fn quantile_ps(&self, per_mille: u16) -> u64 {
-        let wanted = (u128::from(self.total()) * u128::from(per_mille)).div_ceil(1000);
+        let (thousands, rest, per_mille) = (self.total / 1000, self.total % 1000, u64::from(per_mille));
+        // The product of both would take 128 bits.
+        let wanted = thousands * per_mille + (rest * per_mille).div_ceil(1000);
         let mut and_lower = 0;
         let reached = self.counts.iter().find(|(_, count)| {
-            and_lower += u128::from(*count);
+            and_lower += count;
             and_lower >= wanted
         });
         reached.map_or(0, |(number, _)| bounds_ps()[usize::from(*number) + 1])

@@ -194,6 +194,24 @@ impl Names {
         text::append(words, len.load(Relaxed) as usize, &mut self.bytes);
         (from as u32, self.bytes.len() as u32)
     }
+
+    /// Reads of a slot what is asked for, but for the sample. Of a generation its hash is known.
+    fn read(&mut self, slot: &DigestSlot, (of, hash): &(u32, Hash), parts: Parts) -> Name {
+        let mut name = Name::default();
+        if parts.has(DigestRow::SCHEMA) {
+            name.schema = self.copy(&slot.schema, &slot.schema_len);
+        }
+        if parts.has(DigestRow::DIGEST) {
+            let is_known = *of == slot.tenancy.generation();
+            name.hash = if is_known { Some(*hash) } else { slot.whole_hash() };
+        }
+        if parts.has(DigestRow::DIGEST_TEXT) || parts.has(DigestRow::DIGEST) && name.hash.is_none() {
+            name.tokens = self.copy(&slot.tokens, &slot.tokens_len);
+            name.charset = slot.charset.load(Relaxed);
+            name.cut = slot.cut.load(Relaxed) != 0;
+        }
+        name
+    }
 }
 
 impl Engine {
@@ -232,12 +250,10 @@ impl Engine {
 
     fn name_row(&self, row: &mut DigestRow, names: &Names, name: &Name, parts: Parts) {
         let schema = names.part(name.schema);
-        row.schema = (!schema.is_empty()).then(|| {
-            let mut text = row.schema.take().unwrap_or_default();
-            text.clear();
-            text::show(&mut text, schema);
-            text
-        });
+        // Most have that of the one before.
+        if row.schema.as_ref().map_or(&[][..], String::as_bytes) != schema {
+            row.schema = (!schema.is_empty()).then(|| text::shown(schema));
+        }
         row.digest = name.hash.map(|hash| {
             let mut digest = row.digest.take().unwrap_or_default();
             digest.begin(&hash);
@@ -402,8 +418,13 @@ impl Engine {
             let generation = *generation;
             let slot: &DigestSlot = self.arena.at(offset);
             let known = &mut hashes[number as usize];
-            let named = self.read_name(slot, &mut names, known, parts);
-            let Some((_, (mut name, sample))) = named.filter(|(now, _)| *now == generation) else {
+            let read = slot.read(|| {
+                if let Some(sample) = names.samples.get_mut(at) {
+                    *sample = self.sample_of(slot);
+                }
+                names.read(slot, known, parts)
+            });
+            let Some((_, mut name)) = read.filter(|(now, _)| *now == generation) else {
                 tallies.leave(at);
                 continue;
             };
@@ -414,9 +435,6 @@ impl Engine {
                 *known = (generation, hash);
             }
             names.known[at] = name;
-            if let Some(kept) = names.samples.get_mut(at) {
-                *kept = sample;
-            }
         }
         if let Some(overflow) = self.arena.get::<DigestSlot>(self.digests.overflow())
             && let Some(kept) = names.samples.get_mut(REST)
@@ -424,32 +442,6 @@ impl Engine {
             *kept = self.sample_of(overflow);
         }
         names
-    }
-
-    /// What is read of a place's tenant, with its generation; `None`: there is none any more.
-    fn read_name(
-        &self,
-        slot: &DigestSlot,
-        names: &mut Names,
-        known: &(u32, Hash),
-        parts: Parts,
-    ) -> Option<(u32, (Name, Option<CopiedSample>))> {
-        let hash = (known.0 == slot.tenancy.generation()).then_some(known.1);
-        slot.read(|| {
-            let mut name = Name::default();
-            if parts.has(DigestRow::SCHEMA) {
-                name.schema = names.copy(&slot.schema, &slot.schema_len);
-            }
-            if parts.has(DigestRow::DIGEST) {
-                name.hash = hash.or_else(|| slot.whole_hash());
-            }
-            if parts.has(DigestRow::DIGEST_TEXT) || parts.has(DigestRow::DIGEST) && name.hash.is_none() {
-                name.tokens = names.copy(&slot.tokens, &slot.tokens_len);
-                name.charset = slot.charset.load(Relaxed);
-                name.cut = slot.cut.load(Relaxed) != 0;
-            }
-            (name, parts.has(DigestRow::SAMPLE).then(|| self.sample_of(slot)).flatten())
-        })
     }
 
     /// What the host makes of tokens for DIGEST.

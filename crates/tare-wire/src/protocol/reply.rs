@@ -102,7 +102,7 @@ impl<'w, 'a> Rows<'w, 'a> {
         match value {
             Value::Null => self.row().push(0xfb),
             Value::Unsigned(number) => self.unsigned(*number),
-            Value::Signed(number) => put_text(self.row(), itoa::Buffer::new().format(*number).as_bytes()),
+            Value::Signed(number) => self.integer(*number),
             Value::Double(number) => match decimals {
                 Some(decimals) => self.text(&format!("{number:.*}", usize::from(decimals))),
                 None => self.text(&format!("{number}")),
@@ -129,11 +129,17 @@ impl<'w, 'a> Rows<'w, 'a> {
     pub(crate) fn unsigned(&mut self, number: u64) {
         match number {
             digit @ 0..=9 => self.row().extend_from_slice(&[1, b'0' + digit as u8]),
-            _ => put_text(self.row(), itoa::Buffer::new().format(number).as_bytes()),
+            _ => self.integer(number),
         }
     }
 
+    #[inline(never)]
+    fn integer(&mut self, number: impl itoa::Integer) {
+        put_text(self.row(), itoa::Buffer::new().format(number).as_bytes());
+    }
+
     /// The current row, begun if it was not.
+    #[inline]
     fn row(&mut self) -> &mut Vec<u8> {
         if self.start.is_none() {
             self.start = Some(self.writer.begin());
