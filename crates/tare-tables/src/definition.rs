@@ -319,6 +319,9 @@ impl<R: 'static> Table for TableDef<R> {
     }
 }
 
+/// Most numbers that are put at once.
+const RUN: usize = 32;
+
 /// A row and how its columns are read.
 struct Record<'t, R: 'static> {
     getters: &'t [Getter<R>],
@@ -331,17 +334,29 @@ impl<R> Values for Record<'_, R> {
     }
 
     fn put(&self, columns: &[Column], items: &[Option<usize>], to: &mut dyn Put) {
+        // Numbers mostly follow numbers: they are put together.
+        let (mut numbers, mut count) = ([0; RUN], 0);
+        let (getters, row) = (self.getters, self.row);
         for (item, column) in items.iter().enumerate() {
             let Some(column) = *column else {
+                to.numbers(&numbers[..count]);
+                count = 0;
                 to.own(item);
                 continue;
             };
-            let getter = &self.getters[column];
-            match getter.get {
-                Get::Number(get) => to.unsigned(get(self.row)),
-                Get::Value(_) => to.value(&getter.read(self.row), columns[column].sql_type.decimals()),
+            let getter = &getters[column];
+            if count < RUN
+                && let Get::Number(get) = getter.get
+            {
+                numbers[count] = get(row);
+                count += 1;
+                continue;
             }
+            to.numbers(&numbers[..count]);
+            count = 0;
+            to.value(&getter.read(row), columns[column].sql_type.decimals());
         }
+        to.numbers(&numbers[..count]);
     }
 }
 

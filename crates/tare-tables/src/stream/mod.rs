@@ -33,6 +33,10 @@ pub trait Put {
     fn null(&mut self);
     /// Takes a number.
     fn unsigned(&mut self, number: u64);
+    /// Takes several numbers, one after the other.
+    fn numbers(&mut self, numbers: &[u64]) {
+        numbers.iter().for_each(|number| self.unsigned(*number));
+    }
     /// Takes a text.
     fn text(&mut self, text: &str);
     /// Takes any value; a double or a moment has this many decimals.

@@ -224,9 +224,7 @@ impl Aggregate {
                 None => rows.value(&Value::Text(Cow::Owned(self.integers.to_string())), None),
             },
             ItemOf::Constant(constant) => put_constant(rows, constant),
-            ItemOf::Min(_) | ItemOf::Max(_) | ItemOf::Column(_) => {
-                rows.value(&self.extreme, self.decimals)
-            }
+            ItemOf::Min(_) | ItemOf::Max(_) | ItemOf::Column(_) => rows.value(&self.extreme, self.decimals),
         }
     }
 }

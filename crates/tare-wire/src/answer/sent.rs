@@ -54,6 +54,10 @@ impl Put for Sent<'_, '_, '_> {
         self.rows.unsigned(number);
     }
 
+    fn numbers(&mut self, numbers: &[u64]) {
+        self.rows.numbers(numbers);
+    }
+
     fn text(&mut self, text: &str) {
         self.rows.text(text);
     }

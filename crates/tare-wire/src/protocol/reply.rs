@@ -9,7 +9,7 @@ use super::field::Field;
 use super::handshake::STATUS;
 use super::packet::Writer;
 use crate::failure::Failure;
-use crate::text::calendar;
+use crate::text::calendar::Calendar;
 
 /// Done: how many rows a write touched, and a line about it.
 pub(crate) fn ok(affected: u64, info: &str) -> Vec<u8> {
@@ -77,6 +77,7 @@ pub(crate) struct Rows<'w, 'a> {
     /// Where the current row begins.
     start: Option<usize>,
     narrow: bool,
+    calendar: Calendar,
     count: u64,
 }
 
@@ -92,7 +93,7 @@ impl<'w, 'a> Rows<'w, 'a> {
             writer.end(start)?;
         }
         writer.packet(&eof())?;
-        Ok(Rows { writer, start: None, narrow, count: 0 })
+        Ok(Rows { writer, start: None, narrow, calendar: Calendar::new(), count: 0 })
     }
 
     /// Appends a value to the current row; a double or a time has this many decimals; without a number a double has as many
@@ -110,10 +111,8 @@ impl<'w, 'a> Rows<'w, 'a> {
             Value::Text(text) => self.text(text),
             Value::Bytes(bytes) => put_text(self.row(), bytes),
             Value::Timestamp(microseconds) => {
-                let text = calendar::text(*microseconds, decimals.unwrap_or(0));
-                let row = self.row();
-                put_length(row, text.len() as u64);
-                text.put(row);
+                self.row();
+                put_text(self.writer.payload(), self.calendar.text(*microseconds, decimals.unwrap_or(0)));
             }
         }
     }
@@ -130,6 +129,24 @@ impl<'w, 'a> Rows<'w, 'a> {
         match number {
             digit @ 0..=9 => self.row().extend_from_slice(&[1, b'0' + digit as u8]),
             _ => self.integer(number),
+        }
+    }
+
+    /// Appends several, those of one digit together.
+    pub(crate) fn numbers(&mut self, mut numbers: &[u64]) {
+        const MOST: usize = 32;
+        while !numbers.is_empty() {
+            let mut digits = [[1, b'0']; MOST];
+            let small = numbers.iter().zip(&mut digits).take_while(|(number, _)| **number <= 9);
+            let count = small.map(|(number, [_, digit])| *digit += *number as u8).count();
+            self.row().extend_from_slice(digits[..count].as_flattened());
+            numbers = &numbers[count..];
+            if let Some((number, rest)) = numbers.split_first()
+                && *number > 9
+            {
+                self.integer(*number);
+                numbers = rest;
+            }
         }
     }
 

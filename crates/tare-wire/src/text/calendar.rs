@@ -1,62 +1,56 @@
 //! `YYYY-MM-DD HH:MM:SS` in UTC, which is what FEDERATED asks for (`set time_zone='+00:00'`).
 
-use std::fmt;
-
 const DAY: u64 = 86_400;
 const MICROSECONDS: u64 = 1_000_000;
 
-/// A timestamp, ready to be written.
-pub(crate) struct Text {
-    seconds: u64,
-    /// Microseconds, where they are written.
-    fraction: Option<u64>,
+/// Writes timestamps: it knows the day of the last one, which most of them have.
+pub(crate) struct Calendar {
+    day: u64,
+    text: [u8; 26],
 }
 
-/// Writes microseconds since the epoch with so many decimals, none or six; the epoch itself is the zero timestamp.
-pub(crate) fn text(microseconds: u64, decimals: u8) -> Text {
-    let fraction = (decimals > 0).then_some(microseconds % MICROSECONDS);
-    Text { seconds: microseconds / MICROSECONDS, fraction }
-}
+impl Calendar {
+    pub(crate) const fn new() -> Calendar {
+        Calendar { day: u64::MAX, text: *b"0000-00-00 00:00:00.000000" }
+    }
 
-impl Text {
-    /// Appends it: many rows have times.
-    pub(crate) fn put(&self, to: &mut Vec<u8>) {
-        let seconds = self.seconds;
-        let (year, month, day) = if seconds == 0 { (0, 0, 0) } else { date(seconds / DAY) };
-        let of_day = seconds % DAY;
-        let mut text = *b"0000-00-00 00:00:00.000000";
-        let mut write = |at: usize, figure: u64| {
-            // The year has four digits for some thousands of years to come.
-            let figure = (figure % 100) as u8;
-            text[at..at + 2].copy_from_slice(&[b'0' + figure / 10, b'0' + figure % 10]);
-        };
-        write(0, year / 100);
-        write(2, year);
-        write(5, month);
-        write(8, day);
-        write(11, of_day / 3600);
-        write(14, of_day / 60 % 60);
-        write(17, of_day % 60);
-        if let Some(fraction) = self.fraction {
-            write(20, fraction / 10_000);
-            write(22, fraction / 100);
-            write(24, fraction);
+    /// Microseconds since the epoch as text with so many decimals, none or six; the epoch itself is the zero timestamp.
+    pub(crate) fn text(&mut self, microseconds: u64, decimals: u8) -> &[u8] {
+        let (seconds, fraction) = (microseconds / MICROSECONDS, microseconds % MICROSECONDS);
+        // Only the first second of the first day is none.
+        let day = if seconds == 0 { u64::MAX - 1 } else { seconds / DAY };
+        if day != self.day {
+            let (year, month, day_of_month) = if seconds == 0 { (0, 0, 0) } else { date(day) };
+            self.day = day;
+            self.write(0, year / 100);
+            self.write(2, year);
+            self.write(5, month);
+            self.write(8, day_of_month);
         }
-        to.extend_from_slice(&text[..self.len()]);
+        let of_day = seconds % DAY;
+        self.write(11, of_day / 3600);
+        self.write(14, of_day / 60 % 60);
+        self.write(17, of_day % 60);
+        if decimals == 0 {
+            return &self.text[..19];
+        }
+        self.write(20, fraction / 10_000);
+        self.write(22, fraction / 100);
+        self.write(24, fraction);
+        &self.text
     }
 
-    /// How long it is.
-    pub(crate) const fn len(&self) -> usize {
-        if self.fraction.is_some() { 26 } else { 19 }
+    /// The last two digits of a figure: the year has four for some thousands of years to come.
+    #[inline]
+    fn write(&mut self, at: usize, figure: u64) {
+        let figure = (figure % 100) as u8;
+        self.text[at..at + 2].copy_from_slice(&[b'0' + figure / 10, b'0' + figure % 10]);
     }
 }
 
-impl fmt::Display for Text {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = Vec::with_capacity(self.len());
-        self.put(&mut text);
-        f.write_str(std::str::from_utf8(&text).unwrap_or_default())
-    }
+/// As [`Calendar::text`], of a single one.
+pub(crate) fn text(microseconds: u64, decimals: u8) -> String {
+    String::from_utf8_lossy(Calendar::new().text(microseconds, decimals)).into_owned()
 }
 
 /// Microseconds since the epoch of `YYYY-MM-DD`, `YYYY-MM-DD HH:MM:SS` or `YYYY-MM-DD HH:MM:SS.ffffff`; 0 for the zero
@@ -141,12 +135,21 @@ mod tests {
             (253_402_300_799, "9999-12-31 23:59:59"),
         ] {
             let microseconds = seconds * MICROSECONDS + 900_009;
-            assert_eq!(text(microseconds, 0).to_string(), written);
+            assert_eq!(text(microseconds, 0), written);
             assert_eq!(parse(written.as_bytes()), Some(seconds * MICROSECONDS));
-            assert_eq!(text(microseconds, 6).to_string(), format!("{written}.900009"));
+            assert_eq!(text(microseconds, 6), format!("{written}.900009"));
             if seconds > 0 {
                 assert_eq!(parse(format!("{written}.900009").as_bytes()), Some(microseconds));
             }
+        }
+    }
+
+    #[test]
+    fn a_calendar_writes_one_day_after_another() {
+        let mut calendar = Calendar::new();
+        for seconds in [0, 1, 0, 86_399, 86_400, 1_767_323_045, 0, 1_767_323_046] {
+            let microseconds = seconds * MICROSECONDS + 42;
+            assert_eq!(calendar.text(microseconds, 6), text(microseconds, 6).as_bytes(), "{seconds}");
         }
     }
 
