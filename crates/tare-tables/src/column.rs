@@ -113,8 +113,12 @@ impl<R> ColumnDef<R> {
     }
 
     /// Puts the column's value.
+    #[inline(never)]
     pub(crate) fn put(&self, row: &R, to: &mut dyn Put) {
-        to.value(&self.get.read(row), self.column.sql_type.decimals());
+        match self.get {
+            Get::Number(get) => to.unsigned(get(row)),
+            Get::Value(get) => to.value(&get(row), self.column.sql_type.decimals()),
+        }
     }
 
     /// The same, read from these parts of a row.

@@ -259,7 +259,7 @@ impl<K: Kind> StreamDef<K> {
 }
 
 impl<R> Way<R> {
-    #[inline]
+    #[inline(always)]
     fn put<K: Kind<Row = R>>(&self, event: &K::Event<'_>, origin: &Origin, to: &mut dyn Put) {
         match self {
             Way::Event(column, def) => K::put(event, *column, def, to),

@@ -46,8 +46,9 @@ impl<'a, 'w, 's> Sent<'a, 'w, 's> {
 }
 
 impl Put for Sent<'_, '_, '_> {
+    #[inline]
     fn null(&mut self) {
-        self.rows.value(&Value::Null, None);
+        self.rows.null();
     }
 
     fn unsigned(&mut self, number: u64) {

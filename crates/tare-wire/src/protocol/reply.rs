@@ -101,9 +101,12 @@ impl<'w, 'a> Rows<'w, 'a> {
     #[inline]
     pub(crate) fn value(&mut self, value: &Value<'_>, decimals: Option<u8>) {
         match value {
-            Value::Null => self.row().push(0xfb),
+            Value::Null => self.null(),
             Value::Unsigned(number) => self.unsigned(*number),
-            Value::Signed(number) => self.integer(*number),
+            Value::Signed(number) => match u64::try_from(*number) {
+                Ok(number) => self.unsigned(number),
+                Err(_) => self.integer(*number),
+            },
             Value::Double(number) => match decimals {
                 Some(decimals) => self.text(&format!("{number:.*}", usize::from(decimals))),
                 None => self.text(&format!("{number}")),
@@ -124,12 +127,18 @@ impl<'w, 'a> Rows<'w, 'a> {
     }
 
     /// Appends a number, which is most of what is read: tables of sums have a million, nearly all of them 0.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn unsigned(&mut self, number: u64) {
         match number {
             digit @ 0..=9 => self.row().extend_from_slice(&[1, b'0' + digit as u8]),
-            _ => self.integer(number),
+            _ => put_text(self.row(), itoa::Buffer::new().format(number).as_bytes()),
         }
+    }
+
+    /// Appends NULL.
+    #[inline]
+    pub(crate) fn null(&mut self) {
+        self.row().push(0xfb);
     }
 
     /// Appends several, those of one digit together.
