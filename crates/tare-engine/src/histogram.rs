@@ -30,6 +30,8 @@ pub(crate) fn bounds_ps() -> &'static [u64; BUCKETS + 1] {
 pub struct Histogram {
     /// Buckets that hold something, lowest first.
     counts: Vec<(u16, u64)>,
+    /// What they hold together.
+    total: u64,
 }
 
 /// One bucket of a histogram: a row.
@@ -52,13 +54,33 @@ pub struct Bucket {
 impl Histogram {
     /// Of buckets in their order, with what is in them.
     pub fn new(counts: impl IntoIterator<Item = (u16, u64)>) -> Histogram {
-        Histogram { counts: counts.into_iter().filter(|(_, count)| *count != 0).collect() }
+        let counts: Vec<(u16, u64)> = counts.into_iter().filter(|(_, count)| *count != 0).collect();
+        Histogram { total: counts.iter().map(|(_, count)| count).sum(), counts }
+    }
+
+    /// Holds nothing any more: buckets follow, the highest first, and then [`Histogram::end`].
+    pub(crate) fn begin(&mut self) {
+        self.counts.clear();
+        self.total = 0;
+    }
+
+    /// Adds a bucket below those that are there.
+    pub(crate) fn add_lower(&mut self, bucket: u16, count: u64) {
+        if count != 0 {
+            self.counts.push((bucket, count));
+            self.total += count;
+        }
+    }
+
+    /// It has all its buckets.
+    pub(crate) fn end(&mut self) {
+        self.counts.reverse();
     }
 
     /// Events in all buckets.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.counts.iter().map(|(_, count)| count).sum()
+        self.total
     }
 
     /// Every bucket.
@@ -95,10 +117,12 @@ impl Histogram {
     /// are none. What lasted longer than the last bound has none: that is the greatest number.
     #[must_use]
     pub fn quantile_ps(&self, per_mille: u16) -> u64 {
-        let wanted = (u128::from(self.total()) * u128::from(per_mille)).div_ceil(1000);
+        let (thousands, rest, per_mille) = (self.total / 1000, self.total % 1000, u64::from(per_mille));
+        // The product of both would take 128 bits.
+        let wanted = thousands * per_mille + (rest * per_mille).div_ceil(1000);
         let mut and_lower = 0;
         let reached = self.counts.iter().find(|(_, count)| {
-            and_lower += u128::from(*count);
+            and_lower += count;
             and_lower >= wanted
         });
         reached.map_or(0, |(number, _)| bounds_ps()[usize::from(*number) + 1])

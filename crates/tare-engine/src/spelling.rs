@@ -62,12 +62,19 @@ impl fmt::Debug for Spelling {
     }
 }
 
+/// Every byte as two digits.
+const HEX: [[u8; 2]; 256] = {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let (mut hex, mut byte) = ([[0; 2]; 256], 0);
+    while byte < 256 {
+        hex[byte] = [DIGITS[byte >> 4], DIGITS[byte & 15]];
+        byte += 1;
+    }
+    hex
+};
+
 /// Appends a hash as DIGEST has it.
 pub(crate) fn push_hex(text: &mut String, hash: &[u8; 16]) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut digits = [0; 32];
-    for (two, byte) in digits.as_chunks_mut::<2>().0.iter_mut().zip(hash) {
-        *two = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
-    }
-    text.push_str(std::str::from_utf8(&digits).unwrap_or_default());
+    let digits = hash.map(|byte| HEX[usize::from(byte)]);
+    text.push_str(std::str::from_utf8(digits.as_flattened()).unwrap_or_default());
 }

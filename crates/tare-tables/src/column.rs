@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use tare_engine::snapshot::Parts;
 
+use crate::stream::Put;
 use crate::table::{Column, SqlType, Value};
 
 /// A column of a table whose rows are `R`.
@@ -12,9 +13,36 @@ pub struct ColumnDef<R: 'static> {
     /// Name, type and meaning.
     pub column: Column,
     /// Reads the column from a row.
-    pub get: fn(&R) -> Value<'_>,
+    pub get: Get<R>,
     /// Which parts of a row it reads, beyond what costs nothing.
     pub parts: Parts,
+}
+
+/// How a column is read from a row.
+#[derive(Debug)]
+pub enum Get<R: 'static> {
+    /// An unsigned number, as nearly all are: it needs no [`Value`] on its way.
+    Number(fn(&R) -> u64),
+    /// Anything.
+    Value(fn(&R) -> Value<'_>),
+}
+
+impl<R> Clone for Get<R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R> Copy for Get<R> {}
+
+impl<R> Get<R> {
+    /// The column's value.
+    pub fn read<'r>(&self, row: &'r R) -> Value<'r> {
+        match self {
+            Get::Number(get) => Value::Unsigned(get(row)),
+            Get::Value(get) => get(row),
+        }
+    }
 }
 
 impl<R> Clone for ColumnDef<R> {
@@ -25,6 +53,20 @@ impl<R> Clone for ColumnDef<R> {
 
 impl<R> Copy for ColumnDef<R> {}
 
+/// A column of unsigned numbers, never NULL.
+pub(crate) const fn number<R>(
+    name: &'static str,
+    sql_type: SqlType,
+    doc: &'static str,
+    get: fn(&R) -> u64,
+) -> ColumnDef<R> {
+    ColumnDef {
+        column: Column { name, sql_type, nullable: false, default: None, doc },
+        get: Get::Number(get),
+        parts: Parts::NONE,
+    }
+}
+
 /// A column that is never NULL.
 pub(crate) const fn column<R>(
     name: &'static str,
@@ -34,7 +76,7 @@ pub(crate) const fn column<R>(
 ) -> ColumnDef<R> {
     ColumnDef {
         column: Column { name, sql_type, nullable: false, default: None, doc },
-        get,
+        get: Get::Value(get),
         parts: Parts::NONE,
     }
 }
@@ -48,7 +90,7 @@ pub(crate) const fn nullable<R>(
 ) -> ColumnDef<R> {
     ColumnDef {
         column: Column { name, sql_type, nullable: true, default: None, doc },
-        get,
+        get: Get::Value(get),
         parts: Parts::NONE,
     }
 }
@@ -68,6 +110,15 @@ impl<R> ColumnDef<R> {
     pub(crate) const fn or(mut self, default: &'static str) -> Self {
         self.column.default = Some(default);
         self
+    }
+
+    /// Puts the column's value.
+    #[inline(never)]
+    pub(crate) fn put(&self, row: &R, to: &mut dyn Put) {
+        match self.get {
+            Get::Number(get) => to.unsigned(get(row)),
+            Get::Value(get) => to.value(&get(row), self.column.sql_type.decimals()),
+        }
     }
 
     /// The same, read from these parts of a row.

@@ -7,9 +7,10 @@ use std::sync::OnceLock;
 use tare_engine::Engine;
 use tare_engine::snapshot::{Parts, Reset};
 
-use crate::column::ColumnDef;
+use crate::column::{ColumnDef, Get};
 use crate::condition::integer;
 use crate::mysql;
+use crate::stream::Put;
 use crate::table::{
     Access, Column, Condition, Operator, Query, Sink, SqlType, Table, TableError, Value, Values,
 };
@@ -64,7 +65,7 @@ struct Shape<R: 'static> {
 
 /// How a column is read, how long its text may be, and what stands for NULL where there is none.
 struct Getter<R: 'static> {
-    get: fn(&R) -> Value<'_>,
+    get: Get<R>,
     limit: usize,
     null: Value<'static>,
     parts: Parts,
@@ -82,8 +83,8 @@ impl<R> Getter<R> {
 
     /// The column's value, cut where the host would refuse it as too long.
     fn read<'r>(&'r self, row: &'r R) -> Value<'r> {
-        match (self.get)(row) {
-            // Most are numbers, moved by their parts: a processor that reads at once what was written in two parts waits.
+        match self.get.read(row) {
+            // Many are numbers, moved by their parts: a processor that reads at once what was written in two parts waits.
             Value::Unsigned(number) => Value::Unsigned(number),
             Value::Text(text) if text.len() > self.limit => {
                 Value::Text(text.chars().take(self.limit).collect::<String>().into())
@@ -318,6 +319,9 @@ impl<R: 'static> Table for TableDef<R> {
     }
 }
 
+/// Most numbers that are put at once.
+const RUN: usize = 32;
+
 /// A row and how its columns are read.
 struct Record<'t, R: 'static> {
     getters: &'t [Getter<R>],
@@ -327,6 +331,32 @@ struct Record<'t, R: 'static> {
 impl<R> Values for Record<'_, R> {
     fn value(&self, column: usize) -> Value<'_> {
         self.getters[column].read(self.row)
+    }
+
+    fn put(&self, columns: &[Column], items: &[Option<usize>], to: &mut dyn Put) {
+        // Numbers mostly follow numbers: they are put together.
+        let (mut numbers, mut count) = ([0; RUN], 0);
+        let (getters, row) = (self.getters, self.row);
+        for (item, column) in items.iter().enumerate() {
+            let Some(column) = *column else {
+                to.numbers(&numbers[..count]);
+                count = 0;
+                to.own(item);
+                continue;
+            };
+            let getter = &getters[column];
+            if count < RUN
+                && let Get::Number(get) = getter.get
+            {
+                numbers[count] = get(row);
+                count += 1;
+                continue;
+            }
+            to.numbers(&numbers[..count]);
+            count = 0;
+            to.value(&getter.read(row), columns[column].sql_type.decimals());
+        }
+        to.numbers(&numbers[..count]);
     }
 }
 

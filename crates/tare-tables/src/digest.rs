@@ -3,7 +3,7 @@
 use tare_engine::Spelling;
 use tare_engine::snapshot::{DigestRow, Reset};
 
-use crate::column::{ColumnDef, column, nullable};
+use crate::column::{ColumnDef, column, nullable, number};
 use crate::definition::TableDef;
 use crate::event::{counter_columns, further_columns};
 use crate::statistic::stat_columns;
@@ -44,11 +44,11 @@ const KEY: &[ColumnDef<DigestRow>] = &[
 
 const TIMES: &[ColumnDef<DigestRow>] = stat_columns!("STAR", "WAIT", "statements", row => row.stat.stat);
 
-const LOCK_TIME: &[ColumnDef<DigestRow>] = &[column(
+const LOCK_TIME: &[ColumnDef<DigestRow>] = &[number(
     "SUM_LOCK_TIME",
     BigIntUnsigned,
     "Time spent waiting for table locks, in picoseconds.",
-    |row| row.stat.sum.lock_time_ps.into(),
+    |row| row.stat.sum.lock_time_ps,
 )];
 
 const COUNTERS: &[ColumnDef<DigestRow>] = counter_columns!("SUM_", row => row.stat.sum);
@@ -65,19 +65,19 @@ const SEEN: &[ColumnDef<DigestRow>] = &[
 ];
 
 const QUANTILES: &[ColumnDef<DigestRow>] = &[
-    column(
+    number(
         "QUANTILE_95",
         BigIntUnsigned,
         "95 of 100 timed statements took less than this, in picoseconds: the upper bound of a bucket.",
-        |row: &DigestRow| row.histogram.quantile_ps(950).into(),
+        |row: &DigestRow| row.histogram.quantile_ps(950),
     )
     .of(DigestRow::HISTOGRAM),
-    column("QUANTILE_99", BigIntUnsigned, "Likewise, 99 of 100.", |row: &DigestRow| {
-        row.histogram.quantile_ps(990).into()
+    number("QUANTILE_99", BigIntUnsigned, "Likewise, 99 of 100.", |row: &DigestRow| {
+        row.histogram.quantile_ps(990)
     })
     .of(DigestRow::HISTOGRAM),
-    column("QUANTILE_999", BigIntUnsigned, "Likewise, 999 of 1000.", |row: &DigestRow| {
-        row.histogram.quantile_ps(999).into()
+    number("QUANTILE_999", BigIntUnsigned, "Likewise, 999 of 1000.", |row: &DigestRow| {
+        row.histogram.quantile_ps(999)
     })
     .of(DigestRow::HISTOGRAM),
 ];

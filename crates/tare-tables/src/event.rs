@@ -340,11 +340,11 @@ macro_rules! counter_columns {
     };
     ($prefix:literal, $row:ident => $counters:expr, $($name:literal $field:ident $doc:literal),*) => {
         &[$(
-            $crate::column::column(
+            $crate::column::number(
                 concat!($prefix, $name),
                 $crate::table::SqlType::BigIntUnsigned,
                 $doc,
-                |$row| $counters.$field.into(),
+                |$row| $counters.$field,
             ),
         )*]
     };
@@ -355,29 +355,29 @@ pub(crate) use counter_columns;
 macro_rules! further_columns {
     ($row:ident => $counters:expr) => {
         &[
-            $crate::column::column(
+            $crate::column::number(
                 "SUM_CPU_TIME",
                 $crate::table::SqlType::BigIntUnsigned,
                 "CPU time of those that were measured, in picoseconds: while the consumer `events_statements_cpu` was on.",
-                |$row| $counters.cpu_time_ps.into(),
+                |$row| $counters.cpu_time_ps,
             ),
-            $crate::column::column(
+            $crate::column::number(
                 "MAX_CONTROLLED_MEMORY",
                 $crate::table::SqlType::BigIntUnsigned,
                 $crate::event::NO_CONTROLLED_MEMORY,
-                |_| 0u64.into(),
+                |_| 0,
             ),
-            $crate::column::column(
+            $crate::column::number(
                 "MAX_TOTAL_MEMORY",
                 $crate::table::SqlType::BigIntUnsigned,
                 "The largest MAX_TOTAL_MEMORY of such a statement, in bytes.",
-                |$row| $counters.max_total_memory.into(),
+                |$row| $counters.max_total_memory,
             ),
-            $crate::column::column(
+            $crate::column::number(
                 "COUNT_SECONDARY",
                 $crate::table::SqlType::BigIntUnsigned,
                 "Always 0: there is no secondary engine.",
-                |_| 0u64.into(),
+                |_| 0,
             ),
         ]
     };

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use tare_engine::snapshot::{FileRow, IoStat, Reset, SocketRow, Stat, SyncRow};
 
-use crate::column::{ColumnDef, column, nullable, signed};
+use crate::column::{ColumnDef, column, nullable, number, signed};
 use crate::definition::TableDef;
 use crate::statistic::{all_io, stat_columns};
 use crate::table::SqlType::{BigInt, BigIntUnsigned, Enum, Int, IntUnsigned, VarChar};
@@ -228,11 +228,11 @@ impl<R: HasIo> Io<R> {
             signed(R::io(row).write.bytes)
         })];
     const SOCKET_BYTES_READ: &'static [ColumnDef<R>] =
-        &[column("SUM_NUMBER_OF_BYTES_READ", BigIntUnsigned, "Bytes received from the client.", |row| {
-            R::io(row).read.bytes.into()
+        &[number("SUM_NUMBER_OF_BYTES_READ", BigIntUnsigned, "Bytes received from the client.", |row| {
+            R::io(row).read.bytes
         })];
     const SOCKET_BYTES_WRITTEN: &'static [ColumnDef<R>] =
-        &[column("SUM_NUMBER_OF_BYTES_WRITE", BigIntUnsigned, "Bytes sent to the client.", |row| {
-            R::io(row).write.bytes.into()
+        &[number("SUM_NUMBER_OF_BYTES_WRITE", BigIntUnsigned, "Bytes sent to the client.", |row| {
+            R::io(row).write.bytes
         })];
 }

@@ -8,35 +8,35 @@ use tare_engine::snapshot::{IoStat, Stat, TableIoStat, TableLockStat};
 macro_rules! stat_columns {
     ($count:literal, $time:literal, $what:literal, $row:ident => $stat:expr) => {
         &[
-            $crate::column::column(
+            $crate::column::number(
                 concat!("COUNT_", $count),
                 $crate::table::SqlType::BigIntUnsigned,
                 concat!("Number of ", $what, ", timed or not."),
-                |$row| $stat.count.into(),
+                |$row| $stat.count,
             ),
-            $crate::column::column(
+            $crate::column::number(
                 concat!("SUM_TIMER_", $time),
                 $crate::table::SqlType::BigIntUnsigned,
                 concat!("Total time of the timed ", $what, ", in picoseconds."),
-                |$row| $stat.sum_ps.into(),
+                |$row| $stat.sum_ps,
             ),
-            $crate::column::column(
+            $crate::column::number(
                 concat!("MIN_TIMER_", $time),
                 $crate::table::SqlType::BigIntUnsigned,
                 concat!("Shortest time among the timed ", $what, ", in picoseconds; 0 when there is none."),
-                |$row| $stat.min_ps.into(),
+                |$row| $stat.min_ps,
             ),
-            $crate::column::column(
+            $crate::column::number(
                 concat!("AVG_TIMER_", $time),
                 $crate::table::SqlType::BigIntUnsigned,
                 concat!("Total time divided by the number of ", $what, ", in picoseconds."),
-                |$row| $crate::statistic::average(&$stat).into(),
+                |$row| $crate::statistic::average(&$stat),
             ),
-            $crate::column::column(
+            $crate::column::number(
                 concat!("MAX_TIMER_", $time),
                 $crate::table::SqlType::BigIntUnsigned,
                 concat!("Longest time among the timed ", $what, ", in picoseconds."),
-                |$row| $stat.max_ps.into(),
+                |$row| $stat.max_ps,
             ),
         ]
     };

@@ -8,7 +8,7 @@ use tare_engine::snapshot::{
     Asked, EventType, Level, MemoryStat, Reset, Stat, StatementStat, Summary, TransactionStat,
 };
 
-use crate::column::{ColumnDef, column, nullable};
+use crate::column::{ColumnDef, column, nullable, number};
 use crate::definition::TableDef;
 use crate::event::{counter_columns, further_columns};
 use crate::statistic::{merged, stat_columns};
@@ -141,11 +141,11 @@ const TIMES: &[ColumnDef<Summary<Stat>>] = stat_columns!("STAR", "WAIT", "events
 const STATEMENT_TIMES: &[ColumnDef<Summary<StatementStat>>] =
     stat_columns!("STAR", "WAIT", "statements", row => row.stat.stat);
 
-const STATEMENT_LOCK_TIME: &[ColumnDef<Summary<StatementStat>>] = &[column(
+const STATEMENT_LOCK_TIME: &[ColumnDef<Summary<StatementStat>>] = &[number(
     "SUM_LOCK_TIME",
     BigIntUnsigned,
     "Time spent waiting for table locks, in picoseconds.",
-    |row| row.stat.sum.lock_time_ps.into(),
+    |row| row.stat.sum.lock_time_ps,
 )];
 
 const STATEMENT_COUNTERS: &[ColumnDef<Summary<StatementStat>>] =
@@ -163,14 +163,12 @@ const READ_ONLY_TRANSACTIONS: &[ColumnDef<Summary<TransactionStat>>] =
     stat_columns!("READ_ONLY", "READ_ONLY", "read-only transactions", row => row.stat.read_only);
 
 const MEMORY: &[ColumnDef<Summary<MemoryStat>>] = &[
-    column("COUNT_ALLOC", BigIntUnsigned, "Blocks allocated so far.", |row| row.stat.count_alloc.into()),
-    column("COUNT_FREE", BigIntUnsigned, "Blocks freed so far.", |row| row.stat.count_free.into()),
-    column("SUM_NUMBER_OF_BYTES_ALLOC", BigIntUnsigned, "Bytes allocated so far.", |row| {
-        row.stat.bytes_alloc.into()
+    number("COUNT_ALLOC", BigIntUnsigned, "Blocks allocated so far.", |row| row.stat.count_alloc),
+    number("COUNT_FREE", BigIntUnsigned, "Blocks freed so far.", |row| row.stat.count_free),
+    number("SUM_NUMBER_OF_BYTES_ALLOC", BigIntUnsigned, "Bytes allocated so far.", |row| {
+        row.stat.bytes_alloc
     }),
-    column("SUM_NUMBER_OF_BYTES_FREE", BigIntUnsigned, "Bytes freed so far.", |row| {
-        row.stat.bytes_free.into()
-    }),
+    number("SUM_NUMBER_OF_BYTES_FREE", BigIntUnsigned, "Bytes freed so far.", |row| row.stat.bytes_free),
     column("LOW_COUNT_USED", BigInt, "Fewest blocks in use at any moment.", |row| row.stat.low_count.into()),
     column("CURRENT_COUNT_USED", BigInt, "Blocks allocated and not yet freed.", |row| {
         row.stat.current_count.into()

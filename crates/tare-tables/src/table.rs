@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use tare_engine::Engine;
 use tare_engine::snapshot::Parts;
 
-use crate::stream::Stream;
+use crate::stream::{Put, Stream};
 
 /// SQL type of a column, as the reference declares it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +58,16 @@ impl SqlType {
     #[must_use]
     pub const fn is_blob(self) -> bool {
         matches!(self, SqlType::Text | SqlType::MediumText | SqlType::LongText | SqlType::LongBlob)
+    }
+
+    /// Decimals of its values; `None`: as many as they need.
+    #[must_use]
+    pub const fn decimals(self) -> Option<u8> {
+        match self {
+            SqlType::Double(_, decimals) | SqlType::DoubleUnsigned(_, decimals) => Some(decimals),
+            SqlType::TimestampMicros => Some(6),
+            _ => None,
+        }
     }
 }
 
@@ -130,6 +140,15 @@ impl Value<'_> {
 pub trait Values {
     /// The value of a column that was asked for; of another one it may be wrong.
     fn value(&self, column: usize) -> Value<'_>;
+    /// Puts items of a row with these columns, one after the other: each is a column, or something of the taker's own.
+    fn put(&self, columns: &[Column], items: &[Option<usize>], to: &mut dyn Put) {
+        for (item, column) in items.iter().enumerate() {
+            match column {
+                Some(column) => to.value(&self.value(*column), columns[*column].sql_type.decimals()),
+                None => to.own(item),
+            }
+        }
+    }
 }
 
 impl Values for Vec<Value<'_>> {

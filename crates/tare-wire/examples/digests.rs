@@ -1,6 +1,6 @@
-//! What it costs to answer a question about many digests: `digests [rows [times [columns]]]` prints milliseconds of the CPU
-//! of the thread that answers, in both shapes. Under `valgrind --tool=callgrind --toggle-collect='*connection::answer*'`
-//! the instructions are the exact figure.
+//! What it costs to answer a question about many digests: `digests [rows [times [shape [columns]]]]` prints milliseconds of
+//! the CPU of the thread that answers, in one shape or in both. Under
+//! `valgrind --tool=callgrind --toggle-collect='*answer*query*'` the instructions are the exact figure: `tests/cost.rs`.
 
 #[path = "../../tare-engine/tests/driver/mod.rs"]
 mod driver;
@@ -19,7 +19,8 @@ const COLUMNS: &str = "SCHEMA_NAME, DIGEST, LAST_SEEN, COUNT_STAR, SUM_TIMER_WAI
     SUM_ROWS_AFFECTED, SUM_ROWS_SENT, SUM_ROWS_EXAMINED, SUM_CREATED_TMP_TABLES, SUM_CREATED_TMP_DISK_TABLES, \
     SUM_SORT_MERGE_PASSES, SUM_SORT_ROWS, SUM_NO_INDEX_USED, SUM_NO_GOOD_INDEX_USED, SUM_SELECT_FULL_JOIN, \
     SUM_SELECT_FULL_RANGE_JOIN, SUM_SELECT_RANGE, SUM_SELECT_RANGE_CHECK, SUM_SELECT_SCAN, SUM_SORT_RANGE, SUM_SORT_SCAN";
-const QUANTILES: &str = ", QUANTILE_95, QUANTILE_99, QUANTILE_999";
+/// And what it asks for besides in the shape `extended`.
+const FURTHER: &str = ", SUM_CPU_TIME, QUANTILE_95, QUANTILE_99, QUANTILE_999";
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -91,9 +92,13 @@ fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |at: usize, usual| arguments.get(at).map_or(Ok(usual), |text| text.parse::<usize>());
     let (digests, times) = (number(0, 5000)?, number(1, 100)?);
-    for (shape, extended) in [(Shape::Strict, false), (Shape::Extended, true)] {
-        let usual = format!("{COLUMNS}{}", if extended { QUANTILES } else { "" });
-        let columns = arguments.get(2).unwrap_or(&usual);
+    let only = arguments.get(2).map(String::as_str);
+    for (shape, name, extended) in [(Shape::Strict, "strict", false), (Shape::Extended, "extended", true)] {
+        if only.is_some_and(|only| only != name) {
+            continue;
+        }
+        let usual = format!("{COLUMNS}{}", if extended { FURTHER } else { "" });
+        let columns = arguments.get(3).unwrap_or(&usual);
         let rig = filled(digests, extended);
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("tare.sock");
@@ -115,12 +120,12 @@ fn main() -> Result<(), Failure> {
         for _ in 0..times {
             let before = spent()?;
             stream.write_all(&packet(0, &[b"\x03", sql.as_bytes()].concat()))?;
-            length = read(&mut stream, if arguments.len() > 2 { 100 } else { 10_000 })?;
+            length = read(&mut stream, 10)?;
             least = least.min(spent()? - before);
         }
         let mean = (spent()? - begin) as f64 / times as f64;
         println!(
-            "{shape:?}: {digests} digests, {length} bytes: {:.3} ms at least, {:.3} ms on average",
+            "{name}: {digests} digests, {length} bytes: {:.3} ms at least, {:.3} ms on average",
             least as f64 / 1e6,
             mean / 1e6
         );

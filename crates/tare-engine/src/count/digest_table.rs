@@ -70,6 +70,7 @@ impl DigestTally {
 }
 
 impl DigestCounts {
+    #[inline]
     pub(crate) fn plain(&self) -> DigestTally {
         DigestTally {
             stat: self.stat.plain(),

@@ -30,6 +30,8 @@ use crate::thread::Thread;
 /// What a digest counted.
 #[derive(Clone, Copy, Default)]
 struct Sum {
+    /// The place's number.
+    number: u32,
     /// The tenant's whose it is.
     generation: u32,
     /// Of a thread's: how many buckets it has. Of all: the last one of them in [`Tallies::buckets`], counted from one.
@@ -39,6 +41,8 @@ struct Sum {
 
 /// The number of what has no place, which no place has.
 const NO_PLACE: u32 = u32::MAX;
+/// Where in [`Tallies::sums`] what counts for no digest is.
+const REST: usize = 0;
 
 /// Events in a bucket, and the next one of the same histogram.
 struct InBucket {
@@ -49,49 +53,71 @@ struct InBucket {
 
 /// What all digests counted, read together: histograms add up to counts.
 struct Tallies {
-    /// By number of the place; the last one is what counts for none of them.
+    /// Of what counts for no digest, then of places that counted anything: a table may have room for many more.
     sums: Vec<Sum>,
+    /// By number of the place: where in `sums` it is. Nowhere yet is where the rest is, too.
+    at: Vec<u32>,
     buckets: Vec<InBucket>,
 }
 
 impl Tallies {
-    fn of(places: usize) -> Tallies {
-        Tallies { sums: vec![Sum::default(); places + 1], buckets: Vec::new() }
-    }
-
-    /// Where in `sums` what has no place is.
-    fn rest(&self) -> usize {
-        self.sums.len() - 1
+    /// For so many places, of which so many have been made.
+    fn of(places: usize, made: usize) -> Tallies {
+        let mut sums = Vec::with_capacity(made + 1);
+        sums.push(Sum { number: NO_PLACE, ..Sum::default() });
+        Tallies { sums, at: vec![0; places], buckets: Vec::new() }
     }
 
     /// Adds what was counted for a tenant of a place. What has no place has a number that no place has.
-    fn add(&mut self, number: u32, sum: &Sum, buckets: &[(u32, u64)]) {
-        let rest = self.rest();
-        let mut at = (number as usize).min(rest);
-        let known = self.sums[at].generation;
-        if at != rest && known != sum.generation {
-            // Of two tenants the later one is there.
-            if sum.generation.wrapping_sub(known) < 1 << 31 {
-                self.leave(at);
-                self.sums[at].generation = sum.generation;
-            } else {
-                at = rest;
+    fn add(&mut self, sum: &Sum, buckets: &[(u32, u64)]) {
+        let mut at = REST;
+        if let Some(known) = self.at.get_mut(sum.number as usize) {
+            at = *known as usize;
+            if at == REST {
+                // Nothing to add it to.
+                at = self.sums.len();
+                *known = at as u32;
+                self.sums.push(Sum { buckets: 0, ..*sum });
+                return self.chain(at, buckets);
+            }
+            let known = self.sums[at].generation;
+            if known != sum.generation {
+                // Of two tenants the later one is there.
+                if sum.generation.wrapping_sub(known) < 1 << 31 {
+                    self.leave(at);
+                    self.sums[at].generation = sum.generation;
+                } else {
+                    at = REST;
+                }
             }
         }
-        let into = &mut self.sums[at];
-        into.tally.merge(&sum.tally);
+        self.sums[at].tally.merge(&sum.tally);
+        self.chain(at, buckets);
+    }
+
+    /// Adds buckets to a sum's.
+    fn chain(&mut self, at: usize, buckets: &[(u32, u64)]) {
         for (bucket, count) in buckets {
-            self.buckets.push(InBucket { next: into.buckets, bucket: *bucket, count: *count });
-            into.buckets = self.buckets.len() as u32;
+            self.buckets.push(InBucket { next: self.sums[at].buckets, bucket: *bucket, count: *count });
+            self.sums[at].buckets = self.buckets.len() as u32;
         }
     }
 
     /// What is counted at a place counts for no digest any more.
+    fn leave_place(&mut self, number: u32) {
+        let at = self.at[number as usize] as usize;
+        if at != REST {
+            self.leave(at);
+        }
+    }
+
+    /// The same, of the place whose sum is there.
     fn leave(&mut self, at: usize) {
-        let left = std::mem::take(&mut self.sums[at]);
+        let number = self.sums[at].number;
+        let left = std::mem::replace(&mut self.sums[at], Sum { number, ..Sum::default() });
         if left.tally.stat.count != 0 {
             let buckets: Vec<(u32, u64)> = self.buckets_of(&left).collect();
-            self.add(NO_PLACE, &left, &buckets);
+            self.add(&Sum { number: NO_PLACE, ..left }, &buckets);
         }
     }
 
@@ -104,14 +130,14 @@ impl Tallies {
         })
     }
 
-    /// How the events of a sum spread.
-    fn spread(&self, sum: &Sum) -> Spread {
-        Spread::of(sum.tally.stat.count, self.buckets_of(sum))
+    /// How the events of a sum spread, in the place of what `spread` held.
+    fn spread(&self, sum: &Sum, spread: &mut Spread) {
+        spread.become_of(sum.tally.stat.count, self.buckets_of(sum));
     }
 
     /// Whose a sum is, as [`super::histogram`] remembers it.
     fn place(&self, at: usize) -> Place {
-        if at == self.rest() { NO_DIGEST } else { (at as u32, self.sums[at].generation) }
+        if at == REST { NO_DIGEST } else { (self.sums[at].number, self.sums[at].generation) }
     }
 
     /// Where the sums are that have counted anything, those first that were seen first.
@@ -121,7 +147,7 @@ impl Tallies {
             .filter(|(_, sum)| sum.tally.stat.count != 0)
             .map(|(at, sum)| (sum.tally.first_seen, at))
             .collect();
-        order.sort_by_key(|(first_seen, _)| *first_seen);
+        order.sort_by_key(|(first_seen, at)| (*first_seen, self.sums[*at].number));
         order.into_iter().map(|(_, at)| at).collect()
     }
 }
@@ -138,7 +164,7 @@ impl Hashes {
     }
 }
 
-/// What was read of digests besides their figures, by number of the place.
+/// What was read of digests besides their figures, by position in [`Tallies::sums`].
 #[derive(Default)]
 struct Names {
     known: Vec<Name>,
@@ -168,6 +194,24 @@ impl Names {
         text::append(words, len.load(Relaxed) as usize, &mut self.bytes);
         (from as u32, self.bytes.len() as u32)
     }
+
+    /// Reads of a slot what is asked for, but for the sample. Of a generation its hash is known.
+    fn read(&mut self, slot: &DigestSlot, (of, hash): &(u32, Hash), parts: Parts) -> Name {
+        let mut name = Name::default();
+        if parts.has(DigestRow::SCHEMA) {
+            name.schema = self.copy(&slot.schema, &slot.schema_len);
+        }
+        if parts.has(DigestRow::DIGEST) {
+            let is_known = *of == slot.tenancy.generation();
+            name.hash = if is_known { Some(*hash) } else { slot.whole_hash() };
+        }
+        if parts.has(DigestRow::DIGEST_TEXT) || parts.has(DigestRow::DIGEST) && name.hash.is_none() {
+            name.tokens = self.copy(&slot.tokens, &slot.tokens_len);
+            name.charset = slot.charset.load(Relaxed);
+            name.cut = slot.cut.load(Relaxed) != 0;
+        }
+        name
+    }
 }
 
 impl Engine {
@@ -181,7 +225,7 @@ impl Engine {
         let order = tallies.in_order();
         let rest_before =
             before.as_ref().map(|before| before.of_others(order.iter().map(|at| tallies.place(*at))));
-        let mut row = DigestRow::default();
+        let (mut row, mut spread) = (DigestRow::default(), Spread::default());
         for at in order {
             let sum = &tallies.sums[at];
             row.stat = StatementStat { stat: scale.stat(sum.tally.stat), sum: counters(sum.tally.counters) };
@@ -193,11 +237,10 @@ impl Engine {
             let sample = names.samples.get_mut(at).and_then(Option::take);
             row.sample = sample.map(|sample| self.statement_sample(&scale, sample));
             if let (Some(before), Some(rest_before)) = (&before, &rest_before) {
-                let before =
-                    if at == tallies.rest() { Some(rest_before) } else { before.of(tallies.place(at)) };
-                let spread = tallies.spread(sum);
-                row.histogram =
-                    before.map_or_else(|| spread.histogram(), |before| spread.since(before).histogram());
+                let before = if at == REST { Some(rest_before) } else { before.of(tallies.place(at)) };
+                tallies.spread(sum, &mut spread);
+                before.inspect(|before| spread.subtract(before));
+                spread.put(&mut row.histogram);
             }
             if each(&row).is_break() {
                 return;
@@ -207,12 +250,10 @@ impl Engine {
 
     fn name_row(&self, row: &mut DigestRow, names: &Names, name: &Name, parts: Parts) {
         let schema = names.part(name.schema);
-        row.schema = (!schema.is_empty()).then(|| {
-            let mut text = row.schema.take().unwrap_or_default();
-            text.clear();
-            text::show(&mut text, schema);
-            text
-        });
+        // Most have that of the one before.
+        if row.schema.as_ref().map_or(&[][..], String::as_bytes) != schema {
+            row.schema = (!schema.is_empty()).then(|| text::shown(schema));
+        }
         row.digest = name.hash.map(|hash| {
             let mut digest = row.digest.take().unwrap_or_default();
             digest.begin(&hash);
@@ -233,16 +274,17 @@ impl Engine {
     /// How the events of all digests spread now.
     pub(crate) fn digest_spreads(&self) -> HashMap<Place, Spread> {
         let tallies = self.unfolding(|| self.digest_tallies(DigestRow::HISTOGRAM));
-        tallies
-            .in_order()
-            .into_iter()
-            .map(|at| (tallies.place(at), tallies.spread(&tallies.sums[at])))
-            .collect()
+        let spread = |at| {
+            let mut spread = Spread::default();
+            tallies.spread(&tallies.sums[at], &mut spread);
+            (tallies.place(at), spread)
+        };
+        tallies.in_order().into_iter().map(spread).collect()
     }
 
     fn digest_tallies(&self, parts: Parts) -> Tallies {
         let epoch = self.epochs[Family::Digests as usize].load(Relaxed);
-        let mut tallies = Tallies::of(self.digests.size());
+        let mut tallies = Tallies::of(self.digests.size(), self.digests.places().count());
         let (mut own, mut buckets) = (Vec::new(), Vec::new());
         // Threads first: what they count for a slot they found is not newer than the slot's tenant, then.
         for thread in self.live_threads() {
@@ -254,64 +296,76 @@ impl Engine {
                 continue;
             }
             let mut rest = &buckets[..];
-            for (number, sum) in &own {
+            for sum in &own {
                 let (of_sum, others) = rest.split_at(sum.buckets as usize);
-                tallies.add(*number, sum, of_sum);
+                tallies.add(sum, of_sum);
                 rest = others;
             }
         }
+        let mut sum = Sum { number: NO_PLACE, ..Sum::default() };
         if let Some(overflow) = self.arena.get::<DigestSlot>(self.digests.overflow()) {
             buckets.clear();
-            let sum = self.shared_sum(&overflow.own, parts, &mut buckets);
-            tallies.add(NO_PLACE, &sum, &buckets);
+            self.read_shared(&overflow.own, parts, &mut sum.tally, &mut buckets);
+            tallies.add(&sum, &buckets);
         }
-        let mut past_buckets = Vec::new();
+        let (mut past, mut past_buckets) = (sum, Vec::new());
         for (number, offset) in self.digests.places() {
             let slot: &DigestSlot = self.arena.at(offset);
             let read = patiently(|| {
                 buckets.clear();
                 past_buckets.clear();
                 slot.tenancy.read(|| {
-                    let own = self.shared_sum(&slot.own, parts, &mut buckets);
+                    self.read_shared(&slot.own, parts, &mut sum.tally, &mut buckets);
                     // Most places have had one tenant.
                     let has_past = slot.past.stat.count.load(Relaxed) != 0;
-                    (own, has_past.then(|| self.shared_sum(&slot.past, parts, &mut past_buckets)))
+                    if has_past {
+                        self.read_shared(&slot.past, parts, &mut past.tally, &mut past_buckets);
+                    }
+                    has_past
                 })
             });
-            let Some((tenant, (own, past))) = read else {
-                tallies.leave(number as usize);
+            let Some((tenant, has_past)) = read else {
+                tallies.leave_place(number);
                 continue;
             };
-            tallies.add(number, &Sum { generation: tenant.generation(), ..own }, &buckets);
+            sum.number = number;
+            sum.generation = tenant.generation();
+            tallies.add(&sum, &buckets);
             if !tenant.is_let() {
                 // Entered, and forgotten by TRUNCATE.
-                tallies.leave(number as usize);
+                tallies.leave_place(number);
             }
-            if let Some(past) = past {
-                tallies.add(NO_PLACE, &past, &past_buckets);
+            if has_past {
+                tallies.add(&past, &past_buckets);
             }
         }
         tallies
     }
 
-    /// What is in a place, or was. Buckets first: an event is counted before it gets into one.
-    fn shared_sum(&self, counts: &DigestCounts, parts: Parts, buckets: &mut Vec<(u32, u64)>) -> Sum {
+    /// Reads what is in a place, or was. Buckets first: an event is counted before it gets into one.
+    #[inline]
+    fn read_shared(
+        &self,
+        counts: &DigestCounts,
+        parts: Parts,
+        tally: &mut DigestTally,
+        buckets: &mut Vec<(u32, u64)>,
+    ) {
         if parts.has(DigestRow::HISTOGRAM) {
             spread::each_shared(&self.arena, &counts.histogram, |bucket, count| {
                 buckets.push((bucket, count))
             });
         }
-        Sum { generation: 0, buckets: 0, tally: counts.plain() }
+        *tally = counts.plain();
     }
 
-    /// What a thread has counted and not yet moved to the places, by number of the place. The buckets of all follow one
-    /// another.
+    /// What a thread has counted and not yet moved to the places. The buckets of all follow one another.
     fn thread_digests(
         &self,
         thread: &Thread,
         epoch: u32,
         parts: Parts,
-        own: &mut Vec<(u32, Sum)>,
+        own: &mut Vec<Sum>,
         buckets: &mut Vec<(u32, u64)>,
     ) {
         let map = thread.digest_map.load(Acquire);
@@ -336,7 +390,7 @@ impl Engine {
             let generation = cell.generation.load(Relaxed);
             let slot = self.arena.get::<DigestSlot>(cell.slot.load(Relaxed));
             let number = slot.map_or(NO_PLACE, DigestSlot::number);
-            own.push((number, Sum { generation, buckets: (buckets.len() - from) as u32, tally }));
+            own.push(Sum { number, generation, buckets: (buckets.len() - from) as u32, tally });
         }
     }
 
@@ -353,17 +407,24 @@ impl Engine {
         let mut hashes = lock(&self.hashes.0);
         if hashes.is_empty() {
             // No generation is 0.
-            hashes.resize(tallies.sums.len(), (0, Hash::default()));
+            hashes.resize(tallies.at.len(), (0, Hash::default()));
         }
         for (number, offset) in self.digests.places() {
-            let at = number as usize;
-            let Sum { generation, tally, .. } = tallies.sums[at];
-            if tally.stat.count == 0 {
+            let at = tallies.at[number as usize] as usize;
+            let Sum { generation, tally: DigestTally { stat, .. }, .. } = &tallies.sums[at];
+            if at == REST || stat.count == 0 {
                 continue;
             }
+            let generation = *generation;
             let slot: &DigestSlot = self.arena.at(offset);
-            let named = self.read_name(slot, &mut names, &hashes[at], parts);
-            let Some((_, (mut name, sample))) = named.filter(|(now, _)| *now == generation) else {
+            let known = &mut hashes[number as usize];
+            let read = slot.read(|| {
+                if let Some(sample) = names.samples.get_mut(at) {
+                    *sample = self.sample_of(slot);
+                }
+                names.read(slot, known, parts)
+            });
+            let Some((_, mut name)) = read.filter(|(now, _)| *now == generation) else {
                 tallies.leave(at);
                 continue;
             };
@@ -371,45 +432,16 @@ impl Engine {
                 name.hash = self.hash_of(names.part(name.tokens), name.charset);
             }
             if let Some(hash) = name.hash {
-                hashes[at] = (generation, hash);
+                *known = (generation, hash);
             }
             names.known[at] = name;
-            if let Some(kept) = names.samples.get_mut(at) {
-                *kept = sample;
-            }
         }
         if let Some(overflow) = self.arena.get::<DigestSlot>(self.digests.overflow())
-            && let Some(kept) = names.samples.last_mut()
+            && let Some(kept) = names.samples.get_mut(REST)
         {
             *kept = self.sample_of(overflow);
         }
         names
-    }
-
-    /// What is read of a place's tenant, with its generation; `None`: there is none any more.
-    fn read_name(
-        &self,
-        slot: &DigestSlot,
-        names: &mut Names,
-        known: &(u32, Hash),
-        parts: Parts,
-    ) -> Option<(u32, (Name, Option<CopiedSample>))> {
-        let hash = (known.0 == slot.tenancy.generation()).then_some(known.1);
-        slot.read(|| {
-            let mut name = Name::default();
-            if parts.has(DigestRow::SCHEMA) {
-                name.schema = names.copy(&slot.schema, &slot.schema_len);
-            }
-            if parts.has(DigestRow::DIGEST) {
-                name.hash = hash.or_else(|| slot.whole_hash());
-            }
-            if parts.has(DigestRow::DIGEST_TEXT) || parts.has(DigestRow::DIGEST) && name.hash.is_none() {
-                name.tokens = names.copy(&slot.tokens, &slot.tokens_len);
-                name.charset = slot.charset.load(Relaxed);
-                name.cut = slot.cut.load(Relaxed) != 0;
-            }
-            (name, parts.has(DigestRow::SAMPLE).then(|| self.sample_of(slot)).flatten())
-        })
     }
 
     /// What the host makes of tokens for DIGEST.

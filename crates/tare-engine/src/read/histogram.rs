@@ -44,16 +44,17 @@ pub(crate) fn each_bucket(
 }
 
 impl Spread {
-    /// Of buckets in any order, some more than once.
-    pub(crate) fn of(events: u64, buckets: impl Iterator<Item = (u32, u64)>) -> Spread {
-        let mut higher: Vec<(u32, u64)> = buckets.collect();
-        higher.sort_unstable_by_key(|(bucket, _)| *bucket);
-        higher.dedup_by(|(bucket, count), (kept, sum)| {
+    /// Becomes that of buckets in any order, some more than once.
+    pub(crate) fn become_of(&mut self, events: u64, buckets: impl Iterator<Item = (u32, u64)>) {
+        self.events = events;
+        self.higher.clear();
+        self.higher.extend(buckets);
+        self.higher.sort_unstable_by_key(|(bucket, _)| *bucket);
+        self.higher.dedup_by(|(bucket, count), (kept, sum)| {
             let same = bucket == kept;
             *sum += if same { *count } else { 0 };
             same
         });
-        Spread { events, higher }
     }
 
     /// Of a thread's own cell.
@@ -91,26 +92,33 @@ impl Spread {
         other.higher.iter().for_each(|(bucket, count)| self.add(*bucket, *count));
     }
 
-    /// What has been added to `earlier` since.
-    pub(crate) fn since(&self, earlier: &Spread) -> Spread {
-        let left = |(bucket, count): &(u32, u64)| (*bucket, count.saturating_sub(earlier.count(*bucket)));
-        let higher = self.higher.iter().map(left);
-        Spread { events: self.events.saturating_sub(earlier.events), higher: higher.collect() }
+    /// Takes away what was there earlier.
+    pub(crate) fn subtract(&mut self, earlier: &Spread) {
+        self.events = self.events.saturating_sub(earlier.events);
+        for (bucket, count) in &mut self.higher {
+            *count = count.saturating_sub(earlier.count(*bucket));
+        }
     }
 
-    /// The buckets of the timed ones: what is in no higher one is in the lowest. They add up to as many as there are, whatever
-    /// was just being reset.
-    pub(crate) fn histogram(&self) -> Histogram {
+    /// The buckets of the timed ones, in the place of what `histogram` held: what is in no higher one is in the lowest. They
+    /// add up to as many as there are, whatever was just being reset.
+    pub(crate) fn put(&self, histogram: &mut Histogram) {
         let mut left = self.events.saturating_sub(self.count(UNTIMED));
-        let mut counts: Vec<(u16, u64)> = Vec::with_capacity(self.higher.len() + 1);
+        histogram.begin();
         for (bucket, count) in self.higher.iter().rev().filter(|(bucket, _)| *bucket < UNTIMED) {
             let count = left.min(*count);
             left -= count;
-            counts.push((*bucket as u16, count));
+            histogram.add_lower(*bucket as u16, count);
         }
-        counts.push((0, left));
-        counts.reverse();
-        Histogram::new(counts)
+        histogram.add_lower(0, left);
+        histogram.end();
+    }
+
+    /// The same as one of its own.
+    pub(crate) fn histogram(&self) -> Histogram {
+        let mut histogram = Histogram::default();
+        self.put(&mut histogram);
+        histogram
     }
 }
 
@@ -179,9 +187,9 @@ impl Engine {
         let (epoch, spreads) = self.event_spreads(of);
         let truncated = lock(&self.truncated.events);
         let before = truncated[of as usize - 1].as_ref().filter(|before| before.epoch == epoch);
-        let histogram = |(instrument, spread): (Instrument, Spread)| {
+        let histogram = |(instrument, mut spread): (Instrument, Spread)| {
             let before = before.and_then(|before| before.spreads.get(&instrument.id));
-            let spread = before.map_or_else(|| spread.clone(), |before| spread.since(before));
+            before.inspect(|before| spread.subtract(before));
             (instrument.name, spread.histogram())
         };
         spreads.into_iter().map(histogram).filter(|(_, histogram)| histogram.total() != 0).collect()
@@ -274,7 +282,9 @@ mod tests {
     use super::*;
 
     fn spread(events: u64, higher: &[(u32, u64)]) -> Spread {
-        Spread::of(events, higher.iter().copied())
+        let mut spread = Spread::default();
+        spread.become_of(events, higher.iter().copied());
+        spread
     }
 
     fn filled(spread: &Spread) -> Vec<(u32, u64)> {
@@ -299,6 +309,7 @@ mod tests {
         let before = spread(7, &[(3, 2), (UNTIMED, 1)]);
         let mut now = before.clone();
         now.merge(&spread(5, &[(3, 1), (8, 2)]));
-        assert_eq!(filled(&now.since(&before)), [(0, 2), (3, 1), (8, 2)]);
+        now.subtract(&before);
+        assert_eq!(filled(&now), [(0, 2), (3, 1), (8, 2)]);
     }
 }

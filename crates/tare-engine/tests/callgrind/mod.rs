@@ -29,6 +29,17 @@ impl Figures {
         }
         are_compared
     }
+
+    /// Holds what something takes now against the figure on record.
+    pub(crate) fn hold(&self, what: &str, now: u64, on_record: u64) {
+        println!("instructions, {what}: {now}, on record {on_record}");
+        let tolerance_percent = self.number("tolerance_percent");
+        let most = on_record * (100 + tolerance_percent) / 100;
+        assert!(now <= most || !self.are_compared(), "{now} instructions, {what}; {on_record} on record");
+        if now < on_record * (100 - tolerance_percent) / 100 {
+            println!("cheaper than on record: write {now} there");
+        }
+    }
 }
 
 /// All that a program printed, or `None` where it is not installed.

@@ -33,10 +33,14 @@ pub trait Put {
     fn null(&mut self);
     /// Takes a number.
     fn unsigned(&mut self, number: u64);
+    /// Takes several numbers, one after the other.
+    fn numbers(&mut self, numbers: &[u64]) {
+        numbers.iter().for_each(|number| self.unsigned(*number));
+    }
     /// Takes a text.
     fn text(&mut self, text: &str);
-    /// Takes any value.
-    fn value(&mut self, value: &Value<'_>);
+    /// Takes any value; a double or a moment has this many decimals.
+    fn value(&mut self, value: &Value<'_>, decimals: Option<u8>);
     /// The next one is the taker's own: the item at this position.
     fn own(&mut self, item: usize);
 }
@@ -80,7 +84,7 @@ impl Put for Kept {
     fn text(&mut self, text: &str) {
         self.0 = text.to_owned().into();
     }
-    fn value(&mut self, value: &Value<'_>) {
+    fn value(&mut self, value: &Value<'_>, _: Option<u8>) {
         self.0 = value.clone().into_owned();
     }
     fn own(&mut self, _: usize) {
@@ -92,9 +96,9 @@ impl Put for Kept {
 enum Way<R: 'static> {
     /// A column, from where the event was read.
     Event(usize, &'static ColumnDef<R>),
-    Origin(fn(&Origin) -> Value<'_>),
+    Origin(&'static ColumnDef<Origin>),
     /// Of the last row only.
-    Last(fn(&Piece) -> Value<'_>),
+    Last(&'static ColumnDef<Piece>),
     /// It is none: an item of the taker's.
     Own(usize),
 }
@@ -125,7 +129,7 @@ macro_rules! kinds {
             type Event<'a> = $row;
             type Row = $row;
             fn put(event: &$row, _: usize, def: &ColumnDef<$row>, to: &mut dyn Put) {
-                to.value(&(def.get)(event));
+                def.put(event, to);
             }
             fn read(
                 engine: &Engine,
@@ -248,18 +252,18 @@ impl<K: Kind> StreamDef<K> {
         let of_last = of_origin + ORIGIN.len();
         match self.event().nth(column) {
             Some(def) => Way::Event(column, def),
-            None if column < of_last => Way::Origin(ORIGIN[column - of_origin].get),
-            None => Way::Last(LAST[column - of_last].get),
+            None if column < of_last => Way::Origin(&ORIGIN[column - of_origin]),
+            None => Way::Last(&LAST[column - of_last]),
         }
     }
 }
 
 impl<R> Way<R> {
-    #[inline]
+    #[inline(always)]
     fn put<K: Kind<Row = R>>(&self, event: &K::Event<'_>, origin: &Origin, to: &mut dyn Put) {
         match self {
             Way::Event(column, def) => K::put(event, *column, def, to),
-            Way::Origin(get) => to.value(&get(origin)),
+            Way::Origin(def) => def.put(origin, to),
             Way::Last(_) => to.null(),
             Way::Own(item) => to.own(*item),
         }
@@ -267,7 +271,7 @@ impl<R> Way<R> {
 
     fn put_last(&self, piece: &Piece, to: &mut dyn Put) {
         match self {
-            Way::Last(get) => to.value(&get(piece)),
+            Way::Last(def) => def.put(piece, to),
             Way::Own(item) => to.own(*item),
             _ => to.null(),
         }

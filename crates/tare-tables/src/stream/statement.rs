@@ -69,7 +69,7 @@ const COLUMNS: &[(&str, PutColumn)] = &[
     ("OBJECT_SCHEMA", |it, to| to.some(it.object_schema().as_deref())),
     ("OBJECT_NAME", |it, to| to.some(it.object_name().as_deref())),
     ("OBJECT_INSTANCE_BEGIN", |_, to| to.null()),
-    ("MYSQL_ERRNO", |it, to| to.value(&Value::Signed(it.errno().into()))),
+    ("MYSQL_ERRNO", |it, to| to.value(&Value::Signed(it.errno().into()), None)),
     ("RETURNED_SQLSTATE", |it, to| to.some(it.sqlstate().as_deref())),
     ("MESSAGE_TEXT", |it, to| to.some(it.message_text().as_deref())),
     counter!("ERRORS" errors),

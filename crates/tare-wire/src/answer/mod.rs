@@ -1,6 +1,7 @@
 //! Statements to answers.
 
 mod read;
+mod sent;
 mod show;
 mod size;
 mod stream;
@@ -226,7 +227,7 @@ fn text_rows<'r>(
         for value in row {
             match value {
                 Some(text) => rows.text(text),
-                None => rows.value(&Value::Null, || None),
+                None => rows.value(&Value::Null, None),
             }
         }
         rows.end_row()?;

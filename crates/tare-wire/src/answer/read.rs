@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 
 use tare_tables::{Column, Columns, Query, SqlType, Value, Values};
 
+use super::sent::Sent;
 use super::{Held, Kept, Session, Source, Stop};
 use crate::failure::Failure;
 use crate::protocol::field::Field;
@@ -30,18 +31,17 @@ pub(super) fn select(
     }
     // Sorting may be refused, and must be before the first packet of a result.
     let sorted = if select.order.is_empty() { None } else { Some(sorted(source, select)?) };
-    let fields: Vec<Field> = select.items.iter().map(|item| field(select, item)).collect();
-    let mut rows = Rows::begin(writer, &fields, session.narrow)?;
+    let mut sent = Sent::begin(source, session, writer, select)?;
+    let items = select.columns_of_items();
     match sorted {
         Some(list) => {
             for row in &list {
-                send(&mut rows, select, row)?;
+                sent.row(&items, row)?;
             }
         }
-        None => stream(source, &mut rows, select)?,
+        None => stream(&mut sent, &items)?,
     }
-    source.traffic.add(rows.count());
-    Ok(rows.finish()?)
+    sent.finish()
 }
 
 /// Takes a row and says whether to go on.
@@ -76,7 +76,8 @@ pub(super) fn matching(
     end
 }
 
-fn stream(source: &Source, rows: &mut Rows<'_, '_>, select: &Select) -> Result<(), Stop> {
+fn stream(sent: &mut Sent<'_, '_, '_>, items: &[Option<usize>]) -> Result<(), Stop> {
+    let (source, select) = (sent.source, sent.select);
     let (mut skip, mut left) = (select.limit.skip, select.limit.rows);
     if left == 0 {
         return Ok(());
@@ -86,22 +87,10 @@ fn stream(source: &Source, rows: &mut Rows<'_, '_>, select: &Select) -> Result<(
             skip -= 1;
             return Ok(ControlFlow::Continue(()));
         }
-        send(rows, select, row)?;
+        sent.row(items, row)?;
         left -= 1;
         Ok(if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })
-}
-
-pub(super) fn send(rows: &mut Rows<'_, '_>, select: &Select, row: &dyn Values) -> Result<(), Stop> {
-    let columns = select.table.columns();
-    for item in &select.items {
-        match &item.of {
-            ItemOf::Column(column) => rows.value(&row.value(*column), || decimals(&columns[*column])),
-            ItemOf::Constant(constant) => put_constant(rows, constant),
-            _ => rows.value(&Value::Null, || None),
-        }
-    }
-    Ok(rows.end_row()?)
 }
 
 fn sorted(source: &Source, select: &Select) -> Result<Vec<Kept>, Stop> {
@@ -193,7 +182,7 @@ impl Aggregate {
         Aggregate {
             of: item.of.clone(),
             collation,
-            decimals: column.and_then(decimals),
+            decimals: column.and_then(|column| column.sql_type.decimals()),
             count: 0,
             integers: 0,
             doubles: None,
@@ -228,16 +217,14 @@ impl Aggregate {
 
     fn put(&self, rows: &mut Rows<'_, '_>) {
         match &self.of {
-            ItemOf::CountRows | ItemOf::Count(_) => rows.value(&Value::Unsigned(self.count), || None),
-            ItemOf::Sum(_) if self.count == 0 => rows.value(&Value::Null, || None),
+            ItemOf::CountRows | ItemOf::Count(_) => rows.value(&Value::Unsigned(self.count), None),
+            ItemOf::Sum(_) if self.count == 0 => rows.value(&Value::Null, None),
             ItemOf::Sum(_) => match self.doubles {
-                Some(sum) => rows.value(&Value::Double(sum), || None),
-                None => rows.value(&Value::Text(Cow::Owned(self.integers.to_string())), || None),
+                Some(sum) => rows.value(&Value::Double(sum), None),
+                None => rows.value(&Value::Text(Cow::Owned(self.integers.to_string())), None),
             },
             ItemOf::Constant(constant) => put_constant(rows, constant),
-            ItemOf::Min(_) | ItemOf::Max(_) | ItemOf::Column(_) => {
-                rows.value(&self.extreme, || self.decimals)
-            }
+            ItemOf::Min(_) | ItemOf::Max(_) | ItemOf::Column(_) => rows.value(&self.extreme, self.decimals),
         }
     }
 }
@@ -269,17 +256,9 @@ pub(super) fn constant_field(name: String, constant: &Constant) -> Field {
 
 pub(super) fn put_constant(rows: &mut Rows<'_, '_>, constant: &Constant) {
     match constant {
-        Constant::Null => rows.value(&Value::Null, || None),
+        Constant::Null => rows.value(&Value::Null, None),
         Constant::Integer(number) => rows.text(&number.to_string()),
-        Constant::Double(number) => rows.value(&Value::Double(*number), || None),
-        Constant::Text(text) => rows.value(&Value::Bytes(text.into()), || None),
-    }
-}
-
-fn decimals(column: &Column) -> Option<u8> {
-    match column.sql_type {
-        SqlType::Double(_, decimals) | SqlType::DoubleUnsigned(_, decimals) => Some(decimals),
-        SqlType::TimestampMicros => Some(6),
-        _ => None,
+        Constant::Double(number) => rows.value(&Value::Double(*number), None),
+        Constant::Text(text) => rows.value(&Value::Bytes(text.into()), None),
     }
 }

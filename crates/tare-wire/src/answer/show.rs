@@ -251,7 +251,7 @@ fn evaluate(source: &Source, session: &Session, expression: &Expression) -> Resu
         Expression::ConnectionId => Constant::Integer(session.id.into()),
         Expression::Now => {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            text(calendar::text(u64::try_from(now.as_micros()).unwrap_or(0), 0).to_string())
+            text(calendar::text(u64::try_from(now.as_micros()).unwrap_or(0), 0))
         }
     })
 }

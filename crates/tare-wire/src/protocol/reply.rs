@@ -9,7 +9,7 @@ use super::field::Field;
 use super::handshake::STATUS;
 use super::packet::Writer;
 use crate::failure::Failure;
-use crate::text::calendar;
+use crate::text::calendar::Calendar;
 
 /// Done: how many rows a write touched, and a line about it.
 pub(crate) fn ok(affected: u64, info: &str) -> Vec<u8> {
@@ -77,6 +77,7 @@ pub(crate) struct Rows<'w, 'a> {
     /// Where the current row begins.
     start: Option<usize>,
     narrow: bool,
+    calendar: Calendar,
     count: u64,
 }
 
@@ -92,28 +93,29 @@ impl<'w, 'a> Rows<'w, 'a> {
             writer.end(start)?;
         }
         writer.packet(&eof())?;
-        Ok(Rows { writer, start: None, narrow, count: 0 })
+        Ok(Rows { writer, start: None, narrow, calendar: Calendar::new(), count: 0 })
     }
 
     /// Appends a value to the current row; a double or a time has this many decimals; without a number a double has as many
     /// as it needs, a time none.
     #[inline]
-    pub(crate) fn value(&mut self, value: &Value<'_>, decimals: impl FnOnce() -> Option<u8>) {
+    pub(crate) fn value(&mut self, value: &Value<'_>, decimals: Option<u8>) {
         match value {
-            Value::Null => self.row().push(0xfb),
-            Value::Unsigned(number) => self.integer(*number),
-            Value::Signed(number) => self.integer(*number),
-            Value::Double(number) => match decimals() {
+            Value::Null => self.null(),
+            Value::Unsigned(number) => self.unsigned(*number),
+            Value::Signed(number) => match u64::try_from(*number) {
+                Ok(number) => self.unsigned(number),
+                Err(_) => self.integer(*number),
+            },
+            Value::Double(number) => match decimals {
                 Some(decimals) => self.text(&format!("{number:.*}", usize::from(decimals))),
                 None => self.text(&format!("{number}")),
             },
             Value::Text(text) => self.text(text),
             Value::Bytes(bytes) => put_text(self.row(), bytes),
             Value::Timestamp(microseconds) => {
-                let text = calendar::text(*microseconds, decimals().unwrap_or(0));
-                let row = self.row();
-                put_length(row, text.len() as u64);
-                text.put(row);
+                self.row();
+                put_text(self.writer.payload(), self.calendar.text(*microseconds, decimals.unwrap_or(0)));
             }
         }
     }
@@ -124,8 +126,8 @@ impl<'w, 'a> Rows<'w, 'a> {
         put_text(self.row(), text.as_bytes());
     }
 
-    /// Appends a number of a stream's: nearly all are 0.
-    #[inline]
+    /// Appends a number, which is most of what is read: tables of sums have a million, nearly all of them 0.
+    #[inline(always)]
     pub(crate) fn unsigned(&mut self, number: u64) {
         match number {
             digit @ 0..=9 => self.row().extend_from_slice(&[1, b'0' + digit as u8]),
@@ -133,16 +135,37 @@ impl<'w, 'a> Rows<'w, 'a> {
         }
     }
 
-    /// Appends a number, which is much of what is read: tables of sums have a million, most of them 0.
+    /// Appends NULL.
     #[inline]
-    fn integer(&mut self, number: impl itoa::Integer + Into<i128>) {
-        match number.into() {
-            digit @ 0..=9 => self.row().extend_from_slice(&[1, b'0' + digit as u8]),
-            _ => put_text(self.row(), itoa::Buffer::new().format(number).as_bytes()),
+    pub(crate) fn null(&mut self) {
+        self.row().push(0xfb);
+    }
+
+    /// Appends several, those of one digit together.
+    pub(crate) fn numbers(&mut self, mut numbers: &[u64]) {
+        const MOST: usize = 32;
+        while !numbers.is_empty() {
+            let mut digits = [[1, b'0']; MOST];
+            let small = numbers.iter().zip(&mut digits).take_while(|(number, _)| **number <= 9);
+            let count = small.map(|(number, [_, digit])| *digit += *number as u8).count();
+            self.row().extend_from_slice(digits[..count].as_flattened());
+            numbers = &numbers[count..];
+            if let Some((number, rest)) = numbers.split_first()
+                && *number > 9
+            {
+                self.integer(*number);
+                numbers = rest;
+            }
         }
     }
 
+    #[inline(never)]
+    fn integer(&mut self, number: impl itoa::Integer) {
+        put_text(self.row(), itoa::Buffer::new().format(number).as_bytes());
+    }
+
     /// The current row, begun if it was not.
+    #[inline]
     fn row(&mut self) -> &mut Vec<u8> {
         if self.start.is_none() {
             self.start = Some(self.writer.begin());

@@ -361,7 +361,7 @@ impl<'r> Datum<'r> {
             Datum::Text(text) => Cow::Borrowed(text),
             Datum::Member(text, _) => Cow::Borrowed(text.as_bytes()),
             Datum::Time(microseconds, decimals) => {
-                Cow::Owned(calendar::text(*microseconds, *decimals).to_string().into_bytes())
+                Cow::Owned(calendar::text(*microseconds, *decimals).into_bytes())
             }
         }
     }
@@ -422,7 +422,7 @@ fn compare(left: &Datum<'_>, right: &Datum<'_>, collation: Collation) -> Option<
 fn compare_time(microseconds: u64, decimals: u8, text: &[u8]) -> Ordering {
     match calendar::parse(text) {
         Some(other) => microseconds.cmp(&other),
-        None => calendar::text(microseconds, decimals).to_string().as_bytes().cmp(text),
+        None => calendar::text(microseconds, decimals).as_bytes().cmp(text),
     }
 }
 

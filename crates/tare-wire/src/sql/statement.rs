@@ -40,6 +40,11 @@ pub(crate) struct Select {
 }
 
 impl Select {
+    /// The column that each item is made of.
+    pub(crate) fn columns_of_items(&self) -> Vec<Option<usize>> {
+        self.items.iter().map(|item| item.of.column()).collect()
+    }
+
     /// The columns it reads.
     pub(crate) fn columns(&self) -> Columns {
         let mut columns = Columns::NONE;

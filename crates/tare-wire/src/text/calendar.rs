@@ -1,61 +1,56 @@
 //! `YYYY-MM-DD HH:MM:SS` in UTC, which is what FEDERATED asks for (`set time_zone='+00:00'`).
 
-use std::fmt;
-
 const DAY: u64 = 86_400;
 const MICROSECONDS: u64 = 1_000_000;
 
-/// A timestamp, ready to be written.
-pub(crate) struct Text {
-    seconds: u64,
-    /// Microseconds, where they are written.
-    fraction: Option<u64>,
+/// Writes timestamps: it knows the day of the last one, which most of them have.
+pub(crate) struct Calendar {
+    day: u64,
+    text: [u8; 26],
 }
 
-/// Writes microseconds since the epoch with so many decimals, none or six; the epoch itself is the zero timestamp.
-pub(crate) fn text(microseconds: u64, decimals: u8) -> Text {
-    let fraction = (decimals > 0).then_some(microseconds % MICROSECONDS);
-    Text { seconds: microseconds / MICROSECONDS, fraction }
-}
+impl Calendar {
+    pub(crate) const fn new() -> Calendar {
+        Calendar { day: u64::MAX, text: *b"0000-00-00 00:00:00.000000" }
+    }
 
-impl Text {
-    /// Appends it: many rows have times.
-    pub(crate) fn put(&self, to: &mut Vec<u8>) {
-        let (seconds, fraction) = (self.seconds, self.fraction.unwrap_or(0));
-        let (year, month, day) = if seconds == 0 { (0, 0, 0) } else { date(seconds / DAY) };
-        let mut text = *b"0000-00-00 00:00:00.000000";
-        let figures = [
-            (0, year / 100),
-            (2, year % 100),
-            (5, month),
-            (8, day),
-            (11, seconds / 3600 % 24),
-            (14, seconds / 60 % 60),
-            (17, seconds % 60),
-            (20, fraction / 10_000),
-            (22, fraction / 100 % 100),
-            (24, fraction % 100),
-        ];
-        for (at, figure) in figures {
-            // The year has four digits for some thousands of years to come.
-            text[at] += (figure / 10 % 10) as u8;
-            text[at + 1] += (figure % 10) as u8;
+    /// Microseconds since the epoch as text with so many decimals, none or six; the epoch itself is the zero timestamp.
+    pub(crate) fn text(&mut self, microseconds: u64, decimals: u8) -> &[u8] {
+        let (seconds, fraction) = (microseconds / MICROSECONDS, microseconds % MICROSECONDS);
+        // Only the first second of the first day is none.
+        let day = if seconds == 0 { u64::MAX - 1 } else { seconds / DAY };
+        if day != self.day {
+            let (year, month, day_of_month) = if seconds == 0 { (0, 0, 0) } else { date(day) };
+            self.day = day;
+            self.write(0, year / 100);
+            self.write(2, year);
+            self.write(5, month);
+            self.write(8, day_of_month);
         }
-        to.extend_from_slice(if self.fraction.is_some() { &text } else { &text[..19] });
+        let of_day = seconds % DAY;
+        self.write(11, of_day / 3600);
+        self.write(14, of_day / 60 % 60);
+        self.write(17, of_day % 60);
+        if decimals == 0 {
+            return &self.text[..19];
+        }
+        self.write(20, fraction / 10_000);
+        self.write(22, fraction / 100);
+        self.write(24, fraction);
+        &self.text
     }
 
-    /// How long it is.
-    pub(crate) const fn len(&self) -> usize {
-        if self.fraction.is_some() { 26 } else { 19 }
+    /// The last two digits of a figure: the year has four for some thousands of years to come.
+    #[inline]
+    fn write(&mut self, at: usize, figure: u64) {
+        let figure = (figure % 100) as u8;
+        self.text[at..at + 2].copy_from_slice(&[b'0' + figure / 10, b'0' + figure % 10]);
     }
 }
 
-impl fmt::Display for Text {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = Vec::with_capacity(self.len());
-        self.put(&mut text);
-        f.write_str(std::str::from_utf8(&text).unwrap_or_default())
-    }
+/// As [`Calendar::text`], of a single one.
+pub(crate) fn text(microseconds: u64, decimals: u8) -> String {
+    String::from_utf8_lossy(Calendar::new().text(microseconds, decimals)).into_owned()
 }
 
 /// Microseconds since the epoch of `YYYY-MM-DD`, `YYYY-MM-DD HH:MM:SS` or `YYYY-MM-DD HH:MM:SS.ffffff`; 0 for the zero
@@ -108,18 +103,19 @@ fn days(year: u64, month: u64, day: u64) -> u64 {
     year_days(year) + (1..month).map(|month| month_days(year, month)).sum::<u64>() + day - 1
 }
 
-fn date(days: u64) -> (u64, u64, u64) {
-    let mut year = 1970 + days / 366;
-    while year_days(year + 1) <= days {
-        year += 1;
-    }
-    let mut rest = days - year_days(year);
-    let mut month = 1;
-    while rest >= month_days(year, month) {
-        rest -= month_days(year, month);
-        month += 1;
-    }
-    (year, month, rest + 1)
+/// Year, month and day, without a loop. Years begin in March, so that a leap day is a year's last.
+const fn date(days: u64) -> (u64, u64, u64) {
+    const FOUR_CENTURIES: u64 = 146_097;
+    // From the first of March of the year 0.
+    let days = days + 719_468;
+    let day = days % FOUR_CENTURIES;
+    let year = (day - day / 1460 + day / 36_524 - day / (FOUR_CENTURIES - 1)) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    // Five months in a row have 153 days.
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let year = year + days / FOUR_CENTURIES * 400;
+    if month < 10 { (year, month + 3, day) } else { (year + 1, month - 9, day) }
 }
 
 #[cfg(test)]
@@ -139,12 +135,30 @@ mod tests {
             (253_402_300_799, "9999-12-31 23:59:59"),
         ] {
             let microseconds = seconds * MICROSECONDS + 900_009;
-            assert_eq!(text(microseconds, 0).to_string(), written);
+            assert_eq!(text(microseconds, 0), written);
             assert_eq!(parse(written.as_bytes()), Some(seconds * MICROSECONDS));
-            assert_eq!(text(microseconds, 6).to_string(), format!("{written}.900009"));
+            assert_eq!(text(microseconds, 6), format!("{written}.900009"));
             if seconds > 0 {
                 assert_eq!(parse(format!("{written}.900009").as_bytes()), Some(microseconds));
             }
+        }
+    }
+
+    #[test]
+    fn a_calendar_writes_one_day_after_another() {
+        let mut calendar = Calendar::new();
+        for seconds in [0, 1, 0, 86_399, 86_400, 1_767_323_045, 0, 1_767_323_046] {
+            let microseconds = seconds * MICROSECONDS + 42;
+            assert_eq!(calendar.text(microseconds, 6), text(microseconds, 6).as_bytes(), "{seconds}");
+        }
+    }
+
+    #[test]
+    fn every_day_has_its_date() {
+        for days in 0..400 * 366 {
+            let (year, month, day) = date(days);
+            assert!((1..=12).contains(&month) && (1..=month_days(year, month)).contains(&day), "{days}");
+            assert_eq!(super::days(year, month, day), days);
         }
     }
 

@@ -1,0 +1,75 @@
+//! Rows on their way: each value is put where it is sent from.
+
+use tare_tables::{Put, Value, Values};
+
+use super::read::{field, put_constant};
+use super::{Session, Source, Stop};
+use crate::protocol::field::Field;
+use crate::protocol::packet::Writer;
+use crate::protocol::reply::Rows;
+use crate::sql::statement::{ItemOf, Select};
+
+/// The answer to a SELECT of columns and constants.
+pub(super) struct Sent<'a, 'w, 's> {
+    pub(super) source: &'a Source,
+    pub(super) select: &'a Select,
+    pub(super) rows: Rows<'w, 's>,
+    /// Whether anything went wrong.
+    pub(super) end: Result<(), Stop>,
+}
+
+impl<'a, 'w, 's> Sent<'a, 'w, 's> {
+    /// Sends the columns.
+    pub(super) fn begin(
+        source: &'a Source,
+        session: &Session,
+        writer: &'w mut Writer<'s>,
+        select: &'a Select,
+    ) -> Result<Self, Stop> {
+        let fields: Vec<Field> = select.items.iter().map(|item| field(select, item)).collect();
+        let rows = Rows::begin(writer, &fields, session.narrow)?;
+        Ok(Sent { source, select, rows, end: Ok(()) })
+    }
+
+    /// Sends a row of these items.
+    pub(super) fn row(&mut self, items: &[Option<usize>], row: &dyn Values) -> Result<(), Stop> {
+        row.put(self.select.table.columns(), items, self);
+        Ok(self.rows.end_row()?)
+    }
+
+    /// Ends the result.
+    pub(super) fn finish(self) -> Result<(), Stop> {
+        self.end?;
+        self.source.traffic.add(self.rows.count());
+        Ok(self.rows.finish()?)
+    }
+}
+
+impl Put for Sent<'_, '_, '_> {
+    #[inline]
+    fn null(&mut self) {
+        self.rows.null();
+    }
+
+    fn unsigned(&mut self, number: u64) {
+        self.rows.unsigned(number);
+    }
+
+    fn numbers(&mut self, numbers: &[u64]) {
+        self.rows.numbers(numbers);
+    }
+
+    fn text(&mut self, text: &str) {
+        self.rows.text(text);
+    }
+
+    fn value(&mut self, value: &Value<'_>, decimals: Option<u8>) {
+        self.rows.value(value, decimals);
+    }
+
+    fn own(&mut self, item: usize) {
+        if let Some(ItemOf::Constant(constant)) = self.select.items.get(item).map(|item| &item.of) {
+            put_constant(&mut self.rows, constant);
+        }
+    }
+}
