@@ -29,7 +29,7 @@ export CARGO_PROFILE_RELEASE_DEBUG=false
 tool() {
     local place
     for place in "$(command -v "$1" || true)" "${CARGO_HOME:-$HOME/.cargo}/bin/$1" "$target/tools/bin/$1"; do
-        [ ! -x "$place" ] || [ "$("$place" --version)" != "$2" ] || { printf '%s' "$place"; return; }
+        [ ! -x "$place" ] || [ "$("$place" --version | grep -o '[0-9][0-9.]*$')" != "$2" ] || { printf '%s' "$place"; return; }
     done
     say "installing $1 $2 into $target/tools; this takes some minutes"
     RUSTFLAGS='' cargo install --quiet --locked --root "$target/tools" "$1@$2" >&2 || die "$1 cannot be had here"
@@ -71,9 +71,10 @@ notices() (
 build() {
     say "building $version optimised; this takes some minutes, without a word"
     mkdir -p "$files"
-    cargo rustc --quiet --locked --release -p tare-mariadb --lib --crate-type cdylib --target-dir "$target/provider" \
+    # Without the commit's time, which nothing of it is in: what compiles C looks at it, and each commit would build all anew.
+    env -u SOURCE_DATE_EPOCH cargo rustc --quiet --locked --release -p tare-mariadb --lib --crate-type cdylib --target-dir "$target/provider" \
         -- -C llvm-args=-align-all-functions=6
-    cargo build --quiet --locked --release -p tare --target-dir "$target/program"
+    env -u SOURCE_DATE_EPOCH cargo build --quiet --locked --release -p tare --target-dir "$target/program"
     strip --strip-unneeded -o "$files/libtare_mariadb.so" "$target/provider/release/libtare_mariadb.so"
     strip --strip-unneeded -o "$files/tare" "$target/program/release/tare"
     rm -rf "$files/man" "$files/completions"
