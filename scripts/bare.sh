@@ -149,7 +149,7 @@ transcript() {
 
 # docs/operations.md has what was printed: other processes, and the patch level Debian has, are no difference.
 as_documented() {
-    local masked=(sed -E 's/process [0-9]+/process N/; s/(10\.11)\.[0-9]+/\1.N/g')
+    local masked=(sed -E 's/process [0-9]+/process N/; s/(10\.11)\.[0-9]+/\1.N/g; s/ +$//')
     diff <(sed '1,/^## A transcript/d; /^```/d' docs/operations.md | sed -n '/^\$ /,$p' | "${masked[@]}") \
         <("${masked[@]}" "$bare.transcript") || die "docs/operations.md has another transcript: $bare.transcript is what was printed"
 }
