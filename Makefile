@@ -59,10 +59,10 @@ check: setup ## formatting, lints and documentation; licences and advisories whe
 deb: setup ## build a Debian package in target/package: command line, provider, manual pages, completions
 	@scripts/package.sh deb
 
-deb-compare: setup ## build the package twice, in two places, and hold one against the other
+deb-compare: setup ## build the package here and in another place, and hold one against the other
 	@scripts/package.sh compare
 
-release: setup ## build what is released: package, tarball, checksums, the changelog's section
+release: setup ## build what is released: package, tarball, list of what is in them (SBOM), the changelog's section, checksums
 	@scripts/package.sh release
 
 # Ends with one line: how many tests passed, failed and were skipped. The tests are built unoptimised, which is quick; what

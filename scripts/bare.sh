@@ -110,13 +110,16 @@ SYSTEMCTL
 }
 
 transcript() {
-    cp "$package" "$bare/root/tare_0.1.0.deb"
+    local this next files
+    this=$(dpkg-deb -f "$package" Version)
+    this=${this%-*} next=${this%.*}.$((${this##*.} + 1))
+    cp "$package" "$bare/root/tare_$this.deb"
     # The same package under the next number.
-    local next; next=$(mktemp -d)
-    dpkg-deb -R "$package" "$next/files"
-    sed -i 's/^Version: .*/Version: 0.1.1-1/' "$next/files/DEBIAN/control"
-    dpkg-deb --root-owner-group -Znone -b "$next/files" "$bare/root/tare_0.1.1.deb" >/dev/null
-    rm -rf "$next"
+    files=$(mktemp -d)
+    dpkg-deb -R "$package" "$files/all"
+    sed -i "s/^Version: .*/Version: $next-1/" "$files/all/DEBIAN/control"
+    dpkg-deb --root-owner-group -Znone -b "$files/all" "$bare/root/tare_$next.deb" >/dev/null
+    rm -rf "$files"
 
     told 'apt-get update && apt-get install -y --no-install-recommends mariadb-server'
     quiet 'systemctl restart mariadb'
@@ -124,7 +127,7 @@ transcript() {
         CREATE OR REPLACE TABLE kept (id INT PRIMARY KEY, text TEXT) SELECT seq AS id, MD5(seq) AS text FROM seq_1_to_1000"
     before=$(listing); data=$(user_data)
 
-    told 'apt-get install -y --no-install-recommends /root/tare_0.1.0.deb'
+    told "apt-get install -y --no-install-recommends /root/tare_$this.deb"
     expect 1 'tare doctor --unit mariadb'
     expect 0 'tare install --dry-run'
     expect 0 'tare install --restart'
@@ -134,7 +137,7 @@ transcript() {
     expect 0 "tare doctor $server"
     told 'apt-get install -y --reinstall mariadb-server mariadb-server-core && systemctl restart mariadb'
     expect 0 "tare doctor $server"
-    told 'apt-get install -y /root/tare_0.1.1.deb'
+    told "apt-get install -y /root/tare_$next.deb"
     expect 1 "tare doctor $server"
     told 'systemctl restart mariadb'
     expect 0 "tare doctor $server"
@@ -144,7 +147,8 @@ transcript() {
     echo 'Every file is as it was before, and so is the data.'
 
     # The package goes while a server has tare in its memory: that one goes on, and its next start is without.
-    quiet 'apt-get install -y --no-install-recommends /root/tare_0.1.1.deb && tare install --restart && apt-get purge -y tare'
+    quiet "apt-get install -y --no-install-recommends /root/tare_$next.deb"
+    quiet 'tare install --restart && apt-get purge -y tare'
     quiet 'mariadb -e "SELECT * FROM performance_schema.tare_status" | grep -q active'
     quiet 'systemctl restart mariadb'
     as_before
@@ -225,6 +229,13 @@ PERL
     echo 'Every file is as it was before.'
 }
 
+# docs/operations.md has what was printed: other processes, and the patch level Debian has, are no difference.
+as_documented() {
+    local masked=(sed -E 's/process [0-9]+/process N/; s/(10\.11)\.[0-9]+/\1.N/g; s/ +$//')
+    diff <(sed '1,/^## A transcript/d; /^```/d' docs/operations.md | sed -n '/^\$ /,$p' | "${masked[@]}") \
+        <("${masked[@]}" "$bare.transcript") || die "docs/operations.md has another transcript: $bare.transcript is what was printed"
+}
+
 # Three tasks of Ansible, twice: the second time nothing changes. Then a container's files instead of a package.
 recipes() {
     quiet 'apt-get update && apt-get install -y --no-install-recommends mariadb-server ansible-core python3-apt'
@@ -259,7 +270,7 @@ recipes() {
 trap stop EXIT
 make_machine
 case ${1:-} in
-    '') stand_in; transcript ;;
+    '') stand_in; transcript | tee "$bare.transcript"; as_documented ;;
     nspawn) boot; transcript ;;
     broken) boot; broken ;;
     recipes) stand_in; recipes ;;

@@ -2,7 +2,9 @@
 # Builds what is given to others: the same bytes from the same commit and toolchain, wherever the source lies.
 #
 #   scripts/package.sh deb       a Debian package in target/package/
-#   scripts/package.sh release   that, a tarball, their checksums and this version's section of the changelog
+#   scripts/package.sh sbom      a list of every crate the package is made of, as CycloneDX; builds nothing
+#   scripts/package.sh notices   the terms of those that are in its files; likewise
+#   scripts/package.sh release   package, list, a tarball, this version's section of the changelog, and the checksums of all
 #   scripts/package.sh compare   builds the package here and, from what is committed, in another folder, and compares the bytes
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -22,29 +24,64 @@ files=$target/files
 export RUSTFLAGS="--remap-path-prefix=$source=/tare --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
 export CARGO_PROFILE_RELEASE_DEBUG=false
 
-# tool NAME: where cargo's tool of this name is; it is installed where it is missing.
+# tool NAME VERSION: where cargo's tool of this name is; it is installed where it is missing. The version is fixed: what a
+# package is made by is seen in its bytes.
 tool() {
     local place
     for place in "$(command -v "$1" || true)" "${CARGO_HOME:-$HOME/.cargo}/bin/$1" "$target/tools/bin/$1"; do
-        [ ! -x "$place" ] || { printf '%s' "$place"; return; }
+        [ ! -x "$place" ] || [ "$("$place" --version | grep -o '[0-9][0-9.]*$')" != "$2" ] || { printf '%s' "$place"; return; }
     done
-    say "installing $1 into $target/tools; this takes some minutes"
-    RUSTFLAGS='' cargo install --quiet --locked --root "$target/tools" "$1" >&2 || die "$1 cannot be had here"
+    say "installing $1 $2 into $target/tools; this takes some minutes"
+    RUSTFLAGS='' cargo install --quiet --locked --root "$target/tools" "$1@$2" >&2 || die "$1 cannot be had here"
     printf '%s' "$target/tools/bin/$1"
 }
+cargo_deb() { tool cargo-deb 3.8.0; }
+
+# Cargo's tree of what is built of `tare`, without what tests need and without other crates' wishes for features. The
+# program is built of all that the provider is.
+tree() { cargo tree --locked -p tare --target x86_64-unknown-linux-gnu "$@"; }
+
+# Prints terms and notices of the crates that are in the files: their licences want them to go along. Each text stands there once.
+notices() (
+    command -v jq >/dev/null || die "jq is missing: apt-get install jq"
+    local crate version licence manifest file text
+    local -x LC_ALL=C
+    local -A folders first
+    shopt -s nocaseglob nullglob
+    while read -r crate manifest; do folders[$crate]=${manifest%/*}; done < <(cargo metadata --locked --format-version 1 \
+        --filter-platform x86_64-unknown-linux-gnu | jq -r '.packages[] | select(.source) | "\(.name)-\(.version) \(.manifest_path)"')
+    while read -r crate version licence; do
+        crate=$crate-${version#v}
+        [ -n "${folders[$crate]:-}" ] || continue
+        printf '==== %s (%s)\n\n' "$crate" "${licence:-see below}"
+        for file in "${folders[$crate]}"/{licen[cs]e,unlicense,copying,copyright,notice}*; do
+            [ -f "$file" ] || continue
+            text=$(<"$file")
+            if [ -z "${first[$text]:-}" ]; then
+                first[$text]="$crate, ${file##*/}"
+                printf '%s:\n\n%s\n\n' "${file##*/}" "$text"
+            else
+                printf '%s: as of %s\n\n' "${file##*/}" "${first[$text]}"
+            fi
+        done
+    done < <(tree -e normal,no-proc-macro --prefix none --no-dedupe --format '{p} {l}' | sed 's| (/[^)]*)||' | sort -u)
+)
 
 # The one folder both the package and the tarball are made of.
 build() {
     say "building $version optimised; this takes some minutes, without a word"
     mkdir -p "$files"
-    cargo rustc --quiet --locked --release -p tare-mariadb --lib --crate-type cdylib --target-dir "$target/provider" \
+    # Without the commit's time, which nothing of it is in: what compiles C looks at it, and each commit would build all anew.
+    env -u SOURCE_DATE_EPOCH cargo rustc --quiet --locked --release -p tare-mariadb --lib --crate-type cdylib --target-dir "$target/provider" \
         -- -C llvm-args=-align-all-functions=6
-    cargo build --quiet --locked --release -p tare --target-dir "$target/program"
+    env -u SOURCE_DATE_EPOCH cargo build --quiet --locked --release -p tare --target-dir "$target/program"
     strip --strip-unneeded -o "$files/libtare_mariadb.so" "$target/provider/release/libtare_mariadb.so"
     strip --strip-unneeded -o "$files/tare" "$target/program/release/tare"
     rm -rf "$files/man" "$files/completions"
     "$files/tare" documents "$files"
     gzip -9n "$files"/man/*
+    notices > "$files/NOTICES"
+    gzip -9nc "$files/NOTICES" > "$files/NOTICES.gz"
     gzip -9nc CHANGELOG.md > "$files/changelog.gz"
     printf 'tare (%s-1) unstable; urgency=medium\n\n  * What changed is in changelog.gz.\n\n -- %s  %s\n' "$version" \
         'The tare project <maintainers@tare.invalid>' "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" \
@@ -52,10 +89,10 @@ build() {
 }
 
 deb() {
-    local cargo_deb
-    cargo_deb=$(tool cargo-deb)
+    local program
+    program=$(cargo_deb)
     build
-    CARGO_TARGET_DIR=$target/program "$cargo_deb" -q --no-build --no-strip -p tare --output "$target/tare_${version}_amd64.deb"
+    CARGO_TARGET_DIR=$target/program "$program" -q --no-build --no-strip -p tare --output "$target/tare_${version}_amd64.deb"
     ! command -v lintian >/dev/null || lintian --fail-on error,warning "$target/tare_${version}_amd64.deb" >&2
     say "$target/tare_${version}_amd64.deb"
 }
@@ -67,20 +104,39 @@ tarball() {
     cp "$files/tare" "$target/$name/bin/"
     cp "$files/libtare_mariadb.so" "$target/$name/lib/tare/"
     cp -r "$files/man" "$files/completions" "$target/$name/share/"
-    cp README.md SECURITY.md CHANGELOG.md COPYING LICENSE-* docs/operations.md "$target/$name/"
+    cp "$files/NOTICES" README.md SECURITY.md CHANGELOG.md COPYING LICENSE-* docs/operations.md "$target/$name/"
     cp -r docs/deploy scripts/systemd docs/grafana "$target/$name/share/"
     tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX \
         -C "$target" -c "$name" | gzip -9n > "$target/$name.tar.gz"
 }
 
+# A folder $work, which is removed when the script has ended.
+scratch() {
+    work=$(mktemp -d)
+    trap 'rm -rf "$work"' EXIT
+}
+
+# Prints what the program and the provider are made of.
+sbom() {
+    command -v jq >/dev/null || die "jq is missing: apt-get install jq"
+    scratch
+    tree -e normal,build --prefix depth --format '{p}|{l}|{r}' > "$work/built"
+    tree -e normal,no-proc-macro --prefix depth --format '{p}|{l}|{r}' > "$work/linked"
+    jq -n --rawfile lock Cargo.lock --rawfile built "$work/built" --rawfile linked "$work/linked" \
+        --arg epoch "$SOURCE_DATE_EPOCH" --arg compiler "$(rustc --version | cut -d' ' -f2)" -f scripts/sbom.jq
+}
+
 release() {
     deb
     tarball
-    # The section of this version, or before it is cut, what is to come.
-    awk -v v="$version" '/^## \[/ { on = index($0, "[" v "]") || (!seen && /Unreleased/); if (index($0, "[" v "]")) seen = 1 } on' \
+    sbom > "$target/tare-$version.cdx.json"
+    # The section of this version, and what has changed since, if there is something: it is in the files.
+    awk -v v="[$version]" '/^## \[/ { on = index($0, v) || (!seen && /Unreleased/); if (index($0, v)) seen = 1 } on' \
         CHANGELOG.md > "$target/CHANGES"
+    ! grep -q Unreleased "$target/CHANGES" || say "CHANGELOG.md has unreleased changes: cut a version before this is given to others"
     printf '\nBuilt by %s; the same commit and compiler make the same bytes.\n' "$(rustc --version)" >> "$target/CHANGES"
-    (cd "$target" && sha256sum "tare_${version}_amd64.deb" "tare-$version-x86_64-linux.tar.gz" CHANGES > SHA256SUMS)
+    (cd "$target" && sha256sum "tare_${version}_amd64.deb" "tare-$version-x86_64-linux.tar.gz" "tare-$version.cdx.json" CHANGES \
+        > SHA256SUMS)
     cat "$target/SHA256SUMS"
 }
 
@@ -89,18 +145,16 @@ compare() {
     local own=$target/tare_${version}_amd64.deb other
     git diff --quiet HEAD || die "commit first: what is compared is what is committed"
     deb
-    # Not local: it is removed when the script has ended.
-    work=$(mktemp -d)
-    trap 'rm -rf "$work"' EXIT
+    scratch
     mkdir -p "$work/another/folder"
     git archive HEAD | tar -x -C "$work/another/folder"
-    (cd "$work/another/folder" && PATH="$(dirname "$(tool cargo-deb)"):$PATH" scripts/package.sh deb)
+    (cd "$work/another/folder" && PATH="$(dirname "$(cargo_deb)"):$PATH" scripts/package.sh deb)
     other=$work/another/folder/target/package/$(basename "$own")
     cmp "$own" "$other" || die "the two packages differ"
     say "both packages are the same, byte for byte: $(sha256sum < "$own" | cut -d' ' -f1)"
 }
 
 case ${1:-} in
-    deb | release | compare) "$1" ;;
-    *) die "what to build: deb, release or compare" ;;
+    deb | sbom | notices | release | compare) "$1" ;;
+    *) die "what to build: deb, sbom, notices, release or compare" ;;
 esac

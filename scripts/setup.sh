@@ -7,6 +7,15 @@ set -euo pipefail
 die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 have() { PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null 2>&1; }
 
+# Before anything is installed: Debian 12's own Cargo is too old to say so, it stumbles over the manifests.
+cd "$(dirname "$0")/.."
+oldest=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+have cargo || PATH=$HOME/.cargo/bin:$PATH
+found=$(rustc --version 2>/dev/null | sed -n 's/^rustc \([0-9.]*\).*/\1/p') || true
+[ -n "$found" ] || die "a Rust toolchain is needed, $oldest or newer: see https://rustup.rs"
+[ "$(printf '%s\n' "$oldest" "$found" | sort -V | head -n 1)" = "$oldest" ] \
+    || die "Rust $oldest or newer is needed, and this is $found: rustup update stable, or see https://rustup.rs"
+
 # What is needed, by what shows that it is there, and the package that brings it.
 wanted=()
 want() { wanted+=("$1"); }
@@ -16,7 +25,7 @@ have mariadbd            || want mariadb-server
 have mariadb-install-db  || want mariadb-server
 have mariadb             || want mariadb-client
 have sysbench            || want sysbench
-have valgrind            || want valgrind
+have jq                  || want jq
 [ -e /usr/lib/mysql/plugin/ha_federatedx.so ] || want mariadb-server
 [ -d /usr/share/sysbench ] || want sysbench
 have valgrind            || want valgrind
@@ -53,6 +62,3 @@ if [ "${#wanted[@]}" -gt 0 ]; then
     mapfile -t packages < <(printf '%s\n' "${wanted[@]}" | sort -u)
     install "${packages[@]}" || die "could not install: ${packages[*]}"
 fi
-
-have cargo || [ -x "$HOME/.cargo/bin/cargo" ] \
-    || die "a Rust toolchain is needed: see https://rustup.rs (Debian 12's own is too old)"
