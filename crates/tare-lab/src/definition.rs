@@ -3,18 +3,16 @@
 //! A study is TOML; `studies/` has those that ship, and `docs/studies.md` explains every key. What is wrong in a file is said
 //! with file, line, key and what is allowed.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::OnceLock;
+mod check;
+
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
 use crate::Result;
-use crate::fleet;
 use crate::outpost::DriverDef;
 use crate::record::{Cell, Measure};
-use crate::replay::study;
-use crate::sequential::{Errors, Looks};
-use crate::study_file::{Place, Step, Wrong, at, error, locate};
+use crate::study_file::{Step, Wrong, error, locate};
 use crate::workload::{self, Options, Workload};
 
 /// What the setting is called that a study gets for the base's twin.
@@ -301,112 +299,6 @@ impl Definition {
         setting.base.as_deref().unwrap_or(&self.settings[0].name)
     }
 
-    fn check(&self) -> std::result::Result<(), Wrong> {
-        self.check_figures()?;
-        let servers = names("server", self.servers.iter().map(|s| &s.name))?;
-        let settings = names("setting", self.settings.iter().map(|s| &s.name))?;
-        let workloads = names("workload", self.workloads.iter().map(|w| &w.name))?;
-        for (i, server) in self.servers.iter().enumerate() {
-            server.check().map_err(|(key, why)| (at("server", i, key), why))?;
-        }
-        for (i, setting) in self.settings.iter().enumerate() {
-            let place = |key| at("setting", i, key);
-            known(setting.server.as_ref(), &servers, || place("server"))?;
-            known(setting.base.as_ref(), &settings, || place("base"))?;
-            self.check_setting(setting).map_err(|(key, why)| (place(key), why))?;
-        }
-        for (i, workload) in self.workloads.iter().enumerate() {
-            let runs: BTreeSet<&str> = workload::WORKLOADS.iter().map(|w| w.name).collect();
-            known(Some(&workload.run), &runs, || at("workload", i, "run"))?;
-            known(workload.server.as_ref(), &servers, || at("workload", i, "server"))?;
-            check_users(&workload.users).map_err(|why| (at("workload", i, "users"), why))?;
-            study::check(workload).map_err(|(key, why)| (at("workload", i, key), why))?;
-            check_rates(&workload.rates).map_err(|why| (at("workload", i, "rates"), why))?;
-        }
-        for name in &self.warm_ups {
-            known(Some(name), &settings, || vec![Step::Key("warm_ups")])?;
-        }
-        self.check_observations()?;
-        let Some(quick) = &self.quick else { return Ok(()) };
-        let place = |key| vec![Step::Key("quick"), Step::Key(key)];
-        for name in quick.settings.iter().flatten() {
-            known(Some(name), &settings, || place("settings"))?;
-        }
-        for name in quick.workloads.iter().flatten() {
-            known(Some(name), &workloads, || place("workloads"))?;
-        }
-        for name in quick.options.keys() {
-            known(Some(name), &workloads, || place("options"))?;
-        }
-        quick.users.as_ref().map_or(Ok(()), |users| check_users(users)).map_err(|why| (place("users"), why))
-    }
-
-    fn check_figures(&self) -> std::result::Result<(), Wrong> {
-        let wrong = |key, why: &str| Err((vec![Step::Key(key)], why.to_owned()));
-        let share = |value: f64| value > 0.0 && value < 1.0;
-        match () {
-            () if !(0.1..=3600.0).contains(&self.slice_seconds) => {
-                wrong("slice_seconds", "0.1 to 3600 are allowed")
-            }
-            () if !(self.turn_milliseconds == 0 || (20..=60_000).contains(&self.turn_milliseconds)) => {
-                wrong("turn_milliseconds", "20 to 60000 are allowed, or 0 for slices at a stretch")
-            }
-            () if self.blocks < least_observations() => wrong(
-                "blocks",
-                &format!("{0} or more are allowed: an interval needs {0}", least_observations()),
-            ),
-            () if !(1..=self.blocks).contains(&self.blocks_per_start) => {
-                wrong("blocks_per_start", "1 to `blocks` are allowed")
-            }
-            () if !(self.minutes > 0.0 && self.minutes.is_finite()) => {
-                wrong("minutes", "a number above 0 is allowed")
-            }
-            () if !share(self.precision) => wrong("precision", SHARE),
-            () if !share(self.margin) => wrong("margin", SHARE),
-            () => Ok(()),
-        }
-    }
-
-    /// There must be as many observations as an interval needs. Where settings have servers of their own, one is a start of
-    /// these, not a block.
-    fn check_observations(&self) -> std::result::Result<(), Wrong> {
-        let (least, per_start) = (least_observations(), self.blocks_per_start);
-        let starts = self.blocks.div_ceil(per_start);
-        if !fleet::starts_several(self) || starts >= least {
-            return Ok(());
-        }
-        // What gives as many starts: more blocks, or fewer of them in one.
-        let (needed, less) = ((least - 1) * per_start + 1, (self.blocks - 1) / (least - 1));
-        let why = format!(
-            "with {per_start} blocks per start the servers would be started {starts} times, and an interval needs {least} starts where \
-             settings have servers of their own: write `blocks = {needed}` or more, or `blocks_per_start = {less}`"
-        );
-        Err((vec![Step::Key("blocks")], why))
-    }
-
-    fn check_setting(&self, setting: &SettingDef) -> std::result::Result<(), (&'static str, String)> {
-        let server = self.server_of(setting);
-        let start_only = [
-            ("options", !setting.options.is_empty()),
-            ("preload", setting.preload.is_some()),
-            ("environment", !setting.environment.is_empty()),
-            ("logs", !setting.logs.is_empty()),
-        ];
-        if let Some((key, _)) = start_only.into_iter().find(|(_, given)| *given && server.dsn.is_some()) {
-            let why = format!(
-                "server `{}` already runs (dsn); only `switch` and sidecars are allowed",
-                server.name
-            );
-            return Err((key, why));
-        }
-        let base =
-            self.settings.iter().find(|s| s.name == self.base_of(setting)).unwrap_or(&self.settings[0]);
-        if self.base_of(base) != base.name {
-            return Err(("base", format!("`{}` has a base itself; name that one", base.name)));
-        }
-        Ok(())
-    }
-
     fn apply(&mut self, quick: Quick) -> std::result::Result<(), Wrong> {
         let Quick {
             slice_seconds,
@@ -501,92 +393,8 @@ impl Definition {
     }
 }
 
-/// Observations without which no study gives an interval.
-fn least_observations() -> u32 {
-    static LEAST: OnceLock<u32> = OnceLock::new();
-    *LEAST.get_or_init(|| {
-        (1..).find(|&n| Looks::at_most(Errors::Skewed, n as usize).first() <= n as usize).unwrap_or(u32::MAX)
-    })
-}
-
-const SHARE: &str = "a share between 0 and 1 is allowed, such as 0.005 for half a percent";
-
-impl ServerDef {
-    fn check(&self) -> std::result::Result<(), (&'static str, String)> {
-        match (&self.program, &self.dsn) {
-            (Some(_), Some(_)) => Err(("dsn", "either `program` or `dsn` is allowed, not both".into())),
-            (None, None) => Err(("name", "it needs `program` (to start) or `dsn` (of one that runs)".into())),
-            (None, Some(dsn)) => {
-                let opts = mysql::Opts::from_url(dsn).map_err(|e| {
-                    ("dsn", format!("{e}; `mysql://user@host:3306` or `mysql://user@localhost?socket=/path` is allowed"))
-                })?;
-                if opts.get_pass().is_some_and(|p| !p.is_empty()) {
-                    let why = format!(
-                        "no password is allowed here, as results repeat the study; put it into the environment variable {PASSWORD}"
-                    );
-                    return Err(("dsn", why));
-                }
-                Ok(())
-            }
-            (Some(_), None) => Ok(()),
-        }
-    }
-}
-
 /// Where the password of a running server is looked for.
 pub const PASSWORD: &str = "TARE_LAB_PASSWORD";
-
-/// Names of a list's entries: there must be one, and none twice.
-fn names<'a>(
-    list: &'static str,
-    all: impl Iterator<Item = &'a String>,
-) -> std::result::Result<BTreeSet<&'a str>, Wrong> {
-    let mut names = BTreeSet::new();
-    for (i, name) in all.enumerate() {
-        if name.is_empty() || !names.insert(name.as_str()) {
-            return Err((
-                at(list, i, "name"),
-                format!("`{name}`: a name that no other {list} has is allowed"),
-            ));
-        }
-    }
-    if names.is_empty() {
-        return Err((vec![Step::Key(list)], format!("at least one [[{list}]] is needed")));
-    }
-    Ok(names)
-}
-
-fn known(
-    name: Option<&String>,
-    names: &BTreeSet<&str>,
-    place: impl Fn() -> Place,
-) -> std::result::Result<(), Wrong> {
-    match name {
-        Some(name) if !names.contains(name.as_str()) => {
-            let allowed: Vec<String> = names.iter().map(|n| format!("`{n}`")).collect();
-            Err((place(), format!("there is no `{name}`; allowed: {}", allowed.join(", "))))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn check_users(users: &[u32]) -> std::result::Result<(), String> {
-    let allowed = "one or more numbers from 1 to 4096, none twice, are allowed";
-    let distinct: BTreeSet<&u32> = users.iter().collect();
-    let fine =
-        !users.is_empty() && distinct.len() == users.len() && users.iter().all(|u| (1..=4096).contains(u));
-    if fine { Ok(()) } else { Err(allowed.into()) }
-}
-
-fn check_rates(rates: &[u32]) -> std::result::Result<(), String> {
-    let distinct: BTreeSet<&u32> = rates.iter().collect();
-    let fine = distinct.len() == rates.len() && rates.iter().all(|rate| (1..=100).contains(rate));
-    if fine {
-        Ok(())
-    } else {
-        Err("percentages from 1 to 100, none twice, are allowed, such as [30, 60, 90]".into())
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -196,10 +196,10 @@ fn a_driver_that_ends_early_costs_a_block_and_not_the_study() {
     let records = place.records();
     let notes: Vec<&str> =
         records.iter().filter(|r| r["kind"] == "note").filter_map(|r| r["text"].as_str()).collect();
-    let short = notes.iter().filter(|n| n.contains("was cut short")).count();
-    assert_eq!(short, 3, "{notes:?}");
+    let short: Vec<_> = notes.iter().filter(|n| n.contains("was cut short")).collect();
+    assert_eq!(short.len(), 3, "{notes:?}");
     assert!(
-        notes[1].contains("of points, 2 connections") && notes[1].contains("FATAL: it is tired"),
+        short[1].contains("of points, 2 connections") && short[1].contains("FATAL: it is tired"),
         "{notes:?}"
     );
     assert_eq!(place.slices(), 6 * 3, "the others are all there");

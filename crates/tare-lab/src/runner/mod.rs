@@ -3,8 +3,11 @@
 //! A *life* is what happens between two starts of the servers: for every cell an unmeasured slice of every setting, then some
 //! blocks. What is enough is looked at between lives only, when every observation is whole.
 
+mod order;
+mod pace;
+mod profiling;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
@@ -13,103 +16,35 @@ use crate::Result;
 use crate::analysis::{Analysis, SettingAnalysis};
 use crate::arrivals::Arrivals;
 use crate::bench::Bench;
-use crate::budget::Budget;
 use crate::counters::Counters;
 use crate::definition::{Definition, SettingDef, WorkloadDef};
 use crate::effort::{self, Watch};
-use crate::error::{Error, Tried};
+use crate::error::Error;
 use crate::fleet::{Fleet, Origin};
 use crate::guest;
 use crate::identity::{check_same, check_same_budget, header};
-use crate::idleness;
 use crate::interrupt::Interrupt;
 use crate::journal::Journal;
-use crate::load::Progress;
 use crate::machine;
 use crate::outpost::Outpost;
 use crate::preparation::{Loads, check_driver, check_programs, find_programs, prepare, used_servers};
-use crate::profile::Perf;
-use crate::record::{Cell, End, Maximum, Measure, Note, Others, Profile, Reason, Record, ServerFacts, Slice};
-use crate::replay::study::goes_by_the_clock;
+use crate::record::{Cell, End, Note, Others, Reason, Record, ServerFacts, Slice};
 use crate::slicing::{Slicer, Turns};
+use pace::Pace;
+
+pub use order::{Event, Order};
 
 /// The unmeasured slice before a cell's first block of a life is at most this long, in seconds.
 const WARM_UP: u32 = 1;
-/// A turn takes at least so many times what a transaction does: those it cuts in two are few.
-const LATENCIES_PER_TURN: f64 = 10.0;
-/// Of more connections a turn has at least so many transactions, all together: those cut in two even out.
-const TRANSACTIONS_PER_TURN: f64 = 160.0;
-/// A turn takes at least so many times what switching the server to its setting does.
-const SWITCHES_PER_TURN: f64 = 2.0;
-/// With fewer turns a slice is taken at a stretch.
-const TURNS_PER_SLICE: f64 = 4.0;
 /// Marks the random numbers that order turns, beside those that order slices.
 const TURNS: u64 = 1 << 63;
 /// Marks those that say when transactions arrive.
 const ARRIVALS: u64 = 1 << 62;
-/// The most transactions are counted for at least so many seconds.
-const MAXIMUM: u32 = 3;
-/// A profile takes at least this long, in seconds.
-const PROFILED: u32 = 5;
 /// So many blocks and unmeasured slices are done again, or left out, because the driver failed. Then the study ends.
 const MOST_FAILURES: u32 = 5;
 
 /// What a note begins with that says why there are no hardware counters.
 const NO_COUNTERS: &str = "no hardware counters (instructions, misses)";
-
-/// What to run, and where results go.
-#[derive(Clone, Debug)]
-pub struct Order {
-    /// The study's name.
-    pub name: String,
-    /// Its file, whole.
-    pub text: String,
-    /// What the file says, `--quick` applied.
-    pub definition: Definition,
-    /// Whether it was.
-    pub quick: bool,
-    /// Where results go; a study that was cut off there goes on.
-    pub folder: PathBuf,
-    /// Programs to use instead of those of the study, by the server's name.
-    pub programs: BTreeMap<String, PathBuf>,
-    /// Shared objects that settings preload by name.
-    pub preloads: BTreeMap<String, PathBuf>,
-    /// Seed of the order of slices; drawn if none is given.
-    pub seed: Option<u64>,
-    /// What settings may cost at most, where that is to be judged: the study then goes on until it is known.
-    pub budget: Option<Budget>,
-    /// Whether to sample where every setting's server spends its time, after measuring.
-    pub profile: bool,
-}
-
-/// What a study tells while it runs.
-#[derive(Debug)]
-pub enum Event<'a> {
-    /// Something that takes a moment.
-    Doing(&'a str),
-    /// A slice begins; `measured` is false while it only warms up.
-    Slice {
-        /// What is driven.
-        cell: &'a Cell,
-        /// Whom.
-        setting: &'a str,
-        /// Whether it counts.
-        measured: bool,
-    },
-    /// A second of it has passed.
-    Second(Progress),
-    /// Something that the reader of the results will be told, too.
-    Note(&'a str),
-    /// A block is whole: the figures so far, and how far it is.
-    Block {
-        /// The figures.
-        analysis: &'a Analysis,
-        /// Share of the time or of the blocks that has been used, whichever is more.
-        done: f64,
-        /// How long it goes on at most; it may know enough before.
-        left: Duration,
-    },
-}
 
 /// Runs a study to its end and gives its figures. On an error what was measured is kept, and everything that was started has
 /// been stopped.
@@ -192,15 +127,6 @@ struct Run<'a> {
     failures: u32,
     /// The processor's counters, if it has any, once that is known.
     counters: Option<Option<Counters>>,
-}
-
-/// How long things take in a cell, in seconds, in the setting where they take longest.
-#[derive(Clone, Copy, Debug, Default)]
-struct Pace {
-    /// A transaction.
-    latency: f64,
-    /// To switch a server that settings share.
-    switching: f64,
 }
 
 impl<'a> Run<'a> {
@@ -420,55 +346,6 @@ impl<'a> Run<'a> {
         fastrand::Rng::with_seed(header.unwrap_or(0) ^ mixed.u64(..))
     }
 
-    /// Transactions of a cell per second, if they come at a rate: a share of the maximum, in every setting alike.
-    fn rate(&self, cell: &Cell) -> Option<f64> {
-        Some(self.maximum(cell)? * f64::from(cell.percent?) / 100.0)
-    }
-
-    /// The most transactions of a cell per second, once they have been counted.
-    fn maximum(&self, cell: &Cell) -> Option<f64> {
-        let of = |r: &Record| match r {
-            Record::Maximum(m) if m.cell == cell.closed() => Some(m.tps),
-            _ => None,
-        };
-        self.journal.records().iter().find_map(of)
-    }
-
-    /// Counts the most transactions of a cell with a rate per second, on the base, each connection as fast as it goes on.
-    fn find_maximum(
-        &mut self,
-        cell: &Cell,
-        settings: &[usize],
-        tell: &mut dyn FnMut(Event<'_>),
-    ) -> Result<()> {
-        let definition = &self.order.definition;
-        let is_base = |place: &usize| {
-            let setting = &definition.settings[*place];
-            definition.base_of(setting) == setting.name
-        };
-        // Of a cell without its base (it is on a server that the load does not run on) the first setting.
-        let base = settings.iter().copied().find(is_base).or(settings.first().copied());
-        let (Some(place), true) = (base, cell.percent.is_some() && self.maximum(cell).is_none()) else {
-            return Ok(());
-        };
-        let (cell, setting) = (cell.closed(), definition.settings[place].name.clone());
-        tell(Event::Slice { cell: &cell, setting: &setting, measured: false });
-        self.whole(&cell, place, WARM_UP, 0, tell)?;
-        let seconds = definition.whole_slice_seconds().max(MAXIMUM);
-        let slice = self.whole(&cell, place, seconds, 0, tell)?;
-        #[allow(clippy::cast_precision_loss)] // counts of a slice are far below 2^53
-        let tps = slice.transactions as f64 / slice.seconds;
-        self.journal.append(Record::Maximum(Maximum { cell, setting, tps }))
-    }
-
-    /// Finds out how long it takes to switch a server to a setting.
-    fn learn_switching(&mut self, cell: &Cell, place: usize) -> Result<()> {
-        let switching = self.fleet.time_to_switch(place)?.as_secs_f64();
-        let pace = self.paces.entry(cell.clone()).or_default();
-        pace.switching = pace.switching.max(switching);
-        Ok(())
-    }
-
     /// An unmeasured slice. The first one of a cell tells what a transaction makes the setting's server do: reading that costs, and must
     /// not be part of a measured slice.
     fn warm_up(
@@ -556,45 +433,6 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// How long a turn takes in a cell; `None` where slices are taken at a stretch: turns would have to be too long to be of
-    /// use, or would change what is measured.
-    fn turn(&self, cell: &Cell) -> Option<Duration> {
-        let definition = self.definition();
-        let at_a_stretch = definition.turn_milliseconds == 0
-            // A driver that is held does not hold up what arrives.
-            || cell.percent.is_some()
-            || definition.measure == Measure::P95
-            || self.fleet.asks_for_cpu()
-            || goes_by_the_clock(workload_of(definition, cell))
-            || definition.settings.iter().any(SettingDef::is_at_a_stretch)
-            || self.by_itself == Some(true)
-            || self.holds_others_up(cell);
-        let pace = self.paces.get(cell)?;
-        let each = (f64::from(definition.turn_milliseconds) / 1000.0)
-            .max(pace.latency * LATENCIES_PER_TURN.min(TRANSACTIONS_PER_TURN / f64::from(cell.users)))
-            .max(pace.switching * SWITCHES_PER_TURN);
-        let enough = each * TURNS_PER_SLICE <= definition.slice_seconds;
-        (enough && !at_a_stretch).then(|| Duration::from_secs_f64(each))
-    }
-
-    /// Whether a setting makes its server work while nobody asks it anything.
-    fn works_by_itself(&mut self) -> Result<bool> {
-        let working = idleness::working(&self.order.definition, &mut self.fleet, &self.bench.interrupt)?;
-        for name in &working {
-            self.note(format!(
-                "{name} makes its server work while nobody asks it anything: slices are taken at a stretch"
-            ))?;
-        }
-        Ok(!working.is_empty())
-    }
-
-    /// Whether a driver that is held may hold locks that the driver of another setting waits for.
-    fn holds_others_up(&self, cell: &Cell) -> bool {
-        let definition = self.definition();
-        workload_of(definition, cell).workload().writes
-            && (0..definition.settings.len()).any(|place| self.fleet.is_shared(place))
-    }
-
     /// A slice at a stretch. In a block the transactions of all settings arrive at the same times.
     fn whole(
         &mut self,
@@ -624,68 +462,6 @@ impl<'a> Run<'a> {
             begun: (self.begun, self.before),
             fleet: &mut self.fleet,
         }
-    }
-
-    /// Samples every setting of every cell, if that is wanted; says why where it cannot be done.
-    fn profile(&mut self, tell: &mut dyn FnMut(Event<'_>)) -> Result<()> {
-        if !self.order.profile {
-            return Ok(());
-        }
-        let perf = match Perf::find(self.bench.folder()) {
-            Ok(perf) => perf,
-            Err(error) => return self.note(format!("no profiles: perf cannot sample here: {error}")),
-        };
-        let definition = &self.order.definition;
-        for cell in definition.cells() {
-            for (place, setting) in definition.settings.iter().enumerate().filter(|(_, s)| !s.twin) {
-                if definition.runs(workload_of(definition, &cell), setting)
-                    && !self.is_profiled(&cell, setting)
-                {
-                    tell(Event::Doing(&format!("profiling {cell}: {}", setting.name)));
-                    self.profile_one(&perf, &cell, place, tell)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn is_profiled(&self, cell: &Cell, setting: &SettingDef) -> bool {
-        let of = |r: &Record| matches!(r, Record::Profile(p) if p.cell == *cell && p.setting == setting.name);
-        self.journal.records().iter().any(of)
-    }
-
-    fn profile_one(
-        &mut self,
-        perf: &Perf,
-        cell: &Cell,
-        place: usize,
-        tell: &mut dyn FnMut(Event<'_>),
-    ) -> Result<()> {
-        self.fleet.start(&[place])?;
-        let ready = self.fleet.ready(place)?;
-        let setting = self.order.definition.settings[place].name.clone();
-        let Some(pid) = ready.pid else {
-            return self.note(format!("no profile of {setting}: its process cannot be seen"));
-        };
-        self.whole(cell, place, WARM_UP, 0, tell)?;
-        // Once more, now that it is warm.
-        self.watched(cell, place, WARM_UP, true, tell)?;
-        let sampling = perf.start(pid, self.bench.folder())?;
-        let seconds = self.definition().whole_slice_seconds().max(PROFILED);
-        self.whole(cell, place, seconds, 0, tell)?;
-        let stacks = match sampling.finish() {
-            Ok(stacks) if !stacks.is_empty() => stacks,
-            Ok(_) => return self.note(format!("no profile of {setting}: perf took no samples")),
-            Err(error) => return self.note(format!("no profile of {setting}: {error}")),
-        };
-        let name = format!("profile-{}.folded", self.profiles() + 1);
-        let path = self.order.folder.join(&name);
-        std::fs::write(&path, stacks).tried(|| format!("writing {}", path.display()))?;
-        self.journal.append(Record::Profile(Profile { cell: cell.clone(), setting, stacks: name }))
-    }
-
-    fn profiles(&self) -> usize {
-        self.journal.records().iter().filter(|r| matches!(r, Record::Profile(_))).count()
     }
 
     /// What becomes of something whose load failed while its server is well: it is left out, so often at most, and a note says
