@@ -503,6 +503,8 @@ mod tests {
         let mut drive = Drive::start(&mut command, None, Input::Script(words)).expect("a shell");
         let interrupt = Interrupt::default();
         drive.until_started(&interrupt).expect("it starts");
+        // What a child of the script prints comes whether the script is held or not.
+        while drive.line(&interrupt).expect("a line").is_some_and(|line| line != "on") {}
         drive.hold(&interrupt).expect("it is held");
         let before = drive.lines.try_iter().count();
         std::thread::sleep(Duration::from_millis(200));
