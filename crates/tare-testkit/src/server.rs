@@ -1,5 +1,6 @@
 //! A server of one's own: started, asked, stopped, killed, started again on the same data.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -13,6 +14,9 @@ use crate::process::Process;
 use crate::schema::Schema;
 use crate::subject::{Provider, provider_library};
 use crate::{Failure, Result};
+
+/// A thread of tare's that lasts until the server is up and its answers to errors are tare's.
+const STARTING: &str = "tare-start";
 
 /// No server under test may take longer to start or to end.
 pub const LIMIT: Duration = Duration::from_secs(60);
@@ -104,7 +108,7 @@ impl Server {
         self.process = Some(Process::new(child));
         let begin = Instant::now();
         loop {
-            if self.client().is_ok() {
+            if self.client().is_ok() && !self.has_thread(STARTING) {
                 return Ok(());
             }
             let ended = self.process_mut()?.ended()?;
@@ -117,6 +121,17 @@ impl Server {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    /// Whether the server has a thread of this name.
+    #[must_use]
+    pub fn has_thread(&self, name: &str) -> bool {
+        let tasks = self
+            .process
+            .as_ref()
+            .and_then(|process| fs::read_dir(format!("/proc/{}/task", process.id())).ok());
+        let comm = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+        tasks.is_some_and(|mut tasks| tasks.any(|task| task.is_ok_and(|task| comm(task).trim_end() == name)))
     }
 
     fn command(&self) -> Result<Command> {
