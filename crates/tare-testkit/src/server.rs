@@ -108,7 +108,10 @@ impl Server {
         self.process = Some(Process::new(child));
         let begin = Instant::now();
         loop {
-            if self.client().is_ok() && !self.has_thread(STARTING) {
+            if self.client().is_ok() {
+                while self.has_thread(STARTING) && begin.elapsed() < LIMIT {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
                 return Ok(());
             }
             let ended = self.process_mut()?.ended()?;
