@@ -69,8 +69,8 @@ pub(crate) struct Meta {
     next: AtomicU32,
     /// Rises when the block's content begins to be thrown away (odd) and when that is done (even).
     pub(crate) generation: Version,
-    /// Records in the block, for rings.
-    pub(crate) records: AtomicU32,
+    /// Records in the block, and [`CONTINUED`], for rings.
+    records: AtomicU32,
     /// Words of a slot, for pools.
     pub(crate) slot_words: AtomicU32,
     /// How often a slot of those there were has been used at most.
@@ -80,7 +80,30 @@ pub(crate) struct Meta {
     pub(crate) slots: Slots,
 }
 
+/// Of a block's records: its ring has begun another block behind it.
+const CONTINUED: u32 = 1 << 31;
+
 impl Meta {
+    /// Records in the block, for rings; 0 while it is being filled.
+    pub(crate) fn records(&self) -> u32 {
+        self.records.load(Relaxed) & !CONTINUED
+    }
+
+    /// Whether the ring has begun another block behind it.
+    pub(crate) fn is_continued(&self) -> bool {
+        self.records.load(Relaxed) & CONTINUED != 0
+    }
+
+    /// Says how many records the ring has put in. Nothing comes behind it, as far as is known.
+    pub(crate) fn close(&self, records: u32) {
+        self.records.store(records, Relaxed);
+    }
+
+    /// The ring begins another block behind it.
+    pub(crate) fn set_continued(&self) {
+        self.records.store(self.records.load(Relaxed) | CONTINUED, Relaxed);
+    }
+
     /// Throws the content of a block of the caller's own away, by means of `empty`.
     pub(crate) fn throw_away(&self, empty: impl FnOnce()) {
         self.generation.change(|| {

@@ -35,22 +35,22 @@ impl LongHistory {
     /// Takes the oldest block out.
     pub(crate) fn pop(&self, arena: &Arena) -> Option<BlockId> {
         let block = self.blocks.pop()?;
-        self.rows.fetch_sub(arena.meta(block).records.load(Relaxed), Relaxed);
+        self.rows.fetch_sub(arena.meta(block).records(), Relaxed);
         Some(block)
     }
 
     /// Puts a filled block in. `Some`: a block to be filled anew, the oldest once it is not needed any more.
     pub(crate) fn exchange(&self, arena: &Arena, block: BlockId) -> Option<BlockId> {
-        let records = arena.meta(block).records.load(Relaxed);
+        let records = arena.meta(block).records();
         let full = self.blocks.exchange(block, |oldest| {
-            self.rows.fetch_sub(arena.meta(oldest).records.load(Relaxed), Relaxed);
+            self.rows.fetch_sub(arena.meta(oldest).records(), Relaxed);
             arena.give(oldest);
         });
         match full {
             // It found no place itself.
             Some(back) if back == block => Some(block),
             Some(oldest) => {
-                let gone = arena.meta(oldest).records.load(Relaxed);
+                let gone = arena.meta(oldest).records();
                 self.rows.fetch_add(records.wrapping_sub(gone), Relaxed);
                 Some(oldest)
             }

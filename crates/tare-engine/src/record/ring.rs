@@ -205,7 +205,7 @@ impl Ring {
         if let Some(current) = blocks.pinned().last()
             && records != 0
         {
-            arena.meta(current).records.store(records, Relaxed);
+            arena.meta(current).close(records);
             // In this order: a reader in between takes them for none, not for twice as many.
             self.records.store(0, Relaxed);
             blocks.number(records);
@@ -257,7 +257,7 @@ impl RingBlocks {
         // Newest first: when these hold enough, what is older is not needed.
         let needed = self.pinned[..count].iter().rev().position(|block| {
             let enough = held >= wanted;
-            held += arena.meta(block.load(Relaxed)).records.load(Relaxed) as usize;
+            held += arena.meta(block.load(Relaxed)).records() as usize;
             enough
         });
         needed.map_or(0, |needed| count - needed)
@@ -303,6 +303,9 @@ pub(crate) struct Advance<'a> {
 pub(crate) fn advance(ring: &Ring, blocks: &RingBlocks, how: &Advance<'_>) -> bool {
     let arena = how.arena;
     ring.close(blocks, arena);
+    if let Some(current) = blocks.pinned().last() {
+        arena.meta(current).set_continued();
+    }
     if blocks.spares.load(Relaxed) == 0 {
         let batch = if how.long.is_some() { BATCH } else { 1 };
         if blocks.surplus(arena, how.history_size as usize) >= batch {

@@ -407,7 +407,7 @@ impl Engine {
             }
             // From here on its figures are neither in its cells nor in the sums for those who read.
             self.folds.begin();
-            thread.alive.store(2, Relaxed);
+            thread.alive.store(2, Release);
             thread.mask.store(0, Relaxed);
             thread.unsettle();
         }

@@ -186,6 +186,44 @@ fn a_stage_that_never_ended_is_neither_read_nor_lost() {
     );
 }
 
+/// The reader holds the block in which a stage began, and while it hands that out, the one in which it ended goes.
+#[test]
+fn a_stage_that_ended_in_a_block_that_has_gone_is_lost() {
+    let rig = Rig::with(Config { history_long_size: [1_000; 4], ..small() });
+    let run_stages = |count| {
+        let thread = rig.connect();
+        (0..count).for_each(|_| _ = rig.stage(rig.class.stage));
+        rig.end_stage();
+        rig.set_current_thread(None);
+        rig.delete_thread(thread);
+    };
+    let mut cursor = Cursor::default();
+    rig.stream_stages(&mut cursor, Parts::NONE, &mut |_, _| ControlFlow::Continue(()));
+    run_stages(400);
+    let mut ids = Vec::new();
+    let mut read_on = |cursor: &mut Cursor| {
+        rig.stream_stages(cursor, Parts::NONE, &mut |row, _| {
+            if ids.is_empty() {
+                run_stages(20_000);
+            }
+            ids.push(row.head.event_id);
+            ControlFlow::Continue(())
+        })
+    };
+    let unknown = read_on(&mut cursor);
+    assert_eq!((unknown.read, unknown.more), (0, true), "a thread that has come and gone is read next");
+    let first = read_on(&mut cursor);
+    assert!((100..300).contains(&first.read), "of two blocks one was read: {first:?}");
+    assert_eq!(first.read + first.lost, 400, "{first:?}");
+    let mut totals = [first.read, first.lost];
+    while totals.iter().sum::<u64>() < ended(rig, Of::Stages) {
+        let piece = read_on(&mut cursor);
+        assert!(piece.more || piece.read + piece.lost > 0, "{totals:?} {piece:?}");
+        totals = [totals[0] + piece.read, totals[1] + piece.lost];
+    }
+    assert_eq!(totals.iter().sum::<u64>(), 20_400, "{totals:?}");
+}
+
 /// More threads than an answer has blocks, each in a stage that lasts.
 #[test]
 fn what_lasts_everywhere_holds_nothing_up() {

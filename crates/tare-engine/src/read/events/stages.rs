@@ -55,7 +55,7 @@ impl Streamed for StageEvent {
         mut each: impl FnMut(u64, Option<Self::Event<'w>>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let (mut numbers, mut flow) = (first.., ControlFlow::Continue(()));
-        let Open { number, known } = open;
+        let Open { number, known, .. } = open;
         known.decode(words, |step| {
             let stage = match step {
                 Step::Began => {

@@ -110,6 +110,8 @@ pub(super) trait Streamed {
 pub(super) struct Open<T> {
     /// The number of the event that lasts.
     pub(super) number: Option<u64>,
+    /// It may have ended in the thread's next block.
+    continued: bool,
     pub(super) known: T,
 }
 
@@ -137,6 +139,8 @@ struct Copied {
     opened: u64,
     first: u64,
     session: u64,
+    /// The thread has begun another block behind it.
+    continued: bool,
 }
 
 /// User and host of accounts, by their weak names.
@@ -255,7 +259,7 @@ impl Engine {
         let candidate = |block| {
             let meta = self.arena.meta(block);
             let thread_id = meta.owner.load(Relaxed);
-            let records = meta.records.load(Relaxed);
+            let records = meta.records();
             let end = (records != 0).then(|| meta.first.load(Relaxed) + u64::from(records));
             let known_end = end.or(live.get(&thread_id).copied());
             let is_new = match next.get(&thread_id) {
@@ -291,16 +295,15 @@ impl Engine {
         let mut opens: Numbered<u64, Open<S::Open>> = Numbered::default();
         let mut words = vec![0; WORDS];
         for candidate in candidates {
-            let Some(Copied { thread_id, opened, first, session }) = self.copy(candidate.block, &mut words)
-            else {
-                continue;
-            };
+            let Some(copied) = self.copy(candidate.block, &mut words) else { continue };
+            let Copied { thread_id, opened, first, session, continued } = copied;
             let Some(next) = cursor.next.get_mut(&thread_id) else { continue };
             let open = opens.entry(thread_id).or_default();
             if open.number.is_some_and(|lasts| lasts + 1 != first) {
                 // How it ended was between.
                 *open = Open::default();
             }
+            open.continued = continued;
             if open.number != Some(*next) {
                 // What was between could not be read any more. Unless it was recorded after the thread was looked at: then
                 // it may be in a block that was no candidate yet.
@@ -329,11 +332,13 @@ impl Engine {
                 return handed;
             }
         }
-        // What a thread that has ended was in will not end any more.
+        // What a thread that has ended was in will not end any more. Where its next block has gone, nobody knows whether it did:
+        // then it is lost, as all that was there.
         for (id, open) in opens {
             let is_over = !live.contains_key(&id) && left.iter().all(|left| left.thread_id != id);
             if let Some(next) = cursor.next.get_mut(&id)
                 && is_over
+                && !open.continued
                 && open.number == Some(*next)
             {
                 *next += 1;
@@ -354,6 +359,7 @@ impl Engine {
                 opened: meta.opened.load(Relaxed),
                 first: meta.first.load(Relaxed),
                 session: meta.session.load(Relaxed),
+                continued: meta.is_continued(),
             }
         });
         copied.filter(|_| words.first().is_some_and(|first| *first != 0))
