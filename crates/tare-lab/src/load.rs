@@ -188,12 +188,11 @@ impl Driver {
         arrivals: Option<(Arrivals, u32)>,
     ) -> Result<(Command, Input)> {
         let script = if arrivals.is_some() { workload::PACED } else { load.script };
+        let target = &self.outpost.as_ref().map_or_else(|| target.clone(), |outpost| outpost.seen(target));
         let secret = target.password.as_ref().map(|password| format!("mysql-password={password}\n"));
         let (mut command, input) = match &self.outpost {
             Some(outpost) => {
-                let target = outpost.seen(target);
-                let secret = target.password.as_ref().map(|password| format!("mysql-password={password}\n"));
-                let arguments = arguments(script, load, &target, Path::new("."), last);
+                let arguments = arguments(script, load, target, Path::new("."), last);
                 let files =
                     script.file().into_iter().chain(secret.as_deref().map(|text| (PASSWORD_FILE, text)));
                 let text = outpost::script(&files.collect::<Vec<_>>(), &arguments);

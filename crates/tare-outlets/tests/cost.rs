@@ -2,6 +2,7 @@
 //! takes a minute, so `make outlets-cost` runs it and `make test` does not.
 
 use std::fs;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use mysql::Conn;
@@ -40,14 +41,12 @@ fn filled(shape: &str, digests: u64) -> (Server, Vec<Conn>) {
 
 /// CPU time so far of the threads that answer at the endpoint.
 fn spent(server: &Server) -> Duration {
-    let tasks = format!("/proc/{}/task", server.process().expect("it runs").id());
-    let of = |task: fs::DirEntry| {
-        let read = |file| fs::read_to_string(task.path().join(file)).unwrap_or_default();
-        let is_answering = read("comm").starts_with("tare-conn");
-        let nanoseconds = || read("schedstat").split(' ').next()?.parse::<u64>().ok();
-        is_answering.then(nanoseconds).flatten()
+    let threads = server.process().expect("it runs").threads_named("tare-conn").expect("tasks");
+    let nanoseconds = |thread: &PathBuf| {
+        let schedstat = fs::read_to_string(thread.join("schedstat")).ok()?;
+        schedstat.split(' ').next()?.parse::<u64>().ok()
     };
-    Duration::from_nanos(fs::read_dir(tasks).expect("tasks").flatten().filter_map(of).sum())
+    Duration::from_nanos(threads.iter().filter_map(nanoseconds).sum())
 }
 
 /// Does something so many times; prints the mean and the least it cost the server, and the time it took here.

@@ -1,5 +1,6 @@
 //! A running program, and what the operating system knows of it.
 
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -106,6 +107,19 @@ impl Process {
     pub fn threads(&self) -> Result<usize> {
         let path = format!("/proc/{}/task", self.id());
         Ok(std::fs::read_dir(&path).map_err(Failure::io(path))?.count())
+    }
+
+    /// The folders in `/proc` of its threads whose names begin so, which have at most 15 bytes.
+    ///
+    /// # Errors
+    /// When the process is gone.
+    pub fn threads_named(&self, begin: &str) -> Result<Vec<PathBuf>> {
+        let path = format!("/proc/{}/task", self.id());
+        let tasks = std::fs::read_dir(&path).map_err(Failure::io(path))?;
+        // One that cannot be read has just ended.
+        let name = |task: &Path| std::fs::read_to_string(task.join("comm")).unwrap_or_default();
+        let named = tasks.flatten().map(|task| task.path()).filter(|task| name(task).starts_with(begin));
+        Ok(named.collect())
     }
 
     fn proc_file(&self, name: &str) -> Result<String> {

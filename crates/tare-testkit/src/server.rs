@@ -1,6 +1,5 @@
 //! A server of one's own: started, asked, stopped, killed, started again on the same data.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -109,7 +108,7 @@ impl Server {
         let begin = Instant::now();
         loop {
             if self.client().is_ok() {
-                while self.has_thread(STARTING) && begin.elapsed() < LIMIT {
+                while !self.process()?.threads_named(STARTING)?.is_empty() && begin.elapsed() < LIMIT {
                     std::thread::sleep(Duration::from_millis(5));
                 }
                 return Ok(());
@@ -124,17 +123,6 @@ impl Server {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-    }
-
-    /// Whether the server has a thread of this name.
-    #[must_use]
-    pub fn has_thread(&self, name: &str) -> bool {
-        let tasks = self
-            .process
-            .as_ref()
-            .and_then(|process| fs::read_dir(format!("/proc/{}/task", process.id())).ok());
-        let comm = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm")).unwrap_or_default();
-        tasks.is_some_and(|mut tasks| tasks.any(|task| task.is_ok_and(|task| comm(task).trim_end() == name)))
     }
 
     fn command(&self) -> Result<Command> {

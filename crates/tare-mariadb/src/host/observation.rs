@@ -40,15 +40,22 @@ fn copy_piece(address: usize, to: &mut [u8]) -> usize {
     if !ALLOWED.load(Relaxed) {
         return through_pipe(address, to);
     }
-    let local = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
     let remote = libc::iovec { iov_base: address as *mut _, iov_len: to.len() };
-    // SAFETY: the local vector is a buffer of ours; the remote one is only read, by the kernel, which checks it.
-    let copied = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
-    if copied < 0 && matches!(errno(), libc::EPERM | libc::ENOSYS | libc::EACCES) {
+    let copied = gather(&[remote], to);
+    if copied.is_none() && matches!(errno(), libc::EPERM | libc::ENOSYS | libc::EACCES) {
         ALLOWED.store(false, Relaxed);
         return through_pipe(address, to);
     }
-    usize::try_from(copied).unwrap_or(0)
+    copied.unwrap_or(0)
+}
+
+/// Copies what these name, one behind the other. Returns how many bytes were copied; `None`: the system says why in `errno`.
+fn gather(remote: &[libc::iovec], to: &mut [u8]) -> Option<usize> {
+    let local = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
+    let count = remote.len() as libc::c_ulong;
+    // SAFETY: the local vector is a buffer of ours; the remote ones are only read, by the kernel, which checks them.
+    let copied = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, remote.as_ptr(), count, 0) };
+    usize::try_from(copied).ok()
 }
 
 fn errno() -> i32 {
@@ -90,25 +97,14 @@ pub(crate) fn word(address: usize) -> Option<u64> {
 
 /// The words at these addresses: all of them, or none. The kernel copies them at once.
 pub(crate) fn words(addresses: &[usize]) -> Option<Vec<u64>> {
-    let mut words = vec![0_u64; addresses.len()];
-    let len = size_of_val(&words[..]);
-    let local = libc::iovec { iov_base: words.as_mut_ptr().cast(), iov_len: len };
-    let remote: Vec<libc::iovec> = addresses
-        .iter()
-        .map(|address| libc::iovec { iov_base: *address as *mut _, iov_len: size_of::<u64>() })
-        .collect();
-    if addresses.is_empty() || !ALLOWED.load(Relaxed) {
-        return addresses.iter().map(|address| word(*address)).collect();
+    let mut copied = vec![0; size_of_val(addresses)];
+    let place = |address: &usize| libc::iovec { iov_base: *address as *mut _, iov_len: size_of::<u64>() };
+    let remote: Vec<libc::iovec> = addresses.iter().map(place).collect();
+    if ALLOWED.load(Relaxed) && gather(&remote, &mut copied) == Some(copied.len()) {
+        return Some(copied.chunks_exact(size_of::<u64>()).filter_map(|word| field(word, 0)).collect());
     }
-    // SAFETY: the local vector is a buffer of ours; the remote ones are only read, by the kernel, which checks them.
-    let copied = unsafe {
-        libc::process_vm_readv(libc::getpid(), &local, 1, remote.as_ptr(), remote.len() as libc::c_ulong, 0)
-    };
-    match usize::try_from(copied) {
-        Ok(copied) if copied == len => Some(words),
-        // One by one says why.
-        _ => addresses.iter().map(|address| word(*address)).collect(),
-    }
+    // One by one says why.
+    addresses.iter().map(|address| word(*address)).collect()
 }
 
 /// The word at an address, as an address.

@@ -253,13 +253,8 @@ fn without_a_budget_nobody_looks_but_readers_and_a_broken_price_file_is_a_warnin
     let settings = Settings::new(Provider::under_test()).tare_option("prices", file.path().display());
     let server = Server::start(settings).unwrap();
     fill(&server);
-    let names = |server: &Server| -> Vec<String> {
-        let tasks = std::fs::read_dir(format!("/proc/{}/task", server.process().unwrap().id())).unwrap();
-        tasks
-            .map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).unwrap_or_default())
-            .collect()
-    };
-    assert!(!names(&server).iter().any(|name| name.starts_with("tare-governor")));
+    let governors = || server.process().unwrap().threads_named("tare-governor").unwrap().len();
+    assert_eq!(governors(), 0);
     let mut schema = server.schema().unwrap();
     let origin = status(&mut schema, "budget_prices");
     assert!(origin.starts_with("those that ship, because of /") && origin.contains("line 1"), "{origin}");
@@ -274,10 +269,10 @@ fn without_a_budget_nobody_looks_but_readers_and_a_broken_price_file_is_a_warnin
     assert_eq!(crate::refused(refused), Some(1683));
     budget(&mut schema, "2.5%");
     assert_eq!(status(&mut schema, "budget"), "2.5%");
-    assert!(names(&server).iter().any(|name| name.starts_with("tare-governor")));
+    assert_eq!(governors(), 1);
     budget(&mut schema, "OFF");
-    crate::until(|| names(&server), |names| !names.iter().any(|name| name.starts_with("tare-governor")));
-    assert!(!names(&server).iter().any(|name| name.starts_with("tare-governor")), "it ends with its budget");
+    crate::until(governors, |governors| *governors == 0);
+    assert_eq!(governors(), 0, "it ends with its budget");
 }
 
 #[test]

@@ -189,9 +189,6 @@ fn an_account_that_is_not_watched_is_left_out_from_the_first_byte() {
 
 /// Numbers of the provider's threads, which are named for it.
 fn own_threads(server: &Server) -> HashSet<u64> {
-    let folder = format!("/proc/{}/task", server.process().unwrap().id());
-    let tasks = std::fs::read_dir(folder).unwrap().map(|task| task.unwrap().path());
-    let own = tasks
-        .filter(|task| std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name.starts_with("tare")));
-    own.map(|task| task.file_name().unwrap().to_str().unwrap().parse().unwrap()).collect()
+    let own = server.process().unwrap().threads_named("tare").unwrap();
+    own.iter().map(|task| task.file_name().unwrap().to_str().unwrap().parse().unwrap()).collect()
 }
