@@ -350,15 +350,15 @@ fn print_mix(transactions: u64) {
         *counts.entry(kind).or_insert(0) += count;
     };
     let go_on = std::ops::ControlFlow::Continue(());
-    ENGINE.wait_summary(Level::Global, &mut |row| {
+    ENGINE.wait_summary(Grouping::Global, &mut |row| {
         add(row.name, row.stat.count);
         go_on
     });
-    ENGINE.stage_summary(Level::Global, &mut |row| {
+    ENGINE.stage_summary(Grouping::Global, &mut |row| {
         add(row.name, row.stat.count);
         go_on
     });
-    ENGINE.statement_summary(Level::Global, &mut |row| {
+    ENGINE.statement_summary(Grouping::Global, &mut |row| {
         add("statement", row.stat.stat.count);
         go_on
     });

@@ -304,7 +304,7 @@ impl Engine {
             table_stats: [const { AtomicU32::new(0) }; FAMILIES],
             actors: Rules::new(),
             objects: Rules::new(),
-            // The reference's initial rows.
+            // The built-in's initial rows.
             timers: [
                 AtomicU8::new(2),
                 AtomicU8::new(0),

@@ -18,7 +18,7 @@ use crate::folder::{self, FolderError};
 use crate::governor;
 use crate::install::{self, InstallError, federated};
 use crate::startup::data_directory;
-use crate::startup::error_log::{Level, line};
+use crate::startup::error_log::{Severity, line};
 use crate::{error_hook, error_log, redirect, startup, status, variables};
 
 static BEGUN: AtomicBool = AtomicBool::new(false);
@@ -71,8 +71,8 @@ pub(crate) fn begin() {
             });
             let _only_error_numbers_suffer = spawn("tare-start", watch);
         }
-        Ok(Err(reason)) => line(Level::Warning, &format!("the tables are not served: {reason}")),
-        Err(_) => line(Level::Warning, "the tables are not served: internal error"),
+        Ok(Err(reason)) => line(Severity::Warning, &format!("the tables are not served: {reason}")),
+        Err(_) => line(Severity::Warning, "the tables are not served: internal error"),
     }
 }
 
@@ -104,7 +104,7 @@ fn serve() -> Result<Endpoint, String> {
     match hindrance(&datadir) {
         Some(Hindrance::SwitchedOff) => {}
         Some(reason) => line(
-            Level::Warning,
+            Severity::Warning,
             &format!(
                 "the server's SQL does not show the tables, and @@performance_schema stays OFF: {reason}. `tare \
                  status` shows what there is, and the socket {} answers root and the server's own account",
@@ -113,7 +113,7 @@ fn serve() -> Result<Endpoint, String> {
         ),
         None if options.server_variables => {
             if let Err(reason) = variables::speak_of_tare(options) {
-                line(Level::Warning, &format!("@@performance_schema stays OFF: {reason}"));
+                line(Severity::Warning, &format!("@@performance_schema stays OFF: {reason}"));
             }
         }
         None => {}
@@ -135,7 +135,7 @@ fn files(tables: &[&dyn Table], datadir: &Path) -> Result<Vec<(String, Vec<u8>)>
         let foreign = matches!(install::foreign(datadir, file.table), Ok(true));
         if foreign {
             let text = format!("performance_schema.{} is somebody else's file, left alone", file.table);
-            line(Level::Warning, &text);
+            line(Severity::Warning, &text);
         }
         !foreign
     };

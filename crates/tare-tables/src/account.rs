@@ -1,6 +1,6 @@
 //! Who connects: accounts, users and hosts, and what clients say of themselves.
 
-use tare_engine::snapshot::{AttributeRow, ConnectionsRow, Level, Reset, ThreadKey};
+use tare_engine::snapshot::{AttributeRow, ConnectionsRow, Grouping, Reset, ThreadKey};
 
 use crate::column::{ColumnDef, column, nullable};
 use crate::definition::TableDef;
@@ -22,12 +22,12 @@ macro_rules! connection_tables {
                 ),
                 $columns,
                 |engine, _, emit| {
-                    let _ = engine.connections(Level::$level).iter().try_for_each(emit);
+                    let _ = engine.connections(Grouping::$level).iter().try_for_each(emit);
                 },
             )
             .extended(&[MEMORY])
             .indexed($index)
-            .truncated(Reset::Connections(Level::$level));
+            .truncated(Reset::Connections(Grouping::$level));
         )*
     };
 }

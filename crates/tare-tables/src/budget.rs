@@ -84,7 +84,7 @@ pub(crate) fn set(name: &str, value: &str) -> Result<(), TableError> {
 /// `tare_prices`
 pub static PRICES: TableDef<PriceRow> = TableDef::new(
     "tare_prices",
-    "A table of tare's own, not in the reference: what watching cost, instrument by instrument: events since the last look, \
+    "A table of tare's own, not in the built-in: what watching cost, instrument by instrument: events since the last look, \
      times the price of one. Where a budget is set, the governor looks every few seconds; else whoever reads the table \
      looks, at most once a second, back to whoever looked before. The first row is what looking cost.",
     &[PRICE_COLUMNS],
@@ -138,7 +138,7 @@ fn percent(share: f64) -> Value<'static> {
 /// `tare_decisions`
 pub static DECISIONS: TableDef<DecisionRow> = TableDef::new(
     "tare_decisions",
-    "A table of tare's own, not in the reference: what was done to keep the budget, the last 1,000 decisions, the oldest \
+    "A table of tare's own, not in the built-in: what was done to keep the budget, the last 1,000 decisions, the oldest \
      first.",
     &[DECISION_COLUMNS],
     |_: &Engine, _, emit| {

@@ -136,7 +136,7 @@ pub(crate) const fn yes_no(on: bool) -> Value<'static> {
     Value::Text(Cow::Borrowed(if on { "YES" } else { "NO" }))
 }
 
-/// A figure the engine counts unsigned and the reference declares signed.
+/// A figure the engine counts unsigned and the built-in declares signed.
 pub(crate) fn signed(figure: u64) -> Value<'static> {
     Value::Signed(i64::try_from(figure).unwrap_or(i64::MAX))
 }

@@ -1,4 +1,4 @@
-//! Declarations as SQL text, the way the reference prints them.
+//! Declarations as SQL text, the way the built-in prints them.
 
 use std::fmt::Write;
 

@@ -132,7 +132,7 @@ impl<R: 'static> TableDef<R> {
         }
     }
 
-    /// Further columns in the shape `extended`: those of MySQL's that the reference has not.
+    /// Further columns in the shape `extended`: those of MySQL's that the built-in has not.
     pub(crate) const fn extended(mut self, further: &'static [&'static [ColumnDef<R>]]) -> Self {
         self.further = further;
         self
@@ -293,7 +293,7 @@ impl<R: 'static> Table for TableDef<R> {
         let update = self.update.as_ref().ok_or(TableError::Denied("UPDATE"))?;
         let columns = self.columns();
         if set.iter().all(|(column, value)| row.get(*column).is_some_and(|held| same(held, value))) {
-            // The reference never asks its engine about an UPDATE that leaves the row as it is.
+            // The built-in never asks its engine about an UPDATE that leaves the row as it is.
             return Ok(false);
         }
         let named = |(column, _): &(usize, Value)| columns.get(*column).map(|column| column.name);
@@ -429,7 +429,7 @@ impl Changes<'_> {
 }
 
 /// YES or NO, as text in any case or as an enum's number. The empty text is what a host that is not strict
-/// stores for a wrong value; the reference takes it as NO, but in a rule.
+/// stores for a wrong value; the built-in takes it as NO, but in a rule.
 fn flag(value: &Value) -> Option<bool> {
     match value {
         Value::Text(text) if text.eq_ignore_ascii_case("YES") => Some(true),

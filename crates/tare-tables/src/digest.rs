@@ -16,7 +16,7 @@ pub static BY_DIGEST: TableDef<DigestRow> = TableDef::new(
     "Statements that are alike but for their literals, summed up by schema and digest. When the table is full a \
      new digest takes the place of the one that was seen least recently; what that one counted is added to the \
      row whose SCHEMA_NAME and DIGEST are NULL, so that sums over all rows stay as they are, and digests_evicted \
-     in tare_status rises. In the reference digests that come when the table is full are counted in that row.",
+     in tare_status rises. In the built-in digests that come when the table is full are counted in that row.",
     &[KEY, TIMES, LOCK_TIME, COUNTERS, SEEN],
     |engine, parts, emit| engine.digests(parts, emit),
 )

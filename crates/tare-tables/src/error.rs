@@ -1,6 +1,6 @@
 //! Errors by number.
 
-use tare_engine::snapshot::{Asked, ErrorStat, Level, Reset, Summary};
+use tare_engine::snapshot::{Asked, ErrorStat, Grouping, Reset, Summary};
 
 use crate::column::{ColumnDef, column, nullable, signed};
 use crate::definition::TableDef;
@@ -23,11 +23,11 @@ macro_rules! error_table {
                  but for that row where the server's functions are not the known ones: see errors in tare_status."
             ),
             &[$($keys,)* ERROR],
-            |engine, _, emit| engine.error_summary(Level::$level, &mut |row| emit(&row)),
+            |engine, _, emit| engine.error_summary(Grouping::$level, &mut |row| emit(&row)),
         )
         $(.found($finders))?
         .indexed(&[&[$($key,)* "ERROR_NUMBER"]])
-        .truncated(Reset::Errors(Level::$level));
+        .truncated(Reset::Errors(Grouping::$level));
     };
 }
 
@@ -36,7 +36,7 @@ error_table!(
     THREAD, Thread, "events_errors_summary_by_thread_by_error", "for each live thread", ["THREAD_ID"],
     [Key::<ErrorStat>::THREAD_ID],
     found: &[("THREAD_ID", |engine, id, parts, emit| {
-        engine.error_summary(Asked { what: Level::Thread, thread: Some(id), parts }, &mut |row| emit(&row));
+        engine.error_summary(Asked { what: Grouping::Thread, thread: Some(id), parts }, &mut |row| emit(&row));
     })]
 );
 error_table!(

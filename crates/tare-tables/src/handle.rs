@@ -128,7 +128,7 @@ impl InstanceRow {
 pub static WAITS_BY_INSTANCE: TableDef<InstanceRow> = TableDef::new(
     "events_waits_summary_by_instance",
     "Waits by instance: of files and sockets; of mutexes, rwlocks and conditions, too, with the start-up option \
-     synch-waits-by-instance. By default they are left out, though the reference lists them: sums of each lock's own \
+     synch-waits-by-instance. By default they are left out, though the built-in lists them: sums of each lock's own \
      are written while it is held, at every event. They are in the summaries by instrument, and event by event in \
      the histories.",
     &[INSTANCE, INSTANCE_WAITS],
@@ -206,7 +206,7 @@ impl HasIo for SocketRow {
     }
 }
 
-/// I/O columns. The reference declares the bytes of files signed, those of sockets unsigned.
+/// I/O columns. The built-in declares the bytes of files signed, those of sockets unsigned.
 struct Io<R>(PhantomData<R>);
 
 impl<R: HasIo> Io<R> {

@@ -11,7 +11,7 @@ use crate::table::{TableError, Value};
 /// `tare_levels`
 pub static LEVELS: TableDef<Instrument> = TableDef::new(
     "tare_levels",
-    "A table of tare's own, not in the reference: how much is kept of the events of each instrument. An UPDATE acts at once, \
+    "A table of tare's own, not in the built-in: how much is kept of the events of each instrument. An UPDATE acts at once, \
      and the governor leaves alone what was set so, or by an option, or in setup_instruments: HELD says so. \
      A lock that was free has a count, a place in the histories and TIMER_WAIT 0 at level lean; one that was not is timed \
      exactly.",

@@ -58,7 +58,7 @@ pub use view::{ViewColumn, ViewDef};
 /// Which tables there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shape {
-    /// Those of the reference and tare's own: [`TABLES`].
+    /// Those of the built-in and tare's own: [`TABLES`].
     #[default]
     Strict,
     /// [`FURTHER`] ones, too, and all of MySQL's columns.

@@ -182,7 +182,7 @@ impl TableIoRow {
         TableIoRow { key: ObjectKey::of(table), index: None, io }
     }
 
-    /// The indexes of a table as the reference shows them: the engine has one without a name only if it was used.
+    /// The indexes of a table as the built-in shows them: the engine has one without a name only if it was used.
     pub(crate) fn shown_indexes(table: &TableRow) -> impl Iterator<Item = Self> {
         table.indexes.iter().map(|index| TableIoRow {
             key: ObjectKey::of(table),

@@ -14,7 +14,7 @@ use crate::thread::ENGINES;
 /// `events_statements_summary_by_program`
 pub static BY_PROGRAM: TableDef<ProgramRow> = TableDef::new(
     "events_statements_summary_by_program",
-    "Calls of stored programs, and the statements in them. Rows of packages have no OBJECT_TYPE: the reference's list of \
+    "Calls of stored programs, and the statements in them. Rows of packages have no OBJECT_TYPE: the built-in's list of \
      types has none for them.",
     &[PROGRAM, CALLS, STATEMENTS, PROGRAM_LOCK_TIME, PROGRAM_COUNTERS],
     |engine, _, emit| {
@@ -25,7 +25,7 @@ pub static BY_PROGRAM: TableDef<ProgramRow> = TableDef::new(
 .extended(&[PROGRAM_FURTHER])
 .truncated(Reset::Programs);
 
-/// The type of a program as the reference's tables can hold it.
+/// The type of a program as the built-in's tables can hold it.
 fn program_type(object_type: Option<&'static str>) -> Value<'static> {
     object_type.filter(|name| OBJECT_TYPES.contains(name)).into()
 }

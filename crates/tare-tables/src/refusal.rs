@@ -1,4 +1,4 @@
-//! What writes answer, table by table: the refusals of the reference, tried on a running server.
+//! What writes answer, table by table: the refusals of the built-in, tried on a running server.
 
 use tare_engine::Engine;
 

@@ -252,7 +252,7 @@ pub static CONNECTION_STATUS: TableDef<ReplicaRow> = TableDef::new(
     replicas,
 );
 
-/// A number the reference declares signed.
+/// A number the built-in declares signed.
 fn number(number: u32) -> Value<'static> {
     Value::Signed(number.into())
 }

@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 
-use tare_engine::snapshot::{Level, Owner, Reset};
+use tare_engine::snapshot::{Grouping, Owner, Reset};
 use tare_engine::{CounterForm, Engine, SessionCountersRow, SessionVariableRow};
 
 use crate::column::{ColumnDef, column, nullable};
@@ -21,14 +21,14 @@ pub struct SessionStatusRow {
 /// `status_by_thread`
 pub static STATUS_BY_THREAD: TableDef<SessionStatusRow> = TableDef::new(
     "status_by_thread",
-    "What SHOW SESSION STATUS has of every session's own; Com_ counters are left out, as in the reference. TRUNCATE \
+    "What SHOW SESSION STATUS has of every session's own; Com_ counters are left out, as in the built-in. TRUNCATE \
      changes nothing: the counters are the server's.",
     &[THREAD, STATUS],
     |engine, _, emit| by_thread(engine, None, emit),
 )
 .found(&[("THREAD_ID", |engine, id, _, emit| by_thread(engine, Some(id), emit))])
 .indexed(&[&["THREAD_ID", "VARIABLE_NAME"]])
-.truncated(Reset::Sessions(Level::Thread));
+.truncated(Reset::Sessions(Grouping::Thread));
 
 /// The tables of sums, one per level.
 macro_rules! sums_tables {
@@ -36,8 +36,8 @@ macro_rules! sums_tables {
         $(
             #[doc = concat!("`", $name, "`")]
             pub static $table: TableDef<SessionStatusRow> =
-                TableDef::new($name, SUMS, $columns, |engine, _, emit| sums(engine, Level::$level, emit))
-                    .truncated(Reset::Sessions(Level::$level));
+                TableDef::new($name, SUMS, $columns, |engine, _, emit| sums(engine, Grouping::$level, emit))
+                    .truncated(Reset::Sessions(Grouping::$level));
         )*
     };
 }
@@ -64,7 +64,7 @@ fn by_thread(engine: &Engine, thread: Option<u64>, emit: Emit<'_, SessionStatusR
     }
 }
 
-fn sums(engine: &Engine, level: Level, emit: Emit<'_, SessionStatusRow>) {
+fn sums(engine: &Engine, level: Grouping, emit: Emit<'_, SessionStatusRow>) {
     for row in engine.session_sums(level) {
         let counters = engine.session_counter_names().iter().zip(row.counters);
         let counts = counters.filter(|(counter, _)| counter.form == CounterForm::Count);

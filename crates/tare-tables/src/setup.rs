@@ -16,7 +16,7 @@ pub type ConsumerState = (Consumer, bool);
 pub static INSTRUMENTS: TableDef<Instrument> = TableDef::new(
     "setup_instruments",
     "The instrumented points of the server. An UPDATE acts at once, on what already exists too: mutexes and \
-     rwlocks included, which in the reference must be chosen at start-up.",
+     rwlocks included, which in the built-in must be chosen at start-up.",
     &[INSTRUMENT_COLUMNS],
     |engine, _, emit| {
         let _ = engine.instruments().iter().filter(|it| it.kind != Kind::Thread).try_for_each(emit);
@@ -81,7 +81,7 @@ fn update_instrument(engine: &Engine, changes: &Changes<'_>) -> Result<bool, Tab
     let Some(instrument) = engine.instruments().into_iter().find(|it| it.name == *name) else {
         return Ok(false);
     };
-    // Memory has no duration: the reference accepts TIMED = 'YES' and leaves it at NO.
+    // Memory has no duration: the built-in accepts TIMED = 'YES' and leaves it at NO.
     let timed = timed.filter(|_| instrument.kind != Kind::Memory);
     engine.set_instrument(instrument.id, enabled, timed);
     Ok(true)
@@ -120,7 +120,7 @@ pub static ACTORS: TableDef<ActorRule> = TableDef::new(
     "setup_actors",
     "Whose connections are watched: `%` stands for any. The most specific row decides, one about the user before one about \
      the host; without a row neither INSTRUMENTED nor HISTORY is on. A change acts on connections that come \
-     later. Holds at most 1,024 rows. Rows about a role decide nothing, as in the reference.",
+     later. Holds at most 1,024 rows. Rows about a role decide nothing, as in the built-in.",
     &[ACTOR_COLUMNS],
     |engine, _, emit| {
         let _ = engine.rules().iter().try_for_each(emit);
@@ -169,7 +169,7 @@ pub static OBJECTS: TableDef<ObjectRule> = TableDef::new(
     "Which tables and stored programs are watched: `%` stands for any. The row about the object decides, else the one \
      about its schema with OBJECT_NAME `%`, else the one of its type with `%` twice; without a row it is not \
      watched. Letter case tells names apart; the server gives names of programs in lower case. A change acts at once. \
-     DELETE takes rows of every type away, not those of TABLE alone as the reference does. \
+     DELETE takes rows of every type away, not those of TABLE alone as the built-in does. \
      Holds at most 1,024 rows.",
     &[OBJECT_COLUMNS],
     |engine, _, emit| {
@@ -184,7 +184,7 @@ pub static OBJECTS: TableDef<ObjectRule> = TableDef::new(
     |engine, row| Ok(engine.remove_rule(&object(row)?)),
 );
 
-/// Kinds of objects as the reference's tables list them.
+/// Kinds of objects as the built-in's tables list them.
 pub(crate) const OBJECT_TYPES: &[&str] = &["EVENT", "FUNCTION", "PROCEDURE", "TABLE", "TRIGGER"];
 
 const OBJECT_COLUMNS: &[ColumnDef<ObjectRule>] = &[

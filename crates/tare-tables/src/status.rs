@@ -29,7 +29,7 @@ pub fn set_status_source(source: StatusSource) -> bool {
 /// `tare_status`
 pub static STATUS: TableDef<StatusRow> = TableDef::new(
     "tare_status",
-    "A table of tare's own, not in the reference: version, memory in bytes, digests that lost their place to \
+    "A table of tare's own, not in the built-in: version, memory in bytes, digests that lost their place to \
      others, what did not fit, which consumers are on, and what the host says of itself. The row `budget` may be updated: OFF, or a \
      share of the server's CPU time such as 1%.",
     &[&[

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use tare_engine::Engine;
 use tare_engine::snapshot::{
-    Asked, EventType, Level, MemoryStat, Reset, Stat, StatementStat, Summary, TransactionStat,
+    Asked, EventType, Grouping, MemoryStat, Reset, Stat, StatementStat, Summary, TransactionStat,
 };
 
 use crate::column::{ColumnDef, column, nullable, number};
@@ -14,7 +14,7 @@ use crate::event::{counter_columns, further_columns};
 use crate::statistic::{merged, stat_columns};
 use crate::table::SqlType::{BigInt, BigIntUnsigned, Char, VarChar};
 
-/// The five tables of one statistic, one per level. `$user` and `$host` are the widths of the reference's
+/// The five tables of one statistic, one per level. `$user` and `$host` are the widths of the built-in's
 /// key columns: they differ between the older and the newer summaries.
 macro_rules! summary_tables {
     (
@@ -37,7 +37,7 @@ macro_rules! summary_tables {
             summary_tables!(@level THREAD, Thread, "_by_thread_by_event_name", "for each live thread",
                 [["THREAD_ID", "EVENT_NAME"], ["EVENT_NAME", "THREAD_ID"]], $prefix, $what, $stat, $read, $level => $reset, $further,
                 &[THREAD_ID, EVENT_NAME, $($columns),+], found: &[("THREAD_ID", |engine, id, parts, emit| {
-                    $read(engine, Asked { what: Level::Thread, thread: Some(id), parts }, &mut |row| emit(&row));
+                    $read(engine, Asked { what: Grouping::Thread, thread: Some(id), parts }, &mut |row| emit(&row));
                 })]);
             summary_tables!(@level ACCOUNT, Account, "_by_account_by_event_name", "for each account",
                 [["USER", "HOST", "EVENT_NAME"], ["EVENT_NAME", "USER", "HOST"]], $prefix, $what, $stat, $read, $level => $reset, $further,
@@ -60,13 +60,13 @@ macro_rules! summary_tables {
             concat!($prefix, $suffix),
             concat!($what, " by instrument, ", $for_whom, ". Instruments that saw nothing appear with zeros."),
             $columns,
-            |engine, _, emit| $read(engine, Level::$variant, &mut |row| emit(&row)),
+            |engine, _, emit| $read(engine, Grouping::$variant, &mut |row| emit(&row)),
         )
         $(.found($finders))?
         .extended($further)
         .indexed(&[$(&[$($key),+]),+])
         .truncated({
-            let $level = Level::$variant;
+            let $level = Grouping::$variant;
             $reset
         });
     };

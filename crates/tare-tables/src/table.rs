@@ -8,7 +8,7 @@ use tare_engine::snapshot::Parts;
 
 use crate::stream::{Put, Stream};
 
-/// SQL type of a column, as the reference declares it.
+/// SQL type of a column, as the built-in declares it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SqlType {
     /// `bigint(20)`
@@ -74,9 +74,9 @@ impl SqlType {
 /// Name, type and meaning of a column. The getter belongs to the table's own row type.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
-    /// As the reference spells it.
+    /// As the built-in spells it.
     pub name: &'static str,
-    /// As the reference declares it.
+    /// As the built-in declares it.
     pub sql_type: SqlType,
     /// NULL allowed.
     pub nullable: bool,
@@ -252,7 +252,7 @@ pub enum Operator {
     IsNotNull,
 }
 
-/// Why a write was refused; numbers and texts are the reference's.
+/// Why a write was refused; numbers and texts are the built-in's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TableError {
     /// 1683 ER_WRONG_PERFSCHEMA_USAGE "Invalid performance_schema usage"
@@ -281,12 +281,12 @@ pub enum TableError {
 
 /// A table that can be served.
 ///
-/// A table nobody may change needs no methods that change it: they refuse, as the reference does. Nor does one without
+/// A table nobody may change needs no methods that change it: they refuse, as the built-in does. Nor does one without
 /// indexes say so.
 pub trait Table: Sync {
     /// Name under `performance_schema`, lower case.
     fn name(&self) -> &'static str;
-    /// What it shows, where it differs from the reference.
+    /// What it shows, where it differs from the built-in.
     fn doc(&self) -> &'static str;
     /// What may be done with it.
     fn access(&self) -> Access {
@@ -297,7 +297,7 @@ pub trait Table: Sync {
     fn extended(&'static self) -> Option<&'static dyn Table> {
         None
     }
-    /// Columns in the reference's order.
+    /// Columns in the built-in's order.
     fn columns(&self) -> &[Column];
     /// Indexes as column positions, most useful first; each is offered to the host's optimizer.
     fn indexes(&self) -> &'static [&'static [usize]] {

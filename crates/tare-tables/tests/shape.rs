@@ -1,16 +1,16 @@
-//! Every declared table has the reference's shape, and says what it is.
+//! Every declared table has the built-in's shape, and says what it is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tare_tables::{Access, Columns, STREAMS, Shape, TABLES, Table, ddl, mysql};
 
-/// Facts about the reference's columns; regenerate with `reference/regenerate.sh`.
+/// Facts about the built-in's columns; regenerate with `reference/regenerate.sh`.
 const FACTS: &str = include_str!("reference/10.11.tsv");
 
-/// Tables of tare's own, which the reference does not have.
+/// Tables of tare's own, which the built-in does not have.
 const OWN: [&str; 4] = ["tare_decisions", "tare_levels", "tare_prices", "tare_status"];
 
-/// The reference's `CREATE TABLE` of each table, put together from the facts.
+/// The built-in's `CREATE TABLE` of each table, put together from the facts.
 fn reference() -> BTreeMap<&'static str, String> {
     let mut columns: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for line in FACTS.lines() {
@@ -44,7 +44,7 @@ fn ddl_is_the_references() {
     for table in TABLES {
         match reference.get(table.name()) {
             Some(wanted) => assert_eq!(&ddl(*table), wanted),
-            None => assert!(OWN.contains(&table.name()), "{} is not in the reference", table.name()),
+            None => assert!(OWN.contains(&table.name()), "{} is not in the built-in", table.name()),
         }
     }
 }
@@ -70,7 +70,7 @@ fn setup_threads_is_mysqls() {
                   `VOLATILITY` int(11) NOT NULL,\n  `DOCUMENTATION` longtext DEFAULT NULL\n)";
     let is_it = |table: &&&dyn Table| table.name() == "setup_threads";
     assert_eq!(ddl(*Shape::Extended.tables().iter().find(is_it).expect("the table")), wanted);
-    assert!(!TABLES.iter().any(|table| is_it(&table)), "the reference does not have it");
+    assert!(!TABLES.iter().any(|table| is_it(&table)), "the built-in does not have it");
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn indexes_begin_with_what_is_asked_for() {
     assert_eq!(first("table_io_waits_summary_by_table"), "OBJECT_TYPE, OBJECT_SCHEMA, OBJECT_NAME");
 }
 
-/// What the reference answered when each command was tried on it, table by table.
+/// What the built-in answered when each command was tried on it, table by table.
 #[test]
 fn access_is_the_references() {
     let editable = ["setup_actors", "setup_objects"];
@@ -171,7 +171,7 @@ fn access_is_the_references() {
         "replication_applier_status",
         "replication_applier_status_by_coordinator",
         "replication_applier_status_by_worker",
-        // The reference empties its cache of host names, under a lock of the host's: TRUNCATE is refused, and says so.
+        // The built-in empties its cache of host names, under a lock of the host's: TRUNCATE is refused, and says so.
         "host_cache",
     ];
     for table in TABLES {

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use tare_tables::TableError;
 
-/// An error packet: number, SQLSTATE and text are those the reference server uses for the same mistake.
+/// An error packet: number, SQLSTATE and text are those the built-in uses for the same mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) code: u16,
@@ -21,7 +21,7 @@ impl Failure {
         Failure { code, state, message: message.into() }
     }
 
-    /// For who makes a table that is to lead where an installed one does; the reference refuses in these words.
+    /// For who makes a table that is to lead where an installed one does; the built-in refuses in these words.
     pub(crate) fn not_another_table() -> Self {
         let text = "Can't create table like one of performance_schema (errno: 131 \"Command not supported by the engine\")";
         Failure::new(1005, "HY000", text)

@@ -81,7 +81,7 @@ fn text_beyond_utf8mb3_is_question_marks_for_those_who_read_utf8mb3() {
     packet(&mut stream).unwrap();
     send(&mut stream, &framed(0, b"\x03SELECT INFO FROM things WHERE NAME = 'idle'"));
     let row = (0..4).map(|_| packet(&mut stream).unwrap().1).last().unwrap();
-    // One for each byte, as in the reference.
+    // One for each byte, as in the built-in.
     assert_eq!(row, [&[7], "é ????".as_bytes()].concat());
 }
 

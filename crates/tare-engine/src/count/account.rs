@@ -1,7 +1,7 @@
 //! Accounts, users and hosts: who connects, how often, and what their closed connections did.
 //!
 //! A thread belongs to an account from its first moment (without names: that of background threads) and may change it.
-//! Its figures stay in its own cells while it lives, so they go with it to a new account, as in the reference; at its
+//! Its figures stay in its own cells while it lives, so they go with it to a new account, as in the built-in; at its
 //! end they are folded into the account. What an account counts its user and its host count, too: they keep apart only
 //! what no account has any more. An account has no names of its own, it is a pair of user and host.
 //!
@@ -25,7 +25,7 @@ use crate::memory::lost::Lost;
 use crate::memory::pool::{Pool, SlotHead};
 use crate::memory::text;
 use crate::setup::instrument::lock;
-use crate::snapshot::{Kind, Level};
+use crate::snapshot::{Grouping, Kind};
 use crate::thread::Thread;
 
 /// Words of a name: 128 characters.
@@ -315,9 +315,9 @@ impl Engine {
         });
     }
 
-    /// Forgets who is not connected; those who are begin to count their connections anew. `level`: accounts, or users
+    /// Forgets who is not connected; those who are begin to count their connections anew. `grouping`: accounts, or users
     /// or hosts together with the accounts.
-    pub(crate) fn reset_connections(&self, level: Level) {
+    pub(crate) fn reset_connections(&self, grouping: Grouping) {
         for family in [
             Family::Waits,
             Family::Stages,
@@ -326,15 +326,15 @@ impl Engine {
             Family::Memory,
             Family::Errors,
         ] {
-            self.reset_summary(family, level);
+            self.reset_summary(family, grouping);
         }
-        self.reset_sessions(level);
+        self.reset_sessions(grouping);
         let _one_at_a_time = lock(&self.parties.lock);
         self.folds.begin();
         self.forget(ACCOUNT);
-        match level {
-            Level::User => self.forget(USER),
-            Level::Host => self.forget(HOST),
+        match grouping {
+            Grouping::User => self.forget(USER),
+            Grouping::Host => self.forget(HOST),
             _ => {}
         }
         self.folds.end();

@@ -1,4 +1,4 @@
-//! HOT PATH: memory. Whoever frees counts the free, as in the reference; a thread's balance may be negative.
+//! HOT PATH: memory. Whoever frees counts the free, as in the built-in; a thread's balance may be negative.
 //!
 //! Each function is there twice: only in the extended shape somebody asks for the memory of sessions.
 

@@ -96,7 +96,7 @@ pub(crate) struct Plain {
 }
 
 impl Plain {
-    /// Adds all of `other`, if it counted anything: what brought nothing takes no time, as in the reference.
+    /// Adds all of `other`, if it counted anything: what brought nothing takes no time, as in the built-in.
     pub(crate) fn merge(&mut self, other: Plain) {
         if other.count == 0 {
             return;
@@ -115,7 +115,7 @@ pub(crate) fn bump(word: &AtomicU64, by: u64) {
 
 impl Counts {
     /// Adds `n` events that took `ticks` together; the caller is the only writer. MIN and MAX are of batches, and
-    /// a batch of none takes its time, too, which shows when something is counted: so in the reference.
+    /// a batch of none takes its time, too, which shows when something is counted: so in the built-in.
     #[inline(always)]
     pub(crate) fn add(&self, n: u64, ticks: u64) {
         self.add_usual(n, ticks);

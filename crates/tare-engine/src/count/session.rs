@@ -14,7 +14,7 @@ use crate::count::account::{ACCOUNT, HOST, Party, USER};
 use crate::memory::arena::View;
 use crate::memory::lost::Lost;
 use crate::setup::instrument::lock;
-use crate::snapshot::Level;
+use crate::snapshot::Grouping;
 use crate::thread::{Thread, ThreadRef};
 
 /// Counters of a session at most.
@@ -35,7 +35,7 @@ pub struct SessionCounter {
 /// What the word of a counter is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CounterForm {
-    /// A count. Only these are shown summed up, as in the reference.
+    /// A count. Only these are shown summed up, as in the built-in.
     Count,
     /// A number with a fraction.
     Fraction,
@@ -161,19 +161,19 @@ impl Engine {
 /// TRUNCATE, and the host's own way to empty what ended sessions left.
 impl Engine {
     /// Moves what ended sessions left to whoever still counts it. Live sessions keep their counters, which are the host's.
-    pub(crate) fn reset_sessions(&self, level: Level) {
+    pub(crate) fn reset_sessions(&self, grouping: Grouping) {
         self.notice_flush();
         let _one_at_a_time = lock(&self.parties.lock);
         self.folds.begin();
-        if level != Level::Thread {
+        if grouping != Grouping::Thread {
             self.each_party(ACCOUNT, |account| {
                 let counters = self.take_sums(account);
                 let of = self.of_account(account);
                 of.into_iter().flatten().for_each(|of| self.add_counters(of, &counters));
             });
         }
-        for (kind, of) in [(USER, Level::User), (HOST, Level::Host)] {
-            if level == of || level == Level::Global {
+        for (kind, of) in [(USER, Grouping::User), (HOST, Grouping::Host)] {
+            if grouping == of || grouping == Grouping::Global {
                 self.each_party(kind, |party| _ = self.take_sums(party));
             }
         }

@@ -17,7 +17,7 @@ use crate::snapshot::ClassId;
 
 use super::reference;
 
-/// Words of a file name (512 bytes, as the reference).
+/// Words of a file name (512 bytes, as the built-in).
 pub(crate) const FILE_WORDS: usize = 64;
 
 /// A file, open or not.

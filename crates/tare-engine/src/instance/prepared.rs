@@ -13,7 +13,7 @@ use crate::thread::current;
 
 use super::{ProgramRef, add, reference};
 
-/// Words of a prepared statement's text (1,024 bytes, as the reference).
+/// Words of a prepared statement's text (1,024 bytes, as the built-in).
 pub(crate) const PREPARED_WORDS: usize = 128;
 
 /// A prepared statement.

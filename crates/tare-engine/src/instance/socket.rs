@@ -112,7 +112,7 @@ impl Engine {
         socket.slot.idle.store(u8::from(idle), Relaxed);
     }
 
-    /// Begins a socket operation; nothing is recorded while the socket is idle, as in the reference.
+    /// Begins a socket operation; nothing is recorded while the socket is idle, as in the built-in.
     #[inline(always)]
     pub fn start_socket_wait(&self, socket: SocketRef, operation: u8, source: Source) -> Option<Wait> {
         let slot = &socket.slot;

@@ -236,7 +236,7 @@ impl Engine {
         if !self.wants(Kind::TableLock) {
             return None;
         }
-        // The reference names the first index of a table that is locked.
+        // The built-in names the first index of a table that is locked.
         self.start_table_wait(fixed::TABLE_LOCK, table, 0, operation::TABLE_LOCK + kind, source)
     }
 

@@ -11,7 +11,7 @@ macro_rules! lost {
         #[repr(u8)]
         pub enum Lost { $(#[doc = $doc] $variant,)* }
 
-        /// Names as the reference's status variables spell them, where it has one.
+        /// Names as the built-in's status variables spell them, where it has one.
         const NAMES: &[&str] = &[$($name,)*];
     };
 }

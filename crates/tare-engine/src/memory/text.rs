@@ -104,7 +104,7 @@ pub(crate) fn read_string(from: &[AtomicU64], len: usize) -> String {
 }
 
 /// Text as tables show it. Names and messages are UTF-8 in the host; a byte that belongs to no character is a `?`, as
-/// where the reference stores one.
+/// where the built-in stores one.
 pub fn shown(bytes: &[u8]) -> String {
     readable(bytes).into_owned()
 }

@@ -14,7 +14,7 @@ use crate::count::spread::{self, UNTIMED};
 use crate::histogram::Histogram;
 use crate::memory::arena::Arena;
 use crate::setup::instrument::lock;
-use crate::snapshot::{ClassId, EventType, Instrument, Kind, Level};
+use crate::snapshot::{ClassId, EventType, Grouping, Instrument, Kind};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread};
 
 /// How many events there were, and how many of them in each bucket but the lowest.
@@ -234,7 +234,7 @@ impl Engine {
     fn event_spreads(&self, of: EventType) -> (u32, Vec<(Instrument, Spread)>) {
         let family = family(of);
         let epoch = self.resets[family as usize][Viewer::Global as usize].load(Relaxed);
-        let is_of = |it: &Instrument| Family::of(it.kind) == family && self.summarised(it, Level::Global);
+        let is_of = |it: &Instrument| Family::of(it.kind) == family && self.summarised(it, Grouping::Global);
         let instruments: Vec<Instrument> = self.registry.all().into_iter().filter(is_of).collect();
         let kind = instruments.first().map_or(Kind::Mutex, |instrument| instrument.kind);
         let spreads = with_cell!(kind, C => self.unfolding(|| self.spreads::<C>(family, &instruments)));

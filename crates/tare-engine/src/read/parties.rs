@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::Engine;
 use crate::count::account::{ACCOUNT, HOST, Party, USER};
 use crate::memory::text;
-use crate::snapshot::{AttributeRow, ConnectionsRow, Level, Owner, ThreadKey};
+use crate::snapshot::{AttributeRow, ConnectionsRow, Grouping, Owner, ThreadKey};
 use crate::thread::Thread;
 
 /// A party as it was found: its slot may be another's by the time it has been read.
@@ -64,12 +64,12 @@ impl Engine {
     }
 
     /// Rows of `accounts`, `users` or `hosts`; other levels have none.
-    pub fn connections(&self, level: Level) -> Vec<ConnectionsRow> {
-        let kind = match level {
-            Level::Account => ACCOUNT,
-            Level::User => USER,
-            Level::Host => HOST,
-            Level::Thread | Level::Global => return Vec::new(),
+    pub fn connections(&self, grouping: Grouping) -> Vec<ConnectionsRow> {
+        let kind = match grouping {
+            Grouping::Account => ACCOUNT,
+            Grouping::User => USER,
+            Grouping::Host => HOST,
+            Grouping::Thread | Grouping::Global => return Vec::new(),
         };
         let threads = if self.is_extended() { self.live_threads() } else { Vec::new() };
         let row = |party: SeenParty| {
@@ -117,7 +117,7 @@ impl Engine {
             value: Some(host.to_utf8(value, charset, VALUE_CHARACTERS)).filter(|value| !value.is_empty()),
             ordinal,
         };
-        // As in the reference a nameless one is the end.
+        // As in the built-in a nameless one is the end.
         (0..).zip(pairs(&bytes)).map(row).take_while(|row| !row.name.is_empty()).collect()
     }
 }

@@ -8,7 +8,7 @@ use crate::count::session::{MAX_SESSION_COUNTERS, SessionCounter, SessionCounter
 use crate::memory::lost::Lost;
 use crate::read::parties::SeenParty;
 use crate::read::patiently;
-use crate::snapshot::{Level, Owner};
+use crate::snapshot::{Grouping, Owner};
 use crate::thread::Thread;
 
 /// Counters of a session, or of all an account, a user or a host has had.
@@ -63,12 +63,12 @@ impl Engine {
     }
 
     /// Sums over the sessions there are and those that have ended, for every account, user or host; other levels have none.
-    pub fn session_sums(&self, level: Level) -> Vec<SessionCountersRow> {
-        let kind = match level {
-            Level::Account => ACCOUNT,
-            Level::User => USER,
-            Level::Host => HOST,
-            Level::Thread | Level::Global => return Vec::new(),
+    pub fn session_sums(&self, grouping: Grouping) -> Vec<SessionCountersRow> {
+        let kind = match grouping {
+            Grouping::Account => ACCOUNT,
+            Grouping::User => USER,
+            Grouping::Host => HOST,
+            Grouping::Thread | Grouping::Global => return Vec::new(),
         };
         self.notice_flush();
         let parties = self.parties(kind);

@@ -263,19 +263,23 @@ impl Engine {
     pub fn reset(&self, what: Reset) {
         match what {
             Reset::Events(of, scope) => self.reset_events(of, scope),
-            Reset::Summary(EventType::Wait, level) => {
-                self.reset_summary(Family::Waits, level);
-                if level == Level::Global {
+            Reset::Summary(EventType::Wait, grouping) => {
+                self.reset_summary(Family::Waits, grouping);
+                if grouping == Grouping::Global {
                     self.reset_instances();
                 }
             }
-            Reset::Summary(EventType::Stage, level) => self.reset_summary(Family::Stages, level),
-            Reset::Summary(EventType::Statement, level) => self.reset_summary(Family::Statements, level),
-            Reset::Summary(EventType::Transaction, level) => self.reset_summary(Family::Transactions, level),
-            Reset::Memory(level) => self.reset_summary(Family::Memory, level),
-            Reset::Errors(level) => self.reset_summary(Family::Errors, level),
-            Reset::Connections(level) => self.reset_connections(level),
-            Reset::Sessions(level) => self.reset_sessions(level),
+            Reset::Summary(EventType::Stage, grouping) => self.reset_summary(Family::Stages, grouping),
+            Reset::Summary(EventType::Statement, grouping) => {
+                self.reset_summary(Family::Statements, grouping)
+            }
+            Reset::Summary(EventType::Transaction, grouping) => {
+                self.reset_summary(Family::Transactions, grouping)
+            }
+            Reset::Memory(grouping) => self.reset_summary(Family::Memory, grouping),
+            Reset::Errors(grouping) => self.reset_summary(Family::Errors, grouping),
+            Reset::Connections(grouping) => self.reset_connections(grouping),
+            Reset::Sessions(grouping) => self.reset_sessions(grouping),
             Reset::Digests => self.reset_digests(),
             Reset::DigestHistograms => self.truncate_digest_histograms(),
             Reset::Histograms(of) => self.truncate_event_histograms(of),
@@ -318,17 +322,17 @@ impl Engine {
         self.change_settings();
     }
 
-    /// The reference resets a summary together with all it is made of, except that the global summary of
+    /// The built-in resets a summary together with all it is made of, except that the global summary of
     /// waits is independent of the threads'.
-    pub(crate) fn reset_summary(&self, family: Family, level: Level) {
+    pub(crate) fn reset_summary(&self, family: Family, grouping: Grouping) {
         use Viewer::*;
-        let viewers: &[Viewer] = match (level, family) {
-            (Level::Thread, _) => &[Thread],
-            (Level::Account, _) => &[Thread, Account],
-            (Level::User, _) => &[Thread, Account, User],
-            (Level::Host, _) => &[Thread, Account, Host],
-            (Level::Global, Family::Waits) => &[Global],
-            (Level::Global, _) => &[Thread, Account, User, Host, Global],
+        let viewers: &[Viewer] = match (grouping, family) {
+            (Grouping::Thread, _) => &[Thread],
+            (Grouping::Account, _) => &[Thread, Account],
+            (Grouping::User, _) => &[Thread, Account, User],
+            (Grouping::Host, _) => &[Thread, Account, Host],
+            (Grouping::Global, Family::Waits) => &[Global],
+            (Grouping::Global, _) => &[Thread, Account, User, Host, Global],
         };
         if family == Family::Memory {
             self.note_all();
@@ -339,7 +343,7 @@ impl Engine {
         self.folds.end();
     }
 
-    /// As the reference: what the global summary of waits is made of, by instance, goes with it.
+    /// As the built-in: what the global summary of waits is made of, by instance, goes with it.
     fn reset_instances(&self) {
         self.reset_files();
         self.reset_sockets();

@@ -211,28 +211,28 @@ pub(crate) fn counters(PlainCounters(values): PlainCounters) -> StatementCounter
 }
 
 impl Engine {
-    /// Every wait instrument, for every owner, zeros included, in the order of registration. Only the level of threads
+    /// Every wait instrument, for every owner, zeros included, in the order of registration. Only the summary by thread
     /// knows one thread from all.
-    pub fn wait_summary(&self, asked: impl Into<Asked<Level>>, sink: Sink<'_, Stat>) {
+    pub fn wait_summary(&self, asked: impl Into<Asked<Grouping>>, sink: Sink<'_, Stat>) {
         let scale = Scale::of(self);
         self.summarise::<WaitTally, _>(Family::Waits, asked.into(), |_, t| scale.stat(t.0), sink);
     }
 
     /// As [`Engine::wait_summary`], for stages.
-    pub fn stage_summary(&self, asked: impl Into<Asked<Level>>, sink: Sink<'_, Stat>) {
+    pub fn stage_summary(&self, asked: impl Into<Asked<Grouping>>, sink: Sink<'_, Stat>) {
         let scale = Scale::of(self);
         self.summarise::<WaitTally, _>(Family::Stages, asked.into(), |_, t| scale.stat(t.0), sink);
     }
 
     /// As [`Engine::wait_summary`], for statements.
-    pub fn statement_summary(&self, asked: impl Into<Asked<Level>>, sink: Sink<'_, StatementStat>) {
+    pub fn statement_summary(&self, asked: impl Into<Asked<Grouping>>, sink: Sink<'_, StatementStat>) {
         let scale = Scale::of(self);
         let stat = |_, t: StatementTally| StatementStat { stat: scale.stat(t.0), sum: counters(t.1) };
         self.summarise::<StatementTally, _>(Family::Statements, asked.into(), stat, sink);
     }
 
     /// As [`Engine::wait_summary`], for transactions.
-    pub fn transaction_summary(&self, asked: impl Into<Asked<Level>>, sink: Sink<'_, TransactionStat>) {
+    pub fn transaction_summary(&self, asked: impl Into<Asked<Grouping>>, sink: Sink<'_, TransactionStat>) {
         let scale = Scale::of(self);
         let stat = |_, t: TransactionTally| TransactionStat {
             read_write: scale.stat(t.0),
@@ -242,12 +242,12 @@ impl Engine {
     }
 
     /// As [`Engine::wait_summary`], for memory.
-    pub fn memory_summary(&self, asked: impl Into<Asked<Level>>, sink: Sink<'_, MemoryStat>) {
+    pub fn memory_summary(&self, asked: impl Into<Asked<Grouping>>, sink: Sink<'_, MemoryStat>) {
         self.summarise::<MemoryTally, _>(Family::Memory, asked.into(), |_, t| t.0, sink);
     }
 
     /// Every error of the host's, for every owner, zeros included, by number; those it does not know come first.
-    pub fn error_summary(&self, asked: impl Into<Asked<Level>>, sink: Sink<'_, ErrorStat>) {
+    pub fn error_summary(&self, asked: impl Into<Asked<Grouping>>, sink: Sink<'_, ErrorStat>) {
         let scale = Scale::of(self);
         let stat = |class, ErrorTally(plain): ErrorTally| ErrorStat {
             error: self.errors.of_class(class).copied(),
@@ -258,25 +258,26 @@ impl Engine {
         self.summarise::<ErrorTally, _>(Family::Errors, asked.into(), stat, sink);
     }
 
-    /// What a family's summary at this level has rows of.
-    fn counted(&self, family: Family, level: Level) -> Vec<Counted> {
+    /// What a family's summary at this grouping has rows of.
+    fn counted(&self, family: Family, grouping: Grouping) -> Vec<Counted> {
         if family == Family::Errors {
             let name = |id| self.errors.of_class(id).map_or("", |error| error.name);
             return self.errors.classes().map(|id| Counted { id, name: name(id) }).collect();
         }
         let instruments = self.registry.all().into_iter();
-        let summarised = instruments.filter(|it| Family::of(it.kind) == family && self.summarised(it, level));
+        let summarised =
+            instruments.filter(|it| Family::of(it.kind) == family && self.summarised(it, grouping));
         summarised.map(|Instrument { id, name, .. }| Counted { id, name }).collect()
     }
 
-    /// Whether an instrument has rows at this level: no statement stays abstract, and memory of the server as
+    /// Whether an instrument has rows at this grouping: no statement stays abstract, and memory of the server as
     /// a whole is no thread's.
-    pub(super) fn summarised(&self, instrument: &Instrument, level: Level) -> bool {
+    pub(super) fn summarised(&self, instrument: &Instrument, grouping: Grouping) -> bool {
         match instrument.kind {
             Kind::Thread => false,
             Kind::Statement => !instrument.name.starts_with("statement/abstract/"),
             Kind::Memory => {
-                level == Level::Global || self.registry.switches(instrument.id) & SERVER_WIDE == 0
+                grouping == Grouping::Global || self.registry.switches(instrument.id) & SERVER_WIDE == 0
             }
             _ => true,
         }
@@ -285,19 +286,19 @@ impl Engine {
     fn summarise<T: Tally, S>(
         &self,
         family: Family,
-        asked: Asked<Level>,
+        asked: Asked<Grouping>,
         stat: impl Fn(ClassId, T) -> S,
         sink: Sink<'_, S>,
     ) {
-        let Asked { what: level, thread, .. } = asked;
-        let instruments = self.counted(family, level);
-        match level {
-            Level::Global => {
+        let Asked { what: grouping, thread, .. } = asked;
+        let instruments = self.counted(family, grouping);
+        match grouping {
+            Grouping::Global => {
                 let tallies = self.unfolding(|| self.global_tallies::<T>(family, &instruments));
                 let owner = Owner::default();
                 let _ = emit(&owner, &instruments, tallies, &stat, sink);
             }
-            Level::Thread => {
+            Grouping::Thread => {
                 for thread in self.live_threads_of(thread) {
                     let owner = Owner { thread_id: thread.thread_id.load(Relaxed), ..Owner::default() };
                     let tallies = || self.thread_tallies::<T>(family, Viewer::Thread, thread, &instruments);
@@ -309,9 +310,9 @@ impl Engine {
                     }
                 }
             }
-            Level::Account => self.summarise_parties::<T, S>(family, ACCOUNT, &instruments, &stat, sink),
-            Level::User => self.summarise_parties::<T, S>(family, USER, &instruments, &stat, sink),
-            Level::Host => self.summarise_parties::<T, S>(family, HOST, &instruments, &stat, sink),
+            Grouping::Account => self.summarise_parties::<T, S>(family, ACCOUNT, &instruments, &stat, sink),
+            Grouping::User => self.summarise_parties::<T, S>(family, USER, &instruments, &stat, sink),
+            Grouping::Host => self.summarise_parties::<T, S>(family, HOST, &instruments, &stat, sink),
         }
     }
 

@@ -18,7 +18,7 @@ pub struct ActorRule {
 const ANY: &str = "%";
 
 impl ActorRule {
-    /// The reference's initial rows.
+    /// The built-in's initial rows.
     pub(crate) fn initial() -> Vec<ActorRule> {
         let any = || ANY.to_owned();
         vec![ActorRule { host: any(), user: any(), role: any(), enabled: true, history: true }]

@@ -169,7 +169,7 @@ impl Registry {
         classes.push(Class { kind: what.kind, name, c_name, properties: what.properties });
         let id = classes.len();
         self.kinds[id].store(what.kind as u8, Relaxed);
-        // What the reference's tables do not list cannot be off from the start.
+        // What the built-in's tables do not list cannot be off from the start.
         let initial = self.initial.get().filter(|_| what.kind != Kind::Thread);
         let initial = initial.map_or_else(Initial::default, |initial| initial(name));
         self.count_enabled(what.kind, false, initial.enabled);
@@ -267,7 +267,7 @@ impl Registry {
         threads.map(instrument).collect()
     }
 
-    /// Every instrument, in the reference's order: by kind, then by registration.
+    /// Every instrument, in the built-in's order: by kind, then by registration.
     pub(crate) fn all(&self) -> Vec<Instrument> {
         let instrument = |(at, class): (usize, &Class)| {
             let Initial { enabled, timed, level, held } = self.state(at + 1);
@@ -346,7 +346,7 @@ const ORDER: [u8; KINDS.len()] = {
     order
 };
 
-/// What the reference's own buffers are called: no limit counts them.
+/// What the built-in's own buffers are called: no limit counts them.
 const UNBOUND: &str = "memory/performance_schema/";
 
 fn is_bound(class: &Class) -> bool {

@@ -52,7 +52,7 @@ pub struct ObjectRule {
 }
 
 impl ObjectRule {
-    /// The reference's initial rows.
+    /// The built-in's initial rows.
     pub(crate) fn initial() -> Vec<ObjectRule> {
         let mut rules = Vec::new();
         for object_type in [EVENT, FUNCTION, PROCEDURE, TABLE, TRIGGER] {
@@ -81,7 +81,7 @@ impl Rule for ObjectRule {
     }
 
     /// Decides anew about every object there is. A table that is no longer watched loses what closed handles counted, as in
-    /// the reference.
+    /// the built-in.
     fn act(engine: &Engine, rules: &[Self]) {
         // Whether it was watched until now.
         let anew = |watch: &AtomicU8, object_type, (schema, schema_len, name, name_len): NameWords<'_>| {

@@ -111,7 +111,7 @@ impl Parts {
 /// What a reader asks for: of every thread, or of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked<T> {
-    /// Events of a scope, or the summary of a level.
+    /// Events of a scope, or the summary of a grouping.
     pub what: T,
     /// THREAD_ID of the one thread the rows shall be about; `None`: of all.
     pub thread: Option<u64>,

@@ -1,6 +1,6 @@
 //! Rows of `setup_*`, threads, timers and losses; what can be reset.
 
-use super::{ClassId, EventType, Kind, Level, Scope};
+use super::{ClassId, EventType, Grouping, Kind, Scope};
 use crate::setup::level::Recording;
 
 /// A registered instrument: a row of `setup_instruments`.
@@ -211,7 +211,7 @@ pub struct TimerRow {
     pub overhead: Option<u64>,
 }
 
-/// What did not fit, by what it was. `name` is the reference's status name without `Performance_schema_`
+/// What did not fit, by what it was. `name` is the built-in's status name without `Performance_schema_`
 /// where it has one (`mutex_instances_lost`, `digest_lost` …).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
@@ -225,16 +225,16 @@ pub struct LostRow {
 pub enum Reset {
     /// `TRUNCATE events_<type>_{current,history,history_long}`.
     Events(EventType, Scope),
-    /// `TRUNCATE events_<type>_summary_<level>_by_event_name`.
-    Summary(EventType, Level),
-    /// `TRUNCATE memory_summary_<level>_by_event_name`.
-    Memory(Level),
-    /// `TRUNCATE events_errors_summary_<level>_by_error`.
-    Errors(Level),
-    /// `TRUNCATE accounts`, `users` or `hosts`, by level.
-    Connections(Level),
-    /// `TRUNCATE status_by_thread`, `_account`, `_user` or `_host`, by level.
-    Sessions(Level),
+    /// `TRUNCATE events_<type>_summary_<grouping>_by_event_name`.
+    Summary(EventType, Grouping),
+    /// `TRUNCATE memory_summary_<grouping>_by_event_name`.
+    Memory(Grouping),
+    /// `TRUNCATE events_errors_summary_<grouping>_by_error`.
+    Errors(Grouping),
+    /// `TRUNCATE accounts`, `users` or `hosts`, by grouping.
+    Connections(Grouping),
+    /// `TRUNCATE status_by_thread`, `_account`, `_user` or `_host`, by grouping.
+    Sessions(Grouping),
     /// `TRUNCATE events_statements_summary_by_digest`.
     Digests,
     /// `TRUNCATE events_statements_histogram_by_digest`.

@@ -109,9 +109,9 @@ pub struct ErrorStat {
     pub seen_us: Option<(u64, u64)>,
 }
 
-/// The level a `*_by_event_name` summary is grouped at.
+/// Whom a `*_by_event_name` summary is grouped by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Level {
+pub enum Grouping {
     /// `*_by_thread_by_event_name`
     Thread,
     /// `*_by_account_by_event_name`
@@ -124,21 +124,21 @@ pub enum Level {
     Global,
 }
 
-/// Whose a summary row is. Fields that do not belong to the level are empty.
+/// Whose a summary row is. Fields that the grouping has not are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Owner {
-    /// THREAD_ID at [`Level::Thread`].
+    /// THREAD_ID, by thread.
     pub thread_id: u64,
-    /// USER at account and user level (`None`: SQL NULL, a background thread).
+    /// USER, by account and user (`None`: SQL NULL, a background thread).
     pub user: Option<String>,
-    /// HOST at account and host level.
+    /// HOST, by account and host.
     pub host: Option<String>,
 }
 
 /// An account, a user or a host: rows of `accounts`, `users` and `hosts`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionsRow {
-    /// USER and HOST, as far as the level has them (`None`: SQL NULL, background threads).
+    /// USER and HOST, as far as the grouping has them (`None`: SQL NULL, background threads).
     pub owner: Owner,
     /// CURRENT_CONNECTIONS.
     pub current: u64,

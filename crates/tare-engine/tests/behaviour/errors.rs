@@ -12,7 +12,8 @@ const ERRORS: &[KnownError] = &[
     KnownError { number: 1062, name: "ER_DUP_ENTRY", sqlstate: "23000" },
     KnownError { number: 4192, name: "ER_SLAVE_STATEMENT_TIMEOUT", sqlstate: "70100" },
 ];
-const LEVELS: [Level; 5] = [Level::Thread, Level::Account, Level::User, Level::Host, Level::Global];
+const LEVELS: [Grouping; 5] =
+    [Grouping::Thread, Grouping::Account, Grouping::User, Grouping::Host, Grouping::Global];
 
 fn rig() -> Rig {
     Rig::with(Config { errors: ERRORS, ..small() })
@@ -38,7 +39,7 @@ fn handle(rig: Rig, thread: ThreadRef, found: Option<u32>) {
 }
 
 /// SUM_ERROR_RAISED and SUM_ERROR_HANDLED of every error at a level, by number (0: unknown); what nobody saw is left out.
-fn seen(rig: Rig, level: Level) -> BTreeMap<u32, (u64, u64)> {
+fn seen(rig: Rig, level: Grouping) -> BTreeMap<u32, (u64, u64)> {
     let mut seen = BTreeMap::new();
     for Summary { stat, .. } in rig.error_rows(level) {
         let sum: &mut (u64, u64) = seen.entry(stat.error.map_or(0, |error| error.number)).or_default();
@@ -57,7 +58,7 @@ fn every_error_has_a_row_and_those_nobody_knows_share_the_first() {
     let rig = rig();
     let thread = connect(rig, "a", "x");
     [1062, 1062, 1050, 5, 120, 9999, u32::MAX].into_iter().for_each(|number| raise(rig, thread, number));
-    let rows = rig.error_rows(Level::Global);
+    let rows = rig.error_rows(Grouping::Global);
     let names: Vec<&str> = rows.iter().map(|row| row.name).collect();
     assert_eq!(names, ["", "ER_TABLE_EXISTS_ERROR", "ER_DUP_ENTRY", "ER_SLAVE_STATEMENT_TIMEOUT"]);
     assert_eq!(rows.iter().map(|row| row.stat.raised).collect::<Vec<_>>(), [4, 1, 2, 0]);
@@ -67,7 +68,7 @@ fn every_error_has_a_row_and_those_nobody_knows_share_the_first() {
     let (first, last) = rows[2].stat.seen_us.expect("it was seen");
     assert!(first != 0 && first <= last);
     let mine = |row: &Summary<ErrorStat>| row.owner.thread_id == thread.thread_id();
-    assert_eq!(rig.error_rows(Level::Thread).iter().filter(|row| mine(row)).count(), names.len());
+    assert_eq!(rig.error_rows(Grouping::Thread).iter().filter(|row| mine(row)).count(), names.len());
     assert_eq!(rig.losses(), 0);
 }
 
@@ -88,10 +89,10 @@ fn what_a_handler_takes_counts_as_handled_and_no_longer_as_raised() {
     handle(rig, thread, Some(1062));
     // None is found for a warning: nothing was handled, whatever was found before.
     handle(rig, thread, None);
-    assert_eq!(seen(rig, Level::Global), BTreeMap::from([(1050, (1, 0)), (1062, (1, 1))]));
-    rig.reset(Reset::Errors(Level::Global));
+    assert_eq!(seen(rig, Grouping::Global), BTreeMap::from([(1050, (1, 0)), (1062, (1, 1))]));
+    rig.reset(Reset::Errors(Grouping::Global));
     handle(rig, thread, Some(1062));
-    assert_eq!(seen(rig, Level::Global), BTreeMap::from([(1062, (0, 1))]), "raised before the reset");
+    assert_eq!(seen(rig, Grouping::Global), BTreeMap::from([(1062, (0, 1))]), "raised before the reset");
 }
 
 #[test]
@@ -102,7 +103,7 @@ fn the_instrument_and_the_consumers_decide_what_is_counted() {
     let thread = connect(rig, "a", "x");
     let count = || {
         raise(rig, thread, 1062);
-        (seen(rig, Level::Thread).get(&1062).copied(), seen(rig, Level::Global).get(&1062).copied())
+        (seen(rig, Grouping::Thread).get(&1062).copied(), seen(rig, Grouping::Global).get(&1062).copied())
     };
     rig.set_instrument(error.id, Some(false), None);
     assert_eq!(count(), (None, None));
@@ -120,7 +121,7 @@ fn the_instrument_and_the_consumers_decide_what_is_counted() {
 
 /// SUM_ERROR_RAISED of all accounts of a user.
 fn raised_by(rig: Rig, user: &str) -> u64 {
-    let rows = rig.error_rows(Level::Account).into_iter();
+    let rows = rig.error_rows(Grouping::Account).into_iter();
     rows.filter(|row| row.owner.user.as_deref() == Some(user)).map(|row| row.stat.raised).sum()
 }
 
@@ -129,13 +130,13 @@ fn a_thread_takes_its_errors_along_to_another_account_but_not_those_of_before_a_
     let rig = rig();
     let thread = connect(rig, "a", "x");
     raise(rig, thread, 1062);
-    rig.reset(Reset::Errors(Level::Thread));
+    rig.reset(Reset::Errors(Grouping::Thread));
     rig.set_thread_account(thread, b"b", b"x");
     assert_eq!((raised_by(rig, "a"), raised_by(rig, "b")), (1, 0));
     raise(rig, thread, 1062);
     rig.set_thread_account(thread, b"c", b"x");
     assert_eq!((raised_by(rig, "a"), raised_by(rig, "b"), raised_by(rig, "c")), (1, 0, 1));
-    assert_eq!(seen(rig, Level::Global), BTreeMap::from([(1062, (2, 0))]));
+    assert_eq!(seen(rig, Grouping::Global), BTreeMap::from([(1062, (2, 0))]));
 }
 
 #[test]
@@ -148,7 +149,7 @@ fn errors_stay_with_their_account_when_the_thread_ends() {
     rig.delete_thread(one);
     let sum = BTreeMap::from([(1062, (2, 1))]);
     assert_eq!(LEVELS[1..].iter().map(|level| seen(rig, *level)).collect::<Vec<_>>(), vec![sum; 4]);
-    assert_eq!(seen(rig, Level::Thread), BTreeMap::from([(1062, (2, 0))]));
+    assert_eq!(seen(rig, Grouping::Thread), BTreeMap::from([(1062, (2, 0))]));
     assert_eq!((raised_by(rig, "a"), raised_by(rig, "b")), (0, 2));
 }
 
@@ -160,16 +161,16 @@ fn truncate_resets_a_level_and_those_it_is_made_of() {
         [alive, ended].into_iter().for_each(|thread| raise(rig, thread, 1062));
         rig.delete_thread(ended);
         rig.reset(Reset::Errors(level));
-        let kept = |what: Level| match (level, what) {
-            (Level::Thread, Level::Thread) => None,
+        let kept = |what: Grouping| match (level, what) {
+            (Grouping::Thread, Grouping::Thread) => None,
             // Those of the thread that lives are still its account's.
-            (Level::Thread, _) => Some((2, 0)),
-            (Level::Account, Level::User | Level::Host | Level::Global) => Some((2, 0)),
-            (Level::User, Level::Host | Level::Global) => Some((2, 0)),
-            (Level::Host, Level::User | Level::Global) => Some((2, 0)),
+            (Grouping::Thread, _) => Some((2, 0)),
+            (Grouping::Account, Grouping::User | Grouping::Host | Grouping::Global) => Some((2, 0)),
+            (Grouping::User, Grouping::Host | Grouping::Global) => Some((2, 0)),
+            (Grouping::Host, Grouping::User | Grouping::Global) => Some((2, 0)),
             _ => None,
         };
-        let now = |what: Level| seen(rig, what).get(&1062).copied();
+        let now = |what: Grouping| seen(rig, what).get(&1062).copied();
         assert_eq!(LEVELS.map(now), LEVELS.map(kept), "after a reset of level {at}");
         // What comes is counted everywhere, at once and after the end.
         raise(rig, alive, 1062);
@@ -189,10 +190,10 @@ fn a_forgotten_account_takes_its_errors_along() {
     let thread = connect(rig, "a", "x");
     raise(rig, thread, 1062);
     rig.delete_thread(thread);
-    rig.reset(Reset::Connections(Level::Account));
-    assert_eq!(seen(rig, Level::Account), BTreeMap::new());
-    assert_eq!(seen(rig, Level::User), BTreeMap::from([(1062, (1, 0))]));
-    assert_eq!(seen(rig, Level::Global), BTreeMap::from([(1062, (1, 0))]));
+    rig.reset(Reset::Connections(Grouping::Account));
+    assert_eq!(seen(rig, Grouping::Account), BTreeMap::new());
+    assert_eq!(seen(rig, Grouping::User), BTreeMap::from([(1062, (1, 0))]));
+    assert_eq!(seen(rig, Grouping::Global), BTreeMap::from([(1062, (1, 0))]));
 }
 
 #[test]
@@ -216,13 +217,13 @@ fn sixteen_threads_lose_no_error_while_some_end_and_others_are_reset() {
         scope.spawn(move || {
             // None of these takes anything away from users, hosts or all.
             for _ in 0..100 {
-                rig.reset(Reset::Errors(Level::Thread));
-                rig.reset(Reset::Errors(Level::Account));
+                rig.reset(Reset::Errors(Grouping::Thread));
+                rig.reset(Reset::Errors(Grouping::Account));
                 std::thread::yield_now();
             }
         });
     });
-    for level in [Level::User, Level::Host, Level::Global] {
+    for level in [Grouping::User, Grouping::Host, Grouping::Global] {
         let (mut raised, mut handled) = (0, 0);
         for (of_one, of_two) in seen(rig, level).into_values() {
             (raised, handled) = (raised + of_one, handled + of_two);
@@ -241,6 +242,6 @@ fn what_does_not_fit_the_memory_is_counted_as_lost() {
         raise(rig, thread, 1062);
         raised += 1;
     }
-    let sum = seen(rig, Level::Global).get(&1062).map_or(0, |(raised, _)| *raised);
+    let sum = seen(rig, Grouping::Global).get(&1062).map_or(0, |(raised, _)| *raised);
     assert!(raised > 0 && rig.losses_of("summary_cells_lost") + sum == raised, "{sum} of {raised}");
 }

@@ -142,7 +142,7 @@ fn a_stage_that_nobody_wants_is_the_threads_state_and_ends_the_one_before() {
     switch(true);
     stage(rig.class.stage);
     assert!(rig.stages(Scope::Current)[0].head.end_event_id.is_none());
-    // Where nothing is wanted at all, what is in progress stays so, as in the reference.
+    // Where nothing is wanted at all, what is in progress stays so, as in the built-in.
     rig.set_consumer(Consumer::GlobalInstrumentation, false);
     stage(rig.class.stage_two);
     stage(rig.class.stage_two);
@@ -268,8 +268,8 @@ fn what_is_summed_up_is_reset_like_everything_else() {
     for _ in 0..3 {
         rig.stage(rig.class.stage);
         rig.wait(rig.class.mutex);
-        rig.reset(Reset::Summary(EventType::Wait, Level::Thread));
-        rig.reset(Reset::Summary(EventType::Stage, Level::Thread));
+        rig.reset(Reset::Summary(EventType::Wait, Grouping::Thread));
+        rig.reset(Reset::Summary(EventType::Stage, Grouping::Thread));
         rig.wait(rig.class.mutex);
         rig.end_stage();
         assert_eq!(rig.thread_wait(thread, MUTEX).count, 1);
@@ -288,7 +288,7 @@ fn a_wait_that_is_summed_up_counts_after_a_reset_that_it_outlasts() {
         rig.wait(rig.class.rwlock);
         rig.wait(rig.class.rwlock);
         rig.wait_around(rig.class.rwlock, || {
-            rig.reset(Reset::Summary(EventType::Wait, Level::Global));
+            rig.reset(Reset::Summary(EventType::Wait, Grouping::Global));
             // The thread learns of the reset before the wait ends.
             rig.wait(rig.class.mutex);
         });

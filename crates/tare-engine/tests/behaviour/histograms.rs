@@ -144,7 +144,7 @@ fn the_longest_of_a_thread_and_of_its_account_is_shown_though_a_bucket_has_it() 
     let longest = recorded(rig, EventType::Wait, MUTEX).into_iter().max().unwrap();
     assert_eq!(rig.thread_wait(thread, MUTEX).max_ps, longest);
     let of_account = |rig: Rig| {
-        rig.wait_rows(Level::Account)
+        rig.wait_rows(Grouping::Account)
             .into_iter()
             .filter(|row| row.name == MUTEX)
             .map(|row| row.stat.max_ps)
@@ -286,7 +286,7 @@ fn a_histogram_is_reset_with_its_summary_of_all_and_with_no_other() {
         let thread = rig.connect();
         [0, 25, 100].into_iter().for_each(|microseconds| events(rig, microseconds));
         let was_slow = slow(rig);
-        for level in [Level::Thread, Level::Account, Level::User, Level::Host] {
+        for level in [Grouping::Thread, Grouping::Account, Grouping::User, Grouping::Host] {
             TYPES.into_iter().for_each(|of| rig.reset(Reset::Summary(of, level)));
             if folded {
                 // Whoever counts next moves what the reset has left to where it still counts.
@@ -297,7 +297,7 @@ fn a_histogram_is_reset_with_its_summary_of_all_and_with_no_other() {
         let expected = if folded { 7 } else { 3 };
         assert_eq!((counts(rig), totals(rig)), ([expected; 4], [expected; 4]));
         TYPES.into_iter().for_each(|of| rig.reset(Reset::Histograms(of)));
-        TYPES.into_iter().for_each(|of| rig.reset(Reset::Summary(of, Level::Global)));
+        TYPES.into_iter().for_each(|of| rig.reset(Reset::Summary(of, Grouping::Global)));
         assert_eq!((counts(rig), totals(rig)), ([0; 4], [0; 4]));
         events(rig, 0);
         events(rig, 35);

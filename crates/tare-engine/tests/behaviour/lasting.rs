@@ -78,8 +78,8 @@ impl Reader {
 /// How many have ended, as the sums have it.
 fn ended(rig: Rig, of: Of) -> u64 {
     match of {
-        Of::Waits => rig.wait_rows(Level::Global).iter().map(|row| row.stat.count).sum(),
-        Of::Stages => rig.stage_rows(Level::Global).iter().map(|row| row.stat.count).sum(),
+        Of::Waits => rig.wait_rows(Grouping::Global).iter().map(|row| row.stat.count).sum(),
+        Of::Stages => rig.stage_rows(Grouping::Global).iter().map(|row| row.stat.count).sum(),
     }
 }
 

@@ -308,7 +308,8 @@ fn an_account_has_the_most_memory_that_one_of_its_connections_had() {
     let rig = Rig::with(extended());
     let most = |level| {
         let rows = rig.connections(level);
-        let of_ann = |row: &&ConnectionsRow| row.owner.user.as_deref() == Some("ann") || level == Level::Host;
+        let of_ann =
+            |row: &&ConnectionsRow| row.owner.user.as_deref() == Some("ann") || level == Grouping::Host;
         rows.iter().find(of_ann).map(|row| row.max_session_memory)
     };
     for (bytes, stays) in [(5000, false), (300, true), (200, true)] {
@@ -320,9 +321,9 @@ fn an_account_has_the_most_memory_that_one_of_its_connections_had() {
             rig.delete_thread(thread);
         }
     }
-    for level in [Level::Account, Level::User] {
+    for level in [Grouping::Account, Grouping::User] {
         assert_eq!(most(level), Some(5000), "{level:?}");
     }
-    rig.reset(Reset::Connections(Level::Account));
-    assert_eq!((most(Level::Account), most(Level::User)), (Some(300), Some(5000)));
+    rig.reset(Reset::Connections(Grouping::Account));
+    assert_eq!((most(Grouping::Account), most(Grouping::User)), (Some(300), Some(5000)));
 }

@@ -83,7 +83,7 @@ fn the_servers_own_memory_is_no_threads() {
     let thread = rig.connect();
     assert!(rig.memory_alloc(rig.class.server_memory, 10).unwrap().is_none());
     rig.memory_free(rig.class.server_memory, 10);
-    let rows = rig.memory_rows(Level::Thread);
+    let rows = rig.memory_rows(Grouping::Thread);
     assert!(rows.iter().all(|row| row.name != SERVER_MEMORY), "no row of {}", thread.thread_id());
     let global = rig.global_memory(SERVER_MEMORY);
     assert_eq!((global.count_alloc, global.count_free, global.high_bytes), (1, 1, 10));
@@ -143,7 +143,7 @@ fn a_global_reset_keeps_what_is_in_use() {
         high_bytes: 200,
         ..MemoryStat::default()
     };
-    rig.reset(Reset::Memory(Level::Global));
+    rig.reset(Reset::Memory(Grouping::Global));
     assert_eq!(rig.thread_memory(thread, MEMORY), kept, "before the thread's next event");
     assert_eq!(rig.global_memory(MEMORY), kept);
     rig.memory_alloc(rig.class.memory, 1);
@@ -165,7 +165,7 @@ fn a_reset_by_thread_leaves_the_global_figures() {
     }
     let sums = |stat: MemoryStat| (stat.count_alloc, stat.count_free, stat.bytes_alloc, stat.bytes_free);
     let before = rig.global_memory(MEMORY);
-    rig.reset(Reset::Memory(Level::Thread));
+    rig.reset(Reset::Memory(Grouping::Thread));
     assert_eq!(sums(rig.thread_memory(thread, MEMORY)), (2, 0, 200, 0));
     assert_eq!(sums(rig.global_memory(MEMORY)), sums(before));
     rig.memory_alloc(rig.class.memory, 100);

@@ -14,7 +14,7 @@ fn use_memory(rig: Rig, count: usize) {
 }
 
 fn marks(rig: Rig) -> [(i64, i64, i64); 4] {
-    let levels = [Level::Account, Level::User, Level::Host];
+    let levels = [Grouping::Account, Grouping::User, Grouping::Host];
     let of = |level| {
         let is_it = |row: &Summary<MemoryStat>| {
             row.name == MEMORY && (row.owner.user.as_deref(), row.owner.host.as_deref()) != (None, None)
@@ -81,18 +81,18 @@ fn a_reset_leaves_the_marks_of_what_is_above() {
     let rig = Rig::new();
     let thread = connect_as(rig);
     rig.on(thread, || use_memory(rig, 3));
-    rig.reset(Reset::Memory(Level::Thread));
+    rig.reset(Reset::Memory(Grouping::Thread));
     assert_eq!(rig.thread_memory(thread, MEMORY).high_bytes, 0);
     assert_eq!(marks(rig), [(0, 0, 30); 4]);
     rig.on(thread, || use_memory(rig, 2));
     assert_eq!(marks(rig), [(0, 0, 30); 4]);
-    rig.reset(Reset::Memory(Level::Account));
+    rig.reset(Reset::Memory(Grouping::Account));
     assert_eq!(marks(rig), [(0, 0, 0), (0, 0, 30), (0, 0, 30), (0, 0, 30)]);
     rig.delete_thread(thread);
-    rig.reset(Reset::Memory(Level::User));
+    rig.reset(Reset::Memory(Grouping::User));
     assert_eq!(marks(rig), [(0, 0, 0), (0, 0, 0), (0, 0, 30), (0, 0, 30)]);
-    rig.reset(Reset::Memory(Level::Host));
+    rig.reset(Reset::Memory(Grouping::Host));
     assert_eq!(marks(rig), [(0, 0, 0), (0, 0, 0), (0, 0, 0), (0, 0, 30)]);
-    rig.reset(Reset::Memory(Level::Global));
+    rig.reset(Reset::Memory(Grouping::Global));
     assert_eq!(marks(rig), [(0, 0, 0); 4]);
 }

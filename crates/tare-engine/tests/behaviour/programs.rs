@@ -57,7 +57,7 @@ fn truncate_forgets_what_programs_did_and_leaves_the_programs() {
     };
     call();
     rig.reset(Reset::Objects);
-    assert_eq!(rig.programs()[0].calls.count, 1, "that is about tables, as in the reference");
+    assert_eq!(rig.programs()[0].calls.count, 1, "that is about tables, as in the built-in");
     rig.reset(Reset::Programs);
     let row = rig.programs().remove(0);
     assert_eq!((row.calls, row.statements), Default::default());

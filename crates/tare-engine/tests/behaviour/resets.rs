@@ -37,7 +37,7 @@ fn global(rig: Rig) -> [u64; 4] {
 const TYPES: [EventType; 4] =
     [EventType::Wait, EventType::Stage, EventType::Statement, EventType::Transaction];
 
-fn reset_all(rig: Rig, level: Level) {
+fn reset_all(rig: Rig, level: Grouping) {
     for of in TYPES {
         rig.reset(Reset::Summary(of, level));
     }
@@ -45,7 +45,7 @@ fn reset_all(rig: Rig, level: Level) {
 
 #[test]
 fn a_reset_by_thread_folds_upward() {
-    for level in [Level::Thread, Level::Account, Level::User, Level::Host] {
+    for level in [Grouping::Thread, Grouping::Account, Grouping::User, Grouping::Host] {
         let rig = Rig::new();
         let thread = rig.connect();
         events(rig, 5);
@@ -63,7 +63,7 @@ fn a_global_reset_of_waits_leaves_the_threads_and_others_take_them_along() {
     let rig = Rig::new();
     let thread = rig.connect();
     events(rig, 5);
-    reset_all(rig, Level::Global);
+    reset_all(rig, Grouping::Global);
     assert_eq!(counts(rig, thread), ([5, 0, 0, 0], [0; 4]), "at once");
     events(rig, 2);
     assert_eq!(counts(rig, thread), ([7, 2, 2, 2], [2; 4]), "later");
@@ -78,7 +78,7 @@ fn a_global_reset_forgets_what_had_ended() {
     events(rig, 5);
     rig.delete_thread(thread);
     assert_eq!(global(rig), [5; 4]);
-    reset_all(rig, Level::Global);
+    reset_all(rig, Grouping::Global);
     assert_eq!(global(rig), [0; 4]);
 }
 
@@ -88,10 +88,10 @@ fn a_thread_that_ends_right_after_a_reset_brings_nothing_back() {
     let (one, other) = (rig.thread(), rig.thread());
     rig.on(one, || events(rig, 3));
     rig.on(other, || events(rig, 4));
-    reset_all(rig, Level::Global);
+    reset_all(rig, Grouping::Global);
     rig.delete_thread(one);
     assert_eq!(counts(rig, other), ([4, 0, 0, 0], [0; 4]));
-    reset_all(rig, Level::Thread);
+    reset_all(rig, Grouping::Thread);
     assert_eq!(counts(rig, other), ([0; 4], [0; 4]));
     rig.delete_thread(other);
     assert_eq!(global(rig), [0; 4]);
@@ -108,11 +108,11 @@ fn resets_follow_each_other_in_any_order() {
         all += round % 3;
         match round * 7 % 5 {
             0 => {
-                rig.reset(Reset::Summary(EventType::Wait, Level::Global));
+                rig.reset(Reset::Summary(EventType::Wait, Grouping::Global));
                 all = 0;
             }
             1 => {
-                rig.reset(Reset::Summary(EventType::Wait, Level::Thread));
+                rig.reset(Reset::Summary(EventType::Wait, Grouping::Thread));
                 own = 0;
             }
             _ => {}
@@ -128,11 +128,11 @@ fn unattributed_events_survive_a_reset_by_thread_and_not_a_global_one() {
     let thread = rig.connect();
     rig.set_consumer(Consumer::ThreadInstrumentation, false);
     events(rig, 3);
-    reset_all(rig, Level::Thread);
+    reset_all(rig, Grouping::Thread);
     assert_eq!(counts(rig, thread), ([0; 4], [3; 4]));
     events(rig, 1);
     assert_eq!(counts(rig, thread), ([0; 4], [4; 4]));
-    reset_all(rig, Level::Global);
+    reset_all(rig, Grouping::Global);
     assert_eq!(counts(rig, thread), ([0; 4], [0; 4]));
     events(rig, 1);
     assert_eq!(counts(rig, thread), ([0; 4], [1; 4]));
@@ -244,15 +244,15 @@ fn truncated_files_and_sockets_count_from_zero() {
     rig.reset(Reset::Sockets);
     rig.destroy_socket(socket);
     assert_eq!(sockets(rig), IoStat::default(), "what was reset does not come back");
-    rig.reset(Reset::Summary(EventType::Wait, Level::Account));
+    rig.reset(Reset::Summary(EventType::Wait, Grouping::Account));
     assert_eq!(files(rig).read.bytes, 1, "they are no account's");
-    rig.reset(Reset::Summary(EventType::Wait, Level::Global));
+    rig.reset(Reset::Summary(EventType::Wait, Grouping::Global));
     assert_eq!(files(rig), IoStat::default(), "and part of all waits");
 }
 
 #[test]
 fn truncated_tables_count_from_zero_through_open_handles_too() {
-    let waits = Reset::Summary(EventType::Wait, Level::Global);
+    let waits = Reset::Summary(EventType::Wait, Grouping::Global);
     for reset in [Reset::TableIo, Reset::TableLock, Reset::Objects, waits] {
         let rig = Rig::new();
         rig.connect();

@@ -39,24 +39,24 @@ fn a_wait_that_stands_for_many_rows_counts_them_all() {
 fn every_instrument_has_a_row_for_every_thread_even_if_nothing_happened() {
     let rig = Rig::new();
     let threads = [rig.thread(), rig.thread(), rig.thread()];
-    let waits = rig.wait_rows(Level::Global);
+    let waits = rig.wait_rows(Grouping::Global);
     let names: Vec<_> = waits.iter().map(|row| row.name).collect();
     for name in [MUTEX, RWLOCK, COND, FILE, SOCKET, TABLE_IO, TABLE_LOCK, IDLE, METADATA] {
         assert_eq!(names.iter().filter(|other| **other == name).count(), 1, "{name}");
     }
     assert!(waits.iter().all(|row| row.stat == Stat::default()));
-    assert_eq!(rig.wait_rows(Level::Thread).len(), waits.len() * threads.len());
-    assert_eq!(rig.stage_rows(Level::Thread).len(), 3 * threads.len());
-    assert_eq!(rig.statement_rows(Level::Thread).len(), 3 * threads.len());
-    assert_eq!(rig.transaction_rows(Level::Thread).len(), threads.len());
-    assert_eq!(rig.memory_rows(Level::Thread).len(), threads.len());
+    assert_eq!(rig.wait_rows(Grouping::Thread).len(), waits.len() * threads.len());
+    assert_eq!(rig.stage_rows(Grouping::Thread).len(), 3 * threads.len());
+    assert_eq!(rig.statement_rows(Grouping::Thread).len(), 3 * threads.len());
+    assert_eq!(rig.transaction_rows(Grouping::Thread).len(), threads.len());
+    assert_eq!(rig.memory_rows(Grouping::Thread).len(), threads.len());
 }
 
 #[test]
 fn a_reader_that_breaks_gets_no_more_rows() {
     let rig = Rig::new();
     let (_one, _other) = (rig.thread(), rig.thread());
-    for level in [Level::Thread, Level::Global] {
+    for level in [Grouping::Thread, Grouping::Global] {
         let mut rows = 0;
         rig.wait_summary(level, &mut |_| {
             rows += 1;
@@ -99,7 +99,7 @@ fn threads_add_up_to_global_and_stay_in_it_when_they_end() {
         let transactions = rig.global_transaction();
         assert_eq!((transactions.read_write.count, transactions.read_only.count), (4, 2));
     }
-    assert!(rig.wait_rows(Level::Thread).is_empty());
+    assert!(rig.wait_rows(Grouping::Thread).is_empty());
     assert!(rig.threads().is_empty());
 }
 
@@ -219,13 +219,13 @@ fn a_summary_of_sockets_is_the_sum_of_its_sockets() {
 /// The counts of the global summaries, those that are not 0.
 fn summed(rig: Rig) -> Vec<(&'static str, u64)> {
     let mut all: Vec<(&'static str, u64)> = Vec::new();
-    all.extend(rig.wait_rows(Level::Global).iter().map(|row| (row.name, row.stat.count)));
-    all.extend(rig.stage_rows(Level::Global).iter().map(|row| (row.name, row.stat.count)));
-    all.extend(rig.statement_rows(Level::Global).iter().map(|row| (row.name, row.stat.stat.count)));
-    let transactions = rig.transaction_rows(Level::Global);
+    all.extend(rig.wait_rows(Grouping::Global).iter().map(|row| (row.name, row.stat.count)));
+    all.extend(rig.stage_rows(Grouping::Global).iter().map(|row| (row.name, row.stat.count)));
+    all.extend(rig.statement_rows(Grouping::Global).iter().map(|row| (row.name, row.stat.stat.count)));
+    let transactions = rig.transaction_rows(Grouping::Global);
     let both = |stat: &TransactionStat| stat.read_write.count + stat.read_only.count;
     all.extend(transactions.iter().map(|row| (row.name, both(&row.stat))));
-    let memory = rig.memory_rows(Level::Global);
+    let memory = rig.memory_rows(Grouping::Global);
     all.extend(memory.iter().map(|row| (row.name, row.stat.count_alloc + row.stat.count_free)));
     all.retain(|(_, count)| *count > 0);
     all.sort_unstable();
@@ -255,7 +255,7 @@ fn event_counts_are_those_of_the_global_summaries() {
     rig.wait(rig.class.mutex);
     assert!(counted(rig).contains(&(MUTEX, 4)), "what has ended counts");
     assert_eq!(counted(rig), summed(rig));
-    rig.reset(Reset::Summary(EventType::Wait, Level::Global));
+    rig.reset(Reset::Summary(EventType::Wait, Grouping::Global));
     assert_eq!(counted(rig), summed(rig));
     assert!(
         !counted(rig).iter().any(|(name, _)| *name == MUTEX),

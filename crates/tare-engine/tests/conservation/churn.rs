@@ -1,6 +1,6 @@
 //! Threads that come and go by the thousand.
 
-use tare_engine::snapshot::Level;
+use tare_engine::snapshot::Grouping;
 
 use crate::driver::*;
 use crate::rows::*;
@@ -43,7 +43,7 @@ fn memory_returns_to_where_it_was_and_counts_add_up() {
     for level in ABOVE_THREADS {
         assert_eq!(Issued::at(rig, level), issued, "{level:?}");
     }
-    for level in [Level::Account, Level::User, Level::Host] {
+    for level in [Grouping::Account, Grouping::User, Grouping::Host] {
         let rows = rig.connections(level);
         assert!(rows.iter().all(|row| row.current == 0), "{rows:?}");
         assert_eq!(rows.iter().map(|row| row.total).sum::<u64>(), 4 * 4 * 600, "{rows:?}");

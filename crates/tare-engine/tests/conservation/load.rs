@@ -75,11 +75,11 @@ fn what_was_issued_is_what_is_counted_while_others_read() {
 }
 
 fn check_sums(rig: Rig) {
-    for row in rig.wait_rows(Level::Global) {
+    for row in rig.wait_rows(Grouping::Global) {
         let stat = row.stat;
         assert!(stat.min_ps <= stat.max_ps && stat.max_ps <= stat.sum_ps.max(1), "{row:?}");
     }
-    for row in rig.memory_rows(Level::Global) {
+    for row in rig.memory_rows(Grouping::Global) {
         let stat = row.stat;
         assert!(stat.low_count <= stat.current_count && stat.current_count <= stat.high_count, "{row:?}");
         assert!(stat.low_bytes <= stat.current_bytes && stat.current_bytes <= stat.high_bytes, "{row:?}");
@@ -110,13 +110,16 @@ fn disturb(rig: Rig, round: u64) {
             let of = [EventType::Wait, EventType::Stage, EventType::Statement, EventType::Transaction]
                 [random.below(4) as usize];
             let scope = [Scope::Current, Scope::History, Scope::HistoryLong][random.below(3) as usize];
-            let level = [Level::Thread, Level::Account, Level::User, Level::Host, Level::Global]
-                [random.below(5) as usize];
+            let level =
+                [Grouping::Thread, Grouping::Account, Grouping::User, Grouping::Host, Grouping::Global]
+                    [random.below(5) as usize];
             let resets = [
                 Reset::Events(of, scope),
                 Reset::Summary(of, level),
                 Reset::Memory(level),
-                Reset::Connections([Level::Account, Level::User, Level::Host][random.below(3) as usize]),
+                Reset::Connections(
+                    [Grouping::Account, Grouping::User, Grouping::Host][random.below(3) as usize],
+                ),
                 Reset::Digests,
                 Reset::Files,
                 Reset::Sockets,
@@ -141,7 +144,7 @@ fn no_row_is_a_mixture_while_everything_is_switched_and_truncated() {
         Consumer::ALL.into_iter().for_each(|consumer| rig.set_consumer(consumer, true));
         rig.instruments().iter().for_each(|i| rig.set_instrument(i.id, Some(true), Some(true)));
         for of in [EventType::Wait, EventType::Stage, EventType::Statement, EventType::Transaction] {
-            rig.reset(Reset::Summary(of, Level::Global));
+            rig.reset(Reset::Summary(of, Grouping::Global));
         }
         rig.reset(Reset::Digests);
         let before = rig.global_memory(MEMORY);
@@ -163,16 +166,16 @@ fn resets_by_account_lose_nothing_of_what_users_and_hosts_did() {
     let rig = Rig::with(config());
     let reset = |round: u64| {
         for of in [EventType::Wait, EventType::Stage, EventType::Statement, EventType::Transaction] {
-            rig.reset(Reset::Summary(of, Level::Account));
+            rig.reset(Reset::Summary(of, Grouping::Account));
         }
-        rig.reset(Reset::Memory(Level::Account));
+        rig.reset(Reset::Memory(Grouping::Account));
         if round.is_multiple_of(4) {
-            rig.reset(Reset::Connections(Level::Account));
+            rig.reset(Reset::Connections(Grouping::Account));
         }
         std::thread::yield_now();
     };
     let issued = load(rig, 78, &[&reset]);
-    for level in [Level::User, Level::Host, Level::Global] {
+    for level in [Grouping::User, Grouping::Host, Grouping::Global] {
         assert_eq!(Issued::at(rig, level), issued, "{level:?}");
     }
 }
@@ -182,9 +185,9 @@ fn resets_by_thread_lose_nothing_of_the_other_figures() {
     let rig = Rig::with(config());
     let reset = |_| {
         for of in [EventType::Wait, EventType::Stage, EventType::Statement, EventType::Transaction] {
-            rig.reset(Reset::Summary(of, Level::Thread));
+            rig.reset(Reset::Summary(of, Grouping::Thread));
         }
-        rig.reset(Reset::Memory(Level::Thread));
+        rig.reset(Reset::Memory(Grouping::Thread));
         std::thread::yield_now();
     };
     let issued = load(rig, 77, &[&reset]);

@@ -20,8 +20,8 @@ enum Step {
     Change(usize, usize),
     /// That many events of a type, of a thread.
     Events(usize, usize, u64),
-    Reset(usize, Level),
-    Forget(Level),
+    Reset(usize, Grouping),
+    Forget(Grouping),
     Enable(usize, bool),
     Consumer(Consumer, bool),
     Instrumented(usize, bool),
@@ -36,8 +36,8 @@ const USER_OF: [usize; 4] = [0, 1, 1, 2];
 const HOST_OF: [usize; 4] = [0, 1, 2, 2];
 
 fn step() -> impl Strategy<Value = Step> {
-    let party = prop_oneof![Just(Level::Account), Just(Level::User), Just(Level::Host)];
-    let level = prop_oneof![Just(Level::Thread), Just(Level::Global), party.clone()];
+    let party = prop_oneof![Just(Grouping::Account), Just(Grouping::User), Just(Grouping::Host)];
+    let level = prop_oneof![Just(Grouping::Thread), Just(Grouping::Global), party.clone()];
     // Without the last two events are only summed up.
     let consumer = prop_oneof![
         Just(Consumer::GlobalInstrumentation),
@@ -67,7 +67,7 @@ struct ModelThread {
     account: usize,
 }
 
-/// What the engine must say. Figures lie where the reference keeps them: the threads' own, the accounts' of threads
+/// What the engine must say. Figures lie where the built-in keeps them: the threads' own, the accounts' of threads
 /// that have ended or were reset, the users' and the hosts' of accounts that were.
 #[derive(Default)]
 struct Model {
@@ -95,9 +95,9 @@ impl Model {
         }
     }
 
-    fn reset(&mut self, of: usize, level: Level) {
+    fn reset(&mut self, of: usize, level: Grouping) {
         // The global summary of waits is independent of the threads'; the others take all along.
-        if level == Level::Global {
+        if level == Grouping::Global {
             self.global[of] = 0;
             if of == 0 {
                 return;
@@ -106,7 +106,7 @@ impl Model {
         for thread in &mut self.threads {
             self.accounts[thread.account][of] += std::mem::take(&mut thread.counts[of]);
         }
-        if level == Level::Thread {
+        if level == Grouping::Thread {
             return;
         }
         for (at, account) in self.accounts.iter_mut().enumerate() {
@@ -114,10 +114,10 @@ impl Model {
             self.users[USER_OF[at]][of] += counts;
             self.hosts[HOST_OF[at]][of] += counts;
         }
-        if matches!(level, Level::User | Level::Global) {
+        if matches!(level, Grouping::User | Grouping::Global) {
             self.users.iter_mut().for_each(|user| user[of] = 0);
         }
-        if matches!(level, Level::Host | Level::Global) {
+        if matches!(level, Grouping::Host | Grouping::Global) {
             self.hosts.iter_mut().for_each(|host| host[of] = 0);
         }
     }
@@ -208,7 +208,7 @@ fn enter(rig: Rig, thread: ThreadRef, account: usize) {
 }
 
 /// Counts of those rows that `is` says are meant.
-fn seen(rig: Rig, level: Level, is: impl Fn(&Owner) -> bool) -> Counts {
+fn seen(rig: Rig, level: Grouping, is: impl Fn(&Owner) -> bool) -> Counts {
     fn sum<S>(
         rows: Vec<Summary<S>>,
         name: &str,
@@ -229,24 +229,28 @@ fn seen(rig: Rig, level: Level, is: impl Fn(&Owner) -> bool) -> Counts {
 }
 
 fn check(rig: Rig, model: &Model, step: &Step) {
-    assert_eq!(seen(rig, Level::Global, |_| true), model.global, "global after {step:?}");
+    assert_eq!(seen(rig, Grouping::Global, |_| true), model.global, "global after {step:?}");
     for thread in &model.threads {
         let id = thread.thread.thread_id();
-        assert_eq!(seen(rig, Level::Thread, |owner| owner.thread_id == id), thread.counts, "after {step:?}");
+        assert_eq!(
+            seen(rig, Grouping::Thread, |owner| owner.thread_id == id),
+            thread.counts,
+            "after {step:?}"
+        );
     }
     let (accounts, users, hosts) = model.rows();
     let is = |name: &Option<String>, wanted: &str| name.as_deref().unwrap_or_default() == wanted;
     for ((user, host), wanted) in ACCOUNTS.into_iter().zip(accounts) {
         let mine = |owner: &Owner| is(&owner.user, user) && is(&owner.host, host);
-        assert_eq!(seen(rig, Level::Account, mine), wanted, "{user}@{host} after {step:?}");
+        assert_eq!(seen(rig, Grouping::Account, mine), wanted, "{user}@{host} after {step:?}");
     }
     for (user, wanted) in USERS.into_iter().zip(users) {
-        assert_eq!(seen(rig, Level::User, |owner| is(&owner.user, user)), wanted, "{user} after {step:?}");
+        assert_eq!(seen(rig, Grouping::User, |owner| is(&owner.user, user)), wanted, "{user} after {step:?}");
     }
     for (host, wanted) in HOSTS.into_iter().zip(hosts) {
-        assert_eq!(seen(rig, Level::Host, |owner| is(&owner.host, host)), wanted, "{host} after {step:?}");
+        assert_eq!(seen(rig, Grouping::Host, |owner| is(&owner.host, host)), wanted, "{host} after {step:?}");
     }
-    for (level, kinds) in [(Level::Account, 4), (Level::User, 3), (Level::Host, 3)] {
+    for (level, kinds) in [(Grouping::Account, 4), (Grouping::User, 3), (Grouping::Host, 3)] {
         let rows = rig.connections(level);
         assert!(rows.len() <= kinds, "{rows:?}");
         assert_eq!(rows.iter().map(|row| row.current).sum::<u64>(), model.threads.len() as u64, "{rows:?}");

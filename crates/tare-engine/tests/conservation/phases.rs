@@ -325,7 +325,7 @@ fn late_calls_leave_what_came_after_alone() {
     })
     .collect();
     let counts =
-        || rig.wait_rows(Level::Thread).into_iter().filter(|row| row.name == MUTEX).map(|row| row.stat);
+        || rig.wait_rows(Grouping::Thread).into_iter().filter(|row| row.name == MUTEX).map(|row| row.stat);
     let before: Vec<Stat> = counts().collect();
     for (file, prepared) in refs {
         if let Some(file) = file {

@@ -98,10 +98,10 @@ fn threads_that_end_are_left_out_by_those_who_read_them() {
         own.disconnect(rig);
     };
     race(300, write, || {
-        for row in rig.wait_rows(Level::Thread) {
+        for row in rig.wait_rows(Grouping::Thread) {
             assert!(row.stat.count <= 20 * 50, "{row:?}");
         }
-        for row in rig.statement_rows(Level::Thread) {
+        for row in rig.statement_rows(Grouping::Thread) {
             assert!(row.stat.stat.count <= 20, "{row:?}");
         }
         rig.statements(Scope::Current).iter().for_each(check_statement);
@@ -115,7 +115,7 @@ fn a_thread_that_ends_between_two_rows_of_a_reader_leads_nowhere() {
     let (first, second) = (rig.thread(), rig.thread());
     rig.on(second, || rig.wait(rig.class.mutex));
     let mut owners = Vec::new();
-    rig.wait_summary(Level::Thread, &mut |row| {
+    rig.wait_summary(Grouping::Thread, &mut |row| {
         if owners.is_empty() {
             // Its slab's block is the last given back, and the first taken again: as a ring, full of numbers
             // that were never places.

@@ -52,11 +52,11 @@ impl Issued {
 
     /// The same figures as the global summaries have them.
     pub(crate) fn counted(rig: Rig) -> Issued {
-        Issued::at(rig, Level::Global)
+        Issued::at(rig, Grouping::Global)
     }
 
     /// The same figures as all rows of a level have them together.
-    pub(crate) fn at(rig: Rig, level: Level) -> Issued {
+    pub(crate) fn at(rig: Rig, level: Grouping) -> Issued {
         let waits = rig.wait_rows(level);
         let wait = |name| sum(&waits, name, |stat| stat.count);
         let memory = rig.memory_rows(level);
@@ -82,7 +82,8 @@ fn sum<S>(rows: &[Summary<S>], name: &str, count: impl Fn(&S) -> u64) -> u64 {
 }
 
 /// Levels at which everything is found again that happened after its thread had got its account.
-pub(crate) const ABOVE_THREADS: [Level; 4] = [Level::Account, Level::User, Level::Host, Level::Global];
+pub(crate) const ABOVE_THREADS: [Grouping; 4] =
+    [Grouping::Account, Grouping::User, Grouping::Host, Grouping::Global];
 
 /// User and host of a thread: not many, so that threads share them.
 fn names(thread_id: u64) -> [String; 2] {
@@ -279,7 +280,7 @@ pub(crate) fn check(rig: Rig) {
             assert!(named(&row.owner.user, "user") && named(&row.owner.host, "host"), "{row:?}");
         }
     }
-    for level in [Level::Thread, Level::Account, Level::User, Level::Host, Level::Global] {
+    for level in [Grouping::Thread, Grouping::Account, Grouping::User, Grouping::Host, Grouping::Global] {
         rig.wait_rows(level);
         rig.stage_rows(level);
         rig.statement_rows(level);

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-use tare_engine::snapshot::{EventHead, Level, Parts};
+use tare_engine::snapshot::{EventHead, Grouping, Parts};
 use tare_engine::{Config, Cursor};
 
 use crate::driver::*;
@@ -195,7 +195,7 @@ fn waits_and_stages_that_were_read_and_missed_are_what_there_was() {
             let workers: Vec<_> = (0..16).map(|worker| scope.spawn(move || work(worker))).collect();
             workers.into_iter().for_each(|worker| worker.join().expect("a worker"));
             done.store(true, SeqCst);
-            let rows = [rig.wait_rows(Level::Global), rig.stage_rows(Level::Global)];
+            let rows = [rig.wait_rows(Grouping::Global), rig.stage_rows(Grouping::Global)];
             let counted = rows.map(|rows| rows.iter().map(|row| row.stat.count).sum::<u64>());
             for (stages, reader) in readers {
                 let [read, lost] = reader.join().expect("a reader");

@@ -381,7 +381,7 @@ pub fn transaction_start(read_only: bool) -> TransactionStart {
 macro_rules! summaries {
     ($($method:ident, $reader:ident, $stat:ty;)*) => {
         $(
-            pub fn $method(&self, level: Level) -> Vec<Summary<$stat>> {
+            pub fn $method(&self, level: Grouping) -> Vec<Summary<$stat>> {
                 let mut rows = Vec::new();
                 self.engine.$reader(level, &mut |row| {
                     rows.push(row);
@@ -405,34 +405,34 @@ impl Rig {
     }
 
     pub fn global_wait(&self, name: &str) -> Stat {
-        find(self.wait_rows(Level::Global), None, name)
+        find(self.wait_rows(Grouping::Global), None, name)
     }
     pub fn thread_wait(&self, thread: ThreadRef, name: &str) -> Stat {
-        find(self.wait_rows(Level::Thread), Some(thread), name)
+        find(self.wait_rows(Grouping::Thread), Some(thread), name)
     }
     pub fn global_stage(&self, name: &str) -> Stat {
-        find(self.stage_rows(Level::Global), None, name)
+        find(self.stage_rows(Grouping::Global), None, name)
     }
     pub fn thread_stage(&self, thread: ThreadRef, name: &str) -> Stat {
-        find(self.stage_rows(Level::Thread), Some(thread), name)
+        find(self.stage_rows(Grouping::Thread), Some(thread), name)
     }
     pub fn global_statement(&self, name: &str) -> StatementStat {
-        find(self.statement_rows(Level::Global), None, name)
+        find(self.statement_rows(Grouping::Global), None, name)
     }
     pub fn thread_statement(&self, thread: ThreadRef, name: &str) -> StatementStat {
-        find(self.statement_rows(Level::Thread), Some(thread), name)
+        find(self.statement_rows(Grouping::Thread), Some(thread), name)
     }
     pub fn global_transaction(&self) -> TransactionStat {
-        find(self.transaction_rows(Level::Global), None, TRANSACTION)
+        find(self.transaction_rows(Grouping::Global), None, TRANSACTION)
     }
     pub fn thread_transaction(&self, thread: ThreadRef) -> TransactionStat {
-        find(self.transaction_rows(Level::Thread), Some(thread), TRANSACTION)
+        find(self.transaction_rows(Grouping::Thread), Some(thread), TRANSACTION)
     }
     pub fn global_memory(&self, name: &str) -> MemoryStat {
-        find(self.memory_rows(Level::Global), None, name)
+        find(self.memory_rows(Grouping::Global), None, name)
     }
     pub fn thread_memory(&self, thread: ThreadRef, name: &str) -> MemoryStat {
-        find(self.memory_rows(Level::Thread), Some(thread), name)
+        find(self.memory_rows(Grouping::Thread), Some(thread), name)
     }
 
     pub fn losses_of(&self, name: &str) -> u64 {

@@ -63,7 +63,7 @@ fn hot_calls_do_not_allocate() {
 
 fn hot_calls_of_a_shape_do_not_allocate(routine: &Routine) {
     assert_eq!(allocations(|| routine.command(0)), 0, "not even the first of each kind");
-    for level in [Level::Thread, Level::Global, Level::Thread] {
+    for level in [Grouping::Thread, Grouping::Global, Grouping::Thread] {
         assert_eq!(allocations(|| (0..COMMANDS).for_each(|n| routine.command(n))), 0);
         routine.truncate(level);
     }
@@ -73,11 +73,11 @@ fn hot_calls_of_a_shape_do_not_allocate(routine: &Routine) {
     assert!(rig.evicted_digests() > 0, "the table of digests is full");
     assert_eq!(rig.losses(), 0, "{:?}", rig.lost());
     let errors: Vec<_> =
-        rig.error_rows(Level::Global).iter().map(|row| (row.stat.raised, row.stat.handled)).collect();
+        rig.error_rows(Grouping::Global).iter().map(|row| (row.stat.raised, row.stat.handled)).collect();
     assert_eq!(
         errors,
         [(2 * COMMANDS as u64, 0), (0, 2 * COMMANDS as u64)],
-        "since the reset of Level::Global"
+        "since the reset of Grouping::Global"
     );
     assert!(rig.waits(Scope::HistoryLong).len() == 200);
     assert!(rig.statements(Scope::HistoryLong).len() == 200);

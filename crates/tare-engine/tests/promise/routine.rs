@@ -223,7 +223,7 @@ impl Routine {
     }
 
     /// TRUNCATE of every summary: the next event of each kind begins a new epoch. A reader's call, not hot.
-    pub(crate) fn truncate(&self, level: Level) {
+    pub(crate) fn truncate(&self, level: Grouping) {
         for of in [EventType::Wait, EventType::Stage, EventType::Statement, EventType::Transaction] {
             self.rig.reset(Reset::Summary(of, level));
         }

@@ -1,7 +1,7 @@
 //! No system call, and so no lock anyone waits for: a child under a filter that kills it at the first one.
 #![allow(unsafe_code)] // fork, seccomp
 
-use tare_engine::snapshot::Level;
+use tare_engine::snapshot::Grouping;
 
 use crate::routine::{COMMANDS, Routine};
 
@@ -89,7 +89,7 @@ fn hot_calls_make_no_system_call() {
 fn hot_calls_of_a_shape_make_no_system_call(routine: &Routine) {
     // The first events happen here: the promise begins after them. So does the sight of an old epoch.
     routine.command(0);
-    for level in [Level::Thread, Level::Global] {
+    for level in [Grouping::Thread, Grouping::Global] {
         routine.truncate(level);
         if is_offered() {
             let status = without_system_calls(|| (0..COMMANDS).for_each(|n| routine.command(n)));

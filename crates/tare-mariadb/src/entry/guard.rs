@@ -35,7 +35,7 @@ fn switch_off(payload: Box<dyn std::any::Any + Send>) {
         let text = text.unwrap_or("panic without a message");
         if FAILURE.set(text.to_owned()).is_ok() {
             let line = format!("instrumentation is off, the server goes on: internal error: {text}");
-            crate::startup::error_log::line(crate::startup::error_log::Level::Error, &line);
+            crate::startup::error_log::line(crate::startup::error_log::Severity::Error, &line);
         }
         ENGINE.set_consumer(Consumer::GlobalInstrumentation, false);
     }));

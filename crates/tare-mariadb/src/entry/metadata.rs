@@ -33,7 +33,7 @@ pub(super) unsafe extern "C" fn create_metadata_lock(
             let (lock_type, duration, status) = (lock_type as u8, duration as u8, status as u8);
             Some(MetadataName { namespace, names, schema_len, lock_type, duration, status })
         };
-        // A row of `metadata_locks`, also while nothing is recorded: so with the reference.
+        // A row of `metadata_locks`, also while nothing is recorded: so with the built-in.
         let lock = ENGINE.create_metadata_lock(identity.addr(), what, Source::new(file, line));
         lock.map_or(null_mut(), |lock| lock.address().cast())
     })

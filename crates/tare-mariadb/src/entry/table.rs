@@ -60,7 +60,7 @@ pub(super) unsafe extern "C" fn drop_table_share(
     });
 }
 
-/// Whether anything done through tables is wanted. If not, the server gets no handles of them, as with the reference, and
+/// Whether anything done through tables is wanted. If not, the server gets no handles of them, as with the built-in, and
 /// calls nothing for what it does through them, until a statement uses them again. Of tare's own tables it always gets
 /// one: what statements do with them is looked at.
 #[inline(always)]

@@ -203,7 +203,7 @@ pub(super) unsafe extern "C" fn set_thread_start_time(start_time: c_long) {
     with_current(|thread| ENGINE.set_thread_start_time(thread, start_time));
 }
 
-/// PROCESSLIST_STATE is the stage; the reference ignores this, too.
+/// PROCESSLIST_STATE is the stage; the built-in ignores this, too.
 pub(super) unsafe extern "C" fn set_thread_state(_state: *const c_char) {}
 
 pub(super) unsafe extern "C" fn set_thread_info(info: *const c_char, len: c_uint) {

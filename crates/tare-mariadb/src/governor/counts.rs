@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tare_engine::Engine;
-use tare_engine::snapshot::Level;
+use tare_engine::snapshot::Grouping;
 
 /// The counter of sessions that counts statements of clients, whatever is recorded of them.
 const QUESTIONS: &str = "Questions";
@@ -49,7 +49,7 @@ impl Counts {
 /// The sum over all sessions there are and have been.
 fn questions(engine: &Engine) -> Option<u64> {
     let at = engine.session_counter_names().iter().position(|counter| counter.name == QUESTIONS)?;
-    let sessions = engine.session_sums(Level::Host);
+    let sessions = engine.session_sums(Grouping::Host);
     // Where hosts are not kept there is nothing to add up, and 0 would be a lie.
     (!sessions.is_empty()).then(|| sessions.iter().map(|row| row.counters[at]).sum())
 }

@@ -195,7 +195,7 @@ fn a_budget_that_cannot_be_kept_takes_nearly_everything_and_says_so() {
 fn truncated_summaries_and_consumers_that_are_off_are_no_events_and_no_records() {
     let mut course = Course::new("100%");
     course.step(1000, 0, 1);
-    course.rig.reset(Reset::Summary(EventType::Wait, tare_engine::snapshot::Level::Global));
+    course.rig.reset(Reset::Summary(EventType::Wait, tare_engine::snapshot::Grouping::Global));
     let seen = course.step(10, 0, 1);
     let mutex = seen.account.shares.iter().find(|it| it.entry.name == MUTEX).unwrap();
     assert!((mutex.entry.events - 10.0).abs() < 1e-9, "{mutex:?}");

@@ -101,7 +101,7 @@ fn settings(engine: &Engine) -> BTreeMap<ClassId, Option<Recording>> {
     engine.instruments().iter().map(of).collect()
 }
 
-/// The reference's own buffers are always counted.
+/// The built-in's own buffers are always counted.
 fn is_reference(name: &str) -> bool {
     name.starts_with("memory/performance_schema/")
 }

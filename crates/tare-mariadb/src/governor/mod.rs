@@ -25,7 +25,7 @@ use tare_tables::budget::{DecisionRow, Keeper, PriceRow};
 use crate::entry::ENGINE;
 use crate::options::Options;
 use crate::service::spawn;
-use crate::startup::error_log::{Level, line};
+use crate::startup::error_log::{Severity, line};
 use ledger::Ledger;
 use watch::{Moment, Seen, Watch};
 
@@ -78,7 +78,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) fn begin(options: &Options) {
     let (prices, origin) = match prices(options) {
         Ok(found) => found,
-        Err(error) => return line(Level::Warning, &format!("no prices, no account: {error}")),
+        Err(error) => return line(Severity::Warning, &format!("no prices, no account: {error}")),
     };
     *lock(&WATCH) = Some(Watch::new(prices.clone()));
     {
@@ -112,7 +112,7 @@ fn prices(options: &Options) -> Result<(Prices, String), tare_budget::PriceError
             match named {
                 Some(Err(error)) => {
                     let text = format!("the option prices: {error}; the prices that ship are used instead");
-                    line(Level::Warning, &text);
+                    line(Severity::Warning, &text);
                     (shipped, format!("those that ship, because of {error}"))
                 }
                 _ => (shipped, "those that ship".to_owned()),
@@ -142,7 +142,7 @@ fn set(budget: Option<Budget>) {
             shared.is_running = false;
             shared.budget = None;
             shared.note(format!("no thread can be started: {error}; there is no budget"));
-            line(Level::Warning, &format!("the budget is not kept: no thread can be started: {error}"));
+            line(Severity::Warning, &format!("the budget is not kept: no thread can be started: {error}"));
         }
     }
     CHANGED.notify_all();
@@ -166,7 +166,7 @@ fn run() {
         shared.budget = None;
         shared.is_running = false;
         shared.note("internal error: the budget is not kept any more".to_owned());
-        line(Level::Warning, "the budget is not kept any more: internal error; all levels are back");
+        line(Severity::Warning, "the budget is not kept any more: internal error; all levels are back");
     }
     CHANGED.notify_all();
 }
@@ -272,7 +272,7 @@ impl Shared {
             (false, true) => {
                 self.is_over = true;
                 self.note(text.clone());
-                line(Level::Warning, &format!("the budget of {budget} {text}; tare_status says more"));
+                line(Severity::Warning, &format!("the budget of {budget} {text}; tare_status says more"));
             }
             (true, false) if share <= budget.share() => {
                 self.is_over = false;

@@ -25,7 +25,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::abi::types::ServerTableShare;
 use crate::host::command::{self, Command};
 use crate::host::warning;
-use crate::startup::error_log::{Level, line};
+use crate::startup::error_log::{Severity, line};
 
 /// What every handler begins with.
 #[repr(C)]
@@ -182,7 +182,7 @@ fn tell_once() {
     TOLD.call_once(|| {
         let text = "the tables can be read, but not written through the server: its ha_federatedx is not one tare knows; \
                     tare's own socket takes writes";
-        line(Level::Warning, text);
+        line(Severity::Warning, text);
     });
 }
 

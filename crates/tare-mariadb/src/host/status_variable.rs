@@ -34,7 +34,7 @@ mod kind {
 /// What the names begin with.
 const PREFIX: &str = "Performance_schema";
 
-/// The reference's names after the prefix, without the counters' common end.
+/// The built-in's names after the prefix, without the counters' common end.
 const REFERENCE: [&str; 30] = [
     "accounts",
     "cond_classes",
@@ -81,7 +81,7 @@ const fn end() -> ShowVariable {
     ShowVariable { name: std::ptr::null(), value: std::ptr::null_mut(), kind: kind::END }
 }
 
-/// One variable for each of the reference's: the engine's counter of that name.
+/// One variable for each of the built-in's: the engine's counter of that name.
 fn own() -> Vec<ShowVariable> {
     let counter = |lost: &str| {
         let counter = ENGINE.lost_counters().find(|(name, _)| *name == lost);

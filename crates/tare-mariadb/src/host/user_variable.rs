@@ -168,7 +168,7 @@ impl Layout {
         let value = match (usize::try_from(value).ok()?, usize::try_from(len).ok()?) {
             (0, _) => SessionValue::Null,
             _ if !is_word && !stands => SessionValue::Changing,
-            // The reference shows an empty text so.
+            // The built-in shows an empty text so.
             (_, 0) => SessionValue::Null,
             (value, len) => SessionValue::Text(text(form, &block(value, len.min(LONGEST))?)?),
         };
@@ -180,7 +180,7 @@ impl Layout {
     }
 }
 
-/// A value as the reference shows it: numbers with a fraction are rounded.
+/// A value as the built-in shows it: numbers with a fraction are rounded.
 fn text(form: Form, value: &[u8]) -> Option<Vec<u8>> {
     let word = || field(value, 0).filter(|_| value.len() == 8);
     Some(match form {

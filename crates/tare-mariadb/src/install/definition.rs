@@ -1,6 +1,6 @@
 //! What a `.frm` says of a table, column by column, before it becomes bytes.
 //!
-//! The reference's declarations have a few traits the tables' own declarations leave out, because only the DDL shows
+//! The built-in's declarations have a few traits the tables' own declarations leave out, because only the DDL shows
 //! them: collations and defaults. They follow from a type, with few exceptions, all of them here.
 
 use tare_tables::{Access, SqlType, Table};
@@ -73,7 +73,7 @@ pub struct Definition<'a> {
 }
 
 impl<'a> Definition<'a> {
-    /// What the reference declares for a table, with the table's own keys.
+    /// What the built-in declares for a table, with the table's own keys.
     pub fn of(table: &'a dyn Table, connection: &'a str, comment: &'a str) -> Definition<'a> {
         let name = table.name();
         let field = |column: &'a tare_tables::Column| Field {

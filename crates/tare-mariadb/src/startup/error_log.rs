@@ -13,7 +13,7 @@ use libc::FILE;
 
 /// Severity, as the server names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Level {
+pub(crate) enum Severity {
     /// `[Note]`
     Note,
     /// `[Warning]`
@@ -49,14 +49,14 @@ pub(crate) fn expect_file() {
 
 /// Writes one line in the server's format, now or when the log is open. Control characters become spaces,
 /// so that nothing a file holds can forge a second line.
-pub(crate) fn line(level: Level, text: &str) {
-    let level = match level {
-        Level::Note => "Note",
-        Level::Warning => "Warning",
-        Level::Error => "ERROR",
+pub(crate) fn line(severity: Severity, text: &str) {
+    let severity = match severity {
+        Severity::Note => "Note",
+        Severity::Warning => "Warning",
+        Severity::Error => "ERROR",
     };
     let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    let line = format!("{} 0 [{level}] tare: {text}\n", timestamp());
+    let line = format!("{} 0 [{severity}] tare: {text}\n", timestamp());
     if FILE_OPEN.load(Ordering::Acquire) {
         return write_to_stderr(&line);
     }

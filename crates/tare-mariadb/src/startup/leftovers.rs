@@ -10,7 +10,7 @@ use std::panic::catch_unwind;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::error_log::{Level, line};
+use super::error_log::{Severity, line};
 use crate::install::{self, InstallError};
 use crate::next::Next;
 
@@ -68,8 +68,10 @@ fn clear() {
                 "removed what an earlier version left: {} tables' files in performance_schema",
                 tables.len()
             );
-            line(Level::Note, &text);
+            line(Severity::Note, &text);
         }
-        Err(error) => line(Level::Warning, &format!("what an earlier version left is not removed: {error}")),
+        Err(error) => {
+            line(Severity::Warning, &format!("what an earlier version left is not removed: {error}"))
+        }
     }
 }

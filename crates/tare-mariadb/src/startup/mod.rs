@@ -29,7 +29,7 @@ pub use stand_back::StandBack;
 use crate::abi::{INTERFACE_VERSION, Series};
 use crate::options::{OptionFiles, Options, ServerSettings};
 use crate::status::{self, State};
-use error_log::Level;
+use error_log::Severity;
 use program::Server;
 pub(crate) use program::symbol;
 pub use program::{data_directory, server_is_up};
@@ -106,10 +106,10 @@ fn answer(version: c_int) -> *const c_void {
         Ok(table) => {
             status::set_state(State::Active);
             for error in &plan.options.ignored {
-                error_log::line(Level::Warning, &format!("leaves out a rule of the server's: {error}"));
+                error_log::line(Severity::Warning, &format!("leaves out a rule of the server's: {error}"));
             }
             error_log::line(
-                Level::Note,
+                Severity::Note,
                 &format!("{} serves MariaDB {}", status::Status::TARE_VERSION, plan.series.name()),
             );
             table

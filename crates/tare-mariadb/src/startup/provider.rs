@@ -6,7 +6,7 @@ use tare_engine::snapshot::{Consumer, Kind, Properties};
 use tare_engine::{Config, Initial, Registration};
 use tare_tables::Shape;
 
-use super::error_log::{Level, line};
+use super::error_log::{Severity, line};
 use super::{StandBack, conditions, direct_calls, mutex_lock};
 use crate::abi::Series;
 use crate::entry::{self, ENGINE};
@@ -34,16 +34,16 @@ pub(crate) fn start(series: Series, options: &'static Options) -> Result<*const 
         query_id::resolve();
     }
     if let Err(reason) = session::layout() {
-        line(Level::Warning, &format!("status_by_thread, _account, _user and _host stay empty: {reason}"));
+        line(Severity::Warning, &format!("status_by_thread, _account, _user and _host stay empty: {reason}"));
     }
     if let Err(reason) = replica::select(series) {
-        line(Level::Note, &format!("the tables replication_* stay empty: {reason}"));
+        line(Severity::Note, &format!("the tables replication_* stay empty: {reason}"));
     }
     if let Err(reason) = host_cache::layout() {
-        line(Level::Warning, &format!("host_cache stays empty: {reason}"));
+        line(Severity::Warning, &format!("host_cache stays empty: {reason}"));
     }
     if let Err(reason) = user_variable::select(series) {
-        line(Level::Warning, &format!("user_variables_by_thread stays empty: {reason}"));
+        line(Severity::Warning, &format!("user_variables_by_thread stays empty: {reason}"));
     }
     let table = entry::vtable(series, options);
     // Where waits are counted by instance, too, every lock takes the way that does so.
@@ -55,7 +55,7 @@ pub(crate) fn start(series: Series, options: &'static Options) -> Result<*const 
 
 fn config(options: &'static Options) -> Config {
     let switches = |name: &str| {
-        // The reference's own memory is always counted.
+        // The built-in's own memory is always counted.
         let rule = if name.starts_with(OWN) { None } else { options.instrument(name) };
         let (enabled, timed) = match rule {
             Some(InstrumentSetting::Off) => (false, false),
@@ -96,7 +96,7 @@ fn config(options: &'static Options) -> Config {
     }
 }
 
-/// The reference lists its own buffers among the memory instruments, and clients sum them up; so the names
+/// The built-in lists its own buffers among the memory instruments, and clients sum them up; so the names
 /// are here, too.
 fn register_own_memory() {
     for name in OWN_MEMORY {
@@ -109,10 +109,10 @@ fn register_own_memory() {
     }
 }
 
-/// What the names of the reference's buffers begin with.
+/// What the names of the built-in's buffers begin with.
 const OWN: &str = "memory/performance_schema/";
 
-/// Names of the reference's buffers.
+/// Names of the built-in's buffers.
 const OWN_MEMORY: &[&str] = &[
     "mutex_instances",
     "rwlock_instances",

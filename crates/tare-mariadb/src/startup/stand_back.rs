@@ -1,6 +1,6 @@
 //! Why tare leaves a server alone.
 
-use super::error_log::Level;
+use super::error_log::Severity;
 use crate::abi::Series;
 use crate::options::OptionError;
 
@@ -56,13 +56,13 @@ pub enum StandBack {
 
 impl StandBack {
     /// How loud the line in the error log is: what the operator asked for is a note, the rest a warning.
-    pub(crate) fn level(&self) -> Level {
+    pub(crate) fn level(&self) -> Severity {
         match self {
             StandBack::NotServing { .. }
             | StandBack::Bootstrap
             | StandBack::BuiltIn { .. }
-            | StandBack::SwitchedOff => Level::Note,
-            _ => Level::Warning,
+            | StandBack::SwitchedOff => Severity::Note,
+            _ => Severity::Warning,
         }
     }
 

@@ -22,7 +22,7 @@ impl Mirror {
         let mut conn = server.client().unwrap();
         conn.query_drop("CREATE DATABASE near; ").unwrap();
         conn.query_drop("CREATE DATABASE far").unwrap();
-        // Of the reference's zero timestamps.
+        // Of the built-in's zero timestamps.
         conn.query_drop("SET sql_mode='STRICT_TRANS_TABLES'").unwrap();
         conn.query_drop(format!(
             "CREATE SERVER mirror FOREIGN DATA WRAPPER mysql OPTIONS (SOCKET {}, USER 'root', DATABASE 'far')",

@@ -10,7 +10,7 @@ use crate::definition::TableDef;
 use crate::object::{ObjectRow, TableIoRow, TableLockRow};
 use crate::table::{Column, SqlType, Table, Value};
 
-/// Columns that hold NULL in every row, in the reference too.
+/// Columns that hold NULL in every row, in the built-in too.
 fn always_null(table: &str, column: &str) -> bool {
     match column {
         "SPINS" => true,

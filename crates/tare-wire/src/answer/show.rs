@@ -17,7 +17,7 @@ use crate::sql::statement::{Expression, Show};
 use crate::text::calendar;
 use crate::text::collation::{Collation, Pattern};
 
-/// Bytes per row that SHOW TABLE STATUS claims, as the reference does: no row lies anywhere, and sizes are summed up.
+/// Bytes per row that SHOW TABLE STATUS claims, as the built-in does: no row lies anywhere, and sizes are summed up.
 const ROW_LENGTH: &str = "0";
 /// The fewest rows the host's optimizer is told of: it takes a table of 0 or 1 rows for a constant.
 const FEWEST_ROWS: u64 = 2;

@@ -200,7 +200,7 @@ impl Drop for Rows<'_, '_> {
     }
 }
 
-/// Text in utf8mb3: of a character that has no place there each byte is a `?`, as where the reference stores one.
+/// Text in utf8mb3: of a character that has no place there each byte is a `?`, as where the built-in stores one.
 fn narrowed(text: &str) -> Cow<'_, str> {
     if text.is_ascii() || text.bytes().all(|byte| byte < 0xf0) {
         return Cow::Borrowed(text);

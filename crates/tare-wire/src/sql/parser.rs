@@ -65,7 +65,7 @@ impl<'a> Parser<'a> {
         match word.as_str() {
             "SELECT" => self.select(),
             "UPDATE" => self.update(),
-            // As in the reference, REPLACE adds what is new and refuses what is there.
+            // As in the built-in, REPLACE adds what is new and refuses what is there.
             "INSERT" | "REPLACE" => self.insert(),
             "DELETE" => self.delete(),
             "TRUNCATE" => {

@@ -15,7 +15,7 @@ pub(super) fn statement(parser: &mut Parser<'_>, word: &str) -> Result<Statement
             let table = parser.table_name()?;
             Ok(Statement::Show(Show::Columns { table, full: false, like: None }))
         }
-        // Nothing can be rolled back, as in the reference; OPTIMIZE and REPAIR have nothing to do.
+        // Nothing can be rolled back, as in the built-in; OPTIMIZE and REPAIR have nothing to do.
         "START" | "BEGIN" | "COMMIT" | "ROLLBACK" | "SAVEPOINT" | "RELEASE" | "OPTIMIZE" | "REPAIR"
         | "FLUSH" => {
             parser.skip_rest()?;

@@ -21,7 +21,7 @@ pub(crate) enum Collation {
 }
 
 impl Collation {
-    /// The collation the reference declares for a column: of `char`, the type of users and hosts, it is `utf8mb3_bin`,
+    /// The collation the built-in declares for a column: of `char`, the type of users and hosts, it is `utf8mb3_bin`,
     /// and so it is in the tables of connection attributes.
     pub(crate) fn of(table: &str, column: &Column) -> Self {
         let attributes = table.starts_with("session_") && table.ends_with("connect_attrs");

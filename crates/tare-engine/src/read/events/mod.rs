@@ -115,7 +115,7 @@ impl Shown {
         }
     }
 
-    /// An event in progress is no longer current once TRUNCATE has passed, as in the reference.
+    /// An event in progress is no longer current once TRUNCATE has passed, as in the built-in.
     fn shows_running<E: Event>(&self, seen: &Seen<E>) -> bool {
         let hidden = |thread: &Thread| thread.hidden[self.of as usize - 1][self.scope].load(Relaxed);
         self.live.get(&seen.thread_id).is_some_and(|thread| seen.event.id() >= hidden(thread))

@@ -92,7 +92,7 @@ impl Engine {
         stages.iter().map(|seen| self.stage_row(seen, scale, &progress, &sources)).collect()
     }
 
-    /// Of each live thread the stage in progress. One that has ended is no longer current, as in the reference.
+    /// Of each live thread the stage in progress. One that has ended is no longer current, as in the built-in.
     fn current_stages(&self, asked: Asked<Scope>) -> Vec<Seen<StageEvent>> {
         let shown = self.shown(EventType::Stage, asked);
         let mut running = self.records::<StageEvent>(asked.thread);

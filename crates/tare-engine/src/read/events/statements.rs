@@ -161,7 +161,7 @@ impl Engine {
 
     /// SQL_TEXT. What follows a byte that is no character of the client's character set is left out, and where anything is
     /// left out or was cut, what says so takes the place of the last three characters. The bytes are shown as they are:
-    /// the reference does not convert them either.
+    /// the built-in does not convert them either.
     pub(crate) fn sql_text<'t>(&self, text: &'t [u8], charset: u32, cut: bool) -> Option<Cow<'t, str>> {
         // Every client's character set has ASCII.
         let host = self.host.get().filter(|_| !text.is_ascii());

@@ -136,7 +136,7 @@ impl Engine {
             },
             state: event.state,
             trx_id: (event.trx_id != 0).then_some(event.trx_id),
-            // Shown for every transaction: zeros where none was given, as in the reference.
+            // Shown for every transaction: zeros where none was given, as in the built-in.
             gtid: Some(format!("{domain}-{server}-{sequence}")),
             xid_format_id: event.xa.map(|(format_id, _)| format_id),
             xid_gtrid: part(gtrid),

@@ -276,7 +276,7 @@ impl Engine {
         }
     }
 
-    /// Until the next stage begins, new waits nest in the outermost statement, as in the reference.
+    /// Until the next stage begins, new waits nest in the outermost statement, as in the built-in.
     #[inline(always)]
     pub(crate) fn nest_in_statement(&self, thread: &Thread) {
         thread.parent.store(self.outermost_statement(thread), Relaxed);
@@ -337,7 +337,7 @@ impl Thread {
     }
 
     /// A stage that is switched off begins: it is the thread's state, and nothing else. One in progress has to end first. (It
-    /// does not where the thread records nothing, as in the reference.)
+    /// does not where the thread records nothing, as in the built-in.)
     #[inline(always)]
     fn pass_stage(&self, class: ClassId) -> Start {
         if self.stage_cell.own() != 0 {

@@ -273,7 +273,7 @@ impl Engine {
         let (switches, depth) = (self.registry.switches(class), thread.statement_depth.own() as usize);
         let Some(open) = self.level(thread, depth) else {
             self.losses.count(Lost::NestedStatements);
-            // Like the reference, an event that finds no place on the stack has used up its id.
+            // Like the built-in, an event that finds no place on the stack has used up its id.
             if is_recorded(thread.mask(), switches) {
                 thread.next_event_id();
             }

@@ -219,7 +219,7 @@ impl Engine {
             let bits = Thread::bits(thread.mask(), EventType::Transaction);
             let end_event_id = thread.event_id.own() - 1;
             open.end(end | u64::from(end == 0), end_event_id, committed, kept(bits));
-            // As in the reference, a TRUNCATE of transactions in progress forgets them for good.
+            // As in the built-in, a TRUNCATE of transactions in progress forgets them for good.
             let first =
                 thread.hidden[EventType::Transaction as usize - 1][Scope::Current as usize].load(Relaxed);
             let is_wanted = bits & (HISTORY | LONG) != 0 && open.id() >= first;

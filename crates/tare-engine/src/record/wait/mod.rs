@@ -585,7 +585,7 @@ fn wait_parent_began(thread: &Thread) -> u64 {
     if id == 0 { 0 } else { began.own() }
 }
 
-/// Histories that were switched off while a wait lasted do not get it, as in the reference.
+/// Histories that were switched off while a wait lasted do not get it, as in the built-in.
 fn unwanted_histories(thread: &Thread) -> u8 {
     match thread.mask() {
         0 => 0,
