@@ -4,7 +4,7 @@
 #   scripts/hosts.sh           bring all of them; then print one line each: version, path of mariadbd
 #   scripts/hosts.sh list      only print what is there
 #   scripts/hosts.sh run CMD   bring all, then run CMD once with each, named by TARE_MARIADBD; fails if one failed
-#   scripts/hosts.sh mysql     bring MySQL 9 and 8, which only the lab's studies and the governor use; prints versions and paths
+#   scripts/hosts.sh mysql     bring MySQL 9, 8 and 5.7, which only the lab's studies and the governor use; prints versions and paths
 #
 # Each host is a folder that serves as --basedir: bin/mariadbd, a mariadb-install-db (bin/ or scripts/), share/, and where it
 # has plugins lib/mysql/plugin. Nothing needs a chroot or a container: start DIR/bin/mariadbd --basedir=DIR like any server,
@@ -18,6 +18,7 @@
 #                     moves on to another series.
 #   mysql-9           Debian sid's MySQL 9, likewise: DIR/bin/mysqld
 #   mysql-8           Ubuntu's packages of 24.04, likewise
+#   mysql-5.7         Ubuntu's packages of 18.04, likewise
 #
 # Packages are unpacked beside their own C library, not installed. apt checks each against its archive's signature: with
 # Debian's keys of this machine, and with Ubuntu's from Debian's package ubuntu-keyring.
@@ -160,8 +161,11 @@ keys_of_ubuntu() {
 
 wrap() {
     local name=$1 work=$hosts/$1.new root=$hosts/$1/root program
-    local libraries=$root/usr/lib/x86_64-linux-gnu
+    local libraries=$root/usr/lib/x86_64-linux-gnu named='--argv0 "$0"'
+    local linker=$libraries/ld-linux-x86-64.so.2
     shift
+    # One before glibc 2.33 does not know the option.
+    "$linker" --help 2>&1 | grep -q -e --argv0 || named=
     mkdir -p "$work/bin"
     ln -s root/usr/share "$work/share"
     ln -s root/usr/lib "$work/lib"
@@ -170,7 +174,7 @@ wrap() {
     for program in "$@"; do
         cat >"$work/bin/${program#*/}" <<END
 #!/bin/sh
-exec '$libraries/ld-linux-x86-64.so.2' --library-path '$libraries' --argv0 "\$0" '$root/usr/$program' "\$@"
+exec '$linker' --library-path '$libraries' $named '$root/usr/$program' "\$@"
 END
         chmod +x "$work/bin/${program#*/}"
     done
@@ -198,8 +202,9 @@ mysql() {
     mkdir -p "$hosts"
     [ -n "$(version "$hosts/mysql-9")" ] || from_debian mysql-9 9 sid mysql-server-core sbin/mysqld
     [ -n "$(version "$hosts/mysql-8")" ] || from_ubuntu mysql-8 8.0 noble mysql-server-core-8.0 sbin/mysqld
+    [ -n "$(version "$hosts/mysql-5.7")" ] || from_ubuntu mysql-5.7 5.7 bionic mysql-server-core-5.7 sbin/mysqld
     local host
-    for host in "$hosts"/mysql-{9,8}; do
+    for host in "$hosts"/mysql-{9,8,5.7}; do
         printf '%s %s\n' "$(version "$host")" "$host/bin/mysqld"
     done
 }

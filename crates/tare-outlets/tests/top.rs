@@ -8,7 +8,7 @@ use tare_outlets::top::page::{Block, Cell, Sheet};
 use tare_outlets::top::read::Reader;
 use tare_outlets::top::state::State;
 use tare_outlets::{Address, Source};
-use tare_testkit::mysql9::Mysql;
+use tare_testkit::mysql_server::Mysql;
 use tare_testkit::server::{LIMIT, Server, Settings};
 use tare_testkit::subject::Provider;
 

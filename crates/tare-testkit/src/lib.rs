@@ -13,7 +13,7 @@ pub mod history;
 pub mod host;
 pub mod known;
 pub mod load;
-pub mod mysql9;
+pub mod mysql_server;
 pub mod process;
 pub mod random;
 pub mod run;

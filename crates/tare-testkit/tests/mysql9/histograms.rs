@@ -2,7 +2,7 @@
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
-use tare_testkit::mysql9::Mysql;
+use tare_testkit::mysql_server::Mysql;
 use tare_testkit::schema::Schema;
 use tare_testkit::turn;
 

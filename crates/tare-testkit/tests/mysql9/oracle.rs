@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use mysql::prelude::Queryable;
 use serde::Deserialize;
 use tare_testkit::difference::matches;
-use tare_testkit::mysql9::Mysql;
+use tare_testkit::mysql_server::Mysql;
 use tare_testkit::schema::{Row, Schema};
 use tare_testkit::script::{Action, Ending, Script};
 use tare_testkit::turn;

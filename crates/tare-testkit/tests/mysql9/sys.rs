@@ -2,7 +2,7 @@
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, Row};
-use tare_testkit::mysql9::Mysql;
+use tare_testkit::mysql_server::Mysql;
 use tare_testkit::turn;
 
 /// Where it is put: MariaDB has a `sys` of its own.

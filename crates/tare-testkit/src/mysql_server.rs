@@ -1,4 +1,4 @@
-//! A MySQL 9, the reference of the shape `extended`, as `scripts/hosts.sh mysql` brings it.
+//! MySQL's servers, as `scripts/hosts.sh mysql` brings them; 9 is the reference of the shape `extended`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -21,20 +21,31 @@ pub struct Mysql {
     home: TempDir,
 }
 
-/// The program, where it is there.
-pub fn program() -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.hosts/mysql-9/bin/mysqld");
-    path.canonicalize().ok()
+/// The series there may be, the newest first.
+pub const SERIES: [&str; 3] = ["9", "8", "5.7"];
+
+/// The program of a series, where it is there.
+fn program(series: &str) -> Option<PathBuf> {
+    let hosts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.hosts");
+    hosts.join(format!("mysql-{series}/bin/mysqld")).canonicalize().ok()
 }
 
 impl Mysql {
-    /// Starts one on fresh data and waits until it answers; `None`, with a word, where there is no such program.
+    /// Starts a MySQL 9; see [`Mysql::of_series`].
     ///
     /// # Errors
     /// When it does not answer; the text holds the server's log.
     pub fn start(options: &[&str]) -> Result<Option<Mysql>> {
-        let Some(program) = program() else {
-            println!("skipped: no MySQL 9 here; scripts/hosts.sh mysql brings one");
+        Mysql::of_series(SERIES[0], options)
+    }
+
+    /// Starts one on fresh data and waits until it answers; `None`, with a word, where there is no such program.
+    ///
+    /// # Errors
+    /// When it does not answer; the text holds the server's log.
+    pub fn of_series(series: &str, options: &[&str]) -> Result<Option<Mysql>> {
+        let Some(program) = program(series) else {
+            println!("skipped: no MySQL {series} here; scripts/hosts.sh mysql brings one");
             return Ok(None);
         };
         let home = server_folder()?;
@@ -43,8 +54,8 @@ impl Mysql {
             return Err(Failure::Setup(format!("MySQL makes no data:\n{}", log(&home))));
         }
         let mut command = command(&program, &home)?;
-        command.args(["--skip-networking", "--skip-mysqlx", "--performance-schema-instrument=%=ON"]);
-        command.args(CONSUMERS.map(|name| format!("--performance-schema-consumer-{name}=ON")));
+        command.args(["--skip-networking", "--loose-skip-mysqlx", "--performance-schema-instrument=%=ON"]);
+        command.args(CONSUMERS.map(|name| format!("--loose-performance-schema-consumer-{name}=ON")));
         command.args(options);
         let mut server = Mysql { process: Process::spawn(&mut command)?, home };
         let begin = Instant::now();
@@ -79,7 +90,7 @@ impl Mysql {
     }
 }
 
-/// What is off unless it is asked for.
+/// What is off unless it is asked for, where the series has it.
 const CONSUMERS: [&str; 8] = [
     "events-stages-current",
     "events-stages-history",
@@ -104,7 +115,7 @@ fn command(program: &Path, home: &TempDir) -> Result<Command> {
     ] {
         command.arg(format!("--{option}={}", home.path().join(name).display()));
     }
-    command.args(["--secure-file-priv=", "--innodb-buffer-pool-size=64M", "--innodb-redo-log-capacity=8M"]);
+    command.args(["--secure-file-priv=", "--innodb-buffer-pool-size=64M", "--loose-innodb-redo-log-capacity=8M"]);
     if let Some(user) = server_user()? {
         command.arg(format!("--user={}", user.name));
     }
