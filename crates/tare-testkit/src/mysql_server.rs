@@ -115,7 +115,11 @@ fn command(program: &Path, home: &TempDir) -> Result<Command> {
     ] {
         command.arg(format!("--{option}={}", home.path().join(name).display()));
     }
-    command.args(["--secure-file-priv=", "--innodb-buffer-pool-size=64M", "--loose-innodb-redo-log-capacity=8M"]);
+    command.args([
+        "--secure-file-priv=",
+        "--innodb-buffer-pool-size=64M",
+        "--loose-innodb-redo-log-capacity=8M",
+    ]);
     if let Some(user) = server_user()? {
         command.arg(format!("--user={}", user.name));
     }

@@ -21,7 +21,7 @@ const WIDTH: usize = 160;
 /// Watch what a server does now: statements, waits, locks, tables, files, memory, threads
 ///
 /// Reads the Performance Schema in intervals and shows what was counted in between: of a server with tare over its socket, or of
-/// any MariaDB 10.6 or MySQL 8 and newer over --dsn. Each look asks for the few tables that the view shows. `?` shows the keys.
+/// any MariaDB 10.6 or MySQL 5.7 and newer over --dsn. Each look asks for the few tables that the view shows. `?` shows the keys.
 /// What is switched off, or what a server has not, is said, with what to do. Colours are left out when NO_COLOR is set.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \

@@ -39,21 +39,15 @@ impl Reader {
         if !self.source.columns("data_lock_waits")?.is_empty() {
             return self.data_lock_waits(notes);
         }
-        match (self.source.kind(), self.source.version().is_empty()) {
-            (Kind::MySql, _) => {
-                notes.push("Not there: waits for rows; MySQL 8 has the table data_lock_waits.".into());
-                Ok(vec![])
-            }
-            (_, true) => {
-                notes.push(
-                    "Not there: waits for rows, which tare's socket does not tell. --dsn with an account that has \
-                     the privilege PROCESS shows them."
-                        .into(),
-                );
-                Ok(vec![])
-            }
-            _ => self.innodb_waits(notes),
+        if self.source.version().is_empty() {
+            notes.push(
+                "Not there: waits for rows, which tare's socket does not tell. --dsn with an account that has the \
+                 privilege PROCESS shows them."
+                    .into(),
+            );
+            return Ok(vec![]);
         }
+        self.innodb_waits(notes)
     }
 
     /// As MySQL 8 tells it, and tare in its extended shape.
@@ -95,7 +89,7 @@ impl Reader {
             .collect())
     }
 
-    /// As MariaDB's InnoDB tells it; it knows connections, not threads.
+    /// As InnoDB tells it in MariaDB, and in MySQL before 8; it knows connections, not threads.
     fn innodb_waits(&mut self, notes: &mut Vec<String>) -> Result<Vec<Wait>, Error> {
         let columns = ["requesting_trx_id", "blocking_trx_id", "requested_lock_id", "blocking_lock_id"];
         let pairs =
