@@ -132,7 +132,7 @@ transcript() {
     # All that Debian has, but for security updates of the server: these come in between.
     local updates=/etc/apt/sources.list.d/security.list later=/etc/apt/preferences.d/later
     quiet "echo 'deb $mirror-security bookworm-security main' > $updates
-        printf 'Package: mariadb-* libmariadb*\nPin: release l=Debian-Security\nPin-Priority: -1\n' > $later
+        printf 'Package: mariadb-* libmariadb*\nPin: release l=Debian-Security\nPin-Priority: 1\n' > $later
         apt-get update && apt-get upgrade -y"
     told 'apt-get update && apt-get install -y --no-install-recommends mariadb-server'
     quiet 'systemctl restart mariadb'
