@@ -33,16 +33,24 @@ quiet() { inside sh -c "$*" >"$bare.log" 2>&1 || { cat "$bare.log"; die "failed:
 told() { printf '$ %s\n' "$*"; quiet "$*"; }
 expect() { local status=0; show "$2" || status=$?; [ "$status" = "$1" ] || die "exit status $status, not $1"; }
 
-# What must be as before: all files but logs, caches and the server's own of a running life.
+# What must be as before: all files but logs, caches, the server's own of a running life, and those of its packages, of
+# which dpkg knows how they must be.
 listing() {
-    inside sh -c 'find /etc /usr /opt /lib/systemd -xdev -type f -print0 | sort -z | xargs -0 sha256sum' |
-        grep -v -e ' /usr/local/bin/systemctl$' -e '/ld.so.cache$'
+    inside sh -c 'find /etc /usr /opt -xdev -type f -print0 | sort -z | xargs -0 sha256sum' |
+        grep -v -e ' /usr/local/bin/systemctl$' -e '/ld.so.cache$' -e ' /etc/apt/' |
+        awk 'NR == FNR { of_package[$0]; next } { path = $2; sub("^/usr/", "/", path) } !(path in of_package)' \
+            <(inside sh -c "dpkg -L $(server_packages)" | sed 's,^/usr/,/,') -
     inside sh -c 'find /var/lib/mysql -mindepth 1 -type d -o -name "*.frm" -o -name "*.opt" | sort'
+}
+server_packages() {
+    inside dpkg-query -W -f '${db:Status-Status} ${Package}\n' 'mariadb-*' 'libmariadb*' | sed -n 's/^installed //p' | xargs
 }
 user_data() { inside mariadb -NBe 'SELECT COUNT(*), SUM(CRC32(text)) FROM bare.kept'; }
 as_before() {
     [ "$(user_data)" = "$data" ] || die "user data differ"
     diff <(echo "$before") <(listing) || die "files differ"
+    # shellcheck disable=SC2046
+    [ -z "$(inside dpkg --verify $(server_packages))" ] || die "files of the server's packages differ"
 }
 
 stop() {
@@ -121,6 +129,11 @@ transcript() {
     dpkg-deb --root-owner-group -Znone -b "$files/all" "$bare/root/tare_$next.deb" >/dev/null
     rm -rf "$files"
 
+    # All that Debian has, but for security updates of the server: these come in between.
+    local updates=/etc/apt/sources.list.d/security.list later=/etc/apt/preferences.d/later
+    quiet "echo 'deb $mirror-security bookworm-security main' > $updates
+        printf 'Package: mariadb-* libmariadb*\nPin: release l=Debian-Security\nPin-Priority: 1\n' > $later
+        apt-get update && apt-get upgrade -y"
     told 'apt-get update && apt-get install -y --no-install-recommends mariadb-server'
     quiet 'systemctl restart mariadb'
     inside mariadb -e "CREATE DATABASE IF NOT EXISTS bare; USE bare;
@@ -135,7 +148,10 @@ transcript() {
     expect 0 'for i in $(seq 20); do mariadb -e "SELECT COUNT(*) FROM bare.kept WHERE id > $i" >/dev/null; done'
     expect 0 "mariadb -te \"SELECT DIGEST_TEXT, COUNT_STAR FROM performance_schema.events_statements_summary_by_digest WHERE DIGEST_TEXT LIKE '%kept%'\""
     expect 0 "tare doctor $server"
-    told 'apt-get install -y --reinstall mariadb-server mariadb-server-core && systemctl restart mariadb'
+    quiet "rm $later && apt-get update"
+    told 'apt-get upgrade -y && systemctl restart mariadb'
+    inside apt-cache policy mariadb-server | awk '/Installed:/ { it = $2 } /Candidate:/ { exit it != $2 }' \
+        || die "there is a newer server, and it was not installed"
     expect 0 "tare doctor $server"
     told "apt-get install -y /root/tare_$next.deb"
     expect 1 "tare doctor $server"

@@ -3,7 +3,8 @@
 #
 #   scripts/hosts.sh           bring all of them; then print one line each: version, path of mariadbd
 #   scripts/hosts.sh list      only print what is there
-#   scripts/hosts.sh run CMD   bring all, then run CMD once with each, named by TARE_MARIADBD; fails if one failed
+#   scripts/hosts.sh run CMD   bring all, then run CMD once with each that tare serves (`tare probe`), named by TARE_MARIADBD; fails
+#                              if one failed
 #   scripts/hosts.sh mysql     bring MySQL 9, 8 and 5.7, which only the lab's studies and the governor use; prints versions and paths
 #
 # Each host is a folder that serves as --basedir: bin/mariadbd, a mariadb-install-db (bin/ or scripts/), share/, and where it
@@ -209,9 +210,23 @@ mysql() {
     done
 }
 
+# Why tare stands back from a server, which then has nothing to be tested; fails where it does not, or nobody can tell.
+unserved() {
+    local program=${1%/bin/mariadbd}/root/usr/sbin/mariadbd status=0 said
+    [ -e "$program" ] || program=$1
+    [ -x target/release/tare ] || return 1
+    said=$(target/release/tare probe "$program") || status=$?
+    printf '%s' "$said"
+    [ "$status" -eq 1 ]
+}
+
 run() {
-    local number program failed=()
+    local number program why failed=()
     while read -r number program; do
+        if why=$(unserved "$program"); then
+            say "without $number: $why"
+            continue
+        fi
         say "with $number"
         TARE_MARIADBD=$program "$@" </dev/null || failed+=("$number")
     done < <(list)

@@ -205,7 +205,7 @@ impl Loaded {
 
     /// The first text among the constants that `fits`.
     pub(crate) fn constant(&self, fits: impl Fn(&str) -> bool) -> Option<String> {
-        let texts = self.constants.iter().flat_map(|(_, bytes)| bytes.split(|byte| *byte == 0));
+        let texts = self.constants().flat_map(|(_, bytes)| bytes.split(|byte| *byte == 0));
         texts.filter_map(|text| std::str::from_utf8(text).ok()).find(|text| fits(text)).map(str::to_owned)
     }
 
@@ -222,7 +222,12 @@ impl Loaded {
             let bytes = bytes.get(address.checked_sub(*start)?..)?;
             Some(text(bytes.split(|byte| *byte == 0).next()?))
         };
-        self.constants.iter().find_map(of)
+        self.constants().find_map(of)
+    }
+
+    /// Where constants are: linkers put them into segments of their own, or, older ones, among the code.
+    fn constants(&self) -> impl Iterator<Item = &(usize, Vec<u8>)> {
+        self.constants.iter().chain([&self.code])
     }
 
     fn write(&mut self, address: usize, value: usize) {
@@ -269,4 +274,27 @@ fn text(bytes: &[u8]) -> String {
 /// The program is for 64 bits, as what it reads is.
 fn as_size(value: u64) -> usize {
     usize::try_from(value).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_constant_is_found_also_among_the_code() {
+        let folder = tempfile::tempdir().expect("folder");
+        let source = folder.path().join("version.c");
+        fs::write(&source, "const char version[] = \"10.11.7-MariaDB\";").expect("file");
+        for how in ["separate-code", "noseparate-code"] {
+            let object = folder.path().join(how);
+            let mut compiler = Command::new("cc");
+            compiler.args(["-shared", "-fPIC", "-z", how, "-o"]).args([&object, &source]);
+            assert!(compiler.status().expect("a C compiler, which `make setup` installs").success());
+            let loaded = Elf::read(&object).and_then(|file| file.loaded()).expect("an object");
+            let found = loaded.constant(|text| text.ends_with("-MariaDB"));
+            assert_eq!(found.as_deref(), Some("10.11.7-MariaDB"), "{how}");
+        }
+    }
 }

@@ -28,6 +28,7 @@ fn a_dry_run_shows_what_would_be_written_and_writes_nothing() {
     {
         assert!(said.contains(word), "no {word} in:\n{said}");
     }
+    assert!(said.lines().all(|line| line.trim_end() == line), "{said}");
     assert_eq!(tree.listing(), before);
 }
 
@@ -35,18 +36,20 @@ fn a_dry_run_shows_what_would_be_written_and_writes_nothing() {
 fn what_is_installed_is_the_same_twice_and_nothing_is_left_of_it() {
     let tree = Tree::new();
     let before = tree.listing();
+    let (_, planned) = tree.outcome(&["install", "--dry-run"]);
     let (status, outcome) = tree.outcome(&["install"]);
     assert_eq!((status, &outcome["state"]), (0, &"changed".into()), "{outcome}");
+    // The dry run had said exactly this.
+    assert_eq!(planned["changes"], outcome["changes"]);
     let installed = tree.listing();
     let drop_in = tree.read(DROP_IN);
     assert!(drop_in.contains(&told(PROVIDER)), "{drop_in}");
     let has_plugin = tree.at("/usr/lib/mysql/plugin/ha_federatedx.so").exists();
     assert_eq!(tree.read(OPTIONS).contains("plugin-load-add = ha_federatedx"), has_plugin);
-    // The dry run had said exactly this.
-    let (_, planned) = tree.outcome(&["install", "--dry-run"]);
-    assert_eq!(planned["changes"], outcome["changes"]);
 
     assert_eq!(tree.outcome(&["install"]).1["state"], "unchanged");
+    let (_, said) = tree.tare(&["install"]);
+    assert!(said.starts_with("mariadb.service: ") && !said.contains(DROP_IN), "nothing is written: {said}");
     assert_eq!(tree.listing(), installed);
     let (status, said) = tree.tare(&["doctor"]);
     assert!(said.contains("the server does not run"), "{said}");
@@ -55,9 +58,12 @@ fn what_is_installed_is_the_same_twice_and_nothing_is_left_of_it() {
     let loaded = tree.at(PROVIDER).display().to_string();
     assert_eq!(tree.environment().get("LD_PRELOAD"), Some(&loaded), "it lives");
     assert_eq!(tree.outcome(&["install"]).1["state"], "unchanged");
+    let (_, said) = tree.tare(&["uninstall", "--dry-run"]);
+    assert!(said.contains(&format!("\n  removed: {DROP_IN}\n")), "{said}");
     assert_eq!(tree.outcome(&["uninstall"]).1["state"], "changed");
     assert_eq!(tree.listing(), before);
-    assert_eq!(tree.outcome(&["uninstall"]).1["state"], "unchanged");
+    let (_, again) = tree.outcome(&["uninstall"]);
+    assert_eq!((&again["state"], again["changes"].as_array().map(Vec::len)), (&"unchanged".into(), Some(0)));
 }
 
 #[test]

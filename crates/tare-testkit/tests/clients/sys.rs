@@ -217,8 +217,9 @@ fn every_routine_does_what_it_does_on_the_built_in() {
             "{name} is not called"
         );
     }
+    let known = if server.host().version.starts_with("10.6") { "sys-routines-10.6" } else { "sys-routines" };
     drop(server);
     let reference = routines(&start(Provider::BuiltIn));
-    let disagreements = Known::read("sys-routines").unwrap().disagreements(&failing(&reference, &seen));
-    assert_eq!(disagreements, Vec::<String>::new(), "see expected/sys-routines");
+    let disagreements = Known::read(known).unwrap().disagreements(&failing(&reference, &seen));
+    assert_eq!(disagreements, Vec::<String>::new(), "see expected/{known}");
 }

@@ -29,9 +29,6 @@ impl Change {
 
     /// Makes it so: whoever reads the file meanwhile sees it before or after.
     pub(super) fn apply(&self, root: &Root, undo: &mut Undo) -> Result<()> {
-        if self.is_done(root) {
-            return Ok(());
-        }
         let path = root.at(&self.path);
         let shown = || format!("{} (are you root?)", self.path.display());
         undo.note(&path).with_context(shown)?;
@@ -45,10 +42,10 @@ impl Change {
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.content {
-            None => writeln!(f, "  no file {}", self.path.display()),
+            None => writeln!(f, "  removed: {}", self.path.display()),
             Some(content) => {
                 writeln!(f, "  {}:", self.path.display())?;
-                content.lines().try_for_each(|line| writeln!(f, "    {line}"))
+                content.lines().try_for_each(|line| writeln!(f, "{}", format!("    {line}").trim_end()))
             }
         }
     }

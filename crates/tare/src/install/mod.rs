@@ -31,8 +31,9 @@ const PROGRAMS: [&str; 2] = ["/usr/bin/tare", "/usr/local/bin/tare"];
 #[derive(Debug, Serialize)]
 struct Outcome {
     server: String,
-    /// `planned`, `changed`, `unchanged`, `refused` or `put back`.
+    /// `planned`, `changed`, `unchanged`, `refused` or `put-back`.
     state: State,
+    /// Files that were otherwise before.
     changes: Vec<Change>,
     /// What is in the way, or will be missing.
     findings: Vec<Finding>,
@@ -166,12 +167,13 @@ fn named_within(root: &Path, path: &Path) -> Result<PathBuf> {
 fn apply(
     server: &Server,
     arguments: &Servers,
-    changes: Vec<Change>,
+    mut changes: Vec<Change>,
     findings: Vec<Finding>,
     aim: Aim<'_>,
 ) -> Result<Outcome> {
+    changes.retain(|change| !change.is_done(&server.root));
     let mut outcome = Outcome { findings, ..Outcome::new(server, changes) };
-    let anything = outcome.changes.iter().any(|change| !change.is_done(&server.root));
+    let anything = !outcome.changes.is_empty();
     let restart = Restart::new(server, arguments, aim.interrupt);
     let outdated = aim.provider.and_then(|_| doctor::outdated(server, &restart.process()?));
     let wanted = anything || outdated.is_some() || !restart.is_as_wanted(aim.provider.is_some());
