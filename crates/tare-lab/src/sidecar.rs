@@ -8,8 +8,8 @@ use std::ops::AddAssign;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -109,6 +109,15 @@ impl Sidecars {
             usage.resident += resident(sidecar.child.id()).unwrap_or_default();
         }
         usage
+    }
+
+    /// When they were asked since `begun`, in seconds after it, ascending.
+    pub fn scrapes_since(&self, begun: Instant) -> Vec<f64> {
+        let scrapers = self.running.iter().filter_map(|sidecar| sidecar.scraper.as_ref());
+        let asked = scrapers.flat_map(Scraper::asked).filter_map(|at| at.checked_duration_since(begun));
+        let mut asked: Vec<f64> = asked.map(|after| after.as_secs_f64()).collect();
+        asked.sort_by(f64::total_cmp);
+        asked
     }
 
     /// An error if one has ended, or could not be asked.
@@ -273,6 +282,7 @@ struct Scraper {
 struct State {
     interrupt: Interrupt,
     failed: AtomicU32,
+    asked: Mutex<Vec<Instant>>,
 }
 
 impl Scraper {
@@ -287,12 +297,18 @@ impl Scraper {
                     continue;
                 }
                 next += every;
+                own.asked.lock().unwrap_or_else(PoisonError::into_inner).push(Instant::now());
                 if scrape(&address).is_err() {
                     own.failed.fetch_add(1, Ordering::Relaxed);
                 }
             }
         });
         Scraper { state, thread: Some(thread) }
+    }
+
+    /// When it asked, so far.
+    fn asked(&self) -> Vec<Instant> {
+        self.state.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn failures(&self) -> Option<String> {

@@ -5,13 +5,16 @@
 
 mod background;
 mod chart;
+mod curves;
 mod effort;
 mod export;
+mod figures;
 mod flame;
 pub mod judged;
 mod latency;
 mod page;
 mod results;
+mod throughput;
 pub(crate) mod unit;
 pub mod wording;
 
