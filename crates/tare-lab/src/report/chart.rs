@@ -271,10 +271,13 @@ pub(super) fn distribution(bars: &[(f64, f64)], width: f64, marks: &[f64], axis:
     }
 }
 
+/// A second's middle on the time axis, and how much was done in it.
+pub(super) type Second = (f64, f64);
+
 /// What was done second by second, over the time of load.
 pub(super) struct Scatter {
-    /// Where each second lies on the time axis, and how much was done in it.
-    pub(super) points: Vec<(f64, f64)>,
+    /// Every second.
+    pub(super) points: Vec<Second>,
     /// When somebody asked a program beside, on the time axis; each marks the second it lies in.
     pub(super) scrapes: Vec<f64>,
     /// A second on the time axis.
@@ -314,7 +317,7 @@ impl Scatter {
     }
 
     /// Seconds in which somebody asked, and the others.
-    pub(super) fn by_asked(&self) -> (Vec<(f64, f64)>, Vec<(f64, f64)>) {
+    pub(super) fn by_asked(&self) -> (Vec<Second>, Vec<Second>) {
         self.points.iter().partition(|(at, _)| self.is_asked(*at))
     }
 
@@ -333,7 +336,7 @@ impl Scatter {
 }
 
 /// Lines of no length, which have round ends. Of very many points those stay that lie highest and lowest.
-fn dots(points: &[(f64, f64)], time: &Axis, value: &Axis) -> String {
+fn dots(points: &[Second], time: &Axis, value: &Axis) -> String {
     let together = (points.len() * 2).div_ceil(MOST_POINTS).max(2);
     let mut path = String::new();
     let mut dot = |(at, value_at): &(f64, f64)| {

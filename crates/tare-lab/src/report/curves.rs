@@ -56,8 +56,8 @@ pub(super) fn curves(study: &Study<'_>, cells: &[&CellAnalysis]) -> Markup {
     });
     html! {
         p.note {
-            "By connections. Above, transactions per second: means of slices with their 95% interval, in which is all that drifts. Below, by "
-            "how much they differ from the base within blocks, with the 95% interval: what the setting does."
+            "Above, means of slices with their 95% interval, in which is all that drifts. Below, by how much the setting differs from the base "
+            "within blocks, with the 95% interval."
         }
         figure.curves {
             (picture(&cells, &throughput, "transactions per second", Axis::number))
@@ -122,7 +122,7 @@ fn picture(
     let shift = |place: usize| (place as f64 - (curves.len() - 1) as f64 / 2.0) * APART;
     html! {
         div.panel {
-            div.what { (what) }
+            div.what { (what) ", by connections" }
             div.scale style=(format!("height:{HEIGHT}px")) aria-hidden="true" {
                 @for tick in up.ticks() { span style=(format!("top:{}px", pixels(height(tick)))) { (labelled(&up, tick)) } }
             }

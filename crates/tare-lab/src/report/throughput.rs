@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 
-use super::chart::{Axis, Box, Scatter};
+use super::chart::{Axis, Box, Scatter, Second};
 use super::figures::{difference, spaced};
 use super::results::plot_heads;
 use super::{Study, is_base, measured, unit};
@@ -58,7 +58,7 @@ fn time_unit(seconds: f64) -> (f64, &'static str) {
 
 /// A setting's seconds of load, its slices end to end: when each was and what was done in it; and when somebody asked.
 struct Course {
-    points: Vec<(f64, f64)>,
+    points: Vec<Second>,
     scrapes: Vec<f64>,
     length: f64,
 }
@@ -137,7 +137,7 @@ pub(super) fn scatters(study: &Study<'_>, cell: &CellAnalysis) -> Markup {
 /// What was done in seconds with a scrape, and in those without.
 fn while_asked(scatter: &Scatter) -> Markup {
     let (asked, others) = scatter.by_asked();
-    let median = |points: &[(f64, f64)]| quantile(&points.iter().map(|p| p.1).collect::<Vec<_>>(), 0.5);
+    let median = |points: &[Second]| quantile(&points.iter().map(|p| p.1).collect::<Vec<_>>(), 0.5);
     html! {
         @if !asked.is_empty() {
             span.below {

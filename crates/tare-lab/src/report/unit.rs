@@ -62,7 +62,8 @@ pub(super) fn more_bytes_between((low, high): (f64, f64)) -> String {
 
 /// A mean with its standard error, which has two digits: `27 612 ± 41`.
 pub(super) fn mean(mean: Estimate) -> String {
-    if !(mean.error > 0.0) {
+    // Of values that are all the same rounding alone leaves an error.
+    if mean.error <= mean.value.abs() * 1e-9 || !mean.error.is_finite() {
         return plain(mean.value);
     }
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a handful
@@ -91,7 +92,7 @@ mod tests {
         assert_eq!([2e8, -3e3, 0.0].map(more_bytes), ["+191 MiB", "\u{2212}2.93 KiB", "0 B"]);
         assert_eq!(more_bytes_between((110.2e6, 111e6)), "+105 … +106 MiB");
         assert_eq!(more_bytes_between((-1e3, 2e6)), "\u{2212}1000 B … +1.91 MiB");
-        let means = [(27_612.3, 41.2), (225.2, 8.96), (0.0015, 0.00002), (5.0, 0.0)];
+        let means = [(27_612.3, 41.2), (225.2, 8.96), (0.0015, 0.00002), (5.0, 1e-17)];
         assert_eq!(
             means.map(|(value, error)| mean(Estimate { value, error })),
             ["27\u{202f}612 ± 41", "225.2 ± 9.0", "0.001500 ± 0.000020", "5.00"]
