@@ -1,4 +1,4 @@
-//! The table of figures: what was measured of each setting.
+//! The tables of figures: what was measured of each setting.
 
 use std::collections::BTreeSet;
 
@@ -131,22 +131,32 @@ fn of_machine<'s>() -> Vec<Column<'s>> {
     ]
 }
 
-/// The table of a workload, medians over slices.
+/// The tables of a workload, medians over slices: what its transactions were like, and what they took.
 pub(super) fn figures(study: &Study<'_>, cells: &[&CellAnalysis]) -> Markup {
     let all = || cells.iter().flat_map(|c| measured(c));
     let names: BTreeSet<&String> = all().flat_map(|s| s.medians.figures.keys()).collect();
-    let mut columns: Vec<Column<'_>> =
-        [of_processor(), of_transactions(), of_machine()].into_iter().flatten().collect();
-    columns.retain(|c| all().any(|s| (c.is_there)(s)));
-    columns.extend(names.iter().map(|name| own(study, name)));
+    let mut transactions = of_transactions();
+    transactions.extend(names.iter().map(|name| own(study, name)));
+    let machine = of_processor().into_iter().chain(of_machine()).collect();
     html! {
         h3 { "Figures" }
+        (table(cells, transactions, html! {
+            "Transactions: medians over slices; differences have their 95% interval. 98 of 100 seconds: so many transactions; 1 of 100 has "
+            "fewer, 1 more. "
+            @if !names.is_empty() { "The workload's own figures are means with a 95% interval." }
+        }))
+        (table(cells, machine, html! { "Server and machine: medians over slices; differences have their 95% interval." }))
+    }
+}
+
+/// A table of those columns that have something to show.
+fn table<'s>(cells: &[&'s CellAnalysis], columns: Vec<Column<'s>>, caption: Markup) -> Markup {
+    let is_there = |c: &Column<'_>| cells.iter().flat_map(|c| measured(c)).any(|s| (c.is_there)(s));
+    let columns: Vec<Column<'_>> = columns.into_iter().filter(is_there).collect();
+    html! {
         div.wide {
             table.figures {
-                caption.note {
-                    "Medians over slices; differences have their 95% interval. 98 of 100 seconds: so many transactions; 1 of 100 has fewer, 1 more. "
-                    @if !names.is_empty() { "The workload's own figures are means with a 95% interval." }
-                }
+                caption.note { (caption) }
                 thead {
                     tr {
                         th scope="col" { "setting" }
