@@ -351,7 +351,7 @@ fn a_study_that_runs_has_a_report_and_an_empty_folder_has_none() {
 }
 
 /// Widths of screens: telephones, a tablet, desks.
-const WIDTHS: [&str; 5] = ["360", "400", "800", "1400", "2000"];
+const WIDTHS: [&str; 6] = ["360", "400", "800", "1080", "1400", "2000"];
 
 /// A page that opens the report in narrow and wide frames, uses it, and writes down what it saw.
 const VISITOR: &str = r##"<!doctype html><title>visitor</title><body><script>
@@ -381,9 +381,14 @@ const visit = (width) => new Promise((resolve) => {
     const hides = (e) => e.scrollWidth > e.clientWidth + 1;
     const name = (e) => `${e.className || e.tagName}: ${e.textContent.slice(0, 40)}`;
     say("clipped boxes", [...page.querySelectorAll(".wide")].filter(hides).map(name).join("; "));
-    const cells = [...page.querySelectorAll("th, td, dd, p, li, caption, h1, h2, h3")].filter((e) => e.clientWidth > 1);
+    const cells = [...page.querySelectorAll("th, td, dd, p, li, caption, h1, h2, h3, .what, .key .series, .scale span, .ticks span")].filter((e) => e.clientWidth > 1);
     say("overflowing", cells.filter(hides).map(name).slice(0, 5).join("; "));
     const beyond = cells.filter((e) => e.getBoundingClientRect().right > page.documentElement.clientWidth + 1);
+    const labels = [...page.querySelectorAll(".scale span, .ticks span")].map((e) => [e, e.getBoundingClientRect()]).filter(([, box]) => box.width > 0);
+    const over = ([, a], [, b]) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+    const clash = labels.filter((one, i) => i > 0 && over(labels[i - 1], one));
+    say("labels over each other", clash.map(([e]) => name(e)).slice(0, 5).join("; "));
+    say("curves", page.querySelectorAll("figure.curves svg.chart").length);
     say("beyond the page", beyond.map(name).slice(0, 5).join("; "));
     say("dark", page.defaultView.matchMedia("(prefers-color-scheme: dark)").matches);
     say("faint", [...page.querySelectorAll(".sign, .figure, .interval, .said, .warning, .meaning, .note, th, td, p, a")]
@@ -404,7 +409,7 @@ const visit = (width) => new Promise((resolve) => {
   document.body.append(frame);
 });
 (async () => {
-  for (const width of [360, 400, 800, 1400, 2000]) await visit(width);
+  for (const width of [360, 400, 800, 1080, 1400, 2000]) await visit(width);
   document.body.textContent = seen.join("\n") + "\nvisited";
 })();
 </script>"##;
@@ -443,7 +448,8 @@ fn looked_at(seen: &str, dark: bool, paths: &report::Paths) {
     for width in WIDTHS {
         assert_eq!(line(&format!("{width} ready")), "yes", "the script ran to its end");
         assert_eq!(line(&format!("{width} too wide by")), "0", "at {width} pixels");
-        for nothing in ["clipped boxes", "overflowing", "beyond the page", "faint"] {
+        for nothing in ["clipped boxes", "overflowing", "beyond the page", "labels over each other", "faint"]
+        {
             assert_eq!(line(&format!("{width} {nothing}")), "", "{nothing} at {width} pixels");
         }
         assert_eq!(line(&format!("{width} dark")), dark.to_string());
@@ -454,6 +460,7 @@ fn looked_at(seen: &str, dark: bool, paths: &report::Paths) {
         assert_eq!(line(&format!("{width} sections")), sections);
         // Of each workload and number of connections: five intervals, six boxes, six courses, six distributions.
         assert_eq!(line(&format!("{width} plots")), (6 * 23).to_string());
+        assert_eq!(line(&format!("{width} curves")), "6", "two of each workload");
         assert_eq!(line(&format!("{width} widened")), "100%");
         let files = [&paths.csv, &paths.slices, &paths.json, &paths.html.with_file_name("results.jsonl")];
         let sizes = files.map(|path| read(path).encode_utf16().count().to_string());

@@ -11,7 +11,7 @@ use crate::statistics::{Estimate, mean_interval};
 /// Height of a picture, in pixels.
 const HEIGHT: f64 = 220.0;
 /// How far apart points of two settings at the same number of connections lie, in pixels: intervals are not to hide each other.
-const APART: f64 = 4.0;
+const APART: f64 = 3.0;
 /// Half of the length of the line at an interval's end.
 const END: f64 = 3.0;
 /// Room beside the first number of connections and the last, in doublings.
@@ -56,8 +56,10 @@ pub(super) fn curves(study: &Study<'_>, cells: &[&CellAnalysis]) -> Markup {
     });
     html! {
         p.note {
-            "Above, means of slices with their 95% interval, in which is all that drifts. Below, by how much the setting differs from the base "
-            "within blocks, with the 95% interval."
+            "Transactions per second: means of slices with their 95% interval, in which is all that drifts. "
+            @if !differences.is_empty() {
+                "Below, by how much a setting differs from the base within blocks, with the 95% interval."
+            }
         }
         figure.curves {
             (picture(&cells, &throughput, "transactions per second", Axis::number))
