@@ -343,15 +343,18 @@ mod tests {
         }
     }
 
-    fn start(definition: SidecarDef, folder: &Path) -> Result<Sidecars> {
-        let server = Ready {
+    fn ready() -> Ready {
+        Ready {
             target: Target::of_socket(Path::new("/none")),
             pid: None,
             clock: None,
             process: None,
             datadir: Some("/data".into()),
-        };
-        Sidecars::start(&[definition], "agent", &server, folder, &Interrupt::default())
+        }
+    }
+
+    fn start(definition: SidecarDef, folder: &Path) -> Result<Sidecars> {
+        Sidecars::start(&[definition], "agent", &ready(), folder, &Interrupt::default())
     }
 
     #[test]
@@ -380,6 +383,31 @@ mod tests {
         let name = own.file_name().expect("a name").to_str().expect("UTF-8").to_owned();
         let one = SidecarDef { program: name, ..definition("", None) };
         assert_eq!(find(&one).expect("it is there"), own);
+    }
+
+    #[test]
+    fn it_is_known_when_they_were_asked() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let often = || SidecarDef {
+            scrape_seconds: 0.02,
+            ..definition("exec sleep 600", Some("file:///proc/self/stat"))
+        };
+        let server = ready();
+        let begun = Instant::now();
+        let sidecars =
+            Sidecars::start(&[often(), often()], "agent", &server, folder.path(), &Interrupt::default())
+                .expect("starts");
+        let asked = loop {
+            let asked = sidecars.scrapes_since(begun);
+            if asked.len() > 5 {
+                break asked;
+            }
+            std::thread::sleep(STEP);
+        };
+        assert!(asked.is_sorted() && asked[0] >= 0.0, "of both together, in order: {asked:?}");
+        let later = sidecars.scrapes_since(begun + Duration::from_secs_f64(asked[2]));
+        assert!(later.iter().all(|at| *at >= 0.0) && later.len() + 2 >= asked.len(), "{later:?}");
+        assert!(sidecars.scrapes_since(Instant::now() + Duration::from_secs(3600)).is_empty());
     }
 
     #[test]

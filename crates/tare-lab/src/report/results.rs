@@ -33,8 +33,8 @@ fn workload(study: &Study<'_>, name: &str, cells: &[&CellAnalysis]) -> Markup {
             h3 { "Transactions per second" }
             (curves::curves(study, cells))
             p.note {
-                "Every second of every slice; a slice taken in turns counts as one. The box is the middle half, its line the median, the whiskers reach to the last value "
-                "within 1.5 boxes' lengths, dots are beyond. The upright line is the base's median."
+                "Every second of every slice; a slice taken in turns counts as one. The box is the middle half, its line the median, the "
+                "whiskers reach to the last value within 1.5 boxes' lengths, dots are beyond. The upright line is the base's median."
             }
             @for (place, cell) in cells.iter().enumerate() {
                 details open[place == 0 || cells.len() <= OPEN] {
