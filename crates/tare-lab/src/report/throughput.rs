@@ -64,11 +64,12 @@ struct Course {
 }
 
 impl Course {
+    /// The driver does not always tell of a slice's last second. One in turns counts as a second, all of its time.
     #[allow(clippy::cast_precision_loss)] // seconds of a slice
     fn of(slices: &[&Slice]) -> Course {
         let mut course = Course { points: vec![], scrapes: vec![], length: 0.0 };
         for slice in slices {
-            let each = slice.seconds / slice.per_second.len().max(1) as f64;
+            let each = if slice.turns.is_empty() { 1.0 } else { slice.seconds };
             let begun = course.length;
             let middle = |place: usize| begun + (place as f64 + 0.5) * each;
             course.points.extend(slice.per_second.iter().enumerate().map(|(i, done)| (middle(i), *done)));
@@ -210,5 +211,34 @@ fn mean(cell: &CellAnalysis, s: &SettingAnalysis, name: &str) -> Markup {
     html! {
         (unit::mean(*own))
         @if let Some(base) = base { " " span.interval { "(" (unit::fixed(own.value / base.value, 2)) ")" } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of 5 seconds, of which the driver told 4; asked in the fourth and in the one it did not tell of.
+    fn slice() -> Slice {
+        let record = serde_json::json!({
+            "workload": "w", "users": 1, "setting": "s", "block": 0, "turn": 0, "at": 100.0, "seconds": 5.0, "transactions": 50,
+            "queries": 50, "errors": 0, "cpu_user": 1.0, "cpu_system": 0.0, "cpu_sidecars": 0.0, "resident_bytes": 1,
+            "context_switches": 0, "logged_bytes": 0, "steal": 0.0, "load": 0.0,
+            "latency": { "mean": 0.1, "p50": 0.1, "p95": 0.1, "p99": 0.1, "histogram": [] },
+            "per_second": [10.0, 10.0, 10.0, 4.0], "scrapes": [3.1, 4.9],
+        });
+        serde_json::from_value(record).expect("a slice")
+    }
+
+    #[test]
+    fn seconds_stay_where_they_were_though_the_last_one_is_not_told() {
+        let (first, second) = (slice(), slice());
+        let course = Course::of(&[&first, &second]);
+        let middles: Vec<f64> = course.points.iter().map(|p| p.0).collect();
+        assert_eq!(middles, [0.5, 1.5, 2.5, 3.5, 5.5, 6.5, 7.5, 8.5], "slices end to end");
+        assert_eq!((course.scrapes.len(), course.length), (4, 10.0));
+        let (asked, others) = course.scatter(1.0, None, [0.0, 1.0], String::new()).by_asked();
+        assert_eq!(asked, [(3.5, 4.0), (8.5, 4.0)]);
+        assert_eq!(others.len(), 6);
     }
 }
