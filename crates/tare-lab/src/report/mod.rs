@@ -69,7 +69,7 @@ pub fn write(dir: &Path) -> Result<Paths> {
 /// CSV and JSON beside it. Gives the page's path.
 ///
 /// # Errors
-/// As [`write`]; and when the folder cannot be made.
+/// As [`write()`]; and when the folder cannot be made.
 pub fn publish(dir: &Path, to: &Path) -> Result<PathBuf> {
     let records = journal::read(dir)?;
     let study = Study::of(&records, dir)?;
