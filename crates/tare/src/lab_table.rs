@@ -98,12 +98,13 @@ pub(crate) fn cell(header: &Header, cell: &CellAnalysis) {
     measured(header, cell).print();
     println!();
     judged(header, cell).print();
-    if header.measure == Measure::Time {
+    let as_runs = runs(cell);
+    if header.measure == Measure::Time && !as_runs.is_empty() {
         println!();
         page::note(
             "As runs: mean ± standard error over slices. Beside it what the lab says of transactions per second, within blocks:",
         );
-        runs(cell).print();
+        as_runs.print();
     }
     lab_effort::print(cell);
     for setting in &cell.settings {
