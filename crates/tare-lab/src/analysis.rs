@@ -6,6 +6,7 @@
 //! valid however often this is computed while the study runs ([`crate::sequential`]). The verdict comes from these: from that
 //! of the calm rounds, unless the mean of all turns says otherwise.
 
+mod medians;
 mod verdict;
 
 use std::collections::BTreeMap;
@@ -14,14 +15,15 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::comparison::{Comparison, Figure};
+use crate::course::Estimate;
 use crate::effort;
-use crate::record::{Cell, End, Header, Measure, Note, Reason, Record, SettingFacts, Slice};
+use crate::record::{Cell, CpuSource, End, Header, Measure, Note, Reason, Record, SettingFacts, Slice};
 use crate::schema;
 use crate::sequential::{Errors, Looks};
-use crate::statistics::median;
 use verdict::Evidence;
 
-pub use verdict::{Difference, Verdict};
+pub use medians::{Medians, Seconds, THROUGHPUT};
+pub use verdict::{Amount, Difference, Verdict};
 
 /// A study's results.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -62,6 +64,11 @@ pub struct SettingAnalysis {
     pub units: usize,
     /// Medians over its slices; all NaN without any.
     pub medians: Medians,
+    /// Transactions in each of its seconds.
+    pub seconds: Seconds,
+    /// Means over its slices with their standard errors, each slice as a run of its own, by name: [`THROUGHPUT`] and the workload's
+    /// own figures. Empty with fewer than two slices.
+    pub runs: BTreeMap<String, Estimate>,
     /// How each block's charge differs from the base's in the same block, in order; 0.01 is 1% more.
     pub blocks_cost: Vec<BlockCost>,
     /// What a transaction is charged more than in the base, by the study's measure: in calm rounds, or, of slices at a stretch,
@@ -74,6 +81,9 @@ pub struct SettingAnalysis {
     pub throughput: Option<Difference>,
     /// How the 95th percentile of latency differs.
     pub p95: Option<Difference>,
+    /// By how many bytes the server's resident memory differs. `None` for the base itself, and where setting and base are one
+    /// process, or processes that were there before the study.
+    pub memory: Option<Amount>,
     /// What can be said of the cost. `None` for the base itself, and before the first whole block.
     pub verdict: Option<Verdict>,
     /// Whether more blocks are not wanted: the interval is as narrow as the study asks, or lies within the margin.
@@ -92,50 +102,6 @@ pub struct BlockCost {
     pub at: f64,
     /// Charge over the base's, less one.
     pub share: f64,
-}
-
-/// Medians over the slices of a setting. Times are seconds.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-#[schemars(transform = schema::figures_may_be_missing)]
-pub struct Medians {
-    /// What a transaction is charged with, by the study's measure.
-    pub charged: f64,
-    /// Server CPU per transaction.
-    pub cpu: f64,
-    /// Of it in the kernel.
-    pub cpu_system: f64,
-    /// CPU of the sidecars that are charged per transaction.
-    pub cpu_sidecars: f64,
-    /// CPU of those that are not per transaction.
-    pub cpu_beside: f64,
-    /// Resident memory of all sidecars.
-    pub resident_sidecars: f64,
-    /// Transactions per second.
-    pub tps: f64,
-    /// Statements per second.
-    pub qps: f64,
-    /// Mean latency.
-    pub latency: f64,
-    /// Half of the transactions take at most this.
-    pub p50: f64,
-    /// 95 of 100 take at most this.
-    pub p95: f64,
-    /// 99 of 100 take at most this.
-    pub p99: f64,
-    /// 999 of 1000 take at most this.
-    pub p999: f64,
-    /// Resident memory of the server, bytes.
-    pub resident_bytes: f64,
-    /// Context switches per transaction.
-    pub context_switches: f64,
-    /// Bytes logged per second.
-    pub logged_bytes: f64,
-    /// Share of the machine's time given to others by its hypervisor.
-    pub steal: f64,
-    /// Errors per second.
-    pub errors: f64,
-    /// Figures the workload reports of itself.
-    pub figures: BTreeMap<String, f64>,
 }
 
 impl Analysis {
@@ -261,16 +227,27 @@ fn setting(
         twin: facts.twin,
         blocks: own.len(),
         units,
-        medians: Medians::of(own, header.measure),
+        medians: Medians::of(own, header.measure, processors(header, facts)),
+        seconds: Seconds::of(own),
+        runs: medians::of_runs(own),
         blocks_cost: compared.blocks(header.measure),
         throughput: calm(Figure::Throughput),
         p95: calm(Figure::Charge(Measure::P95)),
+        memory: judged(Errors::Skewed, &compared.memory())
+            .map(|(value, interval)| Amount { value, interval }),
         verdict: evidence.map(|e| e.verdict(header, units, seconds_of(own))),
         reached: is_base || evidence.is_some_and(|e| e.is_enough(header, facts)),
         effort: BTreeMap::new(),
         cost,
         mean,
     }
+}
+
+/// Processors of a setting's server: those of this machine, where its process can be seen.
+fn processors(header: &Header, facts: &SettingFacts) -> Option<f64> {
+    let server = header.servers.iter().find(|s| s.name == facts.server);
+    let is_here = server.is_none_or(|s| s.cpu == CpuSource::Process);
+    Some(f64::from(header.machine.cpus)).filter(|n| is_here && *n > 0.0)
 }
 
 /// Observations there can be.
@@ -284,41 +261,6 @@ fn seconds_of(slices: &[&Slice]) -> f64 {
     let first = slices.iter().map(|s| s.at).fold(f64::INFINITY, f64::min);
     let last = slices.iter().map(|s| s.at + s.seconds).fold(0.0, f64::max);
     (last - first).max(0.0)
-}
-
-impl Medians {
-    #[allow(clippy::cast_precision_loss)] // counts of a slice are far below 2^53
-    fn of(slices: &[&Slice], measure: Measure) -> Medians {
-        let over =
-            |figure: &dyn Fn(&Slice) -> f64| median(&slices.iter().map(|s| figure(s)).collect::<Vec<_>>());
-        let figures: std::collections::BTreeSet<&String> =
-            slices.iter().flat_map(|s| s.figures.keys()).collect();
-        let figure = |name: &String| {
-            let values: Vec<f64> = slices.iter().filter_map(|s| s.figures.get(name).copied()).collect();
-            (name.clone(), median(&values))
-        };
-        Medians {
-            charged: over(&|s| s.charged(measure)),
-            cpu: over(&|s| s.per_transaction(s.cpu_user + s.cpu_system)),
-            cpu_system: over(&|s| s.per_transaction(s.cpu_system)),
-            cpu_sidecars: over(&|s| s.per_transaction(s.cpu_sidecars)),
-            cpu_beside: over(&|s| s.per_transaction(s.cpu_beside)),
-            resident_sidecars: over(&|s| s.resident_sidecars as f64),
-            tps: over(&|s| s.transactions as f64 / s.seconds),
-            qps: over(&|s| s.queries as f64 / s.seconds),
-            latency: over(&|s| s.latency.mean),
-            p50: over(&|s| s.latency.p50),
-            p95: over(&|s| s.latency.p95),
-            p99: over(&|s| s.latency.p99),
-            p999: over(&|s| s.latency.at(0.999)),
-            resident_bytes: over(&|s| s.resident_bytes as f64),
-            context_switches: over(&|s| s.per_transaction(s.context_switches as f64)),
-            logged_bytes: over(&|s| s.logged_bytes as f64 / s.seconds),
-            steal: over(&|s| s.steal),
-            errors: over(&|s| s.errors as f64 / s.seconds),
-            figures: figures.into_iter().map(figure).collect(),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -396,6 +338,7 @@ mod tests {
             load: 0.0,
             latency: Latency::default(),
             per_second: vec![],
+            scrapes: vec![],
             figures: BTreeMap::new(),
         }))
     }

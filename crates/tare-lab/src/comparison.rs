@@ -97,6 +97,16 @@ impl<'a> Comparison<'a> {
         let ratio = mean(&charges.iter().map(|c| c.0).collect::<Vec<_>>()) / reference;
         charges.iter().map(|(own, base)| ratio - 1.0 + (own - ratio * base) / reference).collect()
     }
+
+    /// Bytes by which the server's resident memory differs, one per independent observation. Where both are one process its
+    /// memory is nobody's alone, and one that was there before the study holds what came before.
+    #[allow(clippy::cast_precision_loss)] // memory is far below 2^53 bytes
+    pub(crate) fn memory(&self) -> Vec<f64> {
+        let resident = |slice: &Slice| Some(slice.resident_bytes as f64).filter(|bytes| *bytes > 0.0);
+        let apart = self.pairs.iter().filter(|pair| pair.processes().is_some());
+        let more = apart.filter_map(|pair| Some((pair, resident(pair.own)? - resident(pair.base)?)));
+        observations(more).iter().map(|of_one| mean(of_one)).collect()
+    }
 }
 
 /// Figures of blocks, put together where they are of the same two processes.

@@ -6,6 +6,8 @@
 //! passes for a change in at most 5% of histories (Bonferroni). A *trend* is a line that explains the runs better than the
 //! changes do (Schwarz, *Estimating the dimension of a model*, Ann. Statist. 6, 1978) and whose slope is not 0.
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, Normal};
 
 /// What noise is allowed to pass for something.
@@ -14,7 +16,7 @@ const ERROR: f64 = 0.05;
 const FEWEST_OF_TREND: usize = 3;
 
 /// An estimate and its standard error.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Estimate {
     /// The figure.
     pub value: f64,

@@ -302,6 +302,9 @@ pub struct Slice {
     pub latency: Latency,
     /// Transactions per second, second by second.
     pub per_second: Vec<f64>,
+    /// When its sidecars were asked, in seconds since its load began, ascending.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scrapes: Vec<f64>,
     /// Figures that a workload reports of itself, such as `notpm`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub figures: BTreeMap<String, f64>,

@@ -8,8 +8,8 @@ use std::ops::AddAssign;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -109,6 +109,15 @@ impl Sidecars {
             usage.resident += resident(sidecar.child.id()).unwrap_or_default();
         }
         usage
+    }
+
+    /// When they were asked since `begun`, in seconds after it, ascending.
+    pub fn scrapes_since(&self, begun: Instant) -> Vec<f64> {
+        let scrapers = self.running.iter().filter_map(|sidecar| sidecar.scraper.as_ref());
+        let asked = scrapers.flat_map(Scraper::asked).filter_map(|at| at.checked_duration_since(begun));
+        let mut asked: Vec<f64> = asked.map(|after| after.as_secs_f64()).collect();
+        asked.sort_by(f64::total_cmp);
+        asked
     }
 
     /// An error if one has ended, or could not be asked.
@@ -273,6 +282,7 @@ struct Scraper {
 struct State {
     interrupt: Interrupt,
     failed: AtomicU32,
+    asked: Mutex<Vec<Instant>>,
 }
 
 impl Scraper {
@@ -287,12 +297,18 @@ impl Scraper {
                     continue;
                 }
                 next += every;
+                own.asked.lock().unwrap_or_else(PoisonError::into_inner).push(Instant::now());
                 if scrape(&address).is_err() {
                     own.failed.fetch_add(1, Ordering::Relaxed);
                 }
             }
         });
         Scraper { state, thread: Some(thread) }
+    }
+
+    /// When it asked, so far.
+    fn asked(&self) -> Vec<Instant> {
+        self.state.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn failures(&self) -> Option<String> {
@@ -327,15 +343,18 @@ mod tests {
         }
     }
 
-    fn start(definition: SidecarDef, folder: &Path) -> Result<Sidecars> {
-        let server = Ready {
+    fn ready() -> Ready {
+        Ready {
             target: Target::of_socket(Path::new("/none")),
             pid: None,
             clock: None,
             process: None,
             datadir: Some("/data".into()),
-        };
-        Sidecars::start(&[definition], "agent", &server, folder, &Interrupt::default())
+        }
+    }
+
+    fn start(definition: SidecarDef, folder: &Path) -> Result<Sidecars> {
+        Sidecars::start(&[definition], "agent", &ready(), folder, &Interrupt::default())
     }
 
     #[test]
@@ -364,6 +383,31 @@ mod tests {
         let name = own.file_name().expect("a name").to_str().expect("UTF-8").to_owned();
         let one = SidecarDef { program: name, ..definition("", None) };
         assert_eq!(find(&one).expect("it is there"), own);
+    }
+
+    #[test]
+    fn it_is_known_when_they_were_asked() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let often = || SidecarDef {
+            scrape_seconds: 0.02,
+            ..definition("exec sleep 600", Some("file:///proc/self/stat"))
+        };
+        let server = ready();
+        let begun = Instant::now();
+        let sidecars =
+            Sidecars::start(&[often(), often()], "agent", &server, folder.path(), &Interrupt::default())
+                .expect("starts");
+        let asked = loop {
+            let asked = sidecars.scrapes_since(begun);
+            if asked.len() > 5 {
+                break asked;
+            }
+            std::thread::sleep(STEP);
+        };
+        assert!(asked.is_sorted() && asked[0] >= 0.0, "of both together, in order: {asked:?}");
+        let later = sidecars.scrapes_since(begun + Duration::from_secs_f64(asked[2]));
+        assert!(later.iter().all(|at| *at >= 0.0) && later.len() + 2 >= asked.len(), "{later:?}");
+        assert!(sidecars.scrapes_since(Instant::now() + Duration::from_secs(3600)).is_empty());
     }
 
     #[test]

@@ -101,17 +101,23 @@ impl Slicer<'_, '_> {
         ready.empty_logs(&def.logs)?;
         let at = self.now();
         let mut meter = Meter::default();
+        let mut begun = Instant::now();
         let report =
             self.bench.driver.run(&self.load, &ready.target, seconds, &self.bench.interrupt, &mut |m| {
                 match m {
-                    Moment::Started => meter.start(&ready, &sidecars)?,
+                    Moment::Started => {
+                        begun = Instant::now();
+                        meter.start(&ready, &sidecars)?;
+                    }
                     Moment::Ended => meter.stop(&ready, &sidecars)?,
                     Moment::Second(progress) => second(progress),
                 }
                 Ok(())
             })?;
         sidecars.check()?;
-        self.slice(place, &ready, at, &meter, report, 1.0)
+        let mut scrapes = sidecars.scrapes_since(begun);
+        scrapes.retain(|at| *at < report.seconds);
+        Ok(Slice { scrapes, ..self.slice(place, &ready, at, &meter, report, 1.0)? })
     }
 
     /// A slice of each of these settings, in turns, in the order given; `turn` hears whose turn it is.
@@ -316,6 +322,7 @@ impl Slicer<'_, '_> {
             figures: self.workload.workload().figures(&report.output, share),
             latency: report.latency,
             per_second: report.per_second,
+            scrapes: vec![],
         })
     }
 

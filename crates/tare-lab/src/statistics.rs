@@ -72,15 +72,22 @@ pub fn quantile(values: &[f64], q: f64) -> f64 {
     below + (above - below) * place.fract()
 }
 
+/// Mean and its standard error; `None` with fewer than two values.
+#[allow(clippy::cast_precision_loss)]
+pub fn mean_and_error(values: &[f64]) -> Option<(f64, f64)> {
+    let n = values.len() as f64;
+    let degrees = (n >= 2.0).then_some(n - 1.0)?;
+    let centre = mean(values);
+    let variance = values.iter().map(|v| (v - centre).powi(2)).sum::<f64>() / degrees;
+    Some((centre, (variance / n).sqrt()))
+}
+
 /// Mean with Student's t interval; `None` with fewer than two values.
 #[allow(clippy::cast_precision_loss)]
 pub fn mean_interval(values: &[f64]) -> Option<Estimate> {
-    let n = values.len() as f64;
-    let degrees = n - 1.0;
-    let student = StudentsT::new(0.0, 1.0, degrees).ok()?;
-    let centre = mean(values);
-    let variance = values.iter().map(|v| (v - centre).powi(2)).sum::<f64>() / degrees;
-    let half = student.inverse_cdf(0.5 + CONFIDENCE / 2.0) * (variance / n).sqrt();
+    let (centre, error) = mean_and_error(values)?;
+    let student = StudentsT::new(0.0, 1.0, values.len() as f64 - 1.0).ok()?;
+    let half = student.inverse_cdf(0.5 + CONFIDENCE / 2.0) * error;
     Some(Estimate { value: centre, low: centre - half, high: centre + half })
 }
 

@@ -213,6 +213,7 @@ fn slice(setting: &str, block: u32, turns: Vec<Turn>) -> Slice {
         load: 0.0,
         latency: Latency::default(),
         per_second: vec![],
+        scrapes: vec![],
         figures: [].into(),
         turns,
     }

@@ -122,6 +122,140 @@ fn figures_are_those_that_were_put_in() {
     assert!((of_json - number(&rows[2], "cost_share")).abs() < 1e-12);
 }
 
+/// The share of processors, the memory, and means with their standard errors, all found again from the slices.
+#[test]
+fn shares_memory_and_standard_errors_are_those_of_the_slices() {
+    let paths = made("again");
+    let (rows, slices) = (table(&paths.csv), table(&paths.slices));
+    let is_tpcc = |row: &&BTreeMap<String, String>, setting: &str| {
+        row["workload"] == "tpcc" && row["users"] == "2" && row["setting"] == setting
+    };
+    for (place, setting) in SETTINGS_IN_ORDER.into_iter().enumerate() {
+        let row = rows.iter().find(|r| is_tpcc(r, setting)).expect("a line");
+        let own: Vec<_> = slices.iter().filter(|r| is_tpcc(r, setting)).collect();
+        let close = |name: &str, truth: f64| {
+            assert!(
+                (number(row, name) / truth - 1.0).abs() < 1e-9,
+                "{setting}: {name} is {}, not {truth}",
+                row[name]
+            );
+        };
+        let mut shares: Vec<f64> = own
+            .iter()
+            .map(|s| (number(s, "cpu_user_s") + number(s, "cpu_system_s")) / number(s, "seconds") / 2.0)
+            .collect();
+        shares.sort_by(f64::total_cmp);
+        close("cpu_share", f64::midpoint(shares[shares.len() / 2 - 1], shares[shares.len() / 2]));
+
+        for (name, each) in [
+            (
+                "transactions_per_s",
+                own.iter().map(|s| number(s, "transactions") / number(s, "seconds")).collect::<Vec<_>>(),
+            ),
+            ("notpm", own.iter().map(|s| number(s, "notpm")).collect()),
+        ] {
+            let (count, mean) = (each.len() as f64, each.iter().sum::<f64>() / each.len() as f64);
+            let square = each.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (count - 1.0);
+            close(&format!("{name}_mean"), mean);
+            close(&format!("{name}_standard_error"), (square / count).sqrt());
+        }
+
+        if setting == "off" {
+            assert_eq!(row["memory_change_bytes"], "", "the base does not differ from itself");
+            continue;
+        }
+        let truth = sample::memory(place) as f64;
+        let (low, high) = (number(row, "memory_change_low_bytes"), number(row, "memory_change_high_bytes"));
+        let found = number(row, "memory_change_bytes");
+        assert!(low < truth && truth < high && (low..high).contains(&found), "{low} to {high}, not {truth}");
+        assert!((found - truth).abs() < 500_000.0, "{setting}: {found}");
+    }
+    let page = read(&paths.html);
+    assert!(page.contains("+110 MiB") || page.contains("+109 MiB"), "the page says so, too");
+    assert!(
+        page.contains("Means and standard errors") && page.contains("class=\"interval\">(0."),
+        "with the share of the base's"
+    );
+}
+
+/// A server's memory is nobody's alone where settings are switched on one process; of a server that nobody sees no share is known.
+#[test]
+fn what_cannot_be_known_of_memory_and_processors_is_not_said() {
+    let paths = made("unknown");
+    let folder = paths.html.parent().expect("a folder");
+    let results = folder.join("results.jsonl");
+    let text = read(&results);
+    let lines = text.lines().map(|line| {
+        let mut record: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        match record["kind"].as_str() {
+            Some("slice") => record["process"] = 1.into(),
+            Some("header") => record["servers"][0]["cpu"] = "statements".into(),
+            _ => {}
+        }
+        record.to_string() + "\n"
+    });
+    fs::write(&results, lines.collect::<String>()).expect("written");
+    report::write(folder).expect("a report");
+    for row in table(&paths.csv) {
+        assert_eq!((row["memory_change_bytes"].as_str(), row["cpu_share"].as_str()), ("", ""), "{row:?}");
+    }
+    let page = read(&paths.html);
+    assert!(!page.contains("memory against base") && !page.contains("CPU share"), "no empty columns");
+}
+
+/// Of a workload at two numbers of connections: a line for each setting, in both pictures.
+#[test]
+fn throughput_is_drawn_over_connections() {
+    let page = read(&made("curves").html);
+    let tpcc = page.split("id=\"workload-tpcc\"").nth(1).expect("a workload");
+    let figure = tpcc.split("<figure").nth(1).expect("a picture").split("</figure>").next().expect("its end");
+    let panels: Vec<&str> = figure.split("class=\"panel\"").skip(1).collect();
+    assert_eq!(panels.len(), 2, "throughput, and its difference");
+    let drawn =
+        |panel: &str, of: &str| panel.split("figcaption").next().expect("the picture").matches(of).count();
+    let (line, point) = ("<line class=\"curve\"", "<svg class=\"point\"");
+    assert_eq!((drawn(panels[0], line), drawn(panels[0], point)), (6, 12));
+    assert_eq!(
+        (drawn(panels[1], line), drawn(panels[1], point)),
+        (5, 10),
+        "the base does not differ from itself"
+    );
+    let said = panels[1].split("aria-label=\"").nth(1).expect("words").split('"').next().expect("their end");
+    assert!(said.starts_with("difference from the base by connections. off again: "), "{said}");
+    assert!(said.contains("built-in, all: \u{2212}1"), "{said}");
+}
+
+/// Every second is drawn; those in which a sidecar was asked are told from the others.
+#[test]
+fn scrapes_are_marked_in_the_seconds_of_the_setting_that_was_asked() {
+    let page = read(&made("scrapes").html);
+    let table = page
+        .split("table class=\"plot courses\"")
+        .nth(1)
+        .expect("a scatter")
+        .split("</table>")
+        .next()
+        .expect("its end");
+    let rows: Vec<&str> = table.split("<tr>").skip(1).take(SETTINGS_IN_ORDER.len()).collect();
+    for (row, setting) in rows.iter().zip(SETTINGS_IN_ORDER) {
+        assert_eq!(row.matches("h0").count(), 24 * 5, "{setting}: a point for each second");
+        let asked = row.split("dots asked").nth(1).expect("a path").split("</path>").next().expect("its end");
+        let (points, marks) = (asked.matches("h0").count(), row.matches("v1").count());
+        // Two a slice, in seconds of their own.
+        let expected = if setting == sample::ASKED { (48, 48) } else { (0, 0) };
+        assert_eq!((points, marks), expected, "{setting}");
+        assert_eq!(row.contains("with a scrape"), setting == sample::ASKED);
+        assert!(row.contains(">p99 ") && row.matches("class=\"limit\"").count() == 2, "{row}");
+    }
+    let median = |row: &str, words: &str| -> f64 {
+        let figure = row.split(words).nth(1).expect("a figure").split("/s").next().expect("its end");
+        figure.replace('\u{202f}', "").parse().expect("a number")
+    };
+    let row = rows[4];
+    let ratio = median(row, "with a scrape ") / median(row, ", without ");
+    assert!((0.86..0.90).contains(&ratio), "what a scrape takes is seen: {ratio}");
+}
+
 #[test]
 fn the_page_needs_nothing_else_and_names_are_text() {
     let page = read(&made("alone").html);
@@ -142,7 +276,15 @@ fn the_page_says_no_more_than_is_known_and_of_what() {
     let text: String =
         page.split("<div hidden id=\"data-0\"").next().expect("what comes before the data").into();
     // Ranges of estimates were passed off as intervals, and intervals shown as ± half of their width.
-    assert!(!text.contains("with 95% confidence:") && !text.contains('±'), "intervals have two ends");
+    // Standard errors are called so, in a table of their own.
+    let intervals: String = text
+        .split("<details class=\"runs\"")
+        .map(|part| part.split_once("</details>").map_or(part, |(_, rest)| rest))
+        .collect();
+    assert!(
+        !intervals.contains("with 95% confidence:") && !intervals.contains('±'),
+        "intervals have two ends"
+    );
     for said in [
         "built-in, all</strong> costs 14.2% to 14.6%, intervals from ",
         "against off on mariadb 10.11.19-MariaDB",
@@ -156,7 +298,7 @@ fn the_page_says_no_more_than_is_known_and_of_what() {
     let last = page.split("<footer>").nth(1).expect("an end");
     let said = "<p>In short, server CPU per transaction against off on mariadb 10.11.19-MariaDB: tare, all ";
     assert!(last.starts_with(said), "{last}");
-    let lowest = text.split("The same over time, from ").nth(1).expect("a course");
+    let lowest = text.split("Every second, from ").nth(1).expect("a scatter");
     assert!(!lowest.starts_with('\u{2212}'), "nothing is done less than never: {}", &lowest[..40]);
     let json = read(&made("words").json);
     for key in ["cpu_model", "clock_mhz", "governor", "kernel", "vulnerabilities", "others"] {
@@ -209,7 +351,7 @@ fn a_study_that_runs_has_a_report_and_an_empty_folder_has_none() {
 }
 
 /// Widths of screens: telephones, a tablet, desks.
-const WIDTHS: [&str; 5] = ["360", "400", "800", "1400", "2000"];
+const WIDTHS: [&str; 6] = ["360", "400", "800", "1080", "1400", "2000"];
 
 /// A page that opens the report in narrow and wide frames, uses it, and writes down what it saw.
 const VISITOR: &str = r##"<!doctype html><title>visitor</title><body><script>
@@ -239,9 +381,14 @@ const visit = (width) => new Promise((resolve) => {
     const hides = (e) => e.scrollWidth > e.clientWidth + 1;
     const name = (e) => `${e.className || e.tagName}: ${e.textContent.slice(0, 40)}`;
     say("clipped boxes", [...page.querySelectorAll(".wide")].filter(hides).map(name).join("; "));
-    const cells = [...page.querySelectorAll("th, td, dd, p, li, caption, h1, h2, h3")].filter((e) => e.clientWidth > 1);
+    const cells = [...page.querySelectorAll("th, td, dd, p, li, caption, h1, h2, h3, .what, .key .series, .scale span, .ticks span")].filter((e) => e.clientWidth > 1);
     say("overflowing", cells.filter(hides).map(name).slice(0, 5).join("; "));
     const beyond = cells.filter((e) => e.getBoundingClientRect().right > page.documentElement.clientWidth + 1);
+    const labels = [...page.querySelectorAll(".scale span, .ticks span")].map((e) => [e, e.getBoundingClientRect()]).filter(([, box]) => box.width > 0);
+    const over = ([, a], [, b]) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+    const clash = labels.filter((one, i) => i > 0 && over(labels[i - 1], one));
+    say("labels over each other", clash.map(([e]) => name(e)).slice(0, 5).join("; "));
+    say("curves", page.querySelectorAll("figure.curves svg.chart").length);
     say("beyond the page", beyond.map(name).slice(0, 5).join("; "));
     say("dark", page.defaultView.matchMedia("(prefers-color-scheme: dark)").matches);
     say("faint", [...page.querySelectorAll(".sign, .figure, .interval, .said, .warning, .meaning, .note, th, td, p, a")]
@@ -262,7 +409,7 @@ const visit = (width) => new Promise((resolve) => {
   document.body.append(frame);
 });
 (async () => {
-  for (const width of [360, 400, 800, 1400, 2000]) await visit(width);
+  for (const width of [360, 400, 800, 1080, 1400, 2000]) await visit(width);
   document.body.textContent = seen.join("\n") + "\nvisited";
 })();
 </script>"##;
@@ -301,7 +448,8 @@ fn looked_at(seen: &str, dark: bool, paths: &report::Paths) {
     for width in WIDTHS {
         assert_eq!(line(&format!("{width} ready")), "yes", "the script ran to its end");
         assert_eq!(line(&format!("{width} too wide by")), "0", "at {width} pixels");
-        for nothing in ["clipped boxes", "overflowing", "beyond the page", "faint"] {
+        for nothing in ["clipped boxes", "overflowing", "beyond the page", "labels over each other", "faint"]
+        {
             assert_eq!(line(&format!("{width} {nothing}")), "", "{nothing} at {width} pixels");
         }
         assert_eq!(line(&format!("{width} dark")), dark.to_string());
@@ -312,6 +460,7 @@ fn looked_at(seen: &str, dark: bool, paths: &report::Paths) {
         assert_eq!(line(&format!("{width} sections")), sections);
         // Of each workload and number of connections: five intervals, six boxes, six courses, six distributions.
         assert_eq!(line(&format!("{width} plots")), (6 * 23).to_string());
+        assert_eq!(line(&format!("{width} curves")), "6", "two of each workload");
         assert_eq!(line(&format!("{width} widened")), "100%");
         let files = [&paths.csv, &paths.slices, &paths.json, &paths.html.with_file_name("results.jsonl")];
         let sizes = files.map(|path| read(path).encode_utf16().count().to_string());

@@ -489,12 +489,22 @@ pub(crate) struct LabBudget {
     pub(crate) markdown: Option<PathBuf>,
 }
 
-/// A folder of results.
+/// Write the report of a folder of results anew, and show its figures
+///
+/// The report is made from results.jsonl alone, also of a study that runs or was killed: report.html (one page that needs nothing else, with
+/// the raw data in it), report.csv, slices.csv, report.json, all in the folder of results.
 #[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    tare lab report results/monday\n  \
+    tare lab report results/monday --publish docs/reports/pfs-default     to be given away, without the raw data\n  \
+    tare lab report results/monday --fail-above 3% --markdown summary.md")]
 pub(crate) struct LabReport {
     /// Folder of results
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
+    /// Also write the report into a folder of its own, to be given away: report.html without the raw data, report.csv, report.json
+    #[arg(long, value_name = "TO")]
+    pub(crate) publish: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) budget: LabBudget,
 }

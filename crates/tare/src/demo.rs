@@ -56,16 +56,16 @@ pub(crate) fn demo(arguments: &Demo, interrupt: Interrupt) -> Result<ExitCode> {
     let template = step("making a data directory and the load's tables", || {
         Ok(bench.prepare(&installation, &options, loads, &mut |_| {})?)
     })?;
-    watch(&bench, &template, &load, &Setting::tare(&provider), arguments.secs)?;
+    let level = watch(&bench, &template, &load, &Setting::tare(&provider), arguments.secs)?;
     if arguments.cost_rounds > 0 {
         compare(arguments, installation, &provider, &bench.interrupt)?;
     }
-    farewell();
+    farewell(&level);
     Ok(ExitCode::SUCCESS)
 }
 
-/// Starts the server, gives it load, and shows what was seen.
-fn watch(bench: &Bench, template: &Template, load: &Load, setting: &Setting, seconds: u32) -> Result<()> {
+/// Starts the server, gives it load, and shows what was seen; gives the level it was recorded at, in words.
+fn watch(bench: &Bench, template: &Template, load: &Load, setting: &Setting, seconds: u32) -> Result<String> {
     let mut server = step("starting a stock server with tare", || Ok(bench.start_copy(template, setting)?))?;
     introduce(template, &server)?;
     let done = drive(bench, load, &server, seconds)?;
@@ -84,8 +84,35 @@ fn watch(bench: &Bench, template: &Template, load: &Load, setting: &Setting, sec
         bench.interrupt.check()?;
     }
     lost(&mut session)?;
+    let level = level(&mut session)?;
     drop(session);
-    step("shutting the server down", || Ok(server.stop()?)).map(drop)
+    step("shutting the server down", || Ok(server.stop()?))?;
+    Ok(level)
+}
+
+/// The level of the server's instruments, in words; of several levels each with its number of instruments.
+fn level(session: &mut mysql::Conn) -> Result<String> {
+    let levels: Vec<(String, u64)> = session
+        .query("SELECT LEVEL, COUNT(*) FROM performance_schema.tare_levels GROUP BY LEVEL ORDER BY COUNT(*) DESC")
+        .context("reading tare_levels")?;
+    Ok(match levels.as_slice() {
+        [(one, _)] => format!("level {one}: {}", meaning(one)),
+        all => {
+            let each = all.iter().map(|(level, count)| format!("{level} ({count} instruments)"));
+            format!("levels {}", each.collect::<Vec<_>>().join(", "))
+        }
+    })
+}
+
+/// What a level keeps of an event.
+fn meaning(level: &str) -> &'static str {
+    match level {
+        "exact" => "every event counted, timed and recorded",
+        "lean" => "every event counted and recorded, and timed but for locks that were free",
+        "sums" => "every event counted and timed, none recorded",
+        "counts" => "every event counted",
+        _ => "nothing",
+    }
 }
 
 /// Says what runs, and stops here when tare is not in it.
@@ -167,7 +194,9 @@ fn compare(
     Ok(())
 }
 
-fn farewell() {
+fn farewell(level: &str) {
+    println!();
+    page::paragraph(&format!("tare recorded at {level}. Levels: `level` in [tare], the table tare_levels."));
     let program = std::env::args().next().unwrap_or_else(|| "tare".into());
     println!("\nEverything was stopped and removed. To keep such a server and look around:");
     println!("  {program} run\n");

@@ -38,7 +38,7 @@ pub(crate) fn lab(arguments: &Lab, interrupt: &Interrupt) -> Result<ExitCode> {
     match &arguments.command {
         LabCommand::List => list().map(done),
         LabCommand::Run(a) => run(a, interrupt),
-        LabCommand::Report(a) => show(&read(&a.folder)?, &a.folder, &a.budget),
+        LabCommand::Report(a) => show(&read(&a.folder)?, &a.folder, a.publish.as_deref(), &a.budget),
         LabCommand::Compare(a) => compare(a).map(done),
         LabCommand::PutBack(a) => put_back(&a.folder).map(done),
         LabCommand::Record(a) => lab_record::record(a).map(done),
@@ -101,7 +101,7 @@ fn run(arguments: &LabRun, interrupt: &Interrupt) -> Result<ExitCode> {
         }
         error
     })?;
-    show(&analysis, &order.folder, &arguments.budget)
+    show(&analysis, &order.folder, None, &arguments.budget)
 }
 
 /// Runs a study with its progress in the terminal.
@@ -145,13 +145,27 @@ fn read(folder: &Path) -> Result<Analysis> {
     Ok(Analysis::of(&records).ok_or_else(|| Error::NoResults(folder.into()))?)
 }
 
-fn show(analysis: &Analysis, folder: &Path, asked: &LabBudget) -> Result<ExitCode> {
+fn show(analysis: &Analysis, folder: &Path, publish: Option<&Path>, asked: &LabBudget) -> Result<ExitCode> {
     lab_table::print(analysis);
     println!();
     page::note(&format!("Results: {}", folder.display()));
     page::note(&format!("Report:  {}", tare_lab::report::write(folder)?.html.display()));
+    if let Some(to) = publish {
+        page::note(&format!("To be given away: {}", published(folder, to)?.display()));
+    }
     lab_table::in_short(analysis);
     judge(analysis, asked)
+}
+
+/// Writes the report without the raw data into a folder of its own.
+fn published(folder: &Path, to: &Path) -> Result<PathBuf> {
+    let whole = |path: &Path| path.canonicalize().ok();
+    anyhow::ensure!(
+        whole(to).is_none_or(|to| Some(to) != whole(folder)),
+        "--publish {}: these are the results themselves, whose report has the raw data in it; name another folder",
+        to.display()
+    );
+    Ok(tare_lab::report::publish(folder, to)?)
 }
 
 /// Holds the figures against the budget that was asked for, and writes what is read elsewhere.

@@ -1,6 +1,6 @@
 //! A study's figures as tables.
 
-use tare_lab::analysis::{Analysis, CellAnalysis, Difference, SettingAnalysis};
+use tare_lab::analysis::{Analysis, CellAnalysis, Difference, SettingAnalysis, THROUGHPUT};
 use tare_lab::budget::{Budget, Judgement};
 use tare_lab::record::{CpuSource, Header, Measure};
 use tare_lab::report::judged::{all_in_words, words};
@@ -98,6 +98,14 @@ pub(crate) fn cell(header: &Header, cell: &CellAnalysis) {
     measured(header, cell).print();
     println!();
     judged(header, cell).print();
+    let as_runs = runs(cell);
+    if header.measure == Measure::Time && !as_runs.is_empty() {
+        println!();
+        page::note(
+            "As runs: mean ± standard error over slices. Beside it what the lab says of transactions per second, within blocks:",
+        );
+        as_runs.print();
+    }
     lab_effort::print(cell);
     for setting in &cell.settings {
         if let Some(word) = wording::contradiction(header, cell, setting) {
@@ -152,6 +160,36 @@ fn judged(header: &Header, cell: &CellAnalysis) -> Grid {
                 units::change(mean.share),
                 range(mean),
                 String::new(),
+            ]);
+        }
+    }
+    grid
+}
+
+/// Throughput as studies say it that repeat a run some times, beside ours.
+fn runs(cell: &CellAnalysis) -> Grid {
+    let mut grid = Grid::new(&[
+        ("SETTING", Column::CutEnd),
+        ("MEAN ± ERROR", Column::Right),
+        ("OF BASE", Column::Right),
+        ("WITHIN BLOCKS", Column::Right),
+        ("95%", Column::Left),
+    ]);
+    let of_base = |setting: &SettingAnalysis, name: &str, value: f64| {
+        let base = cell.setting(&setting.base).filter(|base| base.name != setting.name);
+        base.and_then(|base| base.runs.get(name))
+            .map_or(String::new(), |base| format!("{:.2}", value / base.value))
+    };
+    for setting in &cell.settings {
+        for (name, label) in [(THROUGHPUT, setting.name.as_str()), ("notpm", "  NOTPM")] {
+            let Some(run) = setting.runs.get(name) else { continue };
+            let ours = setting.throughput.filter(|_| name == THROUGHPUT);
+            grid.row([
+                label.to_owned(),
+                format!("{} ± {}", units::rate(run.value), units::short(run.error)),
+                of_base(setting, name, run.value),
+                ours.map_or(String::new(), |d| units::change(d.share)),
+                ours.map_or(String::new(), range),
             ]);
         }
     }

@@ -76,7 +76,7 @@ fn what_a_study_switches_on_a_running_server_is_put_back_whatever_ends_it() {
     let (theirs, study) = theirs_at("127.0.0.1");
     let before = settings(&theirs);
     assert!(before.iter().all(|rows| !rows.is_empty()), "nothing to be put back: {before:?}");
-    let study = switching(&study).replace("slice_seconds = 1", "slice_seconds = 0.3");
+    let study = switching(&study).replace("slice_seconds = 0.5", "slice_seconds = 0.3");
     for signal in [Signal::SIGTERM, Signal::SIGKILL] {
         let place = Place::new(&study);
         let mut running = place.command().env("TARE_LAB_PASSWORD", "secret").spawn().expect("tare runs");
@@ -226,8 +226,7 @@ fn drivers_of(place: &Place) -> Vec<String> {
 /// Runs a study whose driver is at the other end of a cable; sees that its connections come from there, that turns are taken,
 /// and that nothing is left after kill -9. `driving` tells how many drivers run there.
 fn driven_from(network: &Network, driver: &str, driving: &dyn Fn() -> usize) {
-    let study = STUDY.replace("slice_seconds = 1", "slice_seconds = 0.5");
-    let place = Place::new(&format!("{study}\n[driver]\n{driver}\n"));
+    let place = Place::new(&format!("{STUDY}\n[driver]\n{driver}\n"));
     let mut running = place.command().spawn().expect("tare runs");
     let mut seen = vec![];
     while place.slices() < 3 {

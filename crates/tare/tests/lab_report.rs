@@ -57,6 +57,72 @@ fn tables_fit_the_terminal() {
     }
 }
 
+/// A study about throughput says it as others do, too: a mean and its standard error.
+#[test]
+fn a_study_of_time_has_standard_errors_beside_its_intervals() {
+    let folder = tempfile::Builder::new().prefix("t").tempdir_in("/tmp").expect("a folder");
+    sample::write(folder.path(), SEED);
+    assert!(!printed("report", folder.path(), 80).contains('±'), "one about CPU time does not");
+    let results = folder.path().join("results.jsonl");
+    let text = std::fs::read_to_string(&results).expect("results");
+    std::fs::write(&results, text.replace("\"measure\":\"cpu\"", "\"measure\":\"time\"")).expect("written");
+    let text = printed("report", folder.path(), 80);
+    let wide: Vec<&str> = text.lines().filter(|line| console::measure_text_width(line) > 80).collect();
+    assert!(wide.is_empty(), "wider than 80: {wide:#?}");
+    let tables: Vec<&str> = text.split("MEAN ± ERROR").skip(1).collect();
+    assert_eq!(tables.len(), 6, "one for each cell");
+    let row = |table: &str, of: &str| {
+        let line = table.lines().find(|line| line.trim_start().starts_with(of));
+        line.unwrap_or_else(|| panic!("no {of} in {table}")).split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    // The dearest costs 14.5%: 0.87 of the base's throughput.
+    let dear = row(tables[4], "built-in, all");
+    assert!(dear.contains(" ± ") && dear.contains(" 0.8") && dear.contains("% -1"), "{dear}");
+    assert!(
+        row(tables[4], "off ").ends_with(|c: char| c.is_ascii_digit()),
+        "the base has no share of itself"
+    );
+    assert!(row(tables[4], "NOTPM").contains(" ± ") && !tables[0].contains("NOTPM ±"), "{}", tables[4]);
+}
+
+/// What is given away has the figures, and not the raw data.
+#[test]
+fn a_report_is_published_without_the_raw_data() {
+    let folder = tempfile::Builder::new().prefix("t").tempdir_in("/tmp").expect("a folder");
+    sample::write(folder.path(), SEED);
+    let to = folder.path().join("reports/tare");
+    let publish = |to: &Path| judged(folder.path(), &["--publish", to.to_str().expect("a path")]);
+    let (status, said) = publish(&to);
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.contains("reports/tare/report.html"), "{said}");
+    let read =
+        |path: &Path| std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let mut names: Vec<_> = std::fs::read_dir(&to)
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"))
+        .collect();
+    names.sort_unstable();
+    assert_eq!(names, ["report.csv", "report.html", "report.json"]);
+    for name in ["report.csv", "report.json"] {
+        assert_eq!(read(&to.join(name)), read(&folder.path().join(name)), "{name}");
+    }
+    let (page, whole) = (read(&to.join("report.html")), read(&folder.path().join("report.html")));
+    assert!(
+        !page.contains("\"kind\":") && !page.contains("id=\"data-0\"") && whole.contains("id=\"data-0\"")
+    );
+    assert!(page.contains("href=\"report.csv\"") && page.contains("href=\"report.json\""));
+    let figures =
+        |page: &str| page.split("<section id=\"data\"").next().expect("what comes before").to_owned();
+    assert_eq!(figures(&page), figures(&whole), "all else is the same");
+
+    let (status, said) = publish(folder.path());
+    assert!(status == Some(1) && said.contains("name another folder"), "{said}");
+    assert!(
+        read(&folder.path().join("report.html")).contains("id=\"data-0\""),
+        "the results' own report is left alone"
+    );
+}
+
 #[test]
 fn it_ends_with_all_of_it_in_a_line() {
     let folder = tempfile::Builder::new().prefix("t").tempdir_in("/tmp").expect("a folder");
@@ -147,8 +213,10 @@ fn what_came_out_is_written_for_those_who_read_it() {
 
     let rows: Vec<&str> = summary.lines().filter(|line| line.starts_with("| ")).collect();
     assert_eq!(rows.len(), 1 + 6 * 5, "{summary}");
-    assert!(rows.iter().all(|row| row.matches(" |").count() == 6), "{summary}");
+    assert!(rows.iter().all(|row| row.matches(" |").count() == 8), "{summary}");
     assert!(summary.contains("**Budget of 10%: failed (6 above it, 6 unknown, 12 below it).**"), "{summary}");
+    let dear = rows.iter().find(|row| row.contains("tpcc, 2 connections | built-in, all")).expect("a row");
+    assert!(dear.contains("% → 7") && dear.contains(" | +110 MiB | "), "processors and memory: {dear}");
     assert!(summary.contains("✗ failed: +14.") && summary.contains("? unknown: "), "{summary}");
 }
 

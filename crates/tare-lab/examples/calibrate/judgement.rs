@@ -402,6 +402,7 @@ mod tests {
             load: 0.0,
             latency: Latency::default(),
             per_second: vec![],
+            scrapes: vec![],
             figures: [].into(),
             turns,
         }))

@@ -20,6 +20,16 @@ pub struct Difference {
     pub interval: Option<(f64, f64)>,
 }
 
+/// A difference from the base in the figure's own unit.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(transform = schema::figures_may_be_missing)]
+pub struct Amount {
+    /// The estimate.
+    pub value: f64,
+    /// The range it lies in with 95% confidence, lower end and upper; `None` while there is too little to say.
+    pub interval: Option<(f64, f64)>,
+}
+
 impl Difference {
     /// Half the width of the interval.
     pub fn plus_minus(&self) -> Option<f64> {

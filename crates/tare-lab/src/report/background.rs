@@ -5,10 +5,16 @@ use maud::{Markup, html};
 use super::export::Exports;
 use super::page::heads;
 use super::wording::{charged, cpu_source};
-use super::{Study, unit};
+use super::{ANALYSIS, Data, FIGURES, SLICES, Study, unit};
+use crate::journal;
 
 /// Raw data larger than this is not put into the page: browsers become slow.
 const MOST_EMBEDDED: usize = 16 << 20;
+
+/// What the files hold, and in which units.
+const OF_FIGURES: &str = "every setting under every workload";
+const OF_ANALYSIS: &str = "the whole analysis";
+const UNITS: &str = "Times are seconds, memory bytes, differences shares (0.01 is 1%).";
 
 /// The words this report uses.
 pub(super) fn method(study: &Study<'_>) -> Markup {
@@ -145,40 +151,57 @@ fn memory(bytes: u64) -> f64 {
     bytes as f64
 }
 
-/// The raw numbers, to take away.
-pub(super) fn data(study: &Study<'_>, exports: &Exports) -> Markup {
+/// The numbers, to take away.
+pub(super) fn data(study: &Study<'_>, data: &Data<'_>) -> Markup {
+    html! {
+        section #data {
+            h2 { "Data" }
+            @match data {
+                Data::Within { exports, raw } => (within(study, exports, raw)),
+                Data::Beside => {
+                    p.note { "Beside this page, without the raw records. " (UNITS) }
+                    ul.downloads {
+                        @for (name, meaning) in [(FIGURES, OF_FIGURES), (ANALYSIS, OF_ANALYSIS)] {
+                            li { a href=(name) { (name) } " " (meaning) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Buttons, and behind each what it gives.
+fn within(study: &Study<'_>, exports: &Exports, raw: &str) -> Markup {
     let files = [
-        ("report.csv", "text/csv", "every setting under every workload", &exports.figures),
-        ("slices.csv", "text/csv", "every slice", &exports.slices),
-        ("report.json", "application/json", "the whole analysis", &exports.analysis),
+        (FIGURES, "text/csv", OF_FIGURES, exports.figures.as_str()),
+        (SLICES, "text/csv", "every slice", &exports.slices),
+        (ANALYSIS, "application/json", OF_ANALYSIS, &exports.analysis),
         (
-            "results.jsonl",
+            journal::FILE,
             "application/jsonl",
             "the raw records, from which all of this can be made again",
-            &study.raw,
+            raw,
         ),
     ];
     let id = |place: usize| format!("data-{place}");
     let prefix = &study.analysis.header.study;
     html! {
-        section #data {
-            h2 { "Data" }
-            p.note { "In this page, and as files beside it. Times are seconds, memory bytes, differences shares (0.01 is 1%)." }
-            ul.downloads {
-                @for (place, (name, kind, meaning, text)) in files.iter().enumerate() {
-                    li {
-                        @if text.len() <= MOST_EMBEDDED {
-                            button type="button" data-from=(id(place)) data-name={ (prefix) "-" (name) } data-kind=(kind) { (name) }
-                        } @else {
-                            code { (name) } " (too large for this page: see the file beside it)"
-                        }
-                        " " (meaning)
+        p.note { "In this page, and as files beside it. " (UNITS) }
+        ul.downloads {
+            @for (place, (name, kind, meaning, text)) in files.iter().enumerate() {
+                li {
+                    @if text.len() <= MOST_EMBEDDED {
+                        button type="button" data-from=(id(place)) data-name={ (prefix) "-" (name) } data-kind=(kind) { (name) }
+                    } @else {
+                        code { (name) } " (too large for this page: see the file beside it)"
                     }
+                    " " (meaning)
                 }
             }
-            @for (place, (.., text)) in files.iter().enumerate() {
-                @if text.len() <= MOST_EMBEDDED { div hidden id=(id(place)) { (text) } }
-            }
+        }
+        @for (place, (.., text)) in files.iter().enumerate() {
+            @if text.len() <= MOST_EMBEDDED { div hidden id=(id(place)) { (text) } }
         }
     }
 }

@@ -11,9 +11,10 @@ use crate::statistics::quantile;
 
 /// Height of a row of an interval plot or box plot, in pixels.
 const ROW: f64 = 26.0;
-/// Height of a row of a course over time.
-const COURSE: f64 = 64.0;
-/// A course is drawn with about this many points at most.
+/// Height of a scatter over time, and of the marks below it.
+const SCATTER: f64 = 84.0;
+const SCRAPE: f64 = 7.0;
+/// A scatter is drawn with so many points at most.
 const MOST_POINTS: usize = 4000;
 /// Outliers drawn of a box.
 const MOST_OUTLIERS: usize = 40;
@@ -103,7 +104,7 @@ impl Axis {
 }
 
 /// A label centred below its tick; at the ends of the axis it stays above it.
-fn at(place: f64, label: &str) -> Markup {
+pub(super) fn at(place: f64, label: &str) -> Markup {
     let shift = if place < LABEL {
         0
     } else if place > 100.0 - LABEL {
@@ -130,11 +131,11 @@ fn round_step(step: f64) -> f64 {
         }
 }
 
-fn percent(place: f64) -> String {
+pub(super) fn percent(place: f64) -> String {
     format!("{place:.2}%")
 }
 
-fn pixels(place: f64) -> String {
+pub(super) fn pixels(place: f64) -> String {
     format!("{place:.1}")
 }
 
@@ -270,50 +271,86 @@ pub(super) fn distribution(bars: &[(f64, f64)], width: f64, marks: &[f64], axis:
     }
 }
 
-/// A stretch of a course: when it began, in the time axis' unit, and a value for every second.
-pub(super) type Stretch<'a> = (f64, &'a [f64]);
+/// A second's middle on the time axis, and how much was done in it.
+pub(super) type Second = (f64, f64);
 
-/// A course over time in stretches, with the base's median as a line. `second` is one on the time axis, `said` what the chart
-/// shows in words.
-pub(super) fn course(
-    stretches: &[Stretch<'_>],
-    second: f64,
-    (time, value): (&Axis, &Axis),
-    base: Option<f64>,
-    said: &str,
-) -> Markup {
-    let points: usize = stretches.iter().map(|(_, values)| values.len()).sum();
-    let together = points.div_ceil(MOST_POINTS).max(1);
-    let (mut lines, mut dots) = (String::new(), String::new());
-    for (began, values) in stretches {
-        let dot = values.len() <= together;
-        let path = if dot { &mut dots } else { &mut lines };
-        let mut pen = 'M';
-        for (place, chunk) in values.chunks(together).enumerate() {
-            #[allow(clippy::cast_precision_loss)] // seconds of a slice
-            let (at, mean) = (
-                began + ((place * together) as f64 + chunk.len() as f64 / 2.0) * second,
-                chunk.iter().sum::<f64>() / chunk.len() as f64,
-            );
-            path.push_str(&format!("{pen}{:.1} {:.1}", time.place(at) * 10.0, 100.0 - value.place(mean)));
-            pen = 'L';
-        }
-        if dot && !values.is_empty() {
-            path.push_str("h0"); // a line of no length, which has round ends
-        }
-    }
-    html! {
-        svg.chart height=(COURSE) role="img" aria-label=(said) {
-            @for tick in time.ticks() { (vertical(time, "grid", tick)) }
-            svg width="100%" height="100%" viewBox="0 0 1000 100" preserveAspectRatio="none" {
-                @if let Some(base) = base {
-                    line.zero x1="0" x2="1000" y1=(pixels(100.0 - value.place(base))) y2=(pixels(100.0 - value.place(base))) {}
+/// What was done second by second, over the time of load.
+pub(super) struct Scatter {
+    /// Every second.
+    pub(super) points: Vec<Second>,
+    /// When somebody asked a program beside, on the time axis; each marks the second it lies in.
+    pub(super) scrapes: Vec<f64>,
+    /// A second on the time axis.
+    pub(super) second: f64,
+    /// The base's median.
+    pub(super) base: Option<f64>,
+    /// What nearly all seconds keep to: levels.
+    pub(super) limits: [f64; 2],
+    /// What the chart shows, in words.
+    pub(super) said: String,
+}
+
+impl Scatter {
+    /// Drawn over a time axis, as high as the other axis says.
+    pub(super) fn drawn(&self, time: &Axis, value: &Axis) -> Markup {
+        let (asked, others) = self.by_asked();
+        let level = |class: &str, at: f64| {
+            let y = pixels(100.0 - value.place(at));
+            html! { line class=(class) x1="0" x2="1000" y1=(y) y2=(y) {} }
+        };
+        html! {
+            svg.chart height=(SCATTER) role="img" aria-label=(self.said) {
+                @for tick in time.ticks() { (vertical(time, "grid", tick)) }
+                svg width="100%" height="100%" viewBox="0 0 1000 100" preserveAspectRatio="none" {
+                    @for limit in self.limits.into_iter().filter(|l| l.is_finite()) { (level("limit", limit)) }
+                    @if let Some(base) = self.base { (level("zero", base)) }
+                    path.dots d=(dots(&others, time, value)) {}
+                    path.dots.asked d=(dots(&asked, time, value)) {}
                 }
-                path.course d=(lines) {}
-                path.course.dots d=(dots) {}
+                @if !self.scrapes.is_empty() {
+                    svg y=(SCATTER - SCRAPE) width="100%" height=(SCRAPE) viewBox="0 0 1000 1" preserveAspectRatio="none" {
+                        path.scrape d=(self.marks(time)) {}
+                    }
+                }
             }
         }
     }
+
+    /// Seconds in which somebody asked, and the others.
+    pub(super) fn by_asked(&self) -> (Vec<Second>, Vec<Second>) {
+        self.points.iter().partition(|(at, _)| self.is_asked(*at))
+    }
+
+    fn is_asked(&self, at: f64) -> bool {
+        let half = self.second / 2.0;
+        let next = self.scrapes.partition_point(|scrape| *scrape < at - half);
+        self.scrapes.get(next).is_some_and(|scrape| *scrape < at + half)
+    }
+
+    /// Those at the same place are drawn once.
+    fn marks(&self, time: &Axis) -> String {
+        let mut places: Vec<String> = self.scrapes.iter().map(|at| pixels(time.place(*at) * 10.0)).collect();
+        places.dedup();
+        places.iter().map(|x| format!("M{x} 0v1")).collect()
+    }
+}
+
+/// Lines of no length, which have round ends. Of very many points those stay that lie highest and lowest.
+fn dots(points: &[Second], time: &Axis, value: &Axis) -> String {
+    let together = (points.len() * 2).div_ceil(MOST_POINTS).max(2);
+    let mut path = String::new();
+    let mut dot = |(at, value_at): &(f64, f64)| {
+        path.push_str(&format!("M{:.1} {:.1}h0", time.place(*at) * 10.0, 100.0 - value.place(*value_at)));
+    };
+    for chunk in points.chunks(together) {
+        if chunk.len() <= 2 {
+            chunk.iter().for_each(&mut dot);
+            continue;
+        }
+        let by_value = |a: &&(f64, f64), b: &&(f64, f64)| a.1.total_cmp(&b.1);
+        chunk.iter().min_by(by_value).into_iter().chain(chunk.iter().max_by(by_value)).for_each(&mut dot);
+    }
+    path
 }
 
 #[cfg(test)]
@@ -365,14 +402,32 @@ mod tests {
         assert!(Box::of(&[]).is_none());
     }
 
+    fn scatter(points: Vec<(f64, f64)>, scrapes: Vec<f64>) -> String {
+        let axis = |of: fn(&(f64, f64)) -> f64| Axis::holding(points.iter().map(of));
+        let (time, value) = (axis(|p| p.0), axis(|p| p.1));
+        let scatter =
+            Scatter { points, scrapes, second: 1.0, base: None, limits: [0.0, 1.0], said: String::new() };
+        scatter.drawn(&time, &value).into_string()
+    }
+
     #[test]
-    fn long_courses_are_thinned_and_single_points_seen() {
-        let long = vec![1.0; 3 * MOST_POINTS];
-        let axis = Axis::holding([0.0, 1e5]);
-        let drawn =
-            course(&[(0.0, &long), (5e4, &[2.0])], 1.0, (&axis, &Axis::holding([0.0, 2.0])), None, "")
-                .into_string();
-        assert!(drawn.matches('L').count() <= MOST_POINTS, "{}", drawn.matches('L').count());
-        assert!(drawn.contains("h0"));
+    fn of_very_many_seconds_the_outliers_stay() {
+        let mut long: Vec<(f64, f64)> = (0..3 * 4000).map(|at| (f64::from(at), 10.0)).collect();
+        long[7000].1 = 0.0;
+        let drawn = scatter(long, vec![]);
+        let count = drawn.matches("h0").count();
+        assert!((MOST_POINTS / 2..=MOST_POINTS).contains(&count), "{count}");
+        assert!(drawn.contains(" 100.0h0"), "the second in which nothing was done is there");
+    }
+
+    #[test]
+    fn seconds_in_which_somebody_asked_are_told_from_the_others() {
+        let points = (0..10).map(|second| (f64::from(second) + 0.5, 1.0)).collect();
+        // Two in the same second, one at its very beginning.
+        let drawn = scatter(points, vec![2.1, 2.9, 7.0]);
+        let asked =
+            drawn.split("dots asked").nth(1).expect("a path").split("</path>").next().expect("its end");
+        assert_eq!((asked.matches("h0").count(), drawn.matches("h0").count()), (2, 10), "{drawn}");
+        assert_eq!(drawn.matches("v1").count(), 3);
     }
 }

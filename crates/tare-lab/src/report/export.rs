@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::wording::said;
 use super::{Study, measured};
-use crate::analysis::{Difference, Medians};
+use crate::analysis::{Difference, SettingAnalysis, THROUGHPUT};
 use crate::effort;
 use crate::record::{Cell, Header, Slice};
 
@@ -30,29 +30,33 @@ impl Exports {
 type Figure<T> = (&'static str, fn(&T) -> f64);
 
 /// Figures of a setting.
-const FIGURES: [Figure<Medians>; 18] = [
-    ("charged_s", |m| m.charged),
-    ("cpu_s_per_transaction", |m| m.cpu),
-    ("cpu_system_s_per_transaction", |m| m.cpu_system),
-    ("cpu_sidecars_s_per_transaction", |m| m.cpu_sidecars),
-    ("cpu_beside_s_per_transaction", |m| m.cpu_beside),
-    ("resident_sidecars_bytes", |m| m.resident_sidecars),
-    ("transactions_per_s", |m| m.tps),
-    ("queries_per_s", |m| m.qps),
-    ("latency_mean_s", |m| m.latency),
-    ("latency_p50_s", |m| m.p50),
-    ("latency_p95_s", |m| m.p95),
-    ("latency_p99_s", |m| m.p99),
-    ("latency_p999_s", |m| m.p999),
-    ("resident_bytes", |m| m.resident_bytes),
-    ("context_switches_per_transaction", |m| m.context_switches),
-    ("logged_bytes_per_s", |m| m.logged_bytes),
-    ("steal_share", |m| m.steal),
-    ("errors_per_s", |m| m.errors),
+const FIGURES: [Figure<SettingAnalysis>; 22] = [
+    ("charged_s", |s| s.medians.charged),
+    ("cpu_s_per_transaction", |s| s.medians.cpu),
+    ("cpu_system_s_per_transaction", |s| s.medians.cpu_system),
+    ("cpu_share", |s| s.medians.cpu_share),
+    ("cpu_sidecars_s_per_transaction", |s| s.medians.cpu_sidecars),
+    ("cpu_beside_s_per_transaction", |s| s.medians.cpu_beside),
+    ("resident_sidecars_bytes", |s| s.medians.resident_sidecars),
+    ("transactions_per_s", |s| s.medians.tps),
+    ("second_p1_transactions", |s| s.seconds.p1),
+    ("second_p50_transactions", |s| s.seconds.p50),
+    ("second_p99_transactions", |s| s.seconds.p99),
+    ("queries_per_s", |s| s.medians.qps),
+    ("latency_mean_s", |s| s.medians.latency),
+    ("latency_p50_s", |s| s.medians.p50),
+    ("latency_p95_s", |s| s.medians.p95),
+    ("latency_p99_s", |s| s.medians.p99),
+    ("latency_p999_s", |s| s.medians.p999),
+    ("resident_bytes", |s| s.medians.resident_bytes),
+    ("context_switches_per_transaction", |s| s.medians.context_switches),
+    ("logged_bytes_per_s", |s| s.medians.logged_bytes),
+    ("steal_share", |s| s.medians.steal),
+    ("errors_per_s", |s| s.medians.errors),
 ];
 
 /// Figures of a slice.
-const OF_SLICE: [Figure<Slice>; 24] = [
+const OF_SLICE: [Figure<Slice>; 25] = [
     ("block", |s| f64::from(s.block)),
     ("turn", |s| f64::from(s.turn)),
     ("process", |s| s.process.map_or(f64::NAN, f64::from)),
@@ -72,6 +76,7 @@ const OF_SLICE: [Figure<Slice>; 24] = [
     ("logged_bytes", |s| count(s.logged_bytes)),
     ("steal_share", |s| s.steal),
     ("load", |s| s.load),
+    ("scrapes", |s| count(s.scrapes.len() as u64)),
     ("latency_mean_s", |s| s.latency.mean),
     ("latency_p50_s", |s| s.latency.p50),
     ("latency_p95_s", |s| s.latency.p95),
@@ -110,9 +115,12 @@ fn figures(study: &Study<'_>) -> String {
     for difference in ["cost", "mean_cost", "throughput_change", "p95_change"] {
         head.extend(["", "_low", "_high"].map(|end| format!("{difference}{end}_share")));
     }
+    head.extend(["", "_low", "_high"].map(|end| format!("memory_change{end}_bytes")));
     head.extend(["verdict".into(), "verdict_kind".into()]);
     head.extend(FIGURES.iter().map(|(name, _)| (*name).to_owned()));
     head.extend(own.iter().map(|name| (*name).clone()));
+    let runs: Vec<&str> = std::iter::once(THROUGHPUT).chain(own.iter().map(|name| name.as_str())).collect();
+    head.extend(runs.iter().flat_map(|name| ["mean", "standard_error"].map(|of| format!("{name}_{of}"))));
     head.extend(effort::FIGURES.iter().map(|figure| figure.column()));
     let mut text = line(head);
     for cell in &study.analysis.cells {
@@ -123,13 +131,19 @@ fn figures(study: &Study<'_>) -> String {
             fields.extend(server(header, &s.name));
             fields.extend([s.twin.to_string(), s.blocks.to_string(), s.units.to_string()]);
             fields.extend([s.cost, s.mean, s.throughput, s.p95].into_iter().flat_map(difference));
+            fields.extend(ends(s.memory.map(|m| (m.value, m.interval))));
             let said = said(header, cell, s);
             fields.push(said.as_ref().map(ToString::to_string).unwrap_or_default());
             fields.push(said.map(|s| s.claim.word()).unwrap_or_default().into());
-            fields.extend(FIGURES.iter().map(|(_, figure)| number(figure(&s.medians))));
+            fields.extend(FIGURES.iter().map(|(_, figure)| number(figure(s))));
             fields.extend(
                 own.iter().map(|name| number(s.medians.figures.get(*name).copied().unwrap_or(f64::NAN))),
             );
+            fields.extend(runs.iter().flat_map(|name| {
+                let run = s.runs.get(*name).copied();
+                [run.map(|r| r.value), run.map(|r| r.error)]
+                    .map(|figure| figure.map(number).unwrap_or_default())
+            }));
             fields.extend(effort::FIGURES.iter().map(|f| number(f.of_setting(s))));
             text.push_str(&line(fields));
         }
@@ -151,9 +165,14 @@ fn server(header: &Header, setting: &str) -> [String; 2] {
 }
 
 fn difference(difference: Option<Difference>) -> [String; 3] {
-    let Some(Difference { share, interval }) = difference else { return Default::default() };
+    ends(difference.map(|d| (d.share, d.interval)))
+}
+
+/// A figure, and the ends of its interval, if there is one.
+fn ends(figure: Option<(f64, Option<(f64, f64)>)>) -> [String; 3] {
+    let Some((value, interval)) = figure else { return Default::default() };
     let end = |end: Option<f64>| end.map(number).unwrap_or_default();
-    [number(share), end(interval.map(|i| i.0)), end(interval.map(|i| i.1))]
+    [number(value), end(interval.map(|i| i.0)), end(interval.map(|i| i.1))]
 }
 
 fn slices(study: &Study<'_>) -> String {

@@ -7,7 +7,7 @@ use maud::{PreEscaped, html};
 
 use super::wording::{against, charged, in_short, said, warnings};
 use super::{measured, unit};
-use crate::analysis::{Analysis, CellAnalysis};
+use crate::analysis::{Analysis, CellAnalysis, SettingAnalysis};
 use crate::budget::{Budget, Judgement, Outcome, outcome};
 use crate::record::Header;
 
@@ -94,7 +94,9 @@ pub fn markdown(analysis: &Analysis, judged: Option<(Budget, &[Judgement])>) -> 
         text += &format!("**{}**\n\n", all_in_words(budget, judgements));
     }
     let (head, rule) = if judged.is_some() { (" budget |", "---|") } else { ("", "") };
-    text += &format!("| workload | setting | cost | 95% | verdict |{head}\n|---|---|---:|---|---|{rule}\n");
+    text += &format!(
+        "| workload | setting | cost | 95% | CPU share | memory | verdict |{head}\n|---|---|---:|---|---:|---:|---|{rule}\n"
+    );
     for cell in &analysis.cells {
         for setting in measured(cell).filter(|s| s.name != s.base) {
             let told = setting.told();
@@ -108,6 +110,8 @@ pub fn markdown(analysis: &Analysis, judged: Option<(Budget, &[Judgement])>) -> 
                 setting.name.clone(),
                 told.map(|t| unit::change(t.share, t.plus_minus())).unwrap_or_default(),
                 told.map(unit::interval).unwrap_or_default(),
+                cpu_share(cell, setting),
+                setting.memory.map(|m| unit::more_bytes(m.value)).unwrap_or_default(),
                 verdict,
             ];
             let own = judged.map(|_| judgement.unwrap_or_else(|| "noise".into()));
@@ -122,6 +126,15 @@ pub fn markdown(analysis: &Analysis, judged: Option<(Budget, &[Judgement])>) -> 
     let paragraphs = [in_short(analysis), ended].into_iter().chain(warnings(analysis));
     paragraphs.for_each(|paragraph| text += &format!("\n{}\n", text_of(&paragraph)));
     text
+}
+
+/// The share of the machine's processors that the base kept busy, and that the setting did; nothing where it is not known.
+fn cpu_share(cell: &CellAnalysis, setting: &SettingAnalysis) -> String {
+    let share = |s: &SettingAnalysis| Some(s.medians.cpu_share).filter(|share| share.is_finite());
+    let base = cell.setting(&setting.base).and_then(share);
+    let shares =
+        base.zip(share(setting)).map(|shares| <[f64; 2]>::from(shares).map(|s| unit::percent(s, None)));
+    shares.map(|shares| shares.join(" → ")).unwrap_or_default()
 }
 
 fn sign(outcome: Outcome) -> char {

@@ -5,13 +5,16 @@
 
 mod background;
 mod chart;
+mod curves;
 mod effort;
 mod export;
+mod figures;
 mod flame;
 pub mod judged;
 mod latency;
 mod page;
 mod results;
+mod throughput;
 pub(crate) mod unit;
 pub mod wording;
 
@@ -24,6 +27,12 @@ use crate::error::Tried;
 use crate::journal;
 use crate::record::{Calls, Cell, Profile, Record, Slice};
 use crate::{Error, Result};
+
+/// Names of a report's files.
+const PAGE: &str = "report.html";
+const FIGURES: &str = "report.csv";
+const SLICES: &str = "slices.csv";
+const ANALYSIS: &str = "report.json";
 
 /// The files of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,22 +53,45 @@ pub struct Paths {
 /// When there are no results, or they cannot be read, or the files cannot be written.
 pub fn write(dir: &Path) -> Result<Paths> {
     let records = journal::read(dir)?;
-    let analysis = Analysis::of(&records).ok_or_else(|| Error::NoResults(dir.into()))?;
-    let mut study = Study::of(&records, analysis, dir);
-    study.raw = fs::read_to_string(dir.join(journal::FILE)).tried(|| format!("reading {}", dir.display()))?;
+    let study = Study::of(&records, dir)?;
+    let raw = fs::read_to_string(dir.join(journal::FILE)).tried(|| format!("reading {}", dir.display()))?;
     let exports = export::Exports::of(&study);
-    let page = page::page(&study, &exports).into_string();
-    let put = |name: &str, text: &str| {
-        let path = dir.join(name);
-        fs::write(&path, text).tried(|| format!("writing {}", path.display()))?;
-        Ok(path)
-    };
+    let page = page::page(&study, &Data::Within { exports: &exports, raw: &raw }).into_string();
     Ok(Paths {
-        html: put("report.html", &page)?,
-        csv: put("report.csv", &exports.figures)?,
-        slices: put("slices.csv", &exports.slices)?,
-        json: put("report.json", &exports.analysis)?,
+        html: put(dir, PAGE, &page)?,
+        csv: put(dir, FIGURES, &exports.figures)?,
+        slices: put(dir, SLICES, &exports.slices)?,
+        json: put(dir, ANALYSIS, &exports.analysis)?,
     })
+}
+
+/// Writes the report of the results in `dir` into the folder `to`, to be given away: the page without the raw data, its figures as
+/// CSV and JSON beside it. Gives the page's path.
+///
+/// # Errors
+/// As [`write()`]; and when the folder cannot be made.
+pub fn publish(dir: &Path, to: &Path) -> Result<PathBuf> {
+    let records = journal::read(dir)?;
+    let study = Study::of(&records, dir)?;
+    let exports = export::Exports::of(&study);
+    fs::create_dir_all(to).tried(|| format!("making {}", to.display()))?;
+    put(to, FIGURES, &exports.figures)?;
+    put(to, ANALYSIS, &exports.analysis)?;
+    put(to, PAGE, &page::page(&study, &Data::Beside).into_string())
+}
+
+fn put(dir: &Path, name: &str, text: &str) -> Result<PathBuf> {
+    let path = dir.join(name);
+    fs::write(&path, text).tried(|| format!("writing {}", path.display()))?;
+    Ok(path)
+}
+
+/// Where the data of a page is.
+enum Data<'a> {
+    /// In the page: the exports, and the file of records.
+    Within { exports: &'a export::Exports, raw: &'a str },
+    /// In files beside it, without the records.
+    Beside,
 }
 
 /// What the page is made of.
@@ -69,14 +101,12 @@ struct Study<'a> {
     slices: BTreeMap<&'a Cell, BTreeMap<&'a str, Vec<&'a Slice>>>,
     calls: Vec<&'a Calls>,
     profiles: Vec<(&'a Profile, flame::Stacks)>,
-    /// The file of records.
-    raw: String,
 }
 
 impl<'a> Study<'a> {
-    fn of(records: &'a [Record], analysis: Analysis, dir: &Path) -> Study<'a> {
-        let mut study =
-            Study { analysis, slices: BTreeMap::new(), calls: vec![], profiles: vec![], raw: String::new() };
+    fn of(records: &'a [Record], dir: &Path) -> Result<Study<'a>> {
+        let analysis = Analysis::of(records).ok_or_else(|| Error::NoResults(dir.into()))?;
+        let mut study = Study { analysis, slices: BTreeMap::new(), calls: vec![], profiles: vec![] };
         for record in records {
             match record {
                 Record::Slice(slice) => {
@@ -97,7 +127,7 @@ impl<'a> Study<'a> {
             }
         }
         study.profiles.retain(|(_, stacks)| stacks.samples() > 0);
-        study
+        Ok(study)
     }
 
     /// Slices of a setting under a workload, in the order they were measured.

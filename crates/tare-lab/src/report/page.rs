@@ -2,9 +2,8 @@
 
 use maud::{Markup, html};
 
-use super::export::Exports;
 use super::wording::{self, Claim, Said, against, charged, everywhere, in_short, said, together};
-use super::{Study, background, effort, is_base, measured, results, unit};
+use super::{Data, Study, background, effort, is_base, measured, results, unit};
 use crate::analysis::{CellAnalysis, SettingAnalysis};
 use crate::record::SettingFacts;
 
@@ -12,7 +11,7 @@ const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
 /// The whole page.
-pub(super) fn page(study: &Study<'_>, exports: &Exports) -> Markup {
+pub(super) fn page(study: &Study<'_>, data: &Data<'_>) -> Markup {
     let header = &study.analysis.header;
     let body = html! {
         (head(study))
@@ -24,7 +23,7 @@ pub(super) fn page(study: &Study<'_>, exports: &Exports) -> Markup {
         (results::flame_graphs(study))
         (background::method(study))
         (background::machine(study))
-        (background::data(study, exports))
+        (background::data(study, data))
         footer { p { (in_short(&study.analysis)) } }
     };
     let title = format!("{}: {}", header.study, header.question);

@@ -4,20 +4,18 @@ use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 
-use super::chart::{Axis, Box, Interval, Stretch, course};
+use super::chart::{Axis, Interval};
+use super::figures::{difference, figures};
 use super::flame::{self, Profiled, Stacks};
 use super::latency::latencies;
 use super::page::{anchor, legend, several_bases, verdict_cell};
 use super::wording::{charged, contradiction, said};
-use super::{Study, is_base, measured, unit};
-use crate::analysis::{CellAnalysis, Difference, SettingAnalysis};
-use crate::record::{Calls, Profile, Slice};
-use crate::statistics::{mean_interval, quantile};
+use super::{Study, curves, is_base, measured, throughput, unit};
+use crate::analysis::{CellAnalysis, SettingAnalysis};
+use crate::record::{Calls, Profile};
 
 /// More cells of a workload than this are folded up, but for the first.
 const OPEN: usize = 3;
-/// What is reached in nearly all seconds.
-const SLOW_SECONDS: &str = "99% of seconds";
 
 /// A part for every workload.
 pub(super) fn workloads(study: &Study<'_>) -> Markup {
@@ -31,17 +29,18 @@ fn workload(study: &Study<'_>, name: &str, cells: &[&CellAnalysis]) -> Markup {
             @if cells.len() > 1 { (by_connections(study, cells)) }
             (intervals(study, cells))
             (figures(study, cells))
+            (throughput::as_runs(study, cells))
             h3 { "Transactions per second" }
+            (curves::curves(study, cells))
             p.note {
-                "Every second of every slice. The box is the middle half, its line the median, the whiskers reach to the last value "
-                "within 1.5 boxes' lengths, dots are beyond. The upright line is the base's median. Slices take turns, so gaps in "
-                "the course of one setting are the others' slices."
+                "Every second of every slice; a slice taken in turns counts as one. The box is the middle half, its line the median, the "
+                "whiskers reach to the last value within 1.5 boxes' lengths, dots are beyond. The upright line is the base's median."
             }
             @for (place, cell) in cells.iter().enumerate() {
                 details open[place == 0 || cells.len() <= OPEN] {
                     summary { (cell.cell.drive()) }
-                    (boxes(study, cell))
-                    (courses(study, cell))
+                    (throughput::boxes(study, cell))
+                    (throughput::scatters(study, cell))
                     (latencies(study, cell))
                 }
             }
@@ -180,229 +179,6 @@ fn interval(study: &Study<'_>, cell: &CellAnalysis, s: &SettingAnalysis, axis: &
             }
         }
     }
-}
-
-/// A difference with what it is uncertain by.
-fn difference(difference: Option<Difference>) -> Markup {
-    let Some(d) = difference else { return html! { (unit::NONE) } };
-    html! { (unit::change(d.share, d.plus_minus())) " " span.interval { (unit::interval(d)) } }
-}
-
-/// A column of the table of figures: its head, what its head means, its figure (to leave out what is nothing everywhere), and
-/// how it is shown.
-struct Column {
-    head: String,
-    meaning: &'static str,
-    figure: fn(&SettingAnalysis) -> f64,
-    shown: fn(f64) -> String,
-}
-
-fn column(
-    head: &str,
-    meaning: &'static str,
-    figure: fn(&SettingAnalysis) -> f64,
-    shown: fn(f64) -> String,
-) -> Column {
-    Column { head: head.into(), meaning, figure, shown }
-}
-
-fn columns() -> Vec<Column> {
-    vec![
-        column("CPU", "server CPU per transaction", |s| s.medians.cpu, unit::time),
-        column("of it kernel", "part of it in the kernel", |s| s.medians.cpu_system, unit::time),
-        column(
-            "sidecars",
-            "CPU of programs beside the server that are charged, per transaction",
-            |s| s.medians.cpu_sidecars,
-            unit::time,
-        ),
-        column(
-            "beside",
-            "CPU of programs beside the server that are not charged, per transaction",
-            |s| s.medians.cpu_beside,
-            unit::time,
-        ),
-        column("TPS", "transactions per second", |s| s.medians.tps, unit::plain),
-        column("QPS", "statements per second", |s| s.medians.qps, unit::plain),
-        column("mean", "mean latency", |s| s.medians.latency, unit::time),
-        column("p95", "95 of 100 transactions take at most this", |s| s.medians.p95, unit::time),
-        column("p99", "99 of 100 transactions take at most this", |s| s.medians.p99, unit::time),
-        column("p99.9", "999 of 1000 transactions take at most this", |s| s.medians.p999, unit::time),
-        column("memory", "resident memory of the server", |s| s.medians.resident_bytes, unit::bytes),
-        column(
-            "memory beside",
-            "resident memory of programs beside the server",
-            |s| s.medians.resident_sidecars,
-            unit::bytes,
-        ),
-        column("switches", "context switches per transaction", |s| s.medians.context_switches, unit::plain),
-        column(
-            "logged",
-            "what the setting's logs grew by",
-            |s| s.medians.logged_bytes,
-            unit::bytes_per_second,
-        ),
-        column("errors/s", "errors the driver met and ignored", |s| s.medians.errors, unit::plain),
-        column(
-            "steal",
-            "share of the machine's time given to others",
-            |s| s.medians.steal,
-            |v| unit::percent(v, None),
-        ),
-    ]
-}
-
-/// The table of figures, medians over slices.
-fn figures(study: &Study<'_>, cells: &[&CellAnalysis]) -> Markup {
-    let all = || cells.iter().flat_map(|c| measured(c));
-    let is_there = |c: &Column| all().any(|s| (c.figure)(s).is_finite() && (c.figure)(s) != 0.0);
-    let columns: Vec<Column> = columns().into_iter().filter(is_there).collect();
-    let own: BTreeSet<&String> = all().flat_map(|s| s.medians.figures.keys()).collect();
-    html! {
-        h3 { "Figures" }
-        div.wide {
-            table.figures {
-                caption.note {
-                    "Medians over slices. 99% of seconds: so many transactions at least were done in 99 of 100 seconds. "
-                    @if !own.is_empty() { "The workload's own figures are means with a 95% interval." }
-                }
-                thead {
-                    tr {
-                        th scope="col" { "setting" }
-                        @for c in &columns {
-                            th scope="col" { abbr title=(c.meaning) { (c.head) } }
-                            @if c.head == "TPS" {
-                                th scope="col" { "against base" }
-                                th scope="col" { (SLOW_SECONDS) }
-                            }
-                            @if c.head == "p95" { th scope="col" { "against base" } }
-                        }
-                        @for name in &own { th scope="col" { (spaced(name)) } }
-                    }
-                }
-                @for cell in cells {
-                    tbody {
-                        @if cells.len() > 1 {
-                            tr.group {
-                                th colspan=(columns.len() + own.len() + 4) scope="rowgroup" { (cell.cell.drive()) }
-                            }
-                        }
-                        @for s in measured(cell) {
-                            tr {
-                                th scope="row" { (s.name) }
-                                @for c in &columns {
-                                    td data-head=(c.head) { ((c.shown)((c.figure)(s))) }
-                                    @if c.head == "TPS" {
-                                        td data-head="TPS against base" { (difference(s.throughput)) }
-                                        td data-head=(SLOW_SECONDS) { (unit::plain(quantile(&seconds(study, cell, s), 0.01))) }
-                                    }
-                                    @if c.head == "p95" { td data-head="p95 against base" { (difference(s.p95)) } }
-                                }
-                                @for name in &own {
-                                    td data-head=(spaced(name)) { (own_figure(study.slices(&cell.cell, &s.name), name)) }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn own_figure(slices: &[&Slice], name: &str) -> Markup {
-    let values: Vec<f64> = slices.iter().filter_map(|s| s.figures.get(name).copied()).collect();
-    let Some(mean) = mean_interval(&values) else { return html! { (unit::plain(quantile(&values, 0.5))) } };
-    html! { (unit::plain(mean.value)) " " span.interval { (unit::plain(mean.low)) " … " (unit::plain(mean.high)) } }
-}
-
-/// A figure's name as a head, which can be broken: `retries per transaction`.
-fn spaced(name: &str) -> String {
-    name.replace('_', " ")
-}
-
-/// Transactions of every second of every slice.
-fn seconds(study: &Study<'_>, cell: &CellAnalysis, s: &SettingAnalysis) -> Vec<f64> {
-    study.slices(&cell.cell, &s.name).iter().flat_map(|s| s.per_second.iter().copied()).collect()
-}
-
-/// The base's median, beside another setting.
-fn base_median(study: &Study<'_>, cell: &CellAnalysis, s: &SettingAnalysis) -> Option<f64> {
-    let base = cell.setting(&s.base)?;
-    Some(quantile(&seconds(study, cell, base), 0.5)).filter(|m| m.is_finite())
-}
-
-fn boxes(study: &Study<'_>, cell: &CellAnalysis) -> Markup {
-    let boxes: Vec<(&SettingAnalysis, Box)> =
-        measured(cell).filter_map(|s| Some((s, Box::of(&seconds(study, cell, s))?))).collect();
-    let axis = Axis::holding(boxes.iter().flat_map(|(_, b)| b.extent()));
-    html! {
-        table.plot {
-            (plot_heads("median", "middle half"))
-            tbody {
-                @for (s, figure) in &boxes {
-                    tr {
-                        th scope="row" { (s.name) }
-                        td.chart { (figure.row(&axis, base_median(study, cell, s))) }
-                        td.figure { (unit::plain(figure.median)) "/s" }
-                        td.said { (unit::plain(figure.first)) " to " (unit::plain(figure.third)) }
-                    }
-                }
-            }
-            tfoot { tr { td {} td { (axis.labels(|tick| axis.number(tick))) } td {} td {} } }
-        }
-    }
-}
-
-/// Seconds of the study, in the unit of its time axis, and that unit.
-fn time_unit(seconds: f64) -> (f64, &'static str) {
-    if seconds > 3.0 * 3600.0 {
-        (3600.0, "h")
-    } else if seconds > 180.0 {
-        (60.0, "min")
-    } else {
-        (1.0, "s")
-    }
-}
-
-fn courses(study: &Study<'_>, cell: &CellAnalysis) -> Markup {
-    let slices = |s: &SettingAnalysis| study.slices(&cell.cell, &s.name);
-    let all = || measured(cell).flat_map(slices);
-    let ends = || all().flat_map(|s| [s.at, s.at + s.seconds]);
-    let (length, name) = time_unit(ends().fold(0.0, f64::max));
-    let time = Axis::holding(ends().map(|at| at / length));
-    let value = Axis::holding(all().flat_map(|s| s.per_second.iter().copied()));
-    let (low, high) = value.ends();
-    html! {
-        table.plot.courses {
-            colgroup { col.name; col; col.value; col.words; }
-            caption.note {
-                "The same over time, from " (unit::plain(low)) " to " (unit::plain(high)) " per second; the level line is the base's median."
-            }
-            tbody {
-                @for s in measured(cell) {
-                    @let stretches: Vec<Stretch<'_>> =
-                        slices(s).iter().map(|s| (s.at / length, s.per_second.as_slice())).collect();
-                    @let said = course_in_words(&s.name, &seconds(study, cell, s));
-                    @let base = base_median(study, cell, s);
-                    tr {
-                        th scope="row" { (s.name) }
-                        td.chart colspan="3" { (course(&stretches, 1.0 / length, (&time, &value), base, &said)) }
-                    }
-                }
-            }
-            tfoot {
-                tr { td {} td colspan="3" { (time.labels(|tick| format!("{} {name}", time.number(tick)))) } }
-            }
-        }
-    }
-}
-
-fn course_in_words(setting: &str, seconds: &[f64]) -> String {
-    let [lowest, median, highest] = [0.0, 0.5, 1.0].map(|q| unit::plain(quantile(seconds, q)));
-    format!(
-        "transactions per second of {setting} over time: median {median}, lowest {lowest}, highest {highest}"
-    )
 }
 
 /// What the Performance Schema counted, and what an event costs.

@@ -4,6 +4,7 @@ use tare_page::unit::{MINUS, without_negative_zero};
 pub(super) use tare_page::unit::{NONE, bytes, bytes_per_second, fixed, plain, span, time};
 
 use crate::analysis::Difference;
+use crate::course::Estimate;
 
 /// A share as a percentage with its sign and so many decimals; nothing has none.
 pub(super) fn signed(share: f64, decimals: usize) -> String {
@@ -44,6 +45,32 @@ pub(crate) fn chosen(share: f64) -> String {
     format!("{}%", (share * 1e6).round() / 1e4)
 }
 
+/// Bytes that something is more than another: `+210 MiB`.
+pub(super) fn more_bytes(more: f64) -> String {
+    let plus = if more > 0.0 { "+" } else { "" };
+    format!("{plus}{}", bytes(more))
+}
+
+/// A range of bytes that something is more than another, with its unit once where both ends have the same: `+110 … +111 MiB`.
+pub(super) fn more_bytes_between((low, high): (f64, f64)) -> String {
+    let (low, high) = (more_bytes(low), more_bytes(high));
+    match (low.split_once(' '), high.split_once(' ')) {
+        (Some((number, unit)), Some((_, same))) if unit == same => format!("{number} … {high}"),
+        _ => format!("{low} … {high}"),
+    }
+}
+
+/// A mean with its standard error, which has two digits: `27 612 ± 41`.
+pub(super) fn mean(mean: Estimate) -> String {
+    // Of values that are all the same rounding alone leaves an error.
+    if mean.error <= mean.value.abs() * 1e-9 || !mean.error.is_finite() {
+        return plain(mean.value);
+    }
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a handful
+    let decimals = (1.0 - mean.error.log10().floor()).clamp(0.0, 9.0) as usize;
+    format!("{} ± {}", fixed(mean.value, decimals), fixed(mean.error, decimals))
+}
+
 /// A difference's interval: `+2.7% … +3.5%`; nothing where there is none yet.
 pub(super) fn interval(difference: Difference) -> String {
     let end = |end: f64| change(end, difference.plus_minus());
@@ -62,6 +89,14 @@ mod tests {
         assert_eq!([-0.0001, 0.0001, 0.0].map(|s| change(s, Some(0.004))), ["0.0%", "0.0%", "0%"]);
         assert_eq!(percent(-0.0049, None), "0.5%");
         assert_eq!([0.01, 0.005, 0.0025].map(chosen), ["1%", "0.5%", "0.25%"]);
+        assert_eq!([2e8, -3e3, 0.0].map(more_bytes), ["+191 MiB", "\u{2212}2.93 KiB", "0 B"]);
+        assert_eq!(more_bytes_between((110.2e6, 111e6)), "+105 … +106 MiB");
+        assert_eq!(more_bytes_between((-1e3, 2e6)), "\u{2212}1000 B … +1.91 MiB");
+        let means = [(27_612.3, 41.2), (225.2, 8.96), (0.0015, 0.00002), (5.0, 1e-17)];
+        assert_eq!(
+            means.map(|(value, error)| mean(Estimate { value, error })),
+            ["27\u{202f}612 ± 41", "225.2 ± 9.0", "0.001500 ± 0.000020", "5.00"]
+        );
         let difference = Difference { share: 0.031, interval: Some((-0.0002, 0.035)) };
         assert_eq!(interval(difference), "0.0% … +3.5%");
         assert_eq!(interval(Difference { interval: None, ..difference }), "");

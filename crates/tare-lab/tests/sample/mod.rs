@@ -31,6 +31,11 @@ const WORKLOADS: [(&str, f64, u64); 3] =
     [("oltp_read_only", 262e-6, 16), ("oltp_point_select", 9.4e-6, 1), ("tpcc", 1900e-6, 30)];
 const USERS: [u32; 2] = [2, 64];
 
+/// The setting beside which something asks every so many seconds, and what is not done in a second in which it does, as a share.
+pub(crate) const ASKED: &str = "built-in, default";
+const SCRAPE_SECONDS: f64 = 2.5;
+const SCRAPE_COSTS: f64 = 0.12;
+
 /// Noise of a slice, and of a process for as long as it lives, as shares.
 const NOISE: f64 = 0.004;
 const PROCESS_NOISE: f64 = 0.0015;
@@ -45,6 +50,11 @@ struct Generator {
 /// What a setting costs, as a share of the base.
 pub(crate) fn cost(setting: &str) -> f64 {
     SETTINGS.iter().find(|(name, ..)| *name == setting).expect("a setting").2
+}
+
+/// Bytes that a setting holds more than the base, by its place.
+pub(crate) fn memory(setting: usize) -> u64 {
+    (if setting > 2 { 110 } else { setting as u64 * 10 }) << 20
 }
 
 /// Writes a study's results into a folder.
@@ -149,9 +159,18 @@ impl Generator {
         let (_, cpu, statements) = WORKLOADS.into_iter().find(|w| w.0 == cell.workload).expect("known");
         let cpu = cpu * slower * if cell.users > 2 { 1.08 } else { 1.0 };
         let rate = 1.5 / cpu;
+        // Not drawn: what is drawn after it would be another study.
+        let first = (self.at * 0.618).fract() * SCRAPE_SECONDS;
+        let scrapes: Vec<f64> = if SETTINGS[setting].0 == ASKED {
+            (0..2).map(|nth| first + f64::from(nth) * SCRAPE_SECONDS).collect()
+        } else {
+            vec![]
+        };
         let per_second: Vec<f64> = (0..SECONDS)
-            .map(|_| {
-                let stall = if self.random.u32(..60) == 0 { 0.6 } else { 1.0 };
+            .map(|second| {
+                let asked = scrapes.iter().any(|at| at.floor() == f64::from(second));
+                let asked = if asked { 1.0 - SCRAPE_COSTS } else { 1.0 };
+                let stall = if self.random.u32(..60) == 0 { 0.6 } else { asked };
                 (rate * stall * (1.0 + self.normal() * 0.02)).round()
             })
             .collect();
@@ -178,7 +197,7 @@ impl Generator {
             cpu_sidecars: 0.0,
             cpu_beside: 0.0,
             resident_sidecars: 0,
-            resident_bytes: (290 << 20) + if setting > 2 { 110 << 20 } else { setting as u64 * (10 << 20) },
+            resident_bytes: (290 << 20) + (transactions as u64 * 7919) % (1 << 20) + memory(setting),
             context_switches: (transactions * 2.1) as u64,
             logged_bytes: 0,
             steal: 0.002,
@@ -191,6 +210,7 @@ impl Generator {
                 histogram: vec![(latency, transactions as u64 / 2), (latency * 2.0, transactions as u64 / 2)],
             },
             per_second,
+            scrapes,
             figures: if cell.workload == "tpcc" { tpcc.into() } else { BTreeMap::new() },
         }
     }

@@ -20,7 +20,7 @@ use tempfile::TempDir;
 /// Two settings on one server: no server of its own for either, so starting is quick.
 pub(crate) const STUDY: &str = r#"
 question = "What does a longer sort buffer cost?"
-slice_seconds = 1
+slice_seconds = 0.5
 blocks = 6
 minutes = 5
 precision = 0.001
