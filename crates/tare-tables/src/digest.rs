@@ -21,6 +21,7 @@ pub static BY_DIGEST: TableDef<DigestRow> = TableDef::new(
     |engine, parts, emit| engine.digests(parts, emit),
 )
 .indexed(&[&["SCHEMA_NAME", "DIGEST"], &["DIGEST", "SCHEMA_NAME"]])
+.kept(|engine, parts| Box::new(engine.digests_now(parts)))
 .extended(&[FURTHER, QUANTILES, SAMPLE])
 .truncated(Reset::Digests);
 

@@ -57,6 +57,7 @@ impl<'a> Parser<'a> {
         let Token::Word(word) = &self.token else {
             return match self.token {
                 Token::End | Token::Symbol(";") => Ok(Statement::Nothing),
+                Token::Symbol("(") => self.union(),
                 _ => Err(self.unexpected("a statement")),
             };
         };
@@ -167,7 +168,7 @@ impl<'a> Parser<'a> {
 
     // SELECT.
 
-    fn select(&mut self) -> Result<Statement, Failure> {
+    pub(super) fn select(&mut self) -> Result<Statement, Failure> {
         for word in ["SQL_NO_CACHE", "ALL", "STRAIGHT_JOIN"] {
             self.accept_word(word)?;
         }
