@@ -86,8 +86,22 @@ impl<R> Getter<R> {
         Getter { get: def.get, limit, null, parts: def.parts, is_sum }
     }
 
+    /// The column's value where it is an unsigned number, else 0.
+    pub(crate) fn number(&self, row: &R) -> u64 {
+        match self.get {
+            Get::Number(get) => get(row),
+            Get::Value(_) => {
+                if let Value::Unsigned(number) = self.read(row) {
+                    number
+                } else {
+                    0
+                }
+            }
+        }
+    }
+
     /// The column's value, cut where the host would refuse it as too long.
-    fn read<'r>(&'r self, row: &'r R) -> Value<'r> {
+    pub(crate) fn read<'r>(&'r self, row: &'r R) -> Value<'r> {
         match self.get.read(row) {
             // Many are numbers, moved by their parts: a processor that reads at once what was written in two parts waits.
             Value::Unsigned(number) => Value::Unsigned(number),

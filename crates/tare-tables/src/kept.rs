@@ -8,16 +8,26 @@ use tare_engine::{Digests, Engine};
 
 use crate::column::Get;
 use crate::definition::{Getter, Record, parts};
-use crate::table::{Columns, Sink};
+use crate::table::{Columns, Sink, Value};
 
 /// The rows of a table at one moment.
 pub trait Kept {
     /// How many there are.
     fn count(&self) -> usize;
+    /// The positions of the rows that pass all tests, each with its number in a column of unsigned numbers, if one is named.
+    fn judge(&mut self, tests: Vec<Test<'_>>, by: Option<usize>) -> Vec<(u64, usize)>;
     /// Calls `sink` with the rows at these positions until it breaks. These columns of them are going to be read.
-    fn rows(&mut self, positions: &mut dyn Iterator<Item = usize>, columns: Columns, sink: Sink<'_>);
+    fn rows(&mut self, positions: &[usize], columns: Columns, sink: Sink<'_>);
     /// What each of these columns comes to over all rows, where they are counts and sums; `None` of any other.
     fn sums(&mut self, columns: &[usize]) -> Option<Vec<u128>>;
+}
+
+/// What is asked of a column of each row.
+pub struct Test<'t> {
+    /// The column's position.
+    pub column: usize,
+    /// Whether a value passes: always the same of the same value.
+    pub accepts: &'t mut dyn FnMut(&Value<'_>) -> bool,
 }
 
 /// What a source has kept.
@@ -58,10 +68,28 @@ impl<R> Kept for KeptRows<'_, R> {
         self.moment.count()
     }
 
-    fn rows(&mut self, positions: &mut dyn Iterator<Item = usize>, columns: Columns, sink: Sink<'_>) {
+    fn judge(&mut self, tests: Vec<Test<'_>>, by: Option<usize>) -> Vec<(u64, usize)> {
+        let mut columns = Columns::NONE;
+        tests.iter().map(|test| test.column).chain(by).for_each(|column| columns.add(column));
+        let parts = parts(self.getters, columns);
+        let getters = self.getters;
+        let judges = tests.into_iter().map(|test| (&getters[test.column], Judge { test, last: None }));
+        let mut judges: Vec<_> = judges.collect();
+        let by = by.map(|by| &self.getters[by]);
+        let mut passed = Vec::new();
+        for position in 0..self.moment.count() {
+            let row = self.moment.row(position, parts);
+            if judges.iter_mut().all(|(getter, judge)| judge.accepts(getter.read(row))) {
+                passed.push((by.map_or(0, |by| by.number(row)), position));
+            }
+        }
+        passed
+    }
+
+    fn rows(&mut self, positions: &[usize], columns: Columns, sink: Sink<'_>) {
         let parts = parts(self.getters, columns);
         for position in positions {
-            let row = Record { getters: self.getters, row: self.moment.row(position, parts) };
+            let row = Record { getters: self.getters, row: self.moment.row(*position, parts) };
             if let ControlFlow::Break(()) = sink(&row) {
                 return;
             }
@@ -76,5 +104,25 @@ impl<R> Kept for KeptRows<'_, R> {
         let numbers: Vec<fn(&R) -> u64> = columns.iter().map(number).collect::<Option<_>>()?;
         let totals = if numbers.is_empty() { vec![] } else { self.moment.totals() };
         Some(numbers.iter().map(|number| totals.iter().map(|row| u128::from(number(row))).sum()).collect())
+    }
+}
+
+/// A test, and what the last text it was asked of came to: one row after the other often has the same.
+struct Judge<'t> {
+    test: Test<'t>,
+    last: Option<(String, bool)>,
+}
+
+impl Judge<'_> {
+    fn accepts(&mut self, value: Value<'_>) -> bool {
+        let Value::Text(text) = &value else { return (self.test.accepts)(&value) };
+        match &self.last {
+            Some((last, is_accepted)) if last == text => *is_accepted,
+            _ => {
+                let is_accepted = (self.test.accepts)(&value);
+                self.last = Some((text.as_ref().to_owned(), is_accepted));
+                is_accepted
+            }
+        }
     }
 }

@@ -124,7 +124,10 @@ impl Digests<'_> {
         let at = self.order[position] as usize;
         let Digests { engine, scale, tallies, names, row, .. } = self;
         let sum = &tallies.sums[at];
-        row.stat = StatementStat { stat: scale.stat(sum.tally.stat), sum: counters(sum.tally.counters) };
+        row.stat.stat = scale.stat(sum.tally.stat);
+        if parts.has(DigestRow::COUNTERS) {
+            row.stat.sum = counters(sum.tally.counters);
+        }
         row.first_seen_us = scale.wall_us(sum.tally.first_seen);
         row.last_seen_us = scale.wall_us(sum.tally.last_seen.max(sum.tally.first_seen));
         if let Some(name) = names.known.get(at) {
@@ -183,16 +186,17 @@ struct Total {
 impl Total {
     /// Adds a digest's, or nothing where that is more than a row can say.
     fn add(&mut self, tally: &DigestTally, sum_ps: u64) -> bool {
-        let Some(sum_ps) = self.sum_ps.checked_add(sum_ps) else { return false };
-        let mut counters = self.counters;
-        counters.merge(&tally.counters);
         // In a row these are picoseconds.
         let times = [(Counter::LockTime, 1_000_000), (Counter::CpuTime, 1_000)];
-        let is_told = times.iter().all(|(of, ps)| counters.0[*of as usize].checked_mul(*ps).is_some());
-        if !is_told && self.count != 0 {
-            return false;
-        }
-        (self.sum_ps, self.counters) = (sum_ps, counters);
+        let is_told = |(of, ps): (Counter, u64)| {
+            let (here, there) = (self.counters.0[of as usize], tally.counters.0[of as usize]);
+            here.checked_add(there).is_some_and(|sum| sum <= u64::MAX / ps)
+        };
+        let sum =
+            self.sum_ps.checked_add(sum_ps).filter(|_| self.count == 0 || times.into_iter().all(is_told));
+        let Some(sum_ps) = sum else { return false };
+        self.sum_ps = sum_ps;
+        self.counters.merge(&tally.counters);
         self.count += tally.stat.count;
         true
     }
@@ -414,7 +418,9 @@ impl Engine {
             if parts.has(DigestRow::DIGEST) && name.hash.is_none() {
                 name.hash = self.hash_of(names.part(name.tokens), name.charset);
             }
-            if let Some(hash) = name.hash {
+            if let Some(hash) = name.hash
+                && known.0 != generation
+            {
                 *known = (generation, hash);
             }
             names.known[at] = name;

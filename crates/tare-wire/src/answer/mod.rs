@@ -1,7 +1,6 @@
 //! Statements to answers.
 
 mod moment;
-mod ranking;
 mod read;
 mod sent;
 mod show;
@@ -164,13 +163,7 @@ pub(crate) fn query(
                 None => read::select(source, session, writer, &select),
             }
         }
-        Statement::Union(parts) => {
-            let table = parts[0].table;
-            let Some(kept) = table.keep(source.engine, moment::columns(&parts)) else {
-                return Err(Failure::unsupported(format_args!("UNION of {}", table.name())).into());
-            };
-            moment::select(source, session, writer, &parts, kept)
-        }
+        Statement::Union(parts) => moment::union(source, session, writer, &parts),
         Statement::Values(values) => show::values(source, session, writer, &values),
         Statement::Show(show) => show::show(source, session, writer, &show),
         Statement::Update(update) => write::update(source, session, writer, update),
@@ -201,7 +194,8 @@ impl Held {
 
     fn push(&mut self, row: &dyn Values) -> Result<(), Failure> {
         let (count, columns) = self.columns;
-        let row = kept(row, count, columns);
+        let value = |at| if columns.has(at) { row.value(at).into_owned() } else { Value::Null };
+        let row: Kept = (0..count).map(value).collect();
         self.bytes += size(&row);
         if self.bytes > MAX_HELD {
             return Err(Failure::too_much_to_hold());
@@ -209,12 +203,11 @@ impl Held {
         self.rows.push(row);
         Ok(())
     }
-}
 
-/// Keeps these of so many columns.
-fn kept(row: &dyn Values, count: usize, columns: Columns) -> Kept {
-    let value = |at| if columns.has(at) { row.value(at).into_owned() } else { Value::Null };
-    (0..count).map(value).collect()
+    fn truncate(&mut self, count: usize) {
+        self.rows.truncate(count);
+        self.bytes = self.rows.iter().map(|row| size(row)).sum();
+    }
 }
 
 /// About how many bytes a row takes.

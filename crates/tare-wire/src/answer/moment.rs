@@ -1,20 +1,70 @@
-//! SELECTs answered of one moment of a table whose rows can be looked at more than once: lists in an order, whose rows are
-//! made once it is known which they are, and sums, all of the same figures.
+//! SELECTs answered of one moment of a table whose rows can be looked at more than once: the first rows in the order of a
+//! number, which are made once it is known which they are, sums over all, and how many rows there are.
 
 use std::ops::ControlFlow;
 
-use tare_tables::{Columns, Kept, Values};
+use tare_tables::{Columns, Kept, Put, SqlType, Test, Value, Values};
 
-use super::ranking::Ranking;
-use super::read::Aggregate;
 use super::sent::Sent;
 use super::{Session, Source, Stop};
 use crate::failure::Failure;
 use crate::protocol::packet::Writer;
 use crate::sql::filter::Filter;
-use crate::sql::statement::{ItemOf, Select};
+use crate::sql::statement::{ItemOf, Order, Select};
 
-/// Answers SELECTs from one table, of which there is at least one, with one list of rows.
+/// Whether a SELECT asks for the first rows in the order of a number, and for them by conditions on one column each.
+pub(super) fn lists(select: &Select) -> bool {
+    let columns = select.table.columns();
+    let is_number = |by: &Order| {
+        let column = &columns[by.column];
+        column.sql_type == SqlType::BigIntUnsigned && !column.nullable
+    };
+    matches!(&select.order[..], [by] if is_number(by))
+        && !select.items.iter().any(|item| item.of.is_aggregate())
+        && tested(&select.filter).is_some()
+}
+
+/// Whether it asks for sums over all rows, or for nothing but how many there are.
+fn sums(select: &Select) -> bool {
+    let is_all = select.filter == Filter::TRUE;
+    let is_told = |of: &ItemOf| match of {
+        ItemOf::Sum(_) => is_all,
+        of => matches!(of, ItemOf::CountRows | ItemOf::Constant(_)),
+    };
+    select.items.iter().all(|item| is_told(&item.of)) && tested(&select.filter).is_some()
+}
+
+/// The conditions that all have to be true, each with the one column it is about. `None`: one is about several, or none.
+fn tested(filter: &Filter) -> Option<Vec<(usize, &Filter)>> {
+    let one = |filter: &'_ Filter| {
+        let mut columns = Vec::new();
+        filter.columns(&mut |column| columns.push(column));
+        columns.dedup();
+        if let [column] = columns[..] { Some(column) } else { None }
+    };
+    filter.conjuncts().into_iter().map(|part| Some((one(part)?, part))).collect()
+}
+
+/// Answers SELECTs from one table, of which there is at least one.
+pub(super) fn union(
+    source: &Source,
+    session: &Session,
+    writer: &mut Writer<'_>,
+    parts: &[Select],
+) -> Result<(), Stop> {
+    let table = parts[0].table;
+    if !parts.iter().all(|part| lists(part) || sums(part)) {
+        let what = "UNION of anything but rows in the order of a number, sums over all rows and COUNT(*)";
+        return Err(Failure::unsupported(what).into());
+    }
+    let columns = parts.iter().map(Select::columns).fold(Columns::NONE, Columns::and);
+    let Some(kept) = table.keep(source.engine, columns) else {
+        return Err(Failure::unsupported(format_args!("UNION of {}", table.name())).into());
+    };
+    select(source, session, writer, parts, kept)
+}
+
+/// The same, of what was kept of the table.
 pub(super) fn select(
     source: &Source,
     session: &Session,
@@ -29,120 +79,96 @@ pub(super) fn select(
     for (part, found) in parts.iter().zip(found) {
         sent.select = part;
         match found {
-            Found::Sums(sums) => sent.sums(&sums)?,
             Found::Rows(positions) => moment.send(part, &positions, &mut sent)?,
+            Found::Sums(sums) if part.limit.skip == 0 && part.limit.rows > 0 => {
+                send_sums(part, &sums, &mut sent)?
+            }
+            Found::Sums(_) => {}
         }
     }
     sent.finish()
 }
 
-/// The columns that SELECTs read.
-pub(super) fn columns(parts: &[Select]) -> Columns {
-    parts.iter().map(Select::columns).fold(Columns::NONE, Columns::and)
+/// Sends a row of sums.
+fn send_sums(select: &Select, sums: &[Value<'_>], sent: &mut Sent<'_, '_, '_>) -> Result<(), Stop> {
+    for (at, (item, sum)) in select.items.iter().zip(sums).enumerate() {
+        match item.of {
+            ItemOf::Constant(_) => sent.own(at),
+            _ => sent.value(sum, None),
+        }
+    }
+    Ok(sent.rows.end_row()?)
 }
 
 /// A table's rows.
 struct Moment<'a> {
     source: &'a Source,
     kept: Box<dyn Kept + 'a>,
-    /// Conditions, and the positions of the rows they are true of: two SELECTs often have the same.
-    judged: Vec<(Filter, Vec<usize>)>,
+    judged: Vec<Judged>,
+}
+
+/// The rows a condition is true of, each with its number in a column: two SELECTs often have the same condition.
+struct Judged {
+    filter: Filter,
+    by: Option<usize>,
+    rows: Vec<(u64, usize)>,
 }
 
 /// What a SELECT asks for.
 enum Found {
     /// The positions of rows, in their order.
     Rows(Vec<usize>),
-    Sums(Vec<Aggregate>),
+    /// A value for each item.
+    Sums(Vec<Value<'static>>),
 }
 
 impl Moment<'_> {
     fn find(&mut self, select: &Select) -> Result<Found, Stop> {
-        if select.items.iter().any(|item| item.of.is_aggregate()) {
-            return self.sums(select).map(Found::Sums);
+        if self.source.is_stopping() {
+            return Err(Failure::stopping().into());
         }
-        let mut ranking = Ranking::new(select);
-        let mut columns = Columns::NONE;
-        select.order.iter().for_each(|by| columns.add(by.column));
-        self.matching(select, columns, &mut |position, row| {
-            Ok(ranking.take(row, || (position, size_of::<usize>()))?)
-        })?;
-        Ok(Found::Rows(ranking.finish()))
-    }
-
-    fn sums(&mut self, select: &Select) -> Result<Vec<Aggregate>, Stop> {
-        let mut sums: Vec<Aggregate> = select.items.iter().map(|item| Aggregate::new(select, item)).collect();
-        if self.add_all(select, &mut sums) {
-            return Ok(sums);
-        }
-        let declared = select.table.columns();
-        let mut columns = Columns::NONE;
-        select.items.iter().filter_map(|item| item.of.column()).for_each(|column| columns.add(column));
-        self.matching(select, columns, &mut |_, row| {
-            sums.iter_mut().for_each(|sum| sum.add(row, declared));
-            Ok(())
-        })?;
-        Ok(sums)
-    }
-
-    /// Adds up where that takes no look at single rows: it is known how many there are, and nothing is asked for but that
-    /// and sums over all. Else nothing happens.
-    fn add_all(&mut self, select: &Select, sums: &mut [Aggregate]) -> bool {
-        let is_all = select.filter == Filter::TRUE;
-        let judged = self.judged.iter().find(|(filter, _)| *filter == select.filter);
-        let count =
-            if is_all { Some(self.kept.count()) } else { judged.map(|(_, positions)| positions.len()) };
-        let Some(count) = count else { return false };
-        let mut columns = Vec::new();
-        for sum in &*sums {
-            match sum.of {
-                ItemOf::Sum(column) if is_all => columns.push(column),
-                ItemOf::CountRows | ItemOf::Constant(_) => {}
-                _ => return false,
+        match select.order[..] {
+            [Order { column, descending }] => {
+                let rows = self.judge(select, Some(column)).to_vec();
+                Ok(Found::Rows(first(rows, descending, select)))
             }
+            _ => self.sums(select).map(Found::Sums),
         }
-        let Some(totals) = self.kept.sums(&columns) else { return false };
-        let mut totals = totals.into_iter();
-        for sum in sums {
-            let total = if sum.of.column().is_some() { totals.next() } else { None };
-            sum.become_of(count as u64, total.unwrap_or_default());
-        }
-        true
     }
 
-    /// Calls `sink` with the rows asked for. These columns of them can be read.
-    fn matching(
-        &mut self,
-        select: &Select,
-        mut columns: Columns,
-        sink: &mut dyn FnMut(usize, &dyn Values) -> Result<(), Stop>,
-    ) -> Result<(), Stop> {
-        let (source, declared) = (self.source, select.table.columns());
-        let known = self.judged.iter().position(|(filter, _)| *filter == select.filter);
-        let positions = match known {
-            Some(known) => self.judged[known].1.clone(),
-            None => (0..self.kept.count()).collect(),
+    fn sums(&mut self, select: &Select) -> Result<Vec<Value<'static>>, Stop> {
+        let columns: Vec<usize> = select.items.iter().filter_map(|item| item.of.column()).collect();
+        let Some(sums) = self.kept.sums(&columns) else {
+            return Err(Failure::unsupported("SUM of anything but counts and sums in a UNION").into());
         };
-        if known.is_none() {
-            select.filter.columns(&mut |column| columns.add(column));
-        }
-        let (mut next, mut accepted, mut end) = (positions.iter().copied(), Vec::new(), Ok(()));
-        self.kept.rows(&mut positions.iter().copied(), columns, &mut |row| {
-            let Some(position) = next.next() else { return ControlFlow::Break(()) };
-            if known.is_none() {
-                if !select.filter.accepts(row, declared) {
-                    return ControlFlow::Continue(());
-                }
-                accepted.push(position);
+        let counts = select.items.iter().any(|item| item.of == ItemOf::CountRows);
+        let count = if counts { self.judge(select, None).len() as u64 } else { 0 };
+        let mut sums = sums.into_iter();
+        let mut value = |of: &ItemOf| match of {
+            ItemOf::CountRows => Value::Unsigned(count),
+            ItemOf::Sum(_) if self.kept.count() > 0 => {
+                sums.next().map_or(Value::Null, |sum| sum.to_string().into())
             }
-            end = if source.is_stopping() { Err(Failure::stopping().into()) } else { sink(position, row) };
-            if end.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            _ => Value::Null,
+        };
+        Ok(select.items.iter().map(|item| value(&item.of)).collect())
+    }
+
+    /// The rows that are asked for, and their numbers in a column.
+    fn judge(&mut self, select: &Select, by: Option<usize>) -> &[(u64, usize)] {
+        let is_known = |it: &Judged| it.filter == select.filter && (by.is_none() || it.by == by);
+        let known = self.judged.iter().position(is_known).unwrap_or_else(|| {
+            let declared = select.table.columns();
+            let mut accepts: Vec<(usize, _)> = Vec::new();
+            for (column, filter) in tested(&select.filter).unwrap_or_default() {
+                accepts.push((column, move |value: &Value<'_>| filter.accepts(&Only(value), declared)));
+            }
+            let tests = accepts.iter_mut().map(|(column, accepts)| Test { column: *column, accepts });
+            let rows = self.kept.judge(tests.collect(), by);
+            self.judged.push(Judged { filter: select.filter.clone(), by, rows });
+            self.judged.len() - 1
         });
-        end?;
-        if known.is_none() {
-            self.judged.push((select.filter.clone(), accepted));
-        }
-        Ok(())
+        &self.judged[known].rows
     }
 
     fn send(
@@ -155,10 +181,32 @@ impl Moment<'_> {
         let mut columns = Columns::NONE;
         items.iter().flatten().for_each(|column| columns.add(*column));
         let (source, mut end) = (self.source, Ok(()));
-        self.kept.rows(&mut positions.iter().copied(), columns, &mut |row| {
+        self.kept.rows(positions, columns, &mut |row| {
             end = if source.is_stopping() { Err(Failure::stopping().into()) } else { sent.row(&items, row) };
             if end.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
         end
+    }
+}
+
+/// The positions of the first rows in the order of their numbers; of equals the first ones come first.
+fn first(mut rows: Vec<(u64, usize)>, descending: bool, select: &Select) -> Vec<usize> {
+    let key = |(number, position): &(u64, usize)| (if descending { !*number } else { *number }, *position);
+    let wanted = usize::try_from(select.limit.skip.saturating_add(select.limit.rows)).unwrap_or(usize::MAX);
+    if wanted < rows.len() {
+        rows.select_nth_unstable_by_key(wanted, key);
+        rows.truncate(wanted);
+    }
+    rows.sort_unstable_by_key(key);
+    let skip = usize::try_from(select.limit.skip).unwrap_or(usize::MAX);
+    rows.into_iter().skip(skip).map(|(_, position)| position).collect()
+}
+
+/// A row of which one column is read.
+struct Only<'v>(&'v Value<'v>);
+
+impl Values for Only<'_> {
+    fn value(&self, _: usize) -> Value<'_> {
+        self.0.borrowed()
     }
 }

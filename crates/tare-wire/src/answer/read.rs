@@ -6,16 +6,18 @@ use std::ops::ControlFlow;
 
 use tare_tables::{Column, Columns, Query, SqlType, Value, Values};
 
-use super::ranking::Ranking;
 use super::sent::Sent;
-use super::{Kept, Session, Source, Stop, kept, moment, size};
+use super::{Held, Kept, Session, Source, Stop, moment};
 use crate::failure::Failure;
 use crate::protocol::field::Field;
 use crate::protocol::packet::Writer;
 use crate::protocol::reply::Rows;
 use crate::sql::filter::{self, Constant};
-use crate::sql::statement::{Item, ItemOf, Select};
+use crate::sql::statement::{Item, ItemOf, Order, Select};
 use crate::text::collation::Collation;
+
+/// How many more rows than asked for are collected before an ordered list is cut to its LIMIT.
+const SORT_SLACK: usize = 64;
 
 /// Answers a SELECT.
 pub(super) fn select(
@@ -27,7 +29,7 @@ pub(super) fn select(
     if select.items.iter().any(|item| item.of.is_aggregate()) {
         return aggregate(source, session, writer, select);
     }
-    if !select.order.is_empty()
+    if moment::lists(select)
         && let Some(kept) = select.table.keep(source.engine, select.columns())
     {
         return moment::select(source, session, writer, std::slice::from_ref(select), kept);
@@ -97,17 +99,51 @@ fn stream(sent: &mut Sent<'_, '_, '_>, items: &[Option<usize>]) -> Result<(), St
 }
 
 fn sorted(source: &Source, select: &Select) -> Result<Vec<Kept>, Stop> {
-    let (count, columns) = (select.table.columns().len(), select.columns());
-    let mut ranking = Ranking::new(select);
-    matching(source, select, columns, &mut |row| {
-        ranking.take(row, || {
-            let kept = kept(row, count, columns);
-            let bytes = size(&kept);
-            (kept, bytes)
-        })?;
+    let wanted = usize::try_from(select.limit.skip.saturating_add(select.limit.rows)).unwrap_or(usize::MAX);
+    let columns = select.table.columns();
+    let collations: Vec<Collation> =
+        select.order.iter().map(|it| Collation::of(select.table.name(), &columns[it.column])).collect();
+    let compare =
+        |left: &dyn Values, right: &dyn Values| compare(&select.order, &collations, columns, left, right);
+    let order = |left: &Kept, right: &Kept| compare(left, right);
+    let mut held = Held::new(select.table, select.columns());
+    // Whether the first so many are in order: what does not come before the last of them is none of them.
+    let mut is_cut = false;
+    matching(source, select, select.columns(), &mut |row| {
+        let last = wanted.checked_sub(1).and_then(|at| held.rows.get(at)).filter(|_| is_cut);
+        if wanted == 0 || last.is_some_and(|last| compare(row, last).is_ge()) {
+            return Ok(ControlFlow::Continue(()));
+        }
+        held.push(row)?;
+        if held.rows.len() >= wanted.saturating_mul(2).saturating_add(SORT_SLACK) {
+            held.rows.sort_by(order);
+            held.truncate(wanted);
+            is_cut = true;
+        }
         Ok(ControlFlow::Continue(()))
     })?;
-    Ok(ranking.finish())
+    held.rows.sort_by(order);
+    held.rows.truncate(wanted);
+    let skip = usize::try_from(select.limit.skip).unwrap_or(usize::MAX).min(held.rows.len());
+    Ok(held.rows.split_off(skip))
+}
+
+fn compare(
+    orders: &[Order],
+    collations: &[Collation],
+    columns: &[Column],
+    left: &dyn Values,
+    right: &dyn Values,
+) -> Ordering {
+    for (by, collation) in orders.iter().zip(collations) {
+        let sql_type = columns[by.column].sql_type;
+        let (left, right) = (left.value(by.column), right.value(by.column));
+        let order = filter::order(&left, &right, sql_type, *collation);
+        if order.is_ne() {
+            return if by.descending { order.reverse() } else { order };
+        }
+    }
+    Ordering::Equal
 }
 
 // Aggregates.
@@ -124,14 +160,18 @@ fn aggregate(
         sums.iter_mut().for_each(|sum| sum.add(row, columns));
         Ok(ControlFlow::Continue(()))
     })?;
-    let mut sent = Sent::begin(source, session, writer, select)?;
-    sent.sums(&sums)?;
-    sent.finish()
+    let fields: Vec<Field> = select.items.iter().map(|item| field(select, item)).collect();
+    let mut rows = Rows::begin(writer, &fields, session.narrow)?;
+    if select.limit.skip == 0 && select.limit.rows > 0 {
+        sums.iter().for_each(|sum| sum.put(&mut rows));
+        rows.end_row()?;
+    }
+    source.traffic.add(rows.count());
+    Ok(rows.finish()?)
 }
 
-/// An aggregate, or a constant beside one.
-pub(super) struct Aggregate {
-    pub(super) of: ItemOf,
+struct Aggregate {
+    of: ItemOf,
     collation: Collation,
     decimals: Option<u8>,
     count: u64,
@@ -141,7 +181,7 @@ pub(super) struct Aggregate {
 }
 
 impl Aggregate {
-    pub(super) fn new(select: &Select, item: &Item) -> Self {
+    fn new(select: &Select, item: &Item) -> Self {
         let column = item.of.column().map(|column| &select.table.columns()[column]);
         let collation = column.map_or(Collation::Binary, |column| Collation::of(select.table.name(), column));
         Aggregate {
@@ -155,7 +195,7 @@ impl Aggregate {
         }
     }
 
-    pub(super) fn add(&mut self, row: &dyn Values, columns: &[Column]) {
+    fn add(&mut self, row: &dyn Values, columns: &[Column]) {
         let Some(column) = self.of.column() else {
             self.count += 1;
             return;
@@ -180,13 +220,7 @@ impl Aggregate {
         }
     }
 
-    /// Becomes the sum of so many numbers.
-    pub(super) fn become_of(&mut self, count: u64, sum: u128) {
-        self.count = count;
-        self.integers = i128::try_from(sum).unwrap_or(i128::MAX);
-    }
-
-    pub(super) fn put(&self, rows: &mut Rows<'_, '_>) {
+    fn put(&self, rows: &mut Rows<'_, '_>) {
         match &self.of {
             ItemOf::CountRows | ItemOf::Count(_) => rows.value(&Value::Unsigned(self.count), None),
             ItemOf::Sum(_) if self.count == 0 => rows.value(&Value::Null, None),

@@ -2,7 +2,7 @@
 
 use tare_tables::{Put, Value, Values};
 
-use super::read::{Aggregate, field, put_constant};
+use super::read::{field, put_constant};
 use super::{Session, Source, Stop};
 use crate::protocol::field::Field;
 use crate::protocol::packet::Writer;
@@ -34,16 +34,6 @@ impl<'a, 'w, 's> Sent<'a, 'w, 's> {
     /// Sends a row of these items.
     pub(super) fn row(&mut self, items: &[Option<usize>], row: &dyn Values) -> Result<(), Stop> {
         row.put(self.select.table.columns(), items, self);
-        Ok(self.rows.end_row()?)
-    }
-
-    /// Sends a row of sums, unless LIMIT leaves it out.
-    pub(super) fn sums(&mut self, sums: &[Aggregate]) -> Result<(), Stop> {
-        let limit = self.select.limit;
-        if limit.skip > 0 || limit.rows == 0 {
-            return Ok(());
-        }
-        sums.iter().for_each(|sum| sum.put(&mut self.rows));
         Ok(self.rows.end_row()?)
     }
 
