@@ -503,3 +503,30 @@ impl DigestSlot {
         (low | high != 0).then(|| (high << 64 | low).to_le_bytes())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally(count: u64, lock_us: u64, cpu_ns: u64) -> DigestTally {
+        let mut tally = DigestTally::default();
+        tally.stat.count = count;
+        tally.counters.0[Counter::LockTime as usize] = lock_us;
+        tally.counters.0[Counter::CpuTime as usize] = cpu_ns;
+        tally
+    }
+
+    #[test]
+    fn a_total_takes_what_its_row_can_say() {
+        const MOST_LOCK: u64 = u64::MAX / 1_000_000;
+        let mut total = Total::default();
+        assert!(total.add(&tally(1, MOST_LOCK, 5), u64::MAX - 1));
+        for (more, sum_ps) in [(tally(1, 1, 0), 0), (tally(1, 0, u64::MAX / 1000), 0), (tally(1, 0, 0), 2)] {
+            assert!(!total.add(&more, sum_ps));
+        }
+        assert!(total.add(&tally(2, 0, 1), 1));
+        let stat = total.row().stat;
+        assert_eq!((stat.stat.count, stat.stat.sum_ps), (3, u64::MAX));
+        assert_eq!((stat.sum.lock_time_ps, stat.sum.cpu_time_ps), (MOST_LOCK * 1_000_000, 6000));
+    }
+}
