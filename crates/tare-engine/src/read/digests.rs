@@ -168,10 +168,11 @@ impl Digests<'_> {
     /// Puts those first that were seen first.
     fn sort(&mut self) {
         let sums = &self.tallies.sums;
-        self.order.sort_by_cached_key(|at| {
-            let sum = &sums[*at as usize];
-            (sum.tally.first_seen, sum.number)
-        });
+        let key = |at: &u32| (sums[*at as usize].tally.first_seen, *at);
+        let mut order: Vec<(u64, u32)> = self.order.iter().map(key).collect();
+        // They are in the order of their places: of those seen at once the first place comes first.
+        order.sort_by_key(|(first_seen, _)| *first_seen);
+        self.order = order.into_iter().map(|(_, at)| at).collect();
     }
 }
 

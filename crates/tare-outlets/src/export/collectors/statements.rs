@@ -222,11 +222,19 @@ fn read_digests(scrape: &mut Scrape<'_>) -> Result<(), Error> {
     if scrape.wants(&HISTOGRAMS) { read_histograms(scrape, highest) } else { Ok(()) }
 }
 
+/// From this limit on all are sent: a usual server has no more digests, and to choose of them would save nothing.
+const SENT: usize = 5000;
+
 /// Has the server choose and add up: it sends those that become samples.
 fn ask_digests(scrape: &mut Scrape<'_>) -> Result<Option<Digests>, Error> {
     const ALL: usize = 0;
     const ROWS: usize = 1;
     const FOUND: usize = 2;
+    let limit = scrape.options.limit(&BY_DIGEST);
+    let is_by_digest = scrape.wants(&BY_DIGEST) || scrape.wants(&HISTOGRAMS);
+    if is_by_digest && limit >= SENT {
+        return Ok(None);
+    }
     let columns = columns(scrape);
     let schemas: Vec<&str> =
         scrape.options.exclude_schemas.iter().map(String::as_str).chain(OWN_SCHEMAS).collect();
@@ -235,15 +243,14 @@ fn ask_digests(scrape: &mut Scrape<'_>) -> Result<Option<Digests>, Error> {
         listed(&schemas),
         quoted(scrape.since)
     );
-    let highest =
-        format!("{condition} ORDER BY `SUM_TIMER_WAIT` DESC LIMIT {}", scrape.options.limit(&BY_DIGEST));
+    let highest = format!("{condition} ORDER BY `SUM_TIMER_WAIT` DESC LIMIT {}", limit);
     let summed = FIGURES..FIGURES + MEASURES.len();
     let parts = [
         Part { of: Of::Sums(summed.clone()), filter: String::new() },
         Part { of: Of::Rows, filter: highest },
         Part { of: Of::Count, filter: condition },
     ];
-    let parts = if scrape.wants(&BY_DIGEST) || scrape.wants(&HISTOGRAMS) { &parts[..] } else { &parts[..1] };
+    let parts = if is_by_digest { &parts[..] } else { &parts[..1] };
     let (mut highest, mut sums, mut found) = (vec![], vec![0; MEASURES.len()], 0);
     let is_told = scrape.tables.at_once(DIGESTS, &columns, parts, &mut |part, row| match part {
         ROWS => highest.push(row),
