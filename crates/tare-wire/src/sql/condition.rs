@@ -89,6 +89,19 @@ impl Parser<'_> {
         if negated { Err(self.unexpected("LIKE, IN or BETWEEN")) } else { Ok(Filter::Holds(left)) }
     }
 
+    /// Literals in parentheses.
+    pub(super) fn row(&mut self) -> Result<Vec<Constant>, Failure> {
+        self.expect("(")?;
+        let mut row = Vec::new();
+        while !self.accept(")")? {
+            row.push(self.constant()?);
+            if !self.at(")") {
+                self.expect(",")?;
+            }
+        }
+        Ok(row)
+    }
+
     fn like(&mut self, scope: &Scope, term: Term) -> Result<Filter, Failure> {
         let Token::Text(text) = self.advance()? else { return Err(Failure::syntax("LIKE needs a string")) };
         if text.len() > Pattern::MAX {

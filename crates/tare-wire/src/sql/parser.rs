@@ -459,18 +459,6 @@ impl<'a> Parser<'a> {
         Ok(Statement::Insert(Insert { table, columns, rows, ignore }))
     }
 
-    pub(super) fn row(&mut self) -> Result<Vec<Constant>, Failure> {
-        self.expect("(")?;
-        let mut row = Vec::new();
-        while !self.accept(")")? {
-            row.push(self.constant()?);
-            if !self.at(")") {
-                self.expect(",")?;
-            }
-        }
-        Ok(row)
-    }
-
     fn delete(&mut self) -> Result<Statement, Failure> {
         self.accept_word("IGNORE")?;
         self.expect_word("FROM")?;

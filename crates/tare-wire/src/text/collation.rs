@@ -39,7 +39,7 @@ impl Collation {
     #[inline]
     pub(crate) fn tells_apart_at_once(self, left: &[u8], right: &[u8]) -> bool {
         let (Some(left), Some(right)) = (left.first(), right.first()) else { return false };
-        (left | right).is_ascii() && left.to_ascii_uppercase() != right.to_ascii_uppercase()
+        (left | right).is_ascii() && !left.eq_ignore_ascii_case(right)
     }
 
     /// Compares two texts; a shorter one counts as followed by blanks, except among bytes.
