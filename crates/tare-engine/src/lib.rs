@@ -51,8 +51,8 @@ pub use instance::{
 pub use memory::lost::{Limits, Lost};
 pub use memory::text::shown;
 pub use read::{
-    ApplierRow, CachedHost, Cursor, Each, EachStatement, Origin, Piece, Replica, ReplicaError, ReplicaRow,
-    ReplicaThread, ReplicaWorker, SessionCountersRow, SessionValue, SessionVariableRow, Sink,
+    ApplierRow, CachedHost, Cursor, Digests, Each, EachStatement, Origin, Piece, Replica, ReplicaError,
+    ReplicaRow, ReplicaThread, ReplicaWorker, SessionCountersRow, SessionValue, SessionVariableRow, Sink,
     StreamedStatement,
 };
 pub use record::stage::Progress;

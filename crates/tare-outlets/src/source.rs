@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
@@ -283,6 +283,45 @@ impl Source {
         Ok(())
     }
 
+    /// Rows of a table, sums of its columns and numbers of rows, all of one moment: what each part asks for, in their order.
+    /// `take` is given the part's position, too. `false`: this server cannot tell, and nothing was taken. Only the endpoint
+    /// can, and not one of an earlier version.
+    ///
+    /// # Errors
+    ///
+    /// As [`Source::rows`]; rows may have been given before.
+    pub fn at_once(
+        &mut self,
+        table: &str,
+        columns: &[&str],
+        parts: &[Part],
+        take: &mut dyn FnMut(usize, Row),
+    ) -> Result<bool, Error> {
+        if !matches!(self.address, Address::Socket(_)) {
+            return Ok(false);
+        }
+        let known = self.columns(table)?;
+        let has = |name: &&str| known.iter().any(|it| it.eq_ignore_ascii_case(name));
+        let asked: Vec<Option<&str>> = columns.iter().map(|name| Some(*name).filter(has)).collect();
+        let table = qualified(table);
+        let selects: Vec<String> =
+            parts.iter().enumerate().map(|(number, part)| part.select(number, &table, &asked)).collect();
+        let statement = selects.join(" UNION ALL ");
+        // Which part it is of comes first.
+        let places: Vec<Option<usize>> = (1..=columns.len()).map(Some).collect();
+        let (mut has_taken, number) = (false, [Some(0)]);
+        let answered: Result<ControlFlow<()>, Error> = self.answer(&statement, |row| {
+            has_taken = true;
+            let number = Row::picked(&row, &number).count(0);
+            take(usize::try_from(number).unwrap_or(usize::MAX), Row::picked(&row, &places));
+            ControlFlow::Continue(())
+        });
+        match answered {
+            Err(Error::Statement { .. }) if !has_taken => Ok(false),
+            answered => answered.map(|_| true),
+        }
+    }
+
     /// Hands out the rows that a statement answers as they come. What `visit` breaks with ends it.
     ///
     /// # Errors
@@ -351,6 +390,40 @@ impl Source {
     }
 }
 
+/// A part of what is asked of a table at one moment; see [`Source::at_once`].
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// What of the rows.
+    pub of: Of,
+    /// Which rows: empty, or begins with WHERE, ORDER BY or LIMIT.
+    pub filter: String,
+}
+
+/// What a part has of the columns that are asked for.
+#[derive(Clone, Debug)]
+pub enum Of {
+    /// Rows, a column each.
+    Rows,
+    /// One row: what these columns come to. Of the others it has NULL.
+    Sums(Range<usize>),
+    /// One row, whose first column is how many rows there are. Of the others it has NULL.
+    Count,
+}
+
+impl Part {
+    /// The part as SQL. A column the server has not is NULL.
+    fn select(&self, number: usize, table: &str, columns: &[Option<&str>]) -> String {
+        let item = |(at, column): (usize, &Option<&str>)| match (&self.of, column) {
+            (Of::Count, _) if at == 0 => "COUNT(*)".to_owned(),
+            (Of::Rows, Some(column)) => format!("`{column}`"),
+            (Of::Sums(summed), Some(column)) if summed.contains(&at) => format!("SUM(`{column}`)"),
+            _ => "NULL".to_owned(),
+        };
+        let items: Vec<String> = columns.iter().enumerate().map(item).collect();
+        format!("(SELECT {number}, {} FROM {table} {})", items.join(", "), self.filter)
+    }
+}
+
 /// A row's values, in the order their columns were asked in: texts, as statements answer in the text protocol. They lie in one
 /// piece of memory, because a slow log keeps many rows of many columns for a moment.
 #[derive(Clone, Debug, PartialEq)]
@@ -404,6 +477,12 @@ impl Row {
     #[must_use]
     pub fn count(&self, at: usize) -> u64 {
         self.number(at).unwrap_or(0)
+    }
+
+    /// A sum of counts, which may be larger than any of them; 0 where there is none.
+    #[must_use]
+    pub fn total(&self, at: usize) -> u128 {
+        self.bytes(at).and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok()).unwrap_or(0)
     }
 
     /// A number that may be negative, such as memory that others have freed.

@@ -10,6 +10,7 @@ use mysql::prelude::Queryable;
 use tare_outlets::export::collector::{Options, Tables};
 use tare_outlets::export::collectors;
 use tare_outlets::export::scrape::{self, Reader};
+use tare_outlets::source::Part;
 use tare_outlets::top::look::{Ask, View};
 use tare_outlets::{Address, Error, Row, Source, top};
 use tare_testkit::server::{Server, Settings};
@@ -64,9 +65,21 @@ fn print(server: &Server, what: &str, times: u64, mut look: impl FnMut()) {
     println!("  {what:<66} {mean:>8.3} {least:>8.3} {took:>8.1}");
 }
 
-/// The questions of a scrape.
+/// The questions of a scrape: tables, columns, and conditions or parts.
 #[derive(Default)]
-struct Questions(Vec<(String, Vec<String>, String)>);
+struct Questions(Vec<(String, Vec<String>, Asked)>);
+
+enum Asked {
+    Each(String),
+    AtOnce(Vec<Part>),
+}
+
+impl Questions {
+    fn note(&mut self, table: &str, columns: &[&str], asked: Asked) {
+        let columns = columns.iter().map(|it| (*it).to_owned()).collect();
+        self.0.push((table.to_owned(), columns, asked));
+    }
+}
 
 struct Noting<'a>(&'a mut Source, &'a mut Questions);
 
@@ -79,9 +92,20 @@ impl Tables for Noting<'_> {
         take: &mut dyn FnMut(Row),
     ) -> Result<(), Error> {
         self.0.each(table, columns, filter, take)?;
-        let columns = columns.iter().map(|it| (*it).to_owned()).collect();
-        self.1.0.push((table.to_owned(), columns, filter.to_owned()));
+        self.1.note(table, columns, Asked::Each(filter.to_owned()));
         Ok(())
+    }
+
+    fn at_once(
+        &mut self,
+        table: &str,
+        columns: &[&str],
+        parts: &[Part],
+        take: &mut dyn FnMut(usize, Row),
+    ) -> Result<bool, Error> {
+        let is_told = self.0.at_once(table, columns, parts, take)?;
+        self.1.note(table, columns, Asked::AtOnce(parts.to_vec()));
+        Ok(is_told)
     }
 }
 
@@ -115,10 +139,17 @@ fn what_a_look_costs_the_server() {
         });
         drop(reader);
         let mut source = Source::open(address.clone()).expect("the endpoint");
-        for (table, columns, filter) in questions(&mut source, &options).0 {
+        for (table, columns, asked) in questions(&mut source, &options).0 {
             let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-            print(&server, &format!("  {table} {}", &filter[..filter.len().min(20)]), times, || {
-                source.each(&table, &columns, &filter, &mut |_| {}).expect("rows");
+            let how = match &asked {
+                Asked::Each(filter) => &filter[..filter.len().min(20)],
+                Asked::AtOnce(_) => "at once",
+            };
+            print(&server, &format!("  {table} {how}"), times, || match &asked {
+                Asked::Each(filter) => source.each(&table, &columns, filter, &mut |_| {}).expect("rows"),
+                Asked::AtOnce(parts) => {
+                    assert!(source.at_once(&table, &columns, parts, &mut |_, _| {}).expect("rows"));
+                }
             });
         }
         for table in ["events_statements_summary_by_digest", "memory_summary_global_by_event_name"] {

@@ -128,6 +128,17 @@ impl<R> ColumnDef<R> {
     }
 }
 
+/// As many columns, all read from these parts of a row.
+pub(crate) const fn all_of<R, const N: usize>(columns: &[ColumnDef<R>], parts: Parts) -> [ColumnDef<R>; N] {
+    let mut all = [columns[0]; N];
+    let mut at = 0;
+    while at < N {
+        all[at] = columns[at].of(parts);
+        at += 1;
+    }
+    all
+}
+
 /// `enum('YES','NO')`
 pub(crate) const YES_NO: SqlType = SqlType::Enum(&["YES", "NO"]);
 

@@ -9,10 +9,11 @@ use tare_engine::snapshot::{Parts, Reset};
 
 use crate::column::{ColumnDef, Get};
 use crate::condition::integer;
+use crate::kept::{Keeper, Kept, KeptRows};
 use crate::mysql;
 use crate::stream::Put;
 use crate::table::{
-    Access, Column, Condition, Operator, Query, Sink, SqlType, Table, TableError, Value, Values,
+    Access, Column, Columns, Condition, Operator, Query, Sink, SqlType, Table, TableError, Value, Values,
 };
 
 /// Hands out the rows of a table, with those parts at least.
@@ -31,6 +32,7 @@ pub struct TableDef<R: 'static> {
     further: &'static [&'static [ColumnDef<R>]],
     source: Source<R>,
     finders: &'static [Finder<R>],
+    keeper: Option<Keeper<R>>,
     indexes: &'static [&'static [&'static str]],
     reset: Option<Reset>,
     update: Option<Update>,
@@ -64,11 +66,13 @@ struct Shape<R: 'static> {
 }
 
 /// How a column is read, how long its text may be, and what stands for NULL where there is none.
-struct Getter<R: 'static> {
-    get: Get<R>,
+pub(crate) struct Getter<R: 'static> {
+    pub(crate) get: Get<R>,
     limit: usize,
     null: Value<'static>,
     parts: Parts,
+    /// A count or a sum, as the names of such columns say.
+    pub(crate) is_sum: bool,
 }
 
 impl<R> Getter<R> {
@@ -78,11 +82,26 @@ impl<R> Getter<R> {
             _ => usize::MAX,
         };
         let null = if def.column.nullable { Value::Null } else { zero(def.column.sql_type) };
-        Getter { get: def.get, limit, null, parts: def.parts }
+        let is_sum = ["COUNT_", "SUM_"].iter().any(|it| def.column.name.starts_with(it));
+        Getter { get: def.get, limit, null, parts: def.parts, is_sum }
+    }
+
+    /// The column's value where it is an unsigned number, else 0.
+    pub(crate) fn number(&self, row: &R) -> u64 {
+        match self.get {
+            Get::Number(get) => get(row),
+            Get::Value(_) => {
+                if let Value::Unsigned(number) = self.read(row) {
+                    number
+                } else {
+                    0
+                }
+            }
+        }
     }
 
     /// The column's value, cut where the host would refuse it as too long.
-    fn read<'r>(&'r self, row: &'r R) -> Value<'r> {
+    pub(crate) fn read<'r>(&'r self, row: &'r R) -> Value<'r> {
         match self.get.read(row) {
             // Many are numbers, moved by their parts: a processor that reads at once what was written in two parts waits.
             Value::Unsigned(number) => Value::Unsigned(number),
@@ -123,6 +142,7 @@ impl<R: 'static> TableDef<R> {
             further: &[],
             source,
             finders: &[],
+            keeper: None,
             indexes: &[],
             reset: None,
             update: None,
@@ -151,6 +171,12 @@ impl<R: 'static> TableDef<R> {
     /// Rows with one value of these columns need not be looked for among all.
     pub(crate) const fn found(mut self, finders: &'static [Finder<R>]) -> Self {
         self.finders = finders;
+        self
+    }
+
+    /// Its rows can be looked at more than once.
+    pub(crate) const fn kept(mut self, keeper: Keeper<R>) -> Self {
+        self.keeper = Some(keeper);
         self
     }
 
@@ -219,7 +245,7 @@ impl<R: 'static> TableDef<R> {
             let column = columns.iter().position(|column| column.name == name)?;
             u64::try_from(pinned(query.conditions, column)?).ok()
         };
-        let parts = query.columns.parts(getters.iter().map(|getter| getter.parts));
+        let parts = parts(getters, query.columns);
         match self.finders.iter().find_map(|(column, find)| Some((find, asked(column)?))) {
             Some((find, number)) => find(engine, number, parts, emit),
             None => (self.source)(engine, parts, emit),
@@ -234,6 +260,11 @@ impl<R: 'static> TableDef<R> {
             Shape { columns, getters: defs().map(Getter::of).collect(), indexes }
         })
     }
+}
+
+/// The parts of a row that these columns are read from.
+pub(crate) fn parts<R>(getters: &[Getter<R>], columns: Columns) -> Parts {
+    columns.parts(getters.iter().map(|getter| getter.parts))
 }
 
 /// Index columns as positions. Leaked: once per table and process, because the contract wants them `'static`.
@@ -289,6 +320,12 @@ impl<R: 'static> Table for TableDef<R> {
         });
     }
 
+    fn keep<'e>(&'e self, engine: &'e Engine, columns: Columns) -> Option<Box<dyn Kept + 'e>> {
+        let getters = &self.shape().getters;
+        let moment = self.keeper?(engine, parts(getters, columns));
+        Some(Box::new(KeptRows { getters, moment }))
+    }
+
     fn update(&self, engine: &Engine, row: &[Value], set: &[(usize, Value)]) -> Result<bool, TableError> {
         let update = self.update.as_ref().ok_or(TableError::Denied("UPDATE"))?;
         let columns = self.columns();
@@ -323,9 +360,9 @@ impl<R: 'static> Table for TableDef<R> {
 const RUN: usize = 32;
 
 /// A row and how its columns are read.
-struct Record<'t, R: 'static> {
-    getters: &'t [Getter<R>],
-    row: &'t R,
+pub(crate) struct Record<'t, R: 'static> {
+    pub(crate) getters: &'t [Getter<R>],
+    pub(crate) row: &'t R,
 }
 
 impl<R> Values for Record<'_, R> {

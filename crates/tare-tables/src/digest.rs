@@ -3,7 +3,7 @@
 use tare_engine::Spelling;
 use tare_engine::snapshot::{DigestRow, Reset};
 
-use crate::column::{ColumnDef, column, nullable, number};
+use crate::column::{ColumnDef, all_of, column, nullable, number};
 use crate::definition::TableDef;
 use crate::event::{counter_columns, further_columns};
 use crate::statistic::stat_columns;
@@ -21,6 +21,7 @@ pub static BY_DIGEST: TableDef<DigestRow> = TableDef::new(
     |engine, parts, emit| engine.digests(parts, emit),
 )
 .indexed(&[&["SCHEMA_NAME", "DIGEST"], &["DIGEST", "SCHEMA_NAME"]])
+.kept(|engine, parts| Box::new(engine.digests_now(parts)))
 .extended(&[FURTHER, QUANTILES, SAMPLE])
 .truncated(Reset::Digests);
 
@@ -48,12 +49,16 @@ const LOCK_TIME: &[ColumnDef<DigestRow>] = &[number(
     "SUM_LOCK_TIME",
     BigIntUnsigned,
     "Time spent waiting for table locks, in picoseconds.",
-    |row| row.stat.sum.lock_time_ps,
-)];
+    |row: &DigestRow| row.stat.sum.lock_time_ps,
+)
+.of(DigestRow::COUNTERS)];
 
-const COUNTERS: &[ColumnDef<DigestRow>] = counter_columns!("SUM_", row => row.stat.sum);
+const PLAIN: &[ColumnDef<DigestRow>] = counter_columns!("SUM_", row => row.stat.sum);
+const COUNTERS: &[ColumnDef<DigestRow>] = &all_of::<_, { PLAIN.len() }>(PLAIN, DigestRow::COUNTERS);
 
-const FURTHER: &[ColumnDef<DigestRow>] = further_columns!(row => row.stat.sum);
+const PLAIN_FURTHER: &[ColumnDef<DigestRow>] = further_columns!(row => row.stat.sum);
+const FURTHER: &[ColumnDef<DigestRow>] =
+    &all_of::<_, { PLAIN_FURTHER.len() }>(PLAIN_FURTHER, DigestRow::COUNTERS);
 
 const SEEN: &[ColumnDef<DigestRow>] = &[
     column("FIRST_SEEN", Timestamp, "When such a statement was first seen.", |row| {

@@ -17,6 +17,7 @@ pub mod event;
 pub mod handle;
 pub mod histogram;
 pub mod host_cache;
+mod kept;
 pub mod level;
 pub mod lock;
 pub mod log;
@@ -48,6 +49,7 @@ pub use column::ColumnDef;
 pub use ddl::{ddl, sql_type_text};
 pub use definition::{Emit, TableDef};
 pub use document::markdown;
+pub use kept::{Kept, Test};
 pub use status::set_status_source;
 pub use stream::{Put, Rows, STREAMS, Stream};
 pub use table::{

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use tare_engine::Engine;
 use tare_engine::snapshot::Parts;
 
+use crate::kept::Kept;
 use crate::stream::{Put, Stream};
 
 /// SQL type of a column, as the built-in declares it.
@@ -183,6 +184,12 @@ impl Columns {
         self.0 |= 1 << column;
     }
 
+    /// These and those.
+    #[must_use]
+    pub const fn and(self, others: Columns) -> Columns {
+        Columns(self.0 | others.0)
+    }
+
     /// Whether a column is among them.
     #[must_use]
     pub const fn has(self, column: usize) -> bool {
@@ -309,6 +316,10 @@ pub trait Table: Sync {
     }
     /// Calls `sink` with each row until it breaks.
     fn scan(&self, engine: &Engine, query: &Query<'_>, sink: Sink<'_>);
+    /// Its rows at one moment, of which these columns can be read; `None` where they can be looked at only once.
+    fn keep<'e>(&'e self, _: &'e Engine, _: Columns) -> Option<Box<dyn Kept + 'e>> {
+        None
+    }
     /// It, if its rows are what has ended since they were last read.
     fn stream(&self) -> Option<&dyn Stream> {
         None

@@ -1,5 +1,6 @@
-//! What it costs to answer a question about many digests: `digests [rows [times [shape [columns]]]]` prints milliseconds of
-//! the CPU of the thread that answers, in one shape or in both. Under
+//! What it costs to answer a question about many digests: `digests [rows [times [shape [question]]]]` prints milliseconds of
+//! the CPU of the thread that answers, in one shape or in both. The question is `all`, `highest`, as `tare export` asks for
+//! the 250 digests that took most and for the sums of all, or names columns. Under
 //! `valgrind --tool=callgrind --toggle-collect='*answer*query*'` the instructions are the exact figure: `tests/cost.rs`.
 
 #[path = "../../tare-engine/tests/driver/mod.rs"]
@@ -21,6 +22,29 @@ const COLUMNS: &str = "SCHEMA_NAME, DIGEST, LAST_SEEN, COUNT_STAR, SUM_TIMER_WAI
     SUM_SELECT_FULL_RANGE_JOIN, SUM_SELECT_RANGE, SUM_SELECT_RANGE_CHECK, SUM_SELECT_SCAN, SUM_SORT_RANGE, SUM_SORT_SCAN";
 /// And what it asks for besides in the shape `extended`.
 const FURTHER: &str = ", SUM_CPU_TIME, QUANTILE_95, QUANTILE_99, QUANTILE_999";
+
+const DIGESTS: &str = "performance_schema.events_statements_summary_by_digest";
+
+/// What `tare export` asks for the digests that took most, and for the sums of all.
+fn highest(columns: &str) -> String {
+    let condition = "`SCHEMA_NAME` NOT IN ('mysql', 'performance_schema', 'information_schema') \
+                     AND `LAST_SEEN` > '2024-01-01 00:00:00'";
+    let sum = |column: &str| match column {
+        "SCHEMA_NAME" | "DIGEST" | "LAST_SEEN" | "QUANTILE_95" | "QUANTILE_99" | "QUANTILE_999" => {
+            "NULL".to_owned()
+        }
+        figure => format!("SUM({figure})"),
+    };
+    let sums: Vec<String> = columns.split(", ").map(sum).collect();
+    let count: Vec<&str> = columns.split(", ").skip(1).map(|_| "NULL").collect();
+    format!(
+        "(SELECT 0, {columns} FROM {DIGESTS} WHERE {condition} ORDER BY SUM_TIMER_WAIT DESC LIMIT 250) \
+         UNION ALL (SELECT 1, {} FROM {DIGESTS}) \
+         UNION ALL (SELECT 2, COUNT(*), {} FROM {DIGESTS} WHERE {condition})",
+        sums.join(", "),
+        count.join(", ")
+    )
+}
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -98,7 +122,11 @@ fn main() -> Result<(), Failure> {
             continue;
         }
         let usual = format!("{COLUMNS}{}", if extended { FURTHER } else { "" });
-        let columns = arguments.get(3).unwrap_or(&usual);
+        let sql = match arguments.get(3).map(String::as_str) {
+            Some("highest") => highest(&usual),
+            None | Some("all") => format!("SELECT {usual} FROM {DIGESTS}"),
+            Some(columns) => format!("SELECT {columns} FROM {DIGESTS}"),
+        };
         let rig = filled(digests, extended);
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("tare.sock");
@@ -113,7 +141,6 @@ fn main() -> Result<(), Failure> {
             stall_limit: EndpointConfig::STALL_LIMIT,
         })?;
         let mut stream = connect(&path)?;
-        let sql = format!("SELECT {columns} FROM performance_schema.events_statements_summary_by_digest");
         let mut least = u64::MAX;
         let mut length = 0;
         let begin = spent()?;

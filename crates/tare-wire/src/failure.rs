@@ -14,7 +14,8 @@ pub(crate) struct Failure {
 
 /// What a client that asks for too much is told.
 const SUPPORTED: &str = "tare's endpoint answers SELECT columns or COUNT/SUM/MIN/MAX FROM one table, with WHERE, ORDER BY \
-                         and LIMIT, and the writes the table allows; for more, query performance_schema through the server";
+                         and LIMIT, UNION ALL of such for digests, and the writes the table allows; for more, query \
+                         performance_schema through the server";
 
 impl Failure {
     pub(crate) fn new(code: u16, state: &'static str, message: impl Into<String>) -> Self {
@@ -119,6 +120,10 @@ impl Failure {
 
     pub(crate) fn bad_value(column: &str) -> Self {
         Failure::new(1265, "01000", format!("Data truncated for column '{column}' at row 1"))
+    }
+
+    pub(crate) fn different_counts() -> Self {
+        Failure::new(1222, "21000", "The used SELECT statements have a different number of columns")
     }
 
     pub(crate) fn unknown_time_zone(name: &str) -> Self {

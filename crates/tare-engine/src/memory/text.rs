@@ -83,7 +83,7 @@ pub(crate) fn read(from: &[AtomicU64], len: usize) -> Vec<u8> {
 /// Copies `len` bytes out, behind what is there.
 pub(crate) fn append(from: &[AtomicU64], len: usize, to: &mut Vec<u8>) {
     let end = to.len() + len.min(from.len() * 8);
-    for word in from.iter().take(words(len)) {
+    for word in from.get(..words(len)).unwrap_or(from) {
         to.extend_from_slice(&word.load(Relaxed).to_le_bytes());
     }
     to.truncate(end);

@@ -1,8 +1,9 @@
 //! Statements by digest: what threads have counted and not yet moved to the places all share, and what is there.
 //!
-//! A server may have thousands of digests and is asked for them again and again. So figures are added up in one array, a
-//! number for each place, and one row is filled anew for each digest. Of names only what is asked for is read, and a hash
-//! that the host has made of a digest is kept as long as the digest keeps its place.
+//! A server may have thousands of digests and is asked for them again and again. So figures are added up in one array
+//! (`tallies`), and one row is filled anew for each digest. Of names only what is asked for is read, and a hash that the host
+//! has made of a digest is kept as long as the digest keeps its place. What was read can be looked at again: who wants few
+//! digests of many looks at the figures of all, and has names and quantiles made of those few.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -13,144 +14,22 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed},
 };
 
-use super::histogram::{NO_DIGEST, Place, Spread, each_bucket};
+use super::histogram::{DigestsBefore, Place, Spread, each_bucket};
 use super::summary::counters;
+use super::tallies::{NO_PLACE, REST, Sum, Tallies};
 use super::{Scale, patiently};
 use crate::Engine;
 use crate::count::cell::{Cell, Family};
+use crate::count::counters::PlainCounters;
 use crate::count::digest::{DigestCell, DigestMap};
 use crate::count::digest_table::{DigestCounts, DigestSlot, DigestTally};
 use crate::count::spread;
 use crate::memory::text;
+use crate::record::statement::Counter;
 use crate::setup::instrument::lock;
 use crate::snapshot::*;
 use crate::spelling::push_hex;
 use crate::thread::Thread;
-
-/// What a digest counted.
-#[derive(Clone, Copy, Default)]
-struct Sum {
-    /// The place's number.
-    number: u32,
-    /// The tenant's whose it is.
-    generation: u32,
-    /// Of a thread's: how many buckets it has. Of all: the last one of them in [`Tallies::buckets`], counted from one.
-    buckets: u32,
-    tally: DigestTally,
-}
-
-/// The number of what has no place, which no place has.
-const NO_PLACE: u32 = u32::MAX;
-/// Where in [`Tallies::sums`] what counts for no digest is.
-const REST: usize = 0;
-
-/// Events in a bucket, and the next one of the same histogram.
-struct InBucket {
-    next: u32,
-    bucket: u32,
-    count: u64,
-}
-
-/// What all digests counted, read together: histograms add up to counts.
-struct Tallies {
-    /// Of what counts for no digest, then of places that counted anything: a table may have room for many more.
-    sums: Vec<Sum>,
-    /// By number of the place: where in `sums` it is. Nowhere yet is where the rest is, too.
-    at: Vec<u32>,
-    buckets: Vec<InBucket>,
-}
-
-impl Tallies {
-    /// For so many places, of which so many have been made.
-    fn of(places: usize, made: usize) -> Tallies {
-        let mut sums = Vec::with_capacity(made + 1);
-        sums.push(Sum { number: NO_PLACE, ..Sum::default() });
-        Tallies { sums, at: vec![0; places], buckets: Vec::new() }
-    }
-
-    /// Adds what was counted for a tenant of a place. What has no place has a number that no place has.
-    fn add(&mut self, sum: &Sum, buckets: &[(u32, u64)]) {
-        let mut at = REST;
-        if let Some(known) = self.at.get_mut(sum.number as usize) {
-            at = *known as usize;
-            if at == REST {
-                // Nothing to add it to.
-                at = self.sums.len();
-                *known = at as u32;
-                self.sums.push(Sum { buckets: 0, ..*sum });
-                return self.chain(at, buckets);
-            }
-            let known = self.sums[at].generation;
-            if known != sum.generation {
-                // Of two tenants the later one is there.
-                if sum.generation.wrapping_sub(known) < 1 << 31 {
-                    self.leave(at);
-                    self.sums[at].generation = sum.generation;
-                } else {
-                    at = REST;
-                }
-            }
-        }
-        self.sums[at].tally.merge(&sum.tally);
-        self.chain(at, buckets);
-    }
-
-    /// Adds buckets to a sum's.
-    fn chain(&mut self, at: usize, buckets: &[(u32, u64)]) {
-        for (bucket, count) in buckets {
-            self.buckets.push(InBucket { next: self.sums[at].buckets, bucket: *bucket, count: *count });
-            self.sums[at].buckets = self.buckets.len() as u32;
-        }
-    }
-
-    /// What is counted at a place counts for no digest any more.
-    fn leave_place(&mut self, number: u32) {
-        let at = self.at[number as usize] as usize;
-        if at != REST {
-            self.leave(at);
-        }
-    }
-
-    /// The same, of the place whose sum is there.
-    fn leave(&mut self, at: usize) {
-        let number = self.sums[at].number;
-        let left = std::mem::replace(&mut self.sums[at], Sum { number, ..Sum::default() });
-        if left.tally.stat.count != 0 {
-            let buckets: Vec<(u32, u64)> = self.buckets_of(&left).collect();
-            self.add(&Sum { number: NO_PLACE, ..left }, &buckets);
-        }
-    }
-
-    fn buckets_of(&self, sum: &Sum) -> impl Iterator<Item = (u32, u64)> {
-        let mut last = sum.buckets;
-        std::iter::from_fn(move || {
-            let InBucket { next, bucket, count } = self.buckets[(last as usize).checked_sub(1)?];
-            last = next;
-            Some((bucket, count))
-        })
-    }
-
-    /// How the events of a sum spread, in the place of what `spread` held.
-    fn spread(&self, sum: &Sum, spread: &mut Spread) {
-        spread.become_of(sum.tally.stat.count, self.buckets_of(sum));
-    }
-
-    /// Whose a sum is, as [`super::histogram`] remembers it.
-    fn place(&self, at: usize) -> Place {
-        if at == REST { NO_DIGEST } else { (self.sums[at].number, self.sums[at].generation) }
-    }
-
-    /// Where the sums are that have counted anything, those first that were seen first.
-    fn in_order(&self) -> Vec<usize> {
-        let mut order: Vec<(u64, usize)> = (0..)
-            .zip(&self.sums)
-            .filter(|(_, sum)| sum.tally.stat.count != 0)
-            .map(|(at, sum)| (sum.tally.first_seen, at))
-            .collect();
-        order.sort_by_key(|(first_seen, at)| (*first_seen, self.sums[*at].number));
-        order.into_iter().map(|(_, at)| at).collect()
-    }
-}
 
 /// Hashes that the host made of digests, by number of the place, each with the tenant's generation. To make one takes
 /// longer than to read all else of a digest.
@@ -214,56 +93,165 @@ impl Names {
     }
 }
 
-impl Engine {
-    /// Every digest, and what has no place, or has it no more, in the order in which they were first seen: one row, filled
-    /// anew for each.
-    pub fn digests(&self, parts: Parts, each: &mut dyn FnMut(&DigestRow) -> ControlFlow<()>) {
-        let scale = Scale::of(self);
-        let before = if parts.has(DigestRow::HISTOGRAM) { self.digests_before() } else { None };
-        let mut tallies = self.unfolding(|| self.digest_tallies(parts));
-        let mut names = self.digest_names(&mut tallies, parts);
-        let order = tallies.in_order();
-        let rest_before =
-            before.as_ref().map(|before| before.of_others(order.iter().map(|at| tallies.place(*at))));
-        let (mut row, mut spread) = (DigestRow::default(), Spread::default());
-        for at in order {
-            let sum = &tallies.sums[at];
-            row.stat = StatementStat { stat: scale.stat(sum.tally.stat), sum: counters(sum.tally.counters) };
-            row.first_seen_us = scale.wall_us(sum.tally.first_seen);
-            row.last_seen_us = scale.wall_us(sum.tally.last_seen.max(sum.tally.first_seen));
-            if let Some(name) = names.known.get(at) {
-                self.name_row(&mut row, &names, name, parts);
-            }
-            let sample = names.samples.get_mut(at).and_then(Option::take);
-            row.sample = sample.map(|sample| self.statement_sample(&scale, sample));
-            if let (Some(before), Some(rest_before)) = (&before, &rest_before) {
-                let before = if at == REST { Some(rest_before) } else { before.of(tallies.place(at)) };
-                tallies.spread(sum, &mut spread);
-                before.inspect(|before| spread.subtract(before));
-                spread.put(&mut row.histogram);
-            }
-            if each(&row).is_break() {
-                return;
+/// Every digest at one moment, and what has no place, or has it no more. Rows can be looked at again: one is filled anew for
+/// each look.
+pub struct Digests<'e> {
+    engine: &'e Engine,
+    scale: Scale<'e>,
+    tallies: Tallies,
+    names: Names,
+    /// Where in the tallies the rows are.
+    order: Vec<u32>,
+    /// What was counted when histograms were truncated: by digest, and without one.
+    before: Option<(DigestsBefore, Spread)>,
+    row: DigestRow,
+    spread: Spread,
+}
+
+impl Digests<'_> {
+    /// How many rows there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.order.len()
+    }
+
+    /// A row by its position, with those of its parts that were read.
+    ///
+    /// # Panics
+    ///
+    /// If there is none at this position.
+    pub fn row(&mut self, position: usize, parts: Parts) -> &DigestRow {
+        let at = self.order[position] as usize;
+        let Digests { engine, scale, tallies, names, row, .. } = self;
+        let sum = &tallies.sums[at];
+        row.stat.stat = scale.stat(sum.tally.stat);
+        if parts.has(DigestRow::COUNTERS) {
+            row.stat.sum = counters(sum.tally.counters);
+        }
+        row.first_seen_us = scale.wall_us(sum.tally.first_seen);
+        row.last_seen_us = scale.wall_us(sum.tally.last_seen.max(sum.tally.first_seen));
+        if let Some(name) = names.known.get(at) {
+            engine.name_row(row, names, name, parts);
+        }
+        if parts.has(DigestRow::SAMPLE) {
+            let sample = names.samples.get(at).and_then(Option::as_ref);
+            row.sample = sample.map(|sample| engine.statement_sample(scale, sample));
+        }
+        if parts.has(DigestRow::HISTOGRAM)
+            && let Some((before, rest_before)) = &self.before
+        {
+            let before = if at == REST { Some(rest_before) } else { before.of(tallies.place(at)) };
+            tallies.spread(sum, &mut self.spread);
+            before.inspect(|before| self.spread.subtract(before));
+            self.spread.put(&mut row.histogram);
+        }
+        row
+    }
+
+    /// Rows whose counts and sums come to what those of all come to: one, or as many as can hold that. Of nothing else do
+    /// they mean anything.
+    #[must_use]
+    pub fn totals(&self) -> Vec<DigestRow> {
+        let mut totals = vec![Total::default()];
+        for at in &self.order {
+            let tally = &self.tallies.sums[*at as usize].tally;
+            let sum_ps = self.scale.ps(tally.stat.sum);
+            if totals.last_mut().is_none_or(|last| !last.add(tally, sum_ps)) {
+                let mut next = Total::default();
+                next.add(tally, sum_ps);
+                totals.push(next);
             }
         }
+        totals.iter().map(Total::row).collect()
+    }
+
+    /// Puts those first that were seen first.
+    fn sort(&mut self) {
+        let sums = &self.tallies.sums;
+        let key = |at: &u32| (sums[*at as usize].tally.first_seen, *at);
+        let mut order: Vec<(u64, u32)> = self.order.iter().map(key).collect();
+        // They are in the order of their places: of those seen at once the first place comes first.
+        order.sort_by_key(|(first_seen, _)| *first_seen);
+        self.order = order.into_iter().map(|(_, at)| at).collect();
+    }
+}
+
+/// What several digests come to.
+#[derive(Default)]
+struct Total {
+    count: u64,
+    sum_ps: u64,
+    counters: PlainCounters,
+}
+
+impl Total {
+    /// Adds a digest's, or nothing where that is more than a row can say.
+    fn add(&mut self, tally: &DigestTally, sum_ps: u64) -> bool {
+        // In a row these are picoseconds.
+        let times = [(Counter::LockTime, 1_000_000), (Counter::CpuTime, 1_000)];
+        let is_told = |(of, ps): (Counter, u64)| {
+            let (here, there) = (self.counters.0[of as usize], tally.counters.0[of as usize]);
+            here.checked_add(there).is_some_and(|sum| sum <= u64::MAX / ps)
+        };
+        let sum =
+            self.sum_ps.checked_add(sum_ps).filter(|_| self.count == 0 || times.into_iter().all(is_told));
+        let Some(sum_ps) = sum else { return false };
+        self.sum_ps = sum_ps;
+        self.counters.merge(&tally.counters);
+        self.count += tally.stat.count;
+        true
+    }
+
+    fn row(&self) -> DigestRow {
+        let stat = Stat { count: self.count, sum_ps: self.sum_ps, ..Stat::default() };
+        let stat = StatementStat { stat, sum: counters(self.counters) };
+        DigestRow { stat, ..DigestRow::default() }
+    }
+}
+
+impl Engine {
+    /// Every digest, in the order in which they were first seen: one row, filled anew for each.
+    pub fn digests(&self, parts: Parts, each: &mut dyn FnMut(&DigestRow) -> ControlFlow<()>) {
+        let mut now = self.digests_now(parts);
+        now.sort();
+        let _ = (0..now.count()).try_for_each(|position| each(now.row(position, parts)));
+    }
+
+    /// Every digest as it is now, in an order that stays. Those parts of rows are read.
+    #[must_use]
+    pub fn digests_now(&self, parts: Parts) -> Digests<'_> {
+        let before = if parts.has(DigestRow::HISTOGRAM) { self.digests_before() } else { None };
+        let mut tallies = self.unfolding(|| self.digest_tallies(parts));
+        let names = self.digest_names(&mut tallies, parts);
+        let order = tallies.by_place();
+        let before = before.map(|before| {
+            let of_rest = before.of_others(order.iter().map(|at| tallies.place(*at as usize)));
+            (before, of_rest)
+        });
+        let (row, spread) = Default::default();
+        Digests { engine: self, scale: Scale::of(self), tallies, names, order, before, row, spread }
     }
 
     fn name_row(&self, row: &mut DigestRow, names: &Names, name: &Name, parts: Parts) {
-        let schema = names.part(name.schema);
-        // Most have that of the one before.
-        if row.schema.as_ref().map_or(&[][..], String::as_bytes) != schema {
-            row.schema = (!schema.is_empty()).then(|| text::shown(schema));
-        }
-        row.digest = name.hash.map(|hash| {
-            let mut digest = row.digest.take().unwrap_or_default();
-            digest.begin(&hash);
-            if parts.has(DigestRow::DIGEST_TEXT)
-                && let Some(host) = self.host.get()
-            {
-                digest.of(*host, names.part(name.tokens), name.charset, name.cut && self.is_extended());
+        if parts.has(DigestRow::SCHEMA) {
+            let schema = names.part(name.schema);
+            // Most have that of the one before.
+            if row.schema.as_ref().map_or(&[][..], String::as_bytes) != schema {
+                row.schema = (!schema.is_empty()).then(|| text::shown(schema));
             }
-            digest
-        });
+        }
+        if parts.has(DigestRow::DIGEST) {
+            row.digest = name.hash.map(|hash| {
+                let mut digest = row.digest.take().unwrap_or_default();
+                digest.begin(&hash);
+                if parts.has(DigestRow::DIGEST_TEXT)
+                    && let Some(host) = self.host.get()
+                {
+                    digest.of(*host, names.part(name.tokens), name.charset, name.cut && self.is_extended());
+                }
+                digest
+            });
+        }
     }
 
     /// Digests that lost their place to others; what they counted is in the row without a digest.
@@ -274,12 +262,12 @@ impl Engine {
     /// How the events of all digests spread now.
     pub(crate) fn digest_spreads(&self) -> HashMap<Place, Spread> {
         let tallies = self.unfolding(|| self.digest_tallies(DigestRow::HISTOGRAM));
-        let spread = |at| {
+        let spread = |at: usize| {
             let mut spread = Spread::default();
             tallies.spread(&tallies.sums[at], &mut spread);
             (tallies.place(at), spread)
         };
-        tallies.in_order().into_iter().map(spread).collect()
+        tallies.by_place().into_iter().map(|at| spread(at as usize)).collect()
     }
 
     fn digest_tallies(&self, parts: Parts) -> Tallies {
@@ -431,7 +419,9 @@ impl Engine {
             if parts.has(DigestRow::DIGEST) && name.hash.is_none() {
                 name.hash = self.hash_of(names.part(name.tokens), name.charset);
             }
-            if let Some(hash) = name.hash {
+            if let Some(hash) = name.hash
+                && known.0 != generation
+            {
                 *known = (generation, hash);
             }
             names.known[at] = name;
@@ -469,7 +459,7 @@ impl Engine {
         })
     }
 
-    fn statement_sample(&self, scale: &Scale<'_>, sample: CopiedSample) -> StatementSample {
+    fn statement_sample(&self, scale: &Scale<'_>, sample: &CopiedSample) -> StatementSample {
         StatementSample {
             text: self.sql_text(&sample.text, sample.charset, sample.cut).map(Cow::into_owned),
             seen_us: scale.wall_us(sample.seen),
@@ -512,5 +502,32 @@ impl DigestSlot {
     fn whole_hash(&self) -> Option<Hash> {
         let [low, high] = self.whole().map(u128::from);
         (low | high != 0).then(|| (high << 64 | low).to_le_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally(count: u64, lock_us: u64, cpu_ns: u64) -> DigestTally {
+        let mut tally = DigestTally::default();
+        tally.stat.count = count;
+        tally.counters.0[Counter::LockTime as usize] = lock_us;
+        tally.counters.0[Counter::CpuTime as usize] = cpu_ns;
+        tally
+    }
+
+    #[test]
+    fn a_total_takes_what_its_row_can_say() {
+        const MOST_LOCK: u64 = u64::MAX / 1_000_000;
+        let mut total = Total::default();
+        assert!(total.add(&tally(1, MOST_LOCK, 5), u64::MAX - 1));
+        for (more, sum_ps) in [(tally(1, 1, 0), 0), (tally(1, 0, u64::MAX / 1000), 0), (tally(1, 0, 0), 2)] {
+            assert!(!total.add(&more, sum_ps));
+        }
+        assert!(total.add(&tally(2, 0, 1), 1));
+        let stat = total.row().stat;
+        assert_eq!((stat.stat.count, stat.stat.sum_ps), (3, u64::MAX));
+        assert_eq!((stat.sum.lock_time_ps, stat.sum.cpu_time_ps), (MOST_LOCK * 1_000_000, 6000));
     }
 }

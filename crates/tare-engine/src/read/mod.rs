@@ -14,6 +14,7 @@ mod programs;
 mod sessions;
 mod setup;
 mod summary;
+mod tallies;
 
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -24,6 +25,7 @@ use crate::memory::arena::{Use, WORDS};
 use crate::snapshot::{Stat, Summary};
 use crate::thread::Thread;
 
+pub use digests::Digests;
 pub(crate) use digests::Hashes;
 pub use events::{Cursor, Each, EachStatement, Origin, Piece, StreamedStatement};
 pub use observed::{ApplierRow, CachedHost, Replica, ReplicaError, ReplicaRow, ReplicaThread, ReplicaWorker};

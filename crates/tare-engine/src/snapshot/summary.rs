@@ -189,6 +189,8 @@ impl DigestRow {
     pub const SAMPLE: Parts = Parts::part(3);
     /// `histogram`
     pub const HISTOGRAM: Parts = Parts::part(4);
+    /// `stat.sum`
+    pub const COUNTERS: Parts = Parts::part(5);
     /// What tells who is in a place.
     pub(crate) const NAMED: Parts =
         DigestRow::SCHEMA.and(DigestRow::DIGEST).and(DigestRow::DIGEST_TEXT).and(DigestRow::SAMPLE);

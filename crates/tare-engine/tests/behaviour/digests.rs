@@ -419,3 +419,34 @@ proptest! {
         }
     }
 }
+
+/// What is looked at again is what it was, whatever happened since; sums come to what all rows come to.
+#[test]
+fn digests_of_a_moment_stay_as_they_are() {
+    let rig = Rig::with(Config { digests_size: 4, ..small() });
+    let thread = rig.thread();
+    let run = |names: &[&str]| {
+        rig.on(thread, || names.iter().for_each(|name| rig.query(&format!("SELECT {name}"))));
+    };
+    // One more than there is room for: what one counted is in the row without a digest.
+    run(&["a", "b", "c", "d", "d"]);
+    let rows = rig.digests();
+    let mut now = rig.engine.digests_now(Parts::ALL);
+    run(&["e", "f", "a"]);
+    rig.engine.reset(Reset::Digests);
+    let shown = |row: &DigestRow| format!("{row:?}");
+    let mut again: Vec<String> = (0..now.count()).map(|at| shown(now.row(at, Parts::ALL))).collect();
+    let figures = |at: usize, now: &mut Digests<'_>| now.row(at, Parts::NONE).stat.stat;
+    let count: u64 = (0..now.count()).map(|at| figures(at, &mut now).count).sum();
+    assert_eq!((count, now.count()), (5, rows.len()));
+    let mut rows_shown: Vec<String> = rows.iter().map(shown).collect();
+    again.sort();
+    rows_shown.sort();
+    assert_eq!(again, rows_shown);
+    let totals = now.totals();
+    let [total] = &totals[..] else { panic!("{totals:?}") };
+    let sum = |of: fn(&DigestRow) -> u64| rows.iter().map(of).sum::<u64>();
+    assert_eq!(total.stat.stat.count, 5);
+    assert_eq!(total.stat.stat.sum_ps, sum(|row| row.stat.stat.sum_ps));
+    assert_eq!(total.stat.sum.rows_examined, sum(|row| row.stat.sum.rows_examined));
+}

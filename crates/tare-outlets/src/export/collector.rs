@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use regex::Regex;
 
 use super::sample::Samples;
-use crate::source::{Error, Row, Source};
+use crate::source::{Error, Part, Row, Source};
 
 /// One of mysqld_exporter's collectors, or one of tare's own.
 #[derive(Debug, PartialEq, Eq)]
@@ -76,7 +76,8 @@ impl Options {
         self.switched.get(collector.name).copied().unwrap_or(collector.on)
     }
 
-    fn limit(&self, collector: &Collector) -> usize {
+    /// How many rows become samples.
+    pub(super) fn limit(&self, collector: &Collector) -> usize {
         let usual = collector.limit.unwrap_or(usize::MAX);
         self.limits.get(collector.name).copied().unwrap_or(usual)
     }
@@ -96,6 +97,21 @@ pub trait Tables {
         filter: &str,
         take: &mut dyn FnMut(Row),
     ) -> Result<(), Error>;
+
+    /// Gives what parts ask for of one moment, as [`Source::at_once`] does. A record cannot.
+    ///
+    /// # Errors
+    ///
+    /// As [`Source::at_once`].
+    fn at_once(
+        &mut self,
+        _table: &str,
+        _columns: &[&str],
+        _parts: &[Part],
+        _take: &mut dyn FnMut(usize, Row),
+    ) -> Result<bool, Error> {
+        Ok(false)
+    }
 }
 
 impl Tables for Source {
@@ -107,6 +123,16 @@ impl Tables for Source {
         take: &mut dyn FnMut(Row),
     ) -> Result<(), Error> {
         Source::each(self, table, columns, filter, take)
+    }
+
+    fn at_once(
+        &mut self,
+        table: &str,
+        columns: &[&str],
+        parts: &[Part],
+        take: &mut dyn FnMut(usize, Row),
+    ) -> Result<bool, Error> {
+        Source::at_once(self, table, columns, parts, take)
     }
 }
 
@@ -163,10 +189,11 @@ impl Scrape<'_> {
 
     /// What was kept; what was not is noted.
     pub fn kept<T>(&mut self, collector: &Collector, highest: Highest<T>) -> Vec<T> {
+        let (kept, left_out) = highest.kept();
         if collector.limit.is_some() {
-            self.left_out.insert(collector.name, highest.left_out);
+            self.left_out.insert(collector.name, left_out);
         }
-        highest.into_vec()
+        kept
     }
 }
 
@@ -222,9 +249,11 @@ impl<T> Highest<T> {
         self.items.push(Reverse(Ranked { rank, item: item() }));
     }
 
-    /// The highest rank first.
-    fn into_vec(self) -> Vec<T> {
-        self.items.into_sorted_vec().into_iter().map(|Reverse(ranked)| ranked.item).collect()
+    /// What was kept, the highest rank first, and how many were not.
+    #[must_use]
+    pub fn kept(self) -> (Vec<T>, u64) {
+        let items = self.items.into_sorted_vec().into_iter();
+        (items.map(|Reverse(ranked)| ranked.item).collect(), self.left_out)
     }
 }
 
@@ -238,10 +267,9 @@ mod tests {
         for (name, rank) in [("a", 5), ("b", 1), ("c", 5), ("d", 9), ("e", 0), ("f", 5)] {
             highest.take(rank, || name);
         }
-        assert_eq!(highest.left_out, 3);
-        assert_eq!(highest.into_vec(), ["d", "a", "c"]);
+        assert_eq!(highest.kept(), (vec!["d", "a", "c"], 3));
         let mut none = Highest::new(0);
         none.take(1, || "a");
-        assert_eq!((none.left_out, none.into_vec().len()), (1, 0));
+        assert_eq!(none.kept(), (vec![], 1));
     }
 }

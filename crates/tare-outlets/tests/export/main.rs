@@ -1,6 +1,7 @@
 //! `tare export`: its format, its metrics beside mysqld_exporter's, who is let in, its bounds, and a server that goes away.
 
 mod bounds;
+mod chosen;
 mod client;
 mod collector;
 mod dashboard;

@@ -1,5 +1,6 @@
 //! Statements to answers.
 
+mod moment;
 mod read;
 mod sent;
 mod show;
@@ -162,6 +163,7 @@ pub(crate) fn query(
                 None => read::select(source, session, writer, &select),
             }
         }
+        Statement::Union(parts) => moment::union(source, session, writer, &parts),
         Statement::Values(values) => show::values(source, session, writer, &values),
         Statement::Show(show) => show::show(source, session, writer, &show),
         Statement::Update(update) => write::update(source, session, writer, update),

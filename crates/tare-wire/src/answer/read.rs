@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use tare_tables::{Column, Columns, Query, SqlType, Value, Values};
 
 use super::sent::Sent;
-use super::{Held, Kept, Session, Source, Stop};
+use super::{Held, Kept, Session, Source, Stop, moment};
 use crate::failure::Failure;
 use crate::protocol::field::Field;
 use crate::protocol::packet::Writer;
@@ -28,6 +28,11 @@ pub(super) fn select(
 ) -> Result<(), Stop> {
     if select.items.iter().any(|item| item.of.is_aggregate()) {
         return aggregate(source, session, writer, select);
+    }
+    if moment::lists(select)
+        && let Some(kept) = select.table.keep(source.engine, select.columns())
+    {
+        return moment::select(source, session, writer, std::slice::from_ref(select), kept);
     }
     // Sorting may be refused, and must be before the first packet of a result.
     let sorted = if select.order.is_empty() { None } else { Some(sorted(source, select)?) };

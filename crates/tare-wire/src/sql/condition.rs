@@ -1,9 +1,12 @@
 //! Conditions: what stands behind WHERE.
 
-use super::filter::{Comparison, Filter, Term};
+use tare_tables::SqlType;
+
+use super::filter::{Comparison, Constant, Filter, Term};
 use super::lexer::Token;
 use super::parser::{Parser, Scope, is_literal_word};
 use crate::failure::Failure;
+use crate::text::calendar;
 use crate::text::collation::{Collation, Pattern};
 
 /// Deepest nesting of parentheses and NOT: what the stack of a connection's thread holds many times over.
@@ -65,13 +68,15 @@ impl Parser<'_> {
             return Ok(negate(negated, self.like(scope, left)?));
         }
         if self.accept_word("IN")? {
-            // The left side is repeated for each member of the list, so it must be small.
-            if !matches!(left, Term::Column(_)) {
+            let Term::Column(column) = left else {
                 return Err(Failure::unsupported("IN after something other than a column"));
-            }
-            let list = self.row()?.into_iter();
-            let equal = |constant| compare(scope, left.clone(), Comparison::Equal, Term::Constant(constant));
-            return Ok(negate(negated, Filter::Any(list.map(equal).collect())));
+            };
+            let member = |constant| scope.compared(&left, Term::Constant(constant));
+            let list = self.row()?.into_iter().map(member).collect();
+            return Ok(negate(
+                negated,
+                Filter::In { column, list, collation: scope.collation(&left, &left) },
+            ));
         }
         if self.accept_word("BETWEEN")? {
             let low = self.term(scope)?;
@@ -82,6 +87,19 @@ impl Parser<'_> {
             return Ok(negate(negated, Filter::All(vec![from, to])));
         }
         if negated { Err(self.unexpected("LIKE, IN or BETWEEN")) } else { Ok(Filter::Holds(left)) }
+    }
+
+    /// Literals in parentheses.
+    pub(super) fn row(&mut self) -> Result<Vec<Constant>, Failure> {
+        self.expect("(")?;
+        let mut row = Vec::new();
+        while !self.accept(")")? {
+            row.push(self.constant()?);
+            if !self.at(")") {
+                self.expect(",")?;
+            }
+        }
+        Ok(row)
     }
 
     fn like(&mut self, scope: &Scope, term: Term) -> Result<Filter, Failure> {
@@ -156,6 +174,23 @@ impl Scope {
     }
 }
 
+impl Scope {
+    /// A term as it is compared with another one: a literal beside a column of moments is read once.
+    fn compared(&self, with: &Term, term: Term) -> Term {
+        match (with, &term) {
+            (Term::Column(column), Term::Constant(Constant::Text(text)))
+                if matches!(
+                    self.table.columns()[*column].sql_type,
+                    SqlType::Timestamp | SqlType::TimestampMicros
+                ) =>
+            {
+                calendar::parse(text).map_or(term, Term::Moment)
+            }
+            _ => term,
+        }
+    }
+}
+
 fn one_or(mut parts: Vec<Filter>, many: fn(Vec<Filter>) -> Filter) -> Filter {
     match parts.pop() {
         Some(only) if parts.is_empty() => only,
@@ -168,6 +203,7 @@ fn one_or(mut parts: Vec<Filter>, many: fn(Vec<Filter>) -> Filter) -> Filter {
 
 fn compare(scope: &Scope, left: Term, operator: Comparison, right: Term) -> Filter {
     let collation = scope.collation(&left, &right);
+    let (left, right) = (scope.compared(&right, left.clone()), scope.compared(&left, right));
     Filter::Compare { left, operator, right, collation }
 }
 

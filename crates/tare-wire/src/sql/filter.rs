@@ -19,6 +19,8 @@ pub(crate) enum Filter {
     Not(Box<Filter>),
     /// `left operator right`
     Compare { left: Term, operator: Comparison, right: Term, collation: Collation },
+    /// `column IN (…)`
+    In { column: usize, list: Vec<Term>, collation: Collation },
     /// `term LIKE pattern`
     Like { term: Term, pattern: Pattern, collation: Collation },
     /// `term IS NULL`
@@ -37,6 +39,7 @@ impl Filter {
         };
         match self {
             Filter::Compare { left, right, .. } => [left, right].into_iter().for_each(term),
+            Filter::In { column, .. } => see(*column),
             Filter::Like { term: of, .. } | Filter::IsNull(of) | Filter::Holds(of) => term(of),
             Filter::All(of) | Filter::Any(of) => of.iter().for_each(|of| of.columns(see)),
             Filter::Not(of) => of.columns(see),
@@ -51,6 +54,8 @@ pub(crate) enum Term {
     Column(usize),
     /// A literal.
     Constant(Constant),
+    /// One that is compared with a column of moments: microseconds since the epoch.
+    Moment(u64),
 }
 
 /// A literal.
@@ -131,6 +136,14 @@ impl Filter {
             Filter::All(parts) => combine(parts, row, columns, false),
             Filter::Any(parts) => combine(parts, row, columns, true),
             Filter::Not(part) => part.test(row, columns).map(|truth| !truth),
+            Filter::Compare { left: Term::Column(column), operator, right: Term::Moment(moment), .. } => {
+                match row.value(*column) {
+                    Value::Timestamp(at) => {
+                        Some(operator.accepts(shown(at, columns[*column].sql_type).0.cmp(moment)))
+                    }
+                    _ => None,
+                }
+            }
             Filter::Compare { left, operator, right, collation } => {
                 let (left, right) = (left.read(row, columns), right.read(row, columns));
                 let both_null = left == Datum::Null && right == Datum::Null;
@@ -138,6 +151,24 @@ impl Filter {
                     None if *operator == Comparison::NullSafeEqual => Some(both_null),
                     order => order.map(|order| operator.accepts(order)),
                 }
+            }
+            Filter::In { column, list, collation } => {
+                let (value, sql_type) = (row.value(*column), columns[*column].sql_type);
+                let mut found = Some(false);
+                for member in list {
+                    if let (Value::Text(text), Term::Constant(Constant::Text(member))) = (&value, member)
+                        && collation.tells_apart_at_once(text.as_bytes(), member)
+                    {
+                        continue;
+                    }
+                    let value = Datum::of(value.borrowed(), sql_type);
+                    match compare(&value, &member.read(row, columns), *collation) {
+                        Some(Ordering::Equal) => return Some(true),
+                        Some(_) => {}
+                        None => found = None,
+                    }
+                }
+                found
             }
             Filter::Like { term, pattern, collation } => match term.read(row, columns) {
                 Datum::Null => None,
@@ -187,9 +218,8 @@ impl Filter {
             Filter::Compare {
                 left, operator: Comparison::Equal | Comparison::NullSafeEqual, right, ..
             } => match (left, right) {
-                (Term::Column(column), Term::Constant(_)) | (Term::Constant(_), Term::Column(column)) => {
-                    Some(*column)
-                }
+                (Term::Column(_), Term::Column(_)) => None,
+                (Term::Column(column), _) | (_, Term::Column(column)) => Some(*column),
                 _ => None,
             },
             _ => None,
@@ -323,6 +353,7 @@ impl Term {
             Term::Constant(Constant::Integer(number)) => Datum::Integer(*number),
             Term::Constant(Constant::Double(number)) => Datum::Double(*number),
             Term::Constant(Constant::Text(text)) => Datum::Text(Cow::Borrowed(text)),
+            Term::Moment(microseconds) => Datum::Time(*microseconds, 6),
             Term::Column(column) => Datum::of(row.value(*column), columns[*column].sql_type),
         }
     }
@@ -346,10 +377,10 @@ impl<'r> Datum<'r> {
                 }),
             },
             Value::Bytes(bytes) => Datum::Text(bytes),
-            Value::Timestamp(microseconds) => match sql_type {
-                SqlType::TimestampMicros => Datum::Time(microseconds, 6),
-                _ => Datum::Time(microseconds - microseconds % 1_000_000, 0),
-            },
+            Value::Timestamp(microseconds) => {
+                let (microseconds, decimals) = shown(microseconds, sql_type);
+                Datum::Time(microseconds, decimals)
+            }
         }
     }
 
@@ -380,6 +411,14 @@ impl<'r> Datum<'r> {
                 leading_number(&digits)
             }
         }
+    }
+}
+
+/// A moment as the client sees it, and its decimals.
+fn shown(microseconds: u64, sql_type: SqlType) -> (u64, u8) {
+    match sql_type {
+        SqlType::TimestampMicros => (microseconds, 6),
+        _ => (microseconds - microseconds % 1_000_000, 0),
     }
 }
 

@@ -10,5 +10,6 @@ mod lexer;
 pub(crate) mod parser;
 mod session;
 pub(crate) mod statement;
+mod union;
 
 pub(crate) use parser::parse;

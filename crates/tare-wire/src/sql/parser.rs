@@ -57,6 +57,7 @@ impl<'a> Parser<'a> {
         let Token::Word(word) = &self.token else {
             return match self.token {
                 Token::End | Token::Symbol(";") => Ok(Statement::Nothing),
+                Token::Symbol("(") => self.union(),
                 _ => Err(self.unexpected("a statement")),
             };
         };
@@ -167,7 +168,7 @@ impl<'a> Parser<'a> {
 
     // SELECT.
 
-    fn select(&mut self) -> Result<Statement, Failure> {
+    pub(super) fn select(&mut self) -> Result<Statement, Failure> {
         for word in ["SQL_NO_CACHE", "ALL", "STRAIGHT_JOIN"] {
             self.accept_word(word)?;
         }
@@ -456,18 +457,6 @@ impl<'a> Parser<'a> {
             return Err(Failure::unsupported("ON DUPLICATE KEY UPDATE"));
         }
         Ok(Statement::Insert(Insert { table, columns, rows, ignore }))
-    }
-
-    pub(super) fn row(&mut self) -> Result<Vec<Constant>, Failure> {
-        self.expect("(")?;
-        let mut row = Vec::new();
-        while !self.accept(")")? {
-            row.push(self.constant()?);
-            if !self.at(")") {
-                self.expect(",")?;
-            }
-        }
-        Ok(row)
     }
 
     fn delete(&mut self) -> Result<Statement, Failure> {

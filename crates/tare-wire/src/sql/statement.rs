@@ -15,6 +15,8 @@ pub(crate) enum Statement {
     Use(String),
     /// Rows of a table.
     Select(Select),
+    /// Several SELECTs from one table, as many items each: rows of one moment.
+    Union(Vec<Select>),
     /// SELECT without FROM: names and values.
     Values(Vec<(String, Expression)>),
     /// Changes rows.

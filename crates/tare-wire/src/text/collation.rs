@@ -35,6 +35,13 @@ impl Collation {
         }
     }
 
+    /// Whether two texts differ by what they begin with, which takes a few instructions. They may differ where it is not so.
+    #[inline]
+    pub(crate) fn tells_apart_at_once(self, left: &[u8], right: &[u8]) -> bool {
+        let (Some(left), Some(right)) = (left.first(), right.first()) else { return false };
+        (left | right).is_ascii() && !left.eq_ignore_ascii_case(right)
+    }
+
     /// Compares two texts; a shorter one counts as followed by blanks, except among bytes.
     pub(crate) fn compare(self, left: &[u8], right: &[u8]) -> Ordering {
         if self == Collation::Binary {

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::export::collector::{Collector, Group, Options, Scrape};
 use crate::export::histogram::Histogram;
 use crate::export::sample::{Family, Figure, Kind, Samples, Summary, Value};
-use crate::source::{Error, Row};
+use crate::source::{Error, Of, Part, Row};
+use crate::sql::{listed, quoted};
 
 static BY_DIGEST: Collector = Collector {
     name: "perf_schema.eventsstatements",
@@ -197,7 +198,72 @@ fn columns(scrape: &Scrape<'_>) -> Vec<&'static str> {
     ["SCHEMA_NAME", "DIGEST", "LAST_SEEN"].into_iter().chain(figures).chain(quantiles).chain(text).collect()
 }
 
+/// The digests: those that become samples, the highest first, how many were left out, and what all come to.
+struct Digests {
+    highest: Vec<Row>,
+    left_out: u64,
+    sums: Vec<u128>,
+}
+
 fn read_digests(scrape: &mut Scrape<'_>) -> Result<(), Error> {
+    let Digests { highest, left_out, sums } = match ask_digests(scrape)? {
+        Some(digests) => digests,
+        None => look_through_digests(scrape)?,
+    };
+    if scrape.wants(&SUMS) {
+        add_sums(&sums, &mut scrape.samples);
+    }
+    if scrape.wants(&BY_DIGEST) {
+        scrape.left_out.insert(BY_DIGEST.name, left_out);
+        for row in &highest {
+            add_digest(row, scrape.options, &mut scrape.samples);
+        }
+    }
+    if scrape.wants(&HISTOGRAMS) { read_histograms(scrape, highest) } else { Ok(()) }
+}
+
+/// From this limit on all are sent: a usual server has no more digests, and to choose of them would save nothing.
+const SENT: usize = 5000;
+
+/// Has the server choose and add up: it sends those that become samples.
+fn ask_digests(scrape: &mut Scrape<'_>) -> Result<Option<Digests>, Error> {
+    const ALL: usize = 0;
+    const ROWS: usize = 1;
+    const FOUND: usize = 2;
+    let limit = scrape.options.limit(&BY_DIGEST);
+    let is_by_digest = scrape.wants(&BY_DIGEST) || scrape.wants(&HISTOGRAMS);
+    if is_by_digest && limit >= SENT {
+        return Ok(None);
+    }
+    let columns = columns(scrape);
+    let schemas: Vec<&str> =
+        scrape.options.exclude_schemas.iter().map(String::as_str).chain(OWN_SCHEMAS).collect();
+    let condition = format!(
+        "WHERE `SCHEMA_NAME` NOT IN ({}) AND `LAST_SEEN` > {}",
+        listed(&schemas),
+        quoted(scrape.since)
+    );
+    let highest = format!("{condition} ORDER BY `SUM_TIMER_WAIT` DESC LIMIT {}", limit);
+    let summed = FIGURES..FIGURES + MEASURES.len();
+    let parts = [
+        Part { of: Of::Sums(summed.clone()), filter: String::new() },
+        Part { of: Of::Rows, filter: highest },
+        Part { of: Of::Count, filter: condition },
+    ];
+    let parts = if is_by_digest { &parts[..] } else { &parts[..1] };
+    let (mut highest, mut sums, mut found) = (vec![], vec![0; MEASURES.len()], 0);
+    let is_told = scrape.tables.at_once(DIGESTS, &columns, parts, &mut |part, row| match part {
+        ROWS => highest.push(row),
+        ALL => sums = summed.clone().map(|at| row.total(at)).collect(),
+        FOUND => found = row.count(0),
+        _ => {}
+    })?;
+    let left_out = found.saturating_sub(highest.len() as u64);
+    Ok(is_told.then_some(Digests { highest, left_out, sums }))
+}
+
+/// Looks through all of them.
+fn look_through_digests(scrape: &mut Scrape<'_>) -> Result<Digests, Error> {
     let columns = columns(scrape);
     let mut sums = vec![0_u128; MEASURES.len()];
     let mut highest = scrape.room(&BY_DIGEST);
@@ -210,26 +276,19 @@ fn read_digests(scrape: &mut Scrape<'_>) -> Result<(), Error> {
             highest.take(row.count(TIME), || row);
         }
     })?;
-    let kept = scrape.kept(&BY_DIGEST, highest);
-    if scrape.wants(&SUMS) {
-        add_sums(&sums, &mut scrape.samples);
-    }
-    if scrape.wants(&BY_DIGEST) {
-        for row in &kept {
-            add_digest(row, scrape.options, &mut scrape.samples);
-        }
-    } else {
-        scrape.left_out.remove(BY_DIGEST.name);
-    }
-    if scrape.wants(&HISTOGRAMS) { read_histograms(scrape, kept) } else { Ok(()) }
+    let (highest, left_out) = highest.kept();
+    Ok(Digests { highest, left_out, sums })
 }
 
-/// Whether it is a statement of the users', seen not too long ago. What has no schema never was with mysqld_exporter.
+/// Whether it is a statement of the users', seen not too long ago. What has no schema never was with mysqld_exporter, whose
+/// condition this is: names of schemas that differ in case are the same to the server.
 fn is_of_interest(row: &Row, options: &Options, since: &str) -> bool {
     let Some(schema) = row.text(SCHEMA) else { return false };
     let excluded = options.exclude_schemas.iter().map(String::as_str).chain(OWN_SCHEMAS);
     let seen = row.text(LAST_SEEN).unwrap_or_default();
-    row.text(DIGEST).is_some() && !excluded.into_iter().any(|it| it == schema) && seen.as_str() > since
+    row.text(DIGEST).is_some()
+        && !excluded.into_iter().any(|it| it.eq_ignore_ascii_case(&schema))
+        && seen.as_str() > since
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a figure of Prometheus's is a double")]

@@ -1,0 +1,212 @@
+//! SELECTs answered of one moment of a table whose rows can be looked at more than once: the first rows in the order of a
+//! number, which are made once it is known which they are, sums over all, and how many rows there are.
+
+use std::ops::ControlFlow;
+
+use tare_tables::{Columns, Kept, Put, SqlType, Test, Value, Values};
+
+use super::sent::Sent;
+use super::{Session, Source, Stop};
+use crate::failure::Failure;
+use crate::protocol::packet::Writer;
+use crate::sql::filter::Filter;
+use crate::sql::statement::{ItemOf, Order, Select};
+
+/// Whether a SELECT asks for the first rows in the order of a number, and for them by conditions on one column each.
+pub(super) fn lists(select: &Select) -> bool {
+    let columns = select.table.columns();
+    let is_number = |by: &Order| {
+        let column = &columns[by.column];
+        column.sql_type == SqlType::BigIntUnsigned && !column.nullable
+    };
+    matches!(&select.order[..], [by] if is_number(by))
+        && !select.items.iter().any(|item| item.of.is_aggregate())
+        && tested(&select.filter).is_some()
+}
+
+/// Whether it asks for sums over all rows, or for nothing but how many there are.
+fn sums(select: &Select) -> bool {
+    let is_all = select.filter == Filter::TRUE;
+    let is_told = |of: &ItemOf| match of {
+        ItemOf::Sum(_) => is_all,
+        of => matches!(of, ItemOf::CountRows | ItemOf::Constant(_)),
+    };
+    select.items.iter().all(|item| is_told(&item.of)) && tested(&select.filter).is_some()
+}
+
+/// The conditions that all have to be true, each with the one column it is about. `None`: one is about several, or none.
+fn tested(filter: &Filter) -> Option<Vec<(usize, &Filter)>> {
+    let one = |filter: &'_ Filter| {
+        let mut columns = Vec::new();
+        filter.columns(&mut |column| columns.push(column));
+        columns.dedup();
+        if let [column] = columns[..] { Some(column) } else { None }
+    };
+    filter.conjuncts().into_iter().map(|part| Some((one(part)?, part))).collect()
+}
+
+/// Answers SELECTs from one table, of which there is at least one.
+pub(super) fn union(
+    source: &Source,
+    session: &Session,
+    writer: &mut Writer<'_>,
+    parts: &[Select],
+) -> Result<(), Stop> {
+    let table = parts[0].table;
+    if !parts.iter().all(|part| lists(part) || sums(part)) {
+        let what = "UNION of anything but rows in the order of a number, sums over all rows and COUNT(*)";
+        return Err(Failure::unsupported(what).into());
+    }
+    let columns = parts.iter().map(Select::columns).fold(Columns::NONE, Columns::and);
+    let Some(kept) = table.keep(source.engine, columns) else {
+        return Err(Failure::unsupported(format_args!("UNION of {}", table.name())).into());
+    };
+    select(source, session, writer, parts, kept)
+}
+
+/// The same, of what was kept of the table.
+pub(super) fn select(
+    source: &Source,
+    session: &Session,
+    writer: &mut Writer<'_>,
+    parts: &[Select],
+    kept: Box<dyn Kept + '_>,
+) -> Result<(), Stop> {
+    let mut moment = Moment { source, kept, judged: Vec::new() };
+    // What is refused must be before the first packet of a result.
+    let found = parts.iter().map(|part| moment.find(part)).collect::<Result<Vec<_>, Stop>>()?;
+    let mut sent = Sent::begin(source, session, writer, &parts[0])?;
+    for (part, found) in parts.iter().zip(found) {
+        sent.select = part;
+        match found {
+            Found::Rows(positions) => moment.send(part, &positions, &mut sent)?,
+            Found::Sums(sums) if part.limit.skip == 0 && part.limit.rows > 0 => {
+                send_sums(part, &sums, &mut sent)?
+            }
+            Found::Sums(_) => {}
+        }
+    }
+    sent.finish()
+}
+
+/// Sends a row of sums.
+fn send_sums(select: &Select, sums: &[Value<'_>], sent: &mut Sent<'_, '_, '_>) -> Result<(), Stop> {
+    for (at, (item, sum)) in select.items.iter().zip(sums).enumerate() {
+        match item.of {
+            ItemOf::Constant(_) => sent.own(at),
+            _ => sent.value(sum, None),
+        }
+    }
+    Ok(sent.rows.end_row()?)
+}
+
+/// A table's rows.
+struct Moment<'a> {
+    source: &'a Source,
+    kept: Box<dyn Kept + 'a>,
+    judged: Vec<Judged>,
+}
+
+/// The rows a condition is true of, each with its number in a column: two SELECTs often have the same condition.
+struct Judged {
+    filter: Filter,
+    by: Option<usize>,
+    rows: Vec<(u64, usize)>,
+}
+
+/// What a SELECT asks for.
+enum Found {
+    /// The positions of rows, in their order.
+    Rows(Vec<usize>),
+    /// A value for each item.
+    Sums(Vec<Value<'static>>),
+}
+
+impl Moment<'_> {
+    fn find(&mut self, select: &Select) -> Result<Found, Stop> {
+        if self.source.is_stopping() {
+            return Err(Failure::stopping().into());
+        }
+        match select.order[..] {
+            [Order { column, descending }] => {
+                let rows = self.judge(select, Some(column)).to_vec();
+                Ok(Found::Rows(first(rows, descending, select)))
+            }
+            _ => self.sums(select).map(Found::Sums),
+        }
+    }
+
+    fn sums(&mut self, select: &Select) -> Result<Vec<Value<'static>>, Stop> {
+        let columns: Vec<usize> = select.items.iter().filter_map(|item| item.of.column()).collect();
+        let Some(sums) = self.kept.sums(&columns) else {
+            return Err(Failure::unsupported("SUM of anything but counts and sums in a UNION").into());
+        };
+        let counts = select.items.iter().any(|item| item.of == ItemOf::CountRows);
+        let count = if counts { self.judge(select, None).len() as u64 } else { 0 };
+        let mut sums = sums.into_iter();
+        let mut value = |of: &ItemOf| match of {
+            ItemOf::CountRows => Value::Unsigned(count),
+            ItemOf::Sum(_) if self.kept.count() > 0 => {
+                sums.next().map_or(Value::Null, |sum| sum.to_string().into())
+            }
+            _ => Value::Null,
+        };
+        Ok(select.items.iter().map(|item| value(&item.of)).collect())
+    }
+
+    /// The rows that are asked for, and their numbers in a column.
+    fn judge(&mut self, select: &Select, by: Option<usize>) -> &[(u64, usize)] {
+        let is_known = |it: &Judged| it.filter == select.filter && (by.is_none() || it.by == by);
+        let known = self.judged.iter().position(is_known).unwrap_or_else(|| {
+            let declared = select.table.columns();
+            let mut accepts: Vec<(usize, _)> = Vec::new();
+            for (column, filter) in tested(&select.filter).unwrap_or_default() {
+                accepts.push((column, move |value: &Value<'_>| filter.accepts(&Only(value), declared)));
+            }
+            let tests = accepts.iter_mut().map(|(column, accepts)| Test { column: *column, accepts });
+            let rows = self.kept.judge(tests.collect(), by);
+            self.judged.push(Judged { filter: select.filter.clone(), by, rows });
+            self.judged.len() - 1
+        });
+        &self.judged[known].rows
+    }
+
+    fn send(
+        &mut self,
+        select: &Select,
+        positions: &[usize],
+        sent: &mut Sent<'_, '_, '_>,
+    ) -> Result<(), Stop> {
+        let items = select.columns_of_items();
+        let mut columns = Columns::NONE;
+        items.iter().flatten().for_each(|column| columns.add(*column));
+        let (source, mut end) = (self.source, Ok(()));
+        self.kept.rows(positions, columns, &mut |row| {
+            end = if source.is_stopping() { Err(Failure::stopping().into()) } else { sent.row(&items, row) };
+            if end.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        end
+    }
+}
+
+/// The positions of the first rows in the order of their numbers; of equals the first ones come first.
+fn first(mut rows: Vec<(u64, usize)>, descending: bool, select: &Select) -> Vec<usize> {
+    let key = |(number, position): &(u64, usize)| (if descending { !*number } else { *number }, *position);
+    let wanted = usize::try_from(select.limit.skip.saturating_add(select.limit.rows)).unwrap_or(usize::MAX);
+    if wanted < rows.len() {
+        rows.select_nth_unstable_by_key(wanted, key);
+        rows.truncate(wanted);
+    }
+    rows.sort_unstable_by_key(key);
+    let skip = usize::try_from(select.limit.skip).unwrap_or(usize::MAX);
+    rows.into_iter().skip(skip).map(|(_, position)| position).collect()
+}
+
+/// A row of which one column is read.
+struct Only<'v>(&'v Value<'v>);
+
+impl Values for Only<'_> {
+    fn value(&self, _: usize) -> Value<'_> {
+        self.0.borrowed()
+    }
+}
