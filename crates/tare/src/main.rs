@@ -16,6 +16,7 @@ mod lab_live;
 mod lab_record;
 mod lab_table;
 mod outlet;
+mod output;
 mod page;
 mod preload;
 mod price;
@@ -46,6 +47,11 @@ const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    output::until_closed(|| run(arguments))
+}
+
+/// Runs a command.
+fn run(arguments: Arguments) -> ExitCode {
     // To a log SIGHUP says that its file has been moved away.
     let hangs_up = !matches!(arguments.command, Command::SlowLog(_));
     let result = interrupt(hangs_up).and_then(|interrupt| match arguments.command {

@@ -489,3 +489,15 @@ fn a_snapshot_and_another_make_a_report() {
         );
     }
 }
+
+#[test]
+fn a_reader_that_has_gone_is_the_end_and_no_error() {
+    for arguments in [&["lab", "list"][..], &["probe", "/bin/sh"]] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tare"));
+        let ended = command.args(arguments).stdout(writer).output().expect("it starts");
+        assert_eq!(String::from_utf8_lossy(&ended.stderr), "", "{arguments:?}");
+        assert_eq!(ended.status.code(), Some(141), "{arguments:?}");
+    }
+}
