@@ -49,6 +49,15 @@ fn owes(state: &Path) -> bool {
     std::fs::read_dir(state).is_ok_and(|mut files| files.next().is_some())
 }
 
+/// Ends the load, also where an assertion fails: else everybody waits for it for ever.
+struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Moments are drawn, and the next one starts at once: the server may not have noticed yet that the killed one's connection is
 /// gone, which is said.
 #[test]
@@ -70,6 +79,7 @@ fn killed_at_any_moment_it_leaves_nothing_that_the_next_start_does_not_put_back(
             }
         };
         scope.spawn(load);
+        let _ending = Ending(&ended);
         let mut random = fastrand::Rng::with_seed(16);
         for nth in 0..6 {
             let mut command = govern(&server, home, &[]);
@@ -106,7 +116,6 @@ fn killed_at_any_moment_it_leaves_nothing_that_the_next_start_does_not_put_back(
             assert_eq!(settings(&server), original, "killed after {moment:?}: {text}");
             assert!(!owes(&state), "nothing is owed any more");
         }
-        ended.store(true, Ordering::Relaxed);
     });
     assert!(
         moved >= 2 && owed >= 2,

@@ -282,10 +282,7 @@ impl Hand {
     fn write_state(&self) -> Result<(), Error> {
         let failed = |source| Error::State { path: self.path.clone(), source };
         if self.owed.is_empty() {
-            return match std::fs::remove_file(&self.path) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(failed(error)),
-                _ => Ok(()),
-            };
+            return State::remove(&self.path).map_err(failed);
         }
         let persons = self.held.iter().filter(|(_, held)| **held == Held::Person);
         let state = State {

@@ -115,12 +115,32 @@ impl State {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
         }
-        let new = path.with_extension("new");
+        let new = unfinished(path);
         let mut file = File::create(&new)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         fs::rename(&new, path)
     }
+
+    /// Takes it away, and what one who was killed while writing it has left.
+    ///
+    /// # Errors
+    ///
+    /// The system's; a file that is not there is none.
+    pub fn remove(path: &Path) -> io::Result<()> {
+        for file in [path, &unfinished(path)] {
+            match fs::remove_file(file) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The file while it is being written.
+fn unfinished(path: &Path) -> PathBuf {
+    path.with_extension("new")
 }
 
 /// Rows changed, by name.
@@ -151,5 +171,16 @@ mod tests {
         assert_eq!(State::read(&path, &identity(1010, "/var/lib/mysql/")).expect("read"), None);
         std::fs::write(&path, "{").expect("written");
         assert!(State::read(&path, &server).is_err());
+    }
+
+    #[test]
+    fn nothing_is_left_also_of_one_who_was_killed_while_writing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = State::path(folder.path(), &identity(1000, "/var/lib/mysql/"));
+        for left in [&[][..], &[&path], &[&unfinished(&path)], &[&path, &unfinished(&path)]] {
+            left.iter().for_each(|file| std::fs::write(file, "{").expect("written"));
+            State::remove(&path).expect("removed");
+            assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
+        }
     }
 }
