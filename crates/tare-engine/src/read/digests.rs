@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::mem::offset_of;
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 use std::sync::atomic::{
@@ -24,12 +25,30 @@ use crate::count::counters::PlainCounters;
 use crate::count::digest::{DigestCell, DigestMap};
 use crate::count::digest_table::{DigestCounts, DigestSlot, DigestTally};
 use crate::count::spread;
+use crate::memory::arena::{LINE, Offset};
 use crate::memory::text;
 use crate::record::statement::Counter;
 use crate::setup::instrument::lock;
 use crate::snapshot::*;
 use crate::spelling::push_hex;
 use crate::thread::Thread;
+
+/// How far ahead of what is read memory is asked for. Digests are thousands of times a few lines, far from one another: to wait
+/// for each was more than half of what reading them took.
+const AHEAD: usize = 4;
+/// Bytes of a slot with its figures, as far as they tell whether there was an earlier tenant.
+const COUNTED: usize = offset_of!(DigestSlot, past) + LINE;
+/// Where a slot has the name of the schema, in words.
+const SCHEMA: Offset = (offset_of!(DigestSlot, schema) / 8) as Offset;
+
+/// All of them one after the other; one that is a few ahead is given to `expect`.
+fn expecting<'a, T: Copy>(all: &'a [T], expect: impl Fn(T) + 'a) -> impl Iterator<Item = T> + 'a {
+    let ahead = all.iter().skip(AHEAD).map(Some).chain(std::iter::repeat(None));
+    all.iter().zip(ahead).map(move |(it, ahead)| {
+        ahead.into_iter().for_each(|ahead| expect(*ahead));
+        *it
+    })
+}
 
 /// Hashes that the host made of digests, by number of the place, each with the tenant's generation. To make one takes
 /// longer than to read all else of a digest.
@@ -297,7 +316,8 @@ impl Engine {
             tallies.add(&sum, &buckets);
         }
         let (mut past, mut past_buckets) = (sum, Vec::new());
-        for (number, offset) in self.digests.places() {
+        let places: Vec<(u32, Offset)> = self.digests.places().collect();
+        for (number, offset) in expecting(&places, |(_, place)| self.arena.expect_read(place, COUNTED)) {
             let slot: &DigestSlot = self.arena.at(offset);
             let read = patiently(|| {
                 buckets.clear();
@@ -361,7 +381,13 @@ impl Engine {
         if thread.digest_epoch.load(Relaxed) != epoch {
             return;
         }
-        for cell in map.cells().filter_map(|cell| self.arena.get::<DigestCell>(cell)) {
+        let cells: Vec<Offset> = map.cells().collect();
+        let cells = expecting(&cells, |cell| self.arena.expect_read(cell, size_of::<DigestCell>()));
+        let cells: Vec<&DigestCell> = cells
+            .filter_map(|cell| self.arena.get::<DigestCell>(cell))
+            .inspect(|cell| self.arena.expect_read(cell.slot.load(Relaxed), LINE))
+            .collect();
+        for cell in cells {
             let from = buckets.len();
             if parts.has(DigestRow::HISTOGRAM) {
                 let events = || cell.cell.events();
@@ -397,7 +423,12 @@ impl Engine {
             // No generation is 0.
             hashes.resize(tallies.at.len(), (0, Hash::default()));
         }
-        for (number, offset) in self.digests.places() {
+        let places: Vec<(u32, Offset)> = self.digests.places().collect();
+        let expect = |(_, place)| {
+            self.arena.expect_read(place, LINE);
+            self.arena.expect_read(place + SCHEMA, LINE);
+        };
+        for (number, offset) in expecting(&places, expect) {
             let at = tallies.at[number as usize] as usize;
             let Sum { generation, tally: DigestTally { stat, .. }, .. } = &tallies.sums[at];
             if at == REST || stat.count == 0 {
