@@ -145,12 +145,13 @@ transcript() {
     expect 0 'tare install --dry-run'
     expect 0 'tare install --restart'
     # shellcheck disable=SC2016
-    expect 0 'for i in $(seq 20); do mariadb -e "SELECT COUNT(*) FROM bare.kept WHERE id > $i" >/dev/null; done'
+    expect 0 'for i in $(seq 8); do yes "SELECT COUNT(*) FROM bare.kept WHERE id > 500;" | head -n 2500 | mariadb >/dev/null & done
+mariadb -e "SELECT * FROM performance_schema.events_waits_history_long" >/dev/null && tare top --once >/dev/null && wait'
     expect 0 "mariadb -te \"SELECT DIGEST_TEXT, COUNT_STAR FROM performance_schema.events_statements_summary_by_digest WHERE DIGEST_TEXT LIKE '%kept%'\""
     expect 0 "tare doctor $server"
     quiet "rm $later && apt-get update"
     told 'apt-get upgrade -y && systemctl restart mariadb'
-    inside apt-cache policy mariadb-server | awk '/Installed:/ { it = $2 } /Candidate:/ { exit it != $2 }' \
+    inside apt-cache policy mariadb-server | awk '/Installed:/ { it = $2 } /Candidate:/ { is_newest = it == $2 } END { exit !is_newest }' \
         || die "there is a newer server, and it was not installed"
     expect 0 "tare doctor $server"
     told "apt-get install -y /root/tare_$next.deb"
