@@ -22,6 +22,7 @@ use crate::schema;
 use crate::sequential::{Errors, Looks};
 use verdict::Evidence;
 
+pub(crate) use medians::every_second;
 pub use medians::{Medians, Seconds, THROUGHPUT};
 pub use verdict::{Amount, Difference, Verdict};
 

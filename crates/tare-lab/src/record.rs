@@ -366,6 +366,11 @@ impl Slice {
         charged / sum(|turn| turn.queries as f64)
     }
 
+    /// Transactions per second.
+    pub fn tps(&self) -> f64 {
+        self.transactions as f64 / self.seconds
+    }
+
     /// A count or a time, divided by the transactions.
     pub fn per_transaction(&self, figure: f64) -> f64 {
         figure / self.transactions as f64

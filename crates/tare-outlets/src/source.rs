@@ -244,6 +244,13 @@ impl Source {
         Ok(&self.columns[table])
     }
 
+    /// Columns of a table by their names, those that the server has.
+    fn known<'n>(&mut self, table: &str, names: &[&'n str]) -> Result<Vec<Option<&'n str>>, Error> {
+        let known = self.columns(table)?;
+        let has = |name: &&str| known.iter().any(|it| it.eq_ignore_ascii_case(name));
+        Ok(names.iter().map(|name| Some(*name).filter(has)).collect())
+    }
+
     /// Rows of a table: the named columns, in that order. A column the server has not is NULL in every row. `filter` is
     /// empty or begins with WHERE, ORDER BY or LIMIT. A table of another schema is named with it:
     /// `information_schema.INNODB_TRX`.
@@ -269,9 +276,7 @@ impl Source {
         filter: &str,
         take: &mut dyn FnMut(Row),
     ) -> Result<(), Error> {
-        let known = self.columns(table)?;
-        let has = |name: &&&str| known.iter().any(|it| it.eq_ignore_ascii_case(name));
-        let asked: Vec<&str> = columns.iter().filter(has).copied().collect();
+        let asked: Vec<&str> = self.known(table, columns)?.into_iter().flatten().collect();
         let places: Vec<Option<usize>> =
             columns.iter().map(|name| asked.iter().position(|it| it == name)).collect();
         let list = if asked.is_empty() { "1".to_owned() } else { format!("`{}`", asked.join("`, `")) };
@@ -300,9 +305,7 @@ impl Source {
         if !matches!(self.address, Address::Socket(_)) {
             return Ok(false);
         }
-        let known = self.columns(table)?;
-        let has = |name: &&str| known.iter().any(|it| it.eq_ignore_ascii_case(name));
-        let asked: Vec<Option<&str>> = columns.iter().map(|name| Some(*name).filter(has)).collect();
+        let asked = self.known(table, columns)?;
         let table = qualified(table);
         let selects: Vec<String> =
             parts.iter().enumerate().map(|(number, part)| part.select(number, &table, &asked)).collect();

@@ -96,7 +96,7 @@ const _: () = assert!(size_of::<DigestMap>() == WORDS * 8);
 
 impl DigestMap {
     /// Every cell of the map.
-    pub(crate) fn cells(&self) -> impl Iterator<Item = Offset> + '_ {
+    pub(crate) fn cells(&self) -> impl Iterator<Item = Offset> + Clone + '_ {
         let cell = |entry: &[AtomicU64; 2]| match entry[1].load(Acquire) {
             0 => None,
             cell => Some(cell as Offset),

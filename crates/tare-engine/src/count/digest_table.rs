@@ -228,7 +228,7 @@ impl DigestTable {
     }
 
     /// Every place there is, with its number.
-    pub(crate) fn places(&self) -> impl Iterator<Item = (u32, Offset)> {
+    pub(crate) fn places(&self) -> impl Iterator<Item = (u32, Offset)> + Clone {
         let places = (0..).zip(self.places.words()).map(|(number, at)| (number, at.load(Acquire) as Offset));
         places.filter(|(_, place)| *place != 0)
     }

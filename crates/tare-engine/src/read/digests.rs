@@ -42,12 +42,9 @@ const COUNTED: usize = offset_of!(DigestSlot, past) + LINE;
 const SCHEMA: Offset = (offset_of!(DigestSlot, schema) / 8) as Offset;
 
 /// All of them one after the other; one that is a few ahead is given to `expect`.
-fn expecting<'a, T: Copy>(all: &'a [T], expect: impl Fn(T) + 'a) -> impl Iterator<Item = T> + 'a {
-    let ahead = all.iter().skip(AHEAD).map(Some).chain(std::iter::repeat(None));
-    all.iter().zip(ahead).map(move |(it, ahead)| {
-        ahead.into_iter().for_each(|ahead| expect(*ahead));
-        *it
-    })
+fn expecting<T>(all: impl Iterator<Item = T> + Clone, expect: impl Fn(T)) -> impl Iterator<Item = T> {
+    let mut ahead = all.clone().skip(AHEAD);
+    all.inspect(move |_| ahead.next().into_iter().for_each(&expect))
 }
 
 /// Hashes that the host made of digests, by number of the place, each with the tenant's generation. To make one takes
@@ -316,8 +313,8 @@ impl Engine {
             tallies.add(&sum, &buckets);
         }
         let (mut past, mut past_buckets) = (sum, Vec::new());
-        let places: Vec<(u32, Offset)> = self.digests.places().collect();
-        for (number, offset) in expecting(&places, |(_, place)| self.arena.expect_read(place, COUNTED)) {
+        let expect = |(_, place)| self.arena.expect_read(place, COUNTED);
+        for (number, offset) in expecting(self.digests.places(), expect) {
             let slot: &DigestSlot = self.arena.at(offset);
             let read = patiently(|| {
                 buckets.clear();
@@ -381,9 +378,8 @@ impl Engine {
         if thread.digest_epoch.load(Relaxed) != epoch {
             return;
         }
-        let cells: Vec<Offset> = map.cells().collect();
-        let cells = expecting(&cells, |cell| self.arena.expect_read(cell, size_of::<DigestCell>()));
-        let cells: Vec<&DigestCell> = cells
+        let expect = |cell| self.arena.expect_read(cell, size_of::<DigestCell>());
+        let cells: Vec<&DigestCell> = expecting(map.cells(), expect)
             .filter_map(|cell| self.arena.get::<DigestCell>(cell))
             .inspect(|cell| self.arena.expect_read(cell.slot.load(Relaxed), LINE))
             .collect();
@@ -423,12 +419,11 @@ impl Engine {
             // No generation is 0.
             hashes.resize(tallies.at.len(), (0, Hash::default()));
         }
-        let places: Vec<(u32, Offset)> = self.digests.places().collect();
         let expect = |(_, place)| {
             self.arena.expect_read(place, LINE);
             self.arena.expect_read(place + SCHEMA, LINE);
         };
-        for (number, offset) in expecting(&places, expect) {
+        for (number, offset) in expecting(self.digests.places(), expect) {
             let at = tallies.at[number as usize] as usize;
             let Sum { generation, tally: DigestTally { stat, .. }, .. } = &tallies.sums[at];
             if at == REST || stat.count == 0 {

@@ -80,7 +80,7 @@ impl Medians {
             cpu_sidecars: over(&|s| s.per_transaction(s.cpu_sidecars)),
             cpu_beside: over(&|s| s.per_transaction(s.cpu_beside)),
             resident_sidecars: over(&|s| s.resident_sidecars as f64),
-            tps: over(&|s| s.transactions as f64 / s.seconds),
+            tps: over(&|s| s.tps()),
             qps: over(&|s| s.queries as f64 / s.seconds),
             latency: over(&|s| s.latency.mean),
             p50: over(&|s| s.latency.p50),
@@ -111,21 +111,25 @@ pub struct Seconds {
 
 impl Seconds {
     pub(super) fn of(slices: &[&Slice]) -> Seconds {
-        let all: Vec<f64> = slices.iter().flat_map(|s| s.per_second.iter().copied()).collect();
+        let all = every_second(slices);
         let [p1, p50, p99] = [0.01, 0.5, 0.99].map(|q| quantile(&all, q));
         Seconds { p1, p50, p99 }
     }
+}
+
+/// Transactions of every second of slices.
+pub(crate) fn every_second(slices: &[&Slice]) -> Vec<f64> {
+    slices.iter().flat_map(|s| s.per_second.iter().copied()).collect()
 }
 
 /// Means with their standard errors, as studies give them that repeat a run some times: each slice counts as a run. Of
 /// transactions per second ([`THROUGHPUT`]), and of what the workload reports of itself. Nothing of fewer than two slices.
 ///
 /// What drifts from slice to slice is part of the error, unlike in what is compared within blocks.
-#[allow(clippy::cast_precision_loss)] // counts of a slice are far below 2^53
 pub(super) fn of_runs(slices: &[&Slice]) -> BTreeMap<String, Estimate> {
     let mut all: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for slice in slices {
-        all.entry(THROUGHPUT.into()).or_default().push(slice.transactions as f64 / slice.seconds);
+        all.entry(THROUGHPUT.into()).or_default().push(slice.tps());
         for (name, value) in &slice.figures {
             all.entry(name.clone()).or_default().push(*value);
         }

@@ -46,8 +46,7 @@ pub(super) fn curves(study: &Study<'_>, cells: &[&CellAnalysis]) -> Markup {
     }
     let throughput = lines(study, &cells, |cell, s| {
         let done = study.slices(&cell.cell, &s.name).iter();
-        #[allow(clippy::cast_precision_loss)] // counts of a slice are far below 2^53
-        mean_interval(&done.map(|s| s.transactions as f64 / s.seconds).collect::<Vec<_>>())
+        mean_interval(&done.map(|s| s.tps()).collect::<Vec<_>>())
     });
     let differences = lines(study, &cells, |_, s| {
         let difference = s.throughput?;

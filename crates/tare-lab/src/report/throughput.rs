@@ -8,13 +8,13 @@ use super::chart::{Axis, Box, Scatter, Second};
 use super::figures::{difference, spaced};
 use super::results::plot_heads;
 use super::{Study, is_base, measured, unit};
-use crate::analysis::{CellAnalysis, SettingAnalysis, THROUGHPUT};
+use crate::analysis::{CellAnalysis, SettingAnalysis, THROUGHPUT, every_second};
 use crate::record::{Measure, Slice};
 use crate::statistics::quantile;
 
 /// Transactions of every second of every slice.
 pub(super) fn seconds(study: &Study<'_>, cell: &CellAnalysis, s: &SettingAnalysis) -> Vec<f64> {
-    study.slices(&cell.cell, &s.name).iter().flat_map(|s| s.per_second.iter().copied()).collect()
+    every_second(study.slices(&cell.cell, &s.name))
 }
 
 /// The median of the base's seconds.

@@ -66,9 +66,7 @@ impl Run<'_> {
         self.whole(&cell, place, WARM_UP, 0, tell)?;
         let seconds = definition.whole_slice_seconds().max(MAXIMUM);
         let slice = self.whole(&cell, place, seconds, 0, tell)?;
-        #[allow(clippy::cast_precision_loss)] // counts of a slice are far below 2^53
-        let tps = slice.transactions as f64 / slice.seconds;
-        self.journal.append(Record::Maximum(Maximum { cell, setting, tps }))
+        self.journal.append(Record::Maximum(Maximum { cell, setting, tps: slice.tps() }))
     }
 
     /// Finds out how long it takes to switch a server to a setting.

@@ -20,7 +20,7 @@ pub(super) fn lists(select: &Select) -> bool {
         column.sql_type == SqlType::BigIntUnsigned && !column.nullable
     };
     matches!(&select.order[..], [by] if is_number(by))
-        && !is_aggregate(select)
+        && !select.is_aggregate()
         && tested(&select.filter).is_some()
 }
 
@@ -31,14 +31,9 @@ fn sums(select: &Select) -> bool {
         ItemOf::Sum(_) => is_all,
         of => matches!(of, ItemOf::CountRows | ItemOf::Constant(_)),
     };
-    is_aggregate(select)
+    select.is_aggregate()
         && select.items.iter().all(|item| is_told(&item.of))
         && tested(&select.filter).is_some()
-}
-
-/// Whether it asks for one row of all.
-fn is_aggregate(select: &Select) -> bool {
-    select.items.iter().any(|item| item.of.is_aggregate())
 }
 
 /// The conditions that all have to be true, each with the one column it is about. `None`: one is about several, or none.
@@ -135,7 +130,7 @@ impl Moment<'_> {
             return Err(Failure::stopping().into());
         }
         match select.order[..] {
-            [Order { column, descending }] if !is_aggregate(select) => {
+            [Order { column, descending }] if !select.is_aggregate() => {
                 let rows = self.judge(select, Some(column)).to_vec();
                 Ok(Found::Rows(first(rows, descending, select)))
             }

@@ -26,7 +26,7 @@ pub(super) fn select(
     writer: &mut Writer<'_>,
     select: &Select,
 ) -> Result<(), Stop> {
-    if select.items.iter().any(|item| item.of.is_aggregate()) {
+    if select.is_aggregate() {
         return aggregate(source, session, writer, select);
     }
     if moment::lists(select)

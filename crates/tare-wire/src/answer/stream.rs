@@ -19,7 +19,7 @@ pub(super) fn select(
     stream: &dyn Stream,
 ) -> Result<(), Stop> {
     let is_plain = select.order.is_empty() && select.limit == Limit::NONE;
-    if !is_plain || select.items.iter().any(|item| item.of.is_aggregate()) {
+    if !is_plain || select.is_aggregate() {
         return Err(Failure::only_forwards().into());
     }
     let mut sent = Sent::begin(source, session, writer, select)?;

@@ -172,9 +172,7 @@ impl Scope {
             _ => Collation::GeneralCi,
         }
     }
-}
 
-impl Scope {
     /// A term as it is compared with another one: a literal beside a column of moments is read once.
     fn compared(&self, with: &Term, term: Term) -> Term {
         match (with, &term) {

@@ -47,6 +47,11 @@ impl Select {
         self.items.iter().map(|item| item.of.column()).collect()
     }
 
+    /// Whether it asks for one row of all.
+    pub(crate) fn is_aggregate(&self) -> bool {
+        self.items.iter().any(|item| item.of.is_aggregate())
+    }
+
     /// The columns it reads.
     pub(crate) fn columns(&self) -> Columns {
         let mut columns = Columns::NONE;

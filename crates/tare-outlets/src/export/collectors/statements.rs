@@ -236,14 +236,13 @@ fn ask_digests(scrape: &mut Scrape<'_>) -> Result<Option<Digests>, Error> {
         return Ok(None);
     }
     let columns = columns(scrape);
-    let schemas: Vec<&str> =
-        scrape.options.exclude_schemas.iter().map(String::as_str).chain(OWN_SCHEMAS).collect();
+    let schemas: Vec<&str> = left_out_schemas(scrape.options).collect();
     let condition = format!(
         "WHERE `SCHEMA_NAME` NOT IN ({}) AND `LAST_SEEN` > {}",
         listed(&schemas),
         quoted(scrape.since)
     );
-    let highest = format!("{condition} ORDER BY `SUM_TIMER_WAIT` DESC LIMIT {}", limit);
+    let highest = format!("{condition} ORDER BY `SUM_TIMER_WAIT` DESC LIMIT {limit}");
     let summed = FIGURES..FIGURES + MEASURES.len();
     let parts = [
         Part { of: Of::Sums(summed.clone()), filter: String::new() },
@@ -260,6 +259,11 @@ fn ask_digests(scrape: &mut Scrape<'_>) -> Result<Option<Digests>, Error> {
     })?;
     let left_out = found.saturating_sub(highest.len() as u64);
     Ok(is_told.then_some(Digests { highest, left_out, sums }))
+}
+
+/// Schemas whose statements become no samples.
+fn left_out_schemas(options: &Options) -> impl Iterator<Item = &str> {
+    options.exclude_schemas.iter().map(String::as_str).chain(OWN_SCHEMAS)
 }
 
 /// Looks through all of them.
@@ -284,10 +288,9 @@ fn look_through_digests(scrape: &mut Scrape<'_>) -> Result<Digests, Error> {
 /// condition this is: names of schemas that differ in case are the same to the server.
 fn is_of_interest(row: &Row, options: &Options, since: &str) -> bool {
     let Some(schema) = row.text(SCHEMA) else { return false };
-    let excluded = options.exclude_schemas.iter().map(String::as_str).chain(OWN_SCHEMAS);
     let seen = row.text(LAST_SEEN).unwrap_or_default();
     row.text(DIGEST).is_some()
-        && !excluded.into_iter().any(|it| it.eq_ignore_ascii_case(&schema))
+        && !left_out_schemas(options).any(|it| it.eq_ignore_ascii_case(&schema))
         && seen.as_str() > since
 }
 
