@@ -1,12 +1,13 @@
 //! `tare probe`: whether tare would serve a server, found out from the program's file, which is not run.
 
+use std::ffi::CStr;
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use serde::Serialize;
 use tare_mariadb::abi::Series;
-use tare_mariadb::startup::{StandBack, built_in, mutex_lock, program};
+use tare_mariadb::startup::{StandBack, built_in, locks, program};
 
 use crate::arguments::Probe;
 use crate::elf::{self, Elf};
@@ -57,11 +58,14 @@ pub(crate) fn look(path: &Path) -> Result<Program, elf::Error> {
             if let Err(error) = loaded.image().functions(series, file.symbol(built_in::KEYS)) {
                 program.hindrances.push(error.to_string());
             }
-            let code = file.symbol(mutex_lock::NAME).and_then(|at| loaded.code_at(at, mutex_lock::LOOK));
-            if !code.is_some_and(|code| mutex_lock::is_known(series, code)) {
-                program.notes.push(
-                    "its psi_mutex_lock is not the known one: mutexes are timed as at level exact".to_owned(),
-                );
+            let code = |name: &CStr| file.symbol(name).and_then(|at| loaded.code_at(at, locks::LOOK));
+            let other = locks::FUNCTIONS.iter().filter(|function| !function.is_known(series, code));
+            let other: Vec<_> = other.map(|function| function.name.to_string_lossy()).collect();
+            if !other.is_empty() {
+                let names = other.join(", ");
+                program
+                    .notes
+                    .push(format!("not the known ones: {names}: their locks are timed as at level exact"));
             }
         }
     }

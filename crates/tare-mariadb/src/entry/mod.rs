@@ -9,6 +9,7 @@ pub(crate) mod condition;
 mod facts;
 mod file;
 mod guard;
+pub(crate) mod lock;
 mod memory;
 mod metadata;
 mod pointer;
@@ -181,8 +182,6 @@ macro_rules! slots {
         }
     };
 }
-
-pub(crate) use synch::lock_mutex;
 
 /// The engine of this process.
 pub(crate) static ENGINE: Engine = Engine::new();

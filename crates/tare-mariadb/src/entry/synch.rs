@@ -77,7 +77,7 @@ fn number(first: u8, op: c_uint) -> u8 {
 /// mutex's: one function serves them, so that its code is at hand more often. What is usual is done here, and all the rest
 /// by a function that is called in its place.
 #[inline(never)]
-extern "C" fn start(
+pub(super) extern "C" fn start(
     state: *mut MutexLockerState,
     object: *mut Mutex,
     operation: u8,
@@ -124,14 +124,14 @@ const _: () = {
 
 /// What a locker keeps: the object, and the thread that waits for it.
 #[inline(always)]
-fn parties(locker: *mut MutexLocker) -> Option<(SynchRef, ThreadRef)> {
+pub(super) fn parties(locker: *mut MutexLocker) -> Option<(SynchRef, ThreadRef)> {
     let state = state!(locker, MutexLockerState)?;
     Some((instance!(SynchHandle, state.mutex)?, instance!(ThreadHandle, state.thread)?))
 }
 
 /// Ends a wait.
 #[inline(never)]
-extern "C" fn end(locker: *mut MutexLocker) {
+pub(super) extern "C" fn end(locker: *mut MutexLocker) {
     if let Some(wait) = state!(locker, MutexLockerState).and_then(|state| kept!(state))
         && !ENGINE.end_synch_wait_fast(&wait)
     {
@@ -195,62 +195,6 @@ pub(super) unsafe extern "C" fn start_mutex_wait(
         return null_mut();
     }
     start(state, mutex, number(operation::MUTEX, op), file, line)
-}
-
-/// The server's mutex: the C library's, and the instance.
-#[repr(C)]
-pub(crate) struct ServerMutex {
-    mutex: libc::pthread_mutex_t,
-    instance: *mut Mutex,
-}
-
-/// Stands in the place of the server's `psi_mutex_lock` (`startup::mutex_lock`): as that one, but a mutex that is free needs
-/// no clock, if its level says so.
-pub(crate) unsafe extern "C" fn lock_mutex(
-    that: *mut ServerMutex,
-    file: *const c_char,
-    line: c_uint,
-) -> c_int {
-    // SAFETY: the server passes its own mutex, which it has initialised and which stays while it is locked.
-    let (mutex, instance) = unsafe { (&raw mut (*that).mutex, (*that).instance) };
-    if !ENGINE.wants(Kind::Mutex) {
-        // SAFETY: as above.
-        return unsafe { libc::pthread_mutex_lock(mutex) };
-    }
-    if let Some(synch) = instance!(SynchHandle, instance)
-        && let Some(untimed) = ENGINE.untimed_synch(synch)
-    {
-        // SAFETY: as above.
-        let free = unsafe { libc::pthread_mutex_trylock(mutex) } == 0;
-        if free || untimed.is_never_timed() {
-            // SAFETY: as above.
-            let rc = if free { 0 } else { unsafe { libc::pthread_mutex_lock(mutex) } };
-            ENGINE.count_free_synch(untimed, synch, operation::MUTEX, Source::new(file, line));
-            if rc == 0 {
-                ENGINE.set_synch_owner(synch, untimed.thread());
-            }
-            return rc;
-        }
-    }
-    lock_timed_mutex(mutex, instance, file, line)
-}
-
-#[inline(never)]
-fn lock_timed_mutex(
-    mutex: *mut libc::pthread_mutex_t,
-    instance: *mut Mutex,
-    file: *const c_char,
-    line: c_uint,
-) -> c_int {
-    let mut state = std::mem::MaybeUninit::<MutexLockerState>::uninit();
-    let locker = start(state.as_mut_ptr(), instance, operation::MUTEX, file, line);
-    // SAFETY: the caller's mutex, as the server passed it.
-    let rc = unsafe { libc::pthread_mutex_lock(mutex) };
-    if !locker.is_null() {
-        own(locker, rc);
-        end(locker);
-    }
-    rc
 }
 
 /// Operations of rwlocks in the interface's numbers.

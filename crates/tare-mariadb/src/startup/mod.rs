@@ -13,7 +13,7 @@ mod direct_calls;
 mod environment;
 pub(crate) mod error_log;
 mod leftovers;
-pub mod mutex_lock;
+pub mod locks;
 pub mod program;
 mod provider;
 mod stand_back;

@@ -7,7 +7,7 @@ use tare_engine::{Config, Initial, Registration};
 use tare_tables::Shape;
 
 use super::error_log::{Severity, line};
-use super::{StandBack, conditions, direct_calls, mutex_lock};
+use super::{StandBack, conditions, direct_calls, locks};
 use crate::abi::Series;
 use crate::entry::{self, ENGINE};
 use crate::host::server::ServerHost;
@@ -47,9 +47,8 @@ pub(crate) fn start(series: Series, options: &'static Options) -> Result<*const 
     }
     let table = entry::vtable(series, options);
     // Where waits are counted by instance, too, every lock takes the way that does so.
-    let lock = if options.synch_waits_by_instance { None } else { mutex_lock::place(series) };
-    let lock = lock.map(|from| (from, entry::lock_mutex as *const () as usize));
-    direct_calls::redirect(series, table, &conditions.into_iter().chain(lock).collect::<Vec<_>>())?;
+    let locks = if options.synch_waits_by_instance { Vec::new() } else { locks::places(series) };
+    direct_calls::redirect(series, table, &conditions.into_iter().chain(locks).collect::<Vec<_>>())?;
     Ok(table)
 }
 

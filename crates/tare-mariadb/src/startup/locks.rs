@@ -1,0 +1,214 @@
+//! The server's own functions that take an instrumented lock: what its code calls for mutexes and rwlocks.
+//!
+//! Each asks the provider to begin a wait, takes the lock, and tells it that the wait has ended. A lock that is free needs
+//! no clock: tare's functions in their place (`entry::lock`) try first, so that nobody can wait unseen. The functions are
+//! exported. One is taken for the known one if it reads the instance where the lock ends, and calls the provider's slot; the lock
+//! that is the server's own also if its functions change the members tare's change.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_void};
+
+use super::symbol;
+use crate::abi::Series;
+use crate::entry::lock::{
+    self, MUTEX_INSTANCE, PRLOCK, PRLOCK_INSTANCE, PRLOCK_READERS, PRLOCK_WRITER, RWLOCK_INSTANCE, TakePrlock,
+};
+
+/// Bytes of a function that are looked at; those that get a jump are longer.
+pub const LOOK: usize = 80;
+
+/// A function of the server's that takes a lock.
+pub struct Function {
+    /// Its exported name.
+    pub name: &'static CStr,
+    /// The slot by which it begins to wait.
+    slot: &'static str,
+    /// Where its lock keeps the instance.
+    instance: usize,
+    /// Functions it goes with, and whether their code is as known.
+    needs: &'static [(&'static CStr, fn(&[u8]) -> bool)],
+}
+
+/// What takes and gives back the server's own rwlock.
+const PRLOCK_FUNCTIONS: &[(&CStr, fn(&[u8]) -> bool)] =
+    &[(READ_PRLOCK, counts_readers), (WRITE_PRLOCK, notes_writer), (c"rw_pr_unlock", forgets_writer)];
+const READ_PRLOCK: &CStr = c"rw_pr_rdlock";
+const WRITE_PRLOCK: &CStr = c"rw_pr_wrlock";
+
+/// The functions; tare's are `entry::lock::functions`, in this order.
+pub const FUNCTIONS: [Function; 6] = [
+    Function { name: c"psi_mutex_lock", slot: "start_mutex_wait", instance: MUTEX_INSTANCE, needs: &[] },
+    Function { name: c"psi_mutex_trylock", slot: "start_mutex_wait", instance: MUTEX_INSTANCE, needs: &[] },
+    Function {
+        name: c"psi_rwlock_rdlock",
+        slot: "start_rwlock_rdwait",
+        instance: RWLOCK_INSTANCE,
+        needs: &[],
+    },
+    Function {
+        name: c"psi_rwlock_wrlock",
+        slot: "start_rwlock_wrwait",
+        instance: RWLOCK_INSTANCE,
+        needs: &[],
+    },
+    Function {
+        name: c"psi_prlock_rdlock",
+        slot: "start_rwlock_rdwait",
+        instance: PRLOCK_INSTANCE,
+        needs: PRLOCK_FUNCTIONS,
+    },
+    Function {
+        name: c"psi_prlock_wrlock",
+        slot: "start_rwlock_wrwait",
+        instance: PRLOCK_INSTANCE,
+        needs: PRLOCK_FUNCTIONS,
+    },
+];
+
+impl Function {
+    /// Whether it is the known one. `code` says the first [`LOOK`] bytes of an exported function.
+    pub fn is_known<'a>(&self, series: Series, code: impl Fn(&CStr) -> Option<&'a [u8]>) -> bool {
+        let slot = series.slot_names().iter().position(|slot| *slot == self.slot);
+        let Some(offset) = slot.and_then(|slot| u32::try_from(slot * size_of::<*const c_void>()).ok()) else {
+            return false;
+        };
+        let known = |name, is_known: &dyn Fn(&[u8]) -> bool| code(name).is_some_and(is_known);
+        known(self.name, &|code| calls(code, self.instance, offset))
+            && self.needs.iter().all(|(name, is_known)| known(name, is_known))
+    }
+}
+
+/// Where the functions begin, and tare's in their place. What is not as known is left alone: its locks are timed whether or not
+/// they are free.
+pub(super) fn places(series: Series) -> Vec<(usize, usize)> {
+    if let (Some(read), Some(write)) = (symbol(READ_PRLOCK), symbol(WRITE_PRLOCK)) {
+        // SAFETY: the server's functions of these names take a lock of its own and return an error's number.
+        let functions =
+            [read, write].map(|function| unsafe { std::mem::transmute::<_, TakePrlock>(function) });
+        let _ = PRLOCK.set(functions);
+    }
+    // SAFETY: an exported function is the program's code, and that goes on behind it: none of these is its last bytes.
+    let code =
+        |name: &CStr| symbol(name).map(|at| unsafe { std::slice::from_raw_parts(at.cast::<u8>(), LOOK) });
+    let known =
+        FUNCTIONS.iter().zip(lock::functions()).filter(|(function, _)| function.is_known(series, code));
+    known.filter_map(|(function, to)| Some((symbol(function.name)?.addr(), to))).collect()
+}
+
+/// Whether the code loads a register from `instance` and calls through a table's slot at `offset`.
+fn calls(code: &[u8], instance: usize, offset: u32) -> bool {
+    // mov r64, [r64 + disp8], but for a base that needs a further byte.
+    let loads = |code: &[u8]| matches!(code, &[0x48 | 0x49, 0x8B, form, at] if form & 0xC0 == 0x40 && form & 7 != 4 && usize::from(at) == instance);
+    // call [r64 + disp32].
+    let is_call = |code: &[u8]| matches!(code, &[0xFF, 0x90..=0x97, a, b, c, d] if u32::from_le_bytes([a, b, c, d]) == offset);
+    let Some(call) = code.windows(6).position(is_call) else { return false };
+    code[..call].windows(4).any(loads)
+}
+
+/// Up to the first `ret`, or what may be one.
+fn body(code: &[u8]) -> &[u8] {
+    &code[..code.iter().position(|byte| *byte == 0xC3).unwrap_or(code.len())]
+}
+
+/// Whether a function's body has an instruction of four bytes that works on a member by a register (but rsp) and a distance of one
+/// byte: opcode, which of the opcode's instructions, the member, an operand.
+fn has(code: &[u8], opcode: u8, which: u8, member: usize, operand: u8) -> bool {
+    body(code).windows(4).any(|code| {
+        code[0] == opcode
+            && code[1] & 0xF8 == 0x40 | which << 3
+            && code[1] & 7 != 4
+            && usize::from(code[2]) == member
+            && code[3] == operand
+    })
+}
+
+/// `add [r64 + readers], 1`.
+fn counts_readers(code: &[u8]) -> bool {
+    has(code, 0x83, 0, PRLOCK_READERS, 1)
+}
+
+/// `mov r32, [r64 + readers]` and `mov byte [r64 + writer], 1`.
+fn notes_writer(code: &[u8]) -> bool {
+    let reads = |code: &[u8]| matches!(code, &[0x8B, form, at] if form & 0xC0 == 0x40 && form & 7 != 4 && usize::from(at) == PRLOCK_READERS);
+    has(code, 0xC6, 0, PRLOCK_WRITER, 1) && body(code).windows(3).any(reads)
+}
+
+/// `cmp byte [r64 + writer], 0` and `mov byte [r64 + writer], 0`.
+fn forgets_writer(code: &[u8]) -> bool {
+    has(code, 0x80, 7, PRLOCK_WRITER, 0) && has(code, 0xC6, 0, PRLOCK_WRITER, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `mov 0x28(%rdi),%rsi` and `call *0x190(%rax)`, as Debian's 10.11.19 has them.
+    const LOAD: [u8; 4] = [0x48, 0x8B, 0x77, 0x28];
+    const CALL: [u8; 6] = [0xFF, 0x90, 0x90, 0x01, 0x00, 0x00];
+
+    fn code(parts: &[&[u8]]) -> Vec<u8> {
+        parts.concat()
+    }
+
+    #[test]
+    fn a_function_is_known_by_what_it_reads_and_calls() {
+        let calls = |code: &[u8], offset| super::calls(code, MUTEX_INSTANCE, offset);
+        assert!(calls(&code(&[&[0x90; 20], &LOAD, &[0x90; 5], &CALL]), 0x190));
+        assert!(!calls(&code(&[&LOAD, &CALL]), 0x198), "another slot");
+        assert!(!calls(&code(&[&CALL, &LOAD]), 0x190), "it reads the instance too late");
+        assert!(!calls(&code(&[&[0x48, 0x8B, 0x77, 0x30], &CALL]), 0x190), "the instance lies elsewhere");
+        assert!(!calls(&LOAD, 0x190) && !calls(&[], 0x190));
+    }
+
+    /// As Debian's 10.11.19 has them: `addl $1,0x58(%rbx)`; `mov 0x58(%rbx),%edx` and `movb $1,0x60(%rbx)`;
+    /// `cmpb $0,0x60(%rdi)` and `movb $0,0x60(%rdi)`.
+    const READS: [u8; 4] = [0x83, 0x43, 0x58, 0x01];
+    const ASKS: [u8; 3] = [0x8B, 0x53, 0x58];
+    const WRITES: [u8; 4] = [0xC6, 0x43, 0x60, 0x01];
+    const COMPARES: [u8; 4] = [0x80, 0x7F, 0x60, 0x00];
+    const FORGETS: [u8; 4] = [0xC6, 0x47, 0x60, 0x00];
+
+    #[test]
+    fn the_servers_own_rwlock_is_known_by_what_its_functions_change() {
+        let ret = [0xC3];
+        assert!(counts_readers(&code(&[&[0x55], &READS, &ret])));
+        assert!(!counts_readers(&code(&[&ret, &READS])), "another function's");
+        assert!(notes_writer(&code(&[&ASKS, &WRITES, &ret])));
+        assert!(!notes_writer(&WRITES) && !notes_writer(&ASKS) && !notes_writer(&code(&[&ASKS, &FORGETS])));
+        assert!(forgets_writer(&code(&[&COMPARES, &FORGETS, &ret])));
+        assert!(!forgets_writer(&code(&[&COMPARES, &WRITES])) && !forgets_writer(&FORGETS));
+        assert!(!counts_readers(&[0x83, 0x43, 0x5C, 0x01]), "another member");
+    }
+
+    #[test]
+    fn a_function_needs_those_it_goes_with() {
+        let series = Series::V10_11;
+        let slot =
+            series.slot_names().iter().position(|slot| *slot == "start_rwlock_wrwait").expect("a slot");
+        let [a, b, ..] = ((slot * 8) as u32).to_le_bytes();
+        let taking = code(&[&[0x48, 0x8B, 0x77, 0x68], &[0xFF, 0x90, a, b, 0, 0]]);
+        let unlock = code(&[&COMPARES, &FORGETS]);
+        let write = code(&[&ASKS, &WRITES]);
+        let all = |missing: &'static CStr| {
+            let (taking, unlock, write) = (&taking, &unlock, &write);
+            move |name: &CStr| match name.to_bytes() {
+                _ if name == missing => None,
+                b"psi_prlock_wrlock" => Some(&taking[..]),
+                b"rw_pr_unlock" => Some(&unlock[..]),
+                b"rw_pr_wrlock" => Some(&write[..]),
+                b"rw_pr_rdlock" => Some(&READS[..]),
+                _ => None,
+            }
+        };
+        let function = &FUNCTIONS[5];
+        assert!(function.is_known(series, all(c"none")));
+        for missing in [c"psi_prlock_wrlock", c"rw_pr_unlock", c"rw_pr_wrlock", c"rw_pr_rdlock"] {
+            assert!(!function.is_known(series, all(missing)), "{missing:?}");
+        }
+    }
+
+    #[test]
+    fn a_program_without_the_functions_has_no_places() {
+        assert!(places(Series::V10_11).is_empty());
+    }
+}
