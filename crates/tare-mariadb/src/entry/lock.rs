@@ -302,3 +302,50 @@ in_place! {
     read_prlock: TakePrlockTo<false>, ServerPrlock;
     write_prlock: TakePrlockTo<true>, ServerPrlock;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prlock() -> Prlock {
+        Prlock {
+            mutex: libc::PTHREAD_MUTEX_INITIALIZER,
+            no_active_readers: libc::PTHREAD_COND_INITIALIZER,
+            active_readers: 0,
+            writers_waiting_readers: 0,
+            active_writer: 0,
+        }
+    }
+
+    /// Whether somebody has the mutex: who writes keeps it.
+    fn is_locked(lock: &mut Prlock) -> bool {
+        // SAFETY: the caller's own lock.
+        unsafe {
+            let is_free = libc::pthread_mutex_trylock(&raw mut lock.mutex) == 0;
+            if is_free {
+                libc::pthread_mutex_unlock(&raw mut lock.mutex);
+            }
+            !is_free
+        }
+    }
+
+    #[test]
+    fn the_servers_own_rwlock_is_taken_as_the_server_takes_it() {
+        let mut lock = prlock();
+        let at = &raw mut lock;
+        // SAFETY: the test's own lock.
+        unsafe {
+            assert!(read_free(at) && read_free(at), "readers share it");
+            assert_eq!(((*at).active_readers, (*at).active_writer), (2, 0));
+            assert!(!write_free(at), "somebody reads");
+            assert_eq!(((*at).active_readers, (*at).active_writer), (2, 0));
+            assert!(!is_locked(&mut *at), "who cannot write gives the mutex back");
+            (*at).active_readers = 0;
+            assert!(write_free(at));
+            assert_eq!(((*at).active_readers, (*at).active_writer), (0, 1));
+            assert!(is_locked(&mut *at));
+            assert!(!write_free(at) && !read_free(at), "somebody writes");
+            assert_eq!(((*at).active_readers, (*at).active_writer), (0, 1));
+        }
+    }
+}

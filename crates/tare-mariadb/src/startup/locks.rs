@@ -26,11 +26,14 @@ pub struct Function {
     /// Where its lock keeps the instance.
     instance: usize,
     /// Functions it goes with, and whether their code is as known.
-    needs: &'static [(&'static CStr, fn(&[u8]) -> bool)],
+    needs: &'static [Needed],
 }
 
+/// An exported function, and whether its first bytes are as known.
+type Needed = (&'static CStr, fn(&[u8]) -> bool);
+
 /// What takes and gives back the server's own rwlock.
-const PRLOCK_FUNCTIONS: &[(&CStr, fn(&[u8]) -> bool)] =
+const PRLOCK_FUNCTIONS: &[Needed] =
     &[(READ_PRLOCK, counts_readers), (WRITE_PRLOCK, notes_writer), (c"rw_pr_unlock", forgets_writer)];
 const READ_PRLOCK: &CStr = c"rw_pr_rdlock";
 const WRITE_PRLOCK: &CStr = c"rw_pr_wrlock";

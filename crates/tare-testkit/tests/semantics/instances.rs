@@ -277,3 +277,49 @@ fn who_holds_a_mutex_or_an_rwlock() {
     });
     assert_eq!(held(&mut schema, table, name, column), [""; 0]);
 }
+
+/// The lock under which the servers are kept, and the server's own rwlock of what metadata locks wait for.
+const SERVERS: &str = "wait/synch/rwlock/sql/THR_LOCK_servers";
+const METADATA: &str = "wait/synch/rwlock/sql/MDL_lock::rwlock";
+
+#[test]
+fn an_rwlock_that_is_free_takes_no_time_and_one_that_is_not_is_timed() {
+    let _turn = turn();
+    let server = server();
+    let mut schema = server.schema().unwrap();
+    let [mut holder, mut writer, mut reader] = [(); 3].map(|()| Watched::connect(&server, &mut schema));
+    let [wrote, read] = [&writer, &reader].map(|watched| watched.thread.clone());
+    let times = |schema: &mut Schema, thread: &str, name: &str| -> Vec<String> {
+        let key = [("THREAD_ID", thread), ("EVENT_NAME", name)];
+        let rows = schema.rows_where("events_waits_history_long", &key).unwrap();
+        rows.iter().map(|row| row.text("TIMER_WAIT").to_owned()).collect()
+    };
+    holder.run("CREATE DATABASE t");
+    // The first events of an instrument in a thread are timed at any rate.
+    writer.run_often("FLUSH PRIVILEGES", 3);
+    holder.run("LOCK TABLES mysql.servers WRITE");
+    std::thread::scope(|scope| {
+        // The servers are read anew under their lock, from a table that somebody has locked; a FEDERATED table asks for one.
+        let writing = scope.spawn(|| writer.run("FLUSH PRIVILEGES"));
+        let has = |schema: &mut Schema| {
+            schema.value("rwlock_instances", &[("NAME", SERVERS)], "WRITE_LOCKED_BY_THREAD_ID").unwrap()
+        };
+        let owner = until(|| has(&mut schema), Option::is_some);
+        let sql = "CREATE TABLE t.f (a INT) ENGINE=FEDERATED CONNECTION='nobody'";
+        let reading = scope.spawn(|| error(&mut reader.conn, sql));
+        let current = [("THREAD_ID", read.as_str()), ("EVENT_NAME", SERVERS)];
+        let waits =
+            until(|| schema.rows_where("events_waits_current", &current).unwrap(), |rows| !rows.is_empty());
+        holder.run("UNLOCK TABLES");
+        writing.join().unwrap();
+        reading.join().unwrap();
+        assert_eq!(owner.as_deref(), Some(wrote.as_str()));
+        assert_eq!(waits.iter().map(|row| row.text("OPERATION")).collect::<Vec<_>>(), ["read_lock"]);
+    });
+    let free = times(&mut schema, &wrote, SERVERS);
+    assert_eq!(free.last().map(String::as_str), Some("0"), "nobody had it: {free:?}");
+    let waited = times(&mut schema, &read, SERVERS);
+    assert!(waited.iter().any(|time| time != "0"), "{waited:?}");
+    let free = times(&mut schema, &wrote, METADATA);
+    assert!(free.iter().any(|time| time == "0"), "{free:?}");
+}
