@@ -113,16 +113,16 @@ fn body(code: &[u8]) -> &[u8] {
     &code[..code.iter().position(|byte| *byte == 0xC3).unwrap_or(code.len())]
 }
 
-/// Whether a function's body has an instruction of four bytes that works on a member by a register (but rsp) and a distance of one
-/// byte: opcode, which of the opcode's instructions, the member, an operand.
+/// Whether a function's body has an instruction that works on a member by a register (but rsp) and a distance of one byte:
+/// opcode, which of the opcode's instructions, the member, an operand.
 fn has(code: &[u8], opcode: u8, which: u8, member: usize, operand: u8) -> bool {
-    body(code).windows(4).any(|code| {
-        code[0] == opcode
-            && code[1] & 0xF8 == 0x40 | which << 3
-            && code[1] & 7 != 4
-            && usize::from(code[2]) == member
-            && code[3] == operand
-    })
+    let form = 0x40 | which << 3;
+    let goes_on = |member_at: &[u8]| usize::from(member_at[0]) == member && member_at[1] == operand;
+    let by_other =
+        |code: &[u8]| code[0] == opcode && code[1] & 0xF8 == form && code[1] & 7 != 4 && goes_on(&code[2..]);
+    // r12 is named by a byte of its own, and rsp likewise, without the prefix.
+    let by_r12 = |code: &[u8]| code[..4] == [0x41, opcode, form | 4, 0x24] && goes_on(&code[4..]);
+    body(code).windows(4).any(by_other) || body(code).windows(6).any(by_r12)
 }
 
 /// `add [r64 + readers], 1`.
@@ -176,6 +176,9 @@ mod tests {
         let ret = [0xC3];
         assert!(counts_readers(&code(&[&[0x55], &READS, &ret])));
         assert!(!counts_readers(&code(&[&ret, &READS])), "another function's");
+        // `addl $1,0x58(%r12)`, as Ubuntu's 10.6.23 has it, and by rsp.
+        assert!(counts_readers(&[0x41, 0x83, 0x44, 0x24, 0x58, 0x01]));
+        assert!(!counts_readers(&[0x90, 0x83, 0x44, 0x24, 0x58, 0x01]));
         assert!(notes_writer(&code(&[&ASKS, &WRITES, &ret])));
         assert!(!notes_writer(&WRITES) && !notes_writer(&ASKS) && !notes_writer(&code(&[&ASKS, &FORGETS])));
         assert!(forgets_writer(&code(&[&COMPARES, &FORGETS, &ret])));
