@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_uint, c_ulong};
 use std::ptr::null_mut;
 
 use tare_engine::snapshot::Kind;
-use tare_engine::{SocketHandle, Source, WaitObject, fixed, operation};
+use tare_engine::{SocketHandle, Source, Start, Wait, WaitObject, fixed, operation};
 
 use super::ENGINE;
 use super::facts;
@@ -121,30 +121,47 @@ pub(super) unsafe extern "C" fn start_idle_wait(
     if !ENGINE.wants(Kind::Idle) {
         return null_mut();
     }
-    start_wanted_idle_wait(state, file, line)
+    match ENGINE.start_idle_wait_fast(Source::new(file, line)) {
+        Start::Began(wait) => keep_idle(state, wait),
+        Start::Off => null_mut(),
+        Start::Slow => start_idle_wait_slow(state, file, line),
+    }
 }
 
+#[inline(always)]
+fn keep_idle(state: *mut IdleLockerState, wait: Wait) -> *mut IdleLocker {
+    let Some(kept) = state!(state, IdleLockerState) else { return null_mut() };
+    keep!(kept, wait);
+    state.cast()
+}
+
+#[cold]
 #[inline(never)]
-extern "C" fn start_wanted_idle_wait(
+extern "C" fn start_idle_wait_slow(
     state: *mut IdleLockerState,
     file: *const c_char,
     line: c_uint,
 ) -> *mut IdleLocker {
     guard(null_mut(), || {
         let object = WaitObject::new(0, operation::IDLE);
-        let Some(wait) = ENGINE.start_wait(fixed::IDLE, object, Source::new(file, line)) else {
-            return null_mut();
-        };
-        let Some(kept) = state!(state, IdleLockerState) else { return null_mut() };
-        keep!(kept, wait);
-        state.cast()
+        let wait = ENGINE.start_wait(fixed::IDLE, object, Source::new(file, line));
+        wait.map_or(null_mut(), |wait| keep_idle(state, wait))
     })
 }
 
 pub(super) unsafe extern "C" fn end_idle_wait(locker: *mut IdleLocker) {
+    if let Some(wait) = state!(locker, IdleLockerState).and_then(|state| kept!(state))
+        && !ENGINE.end_idle_wait_fast(&wait)
+    {
+        end_idle_wait_slow(locker);
+    }
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn end_idle_wait_slow(locker: *mut IdleLocker) {
     guard((), || {
-        let Some(state) = state!(locker, IdleLockerState) else { return };
-        if let Some(wait) = kept!(state) {
+        if let Some(wait) = state!(locker, IdleLockerState).and_then(|state| kept!(state)) {
             ENGINE.end_wait(&wait, 1, None);
         }
     });

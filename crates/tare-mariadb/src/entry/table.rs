@@ -5,7 +5,9 @@ use std::ffi::{c_char, c_int, c_uint, c_ulong, c_ulonglong, c_void};
 use std::ptr::null_mut;
 
 use tare_engine::snapshot::Kind;
-use tare_engine::{MAX_INDEXES, Source, TableHandleHandle, TableName, TableShareHandle, TableShareRef};
+use tare_engine::{
+    Source, Start, TableHandleHandle, TableName, TableShareHandle, TableShareRef, Wait,
+};
 
 use super::facts;
 use super::guard::guard;
@@ -124,6 +126,23 @@ pub(super) unsafe extern "C" fn close_table(_share: *mut ServerTableShare, table
     });
 }
 
+/// Keeps a wait for a table.
+#[inline(always)]
+fn keep(
+    state: *mut TableLockerState,
+    wait: Wait,
+    table: *mut Table,
+    io_operation: c_uint,
+    index: c_uint,
+) -> *mut TableLocker {
+    let Some(kept) = state!(state, TableLockerState) else { return null_mut() };
+    keep!(kept, wait);
+    kept.table = table;
+    kept.io_operation = io_operation;
+    kept.index = index;
+    state.cast()
+}
+
 pub(super) unsafe extern "C" fn start_table_io_wait(
     state: *mut TableLockerState,
     table: *mut Table,
@@ -135,23 +154,45 @@ pub(super) unsafe extern "C" fn start_table_io_wait(
     if !ENGINE.wants(Kind::TableIo) {
         return null_mut();
     }
+    let Some(instance) = instance!(TableHandleHandle, table) else { return null_mut() };
+    let source = Source::new(file, line);
+    match ENGINE.start_table_io_wait_fast(instance, op as u8, index as usize, source) {
+        Start::Began(wait) => keep(state, wait, table, op, index),
+        Start::Off => null_mut(),
+        Start::Slow => start_table_io_wait_slow(state, table, op, index, file, line),
+    }
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn start_table_io_wait_slow(
+    state: *mut TableLockerState,
+    table: *mut Table,
+    op: c_uint,
+    index: c_uint,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut TableLocker {
     guard(null_mut(), || {
         let Some(instance) = instance!(TableHandleHandle, table) else { return null_mut() };
-        let index = (index as usize).min(MAX_INDEXES);
         let source = Source::new(file, line);
-        let Some(wait) = ENGINE.start_table_io_wait(instance, op as u8, index, source) else {
-            return null_mut();
-        };
-        let Some(kept) = state!(state, TableLockerState) else { return null_mut() };
-        keep!(kept, wait);
-        kept.table = table;
-        kept.io_operation = op;
-        kept.index = index as c_uint;
-        state.cast()
+        let wait = ENGINE.start_table_io_wait(instance, op as u8, index as usize, source);
+        wait.map_or(null_mut(), |wait| keep(state, wait, table, op, index))
     })
 }
 
 pub(super) unsafe extern "C" fn end_table_io_wait(locker: *mut TableLocker, rows: c_ulonglong) {
+    let Some(state) = state!(locker, TableLockerState) else { return };
+    let (Some(wait), Some(table)) = (kept!(state), instance!(TableHandleHandle, state.table)) else { return };
+    let (operation, index) = (state.io_operation as u8, state.index as usize);
+    if !ENGINE.end_table_io_wait_fast(table, &wait, operation, index, rows) {
+        end_table_io_wait_slow(locker, rows);
+    }
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn end_table_io_wait_slow(locker: *mut TableLocker, rows: c_ulonglong) {
     guard((), || {
         let Some(state) = state!(locker, TableLockerState) else { return };
         if let (Some(wait), Some(table)) = (kept!(state), instance!(TableHandleHandle, state.table)) {
@@ -173,27 +214,29 @@ pub(super) unsafe extern "C" fn start_table_lock_wait(
     let kind = facts::table_lock(op, flags);
     ENGINE.set_table_lock(instance, op == EXTERNAL, kind);
     // To give a lock back is no more than that.
-    kind.map_or(null_mut(), |kind| start_lock(state, table, kind, file, line))
+    let Some(kind) = kind else { return null_mut() };
+    match ENGINE.start_table_lock_wait_fast(instance, kind, Source::new(file, line)) {
+        Start::Began(wait) => keep(state, wait, table, op, kind.into()),
+        Start::Off => null_mut(),
+        Start::Slow => start_table_lock_wait_slow(state, table, op, flags, file, line),
+    }
 }
 
+#[cold]
 #[inline(never)]
-extern "C" fn start_lock(
+extern "C" fn start_table_lock_wait_slow(
     state: *mut TableLockerState,
     table: *mut Table,
-    kind: u8,
+    op: c_uint,
+    flags: c_ulong,
     file: *const c_char,
     line: c_uint,
 ) -> *mut TableLocker {
     guard(null_mut(), || {
         let Some(instance) = instance!(TableHandleHandle, table) else { return null_mut() };
-        let Some(wait) = ENGINE.start_table_lock_wait(instance, kind, Source::new(file, line)) else {
-            return null_mut();
-        };
-        let Some(kept) = state!(state, TableLockerState) else { return null_mut() };
-        keep!(kept, wait);
-        kept.table = table;
-        kept.index = c_uint::from(kind);
-        state.cast()
+        let Some(kind) = facts::table_lock(op, flags) else { return null_mut() };
+        let wait = ENGINE.start_table_lock_wait(instance, kind, Source::new(file, line));
+        wait.map_or(null_mut(), |wait| keep(state, wait, table, op, kind.into()))
     })
 }
 
@@ -222,6 +265,16 @@ pub(super) unsafe extern "C" fn start_looked_at_table_lock_wait(
 }
 
 pub(super) unsafe extern "C" fn end_table_lock_wait(locker: *mut TableLocker) {
+    let Some(state) = state!(locker, TableLockerState) else { return };
+    let (Some(wait), Some(table)) = (kept!(state), instance!(TableHandleHandle, state.table)) else { return };
+    if !ENGINE.end_table_lock_wait_fast(table, &wait, state.index as u8) {
+        end_table_lock_wait_slow(locker);
+    }
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn end_table_lock_wait_slow(locker: *mut TableLocker) {
     guard((), || {
         let Some(state) = state!(locker, TableLockerState) else { return };
         if let (Some(wait), Some(table)) = (kept!(state), instance!(TableHandleHandle, state.table)) {

@@ -1,6 +1,7 @@
 //! HOT PATH: waits, of every kind. Start reads the clock and notes what is waited for; end adds to a cell and writes a record.
 
 pub(crate) mod record;
+mod short;
 
 use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -19,6 +20,7 @@ use crate::setup::instrument::{ENABLED, TIMED, UNRECORDED};
 use crate::snapshot::{ClassId, EventType};
 use crate::thread::filter::{ATTRIBUTED, CURRENT, HISTORY, LONG, UNATTRIBUTED};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadHandle, ThreadRef, current};
+pub(crate) use short::Brought;
 use record::{
     Begun, Ended, Leaf, MOST_WORDS, NO_AMOUNT, OpenWait, REACH, begin_leaf, end_leaf, first_word, leave_leaf,
     operation_of, void_leaf, write_free, write_wide,
@@ -61,8 +63,13 @@ impl WaitObject {
     }
 }
 
-const WAIT_RECORDED: u32 = 1 << 4;
-const WAIT_UNATTRIBUTED: u32 = 1 << 5;
+/// Noted in the slab, in a place that the depth names: its cell was [`READY`].
+const WAIT_RECORDED: u32 = READY << MARKS;
+/// Began on the short way and is summed up: its cell was [`SUMMED`].
+const WAIT_SUMMED: u32 = SUMMED << MARKS;
+/// Where the marks are that its cell has to have still, if it began on the short way.
+const MARKS: u32 = 4;
+const WAIT_UNATTRIBUTED: u32 = 1 << 14;
 /// Began on the short way: timed, attributed, ticks are cycles. Recorded, or only summed up.
 const WAIT_SHORT: u32 = 1 << 6;
 /// No event can begin before it ends: its record is in the journal already, as the last one.
@@ -124,6 +131,12 @@ impl Wait {
     #[inline(always)]
     fn bank(&self) -> usize {
         if self.flags & WAIT_UNATTRIBUTED == 0 { BANK_OWN } else { BANK_UNATTRIBUTED }
+    }
+
+    /// What its cell has to be marked as, if it began on the short way.
+    #[inline(always)]
+    fn marks(&self) -> u32 {
+        self.flags >> MARKS & (READY | SUMMED)
     }
 
     #[inline(always)]
@@ -344,15 +357,13 @@ impl Engine {
     #[inline(always)]
     pub fn end_wait(&self, wait: &Wait, n: u64, amount: Option<u64>) -> Option<u64> {
         let base = self.arena.base();
-        let recorded = wait.flags & WAIT_RECORDED != 0;
-        let mark = if recorded { READY } else { SUMMED };
         // Asked again: an event inside it may have settled for another cell.
         if wait.flags & (WAIT_SHORT | WAIT_LEAF) == WAIT_SHORT
             && self.is_settled(wait.thread)
-            && let Some(cell) = wait.thread.banks[BANK_OWN].marked_cell(base, wait.class(), mark)
+            && let Some(cell) = wait.thread.banks[BANK_OWN].marked_cell(base, wait.class(), wait.marks())
         {
             let taken = base.at::<StatCell>(cell).add_span(self, wait.thread, n, wait.start, cycles());
-            if recorded {
+            if wait.flags & WAIT_RECORDED != 0 {
                 self.close_wait(wait.thread, wait.depth(), taken, amount.unwrap_or(NO_AMOUNT));
             }
             return Some(taken);
@@ -415,7 +426,7 @@ impl Engine {
         // The slab has one more place than waits can be deep.
         if let Some(open) = thread.open.get(thread.wait_depth.own() as usize) {
             void_leaf(&thread.waits, base, wait.record, parent, open);
-            let ended = Ended { ticks, amount: amount.unwrap_or(NO_AMOUNT), end_event_id: open.id() };
+            let ended = Ended { ticks, amount, end_event_id: open.id() };
             if !write_wide(&thread.waits, base, open, ended) {
                 self.write_unready_wait(thread, open, ended);
             }
@@ -429,8 +440,7 @@ impl Engine {
     fn close_wait(&self, thread: &Thread, depth: usize, ticks: u64, amount: u64) {
         thread.wait_depth.store(depth as u32, Relaxed);
         let Some(open) = thread.open.get(depth) else { return };
-        // END_EVENT_ID is the last id given out, by this event or one inside it.
-        let ended = Ended { ticks, amount, end_event_id: thread.event_id.own().wrapping_sub(1) };
+        let ended = Ended { ticks, amount: open.amount(amount), end_event_id: last_event_id(thread) };
         if !write_wide(&thread.waits, self.arena.base(), open, ended) {
             self.write_unready_wait(thread, open, ended);
         }
@@ -506,7 +516,7 @@ fn start_unrecorded(thread: &'static Thread, entry: u32, class: ClassId, of_summ
             record: 0,
         }),
         _ => {
-            let short = if of_summed == 0 { WAIT_SHORT } else { of_summed };
+            let short = if of_summed == 0 { WAIT_SHORT | WAIT_SUMMED } else { of_summed };
             let flags = short | u32::from(ENABLED | TIMED) | class;
             Some(Wait { thread, start: cycles(), flags, cell: place(entry), record: 0 })
         }
@@ -552,8 +562,15 @@ fn note_wait(thread: &'static Thread, what: u64, start: u64, source: Source, add
         _ => parent_of(wait_parent(thread)),
     };
     let id = thread.next_event_id();
-    open.begin(&Begun { id, what, nesting, start, source: source.0, address: address as u64, object });
+    let begun = Begun { id, what, nesting, source: source.0, address: address as u64, object };
+    open.begin(&begun, || start);
     thread.wait_depth.store(depth as u32 + 1, Relaxed);
+}
+
+/// END_EVENT_ID of a wait that ends now: the last id given out, by this event or one inside it.
+#[inline(always)]
+fn last_event_id(thread: &Thread) -> u64 {
+    thread.event_id.own().wrapping_sub(1)
 }
 
 /// What a wait nests in that begins now, as [`parent`] makes it.
