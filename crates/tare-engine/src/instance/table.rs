@@ -7,11 +7,11 @@ use std::sync::atomic::{
 
 use crate::Engine;
 use crate::count::cell::{Counts, Family};
-use crate::memory::arena::View;
+use crate::memory::arena::{Base, View};
 use crate::memory::lost::Lost;
 use crate::memory::pool::{self, Pool, SlotHead};
 use crate::memory::text;
-use crate::record::wait::{Brought, Source, Wait, WaitObject};
+use crate::record::wait::{Brought, Source, Wait, WaitObject, What};
 use crate::record::{Start, operation};
 use crate::setup::instrument::fixed;
 use crate::snapshot::{ClassId, Kind};
@@ -189,8 +189,9 @@ impl Engine {
         index: usize,
         source: Source,
     ) -> Start<Wait> {
-        let object = || table.object(self, index_number(index), operation::TABLE_IO + operation);
-        self.start_table_wait_fast(fixed::TABLE_IO, table, object, source)
+        let operation = operation::TABLE_IO + operation;
+        let what = What { class: fixed::TABLE_IO, operation, index: index_number(index) };
+        self.start_table_wait_fast(what, table, source)
     }
 
     /// Begins a wait for a table, if `setup_objects` says it is watched.
@@ -209,17 +210,14 @@ impl Engine {
     }
 
     #[inline(always)]
-    fn start_table_wait_fast(
-        &self,
-        class: ClassId,
-        table: TableRef,
-        object: impl FnOnce() -> WaitObject,
-        source: Source,
-    ) -> Start<Wait> {
-        match table.share(self).watch.load(Relaxed) {
-            WATCHED => self.start_wait_fast(class, object, source),
-            _ => Start::Slow,
-        }
+    fn start_table_wait_fast(&self, what: What, table: TableRef, source: Source) -> Start<Wait> {
+        let look = || {
+            let share = table.share(self);
+            (share, share.watch.load(Relaxed) == WATCHED)
+        };
+        self.start_wait_fast(what, source, look, |open, share| {
+            open.set_object(table.slot.identity.load(Relaxed), pool::name(&share.head));
+        })
     }
 
     /// Ends table I/O of `rows` rows.
@@ -239,27 +237,31 @@ impl Engine {
         index: usize,
         rows: u64,
     ) -> bool {
-        let place = &table.slot.io[index.min(MAX_INDEXES)];
-        let Some(counts) = self.counts_of::<TableIo>(place) else { return false };
+        let Some(place) = table.slot.io.get(index) else { return false };
+        let base = self.arena.base();
+        let (counts, is_of_today) = self.counts_of::<TableIo>(base, place);
+        if !is_of_today {
+            return false;
+        }
         let counts = &counts.parts[operation as usize & 3];
         let brought = Brought { events: rows, amount: Some(rows) };
-        self.end_wait_fast(fixed::TABLE_IO, wait, brought, |ticks| counts.add(rows, ticks))
+        self.end_wait_fast(base, fixed::TABLE_IO, wait, brought, |ticks| counts.add(rows, ticks))
     }
 
-    /// What an open table counts, in the slot at `place`, if that is of today.
+    /// What an open table counts, in the slot at `place`, and whether that is there and of today.
     #[inline(always)]
-    fn counts_of<C: TableCounts>(&self, place: &AtomicU32) -> Option<&'static C> {
+    fn counts_of<C: TableCounts>(&self, base: Base, place: &AtomicU32) -> (&'static C, bool) {
         let offset = place.load(Relaxed);
-        let counts: &C = self.arena.base().at_or_zero(offset);
-        let is_of_today = counts.epoch().load(Relaxed) == self.epochs[C::FAMILY as usize].load(Relaxed);
-        (offset != 0 && is_of_today).then_some(counts)
+        let counts: &C = base.at_or_zero(offset);
+        let now = self.epochs[C::FAMILY as usize].load(Relaxed);
+        (counts, offset != 0 && counts.epoch().load(Relaxed) == now)
     }
 
     /// Counts what an open table did, in the slot at `place`.
     fn count_table<C: TableCounts>(&self, place: &AtomicU32, part: usize, n: u64, taken: Option<u64>) {
-        match self.counts_of::<C>(place) {
-            Some(counts) => add(&counts.parts()[part], n, taken),
-            None => self.count_anew::<C>(place, part, n, taken),
+        match self.counts_of::<C>(self.arena.base(), place) {
+            (counts, true) => add(&counts.parts()[part], n, taken),
+            (_, false) => self.count_anew::<C>(place, part, n, taken),
         }
     }
 
@@ -301,8 +303,9 @@ impl Engine {
     /// As [`Engine::start_table_lock_wait`], if all is as usual. Fast path only; on `Slow` call that one.
     #[inline(always)]
     pub fn start_table_lock_wait_fast(&self, table: TableRef, kind: u8, source: Source) -> Start<Wait> {
-        let object = || table.object(self, LOCKED_INDEX, operation::TABLE_LOCK + kind);
-        self.start_table_wait_fast(fixed::TABLE_LOCK, table, object, source)
+        let operation = operation::TABLE_LOCK + kind;
+        let what = What { class: fixed::TABLE_LOCK, operation, index: LOCKED_INDEX };
+        self.start_table_wait_fast(what, table, source)
     }
 
     /// Ends it.
@@ -314,10 +317,14 @@ impl Engine {
     /// As [`Engine::end_table_lock_wait`], if all is as usual. Fast path only; on false call that one.
     #[inline(always)]
     pub fn end_table_lock_wait_fast(&self, table: TableRef, wait: &Wait, kind: u8) -> bool {
-        let Some(counts) = self.counts_of::<TableLocks>(&table.slot.locks) else { return false };
+        let base = self.arena.base();
+        let (counts, is_of_today) = self.counts_of::<TableLocks>(base, &table.slot.locks);
+        if !is_of_today {
+            return false;
+        }
         let Some(counts) = counts.parts.get(kind as usize) else { return false };
         let brought = Brought { events: 1, amount: None };
-        self.end_wait_fast(fixed::TABLE_LOCK, wait, brought, |ticks| counts.add(1, ticks))
+        self.end_wait_fast(base, fixed::TABLE_LOCK, wait, brought, |ticks| counts.add(1, ticks))
     }
 
     /// INTERNAL_LOCK and EXTERNAL_LOCK of an open table: a lock kind, or `None`.

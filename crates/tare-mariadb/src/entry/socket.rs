@@ -10,7 +10,7 @@ use tare_engine::{SocketHandle, Source, Start, Wait, WaitObject, fixed, operatio
 use super::ENGINE;
 use super::facts;
 use super::guard::guard;
-use super::pointer::{instance, keep, kept, state, value};
+use super::pointer::{begun, instance, keep, kept, state, value};
 use crate::abi::types::{IdleLocker, IdleLockerState, Socket, SocketLocker, SocketLockerState};
 
 /// `PSI_SOCKET_STATE_IDLE`.
@@ -150,8 +150,8 @@ extern "C" fn start_idle_wait_slow(
 }
 
 pub(super) unsafe extern "C" fn end_idle_wait(locker: *mut IdleLocker) {
-    if let Some(wait) = state!(locker, IdleLockerState).and_then(|state| kept!(state))
-        && !ENGINE.end_idle_wait_fast(&wait)
+    if let Some(state) = state!(locker, IdleLockerState)
+        && !ENGINE.end_idle_wait_fast(&begun!(state))
     {
         end_idle_wait_slow(locker);
     }
@@ -161,8 +161,8 @@ pub(super) unsafe extern "C" fn end_idle_wait(locker: *mut IdleLocker) {
 #[inline(never)]
 extern "C" fn end_idle_wait_slow(locker: *mut IdleLocker) {
     guard((), || {
-        if let Some(wait) = state!(locker, IdleLockerState).and_then(|state| kept!(state)) {
-            ENGINE.end_wait(&wait, 1, None);
+        if let Some(state) = state!(locker, IdleLockerState) {
+            ENGINE.end_wait(&begun!(state), 1, None);
         }
     });
 }

@@ -11,7 +11,7 @@ use tare_engine::{
 
 use super::facts;
 use super::guard::guard;
-use super::pointer::{bytes, instance, keep, kept, state};
+use super::pointer::{begun, bytes, instance, keep, known, state};
 use super::{ENGINE, SCHEMA};
 use crate::abi::types::{ServerTableShare, Table, TableLocker, TableLockerState, TableShare};
 use crate::host::share::Share;
@@ -126,21 +126,29 @@ pub(super) unsafe extern "C" fn close_table(_share: *mut ServerTableShare, table
     });
 }
 
-/// Keeps a wait for a table.
+/// Keeps a wait for a table, which is not null.
 #[inline(always)]
-fn keep(
-    state: *mut TableLockerState,
-    wait: Wait,
-    table: *mut Table,
-    io_operation: c_uint,
-    index: c_uint,
-) -> *mut TableLocker {
+fn keep(state: *mut TableLockerState, wait: Wait, table: *mut Table, index: c_uint) -> *mut TableLocker {
     let Some(kept) = state!(state, TableLockerState) else { return null_mut() };
     keep!(kept, wait);
     kept.table = table;
-    kept.io_operation = io_operation;
     kept.index = index;
     state.cast()
+}
+
+/// Keeps a wait for table I/O.
+#[inline(always)]
+fn keep_io(
+    state: *mut TableLockerState,
+    wait: Wait,
+    table: *mut Table,
+    op: c_uint,
+    index: c_uint,
+) -> *mut TableLocker {
+    if let Some(kept) = state!(state, TableLockerState) {
+        kept.io_operation = op;
+    }
+    keep(state, wait, table, index)
 }
 
 pub(super) unsafe extern "C" fn start_table_io_wait(
@@ -157,7 +165,7 @@ pub(super) unsafe extern "C" fn start_table_io_wait(
     let Some(instance) = instance!(TableHandleHandle, table) else { return null_mut() };
     let source = Source::new(file, line);
     match ENGINE.start_table_io_wait_fast(instance, op as u8, index as usize, source) {
-        Start::Began(wait) => keep(state, wait, table, op, index),
+        Start::Began(wait) => keep_io(state, wait, table, op, index),
         Start::Off => null_mut(),
         Start::Slow => start_table_io_wait_slow(state, table, op, index, file, line),
     }
@@ -177,13 +185,13 @@ extern "C" fn start_table_io_wait_slow(
         let Some(instance) = instance!(TableHandleHandle, table) else { return null_mut() };
         let source = Source::new(file, line);
         let wait = ENGINE.start_table_io_wait(instance, op as u8, index as usize, source);
-        wait.map_or(null_mut(), |wait| keep(state, wait, table, op, index))
+        wait.map_or(null_mut(), |wait| keep_io(state, wait, table, op, index))
     })
 }
 
 pub(super) unsafe extern "C" fn end_table_io_wait(locker: *mut TableLocker, rows: c_ulonglong) {
     let Some(state) = state!(locker, TableLockerState) else { return };
-    let (Some(wait), Some(table)) = (kept!(state), instance!(TableHandleHandle, state.table)) else { return };
+    let (wait, table) = (begun!(state), known!(TableHandleHandle, state.table));
     let (operation, index) = (state.io_operation as u8, state.index as usize);
     if !ENGINE.end_table_io_wait_fast(table, &wait, operation, index, rows) {
         end_table_io_wait_slow(locker, rows);
@@ -195,10 +203,9 @@ pub(super) unsafe extern "C" fn end_table_io_wait(locker: *mut TableLocker, rows
 extern "C" fn end_table_io_wait_slow(locker: *mut TableLocker, rows: c_ulonglong) {
     guard((), || {
         let Some(state) = state!(locker, TableLockerState) else { return };
-        if let (Some(wait), Some(table)) = (kept!(state), instance!(TableHandleHandle, state.table)) {
-            let (operation, index) = (state.io_operation as u8, state.index as usize);
-            ENGINE.end_table_io_wait(table, &wait, operation, index, rows);
-        }
+        let (operation, index) = (state.io_operation as u8, state.index as usize);
+        let table = known!(TableHandleHandle, state.table);
+        ENGINE.end_table_io_wait(table, &begun!(state), operation, index, rows);
     });
 }
 
@@ -216,9 +223,9 @@ pub(super) unsafe extern "C" fn start_table_lock_wait(
     // To give a lock back is no more than that.
     let Some(kind) = kind else { return null_mut() };
     match ENGINE.start_table_lock_wait_fast(instance, kind, Source::new(file, line)) {
-        Start::Began(wait) => keep(state, wait, table, op, kind.into()),
+        Start::Began(wait) => keep(state, wait, table, kind.into()),
         Start::Off => null_mut(),
-        Start::Slow => start_table_lock_wait_slow(state, table, op, flags, file, line),
+        Start::Slow => start_table_lock_wait_slow(state, table, kind, file, line),
     }
 }
 
@@ -227,16 +234,14 @@ pub(super) unsafe extern "C" fn start_table_lock_wait(
 extern "C" fn start_table_lock_wait_slow(
     state: *mut TableLockerState,
     table: *mut Table,
-    op: c_uint,
-    flags: c_ulong,
+    kind: u8,
     file: *const c_char,
     line: c_uint,
 ) -> *mut TableLocker {
     guard(null_mut(), || {
         let Some(instance) = instance!(TableHandleHandle, table) else { return null_mut() };
-        let Some(kind) = facts::table_lock(op, flags) else { return null_mut() };
         let wait = ENGINE.start_table_lock_wait(instance, kind, Source::new(file, line));
-        wait.map_or(null_mut(), |wait| keep(state, wait, table, op, kind.into()))
+        wait.map_or(null_mut(), |wait| keep(state, wait, table, kind.into()))
     })
 }
 
@@ -266,7 +271,7 @@ pub(super) unsafe extern "C" fn start_looked_at_table_lock_wait(
 
 pub(super) unsafe extern "C" fn end_table_lock_wait(locker: *mut TableLocker) {
     let Some(state) = state!(locker, TableLockerState) else { return };
-    let (Some(wait), Some(table)) = (kept!(state), instance!(TableHandleHandle, state.table)) else { return };
+    let (wait, table) = (begun!(state), known!(TableHandleHandle, state.table));
     if !ENGINE.end_table_lock_wait_fast(table, &wait, state.index as u8) {
         end_table_lock_wait_slow(locker);
     }
@@ -277,9 +282,8 @@ pub(super) unsafe extern "C" fn end_table_lock_wait(locker: *mut TableLocker) {
 extern "C" fn end_table_lock_wait_slow(locker: *mut TableLocker) {
     guard((), || {
         let Some(state) = state!(locker, TableLockerState) else { return };
-        if let (Some(wait), Some(table)) = (kept!(state), instance!(TableHandleHandle, state.table)) {
-            ENGINE.end_table_lock_wait(table, &wait, state.index as u8);
-        }
+        let table = known!(TableHandleHandle, state.table);
+        ENGINE.end_table_lock_wait(table, &begun!(state), state.index as u8);
     });
 }
 

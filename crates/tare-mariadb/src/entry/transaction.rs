@@ -69,6 +69,17 @@ pub(super) unsafe extern "C" fn start_transaction(
     file: *const c_char,
     line: c_uint,
 ) {
+    let Some(state) = state!(locker, TransactionLockerState) else { return };
+    let Some(mut transaction) = transaction!(state) else { return };
+    if !ENGINE.start_transaction_fast(&mut transaction, Source::new(file, line)) {
+        return start_transaction_slow(locker, file, line);
+    }
+    state.timer_start = transaction.start();
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn start_transaction_slow(locker: *mut TransactionLocker, file: *const c_char, line: c_uint) {
     with(locker, |transaction, state| {
         ENGINE.start_transaction(transaction, Source::new(file, line));
         state.timer_start = transaction.start();
@@ -132,5 +143,15 @@ pub(super) unsafe extern "C" fn inc_transaction_release_savepoint(
 }
 
 pub(super) unsafe extern "C" fn end_transaction(locker: *mut TransactionLocker, commit: c_char) {
+    if let Some(transaction) = state!(locker, TransactionLockerState).and_then(|state| transaction!(state))
+        && !ENGINE.end_transaction_fast(&transaction, commit != 0)
+    {
+        end_transaction_slow(locker, commit);
+    }
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn end_transaction_slow(locker: *mut TransactionLocker, commit: c_char) {
     with(locker, |transaction, _| ENGINE.end_transaction(transaction, commit != 0));
 }

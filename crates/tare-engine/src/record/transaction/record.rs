@@ -9,7 +9,6 @@
 //! | one for each value | what it nests in, the engine's id, savepoints, GTID, XA: those that are not zero |
 //! | texts | of XA transactions only: both parts of the identifier, each of which begins with a word |
 
-use std::hint::cold_path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use tare_sync::Version;
@@ -17,7 +16,7 @@ use tare_sync::Version;
 use crate::memory::arena::{Base, Own, View};
 use crate::memory::text::{self, Text};
 use crate::record::journal::{OWN_KINDS, kind};
-use crate::record::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, Ring};
+use crate::record::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, Appending, Ring};
 use crate::record::transaction::{Savepoint, TransactionStart, Xid};
 use crate::record::values::{self, Values};
 use crate::snapshot::{EventType, TransactionState};
@@ -88,9 +87,15 @@ pub(crate) const OPEN_WORDS: usize = size_of::<OpenTransaction>() / 8;
 
 /// What its thread does with it.
 impl OpenTransaction {
-    /// A transaction begins that nests in the statement of this id, if that is not 0. Until it starts it has no time.
+    /// A transaction begins that nests in the statement of an id, if that is not 0. Until it starts it has no time.
     #[inline(always)]
-    pub(crate) fn begin(&self, id: u64, begun: &TransactionStart, timed: bool, nesting: u64) {
+    pub(crate) fn begin(
+        &self,
+        id: impl FnOnce() -> u64,
+        begun: &TransactionStart,
+        timed: bool,
+        nesting: impl FnOnce() -> u64,
+    ) {
         let flags = u64::from(if timed { RECORD_TIMED } else { 0 });
         let what = flags << FLAGS
             | (TransactionState::Active as u64) << STATE
@@ -99,11 +104,11 @@ impl OpenTransaction {
             // What is not in four bits has no name either.
             | u64::from(begun.isolation.min(0xF)) << ISOLATION;
         self.version.change(|| {
-            self.what.store(what | id << ID, Relaxed);
+            self.what.store(what | id() << ID, Relaxed);
             for word in [&self.start, &self.source, &self.end] {
                 word.store(0, Relaxed);
             }
-            self.values().begin([(NESTING, nesting), (TRX_ID, begun.trx_id)]);
+            self.values().begin([(NESTING, nesting()), (TRX_ID, begun.trx_id)]);
         });
     }
 
@@ -190,42 +195,77 @@ impl OpenTransaction {
         self.values().add(value, by);
     }
 
-    /// It ends, in ticks, or 1 where it was not timed.
+    /// Whether it is an XA transaction.
     #[inline(always)]
+    pub(crate) fn is_xa(&self) -> bool {
+        self.set.own() & 1 << XA != 0
+    }
+
+    /// It ends, in ticks, or 1 where it was not timed.
     pub(crate) fn end(&self, end: u64, end_event_id: u64, committed: bool, histories: u8) {
         /// XA COMMITTED and ROLLBACK ONLY in the interface's own numbers.
         const XA_STATES: [u8; 2] = [4, 3];
-        let state = if committed { TransactionState::Committed } else { TransactionState::RolledBack };
         self.version.change(|| {
-            if self.values().get(XA) != 0 {
+            if self.is_xa() {
                 self.put_xa_state(XA_STATES[usize::from(!committed)]);
             }
-            // A host may end one transaction more than once.
-            let kept = u64::from(RECORD_HISTORY | RECORD_LONG) << FLAGS | 3 << STATE;
-            let what = self.what.own() & !kept | (state as u64) << STATE;
-            self.what.store(what | u64::from(histories) << FLAGS, Relaxed);
-            let set = self.set.own() & ((1 << END_ID) - 1);
-            self.set.store(set | end_event_id << END_ID, Relaxed);
-            self.end.store(end, Relaxed);
+            self.end_with(end, end_event_id, committed, histories);
         });
         self.is_open.store(0, Relaxed);
     }
 
-    /// Records it. False: the block is full.
+    /// As [`OpenTransaction::end`], of one that is no XA transaction.
     #[inline(always)]
+    pub(crate) fn end_local(&self, end: u64, end_event_id: u64, committed: bool, histories: u8) {
+        self.version.change(|| self.end_with(end, end_event_id, committed, histories));
+        self.is_open.store(0, Relaxed);
+    }
+
+    #[inline(always)]
+    fn end_with(&self, end: u64, end_event_id: u64, committed: bool, histories: u8) {
+        let state = if committed { TransactionState::Committed } else { TransactionState::RolledBack };
+        // A host may end one transaction more than once.
+        let kept = u64::from(RECORD_HISTORY | RECORD_LONG) << FLAGS | 3 << STATE;
+        let what = self.what.own() & !kept | (state as u64) << STATE;
+        self.what.store(what | u64::from(histories) << FLAGS, Relaxed);
+        let set = self.set.own() & ((1 << END_ID) - 1);
+        self.set.store(set | end_event_id << END_ID, Relaxed);
+        self.end.store(end, Relaxed);
+    }
+
+    /// Where its record will be; `None`: the block is full.
+    #[inline(always)]
+    pub(crate) fn place<'a>(&self, ring: &'a Ring, base: Base) -> Option<Appending<'a>> {
+        ring.append(base, HEAD + VALUES + 2 * PART_WORDS)
+    }
+
+    /// Records it. False: the block is full.
     pub(crate) fn write(&self, ring: &Ring, base: Base) -> bool {
-        let Some(mut to) = ring.append(base, HEAD + VALUES + 2 * PART_WORDS) else { return false };
-        to.put_all([&self.start, &self.source, &self.end, &self.set].map(Own::own));
-        self.values().write(&mut to);
+        let Some(mut to) = self.place(ring, base) else { return false };
+        self.write_values(&mut to);
         let xa = self.values().get(XA);
         if xa != 0 {
-            cold_path();
             for (part, len) in [&self.gtrid, &self.bqual].into_iter().zip(parts_of(xa)) {
                 to.copy(part.as_chunks().0, text::words(len));
             }
         }
         to.show(self.what.own() | TRANSACTION);
         true
+    }
+
+    /// Records one that is no XA transaction.
+    #[inline(always)]
+    pub(crate) fn write_local(&self, mut to: Appending<'_>) {
+        self.write_values(&mut to);
+        to.show(self.what.own() | TRANSACTION);
+    }
+
+    #[inline(always)]
+    fn write_values(&self, to: &mut Appending<'_>) {
+        for word in [&self.start, &self.source, &self.end, &self.set] {
+            to.put(word.own());
+        }
+        self.values().write(to);
     }
 }
 

@@ -20,7 +20,7 @@ use crate::setup::instrument::{ENABLED, TIMED, UNRECORDED};
 use crate::snapshot::{ClassId, EventType};
 use crate::thread::filter::{ATTRIBUTED, CURRENT, HISTORY, LONG, UNATTRIBUTED};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadHandle, ThreadRef, current};
-pub(crate) use short::Brought;
+pub(crate) use short::{Brought, What};
 use record::{
     Begun, Ended, Leaf, MOST_WORDS, NO_AMOUNT, OpenWait, REACH, begin_leaf, end_leaf, first_word, leave_leaf,
     operation_of, void_leaf, write_free, write_wide,
@@ -518,7 +518,8 @@ fn start_unrecorded(thread: &'static Thread, entry: u32, class: ClassId, of_summ
         _ => {
             let short = if of_summed == 0 { WAIT_SHORT | WAIT_SUMMED } else { of_summed };
             let flags = short | u32::from(ENABLED | TIMED) | class;
-            Some(Wait { thread, start: cycles(), flags, cell: place(entry), record: 0 })
+            let cell = if of_summed == 0 { 0 } else { place(entry) };
+            Some(Wait { thread, start: cycles(), flags, cell, record: 0 })
         }
     }
 }
@@ -563,7 +564,7 @@ fn note_wait(thread: &'static Thread, what: u64, start: u64, source: Source, add
     };
     let id = thread.next_event_id();
     let begun = Begun { id, what, nesting, source: source.0, address: address as u64, object };
-    open.begin(&begun, || start);
+    open.begin(&begun, start);
     thread.wait_depth.store(depth as u32 + 1, Relaxed);
 }
 

@@ -139,19 +139,40 @@ pub(crate) const fn first_word(class: ClassId, operation: u8, index: u8, flags: 
 const _: () = assert!(RECORD_TIMED == 1);
 
 impl OpenWait {
-    /// A wait begins; returns when. The clock is read when all else has been written.
+    /// A wait begins.
     #[inline(always)]
-    pub(crate) fn begin(&self, wait: &Begun, clock: impl FnOnce() -> u64) -> u64 {
-        self.what.store(wait.what | u64::from(wait.nesting.1) << NESTING, Relaxed);
-        self.source.store(wait.source, Relaxed);
-        self.object.store(wait.object, Relaxed);
-        self.address.store(wait.address, Relaxed);
-        self.nesting.store(wait.nesting.0, Relaxed);
+    pub(crate) fn begin(&self, wait: &Begun, start: u64) {
+        self.set_source(wait.source);
+        self.set_object(wait.address, wait.object);
+        self.set_what(wait.what | self.nest(wait.nesting));
+        self.show(wait.id, start);
+    }
+
+    /// Where in the host a wait begins.
+    #[inline(always)]
+    pub(crate) fn set_source(&self, source: u64) {
+        self.source.store(source, Relaxed);
+    }
+
+    /// What a wait nests in that begins; returns what its first word says of that.
+    #[inline(always)]
+    pub(crate) fn nest(&self, (id, of): (u64, u8)) -> u64 {
+        self.nesting.store(id, Relaxed);
+        u64::from(of) << NESTING
+    }
+
+    /// The first word of a wait that begins, as [`first_word`] makes it, and what it nests in. It has no amount yet.
+    #[inline(always)]
+    pub(crate) fn set_what(&self, what: u64) {
+        self.what.store(what, Relaxed);
         self.amount.store(NO_AMOUNT, Relaxed);
-        let start = clock();
+    }
+
+    /// It has begun: all of it is known now.
+    #[inline(always)]
+    pub(crate) fn show(&self, id: u64, start: u64) {
         self.start.store(start, Relaxed);
-        self.id.store(wait.id, Release);
-        start
+        self.id.store(id, Release);
     }
 
     /// It is over, or has never been.
@@ -180,6 +201,7 @@ impl OpenWait {
     }
 
     /// Its object has become known, by the thread itself.
+    #[inline(always)]
     pub(crate) fn set_object(&self, address: u64, object: u32) {
         self.address.store(address, Relaxed);
         self.object.store(object, Relaxed);
@@ -343,7 +365,7 @@ pub(crate) fn void_leaf(journal: &Journal, base: Base, record: Offset, parent: (
         address: 0,
         object: leaf.object,
     };
-    open.begin(&begun, || leaf.start);
+    open.begin(&begun, leaf.start);
 }
 
 /// Writes the record of a wait that ends and is noted in `open`, if there is room.

@@ -3,15 +3,13 @@
 use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::record::{Begun, Ended, MOST_WORDS, write_wide_at};
-use super::{
-    Source, WAIT_LEAF, WAIT_RECORDED, WAIT_SHORT, Wait, WaitObject, last_event_id, noted, start_unrecorded,
-};
+use super::record::{Ended, MOST_WORDS, OpenWait, first_word, write_wide_at};
+use super::{Source, WAIT_LEAF, WAIT_RECORDED, WAIT_SHORT, Wait, last_event_id, start_unrecorded};
 use crate::Engine;
 use crate::clock::cycles;
 use crate::count::bank::READY;
 use crate::count::cell::StatCell;
-use crate::memory::arena::Own;
+use crate::memory::arena::{Base, Own};
 use crate::record::journal::parent_of;
 use crate::record::ring::{RECORD_TIMED, WAIT_DEPTH};
 use crate::record::{Start, operation};
@@ -30,33 +28,48 @@ pub(crate) struct Brought {
     pub(crate) amount: Option<u64>,
 }
 
+/// What a wait is for that begins here.
+#[derive(Clone, Copy)]
+pub(crate) struct What {
+    pub(crate) class: ClassId,
+    pub(crate) operation: u8,
+    /// Index of the table; 255: none.
+    pub(crate) index: u8,
+}
+
 impl Engine {
-    /// As [`Engine::start_wait`], if all is as usual. Fast path only; on `Slow` call that one.
+    /// As [`Engine::start_wait`], if all is as usual. `look` finds the object, and whether waits for it are usual, and `note`
+    /// notes it. Fast path only; on `Slow` call that one.
     #[inline(always)]
-    pub(crate) fn start_wait_fast(
+    pub(crate) fn start_wait_fast<T>(
         &self,
-        class: ClassId,
-        object: impl FnOnce() -> WaitObject,
+        what: What,
         source: Source,
+        look: impl Fn() -> (T, bool),
+        note: impl FnOnce(&OpenWait, T),
     ) -> Start<Wait> {
-        self.start_outer_wait(class, object, source, |thread| parent_of(thread.parent.own()))
+        self.start_outer_wait(what, source, look, note, |thread| parent_of(thread.parent.own()))
     }
 
     /// Begins the wait for the next command, which belongs to none, if all is as usual. Fast path only; on `Slow` call
     /// [`Engine::start_wait`].
     #[inline(always)]
     pub fn start_idle_wait_fast(&self, source: Source) -> Start<Wait> {
-        self.start_outer_wait(fixed::IDLE, || WaitObject::new(0, operation::IDLE), source, |_| (0, 0))
+        let what = What { class: fixed::IDLE, operation: operation::IDLE, index: 255 };
+        self.start_outer_wait(what, source, || ((), true), |open, ()| open.set_object(0, 0), |_| (0, 0))
     }
 
+    /// Each thing is written before the next one is looked at: so few registers are needed.
     #[inline(always)]
-    fn start_outer_wait(
+    fn start_outer_wait<T>(
         &self,
-        class: ClassId,
-        object: impl FnOnce() -> WaitObject,
+        what: What,
         source: Source,
+        look: impl Fn() -> (T, bool),
+        note: impl FnOnce(&OpenWait, T),
         nesting: impl FnOnce(&Thread) -> (u64, u8),
     ) -> Start<Wait> {
+        let What { class, operation, index } = what;
         let Some(thread) = current() else { return Start::Slow };
         if !self.is_settled(thread) {
             return Start::Slow;
@@ -64,22 +77,25 @@ impl Engine {
         let entry = thread.banks[BANK_OWN].settled_entry(self.arena.base(), class);
         if entry & READY == 0 {
             cold_path();
-            return start_unrecorded(thread, entry, class, 0).map_or(Start::Slow, Start::Began);
+            let wait = if look().1 { start_unrecorded(thread, entry, class, 0) } else { None };
+            return wait.map_or(Start::Slow, Start::Began);
         }
         if thread.wait_depth.own() != 0 {
             return Start::Slow;
         }
-        let object = object();
-        let begun = Begun {
-            id: thread.next_event_id(),
-            what: noted(class, object, RECORD_TIMED | thread.usual_histories()),
-            nesting: nesting(thread),
-            source: source.0,
-            address: object.address as u64,
-            object: object.name,
-        };
+        let (object, is_usual) = look();
+        if !is_usual {
+            return Start::Slow;
+        }
+        let open = &thread.open[0];
+        open.set_source(source.0);
+        note(open, object);
+        let nesting = open.nest(nesting(thread));
+        open.set_what(first_word(class, operation, index, RECORD_TIMED | thread.usual_histories()) | nesting);
         thread.wait_depth.store(1, Relaxed);
-        let start = thread.open[0].begin(&begun, cycles);
+        let id = thread.next_event_id();
+        let start = cycles();
+        open.show(id, start);
         let flags = WAIT_SHORT | WAIT_RECORDED | u32::from(ENABLED | TIMED) | u32::from(class) << 16;
         Start::Began(Wait { thread, start, flags, cell: 0, record: 0 })
     }
@@ -87,7 +103,8 @@ impl Engine {
     /// As [`Engine::end_wait`], of a wait for the next command, if all is as usual. Fast path only; on false call that one.
     #[inline(always)]
     pub fn end_idle_wait_fast(&self, wait: &Wait) -> bool {
-        self.end_wait_fast(fixed::IDLE, wait, Brought { events: 1, amount: None }, |_| ())
+        let brought = Brought { events: 1, amount: None };
+        self.end_wait_fast(self.arena.base(), fixed::IDLE, wait, brought, |_| ())
     }
 
     /// As [`Engine::end_wait`], if all is as usual. `count` is told how long it took, in ticks. Fast path only; on false call
@@ -95,12 +112,13 @@ impl Engine {
     #[inline(always)]
     pub(crate) fn end_wait_fast(
         &self,
+        base: Base,
         class: ClassId,
         wait: &Wait,
         brought: Brought,
         count: impl FnOnce(u64),
     ) -> bool {
-        let (thread, base) = (wait.thread, self.arena.base());
+        let thread = wait.thread;
         if wait.flags & WAY != WAIT_SHORT || !self.is_settled(thread) {
             return false;
         }
@@ -109,18 +127,20 @@ impl Engine {
         let cell: &StatCell = base.at(cell);
         let ticks;
         if wait.flags & WAIT_RECORDED != 0 {
-            let (journal, open) = (&thread.waits, &thread.open[0]);
-            let Some(place) = journal.place(MOST_WORDS) else { return false };
+            let Some(place) = thread.waits.place(MOST_WORDS) else { return false };
             ticks = cycles().saturating_sub(wait.start);
+            count(ticks);
             let end_event_id = last_event_id(thread);
             thread.wait_depth.store(0, Relaxed);
-            write_wide_at(journal, base, place, open, Ended { ticks, amount: brought.amount, end_event_id });
+            let open = &thread.open[0];
+            let ended = Ended { ticks, amount: brought.amount, end_event_id };
+            write_wide_at(&thread.waits, base, place, open, ended);
             open.end();
         } else {
             cold_path();
             ticks = cycles().saturating_sub(wait.start);
+            count(ticks);
         }
-        count(ticks);
         cell.add_span(self, thread, brought.events, 0, ticks);
         true
     }
