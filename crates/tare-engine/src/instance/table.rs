@@ -176,8 +176,14 @@ impl Engine {
         index: usize,
         source: Source,
     ) -> Option<Wait> {
-        let object = table.object(self, index_number(index), operation::TABLE_IO + operation);
-        self.start_table_wait(fixed::TABLE_IO, table, object, source)
+        match self.start_table_io_wait_fast(table, operation, index, source) {
+            Start::Began(wait) => Some(wait),
+            Start::Off => None,
+            Start::Slow => {
+                let object = table.object(self, index_number(index), operation::TABLE_IO + operation);
+                self.start_table_wait(fixed::TABLE_IO, table, object, source)
+            }
+        }
     }
 
     /// As [`Engine::start_table_io_wait`], if all is as usual. Fast path only; on `Slow` call that one.
@@ -222,6 +228,9 @@ impl Engine {
 
     /// Ends table I/O of `rows` rows.
     pub fn end_table_io_wait(&self, table: TableRef, wait: &Wait, operation: u8, index: usize, rows: u64) {
+        if self.end_table_io_wait_fast(table, wait, operation, index, rows) {
+            return;
+        }
         let taken = self.end_wait(wait, rows, Some(rows));
         let place = &table.slot.io[index.min(MAX_INDEXES)];
         self.count_table::<TableIo>(place, operation as usize & 3, rows, taken);
@@ -296,8 +305,14 @@ impl Engine {
         if !self.wants(Kind::TableLock) {
             return None;
         }
-        let object = table.object(self, LOCKED_INDEX, operation::TABLE_LOCK + kind);
-        self.start_table_wait(fixed::TABLE_LOCK, table, object, source)
+        match self.start_table_lock_wait_fast(table, kind, source) {
+            Start::Began(wait) => Some(wait),
+            Start::Off => None,
+            Start::Slow => {
+                let object = table.object(self, LOCKED_INDEX, operation::TABLE_LOCK + kind);
+                self.start_table_wait(fixed::TABLE_LOCK, table, object, source)
+            }
+        }
     }
 
     /// As [`Engine::start_table_lock_wait`], if all is as usual. Fast path only; on `Slow` call that one.
@@ -310,6 +325,9 @@ impl Engine {
 
     /// Ends it.
     pub fn end_table_lock_wait(&self, table: TableRef, wait: &Wait, kind: u8) {
+        if self.end_table_lock_wait_fast(table, wait, kind) {
+            return;
+        }
         let taken = self.end_wait(wait, 1, None);
         self.count_table::<TableLocks>(&table.slot.locks, kind as usize % LOCK_KINDS, 1, taken);
     }

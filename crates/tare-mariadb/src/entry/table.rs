@@ -5,9 +5,7 @@ use std::ffi::{c_char, c_int, c_uint, c_ulong, c_ulonglong, c_void};
 use std::ptr::null_mut;
 
 use tare_engine::snapshot::Kind;
-use tare_engine::{
-    Source, Start, TableHandleHandle, TableName, TableShareHandle, TableShareRef, Wait,
-};
+use tare_engine::{Source, Start, TableHandleHandle, TableName, TableShareHandle, TableShareRef, Wait};
 
 use super::facts;
 use super::guard::guard;
@@ -218,10 +216,26 @@ pub(super) unsafe extern "C" fn start_table_lock_wait(
     line: c_uint,
 ) -> *mut TableLocker {
     let Some(instance) = instance!(TableHandleHandle, table) else { return null_mut() };
-    let kind = facts::table_lock(op, flags);
-    ENGINE.set_table_lock(instance, op == EXTERNAL, kind);
+    if facts::table_lock(op, flags).is_some() {
+        return start_lock(state, table, op, flags, file, line);
+    }
     // To give a lock back is no more than that.
-    let Some(kind) = kind else { return null_mut() };
+    ENGINE.set_table_lock(instance, op == EXTERNAL, None);
+    null_mut()
+}
+
+#[inline(never)]
+extern "C" fn start_lock(
+    state: *mut TableLockerState,
+    table: *mut Table,
+    op: c_uint,
+    flags: c_ulong,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut TableLocker {
+    let Some(instance) = instance!(TableHandleHandle, table) else { return null_mut() };
+    let Some(kind) = facts::table_lock(op, flags) else { return null_mut() };
+    ENGINE.set_table_lock(instance, op == EXTERNAL, Some(kind));
     match ENGINE.start_table_lock_wait_fast(instance, kind, Source::new(file, line)) {
         Start::Began(wait) => keep(state, wait, table, kind.into()),
         Start::Off => null_mut(),

@@ -13,6 +13,36 @@ use super::guard::guard;
 use super::pointer::{state, transaction, value};
 use crate::abi::types::{TransactionLocker, TransactionLockerState};
 
+/// What the server says of a transaction that begins.
+#[inline(always)]
+fn start_of(
+    trx_id: c_ulonglong,
+    isolation: c_int,
+    read_only: c_char,
+    autocommit: c_char,
+) -> TransactionStart {
+    TransactionStart {
+        trx_id,
+        isolation: isolation as u8,
+        read_only: read_only != 0,
+        autocommit: autocommit != 0,
+    }
+}
+
+#[inline(always)]
+fn keep(
+    state: *mut TransactionLockerState,
+    transaction: Transaction,
+    xid: *const c_void,
+) -> *mut TransactionLocker {
+    let Some(kept) = state!(state, TransactionLockerState) else { return null_mut() };
+    let (flags, thread, start) = transaction.pack();
+    kept.flags = flags;
+    kept.thread = thread.address().cast();
+    kept.timer_start = start;
+    if facts::is_made_up(xid) { state.cast() } else { with_xid(state, xid) }
+}
+
 pub(super) unsafe extern "C" fn get_thread_transaction_locker(
     state: *mut TransactionLockerState,
     xid: *const c_void,
@@ -24,20 +54,25 @@ pub(super) unsafe extern "C" fn get_thread_transaction_locker(
     if !ENGINE.wants(Kind::Transaction) {
         return null_mut();
     }
+    match ENGINE.open_transaction_fast(&start_of(trx_id, isolation, read_only, autocommit)) {
+        Some(transaction) => keep(state, transaction, xid),
+        None => open_transaction_slow(state, xid, trx_id, isolation, read_only, autocommit),
+    }
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn open_transaction_slow(
+    state: *mut TransactionLockerState,
+    xid: *const c_void,
+    trx_id: c_ulonglong,
+    isolation: c_int,
+    read_only: c_char,
+    autocommit: c_char,
+) -> *mut TransactionLocker {
     guard(null_mut(), || {
-        let what = TransactionStart {
-            trx_id,
-            isolation: isolation as u8,
-            read_only: read_only != 0,
-            autocommit: autocommit != 0,
-        };
-        let Some(transaction) = ENGINE.open_transaction(&what) else { return null_mut() };
-        let Some(kept) = state!(state, TransactionLockerState) else { return null_mut() };
-        let (flags, thread, start) = transaction.pack();
-        kept.flags = flags;
-        kept.thread = thread.address().cast();
-        kept.timer_start = start;
-        if facts::is_made_up(xid) { state.cast() } else { with_xid(state, xid) }
+        let transaction = ENGINE.open_transaction(&start_of(trx_id, isolation, read_only, autocommit));
+        transaction.map_or(null_mut(), |transaction| keep(state, transaction, xid))
     })
 }
 

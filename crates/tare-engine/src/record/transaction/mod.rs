@@ -2,7 +2,6 @@
 
 pub(crate) mod record;
 
-use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::Engine;
@@ -17,7 +16,7 @@ use crate::setup::instrument::{ENABLED, TIMED, UNRECORDED, fixed};
 use crate::snapshot::{EventType, Scope};
 use crate::thread::filter::{ATTRIBUTED, CURRENT, CYCLES, HISTORY, LONG, SPREAD, UNATTRIBUTED};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadHandle, ThreadRef, current};
-use record::OpenTransaction;
+use record::{Ended, OpenTransaction};
 
 /// The ring of transactions.
 pub(crate) const TRANSACTIONS: RingKind =
@@ -112,8 +111,10 @@ impl Transaction {
 
 impl Engine {
     /// Begins a transaction of the calling thread.
-    #[inline(always)]
     pub fn open_transaction(&self, what: &TransactionStart) -> Option<Transaction> {
+        if let Some(transaction) = self.open_transaction_fast(what) {
+            return Some(transaction);
+        }
         let switches = self.registry.switches(fixed::TRANSACTION);
         if switches & ENABLED == 0 {
             return None;
@@ -128,11 +129,33 @@ impl Engine {
         flags |= if what.read_only { READ_ONLY } else { 0 };
         if Thread::bits(mask, EventType::Transaction) & CURRENT != 0 && switches & UNRECORDED == 0 {
             flags |= RECORDED;
-            let depth = thread.statement_depth.load(Relaxed) as usize;
-            let nesting = || depth.checked_sub(1).map_or(0, |depth| self.statement_event_id(thread, depth));
-            thread.transaction.begin(|| thread.next_event_id(), what, switches & TIMED != 0, nesting);
+            self.note_transaction(thread, what, switches & TIMED != 0);
         }
         Some(Transaction { thread, start: 0, flags })
+    }
+
+    /// As [`Engine::open_transaction`], if it is recorded and timed as usual. Fast path only; on `None` call that one: nothing has
+    /// happened.
+    #[inline(always)]
+    pub fn open_transaction_fast(&self, what: &TransactionStart) -> Option<Transaction> {
+        let switches = self.registry.switches(fixed::TRANSACTION);
+        let thread = current()?;
+        let mask = thread.mask();
+        if switches & (ENABLED | TIMED | UNRECORDED) != ENABLED | TIMED
+            || Thread::bits(mask, EventType::Transaction) & CURRENT == 0
+        {
+            return None;
+        }
+        self.note_transaction(thread, what, true);
+        Some(Transaction { thread, start: 0, flags: USUAL | if what.read_only { READ_ONLY } else { 0 } })
+    }
+
+    /// Notes one that begins in the slab.
+    #[inline(always)]
+    fn note_transaction(&self, thread: &Thread, what: &TransactionStart, timed: bool) {
+        let depth = thread.statement_depth.load(Relaxed) as usize;
+        let nesting = || depth.checked_sub(1).map_or(0, |depth| self.statement_event_id(thread, depth));
+        thread.transaction.begin(|| thread.next_event_id(), what, timed, nesting);
     }
 
     /// It has an identifier; whether it is an XA transaction nobody knows yet.
@@ -144,6 +167,9 @@ impl Engine {
 
     /// The transaction's clock starts.
     pub fn start_transaction(&self, transaction: &mut Transaction, source: Source) {
+        if self.start_transaction_fast(transaction, source) {
+            return;
+        }
         if transaction.flags & u32::from(TIMED) != 0 {
             transaction.start = ticks();
         }
@@ -200,6 +226,9 @@ impl Engine {
 
     /// Ends a transaction.
     pub fn end_transaction(&self, transaction: &Transaction, committed: bool) {
+        if self.end_transaction_fast(transaction, committed) {
+            return;
+        }
         let Transaction { thread, start, flags } = *transaction;
         let cell = self.cell(thread, transaction.bank(), fixed::TRANSACTION, Family::Transactions);
         let timed = flags & u32::from(TIMED) != 0;
@@ -218,7 +247,7 @@ impl Engine {
         if let Some(open) = transaction.open() {
             let bits = Thread::bits(thread.mask(), EventType::Transaction);
             open.end(end | u64::from(end == 0), last_event_id(thread), committed, kept(bits));
-            if bits & (HISTORY | LONG) != 0 && is_wanted(thread) {
+            if bits & (HISTORY | LONG) != 0 && is_wanted(thread, open.id()) {
                 self.record_transaction(thread);
             }
         }
@@ -230,28 +259,38 @@ impl Engine {
         let Transaction { thread, start, flags } = *transaction;
         let (open, base) = (&thread.transaction, self.arena.base());
         let mask = thread.mask();
-        if flags & !READ_ONLY != USUAL || mask & CYCLES == 0 || open.is_xa() {
+        if flags & !READ_ONLY != USUAL || mask & CYCLES == 0 {
             return false;
         }
-        let bits = Thread::bits(mask, EventType::Transaction);
         let place = place(thread.banks[BANK_OWN].settled_entry(base, fixed::TRANSACTION));
         let cell: &TransactionCell = base.at_or_zero(place);
-        let is_of_today =
-            cell.head.epoch.own() == self.epochs[Family::Transactions as usize].load(Relaxed) && place != 0;
-        if !is_of_today || bits & (HISTORY | LONG) == 0 || !is_wanted(thread) {
+        let now = self.epochs[Family::Transactions as usize].load(Relaxed);
+        if place == 0 || cell.head.epoch.own() != now {
+            return false;
+        }
+        let counts = transaction.counts(cell);
+        let bits = Thread::bits(mask, EventType::Transaction);
+        let Some(local) = open.local() else { return false };
+        if bits & (HISTORY | LONG) == 0 || !is_wanted(thread, local.id()) {
             return false;
         }
         let Some(to) = open.place(&thread.transactions, base) else { return false };
         let end = cycles();
         let taken = end.saturating_sub(start);
-        transaction.counts(cell).add(1, taken);
-        open.end_local(end, last_event_id(thread), committed, kept(bits));
-        open.write_local(to);
+        counts.add(1, taken);
+        let how = Ended { end, end_event_id: last_event_id(thread), committed, histories: kept(bits) };
+        open.end_local(local, &how, to);
         if mask & SPREAD != 0 {
-            cold_path();
-            self.spread_event(thread, Some(taken), [Some(&cell.head)]);
+            self.spread_transaction(thread, taken, cell);
         }
         true
+    }
+
+    /// Puts an ended transaction into its bucket.
+    #[cold]
+    #[inline(never)]
+    fn spread_transaction(&self, thread: &Thread, taken: u64, cell: &TransactionCell) {
+        self.spread_event(thread, Some(taken), [Some(&cell.head)]);
     }
 
     /// Records an ended transaction.
@@ -271,7 +310,7 @@ fn last_event_id(thread: &Thread) -> u64 {
 
 /// As in the built-in, a TRUNCATE of transactions in progress forgets them for good.
 #[inline(always)]
-fn is_wanted(thread: &Thread) -> bool {
+fn is_wanted(thread: &Thread, id: u64) -> bool {
     let first = &thread.hidden[EventType::Transaction as usize - 1][Scope::Current as usize];
-    thread.transaction.id() >= first.load(Relaxed)
+    id >= first.load(Relaxed)
 }

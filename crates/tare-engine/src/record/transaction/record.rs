@@ -16,7 +16,7 @@ use tare_sync::Version;
 use crate::memory::arena::{Base, Own, View};
 use crate::memory::text::{self, Text};
 use crate::record::journal::{OWN_KINDS, kind};
-use crate::record::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, Appending, Ring};
+use crate::record::ring::{Appending, RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, Ring};
 use crate::record::transaction::{Savepoint, TransactionStart, Xid};
 use crate::record::values::{self, Values};
 use crate::snapshot::{EventType, TransactionState};
@@ -196,8 +196,7 @@ impl OpenTransaction {
     }
 
     /// Whether it is an XA transaction.
-    #[inline(always)]
-    pub(crate) fn is_xa(&self) -> bool {
+    fn is_xa(&self) -> bool {
         self.set.own() & 1 << XA != 0
     }
 
@@ -214,23 +213,37 @@ impl OpenTransaction {
         self.is_open.store(0, Relaxed);
     }
 
-    /// As [`OpenTransaction::end`], of one that is no XA transaction.
-    #[inline(always)]
-    pub(crate) fn end_local(&self, end: u64, end_event_id: u64, committed: bool, histories: u8) {
-        self.version.change(|| self.end_with(end, end_event_id, committed, histories));
-        self.is_open.store(0, Relaxed);
-    }
-
     #[inline(always)]
     fn end_with(&self, end: u64, end_event_id: u64, committed: bool, histories: u8) {
-        let state = if committed { TransactionState::Committed } else { TransactionState::RolledBack };
-        // A host may end one transaction more than once.
-        let kept = u64::from(RECORD_HISTORY | RECORD_LONG) << FLAGS | 3 << STATE;
-        let what = self.what.own() & !kept | (state as u64) << STATE;
-        self.what.store(what | u64::from(histories) << FLAGS, Relaxed);
-        let set = self.set.own() & ((1 << END_ID) - 1);
-        self.set.store(set | end_event_id << END_ID, Relaxed);
+        self.what.store(ended(self.what.own(), committed, histories), Relaxed);
+        self.set.store(ended_by(self.set.own(), end_event_id), Relaxed);
         self.end.store(end, Relaxed);
+    }
+
+    /// What there is of one that is no XA transaction; `None`: it is one.
+    #[inline(always)]
+    pub(crate) fn local(&self) -> Option<Local> {
+        let set = self.set.own();
+        (set & 1 << XA == 0).then_some(Local { what: self.what.own(), set })
+    }
+
+    /// One that is no XA transaction ends, and is recorded.
+    #[inline(always)]
+    pub(crate) fn end_local(&self, local: Local, how: &Ended, mut to: Appending<'_>) {
+        let what = ended(local.what, how.committed, how.histories);
+        let set = ended_by(local.set, how.end_event_id);
+        self.version.change(|| {
+            self.what.store(what, Relaxed);
+            self.set.store(set, Relaxed);
+            self.end.store(how.end, Relaxed);
+        });
+        self.is_open.store(0, Relaxed);
+        to.put(self.start.own());
+        to.put(self.source.own());
+        to.put(how.end);
+        to.put(set);
+        self.values().write_set(set, &mut to);
+        to.show(what | TRANSACTION);
     }
 
     /// Where its record will be; `None`: the block is full.
@@ -242,7 +255,8 @@ impl OpenTransaction {
     /// Records it. False: the block is full.
     pub(crate) fn write(&self, ring: &Ring, base: Base) -> bool {
         let Some(mut to) = self.place(ring, base) else { return false };
-        self.write_values(&mut to);
+        to.put_all([&self.start, &self.source, &self.end, &self.set].map(Own::own));
+        self.values().write(&mut to);
         let xa = self.values().get(XA);
         if xa != 0 {
             for (part, len) in [&self.gtrid, &self.bqual].into_iter().zip(parts_of(xa)) {
@@ -252,21 +266,45 @@ impl OpenTransaction {
         to.show(self.what.own() | TRANSACTION);
         true
     }
+}
 
-    /// Records one that is no XA transaction.
-    #[inline(always)]
-    pub(crate) fn write_local(&self, mut to: Appending<'_>) {
-        self.write_values(&mut to);
-        to.show(self.what.own() | TRANSACTION);
-    }
+/// One that is no XA transaction, as it is before it ends.
+#[derive(Clone, Copy)]
+pub(crate) struct Local {
+    what: u64,
+    set: u64,
+}
 
+impl Local {
+    /// EVENT_ID.
     #[inline(always)]
-    fn write_values(&self, to: &mut Appending<'_>) {
-        for word in [&self.start, &self.source, &self.end, &self.set] {
-            to.put(word.own());
-        }
-        self.values().write(to);
+    pub(crate) fn id(self) -> u64 {
+        self.what >> ID
     }
+}
+
+/// How it ended.
+pub(crate) struct Ended {
+    /// In ticks.
+    pub(crate) end: u64,
+    pub(crate) end_event_id: u64,
+    pub(crate) committed: bool,
+    /// The histories that want it.
+    pub(crate) histories: u8,
+}
+
+/// The first word of one that has ended, of what it was before. A host may end one transaction more than once.
+#[inline(always)]
+const fn ended(what: u64, committed: bool, histories: u8) -> u64 {
+    let kept = (RECORD_HISTORY | RECORD_LONG) as u64;
+    let state = if committed { TransactionState::Committed } else { TransactionState::RolledBack };
+    what & !(kept << FLAGS | 3 << STATE) | (state as u64) << STATE | (histories as u64) << FLAGS
+}
+
+/// As [`ended`], of the word that says which values there are.
+#[inline(always)]
+const fn ended_by(set: u64, end_event_id: u64) -> u64 {
+    set & ((1 << END_ID) - 1) | end_event_id << END_ID
 }
 
 /// How long the parts of an XA identifier are.

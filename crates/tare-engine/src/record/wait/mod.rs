@@ -1,5 +1,6 @@
 //! HOT PATH: waits, of every kind. Start reads the clock and notes what is waited for; end adds to a cell and writes a record.
 
+mod object;
 pub(crate) mod record;
 mod short;
 
@@ -20,48 +21,16 @@ use crate::setup::instrument::{ENABLED, TIMED, UNRECORDED};
 use crate::snapshot::{ClassId, EventType};
 use crate::thread::filter::{ATTRIBUTED, CURRENT, HISTORY, LONG, UNATTRIBUTED};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadHandle, ThreadRef, current};
-pub(crate) use short::{Brought, What};
+pub use object::{Source, WaitObject};
 use record::{
     Begun, Ended, Leaf, MOST_WORDS, NO_AMOUNT, OpenWait, REACH, begin_leaf, end_leaf, first_word, leave_leaf,
     operation_of, void_leaf, write_free, write_wide,
 };
+pub(crate) use short::{Brought, What};
 
 /// The ring of waits.
 pub(crate) const WAITS: RingKind =
     RingKind { used: Use::Waits, event: EventType::Wait, lost: Lost::WaitEvents };
-
-/// A place in the host's source: the address of a static file name and a line, in one word.
-#[derive(Clone, Copy, Debug)]
-pub struct Source(pub(crate) u64);
-
-impl Source {
-    /// `file` is a string constant of the host, or null; a line is less than 65,536.
-    #[inline(always)]
-    pub fn new(file: *const std::ffi::c_char, line: u32) -> Source {
-        Source((file.addr() as u64) << 16 | u64::from(line as u16))
-    }
-}
-
-/// What a wait is for.
-#[derive(Clone, Copy, Debug)]
-pub struct WaitObject {
-    /// OBJECT_INSTANCE_BEGIN.
-    pub address: usize,
-    /// The instance that knows the name: see `instance::Name`; 0: none.
-    pub name: u32,
-    /// Index of the table; 255: none.
-    pub index: u8,
-    /// See [`crate::operation`].
-    pub operation: u8,
-}
-
-impl WaitObject {
-    /// An object without name and index.
-    #[inline(always)]
-    pub const fn new(address: usize, operation: u8) -> WaitObject {
-        WaitObject { address, name: 0, index: 255, operation }
-    }
-}
 
 /// Noted in the slab, in a place that the depth names: its cell was [`READY`].
 const WAIT_RECORDED: u32 = READY << MARKS;
@@ -598,7 +567,13 @@ fn wait_parent_began(thread: &Thread) -> u64 {
             return outer.start();
         }
     }
-    let (id, of) = parent_of(thread.parent.own());
+    began(thread, thread.parent.own())
+}
+
+/// When the stage or the statement began that a wait nests in which nests in no other wait; 0: nobody knows.
+#[inline(always)]
+fn began(thread: &Thread, parent: u64) -> u64 {
+    let (id, of) = parent_of(parent);
     let began = if of == EventType::Stage as u8 { &thread.stage_start } else { &thread.statement_start };
     if id == 0 { 0 } else { began.own() }
 }

@@ -3,13 +3,17 @@
 use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::record::{Ended, MOST_WORDS, OpenWait, first_word, write_wide_at};
-use super::{Source, WAIT_LEAF, WAIT_RECORDED, WAIT_SHORT, Wait, last_event_id, start_unrecorded};
+use super::record::{Ended, MOST_WORDS, OpenWait, begin_leaf, end_leaf, first_word, write_wide_at};
+use super::{
+    Source, WAIT_LEAF, WAIT_RECORDED, WAIT_SHORT, WAIT_SUMMED_LEAF, Wait, WaitObject, began, last_event_id,
+    leaf, start_unrecorded,
+};
 use crate::Engine;
 use crate::clock::cycles;
-use crate::count::bank::READY;
+use crate::count::bank::{READY, place};
 use crate::count::cell::StatCell;
 use crate::memory::arena::{Base, Own};
+use crate::memory::pool::SlotHead;
 use crate::record::journal::parent_of;
 use crate::record::ring::{RECORD_TIMED, WAIT_DEPTH};
 use crate::record::{Start, operation};
@@ -51,8 +55,23 @@ impl Engine {
         self.start_outer_wait(what, source, look, note, |thread| parent_of(thread.parent.own()))
     }
 
-    /// Begins the wait for the next command, which belongs to none, if all is as usual. Fast path only; on `Slow` call
-    /// [`Engine::start_wait`].
+    /// Begins the wait for the next command, which belongs to none.
+    pub fn start_idle_wait(&self, source: Source) -> Option<Wait> {
+        match self.start_idle_wait_fast(source) {
+            Start::Began(wait) => Some(wait),
+            Start::Off => None,
+            Start::Slow => self.start_wait(fixed::IDLE, WaitObject::new(0, operation::IDLE), source),
+        }
+    }
+
+    /// Ends it.
+    pub fn end_idle_wait(&self, wait: &Wait) {
+        if !self.end_idle_wait_fast(wait) {
+            self.end_wait(wait, 1, None);
+        }
+    }
+
+    /// As [`Engine::start_idle_wait`], if all is as usual. Fast path only; on `Slow` call that one.
     #[inline(always)]
     pub fn start_idle_wait_fast(&self, source: Source) -> Start<Wait> {
         let what = What { class: fixed::IDLE, operation: operation::IDLE, index: 255 };
@@ -100,7 +119,7 @@ impl Engine {
         Start::Began(Wait { thread, start, flags, cell: 0, record: 0 })
     }
 
-    /// As [`Engine::end_wait`], of a wait for the next command, if all is as usual. Fast path only; on false call that one.
+    /// As [`Engine::end_idle_wait`], if all is as usual. Fast path only; on false call that one.
     #[inline(always)]
     pub fn end_idle_wait_fast(&self, wait: &Wait) -> bool {
         let brought = Brought { events: 1, amount: None };
@@ -142,6 +161,60 @@ impl Engine {
             count(ticks);
         }
         cell.add_span(self, thread, brought.events, 0, ticks);
+        true
+    }
+
+    /// As [`Engine::start_leaf_wait_fast`], of a wait that nests in no other one and gets an amount. On `Slow` nothing has
+    /// happened.
+    #[inline(always)]
+    pub(crate) fn start_outer_leaf_wait_fast(
+        &self,
+        of: &SlotHead,
+        operation: u8,
+        source: Source,
+    ) -> Start<Wait> {
+        let Some(thread) = current() else { return Start::Slow };
+        let (class, base) = (of.class(), self.arena.base());
+        if !self.is_settled(thread) {
+            return Start::Slow;
+        }
+        let entry = thread.banks[BANK_OWN].settled_entry(base, class);
+        if entry & READY == 0 {
+            cold_path();
+            return start_unrecorded(thread, entry, class, WAIT_SUMMED_LEAF)
+                .map_or(Start::Slow, Start::Began);
+        }
+        if thread.wait_depth.own() != 0 {
+            return Start::Slow;
+        }
+        let parent = thread.parent.own();
+        let began = begin_leaf::<4>(
+            &thread.waits,
+            base,
+            parent,
+            || began(thread, parent),
+            || leaf(thread, of, operation, source),
+        );
+        let Some((start, record)) = began else { return Start::Slow };
+        thread.next_event_id();
+        let flags = WAIT_SHORT | WAIT_LEAF | u32::from(ENABLED | TIMED) | u32::from(class) << 16;
+        Start::Began(Wait { thread, start, flags, cell: place(entry), record })
+    }
+
+    /// Ends a wait that [`Engine::start_outer_leaf_wait_fast`] began, if all is as usual still. `count` is told how long it took, in
+    /// ticks. Fast path only; on false call [`Engine::end_wait`]: nothing has happened.
+    #[inline(always)]
+    pub(crate) fn end_outer_leaf_wait_fast(&self, wait: &Wait, amount: u64, count: impl FnOnce(u64)) -> bool {
+        let base = self.arena.base();
+        if wait.flags & (WAIT_LEAF | WAIT_SUMMED_LEAF) == 0 || !self.is_settled(wait.thread) {
+            return false;
+        }
+        let ticks = cycles().saturating_sub(wait.start);
+        if wait.flags & WAIT_LEAF != 0 && !end_leaf(base, wait.record, ticks, Some(amount)) {
+            return false;
+        }
+        count(ticks);
+        base.at::<StatCell>(wait.cell).add_span(self, wait.thread, 1, 0, ticks);
         true
     }
 }
