@@ -218,11 +218,10 @@ impl Connection {
     #[inline(never)]
     fn idle(&self) {
         ENGINE.set_socket_idle(self.socket, true);
-        let object = WaitObject::new(0, operation::IDLE);
         if ENGINE.wants(Kind::Idle)
-            && let Some(wait) = ENGINE.start_wait(fixed::IDLE, object, here(400))
+            && let Some(wait) = ENGINE.start_idle_wait(here(400))
         {
-            ENGINE.end_wait(&wait, 1, None);
+            ENGINE.end_idle_wait(&wait);
         }
         ENGINE.set_socket_idle(self.socket, false);
     }

@@ -32,15 +32,6 @@ pub(crate) struct MetadataLock {
     pub(crate) names: [AtomicU64; 2 * NAME_WORDS + 1],
 }
 
-impl MetadataLock {
-    /// The last of what fills it: its names are written, and readers may see it.
-    #[inline(never)]
-    fn publish(&self, names: &[u8]) {
-        self.names_len.store(text::write(&self.names, names) as u16, Relaxed);
-        self.head.publish();
-    }
-}
-
 reference! {
     /// A metadata lock.
     MetadataRef, MetadataHandle, MetadataLock
@@ -49,7 +40,13 @@ reference! {
 impl MetadataHandle {
     /// A slot just taken becomes a lock that the thread asks for.
     #[inline(always)]
-    fn fill(&self, thread: &Thread, identity: usize, what: &MetadataName<'_>, source: Source) {
+    fn fill(
+        &'static self,
+        thread: &Thread,
+        identity: usize,
+        what: &MetadataName<'_>,
+        source: Source,
+    ) -> MetadataRef {
         let slot = &self.slot;
         slot.identity.store(identity as u64, Relaxed);
         slot.owner_thread.store(thread.thread_id.load(Relaxed), Relaxed);
@@ -60,7 +57,17 @@ impl MetadataHandle {
         slot.duration.store(what.duration, Relaxed);
         slot.status.store(what.status, Relaxed);
         slot.schema_len.store(what.schema_len, Relaxed);
-        slot.publish(what.names);
+        self.publish(what.names)
+    }
+
+    /// The last of what fills it: its names are written, and readers may see it. Returns it: so whoever calls may go on here by a
+    /// jump.
+    #[inline(never)]
+    fn publish(&'static self, names: &[u8]) -> MetadataRef {
+        let slot = &self.slot;
+        slot.names_len.store(text::write(&slot.names, names) as u16, Relaxed);
+        slot.head.publish();
+        self
     }
 }
 
@@ -103,8 +110,7 @@ impl Engine {
         match self.pools.take_near(&self.arena, &thread.metadata_stash) {
             Some(lock) => {
                 let lock: MetadataRef = self.arena.at(lock);
-                lock.fill(thread, identity, &what, source);
-                Some(lock)
+                Some(lock.fill(thread, identity, &what, source))
             }
             None => {
                 // A copy, so that what is usual need not be in memory.
@@ -125,10 +131,7 @@ impl Engine {
         source: Source,
     ) -> Option<MetadataRef> {
         match self.pools.take::<MetadataHandle>(&self.arena, Pool::MetadataLocks, 0) {
-            Some(lock) => {
-                lock.fill(thread, identity, what, source);
-                Some(lock)
-            }
+            Some(lock) => Some(lock.fill(thread, identity, what, source)),
             None => {
                 self.losses.count(Lost::MetadataLocks);
                 None

@@ -1,6 +1,5 @@
 //! HOT PATH: sockets.
 
-use std::hint::cold_path;
 use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::Engine;
@@ -113,40 +112,39 @@ impl Engine {
     }
 
     /// Begins a socket operation; nothing is recorded while the socket is idle, as in the built-in.
-    #[inline(always)]
     pub fn start_socket_wait(&self, socket: SocketRef, operation: u8, source: Source) -> Option<Wait> {
-        let slot = &socket.slot;
-        if slot.idle.load(Relaxed) != 0 {
-            return None;
-        }
-        let operation = operation::SOCKET + operation;
-        match self.start_leaf_wait_fast::<4>(&slot.head, operation, source) {
+        match self.start_socket_wait_fast(socket, operation, source) {
             Start::Began(wait) => Some(wait),
             Start::Off => None,
-            Start::Slow => self.start_socket_wait_slow(slot, operation, source),
+            Start::Slow => self.start_inner_socket_wait(&socket.slot, operation::SOCKET + operation, source),
         }
     }
 
-    #[cold]
-    #[inline(never)]
-    fn start_socket_wait_slow(&self, slot: &Socket, operation: u8, source: Source) -> Option<Wait> {
+    /// Begins it within another wait, or where the short way is not ready.
+    fn start_inner_socket_wait(&self, slot: &Socket, operation: u8, source: Source) -> Option<Wait> {
         let (address, name) = (std::ptr::from_ref(slot) as usize, pool::name(&slot.head));
         self.start_wait(slot.head.class(), WaitObject { address, name, index: 255, operation }, source)
     }
 
-    /// Ends a socket operation; `operation` in the interface's numbers.
+    /// As [`Engine::start_socket_wait`], if all is as usual. Fast path only; on `Slow` call that one.
     #[inline(always)]
-    pub fn end_socket_wait(&self, socket: SocketRef, wait: &Wait, operation: u8, bytes: u64) {
-        let taken =
-            self.end_leaf_wait_fast(wait, Some(bytes)).or_else(|| self.end_socket_wait_slow(*wait, bytes));
+    pub fn start_socket_wait_fast(&self, socket: SocketRef, operation: u8, source: Source) -> Start<Wait> {
         let slot = &socket.slot;
-        let part = match operation {
-            5 | 7 | 9 => READ,
-            4 | 6 | 8 => WRITE,
-            _ => MISC,
-        };
+        if slot.idle.load(Relaxed) != 0 {
+            return Start::Off;
+        }
+        self.start_outer_leaf_wait_fast(&slot.head, operation::SOCKET + operation, source)
+    }
+
+    /// Ends a socket operation; `operation` in the interface's numbers.
+    pub fn end_socket_wait(&self, socket: SocketRef, wait: &Wait, operation: u8, bytes: u64) {
+        if self.end_socket_wait_fast(socket, wait, operation, bytes) {
+            return;
+        }
+        let leaf = self.end_leaf_wait_fast(wait, Some(bytes));
+        let taken = leaf.or_else(|| self.end_wait(wait, 1, Some(bytes)));
+        let (slot, part) = (&socket.slot, part_of(operation));
         if slot.thread_id.load(Relaxed) != wait.thread.thread_id.own() {
-            cold_path();
             return slot.others.add_shared(part, taken, bytes);
         }
         let now = self.epochs[Family::Sockets as usize].load(Relaxed);
@@ -156,9 +154,26 @@ impl Engine {
         slot.io.add(part, taken, bytes);
     }
 
-    #[cold]
-    #[inline(never)]
-    fn end_socket_wait_slow(&self, wait: Wait, bytes: u64) -> Option<u64> {
-        self.end_wait(&wait, 1, Some(bytes))
+    /// As [`Engine::end_socket_wait`], if all is as usual. Fast path only; on false call that one.
+    #[inline(always)]
+    pub fn end_socket_wait_fast(&self, socket: SocketRef, wait: &Wait, operation: u8, bytes: u64) -> bool {
+        let slot = &socket.slot;
+        let now = self.epochs[Family::Sockets as usize].load(Relaxed);
+        if slot.thread_id.load(Relaxed) != wait.thread.thread_id.own() || slot.epoch.load(Relaxed) != now {
+            return false;
+        }
+        self.end_outer_leaf_wait_fast(wait, bytes, |ticks| {
+            slot.io.add(part_of(operation), Some(ticks), bytes)
+        })
+    }
+}
+
+/// The part of a socket's sums that an operation belongs to: from 4 on they write and read by turns.
+#[inline(always)]
+const fn part_of(operation: u8) -> usize {
+    match operation.wrapping_sub(4) {
+        at @ 0..6 if at % 2 == 0 => WRITE,
+        0..6 => READ,
+        _ => MISC,
     }
 }

@@ -7,12 +7,12 @@ use std::sync::atomic::{
 
 use crate::Engine;
 use crate::count::cell::{Counts, Family};
-use crate::memory::arena::View;
+use crate::memory::arena::{Base, View};
 use crate::memory::lost::Lost;
 use crate::memory::pool::{self, Pool, SlotHead};
 use crate::memory::text;
-use crate::record::operation;
-use crate::record::wait::{Source, Wait, WaitObject};
+use crate::record::wait::{Brought, Source, Wait, WaitObject, What};
+use crate::record::{Start, operation};
 use crate::setup::instrument::fixed;
 use crate::snapshot::{ClassId, Kind};
 use crate::thread::current;
@@ -101,6 +101,29 @@ reference! {
     TableRef, TableHandleHandle, TableHandle
 }
 
+/// The built-in names the first index of a table that is locked.
+const LOCKED_INDEX: u8 = 0;
+
+/// An index as events name it.
+#[inline(always)]
+const fn index_number(index: usize) -> u8 {
+    if index < MAX_INDEXES { index as u8 } else { 255 }
+}
+
+impl TableHandleHandle {
+    #[inline(always)]
+    fn share(&self, engine: &Engine) -> &'static TableShare {
+        engine.arena.at(self.slot.share.load(Relaxed))
+    }
+
+    /// What a wait for the table is for.
+    #[inline(always)]
+    fn object(&self, engine: &Engine, index: u8, operation: u8) -> WaitObject {
+        let address = self.slot.identity.load(Relaxed) as usize;
+        WaitObject { address, name: pool::name(&self.share(engine).head), index, operation }
+    }
+}
+
 /// Tables.
 impl Engine {
     /// A table is opened. `None`: nothing of it is instrumented.
@@ -146,7 +169,6 @@ impl Engine {
     }
 
     /// Begins table I/O; `index` is `MAX_INDEXES` without one.
-    #[inline(always)]
     pub fn start_table_io_wait(
         &self,
         table: TableRef,
@@ -154,54 +176,102 @@ impl Engine {
         index: usize,
         source: Source,
     ) -> Option<Wait> {
-        let index = if index < MAX_INDEXES { index as u8 } else { 255 };
-        self.start_table_wait(fixed::TABLE_IO, table, index, operation::TABLE_IO + operation, source)
+        match self.start_table_io_wait_fast(table, operation, index, source) {
+            Start::Began(wait) => Some(wait),
+            Start::Off => None,
+            Start::Slow => {
+                let object = table.object(self, index_number(index), operation::TABLE_IO + operation);
+                self.start_table_wait(fixed::TABLE_IO, table, object, source)
+            }
+        }
+    }
+
+    /// As [`Engine::start_table_io_wait`], if all is as usual. Fast path only; on `Slow` call that one.
+    #[inline(always)]
+    pub fn start_table_io_wait_fast(
+        &self,
+        table: TableRef,
+        operation: u8,
+        index: usize,
+        source: Source,
+    ) -> Start<Wait> {
+        let operation = operation::TABLE_IO + operation;
+        let what = What { class: fixed::TABLE_IO, operation, index: index_number(index) };
+        self.start_table_wait_fast(what, table, source)
     }
 
     /// Begins a wait for a table, if `setup_objects` says it is watched.
-    #[inline(always)]
     fn start_table_wait(
         &self,
         class: ClassId,
         table: TableRef,
-        index: u8,
-        operation: u8,
+        object: WaitObject,
         source: Source,
     ) -> Option<Wait> {
-        let share: &TableShare = self.arena.at(table.slot.share.load(Relaxed));
-        let object = WaitObject {
-            address: table.slot.identity.load(Relaxed) as usize,
-            name: pool::name(&share.head),
-            index,
-            operation,
-        };
-        match share.watch.load(Relaxed) {
+        match table.share(self).watch.load(Relaxed) {
             WATCHED => self.start_wait(class, object, source),
             0 => None,
             _ => self.start_untimed_wait(class, object, source),
         }
     }
 
-    /// Ends table I/O of `rows` rows.
     #[inline(always)]
+    fn start_table_wait_fast(&self, what: What, table: TableRef, source: Source) -> Start<Wait> {
+        let look = || {
+            let share = table.share(self);
+            (share, share.watch.load(Relaxed) == WATCHED)
+        };
+        self.start_wait_fast(what, source, look, |open, share| {
+            open.set_object(table.slot.identity.load(Relaxed), pool::name(&share.head));
+        })
+    }
+
+    /// Ends table I/O of `rows` rows.
     pub fn end_table_io_wait(&self, table: TableRef, wait: &Wait, operation: u8, index: usize, rows: u64) {
+        if self.end_table_io_wait_fast(table, wait, operation, index, rows) {
+            return;
+        }
         let taken = self.end_wait(wait, rows, Some(rows));
         let place = &table.slot.io[index.min(MAX_INDEXES)];
         self.count_table::<TableIo>(place, operation as usize & 3, rows, taken);
     }
 
-    /// Counts what an open table did, in the slot at `place`.
+    /// As [`Engine::end_table_io_wait`], if all is as usual. Fast path only; on false call that one.
     #[inline(always)]
-    fn count_table<C: TableCounts>(&self, place: &AtomicU32, part: usize, n: u64, taken: Option<u64>) {
-        let offset = place.load(Relaxed);
-        if offset != 0 {
-            let counts: &C = self.arena.at(offset);
-            if counts.epoch().load(Relaxed) == self.epochs[C::FAMILY as usize].load(Relaxed) {
-                add(&counts.parts()[part], n, taken);
-                return;
-            }
+    pub fn end_table_io_wait_fast(
+        &self,
+        table: TableRef,
+        wait: &Wait,
+        operation: u8,
+        index: usize,
+        rows: u64,
+    ) -> bool {
+        let Some(place) = table.slot.io.get(index) else { return false };
+        let base = self.arena.base();
+        let (counts, is_of_today) = self.counts_of::<TableIo>(base, place);
+        if !is_of_today {
+            return false;
         }
-        self.count_anew::<C>(place, part, n, taken);
+        let counts = &counts.parts[operation as usize & 3];
+        let brought = Brought { events: rows, amount: Some(rows) };
+        self.end_wait_fast(base, fixed::TABLE_IO, wait, brought, |ticks| counts.add(rows, ticks))
+    }
+
+    /// What an open table counts, in the slot at `place`, and whether that is there and of today.
+    #[inline(always)]
+    fn counts_of<C: TableCounts>(&self, base: Base, place: &AtomicU32) -> (&'static C, bool) {
+        let offset = place.load(Relaxed);
+        let counts: &C = base.at_or_zero(offset);
+        let now = self.epochs[C::FAMILY as usize].load(Relaxed);
+        (counts, offset != 0 && counts.epoch().load(Relaxed) == now)
+    }
+
+    /// Counts what an open table did, in the slot at `place`.
+    fn count_table<C: TableCounts>(&self, place: &AtomicU32, part: usize, n: u64, taken: Option<u64>) {
+        match self.counts_of::<C>(self.arena.base(), place) {
+            (counts, true) => add(&counts.parts()[part], n, taken),
+            (_, false) => self.count_anew::<C>(place, part, n, taken),
+        }
     }
 
     /// As [`Engine::count_table`], the first time, or the first time since a reset.
@@ -231,20 +301,48 @@ impl Engine {
     }
 
     /// Begins a table lock of a kind (0–10, the order of [`operation::TABLE_LOCK`]).
-    #[inline(always)]
     pub fn start_table_lock_wait(&self, table: TableRef, kind: u8, source: Source) -> Option<Wait> {
         if !self.wants(Kind::TableLock) {
             return None;
         }
-        // The built-in names the first index of a table that is locked.
-        self.start_table_wait(fixed::TABLE_LOCK, table, 0, operation::TABLE_LOCK + kind, source)
+        match self.start_table_lock_wait_fast(table, kind, source) {
+            Start::Began(wait) => Some(wait),
+            Start::Off => None,
+            Start::Slow => {
+                let object = table.object(self, LOCKED_INDEX, operation::TABLE_LOCK + kind);
+                self.start_table_wait(fixed::TABLE_LOCK, table, object, source)
+            }
+        }
+    }
+
+    /// As [`Engine::start_table_lock_wait`], if all is as usual. Fast path only; on `Slow` call that one.
+    #[inline(always)]
+    pub fn start_table_lock_wait_fast(&self, table: TableRef, kind: u8, source: Source) -> Start<Wait> {
+        let operation = operation::TABLE_LOCK + kind;
+        let what = What { class: fixed::TABLE_LOCK, operation, index: LOCKED_INDEX };
+        self.start_table_wait_fast(what, table, source)
     }
 
     /// Ends it.
-    #[inline(always)]
     pub fn end_table_lock_wait(&self, table: TableRef, wait: &Wait, kind: u8) {
+        if self.end_table_lock_wait_fast(table, wait, kind) {
+            return;
+        }
         let taken = self.end_wait(wait, 1, None);
         self.count_table::<TableLocks>(&table.slot.locks, kind as usize % LOCK_KINDS, 1, taken);
+    }
+
+    /// As [`Engine::end_table_lock_wait`], if all is as usual. Fast path only; on false call that one.
+    #[inline(always)]
+    pub fn end_table_lock_wait_fast(&self, table: TableRef, wait: &Wait, kind: u8) -> bool {
+        let base = self.arena.base();
+        let (counts, is_of_today) = self.counts_of::<TableLocks>(base, &table.slot.locks);
+        if !is_of_today {
+            return false;
+        }
+        let Some(counts) = counts.parts.get(kind as usize) else { return false };
+        let brought = Brought { events: 1, amount: None };
+        self.end_wait_fast(base, fixed::TABLE_LOCK, wait, brought, |ticks| counts.add(1, ticks))
     }
 
     /// INTERNAL_LOCK and EXTERNAL_LOCK of an open table: a lock kind, or `None`.

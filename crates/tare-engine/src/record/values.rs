@@ -22,12 +22,6 @@ impl<const N: usize> Values<'_, N> {
     /// The mask of all.
     pub(crate) const ALL: u64 = (1 << N) - 1;
 
-    /// Those that are not zero.
-    #[inline(always)]
-    pub(crate) fn set(self) -> u64 {
-        self.set.own() & Self::ALL
-    }
-
     #[inline(always)]
     pub(crate) fn get(self, at: usize) -> u64 {
         if self.set.own() & 1 << at == 0 { 0 } else { self.words[at].own() }
@@ -66,7 +60,13 @@ impl<const N: usize> Values<'_, N> {
     /// Writes those that are not zero, in their order.
     #[inline(always)]
     pub(crate) fn write(self, to: &mut Appending<'_>) {
-        let mut left = self.set();
+        self.write_set(self.set.own(), to);
+    }
+
+    /// As [`Values::write`], where the mask is known.
+    #[inline(always)]
+    pub(crate) fn write_set(self, set: u64, to: &mut Appending<'_>) {
+        let mut left = set & Self::ALL;
         while left != 0 {
             let at = left.trailing_zeros() as usize % 64;
             left &= left - 1;

@@ -96,8 +96,8 @@ impl Routine {
     fn idle(&self) {
         let rig = self.rig;
         rig.set_socket_idle(self.socket, true);
-        let idle = rig.start_wait(fixed::IDLE, WaitObject::new(0, operation::IDLE), here());
-        idle.iter().for_each(|idle| _ = rig.end_wait(idle, 1, None));
+        let idle = rig.start_idle_wait(here());
+        idle.iter().for_each(|idle| rig.end_idle_wait(idle));
         rig.set_socket_idle(self.socket, false);
         rig.socket_io(self.socket, io::SOCKET_RECV, 17);
         rig.set_thread_command(self.thread, 3);

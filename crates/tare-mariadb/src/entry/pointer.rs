@@ -21,6 +21,14 @@ macro_rules! instance {
     }};
 }
 
+/// An instance a locker state keeps.
+macro_rules! known {
+    ($handle:ty, $pointer:expr) => {{
+        // SAFETY: as of `instance!`; the state was filled when the instance was there, so it is not null.
+        unsafe { <$handle>::from_address($pointer.cast()).unwrap_unchecked() }
+    }};
+}
+
 /// Bytes of a call's argument; null and negative lengths: none.
 macro_rules! bytes {
     ($pointer:expr, $len:expr) => {{
@@ -78,15 +86,30 @@ macro_rules! keep {
     }};
 }
 
-/// The wait a locker state keeps.
+/// The wait a locker state keeps, if it keeps one.
 macro_rules! kept {
     ($state:expr) => {
-        $crate::entry::pointer::instance!(tare_engine::ThreadHandle, $state.thread).map(|thread| {
-            let (places, start) = ($state.wait.addr() as u64, $state.timer_start);
-            // SAFETY: the server passes back a state that `keep!` filled, once, and ends what it began.
-            unsafe { tare_engine::Wait::unpack($state.flags, places, thread, start) }
-        })
+        $crate::entry::pointer::instance!(tare_engine::ThreadHandle, $state.thread)
+            .map(|thread| $crate::entry::pointer::unpacked!($state, thread))
     };
+}
+
+/// The wait a locker state keeps, which was returned as a locker because it keeps one.
+macro_rules! begun {
+    ($state:expr) => {
+        $crate::entry::pointer::unpacked!(
+            $state,
+            $crate::entry::pointer::known!(tare_engine::ThreadHandle, $state.thread)
+        )
+    };
+}
+
+macro_rules! unpacked {
+    ($state:expr, $thread:expr) => {{
+        let (thread, places, start) = ($thread, $state.wait.addr() as u64, $state.timer_start);
+        // SAFETY: the server passes back a state that `keep!` filled, once, and ends what it began.
+        unsafe { tare_engine::Wait::unpack($state.flags, places, thread, start) }
+    }};
 }
 
 /// The statement a locker state keeps.
@@ -108,4 +131,6 @@ macro_rules! transaction {
     };
 }
 
-pub(super) use {bytes, instance, keep, kept, state, statement, text, transaction, value, write};
+pub(super) use {
+    begun, bytes, instance, keep, kept, known, state, statement, text, transaction, unpacked, value, write,
+};

@@ -5,12 +5,12 @@ use std::ffi::{c_char, c_int, c_uint, c_ulong};
 use std::ptr::null_mut;
 
 use tare_engine::snapshot::Kind;
-use tare_engine::{SocketHandle, Source, WaitObject, fixed, operation};
+use tare_engine::{SocketHandle, Source, Start, Wait};
 
 use super::ENGINE;
 use super::facts;
 use super::guard::guard;
-use super::pointer::{instance, keep, kept, state, value};
+use super::pointer::{begun, instance, keep, known, state, value};
 use crate::abi::types::{IdleLocker, IdleLockerState, Socket, SocketLocker, SocketLockerState};
 
 /// `PSI_SOCKET_STATE_IDLE`.
@@ -68,6 +68,21 @@ pub(super) unsafe extern "C" fn set_socket_thread_owner(socket: *mut Socket) {
     });
 }
 
+/// Keeps a wait for a socket, which is not null.
+#[inline(always)]
+fn keep(
+    state: *mut SocketLockerState,
+    wait: Wait,
+    socket: *mut Socket,
+    operation: c_uint,
+) -> *mut SocketLocker {
+    let Some(kept) = state!(state, SocketLockerState) else { return null_mut() };
+    keep!(kept, wait);
+    kept.socket = socket;
+    kept.operation = operation;
+    state.cast()
+}
+
 pub(super) unsafe extern "C" fn start_socket_wait(
     state: *mut SocketLockerState,
     socket: *mut Socket,
@@ -79,11 +94,17 @@ pub(super) unsafe extern "C" fn start_socket_wait(
     if !ENGINE.wants(Kind::Socket) {
         return null_mut();
     }
-    start_wanted_socket_wait(state, socket, op, file, line)
+    let Some(instance) = instance!(SocketHandle, socket) else { return null_mut() };
+    match ENGINE.start_socket_wait_fast(instance, op as u8, Source::new(file, line)) {
+        Start::Began(wait) => keep(state, wait, socket, op),
+        Start::Off => null_mut(),
+        Start::Slow => start_socket_wait_slow(state, socket, op, file, line),
+    }
 }
 
+#[cold]
 #[inline(never)]
-extern "C" fn start_wanted_socket_wait(
+extern "C" fn start_socket_wait_slow(
     state: *mut SocketLockerState,
     socket: *mut Socket,
     op: c_uint,
@@ -92,24 +113,32 @@ extern "C" fn start_wanted_socket_wait(
 ) -> *mut SocketLocker {
     guard(null_mut(), || {
         let Some(instance) = instance!(SocketHandle, socket) else { return null_mut() };
-        let Some(wait) = ENGINE.start_socket_wait(instance, op as u8, Source::new(file, line)) else {
-            return null_mut();
-        };
-        let Some(kept) = state!(state, SocketLockerState) else { return null_mut() };
-        keep!(kept, wait);
-        kept.socket = socket;
-        kept.operation = op;
-        state.cast()
+        let wait = ENGINE.start_socket_wait(instance, op as u8, Source::new(file, line));
+        wait.map_or(null_mut(), |wait| keep(state, wait, socket, op))
     })
 }
 
+/// The server's numbers of bytes are negative where there was an error.
+#[inline(always)]
+fn bytes(count: c_ulong) -> u64 {
+    if (count as i32) < 0 { 0 } else { count }
+}
+
 pub(super) unsafe extern "C" fn end_socket_wait(locker: *mut SocketLocker, count: c_ulong) {
+    let Some(state) = state!(locker, SocketLockerState) else { return };
+    let (wait, socket) = (begun!(state), known!(SocketHandle, state.socket));
+    if !ENGINE.end_socket_wait_fast(socket, &wait, state.operation as u8, bytes(count)) {
+        end_socket_wait_slow(locker, count);
+    }
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn end_socket_wait_slow(locker: *mut SocketLocker, count: c_ulong) {
     guard((), || {
         let Some(state) = state!(locker, SocketLockerState) else { return };
-        if let (Some(wait), Some(socket)) = (kept!(state), instance!(SocketHandle, state.socket)) {
-            let bytes = if (count as i32) < 0 { 0 } else { count };
-            ENGINE.end_socket_wait(socket, &wait, state.operation as u8, bytes);
-        }
+        let (wait, socket) = (begun!(state), known!(SocketHandle, state.socket));
+        ENGINE.end_socket_wait(socket, &wait, state.operation as u8, bytes(count));
     });
 }
 
@@ -121,31 +150,47 @@ pub(super) unsafe extern "C" fn start_idle_wait(
     if !ENGINE.wants(Kind::Idle) {
         return null_mut();
     }
-    start_wanted_idle_wait(state, file, line)
+    match ENGINE.start_idle_wait_fast(Source::new(file, line)) {
+        Start::Began(wait) => keep_idle(state, wait),
+        Start::Off => null_mut(),
+        Start::Slow => start_idle_wait_slow(state, file, line),
+    }
 }
 
+#[inline(always)]
+fn keep_idle(state: *mut IdleLockerState, wait: Wait) -> *mut IdleLocker {
+    let Some(kept) = state!(state, IdleLockerState) else { return null_mut() };
+    keep!(kept, wait);
+    state.cast()
+}
+
+#[cold]
 #[inline(never)]
-extern "C" fn start_wanted_idle_wait(
+extern "C" fn start_idle_wait_slow(
     state: *mut IdleLockerState,
     file: *const c_char,
     line: c_uint,
 ) -> *mut IdleLocker {
     guard(null_mut(), || {
-        let object = WaitObject::new(0, operation::IDLE);
-        let Some(wait) = ENGINE.start_wait(fixed::IDLE, object, Source::new(file, line)) else {
-            return null_mut();
-        };
-        let Some(kept) = state!(state, IdleLockerState) else { return null_mut() };
-        keep!(kept, wait);
-        state.cast()
+        let wait = ENGINE.start_idle_wait(Source::new(file, line));
+        wait.map_or(null_mut(), |wait| keep_idle(state, wait))
     })
 }
 
 pub(super) unsafe extern "C" fn end_idle_wait(locker: *mut IdleLocker) {
+    if let Some(state) = state!(locker, IdleLockerState)
+        && !ENGINE.end_idle_wait_fast(&begun!(state))
+    {
+        end_idle_wait_slow(locker);
+    }
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn end_idle_wait_slow(locker: *mut IdleLocker) {
     guard((), || {
-        let Some(state) = state!(locker, IdleLockerState) else { return };
-        if let Some(wait) = kept!(state) {
-            ENGINE.end_wait(&wait, 1, None);
+        if let Some(state) = state!(locker, IdleLockerState) {
+            ENGINE.end_idle_wait(&begun!(state));
         }
     });
 }

@@ -5,11 +5,11 @@ use std::ffi::{c_char, c_int, c_uint, c_ulong, c_ulonglong, c_void};
 use std::ptr::null_mut;
 
 use tare_engine::snapshot::Kind;
-use tare_engine::{MAX_INDEXES, Source, TableHandleHandle, TableName, TableShareHandle, TableShareRef};
+use tare_engine::{Source, Start, TableHandleHandle, TableName, TableShareHandle, TableShareRef, Wait};
 
 use super::facts;
 use super::guard::guard;
-use super::pointer::{bytes, instance, keep, kept, state};
+use super::pointer::{begun, bytes, instance, keep, known, state};
 use super::{ENGINE, SCHEMA};
 use crate::abi::types::{ServerTableShare, Table, TableLocker, TableLockerState, TableShare};
 use crate::host::share::Share;
@@ -124,6 +124,31 @@ pub(super) unsafe extern "C" fn close_table(_share: *mut ServerTableShare, table
     });
 }
 
+/// Keeps a wait for a table, which is not null.
+#[inline(always)]
+fn keep(state: *mut TableLockerState, wait: Wait, table: *mut Table, index: c_uint) -> *mut TableLocker {
+    let Some(kept) = state!(state, TableLockerState) else { return null_mut() };
+    keep!(kept, wait);
+    kept.table = table;
+    kept.index = index;
+    state.cast()
+}
+
+/// Keeps a wait for table I/O.
+#[inline(always)]
+fn keep_io(
+    state: *mut TableLockerState,
+    wait: Wait,
+    table: *mut Table,
+    op: c_uint,
+    index: c_uint,
+) -> *mut TableLocker {
+    if let Some(kept) = state!(state, TableLockerState) {
+        kept.io_operation = op;
+    }
+    keep(state, wait, table, index)
+}
+
 pub(super) unsafe extern "C" fn start_table_io_wait(
     state: *mut TableLockerState,
     table: *mut Table,
@@ -135,29 +160,50 @@ pub(super) unsafe extern "C" fn start_table_io_wait(
     if !ENGINE.wants(Kind::TableIo) {
         return null_mut();
     }
+    let Some(instance) = instance!(TableHandleHandle, table) else { return null_mut() };
+    let source = Source::new(file, line);
+    match ENGINE.start_table_io_wait_fast(instance, op as u8, index as usize, source) {
+        Start::Began(wait) => keep_io(state, wait, table, op, index),
+        Start::Off => null_mut(),
+        Start::Slow => start_table_io_wait_slow(state, table, op, index, file, line),
+    }
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn start_table_io_wait_slow(
+    state: *mut TableLockerState,
+    table: *mut Table,
+    op: c_uint,
+    index: c_uint,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut TableLocker {
     guard(null_mut(), || {
         let Some(instance) = instance!(TableHandleHandle, table) else { return null_mut() };
-        let index = (index as usize).min(MAX_INDEXES);
         let source = Source::new(file, line);
-        let Some(wait) = ENGINE.start_table_io_wait(instance, op as u8, index, source) else {
-            return null_mut();
-        };
-        let Some(kept) = state!(state, TableLockerState) else { return null_mut() };
-        keep!(kept, wait);
-        kept.table = table;
-        kept.io_operation = op;
-        kept.index = index as c_uint;
-        state.cast()
+        let wait = ENGINE.start_table_io_wait(instance, op as u8, index as usize, source);
+        wait.map_or(null_mut(), |wait| keep_io(state, wait, table, op, index))
     })
 }
 
 pub(super) unsafe extern "C" fn end_table_io_wait(locker: *mut TableLocker, rows: c_ulonglong) {
+    let Some(state) = state!(locker, TableLockerState) else { return };
+    let (wait, table) = (begun!(state), known!(TableHandleHandle, state.table));
+    let (operation, index) = (state.io_operation as u8, state.index as usize);
+    if !ENGINE.end_table_io_wait_fast(table, &wait, operation, index, rows) {
+        end_table_io_wait_slow(locker, rows);
+    }
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn end_table_io_wait_slow(locker: *mut TableLocker, rows: c_ulonglong) {
     guard((), || {
         let Some(state) = state!(locker, TableLockerState) else { return };
-        if let (Some(wait), Some(table)) = (kept!(state), instance!(TableHandleHandle, state.table)) {
-            let (operation, index) = (state.io_operation as u8, state.index as usize);
-            ENGINE.end_table_io_wait(table, &wait, operation, index, rows);
-        }
+        let (operation, index) = (state.io_operation as u8, state.index as usize);
+        let table = known!(TableHandleHandle, state.table);
+        ENGINE.end_table_io_wait(table, &begun!(state), operation, index, rows);
     });
 }
 
@@ -170,14 +216,36 @@ pub(super) unsafe extern "C" fn start_table_lock_wait(
     line: c_uint,
 ) -> *mut TableLocker {
     let Some(instance) = instance!(TableHandleHandle, table) else { return null_mut() };
-    let kind = facts::table_lock(op, flags);
-    ENGINE.set_table_lock(instance, op == EXTERNAL, kind);
+    if facts::table_lock(op, flags).is_some() {
+        return start_lock(state, table, op, flags, file, line);
+    }
     // To give a lock back is no more than that.
-    kind.map_or(null_mut(), |kind| start_lock(state, table, kind, file, line))
+    ENGINE.set_table_lock(instance, op == EXTERNAL, None);
+    null_mut()
 }
 
 #[inline(never)]
 extern "C" fn start_lock(
+    state: *mut TableLockerState,
+    table: *mut Table,
+    op: c_uint,
+    flags: c_ulong,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut TableLocker {
+    let Some(instance) = instance!(TableHandleHandle, table) else { return null_mut() };
+    let Some(kind) = facts::table_lock(op, flags) else { return null_mut() };
+    ENGINE.set_table_lock(instance, op == EXTERNAL, Some(kind));
+    match ENGINE.start_table_lock_wait_fast(instance, kind, Source::new(file, line)) {
+        Start::Began(wait) => keep(state, wait, table, kind.into()),
+        Start::Off => null_mut(),
+        Start::Slow => start_table_lock_wait_slow(state, table, kind, file, line),
+    }
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn start_table_lock_wait_slow(
     state: *mut TableLockerState,
     table: *mut Table,
     kind: u8,
@@ -186,14 +254,8 @@ extern "C" fn start_lock(
 ) -> *mut TableLocker {
     guard(null_mut(), || {
         let Some(instance) = instance!(TableHandleHandle, table) else { return null_mut() };
-        let Some(wait) = ENGINE.start_table_lock_wait(instance, kind, Source::new(file, line)) else {
-            return null_mut();
-        };
-        let Some(kept) = state!(state, TableLockerState) else { return null_mut() };
-        keep!(kept, wait);
-        kept.table = table;
-        kept.index = c_uint::from(kind);
-        state.cast()
+        let wait = ENGINE.start_table_lock_wait(instance, kind, Source::new(file, line));
+        wait.map_or(null_mut(), |wait| keep(state, wait, table, kind.into()))
     })
 }
 
@@ -222,11 +284,20 @@ pub(super) unsafe extern "C" fn start_looked_at_table_lock_wait(
 }
 
 pub(super) unsafe extern "C" fn end_table_lock_wait(locker: *mut TableLocker) {
+    let Some(state) = state!(locker, TableLockerState) else { return };
+    let (wait, table) = (begun!(state), known!(TableHandleHandle, state.table));
+    if !ENGINE.end_table_lock_wait_fast(table, &wait, state.index as u8) {
+        end_table_lock_wait_slow(locker);
+    }
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn end_table_lock_wait_slow(locker: *mut TableLocker) {
     guard((), || {
         let Some(state) = state!(locker, TableLockerState) else { return };
-        if let (Some(wait), Some(table)) = (kept!(state), instance!(TableHandleHandle, state.table)) {
-            ENGINE.end_table_lock_wait(table, &wait, state.index as u8);
-        }
+        let table = known!(TableHandleHandle, state.table);
+        ENGINE.end_table_lock_wait(table, &begun!(state), state.index as u8);
     });
 }
 

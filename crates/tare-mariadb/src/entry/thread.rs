@@ -207,10 +207,16 @@ pub(super) unsafe extern "C" fn set_thread_start_time(start_time: c_long) {
 pub(super) unsafe extern "C" fn set_thread_state(_state: *const c_char) {}
 
 pub(super) unsafe extern "C" fn set_thread_info(info: *const c_char, len: c_uint) {
-    with_current(|thread| {
-        let text = bytes!(info, len);
-        ENGINE.set_thread_info(thread, (!text.is_empty()).then_some(text));
-    });
+    if info.is_null() || len == 0 {
+        with_current(|thread| ENGINE.set_thread_info(thread, None));
+    } else {
+        set_known_thread_info(info, len);
+    }
+}
+
+#[inline(never)]
+extern "C" fn set_known_thread_info(info: *const c_char, len: c_uint) {
+    with_current(|thread| ENGINE.set_thread_info(thread, Some(bytes!(info, len))));
 }
 
 pub(super) unsafe extern "C" fn set_thread(thread: *mut Thread) {

@@ -13,6 +13,36 @@ use super::guard::guard;
 use super::pointer::{state, transaction, value};
 use crate::abi::types::{TransactionLocker, TransactionLockerState};
 
+/// What the server says of a transaction that begins.
+#[inline(always)]
+fn start_of(
+    trx_id: c_ulonglong,
+    isolation: c_int,
+    read_only: c_char,
+    autocommit: c_char,
+) -> TransactionStart {
+    TransactionStart {
+        trx_id,
+        isolation: isolation as u8,
+        read_only: read_only != 0,
+        autocommit: autocommit != 0,
+    }
+}
+
+#[inline(always)]
+fn keep(
+    state: *mut TransactionLockerState,
+    transaction: Transaction,
+    xid: *const c_void,
+) -> *mut TransactionLocker {
+    let Some(kept) = state!(state, TransactionLockerState) else { return null_mut() };
+    let (flags, thread, start) = transaction.pack();
+    kept.flags = flags;
+    kept.thread = thread.address().cast();
+    kept.timer_start = start;
+    if facts::is_made_up(xid) { state.cast() } else { with_xid(state, xid) }
+}
+
 pub(super) unsafe extern "C" fn get_thread_transaction_locker(
     state: *mut TransactionLockerState,
     xid: *const c_void,
@@ -24,20 +54,25 @@ pub(super) unsafe extern "C" fn get_thread_transaction_locker(
     if !ENGINE.wants(Kind::Transaction) {
         return null_mut();
     }
+    match ENGINE.open_transaction_fast(&start_of(trx_id, isolation, read_only, autocommit)) {
+        Some(transaction) => keep(state, transaction, xid),
+        None => open_transaction_slow(state, xid, trx_id, isolation, read_only, autocommit),
+    }
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn open_transaction_slow(
+    state: *mut TransactionLockerState,
+    xid: *const c_void,
+    trx_id: c_ulonglong,
+    isolation: c_int,
+    read_only: c_char,
+    autocommit: c_char,
+) -> *mut TransactionLocker {
     guard(null_mut(), || {
-        let what = TransactionStart {
-            trx_id,
-            isolation: isolation as u8,
-            read_only: read_only != 0,
-            autocommit: autocommit != 0,
-        };
-        let Some(transaction) = ENGINE.open_transaction(&what) else { return null_mut() };
-        let Some(kept) = state!(state, TransactionLockerState) else { return null_mut() };
-        let (flags, thread, start) = transaction.pack();
-        kept.flags = flags;
-        kept.thread = thread.address().cast();
-        kept.timer_start = start;
-        if facts::is_made_up(xid) { state.cast() } else { with_xid(state, xid) }
+        let transaction = ENGINE.open_transaction(&start_of(trx_id, isolation, read_only, autocommit));
+        transaction.map_or(null_mut(), |transaction| keep(state, transaction, xid))
     })
 }
 
@@ -69,6 +104,17 @@ pub(super) unsafe extern "C" fn start_transaction(
     file: *const c_char,
     line: c_uint,
 ) {
+    let Some(state) = state!(locker, TransactionLockerState) else { return };
+    let Some(mut transaction) = transaction!(state) else { return };
+    if !ENGINE.start_transaction_fast(&mut transaction, Source::new(file, line)) {
+        return start_transaction_slow(locker, file, line);
+    }
+    state.timer_start = transaction.start();
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn start_transaction_slow(locker: *mut TransactionLocker, file: *const c_char, line: c_uint) {
     with(locker, |transaction, state| {
         ENGINE.start_transaction(transaction, Source::new(file, line));
         state.timer_start = transaction.start();
@@ -132,5 +178,15 @@ pub(super) unsafe extern "C" fn inc_transaction_release_savepoint(
 }
 
 pub(super) unsafe extern "C" fn end_transaction(locker: *mut TransactionLocker, commit: c_char) {
+    if let Some(transaction) = state!(locker, TransactionLockerState).and_then(|state| transaction!(state))
+        && !ENGINE.end_transaction_fast(&transaction, commit != 0)
+    {
+        end_transaction_slow(locker, commit);
+    }
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn end_transaction_slow(locker: *mut TransactionLocker, commit: c_char) {
     with(locker, |transaction, _| ENGINE.end_transaction(transaction, commit != 0));
 }

@@ -5,17 +5,18 @@ pub(crate) mod record;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::Engine;
-use crate::clock::ticks;
-use crate::count::cell::{Family, TransactionCell};
+use crate::clock::{cycles, ticks};
+use crate::count::bank::place;
+use crate::count::cell::{Counts, Family, TransactionCell};
 use crate::memory::arena::{Own, Use};
 use crate::memory::lost::Lost;
 use crate::record::ring::RingKind;
 use crate::record::wait::{Source, kept};
 use crate::setup::instrument::{ENABLED, TIMED, UNRECORDED, fixed};
 use crate::snapshot::{EventType, Scope};
-use crate::thread::filter::{ATTRIBUTED, CURRENT, HISTORY, LONG, UNATTRIBUTED};
+use crate::thread::filter::{ATTRIBUTED, CURRENT, CYCLES, HISTORY, LONG, SPREAD, UNATTRIBUTED};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadHandle, ThreadRef, current};
-use record::OpenTransaction;
+use record::{Ended, OpenTransaction};
 
 /// The ring of transactions.
 pub(crate) const TRANSACTIONS: RingKind =
@@ -55,6 +56,8 @@ pub enum Savepoint {
 const RECORDED: u32 = 1 << 4;
 const OF_NOBODY: u32 = 1 << 5;
 const READ_ONLY: u32 = 1 << 6;
+/// Timed, recorded, and its thread's.
+const USUAL: u32 = (ENABLED | TIMED) as u32 | RECORDED;
 
 /// A transaction in progress: what the host keeps.
 #[derive(Clone, Copy)]
@@ -66,6 +69,7 @@ pub struct Transaction {
 
 impl Transaction {
     /// Flags, thread and start, to be kept by the host.
+    #[inline(always)]
     pub fn pack(self) -> (u32, ThreadRef, u64) {
         (self.flags, self.thread.handle(), self.start)
     }
@@ -76,6 +80,7 @@ impl Transaction {
     /// The three came from one `pack`, of a transaction that has not ended, in this process. The calling thread is the one that
     /// runs it: nobody else writes to its slab meanwhile.
     #[allow(unsafe_code)]
+    #[inline(always)]
     pub unsafe fn unpack(flags: u32, thread: &'static ThreadHandle, start: u64) -> Transaction {
         Transaction { thread: thread.slab(), start, flags }
     }
@@ -91,6 +96,12 @@ impl Transaction {
         if self.flags & OF_NOBODY == 0 { BANK_OWN } else { BANK_UNATTRIBUTED }
     }
 
+    /// What counts it.
+    #[inline(always)]
+    fn counts<'a>(&self, cell: &'a TransactionCell) -> &'a Counts {
+        if self.flags & READ_ONLY != 0 { &cell.read_only } else { &cell.read_write }
+    }
+
     /// Where it is noted, if it is recorded.
     #[inline(always)]
     fn open(&self) -> Option<&'static OpenTransaction> {
@@ -100,8 +111,10 @@ impl Transaction {
 
 impl Engine {
     /// Begins a transaction of the calling thread.
-    #[inline(always)]
     pub fn open_transaction(&self, what: &TransactionStart) -> Option<Transaction> {
+        if let Some(transaction) = self.open_transaction_fast(what) {
+            return Some(transaction);
+        }
         let switches = self.registry.switches(fixed::TRANSACTION);
         if switches & ENABLED == 0 {
             return None;
@@ -116,11 +129,33 @@ impl Engine {
         flags |= if what.read_only { READ_ONLY } else { 0 };
         if Thread::bits(mask, EventType::Transaction) & CURRENT != 0 && switches & UNRECORDED == 0 {
             flags |= RECORDED;
-            let depth = thread.statement_depth.load(Relaxed) as usize;
-            let nesting = depth.checked_sub(1).map_or(0, |depth| self.statement_event_id(thread, depth));
-            thread.transaction.begin(thread.next_event_id(), what, switches & TIMED != 0, nesting);
+            self.note_transaction(thread, what, switches & TIMED != 0);
         }
         Some(Transaction { thread, start: 0, flags })
+    }
+
+    /// As [`Engine::open_transaction`], if it is recorded and timed as usual. Fast path only; on `None` call that one: nothing has
+    /// happened.
+    #[inline(always)]
+    pub fn open_transaction_fast(&self, what: &TransactionStart) -> Option<Transaction> {
+        let switches = self.registry.switches(fixed::TRANSACTION);
+        let thread = current()?;
+        let mask = thread.mask();
+        if switches & (ENABLED | TIMED | UNRECORDED) != ENABLED | TIMED
+            || Thread::bits(mask, EventType::Transaction) & CURRENT == 0
+        {
+            return None;
+        }
+        self.note_transaction(thread, what, true);
+        Some(Transaction { thread, start: 0, flags: USUAL | if what.read_only { READ_ONLY } else { 0 } })
+    }
+
+    /// Notes one that begins in the slab.
+    #[inline(always)]
+    fn note_transaction(&self, thread: &Thread, what: &TransactionStart, timed: bool) {
+        let depth = thread.statement_depth.load(Relaxed) as usize;
+        let nesting = || depth.checked_sub(1).map_or(0, |depth| self.statement_event_id(thread, depth));
+        thread.transaction.begin(|| thread.next_event_id(), what, timed, nesting);
     }
 
     /// It has an identifier; whether it is an XA transaction nobody knows yet.
@@ -131,14 +166,27 @@ impl Engine {
     }
 
     /// The transaction's clock starts.
-    #[inline(always)]
     pub fn start_transaction(&self, transaction: &mut Transaction, source: Source) {
+        if self.start_transaction_fast(transaction, source) {
+            return;
+        }
         if transaction.flags & u32::from(TIMED) != 0 {
             transaction.start = ticks();
         }
         if let Some(open) = transaction.open() {
             open.start(transaction.start, source.0);
         }
+    }
+
+    /// As [`Engine::start_transaction`], if all is as usual. Fast path only; on false call that one.
+    #[inline(always)]
+    pub fn start_transaction_fast(&self, transaction: &mut Transaction, source: Source) -> bool {
+        if transaction.flags & !READ_ONLY != USUAL || !self.clock.counts_cycles() {
+            return false;
+        }
+        transaction.start = cycles();
+        transaction.thread.transaction.start(transaction.start, source.0);
+        true
     }
 
     /// The XA identifier and state become known.
@@ -177,35 +225,16 @@ impl Engine {
     }
 
     /// Ends a transaction.
-    #[inline(always)]
     pub fn end_transaction(&self, transaction: &Transaction, committed: bool) {
-        let transaction = *transaction;
-        let Transaction { thread, start, flags } = transaction;
-        let cell = thread.banks[transaction.bank()].cell::<TransactionCell>(&self.arena, fixed::TRANSACTION);
-        let now = self.epochs[Family::Transactions as usize].load(Relaxed);
-        match cell.filter(|cell| cell.head.epoch.load(Relaxed) == now) {
-            Some(cell) => self.end_counted(transaction, committed, Some(cell)),
-            None => self.end_uncounted(thread, start, flags, committed),
+        if self.end_transaction_fast(transaction, committed) {
+            return;
         }
-    }
-
-    /// As [`Engine::end_transaction`], of the first one of a thread, or the first one since a reset.
-    #[cold]
-    #[inline(never)]
-    fn end_uncounted(&self, thread: &'static Thread, start: u64, flags: u32, committed: bool) {
-        let transaction = Transaction { thread, start, flags };
+        let Transaction { thread, start, flags } = *transaction;
         let cell = self.cell(thread, transaction.bank(), fixed::TRANSACTION, Family::Transactions);
-        self.end_counted(transaction, committed, cell);
-    }
-
-    /// Ends it and counts it in its cell, if there is one.
-    #[inline(always)]
-    fn end_counted(&self, transaction: Transaction, committed: bool, cell: Option<&TransactionCell>) {
-        let Transaction { thread, start, flags } = transaction;
         let timed = flags & u32::from(TIMED) != 0;
         let end = if timed { ticks() } else { 0 };
-        if let Some(cell) = cell {
-            let counts = if flags & READ_ONLY != 0 { &cell.read_only } else { &cell.read_write };
+        if let Some::<&TransactionCell>(cell) = cell {
+            let counts = transaction.counts(cell);
             if timed {
                 counts.add(1, end.saturating_sub(start));
             } else {
@@ -217,24 +246,71 @@ impl Engine {
         }
         if let Some(open) = transaction.open() {
             let bits = Thread::bits(thread.mask(), EventType::Transaction);
-            let end_event_id = thread.event_id.own() - 1;
-            open.end(end | u64::from(end == 0), end_event_id, committed, kept(bits));
-            // As in the built-in, a TRUNCATE of transactions in progress forgets them for good.
-            let first =
-                thread.hidden[EventType::Transaction as usize - 1][Scope::Current as usize].load(Relaxed);
-            let is_wanted = bits & (HISTORY | LONG) != 0 && open.id() >= first;
-            if is_wanted && !open.write(&thread.transactions, self.arena.base()) {
-                self.record_in_next_block(thread);
+            open.end(end | u64::from(end == 0), last_event_id(thread), committed, kept(bits));
+            if bits & (HISTORY | LONG) != 0 && is_wanted(thread, open.id()) {
+                self.record_transaction(thread);
             }
         }
     }
 
-    /// Records an ended transaction for which the current block has no room.
+    /// As [`Engine::end_transaction`], if all is as usual. Fast path only; on false call that one: nothing has happened.
+    #[inline(always)]
+    pub fn end_transaction_fast(&self, transaction: &Transaction, committed: bool) -> bool {
+        let Transaction { thread, start, flags } = *transaction;
+        let (open, base) = (&thread.transaction, self.arena.base());
+        let mask = thread.mask();
+        if flags & !READ_ONLY != USUAL || mask & CYCLES == 0 {
+            return false;
+        }
+        let place = place(thread.banks[BANK_OWN].settled_entry(base, fixed::TRANSACTION));
+        let cell: &TransactionCell = base.at_or_zero(place);
+        let now = self.epochs[Family::Transactions as usize].load(Relaxed);
+        if place == 0 || cell.head.epoch.own() != now {
+            return false;
+        }
+        let counts = transaction.counts(cell);
+        let bits = Thread::bits(mask, EventType::Transaction);
+        let Some(local) = open.local() else { return false };
+        if bits & (HISTORY | LONG) == 0 || !is_wanted(thread, local.id()) {
+            return false;
+        }
+        let Some(to) = open.place(&thread.transactions, base) else { return false };
+        let end = cycles();
+        let taken = end.saturating_sub(start);
+        counts.add(1, taken);
+        let how = Ended { end, end_event_id: last_event_id(thread), committed, histories: kept(bits) };
+        open.end_local(local, &how, to);
+        if mask & SPREAD != 0 {
+            self.spread_transaction(thread, taken, cell);
+        }
+        true
+    }
+
+    /// Puts an ended transaction into its bucket.
     #[cold]
     #[inline(never)]
-    fn record_in_next_block(&self, thread: &'static Thread) {
-        if self.advance(thread, &thread.transactions, &TRANSACTIONS) {
-            thread.transaction.write(&thread.transactions, self.arena.base());
+    fn spread_transaction(&self, thread: &Thread, taken: u64, cell: &TransactionCell) {
+        self.spread_event(thread, Some(taken), [Some(&cell.head)]);
+    }
+
+    /// Records an ended transaction.
+    fn record_transaction(&self, thread: &Thread) {
+        let (open, ring) = (&thread.transaction, &thread.transactions);
+        if !open.write(ring, self.arena.base()) && self.advance(thread, ring, &TRANSACTIONS) {
+            open.write(ring, self.arena.base());
         }
     }
+}
+
+/// END_EVENT_ID of a transaction that ends now.
+#[inline(always)]
+fn last_event_id(thread: &Thread) -> u64 {
+    thread.event_id.own() - 1
+}
+
+/// As in the built-in, a TRUNCATE of transactions in progress forgets them for good.
+#[inline(always)]
+fn is_wanted(thread: &Thread, id: u64) -> bool {
+    let first = &thread.hidden[EventType::Transaction as usize - 1][Scope::Current as usize];
+    id >= first.load(Relaxed)
 }

@@ -9,7 +9,6 @@
 //! | one for each value | what it nests in, the engine's id, savepoints, GTID, XA: those that are not zero |
 //! | texts | of XA transactions only: both parts of the identifier, each of which begins with a word |
 
-use std::hint::cold_path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use tare_sync::Version;
@@ -17,7 +16,7 @@ use tare_sync::Version;
 use crate::memory::arena::{Base, Own, View};
 use crate::memory::text::{self, Text};
 use crate::record::journal::{OWN_KINDS, kind};
-use crate::record::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, Ring};
+use crate::record::ring::{Appending, RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, Ring};
 use crate::record::transaction::{Savepoint, TransactionStart, Xid};
 use crate::record::values::{self, Values};
 use crate::snapshot::{EventType, TransactionState};
@@ -88,9 +87,15 @@ pub(crate) const OPEN_WORDS: usize = size_of::<OpenTransaction>() / 8;
 
 /// What its thread does with it.
 impl OpenTransaction {
-    /// A transaction begins that nests in the statement of this id, if that is not 0. Until it starts it has no time.
+    /// A transaction begins that nests in the statement of an id, if that is not 0. Until it starts it has no time.
     #[inline(always)]
-    pub(crate) fn begin(&self, id: u64, begun: &TransactionStart, timed: bool, nesting: u64) {
+    pub(crate) fn begin(
+        &self,
+        id: impl FnOnce() -> u64,
+        begun: &TransactionStart,
+        timed: bool,
+        nesting: impl FnOnce() -> u64,
+    ) {
         let flags = u64::from(if timed { RECORD_TIMED } else { 0 });
         let what = flags << FLAGS
             | (TransactionState::Active as u64) << STATE
@@ -99,11 +104,11 @@ impl OpenTransaction {
             // What is not in four bits has no name either.
             | u64::from(begun.isolation.min(0xF)) << ISOLATION;
         self.version.change(|| {
-            self.what.store(what | id << ID, Relaxed);
+            self.what.store(what | id() << ID, Relaxed);
             for word in [&self.start, &self.source, &self.end] {
                 word.store(0, Relaxed);
             }
-            self.values().begin([(NESTING, nesting), (TRX_ID, begun.trx_id)]);
+            self.values().begin([(NESTING, nesting()), (TRX_ID, begun.trx_id)]);
         });
     }
 
@@ -190,36 +195,70 @@ impl OpenTransaction {
         self.values().add(value, by);
     }
 
+    /// Whether it is an XA transaction.
+    fn is_xa(&self) -> bool {
+        self.set.own() & 1 << XA != 0
+    }
+
     /// It ends, in ticks, or 1 where it was not timed.
-    #[inline(always)]
     pub(crate) fn end(&self, end: u64, end_event_id: u64, committed: bool, histories: u8) {
         /// XA COMMITTED and ROLLBACK ONLY in the interface's own numbers.
         const XA_STATES: [u8; 2] = [4, 3];
-        let state = if committed { TransactionState::Committed } else { TransactionState::RolledBack };
         self.version.change(|| {
-            if self.values().get(XA) != 0 {
+            if self.is_xa() {
                 self.put_xa_state(XA_STATES[usize::from(!committed)]);
             }
-            // A host may end one transaction more than once.
-            let kept = u64::from(RECORD_HISTORY | RECORD_LONG) << FLAGS | 3 << STATE;
-            let what = self.what.own() & !kept | (state as u64) << STATE;
-            self.what.store(what | u64::from(histories) << FLAGS, Relaxed);
-            let set = self.set.own() & ((1 << END_ID) - 1);
-            self.set.store(set | end_event_id << END_ID, Relaxed);
-            self.end.store(end, Relaxed);
+            self.end_with(end, end_event_id, committed, histories);
         });
         self.is_open.store(0, Relaxed);
     }
 
-    /// Records it. False: the block is full.
     #[inline(always)]
+    fn end_with(&self, end: u64, end_event_id: u64, committed: bool, histories: u8) {
+        self.what.store(ended(self.what.own(), committed, histories), Relaxed);
+        self.set.store(ended_by(self.set.own(), end_event_id), Relaxed);
+        self.end.store(end, Relaxed);
+    }
+
+    /// What there is of one that is no XA transaction; `None`: it is one.
+    #[inline(always)]
+    pub(crate) fn local(&self) -> Option<Local> {
+        let set = self.set.own();
+        (set & 1 << XA == 0).then_some(Local { what: self.what.own(), set })
+    }
+
+    /// One that is no XA transaction ends, and is recorded.
+    #[inline(always)]
+    pub(crate) fn end_local(&self, local: Local, how: &Ended, mut to: Appending<'_>) {
+        let what = ended(local.what, how.committed, how.histories);
+        let set = ended_by(local.set, how.end_event_id);
+        self.version.change(|| {
+            self.what.store(what, Relaxed);
+            self.set.store(set, Relaxed);
+            self.end.store(how.end, Relaxed);
+        });
+        self.is_open.store(0, Relaxed);
+        to.put(self.start.own());
+        to.put(self.source.own());
+        to.put(how.end);
+        to.put(set);
+        self.values().write_set(set, &mut to);
+        to.show(what | TRANSACTION);
+    }
+
+    /// Where its record will be; `None`: the block is full.
+    #[inline(always)]
+    pub(crate) fn place<'a>(&self, ring: &'a Ring, base: Base) -> Option<Appending<'a>> {
+        ring.append(base, HEAD + VALUES + 2 * PART_WORDS)
+    }
+
+    /// Records it. False: the block is full.
     pub(crate) fn write(&self, ring: &Ring, base: Base) -> bool {
-        let Some(mut to) = ring.append(base, HEAD + VALUES + 2 * PART_WORDS) else { return false };
+        let Some(mut to) = self.place(ring, base) else { return false };
         to.put_all([&self.start, &self.source, &self.end, &self.set].map(Own::own));
         self.values().write(&mut to);
         let xa = self.values().get(XA);
         if xa != 0 {
-            cold_path();
             for (part, len) in [&self.gtrid, &self.bqual].into_iter().zip(parts_of(xa)) {
                 to.copy(part.as_chunks().0, text::words(len));
             }
@@ -227,6 +266,45 @@ impl OpenTransaction {
         to.show(self.what.own() | TRANSACTION);
         true
     }
+}
+
+/// One that is no XA transaction, as it is before it ends.
+#[derive(Clone, Copy)]
+pub(crate) struct Local {
+    what: u64,
+    set: u64,
+}
+
+impl Local {
+    /// EVENT_ID.
+    #[inline(always)]
+    pub(crate) fn id(self) -> u64 {
+        self.what >> ID
+    }
+}
+
+/// How it ended.
+pub(crate) struct Ended {
+    /// In ticks.
+    pub(crate) end: u64,
+    pub(crate) end_event_id: u64,
+    pub(crate) committed: bool,
+    /// The histories that want it.
+    pub(crate) histories: u8,
+}
+
+/// The first word of one that has ended, of what it was before. A host may end one transaction more than once.
+#[inline(always)]
+const fn ended(what: u64, committed: bool, histories: u8) -> u64 {
+    let kept = (RECORD_HISTORY | RECORD_LONG) as u64;
+    let state = if committed { TransactionState::Committed } else { TransactionState::RolledBack };
+    what & !(kept << FLAGS | 3 << STATE) | (state as u64) << STATE | (histories as u64) << FLAGS
+}
+
+/// As [`ended`], of the word that says which values there are.
+#[inline(always)]
+const fn ended_by(set: u64, end_event_id: u64) -> u64 {
+    set & ((1 << END_ID) - 1) | end_event_id << END_ID
 }
 
 /// How long the parts of an XA identifier are.

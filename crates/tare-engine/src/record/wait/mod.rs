@@ -1,6 +1,8 @@
 //! HOT PATH: waits, of every kind. Start reads the clock and notes what is waited for; end adds to a cell and writes a record.
 
+mod object;
 pub(crate) mod record;
+mod short;
 
 use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -19,50 +21,24 @@ use crate::setup::instrument::{ENABLED, TIMED, UNRECORDED};
 use crate::snapshot::{ClassId, EventType};
 use crate::thread::filter::{ATTRIBUTED, CURRENT, HISTORY, LONG, UNATTRIBUTED};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadHandle, ThreadRef, current};
+pub use object::{Source, WaitObject};
 use record::{
     Begun, Ended, Leaf, MOST_WORDS, NO_AMOUNT, OpenWait, REACH, begin_leaf, end_leaf, first_word, leave_leaf,
     operation_of, void_leaf, write_free, write_wide,
 };
+pub(crate) use short::{Brought, What};
 
 /// The ring of waits.
 pub(crate) const WAITS: RingKind =
     RingKind { used: Use::Waits, event: EventType::Wait, lost: Lost::WaitEvents };
 
-/// A place in the host's source: the address of a static file name and a line, in one word.
-#[derive(Clone, Copy, Debug)]
-pub struct Source(pub(crate) u64);
-
-impl Source {
-    /// `file` is a string constant of the host, or null; a line is less than 65,536.
-    #[inline(always)]
-    pub fn new(file: *const std::ffi::c_char, line: u32) -> Source {
-        Source((file.addr() as u64) << 16 | u64::from(line as u16))
-    }
-}
-
-/// What a wait is for.
-#[derive(Clone, Copy, Debug)]
-pub struct WaitObject {
-    /// OBJECT_INSTANCE_BEGIN.
-    pub address: usize,
-    /// The instance that knows the name: see `instance::Name`; 0: none.
-    pub name: u32,
-    /// Index of the table; 255: none.
-    pub index: u8,
-    /// See [`crate::operation`].
-    pub operation: u8,
-}
-
-impl WaitObject {
-    /// An object without name and index.
-    #[inline(always)]
-    pub const fn new(address: usize, operation: u8) -> WaitObject {
-        WaitObject { address, name: 0, index: 255, operation }
-    }
-}
-
-const WAIT_RECORDED: u32 = 1 << 4;
-const WAIT_UNATTRIBUTED: u32 = 1 << 5;
+/// Noted in the slab, in a place that the depth names: its cell was [`READY`].
+const WAIT_RECORDED: u32 = READY << MARKS;
+/// Began on the short way and is summed up: its cell was [`SUMMED`].
+const WAIT_SUMMED: u32 = SUMMED << MARKS;
+/// Where the marks are that its cell has to have still, if it began on the short way.
+const MARKS: u32 = 4;
+const WAIT_UNATTRIBUTED: u32 = 1 << 14;
 /// Began on the short way: timed, attributed, ticks are cycles. Recorded, or only summed up.
 const WAIT_SHORT: u32 = 1 << 6;
 /// No event can begin before it ends: its record is in the journal already, as the last one.
@@ -124,6 +100,12 @@ impl Wait {
     #[inline(always)]
     fn bank(&self) -> usize {
         if self.flags & WAIT_UNATTRIBUTED == 0 { BANK_OWN } else { BANK_UNATTRIBUTED }
+    }
+
+    /// What its cell has to be marked as, if it began on the short way.
+    #[inline(always)]
+    fn marks(&self) -> u32 {
+        self.flags >> MARKS & (READY | SUMMED)
     }
 
     #[inline(always)]
@@ -344,15 +326,13 @@ impl Engine {
     #[inline(always)]
     pub fn end_wait(&self, wait: &Wait, n: u64, amount: Option<u64>) -> Option<u64> {
         let base = self.arena.base();
-        let recorded = wait.flags & WAIT_RECORDED != 0;
-        let mark = if recorded { READY } else { SUMMED };
         // Asked again: an event inside it may have settled for another cell.
         if wait.flags & (WAIT_SHORT | WAIT_LEAF) == WAIT_SHORT
             && self.is_settled(wait.thread)
-            && let Some(cell) = wait.thread.banks[BANK_OWN].marked_cell(base, wait.class(), mark)
+            && let Some(cell) = wait.thread.banks[BANK_OWN].marked_cell(base, wait.class(), wait.marks())
         {
             let taken = base.at::<StatCell>(cell).add_span(self, wait.thread, n, wait.start, cycles());
-            if recorded {
+            if wait.flags & WAIT_RECORDED != 0 {
                 self.close_wait(wait.thread, wait.depth(), taken, amount.unwrap_or(NO_AMOUNT));
             }
             return Some(taken);
@@ -415,7 +395,7 @@ impl Engine {
         // The slab has one more place than waits can be deep.
         if let Some(open) = thread.open.get(thread.wait_depth.own() as usize) {
             void_leaf(&thread.waits, base, wait.record, parent, open);
-            let ended = Ended { ticks, amount: amount.unwrap_or(NO_AMOUNT), end_event_id: open.id() };
+            let ended = Ended { ticks, amount, end_event_id: open.id() };
             if !write_wide(&thread.waits, base, open, ended) {
                 self.write_unready_wait(thread, open, ended);
             }
@@ -429,8 +409,7 @@ impl Engine {
     fn close_wait(&self, thread: &Thread, depth: usize, ticks: u64, amount: u64) {
         thread.wait_depth.store(depth as u32, Relaxed);
         let Some(open) = thread.open.get(depth) else { return };
-        // END_EVENT_ID is the last id given out, by this event or one inside it.
-        let ended = Ended { ticks, amount, end_event_id: thread.event_id.own().wrapping_sub(1) };
+        let ended = Ended { ticks, amount: open.amount(amount), end_event_id: last_event_id(thread) };
         if !write_wide(&thread.waits, self.arena.base(), open, ended) {
             self.write_unready_wait(thread, open, ended);
         }
@@ -506,9 +485,10 @@ fn start_unrecorded(thread: &'static Thread, entry: u32, class: ClassId, of_summ
             record: 0,
         }),
         _ => {
-            let short = if of_summed == 0 { WAIT_SHORT } else { of_summed };
+            let short = if of_summed == 0 { WAIT_SHORT | WAIT_SUMMED } else { of_summed };
             let flags = short | u32::from(ENABLED | TIMED) | class;
-            Some(Wait { thread, start: cycles(), flags, cell: place(entry), record: 0 })
+            let cell = if of_summed == 0 { 0 } else { place(entry) };
+            Some(Wait { thread, start: cycles(), flags, cell, record: 0 })
         }
     }
 }
@@ -552,8 +532,15 @@ fn note_wait(thread: &'static Thread, what: u64, start: u64, source: Source, add
         _ => parent_of(wait_parent(thread)),
     };
     let id = thread.next_event_id();
-    open.begin(&Begun { id, what, nesting, start, source: source.0, address: address as u64, object });
+    let begun = Begun { id, what, nesting, source: source.0, address: address as u64, object };
+    open.begin(&begun, start);
     thread.wait_depth.store(depth as u32 + 1, Relaxed);
+}
+
+/// END_EVENT_ID of a wait that ends now: the last id given out, by this event or one inside it.
+#[inline(always)]
+fn last_event_id(thread: &Thread) -> u64 {
+    thread.event_id.own().wrapping_sub(1)
 }
 
 /// What a wait nests in that begins now, as [`parent`] makes it.
@@ -580,7 +567,13 @@ fn wait_parent_began(thread: &Thread) -> u64 {
             return outer.start();
         }
     }
-    let (id, of) = parent_of(thread.parent.own());
+    began(thread, thread.parent.own())
+}
+
+/// When the stage or the statement began that a wait nests in which nests in no other wait; 0: nobody knows.
+#[inline(always)]
+fn began(thread: &Thread, parent: u64) -> u64 {
+    let (id, of) = parent_of(parent);
     let began = if of == EventType::Stage as u8 { &thread.stage_start } else { &thread.statement_start };
     if id == 0 { 0 } else { began.own() }
 }

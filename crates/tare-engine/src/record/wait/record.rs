@@ -122,7 +122,6 @@ pub(crate) struct Begun {
     /// As [`first_word`] makes it.
     pub(crate) what: u64,
     pub(crate) nesting: (u64, u8),
-    pub(crate) start: u64,
     pub(crate) source: u64,
     pub(crate) address: u64,
     pub(crate) object: u32,
@@ -142,15 +141,38 @@ const _: () = assert!(RECORD_TIMED == 1);
 impl OpenWait {
     /// A wait begins.
     #[inline(always)]
-    pub(crate) fn begin(&self, wait: &Begun) {
-        self.what.store(wait.what | u64::from(wait.nesting.1) << NESTING, Relaxed);
-        self.start.store(wait.start, Relaxed);
-        self.source.store(wait.source, Relaxed);
-        self.object.store(wait.object, Relaxed);
-        self.address.store(wait.address, Relaxed);
-        self.nesting.store(wait.nesting.0, Relaxed);
+    pub(crate) fn begin(&self, wait: &Begun, start: u64) {
+        self.set_source(wait.source);
+        self.set_object(wait.address, wait.object);
+        self.set_what(wait.what | self.nest(wait.nesting));
+        self.show(wait.id, start);
+    }
+
+    /// Where in the host a wait begins.
+    #[inline(always)]
+    pub(crate) fn set_source(&self, source: u64) {
+        self.source.store(source, Relaxed);
+    }
+
+    /// What a wait nests in that begins; returns what its first word says of that.
+    #[inline(always)]
+    pub(crate) fn nest(&self, (id, of): (u64, u8)) -> u64 {
+        self.nesting.store(id, Relaxed);
+        u64::from(of) << NESTING
+    }
+
+    /// The first word of a wait that begins, as [`first_word`] makes it, and what it nests in. It has no amount yet.
+    #[inline(always)]
+    pub(crate) fn set_what(&self, what: u64) {
+        self.what.store(what, Relaxed);
         self.amount.store(NO_AMOUNT, Relaxed);
-        self.id.store(wait.id, Release);
+    }
+
+    /// It has begun: all of it is known now.
+    #[inline(always)]
+    pub(crate) fn show(&self, id: u64, start: u64) {
+        self.start.store(start, Relaxed);
+        self.id.store(id, Release);
     }
 
     /// It is over, or has never been.
@@ -165,6 +187,13 @@ impl OpenWait {
         self.id.own()
     }
 
+    /// What it ends with, for the thread itself: this amount, or the one that was known before. [`NO_AMOUNT`]: none.
+    #[inline(always)]
+    pub(crate) fn amount(&self, at_its_end: u64) -> Option<u64> {
+        let amount = if at_its_end == NO_AMOUNT { self.amount.own() } else { at_its_end };
+        (amount != NO_AMOUNT).then_some(amount)
+    }
+
     /// When it began, for the thread itself.
     #[inline(always)]
     pub(crate) fn start(&self) -> u64 {
@@ -172,6 +201,7 @@ impl OpenWait {
     }
 
     /// Its object has become known, by the thread itself.
+    #[inline(always)]
     pub(crate) fn set_object(&self, address: u64, object: u32) {
         self.address.store(address, Relaxed);
         self.object.store(object, Relaxed);
@@ -327,21 +357,28 @@ pub(crate) fn void_leaf(journal: &Journal, base: Base, record: Offset, parent: (
     let leaf = read_leaf([what.own(), source.own(), object.own()], &journal.marks(parent));
     what.store(what.own() ^ (LASTING ^ VOID), Release);
     journal.ring.uncount();
-    open.begin(&Begun {
+    let begun = Begun {
         id: leaf.id,
         what: first_word(leaf.class, leaf.operation, 255, leaf.flags),
         nesting: parent,
-        start: leaf.start,
         source: leaf.source,
         address: 0,
         object: leaf.object,
-    });
+    };
+    open.begin(&begun, leaf.start);
 }
 
 /// Writes the record of a wait that ends and is noted in `open`, if there is room.
 #[inline(always)]
 pub(crate) fn write_wide(journal: &Journal, base: Base, open: &OpenWait, ended: Ended) -> bool {
     let Some(place) = journal.place(MOST_WORDS) else { return false };
+    write_wide_at(journal, base, place, open, ended);
+    true
+}
+
+/// As [`write_wide`], where there is room.
+#[inline(always)]
+pub(crate) fn write_wide_at(journal: &Journal, base: Base, place: Offset, open: &OpenWait, ended: Ended) {
     let at = place as usize;
     let put = |word: usize, value| base.word(at + word).store(value, Relaxed);
     let id = open.id.own();
@@ -354,25 +391,24 @@ pub(crate) fn write_wide(journal: &Journal, base: Base, open: &OpenWait, ended: 
     let on = ended.end_event_id.wrapping_sub(id) as u32;
     put(6, u64::from(back) | u64::from(on) << 32);
     put(7, u64::from(open.object.own()));
-    let amount = match ended.amount {
-        NO_AMOUNT => open.amount.own(),
-        amount => amount,
+    let (flag, words) = match ended.amount {
+        Some(amount) => {
+            put(8, amount);
+            (AMOUNT, 9)
+        }
+        // Its place becomes the end.
+        None => (0, 8),
     };
-    // Without an amount its place becomes the end.
-    put(8, amount);
-    let (flag, words) = if amount == NO_AMOUNT { (0, 8) } else { (AMOUNT, 9) };
     journal::show(base.word(at), open.what.own() | WIDE | flag, base.word(at + words));
     journal.ring.set_next(place + words as u32);
     journal.ring.count();
-    true
 }
 
 /// How a wait ended.
 #[derive(Clone, Copy)]
 pub(crate) struct Ended {
     pub(crate) ticks: u64,
-    /// [`NO_AMOUNT`]: none, or the one that was known before.
-    pub(crate) amount: u64,
+    pub(crate) amount: Option<u64>,
     pub(crate) end_event_id: u64,
 }
 

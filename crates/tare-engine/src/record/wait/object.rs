@@ -1,0 +1,34 @@
+//! HOT PATH: what is waited for, and where in the host's source.
+
+/// A place in the host's source: the address of a static file name and a line, in one word.
+#[derive(Clone, Copy, Debug)]
+pub struct Source(pub(crate) u64);
+
+impl Source {
+    /// `file` is a string constant of the host, or null; a line is less than 65,536.
+    #[inline(always)]
+    pub fn new(file: *const std::ffi::c_char, line: u32) -> Source {
+        Source((file.addr() as u64) << 16 | u64::from(line as u16))
+    }
+}
+
+/// What a wait is for.
+#[derive(Clone, Copy, Debug)]
+pub struct WaitObject {
+    /// OBJECT_INSTANCE_BEGIN.
+    pub address: usize,
+    /// The instance that knows the name: see `instance::Name`; 0: none.
+    pub name: u32,
+    /// Index of the table; 255: none.
+    pub index: u8,
+    /// See [`crate::operation`].
+    pub operation: u8,
+}
+
+impl WaitObject {
+    /// An object without name and index.
+    #[inline(always)]
+    pub const fn new(address: usize, operation: u8) -> WaitObject {
+        WaitObject { address, name: 0, index: 255, operation }
+    }
+}

@@ -1,0 +1,220 @@
+//! HOT PATH: the short way of waits that are no leaves and nest in no other wait: in a straight line, and without a call.
+
+use std::hint::cold_path;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::record::{Ended, MOST_WORDS, OpenWait, begin_leaf, end_leaf, first_word, write_wide_at};
+use super::{
+    Source, WAIT_LEAF, WAIT_RECORDED, WAIT_SHORT, WAIT_SUMMED_LEAF, Wait, WaitObject, began, last_event_id,
+    leaf, start_unrecorded,
+};
+use crate::Engine;
+use crate::clock::cycles;
+use crate::count::bank::{READY, place};
+use crate::count::cell::StatCell;
+use crate::memory::arena::{Base, Own};
+use crate::memory::pool::SlotHead;
+use crate::record::journal::parent_of;
+use crate::record::ring::{RECORD_TIMED, WAIT_DEPTH};
+use crate::record::{Start, operation};
+use crate::setup::instrument::{ENABLED, TIMED, fixed};
+use crate::snapshot::ClassId;
+use crate::thread::{BANK_OWN, Thread, current};
+
+/// Flags of a wait that say how it began, and which depth it has.
+const WAY: u32 = WAIT_SHORT | WAIT_LEAF | (WAIT_DEPTH as u32 - 1) << 8;
+
+/// What a wait brings to its end on the short way.
+#[derive(Clone, Copy)]
+pub(crate) struct Brought {
+    /// It stands for as many events.
+    pub(crate) events: u64,
+    pub(crate) amount: Option<u64>,
+}
+
+/// What a wait is for that begins here.
+#[derive(Clone, Copy)]
+pub(crate) struct What {
+    pub(crate) class: ClassId,
+    pub(crate) operation: u8,
+    /// Index of the table; 255: none.
+    pub(crate) index: u8,
+}
+
+impl Engine {
+    /// As [`Engine::start_wait`], if all is as usual. `look` finds the object, and whether waits for it are usual, and `note`
+    /// notes it. Fast path only; on `Slow` call that one.
+    #[inline(always)]
+    pub(crate) fn start_wait_fast<T>(
+        &self,
+        what: What,
+        source: Source,
+        look: impl Fn() -> (T, bool),
+        note: impl FnOnce(&OpenWait, T),
+    ) -> Start<Wait> {
+        self.start_outer_wait(what, source, look, note, |thread| parent_of(thread.parent.own()))
+    }
+
+    /// Begins the wait for the next command, which belongs to none.
+    pub fn start_idle_wait(&self, source: Source) -> Option<Wait> {
+        match self.start_idle_wait_fast(source) {
+            Start::Began(wait) => Some(wait),
+            Start::Off => None,
+            Start::Slow => self.start_wait(fixed::IDLE, WaitObject::new(0, operation::IDLE), source),
+        }
+    }
+
+    /// Ends it.
+    pub fn end_idle_wait(&self, wait: &Wait) {
+        if !self.end_idle_wait_fast(wait) {
+            self.end_wait(wait, 1, None);
+        }
+    }
+
+    /// As [`Engine::start_idle_wait`], if all is as usual. Fast path only; on `Slow` call that one.
+    #[inline(always)]
+    pub fn start_idle_wait_fast(&self, source: Source) -> Start<Wait> {
+        let what = What { class: fixed::IDLE, operation: operation::IDLE, index: 255 };
+        self.start_outer_wait(what, source, || ((), true), |open, ()| open.set_object(0, 0), |_| (0, 0))
+    }
+
+    /// Each thing is written before the next one is looked at: so few registers are needed.
+    #[inline(always)]
+    fn start_outer_wait<T>(
+        &self,
+        what: What,
+        source: Source,
+        look: impl Fn() -> (T, bool),
+        note: impl FnOnce(&OpenWait, T),
+        nesting: impl FnOnce(&Thread) -> (u64, u8),
+    ) -> Start<Wait> {
+        let What { class, operation, index } = what;
+        let Some(thread) = current() else { return Start::Slow };
+        if !self.is_settled(thread) {
+            return Start::Slow;
+        }
+        let entry = thread.banks[BANK_OWN].settled_entry(self.arena.base(), class);
+        if entry & READY == 0 {
+            cold_path();
+            let wait = if look().1 { start_unrecorded(thread, entry, class, 0) } else { None };
+            return wait.map_or(Start::Slow, Start::Began);
+        }
+        if thread.wait_depth.own() != 0 {
+            return Start::Slow;
+        }
+        let (object, is_usual) = look();
+        if !is_usual {
+            return Start::Slow;
+        }
+        let open = &thread.open[0];
+        open.set_source(source.0);
+        note(open, object);
+        let nesting = open.nest(nesting(thread));
+        open.set_what(first_word(class, operation, index, RECORD_TIMED | thread.usual_histories()) | nesting);
+        thread.wait_depth.store(1, Relaxed);
+        let id = thread.next_event_id();
+        let start = cycles();
+        open.show(id, start);
+        let flags = WAIT_SHORT | WAIT_RECORDED | u32::from(ENABLED | TIMED) | u32::from(class) << 16;
+        Start::Began(Wait { thread, start, flags, cell: 0, record: 0 })
+    }
+
+    /// As [`Engine::end_idle_wait`], if all is as usual. Fast path only; on false call that one.
+    #[inline(always)]
+    pub fn end_idle_wait_fast(&self, wait: &Wait) -> bool {
+        let brought = Brought { events: 1, amount: None };
+        self.end_wait_fast(self.arena.base(), fixed::IDLE, wait, brought, |_| ())
+    }
+
+    /// As [`Engine::end_wait`], if all is as usual. `count` is told how long it took, in ticks. Fast path only; on false call
+    /// that one: nothing has happened.
+    #[inline(always)]
+    pub(crate) fn end_wait_fast(
+        &self,
+        base: Base,
+        class: ClassId,
+        wait: &Wait,
+        brought: Brought,
+        count: impl FnOnce(u64),
+    ) -> bool {
+        let thread = wait.thread;
+        if wait.flags & WAY != WAIT_SHORT || !self.is_settled(thread) {
+            return false;
+        }
+        // Asked again: an event inside it may have settled for another cell.
+        let Some(cell) = thread.banks[BANK_OWN].marked_cell(base, class, wait.marks()) else { return false };
+        let cell: &StatCell = base.at(cell);
+        let ticks;
+        if wait.flags & WAIT_RECORDED != 0 {
+            let Some(place) = thread.waits.place(MOST_WORDS) else { return false };
+            ticks = cycles().saturating_sub(wait.start);
+            count(ticks);
+            let end_event_id = last_event_id(thread);
+            thread.wait_depth.store(0, Relaxed);
+            let open = &thread.open[0];
+            let ended = Ended { ticks, amount: brought.amount, end_event_id };
+            write_wide_at(&thread.waits, base, place, open, ended);
+            open.end();
+        } else {
+            cold_path();
+            ticks = cycles().saturating_sub(wait.start);
+            count(ticks);
+        }
+        cell.add_span(self, thread, brought.events, 0, ticks);
+        true
+    }
+
+    /// As [`Engine::start_leaf_wait_fast`], of a wait that nests in no other one and gets an amount. On `Slow` nothing has
+    /// happened.
+    #[inline(always)]
+    pub(crate) fn start_outer_leaf_wait_fast(
+        &self,
+        of: &SlotHead,
+        operation: u8,
+        source: Source,
+    ) -> Start<Wait> {
+        let Some(thread) = current() else { return Start::Slow };
+        let (class, base) = (of.class(), self.arena.base());
+        if !self.is_settled(thread) {
+            return Start::Slow;
+        }
+        let entry = thread.banks[BANK_OWN].settled_entry(base, class);
+        if entry & READY == 0 {
+            cold_path();
+            return start_unrecorded(thread, entry, class, WAIT_SUMMED_LEAF)
+                .map_or(Start::Slow, Start::Began);
+        }
+        if thread.wait_depth.own() != 0 {
+            return Start::Slow;
+        }
+        let parent = thread.parent.own();
+        let began = begin_leaf::<4>(
+            &thread.waits,
+            base,
+            parent,
+            || began(thread, parent),
+            || leaf(thread, of, operation, source),
+        );
+        let Some((start, record)) = began else { return Start::Slow };
+        thread.next_event_id();
+        let flags = WAIT_SHORT | WAIT_LEAF | u32::from(ENABLED | TIMED) | u32::from(class) << 16;
+        Start::Began(Wait { thread, start, flags, cell: place(entry), record })
+    }
+
+    /// Ends a wait that [`Engine::start_outer_leaf_wait_fast`] began, if all is as usual still. `count` is told how long it took, in
+    /// ticks. Fast path only; on false call [`Engine::end_wait`]: nothing has happened.
+    #[inline(always)]
+    pub(crate) fn end_outer_leaf_wait_fast(&self, wait: &Wait, amount: u64, count: impl FnOnce(u64)) -> bool {
+        let base = self.arena.base();
+        if wait.flags & (WAIT_LEAF | WAIT_SUMMED_LEAF) == 0 || !self.is_settled(wait.thread) {
+            return false;
+        }
+        let ticks = cycles().saturating_sub(wait.start);
+        if wait.flags & WAIT_LEAF != 0 && !end_leaf(base, wait.record, ticks, Some(amount)) {
+            return false;
+        }
+        count(ticks);
+        base.at::<StatCell>(wait.cell).add_span(self, wait.thread, 1, 0, ticks);
+        true
+    }
+}
