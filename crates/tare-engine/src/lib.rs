@@ -24,10 +24,10 @@ use tare_sync::{Changes, Folds, Space};
 use clock::Clock;
 use count::account::Parties;
 use count::bank::{Sums, with_cell};
+use count::bucket::Buckets;
 use count::cell::{FAMILIES, IoCell, VIEWERS};
 use count::digest_table::DigestTable;
 use count::error::Errors;
-use count::spread::Buckets;
 use memory::arena::{Arena, Table};
 use memory::index::Index;
 use memory::lost::Losses;
@@ -370,7 +370,7 @@ impl Engine {
         }
         if config.extended {
             // From here on it is decided what a tick is: an event is in one bucket for ever.
-            self.buckets.start(self.clock.rate())?;
+            self.buckets.start(self.clock.rate());
         }
         if self.errors.know(config.errors) {
             let properties = Properties::default();

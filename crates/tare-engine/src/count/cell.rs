@@ -119,6 +119,12 @@ impl Counts {
     #[inline(always)]
     pub(crate) fn add(&self, n: u64, ticks: u64) {
         self.add_usual(n, ticks);
+        self.raise(ticks);
+    }
+
+    /// The maximum is at least this.
+    #[inline(always)]
+    pub(crate) fn raise(&self, ticks: u64) {
         if ticks > self.max.own() {
             self.max.store(ticks, Relaxed);
         }

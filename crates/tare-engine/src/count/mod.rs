@@ -4,6 +4,7 @@ pub(crate) mod account;
 pub(crate) mod allocation;
 pub(crate) mod balance;
 pub(crate) mod bank;
+pub(crate) mod bucket;
 pub(crate) mod cell;
 pub(crate) mod counters;
 pub(crate) mod digest;

@@ -40,17 +40,18 @@ pub(crate) const DIGEST: u32 = 1 << 2;
 /// Ticks are cycles: the short way may be taken.
 pub(crate) const CYCLES: u32 = 1 << 3;
 
-/// Where the bits of what only the extended shape shows begin: the memory of sessions and statements is counted; the CPU
-/// time of statements; how long statements take, by bucket.
-pub(crate) const FURTHER: u32 = 24;
-pub(crate) const SESSION_MEMORY: u32 = 1 << FURTHER;
-pub(crate) const CPU_TIME: u32 = 2 << FURTHER;
-pub(crate) const SPREAD: u32 = 4 << FURTHER;
+/// What only the extended shape shows: the memory of sessions and statements is counted; the CPU time of statements; how
+/// long statements take, by bucket.
+pub(crate) const SESSION_MEMORY: u32 = 1 << 4;
+pub(crate) const CPU_TIME: u32 = 1 << 5;
+pub(crate) const SPREAD: u32 = 1 << 6;
 
 /// Bits of one event type: record the event at all; keep it for the thread's history; for the long one.
 pub(crate) const CURRENT: u32 = 1;
 pub(crate) const HISTORY: u32 = 2;
 pub(crate) const LONG: u32 = 4;
+
+const _: () = assert!(SPREAD < 1 << shift(EventType::Transaction));
 
 /// Where the three bits of an event type begin.
 pub(crate) const fn shift(of: EventType) -> u32 {

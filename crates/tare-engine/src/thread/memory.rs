@@ -16,20 +16,12 @@ pub(crate) struct SessionMemory {
     most: AtomicU64,
 }
 
-/// What a session had when a statement began.
+/// What a session had when a statement began that nests in another.
 #[repr(C)]
 pub(crate) struct MemoryBefore {
     used: AtomicU64,
     /// The most since the statement around it began.
     peak: AtomicU64,
-}
-
-impl MemoryBefore {
-    /// Bytes in use.
-    #[inline(always)]
-    pub(crate) fn used(&self) -> u64 {
-        self.used.own()
-    }
 }
 
 impl SessionMemory {
@@ -47,24 +39,34 @@ impl SessionMemory {
         self.used.store(self.used.own().saturating_sub(bytes), Relaxed);
     }
 
-    /// A statement begins.
+    /// A statement begins that nests in none.
     #[inline(always)]
-    pub(crate) fn begin(&self, before: &MemoryBefore) {
-        let (used, peak) = (self.used.own(), self.peak.own());
-        before.used.store(used, Relaxed);
-        before.peak.store(peak, Relaxed);
+    pub(crate) fn begin(&self) {
+        let peak = self.peak.own();
         if peak > self.most.own() {
             self.most.store(peak, Relaxed);
         }
-        self.peak.store(used, Relaxed);
+        self.peak.store(self.used.own(), Relaxed);
     }
 
-    /// It ends: the most there was meanwhile, which the statement around it has had, too.
+    /// It ends: the most there was meanwhile. What the session had before is its own, and no other statement's.
     #[inline(always)]
-    pub(crate) fn end(&self, before: &MemoryBefore) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
+        self.peak.own()
+    }
+
+    /// A statement begins that nests in another.
+    pub(crate) fn begin_nested(&self, before: &MemoryBefore) {
+        before.used.store(self.used.own(), Relaxed);
+        before.peak.store(self.peak.own(), Relaxed);
+        self.begin();
+    }
+
+    /// It ends: the most there was meanwhile, which the statement around it has had, too, less what there was before.
+    pub(crate) fn end_nested(&self, before: &MemoryBefore) -> u64 {
         let peak = self.peak.own();
         self.peak.store(peak.max(before.peak.own()), Relaxed);
-        peak
+        peak.saturating_sub(before.used.own())
     }
 
     /// Bytes in use.
@@ -96,19 +98,19 @@ mod tests {
         memory.alloc(1000);
         memory.alloc(500);
         memory.free(500);
-        let (outer, inner, second) = (before(), before(), before());
-        memory.begin(&outer);
+        let (inner, second) = (before(), before());
+        memory.begin();
         memory.alloc(300);
-        memory.begin(&inner);
+        memory.begin_nested(&inner);
         memory.alloc(2000);
         memory.free(1900);
-        assert_eq!((memory.end(&inner), inner.used()), (3300, 1300));
-        memory.begin(&second);
-        assert_eq!((memory.end(&second), second.used()), (1400, 1400));
-        assert_eq!((memory.end(&outer), memory.used()), (3300, 1400));
+        assert_eq!(memory.end_nested(&inner), 3300 - 1300);
+        memory.begin_nested(&second);
+        assert_eq!(memory.end_nested(&second), 0);
+        assert_eq!((memory.end(), memory.used()), (3300, 1400));
         memory.free(5000);
         assert_eq!((memory.used(), memory.most()), (0, 3300));
-        memory.begin(&outer);
-        assert_eq!((memory.end(&outer), memory.most()), (0, 3300));
+        memory.begin();
+        assert_eq!((memory.end(), memory.most()), (0, 3300));
     }
 }

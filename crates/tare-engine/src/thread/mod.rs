@@ -144,8 +144,8 @@ pub(crate) struct Thread {
 // SAFETY: atomics only, alignment 64, checked below to fit a block.
 unsafe impl View for Thread {}
 const _: () = assert!(size_of::<Thread>() <= WORDS * 8);
-// Who counts memory has asked the mask before: one line for both.
-const _: () = assert!(offset_of!(Thread, mask) / LINE == (offset_of!(Thread, memory) + 15) / LINE);
+// Who counts memory has asked the mask before, and a statement that begins has: one line for both.
+const _: () = assert!(offset_of!(Thread, mask) / LINE == (offset_of!(Thread, memory) + 23) / LINE);
 
 /// Of a mask: the thread has muted itself.
 const MUTED: u64 = 1 << 63;

@@ -4,6 +4,7 @@ mod cpu;
 pub(crate) mod record;
 
 use std::ffi::c_void;
+use std::hint::cold_path;
 use std::sync::atomic::{
     AtomicU32,
     Ordering::{Relaxed, Release},
@@ -25,7 +26,7 @@ use crate::record::wait::{Source, kept};
 use crate::setup::instrument::{ENABLED, STATEMENT, TIMED, UNRECORDED};
 use crate::snapshot::{ClassId, EventType};
 use crate::thread::filter::{
-    ATTRIBUTED, CPU_TIME, CURRENT, DIGEST, FURTHER, HISTORY, LONG, SESSION_MEMORY, SPREAD, UNATTRIBUTED,
+    ATTRIBUTED, CPU_TIME, CURRENT, DIGEST, HISTORY, LONG, SESSION_MEMORY, SPREAD, UNATTRIBUTED,
 };
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadRef, current};
 use record::{Begun, OpenStatement, Owner};
@@ -68,7 +69,7 @@ pub enum Counter {
     TotalMemory,
 }
 
-const _: () = assert!(MEASURED < 1 << LEVEL && WITH_HISTOGRAM < 1 << LEVEL);
+const _: () = assert!(WANTED << MASK < 1 << LEVEL);
 const _: () = assert!(Counter::TotalMemory as usize + 1 == COUNTERS);
 
 /// How a statement ended, as the host's diagnostics area says.
@@ -90,18 +91,16 @@ pub struct Outcome<'a> {
 
 // A statement's flags: TIMED, and these.
 const RECORDED: u32 = 1 << 2;
-/// Where they have what the mask says.
+/// What they have of the mask, and where.
+const WANTED: u32 = UNATTRIBUTED | DIGEST | SESSION_MEMORY | CPU_TIME | SPREAD;
 const MASK: u32 = 2;
 const OF_NOBODY: u32 = UNATTRIBUTED << MASK;
 const WITH_DIGEST: u32 = DIGEST << MASK;
-/// Where they have what else the mask says.
-const MEASURES: u32 = 5;
-const WITH_MEMORY: u32 = SESSION_MEMORY >> (FURTHER - MEASURES);
-const WITH_CPU: u32 = CPU_TIME >> (FURTHER - MEASURES);
-const MEASURED: u32 = WITH_MEMORY | WITH_CPU;
-const WITH_HISTOGRAM: u32 = SPREAD >> (FURTHER - MEASURES);
+const WITH_MEMORY: u32 = SESSION_MEMORY << MASK;
+const WITH_CPU: u32 = CPU_TIME << MASK;
+const WITH_HISTOGRAM: u32 = SPREAD << MASK;
 /// Where a statement's flags have the level.
-const LEVEL: u32 = 8;
+const LEVEL: u32 = 9;
 
 /// A statement in progress: what the host keeps between its calls.
 #[derive(Clone, Copy)]
@@ -187,9 +186,13 @@ fn begin_statement(
     begun: &Begun<'_>,
 ) -> Statement {
     let mut flags = u32::from(begun.switches & TIMED) | (begun.depth as u32) << LEVEL;
-    flags |= (mask & (DIGEST | UNATTRIBUTED)) << MASK;
-    if mask & (SESSION_MEMORY | CPU_TIME | SPREAD) != 0 {
-        flags |= begin_to_measure(thread, open, mask);
+    flags |= (mask & WANTED) << MASK;
+    if mask & SESSION_MEMORY != 0 {
+        cold_path();
+        match begun.depth {
+            0 => thread.memory.begin(),
+            _ => thread.memory.begin_nested(&open.memory),
+        }
     }
     thread.statement_depth.store(begun.depth as u32 + 1, Relaxed);
     let mut id = 0;
@@ -212,27 +215,27 @@ fn named_at(thread: &Thread, open: &OpenStatement) -> u64 {
     thread.named_levels.get(depth).map_or(0, |named| named.program.own())
 }
 
-/// What is to be measured of a statement besides its time, as its flags have it.
-#[inline(never)]
-fn begin_to_measure(thread: &Thread, open: &OpenStatement, mask: u32) -> u32 {
-    if mask & SESSION_MEMORY != 0 {
-        thread.memory.begin(&open.memory);
-    }
-    mask >> (FURTHER - MEASURES) & (MEASURED | WITH_HISTOGRAM)
-}
-
-/// What a statement took besides its time, at its end.
+/// What a statement took besides its time, at its end: of one that nests in none usually only its memory.
 #[inline(never)]
 fn measure(thread: &Thread, open: &OpenStatement, flags: u32) {
+    if flags & WITH_CPU != 0 || flags >> LEVEL != 0 {
+        return measure_all(thread, open, flags);
+    }
+    open.values().put(Counter::TotalMemory as usize, thread.memory.end());
+}
+
+#[inline(never)]
+fn measure_all(thread: &Thread, open: &OpenStatement, flags: u32) {
     if flags & WITH_CPU != 0 {
         let taken = cpu::thread_ns().saturating_sub(open.cpu_start.own());
         open.values().put(Counter::CpuTime as usize, taken);
     }
     if flags & WITH_MEMORY != 0 {
-        let most = thread.memory.end(&open.memory);
-        // What the session had before is the outermost statement's, and no other's.
-        let before = if flags >> LEVEL == 0 { 0 } else { open.memory.used() };
-        open.values().put(Counter::TotalMemory as usize, most.saturating_sub(before));
+        let most = match flags >> LEVEL {
+            0 => thread.memory.end(),
+            _ => thread.memory.end_nested(&open.memory),
+        };
+        open.values().put(Counter::TotalMemory as usize, most);
     }
 }
 
@@ -340,10 +343,11 @@ impl Engine {
     /// Forgets a statement.
     #[inline(always)]
     pub fn discard_statement(&self, statement: Statement) {
-        if statement.open.flags.own() & WITH_MEMORY != 0 {
-            statement.thread.memory.end(&statement.open.memory);
+        let flags = statement.open.flags.own();
+        if flags & WITH_MEMORY != 0 && flags >> LEVEL != 0 {
+            statement.thread.memory.end_nested(&statement.open.memory);
         }
-        statement.thread.statement_depth.store(statement.open.flags.own() >> LEVEL, Relaxed);
+        statement.thread.statement_depth.store(flags >> LEVEL, Relaxed);
     }
 
     /// The statement's clock starts.
@@ -401,7 +405,7 @@ impl Engine {
         let flags = open.flags.own();
         let end = if flags & u32::from(TIMED) != 0 { ticks() } else { 1 };
         let ended = EndedStatement { open, taken: end.saturating_sub(open.started()) };
-        if flags & MEASURED != 0 {
+        if flags & (WITH_MEMORY | WITH_CPU) != 0 {
             measure(thread, open, flags);
         }
         let bank = if flags & OF_NOBODY == 0 { BANK_OWN } else { BANK_UNATTRIBUTED };
@@ -414,7 +418,9 @@ impl Engine {
             _ => None,
         };
         if flags & WITH_HISTOGRAM != 0 {
-            self.spread_statement(thread, ended, cell, digest);
+            let taken = (flags & u32::from(TIMED) != 0).then_some(ended.taken);
+            let digest = digest.map(|digest| &digest.cell.head);
+            self.spread_event(thread, taken, cell.map(|cell| &cell.head), digest);
         }
         if flags & RECORDED != 0 {
             let bits = Thread::bits(thread.mask(), EventType::Statement);
@@ -425,19 +431,6 @@ impl Engine {
         }
         thread.statement_depth.store(flags >> LEVEL, Relaxed);
         ended
-    }
-
-    /// Puts an ended statement into the buckets of its instrument and its digest, which have counted it.
-    #[inline(never)]
-    fn spread_statement(
-        &self,
-        thread: &'static Thread,
-        ended: EndedStatement,
-        cell: Option<&'static StatementCell>,
-        digest: Option<&'static DigestCell>,
-    ) {
-        let heads = [cell.map(|cell| &cell.head), digest.map(|digest| &digest.cell.head)];
-        self.spread_event(thread, ended.taken(), heads);
     }
 
     /// As [`Engine::cell`], with one call for all that is unusual.

@@ -101,8 +101,9 @@ const STATEMENT_ID: usize = COUNTERS;
 const ERROR: usize = COUNTERS + 1;
 const NESTING: usize = COUNTERS + 2;
 const DIGEST: usize = COUNTERS + 3;
-/// The counters of which the largest are kept.
-const MAXIMA: u64 = (1 << COUNTERS) - (1 << SUMS);
+/// The only counter of which the largest is kept.
+const LARGEST: usize = SUMS;
+const _: () = assert!(LARGEST + 1 == COUNTERS);
 /// Where the number is.
 const ERRNO: u32 = 40;
 
@@ -306,20 +307,7 @@ impl OpenStatement {
         Values { set: &self.set, words: &self.values }
     }
 
-    /// Calls `add` with position and value of each counter of `which` that is not zero: few are.
-    #[inline(always)]
-    fn counters_of(&self, which: u64, mut add: impl FnMut(usize, u64)) {
-        let mut left = self.set.own() & which;
-        while left != 0 {
-            let at = left.trailing_zeros() as usize % 64;
-            left &= left - 1;
-            if let Some(counter) = self.values.get(at) {
-                add(at, counter.own());
-            }
-        }
-    }
-
-    /// Counts it, once for each that wants to know: the same few lines of code each time.
+    /// Counts it, once for each that wants to know: the same few lines of code each time. Few counters are not zero.
     #[inline(never)]
     pub(super) fn count(&self, taken: u64, stat: &Counts, counters: &Counters) {
         if self.is_timed() {
@@ -327,9 +315,17 @@ impl OpenStatement {
         } else {
             stat.add_untimed(1);
         }
-        self.counters_of((1 << SUMS) - 1, |at, value| counters.add(at, value));
-        if self.set.own() & MAXIMA != 0 {
-            self.counters_of(MAXIMA, |at, value| counters.raise(at, value));
+        let set = self.set.own();
+        let mut left = set & ((1 << SUMS) - 1);
+        while left != 0 {
+            let at = left.trailing_zeros() as usize % 64;
+            left &= left - 1;
+            if let Some(counter) = self.values.get(at) {
+                counters.add(at, counter.own());
+            }
+        }
+        if set & 1 << LARGEST != 0 {
+            counters.raise(LARGEST, self.values[LARGEST].own());
         }
     }
 

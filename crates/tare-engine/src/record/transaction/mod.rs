@@ -2,6 +2,7 @@
 
 pub(crate) mod record;
 
+use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::Engine;
@@ -236,12 +237,15 @@ impl Engine {
         if let Some::<&TransactionCell>(cell) = cell {
             let counts = transaction.counts(cell);
             if timed {
-                counts.add(1, end.saturating_sub(start));
+                let taken = end.saturating_sub(start);
+                counts.add(1, taken);
+                if self.buckets.is_above_floor(taken) {
+                    cold_path();
+                    self.spread_timed_event(thread, taken, Some(&cell.head), None);
+                }
             } else {
                 counts.add_untimed(1);
-            }
-            if self.buckets.are_told() {
-                self.spread_event(thread, timed.then(|| end.saturating_sub(start)), [Some(&cell.head)]);
+                self.spread_untimed_event(thread, Some(&cell.head), None);
             }
         }
         if let Some(open) = transaction.open() {
