@@ -24,6 +24,10 @@ pub(super) unsafe extern "C" fn start_stage(
     file: *const c_char,
     line: c_int,
 ) -> *mut StageProgress {
+    if key == 0 {
+        // No stage follows.
+        return end_any_stage();
+    }
     if ENGINE.wants(Kind::Stage) { start_wanted_stage(key, file, line) } else { pass_stage(key, file, line) }
 }
 
@@ -37,10 +41,6 @@ extern "C" fn start_wanted_stage(key: c_uint, file: *const c_char, line: c_int) 
 
 #[inline(never)]
 extern "C" fn start_unrecorded_stage(key: c_uint, file: *const c_char, line: c_int) -> *mut StageProgress {
-    if key == 0 {
-        // No stage follows.
-        return end_any_stage();
-    }
     match ENGINE.start_unrecorded_stage_fast(key as u16) {
         Start::Began(()) | Start::Off => null_mut(),
         Start::Slow => start_stage_slow(key, file, line),
@@ -73,7 +73,7 @@ pub(super) unsafe extern "C" fn end_stage() {
 
 /// One function for both calls that end a stage.
 #[inline(never)]
-fn end_any_stage() -> *mut StageProgress {
+extern "C" fn end_any_stage() -> *mut StageProgress {
     if !ENGINE.end_stage_fast() {
         end_stage_slow();
     }

@@ -284,7 +284,7 @@ impl Engine {
         counts.add(1, taken);
         let how = Ended { end, end_event_id: last_event_id(thread), committed, histories: kept(bits) };
         open.end_local(local, &how, to);
-        if mask & SPREAD != 0 {
+        if mask & SPREAD != 0 && self.buckets.is_above_floor(taken) {
             self.spread_transaction(thread, taken, cell);
         }
         true
@@ -294,7 +294,7 @@ impl Engine {
     #[cold]
     #[inline(never)]
     fn spread_transaction(&self, thread: &Thread, taken: u64, cell: &TransactionCell) {
-        self.spread_event(thread, Some(taken), [Some(&cell.head)]);
+        self.spread_event(thread, Some(taken), Some(&cell.head), None);
     }
 
     /// Records an ended transaction.
