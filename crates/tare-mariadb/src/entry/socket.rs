@@ -94,6 +94,17 @@ pub(super) unsafe extern "C" fn start_socket_wait(
     if !ENGINE.wants(Kind::Socket) {
         return null_mut();
     }
+    start_wanted_socket_wait(state, socket, op, file, line)
+}
+
+#[inline(never)]
+extern "C" fn start_wanted_socket_wait(
+    state: *mut SocketLockerState,
+    socket: *mut Socket,
+    op: c_uint,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut SocketLocker {
     let Some(instance) = instance!(SocketHandle, socket) else { return null_mut() };
     match ENGINE.start_socket_wait_fast(instance, op as u8, Source::new(file, line)) {
         Start::Began(wait) => keep(state, wait, socket, op),

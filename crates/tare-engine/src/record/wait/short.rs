@@ -1,4 +1,4 @@
-//! HOT PATH: the short way of waits that are no leaves and nest in no other wait: in a straight line, and without a call.
+//! HOT PATH: the short way of waits that nest in no other wait: in a straight line, and without a call.
 
 use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
