@@ -60,13 +60,12 @@ unsafe impl View for Piece {}
 const _: () = assert!(size_of::<Piece>() == LINE);
 
 impl Piece {
-    /// An event came here that took so long; returns that.
+    /// An event came here that took so long.
     #[inline(always)]
-    fn note(&self, ticks: u64) -> u64 {
+    fn note(&self, ticks: u64) {
         if ticks > self.longest.own() {
             self.longest.store(ticks, Relaxed);
         }
-        ticks
     }
 }
 
@@ -151,40 +150,25 @@ impl Engine {
     pub(crate) fn add_long(&self, thread: &Thread, cell: &StatCell, n: u64, (start, end): (u64, u64)) -> u64 {
         let ticks = end.saturating_sub(start);
         cell.stat.add_usual(n, ticks);
-        if !self.buckets.is_above_floor(ticks) {
-            cell.stat.raise(ticks);
-            return ticks;
-        }
-        if n != 1 {
-            return self.spread_batch(thread, cell, n, ticks);
-        }
-        let bucket = self.buckets.of_long(ticks);
-        match count_in_piece(self.arena.base(), &cell.head, bucket, 1) {
+        let noted = match n {
+            _ if !self.buckets.is_above_floor(ticks) => None,
+            1 => self.spread_long_event(thread, ticks, Some(&cell.head), None),
+            _ => self.spread_batch(thread, &cell.head, n, ticks),
+        };
+        match noted {
             Some(piece) => piece.note(ticks),
-            None => self.spread_long(thread, cell, bucket, 1, ticks),
-        }
-    }
-
-    /// Puts a batch of events into its bucket that took longer than the lowest one lasts: each took its part of the time.
-    #[inline(never)]
-    fn spread_batch(&self, thread: &Thread, cell: &StatCell, n: u64, ticks: u64) -> u64 {
-        let bucket = self.buckets.of(ticks / n.max(1));
-        let n = if bucket == 0 { 0 } else { u32::try_from(n).unwrap_or(u32::MAX) };
-        match count_in_piece(self.arena.base(), &cell.head, bucket, n) {
-            Some(piece) => piece.note(ticks),
-            None => self.spread_long(thread, cell, bucket, n, ticks),
-        }
-    }
-
-    /// As they do where the cell has no piece with room for the bucket.
-    #[cold]
-    #[inline(never)]
-    fn spread_long(&self, thread: &Thread, cell: &StatCell, bucket: u32, n: u32, ticks: u64) -> u64 {
-        match self.spread(thread, &cell.head, bucket, n) {
-            Some(piece) => _ = piece.note(ticks),
             None => cell.stat.raise(ticks),
         }
         ticks
+    }
+
+    /// Puts a batch of events into its bucket that took longer than the lowest one lasts, and returns where: each took its part
+    /// of the time.
+    #[inline(never)]
+    fn spread_batch(&self, thread: &Thread, head: &CellHead, n: u64, ticks: u64) -> Option<&'static Piece> {
+        let bucket = self.buckets.of(ticks / n.max(1));
+        let n = if bucket == 0 { 0 } else { u32::try_from(n).unwrap_or(u32::MAX) };
+        count_in_piece(self.arena.base(), head, bucket, n).or_else(|| self.spread(thread, head, bucket, n))
     }
 
     /// Notes events of a cell that nobody timed.
@@ -230,44 +214,56 @@ impl Engine {
         other: Option<&CellHead>,
     ) {
         match taken {
-            Some(ticks) => self.spread_timed_event(thread, ticks, one, other),
+            Some(ticks) if self.buckets.is_above_floor(ticks) => {
+                self.spread_long_event(thread, ticks, one, other);
+            }
+            Some(_) => {}
             None => self.spread_untimed_event(thread, one, other),
         }
     }
 
-    /// As [`Engine::spread_event`], where somebody asked. One function for statements and transactions, so that its code is at
-    /// hand more often.
+    /// As [`Engine::spread_event`], of one that is not in the lowest bucket, and returns where it is. One function for all types
+    /// of events, so that its code is at hand more often. `None`: there is no memory for it.
     #[inline(never)]
-    pub(crate) fn spread_timed_event(
+    pub(crate) fn spread_long_event(
         &self,
         thread: &Thread,
         ticks: u64,
         one: Option<&CellHead>,
         other: Option<&CellHead>,
-    ) {
-        if !self.buckets.is_above_floor(ticks) {
-            return;
-        }
+    ) -> Option<&'static Piece> {
         let (base, bucket) = (self.arena.base(), self.buckets.of_long(ticks));
-        let (mut head, mut rest) = (one, other);
+        let (mut coming, mut rest, mut last) = (one, other, None);
         // The same few lines of code for both.
-        while head.is_none_or(|head| count_in_piece(base, head, bucket, 1).is_some()) {
-            if rest.is_none() {
-                return;
+        loop {
+            if let Some(head) = coming {
+                last = count_in_piece(base, head, bucket, 1);
+                if last.is_none() {
+                    return self.spread_left(thread, bucket, head, rest);
+                }
             }
-            (head, rest) = (rest, None);
+            if rest.is_none() {
+                return last;
+            }
+            (coming, rest) = (rest, None);
         }
-        self.spread_left(thread, bucket, head, rest);
     }
 
-    /// What [`Engine::spread_event`] leaves: a cell that has no piece with room for the bucket, and maybe another one.
+    /// What [`Engine::spread_long_event`] leaves: a cell that has no piece with room for the bucket, and maybe another one.
     #[cold]
     #[inline(never)]
-    fn spread_left(&self, thread: &Thread, bucket: u32, one: Option<&CellHead>, other: Option<&CellHead>) {
-        for head in [one, other].into_iter().flatten() {
-            if count_in_piece(self.arena.base(), head, bucket, 1).is_none() {
-                self.spread(thread, head, bucket, 1);
-            }
+    fn spread_left(
+        &self,
+        thread: &Thread,
+        bucket: u32,
+        head: &CellHead,
+        rest: Option<&CellHead>,
+    ) -> Option<&'static Piece> {
+        let last = self.spread(thread, head, bucket, 1);
+        match rest {
+            Some(head) => count_in_piece(self.arena.base(), head, bucket, 1)
+                .or_else(|| self.spread(thread, head, bucket, 1)),
+            None => last,
         }
     }
 
@@ -517,7 +513,7 @@ mod tests {
         let spread = |bucket, n, ticks| {
             let known = count_in_piece(engine.arena.base(), &head, bucket, n);
             let piece = known.or_else(|| engine.spread(thread, &head, bucket, n));
-            piece.is_some_and(|piece| piece.note(ticks) == ticks)
+            piece.map(|piece| piece.note(ticks)).is_some()
         };
         for n in [u32::MAX - 1, 1, 1, 5, u32::MAX, 2] {
             assert!(spread(100, n, 7));

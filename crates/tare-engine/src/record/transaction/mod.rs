@@ -241,7 +241,7 @@ impl Engine {
                 counts.add(1, taken);
                 if self.buckets.is_above_floor(taken) {
                     cold_path();
-                    self.spread_timed_event(thread, taken, Some(&cell.head), None);
+                    self.spread_long_event(thread, taken, Some(&cell.head), None);
                 }
             } else {
                 counts.add_untimed(1);
