@@ -224,8 +224,8 @@ impl Engine {
             let schema = text::read(&slot.schema, slot.schema_len.load(Relaxed) as usize);
             tenant.hash = tenant.hash.or_else(|| slot.whole_hash());
             let is_hashed = tenant.hash.is_some() || !parts.has(DigestRow::DIGEST);
-            let tokens = !is_hashed || parts.has(DigestRow::DIGEST_TEXT);
-            (schema, tokens.then(|| names.copy_tokens(slot)).unwrap_or_default())
+            let is_spelled = !is_hashed || parts.has(DigestRow::DIGEST_TEXT);
+            (schema, if is_spelled { names.copy_tokens(slot) } else { Tokens::default() })
         });
         let Some((_, (schema, tokens))) = read.filter(|(now, _)| *now == sum.generation) else {
             return false;
