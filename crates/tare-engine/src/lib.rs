@@ -32,7 +32,7 @@ use memory::arena::{Arena, Table};
 use memory::index::Index;
 use memory::lost::Losses;
 use memory::pool::Pools;
-use read::Hashes;
+use read::Tenants;
 use read::histogram::Truncated;
 use setup::instrument;
 use setup::rules::Rules;
@@ -214,7 +214,7 @@ pub struct Engine {
     pub(crate) spreads: Space,
     pub(crate) buckets: Buckets,
     pub(crate) truncated: Truncated,
-    pub(crate) hashes: Hashes,
+    pub(crate) tenants: Tenants,
     pub(crate) parties: Parties,
     pub(crate) filters: Mutex<()>,
     /// Held by whoever changes what tables keep of closed handles; see [`share`].
@@ -279,7 +279,7 @@ impl Engine {
             spreads: Space::new(),
             buckets: Buckets::new(),
             truncated: Truncated::new(),
-            hashes: Hashes::new(),
+            tenants: Tenants::new(),
             parties: Parties::new(),
             filters: Mutex::new(()),
             share_turns: Mutex::new(()),

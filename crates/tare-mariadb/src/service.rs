@@ -4,13 +4,12 @@
 //! process exits. Between them FEDERATED's connections come in through [`crate::redirect`].
 #![allow(unsafe_code)]
 
-use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 
-use tare_tables::Table;
+use tare_tables::{StatusRow, Table};
 use tare_wire::{Endpoint, EndpointConfig};
 
 use crate::entry::{self, ENGINE, STORAGE_ENGINE_LOADED};
@@ -201,21 +200,21 @@ fn current_account(to: &mut dyn std::io::Write) -> bool {
 }
 
 /// What `tare_status` shows of the host.
-fn status_rows() -> Vec<(Cow<'static, str>, String)> {
+fn status_rows() -> Vec<StatusRow> {
     let status = status::current();
-    let mut rows: Vec<(Cow<'static, str>, String)> = vec![
-        ("server_version".into(), status.server_version.unwrap_or_default()),
-        ("abi".into(), status.series.map_or("unknown", crate::abi::Series::name).to_owned()),
-        ("state".into(), entry::failure().map_or("active".to_owned(), |why| format!("off: {why}"))),
-        ("pid".into(), std::process::id().to_string()),
+    let mut rows: Vec<(&str, String)> = vec![
+        ("server_version", status.server_version.unwrap_or_default()),
+        ("abi", status.series.map_or("unknown", crate::abi::Series::name).to_owned()),
+        ("state", entry::failure().map_or("active".to_owned(), |why| format!("off: {why}"))),
+        ("pid", std::process::id().to_string()),
     ];
     if let Some(options) = startup::options() {
         let socket = options.socket.clone().or_else(|| Some(data_directory()?.join("tare.sock")));
-        rows.push(("socket".into(), socket.map(|path| path.display().to_string()).unwrap_or_default()));
+        rows.push(("socket", socket.map(|path| path.display().to_string()).unwrap_or_default()));
         for (name, on) in
             [("monitoring", options.monitoring), ("synch_waits_by_instance", options.synch_waits_by_instance)]
         {
-            rows.push((name.into(), if on { "ON" } else { "OFF" }.to_owned()));
+            rows.push((name, if on { "ON" } else { "OFF" }.to_owned()));
         }
         let hindrance = data_directory().and_then(|datadir| hindrance(&datadir));
         let tables = match hindrance {
@@ -228,7 +227,7 @@ fn status_rows() -> Vec<(Cow<'static, str>, String)> {
             Some(Hindrance::SwitchedOff) => "OFF".to_owned(),
             Some(reason) => format!("OFF: {reason}"),
         };
-        rows.push(("tables".into(), tables));
+        rows.push(("tables", tables));
         let variables = match variables::outcome() {
             None if options.tables && options.server_variables => {
                 "OFF: the tables could not be read through the server when it started".to_owned()
@@ -237,18 +236,20 @@ fn status_rows() -> Vec<(Cow<'static, str>, String)> {
             Some(Ok(())) => "ON".to_owned(),
             Some(Err(reason)) => format!("OFF: {reason}"),
         };
-        rows.push(("server_variables".into(), variables));
+        rows.push(("server_variables", variables));
         if let Some(hindrance) = startup::conditions::hindrance() {
             let errors = hindrance.map_or("ON".to_owned(), |reason| format!("OFF: {reason}"));
-            rows.push(("errors".into(), errors));
+            rows.push(("errors", errors));
         }
     }
-    rows.extend(governor::status_rows().into_iter().map(|(name, value)| (name.into(), value)));
+    let known = |(name, value): (&'static str, String)| -> StatusRow { (name.into(), value.into()) };
+    let mut rows: Vec<StatusRow> = rows.into_iter().map(known).collect();
+    rows.extend(governor::status_rows());
     // Nobody keeps the lock.
     let service = SERVICE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if let Some((selects, sent)) = service.as_ref().map(Endpoint::answered) {
-        rows.push(("endpoint_selects".into(), selects.to_string()));
-        rows.push(("endpoint_rows".into(), sent.to_string()));
+        rows.push(known(("endpoint_selects", selects.to_string())));
+        rows.push(known(("endpoint_rows", sent.to_string())));
     }
     rows
 }

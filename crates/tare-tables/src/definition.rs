@@ -70,7 +70,7 @@ pub(crate) struct Getter<R: 'static> {
     pub(crate) get: Get<R>,
     limit: usize,
     null: Value<'static>,
-    parts: Parts,
+    pub(crate) parts: Parts,
     /// A count or a sum, as the names of such columns say.
     pub(crate) is_sum: bool,
 }

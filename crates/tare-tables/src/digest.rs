@@ -61,12 +61,14 @@ const FURTHER: &[ColumnDef<DigestRow>] =
     &all_of::<_, { PLAIN_FURTHER.len() }>(PLAIN_FURTHER, DigestRow::COUNTERS);
 
 const SEEN: &[ColumnDef<DigestRow>] = &[
-    column("FIRST_SEEN", Timestamp, "When such a statement was first seen.", |row| {
+    column("FIRST_SEEN", Timestamp, "When such a statement was first seen.", |row: &DigestRow| {
         Value::Timestamp(row.first_seen_us)
-    }),
-    column("LAST_SEEN", Timestamp, "When such a statement was last seen.", |row| {
+    })
+    .of(DigestRow::FIRST_SEEN),
+    column("LAST_SEEN", Timestamp, "When such a statement was last seen.", |row: &DigestRow| {
         Value::Timestamp(row.last_seen_us)
-    }),
+    })
+    .of(DigestRow::LAST_SEEN),
 ];
 
 const QUANTILES: &[ColumnDef<DigestRow>] = &[

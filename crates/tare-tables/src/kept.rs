@@ -34,8 +34,12 @@ pub struct Test<'t> {
 pub(crate) trait Moment<R> {
     /// How many rows.
     fn count(&self) -> usize;
-    /// One of them, with these parts.
-    fn row(&mut self, position: usize, parts: Parts) -> &R;
+    /// A number that rows have in common whose parts of this kind are the same, where there is one.
+    fn same(&self, position: usize, parts: Parts) -> Option<u32>;
+    /// Those parts of the rows at these positions are going to be asked for.
+    fn expect(&mut self, positions: &[usize], parts: Parts);
+    /// One of them, with these parts; `None` where it has gone before they were read.
+    fn row(&mut self, position: usize, parts: Parts) -> Option<&R>;
     /// Rows whose counts and sums come to what those of all come to.
     fn totals(&self) -> Vec<R>;
 }
@@ -48,7 +52,15 @@ impl Moment<DigestRow> for Digests<'_> {
         Digests::count(self)
     }
 
-    fn row(&mut self, position: usize, parts: Parts) -> &DigestRow {
+    fn same(&self, position: usize, parts: Parts) -> Option<u32> {
+        (parts == DigestRow::SCHEMA).then(|| self.schema(position))
+    }
+
+    fn expect(&mut self, positions: &[usize], parts: Parts) {
+        Digests::expect(self, positions, parts);
+    }
+
+    fn row(&mut self, position: usize, parts: Parts) -> Option<&DigestRow> {
         Digests::row(self, position, parts)
     }
 
@@ -73,13 +85,16 @@ impl<R> Kept for KeptRows<'_, R> {
         tests.iter().map(|test| test.column).chain(by).for_each(|column| columns.add(column));
         let parts = parts(self.getters, columns);
         let getters = self.getters;
-        let judges = tests.into_iter().map(|test| (&getters[test.column], Judge { test, last: None }));
-        let mut judges: Vec<_> = judges.collect();
+        let judges = tests.into_iter().map(|test| Judge::new(&getters[test.column], test));
+        let mut judges: Vec<Judge<'_, '_, R>> = judges.collect();
         let by = by.map(|by| &self.getters[by]);
         let mut passed = Vec::new();
-        for position in 0..self.moment.count() {
-            let row = self.moment.row(position, parts);
-            if judges.iter_mut().all(|(getter, judge)| judge.accepts(getter.read(row))) {
+        let all: Vec<usize> = (0..self.moment.count()).collect();
+        self.moment.expect(&all, parts);
+        for position in all {
+            judges.iter_mut().for_each(|it| it.same = self.moment.same(position, it.getter.parts));
+            let Some(row) = self.moment.row(position, parts) else { continue };
+            if judges.iter_mut().all(|judge| judge.accepts(row)) {
                 passed.push((by.map_or(0, |by| by.number(row)), position));
             }
         }
@@ -88,9 +103,10 @@ impl<R> Kept for KeptRows<'_, R> {
 
     fn rows(&mut self, positions: &[usize], columns: Columns, sink: Sink<'_>) {
         let parts = parts(self.getters, columns);
+        self.moment.expect(positions, parts);
         for position in positions {
-            let row = Record { getters: self.getters, row: self.moment.row(*position, parts) };
-            if let ControlFlow::Break(()) = sink(&row) {
+            let Some(row) = self.moment.row(*position, parts) else { continue };
+            if let ControlFlow::Break(()) = sink(&Record { getters: self.getters, row }) {
                 return;
             }
         }
@@ -107,20 +123,27 @@ impl<R> Kept for KeptRows<'_, R> {
     }
 }
 
-/// A test, and what the last text it was asked of came to: one row after the other often has the same.
-struct Judge<'t> {
+/// A test of a column.
+struct Judge<'g, 't, R: 'static> {
+    getter: &'g Getter<R>,
     test: Test<'t>,
-    last: Option<(String, bool)>,
+    /// What the row has in common with others ([`Moment::same`]).
+    same: Option<u32>,
+    /// The same of the row it was asked of last, and the answer: one row after the other often has the same.
+    last: Option<(u32, bool)>,
 }
 
-impl Judge<'_> {
-    fn accepts(&mut self, value: Value<'_>) -> bool {
-        let Value::Text(text) = &value else { return (self.test.accepts)(&value) };
-        match &self.last {
-            Some((last, is_accepted)) if last == text => *is_accepted,
+impl<'g, 't, R> Judge<'g, 't, R> {
+    fn new(getter: &'g Getter<R>, test: Test<'t>) -> Self {
+        Judge { getter, test, same: None, last: None }
+    }
+
+    fn accepts(&mut self, row: &R) -> bool {
+        match (self.same, self.last) {
+            (Some(same), Some((last, is_accepted))) if same == last => is_accepted,
             _ => {
-                let is_accepted = (self.test.accepts)(&value);
-                self.last = Some((text.as_ref().to_owned(), is_accepted));
+                let is_accepted = (self.test.accepts)(&self.getter.read(row));
+                self.last = self.same.map(|same| (same, is_accepted));
                 is_accepted
             }
         }

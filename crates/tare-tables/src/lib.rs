@@ -50,7 +50,7 @@ pub use ddl::{ddl, sql_type_text};
 pub use definition::{Emit, TableDef};
 pub use document::markdown;
 pub use kept::{Kept, Test};
-pub use status::set_status_source;
+pub use status::{StatusRow, StatusValue, set_status_source};
 pub use stream::{Put, Rows, STREAMS, Stream};
 pub use table::{
     Access, Column, Columns, Condition, Operator, Query, Sink, SqlType, Table, TableError, Value, Values,

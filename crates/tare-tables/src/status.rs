@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
+use std::rc::Rc;
 use std::sync::OnceLock;
 
 use tare_engine::Engine;
@@ -13,7 +14,31 @@ use crate::table::SqlType::VarChar;
 use crate::table::{TableError, Value};
 
 /// A name and its value.
-pub type StatusRow = (Cow<'static, str>, String);
+pub type StatusRow = (Cow<'static, str>, StatusValue);
+
+/// A value of `tare_status`.
+#[derive(Clone)]
+pub enum StatusValue {
+    /// It is known.
+    Known(String),
+    /// It takes its time, and is made for who reads it.
+    Asked(Rc<dyn Fn() -> String>),
+}
+
+impl StatusValue {
+    fn text(&self) -> Cow<'_, str> {
+        match self {
+            StatusValue::Known(text) => Cow::Borrowed(text),
+            StatusValue::Asked(ask) => Cow::Owned(ask()),
+        }
+    }
+}
+
+impl From<String> for StatusValue {
+    fn from(text: String) -> Self {
+        StatusValue::Known(text)
+    }
+}
 
 /// Gives the host's own rows of `tare_status`, each time the table is read.
 pub type StatusSource = fn() -> Vec<StatusRow>;
@@ -34,7 +59,9 @@ pub static STATUS: TableDef<StatusRow> = TableDef::new(
      share of the server's CPU time such as 1%.",
     &[&[
         column("NAME", VarChar(64), "What the row is about.", |(name, _): &StatusRow| name.clone().into()),
-        column("VALUE", VarChar(1024), "Its value, as text.", |(_, value): &StatusRow| value.clone().into()),
+        column("VALUE", VarChar(1024), "Its value, as text.", |(_, value): &StatusRow| {
+            Value::Text(value.text())
+        }),
     ]],
     |engine, _, emit| {
         let _ = own_rows(engine, emit);
@@ -51,10 +78,11 @@ fn update(_: &Engine, changes: &Changes<'_>) -> Result<bool, TableError> {
 }
 
 fn own_rows(engine: &Engine, emit: Emit<'_, StatusRow>) -> ControlFlow<()> {
-    let mut row = |name: Cow<'static, str>, value: String| emit(&(name, value));
-    row("version".into(), env!("CARGO_PKG_VERSION").to_owned())?;
+    let mut told = |name, value| emit(&(name, value));
+    told("version".into(), env!("CARGO_PKG_VERSION").to_owned().into())?;
     let host_rows = HOST_SOURCE.get().map(|source| source()).unwrap_or_default();
-    host_rows.into_iter().try_for_each(|(name, value)| row(name, value))?;
+    host_rows.into_iter().try_for_each(|(name, value)| told(name, value))?;
+    let mut row = |name: Cow<'static, str>, value: String| told(name, value.into());
 
     let (used, cap) = engine.memory();
     row("memory_used".into(), used.to_string())?;
@@ -77,7 +105,8 @@ mod tests {
     use crate::table::{Query, Table, Value};
 
     fn host_rows() -> Vec<StatusRow> {
-        vec![("endpoint".into(), "x".repeat(2000)), ("abi".into(), "10.11".to_owned())]
+        let abi = StatusValue::Asked(Rc::new(|| "10.11".to_owned()));
+        vec![("endpoint".into(), "x".repeat(2000).into()), ("abi".into(), abi)]
     }
 
     fn read() -> Vec<(String, String)> {

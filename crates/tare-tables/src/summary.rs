@@ -60,7 +60,7 @@ macro_rules! summary_tables {
             concat!($prefix, $suffix),
             concat!($what, " by instrument, ", $for_whom, ". Instruments that saw nothing appear with zeros."),
             $columns,
-            |engine, _, emit| $read(engine, Grouping::$variant, &mut |row| emit(&row)),
+            |engine, parts, emit| $read(engine, Asked { what: Grouping::$variant, thread: None, parts }, &mut |row| emit(&row)),
         )
         $(.found($finders))?
         .extended($further)
@@ -169,18 +169,32 @@ const MEMORY: &[ColumnDef<Summary<MemoryStat>>] = &[
         row.stat.bytes_alloc
     }),
     number("SUM_NUMBER_OF_BYTES_FREE", BigIntUnsigned, "Bytes freed so far.", |row| row.stat.bytes_free),
-    column("LOW_COUNT_USED", BigInt, "Fewest blocks in use at any moment.", |row| row.stat.low_count.into()),
+    column("LOW_COUNT_USED", BigInt, "Fewest blocks in use at any moment.", |row: &Summary<MemoryStat>| {
+        row.stat.low_count.into()
+    })
+    .of(MemoryStat::MARKS),
     column("CURRENT_COUNT_USED", BigInt, "Blocks allocated and not yet freed.", |row| {
         row.stat.current_count.into()
     }),
-    column("HIGH_COUNT_USED", BigInt, "Most blocks in use at any moment.", |row| row.stat.high_count.into()),
-    column("LOW_NUMBER_OF_BYTES_USED", BigInt, "Fewest bytes in use at any moment.", |row| {
-        row.stat.low_bytes.into()
-    }),
+    column("HIGH_COUNT_USED", BigInt, "Most blocks in use at any moment.", |row: &Summary<MemoryStat>| {
+        row.stat.high_count.into()
+    })
+    .of(MemoryStat::MARKS),
+    column(
+        "LOW_NUMBER_OF_BYTES_USED",
+        BigInt,
+        "Fewest bytes in use at any moment.",
+        |row: &Summary<MemoryStat>| row.stat.low_bytes.into(),
+    )
+    .of(MemoryStat::MARKS),
     column("CURRENT_NUMBER_OF_BYTES_USED", BigInt, "Bytes allocated and not yet freed.", |row| {
         row.stat.current_bytes.into()
     }),
-    column("HIGH_NUMBER_OF_BYTES_USED", BigInt, "Most bytes in use at any moment.", |row| {
-        row.stat.high_bytes.into()
-    }),
+    column(
+        "HIGH_NUMBER_OF_BYTES_USED",
+        BigInt,
+        "Most bytes in use at any moment.",
+        |row: &Summary<MemoryStat>| row.stat.high_bytes.into(),
+    )
+    .of(MemoryStat::MARKS),
 ];

@@ -92,6 +92,27 @@ impl Bank {
         arena.get(place(map.cells[class % MAP_ENTRIES].load(Acquire)))
     }
 
+    /// As [`Bank::peek`], of several: calls `f` with the position of each class that has a cell, and where that is.
+    pub(crate) fn peek_places(
+        &self,
+        arena: &Arena,
+        classes: impl Iterator<Item = ClassId>,
+        mut f: impl FnMut(usize, Offset),
+    ) {
+        let maps = self.maps.each_ref().map(|map| arena.get::<MapBlock>(map.load(Acquire)));
+        if maps.iter().all(Option::is_none) {
+            return;
+        }
+        for (at, class) in classes.enumerate() {
+            let class = class as usize;
+            let map = maps[(class / MAP_ENTRIES) % MAPS];
+            let cell = map.map_or(0, |map| place(map.cells[class % MAP_ENTRIES].load(Acquire)));
+            if cell != 0 {
+                f(at, cell);
+            }
+        }
+    }
+
     /// Every cell there is, for a reader: as [`Bank::peek`].
     pub(crate) fn peek_each(&self, arena: &Arena, f: &mut dyn FnMut(ClassId, Offset)) {
         for (block, map) in self.maps.iter().enumerate() {

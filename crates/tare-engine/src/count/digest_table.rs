@@ -227,6 +227,11 @@ impl DigestTable {
         self.places.words().len()
     }
 
+    /// A place by its number; 0: it has not been made.
+    pub(crate) fn place(&self, number: u32) -> Offset {
+        self.places.words().get(number as usize).map_or(0, |place| place.load(Acquire) as Offset)
+    }
+
     /// Every place there is, with its number.
     pub(crate) fn places(&self) -> impl Iterator<Item = (u32, Offset)> + Clone {
         let places = (0..).zip(self.places.words()).map(|(number, at)| (number, at.load(Acquire) as Offset));

@@ -147,9 +147,8 @@ impl Engine {
     pub(crate) fn note_all(&self) {
         let _one_at_a_time = lock(&self.parties.lock);
         let threads = self.found_threads();
-        let instruments = self.registry.all().into_iter();
-        let classes: Vec<ClassId> =
-            instruments.filter(|it| it.kind == Kind::Memory).map(|it| it.id).collect();
+        let instruments = self.registry.all_of(|kind| kind == Kind::Memory).into_iter();
+        let classes: Vec<ClassId> = instruments.map(|it| it.id).collect();
         let note = |branch: Branch<'_>| classes.iter().for_each(|class| self.note_spans(&branch, *class));
         // From above: what is above is made of what is below.
         note(self.trunk(&threads));

@@ -1,21 +1,18 @@
 //! Statements by digest: what threads have counted and not yet moved to the places all share, and what is there.
 //!
 //! A server may have thousands of digests and is asked for them again and again. So figures are added up in one array
-//! (`tallies`), and one row is filled anew for each digest. Of names only what is asked for is read, and a hash that the host
-//! has made of a digest is kept as long as the digest keeps its place. What was read can be looked at again: who wants few
-//! digests of many looks at the figures of all, and has names and quantiles made of those few.
+//! (`tallies`), who they are is mostly known already (`names`), and one row is filled anew for each digest. What was read can be
+//! looked at again: who wants few digests of many looks at the figures of all, and has the histograms of those few read then,
+//! which takes longer than all else of them.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::mem::offset_of;
 use std::ops::ControlFlow;
-use std::sync::Mutex;
-use std::sync::atomic::{
-    AtomicU32, AtomicU64,
-    Ordering::{Acquire, Relaxed},
-};
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use super::histogram::{DigestsBefore, Place, Spread, each_bucket};
+use super::names::Names;
 use super::summary::counters;
 use super::tallies::{NO_PLACE, REST, Sum, Tallies};
 use super::{Scale, patiently};
@@ -25,12 +22,10 @@ use crate::count::counters::PlainCounters;
 use crate::count::digest::{DigestCell, DigestMap};
 use crate::count::digest_table::{DigestCounts, DigestSlot, DigestTally};
 use crate::count::spread;
-use crate::memory::arena::{LINE, Offset};
+use crate::memory::arena::LINE;
 use crate::memory::text;
 use crate::record::statement::Counter;
-use crate::setup::instrument::lock;
 use crate::snapshot::*;
-use crate::spelling::push_hex;
 use crate::thread::Thread;
 
 /// How far ahead of what is read memory is asked for. Digests are thousands of times a few lines, far from one another: to wait
@@ -38,75 +33,42 @@ use crate::thread::Thread;
 const AHEAD: usize = 4;
 /// Bytes of a slot with its figures, as far as they tell whether there was an earlier tenant.
 const COUNTED: usize = offset_of!(DigestSlot, past) + LINE;
-/// Where a slot has the name of the schema, in words.
-const SCHEMA: Offset = (offset_of!(DigestSlot, schema) / 8) as Offset;
 
 /// All of them one after the other; one that is a few ahead is given to `expect`.
-fn expecting<T>(all: impl Iterator<Item = T> + Clone, expect: impl Fn(T)) -> impl Iterator<Item = T> {
+pub(super) fn expecting<T>(
+    all: impl Iterator<Item = T> + Clone,
+    expect: impl Fn(T),
+) -> impl Iterator<Item = T> {
     let mut ahead = all.clone().skip(AHEAD);
     all.inspect(move |_| ahead.next().into_iter().for_each(&expect))
 }
 
-/// Hashes that the host made of digests, by number of the place, each with the tenant's generation. To make one takes
-/// longer than to read all else of a digest.
-pub(crate) struct Hashes(Mutex<Vec<(u32, Hash)>>);
+/// Which digests are read.
+#[derive(Clone, Copy)]
+enum Which<'w> {
+    All,
+    /// Those in places of these numbers.
+    Those(&'w [bool]),
+}
 
-type Hash = [u8; 16];
-
-impl Hashes {
-    pub(crate) const fn new() -> Hashes {
-        Hashes(Mutex::new(Vec::new()))
+impl Which<'_> {
+    fn has(self, number: u32) -> bool {
+        match self {
+            Which::All => true,
+            Which::Those(wanted) => wanted.get(number as usize).is_some_and(|is_wanted| *is_wanted),
+        }
     }
 }
 
-/// What was read of digests besides their figures, by position in [`Tallies::sums`].
-#[derive(Default)]
-struct Names {
-    known: Vec<Name>,
-    /// Schemas and tokens.
-    bytes: Vec<u8>,
-    samples: Vec<Option<CopiedSample>>,
-}
-
-/// What was read of a digest: parts of [`Names::bytes`], and what the tokens are.
-#[derive(Clone, Copy, Default)]
-struct Name {
-    schema: (u32, u32),
-    tokens: (u32, u32),
-    hash: Option<Hash>,
-    charset: u32,
-    cut: bool,
-}
-
-impl Names {
-    fn part(&self, (from, to): (u32, u32)) -> &[u8] {
-        &self.bytes[from as usize..to as usize]
-    }
-
-    /// Copies a text of a slot's.
-    fn copy(&mut self, words: &[AtomicU64], len: &AtomicU32) -> (u32, u32) {
-        let from = self.bytes.len();
-        text::append(words, len.load(Relaxed) as usize, &mut self.bytes);
-        (from as u32, self.bytes.len() as u32)
-    }
-
-    /// Reads of a slot what is asked for, but for the sample. Of a generation its hash is known.
-    fn read(&mut self, slot: &DigestSlot, (of, hash): &(u32, Hash), parts: Parts) -> Name {
-        let mut name = Name::default();
-        if parts.has(DigestRow::SCHEMA) {
-            name.schema = self.copy(&slot.schema, &slot.schema_len);
-        }
-        if parts.has(DigestRow::DIGEST) {
-            let is_known = *of == slot.tenancy.generation();
-            name.hash = if is_known { Some(*hash) } else { slot.whole_hash() };
-        }
-        if parts.has(DigestRow::DIGEST_TEXT) || parts.has(DigestRow::DIGEST) && name.hash.is_none() {
-            name.tokens = self.copy(&slot.tokens, &slot.tokens_len);
-            name.charset = slot.charset.load(Relaxed);
-            name.cut = slot.cut.load(Relaxed) != 0;
-        }
-        name
-    }
+/// Histograms that are read later than figures.
+enum Later {
+    /// They are not: figures have theirs with them.
+    Never,
+    /// Nobody has asked for any yet.
+    Nothing,
+    /// Of those that were asked for.
+    Some(Tallies),
+    All(Tallies),
 }
 
 /// Every digest at one moment, and what has no place, or has it no more. Rows can be looked at again: one is filled anew for
@@ -118,9 +80,12 @@ pub struct Digests<'e> {
     names: Names,
     /// Where in the tallies the rows are.
     order: Vec<u32>,
+    later: Later,
     /// What was counted when histograms were truncated: by digest, and without one.
     before: Option<(DigestsBefore, Spread)>,
     row: DigestRow,
+    /// The number of the row's schema.
+    schema: u32,
     spread: Spread,
 }
 
@@ -131,37 +96,74 @@ impl Digests<'_> {
         self.order.len()
     }
 
-    /// A row by its position, with those of its parts that were read.
+    /// The number of a row's schema, where names were read: rows with the same one have the same schema.
+    #[must_use]
+    pub fn schema(&self, position: usize) -> u32 {
+        self.names.schema(self.order[position] as usize)
+    }
+
+    /// Those parts of the rows at these positions are going to be asked for: reads what was put off.
+    pub fn expect(&mut self, positions: &[usize], parts: Parts) {
+        if !parts.has(DigestRow::HISTOGRAM) || matches!(self.later, Later::Never | Later::All(_)) {
+            return;
+        }
+        let mut wanted = vec![false; self.tallies.at.len()];
+        let mut all = positions.len() >= self.order.len();
+        for position in positions {
+            match wanted.get_mut(self.tallies.sums[self.order[*position] as usize].number as usize) {
+                Some(is_wanted) => *is_wanted = true,
+                // What has no place is what all that lost theirs have counted.
+                None => all = true,
+            }
+        }
+        let read = |which| self.engine.unfolding(|| self.engine.digest_tallies(DigestRow::HISTOGRAM, which));
+        self.later =
+            if all { Later::All(read(Which::All)) } else { Later::Some(read(Which::Those(&wanted))) };
+    }
+
+    /// A row by its position, with those of its parts that were read. `None`: the digest lost its place before its histogram was
+    /// read, or nobody expected that to be asked for.
     ///
     /// # Panics
     ///
     /// If there is none at this position.
-    pub fn row(&mut self, position: usize, parts: Parts) -> &DigestRow {
+    pub fn row(&mut self, position: usize, parts: Parts) -> Option<&DigestRow> {
         let at = self.order[position] as usize;
-        let Digests { engine, scale, tallies, names, row, .. } = self;
+        let Digests { scale, tallies, names, row, .. } = self;
         let sum = &tallies.sums[at];
         row.stat.stat = scale.stat(sum.tally.stat);
         if parts.has(DigestRow::COUNTERS) {
             row.stat.sum = counters(sum.tally.counters);
         }
-        row.first_seen_us = scale.wall_us(sum.tally.first_seen);
-        row.last_seen_us = scale.wall_us(sum.tally.last_seen.max(sum.tally.first_seen));
-        if let Some(name) = names.known.get(at) {
-            engine.name_row(row, names, name, parts);
+        if parts.has(DigestRow::FIRST_SEEN) {
+            row.first_seen_us = scale.wall_us(sum.tally.first_seen);
         }
+        if parts.has(DigestRow::LAST_SEEN) {
+            row.last_seen_us = scale.wall_us(sum.tally.last_seen.max(sum.tally.first_seen));
+        }
+        names.fill(self.engine, (row, &mut self.schema), at, parts);
         if parts.has(DigestRow::SAMPLE) {
             let sample = names.samples.get(at).and_then(Option::as_ref);
-            row.sample = sample.map(|sample| engine.statement_sample(scale, sample));
+            row.sample = sample.map(|sample| self.engine.statement_sample(scale, sample));
         }
-        if parts.has(DigestRow::HISTOGRAM)
-            && let Some((before, rest_before)) = &self.before
-        {
-            let before = if at == REST { Some(rest_before) } else { before.of(tallies.place(at)) };
-            tallies.spread(sum, &mut self.spread);
+        if parts.has(DigestRow::HISTOGRAM) { self.with_histogram(at) } else { Some(&self.row) }
+    }
+
+    /// The row of this sum with its histogram, which adds up to its count, whenever it was read.
+    fn with_histogram(&mut self, at: usize) -> Option<&DigestRow> {
+        if let Some((before, rest_before)) = &self.before {
+            let sum = &self.tallies.sums[at];
+            let before = if at == REST { Some(rest_before) } else { before.of(self.tallies.place(at)) };
+            let (tallies, of) = match &self.later {
+                Later::Never => (&self.tallies, sum),
+                Later::Nothing => return None,
+                Later::Some(later) | Later::All(later) => (later, later.same(sum)?),
+            };
+            tallies.spread(of, sum.tally.stat.count, &mut self.spread);
             before.inspect(|before| self.spread.subtract(before));
-            self.spread.put(&mut row.histogram);
+            self.spread.put(&mut self.row.histogram);
         }
-        row
+        Some(&self.row)
     }
 
     /// Rows whose counts and sums come to what those of all come to: one, or as many as can hold that. Of nothing else do
@@ -228,46 +230,34 @@ impl Total {
 impl Engine {
     /// Every digest, in the order in which they were first seen: one row, filled anew for each.
     pub fn digests(&self, parts: Parts, each: &mut dyn FnMut(&DigestRow) -> ControlFlow<()>) {
-        let mut now = self.digests_now(parts);
+        let mut now = self.read_digests(parts, parts, Later::Never);
         now.sort();
-        let _ = (0..now.count()).try_for_each(|position| each(now.row(position, parts)));
+        let _ = (0..now.count()).try_for_each(|position| match now.row(position, parts) {
+            Some(row) => each(row),
+            None => ControlFlow::Continue(()),
+        });
     }
 
-    /// Every digest as it is now, in an order that stays. Those parts of rows are read.
+    /// Every digest as it is now, in an order that stays. Those parts of rows are read, but for histograms: these are read of rows
+    /// that are expected ([`Digests::expect`]).
     #[must_use]
     pub fn digests_now(&self, parts: Parts) -> Digests<'_> {
+        self.read_digests(parts, Parts::NONE, Later::Nothing)
+    }
+
+    /// `with_figures`: the parts that are read together with the figures.
+    fn read_digests(&self, parts: Parts, with_figures: Parts, later: Later) -> Digests<'_> {
         let before = if parts.has(DigestRow::HISTOGRAM) { self.digests_before() } else { None };
-        let mut tallies = self.unfolding(|| self.digest_tallies(parts));
+        let mut tallies = self.unfolding(|| self.digest_tallies(with_figures, Which::All));
         let names = self.digest_names(&mut tallies, parts);
         let order = tallies.by_place();
         let before = before.map(|before| {
             let of_rest = before.of_others(order.iter().map(|at| tallies.place(*at as usize)));
             (before, of_rest)
         });
-        let (row, spread) = Default::default();
-        Digests { engine: self, scale: Scale::of(self), tallies, names, order, before, row, spread }
-    }
-
-    fn name_row(&self, row: &mut DigestRow, names: &Names, name: &Name, parts: Parts) {
-        if parts.has(DigestRow::SCHEMA) {
-            let schema = names.part(name.schema);
-            // Most have that of the one before.
-            if row.schema.as_ref().map_or(&[][..], String::as_bytes) != schema {
-                row.schema = (!schema.is_empty()).then(|| text::shown(schema));
-            }
-        }
-        if parts.has(DigestRow::DIGEST) {
-            row.digest = name.hash.map(|hash| {
-                let mut digest = row.digest.take().unwrap_or_default();
-                digest.begin(&hash);
-                if parts.has(DigestRow::DIGEST_TEXT)
-                    && let Some(host) = self.host.get()
-                {
-                    digest.of(*host, names.part(name.tokens), name.charset, name.cut && self.is_extended());
-                }
-                digest
-            });
-        }
+        let (row, schema, spread) = Default::default();
+        let scale = Scale::of(self);
+        Digests { engine: self, scale, tallies, names, order, later, before, row, schema, spread }
     }
 
     /// Digests that lost their place to others; what they counted is in the row without a digest.
@@ -277,25 +267,26 @@ impl Engine {
 
     /// How the events of all digests spread now.
     pub(crate) fn digest_spreads(&self) -> HashMap<Place, Spread> {
-        let tallies = self.unfolding(|| self.digest_tallies(DigestRow::HISTOGRAM));
+        let tallies = self.unfolding(|| self.digest_tallies(DigestRow::HISTOGRAM, Which::All));
         let spread = |at: usize| {
-            let mut spread = Spread::default();
-            tallies.spread(&tallies.sums[at], &mut spread);
+            let (sum, mut spread) = (&tallies.sums[at], Spread::default());
+            tallies.spread(sum, sum.tally.stat.count, &mut spread);
             (tallies.place(at), spread)
         };
         tallies.by_place().into_iter().map(|at| spread(at as usize)).collect()
     }
 
-    fn digest_tallies(&self, parts: Parts) -> Tallies {
+    fn digest_tallies(&self, parts: Parts, which: Which<'_>) -> Tallies {
         let epoch = self.epochs[Family::Digests as usize].load(Relaxed);
-        let mut tallies = Tallies::of(self.digests.size(), self.digests.places().count());
+        let places = self.digests.places().filter(|(number, _)| which.has(*number));
+        let mut tallies = Tallies::of(self.digests.size(), places.clone().count());
         let (mut own, mut buckets) = (Vec::new(), Vec::new());
         // Threads first: what they count for a slot they found is not newer than the slot's tenant, then.
         for thread in self.live_threads() {
             let id = thread.thread_id.load(Relaxed);
             own.clear();
             buckets.clear();
-            self.thread_digests(thread, epoch, parts, &mut own, &mut buckets);
+            self.thread_digests((thread, epoch), (parts, which), &mut own, &mut buckets);
             if !self.still_lives(thread, id) {
                 continue;
             }
@@ -307,14 +298,16 @@ impl Engine {
             }
         }
         let mut sum = Sum { number: NO_PLACE, ..Sum::default() };
-        if let Some(overflow) = self.arena.get::<DigestSlot>(self.digests.overflow()) {
+        if let Some(overflow) = self.arena.get::<DigestSlot>(self.digests.overflow())
+            && let Which::All = which
+        {
             buckets.clear();
             self.read_shared(&overflow.own, parts, &mut sum.tally, &mut buckets);
             tallies.add(&sum, &buckets);
         }
         let (mut past, mut past_buckets) = (sum, Vec::new());
         let expect = |(_, place)| self.arena.expect_read(place, COUNTED);
-        for (number, offset) in expecting(self.digests.places(), expect) {
+        for (number, offset) in expecting(places, expect) {
             let slot: &DigestSlot = self.arena.at(offset);
             let read = patiently(|| {
                 buckets.clear();
@@ -367,9 +360,8 @@ impl Engine {
     /// What a thread has counted and not yet moved to the places. The buckets of all follow one another.
     fn thread_digests(
         &self,
-        thread: &Thread,
-        epoch: u32,
-        parts: Parts,
+        (thread, epoch): (&Thread, u32),
+        (parts, which): (Parts, Which<'_>),
         own: &mut Vec<Sum>,
         buckets: &mut Vec<(u32, u64)>,
     ) {
@@ -384,6 +376,11 @@ impl Engine {
             .inspect(|cell| self.arena.expect_read(cell.slot.load(Relaxed), LINE))
             .collect();
         for cell in cells {
+            let slot = self.arena.get::<DigestSlot>(cell.slot.load(Relaxed));
+            let number = slot.map_or(NO_PLACE, DigestSlot::number);
+            if !which.has(number) {
+                continue;
+            }
             let from = buckets.len();
             if parts.has(DigestRow::HISTOGRAM) {
                 let events = || cell.cell.events();
@@ -398,84 +395,11 @@ impl Engine {
                 last_seen: cell.last_seen.load(Relaxed),
             };
             let generation = cell.generation.load(Relaxed);
-            let slot = self.arena.get::<DigestSlot>(cell.slot.load(Relaxed));
-            let number = slot.map_or(NO_PLACE, DigestSlot::number);
             own.push(Sum { number, generation, buckets: (buckets.len() - from) as u32, tally });
         }
     }
 
-    /// Who the tenants are that have counted anything. One that has been evicted meanwhile leaves its place.
-    fn digest_names(&self, tallies: &mut Tallies, parts: Parts) -> Names {
-        let mut names = Names::default();
-        if !parts.has(DigestRow::NAMED) {
-            return names;
-        }
-        names.known.resize(tallies.sums.len(), Name::default());
-        if parts.has(DigestRow::SAMPLE) {
-            names.samples.resize_with(tallies.sums.len(), || None);
-        }
-        let mut hashes = lock(&self.hashes.0);
-        if hashes.is_empty() {
-            // No generation is 0.
-            hashes.resize(tallies.at.len(), (0, Hash::default()));
-        }
-        let expect = |(_, place)| {
-            self.arena.expect_read(place, LINE);
-            self.arena.expect_read(place + SCHEMA, LINE);
-        };
-        for (number, offset) in expecting(self.digests.places(), expect) {
-            let at = tallies.at[number as usize] as usize;
-            let Sum { generation, tally: DigestTally { stat, .. }, .. } = &tallies.sums[at];
-            if at == REST || stat.count == 0 {
-                continue;
-            }
-            let generation = *generation;
-            let slot: &DigestSlot = self.arena.at(offset);
-            let known = &mut hashes[number as usize];
-            let read = slot.read(|| {
-                if let Some(sample) = names.samples.get_mut(at) {
-                    *sample = self.sample_of(slot);
-                }
-                names.read(slot, known, parts)
-            });
-            let Some((_, mut name)) = read.filter(|(now, _)| *now == generation) else {
-                tallies.leave(at);
-                continue;
-            };
-            if parts.has(DigestRow::DIGEST) && name.hash.is_none() {
-                name.hash = self.hash_of(names.part(name.tokens), name.charset);
-            }
-            if let Some(hash) = name.hash
-                && known.0 != generation
-            {
-                *known = (generation, hash);
-            }
-            names.known[at] = name;
-        }
-        if let Some(overflow) = self.arena.get::<DigestSlot>(self.digests.overflow())
-            && let Some(kept) = names.samples.get_mut(REST)
-        {
-            *kept = self.sample_of(overflow);
-        }
-        names
-    }
-
-    /// What the host makes of tokens for DIGEST.
-    fn hash_of(&self, tokens: &[u8], charset: u32) -> Option<Hash> {
-        if tokens.is_empty() { None } else { self.host.get()?.digest(tokens, charset) }
-    }
-
-    /// DIGEST and DIGEST_TEXT, as the host spells them. Only in the extended shape a text that was cut says so.
-    pub(crate) fn spell(&self, tokens: &KeptTokens) -> Option<DigestText> {
-        let KeptTokens { bytes, whole, charset, cut } = tokens;
-        let hash = whole.or_else(|| self.hash_of(bytes, *charset))?;
-        let text = self.host.get()?.digest_text(bytes, *charset, *cut && self.is_extended())?;
-        let mut digest = String::new();
-        push_hex(&mut digest, &hash);
-        Some(DigestText { digest, text })
-    }
-
-    fn sample_of(&self, slot: &DigestSlot) -> Option<CopiedSample> {
+    pub(super) fn sample_of(&self, slot: &DigestSlot) -> Option<CopiedSample> {
         self.digests.samples.read(&self.arena, &slot.sample, |head, words| CopiedSample {
             text: text::read(words, (head.len.load(Relaxed) as usize).min(words.len() * 8)),
             charset: head.charset.load(Relaxed),
@@ -495,40 +419,12 @@ impl Engine {
 }
 
 /// A digest's sample as it was copied.
-struct CopiedSample {
+pub(super) struct CopiedSample {
     text: Vec<u8>,
     charset: u32,
     cut: bool,
     wait: u64,
     seen: u64,
-}
-
-/// A copy of a slot's tokens. The host sees only what was read whole.
-pub(crate) struct KeptTokens {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) whole: Option<Hash>,
-    /// What they are spelled in.
-    pub(crate) charset: u32,
-    pub(crate) cut: bool,
-}
-
-impl KeptTokens {
-    pub(crate) fn of(slot: &DigestSlot) -> KeptTokens {
-        KeptTokens {
-            whole: slot.whole_hash(),
-            bytes: text::read(&slot.tokens, slot.tokens_len.load(Relaxed) as usize),
-            charset: slot.charset.load(Relaxed),
-            cut: slot.cut.load(Relaxed) != 0,
-        }
-    }
-}
-
-impl DigestSlot {
-    /// The host's hash of all tokens, where it kept more than the slot.
-    fn whole_hash(&self) -> Option<Hash> {
-        let [low, high] = self.whole().map(u128::from);
-        (low | high != 0).then(|| (high << 64 | low).to_le_bytes())
-    }
 }
 
 #[cfg(test)]

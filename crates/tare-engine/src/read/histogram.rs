@@ -234,8 +234,8 @@ impl Engine {
     fn event_spreads(&self, of: EventType) -> (u32, Vec<(Instrument, Spread)>) {
         let family = family(of);
         let epoch = self.resets[family as usize][Viewer::Global as usize].load(Relaxed);
-        let is_of = |it: &Instrument| Family::of(it.kind) == family && self.summarised(it, Grouping::Global);
-        let instruments: Vec<Instrument> = self.registry.all().into_iter().filter(is_of).collect();
+        let mut instruments = self.registry.all_of(|kind| Family::of(kind) == family);
+        instruments.retain(|it| self.summarised(it, Grouping::Global));
         let kind = instruments.first().map_or(Kind::Mutex, |instrument| instrument.kind);
         let spreads = with_cell!(kind, C => self.unfolding(|| self.spreads::<C>(family, &instruments)));
         (epoch, instruments.into_iter().zip(spreads).collect())
@@ -266,12 +266,12 @@ impl Engine {
     ) -> Vec<(usize, Spread)> {
         let mut spreads = Vec::new();
         for bank in [BANK_OWN, BANK_UNATTRIBUTED].map(|bank| &thread.banks[bank]) {
-            for (at, instrument) in of.iter().enumerate() {
-                let Some(cell) = bank.peek::<C>(&self.arena, instrument.id) else { continue };
+            bank.peek_places(&self.arena, of.iter().map(|it| it.id), |at, cell| {
+                let Some(cell) = self.arena.get::<C>(cell) else { return };
                 if self.counts_for(family, Viewer::Global, cell.head().epoch.load(Relaxed)) {
                     spreads.push((at, Spread::of_own(&self.arena, cell.head(), || cell.events())));
                 }
-            }
+            });
         }
         spreads
     }

@@ -7,6 +7,7 @@ mod counts;
 mod digests;
 mod events;
 pub(crate) mod histogram;
+mod names;
 mod objects;
 mod observed;
 mod parties;
@@ -26,8 +27,8 @@ use crate::snapshot::{Stat, Summary};
 use crate::thread::Thread;
 
 pub use digests::Digests;
-pub(crate) use digests::Hashes;
 pub use events::{Cursor, Each, EachStatement, Origin, Piece, StreamedStatement};
+pub(crate) use names::Tenants;
 pub use observed::{ApplierRow, CachedHost, Replica, ReplicaError, ReplicaRow, ReplicaThread, ReplicaWorker};
 pub use sessions::{SessionCountersRow, SessionValue, SessionVariableRow};
 

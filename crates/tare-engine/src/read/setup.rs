@@ -21,9 +21,7 @@ use crate::thread::Thread;
 impl Engine {
     /// Every instrument of `setup_instruments`, in the order of registration.
     pub fn instruments(&self) -> Vec<Instrument> {
-        let mut all = self.registry.all();
-        all.retain(|instrument| instrument.kind != Kind::Thread);
-        all
+        self.registry.all_of(|kind| kind != Kind::Thread)
     }
 
     /// ENABLED and TIMED, by a person; `None` leaves one as it is. At once, for every thread.

@@ -264,9 +264,8 @@ impl Engine {
             let name = |id| self.errors.of_class(id).map_or("", |error| error.name);
             return self.errors.classes().map(|id| Counted { id, name: name(id) }).collect();
         }
-        let instruments = self.registry.all().into_iter();
-        let summarised =
-            instruments.filter(|it| Family::of(it.kind) == family && self.summarised(it, grouping));
+        let instruments = self.registry.all_of(|kind| Family::of(kind) == family).into_iter();
+        let summarised = instruments.filter(|it| self.summarised(it, grouping));
         summarised.map(|Instrument { id, name, .. }| Counted { id, name }).collect()
     }
 
@@ -290,19 +289,23 @@ impl Engine {
         stat: impl Fn(ClassId, T) -> S,
         sink: Sink<'_, S>,
     ) {
-        let Asked { what: grouping, thread, .. } = asked;
+        let Asked { what: grouping, thread, parts } = asked;
         let instruments = self.counted(family, grouping);
         match grouping {
             Grouping::Global => {
-                let tallies = self.unfolding(|| self.global_tallies::<T>(family, &instruments));
+                let tallies = self.unfolding(|| self.global_tallies::<T>(family, parts, &instruments));
                 let owner = Owner::default();
                 let _ = emit(&owner, &instruments, tallies, &stat, sink);
             }
             Grouping::Thread => {
                 for thread in self.live_threads_of(thread) {
                     let owner = Owner { thread_id: thread.thread_id.load(Relaxed), ..Owner::default() };
-                    let tallies = || self.thread_tallies::<T>(family, Viewer::Thread, thread, &instruments);
-                    let tallies = self.unfolding(tallies);
+                    let tallies = self.unfolding(|| {
+                        let mut tallies = vec![T::default(); instruments.len()];
+                        let own = self.thread_tallies::<T>(family, Viewer::Thread, thread, &instruments);
+                        merge(&mut tallies, &own);
+                        tallies
+                    });
                     if self.still_lives(thread, owner.thread_id)
                         && emit(&owner, &instruments, tallies, &stat, sink).is_break()
                     {
@@ -310,16 +313,22 @@ impl Engine {
                     }
                 }
             }
-            Grouping::Account => self.summarise_parties::<T, S>(family, ACCOUNT, &instruments, &stat, sink),
-            Grouping::User => self.summarise_parties::<T, S>(family, USER, &instruments, &stat, sink),
-            Grouping::Host => self.summarise_parties::<T, S>(family, HOST, &instruments, &stat, sink),
+            Grouping::Account => {
+                self.summarise_parties::<T, S>(family, (ACCOUNT, parts), &instruments, &stat, sink)
+            }
+            Grouping::User => {
+                self.summarise_parties::<T, S>(family, (USER, parts), &instruments, &stat, sink)
+            }
+            Grouping::Host => {
+                self.summarise_parties::<T, S>(family, (HOST, parts), &instruments, &stat, sink)
+            }
         }
     }
 
     fn summarise_parties<T: Tally, S>(
         &self,
         family: Family,
-        kind: usize,
+        (kind, parts): (usize, Parts),
         of: &[Counted],
         stat: &impl Fn(ClassId, T) -> S,
         sink: Sink<'_, S>,
@@ -338,7 +347,7 @@ impl Engine {
                         merge(&mut tallies, &own);
                     }
                 }
-                self.mark_sums(family, || self.branch(kind, party.slot, &threads), of, &mut tallies);
+                self.mark_sums((family, parts), || self.branch(kind, party.slot, &threads), of, &mut tallies);
                 tallies
             });
             if party.is_still() && emit(&party.owner, of, tallies, stat, sink).is_break() {
@@ -351,10 +360,9 @@ impl Engine {
     fn sums_tallies<T: Tally>(&self, family: Family, party: &SeenParty, of: &[Counted]) -> Vec<T> {
         let mut tallies = vec![T::default(); of.len()];
         let add = |tally: &mut T, cell: &T::Cell| tally.add(&self.arena, cell);
-        self.add_bank(&party.slot.sums(family).bank, of, &mut tallies, add);
+        merge(&mut tallies, &self.bank_tallies(&[&party.slot.sums(family).bank], of, add));
         for account in &party.accounts {
-            let mut own = vec![T::default(); of.len()];
-            self.add_bank(&account.slot.sums(family).bank, of, &mut own, add);
+            let own = self.bank_tallies(&[&account.slot.sums(family).bank], of, add);
             if account.is_still() {
                 merge(&mut tallies, &own);
             }
@@ -362,11 +370,10 @@ impl Engine {
         tallies
     }
 
-    fn global_tallies<T: Tally>(&self, family: Family, of: &[Counted]) -> Vec<T> {
+    fn global_tallies<T: Tally>(&self, family: Family, parts: Parts, of: &[Counted]) -> Vec<T> {
         let mut tallies = vec![T::default(); of.len()];
-        self.add_bank(&self.ended_sums(family).bank, of, &mut tallies, |tally, cell| {
-            tally.add(&self.arena, cell)
-        });
+        let add = |tally: &mut T, cell: &T::Cell| tally.add(&self.arena, cell);
+        merge(&mut tallies, &self.bank_tallies(&[&self.ended_sums(family).bank], of, add));
         for thread in self.live_threads() {
             let id = thread.thread_id.load(Relaxed);
             let own = self.thread_tallies::<T>(family, Viewer::Global, thread, of);
@@ -374,63 +381,68 @@ impl Engine {
                 merge(&mut tallies, &own);
             }
         }
-        self.mark_sums(family, || self.trunk(&self.found_threads()), of, &mut tallies);
+        self.mark_sums((family, parts), || self.trunk(&self.found_threads()), of, &mut tallies);
         tallies
     }
 
+    /// Marks sums of memory, where marks are asked for: they take a look at all that a sum is made of.
     fn mark_sums<'a, T: Tally>(
         &self,
-        family: Family,
+        (family, parts): (Family, Parts),
         branch: impl FnOnce() -> Branch<'a>,
         of: &[Counted],
         tallies: &mut [T],
     ) {
-        if family == Family::Memory {
+        if family == Family::Memory && parts.has(MemoryStat::MARKS) {
             let branch = branch();
             tallies.iter_mut().zip(of).for_each(|(tally, it)| tally.mark(self.spans(&branch, it.id)));
         }
     }
 
-    /// What a thread's cells add up to; means nothing if the thread no longer lives afterwards.
+    /// What a thread's cells come to; means nothing if the thread no longer lives afterwards.
     fn thread_tallies<T: Tally>(
         &self,
         family: Family,
         viewer: Viewer,
         thread: &Thread,
         of: &[Counted],
-    ) -> Vec<T> {
+    ) -> Vec<(usize, T)> {
         let [own, other, kept] = [BANK_OWN, BANK_UNATTRIBUTED, BANK_THREAD_ONLY].map(|it| &thread.banks[it]);
         let banks: &[&Bank] = match (family, viewer) {
             (Family::Errors, _) => &[&thread.errors],
             (_, Viewer::Global) => &[own, other],
             _ => &[own, kept],
         };
-        let mut tallies = vec![T::default(); of.len()];
-        for bank in banks {
-            self.add_bank(bank, of, &mut tallies, |tally, cell: &T::Cell| {
-                if self.counts_for(family, viewer, cell.head().epoch.load(Relaxed)) {
-                    tally.add(&self.arena, cell);
-                } else {
-                    tally.add_stale(cell);
-                }
-            });
-        }
-        tallies
+        self.bank_tallies(banks, of, |tally: &mut T, cell| {
+            if self.counts_for(family, viewer, cell.head().epoch.load(Relaxed)) {
+                tally.add(&self.arena, cell);
+            } else {
+                tally.add_stale(cell);
+            }
+        })
     }
 
-    /// Adds each of a bank's cells to its instrument's tally.
-    fn add_bank<T: Tally>(
+    /// What each of the banks' cells comes to, and the position of its instrument: most instruments have none.
+    fn bank_tallies<T: Tally>(
         &self,
-        bank: &Bank,
+        banks: &[&Bank],
         of: &[Counted],
-        tallies: &mut [T],
         add: impl Fn(&mut T, &T::Cell),
-    ) {
-        for (tally, instrument) in tallies.iter_mut().zip(of) {
-            if let Some(cell) = bank.peek::<T::Cell>(&self.arena, instrument.id) {
-                add(tally, cell);
-            }
+    ) -> Vec<(usize, T)> {
+        let mut cells = Vec::new();
+        for bank in banks {
+            bank.peek_places(&self.arena, of.iter().map(|it| it.id), |at, cell| {
+                // They lie anywhere: all are asked for before one is waited for.
+                self.arena.expect_read(cell, size_of::<T::Cell>());
+                cells.push((at, cell));
+            });
         }
+        let tally = |(at, cell)| {
+            let mut tally = T::default();
+            add(&mut tally, self.arena.get(cell)?);
+            Some((at, tally))
+        };
+        cells.into_iter().filter_map(tally).collect()
     }
 
     /// READ, WRITE, MISC of every file instrument.
@@ -456,8 +468,7 @@ impl Engine {
         each: impl Fn(&mut dyn FnMut(ClassId, &IoCounts)),
     ) -> Vec<(&'static str, IoStat)> {
         let scale = Scale::of(self);
-        let instruments: Vec<Instrument> =
-            self.registry.all().into_iter().filter(|instrument| instrument.kind == kind).collect();
+        let instruments: Vec<Instrument> = self.registry.all_of(|it| it == kind);
         let stats = self.unfolding(|| {
             let mut stats: std::collections::HashMap<ClassId, IoStat> = Default::default();
             let mut add = |class, io: &IoCounts| {
@@ -510,8 +521,9 @@ struct Counted {
     name: &'static str,
 }
 
-fn merge<T: Tally>(sums: &mut [T], own: &[T]) {
-    sums.iter_mut().zip(own).for_each(|(sum, own)| sum.merge(own));
+/// Adds what cells come to, each to the sum at its position.
+fn merge<T: Tally>(sums: &mut [T], own: &[(usize, T)]) {
+    own.iter().for_each(|(at, own)| sums[*at].merge(own));
 }
 
 fn emit<T, S>(

@@ -106,9 +106,16 @@ impl Tallies {
         })
     }
 
-    /// How the events of a sum spread, in the place of what `spread` held.
-    pub(super) fn spread(&self, sum: &Sum, spread: &mut Spread) {
-        spread.become_of(sum.tally.stat.count, self.buckets_of(sum));
+    /// How so many events of a sum spread, in the place of what `spread` held.
+    pub(super) fn spread(&self, sum: &Sum, events: u64, spread: &mut Spread) {
+        spread.become_of(events, self.buckets_of(sum));
+    }
+
+    /// The sum here of whose sum there it is; `None`: there is none.
+    pub(super) fn same(&self, other: &Sum) -> Option<&Sum> {
+        let at = if other.number == NO_PLACE { REST } else { *self.at.get(other.number as usize)? as usize };
+        let sum = &self.sums[at];
+        (sum.number == other.number && sum.generation == other.generation).then_some(sum)
     }
 
     /// Whose a sum is, as [`super::histogram`] remembers it.

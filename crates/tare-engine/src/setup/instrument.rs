@@ -116,6 +116,8 @@ pub(crate) struct Registry {
     /// How many of each kind are on. Changed by who has the classes.
     enabled: [AtomicU32; KINDS.len()],
     classes: Mutex<Vec<Class>>,
+    /// Every id in the built-in's order, which is asked for far more often than it changes. Changed by who has the classes.
+    order: Mutex<Vec<ClassId>>,
     initial: OnceLock<InitialSwitches>,
 }
 
@@ -127,6 +129,7 @@ impl Registry {
             kinds: [const { AtomicU8::new(0) }; MAX_INSTRUMENTS],
             enabled: [const { AtomicU32::new(0) }; KINDS.len()],
             classes: Mutex::new(Vec::new()),
+            order: Mutex::new(Vec::new()),
             initial: OnceLock::new(),
         }
     }
@@ -169,6 +172,11 @@ impl Registry {
         classes.push(Class { kind: what.kind, name, c_name, properties: what.properties });
         let id = classes.len();
         self.kinds[id].store(what.kind as u8, Relaxed);
+        let mut order = lock(&self.order);
+        let rank = |kind: Kind| ORDER[kind as usize];
+        let behind = order.partition_point(|other| rank(self.kind(*other)) <= rank(what.kind));
+        order.insert(behind, id as ClassId);
+        drop(order);
         // What the built-in's tables do not list cannot be off from the start.
         let initial = self.initial.get().filter(|_| what.kind != Kind::Thread);
         let initial = initial.map_or_else(Initial::default, |initial| initial(name));
@@ -267,16 +275,16 @@ impl Registry {
         threads.map(instrument).collect()
     }
 
-    /// Every instrument, in the built-in's order: by kind, then by registration.
-    pub(crate) fn all(&self) -> Vec<Instrument> {
-        let instrument = |(at, class): (usize, &Class)| {
-            let Initial { enabled, timed, level, held } = self.state(at + 1);
-            let Class { kind, name, properties, .. } = *class;
-            Instrument { id: at as ClassId + 1, kind, name, enabled, timed, level, held, properties }
+    /// Every instrument of the kinds this is true of, in the built-in's order: by kind, then by registration.
+    pub(crate) fn all_of(&self, wanted: impl Fn(Kind) -> bool) -> Vec<Instrument> {
+        let (classes, order) = (lock(&self.classes), lock(&self.order));
+        let wanted = order.iter().filter(|id| wanted(self.kind(**id)));
+        let instrument = |id: &ClassId| {
+            let Class { kind, name, properties, .. } = *classes.get(*id as usize - 1)?;
+            let Initial { enabled, timed, level, held } = self.state(*id as usize);
+            Some(Instrument { id: *id, kind, name, enabled, timed, level, held, properties })
         };
-        let mut all: Vec<Instrument> = lock(&self.classes).iter().enumerate().map(instrument).collect();
-        all.sort_by_key(|instrument| ORDER[instrument.kind as usize]);
-        all
+        wanted.filter_map(instrument).collect()
     }
 }
 

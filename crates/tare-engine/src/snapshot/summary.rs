@@ -85,6 +85,11 @@ pub struct MemoryStat {
     pub high_bytes: i64,
 }
 
+impl MemoryStat {
+    /// The least and the most that was in use
+    pub const MARKS: Parts = Parts::part(0);
+}
+
 /// An error of the host's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownError {
@@ -191,6 +196,10 @@ impl DigestRow {
     pub const HISTOGRAM: Parts = Parts::part(4);
     /// `stat.sum`
     pub const COUNTERS: Parts = Parts::part(5);
+    /// `first_seen_us`
+    pub const FIRST_SEEN: Parts = Parts::part(6);
+    /// `last_seen_us`
+    pub const LAST_SEEN: Parts = Parts::part(7);
     /// What tells who is in a place.
     pub(crate) const NAMED: Parts =
         DigestRow::SCHEMA.and(DigestRow::DIGEST).and(DigestRow::DIGEST_TEXT).and(DigestRow::SAMPLE);

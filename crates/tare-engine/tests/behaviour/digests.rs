@@ -435,8 +435,8 @@ fn digests_of_a_moment_stay_as_they_are() {
     run(&["e", "f", "a"]);
     rig.engine.reset(Reset::Digests);
     let shown = |row: &DigestRow| format!("{row:?}");
-    let mut again: Vec<String> = (0..now.count()).map(|at| shown(now.row(at, Parts::ALL))).collect();
-    let figures = |at: usize, now: &mut Digests<'_>| now.row(at, Parts::NONE).stat.stat;
+    let mut again: Vec<String> = (0..now.count()).map(|at| shown(now.row(at, Parts::ALL).unwrap())).collect();
+    let figures = |at: usize, now: &mut Digests<'_>| now.row(at, Parts::NONE).unwrap().stat.stat;
     let count: u64 = (0..now.count()).map(|at| figures(at, &mut now).count).sum();
     assert_eq!((count, now.count()), (5, rows.len()));
     let mut rows_shown: Vec<String> = rows.iter().map(shown).collect();
@@ -449,4 +449,58 @@ fn digests_of_a_moment_stay_as_they_are() {
     assert_eq!(total.stat.stat.count, 5);
     assert_eq!(total.stat.stat.sum_ps, sum(|row| row.stat.stat.sum_ps));
     assert_eq!(total.stat.sum.rows_examined, sum(|row| row.stat.sum.rows_examined));
+}
+
+/// Who is in a place is read once, and again when another one has it.
+#[test]
+fn a_place_is_told_under_the_name_of_who_has_it() {
+    let rig = Rig::with(Config { digests_size: 4, ..small() });
+    let thread = rig.thread();
+    for round in 0..20_u8 {
+        let schema: &[u8] = if round % 3 == 0 { b"" } else { &[b'k' + round % 5] };
+        rig.on(thread, || count(rig, schema, &[b'a' + round], 45));
+        let named = rig.digests_of(DigestRow::SCHEMA.and(DigestRow::DIGEST));
+        let names = |rows: &[DigestRow]| -> Vec<(Option<String>, Option<String>)> {
+            let digest = |row: &DigestRow| row.digest.as_ref().map(|it| it.digest().to_owned());
+            rows.iter().map(|row| (row.schema.clone(), digest(row))).collect()
+        };
+        let whole = rig.digests();
+        assert_eq!(names(&named), names(&whole), "{round}");
+        let newest = whole.iter().find(|row| {
+            row.digest.as_ref().and_then(Spelling::text) == Some(&*char::from(b'a' + round).to_string())
+        });
+        let expected = (!schema.is_empty()).then(|| String::from_utf8_lossy(schema).into_owned());
+        assert_eq!(newest.expect("it is there").schema, expected);
+    }
+}
+
+/// Histograms of a moment are read of the rows that are expected; what has lost its place meanwhile has none.
+#[test]
+fn histograms_are_read_of_rows_that_are_expected() {
+    let rig = Rig::with(Config { digests_size: 10, extended: true, ..small() });
+    let thread = rig.thread();
+    let run = |names: &[&str]| {
+        rig.on(thread, || names.iter().for_each(|name| rig.query(&format!("SELECT {name}"))));
+    };
+    run(&["a", "b", "b", "c", "c", "c"]);
+    let parts = DigestRow::DIGEST.and(DigestRow::HISTOGRAM);
+    let mut now = rig.engine.digests_now(parts);
+    assert!(now.row(0, parts).is_none(), "nobody expected it");
+    assert!(now.row(0, DigestRow::DIGEST).is_some());
+    now.expect(&[1], parts);
+    assert!(now.row(0, parts).is_none());
+    let one = now.row(1, parts).expect("it was expected").clone();
+    now.expect(&[0, 1, 2], parts);
+    // Those that come later are in none.
+    run(&["a", "b", "c"]);
+    for at in 0..3 {
+        let row = now.row(at, parts).expect("it was expected");
+        assert_eq!(row.histogram.total(), row.stat.stat.count);
+    }
+    assert_eq!(now.row(1, parts).map(|row| row.histogram.clone()), Some(one.histogram));
+    let mut late = rig.engine.digests_now(parts);
+    rig.engine.reset(Reset::Digests);
+    run(&["c"]);
+    late.expect(&[0, 1, 2], parts);
+    assert_eq!((0..3).filter(|at| late.row(*at, parts).is_some()).count(), 0);
 }

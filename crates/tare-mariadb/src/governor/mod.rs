@@ -13,14 +13,16 @@ mod ledger;
 mod shown;
 mod watch;
 
+use std::cell::OnceCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tare_budget::governor::percent;
 use tare_budget::{Budget, Prices, Provider};
-use tare_tables::TableError;
 use tare_tables::budget::{DecisionRow, Keeper, PriceRow};
+use tare_tables::{StatusRow, StatusValue, TableError};
 
 use crate::entry::ENGINE;
 use crate::options::Options;
@@ -288,11 +290,23 @@ fn wall_us() -> u64 {
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// What `tare_status` says of the budget.
-pub(crate) fn status_rows() -> Vec<(&'static str, String)> {
+/// What `tare_status` says of the budget. Nobody looks unless a value is read: a look takes longer than all else there.
+pub(crate) fn status_rows() -> Vec<StatusRow> {
+    if lock(&SHARED).prices.is_none() {
+        return vec![];
+    }
+    let values: Rc<OnceCell<[String; shown::STATUS.len()]>> = Rc::default();
+    let row = |(at, name): (usize, &'static str)| {
+        let values = values.clone();
+        let value = move || values.get_or_init(looked_at)[at].clone();
+        (name.into(), StatusValue::Asked(Rc::new(value)))
+    };
+    shown::STATUS.into_iter().enumerate().map(row).collect()
+}
+
+fn looked_at() -> [String; shown::STATUS.len()] {
     look_if_nobody_does();
-    let shared = lock(&SHARED);
-    shown::status(&shared)
+    shown::status(&lock(&SHARED))
 }
 
 /// This server's governor, as the tables know it.

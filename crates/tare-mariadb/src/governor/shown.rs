@@ -8,19 +8,17 @@ use tare_tables::budget::{Between, PriceRow};
 use super::watch::Seen;
 use super::{BUDGET, Shared};
 
-/// Rows of `tare_status`.
-pub(super) fn status(shared: &Shared) -> Vec<(&'static str, String)> {
-    let Some((_, origin)) = &shared.prices else { return vec![] };
+/// Rows of `tare_status`, where there are prices.
+pub(super) const STATUS: [&str; 6] =
+    [BUDGET, "budget_state", "budget_share", "budget_cut", "budget_looks", "budget_prices"];
+
+/// Their values.
+pub(super) fn status(shared: &Shared) -> [String; STATUS.len()] {
+    let origin = shared.prices.as_ref().map(|(_, origin)| origin.clone());
     let budget = shared.budget.map_or("OFF".to_owned(), |it| it.to_string());
     let share = shared.last.as_ref().map_or_else(|| "unknown: nobody has looked yet".to_owned(), share);
-    vec![
-        (BUDGET, budget),
-        ("budget_state", state(shared)),
-        ("budget_share", share),
-        ("budget_cut", shared.last.as_ref().map_or_else(|| "nothing".to_owned(), cut)),
-        ("budget_looks", shared.looks.to_string()),
-        ("budget_prices", origin.clone()),
-    ]
+    let cut = shared.last.as_ref().map_or_else(|| "nothing".to_owned(), cut);
+    [budget, state(shared), share, cut, shared.looks.to_string(), origin.unwrap_or_default()]
 }
 
 /// Whether the budget is kept.

@@ -141,9 +141,9 @@ impl Sample for InstanceRow {
 
 impl Sample for StatusRow {
     fn full() -> Self {
-        ("version".into(), "0".to_owned())
+        ("version".into(), "0".to_owned().into())
     }
     fn bare() -> Self {
-        ("x".repeat(100).into(), "y".repeat(2000))
+        ("x".repeat(100).into(), "y".repeat(2000).into())
     }
 }

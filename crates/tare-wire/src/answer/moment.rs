@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 
-use tare_tables::{Columns, Kept, Put, SqlType, Test, Value, Values};
+use tare_tables::{Columns, Kept, Put, SqlType, Test, Value};
 
 use super::sent::Sent;
 use super::{Session, Source, Stop};
@@ -163,7 +163,7 @@ impl Moment<'_> {
             let declared = select.table.columns();
             let mut accepts: Vec<(usize, _)> = Vec::new();
             for (column, filter) in tested(&select.filter).unwrap_or_default() {
-                accepts.push((column, move |value: &Value<'_>| filter.accepts(&Only(value), declared)));
+                accepts.push((column, move |value: &Value<'_>| filter.accepts_value(value, declared)));
             }
             let tests = accepts.iter_mut().map(|(column, accepts)| Test { column: *column, accepts });
             let rows = self.kept.judge(tests.collect(), by);
@@ -202,13 +202,4 @@ fn first(mut rows: Vec<(u64, usize)>, descending: bool, select: &Select) -> Vec<
     rows.sort_unstable_by_key(key);
     let skip = usize::try_from(select.limit.skip).unwrap_or(usize::MAX);
     rows.into_iter().skip(skip).map(|(_, position)| position).collect()
-}
-
-/// A row of which one column is read.
-struct Only<'v>(&'v Value<'v>);
-
-impl Values for Only<'_> {
-    fn value(&self, _: usize) -> Value<'_> {
-        self.0.borrowed()
-    }
 }

@@ -187,6 +187,19 @@ impl Filter {
         self.test(row, columns) == Some(true)
     }
 
+    /// The same where only one column is asked for, which has this value.
+    #[inline]
+    pub(crate) fn accepts_value(&self, value: &Value<'_>, columns: &[Column]) -> bool {
+        match (self, value) {
+            // Asked of thousands of digests, one after the other.
+            (
+                Filter::Compare { left: Term::Column(column), operator, right: Term::Moment(moment), .. },
+                Value::Timestamp(at),
+            ) => operator.accepts(shown(*at, columns[*column].sql_type).0.cmp(moment)),
+            _ => self.accepts(&Only(value), columns),
+        }
+    }
+
     /// True when no row can be asked for: a part without columns is not true, as in `WHERE 1=0`.
     pub(crate) fn is_never(&self) -> bool {
         self.conjuncts().into_iter().any(|part| match part {
@@ -282,6 +295,15 @@ fn nullness(filter: &Filter, null: bool) -> Option<usize> {
         Filter::IsNull(Term::Column(column)) if null => Some(*column),
         Filter::Not(part) if !null => nullness(part, true),
         _ => None,
+    }
+}
+
+/// A row of which one column is read.
+struct Only<'v>(&'v Value<'v>);
+
+impl Values for Only<'_> {
+    fn value(&self, _: usize) -> Value<'_> {
+        self.0.borrowed()
     }
 }
 

@@ -105,9 +105,15 @@ impl<'a> Lexer<'a> {
     }
 
     fn quoted(&mut self, quote: u8, escapes: bool) -> Result<Vec<u8>, Failure> {
+        let is_special = |byte: &u8| *byte == quote || escapes && *byte == b'\\';
         let mut text = Vec::new();
         let mut at = 1;
         loop {
+            // What is nothing special is taken together: most names are nothing else.
+            let behind = self.rest.get(at..).unwrap_or_default();
+            let plain = behind.iter().position(is_special).unwrap_or(behind.len());
+            text.extend_from_slice(&behind[..plain]);
+            at += plain;
             match (self.rest.get(at), self.rest.get(at + 1)) {
                 (None, _) => return Err(Failure::syntax("a quoted text does not end")),
                 (Some(&byte), Some(&next)) if byte == quote && next == quote => {
@@ -118,7 +124,7 @@ impl<'a> Lexer<'a> {
                     self.advance(at + 1);
                     return Ok(text);
                 }
-                (Some(b'\\'), Some(&next)) if escapes => {
+                (Some(b'\\'), Some(&next)) => {
                     put_escaped(&mut text, next);
                     at += 2;
                 }

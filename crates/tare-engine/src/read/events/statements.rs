@@ -16,7 +16,7 @@ use crate::count::digest_table::DigestSlot;
 use crate::memory::arena::{Offset, Use, WORDS};
 use crate::memory::text::{self, Text};
 use crate::read::Scale;
-use crate::read::digests::KeptTokens;
+use crate::read::names::KeptTokens;
 use crate::read::summary::counters;
 use crate::record::statement::record::{Digest, OpenStatement, StatementEvent, Texts, decode, read_open};
 use crate::snapshot::*;

@@ -24,7 +24,9 @@ static CONSUMER: Family = Family::gauge("tare_consumer_enabled", "Whether a cons
 
 fn read(scrape: &mut Scrape<'_>) -> Result<(), Error> {
     let samples = &mut scrape.samples;
-    let found = scrape.tables.each("tare_status", &["NAME", "VALUE"], "", &mut |row| {
+    // What is said of the budget a server first has to look for.
+    let filter = "WHERE `NAME` NOT LIKE 'budget%'";
+    let found = scrape.tables.each("tare_status", &["NAME", "VALUE"], filter, &mut |row| {
         let (name, value) = (row.text(0).unwrap_or_default(), row.text(1).unwrap_or_default());
         let number = value.parse::<u64>().ok();
         match (name.as_str(), number) {

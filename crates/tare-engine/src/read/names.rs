@@ -1,0 +1,288 @@
+//! Who digests are. The tenant of a place stays who it is, so its schema and the hash that the host makes of it are read once,
+//! and known for as long as it keeps the place: a scrape then touches nothing of a digest but its figures. Texts and samples
+//! are read where they are asked for.
+
+use std::collections::HashMap;
+use std::mem::offset_of;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
+
+use super::digests::{CopiedSample, expecting};
+use super::tallies::{REST, Sum, Tallies};
+use crate::Engine;
+use crate::count::digest_table::DigestSlot;
+use crate::memory::arena::{LINE, Offset};
+use crate::memory::text;
+use crate::setup::instrument::lock;
+use crate::snapshot::{DigestRow, DigestText, Parts};
+use crate::spelling::push_hex;
+
+/// Where a slot has the name of the schema, in words.
+const SCHEMA: Offset = (offset_of!(DigestSlot, schema) / 8) as Offset;
+
+type Hash = [u8; 16];
+
+/// The tenant of a place.
+#[derive(Clone, Copy, Default)]
+struct Tenant {
+    /// 0: nobody was read there yet.
+    generation: u32,
+    /// The number of its schema, counted from one; 0: it has none.
+    schema: u32,
+    /// `None`: nobody has asked the host for it, or it has none.
+    hash: Option<Hash>,
+}
+
+/// Tenants that were read once.
+pub(crate) struct Tenants(Mutex<Option<Known>>);
+
+impl Tenants {
+    pub(crate) const fn new() -> Tenants {
+        Tenants(Mutex::new(None))
+    }
+}
+
+#[derive(Default)]
+struct Known {
+    /// By number of the place.
+    places: Vec<Tenant>,
+    /// Schemas as they are shown.
+    schemas: Arc<Vec<String>>,
+    /// Their numbers.
+    numbers: HashMap<Vec<u8>, u32>,
+}
+
+impl Known {
+    /// For so many places. Schemas come and go: when there are more than places, all are read anew.
+    fn make_room(&mut self, places: usize) {
+        if self.schemas.len() > places {
+            *self = Known::default();
+        }
+        self.places.resize(places, Tenant::default());
+    }
+
+    fn number(&mut self, schema: &[u8]) -> u32 {
+        if schema.is_empty() {
+            return 0;
+        }
+        if let Some(number) = self.numbers.get(schema) {
+            return *number;
+        }
+        // Who still looks at those there are keeps them.
+        let schemas = Arc::make_mut(&mut self.schemas);
+        schemas.push(text::shown(schema));
+        let number = schemas.len() as u32;
+        self.numbers.insert(schema.to_vec(), number);
+        number
+    }
+}
+
+/// What was read of digests besides their figures, by position in [`Tallies::sums`].
+#[derive(Default)]
+pub(super) struct Names {
+    tenants: Vec<Tenant>,
+    schemas: Arc<Vec<String>>,
+    /// Where their tokens are in `bytes`; none where no text is asked for.
+    tokens: Vec<Tokens>,
+    bytes: Vec<u8>,
+    pub(super) samples: Vec<Option<CopiedSample>>,
+}
+
+/// Tokens of a digest, and what they are spelled in.
+#[derive(Clone, Copy, Default)]
+struct Tokens {
+    part: (u32, u32),
+    charset: u32,
+    cut: bool,
+}
+
+impl Names {
+    fn part(&self, (from, to): (u32, u32)) -> &[u8] {
+        &self.bytes[from as usize..to as usize]
+    }
+
+    fn copy_tokens(&mut self, slot: &DigestSlot) -> Tokens {
+        let from = self.bytes.len() as u32;
+        text::append(&slot.tokens, slot.tokens_len.load(Relaxed) as usize, &mut self.bytes);
+        Tokens {
+            part: (from, self.bytes.len() as u32),
+            charset: slot.charset.load(Relaxed),
+            cut: slot.cut.load(Relaxed) != 0,
+        }
+    }
+
+    /// Takes those tenants that are known, and says where in the tallies the others are that have counted anything.
+    fn take(&mut self, known: &Known, tallies: &Tallies, parts: Parts) -> Vec<usize> {
+        let asks_slot = parts.has(DigestRow::DIGEST_TEXT.and(DigestRow::SAMPLE));
+        let mut others = Vec::new();
+        let sums = tallies.sums.iter().zip(&mut self.tenants).enumerate().skip(REST + 1);
+        for (at, (sum, tenant)) in sums.filter(|(_, (sum, _))| sum.tally.stat.count != 0) {
+            *tenant = known.places[sum.number as usize];
+            let is_told = tenant.hash.is_some() || !parts.has(DigestRow::DIGEST);
+            if asks_slot || !is_told || tenant.generation != sum.generation {
+                others.push(at);
+            }
+        }
+        others
+    }
+
+    /// The number of a digest's schema; 0: it has none.
+    pub(super) fn schema(&self, at: usize) -> u32 {
+        self.tenants.get(at).map_or(0, |tenant| tenant.schema)
+    }
+
+    /// Fills in of a row who it is. `schema` is the number of the one that the row has.
+    #[inline]
+    pub(super) fn fill(
+        &self,
+        engine: &Engine,
+        (row, schema): (&mut DigestRow, &mut u32),
+        at: usize,
+        parts: Parts,
+    ) {
+        let Some(tenant) = self.tenants.get(at) else { return };
+        if parts.has(DigestRow::SCHEMA) && *schema != tenant.schema {
+            *schema = tenant.schema;
+            match self.schemas.get((tenant.schema as usize).wrapping_sub(1)) {
+                Some(name) => row.schema.get_or_insert_default().clone_from(name),
+                None => row.schema = None,
+            }
+        }
+        if parts.has(DigestRow::DIGEST) {
+            row.digest = tenant.hash.map(|hash| {
+                let mut digest = row.digest.take().unwrap_or_default();
+                digest.begin(&hash);
+                if parts.has(DigestRow::DIGEST_TEXT)
+                    && let (Some(tokens), Some(host)) = (self.tokens.get(at), engine.host.get())
+                {
+                    let cut = tokens.cut && engine.is_extended();
+                    digest.of(*host, self.part(tokens.part), tokens.charset, cut);
+                }
+                digest
+            });
+        }
+    }
+}
+
+impl Engine {
+    /// Who the tenants are that have counted anything. One that is not known yet and has been evicted meanwhile leaves its place.
+    pub(super) fn digest_names(&self, tallies: &mut Tallies, parts: Parts) -> Names {
+        let mut names = Names::default();
+        if !parts.has(DigestRow::NAMED) {
+            return names;
+        }
+        names.tenants.resize(tallies.sums.len(), Tenant::default());
+        if parts.has(DigestRow::DIGEST_TEXT) {
+            names.tokens.resize(tallies.sums.len(), Tokens::default());
+        }
+        if parts.has(DigestRow::SAMPLE) {
+            names.samples.resize_with(tallies.sums.len(), || None);
+        }
+        let mut known = lock(&self.tenants.0);
+        let known = known.get_or_insert_default();
+        known.make_room(tallies.at.len());
+        let others = names.take(known, tallies, parts);
+        let place = |at: &usize| (*at, self.digests.place(tallies.sums[*at].number));
+        let places: Vec<(usize, Offset)> = others.iter().map(place).collect();
+        let expect = |(_, place)| {
+            self.arena.expect_read(place, LINE);
+            self.arena.expect_read(place + SCHEMA, LINE);
+        };
+        for (at, place) in expecting(places.iter().copied(), expect) {
+            if !self.read_tenant(&tallies.sums[at], (at, place), parts, known, &mut names) {
+                tallies.leave(at);
+            }
+        }
+        if let Some(overflow) = self.arena.get::<DigestSlot>(self.digests.overflow())
+            && let Some(kept) = names.samples.get_mut(REST)
+        {
+            *kept = self.sample_of(overflow);
+        }
+        names.schemas = known.schemas.clone();
+        names
+    }
+
+    /// Reads who is in a place; false: the tenant is not there any more.
+    fn read_tenant(
+        &self,
+        sum: &Sum,
+        (at, place): (usize, Offset),
+        parts: Parts,
+        known: &mut Known,
+        names: &mut Names,
+    ) -> bool {
+        let Some(slot) = self.arena.get::<DigestSlot>(place) else { return false };
+        let mut tenant = known.places[sum.number as usize];
+        if tenant.generation != sum.generation {
+            tenant = Tenant { generation: sum.generation, ..Tenant::default() };
+        }
+        let from = names.bytes.len();
+        let read = slot.read(|| {
+            if let Some(sample) = names.samples.get_mut(at) {
+                *sample = self.sample_of(slot);
+            }
+            let schema = text::read(&slot.schema, slot.schema_len.load(Relaxed) as usize);
+            tenant.hash = tenant.hash.or_else(|| slot.whole_hash());
+            let is_hashed = tenant.hash.is_some() || !parts.has(DigestRow::DIGEST);
+            let is_spelled = !is_hashed || parts.has(DigestRow::DIGEST_TEXT);
+            (schema, if is_spelled { names.copy_tokens(slot) } else { Tokens::default() })
+        });
+        let Some((_, (schema, tokens))) = read.filter(|(now, _)| *now == sum.generation) else {
+            return false;
+        };
+        if parts.has(DigestRow::DIGEST) && tenant.hash.is_none() {
+            tenant.hash = self.hash_of(names.part(tokens.part), tokens.charset);
+        }
+        tenant.schema = known.number(&schema);
+        known.places[sum.number as usize] = tenant;
+        names.tenants[at] = tenant;
+        match names.tokens.get_mut(at) {
+            Some(kept) => *kept = tokens,
+            None => names.bytes.truncate(from),
+        }
+        true
+    }
+
+    /// What the host makes of tokens for DIGEST.
+    fn hash_of(&self, tokens: &[u8], charset: u32) -> Option<Hash> {
+        if tokens.is_empty() { None } else { self.host.get()?.digest(tokens, charset) }
+    }
+
+    /// DIGEST and DIGEST_TEXT, as the host spells them. Only in the extended shape a text that was cut says so.
+    pub(crate) fn spell(&self, tokens: &KeptTokens) -> Option<DigestText> {
+        let KeptTokens { bytes, whole, charset, cut } = tokens;
+        let hash = whole.or_else(|| self.hash_of(bytes, *charset))?;
+        let text = self.host.get()?.digest_text(bytes, *charset, *cut && self.is_extended())?;
+        let mut digest = String::new();
+        push_hex(&mut digest, &hash);
+        Some(DigestText { digest, text })
+    }
+}
+
+/// A copy of a slot's tokens. The host sees only what was read whole.
+pub(crate) struct KeptTokens {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) whole: Option<Hash>,
+    /// What they are spelled in.
+    pub(crate) charset: u32,
+    pub(crate) cut: bool,
+}
+
+impl KeptTokens {
+    pub(crate) fn of(slot: &DigestSlot) -> KeptTokens {
+        KeptTokens {
+            whole: slot.whole_hash(),
+            bytes: text::read(&slot.tokens, slot.tokens_len.load(Relaxed) as usize),
+            charset: slot.charset.load(Relaxed),
+            cut: slot.cut.load(Relaxed) != 0,
+        }
+    }
+}
+
+impl DigestSlot {
+    /// The host's hash of all tokens, where it kept more than the slot.
+    fn whole_hash(&self) -> Option<Hash> {
+        let [low, high] = self.whole().map(u128::from);
+        (low | high != 0).then(|| (high << 64 | low).to_le_bytes())
+    }
+}
