@@ -168,7 +168,7 @@ impl Engine {
     fn spread_batch(&self, thread: &Thread, head: &CellHead, n: u64, ticks: u64) -> Option<&'static Piece> {
         let bucket = self.buckets.of(ticks / n.max(1));
         let n = if bucket == 0 { 0 } else { u32::try_from(n).unwrap_or(u32::MAX) };
-        count_in_piece(self.arena.base(), head, bucket, n).or_else(|| self.spread(thread, head, bucket, n))
+        self.spread_in(thread, head, bucket, n)
     }
 
     /// Notes events of a cell that nobody timed.
@@ -261,8 +261,7 @@ impl Engine {
     ) -> Option<&'static Piece> {
         let last = self.spread(thread, head, bucket, 1);
         match rest {
-            Some(head) => count_in_piece(self.arena.base(), head, bucket, 1)
-                .or_else(|| self.spread(thread, head, bucket, 1)),
+            Some(head) => self.spread_in(thread, head, bucket, 1),
             None => last,
         }
     }
@@ -276,6 +275,12 @@ impl Engine {
         other: Option<&CellHead>,
     ) {
         [one, other].into_iter().flatten().for_each(|head| self.spread_untimed(thread, head, 1));
+    }
+
+    /// Counts `n` events in a bucket, in a piece that is made where none has room, and returns where.
+    #[inline(always)]
+    fn spread_in(&self, thread: &Thread, head: &CellHead, bucket: u32, n: u32) -> Option<&'static Piece> {
+        count_in_piece(self.arena.base(), head, bucket, n).or_else(|| self.spread(thread, head, bucket, n))
     }
 
     /// Counts `n` events in a bucket for which the cell has no piece with room, and returns where. `None`: there is no memory
@@ -511,9 +516,7 @@ mod tests {
         let thread = engine.new_thread(0, None, None).expect("memory").slab();
         let head = CellHead { epoch: AtomicU32::new(0), histogram: AtomicU32::new(0) };
         let spread = |bucket, n, ticks| {
-            let known = count_in_piece(engine.arena.base(), &head, bucket, n);
-            let piece = known.or_else(|| engine.spread(thread, &head, bucket, n));
-            piece.map(|piece| piece.note(ticks)).is_some()
+            engine.spread_in(thread, &head, bucket, n).map(|piece| piece.note(ticks)).is_some()
         };
         for n in [u32::MAX - 1, 1, 1, 5, u32::MAX, 2] {
             assert!(spread(100, n, 7));
