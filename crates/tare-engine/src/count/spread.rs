@@ -268,12 +268,7 @@ impl Engine {
 
     #[cold]
     #[inline(never)]
-    pub(crate) fn spread_untimed_event(
-        &self,
-        thread: &Thread,
-        one: Option<&CellHead>,
-        other: Option<&CellHead>,
-    ) {
+    fn spread_untimed_event(&self, thread: &Thread, one: Option<&CellHead>, other: Option<&CellHead>) {
         [one, other].into_iter().flatten().for_each(|head| self.spread_untimed(thread, head, 1));
     }
 

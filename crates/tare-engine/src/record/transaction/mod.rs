@@ -235,18 +235,12 @@ impl Engine {
         let timed = flags & u32::from(TIMED) != 0;
         let end = if timed { ticks() } else { 0 };
         if let Some::<&TransactionCell>(cell) = cell {
-            let counts = transaction.counts(cell);
-            if timed {
-                let taken = end.saturating_sub(start);
-                counts.add(1, taken);
-                if self.buckets.is_above_floor(taken) {
-                    cold_path();
-                    self.spread_long_event(thread, taken, Some(&cell.head), None);
-                }
-            } else {
-                counts.add_untimed(1);
-                self.spread_untimed_event(thread, Some(&cell.head), None);
+            let taken = timed.then(|| end.saturating_sub(start));
+            match taken {
+                Some(taken) => transaction.counts(cell).add(1, taken),
+                None => transaction.counts(cell).add_untimed(1),
             }
+            self.spread_event(thread, taken, Some(&cell.head), None);
         }
         if let Some(open) = transaction.open() {
             let bits = Thread::bits(thread.mask(), EventType::Transaction);
@@ -285,16 +279,10 @@ impl Engine {
         let how = Ended { end, end_event_id: last_event_id(thread), committed, histories: kept(bits) };
         open.end_local(local, &how, to);
         if mask & SPREAD != 0 && self.buckets.is_above_floor(taken) {
-            self.spread_transaction(thread, taken, cell);
+            cold_path();
+            self.spread_long_event(thread, taken, Some(&cell.head), None);
         }
         true
-    }
-
-    /// Puts an ended transaction into its bucket.
-    #[cold]
-    #[inline(never)]
-    fn spread_transaction(&self, thread: &Thread, taken: u64, cell: &TransactionCell) {
-        self.spread_event(thread, Some(taken), Some(&cell.head), None);
     }
 
     /// Records an ended transaction.
