@@ -63,6 +63,11 @@ fn has_invariant_tsc() -> bool {
     false
 }
 
+/// Ticks at a rate, as [`Clock::rate`] says it.
+pub(crate) fn scaled(ticks: u64, rate: u64) -> u64 {
+    u64::try_from((u128::from(ticks) * u128::from(rate)) >> 32).unwrap_or(u64::MAX)
+}
+
 /// The anchor of ticks to time: where both stood at the start, and the rate between them.
 pub(crate) struct Clock {
     start_ticks: AtomicU64,
@@ -129,7 +134,12 @@ impl Clock {
 
     /// A duration in picoseconds.
     pub(crate) fn ps(&self, ticks: u64, rate: u64) -> u64 {
-        u64::try_from((u128::from(ticks) * u128::from(rate)) >> 32).unwrap_or(u64::MAX)
+        scaled(ticks, rate)
+    }
+
+    /// The start: in ticks, and in microseconds since the Unix epoch.
+    pub(crate) fn start_of_time(&self) -> [u64; 2] {
+        [self.start_ticks.load(Relaxed), self.start_wall_us.load(Relaxed)]
     }
 
     /// A moment as picoseconds since the start.

@@ -51,9 +51,9 @@ pub use instance::{
 pub use memory::lost::{Limits, Lost};
 pub use memory::text::shown;
 pub use read::{
-    ApplierRow, CachedHost, Cursor, Digests, Each, EachStatement, Origin, Piece, Replica, ReplicaError,
-    ReplicaRow, ReplicaThread, ReplicaWorker, SessionCountersRow, SessionValue, SessionVariableRow, Sink,
-    StreamedStatement,
+    ApplierRow, BlockRow, BlockTexts, CachedHost, Cursor, Digests, Each, EachStatement, Origin, Piece,
+    RecordedStatement, Replica, ReplicaError, ReplicaRow, ReplicaThread, ReplicaWorker, SessionCountersRow,
+    SessionValue, SessionVariableRow, Sink, StatementBlock, StreamedStatement, Timeline,
 };
 pub use record::stage::Progress;
 pub use record::statement::{Counter, EndedStatement, MAX_SQL_TEXT, Outcome, Statement};

@@ -1,5 +1,7 @@
 //! The slow log of running servers: nothing is lost unsaid, it outlives the server, and others read it.
 
+#[path = "slowlog/blocks.rs"]
+mod blocks;
 #[path = "slowlog/load.rs"]
 mod load;
 #[path = "slowlog/streams.rs"]

@@ -1,7 +1,8 @@
 //! Statements read from a stream over the endpoint's socket: what that costs the server.
 //!
-//! `stream [statements [full | normalised | none | polls]]` records statements with texts of 100 to 300 bytes, of forty digests,
-//! on eight threads, and reads them as `tare slowlog` does: with their text, with their digest's, or with none. With
+//! `stream [statements [blocks | full | normalised | none | polls]]` records statements with texts of 100 to 300 bytes, of forty digests,
+//! on eight threads, and reads them as `tare slowlog` does: in the blocks they were recorded in; or, where it leaves some out, as
+//! rows with their text, with their digest's, or with none. With
 //! `polls` nothing is recorded, and so many SELECTs find nothing new. It prints nanoseconds of processor time
 //! that the endpoint's thread took for each, the client's left out.
 //! Under `valgrind --tool=callgrind --toggle-collect=*answer*query*` the instructions divided by the statements are the exact
@@ -65,6 +66,10 @@ impl Host for Speller {
 }
 
 static ENGINE: Engine = Engine::new();
+
+/// What `tare slowlog` asks of blocks.
+const BLOCKS: &str = "LOST, EVENTS, MORE, POSITION, TYPE, NUMBER, EVENT_NAME, THREAD_ID, PROCESSLIST_ID, PROCESSLIST_USER, \
+    PROCESSLIST_HOST, OPENED, NEW_FROM, RECORDS, FORMAT, TICK, STARTED, STARTED_AT, DIGEST_CHARSET, SQL_TEXT";
 
 /// What `tare slowlog` asks of every statement.
 const COLUMNS: &str = "THREAD_ID, EVENT_NAME, TIMER_WAIT, LOCK_TIME, DIGEST, CURRENT_SCHEMA, OBJECT_TYPE, OBJECT_SCHEMA, \
@@ -215,7 +220,10 @@ fn main() {
     })
     .expect("an endpoint");
     let mut client = Client::connect(&path);
-    let sql = format!("SELECT {COLUMNS}{further} FROM tare_stream_statements");
+    let sql = match mode.as_str() {
+        "blocks" => format!("SELECT {BLOCKS} FROM tare_stream_statement_blocks"),
+        _ => format!("SELECT {COLUMNS}{further} FROM tare_stream_statements"),
+    };
     client.select(&sql);
     let (mut rows, mut bytes, mut answers) = (0, 0, 0);
     let before;
@@ -227,6 +235,15 @@ fn main() {
             bytes += client.select(&sql).1;
         }
         (rows, answers) = (statements as u64, statements as u64);
+    } else if mode == "blocks" {
+        record(&threads, class, statements);
+        before = processor_time("tare-conn");
+        // Until an answer has no more than its last row.
+        let has_some = |(some, long): (u64, u64)| (some > 1).then_some(long);
+        while let Some(long) = has_some(client.select(&sql)) {
+            (bytes, answers) = (bytes + long, answers + 1);
+        }
+        rows = statements as u64;
     } else {
         record(&threads, class, statements);
         before = processor_time("tare-conn");

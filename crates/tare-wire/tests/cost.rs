@@ -14,9 +14,13 @@ const DIGESTS: u64 = 40;
 fn a_statement_costs_no_more_instructions_than_on_record() {
     let example = example("tare-wire", "stream");
     let record = Figures(include_str!("cost.toml"));
-    for (mode, times) in
-        [("full", STATEMENTS), ("normalised", STATEMENTS), ("none", STATEMENTS), ("polls", 200)]
-    {
+    for (mode, times) in [
+        ("blocks", STATEMENTS),
+        ("full", STATEMENTS),
+        ("normalised", STATEMENTS),
+        ("none", STATEMENTS),
+        ("polls", 200),
+    ] {
         let mut valgrind = counting("*answer*query*");
         let Some(output) = output(valgrind.arg(&example).arg(times.to_string()).arg(mode)) else {
             println!("{NO_VALGRIND}");

@@ -27,7 +27,10 @@ use crate::snapshot::{Stat, Summary};
 use crate::thread::Thread;
 
 pub use digests::Digests;
-pub use events::{Cursor, Each, EachStatement, Origin, Piece, StreamedStatement};
+pub use events::{
+    BlockRow, BlockTexts, Cursor, Each, EachStatement, Origin, Piece, RecordedStatement, StatementBlock,
+    StreamedStatement, Timeline,
+};
 pub(crate) use names::Tenants;
 pub use observed::{ApplierRow, CachedHost, Replica, ReplicaError, ReplicaRow, ReplicaThread, ReplicaWorker};
 pub use sessions::{SessionCountersRow, SessionValue, SessionVariableRow};

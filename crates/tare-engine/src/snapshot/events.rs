@@ -105,7 +105,7 @@ pub struct StatementCounters {
 }
 
 /// A statement digest as the host spells it (text and hash are the server's own).
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DigestText {
     /// DIGEST: lower-case hex.
     pub digest: String,

@@ -1,5 +1,7 @@
 //! Streams: every ended statement and transaction once, in order, and what was missed counted.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use proptest::prelude::*;
@@ -16,6 +18,78 @@ struct Reader {
     origins: Vec<Origin>,
     lost: u64,
     position: u64,
+    blocks: ByBlocks,
+}
+
+/// Reads the same by blocks, and holds it against the rows.
+#[derive(Default)]
+struct ByBlocks {
+    cursor: Cursor,
+    names: HashMap<ClassId, &'static str>,
+    digests: HashMap<[u64; 2], DigestText>,
+}
+
+impl ByBlocks {
+    fn read(&mut self, rig: Rig, rows: &[StatementRow], origins: &[Origin]) -> Piece {
+        let ByBlocks { cursor, names, digests } = self;
+        let (mut told, mut at, timeline) = (HashMap::new(), 0, rig.timeline());
+        let texts = BlockTexts { sql: true, digest: true };
+        rig.stream_statement_blocks(cursor, texts, &mut |row| {
+            match row {
+                BlockRow::Name(class, name) => assert!(names.insert(class, name).is_none(), "told twice"),
+                BlockRow::Digest(key, digest) => _ = digests.insert(key, digest.clone()),
+                BlockRow::Text(number, text) => _ = told.insert(number, text.map(str::to_owned)),
+                BlockRow::Block(block) => {
+                    RecordedStatement::read(block.words, block.first, |of| {
+                        if of.number >= block.new_from {
+                            let digest = of.digest().and_then(|key| digests.get(&key));
+                            let sql = told.remove(&of.number);
+                            let sql = sql.unwrap_or_else(|| of.sql_text().map(Cow::into_owned));
+                            let said = (names[&of.class()], sql, digest);
+                            compare(&of, &block, said, timeline, &rows[at], &origins[at]);
+                            at += 1;
+                        }
+                    });
+                    assert!(told.is_empty(), "texts of no statement: {told:?}");
+                }
+            }
+            ControlFlow::Continue(())
+        })
+    }
+}
+
+fn compare(
+    of: &RecordedStatement<'_>,
+    block: &StatementBlock<'_>,
+    (name, sql, digest): (&str, Option<String>, Option<&DigestText>),
+    timeline: Timeline,
+    row: &StatementRow,
+    origin: &Origin,
+) {
+    let StatementRow { head, counters, .. } = row;
+    assert_eq!((block.thread_id, name), (head.thread_id, head.name));
+    assert_eq!((sql, digest), (row.sql_text.clone(), row.digest.as_deref()));
+    assert_eq!(of.wait().map(|ticks| timeline.ps(ticks)), head.timer.wait_ps);
+    assert_eq!(timeline.wall_us(of.end().unwrap_or(block.opened)), origin.ended_us);
+    assert_eq!(
+        (block.processlist_id, block.user, block.host),
+        (origin.processlist_id, origin.user.as_deref(), origin.host.as_deref())
+    );
+    let (lock_ps, counts) = of.counts();
+    let StatementCounters { errors, rows_sent, sort_scan, no_good_index_used, .. } = *counters;
+    assert_eq!(lock_ps, counters.lock_time_ps);
+    assert_eq!(
+        [counts[0], counts[3], counts[15], counts[17]],
+        [errors, rows_sent, sort_scan, no_good_index_used]
+    );
+    assert_eq!(of.current_schema().as_deref(), row.current_schema.as_deref());
+    assert_eq!((of.errno(), of.nesting_level()), (row.mysql_errno, row.nesting_level.into()));
+    assert_eq!(of.message_text().as_deref(), row.message_text.as_deref());
+    let [schema, name] = of.program().unwrap_or_default();
+    assert_eq!(
+        (schema.as_deref(), name.as_deref()),
+        (row.object.schema.as_deref(), row.object.name.as_deref())
+    );
 }
 
 impl Reader {
@@ -31,6 +105,8 @@ impl Reader {
             self.origins.push(origin.clone());
             ControlFlow::Continue(())
         });
+        let new = self.rows.len() - piece.read as usize;
+        assert_eq!(self.blocks.read(rig, &self.rows[new..], &self.origins[new..]), piece);
         self.lost += piece.lost;
         self.position = piece.position;
         piece
@@ -212,6 +288,70 @@ fn what_there_is_no_memory_for_is_counted() {
     assert_eq!((reader.texts(), reader.lost), (texts(100..110).iter().map(String::as_str).collect(), 100));
 }
 
+#[test]
+fn blocks_have_all_that_is_recorded_of_a_statement() {
+    let rig = Rig::new();
+    rig.connect();
+    let mut reader = Reader::begin(rig);
+    let long = "x".repeat(2 * MAX_SQL_TEXT);
+    for sql in ["", "select 1", "select 'größer'", &long, "select 2"] {
+        let statement = rig.begin(rig.class.statement, sql).expect("memory");
+        use Counter::*;
+        for (n, counter) in
+            [LockTime, RowsSent, SortScan, RowsExamined, NoGoodIndexUsed].into_iter().enumerate()
+        {
+            rig.set_statement_counter(statement, counter, n as u64 + 3);
+        }
+        let outcome = Outcome { errno: 1146, message: b"no such table", errors: 1, ..Outcome::default() };
+        rig.set_statement_outcome(statement, &outcome);
+        rig.finish(statement, "select 1");
+    }
+    let program = rig.program(objects::PROCEDURE, b"db", b"p");
+    for n in 0..3 {
+        let statement = rig.open_statement(rig.class.nested_statement, 33, program).expect("memory");
+        rig.start_statement(statement, b"db", here());
+        if n < 2 {
+            reader.read(rig);
+        }
+        rig.end_statement(statement, None);
+    }
+    reader.read(rig);
+    assert_eq!((reader.rows.len(), reader.lost), (8, 0));
+    let named = reader.rows.iter().filter(|row| row.object.name.as_deref() == Some("p")).count();
+    assert_eq!(named, 3, "read from the middle of a block, too");
+}
+
+#[test]
+fn the_layout_that_readers_elsewhere_know_is_the_one_they_are_told() {
+    // Recorded by format 1. Should this fail, raise `RecordedStatement::FORMAT`, and record anew.
+    let words = [
+        0x9_000B,
+        1000,
+        0,
+        4000,
+        0x9_0007,
+        0x21_0000_000B,
+        0x802,
+        5,
+        3,
+        2,
+        u64::from_le_bytes(*b"db\0\0\0\0\0\0"),
+        u64::from_le_bytes(*b"select 1"),
+    ];
+    let mut seen = 0;
+    RecordedStatement::read(&words, 7, |of| {
+        seen += 1;
+        let (lock_ps, counts) = of.counts();
+        assert_eq!((of.number, of.class(), lock_ps, counts[0], counts[2]), (7, 7, 5_000_000, 3, 2));
+        assert_eq!((of.wait(), of.end()), (Some(3000), Some(4000)));
+        assert_eq!(
+            (of.current_schema().as_deref(), of.sql_text().as_deref()),
+            (Some("db"), Some("select 1"))
+        );
+    });
+    assert_eq!((seen, RecordedStatement::FORMAT), (1, 1));
+}
+
 /// What may happen between two moments.
 #[derive(Clone, Debug)]
 enum Step {
@@ -230,6 +370,19 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(48) })]
+
+    #[test]
+    fn any_words_are_statements_or_none(words in prop::collection::vec(
+        prop_oneof![any::<u64>(), 0..32u64, any::<u64>().prop_map(|word| word & 0xFF00_FF0F_00FF)], 0..512)
+    ) {
+        let mut seen = 0;
+        RecordedStatement::read(&words, 0, |of| {
+            seen += 1;
+            let _texts = (of.sql_text(), of.current_schema(), of.program(), of.message_text());
+            let _numbers = (of.counts(), of.wait(), of.end(), of.digest());
+        });
+        prop_assert!(seen <= words.len());
+    }
 
     #[test]
     fn rows_and_lost_add_up_whatever_happens(steps in prop::collection::vec(step(), 1..80)) {

@@ -3,6 +3,7 @@
 //! One thread asks the endpoint for what is new, writes it, and asks again. So a disk that stalls stalls nobody else: what is
 //! overwritten meanwhile in the server's memory is counted by the server, and said here.
 
+mod answer;
 mod choice;
 mod destination;
 mod form;
@@ -17,14 +18,12 @@ pub use choice::{Choice, ParseShare, Share};
 pub use destination::{Destination, Rotation};
 pub use form::{Form, Text};
 
-use crate::{Address, Error, Row, Source};
+use crate::{Address, Error, Source};
+use answer::{Answer, Reader, STREAM};
 use choice::Chooser;
 use destination::Sink;
 use form::Writer;
-use statement::{Asked, Statement};
 
-/// The endpoint's table.
-const STREAM: &str = "tare_stream_statements";
 /// How often a server that does not answer is tried again.
 const RETRY: Duration = Duration::from_millis(250);
 /// Where there is nothing to read, waiting is done in such pieces: whoever ends us is heard soon.
@@ -105,14 +104,15 @@ pub fn run(options: &Options, control: &dyn Control) -> Result<Totals, SlowLogEr
         sink,
         chooser: Chooser::new(&options.choice),
         writer: Writer::new(options.form, options.text, options.choice.share),
-        asked: Asked::new(options.form, options.text, options.choice.share),
+        reader: Reader::new(options.form, options.text, options.choice.share),
         totals: Totals::default(),
         last: None,
         said: None,
     };
     let mut source = log.connect()?;
     log.warn_of_consumers(&mut source)?;
-    control.tell(&format!("reads what ends from now on at {}", options.socket.display()));
+    let way = if log.reader.reads_blocks() { "" } else { ", row by row" };
+    control.tell(&format!("reads what ends from now on at {}{way}", options.socket.display()));
     loop {
         match log.follow(&mut source) {
             Ok(()) => break,
@@ -134,7 +134,7 @@ struct Log<'a> {
     sink: Sink,
     chooser: Chooser,
     writer: Writer,
-    asked: Asked,
+    reader: Reader,
     totals: Totals,
     /// The server's process and its position when it answered last.
     last: Option<(u64, u64)>,
@@ -146,13 +146,11 @@ impl Log<'_> {
     /// Connects and begins where the server is now. What the same server recorded since its last answer is lost.
     fn connect(&mut self) -> Result<Source, SlowLogError> {
         let mut source = Source::open(Address::Socket(self.options.socket.clone()))?;
-        if source.columns(STREAM)?.is_empty() {
+        let Some(position) = self.reader.begin(&mut source, &self.chooser.filter())? else {
             return Err(SlowLogError::NoStream(source.address().to_string()));
-        }
+        };
         let pid = source.rows("tare_status", &["VALUE"], "WHERE NAME = 'pid'")?;
         let pid = pid.first().map_or(0, |row| row.count(0));
-        let begun = source.rows(STREAM, &["POSITION"], "")?;
-        let position = begun.last().map_or(0, |row| row.count(0));
         if let Some((same, before)) = self.last
             && same == pid
         {
@@ -196,34 +194,32 @@ impl Log<'_> {
 
     /// One answer. Returns whether there is more.
     fn read(&mut self, source: &mut Source, filter: &str) -> Result<bool, SlowLogError> {
-        let mut rows = source.rows(STREAM, &self.asked.columns, filter)?;
-        let Some(last) = rows.pop() else { return Ok(false) };
-        let events = last.count(statement::EVENTS);
-        self.lose(last.count(statement::LOST));
-        self.last = self.last.map(|(pid, _)| (pid, last.count(statement::POSITION)));
-        self.totals.left_out += events.saturating_sub(self.write(&rows));
-        Ok(last.text(statement::MORE).as_deref() == Some("YES"))
+        let answer = self.reader.ask(source, filter)?;
+        let end = answer.end;
+        self.lose(end.lost);
+        self.last = self.last.map(|(pid, _)| (pid, end.position));
+        self.totals.left_out += end.events.saturating_sub(self.write(&answer));
+        Ok(end.has_more)
     }
 
     /// Writes those of an answer that are chosen, in the order in which they ended; returns how many.
-    fn write(&mut self, rows: &[Row]) -> u64 {
-        let mut order: Vec<(u64, usize)> =
-            rows.iter().enumerate().map(|(at, row)| (row.count(statement::ENDED), at)).collect();
+    fn write(&mut self, answer: &Answer) -> u64 {
+        let (entries, ended) = answer.entries();
+        let mut order: Vec<(u64, usize)> = ended.into_iter().zip(0..).collect();
         // Of one thread they are in order already, and stay so.
         order.sort_unstable();
         let mut chosen = 0;
-        for (_, at) in order {
-            let row = &rows[at];
-            if !self.chooser.chooses(|| self.asked.digest(row)) {
+        for (ended, at) in order {
+            let entry = &entries[at];
+            if !self.chooser.chooses(|| self.reader.digest(entry)) {
                 continue;
             }
-            let statement = Statement::read(row, &self.asked);
             chosen += 1;
-            if self.sink.is_due(statement.ended_us) {
+            if self.sink.is_due(ended) {
                 self.flush();
-                self.rotate(statement.ended_us);
+                self.rotate(ended);
             }
-            self.sink.put(self.writer.record(&statement));
+            self.sink.put(self.writer.record(&self.reader.statement(entry)));
             if self.sink.is_full() {
                 self.flush();
             }

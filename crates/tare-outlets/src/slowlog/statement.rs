@@ -76,6 +76,11 @@ impl Asked {
         Asked { columns, details, digest, sql, message, digest_text }
     }
 
+    /// Whether this column is asked for.
+    pub(super) fn has(&self, column: &str) -> bool {
+        self.columns.contains(&column)
+    }
+
     /// The digest of a row's statement; of one that has none, its instrument.
     pub(super) fn digest<'r>(&self, row: &'r Row) -> Cow<'r, str> {
         self.digest.and_then(|at| row.str(at)).or_else(|| row.str(EVENT_NAME)).unwrap_or_default()

@@ -4,9 +4,10 @@
 //! server's tables. A server ends more statements than any other table has rows, so nothing is made of them on the way: each
 //! column is put, from where the event was read, to where it is sent from.
 
+mod block;
 mod statement;
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::sync::OnceLock;
 
 use tare_engine::snapshot::{Parts, StageRow, TransactionRow, WaitRow};
@@ -18,7 +19,8 @@ use crate::table::SqlType::{BigIntUnsigned, VarChar};
 use crate::table::{Column, Columns, Query, Sink, Table, Value, Values};
 
 /// Every stream.
-pub static STREAMS: &[&dyn Stream] = &[&statement::STATEMENTS, &TRANSACTIONS, &WAITS, &STAGES];
+pub static STREAMS: &[&dyn Stream] =
+    &[&statement::STATEMENTS, &block::STATEMENT_BLOCKS, &TRANSACTIONS, &WAITS, &STAGES];
 
 /// A table whose rows are what has ended since they were last read with the same cursor, and then one that says how many
 /// were missed.
@@ -33,6 +35,10 @@ pub trait Put {
     fn null(&mut self);
     /// Takes a number.
     fn unsigned(&mut self, number: u64);
+    /// Takes NULL so many times.
+    fn nulls(&mut self, count: usize) {
+        (0..count).for_each(|_| self.null());
+    }
     /// Takes several numbers, one after the other.
     fn numbers(&mut self, numbers: &[u64]) {
         numbers.iter().for_each(|number| self.unsigned(*number));
@@ -92,13 +98,15 @@ impl Put for Kept {
     }
 }
 
-/// How an item of a row is put.
+/// How items of a row are put, one or several one after the other: what few instructions take together is most of a row.
 enum Way<R: 'static> {
     /// A column, from where the event was read.
     Event(usize, &'static ColumnDef<R>),
+    /// Neighbours among [`Kind::NUMBERS`].
+    Numbers(Range<usize>),
     Origin(&'static ColumnDef<Origin>),
     /// Of the last row only.
-    Last(&'static ColumnDef<Piece>),
+    Last(Vec<&'static ColumnDef<Piece>>),
     /// It is none: an item of the taker's.
     Own(usize),
 }
@@ -111,6 +119,12 @@ trait Kind: 'static {
     type Row: 'static;
     /// Puts a column, by its position and as it is declared.
     fn put(event: &Self::Event<'_>, column: usize, def: &ColumnDef<Self::Row>, to: &mut dyn Put);
+    /// Columns that are numbers and lie behind one another in [`Kind::numbers`], too.
+    const NUMBERS: Range<usize> = 0..0;
+    /// The numbers of these columns.
+    fn numbers<'e>(_: &'e Self::Event<'_>) -> &'e [u64] {
+        &[]
+    }
     /// Reads on in the engine's stream.
     fn read(
         engine: &Engine,
@@ -253,8 +267,31 @@ impl<K: Kind> StreamDef<K> {
         match self.event().nth(column) {
             Some(def) => Way::Event(column, def),
             None if column < of_last => Way::Origin(&ORIGIN[column - of_origin]),
-            None => Way::Last(&LAST[column - of_last]),
+            None => Way::Last(vec![&LAST[column - of_last]]),
         }
+    }
+
+    /// How rows of these items are put.
+    fn ways(&self, items: &[Option<usize>]) -> Vec<Way<K::Row>> {
+        let mut ways: Vec<Way<K::Row>> = Vec::with_capacity(items.len());
+        for (item, column) in items.iter().enumerate() {
+            let way = match column {
+                None => Way::Own(item),
+                Some(column) if K::NUMBERS.contains(column) => {
+                    let at = column - K::NUMBERS.start;
+                    Way::Numbers(at..at + 1)
+                }
+                Some(column) => self.way(*column),
+            };
+            match (ways.last_mut(), way) {
+                (Some(Way::Numbers(before)), Way::Numbers(next)) if before.end == next.start => {
+                    before.end = next.end;
+                }
+                (Some(Way::Last(before)), Way::Last(next)) => before.extend(next),
+                (_, way) => ways.push(way),
+            }
+        }
+        ways
     }
 }
 
@@ -263,17 +300,19 @@ impl<R> Way<R> {
     fn put<K: Kind<Row = R>>(&self, event: &K::Event<'_>, origin: &Origin, to: &mut dyn Put) {
         match self {
             Way::Event(column, def) => K::put(event, *column, def, to),
+            Way::Numbers(which) => to.numbers(K::numbers(event).get(which.clone()).unwrap_or_default()),
             Way::Origin(def) => def.put(origin, to),
-            Way::Last(_) => to.null(),
+            Way::Last(defs) => to.nulls(defs.len()),
             Way::Own(item) => to.own(*item),
         }
     }
 
     fn put_last(&self, piece: &Piece, to: &mut dyn Put) {
         match self {
-            Way::Last(def) => def.put(piece, to),
+            Way::Last(defs) => defs.iter().for_each(|def| def.put(piece, to)),
+            Way::Numbers(which) => to.nulls(which.len()),
             Way::Own(item) => to.own(*item),
-            _ => to.null(),
+            Way::Event(..) | Way::Origin(_) => to.null(),
         }
     }
 }
@@ -305,8 +344,7 @@ impl<K: Kind> Table for StreamDef<K> {
 
 impl<K: Kind> Stream for StreamDef<K> {
     fn read(&self, engine: &Engine, cursor: &mut Cursor, items: &[Option<usize>], to: &mut dyn Rows) {
-        let way = |(item, column): (usize, &Option<usize>)| column.map_or(Way::Own(item), |at| self.way(at));
-        let ways: Vec<Way<K::Row>> = items.iter().enumerate().map(way).collect();
+        let ways = self.ways(items);
         let tested = to.tested();
         let mut columns = tested;
         items.iter().flatten().for_each(|column| columns.add(*column));

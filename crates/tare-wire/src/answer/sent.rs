@@ -51,6 +51,10 @@ impl Put for Sent<'_, '_, '_> {
         self.rows.null();
     }
 
+    fn nulls(&mut self, count: usize) {
+        self.rows.nulls(count);
+    }
+
     fn unsigned(&mut self, number: u64) {
         self.rows.unsigned(number);
     }

@@ -141,7 +141,14 @@ impl<'w, 'a> Rows<'w, 'a> {
         self.row().push(0xfb);
     }
 
-    /// Appends several, those of one digit together.
+    /// Appends NULL so many times.
+    #[inline]
+    pub(crate) fn nulls(&mut self, count: usize) {
+        let row = self.row();
+        row.resize(row.len() + count, 0xfb);
+    }
+
+    /// Appends several numbers, those of one digit together.
     pub(crate) fn numbers(&mut self, mut numbers: &[u64]) {
         const MOST: usize = 32;
         while !numbers.is_empty() {

@@ -10,9 +10,9 @@ use super::statements::readable;
 use super::stream::{Open, Streamed};
 use super::{Seen, Sources, nesting_of, timer};
 use crate::Engine;
+use crate::count::counters::{COUNTERS, PlainCounters};
 use crate::memory::text::Text;
 use crate::read::Scale;
-use crate::read::summary::counters;
 use crate::record::ring::RECORD_TIMED;
 use crate::record::statement::record::{Digest, StatementEvent, Texts, decode};
 use crate::snapshot::*;
@@ -20,18 +20,42 @@ use crate::snapshot::*;
 /// Digests a cursor remembers the spelling of.
 const SPELLED: usize = 1024;
 
-/// How digests are spelled.
+/// Counters but for LOCK_TIME and the last two, which only MySQL has.
+const COUNTS: usize = COUNTERS - 3;
+
+/// How digests and instruments are spelled: asked for under a lock, and remembered.
 #[derive(Debug, Default)]
-pub(super) struct Spelled(Numbered<Digest, Option<Arc<DigestText>>>);
+pub(super) struct Spelled {
+    digests: Numbered<Digest, Option<Arc<DigestText>>>,
+    names: Numbered<ClassId, &'static str>,
+}
 
 impl Spelled {
     /// The spelling of a statement's digest, which may not be known any more.
-    pub(super) fn of(&mut self, engine: &Engine, seen: &Seen<Statement<'_>>) -> Option<&Arc<DigestText>> {
-        let digest = seen.event.0.digest;
-        if self.0.len() >= SPELLED && !self.0.contains_key(&digest) {
-            self.0.clear();
+    pub(super) fn digest(&mut self, engine: &Engine, digest: Digest) -> Option<&Arc<DigestText>> {
+        if self.digests.len() >= SPELLED && !self.digests.contains_key(&digest) {
+            self.digests.clear();
         }
-        self.0.entry(digest).or_insert_with(|| engine.statement_digest(digest)).as_ref()
+        self.digests.entry(digest).or_insert_with(|| engine.statement_digest(digest)).as_ref()
+    }
+
+    /// The spelling of a digest that was not asked for before.
+    pub(super) fn new_digest(&mut self, engine: &Engine, digest: Digest) -> Option<Arc<DigestText>> {
+        let is_new = !self.digests.contains_key(&digest);
+        if is_new { self.digest(engine, digest).cloned() } else { None }
+    }
+
+    /// The name of an instrument that was not asked for before.
+    #[inline]
+    pub(super) fn new_name(&mut self, engine: &Engine, class: ClassId) -> Option<&'static str> {
+        let is_new = !self.names.contains_key(&class);
+        if is_new { Some(self.name(engine, class)) } else { None }
+    }
+
+    /// The name of an instrument, which stays its own for ever.
+    #[inline]
+    pub(super) fn name(&mut self, engine: &Engine, class: ClassId) -> &'static str {
+        self.names.entry(class).or_insert_with(|| engine.registry.name(class))
     }
 }
 
@@ -93,11 +117,11 @@ pub struct StreamedStatement<'a> {
     engine: &'a Engine,
     scale: Scale<'a>,
     sources: &'a Sources<'a>,
+    name: &'static str,
     digest: Option<&'a Arc<DigestText>>,
     thread_id: u64,
     event: StatementEvent,
     texts: Texts<Text<'a>>,
-    counters: StatementCounters,
 }
 
 impl<'a> StreamedStatement<'a> {
@@ -107,11 +131,11 @@ impl<'a> StreamedStatement<'a> {
         seen: Seen<Statement<'a>>,
         scale: Scale<'a>,
         sources: &'a Sources<'a>,
+        name: &'static str,
         digest: Option<&'a Arc<DigestText>>,
     ) -> Self {
         let Seen { thread_id, event: (event, texts), .. } = seen;
-        let counters = counters(event.counters);
-        StreamedStatement { engine, scale, sources, digest, thread_id, event, texts, counters }
+        StreamedStatement { engine, scale, sources, name, digest, thread_id, event, texts }
     }
 
     /// THREAD_ID.
@@ -131,7 +155,7 @@ impl<'a> StreamedStatement<'a> {
 
     /// EVENT_NAME.
     pub fn name(&self) -> &'static str {
-        self.engine.registry.name(self.event.class)
+        self.name
     }
 
     /// TIMER_START, TIMER_END and TIMER_WAIT.
@@ -139,9 +163,16 @@ impl<'a> StreamedStatement<'a> {
         timer(self.scale, self.event.start, self.event.end, self.event.flags)
     }
 
-    /// LOCK_TIME and what else is counted.
-    pub fn counters(&self) -> &StatementCounters {
-        &self.counters
+    /// LOCK_TIME, in picoseconds.
+    pub fn lock_time_ps(&self) -> u64 {
+        let PlainCounters([microseconds, ..]) = self.event.counters;
+        microseconds.saturating_mul(1_000_000)
+    }
+
+    /// What is counted behind it: ERRORS to NO_GOOD_INDEX_USED, in the order of the columns.
+    pub fn counts(&self) -> &[u64; COUNTS] {
+        let PlainCounters([_lock_time, counts @ .., _cpu_time, _memory]) = &self.event.counters;
+        counts
     }
 
     /// SQL_TEXT.

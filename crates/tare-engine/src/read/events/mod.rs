@@ -1,5 +1,6 @@
 //! Events: current, history, history_long, of all four types. What is common to all of them is here.
 
+mod blocks;
 mod ended;
 mod stages;
 mod statements;
@@ -23,6 +24,7 @@ use crate::record::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED};
 use crate::snapshot::*;
 use crate::thread::Thread;
 
+pub use blocks::{BlockRow, BlockTexts, RecordedStatement, StatementBlock, Timeline};
 pub use ended::StreamedStatement;
 pub use stream::{Cursor, Each, EachStatement, Origin, Piece};
 

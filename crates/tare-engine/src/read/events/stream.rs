@@ -44,7 +44,7 @@ pub struct Cursor {
     horizon: u64,
     /// Records of threads that have no more: read, missed, or from before the beginning.
     settled: u64,
-    spelled: Spelled,
+    pub(super) spelled: Spelled,
 }
 
 impl Cursor {
@@ -127,24 +127,39 @@ struct Candidate {
 }
 
 /// What one answer is made of.
-struct Handed {
-    read: u64,
+#[derive(Default)]
+pub(super) struct Handed {
+    pub(super) read: u64,
     /// Numbers that were no events.
     void: u64,
 }
 
 /// What is said of a block, by whoever has copied it.
-struct Copied {
-    thread_id: u64,
-    opened: u64,
-    first: u64,
-    session: u64,
+pub(super) struct Copied {
+    pub(super) thread_id: u64,
+    pub(super) opened: u64,
+    /// The number of its first record.
+    pub(super) first: u64,
+    pub(super) session: u64,
     /// The thread has begun another block behind it.
     continued: bool,
 }
 
+/// A block that has something new, where it was copied to.
+pub(super) struct Fresh<'w, 'c, T> {
+    pub(super) block: Copied,
+    pub(super) words: &'w [u64],
+    /// The number of the first record that is new; who takes the block moves it behind the last one.
+    pub(super) next: &'c mut u64,
+    open: &'c mut Open<T>,
+    pub(super) handed: &'c mut Handed,
+}
+
+/// The blocks of one answer, and those that are left for the next.
+type Lists<'a> = [&'a [Candidate]; 2];
+
 /// User and host of accounts, by their weak names.
-type Accounts = Numbered<u32, [Option<Arc<str>>; 2]>;
+pub(super) type Accounts = Numbered<u32, [Option<Arc<str>>; 2]>;
 
 impl Engine {
     /// Reads on in the stream of statements.
@@ -152,8 +167,11 @@ impl Engine {
         let (scale, sources) = (Scale::of(self), Sources::of(self, parts));
         let mut spelled = std::mem::take(&mut cursor.spelled);
         let piece = self.read_on::<Statements>(cursor, |seen, origin| {
-            let digest = if parts.has(StatementRow::DIGEST) { spelled.of(self, &seen) } else { None };
-            each(&StreamedStatement::new(self, seen, scale, &sources, digest), origin)
+            let (event, _) = &seen.event;
+            let name = spelled.name(self, event.class);
+            let is_asked = parts.has(StatementRow::DIGEST);
+            let digest = if is_asked { spelled.digest(self, event.digest) } else { None };
+            each(&StreamedStatement::new(self, seen, scale, &sources, name, digest), origin)
         });
         cursor.spelled = spelled;
         piece
@@ -189,7 +207,36 @@ impl Engine {
     fn read_on<S: Streamed>(
         &self,
         cursor: &mut Cursor,
-        each: impl FnMut(Seen<S::Event<'_>>, &Origin) -> ControlFlow<()>,
+        mut each: impl FnMut(Seen<S::Event<'_>>, &Origin) -> ControlFlow<()>,
+    ) -> Piece {
+        let scale = Scale::of(self);
+        let mut accounts = Accounts::default();
+        self.read_blocks::<S>(cursor, |fresh| {
+            let Fresh { block, words, next, open, handed } = fresh;
+            let mut origin = self.origin(block.session, &mut accounts);
+            S::read(open, block.first, words, |number, event| {
+                if number < *next {
+                    return ControlFlow::Continue(());
+                }
+                *next = number + 1;
+                let Some(event) = event else {
+                    handed.void += 1;
+                    return ControlFlow::Continue(());
+                };
+                handed.read += 1;
+                let Copied { thread_id, opened, .. } = block;
+                let moment = S::ended(&event).unwrap_or(opened);
+                origin.ended_us = scale.wall_us(moment);
+                each(Seen { thread_id, moment, opened, event }, &origin)
+            })
+        })
+    }
+
+    /// Reads on block by block.
+    pub(super) fn read_blocks<S: Streamed>(
+        &self,
+        cursor: &mut Cursor,
+        take: impl FnMut(Fresh<'_, '_, S::Open>) -> ControlFlow<()>,
     ) -> Piece {
         if !cursor.begun {
             self.begin(cursor, S::TYPE);
@@ -209,7 +256,7 @@ impl Engine {
         }
         let (mut candidates, unknown) = self.candidates(S::TYPE, cursor, &live);
         let mut left = candidates.split_off(piece(&candidates));
-        let Handed { read, void } = self.hand_out::<S>(cursor, [&candidates, &left], &live, each);
+        let Handed { read, void } = self.hand_out::<S>(cursor, [&candidates, &left], &live, take);
         // Threads that have come since the last read, and perhaps have gone again, are the next one's: only who is known
         // before the blocks are looked at is known to have ended.
         cursor.next.extend(unknown.iter().map(|candidate| (candidate.thread_id, 0)));
@@ -286,17 +333,16 @@ impl Engine {
     fn hand_out<S: Streamed>(
         &self,
         cursor: &mut Cursor,
-        [candidates, left]: [&[Candidate]; 2],
+        [candidates, left]: Lists<'_>,
         live: &Numbered<u64, u64>,
-        mut each: impl FnMut(Seen<S::Event<'_>>, &Origin) -> ControlFlow<()>,
+        mut take: impl FnMut(Fresh<'_, '_, S::Open>) -> ControlFlow<()>,
     ) -> Handed {
-        let scale = Scale::of(self);
-        let (mut accounts, mut handed) = (Accounts::default(), Handed { read: 0, void: 0 });
+        let mut handed = Handed::default();
         let mut opens: Numbered<u64, Open<S::Open>> = Numbered::default();
         let mut words = vec![0; WORDS];
         for candidate in candidates {
             let Some(copied) = self.copy(candidate.block, &mut words) else { continue };
-            let Copied { thread_id, opened, first, session, continued } = copied;
+            let Copied { thread_id, first, continued, .. } = copied;
             let Some(next) = cursor.next.get_mut(&thread_id) else { continue };
             let open = opens.entry(thread_id).or_default();
             if open.number.is_some_and(|lasts| lasts + 1 != first) {
@@ -313,22 +359,8 @@ impl Engine {
                     continue;
                 }
             }
-            let mut origin = self.origin(session, &mut accounts);
-            let flow = S::read(open, first, &words, |number, event| {
-                if number < *next {
-                    return ControlFlow::Continue(());
-                }
-                *next = number + 1;
-                let Some(event) = event else {
-                    handed.void += 1;
-                    return ControlFlow::Continue(());
-                };
-                handed.read += 1;
-                let moment = S::ended(&event).unwrap_or(opened);
-                origin.ended_us = scale.wall_us(moment);
-                each(Seen { thread_id, moment, opened, event }, &origin)
-            });
-            if flow.is_break() {
+            let fresh = Fresh { block: copied, words: &words, next, open, handed: &mut handed };
+            if take(fresh).is_break() {
                 return handed;
             }
         }
@@ -365,7 +397,7 @@ impl Engine {
         copied.filter(|_| words.first().is_some_and(|first| *first != 0))
     }
 
-    fn origin(&self, session: u64, accounts: &mut Accounts) -> Origin {
+    pub(super) fn origin(&self, session: u64, accounts: &mut Accounts) -> Origin {
         let account = (session >> 32) as u32;
         let [user, host] = accounts.entry(account).or_insert_with(|| self.account_names(account)).clone();
         let processlist_id = Some(session & 0xFFFF_FFFF).filter(|id| *id != 0);

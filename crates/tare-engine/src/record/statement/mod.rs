@@ -43,7 +43,7 @@ pub(crate) const STATEMENTS: RingKind =
 #[repr(u8)]
 #[allow(missing_docs)]
 pub enum Counter {
-    /// In ticks of the engine's clock? No: in the host's microseconds.
+    /// In microseconds, as the host counts it.
     LockTime,
     Errors,
     Warnings,

@@ -505,13 +505,18 @@ impl<T> Texts<T> {
     }
 }
 
-/// The statements in a block's words, from its first record on, in the order in which they ended.
-pub(crate) fn decode<'a>(mut words: &'a [u64], mut each: impl FnMut(StatementEvent, Texts<Text<'a>>)) {
+/// The statements in a block's words, from its first record on, in the order in which they ended; returns what is behind them.
+#[inline]
+pub(crate) fn decode<'a>(
+    mut words: &'a [u64],
+    mut each: impl FnMut(StatementEvent, Texts<Text<'a>>),
+) -> &'a [u64] {
     let mut named = Default::default();
     while let Some((event, texts, rest)) = read(words, &mut named) {
         each(event, texts);
         words = rest;
     }
+    words
 }
 
 /// The record at the beginning of these words, and what is behind it; `None`: there is none. `named` is the program named last,

@@ -1,0 +1,341 @@
+//! What the endpoint answers: rows of what was asked for, or the blocks in which statements were recorded.
+//!
+//! Blocks cost the server least: it copies them, and they are decoded here. Rows are asked for where the server is to choose
+//! (WHERE), and of a server whose records have another layout.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use tare_engine::{RecordedStatement, Timeline};
+
+use super::choice::Share;
+use super::form::{Form, Text};
+use super::statement::{self, Asked, Statement};
+use crate::{Error, Row, Source};
+
+/// The endpoint's tables.
+pub(super) const STREAM: &str = "tare_stream_statements";
+const BLOCKS: &str = "tare_stream_statement_blocks";
+
+/// The columns of blocks that are always asked for.
+const COLUMNS: [&str; 19] = [
+    "LOST",
+    "EVENTS",
+    "MORE",
+    "POSITION",
+    "TYPE",
+    "NUMBER",
+    "EVENT_NAME",
+    "THREAD_ID",
+    "PROCESSLIST_ID",
+    "PROCESSLIST_USER",
+    "PROCESSLIST_HOST",
+    "OPENED",
+    "NEW_FROM",
+    "RECORDS",
+    "FORMAT",
+    "TICK",
+    "STARTED",
+    "STARTED_AT",
+    "DIGEST_CHARSET",
+];
+/// Digests told last that are remembered at least; the endpoint tells anew what it told longer ago.
+const DIGESTS: usize = 50_000;
+
+/// Asks for what is new.
+pub(super) struct Reader {
+    asked: Asked,
+    /// Of blocks: what is asked for; `None`: rows are.
+    blocks: Option<Blocks>,
+}
+
+/// How blocks are read.
+struct Blocks {
+    columns: Vec<&'static str>,
+    sql: Option<usize>,
+    digest: Option<usize>,
+    has_message: bool,
+    names: HashMap<u64, String>,
+    digests: Digests,
+    /// Those before.
+    older: Digests,
+}
+
+/// DIGEST and DIGEST_TEXT, by what records have in their place.
+type Digests = HashMap<[u64; 2], [Option<String>; 2]>;
+
+/// What the last row of an answer says.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct End {
+    pub(super) lost: u64,
+    pub(super) events: u64,
+    pub(super) has_more: bool,
+    pub(super) position: u64,
+}
+
+/// What is new.
+pub(super) struct Answer {
+    pub(super) end: End,
+    rows: Vec<Row>,
+    blocks: Vec<Block>,
+    timeline: Timeline,
+}
+
+/// Statements of one thread.
+#[derive(Debug, Default)]
+pub(super) struct Block {
+    thread_id: u64,
+    connection_id: Option<u64>,
+    user: Option<String>,
+    host: Option<String>,
+    opened: u64,
+    first: u64,
+    new_from: u64,
+    words: Vec<u64>,
+    /// Texts that are others than those recorded, by the statement's number.
+    texts: HashMap<u64, Option<String>>,
+}
+
+/// A statement of an answer.
+#[expect(clippy::large_enum_variant, reason = "an answer has entries of one kind")]
+pub(super) enum Entry<'a> {
+    Row(&'a Row),
+    Recorded { block: &'a Block, of: RecordedStatement<'a>, timeline: Timeline },
+}
+
+impl Reader {
+    pub(super) fn new(form: Form, text: Text, share: Share) -> Reader {
+        Reader { asked: Asked::new(form, text, share), blocks: None }
+    }
+
+    /// Begins where the server is now, and returns that position; `None`: it has no such stream.
+    pub(super) fn begin(&mut self, source: &mut Source, filter: &str) -> Result<Option<u64>, Error> {
+        if source.columns(STREAM)?.is_empty() {
+            return Ok(None);
+        }
+        self.blocks = None;
+        if filter.is_empty() && !source.columns(BLOCKS)?.is_empty() {
+            let begun = source.rows(BLOCKS, &["POSITION", "FORMAT"], "")?;
+            if let Some(last) = begun.last().filter(|last| last.count(1) == RecordedStatement::FORMAT) {
+                self.blocks = Some(Blocks::new(&self.asked));
+                return Ok(Some(last.count(0)));
+            }
+        }
+        let begun = source.rows(STREAM, &["POSITION"], "")?;
+        Ok(Some(begun.last().map_or(0, |row| row.count(0))))
+    }
+
+    /// Whether blocks are asked for, since it began.
+    pub(super) fn reads_blocks(&self) -> bool {
+        self.blocks.is_some()
+    }
+
+    /// Asks for what is new since; of rows only for those the filter lets through.
+    pub(super) fn ask(&mut self, source: &mut Source, filter: &str) -> Result<Answer, Error> {
+        let Some(blocks) = &mut self.blocks else {
+            let mut rows = source.rows(STREAM, &self.asked.columns, filter)?;
+            let end = rows.pop().map_or_else(End::default, |last| End::read(&last));
+            return Ok(Answer { end, rows, blocks: vec![], timeline: Timeline::default() });
+        };
+        let (columns, mut taken) = (blocks.columns.clone(), Taken::default());
+        source.each(BLOCKS, &columns, "", &mut |row| blocks.take(&row, &mut taken))?;
+        let Taken { end, blocks, timeline, .. } = taken;
+        Ok(Answer { end, rows: vec![], blocks, timeline })
+    }
+
+    /// The digest of a statement; of one that has none, its instrument.
+    pub(super) fn digest<'a>(&'a self, entry: &Entry<'a>) -> Cow<'a, str> {
+        match (entry, &self.blocks) {
+            (Entry::Row(row), _) => self.asked.digest(row),
+            (Entry::Recorded { of, .. }, Some(blocks)) => {
+                blocks.digest(of)[0].or_else(|| blocks.name(of)).unwrap_or_default().into()
+            }
+            (Entry::Recorded { .. }, None) => Cow::default(),
+        }
+    }
+
+    /// The statement, of which there is what is written.
+    pub(super) fn statement<'a>(&'a self, entry: &Entry<'a>) -> Statement<'a> {
+        match (entry, &self.blocks) {
+            (Entry::Row(row), _) => Statement::read(row, &self.asked),
+            (Entry::Recorded { block, of, timeline }, Some(blocks)) => {
+                let [digest, digest_text] = blocks.digest(of);
+                Statement {
+                    event_name: blocks.name(of).unwrap_or_default().into(),
+                    sql: blocks.sql.and_then(|_| block.sql_text(of)),
+                    message: if blocks.has_message { of.message_text() } else { None },
+                    digest: digest.map(Cow::from),
+                    digest_text: digest_text.map(Cow::from),
+                    ..block.statement(of, timeline)
+                }
+            }
+            (Entry::Recorded { .. }, None) => Statement::default(),
+        }
+    }
+}
+
+/// What has come of an answer.
+#[derive(Default)]
+struct Taken {
+    end: End,
+    blocks: Vec<Block>,
+    timeline: Timeline,
+    /// Of the block to come.
+    texts: HashMap<u64, Option<String>>,
+}
+
+impl Blocks {
+    fn new(asked: &Asked) -> Blocks {
+        let mut columns = COLUMNS.to_vec();
+        let mut ask = |names: &[&'static str], is_asked: bool| {
+            let at = columns.len();
+            is_asked.then(|| {
+                columns.extend(names);
+                at
+            })
+        };
+        let sql = ask(&["SQL_TEXT"], asked.has("SQL_TEXT"));
+        let digest = ask(&["DIGEST", "DIGEST_TEXT"], asked.has("DIGEST") || asked.has("DIGEST_TEXT"));
+        let has_message = asked.has("MESSAGE_TEXT");
+        let [digests, older] = Default::default();
+        Blocks { columns, sql, digest, has_message, names: HashMap::new(), digests, older }
+    }
+
+    fn name(&self, of: &RecordedStatement<'_>) -> Option<&str> {
+        self.names.get(&of.class().into()).map(String::as_str)
+    }
+
+    fn digest(&self, of: &RecordedStatement<'_>) -> [Option<&str>; 2] {
+        let told = |digest| self.digests.get(&digest).or_else(|| self.older.get(&digest));
+        of.digest().and_then(told).map_or([None, None], |of| of.each_ref().map(Option::as_deref))
+    }
+
+    fn take(&mut self, row: &Row, taken: &mut Taken) {
+        let number = row.count(5);
+        match row.str(4).as_deref() {
+            Some("NAME") => {
+                self.names.insert(number, row.text(6).unwrap_or_default());
+            }
+            Some("DIGEST") => {
+                if self.digests.len() >= DIGESTS {
+                    self.older = std::mem::take(&mut self.digests);
+                }
+                let texts = self.digest.map_or([None, None], |at| [row.text(at), row.text(at + 1)]);
+                self.digests.insert([number, row.count(18)], texts);
+            }
+            Some("TEXT") => {
+                taken.texts.insert(number, self.sql.and_then(|at| row.text(at)));
+            }
+            Some("BLOCK") => taken.blocks.push(Block::read(row, std::mem::take(&mut taken.texts))),
+            _ => {
+                taken.end = End::read(row);
+                taken.timeline =
+                    Timeline { rate: row.count(15), start: row.count(16), start_us: row.count(17) };
+            }
+        }
+    }
+}
+
+impl End {
+    /// Both tables are asked for these columns first.
+    fn read(last: &Row) -> End {
+        End {
+            lost: last.count(statement::LOST),
+            events: last.count(statement::EVENTS),
+            has_more: last.str(statement::MORE).as_deref() == Some("YES"),
+            position: last.count(statement::POSITION),
+        }
+    }
+}
+
+impl Answer {
+    /// Its statements, those of one thread in their order, and when each ended.
+    pub(super) fn entries(&self) -> (Vec<Entry<'_>>, Vec<u64>) {
+        let mut entries: Vec<Entry<'_>> = self.rows.iter().map(Entry::Row).collect();
+        let mut ended: Vec<u64> = self.rows.iter().map(|row| row.count(statement::ENDED)).collect();
+        for block in &self.blocks {
+            RecordedStatement::read(&block.words, block.first, |of| {
+                if of.number >= block.new_from {
+                    ended.push(self.timeline.wall_us(of.end().unwrap_or(block.opened)));
+                    entries.push(Entry::Recorded { block, of, timeline: self.timeline });
+                }
+            });
+        }
+        (entries, ended)
+    }
+}
+
+impl Block {
+    fn read(row: &Row, texts: HashMap<u64, Option<String>>) -> Block {
+        let (words, _rest) = row.bytes(13).unwrap_or_default().as_chunks();
+        Block {
+            thread_id: row.count(7),
+            connection_id: row.number(8),
+            user: row.text(9),
+            host: row.text(10),
+            opened: row.count(11),
+            first: row.count(5),
+            new_from: row.count(12),
+            words: words.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect(),
+            texts,
+        }
+    }
+
+    fn sql_text<'a>(&'a self, of: &RecordedStatement<'a>) -> Option<Cow<'a, str>> {
+        match self.texts.get(&of.number) {
+            Some(told) => told.as_deref().map(Cow::from),
+            None => of.sql_text(),
+        }
+    }
+
+    /// What needs nothing but the record.
+    fn statement<'a>(&'a self, of: &RecordedStatement<'a>, timeline: &Timeline) -> Statement<'a> {
+        let (lock_ps, counts) = of.counts();
+        let [
+            errors,
+            warnings,
+            rows_affected,
+            rows_sent,
+            rows_examined,
+            tmp_disk_tables,
+            tmp_tables,
+            full_join,
+            _full_range_join,
+            _range,
+            _range_check,
+            full_scan,
+            merge_passes,
+            sort_range,
+            sort_rows,
+            sort_scan,
+            no_index_used,
+            _no_good_index_used,
+        ] = *counts;
+        Statement {
+            thread_id: self.thread_id,
+            time_ps: of.wait().map(|ticks| timeline.ps(ticks)),
+            lock_ps,
+            schema: of.current_schema(),
+            program: of.program().map(|names| names.map(Option::unwrap_or_default).join(".")),
+            errno: of.errno().into(),
+            errors,
+            warnings,
+            rows_affected,
+            rows_sent,
+            rows_examined,
+            tmp_disk_tables,
+            tmp_tables,
+            full_join,
+            full_scan,
+            merge_passes,
+            sorts: sort_range + sort_rows + sort_scan,
+            no_index_used,
+            level: of.nesting_level(),
+            connection_id: self.connection_id,
+            user: self.user.as_deref().map(Cow::from),
+            host: self.host.as_deref().map(Cow::from),
+            ended_us: timeline.wall_us(of.end().unwrap_or(self.opened)),
+            ..Statement::default()
+        }
+    }
+}
