@@ -14,7 +14,7 @@ const MAY_USE: [(&str, &[&str]); 11] = [
     ("tare-page", &[]),
     ("tare-lab", &["tare-budget", "tare-page"]),
     ("tare-budget", &[]),
-    ("tare-outlets", &["tare-budget", "tare-page"]),
+    ("tare-outlets", &["tare-budget", "tare-engine", "tare-page"]),
     ("tare", &["tare-budget", "tare-lab", "tare-mariadb", "tare-outlets", "tare-tables"]),
     ("tare-testkit", &[]),
 ];
