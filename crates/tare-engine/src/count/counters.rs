@@ -1,4 +1,4 @@
-//! HOT PATH: what statements come to besides their times: sums, and behind them largest values.
+//! HOT PATH: what statements come to besides their times: sums, and before them a largest value.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -7,11 +7,12 @@ use crate::memory::arena::Own;
 
 /// Figures of a statement, in the order of `record::statement::Counter`.
 pub(crate) const COUNTERS: usize = 21;
-/// Of so many the sum is kept, of those behind them the largest.
-pub(crate) const SUMS: usize = 20;
+/// The only one of which the largest is kept; of the others the sum.
+pub(crate) const LARGEST: usize = 0;
 
 /// The figures of many statements.
 #[repr(C)]
+#[derive(Default)]
 pub(crate) struct Counters([AtomicU64; COUNTERS]);
 
 /// Plain values of [`Counters`], for readers.
@@ -21,7 +22,7 @@ pub(crate) struct PlainCounters(pub(crate) [u64; COUNTERS]);
 impl PlainCounters {
     pub(crate) fn merge(&mut self, other: &PlainCounters) {
         for (at, (to, from)) in self.0.iter_mut().zip(other.0).enumerate() {
-            *to = if at < SUMS { to.wrapping_add(from) } else { from.max(*to) };
+            *to = if at == LARGEST { from.max(*to) } else { to.wrapping_add(from) };
         }
     }
 }
@@ -49,10 +50,10 @@ impl Counters {
     #[inline(always)]
     pub(crate) fn add_shared(&self, at: usize, value: u64) {
         let Some(figure) = self.0.get(at) else { return };
-        if at < SUMS {
-            figure.fetch_add(value, Relaxed);
-        } else {
+        if at == LARGEST {
             figure.fetch_max(value, Relaxed);
+        } else {
+            figure.fetch_add(value, Relaxed);
         }
     }
 
@@ -63,7 +64,7 @@ impl Counters {
     /// Adds all of `other`; the caller is the only writer.
     pub(crate) fn merge_own(&self, other: &Counters) {
         for (at, figure) in other.0.iter().enumerate() {
-            let keep = if at < SUMS { Counters::add } else { Counters::raise };
+            let keep = if at == LARGEST { Counters::raise } else { Counters::add };
             keep(self, at, figure.load(Relaxed));
         }
     }

@@ -8,6 +8,7 @@
 //! to it, and the whole of it is compared, in the thread's map as in the table: two digests are never taken for one.
 
 use std::cell::Cell;
+use std::mem::offset_of;
 use std::sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
@@ -17,7 +18,7 @@ use crate::Engine;
 use crate::count::cell::{Cell as _, Family, StatementCell};
 use crate::count::digest_table::DigestSlot;
 use crate::count::sample::Candidate;
-use crate::memory::arena::{Offset, Own, Use, View, WORDS};
+use crate::memory::arena::{LINE, Offset, Own, Use, View, WORDS};
 use crate::memory::index::Inserted;
 use crate::memory::lost::Lost;
 use crate::memory::text;
@@ -39,10 +40,9 @@ pub struct DigestTokens<'a> {
 /// Bytes of tokens a digest keeps.
 pub const MAX_DIGEST: usize = 1024;
 
-/// A thread's own count of one digest.
+/// A thread's own count of one digest. It begins a line, and what most statements write is in two.
 #[repr(C)]
 pub(crate) struct DigestCell {
-    pub(crate) cell: StatementCell,
     pub(crate) slot: AtomicU32,
     pub(crate) generation: AtomicU32,
     pub(crate) last_seen: AtomicU64,
@@ -51,11 +51,15 @@ pub(crate) struct DigestCell {
     _pad: AtomicU32,
     /// What a statement must have taken to become the digest's sample, in ticks, as far as the thread knows.
     pub(crate) sample_from: AtomicU64,
+    pub(crate) cell: StatementCell,
+    _rest: [AtomicU64; 2],
 }
 
 // SAFETY: atomics only, alignment 8, less than a block.
 #[allow(unsafe_code)]
 unsafe impl View for DigestCell {}
+const _: () = assert!(size_of::<DigestCell>() % LINE == 0);
+const _: () = assert!(offset_of!(DigestCell, cell) + offset_of!(StatementCell, counters) == 9 * 8);
 
 impl DigestCell {
     /// The table's turn when the thread last looked whether the slot still is the digest's.
@@ -291,7 +295,7 @@ impl Engine {
         let [hash, cell] = &map.entries[at];
         // An empty entry may remember a cell it had before (see `empty_map`).
         let offset = match hash.load(Relaxed) {
-            0 => self.cell_space(thread, (size_of::<DigestCell>() / 8) as u32)?,
+            0 => self.lines_space(thread, (size_of::<DigestCell>() / 8) as u32)?,
             had => had as Offset,
         };
         let digest: &DigestCell = self.arena.at(offset);

@@ -5,13 +5,14 @@
 //! no question: the maximum of a thread's own cell of waits or stages never rises into the second bucket, so an event of a
 //! higher one exceeds it, and comes here. How long the longest was is noted with the buckets.
 //!
-//! A thread counts in *pieces* of a dozen adjacent buckets, made when first needed, one line each. The pieces of a cell are
-//! a circle ([`circle`]), which the cell enters at the one it used last: mostly the next event finds its own there. What ends
-//! is added to *wide* pieces, which many threads share. An event is counted in its cell first, then here, and a reader
-//! looks here first: higher buckets never hold more than there is.
+//! A thread counts in *pieces* of two dozen adjacent buckets, made when first needed, one line each. The pieces of a cell are
+//! a circle ([`circle`]), which the cell enters at the one it used last: mostly the next event finds its own there. What its
+//! small counts cannot hold is carried to another piece, in a fold. What ends is added to *wide* pieces, which many threads
+//! share. An event is counted in its cell first, then here, and a reader looks here first: higher buckets never hold more than
+//! there is.
 
 use std::sync::atomic::{
-    AtomicU32, AtomicU64,
+    AtomicU16, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 
@@ -28,14 +29,20 @@ use crate::thread::Thread;
 /// In the place of a bucket: events nobody timed, which are in none.
 pub(crate) const UNTIMED: u32 = BUCKETS as u32;
 /// In the place of the first bucket of the piece that counts them: no bucket is as high.
-const UNTIMED_FIRST: u32 = GROUPS as u32 * WIDTH;
+const UNTIMED_FIRST: u32 = (BUCKETS as u32).next_multiple_of(WIDTH);
 /// Buckets of a piece.
-const WIDTH: u32 = 12;
-/// Pieces that hold all buckets.
-const GROUPS: usize = (BUCKETS + 1).div_ceil(WIDTH as usize);
+const WIDTH: u32 = 24;
+/// Buckets of a wide piece.
+const WIDE_WIDTH: u32 = 12;
+/// Wide pieces that hold all buckets.
+const GROUPS: usize = (BUCKETS + 1).div_ceil(WIDE_WIDTH as usize);
 
-/// Of a piece's first bucket: one of its counts is full, and another piece goes on.
-const FULL: u32 = 1 << 31;
+/// Of a piece's first bucket: what it counts is carried, and stands for [`CARRIED`] each.
+const CARRY: u32 = 1 << 31;
+/// As many as a count cannot hold.
+const CARRIED: u32 = 1 << 16;
+/// Likewise: one of its counts is full, and another piece goes on.
+const FULL: u32 = 1 << 30;
 /// More pieces than a circle has.
 const MOST_PIECES: usize = 1 << 10;
 
@@ -51,7 +58,7 @@ pub(crate) struct Piece {
     first: AtomicU32,
     /// The longest event that came here.
     longest: AtomicU64,
-    counts: [AtomicU32; WIDTH as usize],
+    counts: [AtomicU16; WIDTH as usize],
 }
 
 // SAFETY: atomics only, alignment 8, checked below to be a line.
@@ -98,7 +105,7 @@ unsafe impl View for Wide {}
 /// As [`Piece`], of what many threads add to.
 #[repr(C)]
 struct WidePiece {
-    counts: [AtomicU64; WIDTH as usize],
+    counts: [AtomicU64; WIDE_WIDTH as usize],
 }
 
 // SAFETY: atomics only, alignment 8, less than a block.
@@ -152,7 +159,7 @@ impl Engine {
         cell.stat.add_usual(n, ticks);
         let noted = match n {
             _ if !self.buckets.is_above_floor(ticks) => None,
-            1 => self.spread_long_event(thread, ticks, Some(&cell.head), None),
+            1 => self.spread_in(thread, &cell.head, self.buckets.of_long(ticks), 1),
             _ => self.spread_batch(thread, &cell.head, n, ticks),
         };
         match noted {
@@ -284,9 +291,42 @@ impl Engine {
     #[inline(never)]
     fn spread(&self, thread: &Thread, head: &CellHead, bucket: u32, n: u32) -> Option<&'static Piece> {
         let base = self.arena.base();
-        let full = piece_of(base, head, bucket).map(|(piece, _)| piece);
-        self.make_piece(thread, head, bucket / WIDTH * WIDTH, full)?;
-        count_in_piece(base, head, bucket, n)
+        if piece_of(base, head, bucket, 0).is_none() {
+            self.make_piece(thread, head, bucket / WIDTH * WIDTH, None)?;
+        }
+        let (piece, count) = piece_of(base, head, bucket, 0)?;
+        let sum = u64::from(count.load(Relaxed)) + u64::from(n);
+        let carried = (sum / u64::from(CARRIED)) as u32;
+        if carried == 0 {
+            count.store(sum as u16, Release);
+            return Some(piece);
+        }
+        // What is carried is seen where it was, or where it is.
+        self.folds.begin();
+        let is_carried = self.carry(thread, head, bucket, carried).is_some();
+        // What is not is in the lowest bucket from now on.
+        count.store(if is_carried { sum as u16 } else { u16::MAX }, Release);
+        self.folds.end();
+        head.histogram.store(self.arena.offset_of(piece), Release);
+        Some(piece)
+    }
+
+    /// Carries what a count cannot hold. `None`: there is no memory for it.
+    #[cold]
+    fn carry(&self, thread: &Thread, head: &CellHead, bucket: u32, mut carried: u32) -> Option<()> {
+        while carried != 0 {
+            let known = piece_of(self.arena.base(), head, bucket, CARRY);
+            let room = known.map_or(0, |(_, count)| u32::from(u16::MAX - count.load(Relaxed)));
+            if room == 0 {
+                let first = bucket / WIDTH * WIDTH | CARRY;
+                self.make_piece(thread, head, first, known.map(|(piece, _)| piece))?;
+                continue;
+            }
+            let (now, (_, count)) = (carried.min(room), known?);
+            count.store(count.load(Relaxed) + now as u16, Release);
+            carried -= now;
+        }
+        Some(())
     }
 
     /// A piece for the buckets from `first` on, that goes on for one that is full.
@@ -317,16 +357,21 @@ impl Engine {
 /// Counts `n` events in a bucket, if there is a piece with room for them, and returns that.
 #[inline(always)]
 fn count_in_piece(base: Base, head: &CellHead, bucket: u32, n: u32) -> Option<&'static Piece> {
-    let (piece, count) = piece_of(base, head, bucket)?;
-    let more = count.own().checked_add(n)?;
+    let (piece, count) = piece_of(base, head, bucket, 0)?;
+    let more = u16::try_from(u32::from(count.load(Relaxed)).checked_add(n)?).ok()?;
     // Whoever sees it sees that the cell has counted it.
     count.store(more, Release);
     Some(piece)
 }
 
-/// The piece that has a bucket, and its place there, for the cell's thread.
+/// The piece that has a bucket, and its place there, for the cell's thread; with [`CARRY`] the one that has what is carried.
 #[inline(always)]
-fn piece_of(base: Base, head: &CellHead, bucket: u32) -> Option<(&'static Piece, &'static AtomicU32)> {
+fn piece_of(
+    base: Base,
+    head: &CellHead,
+    bucket: u32,
+    carry: u32,
+) -> Option<(&'static Piece, &'static AtomicU16)> {
     let entry: Offset = head.histogram.own();
     if entry == 0 {
         return None;
@@ -334,7 +379,7 @@ fn piece_of(base: Base, head: &CellHead, bucket: u32) -> Option<(&'static Piece,
     let mut at = entry;
     loop {
         let piece: &Piece = base.at(at);
-        if let Some(count) = piece.counts.get(bucket.wrapping_sub(piece.first.own()) as usize) {
+        if let Some(count) = piece.counts.get((bucket | carry).wrapping_sub(piece.first.own()) as usize) {
             head.histogram.store(at, Release);
             return Some((piece, count));
         }
@@ -388,7 +433,9 @@ pub(crate) fn end_counting<C: Cell>(arena: &Arena, cell: &C) {
 /// Calls `f` with each bucket but the lowest, and how many events of a thread's own cell are in it.
 pub(crate) fn each(arena: &Arena, head: &CellHead, mut f: impl FnMut(u32, u64)) {
     for piece in filled(arena, head) {
-        let first = piece.first.load(Relaxed) & !FULL;
+        let first = piece.first.load(Relaxed);
+        let each = if first & CARRY == 0 { 1 } else { u64::from(CARRIED) };
+        let first = first & !(CARRY | FULL);
         // Its thread may have ended, and it may be anything.
         if first >= UNTIMED_FIRST || !first.is_multiple_of(WIDTH) {
             continue;
@@ -396,7 +443,7 @@ pub(crate) fn each(arena: &Arena, head: &CellHead, mut f: impl FnMut(u32, u64)) 
         for (bucket, count) in (first..).zip(&piece.counts) {
             let count = count.load(Acquire);
             if count != 0 {
-                f(bucket, count.into());
+                f(bucket, u64::from(count) * each);
             }
         }
     }
@@ -418,7 +465,7 @@ fn wide(arena: &Arena, at: &AtomicU32) -> Option<&'static Wide> {
 /// As [`each`], of what threads share. `at` is where the histogram's place stands.
 pub(crate) fn each_shared(arena: &Arena, at: &AtomicU32, mut f: impl FnMut(u32, u64)) {
     let pieces = wide(arena, at).into_iter().flat_map(|wide| &wide.pieces);
-    for (first, piece) in (0..).step_by(WIDTH as usize).zip(pieces) {
+    for (first, piece) in (0..).step_by(WIDE_WIDTH as usize).zip(pieces) {
         let Some(piece) = arena.get::<WidePiece>(piece.load(Acquire)) else { continue };
         for (bucket, count) in (first..).zip(&piece.counts) {
             let count = count.load(Acquire);
@@ -470,8 +517,8 @@ impl Engine {
     }
 
     fn add_shared(&self, to: &AtomicU32, bucket: u32, count: u64) {
-        match self.wide_piece(to, bucket / WIDTH) {
-            Some(piece) => _ = piece.counts[(bucket % WIDTH) as usize].fetch_add(count, Release),
+        match self.wide_piece(to, bucket / WIDE_WIDTH) {
+            Some(piece) => _ = piece.counts[(bucket % WIDE_WIDTH) as usize].fetch_add(count, Release),
             None => self.losses.count(Lost::Histograms),
         }
     }

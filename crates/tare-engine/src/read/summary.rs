@@ -163,17 +163,18 @@ impl Tally for ErrorTally {
 /// Counters as a row has them. LOCK_TIME comes in microseconds from the host, CPU_TIME in nanoseconds from the system.
 pub(crate) fn counters(PlainCounters(values): PlainCounters) -> StatementCounters {
     let [
+        max_total_memory,
         lock_time,
+        rows_sent,
+        rows_examined,
+        select_range,
         errors,
         warnings,
         rows_affected,
-        rows_sent,
-        rows_examined,
         created_tmp_disk_tables,
         created_tmp_tables,
         select_full_join,
         select_full_range_join,
-        select_range,
         select_range_check,
         select_scan,
         sort_merge_passes,
@@ -183,7 +184,6 @@ pub(crate) fn counters(PlainCounters(values): PlainCounters) -> StatementCounter
         no_index_used,
         no_good_index_used,
         cpu_time,
-        max_total_memory,
     ]: [u64; COUNTERS] = values;
     StatementCounters {
         lock_time_ps: lock_time.saturating_mul(1_000_000),

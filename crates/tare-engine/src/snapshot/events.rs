@@ -104,6 +104,34 @@ pub struct StatementCounters {
     pub max_total_memory: u64,
 }
 
+impl StatementCounters {
+    /// ERRORS to NO_GOOD_INDEX_USED, in the order of the columns.
+    #[must_use]
+    #[inline]
+    pub fn counts(&self) -> [u64; 18] {
+        [
+            self.errors,
+            self.warnings,
+            self.rows_affected,
+            self.rows_sent,
+            self.rows_examined,
+            self.created_tmp_disk_tables,
+            self.created_tmp_tables,
+            self.select_full_join,
+            self.select_full_range_join,
+            self.select_range,
+            self.select_range_check,
+            self.select_scan,
+            self.sort_merge_passes,
+            self.sort_range,
+            self.sort_rows,
+            self.sort_scan,
+            self.no_index_used,
+            self.no_good_index_used,
+        ]
+    }
+}
+
 /// A statement digest as the host spells it (text and hash are the server's own).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DigestText {

@@ -73,17 +73,19 @@ impl Engine {
     #[cold]
     pub(crate) fn line_space(&self, thread: &Thread) -> Option<Offset> {
         let line = (LINE / 8) as u32;
-        let skipped = thread.cell_next.own().wrapping_neg() % line;
-        match thread.cell_left.own().checked_sub(skipped) {
-            Some(left) if left >= line => {
-                thread.cell_next.store(thread.cell_next.own() + skipped, Relaxed);
-                thread.cell_left.store(left, Relaxed);
-            }
-            _ if thread.cell_count.own() as usize >= CELL_BLOCKS / 4 * 3 => return None,
-            // A fresh block begins with a line.
-            _ => thread.cell_left.store(0, Relaxed),
+        skip_to_line(thread);
+        if thread.cell_left.own() < line && thread.cell_count.own() as usize >= CELL_BLOCKS / 4 * 3 {
+            return None;
         }
         self.cell_space(thread, line)
+    }
+
+    /// As [`Engine::cell_space`], from the beginning of a line on.
+    #[cold]
+    pub(crate) fn lines_space(&self, thread: &Thread, words: u32) -> Option<Offset> {
+        skip_to_line(thread);
+        // A fresh block begins with a line.
+        self.cell_space(thread, words)
     }
 
     /// Room for a cell of `words` in the thread's cell blocks.
@@ -106,4 +108,11 @@ impl Engine {
         thread.cell_left.store(thread.cell_left.load(Relaxed) - words, Relaxed);
         Some(at)
     }
+}
+
+/// What is left of the line in which the next cell would begin stays empty.
+fn skip_to_line(thread: &Thread) {
+    let skipped = thread.cell_next.own().wrapping_neg() % (LINE / 8) as u32;
+    thread.cell_next.store(thread.cell_next.own() + skipped, Relaxed);
+    thread.cell_left.store(thread.cell_left.own().saturating_sub(skipped), Relaxed);
 }

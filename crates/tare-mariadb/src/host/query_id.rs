@@ -3,30 +3,33 @@
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
+use std::ptr::NonNull;
 use std::sync::OnceLock;
 
-use super::warning::session;
+use super::warning::{Session, session_function};
 use crate::startup::symbol;
 
 type QueryId = unsafe extern "C" fn(*const c_void) -> u64;
 
-static QUERY_ID: OnceLock<Option<QueryId>> = OnceLock::new();
+/// What finds the calling thread's session, and its statement's number: behind one another, to be at hand together.
+static FUNCTIONS: OnceLock<Option<(Session, QueryId)>> = OnceLock::new();
 
 /// Looks for the functions; before anybody asks for a number.
 pub(crate) fn resolve() {
-    let _first_one_stays = QUERY_ID.set(symbol(c"thd_query_id").map(|function| {
+    let query_id = symbol(c"thd_query_id").map(|function| {
         // SAFETY: a C function that takes a session and returns a 64-bit number, on all supported servers.
         unsafe { std::mem::transmute::<*mut c_void, QueryId>(function) }
-    }));
-    // This one is found at the first question.
-    session();
+    });
+    let _first_one_stays = FUNCTIONS.set(session_function().zip(query_id));
 }
 
 /// The number of the calling thread's statement; 0: it has none, or the server does not export it.
 pub(crate) fn current() -> u64 {
-    match (QUERY_ID.get(), session()) {
+    let Some(Some((session, query_id))) = FUNCTIONS.get() else { return 0 };
+    // SAFETY: it takes nothing and reads a thread-local.
+    match NonNull::new(unsafe { session() }) {
         // SAFETY: the calling thread's own session; the function reads a field of it.
-        (Some(Some(function)), Some(session)) => unsafe { function(session.as_ptr()) },
-        _ => 0,
+        Some(session) => unsafe { query_id(session.as_ptr()) },
+        None => 0,
     }
 }

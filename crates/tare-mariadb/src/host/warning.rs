@@ -13,7 +13,7 @@ use crate::startup::symbol;
 /// `Sql_state_errno_level::WARN_LEVEL_WARN`.
 const WARNING: c_int = 1;
 
-type Session = unsafe extern "C" fn() -> *mut c_void;
+pub(super) type Session = unsafe extern "C" fn() -> *mut c_void;
 type Push = unsafe extern "C" fn(*mut c_void, c_int, c_uint, *const c_char);
 
 /// What warns a session, where the server exports it.
@@ -28,14 +28,19 @@ fn push_warning() -> Option<Push> {
 
 /// The calling thread's session, if it has one and the server exports what finds it.
 pub(super) fn session() -> Option<NonNull<c_void>> {
+    let session = session_function()?;
+    // SAFETY: it takes nothing and reads a thread-local.
+    NonNull::new(unsafe { session() })
+}
+
+/// What finds the calling thread's session, where the server exports it.
+pub(super) fn session_function() -> Option<Session> {
     static SESSION: OnceLock<Option<Session>> = OnceLock::new();
-    let session = (*SESSION.get_or_init(|| {
+    *SESSION.get_or_init(|| {
         let session = symbol(c"_current_thd")?;
         // SAFETY: a C function without arguments that returns the calling thread's session or null: plugins call it.
         Some(unsafe { std::mem::transmute::<*mut c_void, Session>(session) })
-    }))?;
-    // SAFETY: it takes nothing and reads a thread-local.
-    NonNull::new(unsafe { session() })
+    })
 }
 
 /// Warns the calling thread's session, if it has one. To be called where the server itself may warn: by a thread that

@@ -11,8 +11,8 @@ use super::ended::{Spelled, Statements};
 use super::stream::{Accounts, Cursor, Fresh, Piece};
 use crate::Engine;
 use crate::clock::scaled;
-use crate::count::counters::{COUNTERS, PlainCounters};
 use crate::memory::text::{Text, readable};
+use crate::read::summary::counters;
 use crate::record::ring::RECORD_TIMED;
 use crate::record::statement::record::{Digest, StatementEvent, Texts, decode};
 use crate::snapshot::*;
@@ -210,11 +210,10 @@ impl<'a> RecordedStatement<'a> {
         (self.event.flags & RECORD_TIMED != 0).then_some(self.event.end)
     }
 
-    /// LOCK_TIME in picoseconds, and ERRORS to NO_GOOD_INDEX_USED in the order of the columns.
+    /// LOCK_TIME and what else is counted.
     #[must_use]
-    pub fn counts(&self) -> (u64, &[u64; COUNTERS - 3]) {
-        let PlainCounters([microseconds, counts @ .., _cpu_time, _memory]) = &self.event.counters;
-        (microseconds.saturating_mul(1_000_000), counts)
+    pub fn counters(&self) -> StatementCounters {
+        counters(self.event.counters)
     }
 
     /// SQL_TEXT as it was recorded: what it says unless something else was told.

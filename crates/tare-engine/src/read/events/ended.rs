@@ -10,18 +10,15 @@ use super::statements::readable;
 use super::stream::{Open, Streamed};
 use super::{Seen, Sources, nesting_of, timer};
 use crate::Engine;
-use crate::count::counters::{COUNTERS, PlainCounters};
 use crate::memory::text::Text;
 use crate::read::Scale;
+use crate::read::summary::counters;
 use crate::record::ring::RECORD_TIMED;
 use crate::record::statement::record::{Digest, StatementEvent, Texts, decode};
 use crate::snapshot::*;
 
 /// Digests a cursor remembers the spelling of.
 const SPELLED: usize = 1024;
-
-/// Counters but for LOCK_TIME and the last two, which only MySQL has.
-const COUNTS: usize = COUNTERS - 3;
 
 /// How digests and instruments are spelled: asked for under a lock, and remembered.
 #[derive(Debug, Default)]
@@ -122,6 +119,8 @@ pub struct StreamedStatement<'a> {
     thread_id: u64,
     event: StatementEvent,
     texts: Texts<Text<'a>>,
+    lock_time_ps: u64,
+    counts: [u64; 18],
 }
 
 impl<'a> StreamedStatement<'a> {
@@ -135,7 +134,20 @@ impl<'a> StreamedStatement<'a> {
         digest: Option<&'a Arc<DigestText>>,
     ) -> Self {
         let Seen { thread_id, event: (event, texts), .. } = seen;
-        StreamedStatement { engine, scale, sources, name, digest, thread_id, event, texts }
+        let counters = counters(event.counters);
+        let (lock_time_ps, counts) = (counters.lock_time_ps, counters.counts());
+        StreamedStatement {
+            engine,
+            scale,
+            sources,
+            name,
+            digest,
+            thread_id,
+            event,
+            texts,
+            lock_time_ps,
+            counts,
+        }
     }
 
     /// THREAD_ID.
@@ -165,14 +177,12 @@ impl<'a> StreamedStatement<'a> {
 
     /// LOCK_TIME, in picoseconds.
     pub fn lock_time_ps(&self) -> u64 {
-        let PlainCounters([microseconds, ..]) = self.event.counters;
-        microseconds.saturating_mul(1_000_000)
+        self.lock_time_ps
     }
 
     /// What is counted behind it: ERRORS to NO_GOOD_INDEX_USED, in the order of the columns.
-    pub fn counts(&self) -> &[u64; COUNTS] {
-        let PlainCounters([_lock_time, counts @ .., _cpu_time, _memory]) = &self.event.counters;
-        counts
+    pub fn counts(&self) -> &[u64; 18] {
+        &self.counts
     }
 
     /// SQL_TEXT.

@@ -14,7 +14,7 @@ use crate::Engine;
 use crate::clock::ticks;
 use crate::count::bank::place;
 use crate::count::cell::{Counts, Family, StatementCell};
-use crate::count::counters::{COUNTERS, Counters};
+use crate::count::counters::{COUNTERS, Counters, LARGEST};
 use crate::count::digest::{DigestCell, DigestTokens};
 use crate::count::sample::Candidate;
 use crate::instance::ProgramRef;
@@ -38,23 +38,26 @@ pub(crate) use record::{NAME_WORDS, NamedProgram};
 pub(crate) const STATEMENTS: RingKind =
     RingKind { used: Use::Statements, event: EventType::Statement, lost: Lost::StatementEvents };
 
-/// Counters a host reports while a statement runs; the numbers are positions in the record.
+/// Counters a host reports while a statement runs; the numbers are positions in the record. Those that most statements have
+/// come first: they share a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[allow(missing_docs)]
 pub enum Counter {
+    /// The most bytes its session had while it ran; counted by the engine.
+    TotalMemory,
     /// In microseconds, as the host counts it.
     LockTime,
+    RowsSent,
+    RowsExamined,
+    SelectRange,
     Errors,
     Warnings,
     RowsAffected,
-    RowsSent,
-    RowsExamined,
     CreatedTmpDiskTables,
     CreatedTmpTables,
     SelectFullJoin,
     SelectFullRangeJoin,
-    SelectRange,
     SelectRangeCheck,
     SelectScan,
     SortMergePasses,
@@ -65,12 +68,10 @@ pub enum Counter {
     NoGoodIndexUsed,
     /// In nanoseconds; counted by the engine.
     CpuTime,
-    /// The most bytes its session had while it ran; counted by the engine.
-    TotalMemory,
 }
 
 const _: () = assert!(WANTED << MASK < 1 << LEVEL);
-const _: () = assert!(Counter::TotalMemory as usize + 1 == COUNTERS);
+const _: () = assert!(Counter::TotalMemory as usize == LARGEST && Counter::CpuTime as usize + 1 == COUNTERS);
 
 /// How a statement ended, as the host's diagnostics area says.
 #[derive(Clone, Copy, Debug, Default)]
@@ -215,15 +216,7 @@ fn named_at(thread: &Thread, open: &OpenStatement) -> u64 {
     thread.named_levels.get(depth).map_or(0, |named| named.program.own())
 }
 
-/// What a statement took besides its time, at its end: of one that nests in none usually only its memory.
-#[inline(never)]
-fn measure(thread: &Thread, open: &OpenStatement, flags: u32) {
-    if flags & WITH_CPU != 0 || flags >> LEVEL != 0 {
-        return measure_all(thread, open, flags);
-    }
-    open.values().put(Counter::TotalMemory as usize, thread.memory.end());
-}
-
+/// What a statement took besides its time, at its end.
 #[inline(never)]
 fn measure_all(thread: &Thread, open: &OpenStatement, flags: u32) {
     if flags & WITH_CPU != 0 {
@@ -406,7 +399,13 @@ impl Engine {
         let end = if flags & u32::from(TIMED) != 0 { ticks() } else { 1 };
         let ended = EndedStatement { open, taken: end.saturating_sub(open.started()) };
         if flags & (WITH_MEMORY | WITH_CPU) != 0 {
-            measure(thread, open, flags);
+            cold_path();
+            if flags & WITH_CPU != 0 || flags >> LEVEL != 0 {
+                measure_all(thread, open, flags);
+            } else {
+                // Of one that nests in none usually only this is asked for.
+                open.values().put(Counter::TotalMemory as usize, thread.memory.end());
+            }
         }
         let bank = if flags & OF_NOBODY == 0 { BANK_OWN } else { BANK_UNATTRIBUTED };
         let cell = self.statement_cell(thread, bank, open.class());

@@ -22,9 +22,9 @@ use tare_sync::Version;
 
 use crate::clock::ticks;
 use crate::count::cell::Counts;
-use crate::count::counters::{COUNTERS, Counters, PlainCounters, SUMS};
+use crate::count::counters::{COUNTERS, Counters, LARGEST, PlainCounters};
 use crate::instance::Program;
-use crate::memory::arena::{Base, Offset, Own, View, WORDS};
+use crate::memory::arena::{Base, LINE, Offset, Own, View, WORDS};
 use crate::memory::text::{self, Text};
 use crate::record::journal::{OWN_KINDS, kind};
 use crate::record::ring::{BEHIND, CHUNK, RECORD_TIMED, Ring};
@@ -94,16 +94,13 @@ impl Length {
 
 /// Words of the head.
 const HEAD: usize = 7;
-/// Counters, and then the host's number of the statement, SQLSTATE and number of the error, what it nests in, the digest's
-/// slot and generation: these two last, for they share a line with the schema, and are as usual as that.
+/// Counters, and then the host's number of the statement, what it nests in, the digest's slot and generation, SQLSTATE and
+/// number of the error. Those behind the counters share a line with the schema, and are as usual as that.
 const VALUES: usize = COUNTERS + 4;
 const STATEMENT_ID: usize = COUNTERS;
-const ERROR: usize = COUNTERS + 1;
-const NESTING: usize = COUNTERS + 2;
-const DIGEST: usize = COUNTERS + 3;
-/// The only counter of which the largest is kept.
-const LARGEST: usize = SUMS;
-const _: () = assert!(LARGEST + 1 == COUNTERS);
+const NESTING: usize = COUNTERS + 1;
+const DIGEST: usize = COUNTERS + 2;
+const ERROR: usize = COUNTERS + 3;
 /// Where the number is.
 const ERRNO: u32 = 40;
 
@@ -138,9 +135,9 @@ pub(crate) struct OpenStatement {
     pub(super) flags: AtomicU32,
     /// Likewise, where it is asked for: its thread's CPU time when it began, in nanoseconds.
     pub(super) cpu_start: AtomicU64,
-    values: [AtomicU64; VALUES],
     /// Likewise: what its session's memory was when it began.
     pub(super) memory: MemoryBefore,
+    values: [AtomicU64; VALUES],
     schema: [AtomicU64; NAME_WORDS],
     text: [AtomicU64; TEXT_WORDS],
     object_schema: [AtomicU64; NAME_WORDS],
@@ -153,6 +150,9 @@ pub(crate) struct OpenStatement {
 #[allow(unsafe_code)]
 unsafe impl View for OpenStatement {}
 const _: () = assert!(size_of::<OpenStatement>() == WORDS * 8);
+const _: () = assert!(
+    (offset_of!(OpenStatement, values) + STATEMENT_ID * 8) / LINE == offset_of!(OpenStatement, schema) / LINE
+);
 // A block holds one of the longest records, and the end behind it.
 const _: () = assert!(HEAD + VALUES + 3 * NAME_WORDS + MESSAGE_WORDS + TEXT_WORDS + BEHIND <= WORDS);
 
@@ -316,7 +316,7 @@ impl OpenStatement {
             stat.add_untimed(1);
         }
         let set = self.set.own();
-        let mut left = set & ((1 << SUMS) - 1);
+        let mut left = set & ((1 << COUNTERS) - 1) & !(1 << LARGEST);
         while left != 0 {
             let at = left.trailing_zeros() as usize % 64;
             left &= left - 1;
