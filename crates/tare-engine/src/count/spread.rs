@@ -159,7 +159,7 @@ impl Engine {
         cell.stat.add_usual(n, ticks);
         let noted = match n {
             _ if !self.buckets.is_above_floor(ticks) => None,
-            1 => self.spread_in(thread, &cell.head, self.buckets.of_long(ticks), 1),
+            1 => self.spread_long_event(thread, ticks, Some(&cell.head), None),
             _ => self.spread_batch(thread, &cell.head, n, ticks),
         };
         match noted {
