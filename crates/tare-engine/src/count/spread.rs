@@ -318,7 +318,7 @@ impl Engine {
             let known = piece_of(self.arena.base(), head, bucket, CARRY);
             let room = known.map_or(0, |(_, count)| u32::from(u16::MAX - count.load(Relaxed)));
             if room == 0 {
-                let first = bucket / WIDTH * WIDTH | CARRY;
+                let first = CARRY | (bucket / WIDTH * WIDTH);
                 self.make_piece(thread, head, first, known.map(|(piece, _)| piece))?;
                 continue;
             }
