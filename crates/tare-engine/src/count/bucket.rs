@@ -97,8 +97,8 @@ fn height(ticks: u64) -> i64 {
     let even = ((ticks as i64 as f64).to_bits() >> 32) as i64;
     let part = even & 0xF_FFFF;
     let [first, second, third] = CURVE;
-    let curve = ((third * part >> 20) + second) * part >> 20;
-    even * OCTAVE + ((curve + first) * part >> 15)
+    let curve = (((third * part) >> 20) + second) * part;
+    even * OCTAVE + ((((curve >> 20) + first) * part) >> 15)
 }
 
 #[cfg(test)]

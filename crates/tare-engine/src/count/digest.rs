@@ -58,7 +58,7 @@ pub(crate) struct DigestCell {
 // SAFETY: atomics only, alignment 8, less than a block.
 #[allow(unsafe_code)]
 unsafe impl View for DigestCell {}
-const _: () = assert!(size_of::<DigestCell>() % LINE == 0);
+const _: () = assert!(size_of::<DigestCell>().is_multiple_of(LINE));
 const _: () = assert!(offset_of!(DigestCell, cell) + offset_of!(StatementCell, counters) == 9 * 8);
 
 impl DigestCell {

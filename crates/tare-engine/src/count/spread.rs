@@ -159,7 +159,7 @@ impl Engine {
         cell.stat.add_usual(n, ticks);
         let noted = match n {
             _ if !self.buckets.is_above_floor(ticks) => None,
-            1 => self.spread_in(thread, &cell.head, self.buckets.of_long(ticks), 1),
+            1 => self.spread_long_event(thread, ticks, Some(&cell.head), None),
             _ => self.spread_batch(thread, &cell.head, n, ticks),
         };
         match noted {
@@ -318,7 +318,7 @@ impl Engine {
             let known = piece_of(self.arena.base(), head, bucket, CARRY);
             let room = known.map_or(0, |(_, count)| u32::from(u16::MAX - count.load(Relaxed)));
             if room == 0 {
-                let first = bucket / WIDTH * WIDTH | CARRY;
+                let first = CARRY | (bucket / WIDTH * WIDTH);
                 self.make_piece(thread, head, first, known.map(|(piece, _)| piece))?;
                 continue;
             }
