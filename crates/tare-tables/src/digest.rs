@@ -1,7 +1,7 @@
 //! Statements by digest.
 
 use tare_engine::Spelling;
-use tare_engine::snapshot::{DigestRow, Reset};
+use tare_engine::snapshot::{DigestRow, Parts, Reset};
 
 use crate::column::{ColumnDef, all_of, column, nullable, number};
 use crate::definition::TableDef;
@@ -43,7 +43,12 @@ const KEY: &[ColumnDef<DigestRow>] = &[
     .of(DigestRow::DIGEST.and(DigestRow::DIGEST_TEXT)),
 ];
 
-const TIMES: &[ColumnDef<DigestRow>] = stat_columns!("STAR", "WAIT", "statements", row => row.stat.stat);
+const PLAIN_TIMES: &[ColumnDef<DigestRow>] =
+    stat_columns!("STAR", "WAIT", "statements", row => row.stat.stat);
+const TIMES: &[ColumnDef<DigestRow>] = {
+    let [count, sum, min, avg, max] = all_of::<_, 5>(PLAIN_TIMES, Parts::NONE);
+    &[count, sum, min.of(DigestRow::EXTREMES), avg, max.of(DigestRow::EXTREMES)]
+};
 
 const LOCK_TIME: &[ColumnDef<DigestRow>] = &[number(
     "SUM_LOCK_TIME",

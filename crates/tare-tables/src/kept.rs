@@ -86,15 +86,32 @@ impl<R> Kept for KeptRows<'_, R> {
         let parts = parts(self.getters, columns);
         let getters = self.getters;
         let judges = tests.into_iter().map(|test| Judge::new(&getters[test.column], test));
-        let mut judges: Vec<Judge<'_, '_, R>> = judges.collect();
+        let judges: Vec<Judge<'_, '_, R>> = judges.collect();
         let by = by.map(|by| &self.getters[by]);
-        let mut passed = Vec::new();
-        let all: Vec<usize> = (0..self.moment.count()).collect();
-        self.moment.expect(&all, parts);
-        for position in all {
-            judges.iter_mut().for_each(|it| it.same = self.moment.same(position, it.getter.parts));
-            let Some(row) = self.moment.row(position, parts) else { continue };
-            if judges.iter_mut().all(|judge| judge.accepts(row)) {
+        let count = self.moment.count();
+        self.moment.expect(&(0..count).collect::<Vec<_>>(), parts);
+        let is_shared = |it: &Judge<'_, '_, R>| count > 0 && self.moment.same(0, it.getter.parts).is_some();
+        let (mut shared, mut others): (Vec<_>, Vec<_>) = judges.into_iter().partition(is_shared);
+        // What rows have in common is known of most before they are looked at.
+        let parts_of_others = others
+            .iter()
+            .map(|it| it.getter.parts)
+            .chain(by.map(|by| by.parts))
+            .fold(Parts::NONE, Parts::and);
+        let mut passed = Vec::with_capacity(count);
+        for position in 0..count {
+            let mut is_known = true;
+            for judge in &mut shared {
+                judge.same = self.moment.same(position, judge.getter.parts);
+                is_known &= judge.known().is_some();
+            }
+            if shared.iter().any(|judge| judge.known() == Some(false)) {
+                continue;
+            }
+            let asked = if is_known { parts_of_others } else { parts };
+            let Some(row) = self.moment.row(position, asked) else { continue };
+            let is_passed = is_known || shared.iter_mut().all(|judge| judge.accepts(row));
+            if is_passed && others.iter_mut().all(|judge| judge.accepts(row)) {
                 passed.push((by.map_or(0, |by| by.number(row)), position));
             }
         }
@@ -138,14 +155,17 @@ impl<'g, 't, R> Judge<'g, 't, R> {
         Judge { getter, test, same: None, last: None }
     }
 
+    /// The answer, where it was given of a row that has the same.
+    fn known(&self) -> Option<bool> {
+        let (last, is_accepted) = self.last?;
+        (self.same == Some(last)).then_some(is_accepted)
+    }
+
     fn accepts(&mut self, row: &R) -> bool {
-        match (self.same, self.last) {
-            (Some(same), Some((last, is_accepted))) if same == last => is_accepted,
-            _ => {
-                let is_accepted = (self.test.accepts)(&self.getter.read(row));
-                self.last = self.same.map(|same| (same, is_accepted));
-                is_accepted
-            }
-        }
+        self.known().unwrap_or_else(|| {
+            let is_accepted = (self.test.accepts)(&self.getter.read(row));
+            self.last = self.same.map(|same| (same, is_accepted));
+            is_accepted
+        })
     }
 }

@@ -21,9 +21,12 @@ pub(crate) struct PlainCounters(pub(crate) [u64; COUNTERS]);
 
 impl PlainCounters {
     pub(crate) fn merge(&mut self, other: &PlainCounters) {
-        for (at, (to, from)) in self.0.iter_mut().zip(other.0).enumerate() {
-            *to = if at == LARGEST { from.max(*to) } else { to.wrapping_add(from) };
-        }
+        const { assert!(LARGEST == 0) };
+        let [largest, sums @ ..] = &mut self.0;
+        let [other, more @ ..] = &other.0;
+        *largest = (*largest).max(*other);
+        // A loop of its own, so that several are added at once.
+        sums.iter_mut().zip(more).for_each(|(sum, more)| *sum = sum.wrapping_add(*more));
     }
 }
 
@@ -59,6 +62,12 @@ impl Counters {
 
     pub(crate) fn plain(&self) -> PlainCounters {
         PlainCounters(std::array::from_fn(|at| self.0[at].load(Relaxed)))
+    }
+
+    /// Copies them to `plain`, without a copy on the way.
+    #[inline]
+    pub(crate) fn copy_to(&self, plain: &mut PlainCounters) {
+        plain.0.iter_mut().zip(&self.0).for_each(|(to, from)| *to = from.load(Relaxed));
     }
 
     /// Adds all of `other`; the caller is the only writer.

@@ -70,14 +70,13 @@ impl DigestTally {
 }
 
 impl DigestCounts {
+    /// Copies them to `tally`, without a copy on the way.
     #[inline]
-    pub(crate) fn plain(&self) -> DigestTally {
-        DigestTally {
-            stat: self.stat.plain(),
-            counters: self.counters.plain(),
-            first_seen: self.first_seen.load(Relaxed),
-            last_seen: self.last_seen.load(Relaxed),
-        }
+    pub(crate) fn copy_to(&self, tally: &mut DigestTally) {
+        tally.stat = self.stat.plain();
+        self.counters.copy_to(&mut tally.counters);
+        tally.first_seen = self.first_seen.load(Relaxed);
+        tally.last_seen = self.last_seen.load(Relaxed);
     }
 
     /// Adds; several threads may.

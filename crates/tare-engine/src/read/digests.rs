@@ -131,7 +131,8 @@ impl Digests<'_> {
         let at = self.order[position] as usize;
         let Digests { scale, tallies, names, row, .. } = self;
         let sum = &tallies.sums[at];
-        row.stat.stat = scale.stat(sum.tally.stat);
+        let stat = &sum.tally.stat;
+        row.stat.stat = if parts.has(DigestRow::EXTREMES) { scale.stat(*stat) } else { scale.total(stat) };
         if parts.has(DigestRow::COUNTERS) {
             row.stat.sum = counters(sum.tally.counters);
         }
@@ -141,7 +142,9 @@ impl Digests<'_> {
         if parts.has(DigestRow::LAST_SEEN) {
             row.last_seen_us = scale.wall_us(sum.tally.last_seen.max(sum.tally.first_seen));
         }
-        names.fill(self.engine, (row, &mut self.schema), at, parts);
+        if parts.has(DigestRow::SCHEMA.and(DigestRow::DIGEST)) {
+            names.fill(self.engine, (row, &mut self.schema), at, parts);
+        }
         if parts.has(DigestRow::SAMPLE) {
             let sample = names.samples.get(at).and_then(Option::as_ref);
             row.sample = sample.map(|sample| self.engine.statement_sample(scale, sample));
@@ -354,7 +357,7 @@ impl Engine {
                 buckets.push((bucket, count))
             });
         }
-        *tally = counts.plain();
+        counts.copy_to(tally);
     }
 
     /// What a thread has counted and not yet moved to the places. The buckets of all follow one another.

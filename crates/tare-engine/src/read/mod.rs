@@ -129,6 +129,11 @@ impl<'a> Scale<'a> {
         self.engine.clock.moment_wall_us(at, self.rate)
     }
 
+    /// As [`Scale::stat`], without MIN and MAX.
+    pub(crate) fn total(&self, plain: &Plain) -> Stat {
+        Stat { count: plain.count, sum_ps: self.ps(plain.sum), ..Stat::default() }
+    }
+
     pub(crate) fn stat(&self, plain: Plain) -> Stat {
         if plain.count == 0 {
             return Stat::default();

@@ -200,6 +200,8 @@ impl DigestRow {
     pub const FIRST_SEEN: Parts = Parts::part(6);
     /// `last_seen_us`
     pub const LAST_SEEN: Parts = Parts::part(7);
+    /// `min_ps` and `max_ps` of `stat.stat`
+    pub const EXTREMES: Parts = Parts::part(8);
     /// What tells who is in a place.
     pub(crate) const NAMED: Parts =
         DigestRow::SCHEMA.and(DigestRow::DIGEST).and(DigestRow::DIGEST_TEXT).and(DigestRow::SAMPLE);

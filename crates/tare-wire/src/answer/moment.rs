@@ -131,8 +131,7 @@ impl Moment<'_> {
         }
         match select.order[..] {
             [Order { column, descending }] if !select.is_aggregate() => {
-                let rows = self.judge(select, Some(column)).to_vec();
-                Ok(Found::Rows(first(rows, descending, select)))
+                Ok(Found::Rows(first(self.judge(select, Some(column)), descending, select)))
             }
             _ => self.sums(select).map(Found::Sums),
         }
@@ -191,15 +190,28 @@ impl Moment<'_> {
     }
 }
 
-/// The positions of the first rows in the order of their numbers; of equals the first ones come first.
-fn first(mut rows: Vec<(u64, usize)>, descending: bool, select: &Select) -> Vec<usize> {
-    let key = |(number, position): &(u64, usize)| (if descending { !*number } else { *number }, *position);
+/// The positions of the first rows in the order of their numbers; of equals the first ones come first. Few of many are
+/// wanted mostly: what comes behind as many as were found so far is passed over.
+fn first(rows: &[(u64, usize)], descending: bool, select: &Select) -> Vec<usize> {
     let wanted = usize::try_from(select.limit.skip.saturating_add(select.limit.rows)).unwrap_or(usize::MAX);
-    if wanted < rows.len() {
-        rows.select_nth_unstable_by_key(wanted, key);
-        rows.truncate(wanted);
+    let Some(last) = wanted.checked_sub(1) else { return Vec::new() };
+    let most = wanted.saturating_mul(2);
+    let mut found: Vec<(u64, usize)> = Vec::with_capacity(most.min(rows.len()));
+    let mut bound = u64::MAX;
+    for (number, position) in rows {
+        let rank = if descending { !*number } else { *number };
+        if rank > bound {
+            continue;
+        }
+        found.push((rank, *position));
+        if found.len() == most {
+            found.select_nth_unstable(last);
+            found.truncate(wanted);
+            bound = found[last].0;
+        }
     }
-    rows.sort_unstable_by_key(key);
+    found.sort_unstable();
+    found.truncate(wanted);
     let skip = usize::try_from(select.limit.skip).unwrap_or(usize::MAX);
-    rows.into_iter().skip(skip).map(|(_, position)| position).collect()
+    found.into_iter().skip(skip).map(|(_, position)| position).collect()
 }
