@@ -63,11 +63,6 @@ fn has_invariant_tsc() -> bool {
     false
 }
 
-/// Ticks at a rate, as [`Clock::rate`] says it.
-pub(crate) fn scaled(ticks: u64, rate: u64) -> u64 {
-    u64::try_from((u128::from(ticks) * u128::from(rate)) >> 32).unwrap_or(u64::MAX)
-}
-
 /// The anchor of ticks to time: where both stood at the start, and the rate between them.
 pub(crate) struct Clock {
     start_ticks: AtomicU64,
@@ -132,29 +127,49 @@ impl Clock {
         self.rate.compare_exchange(0, rate, Relaxed, Relaxed).map_or_else(|first| first, |_| rate)
     }
 
-    /// A duration in picoseconds.
-    pub(crate) fn ps(&self, ticks: u64, rate: u64) -> u64 {
-        scaled(ticks, rate)
-    }
-
-    /// The start: in ticks, and in microseconds since the Unix epoch.
-    pub(crate) fn start_of_time(&self) -> [u64; 2] {
-        [self.start_ticks.load(Relaxed), self.start_wall_us.load(Relaxed)]
-    }
-
-    /// A moment as picoseconds since the start.
-    pub(crate) fn moment_ps(&self, at: u64, rate: u64) -> u64 {
-        self.ps(at.saturating_sub(self.start_ticks.load(Relaxed)), rate)
-    }
-
-    /// A moment as microseconds since the Unix epoch.
-    pub(crate) fn moment_wall_us(&self, at: u64, rate: u64) -> u64 {
-        self.start_wall_us.load(Relaxed) + self.moment_ps(at, rate) / 1_000_000
+    /// How ticks are told as times, the same ever after.
+    pub(crate) fn scale(&self) -> Scale {
+        Scale {
+            rate: self.rate(),
+            start: self.start_ticks.load(Relaxed),
+            start_us: self.start_wall_us.load(Relaxed),
+        }
     }
 
     /// True where ticks are cycles.
     pub(crate) fn counts_cycles(&self) -> bool {
         !NANOSECONDS.load(Relaxed)
+    }
+}
+
+/// How ticks are told as times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Scale {
+    /// Picoseconds of a tick, 32 bits of fraction.
+    pub rate: u64,
+    /// The start, in ticks.
+    pub start: u64,
+    /// The start, in microseconds since the Unix epoch.
+    pub start_us: u64,
+}
+
+impl Scale {
+    /// Picoseconds of so many ticks.
+    #[must_use]
+    pub fn ps(&self, ticks: u64) -> u64 {
+        u64::try_from((u128::from(ticks) * u128::from(self.rate)) >> 32).unwrap_or(u64::MAX)
+    }
+
+    /// A moment, in picoseconds since the start.
+    #[must_use]
+    pub fn moment_ps(&self, at: u64) -> u64 {
+        self.ps(at.saturating_sub(self.start))
+    }
+
+    /// A moment, in microseconds since the Unix epoch.
+    #[must_use]
+    pub fn wall_us(&self, at: u64) -> u64 {
+        self.start_us + self.moment_ps(at) / 1_000_000
     }
 }
 
@@ -179,7 +194,7 @@ mod tests {
         let (ticks, ns) = now();
         let elapsed_ns = ns - clock.start_ns.load(Relaxed);
         assert!(rates.iter().all(|rate| *rate == clock.rate()), "{rates:?}");
-        let told_ns = clock.moment_ps(ticks, rates[0]) / 1000;
+        let told_ns = clock.scale().moment_ps(ticks) / 1000;
         assert!(told_ns.abs_diff(elapsed_ns) < elapsed_ns / 10_000, "{told_ns} of {elapsed_ns}");
     }
 

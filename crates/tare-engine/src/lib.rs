@@ -39,7 +39,7 @@ use setup::rules::Rules;
 use setup::wanted::Wanted;
 use snapshot::{ClassId, Consumer, Kind, KnownError, Properties};
 
-pub use clock::ticks;
+pub use clock::{Scale, ticks};
 pub use count::digest::{DigestTokens, MAX_DIGEST};
 pub use count::error::MAX_ERRORS;
 pub use count::session::{CounterForm, MAX_SESSION_COUNTERS, Session, SessionCounter, SessionCounters};
@@ -53,7 +53,7 @@ pub use memory::text::shown;
 pub use read::{
     ApplierRow, BlockRow, BlockTexts, CachedHost, Cursor, Digests, Each, EachStatement, Origin, Piece,
     RecordedStatement, Replica, ReplicaError, ReplicaRow, ReplicaThread, ReplicaWorker, SessionCountersRow,
-    SessionValue, SessionVariableRow, Sink, StatementBlock, StreamedStatement, Timeline,
+    SessionValue, SessionVariableRow, Sink, StatementBlock, StreamedStatement,
 };
 pub use record::stage::Progress;
 pub use record::statement::{Counter, EndedStatement, MAX_SQL_TEXT, Outcome, Statement};

@@ -12,7 +12,6 @@ pub(crate) const LARGEST: usize = 0;
 
 /// The figures of many statements.
 #[repr(C)]
-#[derive(Default)]
 pub(crate) struct Counters([AtomicU64; COUNTERS]);
 
 /// Plain values of [`Counters`], for readers.
@@ -61,7 +60,9 @@ impl Counters {
     }
 
     pub(crate) fn plain(&self) -> PlainCounters {
-        PlainCounters(std::array::from_fn(|at| self.0[at].load(Relaxed)))
+        let mut plain = PlainCounters::default();
+        self.copy_to(&mut plain);
+        plain
     }
 
     /// Copies them to `plain`, without a copy on the way.

@@ -75,7 +75,7 @@ enum Later {
 /// each look.
 pub struct Digests<'e> {
     engine: &'e Engine,
-    scale: Scale<'e>,
+    scale: Scale,
     tallies: Tallies,
     names: Names,
     /// Where in the tallies the rows are.
@@ -412,7 +412,7 @@ impl Engine {
         })
     }
 
-    fn statement_sample(&self, scale: &Scale<'_>, sample: &CopiedSample) -> StatementSample {
+    fn statement_sample(&self, scale: &Scale, sample: &CopiedSample) -> StatementSample {
         StatementSample {
             text: self.sql_text(&sample.text, sample.charset, sample.cut).map(Cow::into_owned),
             seen_us: scale.wall_us(sample.seen),

@@ -21,6 +21,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use crate::Engine;
+pub(crate) use crate::clock::Scale;
 use crate::count::cell::Plain;
 use crate::memory::arena::{Use, WORDS};
 use crate::snapshot::{Stat, Summary};
@@ -29,7 +30,7 @@ use crate::thread::Thread;
 pub use digests::Digests;
 pub use events::{
     BlockRow, BlockTexts, Cursor, Each, EachStatement, Origin, Piece, RecordedStatement, StatementBlock,
-    StreamedStatement, Timeline,
+    StreamedStatement,
 };
 pub(crate) use names::Tenants;
 pub use observed::{ApplierRow, CachedHost, Replica, ReplicaError, ReplicaRow, ReplicaThread, ReplicaWorker};
@@ -105,28 +106,10 @@ const TRIES: u32 = 200;
 const PAUSES: u32 = 10_000;
 const FOLD_PAUSE: std::time::Duration = std::time::Duration::from_micros(50);
 
-/// Ticks to picoseconds at one rate.
-#[derive(Clone, Copy)]
-pub(crate) struct Scale<'a> {
-    engine: &'a Engine,
-    rate: u64,
-}
-
-impl<'a> Scale<'a> {
-    pub(crate) fn of(engine: &'a Engine) -> Scale<'a> {
-        Scale { engine, rate: engine.clock.rate() }
-    }
-
-    pub(crate) fn ps(&self, ticks: u64) -> u64 {
-        self.engine.clock.ps(ticks, self.rate)
-    }
-
-    pub(crate) fn moment_ps(&self, at: u64) -> u64 {
-        self.engine.clock.moment_ps(at, self.rate)
-    }
-
-    pub(crate) fn wall_us(&self, at: u64) -> u64 {
-        self.engine.clock.moment_wall_us(at, self.rate)
+/// What readers make of what writers count in ticks.
+impl Scale {
+    pub(crate) fn of(engine: &Engine) -> Scale {
+        engine.clock.scale()
     }
 
     /// As [`Scale::stat`], without MIN and MAX.
@@ -139,11 +122,6 @@ impl<'a> Scale<'a> {
             return Stat::default();
         }
         let min = if plain.min_inverted == 0 { 0 } else { !plain.min_inverted };
-        Stat {
-            count: plain.count,
-            sum_ps: self.ps(plain.sum),
-            min_ps: self.ps(min),
-            max_ps: self.ps(plain.max),
-        }
+        Stat { min_ps: self.ps(min), max_ps: self.ps(plain.max), ..self.total(&plain) }
     }
 }

@@ -176,7 +176,7 @@ impl Engine {
         }
     }
 
-    fn table_row(&self, share: Offset, tally: &TableTally, scale: Scale<'_>) -> Option<TableRow> {
+    fn table_row(&self, share: Offset, tally: &TableTally, scale: Scale) -> Option<TableRow> {
         let (_held, share) = held::<TableShare>(&self.arena, Pool::Tables, share)?;
         let keys = (share.keys.load(Relaxed) as usize).min(MAX_INDEXES);
         let io = |tally: &Option<[Plain; 4]>| {
@@ -292,7 +292,7 @@ impl Engine {
         rows
     }
 
-    fn prepared_row(&self, prepared: &Prepared, scale: Scale<'_>) -> PreparedRow {
+    fn prepared_row(&self, prepared: &Prepared, scale: Scale) -> PreparedRow {
         let today = self.counts_for(Family::Prepared, Viewer::Global, prepared.epoch.load(Relaxed));
         let stat = |counts: &Counts| if today { scale.stat(counts.plain()) } else { Stat::default() };
         PreparedRow {

@@ -503,7 +503,7 @@ impl PlainIo {
         }
     }
 
-    pub(crate) fn stat(&self, scale: Scale<'_>) -> IoStat {
+    pub(crate) fn stat(&self, scale: Scale) -> IoStat {
         let [read, write, misc] = self.0.map(|(plain, bytes)| ByteStat { stat: scale.stat(plain), bytes });
         IoStat { read, write, misc }
     }

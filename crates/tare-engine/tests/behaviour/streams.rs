@@ -32,7 +32,7 @@ struct ByBlocks {
 impl ByBlocks {
     fn read(&mut self, rig: Rig, rows: &[StatementRow], origins: &[Origin]) -> Piece {
         let ByBlocks { cursor, names, digests } = self;
-        let (mut told, mut at, timeline) = (HashMap::new(), 0, rig.timeline());
+        let (mut told, mut at, scale) = (HashMap::new(), 0, rig.scale());
         let texts = BlockTexts { sql: true, digest: true };
         rig.stream_statement_blocks(cursor, texts, &mut |row| {
             match row {
@@ -46,7 +46,7 @@ impl ByBlocks {
                             let sql = told.remove(&of.number);
                             let sql = sql.unwrap_or_else(|| of.sql_text().map(Cow::into_owned));
                             let said = (names[&of.class()], sql, digest);
-                            compare(&of, &block, said, timeline, &rows[at], &origins[at]);
+                            compare(&of, &block, said, scale, &rows[at], &origins[at]);
                             at += 1;
                         }
                     });
@@ -62,15 +62,15 @@ fn compare(
     of: &RecordedStatement<'_>,
     block: &StatementBlock<'_>,
     (name, sql, digest): (&str, Option<String>, Option<&DigestText>),
-    timeline: Timeline,
+    scale: Scale,
     row: &StatementRow,
     origin: &Origin,
 ) {
     let StatementRow { head, counters, .. } = row;
     assert_eq!((block.thread_id, name), (head.thread_id, head.name));
     assert_eq!((sql, digest), (row.sql_text.clone(), row.digest.as_deref()));
-    assert_eq!(of.wait().map(|ticks| timeline.ps(ticks)), head.timer.wait_ps);
-    assert_eq!(timeline.wall_us(of.end().unwrap_or(block.opened)), origin.ended_us);
+    assert_eq!(of.wait().map(|ticks| scale.ps(ticks)), head.timer.wait_ps);
+    assert_eq!(scale.wall_us(of.end().unwrap_or(block.opened)), origin.ended_us);
     assert_eq!(
         (block.processlist_id, block.user, block.host),
         (origin.processlist_id, origin.user.as_deref(), origin.host.as_deref())

@@ -6,11 +6,11 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use tare_engine::{RecordedStatement, Timeline};
+use tare_engine::{RecordedStatement, Scale};
 
 use super::choice::Share;
 use super::form::{Form, Text};
-use super::statement::{self, Asked, Statement};
+use super::statement::{self, Asked, Statement, ask};
 use crate::{Error, Row, Source};
 
 /// The endpoint's tables.
@@ -18,7 +18,7 @@ pub(super) const STREAM: &str = "tare_stream_statements";
 const BLOCKS: &str = "tare_stream_statement_blocks";
 
 /// The columns of blocks that are always asked for.
-const COLUMNS: [&str; 19] = [
+const COLUMNS: [&str; 15] = [
     "LOST",
     "EVENTS",
     "MORE",
@@ -33,12 +33,10 @@ const COLUMNS: [&str; 19] = [
     "OPENED",
     "NEW_FROM",
     "RECORDS",
-    "FORMAT",
-    "TICK",
-    "STARTED",
-    "STARTED_AT",
     "DIGEST_CHARSET",
 ];
+/// What is asked for once.
+const SERVER: [&str; 5] = ["POSITION", "FORMAT", "TICK", "STARTED", "STARTED_AT"];
 /// Digests told last that are remembered at least; the endpoint tells anew what it told longer ago.
 const DIGESTS: usize = 50_000;
 
@@ -51,6 +49,8 @@ pub(super) struct Reader {
 
 /// How blocks are read.
 struct Blocks {
+    /// The server's.
+    scale: Scale,
     columns: Vec<&'static str>,
     sql: Option<usize>,
     digest: Option<usize>,
@@ -78,7 +78,6 @@ pub(super) struct Answer {
     pub(super) end: End,
     rows: Vec<Row>,
     blocks: Vec<Block>,
-    timeline: Timeline,
 }
 
 /// Statements of one thread.
@@ -100,7 +99,7 @@ pub(super) struct Block {
 #[expect(clippy::large_enum_variant, reason = "an answer has entries of one kind")]
 pub(super) enum Entry<'a> {
     Row(&'a Row),
-    Recorded { block: &'a Block, of: RecordedStatement<'a>, timeline: Timeline },
+    Recorded(&'a Block, RecordedStatement<'a>),
 }
 
 impl Reader {
@@ -115,9 +114,10 @@ impl Reader {
         }
         self.blocks = None;
         if filter.is_empty() && !source.columns(BLOCKS)?.is_empty() {
-            let begun = source.rows(BLOCKS, &["POSITION", "FORMAT"], "")?;
+            let begun = source.rows(BLOCKS, &SERVER, "")?;
             if let Some(last) = begun.last().filter(|last| last.count(1) == RecordedStatement::FORMAT) {
-                self.blocks = Some(Blocks::new(&self.asked));
+                let scale = Scale { rate: last.count(2), start: last.count(3), start_us: last.count(4) };
+                self.blocks = Some(Blocks::new(&self.asked, scale));
                 return Ok(Some(last.count(0)));
             }
         }
@@ -135,22 +135,38 @@ impl Reader {
         let Some(blocks) = &mut self.blocks else {
             let mut rows = source.rows(STREAM, &self.asked.columns, filter)?;
             let end = rows.pop().map_or_else(End::default, |last| End::read(&last));
-            return Ok(Answer { end, rows, blocks: vec![], timeline: Timeline::default() });
+            return Ok(Answer { end, rows, blocks: vec![] });
         };
         let (columns, mut taken) = (blocks.columns.clone(), Taken::default());
         source.each(BLOCKS, &columns, "", &mut |row| blocks.take(&row, &mut taken))?;
-        let Taken { end, blocks, timeline, .. } = taken;
-        Ok(Answer { end, rows: vec![], blocks, timeline })
+        let Taken { end, blocks, .. } = taken;
+        Ok(Answer { end, rows: vec![], blocks })
+    }
+
+    /// An answer's statements, those of one thread in their order, and when each ended.
+    pub(super) fn entries<'a>(&self, answer: &'a Answer) -> (Vec<Entry<'a>>, Vec<u64>) {
+        let mut entries: Vec<Entry<'a>> = answer.rows.iter().map(Entry::Row).collect();
+        let mut ended: Vec<u64> = answer.rows.iter().map(|row| row.count(statement::ENDED)).collect();
+        let scale = self.blocks.as_ref().map_or_else(Scale::default, |blocks| blocks.scale);
+        for block in &answer.blocks {
+            RecordedStatement::read(&block.words, block.first, |of| {
+                if of.number >= block.new_from {
+                    ended.push(block.ended_us(&of, &scale));
+                    entries.push(Entry::Recorded(block, of));
+                }
+            });
+        }
+        (entries, ended)
     }
 
     /// The digest of a statement; of one that has none, its instrument.
     pub(super) fn digest<'a>(&'a self, entry: &Entry<'a>) -> Cow<'a, str> {
         match (entry, &self.blocks) {
             (Entry::Row(row), _) => self.asked.digest(row),
-            (Entry::Recorded { of, .. }, Some(blocks)) => {
+            (Entry::Recorded(_, of), Some(blocks)) => {
                 blocks.digest(of)[0].or_else(|| blocks.name(of)).unwrap_or_default().into()
             }
-            (Entry::Recorded { .. }, None) => Cow::default(),
+            (Entry::Recorded(..), None) => Cow::default(),
         }
     }
 
@@ -158,7 +174,7 @@ impl Reader {
     pub(super) fn statement<'a>(&'a self, entry: &Entry<'a>) -> Statement<'a> {
         match (entry, &self.blocks) {
             (Entry::Row(row), _) => Statement::read(row, &self.asked),
-            (Entry::Recorded { block, of, timeline }, Some(blocks)) => {
+            (Entry::Recorded(block, of), Some(blocks)) => {
                 let [digest, digest_text] = blocks.digest(of);
                 Statement {
                     event_name: blocks.name(of).unwrap_or_default().into(),
@@ -166,10 +182,10 @@ impl Reader {
                     message: if blocks.has_message { of.message_text() } else { None },
                     digest: digest.map(Cow::from),
                     digest_text: digest_text.map(Cow::from),
-                    ..block.statement(of, timeline)
+                    ..block.statement(of, &blocks.scale)
                 }
             }
-            (Entry::Recorded { .. }, None) => Statement::default(),
+            (Entry::Recorded(..), None) => Statement::default(),
         }
     }
 }
@@ -179,26 +195,19 @@ impl Reader {
 struct Taken {
     end: End,
     blocks: Vec<Block>,
-    timeline: Timeline,
     /// Of the block to come.
     texts: HashMap<u64, Option<String>>,
 }
 
 impl Blocks {
-    fn new(asked: &Asked) -> Blocks {
+    fn new(asked: &Asked, scale: Scale) -> Blocks {
         let mut columns = COLUMNS.to_vec();
-        let mut ask = |names: &[&'static str], is_asked: bool| {
-            let at = columns.len();
-            is_asked.then(|| {
-                columns.extend(names);
-                at
-            })
-        };
-        let sql = ask(&["SQL_TEXT"], asked.has("SQL_TEXT"));
-        let digest = ask(&["DIGEST", "DIGEST_TEXT"], asked.has("DIGEST") || asked.has("DIGEST_TEXT"));
+        let sql = ask(&mut columns, &["SQL_TEXT"], asked.has("SQL_TEXT"));
+        let has_digest = asked.has("DIGEST") || asked.has("DIGEST_TEXT");
+        let digest = ask(&mut columns, &["DIGEST", "DIGEST_TEXT"], has_digest);
         let has_message = asked.has("MESSAGE_TEXT");
         let [digests, older] = Default::default();
-        Blocks { columns, sql, digest, has_message, names: HashMap::new(), digests, older }
+        Blocks { scale, columns, sql, digest, has_message, names: HashMap::new(), digests, older }
     }
 
     fn name(&self, of: &RecordedStatement<'_>) -> Option<&str> {
@@ -221,17 +230,13 @@ impl Blocks {
                     self.older = std::mem::take(&mut self.digests);
                 }
                 let texts = self.digest.map_or([None, None], |at| [row.text(at), row.text(at + 1)]);
-                self.digests.insert([number, row.count(18)], texts);
+                self.digests.insert([number, row.count(14)], texts);
             }
             Some("TEXT") => {
                 taken.texts.insert(number, self.sql.and_then(|at| row.text(at)));
             }
             Some("BLOCK") => taken.blocks.push(Block::read(row, std::mem::take(&mut taken.texts))),
-            _ => {
-                taken.end = End::read(row);
-                taken.timeline =
-                    Timeline { rate: row.count(15), start: row.count(16), start_us: row.count(17) };
-            }
+            _ => taken.end = End::read(row),
         }
     }
 }
@@ -245,23 +250,6 @@ impl End {
             has_more: last.str(statement::MORE).as_deref() == Some("YES"),
             position: last.count(statement::POSITION),
         }
-    }
-}
-
-impl Answer {
-    /// Its statements, those of one thread in their order, and when each ended.
-    pub(super) fn entries(&self) -> (Vec<Entry<'_>>, Vec<u64>) {
-        let mut entries: Vec<Entry<'_>> = self.rows.iter().map(Entry::Row).collect();
-        let mut ended: Vec<u64> = self.rows.iter().map(|row| row.count(statement::ENDED)).collect();
-        for block in &self.blocks {
-            RecordedStatement::read(&block.words, block.first, |of| {
-                if of.number >= block.new_from {
-                    ended.push(self.timeline.wall_us(of.end().unwrap_or(block.opened)));
-                    entries.push(Entry::Recorded { block, of, timeline: self.timeline });
-                }
-            });
-        }
-        (entries, ended)
     }
 }
 
@@ -288,12 +276,17 @@ impl Block {
         }
     }
 
+    /// When a statement ended, in microseconds since 1970.
+    fn ended_us(&self, of: &RecordedStatement<'_>, scale: &Scale) -> u64 {
+        scale.wall_us(of.end().unwrap_or(self.opened))
+    }
+
     /// What needs nothing but the record.
-    fn statement<'a>(&'a self, of: &RecordedStatement<'a>, timeline: &Timeline) -> Statement<'a> {
+    fn statement<'a>(&'a self, of: &RecordedStatement<'a>, scale: &Scale) -> Statement<'a> {
         let counters = of.counters();
         Statement {
             thread_id: self.thread_id,
-            time_ps: of.wait().map(|ticks| timeline.ps(ticks)),
+            time_ps: of.wait().map(|ticks| scale.ps(ticks)),
             lock_ps: counters.lock_time_ps,
             schema: of.current_schema(),
             program: of.program().map(|names| names.map(Option::unwrap_or_default).join(".")),
@@ -314,7 +307,7 @@ impl Block {
             connection_id: self.connection_id,
             user: self.user.as_deref().map(Cow::from),
             host: self.host.as_deref().map(Cow::from),
-            ended_us: timeline.wall_us(of.end().unwrap_or(self.opened)),
+            ended_us: self.ended_us(of, scale),
             ..Statement::default()
         }
     }

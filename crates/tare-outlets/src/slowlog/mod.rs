@@ -204,7 +204,7 @@ impl Log<'_> {
 
     /// Writes those of an answer that are chosen, in the order in which they ended; returns how many.
     fn write(&mut self, answer: &Answer) -> u64 {
-        let (entries, ended) = answer.entries();
+        let (entries, ended) = self.reader.entries(answer);
         let mut order: Vec<(u64, usize)> = ended.into_iter().zip(0..).collect();
         // Of one thread they are in order already, and stay so.
         order.sort_unstable();

@@ -56,17 +56,24 @@ pub(super) struct Asked {
     digest_text: Option<usize>,
 }
 
+/// Adds columns to those asked for, if they are written, and says where the first one stands.
+pub(super) fn ask(
+    columns: &mut Vec<&'static str>,
+    names: &[&'static str],
+    is_written: bool,
+) -> Option<usize> {
+    let at = columns.len();
+    is_written.then(|| {
+        columns.extend(names);
+        at
+    })
+}
+
 impl Asked {
     /// What is not written is not asked for: the server neither makes nor sends it.
     pub(super) fn new(form: Form, text: Text, share: Share) -> Asked {
         let mut columns = COLUMNS.to_vec();
-        let mut ask = |names: &[&'static str], is_written: bool| {
-            let at = columns.len();
-            is_written.then(|| {
-                columns.extend(names);
-                at
-            })
-        };
+        let mut ask = |names: &[&'static str], is_written: bool| ask(&mut columns, names, is_written);
         let is_json = form == Form::Json;
         let details = ask(&DETAILS, is_json);
         let digest = ask(&["DIGEST"], is_json || text == Text::None || share.weight() > 1);

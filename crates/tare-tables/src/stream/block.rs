@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::OnceLock;
 
-use tare_engine::{BlockRow, BlockTexts, Cursor, Engine, Piece, RecordedStatement, StatementBlock, Timeline};
+use tare_engine::{BlockRow, BlockTexts, Cursor, Engine, Piece, RecordedStatement, Scale, StatementBlock};
 
 use super::{Kept, LAST, Put, Rows, Stream};
 use crate::table::SqlType::{self, BigIntUnsigned, Enum, LongBlob, LongText, VarChar};
@@ -19,7 +19,7 @@ pub(super) struct StatementBlocks {
 /// A row that is sent.
 enum Row<'a> {
     Of(BlockRow<'a>),
-    Last(&'a Piece, Timeline),
+    Last(&'a Piece, Scale),
 }
 
 /// What a row is.
@@ -49,8 +49,8 @@ impl Row<'_> {
         if let Row::Of(BlockRow::Block(block)) = self { Some(block) } else { None }
     }
 
-    fn timeline(&self) -> Option<&Timeline> {
-        if let Row::Last(_, timeline) = self { Some(timeline) } else { None }
+    fn scale(&self) -> Option<&Scale> {
+        if let Row::Last(_, scale) = self { Some(scale) } else { None }
     }
 }
 
@@ -119,16 +119,16 @@ const COLUMNS: &[(Column, PutColumn)] = &[
         }
     }),
     column("FORMAT", BigIntUnsigned, "LAST: the version of the records' layout.", |row, to| {
-        to.number(row.timeline().map(|_| RecordedStatement::FORMAT));
+        to.number(row.scale().map(|_| RecordedStatement::FORMAT));
     }),
     column("TICK", BigIntUnsigned, "LAST: picoseconds of a tick, times 2 to the 32nd.", |row, to| {
-        to.number(row.timeline().map(|timeline| timeline.rate));
+        to.number(row.scale().map(|scale| scale.rate));
     }),
     column("STARTED", BigIntUnsigned, "LAST: the server's start, in ticks.", |row, to| {
-        to.number(row.timeline().map(|timeline| timeline.start));
+        to.number(row.scale().map(|scale| scale.start));
     }),
     column("STARTED_AT", BigIntUnsigned, "LAST: likewise, in microseconds since 1970, UTC.", |row, to| {
-        to.number(row.timeline().map(|timeline| timeline.start_us));
+        to.number(row.scale().map(|scale| scale.start_us));
     }),
 ];
 
@@ -192,7 +192,7 @@ impl Stream for StatementBlocks {
             flow
         });
         if flow.is_continue() {
-            let _last = send(Row::Last(&piece, engine.timeline()));
+            let _last = send(Row::Last(&piece, engine.scale()));
         }
     }
 }

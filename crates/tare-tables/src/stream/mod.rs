@@ -264,6 +264,10 @@ impl<K: Kind> StreamDef<K> {
     fn way(&self, column: usize) -> Way<K::Row> {
         let of_origin = self.event().count();
         let of_last = of_origin + ORIGIN.len();
+        if K::NUMBERS.contains(&column) {
+            let at = column - K::NUMBERS.start;
+            return Way::Numbers(at..at + 1);
+        }
         match self.event().nth(column) {
             Some(def) => Way::Event(column, def),
             None if column < of_last => Way::Origin(&ORIGIN[column - of_origin]),
@@ -277,10 +281,6 @@ impl<K: Kind> StreamDef<K> {
         for (item, column) in items.iter().enumerate() {
             let way = match column {
                 None => Way::Own(item),
-                Some(column) if K::NUMBERS.contains(column) => {
-                    let at = column - K::NUMBERS.start;
-                    Way::Numbers(at..at + 1)
-                }
                 Some(column) => self.way(*column),
             };
             match (ways.last_mut(), way) {

@@ -26,12 +26,13 @@ impl Kind for Statements {
     type Row = StatementRow;
     #[inline]
     fn put(event: &StreamedStatement<'_>, column: usize, _: &ColumnDef<StatementRow>, to: &mut dyn Put) {
-        match COLUMNS.get(column) {
+        let own = COLUMNS.get(column).or_else(|| COLUMNS_BEHIND.get(column.checked_sub(Self::NUMBERS.end)?));
+        match own {
             Some((_, put)) => put(event, to),
             None => to.null(),
         }
     }
-    const NUMBERS: Range<usize> = COUNTS..COUNTS + 18;
+    const NUMBERS: Range<usize> = COLUMNS.len()..COLUMNS.len() + COUNTS.len();
     #[inline]
     fn numbers<'e>(event: &'e StreamedStatement<'_>) -> &'e [u64] {
         event.counts()
@@ -46,19 +47,10 @@ impl Kind for Statements {
     }
 }
 
-/// The position of ERRORS, with which the counts begin.
-const COUNTS: usize = 20;
-
-macro_rules! count {
-    ($name:literal $at:literal) => {
-        ($name, |it, to| to.unsigned(it.counts()[$at]))
-    };
-}
-
 /// Puts a column.
 type PutColumn = fn(&StreamedStatement<'_>, &mut dyn Put);
 
-/// The columns of [`event::STATEMENT`], in their order.
+/// The first columns of [`event::STATEMENT`], in their order.
 const COLUMNS: &[(&str, PutColumn)] = &[
     ("THREAD_ID", |it, to| to.unsigned(it.thread_id())),
     ("EVENT_ID", |it, to| to.unsigned(it.event_id())),
@@ -80,24 +72,32 @@ const COLUMNS: &[(&str, PutColumn)] = &[
     ("MYSQL_ERRNO", |it, to| to.value(&Value::Signed(it.errno().into()), None)),
     ("RETURNED_SQLSTATE", |it, to| to.some(it.sqlstate().as_deref())),
     ("MESSAGE_TEXT", |it, to| to.some(it.message_text().as_deref())),
-    count!("ERRORS" 0),
-    count!("WARNINGS" 1),
-    count!("ROWS_AFFECTED" 2),
-    count!("ROWS_SENT" 3),
-    count!("ROWS_EXAMINED" 4),
-    count!("CREATED_TMP_DISK_TABLES" 5),
-    count!("CREATED_TMP_TABLES" 6),
-    count!("SELECT_FULL_JOIN" 7),
-    count!("SELECT_FULL_RANGE_JOIN" 8),
-    count!("SELECT_RANGE" 9),
-    count!("SELECT_RANGE_CHECK" 10),
-    count!("SELECT_SCAN" 11),
-    count!("SORT_MERGE_PASSES" 12),
-    count!("SORT_RANGE" 13),
-    count!("SORT_ROWS" 14),
-    count!("SORT_SCAN" 15),
-    count!("NO_INDEX_USED" 16),
-    count!("NO_GOOD_INDEX_USED" 17),
+];
+
+/// Behind them, as [`StreamedStatement::counts`] has them.
+const COUNTS: [&str; 18] = [
+    "ERRORS",
+    "WARNINGS",
+    "ROWS_AFFECTED",
+    "ROWS_SENT",
+    "ROWS_EXAMINED",
+    "CREATED_TMP_DISK_TABLES",
+    "CREATED_TMP_TABLES",
+    "SELECT_FULL_JOIN",
+    "SELECT_FULL_RANGE_JOIN",
+    "SELECT_RANGE",
+    "SELECT_RANGE_CHECK",
+    "SELECT_SCAN",
+    "SORT_MERGE_PASSES",
+    "SORT_RANGE",
+    "SORT_ROWS",
+    "SORT_SCAN",
+    "NO_INDEX_USED",
+    "NO_GOOD_INDEX_USED",
+];
+
+/// Behind those.
+const COLUMNS_BEHIND: &[(&str, PutColumn)] = &[
     ("NESTING_EVENT_ID", |it, to| to.number(it.nesting().map(|(id, _)| id))),
     ("NESTING_EVENT_TYPE", |it, to| to.some(it.nesting().map(|(_, of)| event::event_type_name(of)))),
     ("NESTING_EVENT_LEVEL", |it, to| to.unsigned(it.nesting_level())),
@@ -110,6 +110,7 @@ mod tests {
     #[test]
     fn every_column_is_put_by_its_own_name() {
         let declared = event::STATEMENT.iter().copied().flatten().map(|def| def.column.name);
-        assert!(declared.eq(COLUMNS.iter().map(|(name, _)| *name)));
+        let names = |columns: &'static [(&'static str, PutColumn)]| columns.iter().map(|(name, _)| *name);
+        assert!(declared.eq(names(COLUMNS).chain(COUNTS).chain(names(COLUMNS_BEHIND))));
     }
 }

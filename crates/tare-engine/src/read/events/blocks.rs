@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use super::ended::{Spelled, Statements};
 use super::stream::{Accounts, Cursor, Fresh, Piece};
 use crate::Engine;
-use crate::clock::scaled;
+use crate::clock::Scale;
 use crate::memory::text::{Text, readable};
 use crate::read::summary::counters;
 use crate::record::ring::RECORD_TIMED;
@@ -105,61 +105,46 @@ impl Engine {
         spelled: &mut Spelled,
         each: &mut dyn FnMut(BlockRow<'_>) -> ControlFlow<()>,
     ) -> ControlFlow<(), &'w [u64]> {
-        let (mut number, mut flow) = (fresh.block.first, ControlFlow::Continue(()));
-        let rest = decode(fresh.words, |event, recorded| {
-            let is_new = number >= *fresh.next;
-            number += 1;
-            if !is_new || flow.is_break() {
-                return;
-            }
-            fresh.handed.read += 1;
-            if let Some(name) = spelled.new_name(self, event.class) {
-                flow = each(BlockRow::Name(event.class, name));
-            }
-            if texts.digest
-                && let Some(digest) = spelled.new_digest(self, event.digest)
-            {
-                flow = each(BlockRow::Digest(event.digest.key(), &digest));
-            }
-            let sql = recorded.sql.bytes();
-            if texts.sql && (event.text_cut || !sql.is_ascii()) {
-                let text = self.sql_text(sql, event.charset, event.text_cut);
-                flow = each(BlockRow::Text(number - 1, text.as_deref()));
+        let mut flow = ControlFlow::Continue(());
+        let rest = RecordedStatement::read(fresh.words, fresh.block.first, |of| {
+            if of.number >= *fresh.next && flow.is_continue() {
+                *fresh.next = of.number + 1;
+                fresh.handed.read += 1;
+                flow = self.tell_of(&of, texts, spelled, each);
             }
         });
-        *fresh.next = number.max(*fresh.next);
         flow.map_continue(|()| &fresh.words[..fresh.words.len() - rest.len()])
     }
 
+    /// Tells what the reader of a statement cannot know.
+    #[inline(always)]
+    fn tell_of(
+        &self,
+        of: &RecordedStatement<'_>,
+        texts: BlockTexts,
+        spelled: &mut Spelled,
+        each: &mut dyn FnMut(BlockRow<'_>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let event = &of.event;
+        if let Some(name) = spelled.new_name(self, event.class) {
+            each(BlockRow::Name(event.class, name))?;
+        }
+        if texts.digest
+            && let Some(digest) = spelled.new_digest(self, event.digest)
+        {
+            each(BlockRow::Digest(event.digest.key(), &digest))?;
+        }
+        let sql = of.texts.sql.bytes();
+        if texts.sql && (event.text_cut || !sql.is_ascii()) {
+            let text = self.sql_text(sql, event.charset, event.text_cut);
+            each(BlockRow::Text(of.number, text.as_deref()))?;
+        }
+        ControlFlow::Continue(())
+    }
+
     /// How ticks are told as times.
-    pub fn timeline(&self) -> Timeline {
-        let [start, start_us] = self.clock.start_of_time();
-        Timeline { rate: self.clock.rate(), start, start_us }
-    }
-}
-
-/// How ticks in records are told as times.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Timeline {
-    /// Picoseconds of a tick, 32 bits of fraction.
-    pub rate: u64,
-    /// The ticks of the server's start.
-    pub start: u64,
-    /// Its moment, in microseconds since the Unix epoch.
-    pub start_us: u64,
-}
-
-impl Timeline {
-    /// Picoseconds of so many ticks.
-    #[must_use]
-    pub fn ps(&self, ticks: u64) -> u64 {
-        scaled(ticks, self.rate)
-    }
-
-    /// A moment, in microseconds since the Unix epoch.
-    #[must_use]
-    pub fn wall_us(&self, at: u64) -> u64 {
-        self.start_us + self.ps(at.saturating_sub(self.start)) / 1_000_000
+    pub fn scale(&self) -> Scale {
+        self.clock.scale()
     }
 }
 
@@ -177,13 +162,14 @@ impl<'a> RecordedStatement<'a> {
     pub const FORMAT: u64 = 1;
 
     /// Calls `each` with the statements in a block's words, in the order in which they ended; `first`: the number of the first
-    /// one. Words that are no record are the end.
-    pub fn read(words: &'a [u64], first: u64, mut each: impl FnMut(RecordedStatement<'a>)) {
+    /// one. Words that are no record are the end; returns them.
+    #[inline]
+    pub fn read(words: &'a [u64], first: u64, mut each: impl FnMut(RecordedStatement<'a>)) -> &'a [u64] {
         let mut number = first;
         decode(words, |event, texts| {
             each(RecordedStatement { number, event, texts });
             number += 1;
-        });
+        })
     }
 
     /// The number of its instrument.

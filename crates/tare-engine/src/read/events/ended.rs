@@ -112,7 +112,7 @@ impl Streamed for Statements {
 /// A statement that has ended.
 pub struct StreamedStatement<'a> {
     engine: &'a Engine,
-    scale: Scale<'a>,
+    scale: Scale,
     sources: &'a Sources<'a>,
     name: &'static str,
     digest: Option<&'a Arc<DigestText>>,
@@ -128,7 +128,7 @@ impl<'a> StreamedStatement<'a> {
     pub(super) fn new(
         engine: &'a Engine,
         seen: Seen<Statement<'a>>,
-        scale: Scale<'a>,
+        scale: Scale,
         sources: &'a Sources<'a>,
         name: &'static str,
         digest: Option<&'a Arc<DigestText>>,

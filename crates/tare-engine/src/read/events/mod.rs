@@ -24,7 +24,7 @@ use crate::record::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED};
 use crate::snapshot::*;
 use crate::thread::Thread;
 
-pub use blocks::{BlockRow, BlockTexts, RecordedStatement, StatementBlock, Timeline};
+pub use blocks::{BlockRow, BlockTexts, RecordedStatement, StatementBlock};
 pub use ended::StreamedStatement;
 pub use stream::{Cursor, Each, EachStatement, Origin, Piece};
 
@@ -237,7 +237,7 @@ impl Engine {
     }
 }
 
-fn timer(scale: Scale<'_>, start: u64, end: u64, flags: u8) -> Timer {
+fn timer(scale: Scale, start: u64, end: u64, flags: u8) -> Timer {
     if flags & RECORD_TIMED == 0 || start == 0 {
         return Timer::default();
     }

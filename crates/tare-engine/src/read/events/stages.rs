@@ -112,7 +112,7 @@ impl Engine {
     pub(super) fn stage_row(
         &self,
         seen: &Seen<StageEvent>,
-        scale: Scale<'_>,
+        scale: Scale,
         current: &HashMap<u64, (u64, u64)>,
         sources: &Sources<'_>,
     ) -> StageRow {

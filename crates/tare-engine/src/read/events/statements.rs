@@ -124,7 +124,7 @@ impl Engine {
         &self,
         (thread_id, event, texts): (u64, &StatementEvent, &Texts<T>),
         parts: Parts,
-        scale: Scale<'_>,
+        scale: Scale,
         sources: &Sources<'_>,
         digest: impl FnOnce(Digest) -> Option<Arc<DigestText>>,
     ) -> StatementRow {

@@ -116,7 +116,7 @@ impl Engine {
     pub(super) fn transaction_row(
         &self,
         seen: &Seen<Transaction>,
-        scale: Scale<'_>,
+        scale: Scale,
         sources: &Sources<'_>,
     ) -> TransactionRow {
         let Transaction { event, xid: [gtrid, bqual] } = &seen.event;

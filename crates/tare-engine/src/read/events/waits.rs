@@ -136,12 +136,7 @@ impl Engine {
         rows
     }
 
-    pub(super) fn wait_row(
-        &self,
-        seen: &Seen<WaitEvent>,
-        scale: Scale<'_>,
-        sources: &Sources<'_>,
-    ) -> WaitRow {
+    pub(super) fn wait_row(&self, seen: &Seen<WaitEvent>, scale: Scale, sources: &Sources<'_>) -> WaitRow {
         let wait = &seen.event;
         let kind = self.registry.kind(wait.class);
         let amount = match kind {
