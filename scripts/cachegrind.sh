@@ -81,10 +81,10 @@ measure "without tare" TARE_OPTIONS=
 for options in "$@"; do
     measure "$options" LD_PRELOAD="$TARE_PROVIDER" TARE_OPTIONS="$options"
 done
-say "of the last one, by function of tare's: instructions, I1 misses"
+say "of the last one, by function of tare's: instructions, misses of code, of data read, written"
 awk -v n=$((many - few)) '
     /^fn=/ { name = substr($0, 4); sub(/^[^:]*:_ZN/, "_ZN", name); next }
-    /^[0-9]/ && name ~ /tare_/ { count[name] += $2; misses[name] += $3 }
+    /^[0-9]/ && name ~ /tare_/ { count[name] += $2; misses[name] += $3; read[name] += $6; written[name] += $9 }
     END { for (name in count) if (misses[name] / n >= 1) {
         short = name; sub(/17h[0-9a-f]+E?$/, "", short); gsub(/_ZN|\$[A-Za-z0-9]+\$|[0-9]+/, " ", short); gsub(/ +/, " ", short)
-        printf "%9.0f %9.1f %s\n", count[name] / n, misses[name] / n, short } }' "$work/difference" | sort -k2,2nr | head -40
+        printf "%9.0f %9.1f %9.1f %9.1f %s\n", count[name] / n, misses[name] / n, read[name] / n, written[name] / n, short } }' "$work/difference" | sort -k2,2nr | head -40
