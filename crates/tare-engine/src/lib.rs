@@ -98,6 +98,8 @@ pub trait Host: Sync {
     /// The name at an address the host gave as a source file's, if it is still there: what was loaded then may
     /// have been unloaded since.
     fn source_file(&self, address: usize) -> Option<String>;
+    /// Somebody wants events of a kind from now on, or nobody does. Under a lock of the engine's.
+    fn wants(&self, _kind: Kind, _wanted: bool) {}
     /// What the host counts of its sessions, at most [`MAX_SESSION_COUNTERS`]; none: nothing, or it cannot be read.
     fn session_counters(&self) -> &[SessionCounter] {
         &[]

@@ -17,7 +17,7 @@
 //! | [`Folds`] | one moves figures from here to there, others add both up |
 //! | [`Tenancy`], [`Turns`] | add to a place, and give it to another tenant |
 //! | [`Shown`] | show the best of several buffers, others copy it |
-//! | [`Changes`], [`Settled`] | one changes settings, the other asks one number whether something changed |
+//! | [`Changes`], [`Settled`], [`Limit`] | one changes settings, the other asks one number whether something changed, or goes as far as it may |
 
 /// `fn new`: const, but for loom, whose atomics are made while it runs.
 macro_rules! new {
@@ -69,11 +69,11 @@ pub use folds::Folds;
 pub use free_list::FreeList;
 pub use index::{Index, Inserted};
 pub use queue::Queue;
-pub use settled::{Changes, Settled};
+pub use settled::{Changes, Limit, Settled};
 pub use shown::Shown;
 pub use slots::{Claimed, Freed, MOST_SLOTS, Slots};
 pub use space::{Piece, Space, keep_first};
 pub use tenancy::{Moment, Tenancy, Turns};
 pub use version::Version;
 
-default!(Changes, Folds, FreeList, Queue, Settled, Shown, Slots, Space, Tenancy, Turns, Version);
+default!(Changes, Folds, FreeList, Limit, Queue, Settled, Shown, Slots, Space, Tenancy, Turns, Version);

@@ -3,7 +3,8 @@
 
 use crate::atomic::{
     AtomicU32,
-    Ordering::{AcqRel, Acquire, Relaxed, Release},
+    Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
+    fence,
 };
 
 /// Nothing is settled. The number of changes starts at 1 and rises by 2.
@@ -53,5 +54,40 @@ impl Settled {
     #[inline]
     pub fn unsettle(&self) {
         self.0.swap(UNSETTLED, Release);
+    }
+}
+
+/// How far a thread may go on without asking whether it has settled: what it compares with on its way anyway. 0: not at all.
+#[repr(transparent)]
+pub struct Limit(AtomicU32);
+
+impl Limit {
+    new! {
+        /// The thread has to ask.
+        fn new() = Limit(AtomicU32::new(0))
+    }
+
+    /// How far; 0: the thread has to ask.
+    #[inline(always)]
+    pub fn get(&self) -> u32 {
+        self.0.load(Relaxed)
+    }
+
+    /// The thread may go as far as that, unless something has changed since it settled. By the thread itself.
+    #[inline]
+    pub fn open(&self, to: u32, settled: &Settled, changes: &Changes) {
+        self.0.store(to, Relaxed);
+        // Whoever changes something says so first and closes then. Either this load sees it, or that store comes last.
+        fence(SeqCst);
+        if !settled.is(changes) {
+            self.0.store(0, Relaxed);
+        }
+    }
+
+    /// The thread has to ask. By the thread itself, or, once a change has been said, by whoever made it.
+    #[inline]
+    pub fn close(&self) {
+        fence(SeqCst);
+        self.0.store(0, Relaxed);
     }
 }

@@ -3,13 +3,15 @@
 //! A record's first word says in its lowest bits what the record is, and so how long. Ids and times are distances from the
 //! last [`BASE`], and an event nests in what the last [`PARENT`] says. Every block begins with both: it can be read alone.
 
+use std::hint::cold_path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use tare_sync::journal;
+use tare_sync::{Limit, journal};
 
 use crate::Engine;
 use crate::memory::arena::{Base, Offset, Own, View};
 use crate::record::ring::{Ring, RingKind};
+use crate::record::stage;
 use crate::thread::Thread;
 
 /// Of a first word: what the record is.
@@ -63,6 +65,8 @@ impl Reach {
 #[repr(C)]
 pub(crate) struct Journal {
     pub(crate) ring: Ring,
+    /// How far who takes the short way may write: no further than the block's end, and 0 where not all is as usual.
+    pub(crate) limit: Limit,
     base_id: AtomicU64,
     base_time: AtomicU64,
     parent: AtomicU64,
@@ -87,6 +91,14 @@ impl Journal {
         let next = self.ring.next();
         // The word behind the record is the new end.
         (next + words < self.ring.end()).then_some(next)
+    }
+
+    /// As [`Journal::place`], where all is as usual: the thread has settled, and what its journal says it has of its own is
+    /// what the short way leaves. `None`: it is not, or the block is full.
+    #[inline(always)]
+    pub(crate) fn usual_place(&self, words: u32) -> Option<Offset> {
+        let next = self.ring.next();
+        (next + words < self.limit.get()).then_some(next)
     }
 
     /// Distance of an id from the base.
@@ -137,6 +149,15 @@ impl Journal {
         self.ring.set_next(place + N as u32);
     }
 
+    /// Whoever writes next prepares if ids are about to come that no record could name.
+    #[inline(always)]
+    pub(crate) fn expect_ids(&self, next_id: u64, reach: &Reach) {
+        if self.id(next_id) >= (1 << reach.id_bits) - UNASKED_IDS {
+            cold_path();
+            self.forget_base();
+        }
+    }
+
     fn mark(&self, base: Base, coming: &Coming) {
         if let Some(place) = self.place(2) {
             let gap = if coming.gap { GAP } else { 0 };
@@ -149,6 +170,9 @@ impl Journal {
 
 /// Words of marks, at most.
 const MARKS: u32 = 4;
+/// As many ids are given out, at most, between two times that [`Journal::expect_ids`] is asked: by what has room in a block of
+/// waits and one of stages, and by a statement with all that is open in it.
+const UNASKED_IDS: u64 = 1024;
 
 impl Engine {
     /// Makes a journal ready for a record: room, a base within reach, the parent. False: no memory, and the event is counted as
@@ -163,9 +187,13 @@ impl Engine {
         reach: &Reach,
         coming: &Coming,
     ) -> bool {
+        thread.stages.expect_ids(thread.event_id.own(), &stage::record::REACH);
         let full = journal.place(MARKS + coming.words).is_none();
-        if full && !self.advance(thread, &journal.ring, kind) {
-            return false;
+        if full {
+            journal.limit.close();
+            if !self.advance(thread, &journal.ring, kind) {
+                return false;
+            }
         }
         let base = self.arena.base();
         let within = reach.has(journal.id(coming.id), journal.time(coming.time));

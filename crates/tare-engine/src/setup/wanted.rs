@@ -102,6 +102,9 @@ impl Engine {
         let on = self.consumer(Consumer::GlobalInstrumentation)
             && both.into_iter().any(|kind| self.registry.has_enabled(kind));
         if self.wanted.set(kind, on) {
+            if let Some(host) = self.host.get() {
+                host.wants(kind, on);
+            }
             self.change_settings();
         }
     }

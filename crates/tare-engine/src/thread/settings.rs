@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{
     AtomicU32,
-    Ordering::{Relaxed, Release},
+    Ordering::{Acquire, Relaxed, Release},
 };
 
 use crate::Engine;
@@ -22,7 +22,7 @@ use crate::thread::filter::{self, Usual};
 use crate::thread::{BANK_OWN, Thread};
 
 /// In the place of what records keep of the mask: events are summed up and not recorded.
-const SUMMED_UP: u32 = 1 << 31;
+pub(crate) const SUMMED_UP: u32 = 1 << 31;
 
 impl Engine {
     /// Whether what the thread has marked ready still is.
@@ -31,9 +31,12 @@ impl Engine {
         thread.settled.is(&self.settings)
     }
 
-    /// Something that decides how events are recorded has changed, for every thread. After the change.
+    /// Something that decides how events are recorded has changed, for every thread. After the change, under the lock of the
+    /// filters: so no slab is given back meanwhile.
     pub(crate) fn change_settings(&self) {
         self.settings.announce();
+        let live = self.slabs().filter(|thread| thread.alive.load(Acquire) == 1);
+        live.for_each(|thread| thread.stages.limit.close());
     }
 
     /// The calling thread looks again: nothing is ready any more.
@@ -103,5 +106,6 @@ impl Thread {
     /// Something that decides how the thread's events are recorded has changed. After the change; by any thread.
     pub(crate) fn unsettle(&self) {
         self.settled.unsettle();
+        self.stages.limit.close();
     }
 }

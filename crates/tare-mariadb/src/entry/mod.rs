@@ -9,6 +9,7 @@ pub(crate) mod condition;
 mod facts;
 mod file;
 mod guard;
+pub(crate) mod lead;
 pub(crate) mod lock;
 mod memory;
 mod metadata;
@@ -26,6 +27,7 @@ mod transaction;
 use std::ffi::c_void;
 
 use tare_engine::Engine;
+use tare_engine::snapshot::Kind;
 
 use crate::abi::{Series, v10_6, v10_11, v11_4, v11_8};
 use crate::install::federated;
@@ -114,7 +116,7 @@ macro_rules! slots {
             start_file_close_wait: file::start_file_close_wait,
             end_file_close_wait: file::end_file_close_wait,
             end_file_rename_wait: file::end_file_rename_wait,
-            start_stage: stage::start_stage,
+            start_stage: stage::WAYS[0],
             get_current_stage_progress: stage::get_current_stage_progress,
             end_stage: stage::end_stage,
             get_thread_statement_locker: statement::get_thread_statement_locker,
@@ -211,7 +213,7 @@ macro_rules! table {
             table.start_table_lock_wait = table::start_looked_at_table_lock_wait;
             table.end_statement = statement::end_looked_at_statement;
         }
-        std::ptr::from_ref(Box::leak(Box::new(table))).cast()
+        lead::keep(table, Kind::Stage, |table| &mut table.start_stage, stage::WAYS, |way| way as *mut c_void)
     }};
 }
 

@@ -4,7 +4,6 @@
 use std::ffi::{c_char, c_int, c_uint};
 use std::ptr::null_mut;
 
-use tare_engine::snapshot::Kind;
 use tare_engine::{Progress, Source, Start};
 
 use super::ENGINE;
@@ -19,20 +18,11 @@ fn pointer(progress: Option<Progress>) -> *mut StageProgress {
 // These have the arguments and the calling convention of the server's call: one goes on in another by a jump, and what is not
 // wanted needs no register saved.
 
-pub(super) unsafe extern "C" fn start_stage(
-    key: c_uint,
-    file: *const c_char,
-    line: c_int,
-) -> *mut StageProgress {
-    if key == 0 {
-        // No stage follows.
-        return end_any_stage();
-    }
-    if ENGINE.wants(Kind::Stage) { start_wanted_stage(key, file, line) } else { pass_stage(key, file, line) }
-}
+/// What the server calls when a stage begins, where somebody wants stages, and where nobody does.
+pub(super) const WAYS: [unsafe extern "C" fn(c_uint, *const c_char, c_int) -> *mut StageProgress; 2] =
+    [start_stage, pass_stage];
 
-#[inline(never)]
-extern "C" fn start_wanted_stage(key: c_uint, file: *const c_char, line: c_int) -> *mut StageProgress {
+extern "C" fn start_stage(key: c_uint, file: *const c_char, line: c_int) -> *mut StageProgress {
     match ENGINE.start_stage_fast(key as u16, Source::new(file, line.cast_unsigned())) {
         Start::Began(()) | Start::Off => null_mut(),
         Start::Slow => start_unrecorded_stage(key, file, line),
@@ -41,14 +31,20 @@ extern "C" fn start_wanted_stage(key: c_uint, file: *const c_char, line: c_int) 
 
 #[inline(never)]
 extern "C" fn start_unrecorded_stage(key: c_uint, file: *const c_char, line: c_int) -> *mut StageProgress {
+    if key == 0 {
+        // No stage follows.
+        return end_any_stage();
+    }
     match ENGINE.start_unrecorded_stage_fast(key as u16) {
         Start::Began(()) | Start::Off => null_mut(),
         Start::Slow => start_stage_slow(key, file, line),
     }
 }
 
-#[inline(never)]
 extern "C" fn pass_stage(key: c_uint, file: *const c_char, line: c_int) -> *mut StageProgress {
+    if key == 0 {
+        return end_any_stage();
+    }
     match ENGINE.pass_stage_fast(key as u16) {
         Start::Began(()) | Start::Off => null_mut(),
         Start::Slow => start_stage_slow(key, file, line),

@@ -2,12 +2,14 @@
 
 use std::sync::OnceLock;
 
+use tare_engine::snapshot::Kind;
 use tare_engine::{
     CachedHost, Host, Replica, ReplicaWorker, Session, SessionCounter, SessionCounters, SessionValue,
 };
 
 use super::digest::Tokens;
 use super::{charset, digest, host_cache, names, observation, replica, session, user_variable};
+use crate::entry::lead;
 
 /// The running server.
 pub(crate) struct ServerHost;
@@ -25,6 +27,10 @@ fn charsets() -> Option<&'static charset::Functions> {
 }
 
 impl Host for ServerHost {
+    fn wants(&self, kind: Kind, wanted: bool) {
+        lead::decide(kind, wanted);
+    }
+
     fn digest(&self, tokens: &[u8], charset: u32) -> Option<[u8; 16]> {
         Some(digests()?.hash(Tokens { bytes: tokens, charset, full: false }))
     }

@@ -6,7 +6,7 @@ use loom::thread;
 
 use super::check;
 use crate::atomic::{AtomicU32, Ordering::Relaxed};
-use crate::{Changes, Settled};
+use crate::{Changes, Limit, Settled};
 
 struct Shared {
     /// The number of changes, and a switch it stands for.
@@ -15,6 +15,8 @@ struct Shared {
     /// What the thread has heeded, and a mask it stands for.
     settled: Settled,
     mask: AtomicU32,
+    /// Whether the thread may go on without asking.
+    limit: Limit,
     /// What the thread made of both: its own.
     ready: AtomicU32,
 }
@@ -26,6 +28,7 @@ impl Shared {
             switch: AtomicU32::new(1),
             settled: Settled::new(),
             mask: AtomicU32::new(1),
+            limit: Limit::new(),
             ready: AtomicU32::new(0),
         })
     }
@@ -33,11 +36,23 @@ impl Shared {
     fn switch_off(&self) {
         self.switch.store(0, Relaxed);
         self.changes.announce();
+        self.limit.close();
     }
 
     fn mask_off(&self) {
         self.mask.store(0, Relaxed);
         self.settled.unsettle();
+        self.limit.close();
+    }
+
+    /// An event begins that asks a limit; returns whether it is recorded.
+    fn limited_event(&self) -> u32 {
+        if self.limit.get() == 0 {
+            let recorded = self.event();
+            self.limit.open(1, &self.settled, &self.changes);
+            return recorded;
+        }
+        self.ready.load(Relaxed)
     }
 
     /// An event begins; returns whether it is recorded.
@@ -51,28 +66,38 @@ impl Shared {
 }
 
 /// Runs events against a change; when it is complete, and the thread knows it is, no event is recorded any more.
-fn no_event_after(change: fn(&Shared)) {
+fn no_event_after(change: fn(&Shared), event: fn(&Shared) -> u32) {
     check(move || {
         let shared = Shared::new();
         let changer = {
             let shared = Arc::clone(&shared);
             thread::spawn(move || change(&shared))
         };
-        shared.event();
-        shared.event();
+        event(&shared);
+        event(&shared);
         changer.join().expect("a thread");
-        assert_eq!(shared.event(), 0);
+        assert_eq!(event(&shared), 0);
     });
 }
 
 #[test]
 fn a_switch_is_heeded_by_the_next_event() {
-    no_event_after(Shared::switch_off);
+    no_event_after(Shared::switch_off, Shared::event);
 }
 
 #[test]
 fn a_mask_is_heeded_by_the_next_event() {
-    no_event_after(Shared::mask_off);
+    no_event_after(Shared::mask_off, Shared::event);
+}
+
+#[test]
+fn a_limit_closes_with_a_switch() {
+    no_event_after(Shared::switch_off, Shared::limited_event);
+}
+
+#[test]
+fn a_limit_closes_with_a_mask() {
+    no_event_after(Shared::mask_off, Shared::limited_event);
 }
 
 #[test]

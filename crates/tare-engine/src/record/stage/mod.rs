@@ -18,8 +18,12 @@ use crate::record::wait::{Source, kept};
 use crate::setup::instrument::{ENABLED, PROGRESS, TIMED, UNRECORDED};
 use crate::snapshot::{ClassId, EventType};
 use crate::thread::filter::{ATTRIBUTED, CURRENT};
+use crate::thread::settings::SUMMED_UP;
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, current};
-use record::{Ended, MOST_WORDS, REACH, begin_of, write_begin, write_end, write_progress};
+use record::{
+    Begun, Ended, MOST_WORDS, REACH, begin_of, write_begin, write_end, write_near_begin, write_progress,
+    write_source, written_source,
+};
 
 /// The ring of stages.
 pub(crate) const STAGES: RingKind =
@@ -41,23 +45,21 @@ impl Engine {
     #[inline(always)]
     pub fn start_stage_fast(&self, class: ClassId, source: Source) -> Start {
         let Some(thread) = current() else { return Start::Slow };
-        if !self.is_settled(thread) {
-            return Start::Slow;
-        }
+        let journal = &thread.stages;
+        let Some(at) = journal.usual_place(2) else { return Start::Slow };
         let base = self.arena.base();
         let entry = thread.banks[BANK_OWN].settled_entry(base, class);
         if entry & READY == 0 {
             cold_path();
             return Start::Slow;
         }
-        if thread.stage_cell.own() == 0 && thread.stage_class.own() != 0 {
-            return Start::Slow;
+        write_source(base, at, source.0);
+        let now = cycles();
+        let (what, id) = (u64::from(thread.usual_stages.own()), thread.event_id.own());
+        if !write_near_begin(journal, base, at, Begun { what, class, id, start: now }) {
+            self.begin_far_stage(thread, class);
+            return Start::Began(());
         }
-        let what = || u64::from(thread.usual_stages.own());
-        let id = thread.event_id.own();
-        let Some(now) = write_begin(&thread.stages, base, what, class, id, source.0, cycles) else {
-            return Start::Slow;
-        };
         // Asked for again, what was known: the path has no registers to keep it.
         let before = thread.stage_cell.own();
         if before != 0 {
@@ -70,6 +72,15 @@ impl Engine {
         thread.stage_cell.store(place(entry), Relaxed);
         thread.begin_stage(class, (thread.event_id.own(), now), true);
         Start::Began(())
+    }
+
+    /// A stage begins on the short way that is too far from the journal's base. Where it begins has been written already.
+    #[cold]
+    #[inline(never)]
+    fn begin_far_stage(&self, thread: &'static Thread, class: ClassId) {
+        let source = Source(written_source(&thread.stages, self.arena.base()));
+        self.start_unusual_stage(thread, class, source, true);
+        self.open_short_way(thread);
     }
 
     /// A stage begins on the short way, and the one before took longer than any of its cell. One that is recorded is in the
@@ -121,16 +132,36 @@ impl Engine {
             self.end_stage();
             return None;
         }
-        let mut has_room = true;
         if !self.is_settled(thread) {
             self.settle(thread);
-        } else if thread.usual_stages.own() != 0 && thread.stage_class.own() == 0 {
+        }
+        let mut has_room = true;
+        if is_usual(thread) {
             // Maybe it is only the journal that was not ready.
             has_room = self.prepare_stages(thread, (thread.event_id.own(), cycles()));
+            self.open_short_way(thread);
             if has_room && matches!(self.start_stage_fast(class, source), Start::Began(())) {
                 return None;
             }
         }
+        let progress = self.start_unusual_stage(thread, class, source, has_room);
+        self.open_short_way(thread);
+        progress
+    }
+
+    /// The next stage may take the short way, if it will find all as usual.
+    fn open_short_way(&self, thread: &Thread) {
+        let end = if is_usual(thread) { thread.stages.ring.end() } else { 0 };
+        thread.stages.limit.open(end, &thread.settled, &self.settings);
+    }
+
+    fn start_unusual_stage(
+        &self,
+        thread: &'static Thread,
+        class: ClassId,
+        source: Source,
+        has_room: bool,
+    ) -> Option<Progress> {
         thread.leave_short_way();
         thread.stage_label.store(u32::from(class), Relaxed);
         let mask = thread.mask();
@@ -182,9 +213,12 @@ impl Engine {
         source: Source,
     ) -> bool {
         let (id, start) = began;
+        let (journal, base) = (&thread.stages, self.arena.base());
         self.prepare_stages(thread, began)
-            && write_begin(&thread.stages, self.arena.base(), || what, class, id, source.0, || start)
-                .is_some()
+            && journal.place(2).is_some_and(|place| {
+                write_source(base, place, source.0);
+                write_begin(journal, base, place, Begun { what, class, id, start })
+            })
     }
 
     /// Makes the journal ready for any record. False: no memory, and an event is lost.
@@ -358,9 +392,15 @@ impl Thread {
         if self.stage_cell.own() != 0 {
             let class = self.stage_label.own() | u32::from(ENABLED | TIMED) << 16;
             self.stage_class.store(class, Relaxed);
+            self.stages.limit.close();
             self.stage_cell.store(0, Relaxed);
         }
     }
+}
+
+/// Whether stages are recorded, and none is in progress that did not begin on the short way.
+fn is_usual(thread: &Thread) -> bool {
+    !matches!(thread.usual_stages.own(), 0 | SUMMED_UP) && thread.stage_class.own() == 0
 }
 
 /// Begins a stage that is only summed up, in the cell that its entry names. `Slow` where the stage before ends otherwise.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tare_sync::journal;
 
-use crate::memory::arena::Base;
+use crate::memory::arena::{Base, Offset, Own};
 use crate::record::journal::{Journal, Marks, OWN_KINDS, Reach, kind};
 use crate::record::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED};
 use crate::snapshot::ClassId;
@@ -57,34 +57,58 @@ pub(crate) const fn begin_of(flags: u8) -> u32 {
     ((flags & (RECORD_TIMED | RECORD_HISTORY | RECORD_LONG)) as u32) << FLAGS | BEGIN as u32
 }
 
-/// Writes that a stage begins, if the journal is ready for it, and returns when; `what` is as [`begin_of`] makes it. One that
-/// is in progress, and was timed, ends by that. The clock is read in between: what does not need it has been written by then.
+/// A stage that begins.
+#[derive(Clone, Copy)]
+pub(crate) struct Begun {
+    /// As [`begin_of`] makes it.
+    pub(crate) what: u64,
+    pub(crate) class: ClassId,
+    pub(crate) id: u64,
+    pub(crate) start: u64,
+}
+
+/// Writes where a stage begins, as the second word of its record at `place`.
 #[inline(always)]
-pub(crate) fn write_begin(
-    journal: &Journal,
-    base: Base,
-    what: impl FnOnce() -> u64,
-    class: ClassId,
-    id: u64,
-    source: u64,
-    clock: impl FnOnce() -> u64,
-) -> Option<u64> {
-    let place = journal.place(2)?;
-    let words = base.at::<[AtomicU64; 3]>(place);
-    words[1].store(source, Relaxed);
-    let id = journal.id(id);
-    if !REACH.has(id, 0) {
-        return None;
+pub(crate) fn write_source(base: Base, place: Offset, source: u64) {
+    base.word(place as usize + 1).store(source, Relaxed);
+}
+
+/// What [`write_source`] wrote for the next record.
+pub(crate) fn written_source(journal: &Journal, base: Base) -> u64 {
+    base.word(journal.ring.next() as usize + 1).own()
+}
+
+/// Writes that a stage begins, behind [`write_source`], if it is within reach. One that is in progress, and was timed, ends by that.
+#[inline(always)]
+pub(crate) fn write_begin(journal: &Journal, base: Base, place: Offset, begun: Begun) -> bool {
+    let Begun { what, class, id, start } = begun;
+    let (id, time) = (journal.id(id), journal.time(start));
+    if !REACH.has(id, time) {
+        return false;
     }
-    let now = clock();
-    let time = journal.time(now);
+    show_begin(journal, base, place, what | u64::from(class) << CLASS | id << ID | time << TIME);
+    true
+}
+
+/// As [`write_begin`], where ids are known to be within reach: [`Journal::expect_ids`].
+#[inline(always)]
+pub(crate) fn write_near_begin(journal: &Journal, base: Base, place: Offset, begun: Begun) -> bool {
+    let Begun { what, class, id, start } = begun;
+    debug_assert!(REACH.has(journal.id(id), 0));
+    let time = journal.time(start);
     if !REACH.has(0, time) {
-        return None;
+        return false;
     }
-    journal::show(&words[0], what() | u64::from(class) << CLASS | id << ID | time << TIME, &words[2]);
+    show_begin(journal, base, place, what | u64::from(class) << CLASS | journal.id(id) << ID | time << TIME);
+    true
+}
+
+#[inline(always)]
+fn show_begin(journal: &Journal, base: Base, place: Offset, word: u64) {
+    let words = base.at::<[AtomicU64; 3]>(place);
+    journal::show(&words[0], word, &words[2]);
     journal.ring.set_next(journal.ring.next() + 2);
     journal.ring.count();
-    Some(now)
 }
 
 /// How a stage ends.
