@@ -131,11 +131,11 @@ fn wait_slowly(lock: SynchRef, operation: u8, source: Source, taken: &dyn Fn(Syn
 /// What a host's shims do of a stage: what is recorded at once, the rest elsewhere.
 #[inline(always)]
 fn start_stage(class: ClassId) {
-    let started = match ENGINE.wants(Kind::Stage) {
-        true => ENGINE.start_stage_fast(class, here(800)),
-        false => ENGINE.pass_stage_fast(class),
+    let is_slow = match ENGINE.wants(Kind::Stage) {
+        true => matches!(ENGINE.start_stage_fast(class, here(800)), Start::Slow),
+        false => matches!(ENGINE.pass_stage_fast(class), Start::Slow),
     };
-    if matches!(started, Start::Slow) {
+    if is_slow {
         start_unrecorded_stage(class);
     }
 }

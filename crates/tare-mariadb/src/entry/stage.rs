@@ -24,8 +24,8 @@ pub(super) const WAYS: [unsafe extern "C" fn(c_uint, *const c_char, c_int) -> *m
 
 extern "C" fn start_stage(key: c_uint, file: *const c_char, line: c_int) -> *mut StageProgress {
     match ENGINE.start_stage_fast(key as u16, Source::new(file, line.cast_unsigned())) {
-        Start::Began(()) | Start::Off => null_mut(),
-        Start::Slow => start_unrecorded_stage(key, file, line),
+        Start::Began(progress) => pointer(progress),
+        Start::Off | Start::Slow => start_unrecorded_stage(key, file, line),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::Engine;
 use crate::clock::{cycles, ticks};
 use crate::count::bank::{READY, SUMMED, UNTIMED, place};
 use crate::count::cell::{Family, StatCell};
-use crate::memory::arena::{Own, Use};
+use crate::memory::arena::{Offset, Own, Use};
 use crate::memory::lost::Lost;
 use crate::record::Start;
 use crate::record::journal::{Coming, parent};
@@ -21,8 +21,8 @@ use crate::thread::filter::{ATTRIBUTED, CURRENT};
 use crate::thread::settings::SUMMED_UP;
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, current};
 use record::{
-    Begun, Ended, MOST_WORDS, REACH, begin_of, write_begin, write_end, write_near_begin, write_progress,
-    write_source, written_source,
+    Begun, Ended, MOST_WORDS, REACH, begin_of, write_begin, write_end, write_near_begin, write_near_end,
+    write_progress, write_source, written_source,
 };
 
 /// The ring of stages.
@@ -35,15 +35,19 @@ pub type Progress = &'static [AtomicU64; 2];
 impl Engine {
     /// Begins a stage of the calling thread, ending the one before. Returns its progress, if it reports one.
     pub fn start_stage(&self, class: ClassId, source: Source) -> Option<Progress> {
-        let is_slow = matches!(self.start_stage_fast(class, source), Start::Slow)
-            && matches!(self.start_unrecorded_stage_fast(class), Start::Slow);
-        if is_slow { self.start_stage_slow(class, source) } else { None }
+        if let Start::Began(progress) = self.start_stage_fast(class, source) {
+            return progress;
+        }
+        match self.start_unrecorded_stage_fast(class) {
+            Start::Slow => self.start_stage_slow(class, source),
+            Start::Began(()) | Start::Off => None,
+        }
     }
 
     /// As [`Engine::start_stage`], if all is as usual, and the stage is recorded. Fast path only; on `Slow` call
     /// [`Engine::start_unrecorded_stage_fast`].
     #[inline(always)]
-    pub fn start_stage_fast(&self, class: ClassId, source: Source) -> Start {
+    pub fn start_stage_fast(&self, class: ClassId, source: Source) -> Start<Option<Progress>> {
         let Some(thread) = current() else { return Start::Slow };
         let journal = &thread.stages;
         let Some(at) = journal.usual_place(2) else { return Start::Slow };
@@ -55,39 +59,44 @@ impl Engine {
         }
         write_source(base, at, source.0);
         let now = cycles();
-        let (what, id) = (u64::from(thread.usual_stages.own()), thread.event_id.own());
-        if !write_near_begin(journal, base, at, Begun { what, class, id, start: now }) {
-            self.begin_far_stage(thread, class);
-            return Start::Began(());
+        let what_class_id = || (u64::from(thread.usual_stages.own()), class, thread.event_id.own());
+        if !write_near_begin(journal, base, at, now, what_class_id) {
+            return Start::Began(self.begin_far_stage(thread, class));
         }
         // Asked for again, what was known: the path has no registers to keep it.
         let before = thread.stage_cell.own();
         if before != 0 {
             let start = thread.stage_start.own();
             if base.at::<StatCell>(before).add_usual(1, start, now).is_none() {
-                self.begin_after_long_stage(thread, entry, class, now);
-                return Start::Began(());
+                return Start::Began(self.begin_after_long_stage(thread, entry, class, now));
             }
         }
         thread.stage_cell.store(place(entry), Relaxed);
         thread.begin_stage(class, (thread.event_id.own(), now), true);
-        Start::Began(())
+        Start::Began(None)
     }
 
     /// A stage begins on the short way that is too far from the journal's base. Where it begins has been written already.
     #[cold]
     #[inline(never)]
-    fn begin_far_stage(&self, thread: &'static Thread, class: ClassId) {
+    fn begin_far_stage(&self, thread: &'static Thread, class: ClassId) -> Option<Progress> {
         let source = Source(written_source(&thread.stages, self.arena.base()));
-        self.start_unusual_stage(thread, class, source, true);
+        let progress = self.start_unusual_stage(thread, class, source, true);
         self.open_short_way(thread);
+        progress
     }
 
     /// A stage begins on the short way, and the one before took longer than any of its cell. One that is recorded is in the
     /// journal already. All that is left is done here, so that the short way keeps nothing for after a call.
     #[cold]
     #[inline(never)]
-    fn begin_after_long_stage(&self, thread: &Thread, entry: u32, class: ClassId, now: u64) {
+    fn begin_after_long_stage(
+        &self,
+        thread: &Thread,
+        entry: u32,
+        class: ClassId,
+        now: u64,
+    ) -> Option<Progress> {
         let before: &StatCell = self.arena.at(thread.stage_cell.own());
         before.add_span(self, thread, 1, thread.stage_start.own(), now);
         if entry & READY == 0 {
@@ -96,6 +105,7 @@ impl Engine {
             thread.stage_cell.store(place(entry), Relaxed);
             thread.begin_stage(class, (thread.event_id.own(), now), true);
         }
+        None
     }
 
     /// As [`Engine::start_stage_fast`], of one that is not recorded. Apart from that one, which so has registers enough. Fast
@@ -140,8 +150,8 @@ impl Engine {
             // Maybe it is only the journal that was not ready.
             has_room = self.prepare_stages(thread, (thread.event_id.own(), cycles()));
             self.open_short_way(thread);
-            if has_room && matches!(self.start_stage_fast(class, source), Start::Began(())) {
-                return None;
+            if has_room && let Start::Began(progress) = self.start_stage_fast(class, source) {
+                return progress;
             }
         }
         let progress = self.start_unusual_stage(thread, class, source, has_room);
@@ -246,27 +256,35 @@ impl Engine {
         let Some(thread) = current() else { return true };
         let cell = thread.stage_cell.own();
         if cell == 0 {
-            if thread.stage_class.own() == 0 {
-                thread.stage_label.store(0, Relaxed);
-                return true;
-            }
+            return thread.has_no_stage();
+        }
+        if thread.stage_recorded.own() == 0 {
+            return self.end_summed_stage(thread, cell);
+        }
+        let Some(at) = thread.stages.usual_place(1) else { return false };
+        let (base, now) = (self.arena.base(), cycles());
+        if !write_near_end(&thread.stages, base, at, now, || thread.event_id.own()) {
             return false;
         }
+        thread.stage_recorded.store(0, Relaxed);
+        thread.stage_label.store(0, Relaxed);
+        thread.stage_cell.store(0, Relaxed);
+        self.nest_in_statement(thread);
+        base.at::<StatCell>(cell).add_span(self, thread, 1, thread.stage_start.own(), now);
+        true
+    }
+
+    /// As [`Engine::end_stage_fast`], of one that is summed up in this cell.
+    #[cold]
+    #[inline(never)]
+    fn end_summed_stage(&self, thread: &Thread, cell: Offset) -> bool {
         if !self.is_settled(thread) {
             return false;
         }
-        let (base, now) = (self.arena.base(), cycles());
-        if thread.stage_recorded.own() != 0 {
-            let ended = Ended { next_id: thread.event_id.own(), time: Some(now), dropped: false };
-            if !write_end(&thread.stages, base, ended) {
-                return false;
-            }
-            thread.stage_recorded.store(0, Relaxed);
-            self.nest_in_statement(thread);
-        }
         thread.stage_label.store(0, Relaxed);
         thread.stage_cell.store(0, Relaxed);
-        base.at::<StatCell>(cell).add_span(self, thread, 1, thread.stage_start.own(), now);
+        let cell: &StatCell = self.arena.at(cell);
+        cell.add_span(self, thread, 1, thread.stage_start.own(), cycles());
         true
     }
 
@@ -385,6 +403,16 @@ impl Thread {
         }
         self.stage_label.store(u32::from(class), Relaxed);
         Start::Off
+    }
+
+    /// A stage ends where none began on the short way; false: one began elsewhere.
+    #[inline(always)]
+    fn has_no_stage(&self) -> bool {
+        let has_none = self.stage_class.own() == 0;
+        if has_none {
+            self.stage_label.store(0, Relaxed);
+        }
+        has_none
     }
 
     /// The stage in progress, if it began on the short way, will not end there.

@@ -90,15 +90,22 @@ pub(crate) fn write_begin(journal: &Journal, base: Base, place: Offset, begun: B
     true
 }
 
-/// As [`write_begin`], where ids are known to be within reach: [`Journal::expect_ids`].
+/// As [`write_begin`], where ids are known to be within reach: [`Journal::expect_ids`]. What the record says besides the time is
+/// looked at last, which takes fewer registers.
 #[inline(always)]
-pub(crate) fn write_near_begin(journal: &Journal, base: Base, place: Offset, begun: Begun) -> bool {
-    let Begun { what, class, id, start } = begun;
-    debug_assert!(REACH.has(journal.id(id), 0));
+pub(crate) fn write_near_begin(
+    journal: &Journal,
+    base: Base,
+    place: Offset,
+    start: u64,
+    what_class_id: impl FnOnce() -> (u64, ClassId, u64),
+) -> bool {
     let time = journal.time(start);
     if !REACH.has(0, time) {
         return false;
     }
+    let (what, class, id) = what_class_id();
+    debug_assert!(REACH.has(journal.id(id), 0));
     show_begin(journal, base, place, what | u64::from(class) << CLASS | journal.id(id) << ID | time << TIME);
     true
 }
@@ -133,6 +140,24 @@ pub(crate) fn write_end(journal: &Journal, base: Base, ended: Ended) -> bool {
     let flags = if ended.time.is_some() { u64::from(RECORD_TIMED) << FLAGS } else { 0 };
     let dropped = if ended.dropped { DROPPED } else { 0 };
     journal.append::<1, 2>(base, place, [END | flags | dropped | id << ID | time << TIME]);
+    true
+}
+
+/// As [`write_end`], of one that is timed, where ids are known to be within reach, at a place that was asked for.
+#[inline(always)]
+pub(crate) fn write_near_end(
+    journal: &Journal,
+    base: Base,
+    place: Offset,
+    end: u64,
+    next_id: impl FnOnce() -> u64,
+) -> bool {
+    let time = journal.time(end);
+    if !REACH.has(0, time) {
+        return false;
+    }
+    let flags = u64::from(RECORD_TIMED) << FLAGS;
+    journal.append::<1, 2>(base, place, [END | flags | journal.id(next_id()) << ID | time << TIME]);
     true
 }
 
