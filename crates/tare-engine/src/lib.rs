@@ -152,6 +152,9 @@ pub struct Config {
     pub extended: bool,
     /// Seconds after which the sample of a digest gives way to the next statement, however fast; 0: never.
     pub max_digest_sample_age: u32,
+    /// Full names of instruments whose events are frequent, in about the order they come in: what a thread keeps to find their cells
+    /// lies together then.
+    pub frequent: &'static [&'static str],
     /// Rows of `accounts`, `users` and `hosts`, in this order.
     pub parties_size: [u32; 3],
     /// Whether the host has waits for mutexes, rwlocks and conds counted by object; see
@@ -182,6 +185,7 @@ impl Default for Config {
             sources: true,
             extended: false,
             max_digest_sample_age: 60,
+            frequent: &[],
             parties_size: [1_000; 3],
             synch_waits_by_instance: false,
             rules_size: [MAX_RULES as u32; 2],
@@ -370,6 +374,7 @@ impl Engine {
             let given = self.register(Registration { kind, name, properties });
             debug_assert_eq!(given, id);
         }
+        self.registry.keep_ids(config.frequent);
         if config.extended {
             // From here on it is decided what a tick is: an event is in one bucket for ever.
             self.buckets.start(self.clock.rate());

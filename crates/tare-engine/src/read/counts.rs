@@ -21,11 +21,12 @@ impl Engine {
     pub fn event_counts(&self) -> Vec<(&'static str, u64)> {
         let names = self.registry.names();
         let (counts, errors) = self.unfolding(|| self.count_events(names.len()));
-        let counts = names.into_iter().zip(counts).chain([(ERROR, errors)]);
+        let names = names.into_iter().map(Option::unwrap_or_default);
+        let counts = names.zip(counts).chain([(ERROR, errors)]);
         counts.filter(|(_, count)| *count > 0).collect()
     }
 
-    /// By instrument, in the order of registration; and of errors.
+    /// By instrument, in the order of ids; and of errors.
     fn count_events(&self, instruments: usize) -> (Vec<u64>, u64) {
         let mut counts = vec![0; instruments];
         let mut errors = 0;

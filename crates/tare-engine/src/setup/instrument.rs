@@ -107,6 +107,12 @@ struct Class {
     properties: Properties,
 }
 
+/// Names for which ids are kept, and the place of the first one among the classes.
+struct Frequent {
+    names: &'static [&'static str],
+    first: usize,
+}
+
 pub(crate) struct Registry {
     /// What follows from ENABLED, TIMED and LEVEL, and kind flags.
     switches: [AtomicU8; MAX_INSTRUMENTS],
@@ -115,10 +121,13 @@ pub(crate) struct Registry {
     kinds: [AtomicU8; MAX_INSTRUMENTS],
     /// How many of each kind are on. Changed by who has the classes.
     enabled: [AtomicU32; KINDS.len()],
-    classes: Mutex<Vec<Class>>,
+    /// By id minus one; `None`: kept for a frequent instrument, which has not been registered.
+    classes: Mutex<Vec<Option<Class>>>,
     /// Every id in the built-in's order, which is asked for far more often than it changes. Changed by who has the classes.
     order: Mutex<Vec<ClassId>>,
     initial: OnceLock<InitialSwitches>,
+    /// Names of instruments whose events are frequent: their ids come first.
+    frequent: OnceLock<Frequent>,
 }
 
 impl Registry {
@@ -131,11 +140,31 @@ impl Registry {
             classes: Mutex::new(Vec::new()),
             order: Mutex::new(Vec::new()),
             initial: OnceLock::new(),
+            frequent: OnceLock::new(),
         }
     }
 
     pub(crate) fn start(&self, initial: InitialSwitches) {
         let _first_one_stays = self.initial.set(initial);
+    }
+
+    /// Keeps the next ids for instruments of these names, one behind the other: a thread finds their cells by entries that lie on few
+    /// lines.
+    pub(crate) fn keep_ids(&self, frequent: &'static [&'static str]) {
+        let mut classes = lock(&self.classes);
+        if self.frequent.set(Frequent { names: frequent, first: classes.len() }).is_ok() {
+            classes.extend(frequent.iter().map(|_| None));
+        }
+    }
+
+    /// Where a new instrument belongs among the classes.
+    fn place(&self, classes: &[Option<Class>], name: &str) -> usize {
+        let kept = self.frequent.get().and_then(|frequent| {
+            let at = frequent.names.iter().position(|it| *it == name)?;
+            Some(frequent.first + at)
+        });
+        // Two kinds may have an instrument of the same name.
+        kept.filter(|at| classes[*at].is_none()).unwrap_or(classes.len())
     }
 
     /// What follows from an instrument's ENABLED, TIMED and LEVEL, and its kind flags.
@@ -153,13 +182,14 @@ impl Registry {
     /// new; 0 where the registry is full.
     pub(crate) fn register(&self, what: Registration<'_>, losses: &Losses) -> (ClassId, bool) {
         let mut classes = lock(&self.classes);
-        let known = classes.iter().position(|class| class.kind == what.kind && class.name == what.name);
+        let is_same = |class: &Class| class.kind == what.kind && class.name == what.name;
+        let known = classes.iter().position(|class| class.as_ref().is_some_and(is_same));
         if let Some(at) = known {
             return (at as ClassId + 1, false);
         }
         let lost = classes_lost(what.kind).filter(|_| !what.name.starts_with(UNBOUND));
         let held =
-            || classes.iter().filter(|class| is_bound(class) && classes_lost(class.kind) == lost).count();
+            || classes.iter().flatten().filter(|it| is_bound(it) && classes_lost(it.kind) == lost).count();
         let allowed = lost.is_none_or(|lost| losses.allow(lost, held() as u32));
         if !allowed || classes.len() + 1 >= MAX_INSTRUMENTS {
             losses.count(lost.unwrap_or(Lost::MemoryClasses));
@@ -169,8 +199,13 @@ impl Registry {
         let c_name = CString::new(what.name.replace('\0', "")).unwrap_or_default();
         let c_name: &'static CStr = Box::leak(c_name.into_boxed_c_str());
         let name: &'static str = c_name.to_str().unwrap_or_default();
-        classes.push(Class { kind: what.kind, name, c_name, properties: what.properties });
-        let id = classes.len();
+        let class = Class { kind: what.kind, name, c_name, properties: what.properties };
+        let at = self.place(&classes, name);
+        match classes.get_mut(at) {
+            Some(kept) => *kept = Some(class),
+            None => classes.push(Some(class)),
+        }
+        let id = at + 1;
         self.kinds[id].store(what.kind as u8, Relaxed);
         let mut order = lock(&self.order);
         let rank = |kind: Kind| ORDER[kind as usize];
@@ -244,24 +279,28 @@ impl Registry {
 
     pub(crate) fn name(&self, id: ClassId) -> &'static str {
         match lock(&self.classes).get((id as usize).wrapping_sub(1)) {
-            Some(class) => class.name,
-            None => "unknown",
+            Some(Some(class)) => class.name,
+            _ => "unknown",
         }
     }
 
     pub(crate) fn c_name(&self, id: ClassId) -> &'static CStr {
-        lock(&self.classes).get((id as usize).wrapping_sub(1)).map_or(c"unknown", |class| class.c_name)
+        match lock(&self.classes).get((id as usize).wrapping_sub(1)) {
+            Some(Some(class)) => class.c_name,
+            _ => c"unknown",
+        }
     }
 
-    /// The names of all instruments, in the order of registration: that of id 1 comes first.
-    pub(crate) fn names(&self) -> Vec<&'static str> {
-        lock(&self.classes).iter().map(|class| class.name).collect()
+    /// The names of all instruments by id minus one; `None`: there is none.
+    pub(crate) fn names(&self) -> Vec<Option<&'static str>> {
+        lock(&self.classes).iter().map(|class| Some(class.as_ref()?.name)).collect()
     }
 
     /// Every class of threads, in the order of registration.
     pub(crate) fn threads(&self) -> Vec<ThreadInstrument> {
         let classes = lock(&self.classes);
-        let threads = classes.iter().enumerate().filter(|(_, class)| class.kind == Kind::Thread);
+        let known = classes.iter().enumerate().filter_map(|(at, class)| Some((at, class.as_ref()?)));
+        let threads = known.filter(|(_, class)| class.kind == Kind::Thread);
         let instrument = |(at, class): (usize, &Class)| {
             let switches = self.switches[at + 1].load(Relaxed);
             ThreadInstrument {
@@ -280,7 +319,7 @@ impl Registry {
         let (classes, order) = (lock(&self.classes), lock(&self.order));
         let wanted = order.iter().filter(|id| wanted(self.kind(**id)));
         let instrument = |id: &ClassId| {
-            let Class { kind, name, properties, .. } = *classes.get(*id as usize - 1)?;
+            let &Class { kind, name, properties, .. } = classes.get(*id as usize - 1)?.as_ref()?;
             let Initial { enabled, timed, level, held } = self.state(*id as usize);
             Some(Instrument { id: *id, kind, name, enabled, timed, level, held, properties })
         };

@@ -25,16 +25,14 @@ pub(super) const WAYS: [unsafe extern "C" fn(c_uint, *const c_char, c_int) -> *m
 extern "C" fn start_stage(key: c_uint, file: *const c_char, line: c_int) -> *mut StageProgress {
     match ENGINE.start_stage_fast(key as u16, Source::new(file, line.cast_unsigned())) {
         Start::Began(progress) => pointer(progress),
+        // No stage follows.
+        Start::Off | Start::Slow if key == 0 => end_any_stage(),
         Start::Off | Start::Slow => start_unrecorded_stage(key, file, line),
     }
 }
 
 #[inline(never)]
 extern "C" fn start_unrecorded_stage(key: c_uint, file: *const c_char, line: c_int) -> *mut StageProgress {
-    if key == 0 {
-        // No stage follows.
-        return end_any_stage();
-    }
     match ENGINE.start_unrecorded_stage_fast(key as u16) {
         Start::Began(()) | Start::Off => null_mut(),
         Start::Slow => start_stage_slow(key, file, line),

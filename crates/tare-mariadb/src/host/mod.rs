@@ -12,6 +12,7 @@ pub mod diagnostics;
 pub mod digest;
 pub(crate) mod errors;
 pub(crate) mod file_name;
+pub(crate) mod frequent;
 pub(crate) mod handler;
 pub(crate) mod host_cache;
 pub mod metadata;

@@ -11,7 +11,7 @@ use super::{StandBack, conditions, direct_calls, locks};
 use crate::abi::Series;
 use crate::entry::{self, ENGINE};
 use crate::host::server::ServerHost;
-use crate::host::{errors, host_cache, query_id, replica, session, user_variable};
+use crate::host::{errors, frequent, host_cache, query_id, replica, session, user_variable};
 use crate::options::{InstrumentSetting, LevelSetting, Options};
 
 /// Starts the provider and returns its function table in the layout of `series`.
@@ -87,6 +87,7 @@ fn config(options: &'static Options) -> Config {
         max_digest_length: options.max_digest_length,
         max_sql_text_length: options.max_sql_text_length,
         max_digest_sample_age: options.max_digest_sample_age,
+        frequent: &frequent::INSTRUMENTS,
         session_connect_attrs_size: options.session_connect_attrs_size,
         synch_waits_by_instance: options.synch_waits_by_instance,
         instruments: Box::new(switches),
