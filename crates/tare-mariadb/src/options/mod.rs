@@ -258,11 +258,9 @@ impl Options {
     /// Whether a rule for some instruments decides about this one. A rule for all of them (`%`, or a level alone) says how
     /// tare is to begin; what is named is meant to stay.
     pub fn is_named(&self, name: &str) -> bool {
-        let instruments = self.instruments.iter().map(|rule| &rule.pattern).rev();
-        let levels = self.levels.iter().map(|rule| &rule.pattern).rev();
-        let decides = |pattern: &&String| wildcard_matches(pattern, name);
-        let [instrument, level] = [instruments.into_iter().find(decides), levels.into_iter().find(decides)];
-        instrument.into_iter().chain(level).any(|pattern| pattern != ALL)
+        let instrument = self.instruments.iter().rev().find(|rule| wildcard_matches(&rule.pattern, name));
+        instrument.is_some_and(|rule| rule.pattern != ALL)
+            || LevelRule::deciding(&self.levels, name).is_some_and(LevelRule::names)
     }
 
     /// What the rules make of the consumer `name`; `None` when no rule matches it.
