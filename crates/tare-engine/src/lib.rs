@@ -61,7 +61,7 @@ pub use record::transaction::{Savepoint, Transaction, TransactionStart, Xid};
 pub use record::wait::{Source, UntimedLock, Wait, WaitObject};
 pub use record::{Start, operation};
 pub use setup::actors::ActorRule;
-pub use setup::instrument::{Initial, InitialSwitches, MAX_INSTRUMENTS, Registration, fixed};
+pub use setup::instrument::{Initial, InitialSwitches, LevelMove, MAX_INSTRUMENTS, Registration, fixed};
 pub use setup::level::Recording;
 pub use setup::objects;
 pub use setup::rules::{MAX_RULES, Rule, RuleError};

@@ -45,6 +45,9 @@ static TABLES: &[Table] = &[
     Table { name: "tare_levels", key: &["NAME"], settings: &["LEVEL", "HELD"], open: false },
 ];
 
+/// Tables that set levels of instruments, too.
+const LEVELS_TOO: [&str; 2] = ["setup_instruments", "tare_status"];
+
 /// A table as it was. Values are written as SQL.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Kept {
@@ -90,7 +93,7 @@ impl Table {
         let statement = statement.to_lowercase();
         let mut words = statement.split(|c| !word(c)).filter(|w| !w.is_empty());
         words.clone().next() == Some("call")
-            || words.any(|w| w == self.name || (self.name == "tare_levels" && w == "setup_instruments"))
+            || words.any(|w| w == self.name || (self.name == "tare_levels" && LEVELS_TOO.contains(&w)))
     }
 
     fn read(&self, connection: &mut mysql::Conn) -> mysql::Result<Rows> {
@@ -174,6 +177,7 @@ mod tests {
             kept("update performance_schema.setup_instruments set enabled='no'"),
             ["setup_instruments", "tare_levels"]
         );
+        assert_eq!(kept("UPDATE performance_schema.tare_status SET VALUE = 'lean'"), ["tare_levels"]);
         assert_eq!(kept("CALL sys.ps_setup_disable_instrument('wait')").len(), TABLES.len());
         assert_eq!(kept("SET GLOBAL max_threads = 2"), [""; 0]);
     }

@@ -11,6 +11,7 @@ pub mod folder;
 mod governor;
 pub mod host;
 pub mod install;
+mod levels;
 mod next;
 pub mod options;
 pub mod redirect;

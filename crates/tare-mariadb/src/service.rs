@@ -18,7 +18,7 @@ use crate::governor;
 use crate::install::{self, InstallError, federated};
 use crate::startup::data_directory;
 use crate::startup::error_log::{Severity, line};
-use crate::{error_hook, error_log, redirect, startup, status, variables};
+use crate::{error_hook, error_log, levels, redirect, startup, status, variables};
 
 static BEGUN: AtomicBool = AtomicBool::new(false);
 /// Runs until the process exits.
@@ -216,6 +216,7 @@ fn status_rows() -> Vec<StatusRow> {
         {
             rows.push((name, if on { "ON" } else { "OFF" }.to_owned()));
         }
+        rows.push((levels::ROW, levels::shown(options)));
         let hindrance = data_directory().and_then(|datadir| hindrance(&datadir));
         let tables = match hindrance {
             None if folder::failed() > 0 => format!(

@@ -196,12 +196,10 @@ impl Drop for Side {
     }
 }
 
-/// Histories long enough for a session and for the questions about it, and no statistics that are made anew in the
-/// background.
+/// Histories long enough for a session and for the questions about it.
 fn settings(provider: Provider) -> Settings {
     let sizes = [("waits", 200_000), ("stages", 40_000), ("statements", 20_000), ("transactions", 5_000)];
-    let settings = Settings::new(provider)
-        .option("--innodb-stats-auto-recalc=OFF")
+    let settings = Settings::compared(provider)
         // Nobody waits for whom nobody will make way. While somebody waits for a metadata lock, InnoDB's purge asks for the
         // table again and again, a million stages in a second, which no history is long enough for.
         .option("--innodb-lock-wait-timeout=0")

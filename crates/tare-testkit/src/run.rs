@@ -39,6 +39,7 @@ impl Watch<'_> {
     /// When a statement of the script ends otherwise than it must, or a query fails.
     pub fn script(&self, script: &Script, schema: &mut Schema, capture: &mut Capture) -> Result<()> {
         let place = format!("o_{}", script.name);
+        self.wait_until_alone(schema)?;
         let mut admin = self.server.client()?;
         admin.query_drop(format!("DROP DATABASE IF EXISTS {place}"))?;
         admin.query_drop(format!("CREATE DATABASE {place}"))?;
@@ -88,6 +89,19 @@ impl Watch<'_> {
         drop(session);
         // Until then nobody else can roll back the branches they prepared.
         wait_for_end(schema, &run.ids)
+    }
+
+    /// Waits until all connections have ended but the one that asks: what others do at their end is part of no script.
+    fn wait_until_alone(&self, schema: &mut Schema) -> Result<()> {
+        let own = usize::from(self.server.serves_tables());
+        let begin = Instant::now();
+        while schema.rows_where("threads", &[("NAME", "thread/sql/one_connection")])?.len() > own {
+            if begin.elapsed() > Duration::from_secs(20) {
+                return Err(Failure::Setup("connections of before never end".into()));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
     }
 
     /// Takes away what a script has left behind, so that others do not meet it.

@@ -43,7 +43,7 @@ const OFF: f64 = 0.3;
 /// the CPU time the server used meanwhile. Nothing is switched.
 ///
 /// With --measure it finds prices on this machine: it starts servers of its own in a temporary folder, drives loads that are rich in one
-/// kind of event each, with settings that differ in one group of instruments and one level, and fits nanoseconds an event.
+/// kind of event each, with settings that differ in one group of instruments or one level, and fits nanoseconds an event.
 /// With --check it compares what prices say of six other loads with what these cost. Both want a quiet machine.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
@@ -241,10 +241,11 @@ fn measure(measuring: &Measuring, whose: Whose, interrupt: &Interrupt) -> Result
     let settings = experiment::settings(provider);
     let loads = prices::loads(&levels.records, &settings)?;
     let of: Vec<_> = settings.iter().map(|it| it.levels.clone()).collect();
-    let fit = prices::fit(&of, &loads)?;
+    let believed = Prices::shipped(provider)?;
+    let fit = prices::fit(&of, &loads, &believed)?;
     let off = experiment::of_off(provider, minutes * OFF);
     let off_results = run(measuring, whose, "off", off, &folder, interrupt)?;
-    let off = prices::off(&off_results.records, &loads)?;
+    let off = prices::off(&off_results.records, &loads, &believed, fit.factor)?;
     let header = &levels.analysis.header;
     let version = header.servers.first().map(|it| it.version.clone()).unwrap_or_default();
     let how = how(whose, minutes, &levels, &off_results, &loads, &fit);
@@ -254,7 +255,7 @@ fn measure(measuring: &Measuring, whose: Whose, interrupt: &Interrupt) -> Result
         machine: &machine(&header.machine),
         how: &how,
     };
-    let text = file::write(&head, &fit, off, &Prices::shipped(provider)?);
+    let text = file::write(&head, &fit, off, &believed);
     let prices = Prices::read(&text).context("the prices that were measured")?;
     file.write_all(text.as_bytes()).context("writing prices")?;
     file.persist(&out).with_context(|| format!("writing {}", out.display()))?;
@@ -285,14 +286,16 @@ fn how(whose: Whose, minutes: f64, levels: &Results, off: &Results, loads: &[Loa
     format!(
         "`tare price --measure {} --minutes {minutes}`, {}: {} settings switched on one server, started {} times,\n\
          under {};\n\
-         what costs that is off from {} starts of servers with and without. Loads contradict each other {:.1} times as much\n\
-         as noise explains; intervals allow for that. 95% intervals.\n",
+         what costs that is off from {} starts of servers with and without. What was believed before are the prices that\n\
+         shipped, times {:.2}, each step of them give or take half. Loads contradict prices {:.1} times as much as that and\n\
+         noise explain; intervals allow for it. 95% intervals.\n",
         whose.name(),
         levels.analysis.header.started,
         levels.analysis.header.settings.len(),
         starts(levels, "everything"),
         names.join(", "),
         starts(off, "nothing"),
+        fit.factor,
         fit.contradiction,
     )
 }
@@ -306,23 +309,19 @@ fn print_prices(prices: &Prices, fit: &Fit, everything: &experiment::Setting) {
         ("NS EACH", Column::Right),
         ("FROM", Column::Right),
         ("TO", Column::Right),
-        ("NOT TOLD APART FROM", Column::CutEnd),
+        ("", Column::CutEnd),
     ]);
     for (kind, level) in &everything.levels {
         let cost = prices.cost(*kind, *level);
-        let cluster = fit.clusters.iter().find(|it| it.contains(kind));
-        let others = cluster.into_iter().flatten().filter(|it| *it != kind).map(|it| it.name());
-        let note = match fit.prices.contains_key(kind) {
-            true => others.collect::<Vec<_>>().join(", "),
-            false => "(too few events: as it shipped)".to_owned(),
-        };
+        let note =
+            if fit.prices.contains_key(kind) { "" } else { "too few events: as all the others together" };
         grid.row([
             kind.to_string(),
             level.to_string(),
             format!("{:.1}", cost.ns),
             format!("{:.1}", cost.low),
             format!("{:.1}", cost.high),
-            note,
+            note.to_owned(),
         ]);
     }
     grid.print();

@@ -2,7 +2,7 @@
 //!
 //! A digest is found twice: first in the thread's own small map (no shared memory touched; what followed last time is tried
 //! before anything is hashed), else in the shared table (`digest_table`). When the thread's map is full it is emptied into that. Now and then, and always when
-//! a digest has been evicted since, the thread looks whether its digest still is where it was, and tells that it is seen.
+//! a place has got another digest since, the thread looks whether its digest still is where it was, and tells that it is seen.
 //!
 //! A digest is its tokens and the current schema, as in the built-in; the character set is not part of it. Hashes lead
 //! to it, and the whole of it is compared, in the thread's map as in the table: two digests are never taken for one.

@@ -168,7 +168,8 @@ pub(crate) struct DigestTable {
     horizon: AtomicU64,
     /// Where the next look for candidates begins.
     hand: AtomicU32,
-    /// Rises by 2 whenever a digest has lost its place.
+    /// Rises by 2 whenever a place is made or a digest has lost its own: whoever is seen from then on tells it anew, and is not
+    /// taken for one that was seen earlier.
     pub(crate) turns: Turns,
     evicted: AtomicU64,
     /// 1: there was no memory to make one more place, since the table was last emptied.
@@ -291,7 +292,10 @@ impl DigestTable {
         slot.tenancy.prepare();
         slot.head.publish();
         match place.compare_exchange(0, u64::from(arena.offset_of(slot)), AcqRel, Relaxed) {
-            Ok(_) => Some(slot),
+            Ok(_) => {
+                self.turns.pass();
+                Some(slot)
+            }
             Err(_) => {
                 pools.give(arena, Pool::Digests, slot);
                 None
@@ -370,6 +374,8 @@ impl DigestTable {
         let numbered = behind.iter().zip(hand..).chain(before.iter().zip(0..));
         let (places, complete) = (self.places.words(), self.complete.load(Relaxed) != 0);
         let mut oldest = Oldest::new();
+        // The newer half of a small table are no candidates: one seen all the time would be among the last that are left.
+        let most = CANDIDATES.min(seen.len().div_ceil(2));
         let mut last = hand;
         for (seen, number) in numbered.take(LOOKED_AT) {
             let moment = seen.load(Relaxed);
@@ -383,7 +389,7 @@ impl DigestTable {
             }
         }
         self.hand.store(last as u32 + 1, Relaxed);
-        let chosen = oldest.sorted();
+        let chosen = oldest.sorted(most);
         if let Some((moment, _)) = chosen.last() {
             // It never goes back: one of two who choose at once may be late with an older one.
             self.horizon.fetch_max(*moment, Relaxed);
@@ -428,11 +434,11 @@ impl Oldest {
         self.len = CANDIDATES;
     }
 
-    /// Oldest first; where there are some without a tenant, only those.
-    fn sorted(&mut self) -> &[(u64, u32)] {
+    /// The oldest `most`, oldest first; where there are some without a tenant, those.
+    fn sorted(&mut self, most: usize) -> &[(u64, u32)] {
         let found = &mut self.found[..self.len];
         found.sort_unstable();
-        let wanted = if self.free == 0 { CANDIDATES } else { self.free };
+        let wanted = if self.free == 0 { most } else { self.free };
         &found[..wanted.min(found.len())]
     }
 }
@@ -447,8 +453,9 @@ mod tests {
         for n in 0..1000u64 {
             oldest.add((n * 617) % 1000 + 1, n as u32);
         }
-        let moments: Vec<u64> = oldest.sorted().iter().map(|(moment, _)| *moment).collect();
+        let moments: Vec<u64> = oldest.sorted(CANDIDATES).iter().map(|(moment, _)| *moment).collect();
         assert_eq!(moments, (1..=CANDIDATES as u64).collect::<Vec<_>>());
+        assert_eq!(oldest.sorted(2).len(), 2);
     }
 
     #[test]
@@ -457,7 +464,7 @@ mod tests {
         for n in 0..200u64 {
             oldest.add(if n % 50 == 7 { 0 } else { n + 1 }, n as u32);
         }
-        assert_eq!(oldest.sorted(), [(0, 7), (0, 57), (0, 107), (0, 157)]);
+        assert_eq!(oldest.sorted(2), [(0, 7), (0, 57), (0, 107), (0, 157)]);
     }
 
     #[test]

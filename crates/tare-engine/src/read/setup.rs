@@ -12,7 +12,7 @@ use crate::instance::{File, Program, Socket, Synch, TableIo, TableLocks, TableSh
 use crate::memory::pool::{Pool, SYNCHS, held};
 use crate::memory::text;
 use crate::setup::actors::ActorRule;
-use crate::setup::instrument::{KINDS, lock};
+use crate::setup::instrument::{KINDS, LevelMove, lock};
 use crate::setup::level::Recording;
 use crate::setup::objects::ObjectRule;
 use crate::snapshot::*;
@@ -38,12 +38,19 @@ impl Engine {
 
     /// LEVEL of an instrument, by a person; `None`: ENABLED becomes NO, else YES.
     pub fn set_level(&self, id: ClassId, level: Option<Recording>) {
+        self.set_levels(&[(id, level, true)]);
+    }
+
+    /// LEVEL and HELD of several instruments at once, by a person.
+    pub fn set_levels(&self, settings: &[(ClassId, Option<Recording>, bool)]) {
         let _one_at_a_time = lock(&self.filters);
-        self.registry.set(id, |now| {
-            now.set_level(level);
-            now.held = true;
-        });
-        self.decide_wanted(self.registry.kind(id));
+        for &(id, level, held) in settings {
+            self.registry.set(id, |now| {
+                now.set_level(level);
+                now.held = held;
+            });
+            self.decide_wanted(self.registry.kind(id));
+        }
         self.change_settings();
     }
 
@@ -52,19 +59,16 @@ impl Engine {
         self.registry.set(id, |now| now.held = held);
     }
 
-    /// LEVEL of several instruments at once, as [`Engine::set_level`], but not by a person: those that are held stay.
-    /// Returns which were moved.
-    pub fn move_levels(&self, moves: &[(ClassId, Option<Recording>)]) -> Vec<ClassId> {
+    /// LEVEL of several instruments at once, but not by a person: those that are held stay, and those that a person has set
+    /// since the move was decided. Returns which were moved.
+    pub fn move_levels(&self, moves: &[LevelMove]) -> Vec<ClassId> {
         let _one_at_a_time = lock(&self.filters);
         let mut moved = Vec::with_capacity(moves.len());
-        for &(id, level) in moves {
-            self.registry.set(id, |now| {
-                if !now.held {
-                    now.set_level(level);
-                    moved.push(id);
-                }
-            });
-            self.decide_wanted(self.registry.kind(id));
+        for it in moves {
+            if self.registry.move_level(*it) {
+                moved.push(it.id);
+            }
+            self.decide_wanted(self.registry.kind(it.id));
         }
         self.change_settings();
         moved

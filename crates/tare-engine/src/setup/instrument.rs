@@ -74,6 +74,17 @@ impl Initial {
     }
 }
 
+/// A level that nobody asked for by hand.
+#[derive(Clone, Copy, Debug)]
+pub struct LevelMove {
+    /// The instrument.
+    pub id: ClassId,
+    /// How often persons had set it when this was decided.
+    pub changes: u32,
+    /// LEVEL; `None`: ENABLED becomes NO, else YES.
+    pub level: Option<Recording>,
+}
+
 /// How an instrument of this name starts.
 pub type InitialSwitches = Box<dyn Fn(&str) -> Initial + Send + Sync>;
 
@@ -118,6 +129,8 @@ pub(crate) struct Registry {
     switches: [AtomicU8; MAX_INSTRUMENTS],
     /// ENABLED, TIMED and HELD as they were set, and LEVEL from bit [`LEVEL`] on.
     set: [AtomicU8; MAX_INSTRUMENTS],
+    /// How often persons have set each. Changed by who has the classes.
+    changes: [AtomicU32; MAX_INSTRUMENTS],
     kinds: [AtomicU8; MAX_INSTRUMENTS],
     /// How many of each kind are on. Changed by who has the classes.
     enabled: [AtomicU32; KINDS.len()],
@@ -135,6 +148,7 @@ impl Registry {
         Registry {
             switches: [const { AtomicU8::new(0) }; MAX_INSTRUMENTS],
             set: [const { AtomicU8::new(0) }; MAX_INSTRUMENTS],
+            changes: [const { AtomicU32::new(0) }; MAX_INSTRUMENTS],
             kinds: [const { AtomicU8::new(0) }; MAX_INSTRUMENTS],
             enabled: [const { AtomicU32::new(0) }; KINDS.len()],
             classes: Mutex::new(Vec::new()),
@@ -225,9 +239,26 @@ impl Registry {
         (id as ClassId, true)
     }
 
-    /// Changes the switches and the level; takes effect at the next event of any thread.
+    /// Changes the switches and the level, for a person; takes effect at the next event of any thread.
     pub(crate) fn set(&self, id: ClassId, change: impl FnOnce(&mut Initial)) {
         let _one_at_a_time = lock(&self.classes);
+        let changes = &self.changes[id as usize % MAX_INSTRUMENTS];
+        changes.store(changes.load(Relaxed).wrapping_add(1), Relaxed);
+        self.change(id, change);
+    }
+
+    /// Moves the level, for nobody: not of what a person holds, nor of what one has set meanwhile. True where it moved.
+    pub(crate) fn move_level(&self, LevelMove { id, changes, level }: LevelMove) -> bool {
+        let _one_at_a_time = lock(&self.classes);
+        let at = id as usize % MAX_INSTRUMENTS;
+        let may = !self.state(at).held && self.changes[at].load(Relaxed) == changes;
+        if may {
+            self.change(id, |now| now.set_level(level));
+        }
+        may
+    }
+
+    fn change(&self, id: ClassId, change: impl FnOnce(&mut Initial)) {
         let (kind, id) = (self.kind(id), id as usize % MAX_INSTRUMENTS);
         let mut now = self.state(id);
         let before = now.enabled;
@@ -321,7 +352,8 @@ impl Registry {
         let instrument = |id: &ClassId| {
             let &Class { kind, name, properties, .. } = classes.get(*id as usize - 1)?.as_ref()?;
             let Initial { enabled, timed, level, held } = self.state(*id as usize);
-            Some(Instrument { id: *id, kind, name, enabled, timed, level, held, properties })
+            let changes = self.changes[*id as usize].load(Relaxed);
+            Some(Instrument { id: *id, kind, name, enabled, timed, level, held, changes, properties })
         };
         wanted.filter_map(instrument).collect()
     }

@@ -20,6 +20,8 @@ pub struct Instrument {
     pub level: Recording,
     /// A person has set it: nothing else moves it.
     pub held: bool,
+    /// How often persons have set it.
+    pub changes: u32,
     /// PROPERTIES.
     pub properties: Properties,
 }

@@ -139,13 +139,10 @@ fn of_thousands_the_ten_last_seen_are_kept_and_the_others_counted() {
         issued += 1;
         issued
     };
-    // One more than there is room for: from then on every sight is told at once.
-    (0..=Model::SIZE).for_each(|n| _ = query_in(&mut model, 0, n));
-    (1..=Model::SIZE).for_each(|n| _ = query_in(&mut model, 0, n));
     for round in 0..4000 {
         // A few that are known, by whichever thread, and a new one, or one that went a while ago.
-        for hit in 0..round % 5 {
-            let (n, _) = model.kept[(round * 7 + hit * 3) % Model::SIZE];
+        for hit in 0..(round % 5).min(model.kept.len()) {
+            let (n, _) = model.kept[(round * 7 + hit * 3) % model.kept.len()];
             query_in(&mut model, (round + hit) % 3, n);
         }
         let issued = query_in(&mut model, round % 3, 11 + round * 31 % 3000);
@@ -161,6 +158,18 @@ fn of_thousands_the_ten_last_seen_are_kept_and_the_others_counted() {
     let before = counts(rig);
     threads.into_iter().for_each(|thread| rig.delete_thread(thread));
     assert_eq!(counts(rig), before);
+}
+
+#[test]
+fn what_is_seen_again_and_again_keeps_its_place_while_the_table_fills() {
+    let rig = Rig::with(Config { digests_size: 10, ..small() });
+    let [one, other] = [rig.thread(), rig.thread()];
+    let again_and_again = |n: usize| [n, 0].into_iter().for_each(|n| rig.query(&query(n)));
+    rig.on(one, || (1..=8).for_each(again_and_again));
+    // Before the first thread has told again what it has seen.
+    rig.on(other, || (9..=15).for_each(|n| rig.query(&query(n))));
+    let (kept, rest) = counts(rig);
+    assert_eq!((kept.get(&query(0)), rest), (Some(&8), 7), "{kept:?}");
 }
 
 #[test]

@@ -179,12 +179,25 @@ fn what_a_person_has_set_is_not_moved() {
     rig.set_level(mutex, Some(Recording::Exact));
     rig.set_instrument(stage, Some(true), None);
     assert!(of(MUTEX).held && of(STAGE).held && !of(STATEMENT).held);
-    let moved = rig.move_levels(&[(mutex, None), (stage, None), (statement, Some(Recording::Sums))]);
+    let moves = |levels: &[(&str, Option<Recording>)]| -> Vec<LevelMove> {
+        let of_one = |(name, level): &(&str, Option<Recording>)| {
+            let Instrument { id, changes, .. } = of(name);
+            LevelMove { id, changes, level: *level }
+        };
+        levels.iter().map(of_one).collect()
+    };
+    let moved = rig.move_levels(&moves(&[(MUTEX, None), (STAGE, None), (STATEMENT, Some(Recording::Sums))]));
     assert_eq!(moved, [statement]);
     assert!(of(MUTEX).enabled && of(STAGE).enabled && !of(STATEMENT).held);
     assert_eq!((of(MUTEX).level, of(STATEMENT).level), (Recording::Exact, Recording::Sums));
     rig.set_held(mutex, false);
-    assert_eq!(rig.move_levels(&[(mutex, None)]), [mutex]);
+    assert_eq!(rig.move_levels(&moves(&[(MUTEX, None)])), [mutex]);
     assert!(!of(MUTEX).enabled);
     assert_eq!(of(MUTEX).level, Recording::Exact, "which comes back with ENABLED");
+    // Set by a person meanwhile, though not held, and to what it was.
+    let decided = moves(&[(MUTEX, Some(Recording::Sums)), (STATEMENT, Some(Recording::Lean))]);
+    rig.set_levels(&[(mutex, None, false)]);
+    assert!(!of(MUTEX).held);
+    assert_eq!(rig.move_levels(&decided), [statement]);
+    assert!(!of(MUTEX).enabled);
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tare_budget::{Cost, Kind};
+use tare_budget::{Cost, Kind, Level, Prices};
 
 use super::experiment::{EVERYTHING, NOTHING, Setting};
 use super::fit::{Load, quantile};
@@ -84,16 +84,17 @@ pub(super) fn events(records: &[Record], load: &str) -> Result<BTreeMap<Kind, f6
     if events.is_empty() { Err(Missing::Events { load: load.to_owned() }) } else { Ok(events) }
 }
 
-/// What an event costs that is off, whatever its kind: by how much more a server takes with everything off than one without a
-/// Performance Schema, over all events there would be. Each block is a start of both.
+/// How many times as much as was believed an event costs that is off, whatever its kind: by how much more a server takes with
+/// everything off than one without a Performance Schema, over what all events were believed to. Each block is a start of both.
+/// Before that it is taken for `factor`, give or take as much.
 ///
 /// # Errors
 ///
 /// [`Missing`].
 #[allow(clippy::cast_precision_loss)] // some starts
-pub fn off(records: &[Record], known: &[Load]) -> Result<Cost, Missing> {
+pub fn off(records: &[Record], known: &[Load], believed: &Prices, factor: f64) -> Result<Cost, Missing> {
     let Some(analysis) = Analysis::of(records) else { return Err(Missing::Starts) };
-    let mut each: Vec<(f64, f64, f64)> = vec![];
+    let mut each = vec![];
     for cell in &analysis.cells {
         let (own, base) = (shares(cell, NOTHING), charge(cell, super::experiment::NONE));
         let load = known.iter().find(|it| it.name == cell.cell.workload);
@@ -101,25 +102,37 @@ pub fn off(records: &[Record], known: &[Load]) -> Result<Cost, Missing> {
         if own.len() < 2 {
             return Err(Missing::Starts);
         }
-        let events: f64 = load.events.values().sum();
+        let cost: f64 = load.events.iter().map(|(kind, n)| n * believed.cost(*kind, Level::Off).ns).sum();
         let count = own.len() as f64;
         let mean = own.iter().sum::<f64>() / count;
         let variance = own.iter().map(|it| (it - mean).powi(2)).sum::<f64>() / (count - 1.0) / count;
-        let nanoseconds = base / events;
-        each.push((mean * nanoseconds, variance.max(1e-12) * nanoseconds.powi(2), count - 1.0));
+        let times = base / cost;
+        each.push(Figure {
+            mean: mean * times,
+            variance: variance.max(1e-12) * times.powi(2),
+            degrees: count - 1.0,
+        });
     }
-    Ok(weighed(&each))
+    Ok(weighed(&each, factor))
 }
 
-/// The mean of figures, their variances and degrees of freedom, none of it below 0.
+/// A figure, and how exactly it is known.
+struct Figure {
+    mean: f64,
+    variance: f64,
+    degrees: f64,
+}
+
+/// The mean of figures and of what was believed, give or take as much, none of it below 0.
 #[allow(clippy::cast_precision_loss)] // some loads
-fn weighed(each: &[(f64, f64, f64)]) -> Cost {
-    let weights: f64 = each.iter().map(|it| 1.0 / it.1).sum();
-    let mean = each.iter().map(|it| it.0 / it.1).sum::<f64>() / weights;
-    let misfit: f64 = each.iter().map(|it| (it.0 - mean).powi(2) / it.1).sum();
+fn weighed(each: &[Figure], believed: f64) -> Cost {
+    let weights: f64 = each.iter().map(|it| 1.0 / it.variance).sum();
+    let mean = each.iter().map(|it| it.mean / it.variance).sum::<f64>() / weights;
+    let misfit: f64 = each.iter().map(|it| (it.mean - mean).powi(2) / it.variance).sum();
     let contradiction = (misfit / (each.len() as f64 - 1.0).max(1.0)).max(1.0);
-    let degrees: f64 = each.iter().map(|it| it.2).sum();
-    let half = quantile(degrees) * (contradiction / weights).sqrt();
+    let (measured, before) = (weights / contradiction, believed.powi(-2));
+    let mean = (measured * mean + before * believed) / (measured + before);
+    let half = quantile(each.iter().map(|it| it.degrees).sum()) / (measured + before).sqrt();
     let at_least_nothing = |value: f64| value.max(0.0);
     let ends = (at_least_nothing(mean - half), at_least_nothing(mean + half));
     Cost { ns: at_least_nothing(mean), low: ends.0, high: ends.1 }
@@ -129,13 +142,26 @@ fn weighed(each: &[(f64, f64, f64)]) -> Cost {
 mod tests {
     use super::*;
 
+    fn of(each: &[(f64, f64)]) -> Cost {
+        let each: Vec<Figure> =
+            each.iter().map(|&(mean, variance)| Figure { mean, variance, degrees: 5.0 }).collect();
+        weighed(&each, 2.0)
+    }
+
     #[test]
     fn figures_weigh_by_how_exact_they_are_and_widen_where_they_contradict() {
-        let alike = weighed(&[(3.0, 0.01, 5.0), (3.0, 1.0, 5.0)]);
-        assert!((alike.ns - 3.0).abs() < 1e-9 && alike.high - alike.low < 0.5, "{alike:?}");
-        let apart = weighed(&[(3.0, 0.01, 5.0), (4.0, 0.01, 5.0)]);
+        let alike = of(&[(3.0, 0.01), (3.0, 1.0)]);
+        assert!((alike.ns - 3.0).abs() < 0.01 && alike.high - alike.low < 0.5, "{alike:?}");
+        let apart = of(&[(3.0, 0.01), (4.0, 0.01)]);
         assert!(apart.low < 3.0 && apart.high > 4.0, "{apart:?}");
-        let below = weighed(&[(-1.0, 0.01, 5.0)]);
+        let below = of(&[(-1.0, 0.01)]);
         assert_eq!((below.ns, below.low), (0.0, 0.0));
+    }
+
+    #[test]
+    fn what_is_hardly_measured_is_what_was_believed() {
+        let hardly = of(&[(30.0, 1e6)]);
+        assert!((hardly.ns - 2.0).abs() < 0.01, "{hardly:?}");
+        assert!(hardly.low == 0.0 && hardly.high > 5.0 && hardly.high < 8.0, "{hardly:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! What is measured: settings that differ in one group of kinds and in one level, under loads that are rich in one kind of
+//! What is measured: settings that differ in one group of kinds or in one level, under loads that are rich in one kind of
 //! event each. As studies, that is.
 //!
 //! All levels are switched on one server, so that where a process's memory came to lie has no part in what they differ by. Only
@@ -35,37 +35,32 @@ const LOADS_OFF: [&str; 2] = ["oltp_point_select", "ro_simple_ranges"];
 pub const CHECKED: [&str; 6] =
     ["tpcc", "dbstress_rw", "oltp_read_write", "events_session", "procedure_loop", "events_ddl"];
 
-/// Kinds that are switched together, and by which names. Within a group kinds are told apart by loads.
+/// Kinds that are switched together, and by which patterns. Within a group kinds are told apart by loads.
 struct Group {
     name: &'static str,
     kinds: &'static [Kind],
-    names: &'static str,
+    patterns: &'static [&'static str],
 }
 
 const GROUPS: [Group; 5] = [
     Group {
         name: "locks",
         kinds: &[Kind::Mutex, Kind::RwLock, Kind::Condition],
-        names: "NAME LIKE 'wait/synch/%'",
+        patterns: &["wait/synch/%"],
     },
     Group {
         name: "input, output, tables",
         kinds: &[Kind::TableIo, Kind::FileIo, Kind::MetadataLock, Kind::TableLock, Kind::Socket, Kind::Idle],
-        names: "NAME LIKE 'wait/io/%' OR NAME LIKE 'wait/lock/%' OR NAME = 'idle'",
+        patterns: &["wait/io/%", "wait/lock/%", "idle"],
     },
-    Group { name: "stages", kinds: &[Kind::Stage], names: "NAME LIKE 'stage/%'" },
+    Group { name: "stages", kinds: &[Kind::Stage], patterns: &["stage/%"] },
     Group {
         name: "statements",
         kinds: &[Kind::Statement, Kind::Program, Kind::Transaction],
-        names: "NAME LIKE 'statement/%' OR NAME = 'transaction' OR NAME = 'error'",
+        patterns: &["statement/%", "transaction", "error"],
     },
-    Group { name: "memory", kinds: &[Kind::Memory], names: "NAME LIKE 'memory/%'" },
+    Group { name: "memory", kinds: &[Kind::Memory], patterns: &["memory/%"] },
 ];
-
-/// Kinds among which a figure is shared when they cannot be told apart: those that are switched together.
-pub(super) fn groups() -> impl Iterator<Item = &'static [Kind]> {
-    GROUPS.iter().map(|group| group.kinds)
-}
 
 /// Server options of every study: small enough to be ready soon; a cache of tables that many tables do not fit in, temporary
 /// tables in files, and a log that is written, but not flushed, with every transaction.
@@ -100,19 +95,17 @@ pub struct Setting {
     pub levels: BTreeMap<Kind, Level>,
 }
 
-/// All of them.
+/// All of them: everything at each level, and each group alone at its highest. Many kinds at once cost enough to be seen
+/// within minutes; what each kind has of that, at each level, groups and loads tell.
 #[must_use]
 pub fn settings(provider: Provider) -> Vec<Setting> {
-    let mut settings = vec![];
-    for group in &GROUPS {
-        for &level in ladder(provider) {
-            let of = |kind: &Kind| Some((*kind, highest(provider, *kind, level)?));
-            let levels: BTreeMap<Kind, Level> = group.kinds.iter().filter_map(of).collect();
-            if levels.values().any(|it| *it == level) {
-                settings.push(Setting { name: format!("{} at {level}", group.name), levels });
-            }
-        }
-    }
+    let kinds = || GROUPS.iter().flat_map(|group| group.kinds);
+    let all = ladder(provider).iter().filter(|level| **level != Level::Exact);
+    let mut settings: Vec<Setting> =
+        all.map(|&level| Setting::of(&format!("everything at {level}"), provider, level, kinds())).collect();
+    settings.extend(
+        GROUPS.iter().map(|group| Setting::of(group.name, provider, Level::Exact, group.kinds.iter())),
+    );
     settings.push(everything(provider));
     settings
 }
@@ -120,9 +113,7 @@ pub fn settings(provider: Provider) -> Vec<Setting> {
 /// The setting with everything on, at the highest level.
 #[must_use]
 pub fn everything(provider: Provider) -> Setting {
-    let of = |kind: &Kind| Some((*kind, highest(provider, *kind, Level::Exact)?));
-    let levels = GROUPS.iter().flat_map(|group| group.kinds).filter_map(of).collect();
-    Setting { name: EVERYTHING.to_owned(), levels }
+    Setting::of(EVERYTHING, provider, Level::Exact, GROUPS.iter().flat_map(|group| group.kinds))
 }
 
 /// The highest level of a kind that is not above another.
@@ -139,27 +130,37 @@ pub(super) fn stands_on(kind: Kind, level: Level, of: &[Level]) -> Option<Level>
 }
 
 impl Setting {
+    /// Kinds, each at the highest level it has that is not above `most`.
+    fn of<'a>(name: &str, provider: Provider, most: Level, kinds: impl Iterator<Item = &'a Kind>) -> Setting {
+        let levels = kinds.filter_map(|kind| Some((*kind, highest(provider, *kind, most)?))).collect();
+        Setting { name: name.to_owned(), levels }
+    }
+
     /// The statements that switch a server to it, whatever it is at.
     fn statements(&self, provider: Provider) -> Vec<String> {
-        let names_at = |wanted: &dyn Fn(Level) -> bool| {
+        let patterns_at = |wanted: &dyn Fn(Level) -> bool| {
             let of = |group: &&Group| {
                 group.kinds.iter().any(|kind| self.levels.get(kind).is_some_and(|level| wanted(*level)))
             };
-            let names: Vec<String> =
-                GROUPS.iter().filter(of).map(|group| format!("({})", group.names)).collect();
-            if names.is_empty() { "FALSE".to_owned() } else { names.join(" OR ") }
+            GROUPS.iter().filter(of).flat_map(|group| group.patterns).copied().collect::<Vec<&str>>()
         };
         if provider == Provider::Tare {
-            // Memory is counted whatever more is asked for.
-            let mut word = "'off'".to_owned();
+            // Memory is counted whatever more is asked for. The last rule that matches decides, so the highest level does.
+            let mut rules = vec!["off".to_owned()];
             for level in ladder(provider) {
-                let names = names_at(&|it| it == *level);
-                if names != "FALSE" {
-                    word = format!("IF({names}, '{level}', {word})");
-                }
+                let patterns = patterns_at(&|it| it == *level);
+                rules.extend(patterns.into_iter().map(|pattern| format!("{pattern}={level}")));
             }
-            return vec![format!("UPDATE performance_schema.tare_levels SET LEVEL = {word}")];
+            let rules = rules.join(", ");
+            return vec![format!(
+                "UPDATE performance_schema.tare_status SET VALUE = '{rules}' WHERE NAME = 'level'"
+            )];
         }
+        let names_at = |wanted: &dyn Fn(Level) -> bool| {
+            let patterns = patterns_at(wanted);
+            let names: Vec<String> = patterns.iter().map(|it| format!("NAME LIKE '{it}'")).collect();
+            if names.is_empty() { "FALSE".to_owned() } else { names.join(" OR ") }
+        };
         let yes = |when: &str| format!("IF({when}, 'YES', 'NO')");
         vec![
             format!(
@@ -276,7 +277,7 @@ pub fn of_levels(provider: Provider, minutes: f64, loads: &[&str]) -> String {
     let slices = (settings.len() * loads.len()) as f64;
     let slice = (minutes * 60.0 / LIVES / OVERHEAD / slices).clamp(0.2, 2.0);
     let nothing = Setting { name: NOTHING.to_owned(), levels: BTreeMap::new() };
-    let mut text = figures("What does an event cost?", minutes, slice, 1, &[NOTHING, EVERYTHING]);
+    let mut text = figures("What does an event cost?", minutes, slice, 2, &[NOTHING, EVERYTHING]);
     for it in [nothing].iter().chain(&settings) {
         text += &setting(&it.name, provider, Start::On, &it.statements(provider));
     }
@@ -320,9 +321,10 @@ mod tests {
             assert!(
                 study.settings.iter().all(|it| it.options == first.options && it.preload == first.preload)
             );
-            for it in settings(provider).iter().filter(|it| it.name != EVERYTHING) {
+            for it in settings(provider) {
                 let of = GROUPS.iter().filter(|group| group.kinds.iter().any(|k| it.levels.contains_key(k)));
-                assert_eq!(of.count(), 1, "{}", it.name);
+                let most = if it.name.starts_with(EVERYTHING) { GROUPS.len() } else { 1 };
+                assert_eq!(of.count(), most, "{}", it.name);
             }
             for text in [of_off(provider, 1.0), of_check(provider, 1.0)] {
                 Definition::read(&text, "s", false).expect("a study");
@@ -337,16 +339,21 @@ mod tests {
             let found = settings(provider).into_iter().find(|it| it.name == name).expect("a setting");
             found.statements(provider)
         };
-        let stages = of(Provider::MySql, "stages at history");
-        assert!(stages[0].contains("ENABLED = IF((NAME LIKE 'stage/%'), 'YES', 'NO')"), "{stages:?}");
-        assert!(stages[2].contains("NAME IN ('events_stages_current', 'events_stages_history')"));
-        let counted = of(Provider::MariaDb, "locks at counts");
+        let stages = of(Provider::MySql, "stages");
+        assert!(stages[0].contains("ENABLED = IF(NAME LIKE 'stage/%', 'YES', 'NO')"), "{stages:?}");
+        assert!(stages[2].contains(
+            "NAME IN ('events_stages_current', 'events_stages_history', 'events_stages_history_long')"
+        ));
+        let history = of(Provider::MySql, "everything at history");
+        assert!(history[2].contains("'events_waits_history'") && !history[2].contains("history_long"));
+        let counted = of(Provider::MariaDb, "everything at counts");
         assert!(counted[1].contains("TIMED = IF(FALSE,") && counted[2].contains("ENABLED = IF(FALSE,"));
-        let lean = of(Provider::Tare, "locks at lean");
+        let locks = of(Provider::Tare, "locks");
         assert_eq!(
-            lean,
+            locks,
             [
-                "UPDATE performance_schema.tare_levels SET LEVEL = IF((NAME LIKE 'wait/synch/%'), 'lean', 'off')"
+                "UPDATE performance_schema.tare_status SET VALUE = 'off, wait/synch/%=lean, wait/synch/%=exact' \
+                 WHERE NAME = 'level'"
             ]
         );
     }

@@ -21,10 +21,10 @@ pub struct Head<'a> {
     pub how: &'a str,
 }
 
-/// The text of the file. What an event costs is what it costs that is off, and what it costs more at its level. A kind that had
-/// too few events keeps the price of `shipped`, and the file says so.
+/// The text of the file. What an event costs is what it costs that is off, and what it costs more at its level. Off costs `off`
+/// times what it was `believed` to; a kind that had too few events costs the fit's factor times that, and the file says so.
 #[must_use]
-pub fn write(head: &Head<'_>, fit: &Fit, off: Cost, shipped: &Prices) -> String {
+pub fn write(head: &Head<'_>, fit: &Fit, off: Cost, believed: &Prices) -> String {
     let mut text = String::from(
         "# The price of an event: nanoseconds of the server's CPU time, by kind and level. docs/budget.md says how it is used.\n\n",
     );
@@ -34,24 +34,19 @@ pub fn write(head: &Head<'_>, fit: &Fit, off: Cost, shipped: &Prices) -> String 
         "[origin]\nprovider = {provider:?}\nserver = {server:?}\nmachine = {machine:?}\nmeasured = true\nhow = \"\"\"\n{how}\"\"\"\n"
     );
     for kind in Kind::ALL {
-        let levels = match fit.prices.get(&kind) {
+        let own_off = off.times(believed.cost(kind, Level::Off).ns);
+        let levels: BTreeMap<Level, Cost> = match fit.prices.get(&kind) {
             Some(levels) => {
-                if let Some(cluster) = fit.clusters.iter().find(|it| it.len() > 1 && it.contains(&kind)) {
-                    let others: Vec<&str> =
-                        cluster.iter().filter(|it| **it != kind).map(|it| it.name()).collect();
-                    let _ =
-                        write!(text, "\n# Not told apart from {}: they share a figure.", others.join(", "));
-                }
-                let mut levels: BTreeMap<Level, Cost> =
-                    levels.iter().map(|(level, cost)| (*level, cost.plus(off))).collect();
-                levels.insert(Level::Off, off);
-                levels
+                let above = levels.iter().map(|(level, cost)| (*level, cost.plus(own_off)));
+                above.chain([(Level::Off, own_off)]).collect()
             }
             None => {
-                text.push_str(
-                    "\n# It had too few events: this price is not measured, but the one that shipped.",
+                let _ = write!(
+                    text,
+                    "\n# It had too few events to be measured: {:.2} times what was believed, as all the others together.",
+                    fit.factor
                 );
-                Level::ALL.into_iter().map(|level| (level, shipped.cost(kind, level))).collect()
+                Level::ALL.into_iter().map(|it| (it, believed.cost(kind, it).times(fit.factor))).collect()
             }
         };
         let _ = write!(text, "\n[price.{kind}]\n");
@@ -59,13 +54,8 @@ pub fn write(head: &Head<'_>, fit: &Fit, off: Cost, shipped: &Prices) -> String 
             // A level that is not there costs what the next higher one does.
             let above = levels.range((Bound::Excluded(*level), Bound::Unbounded)).next();
             if above.is_none_or(|(_, above)| above != cost) {
-                let _ = writeln!(
-                    text,
-                    "{level} = {{ ns = {}, low = {}, high = {} }}",
-                    figure(cost.ns),
-                    figure(cost.low),
-                    figure(cost.high)
-                );
+                let [ns, low, high] = [cost.ns, cost.low, cost.high].map(figure);
+                let _ = writeln!(text, "{level} = {{ ns = {ns}, low = {low}, high = {high} }}");
             }
         }
     }
@@ -93,11 +83,7 @@ mod tests {
             Kind::Mutex,
             [(Level::Counts, cost(4.0)), (Level::Sums, cost(4.0)), (Level::Exact, cost(10.0))].into(),
         )];
-        let fit = Fit {
-            prices: prices.into(),
-            clusters: vec![vec![Kind::RwLock, Kind::Mutex]],
-            contradiction: 1.0,
-        };
+        let fit = Fit { prices: prices.into(), factor: 2.0, contradiction: 1.0 };
         let shipped = Prices::shipped(Provider::MySql).expect("it ships");
         let head =
             Head { provider: "mysql", server: "MySQL \"9\"", machine: "m", how: "By tare price.\nTwice." };
@@ -105,14 +91,17 @@ mod tests {
         let read = Prices::read(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
         assert_eq!(read.origin.server, "MySQL \"9\"");
         assert!(read.origin.measured && read.origin.how.ends_with("Twice."));
+        // An event of a mutex that is off ships as 1 ns.
         assert_eq!(read.cost(Kind::Mutex, Level::Off), cost(1.0));
         assert_eq!(read.cost(Kind::Mutex, Level::Counts), cost(5.0));
         assert_eq!(read.cost(Kind::Mutex, Level::Sums), cost(5.0));
         assert_eq!(read.cost(Kind::Mutex, Level::History), cost(11.0));
         for level in Level::ALL {
-            assert_eq!(read.cost(Kind::Stage, level), shipped.cost(Kind::Stage, level), "{level}");
+            assert_eq!(read.cost(Kind::Stage, level), shipped.cost(Kind::Stage, level).times(2.0), "{level}");
         }
-        assert!(text.contains("# Not told apart from rwlock: they share a figure.\n[price.mutex]"), "{text}");
-        assert!(text.contains("not measured, but the one that shipped.\n[price.stage]"), "{text}");
+        assert!(
+            text.contains("2.00 times what was believed, as all the others together.\n[price.stage]"),
+            "{text}"
+        );
     }
 }

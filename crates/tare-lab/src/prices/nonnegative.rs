@@ -48,11 +48,11 @@ impl Squares {
         self.total += weight * measured * measured;
     }
 
-    /// Adds products of unknowns with unknowns that are known already.
-    pub(super) fn add_products(&mut self, product: &dyn Fn(usize, usize) -> f64) {
-        for (i, row) in self.gram.iter_mut().enumerate() {
-            row.iter_mut().enumerate().for_each(|(j, cell)| *cell += product(i, j));
-        }
+    /// Adds what is believed of an unknown, give or take a part of that (the standard deviation).
+    pub(super) fn believe(&mut self, unknown: usize, value: f64, part: f64) {
+        let mut own = vec![0.0; self.moment.len()];
+        own[unknown] = 1.0;
+        self.add(&own, value, (part * value).powi(-2));
     }
 
     /// The standard error of an unknown, whatever the others are; `None` where they explain it.

@@ -176,6 +176,23 @@ fn what_somebody_sets_between_a_look_and_its_moves_is_not_overwritten_nor_put_ba
     assert_eq!(course.watch.put_back(&course.rig), 0, "once");
 }
 
+/// As the row `level` of `tare_status` does where it names no pattern.
+#[test]
+fn what_a_person_sets_without_holding_it_is_the_highest_it_has() {
+    let mut course = Course::new("1%");
+    course.step(3000, 3000, 10);
+    let cut = course.setting(STAGE);
+    assert!(cut < Some(Recording::Lean), "{cut:?}");
+    course.rig.set_levels(&[(course.id(STAGE), None, false), (course.id(MUTEX), None, false)]);
+    // There is room for everything now.
+    for _ in 0..30 {
+        course.step(0, 0, 1);
+    }
+    assert_eq!((course.setting(STAGE), course.setting(MUTEX)), (None, None), "nothing brings them back");
+    course.watch.put_back(&course.rig);
+    assert_eq!((course.setting(STAGE), course.setting(MUTEX)), (None, None));
+}
+
 #[test]
 fn a_budget_that_cannot_be_kept_takes_nearly_everything_and_says_so() {
     let mut course = Course::new("0.01%");

@@ -5,23 +5,32 @@ use std::collections::{BTreeMap, BTreeSet};
 use tare_budget::governor::Switched;
 use tare_budget::{Family, Held, Kind, Level, Move, Switch};
 use tare_engine::snapshot::{ClassId, Consumer, Instrument};
-use tare_engine::{Engine, Recording};
+use tare_engine::{Engine, LevelMove, Recording};
 
 /// What it has moved, and what there is to move.
 #[derive(Debug, Default)]
 pub(super) struct Hand {
     /// Instruments that have had events: of the others nothing is to be decided.
     seen: BTreeSet<String>,
-    /// What was moved, and the level it had before; `None`: off.
-    moved: BTreeMap<ClassId, Option<Recording>>,
+    /// What was moved.
+    moved: BTreeMap<ClassId, Moved>,
+}
+
+/// What an instrument was before it was moved.
+#[derive(Clone, Copy, Debug)]
+struct Moved {
+    /// Its level; `None`: off.
+    base: Option<Recording>,
+    /// How often persons had set it.
+    changes: u32,
 }
 
 /// Instruments with events at one look.
 pub(super) struct Board {
     /// As the governor sees them.
     pub(super) switches: Vec<Switch>,
-    /// As the engine knows them, in the same order.
-    ids: Vec<ClassId>,
+    /// As the engine knew them, in the same order.
+    instruments: Vec<Instrument>,
 }
 
 impl Hand {
@@ -29,14 +38,15 @@ impl Hand {
     pub(super) fn board(&mut self, engine: &Engine, events: &BTreeMap<String, f64>) -> Board {
         self.seen
             .extend(events.keys().filter(|name| !self.seen.contains(*name)).cloned().collect::<Vec<_>>());
-        let mut board = Board { switches: vec![], ids: vec![] };
+        let mut board = Board { switches: vec![], instruments: vec![] };
         for instrument in engine.instruments() {
-            if instrument.held {
+            // What a person has set since is as that person wants it.
+            if self.moved.get(&instrument.id).is_some_and(|it| it.changes != instrument.changes) {
                 self.moved.remove(&instrument.id);
             }
             if let Some(switch) = self.switch(engine, &instrument) {
                 board.switches.push(switch);
-                board.ids.push(instrument.id);
+                board.instruments.push(instrument);
             }
         }
         board
@@ -47,7 +57,9 @@ impl Hand {
         let kind = Kind::of(name).filter(|_| self.seen.contains(name) && !is_reference(name))?;
         let most = kind.family().map_or(Level::Exact, |family| most(engine, family));
         let base = match self.moved.get(&instrument.id) {
-            Some(base) => level(kind, base.is_some(), instrument.timed, base.unwrap_or_default()),
+            Some(Moved { base, .. }) => {
+                level(kind, base.is_some(), instrument.timed, base.unwrap_or_default())
+            }
             None => Level::Off,
         };
         let present = level(kind, instrument.enabled, instrument.timed, instrument.level).min(most);
@@ -63,42 +75,38 @@ impl Hand {
 
     /// Moves levels, and says which moves were made: what a person has set since stays.
     pub(super) fn apply(&mut self, engine: &Engine, board: &Board, moves: Vec<Move>) -> Vec<Move> {
-        let before: BTreeMap<ClassId, Option<Recording>> = settings(engine);
         let wanted = moves.into_iter().filter_map(|it| {
             let at = board.switches.iter().position(|switch| switch.name == it.switch)?;
-            let id = board.ids[at];
-            let base = self.moved.get(&id).or_else(|| before.get(&id)).copied()?;
+            let Instrument { id, enabled, level, changes, .. } = board.instruments[at];
+            let base = self.moved.get(&id).map_or(enabled.then_some(level), |moved| moved.base);
             let is_highest = board.switches[at].levels.last() == Some(&it.to);
-            let to = if is_highest { base } else { recording(it.to, base) };
-            Some((it, id, to, base))
+            let level = if is_highest { base } else { recording(it.to, base) };
+            Some((it, LevelMove { id, changes, level }, base))
         });
-        let wanted: Vec<(Move, ClassId, Option<Recording>, Option<Recording>)> = wanted.collect();
-        let orders: Vec<(ClassId, Option<Recording>)> =
-            wanted.iter().map(|(_, id, to, _)| (*id, *to)).collect();
+        let wanted: Vec<(Move, LevelMove, Option<Recording>)> = wanted.collect();
+        let orders: Vec<LevelMove> = wanted.iter().map(|(_, order, _)| *order).collect();
         let done: BTreeSet<ClassId> = engine.move_levels(&orders).into_iter().collect();
         let mut made = vec![];
-        for (it, id, to, base) in wanted.into_iter().filter(|(_, id, ..)| done.contains(id)) {
-            if to == base {
+        for (it, LevelMove { id, changes, level }, base) in wanted {
+            if !done.contains(&id) {
+                continue;
+            }
+            if level == base {
                 self.moved.remove(&id);
             } else {
-                self.moved.insert(id, base);
+                self.moved.insert(id, Moved { base, changes });
             }
             made.push(it);
         }
         made
     }
 
-    /// Gives everything back that it has moved and nobody has set since. Returns how many.
+    /// Gives everything back that it has moved and no person has set since. Returns how many.
     pub(super) fn put_back(&mut self, engine: &Engine) -> usize {
-        let orders: Vec<(ClassId, Option<Recording>)> = std::mem::take(&mut self.moved).into_iter().collect();
+        let back = |(id, Moved { base, changes })| LevelMove { id, changes, level: base };
+        let orders: Vec<LevelMove> = std::mem::take(&mut self.moved).into_iter().map(back).collect();
         if orders.is_empty() { 0 } else { engine.move_levels(&orders).len() }
     }
-}
-
-/// What every instrument is set to; `None`: off.
-fn settings(engine: &Engine) -> BTreeMap<ClassId, Option<Recording>> {
-    let of = |it: &Instrument| (it.id, it.enabled.then_some(it.level));
-    engine.instruments().iter().map(of).collect()
 }
 
 /// The built-in's own buffers are always counted.

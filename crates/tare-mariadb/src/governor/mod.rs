@@ -25,6 +25,7 @@ use tare_tables::budget::{DecisionRow, Keeper, PriceRow};
 use tare_tables::{StatusRow, StatusValue, TableError};
 
 use crate::entry::ENGINE;
+use crate::levels;
 use crate::options::Options;
 use crate::service::spawn;
 use crate::startup::error_log::{Severity, line};
@@ -324,6 +325,9 @@ impl Keeper for Here {
     }
 
     fn set(&self, name: &str, value: &str) -> Option<Result<(), TableError>> {
+        if name == levels::ROW {
+            return Some(levels::set(value));
+        }
         if name != BUDGET {
             return None;
         }

@@ -13,7 +13,7 @@ use tare_tables::Shape;
 use super::error::{OptionError, Origin};
 use super::file::Entry;
 use super::value;
-use super::{ALL, ConsumerRule, InstrumentRule, LevelRule, Options, wildcard_matches};
+use super::{ConsumerRule, InstrumentRule, LevelRule, Options, wildcard_matches};
 use crate::redirect;
 
 /// What an option's value is, and the field it goes to.
@@ -381,9 +381,7 @@ impl OptionDef {
                 field(options).push(InstrumentRule { pattern: pattern.to_owned(), setting });
             }
             Kind::Level(field) => {
-                let (pattern, setting) = value::rule(text).unwrap_or((ALL, text.trim()));
-                let setting = value::level_setting(setting).ok_or_else(wrong)?;
-                field(options).push(LevelRule { pattern: pattern.to_owned(), setting });
+                field(options).push(LevelRule::read(text).ok_or_else(wrong)?);
             }
             Kind::Consumer(field) => {
                 let (pattern, on) = value::rule(text).ok_or_else(wrong)?;

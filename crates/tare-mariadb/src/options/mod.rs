@@ -13,6 +13,7 @@ mod server;
 mod value;
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use tare_budget::Budget;
@@ -80,6 +81,36 @@ pub struct LevelRule {
     pub pattern: String,
     /// What the matching instruments become.
     pub setting: LevelSetting,
+}
+
+impl LevelRule {
+    /// `LEVEL` or `pattern=LEVEL`.
+    pub(crate) fn read(text: &str) -> Option<LevelRule> {
+        let (pattern, setting) = value::rule(text).unwrap_or((ALL, text.trim()));
+        Some(LevelRule { pattern: pattern.to_owned(), setting: value::level_setting(setting)? })
+    }
+
+    /// The rule among these that decides about the instrument `name`.
+    pub(crate) fn deciding<'a>(rules: &'a [LevelRule], name: &str) -> Option<&'a LevelRule> {
+        rules.iter().rev().find(|rule| wildcard_matches(&rule.pattern, name))
+    }
+
+    /// Whether it is for some instruments. One for all of them says how tare is to begin; what is named is meant to stay.
+    pub(crate) fn names(&self) -> bool {
+        self.pattern != ALL
+    }
+}
+
+impl fmt::Display for LevelRule {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.names() {
+            write!(to, "{}=", self.pattern)?;
+        }
+        to.write_str(match self.setting {
+            LevelSetting::Off => "off",
+            LevelSetting::At(level) => level.name(),
+        })
+    }
 }
 
 /// One `consumer=pattern=ON|OFF`. Of the rules that match a name, the last one decides.
@@ -221,18 +252,15 @@ impl Options {
 
     /// What the rules make of the level of the instrument `name`; `None` when no rule matches it.
     pub fn level(&self, name: &str) -> Option<LevelSetting> {
-        let rules = self.levels.iter().rev();
-        rules.into_iter().find(|rule| wildcard_matches(&rule.pattern, name)).map(|rule| rule.setting)
+        LevelRule::deciding(&self.levels, name).map(|rule| rule.setting)
     }
 
     /// Whether a rule for some instruments decides about this one. A rule for all of them (`%`, or a level alone) says how
     /// tare is to begin; what is named is meant to stay.
     pub fn is_named(&self, name: &str) -> bool {
-        let instruments = self.instruments.iter().map(|rule| &rule.pattern).rev();
-        let levels = self.levels.iter().map(|rule| &rule.pattern).rev();
-        let decides = |pattern: &&String| wildcard_matches(pattern, name);
-        let [instrument, level] = [instruments.into_iter().find(decides), levels.into_iter().find(decides)];
-        instrument.into_iter().chain(level).any(|pattern| pattern != ALL)
+        let instrument = self.instruments.iter().rev().find(|rule| wildcard_matches(&rule.pattern, name));
+        instrument.is_some_and(|rule| rule.pattern != ALL)
+            || LevelRule::deciding(&self.levels, name).is_some_and(LevelRule::names)
     }
 
     /// What the rules make of the consumer `name`; `None` when no rule matches it.

@@ -20,6 +20,7 @@ impl Sample for Instrument {
             timed: true,
             level: Recording::Lean,
             held: true,
+            changes: 0,
             properties: Properties { global: true, user: true, ..Properties::default() },
         }
     }
@@ -28,6 +29,7 @@ impl Sample for Instrument {
             enabled: false,
             timed: false,
             held: false,
+            changes: 0,
             properties: Properties::default(),
             ..Self::full()
         }

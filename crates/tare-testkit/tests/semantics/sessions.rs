@@ -9,7 +9,7 @@ use tare_testkit::server::Server;
 use tare_testkit::turn;
 
 use crate::parties::{close, connect, with_users};
-use crate::{beside_the_built_in, server};
+use crate::{beside_the_built_in, server, until};
 
 type Sums = BTreeMap<String, u64>;
 
@@ -86,6 +86,46 @@ fn sessions_and_their_accounts_count_what_the_built_in_counts() {
     };
     let Some((expected, server)) = beside_the_built_in(answers) else { return };
     assert!(expected[0].values().all(|count| *count > 0) && expected[0].len() == 5, "{expected:?}");
+    assert_eq!(answers(&server), expected);
+}
+
+/// What is seen of the thread of a connection that has just begun: whether it has a parent, and how many of its two statements
+/// are counted and in its history.
+fn begun(server: &Server, admin: &mut Conn) -> (bool, u64, u64) {
+    let mut conn = server.client().unwrap();
+    conn.query_drop("DO 1").unwrap();
+    conn.query_drop("DO 2").unwrap();
+    let of = format!("(SELECT THREAD_ID FROM threads WHERE PROCESSLIST_ID = {})", conn.connection_id());
+    admin.query_drop("USE performance_schema").unwrap();
+    let mut one = |sql: String| admin.query_first::<u64, _>(sql.replace("{of}", &of)).unwrap().unwrap();
+    let parent = one("SELECT COUNT(PARENT_THREAD_ID) FROM threads WHERE THREAD_ID = {of}".into());
+    let statement = "EVENT_NAME = 'statement/sql/do' AND THREAD_ID = {of}";
+    let counted =
+        format!("SELECT COUNT_STAR FROM events_statements_summary_by_thread_by_event_name WHERE {statement}");
+    let held = format!("SELECT COUNT(*) FROM events_statements_history WHERE {statement}");
+    (parent == 1, one(counted), one(held))
+}
+
+/// A thread of the server's cache takes the next connection: to the Performance Schema it is another thread, and has nothing of
+/// what it did before.
+#[test]
+fn a_thread_of_the_servers_cache_begins_anew() {
+    let _turn = turn();
+    let answers = |server: &Server| {
+        let mut admin = server.client().unwrap();
+        let status = |admin: &mut Conn, name: &str| -> u64 {
+            let sql = format!("SHOW GLOBAL STATUS LIKE '{name}'");
+            admin.query_first::<(String, u64), _>(sql).unwrap().unwrap().1
+        };
+        begun(server, &mut admin);
+        until(|| status(&mut admin, "Threads_cached"), |cached| *cached > 0);
+        let created = status(&mut admin, "Threads_created");
+        let found = begun(server, &mut admin);
+        assert_eq!(status(&mut admin, "Threads_created"), created, "the cache had one");
+        found
+    };
+    let Some((expected, server)) = beside_the_built_in(answers) else { return };
+    assert_eq!((expected.1, expected.2), (2, 2));
     assert_eq!(answers(&server), expected);
 }
 
