@@ -47,7 +47,7 @@ impl SynchHandle {
 }
 
 /// See [`Engine::set_synch_taken_by_trying`].
-const TAKEN_BY_TRYING: u32 = 1;
+const TAKEN_BY_TRYING: u8 = 1;
 
 /// Mutexes, rwlocks, conds.
 impl Engine {
