@@ -41,7 +41,7 @@ const KINDS: [(Pool, Lost); 3] =
     [(Pool::Accounts, Lost::Accounts), (Pool::Users, Lost::Users), (Pool::Hosts, Lost::Hosts)];
 
 /// A user or host beyond the size: no reader is shown it.
-const UNLISTED: u32 = 1;
+const UNLISTED: u8 = 1;
 
 /// An account, a user or a host.
 #[repr(C)]

@@ -40,18 +40,18 @@ reference! {
 impl MetadataHandle {
     /// A slot just taken becomes a lock that the thread asks for.
     #[inline(always)]
-    fn fill(
-        &'static self,
-        thread: &Thread,
-        identity: usize,
-        what: &MetadataName<'_>,
-        source: Source,
-    ) -> MetadataRef {
+    fn begin(&'static self, thread: &Thread, identity: usize, source: Source) {
         let slot = &self.slot;
         slot.identity.store(identity as u64, Relaxed);
+        slot.source.store(source.0, Relaxed);
         slot.owner_thread.store(thread.thread_id.load(Relaxed), Relaxed);
         slot.owner_event.store(thread.event_id.load(Relaxed), Relaxed);
-        slot.source.store(source.0, Relaxed);
+    }
+
+    /// All the rest of it: readers may see it then.
+    #[inline(always)]
+    fn fill(&'static self, what: MetadataName<'_>) -> MetadataRef {
+        let slot = &self.slot;
         slot.namespace.store(what.namespace, Relaxed);
         slot.lock_type.store(what.lock_type, Relaxed);
         slot.duration.store(what.duration, Relaxed);
@@ -60,16 +60,39 @@ impl MetadataHandle {
         self.publish(what.names)
     }
 
-    /// The last of what fills it: its names are written, and readers may see it. Returns it: so whoever calls may go on here by a
-    /// jump.
-    #[inline(never)]
+    /// The last of what fills it. Names are neither short nor long, usually: they are copied in a straight line.
+    #[inline(always)]
     fn publish(&'static self, names: &[u8]) -> MetadataRef {
+        let slot = &self.slot;
+        let len = names.len();
+        if len >= LONG {
+            return self.publish_unusual(names);
+        }
+        let Some(last) = names.last_chunk() else { return self.publish_unusual(names) };
+        let (chunks, _) = names.as_chunks();
+        for at in 0..LONG / 8 - 1 {
+            let Some(chunk) = chunks.get(at) else { break };
+            slot.names[at].store(u64::from_le_bytes(*chunk), Relaxed);
+        }
+        slot.names[len / 8].store(text::rest_of(*last, len), Relaxed);
+        slot.names_len.store(len as u16, Relaxed);
+        slot.head.publish();
+        self
+    }
+
+    /// As [`MetadataHandle::publish`], of names that don't fill a word, or many.
+    #[cold]
+    #[inline(never)]
+    fn publish_unusual(&'static self, names: &[u8]) -> MetadataRef {
         let slot = &self.slot;
         slot.names_len.store(text::write(&slot.names, names) as u16, Relaxed);
         slot.head.publish();
         self
     }
 }
+
+/// Bytes of names that are unusually long.
+const LONG: usize = 40;
 
 /// What the host says of a metadata lock.
 #[derive(Clone, Copy, Debug)]
@@ -90,13 +113,40 @@ pub struct MetadataName<'a> {
 }
 
 /// An event names the metadata lock: its slot rests longer than others, whom nothing refers to once they are given up.
-const WAITED_FOR: u32 = 1;
+const WAITED_FOR: u8 = 1;
 
 /// Metadata locks.
 impl Engine {
     /// A metadata lock is asked for. What it is, is asked only where that is wanted.
-    #[inline(always)]
+    #[inline]
     pub fn create_metadata_lock<'a>(
+        &self,
+        identity: usize,
+        what: impl Fn() -> Option<MetadataName<'a>>,
+        source: Source,
+    ) -> Option<MetadataRef> {
+        if let Some(lock) = self.create_metadata_lock_fast(identity, &what, source) {
+            return Some(lock);
+        }
+        if self.is_off(fixed::METADATA) {
+            return None;
+        }
+        let (what, thread) = (what()?, current()?);
+        match self.pools.take::<MetadataHandle>(&self.arena, Pool::MetadataLocks, 0) {
+            Some(lock) => {
+                lock.begin(thread, identity, source);
+                Some(lock.fill(what))
+            }
+            None => {
+                self.losses.count(Lost::MetadataLocks);
+                None
+            }
+        }
+    }
+
+    /// As [`Engine::create_metadata_lock`], in a slot of the thread's own. Fast path only; on `None` call that one.
+    #[inline(always)]
+    pub fn create_metadata_lock_fast<'a>(
         &self,
         identity: usize,
         what: impl FnOnce() -> Option<MetadataName<'a>>,
@@ -105,38 +155,17 @@ impl Engine {
         if self.is_off(fixed::METADATA) {
             return None;
         }
-        let what = what()?;
         let thread = current()?;
-        match self.pools.take_near(&self.arena, &thread.metadata_stash) {
-            Some(lock) => {
-                let lock: MetadataRef = self.arena.at(lock);
-                Some(lock.fill(thread, identity, &what, source))
-            }
-            None => {
-                // A copy, so that what is usual need not be in memory.
-                let what = MetadataName { ..what };
-                self.create_far_metadata_lock(thread, identity, &what, source)
-            }
-        }
-    }
-
-    /// As [`Engine::create_metadata_lock`], in a slot that is not of the thread's own.
-    #[cold]
-    #[inline(never)]
-    fn create_far_metadata_lock(
-        &self,
-        thread: &Thread,
-        identity: usize,
-        what: &MetadataName<'_>,
-        source: Source,
-    ) -> Option<MetadataRef> {
-        match self.pools.take::<MetadataHandle>(&self.arena, Pool::MetadataLocks, 0) {
-            Some(lock) => Some(lock.fill(thread, identity, what, source)),
-            None => {
-                self.losses.count(Lost::MetadataLocks);
-                None
-            }
-        }
+        let (stash, base) = (&thread.metadata_stash, self.arena.base());
+        let place = self.pools.take_near(base, stash)?;
+        let lock: MetadataRef = base.at(place);
+        // What is known is written before more is asked for.
+        lock.begin(thread, identity, source);
+        let Some(what) = what() else {
+            stash.push(place);
+            return None;
+        };
+        Some(lock.fill(what))
     }
 
     /// Its LOCK_STATUS changes.
@@ -146,17 +175,23 @@ impl Engine {
 
     /// It is given up.
     pub fn destroy_metadata_lock(&self, lock: MetadataRef) {
-        match current() {
-            Some(thread) if lock.slot.head.flags.load(Relaxed) != WAITED_FOR => {
-                self.pools.give_near(&self.arena, Pool::MetadataLocks, &thread.metadata_stash, lock);
-            }
-            _ => self.pools.give(&self.arena, Pool::MetadataLocks, lock),
+        if !self.destroy_metadata_lock_fast(lock) {
+            self.pools.give(&self.arena, Pool::MetadataLocks, lock);
         }
+    }
+
+    /// As [`Engine::destroy_metadata_lock`], if no event names it. Fast path only; on false call that one.
+    #[inline(always)]
+    pub fn destroy_metadata_lock_fast(&self, lock: MetadataRef) -> bool {
+        let Some(thread) = current() else { return false };
+        lock.slot.head.flags.load(Relaxed) != WAITED_FOR
+            && self.pools.give_near(&self.arena, &thread.metadata_stash, &lock.slot.head)
     }
 
     /// Begins to wait for it.
     pub fn start_metadata_wait(&self, lock: MetadataRef, source: Source) -> Option<Wait> {
         lock.slot.head.flags.store(WAITED_FOR, Relaxed);
+        lock.slot.head.rename(self.arena.offset_of(lock));
         let object = WaitObject {
             address: lock.slot.identity.load(Relaxed) as usize,
             name: pool::name(&lock.slot.head),

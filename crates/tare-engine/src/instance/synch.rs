@@ -1,5 +1,7 @@
 //! HOT PATH: mutexes, rwlocks and conds, and which rwlocks a thread holds for reading.
 
+use std::hint::cold_path;
+use std::num::NonZeroU32;
 use std::sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -11,6 +13,7 @@ use crate::memory::arena::{Arena, Own, Use, WORDS};
 use crate::memory::lost::Lost;
 use crate::memory::pool::{Pool, SlotHead};
 use crate::record::Start;
+use crate::record::wait::record::free_operation;
 use crate::record::wait::{Source, UntimedLock, Wait, WaitObject};
 use crate::setup::wanted::Wanted;
 use crate::snapshot::{ClassId, Kind};
@@ -47,7 +50,7 @@ impl SynchHandle {
 }
 
 /// See [`Engine::set_synch_taken_by_trying`].
-const TAKEN_BY_TRYING: u32 = 1;
+const TAKEN_BY_TRYING: u8 = 1;
 
 /// Mutexes, rwlocks, conds.
 impl Engine {
@@ -110,7 +113,19 @@ impl Engine {
     /// The calling thread has got the lock without waiting.
     #[inline(always)]
     pub fn count_free_synch(&self, lock: UntimedLock, synch: SynchRef, operation: u8, source: Source) {
-        self.count_free_lock(lock, &synch.slot.head, operation, source);
+        self.count_free_lock(lock, &synch.slot.head, free_operation(operation), source);
+    }
+
+    /// As [`Engine::count_free_synch`], if it is recorded and nests in no other wait. Fast path only; on false call that one.
+    #[inline(always)]
+    pub fn count_free_synch_fast(
+        &self,
+        lock: UntimedLock,
+        synch: SynchRef,
+        operation: u8,
+        source: Source,
+    ) -> bool {
+        self.count_free_lock_fast(lock, &synch.slot.head, free_operation(operation), source)
     }
 
     /// As [`Engine::start_synch_wait`], if all is as usual. Fast path only; on `Slow` call that one.
@@ -149,10 +164,15 @@ impl Engine {
     /// The rwlock is the calling thread's, which is `thread`, to read.
     #[inline(always)]
     pub fn add_synch_reader(&self, synch: SynchRef, thread: ThreadRef) {
-        let (locks, lock) = (&thread.slab().read_locks, synch.address() as u64);
-        if !locks.push(lock) {
-            self.add_further_reader(locks, lock);
+        if !self.add_synch_reader_fast(synch, thread) {
+            self.add_further_reader(&thread.slab().read_locks, synch.address() as u64);
         }
+    }
+
+    /// As [`Engine::add_synch_reader`], if there is room in the slab. Fast path only; on false call that one.
+    #[inline(always)]
+    pub fn add_synch_reader_fast(&self, synch: SynchRef, thread: ThreadRef) -> bool {
+        thread.slab().read_locks.push(synch.address() as u64)
     }
 
     #[cold]
@@ -187,17 +207,31 @@ impl Engine {
         if !self.wants(Kind::Rwlock) {
             return;
         }
-        let read =
-            current().is_some_and(|thread| thread.read_locks.remove(&self.arena, synch.address() as u64));
-        if !read {
+        let locks = current().map(|thread| &thread.read_locks);
+        let Some((locks, held)) = locks.and_then(|locks| Some((locks, locks.held()?))) else {
+            synch.slot.owner.store(0, Relaxed);
+            return;
+        };
+        cold_path();
+        if !locks.pop(held, synch.address() as u64) {
+            self.unlock_earlier(locks, held, synch);
+        }
+    }
+
+    /// As [`Engine::unlock_rwlock`], where it is not the lock that the thread holds for reading since last.
+    #[cold]
+    #[inline(never)]
+    fn unlock_earlier(&self, locks: &ReadLocks, held: NonZeroU32, synch: SynchRef) {
+        if !locks.remove_earlier(&self.arena, held, synch.address() as u64) {
             synch.slot.owner.store(0, Relaxed);
         }
     }
 }
 
 /// Locks a thread holds for reading, the latest last. Kept by the thread and not by the lock, which many read at the same
-/// time. The first ones are in the slab; the further ones of a thread that ever held more are in a block.
-#[repr(C)]
+/// time. The first ones are in the slab; the further ones of a thread that ever held more are in a block. How many and the first
+/// of them lie on one line.
+#[repr(C, align(64))]
 pub(crate) struct ReadLocks {
     held: AtomicU32,
     /// The turn ([`crate::setup::wanted`]) since which these are all.
@@ -247,25 +281,26 @@ impl ReadLocks {
         true
     }
 
-    /// False where it is not one of them.
+    /// How many there are, for the thread itself.
     #[inline(always)]
-    fn remove(&self, arena: &Arena, lock: u64) -> bool {
-        let held = self.held.own() as usize;
-        if held == 0 {
-            return false;
-        }
-        let last = held - 1;
-        if self.locks.get(last).is_none_or(|latest| latest.own() != lock) {
-            return self.remove_earlier(arena, last, lock);
-        }
-        self.held.store(last as u32, Relaxed);
-        true
+    fn held(&self) -> Option<NonZeroU32> {
+        NonZeroU32::new(self.held.own())
     }
 
-    /// The latest one takes the place of the one that is removed.
-    #[cold]
-    #[inline(never)]
-    fn remove_earlier(&self, arena: &Arena, last: usize, lock: u64) -> bool {
+    /// Removes the latest one. False where it is another, or in the block.
+    #[inline(always)]
+    fn pop(&self, held: NonZeroU32, lock: u64) -> bool {
+        let last = held.get() as usize - 1;
+        let is_latest = self.locks.get(last).is_some_and(|latest| latest.own() == lock);
+        if is_latest {
+            self.held.store(last as u32, Relaxed);
+        }
+        is_latest
+    }
+
+    /// Removes one of several: the latest one takes its place. False where it is not one of them.
+    fn remove_earlier(&self, arena: &Arena, held: NonZeroU32, lock: u64) -> bool {
+        let last = held.get() as usize - 1;
         let place = |at| self.place(arena, at);
         let mut places = (0..=last).rev().filter_map(place);
         let Some(found) = places.find(|held| held.own() == lock) else { return false };

@@ -12,7 +12,7 @@ use std::sync::atomic::{
 
 use tare_sync::{MOST_SLOTS, Slots};
 
-use crate::memory::arena::{Arena, BLOCK, BlockId, Held, LINE, Offset, Own, Table, View, WORDS};
+use crate::memory::arena::{Arena, BLOCK, Base, BlockId, Held, LINE, Offset, Own, Table, View, WORDS};
 use crate::memory::queue::Queue;
 use crate::snapshot::ClassId;
 
@@ -88,14 +88,17 @@ const FILLING: u8 = 2;
 #[repr(C)]
 pub(crate) struct SlotHead {
     state: AtomicU8,
-    pub(crate) kind: AtomicU8,
-    pub(crate) class: AtomicU16,
+    pub(crate) flags: AtomicU8,
+    _pad: AtomicU16,
     /// Rises whenever the slot is taken: a name is known until its place is used again.
     generation: AtomicU32,
-    pub(crate) flags: AtomicU32,
-    /// The slot and its generation in one word: see [`name`].
-    name: AtomicU32,
+    /// Class and [`name`], where the first word of a record has them: see [`SlotHead::object`].
+    object: AtomicU64,
 }
+
+/// Where a slot's first words have the class, and the name.
+pub(crate) const CLASS: u32 = 11;
+pub(crate) const NAME: u32 = 32;
 
 impl SlotHead {
     #[inline(always)]
@@ -105,7 +108,13 @@ impl SlotHead {
 
     #[inline(always)]
     pub(crate) fn class(&self) -> ClassId {
-        self.class.load(Relaxed)
+        (self.object() as u32 >> CLASS) as ClassId
+    }
+
+    /// Its class at bit [`CLASS`] and its name at bit [`NAME`]: what a record says of it, in one word.
+    #[inline(always)]
+    pub(crate) fn object(&self) -> u64 {
+        self.object.load(Relaxed)
     }
 
     pub(crate) fn generation(&self) -> u32 {
@@ -119,11 +128,24 @@ impl SlotHead {
         let generation = self.generation.load(Relaxed).wrapping_add(1);
         self.generation.store(generation, Relaxed);
         fence(Release);
-        self.name.store(name_of(offset, generation), Relaxed);
-        self.class.store(class, Relaxed);
-        self.kind.store(0, Relaxed);
+        let name = u64::from(name_of(offset, generation));
+        self.object.store(name << NAME | u64::from(class) << CLASS, Relaxed);
         self.flags.store(0, Relaxed);
         self.state.store(FILLING, Relaxed);
+    }
+
+    /// As [`SlotHead::begin`], of a slot that is for the same as before and had no flags. It is still free to readers, and its name
+    /// is of a former use: see [`SlotHead::rename`].
+    #[inline(always)]
+    fn begin_again(&self) {
+        self.generation.store(self.generation.load(Relaxed).wrapping_add(1), Relaxed);
+        fence(Release);
+    }
+
+    /// It gets the name of its present use, which an event is about to refer to.
+    pub(crate) fn rename(&self, offset: Offset) {
+        let name = name_of(offset, self.generation.load(Relaxed));
+        self.object.store(u64::from(name) << NAME | u64::from(self.class()) << CLASS, Relaxed);
     }
 
     /// Readers may see the slot: it has been filled.
@@ -168,51 +190,32 @@ pub(crate) struct Pools {
 }
 
 /// Free slots a thread keeps for itself, of what it takes and gives back all the time: a pool's lines would wander
-/// from processor to processor. Oldest first, and not all of them are for use, so that events keep their names.
+/// from processor to processor. The latest first: its lines are at hand. So it is for slots that no event refers to.
 #[repr(C)]
 pub(crate) struct Stash {
-    /// Slots put in, and taken out, ever.
-    pushed: AtomicU32,
-    popped: AtomicU32,
+    len: AtomicU32,
     slots: [AtomicU32; STASH],
 }
 
-const STASH: usize = 8;
-/// Slots of a stash that rest.
-const STASH_RESTS: u32 = 4;
+const STASH: usize = 7;
 
 impl Stash {
+    /// False where it is full.
     #[inline(always)]
-    fn len(&self) -> u32 {
-        self.pushed.own().wrapping_sub(self.popped.own())
-    }
-
-    #[inline(always)]
-    fn is_full(&self) -> bool {
-        self.len() as usize >= STASH
-    }
-
-    #[inline(always)]
-    fn push(&self, offset: Offset) {
-        let pushed = self.pushed.own();
-        self.slots[pushed as usize % STASH].store(offset, Relaxed);
-        self.pushed.store(pushed.wrapping_add(1), Relaxed);
+    pub(crate) fn push(&self, offset: Offset) -> bool {
+        let len = self.len.own();
+        let Some(place) = self.slots.get(len as usize) else { return false };
+        place.store(offset, Relaxed);
+        self.len.store(len + 1, Relaxed);
+        true
     }
 
     #[inline(always)]
     fn pop(&self) -> Option<Offset> {
-        if self.len() > STASH_RESTS { self.pop_last() } else { None }
-    }
-
-    /// The oldest, even if it should rest.
-    #[inline(always)]
-    fn pop_last(&self) -> Option<Offset> {
-        let popped = self.popped.own();
-        if popped == self.pushed.own() {
-            return None;
-        }
-        self.popped.store(popped.wrapping_add(1), Relaxed);
-        Some(self.slots[popped as usize % STASH].own())
+        let last = self.len.own().wrapping_sub(1);
+        let place = self.slots.get(last as usize)?;
+        self.len.store(last, Relaxed);
+        Some(place.own())
     }
 }
 
@@ -282,28 +285,28 @@ impl Pools {
     /// Takes a slot from the stash, as [`Pools::take`], but not zeroed: whoever fills it fills all of it. `None`: the stash has
     /// none to give.
     #[inline(always)]
-    pub(crate) fn take_near(&self, arena: &Arena, stash: &Stash) -> Option<Offset> {
+    pub(crate) fn take_near(&self, base: Base, stash: &Stash) -> Option<Offset> {
         let offset = stash.pop()?;
-        arena.at::<SlotHead>(offset).begin(0, offset);
+        base.at::<SlotHead>(offset).begin_again();
         Some(offset)
     }
 
-    /// Gives a slot back to the stash, or to the pool if that is full.
+    /// Gives a slot back to the stash that has no flags. False where that is full: give it back to the pool.
     #[inline(always)]
-    pub(crate) fn give_near<T: View>(&self, arena: &Arena, pool: Pool, stash: &Stash, slot: &'static T) {
-        let offset = arena.offset_of(slot);
-        let head: &SlotHead = arena.at(offset);
-        if stash.is_full() {
-            self.give(arena, pool, slot);
-        } else if head.state.load(Relaxed) != FREE {
-            head.state.store(FREE, Relaxed);
-            stash.push(offset);
+    pub(crate) fn give_near(&self, arena: &Arena, stash: &Stash, slot: &SlotHead) -> bool {
+        if slot.state.load(Relaxed) == FREE {
+            return true;
         }
+        let given = stash.push(arena.offset_of(slot));
+        if given {
+            slot.state.store(FREE, Relaxed);
+        }
+        given
     }
 
     /// Gives all of a stash back to the pool.
     pub(crate) fn empty<T: View>(&self, arena: &Arena, pool: Pool, stash: &Stash) {
-        while let Some(offset) = stash.pop_last() {
+        while let Some(offset) = stash.pop() {
             self.free::<T>(arena, pool, offset);
         }
     }
@@ -411,7 +414,7 @@ pub(crate) fn held<T: View>(arena: &Arena, pool: Pool, offset: Offset) -> Option
 /// offset loses three bits; 24 bits reach the first GiB of the arena, beyond it names are not shown.
 #[inline(always)]
 pub(crate) fn name(head: &SlotHead) -> u32 {
-    head.name.load(Relaxed)
+    (head.object() >> NAME) as u32
 }
 
 const fn name_of(offset: Offset, generation: u32) -> u32 {

@@ -15,14 +15,20 @@ pub(crate) const fn words(bytes: usize) -> usize {
 fn rest(bytes: &[u8]) -> u64 {
     let len = bytes.len() % 8;
     if let Some(last) = bytes.last_chunk() {
-        // Shifted twice: by 64 bits there is no shifting at once.
-        u64::from_le_bytes(*last) >> 1 >> (63 - 8 * len)
+        rest_of(*last, bytes.len())
     } else if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
         // Where both overlap they hold the same.
         u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << (8 * (len - 4))
     } else {
         bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
     }
+}
+
+/// As [`rest`], of `len` bytes, by the last ones.
+#[inline(always)]
+pub(crate) const fn rest_of(last: [u8; 8], len: usize) -> u64 {
+    // Shifted twice: by 64 bits there is no shifting at once.
+    u64::from_le_bytes(last) >> 1 >> (63 - 8 * (len % 8))
 }
 
 /// Copies as much of `bytes` as fits; returns how many bytes that is. The last word is padded with zeros.

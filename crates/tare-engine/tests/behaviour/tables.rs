@@ -288,6 +288,49 @@ fn a_metadata_lock_is_named_until_its_place_is_used_again() {
 }
 
 #[test]
+fn a_metadata_lock_takes_the_place_of_the_one_before_unless_somebody_waited_for_that() {
+    let rig = Rig::new();
+    rig.connect();
+    let create = |names: &'static [u8]| {
+        let what = MetadataName { namespace: 3, names, schema_len: 2, lock_type: 1, duration: 1, status: 0 };
+        rig.create_metadata_lock(7, || Some(what), here()).unwrap()
+    };
+    let awaited = || rig.waits(Scope::History)[0].object.name.clone();
+    let first = create(b"db.a");
+    rig.destroy_metadata_lock(first);
+    let second = create(b"db.b");
+    assert_eq!(second.address(), first.address());
+    let wait = rig.start_metadata_wait(second, here()).unwrap();
+    rig.end_wait(&wait, 1, None);
+    assert_eq!(awaited().as_deref(), Some("b"));
+    rig.destroy_metadata_lock(second);
+    assert_ne!(create(b"db.c").address(), second.address());
+    assert_eq!(awaited().as_deref(), Some("b"));
+}
+
+#[test]
+fn names_of_metadata_locks_have_any_length() {
+    let rig = Rig::new();
+    rig.connect();
+    for len in 1..120 {
+        let name = "n".repeat(len);
+        let names = &*format!("db.{name}");
+        let what = MetadataName {
+            namespace: 3,
+            names: names.as_bytes(),
+            schema_len: 2,
+            lock_type: 1,
+            duration: 1,
+            status: 0,
+        };
+        let lock = rig.create_metadata_lock(7, || Some(what), here()).unwrap();
+        let object = rig.metadata_locks().remove(0).object;
+        assert_eq!((object.schema.as_deref(), object.name.as_deref()), (Some("db"), Some(&*name)));
+        rig.destroy_metadata_lock(lock);
+    }
+}
+
+#[test]
 fn metadata_locks_are_rows_while_somebody_has_or_awaits_them() {
     let rig = Rig::new();
     let thread = rig.connect();

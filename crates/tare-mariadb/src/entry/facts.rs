@@ -94,6 +94,13 @@ pub(super) fn metadata_object<'a>(key: *const MdlKey) -> Option<metadata::Object
     unsafe { metadata::object(key) }
 }
 
+/// As [`metadata_object`], if it is no user lock.
+#[inline(always)]
+pub(super) fn usual_metadata_object<'a>(key: *const MdlKey) -> Option<metadata::Object<'a>> {
+    // SAFETY: as of [`metadata_object`].
+    unsafe { metadata::usual_object(key) }
+}
+
 /// An XA identifier.
 pub(super) fn xid<'a>(xid: *const c_void) -> Option<Xid<'a>> {
     // SAFETY: the server passes null or its own identifier, which it does not change during the call.

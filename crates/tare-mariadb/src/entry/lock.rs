@@ -1,12 +1,11 @@
 //! HOT PATH: what stands in the place of the server's functions that take an instrumented lock (`startup::locks`).
 //!
 //! Each does what the server's does, but a lock that is free needs no clock, if its level says so. It is tried in the call that
-//! records it, so nobody can wait unseen.
+//! records it, so nobody can wait unseen. All of them go through the same lines of code ([`lock_wanted`]); their own are few.
 #![allow(unsafe_code)]
 
-use std::ffi::{c_char, c_int, c_uint};
-use std::hint::cold_path;
-use std::mem::{MaybeUninit, offset_of};
+use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::mem::{MaybeUninit, offset_of, transmute};
 use std::sync::OnceLock;
 
 use tare_engine::snapshot::Kind;
@@ -38,8 +37,11 @@ pub(crate) struct Prlock {
     active_writer: u8,
 }
 
+/// A function that takes a lock and returns 0, or returns an error's number.
+type Take<L> = unsafe extern "C" fn(*mut L) -> c_int;
+
 /// A function of the server's that takes a [`Prlock`].
-pub(crate) type TakePrlock = unsafe extern "C" fn(*mut Prlock) -> c_int;
+pub(crate) type TakePrlock = Take<Prlock>;
 
 /// The server's own functions that take one to read, and to write. Set before any call is led here.
 pub(crate) static PRLOCK: OnceLock<[TakePrlock; 2]> = OnceLock::new();
@@ -57,21 +59,29 @@ trait Way {
     type Instance;
     const KIND: Kind;
     const OPERATION: u8;
+    /// Whether many can have the lock in this way.
+    const READS: bool;
+    /// Its place among [`functions`].
+    const PLACE: u32;
 
-    /// Takes the lock if it is free.
-    ///
-    /// # Safety
-    /// The lock is one of the server's, initialised.
-    unsafe fn take_free(lock: *mut Self::Lock) -> bool;
+    /// What takes the lock if it is free.
+    fn take_free() -> Take<Self::Lock>;
 
     /// Takes it as the server does.
     ///
     /// # Safety
-    /// As [`Way::take_free`].
+    /// The lock is one of the server's, initialised.
     unsafe fn take(lock: *mut Self::Lock) -> c_int;
+}
 
-    /// Notes that the calling thread has it.
-    fn note(synch: SynchRef, thread: ThreadRef);
+/// Notes that the calling thread has a lock.
+#[inline(always)]
+fn note(reads: bool, synch: SynchRef, thread: ThreadRef) {
+    if reads {
+        ENGINE.add_synch_reader(synch, thread);
+    } else {
+        ENGINE.set_synch_owner(synch, thread);
+    }
 }
 
 /// Takes a lock as the server's function does.
@@ -90,53 +100,106 @@ unsafe fn lock<W: Way>(
         // SAFETY: the caller's promise.
         return unsafe { W::take(at) };
     }
+    let wanted = if W::READS { lock_wanted::<true> } else { lock_wanted::<false> };
+    let way = u32::from(W::OPERATION) | W::PLACE << 8;
+    // SAFETY: the caller's promise, and all of it is of one way. A function that is given an address may be called with one of
+    // another type.
+    unsafe {
+        wanted(that.cast(), file, line, instance.cast(), way, transmute::<Take<_>, Take<_>>(W::take_free()))
+    }
+}
+
+/// As [`lock`], where somebody wants the events. One function for all ways, so that its code is at hand more often. `way` is an
+/// operation, and above it a place among [`functions`].
+///
+/// # Safety
+/// As of [`lock`]; `instance`, `way` and `take_free` are those of the lock and of one [`Way`].
+#[inline(never)]
+unsafe extern "C" fn lock_wanted<const READS: bool>(
+    that: *mut c_void,
+    file: *const c_char,
+    line: c_uint,
+    instance: *mut c_void,
+    way: u32,
+    take_free: Take<c_void>,
+) -> c_int {
     if let Some(synch) = instance!(SynchHandle, instance)
         && let Some(untimed) = ENGINE.untimed_synch(synch)
     {
+        let source = Source::new(file, line);
         // SAFETY: the caller's promise.
-        if unsafe { W::take_free(at) } {
-            ENGINE.count_free_synch(untimed, synch, W::OPERATION, Source::new(file, line));
-            W::note(synch, untimed.thread());
-            return 0;
-        }
-        cold_path();
-        if untimed.is_never_timed() {
+        if unsafe { take_free(that) } != 0 {
             // SAFETY: the caller's promise.
-            return unsafe { lock_counted::<W>(that, file, line) };
+            return unsafe { lock_busy(that, source, way) };
         }
+        note(READS, synch, untimed.thread());
+        if !ENGINE.count_free_synch_fast(untimed, synch, way as u8, source) {
+            ENGINE.count_free_synch(untimed, synch, way as u8, source);
+        }
+        return 0;
     }
     // SAFETY: the caller's promise.
-    unsafe { lock_timed::<W>(that, file, line) }
+    unsafe { lock_unusual(that, file, line, way) }
 }
 
-/// As [`lock`], where somebody has it, and waits for it are only counted.
+/// As [`lock_wanted`], where the lock needs the clock.
+///
+/// # Safety
+/// As of [`lock_wanted`].
 #[cold]
 #[inline(never)]
-unsafe extern "C" fn lock_counted<W: Way>(
-    that: *mut Instrumented<W::Lock, W::Instance>,
-    file: *const c_char,
-    line: c_uint,
-) -> c_int {
-    // SAFETY: the caller's promise: `lock`'s.
+unsafe extern "C" fn lock_unusual(that: *mut c_void, file: *const c_char, line: c_uint, way: u32) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { lock_busy(that, Source::new(file, line), way) }
+}
+
+/// As [`lock_wanted`], where somebody may have the lock.
+///
+/// # Safety
+/// As of [`lock_wanted`].
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn lock_busy(that: *mut c_void, source: Source, way: u32) -> c_int {
+    let lock = match way >> 8 {
+        TakeMutex::<false>::PLACE => lock_in_time::<TakeMutex<false>>,
+        TakeMutex::<true>::PLACE => lock_in_time::<TakeMutex<true>>,
+        TakeRwlock::<false>::PLACE => lock_in_time::<TakeRwlock<false>>,
+        TakeRwlock::<true>::PLACE => lock_in_time::<TakeRwlock<true>>,
+        TakePrlockTo::<false>::PLACE => lock_in_time::<TakePrlockTo<false>>,
+        _ => lock_in_time::<TakePrlockTo<true>>,
+    };
+    // SAFETY: the caller's promise.
+    unsafe { lock(that, source) }
+}
+
+/// As [`lock_busy`].
+///
+/// # Safety
+/// As of [`lock`].
+unsafe fn lock_in_time<W: Way>(that: *mut c_void, source: Source) -> c_int {
+    let that: *mut Instrumented<W::Lock, W::Instance> = that.cast();
+    // SAFETY: the caller's promise.
     let (at, instance) = unsafe { (&raw mut (*that).lock, (*that).instance) };
     if let Some(synch) = instance!(SynchHandle, instance)
         && let Some(untimed) = ENGINE.untimed_synch(synch)
+        && untimed.is_never_timed()
     {
         // SAFETY: as above.
         let rc = unsafe { W::take(at) };
-        ENGINE.count_free_synch(untimed, synch, W::OPERATION, Source::new(file, line));
+        ENGINE.count_free_synch(untimed, synch, W::OPERATION, source);
         if rc == 0 {
-            W::note(synch, untimed.thread());
+            note(W::READS, synch, untimed.thread());
         }
         return rc;
     }
+    let (file, line) = source.place();
     // SAFETY: as above.
     unsafe { lock_timed::<W>(that, file, line) }
 }
 
 /// As [`lock`], with the clock.
-#[inline(never)]
-unsafe extern "C" fn lock_timed<W: Way>(
+#[inline(always)]
+unsafe fn lock_timed<W: Way>(
     that: *mut Instrumented<W::Lock, W::Instance>,
     file: *const c_char,
     line: c_uint,
@@ -151,7 +214,7 @@ unsafe extern "C" fn lock_timed<W: Way>(
         if rc == 0
             && let Some((synch, thread)) = parties(locker)
         {
-            W::note(synch, thread);
+            note(W::READS, synch, thread);
         }
         end(locker);
     }
@@ -166,22 +229,18 @@ impl<const TRY: bool> Way for TakeMutex<TRY> {
     type Instance = Mutex;
     const KIND: Kind = Kind::Mutex;
     const OPERATION: u8 = operation::MUTEX + TRY as u8;
+    const READS: bool = false;
+    const PLACE: u32 = TRY as u32;
 
     #[inline(always)]
-    unsafe fn take_free(lock: *mut Self::Lock) -> bool {
-        // SAFETY: the caller's promise.
-        unsafe { libc::pthread_mutex_trylock(lock) == 0 }
+    fn take_free() -> Take<Self::Lock> {
+        libc::pthread_mutex_trylock
     }
 
     #[inline(always)]
     unsafe fn take(lock: *mut Self::Lock) -> c_int {
         // SAFETY: the caller's promise.
         unsafe { if TRY { libc::pthread_mutex_trylock(lock) } else { libc::pthread_mutex_lock(lock) } }
-    }
-
-    #[inline(always)]
-    fn note(synch: SynchRef, thread: ThreadRef) {
-        ENGINE.set_synch_owner(synch, thread);
     }
 }
 
@@ -193,17 +252,18 @@ struct TakePrlockTo<const WRITE: bool>;
 
 /// Implements [`Way`] for an rwlock but for the taking itself.
 macro_rules! rwlock_way {
-    ($way:ident, $lock:ty, $free:expr, $take:expr) => {
+    ($way:ident, $place:expr, $lock:ty, $free:expr, $take:expr) => {
         impl<const WRITE: bool> Way for $way<WRITE> {
             type Lock = $lock;
             type Instance = Rwlock;
             const KIND: Kind = Kind::Rwlock;
             const OPERATION: u8 = operation::RWLOCK + WRITE as u8;
+            const READS: bool = !WRITE;
+            const PLACE: u32 = $place + WRITE as u32;
 
             #[inline(always)]
-            unsafe fn take_free(lock: *mut Self::Lock) -> bool {
-                // SAFETY: the caller's promise.
-                unsafe { $free(lock) }
+            fn take_free() -> Take<Self::Lock> {
+                $free
             }
 
             #[inline(always)]
@@ -211,65 +271,50 @@ macro_rules! rwlock_way {
                 // SAFETY: the caller's promise.
                 unsafe { $take(lock) }
             }
-
-            #[inline(always)]
-            fn note(synch: SynchRef, thread: ThreadRef) {
-                if WRITE {
-                    ENGINE.set_synch_owner(synch, thread);
-                } else {
-                    ENGINE.add_synch_reader(synch, thread);
-                }
-            }
         }
     };
 }
 
 rwlock_way!(
     TakeRwlock,
+    2,
     libc::pthread_rwlock_t,
-    |lock| if WRITE {
-        libc::pthread_rwlock_trywrlock(lock) == 0
-    } else {
-        libc::pthread_rwlock_tryrdlock(lock) == 0
-    },
+    if WRITE { libc::pthread_rwlock_trywrlock } else { libc::pthread_rwlock_tryrdlock },
     |lock| if WRITE { libc::pthread_rwlock_wrlock(lock) } else { libc::pthread_rwlock_rdlock(lock) }
 );
-rwlock_way!(TakePrlockTo, Prlock, |lock| if WRITE { write_free(lock) } else { read_free(lock) }, |lock| {
+rwlock_way!(TakePrlockTo, 4, Prlock, if WRITE { write_free } else { read_free }, |lock| {
     PRLOCK.get().map_or(libc::EINVAL, |functions| functions[usize::from(WRITE)](lock))
 });
 
 /// # Safety
-/// As [`Way::take_free`].
-#[inline(always)]
-unsafe fn read_free(lock: *mut Prlock) -> bool {
+/// As [`Way::take`].
+unsafe extern "C" fn read_free(lock: *mut Prlock) -> c_int {
     // SAFETY: the caller's promise; who holds the mutex may change the readers.
     unsafe {
         if libc::pthread_mutex_trylock(&raw mut (*lock).mutex) != 0 {
-            return false;
+            return libc::EBUSY;
         }
         (*lock).active_readers += 1;
         libc::pthread_mutex_unlock(&raw mut (*lock).mutex);
     }
-    true
+    0
 }
 
 /// # Safety
-/// As [`Way::take_free`].
-#[inline(always)]
-unsafe fn write_free(lock: *mut Prlock) -> bool {
+/// As [`Way::take`].
+unsafe extern "C" fn write_free(lock: *mut Prlock) -> c_int {
     // SAFETY: the caller's promise; who holds the mutex while there are no readers is the writer.
     unsafe {
         if libc::pthread_mutex_trylock(&raw mut (*lock).mutex) != 0 {
-            return false;
+            return libc::EBUSY;
         }
-        let is_free = (*lock).active_readers == 0;
-        if is_free {
-            (*lock).active_writer = 1;
-        } else {
+        if (*lock).active_readers != 0 {
             libc::pthread_mutex_unlock(&raw mut (*lock).mutex);
+            return libc::EBUSY;
         }
-        is_free
+        (*lock).active_writer = 1;
     }
+    0
 }
 
 /// The functions below, in their order.
@@ -335,16 +380,16 @@ mod tests {
         let at = &raw mut lock;
         // SAFETY: the test's own lock.
         unsafe {
-            assert!(read_free(at) && read_free(at), "readers share it");
+            assert_eq!((read_free(at), read_free(at)), (0, 0), "readers share it");
             assert_eq!(((*at).active_readers, (*at).active_writer), (2, 0));
-            assert!(!write_free(at), "somebody reads");
+            assert_eq!(write_free(at), libc::EBUSY, "somebody reads");
             assert_eq!(((*at).active_readers, (*at).active_writer), (2, 0));
             assert!(!is_locked(&mut *at), "who cannot write gives the mutex back");
             (*at).active_readers = 0;
-            assert!(write_free(at));
+            assert_eq!(write_free(at), 0);
             assert_eq!(((*at).active_readers, (*at).active_writer), (0, 1));
             assert!(is_locked(&mut *at));
-            assert!(!write_free(at) && !read_free(at), "somebody writes");
+            assert_eq!((write_free(at), read_free(at)), (libc::EBUSY, libc::EBUSY), "somebody writes");
             assert_eq!(((*at).active_readers, (*at).active_writer), (0, 1));
         }
     }

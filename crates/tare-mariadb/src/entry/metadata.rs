@@ -24,15 +24,48 @@ pub(super) unsafe extern "C" fn create_metadata_lock(
     file: *const c_char,
     line: c_uint,
 ) -> *mut MetadataLock {
+    if !folder::looks_at(lock_type)
+        && let Some(lock) = ENGINE.create_metadata_lock_fast(
+            identity.addr(),
+            || Some(what(facts::usual_metadata_object(key)?, lock_type, duration, status)),
+            Source::new(file, line),
+        )
+    {
+        return lock.address().cast();
+    }
+    create_unusual_metadata_lock(identity, key, lock_type, duration, status, file, line)
+}
+
+/// What is locked, and how.
+#[inline(always)]
+fn what<'a>(
+    object: metadata::Object<'a>,
+    lock_type: c_int,
+    duration: c_int,
+    status: c_int,
+) -> MetadataName<'a> {
+    let metadata::Object { namespace, names, schema_len } = object;
+    let (lock_type, duration, status) = (lock_type as u8, duration as u8, status as u8);
+    MetadataName { namespace, names, schema_len, lock_type, duration, status }
+}
+
+/// As [`create_metadata_lock`], whatever it is on.
+#[cold]
+#[inline(never)]
+extern "C" fn create_unusual_metadata_lock(
+    identity: *mut c_void,
+    key: *const MdlKey,
+    lock_type: c_int,
+    duration: c_int,
+    status: c_int,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut MetadataLock {
     if folder::looks_at(lock_type) {
         note_definition(key, lock_type);
     }
     guard(null_mut(), || {
-        let what = || {
-            let metadata::Object { namespace, names, schema_len } = facts::metadata_object(key)?;
-            let (lock_type, duration, status) = (lock_type as u8, duration as u8, status as u8);
-            Some(MetadataName { namespace, names, schema_len, lock_type, duration, status })
-        };
+        let what = || Some(what(facts::metadata_object(key)?, lock_type, duration, status));
         // A row of `metadata_locks`, also while nothing is recorded: so with the built-in.
         let lock = ENGINE.create_metadata_lock(identity.addr(), what, Source::new(file, line));
         lock.map_or(null_mut(), |lock| lock.address().cast())
@@ -78,14 +111,23 @@ pub(super) unsafe extern "C" fn create_looked_at_metadata_lock(
 }
 
 pub(super) unsafe extern "C" fn set_metadata_lock_status(lock: *mut MetadataLock, status: c_int) {
-    guard((), || {
-        if let Some(lock) = instance!(MetadataHandle, lock) {
-            ENGINE.set_metadata_lock_status(lock, status as u8);
-        }
-    });
+    if let Some(lock) = instance!(MetadataHandle, lock) {
+        ENGINE.set_metadata_lock_status(lock, status as u8);
+    }
 }
 
 pub(super) unsafe extern "C" fn destroy_metadata_lock(lock: *mut MetadataLock) {
+    if let Some(known) = instance!(MetadataHandle, lock)
+        && !ENGINE.destroy_metadata_lock_fast(known)
+    {
+        destroy_unusual_metadata_lock(lock);
+    }
+}
+
+/// As [`destroy_metadata_lock`], where the thread does not keep its slot.
+#[cold]
+#[inline(never)]
+extern "C" fn destroy_unusual_metadata_lock(lock: *mut MetadataLock) {
     guard((), || {
         if let Some(lock) = instance!(MetadataHandle, lock) {
             ENGINE.destroy_metadata_lock(lock);

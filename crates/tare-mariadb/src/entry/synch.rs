@@ -249,16 +249,38 @@ pub(super) unsafe extern "C" fn start_lean_rwlock_wait(
     if !ENGINE.wants(Kind::Rwlock) {
         return null_mut();
     }
+    if let TRY_READ | TRY_WRITE | TRY_SHARED..TRY_EXCLUSIVE = op
+        && let Some(synch) = instance!(SynchHandle, rwlock)
+        && ENGINE.synch_is_taken_by_trying(synch)
+        && let Some(untimed) = ENGINE.untimed_synch(synch)
+        && ENGINE.add_synch_reader_fast(synch, untimed.thread())
+    {
+        ENGINE.count_free_synch(untimed, synch, number(operation::RWLOCK, op), Source::new(file, line));
+        return null_mut();
+    }
+    start_unusual_rwlock_wait(state, rwlock, op, file, line)
+}
+
+/// As [`start_lean_rwlock_wait`], where the lock is not free, or needs the clock, or may have been upgraded.
+#[cold]
+#[inline(never)]
+extern "C" fn start_unusual_rwlock_wait(
+    state: *mut RwlockLockerState,
+    rwlock: *mut Rwlock,
+    op: c_uint,
+    file: *const c_char,
+    line: c_uint,
+) -> *mut RwlockLocker {
     if let TRY_READ | TRY_WRITE | TRY_SHARED..=TRY_EXCLUSIVE = op
         && let Some(synch) = instance!(SynchHandle, rwlock)
         && ENGINE.synch_is_taken_by_trying(synch)
         && let Some(untimed) = ENGINE.untimed_synch(synch)
     {
-        ENGINE.count_free_synch(untimed, synch, number(operation::RWLOCK, op), Source::new(file, line));
         match op {
             TRY_EXCLUSIVE => ENGINE.add_synch_reader_once(synch, untimed.thread()),
             _ => ENGINE.add_synch_reader(synch, untimed.thread()),
         }
+        ENGINE.count_free_synch(untimed, synch, number(operation::RWLOCK, op), Source::new(file, line));
         return null_mut();
     }
     // SAFETY: the same arguments under the same promises.

@@ -36,8 +36,6 @@ impl<'a> Object<'a> {
     }
 }
 
-const BACKUP: u8 = 0;
-const SCHEMA: u8 = 1;
 const USER_LOCK: u8 = 8;
 
 /// Reads a key the way `metadata_locks` shows it; `None` when it is NULL or its lengths contradict each other.
@@ -46,27 +44,46 @@ const USER_LOCK: u8 = 8;
 /// `key` is NULL or the server's key, valid and unchanged during `'a`.
 #[inline(always)]
 pub unsafe fn object<'a>(key: *const MdlKey) -> Option<Object<'a>> {
+    // SAFETY: the caller's promise.
+    let (text, schema_len) = unsafe { text(key) }?;
+    Some(match text[0] {
+        // A user lock's name travels in the database's place.
+        USER_LOCK => Object { namespace: USER_LOCK, names: &text[..=schema_len.into()], schema_len: 0 },
+        namespace => Object { namespace, names: &text[1..text.len() - 1], schema_len },
+    })
+}
+
+/// As [`object`], if it is no user lock.
+///
+/// # Safety
+/// As of [`object`].
+#[inline(always)]
+pub unsafe fn usual_object<'a>(key: *const MdlKey) -> Option<Object<'a>> {
+    // SAFETY: the caller's promise.
+    let (text, schema_len) = unsafe { text(key) }?;
+    let object = Object { namespace: text[0], names: &text[1..text.len() - 1], schema_len };
+    (object.namespace != USER_LOCK).then_some(object)
+}
+
+/// A key's text, with room for all of its parts, and how long the database's name is.
+///
+/// # Safety
+/// As of [`object`].
+#[inline(always)]
+unsafe fn text<'a>(key: *const MdlKey) -> Option<(&'a [u8], u16)> {
     let raw = key.cast::<RawKey>();
     if raw.is_null() {
         return None;
     }
     // SAFETY: the caller's promise; the header is always there.
     let (length, schema_len) = unsafe { ((*raw).length, (*raw).db_name_length) };
-    let (length, db) = (usize::from(length), usize::from(schema_len));
-    if length > MAX_TEXT || length < db + 3 {
+    let length = usize::from(length);
+    if length > MAX_TEXT || length < usize::from(schema_len) + 3 {
         return None;
     }
     // SAFETY: the server fills `length` bytes of text behind the header.
     let text = unsafe { std::slice::from_raw_parts((&raw const (*raw).text).cast::<u8>(), length) };
-    let namespace = text[0];
-    let (names, schema_len) = match namespace {
-        BACKUP => (&[][..], 0),
-        SCHEMA => (&text[1..=db], schema_len),
-        // A user lock's name travels in the database's place.
-        USER_LOCK => (&text[..=db], 0),
-        _ => (&text[1..length - 1], schema_len),
-    };
-    Some(Object { namespace, names, schema_len })
+    Some((text, schema_len))
 }
 
 #[cfg(test)]

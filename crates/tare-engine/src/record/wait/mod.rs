@@ -1,5 +1,6 @@
 //! HOT PATH: waits, of every kind. Start reads the clock and notes what is waited for; end adds to a cell and writes a record.
 
+mod free;
 mod object;
 pub(crate) mod record;
 mod short;
@@ -11,7 +12,7 @@ use crate::Engine;
 use crate::clock::{cycles, ticks};
 use crate::count::bank::{READY, SUMMED, UNTIMED, place};
 use crate::count::cell::{Family, StatCell};
-use crate::memory::arena::{Base, Offset, Own, Use};
+use crate::memory::arena::{Offset, Own, Use};
 use crate::memory::lost::Lost;
 use crate::memory::pool::{SlotHead, name};
 use crate::record::journal::{Coming, parent, parent_of};
@@ -21,10 +22,11 @@ use crate::setup::instrument::{ENABLED, TIMED, UNRECORDED};
 use crate::snapshot::{ClassId, EventType};
 use crate::thread::filter::{ATTRIBUTED, CURRENT, HISTORY, LONG, UNATTRIBUTED};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadHandle, ThreadRef, current};
+pub use free::UntimedLock;
 pub use object::{Source, WaitObject};
 use record::{
     Begun, Ended, Leaf, MOST_WORDS, NO_AMOUNT, OpenWait, REACH, begin_leaf, end_leaf, first_word, leave_leaf,
-    operation_of, void_leaf, write_free, write_wide,
+    operation_of, void_leaf, write_wide,
 };
 pub(crate) use short::{Brought, What};
 
@@ -217,56 +219,13 @@ impl Engine {
             cold_path();
             return start_unrecorded(thread, entry, class, WAIT_SUMMED_LEAF);
         }
-        let (parent, began) = (wait_parent(thread), || wait_parent_began(thread));
+        let parent = wait_parent(thread);
+        let began = || wait_parent_began(thread, parent);
         let leaf = || leaf(thread, of, operation, source);
         let (start, record) = begin_leaf::<WORDS>(&thread.waits, base, parent, began, leaf)?;
         thread.next_event_id();
         let flags = WAIT_SHORT | WAIT_LEAF | u32::from(ENABLED | TIMED) | u32::from(class) << 16;
         Some(Wait { thread, start, flags, cell: place(entry), record })
-    }
-
-    /// Whether locks of this instance that are free need no clock. `None`: they do, or not all is as usual.
-    #[inline(always)]
-    pub(crate) fn untimed_lock(&self, class: ClassId) -> Option<UntimedLock> {
-        let thread = current()?;
-        if !self.is_settled(thread) {
-            return None;
-        }
-        let entry = thread.banks[BANK_OWN].settled_entry(self.arena.base(), class);
-        (entry & UNTIMED != 0).then_some(UntimedLock { thread, entry })
-    }
-
-    /// Counts a lock that the calling thread has got without waiting, and records it where that is wanted. One function for
-    /// mutexes and rwlocks, so that its code is at hand more often.
-    #[inline(never)]
-    pub(crate) fn count_free_lock(&self, lock: UntimedLock, of: &SlotHead, operation: u8, source: Source) {
-        let UntimedLock { thread, entry } = lock;
-        let base = self.arena.base();
-        let stat = &base.at::<StatCell>(place(entry)).stat;
-        if entry & READY == 0 {
-            cold_path();
-            if entry & SUMMED == 0 {
-                stat.add_untimed(1);
-            } else {
-                stat.count_free();
-            }
-            return;
-        }
-        stat.count_free();
-        if !write_free_lock(base, thread, of, operation, source) {
-            self.write_unready_free(thread, of, operation, source);
-        }
-    }
-
-    /// As [`write_free_lock`], where the journal is not ready for it.
-    #[cold]
-    #[inline(never)]
-    fn write_unready_free(&self, thread: &Thread, of: &SlotHead, operation: u8, source: Source) {
-        let id = thread.event_id.own();
-        let ready = self.prepare_waits(thread, (id, cycles()));
-        if !ready || !write_free_lock(self.arena.base(), thread, of, operation, source) {
-            thread.event_id.store(id + 1, Relaxed);
-        }
     }
 
     #[cold]
@@ -429,7 +388,8 @@ impl Engine {
     #[cold]
     #[inline(never)]
     fn prepare_waits(&self, thread: &Thread, (id, time): (u64, u64)) -> bool {
-        let (parent, parent_began) = (wait_parent(thread), wait_parent_began(thread));
+        let parent = wait_parent(thread);
+        let parent_began = wait_parent_began(thread, parent);
         let coming = Coming { words: MOST_WORDS, id, time, parent, parent_began, gap: false };
         self.prepare_journal(thread, &thread.waits, &WAITS, &REACH, &coming)
     }
@@ -453,22 +413,11 @@ impl Engine {
     }
 }
 
-/// A leaf that begins, or a lock that was free.
+/// A leaf that begins.
 #[inline(always)]
 fn leaf(thread: &Thread, of: &SlotHead, operation: u8, source: Source) -> Leaf {
     let (id, usual) = (thread.event_id.own(), thread.usual_waits.own());
     Leaf { id, usual, class: of.class(), operation, source: source.0, object: name(of) }
-}
-
-/// Writes the record of a lock that was free, and takes the next event id; false: the journal is not ready.
-#[inline(always)]
-fn write_free_lock(base: Base, thread: &Thread, of: &SlotHead, operation: u8, source: Source) -> bool {
-    let (parent, began) = (wait_parent(thread), || wait_parent_began(thread));
-    let written = write_free(&thread.waits, base, parent, began, || leaf(thread, of, operation, source));
-    if written {
-        thread.next_event_id();
-    }
-    written
 }
 
 /// Begins a wait that is summed up, or only counted, as its cell is marked. `of_summed` are further flags of the former.
@@ -490,27 +439,6 @@ fn start_unrecorded(thread: &'static Thread, entry: u32, class: ClassId, of_summ
             let cell = if of_summed == 0 { 0 } else { place(entry) };
             Some(Wait { thread, start: cycles(), flags, cell, record: 0 })
         }
-    }
-}
-
-/// A lock of the calling thread's that needs no clock if it is free.
-#[derive(Clone, Copy)]
-pub struct UntimedLock {
-    thread: &'static Thread,
-    entry: u32,
-}
-
-impl UntimedLock {
-    /// Its waits are only counted: nothing of it is timed even where it is not free.
-    #[inline(always)]
-    pub fn is_never_timed(self) -> bool {
-        self.entry & (READY | SUMMED) == 0
-    }
-
-    /// The calling thread.
-    #[inline(always)]
-    pub fn thread(self) -> ThreadRef {
-        self.thread.handle()
     }
 }
 
@@ -559,23 +487,23 @@ fn wait_parent(thread: &Thread) -> u64 {
 
 /// When that began; 0: nobody knows.
 #[inline(always)]
-fn wait_parent_began(thread: &Thread) -> u64 {
-    let depth = thread.wait_depth.own() as usize;
-    if let Some(outer) = depth.checked_sub(1).and_then(|outer| thread.open.get(outer)) {
+fn wait_parent_began(thread: &Thread, parent: u64) -> u64 {
+    if parent_of(parent).1 > EventType::Stage as u8 {
         cold_path();
-        if outer.id() != 0 {
-            return outer.start();
-        }
+        let outer = (thread.wait_depth.own() as usize).wrapping_sub(1);
+        return thread.open.get(outer).map_or(0, OpenWait::start);
     }
-    began(thread, thread.parent.own())
+    began(thread, parent)
 }
 
-/// When the stage or the statement began that a wait nests in which nests in no other wait; 0: nobody knows.
+const _: () = assert!(EventType::Wait as u8 == EventType::Stage as u8 + 1);
+
+/// When the stage or the statement began that a wait nests in which nests in no other wait. In nothing: whatever began last.
 #[inline(always)]
 fn began(thread: &Thread, parent: u64) -> u64 {
-    let (id, of) = parent_of(parent);
+    let (_, of) = parent_of(parent);
     let began = if of == EventType::Stage as u8 { &thread.stage_start } else { &thread.statement_start };
-    if id == 0 { 0 } else { began.own() }
+    began.own()
 }
 
 /// Histories that were switched off while a wait lasted do not get it, as in the built-in.

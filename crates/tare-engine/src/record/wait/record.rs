@@ -20,6 +20,7 @@ use tare_sync::journal;
 
 use crate::clock::cycles;
 use crate::memory::arena::{Base, Offset, Own};
+use crate::memory::pool;
 use crate::record::journal::{Journal, Marks, OWN_KINDS, Reach, kind};
 use crate::record::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED};
 use crate::snapshot::ClassId;
@@ -300,23 +301,41 @@ pub(crate) fn write_free(
     base: Base,
     parent: u64,
     began: impl FnOnce() -> u64,
-    leaf: impl FnOnce() -> Leaf,
+    free: impl FnOnce() -> Free,
 ) -> bool {
     let Some(place) = journal.place_in(base, 2, parent, began) else { return false };
-    let leaf = leaf();
-    let id = journal.id(leaf.id);
+    let free = free();
+    let id = journal.id(free.id);
     if !REACH.has(id, 0) {
         return false;
     }
-    let word = what(leaf.class, leaf.operation) | u64::from(leaf.usual) | FREE;
-    let word = word | id << LEAF_ID | u64::from(leaf.object) << LEAF_START;
-    journal.append::<2, 3>(base, place, [word, leaf.source]);
+    let word = free.object | free.operation | u64::from(free.usual) | FREE | id << LEAF_ID;
+    journal.append::<2, 3>(base, place, [word, free.source]);
     journal.ring.count();
     true
 }
 
 // What says that a leaf lasts becomes what says that a lock was free.
 const _: () = assert!(LASTING | FREE == FREE);
+const _: () = assert!(CLASS == pool::CLASS && LEAF_START == pool::NAME);
+
+/// A lock that was free.
+pub(crate) struct Free {
+    pub(crate) id: u64,
+    /// As [`leaf_of`] makes it.
+    pub(crate) usual: u32,
+    /// As [`free_operation`] makes it.
+    pub(crate) operation: u64,
+    pub(crate) source: u64,
+    /// See [`pool::SlotHead::object`].
+    pub(crate) object: u64,
+}
+
+/// What the record of a lock that was free says of the operation.
+#[inline(always)]
+pub(crate) const fn free_operation(operation: u8) -> u64 {
+    (operation as u64) << OPERATION
+}
 
 /// A leaf that begins.
 pub(crate) struct Leaf {
