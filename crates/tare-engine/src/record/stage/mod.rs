@@ -78,6 +78,19 @@ impl Engine {
     #[inline(never)]
     fn begin_after_long_stage(&self, thread: &Thread, entry: u32, class: ClassId, now: u64) {
         let before: &StatCell = self.arena.at(thread.stage_cell.own());
+        let ticks = now.wrapping_sub(thread.stage_start.own());
+        if entry & READY == 0 || !self.add_putting_off(thread, before, ticks) {
+            return self.begin_after_unusual_stage(thread, entry, class, now);
+        }
+        thread.stage_cell.store(place(entry), Relaxed);
+        thread.begin_stage(class, (thread.event_id.own(), now), true);
+    }
+
+    /// As [`Engine::begin_after_long_stage`], of one that is not recorded, or where the one before cannot be put off.
+    #[cold]
+    #[inline(never)]
+    fn begin_after_unusual_stage(&self, thread: &Thread, entry: u32, class: ClassId, now: u64) {
+        let before: &StatCell = self.arena.at(thread.stage_cell.own());
         before.add_span(self, thread, 1, thread.stage_start.own(), now);
         if entry & READY == 0 {
             begin_summed_stage(self, thread, class, entry, now);
