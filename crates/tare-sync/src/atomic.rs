@@ -34,7 +34,7 @@ macro_rules! own {
         }
     )*};
 }
-own!(AtomicU32 = u32);
+own!(AtomicU32 = u32, AtomicU64 = u64);
 
 /// Between two tries of a loop: lets the model run another thread. Nothing where the processor runs.
 #[inline(always)]

@@ -15,6 +15,7 @@
 //! | [`Slots`] | take and give back slots of a block, which may become something else |
 //! | [`Space`] | cut pieces from blocks that none of them owns |
 //! | [`Folds`] | one moves figures from here to there, others add both up |
+//! | [`Backlog`] | one puts off what others read all the same |
 //! | [`Tenancy`], [`Turns`] | add to a place, and give it to another tenant |
 //! | [`Shown`] | show the best of several buffers, others copy it |
 //! | [`Changes`], [`Settled`], [`Limit`] | one changes settings, the other asks one number whether something changed, or goes as far as it may |
@@ -50,6 +51,7 @@ macro_rules! default {
 }
 
 pub mod atomic;
+mod backlog;
 pub mod circle;
 mod folds;
 mod free_list;
@@ -65,6 +67,7 @@ mod space;
 mod tenancy;
 mod version;
 
+pub use backlog::{Backlog, Room};
 pub use folds::Folds;
 pub use free_list::FreeList;
 pub use index::{Index, Inserted};
@@ -76,4 +79,6 @@ pub use space::{Piece, Space, keep_first};
 pub use tenancy::{Moment, Tenancy, Turns};
 pub use version::Version;
 
-default!(Changes, Folds, FreeList, Limit, Queue, Settled, Shown, Slots, Space, Tenancy, Turns, Version);
+default!(
+    Backlog, Changes, Folds, FreeList, Limit, Queue, Settled, Shown, Slots, Space, Tenancy, Turns, Version
+);

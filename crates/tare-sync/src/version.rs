@@ -40,6 +40,11 @@ impl Version {
         (self.0.load(Relaxed) == before).then_some(value)
     }
 
+    /// Whether the words are changing now.
+    pub fn is_odd(&self) -> bool {
+        self.0.load(Relaxed) & 1 != 0
+    }
+
     /// The version, for its writer.
     #[inline(always)]
     pub fn now(&self) -> u32 {

@@ -83,6 +83,11 @@ impl Buckets {
         bucket.min(BUCKETS as u32 - 1)
     }
 
+    /// Whether each of `n` events is not in the lowest bucket that took so many ticks together.
+    pub(crate) fn are_above_floor(&self, n: u64, ticks: u64) -> bool {
+        ticks >= self.floor.load(Relaxed).saturating_mul(n.max(1))
+    }
+
     /// Whether so many ticks are not in the lowest bucket.
     #[inline(always)]
     pub(crate) fn is_above_floor(&self, ticks: u64) -> bool {

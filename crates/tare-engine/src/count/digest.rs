@@ -201,7 +201,7 @@ impl Engine {
             if hash.load(Relaxed) == key.hash {
                 let cell: &DigestCell = self.arena.at(cell as Offset);
                 let known = key.is(self.arena.at(cell.slot.own()));
-                if known && self.is_known(cell, now) || self.see_digest(cell, key, now) {
+                if known && self.is_known(cell, now) || self.see_digest(thread, cell, key, now) {
                     return Some(cell);
                 }
             }
@@ -222,6 +222,7 @@ impl Engine {
             };
             thread.digest_map.store(block * WORDS as u32, Release);
         } else {
+            self.catch_up(thread);
             self.folds.begin();
             self.empty_map(thread, |_| {});
             self.folds.end();
@@ -252,7 +253,7 @@ impl Engine {
     /// cell is another digest's, which has the same hash.
     #[cold]
     #[inline(never)]
-    fn see_digest(&self, cell: &DigestCell, key: &Hashed<'_>, now: u64) -> bool {
+    fn see_digest(&self, thread: &Thread, cell: &DigestCell, key: &Hashed<'_>, now: u64) -> bool {
         if cell.turn().own() == NO_PLACE {
             // Where nothing is known but the hash: all of them count for the row without a digest.
             self.losses.count(Lost::Digests);
@@ -272,6 +273,7 @@ impl Engine {
             return false;
         }
         let place = self.digest_slot(key, now);
+        self.catch_up(thread);
         self.folds.begin();
         self.fold_digest(cell);
         cell.cell.clear(&self.arena);
@@ -351,6 +353,7 @@ impl Engine {
         }
         let epoch = self.epochs[Family::Digests as usize].load(Relaxed);
         let current = thread.digest_epoch.load(Relaxed) == epoch;
+        self.catch_up(thread);
         self.folds.begin();
         self.empty_map(thread, |cell| {
             if current {

@@ -83,6 +83,7 @@ impl Engine {
 
     /// Adds all a thread that ends has counted to what is above it.
     pub(crate) fn fold_thread(&self, thread: &Thread) {
+        self.catch_up(thread);
         self.flush_digests(thread);
         self.fold_programs(thread);
         for bank in [BANK_OWN, BANK_UNATTRIBUTED, BANK_THREAD_ONLY] {
@@ -147,6 +148,7 @@ impl Engine {
         let then = cell.head().epoch.load(Relaxed);
         let now = self.epochs[family as usize].load(Relaxed);
         let counts = |viewer| self.counts_for(family, viewer, then);
+        self.catch_up(thread);
         self.folds.begin();
         spread::end_counting(&self.arena, cell);
         if bank == BANK_OWN && counts(Viewer::Thread) && !counts(Viewer::Global) {

@@ -2,6 +2,7 @@
 
 pub(crate) mod account;
 pub(crate) mod allocation;
+pub(crate) mod backlog;
 pub(crate) mod balance;
 pub(crate) mod bank;
 pub(crate) mod bucket;

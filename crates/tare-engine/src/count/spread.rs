@@ -3,7 +3,8 @@
 //! The lowest bucket is never counted: it is what is left of the cell's count. So the buckets of a histogram add up to the
 //! count of its row, whenever one looks, and an event of less than 10 microseconds costs nothing more. That it is one needs
 //! no question: the maximum of a thread's own cell of waits or stages never rises into the second bucket, so an event of a
-//! higher one exceeds it, and comes here. How long the longest was is noted with the buckets.
+//! higher one exceeds it, and comes here, by way of the [`crate::count::backlog`]. How long the longest was is noted with the
+//! buckets.
 //!
 //! A thread counts in *pieces* of two dozen adjacent buckets, made when first needed, one line each. The pieces of a cell are
 //! a circle ([`circle`]), which the cell enters at the one it used last: mostly the next event finds its own there. What its
@@ -69,7 +70,7 @@ const _: () = assert!(size_of::<Piece>() == LINE);
 impl Piece {
     /// An event came here that took so long.
     #[inline(always)]
-    fn note(&self, ticks: u64) {
+    pub(crate) fn note(&self, ticks: u64) {
         if ticks > self.longest.own() {
             self.longest.store(ticks, Relaxed);
         }
@@ -150,38 +151,10 @@ impl StatCell {
 
 /// What a thread counts.
 impl Engine {
-    /// Counts events of a cell that took longer than any before. Should the clock have gone back between two processors,
-    /// that is no time.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn add_long(&self, thread: &Thread, cell: &StatCell, n: u64, (start, end): (u64, u64)) -> u64 {
-        let ticks = end.saturating_sub(start);
-        cell.stat.add_usual(n, ticks);
-        let noted = match n {
-            _ if !self.buckets.is_above_floor(ticks) => None,
-            1 => self.spread_long_event(thread, ticks, Some(&cell.head), None),
-            _ => self.spread_batch(thread, &cell.head, n, ticks),
-        };
-        match noted {
-            Some(piece) => piece.note(ticks),
-            None => cell.stat.raise(ticks),
-        }
-        ticks
-    }
-
-    /// Puts a batch of events into its bucket that took longer than the lowest one lasts, and returns where: each took its part
-    /// of the time.
-    #[inline(never)]
-    fn spread_batch(&self, thread: &Thread, head: &CellHead, n: u64, ticks: u64) -> Option<&'static Piece> {
-        let bucket = self.buckets.of(ticks / n.max(1));
-        let n = if bucket == 0 { 0 } else { u32::try_from(n).unwrap_or(u32::MAX) };
-        self.spread_in(thread, head, bucket, n)
-    }
-
     /// Notes events of a cell that nobody timed.
     #[cold]
     #[inline(never)]
-    fn spread_untimed(&self, thread: &Thread, head: &CellHead, n: u64) {
+    pub(crate) fn spread_untimed(&self, thread: &Thread, head: &CellHead, n: u64) {
         if let Some(untimed) = self.untimed_piece(thread, head)
             && untimed.since.own() == 0
         {
@@ -210,86 +183,30 @@ impl Engine {
         Some(self.arena.at(self.arena.offset_of(made)))
     }
 
-    /// Puts an event into its bucket that took so long (`None`: nobody asked), in one cell of the thread's own and another that
-    /// have counted it. They know their longest event themselves.
-    #[inline(always)]
-    pub(crate) fn spread_event(
-        &self,
-        thread: &Thread,
-        taken: Option<u64>,
-        one: Option<&CellHead>,
-        other: Option<&CellHead>,
-    ) {
-        match taken {
-            Some(ticks) if self.buckets.is_above_floor(ticks) => {
-                self.spread_long_event(thread, ticks, one, other);
-            }
-            Some(_) => {}
-            None => self.spread_untimed_event(thread, one, other),
-        }
-    }
-
-    /// As [`Engine::spread_event`], of one that is not in the lowest bucket, and returns where it is. One function for all types
-    /// of events, so that its code is at hand more often. `None`: there is no memory for it.
-    #[inline(never)]
-    pub(crate) fn spread_long_event(
-        &self,
-        thread: &Thread,
-        ticks: u64,
-        one: Option<&CellHead>,
-        other: Option<&CellHead>,
-    ) -> Option<&'static Piece> {
-        let (base, bucket) = (self.arena.base(), self.buckets.of_long(ticks));
-        let (mut coming, mut rest, mut last) = (one, other, None);
-        // The same few lines of code for both.
-        loop {
-            if let Some(head) = coming {
-                last = count_in_piece(base, head, bucket, 1);
-                if last.is_none() {
-                    return self.spread_left(thread, bucket, head, rest);
-                }
-            }
-            if rest.is_none() {
-                return last;
-            }
-            (coming, rest) = (rest, None);
-        }
-    }
-
-    /// What [`Engine::spread_long_event`] leaves: a cell that has no piece with room for the bucket, and maybe another one.
-    #[cold]
-    #[inline(never)]
-    fn spread_left(
-        &self,
-        thread: &Thread,
-        bucket: u32,
-        head: &CellHead,
-        rest: Option<&CellHead>,
-    ) -> Option<&'static Piece> {
-        let last = self.spread(thread, head, bucket, 1);
-        match rest {
-            Some(head) => self.spread_in(thread, head, bucket, 1),
-            None => last,
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn spread_untimed_event(&self, thread: &Thread, one: Option<&CellHead>, other: Option<&CellHead>) {
-        [one, other].into_iter().flatten().for_each(|head| self.spread_untimed(thread, head, 1));
-    }
-
     /// Counts `n` events in a bucket, in a piece that is made where none has room, and returns where.
     #[inline(always)]
-    fn spread_in(&self, thread: &Thread, head: &CellHead, bucket: u32, n: u32) -> Option<&'static Piece> {
-        count_in_piece(self.arena.base(), head, bucket, n).or_else(|| self.spread(thread, head, bucket, n))
+    pub(crate) fn spread_in(
+        &self,
+        thread: &Thread,
+        head: &CellHead,
+        bucket: u32,
+        n: u32,
+    ) -> Option<&'static Piece> {
+        count_in_piece(self.arena.base(), head, bucket, n)
+            .or_else(|| self.spread_unusual(thread, head, bucket, n))
     }
 
     /// Counts `n` events in a bucket for which the cell has no piece with room, and returns where. `None`: there is no memory
     /// for it, and they stay in the lowest one.
     #[cold]
     #[inline(never)]
-    fn spread(&self, thread: &Thread, head: &CellHead, bucket: u32, n: u32) -> Option<&'static Piece> {
+    fn spread_unusual(
+        &self,
+        thread: &Thread,
+        head: &CellHead,
+        bucket: u32,
+        n: u32,
+    ) -> Option<&'static Piece> {
         let base = self.arena.base();
         if piece_of(base, head, bucket, 0).is_none() {
             self.make_piece(thread, head, bucket / WIDTH * WIDTH, None)?;

@@ -259,8 +259,7 @@ impl Arena {
     /// Where the view lies.
     #[inline(always)]
     pub(crate) fn offset_of<T: View>(&self, view: &T) -> Offset {
-        let distance = std::ptr::from_ref(view) as usize - self.base.load(Relaxed) as usize;
-        (distance / 8) as Offset
+        (self.base().bytes_to(view) / 8) as Offset
     }
 
     /// Keeps the block of a slot the pool's while it is held. `None`: it is not any more.
@@ -360,6 +359,12 @@ impl Base {
         // SAFETY: offsets are made by this crate from blocks it took, and objects never span blocks, so the
         // place lies inside the mapping; `View` promises that any bits are a valid T made of atomics.
         unsafe { &*self.0.add(offset as usize * 8).cast() }
+    }
+
+    /// How far it is to a view.
+    #[inline(always)]
+    pub(crate) fn bytes_to<T: View>(self, view: &T) -> u64 {
+        (std::ptr::from_ref(view) as usize - self.0 as usize) as u64
     }
 
     /// As [`Base::at`], of one word.

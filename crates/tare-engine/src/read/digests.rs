@@ -11,7 +11,7 @@ use std::mem::offset_of;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use super::histogram::{DigestsBefore, Place, Spread, each_bucket};
+use super::histogram::{DigestsBefore, Place, Spread};
 use super::names::Names;
 use super::summary::counters;
 use super::tallies::{NO_PLACE, REST, Sum, Tallies};
@@ -386,10 +386,7 @@ impl Engine {
             }
             let from = buckets.len();
             if parts.has(DigestRow::HISTOGRAM) {
-                let events = || cell.cell.events();
-                each_bucket(&self.arena, &cell.cell.head, events, |bucket, count| {
-                    buckets.push((bucket, count))
-                });
+                self.own_buckets((thread, &cell.cell.head), || cell.cell.events(), buckets);
             }
             let tally = DigestTally {
                 stat: cell.cell.stat.plain(),

@@ -25,22 +25,29 @@ pub(crate) struct Spread {
     higher: Vec<(u32, u64)>,
 }
 
-/// Calls `each` with the buckets of a thread's own cell but the lowest, untimed events last; returns how many there are.
-/// Buckets first: an event is counted before it gets into one.
-pub(crate) fn each_bucket(
-    arena: &Arena,
-    head: &CellHead,
-    events: impl Fn() -> u64,
-    mut each: impl FnMut(u32, u64),
-) -> u64 {
-    spread::each(arena, head, &mut each);
-    let (untimed, since) = spread::untimed_events(arena, head);
-    let events = events();
-    let untimed = untimed.saturating_add(since.map_or(0, |since| events.saturating_sub(since)));
-    if untimed != 0 {
-        each(UNTIMED, untimed);
+impl Engine {
+    /// Appends the buckets of a thread's own cell but the lowest, some more than once, untimed events last; returns how many
+    /// there are. Buckets first: an event is counted before it gets into one.
+    pub(crate) fn own_buckets(
+        &self,
+        (thread, head): (&Thread, &CellHead),
+        events: impl Fn() -> u64,
+        buckets: &mut Vec<(u32, u64)>,
+    ) -> u64 {
+        let from = buckets.len();
+        self.with_put_off(thread, |words| {
+            buckets.truncate(from);
+            spread::each(&self.arena, head, |bucket, count| buckets.push((bucket, count)));
+            self.each_put_off(words, head, |bucket| buckets.push((bucket, 1)));
+        });
+        let (untimed, since) = spread::untimed_events(&self.arena, head);
+        let events = events();
+        let untimed = untimed.saturating_add(since.map_or(0, |since| events.saturating_sub(since)));
+        if untimed != 0 {
+            buckets.push((UNTIMED, untimed));
+        }
+        events
     }
-    events
 }
 
 impl Spread {
@@ -58,9 +65,10 @@ impl Spread {
     }
 
     /// Of a thread's own cell.
-    pub(crate) fn of_own(arena: &Arena, head: &CellHead, events: impl Fn() -> u64) -> Spread {
-        let mut spread = Spread::default();
-        spread.events = each_bucket(arena, head, events, |bucket, count| spread.add(bucket, count));
+    fn of_own(engine: &Engine, thread: &Thread, head: &CellHead, events: impl Fn() -> u64) -> Spread {
+        let (mut spread, mut buckets) = (Spread::default(), Vec::new());
+        let events = engine.own_buckets((thread, head), events, &mut buckets);
+        spread.become_of(events, buckets.into_iter());
         spread
     }
 
@@ -269,7 +277,7 @@ impl Engine {
             bank.peek_places(&self.arena, of.iter().map(|it| it.id), |at, cell| {
                 let Some(cell) = self.arena.get::<C>(cell) else { return };
                 if self.counts_for(family, Viewer::Global, cell.head().epoch.load(Relaxed)) {
-                    spreads.push((at, Spread::of_own(&self.arena, cell.head(), || cell.events())));
+                    spreads.push((at, Spread::of_own(self, thread, cell.head(), || cell.events())));
                 }
             });
         }

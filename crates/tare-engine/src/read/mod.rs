@@ -18,7 +18,10 @@ mod summary;
 mod tallies;
 
 use std::ops::ControlFlow;
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Relaxed},
+};
 
 use crate::Engine;
 pub(crate) use crate::clock::Scale;
@@ -61,20 +64,13 @@ impl Engine {
     /// Reads sums that folding moves about: again, if something folded meanwhile. Under a storm of folds the
     /// last try stands: it may miss or repeat what was just moving.
     pub(crate) fn unfolding<T>(&self, read: impl Fn() -> T) -> T {
-        let (mut tries, mut pauses) = (TRIES, PAUSES);
-        while tries > 0 && pauses > 0 {
-            if let Some(value) = self.folds.read(&read) {
-                return value;
-            }
-            if self.folds.is_busy() {
-                // Whoever folds may have lost its processor in the middle of it.
-                std::thread::sleep(FOLD_PAUSE);
-                pauses -= 1;
-            } else {
-                tries -= 1;
-            }
-        }
-        read()
+        persistently(|| self.folds.read(&read), || self.folds.is_busy()).unwrap_or_else(read)
+    }
+
+    /// Reads buckets of a thread, together with what it puts off: likewise. A thread that has ended is not waited for.
+    pub(crate) fn with_put_off<T>(&self, thread: &Thread, mut read: impl FnMut(&[AtomicU64]) -> T) -> T {
+        let is_busy = || thread.backlog.is_busy() && thread.alive.load(Relaxed) == 1;
+        persistently(|| thread.read_put_off(&mut read), is_busy).unwrap_or_else(|| read(&[]))
     }
 
     /// Whether what was read through a slab is `thread_id`'s: asked after reading. A slab whose thread has
@@ -86,6 +82,24 @@ impl Engine {
             && thread.alive.load(Acquire) == 1
             && thread.thread_id.load(Relaxed) == thread_id
     }
+}
+
+/// What `read` gives once whoever is changing it is done, who may have lost its processor in the middle of it. `None`: others
+/// came again and again.
+fn persistently<T>(mut read: impl FnMut() -> Option<T>, is_busy: impl Fn() -> bool) -> Option<T> {
+    let (mut tries, mut pauses) = (TRIES, PAUSES);
+    while tries > 0 && pauses > 0 {
+        if let Some(value) = read() {
+            return Some(value);
+        }
+        if is_busy() {
+            std::thread::sleep(PAUSE);
+            pauses -= 1;
+        } else {
+            tries -= 1;
+        }
+    }
+    None
 }
 
 /// What `read` gives once whoever is changing it is done; `None`: it was not waited for any longer.
@@ -101,10 +115,10 @@ pub(crate) fn patiently<T>(mut read: impl FnMut() -> Option<T>) -> Option<T> {
 
 /// How often what changed while it was read is read again.
 const TRIES: u32 = 200;
-/// How often, and how long each time, one who folds is waited for. Together a second or two: on a machine that has more to
+/// How often, and how long each time, one who is busy is waited for. Together a second or two: on a machine that has more to
 /// do than it can, a thread is without a processor for that long.
 const PAUSES: u32 = 10_000;
-const FOLD_PAUSE: std::time::Duration = std::time::Duration::from_micros(50);
+const PAUSE: std::time::Duration = std::time::Duration::from_micros(50);
 
 /// What readers make of what writers count in ticks.
 impl Scale {

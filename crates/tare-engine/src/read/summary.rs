@@ -1,7 +1,7 @@
 //! Summaries by event name: threads' cells, and what has ended.
 
 use std::ops::ControlFlow;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::parties::SeenParty;
 use super::{Scale, Sink};
@@ -31,6 +31,10 @@ trait Tally: Default + Clone {
     fn add(&mut self, arena: &Arena, cell: &Self::Cell);
     /// What a cell shows that a reset has passed since its writer last looked; most show nothing.
     fn add_stale(&mut self, _cell: &Self::Cell) {}
+    /// A thread's own cell, as [`Tally::add`]. It may have put off to note what it shows.
+    fn add_own(&mut self, engine: &Engine, _thread: &Thread, cell: &Self::Cell) {
+        self.add(&engine.arena, cell);
+    }
     fn merge(&mut self, other: &Self);
     /// The marks of a sum, which are more than its parts'; of memory only.
     fn mark(&mut self, _spans: Spans) {}
@@ -43,6 +47,13 @@ impl Tally for WaitTally {
     type Cell = StatCell;
     fn add(&mut self, arena: &Arena, cell: &StatCell) {
         self.0.merge(cell.plain(arena));
+    }
+    fn add_own(&mut self, engine: &Engine, thread: &Thread, cell: &StatCell) {
+        let plain = |words: &[AtomicU64]| {
+            let plain = cell.plain(&engine.arena);
+            Plain { max: plain.max.max(engine.longest_put_off(words, &cell.head)), ..plain }
+        };
+        self.0.merge(engine.with_put_off(thread, plain));
     }
     fn merge(&mut self, other: &Self) {
         self.0.merge(other.0);
@@ -415,7 +426,7 @@ impl Engine {
         };
         self.bank_tallies(banks, of, |tally: &mut T, cell| {
             if self.counts_for(family, viewer, cell.head().epoch.load(Relaxed)) {
-                tally.add(&self.arena, cell);
+                tally.add_own(self, thread, cell);
             } else {
                 tally.add_stale(cell);
             }

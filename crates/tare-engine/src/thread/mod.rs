@@ -17,10 +17,11 @@ use std::sync::atomic::{
     Ordering::{Relaxed, Release},
 };
 
-use tare_sync::{Settled, Version};
+use tare_sync::{Backlog, Settled, Version};
 
 use crate::Engine;
 use crate::count::account::ACCOUNT;
+use crate::count::backlog::PutOff;
 use crate::count::bank::Bank;
 use crate::instance::{MetadataLock, ReadLocks};
 use crate::memory::arena::{Base, BlockId, LINE, Own, Use, View, WORDS};
@@ -87,11 +88,10 @@ pub(crate) struct Thread {
     mask: AtomicU64,
     /// Counted in the extended shape only.
     pub(crate) memory: memory::SessionMemory,
+    /// How much of `put_off` there is.
+    pub(crate) backlog: Backlog,
     /// The waits in progress that are no leaves, outermost first, and a place behind them.
     pub(crate) open: [OpenWait; WAIT_DEPTH + 1],
-    /// WORK_COMPLETED and WORK_ESTIMATED: the host writes here.
-    pub(crate) progress: [AtomicU64; 2],
-    pub(crate) has_progress: AtomicU32,
     pub(crate) statement_depth: AtomicU32,
     pub(crate) statement_levels: [AtomicU32; STATEMENT_DEPTH],
     pub(crate) digest_map: AtomicU32,
@@ -104,7 +104,9 @@ pub(crate) struct Thread {
     pub(crate) named_levels: [NamedProgram; STATEMENT_DEPTH],
     /// Where it counts stored programs; 0: nowhere yet.
     pub(crate) program_cells: AtomicU32,
-    _pad: AtomicU32,
+    pub(crate) has_progress: AtomicU32,
+    /// WORK_COMPLETED and WORK_ESTIMATED: the host writes here.
+    pub(crate) progress: [AtomicU64; 2],
     pub(crate) statements: Ring,
     pub(crate) transactions: Ring,
     pub(crate) transaction: OpenTransaction,
@@ -140,6 +142,8 @@ pub(crate) struct Thread {
     pub(crate) handled: AtomicU32,
     /// The cells of its errors, by [`crate::count::error::Errors::class`].
     pub(crate) errors: Bank,
+    /// Events that are to be put into their buckets.
+    pub(crate) put_off: PutOff,
 }
 
 // SAFETY: atomics only, alignment 64, checked below to fit a block.

@@ -156,6 +156,42 @@ fn the_longest_of_a_thread_and_of_its_account_is_shown_though_a_bucket_has_it() 
 }
 
 #[test]
+fn events_are_in_their_buckets_whether_or_not_that_was_put_off() {
+    let rig = rig();
+    let thread = rig.connect();
+    // Each event is in four or five histograms, and a thread puts off 64 of them.
+    for n in 1..40 {
+        events(rig, 12);
+        for (of, name) in TYPES.into_iter().zip(NAMES) {
+            let times = recorded(rig, of, name);
+            assert_eq!(filled(&histogram(rig, of, name)), of_times(times.iter().copied()), "{name} {n}");
+        }
+        let times = recorded(rig, EventType::Statement, STATEMENT);
+        assert_eq!(filled(&rig.digests()[0].histogram), of_times(times), "{n}");
+        let longest = recorded(rig, EventType::Wait, MUTEX).into_iter().max().unwrap();
+        assert_eq!(rig.thread_wait(thread, MUTEX).max_ps, longest, "{n}");
+    }
+}
+
+#[test]
+fn what_is_put_off_when_a_summary_is_reset_does_not_come_back() {
+    let rig = rig();
+    let thread = rig.connect();
+    (0..5).for_each(|_| events(rig, 12));
+    TYPES.into_iter().for_each(|of| rig.reset(Reset::Summary(of, Grouping::Global)));
+    rig.reset(Reset::Digests);
+    assert_eq!((slow(rig), totals(rig)), (0, [0; 4]));
+    events(rig, 40);
+    let seen = || (slow(rig), totals(rig), rig.global_wait(MUTEX).count);
+    assert_eq!(seen(), (1, [1; 4], 1));
+    assert_eq!(rig.digests()[0].histogram.total(), 1);
+    assert!(filled(&rig.digests()[0].histogram)[0].0 > 0, "the one of 40 microseconds");
+    rig.delete_thread(thread);
+    assert_eq!(seen(), (1, [1; 4], 1));
+    assert!(filled(&rig.digests()[0].histogram)[0].0 > 0);
+}
+
+#[test]
 fn in_the_strict_shape_there_is_nothing() {
     let rig = Rig::new();
     rig.connect();

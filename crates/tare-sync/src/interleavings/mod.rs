@@ -1,5 +1,6 @@
 //! Every interleaving of the shipped protocols, and every stale value that the memory model allows: `make loom`.
 
+mod backlog;
 mod circle;
 mod digests;
 mod folds;

@@ -98,6 +98,26 @@ impl Engine {
         now: u64,
     ) -> Option<Progress> {
         let before: &StatCell = self.arena.at(thread.stage_cell.own());
+        let ticks = now.wrapping_sub(thread.stage_start.own());
+        if entry & READY == 0 || !self.add_putting_off(thread, before, ticks) {
+            return self.begin_after_unusual_stage(thread, entry, class, now);
+        }
+        thread.stage_cell.store(place(entry), Relaxed);
+        thread.begin_stage(class, (thread.event_id.own(), now), true);
+        None
+    }
+
+    /// As [`Engine::begin_after_long_stage`], of one that is not recorded, or where the one before cannot be put off.
+    #[cold]
+    #[inline(never)]
+    fn begin_after_unusual_stage(
+        &self,
+        thread: &Thread,
+        entry: u32,
+        class: ClassId,
+        now: u64,
+    ) -> Option<Progress> {
+        let before: &StatCell = self.arena.at(thread.stage_cell.own());
         before.add_span(self, thread, 1, thread.stage_start.own(), now);
         if entry & READY == 0 {
             begin_summed_stage(self, thread, class, entry, now);

@@ -13,7 +13,7 @@ use std::sync::atomic::{
 use crate::Engine;
 use crate::clock::ticks;
 use crate::count::bank::place;
-use crate::count::cell::{Counts, Family, StatementCell};
+use crate::count::cell::{CellHead, Counts, Family, StatementCell};
 use crate::count::counters::{COUNTERS, Counters, LARGEST};
 use crate::count::digest::{DigestCell, DigestTokens};
 use crate::count::sample::Candidate;
@@ -402,6 +402,7 @@ impl Engine {
         if flags & (WITH_MEMORY | WITH_CPU) != 0 {
             cold_path();
             if flags & WITH_CPU != 0 || flags >> LEVEL != 0 {
+                cold_path();
                 measure_all(thread, open, flags);
             } else {
                 // Of one that nests in none usually only this is asked for.
@@ -412,15 +413,12 @@ impl Engine {
         let cell = self.statement_cell(thread, bank, open.class());
         if let Some(cell) = cell {
             ended.count(&cell.stat, &cell.counters);
+            self.spread_statement(thread, &cell.head, flags, ended.taken);
         }
-        let digest = match digest {
-            Some(tokens) if flags & WITH_DIGEST != 0 => self.count_digest(thread, ended, tokens, end),
-            _ => None,
-        };
-        if flags & WITH_HISTOGRAM != 0 {
-            let taken = (flags & u32::from(TIMED) != 0).then_some(ended.taken);
-            let digest = digest.map(|digest| &digest.cell.head);
-            self.spread_event(thread, taken, cell.map(|cell| &cell.head), digest);
+        if let Some(tokens) = digest
+            && flags & WITH_DIGEST != 0
+        {
+            self.count_digest(thread, ended, tokens, end);
         }
         if flags & RECORDED != 0 {
             let bits = Thread::bits(thread.mask(), EventType::Statement);
@@ -431,6 +429,21 @@ impl Engine {
         }
         thread.statement_depth.store(flags >> LEVEL, Relaxed);
         ended
+    }
+
+    /// A statement with these flags gets into its bucket, in a cell that has counted it.
+    #[inline(always)]
+    fn spread_statement(&self, thread: &Thread, head: &CellHead, flags: u32, taken: u64) {
+        if flags & WITH_HISTOGRAM == 0 {
+            return;
+        }
+        cold_path();
+        if flags & u32::from(TIMED) == 0 {
+            cold_path();
+            return self.spread_untimed(thread, head, 1);
+        }
+        // A cell that knows its longest event does not mind being told.
+        self.spread_event(thread, head, taken, 0);
     }
 
     /// As [`Engine::cell`], with one call for all that is unusual.
@@ -461,7 +474,7 @@ impl Engine {
         self.cell(thread, bank, class, Family::Statements)
     }
 
-    /// Counts an ended statement under its digest, and returns where.
+    /// Counts an ended statement under its digest.
     #[inline(never)]
     fn count_digest(
         &self,
@@ -469,15 +482,15 @@ impl Engine {
         ended: EndedStatement,
         tokens: &DigestTokens<'_>,
         end: u64,
-    ) -> Option<&'static DigestCell> {
+    ) {
         let now = if ended.open.is_timed() { end } else { ticks() };
-        let digest = self.digest_seen(thread, tokens, ended.open.schema(), now)?;
+        let Some(digest) = self.digest_seen(thread, tokens, ended.open.schema(), now) else { return };
         ended.count(&digest.cell.stat, &digest.cell.counters);
         ended.open.set_digest(digest.slot.own(), digest.generation.own(), tokens.charset);
         if ended.taken >= digest.sample_from.own() {
             self.offer_as_sample(digest, ended, now);
         }
-        Some(digest)
+        self.spread_statement(thread, &digest.cell.head, ended.open.flags.own(), ended.taken);
     }
 
     /// An ended statement may become the sample of its digest, if its text was kept.

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::Engine;
 use crate::clock::{cycles, ticks};
+use crate::count::backlog::KNOWS_LONGEST;
 use crate::count::bank::place;
 use crate::count::cell::{Counts, Family, TransactionCell};
 use crate::memory::arena::{Own, Use};
@@ -242,7 +243,10 @@ impl Engine {
                 Some(taken) => transaction.counts(cell).add(1, taken),
                 None => transaction.counts(cell).add_untimed(1),
             }
-            self.spread_event(thread, taken, Some(&cell.head), None);
+            match taken {
+                Some(taken) => self.spread_event(thread, &cell.head, taken, KNOWS_LONGEST),
+                None => self.spread_untimed(thread, &cell.head, 1),
+            }
         }
         if let Some(open) = transaction.open() {
             let bits = Thread::bits(thread.mask(), EventType::Transaction);
@@ -280,9 +284,9 @@ impl Engine {
         counts.add(1, taken);
         let how = Ended { end, end_event_id: last_event_id(thread), committed, histories: kept(bits) };
         open.end_local(local, &how, to);
-        if mask & SPREAD != 0 && self.buckets.is_above_floor(taken) {
+        if mask & SPREAD != 0 {
             cold_path();
-            self.spread_long_event(thread, taken, Some(&cell.head), None);
+            self.spread_event(thread, &cell.head, taken, KNOWS_LONGEST);
         }
         true
     }

@@ -1,0 +1,76 @@
+//! A thread counts an event and puts off in which bucket it is, while a reader adds up what is in buckets and what is put off: no
+//! event twice, none that was there before missing, and never more than were counted.
+
+use loom::sync::Arc;
+use loom::thread;
+
+use super::{check, words};
+use crate::Backlog;
+use crate::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+    Own,
+};
+
+/// Room for two words. The events of each round are in another bucket.
+struct Events {
+    backlog: Backlog,
+    words: [AtomicU64; 2],
+    counted: AtomicU64,
+    buckets: [AtomicU64; 2],
+}
+
+impl Events {
+    fn add(&self, counted: u64, bucket: u64) {
+        if self.backlog.room(&self.words).is_none() {
+            self.deal();
+        }
+        let room = self.backlog.room(&self.words).expect("there is some now");
+        self.counted.store(counted, Relaxed);
+        room.fill(bucket);
+    }
+
+    /// The calling thread is the one that counts.
+    fn deal(&self) {
+        self.backlog.clear(&self.words, |bucket| {
+            let count = &self.buckets[bucket as usize];
+            count.store(count.own() + 1, Release);
+        });
+    }
+
+    /// By bucket; and how many have been counted.
+    fn read(&self) -> Option<([u64; 2], u64)> {
+        let seen = self.backlog.read(&self.words, |put_off| {
+            let mut seen = [0, 1].map(|bucket| self.buckets[bucket].load(Acquire));
+            put_off.iter().for_each(|word| seen[word.load(Relaxed) as usize] += 1);
+            seen
+        })?;
+        Some((seen, self.counted.load(Relaxed)))
+    }
+}
+
+#[test]
+fn every_event_is_in_its_bucket_once() {
+    check(|| {
+        let new = || AtomicU64::new(0);
+        let events =
+            Arc::new(Events { backlog: Backlog::new(), words: words(), counted: new(), buckets: words() });
+        events.add(1, 0);
+        let writer = {
+            let events = Arc::clone(&events);
+            thread::spawn(move || {
+                events.add(2, 0);
+                // No room for it: the two are dealt with.
+                events.add(3, 1);
+            })
+        };
+        if let Some((seen, counted)) = events.read() {
+            assert!((1..=2).contains(&seen[0]) && seen[1] <= 1, "{seen:?}");
+            assert!(seen[0] + seen[1] <= counted, "{seen:?} of {counted}");
+        }
+        writer.join().expect("a writer");
+        assert_eq!(events.read(), Some(([2, 1], 3)));
+        events.deal();
+        assert_eq!(events.read(), Some(([2, 1], 3)));
+    });
+}
