@@ -131,5 +131,6 @@ macro_rules! begun_transaction {
 }
 
 pub(super) use {
-    begun, begun_transaction, bytes, instance, keep, kept, known, state, statement, text, unpacked, value, write,
+    begun, begun_transaction, bytes, instance, keep, kept, known, state, statement, text, unpacked, value,
+    write,
 };

@@ -57,7 +57,7 @@ const RECORDED: u32 = 1 << 4;
 const OF_NOBODY: u32 = 1 << 5;
 const READ_ONLY: u32 = 1 << 6;
 /// Its thread has nothing unusual to do for it.
-const SHORT: u32 = 1 << 7;
+const SHORT: u32 = 1 << 2;
 /// Timed in cycles, recorded, its thread's, in no bucket.
 const USUAL: u32 = (ENABLED | TIMED) as u32 | RECORDED | SHORT;
 /// What a mask has, and has not, where that is so.

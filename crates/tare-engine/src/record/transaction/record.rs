@@ -11,7 +11,7 @@
 
 use std::mem::offset_of;
 use std::sync::atomic::{
-    AtomicU32, AtomicU64,
+    AtomicU64,
     Ordering::{Relaxed, Release},
 };
 
@@ -66,8 +66,6 @@ const PART_WORDS: usize = 8;
 pub(crate) struct OpenTransaction {
     /// Odd while one begins, and while other words change that are read together.
     pub(crate) version: Version,
-    /// [`STARTED`]: it has started and not ended.
-    is_open: AtomicU32,
     /// As in its record, but for the kind and the histories; and [`HAS_XID`].
     what: AtomicU64,
     start: AtomicU64,
@@ -81,9 +79,6 @@ pub(crate) struct OpenTransaction {
     /// The identifier, as the value of XA has it, also while nobody knows whether it is an XA transaction.
     xid: AtomicU64,
 }
-
-/// All bits: what an id is masked with.
-const STARTED: u32 = u32::MAX;
 
 // SAFETY: atomics only, alignment 64, less than a block.
 #[allow(unsafe_code)]
@@ -145,7 +140,7 @@ impl OpenTransaction {
     /// EVENT_ID while it is open, else 0.
     #[inline(always)]
     pub(crate) fn open_id(&self) -> u64 {
-        self.id() & i64::from(self.is_open.own().cast_signed()).cast_unsigned()
+        if self.end.own() == 0 { self.id() } else { 0 }
     }
 
     /// When its clock started.
@@ -159,7 +154,6 @@ impl OpenTransaction {
     pub(crate) fn start(&self, start: u64, source: u64) {
         self.source.store(source, Relaxed);
         self.start.store(start, Release);
-        self.is_open.store(STARTED, Relaxed);
     }
 
     /// It is an XA transaction, with this identifier.
@@ -220,7 +214,6 @@ impl OpenTransaction {
         let values = self.set.own() & Values::<VALUES>::ALL;
         self.set.store(values | (state as u64) << STATE | end_event_id << END_ID, Relaxed);
         self.end.store(end, Release);
-        self.is_open.store(0, Relaxed);
     }
 
     /// As [`OpenTransaction::end`], of an XA transaction, whose state changes with it.
@@ -263,7 +256,7 @@ impl OpenTransaction {
         let set = self.set.own();
         let [start, source, end] = [&self.start, &self.source, &self.end].map(Own::own);
         to.put_all([start, source, end, set]);
-        self.values().write_set(set, to);
+        self.values().write(set, to);
     }
 
     /// Its record's first word.
