@@ -97,19 +97,19 @@ const RECORDED: u32 = 1 << 2;
 /// What they have of the mask, and where.
 const WANTED: u32 = UNATTRIBUTED | DIGEST | CYCLES | SESSION_MEMORY | CPU_TIME | SPREAD;
 const MASK: u32 = 2;
-/// What they and the mask have, of what is wanted, where a statement is as usual: timed in cycles, recorded, its thread's, with
-/// its digest, and nothing measured besides.
-const USUAL: u32 = TIMED as u32 | RECORDED | USUAL_WANTED << MASK;
+/// What the mask has of it where a statement is as usual: its thread's, with its digest, and nothing is measured but its time,
+/// in cycles.
 const USUAL_WANTED: u32 = DIGEST | CYCLES;
 const USUAL_MASK: u32 = CURRENT << shift(EventType::Statement) | USUAL_WANTED;
 const OF_NOBODY: u32 = UNATTRIBUTED << MASK;
+/// Timed, in cycles.
+const IN_CYCLES: u32 = TIMED as u32 | CYCLES << MASK;
 const WITH_DIGEST: u32 = DIGEST << MASK;
 const WITH_MEMORY: u32 = SESSION_MEMORY << MASK;
 const WITH_CPU: u32 = CPU_TIME << MASK;
 const WITH_HISTOGRAM: u32 = SPREAD << MASK;
-/// Where a statement's flags have the level; what is below says how it is counted and recorded.
+/// Where a statement's flags have the level.
 const LEVEL: u32 = 9;
-const HOW: u32 = (1 << LEVEL) - 1;
 
 /// A statement in progress: what the host keeps between its calls.
 #[derive(Clone, Copy)]
@@ -299,15 +299,14 @@ impl Engine {
         Some(begin_statement(self.arena.base(), thread, open, flags, &begun))
     }
 
-    /// As [`Engine::open_statement`], of one that nests in no other and is recorded and timed as usual. Fast path only; on
+    /// As [`Engine::open_statement`], of one that nests in no other and is as usual, on whatever level. Fast path only; on
     /// `None` call [`Engine::open_unusual_statement`]: nothing has happened.
     #[inline(always)]
     pub fn open_statement_fast(&self, class: ClassId, charset: u32) -> Option<Statement> {
-        const SWITCHES: u8 = ENABLED | STATEMENT | TIMED;
         let switches = self.registry.switches(class);
         let thread = current()?;
         let level = thread.statement_levels[0].own();
-        if switches & (SWITCHES | UNRECORDED) != SWITCHES
+        if switches & (ENABLED | STATEMENT) != ENABLED | STATEMENT
             || thread.mask() & (USUAL_MASK | WANTED) != USUAL_MASK
             || thread.statement_depth.own() != 0
             || level == 0
@@ -315,8 +314,10 @@ impl Engine {
             return None;
         }
         let base = self.arena.base();
-        let begun = Begun { class, charset, switches: SWITCHES, depth: 0, nesting: (0, 0), owner: None };
-        Some(begin_statement(base, thread, base.at(level), USUAL, &begun))
+        let begun = Begun { class, charset, switches, depth: 0, nesting: (0, 0), owner: None };
+        let recorded = if switches & UNRECORDED == 0 { RECORDED } else { 0 };
+        let flags = u32::from(switches & TIMED) | recorded | USUAL_WANTED << MASK;
+        Some(begin_statement(base, thread, base.at(level), flags, &begun))
     }
 
     /// The level at `depth`, made at its first use.
@@ -380,8 +381,8 @@ impl Engine {
     #[inline(always)]
     pub fn start_statement(&self, statement: Statement, schema: &[u8], source: Source) {
         let Statement { open, thread } = statement;
-        let start = open.start(schema, source.0, || match open.flags.own() & HOW {
-            USUAL => cycles(),
+        let start = open.start(schema, source.0, || match open.flags.own() {
+            flags if flags & (IN_CYCLES | WITH_CPU) == IN_CYCLES => cycles(),
             flags => start_unusual(open, flags),
         });
         thread.statement_start.store(start, Relaxed);
@@ -447,9 +448,11 @@ impl Engine {
         let Statement { open, thread } = statement;
         let flags = open.flags.own();
         let cell = self.usual_cell(thread, open.class());
-        let (USUAL, Some(cell)) = (flags & HOW, cell) else { return false };
+        let is_usual = flags & WANTED << MASK == USUAL_WANTED << MASK;
+        let Some(cell) = cell.filter(|_| is_usual) else { return false };
         thread.statement_depth.store(flags >> LEVEL, Relaxed);
-        open.end(cycles(), thread.event_id.own() - 1);
+        let end = if flags & u32::from(TIMED) != 0 { cycles() } else { 1 };
+        open.end(end, thread.event_id.own() - 1);
         let ended = EndedStatement { open };
         ended.count(&cell.stat, &cell.counters);
         count(ended);
@@ -485,9 +488,7 @@ impl Engine {
             let digest = digest.map(|digest| &digest.cell.head);
             self.spread_event(thread, ended.taken(), cell.map(|cell| &cell.head), digest);
         }
-        if flags & RECORDED != 0 {
-            self.record_statement(thread, open);
-        }
+        self.record_statement(thread, open);
         thread.statement_depth.store(flags >> LEVEL, Relaxed);
         ended
     }
@@ -535,11 +536,14 @@ impl Engine {
         }
     }
 
-    /// Records an ended statement, if a history wants it. Not inlined: so nothing is kept for it, and it calls nothing.
+    /// Records an ended statement, if it is an event and a history wants it. Not inlined: so nothing is kept for it.
     #[inline(never)]
     fn record_statement(&self, thread: &'static Thread, open: &'static OpenStatement) {
         let histories = kept(Thread::bits(thread.mask(), EventType::Statement));
-        if histories != 0 && !open.write(&thread.statements, self.arena.base(), histories) {
+        if open.flags.own() & RECORDED == 0 || histories == 0 {
+            return;
+        }
+        if !open.write(&thread.statements, self.arena.base(), histories) {
             self.record_long_statement(thread, open, histories);
         }
     }
