@@ -31,21 +31,22 @@ pub(crate) const fn rest_of(last: [u8; 8], len: usize) -> u64 {
     u64::from_le_bytes(last) >> 1 >> (63 - 8 * (len % 8))
 }
 
-/// Copies as much of `bytes` as fits; returns how many bytes that is. The last word is padded with zeros.
-#[inline]
+/// Copies as much of `bytes` as fits; returns how many bytes that is. The last word is padded with zeros. Not inlined, and
+/// without a loop that could be unrolled: few lines of code, the same for every text.
+#[inline(never)]
 pub(crate) fn write(to: &[AtomicU64], bytes: &[u8]) -> usize {
-    let len = bytes.len().min(to.len() * 8);
-    let bytes = &bytes[..len];
-    let (chunks, last) = bytes.as_chunks();
-    for (word, chunk) in to.iter().zip(chunks) {
+    let mut left = bytes;
+    for word in to {
+        let Some((chunk, behind)) = left.split_first_chunk() else {
+            if !left.is_empty() {
+                word.store(rest(bytes), Relaxed);
+            }
+            return bytes.len();
+        };
         word.store(u64::from_le_bytes(*chunk), Relaxed);
+        left = behind;
     }
-    if !last.is_empty()
-        && let Some(word) = to.get(len / 8)
-    {
-        word.store(rest(bytes), Relaxed);
-    }
-    len
+    bytes.len() - left.len()
 }
 
 /// A text in words that a reader has copied.

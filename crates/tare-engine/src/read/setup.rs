@@ -145,7 +145,7 @@ impl Engine {
         let id = thread.thread_id.load(Relaxed);
         let texts = thread.text(self)?;
         let (user, host_name, db, info) = thread.read_texts(|| {
-            let info = match texts.info_len.load(Relaxed) {
+            let info = match thread.info_len.load(Relaxed) {
                 u32::MAX => None,
                 len => Some(text::read_string(&texts.info, len as usize)),
             };

@@ -7,7 +7,6 @@
 //! Records are appended as [`tare_sync::journal`] says. A block's generation rises before it is filled again: a reader copies
 //! first and then asks whether the generation is still the same.
 
-use std::ops::Range;
 use std::sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -93,10 +92,26 @@ impl Appending<'_> {
     /// behind the end.
     #[inline(always)]
     pub(crate) fn copy(&mut self, from: &[[AtomicU64; CHUNK]], words: usize) {
+        if words != 0 {
+            self.copy_out_of_line(from, words);
+        }
+    }
+
+    /// Not inlined: the lines of code are the same for every text.
+    #[inline(never)]
+    fn copy_out_of_line(&mut self, from: &[[AtomicU64; CHUNK]], words: usize) {
+        self.copy_here(from, words);
+    }
+
+    /// As [`Appending::copy`], in line: where it is called once, and by who calls nothing else.
+    #[inline(always)]
+    pub(crate) fn copy_here(&mut self, from: &[[AtomicU64; CHUNK]], words: usize) {
         let next = self.next + words;
         debug_assert!(next <= self.end);
-        if words != 0 {
-            copy(self.base, self.next..next, from);
+        for (at, from) in (self.next..next).step_by(CHUNK).zip(from) {
+            for (word, from) in from.iter().enumerate() {
+                self.base.word(at + word).store(from.own(), Relaxed);
+            }
         }
         self.next = next;
     }
@@ -110,16 +125,6 @@ impl Appending<'_> {
         ring.count();
         // The next one will be of about the same size.
         base.expect_write_behind(next as Offset);
-    }
-}
-
-/// Not inlined: the lines of code are the same for every text.
-#[inline(never)]
-fn copy(base: Base, to: Range<usize>, from: &[[AtomicU64; CHUNK]]) {
-    for (at, from) in to.step_by(CHUNK).zip(from) {
-        for (word, from) in from.iter().enumerate() {
-            base.word(at + word).store(from.own(), Relaxed);
-        }
     }
 }
 

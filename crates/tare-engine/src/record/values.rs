@@ -57,15 +57,9 @@ impl<const N: usize> Values<'_, N> {
         self.put(at, self.get(at).wrapping_add(by));
     }
 
-    /// Writes those that are not zero, in their order.
+    /// Writes those that are not zero, in their order, as the mask says.
     #[inline(always)]
-    pub(crate) fn write(self, to: &mut Appending<'_>) {
-        self.write_set(self.set.own(), to);
-    }
-
-    /// As [`Values::write`], where the mask is known.
-    #[inline(always)]
-    pub(crate) fn write_set(self, set: u64, to: &mut Appending<'_>) {
+    pub(crate) fn write(self, set: u64, to: &mut Appending<'_>) {
         let mut left = set & Self::ALL;
         while left != 0 {
             let at = left.trailing_zeros() as usize % 64;

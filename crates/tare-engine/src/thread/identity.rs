@@ -51,10 +51,12 @@ impl Engine {
     }
 
     /// PROCESSLIST_INFO; `None`: NULL.
+    #[inline(always)]
     pub fn set_thread_info(&self, thread: ThreadRef, info: Option<&[u8]>) {
-        thread.slab().write_texts(self, |text| {
-            let len = info.map_or(u32::MAX, |info| text::write(&text.info, info) as u32);
-            text.info_len.store(len, Relaxed);
+        let thread = thread.slab();
+        let Some(info) = info else { return thread.info_len.store(u32::MAX, Relaxed) };
+        thread.write_texts(self, |text| {
+            thread.info_len.store(text::write(&text.info, info) as u32, Relaxed);
         });
     }
 

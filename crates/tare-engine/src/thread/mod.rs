@@ -92,31 +92,33 @@ pub(crate) struct Thread {
     pub(crate) backlog: Backlog,
     /// The waits in progress that are no leaves, outermost first, and a place behind them.
     pub(crate) open: [OpenWait; WAIT_DEPTH + 1],
+    pub(crate) has_progress: AtomicU32,
     pub(crate) statement_depth: AtomicU32,
+    /// Bytes of the text of what the thread runs, in its texts; `u32::MAX`: NULL.
+    pub(crate) info_len: AtomicU32,
     pub(crate) statement_levels: [AtomicU32; STATEMENT_DEPTH],
     pub(crate) digest_map: AtomicU32,
     pub(crate) digest_epoch: AtomicU32,
     pub(crate) digest_count: AtomicU32,
     /// The cell of the digest counted last; 0: nobody knows.
     pub(crate) last_digest: AtomicU32,
+    /// Where it counts stored programs; 0: nowhere yet.
+    pub(crate) program_cells: AtomicU32,
     /// The program named last in the current block of statements; 0: none.
     pub(crate) named_program: AtomicU64,
     pub(crate) named_levels: [NamedProgram; STATEMENT_DEPTH],
-    /// Where it counts stored programs; 0: nowhere yet.
-    pub(crate) program_cells: AtomicU32,
-    pub(crate) has_progress: AtomicU32,
-    /// WORK_COMPLETED and WORK_ESTIMATED: the host writes here.
-    pub(crate) progress: [AtomicU64; 2],
     pub(crate) statements: Ring,
     pub(crate) transactions: Ring,
+    /// By event type and scope: the first event id TRUNCATE has left (for events without a time). A transaction that ends asks.
+    pub(crate) hidden: [[AtomicU64; 3]; 4],
     pub(crate) transaction: OpenTransaction,
     pub(crate) read_locks: ReadLocks,
     /// By event type minus one, as [`RINGS`].
     ring_blocks: [RingBlocks; 4],
+    /// WORK_COMPLETED and WORK_ESTIMATED: the host writes here.
+    pub(crate) progress: [AtomicU64; 2],
     /// Metadata locks the thread has given back.
     pub(crate) metadata_stash: Stash,
-    /// By event type and scope: the first event id TRUNCATE has left (for events without a time).
-    pub(crate) hidden: [[AtomicU64; 3]; 4],
     /// Next free word of the current cell block, and words left there.
     cell_next: AtomicU32,
     cell_left: AtomicU32,
@@ -149,6 +151,9 @@ pub(crate) struct Thread {
 // SAFETY: atomics only, alignment 64, checked below to fit a block.
 unsafe impl View for Thread {}
 const _: () = assert!(size_of::<Thread>() <= WORDS * 8);
+// What a statement or a transaction asks of its thread is in few lines.
+const _: () = assert!(offset_of!(Thread, statements) / LINE == offset_of!(Thread, hidden) / LINE);
+const _: () = assert!(offset_of!(Thread, has_progress) / LINE == offset_of!(Thread, statement_levels) / LINE);
 // Who counts memory has asked the mask before, and a statement that begins has: one line for both.
 const _: () = assert!(offset_of!(Thread, mask) / LINE == (offset_of!(Thread, memory) + 23) / LINE);
 
@@ -164,8 +169,6 @@ pub(crate) struct ThreadText {
     pub(crate) user_len: AtomicU32,
     pub(crate) host_len: AtomicU32,
     pub(crate) db_len: AtomicU32,
-    /// `u32::MAX`: NULL.
-    pub(crate) info_len: AtomicU32,
     pub(crate) attributes_len: AtomicU32,
     pub(crate) attributes_charset: AtomicU32,
     pub(crate) user: [AtomicU64; 48],
@@ -375,7 +378,7 @@ impl Engine {
         };
         let thread: &Thread = self.arena.at(block * WORDS as u32);
         thread.texts.store(texts * WORDS as u32, Relaxed);
-        thread.write_texts(self, |text| text.info_len.store(u32::MAX, Relaxed));
+        thread.info_len.store(u32::MAX, Relaxed);
         thread.class.store(class, Relaxed);
         thread.event_id.store(1, Relaxed);
         thread.parent.store(parent(0, 0), Relaxed);

@@ -121,16 +121,16 @@ macro_rules! statement {
     };
 }
 
-/// The transaction a locker state keeps.
-macro_rules! transaction {
-    ($state:expr) => {
-        $crate::entry::pointer::instance!(tare_engine::ThreadHandle, $state.thread).map(|thread| {
-            // SAFETY: as of a statement.
-            unsafe { tare_engine::Transaction::unpack($state.flags, thread, $state.timer_start) }
-        })
-    };
+/// The transaction a locker state keeps, which was returned as a locker because it keeps one.
+macro_rules! begun_transaction {
+    ($state:expr) => {{
+        let thread = $crate::entry::pointer::known!(tare_engine::ThreadHandle, $state.thread);
+        // SAFETY: as of a statement.
+        unsafe { tare_engine::Transaction::unpack($state.flags, thread, $state.timer_start) }
+    }};
 }
 
 pub(super) use {
-    begun, bytes, instance, keep, kept, known, state, statement, text, transaction, unpacked, value, write,
+    begun, begun_transaction, bytes, instance, keep, kept, known, state, statement, text, unpacked, value,
+    write,
 };

@@ -25,9 +25,9 @@ pub(super) struct KeptStatement {
     digest: *const DigestStorage,
     pub(super) program: *mut SpShare,
     pub(super) prepared: *mut PreparedStmt,
-    /// Which prepared statement it is, of those that have the place one after the other.
+    /// If there is one: which prepared statement it is, of those that have the place one after the other.
     pub(super) prepared_generation: u32,
-    /// 1: the prepared statement is being prepared.
+    /// Likewise; 1: the prepared statement is being prepared.
     pub(super) in_prepare: c_uchar,
 }
 
@@ -62,23 +62,45 @@ extern "C" fn open_wanted_statement(
     charset: *const c_void,
     program: *mut SpShare,
 ) -> *mut StatementLocker {
+    if program.is_null()
+        && let Some(statement) = ENGINE.open_statement_fast(key as u16, facts::charset_number(charset))
+    {
+        keep(state, statement, program)
+    } else {
+        open_unusual_statement(state, key, charset, program)
+    }
+}
+
+/// As [`open_wanted_statement`], of any statement.
+#[inline(never)]
+extern "C" fn open_unusual_statement(
+    state: *mut StatementLockerState,
+    key: c_uint,
+    charset: *const c_void,
+    program: *mut SpShare,
+) -> *mut StatementLocker {
     guard(null_mut(), || {
         let charset = facts::charset_number(charset);
         let share = instance!(ProgramHandle, program);
-        let Some(statement) = ENGINE.open_statement(key as u16, charset, share) else { return null_mut() };
-        let Some(kept) = state!(state, KeptStatement) else { return null_mut() };
-        let (place, thread) = statement.pack();
-        *kept = KeptStatement {
-            place,
-            thread: thread.address(),
-            digest: null(),
-            program,
-            prepared: null_mut(),
-            prepared_generation: 0,
-            in_prepare: 0,
-        };
-        state.cast()
+        let statement = ENGINE.open_unusual_statement(key as u16, charset, share);
+        statement.map_or(null_mut(), |statement| keep(state, statement, program))
     })
+}
+
+#[inline(always)]
+fn keep(
+    state: *mut StatementLockerState,
+    statement: Statement,
+    program: *mut SpShare,
+) -> *mut StatementLocker {
+    let Some(kept) = state!(state, KeptStatement) else { return null_mut() };
+    let (place, thread) = statement.pack();
+    kept.place = place;
+    kept.thread = thread.address();
+    kept.digest = null();
+    kept.program = program;
+    kept.prepared = null_mut();
+    state.cast()
 }
 
 pub(super) unsafe extern "C" fn refine_statement(
@@ -204,32 +226,63 @@ pub(super) unsafe extern "C" fn digest_end(locker: *mut DigestLocker, digest: *c
 }
 
 pub(super) unsafe extern "C" fn end_statement(locker: *mut StatementLocker, diagnostics: *mut c_void) {
+    let Some((statement, state)) = kept(locker) else { return };
+    if !facts::is_plain_result(diagnostics) {
+        set_outcome(statement, diagnostics);
+    }
+    let count = |ended| {
+        if !state.digest.is_null() {
+            count_digest(statement, state.digest);
+        }
+        count(state, ended);
+    };
+    if !ENGINE.end_statement_fast(statement, count) {
+        end_unusual_statement(locker);
+    }
+}
+
+/// As [`end_statement`], of any statement, when its outcome is known.
+#[inline(never)]
+extern "C" fn end_unusual_statement(locker: *mut StatementLocker) {
     guard((), || {
         let Some((statement, state)) = kept(locker) else { return };
-        if !facts::is_plain_result(diagnostics) {
-            set_outcome(statement, diagnostics);
-        }
-        let ended = match state.digest.is_null() {
-            true => ENGINE.end_statement(statement, None),
-            false => end_with_digest(statement, state.digest),
-        };
-        if let Some(program) = instance!(ProgramHandle, state.program) {
-            ENGINE.count_program_statement(program, ended);
-        }
-        if let Some(prepared) = instance!(PreparedHandle, state.prepared) {
-            ENGINE.count_prepared(prepared, state.prepared_generation, state.in_prepare != 0, ended);
-        }
+        let tokens = if state.digest.is_null() { None } else { facts::digest_tokens(state.digest) };
+        count(state, ENGINE.end_unusual_statement(statement, tokens.as_ref()));
     });
 }
 
 #[inline(never)]
-fn end_with_digest(statement: Statement, digest: *const DigestStorage) -> EndedStatement {
-    ENGINE.end_statement(statement, facts::digest_tokens(digest).as_ref())
+fn set_outcome(statement: Statement, diagnostics: *mut c_void) {
+    guard((), || ENGINE.set_statement_outcome(statement, &facts::outcome(diagnostics)));
 }
 
 #[inline(never)]
-fn set_outcome(statement: Statement, diagnostics: *mut c_void) {
-    ENGINE.set_statement_outcome(statement, &facts::outcome(diagnostics));
+fn count_digest(statement: Statement, digest: *const DigestStorage) {
+    guard((), || {
+        if let Some(tokens) = facts::digest_tokens(digest) {
+            ENGINE.count_statement_digest(statement, &tokens);
+        }
+    });
+}
+
+/// Counts an ended statement for the program or the prepared statement it belongs to.
+#[inline(always)]
+fn count(state: &KeptStatement, ended: EndedStatement) {
+    if !state.program.is_null() {
+        count_for_program(state.program, ended);
+    }
+    if let Some(prepared) = instance!(PreparedHandle, state.prepared) {
+        ENGINE.count_prepared(prepared, state.prepared_generation, state.in_prepare != 0, ended);
+    }
+}
+
+#[inline(never)]
+fn count_for_program(program: *mut SpShare, ended: EndedStatement) {
+    guard((), || {
+        if let Some(program) = instance!(ProgramHandle, program) {
+            ENGINE.count_program_statement(program, ended);
+        }
+    });
 }
 
 /// As [`end_statement`], where statements that use tare's tables are left out.

@@ -10,7 +10,7 @@ use tare_engine::{Savepoint, Source, Transaction, TransactionStart};
 use super::ENGINE;
 use super::facts;
 use super::guard::guard;
-use super::pointer::{state, transaction, value};
+use super::pointer::{begun_transaction, state, value};
 use crate::abi::types::{TransactionLocker, TransactionLockerState};
 
 /// What the server says of a transaction that begins.
@@ -93,9 +93,7 @@ extern "C" fn with_xid(state: *mut TransactionLockerState, xid: *const c_void) -
 fn with(locker: *mut TransactionLocker, act: impl FnOnce(&mut Transaction, &mut TransactionLockerState)) {
     guard((), || {
         let Some(state) = state!(locker, TransactionLockerState) else { return };
-        if let Some(mut transaction) = transaction!(state) {
-            act(&mut transaction, state);
-        }
+        act(&mut begun_transaction!(state), state);
     });
 }
 
@@ -105,11 +103,9 @@ pub(super) unsafe extern "C" fn start_transaction(
     line: c_uint,
 ) {
     let Some(state) = state!(locker, TransactionLockerState) else { return };
-    let Some(mut transaction) = transaction!(state) else { return };
-    if !ENGINE.start_transaction_fast(&mut transaction, Source::new(file, line)) {
-        return start_transaction_slow(locker, file, line);
+    if !ENGINE.start_transaction_fast(&begun_transaction!(state), Source::new(file, line)) {
+        start_transaction_slow(locker, file, line);
     }
-    state.timer_start = transaction.start();
 }
 
 #[cold]
@@ -178,9 +174,8 @@ pub(super) unsafe extern "C" fn inc_transaction_release_savepoint(
 }
 
 pub(super) unsafe extern "C" fn end_transaction(locker: *mut TransactionLocker, commit: c_char) {
-    if let Some(transaction) = state!(locker, TransactionLockerState).and_then(|state| transaction!(state))
-        && !ENGINE.end_transaction_fast(&transaction, commit != 0)
-    {
+    let Some(state) = state!(locker, TransactionLockerState) else { return };
+    if !ENGINE.end_transaction_fast(&begun_transaction!(state), commit != 0) {
         end_transaction_slow(locker, commit);
     }
 }

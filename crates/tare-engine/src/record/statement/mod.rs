@@ -1,6 +1,7 @@
 //! HOT PATH: statements: a level of the thread's stack while they run, a record when they end.
 
 mod cpu;
+mod owner;
 pub(crate) mod record;
 
 use std::ffi::c_void;
@@ -11,7 +12,7 @@ use std::sync::atomic::{
 };
 
 use crate::Engine;
-use crate::clock::ticks;
+use crate::clock::{cycles, ticks};
 use crate::count::bank::place;
 use crate::count::cell::{CellHead, Counts, Family, StatementCell};
 use crate::count::counters::{COUNTERS, Counters, LARGEST};
@@ -27,13 +28,15 @@ use crate::record::wait::{Source, kept};
 use crate::setup::instrument::{ENABLED, STATEMENT, TIMED, UNRECORDED};
 use crate::snapshot::{ClassId, EventType};
 use crate::thread::filter::{
-    ATTRIBUTED, CPU_TIME, CURRENT, DIGEST, HISTORY, LONG, SESSION_MEMORY, SPREAD, UNATTRIBUTED,
+    ATTRIBUTED, CPU_TIME, CURRENT, CYCLES, DIGEST, SESSION_MEMORY, SPREAD, UNATTRIBUTED, shift,
 };
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadRef, current};
-use record::{Begun, OpenStatement, Owner};
+use owner::Owner;
+use record::{Begun, OpenStatement};
 
+pub(crate) use owner::NamedProgram;
 pub use record::MAX_SQL_TEXT;
-pub(crate) use record::{NAME_WORDS, NamedProgram};
+pub(crate) use record::NAME_WORDS;
 
 /// The ring of statements.
 pub(crate) const STATEMENTS: RingKind =
@@ -94,9 +97,15 @@ pub struct Outcome<'a> {
 // A statement's flags: TIMED, and these.
 const RECORDED: u32 = 1 << 2;
 /// What they have of the mask, and where.
-const WANTED: u32 = UNATTRIBUTED | DIGEST | SESSION_MEMORY | CPU_TIME | SPREAD;
+const WANTED: u32 = UNATTRIBUTED | DIGEST | CYCLES | SESSION_MEMORY | CPU_TIME | SPREAD;
 const MASK: u32 = 2;
+/// What the mask has of it where a statement is as usual: its thread's, with its digest, and nothing is measured but its time,
+/// in cycles.
+const USUAL_WANTED: u32 = DIGEST | CYCLES;
+const USUAL_MASK: u32 = CURRENT << shift(EventType::Statement) | USUAL_WANTED;
 const OF_NOBODY: u32 = UNATTRIBUTED << MASK;
+/// Timed, in cycles.
+const IN_CYCLES: u32 = TIMED as u32 | CYCLES << MASK;
 const WITH_DIGEST: u32 = DIGEST << MASK;
 const WITH_MEMORY: u32 = SESSION_MEMORY << MASK;
 const WITH_CPU: u32 = CPU_TIME << MASK;
@@ -115,21 +124,19 @@ pub struct Statement {
 #[derive(Clone, Copy)]
 pub struct EndedStatement {
     open: &'static OpenStatement,
-    /// How long it took, in ticks.
-    taken: u64,
 }
 
 impl EndedStatement {
     /// How long it took, in ticks; `None`: nobody asked.
     #[inline(always)]
     pub(crate) fn taken(self) -> Option<u64> {
-        self.open.is_timed().then_some(self.taken)
+        self.open.is_timed().then(|| self.open.taken())
     }
 
     /// Counts it. The caller is the only writer.
     #[inline(always)]
     pub(crate) fn count(self, stat: &Counts, counters: &Counters) {
-        self.open.count(self.taken, stat, counters);
+        self.open.count(stat, counters);
     }
 }
 
@@ -184,30 +191,32 @@ fn begin_statement(
     base: Base,
     thread: &'static Thread,
     open: &'static OpenStatement,
-    mask: u32,
+    flags: u32,
     begun: &Begun<'_>,
 ) -> Statement {
-    let mut flags = u32::from(begun.switches & TIMED) | (begun.depth as u32) << LEVEL;
-    flags |= (mask & WANTED) << MASK;
-    if mask & SESSION_MEMORY != 0 {
-        cold_path();
-        match begun.depth {
-            0 => thread.memory.begin(),
-            _ => thread.memory.begin_nested(&open.memory),
-        }
-    }
     thread.statement_depth.store(begun.depth as u32 + 1, Relaxed);
+    open.flags.store(flags | (begun.depth as u32) << LEVEL, Relaxed);
     let mut id = 0;
-    if is_recorded(mask, begun.switches) {
-        flags |= RECORDED;
+    if flags & RECORDED != 0 {
         id = thread.next_event_id();
         let parent = parent(id, EventType::Statement as u32);
         thread.set_stage_parent(base, parent);
         thread.parent.store(parent, Relaxed);
     }
-    open.flags.store(flags, Relaxed);
     open.begin(begun, id, thread.transaction.open_id());
     Statement { open, thread }
+}
+
+/// The flags of a statement that begins.
+fn flags_of(thread: &Thread, open: &OpenStatement, mask: u32, begun: &Begun<'_>) -> u32 {
+    if mask & SESSION_MEMORY != 0 {
+        match begun.depth {
+            0 => thread.memory.begin(),
+            _ => thread.memory.begin_nested(&open.memory),
+        }
+    }
+    let recorded = if is_recorded(mask, begun.switches) { RECORDED } else { 0 };
+    u32::from(begun.switches & TIMED) | recorded | (mask & WANTED) << MASK
 }
 
 /// The program whose names the statement's level has; 0: none.
@@ -215,6 +224,16 @@ fn begin_statement(
 fn named_at(thread: &Thread, open: &OpenStatement) -> u64 {
     let depth = (open.flags.own() >> LEVEL) as usize;
     thread.named_levels.get(depth).map_or(0, |named| named.program.own())
+}
+
+/// When the clock of a statement starts that is timed otherwise than usual; 0: it has none.
+#[cold]
+#[inline(never)]
+fn start_unusual(open: &OpenStatement, flags: u32) -> u64 {
+    if flags & WITH_CPU != 0 {
+        open.cpu_start.store(cpu::thread_ns(), Relaxed);
+    }
+    if open.is_timed() { ticks() } else { 0 }
 }
 
 /// What a statement took besides its time, at its end.
@@ -241,6 +260,17 @@ impl Engine {
         charset: u32,
         program: Option<ProgramRef>,
     ) -> Option<Statement> {
+        let usual = if program.is_none() { self.open_statement_fast(class, charset) } else { None };
+        usual.or_else(|| self.open_unusual_statement(class, charset, program))
+    }
+
+    /// As [`Engine::open_statement`], of any statement.
+    pub fn open_unusual_statement(
+        &self,
+        class: ClassId,
+        charset: u32,
+        program: Option<ProgramRef>,
+    ) -> Option<Statement> {
         let switches = self.registry.switches(class);
         if switches & (ENABLED | STATEMENT) != ENABLED | STATEMENT {
             return None;
@@ -250,28 +280,11 @@ impl Engine {
         if mask & (ATTRIBUTED | UNATTRIBUTED) == 0 {
             return None;
         }
-        let level = thread.statement_levels[0].own();
-        if thread.statement_depth.own() != 0 || level == 0 || program.is_some() {
-            return self.open_nested_statement(thread, class, charset, program);
-        }
-        let begun = Begun { class, charset, depth: 0, switches, nesting: (0, 0), owner: None };
-        Some(begin_statement(self.arena.base(), thread, self.arena.at(level), mask, &begun))
-    }
-
-    /// As [`Engine::open_statement`], of one that nests in another, or belongs to a program, or is the first of its level.
-    #[inline(never)]
-    fn open_nested_statement(
-        &self,
-        thread: &'static Thread,
-        class: ClassId,
-        charset: u32,
-        program: Option<ProgramRef>,
-    ) -> Option<Statement> {
-        let (switches, depth) = (self.registry.switches(class), thread.statement_depth.own() as usize);
+        let depth = thread.statement_depth.own() as usize;
         let Some(open) = self.level(thread, depth) else {
             self.losses.count(Lost::NestedStatements);
             // Like the built-in, an event that finds no place on the stack has used up its id.
-            if is_recorded(thread.mask(), switches) {
+            if is_recorded(mask, switches) {
                 thread.stages.expect_ids(thread.next_event_id(), &REACH);
             }
             return None;
@@ -284,7 +297,29 @@ impl Engine {
             named: &thread.named_levels[depth],
         });
         let begun = Begun { class, charset, switches, depth, nesting, owner };
-        Some(begin_statement(self.arena.base(), thread, open, thread.mask(), &begun))
+        let flags = flags_of(thread, open, mask, &begun);
+        Some(begin_statement(self.arena.base(), thread, open, flags, &begun))
+    }
+
+    /// As [`Engine::open_statement`], of one that nests in no other and is as usual, on whatever level. Fast path only; on
+    /// `None` call [`Engine::open_unusual_statement`]: nothing has happened.
+    #[inline(always)]
+    pub fn open_statement_fast(&self, class: ClassId, charset: u32) -> Option<Statement> {
+        let switches = self.registry.switches(class);
+        let thread = current()?;
+        let level = thread.statement_levels[0].own();
+        if switches & (ENABLED | STATEMENT) != ENABLED | STATEMENT
+            || thread.mask() & (USUAL_MASK | WANTED) != USUAL_MASK
+            || thread.statement_depth.own() != 0
+            || level == 0
+        {
+            return None;
+        }
+        let base = self.arena.base();
+        let begun = Begun { class, charset, switches, depth: 0, nesting: (0, 0), owner: None };
+        let recorded = if switches & UNRECORDED == 0 { RECORDED } else { 0 };
+        let flags = u32::from(switches & TIMED) | recorded | USUAL_WANTED << MASK;
+        Some(begin_statement(base, thread, base.at(level), flags, &begun))
     }
 
     /// The level at `depth`, made at its first use.
@@ -345,12 +380,14 @@ impl Engine {
     }
 
     /// The statement's clock starts.
+    #[inline(always)]
     pub fn start_statement(&self, statement: Statement, schema: &[u8], source: Source) {
-        let start = statement.open.start(schema, source.0);
-        statement.thread.statement_start.store(start, Relaxed);
-        if statement.open.flags.own() & WITH_CPU != 0 {
-            statement.open.cpu_start.store(cpu::thread_ns(), Relaxed);
-        }
+        let Statement { open, thread } = statement;
+        let start = open.start(schema, source.0, || match open.flags.own() {
+            flags if flags & (IN_CYCLES | WITH_CPU) == IN_CYCLES => cycles(),
+            flags => start_unusual(open, flags),
+        });
+        thread.statement_start.store(start, Relaxed);
     }
 
     /// STATEMENT_ID: the host's number of the statement.
@@ -395,38 +432,63 @@ impl Engine {
 
     /// Ends a statement.
     pub fn end_statement(&self, statement: Statement, digest: Option<&DigestTokens<'_>>) -> EndedStatement {
+        let count_digest = |_| {
+            if let Some(tokens) = digest {
+                self.count_digest(statement, tokens);
+            }
+        };
+        if !self.end_statement_fast(statement, count_digest) {
+            return self.end_unusual_statement(statement, digest);
+        }
+        EndedStatement { open: statement.open }
+    }
+
+    /// As [`Engine::end_statement`], if all is as usual. Fast path only; on false call [`Engine::end_unusual_statement`]: nothing
+    /// has happened. `count` counts it, too, under its digest first.
+    #[inline(always)]
+    pub fn end_statement_fast(&self, statement: Statement, count: impl FnOnce(EndedStatement)) -> bool {
         let Statement { open, thread } = statement;
         let flags = open.flags.own();
-        let end = if flags & u32::from(TIMED) != 0 { ticks() } else { 1 };
-        let ended = EndedStatement { open, taken: end.saturating_sub(open.started()) };
+        let cell = self.usual_cell(thread, open.class());
+        let is_usual = flags & WANTED << MASK == USUAL_WANTED << MASK;
+        let Some(cell) = cell.filter(|_| is_usual) else { return false };
+        thread.statement_depth.store(flags >> LEVEL, Relaxed);
+        let end = if flags & u32::from(TIMED) != 0 { cycles() } else { 1 };
+        open.end(end, thread.event_id.own() - 1);
+        let ended = EndedStatement { open };
+        ended.count(&cell.stat, &cell.counters);
+        count(ended);
+        self.record_statement(thread, open);
+        true
+    }
+
+    /// As [`Engine::end_statement`], of any statement.
+    #[inline(never)]
+    pub fn end_unusual_statement(
+        &self,
+        statement: Statement,
+        digest: Option<&DigestTokens<'_>>,
+    ) -> EndedStatement {
+        let Statement { open, thread } = statement;
+        let flags = open.flags.own();
+        let timed = flags & u32::from(TIMED) != 0;
+        open.end(if timed { ticks() } else { 1 }, thread.event_id.own() - 1);
         if flags & (WITH_MEMORY | WITH_CPU) != 0 {
-            cold_path();
-            if flags & WITH_CPU != 0 || flags >> LEVEL != 0 {
-                cold_path();
-                measure_all(thread, open, flags);
-            } else {
-                // Of one that nests in none usually only this is asked for.
-                open.values().put(Counter::TotalMemory as usize, thread.memory.end());
-            }
+            measure_all(thread, open, flags);
         }
+        let ended = EndedStatement { open };
         let bank = if flags & OF_NOBODY == 0 { BANK_OWN } else { BANK_UNATTRIBUTED };
-        let cell = self.statement_cell(thread, bank, open.class());
+        let cell: Option<&StatementCell> = self.cell(thread, bank, open.class(), Family::Statements);
         if let Some(cell) = cell {
             ended.count(&cell.stat, &cell.counters);
-            self.spread_statement(thread, &cell.head, flags, ended.taken);
+            self.spread_statement(thread, &cell.head, flags, open.taken());
         }
         if let Some(tokens) = digest
             && flags & WITH_DIGEST != 0
         {
-            self.count_digest(thread, ended, tokens, end);
+            self.count_digest(statement, tokens);
         }
-        if flags & RECORDED != 0 {
-            let bits = Thread::bits(thread.mask(), EventType::Statement);
-            open.end(end, thread.event_id.own() - 1, kept(bits));
-            if bits & (HISTORY | LONG) != 0 {
-                self.record_statement(thread, open);
-            }
-        }
+        self.record_statement(thread, open);
         thread.statement_depth.store(flags >> LEVEL, Relaxed);
         ended
     }
@@ -446,51 +508,33 @@ impl Engine {
         self.spread_event(thread, head, taken, 0);
     }
 
-    /// As [`Engine::cell`], with one call for all that is unusual.
-    #[inline(always)]
-    fn statement_cell(
-        &self,
-        thread: &'static Thread,
-        bank: usize,
-        class: ClassId,
-    ) -> Option<&'static StatementCell> {
-        let base = self.arena.base();
-        let place = place(thread.banks[bank].settled_entry(base, class));
-        let cell: &StatementCell = base.at_or_zero(place);
-        if place == 0 || cell.head.epoch.own() != self.epochs[Family::Statements as usize].load(Relaxed) {
-            return self.make_statement_cell(thread, bank, class);
-        }
-        Some(cell)
+    /// Counts an ended statement under its digest.
+    pub fn count_statement_digest(&self, statement: Statement, tokens: &DigestTokens<'_>) {
+        self.count_digest(statement, tokens);
     }
 
-    #[cold]
-    #[inline(never)]
-    fn make_statement_cell(
-        &self,
-        thread: &'static Thread,
-        bank: usize,
-        class: ClassId,
-    ) -> Option<&'static StatementCell> {
-        self.cell(thread, bank, class, Family::Statements)
+    /// The thread's own cell of statements, if it is there and of today.
+    #[inline(always)]
+    fn usual_cell(&self, thread: &Thread, class: ClassId) -> Option<&'static StatementCell> {
+        let base = self.arena.base();
+        let place = place(thread.banks[BANK_OWN].settled_entry(base, class));
+        let cell: &StatementCell = base.at_or_zero(place);
+        let is_of_today = cell.head.epoch.own() == self.epochs[Family::Statements as usize].load(Relaxed);
+        (place != 0 && is_of_today).then_some(cell)
     }
 
     /// Counts an ended statement under its digest.
     #[inline(never)]
-    fn count_digest(
-        &self,
-        thread: &'static Thread,
-        ended: EndedStatement,
-        tokens: &DigestTokens<'_>,
-        end: u64,
-    ) {
-        let now = if ended.open.is_timed() { end } else { ticks() };
-        let Some(digest) = self.digest_seen(thread, tokens, ended.open.schema(), now) else { return };
+    fn count_digest(&self, Statement { open, thread }: Statement, tokens: &DigestTokens<'_>) {
+        let ended = EndedStatement { open };
+        let now = if open.is_timed() { open.ended() } else { ticks() };
+        let Some(digest) = self.digest_seen(thread, tokens, open.schema(), now) else { return };
         ended.count(&digest.cell.stat, &digest.cell.counters);
-        ended.open.set_digest(digest.slot.own(), digest.generation.own(), tokens.charset);
-        if ended.taken >= digest.sample_from.own() {
+        open.set_digest(digest.slot.own(), digest.generation.own(), tokens.charset);
+        if open.taken() >= digest.sample_from.own() {
             self.offer_as_sample(digest, ended, now);
         }
-        self.spread_statement(thread, &digest.cell.head, ended.open.flags.own(), ended.taken);
+        self.spread_statement(thread, &digest.cell.head, open.flags.own(), open.taken());
     }
 
     /// An ended statement may become the sample of its digest, if its text was kept.
@@ -503,28 +547,36 @@ impl Engine {
         }
     }
 
-    /// Records an ended statement.
-    #[inline(always)]
+    /// Records an ended statement, if it is an event and a history wants it. Not inlined: so nothing is kept for it.
+    #[inline(never)]
     fn record_statement(&self, thread: &'static Thread, open: &'static OpenStatement) {
-        let named_last = || named_at(thread, open) == thread.named_program.own();
-        if !open.write(&thread.statements, self.arena.base(), named_last) {
-            self.record_long_statement(thread, open);
+        let histories = kept(Thread::bits(thread.mask(), EventType::Statement));
+        if open.flags.own() & RECORDED == 0 || histories == 0 {
+            return;
+        }
+        if !open.write(&thread.statements, self.arena.base(), histories) {
+            self.record_long_statement(thread, open, histories);
         }
     }
 
-    /// As [`Engine::record_statement`], of one with rare texts, or where the block is full.
+    /// Records an ended statement with rare texts, or where the block is full.
     #[inline(never)]
-    fn record_long_statement(&self, thread: &'static Thread, open: &'static OpenStatement) {
+    fn record_long_statement(&self, thread: &'static Thread, open: &'static OpenStatement, histories: u8) {
         let (ring, base) = (&thread.statements, self.arena.base());
-        if !open.write_long(ring, base) {
+        let program = if open.names_program() { named_at(thread, open) } else { 0 };
+        if program != 0 && program == thread.named_program.own() && open.write_of_same(ring, base, histories)
+        {
+            return;
+        }
+        if !open.write_long(ring, base, histories) {
             // A block can be read alone.
             thread.named_program.store(0, Relaxed);
-            if !self.advance(thread, ring, &STATEMENTS) || !open.write_long(ring, base) {
+            if !self.advance(thread, ring, &STATEMENTS) || !open.write_long(ring, base, histories) {
                 return;
             }
         }
-        if open.names_program() {
-            thread.named_program.store(named_at(thread, open), Relaxed);
+        if program != 0 {
+            thread.named_program.store(program, Relaxed);
         }
     }
 

@@ -14,20 +14,21 @@
 
 use std::array::from_fn;
 use std::borrow::Cow;
-use std::hint::cold_path;
 use std::mem::offset_of;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{Relaxed, Release},
+};
 
 use tare_sync::Version;
 
-use crate::clock::ticks;
 use crate::count::cell::Counts;
 use crate::count::counters::{COUNTERS, Counters, LARGEST, PlainCounters};
-use crate::instance::Program;
 use crate::memory::arena::{Base, LINE, Offset, Own, View, WORDS};
 use crate::memory::text::{self, Text};
 use crate::record::journal::{OWN_KINDS, kind};
 use crate::record::ring::{BEHIND, CHUNK, RECORD_TIMED, Ring};
+use crate::record::statement::owner::Owner;
 use crate::record::values::{self, Values};
 use crate::setup::instrument::TIMED;
 use crate::snapshot::{ClassId, EventType};
@@ -37,6 +38,7 @@ use crate::thread::memory::MemoryBefore;
 const STATEMENT: u64 = OWN_KINDS;
 
 /// Where the first word has what: flags as [`RECORD_TIMED`] and its neighbours, type of what it nests in, nesting level, id.
+/// Of the flags only a record has those of the histories.
 const FLAGS: u32 = 3;
 const NESTING_TYPE: u32 = 6;
 const NESTING_LEVEL: u32 = 9;
@@ -49,13 +51,13 @@ const DIGEST_CHARSET: u32 = 48;
 /// Where the word of lengths has whose, in the order of the texts; the program's type; whether the text was cut.
 const SCHEMA: Length = Length { at: 0, bits: 8 };
 const TEXT: Length = Length { at: 8, bits: 12 };
-const OBJECT_SCHEMA: Length = Length { at: 20, bits: 8 };
-const OBJECT_NAME: Length = Length { at: 28, bits: 8 };
+pub(super) const OBJECT_SCHEMA: Length = Length { at: 20, bits: 8 };
+pub(super) const OBJECT_NAME: Length = Length { at: 28, bits: 8 };
 const MESSAGE: Length = Length { at: 36, bits: 12 };
 const LENGTHS: [Length; 5] = [SCHEMA, TEXT, OBJECT_SCHEMA, OBJECT_NAME, MESSAGE];
 /// Those of what few statements have: a program, a message.
 const RARE: u64 = (1 << 48) - (1 << 20);
-const OBJECT_TYPE: u32 = 48;
+pub(super) const OBJECT_TYPE: u32 = 48;
 const TEXT_CUT: u64 = 1 << 56;
 /// The program is the one named last in the block.
 const SAME_PROGRAM: u64 = 1 << 57;
@@ -64,7 +66,7 @@ const PROGRAM_NAMES: u64 = OBJECT_SCHEMA.mask() << OBJECT_SCHEMA.at | OBJECT_NAM
 
 /// A text's length, in bytes, in the word of lengths.
 #[derive(Clone, Copy)]
-struct Length {
+pub(super) struct Length {
     at: u32,
     bits: u32,
 }
@@ -87,7 +89,7 @@ impl Length {
 
     /// Lengths in which this one is another.
     #[inline(always)]
-    const fn set(&self, lengths: u64, len: usize) -> u64 {
+    pub(super) const fn set(&self, lengths: u64, len: usize) -> u64 {
         lengths & !(self.mask() << self.at) | (len as u64) << self.at
     }
 }
@@ -120,16 +122,16 @@ const _: () = assert!(MAX_SQL_TEXT < 1 << TEXT.bits);
 /// A statement in progress, or the last one of its level: one block.
 #[repr(C)]
 pub(crate) struct OpenStatement {
-    /// As in its record, but for the kind.
+    /// As in its record, but for the kind and the histories.
     what: AtomicU64,
     start: AtomicU64,
     source: AtomicU64,
-    /// 0 while it lasts; of one that was not timed 1.
+    /// 0 while it lasts; of one that was not timed 1. Written last, and read before END_EVENT_ID.
     end: AtomicU64,
     class: AtomicU64,
     set: AtomicU64,
-    lengths: AtomicU64,
-    /// Odd while more than one word changes.
+    pub(super) lengths: AtomicU64,
+    /// Odd while it begins, and while other words change that are read together.
     pub(crate) version: Version,
     /// Its thread's alone: switches, what is to be done at its end, its level.
     pub(super) flags: AtomicU32,
@@ -138,10 +140,10 @@ pub(crate) struct OpenStatement {
     /// Likewise: what its session's memory was when it began.
     pub(super) memory: MemoryBefore,
     values: [AtomicU64; VALUES],
-    schema: [AtomicU64; NAME_WORDS],
-    text: [AtomicU64; TEXT_WORDS],
-    object_schema: [AtomicU64; NAME_WORDS],
-    object_name: [AtomicU64; NAME_WORDS],
+    /// Schema, and behind it SQL text: as they are recorded.
+    texts: [AtomicU64; NAME_WORDS + TEXT_WORDS],
+    pub(super) object_schema: [AtomicU64; NAME_WORDS],
+    pub(super) object_name: [AtomicU64; NAME_WORDS],
     message: [AtomicU64; MESSAGE_WORDS],
     _rest: [AtomicU64; WORDS - HEAD - 4 - VALUES - 3 * NAME_WORDS - MESSAGE_WORDS - TEXT_WORDS],
 }
@@ -151,7 +153,7 @@ pub(crate) struct OpenStatement {
 unsafe impl View for OpenStatement {}
 const _: () = assert!(size_of::<OpenStatement>() == WORDS * 8);
 const _: () = assert!(
-    (offset_of!(OpenStatement, values) + STATEMENT_ID * 8) / LINE == offset_of!(OpenStatement, schema) / LINE
+    (offset_of!(OpenStatement, values) + STATEMENT_ID * 8) / LINE == offset_of!(OpenStatement, texts) / LINE
 );
 // A block holds one of the longest records, and the end behind it.
 const _: () = assert!(HEAD + VALUES + 3 * NAME_WORDS + MESSAGE_WORDS + TEXT_WORDS + BEHIND <= WORDS);
@@ -167,24 +169,6 @@ pub(super) struct Begun<'a> {
     /// Id of the statement it nests in, or 0, and how deep.
     pub(super) nesting: (u64, u64),
     pub(super) owner: Option<Owner<'a>>,
-}
-
-/// Whose statement it is.
-pub(super) struct Owner<'a> {
-    pub(super) program: &'a Program,
-    /// [`Program`] and generation in one word; not 0.
-    pub(super) identity: u64,
-    /// Of its level.
-    pub(super) named: &'a NamedProgram,
-}
-
-/// Which program's names a level's block has: its thread's alone.
-#[repr(C)]
-pub(crate) struct NamedProgram {
-    /// 0: none.
-    pub(crate) program: AtomicU64,
-    /// As a record's word of lengths has them.
-    lengths: AtomicU64,
 }
 
 /// What a statement's event knows of its digest.
@@ -204,8 +188,9 @@ impl OpenStatement {
     #[inline(always)]
     pub(super) fn begin(&self, begun: &Begun<'_>, id: u64, transaction: u64) {
         let (outer, level) = begun.nesting;
+        // Where it nests in nothing it does not matter in what.
         let (nesting, of) = match transaction {
-            inner if inner > outer => (inner, EventType::Transaction),
+            inner if inner >= outer => (inner, EventType::Transaction),
             _ => (outer, EventType::Statement),
         };
         let flags = u64::from(if begun.switches & TIMED != 0 { RECORD_TIMED } else { 0 });
@@ -227,41 +212,15 @@ impl OpenStatement {
         });
     }
 
-    /// What the statement before it had, most likely: then its names are there.
-    fn set_owner(&self, Owner { program, identity, named }: &Owner<'_>) {
-        if named.program.own() != *identity {
-            named.lengths.store(self.copy_names(program), Relaxed);
-            named.program.store(*identity, Relaxed);
-        }
-        self.lengths.store(named.lengths.own(), Relaxed);
-    }
-
-    /// Returns the lengths.
-    #[cold]
-    fn copy_names(&self, program: &Program) -> u64 {
-        let copy = |to: &[AtomicU64], from: &[AtomicU64], len: usize| {
-            for (to, from) in to.iter().zip(from).take(text::words(len)) {
-                to.store(from.load(Relaxed), Relaxed);
-            }
-            len.min(to.len() * 8)
-        };
-        let (schema, schema_len, name, name_len) = program.name_words();
-        let lengths = u64::from(program.object_type()) << OBJECT_TYPE;
-        let lengths = OBJECT_SCHEMA.set(lengths, copy(&self.object_schema, schema, schema_len));
-        OBJECT_NAME.set(lengths, copy(&self.object_name, name, name_len))
-    }
-
-    /// Its clock starts: the moment, or 0 where it has none.
+    /// Its clock starts, before it has a text: the moment, or 0 where it has none. Who sees a length sees the text.
     #[inline(always)]
-    pub(super) fn start(&self, schema: &[u8], source: u64) -> u64 {
-        self.version.change(|| {
-            self.source.store(source, Relaxed);
-            let len = text::write(&self.schema, schema);
-            self.lengths.store(SCHEMA.set(self.lengths.own(), len), Relaxed);
-            let start = if self.is_timed() { ticks() } else { 0 };
-            self.start.store(start, Relaxed);
-            start
-        })
+    pub(super) fn start(&self, schema: &[u8], source: u64, now: impl FnOnce() -> u64) -> u64 {
+        self.source.store(source, Relaxed);
+        let len = text::write(&self.texts[..NAME_WORDS], schema);
+        self.lengths.store(SCHEMA.set(self.lengths.own(), len), Release);
+        let start = now();
+        self.start.store(start, Release);
+        start
     }
 
     /// It turns out to be another one.
@@ -286,12 +245,19 @@ impl OpenStatement {
         self.class.own() as ClassId
     }
 
+    /// Where the SQL text is.
+    #[inline(always)]
+    fn text(&self, lengths: u64) -> &[AtomicU64] {
+        let first = SCHEMA.words(lengths);
+        self.texts.get(first..first + TEXT_WORDS).unwrap_or_default()
+    }
+
     /// SQL_TEXT, of which at most `bound` bytes are kept.
     #[inline(always)]
     pub(crate) fn set_text(&self, sql: &[u8], bound: usize) {
         self.version.change(|| {
             let lengths = self.lengths.own() & !TEXT_CUT;
-            let len = text::write(&self.text, &sql[..sql.len().min(bound)]);
+            let len = text::write(self.text(lengths), &sql[..sql.len().min(bound)]);
             let cut = if len < sql.len() { TEXT_CUT } else { 0 };
             self.lengths.store(TEXT.set(lengths, len) | cut, Relaxed);
         });
@@ -309,9 +275,9 @@ impl OpenStatement {
 
     /// Counts it, once for each that wants to know: the same few lines of code each time. Few counters are not zero.
     #[inline(never)]
-    pub(super) fn count(&self, taken: u64, stat: &Counts, counters: &Counters) {
+    pub(super) fn count(&self, stat: &Counts, counters: &Counters) {
         if self.is_timed() {
-            stat.add(1, taken);
+            stat.add(1, self.taken());
         } else {
             stat.add_untimed(1);
         }
@@ -339,16 +305,22 @@ impl OpenStatement {
         self.what.own() >> NESTING_LEVEL & 0x7F
     }
 
-    /// When its clock started.
+    /// When it ended; see [`OpenStatement::end`].
     #[inline(always)]
-    pub(crate) fn started(&self) -> u64 {
-        self.start.own()
+    pub(super) fn ended(&self) -> u64 {
+        self.end.own()
+    }
+
+    /// How long it took, if it was timed.
+    #[inline(always)]
+    pub(super) fn taken(&self) -> u64 {
+        self.end.own().saturating_sub(self.start.own())
     }
 
     /// The current schema: its words, and how many bytes.
     #[inline(always)]
     pub(crate) fn schema(&self) -> (&[AtomicU64], usize) {
-        (&self.schema, SCHEMA.of(self.lengths.own()))
+        (&self.texts[..NAME_WORDS], SCHEMA.of(self.lengths.own()))
     }
 
     /// How it ended.
@@ -372,7 +344,12 @@ impl OpenStatement {
     /// Its text, how many bytes, the number of its character set, and whether it was cut.
     pub(crate) fn sql(&self) -> (&[AtomicU64], usize, u32, bool) {
         let lengths = self.lengths.own();
-        (&self.text, TEXT.of(lengths), (self.set.own() >> CHARSET) as u32 & 0xFFFF, lengths & TEXT_CUT != 0)
+        (
+            self.text(lengths),
+            TEXT.of(lengths),
+            (self.set.own() >> CHARSET) as u32 & 0xFFFF,
+            lengths & TEXT_CUT != 0,
+        )
     }
 
     /// Its digest, and the number of the character set of the identifiers.
@@ -384,29 +361,26 @@ impl OpenStatement {
         });
     }
 
-    /// It ends, in ticks, or 1 where it was not timed. `histories` says which ones want it, as a record's flags do.
+    /// It ends, in ticks, or 1 where it was not timed. Who sees the end sees the id.
     #[inline(always)]
-    pub(super) fn end(&self, end: u64, end_event_id: u64, histories: u8) {
-        self.version.change(|| {
-            self.what.store(self.what.own() | u64::from(histories) << FLAGS, Relaxed);
-            self.class.store(u64::from(self.class()) | end_event_id << END_ID, Relaxed);
-            self.end.store(end, Relaxed);
-        });
+    pub(super) fn end(&self, end: u64, end_event_id: u64) {
+        self.class.store(u64::from(self.class()) | end_event_id << END_ID, Relaxed);
+        self.end.store(end, Release);
     }
 
-    /// Records it if it has nothing of what few statements have, or only a program that was `named_last` in the block. False:
+    /// Records it for these histories, as a record's flags have them, if it has nothing of what few statements have. False:
     /// it has, or the block is full.
     #[inline(always)]
-    pub(super) fn write(&self, ring: &Ring, base: Base, named_last: impl FnOnce() -> bool) -> bool {
-        let mut lengths = self.lengths.own();
-        if lengths & RARE != 0 {
-            cold_path();
-            if lengths & RARE & !PROGRAM_NAMES != 0 || !named_last() {
-                return false;
-            }
-            lengths = lengths & !PROGRAM_NAMES | SAME_PROGRAM;
-        }
-        self.write_with(ring, base, lengths, [])
+    pub(super) fn write(&self, ring: &Ring, base: Base, histories: u8) -> bool {
+        let lengths = self.lengths.own();
+        lengths & RARE == 0 && self.write_with(ring, base, histories, lengths, [])
+    }
+
+    /// As [`OpenStatement::write`], if the only such thing is the program that was named last in the block.
+    pub(super) fn write_of_same(&self, ring: &Ring, base: Base, histories: u8) -> bool {
+        let lengths = self.lengths.own();
+        lengths & RARE & !PROGRAM_NAMES == 0
+            && self.write_with(ring, base, histories, lengths & !PROGRAM_NAMES | SAME_PROGRAM, [])
     }
 
     /// Whether it names a program.
@@ -415,13 +389,13 @@ impl OpenStatement {
     }
 
     /// Records it, whatever it has. False: the block is full.
-    pub(super) fn write_long(&self, ring: &Ring, base: Base) -> bool {
+    pub(super) fn write_long(&self, ring: &Ring, base: Base, histories: u8) -> bool {
         let rare = [
             (OBJECT_SCHEMA, &self.object_schema[..]),
             (OBJECT_NAME, &self.object_name),
             (MESSAGE, &self.message),
         ];
-        self.write_with(ring, base, self.lengths.own(), rare)
+        self.write_with(ring, base, histories, self.lengths.own(), rare)
     }
 
     #[inline(always)]
@@ -429,22 +403,22 @@ impl OpenStatement {
         &self,
         ring: &Ring,
         base: Base,
+        histories: u8,
         lengths: u64,
         rare: [(Length, &[AtomicU64]); RARE],
     ) -> bool {
-        let (schema, sql) = (SCHEMA.words(lengths), TEXT.words(lengths));
-        let words = schema + sql + rare.iter().map(|(length, _)| length.words(lengths)).sum::<usize>();
+        let texts = SCHEMA.words(lengths) + TEXT.words(lengths);
+        let words = texts + rare.iter().map(|(length, _)| length.words(lengths)).sum::<usize>();
         let Some(mut to) = ring.append(base, HEAD + VALUES + words) else { return false };
         let head = [&self.start, &self.source, &self.end, &self.class, &self.set];
         let [start, source, end, class, set] = head.map(Own::own);
         to.put_all([start, source, end, class, set, lengths]);
-        self.values().write(&mut to);
-        to.copy(self.schema.as_chunks().0, schema);
-        to.copy(self.text.as_chunks().0, sql);
+        self.values().write(set, &mut to);
+        to.copy_here(self.texts.as_chunks().0, texts);
         for (length, from) in rare {
             to.copy(from.as_chunks().0, length.words(lengths));
         }
-        to.show(self.what.own() | STATEMENT);
+        to.show(self.what.own() | u64::from(histories) << FLAGS | STATEMENT);
         true
     }
 }
@@ -547,9 +521,8 @@ fn read<'a>(
 /// The statement of an [`OpenStatement`] whose words a reader has copied.
 pub(crate) fn read_open(words: &[u64; WORDS]) -> Option<(StatementEvent, Texts<Text<'_>>)> {
     /// Where the texts are, in the order in which they are recorded.
-    const PLACES: [usize; LENGTHS.len()] = [
-        offset_of!(OpenStatement, schema) / 8,
-        offset_of!(OpenStatement, text) / 8,
+    const TEXTS: usize = offset_of!(OpenStatement, texts) / 8;
+    const RARE_TEXTS: [usize; 3] = [
         offset_of!(OpenStatement, object_schema) / 8,
         offset_of!(OpenStatement, object_name) / 8,
         offset_of!(OpenStatement, message) / 8,
@@ -559,7 +532,9 @@ pub(crate) fn read_open(words: &[u64; WORDS]) -> Option<(StatementEvent, Texts<T
     let values = values::known(set_of(head), values.first_chunk()?);
     let [.., lengths] = *head;
     let mut texts = [Text::default(); LENGTHS.len()];
-    for ((text, length), place) in texts.iter_mut().zip(LENGTHS).zip(PLACES) {
+    let [object_schema, object_name, message] = RARE_TEXTS;
+    let places = [TEXTS, TEXTS + SCHEMA.words(lengths), object_schema, object_name, message];
+    for ((text, length), place) in texts.iter_mut().zip(LENGTHS).zip(places) {
         (*text, _) = Text::first(words.get(place..)?, length.of(lengths))?;
     }
     Some((event(head, &values), Texts::in_order(texts)))

@@ -17,9 +17,9 @@ use crate::record::stage::record::REACH;
 use crate::record::wait::{Source, kept};
 use crate::setup::instrument::{ENABLED, TIMED, UNRECORDED, fixed};
 use crate::snapshot::{EventType, Scope};
-use crate::thread::filter::{ATTRIBUTED, CURRENT, CYCLES, HISTORY, LONG, SPREAD, UNATTRIBUTED};
+use crate::thread::filter::{ATTRIBUTED, CURRENT, CYCLES, HISTORY, LONG, SPREAD, UNATTRIBUTED, shift};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadHandle, ThreadRef, current};
-use record::{Ended, OpenTransaction};
+use record::OpenTransaction;
 
 /// The ring of transactions.
 pub(crate) const TRANSACTIONS: RingKind =
@@ -59,13 +59,18 @@ pub enum Savepoint {
 const RECORDED: u32 = 1 << 4;
 const OF_NOBODY: u32 = 1 << 5;
 const READ_ONLY: u32 = 1 << 6;
-/// Timed, recorded, and its thread's.
-const USUAL: u32 = (ENABLED | TIMED) as u32 | RECORDED;
+/// Its thread has nothing unusual to do for it.
+const SHORT: u32 = 1 << 2;
+/// Timed in cycles, recorded, its thread's, in no bucket.
+const USUAL: u32 = (ENABLED | TIMED) as u32 | RECORDED | SHORT;
+/// What a mask has, and has not, where that is so.
+const USUAL_MASK: u32 = CURRENT << shift(EventType::Transaction) | CYCLES;
 
 /// A transaction in progress: what the host keeps.
 #[derive(Clone, Copy)]
 pub struct Transaction {
     thread: &'static Thread,
+    /// Of one that is recorded its slab knows it.
     start: u64,
     flags: u32,
 }
@@ -88,7 +93,7 @@ impl Transaction {
         Transaction { thread: thread.slab(), start, flags }
     }
 
-    /// Its start alone, which is the only thing that changes.
+    /// Its start alone, which is the only thing that changes; of a usual one nothing does.
     #[inline(always)]
     pub fn start(&self) -> u64 {
         self.start
@@ -143,9 +148,8 @@ impl Engine {
     pub fn open_transaction_fast(&self, what: &TransactionStart) -> Option<Transaction> {
         let switches = self.registry.switches(fixed::TRANSACTION);
         let thread = current()?;
-        let mask = thread.mask();
         if switches & (ENABLED | TIMED | UNRECORDED) != ENABLED | TIMED
-            || Thread::bits(mask, EventType::Transaction) & CURRENT == 0
+            || thread.mask() & USUAL_MASK != USUAL_MASK
         {
             return None;
         }
@@ -184,12 +188,11 @@ impl Engine {
 
     /// As [`Engine::start_transaction`], if all is as usual. Fast path only; on false call that one.
     #[inline(always)]
-    pub fn start_transaction_fast(&self, transaction: &mut Transaction, source: Source) -> bool {
-        if transaction.flags & !READ_ONLY != USUAL || !self.clock.counts_cycles() {
+    pub fn start_transaction_fast(&self, transaction: &Transaction, source: Source) -> bool {
+        if transaction.flags & !READ_ONLY != USUAL {
             return false;
         }
-        transaction.start = cycles();
-        transaction.thread.transaction.start(transaction.start, source.0);
+        transaction.thread.transaction.start(cycles(), source.0);
         true
     }
 
@@ -234,6 +237,7 @@ impl Engine {
             return;
         }
         let Transaction { thread, start, flags } = *transaction;
+        let start = transaction.open().map_or(start, OpenTransaction::started);
         let cell = self.cell(thread, transaction.bank(), fixed::TRANSACTION, Family::Transactions);
         let timed = flags & u32::from(TIMED) != 0;
         let end = if timed { ticks() } else { 0 };
@@ -249,10 +253,11 @@ impl Engine {
             }
         }
         if let Some(open) = transaction.open() {
+            let end_with = if open.is_xa() { OpenTransaction::end_xa } else { OpenTransaction::end };
+            end_with(open, end | u64::from(end == 0), last_event_id(thread), committed);
             let bits = Thread::bits(thread.mask(), EventType::Transaction);
-            open.end(end | u64::from(end == 0), last_event_id(thread), committed, kept(bits));
             if bits & (HISTORY | LONG) != 0 && is_wanted(thread, open.id()) {
-                self.record_transaction(thread);
+                self.record_transaction(thread, kept(bits));
             }
         }
     }
@@ -260,30 +265,27 @@ impl Engine {
     /// As [`Engine::end_transaction`], if all is as usual. Fast path only; on false call that one: nothing has happened.
     #[inline(always)]
     pub fn end_transaction_fast(&self, transaction: &Transaction, committed: bool) -> bool {
-        let Transaction { thread, start, flags } = *transaction;
+        let Transaction { thread, flags, .. } = *transaction;
         let (open, base) = (&thread.transaction, self.arena.base());
-        let mask = thread.mask();
-        if flags & !READ_ONLY != USUAL || mask & CYCLES == 0 {
-            return false;
-        }
         let place = place(thread.banks[BANK_OWN].settled_entry(base, fixed::TRANSACTION));
         let cell: &TransactionCell = base.at_or_zero(place);
-        let now = self.epochs[Family::Transactions as usize].load(Relaxed);
-        if place == 0 || cell.head.epoch.own() != now {
-            return false;
-        }
-        let counts = transaction.counts(cell);
-        let bits = Thread::bits(mask, EventType::Transaction);
-        let Some(local) = open.local() else { return false };
-        if bits & (HISTORY | LONG) == 0 || !is_wanted(thread, local.id()) {
+        let mask = thread.mask();
+        let histories = kept(Thread::bits(mask, EventType::Transaction));
+        if flags & !READ_ONLY != USUAL
+            || place == 0
+            || cell.head.epoch.own() != self.epochs[Family::Transactions as usize].load(Relaxed)
+            || histories == 0
+            || open.is_xa()
+            || !is_wanted(thread, open.id())
+        {
             return false;
         }
         let Some(to) = open.place(&thread.transactions, base) else { return false };
         let end = cycles();
-        let taken = end.saturating_sub(start);
-        counts.add(1, taken);
-        let how = Ended { end, end_event_id: last_event_id(thread), committed, histories: kept(bits) };
-        open.end_local(local, &how, to);
+        let taken = end.saturating_sub(open.started());
+        transaction.counts(cell).add(1, taken);
+        open.end(end, last_event_id(thread), committed);
+        open.write(to, histories);
         if mask & SPREAD != 0 {
             cold_path();
             self.spread_event(thread, &cell.head, taken, KNOWS_LONGEST);
@@ -292,10 +294,11 @@ impl Engine {
     }
 
     /// Records an ended transaction.
-    fn record_transaction(&self, thread: &Thread) {
-        let (open, ring) = (&thread.transaction, &thread.transactions);
-        if !open.write(ring, self.arena.base()) && self.advance(thread, ring, &TRANSACTIONS) {
-            open.write(ring, self.arena.base());
+    fn record_transaction(&self, thread: &Thread, histories: u8) {
+        let (open, ring, base) = (&thread.transaction, &thread.transactions, self.arena.base());
+        let next = || self.advance(thread, ring, &TRANSACTIONS).then(|| open.place(ring, base)).flatten();
+        if let Some(to) = open.place(ring, base).or_else(next) {
+            open.write_long(to, histories);
         }
     }
 }

@@ -5,18 +5,22 @@
 //!
 //! | words | hold |
 //! |---|---|
-//! | the head | what and id, start, source, end, END_EVENT_ID and which values there are |
+//! | the head | what and id, start, source, end, state and END_EVENT_ID and which values there are |
 //! | one for each value | what it nests in, the engine's id, savepoints, GTID, XA: those that are not zero |
 //! | texts | of XA transactions only: both parts of the identifier, each of which begins with a word |
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::mem::offset_of;
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{Relaxed, Release},
+};
 
 use tare_sync::Version;
 
-use crate::memory::arena::{Base, Own, View};
+use crate::memory::arena::{Base, LINE, Own, View};
 use crate::memory::text::{self, Text};
 use crate::record::journal::{OWN_KINDS, kind};
-use crate::record::ring::{Appending, RECORD_HISTORY, RECORD_LONG, RECORD_TIMED, Ring};
+use crate::record::ring::{Appending, RECORD_TIMED, Ring};
 use crate::record::transaction::{Savepoint, TransactionStart, Xid};
 use crate::record::values::{self, Values};
 use crate::snapshot::{EventType, TransactionState};
@@ -24,17 +28,17 @@ use crate::snapshot::{EventType, TransactionState};
 /// The only kind of record there is of transactions.
 const TRANSACTION: u64 = OWN_KINDS;
 
-/// Where the first word has what: flags as [`RECORD_TIMED`] and its neighbours, state, access mode, AUTOCOMMIT, isolation
-/// level, id.
+/// Where the first word has what: flags as [`RECORD_TIMED`] and its neighbours, access mode, AUTOCOMMIT, isolation level, id.
+/// It stays as it began; of the flags only a record has those of the histories.
 const FLAGS: u32 = 3;
-const STATE: u32 = 6;
 const READ_ONLY: u64 = 1 << 8;
 const AUTOCOMMIT: u64 = 1 << 9;
 const ISOLATION: u32 = 10;
 const ID: u32 = 16;
 /// Of one in progress: it has an identifier. Not read in records.
 const HAS_XID: u64 = 1 << 14;
-/// Where the word that says which values there are has END_EVENT_ID.
+/// Where the word that says which values there are has what is known at the end: the state, END_EVENT_ID.
+const STATE: u32 = 8;
 const END_ID: u32 = 16;
 
 /// Words of the head.
@@ -57,18 +61,16 @@ const IS_XA: u64 = 1 << 63;
 /// Words of one of the two parts of an XA identifier (64 bytes).
 const PART_WORDS: usize = 8;
 
-/// A thread's transaction in progress, or its last one. What every transaction changes comes first.
-#[repr(C)]
+/// A thread's transaction in progress, or its last one. What every transaction changes comes first, in a line.
+#[repr(C, align(64))]
 pub(crate) struct OpenTransaction {
-    /// Odd while more than one word changes.
+    /// Odd while one begins, and while other words change that are read together.
     pub(crate) version: Version,
-    /// 1: it has started and not ended.
-    is_open: AtomicU32,
-    /// As in its record, but for the kind; and [`HAS_XID`].
+    /// As in its record, but for the kind and the histories; and [`HAS_XID`].
     what: AtomicU64,
     start: AtomicU64,
     source: AtomicU64,
-    /// 0 while it lasts; of one that was not timed 1.
+    /// 0 while it lasts; of one that was not timed 1. Written last: who sees it sees the rest of the end, which is read behind it.
     end: AtomicU64,
     set: AtomicU64,
     values: [AtomicU64; VALUES],
@@ -78,9 +80,10 @@ pub(crate) struct OpenTransaction {
     xid: AtomicU64,
 }
 
-// SAFETY: atomics only, alignment 8, less than a block.
+// SAFETY: atomics only, alignment 64, less than a block.
 #[allow(unsafe_code)]
 unsafe impl View for OpenTransaction {}
+const _: () = assert!(offset_of!(OpenTransaction, values) + 8 * TRX_ID < LINE);
 
 /// Words of it.
 pub(crate) const OPEN_WORDS: usize = size_of::<OpenTransaction>() / 8;
@@ -98,7 +101,6 @@ impl OpenTransaction {
     ) {
         let flags = u64::from(if timed { RECORD_TIMED } else { 0 });
         let what = flags << FLAGS
-            | (TransactionState::Active as u64) << STATE
             | if begun.read_only { READ_ONLY } else { 0 }
             | if begun.autocommit { AUTOCOMMIT } else { 0 }
             // What is not in four bits has no name either.
@@ -138,17 +140,20 @@ impl OpenTransaction {
     /// EVENT_ID while it is open, else 0.
     #[inline(always)]
     pub(crate) fn open_id(&self) -> u64 {
-        if self.is_open.own() == 0 { 0 } else { self.id() }
+        if self.end.own() == 0 { self.id() } else { 0 }
+    }
+
+    /// When its clock started.
+    #[inline(always)]
+    pub(crate) fn started(&self) -> u64 {
+        self.start.own()
     }
 
     /// Its clock starts.
     #[inline(always)]
     pub(crate) fn start(&self, start: u64, source: u64) {
-        self.version.change(|| {
-            self.start.store(start, Relaxed);
-            self.source.store(source, Relaxed);
-        });
-        self.is_open.store(1, Relaxed);
+        self.source.store(source, Relaxed);
+        self.start.store(start, Release);
     }
 
     /// It is an XA transaction, with this identifier.
@@ -196,54 +201,29 @@ impl OpenTransaction {
     }
 
     /// Whether it is an XA transaction.
-    fn is_xa(&self) -> bool {
+    #[inline(always)]
+    pub(crate) fn is_xa(&self) -> bool {
         self.set.own() & 1 << XA != 0
     }
 
     /// It ends, in ticks, or 1 where it was not timed.
-    pub(crate) fn end(&self, end: u64, end_event_id: u64, committed: bool, histories: u8) {
+    #[inline(always)]
+    pub(crate) fn end(&self, end: u64, end_event_id: u64, committed: bool) {
+        let state = if committed { TransactionState::Committed } else { TransactionState::RolledBack };
+        // A host may end one transaction more than once.
+        let values = self.set.own() & Values::<VALUES>::ALL;
+        self.set.store(values | (state as u64) << STATE | end_event_id << END_ID, Relaxed);
+        self.end.store(end, Release);
+    }
+
+    /// As [`OpenTransaction::end`], of an XA transaction, whose state changes with it.
+    pub(crate) fn end_xa(&self, end: u64, end_event_id: u64, committed: bool) {
         /// XA COMMITTED and ROLLBACK ONLY in the interface's own numbers.
         const XA_STATES: [u8; 2] = [4, 3];
         self.version.change(|| {
-            if self.is_xa() {
-                self.put_xa_state(XA_STATES[usize::from(!committed)]);
-            }
-            self.end_with(end, end_event_id, committed, histories);
+            self.put_xa_state(XA_STATES[usize::from(!committed)]);
+            self.end(end, end_event_id, committed);
         });
-        self.is_open.store(0, Relaxed);
-    }
-
-    #[inline(always)]
-    fn end_with(&self, end: u64, end_event_id: u64, committed: bool, histories: u8) {
-        self.what.store(ended(self.what.own(), committed, histories), Relaxed);
-        self.set.store(ended_by(self.set.own(), end_event_id), Relaxed);
-        self.end.store(end, Relaxed);
-    }
-
-    /// What there is of one that is no XA transaction; `None`: it is one.
-    #[inline(always)]
-    pub(crate) fn local(&self) -> Option<Local> {
-        let set = self.set.own();
-        (set & 1 << XA == 0).then_some(Local { what: self.what.own(), set })
-    }
-
-    /// One that is no XA transaction ends, and is recorded.
-    #[inline(always)]
-    pub(crate) fn end_local(&self, local: Local, how: &Ended, mut to: Appending<'_>) {
-        let what = ended(local.what, how.committed, how.histories);
-        let set = ended_by(local.set, how.end_event_id);
-        self.version.change(|| {
-            self.what.store(what, Relaxed);
-            self.set.store(set, Relaxed);
-            self.end.store(how.end, Relaxed);
-        });
-        self.is_open.store(0, Relaxed);
-        to.put(self.start.own());
-        to.put(self.source.own());
-        to.put(how.end);
-        to.put(set);
-        self.values().write_set(set, &mut to);
-        to.show(what | TRANSACTION);
     }
 
     /// Where its record will be; `None`: the block is full.
@@ -252,59 +232,38 @@ impl OpenTransaction {
         ring.append(base, HEAD + VALUES + 2 * PART_WORDS)
     }
 
-    /// Records it. False: the block is full.
-    pub(crate) fn write(&self, ring: &Ring, base: Base) -> bool {
-        let Some(mut to) = self.place(ring, base) else { return false };
-        to.put_all([&self.start, &self.source, &self.end, &self.set].map(Own::own));
-        self.values().write(&mut to);
+    /// Records it, for these histories, as a record's flags have them. Of one that is no XA transaction this is all.
+    #[inline(always)]
+    pub(crate) fn write(&self, mut to: Appending<'_>, histories: u8) {
+        self.write_values(&mut to);
+        to.show(self.record(histories));
+    }
+
+    /// As [`OpenTransaction::write`], of any transaction.
+    pub(crate) fn write_long(&self, mut to: Appending<'_>, histories: u8) {
+        self.write_values(&mut to);
         let xa = self.values().get(XA);
         if xa != 0 {
             for (part, len) in [&self.gtrid, &self.bqual].into_iter().zip(parts_of(xa)) {
                 to.copy(part.as_chunks().0, text::words(len));
             }
         }
-        to.show(self.what.own() | TRANSACTION);
-        true
+        to.show(self.record(histories));
     }
-}
 
-/// One that is no XA transaction, as it is before it ends.
-#[derive(Clone, Copy)]
-pub(crate) struct Local {
-    what: u64,
-    set: u64,
-}
-
-impl Local {
-    /// EVENT_ID.
     #[inline(always)]
-    pub(crate) fn id(self) -> u64 {
-        self.what >> ID
+    fn write_values(&self, to: &mut Appending<'_>) {
+        let set = self.set.own();
+        let [start, source, end] = [&self.start, &self.source, &self.end].map(Own::own);
+        to.put_all([start, source, end, set]);
+        self.values().write(set, to);
     }
-}
 
-/// How it ended.
-pub(crate) struct Ended {
-    /// In ticks.
-    pub(crate) end: u64,
-    pub(crate) end_event_id: u64,
-    pub(crate) committed: bool,
-    /// The histories that want it.
-    pub(crate) histories: u8,
-}
-
-/// The first word of one that has ended, of what it was before. A host may end one transaction more than once.
-#[inline(always)]
-const fn ended(what: u64, committed: bool, histories: u8) -> u64 {
-    let kept = (RECORD_HISTORY | RECORD_LONG) as u64;
-    let state = if committed { TransactionState::Committed } else { TransactionState::RolledBack };
-    what & !(kept << FLAGS | 3 << STATE) | (state as u64) << STATE | (histories as u64) << FLAGS
-}
-
-/// As [`ended`], of the word that says which values there are.
-#[inline(always)]
-const fn ended_by(set: u64, end_event_id: u64) -> u64 {
-    set & ((1 << END_ID) - 1) | end_event_id << END_ID
+    /// Its record's first word.
+    #[inline(always)]
+    fn record(&self, histories: u8) -> u64 {
+        self.what.own() | u64::from(histories) << FLAGS | TRANSACTION
+    }
 }
 
 /// How long the parts of an XA identifier are.
@@ -385,7 +344,8 @@ fn event(&[what, start, source, end, set]: &[u64; HEAD], values: &[u64; VALUES])
         start,
         end,
         source,
-        state: match what >> STATE & 3 {
+        state: match set >> STATE & 3 {
+            _ if end == 0 => TransactionState::Active,
             2 => TransactionState::Committed,
             3 => TransactionState::RolledBack,
             _ => TransactionState::Active,

@@ -517,12 +517,6 @@ fn unwanted_histories(thread: &Thread) -> u8 {
 /// Record flags from a thread's history bits.
 #[inline(always)]
 pub(crate) const fn kept(bits: u32) -> u8 {
-    let mut flags = 0;
-    if bits & HISTORY != 0 {
-        flags |= RECORD_HISTORY;
-    }
-    if bits & LONG != 0 {
-        flags |= RECORD_LONG;
-    }
-    flags
+    const { assert!(HISTORY == RECORD_HISTORY as u32 && LONG == RECORD_LONG as u32) };
+    (bits & (HISTORY | LONG)) as u8
 }
