@@ -119,7 +119,7 @@ macro_rules! slots {
             start_stage: stage::WAYS[0],
             get_current_stage_progress: stage::get_current_stage_progress,
             end_stage: stage::end_stage,
-            get_thread_statement_locker: statement::get_thread_statement_locker,
+            get_thread_statement_locker: statement::get_thread_statement_locker::<false>,
             refine_statement: statement::refine_statement,
             start_statement: statement::start_statement,
             set_statement_text: statement::set_statement_text,
@@ -139,7 +139,7 @@ macro_rules! slots {
             inc_statement_sort_scan: statement::inc_statement_sort_scan,
             set_statement_no_index_used: statement::set_statement_no_index_used,
             set_statement_no_good_index_used: statement::set_statement_no_good_index_used,
-            end_statement: statement::end_statement,
+            end_statement: statement::end_statement::<false>,
             get_thread_transaction_locker: transaction::get_thread_transaction_locker,
             start_transaction: transaction::start_transaction,
             set_transaction_xid: transaction::set_transaction_xid,
@@ -201,7 +201,10 @@ macro_rules! table {
             table.start_rwlock_rdwait = synch::start_lean_rwlock_wait;
             table.start_rwlock_wrwait = synch::start_lean_rwlock_wait;
         }
-        if $options.shape == tare_tables::Shape::Extended {
+        let extended = $options.shape == tare_tables::Shape::Extended;
+        if extended {
+            table.get_thread_statement_locker = statement::get_thread_statement_locker::<true>;
+            table.end_statement = statement::end_statement::<true>;
             table.set_statement_text = statement::set_numbered_statement_text;
             table.memory_alloc = memory::memory_alloc::<true>;
             table.memory_realloc = memory::memory_realloc::<true>;
@@ -211,7 +214,10 @@ macro_rules! table {
         if !$options.monitoring {
             table.create_metadata_lock = metadata::create_looked_at_metadata_lock;
             table.start_table_lock_wait = table::start_looked_at_table_lock_wait;
-            table.end_statement = statement::end_looked_at_statement;
+            table.end_statement = match extended {
+                true => statement::end_looked_at_statement::<true>,
+                false => statement::end_looked_at_statement::<false>,
+            };
         }
         lead::keep(table, Kind::Stage, |table| &mut table.start_stage, stage::WAYS, |way| way as *mut c_void)
     }};

@@ -43,7 +43,8 @@ pub(super) fn kept(locker: *mut StatementLocker) -> Option<(Statement, &'static 
     Some((statement!(state)?, state))
 }
 
-pub(super) unsafe extern "C" fn get_thread_statement_locker(
+/// `EXTENDED`: in the shape of that name, here and at the statement's end.
+pub(super) unsafe extern "C" fn get_thread_statement_locker<const EXTENDED: bool>(
     state: *mut StatementLockerState,
     key: c_uint,
     charset: *const c_void,
@@ -52,18 +53,19 @@ pub(super) unsafe extern "C" fn get_thread_statement_locker(
     if !ENGINE.wants(Kind::Statement) {
         return null_mut();
     }
-    open_wanted_statement(state, key, charset, program)
+    open_wanted_statement::<EXTENDED>(state, key, charset, program)
 }
 
 #[inline(never)]
-extern "C" fn open_wanted_statement(
+extern "C" fn open_wanted_statement<const EXTENDED: bool>(
     state: *mut StatementLockerState,
     key: c_uint,
     charset: *const c_void,
     program: *mut SpShare,
 ) -> *mut StatementLocker {
     if program.is_null()
-        && let Some(statement) = ENGINE.open_statement_fast(key as u16, facts::charset_number(charset))
+        && let Some(statement) =
+            ENGINE.open_statement_fast::<EXTENDED>(key as u16, facts::charset_number(charset))
     {
         keep(state, statement, program)
     } else {
@@ -225,7 +227,10 @@ pub(super) unsafe extern "C" fn digest_end(locker: *mut DigestLocker, digest: *c
     });
 }
 
-pub(super) unsafe extern "C" fn end_statement(locker: *mut StatementLocker, diagnostics: *mut c_void) {
+pub(super) unsafe extern "C" fn end_statement<const EXTENDED: bool>(
+    locker: *mut StatementLocker,
+    diagnostics: *mut c_void,
+) {
     let Some((statement, state)) = kept(locker) else { return };
     if !facts::is_plain_result(diagnostics) {
         set_outcome(statement, diagnostics);
@@ -236,7 +241,7 @@ pub(super) unsafe extern "C" fn end_statement(locker: *mut StatementLocker, diag
         }
         count(state, ended);
     };
-    if !ENGINE.end_statement_fast(statement, count) {
+    if !ENGINE.end_statement_fast::<EXTENDED>(statement, count) {
         end_unusual_statement(locker);
     }
 }
@@ -286,7 +291,7 @@ fn count_for_program(program: *mut SpShare, ended: EndedStatement) {
 }
 
 /// As [`end_statement`], where statements that use tare's tables are left out.
-pub(super) unsafe extern "C" fn end_looked_at_statement(
+pub(super) unsafe extern "C" fn end_looked_at_statement<const EXTENDED: bool>(
     locker: *mut StatementLocker,
     diagnostics: *mut c_void,
 ) {
@@ -294,6 +299,6 @@ pub(super) unsafe extern "C" fn end_looked_at_statement(
         guard(false, || kept(locker).is_some_and(|(statement, _)| ENGINE.end_excluded_statement(statement)));
     if !excluded {
         // SAFETY: the same arguments under the same promises.
-        unsafe { end_statement(locker, diagnostics) };
+        unsafe { end_statement::<EXTENDED>(locker, diagnostics) };
     }
 }

@@ -100,9 +100,12 @@ const RECORDED: u32 = 1 << 2;
 const WANTED: u32 = UNATTRIBUTED | DIGEST | CYCLES | SESSION_MEMORY | CPU_TIME | SPREAD;
 const MASK: u32 = 2;
 /// What the mask has of it where a statement is as usual: its thread's, with its digest, and nothing is measured but its time,
-/// in cycles.
-const USUAL_WANTED: u32 = DIGEST | CYCLES;
-const USUAL_MASK: u32 = CURRENT << shift(EventType::Statement) | USUAL_WANTED;
+/// in cycles, and in the shape `extended` its memory.
+const fn usual_wanted(extended: bool) -> u32 {
+    DIGEST | CYCLES | if extended { SESSION_MEMORY | SPREAD } else { 0 }
+}
+/// What decides whether it is.
+const USUAL_MASK: u32 = CURRENT << shift(EventType::Statement) | WANTED;
 const OF_NOBODY: u32 = UNATTRIBUTED << MASK;
 /// Timed, in cycles.
 const IN_CYCLES: u32 = TIMED as u32 | CYCLES << MASK;
@@ -244,11 +247,19 @@ fn measure_all(thread: &Thread, open: &OpenStatement, flags: u32) {
         open.values().put(Counter::CpuTime as usize, taken);
     }
     if flags & WITH_MEMORY != 0 {
-        let most = match flags >> LEVEL {
-            0 => thread.memory.end(),
-            _ => thread.memory.end_nested(&open.memory),
-        };
-        open.values().put(Counter::TotalMemory as usize, most);
+        open.values().put(Counter::TotalMemory as usize, most_memory(thread, open, flags));
+    }
+}
+
+/// The most memory a session had while a statement ran, at its end.
+#[inline(always)]
+fn most_memory(thread: &Thread, open: &OpenStatement, flags: u32) -> u64 {
+    match flags >> LEVEL {
+        0 => thread.memory.end(),
+        _ => {
+            cold_path();
+            thread.memory.end_nested(&open.memory)
+        }
     }
 }
 
@@ -260,7 +271,11 @@ impl Engine {
         charset: u32,
         program: Option<ProgramRef>,
     ) -> Option<Statement> {
-        let usual = if program.is_none() { self.open_statement_fast(class, charset) } else { None };
+        let usual = match self.is_extended() {
+            _ if program.is_some() => None,
+            true => self.open_statement_fast::<true>(class, charset),
+            false => self.open_statement_fast::<false>(class, charset),
+        };
         usual.or_else(|| self.open_unusual_statement(class, charset, program))
     }
 
@@ -304,12 +319,17 @@ impl Engine {
     /// As [`Engine::open_statement`], of one that nests in no other and is as usual, on whatever level. Fast path only; on
     /// `None` call [`Engine::open_unusual_statement`]: nothing has happened.
     #[inline(always)]
-    pub fn open_statement_fast(&self, class: ClassId, charset: u32) -> Option<Statement> {
+    pub fn open_statement_fast<const EXTENDED: bool>(
+        &self,
+        class: ClassId,
+        charset: u32,
+    ) -> Option<Statement> {
+        let wanted = usual_wanted(EXTENDED);
         let switches = self.registry.switches(class);
         let thread = current()?;
         let level = thread.statement_levels[0].own();
         if switches & (ENABLED | STATEMENT) != ENABLED | STATEMENT
-            || thread.mask() & (USUAL_MASK | WANTED) != USUAL_MASK
+            || thread.mask() & USUAL_MASK != CURRENT << shift(EventType::Statement) | wanted
             || thread.statement_depth.own() != 0
             || level == 0
         {
@@ -318,7 +338,10 @@ impl Engine {
         let base = self.arena.base();
         let begun = Begun { class, charset, switches, depth: 0, nesting: (0, 0), owner: None };
         let recorded = if switches & UNRECORDED == 0 { RECORDED } else { 0 };
-        let flags = u32::from(switches & TIMED) | recorded | USUAL_WANTED << MASK;
+        let flags = u32::from(switches & TIMED) | recorded | wanted << MASK;
+        if EXTENDED {
+            thread.memory.begin();
+        }
         Some(begin_statement(base, thread, base.at(level), flags, &begun))
     }
 
@@ -437,7 +460,11 @@ impl Engine {
                 self.count_digest(statement, tokens);
             }
         };
-        if !self.end_statement_fast(statement, count_digest) {
+        let is_done = match self.is_extended() {
+            true => self.end_statement_fast::<true>(statement, count_digest),
+            false => self.end_statement_fast::<false>(statement, count_digest),
+        };
+        if !is_done {
             return self.end_unusual_statement(statement, digest);
         }
         EndedStatement { open: statement.open }
@@ -446,17 +473,27 @@ impl Engine {
     /// As [`Engine::end_statement`], if all is as usual. Fast path only; on false call [`Engine::end_unusual_statement`]: nothing
     /// has happened. `count` counts it, too, under its digest first.
     #[inline(always)]
-    pub fn end_statement_fast(&self, statement: Statement, count: impl FnOnce(EndedStatement)) -> bool {
+    pub fn end_statement_fast<const EXTENDED: bool>(
+        &self,
+        statement: Statement,
+        count: impl FnOnce(EndedStatement),
+    ) -> bool {
         let Statement { open, thread } = statement;
         let flags = open.flags.own();
         let cell = self.usual_cell(thread, open.class());
-        let is_usual = flags & WANTED << MASK == USUAL_WANTED << MASK;
+        let is_usual = flags & WANTED << MASK == usual_wanted(EXTENDED) << MASK;
         let Some(cell) = cell.filter(|_| is_usual) else { return false };
         thread.statement_depth.store(flags >> LEVEL, Relaxed);
         let end = if flags & u32::from(TIMED) != 0 { cycles() } else { 1 };
         open.end(end, thread.event_id.own() - 1);
+        if EXTENDED {
+            open.values().put(Counter::TotalMemory as usize, most_memory(thread, open, flags));
+        }
         let ended = EndedStatement { open };
         ended.count(&cell.stat, &cell.counters);
+        if EXTENDED {
+            self.spread_statement(thread, &cell.head, flags, open.taken());
+        }
         count(ended);
         self.record_statement(thread, open);
         true
@@ -499,7 +536,6 @@ impl Engine {
         if flags & WITH_HISTOGRAM == 0 {
             return;
         }
-        cold_path();
         if flags & u32::from(TIMED) == 0 {
             cold_path();
             return self.spread_untimed(thread, head, 1);
