@@ -104,12 +104,6 @@ reference! {
 /// The built-in names the first index of a table that is locked.
 const LOCKED_INDEX: u8 = 0;
 
-/// An index as events name it.
-#[inline(always)]
-const fn index_number(index: usize) -> u8 {
-    if index < MAX_INDEXES { index as u8 } else { 255 }
-}
-
 impl TableHandleHandle {
     #[inline(always)]
     fn share(&self, engine: &Engine) -> &'static TableShare {
@@ -168,7 +162,7 @@ impl Engine {
         table.slot.owner_event.store(0, Relaxed);
     }
 
-    /// Begins table I/O; `index` is `MAX_INDEXES` without one.
+    /// Begins table I/O; `index` is [`MAX_INDEXES`] without one: no table has a key there.
     pub fn start_table_io_wait(
         &self,
         table: TableRef,
@@ -180,7 +174,7 @@ impl Engine {
             Start::Began(wait) => Some(wait),
             Start::Off => None,
             Start::Slow => {
-                let object = table.object(self, index_number(index), operation::TABLE_IO + operation);
+                let object = table.object(self, index as u8, operation::TABLE_IO + (operation & 3));
                 self.start_table_wait(fixed::TABLE_IO, table, object, source)
             }
         }
@@ -195,8 +189,8 @@ impl Engine {
         index: usize,
         source: Source,
     ) -> Start<Wait> {
-        let operation = operation::TABLE_IO + operation;
-        let what = What { class: fixed::TABLE_IO, operation, index: index_number(index) };
+        let operation = operation::TABLE_IO + (operation & 3);
+        let what = What::new(fixed::TABLE_IO, operation, index as u8);
         self.start_table_wait_fast(what, table, source)
     }
 
@@ -318,8 +312,7 @@ impl Engine {
     /// As [`Engine::start_table_lock_wait`], if all is as usual. Fast path only; on `Slow` call that one.
     #[inline(always)]
     pub fn start_table_lock_wait_fast(&self, table: TableRef, kind: u8, source: Source) -> Start<Wait> {
-        let operation = operation::TABLE_LOCK + kind;
-        let what = What { class: fixed::TABLE_LOCK, operation, index: LOCKED_INDEX };
+        let what = What::new(fixed::TABLE_LOCK, operation::TABLE_LOCK + kind, LOCKED_INDEX);
         self.start_table_wait_fast(what, table, source)
     }
 

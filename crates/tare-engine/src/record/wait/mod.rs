@@ -391,7 +391,7 @@ impl Engine {
         if end_leaf(base, wait.record, ticks, amount) {
             return;
         }
-        let parent = parent_of(wait_parent(thread));
+        let parent = wait_parent(thread);
         // The slab has one more place than waits can be deep.
         if let Some(open) = thread.open.get(thread.wait_depth.own() as usize) {
             void_leaf(&thread.waits, base, wait.record, parent, open);
@@ -526,13 +526,13 @@ fn noted(class: ClassId, object: WaitObject, flags: u8) -> u64 {
 fn note_wait(thread: &'static Thread, what: u64, start: u64, source: Source, address: usize, object: u32) {
     let depth = thread.wait_depth.own() as usize;
     let Some(open) = thread.open.get(depth) else { return };
-    let nesting = match operation_of(what) {
+    let parent = match operation_of(what) {
         // The wait for the next command belongs to none.
-        operation::IDLE => (0, 0),
-        _ => parent_of(wait_parent(thread)),
+        operation::IDLE => 0,
+        _ => wait_parent(thread),
     };
     let id = thread.next_event_id();
-    let begun = Begun { id, what, nesting, source: source.0, address: address as u64, object };
+    let begun = Begun { id, what, parent, source: source.0, address: address as u64, object };
     open.begin(&begun, start);
     thread.wait_depth.store(depth as u32 + 1, Relaxed);
 }

@@ -3,7 +3,7 @@
 use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::record::{Ended, MOST_WORDS, OpenWait, begin_leaf, end_leaf, first_word, write_wide_at};
+use super::record::{Ended, MOST_WORDS, OpenWait, begin_leaf, end_leaf, usual_word, write_wide_at};
 use super::{
     Source, WAIT_LEAF, WAIT_RECORDED, WAIT_SHORT, WAIT_SUMMED_LEAF, Wait, WaitObject, began, last_event_id,
     leaf, start_unrecorded,
@@ -14,8 +14,7 @@ use crate::count::bank::{READY, place};
 use crate::count::cell::StatCell;
 use crate::memory::arena::{Base, Own};
 use crate::memory::pool::SlotHead;
-use crate::record::journal::parent_of;
-use crate::record::ring::{RECORD_TIMED, WAIT_DEPTH};
+use crate::record::ring::WAIT_DEPTH;
 use crate::record::{Start, operation};
 use crate::setup::instrument::{ENABLED, TIMED, fixed};
 use crate::snapshot::ClassId;
@@ -35,10 +34,17 @@ pub(crate) struct Brought {
 /// What a wait is for that begins here.
 #[derive(Clone, Copy)]
 pub(crate) struct What {
-    pub(crate) class: ClassId,
-    pub(crate) operation: u8,
-    /// Index of the table; 255: none.
-    pub(crate) index: u8,
+    class: ClassId,
+    /// As [`usual_word`] makes it.
+    word: u32,
+}
+
+impl What {
+    /// `index` is that of the table; 255: none.
+    #[inline(always)]
+    pub(crate) const fn new(class: ClassId, operation: u8, index: u8) -> What {
+        What { class, word: usual_word(class, operation, index) }
+    }
 }
 
 impl Engine {
@@ -52,7 +58,7 @@ impl Engine {
         look: impl Fn() -> (T, bool),
         note: impl FnOnce(&OpenWait, T),
     ) -> Start<Wait> {
-        self.start_outer_wait(what, source, look, note, |thread| parent_of(thread.parent.own()))
+        self.start_outer_wait(what, source, look, note, |thread| thread.parent.own())
     }
 
     /// Begins the wait for the next command, which belongs to none.
@@ -74,8 +80,8 @@ impl Engine {
     /// As [`Engine::start_idle_wait`], if all is as usual. Fast path only; on `Slow` call that one.
     #[inline(always)]
     pub fn start_idle_wait_fast(&self, source: Source) -> Start<Wait> {
-        let what = What { class: fixed::IDLE, operation: operation::IDLE, index: 255 };
-        self.start_outer_wait(what, source, || ((), true), |open, ()| open.set_object(0, 0), |_| (0, 0))
+        let what = What::new(fixed::IDLE, operation::IDLE, 255);
+        self.start_outer_wait(what, source, || ((), true), |open, ()| open.set_object(0, 0), |_| 0)
     }
 
     /// Each thing is written before the next one is looked at: so few registers are needed.
@@ -86,9 +92,9 @@ impl Engine {
         source: Source,
         look: impl Fn() -> (T, bool),
         note: impl FnOnce(&OpenWait, T),
-        nesting: impl FnOnce(&Thread) -> (u64, u8),
+        parent: impl FnOnce(&Thread) -> u64,
     ) -> Start<Wait> {
-        let What { class, operation, index } = what;
+        let What { class, word } = what;
         let Some(thread) = current() else { return Start::Slow };
         if !self.is_settled(thread) {
             return Start::Slow;
@@ -109,8 +115,8 @@ impl Engine {
         let open = &thread.open[0];
         open.set_source(source.0);
         note(open, object);
-        let nesting = open.nest(nesting(thread));
-        open.set_what(first_word(class, operation, index, RECORD_TIMED | thread.usual_histories()) | nesting);
+        open.set_parent(parent(thread));
+        open.set_what(u64::from(word.wrapping_add(thread.usual_waits.own())));
         thread.wait_depth.store(1, Relaxed);
         let id = thread.next_event_id();
         let start = cycles();
