@@ -106,15 +106,15 @@ const LOCKED_INDEX: u8 = 0;
 
 impl TableHandleHandle {
     #[inline(always)]
-    fn share(&self, engine: &Engine) -> &'static TableShare {
-        engine.arena.at(self.slot.share.load(Relaxed))
+    fn share(&self, base: Base) -> &'static TableShare {
+        base.at(self.slot.share.load(Relaxed))
     }
 
     /// What a wait for the table is for.
     #[inline(always)]
     fn object(&self, engine: &Engine, index: u8, operation: u8) -> WaitObject {
         let address = self.slot.identity.load(Relaxed) as usize;
-        WaitObject { address, name: pool::name(&self.share(engine).head), index, operation }
+        WaitObject { address, name: pool::name(&self.share(engine.arena.base()).head), index, operation }
     }
 }
 
@@ -202,7 +202,7 @@ impl Engine {
         object: WaitObject,
         source: Source,
     ) -> Option<Wait> {
-        match table.share(self).watch.load(Relaxed) {
+        match table.share(self.arena.base()).watch.load(Relaxed) {
             WATCHED => self.start_wait(class, object, source),
             0 => None,
             _ => self.start_untimed_wait(class, object, source),
@@ -211,8 +211,8 @@ impl Engine {
 
     #[inline(always)]
     fn start_table_wait_fast(&self, what: What, table: TableRef, source: Source) -> Start<Wait> {
-        let look = || {
-            let share = table.share(self);
+        let look = |base| {
+            let share = table.share(base);
             (share, share.watch.load(Relaxed) == WATCHED)
         };
         self.start_wait_fast(what, source, look, |open, share| {

@@ -216,28 +216,26 @@ pub(super) unsafe extern "C" fn start_table_lock_wait(
     line: c_uint,
 ) -> *mut TableLocker {
     let Some(instance) = instance!(TableHandleHandle, table) else { return null_mut() };
-    if facts::table_lock(op, flags).is_some() {
-        return start_lock(state, table, op, flags, file, line);
+    let kind = facts::table_lock(op, flags);
+    ENGINE.set_table_lock(instance, op == EXTERNAL, kind);
+    match kind {
+        Some(kind) => start_lock(state, table, kind.into(), file, line),
+        // To give a lock back is no more than that.
+        None => null_mut(),
     }
-    // To give a lock back is no more than that.
-    ENGINE.set_table_lock(instance, op == EXTERNAL, None);
-    null_mut()
 }
 
 #[inline(never)]
 extern "C" fn start_lock(
     state: *mut TableLockerState,
     table: *mut Table,
-    op: c_uint,
-    flags: c_ulong,
+    kind: c_uint,
     file: *const c_char,
     line: c_uint,
 ) -> *mut TableLocker {
     let Some(instance) = instance!(TableHandleHandle, table) else { return null_mut() };
-    let Some(kind) = facts::table_lock(op, flags) else { return null_mut() };
-    ENGINE.set_table_lock(instance, op == EXTERNAL, Some(kind));
-    match ENGINE.start_table_lock_wait_fast(instance, kind, Source::new(file, line)) {
-        Start::Began(wait) => keep(state, wait, table, kind.into()),
+    match ENGINE.start_table_lock_wait_fast(instance, kind as u8, Source::new(file, line)) {
+        Start::Began(wait) => keep(state, wait, table, kind),
         Start::Off => null_mut(),
         Start::Slow => start_table_lock_wait_slow(state, table, kind, file, line),
     }
@@ -248,14 +246,14 @@ extern "C" fn start_lock(
 extern "C" fn start_table_lock_wait_slow(
     state: *mut TableLockerState,
     table: *mut Table,
-    kind: u8,
+    kind: c_uint,
     file: *const c_char,
     line: c_uint,
 ) -> *mut TableLocker {
     guard(null_mut(), || {
         let Some(instance) = instance!(TableHandleHandle, table) else { return null_mut() };
-        let wait = ENGINE.start_table_lock_wait(instance, kind, Source::new(file, line));
-        wait.map_or(null_mut(), |wait| keep(state, wait, table, kind.into()))
+        let wait = ENGINE.start_table_lock_wait(instance, kind as u8, Source::new(file, line));
+        wait.map_or(null_mut(), |wait| keep(state, wait, table, kind))
     })
 }
 

@@ -219,7 +219,7 @@ impl Engine {
         }
         let (parent, began) = (wait_parent(thread), || wait_parent_began(thread));
         let leaf = || leaf(thread, of, operation, source);
-        let (start, record) = begin_leaf::<WORDS>(&thread.waits, base, parent, began, leaf)?;
+        let (start, record) = begin_leaf::<WORDS>(&thread.waits, base, parent, began, leaf, cycles)?;
         thread.next_event_id();
         let flags = WAIT_SHORT | WAIT_LEAF | u32::from(ENABLED | TIMED) | u32::from(class) << 16;
         Some(Wait { thread, start, flags, cell: place(entry), record })

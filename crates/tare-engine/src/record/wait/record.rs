@@ -18,7 +18,6 @@ use std::sync::atomic::{
 
 use tare_sync::journal;
 
-use crate::clock::cycles;
 use crate::memory::arena::{Base, Offset, Own};
 use crate::record::journal::{Journal, Marks, OWN_KINDS, Reach, kind, parent_of};
 use crate::record::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED};
@@ -272,7 +271,7 @@ fn common(word: u64) -> WaitEvent {
 /// Writes the record of a leaf that begins, if the journal is ready for it, and says when it began and where it is. `parent` is what it
 /// nests in, and `began` when that began; `WORDS` are 4 with an amount, else 3.
 ///
-/// The clock is read as late as can be: what is known before is written before, and takes no register meanwhile.
+/// `clock` is asked as late as can be: what is known before is written before, and takes no register meanwhile.
 #[inline(always)]
 pub(crate) fn begin_leaf<const WORDS: usize>(
     journal: &Journal,
@@ -280,6 +279,7 @@ pub(crate) fn begin_leaf<const WORDS: usize>(
     parent: u64,
     began: impl FnOnce() -> u64,
     leaf: impl FnOnce() -> Leaf,
+    clock: impl FnOnce() -> u64,
 ) -> Option<(u64, Offset)> {
     let place = journal.place_in(base, WORDS as u32, parent, began)?;
     let (at, leaf) = (place as usize, leaf());
@@ -291,7 +291,7 @@ pub(crate) fn begin_leaf<const WORDS: usize>(
     let amount = if WORDS == 4 { LEAF_AMOUNT } else { 0 };
     let id = journal.id(leaf.id);
     let what = what(leaf.class, leaf.operation) | amount | u64::from(leaf.usual) | id << LEAF_ID;
-    let start = cycles();
+    let start = clock();
     let time = journal.time(start);
     if !REACH.has(id, time) {
         return None;
