@@ -312,7 +312,7 @@ impl Engine {
     /// As [`Engine::start_table_lock_wait`], if all is as usual. Fast path only; on `Slow` call that one.
     #[inline(always)]
     pub fn start_table_lock_wait_fast(&self, table: TableRef, kind: u8, source: Source) -> Start<Wait> {
-        let what = What::new(fixed::TABLE_LOCK, operation::TABLE_LOCK + kind, LOCKED_INDEX);
+        let what = What::new(fixed::TABLE_LOCK, operation::TABLE_LOCK + (kind & 15), LOCKED_INDEX);
         self.start_table_wait_fast(what, table, source)
     }
 

@@ -12,6 +12,7 @@ use super::guard::guard;
 use super::pointer::{begun, bytes, instance, keep, known, state};
 use super::{ENGINE, SCHEMA};
 use crate::abi::types::{ServerTableShare, Table, TableLocker, TableLockerState, TableShare};
+use crate::host::names::TableLock;
 use crate::host::share::Share;
 
 /// `PSI_TABLE_EXTERNAL_LOCK`.
@@ -216,28 +217,31 @@ pub(super) unsafe extern "C" fn start_table_lock_wait(
     line: c_uint,
 ) -> *mut TableLocker {
     let Some(instance) = instance!(TableHandleHandle, table) else { return null_mut() };
-    let kind = facts::table_lock(op, flags);
-    ENGINE.set_table_lock(instance, op == EXTERNAL, kind);
-    match kind {
-        Some(kind) => start_lock(state, table, kind.into(), file, line),
-        // To give a lock back is no more than that.
-        None => null_mut(),
+    if facts::table_lock(op, flags).is_some() {
+        return start_lock(state, table, op, flags, file, line);
     }
+    // To give a lock back is no more than that.
+    ENGINE.set_table_lock(instance, op == EXTERNAL, None);
+    null_mut()
 }
 
 #[inline(never)]
 extern "C" fn start_lock(
     state: *mut TableLockerState,
     table: *mut Table,
-    kind: c_uint,
+    op: c_uint,
+    flags: c_ulong,
     file: *const c_char,
     line: c_uint,
 ) -> *mut TableLocker {
     let Some(instance) = instance!(TableHandleHandle, table) else { return null_mut() };
-    match ENGINE.start_table_lock_wait_fast(instance, kind as u8, Source::new(file, line)) {
-        Start::Began(wait) => keep(state, wait, table, kind),
+    // What gives a lock back does not come here: nobody asks again.
+    let kind = facts::table_lock(op, flags).unwrap_or(TableLock::WriteExternal as u8);
+    ENGINE.set_table_lock(instance, op == EXTERNAL, Some(kind));
+    match ENGINE.start_table_lock_wait_fast(instance, kind, Source::new(file, line)) {
+        Start::Began(wait) => keep(state, wait, table, kind.into()),
         Start::Off => null_mut(),
-        Start::Slow => start_table_lock_wait_slow(state, table, kind, file, line),
+        Start::Slow => start_table_lock_wait_slow(state, table, kind.into(), file, line),
     }
 }
 

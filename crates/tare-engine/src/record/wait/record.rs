@@ -220,7 +220,7 @@ impl OpenWait {
         self.start.store(start, Relaxed);
         self.source.store(source, Relaxed);
         self.amount.store(amount, Relaxed);
-        self.what.store(self.what.own() | AMOUNT, Relaxed);
+        self.what.store(self.what.own() | AMOUNT, Release);
     }
 
     /// Histories that do not want it any more, as [`RECORD_HISTORY`] and [`RECORD_LONG`].
@@ -231,7 +231,7 @@ impl OpenWait {
     /// What a reader sees of it.
     pub(crate) fn read(&self) -> Option<WaitEvent> {
         let id = self.id.load(Acquire);
-        let (what, amount) = (self.what.load(Relaxed), self.amount.load(Relaxed));
+        let (what, amount) = (self.what.load(Acquire), self.amount.load(Relaxed));
         let wait = WaitEvent {
             id,
             nesting: parent_of(self.parent.load(Relaxed)),

@@ -3,17 +3,17 @@
 use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::record::{Ended, MOST_WORDS, OpenWait, begin_leaf, end_leaf, usual_word, write_wide_at};
+use super::record::{Ended, Leaf, MOST_WORDS, OpenWait, begin_leaf, end_leaf, usual_word, write_wide_at};
 use super::{
     Source, WAIT_LEAF, WAIT_RECORDED, WAIT_SHORT, WAIT_SUMMED_LEAF, Wait, WaitObject, began, last_event_id,
-    leaf, start_unrecorded,
+    start_unrecorded,
 };
 use crate::Engine;
 use crate::clock::cycles;
 use crate::count::bank::{READY, SUMMED, place};
 use crate::count::cell::StatCell;
 use crate::memory::arena::{Base, Own};
-use crate::memory::pool::SlotHead;
+use crate::memory::pool::{SlotHead, name};
 use crate::record::ring::WAIT_DEPTH;
 use crate::record::{Start, operation};
 use crate::setup::instrument::{ENABLED, TIMED, fixed};
@@ -168,7 +168,7 @@ impl Engine {
     }
 
     /// As [`Engine::end_wait_fast`], of a wait that is summed up and not recorded.
-    #[inline(never)]
+    #[inline(always)]
     fn end_summed_wait(&self, wait: &Wait, events: u64, count: impl FnOnce(u64)) -> bool {
         let (thread, base) = (wait.thread, self.arena.base());
         if wait.flags & (WAY | WAIT_RECORDED) != WAIT_SHORT || !self.is_settled(thread) {
@@ -213,7 +213,14 @@ impl Engine {
             base,
             parent,
             || began(thread, parent),
-            || leaf(thread, of, operation, source),
+            || Leaf {
+                id: thread.event_id.own(),
+                usual: thread.usual_waits.own(),
+                class,
+                operation,
+                source: source.0,
+                object: name(of),
+            },
             || start,
         );
         let Some((start, record)) = began else { return Start::Slow };
