@@ -197,18 +197,19 @@ impl Default for Config {
     }
 }
 
-/// The engine: one per process, a static.
+/// The engine: one per process, a static. What most events look at is on two lines: what is wanted, and what follows it.
+#[repr(C)]
 pub struct Engine {
     pub(crate) wanted: Wanted,
-    pub(crate) arena: Arena,
-    pub(crate) registry: instrument::Registry,
+    /// Rises with every change of what is recorded and how; see [`settings`].
+    pub(crate) settings: Changes,
     /// Epoch of each family; see [`cell`].
     pub(crate) epochs: [AtomicU32; FAMILIES],
+    pub(crate) arena: Arena,
+    pub(crate) registry: instrument::Registry,
     /// Epoch of the last reset, by family and viewer.
     pub(crate) resets: [[AtomicU32; VIEWERS]; FAMILIES],
     pub(crate) consumers: AtomicU32,
-    /// Rises with every change of what is recorded and how; see [`settings`].
-    pub(crate) settings: Changes,
     /// What ended threads counted, and what no thread counted.
     pub(crate) ended: Sums,
     /// The errors of ended threads, and those no thread counted.

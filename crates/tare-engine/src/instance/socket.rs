@@ -133,7 +133,7 @@ impl Engine {
         if slot.idle.load(Relaxed) != 0 {
             return Start::Off;
         }
-        self.start_outer_leaf_wait_fast(&slot.head, operation::SOCKET + operation, source)
+        self.start_outer_leaf_wait_fast(&slot.head, operation::SOCKET + (operation & 15), source)
     }
 
     /// Ends a socket operation; `operation` in the interface's numbers.

@@ -104,23 +104,17 @@ reference! {
 /// The built-in names the first index of a table that is locked.
 const LOCKED_INDEX: u8 = 0;
 
-/// An index as events name it.
-#[inline(always)]
-const fn index_number(index: usize) -> u8 {
-    if index < MAX_INDEXES { index as u8 } else { 255 }
-}
-
 impl TableHandleHandle {
     #[inline(always)]
-    fn share(&self, engine: &Engine) -> &'static TableShare {
-        engine.arena.at(self.slot.share.load(Relaxed))
+    fn share(&self, base: Base) -> &'static TableShare {
+        base.at(self.slot.share.load(Relaxed))
     }
 
     /// What a wait for the table is for.
     #[inline(always)]
     fn object(&self, engine: &Engine, index: u8, operation: u8) -> WaitObject {
         let address = self.slot.identity.load(Relaxed) as usize;
-        WaitObject { address, name: pool::name(&self.share(engine).head), index, operation }
+        WaitObject { address, name: pool::name(&self.share(engine.arena.base()).head), index, operation }
     }
 }
 
@@ -168,7 +162,7 @@ impl Engine {
         table.slot.owner_event.store(0, Relaxed);
     }
 
-    /// Begins table I/O; `index` is `MAX_INDEXES` without one.
+    /// Begins table I/O; `index` is [`MAX_INDEXES`] without one: no table has a key there.
     pub fn start_table_io_wait(
         &self,
         table: TableRef,
@@ -180,7 +174,7 @@ impl Engine {
             Start::Began(wait) => Some(wait),
             Start::Off => None,
             Start::Slow => {
-                let object = table.object(self, index_number(index), operation::TABLE_IO + operation);
+                let object = table.object(self, index as u8, operation::TABLE_IO + (operation & 3));
                 self.start_table_wait(fixed::TABLE_IO, table, object, source)
             }
         }
@@ -195,8 +189,8 @@ impl Engine {
         index: usize,
         source: Source,
     ) -> Start<Wait> {
-        let operation = operation::TABLE_IO + operation;
-        let what = What { class: fixed::TABLE_IO, operation, index: index_number(index) };
+        let operation = operation::TABLE_IO + (operation & 3);
+        let what = What::new(fixed::TABLE_IO, operation, index as u8);
         self.start_table_wait_fast(what, table, source)
     }
 
@@ -208,7 +202,7 @@ impl Engine {
         object: WaitObject,
         source: Source,
     ) -> Option<Wait> {
-        match table.share(self).watch.load(Relaxed) {
+        match table.share(self.arena.base()).watch.load(Relaxed) {
             WATCHED => self.start_wait(class, object, source),
             0 => None,
             _ => self.start_untimed_wait(class, object, source),
@@ -217,8 +211,8 @@ impl Engine {
 
     #[inline(always)]
     fn start_table_wait_fast(&self, what: What, table: TableRef, source: Source) -> Start<Wait> {
-        let look = || {
-            let share = table.share(self);
+        let look = |base| {
+            let share = table.share(base);
             (share, share.watch.load(Relaxed) == WATCHED)
         };
         self.start_wait_fast(what, source, look, |open, share| {
@@ -318,8 +312,7 @@ impl Engine {
     /// As [`Engine::start_table_lock_wait`], if all is as usual. Fast path only; on `Slow` call that one.
     #[inline(always)]
     pub fn start_table_lock_wait_fast(&self, table: TableRef, kind: u8, source: Source) -> Start<Wait> {
-        let operation = operation::TABLE_LOCK + kind;
-        let what = What { class: fixed::TABLE_LOCK, operation, index: LOCKED_INDEX };
+        let what = What::new(fixed::TABLE_LOCK, operation::TABLE_LOCK + (kind & 15), LOCKED_INDEX);
         self.start_table_wait_fast(what, table, source)
     }
 

@@ -116,6 +116,8 @@ impl Meta {
 // Who begins a block writes to one line.
 const _: () = assert!(size_of::<Meta>() == LINE);
 
+/// Where it begins comes first: most events look at that.
+#[repr(C)]
 pub(crate) struct Arena {
     base: AtomicPtr<u8>,
     meta: AtomicPtr<Meta>,

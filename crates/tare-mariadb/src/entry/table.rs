@@ -12,6 +12,7 @@ use super::guard::guard;
 use super::pointer::{begun, bytes, instance, keep, known, state};
 use super::{ENGINE, SCHEMA};
 use crate::abi::types::{ServerTableShare, Table, TableLocker, TableLockerState, TableShare};
+use crate::host::names::TableLock;
 use crate::host::share::Share;
 
 /// `PSI_TABLE_EXTERNAL_LOCK`.
@@ -234,12 +235,13 @@ extern "C" fn start_lock(
     line: c_uint,
 ) -> *mut TableLocker {
     let Some(instance) = instance!(TableHandleHandle, table) else { return null_mut() };
-    let Some(kind) = facts::table_lock(op, flags) else { return null_mut() };
+    // What gives a lock back does not come here: nobody asks again.
+    let kind = facts::table_lock(op, flags).unwrap_or(TableLock::WriteExternal as u8);
     ENGINE.set_table_lock(instance, op == EXTERNAL, Some(kind));
     match ENGINE.start_table_lock_wait_fast(instance, kind, Source::new(file, line)) {
         Start::Began(wait) => keep(state, wait, table, kind.into()),
         Start::Off => null_mut(),
-        Start::Slow => start_table_lock_wait_slow(state, table, kind, file, line),
+        Start::Slow => start_table_lock_wait_slow(state, table, kind.into(), file, line),
     }
 }
 
@@ -248,14 +250,14 @@ extern "C" fn start_lock(
 extern "C" fn start_table_lock_wait_slow(
     state: *mut TableLockerState,
     table: *mut Table,
-    kind: u8,
+    kind: c_uint,
     file: *const c_char,
     line: c_uint,
 ) -> *mut TableLocker {
     guard(null_mut(), || {
         let Some(instance) = instance!(TableHandleHandle, table) else { return null_mut() };
-        let wait = ENGINE.start_table_lock_wait(instance, kind, Source::new(file, line));
-        wait.map_or(null_mut(), |wait| keep(state, wait, table, kind.into()))
+        let wait = ENGINE.start_table_lock_wait(instance, kind as u8, Source::new(file, line));
+        wait.map_or(null_mut(), |wait| keep(state, wait, table, kind))
     })
 }
 

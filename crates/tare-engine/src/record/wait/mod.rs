@@ -222,7 +222,7 @@ impl Engine {
         let parent = wait_parent(thread);
         let began = || wait_parent_began(thread, parent);
         let leaf = || leaf(thread, of, operation, source);
-        let (start, record) = begin_leaf::<WORDS>(&thread.waits, base, parent, began, leaf)?;
+        let (start, record) = begin_leaf::<WORDS>(&thread.waits, base, parent, began, leaf, cycles)?;
         thread.next_event_id();
         let flags = WAIT_SHORT | WAIT_LEAF | u32::from(ENABLED | TIMED) | u32::from(class) << 16;
         Some(Wait { thread, start, flags, cell: place(entry), record })
@@ -350,7 +350,7 @@ impl Engine {
         if end_leaf(base, wait.record, ticks, amount) {
             return;
         }
-        let parent = parent_of(wait_parent(thread));
+        let parent = wait_parent(thread);
         // The slab has one more place than waits can be deep.
         if let Some(open) = thread.open.get(thread.wait_depth.own() as usize) {
             void_leaf(&thread.waits, base, wait.record, parent, open);
@@ -454,13 +454,13 @@ fn noted(class: ClassId, object: WaitObject, flags: u8) -> u64 {
 fn note_wait(thread: &'static Thread, what: u64, start: u64, source: Source, address: usize, object: u32) {
     let depth = thread.wait_depth.own() as usize;
     let Some(open) = thread.open.get(depth) else { return };
-    let nesting = match operation_of(what) {
+    let parent = match operation_of(what) {
         // The wait for the next command belongs to none.
-        operation::IDLE => (0, 0),
-        _ => parent_of(wait_parent(thread)),
+        operation::IDLE => 0,
+        _ => wait_parent(thread),
     };
     let id = thread.next_event_id();
-    let begun = Begun { id, what, nesting, source: source.0, address: address as u64, object };
+    let begun = Begun { id, what, parent, source: source.0, address: address as u64, object };
     open.begin(&begun, start);
     thread.wait_depth.store(depth as u32 + 1, Relaxed);
 }

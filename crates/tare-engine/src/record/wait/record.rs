@@ -8,7 +8,7 @@
 //! | leaf | what, source, object and ticks |
 //! | leaf with an amount | and the amount |
 //! | lock that was free | what and object, source |
-//! | any other | what, source, address, id, start, ticks, distances to the parent and to END_EVENT_ID, object, and the amount if there is one |
+//! | any other | what, source, address, id, start, parent, ticks, object and distance to END_EVENT_ID, and the amount if there is one |
 
 use std::sync::atomic::{
     AtomicU32, AtomicU64,
@@ -18,10 +18,9 @@ use std::sync::atomic::{
 
 use tare_sync::journal;
 
-use crate::clock::cycles;
 use crate::memory::arena::{Base, Offset, Own};
 use crate::memory::pool;
-use crate::record::journal::{Journal, Marks, OWN_KINDS, Reach, kind};
+use crate::record::journal::{Journal, Marks, OWN_KINDS, Reach, kind, parent_of};
 use crate::record::ring::{RECORD_HISTORY, RECORD_LONG, RECORD_TIMED};
 use crate::snapshot::ClassId;
 
@@ -40,11 +39,10 @@ const CLASS: u32 = 11;
 const LEAF_AMOUNT: u64 = 1 << 22;
 const LEAF_ID: u32 = 23;
 const LEAF_START: u32 = 32;
-/// Of any other: index, whether it was timed and has an amount, the parent's type.
+/// Of any other: index, whether it has an amount and was timed.
 const INDEX: u32 = 22;
-const TIMED: u64 = 1 << 30;
-const AMOUNT: u64 = 1 << 31;
-const NESTING: u32 = 32;
+const AMOUNT: u64 = 1 << 30;
+const TIMED: u64 = 1 << 31;
 
 /// How far a leaf may be from the last base.
 pub(crate) const REACH: Reach = Reach { id_bits: LEAF_START - LEAF_ID, time_bits: 64 - LEAF_START };
@@ -105,15 +103,16 @@ pub(crate) const NO_AMOUNT: u64 = u64::MAX;
 #[repr(C)]
 pub(crate) struct OpenWait {
     id: AtomicU64,
-    /// As the first word of its record, without the kind.
+    /// As the first word of its record.
     what: AtomicU64,
     start: AtomicU64,
     source: AtomicU64,
     object: AtomicU32,
     _pad: AtomicU32,
     address: AtomicU64,
-    nesting: AtomicU64,
-    /// [`NO_AMOUNT`]: none.
+    /// As [`crate::record::journal::parent`] makes it.
+    parent: AtomicU64,
+    /// Only if the first word says so.
     amount: AtomicU64,
 }
 
@@ -122,19 +121,26 @@ pub(crate) struct Begun {
     pub(crate) id: u64,
     /// As [`first_word`] makes it.
     pub(crate) what: u64,
-    pub(crate) nesting: (u64, u8),
+    /// As [`crate::record::journal::parent`] makes it.
+    pub(crate) parent: u64,
     pub(crate) source: u64,
     pub(crate) address: u64,
     pub(crate) object: u32,
 }
 
-/// What the first word of any other record than a leaf's says, but for its kind and its parent. `flags` are [`RECORD_TIMED`],
-/// [`RECORD_HISTORY`], [`RECORD_LONG`].
+/// The first word of any other record than a leaf's, which has no amount yet. `flags` are [`RECORD_TIMED`], [`RECORD_HISTORY`],
+/// [`RECORD_LONG`].
 #[inline(always)]
 pub(crate) const fn first_word(class: ClassId, operation: u8, index: u8, flags: u8) -> u64 {
     let histories = (flags & (RECORD_HISTORY | RECORD_LONG)) as u64;
     let timed = (flags & RECORD_TIMED) as u64 * TIMED;
-    what(class, operation) | histories << (HISTORIES - 1) | (index as u64) << INDEX | timed
+    WIDE | what(class, operation) | histories << (HISTORIES - 1) | (index as u64) << INDEX | timed
+}
+
+/// As [`first_word`], timed, less what [`leaf_of`] makes of the histories that want it.
+#[inline(always)]
+pub(crate) const fn usual_word(class: ClassId, operation: u8, index: u8) -> u32 {
+    (first_word(class, operation, index, RECORD_TIMED) - LASTING) as u32
 }
 
 const _: () = assert!(RECORD_TIMED == 1);
@@ -145,7 +151,8 @@ impl OpenWait {
     pub(crate) fn begin(&self, wait: &Begun, start: u64) {
         self.set_source(wait.source);
         self.set_object(wait.address, wait.object);
-        self.set_what(wait.what | self.nest(wait.nesting));
+        self.set_parent(wait.parent);
+        self.set_what(wait.what);
         self.show(wait.id, start);
     }
 
@@ -155,18 +162,16 @@ impl OpenWait {
         self.source.store(source, Relaxed);
     }
 
-    /// What a wait nests in that begins; returns what its first word says of that.
+    /// What a wait nests in that begins.
     #[inline(always)]
-    pub(crate) fn nest(&self, (id, of): (u64, u8)) -> u64 {
-        self.nesting.store(id, Relaxed);
-        u64::from(of) << NESTING
+    pub(crate) fn set_parent(&self, parent: u64) {
+        self.parent.store(parent, Relaxed);
     }
 
-    /// The first word of a wait that begins, as [`first_word`] makes it, and what it nests in. It has no amount yet.
+    /// The first word of a wait that begins, as [`first_word`] makes it.
     #[inline(always)]
     pub(crate) fn set_what(&self, what: u64) {
         self.what.store(what, Relaxed);
-        self.amount.store(NO_AMOUNT, Relaxed);
     }
 
     /// It has begun: all of it is known now.
@@ -191,8 +196,11 @@ impl OpenWait {
     /// What it ends with, for the thread itself: this amount, or the one that was known before. [`NO_AMOUNT`]: none.
     #[inline(always)]
     pub(crate) fn amount(&self, at_its_end: u64) -> Option<u64> {
-        let amount = if at_its_end == NO_AMOUNT { self.amount.own() } else { at_its_end };
-        (amount != NO_AMOUNT).then_some(amount)
+        let known = self.what.own() & AMOUNT != 0;
+        match at_its_end {
+            NO_AMOUNT => known.then(|| self.amount.own()),
+            amount => Some(amount),
+        }
     }
 
     /// When it began, for the thread itself.
@@ -208,11 +216,12 @@ impl OpenWait {
         self.object.store(object, Relaxed);
     }
 
-    /// It begins only now, as the thread itself says.
+    /// It begins only now, as the thread itself says, with an amount that is known.
     pub(crate) fn restart(&self, start: u64, source: u64, amount: u64) {
         self.start.store(start, Relaxed);
         self.source.store(source, Relaxed);
         self.amount.store(amount, Relaxed);
+        self.what.store(self.what.own() | AMOUNT, Release);
     }
 
     /// Histories that do not want it any more, as [`RECORD_HISTORY`] and [`RECORD_LONG`].
@@ -223,17 +232,17 @@ impl OpenWait {
     /// What a reader sees of it.
     pub(crate) fn read(&self) -> Option<WaitEvent> {
         let id = self.id.load(Acquire);
-        let (what, amount) = (self.what.load(Relaxed), self.amount.load(Relaxed));
+        let (what, amount) = (self.what.load(Acquire), self.amount.load(Relaxed));
         let wait = WaitEvent {
             id,
-            nesting: (self.nesting.load(Relaxed), (what >> NESTING) as u8 & 7),
+            nesting: parent_of(self.parent.load(Relaxed)),
             index: (what >> INDEX) as u8,
             flags: common(what).flags | if what & TIMED != 0 { RECORD_TIMED } else { 0 },
             start: self.start.load(Relaxed),
             source: self.source.load(Relaxed),
             address: Some(self.address.load(Relaxed)),
             object: self.object.load(Relaxed),
-            amount: Some(amount).filter(|amount| *amount != NO_AMOUNT),
+            amount: Some(amount).filter(|_| what & AMOUNT != 0),
             ..common(what)
         };
         fence(Acquire);
@@ -263,7 +272,7 @@ fn common(word: u64) -> WaitEvent {
 /// Writes the record of a leaf that begins, if the journal is ready for it, and says when it began and where it is. `parent` is what it
 /// nests in, and `began` when that began; `WORDS` are 4 with an amount, else 3.
 ///
-/// The clock is read as late as can be: what is known before is written before, and takes no register meanwhile.
+/// `clock` is asked as late as can be: what is known before is written before, and takes no register meanwhile.
 #[inline(always)]
 pub(crate) fn begin_leaf<const WORDS: usize>(
     journal: &Journal,
@@ -271,6 +280,7 @@ pub(crate) fn begin_leaf<const WORDS: usize>(
     parent: u64,
     began: impl FnOnce() -> u64,
     leaf: impl FnOnce() -> Leaf,
+    clock: impl FnOnce() -> u64,
 ) -> Option<(u64, Offset)> {
     let place = journal.place_in(base, WORDS as u32, parent, began)?;
     let (at, leaf) = (place as usize, leaf());
@@ -282,7 +292,7 @@ pub(crate) fn begin_leaf<const WORDS: usize>(
     let amount = if WORDS == 4 { LEAF_AMOUNT } else { 0 };
     let id = journal.id(leaf.id);
     let what = what(leaf.class, leaf.operation) | amount | u64::from(leaf.usual) | id << LEAF_ID;
-    let start = cycles();
+    let start = clock();
     let time = journal.time(start);
     if !REACH.has(id, time) {
         return None;
@@ -371,15 +381,15 @@ pub(crate) fn leave_leaf(base: Base, record: Offset, histories: u8) {
 }
 
 /// Takes a leaf that lasts back from the journal, whose last record it is: it is recorded as one that is noted in `open`.
-pub(crate) fn void_leaf(journal: &Journal, base: Base, record: Offset, parent: (u64, u8), open: &OpenWait) {
+pub(crate) fn void_leaf(journal: &Journal, base: Base, record: Offset, parent: u64, open: &OpenWait) {
     let [what, source, object] = base.at::<[AtomicU64; 3]>(record);
-    let leaf = read_leaf([what.own(), source.own(), object.own()], &journal.marks(parent));
+    let leaf = read_leaf([what.own(), source.own(), object.own()], &journal.marks(parent_of(parent)));
     what.store(what.own() ^ (LASTING ^ VOID), Release);
     journal.ring.uncount();
     let begun = Begun {
         id: leaf.id,
         what: first_word(leaf.class, leaf.operation, 255, leaf.flags),
-        nesting: parent,
+        parent,
         source: leaf.source,
         address: 0,
         object: leaf.object,
@@ -400,16 +410,14 @@ pub(crate) fn write_wide(journal: &Journal, base: Base, open: &OpenWait, ended: 
 pub(crate) fn write_wide_at(journal: &Journal, base: Base, place: Offset, open: &OpenWait, ended: Ended) {
     let at = place as usize;
     let put = |word: usize, value| base.word(at + word).store(value, Relaxed);
-    let id = open.id.own();
     put(1, open.source.own());
     put(2, open.address.own());
+    let id = open.id.own();
     put(3, id);
     put(4, open.start.own());
-    put(5, ended.ticks);
-    let back = id.wrapping_sub(open.nesting.own()) as u32;
-    let on = ended.end_event_id.wrapping_sub(id) as u32;
-    put(6, u64::from(back) | u64::from(on) << 32);
-    put(7, u64::from(open.object.own()));
+    put(5, open.parent.own());
+    put(6, ended.ticks);
+    put(7, u64::from(open.object.own()) | ended.end_event_id.wrapping_sub(id) << 32);
     let (flag, words) = match ended.amount {
         Some(amount) => {
             put(8, amount);
@@ -418,7 +426,7 @@ pub(crate) fn write_wide_at(journal: &Journal, base: Base, place: Offset, open: 
         // Its place becomes the end.
         None => (0, 8),
     };
-    journal::show(base.word(at), open.what.own() | WIDE | flag, base.word(at + words));
+    journal::show(base.word(at), open.what.own() | flag, base.word(at + words));
     journal.ring.set_next(place + words as u32);
     journal.ring.count();
 }
@@ -494,15 +502,14 @@ fn read(words: &[u64], marks: &Marks, now: u64) -> Option<(Option<WaitEvent>, us
             Some((Some(wait), 2))
         }
         WIDE => {
-            let [_, source, address, id, start, ticks, distances, object] = *words.first_chunk()?;
+            let [_, source, address, id, start, parent, ticks, object] = *words.first_chunk()?;
             let amount = if word & AMOUNT == 0 { None } else { Some(*words.get(8)?) };
             let len = if amount.is_some() { 9 } else { 8 };
             let timed = word & TIMED != 0;
-            let of = (word >> NESTING) as u8 & 7;
             let wait = WaitEvent {
                 id,
-                end_event_id: id.wrapping_add(distances >> 32),
-                nesting: (if of == 0 { 0 } else { id.wrapping_sub(distances & 0xFFFF_FFFF) }, of),
+                end_event_id: id.wrapping_add(object >> 32),
+                nesting: parent_of(parent),
                 index: (word >> INDEX) as u8,
                 flags: common.flags | if timed { RECORD_TIMED } else { 0 },
                 start,

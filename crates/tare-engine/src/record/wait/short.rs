@@ -3,19 +3,18 @@
 use std::hint::cold_path;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::record::{Ended, MOST_WORDS, OpenWait, begin_leaf, end_leaf, first_word, write_wide_at};
+use super::record::{Ended, Leaf, MOST_WORDS, OpenWait, begin_leaf, end_leaf, usual_word, write_wide_at};
 use super::{
     Source, WAIT_LEAF, WAIT_RECORDED, WAIT_SHORT, WAIT_SUMMED_LEAF, Wait, WaitObject, began, last_event_id,
-    leaf, start_unrecorded,
+    start_unrecorded,
 };
 use crate::Engine;
 use crate::clock::cycles;
-use crate::count::bank::{READY, place};
+use crate::count::bank::{READY, SUMMED, place};
 use crate::count::cell::StatCell;
 use crate::memory::arena::{Base, Own};
-use crate::memory::pool::SlotHead;
-use crate::record::journal::parent_of;
-use crate::record::ring::{RECORD_TIMED, WAIT_DEPTH};
+use crate::memory::pool::{SlotHead, name};
+use crate::record::ring::WAIT_DEPTH;
 use crate::record::{Start, operation};
 use crate::setup::instrument::{ENABLED, TIMED, fixed};
 use crate::snapshot::ClassId;
@@ -35,10 +34,17 @@ pub(crate) struct Brought {
 /// What a wait is for that begins here.
 #[derive(Clone, Copy)]
 pub(crate) struct What {
-    pub(crate) class: ClassId,
-    pub(crate) operation: u8,
-    /// Index of the table; 255: none.
-    pub(crate) index: u8,
+    class: ClassId,
+    /// As [`usual_word`] makes it.
+    word: u32,
+}
+
+impl What {
+    /// `index` is that of the table; 255: none.
+    #[inline(always)]
+    pub(crate) const fn new(class: ClassId, operation: u8, index: u8) -> What {
+        What { class, word: usual_word(class, operation, index) }
+    }
 }
 
 impl Engine {
@@ -49,10 +55,10 @@ impl Engine {
         &self,
         what: What,
         source: Source,
-        look: impl Fn() -> (T, bool),
+        look: impl Fn(Base) -> (T, bool),
         note: impl FnOnce(&OpenWait, T),
     ) -> Start<Wait> {
-        self.start_outer_wait(what, source, look, note, |thread| parent_of(thread.parent.own()))
+        self.start_outer_wait(what, source, look, note, |thread| thread.parent.own())
     }
 
     /// Begins the wait for the next command, which belongs to none.
@@ -74,8 +80,8 @@ impl Engine {
     /// As [`Engine::start_idle_wait`], if all is as usual. Fast path only; on `Slow` call that one.
     #[inline(always)]
     pub fn start_idle_wait_fast(&self, source: Source) -> Start<Wait> {
-        let what = What { class: fixed::IDLE, operation: operation::IDLE, index: 255 };
-        self.start_outer_wait(what, source, || ((), true), |open, ()| open.set_object(0, 0), |_| (0, 0))
+        let what = What::new(fixed::IDLE, operation::IDLE, 255);
+        self.start_outer_wait(what, source, |_| ((), true), |open, ()| open.set_object(0, 0), |_| 0)
     }
 
     /// Each thing is written before the next one is looked at: so few registers are needed.
@@ -84,33 +90,34 @@ impl Engine {
         &self,
         what: What,
         source: Source,
-        look: impl Fn() -> (T, bool),
+        look: impl Fn(Base) -> (T, bool),
         note: impl FnOnce(&OpenWait, T),
-        nesting: impl FnOnce(&Thread) -> (u64, u8),
+        parent: impl FnOnce(&Thread) -> u64,
     ) -> Start<Wait> {
-        let What { class, operation, index } = what;
+        let What { class, word } = what;
         let Some(thread) = current() else { return Start::Slow };
         if !self.is_settled(thread) {
             return Start::Slow;
         }
-        let entry = thread.banks[BANK_OWN].settled_entry(self.arena.base(), class);
+        let base = self.arena.base();
+        let entry = thread.banks[BANK_OWN].settled_entry(base, class);
         if entry & READY == 0 {
             cold_path();
-            let wait = if look().1 { start_unrecorded(thread, entry, class, 0) } else { None };
+            let wait = if look(base).1 { start_unrecorded(thread, entry, class, 0) } else { None };
             return wait.map_or(Start::Slow, Start::Began);
         }
         if thread.wait_depth.own() != 0 {
             return Start::Slow;
         }
-        let (object, is_usual) = look();
+        let (object, is_usual) = look(base);
         if !is_usual {
             return Start::Slow;
         }
         let open = &thread.open[0];
         open.set_source(source.0);
         note(open, object);
-        let nesting = open.nest(nesting(thread));
-        open.set_what(first_word(class, operation, index, RECORD_TIMED | thread.usual_histories()) | nesting);
+        open.set_parent(parent(thread));
+        open.set_what(u64::from(word.wrapping_add(thread.usual_waits.own())));
         thread.wait_depth.store(1, Relaxed);
         let id = thread.next_event_id();
         let start = cycles();
@@ -137,30 +144,41 @@ impl Engine {
         brought: Brought,
         count: impl FnOnce(u64),
     ) -> bool {
+        if wait.flags & (WAY | WAIT_RECORDED) != WAIT_SHORT | WAIT_RECORDED {
+            cold_path();
+            return self.end_summed_wait(wait, brought.events, count);
+        }
         let thread = wait.thread;
-        if wait.flags & WAY != WAIT_SHORT || !self.is_settled(thread) {
+        if !self.is_settled(thread) {
             return false;
         }
         // Asked again: an event inside it may have settled for another cell.
-        let Some(cell) = thread.banks[BANK_OWN].marked_cell(base, class, wait.marks()) else { return false };
-        let cell: &StatCell = base.at(cell);
-        let ticks;
-        if wait.flags & WAIT_RECORDED != 0 {
-            let Some(place) = thread.waits.place(MOST_WORDS) else { return false };
-            ticks = cycles().saturating_sub(wait.start);
-            count(ticks);
-            let end_event_id = last_event_id(thread);
-            thread.wait_depth.store(0, Relaxed);
-            let open = &thread.open[0];
-            let ended = Ended { ticks, amount: brought.amount, end_event_id };
-            write_wide_at(&thread.waits, base, place, open, ended);
-            open.end();
-        } else {
-            cold_path();
-            ticks = cycles().saturating_sub(wait.start);
-            count(ticks);
+        let Some(cell) = thread.banks[BANK_OWN].marked_cell(base, class, READY) else { return false };
+        let Some(at) = thread.waits.place(MOST_WORDS) else { return false };
+        let ticks = cycles().saturating_sub(wait.start);
+        count(ticks);
+        let end_event_id = last_event_id(thread);
+        thread.wait_depth.store(0, Relaxed);
+        let open = &thread.open[0];
+        let ended = Ended { ticks, amount: brought.amount, end_event_id };
+        write_wide_at(&thread.waits, base, at, open, ended);
+        open.end();
+        base.at::<StatCell>(cell).add_span(self, thread, brought.events, 0, ticks);
+        true
+    }
+
+    /// As [`Engine::end_wait_fast`], of a wait that is summed up and not recorded.
+    #[inline(always)]
+    fn end_summed_wait(&self, wait: &Wait, events: u64, count: impl FnOnce(u64)) -> bool {
+        let (thread, base) = (wait.thread, self.arena.base());
+        if wait.flags & (WAY | WAIT_RECORDED) != WAIT_SHORT || !self.is_settled(thread) {
+            return false;
         }
-        cell.add_span(self, thread, brought.events, 0, ticks);
+        let cell = thread.banks[BANK_OWN].marked_cell(base, wait.class(), SUMMED);
+        let Some(cell) = cell else { return false };
+        let ticks = cycles().saturating_sub(wait.start);
+        count(ticks);
+        base.at::<StatCell>(cell).add_span(self, thread, events, 0, ticks);
         true
     }
 
@@ -187,13 +205,23 @@ impl Engine {
         if thread.wait_depth.own() != 0 {
             return Start::Slow;
         }
+        // What lasts microseconds may begin a little earlier: nothing is kept in registers until then.
+        let start = cycles();
         let parent = thread.parent.own();
         let began = begin_leaf::<4>(
             &thread.waits,
             base,
             parent,
             || began(thread, parent),
-            || leaf(thread, of, operation, source),
+            || Leaf {
+                id: thread.event_id.own(),
+                usual: thread.usual_waits.own(),
+                class,
+                operation,
+                source: source.0,
+                object: name(of),
+            },
+            || start,
         );
         let Some((start, record)) = began else { return Start::Slow };
         thread.next_event_id();
