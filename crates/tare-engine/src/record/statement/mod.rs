@@ -1,11 +1,11 @@
-//! HOT PATH: statements: a level of the thread's stack while they run, a record when they end.
+//! HOT PATH: statements: a level of the thread's stack while they run; how they end is in `end`.
 
 mod cpu;
+mod end;
 mod owner;
 pub(crate) mod record;
 
 use std::ffi::c_void;
-use std::hint::cold_path;
 use std::sync::atomic::{
     AtomicU32,
     Ordering::{Relaxed, Release},
@@ -13,27 +13,24 @@ use std::sync::atomic::{
 
 use crate::Engine;
 use crate::clock::{cycles, ticks};
-use crate::count::bank::place;
-use crate::count::cell::{CellHead, Counts, Family, StatementCell};
-use crate::count::counters::{COUNTERS, Counters, LARGEST};
-use crate::count::digest::{DigestCell, DigestTokens};
-use crate::count::sample::Candidate;
+use crate::count::counters::{COUNTERS, LARGEST};
 use crate::instance::ProgramRef;
 use crate::memory::arena::{Base, Own, Use, WORDS};
 use crate::memory::lost::Lost;
 use crate::record::journal::parent;
 use crate::record::ring::RingKind;
 use crate::record::stage::record::REACH;
-use crate::record::wait::{Source, kept};
+use crate::record::wait::Source;
 use crate::setup::instrument::{ENABLED, STATEMENT, TIMED, UNRECORDED};
 use crate::snapshot::{ClassId, EventType};
 use crate::thread::filter::{
     ATTRIBUTED, CPU_TIME, CURRENT, CYCLES, DIGEST, SESSION_MEMORY, SPREAD, UNATTRIBUTED, shift,
 };
-use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread, ThreadRef, current};
+use crate::thread::{Thread, ThreadRef, current};
 use owner::Owner;
 use record::{Begun, OpenStatement};
 
+pub use end::EndedStatement;
 pub(crate) use owner::NamedProgram;
 pub use record::MAX_SQL_TEXT;
 pub(crate) use record::NAME_WORDS;
@@ -123,26 +120,6 @@ pub struct Statement {
     thread: &'static Thread,
 }
 
-/// A statement that has ended, until its thread's next one begins: for the program or the prepared statement it belongs to.
-#[derive(Clone, Copy)]
-pub struct EndedStatement {
-    open: &'static OpenStatement,
-}
-
-impl EndedStatement {
-    /// How long it took, in ticks; `None`: nobody asked.
-    #[inline(always)]
-    pub(crate) fn taken(self) -> Option<u64> {
-        self.open.is_timed().then(|| self.open.taken())
-    }
-
-    /// Counts it. The caller is the only writer.
-    #[inline(always)]
-    pub(crate) fn count(self, stat: &Counts, counters: &Counters) {
-        self.open.count(stat, counters);
-    }
-}
-
 impl Statement {
     /// Two addresses, to be kept by the host; neither is null.
     #[inline(always)]
@@ -222,13 +199,6 @@ fn flags_of(thread: &Thread, open: &OpenStatement, mask: u32, begun: &Begun<'_>)
     u32::from(begun.switches & TIMED) | recorded | (mask & WANTED) << MASK
 }
 
-/// The program whose names the statement's level has; 0: none.
-#[inline(always)]
-fn named_at(thread: &Thread, open: &OpenStatement) -> u64 {
-    let depth = (open.flags.own() >> LEVEL) as usize;
-    thread.named_levels.get(depth).map_or(0, |named| named.program.own())
-}
-
 /// When the clock of a statement starts that is timed otherwise than usual; 0: it has none.
 #[cold]
 #[inline(never)]
@@ -237,30 +207,6 @@ fn start_unusual(open: &OpenStatement, flags: u32) -> u64 {
         open.cpu_start.store(cpu::thread_ns(), Relaxed);
     }
     if open.is_timed() { ticks() } else { 0 }
-}
-
-/// What a statement took besides its time, at its end.
-#[inline(never)]
-fn measure_all(thread: &Thread, open: &OpenStatement, flags: u32) {
-    if flags & WITH_CPU != 0 {
-        let taken = cpu::thread_ns().saturating_sub(open.cpu_start.own());
-        open.values().put(Counter::CpuTime as usize, taken);
-    }
-    if flags & WITH_MEMORY != 0 {
-        open.values().put(Counter::TotalMemory as usize, most_memory(thread, open, flags));
-    }
-}
-
-/// The most memory a session had while a statement ran, at its end.
-#[inline(always)]
-fn most_memory(thread: &Thread, open: &OpenStatement, flags: u32) -> u64 {
-    match flags >> LEVEL {
-        0 => thread.memory.end(),
-        _ => {
-            cold_path();
-            thread.memory.end_nested(&open.memory)
-        }
-    }
 }
 
 impl Engine {
@@ -451,169 +397,6 @@ impl Engine {
             }
         }
         statement.open.fail(outcome.errno, outcome.sqlstate, outcome.message);
-    }
-
-    /// Ends a statement.
-    pub fn end_statement(&self, statement: Statement, digest: Option<&DigestTokens<'_>>) -> EndedStatement {
-        let count_digest = |_| {
-            if let Some(tokens) = digest {
-                self.count_digest(statement, tokens);
-            }
-        };
-        let is_done = match self.is_extended() {
-            true => self.end_statement_fast::<true>(statement, count_digest),
-            false => self.end_statement_fast::<false>(statement, count_digest),
-        };
-        if !is_done {
-            return self.end_unusual_statement(statement, digest);
-        }
-        EndedStatement { open: statement.open }
-    }
-
-    /// As [`Engine::end_statement`], if all is as usual. Fast path only; on false call [`Engine::end_unusual_statement`]: nothing
-    /// has happened. `count` counts it, too, under its digest first.
-    #[inline(always)]
-    pub fn end_statement_fast<const EXTENDED: bool>(
-        &self,
-        statement: Statement,
-        count: impl FnOnce(EndedStatement),
-    ) -> bool {
-        let Statement { open, thread } = statement;
-        let flags = open.flags.own();
-        let cell = self.usual_cell(thread, open.class());
-        let is_usual = flags & WANTED << MASK == usual_wanted(EXTENDED) << MASK;
-        let Some(cell) = cell.filter(|_| is_usual) else { return false };
-        thread.statement_depth.store(flags >> LEVEL, Relaxed);
-        let end = if flags & u32::from(TIMED) != 0 { cycles() } else { 1 };
-        open.end(end, thread.event_id.own() - 1);
-        if EXTENDED {
-            open.values().put(Counter::TotalMemory as usize, most_memory(thread, open, flags));
-        }
-        let ended = EndedStatement { open };
-        ended.count(&cell.stat, &cell.counters);
-        if EXTENDED {
-            self.spread_statement(thread, &cell.head, flags, open.taken());
-        }
-        count(ended);
-        self.record_statement(thread, open);
-        true
-    }
-
-    /// As [`Engine::end_statement`], of any statement.
-    #[inline(never)]
-    pub fn end_unusual_statement(
-        &self,
-        statement: Statement,
-        digest: Option<&DigestTokens<'_>>,
-    ) -> EndedStatement {
-        let Statement { open, thread } = statement;
-        let flags = open.flags.own();
-        let timed = flags & u32::from(TIMED) != 0;
-        open.end(if timed { ticks() } else { 1 }, thread.event_id.own() - 1);
-        if flags & (WITH_MEMORY | WITH_CPU) != 0 {
-            measure_all(thread, open, flags);
-        }
-        let ended = EndedStatement { open };
-        let bank = if flags & OF_NOBODY == 0 { BANK_OWN } else { BANK_UNATTRIBUTED };
-        let cell: Option<&StatementCell> = self.cell(thread, bank, open.class(), Family::Statements);
-        if let Some(cell) = cell {
-            ended.count(&cell.stat, &cell.counters);
-            self.spread_statement(thread, &cell.head, flags, open.taken());
-        }
-        if let Some(tokens) = digest
-            && flags & WITH_DIGEST != 0
-        {
-            self.count_digest(statement, tokens);
-        }
-        self.record_statement(thread, open);
-        thread.statement_depth.store(flags >> LEVEL, Relaxed);
-        ended
-    }
-
-    /// A statement with these flags gets into its bucket, in a cell that has counted it.
-    #[inline(always)]
-    fn spread_statement(&self, thread: &Thread, head: &CellHead, flags: u32, taken: u64) {
-        if flags & WITH_HISTOGRAM == 0 {
-            return;
-        }
-        if flags & u32::from(TIMED) == 0 {
-            cold_path();
-            return self.spread_untimed(thread, head, 1);
-        }
-        // A cell that knows its longest event does not mind being told.
-        self.spread_event(thread, head, taken, 0);
-    }
-
-    /// Counts an ended statement under its digest.
-    pub fn count_statement_digest(&self, statement: Statement, tokens: &DigestTokens<'_>) {
-        self.count_digest(statement, tokens);
-    }
-
-    /// The thread's own cell of statements, if it is there and of today.
-    #[inline(always)]
-    fn usual_cell(&self, thread: &Thread, class: ClassId) -> Option<&'static StatementCell> {
-        let base = self.arena.base();
-        let place = place(thread.banks[BANK_OWN].settled_entry(base, class));
-        let cell: &StatementCell = base.at_or_zero(place);
-        let is_of_today = cell.head.epoch.own() == self.epochs[Family::Statements as usize].load(Relaxed);
-        (place != 0 && is_of_today).then_some(cell)
-    }
-
-    /// Counts an ended statement under its digest.
-    #[inline(never)]
-    fn count_digest(&self, Statement { open, thread }: Statement, tokens: &DigestTokens<'_>) {
-        let ended = EndedStatement { open };
-        let now = if open.is_timed() { open.ended() } else { ticks() };
-        let Some(digest) = self.digest_seen(thread, tokens, open.schema(), now) else { return };
-        ended.count(&digest.cell.stat, &digest.cell.counters);
-        open.set_digest(digest.slot.own(), digest.generation.own(), tokens.charset);
-        if open.taken() >= digest.sample_from.own() {
-            self.offer_as_sample(digest, ended, now);
-        }
-        self.spread_statement(thread, &digest.cell.head, open.flags.own(), open.taken());
-    }
-
-    /// An ended statement may become the sample of its digest, if its text was kept.
-    #[cold]
-    #[inline(never)]
-    fn offer_as_sample(&self, digest: &DigestCell, ended: EndedStatement, now: u64) {
-        if ended.open.flags.own() & RECORDED != 0 {
-            let wait = ended.taken().unwrap_or(0);
-            self.offer_sample(digest, &Candidate { open: ended.open, wait, seen: now });
-        }
-    }
-
-    /// Records an ended statement, if it is an event and a history wants it. Not inlined: so nothing is kept for it.
-    #[inline(never)]
-    fn record_statement(&self, thread: &'static Thread, open: &'static OpenStatement) {
-        let histories = kept(Thread::bits(thread.mask(), EventType::Statement));
-        if open.flags.own() & RECORDED == 0 || histories == 0 {
-            return;
-        }
-        if !open.write(&thread.statements, self.arena.base(), histories) {
-            self.record_long_statement(thread, open, histories);
-        }
-    }
-
-    /// Records an ended statement with rare texts, or where the block is full.
-    #[inline(never)]
-    fn record_long_statement(&self, thread: &'static Thread, open: &'static OpenStatement, histories: u8) {
-        let (ring, base) = (&thread.statements, self.arena.base());
-        let program = if open.names_program() { named_at(thread, open) } else { 0 };
-        if program != 0 && program == thread.named_program.own() && open.write_of_same(ring, base, histories)
-        {
-            return;
-        }
-        if !open.write_long(ring, base, histories) {
-            // A block can be read alone.
-            thread.named_program.store(0, Relaxed);
-            if !self.advance(thread, ring, &STATEMENTS) || !open.write_long(ring, base, histories) {
-                return;
-            }
-        }
-        if program != 0 {
-            thread.named_program.store(program, Relaxed);
-        }
     }
 
     /// The statement at `depth` is not an event any more.
