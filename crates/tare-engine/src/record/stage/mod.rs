@@ -137,10 +137,12 @@ impl Engine {
             return Start::Slow;
         }
         let entry = thread.banks[BANK_OWN].settled_entry(self.arena.base(), class);
+        if entry & (SUMMED | UNTIMED) != 0 {
+            return start_summed_stage(self, thread, class, entry);
+        }
         match class {
             // No stage follows: that is [`Engine::end_stage`].
             0 => Start::Slow,
-            _ if entry & (SUMMED | UNTIMED) != 0 => start_summed_stage(self, thread, class, entry),
             _ if self.is_off(class) || thread.mask() == 0 => thread.pass_stage(class),
             _ => Start::Slow,
         }
@@ -279,6 +281,7 @@ impl Engine {
             return thread.has_no_stage();
         }
         if thread.stage_recorded.own() == 0 {
+            cold_path();
             return self.end_summed_stage(thread, cell);
         }
         let Some(at) = thread.stages.usual_place(1) else { return false };
@@ -295,8 +298,7 @@ impl Engine {
     }
 
     /// As [`Engine::end_stage_fast`], of one that is summed up in this cell.
-    #[cold]
-    #[inline(never)]
+    #[inline(always)]
     fn end_summed_stage(&self, thread: &Thread, cell: Offset) -> bool {
         if !self.is_settled(thread) {
             return false;

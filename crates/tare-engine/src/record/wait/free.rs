@@ -47,7 +47,7 @@ impl Engine {
         (entry & UNTIMED != 0).then_some(UntimedLock { thread, entry })
     }
 
-    /// As [`Engine::count_free_lock`], if it is recorded and nests in no other wait. Fast path only; on false call that one.
+    /// As [`Engine::count_free_lock`], if it nests in no other wait or is not recorded. Fast path only; on false call that one.
     #[inline(always)]
     pub(crate) fn count_free_lock_fast(
         &self,
@@ -57,7 +57,12 @@ impl Engine {
         source: Source,
     ) -> bool {
         let UntimedLock { thread, entry } = lock;
-        if entry & READY == 0 || thread.wait_depth.own() != 0 {
+        if entry & READY == 0 {
+            cold_path();
+            count_unrecorded(self.arena.base(), entry);
+            return true;
+        }
+        if thread.wait_depth.own() != 0 {
             return false;
         }
         let (base, parent) = (self.arena.base(), thread.parent.own());
@@ -74,17 +79,11 @@ impl Engine {
     pub(crate) fn count_free_lock(&self, lock: UntimedLock, of: &SlotHead, operation: u64, source: Source) {
         let UntimedLock { thread, entry } = lock;
         let base = self.arena.base();
-        let stat = &base.at::<StatCell>(place(entry)).stat;
         if entry & READY == 0 {
             cold_path();
-            if entry & SUMMED == 0 {
-                stat.add_untimed(1);
-            } else {
-                stat.count_free();
-            }
-            return;
+            return count_unrecorded(base, entry);
         }
-        stat.count_free();
+        base.at::<StatCell>(place(entry)).stat.count_free();
         if !write_nested_free_lock(base, thread, of, operation, source) {
             self.write_unready_free(lock, of, operation, source);
         }
@@ -100,6 +99,17 @@ impl Engine {
         if !ready || !write_nested_free_lock(self.arena.base(), thread, of, operation, source) {
             thread.event_id.store(id + 1, Relaxed);
         }
+    }
+}
+
+/// Counts one that is not recorded.
+#[inline(always)]
+fn count_unrecorded(base: Base, entry: u32) {
+    let stat = &base.at::<StatCell>(place(entry)).stat;
+    if entry & SUMMED == 0 {
+        stat.add_untimed(1);
+    } else {
+        stat.count_free();
     }
 }
 
