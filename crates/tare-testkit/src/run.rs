@@ -94,14 +94,10 @@ impl Watch<'_> {
     /// Waits until all connections have ended but the one that asks: what others do at their end is part of no script.
     fn wait_until_alone(&self, schema: &mut Schema) -> Result<()> {
         let own = usize::from(self.server.serves_tables());
-        let begin = Instant::now();
-        while schema.rows_where("threads", &[("NAME", "thread/sql/one_connection")])?.len() > own {
-            if begin.elapsed() > Duration::from_secs(20) {
-                return Err(Failure::Setup("connections of before never end".into()));
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        Ok(())
+        wait_while(|| {
+            let there = schema.rows_where("threads", &[("NAME", "thread/sql/one_connection")])?.len();
+            Ok((there > own).then(|| "connections of before never end".into()))
+        })
     }
 
     /// Takes away what a script has left behind, so that others do not meet it.
@@ -577,14 +573,24 @@ fn join(row: &Row, columns: &[String]) -> String {
 
 /// Waits until connections that were closed are counted as such: their threads are gone.
 fn wait_for_end(schema: &mut Schema, closed: &[u64]) -> Result<()> {
-    let begin = Instant::now();
-    for id in closed {
-        while schema.thread_of(*id)?.is_some() {
-            if begin.elapsed() > Duration::from_secs(20) {
-                return Err(Failure::Setup(format!("connection {id} never ends")));
+    wait_while(|| {
+        for id in closed {
+            if schema.thread_of(*id)?.is_some() {
+                return Ok(Some(format!("connection {id} never ends")));
             }
-            std::thread::sleep(Duration::from_millis(5));
         }
+        Ok(None)
+    })
+}
+
+/// Waits until nothing is missing any more; `missing` says what it means if that stays so.
+fn wait_while(mut missing: impl FnMut() -> Result<Option<String>>) -> Result<()> {
+    let begin = Instant::now();
+    while let Some(failure) = missing()? {
+        if begin.elapsed() > Duration::from_secs(20) {
+            return Err(Failure::Setup(failure));
+        }
+        std::thread::sleep(Duration::from_millis(5));
     }
     Ok(())
 }

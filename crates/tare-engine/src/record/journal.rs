@@ -11,7 +11,6 @@ use tare_sync::{Limit, journal};
 use crate::Engine;
 use crate::memory::arena::{Base, Offset, Own, View};
 use crate::record::ring::{Ring, RingKind};
-use crate::record::stage;
 use crate::thread::Thread;
 
 /// Of a first word: what the record is.
@@ -187,13 +186,10 @@ impl Engine {
         reach: &Reach,
         coming: &Coming,
     ) -> bool {
-        thread.stages.expect_ids(thread.event_id.own(), &stage::record::REACH);
+        thread.expect_stage_ids();
         let full = journal.place(MARKS + coming.words).is_none();
-        if full {
-            journal.limit.close();
-            if !self.advance(thread, &journal.ring, kind) {
-                return false;
-            }
+        if full && !self.advance(thread, &journal.ring, kind) {
+            return false;
         }
         let base = self.arena.base();
         let within = reach.has(journal.id(coming.id), journal.time(coming.time));

@@ -31,7 +31,6 @@ use crate::memory::pool::{self, Pool, Stash};
 use crate::record::RINGS;
 use crate::record::journal::{Journal, parent};
 use crate::record::ring::{self, Advance, Ring, RingBlocks, RingKind, WAIT_DEPTH};
-use crate::record::stage::record::REACH;
 use crate::record::statement::NamedProgram;
 use crate::record::transaction::record::OpenTransaction;
 use crate::record::wait::record::{OpenWait, histories_of};
@@ -277,7 +276,7 @@ impl Thread {
     #[inline(always)]
     pub(crate) fn set_stage_parent(&self, base: Base, parent: u64) {
         self.stage_parent.store(parent, Relaxed);
-        self.stages.expect_ids(self.event_id.own(), &REACH);
+        self.expect_stage_ids();
         if self.stages.place_in(base, 0, parent, || 0).is_none() {
             // The next one says so first.
             self.stages.forget_base();

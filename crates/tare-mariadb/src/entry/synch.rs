@@ -6,7 +6,7 @@ use std::hint::cold_path;
 use std::ptr::null_mut;
 
 use tare_engine::snapshot::Kind;
-use tare_engine::{Source, Start, SynchHandle, SynchRef, ThreadHandle, ThreadRef, operation};
+use tare_engine::{Source, Start, SynchHandle, SynchRef, ThreadHandle, ThreadRef, UntimedLock, operation};
 
 use super::ENGINE;
 use super::guard::guard;
@@ -237,6 +237,13 @@ pub(super) unsafe extern "C" fn start_rwlock_wait(
     start(state.cast(), rwlock.cast(), number(operation::RWLOCK, op), file, line).cast()
 }
 
+/// An rwlock of InnoDB's that it has got at once, if that needs no clock.
+#[inline(always)]
+fn free_rwlock(rwlock: *mut Rwlock) -> Option<(SynchRef, UntimedLock)> {
+    let synch = instance!(SynchHandle, rwlock).filter(|synch| ENGINE.synch_is_taken_by_trying(synch))?;
+    Some((synch, ENGINE.untimed_synch(synch)?))
+}
+
 /// As [`start_rwlock_wait`], where a lock that InnoDB has got at once needs no clock, if its level says so: InnoDB tries
 /// first, and calls the operation a try if it has got the lock.
 pub(super) unsafe extern "C" fn start_lean_rwlock_wait(
@@ -250,9 +257,7 @@ pub(super) unsafe extern "C" fn start_lean_rwlock_wait(
         return null_mut();
     }
     if let TRY_READ | TRY_WRITE | TRY_SHARED..TRY_EXCLUSIVE = op
-        && let Some(synch) = instance!(SynchHandle, rwlock)
-        && ENGINE.synch_is_taken_by_trying(synch)
-        && let Some(untimed) = ENGINE.untimed_synch(synch)
+        && let Some((synch, untimed)) = free_rwlock(rwlock)
         && ENGINE.add_synch_reader_fast(synch, untimed.thread())
     {
         ENGINE.count_free_synch(untimed, synch, number(operation::RWLOCK, op), Source::new(file, line));
@@ -272,9 +277,7 @@ extern "C" fn start_unusual_rwlock_wait(
     line: c_uint,
 ) -> *mut RwlockLocker {
     if let TRY_READ | TRY_WRITE | TRY_SHARED..=TRY_EXCLUSIVE = op
-        && let Some(synch) = instance!(SynchHandle, rwlock)
-        && ENGINE.synch_is_taken_by_trying(synch)
-        && let Some(untimed) = ENGINE.untimed_synch(synch)
+        && let Some((synch, untimed)) = free_rwlock(rwlock)
     {
         match op {
             TRY_EXCLUSIVE => ENGINE.add_synch_reader_once(synch, untimed.thread()),

@@ -71,8 +71,7 @@ impl Engine {
                 return Start::Began(self.begin_after_long_stage(thread, entry, class, now));
             }
         }
-        thread.stage_cell.store(place(entry), Relaxed);
-        thread.begin_stage(class, (thread.event_id.own(), now), true);
+        thread.begin_recorded_stage(entry, class, now);
         Start::Began(None)
     }
 
@@ -102,8 +101,7 @@ impl Engine {
         if entry & READY == 0 || !self.add_putting_off(thread, before, ticks) {
             return self.begin_after_unusual_stage(thread, entry, class, now);
         }
-        thread.stage_cell.store(place(entry), Relaxed);
-        thread.begin_stage(class, (thread.event_id.own(), now), true);
+        thread.begin_recorded_stage(entry, class, now);
         None
     }
 
@@ -122,8 +120,7 @@ impl Engine {
         if entry & READY == 0 {
             begin_summed_stage(self, thread, class, entry, now);
         } else {
-            thread.stage_cell.store(place(entry), Relaxed);
-            thread.begin_stage(class, (thread.event_id.own(), now), true);
+            thread.begin_recorded_stage(entry, class, now);
         }
         None
     }
@@ -257,6 +254,8 @@ impl Engine {
     fn prepare_stages(&self, thread: &Thread, (id, time): (u64, u64)) -> bool {
         // What was in progress and was not recorded to its end must not end by what follows.
         let gap = thread.stage_recorded.own() == 0;
+        // It may be that of a block that is full. Whoever finds all as usual afterwards opens it again.
+        thread.stages.limit.close();
         let coming =
             Coming { words: MOST_WORDS, id, time, parent: thread.stage_parent.own(), parent_began: 0, gap };
         self.prepare_journal(thread, &thread.stages, &STAGES, &REACH, &coming)
@@ -408,6 +407,19 @@ impl Thread {
             self.event_id.store(id + 1, Relaxed);
             self.parent.store(parent(id, EventType::Stage as u32), Relaxed);
         }
+    }
+
+    /// A stage of this entry is in progress, which is in the journal, and began on the short way.
+    #[inline(always)]
+    fn begin_recorded_stage(&self, entry: u32, class: ClassId, now: u64) {
+        self.stage_cell.store(place(entry), Relaxed);
+        self.begin_stage(class, (self.event_id.own(), now), true);
+    }
+
+    /// Ids are about to be given out. A stage's record can name only so many.
+    #[inline(always)]
+    pub(crate) fn expect_stage_ids(&self) {
+        self.stages.expect_ids(self.event_id.own(), &REACH);
     }
 
     /// A stage that is switched off begins: it is the thread's state, and nothing else. One in progress has to end first. (It

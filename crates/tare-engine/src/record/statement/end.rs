@@ -40,12 +40,14 @@ impl EndedStatement {
         self.open.count(stat, counters);
     }
 }
+
 /// The program whose names the statement's level has; 0: none.
 #[inline(always)]
 fn named_at(thread: &Thread, open: &OpenStatement) -> u64 {
     let depth = (open.flags.own() >> LEVEL) as usize;
     thread.named_levels.get(depth).map_or(0, |named| named.program.own())
 }
+
 /// What a statement took besides its time, at its end.
 #[inline(never)]
 fn measure_all(thread: &Thread, open: &OpenStatement, flags: u32) {
@@ -69,12 +71,13 @@ fn most_memory(thread: &Thread, open: &OpenStatement, flags: u32) -> u64 {
         }
     }
 }
+
 impl Engine {
     /// Ends a statement.
     pub fn end_statement(&self, statement: Statement, digest: Option<&DigestTokens<'_>>) -> EndedStatement {
         let count_digest = |_| {
             if let Some(tokens) = digest {
-                self.count_digest(statement, tokens);
+                self.count_statement_digest(statement, tokens);
             }
         };
         let is_done = match self.is_extended() {
@@ -140,7 +143,7 @@ impl Engine {
         if let Some(tokens) = digest
             && flags & WITH_DIGEST != 0
         {
-            self.count_digest(statement, tokens);
+            self.count_statement_digest(statement, tokens);
         }
         self.record_statement(thread, open);
         thread.statement_depth.store(flags >> LEVEL, Relaxed);
@@ -161,11 +164,6 @@ impl Engine {
         self.spread_event(thread, head, taken, 0);
     }
 
-    /// Counts an ended statement under its digest.
-    pub fn count_statement_digest(&self, statement: Statement, tokens: &DigestTokens<'_>) {
-        self.count_digest(statement, tokens);
-    }
-
     /// The thread's own cell of statements, if it is there and of today.
     #[inline(always)]
     fn usual_cell(&self, thread: &Thread, class: ClassId) -> Option<&'static StatementCell> {
@@ -178,7 +176,8 @@ impl Engine {
 
     /// Counts an ended statement under its digest.
     #[inline(never)]
-    fn count_digest(&self, Statement { open, thread }: Statement, tokens: &DigestTokens<'_>) {
+    pub fn count_statement_digest(&self, statement: Statement, tokens: &DigestTokens<'_>) {
+        let Statement { open, thread } = statement;
         let ended = EndedStatement { open };
         let now = if open.is_timed() { open.ended() } else { ticks() };
         let Some(digest) = self.digest_seen(thread, tokens, open.schema(), now) else { return };

@@ -19,7 +19,6 @@ use crate::memory::arena::{Base, Own, Use, WORDS};
 use crate::memory::lost::Lost;
 use crate::record::journal::parent;
 use crate::record::ring::RingKind;
-use crate::record::stage::record::REACH;
 use crate::record::wait::Source;
 use crate::setup::instrument::{ENABLED, STATEMENT, TIMED, UNRECORDED};
 use crate::snapshot::{ClassId, EventType};
@@ -246,7 +245,8 @@ impl Engine {
             self.losses.count(Lost::NestedStatements);
             // Like the built-in, an event that finds no place on the stack has used up its id.
             if is_recorded(mask, switches) {
-                thread.stages.expect_ids(thread.next_event_id(), &REACH);
+                thread.expect_stage_ids();
+                thread.next_event_id();
             }
             return None;
         };

@@ -13,7 +13,6 @@ use crate::count::cell::{Counts, Family, TransactionCell};
 use crate::memory::arena::{Own, Use};
 use crate::memory::lost::Lost;
 use crate::record::ring::RingKind;
-use crate::record::stage::record::REACH;
 use crate::record::wait::{Source, kept};
 use crate::setup::instrument::{ENABLED, TIMED, UNRECORDED, fixed};
 use crate::snapshot::{EventType, Scope};
@@ -162,7 +161,7 @@ impl Engine {
     fn note_transaction(&self, thread: &Thread, what: &TransactionStart, timed: bool) {
         let depth = thread.statement_depth.load(Relaxed) as usize;
         let nesting = || depth.checked_sub(1).map_or(0, |depth| self.statement_event_id(thread, depth));
-        thread.stages.expect_ids(thread.event_id.own(), &REACH);
+        thread.expect_stage_ids();
         thread.transaction.begin(|| thread.next_event_id(), what, timed, nesting);
     }
 
