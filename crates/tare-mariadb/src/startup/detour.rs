@@ -8,7 +8,7 @@
 
 use std::ffi::CStr;
 
-use super::direct_calls::{JUMP, jump_to};
+use super::direct_calls::JUMP;
 use super::symbol;
 use crate::host::code;
 use crate::host::handler::Symbol;
@@ -74,6 +74,16 @@ impl Function {
 const COPY: usize = 64;
 const PAGE: usize = 4096;
 
+/// Bytes of a jump that changes no register.
+const JUMP_ON: usize = 14;
+
+/// Its code: `jmp [rip+0]` and the address. What has been copied may have put something into any register.
+fn jump_on_to(target: usize) -> [u8; JUMP_ON] {
+    let mut code = [0xFF, 0x25, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    code[6..].copy_from_slice(&target.to_le_bytes());
+    code
+}
+
 /// Copies of functions' beginnings that go on in the functions: what is called in their place from now on.
 pub(super) fn copies<const N: usize>(functions: [Function; N]) -> Result<[usize; N], DetourError> {
     const { assert!(N * COPY <= PAGE) };
@@ -81,7 +91,7 @@ pub(super) fn copies<const N: usize>(functions: [Function; N]) -> Result<[usize;
     for (function, copy) in functions.into_iter().zip(page.chunks_mut(COPY)) {
         let beginning = function.beginning()?;
         copy[..beginning.len()].copy_from_slice(beginning);
-        copy[beginning.len()..][..JUMP].copy_from_slice(&jump_to(function.start() + beginning.len()));
+        copy[beginning.len()..][..JUMP_ON].copy_from_slice(&jump_on_to(function.start() + beginning.len()));
     }
     let at = make_code(&page).map_err(|error| DetourError::Refused(error.to_string()))?;
     Ok(std::array::from_fn(|copy| at + copy * COPY))
