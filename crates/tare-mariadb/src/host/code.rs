@@ -27,6 +27,22 @@ pub(super) fn loaded(code: &[u8]) -> Option<usize> {
     single(code, |code| distance(code, [0x48, 0x8B, 0x87]))
 }
 
+/// Where a thread has the pointer that a function returns, as a distance from what `%fs:0` holds: `mov %fs:0, %rax` and
+/// `mov place(%rax), %rax`, in a frame or in none. Nothing else may be in the function.
+pub(super) fn thread_local(code: &[u8]) -> Option<isize> {
+    const FRAME: [u8; 4] = [0x55, 0x48, 0x89, 0xE5];
+    const LEAVE: u8 = 0x5D;
+    const THREAD: [u8; 9] = [0x64, 0x48, 0x8B, 0x04, 0x25, 0, 0, 0, 0];
+    let code = code.strip_prefix(&[0xF3, 0x0F, 0x1E, 0xFA]).unwrap_or(code);
+    let (code, is_framed) = code.strip_prefix(&FRAME).map_or((code, false), |rest| (rest, true));
+    // Prefixes without a meaning, by which the linker fills a place.
+    let prefixes = code.iter().take_while(|byte| **byte == 0x66).count();
+    let code = code[prefixes..].strip_prefix(&THREAD)?;
+    let code = if is_framed { code.strip_prefix(&[LEAVE])? } else { code };
+    let (place, rest) = code.strip_prefix(&[0x48, 0x8B, 0x80])?.split_first_chunk()?;
+    (rest.first() == Some(&0xC3)).then_some(i32::from_le_bytes(*place) as isize)
+}
+
 /// What looks like direct calls in code that lies at `address`: where in the code each begins, and where it leads.
 pub(crate) fn calls(code: &[u8], address: usize) -> impl Iterator<Item = (usize, usize)> {
     code.windows(5).enumerate().filter_map(move |(at, code)| {
@@ -80,6 +96,27 @@ mod tests {
         assert_eq!(handed_to(&other, 0x1000, end - 0x9E0), None, "another argument");
         other[3..7].copy_from_slice(&[0x90, 0x48, 0x8D, 0xBB]);
         assert_eq!(handed_to(&other, 0x1000, end - 0x9E0), Some(0x768));
+    }
+
+    /// `_current_thd` of Debian's 10.11.19.
+    const CURRENT: [u8; 25] = [
+        0x55, 0x48, 0x89, 0xE5, 0x66, 0x66, 0x66, 0x64, 0x48, 0x8B, 0x04, 0x25, 0, 0, 0, 0, 0x5D, 0x48, 0x8B,
+        0x80, 0x98, 0xFF, 0xFF, 0xFF, 0xC3,
+    ];
+
+    #[test]
+    fn a_thread_local_pointer_is_all_that_its_function_reads() {
+        assert_eq!(thread_local(&CURRENT), Some(-0x68));
+        let plain = [&CURRENT[7..16], &CURRENT[17..]].concat();
+        assert_eq!(thread_local(&plain), Some(-0x68));
+        assert_eq!(thread_local(&[&[0xF3, 0x0F, 0x1E, 0xFA][..], &plain].concat()), Some(-0x68));
+        assert_eq!(thread_local(&CURRENT[..24]), None, "cut off");
+        assert_eq!(thread_local(&CURRENT[4..]), None, "a frame that nobody made");
+        for at in (0..CURRENT.len()).filter(|at| !(4..7).contains(at) && !(20..24).contains(at)) {
+            let mut other = CURRENT;
+            other[at] ^= 0x88;
+            assert_eq!(thread_local(&other), None, "byte {at}");
+        }
     }
 
     #[test]

@@ -70,10 +70,7 @@ pub(super) fn function(name: &'static CStr) -> Result<usize, LayoutError> {
 }
 
 /// What a short exported function says of the place of a member, by one of its instructions.
-pub(super) fn member(
-    name: &'static CStr,
-    instruction: fn(&[u8]) -> Option<usize>,
-) -> Result<usize, LayoutError> {
+pub(super) fn member<T>(name: &'static CStr, instruction: fn(&[u8]) -> Option<T>) -> Result<T, LayoutError> {
     let code = observation::bytes::<32>(function(name)?);
     let unknown = || LayoutError::Code(name.to_str().unwrap_or_default());
     code.and_then(|code| instruction(&code)).ok_or_else(unknown)
