@@ -21,8 +21,6 @@ pub(crate) struct PutOff([AtomicU64; 64]);
 
 /// Where a word has the cell's place. The time is below.
 const CELL: u32 = 32;
-/// Turns bytes from the beginning of all memory into the place of a word's cell.
-const BYTES_TO_CELL: u32 = CELL - 3;
 /// Of a word: its cell is none of one statistic, and knows its longest event itself.
 pub(crate) const KNOWS_LONGEST: u64 = 1 << 62;
 /// Of a word: it is of several events, which are in the lowest bucket. Only how long they took together is left to note.
@@ -39,13 +37,13 @@ const fn ticks_of(word: u64) -> u64 {
     word & 0xFFFF_FFFF
 }
 
-impl Engine {
-    /// The word of an event.
-    #[inline(always)]
-    fn word(&self, head: &CellHead, ticks: u64, marks: u64) -> u64 {
-        self.arena.base().bytes_to(head) << BYTES_TO_CELL | ticks | marks
-    }
+/// The word of an event of the cell at a place.
+#[inline(always)]
+const fn word(cell: Offset, ticks: u64, marks: u64) -> u64 {
+    (cell as u64) << CELL | ticks | marks
+}
 
+impl Engine {
     /// An event gets into its bucket, sooner or later. Its cell has counted it; `marks` are a constant.
     #[inline(always)]
     pub(crate) fn spread_event(&self, thread: &Thread, head: &CellHead, ticks: u64, marks: u64) {
@@ -53,7 +51,7 @@ impl Engine {
             return;
         }
         match room(thread, head, ticks) {
-            Some(room) => room.fill(self.word(head, ticks, marks)),
+            Some(room) => room.fill(word(self.arena.offset_of(head), ticks, marks)),
             None => {
                 cold_path();
                 self.spread_at_once(thread, head, ticks, marks);
@@ -96,17 +94,29 @@ impl Engine {
         self.arena.at::<StatCell>(self.arena.offset_of(head)).stat.raise(ticks);
     }
 
-    /// Counts an event of a cell that took longer than what that has as the longest, and puts it off, if it is above the lowest
-    /// bucket and can be. On false nothing has happened.
+    /// Counts an event of the cell at a place that took longer than what that has as the longest, and puts it off, if it is above
+    /// the lowest bucket and can be. On false nothing has happened.
     #[inline(always)]
-    pub(crate) fn add_putting_off(&self, thread: &Thread, cell: &StatCell, ticks: u64) -> bool {
+    pub(crate) fn add_putting_off(&self, thread: &Thread, place: Offset, ticks: u64) -> bool {
         if !self.buckets.is_above_floor(ticks) {
             return false;
         }
+        let cell: &StatCell = self.arena.base().at(place);
         let Some(room) = room(thread, &cell.head, ticks) else { return false };
         cell.stat.add_usual(1, ticks);
-        room.fill(self.word(&cell.head, ticks, 0));
+        room.fill(word(place, ticks, 0));
         true
+    }
+
+    /// Counts an event of the cell at a place, where many take longer than the lowest bucket is wide: these are put off here, not
+    /// one call away.
+    #[inline(always)]
+    pub(crate) fn add_often_long(&self, thread: &Thread, place: Offset, ticks: u64) {
+        let cell: &StatCell = self.arena.base().at(place);
+        if cell.add_usual(1, 0, ticks).is_none() && !self.add_putting_off(thread, place, ticks) {
+            cold_path();
+            self.add_unusual_long(thread, cell, 1, ticks);
+        }
     }
 
     /// Counts events of a cell that took longer than what that has as the longest, and returns how long. Should the clock have
@@ -115,7 +125,7 @@ impl Engine {
     #[inline(never)]
     pub(crate) fn add_long(&self, thread: &Thread, cell: &StatCell, n: u64, (start, end): (u64, u64)) -> u64 {
         let ticks = end.saturating_sub(start);
-        if n == 1 && self.add_putting_off(thread, cell, ticks) {
+        if n == 1 && self.add_putting_off(thread, self.arena.offset_of(cell), ticks) {
             return ticks;
         }
         self.add_unusual_long(thread, cell, n, ticks)

@@ -248,7 +248,7 @@ impl Engine {
         }
         let counts = &counts.parts[operation as usize & 3];
         let brought = Brought { events: rows, amount: Some(rows) };
-        self.end_wait_fast(base, fixed::TABLE_IO, wait, brought, |ticks| counts.add(rows, ticks))
+        self.end_wait_fast::<false>(base, fixed::TABLE_IO, wait, brought, |ticks| counts.add(rows, ticks))
     }
 
     /// What an open table counts, in the slot at `place`, and whether that is there and of today.
@@ -335,7 +335,7 @@ impl Engine {
         }
         let Some(counts) = counts.parts.get(kind as usize) else { return false };
         let brought = Brought { events: 1, amount: None };
-        self.end_wait_fast(base, fixed::TABLE_LOCK, wait, brought, |ticks| counts.add(1, ticks))
+        self.end_wait_fast::<false>(base, fixed::TABLE_LOCK, wait, brought, |ticks| counts.add(1, ticks))
     }
 
     /// INTERNAL_LOCK and EXTERNAL_LOCK of an open table: a lock kind, or `None`.

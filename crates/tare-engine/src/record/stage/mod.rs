@@ -96,9 +96,8 @@ impl Engine {
         class: ClassId,
         now: u64,
     ) -> Option<Progress> {
-        let before: &StatCell = self.arena.at(thread.stage_cell.own());
         let ticks = now.wrapping_sub(thread.stage_start.own());
-        if entry & READY == 0 || !self.add_putting_off(thread, before, ticks) {
+        if entry & READY == 0 || !self.add_putting_off(thread, thread.stage_cell.own(), ticks) {
             return self.begin_after_unusual_stage(thread, entry, class, now);
         }
         thread.begin_recorded_stage(entry, class, now);

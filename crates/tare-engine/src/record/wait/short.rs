@@ -130,13 +130,13 @@ impl Engine {
     #[inline(always)]
     pub fn end_idle_wait_fast(&self, wait: &Wait) -> bool {
         let brought = Brought { events: 1, amount: None };
-        self.end_wait_fast(self.arena.base(), fixed::IDLE, wait, brought, |_| ())
+        self.end_wait_fast::<true>(self.arena.base(), fixed::IDLE, wait, brought, |_| ())
     }
 
     /// As [`Engine::end_wait`], if all is as usual. `count` is told how long it took, in ticks. Fast path only; on false call
-    /// that one: nothing has happened.
+    /// that one: nothing has happened. `OFTEN_LONG`: as [`Engine::add_often_long`] has it; then it brought one event.
     #[inline(always)]
-    pub(crate) fn end_wait_fast(
+    pub(crate) fn end_wait_fast<const OFTEN_LONG: bool>(
         &self,
         base: Base,
         class: ClassId,
@@ -163,7 +163,11 @@ impl Engine {
         let ended = Ended { ticks, amount: brought.amount, end_event_id };
         write_wide_at(&thread.waits, base, at, open, ended);
         open.end();
-        base.at::<StatCell>(cell).add_span(self, thread, brought.events, 0, ticks);
+        if OFTEN_LONG {
+            self.add_often_long(thread, cell, ticks);
+        } else {
+            base.at::<StatCell>(cell).add_span(self, thread, brought.events, 0, ticks);
+        }
         true
     }
 
@@ -242,7 +246,7 @@ impl Engine {
             return false;
         }
         count(ticks);
-        base.at::<StatCell>(wait.cell).add_span(self, wait.thread, 1, 0, ticks);
+        self.add_often_long(wait.thread, wait.cell, ticks);
         true
     }
 }
