@@ -187,6 +187,35 @@ pub enum Error {
         /// Why.
         source: Box<Error>,
     },
+    /// A server whose CPU time cannot be read.
+    #[error(
+        "the server at {0} was not found on this machine, and only here its CPU time can be read; weigh it there, or name its \
+         process with --pid"
+    )]
+    Elsewhere(String),
+    /// A server on which nothing can be switched off.
+    #[error(
+        "no instrument is on at {0}: start the server with its Performance Schema or with tare, or name settings with --setting"
+    )]
+    NothingOn(String),
+    /// Somebody weighs the server already.
+    #[error("the server at {0} is being weighed already; two would count each other's switching")]
+    Weighed(String),
+    /// The server has too little to do.
+    #[error(
+        "the server at {server} has too little load: in {rounds} of {all} rounds every setting had a statement, and {wanted} are \
+         wanted; weigh it while it is busy, for longer (--secs), or in longer windows (--window)"
+    )]
+    TooLittleLoad {
+        /// Where it is.
+        server: String,
+        /// Rounds that can be compared.
+        rounds: usize,
+        /// Rounds.
+        all: usize,
+        /// So many must be.
+        wanted: usize,
+    },
     /// A schema has a name of ours, and tables that are not.
     #[error(
         "the schema `{schema}` has tables, but not the one by which this study knows its own, so somebody else may have made \

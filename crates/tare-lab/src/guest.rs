@@ -66,7 +66,16 @@ impl Guest {
         number: usize,
         switches: impl IntoIterator<Item = &'a String> + Clone,
     ) -> Result<Guest> {
-        let target = Target::of_dsn(dsn, password())?;
+        Guest::on(Target::of_dsn(dsn, password())?, folder, number, switches)
+    }
+
+    /// As [`Guest::new`], on a server and as an account that are known.
+    pub(crate) fn on<'a>(
+        target: Target,
+        folder: &Path,
+        number: usize,
+        switches: impl IntoIterator<Item = &'a String> + Clone,
+    ) -> Result<Guest> {
         let mut connection = target.connect()?;
         let mut variables: Vec<(String, String)> = vec![];
         for name in switches.clone().into_iter().flat_map(|statement| assigned(statement)) {
@@ -80,7 +89,7 @@ impl Guest {
         let tables = setup_tables::keep(&mut connection, switches).map_err(|e| target.refused(e))?;
         let started = Some(started(&mut connection).map_err(|e| target.refused(e))?);
         let mark = format!("made_by_tare_lab_{:016x}", fastrand::u64(..));
-        let owed = Owed { dsn: dsn.into(), mark, schemas: vec![], variables, tables, started };
+        let owed = Owed { dsn: target.dsn(), mark, schemas: vec![], variables, tables, started };
         let path = folder.join(format!("{}{number}{}", FILE.0, FILE.1));
         let guest = Guest { pid: target.process(), clock: None, target, path, owed };
         guest.write()?;
@@ -213,6 +222,15 @@ pub fn settle(folder: &Path) -> Result<Vec<String>> {
         settled.push(guest.target.name());
     }
     Ok(settled)
+}
+
+/// As [`settle`], of a folder that is about one server only, as the account that is known.
+pub(crate) fn settle_on(folder: &Path, target: &Target) -> Result<()> {
+    for path in files(folder)? {
+        let owed = read(&path)?;
+        Guest { target: target.clone(), pid: None, clock: None, path, owed }.leave()?;
+    }
+    Ok(())
 }
 
 /// The files of a folder of results that say what is to be put back.

@@ -58,6 +58,7 @@ mod study_file;
 mod sysbench;
 pub mod target;
 pub mod watchdog;
+pub mod weighing;
 pub mod workload;
 
 pub use error::Error;

@@ -10,6 +10,7 @@ use tare_lab::installation::Installation;
 
 use crate::slowlog::SlowLog;
 use crate::top::Top;
+use crate::weigh::Weigh;
 
 use crate::export::Export;
 
@@ -57,6 +58,7 @@ pub(crate) enum Command {
     Lab(Lab),
     Govern(Govern),
     Price(Price),
+    Weigh(Weigh),
     #[command(hide = true)]
     Preload(Preload),
     #[command(hide = true)]

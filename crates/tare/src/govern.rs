@@ -18,6 +18,7 @@ use tare_outlets::govern::{self, Event, Machine, Notice, Orders};
 
 use crate::outlet::Reach;
 use crate::server::process::Process;
+use crate::state;
 
 /// Moves of one look that are shown to people; the file has all.
 const SHOWN: usize = 20;
@@ -131,7 +132,7 @@ impl Clock {
 /// Runs the command.
 pub(crate) fn govern(arguments: &Govern, interrupt: &Interrupt) -> Result<ExitCode> {
     let address = arguments.reach.address()?;
-    let folder = arguments.state.clone().map_or_else(default_state, Ok)?;
+    let folder = arguments.state.clone().map_or_else(state::folder, Ok)?;
     let mut teller = Teller::new(address.to_string(), arguments.budget.share(), arguments.json.as_deref())?;
     let mut tell = |event| teller.tell(event);
     if arguments.put_back {
@@ -147,20 +148,6 @@ pub(crate) fn govern(arguments: &Govern, interrupt: &Interrupt) -> Result<ExitCo
     let mut wait = |time| interrupt.sleep(time).is_ok();
     govern::govern(&orders, &machine, arguments.leave, &mut wait, &mut tell)?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn default_state() -> Result<PathBuf> {
-    if let Some(folder) = std::env::var_os("STATE_DIRECTORY") {
-        return Ok(folder.into());
-    }
-    if nix::unistd::Uid::effective().is_root() {
-        return Ok("/var/lib/tare".into());
-    }
-    if let Some(folder) = std::env::var_os("XDG_STATE_HOME") {
-        return Ok(PathBuf::from(folder).join("tare"));
-    }
-    let home = std::env::var_os("HOME").context("HOME is not set: name a folder with --state")?;
-    Ok(PathBuf::from(home).join(".local/state/tare"))
 }
 
 /// A share and its interval.

@@ -28,9 +28,11 @@ mod section;
 mod server;
 mod slowlog;
 mod snapshot;
+mod state;
 mod status;
 mod tables;
 mod top;
+mod weigh;
 
 use std::process::ExitCode;
 
@@ -74,6 +76,7 @@ fn run(arguments: Arguments) -> ExitCode {
         Command::Lab(a) => lab::lab(&a, &interrupt),
         Command::Govern(a) => govern::govern(&a, &interrupt),
         Command::Price(a) => price::price(&a, &interrupt),
+        Command::Weigh(a) => weigh::run(&a, &interrupt),
     });
     result.unwrap_or_else(|error| {
         if matches!(error.downcast_ref(), Some(Error::Interrupted)) {

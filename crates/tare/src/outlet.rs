@@ -12,7 +12,7 @@ use crate::status::SOCKET;
 /// Where a server's data is unless it is said.
 const DATADIR: &str = "/var/lib/mysql";
 /// The variable that may name the server: unlike an argument, other users cannot see it.
-const DSN_VARIABLE: &str = "TARE_DSN";
+pub(crate) const DSN_VARIABLE: &str = "TARE_DSN";
 
 /// A server with tare: its endpoint.
 #[derive(Args, Clone, Debug, Default)]

@@ -105,6 +105,7 @@ fn help_names_every_command_and_the_first_steps() {
         "  export ",
         "  govern ",
         "  price ",
+        "  weigh ",
         "  slowlog ",
     ] {
         assert!(help.lines().any(|l| l.starts_with(begin)), "no line {begin:?} in:\n{help}");
@@ -134,6 +135,7 @@ fn every_command_has_a_manual_page_and_is_completed() {
         "lab",
         "govern",
         "price",
+        "weigh",
         "export",
         "slowlog",
     ] {

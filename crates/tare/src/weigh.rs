@@ -1,0 +1,342 @@
+//! `tare weigh`: what settings cost on a server that runs, under the load it has.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use mysql::prelude::Queryable;
+use tare_lab::Error;
+use tare_lab::interrupt::Interrupt;
+use tare_lab::statistics::Estimate;
+use tare_lab::target::Target;
+use tare_lab::weighing::{AGAIN, Setting, Weighing, Weights, weigh};
+
+use crate::outlet::DSN_VARIABLE;
+use crate::state;
+
+/// What is weighed unless something is said: kinds of instruments.
+const KINDS: [&str; 8] =
+    ["stage/%", "statement/%", "transaction", "wait/synch/%", "wait/io/%", "wait/lock/%", "idle", "memory/%"];
+/// `ER_NO_SUCH_TABLE`.
+const NO_SUCH_TABLE: u16 = 1146;
+/// What the first setting is called where the others each lack something.
+const AS_IT_IS: &str = "as it is";
+
+/// Weigh what settings cost on a running server, under the load it has
+///
+/// Switches the server from setting to setting every few milliseconds, by SQL, in random order, and compares what a statement of
+/// its load takes of the server's CPU time. Nothing else drives the server, so it must be busy; it must be on this machine, as its
+/// CPU time is read here. Without --without and --setting each kind of instruments that is on is switched off in turn: what does
+/// each of them cost here? In the end, and on Ctrl-C, everything is put back as it was; after a kill -9 the next run does so.
+///
+/// `USUALLY` is what a statement takes more, usually, with its 95% interval; `MEAN` is of all windows. The line `again` is the
+/// first setting once more: what it differs by is noise. What can only be set at start-up cannot be weighed so: `tare lab run`
+/// compares servers side by side.
+///
+/// The account needs UPDATE on what is switched, and SELECT on performance_schema.*.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    tare weigh --dsn 'mysql://root@localhost?socket=/run/mysqld/mysqld.sock'\n  \
+    tare weigh --without 'stage/%' --without 'wait/io/table/%' --secs 120\n  \
+    tare weigh --setting 'no log=SET GLOBAL slow_query_log = 0' \\\n    \
+    --setting 'every query=SET GLOBAL long_query_time = 0; SET GLOBAL slow_query_log = 1'\n  \
+    tare weigh --setting \"lean=UPDATE performance_schema.tare_status SET VALUE = 'lean' WHERE NAME = 'level'\" \\\n    \
+    --setting \"exact=UPDATE performance_schema.tare_status SET VALUE = 'exact' WHERE NAME = 'level'\"")]
+pub(crate) struct Weigh {
+    /// The server: mysql://ACCOUNT:PASSWORD@HOST:PORT, or mysql://ACCOUNT:PASSWORD@localhost?socket=/PATH. Other users see
+    /// arguments: the variable TARE_DSN and --dsn-file keep the password from them
+    #[arg(long, value_name = "URL")]
+    dsn: Option<String>,
+    /// A file whose first line is such a URL
+    #[arg(long, value_name = "FILE", conflicts_with = "dsn")]
+    dsn_file: Option<PathBuf>,
+    /// Weigh the instruments this matches, `%` being any text: with them as it is, and without them; may be repeated
+    #[arg(long, value_name = "PATTERN", conflicts_with = "setting")]
+    without: Vec<String>,
+    /// A setting and the statements that switch the server to it, whatever it was at, with `;` between them; may be repeated, and
+    /// the first one is what the others are compared with
+    #[arg(long, value_name = "NAME=SQL", value_parser = setting)]
+    setting: Vec<Setting>,
+    /// Seconds
+    #[arg(long, value_name = "N", default_value_t = 90, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    secs: u64,
+    /// Milliseconds for which each setting has the server in a round
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    window: u64,
+    /// The server's process on this machine [default: the one that listens on the address]
+    #[arg(long, value_name = "PID")]
+    pid: Option<u32>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// The folder of the file that says what is to be put back [default: /var/lib/tare for root, else
+    /// ~/.local/state/tare]
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+}
+
+fn setting(text: &str) -> Result<Setting, String> {
+    let (name, statements) = text.split_once('=').unwrap_or((text, ""));
+    let statements: Vec<String> =
+        statements.split(';').map(str::trim).filter(|it| !it.is_empty()).map(str::to_owned).collect();
+    if name.trim().is_empty() || statements.is_empty() {
+        return Err("NAME=SQL is allowed, such as 'off=SET GLOBAL slow_query_log = 0'".into());
+    }
+    Ok(Setting { name: name.trim().to_owned(), statements })
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Weigh, interrupt: &Interrupt) -> Result<ExitCode> {
+    let target = arguments.target()?;
+    let settings = arguments.settings(&target)?;
+    let window = Duration::from_millis(arguments.window);
+    let folder =
+        arguments.state.clone().map_or_else(state::folder, Ok)?.join("weigh").join(file_name(&target));
+    fs::create_dir_all(&folder)
+        .with_context(|| format!("making {}: name another folder with --state", folder.display()))?;
+    if !arguments.json {
+        println!(
+            "Weighing {} settings on {} for {} s; everything is put back in the end.",
+            settings.len(),
+            target.name(),
+            arguments.secs
+        );
+    }
+    let weights = weigh(
+        &Weighing {
+            target: &target,
+            pid: arguments.pid,
+            settings: &settings,
+            time: Duration::from_secs(arguments.secs),
+            window,
+            folder: &folder,
+        },
+        interrupt,
+    )?;
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&weights)?);
+    } else {
+        print(&weights);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Weigh {
+    fn target(&self) -> Result<Target> {
+        let dsn = match (&self.dsn, &self.dsn_file) {
+            (Some(dsn), _) => dsn.clone(),
+            (None, Some(file)) => {
+                let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
+                text.lines().next().unwrap_or_default().trim().to_owned()
+            }
+            (None, None) => std::env::var(DSN_VARIABLE).unwrap_or_default(),
+        };
+        if dsn.is_empty() {
+            bail!("which server? Name it with --dsn, --dsn-file, or the variable {DSN_VARIABLE}");
+        }
+        let password = mysql::Opts::from_url(&dsn).ok().and_then(|opts| opts.get_pass().map(str::to_owned));
+        Ok(Target::of_dsn(&dsn, password)?)
+    }
+
+    fn settings(&self, target: &Target) -> Result<Vec<Setting>> {
+        match self.setting.len() {
+            0 => {}
+            1 => bail!("one --setting has nothing to be compared with: name another one"),
+            _ => return Ok(self.setting.clone()),
+        }
+        let kinds = KINDS.map(str::to_owned);
+        let (patterns, is_said) =
+            if self.without.is_empty() { (&kinds[..], false) } else { (&self.without[..], true) };
+        let mut connection = target.connect()?;
+        let mut groups = vec![];
+        for pattern in patterns {
+            match Group::of(&mut connection, pattern).map_err(|e| target.refused(e))? {
+                Some(group) => groups.push(group),
+                None if is_said => {
+                    bail!("no instrument that `{pattern}` matches is on: there is nothing to weigh")
+                }
+                None => {}
+            }
+        }
+        if groups.is_empty() {
+            return Err(Error::NothingOn(target.name()).into());
+        }
+        Ok(lacking(&groups))
+    }
+}
+
+/// Instruments that are on, and how they are told from others.
+struct Group {
+    pattern: String,
+    /// Names; empty: all that the pattern matches are on.
+    names: Vec<String>,
+    /// The level that all of them have, on a server with tare: so one row switches them.
+    level: Option<String>,
+}
+
+impl Group {
+    /// Those that a pattern matches; `None`: none of them is on.
+    fn of(connection: &mut mysql::Conn, pattern: &str) -> mysql::Result<Option<Group>> {
+        let query = "SELECT NAME, ENABLED FROM performance_schema.setup_instruments WHERE NAME LIKE ?";
+        let found: Vec<(String, String)> = connection.exec(query, (pattern,))?;
+        let all = found.len();
+        let on = found.into_iter().filter(|(_, enabled)| enabled == "YES");
+        let names: Vec<String> = on.map(|(name, _)| name).collect();
+        if names.is_empty() {
+            return Ok(None);
+        }
+        let is_whole = names.len() == all;
+        let level = if is_whole { level(connection, pattern)? } else { None };
+        let names = if is_whole { vec![] } else { names };
+        Ok(Some(Group { pattern: pattern.to_owned(), names, level }))
+    }
+
+    /// The condition that is true of them.
+    fn condition(&self) -> String {
+        if self.names.is_empty() {
+            return format!("NAME LIKE {}", quoted(&self.pattern));
+        }
+        let names: Vec<String> = self.names.iter().map(|name| quoted(name)).collect();
+        format!("NAME IN ({})", names.join(", "))
+    }
+}
+
+/// The level that all instruments have that a pattern matches; `None`: they differ, or the server has no levels.
+fn level(connection: &mut mysql::Conn, pattern: &str) -> mysql::Result<Option<String>> {
+    let query = "SELECT DISTINCT LEVEL FROM performance_schema.tare_levels WHERE NAME LIKE ?";
+    let levels: Vec<String> = match connection.exec(query, (pattern,)) {
+        Err(mysql::Error::MySqlError(error)) if error.code == NO_SUCH_TABLE => return Ok(None),
+        other => other?,
+    };
+    Ok(<[String; 1]>::try_from(levels).ok().map(|[level]| level))
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
+}
+
+/// A setting with everything as it is, and one for each of these that lacks it. Whatever lacks something lacks nothing else, so
+/// everything else is put on first.
+fn lacking(groups: &[Group]) -> Vec<Setting> {
+    let base = Setting { name: AS_IT_IS.to_owned(), statements: switches(groups, None) };
+    let without = groups.iter().enumerate().map(|(place, group)| Setting {
+        name: format!("without {}", group.pattern),
+        statements: switches(groups, Some(place)),
+    });
+    [base].into_iter().chain(without).collect()
+}
+
+/// The statements that put all on but one.
+fn switches(groups: &[Group], off: Option<usize>) -> Vec<String> {
+    let levels: Option<Vec<String>> = groups
+        .iter()
+        .enumerate()
+        .map(|(place, group)| {
+            let level = if off == Some(place) { "off" } else { group.level.as_deref()? };
+            Some(format!("{}={level}", group.pattern))
+        })
+        .collect();
+    if let Some(levels) = levels
+        && groups.iter().all(|group| group.level.is_some())
+    {
+        let row = "UPDATE performance_schema.tare_status SET VALUE = ";
+        return vec![format!("{row}{} WHERE NAME = 'level'", quoted(&levels.join(",")))];
+    }
+    let switch = |on: &str, groups: &[&Group]| {
+        let conditions: Vec<String> = groups.iter().map(|group| group.condition()).collect();
+        let table = "performance_schema.setup_instruments";
+        format!(
+            "UPDATE {table} SET ENABLED = '{on}' WHERE ENABLED <> '{on}' AND ({})",
+            conditions.join(" OR ")
+        )
+    };
+    let is_off = |place: &usize| off == Some(*place);
+    let (out, on): (Vec<usize>, Vec<usize>) = (0..groups.len()).partition(is_off);
+    let of = |places: Vec<usize>| places.into_iter().map(|place| &groups[place]).collect::<Vec<_>>();
+    let sides = [("YES", of(on)), ("NO", of(out))];
+    sides.iter().filter(|(_, groups)| !groups.is_empty()).map(|(on, groups)| switch(on, groups)).collect()
+}
+
+/// A name for files that a server has for itself.
+fn file_name(target: &Target) -> String {
+    target.name().replace(|c: char| !c.is_ascii_alphanumeric(), "_")
+}
+
+fn print(weights: &Weights) {
+    println!(
+        "{}: {} rounds, {} ms for each setting in a round, {:.0} statements in those, {:.1} ms to switch",
+        weights.version, weights.rounds, weights.window_ms, weights.statements, weights.switching_ms
+    );
+    if weights.empty > 0 {
+        println!("{} rounds more had a setting without a statement and are left out", weights.empty);
+    }
+    let wide = weights.settings.iter().map(|setting| setting.name.chars().count()).max().unwrap_or(0);
+    println!("\n{:wide$}  {:>12}  {:>26}  {:>26}", "SETTING", "A STATEMENT", "USUALLY", "MEAN");
+    for setting in &weights.settings {
+        let note = if setting.name == AGAIN { "  (noise)" } else { "" };
+        let figures = [setting.usual, setting.mean].map(|it| it.map_or(String::new(), between));
+        let [usual, mean] = figures;
+        let line = format!(
+            "{:wide$}  {:>9.2} us  {usual:>26}  {mean:>26}{note}",
+            setting.name, setting.statement_us
+        );
+        println!("{}", line.trim_end());
+    }
+}
+
+/// A change with its interval, in percent.
+fn between(it: Estimate) -> String {
+    let percent = |share: f64| format!("{:+.2}%", share * 100.0);
+    format!("{} ({} … {})", percent(it.value), percent(it.low), percent(it.high))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_is_a_name_and_statements() {
+        let read = setting("log = SET GLOBAL a = 1; SET GLOBAL b = 2;").expect("a setting");
+        assert_eq!(read.name, "log");
+        assert_eq!(read.statements, ["SET GLOBAL a = 1", "SET GLOBAL b = 2"]);
+        for wrong in ["", "log", "log=", "=SET GLOBAL a = 1", "log=;"] {
+            assert!(setting(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    fn group(pattern: &str, names: &[&str], level: Option<&str>) -> Group {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        Group { pattern: pattern.into(), names, level: level.map(Into::into) }
+    }
+
+    #[test]
+    fn each_setting_lacks_one_group_and_has_all_others() {
+        let groups =
+            [group("a/%", &["a/1", "a/it's"], Some("lean")), group("b\\%", &[], None), group("c", &[], None)];
+        let settings = lacking(&groups);
+        let named: Vec<(&str, usize)> =
+            settings.iter().map(|it| (it.name.as_str(), it.statements.len())).collect();
+        assert_eq!(named, [("as it is", 1), ("without a/%", 2), ("without b\\%", 2), ("without c", 2)]);
+        let [back, off] = settings[1].statements.as_slice() else { panic!("two statements") };
+        let on = "SET ENABLED = 'YES' WHERE ENABLED <> 'YES' AND (NAME LIKE 'b\\\\%' OR NAME LIKE 'c')";
+        assert!(back.ends_with(on), "{back}");
+        assert!(
+            off.ends_with("SET ENABLED = 'NO' WHERE ENABLED <> 'NO' AND (NAME IN ('a/1', 'a/it''s'))"),
+            "{off}"
+        );
+    }
+
+    #[test]
+    fn where_each_group_has_one_level_a_row_switches_all_of_them() {
+        let settings = lacking(&[group("a/%", &[], Some("lean")), group("b", &[], Some("counts"))]);
+        let statement = |value: &str| {
+            vec![format!("UPDATE performance_schema.tare_status SET VALUE = '{value}' WHERE NAME = 'level'")]
+        };
+        let statements: Vec<Vec<String>> = settings.into_iter().map(|it| it.statements).collect();
+        let expected = ["a/%=lean,b=counts", "a/%=off,b=counts", "a/%=lean,b=off"];
+        assert_eq!(statements, expected.map(statement));
+    }
+}
