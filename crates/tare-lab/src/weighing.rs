@@ -7,7 +7,7 @@
 //! hour.
 //!
 //! Two figures come of the rounds, each with a 95% interval: what is usual, by Hodges and Lehmann's centre, and the mean of all of them.
-//! Rounds that follow each other are put together into [`BATCHES`], whose figures are taken for independent, with Student's t over
+//! Rounds that follow each other are put together into batches, whose figures are taken for independent, with Student's t over
 //! them: so long a load may go on as it is. How long it is going to take is said before, and nobody looks meanwhile.
 
 use std::path::Path;
