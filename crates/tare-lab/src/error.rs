@@ -174,10 +174,10 @@ pub enum Error {
         /// What can be named, in words.
         known: String,
     },
-    /// What a study changed on a server that is not ours cannot be put back.
+    /// What was changed on a server that is not ours cannot be put back.
     #[error(
-        "what the study changed on the server at {server} cannot be put back now; {} says what it is, and the same command \
-         with the same --out tries again", path.display()
+        "what was changed on the server at {server} cannot be put back now; {} says what it is, and the same command in the same \
+         folder (--out, --state) tries again", path.display()
     )]
     Owed {
         /// Where it is.
