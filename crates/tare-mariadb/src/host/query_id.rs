@@ -1,4 +1,4 @@
-//! HOT PATH: the server's number of the statement that a session runs, which SHOW PROCESSLIST and the server's logs show, too.
+//! The server's number of the statement that a session runs, which SHOW PROCESSLIST and the server's logs show, too.
 //!
 //! Two functions that plugins may call find it. Each is a few instructions far from everything else a statement runs through,
 //! so where they say what they read, and do nothing else, it is read without them.
