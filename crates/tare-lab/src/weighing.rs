@@ -10,7 +10,7 @@
 //! Rounds that follow each other are put together into batches, whose figures are taken for independent, with Student's t over
 //! them: so long a load may go on as it is. How long it is going to take is said before, and nobody looks meanwhile.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
@@ -48,9 +48,7 @@ pub struct Setting {
 /// What is to be weighed.
 #[derive(Clone, Debug)]
 pub struct Weighing<'a> {
-    /// The server, which is on this machine.
-    pub target: &'a Target,
-    /// Its process; `None`: whoever listens there.
+    /// The server's process, which is on this machine; `None`: whoever listens there.
     pub pid: Option<u32>,
     /// Two or more; the others are compared with the first one.
     pub settings: &'a [Setting],
@@ -58,8 +56,15 @@ pub struct Weighing<'a> {
     pub time: Duration,
     /// How long each setting has the server in a round.
     pub window: Duration,
-    /// A folder for what is to be put back, of this server alone.
-    pub folder: &'a Path,
+}
+
+/// A server that nobody else weighs, and that is as it was before anybody did.
+#[derive(Debug)]
+pub struct Subject {
+    target: Target,
+    folder: PathBuf,
+    /// Holds the lock.
+    connection: mysql::Conn,
 }
 
 /// What was found.
@@ -94,29 +99,49 @@ pub struct Weight {
     pub mean: Option<Estimate>,
 }
 
-/// Weighs, and puts back what was switched, whatever happens.
-///
-/// # Errors
-/// The server refuses, or is not on this machine, or has too little load; another one weighs it.
-pub fn weigh(weighing: &Weighing<'_>, interrupt: &Interrupt) -> Result<Weights> {
-    let target = weighing.target;
-    let pid = weighing.pid.or_else(|| target.process()).ok_or_else(|| Error::Elsewhere(target.name()))?;
-    let mut connection = target.connect()?;
-    let refused = |source| target.refused(source);
-    let locked: Option<Option<u8>> =
-        connection.exec_first("SELECT GET_LOCK(?, 0)", (LOCK,)).map_err(refused)?;
-    if locked.flatten() != Some(1) {
-        return Err(Error::Weighed(target.name()));
+impl Subject {
+    /// The server, from which others are kept from now on. What somebody who was killed has left in `folder`, which is this server's
+    /// alone, is put back. Before anybody looks at what is on.
+    ///
+    /// # Errors
+    /// The server refuses, or another one weighs it.
+    pub fn new(target: &Target, folder: &Path) -> Result<Subject> {
+        let mut connection = target.connect()?;
+        let locked: Option<Option<u8>> =
+            connection.exec_first("SELECT GET_LOCK(?, 0)", (LOCK,)).map_err(|e| target.refused(e))?;
+        if locked.flatten() != Some(1) {
+            return Err(Error::Weighed(target.name()));
+        }
+        guest::settle_on(folder, target)?;
+        Ok(Subject { target: target.clone(), folder: folder.into(), connection })
     }
-    guest::settle_on(weighing.folder, target)?;
-    let statements = weighing.settings.iter().flat_map(|setting| &setting.statements);
-    let mut guest = Guest::on(target.clone(), weighing.folder, 0, statements)?;
-    let version: Option<String> = connection.query_first("SELECT VERSION()").map_err(refused)?;
-    let mut scale = Scale { weighing, pid, connection, tally: Tally::of(target)?, switching: Duration::ZERO };
-    let rounds = scale.rounds(interrupt);
-    let switching = scale.switching;
-    guest.leave()?;
-    Rounds { of: rounds?, switching, version: version.unwrap_or_default() }.weights(weighing)
+
+    /// A connection to it.
+    pub fn connection(&mut self) -> &mut mysql::Conn {
+        &mut self.connection
+    }
+
+    /// Weighs, and puts back what was switched, whatever happens.
+    ///
+    /// # Errors
+    /// The server refuses, or is not on this machine, or has too little load.
+    pub fn weigh(self, weighing: &Weighing<'_>, interrupt: &Interrupt) -> Result<Weights> {
+        let Subject { target, folder, mut connection } = self;
+        let found = weighing.pid.or_else(|| target.process());
+        let pid = found.ok_or_else(|| Error::Elsewhere(target.name()))?;
+        let statements = weighing.settings.iter().flat_map(|setting| &setting.statements);
+        let mut guest = Guest::on(target.clone(), &folder, 0, statements)?;
+        let version: Option<String> =
+            connection.query_first("SELECT VERSION()").map_err(|e| target.refused(e))?;
+        let tally = Tally::of(&target)?;
+        let mut scale =
+            Scale { weighing, target: &target, pid, connection, tally, switching: Duration::ZERO };
+        let rounds = scale.rounds(interrupt);
+        let switching = scale.switching;
+        guest.leave()?;
+        let rounds = Rounds { of: rounds?, switching, version: version.unwrap_or_default() };
+        rounds.weights(weighing, &target)
+    }
 }
 
 /// What a setting's window saw: CPU time in seconds, and statements.
@@ -128,6 +153,7 @@ struct Seen {
 
 struct Scale<'a> {
     weighing: &'a Weighing<'a>,
+    target: &'a Target,
     pid: u32,
     connection: mysql::Conn,
     tally: Tally,
@@ -155,7 +181,7 @@ impl Scale<'_> {
     fn window(&mut self, setting: usize, interrupt: &Interrupt) -> Result<Seen> {
         let begun = Instant::now();
         for statement in &self.weighing.settings[setting].statements {
-            self.connection.query_drop(statement).map_err(|e| self.weighing.target.refused(e))?;
+            self.connection.query_drop(statement).map_err(|e| self.target.refused(e))?;
         }
         self.switching += begun.elapsed();
         interrupt.sleep(SETTLING)?;
@@ -176,7 +202,7 @@ struct Rounds {
 
 impl Rounds {
     #[allow(clippy::cast_precision_loss)] // far below 2^53
-    fn weights(self, weighing: &Weighing<'_>) -> Result<Weights> {
+    fn weights(self, weighing: &Weighing<'_>, target: &Target) -> Result<Weights> {
         let all = self.of.len();
         let whole: Vec<Vec<Seen>> = self
             .of
@@ -187,7 +213,7 @@ impl Rounds {
         let statements: u64 = whole.iter().flatten().map(|seen| seen.statements).sum();
         if whole.len() < BATCHES * LEAST {
             return Err(Error::TooLittleLoad {
-                server: weighing.target.name(),
+                server: target.name(),
                 rounds: whole.len(),
                 all,
                 wanted: BATCHES * LEAST,

@@ -12,7 +12,7 @@ use tare_lab::Error;
 use tare_lab::interrupt::Interrupt;
 use tare_lab::statistics::Estimate;
 use tare_lab::target::Target;
-use tare_lab::weighing::{AGAIN, Setting, Weighing, Weights, weigh};
+use tare_lab::weighing::{AGAIN, Setting, Subject, Weighing, Weights};
 
 use crate::outlet::DSN_VARIABLE;
 use crate::state;
@@ -91,12 +91,12 @@ fn setting(text: &str) -> Result<Setting, String> {
 /// Runs the command.
 pub(crate) fn run(arguments: &Weigh, interrupt: &Interrupt) -> Result<ExitCode> {
     let target = arguments.target()?;
-    let settings = arguments.settings(&target)?;
-    let window = Duration::from_millis(arguments.window);
     let folder =
         arguments.state.clone().map_or_else(state::folder, Ok)?.join("weigh").join(file_name(&target));
     fs::create_dir_all(&folder)
         .with_context(|| format!("making {}: name another folder with --state", folder.display()))?;
+    let mut subject = Subject::new(&target, &folder)?;
+    let settings = arguments.settings(&target, subject.connection())?;
     if !arguments.json {
         println!(
             "Weighing {} settings on {} for {} s; everything is put back in the end.",
@@ -105,17 +105,13 @@ pub(crate) fn run(arguments: &Weigh, interrupt: &Interrupt) -> Result<ExitCode> 
             arguments.secs
         );
     }
-    let weights = weigh(
-        &Weighing {
-            target: &target,
-            pid: arguments.pid,
-            settings: &settings,
-            time: Duration::from_secs(arguments.secs),
-            window,
-            folder: &folder,
-        },
-        interrupt,
-    )?;
+    let weighing = Weighing {
+        pid: arguments.pid,
+        settings: &settings,
+        time: Duration::from_secs(arguments.secs),
+        window: Duration::from_millis(arguments.window),
+    };
+    let weights = subject.weigh(&weighing, interrupt)?;
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&weights)?);
     } else {
@@ -141,7 +137,7 @@ impl Weigh {
         Ok(Target::of_dsn(&dsn, password)?)
     }
 
-    fn settings(&self, target: &Target) -> Result<Vec<Setting>> {
+    fn settings(&self, target: &Target, connection: &mut mysql::Conn) -> Result<Vec<Setting>> {
         match self.setting.len() {
             0 => {}
             1 => bail!("one --setting has nothing to be compared with: name another one"),
@@ -150,10 +146,9 @@ impl Weigh {
         let kinds = KINDS.map(str::to_owned);
         let (patterns, is_said) =
             if self.without.is_empty() { (&kinds[..], false) } else { (&self.without[..], true) };
-        let mut connection = target.connect()?;
         let mut groups = vec![];
         for pattern in patterns {
-            match Group::of(&mut connection, pattern).map_err(|e| target.refused(e))? {
+            match Group::of(connection, pattern).map_err(|e| target.refused(e))? {
                 Some(group) => groups.push(group),
                 None if is_said => {
                     bail!("no instrument that `{pattern}` matches is on: there is nothing to weigh")

@@ -86,7 +86,7 @@ fn the_built_in_is_weighed_and_is_as_it_was() {
     let (server, folder) = (built_in(), tempfile::tempdir().expect("a folder"));
     let (home, original) = (folder.path(), settings(&server, BUILT_IN));
     under_load(&server, || {
-        let more = ["--secs", "6", "--json", "--without", "stage/%", "--without", "statement/%"];
+        let more = ["--secs", "12", "--json", "--without", "stage/%", "--without", "statement/%"];
         let found = weighed(&weigh(&server, home, &more).output().expect("it runs"));
         assert_eq!(names(&found), ["as it is", "without stage/%", "without statement/%", "again"]);
         for setting in found["settings"].as_array().expect("a list") {
@@ -136,7 +136,8 @@ fn what_is_interrupted_or_killed_is_put_back() {
         assert!(owes(home), "what is to be put back has been written down");
         let begun = Instant::now();
         let next = loop {
-            let more = ["--json", "--secs", "3", "--setting", "a=DO 1", "--setting", "b=DO 2"];
+            // What is on is looked at when it has been put back: else there would be nothing to weigh.
+            let more = [&without[..], &["6", "--json"]].concat();
             let next = weigh(&server, home, &more).output().expect("it runs");
             // The server may not have noticed yet that the killed one's connection is gone.
             if !said(&next).contains("being weighed already") {
@@ -145,7 +146,7 @@ fn what_is_interrupted_or_killed_is_put_back() {
             assert!(begun.elapsed() < LIMIT, "{}", said(&next));
             std::thread::sleep(Duration::from_millis(50));
         };
-        assert_eq!(names(&weighed(&next)), ["a", "b", "again"]);
+        assert_eq!(names(&weighed(&next)), ["as it is", "without statement/%", "again"]);
         assert!(!is_switched() && !owes(home), "the next run puts back what the killed one left");
     });
 }
@@ -158,7 +159,7 @@ fn tare_is_weighed_by_its_levels_which_are_as_they_were() {
     let folder = tempfile::tempdir().expect("a folder");
     let original = settings(&server, LEVELS);
     under_load(&server, || {
-        let more = ["--secs", "6", "--json", "--without", "stage/%", "--without", "wait/io/file/%"];
+        let more = ["--secs", "12", "--json", "--without", "stage/%", "--without", "wait/io/file/%"];
         let found = weighed(&weigh(&server, folder.path(), &more).output().expect("it runs"));
         assert_eq!(names(&found), ["as it is", "without stage/%", "without wait/io/file/%", "again"]);
     });
