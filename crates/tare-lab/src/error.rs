@@ -193,11 +193,6 @@ pub enum Error {
          process with --pid"
     )]
     Elsewhere(String),
-    /// A server on which nothing can be switched off.
-    #[error(
-        "no instrument is on at {0}: start the server with its Performance Schema or with tare, or name settings with --setting"
-    )]
-    NothingOn(String),
     /// Somebody weighs the server already.
     #[error("the server at {0} is being weighed already; two would count each other's switching")]
     Weighed(String),

@@ -22,6 +22,12 @@ pub struct Estimate {
 }
 
 impl Estimate {
+    /// Of the logarithm of a ratio, the relative change.
+    #[must_use]
+    pub fn exp_m1(self) -> Estimate {
+        Estimate { value: self.value.exp_m1(), low: self.low.exp_m1(), high: self.high.exp_m1() }
+    }
+
     /// Half the width of the interval.
     pub fn half_width(&self) -> f64 {
         (self.high - self.low) / 2.0
@@ -44,9 +50,7 @@ impl Change {
     pub fn of(log_ratios: &[f64]) -> Option<Change> {
         let mean = mean_interval(log_ratios)?;
         let median = bootstrap(log_ratios, median);
-        let change =
-            |e: Estimate| Estimate { value: e.value.exp_m1(), low: e.low.exp_m1(), high: e.high.exp_m1() };
-        Some(Change { mean: change(mean), median: change(median), pairs: log_ratios.len() })
+        Some(Change { mean: mean.exp_m1(), median: median.exp_m1(), pairs: log_ratios.len() })
     }
 }
 

@@ -127,10 +127,9 @@ impl Subject {
     /// The server refuses, or is not on this machine, or has too little load.
     pub fn weigh(self, weighing: &Weighing<'_>, interrupt: &Interrupt) -> Result<Weights> {
         let Subject { target, folder, mut connection } = self;
-        let found = weighing.pid.or_else(|| target.process());
-        let pid = found.ok_or_else(|| Error::Elsewhere(target.name()))?;
         let statements = weighing.settings.iter().flat_map(|setting| &setting.statements);
         let mut guest = Guest::on(target.clone(), &folder, 0, statements)?;
+        let pid = weighing.pid.or(guest.pid).ok_or_else(|| Error::Elsewhere(target.name()))?;
         let version: Option<String> =
             connection.query_first("SELECT VERSION()").map_err(|e| target.refused(e))?;
         let tally = Tally::of(&target)?;
@@ -242,9 +241,7 @@ fn weight(rounds: &[Vec<Seen>], place: usize, name: String) -> Weight {
         let batch =
             |n: usize| &rounds[n * size..if n + 1 == BATCHES { rounds.len() } else { (n + 1) * size }];
         let figures: Vec<f64> = (0..BATCHES).map(|n| figure(batch(n), place)).collect();
-        let change =
-            |e: Estimate| Estimate { value: e.value.exp_m1(), low: e.low.exp_m1(), high: e.high.exp_m1() };
-        (place != 0).then(|| statistics::mean_interval(&figures).map(change)).flatten()
+        (place != 0).then(|| statistics::mean_interval(&figures).map(Estimate::exp_m1)).flatten()
     };
     Weight { name, statement_us: taken(rounds, place) * 1e6, usual: of_batch(usual), mean: of_batch(mean) }
 }

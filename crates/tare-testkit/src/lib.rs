@@ -7,6 +7,7 @@
 pub mod capture;
 pub mod declaration;
 pub mod difference;
+pub mod ending;
 pub mod figure;
 pub mod grammar;
 pub mod history;

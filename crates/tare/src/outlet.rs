@@ -65,9 +65,8 @@ impl Reach {
             return Ok(Address::Socket(socket));
         }
         if let Some(file) = &self.dsn_file {
-            let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
-            let line = text.lines().next().unwrap_or_default().trim();
-            return Address::dsn(line).with_context(|| format!("the first line of {}", file.display()));
+            return Address::dsn(&dsn_in(file)?)
+                .with_context(|| format!("the first line of {}", file.display()));
         }
         if let Some(dsn) = &self.dsn {
             return Address::dsn(dsn).context("--dsn");
@@ -77,6 +76,12 @@ impl Reach {
             None => Ok(Address::Socket(self.endpoint.path())),
         }
     }
+}
+
+/// The URL in a file's first line.
+pub(crate) fn dsn_in(file: &Path) -> Result<String> {
+    let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
+    Ok(text.lines().next().unwrap_or_default().trim().to_owned())
 }
 
 #[cfg(test)]

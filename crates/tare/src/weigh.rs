@@ -8,13 +8,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use mysql::prelude::Queryable;
-use tare_lab::Error;
 use tare_lab::interrupt::Interrupt;
 use tare_lab::statistics::Estimate;
 use tare_lab::target::Target;
 use tare_lab::weighing::{AGAIN, Setting, Subject, Weighing, Weights};
 
-use crate::outlet::DSN_VARIABLE;
+use crate::outlet::{self, DSN_VARIABLE};
 use crate::state;
 
 /// What is weighed unless something is said: kinds of instruments.
@@ -124,10 +123,7 @@ impl Weigh {
     fn target(&self) -> Result<Target> {
         let dsn = match (&self.dsn, &self.dsn_file) {
             (Some(dsn), _) => dsn.clone(),
-            (None, Some(file)) => {
-                let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
-                text.lines().next().unwrap_or_default().trim().to_owned()
-            }
+            (None, Some(file)) => outlet::dsn_in(file)?,
             (None, None) => std::env::var(DSN_VARIABLE).unwrap_or_default(),
         };
         if dsn.is_empty() {
@@ -157,7 +153,10 @@ impl Weigh {
             }
         }
         if groups.is_empty() {
-            return Err(Error::NothingOn(target.name()).into());
+            bail!(
+                "no instrument is on at {}: start the server with its Performance Schema or with tare, or name settings with --setting",
+                target.name()
+            );
         }
         Ok(lacking(&groups))
     }
@@ -226,19 +225,15 @@ fn lacking(groups: &[Group]) -> Vec<Setting> {
 
 /// The statements that put all on but one.
 fn switches(groups: &[Group], off: Option<usize>) -> Vec<String> {
-    let levels: Option<Vec<String>> = groups
-        .iter()
-        .enumerate()
-        .map(|(place, group)| {
-            let level = if off == Some(place) { "off" } else { group.level.as_deref()? };
-            Some(format!("{}={level}", group.pattern))
-        })
-        .collect();
-    if let Some(levels) = levels
-        && groups.iter().all(|group| group.level.is_some())
-    {
-        let row = "UPDATE performance_schema.tare_status SET VALUE = ";
-        return vec![format!("{row}{} WHERE NAME = 'level'", quoted(&levels.join(",")))];
+    let levels: Option<Vec<&str>> = groups.iter().map(|group| group.level.as_deref()).collect();
+    if let Some(levels) = levels {
+        let rules = groups.iter().zip(levels).enumerate().map(|(place, (group, level))| {
+            format!("{}={}", group.pattern, if off == Some(place) { "off" } else { level })
+        });
+        let rules = quoted(&rules.collect::<Vec<_>>().join(","));
+        return vec![format!(
+            "UPDATE performance_schema.tare_status SET VALUE = {rules} WHERE NAME = 'level'"
+        )];
     }
     let switch = |on: &str, groups: &[&Group]| {
         let conditions: Vec<String> = groups.iter().map(|group| group.condition()).collect();
@@ -272,8 +267,7 @@ fn print(weights: &Weights) {
     println!("\n{:wide$}  {:>12}  {:>26}  {:>26}", "SETTING", "A STATEMENT", "USUALLY", "MEAN");
     for setting in &weights.settings {
         let note = if setting.name == AGAIN { "  (noise)" } else { "" };
-        let figures = [setting.usual, setting.mean].map(|it| it.map_or(String::new(), between));
-        let [usual, mean] = figures;
+        let [usual, mean] = [setting.usual, setting.mean].map(|it| it.map_or(String::new(), between));
         let line = format!(
             "{:wide$}  {:>9.2} us  {usual:>26}  {mean:>26}{note}",
             setting.name, setting.statement_us

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use mysql::prelude::Queryable;
 use tare_budget::Kind;
+use tare_testkit::ending::Ending;
 use tare_testkit::process::Process;
 use tare_testkit::server::{LIMIT, Server, Settings};
 use tare_testkit::subject::Provider;
@@ -47,15 +48,6 @@ fn said(output: &Output) -> String {
 /// Whether a file says that something is owed.
 fn owes(state: &Path) -> bool {
     std::fs::read_dir(state).is_ok_and(|mut files| files.next().is_some())
-}
-
-/// Ends the load, also where an assertion fails: else everybody waits for it for ever.
-struct Ending<'a>(&'a AtomicBool);
-
-impl Drop for Ending<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 /// Moments are drawn, and the next one starts at once: the server may not have noticed yet that the killed one's connection is

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
 use nix::sys::signal::Signal;
+use tare_testkit::ending::Ending;
 use tare_testkit::process::Process;
 use tare_testkit::server::{LIMIT, Server, Settings};
 use tare_testkit::subject::Provider;
@@ -37,13 +38,6 @@ fn owes(home: &Path) -> bool {
 
 /// Runs `body` while two connections give load.
 fn under_load(server: &Server, body: impl FnOnce()) {
-    /// Ends the load, also where an assertion fails: else everybody waits for it for ever.
-    struct Ending<'a>(&'a AtomicBool);
-    impl Drop for Ending<'_> {
-        fn drop(&mut self) {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
     let ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..2 {

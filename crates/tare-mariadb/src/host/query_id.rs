@@ -16,7 +16,6 @@ use crate::startup::symbol;
 type QueryId = unsafe extern "C" fn(*const c_void) -> u64;
 
 /// How the number is found.
-#[derive(Clone, Copy)]
 enum Way {
     /// A thread has a pointer to its session at a distance from what `%fs:0` holds, and the session has the number in bytes from
     /// its beginning.
