@@ -254,6 +254,7 @@ fn parts(bytes: Vec<u8>) -> Vec<OsString> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::UnixListener;
+    use std::time::{Duration, Instant};
 
     use super::*;
 
@@ -302,6 +303,11 @@ mod tests {
         let input: std::os::fd::OwnedFd = listener.try_clone().expect("a socket").into();
         let mut server =
             std::process::Command::new(&program).arg("60").stdin(input).spawn().expect("it starts");
+        // `spawn` returns when the child has memory of its own, which is shortly before the kernel gives it its name.
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !is_server(server.id()) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         let found = Process::listening(&path);
         server.kill().and_then(|()| server.wait()).expect("it ends");
         assert_eq!(found.expect("a process"), server.id());
