@@ -32,8 +32,8 @@ use memory::arena::{Arena, Table};
 use memory::index::Index;
 use memory::lost::Losses;
 use memory::pool::Pools;
-use read::Tenants;
 use read::histogram::Truncated;
+use read::{Figures, Tenants};
 use setup::instrument;
 use setup::rules::Rules;
 use setup::wanted::Wanted;
@@ -222,6 +222,7 @@ pub struct Engine {
     pub(crate) buckets: Buckets,
     pub(crate) truncated: Truncated,
     pub(crate) tenants: Tenants,
+    pub(crate) figures: Figures,
     pub(crate) parties: Parties,
     pub(crate) filters: Mutex<()>,
     /// Held by whoever changes what tables keep of closed handles; see [`share`].
@@ -287,6 +288,7 @@ impl Engine {
             buckets: Buckets::new(),
             truncated: Truncated::new(),
             tenants: Tenants::new(),
+            figures: Figures::new(),
             parties: Parties::new(),
             filters: Mutex::new(()),
             share_turns: Mutex::new(()),

@@ -17,6 +17,7 @@
 //! | [`Folds`] | one moves figures from here to there, others add both up |
 //! | [`Backlog`] | one puts off what others read all the same |
 //! | [`Tenancy`], [`Turns`] | add to a place, and give it to another tenant |
+//! | [`stamp`] | change something, and keep a copy of it while it does not change |
 //! | [`Shown`] | show the best of several buffers, others copy it |
 //! | [`Changes`], [`Settled`], [`Limit`] | one changes settings, the other asks one number whether something changed, or goes as far as it may |
 
@@ -64,6 +65,7 @@ mod settled;
 mod shown;
 mod slots;
 mod space;
+pub mod stamp;
 mod tenancy;
 mod version;
 

@@ -48,7 +48,8 @@ pub(crate) struct DigestCell {
     pub(crate) last_seen: AtomicU64,
     /// The cell of the digest that followed last time: statements come in the same order again and again.
     follower: AtomicU32,
-    _pad: AtomicU32,
+    /// The slot's number, for readers.
+    pub(crate) number: AtomicU32,
     /// What a statement must have taken to become the digest's sample, in ticks, as far as the thread knows.
     pub(crate) sample_from: AtomicU64,
     pub(crate) cell: StatementCell,
@@ -309,10 +310,12 @@ impl Engine {
     }
 
     fn set_place(&self, cell: &DigestCell, (slot, generation): (Offset, u32), turn: u32) {
+        let place: &DigestSlot = self.arena.at(slot);
         cell.slot.store(slot, Relaxed);
+        cell.number.store(place.number(), Relaxed);
         cell.generation.store(generation, Relaxed);
         cell.sample_from.store(NO_SAMPLE, Relaxed);
-        self.look_at_sample(cell, self.arena.at(slot));
+        self.look_at_sample(cell, place);
         if slot == self.digests.overflow() {
             self.losses.count(Lost::Digests);
             cell.turn().store(NO_PLACE, Relaxed);
@@ -373,6 +376,7 @@ impl Engine {
         };
         if slot.tenancy.pin(generation) {
             add(slot);
+            self.digests.changed(slot);
             slot.tenancy.unpin();
         } else if slot.tenancy.generation() != generation {
             // Evicted: it counts for the row without a digest. (With its generation unchanged it was truncated.)
@@ -412,6 +416,7 @@ impl Engine {
         let slot = table.vacate(&self.pools, &self.arena, now).ok_or(Refused::NoPlace)?;
         key.fill(slot, now);
         let (offset, generation) = (self.arena.offset_of(slot), slot.tenancy.let_out());
+        table.changed(slot);
         let tenant = Cell::new(0);
         let is = |offset: Offset| key.tenant_is(self.arena.at(offset), &tenant);
         match table.index.insert(key.hash, offset, is) {

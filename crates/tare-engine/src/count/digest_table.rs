@@ -12,7 +12,7 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-use tare_sync::{Moment, Shown, Tenancy, Turns};
+use tare_sync::{Moment, Shown, Tenancy, Turns, stamp};
 
 use crate::count::cell::{Counts, Plain};
 use crate::count::counters::{Counters, PlainCounters};
@@ -162,6 +162,8 @@ pub(crate) struct DigestTable {
     places: Table,
     /// When each place's tenant was last seen, in ticks and to within a slice (`digest.rs`); 0: it has none.
     seen: Table,
+    /// How often what is counted in each place was changed ([`stamp`]).
+    changes: Table,
     candidates: Queue,
     pub(crate) samples: Samples,
     /// The moment before which candidates were seen when they were chosen.
@@ -184,6 +186,7 @@ impl DigestTable {
             index: Index::new(),
             places: Table::new(),
             seen: Table::new(),
+            changes: Table::new(),
             candidates: Queue::new(),
             samples: Samples::new(),
             horizon: AtomicU64::new(0),
@@ -202,6 +205,7 @@ impl DigestTable {
         if places > 0 {
             self.places.map(places)?;
             self.seen.map(places)?;
+            self.changes.map(places)?;
         }
         self.candidates.map(4 * CANDIDATES)?;
         if let Some(overflow) = pools.take::<DigestSlot>(arena, Pool::Digests, 0) {
@@ -236,6 +240,16 @@ impl DigestTable {
     pub(crate) fn places(&self) -> impl Iterator<Item = (u32, Offset)> + Clone {
         let places = (0..).zip(self.places.words()).map(|(number, at)| (number, at.load(Acquire) as Offset));
         places.filter(|(_, place)| *place != 0)
+    }
+
+    /// What is counted in a place has changed, or whose it is. Said after the change.
+    pub(crate) fn changed(&self, slot: &DigestSlot) {
+        self.changes.words().get(slot.number() as usize).into_iter().for_each(stamp::rise);
+    }
+
+    /// How often that has happened to a place of this number, before one reads it.
+    pub(crate) fn changes(&self, number: u32) -> u64 {
+        self.changes.words().get(number as usize).map_or(0, stamp::now)
     }
 
     /// The tenant was seen. (An older one than the present was seen earlier, too.)
@@ -315,6 +329,7 @@ impl DigestTable {
         slot.own.move_to(arena, &slot.past);
         self.samples.forget(arena, &slot.sample);
         self.turns.pass();
+        self.changed(slot);
         true
     }
 
@@ -330,6 +345,7 @@ impl DigestTable {
             self.samples.forget(arena, &slot.sample);
             slot.tenancy.leave_free();
             self.turns.pass();
+            self.changed(slot);
         }
     }
 
@@ -354,6 +370,7 @@ impl DigestTable {
                 self.samples.forget(arena, &slot.sample);
                 self.forget(slot);
                 slot.tenancy.leave_free();
+                self.changed(slot);
             } else {
                 all = false;
             }

@@ -281,6 +281,11 @@ impl Engine {
 
     fn digest_tallies(&self, parts: Parts, which: Which<'_>) -> Tallies {
         let epoch = self.epochs[Family::Digests as usize].load(Relaxed);
+        let with_buckets = parts.has(DigestRow::HISTOGRAM) && self.buckets.are_told();
+        let mut known = match which {
+            Which::All if !with_buckets => self.figures.take(self.digests.size()),
+            _ => None,
+        };
         let places = self.digests.places().filter(|(number, _)| which.has(*number));
         let mut tallies = Tallies::of(self.digests.size(), places.clone().count());
         let (mut own, mut buckets) = (Vec::new(), Vec::new());
@@ -309,8 +314,16 @@ impl Engine {
             tallies.add(&sum, &buckets);
         }
         let (mut past, mut past_buckets) = (sum, Vec::new());
-        let expect = |(_, place)| self.arena.expect_read(place, COUNTED);
-        for (number, offset) in expecting(places, expect) {
+        let mut others = Vec::new();
+        for (number, offset) in places {
+            let stamp = self.digests.changes(number);
+            match known.as_ref().and_then(|known| known.of(number, stamp)) {
+                Some(sum) => tallies.add(sum, &[]),
+                None => others.push((number, offset, stamp)),
+            }
+        }
+        let expect = |(_, place, _)| self.arena.expect_read(place, COUNTED);
+        for (number, offset, stamp) in expecting(others.iter().copied(), expect) {
             let slot: &DigestSlot = self.arena.at(offset);
             let read = patiently(|| {
                 buckets.clear();
@@ -338,6 +351,10 @@ impl Engine {
             }
             if has_past {
                 tallies.add(&past, &past_buckets);
+            } else if tenant.is_let()
+                && let Some(known) = &mut known
+            {
+                known.keep(stamp, &sum);
             }
         }
         tallies
@@ -374,13 +391,9 @@ impl Engine {
             return;
         }
         let expect = |cell| self.arena.expect_read(cell, size_of::<DigestCell>());
-        let cells: Vec<&DigestCell> = expecting(map.cells(), expect)
-            .filter_map(|cell| self.arena.get::<DigestCell>(cell))
-            .inspect(|cell| self.arena.expect_read(cell.slot.load(Relaxed), LINE))
-            .collect();
-        for cell in cells {
-            let slot = self.arena.get::<DigestSlot>(cell.slot.load(Relaxed));
-            let number = slot.map_or(NO_PLACE, DigestSlot::number);
+        let cells = expecting(map.cells(), expect);
+        for cell in cells.filter_map(|cell| self.arena.get::<DigestCell>(cell)) {
+            let number = cell.number.load(Relaxed);
             if !which.has(number) {
                 continue;
             }

@@ -6,6 +6,7 @@
 mod counts;
 mod digests;
 mod events;
+mod figures;
 pub(crate) mod histogram;
 mod names;
 mod objects;
@@ -35,6 +36,7 @@ pub use events::{
     BlockRow, BlockTexts, Cursor, Each, EachStatement, Origin, Piece, RecordedStatement, StatementBlock,
     StreamedStatement,
 };
+pub(crate) use figures::Figures;
 pub(crate) use names::Tenants;
 pub use observed::{ApplierRow, CachedHost, Replica, ReplicaError, ReplicaRow, ReplicaThread, ReplicaWorker};
 pub use sessions::{SessionCountersRow, SessionValue, SessionVariableRow};

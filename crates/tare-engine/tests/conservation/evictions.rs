@@ -99,6 +99,30 @@ fn each_row_counts_its_own_digest_whoever_evicts_it_meanwhile() {
     }
 }
 
+/// Rows of which no histogram is asked for: what is known of a place is not read again.
+fn rows_without_histograms(rig: Rig) -> Vec<DigestRow> {
+    rig.digests_of(DigestRow::DIGEST.and(DigestRow::DIGEST_TEXT).and(DigestRow::COUNTERS))
+}
+
+#[test]
+fn what_is_known_of_a_place_is_what_it_counts() {
+    for size in [10, 200, 2000] {
+        let rig = Rig::with(Config { digests_size: 1 + size as u32, extended: true, ..small() });
+        let mut issued = 0;
+        for round in 0..6 {
+            // Whoever reads meanwhile keeps what it reads.
+            load(rig, 200 + round, 1500, || drop(rows_without_histograms(rig)));
+            issued += WRITERS * 1500;
+            for _ in 0..2 {
+                let rows = rows_without_histograms(rig);
+                assert_eq!(check_rows(&rows, size), issued, "{size}, round {round}");
+            }
+        }
+        rig.reset(Reset::Digests);
+        assert!(rows_without_histograms(rig).is_empty());
+    }
+}
+
 #[test]
 fn evictions_and_truncates_leave_each_row_its_own() {
     let rig = Rig::with(Config { digests_size: 21, extended: true, ..small() });

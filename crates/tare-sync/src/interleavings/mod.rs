@@ -12,6 +12,7 @@ mod settings;
 mod shown;
 mod slots;
 mod space;
+mod stamp;
 mod version;
 
 use crate::atomic::AtomicU64;
