@@ -22,6 +22,7 @@ pub const STUDIES: &[(&str, &str)] = &[
     ("budget", include_str!("../../../studies/budget.toml")),
     ("tare-levels", include_str!("../../../studies/tare-levels.toml")),
     ("tare-slowlog", include_str!("../../../studies/tare-slowlog.toml")),
+    ("tare-export", include_str!("../../../studies/tare-export.toml")),
 ];
 
 /// A study before it is read.

@@ -120,8 +120,8 @@ pub struct SettingDef {
     /// Files in the data directory that the setting writes; their growth is counted, and they are emptied after each slice.
     #[serde(default)]
     pub logs: Vec<String>,
-    /// Whether slices are taken at a stretch because of it, and not in turns; if it is not said, where it has logs, and where its
-    /// server works while nobody asks it anything.
+    /// Whether slices are taken at a stretch because of it, and not in turns; if it is not said, where it has sidecars or logs, and
+    /// where its server works while nobody asks it anything.
     pub stretch: Option<bool>,
     /// Whether it is the base's twin, which every study gets.
     #[serde(skip)]
@@ -145,7 +145,7 @@ pub struct SidecarDef {
     pub files: BTreeMap<String, String>,
     /// What is asked of it over and over, such as `http://127.0.0.1:{port}/metrics`.
     pub scrape: Option<String>,
-    /// Seconds between two scrapes.
+    /// Seconds of load between two scrapes.
     #[serde(default = "fifteen")]
     pub scrape_seconds: f64,
     /// Whether it serves TLS, with a certificate made for it (`{folder}/cert.pem`, `{folder}/key.pem`).
@@ -207,7 +207,12 @@ impl SettingDef {
     /// Whether what it does goes by the clock, or is put off, as far as the study says: turns would count too much of it, or too
     /// little.
     pub fn is_at_a_stretch(&self) -> bool {
-        !self.sidecars.is_empty() || self.stretch.unwrap_or(!self.logs.is_empty())
+        self.stretch.unwrap_or(!self.sidecars.is_empty() || !self.logs.is_empty())
+    }
+
+    /// Whether sidecars run while others have their turns. Its server is then its own, so that what they ask of it is charged to it.
+    pub fn goes_on_between_turns(&self) -> bool {
+        !self.sidecars.is_empty() && !self.is_at_a_stretch()
     }
 }
 
@@ -441,6 +446,24 @@ options.OLTP_RO = { table-size = 1000, tables = "2" }
         assert_eq!(names, ["off", "off again", "on"]);
         assert!(study.settings[1].twin && study.base_of(&study.settings[2]) == "off");
         assert_eq!((study.blocks, study.blocks_per_start, study.workloads[0].users.len()), (30, 3, 2));
+    }
+
+    #[test]
+    fn sidecars_go_on_between_turns_where_the_study_says_so_and_nobody_is_charged_for_them() {
+        let keys =
+            "name = \"on\"\nstretch = false\n[[setting.sidecar]]\nprogram = \"agent\"\ncharged = false\n";
+        let with = |keys: &str| STUDY.replace("name = \"on\"\noptions = [\"--performance-schema=ON\"]", keys);
+        let study = Definition::read(&with(keys), "s.toml", false).expect("a study");
+        assert!(study.settings[2].goes_on_between_turns());
+        assert!(!study.settings[2].is_at_a_stretch());
+        let usual = Definition::read(&with(&keys.replace("stretch = false\n", "")), "s.toml", false);
+        assert!(usual.expect("a study").settings[2].is_at_a_stretch());
+        let charged = refused(&with(&keys.replace("charged = false\n", "")));
+        assert!(charged.contains("write `charged = false`"), "{charged}");
+        let theirs =
+            with(keys).replace("program = \"mariadbd\"", "dsn = \"mysql://root@localhost?socket=/s\"");
+        let theirs = refused(&theirs);
+        assert!(theirs.contains("taken at a stretch"), "{theirs}");
     }
 
     #[test]

@@ -93,7 +93,9 @@ impl<'a> Fleet<'a> {
             let server = &definition.server_of(setting).name;
             let same = |berth: &&mut Berth<'_>| {
                 let first = &definition.settings[berth.settings[0]];
-                definition.server_of(first).name == *server
+                !first.goes_on_between_turns()
+                    && !setting.goes_on_between_turns()
+                    && definition.server_of(first).name == *server
                     && Setting { name: launch.name.clone(), ..berth.setting.clone() } == launch
             };
             // The twin gets a server of its own, unless all settings are switched on one.
@@ -387,6 +389,8 @@ fn shared(definition: &Definition) -> Vec<&SettingDef> {
             definition.server_of(other).name == definition.server_of(setting).name
                 && (&other.options, &other.preload, &other.environment)
                     == (&setting.options, &setting.preload, &setting.environment)
+                && !other.goes_on_between_turns()
+                && !setting.goes_on_between_turns()
         };
         if !first.iter().any(same) {
             first.push(setting);

@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::datadir::{last_lines, run};
-use crate::definition::SidecarDef;
+use crate::definition::{SettingDef, SidecarDef};
 use crate::error::Tried;
 use crate::fleet::Ready;
 use crate::installation::find_program;
@@ -74,23 +74,24 @@ struct Sidecar {
 }
 
 impl Sidecars {
-    /// Starts a setting's sidecars, in folders of their own under `folder`, and waits until they answer.
+    /// Starts the sidecars of a study's setting, in folders of their own under `folder`, and waits until they answer. They are asked
+    /// less often where their server has load in only one of so many parts of the time.
     pub fn start(
-        definitions: &[SidecarDef],
-        setting: &str,
+        (place, setting): (usize, &SettingDef),
+        parts: u32,
         server: &Ready,
         folder: &Path,
         interrupt: &Interrupt,
     ) -> Result<Sidecars> {
-        let mut sidecars = Sidecars { setting: setting.into(), running: vec![] };
-        for (i, definition) in definitions.iter().enumerate() {
-            let own = folder.join(format!("sidecar-{i}"));
+        let mut sidecars = Sidecars { setting: setting.name.clone(), running: vec![] };
+        for (i, definition) in setting.sidecars.iter().enumerate() {
+            let own = folder.join(format!("sidecar-{place}-{i}"));
             fs::create_dir_all(&own).tried(|| format!("making {}", own.display()))?;
             let mut sidecar = Sidecar::start(definition, server, folder, &own)?;
             let address = sidecar.address(definition, &own);
             let answered = sidecar.wait_until_it_answers(address.as_deref(), interrupt);
-            sidecar.scraper =
-                address.map(|a| Scraper::start(a, Duration::from_secs_f64(definition.scrape_seconds)));
+            let every = Duration::from_secs_f64(definition.scrape_seconds) * parts;
+            sidecar.scraper = address.map(|address| Scraper::start(address, every));
             sidecars.running.push(sidecar);
             if let Some(why) = answered? {
                 return Err(sidecars.failed(i, why));
@@ -354,7 +355,13 @@ mod tests {
     }
 
     fn start(definition: SidecarDef, folder: &Path) -> Result<Sidecars> {
-        Sidecars::start(&[definition], "agent", &ready(), folder, &Interrupt::default())
+        start_all(vec![definition], 1, folder)
+    }
+
+    fn start_all(definitions: Vec<SidecarDef>, parts: u32, folder: &Path) -> Result<Sidecars> {
+        let mut setting: SettingDef = toml::from_str("name = 'agent'").expect("a setting");
+        setting.sidecars = definitions;
+        Sidecars::start((0, &setting), parts, &ready(), folder, &Interrupt::default())
     }
 
     #[test]
@@ -392,11 +399,8 @@ mod tests {
             scrape_seconds: 0.02,
             ..definition("exec sleep 600", Some("file:///proc/self/stat"))
         };
-        let server = ready();
         let begun = Instant::now();
-        let sidecars =
-            Sidecars::start(&[often(), often()], "agent", &server, folder.path(), &Interrupt::default())
-                .expect("starts");
+        let sidecars = start_all(vec![often(), often()], 1, folder.path()).expect("starts");
         let asked = loop {
             let asked = sidecars.scrapes_since(begun);
             if asked.len() > 5 {

@@ -71,6 +71,8 @@ struct Course {
     /// What the server had used when its last turn was settled, until that is closed.
     open: Option<Duration>,
     logged_bytes: u64,
+    /// They go on between turns, and what they had used when the driver was connected.
+    sidecars: (Sidecars, SidecarUsage),
 }
 
 /// What became of a driver in its turn.
@@ -97,7 +99,7 @@ impl Slicer<'_, '_> {
         let def = &self.settings[place];
         let ready = self.fleet.ready(place)?;
         let folder = self.bench.folder();
-        let mut sidecars = Sidecars::start(&def.sidecars, &def.name, &ready, folder, &self.bench.interrupt)?;
+        let mut sidecars = Sidecars::start((place, def), 1, &ready, folder, &self.bench.interrupt)?;
         ready.empty_logs(&def.logs)?;
         let at = self.now();
         let mut meter = Meter::default();
@@ -134,7 +136,8 @@ impl Slicer<'_, '_> {
         let mut courses = vec![];
         for &place in places {
             turn(place);
-            courses.push(self.begin(place, time, turns.each).map_err(|e| self.fleet.explain(place, e))?);
+            let begun = self.begin(place, (settings, time), turns.each);
+            courses.push(begun.map_err(|e| self.fleet.explain(place, e))?);
         }
         let mut order: Vec<usize> = (0..courses.len()).collect();
         // A round that took longer, because settings are switched, say, does so again.
@@ -172,10 +175,12 @@ impl Slicer<'_, '_> {
         Ok(slices)
     }
 
-    /// Connects a setting's driver and holds it.
-    fn begin(&mut self, place: usize, time: u32, each: Duration) -> Result<Course> {
-        let ready = self.fleet.ready(place)?;
-        ready.empty_logs(&self.settings[place].logs)?;
+    /// Starts the sidecars of one of so many settings, connects its driver and holds it.
+    fn begin(&mut self, place: usize, (settings, time): (u32, u32), each: Duration) -> Result<Course> {
+        let (ready, def) = (self.fleet.ready(place)?, &self.settings[place]);
+        let (folder, interrupt) = (self.bench.folder(), &self.bench.interrupt);
+        let sidecars = Sidecars::start((place, def), settings, &ready, folder, interrupt)?;
+        ready.empty_logs(&def.logs)?;
         let at = self.now();
         let tally = Tally::of(&ready.target)?;
         let mut drive = self.bench.driver.start(&self.load, &ready.target, time)?;
@@ -187,7 +192,8 @@ impl Slicer<'_, '_> {
         let active = started.elapsed();
         self.drain(place, &ready, each)?;
         meter.stop(&ready, &Sidecars::default())?;
-        let logged_bytes = ready.empty_logs(&self.settings[place].logs)?;
+        let logged_bytes = ready.empty_logs(&def.logs)?;
+        let used = sidecars.usage();
         Ok(Course {
             place,
             server: ready,
@@ -202,6 +208,7 @@ impl Slicer<'_, '_> {
             turns: vec![],
             open: None,
             logged_bytes,
+            sidecars: (sidecars, used),
         })
     }
 
@@ -271,6 +278,9 @@ impl Slicer<'_, '_> {
             }
             Ok(())
         })?;
+        let (sidecars, before) = &mut course.sidecars;
+        sidecars.check()?;
+        meter.sidecars = sidecars.usage().since(*before);
         let share = active.as_secs_f64() / report.seconds;
         let held_up = u64::from(self.cell.users) * (course.turns.len() as u64 + 1);
         #[allow(clippy::cast_precision_loss)] // far below 2^53

@@ -14,20 +14,22 @@ const MAKE: [&str; 2] = [
     "CREATE EVENT IF NOT EXISTS by_the_clock.burn ON SCHEDULE EVERY 1 SECOND DO DO BENCHMARK(3000000, RAND())",
 ];
 
-/// The records of a study of a quiet and a busy setting; `keys` are added to the busy one's.
-fn measured(folder: &Path, keys: &str) -> Vec<Record> {
+/// A setting in which events run, or do not.
+fn setting(name: &str, events: &str, keys: &str) -> String {
     let make = MAKE.map(|sql| format!("\"{sql}\"")).join(", ");
-    let setting = |name: &str, switch: &str, keys: &str| {
-        format!(
-            "[[setting]]\nname = \"{name}\"\nswitch = [{make}, \"SET GLOBAL event_scheduler = {switch}\"]\n{keys}\n"
-        )
-    };
+    format!(
+        "[[setting]]\nname = \"{name}\"\nswitch = [{make}, \"SET GLOBAL event_scheduler = {events}\"]\n{keys}\n"
+    )
+}
+
+/// The records of a study of a quiet setting and a busy one.
+fn measured(folder: &Path, busy: &str) -> Vec<Record> {
     let text = format!(
         "question = \"?\"\nslice_seconds = 1\nblocks = 6\nblocks_per_start = 1\nminutes = 0.01\nprecision = 0.01\nmargin = 0.01\n\n\
          [[server]]\nname = \"mariadb\"\nprogram = \"mariadbd\"\n\n{}{}[[workload]]\nname = \"ro\"\nrun = \"oltp_read_only\"\n\
          options = {{ table-size = 1000 }}\nusers = [1]\n",
         setting("quiet", "OFF", "stretch = false"),
-        setting("busy", "ON", keys),
+        busy,
     );
     let definition = Definition::read(&text, "by_the_clock.toml", false).expect("a study");
     let order = Order {
@@ -56,7 +58,7 @@ fn slices<'a>(records: &'a [Record], setting: &'a str) -> impl Iterator<Item = &
 #[test]
 fn a_server_that_works_by_itself_is_measured_at_a_stretch_and_a_note_says_why() {
     let folder = tempfile::tempdir().expect("a folder");
-    let records = measured(folder.path(), "");
+    let records = measured(folder.path(), &setting("busy", "ON", ""));
     let says =
         |record: &Record| matches!(record, Record::Note(n) if n.text.contains("busy makes its server work"));
     assert!(records.iter().any(says), "{records:?}");
@@ -68,9 +70,30 @@ fn a_server_that_works_by_itself_is_measured_at_a_stretch_and_a_note_says_why() 
 fn what_a_server_does_between_its_turns_is_charged_to_it() {
     let folder = tempfile::tempdir().expect("a folder");
     // Servers of their own, and the study says that they take turns.
-    let records = measured(folder.path(), "stretch = false\noptions = [\"--performance-schema=OFF\"]");
+    let keys = "stretch = false\noptions = [\"--performance-schema=OFF\"]";
+    holds_between_turns(&measured(folder.path(), &setting("busy", "ON", keys)));
+}
+
+#[test]
+fn what_sidecars_ask_between_turns_is_charged_to_their_server() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let sidecar = r#"stretch = false
+
+[[setting.sidecar]]
+program = "sh"
+arguments = ["-c", "while sleep 0.1; do mariadb --socket={socket} --user={user} -e 'DO BENCHMARK(1000000, RAND())'; done"]
+charged = false
+"#;
+    // Nothing else differs, and it gets a server of its own.
+    let records = measured(folder.path(), &setting("busy", "OFF", sidecar));
+    holds_between_turns(&records);
+    assert!(slices(&records, "busy").all(|slice| slice.cpu_beside > 0.0 && slice.cpu_sidecars == 0.0));
+}
+
+/// The busy setting's server worked between its turns, and the quiet one's did not.
+fn holds_between_turns(records: &[Record]) {
     let after = |setting: &str| -> f64 {
-        let turns = slices(&records, setting).flat_map(|slice| &slice.turns);
+        let turns = slices(records, setting).flat_map(|slice| &slice.turns);
         turns.map(|turn| turn.after).sum()
     };
     let (quiet, busy) = (after("quiet"), after("busy"));
