@@ -283,7 +283,7 @@ impl Engine {
         let epoch = self.epochs[Family::Digests as usize].load(Relaxed);
         let with_buckets = parts.has(DigestRow::HISTOGRAM) && self.buckets.are_told();
         let mut known = match which {
-            Which::All if !with_buckets => self.figures.take(self.digests.size()),
+            Which::All if !with_buckets => self.figures.take(),
             _ => None,
         };
         let places = self.digests.places().filter(|(number, _)| which.has(*number));

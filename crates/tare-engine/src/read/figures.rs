@@ -6,6 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::tallies::Sum;
 
+/// Places whose figures are kept: 4 MB. In a larger table the others are read each time.
+const MOST: usize = 1 << 14;
+
 /// Figures that were read once.
 pub(crate) struct Figures(Mutex<Vec<Figure>>);
 
@@ -25,15 +28,13 @@ impl Figures {
         Figures(Mutex::new(Vec::new()))
     }
 
-    /// For so many places. `None`: another reader has them in hand, and is not waited for.
-    pub(super) fn take(&self, places: usize) -> Option<Known<'_>> {
-        let mut figures = match self.0.try_lock() {
-            Ok(figures) => figures,
-            Err(TryLockError::Poisoned(left)) => PoisonError::into_inner(left),
-            Err(TryLockError::WouldBlock) => return None,
-        };
-        figures.resize(places, Figure::default());
-        Some(Known(figures))
+    /// `None`: another reader has them in hand, and is not waited for.
+    pub(super) fn take(&self) -> Option<Known<'_>> {
+        match self.0.try_lock() {
+            Ok(figures) => Some(Known(figures)),
+            Err(TryLockError::Poisoned(left)) => Some(Known(PoisonError::into_inner(left))),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 }
 
@@ -46,8 +47,34 @@ impl Known<'_> {
 
     /// Keeps what was read of a place that had changed so often before.
     pub(super) fn keep(&mut self, stamp: u64, sum: &Sum) {
-        if let Some(figure) = self.0.get_mut(sum.number as usize) {
-            *figure = Figure { stamp: stamp + 1, sum: *sum };
+        let place = sum.number as usize;
+        if place >= MOST {
+            return;
         }
+        if place >= self.0.len() {
+            self.0.resize(place + 1, Figure::default());
+        }
+        self.0[place] = Figure { stamp: stamp + 1, sum: *sum };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_known_is_of_this_place_and_has_not_changed() {
+        let figures = Figures::new();
+        let mut known = figures.take().expect("nobody else has them");
+        assert!(figures.take().is_none(), "two have them in hand");
+        for number in [0, 7, MOST as u32] {
+            assert!(known.of(number, 0).is_none(), "{number} was never read");
+            known.keep(3, &Sum { number, generation: number + 1, ..Sum::default() });
+            let kept = known.of(number, 3).map(|sum| sum.generation);
+            assert_eq!(kept, (number < MOST as u32).then_some(number + 1));
+            assert!(known.of(number, 4).is_none() && known.of(number, 2).is_none(), "{number} has changed");
+        }
+        assert!(known.of(3, 0).is_none(), "a place between that was never read");
+        assert_eq!(known.0.len(), 8, "no more than were read");
     }
 }
