@@ -126,6 +126,8 @@ pub(crate) struct Arena {
     fresh: AtomicU32,
     free: FreeList,
     in_use: AtomicU32,
+    /// Slabs of threads.
+    slabs: BlockSet,
     pub(crate) shares: Shares,
 }
 
@@ -138,6 +140,7 @@ impl Arena {
             fresh: AtomicU32::new(1),
             free: FreeList::new(),
             in_use: AtomicU32::new(0),
+            slabs: BlockSet::new(),
             shares: Shares::new(),
         }
     }
@@ -147,6 +150,7 @@ impl Arena {
         let blocks = bytes / BLOCK;
         let base = reserve(blocks * BLOCK)?;
         let meta = reserve(blocks * size_of::<Meta>())?;
+        self.slabs.map(blocks)?;
         self.base.store(base, Relaxed);
         self.meta.store(meta.cast(), Relaxed);
         self.blocks.store(u32::try_from(blocks).unwrap_or(u32::MAX), Release);
@@ -167,9 +171,17 @@ impl Arena {
                 word.store(0, Relaxed);
             }
         });
+        if used == Use::Thread {
+            self.slabs.add(id);
+        }
         meta.used.store(used as u8 + pool, Release);
         self.in_use.fetch_add(1, Relaxed);
         Some(id)
+    }
+
+    /// Every block that is a thread's slab.
+    pub(crate) fn slabs(&self) -> impl Iterator<Item = BlockId> {
+        self.slabs.each().filter(|id| self.used(*id) == Use::Thread as u8)
     }
 
     /// Gives a block back. Readers that still look at it see its generation change when it is reused.
@@ -464,5 +476,37 @@ impl Table {
         }
         // SAFETY: `map` stored a mapping of `len` words before it stored `len`; it is never unmapped.
         unsafe { std::slice::from_raw_parts(self.base.load(Relaxed), len) }
+    }
+}
+
+/// Blocks that are used for one thing, or were, a bit each. What a block is used for now is in its [`Meta`], which is a line: who
+/// looks for few of thousands of blocks looks here first.
+pub(crate) struct BlockSet(Table);
+
+impl BlockSet {
+    const BITS: usize = u64::BITS as usize;
+
+    pub(crate) const fn new() -> BlockSet {
+        BlockSet(Table::new())
+    }
+
+    pub(crate) fn map(&self, blocks: usize) -> Result<(), std::io::Error> {
+        self.0.map(blocks.div_ceil(Self::BITS))
+    }
+
+    /// The block is going to be used for it. Said before its use is.
+    pub(crate) fn add(&self, block: BlockId) {
+        if let Some(word) = self.0.words().get(block as usize / Self::BITS) {
+            word.fetch_or(1 << (block as usize % Self::BITS), Relaxed);
+        }
+    }
+
+    /// The blocks, in their order.
+    pub(crate) fn each(&self) -> impl Iterator<Item = BlockId> {
+        let words = (0..).zip(self.0.words()).map(|(at, word)| (at, word.load(Relaxed)));
+        words.filter(|(_, bits)| *bits != 0).flat_map(|(at, bits)| {
+            let set = (0..Self::BITS as BlockId).filter(move |bit| bits >> bit & 1 != 0);
+            set.map(move |bit| at * Self::BITS as BlockId + bit)
+        })
     }
 }

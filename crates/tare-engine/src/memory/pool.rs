@@ -12,7 +12,9 @@ use std::sync::atomic::{
 
 use tare_sync::{MOST_SLOTS, Slots};
 
-use crate::memory::arena::{Arena, BLOCK, Base, BlockId, Held, LINE, Offset, Own, Table, View, WORDS};
+use crate::memory::arena::{
+    Arena, BLOCK, Base, BlockId, BlockSet, Held, LINE, Offset, Own, Table, View, WORDS,
+};
 use crate::memory::queue::Queue;
 use crate::snapshot::ClassId;
 
@@ -183,6 +185,8 @@ const fn resting(pool: Pool) -> u32 {
 pub(crate) struct Pools {
     /// One bit for each block: it may have a free slot of the pool.
     blocks: [Table; POOLS],
+    /// The blocks of each pool.
+    carved: [BlockSet; POOLS],
     /// The word of these in which one was found last.
     hand: [AtomicU32; POOLS],
     /// Slots that rest, the one longest given back first.
@@ -228,6 +232,7 @@ impl Pools {
     pub(crate) const fn new() -> Pools {
         Pools {
             blocks: [const { Table::new() }; POOLS],
+            carved: [const { BlockSet::new() }; POOLS],
             hand: [const { AtomicU32::new(0) }; POOLS],
             rested: [const { Queue::new() }; POOLS],
         }
@@ -237,6 +242,7 @@ impl Pools {
     pub(crate) fn map(&self, arena: &Arena) -> Result<(), std::io::Error> {
         for pool in ALL {
             self.blocks[pool as usize].map((arena.blocks() as usize).div_ceil(64))?;
+            self.carved[pool as usize].map(arena.blocks() as usize)?;
             self.rested[pool as usize].map(2 * resting(pool) as usize)?;
         }
         Ok(())
@@ -380,6 +386,7 @@ impl Pools {
             let head: &SlotHead = arena.at(start + (slot * slot_words::<T>()) as u32);
             head.generation.store(meta.generations.load(Relaxed), Relaxed);
         }
+        self.carved[pool as usize].add(block);
         meta.slots.begin(pool.kind(), slots);
         if slots > 1 {
             self.announce(pool, block);
@@ -389,7 +396,7 @@ impl Pools {
 
     /// Every slot in use.
     pub(crate) fn each<T: View>(&self, arena: &Arena, pool: Pool, mut f: impl FnMut(&'static T)) {
-        for block in 1..arena.high() {
+        for block in self.carved[pool as usize].each() {
             if arena.meta(block).slots.kind() != pool.kind() {
                 continue;
             }

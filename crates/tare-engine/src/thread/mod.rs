@@ -365,8 +365,7 @@ impl Engine {
 
     /// Every slab: of threads that live, begin or end.
     pub(crate) fn slabs(&self) -> impl Iterator<Item = &'static Thread> {
-        let blocks = (1..self.arena.high()).filter(|block| self.arena.used(*block) == Use::Thread as u8);
-        blocks.map(|block| self.arena.at(block * WORDS as u32))
+        self.arena.slabs().map(|block| self.arena.at(block * WORDS as u32))
     }
 
     fn make_thread(&self, class: ClassId) -> Option<&'static Thread> {
