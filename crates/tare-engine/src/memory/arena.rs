@@ -181,7 +181,7 @@ impl Arena {
 
     /// Every block that is a thread's slab.
     pub(crate) fn slabs(&self) -> impl Iterator<Item = BlockId> {
-        self.slabs.each().filter(|id| self.used(*id) == Use::Thread as u8)
+        self.slabs.each(self.high()).filter(|id| self.used(*id) == Use::Thread as u8)
     }
 
     /// Gives a block back. Readers that still look at it see its generation change when it is reused.
@@ -501,12 +501,16 @@ impl BlockSet {
         }
     }
 
-    /// The blocks, in their order.
-    pub(crate) fn each(&self) -> impl Iterator<Item = BlockId> {
-        let words = (0..).zip(self.0.words()).map(|(at, word)| (at, word.load(Relaxed)));
-        words.filter(|(_, bits)| *bits != 0).flat_map(|(at, bits)| {
-            let set = (0..Self::BITS as BlockId).filter(move |bit| bits >> bit & 1 != 0);
-            set.map(move |bit| at * Self::BITS as BlockId + bit)
+    /// The blocks, in their order: of those that were ever handed out, which are below `high`.
+    pub(crate) fn each(&self, high: BlockId) -> impl Iterator<Item = BlockId> {
+        let words = self.0.words().iter().take((high as usize).div_ceil(Self::BITS));
+        (0..).step_by(Self::BITS).zip(words).flat_map(|(first, word)| {
+            let mut bits = word.load(Relaxed);
+            std::iter::from_fn(move || {
+                let bit = (bits != 0).then(|| bits.trailing_zeros())?;
+                bits &= bits - 1;
+                Some(first + bit)
+            })
         })
     }
 }

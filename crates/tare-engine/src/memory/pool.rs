@@ -396,7 +396,7 @@ impl Pools {
 
     /// Every slot in use.
     pub(crate) fn each<T: View>(&self, arena: &Arena, pool: Pool, mut f: impl FnMut(&'static T)) {
-        for block in self.carved[pool as usize].each() {
+        for block in self.carved[pool as usize].each(arena.high()) {
             if arena.meta(block).slots.kind() != pool.kind() {
                 continue;
             }
