@@ -93,9 +93,7 @@ impl<'a> Fleet<'a> {
             let server = &definition.server_of(setting).name;
             let same = |berth: &&mut Berth<'_>| {
                 let first = &definition.settings[berth.settings[0]];
-                !first.goes_on_between_turns()
-                    && !setting.goes_on_between_turns()
-                    && definition.server_of(first).name == *server
+                may_share(definition, first, setting)
                     && Setting { name: launch.name.clone(), ..berth.setting.clone() } == launch
             };
             // The twin gets a server of its own, unless all settings are switched on one.
@@ -381,16 +379,20 @@ pub(crate) fn starts_several(definition: &Definition) -> bool {
     shared.len() > 1 && shared.iter().any(|s| ours(&s))
 }
 
+/// Whether settings that are started alike run on one server.
+fn may_share(definition: &Definition, one: &SettingDef, other: &SettingDef) -> bool {
+    definition.server_of(one).name == definition.server_of(other).name
+        && ![one, other].into_iter().any(SettingDef::goes_on_between_turns)
+}
+
 /// Settings that need servers of their own, each by the first of those that share it. The twin has none here.
 fn shared(definition: &Definition) -> Vec<&SettingDef> {
     let mut first: Vec<&SettingDef> = vec![];
     for setting in definition.settings.iter().filter(|s| !s.twin) {
         let same = |other: &&SettingDef| {
-            definition.server_of(other).name == definition.server_of(setting).name
+            may_share(definition, other, setting)
                 && (&other.options, &other.preload, &other.environment)
                     == (&setting.options, &setting.preload, &setting.environment)
-                && !other.goes_on_between_turns()
-                && !setting.goes_on_between_turns()
         };
         if !first.iter().any(same) {
             first.push(setting);

@@ -109,23 +109,18 @@ impl Definition {
             );
             return Err((key, why));
         }
-        if setting.goes_on_between_turns() {
-            let why = if server.dsn.is_some() {
-                format!(
-                    "server `{}` already runs (dsn): with sidecars its slices are taken at a stretch",
-                    server.name
-                )
-            } else if setting.sidecars.iter().any(|sidecar| sidecar.charged) {
-                "in turns the server alone is charged: write `charged = false` for its sidecars".to_owned()
-            } else {
-                return self.check_base(setting);
-            };
+        let goes_on = setting.goes_on_between_turns();
+        if goes_on && server.dsn.is_some() {
+            let why = format!(
+                "server `{}` already runs (dsn): with sidecars its slices are taken at a stretch",
+                server.name
+            );
             return Err(("stretch", why));
         }
-        self.check_base(setting)
-    }
-
-    fn check_base(&self, setting: &SettingDef) -> std::result::Result<(), (&'static str, String)> {
+        if goes_on && setting.sidecars.iter().any(|sidecar| sidecar.charged) {
+            let why = "in turns the server alone is charged: write `charged = false` for its sidecars";
+            return Err(("stretch", why.to_owned()));
+        }
         let base =
             self.settings.iter().find(|s| s.name == self.base_of(setting)).unwrap_or(&self.settings[0]);
         if self.base_of(base) != base.name {
