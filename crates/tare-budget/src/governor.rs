@@ -1,4 +1,5 @@
-//! The decision: which levels move, so that the sum of prices stays under the budget and as little as possible is lost.
+//! The decision: which levels move, so that the sum of prices stays under the budget, that of the connections which are
+//! slowed most under theirs, and as little as possible is lost.
 //!
 //! Hysteresis, so that nothing flaps:
 //!
@@ -13,9 +14,11 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::account::{Account, Entry};
-use crate::choice::{Choice, Group, Item, Step, best};
+use crate::choice::{self, Choice};
+use crate::connection::{Connection, Crowd, SECOND};
 use crate::kind::{Family, Kind, Level};
 use crate::memory::{Likeness, Load, Memory};
+use crate::plan::{Plan, View};
 use crate::price::{Cost, Prices};
 use crate::worth;
 
@@ -25,10 +28,8 @@ pub const CUT_TO: f64 = 0.9;
 pub const RAISE_TO: f64 = 0.8;
 /// How long something rests before it is raised, and in which time it changes at most twice.
 pub const REST: Duration = Duration::from_secs(60);
-/// What costs less than this part of the budget is not worth a decision.
-const NEGLIGIBLE: f64 = 1e-4;
-/// Where nothing fits, what saves less than this part of the budget is not given up for it.
-const VAIN: f64 = 0.05;
+/// So often a choice is tried anew, when it leaves other connections over their budget than those it was made for.
+const TRIES: u32 = 4;
 
 /// Why a switch is left alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +80,7 @@ impl Switch {
         }
     }
 
-    fn loss(&self, level: Level) -> u32 {
+    pub(crate) fn loss(&self, level: Level) -> u32 {
         self.worth(self.highest()).saturating_sub(self.worth(level))
     }
 }
@@ -100,6 +101,8 @@ pub struct Look {
     pub statements: f64,
     /// Events by instrument.
     pub events: BTreeMap<String, f64>,
+    /// What each connection did; nothing where there is no budget for them.
+    pub connections: Vec<Connection>,
 }
 
 /// A change of level.
@@ -127,6 +130,15 @@ pub enum Why {
         /// What the move saves, as a share.
         saves: f64,
     },
+    /// Connections are slowed by more than their budget, and this saves them so much for the least loss.
+    Slow {
+        /// What the 95th percentile is slowed by.
+        share: f64,
+        /// Their budget.
+        budget: f64,
+        /// What the move saves, as a share of the CPU time of those that are slowed most.
+        saves: f64,
+    },
     /// There is room, for this, too.
     Room {
         /// The share of all.
@@ -148,7 +160,7 @@ impl Why {
     #[must_use]
     pub fn share(self) -> f64 {
         match self {
-            Why::Over { saves, .. } | Why::Exchanged { saves } => saves,
+            Why::Over { saves, .. } | Why::Slow { saves, .. } | Why::Exchanged { saves } => saves,
             Why::Room { costs, .. } => costs,
         }
     }
@@ -160,6 +172,13 @@ impl fmt::Display for Why {
             Why::Over { share, budget, saves } => write!(
                 f,
                 "over budget: {} of {}; this saves {}",
+                percent(share),
+                percent(budget),
+                percent(saves)
+            ),
+            Why::Slow { share, budget, saves } => write!(
+                f,
+                "over budget-p95: {} of {}; this saves {}",
                 percent(share),
                 percent(budget),
                 percent(saves)
@@ -195,8 +214,19 @@ pub struct Decision {
     pub moves: Vec<Move>,
     /// The share once that is done, as predicted.
     pub predicted: f64,
-    /// False where the budget cannot be kept whatever is moved; then everything that saves something is.
+    /// What connections are slowed by; `None`: there is no budget for that, or none did anything.
+    pub slowed: Option<Slowed>,
+    /// False where a budget cannot be kept whatever is moved; then everything that saves something is.
     pub can_be_kept: bool,
+}
+
+/// What watching slows connections by: the 95th percentile, weighed by the CPU time they used themselves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Slowed {
+    /// A connection's price as a part of its CPU time.
+    pub share: f64,
+    /// That once the moves are done, as predicted.
+    pub predicted: f64,
 }
 
 /// What the governor is told at its start.
@@ -204,6 +234,8 @@ pub struct Decision {
 pub struct Rules {
     /// What all may cost, as a share of the CPU time: 0.01 is 1%.
     pub budget: f64,
+    /// What connections may be slowed by: the 95th percentile. `None`: as much as it comes to.
+    pub budget_p95: Option<f64>,
 }
 
 /// It remembers what it saw and what it changed; the present levels it is told each time.
@@ -212,6 +244,8 @@ pub struct Governor {
     rules: Rules,
     prices: Prices,
     memory: Memory,
+    /// That of the connections which were slowed most, of a second of their CPU time.
+    slow: Memory,
     changes: BTreeMap<String, VecDeque<Duration>>,
     before: Option<Likeness>,
 }
@@ -223,11 +257,29 @@ enum Course {
     Raise,
 }
 
+/// What a look asks for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Cause {
+    /// All cost more than their budget.
+    Over { share: f64, budget: f64 },
+    /// Connections are slowed by more than theirs.
+    Slow { share: f64, budget: f64 },
+    /// Neither.
+    Room { share: f64, budget: f64 },
+}
+
+impl Cause {
+    fn course(self) -> Course {
+        if matches!(self, Cause::Room { .. }) { Course::Raise } else { Course::Cut }
+    }
+}
+
 impl Governor {
     /// With a budget and prices.
     #[must_use]
     pub fn new(rules: Rules, prices: Prices) -> Governor {
-        Governor { rules, prices, memory: Memory::default(), changes: BTreeMap::new(), before: None }
+        let (memory, slow) = (Memory::default(), Memory::default());
+        Governor { rules, prices, memory, slow, changes: BTreeMap::new(), before: None }
     }
 
     /// Goes by other rules from the next look on.
@@ -252,30 +304,82 @@ impl Governor {
         }
         let account = self.account(board, look, load);
         let share = account.share().ns;
+        let crowd = self.crowd(board, look, load);
+        let slowed = crowd.as_ref().and_then(|crowd| self.slowed(crowd, board, load));
         let is_calm = self.before.replace(load.likeness()).is_some_and(|it| it.is_like(load.likeness()));
-        let course = if share > self.rules.budget { Course::Cut } else { Course::Raise };
-        let mut decision = Decision { account, moves: vec![], predicted: share, can_be_kept: true };
+        let cause = self.cause(share, slowed);
+        let slowed = slowed.map(|share| Slowed { share, predicted: share });
+        let mut decision = Decision { account, moves: vec![], predicted: share, slowed, can_be_kept: true };
         let may_raise = is_calm && losses(board) > 0;
-        if look.cpu <= 0.0 || (course == Course::Raise && !may_raise) {
+        if look.cpu <= 0.0 || (cause.course() == Course::Raise && !may_raise) {
             return decision;
         }
-        let plan = Plan::of(self, board, look, load, course);
-        let part = if course == Course::Cut { CUT_TO } else { RAISE_TO };
-        let budget = self.rules.budget * look.cpu;
-        let choice = best(&plan.groups, budget * part - look.own, budget * VAIN);
-        let mut moves = plan.moves(board, &choice, look.cpu, (share, self.rules.budget));
-        if course == Course::Cut {
+        let (plan, choice) = self.choose(board, look, load, crowd.as_ref(), cause.course());
+        if cause.course() == Course::Cut {
             decision.predicted = (choice.cost + look.own) / look.cpu;
             decision.can_be_kept = decision.predicted <= self.rules.budget;
+            if let (Some(slowed), Some(crowd), Some(budget)) =
+                (&mut decision.slowed, &crowd, self.rules.budget_p95)
+            {
+                slowed.predicted = self.slowed_by(crowd, board, &plan.levels(board, &choice));
+                decision.can_be_kept &= slowed.predicted <= budget;
+            }
         } else if !choice.fits || choice.loss >= losses(board) {
             return decision;
         }
+        let mut moves = plan.moves(board, &choice, cause);
         moves.sort_by(|a, b| b.why.share().total_cmp(&a.why.share()));
         for it in &moves {
             self.changes.entry(it.switch.clone()).or_default().push_back(look.now);
         }
         decision.moves = moves;
         decision
+    }
+
+    /// What has to be done, and why.
+    fn cause(&self, share: f64, slowed: Option<f64>) -> Cause {
+        let budget = self.rules.budget;
+        match (slowed, self.rules.budget_p95) {
+            _ if share > budget => Cause::Over { share, budget },
+            (Some(share), Some(budget)) if share > budget => Cause::Slow { share, budget },
+            _ => Cause::Room { share, budget },
+        }
+    }
+
+    /// The choice, made anew for more connections while it leaves some over their budget.
+    fn choose(
+        &mut self,
+        board: &Board,
+        look: &Look,
+        load: Load,
+        crowd: Option<&Crowd>,
+        course: Course,
+    ) -> (Plan, Choice) {
+        let allowed: Vec<Vec<Level>> =
+            board.iter().map(|switch| self.allowed(switch, look.now, course)).collect();
+        let expected = board.iter().map(|switch| self.expected(switch, look, load, course)).collect();
+        let all = View { cpu: look.cpu, own: look.own, budget: self.rules.budget, events: expected };
+        let part = if course == Course::Cut { CUT_TO } else { RAISE_TO };
+        let mut views = vec![all];
+        let budget = self.rules.budget_p95.unwrap_or(f64::INFINITY);
+        let mut slowest = crowd.and_then(|it| it.slowed(&self.prices_at(board, &present(board))));
+        for tries in 1.. {
+            if let (Some((_, nth)), Some(crowd)) = (slowest, crowd) {
+                let mut events = crowd.in_a_second(nth, board.len());
+                if course == Course::Raise {
+                    self.remember_slow(board, load, &mut events);
+                }
+                views.push(View { cpu: SECOND, own: 0.0, budget, events });
+            }
+            let plan = Plan::new(&self.prices, board, &views, &allowed);
+            let choice = choice::best_of(&plan.bounds(part));
+            let prices = self.prices_at(board, &plan.levels(board, &choice));
+            slowest = crowd.and_then(|it| it.slowed(&prices)).filter(|it| it.0 > budget * part);
+            if slowest.is_none() || tries == TRIES || !choice.fits {
+                return (plan, choice);
+            }
+        }
+        unreachable!("it returns after some tries")
     }
 
     /// The account alone: nothing is remembered or decided.
@@ -286,7 +390,7 @@ impl Governor {
 
     /// What every instrument cost: what is on by what it had, what is off by what it would have had.
     fn account(&self, board: &Board, look: &Look, load: Load) -> Account {
-        let recording = Recording::of(board);
+        let recording = Recording::of(board, &present(board));
         let entries = board.iter().filter_map(|switch| {
             let Switched::Instrument(kind) = switch.of else { return None };
             let is_off = switch.present == Level::Off;
@@ -296,6 +400,51 @@ impl Governor {
             Some(Entry { name: switch.name.clone(), kind, level, events })
         });
         Account::of(&self.prices, entries.collect(), look.cpu, look.own)
+    }
+
+    /// Connections, where there is a budget for them. What is off has what the slowest had of it under such a load.
+    fn crowd(&self, board: &Board, look: &Look, load: Load) -> Option<Crowd> {
+        self.rules.budget_p95?;
+        let unseen = board.iter().enumerate().filter(|(_, switch)| switch.present == Level::Off);
+        let unseen = unseen.filter_map(|(at, switch)| {
+            let events = self.slow.predict(&switch.name, load.of_a_second())?;
+            Some((at, events / SECOND))
+        });
+        Some(Crowd::of(board, &look.connections, &unseen.collect::<Vec<_>>()))
+    }
+
+    /// What the 95th percentile is slowed by as things are. What it had is remembered.
+    fn slowed(&mut self, crowd: &Crowd, board: &Board, load: Load) -> Option<f64> {
+        let (share, nth) = crowd.slowed(&self.prices_at(board, &present(board)))?;
+        let events = crowd.in_a_second(nth, board.len());
+        for (switch, events) in board.iter().zip(events) {
+            if switch.present > Level::Off && matches!(switch.of, Switched::Instrument(_)) {
+                self.slow.learn(&switch.name, events, load.of_a_second());
+            }
+        }
+        Some(share)
+    }
+
+    /// The same at other levels.
+    fn slowed_by(&self, crowd: &Crowd, board: &Board, levels: &[Level]) -> f64 {
+        crowd.slowed(&self.prices_at(board, levels)).map_or(0.0, |it| it.0)
+    }
+
+    fn remember_slow(&self, board: &Board, load: Load, events: &mut [f64]) {
+        for (switch, events) in board.iter().zip(events) {
+            let remembered = self.slow.predict(&switch.name, load.of_a_second());
+            *events = events.max(remembered.unwrap_or(0.0));
+        }
+    }
+
+    /// Nanoseconds an event costs at these levels, by place on the board.
+    fn prices_at(&self, board: &Board, levels: &[Level]) -> Vec<f64> {
+        let recording = Recording::of(board, levels);
+        let of = |(switch, level): (&Switch, &Level)| match switch.of {
+            Switched::Instrument(kind) => self.prices.cost(kind, recording.effective(kind, *level)).ns,
+            Switched::Recording(_) => 0.0,
+        };
+        board.iter().zip(levels).map(of).collect()
     }
 
     /// The levels a switch may be given now.
@@ -329,12 +478,12 @@ fn events(look: &Look, name: &str) -> f64 {
 struct Recording(BTreeMap<Family, Level>);
 
 impl Recording {
-    fn of(board: &Board) -> Recording {
-        let of = |switch: &Switch| match switch.of {
-            Switched::Recording(family) => Some((family, switch.present)),
+    fn of(board: &Board, levels: &[Level]) -> Recording {
+        let of = |(switch, level): (&Switch, &Level)| match switch.of {
+            Switched::Recording(family) => Some((family, *level)),
             Switched::Instrument(_) => None,
         };
-        Recording(board.iter().filter_map(of).collect())
+        Recording(board.iter().zip(levels).filter_map(of).collect())
     }
 
     fn effective(&self, kind: Kind, level: Level) -> Level {
@@ -342,109 +491,16 @@ impl Recording {
     }
 }
 
+/// The levels there are.
+fn present(board: &Board) -> Vec<Level> {
+    board.iter().map(|switch| switch.present).collect()
+}
+
 /// An instrument's events are recorded as its family is, if they are timed at all.
-fn effective(level: Level, recording: Option<Level>) -> Level {
+pub(crate) fn effective(level: Level, recording: Option<Level>) -> Level {
     match recording {
         Some(recording) if level >= Level::Sums => recording.max(Level::Sums),
         _ => level,
-    }
-}
-
-/// The board as a choice: what is left of it after what is held, negligible or not allowed.
-struct Plan {
-    groups: Vec<Group>,
-    /// For each group: its recording's place on the board and levels; places and levels of its items.
-    places: Vec<(Option<Place>, Vec<Place>)>,
-}
-
-struct Place {
-    at: usize,
-    levels: Vec<Level>,
-}
-
-impl Plan {
-    fn of(governor: &mut Governor, board: &Board, look: &Look, load: Load, course: Course) -> Plan {
-        let mut plan = Plan { groups: vec![], places: vec![] };
-        let families = Family::ALL.into_iter().map(Some).chain([None]);
-        for family in families {
-            plan.add(governor, board, look, load, course, family);
-        }
-        plan
-    }
-
-    fn add(
-        &mut self,
-        governor: &mut Governor,
-        board: &Board,
-        look: &Look,
-        load: Load,
-        course: Course,
-        family: Option<Family>,
-    ) {
-        let is_recording = |it: &Switch| matches!(it.of, Switched::Recording(of) if Some(of) == family);
-        let recording = board.iter().position(is_recording).map(|at| {
-            let levels = governor.allowed(&board[at], look.now, course);
-            Place { at, levels: levels.into_iter().rev().collect() }
-        });
-        let ways: Vec<Option<Level>> = match &recording {
-            Some(place) => place.levels.iter().copied().map(Some).collect(),
-            None => vec![None],
-        };
-        let losses = match &recording {
-            Some(place) => place.levels.iter().map(|level| board[place.at].loss(*level)).collect(),
-            None => vec![0],
-        };
-        let mut group = Group { recording: losses, items: vec![] };
-        let mut places = vec![];
-        for (at, switch) in board.iter().enumerate() {
-            let Switched::Instrument(kind) = switch.of else { continue };
-            if kind.family() != family {
-                continue;
-            }
-            let events = governor.expected(switch, look, load, course);
-            let mut levels = governor.allowed(switch, look.now, course);
-            levels.reverse();
-            let cost = |level: Level, way: Option<Level>| {
-                governor.prices.cost(kind, effective(level, way)).ns * events
-            };
-            let dearest = levels.iter().flat_map(|level| ways.iter().map(move |way| cost(*level, *way)));
-            if dearest.fold(0.0, f64::max) < NEGLIGIBLE * governor.rules.budget * look.cpu {
-                // It stays, or goes up, by what it is worth alone.
-                levels.truncate(1);
-            }
-            let step = |level: &Level| Step {
-                loss: switch.loss(*level),
-                costs: ways.iter().map(|way| cost(*level, *way)).collect(),
-            };
-            group.items.push(Item { steps: levels.iter().map(step).collect() });
-            places.push(Place { at, levels });
-        }
-        self.groups.push(group);
-        self.places.push((recording, places));
-    }
-
-    fn moves(&self, board: &Board, choice: &Choice, cpu: f64, (share, budget): (f64, f64)) -> Vec<Move> {
-        let mut moves = vec![];
-        for (nth, (recording, places)) in self.places.iter().enumerate() {
-            let way = choice.recording[nth];
-            let now = recording.iter().map(|it| position(&it.levels, board[it.at].present)).sum::<usize>();
-            let items = &self.groups[nth].items;
-            if let Some(place) = recording {
-                let at_way = |way: usize| -> f64 {
-                    let steps = items.iter().zip(&choice.steps[nth]);
-                    steps.map(|(item, step)| item.steps[*step].costs[way]).sum()
-                };
-                let change = at_way(way) - at_way(now);
-                moves.extend(moved(&board[place.at], place.levels[way], change / cpu, share, budget));
-            }
-            for ((place, item), step) in places.iter().zip(items).zip(&choice.steps[nth]) {
-                let present = position(&place.levels, board[place.at].present);
-                let from = item.steps.get(present).map_or(item.steps[*step].costs[now], |it| it.costs[now]);
-                let change = item.steps[*step].costs[now] - from;
-                moves.extend(moved(&board[place.at], place.levels[*step], change / cpu, share, budget));
-            }
-        }
-        moves
     }
 }
 
@@ -459,20 +515,6 @@ impl Governor {
             (_, Course::Cut) => seen,
         }
     }
-}
-
-fn position(levels: &[Level], level: Level) -> usize {
-    levels.iter().position(|it| *it == level).unwrap_or(0)
-}
-
-fn moved(switch: &Switch, to: Level, change: f64, share: f64, budget: f64) -> Option<Move> {
-    let from = switch.present;
-    let why = match (to < from, share > budget) {
-        (true, true) => Why::Over { share, budget, saves: -change },
-        (true, false) => Why::Exchanged { saves: -change },
-        (false, _) => Why::Room { share, budget, costs: change },
-    };
-    (to != from).then(|| Move { switch: switch.name.clone(), from, to, why })
 }
 
 /// What is cut: the switches below their highest level, by what that loses.

@@ -6,15 +6,18 @@
 pub mod account;
 mod budget;
 pub mod choice;
+mod connection;
 pub mod governor;
 pub mod kind;
 mod memory;
 pub mod pace;
+mod plan;
 pub mod price;
 pub mod worth;
 
 pub use account::{Account, Entry, Share};
 pub use budget::Budget;
+pub use connection::Connection;
 pub use governor::{Board, Decision, Governor, Held, Look, Move, Rules, Switch};
 pub use kind::{Family, Kind, Level};
 pub use price::{Cost, PriceError, Prices, Provider};

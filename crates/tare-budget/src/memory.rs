@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::connection::SECOND;
+
 /// A rate is believed in full for so long, then half of it for each such time.
 const BELIEVED: Duration = Duration::from_secs(600);
 
@@ -23,6 +25,14 @@ impl Load {
         let per_statement = self.cpu.max(1.0) / self.statements.max(1.0);
         #[allow(clippy::cast_possible_truncation)] // an exponent
         Likeness(per_statement.log2().round() as i32)
+    }
+}
+
+impl Load {
+    /// The same for a second of CPU time.
+    pub(crate) fn of_a_second(self) -> Load {
+        let times = SECOND / self.cpu.max(1.0);
+        Load { cpu: self.cpu * times, statements: self.statements * times, ..self }
     }
 }
 

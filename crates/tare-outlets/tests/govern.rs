@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
+use tare_budget::governor::Why;
 use tare_budget::{Account, Decision, Kind, Prices};
 use tare_outlets::Address;
 use tare_outlets::govern::{Error, Event, Machine, Notice, Orders, PutBack, govern, put_back};
@@ -22,7 +23,7 @@ static SECONDS: AtomicU64 = AtomicU64::new(0);
 
 fn machine() -> Machine {
     let cpu = |_| Some(Duration::from_secs(SECONDS.fetch_add(1000, Ordering::Relaxed)));
-    Machine { find: Box::new(|_| Some(1)), cpu }
+    Machine { find: Box::new(|_| Some(1)), cpu, thread_cpu: |_, _| None }
 }
 
 /// Prices beside which a thousand seconds are little: a second an event, and nothing when it is off.
@@ -36,7 +37,7 @@ fn dear() -> Prices {
 
 /// A machine that is elsewhere.
 fn elsewhere() -> Machine {
-    Machine { find: Box::new(|_| None), cpu: |_| None }
+    Machine { find: Box::new(|_| None), cpu: |_| None, thread_cpu: |_, _| None }
 }
 
 const STATEMENTS: [&str; 8] = [
@@ -98,6 +99,7 @@ impl Host {
         Orders {
             address: self.address("governor:secret"),
             budget,
+            budget_p95: None,
             prices: None,
             every: Duration::from_millis(1),
             keep: vec![],
@@ -209,6 +211,43 @@ fn what_is_over_the_budget_is_switched_off_and_put_back_in_the_end() {
         assert!(put_backs(&events)[0].rows > 20 && put_backs(&events)[0].left.is_empty());
         assert_eq!(host.settings(), before);
         assert!(host.nothing_owed());
+    }
+}
+
+/// As [`machine`], with threads whose time goes by likewise.
+fn machine_with_threads() -> Machine {
+    let thread_cpu = |_, _| Some(Duration::from_secs(SECONDS.fetch_add(1000, Ordering::Relaxed)));
+    Machine { thread_cpu, ..machine() }
+}
+
+#[test]
+fn connections_that_are_slowed_have_a_budget_of_their_own() {
+    let _turn = tare_testkit::turn();
+    for host in Host::all() {
+        let before = host.settings();
+        let orders = Orders { budget: 1e6, budget_p95: Some(0.01), ..host.dear_orders() };
+        let mut connection = host.root();
+        let mut events = vec![];
+        let mut nth = 0;
+        let mut wait = |_| {
+            (0..200).for_each(|_| {
+                connection.query_drop("SELECT COUNT(*) FROM load_of_test.rows_of_test").expect("a query");
+            });
+            nth += 1;
+            nth <= 6
+        };
+        let machine = machine_with_threads();
+        govern(&orders, &machine, false, &mut wait, &mut |event| events.push(event)).expect("it governs");
+        let slowed: Vec<f64> =
+            decisions(&events).iter().filter_map(|it| it.slowed.map(|it| it.share)).collect();
+        assert!(slowed[0] > 1.0 && slowed[slowed.len() - 1] <= 0.01, "{slowed:?}");
+        let mut moves = decisions(&events).into_iter().flat_map(|it| &it.moves);
+        assert!(moves.any(|it| matches!(it.why, Why::Slow { .. })));
+        assert_eq!(host.settings(), before);
+
+        let refused = govern(&orders, &elsewhere(), false, &mut |_| false, &mut |_| {});
+        let refused = refused.expect_err("nobody knows what connections use").to_string();
+        assert!(refused.contains("--budget-p95") || refused.contains("--cores"), "{refused}");
     }
 }
 

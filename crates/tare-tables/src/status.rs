@@ -55,8 +55,9 @@ pub fn set_status_source(source: StatusSource) -> bool {
 pub static STATUS: TableDef<StatusRow> = TableDef::new(
     "tare_status",
     "A table of tare's own, not in the built-in: version, memory in bytes, digests that lost their place to \
-     others, what did not fit, which consumers are on, and what the host says of itself. Two rows may be updated: `budget` (OFF, or a \
-     share of the server's CPU time such as 1%), and `level` (as the option: `lean`, or `lean, stage/%=counts`).",
+     others, what did not fit, which consumers are on, and what the host says of itself. Three rows may be updated: `budget` (OFF, or a \
+     share of the server's CPU time such as 1%), `budget_p95` (likewise, of connections' own CPU time), and `level` (as the option: \
+     `lean`, or `lean, stage/%=counts`).",
     &[&[
         column("NAME", VarChar(64), "What the row is about.", |(name, _): &StatusRow| name.clone().into()),
         column("VALUE", VarChar(1024), "Its value, as text.", |(_, value): &StatusRow| {

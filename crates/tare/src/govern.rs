@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::{Value, json};
-use tare_budget::governor::percent;
+use tare_budget::governor::{Slowed, percent};
 use tare_budget::price::Origin;
 use tare_budget::{Budget, Cost, Decision, Prices};
 use tare_lab::interrupt::Interrupt;
@@ -45,6 +45,10 @@ pub(crate) struct Govern {
     /// What all may cost, as a share of the CPU time the server uses
     #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = budget)]
     budget: Budget,
+    /// What it may slow connections by, as a share of the CPU time they use themselves: of that time 95% is in connections
+    /// which are slowed by no more. Kept beside --budget; only on the server's machine
+    #[arg(long, value_name = "SHARE", value_parser = budget)]
+    budget_p95: Option<Budget>,
     #[command(flatten)]
     clock: Clock,
     /// Seconds between two looks, at least
@@ -102,24 +106,26 @@ impl Clock {
     }
 
     pub(crate) fn machine(&self) -> Result<Machine> {
+        let thread_cpu = govern::thread_cpu;
         let cpu = |pid| tare_lab::process::cpu_time(pid).ok();
         if let Some(pid) = self.pid {
             if cpu(pid).is_none() {
                 bail!("--pid: there is no process {pid}");
             }
-            return Ok(Machine { find: Box::new(move |_| Some(pid)), cpu });
+            return Ok(Machine { find: Box::new(move |_| Some(pid)), cpu, thread_cpu });
         }
         let listening = |address: &Address| match address {
             Address::Account(options) => Process::listening(Path::new(options.get_socket()?)).ok(),
             Address::Socket(_) => None,
         };
-        Ok(Machine { find: Box::new(listening), cpu })
+        Ok(Machine { find: Box::new(listening), cpu, thread_cpu })
     }
 
     pub(crate) fn orders(&self, address: Address, budget: f64, every: u64) -> Result<Orders> {
         Ok(Orders {
             address,
             budget,
+            budget_p95: None,
             prices: self.prices()?,
             every: Duration::from_secs(every),
             keep: vec![],
@@ -140,6 +146,7 @@ pub(crate) fn govern(arguments: &Govern, interrupt: &Interrupt) -> Result<ExitCo
         return Ok(ExitCode::SUCCESS);
     }
     let orders = Orders {
+        budget_p95: arguments.budget_p95.map(Budget::share),
         keep: arguments.keep.clone(),
         folder,
         ..arguments.clock.orders(address, arguments.budget.share(), arguments.every)?
@@ -237,8 +244,10 @@ impl Teller {
 
     fn decision(&mut self, decision: &Decision, by_persons: f64, fixed: f64) {
         let share = decision.account.share();
+        let slowed = |it: Slowed| format!("; connections slowed by {}", percent(it.share));
+        let slowed = decision.slowed.map(slowed).unwrap_or_default();
         if !decision.moves.is_empty() {
-            self.line(&format!("{}, budget {}", between(share), percent(self.budget)));
+            self.line(&format!("{}, budget {}{slowed}", between(share), percent(self.budget)));
         }
         for (nth, it) in decision.moves.iter().enumerate() {
             if nth < SHOWN {
@@ -247,6 +256,7 @@ impl Teller {
             let figures = json!({
                 "instrument": it.switch, "from": it.from.name(), "to": it.to.name(), "why": it.why.to_string(),
                 "share": share.ns, "low": share.low, "high": share.high, "budget": self.budget,
+                "slowed": decision.slowed.map(|it| it.share),
             });
             self.write("moved", figures);
         }
@@ -262,7 +272,7 @@ impl Teller {
             let own = decision.account.own / decision.account.cpu.max(1.0);
             self.line(&format!(
                 "the budget of {} cannot be kept under this load: {} is left when everything is off that may be; {} is what \
-                 somebody has set, {} cannot be switched, {} is reading the counts, the rest is what an instrument costs that is off",
+                 somebody has set, {} cannot be switched, {} is reading the counts, the rest is what an instrument costs that is off{slowed}",
                 percent(self.budget), percent(decision.predicted), percent(by_persons), percent(fixed), percent(own)
             ));
             let figures =

@@ -83,16 +83,18 @@ impl Theirs {
                 .into_iter()
                 .map(|statement| statement.replace("TABLE ", "TABLE shop.").replace("INTO ", "INTO shop.")),
         );
-        for table in ["events_statements_summary_by_digest", "events_statements_history_long"] {
-            dump.push(format!("TRUNCATE TABLE performance_schema.{table}"));
-        }
+        dump.push("TRUNCATE TABLE performance_schema.events_statements_history_long".to_owned());
         dump.iter().for_each(|statement| connection.query_drop(statement).expect("it is done"));
     }
 
-    /// What the server counted by digest: executions, errors, rows.
+    /// What the server executed, by digest: executions, errors, rows. From the history: where sessions run side by side, the
+    /// built-in's summary by digest loses one now and then, as it adds without a lock.
     fn digests(&self) -> Vec<(String, u64, u64, u64, u64, u64)> {
-        let query = "SELECT DIGEST_TEXT, COUNT_STAR, SUM_ERRORS, SUM_ROWS_SENT, SUM_ROWS_EXAMINED, SUM_ROWS_AFFECTED
-            FROM performance_schema.events_statements_summary_by_digest WHERE SCHEMA_NAME = 'shop' ORDER BY DIGEST_TEXT";
+        let query =
+            "SELECT DIGEST_TEXT, COUNT(*), CAST(SUM(ERRORS) AS UNSIGNED), CAST(SUM(ROWS_SENT) AS UNSIGNED),
+                CAST(SUM(ROWS_EXAMINED) AS UNSIGNED), CAST(SUM(ROWS_AFFECTED) AS UNSIGNED)
+            FROM performance_schema.events_statements_history_long WHERE CURRENT_SCHEMA = 'shop' AND DIGEST_TEXT IS NOT NULL
+            GROUP BY DIGEST_TEXT ORDER BY DIGEST_TEXT";
         self.server.connect().expect("a connection").query(query).expect("digests")
     }
 

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tare_budget::governor::Switched;
-use tare_budget::{Decision, Family, Governor, Kind, Level, Look, Prices, Provider, Rules, Switch};
+use tare_budget::{
+    Connection, Decision, Family, Governor, Kind, Level, Look, Prices, Provider, Rules, Switch,
+};
 
 /// Events of a load in a second of the server's CPU time.
 #[derive(Clone, Debug)]
@@ -44,6 +46,18 @@ impl Load {
 
     pub(crate) fn mariadb_read_only() -> Load {
         Load::recorded(include_str!("../accounts/mariadb-oltp_read_only.tsv"), 265.0)
+    }
+
+    /// A loop in a procedure: hardly a statement of a client, and a million of the program's and their stages.
+    pub(crate) fn procedure() -> Load {
+        let events = [
+            ("statement/sql/call_procedure", 200.0),
+            ("statement/sp/set", 400_000.0),
+            ("statement/sp/jump_if_not", 400_000.0),
+            ("stage/sql/executing", 1_600_000.0),
+            ("memory/sql/sp_head::main_mem_root", 400.0),
+        ];
+        Load { statements: 200.0, events: events.map(|(name, count)| (name.to_owned(), count)).into() }
     }
 
     /// Twenty statements a second, which sort what does not fit into memory: rows, files, hardly a lock.
@@ -96,7 +110,30 @@ impl Server {
     }
 
     pub(crate) fn governor(&self, budget: f64) -> Governor {
-        Governor::new(Rules { budget }, self.prices.clone())
+        self.governor_of(Rules { budget, budget_p95: None })
+    }
+
+    pub(crate) fn governor_of(&self, rules: Rules) -> Governor {
+        Governor::new(rules, self.prices.clone())
+    }
+
+    /// What the server tells when each connection has used so many seconds for a load, in five seconds.
+    pub(crate) fn look_at(&mut self, connections: &[(f64, &Load)]) -> Look {
+        self.now += Duration::from_secs(5);
+        let mut look = Look { now: self.now, ..Look::default() };
+        for (seconds, load) in connections {
+            let on = load.events.iter().filter(|(name, _)| self.level(name) > Level::Off);
+            let events: Vec<(String, f64)> =
+                on.map(|(name, count)| (name.clone(), count * seconds)).collect();
+            look.cpu += seconds * 1e9;
+            look.statements += load.statements * seconds;
+            for (name, count) in &events {
+                *look.events.entry(name.clone()).or_default() += count;
+            }
+            let events = events.into_iter().map(|(name, count)| (name.into(), count)).collect();
+            look.connections.push(Connection { cpu: seconds * 1e9, events });
+        }
+        look
     }
 
     /// What the server tells after some seconds, each of one of the loads.
@@ -121,7 +158,11 @@ impl Server {
     /// Looks, and does what is decided.
     pub(crate) fn step(&mut self, governor: &mut Governor, seconds: &[&Load]) -> Decision {
         let look = self.look(seconds);
-        let decision = governor.look(&self.board, &look);
+        self.decide(governor, &look)
+    }
+
+    pub(crate) fn decide(&mut self, governor: &mut Governor, look: &Look) -> Decision {
+        let decision = governor.look(&self.board, look);
         for it in &decision.moves {
             let switch = self.board.iter_mut().find(|switch| switch.name == it.switch).expect("it is there");
             assert_eq!(switch.present, it.from, "{it:?}");

@@ -8,7 +8,7 @@ use crate::count::bank::{Bank, with_cell};
 use crate::count::cell::{Cell, Family, Viewer};
 use crate::count::error::ErrorCell;
 use crate::memory::arena::Offset;
-use crate::snapshot::{ClassId, Kind};
+use crate::snapshot::{ClassId, ConnectionCounts, Kind};
 use crate::thread::{BANK_OWN, BANK_UNATTRIBUTED, Thread};
 
 /// What errors of all numbers are counted under.
@@ -24,6 +24,23 @@ impl Engine {
         let names = names.into_iter().map(Option::unwrap_or_default);
         let counts = names.zip(counts).chain([(ERROR, errors)]);
         counts.filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// As [`Engine::event_counts`], of each connection there is.
+    pub fn event_counts_by_connection(&self) -> Vec<ConnectionCounts> {
+        let names = self.registry.names();
+        let name = |class: ClassId| (class as usize).checked_sub(1).and_then(|at| *names.get(at)?);
+        let of = |thread: &'static Thread| {
+            let thread_id = thread.thread_id.load(Relaxed);
+            let (mut own, mut errors) = (Vec::new(), 0);
+            self.count_thread(thread, &mut own, &mut errors);
+            let os_id = thread.os_id.load(Relaxed);
+            let named = own.into_iter().filter_map(|(class, count)| Some((name(class)?, count)));
+            let events = named.chain([(ERROR, errors)]).filter(|(_, count)| *count > 0).collect();
+            self.still_lives(thread, thread_id).then_some(ConnectionCounts { thread_id, os_id, events })
+        };
+        let connections = self.live_threads_where(|it| it.processlist_id.load(Relaxed) != 0);
+        connections.into_iter().filter_map(of).collect()
     }
 
     /// By instrument, in the order of ids; and of errors.

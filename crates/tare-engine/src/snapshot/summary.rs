@@ -153,6 +153,17 @@ pub struct ConnectionsRow {
     pub max_session_memory: u64,
 }
 
+/// How many events a connection's thread has had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectionCounts {
+    /// THREAD_ID.
+    pub thread_id: u64,
+    /// THREAD_OS_ID; 0: nobody has said.
+    pub os_id: u64,
+    /// By instrument, those it has had of: an instrument may come twice.
+    pub events: Vec<(&'static str, u64)>,
+}
+
 /// One row of a `*_by_event_name` summary.
 #[derive(Clone, Debug)]
 pub struct Summary<S> {

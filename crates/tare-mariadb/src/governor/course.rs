@@ -1,15 +1,16 @@
 //! The governor on an engine whose events are counted one by one, at times the test makes.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
 use tare_budget::governor::Why;
 use tare_budget::{Budget, Kind, Level, Prices};
-use tare_engine::Recording;
 use tare_engine::snapshot::{ClassId, EventType, Reset};
+use tare_engine::{Recording, ThreadRef};
 
-use super::watch::{Moment, Seen, Watch};
+use super::watch::{Budgets, Moment, Seen, Watch};
 use crate::driver::{IDLE, MUTEX, Rig, STAGE, STATEMENT, small};
 
 /// The same prices for all kinds, high enough that a test need not have many events.
@@ -32,7 +33,7 @@ struct Course {
     watch: Watch,
     at: Moment,
     questions: u64,
-    budget: Budget,
+    budgets: Budgets,
 }
 
 const EVERY: Duration = Duration::from_secs(5);
@@ -44,11 +45,11 @@ impl Course {
         let thread = rig.connect();
         rig.set_thread_account(thread, b"a", b"h");
         rig.begin_session(thread, thread.thread_id());
-        let budget = Budget::read(budget).unwrap();
-        let mut course =
-            Course { rig, watch: Watch::new(prices()), at: Moment::default(), questions: 0, budget };
+        let budgets = Budgets { all: Budget::read(budget), p95: None };
+        let watch = Watch::new(prices(), |_| None);
+        let mut course = Course { rig, watch, at: Moment::default(), questions: 0, budgets };
         course.ask(0);
-        course.watch.begin(&rig, course.at);
+        course.watch.begin(&rig, course.at, budgets);
         course
     }
 
@@ -76,7 +77,7 @@ impl Course {
     fn look(&mut self) -> Seen {
         self.at.now += EVERY;
         self.at.cpu += USED;
-        self.watch.look(&self.rig, self.at, Some(self.budget))
+        self.watch.look(&self.rig, self.at, self.budgets)
     }
 
     fn step(&mut self, mutexes: usize, stages: usize, statements: u64) -> Seen {
@@ -94,7 +95,7 @@ impl Course {
     }
 
     fn share(&self, seen: &Seen) -> f64 {
-        seen.account.share().ns / self.budget.share()
+        seen.account.share().ns / self.budgets.all.unwrap().share()
     }
 }
 
@@ -236,12 +237,80 @@ fn nothing_is_decided_about_an_idle_server() {
 #[test]
 fn a_look_is_due_when_a_tenth_of_the_budget_has_paid_for_the_last() {
     let mut course = Course::new("1%");
-    assert!(course.watch.is_due(course.at, course.budget), "nobody knows what one takes");
+    assert!(course.watch.is_due(course.at, course.budgets), "nobody knows what one takes");
     course.step(10, 0, 1);
     course.watch.took(Duration::from_millis(1));
     let after = |cpu| Moment { cpu: course.at.cpu + cpu, ..course.at };
-    assert!(!course.watch.is_due(after(Duration::from_millis(999)), course.budget));
-    assert!(course.watch.is_due(after(Duration::from_millis(1001)), course.budget));
+    assert!(!course.watch.is_due(after(Duration::from_millis(999)), course.budgets));
+    assert!(course.watch.is_due(after(Duration::from_millis(1001)), course.budgets));
     let seen = course.step(10, 0, 1);
     assert!((seen.account.own - 1e6).abs() < 1.0, "its own cost is in the account");
+}
+
+thread_local! {
+    /// CPU time that threads have used, by THREAD_OS_ID.
+    static THREADS_USED: RefCell<BTreeMap<u64, Duration>> = RefCell::default();
+}
+
+/// Two connections: one has stages, the other waits. Each look finds what they have used.
+struct Pair {
+    course: Course,
+    threads: [ThreadRef; 2],
+}
+
+impl Pair {
+    fn new(p95: &str) -> Pair {
+        let mut course = Course::new("100%");
+        course.budgets = Budgets { all: None, p95: Budget::read(p95) };
+        course.watch =
+            Watch::new(prices(), |os_id| THREADS_USED.with_borrow(|used| used.get(&os_id).copied()));
+        let threads = [course.rig.thread(), course.rig.thread()];
+        threads.iter().zip(1..).for_each(|(thread, os_id)| course.rig.set_thread_os_id(thread, os_id));
+        THREADS_USED.set([(1, Duration::ZERO), (2, Duration::ZERO)].into());
+        course.watch.begin(&course.rig, course.at, course.budgets);
+        Pair { course, threads }
+    }
+
+    /// 3,000 stages in so many milliseconds of the one, beside 60 milliseconds of the other.
+    fn step(&mut self, ms: u64) -> Seen {
+        let rig = self.course.rig;
+        rig.on(self.threads[0], || {
+            for _ in 0..3000 {
+                rig.stage(rig.class.stage);
+            }
+        });
+        rig.on(self.threads[1], || rig.wait(rig.class.mutex));
+        THREADS_USED.with_borrow_mut(|used| {
+            *used.get_mut(&1).unwrap() += Duration::from_millis(ms);
+            *used.get_mut(&2).unwrap() += Duration::from_millis(60);
+        });
+        self.course.look()
+    }
+}
+
+#[test]
+fn one_connection_that_is_slowed_by_more_than_its_budget_is_relieved() {
+    let mut pair = Pair::new("5%");
+    let seen = pair.step(10);
+    // 3,000 of 500 ns in 10 ms of 70.
+    let slowed = seen.slowed.unwrap();
+    assert!((slowed.share - 0.15).abs() < 1e-3, "{slowed:?}");
+    assert!(seen.moves.iter().all(|it| matches!(it.why, Why::Slow { .. })), "{:?}", seen.moves);
+    assert_eq!(pair.course.setting(STAGE), Some(Recording::Counts), "3% of it: {seen:?}");
+    assert_eq!(pair.course.setting(MUTEX), Some(Recording::Lean), "the other's are not dear");
+    let seen = pair.step(10);
+    assert!(seen.slowed.unwrap().share <= 0.05 && seen.moves.is_empty(), "{seen:?}");
+    pair.course.watch.put_back(&pair.course.rig);
+    assert_eq!(pair.course.setting(STAGE), Some(Recording::Lean));
+}
+
+#[test]
+fn a_twentieth_of_the_time_is_beyond_and_threads_that_cannot_be_told_apart_are_not_asked() {
+    let mut pair = Pair::new("5%");
+    let seen = pair.step(3);
+    assert!(seen.slowed.unwrap().share < 0.001 && seen.moves.is_empty(), "{seen:?}");
+    // A pool's thread serves both.
+    pair.threads.iter().for_each(|thread| pair.course.rig.set_thread_os_id(thread, 1));
+    let seen = pair.step(10);
+    assert!(seen.slowed.is_none() && seen.moves.is_empty(), "{seen:?}");
 }

@@ -1,10 +1,11 @@
-//! The governor of this server: keeps what watching costs under the option `budget`, and shows the account.
+//! The governor of this server: keeps what watching costs under the options `budget` and `budget-p95`, and shows the account.
 //!
 //! With a budget a thread of tare's own looks every few seconds; without one there is no thread, and whoever reads the
 //! account looks. [`tare_budget`] decides, as it does for `tare govern`. A look reads what the engine counted, as any reader
 //! does: no lock of the server's is taken, no function of the server's called.
 
 mod clock;
+mod connections;
 mod counts;
 #[cfg(test)]
 mod course;
@@ -30,20 +31,21 @@ use crate::options::Options;
 use crate::service::spawn;
 use crate::startup::error_log::{Severity, line};
 use ledger::Ledger;
-use watch::{Moment, Seen, Watch};
+use watch::{Budgets, Moment, Seen, Watch};
 
 /// Who reads the account looks at most so often.
 const LEAST: Duration = Duration::from_secs(1);
 /// How long the server's end waits for a look.
 const STOP_BOUND: Duration = Duration::from_secs(2);
-/// The row of `tare_status` that sets the budget.
+/// The rows of `tare_status` that set budgets.
 const BUDGET: &str = "budget";
+const BUDGET_P95: &str = "budget_p95";
 
 /// What looks. Taken before [`SHARED`] by who takes both; held as long as a look takes.
 static WATCH: Mutex<Option<Watch>> = Mutex::new(None);
 /// What is shown and set; held for moments.
 static SHARED: Mutex<Shared> = Mutex::new(Shared {
-    budget: None,
+    budgets: Budgets { all: None, p95: None },
     every: Duration::ZERO,
     is_running: false,
     is_stopping: false,
@@ -58,7 +60,7 @@ static CHANGED: Condvar = Condvar::new();
 
 /// What readers are shown, and what they set.
 struct Shared {
-    budget: Option<Budget>,
+    budgets: Budgets,
     every: Duration,
     is_running: bool,
     is_stopping: bool,
@@ -68,7 +70,7 @@ struct Shared {
     /// Looks that were taken.
     looks: u64,
     last: Option<Seen>,
-    /// It was said that the budget cannot be kept.
+    /// It was said that a budget cannot be kept.
     is_over: bool,
 }
 
@@ -83,16 +85,15 @@ pub(crate) fn begin(options: &Options) {
         Ok(found) => found,
         Err(error) => return line(Severity::Warning, &format!("no prices, no account: {error}")),
     };
-    *lock(&WATCH) = Some(Watch::new(prices.clone()));
+    *lock(&WATCH) = Some(Watch::new(prices.clone(), clock::of_thread));
     {
         let mut shared = lock(&SHARED);
         shared.prices = Some((prices, origin));
         shared.every = Duration::from_secs(options.budget_every.into());
     }
     tare_tables::budget::set_keeper(&Here);
-    if options.budget.is_some() {
-        set(options.budget);
-    }
+    set(BUDGET, |budgets| budgets.all = options.budget);
+    set(BUDGET_P95, |budgets| budgets.p95 = options.budget_p95);
 }
 
 /// The prices of the option's file, or those that ship; and what is to be said of them.
@@ -127,25 +128,27 @@ fn prices(options: &Options) -> Result<(Prices, String), tare_budget::PriceError
     Ok((prices, origin))
 }
 
-/// Sets the budget; `None`: there is none any more, and what was given up comes back.
-fn set(budget: Option<Budget>) {
+/// Sets the budget of that name. Without any, what was given up comes back.
+fn set(name: &str, change: impl FnOnce(&mut Budgets)) {
     let mut shared = lock(&SHARED);
-    if shared.is_stopping || shared.budget == budget {
+    let mut budgets = shared.budgets;
+    change(&mut budgets);
+    if shared.is_stopping || shared.budgets == budgets {
         return;
     }
-    shared.budget = budget;
+    shared.budgets = budgets;
     shared.is_over = false;
-    shared.note(match budget {
-        Some(budget) => format!("the budget is {budget} from now on"),
-        None => "there is no budget from now on".to_owned(),
+    shared.note(match if name == BUDGET { budgets.all } else { budgets.p95 } {
+        Some(budget) => format!("the {name} is {budget} from now on"),
+        None => format!("there is no {name} from now on"),
     });
-    if budget.is_some() && !shared.is_running {
+    if !budgets.are_none() && !shared.is_running {
         shared.is_running = true;
         if let Err(error) = spawn("tare-governor", Box::new(run)) {
             shared.is_running = false;
-            shared.budget = None;
-            shared.note(format!("no thread can be started: {error}; there is no budget"));
-            line(Severity::Warning, &format!("the budget is not kept: no thread can be started: {error}"));
+            shared.budgets = Budgets::default();
+            shared.note(format!("no thread can be started: {error}; there is no {name}"));
+            line(Severity::Warning, &format!("the {name} is not kept: no thread can be started: {error}"));
         }
     }
     CHANGED.notify_all();
@@ -166,7 +169,7 @@ fn run() {
         // The log has the panic's text. Nothing stays given up for a governor that is gone.
         let _ = catch_unwind(|| lock(&WATCH).as_mut().map(|watch| watch.put_back(&ENGINE)));
         let mut shared = lock(&SHARED);
-        shared.budget = None;
+        shared.budgets = Budgets::default();
         shared.is_running = false;
         shared.note("internal error: the budget is not kept any more".to_owned());
         line(Severity::Warning, "the budget is not kept any more: internal error; all levels are back");
@@ -176,41 +179,38 @@ fn run() {
 
 /// Until there is no budget any more, or no server. Whoever finds [`Shared::is_running`] false may start the next.
 fn govern() {
-    let mut budget = None;
+    let mut budgets = Budgets::default();
     loop {
         let shared = lock(&SHARED);
-        let (every, known) = (shared.every, budget);
-        let unchanged = |shared: &mut Shared| !shared.is_stopping && shared.budget == known;
+        let (every, known) = (shared.every, budgets);
+        let unchanged = |shared: &mut Shared| !shared.is_stopping && shared.budgets == known;
         let waited = CHANGED.wait_timeout_while(shared, every, unchanged);
         let mut shared = waited.unwrap_or_else(PoisonError::into_inner).0;
         if shared.is_stopping {
             shared.is_running = false;
             return;
         }
-        let is_new = budget.is_none();
-        budget = shared.budget;
+        let is_new = budgets.are_none();
+        budgets = shared.budgets;
         drop(shared);
         let mut watch = lock(&WATCH);
         let Some(watch) = watch.as_mut() else { return };
-        match budget {
-            None => {
-                let given_back = watch.put_back(&ENGINE);
-                let mut shared = lock(&SHARED);
-                if given_back > 0 {
-                    shared.note(format!("{given_back} instruments have the level back they had"));
-                }
-                if shared.budget.is_none() {
-                    shared.is_running = false;
-                    return;
-                }
+        if budgets.are_none() {
+            let given_back = watch.put_back(&ENGINE);
+            let mut shared = lock(&SHARED);
+            if given_back > 0 {
+                shared.note(format!("{given_back} instruments have the level back they had"));
             }
+            if shared.budgets.are_none() {
+                shared.is_running = false;
+                return;
+            }
+        } else if is_new {
             // What was before there was a budget is not its matter.
-            Some(_) if is_new => timed(watch, |watch, at| watch.begin(&ENGINE, at)),
-            Some(budget) if watch.is_due(moment(), budget) => {
-                let seen = timed(watch, |watch, at| watch.look(&ENGINE, at, Some(budget)));
-                lock(&SHARED).show(seen, Some(budget));
-            }
-            Some(_) => {}
+            timed(watch, |watch, at| watch.begin(&ENGINE, at, budgets));
+        } else if watch.is_due(moment(), budgets) {
+            let seen = timed(watch, |watch, at| watch.look(&ENGINE, at, budgets));
+            lock(&SHARED).show(seen, budgets);
         }
     }
 }
@@ -236,8 +236,8 @@ fn look_if_nobody_does() {
     let Some(watch) = watch.as_mut() else { return };
     let last = watch.last();
     if last.now == Duration::ZERO || clock::now().saturating_sub(last.now) >= LEAST {
-        let seen = timed(watch, |watch, at| watch.look(&ENGINE, at, None));
-        lock(&SHARED).show(seen, None);
+        let seen = timed(watch, |watch, at| watch.look(&ENGINE, at, Budgets::default()));
+        lock(&SHARED).show(seen, Budgets::default());
     }
 }
 
@@ -245,13 +245,13 @@ impl Shared {
     /// Adds what concerns all instruments.
     fn note(&mut self, why: String) {
         let share = self.last.as_ref().map_or(0.0, |seen| seen.account.share().ns);
-        let budget = self.budget.map_or(0.0, Budget::share);
+        let budget = self.budgets.all.map_or(0.0, Budget::share);
         let time_us = wall_us();
         self.ledger.add(DecisionRow { id: 0, time_us, name: None, from: None, to: None, why, share, budget });
     }
 
     /// Takes what a look saw.
-    fn show(&mut self, seen: Seen, budget: Option<Budget>) {
+    fn show(&mut self, seen: Seen, budgets: Budgets) {
         self.looks += 1;
         let share = seen.account.share().ns;
         let time_us = wall_us();
@@ -264,20 +264,20 @@ impl Shared {
                 to: Some(it.to.name()),
                 why: it.why.to_string(),
                 share,
-                budget: budget.map_or(0.0, Budget::share),
+                budget: budgets.all.map_or(0.0, Budget::share),
             });
         }
         let (is_over, was_over) = (!seen.can_be_kept, self.is_over);
-        let text = shown::over(&seen);
+        let (is_kept, text) = (shown::is_kept(&seen, budgets), shown::over(&seen));
         self.last = Some(seen);
-        let Some(budget) = budget else { return };
         match (was_over, is_over) {
             (false, true) => {
                 self.is_over = true;
                 self.note(text.clone());
-                line(Severity::Warning, &format!("the budget of {budget} {text}; tare_status says more"));
+                let names = shown::names(budgets);
+                line(Severity::Warning, &format!("the {names} {text}; tare_status says more"));
             }
-            (true, false) if share <= budget.share() => {
+            (true, false) if is_kept => {
                 self.is_over = false;
                 self.note(format!("can be kept again: {}", percent(share)));
             }
@@ -328,7 +328,7 @@ impl Keeper for Here {
         if name == levels::ROW {
             return Some(levels::set(value));
         }
-        if name != BUDGET {
+        if ![BUDGET, BUDGET_P95].contains(&name) {
             return None;
         }
         let is_off = value.trim().eq_ignore_ascii_case("OFF");
@@ -337,7 +337,7 @@ impl Keeper for Here {
             let (name, value) = (name.to_owned(), value.to_owned());
             return Some(Err(TableError::WrongValue { name, value, allowed: ALLOWED }));
         }
-        set(budget);
+        set(name, |budgets| *(if name == BUDGET { &mut budgets.all } else { &mut budgets.p95 }) = budget);
         Some(Ok(()))
     }
 }

@@ -1,42 +1,76 @@
 //! What the governor knows, as rows and words.
 
 use tare_budget::account::OWN;
-use tare_budget::governor::percent;
-use tare_budget::{Cost, Prices};
+use tare_budget::governor::{Slowed, percent};
+use tare_budget::{Budget, Cost, Prices};
 use tare_tables::budget::{Between, PriceRow};
 
-use super::watch::Seen;
-use super::{BUDGET, Shared};
+use super::watch::{Budgets, Seen};
+use super::{BUDGET, BUDGET_P95, Shared};
 
 /// Rows of `tare_status`, where there are prices.
-pub(super) const STATUS: [&str; 6] =
-    [BUDGET, "budget_state", "budget_share", "budget_cut", "budget_looks", "budget_prices"];
+pub(super) const STATUS: [&str; 8] = [
+    BUDGET,
+    BUDGET_P95,
+    "budget_state",
+    "budget_share",
+    "budget_slowed",
+    "budget_cut",
+    "budget_looks",
+    "budget_prices",
+];
 
 /// Their values.
 pub(super) fn status(shared: &Shared) -> [String; STATUS.len()] {
     let origin = shared.prices.as_ref().map(|(_, origin)| origin.clone());
-    let budget = shared.budget.map_or("OFF".to_owned(), |it| it.to_string());
-    let share = shared.last.as_ref().map_or_else(|| "unknown: nobody has looked yet".to_owned(), share);
-    let cut = shared.last.as_ref().map_or_else(|| "nothing".to_owned(), cut);
-    [budget, state(shared), share, cut, shared.looks.to_string(), origin.unwrap_or_default()]
+    let budget = |budget: Option<Budget>| budget.map_or("OFF".to_owned(), |it| it.to_string());
+    let of_last = |say: fn(&Seen) -> String, otherwise: &str| {
+        shared.last.as_ref().map_or_else(|| otherwise.to_owned(), say)
+    };
+    let Budgets { all, p95 } = shared.budgets;
+    [
+        budget(all),
+        budget(p95),
+        state(shared),
+        of_last(share, "unknown: nobody has looked yet"),
+        of_last(slowed, "unknown: nobody has looked yet"),
+        of_last(cut, "nothing"),
+        shared.looks.to_string(),
+        origin.unwrap_or_default(),
+    ]
 }
 
-/// Whether the budget is kept.
+/// The budgets there are, as one says them.
+pub(super) fn names(Budgets { all, p95 }: Budgets) -> String {
+    let names = [all.map(|it| format!("budget of {it}")), p95.map(|it| format!("budget-p95 of {it}"))];
+    names.into_iter().flatten().collect::<Vec<_>>().join(" and the ")
+}
+
+/// Whether a look found all budgets kept.
+pub(super) fn is_kept(seen: &Seen, Budgets { all, p95 }: Budgets) -> bool {
+    let is_within = |share: f64, budget: Option<Budget>| budget.is_none_or(|it| share <= it.share());
+    let slowed = seen.slowed.map_or(0.0, |it| it.share);
+    is_within(seen.account.share().ns, all) && is_within(slowed, p95)
+}
+
+/// Whether the budgets are kept.
 fn state(shared: &Shared) -> String {
-    let Some(budget) = shared.budget else { return "OFF: nothing is decided".to_owned() };
+    if shared.budgets.are_none() {
+        return "OFF: nothing is decided".to_owned();
+    }
     let Some(seen) = &shared.last else { return "begins: nobody has looked yet".to_owned() };
-    let now = percent(seen.account.share().ns);
     match seen {
         _ if seen.is_idle => "idle: nothing is decided while the server does next to nothing".to_owned(),
         _ if !seen.can_be_kept => over(seen),
-        _ if seen.account.share().ns > budget.share() => {
-            format!("over: {now}; from now on it is to be {}", percent(seen.predicted))
+        _ if !is_kept(seen, shared.budgets) => {
+            let now = percent(seen.account.share().ns);
+            format!("over: {now}; from now on it is to be {}{}", percent(seen.predicted), connections(seen))
         }
         _ => "kept".to_owned(),
     }
 }
 
-/// That the budget cannot be kept, and why.
+/// That a budget cannot be kept, and why.
 pub(super) fn over(seen: &Seen) -> String {
     let persons = match seen.by_persons {
         share if share > 0.0 => {
@@ -48,10 +82,31 @@ pub(super) fn over(seen: &Seen) -> String {
         _ => String::new(),
     };
     format!(
-        "cannot be kept: {} was used, and {} is left when all is given up that may be{persons}",
+        "cannot be kept: {} was used, and {} is left when all is given up that may be{}{persons}",
         percent(seen.account.share().ns),
-        percent(seen.predicted)
+        percent(seen.predicted),
+        connections(seen)
     )
+}
+
+/// What is to be said of connections beside, if anything is.
+fn connections(seen: &Seen) -> String {
+    let say = |it: Slowed| {
+        format!(
+            "; connections were slowed by {}, and are to be by {}",
+            percent(it.share),
+            percent(it.predicted)
+        )
+    };
+    seen.slowed.map(say).unwrap_or_default()
+}
+
+/// What connections are slowed by.
+fn slowed(seen: &Seen) -> String {
+    match seen.slowed {
+        Some(it) => format!("{} by the CPU time of connections, 95th percentile", percent(it.share)),
+        None => "unknown: there is no budget_p95, or no connection did anything".to_owned(),
+    }
 }
 
 /// What all cost, between what, and what looking is of it.

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tare_budget::governor::{Switched, held_cost};
+use tare_budget::governor::{Slowed, Switched, held_cost};
 use tare_budget::{
     Account, Budget, Decision, Governor, Held, Kind, Level, Look, Move, Prices, Rules, Switch, pace,
 };
 use tare_engine::Engine;
 
+use super::connections::{Connections, ThreadClock};
 use super::counts::Counts;
 use super::hand::Hand;
 
@@ -24,10 +25,37 @@ pub(super) struct Moment {
     pub(super) cpu: Duration,
 }
 
+/// What may be spent; `None`: as much as it comes to.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Budgets {
+    /// Of the CPU time of the server.
+    pub(super) all: Option<Budget>,
+    /// Of that of connections, the 95th percentile.
+    pub(super) p95: Option<Budget>,
+}
+
+impl Budgets {
+    /// There is nothing to keep.
+    pub(super) fn are_none(self) -> bool {
+        self == Budgets::default()
+    }
+
+    fn rules(self) -> Rules {
+        Rules { budget: self.all.map_or(1.0, Budget::share), budget_p95: self.p95.map(Budget::share) }
+    }
+
+    /// What looking is paid from.
+    fn of_looking(self) -> f64 {
+        self.all.or(self.p95).map_or(1.0, Budget::share)
+    }
+}
+
 /// What there was at a moment.
 #[derive(Debug, Default)]
 struct Reading {
     counts: Counts,
+    /// Read where there is a budget for them.
+    connections: Connections,
     at: Moment,
 }
 
@@ -36,6 +64,7 @@ pub(super) struct Watch {
     governor: Governor,
     hand: Hand,
     before: Reading,
+    clock: ThreadClock,
     /// What the last look took, in nanoseconds.
     own: f64,
 }
@@ -48,7 +77,9 @@ pub(super) struct Seen {
     pub(super) moves: Vec<Move>,
     /// The share all will have after that, as predicted.
     pub(super) predicted: f64,
-    /// False where the budget cannot be kept.
+    /// What connections are slowed by, where there is a budget for that.
+    pub(super) slowed: Option<Slowed>,
+    /// False where a budget cannot be kept.
     pub(super) can_be_kept: bool,
     /// What is left alone because a person has set it, as a share.
     pub(super) by_persons: f64,
@@ -61,9 +92,9 @@ pub(super) struct Seen {
 }
 
 impl Watch {
-    pub(super) fn new(prices: Prices) -> Watch {
-        let governor = Governor::new(Rules { budget: 1.0 }, prices);
-        Watch { governor, hand: Hand::default(), before: Reading::default(), own: 0.0 }
+    pub(super) fn new(prices: Prices, clock: ThreadClock) -> Watch {
+        let governor = Governor::new(Budgets::default().rules(), prices);
+        Watch { governor, hand: Hand::default(), before: Reading::default(), clock, own: 0.0 }
     }
 
     /// When the last look was taken.
@@ -77,37 +108,41 @@ impl Watch {
     }
 
     /// Whether the CPU time used since the last look pays for another one.
-    pub(super) fn is_due(&self, at: Moment, budget: Budget) -> bool {
+    pub(super) fn is_due(&self, at: Moment, budgets: Budgets) -> bool {
         let used = nanoseconds(at.cpu.saturating_sub(self.before.at.cpu));
-        pace::is_paid(used, budget.share(), self.own)
+        pace::is_paid(used, budgets.of_looking(), self.own)
     }
 
     /// What happens from now on is what the next look sees.
-    pub(super) fn begin(&mut self, engine: &Engine, at: Moment) {
-        self.before = Reading { counts: Counts::read(engine), at };
+    pub(super) fn begin(&mut self, engine: &Engine, at: Moment, budgets: Budgets) {
+        self.before = self.read(engine, at, budgets);
+    }
+
+    fn read(&self, engine: &Engine, at: Moment, budgets: Budgets) -> Reading {
+        let connections = budgets.p95.map(|_| Connections::read(engine, self.clock));
+        Reading { counts: Counts::read(engine), connections: connections.unwrap_or_default(), at }
     }
 
     /// Looks; with a budget it decides, too, and carries that out.
-    pub(super) fn look(&mut self, engine: &Engine, at: Moment, budget: Option<Budget>) -> Seen {
-        let counts = Counts::read(engine);
+    pub(super) fn look(&mut self, engine: &Engine, at: Moment, budgets: Budgets) -> Seen {
+        let reading = self.read(engine, at, budgets);
         let elapsed = at.now.saturating_sub(self.before.at.now);
-        let look = self.between(&counts, at);
-        self.before = Reading { counts, at };
+        let look = self.since(&reading);
+        self.before = reading;
         let board = self.hand.board(engine, &look.events);
         let is_idle = pace::is_idle(look.cpu, elapsed);
-        let decision = match budget {
-            Some(budget) if !is_idle => {
-                self.governor.set_rules(Rules { budget: budget.share() });
-                self.governor.look(&board.switches, &look)
-            }
-            _ => undecided(self.governor.account_of(&board.switches, &look)),
+        let decision = if is_idle || budgets.are_none() {
+            undecided(self.governor.account_of(&board.switches, &look))
+        } else {
+            self.governor.set_rules(budgets.rules());
+            self.governor.look(&board.switches, &look)
         };
         let by_persons = held_cost(&board.switches, &decision.account, Held::Person);
         let by_persons = decision.account.share_of(by_persons).ns;
         let moves = self.hand.apply(engine, &board, decision.moves);
         let cut = cut(&board.switches, &moves);
-        let Decision { account, predicted, can_be_kept, .. } = decision;
-        Seen { account, moves, predicted, can_be_kept, by_persons, cut, is_idle, elapsed }
+        let Decision { account, predicted, slowed, can_be_kept, .. } = decision;
+        Seen { account, moves, predicted, slowed, can_be_kept, by_persons, cut, is_idle, elapsed }
     }
 
     /// Gives everything back that was moved.
@@ -115,7 +150,7 @@ impl Watch {
         self.hand.put_back(engine)
     }
 
-    fn between(&self, counts: &Counts, at: Moment) -> Look {
+    fn since(&self, Reading { counts, connections, at }: &Reading) -> Look {
         let cpu = nanoseconds(at.cpu.saturating_sub(self.before.at.cpu));
         let statements = counts.questions_since(&self.before.counts);
         Look {
@@ -124,13 +159,14 @@ impl Watch {
             own: self.own,
             statements: statements.unwrap_or(cpu / UNKNOWN_STATEMENT),
             events: counts.since(&self.before.counts),
+            connections: connections.since(&self.before.connections),
         }
     }
 }
 
 fn undecided(account: Account) -> Decision {
     let predicted = account.share().ns;
-    Decision { account, moves: vec![], predicted, can_be_kept: true }
+    Decision { account, moves: vec![], predicted, slowed: None, can_be_kept: true }
 }
 
 /// What is below its highest level once these moves are made.

@@ -280,6 +280,13 @@ pub static OPTIONS: &[OptionDef] = &[
               instrument and level say of some instruments, and what is set in SQL, it leaves alone.",
     },
     OptionDef {
+        name: "budget-p95",
+        kind: Kind::Budget(|o| &mut o.budget_p95),
+        default: "OFF",
+        doc: "What watching may slow connections by, as a share of the CPU time they use themselves: of that time 95% is in \
+              connections which are slowed by no more. Kept beside budget, or without one.",
+    },
+    OptionDef {
         name: "budget-every",
         kind: Kind::Seconds(1, 3600, |o| &mut o.budget_every),
         default: "5",

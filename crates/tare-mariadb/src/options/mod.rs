@@ -163,6 +163,8 @@ pub struct Options {
     pub consumers: Vec<ConsumerRule>,
     /// `budget`: what watching may cost.
     pub budget: Option<Budget>,
+    /// `budget-p95`: what it may slow connections by.
+    pub budget_p95: Option<Budget>,
     /// `budget-every`: seconds between two looks of the governor, at least.
     pub budget_every: u32,
     /// `prices`: a file of prices; `None` for those that ship.

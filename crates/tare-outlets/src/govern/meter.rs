@@ -16,6 +16,14 @@ pub struct Machine {
     pub find: Box<Find>,
     /// The CPU time of a process.
     pub cpu: fn(u32) -> Option<Duration>,
+    /// That of a thread of it, by the kernel's number.
+    pub thread_cpu: fn(u32, u64) -> Option<Duration>,
+}
+
+/// The CPU time of a thread on this machine.
+#[must_use]
+pub fn thread_cpu(process: u32, thread: u64) -> Option<Duration> {
+    run_time(&format!("/proc/{process}/task/{thread}/schedstat"))
 }
 
 /// Where CPU time is read.
@@ -60,6 +68,14 @@ impl Meter {
             (None, None) => return Err(Error::NoClock { address: source.address().to_string() }),
         };
         Ok(Meter { clock, thread: None, spent: Duration::ZERO })
+    }
+
+    /// The server's process, if it is on this machine.
+    pub(super) fn process(&self) -> Option<u32> {
+        match self.clock {
+            Clock::Process(pid) => Some(pid),
+            Clock::Server | Clock::Cores { .. } => None,
+        }
     }
 
     /// Whether the server has to be asked for it.

@@ -1,5 +1,6 @@
 //! A governor beside a server: it reads counts, has `tare_budget` decide, and moves rows of `setup_%`.
 
+mod connections;
 mod counts;
 mod hand;
 mod meter;
@@ -15,10 +16,11 @@ use tare_budget::{Account, Decision, Governor, Held, Level, Look, Prices, Provid
 
 pub use counts::Counts;
 pub use hand::{Hand, Notice, PutBack};
-pub use meter::{Find, Machine, Meter};
+pub use meter::{Find, Machine, Meter, thread_cpu};
 pub use state::{Identity, State};
 
 use crate::source::{Address, Error as SourceError, Kind, Source};
+use connections::Connections;
 
 /// The longest time between two looks where only the server itself knows what it used.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -82,6 +84,14 @@ pub enum Error {
         /// The server.
         address: String,
     },
+    /// Nobody tells what connections use.
+    #[error(
+        "{address}: the CPU time of connections is not known from here, and --budget-p95 is a share of it: run this on the server's machine (a socket, or --pid)"
+    )]
+    NoThreads {
+        /// The server.
+        address: String,
+    },
 }
 
 impl Error {
@@ -110,6 +120,8 @@ pub struct Orders {
     pub address: Address,
     /// What all may cost, as a share of the CPU time.
     pub budget: f64,
+    /// What connections may be slowed by, the 95th percentile; `None`: as much as it comes to.
+    pub budget_p95: Option<f64>,
     /// Prices; those that ship where none are given.
     pub prices: Option<Prices>,
     /// The shortest time between two looks.
@@ -181,6 +193,8 @@ pub struct Session {
     hand: Hand,
     meter: Meter,
     governor: Governor,
+    /// Whether there is a budget for connections.
+    is_p95: bool,
     before: Reading,
     /// What the last look took, in nanoseconds.
     own: f64,
@@ -194,6 +208,8 @@ pub struct Session {
 /// Counts and clocks at a moment.
 struct Reading {
     counts: Counts,
+    /// Read where there is a budget for them.
+    connections: Connections,
     cpu: f64,
     own: f64,
     at: Instant,
@@ -220,11 +236,16 @@ impl Session {
         });
         notices.into_iter().for_each(|notice| tell(Event::Noticed(notice)));
         let spent = meter.own();
-        let before = Reading::take(&mut hand.source, &mut meter, machine)?;
+        let is_p95 = orders.budget_p95.is_some();
+        if is_p95 && meter.process().is_none() {
+            return Err(Error::NoThreads { address: hand.source.address().to_string() });
+        }
+        let before = Reading::take(&mut hand.source, &mut meter, machine, is_p95)?;
         let own = (meter.own() - spent) * 1e9;
-        let governor = Governor::new(Rules { budget: orders.budget }, prices);
+        let rules = Rules { budget: orders.budget, budget_p95: orders.budget_p95 };
+        let governor = Governor::new(rules, prices);
         let begun = Instant::now();
-        Ok(Session { hand, meter, governor, before, own, rate: 0.0, begun, off: BTreeMap::new() })
+        Ok(Session { hand, meter, governor, is_p95, before, own, rate: 0.0, begun, off: BTreeMap::new() })
     }
 
     /// Whether the server has used so much since the last look that another one is paid for.
@@ -245,7 +266,7 @@ impl Session {
     /// When the server is gone, or refuses; then everything is put back as far as that goes.
     pub fn look(&mut self, machine: &Machine, tell: &mut dyn FnMut(Event)) -> Result<(), Error> {
         self.hand.refresh()?.into_iter().for_each(|notice| tell(Event::Noticed(notice)));
-        let now = Reading::take(&mut self.hand.source, &mut self.meter, machine)?;
+        let now = Reading::take(&mut self.hand.source, &mut self.meter, machine, self.is_p95)?;
         let look = self.between(&now);
         self.rate = look.cpu / (now.at - self.before.at).as_secs_f64().max(1e-9);
         let idle = pace::is_idle(self.rate, Duration::from_secs(1));
@@ -276,6 +297,7 @@ impl Session {
             own: (now.own - before.own).max(0.0) * 1e9,
             statements,
             events: now.counts.since(&before.counts),
+            connections: now.connections.since(&before.connections),
         }
     }
 
@@ -295,15 +317,24 @@ impl Session {
 }
 
 impl Reading {
-    fn take(source: &mut Source, meter: &mut Meter, machine: &Machine) -> Result<Reading, Error> {
+    /// With what each connection did, if that is wanted and can be known.
+    fn take(
+        source: &mut Source,
+        meter: &mut Meter,
+        machine: &Machine,
+        with_connections: bool,
+    ) -> Result<Reading, Error> {
         let begin = Instant::now();
+        let process = meter.process().filter(|_| with_connections);
+        let connections = process.map(|process| Connections::read(source, machine, process)).transpose()?;
         let mut counts = Counts::read(source)?;
         if meter.is_the_servers() {
             counts.read_cpu(source)?;
         }
         meter.spent(begin.elapsed());
         let at = Instant::now();
-        Ok(Reading { cpu: meter.read(machine, &counts, at)?, own: meter.own(), counts, at })
+        let cpu = meter.read(machine, &counts, at)?;
+        Ok(Reading { cpu, own: meter.own(), counts, connections: connections.unwrap_or_default(), at })
     }
 }
 
@@ -317,7 +348,7 @@ fn shipped(prices: Option<Prices>, kind: Kind) -> Prices {
 fn undecided(board: &[Switch], look: &Look, governor: &Governor) -> Decision {
     let account = governor.account_of(board, look);
     let predicted = account.share().ns;
-    Decision { account, moves: vec![], predicted, can_be_kept: true }
+    Decision { account, moves: vec![], predicted, slowed: None, can_be_kept: true }
 }
 
 /// Governs until `wait` says that it is enough, then puts everything back, or leaves it if `leave` says so.
@@ -417,14 +448,14 @@ pub fn account(
     let mut source = Source::open(orders.address.clone())?;
     let prices = shipped(orders.prices.clone(), source.kind());
     let mut meter = Meter::find(&mut source, machine, orders.cores)?;
-    let before = Reading::take(&mut source, &mut meter, machine)?;
+    let before = Reading::take(&mut source, &mut meter, machine, false)?;
     if !wait(orders.every) {
         return Ok(None);
     }
     let present = settings::read(&mut source)?;
     let board = settings::board(&present, &present, &BTreeMap::new());
-    let now = Reading::take(&mut source, &mut meter, machine)?;
-    let governor = Governor::new(Rules { budget: orders.budget }, prices.clone());
+    let now = Reading::take(&mut source, &mut meter, machine, false)?;
+    let governor = Governor::new(Rules { budget: orders.budget, budget_p95: None }, prices.clone());
     let look = Look {
         cpu: (now.cpu - before.cpu).max(0.0) * 1e9,
         own: (now.own - before.own).max(0.0) * 1e9,

@@ -247,6 +247,32 @@ fn a_budget_that_persons_stand_in_the_way_of_says_so_and_the_server_ends_in_the_
 }
 
 #[test]
+fn connections_that_are_slowed_have_a_budget_of_their_own() {
+    let _turn = turn();
+    let file = prices(&["program"]);
+    let settings = governed(&file, "OFF").tare_option("budget-p95", "50%");
+    let server = Server::start(settings).unwrap();
+    fill(&server);
+    let mut schema = server.schema().unwrap();
+    assert_eq!(status(&mut schema, "budget"), "OFF");
+    assert_eq!(status(&mut schema, "budget_p95"), "50%");
+    under_load(&server, CALL, || looks(&mut schema, 4));
+    assert_eq!(level(&mut schema, "statement/sp/set"), "off");
+    let slowed = status(&mut schema, "budget_slowed");
+    assert!(slowed.ends_with("by the CPU time of connections, 95th percentile"), "{slowed}");
+    let moves = moves(&mut schema);
+    assert!(
+        !moves.is_empty() && moves.iter().all(|row| row.text("WHY").starts_with("over budget-p95: ")),
+        "{moves:?}"
+    );
+    let refused = schema.update("tare_status", &[("VALUE", "slow")], &[("NAME", "budget_p95")]);
+    assert_eq!(crate::refused(refused), Some(1231));
+    schema.update("tare_status", &[("VALUE", "off")], &[("NAME", "budget_p95")]).unwrap();
+    let back = crate::until(|| level(&mut schema, "statement/sp/set"), |level| level == "lean");
+    assert_eq!(back, "lean", "there is no budget any more");
+}
+
+#[test]
 fn without_a_budget_nobody_looks_but_readers_and_a_broken_price_file_is_a_warning() {
     let _turn = turn();
     let file = file("[origin]\nprovider = \"tare\"\n");

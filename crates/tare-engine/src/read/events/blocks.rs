@@ -14,6 +14,7 @@ use crate::clock::Scale;
 use crate::memory::text::{Text, readable};
 use crate::read::summary::counters;
 use crate::record::ring::RECORD_TIMED;
+use crate::record::statement::outline::{Outline, outlines};
 use crate::record::statement::record::{Digest, StatementEvent, Texts, decode};
 use crate::snapshot::*;
 
@@ -106,12 +107,14 @@ impl Engine {
         each: &mut dyn FnMut(BlockRow<'_>) -> ControlFlow<()>,
     ) -> ControlFlow<(), &'w [u64]> {
         let mut flow = ControlFlow::Continue(());
-        let rest = RecordedStatement::read(fresh.words, fresh.block.first, |of| {
-            if of.number >= *fresh.next && flow.is_continue() {
-                *fresh.next = of.number + 1;
+        let mut number = fresh.block.first;
+        let rest = outlines(fresh.words, |of| {
+            if number >= *fresh.next && flow.is_continue() {
+                *fresh.next = number + 1;
                 fresh.handed.read += 1;
-                flow = self.tell_of(&of, texts, spelled, each);
+                flow = self.tell_of(number, &of, texts, spelled, each);
             }
+            number += 1;
         });
         flow.map_continue(|()| &fresh.words[..fresh.words.len() - rest.len()])
     }
@@ -120,24 +123,24 @@ impl Engine {
     #[inline(always)]
     fn tell_of(
         &self,
-        of: &RecordedStatement<'_>,
+        number: u64,
+        of: &Outline<'_>,
         texts: BlockTexts,
         spelled: &mut Spelled,
         each: &mut dyn FnMut(BlockRow<'_>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        let event = &of.event;
-        if let Some(name) = spelled.new_name(self, event.class) {
-            each(BlockRow::Name(event.class, name))?;
+        if let Some(name) = spelled.new_name(self, of.class) {
+            each(BlockRow::Name(of.class, name))?;
         }
         if texts.digest
-            && let Some(digest) = spelled.new_digest(self, event.digest)
+            && let Some(digest) = spelled.new_digest(self, of.digest)
         {
-            each(BlockRow::Digest(event.digest.key(), &digest))?;
+            each(BlockRow::Digest(of.digest.key(), &digest))?;
         }
-        let sql = of.texts.sql.bytes();
-        if texts.sql && (event.text_cut || !sql.is_ascii()) {
-            let text = self.sql_text(sql, event.charset, event.text_cut);
-            each(BlockRow::Text(of.number, text.as_deref()))?;
+        let sql = of.sql.bytes();
+        if texts.sql && (of.text_cut || !sql.is_ascii()) {
+            let text = self.sql_text(sql, of.charset, of.text_cut);
+            each(BlockRow::Text(number, text.as_deref()))?;
         }
         ControlFlow::Continue(())
     }

@@ -25,6 +25,8 @@ const SPELLED: usize = 1024;
 pub(super) struct Spelled {
     digests: Numbered<Digest, Option<Arc<DigestText>>>,
     names: Numbered<ClassId, &'static str>,
+    /// What was asked for last, which is mostly what is asked for next.
+    last: (ClassId, Digest),
 }
 
 impl Spelled {
@@ -38,6 +40,10 @@ impl Spelled {
 
     /// The spelling of a digest that was not asked for before.
     pub(super) fn new_digest(&mut self, engine: &Engine, digest: Digest) -> Option<Arc<DigestText>> {
+        if digest == self.last.1 && !self.digests.is_empty() {
+            return None;
+        }
+        self.last.1 = digest;
         let is_new = !self.digests.contains_key(&digest);
         if is_new { self.digest(engine, digest).cloned() } else { None }
     }
@@ -45,6 +51,10 @@ impl Spelled {
     /// The name of an instrument that was not asked for before.
     #[inline]
     pub(super) fn new_name(&mut self, engine: &Engine, class: ClassId) -> Option<&'static str> {
+        if class == self.last.0 && !self.names.is_empty() {
+            return None;
+        }
+        self.last.0 = class;
         let is_new = !self.names.contains_key(&class);
         if is_new { Some(self.name(engine, class)) } else { None }
     }

@@ -2,6 +2,7 @@
 
 mod cpu;
 mod end;
+pub(crate) mod outline;
 mod owner;
 pub(crate) mod record;
 

@@ -35,7 +35,7 @@ use crate::snapshot::{ClassId, EventType};
 use crate::thread::memory::MemoryBefore;
 
 /// The only kind of record there is of statements.
-const STATEMENT: u64 = OWN_KINDS;
+pub(super) const STATEMENT: u64 = OWN_KINDS;
 
 /// Where the first word has what: flags as [`RECORD_TIMED`] and its neighbours, type of what it nests in, nesting level, id.
 /// Of the flags only a record has those of the histories.
@@ -46,19 +46,19 @@ const ID: u32 = 16;
 /// Where the word of the class has END_EVENT_ID.
 const END_ID: u32 = 16;
 /// Where the word that says which values there are has the character sets of the text and of the digest's identifiers.
-const CHARSET: u32 = 32;
-const DIGEST_CHARSET: u32 = 48;
+pub(super) const CHARSET: u32 = 32;
+pub(super) const DIGEST_CHARSET: u32 = 48;
 /// Where the word of lengths has whose, in the order of the texts; the program's type; whether the text was cut.
-const SCHEMA: Length = Length { at: 0, bits: 8 };
-const TEXT: Length = Length { at: 8, bits: 12 };
+pub(super) const SCHEMA: Length = Length { at: 0, bits: 8 };
+pub(super) const TEXT: Length = Length { at: 8, bits: 12 };
 pub(super) const OBJECT_SCHEMA: Length = Length { at: 20, bits: 8 };
 pub(super) const OBJECT_NAME: Length = Length { at: 28, bits: 8 };
 const MESSAGE: Length = Length { at: 36, bits: 12 };
-const LENGTHS: [Length; 5] = [SCHEMA, TEXT, OBJECT_SCHEMA, OBJECT_NAME, MESSAGE];
+pub(super) const LENGTHS: [Length; 5] = [SCHEMA, TEXT, OBJECT_SCHEMA, OBJECT_NAME, MESSAGE];
 /// Those of what few statements have: a program, a message.
 const RARE: u64 = (1 << 48) - (1 << 20);
 pub(super) const OBJECT_TYPE: u32 = 48;
-const TEXT_CUT: u64 = 1 << 56;
+pub(super) const TEXT_CUT: u64 = 1 << 56;
 /// The program is the one named last in the block.
 const SAME_PROGRAM: u64 = 1 << 57;
 /// The lengths of the program's names.
@@ -77,13 +77,13 @@ impl Length {
     }
 
     #[inline(always)]
-    const fn of(&self, lengths: u64) -> usize {
+    pub(super) const fn of(&self, lengths: u64) -> usize {
         (lengths >> self.at & self.mask()) as usize
     }
 
     /// Words of the text.
     #[inline(always)]
-    const fn words(&self, lengths: u64) -> usize {
+    pub(super) const fn words(&self, lengths: u64) -> usize {
         text::words(self.of(lengths))
     }
 
@@ -95,13 +95,13 @@ impl Length {
 }
 
 /// Words of the head.
-const HEAD: usize = 7;
+pub(super) const HEAD: usize = 7;
 /// Counters, and then the host's number of the statement, what it nests in, the digest's slot and generation, SQLSTATE and
 /// number of the error. Those behind the counters share a line with the schema, and are as usual as that.
-const VALUES: usize = COUNTERS + 4;
+pub(super) const VALUES: usize = COUNTERS + 4;
 const STATEMENT_ID: usize = COUNTERS;
 const NESTING: usize = COUNTERS + 1;
-const DIGEST: usize = COUNTERS + 2;
+pub(super) const DIGEST: usize = COUNTERS + 2;
 const ERROR: usize = COUNTERS + 3;
 /// Where the number is.
 const ERRNO: u32 = 40;
@@ -179,6 +179,17 @@ pub(crate) struct Digest {
     pub(crate) generation: u32,
     /// Number of the character set of its identifiers.
     pub(crate) charset: u32,
+}
+
+impl Digest {
+    /// As a record has it: its value, and the word that says which values there are.
+    pub(super) fn of(value: u64, set: u64) -> Digest {
+        Digest {
+            slot: value as u32,
+            generation: (value >> 32) as u32,
+            charset: (set >> DIGEST_CHARSET) as u32,
+        }
+    }
 }
 
 /// What its thread does with it.
@@ -559,11 +570,7 @@ fn event(head: &[u64; HEAD], values: &[u64; VALUES]) -> StatementEvent {
         end,
         source,
         counters: PlainCounters(from_fn(|at| values[at])),
-        digest: Digest {
-            slot: digest as u32,
-            generation: (digest >> 32) as u32,
-            charset: (set >> DIGEST_CHARSET) as u32,
-        },
+        digest: Digest::of(digest, set),
         statement_id: values[STATEMENT_ID],
         errno: (error >> ERRNO) as u32,
         sqlstate: [a, b, c, d, e],

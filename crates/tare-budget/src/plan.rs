@@ -1,0 +1,173 @@
+//! The board as a choice: what is left of it after what is held, negligible or not allowed.
+
+use crate::choice::{Bound, Choice, Group, Item, Step};
+use crate::governor::{Board, Cause, Move, Switch, Switched, Why, effective};
+use crate::kind::{Family, Kind, Level};
+use crate::price::Prices;
+
+/// What costs less than this part of every budget is not worth a decision.
+const NEGLIGIBLE: f64 = 1e-4;
+/// Where nothing fits, what saves less than this part of the budget is not given up for it.
+const VAIN: f64 = 0.05;
+
+/// Whose CPU time a budget is a share of, and the events that are paid for from it.
+#[derive(Clone, Debug)]
+pub(crate) struct View {
+    /// Nanoseconds.
+    pub(crate) cpu: f64,
+    /// Of that, what looking took.
+    pub(crate) own: f64,
+    /// The budget, as a share.
+    pub(crate) budget: f64,
+    /// Expected events, by place on the board.
+    pub(crate) events: Vec<f64>,
+}
+
+/// What there is to choose, and what it costs in each view.
+pub(crate) struct Plan {
+    views: Vec<View>,
+    /// For each view.
+    groups: Vec<Vec<Group>>,
+    /// For each group: its recording's place on the board and levels; places and levels of its items.
+    places: Vec<(Option<Place>, Vec<Place>)>,
+}
+
+struct Place {
+    at: usize,
+    levels: Vec<Level>,
+}
+
+impl Place {
+    /// Of the levels that are allowed, the highest first.
+    fn new(at: usize, allowed: &[Vec<Level>]) -> Place {
+        Place { at, levels: allowed[at].iter().rev().copied().collect() }
+    }
+}
+
+impl Plan {
+    pub(crate) fn new(prices: &Prices, board: &Board, views: &[View], allowed: &[Vec<Level>]) -> Plan {
+        let mut plan = Plan { views: views.to_vec(), groups: vec![vec![]; views.len()], places: vec![] };
+        for family in Family::ALL.into_iter().map(Some).chain([None]) {
+            plan.add(prices, board, allowed, family);
+        }
+        plan
+    }
+
+    fn add(&mut self, prices: &Prices, board: &Board, allowed: &[Vec<Level>], family: Option<Family>) {
+        let is_recording = |it: &Switch| matches!(it.of, Switched::Recording(of) if Some(of) == family);
+        let recording = board.iter().position(is_recording).map(|at| Place::new(at, allowed));
+        let (ways, losses) = match &recording {
+            Some(place) => (
+                place.levels.iter().copied().map(Some).collect(),
+                place.levels.iter().map(|level| board[place.at].loss(*level)).collect(),
+            ),
+            None => (vec![None], vec![0]),
+        };
+        let mut groups = vec![Group { recording: losses, items: vec![] }; self.views.len()];
+        let mut places = vec![];
+        for (at, switch) in board.iter().enumerate() {
+            let Switched::Instrument(kind) = switch.of else { continue };
+            if kind.family() != family {
+                continue;
+            }
+            let mut place = Place::new(at, allowed);
+            if self.is_negligible(prices, kind, &place, &ways) {
+                // It stays, or goes up, by what it is worth alone.
+                place.levels.truncate(1);
+            }
+            for (view, group) in self.views.iter().zip(&mut groups) {
+                let step = |level: &Level| Step {
+                    loss: switch.loss(*level),
+                    costs: ways
+                        .iter()
+                        .map(|way| cost(prices, kind, (*level, *way)) * view.events[at])
+                        .collect(),
+                };
+                group.items.push(Item { steps: place.levels.iter().map(step).collect() });
+            }
+            places.push(place);
+        }
+        self.groups.iter_mut().zip(groups).for_each(|(all, group)| all.push(group));
+        self.places.push((recording, places));
+    }
+
+    fn is_negligible(&self, prices: &Prices, kind: Kind, place: &Place, ways: &[Option<Level>]) -> bool {
+        let all = place.levels.iter().flat_map(|level| ways.iter().map(move |way| (*level, *way)));
+        let dearest = all.map(|it| cost(prices, kind, it)).fold(0.0, f64::max);
+        let is_one = |view: &View| dearest * view.events[place.at] < NEGLIGIBLE * view.budget * view.cpu;
+        self.views.iter().all(is_one)
+    }
+
+    /// What may be spent in each view, as this part of its budget.
+    pub(crate) fn bounds(&self, part: f64) -> Vec<Bound> {
+        let bound = |(view, groups): (&View, &Vec<Group>)| {
+            let budget = view.budget * view.cpu;
+            Bound { groups: groups.clone(), limit: budget * part - view.own, slack: budget * VAIN }
+        };
+        self.views.iter().zip(&self.groups).map(bound).collect()
+    }
+
+    /// The levels of the whole board after a choice, by place.
+    pub(crate) fn levels(&self, board: &Board, choice: &Choice) -> Vec<Level> {
+        let mut levels: Vec<Level> = board.iter().map(|switch| switch.present).collect();
+        for (nth, (recording, places)) in self.places.iter().enumerate() {
+            if let Some(place) = recording {
+                levels[place.at] = place.levels[choice.recording[nth]];
+            }
+            for (place, step) in places.iter().zip(&choice.steps[nth]) {
+                levels[place.at] = place.levels[*step];
+            }
+        }
+        levels
+    }
+
+    /// What is to be done for a choice. Shares are those of the view that the cause is of.
+    pub(crate) fn moves(&self, board: &Board, choice: &Choice, cause: Cause) -> Vec<Move> {
+        let of = usize::from(matches!(cause, Cause::Slow { .. }) && self.views.len() > 1);
+        let (groups, cpu) = (&self.groups[of], self.views[of].cpu);
+        let mut moves = vec![];
+        for (nth, (recording, places)) in self.places.iter().enumerate() {
+            let way = choice.recording[nth];
+            let now = recording.iter().map(|it| position(&it.levels, board[it.at].present)).sum::<usize>();
+            let items = &groups[nth].items;
+            if let Some(place) = recording {
+                let at_way = |way: usize| -> f64 {
+                    let steps = items.iter().zip(&choice.steps[nth]);
+                    steps.map(|(item, step)| item.steps[*step].costs[way]).sum()
+                };
+                let change = at_way(way) - at_way(now);
+                moves.extend(moved(&board[place.at], place.levels[way], change / cpu, cause));
+            }
+            for ((place, item), step) in places.iter().zip(items).zip(&choice.steps[nth]) {
+                let present = position(&place.levels, board[place.at].present);
+                let from = item.steps.get(present).map_or(item.steps[*step].costs[now], |it| it.costs[now]);
+                let change = item.steps[*step].costs[now] - from;
+                moves.extend(moved(&board[place.at], place.levels[*step], change / cpu, cause));
+            }
+        }
+        moves
+    }
+}
+
+/// Nanoseconds an event costs at a level, where its family is recorded so.
+fn cost(prices: &Prices, kind: Kind, (level, way): (Level, Option<Level>)) -> f64 {
+    prices.cost(kind, effective(level, way)).ns
+}
+
+fn position(levels: &[Level], level: Level) -> usize {
+    levels.iter().position(|it| *it == level).unwrap_or(0)
+}
+
+fn moved(switch: &Switch, to: Level, change: f64, cause: Cause) -> Option<Move> {
+    let from = switch.present;
+    let why = match (to < from, cause) {
+        (true, Cause::Over { share, budget }) => Why::Over { share, budget, saves: -change },
+        (true, Cause::Slow { share, budget }) => Why::Slow { share, budget, saves: -change },
+        (true, Cause::Room { .. }) => Why::Exchanged { saves: -change },
+        (
+            false,
+            Cause::Over { share, budget } | Cause::Slow { share, budget } | Cause::Room { share, budget },
+        ) => Why::Room { share, budget, costs: change },
+    };
+    (to != from).then(|| Move { switch: switch.name.clone(), from, to, why })
+}

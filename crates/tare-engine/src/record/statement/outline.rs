@@ -1,0 +1,114 @@
+//! What a server has to know of the statements in a block that somebody else decodes: where each begins, and what its record
+//! only points to.
+
+use super::record::{
+    CHARSET, DIGEST, DIGEST_CHARSET, Digest, HEAD, LENGTHS, SCHEMA, STATEMENT, TEXT, TEXT_CUT, VALUES,
+};
+use crate::memory::text::Text;
+use crate::record::journal::kind;
+use crate::snapshot::ClassId;
+
+/// What a record points to, and what only the host can read of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Outline<'a> {
+    pub(crate) class: ClassId,
+    pub(crate) digest: Digest,
+    /// Number of the character set of the text.
+    pub(crate) charset: u32,
+    pub(crate) sql: Text<'a>,
+    pub(crate) text_cut: bool,
+}
+
+/// The outlines of the statements that [`super::record::decode`] finds in these words; returns the same rest.
+#[inline]
+pub(crate) fn outlines<'a>(mut words: &'a [u64], mut each: impl FnMut(Outline<'a>)) -> &'a [u64] {
+    while let Some((outline, rest)) = first(words) {
+        each(outline);
+        words = rest;
+    }
+    words
+}
+
+#[inline(always)]
+fn first(words: &[u64]) -> Option<(Outline<'_>, &[u64])> {
+    let (head, rest) = words.split_first_chunk::<HEAD>()?;
+    if kind(head[0]) != STATEMENT {
+        return None;
+    }
+    let [.., class, set, lengths] = *head;
+    let values = set & ((1 << VALUES) - 1);
+    let digest = if set & 1 << DIGEST == 0 {
+        Digest { charset: (set >> DIGEST_CHARSET) as u32, ..Digest::default() }
+    } else {
+        let before = (values & ((1 << DIGEST) - 1)).count_ones();
+        Digest::of(*rest.get(before as usize)?, set)
+    };
+    let texts = rest.get(values.count_ones() as usize..)?;
+    let all: usize = LENGTHS.iter().map(|length| length.words(lengths)).sum();
+    let rest = texts.get(all..)?;
+    let (sql, _) = Text::first(&texts[SCHEMA.words(lengths)..], TEXT.of(lengths))?;
+    let outline = Outline {
+        class: class as ClassId,
+        digest,
+        charset: (set >> CHARSET) as u32 & 0xFFFF,
+        sql,
+        text_cut: lengths & TEXT_CUT != 0,
+    };
+    Some((outline, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::super::record::decode;
+    use super::*;
+
+    /// A record, or what looks like the beginning of one.
+    fn record() -> impl Strategy<Value = Vec<u64>> {
+        let lengths = (0..20u64, 0..90u64, 0..3u64, 0..30u64, any::<u64>()).prop_map(
+            |(schema, text, cut, message, high)| {
+                schema | text << 8 | message << 36 | cut << 56 | (high & 0xF) << 20
+            },
+        );
+        let head =
+            (any::<u64>(), any::<u64>(), any::<u64>(), lengths).prop_map(|(what, class, set, lengths)| {
+                vec![what & !7 | STATEMENT, 1, 2, 3, class, set & set.rotate_left(7), lengths]
+            });
+        (head, vec(any::<u64>(), 0..60)).prop_map(|(head, behind)| [head, behind].concat())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
+
+        #[test]
+        #[cfg_attr(miri, ignore = "too many cases for Miri")]
+        fn an_outline_is_of_what_is_decoded(
+            records in vec(record(), 0..6), cut in 0..40usize, end in vec(any::<u64>(), 0..3),
+        ) {
+            // Records as long as they say, then one that is not.
+            let mut words = vec![];
+            for record in records {
+                let rest = outlines(&record, |_| {});
+                let whole = record.len() - rest.len();
+                words.extend_from_slice(&record[..whole]);
+            }
+            words.truncate(words.len().saturating_sub(cut % 7));
+            words.extend(end);
+            let (mut decoded, mut outlined) = (vec![], vec![]);
+            let rest = decode(&words, |event, texts| {
+                decoded.push(Outline {
+                    class: event.class,
+                    digest: event.digest,
+                    charset: event.charset,
+                    sql: texts.sql,
+                    text_cut: event.text_cut,
+                });
+            });
+            let behind = outlines(&words, |outline| outlined.push(outline));
+            prop_assert_eq!(&outlined, &decoded);
+            prop_assert_eq!(behind, rest);
+        }
+    }
+}
