@@ -224,7 +224,13 @@ fn measured(provider: Provider, settings: &[Setting], noise: Noise, random: &mut
 
 fn believed(provider: Provider) -> &'static Prices {
     static ALL: [OnceLock<Prices>; 3] = [const { OnceLock::new() }; 3];
-    ALL[provider as usize].get_or_init(|| Prices::shipped(provider).expect("it ships"))
+    // Not those that ship, which change with what was measured last.
+    let text = match provider {
+        Provider::Tare => include_str!("../../tare-budget/tests/prices/tare.toml"),
+        Provider::MariaDb => include_str!("../../tare-budget/tests/prices/mariadb.toml"),
+        Provider::MySql => include_str!("../../tare-budget/tests/prices/mysql.toml"),
+    };
+    ALL[provider as usize].get_or_init(|| Prices::read(text).expect("it can be read"))
 }
 
 /// What the regression makes of loads.

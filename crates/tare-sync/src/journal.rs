@@ -36,7 +36,14 @@ pub fn show(first: &AtomicU64, word: u64, behind: &AtomicU64) {
 
 /// Copies a block's words; those behind the end are anything.
 pub fn copy(words: &[AtomicU64], to: &mut [u64]) {
-    for (to, word) in to.iter_mut().zip(words) {
+    // Eight at a time: a loop of one word each takes five times as many instructions.
+    let len = words.len().min(to.len());
+    let (words, last_words) = words[..len].as_chunks::<8>();
+    let (to, last) = to[..len].as_chunks_mut::<8>();
+    for (to, words) in to.iter_mut().zip(words) {
+        *to = words.each_ref().map(|word| word.load(Acquire));
+    }
+    for (to, word) in last.iter_mut().zip(last_words) {
         *to = word.load(Acquire);
     }
 }

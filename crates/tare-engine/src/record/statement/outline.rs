@@ -36,7 +36,9 @@ fn first(words: &[u64]) -> Option<(Outline<'_>, &[u64])> {
         return None;
     }
     let [.., class, set, lengths] = *head;
-    let values = set & ((1 << VALUES) - 1);
+    // Few enough for half a word, whose bits are counted sooner.
+    const { assert!(VALUES <= 32) };
+    let values = (set & ((1 << VALUES) - 1)) as u32;
     let digest = if set & 1 << DIGEST == 0 {
         Digest { charset: (set >> DIGEST_CHARSET) as u32, ..Digest::default() }
     } else {
