@@ -1,4 +1,5 @@
-//! What watching slows connections by: the price of a connection's events over the CPU time it used itself.
+//! What watching slows connections by: the price of a connection's events over the CPU time it used itself. What an event
+//! costs that is off is not in it: nobody counts those, and no level saves it.
 //!
 //! A budget of all CPU time says nothing of one connection: a loop in a procedure has hundreds of times as many events per
 //! second as a long scan beside it, and its statements pay for all of them.
@@ -35,33 +36,35 @@ struct Member {
 }
 
 impl Crowd {
-    /// `unseen`: by place on the board, events a nanosecond of what is off and would have some.
-    pub(crate) fn of(board: &Board, connections: &[Connection], unseen: &[(usize, f64)]) -> Crowd {
+    /// `None`: next to nothing of the server's CPU time is known to be a connection's.
+    pub(crate) fn of(board: &Board, connections: &[Connection], cpu: f64) -> Option<Crowd> {
         let mut places: Vec<(&str, usize)> =
             board.iter().enumerate().map(|(at, switch)| (&*switch.name, at)).collect();
         places.sort_unstable();
         let place = |name: &str| places.binary_search_by(|it| it.0.cmp(name)).ok().map(|at| places[at].1);
         let member = |it: &Connection| {
-            let seen = it.events.iter().filter_map(|(name, count)| Some((place(name)?, count / it.cpu)));
-            let seen = seen.filter(|(at, _)| unseen.iter().all(|(unseen, _)| unseen != at));
-            Member { cpu: it.cpu, rates: seen.chain(unseen.iter().copied()).collect() }
+            let rates = it.events.iter().filter_map(|(name, count)| Some((place(name)?, count / it.cpu)));
+            Member { cpu: it.cpu, rates: rates.collect() }
         };
-        Crowd { each: connections.iter().filter(|it| it.cpu > 0.0).map(member).collect() }
+        let each: Vec<Member> = connections.iter().filter(|it| it.cpu > 0.0).map(member).collect();
+        let known: f64 = each.iter().map(|it| it.cpu).sum();
+        (known > 0.0 && known >= BEYOND * cpu).then_some(Crowd { each })
     }
 
     /// What connections are slowed by where an event costs so many nanoseconds, by place: the 95th percentile, weighed by
-    /// their CPU time, and whose that is. `None`: there are none.
-    pub(crate) fn slowed(&self, prices: &[f64]) -> Option<(f64, usize)> {
+    /// their CPU time, and whose that is.
+    pub(crate) fn slowed(&self, prices: &[f64]) -> (f64, usize) {
         let share = |member: &Member| member.rates.iter().map(|(at, rate)| prices[*at] * rate).sum::<f64>();
         let mut shares: Vec<(f64, usize)> =
             self.each.iter().enumerate().map(|(nth, it)| (share(it), nth)).collect();
         shares.sort_by(|a, b| b.0.total_cmp(&a.0));
         let beyond = BEYOND * self.each.iter().map(|it| it.cpu).sum::<f64>();
         let mut used = 0.0;
-        shares.into_iter().find(|(_, nth)| {
+        let at = shares.iter().position(|(_, nth)| {
             used += self.each[*nth].cpu;
             used > beyond
-        })
+        });
+        shares[at.unwrap_or(shares.len() - 1)]
     }
 
     /// Events of one of them in a second of its CPU time, by place of a board of that length.
@@ -78,7 +81,7 @@ mod tests {
     use crate::governor::{Switch, Switched};
     use crate::kind::{Kind, Level};
 
-    fn crowd(each: &[(f64, f64)], unseen: &[(usize, f64)]) -> Crowd {
+    fn crowd(each: &[(f64, f64)], cpu: f64) -> Option<Crowd> {
         let switch = |name: &str| Switch {
             name: name.to_owned(),
             of: Switched::Instrument(Kind::Stage),
@@ -91,25 +94,25 @@ mod tests {
             events: vec![("b".into(), events), ("unknown".into(), 1e9)],
         };
         let connections: Vec<Connection> = each.iter().map(connection).collect();
-        Crowd::of(&[switch("b"), switch("a")], &connections, unseen)
+        Crowd::of(&[switch("b"), switch("a")], &connections, cpu)
     }
 
     #[test]
     fn the_slowest_twentieth_of_the_cpu_time_is_beyond_the_percentile() {
         let prices = [10.0, 0.0];
-        let slowed = |each: &[(f64, f64)]| crowd(each, &[]).slowed(&prices).map(|(share, _)| share);
+        let slowed = |each: &[(f64, f64)]| crowd(each, 1000.0).map(|it| it.slowed(&prices).0);
         assert_eq!(slowed(&[]), None);
         assert_eq!(slowed(&[(0.0, 5.0)]), None, "it did nothing");
         assert_eq!(slowed(&[(1000.0, 5.0)]), Some(0.05));
         assert_eq!(slowed(&[(960.0, 0.0), (40.0, 2.0)]), Some(0.0), "a twenty-fifth is slowed by half");
         assert_eq!(slowed(&[(940.0, 0.0), (60.0, 3.0)]), Some(0.5), "a sixteenth is");
         assert_eq!(slowed(&[(900.0, 9.0), (50.0, 5.0), (50.0, 2.5)]), Some(0.5), "a twentieth is beyond");
+        assert_eq!(slowed(&[(49.0, 5.0)]), None, "all but a twentieth is nobody's that is known");
     }
 
     #[test]
-    fn what_is_off_has_the_events_it_would_have() {
-        let crowd = crowd(&[(1000.0, 5.0)], &[(1, 0.25)]);
-        assert_eq!(crowd.slowed(&[0.0, 2.0]), Some((0.5, 0)));
-        assert_eq!(crowd.in_a_second(0, 2), [5e6, 2.5e8]);
+    fn events_of_a_second_are_by_place() {
+        let crowd = crowd(&[(1000.0, 5.0)], 1000.0).unwrap();
+        assert_eq!(crowd.in_a_second(0, 2), [5e6, 0.0]);
     }
 }

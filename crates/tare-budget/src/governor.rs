@@ -244,7 +244,7 @@ pub struct Governor {
     rules: Rules,
     prices: Prices,
     memory: Memory,
-    /// That of the connections which were slowed most, of a second of their CPU time.
+    /// That of connections which were slowed most, of a second of their CPU time.
     slow: Memory,
     changes: BTreeMap<String, VecDeque<Duration>>,
     before: Option<Likeness>,
@@ -304,8 +304,8 @@ impl Governor {
         }
         let account = self.account(board, look, load);
         let share = account.share().ns;
-        let crowd = self.crowd(board, look, load);
-        let slowed = crowd.as_ref().and_then(|crowd| self.slowed(crowd, board, load));
+        let crowd = self.rules.budget_p95.and_then(|_| Crowd::of(board, &look.connections, look.cpu));
+        let slowed = crowd.as_ref().map(|crowd| crowd.slowed(&self.prices_at(board, &present(board))).0);
         let is_calm = self.before.replace(load.likeness()).is_some_and(|it| it.is_like(load.likeness()));
         let cause = self.cause(share, slowed);
         let slowed = slowed.map(|share| Slowed { share, predicted: share });
@@ -314,25 +314,32 @@ impl Governor {
         if look.cpu <= 0.0 || (cause.course() == Course::Raise && !may_raise) {
             return decision;
         }
-        let (plan, choice) = self.choose(board, look, load, crowd.as_ref(), cause.course());
+        let (plan, choice) = self.choose(board, look, load, crowd.as_ref(), cause);
+        decision.moves = plan.moves(board, &choice, cause);
         if cause.course() == Course::Cut {
             decision.predicted = (choice.cost + look.own) / look.cpu;
             decision.can_be_kept = decision.predicted <= self.rules.budget;
-            if let (Some(slowed), Some(crowd), Some(budget)) =
-                (&mut decision.slowed, &crowd, self.rules.budget_p95)
-            {
-                slowed.predicted = self.slowed_by(crowd, board, &plan.levels(board, &choice));
-                decision.can_be_kept &= slowed.predicted <= budget;
+            if let (Some(slowed), Some(crowd)) = (&mut decision.slowed, &crowd) {
+                slowed.predicted = crowd.slowed(&self.prices_at(board, &plan.levels(board, &choice))).0;
+                let is_kept = self.rules.budget_p95.is_none_or(|budget| slowed.predicted <= budget);
+                // Where some are left that were not thought of, the next look thinks of them.
+                decision.can_be_kept &= is_kept || choice.fits;
             }
         } else if !choice.fits || choice.loss >= losses(board) {
-            return decision;
+            decision.moves.clear();
         }
-        let mut moves = plan.moves(board, &choice, cause);
-        moves.sort_by(|a, b| b.why.share().total_cmp(&a.why.share()));
-        for it in &moves {
+        if matches!(cause, Cause::Slow { .. }) && decision.moves.is_empty() && may_raise {
+            // What keeps connections slow cannot be helped: what does not may come back all the same.
+            let cause = Cause::Room { share, budget: self.rules.budget };
+            let (plan, choice) = self.choose(board, look, load, crowd.as_ref(), cause);
+            if choice.fits && choice.loss < losses(board) {
+                decision.moves = plan.moves(board, &choice, cause);
+            }
+        }
+        decision.moves.sort_by(|a, b| b.why.share().total_cmp(&a.why.share()));
+        for it in &decision.moves {
             self.changes.entry(it.switch.clone()).or_default().push_back(look.now);
         }
-        decision.moves = moves;
         decision
     }
 
@@ -353,33 +360,62 @@ impl Governor {
         look: &Look,
         load: Load,
         crowd: Option<&Crowd>,
-        course: Course,
+        cause: Cause,
     ) -> (Plan, Choice) {
+        let course = cause.course();
         let allowed: Vec<Vec<Level>> =
             board.iter().map(|switch| self.allowed(switch, look.now, course)).collect();
         let expected = board.iter().map(|switch| self.expected(switch, look, load, course)).collect();
         let all = View { cpu: look.cpu, own: look.own, budget: self.rules.budget, events: expected };
         let part = if course == Course::Cut { CUT_TO } else { RAISE_TO };
         let mut views = vec![all];
-        let budget = self.rules.budget_p95.unwrap_or(f64::INFINITY);
-        let mut slowest = crowd.and_then(|it| it.slowed(&self.prices_at(board, &present(board))));
-        for tries in 1.. {
-            if let (Some((_, nth)), Some(crowd)) = (slowest, crowd) {
-                let mut events = crowd.in_a_second(nth, board.len());
-                if course == Course::Raise {
-                    self.remember_slow(board, load, &mut events);
-                }
-                views.push(View { cpu: SECOND, own: 0.0, budget, events });
-            }
+        let Some(budget) = self.rules.budget_p95 else {
             let plan = Plan::new(&self.prices, board, &views, &allowed);
-            let choice = choice::best_of(&plan.bounds(part));
+            let choice = choice::best_of(&plan.bounds(board, part, cause));
+            return (plan, choice);
+        };
+        let mut slowest = crowd.map(|it| it.slowed(&self.prices_at(board, &present(board))));
+        let now = slowest.filter(|_| course == Course::Raise).map_or(0.0, |it| it.0);
+        let limit = (budget * part).max(now);
+        for _ in 0..TRIES {
+            let events = self.events_of_slowest(board, load, crowd.zip(slowest), cause.course());
+            views.push(View { cpu: SECOND, own: 0.0, budget, events });
+            let plan = Plan::new(&self.prices, board, &views, &allowed);
+            let choice = choice::best_of(&plan.bounds(board, part, cause));
             let prices = self.prices_at(board, &plan.levels(board, &choice));
-            slowest = crowd.and_then(|it| it.slowed(&prices)).filter(|it| it.0 > budget * part);
-            if slowest.is_none() || tries == TRIES || !choice.fits {
+            slowest = crowd.map(|it| it.slowed(&prices)).filter(|it| it.0 > limit);
+            if slowest.is_none() || !choice.fits {
                 return (plan, choice);
             }
         }
-        unreachable!("it returns after some tries")
+        let plan = Plan::new(&self.prices, board, &views, &allowed);
+        let choice = choice::best_of(&plan.bounds(board, part, cause));
+        // Nothing is given back that is known to be too much.
+        let fits = choice.fits && cause.course() == Course::Cut;
+        (plan, Choice { fits, ..choice })
+    }
+
+    /// What a connection that is slowed too much has of events in a second of its CPU time, and when something is to be raised
+    /// the most that such connections had of late. What it has is remembered.
+    fn events_of_slowest(
+        &mut self,
+        board: &Board,
+        load: Load,
+        slowest: Option<(&Crowd, (f64, usize))>,
+        course: Course,
+    ) -> Vec<f64> {
+        let load = load.of_a_second();
+        let seen = slowest.map(|(crowd, (_, nth))| crowd.in_a_second(nth, board.len()));
+        let mut events = seen.unwrap_or_else(|| vec![0.0; board.len()]);
+        for (switch, events) in board.iter().zip(&mut events) {
+            if switch.present > Level::Off && slowest.is_some() {
+                self.slow.learn(&switch.name, *events, load);
+            }
+            if course == Course::Raise {
+                *events = events.max(self.slow.predict(&switch.name, load).unwrap_or(0.0));
+            }
+        }
+        events
     }
 
     /// The account alone: nothing is remembered or decided.
@@ -402,47 +438,14 @@ impl Governor {
         Account::of(&self.prices, entries.collect(), look.cpu, look.own)
     }
 
-    /// Connections, where there is a budget for them. What is off has what the slowest had of it under such a load.
-    fn crowd(&self, board: &Board, look: &Look, load: Load) -> Option<Crowd> {
-        self.rules.budget_p95?;
-        let unseen = board.iter().enumerate().filter(|(_, switch)| switch.present == Level::Off);
-        let unseen = unseen.filter_map(|(at, switch)| {
-            let events = self.slow.predict(&switch.name, load.of_a_second())?;
-            Some((at, events / SECOND))
-        });
-        Some(Crowd::of(board, &look.connections, &unseen.collect::<Vec<_>>()))
-    }
-
-    /// What the 95th percentile is slowed by as things are. What it had is remembered.
-    fn slowed(&mut self, crowd: &Crowd, board: &Board, load: Load) -> Option<f64> {
-        let (share, nth) = crowd.slowed(&self.prices_at(board, &present(board)))?;
-        let events = crowd.in_a_second(nth, board.len());
-        for (switch, events) in board.iter().zip(events) {
-            if switch.present > Level::Off && matches!(switch.of, Switched::Instrument(_)) {
-                self.slow.learn(&switch.name, events, load.of_a_second());
-            }
-        }
-        Some(share)
-    }
-
-    /// The same at other levels.
-    fn slowed_by(&self, crowd: &Crowd, board: &Board, levels: &[Level]) -> f64 {
-        crowd.slowed(&self.prices_at(board, levels)).map_or(0.0, |it| it.0)
-    }
-
-    fn remember_slow(&self, board: &Board, load: Load, events: &mut [f64]) {
-        for (switch, events) in board.iter().zip(events) {
-            let remembered = self.slow.predict(&switch.name, load.of_a_second());
-            *events = events.max(remembered.unwrap_or(0.0));
-        }
-    }
-
-    /// Nanoseconds an event costs at these levels, by place on the board.
+    /// Nanoseconds an event costs at these levels, by place on the board; nothing where it is off.
     fn prices_at(&self, board: &Board, levels: &[Level]) -> Vec<f64> {
         let recording = Recording::of(board, levels);
         let of = |(switch, level): (&Switch, &Level)| match switch.of {
-            Switched::Instrument(kind) => self.prices.cost(kind, recording.effective(kind, *level)).ns,
-            Switched::Recording(_) => 0.0,
+            Switched::Instrument(kind) if *level > Level::Off => {
+                self.prices.cost(kind, recording.effective(kind, *level)).ns
+            }
+            _ => 0.0,
         };
         board.iter().zip(levels).map(of).collect()
     }

@@ -1,6 +1,6 @@
 //! The board as a choice: what is left of it after what is held, negligible or not allowed.
 
-use crate::choice::{Bound, Choice, Group, Item, Step};
+use crate::choice::{self, Bound, Choice, Group, Item, Step};
 use crate::governor::{Board, Cause, Move, Switch, Switched, Why, effective};
 use crate::kind::{Family, Kind, Level};
 use crate::price::Prices;
@@ -10,7 +10,8 @@ const NEGLIGIBLE: f64 = 1e-4;
 /// Where nothing fits, what saves less than this part of the budget is not given up for it.
 const VAIN: f64 = 0.05;
 
-/// Whose CPU time a budget is a share of, and the events that are paid for from it.
+/// Whose CPU time a budget is a share of, and the events that are paid for from it. The first view is that of all; in the
+/// others, of connections, what is off costs nothing.
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     /// Nanoseconds.
@@ -75,13 +76,14 @@ impl Plan {
                 // It stays, or goes up, by what it is worth alone.
                 place.levels.truncate(1);
             }
-            for (view, group) in self.views.iter().zip(&mut groups) {
+            for (nth, (view, group)) in self.views.iter().zip(&mut groups).enumerate() {
+                let of = |level: Level, way: Option<Level>| match level {
+                    Level::Off if nth > 0 => 0.0,
+                    _ => cost(prices, kind, (level, way)) * view.events[at],
+                };
                 let step = |level: &Level| Step {
                     loss: switch.loss(*level),
-                    costs: ways
-                        .iter()
-                        .map(|way| cost(prices, kind, (*level, *way)) * view.events[at])
-                        .collect(),
+                    costs: ways.iter().map(|way| of(*level, *way)).collect(),
                 };
                 group.items.push(Item { steps: place.levels.iter().map(step).collect() });
             }
@@ -98,13 +100,33 @@ impl Plan {
         self.views.iter().all(is_one)
     }
 
-    /// What may be spent in each view, as this part of its budget.
-    pub(crate) fn bounds(&self, part: f64) -> Vec<Bound> {
-        let bound = |(view, groups): (&View, &Vec<Group>)| {
+    /// What may be spent in each view: this part of its budget, or what is spent there now, where that is not the matter.
+    pub(crate) fn bounds(&self, board: &Board, part: f64, cause: Cause) -> Vec<Bound> {
+        let present = self.present(board);
+        let bound = |(nth, (view, groups)): (usize, (&View, &Vec<Group>))| {
             let budget = view.budget * view.cpu;
-            Bound { groups: groups.clone(), limit: budget * part - view.own, slack: budget * VAIN }
+            let (limit, now) = (budget * part - view.own, choice::cost(groups, &present));
+            let may_stay = match cause {
+                Cause::Over { .. } => nth > 0 && now <= budget,
+                Cause::Slow { .. } => nth == 0 && now + view.own <= budget,
+                // What is given back does not harm connections, and what harms them anyway is no matter here.
+                Cause::Room { .. } => nth > 0,
+            };
+            Bound {
+                groups: groups.clone(),
+                limit: if may_stay { limit.max(now) } else { limit },
+                slack: budget * VAIN,
+            }
         };
-        self.views.iter().zip(&self.groups).map(bound).collect()
+        self.views.iter().zip(&self.groups).enumerate().map(bound).collect()
+    }
+
+    /// What there is, as a choice.
+    fn present(&self, board: &Board) -> Choice {
+        let of = |place: &Place| position(&place.levels, board[place.at].present);
+        let recording = self.places.iter().map(|(recording, _)| recording.as_ref().map_or(0, of)).collect();
+        let steps = self.places.iter().map(|(_, places)| places.iter().map(of).collect()).collect();
+        Choice { recording, steps, loss: 0, cost: 0.0, fits: true }
     }
 
     /// The levels of the whole board after a choice, by place.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::{Load, Server};
 use tare_budget::governor::{Why, left};
-use tare_budget::{Governor, Level, Provider, Rules};
+use tare_budget::{Governor, Held, Level, Provider, Rules};
 
 const PROVIDERS: [Provider; 3] = [Provider::Tare, Provider::MariaDb, Provider::MySql];
 const SET: &str = "statement/sp/set";
@@ -113,8 +113,60 @@ fn what_a_loop_took_comes_back_when_it_has_ended_and_nothing_flaps() {
 #[test]
 fn a_budget_of_connections_that_cannot_be_kept_is_said_to_be_so() {
     let mut server = Server::new(Provider::MariaDb, &[&Load::sorts(), &Load::procedure()]);
-    let mut governor = governor(&server, 1.0, 0.000_01);
+    server.board.iter_mut().filter(|it| it.name == SET).for_each(|it| it.held = Some(Held::Person));
+    let mut governor = governor(&server, 1.0, 0.01);
     let decision = beside(&mut server, &mut governor, 0.5);
-    assert!(!decision.can_be_kept && decision.slowed.expect("they did").predicted > 0.000_01);
-    assert_eq!(server.level(SET), Level::Off);
+    assert!(!decision.can_be_kept && decision.slowed.expect("they did").predicted > 0.01);
+    assert_eq!(server.level("stage/sql/executing"), Level::Off);
+}
+
+#[test]
+fn what_does_not_help_a_budget_that_cannot_be_kept_stays() {
+    let mut server = Server::new(Provider::Tare, &[&Load::sorts(), &Load::procedure()]);
+    for it in server.board.iter_mut().filter(|it| it.name.starts_with("statement/sp/")) {
+        it.held = Some(Held::Person);
+    }
+    let mut governor = governor(&server, 0.2, 0.05);
+    let decision = beside(&mut server, &mut governor, 0.1);
+    assert!(!decision.can_be_kept && !decision.moves.is_empty(), "{decision:?}");
+    assert!(decision.moves.iter().all(|it| it.switch.starts_with("stage/")), "{:?}", decision.moves);
+    // What the budget of all took comes back when there is room, whatever the other one does.
+    let io = "wait/io/file/sql/io_cache";
+    server.board.iter_mut().filter(|it| it.name == io).for_each(|it| it.present = Level::Off);
+    for _ in 0..20 {
+        beside(&mut server, &mut governor, 0.1);
+    }
+    assert_eq!(server.level(io), Level::Exact);
+}
+
+#[test]
+fn a_look_that_knows_of_no_connection_brings_nothing_back() {
+    let (sorts, procedure) = (Load::sorts(), Load::procedure());
+    let mut server = Server::new(Provider::Tare, &[&sorts, &procedure]);
+    let mut governor = governor(&server, 0.2, 0.05);
+    beside(&mut server, &mut governor, 0.1);
+    let cut = server.level(SET);
+    assert!(cut < Level::Lean);
+    for nth in 0..40 {
+        let mut look = server.look_at(&[(4.5, &sorts), (0.5, &procedure)]);
+        look.connections.truncate(nth % 2);
+        look.connections.iter_mut().for_each(|it| it.cpu = 1e6);
+        let decision = server.decide(&mut governor, &look);
+        assert_eq!((decision.slowed, decision.moves), (None, vec![]));
+    }
+    assert_eq!(server.level(SET), cut);
+}
+
+#[test]
+fn what_was_cut_for_several_connections_in_one_look_stays_cut() {
+    let mutex = "wait/synch/mutex/innodb/trx_mutex";
+    let locks = Load { statements: 200.0, events: [(mutex.to_owned(), 30e6)].into() };
+    let (sorts, procedure) = (Load::sorts(), Load::procedure());
+    let mut server = Server::new(Provider::Tare, &[&sorts, &procedure, &locks]);
+    let mut governor = governor(&server, 1.0, 0.05);
+    for nth in 0..60 {
+        let look = server.look_at(&[(4.0, &sorts), (0.5, &procedure), (0.5, &locks)]);
+        let slowed = server.decide(&mut governor, &look).slowed.expect("they did").share;
+        assert!(nth == 0 || slowed <= 0.05, "look {nth}: {slowed}");
+    }
 }

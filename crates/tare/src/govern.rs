@@ -139,7 +139,7 @@ impl Clock {
 pub(crate) fn govern(arguments: &Govern, interrupt: &Interrupt) -> Result<ExitCode> {
     let address = arguments.reach.address()?;
     let folder = arguments.state.clone().map_or_else(state::folder, Ok)?;
-    let mut teller = Teller::new(address.to_string(), arguments.budget.share(), arguments.json.as_deref())?;
+    let mut teller = Teller::new(address.to_string(), arguments)?;
     let mut tell = |event| teller.tell(event);
     if arguments.put_back {
         govern::put_back(address, &folder, &mut tell)?;
@@ -171,24 +171,33 @@ pub(crate) fn quality(prices: &Origin) -> String {
 struct Teller {
     server: String,
     budget: f64,
+    budget_p95: Option<Budget>,
     json: Option<File>,
-    /// Whether it was said that the budget cannot be kept.
+    /// Whether it was said that a budget cannot be kept.
     said: bool,
 }
 
 impl Teller {
-    fn new(server: String, budget: f64, json: Option<&Path>) -> Result<Teller> {
-        let open = |path: &Path| {
+    fn new(server: String, arguments: &Govern) -> Result<Teller> {
+        let open = |path: &PathBuf| {
             let file = OpenOptions::new().create(true).append(true).open(path);
             file.with_context(|| format!("opening {}", path.display()))
         };
-        Ok(Teller { server, budget, json: json.map(open).transpose()?, said: false })
+        let json = arguments.json.as_ref().map(open).transpose()?;
+        let (budget, budget_p95) = (arguments.budget.share(), arguments.budget_p95);
+        Ok(Teller { server, budget, budget_p95, json, said: false })
+    }
+
+    /// The budgets, as one says them.
+    fn budgets(&self) -> String {
+        let p95 = self.budget_p95.map(|it| format!(" and the budget-p95 of {it}"));
+        format!("budget of {}{}", percent(self.budget), p95.unwrap_or_default())
     }
 
     fn tell(&mut self, event: Event) {
         match event {
             Event::Began { version, prices, instruments, held, meter, state } => {
-                println!("{} ({version}): {} of {meter}", self.server, percent(self.budget));
+                println!("{} ({version}): a {}, of {meter}", self.server, self.budgets());
                 println!("{}", quality(&prices));
                 println!(
                     "{instruments} instruments and families of consumers are on; {held} of them are left alone"
@@ -263,20 +272,23 @@ impl Teller {
         if decision.moves.len() > SHOWN {
             println!("  and {} more, which make less of a difference", decision.moves.len() - SHOWN);
         }
+        let is_known = self.budget_p95.is_none() || decision.slowed.is_some();
         if decision.can_be_kept {
-            if std::mem::take(&mut self.said) {
+            if is_known && std::mem::take(&mut self.said) {
                 self.line("the budget can be kept again");
                 self.write("can be kept", json!({ "share": share.ns }));
             }
         } else if !std::mem::replace(&mut self.said, true) {
             let own = decision.account.own / decision.account.cpu.max(1.0);
             self.line(&format!(
-                "the budget of {} cannot be kept under this load: {} is left when everything is off that may be; {} is what \
+                "the {} cannot be kept under this load: {} is left when everything is off that may be; {} is what \
                  somebody has set, {} cannot be switched, {} is reading the counts, the rest is what an instrument costs that is off{slowed}",
-                percent(self.budget), percent(decision.predicted), percent(by_persons), percent(fixed), percent(own)
+                self.budgets(), percent(decision.predicted), percent(by_persons), percent(fixed), percent(own)
             ));
-            let figures =
-                json!({ "predicted": decision.predicted, "persons": by_persons, "fixed": fixed, "own": own });
+            let figures = json!({
+                "predicted": decision.predicted, "persons": by_persons, "fixed": fixed, "own": own,
+                "slowed": decision.slowed.map(|it| it.predicted),
+            });
             self.write("cannot be kept", figures);
         }
     }

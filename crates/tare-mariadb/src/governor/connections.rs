@@ -1,6 +1,6 @@
 //! What each connection did between two looks: its events, and the CPU time of its thread.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tare_budget::Connection;
@@ -17,35 +17,45 @@ pub(super) struct Connections(BTreeMap<u64, Seen>);
 struct Seen {
     os_id: u64,
     cpu: Duration,
-    events: BTreeMap<&'static str, u64>,
+    /// By the address of the instrument's name, of which there is one.
+    events: BTreeMap<usize, (&'static str, u64)>,
 }
 
 impl Connections {
-    /// Reads them. A thread that serves several connections is left out: nobody can tell what it did for which.
+    /// Reads them. Where threads serve several connections nobody can tell what they did for which: there are none.
     pub(super) fn read(engine: &Engine, clock: ThreadClock) -> Connections {
         let counted = engine.event_counts_by_connection();
-        let mut threads: BTreeMap<u64, usize> = BTreeMap::new();
-        counted.iter().for_each(|it| *threads.entry(it.os_id).or_default() += 1);
+        let threads: BTreeSet<u64> = counted.iter().map(|it| it.os_id).collect();
+        if threads.len() < counted.len() {
+            return Connections::default();
+        }
         let seen = counted.into_iter().filter_map(|it| {
-            let cpu = clock(it.os_id).filter(|_| threads.get(&it.os_id) == Some(&1))?;
+            let cpu = clock(it.os_id)?;
             let mut events = BTreeMap::new();
-            it.events.into_iter().for_each(|(name, count)| *events.entry(name).or_default() += count);
+            for (name, count) in it.events {
+                events.entry(name.as_ptr().addr()).or_insert((name, 0)).1 += count;
+            }
             Some((it.thread_id, Seen { os_id: it.os_id, cpu, events }))
         });
         Connections(seen.collect())
     }
 
-    /// What those did that were there at an earlier reading, on the same thread.
+    /// What those did that were there at an earlier reading. Where one has another thread by now, as of a pool, nobody can
+    /// tell of any.
     pub(super) fn since(&self, before: &Connections) -> Vec<Connection> {
         let both = self.0.iter().filter_map(|(id, now)| Some((now, before.0.get(id)?)));
-        both.filter(|(now, then)| now.os_id == then.os_id).map(|(now, then)| now.since(then)).collect()
+        let both: Vec<(&Seen, &Seen)> = both.collect();
+        if both.iter().any(|(now, then)| now.os_id != then.os_id) {
+            return vec![];
+        }
+        both.into_iter().map(|(now, then)| now.since(then)).collect()
     }
 }
 
 impl Seen {
     fn since(&self, before: &Seen) -> Connection {
-        let since = |(name, now): (&&'static str, &u64)| {
-            let then = before.events.get(name).copied().unwrap_or(0);
+        let since = |(at, (name, now)): (&usize, &(&'static str, u64))| {
+            let then = before.events.get(at).map_or(0, |it| it.1);
             // What has fallen was reset in between: what is there now is what is known.
             let count = now.checked_sub(then).unwrap_or(*now);
             #[allow(clippy::cast_precision_loss)] // prices are rough

@@ -277,7 +277,7 @@ impl Shared {
                 let names = shown::names(budgets);
                 line(Severity::Warning, &format!("the {names} {text}; tare_status says more"));
             }
-            (true, false) if is_kept => {
+            (true, false) if is_kept == Some(true) => {
                 self.is_over = false;
                 self.note(format!("can be kept again: {}", percent(share)));
             }

@@ -46,11 +46,17 @@ pub(super) fn names(Budgets { all, p95 }: Budgets) -> String {
     names.into_iter().flatten().collect::<Vec<_>>().join(" and the ")
 }
 
-/// Whether a look found all budgets kept.
-pub(super) fn is_kept(seen: &Seen, Budgets { all, p95 }: Budgets) -> bool {
+/// Whether a look found all budgets kept; `None`: it could not tell.
+pub(super) fn is_kept(seen: &Seen, Budgets { all, p95 }: Budgets) -> Option<bool> {
     let is_within = |share: f64, budget: Option<Budget>| budget.is_none_or(|it| share <= it.share());
-    let slowed = seen.slowed.map_or(0.0, |it| it.share);
-    is_within(seen.account.share().ns, all) && is_within(slowed, p95)
+    if !is_within(seen.account.share().ns, all) {
+        return Some(false);
+    }
+    match (seen.slowed, p95) {
+        _ if seen.is_idle => None,
+        (None, Some(_)) => None,
+        (slowed, p95) => Some(is_within(slowed.map_or(0.0, |it| it.share), p95)),
+    }
 }
 
 /// Whether the budgets are kept.
@@ -62,7 +68,10 @@ fn state(shared: &Shared) -> String {
     match seen {
         _ if seen.is_idle => "idle: nothing is decided while the server does next to nothing".to_owned(),
         _ if !seen.can_be_kept => over(seen),
-        _ if !is_kept(seen, shared.budgets) => {
+        _ if is_kept(seen, shared.budgets).is_none() => {
+            "unknown: there is no connection to go by, or threads serve several (budget_p95)".to_owned()
+        }
+        _ if is_kept(seen, shared.budgets) == Some(false) => {
             let now = percent(seen.account.share().ns);
             format!("over: {now}; from now on it is to be {}{}", percent(seen.predicted), connections(seen))
         }
@@ -105,7 +114,7 @@ fn connections(seen: &Seen) -> String {
 fn slowed(seen: &Seen) -> String {
     match seen.slowed {
         Some(it) => format!("{} by the CPU time of connections, 95th percentile", percent(it.share)),
-        None => "unknown: there is no budget_p95, or no connection did anything".to_owned(),
+        None => "unknown: there is no budget_p95, or no connection to go by".to_owned(),
     }
 }
 

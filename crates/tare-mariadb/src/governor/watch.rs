@@ -44,9 +44,9 @@ impl Budgets {
         Rules { budget: self.all.map_or(1.0, Budget::share), budget_p95: self.p95.map(Budget::share) }
     }
 
-    /// What looking is paid from.
+    /// What looking is paid from: the smaller one.
     fn of_looking(self) -> f64 {
-        self.all.or(self.p95).map_or(1.0, Budget::share)
+        [self.all, self.p95].into_iter().flatten().min().map_or(1.0, Budget::share)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What each connection did between two looks: its events, as the tables by thread tell, and the CPU time of its thread.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tare_budget::Connection;
@@ -31,7 +31,7 @@ struct Seen {
 }
 
 impl Connections {
-    /// Reads them. A thread that serves several connections is left out: nobody can tell what it did for which.
+    /// Reads them. Where threads serve several connections nobody can tell what they did for which: there are none.
     ///
     /// # Errors
     ///
@@ -39,12 +39,12 @@ impl Connections {
     pub(super) fn read(source: &mut Source, machine: &Machine, process: u32) -> Result<Connections, Error> {
         let filter = "WHERE PROCESSLIST_ID IS NOT NULL AND PROCESSLIST_ID <> CONNECTION_ID()";
         let threads = source.rows("threads", &["THREAD_ID", "THREAD_OS_ID"], filter)?;
-        let threads: Vec<(u64, u64)> =
+        let threads: BTreeMap<u64, u64> =
             threads.iter().filter_map(|row| Some((row.number(0)?, row.number(1)?))).collect();
-        let mut served: BTreeMap<u64, usize> = BTreeMap::new();
-        threads.iter().for_each(|(_, os_id)| *served.entry(*os_id).or_default() += 1);
-        let alone = threads.into_iter().filter(|(_, os_id)| served.get(os_id) == Some(&1));
-        let known = alone.filter_map(|(id, os_id)| {
+        if threads.values().collect::<BTreeSet<_>>().len() < threads.len() {
+            return Ok(Connections::default());
+        }
+        let known = threads.into_iter().filter_map(|(id, os_id)| {
             let cpu = (machine.thread_cpu)(process, os_id)?;
             Some((id, Seen { os_id, cpu, events: BTreeMap::new() }))
         });
@@ -55,10 +55,15 @@ impl Connections {
         Ok(Connections(seen))
     }
 
-    /// What those did that were there at an earlier reading, on the same thread.
+    /// What those did that were there at an earlier reading. Where one has another thread by now, as of a pool, nobody can
+    /// tell of any.
     pub(super) fn since(&self, before: &Connections) -> Vec<Connection> {
         let both = self.0.iter().filter_map(|(id, now)| Some((now, before.0.get(id)?)));
-        both.filter(|(now, then)| now.os_id == then.os_id).map(|(now, then)| now.since(then)).collect()
+        let both: Vec<(&Seen, &Seen)> = both.collect();
+        if both.iter().any(|(now, then)| now.os_id != then.os_id) {
+            return vec![];
+        }
+        both.into_iter().map(|(now, then)| now.since(then)).collect()
     }
 }
 

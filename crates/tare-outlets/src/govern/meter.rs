@@ -127,7 +127,7 @@ impl fmt::Display for Meter {
 }
 
 /// The kernel's number of the thread that serves us; none where the server does not tell, or has a pool of threads.
-fn thread_of(source: &mut Source) -> Result<Option<u64>, Error> {
+pub(super) fn thread_of(source: &mut Source) -> Result<Option<u64>, Error> {
     let pool = source.ask("SHOW GLOBAL VARIABLES LIKE 'thread_handling'")?;
     if pool.first().and_then(|row| row.text(1)).is_some_and(|it| it != "one-thread-per-connection") {
         return Ok(None);

@@ -86,7 +86,7 @@ pub enum Error {
     },
     /// Nobody tells what connections use.
     #[error(
-        "{address}: the CPU time of connections is not known from here, and --budget-p95 is a share of it: run this on the server's machine (a socket, or --pid)"
+        "{address}: the CPU time of connections is not known from here, and --budget-p95 is a share of it: run this on the server's machine (a socket, or --pid), not from another container, and where each connection has a thread of its own (no thread pool)"
     )]
     NoThreads {
         /// The server.
@@ -225,6 +225,10 @@ impl Session {
         let (mut hand, notices) = Hand::new(orders.address.clone(), &orders.folder, &orders.keep)?;
         let prices = shipped(orders.prices.clone(), hand.source.kind());
         let mut meter = Meter::find(&mut hand.source, machine, orders.cores)?;
+        let is_p95 = orders.budget_p95.is_some();
+        if is_p95 && !knows_threads(&mut hand.source, &meter, machine)? {
+            return Err(Error::NoThreads { address: hand.source.address().to_string() });
+        }
         let board = hand.board();
         tell(Event::Began {
             version: hand.source.version().to_owned(),
@@ -236,10 +240,6 @@ impl Session {
         });
         notices.into_iter().for_each(|notice| tell(Event::Noticed(notice)));
         let spent = meter.own();
-        let is_p95 = orders.budget_p95.is_some();
-        if is_p95 && meter.process().is_none() {
-            return Err(Error::NoThreads { address: hand.source.address().to_string() });
-        }
         let before = Reading::take(&mut hand.source, &mut meter, machine, is_p95)?;
         let own = (meter.own() - spent) * 1e9;
         let rules = Rules { budget: orders.budget, budget_p95: orders.budget_p95 };
@@ -248,9 +248,10 @@ impl Session {
         Ok(Session { hand, meter, governor, is_p95, before, own, rate: 0.0, begun, off: BTreeMap::new() })
     }
 
-    /// Whether the server has used so much since the last look that another one is paid for.
+    /// Whether the server has used so much since the last look that another one is paid for, of the smaller budget.
     #[must_use]
-    pub fn is_due(&self, machine: &Machine, budget: f64) -> bool {
+    pub fn is_due(&self, machine: &Machine, orders: &Orders) -> bool {
+        let budget = orders.budget.min(orders.budget_p95.unwrap_or(f64::INFINITY));
         let since = self.before.at.elapsed();
         match self.meter.peek(machine) {
             Some(cpu) => pace::is_paid((cpu - self.before.cpu) * 1e9, budget, self.own),
@@ -338,6 +339,13 @@ impl Reading {
     }
 }
 
+/// Whether the CPU time of the thread that serves us is known, as it then is of every connection.
+fn knows_threads(source: &mut Source, meter: &Meter, machine: &Machine) -> Result<bool, Error> {
+    let Some(process) = meter.process() else { return Ok(false) };
+    let own = meter::thread_of(source)?;
+    Ok(own.and_then(|own| (machine.thread_cpu)(process, own)).is_some_and(|time| time > Duration::ZERO))
+}
+
 fn shipped(prices: Option<Prices>, kind: Kind) -> Prices {
     prices.unwrap_or_else(|| match Prices::shipped(provider(kind)) {
         Ok(prices) => prices,
@@ -365,7 +373,7 @@ pub fn govern(
 ) -> Result<(), Error> {
     let mut session = Session::begin(orders, machine, tell)?;
     while wait(orders.every) {
-        if !session.is_due(machine, orders.budget) {
+        if !session.is_due(machine, orders) {
             continue;
         }
         match session.look(machine, tell) {
@@ -415,6 +423,8 @@ fn come_back(
         match Session::begin(orders, machine, tell) {
             Ok(session) => return Ok(Some(session)),
             Err(error) if error.is_passing() => {}
+            // A server that has just come back may not be found at once.
+            Err(Error::NoThreads { .. }) => {}
             // The server may not have noticed yet that our own connection is gone.
             Err(Error::Busy { .. }) if busy < BUSY_LOOKS => busy += 1,
             Err(error) => return Err(error),
