@@ -287,7 +287,7 @@ fn how(whose: Whose, minutes: f64, levels: &Results, off: &Results, loads: &[Loa
         "`tare price --measure {} --minutes {minutes}`, {}: {} settings switched on one server, started {} times,\n\
          under {};\n\
          what costs that is off from {} starts of servers with and without. What was believed before are the prices that\n\
-         shipped, times {:.2}, each step of them give or take half. Loads contradict prices {:.1} times as much as that and\n\
+         shipped, times {:.2}, each step give or take one and a half of it. Loads contradict prices {:.1} times as much as that and\n\
          noise explain; intervals allow for it. 95% intervals.\n",
         whose.name(),
         levels.analysis.header.started,

@@ -7,8 +7,9 @@
 //!
 //! Minutes of measuring tell what everything costs, and not what each of fifty steps does. So prices that are known already,
 //! those that ship, are what is believed: times one factor for all and one for each level, which are measured first, each step
-//! may be nothing or twice as much (`SPREAD`). What is measured moves it as far as it is able to; where loads say nothing of a
-//! step, it stays. An event is not equally dear everywhere, either, so that no load is believed more exactly than `UNEQUAL`.
+//! may be nothing or some times as much (`SPREAD`): a statement, for one, has to fetch lines that a loop finds at hand. What is
+//! measured moves it as far as it is able to; where loads say nothing of a step, it stays. An event is not equally dear
+//! everywhere, either, so that no load is believed more exactly than `UNEQUAL`.
 //! What loads contradict each other by beyond all that widens every interval alike (Birge's ratio).
 //!
 //! An interval is the range in which a price may lie before the squares say no (its profile), whatever the others are.
@@ -65,9 +66,9 @@ const SELDOM: f64 = 0.05;
 /// The base is measured twice: it and its twin.
 const BASES: f64 = 2.0;
 /// By what part of itself a step may differ from what was believed: the standard deviation.
-const SPREAD: f64 = 0.5;
+const SPREAD: f64 = 1.5;
 /// By what part of itself what a load costs may differ from the sum of its prices, likewise.
-const UNEQUAL: f64 = 0.05;
+const UNEQUAL: f64 = 0.1;
 /// A step is not believed to be less than this part of the price it is a part of.
 const LEAST_STEP: f64 = 0.1;
 /// Nor less than so many nanoseconds.

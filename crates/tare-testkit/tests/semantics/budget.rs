@@ -256,9 +256,11 @@ fn connections_that_are_slowed_have_a_budget_of_their_own() {
     let mut schema = server.schema().unwrap();
     assert_eq!(status(&mut schema, "budget"), "OFF");
     assert_eq!(status(&mut schema, "budget_p95"), "50%");
-    under_load(&server, CALL, || looks(&mut schema, 4));
+    let slowed = under_load(&server, CALL, || {
+        looks(&mut schema, 4);
+        status(&mut schema, "budget_slowed")
+    });
     assert_eq!(level(&mut schema, "statement/sp/set"), "off");
-    let slowed = status(&mut schema, "budget_slowed");
     assert!(slowed.ends_with("by the CPU time of connections, 95th percentile"), "{slowed}");
     let moves = moves(&mut schema);
     assert!(
