@@ -16,6 +16,9 @@ use super::hand::Hand;
 /// CPU time a statement takes where nobody says how many there are: all loads are alike then.
 const UNKNOWN_STATEMENT: f64 = 50_000.0;
 
+/// A budget that is never exceeded, whatever prices say.
+const BEYOND_ALL: f64 = 1e9;
+
 /// When a look is taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Moment {
@@ -41,7 +44,7 @@ impl Budgets {
     }
 
     fn rules(self) -> Rules {
-        Rules { budget: self.all.map_or(1.0, Budget::share), budget_p95: self.p95.map(Budget::share) }
+        Rules { budget: self.all.map_or(BEYOND_ALL, Budget::share), budget_p95: self.p95.map(Budget::share) }
     }
 
     /// What looking is paid from: the smaller one.
