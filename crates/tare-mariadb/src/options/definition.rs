@@ -484,7 +484,8 @@ mod tests {
     fn every_option_is_named_once_documented_and_has_a_default_it_accepts() {
         for (position, def) in OPTIONS.iter().enumerate() {
             assert!(OPTIONS[..position].iter().all(|other| other.name != def.name), "{}", def.name);
-            assert!(def.name.bytes().all(|b| b.is_ascii_lowercase() || b == b'-'), "{}", def.name);
+            let is_plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+            assert!(def.name.bytes().all(is_plain), "{}", def.name);
             assert!(def.doc.ends_with('.'), "{}", def.name);
             if !def.default.is_empty() {
                 assert_eq!(def.set(&mut Options::default(), def.default), Ok(()), "{}", def.name);
