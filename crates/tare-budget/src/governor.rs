@@ -257,6 +257,15 @@ enum Course {
     Raise,
 }
 
+/// What a look sees.
+struct Sight<'a> {
+    board: &'a Board,
+    look: &'a Look,
+    load: Load,
+    /// Where there is a budget for connections.
+    crowd: Option<&'a Crowd>,
+}
+
 /// What a look asks for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Cause {
@@ -310,37 +319,46 @@ impl Governor {
         let cause = self.cause(share, slowed);
         let slowed = slowed.map(|share| Slowed { share, predicted: share });
         let mut decision = Decision { account, moves: vec![], predicted: share, slowed, can_be_kept: true };
-        let may_raise = is_calm && losses(board) > 0;
-        if look.cpu <= 0.0 || (cause.course() == Course::Raise && !may_raise) {
+        if look.cpu <= 0.0 {
             return decision;
         }
-        let (plan, choice) = self.choose(board, look, load, crowd.as_ref(), cause);
-        decision.moves = plan.moves(board, &choice, cause);
+        let sight = Sight { board, look, load, crowd: crowd.as_ref() };
         if cause.course() == Course::Cut {
-            decision.predicted = (choice.cost + look.own) / look.cpu;
-            decision.can_be_kept = decision.predicted <= self.rules.budget;
-            if let (Some(slowed), Some(crowd)) = (&mut decision.slowed, &crowd) {
-                slowed.predicted = crowd.slowed(&self.prices_at(board, &plan.levels(board, &choice))).0;
-                let is_kept = self.rules.budget_p95.is_none_or(|budget| slowed.predicted <= budget);
-                // Where some are left that were not thought of, the next look thinks of them.
-                decision.can_be_kept &= is_kept || choice.fits;
-            }
-        } else if !choice.fits || choice.loss >= losses(board) {
-            decision.moves.clear();
+            self.cut(&sight, cause, &mut decision);
         }
-        if matches!(cause, Cause::Slow { .. }) && decision.moves.is_empty() && may_raise {
-            // What keeps connections slow cannot be helped: what does not may come back all the same.
-            let cause = Cause::Room { share, budget: self.rules.budget };
-            let (plan, choice) = self.choose(board, look, load, crowd.as_ref(), cause);
-            if choice.fits && choice.loss < losses(board) {
-                decision.moves = plan.moves(board, &choice, cause);
-            }
+        // Where what keeps connections slow cannot be helped, what does not may come back all the same.
+        let is_over = matches!(cause, Cause::Over { .. });
+        if !is_over && decision.moves.is_empty() && is_calm && losses(board) > 0 {
+            self.raise(&sight, Cause::Room { share, budget: self.rules.budget }, &mut decision);
         }
         decision.moves.sort_by(|a, b| b.why.share().total_cmp(&a.why.share()));
         for it in &decision.moves {
             self.changes.entry(it.switch.clone()).or_default().push_back(look.now);
         }
         decision
+    }
+
+    /// Gives up what has to go.
+    fn cut(&mut self, sight: &Sight<'_>, cause: Cause, decision: &mut Decision) {
+        let Sight { board, look, crowd, .. } = *sight;
+        let (plan, choice) = self.choose(sight, cause);
+        decision.moves = plan.moves(board, &choice, cause);
+        decision.predicted = (choice.cost + look.own) / look.cpu;
+        decision.can_be_kept = decision.predicted <= self.rules.budget;
+        if let (Some(slowed), Some(crowd)) = (&mut decision.slowed, crowd) {
+            slowed.predicted = crowd.slowed(&self.prices_at(board, &plan.levels(board, &choice))).0;
+            let is_kept = self.rules.budget_p95.is_none_or(|budget| slowed.predicted <= budget);
+            // Where some are left that were not thought of, the next look thinks of them.
+            decision.can_be_kept &= is_kept || choice.fits;
+        }
+    }
+
+    /// Gives back what there is room for.
+    fn raise(&mut self, sight: &Sight<'_>, cause: Cause, decision: &mut Decision) {
+        let (plan, choice) = self.choose(sight, cause);
+        if choice.fits && choice.loss < losses(sight.board) {
+            decision.moves = plan.moves(sight.board, &choice, cause);
+        }
     }
 
     /// What has to be done, and why.
@@ -354,14 +372,8 @@ impl Governor {
     }
 
     /// The choice, made anew for more connections while it leaves some over their budget.
-    fn choose(
-        &mut self,
-        board: &Board,
-        look: &Look,
-        load: Load,
-        crowd: Option<&Crowd>,
-        cause: Cause,
-    ) -> (Plan, Choice) {
+    fn choose(&mut self, sight: &Sight<'_>, cause: Cause) -> (Plan, Choice) {
+        let Sight { board, look, load, crowd } = *sight;
         let course = cause.course();
         let allowed: Vec<Vec<Level>> =
             board.iter().map(|switch| self.allowed(switch, look.now, course)).collect();
