@@ -166,6 +166,16 @@ impl Bound {
     fn best(&self) -> Choice {
         best(&self.groups, self.limit, self.slack)
     }
+
+    /// What a choice uses of it, as a part.
+    fn used(&self, choice: &Choice) -> f64 {
+        cost(&self.groups, choice) / self.least()
+    }
+
+    /// Its limit, more than nothing.
+    fn least(&self) -> f64 {
+        self.limit.max(1e-9)
+    }
 }
 
 impl Choice {
@@ -177,18 +187,6 @@ impl Choice {
 fn weighed(weights: &[f64], parts: &[f64]) -> f64 {
     let all: f64 = weights.iter().sum();
     weights.iter().zip(parts).map(|(weight, part)| weight * part).sum::<f64>() / all
-}
-
-impl Bound {
-    /// What a choice uses of it, as a part.
-    fn used(&self, choice: &Choice) -> f64 {
-        cost(&self.groups, choice) / self.least()
-    }
-
-    /// Its limit, more than nothing.
-    fn least(&self) -> f64 {
-        self.limit.max(1e-9)
-    }
 }
 
 /// One bound made of several: `cost` makes one of the parts of their limits that something costs. The limit is 1.
@@ -444,7 +442,6 @@ mod tests {
         }
         // Of four things or so; of many there are many ways to keep both.
         assert!(kept > 200 && missed * 50 <= kept, "{kept} found, {missed} missed");
-
         assert!(lost * 100 <= least * 102, "{lost} instead of {least}");
     }
 

@@ -5,6 +5,8 @@
 //! second as a long scan beside it, and its statements pay for all of them.
 
 use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use crate::governor::Board;
 
@@ -15,6 +17,73 @@ pub struct Connection {
     pub cpu: f64,
     /// Its events, by instrument.
     pub events: Vec<(Cow<'static, str>, f64)>,
+}
+
+/// The connections there are at a moment, by THREAD_ID: what each has counted, and the CPU time of its thread.
+#[derive(Debug, Default)]
+pub struct Connections(BTreeMap<u64, Counted>);
+
+#[derive(Debug)]
+struct Counted {
+    /// THREAD_OS_ID.
+    os_id: u64,
+    cpu: Duration,
+    events: BTreeMap<Cow<'static, str>, u64>,
+}
+
+impl Connections {
+    /// Connections by THREAD_ID and THREAD_OS_ID, of whose threads `cpu` knows the CPU time. Where threads serve several
+    /// connections nobody can tell what they did for which: there are none.
+    pub fn of(
+        threads: impl IntoIterator<Item = (u64, u64)>,
+        cpu: impl Fn(u64) -> Option<Duration>,
+    ) -> Connections {
+        let threads: Vec<(u64, u64)> = threads.into_iter().collect();
+        if threads.iter().map(|it| it.1).collect::<BTreeSet<_>>().len() < threads.len() {
+            return Connections::default();
+        }
+        let counted = threads.into_iter().filter_map(|(id, os_id)| {
+            Some((id, Counted { os_id, cpu: cpu(os_id)?, events: BTreeMap::new() }))
+        });
+        Connections(counted.collect())
+    }
+
+    /// Adds what a connection has counted; of one that is not known nothing is added.
+    pub fn add(&mut self, id: u64, instrument: impl Into<Cow<'static, str>>, count: u64) {
+        if let Some(connection) = self.0.get_mut(&id) {
+            *connection.events.entry(instrument.into()).or_default() += count;
+        }
+    }
+
+    /// What those did that were there at an earlier moment. Where one has another thread by now, as of a pool, nobody can
+    /// tell of any.
+    #[must_use]
+    pub fn since(&self, before: &Connections) -> Vec<Connection> {
+        let both = self.0.iter().filter_map(|(id, now)| Some((now, before.0.get(id)?)));
+        let both: Vec<(&Counted, &Counted)> = both.collect();
+        if both.iter().any(|(now, then)| now.os_id != then.os_id) {
+            return vec![];
+        }
+        both.into_iter().map(|(now, then)| now.since(then)).collect()
+    }
+}
+
+impl Counted {
+    fn since(&self, before: &Counted) -> Connection {
+        let since = |(name, now): (&Cow<'static, str>, &u64)| {
+            let events = counted_since(*now, before.events.get(name).copied());
+            (events > 0.0).then(|| (name.clone(), events))
+        };
+        let cpu = self.cpu.saturating_sub(before.cpu).as_secs_f64() * SECOND;
+        Connection { cpu, events: self.events.iter().filter_map(since).collect() }
+    }
+}
+
+/// Events since an earlier count. What has fallen was reset in between: what is there now is what is known.
+#[must_use]
+#[allow(clippy::cast_precision_loss)] // prices are rough
+pub fn counted_since(now: u64, before: Option<u64>) -> f64 {
+    now.checked_sub(before.unwrap_or(0)).unwrap_or(now) as f64
 }
 
 /// So much of the CPU time of all connections may be of such as are slowed by more: what is left is the 95th percentile.

@@ -382,29 +382,41 @@ impl Governor {
         let part = if course == Course::Cut { CUT_TO } else { RAISE_TO };
         let mut views = vec![all];
         let Some(budget) = self.rules.budget_p95 else {
-            let plan = Plan::new(&self.prices, board, &views, &allowed);
-            let choice = choice::best_of(&plan.bounds(board, part, cause));
-            return (plan, choice);
+            return self.planned(board, &views, &allowed, part, cause);
         };
         let mut slowest = crowd.map(|it| it.slowed(&self.prices_at(board, &present(board))));
         let now = slowest.filter(|_| course == Course::Raise).map_or(0.0, |it| it.0);
         let limit = (budget * part).max(now);
-        for _ in 0..TRIES {
-            let events = self.events_of_slowest(board, load, crowd.zip(slowest), cause.course());
+        let mut tries = 0;
+        loop {
+            let events = self.events_of_slowest(board, load, crowd.zip(slowest), course);
             views.push(View { cpu: SECOND, own: 0.0, budget, events });
-            let plan = Plan::new(&self.prices, board, &views, &allowed);
-            let choice = choice::best_of(&plan.bounds(board, part, cause));
+            let (plan, choice) = self.planned(board, &views, &allowed, part, cause);
             let prices = self.prices_at(board, &plan.levels(board, &choice));
             slowest = crowd.map(|it| it.slowed(&prices)).filter(|it| it.0 > limit);
+            tries += 1;
             if slowest.is_none() || !choice.fits {
                 return (plan, choice);
             }
+            if tries == TRIES {
+                // Nothing is given back that is known to be too much.
+                return (plan, Choice { fits: course == Course::Cut, ..choice });
+            }
         }
-        let plan = Plan::new(&self.prices, board, &views, &allowed);
+    }
+
+    /// What there is to choose, and the choice.
+    fn planned(
+        &self,
+        board: &Board,
+        views: &[View],
+        allowed: &[Vec<Level>],
+        part: f64,
+        cause: Cause,
+    ) -> (Plan, Choice) {
+        let plan = Plan::new(&self.prices, board, views, allowed);
         let choice = choice::best_of(&plan.bounds(board, part, cause));
-        // Nothing is given back that is known to be too much.
-        let fits = choice.fits && cause.course() == Course::Cut;
-        (plan, Choice { fits, ..choice })
+        (plan, choice)
     }
 
     /// What a connection that is slowed too much has of events in a second of its CPU time, and when something is to be raised

@@ -17,7 +17,7 @@ pub mod worth;
 
 pub use account::{Account, Entry, Share};
 pub use budget::Budget;
-pub use connection::Connection;
+pub use connection::{Connection, Connections, counted_since};
 pub use governor::{Board, Decision, Governor, Held, Look, Move, Rules, Switch};
 pub use kind::{Family, Kind, Level};
 pub use price::{Cost, PriceError, Prices, Provider};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tare_budget::counted_since;
 use tare_engine::Engine;
 use tare_engine::snapshot::Grouping;
 
@@ -27,22 +28,18 @@ impl Counts {
         Counts { events, questions: questions(engine) }
     }
 
-    /// Events since an earlier reading. What has fallen was reset in between: what is there now is what is known.
+    /// Events since an earlier reading.
     pub(super) fn since(&self, before: &Counts) -> BTreeMap<String, f64> {
-        let since = |name: &str, now: u64| {
-            let then = before.events.get(name).copied().unwrap_or(0);
-            now.checked_sub(then).unwrap_or(now)
+        let since = |(name, now): (&&str, &u64)| {
+            let events = counted_since(*now, before.events.get(*name).copied());
+            ((*name).to_owned(), events)
         };
-        let events = self.events.iter().map(|(name, now)| (*name, since(name, *now)));
-        #[allow(clippy::cast_precision_loss)] // prices are rough
-        events.filter(|(_, count)| *count > 0).map(|(name, count)| (name.to_owned(), count as f64)).collect()
+        self.events.iter().map(since).filter(|(_, events)| *events > 0.0).collect()
     }
 
     /// Statements since an earlier reading; `None`: nobody says.
     pub(super) fn questions_since(&self, before: &Counts) -> Option<f64> {
-        let (now, then) = (self.questions?, before.questions?);
-        #[allow(clippy::cast_precision_loss)] // a load is told by its logarithm
-        Some(now.checked_sub(then).unwrap_or(now) as f64)
+        Some(counted_since(self.questions?, Some(before.questions?)))
     }
 }
 

@@ -92,8 +92,8 @@ pub(crate) fn begin(options: &Options) {
         shared.every = Duration::from_secs(options.budget_every.into());
     }
     tare_tables::budget::set_keeper(&Here);
-    set(BUDGET, |budgets| budgets.all = options.budget);
-    set(BUDGET_P95, |budgets| budgets.p95 = options.budget_p95);
+    set(BUDGET, options.budget);
+    set(BUDGET_P95, options.budget_p95);
 }
 
 /// The prices of the option's file, or those that ship; and what is to be said of them.
@@ -129,16 +129,16 @@ fn prices(options: &Options) -> Result<(Prices, String), tare_budget::PriceError
 }
 
 /// Sets the budget of that name. Without any, what was given up comes back.
-fn set(name: &str, change: impl FnOnce(&mut Budgets)) {
+fn set(name: &str, budget: Option<Budget>) {
     let mut shared = lock(&SHARED);
     let mut budgets = shared.budgets;
-    change(&mut budgets);
+    *(if name == BUDGET { &mut budgets.all } else { &mut budgets.p95 }) = budget;
     if shared.is_stopping || shared.budgets == budgets {
         return;
     }
     shared.budgets = budgets;
     shared.is_over = false;
-    shared.note(match if name == BUDGET { budgets.all } else { budgets.p95 } {
+    shared.note(match budget {
         Some(budget) => format!("the {name} is {budget} from now on"),
         None => format!("there is no {name} from now on"),
     });
@@ -337,7 +337,7 @@ impl Keeper for Here {
             let (name, value) = (name.to_owned(), value.to_owned());
             return Some(Err(TableError::WrongValue { name, value, allowed: ALLOWED }));
         }
-        set(name, |budgets| *(if name == BUDGET { &mut budgets.all } else { &mut budgets.p95 }) = budget);
+        set(name, budget);
         Some(Ok(()))
     }
 }

@@ -65,17 +65,15 @@ fn state(shared: &Shared) -> String {
         return "OFF: nothing is decided".to_owned();
     }
     let Some(seen) = &shared.last else { return "begins: nobody has looked yet".to_owned() };
-    match seen {
+    match is_kept(seen, shared.budgets) {
         _ if seen.is_idle => "idle: nothing is decided while the server does next to nothing".to_owned(),
         _ if !seen.can_be_kept => over(seen),
-        _ if is_kept(seen, shared.budgets).is_none() => {
-            "unknown: there is no connection to go by, or threads serve several (budget_p95)".to_owned()
-        }
-        _ if is_kept(seen, shared.budgets) == Some(false) => {
+        None => "unknown: there is no connection to go by, or threads serve several (budget_p95)".to_owned(),
+        Some(false) => {
             let now = percent(seen.account.share().ns);
             format!("over: {now}; from now on it is to be {}{}", percent(seen.predicted), connections(seen))
         }
-        _ => "kept".to_owned(),
+        Some(true) => "kept".to_owned(),
     }
 }
 

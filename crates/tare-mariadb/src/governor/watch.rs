@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use tare_budget::governor::{Slowed, Switched, held_cost};
 use tare_budget::{
-    Account, Budget, Decision, Governor, Held, Kind, Level, Look, Move, Prices, Rules, Switch, pace,
+    Account, Budget, Connections, Decision, Governor, Held, Kind, Level, Look, Move, Prices, Rules, Switch,
+    pace,
 };
 use tare_engine::Engine;
 
-use super::connections::{Connections, ThreadClock};
+use super::connections::{self, ThreadClock};
 use super::counts::Counts;
 use super::hand::Hand;
 
@@ -122,7 +123,7 @@ impl Watch {
     }
 
     fn read(&self, engine: &Engine, at: Moment, budgets: Budgets) -> Reading {
-        let connections = budgets.p95.map(|_| Connections::read(engine, self.clock));
+        let connections = budgets.p95.map(|_| connections::read(engine, self.clock));
         Reading { counts: Counts::read(engine), connections: connections.unwrap_or_default(), at }
     }
 

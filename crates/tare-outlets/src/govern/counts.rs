@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use tare_budget::counted_since;
+
 use crate::source::{Error, Source};
 
 /// Tables, and the columns that are added up.
@@ -96,15 +98,13 @@ impl Counts {
         Ok(())
     }
 
-    /// Events since an earlier reading. What has fallen was reset in between: what is there now is what is known.
+    /// Events since an earlier reading.
     #[must_use]
     pub fn since(&self, before: &Counts) -> BTreeMap<String, f64> {
-        let since = |name: &str, now: u64| {
-            let then = before.events.get(name).copied().unwrap_or(0);
-            now.checked_sub(then).unwrap_or(now)
+        let since = |(name, now): (&String, &u64)| {
+            (name.clone(), counted_since(*now, before.events.get(name).copied()))
         };
-        #[allow(clippy::cast_precision_loss)] // prices are rough
-        self.events.iter().map(|(name, now)| (name.clone(), since(name, *now) as f64)).collect()
+        self.events.iter().map(since).collect()
     }
 }
 

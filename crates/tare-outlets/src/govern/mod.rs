@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tare_budget::governor::held_cost;
-use tare_budget::{Account, Decision, Governor, Held, Level, Look, Prices, Provider, Rules, Switch, pace};
+use tare_budget::{
+    Account, Connections, Decision, Governor, Held, Level, Look, Prices, Provider, Rules, Switch, pace,
+};
 
 pub use counts::Counts;
 pub use hand::{Hand, Notice, PutBack};
@@ -20,7 +22,6 @@ pub use meter::{Find, Machine, Meter, thread_cpu};
 pub use state::{Identity, State};
 
 use crate::source::{Address, Error as SourceError, Kind, Source};
-use connections::Connections;
 
 /// The longest time between two looks where only the server itself knows what it used.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -327,7 +328,7 @@ impl Reading {
     ) -> Result<Reading, Error> {
         let begin = Instant::now();
         let process = meter.process().filter(|_| with_connections);
-        let connections = process.map(|process| Connections::read(source, machine, process)).transpose()?;
+        let connections = process.map(|process| connections::read(source, machine, process)).transpose()?;
         let mut counts = Counts::read(source)?;
         if meter.is_the_servers() {
             counts.read_cpu(source)?;
