@@ -6,9 +6,9 @@ use crate::Engine;
 use crate::memory::lost::Lost;
 use crate::memory::pool::{self, Pool, SlotHead};
 use crate::memory::text;
-use crate::record::operation;
 use crate::record::statement::NAME_WORDS;
 use crate::record::wait::{Source, Wait, WaitObject};
+use crate::record::{Start, operation};
 use crate::setup::instrument::fixed;
 use crate::thread::{Thread, current};
 
@@ -125,11 +125,10 @@ impl Engine {
         what: impl Fn() -> Option<MetadataName<'a>>,
         source: Source,
     ) -> Option<MetadataRef> {
-        if let Some(lock) = self.create_metadata_lock_fast(identity, &what, source) {
-            return Some(lock);
-        }
-        if self.is_off(fixed::METADATA) {
-            return None;
+        match self.create_metadata_lock_fast(identity, &what, source) {
+            Start::Began(lock) => return Some(lock),
+            Start::Off => return None,
+            Start::Slow => {}
         }
         let (what, thread) = (what()?, current()?);
         match self.pools.take::<MetadataHandle>(&self.arena, Pool::MetadataLocks, 0) {
@@ -144,28 +143,30 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::create_metadata_lock`], in a slot of the thread's own. Fast path only; on `None` call that one.
+    /// As [`Engine::create_metadata_lock`], in a slot of the thread's own. Fast path only; on `Slow` call that one.
     #[inline(always)]
     pub fn create_metadata_lock_fast<'a>(
         &self,
         identity: usize,
         what: impl FnOnce() -> Option<MetadataName<'a>>,
         source: Source,
-    ) -> Option<MetadataRef> {
+    ) -> Start<MetadataRef> {
         if self.is_off(fixed::METADATA) {
-            return None;
+            return Start::Off;
         }
-        let thread = current()?;
+        let Some(thread) = current() else { return Start::Slow };
         let (stash, base) = (&thread.metadata_stash, self.arena.base());
-        let place = self.pools.take_near(base, stash)?;
+        let Some(place) = self.pools.take_near(base, stash) else { return Start::Slow };
         let lock: MetadataRef = base.at(place);
         // What is known is written before more is asked for.
         lock.begin(thread, identity, source);
-        let Some(what) = what() else {
-            stash.push(place);
-            return None;
-        };
-        Some(lock.fill(what))
+        match what() {
+            Some(what) => Start::Began(lock.fill(what)),
+            None => {
+                stash.push(place);
+                Start::Slow
+            }
+        }
     }
 
     /// Its LOCK_STATUS changes.

@@ -58,7 +58,7 @@ impl Wanted {
             return false;
         }
         // First of all: whoever knows the new turn hears of locks that are given back.
-        self.kinds[place(kind)].store(u8::from(on), Relaxed);
+        self.kinds[place(kind)].store(u8::from(on), Release);
         if on {
             let turn = self.turn.load(Relaxed).wrapping_add(1);
             self.since[place(kind)].store(turn, Release);
@@ -101,12 +101,20 @@ impl Engine {
         };
         let on = self.consumer(Consumer::GlobalInstrumentation)
             && both.into_iter().any(|kind| self.registry.has_enabled(kind));
-        if self.wanted.set(kind, on) {
-            if let Some(host) = self.host.get() {
-                host.wants(kind, on);
-            }
-            self.change_settings();
+        if self.wants(kind) == on {
+            return;
         }
+        // The host leads calls here before any of them counts, and away when none does: so a lock that is noted is also heard of
+        // when it is given back.
+        let lead = || self.host.get().into_iter().for_each(|host| host.wants(both[0], on));
+        if on {
+            lead();
+        }
+        self.wanted.set(kind, on);
+        if !on {
+            lead();
+        }
+        self.change_settings();
     }
 }
 

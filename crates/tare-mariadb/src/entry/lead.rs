@@ -1,17 +1,22 @@
-//! Slots of the function table that lead elsewhere while nobody wants events of their kind: what is wanted is not asked then,
-//! and what is not costs one call.
+//! Slots of the function table that lead elsewhere while nobody wants events of their kind: then nothing is asked, and what is
+//! off costs the call.
+//!
+//! Calls by name go through the same slots (`startup::direct_calls`). Most lead to [`nothing`], one function for all of them, so
+//! that its line of code is at hand.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
+use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 use tare_engine::snapshot::Kind;
 
-use super::ENGINE;
+use super::{ENGINE, stage};
+use crate::abi::{v10_6, v10_11, v11_4, v11_8};
 
 /// A slot, and where it leads.
-struct Lead {
+pub(super) struct Lead {
     kind: Kind,
     slot: &'static AtomicPtr<c_void>,
     wanted: *mut c_void,
@@ -23,31 +28,116 @@ unsafe impl Send for Lead {}
 // SAFETY: as above.
 unsafe impl Sync for Lead {}
 
-static LEADS: OnceLock<[Lead; 1]> = OnceLock::new();
+static LEADS: OnceLock<Vec<Lead>> = OnceLock::new();
 
-/// Keeps a function table for good, whose slot for a kind's events leads to the first or the second of two functions from now on,
-/// as [`decide`] says. Either does what is right whenever it is called.
-pub(super) fn keep<T, F: Copy>(
-    table: T,
-    kind: Kind,
-    slot: impl FnOnce(&mut T) -> &mut F,
-    [wanted, unwanted]: [F; 2],
-    address: fn(F) -> *mut c_void,
-) -> *const c_void {
-    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
-    let table = Box::leak(Box::new(table));
-    let place = std::ptr::from_mut(slot(table)).cast();
-    // SAFETY: a word of the table, which stays; from here on nobody writes to it but `decide`.
-    let slot = unsafe { AtomicPtr::from_ptr(place) };
-    _ = LEADS.set([Lead { kind, slot, wanted: address(wanted), unwanted: address(unwanted) }]);
-    decide(kind, ENGINE.wants(kind));
-    std::ptr::from_mut(table).cast_const().cast()
+/// What the server gets where nobody wants an event: no locker, so that it does not tell how it ends. It stands for functions of
+/// any arguments: where these are is the caller's concern.
+extern "C" fn nothing() -> *mut c_void {
+    null_mut()
+}
+
+/// A function table of a series.
+pub(super) trait Table: 'static {
+    /// The slots that lead elsewhere.
+    fn leads(&'static mut self) -> Vec<Lead>;
+}
+
+macro_rules! leads {
+    ($($slot:ident, $kind:ident => $unwanted:path;)*) => {
+        leads!(v10_6, v10_11, v11_4, v11_8: {$($slot, $kind => $unwanted;)*});
+    };
+    ($($series:ident),*: $slots:tt) => {$(leads!(@$series $slots);)*};
+    (@$series:ident {$($slot:ident, $kind:ident => $unwanted:path;)*}) => {
+        impl Table for $series::Vtable {
+            fn leads(&'static mut self) -> Vec<Lead> {
+                vec![$(Lead {
+                    kind: Kind::$kind,
+                    wanted: self.$slot as *mut c_void,
+                    unwanted: $unwanted as *mut c_void,
+                    // SAFETY: a function pointer of a table that stays; from here on nobody but `Lead` writes to it.
+                    slot: unsafe { AtomicPtr::from_ptr((&raw mut self.$slot).cast()) },
+                }),*]
+            }
+        }
+    };
+}
+
+// What begins an event returns null where it is not wanted, and what is told then returns nothing.
+leads! {
+    start_stage, Stage => stage::pass_stage;
+    end_stage, Stage => stage::pass_no_stage;
+    get_thread_statement_locker, Statement => nothing;
+    get_thread_transaction_locker, Transaction => nothing;
+    start_idle_wait, Idle => nothing;
+    start_socket_wait, Socket => nothing;
+    start_table_io_wait, TableIo => nothing;
+    start_metadata_wait, Metadata => nothing;
+    get_thread_file_name_locker, File => nothing;
+    get_thread_file_stream_locker, File => nothing;
+    start_mutex_wait, Mutex => nothing;
+    unlock_mutex, Mutex => nothing;
+    start_rwlock_rdwait, Rwlock => nothing;
+    start_rwlock_wrwait, Rwlock => nothing;
+    unlock_rwlock, Rwlock => nothing;
+    start_cond_wait, Cond => nothing;
+}
+
+impl Lead {
+    fn decide(&self, wanted: bool) {
+        self.slot.store(if wanted { self.wanted } else { self.unwanted }, Relaxed);
+    }
+}
+
+/// Begins a line: slots that are read one after the other are on few.
+#[repr(align(64))]
+struct OnLines<T>(T);
+
+/// Keeps a function table for good, whose slots lead where [`decide`] says from now on. Wherever they lead, it is right whenever it
+/// is called. Once.
+pub(super) fn keep<T: Table>(table: T) -> *const c_void {
+    let table = std::ptr::from_mut(&mut Box::leak(Box::new(OnLines(table))).0);
+    // SAFETY: the table is there for good, and this is all that refers to it.
+    let leads = LEADS.get_or_init(|| unsafe { &mut *table }.leads());
+    leads.iter().for_each(|lead| lead.decide(ENGINE.wants(lead.kind)));
+    table.cast_const().cast()
 }
 
 /// Events of a kind are wanted, or not any more.
 pub(crate) fn decide(kind: Kind, wanted: bool) {
-    for lead in LEADS.get().into_iter().flatten().filter(|lead| lead.kind == kind) {
-        let to = if wanted { lead.wanted } else { lead.unwanted };
-        lead.slot.store(to, Relaxed);
+    LEADS.get().into_iter().flatten().filter(|lead| lead.kind == kind).for_each(|lead| lead.decide(wanted));
+}
+
+/// Whether a slot may lead elsewhere later.
+pub(crate) fn may_change(slot: *const usize) -> bool {
+    LEADS.get().into_iter().flatten().any(|lead| lead.slot.as_ptr().addr() == slot.addr())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::Series;
+    use crate::options::Options;
+
+    #[test]
+    fn a_slot_leads_to_nothing_while_nobody_wants_its_events() {
+        let table: *const usize = super::super::vtable(Series::V10_11, &Options::defaults()).cast();
+        let slot = |name| {
+            let at = Series::V10_11.slot_names().iter().position(|slot| *slot == name).expect("a slot");
+            table.wrapping_add(at)
+        };
+        // SAFETY: a slot of the table, which stays.
+        let leads_to =
+            |name| unsafe { AtomicPtr::from_ptr(slot(name).cast_mut().cast::<*mut c_void>()) }.load(Relaxed);
+        let nothing = nothing as *mut c_void;
+        let (unlock, wait) = ("unlock_mutex", "start_rwlock_rdwait");
+        assert_eq!((leads_to(unlock), leads_to(wait)), (nothing, nothing), "no engine is there");
+        decide(Kind::Mutex, true);
+        assert!(leads_to(unlock) != nothing && leads_to(wait) == nothing);
+        decide(Kind::Mutex, false);
+        assert_eq!(leads_to(unlock), nothing);
+        assert!(
+            may_change(slot(unlock)) && may_change(slot("end_stage")) && !may_change(slot("end_mutex_wait"))
+        );
+        assert_eq!(table.addr() % 64, 0, "it begins a line");
     }
 }

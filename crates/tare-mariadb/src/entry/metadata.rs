@@ -4,8 +4,7 @@
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
 
-use tare_engine::snapshot::Kind;
-use tare_engine::{MetadataHandle, MetadataName, Source};
+use tare_engine::{MetadataHandle, MetadataName, Source, Start};
 
 use super::facts;
 use super::guard::guard;
@@ -24,14 +23,13 @@ pub(super) unsafe extern "C" fn create_metadata_lock(
     file: *const c_char,
     line: c_uint,
 ) -> *mut MetadataLock {
-    if !folder::looks_at(lock_type)
-        && let Some(lock) = ENGINE.create_metadata_lock_fast(
-            identity.addr(),
-            || Some(what(facts::usual_metadata_object(key)?, lock_type, duration, status)),
-            Source::new(file, line),
-        )
-    {
-        return lock.address().cast();
+    if !folder::looks_at(lock_type) {
+        let what = || Some(what(facts::usual_metadata_object(key)?, lock_type, duration, status));
+        match ENGINE.create_metadata_lock_fast(identity.addr(), what, Source::new(file, line)) {
+            Start::Began(lock) => return lock.address().cast(),
+            Start::Off => return null_mut(),
+            Start::Slow => {}
+        }
     }
     create_unusual_metadata_lock(identity, key, lock_type, duration, status, file, line)
 }
@@ -141,9 +139,6 @@ pub(super) unsafe extern "C" fn start_metadata_wait(
     file: *const c_char,
     line: c_uint,
 ) -> *mut MetadataLocker {
-    if !ENGINE.wants(Kind::Metadata) {
-        return null_mut();
-    }
     guard(null_mut(), || {
         let Some(lock) = instance!(MetadataHandle, lock) else { return null_mut() };
         let Some(wait) = ENGINE.start_metadata_wait(lock, Source::new(file, line)) else {

@@ -1,6 +1,6 @@
 //! From the server's calls to the engine: one shim per slot, all of one shape: guard, null check, engine
-//! call, typed fallback. Those that begin what happens often ask first whether anybody wants it, and jump to the rest (which
-//! is a C function, too: it does not unwind). Where nobody does they return before a register is saved.
+//! call, typed fallback. Those that begin what happens often are not called while nobody wants it ([`lead`]); what is unusual
+//! they leave to a C function that they jump to (it does not unwind), so that no register is saved.
 //!
 //! What the server promises of its arguments is written in `host/FACTS.md`; `pointer` is the only file that
 //! turns its pointers into references.
@@ -27,7 +27,6 @@ mod transaction;
 use std::ffi::c_void;
 
 use tare_engine::Engine;
-use tare_engine::snapshot::Kind;
 
 use crate::abi::{Series, v10_6, v10_11, v11_4, v11_8};
 use crate::install::federated;
@@ -116,7 +115,7 @@ macro_rules! slots {
             start_file_close_wait: file::start_file_close_wait,
             end_file_close_wait: file::end_file_close_wait,
             end_file_rename_wait: file::end_file_rename_wait,
-            start_stage: stage::WAYS[0],
+            start_stage: stage::start_stage,
             get_current_stage_progress: stage::get_current_stage_progress,
             end_stage: stage::end_stage,
             get_thread_statement_locker: statement::get_thread_statement_locker::<false>,
@@ -219,7 +218,7 @@ macro_rules! table {
                 false => statement::end_looked_at_statement::<false>,
             };
         }
-        lead::keep(table, Kind::Stage, |table| &mut table.start_stage, stage::WAYS, |way| way as *mut c_void)
+        lead::keep(table)
     }};
 }
 

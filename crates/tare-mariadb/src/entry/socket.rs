@@ -4,7 +4,6 @@
 use std::ffi::{c_char, c_int, c_uint, c_ulong};
 use std::ptr::null_mut;
 
-use tare_engine::snapshot::Kind;
 use tare_engine::{SocketHandle, Source, Start, Wait};
 
 use super::ENGINE;
@@ -91,20 +90,6 @@ pub(super) unsafe extern "C" fn start_socket_wait(
     file: *const c_char,
     line: c_uint,
 ) -> *mut SocketLocker {
-    if !ENGINE.wants(Kind::Socket) {
-        return null_mut();
-    }
-    start_wanted_socket_wait(state, socket, op, file, line)
-}
-
-#[inline(never)]
-extern "C" fn start_wanted_socket_wait(
-    state: *mut SocketLockerState,
-    socket: *mut Socket,
-    op: c_uint,
-    file: *const c_char,
-    line: c_uint,
-) -> *mut SocketLocker {
     let Some(instance) = instance!(SocketHandle, socket) else { return null_mut() };
     match ENGINE.start_socket_wait_fast(instance, op as u8, Source::new(file, line)) {
         Start::Began(wait) => keep(state, wait, socket, op),
@@ -158,9 +143,6 @@ pub(super) unsafe extern "C" fn start_idle_wait(
     file: *const c_char,
     line: c_uint,
 ) -> *mut IdleLocker {
-    if !ENGINE.wants(Kind::Idle) {
-        return null_mut();
-    }
     match ENGINE.start_idle_wait_fast(Source::new(file, line)) {
         Start::Began(wait) => keep_idle(state, wait),
         Start::Off => null_mut(),

@@ -18,11 +18,11 @@ fn pointer(progress: Option<Progress>) -> *mut StageProgress {
 // These have the arguments and the calling convention of the server's call: one goes on in another by a jump, and what is not
 // wanted needs no register saved.
 
-/// What the server calls when a stage begins, where somebody wants stages, and where nobody does.
-pub(super) const WAYS: [unsafe extern "C" fn(c_uint, *const c_char, c_int) -> *mut StageProgress; 2] =
-    [start_stage, pass_stage];
-
-extern "C" fn start_stage(key: c_uint, file: *const c_char, line: c_int) -> *mut StageProgress {
+pub(super) unsafe extern "C" fn start_stage(
+    key: c_uint,
+    file: *const c_char,
+    line: c_int,
+) -> *mut StageProgress {
     match ENGINE.start_stage_fast(key as u16, Source::new(file, line.cast_unsigned())) {
         Start::Began(progress) => pointer(progress),
         // No stage follows.
@@ -39,14 +39,29 @@ extern "C" fn start_unrecorded_stage(key: c_uint, file: *const c_char, line: c_i
     }
 }
 
-extern "C" fn pass_stage(key: c_uint, file: *const c_char, line: c_int) -> *mut StageProgress {
-    if key == 0 {
-        return end_any_stage();
-    }
+/// As [`start_stage`], while nobody wants stages. Without a key it is the end of one.
+pub(super) unsafe extern "C" fn pass_stage(
+    key: c_uint,
+    file: *const c_char,
+    line: c_int,
+) -> *mut StageProgress {
     match ENGINE.pass_stage_fast(key as u16) {
         Start::Began(()) | Start::Off => null_mut(),
-        Start::Slow => start_stage_slow(key, file, line),
+        Start::Slow => pass_unusual_stage(key, file, line),
     }
+}
+
+/// As [`end_stage`], while nobody wants stages.
+pub(super) unsafe extern "C" fn pass_no_stage() {
+    if let Start::Slow = ENGINE.pass_stage_fast(0) {
+        end_any_stage();
+    }
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn pass_unusual_stage(key: c_uint, file: *const c_char, line: c_int) -> *mut StageProgress {
+    if key == 0 { end_any_stage() } else { start_unrecorded_stage(key, file, line) }
 }
 
 /// The rest, out of line: there is nothing to guard where all is as usual.

@@ -4,7 +4,6 @@
 use std::ffi::{c_char, c_uchar, c_uint, c_ulong, c_ulonglong, c_void};
 use std::ptr::{null, null_mut};
 
-use tare_engine::snapshot::Kind;
 use tare_engine::{Counter, EndedStatement, PreparedHandle, ProgramHandle, Source, Statement};
 
 use super::ENGINE;
@@ -50,19 +49,6 @@ pub(super) unsafe extern "C" fn get_thread_statement_locker<const EXTENDED: bool
     charset: *const c_void,
     program: *mut SpShare,
 ) -> *mut StatementLocker {
-    if !ENGINE.wants(Kind::Statement) {
-        return null_mut();
-    }
-    open_wanted_statement::<EXTENDED>(state, key, charset, program)
-}
-
-#[inline(never)]
-extern "C" fn open_wanted_statement<const EXTENDED: bool>(
-    state: *mut StatementLockerState,
-    key: c_uint,
-    charset: *const c_void,
-    program: *mut SpShare,
-) -> *mut StatementLocker {
     if program.is_null()
         && let Some(statement) =
             ENGINE.open_statement_fast::<EXTENDED>(key as u16, facts::charset_number(charset))
@@ -73,7 +59,7 @@ extern "C" fn open_wanted_statement<const EXTENDED: bool>(
     }
 }
 
-/// As [`open_wanted_statement`], of any statement.
+/// As [`get_thread_statement_locker`], of any statement.
 #[inline(never)]
 extern "C" fn open_unusual_statement(
     state: *mut StatementLockerState,

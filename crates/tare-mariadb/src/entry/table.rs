@@ -158,9 +158,6 @@ pub(super) unsafe extern "C" fn start_table_io_wait(
     file: *const c_char,
     line: c_uint,
 ) -> *mut TableLocker {
-    if !ENGINE.wants(Kind::TableIo) {
-        return null_mut();
-    }
     let Some(instance) = instance!(TableHandleHandle, table) else { return null_mut() };
     let source = Source::new(file, line);
     match ENGINE.start_table_io_wait_fast(instance, op as u8, index as usize, source) {

@@ -4,7 +4,6 @@
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_ulonglong, c_void};
 use std::ptr::null_mut;
 
-use tare_engine::snapshot::Kind;
 use tare_engine::{Savepoint, Source, Transaction, TransactionStart};
 
 use super::ENGINE;
@@ -51,9 +50,6 @@ pub(super) unsafe extern "C" fn get_thread_transaction_locker(
     read_only: c_char,
     autocommit: c_char,
 ) -> *mut TransactionLocker {
-    if !ENGINE.wants(Kind::Transaction) {
-        return null_mut();
-    }
     match ENGINE.open_transaction_fast(&start_of(trx_id, isolation, read_only, autocommit)) {
         Some(transaction) => keep(state, transaction, xid),
         None => open_transaction_slow(state, xid, trx_id, isolation, read_only, autocommit),

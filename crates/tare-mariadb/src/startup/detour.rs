@@ -72,7 +72,7 @@ impl Function {
 
 /// Bytes of a copy: the longest beginning, and a jump.
 const COPY: usize = 64;
-const PAGE: usize = 4096;
+pub(super) const PAGE: usize = 4096;
 
 /// Bytes of a jump that changes no register.
 const JUMP_ON: usize = 14;
@@ -98,7 +98,7 @@ pub(super) fn copies<const N: usize>(functions: [Function; N]) -> Result<[usize;
 }
 
 /// A page that can be run, for ever.
-fn make_code(page: &[u8; PAGE]) -> std::io::Result<usize> {
+pub(super) fn make_code(page: &[u8; PAGE]) -> std::io::Result<usize> {
     let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: a mapping of its own, at an address of the system's choice.
     let at = unsafe { libc::mmap(std::ptr::null_mut(), PAGE, access, kind, -1, 0) };

@@ -144,11 +144,16 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::start_stage`], for hosts that know that nobody wants stages: what is left is the thread's state. Fast path
-    /// only; on `Slow` call [`Engine::start_stage`].
+    /// As [`Engine::start_stage`], for hosts that know that nobody wants stages: what is left is the thread's state. Class 0 is
+    /// [`Engine::end_stage`]. Fast path only; on `Slow` call either of them: one is in progress that began before.
     #[inline(always)]
     pub fn pass_stage_fast(&self, class: ClassId) -> Start {
-        current().map_or(Start::Slow, |thread| thread.pass_stage(class))
+        let Some(thread) = current() else { return Start::Slow };
+        if thread.stage_cell.own() | thread.stage_class.own() != 0 {
+            return Start::Slow;
+        }
+        thread.stage_label.store(u32::from(class), Relaxed);
+        Start::Off
     }
 
     #[cold]
