@@ -299,7 +299,7 @@ impl Engine {
     }
 
     fn drain_sums(&self, sums: &Sums, family: Family, into: [Option<&Sums>; 2]) {
-        sums.bank.each(&self.arena, |class, cell| {
+        sums.each(&self.arena, |class, cell| {
             let kind = self.kind_in(family, class);
             if Family::of(kind) == family {
                 with_cell!(kind, C => {
@@ -357,7 +357,7 @@ impl Engine {
         if kind == ACCOUNT {
             let of = self.of_account(party);
             // What is in use of memory is all that is left after the resets.
-            party.sums.bank.each(&self.arena, |class, cell| {
+            party.sums.each(&self.arena, |class, cell| {
                 with_cell!(self.registry.kind(class), C => {
                     for to in of.iter().flatten().filter_map(|of| self.sum_cell::<C>(&of.sums, class)) {
                         self.arena.at::<C>(cell).fold(&self.arena, to);

@@ -1,7 +1,7 @@
 //! HOT PATH: banks: the cells of one owner, found by instrument; and sums, banks into which many fold.
 
 use std::sync::atomic::{
-    AtomicU32,
+    AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed},
 };
 
@@ -143,28 +143,66 @@ impl Bank {
     }
 
     /// No cell is ready any more. `counted` gets those that were marked as only counted.
-    pub(crate) fn unready(&self, arena: &Arena, counted: impl Fn(Offset)) {
-        for map in self.maps.iter().map(Own::own).filter(|map| *map != 0) {
-            for entry in &arena.at::<MapBlock>(map).cells {
-                if entry.own() & MARKS == UNTIMED {
-                    counted(place(entry.own()));
-                }
-                entry.store(entry.own() & !MARKS, Relaxed);
+    pub(crate) fn unready(&self, arena: &Arena, lines: &Lines, counted: impl Fn(Offset)) {
+        lines.each(self, arena, |_, entry| {
+            if entry.own() & MARKS == UNTIMED {
+                counted(place(entry.own()));
             }
-        }
+            entry.store(entry.own() & !MARKS, Relaxed);
+        });
     }
 
     /// Calls `f` with every cell's class and offset.
-    pub(crate) fn each(&self, arena: &Arena, mut f: impl FnMut(ClassId, Offset)) {
-        for (block, map) in self.maps.iter().enumerate() {
+    pub(crate) fn each(&self, arena: &Arena, lines: &Lines, mut f: impl FnMut(ClassId, Offset)) {
+        lines.each(self, arena, |class, entry| match place(entry.load(Relaxed)) {
+            0 => {}
+            cell => f(class, cell),
+        });
+    }
+}
+
+/// Entries of a line of a map.
+const LINE_ENTRIES: usize = LINE / size_of::<AtomicU32>();
+
+const _: () = assert!(MAP_ENTRIES / LINE_ENTRIES == u64::BITS as usize);
+
+/// Which lines of a bank's maps have cells, a bit each: most threads have few, and whoever wants all cells reads no others. Apart
+/// from the bank, which is on lines that events need.
+#[repr(C)]
+pub(crate) struct Lines([AtomicU64; MAPS]);
+
+impl Lines {
+    const fn new() -> Lines {
+        Lines([const { AtomicU64::new(0) }; MAPS])
+    }
+
+    /// There will be a cell of `class`.
+    fn add(&self, class: ClassId) {
+        let (map, line) = Lines::place(class);
+        self.0[map].fetch_or(line, Relaxed);
+    }
+
+    /// As [`Lines::add`], where one thread alone adds.
+    pub(crate) fn add_own(&self, class: ClassId) {
+        let (map, line) = Lines::place(class);
+        self.0[map].store(self.0[map].own() | line, Relaxed);
+    }
+
+    fn place(class: ClassId) -> (usize, u64) {
+        let class = class as usize;
+        ((class / MAP_ENTRIES) % MAPS, 1 << (class % MAP_ENTRIES / LINE_ENTRIES))
+    }
+
+    fn each(&self, bank: &Bank, arena: &Arena, mut f: impl FnMut(ClassId, &AtomicU32)) {
+        for (block, (map, lines)) in bank.maps.iter().zip(&self.0).enumerate() {
+            let mut left = lines.load(Relaxed);
             let map = map.load(Relaxed);
-            if map == 0 {
-                continue;
-            }
-            for (entry, cell) in arena.at::<MapBlock>(map).cells.iter().enumerate() {
-                let cell = place(cell.load(Relaxed));
-                if cell != 0 {
-                    f((block * MAP_ENTRIES + entry) as ClassId, cell);
+            while left != 0 && map != 0 {
+                let first = left.trailing_zeros() as usize * LINE_ENTRIES;
+                left &= left - 1;
+                let entries = &arena.at::<MapBlock>(map).cells[first..first + LINE_ENTRIES];
+                for (entry, cell) in entries.iter().enumerate() {
+                    f((block * MAP_ENTRIES + first + entry) as ClassId, cell);
                 }
             }
         }
@@ -177,6 +215,7 @@ impl Bank {
 #[repr(C)]
 pub(crate) struct Sums {
     pub(crate) bank: Bank,
+    lines: Lines,
     space: Space,
 }
 
@@ -185,7 +224,7 @@ const LINK: u32 = (LINE / 8) as u32;
 
 impl Sums {
     pub(crate) const fn new() -> Sums {
-        Sums { bank: Bank::new(), space: Space::new() }
+        Sums { bank: Bank::new(), lines: Lines::new(), space: Space::new() }
     }
 
     /// The cell of `class`, made if it is not there. `None`: no memory left.
@@ -200,8 +239,14 @@ impl Sums {
         }
         let entry = self.bank.entry(arena, class)?;
         let offset = cut(&self.space, arena, line_words::<C>() as u32)?;
+        self.lines.add(class);
         // If another thread was first, the words taken for this one stay empty.
         Some(arena.at(place(keep_first(entry, entry_of(offset, 0)))))
+    }
+
+    /// Calls `f` with every cell's class and offset.
+    pub(crate) fn each(&self, arena: &Arena, f: impl FnMut(ClassId, Offset)) {
+        self.bank.each(arena, &self.lines, f);
     }
 
     /// Words of the owner's for something else, given back with all the rest.
@@ -217,6 +262,7 @@ impl Sums {
                 arena.give(block);
             }
         }
+        self.lines.0.iter().for_each(|lines| lines.store(0, Relaxed));
         let mut block = self.space.clear();
         while block != 0 {
             let before = arena.words(block)[0].load(Relaxed) as BlockId;

@@ -13,7 +13,7 @@ use crate::count::cell::{Cell, CellHead, Family, bump};
 use crate::memory::arena::{Arena, View};
 use crate::snapshot::{ClassId, Kind, KnownError};
 use crate::thread::filter::{ATTRIBUTED, UNATTRIBUTED};
-use crate::thread::{BANK_OWN, Thread, current};
+use crate::thread::{BANK_ERRORS, BANK_OWN, Thread, current};
 
 /// Errors that have cells of their own; cell 0 is that of all others.
 pub const MAX_ERRORS: usize = MAPS * MAP_ENTRIES - 1;
@@ -206,7 +206,7 @@ impl Engine {
                 Some(cell)
             }
             Some(cell) => self.renew(thread, BANK_OWN, class, family, cell),
-            None => self.make_cell_of(thread, &thread.errors, class, Kind::Error, family),
+            None => self.make_cell_of(thread, BANK_ERRORS, class, Kind::Error, family),
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::count::spread;
 use crate::memory::arena::Offset;
 use crate::memory::lost::Lost;
 use crate::snapshot::{ClassId, Kind};
-use crate::thread::{BANK_OWN, BANK_THREAD_ONLY, BANK_UNATTRIBUTED, Thread};
+use crate::thread::{BANK_ERRORS, BANK_OWN, BANK_THREAD_ONLY, BANK_UNATTRIBUTED, Thread};
 
 impl Engine {
     /// Whether a cell begun in epoch `then` still counts for `viewer`.
@@ -87,12 +87,12 @@ impl Engine {
         self.flush_digests(thread);
         self.fold_programs(thread);
         for bank in [BANK_OWN, BANK_UNATTRIBUTED, BANK_THREAD_ONLY] {
-            thread.banks[bank].each(&self.arena, |class, cell| {
+            thread.each_cell(self, bank, |class, cell| {
                 let kind = self.registry.kind(class);
                 with_cell!(kind, C => self.fold_ended::<C>(thread, bank, class, Family::of(kind), cell));
             });
         }
-        thread.errors.each(&self.arena, |class, cell| {
+        thread.each_cell(self, BANK_ERRORS, |class, cell| {
             self.fold_ended::<ErrorCell>(thread, BANK_OWN, class, Family::Errors, cell);
         });
     }
@@ -196,12 +196,12 @@ impl Engine {
     /// Renews every cell that a reset has passed, before its thread gets another account.
     pub(crate) fn fold_stale(&self, thread: &'static Thread) {
         for bank in [BANK_OWN, BANK_THREAD_ONLY] {
-            thread.banks[bank].each(&self.arena, |class, cell| {
+            thread.each_cell(self, bank, |class, cell| {
                 let kind = self.registry.kind(class);
                 with_cell!(kind, C => self.fold_stale_cell::<C>(thread, bank, class, Family::of(kind), cell));
             });
         }
-        thread.errors.each(&self.arena, |class, cell| {
+        thread.each_cell(self, BANK_ERRORS, |class, cell| {
             self.fold_stale_cell::<ErrorCell>(thread, BANK_OWN, class, Family::Errors, cell);
         });
     }

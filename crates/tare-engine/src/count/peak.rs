@@ -177,7 +177,7 @@ impl Engine {
 
     fn note_ended<'a>(&'a self, sums: &Sums, branch: impl Fn(&[Found]) -> Branch<'a>) {
         let mut found = None;
-        sums.bank.each(&self.arena, |class, _| {
+        sums.each(&self.arena, |class, _| {
             if self.registry.kind(class) == Kind::Memory {
                 let branch = found.get_or_insert_with(|| branch(&self.found_threads()));
                 self.note_spans(branch, class);

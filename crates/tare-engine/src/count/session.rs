@@ -116,7 +116,7 @@ impl Engine {
             self.losses.count(Lost::PartyCells);
             return;
         };
-        for (sum, counter) in sums.0.iter().zip(counters) {
+        for (sum, counter) in sums.0.iter().zip(counters).filter(|(_, counter)| **counter != 0) {
             sum.fetch_add(*counter, Relaxed);
         }
     }

@@ -242,7 +242,7 @@ pub(crate) struct ReadLocks {
     locks: [AtomicU64; READ_LOCKS],
 }
 
-const READ_LOCKS: usize = 32;
+const READ_LOCKS: usize = 24;
 
 impl ReadLocks {
     /// The thread settles at this turn, and forgets what it may not have heard of.

@@ -361,7 +361,7 @@ impl Engine {
     }
 
     fn reset_ended_io(&self, kind: Kind) {
-        self.ended_io.bank.each(&self.arena, |class, cell| {
+        self.ended_io.each(&self.arena, |class, cell| {
             if self.registry.kind(class) == kind {
                 self.arena.at::<IoCell>(cell).io.clear_shared();
             }

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use crate::Engine;
-use crate::count::bank::{Bank, MAP_ENTRIES, MAPS, cell_words, entry_of};
+use crate::count::bank::{MAP_ENTRIES, MAPS, cell_words, entry_of};
 use crate::count::cell::{Cell, Family};
 use crate::memory::arena::{LINE, Offset, Own, Use, WORDS};
 use crate::memory::lost::Lost;
@@ -39,7 +39,7 @@ impl Engine {
         family: Family,
     ) -> Option<&'static C> {
         let kind = self.registry.kind(class);
-        self.make_cell_of(thread, &thread.banks[bank], class, kind, family)
+        self.make_cell_of(thread, bank, class, kind, family)
     }
 
     /// As [`Engine::make_cell`], in any of the thread's banks.
@@ -47,11 +47,12 @@ impl Engine {
     pub(crate) fn make_cell_of<C: Cell>(
         &self,
         thread: &Thread,
-        bank: &Bank,
+        bank: usize,
         class: ClassId,
         kind: Kind,
         family: Family,
     ) -> Option<&'static C> {
+        let (bank, lines) = thread.bank(bank);
         let map = &bank.maps[(class as usize / MAP_ENTRIES) % MAPS];
         if map.load(Relaxed) == 0 {
             match self.arena.take(Use::Map, 0) {
@@ -65,6 +66,7 @@ impl Engine {
         let offset = self.cell_space(thread, cell_words(kind) as u32)?;
         let cell: &C = self.arena.at(offset);
         cell.head().epoch.store(self.epochs[family as usize].load(Relaxed), Relaxed);
+        lines.add_own(class);
         bank.entry(&self.arena, class)?.store(entry_of(offset, 0), Release);
         Some(cell)
     }

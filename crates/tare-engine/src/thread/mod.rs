@@ -22,9 +22,9 @@ use tare_sync::{Backlog, Settled, Version};
 use crate::Engine;
 use crate::count::account::ACCOUNT;
 use crate::count::backlog::PutOff;
-use crate::count::bank::Bank;
+use crate::count::bank::{Bank, Lines};
 use crate::instance::{MetadataLock, ReadLocks};
-use crate::memory::arena::{Base, BlockId, LINE, Own, Use, View, WORDS};
+use crate::memory::arena::{Base, BlockId, LINE, Offset, Own, Use, View, WORDS};
 use crate::memory::history::LongHistory;
 use crate::memory::lost::Lost;
 use crate::memory::pool::{self, Pool, Stash};
@@ -48,6 +48,8 @@ pub(crate) const BANK_OWN: usize = 0;
 pub(crate) const BANK_UNATTRIBUTED: usize = 1;
 /// Counted before the global summary was reset, still the thread's and its account's.
 pub(crate) const BANK_THREAD_ONLY: usize = 2;
+/// The cells of its errors, by [`crate::count::error::Errors::class`].
+pub(crate) const BANK_ERRORS: usize = 3;
 
 /// The slab. Hot words first.
 #[repr(C, align(64))]
@@ -141,8 +143,10 @@ pub(crate) struct Thread {
     pub(crate) parties: [AtomicU32; 3],
     /// The number of the error for which a handler was found last; 0: for none.
     pub(crate) handled: AtomicU32,
-    /// The cells of its errors, by [`crate::count::error::Errors::class`].
+    /// [`BANK_ERRORS`].
     pub(crate) errors: Bank,
+    /// Where the banks have cells.
+    bank_lines: [Lines; 4],
     /// Events that are to be put into their buckets.
     pub(crate) put_off: PutOff,
 }
@@ -240,6 +244,18 @@ impl Thread {
                 Err(now) => word = now,
             }
         }
+    }
+
+    /// One of its banks, and where that has cells.
+    pub(crate) fn bank(&self, bank: usize) -> (&Bank, &Lines) {
+        let own = if bank == BANK_ERRORS { &self.errors } else { &self.banks[bank] };
+        (own, &self.bank_lines[bank])
+    }
+
+    /// Calls `f` with class and place of every cell of a bank's.
+    pub(crate) fn each_cell(&self, engine: &Engine, bank: usize, f: impl FnMut(ClassId, Offset)) {
+        let (bank, lines) = self.bank(bank);
+        bank.each(&engine.arena, lines, f);
     }
 
     #[inline(always)]
@@ -440,20 +456,18 @@ impl Engine {
         for ((ring, blocks), kind) in thread.rings().into_iter().zip(RINGS) {
             ring.release(blocks, &self.arena, self.long_history(thread, kind));
         }
-        let block_of = |offset: &AtomicU32| offset.load(Relaxed) / WORDS as u32;
-        let mut blocks: Vec<BlockId> = Vec::new();
+        let give = |block: BlockId| {
+            if block != 0 {
+                self.arena.give(block);
+            }
+        };
+        let give_place = |place: &AtomicU32| give(place.load(Relaxed) / WORDS as u32);
         let banks = thread.banks.iter().chain([&thread.errors]);
-        blocks.extend(banks.flat_map(|bank| bank.maps.iter().map(block_of)));
-        blocks.extend(thread.statement_levels.iter().map(block_of));
+        banks.flat_map(|bank| &bank.maps).chain(&thread.statement_levels).for_each(give_place);
         let cells = (thread.cell_count.load(Relaxed) as usize).min(CELL_BLOCKS);
-        blocks.extend(thread.cell_blocks[..cells].iter().map(|block| block.load(Relaxed)));
-        blocks.push(block_of(&thread.digest_map));
-        blocks.push(block_of(&thread.texts));
-        blocks.push(block_of(&thread.read_locks.further));
-        blocks.push(self.arena.offset_of(thread) / WORDS as u32);
-        for block in blocks.into_iter().filter(|block| *block != 0) {
-            self.arena.give(block);
-        }
+        thread.cell_blocks[..cells].iter().for_each(|block| give(block.load(Relaxed)));
+        [&thread.digest_map, &thread.texts, &thread.read_locks.further].into_iter().for_each(give_place);
+        give(self.arena.offset_of(thread) / WORDS as u32);
     }
 
     /// The long history, when the consumers say so.

@@ -52,7 +52,8 @@ impl Engine {
         };
         thread.usual_waits.store(usual(EventType::Wait, leaf_of), Relaxed);
         thread.usual_stages.store(usual(EventType::Stage, begin_of), Relaxed);
-        thread.banks[BANK_OWN].unready(&self.arena, |cell| {
+        let (bank, lines) = thread.bank(BANK_OWN);
+        bank.unready(&self.arena, lines, |cell| {
             spread::end_counting::<StatCell>(&self.arena, self.arena.at(cell));
         });
         let turn = self.wanted.turn();

@@ -151,7 +151,7 @@ fn rwlocks_stay_known_while_mutexes_are_switched() {
 fn a_thread_remembers_many_read_locks_and_says_which_it_forgot() {
     let rig = Rig::new();
     rig.connect();
-    const REMEMBERED: u64 = 32 + 512;
+    const REMEMBERED: u64 = 24 + 512;
     let locks: Vec<_> = (0..600).map(|at| rig.init_synch(rig.class.rwlock, at).unwrap()).collect();
     let readers = || rig.synchs().iter().map(|row| row.read_locked_by_count).sum::<u32>();
     for (at, lock) in (1..).zip(&locks) {

@@ -5,10 +5,12 @@
 //! elsewhere, that what it read was what it looked for.
 #![allow(unsafe_code)]
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_void};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{LazyLock, Mutex};
+
+use crate::startup::segments::Segments;
 
 /// Bytes of a page; a mapping ends at the end of one.
 const PAGE: usize = 4096;
@@ -40,8 +42,7 @@ fn copy_piece(address: usize, to: &mut [u8]) -> usize {
     if !ALLOWED.load(Relaxed) {
         return through_pipe(address, to);
     }
-    let remote = libc::iovec { iov_base: address as *mut _, iov_len: to.len() };
-    let copied = gather(&[remote], to);
+    let copied = through_kernel([(address, to)]);
     if copied.is_none() && matches!(errno(), libc::EPERM | libc::ENOSYS | libc::EACCES) {
         ALLOWED.store(false, Relaxed);
         return through_pipe(address, to);
@@ -49,13 +50,26 @@ fn copy_piece(address: usize, to: &mut [u8]) -> usize {
     copied.unwrap_or(0)
 }
 
-/// Copies what these name, one behind the other. Returns how many bytes were copied; `None`: the system says why in `errno`.
-fn gather(remote: &[libc::iovec], to: &mut [u8]) -> Option<usize> {
-    let local = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
-    let count = remote.len() as libc::c_ulong;
-    // SAFETY: the local vector is a buffer of ours; the remote ones are only read, by the kernel, which checks them.
-    let copied = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, remote.as_ptr(), count, 0) };
+/// Copies several, one after the other, by one call. Returns how many bytes were copied; `None`: the system says why in `errno`.
+fn through_kernel<const N: usize>(copies: [(usize, &mut [u8]); N]) -> Option<usize> {
+    let vector = |base: *mut c_void, len| libc::iovec { iov_base: base, iov_len: len };
+    let remote = copies.each_ref().map(|(from, to)| vector(*from as *mut _, to.len()));
+    let local = copies.map(|(_, to)| vector(to.as_mut_ptr().cast(), to.len()));
+    let (local, remote) = (local.as_ptr(), remote.as_ptr());
+    // SAFETY: the local vectors are buffers of ours; the remote ones are only read, by the kernel, which checks them.
+    let copied = unsafe { libc::process_vm_readv(libc::getpid(), local, N as _, remote, N as _, 0) };
     usize::try_from(copied).ok()
+}
+
+/// Copies both, the second after the first: whole, or false.
+pub(crate) fn copy_both(first: (usize, &mut [u8]), second: (usize, &mut [u8])) -> bool {
+    let len = first.1.len() + second.1.len();
+    let (one, other) = ((first.0, &mut *first.1), (second.0, &mut *second.1));
+    if ALLOWED.load(Relaxed) && through_kernel([one, other]) == Some(len) {
+        return true;
+    }
+    // One by one, where the system does not allow that.
+    copy(first.0, first.1) == first.1.len() && copy(second.0, second.1) == second.1.len()
 }
 
 fn errno() -> i32 {
@@ -95,16 +109,16 @@ pub(crate) fn word(address: usize) -> Option<u64> {
     bytes(address).map(u64::from_le_bytes)
 }
 
-/// The words at these addresses: all of them, or none. The kernel copies them at once.
-pub(crate) fn words(addresses: &[usize]) -> Option<Vec<u64>> {
-    let mut copied = vec![0; size_of_val(addresses)];
-    let place = |address: &usize| libc::iovec { iov_base: *address as *mut _, iov_len: size_of::<u64>() };
-    let remote: Vec<libc::iovec> = addresses.iter().map(place).collect();
-    if ALLOWED.load(Relaxed) && gather(&remote, &mut copied) == Some(copied.len()) {
-        return Some(copied.chunks_exact(size_of::<u64>()).filter_map(|word| field(word, 0)).collect());
-    }
-    // One by one says why.
-    addresses.iter().map(|address| word(*address)).collect()
+/// The word at an address of the program's own data, which is there as long as the process is: nothing has to be asked. `None`:
+/// it is none.
+pub(crate) fn static_word(address: usize) -> Option<&'static AtomicU64> {
+    static SEGMENTS: LazyLock<Option<Segments>> = LazyLock::new(Segments::of_program);
+    let is_word = address.is_multiple_of(size_of::<u64>());
+    let has_it = |segments: &Segments| segments.have_data(address, size_of::<u64>());
+    // SAFETY: aligned, in a segment that is mapped to be read and written and is never unmapped. The server's threads write to it
+    // as a whole.
+    let word = || unsafe { AtomicU64::from_ptr(address as *mut u64) };
+    (is_word && SEGMENTS.as_ref().is_some_and(has_it)).then(word)
 }
 
 /// The word at an address, as an address.
@@ -170,12 +184,27 @@ mod tests {
     }
 
     #[test]
+    fn both_copies_are_whole_or_there_is_none() {
+        let (edge, mut one, mut other) = (edge(), [0; 16], [0; 8]);
+        assert!(copy_both((edge + PAGE - 16, &mut one), (edge, &mut other)));
+        assert_eq!((one, other), ([7; 16], [7; 8]));
+        assert!(!copy_both((edge, &mut one), (edge + PAGE - 4, &mut other)));
+        assert!(!copy_both((edge + PAGE - 4, &mut one), (edge, &mut other)));
+    }
+
+    #[test]
+    fn a_word_of_the_programs_data_needs_no_copy() {
+        static WORD: AtomicU64 = AtomicU64::new(7);
+        let at = WORD.as_ptr().addr();
+        assert_eq!(static_word(at).map(|word| word.load(Relaxed)), Some(7));
+        assert!(static_word(at + 4).is_none() && static_word(edge()).is_none());
+    }
+
+    #[test]
     fn words_texts_and_blocks_are_whole_or_not_there() {
         let edge = edge();
         assert_eq!(word(edge), Some(0x0707_0707_0707_0707));
         assert_eq!(word(edge + PAGE - 4), None);
-        assert_eq!(words(&[edge, edge + 8]), Some(vec![0x0707_0707_0707_0707; 2]));
-        assert_eq!((words(&[edge, edge + PAGE - 4]), words(&[])), (None, Some(vec![])));
         assert_eq!(block(edge, PAGE).map(|block| block.len()), Some(PAGE));
         assert_eq!((block(edge, PAGE + 1), block(edge, usize::MAX)), (None, None));
         let name = c"/build/sql/sql_class.cc";

@@ -5,13 +5,16 @@
 //! and functions for plugins, which are exported and a few instructions long, have the places of two of them in the THD.
 //! Both must agree. A session's own number, whose place another such function has, must be the one the server told.
 
+#![allow(unsafe_code)]
+
 use std::ffi::CStr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
 
 use tare_engine::{CounterForm, MAX_SESSION_COUNTERS, Session, SessionCounter, SessionCounters};
 
-use super::code;
-use super::observation::{self, pointer, text, word};
+use super::{code, warning};
+use super::observation::{self, field, pointer, text, word};
 use crate::startup::symbol;
 
 /// Bytes of an entry of the list: name, value, kind.
@@ -20,6 +23,9 @@ const ENTRY: usize = 24;
 const MOST_ENTRIES: usize = 2048;
 /// Bytes of the structure of counters at most; it has some 2,100.
 const MOST_BYTES: u64 = 8192;
+
+/// Bytes of a session's number.
+const ID_BYTES: usize = 8;
 
 /// Why sessions are not looked at. Their tables are empty then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -119,11 +125,32 @@ impl Layout {
 
     fn read(&self, session: Session, into: &mut SessionCounters) -> Option<()> {
         let thd = usize::try_from(session.handle).ok()?;
-        let status = observation::block(thd.checked_add(self.status)?, self.len)?;
-        for (counter, place) in into.iter_mut().zip(&self.places) {
-            *counter = u64::from_le_bytes(*status.get(*place..)?.first_chunk()?);
+        if warning::session().is_some_and(|own| own.addr().get() == thd) {
+            return self.read_current(session, into);
         }
-        self.is(session).then_some(())
+        let mut copied = vec![0; self.len + ID_BYTES];
+        let (status, id) = copied.split_at_mut(self.len);
+        // Whether it is the session the server numbered so is looked at last.
+        if !observation::copy_both((thd.checked_add(self.status)?, status), (thd.checked_add(self.id)?, id)) {
+            return None;
+        }
+        for (counter, place) in into.iter_mut().zip(&self.places) {
+            *counter = field(status, *place)?;
+        }
+        (field(id, 0) == Some(session.processlist_id)).then_some(())
+    }
+
+    /// As [`Layout::read`], of the calling thread's own, without a call of the system.
+    fn read_current(&self, session: Session, into: &mut SessionCounters) -> Option<()> {
+        let thd = warning::session()?;
+        // SAFETY: the session that the server calls the thread's own is there, its members lie in it, and nobody else writes to
+        // these.
+        let word = |place: usize| unsafe { thd.byte_add(place).cast::<u64>().read_unaligned() };
+        if word(self.id) != session.processlist_id {
+            return None;
+        }
+        into.iter_mut().zip(&self.places).for_each(|(counter, place)| *counter = word(self.status + place));
+        Some(())
     }
 
     /// Whether the session is the one the server numbered so.
@@ -192,8 +219,8 @@ const FLUSHED: [&str; 11] = [
 
 /// What tells of FLUSH STATUS: the second in which it was last executed, and the server's own counters.
 struct Flushes {
-    time: Option<usize>,
-    counters: Vec<usize>,
+    time: Option<&'static AtomicU64>,
+    counters: Vec<&'static AtomicU64>,
     seen: Mutex<Seen>,
 }
 
@@ -210,16 +237,19 @@ struct Seen {
 const OVERWRITTEN: u64 = 2;
 
 impl Seen {
-    fn look(&mut self, time: u64, counters: Vec<u64>) -> u64 {
-        let fell = self
-            .counters
-            .iter()
-            .zip(&counters)
-            .any(|(&before, &now)| now < before && (now == 0 || before - now > OVERWRITTEN));
-        if fell || time != self.time {
-            self.flushes += 1;
+    fn look(&mut self, time: u64, counters: impl Iterator<Item = u64>) -> u64 {
+        let mut is_flushed = time != self.time;
+        self.time = time;
+        for (at, now) in counters.enumerate() {
+            match self.counters.get_mut(at) {
+                Some(last) => {
+                    let before = std::mem::replace(last, now);
+                    is_flushed |= now < before && (now == 0 || before - now > OVERWRITTEN);
+                }
+                None => self.counters.push(now),
+            }
         }
-        (self.time, self.counters) = (time, counters);
+        self.flushes += u64::from(is_flushed);
         self.flushes
     }
 }
@@ -232,10 +262,10 @@ impl Flushes {
             let entry = entries.map_while(|entry| entry.filter(|entry| named(entry).is_some()));
             let kind = |entry: &usize| observation::bytes(entry + 16).map(u32::from_le_bytes);
             let is_it = |entry: &usize| named(entry).as_deref() == Some(name) && kind(entry) == Some(LONG);
-            entry.into_iter().find(is_it).and_then(|entry| pointer(entry + 8))
+            entry.into_iter().find(is_it).and_then(|entry| observation::static_word(pointer(entry + 8)?))
         };
         Flushes {
-            time: symbol(c"flush_status_time").map(|found| found.addr()),
+            time: symbol(c"flush_status_time").and_then(|found| observation::static_word(found.addr())),
             counters: FLUSHED.into_iter().filter_map(address).collect(),
             seen: Mutex::default(),
         }
@@ -251,9 +281,8 @@ pub(super) fn flushes() -> u64 {
     let flushes = FLUSHES.get_or_init(Flushes::new);
     // One after the other: who looked earlier and told later would make the counters fall.
     let mut seen = flushes.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let time = flushes.time.and_then(word).unwrap_or(0);
-    let counters = observation::words(&flushes.counters).unwrap_or_default();
-    seen.look(time, counters)
+    let time = flushes.time.map_or(0, |time| time.load(Relaxed));
+    seen.look(time, flushes.counters.iter().map(|counter| counter.load(Relaxed)))
 }
 
 #[cfg(test)]
@@ -327,13 +356,14 @@ mod tests {
     #[test]
     fn a_flush_is_told_by_its_second_or_by_a_counter_that_fell() {
         let mut seen = Seen::default();
-        let first = seen.look(100, vec![5, 7]);
-        assert_eq!(seen.look(100, vec![5, 9]), first);
-        assert_eq!(seen.look(100, vec![5, 7]), first, "an addition may be overwritten");
-        assert_eq!(seen.look(100, vec![6, 4]), first + 1);
-        assert_eq!(seen.look(100, vec![6, 0]), first + 2);
-        assert_eq!(seen.look(100, vec![1, 0]), first + 3);
-        assert_eq!(seen.look(101, vec![1, 0]), first + 4);
-        assert_eq!(seen.look(101, vec![1, 0]), first + 4);
+        let mut look = |time, counters: [u64; 2]| seen.look(time, counters.into_iter());
+        let first = look(100, [5, 7]);
+        assert_eq!(look(100, [5, 9]), first);
+        assert_eq!(look(100, [5, 7]), first, "an addition may be overwritten");
+        assert_eq!(look(100, [6, 4]), first + 1);
+        assert_eq!(look(100, [6, 0]), first + 2);
+        assert_eq!(look(100, [1, 0]), first + 3);
+        assert_eq!(look(101, [1, 0]), first + 4);
+        assert_eq!(look(101, [1, 0]), first + 4);
     }
 }

@@ -11,9 +11,9 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
-use std::ops::Range;
 
-use super::built_in::{Image, KEYS};
+use super::built_in::KEYS;
+use super::segments::Segments;
 use super::symbol;
 use crate::abi::Series;
 use crate::entry::lead;
@@ -66,7 +66,7 @@ pub(super) fn redirect(
     table: *const c_void,
     further: &[(usize, usize)],
 ) -> Result<(), DirectCallsError> {
-    let program = Program::find().ok_or(DirectCallsError::Unexpected("no program"))?;
+    let program = Segments::of_program().ok_or(DirectCallsError::Unexpected("no program"))?;
     let keys = symbol(KEYS).map(|function| function.addr());
     let functions = program.image().functions(series, keys)?;
     let shim = |slot: usize| {
@@ -102,57 +102,6 @@ fn write_jumps(jumps: &[(usize, Target)]) -> Result<(), DirectCallsError> {
     // Should the system refuse this, the pages stay writable; the jumps are right all the same.
     let _ = protect(libc::PROT_READ | libc::PROT_EXEC);
     Ok(())
-}
-
-/// Where the program's code and data lie.
-struct Program {
-    code: Range<usize>,
-    data: Vec<Range<usize>>,
-}
-
-impl Program {
-    fn find() -> Option<Program> {
-        unsafe extern "C" fn first(
-            info: *mut libc::dl_phdr_info,
-            _size: usize,
-            program: *mut c_void,
-        ) -> c_int {
-            // SAFETY: the loader passes its own record; `program` is the option below.
-            let (info, program) = unsafe { (&*info, &mut *program.cast::<Option<Program>>()) };
-            // SAFETY: the loader's record of the program's headers.
-            let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
-            let range = |header: &libc::Elf64_Phdr| {
-                let start = (info.dlpi_addr + header.p_vaddr) as usize;
-                start..start + header.p_memsz as usize
-            };
-            let loaded = headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
-            let (code, data): (Vec<&libc::Elf64_Phdr>, Vec<_>) =
-                loaded.partition(|header| header.p_flags & libc::PF_X != 0);
-            if let [code] = code[..] {
-                let data = data.into_iter().filter(|header| header.p_flags & libc::PF_W != 0);
-                *program = Some(Program { code: range(code), data: data.map(range).collect() });
-            }
-            // The program itself comes first; one call is enough.
-            1
-        }
-        let mut program: Option<Program> = None;
-        // SAFETY: the callback takes the option as its data.
-        unsafe { libc::dl_iterate_phdr(Some(first), std::ptr::from_mut(&mut program).cast()) };
-        program
-    }
-
-    /// The program's memory. It is looked at while no other thread runs.
-    fn image(&self) -> Image<'_> {
-        // SAFETY: a loaded segment is readable from its first to its last byte, and the program stays loaded.
-        let code = unsafe { std::slice::from_raw_parts(self.code.start as *const u8, self.code.len()) };
-        let words = |range: &Range<usize>| {
-            let start = range.start.next_multiple_of(8);
-            let count = range.end.saturating_sub(start) / 8;
-            // SAFETY: as above, and the address is a multiple of 8.
-            unsafe { std::slice::from_raw_parts(start as *const usize, count) }
-        };
-        Image { address: self.code.start, code, data: self.data.iter().map(words).collect() }
-    }
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ mod leftovers;
 pub mod locks;
 pub mod program;
 mod provider;
+pub(crate) mod segments;
 mod stand_back;
 
 use std::ffi::{OsStr, OsString, c_int, c_void};
