@@ -38,6 +38,7 @@ use setup::instrument;
 use setup::rules::Rules;
 use setup::wanted::Wanted;
 use snapshot::{ClassId, Consumer, Kind, KnownError, Properties};
+use thread::KeptSlabs;
 
 pub use clock::{Scale, ticks};
 pub use count::digest::{DigestTokens, MAX_DIGEST};
@@ -218,6 +219,7 @@ pub struct Engine {
     /// What ended files and sockets did.
     pub(crate) ended_io: Sums,
     /// Space of histograms of what ended threads counted, and of digests.
+    pub(crate) kept_slabs: KeptSlabs,
     pub(crate) spreads: Space,
     pub(crate) buckets: Buckets,
     pub(crate) truncated: Truncated,
@@ -284,6 +286,7 @@ impl Engine {
             ended_errors: Sums::new(),
             errors: Errors::new(),
             ended_io: Sums::new(),
+            kept_slabs: KeptSlabs::new(),
             spreads: Space::new(),
             buckets: Buckets::new(),
             truncated: Truncated::new(),

@@ -20,6 +20,12 @@ impl Changes {
         fn new() = Changes(AtomicU32::new(1))
     }
 
+    /// A number that stands for what was announced before. It is not 0.
+    #[inline]
+    pub fn number(&self) -> u32 {
+        self.0.load(Acquire)
+    }
+
     /// Something has changed. Said after the change, by any thread.
     pub fn announce(&self) {
         self.0.fetch_add(2, Release);
@@ -42,12 +48,13 @@ impl Settled {
         self.0.load(Relaxed) == changes.0.load(Relaxed)
     }
 
-    /// The thread is about to look at all settings again. By the thread itself.
+    /// The thread is about to look at all settings again. By the thread itself. Returns their [`Changes::number`].
     #[inline]
-    pub fn settle(&self, changes: &Changes) {
+    pub fn settle(&self, changes: &Changes) -> u32 {
         // What changes after this is seen by its number, or by `unsettle`, which the swap does not overtake.
-        let now = changes.0.load(Acquire);
+        let now = changes.number();
         self.0.swap(now, AcqRel);
+        now
     }
 
     /// Settings of this thread have changed. Said after the change, by any thread.

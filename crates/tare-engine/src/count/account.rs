@@ -170,7 +170,11 @@ impl Engine {
     /// an event in progress of another thread: called by the thread itself, or before it runs.
     pub(crate) fn enter(&self, thread: &'static Thread, user: &[u8], host: &[u8]) {
         // What earlier resets have left to other summaries is the former account's.
-        self.fold_stale(thread);
+        let settings = self.settings.number();
+        if thread.fresh_at.load(Relaxed) != settings {
+            self.fold_stale(thread);
+            thread.fresh_at.store(settings, Relaxed);
+        }
         self.folds.begin();
         {
             let _one_at_a_time = lock(&self.parties.lock);

@@ -226,6 +226,9 @@ impl Cell for MemoryCell {
     fn events(&self) -> u64 {
         0
     }
+    fn is_untouched(&self) -> bool {
+        self.count_alloc.load(Relaxed) | self.count_free.load(Relaxed) == 0
+    }
     fn fold(&self, _: &Arena, into: &Self) {
         for (to, from) in [
             (&into.low_count, &self.low_count),

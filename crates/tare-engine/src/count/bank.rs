@@ -152,6 +152,15 @@ impl Bank {
         });
     }
 
+    /// No cell is marked as only counted any more.
+    pub(crate) fn uncount(&self, arena: &Arena, lines: &Lines) {
+        lines.each(self, arena, |_, entry| {
+            if entry.own() & MARKS == UNTIMED {
+                entry.store(entry.own() & !MARKS, Relaxed);
+            }
+        });
+    }
+
     /// Calls `f` with every cell's class and offset.
     pub(crate) fn each(&self, arena: &Arena, lines: &Lines, mut f: impl FnMut(ClassId, Offset)) {
         lines.each(self, arena, |class, entry| match place(entry.load(Relaxed)) {
@@ -180,6 +189,11 @@ impl Lines {
     fn add(&self, class: ClassId) {
         let (map, line) = Lines::place(class);
         self.0[map].fetch_or(line, Relaxed);
+    }
+
+    /// As they are, by map.
+    pub(crate) fn words(&self) -> &[AtomicU64; MAPS] {
+        &self.0
     }
 
     /// As [`Lines::add`], where one thread alone adds.

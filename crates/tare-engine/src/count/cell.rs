@@ -293,6 +293,10 @@ pub(crate) trait Cell: View {
     fn head(&self) -> &CellHead;
     /// Events counted.
     fn events(&self) -> u64;
+    /// Whether nothing has been counted since it was empty.
+    fn is_untouched(&self) -> bool {
+        self.events() == 0
+    }
     /// Adds all of `self` to a shared cell.
     fn fold(&self, arena: &Arena, into: &Self);
     /// Adds all of `self` to a cell of the same writer.

@@ -234,9 +234,14 @@ impl Engine {
 
     fn empty_map(&self, thread: &Thread, mut each: impl FnMut(&DigestCell)) {
         let map: &DigestMap = self.arena.at(thread.digest_map.load(Relaxed));
+        let mut left = thread.digest_count.load(Relaxed);
         for [hash, cell] in &map.entries {
+            if left == 0 {
+                break;
+            }
             let offset = cell.load(Relaxed);
             if offset != 0 {
+                left -= 1;
                 let digest: &DigestCell = self.arena.at(offset as Offset);
                 each(digest);
                 digest.cell.clear(&self.arena);

@@ -107,6 +107,9 @@ impl Engine {
     ) {
         let cell: &C = self.arena.at(cell);
         spread::end_counting(&self.arena, cell);
+        if cell.is_untouched() {
+            return;
+        }
         let then = cell.head().epoch.load(Relaxed);
         let counts = |viewer| self.counts_for(family, viewer, then);
         let into = if family != Family::Memory {

@@ -57,12 +57,14 @@ pub(crate) enum Use {
 
 impl Use {
     /// Words of a block that must be zero when it is taken.
-    const fn zeroed(self) -> usize {
+    pub(crate) const fn zeroed(self) -> usize {
         match self {
             // What there is ends with a record of 0.
             Use::Waits | Use::Stages | Use::Statements | Use::Transactions => 1,
             // The lengths of the texts.
             Use::ThreadText => LINE / 8,
+            // All but the texts.
+            Use::Statement => WORDS / 8,
             _ => WORDS,
         }
     }
@@ -177,17 +179,27 @@ impl Arena {
         let free = || self.free.pop(|id| &self.meta(id).next).or_else(|| self.take_fresh());
         let id = if kept { None } else { free() };
         let id = id.or_else(|| self.take_back().inspect(|_| _ = self.in_use.fetch_sub(1, Relaxed)))?;
+        self.empty(id, used.zeroed());
         let meta = self.meta(id);
-        meta.throw_away(|| {
-            meta.owner.store(0, Relaxed);
-            zero(&self.words(id)[..used.zeroed()]);
-        });
         if used == Use::Thread {
             self.slabs.add(id);
         }
         meta.used.store(used as u8 + pool, Release);
         self.in_use.fetch_add(1, Relaxed);
         Some(id)
+    }
+
+    fn empty(&self, id: BlockId, words: usize) {
+        let meta = self.meta(id);
+        meta.throw_away(|| {
+            meta.owner.store(0, Relaxed);
+            zero(&self.words(id)[..words]);
+        });
+    }
+
+    /// A block that was kept is as it was when it was taken.
+    pub(crate) fn begin_again(&self, id: BlockId, used: Use) {
+        self.empty(id, used.zeroed());
     }
 
     /// Every block that is a thread's slab.
@@ -198,6 +210,9 @@ impl Arena {
     /// Gives a block back. Readers that still look at it see its generation change when it is reused.
     pub(crate) fn give(&self, id: BlockId) {
         let meta = self.meta(id);
+        if meta.used.load(Relaxed) == Use::Thread as u8 {
+            self.slabs.remove(id);
+        }
         meta.used.store(Use::Free as u8, Release);
         self.in_use.fetch_sub(1, Relaxed);
         self.free.push(id, |id| &self.meta(id).next);
@@ -527,6 +542,13 @@ impl BlockSet {
     pub(crate) fn add(&self, block: BlockId) {
         if let Some(word) = self.0.words().get(block as usize / Self::BITS) {
             word.fetch_or(1 << (block as usize % Self::BITS), Relaxed);
+        }
+    }
+
+    /// It is not used for it any more.
+    fn remove(&self, block: BlockId) {
+        if let Some(word) = self.0.words().get(block as usize / Self::BITS) {
+            word.fetch_and(!(1 << (block as usize % Self::BITS)), Relaxed);
         }
     }
 

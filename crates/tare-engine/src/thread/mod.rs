@@ -7,9 +7,12 @@
 mod cells;
 pub(crate) mod filter;
 mod identity;
+mod kept;
 mod local;
 pub(crate) mod memory;
 pub(crate) mod settings;
+
+pub(crate) use kept::KeptSlabs;
 
 use std::mem::offset_of;
 use std::sync::atomic::{
@@ -137,6 +140,8 @@ pub(crate) struct Thread {
     pub(crate) os_id: AtomicU64,
     pub(crate) start_time_s: AtomicI64,
     pub(crate) texts: AtomicU32,
+    /// The number of settings at which no cell with something in it was from before a reset.
+    pub(crate) fresh_at: AtomicU32,
     /// What the host calls the session the thread runs; 0: it runs none.
     pub(crate) session: AtomicU64,
     /// Its account, its user and its host; 0: has no place.
@@ -147,6 +152,8 @@ pub(crate) struct Thread {
     pub(crate) errors: Bank,
     /// Where the banks have cells.
     bank_lines: [Lines; 4],
+    /// For which settings and which mask cells have been marked ready.
+    pub(crate) ready_for: [AtomicU32; 2],
     /// Events that are to be put into their buckets.
     pub(crate) put_off: PutOff,
 }
@@ -384,7 +391,7 @@ impl Engine {
         self.arena.slabs().map(|block| self.arena.at(block * WORDS as u32))
     }
 
-    fn make_thread(&self, class: ClassId) -> Option<&'static Thread> {
+    fn make_slab(&self) -> Option<&'static Thread> {
         let block = self.arena.take(Use::Thread, 0)?;
         let Some(texts) = self.arena.take(Use::ThreadText, 0) else {
             self.arena.give(block);
@@ -392,6 +399,12 @@ impl Engine {
         };
         let thread: &Thread = self.arena.at(block * WORDS as u32);
         thread.texts.store(texts * WORDS as u32, Relaxed);
+        Some(thread)
+    }
+
+    fn make_thread(&self, class: ClassId) -> Option<&'static Thread> {
+        let thread = self.kept_thread().or_else(|| self.make_slab())?;
+        thread.fresh_at.store(self.settings.number(), Relaxed);
         thread.info_len.store(u32::MAX, Relaxed);
         thread.class.store(class, Relaxed);
         thread.event_id.store(1, Relaxed);
@@ -462,11 +475,15 @@ impl Engine {
             }
         };
         let give_place = |place: &AtomicU32| give(place.load(Relaxed) / WORDS as u32);
+        thread.statement_levels.iter().chain([&thread.read_locks.further]).for_each(give_place);
+        if self.keep_thread(thread) {
+            return;
+        }
         let banks = thread.banks.iter().chain([&thread.errors]);
-        banks.flat_map(|bank| &bank.maps).chain(&thread.statement_levels).for_each(give_place);
+        banks.flat_map(|bank| &bank.maps).for_each(give_place);
         let cells = (thread.cell_count.load(Relaxed) as usize).min(CELL_BLOCKS);
         thread.cell_blocks[..cells].iter().for_each(|block| give(block.load(Relaxed)));
-        [&thread.digest_map, &thread.texts, &thread.read_locks.further].into_iter().for_each(give_place);
+        [&thread.digest_map, &thread.texts].into_iter().for_each(give_place);
         give(self.arena.offset_of(thread) / WORDS as u32);
     }
 

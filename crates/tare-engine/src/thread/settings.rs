@@ -39,11 +39,11 @@ impl Engine {
         live.for_each(|thread| thread.stages.limit.close());
     }
 
-    /// The calling thread looks again: nothing is ready any more.
+    /// The calling thread looks again. What it marked ready for the same settings and the same mask still is, nothing else.
     #[cold]
     #[inline(never)]
     pub(crate) fn settle(&self, thread: &Thread) {
-        thread.settled.settle(&self.settings);
+        let changes = thread.settled.settle(&self.settings);
         let mask = thread.mask();
         let usual = |of, recorded: fn(u8) -> u32| match filter::usual(mask, of) {
             Usual::Not => 0,
@@ -52,14 +52,23 @@ impl Engine {
         };
         thread.usual_waits.store(usual(EventType::Wait, leaf_of), Relaxed);
         thread.usual_stages.store(usual(EventType::Stage, begin_of), Relaxed);
-        let (bank, lines) = thread.bank(BANK_OWN);
-        bank.unready(&self.arena, lines, |cell| {
-            spread::end_counting::<StatCell>(&self.arena, self.arena.at(cell));
-        });
+        let is_ready = thread.ready_for.iter().zip([changes, mask]).all(|(was, now)| was.own() == now);
+        if !is_ready {
+            self.unready(thread);
+            thread.ready_for.iter().zip([changes, mask]).for_each(|(was, now)| was.store(now, Relaxed));
+        }
         let turn = self.wanted.turn();
         thread.holder.store(holder(thread.thread_id.own(), turn), Relaxed);
         thread.read_locks.settle(&self.wanted, turn);
         thread.leave_short_way();
+    }
+
+    /// No cell is ready any more.
+    fn unready(&self, thread: &Thread) {
+        let (bank, lines) = thread.bank(BANK_OWN);
+        bank.unready(&self.arena, lines, |cell| {
+            spread::end_counting::<StatCell>(&self.arena, self.arena.at(cell));
+        });
     }
 
     /// Marks the cell of an instrument, if there is one and its events are usual in the calling thread, which has settled.

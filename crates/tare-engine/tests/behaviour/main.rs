@@ -23,5 +23,6 @@ mod programs;
 mod resets;
 mod sessions;
 mod streams;
+mod successors;
 mod summaries;
 mod tables;

@@ -13,8 +13,8 @@ use std::sync::{Mutex, OnceLock};
 
 use tare_engine::{CounterForm, MAX_SESSION_COUNTERS, Session, SessionCounter, SessionCounters};
 
-use super::{code, warning};
 use super::observation::{self, field, pointer, text, word};
+use super::{code, warning};
 use crate::startup::symbol;
 
 /// Bytes of an entry of the list: name, value, kind.

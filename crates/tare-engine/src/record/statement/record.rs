@@ -24,7 +24,7 @@ use tare_sync::Version;
 
 use crate::count::cell::Counts;
 use crate::count::counters::{COUNTERS, Counters, LARGEST, PlainCounters};
-use crate::memory::arena::{Base, LINE, Offset, Own, View, WORDS};
+use crate::memory::arena::{Base, LINE, Offset, Own, Use, View, WORDS};
 use crate::memory::text::{self, Text};
 use crate::record::journal::{OWN_KINDS, kind};
 use crate::record::ring::{BEHIND, CHUNK, RECORD_TIMED, Ring};
@@ -155,6 +155,7 @@ const _: () = assert!(size_of::<OpenStatement>() == WORDS * 8);
 const _: () = assert!(
     (offset_of!(OpenStatement, values) + STATEMENT_ID * 8) / LINE == offset_of!(OpenStatement, texts) / LINE
 );
+const _: () = assert!(offset_of!(OpenStatement, texts) <= Use::Statement.zeroed() * 8);
 // A block holds one of the longest records, and the end behind it.
 const _: () = assert!(HEAD + VALUES + 3 * NAME_WORDS + MESSAGE_WORDS + TEXT_WORDS + BEHIND <= WORDS);
 

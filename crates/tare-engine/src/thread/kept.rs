@@ -1,0 +1,125 @@
+//! Slabs of threads that have ended, kept for the next ones: with their banks, whose cells are empty, and the marks of what is ready.
+//! A connection after another one goes on where that ended, and makes nothing anew.
+
+use std::sync::Mutex;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+use crate::Engine;
+use crate::count::bank::{Lines, MAPS};
+use crate::memory::arena::{BlockId, Own, Use, WORDS};
+use crate::setup::instrument::lock;
+use crate::thread::{BANK_ERRORS, BANK_OWN, Thread};
+
+/// Slabs that are kept at most, and of how many blocks of all memory there is one.
+const MOST: usize = 32;
+const BLOCKS_EACH: u32 = 1024;
+/// One with more blocks of cells is not kept.
+const MOST_CELL_BLOCKS: usize = 8;
+const BANKS: usize = BANK_ERRORS + 1;
+
+/// The slabs.
+pub(crate) struct KeptSlabs(Mutex<Kept>);
+
+struct Kept {
+    count: usize,
+    slabs: [BlockId; MOST],
+}
+
+impl KeptSlabs {
+    pub(crate) const fn new() -> KeptSlabs {
+        KeptSlabs(Mutex::new(Kept { count: 0, slabs: [0; MOST] }))
+    }
+
+    fn pop(&self) -> Option<BlockId> {
+        let mut kept = lock(&self.0);
+        kept.count = kept.count.checked_sub(1)?;
+        Some(kept.slabs[kept.count])
+    }
+
+    /// False where there are `most` already.
+    fn push(&self, slab: BlockId, most: usize) -> bool {
+        let mut kept = lock(&self.0);
+        let at = kept.count;
+        let has_room = at < most.min(MOST);
+        if has_room {
+            kept.slabs[at] = slab;
+            kept.count = at + 1;
+        }
+        has_room
+    }
+}
+
+/// What a slab has from its thread before.
+struct Inherited {
+    maps: [[u32; MAPS]; BANKS],
+    lines: [[u64; MAPS]; BANKS],
+    /// Next free word of the current block, words left there, blocks.
+    cells: (u32, u32, u32),
+    cell_blocks: [u32; MOST_CELL_BLOCKS],
+    /// Its place and its epoch: there are no digests in it.
+    digest_map: (u32, u32),
+    texts: u32,
+    ready_for: (u32, u32),
+}
+
+impl Inherited {
+    fn of(thread: &Thread) -> Inherited {
+        let bank = |at| thread.bank(at);
+        Inherited {
+            maps: std::array::from_fn(|at| bank(at).0.maps.each_ref().map(Own::own)),
+            lines: std::array::from_fn(|at| bank(at).1.words().each_ref().map(Own::own)),
+            cells: (thread.cell_next.own(), thread.cell_left.own(), thread.cell_count.own()),
+            cell_blocks: std::array::from_fn(|at| thread.cell_blocks[at].own()),
+            digest_map: (thread.digest_map.own(), thread.digest_epoch.own()),
+            texts: thread.texts.own(),
+            ready_for: (thread.ready_for[0].own(), thread.ready_for[1].own()),
+        }
+    }
+
+    fn leave_to(&self, thread: &Thread) {
+        let (next, left, count) = self.cells;
+        thread.cell_next.store(next, Relaxed);
+        thread.cell_left.store(left, Relaxed);
+        thread.cell_count.store(count, Relaxed);
+        for (block, was) in thread.cell_blocks.iter().zip(self.cell_blocks) {
+            block.store(was, Relaxed);
+        }
+        thread.digest_map.store(self.digest_map.0, Relaxed);
+        thread.digest_epoch.store(self.digest_map.1, Relaxed);
+        thread.texts.store(self.texts, Relaxed);
+        thread.ready_for[0].store(self.ready_for.0, Relaxed);
+        thread.ready_for[1].store(self.ready_for.1, Relaxed);
+        for (at, (maps, lines)) in self.maps.into_iter().zip(self.lines).enumerate() {
+            let (bank, of_bank) = thread.bank(at);
+            of_bank.words().iter().zip(lines).for_each(|(word, was)| word.store(was, Relaxed));
+            bank.maps.iter().zip(maps).for_each(|(map, was)| map.store(was, Release));
+        }
+    }
+}
+
+impl Engine {
+    /// A slab that was kept, as one that was just made, but for what it has from before.
+    pub(super) fn kept_thread(&self) -> Option<&'static Thread> {
+        let block = self.kept_slabs.pop()?;
+        let thread: &Thread = self.arena.at(block * WORDS as u32);
+        let inherited = Inherited::of(thread);
+        self.arena.begin_again(block, Use::Thread);
+        self.arena.begin_again(inherited.texts / WORDS as u32, Use::ThreadText);
+        inherited.leave_to(thread);
+        Some(thread)
+    }
+
+    /// Keeps the slab of a thread that has ended, whose cells are empty and whose other blocks have been given back. False: there
+    /// is no room, or it is not worth it.
+    pub(super) fn keep_thread(&self, thread: &Thread) -> bool {
+        if self.arena.is_scarce() || thread.cell_count.own() as usize > MOST_CELL_BLOCKS {
+            return false;
+        }
+        if self.buckets.are_told() {
+            let (bank, lines): (_, &Lines) = thread.bank(BANK_OWN);
+            bank.uncount(&self.arena, lines);
+        }
+        self.kept_slabs
+            .push(self.arena.offset_of(thread) / WORDS as u32, (self.arena.blocks() / BLOCKS_EACH) as usize)
+    }
+}

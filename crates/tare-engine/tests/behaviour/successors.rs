@@ -1,0 +1,140 @@
+//! Threads one after the other: the next one gets what was kept of one that ended, and nobody sees anything of that.
+
+use tare_engine::snapshot::*;
+use tare_engine::*;
+
+use crate::driver::*;
+
+fn rigs() -> [Rig; 2] {
+    [false, true].map(|extended| Rig::with(Config { extended, ..small() }))
+}
+
+/// A connection that does one of everything.
+fn work(rig: Rig) {
+    rig.set_thread_info(rig.current_thread().expect("a thread"), Some(b"select 1"));
+    rig.transaction(false, |_| rig.query("select 1"));
+    rig.wait(rig.class.mutex);
+    rig.stage(rig.class.stage);
+    rig.end_stage();
+    rig.memory_alloc(rig.class.memory, 100);
+    rig.memory_free(rig.class.memory, 100);
+}
+
+fn connect(rig: Rig) -> ThreadRef {
+    let thread = rig.thread();
+    rig.set_thread_account(thread, b"a", b"x");
+    rig.set_thread_connect_attrs(thread, b"\x03_os\x05Linux", 33);
+    thread
+}
+
+/// Waits, stages, statements, transactions, allocations.
+fn counts(rig: Rig, thread: Option<ThreadRef>) -> [u64; 5] {
+    let level = if thread.is_some() { Grouping::Thread } else { Grouping::Global };
+    let id = thread.map_or(0, |thread| thread.thread_id());
+    let memory = rig.memory_rows(level).into_iter();
+    let allocations = memory
+        .filter(|row| row.owner.thread_id == id && row.name == MEMORY)
+        .map(|row| row.stat.count_alloc)
+        .sum();
+    let [waits, stages, statements, transactions] = match thread {
+        Some(thread) => [
+            rig.thread_wait(thread, MUTEX).count,
+            rig.thread_stage(thread, STAGE).count,
+            rig.thread_statement(thread, STATEMENT).stat.count,
+            rig.thread_transaction(thread).read_write.count,
+        ],
+        None => [
+            rig.global_wait(MUTEX).count,
+            rig.global_stage(STAGE).count,
+            rig.global_statement(STATEMENT).stat.count,
+            rig.global_transaction().read_write.count,
+        ],
+    };
+    [waits, stages, statements, transactions, allocations]
+}
+
+#[test]
+fn a_thread_has_nothing_of_the_one_before() {
+    for rig in rigs() {
+        let as_made = |thread: ThreadRef| {
+            let key = ThreadKey::Thread(thread.thread_id());
+            let row = rig.threads_of(key).pop().expect("a row");
+            format!("{:?}", ThreadRow { thread_id: 0, ..row })
+        };
+        let first = rig.thread();
+        let expected = as_made(first);
+        rig.delete_thread(first);
+        for _ in 0..3 {
+            let thread = connect(rig);
+            rig.on(thread, || work(rig));
+            // It ends in the middle of everything.
+            rig.on(thread, || {
+                rig.begin(rig.class.statement, "select 2");
+                rig.stage(rig.class.stage_two);
+            });
+            rig.delete_thread(thread);
+            let next = rig.thread();
+            assert_eq!(as_made(next), expected);
+            assert_eq!(counts(rig, Some(next)), [0; 5]);
+            for scope in [Scope::Current, Scope::History] {
+                assert!(rig.statements(scope).is_empty() && rig.transactions(scope).is_empty());
+                assert!(rig.stages(scope).is_empty() && rig.waits(scope).is_empty());
+            }
+            rig.on(next, || work(rig));
+            assert_eq!(counts(rig, Some(next)), [1; 5]);
+            rig.delete_thread(next);
+        }
+    }
+}
+
+#[test]
+fn sums_hold_over_many_threads() {
+    for rig in rigs() {
+        let mut blocks = Vec::new();
+        for n in 1..=200u64 {
+            // Two at a time: they do not get the slabs in the same order.
+            let threads = [connect(rig), connect(rig)];
+            for thread in threads {
+                rig.on(thread, || (0..3).for_each(|_| work(rig)));
+            }
+            for thread in threads {
+                rig.delete_thread(thread);
+            }
+            assert_eq!(counts(rig, None), [n * 6; 5], "{n}");
+            blocks.push(rig.memory().0);
+        }
+        let digests: u64 = rig.digests().iter().map(|row| row.stat.stat.count).sum();
+        assert_eq!(digests, 1200);
+        assert!(rig.lost().iter().all(|row| row.lost == 0), "{:?}", rig.lost());
+        let (early, late) = blocks.split_at(100);
+        assert!(late.iter().max() <= early.iter().max(), "it does not grow: {blocks:?}");
+    }
+}
+
+#[test]
+fn what_changed_between_two_threads_is_heeded() {
+    for rig in rigs() {
+        let run = |change: &dyn Fn()| {
+            let before = counts(rig, None);
+            change();
+            let thread = connect(rig);
+            rig.on(thread, || work(rig));
+            let recorded = rig.waits(Scope::History).iter().filter(|row| row.head.name == MUTEX).count();
+            rig.delete_thread(thread);
+            let now = counts(rig, None);
+            let [waits, stages, ..] = std::array::from_fn::<u64, 5, _>(|at| now[at].wrapping_sub(before[at]));
+            (waits, stages, recorded)
+        };
+        assert_eq!(run(&|| ()), (1, 1, 1));
+        assert_eq!(run(&|| ()), (1, 1, 1));
+        assert_eq!(run(&|| rig.set_instrument(rig.class.mutex, Some(false), None)), (0, 1, 0));
+        assert_eq!(run(&|| rig.set_instrument(rig.class.mutex, Some(true), None)), (1, 1, 1));
+        assert_eq!(run(&|| rig.set_level(rig.class.mutex, Some(Recording::Counts))), (1, 1, 0));
+        assert_eq!(run(&|| ()), (1, 1, 0));
+        assert_eq!(run(&|| rig.set_level(rig.class.mutex, Some(Recording::Exact))), (1, 1, 1));
+        assert_eq!(run(&|| rig.set_consumer(Consumer::EventsWaitsCurrent, false)), (1, 1, 0));
+        assert_eq!(run(&|| rig.set_consumer(Consumer::EventsWaitsCurrent, true)), (1, 1, 1));
+        rig.reset(Reset::Summary(EventType::Wait, Grouping::Global));
+        assert_eq!((rig.global_wait(MUTEX).count, run(&|| ())), (0, (1, 1, 1)));
+    }
+}
