@@ -129,6 +129,9 @@ impl Cell for ErrorCell {
     fn events(&self) -> u64 {
         self.raised.load(Relaxed)
     }
+    fn is_untouched(&self) -> bool {
+        self.raised.load(Relaxed) | self.handled.load(Relaxed) == 0
+    }
     fn fold(&self, _: &Arena, into: &Self) {
         into.merge_shared(self.plain());
     }
