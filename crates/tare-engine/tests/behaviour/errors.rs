@@ -235,6 +235,21 @@ fn sixteen_threads_lose_no_error_while_some_end_and_others_are_reset() {
 }
 
 #[test]
+fn an_error_that_was_only_handled_stays_with_its_account() {
+    let rig = rig();
+    let one = connect(rig, "a", "x");
+    handle(rig, one, Some(1062));
+    rig.delete_thread(one);
+    // The next thread may get what that one has left.
+    let two = connect(rig, "b", "x");
+    raise(rig, two, 1062);
+    rig.delete_thread(two);
+    let rows = rig.error_rows(Grouping::User).into_iter();
+    let handled: Vec<_> = rows.filter(|row| row.stat.handled != 0).map(|row| row.owner.user).collect();
+    assert_eq!(handled, [Some("a".to_owned())]);
+}
+
+#[test]
 fn what_does_not_fit_the_memory_is_counted_as_lost() {
     let rig = Rig::with(Config { errors: ERRORS, memory_max: 1 << 20, ..small() });
     let mut raised = 0;
