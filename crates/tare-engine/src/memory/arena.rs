@@ -179,7 +179,7 @@ impl Arena {
         let free = || self.free.pop(|id| &self.meta(id).next).or_else(|| self.take_fresh());
         let id = if kept { None } else { free() };
         let id = id.or_else(|| self.take_back().inspect(|_| _ = self.in_use.fetch_sub(1, Relaxed)))?;
-        self.empty(id, used.zeroed());
+        self.begin(id, used);
         let meta = self.meta(id);
         if used == Use::Thread {
             self.slabs.add(id);
@@ -189,17 +189,13 @@ impl Arena {
         Some(id)
     }
 
-    fn empty(&self, id: BlockId, words: usize) {
+    /// A block of the caller's is as its use needs it to be in the beginning: one that was taken, or kept.
+    pub(crate) fn begin(&self, id: BlockId, used: Use) {
         let meta = self.meta(id);
         meta.throw_away(|| {
             meta.owner.store(0, Relaxed);
-            zero(&self.words(id)[..words]);
+            zero(&self.words(id)[..used.zeroed()]);
         });
-    }
-
-    /// A block that was kept is as it was when it was taken.
-    pub(crate) fn begin_again(&self, id: BlockId, used: Use) {
-        self.empty(id, used.zeroed());
     }
 
     /// Every block that is a thread's slab.

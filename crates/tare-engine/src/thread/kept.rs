@@ -5,17 +5,16 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use crate::Engine;
-use crate::count::bank::{Lines, MAPS};
+use crate::count::bank::MAPS;
 use crate::memory::arena::{BlockId, Own, Use, WORDS};
 use crate::setup::instrument::lock;
-use crate::thread::{BANK_ERRORS, BANK_OWN, Thread};
+use crate::thread::{BANK_OWN, BANKS, Thread};
 
 /// Slabs that are kept at most, and of how many blocks of all memory there is one.
 const MOST: usize = 32;
 const BLOCKS_EACH: u32 = 1024;
 /// One with more blocks of cells is not kept.
 const MOST_CELL_BLOCKS: usize = 8;
-const BANKS: usize = BANK_ERRORS + 1;
 
 /// The slabs.
 pub(crate) struct KeptSlabs(Mutex<Kept>);
@@ -59,7 +58,7 @@ struct Inherited {
     /// Its place and its epoch: there are no digests in it.
     digest_map: (u32, u32),
     texts: u32,
-    ready_for: (u32, u32),
+    ready_for: [u32; 2],
 }
 
 impl Inherited {
@@ -72,7 +71,7 @@ impl Inherited {
             cell_blocks: std::array::from_fn(|at| thread.cell_blocks[at].own()),
             digest_map: (thread.digest_map.own(), thread.digest_epoch.own()),
             texts: thread.texts.own(),
-            ready_for: (thread.ready_for[0].own(), thread.ready_for[1].own()),
+            ready_for: thread.ready_for.each_ref().map(Own::own),
         }
     }
 
@@ -87,8 +86,7 @@ impl Inherited {
         thread.digest_map.store(self.digest_map.0, Relaxed);
         thread.digest_epoch.store(self.digest_map.1, Relaxed);
         thread.texts.store(self.texts, Relaxed);
-        thread.ready_for[0].store(self.ready_for.0, Relaxed);
-        thread.ready_for[1].store(self.ready_for.1, Relaxed);
+        thread.ready_for.iter().zip(self.ready_for).for_each(|(word, was)| word.store(was, Relaxed));
         for (at, (maps, lines)) in self.maps.into_iter().zip(self.lines).enumerate() {
             let (bank, of_bank) = thread.bank(at);
             of_bank.words().iter().zip(lines).for_each(|(word, was)| word.store(was, Relaxed));
@@ -103,8 +101,8 @@ impl Engine {
         let block = self.kept_slabs.pop()?;
         let thread: &Thread = self.arena.at(block * WORDS as u32);
         let inherited = Inherited::of(thread);
-        self.arena.begin_again(block, Use::Thread);
-        self.arena.begin_again(inherited.texts / WORDS as u32, Use::ThreadText);
+        self.arena.begin(block, Use::Thread);
+        self.arena.begin(inherited.texts / WORDS as u32, Use::ThreadText);
         inherited.leave_to(thread);
         Some(thread)
     }
@@ -116,7 +114,7 @@ impl Engine {
             return false;
         }
         if self.buckets.are_told() {
-            let (bank, lines): (_, &Lines) = thread.bank(BANK_OWN);
+            let (bank, lines) = thread.bank(BANK_OWN);
             bank.uncount(&self.arena, lines);
         }
         self.kept_slabs

@@ -53,6 +53,7 @@ pub(crate) const BANK_UNATTRIBUTED: usize = 1;
 pub(crate) const BANK_THREAD_ONLY: usize = 2;
 /// The cells of its errors, by [`crate::count::error::Errors::class`].
 pub(crate) const BANK_ERRORS: usize = 3;
+const BANKS: usize = BANK_ERRORS + 1;
 
 /// The slab. Hot words first.
 #[repr(C, align(64))]
@@ -151,7 +152,7 @@ pub(crate) struct Thread {
     /// [`BANK_ERRORS`].
     pub(crate) errors: Bank,
     /// Where the banks have cells.
-    bank_lines: [Lines; 4],
+    bank_lines: [Lines; BANKS],
     /// For which settings and which mask cells have been marked ready.
     pub(crate) ready_for: [AtomicU32; 2],
     /// Events that are to be put into their buckets.

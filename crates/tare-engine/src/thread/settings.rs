@@ -52,10 +52,10 @@ impl Engine {
         };
         thread.usual_waits.store(usual(EventType::Wait, leaf_of), Relaxed);
         thread.usual_stages.store(usual(EventType::Stage, begin_of), Relaxed);
-        let is_ready = thread.ready_for.iter().zip([changes, mask]).all(|(was, now)| was.own() == now);
-        if !is_ready {
+        let settled_for = [changes, mask];
+        if thread.ready_for.each_ref().map(Own::own) != settled_for {
             self.unready(thread);
-            thread.ready_for.iter().zip([changes, mask]).for_each(|(was, now)| was.store(now, Relaxed));
+            thread.ready_for.iter().zip(settled_for).for_each(|(word, now)| word.store(now, Relaxed));
         }
         let turn = self.wanted.turn();
         thread.holder.store(holder(thread.thread_id.own(), turn), Relaxed);

@@ -5,7 +5,7 @@
 //! elsewhere, that what it read was what it looked for.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, c_void};
+use std::ffi::CStr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{LazyLock, Mutex};
@@ -42,7 +42,7 @@ fn copy_piece(address: usize, to: &mut [u8]) -> usize {
     if !ALLOWED.load(Relaxed) {
         return through_pipe(address, to);
     }
-    let copied = through_kernel([(address, to)]);
+    let copied = through_kernel(address, to);
     if copied.is_none() && matches!(errno(), libc::EPERM | libc::ENOSYS | libc::EACCES) {
         ALLOWED.store(false, Relaxed);
         return through_pipe(address, to);
@@ -50,26 +50,13 @@ fn copy_piece(address: usize, to: &mut [u8]) -> usize {
     copied.unwrap_or(0)
 }
 
-/// Copies several, one after the other, by one call. Returns how many bytes were copied; `None`: the system says why in `errno`.
-fn through_kernel<const N: usize>(copies: [(usize, &mut [u8]); N]) -> Option<usize> {
-    let vector = |base: *mut c_void, len| libc::iovec { iov_base: base, iov_len: len };
-    let remote = copies.each_ref().map(|(from, to)| vector(*from as *mut _, to.len()));
-    let local = copies.map(|(_, to)| vector(to.as_mut_ptr().cast(), to.len()));
-    let (local, remote) = (local.as_ptr(), remote.as_ptr());
-    // SAFETY: the local vectors are buffers of ours; the remote ones are only read, by the kernel, which checks them.
-    let copied = unsafe { libc::process_vm_readv(libc::getpid(), local, N as _, remote, N as _, 0) };
+/// The same; `None`: the system says why in `errno`.
+fn through_kernel(address: usize, to: &mut [u8]) -> Option<usize> {
+    let local = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
+    let remote = libc::iovec { iov_base: address as *mut _, iov_len: to.len() };
+    // SAFETY: the local vector is a buffer of ours; the remote one is only read, by the kernel, which checks it.
+    let copied = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
     usize::try_from(copied).ok()
-}
-
-/// Copies both, the second after the first: whole, or false.
-pub(crate) fn copy_both(first: (usize, &mut [u8]), second: (usize, &mut [u8])) -> bool {
-    let len = first.1.len() + second.1.len();
-    let (one, other) = ((first.0, &mut *first.1), (second.0, &mut *second.1));
-    if ALLOWED.load(Relaxed) && through_kernel([one, other]) == Some(len) {
-        return true;
-    }
-    // One by one, where the system does not allow that.
-    copy(first.0, first.1) == first.1.len() && copy(second.0, second.1) == second.1.len()
 }
 
 fn errno() -> i32 {
@@ -181,15 +168,6 @@ mod tests {
         }
         assert_eq!(copy(edge() + PAGE - 8, &mut [0; 16]), 8, "up to the end");
         assert_eq!(copy(0, &mut [0; 16]), 0);
-    }
-
-    #[test]
-    fn both_copies_are_whole_or_there_is_none() {
-        let (edge, mut one, mut other) = (edge(), [0; 16], [0; 8]);
-        assert!(copy_both((edge + PAGE - 16, &mut one), (edge, &mut other)));
-        assert_eq!((one, other), ([7; 16], [7; 8]));
-        assert!(!copy_both((edge, &mut one), (edge + PAGE - 4, &mut other)));
-        assert!(!copy_both((edge + PAGE - 4, &mut one), (edge, &mut other)));
     }
 
     #[test]

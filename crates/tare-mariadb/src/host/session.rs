@@ -24,9 +24,6 @@ const MOST_ENTRIES: usize = 2048;
 /// Bytes of the structure of counters at most; it has some 2,100.
 const MOST_BYTES: u64 = 8192;
 
-/// Bytes of a session's number.
-const ID_BYTES: usize = 8;
-
 /// Why sessions are not looked at. Their tables are empty then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum LayoutError {
@@ -128,16 +125,11 @@ impl Layout {
         if warning::session().is_some_and(|own| own.addr().get() == thd) {
             return self.read_current(session, into);
         }
-        let mut copied = vec![0; self.len + ID_BYTES];
-        let (status, id) = copied.split_at_mut(self.len);
-        // Whether it is the session the server numbered so is looked at last.
-        if !observation::copy_both((thd.checked_add(self.status)?, status), (thd.checked_add(self.id)?, id)) {
-            return None;
-        }
+        let status = observation::block(thd.checked_add(self.status)?, self.len)?;
         for (counter, place) in into.iter_mut().zip(&self.places) {
-            *counter = field(status, *place)?;
+            *counter = field(&status, *place)?;
         }
-        (field(id, 0) == Some(session.processlist_id)).then_some(())
+        self.is(session).then_some(())
     }
 
     /// As [`Layout::read`], of the calling thread's own, without a call of the system.
