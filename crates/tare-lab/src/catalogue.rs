@@ -14,6 +14,7 @@ pub const STUDIES: &[(&str, &str)] = &[
     ("pfs-filters", include_str!("../../../studies/pfs-filters.toml")),
     ("pfs-modes", include_str!("../../../studies/pfs-modes.toml")),
     ("versions", include_str!("../../../studies/versions.toml")),
+    ("servers", include_str!("../../../studies/servers.toml")),
     ("exporters", include_str!("../../../studies/exporters.toml")),
     ("pmm", include_str!("../../../studies/pmm.toml")),
     ("slow-log", include_str!("../../../studies/slow-log.toml")),

@@ -1,11 +1,12 @@
 //! All servers of a study: which settings share one, starting them anew, switching them, their end.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 
 use crate::bench::{Bench, Template};
 use crate::datadir::last_lines;
@@ -112,10 +113,11 @@ impl<'a> Fleet<'a> {
         Ok(fleet)
     }
 
-    /// Starts a server for every setting of `wanted` that has none running, and checks that it is what the setting says.
+    /// Starts a server for every setting of `wanted` that has none running, in this order, and checks that it is what the setting
+    /// says.
     pub fn start(&mut self, wanted: &[usize]) -> Result<()> {
-        for i in 0..self.berths.len() {
-            if self.berths[i].settings.iter().any(|place| wanted.contains(place)) {
+        for place in wanted {
+            if let Some(i) = self.berths.iter().position(|berth| berth.settings.contains(place)) {
                 self.start_one(i)?;
             }
         }
@@ -140,14 +142,22 @@ impl<'a> Fleet<'a> {
         Ok(())
     }
 
-    /// Shuts all servers of ours down, at once.
+    /// Shuts all servers of ours down, at once. Their code leaves the page cache, so that it comes to lie elsewhere the next time:
+    /// a provider's would have the same place in the processor's caches in every life, for better or worse.
     pub fn stop(&mut self) -> Result<()> {
         let servers = self.berths.iter_mut().filter_map(|b| match &mut b.at {
             At::Ours { server, .. } => server.take().map(|(server, _)| server),
             At::Theirs { .. } => None,
         });
         let mut servers: Vec<Server> = servers.collect();
-        stop_all(&mut servers)
+        stop_all(&mut servers)?;
+        for berth in &self.berths {
+            if let At::Ours { template, .. } = &berth.at {
+                let code = [Some(&template.installation.mariadbd), berth.setting.preload.as_ref()];
+                code.into_iter().flatten().for_each(|file| leave_page_cache(file));
+            }
+        }
+        Ok(())
     }
 
     /// Switches a setting's server to it, and tells where it is.
@@ -370,6 +380,13 @@ fn launch(setting: &SettingDef, preloads: &BTreeMap<String, PathBuf>) -> Result<
         preload: preload.transpose()?,
         environment: setting.environment.clone().into_iter().collect(),
     })
+}
+
+/// Asks the system to read a file anew when it is next used. Where it does not, because somebody else runs it, all is as before.
+fn leave_page_cache(file: &Path) {
+    if let Ok(file) = File::open(file) {
+        let _ = posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED);
+    }
 }
 
 /// Whether more than one server is started, so that what is compared are processes.

@@ -7,7 +7,9 @@ pub mod unit;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-/// What all pages share: colours, type, tables.
+/// Colours by name, light and dark, and the type: custom properties of a style sheet.
+pub const COLOURS: &str = include_str!("colours.css");
+/// What all pages share besides: type, tables.
 const STYLE: &str = include_str!("style.css");
 
 /// A page: its title, what the page's own style adds, what it shows, and the script it runs, if any.
@@ -22,7 +24,7 @@ pub fn page(title: &str, generator: &str, style: &str, body: Markup, script: Opt
                 meta name="color-scheme" content="light dark";
                 meta name="generator" content=(generator);
                 title { (title) }
-                style { (PreEscaped(STYLE)) (PreEscaped(style)) }
+                style { (PreEscaped(COLOURS)) (PreEscaped(STYLE)) (PreEscaped(style)) }
             }
             body {
                 main { (body) }

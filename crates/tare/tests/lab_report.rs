@@ -102,7 +102,7 @@ fn a_report_is_published_without_the_raw_data() {
         .map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"))
         .collect();
     names.sort_unstable();
-    assert_eq!(names, ["report.csv", "report.html", "report.json"]);
+    assert_eq!(names, ["picture.svg", "report.csv", "report.html", "report.json"]);
     for name in ["report.csv", "report.json"] {
         assert_eq!(read(&to.join(name)), read(&folder.path().join(name)), "{name}");
     }
@@ -111,6 +111,11 @@ fn a_report_is_published_without_the_raw_data() {
         !page.contains("\"kind\":") && !page.contains("id=\"data-0\"") && whole.contains("id=\"data-0\"")
     );
     assert!(page.contains("href=\"report.csv\"") && page.contains("href=\"report.json\""));
+    let picture = read(&to.join("picture.svg"));
+    // Three workloads at two numbers of connections each.
+    for (what, times) in [(">tare, all</text>", 3), (">off again</text>", 0), ("class=\"heading\"", 3)] {
+        assert_eq!(picture.matches(what).count(), times, "{what}: {picture}");
+    }
     let figures =
         |page: &str| page.split("<section id=\"data\"").next().expect("what comes before").to_owned();
     assert_eq!(figures(&page), figures(&whole), "all else is the same");

@@ -13,6 +13,7 @@ mod flame;
 pub mod judged;
 mod latency;
 mod page;
+mod picture;
 mod results;
 mod throughput;
 pub(crate) mod unit;
@@ -33,6 +34,7 @@ const PAGE: &str = "report.html";
 const FIGURES: &str = "report.csv";
 const SLICES: &str = "slices.csv";
 const ANALYSIS: &str = "report.json";
+const PICTURE: &str = "picture.svg";
 
 /// The files of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +68,7 @@ pub fn write(dir: &Path) -> Result<Paths> {
 }
 
 /// Writes the report of the results in `dir` into the folder `to`, to be given away: the page without the raw data, its figures as
-/// CSV and JSON beside it. Gives the page's path.
+/// CSV and JSON beside it, and all differences in one picture, for other pages to show. Gives the page's path.
 ///
 /// # Errors
 /// As [`write()`]; and when the folder cannot be made.
@@ -77,6 +79,7 @@ pub fn publish(dir: &Path, to: &Path) -> Result<PathBuf> {
     fs::create_dir_all(to).tried(|| format!("making {}", to.display()))?;
     put(to, FIGURES, &exports.figures)?;
     put(to, ANALYSIS, &exports.analysis)?;
+    put(to, PICTURE, &picture::picture(&study).into_string())?;
     put(to, PAGE, &page::page(&study, &Data::Beside).into_string())
 }
 

@@ -94,7 +94,7 @@ fn by_name(study: &Study<'_>, cell: &CellAnalysis, name: &str) -> Markup {
 }
 
 /// The twin's interval beside a setting: what noise looks like against the same base.
-fn noise(cell: &CellAnalysis, base: &str) -> Option<(f64, f64)> {
+pub(super) fn noise(cell: &CellAnalysis, base: &str) -> Option<(f64, f64)> {
     cell.settings.iter().find(|s| s.twin && s.base == base)?.cost?.interval
 }
 

@@ -142,7 +142,8 @@ impl<'a> Run<'a> {
     /// Starts every server once and writes the header, or a note that it goes on.
     fn begin(&mut self, tell: &mut dyn FnMut(Event<'_>)) -> Result<()> {
         tell(Event::Doing("starting servers"));
-        let all: Vec<usize> = (0..self.definition().settings.len()).collect();
+        let mut all: Vec<usize> = (0..self.definition().settings.len()).collect();
+        fastrand::shuffle(&mut all);
         self.fleet.start(&all).map_err(|e| self.bench.explain(e))?;
         let servers = self.servers()?;
         let Some(analysis) = self.analysis() else {
@@ -245,19 +246,25 @@ impl<'a> Run<'a> {
         tell: &mut dyn FnMut(Event<'_>),
     ) -> Result<Option<Reason>> {
         tell(Event::Doing("starting servers anew"));
+        let mut random = self.random(u64::from(self.fleet.next_process()));
         let settings: BTreeSet<usize> = wanted.iter().flat_map(|(_, settings)| settings).copied().collect();
-        self.fleet.start(&settings.into_iter().collect::<Vec<_>>()).map_err(|e| self.bench.explain(e))?;
+        // Who is started when may decide where its memory comes to lie: in a fixed order that would be the setting's.
+        let mut settings = Vec::from_iter(settings);
+        random.shuffle(&mut settings);
+        self.fleet.start(&settings).map_err(|e| self.bench.explain(e))?;
         if self.by_itself.is_none() {
             self.by_itself = Some(self.works_by_itself()?);
         }
         let mut order: Vec<&(Cell, Vec<usize>)> = wanted.iter().filter(|(_, s)| !s.is_empty()).collect();
-        self.random(u64::from(self.fleet.next_process())).shuffle(&mut order);
+        random.shuffle(&mut order);
         for (cell, settings) in order {
             let warm_up = self.definition().whole_slice_seconds().min(WARM_UP);
             while let Err(error) = self.find_maximum(cell, settings, tell) {
                 self.spare(&format!("finding the maximum of {cell}"), error, tell)?;
             }
-            for &place in settings {
+            let mut warmed = settings.clone();
+            random.shuffle(&mut warmed);
+            for place in warmed {
                 self.learn_switching(cell, place)?;
                 if !self.definition().warms_up(&self.definition().settings[place]) {
                     continue;

@@ -1,0 +1,224 @@
+//! A study in one picture that stands alone: what every setting costs under every workload, as SVG, light and dark.
+//!
+//! The report draws the same as tables of its own ([`super::results`]), which break and wrap as a page does. This one is for pages
+//! that show a picture of a report: everything is in units of its own width.
+
+use maud::{Markup, PreEscaped, html};
+use tare_page::COLOURS;
+
+use super::chart::{Axis, pixels};
+use super::results::noise;
+use super::wording::{Claim, charged, said};
+use super::{Study, is_base, measured, unit};
+use crate::analysis::{CellAnalysis, Difference};
+
+/// Width of the picture, and where its plot begins and ends.
+const WIDTH: f64 = 940.0;
+const LEFT: f64 = 250.0;
+const RIGHT: f64 = 735.0;
+/// Height of a setting's line for a number of connections, and of what is around its lines.
+const LINE: f64 = 11.0;
+const AROUND: f64 = 12.0;
+/// Height of a workload's heading, and of what is above the first and below the last.
+const HEADING: f64 = 44.0;
+const ABOVE: f64 = 34.0;
+const BELOW: f64 = 34.0;
+/// How far the axis reaches beyond the estimates, as a share of what they span. An interval that reaches further is cut off.
+const BEYOND: f64 = 0.25;
+
+const STYLE: &str = "\
+    svg { background: var(--page); font: 14px var(--sans); font-variant-numeric: tabular-nums; }\
+    text { fill: var(--ink); } .soft { fill: var(--soft); font-size: 12.5px; } .heading { font-weight: 650; }\
+    .costs, .may-cost { --kind: var(--costs); } .gains, .may-gain { --kind: var(--gains); }\
+    .equal { --kind: var(--equal); } .unclear { --kind: var(--unclear); }\
+    .figure { fill: var(--kind, var(--ink)); font-weight: 650; }\
+    .grid { stroke: var(--line); } .zero { stroke: var(--ink); } .margin { stroke: var(--soft); stroke-dasharray: 3 4; }\
+    .noise { fill: var(--noise); } .range { stroke: var(--kind); stroke-width: 2.5; }\
+    .estimate { fill: var(--kind); stroke: var(--page); }\
+    :is(.unclear, .may-cost, .may-gain) .estimate { fill: var(--page); stroke: var(--kind); stroke-width: 2; }";
+
+/// A setting under a workload, by connections.
+struct Row<'s> {
+    name: &'s str,
+    points: Vec<Point>,
+}
+
+/// Its difference at a number of connections.
+struct Point {
+    claim: Claim,
+    cost: Difference,
+    noise: Option<(f64, f64)>,
+}
+
+/// The picture of a study.
+pub(super) fn picture(study: &Study<'_>) -> Markup {
+    let header = &study.analysis.header;
+    let workloads: Vec<(&str, Vec<&CellAnalysis>, Vec<Row<'_>>)> = study
+        .workloads()
+        .into_iter()
+        .map(|(name, cells)| {
+            let rows = rows(study, &cells);
+            (name, cells, rows)
+        })
+        .collect();
+    let axis = axis(workloads.iter().flat_map(|(_, _, rows)| rows), header.margin);
+    let mut tops = vec![];
+    let mut height = ABOVE;
+    for (_, _, rows) in &workloads {
+        tops.push(height);
+        height += HEADING + rows.iter().map(Row::height).sum::<f64>();
+    }
+    let bottom = height;
+    height += BELOW;
+    html! {
+        svg xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {WIDTH} {height}")) width=(WIDTH) height=(height) role="img" {
+            title { (header.question) }
+            style { (PreEscaped(COLOURS)) (PreEscaped(STYLE)) }
+            rect width=(WIDTH) height=(height) fill="var(--page)" {}
+            text.soft x="16" y="22" {
+                "Difference in " (charged(header.measure)) ", with the 95% interval"
+                @if workloads.iter().any(|(_, cells, _)| cells.len() > 1) { "; a line for each number of connections" }
+                ". Shaded: noise (A/A)"
+            }
+            @for ((name, cells, rows), top) in workloads.iter().zip(tops) {
+                text.heading x="16" y=(top + 26.0) { (name) tspan.soft dx="10" { (connections(cells)) } }
+                @let from = top + HEADING - 6.0;
+                @let to = top + HEADING + rows.iter().map(Row::height).sum::<f64>();
+                @let places = places(rows, top + HEADING);
+                @for (row, at) in rows.iter().zip(&places) { (row.noise(&axis, *at)) }
+                (rules(&axis, header.margin, from, to))
+                @for (row, at) in rows.iter().zip(&places) { (row.drawn(&axis, *at)) }
+            }
+            @for tick in axis.ticks() {
+                text.soft x=(place(&axis, tick)) y=(bottom + 20.0) text-anchor="middle" { (axis.change(tick)) }
+            }
+        }
+    }
+}
+
+/// The settings that are compared with a base, where they were measured.
+fn rows<'s>(study: &'s Study<'_>, cells: &[&CellAnalysis]) -> Vec<Row<'s>> {
+    let header = &study.analysis.header;
+    let point = |cell: &&CellAnalysis, name: &str| {
+        let setting = measured(cell).find(|s| s.name == name && !is_base(s))?;
+        let (said, cost) = (said(header, cell, setting)?, setting.cost?);
+        Some(Point { claim: said.claim, cost, noise: noise(cell, &setting.base) })
+    };
+    let rows = header.settings.iter().filter(|s| !s.twin).map(|s| Row {
+        name: &s.name,
+        points: cells.iter().filter_map(|cell| point(cell, &s.name)).collect(),
+    });
+    rows.filter(|row| !row.points.is_empty()).collect()
+}
+
+/// Holds every estimate, and of the intervals what is near.
+fn axis<'r>(rows: impl Iterator<Item = &'r Row<'r>>, margin: f64) -> Axis {
+    let points: Vec<Difference> = rows.flat_map(|row| row.points.iter().map(|p| p.cost)).collect();
+    let shares = || points.iter().map(|c| c.share).chain([-margin, margin]);
+    let (low, high) = (shares().fold(0.0, f64::min), shares().fold(0.0, f64::max));
+    let beyond = (high - low) * BEYOND;
+    let ends = points.iter().filter_map(|c| c.interval).flat_map(|(from, to)| [from, to]);
+    Axis::holding(shares().chain(ends.map(|end| end.clamp(low - beyond, high + beyond))))
+}
+
+/// Where a value lies.
+fn place(axis: &Axis, value: f64) -> f64 {
+    LEFT + (RIGHT - LEFT) * axis.place(value) / 100.0
+}
+
+/// Upright lines: ticks, the margin, zero.
+fn rules(axis: &Axis, margin: f64, from: f64, to: f64) -> Markup {
+    let line = |class: &str, value: f64| {
+        let (x, from, to) = (pixels(place(axis, value)), pixels(from), pixels(to));
+        html! { line class=(class) x1=(x) x2=(x) y1=(from) y2=(to) {} }
+    };
+    html! {
+        @for tick in axis.ticks() { (line("grid", tick)) }
+        (line("margin", -margin)) (line("margin", margin)) (line("zero", 0.0))
+    }
+}
+
+/// Where rows begin that follow each other.
+fn places(rows: &[Row<'_>], from: f64) -> Vec<f64> {
+    let mut at = from;
+    let next = |row: &Row<'_>| {
+        at += row.height();
+        at - row.height()
+    };
+    rows.iter().map(next).collect()
+}
+
+/// `16, 32, 64 connections, from top to bottom`.
+fn connections(cells: &[&CellAnalysis]) -> String {
+    if let [one] = cells {
+        return one.cell.drive();
+    }
+    let of_cell = |cell: &&CellAnalysis| match cell.cell.percent {
+        Some(percent) => format!("{} at {percent}%", cell.cell.users),
+        None => cell.cell.users.to_string(),
+    };
+    let each: Vec<String> = cells.iter().map(of_cell).collect();
+    format!("{} connections, from top to bottom", each.join(", "))
+}
+
+impl Row<'_> {
+    #[allow(clippy::cast_precision_loss)] // a handful
+    fn height(&self) -> f64 {
+        AROUND + LINE * self.points.len() as f64
+    }
+
+    /// Each point, and the height at which its line is.
+    fn lines(&self, top: f64) -> impl Iterator<Item = (&Point, f64)> {
+        #[allow(clippy::cast_precision_loss)] // a handful
+        let line = move |place: usize| top + AROUND / 2.0 + LINE * (place as f64 + 0.5);
+        self.points.iter().enumerate().map(move |(place, point)| (point, line(place)))
+    }
+
+    /// What noise looks like against the same base.
+    fn noise(&self, axis: &Axis, top: f64) -> Markup {
+        html! {
+            @for (point, y) in self.lines(top) {
+                @if let Some((low, high)) = point.noise {
+                    @let (left, right) = (place(axis, low), place(axis, high));
+                    rect.noise x=(pixels(left)) width=(pixels(right - left)) y=(pixels(y - LINE / 2.0)) height=(pixels(LINE)) {}
+                }
+            }
+        }
+    }
+
+    fn drawn(&self, axis: &Axis, top: f64) -> Markup {
+        let base_line = pixels(top + self.height() / 2.0 + 5.0);
+        let claim = Claim::worst(self.points.iter().map(|p| p.claim));
+        html! {
+            text x=(pixels(LEFT - 14.0)) y=(base_line) text-anchor="end" { (self.name) }
+            @for (point, y) in self.lines(top) { (point.drawn(axis, y)) }
+            text class={ "figure " (claim.word()) } x=(pixels(RIGHT + 16.0)) y=(base_line) { (self.figure()) }
+        }
+    }
+
+    /// The difference, or the lowest and the highest of several.
+    fn figure(&self) -> Markup {
+        let change = |c: &Difference| unit::change(c.share, c.plus_minus());
+        let mut costs: Vec<Difference> = self.points.iter().map(|p| p.cost).collect();
+        costs.sort_by(|a, b| a.share.total_cmp(&b.share));
+        match costs.as_slice() {
+            [one] => html! { (change(one)) tspan.soft dx="7" { (unit::interval(*one)) } },
+            [low, .., high] => html! { (change(low)) " … " (change(high)) },
+            [] => html! {},
+        }
+    }
+}
+
+impl Point {
+    fn drawn(&self, axis: &Axis, y: f64) -> Markup {
+        let y = pixels(y);
+        html! {
+            g class=(self.claim.word()) {
+                @if let Some((low, high)) = self.cost.interval {
+                    line.range x1=(pixels(place(axis, low))) x2=(pixels(place(axis, high))) y1=(y) y2=(y) {}
+                }
+                circle.estimate cx=(pixels(place(axis, self.cost.share))) cy=(y) r="4" {}
+            }
+        }
+    }
+}
