@@ -13,7 +13,7 @@ use super::{Study, is_base, measured, unit};
 use crate::analysis::{CellAnalysis, Difference};
 
 /// Width of the picture, and where its plot begins and ends.
-const WIDTH: f64 = 940.0;
+const WIDTH: f64 = 960.0;
 const LEFT: f64 = 250.0;
 const RIGHT: f64 = 735.0;
 /// Height of a setting's line for a number of connections, and of what is around its lines.
@@ -28,7 +28,7 @@ const BEYOND: f64 = 0.25;
 
 const STYLE: &str = "\
     svg { background: var(--page); font: 14px var(--sans); font-variant-numeric: tabular-nums; }\
-    text { fill: var(--ink); } .soft { fill: var(--soft); font-size: 12.5px; } .heading { font-weight: 650; }\
+    text { fill: var(--ink); } .soft { fill: var(--soft); font-size: 12.5px; font-weight: 400; } .heading { font-weight: 650; }\
     .costs, .may-cost { --kind: var(--costs); } .gains, .may-gain { --kind: var(--gains); }\
     .equal { --kind: var(--equal); } .unclear { --kind: var(--unclear); }\
     .figure { fill: var(--kind, var(--ink)); font-weight: 650; }\
@@ -113,11 +113,12 @@ fn rows<'s>(study: &'s Study<'_>, cells: &[&CellAnalysis]) -> Vec<Row<'s>> {
 
 /// Holds every estimate, and of the intervals what is near.
 fn axis<'r>(rows: impl Iterator<Item = &'r Row<'r>>, margin: f64) -> Axis {
-    let points: Vec<Difference> = rows.flat_map(|row| row.points.iter().map(|p| p.cost)).collect();
-    let shares = || points.iter().map(|c| c.share).chain([-margin, margin]);
+    let points: Vec<&Point> = rows.flat_map(|row| &row.points).collect();
+    let shares = || points.iter().map(|p| p.cost.share).chain([-margin, margin]);
     let (low, high) = (shares().fold(0.0, f64::min), shares().fold(0.0, f64::max));
     let beyond = (high - low) * BEYOND;
-    let ends = points.iter().filter_map(|c| c.interval).flat_map(|(from, to)| [from, to]);
+    let intervals = points.iter().flat_map(|p| [p.cost.interval, p.noise]).flatten();
+    let ends = intervals.flat_map(|(from, to)| [from, to]);
     Axis::holding(shares().chain(ends.map(|end| end.clamp(low - beyond, high + beyond))))
 }
 
