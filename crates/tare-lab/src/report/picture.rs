@@ -37,6 +37,14 @@ const STYLE: &str = "\
     .estimate { fill: var(--kind); stroke: var(--page); }\
     :is(.unclear, .may-cost, .may-gain) .estimate { fill: var(--page); stroke: var(--kind); stroke-width: 2; }";
 
+/// A workload.
+struct Panel<'s> {
+    name: &'s str,
+    /// `16, 32, 64 connections, from top to bottom`.
+    connections: String,
+    rows: Vec<Row<'s>>,
+}
+
 /// A setting under a workload, by connections.
 struct Row<'s> {
     name: &'s str,
@@ -53,23 +61,17 @@ struct Point {
 /// The picture of a study.
 pub(super) fn picture(study: &Study<'_>) -> Markup {
     let header = &study.analysis.header;
-    let workloads: Vec<(&str, Vec<&CellAnalysis>, Vec<Row<'_>>)> = study
-        .workloads()
-        .into_iter()
-        .map(|(name, cells)| {
-            let rows = rows(study, &cells);
-            (name, cells, rows)
-        })
-        .collect();
-    let axis = axis(workloads.iter().flat_map(|(_, _, rows)| rows), header.margin);
-    let mut tops = vec![];
-    let mut height = ABOVE;
-    for (_, _, rows) in &workloads {
-        tops.push(height);
-        height += HEADING + rows.iter().map(Row::height).sum::<f64>();
-    }
-    let bottom = height;
-    height += BELOW;
+    let workloads = study.workloads();
+    let several = workloads.iter().any(|(_, cells)| cells.len() > 1);
+    let panel = |(name, cells): (_, Vec<&CellAnalysis>)| Panel {
+        name,
+        connections: connections(&cells),
+        rows: rows(study, &cells),
+    };
+    let panels: Vec<Panel<'_>> = workloads.into_iter().map(panel).collect();
+    let axis = axis(panels.iter().flat_map(|panel| &panel.rows), header.margin);
+    let (tops, bottom) = places(panels.iter().map(Panel::height), ABOVE);
+    let height = bottom + BELOW;
     html! {
         svg xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {WIDTH} {height}")) width=(WIDTH) height=(height) role="img" {
             title { (header.question) }
@@ -77,20 +79,12 @@ pub(super) fn picture(study: &Study<'_>) -> Markup {
             rect width=(WIDTH) height=(height) fill="var(--page)" {}
             text.soft x="16" y="22" {
                 "Difference in " (charged(header.measure)) ", with the 95% interval"
-                @if workloads.iter().any(|(_, cells, _)| cells.len() > 1) { "; a line for each number of connections" }
+                @if several { "; a line for each number of connections" }
                 ". Shaded: noise (A/A)"
             }
-            @for ((name, cells, rows), top) in workloads.iter().zip(tops) {
-                text.heading x="16" y=(top + 26.0) { (name) tspan.soft dx="10" { (connections(cells)) } }
-                @let from = top + HEADING - 6.0;
-                @let to = top + HEADING + rows.iter().map(Row::height).sum::<f64>();
-                @let places = places(rows, top + HEADING);
-                @for (row, at) in rows.iter().zip(&places) { (row.noise(&axis, *at)) }
-                (rules(&axis, header.margin, from, to))
-                @for (row, at) in rows.iter().zip(&places) { (row.drawn(&axis, *at)) }
-            }
+            @for (panel, top) in panels.iter().zip(tops) { (panel.drawn(&axis, header.margin, top)) }
             @for tick in axis.ticks() {
-                text.soft x=(place(&axis, tick)) y=(bottom + 20.0) text-anchor="middle" { (axis.change(tick)) }
+                text.soft x=(pixels(place(&axis, tick))) y=(bottom + 20.0) text-anchor="middle" { (axis.change(tick)) }
             }
         }
     }
@@ -139,14 +133,15 @@ fn rules(axis: &Axis, margin: f64, from: f64, to: f64) -> Markup {
     }
 }
 
-/// Where rows begin that follow each other.
-fn places(rows: &[Row<'_>], from: f64) -> Vec<f64> {
+/// Where things of these heights begin that follow each other, and where the last one ends.
+fn places(heights: impl Iterator<Item = f64>, from: f64) -> (Vec<f64>, f64) {
     let mut at = from;
-    let next = |row: &Row<'_>| {
-        at += row.height();
-        at - row.height()
+    let begin = |height: f64| {
+        at += height;
+        at - height
     };
-    rows.iter().map(next).collect()
+    let places = heights.map(begin).collect();
+    (places, at)
 }
 
 /// `16, 32, 64 connections, from top to bottom`.
@@ -160,6 +155,22 @@ fn connections(cells: &[&CellAnalysis]) -> String {
     };
     let each: Vec<String> = cells.iter().map(of_cell).collect();
     format!("{} connections, from top to bottom", each.join(", "))
+}
+
+impl Panel<'_> {
+    fn height(&self) -> f64 {
+        HEADING + self.rows.iter().map(Row::height).sum::<f64>()
+    }
+
+    fn drawn(&self, axis: &Axis, margin: f64, top: f64) -> Markup {
+        let (places, bottom) = places(self.rows.iter().map(Row::height), top + HEADING);
+        html! {
+            text.heading x="16" y=(pixels(top + 26.0)) { (self.name) tspan.soft dx="10" { (self.connections) } }
+            @for (row, at) in self.rows.iter().zip(&places) { (row.noise(axis, *at)) }
+            (rules(axis, margin, top + HEADING - 6.0, bottom))
+            @for (row, at) in self.rows.iter().zip(&places) { (row.drawn(axis, *at)) }
+        }
+    }
 }
 
 impl Row<'_> {

@@ -247,14 +247,7 @@ impl<'a> Run<'a> {
     ) -> Result<Option<Reason>> {
         tell(Event::Doing("starting servers anew"));
         let mut random = self.random(u64::from(self.fleet.next_process()));
-        let settings: BTreeSet<usize> = wanted.iter().flat_map(|(_, settings)| settings).copied().collect();
-        // Who is started when may decide where its memory comes to lie: in a fixed order that would be the setting's.
-        let mut settings = Vec::from_iter(settings);
-        random.shuffle(&mut settings);
-        self.fleet.start(&settings).map_err(|e| self.bench.explain(e))?;
-        if self.by_itself.is_none() {
-            self.by_itself = Some(self.works_by_itself()?);
-        }
+        self.start(wanted, &mut random)?;
         let mut order: Vec<&(Cell, Vec<usize>)> = wanted.iter().filter(|(_, s)| !s.is_empty()).collect();
         random.shuffle(&mut order);
         for (cell, settings) in order {
@@ -297,6 +290,18 @@ impl<'a> Run<'a> {
             }
         }
         Ok(None)
+    }
+
+    /// Starts the servers of these settings, in an order drawn anew: where the memory of each comes to lie may depend on that.
+    fn start(&mut self, wanted: &[(Cell, Vec<usize>)], random: &mut fastrand::Rng) -> Result<()> {
+        let settings: BTreeSet<usize> = wanted.iter().flat_map(|(_, settings)| settings).copied().collect();
+        let mut settings = Vec::from_iter(settings);
+        random.shuffle(&mut settings);
+        self.fleet.start(&settings).map_err(|e| self.bench.explain(e))?;
+        if self.by_itself.is_none() {
+            self.by_itself = Some(self.works_by_itself()?);
+        }
+        Ok(())
     }
 
     /// Whether there is a cell with fewer blocks than it is to have in any case.
