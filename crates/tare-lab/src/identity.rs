@@ -40,7 +40,7 @@ pub(crate) fn check_same_budget(order: &Order, header: &Header) -> Result<()> {
 }
 
 /// What a study that begins writes first.
-pub(crate) fn header(order: &Order, servers: Vec<ServerFacts>, others: Others) -> Header {
+pub(crate) fn header(order: &Order, seed: u64, servers: Vec<ServerFacts>, others: Others) -> Header {
     let definition = &order.definition;
     Header {
         format: FORMAT,
@@ -49,7 +49,7 @@ pub(crate) fn header(order: &Order, servers: Vec<ServerFacts>, others: Others) -
         study: order.name.clone(),
         question: definition.question.clone(),
         quick: order.quick,
-        seed: order.seed.unwrap_or_else(|| fastrand::u64(..)),
+        seed,
         slice_seconds: definition.slice_seconds,
         turn_milliseconds: definition.turn_milliseconds,
         precision: definition.precision,

@@ -58,9 +58,11 @@ impl Engine {
     /// Those this is true of. None of the others' memory is looked at beyond the slab's head.
     pub(crate) fn live_threads_where(&self, wanted: impl Fn(&Thread) -> bool) -> Vec<&'static Thread> {
         let is_wanted = |thread: &&Thread| thread.alive.load(Acquire) == 1 && wanted(thread);
-        let mut threads: Vec<&'static Thread> = self.slabs().filter(is_wanted).collect();
-        threads.sort_by_key(|thread| thread.thread_id.load(Relaxed));
-        threads
+        let with_id = |thread: &'static Thread| (thread.thread_id.load(Relaxed), thread);
+        let mut threads: Vec<(u64, &'static Thread)> = self.slabs().filter(is_wanted).map(with_id).collect();
+        // The ids are read once: threads come and go meanwhile, and a sort whose keys change panics.
+        threads.sort_by_key(|(id, _)| *id);
+        threads.into_iter().map(|(_, thread)| thread).collect()
     }
 
     /// Reads sums that folding moves about: again, if something folded meanwhile. Under a storm of folds the

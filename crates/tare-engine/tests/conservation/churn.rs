@@ -55,3 +55,28 @@ fn memory_returns_to_where_it_was_and_counts_add_up() {
     assert_eq!(rig.losses(), 0, "{:?}", rig.lost());
     check(rig);
 }
+
+/// A slab is used anew while who reads puts them in order: an order whose keys change would be none.
+#[test]
+fn threads_are_read_in_order_while_slabs_change_hands() {
+    let rig = Rig::with(small());
+    let turn = |worker| {
+        let mut random = Random::new(worker);
+        // Many at once, which end in another order than they began in.
+        let mut threads: Vec<_> = (0..32).map(|_| rig.connect()).collect();
+        while !threads.is_empty() {
+            let thread = threads.swap_remove(random.below(threads.len() as u64) as usize);
+            rig.set_current_thread(Some(thread));
+            rig.set_current_thread(None);
+            rig.delete_thread(thread);
+        }
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> =
+            (0..4).map(|worker| scope.spawn(move || (0..500).for_each(|_| turn(worker)))).collect();
+        while workers.iter().any(|worker| !worker.is_finished()) {
+            rig.connect_attributes();
+        }
+    });
+    assert!(rig.threads().is_empty());
+}

@@ -38,6 +38,8 @@ pub use order::{Event, Order};
 const WARM_UP: u32 = 1;
 /// Marks the random numbers that order turns, beside those that order slices.
 const TURNS: u64 = 1 << 63;
+/// Marks those that order the servers when they are started for the first time.
+const FIRST_START: u64 = u64::MAX;
 /// Marks those that say when transactions arrive.
 const ARRIVALS: u64 = 1 << 62;
 /// So many blocks and unmeasured slices are done again, or left out, because the driver failed. Then the study ends.
@@ -71,6 +73,8 @@ pub fn run(order: &Order, interrupt: &Interrupt, tell: &mut dyn FnMut(Event<'_>)
     let loads = Loads::of(&order.definition);
     let mut origins = prepare(order, &bench, programs, &loads, tell).map_err(|e| bench.explain(e))?;
     let first = next_process(journal.records());
+    let known = Analysis::of(journal.records()).map(|analysis| analysis.header.seed);
+    let seed = known.or(order.seed).unwrap_or_else(|| fastrand::u64(..));
     let fleet = Fleet::new(&bench, &order.definition, &origins, &order.preloads, first)?;
     let mut run = Run {
         order,
@@ -78,6 +82,7 @@ pub fn run(order: &Order, interrupt: &Interrupt, tell: &mut dyn FnMut(Event<'_>)
         loads: &loads,
         fleet,
         journal: &mut journal,
+        seed,
         begun,
         before: 0.0,
         others,
@@ -114,6 +119,8 @@ struct Run<'a> {
     loads: &'a Loads,
     fleet: Fleet<'a>,
     journal: &'a mut Journal,
+    /// All that is drawn follows from it; the same when the study goes on.
+    seed: u64,
     begun: Instant,
     /// Seconds it had run before it was cut off.
     before: f64,
@@ -143,11 +150,11 @@ impl<'a> Run<'a> {
     fn begin(&mut self, tell: &mut dyn FnMut(Event<'_>)) -> Result<()> {
         tell(Event::Doing("starting servers"));
         let mut all: Vec<usize> = (0..self.definition().settings.len()).collect();
-        fastrand::shuffle(&mut all);
+        self.random(FIRST_START).shuffle(&mut all);
         self.fleet.start(&all).map_err(|e| self.bench.explain(e))?;
         let servers = self.servers()?;
         let Some(analysis) = self.analysis() else {
-            let header = header(self.order, servers, self.others);
+            let header = header(self.order, self.seed, servers, self.others);
             return self.journal.append(Record::Header(Box::new(header)));
         };
         if analysis.header.servers != servers {
@@ -350,12 +357,8 @@ impl<'a> Run<'a> {
 
     /// Numbers of their own for every purpose, the same when a study goes on.
     fn random(&self, purpose: u64) -> fastrand::Rng {
-        let header = self.journal.records().iter().find_map(|r| match r {
-            Record::Header(header) => Some(header.seed),
-            _ => None,
-        });
         let mut mixed = fastrand::Rng::with_seed(purpose);
-        fastrand::Rng::with_seed(header.unwrap_or(0) ^ mixed.u64(..))
+        fastrand::Rng::with_seed(self.seed ^ mixed.u64(..))
     }
 
     /// An unmeasured slice. The first one of a cell tells what a transaction makes the setting's server do: reading that costs, and must
