@@ -6,7 +6,7 @@ export PATH := $(dir $(CARGO)):$(PATH)
 # Arguments for the programs: make demo ARGS="--secs 60", make bench ARGS="--rounds 10".
 ARGS ?=
 
-.PHONY: help setup provider build demo bench lab-calibrate lab-simulation lab-record lab-precision callgrind cachegrind check deb deb-compare release outlets-cost test test-hosts test-mtr test-bare test-recipes test-miri test-random test-valgrind test-scale test-slowlog
+.PHONY: help setup tools packaging provider build demo bench lab-calibrate lab-simulation lab-record lab-precision callgrind cachegrind check deb deb-compare release outlets-cost test test-hosts test-mtr test-bare test-recipes test-miri test-random test-valgrind test-scale test-slowlog
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -14,9 +14,13 @@ help: ## list the commands
 setup: ## install what is missing (Debian 12; a Rust toolchain must be there)
 	@scripts/setup.sh
 
+# What building alone needs: a server's administrator builds without a load generator and a debugger.
+tools:
+	@scripts/setup.sh --build
+
 # Built as a cdylib alone: built together with the rlib, cargo leaves link-time optimisation out, and the engine's code is
 # then called instead of inlined. In a folder of its own, because each kind would make cargo build the other anew.
-provider: setup
+provider: tools
 	@echo 'provider: building it optimised; this takes a minute where it is new, without a word'
 	@cargo rustc --quiet --locked --release -p tare-mariadb --lib --crate-type cdylib --target-dir target/provider -- -C llvm-args=-align-all-functions=6
 	@scripts/replace.sh target/provider/release/libtare_mariadb.so target/release/libtare_mariadb.so
@@ -25,10 +29,10 @@ build: provider ## build the provider and the command line, optimised
 	@echo 'tare: building the command line, likewise'
 	@cargo build --quiet --locked --release -p tare
 
-demo: build ## see it work: a stock server with tare, under load
+demo: setup build ## see it work: a stock server with tare, under load
 	@target/release/tare demo $(ARGS)
 
-bench: build ## measure what it costs: off, off again, tare, built-in
+bench: setup build ## measure what it costs: off, off again, tare, built-in
 	@target/release/tare bench $(ARGS)
 
 lab-calibrate: setup ## weigh the lab: are costs of known size found, of every kind? 40 minutes; writes docs/method.md (ARGS="20 9": runs, blocks)
@@ -43,41 +47,45 @@ lab-record: setup ## record turns of servers that are all alike, for a test that
 lab-precision: setup ## the lab beside measuring one after the other; an hour; writes docs/method.md (ARGS="10 10": runs, minutes at most)
 	@cargo run --quiet --locked --release -p tare-lab --example calibrate -- precision $(ARGS)
 
-callgrind: ## count the instructions that recording one transaction takes, and where they go
+callgrind: setup ## count the instructions that recording one transaction takes, and where they go
 	@scripts/callgrind.sh
 
-cachegrind: provider ## count what a statement costs a server in instructions and cache misses, by function; some minutes (ARGS="level=sums")
+cachegrind: setup provider ## count what a statement costs a server in instructions and cache misses, by function; some minutes (ARGS="level=sums")
 	@scripts/cachegrind.sh $(ARGS)
 
-check: setup ## formatting, lints and documentation; licences and advisories where cargo-deny is there
+check: tools ## formatting, lints and documentation; licences and advisories where cargo-deny is there
 	cargo fmt --all --check
 	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --quiet --locked --workspace --no-deps
 	@if command -v cargo-deny >/dev/null; then cargo deny --locked check; \
 	else echo 'check: cargo-deny is not there (cargo install cargo-deny): licences and advisories were not looked at'; fi
 
-deb: setup ## build a Debian package in target/package: command line, provider, manual pages, completions
+# What packages are made with.
+packaging:
+	@scripts/setup.sh --build dpkg-dev jq
+
+deb: packaging ## build a Debian package in target/package: command line, provider, manual pages, completions
 	@scripts/package.sh deb
 
-deb-compare: setup ## build the package here and in another place, and hold one against the other
+deb-compare: packaging ## build the package here and in another place, and hold one against the other
 	@scripts/package.sh compare
 
-release: setup ## build what is released: package, tarball, list of what is in them (SBOM), the changelog's section, checksums
+release: packaging ## build what is released: package, tarball, list of what is in them (SBOM), the changelog's section, checksums
 	@scripts/package.sh release
 
 # Ends with one line: how many tests passed, failed and were skipped. The tests are built unoptimised, which is quick; what
 # they load into servers is the optimised provider.
-test: check provider ## the whole test suite; CI calls exactly this
+test: setup check provider ## the whole test suite; CI calls exactly this
 	TARE_PROVIDER=$(CURDIR)/target/release/libtare_mariadb.so scripts/test.sh
 
 # What is about a server and honours TARE_MARIADBD; unlike `make test`, with captured output shown, so that a test a host
 # cannot take part in says why. tare-mariadb's tests load the provider Cargo has just built for them.
 SERVER_TESTS = cargo test --quiet --locked --no-fail-fast -p tare-testkit -p tare-mariadb -- --show-output
 
-test-hosts: build ## the suite's server tests on other MariaDB versions (downloads them)
+test-hosts: setup build ## the suite's server tests on other MariaDB versions (downloads them)
 	TARE_PROVIDER=$(CURDIR)/target/release/libtare_mariadb.so scripts/hosts.sh run $(SERVER_TESTS)
 
-test-valgrind: provider ## server tests with every server that has tare under valgrind; an hour (ARGS="--test sessions": which)
+test-valgrind: setup provider ## server tests with every server that has tare under valgrind; an hour (ARGS="--test sessions": which)
 	@scripts/valgrind.sh $(ARGS)
 
 test-bare: deb ## the package on a bare Debian 12 in a chroot: installed, used, taken off (needs root, debootstrap and a network)
@@ -86,21 +94,21 @@ test-bare: deb ## the package on a bare Debian 12 in a chroot: installed, used, 
 test-recipes: release ## the playbook and the Dockerfile of docs/deploy, in the same chroot
 	@scripts/bare.sh recipes
 
-test-mtr: provider ## the server's own tests, of the Performance Schema and of the host, with tare, against a list of known failures
+test-mtr: setup provider ## the server's own tests, of the Performance Schema and of the host, with tare, against a list of known failures
 	@scripts/setup.sh mariadb-test
 	@scripts/mtr.sh
 
-test-random: provider ## random sessions on the built-in and on tare, held against each other (ARGS="--seed 1 --count 2000")
+test-random: setup provider ## random sessions on the built-in and on tare, held against each other (ARGS="--seed 1 --count 2000")
 	@TARE_PROVIDER=$(CURDIR)/target/release/libtare_mariadb.so cargo run --quiet --locked -p tare-testkit --example random -- $(ARGS)
 
-test-slowlog: provider ## log every statement of 64 connections for two minutes, to a fast disk and one that stalls: nothing is lost unsaid
+test-slowlog: setup provider ## log every statement of 64 connections for two minutes, to a fast disk and one that stalls: nothing is lost unsaid
 	TARE_SLOWLOG_SECONDS=120 TARE_PROVIDER=$(CURDIR)/target/release/libtare_mariadb.so cargo test --quiet --locked -p tare-outlets --test slowlog -- load:: --nocapture --test-threads 1
 
 test-miri: ## unit tests of the protocols and the engine, run by Miri (needs a nightly toolchain with it)
 	@scripts/miri.sh $(ARGS)
 
-outlets-cost: provider ## print what a look of tare export and tare top costs a server with 5,000 digests, in CPU time (two minutes)
+outlets-cost: setup provider ## print what a look of tare export and tare top costs a server with 5,000 digests, in CPU time (two minutes)
 	TARE_PROVIDER=$(CURDIR)/target/release/libtare_mariadb.so cargo test --quiet --locked -p tare-outlets --test cost -- --ignored --nocapture
 
-test-scale: provider ## read every table with 1,000 connections, 5,000 digests and 10,000 tables, and beside a load; prints what it takes
+test-scale: setup provider ## read every table with 1,000 connections, 5,000 digests and 10,000 tables, and beside a load; prints what it takes
 	TARE_PROVIDER=$(CURDIR)/target/release/libtare_mariadb.so cargo test --quiet --locked -p tare-testkit --test scale -- --ignored --nocapture

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what tare needs to be built, tested and shown, on Debian 12 and its kin. Does nothing, and needs no network,
-# when all of it is there. A server that gets installed on the way is not started. Arguments: further packages, for what
-# needs more than the rest.
+# when all of it is there. A server or an exporter that gets installed on the way is not started, nor at the next boot.
+# Arguments: --build for what building alone needs; further packages, for what needs more than the rest.
 set -euo pipefail
 
 die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
@@ -21,15 +21,19 @@ wanted=()
 want() { wanted+=("$1"); }
 have cc                  || want gcc
 [ -e "$(cc -print-file-name=crt1.o 2>/dev/null)" ] || want libc6-dev
-have mariadbd            || want mariadb-server
-have mariadb-install-db  || want mariadb-server
-have mariadb             || want mariadb-client
-have sysbench            || want sysbench
-have jq                  || want jq
-[ -e /usr/lib/mysql/plugin/ha_federatedx.so ] || want mariadb-server
-[ -d /usr/share/sysbench ] || want sysbench
-have valgrind            || want valgrind
-have prometheus-mysqld-exporter || want prometheus-mysqld-exporter
+if [ "${1:-}" = --build ]; then
+    shift
+else
+    have mariadbd            || want mariadb-server
+    have mariadb-install-db  || want mariadb-server
+    have mariadb             || want mariadb-client
+    have sysbench            || want sysbench
+    have jq                  || want jq
+    [ -e /usr/lib/mysql/plugin/ha_federatedx.so ] || want mariadb-server
+    [ -d /usr/share/sysbench ] || want sysbench
+    have valgrind            || want valgrind
+    have prometheus-mysqld-exporter || want prometheus-mysqld-exporter
+fi
 # A package that others only recommend is known to dpkg, too: what counts is that it is installed.
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 for package in "$@"; do installed "$package" || want "$package"; done
@@ -49,11 +53,20 @@ install() {
         "${root[@]}" chmod 755 "$policy"
         placed=yes
     fi
+    # What the packages would start at every boot from now on, and was not there before.
+    local unit units=()
+    for unit in mariadb prometheus-mysqld-exporter; do
+        [ -e "/lib/systemd/system/$unit.service" ] || units+=("$unit")
+    done
     local status=0
     "${root[@]}" apt-get update -qq \
         && "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null \
         || status=$?
     [ -z "$placed" ] || "${root[@]}" rm -f "$policy"
+    for unit in "${units[@]}"; do
+        [ ! -e "/lib/systemd/system/$unit.service" ] || ! have systemctl \
+            || "${root[@]}" systemctl disable --quiet "$unit" 2>/dev/null || true
+    done
     return "$status"
 }
 

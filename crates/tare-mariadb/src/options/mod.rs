@@ -5,6 +5,7 @@
 //! variable `TARE_OPTIONS` (`key=value;key=value`) comes after the files and wins.
 
 mod definition;
+mod document;
 mod error;
 mod file;
 mod pattern;
@@ -21,6 +22,7 @@ use tare_engine::{Limits, Recording};
 use tare_tables::Shape;
 
 pub use definition::{Kind, OPTIONS, OptionDef};
+pub use document::markdown;
 pub use error::{OptionError, Origin};
 pub use file::{Entry, OptionFiles};
 pub use pattern::wildcard_matches;
