@@ -77,6 +77,23 @@ fn runs_that_print_and_end_print_the_same() {
 }
 
 #[test]
+fn an_option_file_that_is_a_pipe_is_the_servers() {
+    let host = Host::find().unwrap();
+    let printed = |libraries: &[&Path]| {
+        let mut command = preloaded(&host.mariadbd, libraries);
+        command.args(["--defaults-file=/dev/stdin", "--print-defaults"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut server = command.spawn().unwrap();
+        server.stdin.take().unwrap().write_all(b"[mysqld]\nmax_connections=4711\n").unwrap();
+        let ended = server.wait_with_output().unwrap();
+        (text(&ended.stdout), text(&ended.stderr))
+    };
+    let with = printed(&[&provider()]);
+    assert!(with.0.contains("--max_connections=4711"), "{with:?}");
+    assert_eq!(with, printed(&[]));
+}
+
+#[test]
 fn a_bootstrap_run_is_left_alone() {
     let _turn = tare_testkit::turn();
     let host = Host::find().unwrap();

@@ -35,6 +35,7 @@ pub struct OptionFiles {
     entries: Vec<Entry>,
     group_suffix: Option<String>,
     root: Root,
+    left: Vec<PathBuf>,
 }
 
 /// The arguments that choose the files; they come before all others.
@@ -63,7 +64,8 @@ impl OptionFiles {
             let suffix = environment("MARIADB_GROUP_SUFFIX").or_else(|| environment("MYSQL_GROUP_SUFFIX"))?;
             Some(suffix.to_string_lossy().into_owned())
         });
-        let mut files = OptionFiles { entries: Vec::new(), group_suffix, root: root.clone() };
+        let mut files =
+            OptionFiles { entries: Vec::new(), group_suffix, root: root.clone(), left: Vec::new() };
         if choice.none {
             return files;
         }
@@ -92,12 +94,22 @@ impl OptionFiles {
         })
     }
 
+    /// The files that were left to the server, because they are no regular ones.
+    pub fn left(&self) -> &[PathBuf] {
+        &self.left
+    }
+
     /// Reads one file; one that does not exist or cannot be read is passed over, as the server does.
     fn read(&mut self, path: &Path, depth: usize) {
         let place = self.root.at(path);
         let Ok(metadata) = place.metadata() else { return };
+        // A pipe gives what it holds once: to the server.
+        if !metadata.is_file() {
+            self.left.push(path.to_owned());
+            return;
+        }
         // Anybody could have written it: the server ignores such a file.
-        if metadata.is_file() && metadata.mode() & 0o002 != 0 {
+        if metadata.mode() & 0o002 != 0 {
             return;
         }
         let Ok(content) = std::fs::read(place) else { return };
@@ -257,7 +269,10 @@ fn unescape(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::io::{self, Write};
+    use std::os::fd::AsRawFd;
     use std::os::unix::fs::PermissionsExt;
+    use std::process::Command;
 
     use super::*;
 
@@ -333,6 +348,37 @@ mod tests {
         assert_eq!(read(&path), [option("a", "1")]);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
         assert_eq!(read(&path), []);
+    }
+
+    #[test]
+    fn what_a_pipe_holds_is_left_to_the_server() {
+        let (mut reader, mut writer) = io::pipe().unwrap();
+        writer.write_all(b"[tare]\na=1\n").unwrap();
+        drop(writer);
+        let pipe = PathBuf::from(format!("/dev/fd/{}", reader.as_raw_fd()));
+        assert_eq!(read(&pipe), []);
+        assert_eq!(io::read_to_string(&mut reader).unwrap(), "[tare]\na=1\n");
+
+        let dir = tempfile::tempdir().unwrap();
+        let (fifo, file) = (dir.path().join("fifo"), dir.path().join("my.cnf"));
+        assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        fs::write(&file, format!("[tare]\na=1\n!include {}\nb=2\n", fifo.display())).unwrap();
+        let files =
+            OptionFiles::of_server(&["m".into(), format!("--defaults-file={}", file.display()).into()]);
+        assert_eq!(files.in_groups(&["tare"]).count(), 2);
+        assert_eq!(files.left(), [fifo]);
+    }
+
+    #[test]
+    fn a_link_and_a_descriptor_of_a_file_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, link) = (dir.path().join("my.cnf"), dir.path().join("link"));
+        fs::write(&file, "[tare]\na=1\n").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        assert_eq!(read(&link), [option("a", "1")]);
+        let mut open = fs::File::open(&file).unwrap();
+        assert_eq!(read(Path::new(&format!("/dev/fd/{}", open.as_raw_fd()))), [option("a", "1")]);
+        assert_eq!(io::read_to_string(&mut open).unwrap(), "[tare]\na=1\n", "the server reads it, too");
     }
 
     #[test]

@@ -61,7 +61,12 @@ fn plan(server: &Server, arguments: &[OsString]) -> Result<Plan, StandBack> {
     if settings.logs_to_file {
         error_log::expect_file();
     }
-    decide(version, &settings, &files, std::env::var_os(Options::ENVIRONMENT).as_deref())
+    let plan = decide(version, &settings, &files, std::env::var_os(Options::ENVIRONMENT).as_deref())?;
+    for file in files.left() {
+        let text = format!("leaves {} to the server: it is no regular file", file.display());
+        error_log::line(Severity::Note, &text);
+    }
+    Ok(plan)
 }
 
 /// Decides whether to serve a server of this version and with these settings; `environment` is what
