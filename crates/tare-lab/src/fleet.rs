@@ -87,30 +87,7 @@ impl<'a> Fleet<'a> {
         preloads: &BTreeMap<String, PathBuf>,
         next: u32,
     ) -> Result<Fleet<'a>> {
-        let mut fleet = Fleet { bench, definition, berths: vec![], next };
-        let alone = shared(definition).len() == 1;
-        for (place, setting) in definition.settings.iter().enumerate() {
-            let launch = launch(setting, preloads)?;
-            let server = &definition.server_of(setting).name;
-            let same = |berth: &&mut Berth<'_>| {
-                let first = &definition.settings[berth.settings[0]];
-                may_share(definition, first, setting)
-                    && Setting { name: launch.name.clone(), ..berth.setting.clone() } == launch
-            };
-            // The twin gets a server of its own, unless all settings are switched on one.
-            let found = fleet.berths.iter_mut().find(|b| same(b)).filter(|_| !setting.twin || alone);
-            match (found, origins.get(server)) {
-                (Some(berth), _) => berth.settings.push(place),
-                (None, Some(origin)) => fleet.berths.push(Berth {
-                    at: At::of(origin),
-                    setting: launch,
-                    settings: vec![place],
-                    switched: None,
-                }),
-                (None, None) => {}
-            }
-        }
-        Ok(fleet)
+        Ok(Fleet { bench, definition, berths: berths(definition, origins, preloads)?, next })
     }
 
     /// Starts a server for every setting of `wanted` that has none running, in this order, and checks that it is what the setting
@@ -349,6 +326,38 @@ impl Ready {
     }
 }
 
+/// A place for each server.
+fn berths<'a>(
+    definition: &Definition,
+    origins: &'a BTreeMap<String, Origin>,
+    preloads: &BTreeMap<String, PathBuf>,
+) -> Result<Vec<Berth<'a>>> {
+    let mut berths: Vec<Berth<'_>> = vec![];
+    let alone = shared(definition).len() == 1;
+    for (place, setting) in definition.settings.iter().enumerate() {
+        let launch = launch(setting, preloads)?;
+        let server = &definition.server_of(setting).name;
+        let same = |berth: &&mut Berth<'_>| {
+            let first = &definition.settings[berth.settings[0]];
+            may_share(definition, first, setting)
+                && Setting { name: launch.name.clone(), ..berth.setting.clone() } == launch
+        };
+        // The twin gets a server of its own, unless all settings are switched on one. Of one that runs there is no second.
+        let shares = |berth: &&mut Berth<'_>| !setting.twin || alone || matches!(berth.at, At::Theirs { .. });
+        match (berths.iter_mut().find(same).filter(shares), origins.get(server)) {
+            (Some(berth), _) => berth.settings.push(place),
+            (None, Some(origin)) => berths.push(Berth {
+                at: At::of(origin),
+                setting: launch,
+                settings: vec![place],
+                switched: None,
+            }),
+            (None, None) => {}
+        }
+    }
+    Ok(berths)
+}
+
 fn switch(ready: &Ready, setting: &SettingDef) -> Result<()> {
     if setting.switch.is_empty() {
         return Ok(());
@@ -366,7 +375,8 @@ fn switch(ready: &Ready, setting: &SettingDef) -> Result<()> {
     Ok(())
 }
 
-fn launch(setting: &SettingDef, preloads: &BTreeMap<String, PathBuf>) -> Result<Setting> {
+/// The shared object that a setting preloads.
+pub(crate) fn preload(setting: &SettingDef, preloads: &BTreeMap<String, PathBuf>) -> Result<Option<PathBuf>> {
     let preload = setting.preload.as_ref().map(|name| match preloads.get(name) {
         Some(path) => Ok(path.clone()),
         None => Path::new(name).canonicalize().map_err(|_| Error::Missing {
@@ -374,10 +384,14 @@ fn launch(setting: &SettingDef, preloads: &BTreeMap<String, PathBuf>) -> Result<
             hint: format!("setting `{}` preloads it: name a shared object that is there", setting.name),
         }),
     });
+    preload.transpose()
+}
+
+fn launch(setting: &SettingDef, preloads: &BTreeMap<String, PathBuf>) -> Result<Setting> {
     Ok(Setting {
         name: setting.name.clone(),
         options: setting.options.clone(),
-        preload: preload.transpose()?,
+        preload: preload(setting, preloads)?,
         environment: setting.environment.clone().into_iter().collect(),
     })
 }
@@ -425,5 +439,61 @@ fn text_of(value: &mysql::Value) -> String {
         mysql::Value::UInt(number) => number.to_string(),
         mysql::Value::NULL => "NULL".into(),
         other => format!("{other:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STUDY: &str = r#"
+question = "What does a longer sort buffer cost?"
+slice_seconds = 1
+blocks = 6
+minutes = 1
+precision = 0.01
+margin = 0.01
+
+[[server]]
+name = "one"
+dsn = "mysql://root@localhost?socket=/one"
+
+[[server]]
+name = "other"
+dsn = "mysql://root@localhost?socket=/other"
+
+[[setting]]
+name = "short"
+switch = ["SET GLOBAL sort_buffer_size = 262144"]
+
+[[setting]]
+name = "long"
+switch = ["SET GLOBAL sort_buffer_size = 2097152"]
+
+[[setting]]
+name = "elsewhere"
+server = "other"
+base = "elsewhere"
+
+[[workload]]
+name = "points"
+run = "oltp_point_select"
+users = [2]
+"#;
+
+    /// Two places on one server would each believe that it is what they switched it to last.
+    #[test]
+    fn all_settings_of_a_running_server_are_switched_in_one_place() {
+        let definition = Definition::read(STUDY, "s.toml", false).expect("a study");
+        let names: Vec<&str> = definition.settings.iter().map(|s| s.name.as_str()).collect();
+        assert_eq!(names, ["short", "short again", "long", "elsewhere", "elsewhere again"]);
+        let running = |name: &str| {
+            let guest = Guest::idle(Target::of_socket(&Path::new("/").join(name)));
+            (name.to_owned(), Origin::Running(Box::new(guest)))
+        };
+        let origins = BTreeMap::from(["one", "other"].map(running));
+        let berths = berths(&definition, &origins, &BTreeMap::new()).expect("places");
+        let settings: Vec<&[usize]> = berths.iter().map(|berth| berth.settings.as_slice()).collect();
+        assert_eq!(settings, [&[0, 1, 2][..], &[3, 4]]);
     }
 }

@@ -96,6 +96,20 @@ impl Guest {
         Ok(guest)
     }
 
+    /// On a server of which nothing is asked.
+    #[cfg(test)]
+    pub(crate) fn idle(target: Target) -> Guest {
+        let owed = Owed {
+            dsn: target.dsn(),
+            mark: String::new(),
+            schemas: vec![],
+            variables: vec![],
+            tables: vec![],
+            started: None,
+        };
+        Guest { pid: None, clock: None, target, path: PathBuf::new(), owed }
+    }
+
     /// Has the server count the CPU time of its statements, where it can.
     pub fn count_cpu(&mut self) -> Result<()> {
         let mut connection = self.target.connect()?;
