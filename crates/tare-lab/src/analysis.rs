@@ -476,6 +476,22 @@ mod tests {
         assert_eq!(on(&study(20, 0.1, 0.01, |block| Some(block / 2))).units, 10);
     }
 
+    /// One of them is not ours to start anew; the other's starts are observations all the same.
+    #[test]
+    fn a_server_that_runs_is_compared_with_the_starts_of_another_one() {
+        let mut records = study(20, 0.1, 0.01, |block| Some(block / 2));
+        for record in &mut records {
+            let Record::Slice(slice) = record else { continue };
+            slice.resident_bytes = 1 << 30;
+            slice.process = slice.process.filter(|_| slice.setting != "on");
+        }
+        let analysis = Analysis::of(&records).expect("a header");
+        let [twin, on] =
+            ["off again", "on"].map(|name| analysis.cells[0].setting(name).expect("it is there"));
+        assert_eq!((on.blocks, on.units, twin.units), (20, 10, 10));
+        assert!(on.memory.is_none() && twin.memory.is_some(), "what it holds came before the study");
+    }
+
     #[test]
     fn a_workload_of_one_server_is_about_its_settings_only() {
         let mut records = study(20, 0.1, 0.01, |_| None);

@@ -28,6 +28,9 @@ pub(crate) enum Figure {
     Throughput,
 }
 
+/// A setting's process and its base's; one that is not ours to start anew has no number.
+type Processes = (Option<u32>, Option<u32>);
+
 /// A setting's slices with those they are compared with.
 #[derive(Debug)]
 pub(crate) struct Comparison<'a> {
@@ -103,7 +106,7 @@ impl<'a> Comparison<'a> {
     #[allow(clippy::cast_precision_loss)] // memory is far below 2^53 bytes
     pub(crate) fn memory(&self) -> Vec<f64> {
         let resident = |slice: &Slice| Some(slice.resident_bytes as f64).filter(|bytes| *bytes > 0.0);
-        let apart = self.pairs.iter().filter(|pair| pair.processes().is_some());
+        let apart = self.pairs.iter().filter(|pair| matches!(pair.processes(), Some((Some(_), Some(_)))));
         let more = apart.filter_map(|pair| Some((pair, resident(pair.own)? - resident(pair.base)?)));
         observations(more).iter().map(|of_one| mean(of_one)).collect()
     }
@@ -111,7 +114,7 @@ impl<'a> Comparison<'a> {
 
 /// Figures of blocks, put together where they are of the same two processes.
 fn observations<'p, T: Copy>(figures: impl Iterator<Item = (&'p Pair<'p>, T)>) -> Vec<Vec<T>> {
-    let mut of_processes: BTreeMap<(u32, u32), Vec<T>> = BTreeMap::new();
+    let mut of_processes: BTreeMap<Processes, Vec<T>> = BTreeMap::new();
     let mut all = vec![];
     for (pair, figure) in figures {
         match pair.processes() {
@@ -140,9 +143,9 @@ impl Pair<'_> {
         (self.own.mean_charge(measure), reference)
     }
 
-    /// The two processes that measured it; `None` when it was one, or when they are not ours to start anew.
-    fn processes(&self) -> Option<(u32, u32)> {
-        self.own.process.zip(self.base.process).filter(|(own, base)| own != base)
+    /// The two processes that measured it; `None` when it was one, or when neither is ours to start anew.
+    fn processes(&self) -> Option<Processes> {
+        Some((self.own.process, self.base.process)).filter(|(own, base)| own != base)
     }
 }
 
