@@ -60,7 +60,8 @@ impl Bench {
             datadir: self.vacant("template"),
         };
         line("making a data directory");
-        datadir::create(installation, &self.account, &self.scratch, &template.datadir)?;
+        let made = datadir::create(installation, &self.account, &self.scratch, &template.datadir);
+        made.map_err(|e| self.explain(e))?;
         self.interrupt.check()?;
         let setting = Setting::plain("template", vec![]);
         let mut server = self.start(&template, &template.datadir, &setting)?;
@@ -88,7 +89,7 @@ impl Bench {
     /// Copies the template to a place of its own.
     pub(crate) fn copy(&self, template: &Template, name: &str) -> Result<PathBuf> {
         let datadir = self.vacant(name);
-        datadir::copy(&template.datadir, &datadir)?;
+        datadir::copy(&self.scratch, &template.datadir, &datadir).map_err(|e| self.explain(e))?;
         Ok(datadir)
     }
 
@@ -103,8 +104,12 @@ impl Bench {
         })
     }
 
-    /// An error as it is, or what is behind it: a disk without room.
+    /// An error as it is, or what is behind it: Ctrl-C, which ends programs in the terminal's process group, too; a disk without
+    /// room.
     pub(crate) fn explain(&self, error: Error) -> Error {
+        if self.interrupt.is_set() {
+            return Error::Interrupted;
+        }
         let free =
             nix::sys::statvfs::statvfs(self.folder()).map(|s| s.blocks_available() * s.fragment_size());
         match free {
@@ -164,7 +169,36 @@ pub struct Template {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+
     use super::*;
+
+    /// As when Ctrl-C ends the programs that make data.
+    #[test]
+    fn what_fails_when_interrupted_was_interrupted() {
+        let bench = Bench::new(Interrupt::default()).expect("a bench");
+        let installation = Installation {
+            mariadbd: "/nowhere/mariadbd".into(),
+            install_db: Some("false".into()),
+            basedir: None,
+            version: String::new(),
+            plugin_dir: PathBuf::new(),
+        };
+        let template = Template {
+            installation: installation.clone(),
+            options: vec![],
+            datadir: bench.folder().join("nowhere"),
+        };
+        let made = || bench.prepare(&installation, &[], &[], &mut |_| {}).map(drop);
+        let copied = || bench.copy(&template, "copy").map(drop);
+        for done in [made(), copied()] {
+            assert!(matches!(done, Err(Error::Program { .. })), "{done:?}");
+        }
+        bench.interrupt.flag().store(true, Ordering::Relaxed);
+        for done in [made(), copied()] {
+            assert!(matches!(done, Err(Error::Interrupted)), "{done:?}");
+        }
+    }
 
     #[test]
     fn an_option_that_the_log_complains_of_is_found() {

@@ -116,8 +116,16 @@ pub fn create(
 }
 
 /// Copies the data directory of a server that is not running.
-pub fn copy(from: &Path, to: &Path) -> Result<()> {
-    run(Command::new("cp").args(["-a", "--reflink=auto", "--"]).args([from, to]))
+pub fn copy(scratch: &Scratch, from: &Path, to: &Path) -> Result<()> {
+    run(&mut copying(scratch, from, to))
+}
+
+fn copying(scratch: &Scratch, from: &Path, to: &Path) -> Command {
+    let mut command = Command::new("cp");
+    command.args(["-a", "--reflink=auto", "--"]).args([from, to]);
+    // By this a watchdog knows whose it is.
+    command.env("TMPDIR", scratch.path());
+    command
 }
 
 /// `name` followed by a path, which need not be UTF-8.
@@ -160,6 +168,15 @@ mod tests {
         fs::write(folder.path().join("file"), "x").expect("file");
         assert!(!is_vacant(folder.path()));
         assert!(!is_initialised(folder.path()));
+    }
+
+    #[test]
+    fn a_watchdog_can_tell_who_copies() {
+        let account = Account { root_runs_as: None };
+        let scratch = Scratch::new(&account).expect("a folder");
+        let command = copying(&scratch, Path::new("/from"), Path::new("/to"));
+        let marks: Vec<_> = command.get_envs().collect();
+        assert_eq!(marks, [("TMPDIR".as_ref(), Some(scratch.path().as_os_str()))]);
     }
 
     #[test]
