@@ -4,8 +4,11 @@
 //! counts where it was the same setting, with the same base, under the same load, charged with the same. What else differs
 //! (machine, server's version, how it was measured) does not keep it out; it is said between which runs it does, so that a
 //! change there can be put down to it.
+//!
+//! Of all runs the same figure counts: that of calm rounds, or, where the setting comes in bursts in one of them, the mean of all
+//! turns. Whether a run finds bursts depends on how wide its intervals are, and two figures of one setting are no change.
 
-use crate::analysis::{Analysis, Difference};
+use crate::analysis::{Analysis, Difference, SettingAnalysis, Verdict};
 use crate::course::{Course, Estimate};
 use crate::definition::{Definition, WorkloadDef};
 use crate::record::{Cell, Header, SettingFacts};
@@ -44,6 +47,8 @@ pub struct Series {
     pub setting: String,
     /// Whether it is the base's twin: what changes there is the machine.
     pub twin: bool,
+    /// Whether what they found is the mean of all turns, and not that of calm rounds.
+    pub of_mean: bool,
     /// Places of the runs that count, and what each found.
     pub points: Vec<(usize, Difference)>,
     /// Places of those that do not, and why.
@@ -68,8 +73,8 @@ impl Run {
         self.definition.as_ref()?.workloads.iter().find(|w| w.name == cell.workload)
     }
 
-    /// What a setting costs here; else why that is not comparable with what it costs in `last`.
-    fn cost(&self, last: &Run, cell: &Cell, setting: &str) -> Result<Difference, String> {
+    /// What was found of a setting here; else why that is not comparable with what `last` found.
+    fn found(&self, last: &Run, cell: &Cell, setting: &str) -> Result<&SettingAnalysis, String> {
         let found = self.analysis.cells.iter().find(|c| c.cell == *cell).ok_or("it has no such load")?;
         let own = found.setting(setting).ok_or("it has no such setting")?;
         if self.header().measure != last.header().measure {
@@ -79,7 +84,7 @@ impl Run {
         for name in [setting, &own.base] {
             same_setting(facts(self.header(), name), facts(last.header(), name), name)?;
         }
-        own.told().or(own.cost).ok_or_else(|| "it was not measured".into())
+        own.cost.map(|_| own).ok_or_else(|| "it was not measured".into())
     }
 
     fn same_load(&self, last: &Run, cell: &Cell) -> Result<(), String> {
@@ -179,22 +184,30 @@ fn slices(header: &Header) -> String {
 
 impl Series {
     fn of(runs: &[Run], last: &Run, cell: &Cell, (setting, twin): (&str, bool)) -> Series {
-        let (mut points, mut left_out) = (vec![], vec![]);
+        let (mut found, mut left_out) = (vec![], vec![]);
         for (place, run) in runs.iter().enumerate() {
-            match run.cost(last, cell, setting) {
-                Ok(cost) => points.push((place, cost)),
+            match run.found(last, cell, setting) {
+                Ok(one) => found.push((place, one)),
                 Err(why) => left_out.push((place, why)),
             }
         }
+        let of_mean = found.iter().any(|(_, one)| is_bursty(one));
+        let figure = |one: &SettingAnalysis| if of_mean { one.mean } else { one.cost };
+        let points: Vec<(usize, Difference)> =
+            found.into_iter().filter_map(|(place, one)| Some((place, figure(one)?))).collect();
         let known = points.iter().filter_map(|(_, cost)| estimate(*cost)).collect::<Vec<_>>();
         let course = Course::of(&known);
-        Series { cell: cell.clone(), setting: setting.into(), twin, points, left_out, course }
+        Series { cell: cell.clone(), setting: setting.into(), twin, of_mean, points, left_out, course }
     }
 
     /// Places, among all runs, of those with an interval.
     pub fn known(&self) -> Vec<usize> {
         self.points.iter().filter(|(_, cost)| estimate(*cost).is_some()).map(|(place, _)| *place).collect()
     }
+}
+
+fn is_bursty(found: &SettingAnalysis) -> bool {
+    matches!(found.verdict, Some(Verdict::Costs { bursty: true, .. }))
 }
 
 fn estimate(cost: Difference) -> Option<Estimate> {

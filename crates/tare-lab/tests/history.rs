@@ -4,7 +4,7 @@
 mod sample;
 
 use serde_json::Value;
-use tare_lab::analysis::Analysis;
+use tare_lab::analysis::{Analysis, Difference, Verdict};
 use tare_lab::course::Course;
 use tare_lab::history::{History, Run, Series};
 use tare_lab::journal;
@@ -72,6 +72,31 @@ fn a_change_that_was_put_in_is_found_and_nothing_else() {
     assert!(found.len() <= 3, "{found:?}");
     assert!(history.differences(0, 1).is_empty(), "{:?}", history.differences(0, 1));
     assert_eq!(history.differences(1, 2), ["server mariadb 10.11.19-MariaDB → 11.4.5-MariaDB"]);
+}
+
+/// It costs the same in both runs; only in the first one intervals are narrow enough to tell that it does so in bursts.
+#[test]
+fn of_a_setting_in_bursts_runs_are_compared_by_one_figure() {
+    let with = |name: &str, half: f64, bursty: bool| {
+        let mut run = run(name, 1, nothing);
+        for cell in &mut run.analysis.cells {
+            let found = cell.settings.iter_mut().find(|s| s.name == "tare, all").expect("a setting");
+            let of =
+                |share: f64, half: f64| Difference { share, interval: Some((share - half, share + half)) };
+            (found.cost, found.mean) = (Some(of(0.01, 0.002)), Some(of(0.05, half)));
+            let told = if bursty { 0.05 } else { 0.01 };
+            found.verdict = Some(Verdict::Costs { share: told, plus_minus: 0.002, bursty });
+        }
+        run
+    };
+    let history =
+        History::of(vec![with("first", 0.002, true), with("second", 0.045, false)]).expect("a history");
+    for series in of(&history, "tare, all") {
+        let shares: Vec<f64> = series.points.iter().map(|(_, cost)| cost.share).collect();
+        assert_eq!((shares, series.of_mean), (vec![0.05, 0.05], true), "{}", series.cell);
+        assert!(matches!(series.course, Course::Steady(_)), "{:?}", series.course);
+    }
+    assert!(of(&history, "built-in, all").iter().all(|series| !series.of_mean), "calm rounds elsewhere");
 }
 
 #[test]

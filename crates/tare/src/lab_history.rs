@@ -93,6 +93,12 @@ fn figures(series: &[&Series]) {
 /// What became of a setting, in words, and why runs are left out.
 fn say(history: &History, series: &Series) {
     let name = style(&series.setting).bold();
+    if series.of_mean && series.points.len() > 1 {
+        page::note(&format!(
+            "{}, {}: these are means of all turns, of every run, as it comes in bursts.",
+            series.cell, series.setting
+        ));
+    }
     for (run, why) in &series.left_out {
         page::note(&format!("{}, {}: run {} does not count: {why}.", series.cell, series.setting, run + 1));
     }
