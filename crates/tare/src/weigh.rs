@@ -84,6 +84,9 @@ fn setting(text: &str) -> Result<Setting, String> {
     if name.trim().is_empty() || statements.is_empty() {
         return Err("NAME=SQL is allowed, such as 'off=SET GLOBAL slow_query_log = 0'".into());
     }
+    if name.trim() == AGAIN {
+        return Err(format!("`{AGAIN}` is what the first setting once more is called: choose another name"));
+    }
     Ok(Setting { name: name.trim().to_owned(), statements })
 }
 
@@ -294,6 +297,9 @@ mod tests {
         for wrong in ["", "log", "log=", "=SET GLOBAL a = 1", "log=;"] {
             assert!(setting(wrong).is_err(), "{wrong}");
         }
+        let again = setting("again=SET GLOBAL a = 1").expect_err("the noise is called so");
+        assert!(again.contains("choose another name"), "{again}");
+        assert!(setting("once again=SET GLOBAL a = 1").is_ok());
     }
 
     fn group(pattern: &str, names: &[&str], level: Option<&str>) -> Group {
