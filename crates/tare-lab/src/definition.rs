@@ -266,6 +266,11 @@ fn yes() -> bool {
     true
 }
 
+/// What the twin of a base is called.
+fn twin_of(base: &str) -> String {
+    format!("{base}{TWIN}")
+}
+
 impl Definition {
     /// Length of a slice at a stretch, which takes whole seconds.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // from 1 to 3600
@@ -367,7 +372,7 @@ impl Definition {
             let has_twin = |s: &SettingDef| s.twin && &self.server_of(s).name == server;
             let is_base = self.base_of(setting) == setting.name;
             let twin = (is_base && !settings.iter().any(has_twin)).then(|| SettingDef {
-                name: format!("{}{TWIN}", setting.name),
+                name: twin_of(&setting.name),
                 meaning: format!("the same as `{}`, so its difference is noise", setting.name),
                 base: Some(setting.name.clone()),
                 twin: true,

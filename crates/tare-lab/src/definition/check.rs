@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
-use super::{Definition, PASSWORD, ServerDef, SettingDef};
+use super::{Definition, PASSWORD, ServerDef, SettingDef, SidecarDef, WorkloadDef, twin_of};
 use crate::fleet;
 use crate::replay::study;
 use crate::sequential::{Errors, Looks};
@@ -23,12 +23,18 @@ impl Definition {
             let place = |key| at("setting", i, key);
             known(setting.server.as_ref(), &servers, || place("server"))?;
             known(setting.base.as_ref(), &settings, || place("base"))?;
+            self.check_name(setting).map_err(|why| (place("name"), why))?;
             self.check_setting(setting).map_err(|(key, why)| (place(key), why))?;
+            for (nth, sidecar) in setting.sidecars.iter().enumerate() {
+                let place = |key| [place("sidecar"), vec![Step::Nth(nth), Step::Key(key)]].concat();
+                sidecar.check().map_err(|(key, why)| (place(key), why))?;
+            }
         }
         for (i, workload) in self.workloads.iter().enumerate() {
             let runs: BTreeSet<&str> = workload::WORKLOADS.iter().map(|w| w.name).collect();
             known(Some(&workload.run), &runs, || at("workload", i, "run"))?;
             known(workload.server.as_ref(), &servers, || at("workload", i, "server"))?;
+            self.check_bases(workload).map_err(|why| (at("workload", i, "server"), why))?;
             check_users(&workload.users).map_err(|why| (at("workload", i, "users"), why))?;
             study::check(workload).map_err(|(key, why)| (at("workload", i, key), why))?;
             check_rates(&workload.rates).map_err(|why| (at("workload", i, "rates"), why))?;
@@ -92,6 +98,34 @@ impl Definition {
              settings have servers of their own: write `blocks = {needed}` or more, or `blocks_per_start = {less}`"
         );
         Err((vec![Step::Key("blocks")], why))
+    }
+
+    /// A base gets its twin after this, or another base does when `--quick` leaves that one out: no setting may be called so.
+    fn check_name(&self, setting: &SettingDef) -> std::result::Result<(), String> {
+        let is_base = |other: &&SettingDef| self.base_of(other) == other.name;
+        match self.settings.iter().filter(is_base).find(|base| twin_of(&base.name) == setting.name) {
+            None => Ok(()),
+            Some(base) => Err(format!(
+                "`{}` is what the twin of `{}` is called: choose another name",
+                setting.name, base.name
+            )),
+        }
+    }
+
+    /// What is compared under a load must both have it.
+    fn check_bases(&self, workload: &WorkloadDef) -> std::result::Result<(), String> {
+        for setting in self.settings.iter().filter(|s| self.runs(workload, s)) {
+            let Some(base) = self.settings.iter().find(|s| s.name == self.base_of(setting)) else { continue };
+            if !self.runs(workload, base) {
+                let (server, elsewhere) = (&self.server_of(setting).name, &self.server_of(base).name);
+                return Err(format!(
+                    "`{}` is on `{server}`, and compared with `{}`, which is on `{elsewhere}` and would not have this load: leave \
+                     `server` out, or give `{}` a `base` on `{server}`",
+                    setting.name, base.name, setting.name
+                ));
+            }
+        }
+        Ok(())
     }
 
     fn check_setting(&self, setting: &SettingDef) -> std::result::Result<(), (&'static str, String)> {
@@ -162,6 +196,15 @@ impl ServerDef {
     }
 }
 
+impl SidecarDef {
+    fn check(&self) -> std::result::Result<(), (&'static str, String)> {
+        if (0.1..=3600.0).contains(&self.scrape_seconds) {
+            return Ok(());
+        }
+        Err(("scrape_seconds", "0.1 to 3600 are allowed".into()))
+    }
+}
+
 /// Names of a list's entries: there must be one, and none twice.
 fn names<'a>(
     list: &'static str,
@@ -211,5 +254,98 @@ fn check_rates(rates: &[u32]) -> std::result::Result<(), String> {
         Ok(())
     } else {
         Err("percentages from 1 to 100, none twice, are allowed, such as [30, 60, 90]".into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::definition::Definition;
+
+    const STUDY: &str = r#"question = "What does it cost?"
+slice_seconds = 5
+blocks = 30
+minutes = 60
+precision = 0.005
+margin = 0.01
+
+[[server]]
+name = "A"
+program = "mariadbd"
+
+[[server]]
+name = "B"
+program = "mariadbd"
+
+[[setting]]
+name = "off"
+
+[[setting]]
+name = "strict"
+server = "B"
+base = "strict"
+
+[[setting]]
+name = "on"
+server = "B"
+base = "strict"
+
+[[workload]]
+name = "reads"
+run = "oltp_read_only"
+users = [1]
+server = "B"
+
+[quick]
+settings = ["strict", "on"]
+"#;
+
+    fn refused(text: &str, quick: bool) -> String {
+        Definition::read(text, "s.toml", quick).expect_err("wrong").to_string()
+    }
+
+    #[test]
+    fn a_setting_is_not_called_like_a_twin() {
+        Definition::read(STUDY, "s.toml", false).expect("a study");
+        for (base, quick) in [("off", false), ("strict", false), ("strict", true)] {
+            let said = refused(&STUDY.replace("\"on\"", &format!("\"{base} again\"")), quick);
+            let expected = format!(
+                "line 25, `name`: `{base} again` is what the twin of `{base}` is called: choose another name"
+            );
+            assert!(said.contains(&expected), "{said}");
+        }
+    }
+
+    /// Here it is `--quick` by which a base becomes the first one of its server, and so gets a twin.
+    #[test]
+    fn a_setting_is_not_called_like_a_twin_that_quick_makes() {
+        let text = STUDY.replace("server = \"B\"\n", "").replace("\"on\"", "\"strict again\"");
+        for quick in [false, true] {
+            assert!(refused(&text, quick).contains("the twin of `strict`"), "quick: {quick}");
+        }
+    }
+
+    #[test]
+    fn a_base_has_the_load_of_what_is_compared_with_it() {
+        let said = refused(&STUDY.replace("base = \"strict\"", "base = \"off\""), false);
+        let expected = "line 33, `server`: `strict` is on `B`, and compared with `off`, which is on `A`";
+        assert!(said.contains(expected) && said.contains("leave `server` out"), "{said}");
+        let everywhere = STUDY.replace("users = [1]\nserver = \"B\"", "users = [1]");
+        let everywhere = everywhere.replace("base = \"strict\"", "base = \"off\"");
+        assert!(Definition::read(&everywhere, "s.toml", false).is_ok());
+    }
+
+    #[test]
+    fn what_is_asked_is_asked_every_so_often() {
+        let with = |seconds: &str| {
+            let sidecar = format!("[[setting.sidecar]]\nprogram = \"agent\"\nscrape_seconds = {seconds}\n");
+            STUDY.replace("[[workload]]", &format!("{sidecar}\n[[workload]]"))
+        };
+        for seconds in ["-1", "0", "nan", "inf", "1e300", "0.0001"] {
+            let said = refused(&with(seconds), false);
+            assert!(said.contains("line 31, `scrape_seconds`: 0.1 to 3600"), "{seconds}: {said}");
+        }
+        for seconds in ["0.1", "2", "15.5"] {
+            assert!(Definition::read(&with(seconds), "s.toml", false).is_ok(), "{seconds}");
+        }
     }
 }

@@ -56,7 +56,6 @@ impl Run<'_> {
             let setting = &definition.settings[*place];
             definition.base_of(setting) == setting.name
         };
-        // Of a cell without its base (it is on a server that the load does not run on) the first setting.
         let base = settings.iter().copied().find(is_base).or(settings.first().copied());
         let (Some(place), true) = (base, cell.percent.is_some() && self.maximum(cell).is_none()) else {
             return Ok(());
