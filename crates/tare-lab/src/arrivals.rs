@@ -19,6 +19,9 @@ use crate::record::Latency;
 /// What the driver begins a line with that says something of latencies.
 const MARK: &str = "paced ";
 
+/// So many are to be expected in a slice that must have some: one in twenty thousand has none.
+const EXPECTED: f64 = 10.0;
+
 /// When transactions arrive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Arrivals {
@@ -29,6 +32,18 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
+    /// Of a slice that is tried when so many loads have failed: each of its tries has times of its own.
+    pub(crate) fn drawn(rate: f64, mut random: fastrand::Rng, failed: usize) -> Arrivals {
+        let seed = std::iter::repeat_with(|| random.u64(..)).nth(failed).unwrap_or_default();
+        Arrivals { rate, seed }
+    }
+
+    /// How many seconds a slice takes, these at least, in which some transactions arrive: a load without any tells nothing.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // some seconds
+    pub(crate) fn enough(seconds: u32, rate: Option<f64>) -> u32 {
+        rate.map_or(seconds, |rate| seconds.max((EXPECTED / rate).ceil() as u32))
+    }
+
     /// When transactions are to begin, counted from the load's beginning.
     fn times(self, seconds: u32) -> impl Iterator<Item = Duration> {
         let mut random = fastrand::Rng::with_seed(self.seed);
@@ -101,6 +116,26 @@ mod tests {
         let longer = times.windows(2).filter(|pair| pair[1] - pair[0] > Duration::from_millis(2)).count();
         assert!((3_300..4_060).contains(&longer), "{longer}");
         assert_eq!(times, arrivals.times(20).collect::<Vec<_>>(), "the same seed, the same times");
+    }
+
+    #[test]
+    fn a_slice_at_a_low_rate_lasts_until_some_have_arrived() {
+        assert_eq!(Arrivals::enough(1, None), 1);
+        assert_eq!([0.5, 3.0, 10.0, 500.0].map(|rate| Arrivals::enough(1, Some(rate))), [20, 4, 1, 1]);
+        assert_eq!(Arrivals::enough(5, Some(3.0)), 5);
+        for rate in [0.5, 3.0] {
+            let some = |seed| Arrivals { rate, seed }.times(Arrivals::enough(1, Some(rate))).next().is_some();
+            assert!((0..1000).all(some), "at {rate} a second");
+        }
+    }
+
+    #[test]
+    fn what_is_tried_again_has_other_arrivals() {
+        let drawn = |failed| Arrivals::drawn(2.0, fastrand::Rng::with_seed(3), failed).times(60);
+        let first: Vec<Duration> = drawn(0).collect();
+        assert_eq!(first, drawn(0).collect::<Vec<_>>(), "of all settings of a block");
+        assert_ne!(first, drawn(1).collect::<Vec<_>>());
+        assert_ne!(drawn(1).collect::<Vec<_>>(), drawn(2).collect::<Vec<_>>());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 mod order;
 mod pace;
 mod profiling;
+mod spared;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -34,7 +35,7 @@ use pace::Pace;
 
 pub use order::{Event, Order};
 
-/// The unmeasured slice before a cell's first block of a life is at most this long, in seconds.
+/// How long the unmeasured slice before a cell's first block of a life is, in seconds, unless transactions come too seldom.
 const WARM_UP: u32 = 1;
 /// Marks the random numbers that order turns, beside those that order slices.
 const TURNS: u64 = 1 << 63;
@@ -42,8 +43,6 @@ const TURNS: u64 = 1 << 63;
 const FIRST_START: u64 = u64::MAX;
 /// Marks those that say when transactions arrive.
 const ARRIVALS: u64 = 1 << 62;
-/// So many blocks and unmeasured slices are done again, or left out, because the driver failed. Then the study ends.
-const MOST_FAILURES: u32 = 5;
 
 /// What a note begins with that says why there are no hardware counters.
 const NO_COUNTERS: &str = "no hardware counters (instructions, misses)";
@@ -258,10 +257,10 @@ impl<'a> Run<'a> {
         let mut order: Vec<&(Cell, Vec<usize>)> = wanted.iter().filter(|(_, s)| !s.is_empty()).collect();
         random.shuffle(&mut order);
         for (cell, settings) in order {
-            let warm_up = self.definition().whole_slice_seconds().min(WARM_UP);
             while let Err(error) = self.find_maximum(cell, settings, tell) {
                 self.spare(&format!("finding the maximum of {cell}"), error, tell)?;
             }
+            let warm_up = Arrivals::enough(WARM_UP, self.rate(cell));
             let mut warmed = settings.clone();
             random.shuffle(&mut warmed);
             for place in warmed {
@@ -448,7 +447,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// A slice at a stretch. In a block the transactions of all settings arrive at the same times.
+    /// A slice at a stretch. In a block the transactions of all settings arrive at the same times; what is tried again has others.
     fn whole(
         &mut self,
         cell: &Cell,
@@ -458,8 +457,8 @@ impl<'a> Run<'a> {
         tell: &mut dyn FnMut(Event<'_>),
     ) -> Result<Slice> {
         let purpose = place_of(self.definition(), cell) << 32 | u64::from(block) | ARRIVALS;
-        let seed = self.random(purpose).u64(..);
-        let arrivals = self.rate(cell).map(|rate| Arrivals { rate, seed });
+        let (random, spared) = (self.random(purpose), spared::spared(self.journal.records()));
+        let arrivals = self.rate(cell).map(|rate| Arrivals::drawn(rate, random, spared));
         let mut slicer = self.slicer(cell);
         slicer.load.arrivals = arrivals;
         slicer.whole(place, seconds, &mut |progress| tell(Event::Second(progress)))
@@ -477,23 +476,6 @@ impl<'a> Run<'a> {
             begun: (self.begun, self.before),
             fleet: &mut self.fleet,
         }
-    }
-
-    /// What becomes of something whose load failed while its server is well: it is left out, so often at most, and a note says
-    /// so. Every other error ends the study.
-    fn spare(&mut self, what: &str, error: Error, tell: &mut dyn FnMut(Event<'_>)) -> Result<()> {
-        let Error::Load { setting, source } = &error else { return Err(error) };
-        if self.failures == MOST_FAILURES {
-            return Err(error);
-        }
-        self.failures += 1;
-        let said = source.to_string();
-        let why = said.lines().next().unwrap_or_default();
-        let fatal =
-            said.lines().find(|l| l.contains("FATAL")).map_or(String::new(), |l| format!(": {}", l.trim()));
-        let text = format!("{what} was cut short, as load failed on setting `{setting}`: {why}{fatal}");
-        tell(Event::Note(&text));
-        self.note(text)
     }
 
     fn note(&mut self, text: String) -> Result<()> {

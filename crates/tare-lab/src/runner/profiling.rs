@@ -2,6 +2,7 @@
 
 use super::{Event, Run, WARM_UP, workload_of};
 use crate::Result;
+use crate::arrivals::Arrivals;
 use crate::definition::SettingDef;
 use crate::error::Tried;
 use crate::profile::Perf;
@@ -52,11 +53,13 @@ impl Run<'_> {
         let Some(pid) = ready.pid else {
             return self.note(format!("no profile of {setting}: its process cannot be seen"));
         };
-        self.whole(cell, place, WARM_UP, 0, tell)?;
+        let rate = self.rate(cell);
+        let warm_up = Arrivals::enough(WARM_UP, rate);
+        self.whole(cell, place, warm_up, 0, tell)?;
         // Once more, now that it is warm.
-        self.watched(cell, place, WARM_UP, true, tell)?;
+        self.watched(cell, place, warm_up, true, tell)?;
         let sampling = perf.start(pid, self.bench.folder())?;
-        let seconds = self.definition().whole_slice_seconds().max(PROFILED);
+        let seconds = Arrivals::enough(self.definition().whole_slice_seconds().max(PROFILED), rate);
         self.whole(cell, place, seconds, 0, tell)?;
         let stacks = match sampling.finish() {
             Ok(stacks) if !stacks.is_empty() => stacks,
