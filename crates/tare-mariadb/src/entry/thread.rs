@@ -33,14 +33,24 @@ fn is_last_of_start_up(key: u16, start: Routine) -> bool {
 /// What a thread runs.
 type Routine = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
 
-/// What a spawned thread needs to know of its maker.
+/// What a spawned thread needs to know of its maker, which may be gone when it begins, and its slab another's.
 struct Spawned {
     key: u16,
     start: Routine,
     argument: *mut c_void,
-    parent: Option<ThreadRef>,
+    parent_thread_id: Option<u64>,
     user: Vec<u8>,
     host: Vec<u8>,
+}
+
+impl Spawned {
+    /// For a thread that the calling one makes.
+    fn by_this_thread(key: u16, start: Routine, argument: *mut c_void) -> Spawned {
+        let parent = ENGINE.current_thread();
+        let (user, host) = parent.map(|parent| ENGINE.thread_account(parent)).unwrap_or_default();
+        let parent_thread_id = parent.map(|parent| parent.thread_id());
+        Spawned { key, start, argument, parent_thread_id, user, host }
+    }
 }
 
 pub(super) unsafe extern "C" fn spawn_thread(
@@ -54,9 +64,7 @@ pub(super) unsafe extern "C" fn spawn_thread(
         if is_last_of_start_up(key as u16, start) {
             crate::service::begin();
         }
-        let parent = ENGINE.current_thread();
-        let (user, host) = parent.map(|parent| ENGINE.thread_account(parent)).unwrap_or_default();
-        Box::into_raw(Box::new(Spawned { key: key as u16, start, argument, parent, user, host }))
+        Box::into_raw(Box::new(Spawned::by_this_thread(key as u16, start, argument)))
     });
     if spawned.is_null() {
         // SAFETY: the server's own arguments, passed on: its thread runs, unseen.
@@ -83,13 +91,13 @@ unsafe extern "C" {
 
 unsafe extern "C" fn run(spawned: *mut c_void) -> *mut c_void {
     // SAFETY: `spawn_thread` made the box for this thread alone.
-    let Spawned { key, start, argument, parent, user, host } =
+    let Spawned { key, start, argument, parent_thread_id, user, host } =
         *unsafe { Box::from_raw(spawned.cast::<Spawned>()) };
     guard((), || {
         if key == 0 {
             return;
         }
-        let thread = ENGINE.new_thread(key, None, parent.map(|parent| parent.thread_id()));
+        let thread = ENGINE.new_thread(key, None, parent_thread_id);
         ENGINE.set_current_thread(thread);
         if let Some(thread) = thread {
             ENGINE.set_thread_account(thread, &user, &host);
@@ -258,4 +266,38 @@ pub(super) unsafe extern "C" fn get_thread_class_name() -> *const c_char {
         let start = name.to_bytes().iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
         name.as_ptr().wrapping_add(start)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use tare_engine::snapshot::{Kind, Properties};
+    use tare_engine::{Config, Registration};
+
+    use super::*;
+    use crate::host::server::ServerHost;
+
+    #[test]
+    fn a_thread_tells_its_maker_that_is_gone() {
+        static TOLD: AtomicU64 = AtomicU64::new(0);
+        unsafe extern "C" fn tell(_argument: *mut c_void) -> *mut c_void {
+            let parent = ENGINE.current_thread().and_then(|thread| thread.parent_thread_id());
+            TOLD.store(parent.unwrap_or(0), Ordering::Relaxed);
+            null_mut()
+        }
+        ENGINE.start(Config::default(), &ServerHost).unwrap();
+        let (kind, properties) = (Kind::Thread, Properties::default());
+        let class = ENGINE.register(Registration { kind, name: "thread/sql/maker", properties });
+        let begin = || ENGINE.new_thread(class, None, None).expect("a slab");
+        let maker = begin();
+        let id = maker.thread_id();
+        ENGINE.set_current_thread(Some(maker));
+        let spawned = Spawned::by_this_thread(class, tell, null_mut());
+        ENGINE.delete_thread(maker);
+        assert!(std::ptr::eq(maker, begin()) && maker.thread_id() != id, "the slab is another thread's");
+        // SAFETY: a box for this call alone.
+        unsafe { run(Box::into_raw(Box::new(spawned)).cast()) };
+        assert_eq!(TOLD.load(Ordering::Relaxed), id);
+    }
 }
