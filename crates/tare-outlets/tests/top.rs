@@ -314,6 +314,37 @@ fn who_waits_for_a_row_is_told_by_innodb() {
 }
 
 #[test]
+fn a_queue_for_a_row_has_a_row_for_each_waiter() {
+    let _turn = tare_testkit::turn();
+    let server = start(Provider::BuiltIn);
+    let mut reader = Reader::open(account(&server.socket())).expect("an account");
+    let mut holder = server.client().expect("a client");
+    holder.query_drop("CREATE DATABASE bank").expect("a schema");
+    holder.query_drop("CREATE TABLE bank.account (id INT PRIMARY KEY, sum INT)").expect("a table");
+    holder.query_drop("INSERT INTO bank.account VALUES (7, 1)").expect("a row");
+    holder.query_drop("BEGIN").expect("a transaction");
+    holder.query_drop("UPDATE bank.account SET sum = 2 WHERE id = 7").expect("a lock");
+    let waiting: Vec<_> = (1..=8)
+        .map(|number| {
+            let mut client = server.client().expect("a client");
+            let statement = format!("UPDATE bank.account SET sum = {number} WHERE id = 7");
+            let waiting = std::thread::spawn(move || client.query_drop(statement));
+            // InnoDB names everybody who came before.
+            let state = look_until_somebody_waits(&mut reader, number * (number + 1) / 2);
+            assert_eq!(sheet(&state).rows.len(), number + 1, "{:#?}", sheet(&state));
+            waiting
+        })
+        .collect();
+    let state = look_until_somebody_waits(&mut reader, 36);
+    let (threads, behind) = (texts(&sheet(&state), "thread"), texts(&sheet(&state), "waits_for_thread"));
+    assert_eq!(behind[1..], threads[..8], "each behind the one before");
+    holder.query_drop("ROLLBACK").expect("it ends");
+    for thread in waiting {
+        thread.join().expect("no panic").expect("it goes on");
+    }
+}
+
+#[test]
 fn a_digest_in_detail_has_samples_stages_and_waits() {
     let _turn = tare_testkit::turn();
     let server =
