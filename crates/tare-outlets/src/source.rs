@@ -21,6 +21,8 @@ const MAX_PACKET: usize = 16 << 20;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// What the server says of an account without the right to something: the schema, a table, a column, anything.
 const DENIED: [u16; 6] = [1044, 1045, 1142, 1143, 1227, 1698];
+/// What passes: too many connections, a shutdown, a connection that was killed.
+const PASSING: [u16; 3] = [1040, 1053, 1927];
 /// No such table, no such column.
 const NO_TABLE: u16 = 1146;
 const NO_COLUMN: u16 = 1054;
@@ -38,7 +40,8 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
-    /// Nobody answers, or not any more: the server is down, or is being restarted. Worth another try.
+    /// Nobody answers, or not any more: the server is down, is being restarted, or takes no more connections. Worth another
+    /// try.
     #[error("{address}: no answer: {why}")]
     Gone {
         /// Who was asked.
@@ -544,7 +547,8 @@ fn identify(connection: &mut Conn) -> mysql::Result<(String, Kind)> {
             Ok((version, Kind::MariaDb))
         }
         // Where it is there and cannot be read, whoever reads it is told why.
-        Ok(_) | Err(mysql::Error::MySqlError(_)) => Ok((version, Kind::Tare)),
+        Ok(_) => Ok((version, Kind::Tare)),
+        Err(mysql::Error::MySqlError(error)) if !PASSING.contains(&error.code) => Ok((version, Kind::Tare)),
         Err(error) => Err(error),
     }
 }
@@ -560,6 +564,9 @@ fn explain(address: &Address, statement: &str, error: mysql::Error) -> Error {
         mysql::Error::MySqlError(error) if [NO_TABLE, NO_COLUMN].contains(&error.code) => {
             Error::Absent { address: at, why: error.message }
         }
+        mysql::Error::MySqlError(error) if PASSING.contains(&error.code) => {
+            Error::Gone { address: at, why: error.message }
+        }
         mysql::Error::MySqlError(error) => {
             Error::Statement { address: at, statement: statement.to_owned(), why: error.message }
         }
@@ -573,3 +580,6 @@ fn explain(address: &Address, statement: &str, error: mysql::Error) -> Error {
         other => Error::Gone { address: at, why: other.to_string() },
     }
 }
+
+#[cfg(test)]
+mod tests;

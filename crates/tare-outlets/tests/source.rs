@@ -49,6 +49,36 @@ fn what_it_cannot_have_is_told_apart() {
 }
 
 #[test]
+fn a_server_that_takes_nobody_now_may_answer_later() {
+    let _turn = tare_testkit::turn();
+    let settings = Settings::new(Provider::BuiltIn).option("--max-connections=10");
+    let server = Server::start(settings).expect("a server");
+    let mut root = server.client().expect("a client");
+    root.query_drop("CREATE USER nobody@localhost").expect("an account");
+    let open = || Source::open(account(&server, "nobody"));
+    let mut sources = vec![];
+    let full = loop {
+        match open() {
+            Ok(source) => sources.push(source),
+            Err(error) => break error,
+        }
+        assert!(sources.len() <= 10, "it takes more than it may");
+    };
+    assert!(full.is_passing() && full.to_string().contains("Too many connections"), "{full}");
+    let mut source = sources.pop().expect("it took some");
+    let asking = std::thread::spawn(move || source.ask("SELECT SLEEP(9)").map(|_| ()));
+    let victim = "SELECT ID FROM information_schema.PROCESSLIST WHERE INFO = 'SELECT SLEEP(9)'";
+    let victim: u64 = loop {
+        if let Some(id) = root.query_first(victim).expect("asked") {
+            break id;
+        }
+    };
+    root.query_drop(format!("KILL {victim}")).expect("killed");
+    let killed = asking.join().expect("no panic").expect_err("its connection is gone");
+    assert!(killed.is_passing(), "{killed}");
+}
+
+#[test]
 fn of_a_server_whose_tare_does_not_answer_it_says_why() {
     let _turn = tare_testkit::turn();
     let server = server(Provider::tare());

@@ -1,0 +1,20 @@
+use super::*;
+
+#[test]
+fn a_server_that_takes_nobody_now_may_answer_later() {
+    let address = Address::Socket("/run/tare.sock".into());
+    let said = |code, message: &str| {
+        let error = mysql::MySqlError { state: "08S01".into(), message: message.into(), code };
+        explain(&address, "SELECT 1", error.into())
+    };
+    for (code, message) in [
+        (1040, "Too many connections"),
+        (1053, "Server shutdown in progress"),
+        (1927, "Connection was killed"),
+    ] {
+        let error = said(code, message);
+        assert!(error.is_passing() && error.to_string().contains(message), "{code}: {error}");
+    }
+    assert!(!said(1064, "You have an error in your SQL syntax").is_passing());
+    assert!(!said(1045, "Access denied").is_passing());
+}
