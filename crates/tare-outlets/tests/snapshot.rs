@@ -221,6 +221,18 @@ fn statements_are_left_out_where_they_are_not_wanted_and_the_built_in_is_read_to
     let mut client = server.client().expect("a client");
     client.query_drop("SELECT 'top secret'").expect("a statement");
     client.query_drop("SET @hidden = 'top secret'").expect("a variable");
+    let switch = "ENABLED = 'YES' WHERE NAME LIKE";
+    client
+        .query_drop(format!("UPDATE performance_schema.setup_consumers SET {switch} 'events_transactions%'"))
+        .expect("a switch");
+    client
+        .query_drop(format!("UPDATE performance_schema.setup_instruments SET {switch} 'transaction'"))
+        .expect("a switch");
+    for statement in
+        ["XA START 'top secret of XA'", "XA END 'top secret of XA'", "XA ROLLBACK 'top secret of XA'"]
+    {
+        client.query_drop(statement).expect("a transaction");
+    }
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
     for text in [true, false] {
@@ -229,6 +241,9 @@ fn statements_are_left_out_where_they_are_not_wanted_and_the_built_in_is_read_to
         let read = everything(&path);
         assert_eq!((read.header.provider.as_str(), read.header.text), ("mariadb", text));
         assert_eq!(fs::read_to_string(&path).expect("text").contains("top secret"), text);
+        let transactions = read.table("events_transactions_history").expect("transactions");
+        let named = |row: &Vec<Value>| row.iter().any(|value| value.text() == Some("top secret of XA"));
+        assert_eq!(transactions.rows.iter().any(named), text, "{transactions:?}");
         let variables = read.table("show_global_variables").expect("variables");
         assert!(variables.rows.len() > 500 && variables.rows.iter().any(|row| row[1].text() == Some("ON")));
         assert!(read.table("events_statements_summary_by_digest").expect("digests").rows.len() > 1);

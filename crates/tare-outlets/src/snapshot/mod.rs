@@ -31,18 +31,22 @@ const STATEMENTS: [(&str, &str); 2] =
     [("show_global_status", "SHOW GLOBAL STATUS"), ("show_global_variables", "SHOW GLOBAL VARIABLES")];
 /// How often the wish to end is asked for, in rows.
 const ROWS_A_LOOK: u64 = 1024;
-/// Columns that hold statements as they were sent, or values out of them. Digests hold neither.
-const TEXTS: [&str; 9] = [
+/// Columns that hold statements as they were sent, or values out of them or out of rows. Digests hold none.
+const TEXTS: [&str; 11] = [
     "SQL_TEXT",
     "QUERY_SAMPLE_TEXT",
     "PROCESSLIST_INFO",
     "INFO",
     "VARIABLE_VALUE",
     "MESSAGE_TEXT",
-    "LAST_ERROR_MESSAGE",
     "DATA",
     "ATTR_VALUE",
+    "LOCK_DATA",
+    "XID_GTRID",
+    "XID_BQUAL",
 ];
+/// How the others are called that hold such values: an error names the key it is about.
+const MESSAGE: &str = "ERROR_MESSAGE";
 /// Tables whose columns of these names hold what a server is set to, and nothing out of statements.
 const NOT_TEXTS: [&str; 4] = ["show_global_", "global_", "variables_", "persisted_"];
 
@@ -206,7 +210,7 @@ pub trait Sink {
 pub struct Choice {
     /// Patterns of table names, in which % stands for anything; none: every table.
     pub tables: Vec<String>,
-    /// Whether statements as they were sent are kept, and values out of them.
+    /// Whether statements as they were sent are kept, and values out of them and out of rows.
     pub text: bool,
 }
 
@@ -380,10 +384,11 @@ impl Reading {
     }
 }
 
-/// Whether a column holds statements as they were sent, or values out of them.
+/// Whether a column holds statements as they were sent, or values out of them or out of rows.
 fn holds_text(table: &str, column: &str) -> bool {
     let set = NOT_TEXTS.iter().any(|begin| table.starts_with(begin));
-    !set && TEXTS.iter().any(|text| text.eq_ignore_ascii_case(column))
+    let column = column.to_ascii_uppercase();
+    !set && (TEXTS.contains(&column.as_str()) || column.ends_with(MESSAGE))
 }
 
 #[cfg(test)]
@@ -419,5 +424,21 @@ mod tests {
                 && !holds_text("global_status", "VARIABLE_VALUE")
         );
         assert!(!holds_text("events_statements_summary_by_digest", "DIGEST_TEXT"));
+    }
+
+    #[test]
+    fn values_out_of_rows_are_text() {
+        for (table, column) in [
+            ("data_locks", "LOCK_DATA"),
+            ("events_transactions_history", "XID_GTRID"),
+            ("events_transactions_history", "xid_bqual"),
+            ("clone_status", "ERROR_MESSAGE"),
+            ("replication_connection_status", "LAST_ERROR_MESSAGE"),
+            ("replication_applier_status_by_worker", "APPLYING_TRANSACTION_LAST_TRANSIENT_ERROR_MESSAGE"),
+        ] {
+            assert!(holds_text(table, column), "{table} {column}");
+        }
+        assert!(!holds_text("data_locks", "LOCK_MODE") && !holds_text("data_locks", "OBJECT_NAME"));
+        assert!(!holds_text("replication_connection_status", "LAST_ERROR_NUMBER"));
     }
 }
