@@ -238,7 +238,7 @@ fn memory_file(close_on_exec: bool) -> io::Result<c_int> {
 
 thread_local! {
     /// The file of the table that this thread's statement makes anew. Null: there is none; else it may be of a statement
-    /// that has ended, until a further one locks a table of the folder.
+    /// that has ended, until a further one locks a table of the folder or the thread leaves the session.
     static REPLACED: Cell<*const File> = const { Cell::new(null()) };
 }
 
@@ -261,6 +261,20 @@ pub(crate) fn locks(schema: &[u8], table: &[u8], lock_type: c_int) {
     } else {
         None
     };
+    replaces(file);
+}
+
+/// The calling thread serves another session from now on, or none: no statement of the last one runs on it.
+pub(crate) fn leave_session() {
+    if REPLACING.load(Ordering::Relaxed) != 0 {
+        replaces(None);
+    }
+}
+
+/// Notes the file of the table that the calling thread's statement makes anew.
+#[cold]
+#[inline(never)]
+fn replaces(file: Option<&File>) {
     let before = REPLACED.replace(file.map_or(null(), std::ptr::from_ref));
     match (before.is_null(), file) {
         (true, Some(_)) => REPLACING.fetch_add(1, Ordering::Relaxed),
@@ -465,11 +479,16 @@ fn set_errno(value: c_int) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::fs;
     use std::path::Path;
 
     use super::*;
+
+    /// As if a statement of the calling thread were about to replace a table.
+    pub(crate) fn replace_a_table() {
+        replaces(Some(&File::new(("threads.frm".to_owned(), Vec::new())).unwrap()));
+    }
 
     /// What both functions answer, with the size or errno.
     fn looked_at(path: &CStr) -> [(c_int, i64); 2] {

@@ -11,6 +11,7 @@ use super::facts;
 use super::guard::guard;
 use super::pointer::{bytes, instance};
 use crate::abi::types::{Thd, Thread};
+use crate::folder;
 use crate::startup::symbol;
 
 fn pointer(thread: Option<ThreadRef>) -> *mut Thread {
@@ -228,6 +229,7 @@ extern "C" fn set_known_thread_info(info: *const c_char, len: c_uint) {
 }
 
 pub(super) unsafe extern "C" fn set_thread(thread: *mut Thread) {
+    folder::leave_session();
     guard((), || ENGINE.set_current_thread(instance!(ThreadHandle, thread)));
 }
 
@@ -235,6 +237,7 @@ pub(super) unsafe extern "C" fn set_thread(thread: *mut Thread) {
 pub(super) unsafe extern "C" fn set_thread_peer_port(_thread: *mut Thread, _port: c_uint) {}
 
 pub(super) unsafe extern "C" fn delete_current_thread() {
+    folder::leave_session();
     with_current(|thread| ENGINE.delete_thread(thread));
 }
 
@@ -276,7 +279,31 @@ mod tests {
     use tare_engine::{Config, Registration};
 
     use super::*;
+    use crate::folder::looks_at;
+    use crate::folder::tests::replace_a_table;
     use crate::host::server::ServerHost;
+
+    /// `MDL_SHARED_READ`.
+    const READ: c_int = 3;
+
+    #[test]
+    fn a_table_that_was_to_be_replaced_is_forgotten_with_its_session() {
+        fn leave() {
+            // SAFETY: null is nobody.
+            unsafe { set_thread(null_mut()) };
+        }
+        fn end() {
+            // SAFETY: it takes nothing.
+            unsafe { delete_current_thread() };
+        }
+        for (session_ends, how) in [(leave as fn(), "leave"), (end, "end")] {
+            replace_a_table();
+            std::thread::spawn(session_ends).join().unwrap();
+            assert!(looks_at(READ), "another session's {how}");
+            session_ends();
+            assert!(!looks_at(READ), "after {how} every lock of the server would be looked at");
+        }
+    }
 
     #[test]
     fn a_thread_tells_its_maker_that_is_gone() {
