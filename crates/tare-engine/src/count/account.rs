@@ -17,6 +17,7 @@ use crate::Engine;
 use crate::count::balance::{MemoryCell, Peaks};
 use crate::count::bank::{Sums, with_cell};
 use crate::count::cell::{Cell, Family, Viewer};
+use crate::count::error::ErrorCell;
 use crate::count::session::EndedSessions;
 use crate::count::spread;
 use crate::memory::arena::{Offset, View};
@@ -25,7 +26,7 @@ use crate::memory::lost::Lost;
 use crate::memory::pool::{Pool, SlotHead};
 use crate::memory::text;
 use crate::setup::instrument::lock;
-use crate::snapshot::{Grouping, Kind};
+use crate::snapshot::{EventType, Grouping, Kind};
 use crate::thread::Thread;
 
 /// Words of a name: 128 characters.
@@ -196,23 +197,48 @@ impl Engine {
                 }
                 thread.parties[kind].store(new.map_or(0, |new| self.arena.offset_of(new)), Release);
             }
-            // A block of records is one account's.
-            thread.statements.seal();
-            thread.transactions.seal();
-            old.into_iter().flatten().for_each(|old| _ = old.current.fetch_sub(1, Relaxed));
+            self.turn_records(thread, old[USER]);
+            for (kind, old) in old.into_iter().enumerate() {
+                old.into_iter().for_each(|old| self.lose_connection(kind, old));
+            }
         }
         self.folds.end();
+    }
+
+    /// A block of records is one account's: that of `user` before, and now the thread's. What a connection has done until it
+    /// said whose it is was its account's, too.
+    fn turn_records(&self, thread: &Thread, user: Option<&Party>) {
+        thread.statements.seal();
+        thread.transactions.seal();
+        let lasting = [EventType::Wait, EventType::Stage].map(|of| thread.rings()[of as usize - 1]);
+        if user.is_some_and(|user| user.name_len.load(Relaxed) == 0) {
+            let current = lasting.iter().filter_map(|(_, blocks)| blocks.pinned().last());
+            let session = self.session_name(thread);
+            current.for_each(|block| self.arena.meta(block).session.store(session, Relaxed));
+        } else {
+            lasting.iter().for_each(|(ring, _)| ring.seal());
+            thread.stages.limit.close();
+        }
     }
 
     /// The thread has ended: its connection is closed. Called under the lock.
     pub(crate) fn leave(&self, thread: &Thread) {
         for kind in [ACCOUNT, USER, HOST] {
-            if let Some(party) = self.party(thread, kind) {
+            let party = self.party(thread, kind);
+            thread.parties[kind].store(0, Relaxed);
+            if let Some(party) = party {
                 party.closed.fetch_add(1, Relaxed);
                 party.most_memory.fetch_max(thread.memory.most(), Relaxed);
-                party.current.fetch_sub(1, Relaxed);
+                self.lose_connection(kind, party);
             }
-            thread.parties[kind].store(0, Relaxed);
+        }
+    }
+
+    /// A connection less, under the lock. A user or host that no reader is shown goes with its last one.
+    fn lose_connection(&self, kind: usize, party: &'static Party) {
+        let is_last = party.current.fetch_sub(1, Relaxed) == 1;
+        if is_last && !party.is_listed() && party.accounts.load(Relaxed) == 0 {
+            self.forget_party(kind, party);
         }
     }
 
@@ -360,17 +386,12 @@ impl Engine {
         self.parties.index[kind].remove(hash, self.arena.offset_of(party));
         if kind == ACCOUNT {
             let of = self.of_account(party);
-            // What is in use of memory is all that is left after the resets.
-            party.sums.each(&self.arena, |class, cell| {
-                with_cell!(self.registry.kind(class), C => {
-                    for to in of.iter().flatten().filter_map(|of| self.sum_cell::<C>(&of.sums, class)) {
-                        self.arena.at::<C>(cell).fold(&self.arena, to);
-                    }
-                });
-            });
+            self.leave_sums(party, of);
             for (kind, of) in [USER, HOST].into_iter().zip(of) {
                 let Some(of) = of else { continue };
-                if of.accounts.fetch_sub(1, Relaxed) == 1 && !of.is_listed() {
+                // A connection of an account without a place may still be its.
+                let is_last = of.accounts.fetch_sub(1, Relaxed) == 1 && of.current.load(Relaxed) == 0;
+                if is_last && !of.is_listed() {
                     self.forget_party(kind, of);
                 }
             }
@@ -380,5 +401,24 @@ impl Engine {
         party.sessions.forget();
         party.sums.release(&self.arena);
         party.errors.release(&self.arena);
+    }
+
+    /// What is left of an account that is forgotten goes on with its user and its host: memory in use, and what its last
+    /// connection has left since the resets.
+    fn leave_sums(&self, account: &Party, of: [Option<&'static Party>; 2]) {
+        account.sums.each(&self.arena, |class, cell| {
+            with_cell!(self.registry.kind(class), C => {
+                for to in of.iter().flatten().filter_map(|of| self.sum_cell::<C>(&of.sums, class)) {
+                    self.arena.at::<C>(cell).fold(&self.arena, to);
+                }
+            });
+        });
+        account.errors.each(&self.arena, |class, cell| {
+            for to in of.iter().flatten().filter_map(|of| self.sum_cell::<ErrorCell>(&of.errors, class)) {
+                self.arena.at::<ErrorCell>(cell).fold(&self.arena, to);
+            }
+        });
+        let counters = self.take_sums(account);
+        of.into_iter().flatten().for_each(|of| self.add_counters(of, &counters));
     }
 }

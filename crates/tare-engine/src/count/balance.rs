@@ -227,7 +227,8 @@ impl Cell for MemoryCell {
         0
     }
     fn is_untouched(&self) -> bool {
-        self.count_alloc.load(Relaxed) | self.count_free.load(Relaxed) == 0
+        let words = [&self.count_alloc, &self.count_free, &self.bytes_alloc, &self.bytes_free];
+        words.iter().all(|word| word.load(Relaxed) == 0)
     }
     fn fold(&self, _: &Arena, into: &Self) {
         for (to, from) in [

@@ -297,6 +297,10 @@ pub(crate) trait Cell: View {
     fn is_untouched(&self) -> bool {
         self.events() == 0
     }
+    /// Whether it has the time of batches that brought nothing. That shows with what comes, and is nobody's when nothing does.
+    fn holds_vain_time(&self) -> bool {
+        false
+    }
     /// Adds all of `self` to a shared cell.
     fn fold(&self, arena: &Arena, into: &Self);
     /// Adds all of `self` to a cell of the same writer.
@@ -323,6 +327,9 @@ impl Cell for StatCell {
     }
     fn events(&self) -> u64 {
         self.stat.count.load(Relaxed)
+    }
+    fn holds_vain_time(&self) -> bool {
+        self.stat.sum.load(Relaxed) != 0
     }
     fn fold(&self, arena: &Arena, into: &Self) {
         into.stat.merge_shared(self.plain(arena));

@@ -108,6 +108,9 @@ impl Engine {
         let cell: &C = self.arena.at(cell);
         spread::end_counting(&self.arena, cell);
         if cell.is_untouched() {
+            if cell.holds_vain_time() {
+                cell.clear(&self.arena);
+            }
             return;
         }
         let then = cell.head().epoch.load(Relaxed);

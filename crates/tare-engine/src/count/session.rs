@@ -111,7 +111,7 @@ impl Engine {
         }
     }
 
-    fn add_counters(&self, party: &Party, counters: &SessionCounters) {
+    pub(super) fn add_counters(&self, party: &Party, counters: &SessionCounters) {
         let Some(sums) = self.ended_counters(party) else {
             self.losses.count(Lost::PartyCells);
             return;
@@ -180,7 +180,7 @@ impl Engine {
         self.folds.end();
     }
 
-    fn take_sums(&self, party: &Party) -> SessionCounters {
+    pub(super) fn take_sums(&self, party: &Party) -> SessionCounters {
         let mut counters = [0; MAX_SESSION_COUNTERS];
         if let Some(sums) = self.peek_sums(party) {
             counters.iter_mut().zip(&sums.0).for_each(|(counter, sum)| *counter = sum.swap(0, Relaxed));

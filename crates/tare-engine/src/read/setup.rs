@@ -387,11 +387,14 @@ impl Engine {
     }
 
     fn reset_table_io(&self) {
+        // Who closes a table adds its figures to the share's with plain stores.
+        let _turn = lock(&self.share_turns);
         self.bump_epoch(Family::TableIo, &[Viewer::Global]);
         self.pools.each::<TableShare>(&self.arena, Pool::Tables, |share| self.clear_table_io(share));
     }
 
     fn reset_table_locks(&self) {
+        let _turn = lock(&self.share_turns);
         self.bump_epoch(Family::TableLock, &[Viewer::Global]);
         self.pools.each::<TableShare>(&self.arena, Pool::Tables, |share| self.clear_table_locks(share));
     }

@@ -55,6 +55,8 @@ struct Inherited {
     /// Next free word of the current block, words left there, blocks.
     cells: (u32, u32, u32),
     cell_blocks: [u32; MOST_CELL_BLOCKS],
+    /// Cells of programs, which are empty.
+    program_cells: u32,
     /// Its place and its epoch: there are no digests in it.
     digest_map: (u32, u32),
     texts: u32,
@@ -69,6 +71,7 @@ impl Inherited {
             lines: std::array::from_fn(|at| bank(at).1.words().each_ref().map(Own::own)),
             cells: (thread.cell_next.own(), thread.cell_left.own(), thread.cell_count.own()),
             cell_blocks: std::array::from_fn(|at| thread.cell_blocks[at].own()),
+            program_cells: thread.program_cells.own(),
             digest_map: (thread.digest_map.own(), thread.digest_epoch.own()),
             texts: thread.texts.own(),
             ready_for: thread.ready_for.each_ref().map(Own::own),
@@ -83,6 +86,7 @@ impl Inherited {
         for (block, was) in thread.cell_blocks.iter().zip(self.cell_blocks) {
             block.store(was, Relaxed);
         }
+        thread.program_cells.store(self.program_cells, Relaxed);
         thread.digest_map.store(self.digest_map.0, Relaxed);
         thread.digest_epoch.store(self.digest_map.1, Relaxed);
         thread.texts.store(self.texts, Relaxed);

@@ -520,7 +520,7 @@ impl Engine {
     }
 
     /// A thread's account, weakly, and in the lower half its PROCESSLIST_ID; 0: has none.
-    fn session_name(&self, thread: &Thread) -> u64 {
+    pub(crate) fn session_name(&self, thread: &Thread) -> u64 {
         let account = self.party(thread, ACCOUNT).map_or(0, |account| pool::name(&account.head));
         u64::from(account) << 32 | thread.processlist_id.load(Relaxed) & 0xFFFF_FFFF
     }

@@ -334,3 +334,21 @@ fn what_a_client_says_of_itself_is_read_in_order() {
     rig.delete_thread(one);
     assert_eq!(rig.connect_attributes().len(), 1);
 }
+
+#[test]
+fn what_has_no_row_stays_while_a_connection_belongs_to_it() {
+    // The third party of users has no row, and the fourth account no place.
+    let rig = Rig::with(Config { parties_size: [2, 1, 10], ..small() });
+    let again = || {
+        let (with_account, without) = (connect(rig, "u", "x"), connect(rig, "u", "y"));
+        rig.on(without, || rig.wait(rig.class.mutex));
+        rig.delete_thread(with_account);
+        rig.reset(Reset::Connections(Grouping::Account));
+        rig.on(without, || rig.wait(rig.class.mutex));
+        rig.delete_thread(without);
+        rig.memory().0
+    };
+    let used = (0..10).map(|_| again()).max();
+    assert!((0..300).map(|_| again()).max() <= used, "what is folded into it does not lie about");
+    assert_eq!(rig.global_wait(MUTEX).count, 620);
+}

@@ -418,3 +418,65 @@ proptest! {
         }
     }
 }
+
+/// Whose the stream says waits and stages are.
+fn users(rig: Rig, cursors: &mut [Cursor; 2]) -> [Vec<String>; 2] {
+    let mut users = [const { Vec::new() }; 2];
+    let [of_waits, of_stages] = &mut users;
+    let name = |origin: &Origin| origin.user.as_deref().unwrap_or("nobody").to_owned();
+    rig.stream_waits(&mut cursors[0], Parts::NONE, &mut |_, origin| {
+        of_waits.push(name(origin));
+        ControlFlow::Continue(())
+    });
+    rig.stream_stages(&mut cursors[1], Parts::NONE, &mut |_, origin| {
+        of_stages.push(name(origin));
+        ControlFlow::Continue(())
+    });
+    users
+}
+
+#[test]
+fn waits_and_stages_are_their_accounts() {
+    let rig = Rig::new();
+    let mut cursors = [Cursor::default(), Cursor::default()];
+    users(rig, &mut cursors);
+    let event = || {
+        rig.wait(rig.class.mutex);
+        rig.stage(rig.class.stage);
+        rig.end_stage();
+    };
+    let thread = rig.connect();
+    event();
+    for user in ["ann", "bob"] {
+        rig.set_thread_account(thread, user.as_bytes(), b"x");
+        event();
+        event();
+    }
+    // What a connection did before it said whose it is was its account's.
+    let expected = ["ann", "ann", "ann", "bob", "bob"].map(str::to_owned);
+    assert_eq!(users(rig, &mut cursors), [expected.to_vec(), expected.to_vec()]);
+}
+
+#[test]
+fn a_block_that_is_begun_anew_takes_no_others_along() {
+    let rig = Rig::with(Config { history_size: [100; 4], ..small() });
+    rig.set_consumer(Consumer::EventsStatementsHistoryLong, false);
+    let (one, other) = (rig.connect(), rig.connect());
+    let mut cursor = Cursor::default();
+    let nothing = &mut |_: &StreamedStatement<'_>, _: &Origin| ControlFlow::Continue(());
+    rig.stream_statements(&mut cursor, Parts::NONE, nothing);
+    rig.on(one, || run(rig, 0..1));
+    rig.on(other, || run(rig, 1..131));
+    let mut seen = Vec::new();
+    let piece = rig.stream_statements(&mut cursor, Parts::ALL, &mut |statement, _| {
+        if seen.is_empty() {
+            // The oldest block of the other thread, which is to be read next, is filled anew.
+            rig.on(other, || run(rig, 131..190));
+        }
+        seen.push(statement.row().sql_text.expect("a text"));
+        ControlFlow::Continue(())
+    });
+    let all = piece.read + piece.lost;
+    assert!(piece.lost > 0 && piece.lost <= 60, "a block at most: {piece:?}, {seen:?}");
+    assert!(all >= 131 && seen.len() as u64 == piece.read, "{piece:?}");
+}

@@ -138,3 +138,39 @@ fn what_changed_between_two_threads_is_heeded() {
         assert_eq!((rig.global_wait(MUTEX).count, run(&|| ())), (0, (1, 1, 1)));
     }
 }
+
+#[test]
+fn time_that_brought_nothing_is_not_left_to_the_next_thread() {
+    for rig in rigs() {
+        let table = rig.open_table(rig.share("db", "t", &["PRIMARY"]), 1).expect("a table");
+        let first = connect(rig);
+        rig.on(first, || (0..3).for_each(|_| rig.table_io(table, 0, 0, 0)));
+        rig.delete_thread(first);
+        let next = connect(rig);
+        rig.on(next, || rig.table_io(table, 0, 0, 1));
+        let stat = rig.thread_wait(next, TABLE_IO);
+        assert_eq!((stat.count, stat.sum_ps, stat.min_ps), (1, stat.max_ps, stat.max_ps));
+    }
+}
+
+#[test]
+fn cells_of_programs_are_not_made_anew() {
+    for rig in rigs() {
+        let program = rig.program(objects::PROCEDURE, b"db", b"p").expect("a program");
+        let call = || {
+            let thread = connect(rig);
+            rig.on(thread, || {
+                work(rig);
+                let start = rig.start_program(program).expect("watched");
+                rig.end_program(program, start);
+            });
+            rig.delete_thread(thread);
+            rig.memory().0
+        };
+        // Until the long histories are full.
+        (0..100).for_each(|_| _ = call());
+        let used: Vec<u64> = (0..40).map(|_| call()).collect();
+        assert!(used.iter().all(|now| *now == used[0]), "a kept slab has them: {used:?}");
+        assert_eq!(rig.programs()[0].calls.count, 140);
+    }
+}

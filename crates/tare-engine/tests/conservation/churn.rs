@@ -1,6 +1,7 @@
 //! Threads that come and go by the thousand.
 
-use tare_engine::snapshot::Grouping;
+use tare_engine::snapshot::{Grouping, Scope};
+use tare_engine::{WaitObject, operation};
 
 use crate::driver::*;
 use crate::rows::*;
@@ -79,4 +80,28 @@ fn threads_are_read_in_order_while_slabs_change_hands() {
         }
     });
     assert!(rig.threads().is_empty());
+}
+
+/// A wait in progress names the thread that waits, also where its slab has had another one since it was looked for.
+#[test]
+fn a_wait_in_progress_is_its_threads() {
+    let rig = Rig::with(small());
+    let one = || {
+        for _ in 0..20_000 {
+            let thread = rig.connect();
+            let object = WaitObject::new(thread.thread_id() as usize, operation::MUTEX);
+            let wait = rig.start_wait(rig.class.mutex, object, here());
+            assert!(wait.is_some());
+            rig.set_current_thread(None);
+            rig.delete_thread(thread);
+        }
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..4).map(|_| scope.spawn(one)).collect();
+        while workers.iter().any(|worker| !worker.is_finished()) {
+            for row in rig.waits(Scope::Current) {
+                assert_eq!(row.object_instance_begin, row.head.thread_id, "{row:?}");
+            }
+        }
+    });
 }

@@ -289,3 +289,26 @@ fn waits_of_several_threads_for_one_lock_are_all_counted_for_it() {
     assert_eq!((own.count, rig.global_wait(RWLOCK).count), (20_000, 20_000));
     assert!(own.min_ps <= own.max_ps && own.max_ps <= own.sum_ps);
 }
+
+#[test]
+fn what_a_connection_leaves_while_its_account_is_forgotten_goes_to_its_user() {
+    const ERRORS: &[KnownError] = &[KnownError { number: 1062, name: "ER_DUP_ENTRY", sqlstate: "23000" }];
+    let rig = Rig::with(Config { errors: ERRORS, ..small() });
+    let ended = AtomicU64::new(0);
+    let write = |_| {
+        let thread = rig.thread();
+        rig.set_thread_account(thread, b"a", b"x");
+        rig.on(thread, || rig.error_raised(1062));
+        rig.delete_thread(thread);
+        ended.fetch_add(1, Relaxed);
+    };
+    race(3_000, write, || rig.reset(Reset::Connections(Grouping::Account)));
+    let of_user = |row: &Summary<ErrorStat>| row.owner.user.as_deref() == Some("a");
+    let raised = rig
+        .error_rows(Grouping::User)
+        .iter()
+        .filter(|row| of_user(row))
+        .map(|row| row.stat.raised)
+        .sum::<u64>();
+    assert_eq!(raised, ended.into_inner());
+}

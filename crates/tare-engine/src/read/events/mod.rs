@@ -151,13 +151,16 @@ impl Engine {
                 continue;
             }
             let copy = |_| {
-                let mut words = vec![0; WORDS];
-                journal::copy(self.arena.words(block), &mut words);
-                // The first record is published after the owner: whoever saw a record sees its owner.
-                (words, meta.owner.load(Relaxed), meta.opened.load(Relaxed))
+                // Asked again: between the two it may have become something else.
+                (self.arena.used(block) == used as u8).then(|| {
+                    let mut words = vec![0; WORDS];
+                    journal::copy(self.arena.words(block), &mut words);
+                    // The first record is published after the owner: whoever saw a record sees its owner.
+                    (words, meta.owner.load(Relaxed), meta.opened.load(Relaxed))
+                })
             };
             // If the block was filled again meanwhile, what was copied may be a mixture, and is history anyway.
-            if let Some((words, thread_id, opened)) = meta.generation.read(copy) {
+            if let Some((words, thread_id, opened)) = meta.generation.read(copy).flatten() {
                 blocks.push(Block { thread_id, opened, words });
             }
         }

@@ -341,8 +341,12 @@ impl Engine {
         let mut opens: Numbered<u64, Open<S::Open>> = Numbered::default();
         let mut words = vec![0; WORDS];
         for candidate in candidates {
-            let Some(copied) = self.copy(candidate.block, &mut words) else { continue };
-            let Copied { thread_id, first, continued, .. } = copied;
+            let Some(copied) = self.copy(candidate.block, S::TYPE, &mut words) else { continue };
+            let Copied { thread_id, opened, first, continued, .. } = copied;
+            if (thread_id, opened) != (candidate.thread_id, candidate.opened) {
+                // It was begun anew meanwhile: what is in it now was recorded after the thread was looked at.
+                continue;
+            }
             let Some(next) = cursor.next.get_mut(&thread_id) else { continue };
             let open = opens.entry(thread_id).or_default();
             if open.number.is_some_and(|lasts| lasts + 1 != first) {
@@ -380,21 +384,23 @@ impl Engine {
         handed
     }
 
-    /// Copies a block's records and says whose they are. `None`: it is being filled anew, or there is nothing in it yet.
-    fn copy(&self, block: BlockId, words: &mut [u64]) -> Option<Copied> {
+    /// Copies a block's records of a type and says whose they are. `None`: it is being filled anew, or has something else by now,
+    /// or nothing yet.
+    fn copy(&self, block: BlockId, of: EventType, words: &mut [u64]) -> Option<Copied> {
         let meta = self.arena.meta(block);
         let copied = meta.generation.read(|_| {
+            let is_still = self.arena.used(block) == RINGS[of as usize - 1].used as u8;
             journal::copy(self.arena.words(block), words);
             // As in `Engine::blocks`: whoever saw a record sees what was stored before it.
-            Copied {
+            is_still.then(|| Copied {
                 thread_id: meta.owner.load(Relaxed),
                 opened: meta.opened.load(Relaxed),
                 first: meta.first.load(Relaxed),
                 session: meta.session.load(Relaxed),
                 continued: meta.is_continued(),
-            }
+            })
         });
-        copied.filter(|_| words.first().is_some_and(|first| *first != 0))
+        copied.flatten().filter(|_| words.first().is_some_and(|first| *first != 0))
     }
 
     pub(super) fn origin(&self, session: u64, accounts: &mut Accounts) -> Origin {

@@ -110,8 +110,12 @@ impl Engine {
         let mut last: HashMap<u64, Seen<WaitEvent>> = HashMap::new();
         // In progress first: what ends meanwhile has been written then, or is read as it was.
         let noted = |thread: &Thread| thread.open.iter().filter_map(OpenWait::read).collect();
-        let mut running: HashMap<u64, Vec<WaitEvent>> =
-            shown.live.iter().map(|(id, thread)| (*id, noted(thread))).collect();
+        // A slab that has another thread by now shows that one's.
+        let known = |(id, thread): (&u64, &&'static Thread)| {
+            let waits = noted(thread);
+            self.still_lives(thread, *id).then_some((*id, waits))
+        };
+        let mut running: HashMap<u64, Vec<WaitEvent>> = shown.live.iter().filter_map(known).collect();
         for seen in self.records::<WaitEvent>(asked.thread) {
             if !seen.has_ended() {
                 // A leaf is its thread's last record, or has been left behind.
