@@ -51,6 +51,8 @@ pub struct Rotation {
 pub(super) struct Flushed {
     pub(super) written: u64,
     pub(super) unwritten: u64,
+    /// Statements that those not written would have said are missing.
+    pub(super) untold: u64,
     /// That it does not go on, or goes on again.
     pub(super) news: Option<String>,
 }
@@ -59,12 +61,26 @@ pub(super) struct Flushed {
 pub(super) struct Sink {
     destination: Destination,
     open: Open,
-    /// Records that are not written yet, and where each ends.
+    /// Records that are not written yet.
     batch: Vec<u8>,
-    ends: Vec<usize>,
+    ends: Vec<End>,
     /// Statements not written since this was said.
     missing: Option<u64>,
     is_gone: bool,
+}
+
+/// Where a record ends in the batch, and how many statements it says are missing before it.
+#[derive(Clone, Copy)]
+struct End {
+    at: usize,
+    lost: u64,
+}
+
+/// What became of records: how many were written whole, what the others would have said is missing, and why not all.
+struct Written {
+    records: usize,
+    untold: u64,
+    error: Option<io::Error>,
 }
 
 enum Open {
@@ -90,10 +106,10 @@ impl Sink {
         })
     }
 
-    /// Adds a record to the batch.
-    pub(super) fn put(&mut self, record: &[u8]) {
-        self.batch.extend_from_slice(record);
-        self.ends.push(self.batch.len());
+    /// Adds a record to the batch, which says that so many statements are missing before it.
+    pub(super) fn put(&mut self, record: &str, lost: u64) {
+        self.batch.extend_from_slice(record.as_bytes());
+        self.ends.push(End { at: self.batch.len(), lost });
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -105,8 +121,8 @@ impl Sink {
         if self.ends.is_empty() {
             return Flushed::default();
         }
-        let (written, error) = self.open.write(&self.batch, &self.ends);
-        let unwritten = self.ends.len() as u64 - written;
+        let Written { records, untold, error } = self.open.write(&self.batch, &self.ends);
+        let (written, unwritten) = (records as u64, (self.ends.len() - records) as u64);
         let broken = error.as_ref().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
         self.is_gone = broken && matches!(self.open, Open::Output(_));
         self.batch.clear();
@@ -128,7 +144,7 @@ impl Sink {
         if let Some(missing) = &mut self.missing {
             *missing += unwritten;
         }
-        Flushed { written, unwritten, news }
+        Flushed { written, unwritten, untold, news }
     }
 
     /// Whether nobody reads standard output any more.
@@ -190,13 +206,13 @@ impl Open {
         Ok(Open::File { file, size, begun_us: None })
     }
 
-    /// Writes records up to `ends`; returns how many were written whole, and why not all.
-    fn write(&mut self, batch: &[u8], ends: &[usize]) -> (u64, Option<io::Error>) {
+    /// Writes records up to `ends`.
+    fn write(&mut self, batch: &[u8], ends: &[End]) -> Written {
         match self {
             Open::File { file, size, .. } => {
                 let (bytes, error) = write_some(file, batch);
-                let whole = ends.partition_point(|end| *end <= bytes);
-                let good = whole.checked_sub(1).map_or(0, |last| ends[last]);
+                let whole = Written::whole(ends, bytes, error);
+                let good = whole.records.checked_sub(1).map_or(0, |last| ends[last].at);
                 *size += good as u64;
                 if good < bytes {
                     // Half a record would spoil the next one. Where it can't be cut off, a pipe, it stays. Somebody else may
@@ -205,15 +221,23 @@ impl Open {
                     let _cannot_be_helped =
                         file.metadata().and_then(|it| file.set_len(it.len().saturating_sub(half)));
                 }
-                (whole as u64, error)
+                whole
             }
             Open::Output(output) => {
                 let (bytes, error) = write_some(output, batch);
                 let error = error.or_else(|| output.flush().err());
-                (ends.partition_point(|end| *end <= bytes) as u64, error)
+                Written::whole(ends, bytes, error)
             }
             Open::Syslog(syslog) => syslog.write(batch, ends),
         }
+    }
+}
+
+impl Written {
+    /// Those that end within the first bytes.
+    fn whole(ends: &[End], bytes: usize, error: Option<io::Error>) -> Written {
+        let (whole, others) = ends.split_at(ends.partition_point(|end| end.at <= bytes));
+        Written { records: whole.len(), untold: others.iter().map(|end| end.lost).sum(), error }
     }
 }
 
@@ -251,20 +275,23 @@ impl Syslog {
         Ok(socket)
     }
 
-    /// Sends each record as a message; returns how many were sent, and why not all.
-    fn write(&mut self, batch: &[u8], ends: &[usize]) -> (u64, Option<io::Error>) {
-        let (mut sent, mut start) = (0, 0);
-        let mut why = None;
+    /// Sends each record as a message.
+    fn write(&mut self, batch: &[u8], ends: &[End]) -> Written {
+        let mut start = 0;
+        let mut written = Written { records: 0, untold: 0, error: None };
         for end in ends {
-            let record = String::from_utf8_lossy(&batch[start..*end]);
-            start = *end;
+            let record = String::from_utf8_lossy(&batch[start..end.at]);
+            start = end.at;
             let message = format!("<{PRIORITY}>tare-slowlog[{}]: {}", std::process::id(), record.trim_end());
             match self.send(&message).or_else(|_| self.send(&message)) {
-                Ok(()) => sent += 1,
-                Err(error) => why = Some(error),
+                Ok(()) => written.records += 1,
+                Err(error) => {
+                    written.untold += end.lost;
+                    written.error = Some(error);
+                }
             }
         }
-        (sent, why)
+        written
     }
 
     fn send(&mut self, message: &str) -> io::Result<()> {
@@ -279,165 +306,4 @@ impl Syslog {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use super::*;
-
-    /// Old files of a log, by their numbers.
-    fn old_files(path: &Path) -> BTreeMap<u32, u64> {
-        (1..100)
-            .filter_map(|number| {
-                let metadata = fs::metadata(format!("{}.{number}", path.display())).ok()?;
-                Some((number, metadata.len()))
-            })
-            .collect()
-    }
-
-    fn file(rotation: Rotation) -> (tempfile::TempDir, PathBuf, Sink) {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("slow.log");
-        let sink = Sink::open(&Destination::File(path.clone(), rotation)).expect("a file");
-        (folder, path, sink)
-    }
-
-    #[test]
-    fn a_file_makes_way_by_size_and_only_so_many_are_kept() {
-        let (_folder, path, mut sink) = file(Rotation { size: Some(100), time: None, keep: 2 });
-        for _ in 0..50 {
-            if sink.is_due(0) {
-                sink.flush();
-                sink.rotate(0).expect("rotated");
-            }
-            sink.put(b"a record of 20 bytes");
-        }
-        assert_eq!(sink.flush().unwritten, 0);
-        assert_eq!(old_files(&path), BTreeMap::from([(1, 100), (2, 100)]));
-        assert_eq!(fs::metadata(&path).expect("the log").len(), 100);
-    }
-
-    #[test]
-    fn a_file_makes_way_by_time() {
-        let (_folder, path, mut sink) =
-            file(Rotation { size: None, time: Some(Duration::from_secs(60)), keep: 5 });
-        for second in 0..180 {
-            if sink.is_due(second * 1_000_000) {
-                sink.flush();
-                sink.rotate(second * 1_000_000).expect("rotated");
-            }
-            sink.put(b"x");
-        }
-        sink.flush();
-        assert_eq!(old_files(&path), BTreeMap::from([(1, 60), (2, 60)]));
-    }
-
-    #[test]
-    fn a_file_that_was_moved_away_is_begun_anew() {
-        let (folder, path, mut sink) = file(Rotation::default());
-        sink.put(b"one");
-        sink.flush();
-        fs::rename(&path, folder.path().join("moved")).expect("moved");
-        sink.put(b"two");
-        sink.flush();
-        sink.reopen().expect("opened");
-        sink.put(b"three");
-        sink.flush();
-        assert_eq!(fs::read_to_string(folder.path().join("moved")).expect("text"), "onetwo");
-        assert_eq!(fs::read_to_string(path).expect("text"), "three");
-    }
-
-    #[test]
-    fn a_full_disk_is_said_once_counted_and_got_over() {
-        // A device that is always full, in the place of the file.
-        let (_folder, path, mut sink) = file(Rotation::default());
-        let full = OpenOptions::new().append(true).open("/dev/full").expect("the device");
-        let Open::File { file, .. } = &mut sink.open else { panic!("a file") };
-        let good = std::mem::replace(file, full);
-        let mut news = Vec::new();
-        for _ in 0..3 {
-            (0..10).for_each(|_| sink.put(b"lost\n"));
-            let flushed = sink.flush();
-            assert_eq!((flushed.written, flushed.unwritten), (0, 10));
-            news.extend(flushed.news);
-        }
-        assert!(matches!(&news[..], [line] if line.contains("No space left")), "{news:?}");
-        let Open::File { file, .. } = &mut sink.open else { panic!("a file") };
-        *file = good;
-        sink.put(b"kept\n");
-        let flushed = sink.flush();
-        assert_eq!((flushed.written, flushed.unwritten), (1, 0));
-        assert!(flushed.news.is_some_and(|line| line.contains("30 statements were left out")));
-        assert_eq!(fs::read_to_string(path).expect("text"), "kept\n");
-    }
-
-    #[test]
-    fn each_record_is_a_message_of_syslog_whoever_listens() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let at = folder.path().join("log");
-        let listen = || {
-            let listener = UnixDatagram::bind(&at).expect("a socket");
-            listener.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
-            listener
-        };
-        let heard = |listener: &UnixDatagram| {
-            let mut message = [0; 100];
-            let length = listener.recv(&mut message).expect("a message");
-            String::from_utf8_lossy(&message[..length]).into_owned()
-        };
-        let mut listener = listen();
-        let mut sink = Sink::open(&Destination::File(folder.path().join("unused"), Rotation::default()))
-            .expect("a file");
-        sink.open = Open::Syslog(Syslog::connect(at.clone()).expect("somebody listens"));
-        let mut log = |text: &[u8]| {
-            sink.put(text);
-            sink.put(b"{\"n\":2}\n");
-            let flushed = sink.flush();
-            (flushed.written, flushed.unwritten)
-        };
-        let begin = format!("<30>tare-slowlog[{}]: ", std::process::id());
-        for _restart in 0..2 {
-            assert_eq!(log(b"{\"n\":1}\n"), (2, 0));
-            assert_eq!(heard(&listener), format!("{begin}{{\"n\":1}}"));
-            assert_eq!(heard(&listener), format!("{begin}{{\"n\":2}}"));
-            drop(listener);
-            assert_eq!(log(b"lost\n"), (0, 2), "nobody listens");
-            fs::remove_file(&at).expect("removed");
-            listener = listen();
-        }
-    }
-
-    /// Names the file of the child of the test below.
-    const CHILD: &str = "TARE_TEST_FILLS_UP";
-
-    #[test]
-    fn a_disk_that_fills_up_keeps_whole_records_and_goes_on_with_one() {
-        if let Some(path) = std::env::var_os(CHILD) {
-            return fill_up(Path::new(&path));
-        }
-        let folder = tempfile::tempdir().expect("a folder");
-        // A file may have 8 KiB: what is beyond fails in the middle of a record.
-        let mut shell = std::process::Command::new("bash");
-        shell.args(["-c", "trap '' XFSZ; ulimit -f 8; exec \"$0\" --exact \"$1\""]);
-        shell.arg(std::env::current_exe().expect("this program"));
-        shell.arg(
-            "slowlog::destination::tests::a_disk_that_fills_up_keeps_whole_records_and_goes_on_with_one",
-        );
-        let output = shell.env(CHILD, folder.path().join("slow.log")).output().expect("bash");
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && said.contains("1 passed"), "{said}");
-    }
-
-    fn fill_up(path: &Path) {
-        let record = [&b"x".repeat(99)[..], b"\n"].concat();
-        let lines = || fs::read_to_string(path).expect("text").lines().map(str::len).collect::<Vec<_>>();
-        let mut sink = Sink::open(&Destination::File(path.to_owned(), Rotation::default())).expect("a file");
-        for _ in 0..2 {
-            (0..100).for_each(|_| sink.put(&record));
-            let flushed = sink.flush();
-            assert_eq!((flushed.written, flushed.unwritten), (81, 19), "{:?}", flushed.news);
-            assert_eq!(lines(), [99; 81]);
-            // Somebody makes room.
-            fs::write(path, "").expect("room");
-        }
-    }
-}
+mod tests;

@@ -34,6 +34,12 @@ macro_rules! put {
     ($to:expr, $($part:expr),+ $(,)?) => {{ $($part.put($to);)+ }};
 }
 
+/// A statement as it is written, and how many it says are missing before it.
+pub(super) struct Record<'w> {
+    pub(super) text: &'w str,
+    pub(super) lost: u64,
+}
+
 /// Makes records of statements. It remembers what the log says already.
 pub(super) struct Writer {
     form: Form,
@@ -67,13 +73,13 @@ impl Writer {
         (self.second, self.schema) = (None, None);
     }
 
-    /// As many statements will not be in the log.
+    /// As many statements will not be in the log, which the next record says.
     pub(super) fn lose(&mut self, lost: u64) {
         self.lost += lost;
     }
 
     /// The record of a statement, with what is to be said before it.
-    pub(super) fn record(&mut self, statement: &Statement<'_>) -> &[u8] {
+    pub(super) fn record(&mut self, statement: &Statement<'_>) -> Record<'_> {
         let mut record = std::mem::take(&mut self.record);
         record.clear();
         let lost = std::mem::take(&mut self.lost);
@@ -82,7 +88,7 @@ impl Writer {
             Form::Json => self.json(&mut record, statement, lost),
         }
         self.record = record;
-        self.record.as_bytes()
+        Record { text: &self.record, lost }
     }
 
     fn slow(&mut self, to: &mut String, it: &Statement<'_>, lost: u64) {
@@ -307,7 +313,7 @@ mod tests {
     }
 
     fn record(writer: &mut Writer, statement: &Statement<'_>) -> String {
-        String::from_utf8(writer.record(statement).to_vec()).expect("UTF-8")
+        writer.record(statement).text.to_owned()
     }
 
     #[test]

@@ -96,19 +96,7 @@ pub enum SlowLogError {
 /// # Errors
 /// When the first connection fails, or when the server refuses, or when the destination cannot be opened.
 pub fn run(options: &Options, control: &dyn Control) -> Result<Totals, SlowLogError> {
-    let sink = Sink::open(&options.destination)
-        .map_err(|error| SlowLogError::Destination { place: options.destination.to_string(), error })?;
-    let mut log = Log {
-        options,
-        control,
-        sink,
-        chooser: Chooser::new(&options.choice),
-        writer: Writer::new(options.form, options.text, options.choice.share),
-        reader: Reader::new(options.form, options.text, options.choice.share),
-        totals: Totals::default(),
-        last: None,
-        said: None,
-    };
+    let mut log = Log::new(options, control)?;
     let mut source = log.connect()?;
     log.warn_of_consumers(&mut source)?;
     let way = if log.reader.reads_blocks() { "" } else { ", row by row" };
@@ -142,7 +130,23 @@ struct Log<'a> {
     said: Option<(Instant, u64)>,
 }
 
-impl Log<'_> {
+impl<'a> Log<'a> {
+    fn new(options: &'a Options, control: &'a dyn Control) -> Result<Log<'a>, SlowLogError> {
+        let sink = Sink::open(&options.destination)
+            .map_err(|error| SlowLogError::Destination { place: options.destination.to_string(), error })?;
+        Ok(Log {
+            options,
+            control,
+            sink,
+            chooser: Chooser::new(&options.choice),
+            writer: Writer::new(options.form, options.text, options.choice.share),
+            reader: Reader::new(options.form, options.text, options.choice.share),
+            totals: Totals::default(),
+            last: None,
+            said: None,
+        })
+    }
+
     /// Connects and begins where the server is now. What the same server recorded since its last answer is lost.
     fn connect(&mut self) -> Result<Source, SlowLogError> {
         let mut source = Source::open(Address::Socket(self.options.socket.clone()))?;
@@ -219,7 +223,8 @@ impl Log<'_> {
                 self.flush();
                 self.rotate(ended);
             }
-            self.sink.put(self.writer.record(&self.reader.statement(entry)));
+            let record = self.writer.record(&self.reader.statement(entry));
+            self.sink.put(record.text, record.lost);
             if self.sink.is_full() {
                 self.flush();
             }
@@ -233,7 +238,7 @@ impl Log<'_> {
         self.totals.written += flushed.written;
         self.totals.unwritten += flushed.unwritten;
         if flushed.unwritten > 0 {
-            self.writer.lose(flushed.unwritten);
+            self.writer.lose(flushed.unwritten + flushed.untold);
             // The next record must not rely on what was not written.
             self.writer.begin_anew();
         }
@@ -298,5 +303,49 @@ impl Log<'_> {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use statement::Statement;
+
+    struct Silent;
+
+    impl Control for Silent {
+        fn is_over(&self) -> bool {
+            true
+        }
+        fn reopens(&self) -> bool {
+            false
+        }
+        fn tell(&self, _line: &str) {}
+    }
+
+    #[test]
+    fn what_an_unwritten_record_says_is_missing_the_next_one_says() {
+        let options = |form| Options {
+            socket: PathBuf::new(),
+            choice: Choice::default(),
+            form,
+            text: Text::Full,
+            // A disk that is always full.
+            destination: Destination::File("/dev/full".into(), Rotation::default()),
+            interval: Duration::ZERO,
+        };
+        for (form, said) in [(Form::Slow, "# Lost: 122\n"), (Form::Json, "\"lost_before\":122}")] {
+            let options = options(form);
+            let mut log = Log::new(&options, &Silent).expect("a log");
+            log.lose(120);
+            for _ in 0..2 {
+                let record = log.writer.record(&Statement::default());
+                log.sink.put(record.text, record.lost);
+                log.flush();
+            }
+            assert_eq!((log.totals.lost, log.totals.unwritten), (120, 2));
+            let next = log.writer.record(&Statement::default()).text;
+            assert!(next.contains(said), "{next}");
+        }
     }
 }

@@ -1,0 +1,164 @@
+use std::collections::BTreeMap;
+
+use super::*;
+
+/// Old files of a log, by their numbers.
+fn old_files(path: &Path) -> BTreeMap<u32, u64> {
+    (1..100)
+        .filter_map(|number| {
+            let metadata = fs::metadata(format!("{}.{number}", path.display())).ok()?;
+            Some((number, metadata.len()))
+        })
+        .collect()
+}
+
+fn file(rotation: Rotation) -> (tempfile::TempDir, PathBuf, Sink) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("slow.log");
+    let sink = Sink::open(&Destination::File(path.clone(), rotation)).expect("a file");
+    (folder, path, sink)
+}
+
+#[test]
+fn a_file_makes_way_by_size_and_only_so_many_are_kept() {
+    let (_folder, path, mut sink) = file(Rotation { size: Some(100), time: None, keep: 2 });
+    for _ in 0..50 {
+        if sink.is_due(0) {
+            sink.flush();
+            sink.rotate(0).expect("rotated");
+        }
+        sink.put("a record of 20 bytes", 0);
+    }
+    assert_eq!(sink.flush().unwritten, 0);
+    assert_eq!(old_files(&path), BTreeMap::from([(1, 100), (2, 100)]));
+    assert_eq!(fs::metadata(&path).expect("the log").len(), 100);
+}
+
+#[test]
+fn a_file_makes_way_by_time() {
+    let (_folder, path, mut sink) =
+        file(Rotation { size: None, time: Some(Duration::from_secs(60)), keep: 5 });
+    for second in 0..180 {
+        if sink.is_due(second * 1_000_000) {
+            sink.flush();
+            sink.rotate(second * 1_000_000).expect("rotated");
+        }
+        sink.put("x", 0);
+    }
+    sink.flush();
+    assert_eq!(old_files(&path), BTreeMap::from([(1, 60), (2, 60)]));
+}
+
+#[test]
+fn a_file_that_was_moved_away_is_begun_anew() {
+    let (folder, path, mut sink) = file(Rotation::default());
+    sink.put("one", 0);
+    sink.flush();
+    fs::rename(&path, folder.path().join("moved")).expect("moved");
+    sink.put("two", 0);
+    sink.flush();
+    sink.reopen().expect("opened");
+    sink.put("three", 0);
+    sink.flush();
+    assert_eq!(fs::read_to_string(folder.path().join("moved")).expect("text"), "onetwo");
+    assert_eq!(fs::read_to_string(path).expect("text"), "three");
+}
+
+#[test]
+fn a_full_disk_is_said_once_counted_and_got_over() {
+    // A device that is always full, in the place of the file.
+    let (_folder, path, mut sink) = file(Rotation::default());
+    let full = OpenOptions::new().append(true).open("/dev/full").expect("the device");
+    let Open::File { file, .. } = &mut sink.open else { panic!("a file") };
+    let good = std::mem::replace(file, full);
+    let mut news = Vec::new();
+    for _ in 0..3 {
+        (0..10).for_each(|_| sink.put("lost\n", 2));
+        let flushed = sink.flush();
+        assert_eq!((flushed.written, flushed.unwritten, flushed.untold), (0, 10, 20));
+        news.extend(flushed.news);
+    }
+    assert!(matches!(&news[..], [line] if line.contains("No space left")), "{news:?}");
+    let Open::File { file, .. } = &mut sink.open else { panic!("a file") };
+    *file = good;
+    sink.put("kept\n", 60);
+    let flushed = sink.flush();
+    assert_eq!((flushed.written, flushed.unwritten, flushed.untold), (1, 0, 0));
+    assert!(flushed.news.is_some_and(|line| line.contains("30 statements were left out")));
+    assert_eq!(fs::read_to_string(path).expect("text"), "kept\n");
+}
+
+#[test]
+fn each_record_is_a_message_of_syslog_whoever_listens() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path().join("log");
+    let listen = || {
+        let listener = UnixDatagram::bind(&at).expect("a socket");
+        listener.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
+        listener
+    };
+    let heard = |listener: &UnixDatagram| {
+        let mut message = [0; 100];
+        let length = listener.recv(&mut message).expect("a message");
+        String::from_utf8_lossy(&message[..length]).into_owned()
+    };
+    let mut listener = listen();
+    let mut sink =
+        Sink::open(&Destination::File(folder.path().join("unused"), Rotation::default())).expect("a file");
+    sink.open = Open::Syslog(Syslog::connect(at.clone()).expect("somebody listens"));
+    let mut log = |text: &str| {
+        sink.put(text, 3);
+        sink.put("{\"n\":2}\n", 4);
+        let flushed = sink.flush();
+        (flushed.written, flushed.unwritten, flushed.untold)
+    };
+    let begin = format!("<30>tare-slowlog[{}]: ", std::process::id());
+    for _restart in 0..2 {
+        assert_eq!(log("{\"n\":1}\n"), (2, 0, 0));
+        assert_eq!(heard(&listener), format!("{begin}{{\"n\":1}}"));
+        assert_eq!(heard(&listener), format!("{begin}{{\"n\":2}}"));
+        drop(listener);
+        assert_eq!(log("lost\n"), (0, 2, 7), "nobody listens");
+        fs::remove_file(&at).expect("removed");
+        listener = listen();
+    }
+}
+
+/// Names the file of the child of the test below.
+const CHILD: &str = "TARE_TEST_FILLS_UP";
+
+#[test]
+fn a_disk_that_fills_up_keeps_whole_records_and_goes_on_with_one() {
+    if let Some(path) = std::env::var_os(CHILD) {
+        return fill_up(Path::new(&path));
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    // A file may have 8 KiB: what is beyond fails in the middle of a record.
+    let mut shell = std::process::Command::new("bash");
+    shell.args(["-c", "trap '' XFSZ; ulimit -f 8; exec \"$0\" --exact \"$1\""]);
+    shell.arg(std::env::current_exe().expect("this program"));
+    shell.arg("slowlog::destination::tests::a_disk_that_fills_up_keeps_whole_records_and_goes_on_with_one");
+    let output = shell.env(CHILD, folder.path().join("slow.log")).output().expect("bash");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+}
+
+fn fill_up(path: &Path) {
+    let record = format!("{}\n", "x".repeat(99));
+    let lines = || fs::read_to_string(path).expect("text").lines().map(str::len).collect::<Vec<_>>();
+    let mut sink = Sink::open(&Destination::File(path.to_owned(), Rotation::default())).expect("a file");
+    for _ in 0..2 {
+        (0..100).for_each(|n| sink.put(&record, n));
+        let flushed = sink.flush();
+        let untold = (81..100).sum();
+        assert_eq!(
+            (flushed.written, flushed.unwritten, flushed.untold),
+            (81, 19, untold),
+            "{:?}",
+            flushed.news
+        );
+        assert_eq!(lines(), [99; 81]);
+        // Somebody makes room.
+        fs::write(path, "").expect("room");
+    }
+}
