@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -84,7 +85,12 @@ struct Written {
 }
 
 enum Open {
-    File { file: File, size: u64, begun_us: Option<u64> },
+    /// A file, its length, and when it was begun. Both begin anew where it could not make way.
+    File {
+        file: File,
+        size: u64,
+        begun_us: Option<u64>,
+    },
     Output(io::Stdout),
     Syslog(Syslog),
 }
@@ -167,26 +173,37 @@ impl Sink {
         length > 0 && (is_long || is_old)
     }
 
-    /// Begins a new file at this moment, and moves the old ones on.
+    /// Begins a new file at this moment, and moves the old ones on. Where that fails the log goes on in the file it has, which
+    /// is due again when it has grown as much again, or is as old again.
     pub(super) fn rotate(&mut self, now_us: u64) -> io::Result<()> {
-        let Destination::File(path, rotation) = &self.destination else { return Ok(()) };
-        let old = |number: u32| PathBuf::from(format!("{}.{number}", path.display()));
-        if rotation.keep == 0 {
-            fs::remove_file(path)?;
-        } else {
-            for number in (1..rotation.keep).rev() {
-                match fs::rename(old(number), old(number + 1)) {
-                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                    _ => {}
-                }
-            }
-            fs::rename(path, old(1))?;
-        }
-        self.reopen()?;
-        if let Open::File { begun_us, .. } = &mut self.open {
+        let moved = self.make_way().and_then(|()| self.reopen());
+        if let Open::File { size, begun_us, .. } = &mut self.open {
             *begun_us = Some(now_us);
+            if moved.is_err() {
+                *size = 0;
+            }
         }
-        Ok(())
+        moved
+    }
+
+    /// Moves the file away, and the old ones on.
+    fn make_way(&self) -> io::Result<()> {
+        let Destination::File(path, rotation) = &self.destination else { return Ok(()) };
+        if !self.open.is_at(path) {
+            // Somebody has moved it away, or removed it: the old ones stay where they are.
+            return Ok(());
+        }
+        if rotation.keep == 0 {
+            return fs::remove_file(path);
+        }
+        let old = |number: u32| PathBuf::from(format!("{}.{number}", path.display()));
+        for number in (1..rotation.keep).rev() {
+            match fs::rename(old(number), old(number + 1)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        fs::rename(path, old(1))
     }
 
     /// Opens the file anew: it may have been moved away.
@@ -204,6 +221,13 @@ impl Open {
         // A pipe or a terminal has no size.
         let size = file.metadata().map_or(0, |metadata| if metadata.is_file() { metadata.len() } else { 0 });
         Ok(Open::File { file, size, begun_us: None })
+    }
+
+    /// Whether the file is still the one of this name.
+    fn is_at(&self, path: &Path) -> bool {
+        let Open::File { file, .. } = self else { return false };
+        let (Ok(own), Ok(there)) = (file.metadata(), fs::metadata(path)) else { return false };
+        (own.dev(), own.ino()) == (there.dev(), there.ino())
     }
 
     /// Writes records up to `ends`.

@@ -249,8 +249,11 @@ impl<'a> Log<'a> {
 
     fn rotate(&mut self, now_us: u64) {
         if let Err(error) = self.sink.rotate(now_us) {
-            self.control
-                .tell(&format!("{}: {error}; the log goes on in the same file", self.options.destination));
+            self.control.tell(&format!(
+                "{}: {error}; the log goes on in the file it has, and makes way when that has grown as much again, or is as \
+                 old again",
+                self.options.destination
+            ));
         }
         self.writer.begin_anew();
     }

@@ -64,6 +64,66 @@ fn a_file_that_was_moved_away_is_begun_anew() {
     assert_eq!(fs::read_to_string(path).expect("text"), "three");
 }
 
+/// Puts a record of 20 bytes, and rotates before it if that is due; returns what came of that.
+fn log(sink: &mut Sink) -> Option<io::Result<()>> {
+    let rotated = sink.is_due(0).then(|| {
+        sink.flush();
+        sink.rotate(0)
+    });
+    sink.put("a record of 20 bytes", 0);
+    rotated
+}
+
+#[test]
+fn a_file_that_is_gone_takes_no_old_one_with_it() {
+    let (folder, path, mut sink) = file(Rotation { size: Some(20), time: None, keep: 2 });
+    for _ in 0..3 {
+        log(&mut sink);
+    }
+    sink.flush();
+    assert_eq!(old_files(&path), BTreeMap::from([(1, 20), (2, 20)]));
+    fs::remove_file(&path).expect("removed");
+    fs::write(folder.path().join("slow.log.1"), "one").expect("a mark");
+    fs::write(folder.path().join("slow.log.2"), "two").expect("a mark");
+    assert!(matches!(log(&mut sink), Some(Ok(()))), "it is begun anew");
+    sink.flush();
+    assert_eq!(old_files(&path), BTreeMap::from([(1, 3), (2, 3)]));
+    assert_eq!(fs::read_to_string(&path).expect("text"), "a record of 20 bytes");
+    // Another file is in its place.
+    fs::rename(&path, folder.path().join("moved")).expect("moved");
+    fs::write(&path, "").expect("a new file");
+    assert!(matches!(log(&mut sink), Some(Ok(()))));
+    sink.flush();
+    assert_eq!(old_files(&path), BTreeMap::from([(1, 3), (2, 3)]));
+    assert_eq!(fs::metadata(&path).expect("the log").len(), 20);
+}
+
+#[test]
+fn a_file_that_cannot_make_way_is_tried_again_when_it_has_grown_as_much() {
+    let (folder, path, mut sink) = file(Rotation { size: Some(100), time: None, keep: 1 });
+    let in_the_way = folder.path().join("slow.log.1");
+    fs::create_dir(&in_the_way).expect("a folder");
+    let tried: Vec<usize> = (0..20).filter(|_| matches!(log(&mut sink), Some(Err(_)))).collect();
+    assert_eq!(tried, [5, 10, 15]);
+    fs::remove_dir(&in_the_way).expect("removed");
+    let moved: Vec<usize> = (20..30).filter(|_| matches!(log(&mut sink), Some(Ok(())))).collect();
+    assert_eq!(moved, [20, 25]);
+    sink.flush();
+    assert_eq!([fs::metadata(&path), fs::metadata(in_the_way)].map(|it| it.expect("a file").len()), [100; 2]);
+}
+
+#[test]
+fn a_file_that_cannot_make_way_is_tried_again_when_it_is_as_old() {
+    let (folder, _path, mut sink) =
+        file(Rotation { size: None, time: Some(Duration::from_secs(60)), keep: 1 });
+    fs::create_dir(folder.path().join("slow.log.1")).expect("a folder");
+    let tried = (0..200).filter(|second| {
+        sink.put("x", 0);
+        sink.is_due(second * 1_000_000) && sink.rotate(second * 1_000_000).is_err()
+    });
+    assert_eq!(tried.collect::<Vec<u64>>(), [60, 120, 180]);
+}
+
 #[test]
 fn a_full_disk_is_said_once_counted_and_got_over() {
     // A device that is always full, in the place of the file.
