@@ -1,15 +1,17 @@
 //! Where the log goes: a file that is rotated, standard output, or the system's log.
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Bytes of records that are written at once.
 const BATCH: usize = 64 << 10;
+/// Who may read a new file: its owner and its group. Statements are nobody else's.
+const MODE: u32 = 0o640;
 /// Where the system's log listens.
 const SYSLOG: &str = "/dev/log";
 /// Facility daemon, severity informational.
@@ -98,7 +100,7 @@ enum Open {
 impl Sink {
     pub(super) fn open(destination: &Destination) -> io::Result<Sink> {
         let open = match destination {
-            Destination::File(path, _) => Open::file(path)?,
+            Destination::File(path, _) => Open::file(path, None)?,
             Destination::Output => Open::Output(io::stdout()),
             Destination::Syslog => Open::Syslog(Syslog::connect(SYSLOG.into())?),
         };
@@ -206,21 +208,40 @@ impl Sink {
         fs::rename(path, old(1))
     }
 
-    /// Opens the file anew: it may have been moved away.
+    /// Opens the file anew: it may have been moved away. One that is not there is made as readable as the one before.
     pub(super) fn reopen(&mut self) -> io::Result<()> {
         if let Destination::File(path, _) = &self.destination {
-            self.open = Open::file(path)?;
+            self.open = Open::file(path, self.open.mode())?;
         }
         Ok(())
     }
 }
 
 impl Open {
-    fn file(path: &Path) -> io::Result<Open> {
-        let file = OpenOptions::new().append(true).create(true).open(path)?;
+    /// Opens a file, whoever may read it. One that is not there is made: with this mode, else with ours as far as the umask
+    /// allows it.
+    fn file(path: &Path, mode: Option<u32>) -> io::Result<Open> {
+        let mut options = OpenOptions::new();
+        let file = match options.append(true).open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let file = options.create(true).mode(mode.unwrap_or(MODE)).open(path)?;
+                if let Some(mode) = mode {
+                    // The umask took some of it. Where it cannot be given back, fewer may read the file.
+                    let _cannot_be_helped = file.set_permissions(Permissions::from_mode(mode));
+                }
+                file
+            }
+            opened => opened?,
+        };
         // A pipe or a terminal has no size.
         let size = file.metadata().map_or(0, |metadata| if metadata.is_file() { metadata.len() } else { 0 });
         Ok(Open::File { file, size, begun_us: None })
+    }
+
+    /// Who may read the file.
+    fn mode(&self) -> Option<u32> {
+        let Open::File { file, .. } = self else { return None };
+        file.metadata().ok().map(|it| it.mode() & 0o777)
     }
 
     /// Whether the file is still the one of this name.

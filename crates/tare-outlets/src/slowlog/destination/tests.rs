@@ -125,6 +125,29 @@ fn a_file_that_cannot_make_way_is_tried_again_when_it_is_as_old() {
 }
 
 #[test]
+fn a_log_is_nobody_elses_and_new_files_are_as_the_old_ones() {
+    let (folder, path, mut sink) = file(Rotation { size: Some(20), time: None, keep: 1 });
+    let mode = |path: &Path| fs::metadata(path).expect("a file").permissions().mode() & 0o777;
+    assert_eq!(mode(&path) & 0o027, 0, "others may not read it, and its group not write");
+    // Wider than the umask allows, or narrower than ours.
+    for given in [0o664, 0o600] {
+        fs::set_permissions(&path, Permissions::from_mode(given)).expect("a mode");
+        log(&mut sink);
+        assert!(matches!(log(&mut sink), Some(Ok(()))));
+        assert_eq!((mode(&path), mode(&folder.path().join("slow.log.1"))), (given, given), "rotated");
+        fs::remove_file(&path).expect("removed");
+        sink.reopen().expect("opened");
+        assert_eq!(mode(&path), given, "opened anew");
+    }
+    // What logrotate has made already stays as it is.
+    fs::remove_file(&path).expect("removed");
+    fs::write(&path, "").expect("a file");
+    fs::set_permissions(&path, Permissions::from_mode(0o644)).expect("a mode");
+    sink.reopen().expect("opened");
+    assert_eq!(mode(&path), 0o644);
+}
+
+#[test]
 fn a_full_disk_is_said_once_counted_and_got_over() {
     // A device that is always full, in the place of the file.
     let (_folder, path, mut sink) = file(Rotation::default());
