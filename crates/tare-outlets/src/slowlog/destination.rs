@@ -1,8 +1,9 @@
 //! Where the log goes: a file that is rotated, standard output, or the system's log.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
@@ -64,6 +65,8 @@ pub(super) struct Flushed {
 pub(super) struct Sink {
     destination: Destination,
     open: Open,
+    /// Whether what is written is shown by a terminal, which does as control characters say.
+    is_shown: bool,
     /// Records that are not written yet.
     batch: Vec<u8>,
     ends: Vec<End>,
@@ -104,9 +107,11 @@ impl Sink {
             Destination::Output => Open::Output(io::stdout()),
             Destination::Syslog => Open::Syslog(Syslog::connect(SYSLOG.into())?),
         };
+        let is_shown = matches!(&open, Open::Output(output) if output.is_terminal());
         Ok(Sink {
             destination: destination.clone(),
             open,
+            is_shown,
             batch: Vec::new(),
             ends: Vec::new(),
             missing: None,
@@ -116,6 +121,7 @@ impl Sink {
 
     /// Adds a record to the batch, which says that so many statements are missing before it.
     pub(super) fn put(&mut self, record: &str, lost: u64) {
+        let record = if self.is_shown { visible(record) } else { record.into() };
         self.batch.extend_from_slice(record.as_bytes());
         self.ends.push(End { at: self.batch.len(), lost });
     }
@@ -284,6 +290,13 @@ impl Written {
         let (whole, others) = ends.split_at(ends.partition_point(|end| end.at <= bytes));
         Written { records: whole.len(), untold: others.iter().map(|end| end.lost).sum(), error }
     }
+}
+
+/// A text without what a terminal would take for an order: control characters other than the ends of lines and tabs, of which
+/// SQL may hold any.
+fn visible(text: &str) -> Cow<'_, str> {
+    let is_order = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    if text.contains(is_order) { text.replace(is_order, "\u{fffd}").into() } else { text.into() }
 }
 
 /// Writes as much as can be written.

@@ -207,6 +207,35 @@ fn each_record_is_a_message_of_syslog_whoever_listens() {
     }
 }
 
+const HOSTILE: &str = "SELECT '\u{1b}[2J\u{9b}31m\u{7f}\0\r',\t'ä'\n";
+/// Set for the child of the test below.
+const SHOWS: &str = "TARE_TEST_SHOWS";
+
+#[test]
+fn a_terminal_is_given_no_orders() {
+    if std::env::var_os(SHOWS).is_some() {
+        let mut sink = Sink::open(&Destination::Output).expect("standard output");
+        sink.put(HOSTILE, 0);
+        assert_eq!(sink.flush().written, 1);
+        return;
+    }
+    let name = "slowlog::destination::tests::a_terminal_is_given_no_orders";
+    let program = std::env::current_exe().expect("this program");
+    let own = format!("{} --exact {name}", program.display());
+    let output = |program: &str, arguments: &[&str]| {
+        let output = std::process::Command::new(program).args(arguments).env(SHOWS, "").output();
+        output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let piped = output("sh", &["-c", &own]).expect("a shell");
+    assert!(piped.contains(HOSTILE), "a pipe gets every byte: {piped:?}");
+    // A program that gives another one a terminal.
+    let Ok(shown) = output("script", &["--quiet", "--command", &own, "/dev/null"]) else {
+        println!("skipped: there is no script (package bsdutils)");
+        return;
+    };
+    assert!(shown.contains("SELECT '\u{fffd}[2J\u{fffd}31m\u{fffd}\u{fffd}\u{fffd}',\t'ä'\r\n"), "{shown:?}");
+}
+
 /// Names the file of the child of the test below.
 const CHILD: &str = "TARE_TEST_FILLS_UP";
 
