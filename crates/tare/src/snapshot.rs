@@ -35,7 +35,7 @@ pub(crate) struct Snapshot {
     /// Only these tables; % stands for anything
     #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]
     tables: Vec<String>,
-    /// Leave out statements as they were sent, and values out of them; digests have neither, and stay
+    /// Leave out statements as they were sent, and values out of them and out of rows; digests have neither, and stay
     #[arg(long)]
     no_text: bool,
     /// Replace what is there under that name
