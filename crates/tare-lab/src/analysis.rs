@@ -303,6 +303,7 @@ mod tests {
             definition: String::new(),
             machine: Machine::default(),
             servers: vec![],
+            files: BTreeMap::new(),
             settings: vec![facts("off", false), facts("off again", true), facts("on", false)],
             cells: vec![cell()],
             only: BTreeMap::new(),

@@ -296,6 +296,19 @@ pub enum Error {
         /// Of what.
         what: String,
     },
+    /// A file that is measured is not the one that a study began with.
+    #[error(
+        "{} holds results of another file than {} is now (`{what}`), and builds are not mixed: put that one back, or name another \
+         folder with --out", folder.display(), path.display()
+    )]
+    OtherFile {
+        /// The folder.
+        folder: PathBuf,
+        /// What the study calls it.
+        what: String,
+        /// The file.
+        path: PathBuf,
+    },
     /// The load driver did not end when its time was over.
     #[error(
         "sysbench did not end {} s after its time was over: does the server hang? Its last lines:\n{output}",

@@ -397,7 +397,7 @@ fn launch(setting: &SettingDef, preloads: &BTreeMap<String, PathBuf>) -> Result<
 }
 
 /// Asks the system to read a file anew when it is next used. Where it does not, because somebody else runs it, all is as before.
-fn leave_page_cache(file: &Path) {
+pub(crate) fn leave_page_cache(file: &Path) {
     if let Ok(file) = File::open(file) {
         let _ = posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED);
     }

@@ -82,6 +82,9 @@ pub struct Header {
     pub machine: Machine,
     /// The servers.
     pub servers: Vec<ServerFacts>,
+    /// SHA-256 of the files that are measured: `server NAME` is a server's program, `preload NAME` what settings preload.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, String>,
     /// The settings, in the study's order.
     pub settings: Vec<SettingFacts>,
     /// What was driven: every workload at every number of connections.

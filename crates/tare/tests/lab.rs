@@ -77,6 +77,16 @@ fn interrupted_it_stops_everything_and_says_how_to_go_on() {
     assert!(text(&ended.stderr).contains("the same --out goes on"), "{}", text(&ended.stderr));
     assert_eq!(place.records().last().expect("records")["reason"], "interrupted");
     place.wait_until_nothing_is_left();
+
+    // Unless the server's program is another one meanwhile.
+    let results = place.results().join("results.jsonl");
+    let written = fs::read_to_string(&results).expect("results");
+    let sum = place.records()[0]["files"]["server mariadb"].as_str().expect("its checksum").to_owned();
+    fs::write(&results, written.replace(&sum, "another")).expect("written");
+    let ended = place.run();
+    let said = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("mariadbd is now (`server mariadb`)") && said.contains("--out"), "{said}");
 }
 
 #[test]

@@ -23,7 +23,7 @@ use crate::effort::{self, Watch};
 use crate::error::Error;
 use crate::fleet::{Fleet, Origin};
 use crate::guest;
-use crate::identity::{check_same, check_same_budget, header};
+use crate::identity::{Measured, check_same, check_same_budget, check_same_conditions, header, measured};
 use crate::interrupt::Interrupt;
 use crate::journal::Journal;
 use crate::machine;
@@ -57,14 +57,19 @@ pub fn run(order: &Order, interrupt: &Interrupt, tell: &mut dyn FnMut(Event<'_>)
     for server in guest::settle(&order.folder)? {
         tell(Event::Note(&format!("what was left on {server} when the study was killed has been put back")));
     }
-    if let Some(analysis) = Analysis::of(journal.records()) {
+    let known = Analysis::of(journal.records());
+    if let Some(analysis) = &known {
         check_same(order, &analysis.header)?;
         if analysis.end.as_ref().is_some_and(|e| e.reason.is_final()) {
-            return Ok(analysis);
+            return Ok(analysis.clone());
         }
         check_same_budget(order, &analysis.header)?;
     }
     let programs = find_programs(order)?;
+    let measured = measured(order, &programs)?;
+    if let Some(analysis) = &known {
+        check_same_conditions(order, &analysis.header, &measured, &machine::facts())?;
+    }
     let others = machine::others(interrupt)?;
     others.warning().inspect(|warning| tell(Event::Note(warning)));
     let outpost = order.definition.driver.as_ref().map(|driver| Outpost::reach(driver, interrupt));
@@ -72,13 +77,13 @@ pub fn run(order: &Order, interrupt: &Interrupt, tell: &mut dyn FnMut(Event<'_>)
     let loads = Loads::of(&order.definition);
     let mut origins = prepare(order, &bench, programs, &loads, tell).map_err(|e| bench.explain(e))?;
     let first = next_process(journal.records());
-    let known = Analysis::of(journal.records()).map(|analysis| analysis.header.seed);
-    let seed = known.or(order.seed).unwrap_or_else(|| fastrand::u64(..));
+    let seed = known.map(|analysis| analysis.header.seed).or(order.seed).unwrap_or_else(|| fastrand::u64(..));
     let fleet = Fleet::new(&bench, &order.definition, &origins, &order.preloads, first)?;
     let mut run = Run {
         order,
         bench: &bench,
         loads: &loads,
+        measured,
         fleet,
         journal: &mut journal,
         seed,
@@ -116,6 +121,8 @@ struct Run<'a> {
     order: &'a Order,
     bench: &'a Bench,
     loads: &'a Loads,
+    /// The files it is about.
+    measured: Vec<Measured>,
     fleet: Fleet<'a>,
     journal: &'a mut Journal,
     /// All that is drawn follows from it; the same when the study goes on.
@@ -153,7 +160,7 @@ impl<'a> Run<'a> {
         self.fleet.start(&all).map_err(|e| self.bench.explain(e))?;
         let servers = self.servers()?;
         let Some(analysis) = self.analysis() else {
-            let header = header(self.order, self.seed, servers, self.others);
+            let header = header(self.order, self.seed, servers, &self.measured, self.others);
             return self.journal.append(Record::Header(Box::new(header)));
         };
         if analysis.header.servers != servers {
