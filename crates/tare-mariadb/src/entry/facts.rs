@@ -59,7 +59,7 @@ pub(super) fn digest_tokens<'a>(storage: *const DigestStorage) -> Option<DigestT
 
 /// Marks a table as one whose changes do not go to the binary log; see [`share::Reader::keep_from_binary_log`].
 pub(super) fn keep_from_binary_log(share: *mut ServerTableShare) {
-    // SAFETY: the server hands over a share it has just filled and shown to nobody else.
+    // SAFETY: the server hands over a share it has filled. Other sessions may see it by now; they only read it.
     let _where_the_layout_is_sure = unsafe { SHARES.keep_from_binary_log(share) };
 }
 
@@ -76,11 +76,13 @@ pub(super) fn cached_share<'a>(handler: *const c_void) -> Option<share::Share<'a
     unsafe { SHARES.read_cached(handler::share(handler)) }
 }
 
-/// Makes a handler of a table of this schema one that begins no transactions; see [`handler`].
+/// Makes a handler of a table of this schema one that begins no transactions (see [`handler`]), and its table one whose
+/// changes do not go to the binary log: whoever got the share when it was just shown may come here first.
 pub(super) fn settle_handler(handler: *const c_void, schema: &[u8]) {
     // SAFETY: the server passes the handler it has just opened, with its share; only this thread knows it.
     let share = unsafe { handler::share(handler) };
     if let Some(names) = table_share(share).filter(|names| names.schema == schema) {
+        keep_from_binary_log(share.cast_mut());
         // SAFETY: as above.
         unsafe { handler::without_transactions(handler) };
         handler::note_deprecated(share, names.table);
@@ -147,5 +149,25 @@ pub(super) fn table_lock(op: c_uint, flags: u64) -> Option<u8> {
     match names::table_lock(op, flags) {
         names::TableLockRequest::Lock(kind) => Some(kind as u8),
         names::TableLockRequest::Unlock => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handler_that_is_opened_first_keeps_its_table_from_the_binary_log() {
+        select(Series::V10_11);
+        for (cache_key, marked) in
+            [(&b"performance_schema\0threads\0"[..], 1), (b"a_schema_of_18_char\0threads\0", 0)]
+        {
+            let (mut words, flag) = share::tests::cached_share(cache_key, cache_key.len() - 9);
+            let functions = [0_usize; 4];
+            let handler = [functions[2..].as_ptr().addr(), words.as_mut_ptr().addr()];
+            settle_handler(handler.as_ptr().cast(), b"performance_schema");
+            // SAFETY: a byte of the share.
+            assert_eq!(unsafe { words.as_mut_ptr().cast::<u8>().add(flag).read() }, marked);
+        }
     }
 }

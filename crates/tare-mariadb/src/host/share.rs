@@ -212,28 +212,31 @@ impl Reader {
 
     /// Marks a table as one whose changes do not go to the binary log, as the server marks the built-in's tables when
     /// it first opens them; FEDERATED's it would log, and a replica would repeat what was meant for this server. False,
-    /// and nothing changed, where the flag can't be told for sure.
+    /// and nothing changed, where it is marked already or the flag can't be told for sure.
+    ///
+    /// Several threads may do so at once, and the server may read: the flag is a byte, stored as one.
     ///
     /// # Safety
-    /// `share` is NULL or a complete `TABLE_SHARE` of a supported server that no other thread sees yet.
+    /// `share` is NULL or a complete `TABLE_SHARE` of a supported server, whose flags only this function changes.
     pub unsafe fn keep_from_binary_log(&self, share: *mut ServerTableShare) -> bool {
         let Some(distances) = self.distances().filter(|_| !share.is_null()) else { return false };
         let base = share.cast::<u8>();
         // SAFETY: the caller's promise.
         let Some((place, _)) = (unsafe { self.key(base) }) else { return false };
         // SAFETY: the caller's promise; places and distances are inside the structure, as `read` and `is_view` rely on.
-        unsafe {
+        let (names, counted, flags) = unsafe {
             let names = base.add(self.keynames()).cast::<Names>().read();
             let db = base.add(place + std::mem::offset_of!(Key, db));
             let flag = db.add(distances.is_view - NO_REPLICATE_BEFORE_IS_VIEW);
-            // A base table that has not crashed and is not marked: three flags in a row.
-            let flags = flag.cast::<[u8; 3]>().read();
-            let sure = db.add(distances.keys).cast::<u32>().read() == names.count && flags == [0; 3];
-            if sure {
-                flag.write(1);
-            }
-            sure
+            let flags = [0, 1, 2].map(|at| AtomicU8::from_ptr(flag.add(at)));
+            (names, db.add(distances.keys).cast::<u32>().read(), flags)
+        };
+        // A base table that has not crashed and is not marked: three flags in a row.
+        let sure = counted == names.count && flags.iter().all(|flag| flag.load(Ordering::Relaxed) == 0);
+        if sure {
+            flags[0].store(1, Ordering::Relaxed);
         }
+        sure
     }
 
     /// Finds the pairs, first where they were last time.
@@ -266,8 +269,14 @@ unsafe fn is_view(db: *const u8, distances: Distances, key_count: u32) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// A share of a table without keys in the cache of a server of [`Series::V10_11`], and where its `no_replicate` is.
+    pub(crate) fn cached_share(cache_key: &'static [u8], db: usize) -> (Vec<usize>, usize) {
+        let flag = 592 + 16 + distances(Series::V10_11).is_view - NO_REPLICATE_BEFORE_IS_VIEW;
+        (share(592, cache_key, db, &[]), flag)
+    }
 
     /// A share's bytes with the pairs at `place`.
     fn share(
@@ -325,7 +334,7 @@ mod tests {
             if series == Series::V10_6 {
                 words.copy_within(KEYNAMES / 8..KEYNAMES / 8 + 3, KEYNAMES_10_6 / 8);
             }
-            // SAFETY: as many bytes as a share has, seen by this thread alone.
+            // SAFETY: as many bytes as a share has.
             let keep =
                 |words: &mut [usize]| unsafe { reader.keep_from_binary_log(words.as_mut_ptr().cast()) };
             let clean = words.clone();
