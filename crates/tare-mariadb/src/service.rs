@@ -1,7 +1,7 @@
 //! From a running server to its tables: the endpoint, the files that lead to it, and its end.
 //!
-//! [`begin`] runs when the server has finished its start-up but for the first connection; [`end`] when the
-//! process exits. Between them FEDERATED's connections come in through [`crate::redirect`].
+//! [`begin`] runs when the server is ready but for those who may ask for a table; [`at_exit`] when the process exits.
+//! Between them FEDERATED's connections come in through [`crate::redirect`].
 #![allow(unsafe_code)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

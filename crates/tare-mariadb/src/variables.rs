@@ -36,7 +36,7 @@ pub(crate) fn outcome() -> Option<&'static Result<(), VariableError>> {
 }
 
 /// Makes the variables speak of tare. To be called once, on the server's main thread, when the tables are served and
-/// before the first connection exists.
+/// before the first session exists.
 pub(crate) fn speak_of_tare(options: &Options) -> &'static Result<(), VariableError> {
     OUTCOME.get_or_init(|| {
         let assignments = system_variable::assign(&sizes(options))?;

@@ -3,6 +3,7 @@
 mod preload;
 
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -113,6 +114,30 @@ fn a_bootstrap_run_is_left_alone() {
     assert!(lines(&log)[0].contains("bootstrap"), "{log}");
 }
 
+/// The init file is read when the tables are served already.
+#[test]
+fn a_start_that_fails_after_the_tables_are_served_ends_as_ever() {
+    let _turn = tare_testkit::turn();
+    let host = Host::find().unwrap();
+    let end = |libraries: &[&Path]| {
+        let home = host.new_home().unwrap();
+        let mut command = preloaded(&host.mariadbd, libraries);
+        command.args(["--no-defaults", "--skip-networking", "--user=mysql", "--init-file=/nonexistent"]);
+        command.args(["--innodb-buffer-pool-size=16M", "--innodb-log-file-size=8M"]);
+        command.arg(format!("--datadir={}", home.path().join("data").display()));
+        command.arg(format!("--socket={}", home.path().join("socket").display()));
+        command.args(host.basedir.iter().map(|base| format!("--basedir={}", base.display())));
+        let ended = output(&mut command);
+        let log = text(&ended.stderr);
+        assert!(log.contains("/nonexistent"), "{log}");
+        assert!(!home.path().join("data/tare.sock").exists());
+        (ended.status, lines(&log).len())
+    };
+    let (with, told) = end(&[&provider()]);
+    assert_eq!((with, 0), end(&[]));
+    assert!(told > 1, "it was about to serve, and said what is missing");
+}
+
 #[test]
 fn a_data_directory_is_installed_as_ever() {
     let _turn = tare_testkit::turn();
@@ -162,6 +187,23 @@ fn a_wrong_option_is_named_with_file_and_line_and_the_server_runs() {
     );
     assert!(lines(&log)[0].contains(&expected), "{log}");
     assert!(server.stop().success());
+}
+
+#[test]
+fn an_init_file_finds_the_tables() {
+    let _turn = tare_testkit::turn();
+    if !Host::find().unwrap().has_federated() {
+        println!("skipped: the server has no FEDERATED plugin");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let file = folder.path().join("init.sql");
+    std::fs::write(&file, "CREATE TABLE mysql.seen SELECT COUNT(*) AS n FROM performance_schema.threads;\n")
+        .unwrap();
+    let start = Start::with_tare().argument("--plugin-load-add=ha_federatedx");
+    let server = start.argument(format!("--init-file={}", file.display())).run();
+    assert_ne!(server.value("select n from mysql.seen"), "0");
 }
 
 #[test]

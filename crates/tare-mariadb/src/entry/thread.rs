@@ -18,16 +18,16 @@ fn pointer(thread: Option<ThreadRef>) -> *mut Thread {
     thread.map_or(null_mut(), |thread| thread.address().cast())
 }
 
-/// The thread the server starts when everything but the first connection is ready: the moment the tables
-/// must be there.
-const LAST_OF_START_UP: &str = "thread/sql/signal_handler";
+/// The thread the server starts when its storage engines and plugins are ready, and before events, replicas, its init file
+/// and connections: the moment the tables must be there.
+const SIGNAL_HANDLER: &str = "thread/sql/signal_handler";
 /// What it runs, as the server exports it: where there are no classes of threads it has no name.
 const ITS_ROUTINE: &CStr = c"signal_hand";
 
-fn is_last_of_start_up(key: u16, start: Routine) -> bool {
+fn is_signal_handler(key: u16, start: Routine) -> bool {
     match key {
         0 => symbol(ITS_ROUTINE) == Some(start as *mut c_void),
-        key => ENGINE.instrument_name(key) == LAST_OF_START_UP,
+        key => ENGINE.instrument_name(key) == SIGNAL_HANDLER,
     }
 }
 
@@ -62,7 +62,7 @@ pub(super) unsafe extern "C" fn spawn_thread(
     argument: *mut c_void,
 ) -> c_int {
     let spawned = guard(null_mut(), || {
-        if is_last_of_start_up(key as u16, start) {
+        if is_signal_handler(key as u16, start) {
             crate::service::begin();
         }
         Box::into_raw(Box::new(Spawned::by_this_thread(key as u16, start, argument)))

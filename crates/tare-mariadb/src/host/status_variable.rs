@@ -100,7 +100,7 @@ fn own() -> Vec<ShowVariable> {
 
 /// Puts tare's counters in the place of the built-in's.
 ///
-/// To be called on the server's main thread, before the first connection exists: in between there are none.
+/// To be called on the server's main thread, before the first session exists: in between there are none.
 ///
 /// # Errors
 /// When the server lacks the functions, or the memory for another entry in its list.

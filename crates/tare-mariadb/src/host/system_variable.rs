@@ -99,7 +99,7 @@ fn find(name: &str) -> Result<Place, VariableError> {
     // pointer (an object of the server's, or null).
     let function = unsafe { std::mem::transmute::<*mut c_void, Find>(function) };
     // SAFETY: it reads `name.len()` bytes, and a hash that only changes when plugins come and go: `assign` runs on the
-    // server's main thread before the first connection exists.
+    // server's main thread before the first session exists.
     let object = unsafe { function(name.as_ptr().cast(), name.len()) };
     if object.is_null() {
         return Err(VariableError::Unknown(name.to_owned()));
