@@ -243,6 +243,8 @@ pub struct Rules {
 pub struct Governor {
     rules: Rules,
     prices: Prices,
+    /// Those of events as far apart as at this look.
+    now: Prices,
     memory: Memory,
     /// That of connections which were slowed most, of a second of their CPU time.
     slow: Memory,
@@ -288,7 +290,7 @@ impl Governor {
     #[must_use]
     pub fn new(rules: Rules, prices: Prices) -> Governor {
         let (memory, slow) = (Memory::default(), Memory::default());
-        Governor { rules, prices, memory, slow, changes: BTreeMap::new(), before: None }
+        Governor { rules, now: prices.clone(), prices, memory, slow, changes: BTreeMap::new(), before: None }
     }
 
     /// Goes by other rules from the next look on.
@@ -312,6 +314,7 @@ impl Governor {
             }
         }
         let account = self.account(board, look, load);
+        self.now = self.prices.at_distance(account.distance);
         let share = account.share().ns;
         let crowd = self.rules.budget_p95.and_then(|_| Crowd::of(board, &look.connections, look.cpu));
         let slowed = crowd.as_ref().map(|crowd| crowd.slowed(&self.prices_at(board, &present(board))).0);
@@ -414,7 +417,7 @@ impl Governor {
         part: f64,
         cause: Cause,
     ) -> (Plan, Choice) {
-        let plan = Plan::new(&self.prices, board, views, allowed);
+        let plan = Plan::new(&self.now, board, views, allowed);
         let choice = choice::best_of(&plan.bounds(board, part, cause));
         (plan, choice)
     }
@@ -467,7 +470,7 @@ impl Governor {
         let recording = Recording::of(board, levels);
         let of = |(switch, level): (&Switch, &Level)| match switch.of {
             Switched::Instrument(kind) if *level > Level::Off => {
-                self.prices.cost(kind, recording.effective(kind, *level)).ns
+                self.now.cost(kind, recording.effective(kind, *level)).ns
             }
             _ => 0.0,
         };

@@ -64,11 +64,44 @@ pub struct Origin {
     pub how: String,
 }
 
+/// How an event's price goes with how far apart events are: the further, the more of its lines of code and data have left
+/// the processor's first caches since the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Distance {
+    /// At this distance prices are as the file has them: nanoseconds of the server's CPU time from one event to the next.
+    pub ns: f64,
+    /// The power of the distance by which they go.
+    pub power: f64,
+    /// The least a price is multiplied by.
+    pub least: f64,
+    /// The most.
+    pub most: f64,
+}
+
+impl Distance {
+    /// What prices are multiplied by where events are so many nanoseconds apart.
+    #[must_use]
+    pub fn factor(&self, ns: f64) -> f64 {
+        (ns / self.ns).powf(self.power).clamp(self.least, self.most)
+    }
+
+    fn check(&self) -> Result<(), &'static str> {
+        let numbers = [self.ns, self.power, self.least, self.most];
+        if !numbers.into_iter().all(|it| it.is_finite() && it > 0.0) {
+            return Err("ns, power, least and most are numbers above 0");
+        }
+        if self.least > self.most { Err("least <= most does not hold") } else { Ok(()) }
+    }
+}
+
 /// What an event of each kind costs at each level.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prices {
     /// Where they come from.
     pub origin: Origin,
+    /// How they go with the distance between events; `None`: they do not.
+    pub distance: Option<Distance>,
     costs: BTreeMap<Kind, BTreeMap<Level, Cost>>,
 }
 
@@ -119,6 +152,7 @@ type Table = BTreeMap<Spanned<String>, BTreeMap<Spanned<String>, Spanned<Cost>>>
 #[serde(deny_unknown_fields)]
 struct File {
     origin: Origin,
+    distance: Option<Spanned<Distance>>,
     price: Table,
 }
 
@@ -134,6 +168,11 @@ impl Prices {
             line: line(error.span().map_or(0, |span| span.start)),
             why: error.message().to_owned(),
         })?;
+        let distance = file.distance.as_ref().map(|it| (it.span().start, *it.get_ref()));
+        if let Some((at, distance)) = distance {
+            let wrong = |why| PriceError::Value { line: line(at), key: "distance".into(), why };
+            distance.check().map_err(wrong)?;
+        }
         let mut costs: BTreeMap<Kind, BTreeMap<Level, Cost>> = BTreeMap::new();
         for (name, levels) in &file.price {
             let kind = Kind::named(name.get_ref()).ok_or_else(|| PriceError::Name {
@@ -157,7 +196,7 @@ impl Prices {
         }
         match Kind::ALL.into_iter().find(|kind| !costs.contains_key(kind)) {
             Some(kind) => Err(PriceError::Missing { kind: kind.name() }),
-            None => Ok(Prices { origin: file.origin, costs }),
+            None => Ok(Prices { origin: file.origin, distance: distance.map(|(_, it)| it), costs }),
         }
     }
 
@@ -172,6 +211,18 @@ impl Prices {
             Provider::MariaDb => include_str!("../prices/mariadb.toml"),
             Provider::MySql => include_str!("../prices/mysql.toml"),
         })
+    }
+
+    /// The prices of events that are so many nanoseconds of the server's CPU time apart.
+    #[must_use]
+    pub fn at_distance(&self, ns: f64) -> Prices {
+        let factor = match self.distance {
+            Some(distance) if ns > 0.0 => distance.factor(ns),
+            _ => 1.0,
+        };
+        let mut there = Prices { distance: None, ..self.clone() };
+        there.costs.values_mut().flat_map(BTreeMap::values_mut).for_each(|cost| *cost = cost.times(factor));
+        there
     }
 
     /// What an event costs. A level without a price costs what the next higher one that has one does, or else the

@@ -1,6 +1,6 @@
 //! Price files: those that ship, and what is said of one that is wrong.
 
-use tare_budget::{Cost, Kind, Level, PriceError, Prices, Provider};
+use tare_budget::{Account, Cost, Entry, Kind, Level, PriceError, Prices, Provider};
 
 const HEAD: &str =
     "[origin]\nprovider = \"mysql\"\nserver = \"s\"\nmachine = \"m\"\nmeasured = true\nhow = \"h\"\n";
@@ -59,4 +59,33 @@ fn what_is_wrong_is_named_with_line_and_key() {
     assert!(kind.contains("price.idleness: no such kind; there are statement"), "{kind}");
     let missing = Prices::read(&file(Kind::Mutex, ""));
     assert_eq!(missing, Err(PriceError::Missing { kind: "mutex" }));
+}
+
+/// A price of 2 ns for every kind at a distance of 100 ns, which goes with the root of the distance.
+fn with_distance(more: &str) -> String {
+    let distance = format!("[distance]\nns = 100\npower = 0.5\n{more}\n[price.statement]");
+    file(Kind::Mutex, "sums = { ns = 2, low = 1, high = 3 }").replace("[price.statement]", &distance)
+}
+
+#[test]
+fn prices_go_with_the_distance_between_events() {
+    let prices = Prices::read(&with_distance("least = 0.5\nmost = 3")).expect("right");
+    let ns = |distance: f64| prices.at_distance(distance).cost(Kind::Stage, Level::Sums).ns;
+    assert_eq!([100.0, 400.0, 1e9, 1.0, 0.0, f64::NAN].map(ns), [2.0, 4.0, 6.0, 1.0, 2.0, 2.0]);
+    let entry = |kind: Kind, events| Entry { name: kind.name().into(), kind, level: Level::Sums, events };
+    // Allocations are no events of their own: 10 events in 4 microseconds.
+    let entries = vec![entry(Kind::Stage, 10.0), entry(Kind::Memory, 1_000.0)];
+    let account = Account::of(&prices, entries, 4_000.0, 0.0);
+    assert_eq!(account.distance, 400.0);
+    assert_eq!(account.total.ns, 1_010.0 * 4.0);
+    let plain = Prices::read(&file(Kind::Mutex, "sums = { ns = 2, low = 1, high = 3 }")).expect("right");
+    assert_eq!(plain.at_distance(1e9), plain, "without the section they stay");
+}
+
+#[test]
+fn a_wrong_distance_is_named() {
+    let says = |more: &str| Prices::read(&with_distance(more)).expect_err("wrong").to_string();
+    assert!(says("least = 2\nmost = 1").contains("distance: least <= most does not hold"));
+    assert!(says("least = 0\nmost = 1").contains("distance: ns, power, least and most are numbers above 0"));
+    assert!(says("least = 1").contains("most"));
 }

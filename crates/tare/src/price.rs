@@ -239,9 +239,9 @@ fn measure(measuring: &Measuring, whose: Whose, interrupt: &Interrupt) -> Result
     let levels = experiment::of_levels(provider, minutes * (1.0 - OFF), &experiment::LOADS);
     let levels = run(measuring, whose, "levels", levels, &folder, interrupt)?;
     let settings = experiment::settings(provider);
-    let loads = prices::loads(&levels.records, &settings)?;
-    let of: Vec<_> = settings.iter().map(|it| it.levels.clone()).collect();
     let believed = Prices::shipped(provider)?;
+    let loads = prices::loads(&levels.records, &settings, &believed)?;
+    let of: Vec<_> = settings.iter().map(|it| it.levels.clone()).collect();
     let fit = prices::fit(&of, &loads, &believed)?;
     let off = experiment::of_off(provider, minutes * OFF);
     let off_results = run(measuring, whose, "off", off, &folder, interrupt)?;

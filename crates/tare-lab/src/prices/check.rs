@@ -1,5 +1,6 @@
 //! Whether prices are true: what they say that everything costs, and what it costs, under loads they were not found by.
 
+use tare_budget::account::distance;
 use tare_budget::{Cost, Prices};
 
 use super::evidence::{Missing, charge, events};
@@ -67,6 +68,7 @@ pub fn check(records: &[Record], everything: &Setting, prices: &Prices) -> Resul
             return Err(Missing::Load { load });
         };
         let events = events(records, &load)?;
+        let prices = prices.at_distance(distance(events.iter().map(|(kind, n)| (*kind, *n)), charge));
         let cost = events.iter().filter_map(|(kind, count)| {
             everything.levels.get(kind).map(|level| prices.cost(*kind, *level).times(*count))
         });

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tare_budget::account::distance;
 use tare_budget::{Cost, Kind, Level, Prices};
 
 use super::experiment::{EVERYTHING, NOTHING, Setting};
@@ -29,14 +30,22 @@ pub enum Missing {
     Starts,
 }
 
-/// The loads of a study whose base is the setting with nothing on.
+/// The loads of a study whose base is the setting with nothing on. Where prices are `believed` to go with the distance between
+/// events, an event counts for as many as it is dearer there.
 ///
 /// # Errors
 ///
 /// [`Missing`].
-pub fn loads(records: &[Record], settings: &[Setting]) -> Result<Vec<Load>, Missing> {
+pub fn loads(records: &[Record], settings: &[Setting], believed: &Prices) -> Result<Vec<Load>, Missing> {
     let Some(analysis) = Analysis::of(records) else { return Err(Missing::Load { load: "any load".into() }) };
-    analysis.cells.iter().map(|cell| load(records, cell, settings)).collect()
+    let load = |cell| {
+        let mut load = load(records, cell, settings)?;
+        let apart = distance(load.events.iter().map(|(kind, n)| (*kind, *n)), load.charge);
+        let factor = believed.distance.map_or(1.0, |distance| distance.factor(apart));
+        load.events.values_mut().for_each(|n| *n *= factor);
+        Ok(load)
+    };
+    analysis.cells.iter().map(load).collect()
 }
 
 fn load(records: &[Record], cell: &CellAnalysis, settings: &[Setting]) -> Result<Load, Missing> {

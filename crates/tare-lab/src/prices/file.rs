@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::ops::Bound;
 
+use tare_budget::price::Distance;
 use tare_budget::{Cost, Kind, Level, Prices};
 
 use super::fit::Fit;
@@ -33,6 +34,13 @@ pub fn write(head: &Head<'_>, fit: &Fit, off: Cost, believed: &Prices) -> String
         text,
         "[origin]\nprovider = {provider:?}\nserver = {server:?}\nmachine = {machine:?}\nmeasured = true\nhow = \"\"\"\n{how}\"\"\"\n"
     );
+    if let Some(Distance { ns, power, least, most }) = believed.distance {
+        let _ = write!(
+            text,
+            "\n# Not measured here, but what was believed: see docs/budget.md.\n\
+             [distance]\nns = {ns}\npower = {power}\nleast = {least}\nmost = {most}\n"
+        );
+    }
     for kind in Kind::ALL {
         let own_off = off.times(believed.cost(kind, Level::Off).ns);
         let levels: BTreeMap<Level, Cost> = match fit.prices.get(&kind) {

@@ -150,7 +150,8 @@ pub(super) fn prices(shared: &Shared) -> Vec<PriceRow> {
         nanoseconds: between(own),
         share: between(seen.account.share_of(own)),
     };
-    std::iter::once(looking).chain(instruments(seen, prices)).collect()
+    let prices = prices.at_distance(seen.account.distance);
+    std::iter::once(looking).chain(instruments(seen, &prices)).collect()
 }
 
 fn instruments<'a>(seen: &'a Seen, prices: &'a Prices) -> impl Iterator<Item = PriceRow> + 'a {

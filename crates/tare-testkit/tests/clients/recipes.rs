@@ -120,7 +120,11 @@ fn the_audit_shows_ddl_and_nothing_else() {
         .iter()
         .map(|row| ["PROCESSLIST_USER", "CURRENT_SCHEMA", "SQL_TEXT"].map(|c| text(row, c).unwrap()))
         .collect();
-    assert_eq!(seen, [statements[2], statements[4], statements[5], statements[6]].map(|sql| ["root", "shop", sql].map(str::to_owned)));
+    assert_eq!(
+        seen,
+        [statements[2], statements[4], statements[5], statements[6]]
+            .map(|sql| ["root", "shop", sql].map(str::to_owned))
+    );
 }
 
 #[test]
