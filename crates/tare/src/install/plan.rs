@@ -161,6 +161,7 @@ fn option_text(server: &Server, path: &Path) -> String {
         let missing = wanted && !text.contains("plugin-load-add");
         return if missing { text.replacen(HEAD, &format!("{HEAD}{plugin}"), 1) } else { text };
     }
-    let about = "[tare]\n# docs/options.md says what can be set here; the defaults have everything useful on\n";
+    let about =
+        "[tare]\n# docs/options.md says what can be set here; the defaults have everything useful on\n";
     format!("{HEAD}{plugin}{about}")
 }
