@@ -449,3 +449,32 @@ fn a_newer_provider_that_does_not_answer_goes_and_the_one_before_is_put_back() {
     assert_eq!(tree.listing(), before);
     assert_eq!(doctor(&running).0, Some(0), "{}", doctor(&running).1);
 }
+
+/// It would come back as root's own, and is loaded as that.
+#[test]
+fn what_the_server_had_loaded_does_not_come_back_when_it_is_not_root_s_alone() {
+    if !Uid::effective().is_root() {
+        println!("skipped: only root gives files away");
+        return;
+    }
+    let Some(tree) = startable() else { return };
+    let running = Running(&tree);
+    let command = running.command(RESTART);
+    let gives: fn(&Path) = |path| chown(path, Some(65534), None).expect("chown");
+    let opens: fn(&Path) =
+        |path| fs::set_permissions(path, Permissions::from_mode(0o666)).expect("permissions");
+    for spoils in [gives, opens] {
+        assert_eq!(tree.outcome(&["install", "--restart", "--restart-command", &command]).0, 0);
+        let good = fs::read(tree.at(PROVIDER)).expect("file");
+        spoils(&tree.at(PROVIDER));
+        tree.compile_provider("int nothing;");
+        let before = tree.listing();
+        let (status, outcome) =
+            tree.outcome(&["install", "--limit", "2", "--restart", "--restart-command", &command]);
+        assert_eq!((status, &outcome["state"]), (1, &"put-back".into()), "{outcome:#}");
+        let why = outcome["why"].as_str().unwrap_or_default();
+        assert!(why.contains("is the newer one still") && why.contains("somebody else than root"), "{why}");
+        assert_eq!(tree.listing(), before);
+        tree.replace_provider(|_| good.clone());
+    }
+}

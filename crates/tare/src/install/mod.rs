@@ -4,6 +4,9 @@ mod change;
 mod plan;
 mod restart;
 
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -23,6 +26,9 @@ pub(crate) use change::write;
 
 /// Exit status where a server was left as it is, because something is in the way or it did not come up.
 const REFUSED: u8 = 1;
+
+/// What is said of a provider that was loaded and is not to be had.
+const UNREAD: &str = "could not be read";
 
 /// Where packages and people put this program.
 const PROGRAMS: [&str; 2] = ["/usr/bin/tare", "/usr/local/bin/tare"];
@@ -222,16 +228,25 @@ fn keep(
         undo.note(&server.root.at(&unit.trial()))?;
     }
     let Some(path) = replaced else { return Ok(None) };
-    let loaded = restart.process().and_then(|process| process.provider_file());
-    let kept = loaded.is_some_and(|loaded| undo.keep(&server.root.at(path), &loaded).is_ok());
+    let kept = loaded(restart).and_then(|file| {
+        // Of the opened file: the process may have another one in its memory by now.
+        let file = format!("/proc/self/fd/{}", file.as_raw_fd());
+        undo.keep(&server.root.at(path), Path::new(&file)).map_err(|_| UNREAD)
+    });
     let path = path.display();
-    Ok(Some(if kept {
-        format!(
+    Ok(Some(match kept {
+        Ok(()) => format!(
             "; {path} is again what the server had loaded before: install the newer one anew to try it again"
-        )
-    } else {
-        format!("; {path} is the newer one still: what the server had loaded before could not be read")
+        ),
+        Err(why) => format!("; {path} is the newer one still: what the server had loaded before {why}"),
     }))
+}
+
+/// The provider's file that the server has loaded. It would become root's: what others could write to is not taken.
+fn loaded(restart: &Restart) -> Result<File, &'static str> {
+    let file = restart.process().and_then(|process| process.open_provider().ok()).ok_or(UNREAD)?;
+    let is_root_s = file.metadata().is_ok_and(|it| it.is_file() && it.uid() == 0 && it.mode() & 0o022 == 0);
+    is_root_s.then_some(file).ok_or("belongs to somebody else than root, or can be written by others")
 }
 
 impl Outcome {

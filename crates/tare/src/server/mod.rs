@@ -63,7 +63,7 @@ impl Server {
         let mut processes: Vec<Process> =
             pids.into_iter().filter_map(|pid| Process::look(pid).ok()).collect();
         let server = |unit: Unit| {
-            let at = processes.iter().position(|process| process.unit.as_deref() == Some(&unit.name));
+            let at = processes.iter().position(|process| runs(&unit, process));
             let process = at.map(|at| processes.remove(at));
             Server { unit: Some(unit), process, root: root.clone() }
         };
@@ -78,7 +78,7 @@ impl Server {
         let unit = Unit::read(root, name)?;
         let pids = if root.is_own() { Process::all() } else { vec![] };
         let mut processes = pids.into_iter().filter_map(|pid| Process::look(pid).ok());
-        let process = processes.find(|process| process.unit.as_deref() == Some(&unit.name));
+        let process = processes.find(|process| runs(&unit, process));
         Some(Server { unit: Some(unit), process, root: root.clone() })
     }
 
@@ -87,7 +87,7 @@ impl Server {
         let root = process.root();
         let unit = process.unit.as_deref().and_then(|name| Unit::read(&root, name));
         // A shell or a test that a unit has started may have started the server.
-        let unit = unit.filter(|unit| unit.command().is_some());
+        let unit = unit.filter(|unit| unit.command().is_some() && runs(unit, &process));
         Server { unit, root, process: Some(process) }
     }
 
@@ -142,7 +142,7 @@ impl Server {
     pub(crate) fn user(&self) -> Option<User> {
         match &self.process {
             Some(process) => User::from_uid(Uid::from_raw(process.user)).ok()?,
-            None => User::from_name(&self.unit.as_ref()?.setting("User")?.value).ok()?,
+            None => self.unit.as_ref()?.user(),
         }
     }
 
@@ -211,6 +211,12 @@ impl Prospect {
     }
 }
 
+/// Whether a process is a unit's server: it is in the unit, and has the account that the unit gives its server, if one is named.
+fn runs(unit: &Unit, process: &Process) -> bool {
+    process.unit.as_deref() == Some(&unit.name)
+        && unit.user().is_none_or(|user| user.uid.as_raw() == process.user)
+}
+
 /// What `LD_PRELOAD` names.
 pub(crate) fn preloads(value: &OsStr) -> Vec<PathBuf> {
     let entries =
@@ -238,4 +244,33 @@ pub(crate) fn rights(metadata: &Metadata, user: &User) -> u32 {
         0
     };
     if user.uid.is_root() { 0o7 } else { metadata.mode() >> shift & 0o7 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unit_s_server_has_the_unit_s_account() {
+        let folder = tempfile::tempdir().expect("folder");
+        let units = folder.path().join("etc/systemd/system");
+        std::fs::create_dir_all(&units).expect("folder");
+        let mut process = Process::look(std::process::id()).expect("it runs");
+        process.unit = Some("m.service".to_owned());
+        let own = process.user;
+        for (user, is) in [
+            (String::new(), true),
+            (format!("User={own}\n"), true),
+            (format!("User={}\n", own + 1), false),
+            ("User=no-such-account\n".to_owned(), true),
+        ] {
+            std::fs::write(units.join("m.service"), format!("[Service]\n{user}")).expect("file");
+            let unit = Unit::read(&Root::new(folder.path()), "m").expect("a unit");
+            assert_eq!(runs(&unit, &process), is, "{user}");
+        }
+        process.unit = Some("other.service".to_owned());
+        std::fs::write(units.join("m.service"), "").expect("file");
+        let unit = Unit::read(&Root::new(folder.path()), "m").expect("a unit");
+        assert!(!runs(&unit, &process));
+    }
 }

@@ -1,7 +1,7 @@
 //! Servers that run, as `/proc` shows them.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
@@ -9,6 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+use nix::unistd::Uid;
 use tare_mariadb::options::Root;
 
 use super::{PRELOAD, TRIED};
@@ -47,7 +48,7 @@ pub(crate) struct Process {
     pub(crate) log: Option<PathBuf>,
     /// The account it runs as.
     pub(crate) user: u32,
-    /// systemd's unit, if one has started it.
+    /// The service of this system's that it belongs to.
     pub(crate) unit: Option<String>,
     /// The profile of AppArmor or label of SELinux it is confined by.
     pub(crate) confinement: Option<String>,
@@ -78,9 +79,8 @@ impl Process {
             let name = Path::new(arguments.first()?).file_name()?;
             mapped.iter().map(PathBuf::from).find(|path| path.file_name() == Some(name))
         });
-        let units = text("cgroup").unwrap_or_default();
-        let unit =
-            units.lines().find_map(|line| line.rsplit('/').next().filter(|name| name.ends_with(".service")));
+        let of_first = fs::read_to_string(place(1, "cgroup")).unwrap_or_default();
+        let unit = system_unit(&text("cgroup").unwrap_or_default(), &of_first);
         let confinement = text("attr/current").unwrap_or_default();
         let confinement = confinement.trim_end_matches(['\0', '\n']);
         Ok(Process {
@@ -92,13 +92,13 @@ impl Process {
             provider,
             folder: link("cwd"),
             log: link("fd/2").filter(|path| path.is_absolute() && self::root(pid).at(path).is_file()),
-            user: fs::metadata(place(pid, ""))?.uid(),
-            unit: unit.map(str::to_owned),
+            user: effective_user(&text("status")?).ok_or(ErrorKind::InvalidData)?,
+            unit: unit.filter(|_| is_at_home(pid)),
             confinement: (!["", "unconfined"].contains(&confinement)).then(|| confinement.to_owned()),
         })
     }
 
-    /// Every server that runs and that is not in a container of its own.
+    /// Every server that runs and that is seen from here.
     pub(crate) fn all() -> Vec<u32> {
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let mut pids: Vec<u32> =
@@ -149,9 +149,10 @@ impl Process {
         self.provider.as_ref().is_some_and(|(_, mapped)| number.is_some_and(|number| number != *mapped))
     }
 
-    /// The file of tare's object in its memory, also where that has no name any more. Root alone may read it.
-    pub(crate) fn provider_file(&self) -> Option<PathBuf> {
-        Some(place(self.pid, "map_files").join(&self.provider.as_ref()?.0))
+    /// The file of tare's object in its memory, also where that has no name any more. Root alone may open it.
+    pub(crate) fn open_provider(&self) -> io::Result<File> {
+        let (addresses, _) = self.provider.as_ref().ok_or(ErrorKind::NotFound)?;
+        File::open(place(self.pid, "map_files").join(addresses))
     }
 
     /// What is `/` to it.
@@ -215,6 +216,39 @@ fn has_socket(pid: u32, sockets: &[PathBuf]) -> bool {
     files.filter_map(|file| fs::read_link(file.path()).ok()).any(|file| sockets.contains(&file))
 }
 
+/// The service of the system's that a process is in, by its control group; `first` is that of process 1, beside which the system has its
+/// units. What an account's own systemd starts, or a container's, lies below a unit of the system's and is none of them, whatever it is
+/// called.
+fn system_unit(groups: &str, first: &str) -> Option<String> {
+    let first = systemd_group(first).unwrap_or_default();
+    let system = first.strip_suffix("/init.scope").unwrap_or(first).trim_end_matches('/');
+    let mut parts = systemd_group(groups)?.strip_prefix(system)?.strip_prefix('/')?.split('/');
+    let unit = parts.next_back().filter(|unit| unit.ends_with(".service"))?;
+    parts.all(|part| part.ends_with(".slice") && part != "user.slice").then(|| unit.to_owned())
+}
+
+/// The group in systemd's own hierarchy: the one of that name, or of cgroups of version 2 the only one.
+fn systemd_group(groups: &str) -> Option<&str> {
+    let of = |kind: &str| groups.lines().find_map(|line| line.split_once(':')?.1.strip_prefix(kind));
+    of("name=systemd:").or_else(|| of(":"))
+}
+
+/// Whether a process has this one's root and process numbers, which those of containers have not. Where that cannot be told root does
+/// not take its word; anybody else can do nothing with it.
+fn is_at_home(pid: u32) -> bool {
+    let of = |path: PathBuf| fs::metadata(path).map(|it| (it.dev(), it.ino()));
+    let same = |name: &str| match (of(place(pid, name)), of(Path::new("/proc/self").join(name))) {
+        (Ok(theirs), Ok(ours)) => theirs == ours,
+        _ => !Uid::effective().is_root(),
+    };
+    ["root", "ns/pid"].into_iter().all(same)
+}
+
+/// The account a process runs as. The owner of its folder in `/proc` is root where it has changed its account itself.
+fn effective_user(status: &str) -> Option<u32> {
+    status.lines().find_map(|line| line.strip_prefix("Uid:")?.split_whitespace().nth(1)?.parse().ok())
+}
+
 /// What the kernel adds to the name of a file that is gone.
 pub(crate) const DELETED: &str = " (deleted)";
 
@@ -254,7 +288,11 @@ fn parts(bytes: Vec<u8>) -> Vec<OsString> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::UnixListener;
+    use std::process::Stdio;
     use std::time::{Duration, Instant};
+
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::Pid;
 
     use super::*;
 
@@ -267,6 +305,74 @@ mod tests {
         assert_eq!(process.folder, std::env::current_dir().ok());
         assert!(process.mapped.iter().any(|path| path.contains("libc.so")), "{:?}", process.mapped);
         assert!(process.root().is_own());
+    }
+
+    #[test]
+    fn only_a_service_of_the_system_s_is_the_unit_of_a_process() {
+        let of = |group: &str| system_unit(&format!("0::{group}\n"), "0::/init.scope\n");
+        for group in ["/system.slice", "/system.slice/system-mariadb.slice", "/database.slice", ""] {
+            assert_eq!(
+                of(&format!("{group}/mariadb.service")).as_deref(),
+                Some("mariadb.service"),
+                "{group}"
+            );
+        }
+        for above in [
+            "/user.slice/user-1000.slice/user@1000.service/app.slice",
+            "/user.slice",
+            "/machine.slice/systemd-nspawn@x.service/payload/system.slice",
+            "/machine.slice/machine-x.scope/system.slice",
+            "/lxc.payload.x/system.slice",
+            "/docker/0123456789ab",
+            "/../system.slice",
+        ] {
+            assert_eq!(of(&format!("{above}/mariadb.service")), None, "{above}");
+        }
+        assert_eq!(of("/system.slice/mariadb.service/payload"), None);
+        assert_eq!((of("/"), system_unit("", ""), system_unit("0::nothing", "")), (None, None, None));
+    }
+
+    #[test]
+    fn a_system_s_units_lie_beside_its_first_process() {
+        let inside = "0::/lxc.payload.x/system.slice/mariadb.service\n";
+        let unit = Some("mariadb.service".to_owned());
+        assert_eq!(system_unit(inside, "0::/lxc.payload.x/init.scope\n"), unit);
+        assert_eq!(system_unit(inside, "0::/lxc.payload/init.scope\n"), None);
+        assert_eq!(system_unit("0::/system.slice/mariadb.service\n", "0::/lxc.payload.x/init.scope\n"), None);
+        // Of version 1 only systemd's own hierarchy counts, beside an empty one of version 2 or none.
+        let first = "9:name=systemd:/init.scope\n4:memory:/\n0::/\n";
+        assert_eq!(
+            system_unit("4:memory:/\n9:name=systemd:/system.slice/mariadb.service\n0::/\n", first),
+            unit
+        );
+        assert_eq!(system_unit("9:name=systemd:/\n4:memory:/system.slice/mariadb.service\n", first), None);
+    }
+
+    #[test]
+    fn a_process_is_at_home_where_this_one_is() {
+        assert!(is_at_home(std::process::id()));
+        assert_eq!(is_at_home(u32::MAX), !Uid::effective().is_root(), "there is none");
+        assert_eq!(effective_user("Name:\tx\nUid:\t0\t27\t0\t27\n"), Some(27));
+        let mut outer = std::process::Command::new("unshare");
+        let Ok(mut outer) = outer.args(["--pid", "--fork", "sleep", "60"]).stderr(Stdio::null()).spawn()
+        else {
+            println!("skipped: there is no unshare");
+            return;
+        };
+        let children = format!("/proc/{0}/task/{0}/children", outer.id());
+        let mut inner: Option<u32> = None;
+        while inner.is_none() && outer.try_wait().expect("its state").is_none() {
+            inner = fs::read_to_string(&children).ok().and_then(|pid| pid.trim().parse().ok());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let at_home = inner.map(is_at_home);
+        let pid = inner.unwrap_or(outer.id()).try_into().expect("a number");
+        let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+        outer.wait().expect("it ends");
+        match at_home {
+            Some(at_home) => assert!(!at_home, "it has process numbers of its own"),
+            None => println!("skipped: only root makes namespaces"),
+        }
     }
 
     #[test]

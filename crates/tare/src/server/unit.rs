@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use nix::unistd::{Uid, User};
 use tare_mariadb::options::Root;
 
 use super::{PRELOAD, TRIED};
@@ -152,6 +153,13 @@ impl Unit {
     pub(crate) fn unset(&self, name: &str) -> Option<&Setting> {
         self.settings("UnsetEnvironment")
             .find(|setting| words(&setting.value).iter().any(|word| word == name))
+    }
+
+    /// The account it gives its server; `None` where it names none that is known here.
+    pub(crate) fn user(&self) -> Option<User> {
+        let name = &self.setting("User")?.value;
+        let by_number = || User::from_uid(Uid::from_raw(name.parse().ok()?)).ok()?;
+        User::from_name(name).ok()?.or_else(by_number)
     }
 
     /// What the server is to preload at its next start, if all goes well.
