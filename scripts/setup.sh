@@ -45,6 +45,8 @@ install() {
         have sudo || die "run as root, or install: apt-get install $*"
         root=(sudo)
     fi
+    # Two at once (make -j) would take apt's lock from each other, and the file below.
+    exec 9< scripts/setup.sh && flock 9
     printf 'setup: installing %s\n' "$*"
     # Debian starts a server when it is installed, unless this file forbids it. One that is there is the administrator's.
     local policy=/usr/sbin/policy-rc.d placed=

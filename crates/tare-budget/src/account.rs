@@ -35,26 +35,23 @@ pub struct Account {
     pub cpu: f64,
     /// Of that, what reading the counts took.
     pub own: f64,
-    /// How far apart events are: nanoseconds of CPU time from one to the next. Prices may go with it.
-    pub distance: f64,
     /// Instruments that cost something, the dearest first.
     pub shares: Vec<Share>,
     /// All together, the reading included.
     pub total: Cost,
 }
 
-/// How far apart events are in so much CPU time; allocations and errors are no events of their own.
+/// How far apart events are in so much CPU time: nanoseconds of it from one to the next. Allocations and errors are no events
+/// of their own.
 #[must_use]
 pub fn distance(events: impl Iterator<Item = (Kind, f64)>, cpu: f64) -> f64 {
     cpu / events.filter(|(kind, _)| kind.is_timed()).map(|(_, events)| events).sum::<f64>()
 }
 
 impl Account {
-    /// Puts prices to events.
+    /// Puts prices, of events as far apart as these, to events.
     #[must_use]
     pub fn of(prices: &Prices, entries: Vec<Entry>, cpu: f64, own: f64) -> Account {
-        let distance = distance(entries.iter().map(|entry| (entry.kind, entry.events)), cpu);
-        let prices = prices.at_distance(distance);
         let price =
             |entry: Entry| Share { cost: prices.cost(entry.kind, entry.level).times(entry.events), entry };
         let mut shares: Vec<Share> = entries.into_iter().map(price).collect();
@@ -62,7 +59,7 @@ impl Account {
         shares.sort_by(|a, b| b.cost.ns.total_cmp(&a.cost.ns).then_with(|| a.entry.name.cmp(&b.entry.name)));
         let reading = Cost { ns: own, low: own, high: own };
         let total = shares.iter().fold(reading, |sum, share| sum.plus(share.cost));
-        Account { cpu, own, distance, shares, total }
+        Account { cpu, own, shares, total }
     }
 
     /// A cost as a share of the CPU time: 0.01 is 1%.

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
-use crate::account::{Account, Entry};
+use crate::account::{Account, Entry, distance};
 use crate::choice::{self, Choice};
 use crate::connection::{Connection, Crowd, SECOND};
 use crate::kind::{Family, Kind, Level};
@@ -95,6 +95,8 @@ pub struct Look {
     pub now: Duration,
     /// CPU time of the server in nanoseconds, or all it could have used.
     pub cpu: f64,
+    /// Whether it is what it could have used: it says nothing of how far apart events are.
+    pub is_capacity: bool,
     /// Of that, what looking took.
     pub own: f64,
     /// Statements of clients.
@@ -313,8 +315,8 @@ impl Governor {
                 self.memory.learn(&switch.name, events(look, &switch.name), load);
             }
         }
-        let account = self.account(board, look, load);
-        self.now = self.prices.at_distance(account.distance);
+        self.now = self.prices_of(board, look, load);
+        let account = self.account(&self.now, board, look, load);
         let share = account.share().ns;
         let crowd = self.rules.budget_p95.and_then(|_| Crowd::of(board, &look.connections, look.cpu));
         let slowed = crowd.as_ref().map(|crowd| crowd.slowed(&self.prices_at(board, &present(board))).0);
@@ -448,11 +450,25 @@ impl Governor {
     /// The account alone: nothing is remembered or decided.
     #[must_use]
     pub fn account_of(&self, board: &Board, look: &Look) -> Account {
-        self.account(board, look, Load { now: look.now, cpu: look.cpu, statements: look.statements })
+        let load = Load { now: look.now, cpu: look.cpu, statements: look.statements };
+        self.account(&self.prices_of(board, look, load), board, look, load)
+    }
+
+    /// The prices of events as far apart as they are, or would be if all were on: that is the load's, whatever is off by now.
+    fn prices_of(&self, board: &Board, look: &Look, load: Load) -> Prices {
+        let had = |switch: &Switch| match switch.of {
+            Switched::Instrument(kind) if switch.present > Level::Off => {
+                Some((kind, events(look, &switch.name)))
+            }
+            Switched::Instrument(kind) => Some((kind, self.memory.recall(&switch.name, load)?)),
+            Switched::Recording(_) => None,
+        };
+        let apart = distance(board.iter().filter_map(had), look.cpu);
+        self.prices.at_distance(if look.is_capacity { f64::NAN } else { apart })
     }
 
     /// What every instrument cost: what is on by what it had, what is off by what it would have had.
-    fn account(&self, board: &Board, look: &Look, load: Load) -> Account {
+    fn account(&self, prices: &Prices, board: &Board, look: &Look, load: Load) -> Account {
         let recording = Recording::of(board, &present(board));
         let entries = board.iter().filter_map(|switch| {
             let Switched::Instrument(kind) = switch.of else { return None };
@@ -462,7 +478,7 @@ impl Governor {
             let level = recording.effective(kind, switch.present);
             Some(Entry { name: switch.name.clone(), kind, level, events })
         });
-        Account::of(&self.prices, entries.collect(), look.cpu, look.own)
+        Account::of(prices, entries.collect(), look.cpu, look.own)
     }
 
     /// Nanoseconds an event costs at these levels, by place on the board; nothing where it is off.

@@ -84,13 +84,22 @@ impl Memory {
     /// Under a load like one it was seen under, what it had then, by CPU time. Under a load that is new, the least that
     /// the nearest one suggests: only a try can tell.
     pub(crate) fn predict(&self, name: &str, load: Load) -> Option<f64> {
+        self.at(name, load, |rate| rate.faded(load.now))
+    }
+
+    /// As [`Memory::predict`], however long ago it was seen.
+    pub(crate) fn recall(&self, name: &str, load: Load) -> Option<f64> {
+        self.at(name, load, |rate| rate)
+    }
+
+    fn at(&self, name: &str, load: Load, now: impl Fn(Rate) -> Rate) -> Option<f64> {
         let rates = self.rates.get(name)?;
         let likeness = load.likeness();
         let alike = rates.iter().filter(|(it, _)| it.is_like(likeness));
-        let known = alike.map(|(_, rate)| rate.faded(load.now).per_cpu * load.cpu).reduce(f64::max);
+        let known = alike.map(|(_, rate)| now(*rate).per_cpu * load.cpu).reduce(f64::max);
         known.or_else(|| {
             let nearest = rates.iter().min_by_key(|(it, _)| it.0.abs_diff(likeness.0))?;
-            let rate = nearest.1.faded(load.now);
+            let rate = now(*nearest.1);
             Some((rate.per_cpu * load.cpu).min(rate.per_statement * load.statements))
         })
     }
@@ -123,6 +132,7 @@ mod tests {
         memory.learn("m", 1e3, load(600, 1e9, 1e5));
         assert_eq!(memory.predict("m", load(600, 1e9, 1e5)), Some(1e6));
         assert_eq!(memory.predict("m", load(1200, 1e9, 1e5)), Some(5e5));
+        assert_eq!(memory.recall("m", load(1200, 1e9, 1e5)), Some(1e6));
         memory.learn("m", 6e5, load(1200, 1e9, 1e5));
         assert_eq!(memory.predict("m", load(1800, 1e9, 1e5)), Some(6e5));
     }

@@ -213,7 +213,8 @@ impl Prices {
         })
     }
 
-    /// The prices of events that are so many nanoseconds of the server's CPU time apart.
+    /// The prices of events that are so many nanoseconds of the server's CPU time apart; those of the file where that is no
+    /// number above 0.
     #[must_use]
     pub fn at_distance(&self, ns: f64) -> Prices {
         let factor = match self.distance {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use common::{Load, Server};
-use tare_budget::{Governor, Held, Level, Provider, Switch};
+use tare_budget::{Governor, Held, Level, Prices, Provider, Switch};
 
 /// The most changes of one switch within a minute.
 fn most_in_a_minute(changes: &BTreeMap<String, Vec<Duration>>) -> usize {
@@ -137,4 +137,26 @@ fn nothing_is_decided_about_a_server_that_did_nothing() {
     let before: Vec<Switch> = server.board.clone();
     let decision = server.step(&mut governor, &[]);
     assert_eq!((decision.moves.len(), server.board == before), (0, true));
+}
+
+/// What is off has no events. It still says how far apart those of the load are, however long it has been off.
+#[test]
+fn prices_stay_while_the_load_stays() {
+    let steady = Load::mariadb_point_select();
+    let mut server = Server::new(Provider::Tare, &[&steady]);
+    let prices = Prices::shipped(Provider::Tare).expect("it can be read");
+    assert!(prices.distance.is_some());
+    server.prices = prices.clone();
+    let mut governor = server.governor(0.03);
+    let mut factor = |server: &mut Server| {
+        let account = server.step(&mut governor, &[&steady; 5]).account;
+        let it = account.shares.first().expect("something costs");
+        it.cost.ns / it.entry.events / prices.cost(it.entry.kind, it.entry.level).ns
+    };
+    let first = factor(&mut server);
+    for _ in 0..720 {
+        let now = factor(&mut server);
+        assert!((now / first - 1.0).abs() < 0.01, "{now} after {:?}, {first} at first", server.now);
+    }
+    assert!(server.board.iter().any(|it| it.present == Level::Off), "{:?}", server.board);
 }

@@ -1,6 +1,7 @@
 //! Price files: those that ship, and what is said of one that is wrong.
 
-use tare_budget::{Account, Cost, Entry, Kind, Level, PriceError, Prices, Provider};
+use tare_budget::account::distance;
+use tare_budget::{Cost, Kind, Level, PriceError, Prices, Provider};
 
 const HEAD: &str =
     "[origin]\nprovider = \"mysql\"\nserver = \"s\"\nmachine = \"m\"\nmeasured = true\nhow = \"h\"\n";
@@ -72,12 +73,9 @@ fn prices_go_with_the_distance_between_events() {
     let prices = Prices::read(&with_distance("least = 0.5\nmost = 3")).expect("right");
     let ns = |distance: f64| prices.at_distance(distance).cost(Kind::Stage, Level::Sums).ns;
     assert_eq!([100.0, 400.0, 1e9, 1.0, 0.0, f64::NAN].map(ns), [2.0, 4.0, 6.0, 1.0, 2.0, 2.0]);
-    let entry = |kind: Kind, events| Entry { name: kind.name().into(), kind, level: Level::Sums, events };
     // Allocations are no events of their own: 10 events in 4 microseconds.
-    let entries = vec![entry(Kind::Stage, 10.0), entry(Kind::Memory, 1_000.0)];
-    let account = Account::of(&prices, entries, 4_000.0, 0.0);
-    assert_eq!(account.distance, 400.0);
-    assert_eq!(account.total.ns, 1_010.0 * 4.0);
+    let events = [(Kind::Stage, 10.0), (Kind::Memory, 1_000.0)];
+    assert_eq!(distance(events.into_iter(), 4_000.0), 400.0);
     let plain = Prices::read(&file(Kind::Mutex, "sums = { ns = 2, low = 1, high = 3 }")).expect("right");
     assert_eq!(plain.at_distance(1e9), plain, "without the section they stay");
 }

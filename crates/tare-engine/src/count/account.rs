@@ -191,13 +191,16 @@ impl Engine {
             };
             // The new ones are counted before the old ones are left: none goes in between.
             let old = [ACCOUNT, USER, HOST].map(|kind| self.party(thread, kind));
+            let is_another = old[ACCOUNT].map(std::ptr::from_ref) != account.map(std::ptr::from_ref);
             for (kind, new) in [account, user, host].into_iter().enumerate() {
                 if let Some(new) = new {
                     new.current.fetch_add(1, Relaxed);
                 }
                 thread.parties[kind].store(new.map_or(0, |new| self.arena.offset_of(new)), Release);
             }
-            self.turn_records(thread, old[USER]);
+            if is_another {
+                self.turn_records(thread, old[USER]);
+            }
             for (kind, old) in old.into_iter().enumerate() {
                 old.into_iter().for_each(|old| self.lose_connection(kind, old));
             }
@@ -414,8 +417,12 @@ impl Engine {
             });
         });
         account.errors.each(&self.arena, |class, cell| {
+            let cell: &ErrorCell = self.arena.at(cell);
+            if cell.is_untouched() {
+                return;
+            }
             for to in of.iter().flatten().filter_map(|of| self.sum_cell::<ErrorCell>(&of.errors, class)) {
-                self.arena.at::<ErrorCell>(cell).fold(&self.arena, to);
+                cell.fold(&self.arena, to);
             }
         });
         let counters = self.take_sums(account);

@@ -112,6 +112,9 @@ impl Engine {
     }
 
     pub(super) fn add_counters(&self, party: &Party, counters: &SessionCounters) {
+        if counters.iter().all(|counter| *counter == 0) {
+            return;
+        }
         let Some(sums) = self.ended_counters(party) else {
             self.losses.count(Lost::PartyCells);
             return;

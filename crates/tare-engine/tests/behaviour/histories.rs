@@ -215,3 +215,15 @@ fn a_history_of_the_longest_statements_has_all_its_rows() {
     let expected: Vec<u64> = (69..=100).collect();
     assert_eq!(rig.statement_ids(thread, Scope::History), expected);
 }
+
+/// Pools send COM_CHANGE_USER between two users of a connection, mostly to the account it has.
+#[test]
+fn who_changes_to_the_account_it_has_fills_its_blocks() {
+    let rig = Rig::with(Config { history_long_size: [1_000; 4], ..small() });
+    let thread = rig.connect();
+    for _ in 0..400 {
+        rig.set_thread_account(thread, b"a", b"x");
+        (0..10).for_each(|_| _ = rig.stage(rig.class.stage));
+    }
+    assert!(rig.stages(Scope::HistoryLong).len() >= 1_000);
+}

@@ -2,7 +2,7 @@
 
 use tare_budget::account::OWN;
 use tare_budget::governor::{Slowed, percent};
-use tare_budget::{Budget, Cost, Prices};
+use tare_budget::{Budget, Cost};
 use tare_tables::budget::{Between, PriceRow};
 
 use super::watch::{Budgets, Seen};
@@ -140,7 +140,7 @@ fn cut(seen: &Seen) -> String {
 
 /// Rows of `tare_prices`.
 pub(super) fn prices(shared: &Shared) -> Vec<PriceRow> {
-    let (Some(seen), Some((prices, _))) = (&shared.last, &shared.prices) else { return vec![] };
+    let Some(seen) = shared.last.as_ref().filter(|_| shared.prices.is_some()) else { return vec![] };
     let own = Cost { ns: seen.account.own, low: seen.account.own, high: seen.account.own };
     let looking = PriceRow {
         name: OWN.to_owned(),
@@ -150,18 +150,18 @@ pub(super) fn prices(shared: &Shared) -> Vec<PriceRow> {
         nanoseconds: between(own),
         share: between(seen.account.share_of(own)),
     };
-    let prices = prices.at_distance(seen.account.distance);
-    std::iter::once(looking).chain(instruments(seen, &prices)).collect()
+    std::iter::once(looking).chain(instruments(seen)).collect()
 }
 
-fn instruments<'a>(seen: &'a Seen, prices: &'a Prices) -> impl Iterator<Item = PriceRow> + 'a {
+fn instruments(seen: &Seen) -> impl Iterator<Item = PriceRow> {
     seen.account.shares.iter().map(|it| PriceRow {
         name: it.entry.name.clone(),
         kind: Some(it.entry.kind.name()),
         level: Some(it.entry.level.name()),
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a count
         events: it.entry.events as u64,
-        nanoseconds: between(prices.cost(it.entry.kind, it.entry.level)),
+        // As it was reckoned: it may go with how far apart events are.
+        nanoseconds: between(it.cost.times(1.0 / it.entry.events)),
         share: between(seen.account.share_of(it.cost)),
     })
 }

@@ -83,6 +83,11 @@ impl Meter {
         matches!(self.clock, Clock::Server)
     }
 
+    /// Whether it is not what the server uses, but what it could.
+    pub(super) fn is_capacity(&self) -> bool {
+        matches!(self.clock, Clock::Cores { .. })
+    }
+
     /// CPU time so far in seconds, where that takes no statement.
     pub(super) fn peek(&self, machine: &Machine) -> Option<f64> {
         match &self.clock {

@@ -296,6 +296,7 @@ impl Session {
         Look {
             now: now.at - self.begun,
             cpu: (now.cpu - before.cpu).max(0.0) * 1e9,
+            is_capacity: self.meter.is_capacity(),
             own: (now.own - before.own).max(0.0) * 1e9,
             statements,
             events: now.counts.since(&before.counts),
@@ -469,6 +470,7 @@ pub fn account(
     let governor = Governor::new(Rules { budget: orders.budget, budget_p95: None }, prices.clone());
     let look = Look {
         cpu: (now.cpu - before.cpu).max(0.0) * 1e9,
+        is_capacity: meter.is_capacity(),
         own: (now.own - before.own).max(0.0) * 1e9,
         events: now.counts.since(&before.counts),
         ..Look::default()
