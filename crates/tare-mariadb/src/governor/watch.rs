@@ -160,6 +160,7 @@ impl Watch {
         Look {
             now: at.now,
             cpu,
+            is_capacity: false,
             own: self.own,
             statements: statements.unwrap_or(cpu / UNKNOWN_STATEMENT),
             events: counts.since(&self.before.counts),
