@@ -212,7 +212,7 @@ pub(crate) struct Doctor {
 /// the server's next start on. With it the server is restarted, also where it runs with an older provider than the installed one, and
 /// all is put back if tare does not answer within the limit.
 ///
-/// Exit status: 0 done or nothing to do, 1 a server was left alone or put back, and why is said.
+/// Exit status: 0 done or nothing to do, 1 a server was left alone or put back, and why is said; 130 somebody asked to end.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     tare install --dry-run                what would be written, and what is in the way\n  \
@@ -255,7 +255,7 @@ pub(crate) struct Servers {
     /// What restarts a server instead of systemctl: a shell's command; the unit's name is in TARE_UNIT
     #[arg(long, value_name = "COMMAND", requires = "restart")]
     pub(crate) restart_command: Option<String>,
-    /// Seconds a server may take to come up before all is put back
+    /// Seconds a server may take to restart and come up before all is put back
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub(crate) limit: u32,
     /// Find units and files below this folder, as in an image

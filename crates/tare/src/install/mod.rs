@@ -10,11 +10,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, anyhow, bail};
 use serde::Serialize;
 use tare_lab::interrupt::Interrupt;
 use tare_mariadb::options::Root;
 
+use crate::INTERRUPTED;
 use crate::arguments::{Install, Servers, Uninstall};
 use crate::doctor::{self, Finding};
 use crate::provider;
@@ -37,7 +38,7 @@ const PROGRAMS: [&str; 2] = ["/usr/bin/tare", "/usr/local/bin/tare"];
 #[derive(Debug, Serialize)]
 struct Outcome {
     server: String,
-    /// `planned`, `changed`, `unchanged`, `refused` or `put-back`.
+    /// `planned`, `changed`, `unchanged`, `refused`, `put-back` or `failed`.
     state: State,
     /// Files that were otherwise before.
     changes: Vec<Change>,
@@ -60,6 +61,13 @@ enum State {
     Unchanged,
     Refused,
     PutBack,
+    Failed,
+}
+
+impl State {
+    fn has_failed(self) -> bool {
+        matches!(self, State::Refused | State::PutBack | State::Failed)
+    }
 }
 
 /// Runs `tare install`.
@@ -67,10 +75,10 @@ pub(crate) fn install(arguments: &Install, interrupt: &Interrupt) -> Result<Exit
     let root = Root::new(&arguments.servers.root);
     let provider = named_within(&arguments.servers.root, &provider::find(arguments.provider.as_deref())?)?;
     let program = program(&arguments.servers.root)?;
-    each(&arguments.servers, &root, |server| {
+    each(&arguments.servers, &root, interrupt, |server| {
         let (changes, findings) = plan::install(server, &provider, &program);
         if findings.iter().any(plan::is_in_the_way) {
-            return Ok(Outcome::refused(server, findings));
+            return Outcome::refused(server, findings);
         }
         apply(server, &arguments.servers, changes, findings, Aim { provider: Some(&provider), interrupt })
     })
@@ -80,14 +88,14 @@ pub(crate) fn install(arguments: &Install, interrupt: &Interrupt) -> Result<Exit
 pub(crate) fn uninstall(arguments: &Uninstall, interrupt: &Interrupt) -> Result<ExitCode> {
     let root = Root::new(&arguments.servers.root);
     let all = Server::all(&root);
-    each(&arguments.servers, &root, |server| {
+    each(&arguments.servers, &root, interrupt, |server| {
         let (changes, findings) = plan::uninstall(server, &all);
         let mut outcome =
-            apply(server, &arguments.servers, changes, findings, Aim { provider: None, interrupt })?;
-        if !arguments.servers.dry_run && outcome.state != State::PutBack {
+            apply(server, &arguments.servers, changes, findings, Aim { provider: None, interrupt });
+        if !arguments.servers.dry_run && !outcome.state.has_failed() {
             outcome.leftovers = leftovers(server);
         }
-        Ok(outcome)
+        outcome
     })
 }
 
@@ -108,19 +116,30 @@ struct Aim<'a> {
     interrupt: &'a Interrupt,
 }
 
-/// Does it for each server that is meant, and tells.
-fn each(arguments: &Servers, root: &Root, act: impl Fn(&Server) -> Result<Outcome>) -> Result<ExitCode> {
-    let mut outcomes = vec![];
-    for server in meant(arguments, root)? {
-        outcomes.push(act(&server).with_context(|| server.name())?);
-    }
+/// Does it for each server that is meant until somebody asks to end, and tells what was done.
+fn each(
+    arguments: &Servers,
+    root: &Root,
+    interrupt: &Interrupt,
+    act: impl Fn(&Server) -> Outcome,
+) -> Result<ExitCode> {
+    let servers = meant(arguments, root)?;
+    let outcomes: Vec<Outcome> = servers.iter().take_while(|_| !interrupt.is_set()).map(act).collect();
     if arguments.output.is_json() {
         println!("{}", serde_json::to_string_pretty(&serde_json::json!({ "servers": outcomes }))?);
     } else {
         outcomes.iter().for_each(Outcome::print);
     }
-    let failed = outcomes.iter().any(|outcome| matches!(outcome.state, State::Refused | State::PutBack));
-    Ok(if failed { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
+    let failed = outcomes.iter().any(|outcome| outcome.state.has_failed());
+    let left: Vec<String> = servers[outcomes.len()..].iter().map(Server::name).collect();
+    if !left.is_empty() {
+        eprintln!("interrupted; nothing was done to {}", left.join(", "));
+    }
+    Ok(match () {
+        () if interrupt.is_set() && (failed || !left.is_empty()) => ExitCode::from(INTERRUPTED),
+        () if failed => ExitCode::from(REFUSED),
+        () => ExitCode::SUCCESS,
+    })
 }
 
 /// The units named, or all there are.
@@ -176,7 +195,7 @@ fn apply(
     mut changes: Vec<Change>,
     findings: Vec<Finding>,
     aim: Aim<'_>,
-) -> Result<Outcome> {
+) -> Outcome {
     changes.retain(|change| !change.is_done(&server.root));
     let mut outcome = Outcome { findings, ..Outcome::new(server, changes) };
     let anything = !outcome.changes.is_empty();
@@ -188,32 +207,22 @@ fn apply(
     }
     if arguments.dry_run {
         outcome.state = if anything { State::Planned } else { State::Unchanged };
-        return Ok(outcome);
+        return outcome;
     }
     let mut undo = Undo::default();
-    for change in &outcome.changes {
-        if let Err(error) = change.apply(&server.root, &mut undo) {
-            undo.put_back()?;
-            return Err(error);
-        }
+    let written = outcome.changes.iter().try_for_each(|change| change.apply(&server.root, &mut undo));
+    if let Err(error) = written {
+        outcome.put_back(&error, &mut undo, None);
+        return outcome;
     }
     outcome.state = if anything { State::Changed } else { State::Unchanged };
-    if arguments.restart && wanted {
-        let kept = keep(server, &restart, aim.provider.filter(|_| outdated.is_some()), &mut undo)?;
-        match restart.run(aim.provider.is_some()) {
-            Ok(()) => outcome.restarted = true,
-            Err(error) => {
-                undo.put_back()?;
-                let again = restart.again();
-                let again =
-                    again.err().map(|error| format!("; restarting it as it was failed, too: {error:#}"));
-                outcome.state = State::PutBack;
-                outcome.why =
-                    Some(format!("{error:#}{}{}", kept.unwrap_or_default(), again.unwrap_or_default()));
-            }
-        }
+    if arguments.restart && wanted && restart.is_stopped() {
+        outcome.why = Some("the unit is not active, and was not started".into());
+    } else if arguments.restart && wanted {
+        let replaced = aim.provider.filter(|_| outdated.is_some());
+        outcome.restart(server, &restart, aim.provider.is_some(), replaced, undo);
     }
-    Ok(outcome)
+    outcome
 }
 
 /// Notes what a start of the server changes, and keeps the provider that the server has loaded where `replaced` is to come after it.
@@ -260,16 +269,45 @@ impl Outcome {
         Outcome { findings, state: State::Refused, ..Outcome::new(server, vec![]) }
     }
 
+    /// Restarts the server, too; all is put back where it does not come up as it should.
+    fn restart(
+        &mut self,
+        server: &Server,
+        restart: &Restart,
+        active: bool,
+        replaced: Option<&Path>,
+        mut undo: Undo,
+    ) {
+        let kept = match keep(server, restart, replaced, &mut undo) {
+            Ok(kept) => kept.unwrap_or_default(),
+            Err(error) => return self.put_back(&error, &mut undo, None),
+        };
+        match restart.run(active) {
+            Ok(()) => self.restarted = true,
+            Err(error) => self.put_back(&anyhow!("{error:#}{kept}"), &mut undo, Some(restart)),
+        }
+    }
+
+    /// Puts back what was changed because of an error, and has the server start as it was where it was restarted.
+    fn put_back(&mut self, error: &Error, undo: &mut Undo, restarted: Option<&Restart>) {
+        let put = undo.put_back();
+        let again = restarted.map_or(Ok(()), Restart::again).context("restarting it as it was failed, too");
+        self.state = if put.is_ok() { State::PutBack } else { State::Failed };
+        let errors = [put, again].into_iter().filter_map(Result::err).map(|error| format!("; {error:#}"));
+        self.why = Some(format!("{error:#}{}", errors.collect::<String>()));
+    }
+
     fn print(&self) {
         let state = match self.state {
             State::Planned => "would be changed",
             State::Changed if self.restarted => "changed, restarted and as it should be",
-            State::Changed => "changed; what is written counts from the next restart on",
+            State::Changed => "changed; what is written counts from the next start on",
             State::Unchanged if self.restarted => "restarted and as it should be",
             State::Unchanged if !self.findings.is_empty() => "nothing to write",
             State::Unchanged => "is as it should be",
             State::Refused => "left alone: something is in the way",
             State::PutBack => "put back as it was",
+            State::Failed => "failed, and could not be put back as it was",
         };
         println!("{}: {state}", self.server);
         self.changes.iter().for_each(|change| print!("{change}"));

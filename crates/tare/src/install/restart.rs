@@ -1,10 +1,15 @@
 //! A server's restart, and whether it comes up as it should.
 
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 use tare_lab::interrupt::Interrupt;
 
 use crate::arguments::Servers;
@@ -15,6 +20,12 @@ use crate::status::{self, Reach};
 
 /// How often is looked.
 const PAUSE: Duration = Duration::from_millis(100);
+/// A restart that puts back has at least so long: a server that is ended while it starts is none.
+const AGAIN: Duration = Duration::from_secs(60);
+/// How long a command that is to end may take until it is killed.
+const GRACE: Duration = Duration::from_secs(5);
+/// So many bytes of what a command said are told.
+const TOLD: u64 = 2000;
 
 /// How a server is restarted, and what is waited for.
 pub(super) struct Restart {
@@ -49,23 +60,32 @@ impl Restart {
         self.before.is_some() == active
     }
 
+    /// Whether systemd knows that the server does not run. That may be on purpose, and a restart would start it.
+    pub(super) fn is_stopped(&self) -> bool {
+        if self.command.is_some() {
+            return false;
+        }
+        // Where systemd cannot be asked the restart says so.
+        let asked = Command::new("systemctl").args(["is-active", &self.unit]).output();
+        let state = asked.map(|said| String::from_utf8_lossy(&said.stdout).trim().to_owned());
+        state.is_ok_and(|state| ["inactive", "failed", "deactivating"].contains(&&*state))
+    }
+
     /// The process in which tare serves as yet.
     pub(super) fn process(&self) -> Option<Process> {
         Process::look(self.before?).ok()
     }
 
-    /// Restarts the server and waits until tare answers in it, or is gone.
+    /// Restarts the server and waits until tare answers in it, or is gone. The limit is that of both.
     pub(super) fn run(&self, active: bool) -> Result<()> {
-        self.again()?;
         let begin = Instant::now();
+        self.restart(self.limit, &self.interrupt)?;
         loop {
             let now = serving(&self.endpoint);
             if if active { now.is_some() && now != self.before } else { now.is_none() } {
                 return Ok(());
             }
-            if self.interrupt.is_set() {
-                bail!("interrupted");
-            }
+            self.interrupt.check()?;
             if begin.elapsed() > self.limit {
                 let what = if active { "did not answer" } else { "still answered" };
                 bail!(
@@ -79,8 +99,19 @@ impl Restart {
         }
     }
 
-    /// Restarts the server.
+    /// Restarts the server as it was. Nobody's wish to end keeps it from that.
     pub(super) fn again(&self) -> Result<()> {
+        self.restart(self.limit.max(AGAIN), &Interrupt::default())
+    }
+
+    /// Restarts the server. What ends before its time is the command: systemd goes on with its job.
+    fn restart(&self, limit: Duration, interrupt: &Interrupt) -> Result<()> {
+        let end = Instant::now() + limit;
+        let run = |command: &mut Command| {
+            let left = end.saturating_duration_since(Instant::now());
+            let ended = run(command, left, interrupt)?;
+            ended.with_context(|| format!("{command:?} did not end within {} s", limit.as_secs()))
+        };
         match &self.command {
             Some(command) => run(Command::new("sh").args(["-c", command]).env("TARE_UNIT", &self.unit)),
             None => {
@@ -104,12 +135,43 @@ fn serving(endpoint: &std::path::Path) -> Option<u32> {
     rows.into_iter().find(|row| row.name == "pid")?.value.parse().ok()
 }
 
-fn run(command: &mut Command) -> Result<()> {
+/// Runs a command; `None` if it did not end in time, and was ended. Nobody waits for what it leaves running: its standard error is a
+/// file, not a pipe.
+fn run(command: &mut Command, limit: Duration, interrupt: &Interrupt) -> Result<Option<()>> {
     let shown = format!("{command:?}");
-    let output = command.output().with_context(|| format!("running {shown}"))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        bail!("{shown} failed ({}): {said}", output.status);
+    let mut said = tempfile::tempfile().context("making a temporary file")?;
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said.try_clone()?);
+    // Ctrl-C in a terminal goes to the whole group: the command is ended by us, with all it has started.
+    let mut child = command.process_group(0).spawn().with_context(|| format!("running {shown}"))?;
+    let waited = wait(&mut child, limit, interrupt);
+    if !matches!(waited, Ok(Some(_))) {
+        end(&mut child);
     }
-    Ok(())
+    match waited? {
+        Some(status) if !status.success() => bail!("{shown} failed ({status}): {}", tail(&mut said)),
+        ended => Ok(ended.map(drop)),
+    }
+}
+
+fn wait(child: &mut Child, limit: Duration, interrupt: &Interrupt) -> tare_lab::Result<Option<ExitStatus>> {
+    // What cannot be waited for is not there.
+    interrupt.wait_for(limit, || Ok(child.try_wait().ok().flatten()))
+}
+
+/// Ends a command and what it has started.
+fn end(child: &mut Child) {
+    let group = Pid::from_raw(child.id().cast_signed());
+    let _ = killpg(group, Signal::SIGTERM);
+    if !matches!(wait(child, GRACE, &Interrupt::default()), Ok(Some(_))) {
+        let _ = killpg(group, Signal::SIGKILL);
+        let _ = child.wait();
+    }
+}
+
+/// The end of what a command said.
+fn tail(said: &mut File) -> String {
+    let mut bytes = vec![];
+    let begin = said.metadata().map_or(0, |file| file.len().saturating_sub(TOLD));
+    let _ = said.seek(SeekFrom::Start(begin)).and_then(|_| said.read_to_end(&mut bytes));
+    String::from_utf8_lossy(&bytes).trim().to_owned()
 }
