@@ -5,8 +5,8 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
-use serde::Serialize;
+use anyhow::{Context, Result, bail};
+use serde::{Serialize, Serializer};
 use tare_mariadb::options::Root;
 
 use crate::server::unit::TRIALS;
@@ -16,15 +16,16 @@ use crate::server::unit::TRIALS;
 pub(super) struct Change {
     /// As the system names it.
     pub(super) path: PathBuf,
-    /// What it is to hold; `None`: there is to be no such file.
-    pub(super) content: Option<String>,
+    /// What it is to hold, in UTF-8 or not; `None`: there is to be no such file.
+    #[serde(serialize_with = "as_text")]
+    pub(super) content: Option<Vec<u8>>,
 }
 
 impl Change {
     /// Whether the file is like that.
     pub(super) fn is_done(&self, root: &Root) -> bool {
         let found = fs::read(root.at(&self.path)).ok();
-        found.as_deref() == self.content.as_ref().map(String::as_bytes)
+        found == self.content
     }
 
     /// Makes it so: whoever reads the file meanwhile sees it before or after.
@@ -33,7 +34,7 @@ impl Change {
         let shown = || format!("{} (are you root?)", self.path.display());
         undo.note(&path).with_context(shown)?;
         match &self.content {
-            Some(content) => write(&path, content.as_bytes()).with_context(shown),
+            Some(content) => write(&path, content).with_context(shown),
             None => remove(&path).with_context(shown),
         }
     }
@@ -45,10 +46,15 @@ impl fmt::Display for Change {
             None => writeln!(f, "  removed: {}", self.path.display()),
             Some(content) => {
                 writeln!(f, "  {}:", self.path.display())?;
+                let content = String::from_utf8_lossy(content);
                 content.lines().try_for_each(|line| writeln!(f, "{}", format!("    {line}").trim_end()))
             }
         }
     }
+}
+
+fn as_text<S: Serializer>(content: &Option<Vec<u8>>, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    content.as_deref().map(String::from_utf8_lossy).serialize(serializer)
 }
 
 /// How things were.
@@ -80,18 +86,21 @@ impl Undo {
         Ok(())
     }
 
-    /// Puts everything back.
+    /// Puts everything back; what cannot be keeps nothing else from it.
     pub(super) fn put_back(&mut self) -> Result<()> {
+        let mut failed = vec![];
         for (path, content) in std::mem::take(&mut self.files).into_iter().rev() {
             let put = match content {
                 Some(content) => write(&path, &content),
                 None => remove(&path),
             };
-            put.with_context(|| format!("putting back {}", path.display()))?;
+            if let Err(error) = put {
+                failed.push(format!("putting back {}: {error:#}", path.display()));
+            }
         }
         // The deepest first; one that somebody else uses by now stays.
         self.folders.drain(..).rev().for_each(|folder| drop(fs::remove_dir(folder)));
-        Ok(())
+        if failed.is_empty() { Ok(()) } else { bail!(failed.join("; ")) }
     }
 }
 
@@ -137,8 +146,8 @@ mod tests {
         fs::create_dir(folder.path().join("x.service.d")).expect("folder");
         fs::write(folder.path().join("x.service.d/gone"), "kept").expect("file");
         let changes = [
-            Change { path: "/old".into(), content: Some("after".into()) },
-            Change { path: "/a/b/new".into(), content: Some("new".into()) },
+            Change { path: "/old".into(), content: Some(b"after".to_vec()) },
+            Change { path: "/a/b/new".into(), content: Some(b"new".to_vec()) },
             Change { path: "/x.service.d/gone".into(), content: None },
         ];
         let mut undo = Undo::default();
@@ -152,5 +161,24 @@ mod tests {
         assert_eq!(fs::read(folder.path().join("old")).expect("file"), b"before");
         assert_eq!(fs::read(folder.path().join("x.service.d/gone")).expect("file"), b"kept");
         assert!(!folder.path().join("a").exists());
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_put_back_keeps_no_other_from_it() {
+        let folder = tempfile::tempdir().expect("folder");
+        let at = |name: &str| folder.path().join(name);
+        let mut undo = Undo::default();
+        for name in ["first", "second", "third"] {
+            fs::write(at(name), "before").expect("file");
+            undo.note(&at(name)).expect("noted");
+            fs::write(at(name), "after").expect("file");
+        }
+        for name in ["second", "third"] {
+            fs::remove_file(at(name)).expect("file");
+            fs::create_dir(at(name)).expect("folder");
+        }
+        let said = undo.put_back().expect_err("two are folders now").to_string();
+        assert_eq!(fs::read(at("first")).expect("file"), b"before");
+        assert!(said.contains("second") && said.contains("third") && !said.contains("first"), "{said}");
     }
 }

@@ -26,11 +26,15 @@ const HEAD: &str = "# Written by `tare install`; `tare uninstall` removes it.\n"
 pub(super) fn install(server: &Server, provider: &Path, program: &Path) -> (Vec<Change>, Vec<Finding>) {
     let mut findings = doctor::before(server, provider, program);
     let Some(unit) = &server.unit else { return (vec![], findings) };
-    // The drop-in asks for it.
-    let mut changes = vec![Change { path: trial_path(), content: Some(trial(program)) }];
-    match drop_in(unit, provider) {
-        Ok(content) => changes.push(Change { path: drop_in_path(unit), content: Some(content) }),
-        Err(finding) => findings.push(finding),
+    let mut changes = vec![];
+    // The drop-in asks for the trial.
+    for (path, content) in [(trial_path(), Ok(trial(program))), (drop_in_path(unit), drop_in(unit, provider))]
+    {
+        match content {
+            _ if is_anothers(server, &path) => findings.push(in_place_of_ours(&path)),
+            Ok(content) => changes.push(Change { path, content: Some(content.into()) }),
+            Err(finding) => findings.push(finding),
+        }
     }
     match option_file(server) {
         Some(path) if is_anothers(server, &path) => findings.extend(doctor::unasked_plugin(server)),
@@ -71,7 +75,13 @@ pub(super) fn uninstall(server: &Server, all: &[Server]) -> (Vec<Change>, Vec<Fi
 
 /// Whether there is such a file that somebody else wrote: it is left alone.
 fn is_anothers(server: &Server, path: &Path) -> bool {
-    fs::read_to_string(server.root.at(path)).is_ok_and(|text| !text.starts_with(HEAD))
+    // It need not be UTF-8.
+    fs::read(server.root.at(path)).is_ok_and(|bytes| !bytes.starts_with(HEAD.as_bytes()))
+}
+
+fn in_place_of_ours(path: &Path) -> Finding {
+    let what = format!("{} is there, and was not written by `tare install`", path.display());
+    Finding::problem("preload", what, "give it another name, or remove it")
 }
 
 /// Whether an installation is not begun because of this: with it the server would not have tare, or not start. A table
@@ -145,7 +155,7 @@ fn option_file(server: &Server) -> Option<PathBuf> {
 }
 
 /// The plugin, where it is there and nobody else loads it; and the place for tare's own options.
-fn option_text(server: &Server, path: &Path) -> String {
+fn option_text(server: &Server, path: &Path) -> Vec<u8> {
     let server = &server.next();
     let prospect = server.prospect();
     let is_own = |origin: &Origin| matches!(origin, Origin::File { path: file, .. } if file == path);
@@ -156,12 +166,13 @@ fn option_text(server: &Server, path: &Path) -> String {
     } else {
         ""
     };
-    // What was set in the file is the administrator's, and stays.
-    if let Ok(text) = fs::read_to_string(server.root.at(path)) {
-        let missing = wanted && !text.contains("plugin-load-add");
-        return if missing { text.replacen(HEAD, &format!("{HEAD}{plugin}"), 1) } else { text };
+    // What was set in the file is the administrator's, and stays, byte by byte.
+    if let Ok(text) = fs::read(server.root.at(path)) {
+        let missing = wanted && !String::from_utf8_lossy(&text).contains("plugin-load-add");
+        let (head, rest) = text.split_at(HEAD.len().min(text.len()));
+        return if missing { [head, plugin.as_bytes(), rest].concat() } else { text };
     }
     let about =
         "[tare]\n# docs/options.md says what can be set here; the defaults have everything useful on\n";
-    format!("{HEAD}{plugin}{about}")
+    format!("{HEAD}{plugin}{about}").into()
 }
