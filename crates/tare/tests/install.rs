@@ -3,7 +3,7 @@
 mod tree;
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::Path;
 use std::process::Command;
 
@@ -114,6 +114,24 @@ fn instances_are_installed_one_by_one_and_share_the_option_file() {
     assert!(!tree.at(OPTIONS).exists());
     let (status, said) = tree.tare(&["install", "--unit", "none"]);
     assert!(status == 1 && said.contains("there is no unit none"), "{said}");
+}
+
+/// As on Debian, where the server's unit has other names of old.
+#[test]
+fn a_unit_is_installed_by_an_alias_and_taken_off_without() {
+    let tree = Tree::new();
+    symlink("mariadb.service", tree.at("/lib/systemd/system/mysql.service")).expect("link");
+    let allocator = "/etc/systemd/system/mysql.service.d/jemalloc.conf";
+    tree.write(allocator, "[Service]\nEnvironment=LD_PRELOAD=/usr/lib/libjemalloc.so.2\n");
+    let before = tree.listing();
+    let (status, outcome) = tree.outcome(&["install", "--unit", "mysql"]);
+    assert_eq!((status, &outcome["server"]), (0, &"mariadb.service".into()), "{outcome:#}");
+    let list = format!("{PROVIDER}:/usr/lib/libjemalloc.so.2");
+    assert!(tree.read(DROP_IN).contains(&told(&list)), "{}", tree.read(DROP_IN));
+    let (_, said) = tree.tare(&["doctor", "--unit", "mysql"]);
+    assert!(!said.contains("does not load tare"), "{said}");
+    assert_eq!(tree.outcome(&["uninstall"]).0, 0);
+    assert_eq!(tree.listing(), before);
 }
 
 /// Asserts that nothing is written and this is named, after the tree was changed.

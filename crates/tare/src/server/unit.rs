@@ -24,6 +24,8 @@ const FOLDERS: [&str; 5] = [
 ];
 /// The first of them that are the administrator's: what stands there names instances that are wanted.
 const ADMINISTRATORS: usize = 2;
+/// How many links are followed from an alias to its unit.
+const MOST_LINKS: usize = 8;
 /// What a server's program is called, itself or the script that starts it.
 const PROGRAMS: [&str; 4] = ["mariadbd", "mysqld", "mariadbd-safe", "mysqld_safe"];
 
@@ -56,23 +58,19 @@ pub(crate) struct Unit {
 }
 
 impl Unit {
-    /// The unit of this name; `None` where there is none, or where it is masked.
+    /// The unit of this name, or of which this is an alias; `None` where there is none, or where it is masked.
     pub(crate) fn read(root: &Root, name: &str) -> Option<Unit> {
         let name = if name.contains('.') { name.to_owned() } else { format!("{name}.service") };
-        let instance = instance(&name).map(|(template, instance)| (template, instance.to_owned()));
-        let names =
-            || std::iter::once(name.clone()).chain(instance.as_ref().map(|(template, _)| template.clone()));
-        let found = names().flat_map(|name| FOLDERS.map(|folder| Path::new(folder).join(&name)));
-        let main = found.into_iter().find(|path| root.at(path).is_file() || is_masked(root, path))?;
+        let name = real_name(root, name);
+        let main = places(&name).find(|path| root.at(path).is_file() || is_masked(root, path))?;
         if is_masked(root, &main) {
             return None;
         }
         let mut unit = Unit { name: name.clone(), settings: vec![], root: root.clone() };
-        let instance = instance.as_ref().map(|(_, instance)| instance.clone()).unwrap_or_default();
-        let drop_ins = drop_ins(root, &names().collect::<Vec<_>>());
-        for file in std::iter::once(main).chain(drop_ins) {
+        let instance = instance(&name).map(|(_, instance)| instance).unwrap_or_default();
+        for file in std::iter::once(main).chain(drop_ins(root, &name)) {
             let text = fs::read(root.at(&file)).unwrap_or_default();
-            unit.settings.extend(settings(&String::from_utf8_lossy(&text), &file, &name, &instance));
+            unit.settings.extend(settings(&String::from_utf8_lossy(&text), &file, &name, instance));
         }
         Some(unit)
     }
@@ -84,9 +82,10 @@ impl Unit {
         names.retain(|name| name.ends_with(".service"));
         let wanted = FOLDERS[..ADMINISTRATORS].iter().flat_map(|folder| wanted(root, Path::new(folder)));
         names.extend(wanted);
+        names.retain(|name| !name.contains("@."));
+        let mut names: Vec<String> = names.into_iter().map(|name| real_name(root, name)).collect();
         names.sort();
         names.dedup();
-        names.retain(|name| !name.contains("@.") && !is_alias(root, name));
         let units = names.iter().filter_map(|name| Unit::read(root, name));
         units.filter(|unit| unit.command().is_some()).collect()
     }
@@ -218,19 +217,59 @@ fn instance(name: &str) -> Option<(String, &str)> {
     (!instance.is_empty()).then(|| (format!("{begin}@.{kind}"), instance))
 }
 
-/// Whether a unit is only another name of one: a link to a file that is called otherwise.
-fn is_alias(root: &Root, name: &str) -> bool {
-    let mut places = FOLDERS.iter().map(|folder| root.at(Path::new(folder)).join(name));
-    let Some(target) = places.find_map(|place| fs::read_link(place).ok()) else { return false };
-    let target = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    target != name
-        && target.ends_with(".service")
-        && instance(name).is_none_or(|(template, _)| template != target)
+/// The template's name with the instance put in; any other name as it is.
+fn instantiated(name: &str, instance: Option<&str>) -> String {
+    match (name.split_once("@."), instance) {
+        (Some((begin, kind)), Some(instance)) => format!("{begin}@{instance}.{kind}"),
+        _ => name.to_owned(),
+    }
+}
+
+/// Where the file of a unit may lie: that of an instance's own comes before that of its template.
+fn places(name: &str) -> impl Iterator<Item = PathBuf> {
+    let names = [Some(name.to_owned()), instance(name).map(|(template, _)| template)];
+    names.into_iter().flatten().flat_map(|name| FOLDERS.map(|folder| Path::new(folder).join(&name)))
+}
+
+/// The name that a unit goes by, which is another one where this is an alias.
+fn real_name(root: &Root, name: String) -> String {
+    let names = std::iter::successors(Some(name.clone()), |name| meant(root, name));
+    names.take(MOST_LINKS).last().unwrap_or(name)
+}
+
+/// The name that an alias stands for: the alias is a link to the file of a unit that is called otherwise. A link out of the folders
+/// of units says no more than where the file lies.
+fn meant(root: &Root, name: &str) -> Option<String> {
+    let place = places(name).find(|path| link(root, path).symlink_metadata().is_ok())?;
+    let target = place.parent()?.join(fs::read_link(link(root, &place)).ok()?);
+    let folder = fs::canonicalize(root.at(target.parent()?)).ok()?;
+    let is = |known: &str| fs::canonicalize(root.at(Path::new(known))).is_ok_and(|it| it == folder);
+    let is_unit_s = FOLDERS.into_iter().any(is);
+    let meant = instantiated(target.file_name()?.to_str()?, instance(name).map(|(_, instance)| instance));
+    (is_unit_s && meant != name && meant.ends_with(".service")).then_some(meant)
+}
+
+/// Every other name of a unit.
+fn aliases(root: &Root, name: &str) -> Vec<String> {
+    let instance = instance(name).map(|(_, instance)| instance);
+    let entries =
+        FOLDERS.iter().flat_map(|folder| fs::read_dir(root.at(Path::new(folder)))).flatten().flatten();
+    let links = entries.filter(|entry| entry.file_type().is_ok_and(|it| it.is_symlink()));
+    let names = links.map(|link| instantiated(&link.file_name().to_string_lossy(), instance));
+    let mut names: Vec<String> =
+        names.filter(|other| other != name && real_name(root, other.clone()) == name).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// The place of a file, or of the link there.
+pub(crate) fn link(root: &Root, path: &Path) -> PathBuf {
+    root.at(path.parent().unwrap_or(path)).join(path.file_name().unwrap_or_default())
 }
 
 fn is_masked(root: &Root, path: &Path) -> bool {
-    let link = root.at(path.parent().unwrap_or(path)).join(path.file_name().unwrap_or_default());
-    fs::read_link(link).is_ok_and(|target| target == Path::new("/dev/null"))
+    fs::read_link(link(root, path)).is_ok_and(|target| target == Path::new("/dev/null"))
 }
 
 fn listed(root: &Root, folder: &Path) -> Vec<String> {
@@ -251,13 +290,16 @@ fn wanted(root: &Root, folder: &Path) -> Vec<String> {
     wanted
 }
 
-/// The drop-ins of units of these names, the most special first: sorted by name; of two of one name the first folder's
-/// counts, and an empty one takes it back.
-fn drop_ins(root: &Root, names: &[String]) -> Vec<PathBuf> {
+/// The drop-ins of a unit, sorted by name: of two of one name the first folder's counts, and an empty one takes it back. What is said of
+/// the unit comes before what is said of an alias, and that before what is said of all services.
+fn drop_ins(root: &Root, name: &str) -> Vec<PathBuf> {
     let mut found: BTreeMap<String, PathBuf> = BTreeMap::new();
-    for folder in FOLDERS {
-        for name in names {
-            let folder = Path::new(folder).join(format!("{name}.d"));
+    let names = [name.to_owned()].into_iter().chain(aliases(root, name)).chain(["service".to_owned()]);
+    for name in names {
+        let names = [Some(name.clone()), instance(&name).map(|(template, _)| template)];
+        let folders =
+            FOLDERS.map(|folder| names.iter().flatten().map(move |name| format!("{folder}/{name}.d")));
+        for folder in folders.into_iter().flatten().map(PathBuf::from) {
             for file in listed(root, &folder).into_iter().filter(|file| file.ends_with(".conf")) {
                 let path = folder.join(&file);
                 found.entry(file).or_insert(path);
@@ -389,6 +431,47 @@ mod tests {
         assert_eq!(environment["B"].file, Path::new("/lib/systemd/system/m@.service.d/20.conf"));
         assert!(environment["D"].named_in.is_some() && environment["B"].named_in.is_none());
         assert_eq!(unit.setting("User").expect("set").value, "other");
+    }
+
+    #[test]
+    fn an_alias_is_its_unit_and_drop_ins_for_either_count() {
+        let (_folder, root) = tree(&[
+            ("/lib/systemd/system/m.service", "[Service]\nEnvironment=A=1\n"),
+            ("/lib/systemd/system/mysql.service", "-> m.service"),
+            ("/etc/systemd/system/mysqld.service", "-> ../../../lib/systemd/system/mysql.service"),
+            ("/etc/systemd/system/mysqld.service.d/20.conf", "[Service]\nEnvironment=B=alias\n"),
+            ("/etc/systemd/system/mysql.service.d/10.conf", "[Service]\nEnvironment=A=alias C=alias\n"),
+            ("/lib/systemd/system/m.service.d/20.conf", "[Service]\nEnvironment=B=own\n"),
+            ("/lib/systemd/system/service.d/30.conf", "[Service]\nEnvironment=C=all\n"),
+            ("/etc/systemd/system/other.service.d/40.conf", "[Service]\nEnvironment=C=other\n"),
+        ]);
+        for name in ["m", "mysql", "mysqld.service"] {
+            let unit = Unit::read(&root, name).expect("a unit");
+            let environment = unit.environment();
+            let values = ["A", "B", "C"].map(|name| environment[name].value.as_str());
+            assert_eq!((unit.name.as_str(), values), ("m.service", ["alias", "own", "all"]));
+        }
+    }
+
+    #[test]
+    fn instances_have_aliases_and_a_file_elsewhere_is_the_link_s_own() {
+        let server = "[Service]\nExecStart=/usr/sbin/mariadbd\n";
+        let (_folder, root) = tree(&[
+            ("/lib/systemd/system/m@.service", server),
+            ("/lib/systemd/system/n@.service", "-> m@.service"),
+            ("/etc/systemd/system/db.service", "-> /lib/systemd/system/m@b.service"),
+            ("/etc/systemd/system/n@a.service.d/x.conf", "[Service]\nEnvironment=A=1\n"),
+            ("/opt/mariadb.service", server),
+            ("/etc/systemd/system/own.service", "-> /opt/mariadb.service"),
+            ("/etc/systemd/system/round.service", "-> round.service"),
+            ("/etc/systemd/system/gone.service", "-> /lib/systemd/system/old.service"),
+            ("/etc/systemd/system/old.service", "-> /dev/null"),
+        ]);
+        let unit = Unit::read(&root, "n@a").expect("a unit");
+        assert_eq!((unit.name.as_str(), unit.environment().len()), ("m@a.service", 1));
+        let names: Vec<String> = Unit::all(&root).into_iter().map(|unit| unit.name).collect();
+        assert_eq!(names, ["m@a.service", "m@b.service", "own.service"]);
+        assert!(Unit::read(&root, "round").is_none() && Unit::read(&root, "gone").is_none());
     }
 
     #[test]
