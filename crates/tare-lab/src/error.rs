@@ -51,6 +51,12 @@ pub enum Error {
         .0.display()
     )]
     SocketPathTooLong(PathBuf),
+    /// Somebody answers where a server of ours is to listen.
+    #[error(
+        "a server listens at {} already; shut that one down first, or name another data directory with --datadir",
+        .0.display()
+    )]
+    SocketInUse(PathBuf),
     /// Running as root needs an account to run the server as.
     #[error(
         "running as root needs an account `{0}` to run the server as; install the distribution's mariadb-server (which \

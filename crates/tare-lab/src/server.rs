@@ -2,7 +2,9 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -35,6 +37,7 @@ pub struct Launch {
     temporary: PathBuf,
     socket: PathBuf,
     log: PathBuf,
+    keeps_log: bool,
     networking: bool,
     door: Option<(String, u16)>,
     options: Vec<OsString>,
@@ -51,6 +54,7 @@ impl Launch {
             temporary: scratch.path().into(),
             socket: datadir.join("mariadb.sock"),
             log: datadir.join("error.log"),
+            keeps_log: false,
             networking: false,
             door: None,
             options: vec![],
@@ -89,6 +93,12 @@ impl Launch {
         self
     }
 
+    /// Appends to an error log that is there, and leaves its owner and mode: it may be somebody's.
+    pub fn keeping_log(mut self) -> Launch {
+        self.keeps_log = true;
+        self
+    }
+
     /// Leaves networking as the server's options say (off otherwise).
     pub fn networking(mut self) -> Launch {
         self.networking = true;
@@ -116,14 +126,17 @@ impl Launch {
         if self.socket.as_os_str().len() > SOCKET_PATH_LIMIT {
             return Err(Error::SocketPathTooLong(self.socket.clone()));
         }
-        let _ = fs::remove_file(&self.socket); // what a killed server left would look like one that listens
-        let mut command = self.command(installation, account)?;
+        self.vacate()?;
+        let log = self.open_log(account)?;
+        let log_begin = log.metadata().tried(|| format!("reading {}", self.log.display()))?.len();
+        let mut command = self.command(installation, account, log)?;
         let child = command.spawn().tried(|| format!("starting {}", installation.mariadbd.display()))?;
         let mut server = Server {
             child,
             socket: self.socket.clone(),
             datadir: self.datadir.clone(),
             log: self.log.clone(),
+            log_begin,
             door: self.door.clone(),
             ended: None,
         };
@@ -131,7 +144,30 @@ impl Launch {
         Ok(server)
     }
 
-    fn command(&self, installation: &Installation, account: &Account) -> Result<Command> {
+    /// Removes the socket that a killed server left, as it would look like one that listens. A server that does is let be.
+    fn vacate(&self) -> Result<()> {
+        match UnixStream::connect(&self.socket).map_err(|error| error.kind()) {
+            Ok(_) => Err(Error::SocketInUse(self.socket.clone())),
+            Err(ErrorKind::NotFound) => Ok(()),
+            Err(ErrorKind::ConnectionRefused) => {
+                fs::remove_file(&self.socket).tried(|| format!("removing {}", self.socket.display()))
+            }
+            Err(kind) => Err(kind).tried(|| format!("looking who listens at {}", self.socket.display())),
+        }
+    }
+
+    /// What the server prints before its log is open must not be lost, nor disturb a progress bar.
+    fn open_log(&self, account: &Account) -> Result<File> {
+        let tried = || format!("opening {}", self.log.display());
+        if self.keeps_log && self.log.exists() {
+            return OpenOptions::new().append(true).open(&self.log).tried(tried);
+        }
+        let log = File::create(&self.log).tried(tried)?;
+        account.own(&self.log)?;
+        Ok(log)
+    }
+
+    fn command(&self, installation: &Installation, account: &Account, log: File) -> Result<Command> {
         let (files, rest): (Vec<_>, Vec<_>) = self.options.iter().partition(|o| names_option_files(o));
         let mut command = Command::new(&installation.mariadbd);
         // Option files must be named first, and without any named the system's must not be read.
@@ -157,11 +193,8 @@ impl Launch {
             command.env("LD_PRELOAD", preload_list(object, std::env::var_os("LD_PRELOAD")));
         }
         command.env("TMPDIR", &self.temporary).envs(self.environment.iter().map(|(n, v)| (n, v)));
-        // What the server prints before its log is open must not be lost, nor disturb a progress bar.
-        let early = File::create(&self.log).tried(|| format!("making {}", self.log.display()))?;
-        account.own(&self.log)?;
-        let again = early.try_clone().tried(|| format!("opening {}", self.log.display()))?;
-        command.stdin(Stdio::null()).stdout(early).stderr(again);
+        let again = log.try_clone().tried(|| format!("opening {}", self.log.display()))?;
+        command.stdin(Stdio::null()).stdout(log).stderr(again);
         // Ctrl-C in a terminal goes to the whole group: the server is stopped by us, in order.
         command.process_group(0);
         Ok(command)
@@ -192,6 +225,7 @@ pub struct Server {
     socket: PathBuf,
     datadir: PathBuf,
     log: PathBuf,
+    log_begin: u64,
     door: Option<(String, u16)>,
     ended: Option<ExitStatus>,
 }
@@ -233,9 +267,20 @@ impl Server {
         self.connect()?.query_drop(sql).map_err(|source| self.target().refused(source))
     }
 
-    /// Whether its log holds the text.
+    /// What it has logged since it was started.
+    pub fn said(&self) -> String {
+        let mut said = vec![];
+        let read = File::open(&self.log).and_then(|mut log| {
+            log.seek(SeekFrom::Start(self.log_begin))?;
+            log.read_to_end(&mut said)
+        });
+        // What cannot be read is not there for anybody else either.
+        read.map_or(String::new(), |_| String::from_utf8_lossy(&said).into_owned())
+    }
+
+    /// Whether it has logged the text.
     pub fn logged(&self, text: &str) -> bool {
-        fs::read(&self.log).is_ok_and(|log| String::from_utf8_lossy(&log).contains(text))
+        self.said().contains(text)
     }
 
     /// How it ended, if it did.
@@ -294,8 +339,7 @@ impl Server {
     }
 
     fn not_started(&self, why: String) -> Error {
-        let log = fs::read(&self.log).unwrap_or_default();
-        let tail = last_lines(&String::from_utf8_lossy(&log), 12);
+        let tail = last_lines(&self.said(), 12);
         Error::NotStarted { why, log: self.log.clone(), tail }
     }
 }

@@ -1,7 +1,6 @@
 //! `tare run`: a server of one's own with tare loaded, in the foreground.
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -27,7 +26,7 @@ pub(crate) fn run(arguments: &Run, interrupt: &Interrupt) -> Result<ExitCode> {
     let datadir = place(arguments.datadir.as_deref(), &scratch)?;
     prepare(&installation, &account, &scratch, &datadir)?;
 
-    let mut launch = Launch::new(&datadir, &scratch).preload(Some(provider));
+    let mut launch = Launch::new(&datadir, &scratch).keeping_log().preload(Some(provider));
     if installation.has_federated() {
         launch = launch.options([FEDERATED]);
     }
@@ -80,7 +79,7 @@ fn greet(server: &Server, installation: &Installation, temporary: bool) {
     println!("  socket     {socket}");
     println!("  data       {datadir}{}", if temporary { "  (removed at the end)" } else { "" });
     println!("  error log  {}", server.log().display());
-    match status::line_in_log(server.log()) {
+    match status::last_line(&server.said()) {
         Some(line) => println!("  tare       {line}"),
         None => {
             println!("  tare       no word of it in the error log; see `tare status --datadir {datadir}`")
@@ -107,7 +106,7 @@ fn follow(server: &mut Server, interrupt: &Interrupt) -> Result<ExitCode> {
                 println!("the server was shut down");
                 return Ok(ExitCode::SUCCESS);
             }
-            bail!("the server ended ({status}); its last words:\n{}", last_words(server.log()));
+            bail!("the server ended ({status}); its last words:\n{}", last_words(&server.said()));
         }
         std::thread::sleep(Duration::from_millis(100));
     }
@@ -116,15 +115,13 @@ fn follow(server: &mut Server, interrupt: &Interrupt) -> Result<ExitCode> {
     if !status.success() {
         bail!(
             "the server did not shut down cleanly ({status}); its last words:\n{}",
-            last_words(server.log())
+            last_words(&server.said())
         );
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn last_words(log: &Path) -> String {
-    let log = fs::read(log).unwrap_or_default();
-    let text = String::from_utf8_lossy(&log);
+fn last_words(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(10)..].join("\n")
 }

@@ -188,8 +188,11 @@ fn logs_beside(socket: &Path) -> Vec<PathBuf> {
 
 /// Tare's last line in an error log, from its mark on.
 pub(crate) fn line_in_log(log: &Path) -> Option<String> {
-    let bytes = fs::read(log).ok()?;
-    let text = String::from_utf8_lossy(&bytes);
+    last_line(&String::from_utf8_lossy(&fs::read(log).ok()?))
+}
+
+/// Tare's last line in what a server has logged.
+pub(crate) fn last_line(text: &str) -> Option<String> {
     let line = text.lines().rev().find(|l| l.contains(LOG_MARK))?;
     line.find(LOG_MARK).map(|at| line[at + LOG_MARK.len()..].trim().to_owned())
 }

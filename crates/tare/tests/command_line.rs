@@ -1,8 +1,9 @@
 //! The program as a user runs it: what it prints, how it ends, and what it leaves behind.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -20,7 +21,7 @@ const INTERRUPTED: i32 = 130;
 /// A folder for temporary files that must be empty in the end; the server's account may pass through it.
 fn scratch() -> TempDir {
     let folder = tempfile::Builder::new().prefix("t").tempdir().expect("a folder");
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("permissions");
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("permissions");
     folder
 }
 
@@ -254,7 +255,7 @@ fn run_starts_a_server_and_ctrl_c_shuts_it_down_and_removes_it() {
 fn run_follows_the_servers_own_options() {
     let scratch = scratch();
     let folder = self::scratch();
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).expect("permissions");
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).expect("permissions");
     let socket = folder.path().join("s").display().to_string();
     let options = format!("--socket={socket}");
     let arguments = ["run", "--provider", &harmless_object(), "--", &options];
@@ -323,15 +324,30 @@ fn run_keeps_a_data_directory_that_was_named_and_takes_it_up_again() {
     let scratch = scratch();
     let folder = self::scratch();
     let datadir = folder.path().join("data");
+    let log = datadir.join("error.log");
     for create in [true, false] {
         assert_eq!(!datadir.exists(), create);
         let at = datadir.to_str().expect("UTF-8");
         let arguments = ["run", "--provider", &harmless_object(), "--datadir", at];
         let mut child = tare(&scratch, &arguments).spawn().expect("tare runs");
         wait_for_line(&mut child, "Ctrl-C");
+        // A second one is not to disturb it.
+        let refused = output(&scratch, &arguments);
+        let said = text(&refused.stderr);
+        assert!(refused.status.code() == Some(1) && said.contains("listens at"), "{said}");
+        UnixStream::connect(datadir.join("mariadb.sock")).expect("it listens still");
         interrupt(&child);
         assert!(child.wait_with_output().expect("it ends").status.success());
         assert!(datadir.join("ibdata1").is_file());
+        let said = fs::read_to_string(&log).expect("a log");
+        assert!(said.contains("Shutdown complete"), "{said}");
+        if create {
+            fs::write(&log, "somebody's\n").expect("file");
+            fs::set_permissions(&log, Permissions::from_mode(0o640)).expect("permissions");
+        } else {
+            assert!(said.starts_with("somebody's\n"), "{said}");
+            assert_eq!(fs::metadata(&log).expect("a log").permissions().mode() & 0o777, 0o640);
+        }
     }
 }
 
