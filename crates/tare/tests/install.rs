@@ -163,6 +163,10 @@ fn a_server_that_would_not_have_tare_is_left_alone() {
     };
     assert_refused("provider", "can be written by others", writable(PROVIDER));
     assert_refused("trial", "can have root run code of theirs", writable(PROGRAM));
+    // Who may rename a folder has the file.
+    assert_refused("provider", "/usr/lib/tare, on the way to", writable("/usr/lib/tare"));
+    assert_refused("provider", "/usr, on the way to", writable("/usr"));
+    assert_refused("trial", "/usr/bin, on the way to /usr/bin/tare, can be written", writable("/usr/bin"));
     let harden = |tree: &Tree| tree.write(UNIT, &format!("{SERVICE}MemoryDenyWriteExecute=true\n"));
     assert_refused("hardening", "MemoryDenyWriteExecute=true", harden);
     let built_in =
@@ -262,6 +266,22 @@ fn a_provider_that_broke_after_its_installation_is_not_loaded_and_named() {
         assert_eq!(tree.outcome(&["uninstall"]).0, 0);
         assert_eq!(tree.configuration(), before);
     }
+}
+
+#[test]
+fn a_provider_in_a_folder_of_everybody_s_is_not_loaded() {
+    let tree = Tree::new();
+    assert_eq!(tree.outcome(&["install"]).0, 0);
+    let set = |mode| {
+        fs::set_permissions(tree.at("/usr/lib/tare"), Permissions::from_mode(mode)).expect("permissions");
+    };
+    set(0o777);
+    assert!(!tree.environment().contains_key("LD_PRELOAD"));
+    assert!(tree.read(VARIABLES).contains("on the way to"), "{}", tree.read(VARIABLES));
+    let (status, said) = tree.tare(&["doctor"]);
+    assert!(status == 1 && said.contains("To do: chown root:root /usr/lib/tare; chmod go-w"), "{said}");
+    set(0o755);
+    assert!(tree.environment().contains_key("LD_PRELOAD"));
 }
 
 /// Root runs some of a unit's commands, with what the server preloads: only root may own that. And what the server's account cannot

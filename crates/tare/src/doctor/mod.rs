@@ -1,6 +1,7 @@
 //! `tare doctor`: every reason why tare is not active in a server, or not complete, and what to do.
 
 mod object;
+mod owner;
 mod service;
 mod sql;
 mod start;

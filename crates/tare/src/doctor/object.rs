@@ -1,17 +1,20 @@
 //! The provider's file: whether the loader can take it into the server, and whether it should.
 
-use std::fs::{self, Metadata};
-use std::os::unix::fs::MetadataExt;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::unistd::User;
 
 use super::Finding;
+use super::owner::Guarded;
 use crate::elf::{self, Elf};
 use crate::preload;
 use crate::server::{PRELOAD, Server, rights};
 
+/// Where the package puts the provider and this program.
+const PROVIDER: &str = "/usr/lib/tare/libtare_mariadb.so";
+const PROGRAM: &str = "/usr/bin/tare";
 /// The C library, as the loader knows it.
 const LIBC: &str = "libc.so.6";
 /// Where it may lie.
@@ -55,27 +58,26 @@ pub(super) fn check_file(path: &Path, server: &Server) -> Vec<Finding> {
     let problem = |what: String, remedy: &str| Finding::problem("provider", what, remedy);
     let shown = path.display();
     let place = server.root.at(path);
-    let metadata = match fs::metadata(&place) {
-        Ok(metadata) if metadata.is_file() => metadata,
+    match fs::metadata(&place) {
+        Ok(metadata) if metadata.is_file() => {}
         Ok(_) => return vec![problem(format!("{shown} is no file"), ANEW)],
         Err(error) => return vec![problem(format!("{PRELOAD} names {shown}: {error}"), ANEW)],
-    };
+    }
     let user = server.user();
     // A unit has some of its commands run by root, with the same environment.
     let own = user.as_ref().filter(|_| server.unit.is_none()).map(|user| user.uid.as_raw());
-    let mut findings =
-        check_owner("provider", path, &metadata, own, "can put code of theirs into the server");
+    let can = "can put code of theirs into the server";
+    let mut findings = Guarded { check: "provider", path, own, can, place: PROVIDER }.look(&server.root);
     if let Some(user) = &user
         && let Some(barred) = barred(&place, user)
     {
         let what =
             format!("the server's account {} cannot read {shown}: {} bars it", user.name, barred.display());
-        findings
-            .push(problem(what, "put the file where every account may read it, such as /usr/local/lib/tare"));
+        findings.push(problem(what, "put the file where every account may read it, such as /usr/lib/tare"));
     }
     if statvfs(&place).is_ok_and(|system| system.flags().contains(FsFlags::ST_NOEXEC)) {
         let what = format!("{shown} is on a file system mounted noexec: the loader takes nothing from there");
-        findings.push(problem(what, "put the file elsewhere, such as /usr/local/lib/tare"));
+        findings.push(problem(what, "put the file elsewhere, such as /usr/lib/tare"));
     }
     match Elf::read(&place) {
         Ok(file) => findings.extend(check_needs(path, &file, libc(server))),
@@ -91,37 +93,8 @@ pub(super) fn check_file(path: &Path, server: &Server) -> Vec<Finding> {
 
 /// Looks at the program that root runs before each start of the server.
 pub(super) fn check_trial_program(path: &Path, server: &Server) -> Vec<Finding> {
-    let Ok(metadata) = fs::metadata(server.root.at(path)) else { return vec![] };
-    check_owner(
-        "trial",
-        path,
-        &metadata,
-        None,
-        "can have root run code of theirs before each start of the server",
-    )
-}
-
-/// Whether only root, and who else may, can write a file; others `can` do something with it.
-fn check_owner(
-    check: &'static str,
-    path: &Path,
-    metadata: &Metadata,
-    own: Option<u32>,
-    can: &str,
-) -> Vec<Finding> {
-    let shown = path.display();
-    let mut findings = vec![];
-    if ![Some(0), own].contains(&Some(metadata.uid())) {
-        let owner = User::from_uid(metadata.uid().into()).ok().flatten();
-        let owner = owner.map_or_else(|| metadata.uid().to_string(), |user| user.name);
-        let what = format!("{shown} belongs to {owner}, who {can}");
-        findings.push(Finding::problem(check, what, format!("chown root:root {shown}")));
-    }
-    if metadata.mode() & 0o022 != 0 {
-        let what = format!("{shown} can be written by others, who {can}");
-        findings.push(Finding::problem(check, what, format!("chmod go-w {shown}")));
-    }
-    findings
+    let can = "can have root run code of theirs before each start of the server";
+    Guarded { check: "trial", path, own: None, can, place: PROGRAM }.look(&server.root)
 }
 
 /// The first of a path's folders, or the file itself, that the account may not pass or read.

@@ -54,7 +54,7 @@ pub(super) fn check_unit(unit: &Unit, provider: &Path) -> Vec<Finding> {
     for setting in hides_homes.filter(|_| below(&homes)).into_iter().chain(hides_temporary) {
         problem(
             format!("{}={} hides {} from the server", setting.key, setting.value, provider.display()),
-            "put the provider elsewhere, such as /usr/local/lib/tare".to_owned(),
+            "put the provider elsewhere, such as /usr/lib/tare".to_owned(),
         );
     }
     findings
