@@ -96,6 +96,36 @@ fn files_of_somebody_else_s_are_left_alone() {
     assert_eq!(tree.listing(), before);
 }
 
+/// A comment in Latin-1 is in many an option file.
+#[test]
+fn files_that_are_not_utf_8_are_somebody_else_s_too_or_keep_what_they_hold() {
+    const COMMENT: &[u8] = b"# f\xfcr uns\n[tare]\nlevel = sums\n";
+    let tree = Tree::new();
+    fs::write(tree.at(OPTIONS), COMMENT).expect("file");
+    let before = tree.listing();
+    assert_eq!(tree.outcome(&["install"]).0, 0);
+    assert_eq!(fs::read(tree.at(OPTIONS)).expect("file"), COMMENT);
+    let head = tree.read(DROP_IN).lines().next().expect("a line").to_owned() + "\n";
+    assert_eq!(tree.outcome(&["uninstall"]).0, 0);
+    assert_eq!(tree.listing(), before);
+
+    fs::write(tree.at(OPTIONS), [head.as_bytes(), COMMENT].concat()).expect("file");
+    assert_eq!(tree.outcome(&["install"]).0, 0);
+    let kept = fs::read(tree.at(OPTIONS)).expect("file");
+    assert!(kept.starts_with(head.as_bytes()) && kept.ends_with(COMMENT), "{kept:?}");
+    assert_eq!(tree.outcome(&["install"]).1["state"], "unchanged");
+    assert_eq!(tree.outcome(&["uninstall"]).0, 0);
+    assert!(!tree.at(OPTIONS).exists(), "it was tare's own");
+
+    tree.write(DROP_IN, "");
+    fs::write(tree.at(DROP_IN), b"# f\xfcr uns\n[Service]\nNice=1\n").expect("file");
+    let before = tree.listing();
+    let (status, said) = tree.tare(&["install"]);
+    assert!(status == 1 && said.contains("zz-tare.conf is there, and was not written by"), "{said}");
+    assert_eq!(tree.outcome(&["uninstall"]).0, 0);
+    assert_eq!(tree.listing(), before);
+}
+
 #[test]
 fn instances_are_installed_one_by_one_and_share_the_option_file() {
     let tree = Tree::new();
@@ -418,7 +448,7 @@ fn a_server_that_does_not_come_up_with_tare_is_put_back() {
     // Its unit's drop-in is not honoured: the server comes up without tare.
     let command = running.command(&RESTART.replace("env $environment ", ""));
     let before = tree.listing();
-    let restart = ["install", "--limit", "2", "--restart", "--restart-command", &command];
+    let restart = ["install", "--limit", "20", "--restart", "--restart-command", &command];
     let (status, outcome) = tree.outcome(&restart);
     assert_eq!((status, &outcome["state"]), (1, &"put-back".into()), "{outcome:#}");
     assert!(outcome["why"].as_str().is_some_and(|why| why.contains("did not answer")), "{outcome:#}");
@@ -480,7 +510,7 @@ fn a_newer_provider_that_does_not_answer_goes_and_the_one_before_is_put_back() {
     // It can be loaded, and does nothing.
     tree.compile_provider("int nothing;");
     let (status, outcome) =
-        tree.outcome(&["install", "--limit", "2", "--restart", "--restart-command", &command]);
+        tree.outcome(&["install", "--limit", "20", "--restart", "--restart-command", &command]);
     assert_eq!((status, &outcome["state"]), (1, &"put-back".into()), "{outcome:#}");
     let why = outcome["why"].as_str().unwrap_or_default();
     assert!(why.contains("did not answer") && why.contains("is again what the server had loaded"), "{why}");
@@ -508,7 +538,7 @@ fn what_the_server_had_loaded_does_not_come_back_when_it_is_not_root_s_alone() {
         tree.compile_provider("int nothing;");
         let before = tree.listing();
         let (status, outcome) =
-            tree.outcome(&["install", "--limit", "2", "--restart", "--restart-command", &command]);
+            tree.outcome(&["install", "--limit", "20", "--restart", "--restart-command", &command]);
         assert_eq!((status, &outcome["state"]), (1, &"put-back".into()), "{outcome:#}");
         let why = outcome["why"].as_str().unwrap_or_default();
         assert!(why.contains("is the newer one still") && why.contains("somebody else than root"), "{why}");
