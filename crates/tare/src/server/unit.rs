@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{Uid, User};
@@ -242,9 +243,9 @@ fn real_name(root: &Root, name: String) -> String {
 fn meant(root: &Root, name: &str) -> Option<String> {
     let place = places(name).find(|path| link(root, path).symlink_metadata().is_ok())?;
     let target = place.parent()?.join(fs::read_link(link(root, &place)).ok()?);
-    let folder = fs::canonicalize(root.at(target.parent()?)).ok()?;
-    let is = |known: &str| fs::canonicalize(root.at(Path::new(known))).is_ok_and(|it| it == folder);
-    let is_unit_s = FOLDERS.into_iter().any(is);
+    let number = |folder: &Path| fs::metadata(root.at(folder)).map(|it| (it.dev(), it.ino())).ok();
+    let folder = number(target.parent()?)?;
+    let is_unit_s = FOLDERS.into_iter().any(|known| number(Path::new(known)) == Some(folder));
     let meant = instantiated(target.file_name()?.to_str()?, instance(name).map(|(_, instance)| instance));
     (is_unit_s && meant != name && meant.ends_with(".service")).then_some(meant)
 }
