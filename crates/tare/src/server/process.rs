@@ -149,9 +149,11 @@ impl Process {
         self.provider.as_ref().is_some_and(|(_, mapped)| number.is_some_and(|number| number != *mapped))
     }
 
-    /// The file of tare's object in its memory, also where that has no name any more. Root alone may open it.
+    /// The file of tare's object in its memory, also where that has no name any more. Root alone may open it. Of a container there is
+    /// none: what is root's there is not what is root's here.
     pub(crate) fn open_provider(&self) -> io::Result<File> {
-        let (addresses, _) = self.provider.as_ref().ok_or(ErrorKind::NotFound)?;
+        let provider = self.provider.as_ref().filter(|_| is_at_home(self.pid));
+        let (addresses, _) = provider.ok_or(ErrorKind::NotFound)?;
         File::open(place(self.pid, "map_files").join(addresses))
     }
 
@@ -348,6 +350,14 @@ mod tests {
         assert_eq!(system_unit("9:name=systemd:/\n4:memory:/system.slice/mariadb.service\n", first), None);
     }
 
+    /// What is opened of a process that has its program in the provider's place.
+    fn opened(pid: u32) -> Option<File> {
+        let maps = fs::read_to_string(place(pid, "maps")).ok()?;
+        let addresses = maps.lines().find(|line| mapped_file(line).is_some())?.split(' ').next()?;
+        let process = Process { provider: Some((addresses.to_owned(), 0)), ..Process::look(pid).ok()? };
+        process.open_provider().ok()
+    }
+
     #[test]
     fn a_process_is_at_home_where_this_one_is() {
         assert!(is_at_home(std::process::id()));
@@ -366,11 +376,12 @@ mod tests {
             std::thread::sleep(Duration::from_millis(1));
         }
         let at_home = inner.map(is_at_home);
+        let opened = inner.and_then(opened);
         let pid = inner.unwrap_or(outer.id()).try_into().expect("a number");
         let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
         outer.wait().expect("it ends");
         match at_home {
-            Some(at_home) => assert!(!at_home, "it has process numbers of its own"),
+            Some(at_home) => assert!(!at_home && opened.is_none(), "it has process numbers of its own"),
             None => println!("skipped: only root makes namespaces"),
         }
     }
