@@ -80,9 +80,7 @@ pub struct Distance {
 }
 
 impl Distance {
-    /// What prices are multiplied by where events are so many nanoseconds apart.
-    #[must_use]
-    pub fn factor(&self, ns: f64) -> f64 {
+    fn factor(&self, ns: f64) -> f64 {
         (ns / self.ns).powf(self.power).clamp(self.least, self.most)
     }
 
@@ -213,14 +211,17 @@ impl Prices {
         })
     }
 
-    /// The prices of events that are so many nanoseconds of the server's CPU time apart; those of the file where that is no
-    /// number above 0.
+    /// What prices are multiplied by where events are so many nanoseconds of the server's CPU time apart; nothing where that is
+    /// no number above 0.
+    #[must_use]
+    pub fn factor(&self, ns: f64) -> f64 {
+        self.distance.filter(|_| ns > 0.0).map_or(1.0, |distance| distance.factor(ns))
+    }
+
+    /// The prices of events that are so far apart.
     #[must_use]
     pub fn at_distance(&self, ns: f64) -> Prices {
-        let factor = match self.distance {
-            Some(distance) if ns > 0.0 => distance.factor(ns),
-            _ => 1.0,
-        };
+        let factor = self.factor(ns);
         let mut there = Prices { distance: None, ..self.clone() };
         there.costs.values_mut().flat_map(BTreeMap::values_mut).for_each(|cost| *cost = cost.times(factor));
         there

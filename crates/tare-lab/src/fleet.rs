@@ -208,11 +208,10 @@ impl<'a> Fleet<'a> {
         if let Some(At::Ours { server: Some((server, _)), .. }) = berth.map(|b| &mut b.at)
             && let Some(status) = server.death()
         {
-            let log = fs::read(server.log()).unwrap_or_default();
             return Error::Died {
                 setting: self.definition.settings[place].name.clone(),
                 status,
-                tail: last_lines(&String::from_utf8_lossy(&log), 10),
+                tail: last_lines(&server.said(), 10),
             };
         }
         match self.bench.explain(error) {

@@ -122,7 +122,7 @@ fn introduce(template: &Template, server: &Server) -> Result<()> {
         .execute("SELECT 1 FROM performance_schema.tare_status LIMIT 1")
         .context("tare serves, but its tables cannot be read through the server's SQL")?;
     println!("{} {}, stock, with tare loaded", style("MariaDB").bold(), template.installation.version);
-    if let Some(line) = status::line_in_log(server.log()) {
+    if let Some(line) = status::last_line(&server.said()) {
         page::note(&format!("  {line}"));
     }
     page::note(&format!("  server's socket  {}", server.socket().display()));

@@ -41,7 +41,7 @@ pub fn loads(records: &[Record], settings: &[Setting], believed: &Prices) -> Res
     let load = |cell| {
         let mut load = load(records, cell, settings)?;
         let apart = distance(load.events.iter().map(|(kind, n)| (*kind, *n)), load.charge);
-        let factor = believed.distance.map_or(1.0, |distance| distance.factor(apart));
+        let factor = believed.factor(apart);
         load.events.values_mut().for_each(|n| *n *= factor);
         Ok(load)
     };
