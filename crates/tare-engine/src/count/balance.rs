@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 use crate::count::bank::line_words;
-use crate::count::cell::{Cell, CellHead, bump};
+use crate::count::cell::{Cell, CellHead, add_shared, bump};
 use crate::memory::arena::{Arena, Offset, View};
 
 /// A cell of memory. Its marks, low and high, are of `alloc - free` within the bank.
@@ -237,7 +237,10 @@ impl Cell for MemoryCell {
             (&into.low_bytes, &self.low_bytes),
             (&into.high_bytes, &self.high_bytes),
         ] {
-            to.fetch_add(from.load(Relaxed), Relaxed);
+            let mark = from.load(Relaxed);
+            if mark != 0 {
+                to.fetch_add(mark, Relaxed);
+            }
         }
         for (to, from) in [
             (&into.count_alloc, &self.count_alloc),
@@ -245,7 +248,7 @@ impl Cell for MemoryCell {
             (&into.bytes_alloc, &self.bytes_alloc),
             (&into.bytes_free, &self.bytes_free),
         ] {
-            to.fetch_add(from.load(Relaxed), Relaxed);
+            add_shared(to, from.load(Relaxed));
         }
         into.mark_shared();
     }
