@@ -21,8 +21,9 @@ const MAX_PACKET: usize = 16 << 20;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// What the server says of an account without the right to something: the schema, a table, a column, anything.
 const DENIED: [u16; 6] = [1044, 1045, 1142, 1143, 1227, 1698];
-/// What passes: too many connections, a shutdown, a connection that was killed.
-const PASSING: [u16; 3] = [1040, 1053, 1927];
+/// What passes: too many connections, of all or of the account, a shutdown, a connection that was killed, or that did nothing for
+/// too long (MySQL).
+const PASSING: [u16; 7] = [1040, 1053, 1203, 1226, 1927, 3169, 4031];
 /// No such table, no such column.
 const NO_TABLE: u16 = 1146;
 const NO_COLUMN: u16 = 1054;

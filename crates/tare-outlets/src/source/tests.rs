@@ -10,7 +10,11 @@ fn a_server_that_takes_nobody_now_may_answer_later() {
     for (code, message) in [
         (1040, "Too many connections"),
         (1053, "Server shutdown in progress"),
+        (1203, "User tare already has more than 'max_user_connections' active connections"),
+        (1226, "User 'tare' has exceeded the 'max_user_connections' resource"),
         (1927, "Connection was killed"),
+        (3169, "This session was killed"),
+        (4031, "The client was disconnected by the server because of inactivity"),
     ] {
         let error = said(code, message);
         assert!(error.is_passing() && error.to_string().contains(message), "{code}: {error}");

@@ -15,7 +15,10 @@ impl Reader {
     pub(super) fn locks(&mut self, notes: &mut Vec<String>) -> Result<Locks, Error> {
         let mut waits = self.metadata_waits(notes)?;
         waits.extend(self.row_waits(notes)?);
-        waits.truncate(MOST);
+        if waits.len() > MOST {
+            waits.truncate(MOST);
+            notes.push(format!("Of more than {MOST} waits for locks the first {MOST} are shown."));
+        }
         let ids: BTreeSet<u64> = waits.iter().flat_map(|wait| [wait.waiting, wait.holding]).collect();
         let ids: Vec<u64> = ids.into_iter().collect();
         let threads = if ids.is_empty() { vec![] } else { self.threads(&ids, true, notes)? };
@@ -58,7 +61,7 @@ impl Reader {
             "REQUESTING_ENGINE_LOCK_ID",
             "BLOCKING_ENGINE_LOCK_ID",
         ];
-        let pairs = self.rows("data_lock_waits", &columns, &format!("LIMIT {MOST}"), notes)?;
+        let pairs = self.rows("data_lock_waits", &columns, &format!("LIMIT {}", MOST + 1), notes)?;
         let ids: BTreeSet<String> =
             pairs.iter().flat_map(|row| [row.text(2), row.text(3)]).flatten().collect();
         if ids.is_empty() {
@@ -92,8 +95,12 @@ impl Reader {
     /// As InnoDB tells it in MariaDB, and in MySQL before 8; it knows connections, not threads.
     fn innodb_waits(&mut self, notes: &mut Vec<String>) -> Result<Vec<Wait>, Error> {
         let columns = ["requesting_trx_id", "blocking_trx_id", "requested_lock_id", "blocking_lock_id"];
-        let pairs =
-            self.rows("information_schema.INNODB_LOCK_WAITS", &columns, &format!("LIMIT {MOST}"), notes)?;
+        let pairs = self.rows(
+            "information_schema.INNODB_LOCK_WAITS",
+            &columns,
+            &format!("LIMIT {}", MOST + 1),
+            notes,
+        )?;
         if pairs.is_empty() {
             return Ok(vec![]);
         }
