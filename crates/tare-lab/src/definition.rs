@@ -510,6 +510,14 @@ options.OLTP_RO = { table-size = 1000, tables = "2" }
             (("program = \"mariadbd\"", ""), "line 9, `name`", "`program`"),
             (("program = \"mariadbd\"", "dsn = \"mysql://u:secret@h\""), "line 10, `dsn`", PASSWORD),
             (("program = \"mariadbd\"", "dsn = \"mysql://u@h\""), "line 17, `options`", "already runs"),
+            (
+                (
+                    "program = \"mariadbd\"",
+                    "dsn = \"mysql://u@h\"\n[[server]]\nname = \"two\"\ndsn = \"mysql://u@h\"",
+                ),
+                "line 13, `dsn`",
+                "is named once",
+            ),
         ];
         for ((from, to), place, allowed) in cases {
             let said = refused(&STUDY.replacen(from, to, 1));

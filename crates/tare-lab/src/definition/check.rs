@@ -18,6 +18,11 @@ impl Definition {
         let workloads = names("workload", self.workloads.iter().map(|w| &w.name))?;
         for (i, server) in self.servers.iter().enumerate() {
             server.check().map_err(|(key, why)| (at("server", i, key), why))?;
+            if let Some(other) = self.servers[..i].iter().find(|it| it.dsn.is_some() && it.dsn == server.dsn)
+            {
+                let why = format!("it is `{}`'s: a server that runs is named once", other.name);
+                return Err((at("server", i, "dsn"), why));
+            }
         }
         for (i, setting) in self.settings.iter().enumerate() {
             let place = |key| at("setting", i, key);
