@@ -187,6 +187,31 @@ fn an_account_that_is_not_watched_is_left_out_from_the_first_byte() {
     assert_eq!(tables.each_ref().map(|table| counted(table)), before);
 }
 
+/// Rows of `tare_status` as the documents explain them, `consumer_…` for all that begin so.
+#[test]
+fn documents_explain_every_row_of_the_status_and_no_other() {
+    let _turn = turn();
+    let settings = Settings::new(Provider::under_test());
+    if !settings.provider.is_tare() {
+        println!("skipped: the built-in has no such table");
+        return;
+    }
+    let Some(server) = Server::start(settings.tare_option("shape", "extended")).unwrap().on_its_port() else {
+        return;
+    };
+    let text = include_str!("../../../../docs/operations.md");
+    let section = text.split("\n## ").find(|it| it.starts_with("What `tare_status` says")).unwrap();
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.split_once(" | "));
+    let explained: HashSet<&str> =
+        rows.flat_map(|(names, _)| names.trim_end_matches('`').split("`, `")).collect();
+    let status = server.schema().unwrap().tare_status().unwrap();
+    let shown = status.keys().map(String::as_str);
+    let shown = shown.map(|name| if name.starts_with("consumer_") { "consumer_…" } else { name });
+    let shown: HashSet<&str> = shown.chain(["…_lost"]).collect();
+    let differences: Vec<&&str> = shown.symmetric_difference(&explained).collect();
+    assert!(differences.is_empty(), "{differences:?}");
+}
+
 /// Numbers of the provider's threads, which are named for it.
 fn own_threads(server: &Server) -> HashSet<u64> {
     let own = server.process().unwrap().threads_named("tare").unwrap();
