@@ -5,6 +5,8 @@ use crate::price::{Cost, Prices};
 
 /// The name under which the account lists what reading the counts took.
 pub const OWN: &str = "(reading the counts)";
+/// That of what connections cost besides their events.
+pub const CONNECTIONS: &str = "(connections)";
 
 /// An instrument's events between two looks.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +30,21 @@ pub struct Share {
     pub cost: Cost,
 }
 
+/// In how many of these connections an instrument with so many events had some: all, as far as they go.
+#[must_use]
+pub fn presence(events: f64, connected: f64) -> f64 {
+    if connected > 0.0 { (events / connected).min(1.0) } else { 0.0 }
+}
+
+/// The part of what connections had of instruments that is on.
+fn part_on(entries: &[Entry], connected: f64) -> f64 {
+    let all = |only_on: bool| -> f64 {
+        let wanted = entries.iter().filter(|it| !only_on || it.level > Level::Off);
+        wanted.map(|it| presence(it.events, connected)).sum()
+    };
+    all(true) / all(false).max(f64::MIN_POSITIVE)
+}
+
 /// The account of one look.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Account {
@@ -35,9 +52,13 @@ pub struct Account {
     pub cpu: f64,
     /// Of that, what reading the counts took.
     pub own: f64,
+    /// Connections that were made.
+    pub connected: f64,
+    /// What all of them cost besides their events.
+    pub connecting: Cost,
     /// Instruments that cost something, the dearest first.
     pub shares: Vec<Share>,
-    /// All together, the reading included.
+    /// All together, reading and connections included.
     pub total: Cost,
 }
 
@@ -49,17 +70,18 @@ pub fn distance(events: impl Iterator<Item = (Kind, f64)>, cpu: f64) -> f64 {
 }
 
 impl Account {
-    /// Puts prices, of events as far apart as these, to events.
+    /// Puts prices, of events as far apart as these, to events and to connections that were made.
     #[must_use]
-    pub fn of(prices: &Prices, entries: Vec<Entry>, cpu: f64, own: f64) -> Account {
+    pub fn of(prices: &Prices, entries: Vec<Entry>, connected: f64, cpu: f64, own: f64) -> Account {
+        let connecting = prices.connection.at(part_on(&entries, connected)).times(connected);
         let price =
             |entry: Entry| Share { cost: prices.cost(entry.kind, entry.level).times(entry.events), entry };
         let mut shares: Vec<Share> = entries.into_iter().map(price).collect();
         shares.retain(|share| share.cost.high > 0.0);
         shares.sort_by(|a, b| b.cost.ns.total_cmp(&a.cost.ns).then_with(|| a.entry.name.cmp(&b.entry.name)));
         let reading = Cost { ns: own, low: own, high: own };
-        let total = shares.iter().fold(reading, |sum, share| sum.plus(share.cost));
-        Account { cpu, own, shares, total }
+        let total = shares.iter().fold(reading.plus(connecting), |sum, share| sum.plus(share.cost));
+        Account { cpu, own, connected, connecting, shares, total }
     }
 
     /// A cost as a share of the CPU time: 0.01 is 1%.

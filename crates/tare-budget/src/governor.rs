@@ -101,6 +101,8 @@ pub struct Look {
     pub own: f64,
     /// Statements of clients.
     pub statements: f64,
+    /// Connections that were made.
+    pub connected: f64,
     /// Events by instrument.
     pub events: BTreeMap<String, f64>,
     /// What each connection did; nothing where there is no budget for them.
@@ -348,7 +350,7 @@ impl Governor {
         let Sight { board, look, crowd, .. } = *sight;
         let (plan, choice) = self.choose(sight, cause);
         decision.moves = plan.moves(board, &choice, cause);
-        decision.predicted = (choice.cost + look.own) / look.cpu;
+        decision.predicted = (choice.cost + self.fixed(look)) / look.cpu;
         decision.can_be_kept = decision.predicted <= self.rules.budget;
         if let (Some(slowed), Some(crowd)) = (&mut decision.slowed, crowd) {
             slowed.predicted = crowd.slowed(&self.prices_at(board, &plan.levels(board, &choice))).0;
@@ -383,7 +385,8 @@ impl Governor {
         let allowed: Vec<Vec<Level>> =
             board.iter().map(|switch| self.allowed(switch, look.now, course)).collect();
         let expected = board.iter().map(|switch| self.expected(switch, look, load, course)).collect();
-        let all = View { cpu: look.cpu, own: look.own, budget: self.rules.budget, events: expected };
+        let (cpu, fixed, connected) = (look.cpu, self.fixed(look), look.connected);
+        let all = View { cpu, fixed, connected, budget: self.rules.budget, events: expected };
         let part = if course == Course::Cut { CUT_TO } else { RAISE_TO };
         let mut views = vec![all];
         let Some(budget) = self.rules.budget_p95 else {
@@ -395,7 +398,7 @@ impl Governor {
         let mut tries = 0;
         loop {
             let events = self.events_of_slowest(board, load, crowd.zip(slowest), course);
-            views.push(View { cpu: SECOND, own: 0.0, budget, events });
+            views.push(View { cpu: SECOND, fixed: 0.0, connected: 0.0, budget, events });
             let (plan, choice) = self.planned(board, &views, &allowed, part, cause);
             let prices = self.prices_at(board, &plan.levels(board, &choice));
             slowest = crowd.map(|it| it.slowed(&prices)).filter(|it| it.0 > limit);
@@ -464,7 +467,12 @@ impl Governor {
             Switched::Recording(_) => None,
         };
         let apart = distance(board.iter().filter_map(had), look.cpu);
-        self.prices.at_distance(if look.is_capacity { f64::NAN } else { apart })
+        if look.is_capacity { self.prices.clone() } else { self.prices.at_distance(apart) }
+    }
+
+    /// What no level saves: looking, and what connections cost with everything off.
+    fn fixed(&self, look: &Look) -> f64 {
+        look.own + self.now.connection.off.ns * look.connected
     }
 
     /// What every instrument cost: what is on by what it had, what is off by what it would have had.
@@ -478,7 +486,7 @@ impl Governor {
             let level = recording.effective(kind, switch.present);
             Some(Entry { name: switch.name.clone(), kind, level, events })
         });
-        Account::of(prices, entries.collect(), look.cpu, look.own)
+        Account::of(prices, entries.collect(), look.connected, look.cpu, look.own)
     }
 
     /// Nanoseconds an event costs at these levels, by place on the board; nothing where it is off.

@@ -1,5 +1,6 @@
 //! The board as a choice: what is left of it after what is held, negligible or not allowed.
 
+use crate::account::presence;
 use crate::choice::{self, Bound, Choice, Group, Item, Step};
 use crate::governor::{Board, Cause, Move, Switch, Switched, Why, effective};
 use crate::kind::{Family, Kind, Level};
@@ -16,8 +17,10 @@ const VAIN: f64 = 0.05;
 pub(crate) struct View {
     /// Nanoseconds.
     pub(crate) cpu: f64,
-    /// Of that, what looking took.
-    pub(crate) own: f64,
+    /// Of that, what no choice saves.
+    pub(crate) fixed: f64,
+    /// Connections that were made.
+    pub(crate) connected: f64,
     /// The budget, as a share.
     pub(crate) budget: f64,
     /// Expected events, by place on the board.
@@ -27,6 +30,8 @@ pub(crate) struct View {
 /// What there is to choose, and what it costs in each view.
 pub(crate) struct Plan {
     views: Vec<View>,
+    /// For each view: what connections cost more while an instrument is on, by place on the board.
+    connecting: Vec<Vec<f64>>,
     /// For each view.
     groups: Vec<Vec<Group>>,
     /// For each group: its recording's place on the board and levels; places and levels of its items.
@@ -47,7 +52,9 @@ impl Place {
 
 impl Plan {
     pub(crate) fn new(prices: &Prices, board: &Board, views: &[View], allowed: &[Vec<Level>]) -> Plan {
-        let mut plan = Plan { views: views.to_vec(), groups: vec![vec![]; views.len()], places: vec![] };
+        let connecting = views.iter().map(|view| connecting(prices, board, view)).collect();
+        let groups = vec![vec![]; views.len()];
+        let mut plan = Plan { views: views.to_vec(), connecting, groups, places: vec![] };
         for family in Family::ALL.into_iter().map(Some).chain([None]) {
             plan.add(prices, board, allowed, family);
         }
@@ -79,7 +86,8 @@ impl Plan {
             for (nth, (view, group)) in self.views.iter().zip(&mut groups).enumerate() {
                 let of = |level: Level, way: Option<Level>| match level {
                     Level::Off if nth > 0 => 0.0,
-                    _ => cost(prices, kind, (level, way)) * view.events[at],
+                    Level::Off => cost(prices, kind, (level, way)) * view.events[at],
+                    _ => cost(prices, kind, (level, way)) * view.events[at] + self.connecting[nth][at],
                 };
                 let step = |level: &Level| Step {
                     loss: switch.loss(*level),
@@ -96,8 +104,10 @@ impl Plan {
     fn is_negligible(&self, prices: &Prices, kind: Kind, place: &Place, ways: &[Option<Level>]) -> bool {
         let all = place.levels.iter().flat_map(|level| ways.iter().map(move |way| (*level, *way)));
         let dearest = all.map(|it| cost(prices, kind, it)).fold(0.0, f64::max);
-        let is_one = |view: &View| dearest * view.events[place.at] < NEGLIGIBLE * view.budget * view.cpu;
-        self.views.iter().all(is_one)
+        let is_one = |(view, connecting): (&View, &Vec<f64>)| {
+            dearest * view.events[place.at] + connecting[place.at] < NEGLIGIBLE * view.budget * view.cpu
+        };
+        self.views.iter().zip(&self.connecting).all(is_one)
     }
 
     /// What may be spent in each view: this part of its budget, or what is spent there now, where that is not the matter.
@@ -105,10 +115,10 @@ impl Plan {
         let present = self.present(board);
         let bound = |(nth, (view, groups)): (usize, (&View, &Vec<Group>))| {
             let budget = view.budget * view.cpu;
-            let (limit, now) = (budget * part - view.own, choice::cost(groups, &present));
+            let (limit, now) = (budget * part - view.fixed, choice::cost(groups, &present));
             let may_stay = match cause {
                 Cause::Over { .. } => nth > 0 && now <= budget,
-                Cause::Slow { .. } => nth == 0 && now + view.own <= budget,
+                Cause::Slow { .. } => nth == 0 && now + view.fixed <= budget,
                 // What is given back does not harm connections, and what harms them anyway is no matter here.
                 Cause::Room { .. } => nth > 0,
             };
@@ -169,6 +179,18 @@ impl Plan {
         }
         moves
     }
+}
+
+/// What connections cost more than with everything off, shared out among the instruments they have events of, by place.
+fn connecting(prices: &Prices, board: &Board, view: &View) -> Vec<f64> {
+    let presence = |(switch, events): (&Switch, &f64)| match switch.of {
+        Switched::Instrument(_) => presence(*events, view.connected),
+        Switched::Recording(_) => 0.0,
+    };
+    let presences: Vec<f64> = board.iter().zip(&view.events).map(presence).collect();
+    let more = (prices.connection.on.ns - prices.connection.off.ns) * view.connected;
+    let each = more / presences.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+    presences.into_iter().map(|it| it * each).collect()
 }
 
 /// Nanoseconds an event costs at a level, where its family is recorded so.

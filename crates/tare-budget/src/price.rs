@@ -93,6 +93,33 @@ impl Distance {
     }
 }
 
+/// What a connection costs besides its events: what has to be there before its first, and what is added up after its last.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Connecting {
+    /// While everything is off.
+    pub off: Cost,
+    /// While everything is on.
+    pub on: Cost,
+}
+
+impl Connecting {
+    /// Nothing.
+    pub const NOTHING: Connecting = Connecting { off: Cost::NOTHING, on: Cost::NOTHING };
+
+    /// What it costs while this part of its instruments is on.
+    #[must_use]
+    pub fn at(&self, part: f64) -> Cost {
+        self.off.times(1.0 - part).plus(self.on.times(part))
+    }
+
+    fn check(&self) -> Result<(), &'static str> {
+        check(&self.off)?;
+        check(&self.on)?;
+        if self.off.ns > self.on.ns { Err("off <= on does not hold") } else { Ok(()) }
+    }
+}
+
 /// What an event of each kind costs at each level.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prices {
@@ -100,6 +127,8 @@ pub struct Prices {
     pub origin: Origin,
     /// How they go with the distance between events; `None`: they do not.
     pub distance: Option<Distance>,
+    /// What a connection costs besides.
+    pub connection: Connecting,
     costs: BTreeMap<Kind, BTreeMap<Level, Cost>>,
 }
 
@@ -151,6 +180,7 @@ type Table = BTreeMap<Spanned<String>, BTreeMap<Spanned<String>, Spanned<Cost>>>
 struct File {
     origin: Origin,
     distance: Option<Spanned<Distance>>,
+    connection: Option<Spanned<Connecting>>,
     price: Table,
 }
 
@@ -170,6 +200,11 @@ impl Prices {
         if let Some((at, distance)) = distance {
             let wrong = |why| PriceError::Value { line: line(at), key: "distance".into(), why };
             distance.check().map_err(wrong)?;
+        }
+        let connection = file.connection.as_ref().map(|it| (it.span().start, *it.get_ref()));
+        if let Some((at, connection)) = connection {
+            let wrong = |why| PriceError::Value { line: line(at), key: "connection".into(), why };
+            connection.check().map_err(wrong)?;
         }
         let mut costs: BTreeMap<Kind, BTreeMap<Level, Cost>> = BTreeMap::new();
         for (name, levels) in &file.price {
@@ -194,7 +229,12 @@ impl Prices {
         }
         match Kind::ALL.into_iter().find(|kind| !costs.contains_key(kind)) {
             Some(kind) => Err(PriceError::Missing { kind: kind.name() }),
-            None => Ok(Prices { origin: file.origin, distance: distance.map(|(_, it)| it), costs }),
+            None => Ok(Prices {
+                origin: file.origin,
+                distance: distance.map(|(_, it)| it),
+                connection: connection.map_or(Connecting::NOTHING, |(_, it)| it),
+                costs,
+            }),
         }
     }
 
@@ -211,14 +251,14 @@ impl Prices {
         })
     }
 
-    /// What prices are multiplied by where events are so many nanoseconds of the server's CPU time apart; nothing where that is
-    /// no number above 0.
+    /// What prices are multiplied by where events are so many nanoseconds of the server's CPU time apart; nothing where there are
+    /// none.
     #[must_use]
     pub fn factor(&self, ns: f64) -> f64 {
-        self.distance.filter(|_| ns > 0.0).map_or(1.0, |distance| distance.factor(ns))
+        self.distance.filter(|_| ns.is_finite() && ns > 0.0).map_or(1.0, |distance| distance.factor(ns))
     }
 
-    /// The prices of events that are so far apart.
+    /// The prices of events that are so far apart. What a connection costs stays.
     #[must_use]
     pub fn at_distance(&self, ns: f64) -> Prices {
         let factor = self.factor(ns);

@@ -80,6 +80,33 @@ fn prices_go_with_the_distance_between_events() {
     assert_eq!(plain.at_distance(1e9), plain, "without the section they stay");
 }
 
+/// A price of 2 ns for every kind, and of connections.
+fn with_connection(more: &str) -> Result<Prices, PriceError> {
+    let section = format!("[connection]\n{more}\n[price.statement]");
+    let text = file(Kind::Mutex, "sums = { ns = 2, low = 1, high = 3 }");
+    Prices::read(&text.replace("[price.statement]", &section))
+}
+
+#[test]
+fn connections_have_a_price_where_the_file_says_one() {
+    let prices = with_connection(
+        "off = { ns = 1000, low = 900, high = 1200 }\non = { ns = 5000, low = 4000, high = 6000 }",
+    );
+    let connection = prices.expect("right").connection;
+    assert_eq!(connection.at(0.0).ns, 1000.0);
+    assert_eq!(connection.at(1.0), Cost { ns: 5000.0, low: 4000.0, high: 6000.0 });
+    assert_eq!(connection.at(0.5).ns, 3000.0);
+    let plain = Prices::read(&file(Kind::Mutex, "sums = { ns = 2, low = 1, high = 3 }")).expect("right");
+    assert_eq!(plain.connection.at(1.0), Cost::NOTHING);
+    let says = |more: &str| with_connection(more).expect_err("wrong").to_string();
+    let (dear, cheap) = ("{ ns = 9, low = 9, high = 9 }", "{ ns = 1, low = 1, high = 1 }");
+    assert!(says(&format!("off = {dear}\non = {cheap}")).contains("connection: off <= on does not hold"));
+    assert!(
+        says(&format!("off = {cheap}\non = {{ ns = 1, low = 2, high = 3 }}")).contains("low <= ns <= high")
+    );
+    assert!(says(&format!("off = {cheap}")).contains("on"));
+}
+
 #[test]
 fn a_wrong_distance_is_named() {
     let says = |more: &str| Prices::read(&with_distance(more)).expect_err("wrong").to_string();

@@ -16,7 +16,7 @@ use crate::record::{Calls, Cell, Effort, Record, Slice};
 use crate::target::Target;
 
 /// What is known of a transaction's effort, in the order in which it is shown.
-pub const FIGURES: [Figure; 18] = [
+pub const FIGURES: [Figure; 19] = [
     Figure::of("instructions", "instructions", "instructions of the processor"),
     Figure::of("instructions_per_cycle", "IPC", "instructions in a cycle of the processor's clock"),
     Figure::of("cache_misses", "cache misses", "what no cache of the processor had"),
@@ -29,6 +29,7 @@ pub const FIGURES: [Figure; 18] = [
         "events of the server's Performance Schema, instructions of stored programs included",
     ),
     Figure::of("statements", "statements", "statements (Questions)"),
+    Figure::of("connections", "connections", "connections that were made (Connections)"),
     Figure::of("handler_calls", "handler calls", "calls of storage engines (Handler_…)"),
     Figure::of("temporary_tables", "temporary tables", "temporary tables made (Created_tmp_tables)"),
     Figure::of("temporary_tables_on_disk", "on disk", "those of them on disk (Created_tmp_disk_tables)"),
@@ -90,8 +91,9 @@ impl Figure {
 }
 
 /// Status variables, and the figure each is part of.
-const STATUS: [(&str, &str); 10] = [
+const STATUS: [(&str, &str); 11] = [
     ("questions", "statements"),
+    ("connections", "connections"),
     ("created_tmp_tables", "temporary_tables"),
     ("created_tmp_disk_tables", "temporary_tables_on_disk"),
     ("bytes_received", "bytes_received"),

@@ -86,7 +86,8 @@ pub static PRICES: TableDef<PriceRow> = TableDef::new(
     "tare_prices",
     "A table of tare's own, not in the built-in: what watching cost, instrument by instrument: events since the last look, \
      times the price of one. Where a budget is set, the governor looks every few seconds; else whoever reads the table \
-     looks, at most once a second, back to whoever looked before. The first row is what looking cost.",
+     looks, at most once a second, back to whoever looked before. The first row is what looking cost, and the next one what \
+     connections that were made cost besides their events.",
     &[PRICE_COLUMNS],
     |_: &Engine, _, emit| {
         let rows = KEEPER.get().map(|keeper| keeper.prices()).unwrap_or_default();
@@ -102,7 +103,7 @@ const PRICE_COLUMNS: &[ColumnDef<PriceRow>] = &[
     column(
         "NAME",
         VarChar(128),
-        "Name of the instrument, as in setup_instruments, or `(reading the counts)`.",
+        "Name of the instrument, as in setup_instruments, or `(reading the counts)`, `(connections)`.",
         |row| (&row.name).into(),
     ),
     nullable("KIND", VarChar(32), "Which price it has: kinds are those of a price file.", |row| {

@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
+use tare_budget::account::CONNECTIONS;
 use tare_budget::governor::percent;
 use tare_budget::price::Origin;
-use tare_budget::{Account, Cost, Prices, Provider};
+use tare_budget::{Account, Cost, Prices, Provider, Share};
 use tare_lab::analysis::Analysis;
 use tare_lab::installation::Installation;
 use tare_lab::interrupt::Interrupt;
@@ -35,7 +36,9 @@ const LISTED: usize = 30;
 const MEASURED: f64 = 10.0;
 const CHECKED: f64 = 30.0;
 /// The part of a measurement's time that goes to what costs that is off.
-const OFF: f64 = 0.3;
+const OFF: f64 = 0.25;
+/// That which goes to what a connection costs besides its events.
+const CONNECTING: f64 = 0.15;
 
 /// Show what watching costs a server now; or measure what an event costs
 ///
@@ -236,7 +239,7 @@ fn measure(measuring: &Measuring, whose: Whose, interrupt: &Interrupt) -> Result
     let mut file = beside(&out).with_context(|| format!("--out {}", out.display()))?;
     let (folder, _kept) = folder(measuring)?;
     let (provider, minutes) = (whose.provider(), measuring.minutes.unwrap_or(MEASURED));
-    let levels = experiment::of_levels(provider, minutes * (1.0 - OFF), &experiment::LOADS);
+    let levels = experiment::of_levels(provider, minutes * (1.0 - OFF - CONNECTING), &experiment::LOADS);
     let levels = run(measuring, whose, "levels", levels, &folder, interrupt)?;
     let settings = experiment::settings(provider);
     let believed = Prices::shipped(provider)?;
@@ -246,6 +249,8 @@ fn measure(measuring: &Measuring, whose: Whose, interrupt: &Interrupt) -> Result
     let off = experiment::of_off(provider, minutes * OFF);
     let off_results = run(measuring, whose, "off", off, &folder, interrupt)?;
     let off = prices::off(&off_results.records, &loads, &believed, fit.factor)?;
+    let connections = experiment::of_connections(provider, minutes * CONNECTING);
+    let connections = run(measuring, whose, "connections", connections, &folder, interrupt)?;
     let header = &levels.analysis.header;
     let version = header.servers.first().map(|it| it.version.clone()).unwrap_or_default();
     let how = how(whose, minutes, &levels, &off_results, &loads, &fit);
@@ -255,11 +260,14 @@ fn measure(measuring: &Measuring, whose: Whose, interrupt: &Interrupt) -> Result
         machine: &machine(&header.machine),
         how: &how,
     };
-    let text = file::write(&head, &fit, off, &believed);
+    let mut text = file::write(&head, &fit, off, &believed);
+    let everything = experiment::everything(provider);
+    let of_events = Prices::read(&text).context("the prices that were measured")?;
+    text += &file::connection(&prices::connecting(&connections.records, &everything, &of_events)?);
     let prices = Prices::read(&text).context("the prices that were measured")?;
     file.write_all(text.as_bytes()).context("writing prices")?;
     file.persist(&out).with_context(|| format!("writing {}", out.display()))?;
-    print_prices(&prices, &fit, &experiment::everything(provider));
+    print_prices(&prices, &fit, &everything);
     page::note(&format!("Prices: {}", out.display()));
     Ok(())
 }
@@ -324,6 +332,10 @@ fn print_prices(prices: &Prices, fit: &Fit, everything: &experiment::Setting) {
             note.to_owned(),
         ]);
     }
+    for (level, cost) in [("off", prices.connection.off), ("on", prices.connection.on)] {
+        let [ns, low, high] = [cost.ns, cost.low, cost.high].map(|it| format!("{it:.1}"));
+        grid.row(["connection".to_owned(), level.to_owned(), ns, low, high, "besides its events".to_owned()]);
+    }
     grid.print();
 }
 
@@ -373,18 +385,24 @@ fn print_account(account: &Account, prices: &Origin) {
         ("FROM", Column::Right),
         ("TO", Column::Right),
     ]);
-    for share in account.shares.iter().take(LISTED) {
-        let of = account.share_of(share.cost);
+    let mut row = |name: &str, level: String, events: f64, cost: Cost| {
+        let of = account.share_of(cost);
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a count
         grid.row([
-            share.entry.name.clone(),
-            share.entry.level.to_string(),
-            units::count(share.entry.events as u64),
-            format!("{:.0}", share.cost.ns / share.entry.events.max(1.0)),
+            name.to_owned(),
+            level,
+            units::count(events as u64),
+            format!("{:.0}", cost.ns / events.max(1.0)),
             percent(of.ns),
             percent(of.low),
             percent(of.high),
         ]);
+    };
+    if account.connecting.ns > 0.0 {
+        row(CONNECTIONS, String::new(), account.connected, account.connecting);
+    }
+    for Share { entry, cost } in account.shares.iter().take(LISTED) {
+        row(&entry.name, entry.level.to_string(), entry.events, *cost);
     }
     grid.print();
     let rest = account.shares.iter().skip(LISTED).fold(Cost::NOTHING, |sum, share| sum.plus(share.cost));

@@ -3,7 +3,7 @@
 use tare_budget::account::distance;
 use tare_budget::{Cost, Prices};
 
-use super::evidence::{Missing, charge, events};
+use super::evidence::{Missing, charge, connected, events};
 use super::experiment::{EVERYTHING, NONE, Setting};
 use crate::analysis::{Analysis, Difference};
 use crate::record::Record;
@@ -72,7 +72,8 @@ pub fn check(records: &[Record], everything: &Setting, prices: &Prices) -> Resul
         let cost = events.iter().filter_map(|(kind, count)| {
             everything.levels.get(kind).map(|level| prices.cost(*kind, *level).times(*count))
         });
-        let predicted = cost.fold(Cost::NOTHING, Cost::plus).times(1.0 / charge);
+        let connecting = prices.connection.on.times(connected(records, &load));
+        let predicted = cost.fold(connecting, Cost::plus).times(1.0 / charge);
         Ok(Checked { load, predicted, measured })
     };
     analysis.cells.iter().map(of_cell).collect()

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use tare_budget::account::distance;
+use tare_budget::price::Connecting;
 use tare_budget::{Cost, Kind, Level, Prices};
 
-use super::experiment::{EVERYTHING, NOTHING, Setting};
+use super::experiment::{EVERYTHING, NONE, NOTHING, Setting};
 use super::fit::{Load, quantile};
 use crate::analysis::{Analysis, CellAnalysis};
 use crate::record::Record;
@@ -100,29 +101,63 @@ pub(super) fn events(records: &[Record], load: &str) -> Result<BTreeMap<Kind, f6
 /// # Errors
 ///
 /// [`Missing`].
-#[allow(clippy::cast_precision_loss)] // some starts
 pub fn off(records: &[Record], known: &[Load], believed: &Prices, factor: f64) -> Result<Cost, Missing> {
     let Some(analysis) = Analysis::of(records) else { return Err(Missing::Starts) };
     let mut each = vec![];
     for cell in &analysis.cells {
-        let (own, base) = (shares(cell, NOTHING), charge(cell, super::experiment::NONE));
+        let (own, base) = (shares(cell, NOTHING), charge(cell, NONE));
         let load = known.iter().find(|it| it.name == cell.cell.workload);
         let (Some(base), Some(load)) = (base, load) else { return Err(Missing::Starts) };
         if own.len() < 2 {
             return Err(Missing::Starts);
         }
         let cost: f64 = load.events.iter().map(|(kind, n)| n * believed.cost(*kind, Level::Off).ns).sum();
-        let count = own.len() as f64;
-        let mean = own.iter().sum::<f64>() / count;
-        let variance = own.iter().map(|it| (it - mean).powi(2)).sum::<f64>() / (count - 1.0) / count;
-        let times = base / cost;
-        each.push(Figure {
-            mean: mean * times,
-            variance: variance.max(1e-12) * times.powi(2),
-            degrees: count - 1.0,
-        });
+        each.push(Figure::of(&own).times(base / cost));
     }
     Ok(weighed(&each, factor))
+}
+
+/// Connections a transaction of a load makes, as was counted with everything on.
+pub(super) fn connected(records: &[Record], load: &str) -> f64 {
+    let counted = records.iter().find_map(|record| match record {
+        Record::Effort(effort) if effort.cell.workload == load && effort.setting == EVERYTHING => {
+            effort.per_transaction.get("connections").copied()
+        }
+        _ => None,
+    });
+    counted.unwrap_or(0.0)
+}
+
+/// What a connection costs besides its events: by how much more a server takes with everything off, and with everything on, than
+/// one without a Performance Schema, less what prices say of the events. Each block is a start of all three.
+///
+/// # Errors
+///
+/// [`Missing`].
+pub fn connecting(records: &[Record], everything: &Setting, prices: &Prices) -> Result<Connecting, Missing> {
+    let Some(analysis) = Analysis::of(records) else { return Err(Missing::Starts) };
+    let Some(cell) = analysis.cells.first() else { return Err(Missing::Starts) };
+    let load = &cell.cell.workload;
+    let Some(charge) = charge(cell, NONE) else { return Err(Missing::Load { load: load.clone() }) };
+    let (events, connected) = (events(records, load)?, connected(records, load));
+    if connected <= 0.0 {
+        return Err(Missing::Events { load: load.clone() });
+    }
+    let prices = prices.at_distance(distance(events.iter().map(|(kind, n)| (*kind, *n)), charge));
+    let besides = |setting: &str, level: &dyn Fn(Kind) -> Level| {
+        let own = shares(cell, setting);
+        if own.len() < 2 {
+            return Err(Missing::Starts);
+        }
+        let of_events: f64 = events.iter().map(|(kind, n)| n * prices.cost(*kind, level(*kind)).ns).sum();
+        Ok(Figure::of(&own).times(charge).less(of_events).times(1.0 / connected).cost())
+    };
+    let off = besides(NOTHING, &|_| Level::Off)?;
+    let on = besides(EVERYTHING, &|kind| everything.levels.get(&kind).copied().unwrap_or(Level::Off))?;
+    // What is on costs no less than what is off, whatever noise says.
+    let at_least = |value: f64, least: f64| value.max(least);
+    let on = Cost { ns: at_least(on.ns, off.ns), low: on.low, high: at_least(on.high, off.ns) };
+    Ok(Connecting { off, on })
 }
 
 /// A figure, and how exactly it is known.
@@ -130,6 +165,32 @@ struct Figure {
     mean: f64,
     variance: f64,
     degrees: f64,
+}
+
+impl Figure {
+    /// The mean of what several starts gave, of which there are two at least.
+    #[allow(clippy::cast_precision_loss)] // some starts
+    fn of(each: &[f64]) -> Figure {
+        let count = each.len() as f64;
+        let mean = each.iter().sum::<f64>() / count;
+        let variance = each.iter().map(|it| (it - mean).powi(2)).sum::<f64>() / (count - 1.0) / count;
+        Figure { mean, variance: variance.max(1e-12), degrees: count - 1.0 }
+    }
+
+    fn times(self, factor: f64) -> Figure {
+        Figure { mean: self.mean * factor, variance: self.variance * factor.powi(2), ..self }
+    }
+
+    fn less(self, what: f64) -> Figure {
+        Figure { mean: self.mean - what, ..self }
+    }
+
+    /// With its interval, none of it below 0.
+    fn cost(&self) -> Cost {
+        let half = quantile(self.degrees) * self.variance.sqrt();
+        let [low, ns, high] = [-half, 0.0, half].map(|it| (self.mean + it).max(0.0));
+        Cost { ns, low, high }
+    }
 }
 
 /// The mean of figures and of what was believed, give or take as much, none of it below 0.

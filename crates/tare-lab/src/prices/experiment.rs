@@ -19,11 +19,10 @@ pub(super) const NONE: &str = "none";
 pub const SERVER: &str = "server";
 
 /// What prices are measured by: names of workloads.
-pub const LOADS: [&str; 8] = [
+pub const LOADS: [&str; 7] = [
     "oltp_point_select",
     "ro_simple_ranges",
     "oltp_write_only",
-    "events_connect",
     "events_temporary",
     "events_sort",
     "events_procedure",
@@ -31,6 +30,8 @@ pub const LOADS: [&str; 8] = [
 ];
 /// Those of them by which it is measured what costs that is off: each takes a start of every server.
 const LOADS_OFF: [&str; 2] = ["oltp_point_select", "ro_simple_ranges"];
+/// The one by which it is measured what a connection costs besides its events.
+const LOAD_OF_CONNECTIONS: &str = "events_connect";
 /// What they are checked with, none of them in `LOADS`.
 pub const CHECKED: [&str; 6] =
     ["tpcc", "dbstress_rw", "oltp_read_write", "events_session", "procedure_loop", "events_ddl"];
@@ -295,6 +296,18 @@ pub fn of_off(provider: Provider, minutes: f64) -> String {
         + &workloads(&LOADS_OFF)
 }
 
+/// The study of what a connection costs besides its events.
+#[must_use]
+pub fn of_connections(provider: Provider, minutes: f64) -> String {
+    let nothing = Setting { name: NOTHING.to_owned(), levels: BTreeMap::new() };
+    let slice = (minutes * 60.0 / 100.0).clamp(0.1, 2.0);
+    figures("What does a connection cost?", minutes, slice, 2, &[])
+        + &setting(NONE, provider, Start::Without, &[])
+        + &setting(NOTHING, provider, Start::On, &nothing.statements(provider))
+        + &setting(EVERYTHING, provider, Start::On, &everything(provider).statements(provider))
+        + &workloads(&[LOAD_OF_CONNECTIONS])
+}
+
 /// The study that prices are checked with.
 #[must_use]
 pub fn of_check(provider: Provider, minutes: f64) -> String {
@@ -326,7 +339,7 @@ mod tests {
                 let most = if it.name.starts_with(EVERYTHING) { GROUPS.len() } else { 1 };
                 assert_eq!(of.count(), most, "{}", it.name);
             }
-            for text in [of_off(provider, 1.0), of_check(provider, 1.0)] {
+            for text in [of_off(provider, 1.0), of_connections(provider, 1.0), of_check(provider, 1.0)] {
                 Definition::read(&text, "s", false).expect("a study");
             }
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::ops::Bound;
 
-use tare_budget::price::Distance;
+use tare_budget::price::{Connecting, Distance};
 use tare_budget::{Cost, Kind, Level, Prices};
 
 use super::fit::Fit;
@@ -62,12 +62,29 @@ pub fn write(head: &Head<'_>, fit: &Fit, off: Cost, believed: &Prices) -> String
             // A level that is not there costs what the next higher one does.
             let above = levels.range((Bound::Excluded(*level), Bound::Unbounded)).next();
             if above.is_none_or(|(_, above)| above != cost) {
-                let [ns, low, high] = [cost.ns, cost.low, cost.high].map(figure);
-                let _ = writeln!(text, "{level} = {{ ns = {ns}, low = {low}, high = {high} }}");
+                let _ = writeln!(text, "{level} = {}", of(*cost));
             }
         }
     }
     text
+}
+
+/// What a connection costs besides, as the file has it.
+#[must_use]
+pub fn connection(connecting: &Connecting) -> String {
+    let mut text = String::from(
+        "\n# What a connection costs besides its events, with everything off and with everything on.\n[connection]\n",
+    );
+    for (name, cost) in [("off", connecting.off), ("on", connecting.on)] {
+        let _ = writeln!(text, "{name} = {}", of(cost));
+    }
+    text
+}
+
+/// A cost as the file has it.
+fn of(cost: Cost) -> String {
+    let [ns, low, high] = [cost.ns, cost.low, cost.high].map(figure);
+    format!("{{ ns = {ns}, low = {low}, high = {high} }}")
 }
 
 /// A tenth of a nanosecond is fine enough; of a tenth of that nobody knows anything.

@@ -9,5 +9,5 @@ pub mod fit;
 pub mod nonnegative;
 
 pub use check::{Checked, check};
-pub use evidence::{Missing, loads, off};
+pub use evidence::{Missing, connecting, loads, off};
 pub use fit::{Fit, Load, TooLittle, fit};

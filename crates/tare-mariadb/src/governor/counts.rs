@@ -1,4 +1,4 @@
-//! How many events every instrument has had, and how many statements clients have sent.
+//! How many events every instrument has had, how many statements clients have sent, and how many connections were made.
 
 use std::collections::BTreeMap;
 
@@ -16,6 +16,8 @@ pub(super) struct Counts {
     events: BTreeMap<&'static str, u64>,
     /// Statements of clients; `None`: the host does not say.
     questions: Option<u64>,
+    /// Connections that were made.
+    connected: u64,
 }
 
 impl Counts {
@@ -25,7 +27,8 @@ impl Counts {
         for (name, count) in engine.event_counts() {
             *events.entry(name).or_default() += count;
         }
-        Counts { events, questions: questions(engine) }
+        let connected = engine.connections(Grouping::Host).iter().map(|row| row.total).sum();
+        Counts { events, questions: questions(engine), connected }
     }
 
     /// Events since an earlier reading.
@@ -35,6 +38,11 @@ impl Counts {
             ((*name).to_owned(), events)
         };
         self.events.iter().map(since).filter(|(_, events)| *events > 0.0).collect()
+    }
+
+    /// Connections that were made since an earlier reading.
+    pub(super) fn connected_since(&self, before: &Counts) -> f64 {
+        counted_since(self.connected, Some(before.connected))
     }
 
     /// Statements since an earlier reading; `None`: nobody says.

@@ -1,8 +1,8 @@
 //! What the governor knows, as rows and words.
 
-use tare_budget::account::OWN;
+use tare_budget::account::{CONNECTIONS, OWN};
 use tare_budget::governor::{Slowed, percent};
-use tare_budget::{Budget, Cost};
+use tare_budget::{Account, Budget, Cost};
 use tare_tables::budget::{Between, PriceRow};
 
 use super::watch::{Budgets, Seen};
@@ -142,15 +142,19 @@ fn cut(seen: &Seen) -> String {
 pub(super) fn prices(shared: &Shared) -> Vec<PriceRow> {
     let Some(seen) = shared.last.as_ref().filter(|_| shared.prices.is_some()) else { return vec![] };
     let own = Cost { ns: seen.account.own, low: seen.account.own, high: seen.account.own };
-    let looking = PriceRow {
-        name: OWN.to_owned(),
+    let row = |name: &str, events: f64, cost: Cost| PriceRow {
+        name: name.to_owned(),
         kind: None,
         level: None,
-        events: 1,
-        nanoseconds: between(own),
-        share: between(seen.account.share_of(own)),
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a count
+        events: events as u64,
+        nanoseconds: between(cost.times(1.0 / events)),
+        share: between(seen.account.share_of(cost)),
     };
-    std::iter::once(looking).chain(instruments(seen)).collect()
+    let looking = row(OWN, 1.0, own);
+    let Account { connected, connecting, .. } = seen.account;
+    let connections = (connected > 0.0).then(|| row(CONNECTIONS, connected, connecting));
+    std::iter::once(looking).chain(connections).chain(instruments(seen)).collect()
 }
 
 fn instruments(seen: &Seen) -> impl Iterator<Item = PriceRow> {

@@ -163,6 +163,7 @@ impl Watch {
             is_capacity: false,
             own: self.own,
             statements: statements.unwrap_or(cpu / UNKNOWN_STATEMENT),
+            connected: counts.connected_since(&self.before.counts),
             events: counts.since(&self.before.counts),
             connections: connections.since(&self.before.connections),
         }

@@ -25,6 +25,8 @@ pub struct Counts {
     pub events: BTreeMap<String, u64>,
     /// Statements that clients sent.
     pub statements: u64,
+    /// Connections that were made.
+    pub connected: u64,
     /// Seconds the server runs.
     pub uptime: u64,
     /// CPU time in seconds as the server itself counts it; none where it does not.
@@ -87,10 +89,12 @@ impl Counts {
     }
 
     fn read_status(&mut self, source: &mut Source) -> Result<(), Error> {
-        let status = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Questions', 'Uptime', 'Cpu_time')";
+        let status =
+            "SHOW GLOBAL STATUS WHERE Variable_name IN ('Questions', 'Connections', 'Uptime', 'Cpu_time')";
         for row in source.ask(status)? {
             match row.text(0).unwrap_or_default().as_str() {
                 "Questions" => self.statements = row.count(1),
+                "Connections" => self.connected = row.count(1),
                 "Uptime" => self.uptime = row.count(1),
                 _ => self.cpu = row.text(1).and_then(|it| it.parse().ok()).filter(|it| *it > 0.0),
             }

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 
 use tare_budget::governor::held_cost;
 use tare_budget::{
-    Account, Connections, Decision, Governor, Held, Level, Look, Prices, Provider, Rules, Switch, pace,
+    Account, Connections, Decision, Governor, Held, Level, Look, Prices, Provider, Rules, Switch,
+    counted_since, pace,
 };
 
 pub use counts::Counts;
@@ -299,6 +300,7 @@ impl Session {
             is_capacity: self.meter.is_capacity(),
             own: (now.own - before.own).max(0.0) * 1e9,
             statements,
+            connected: counted_since(now.counts.connected, Some(before.counts.connected)),
             events: now.counts.since(&before.counts),
             connections: now.connections.since(&before.connections),
         }
@@ -472,6 +474,7 @@ pub fn account(
         cpu: (now.cpu - before.cpu).max(0.0) * 1e9,
         is_capacity: meter.is_capacity(),
         own: (now.own - before.own).max(0.0) * 1e9,
+        connected: counted_since(now.counts.connected, Some(before.counts.connected)),
         events: now.counts.since(&before.counts),
         ..Look::default()
     };

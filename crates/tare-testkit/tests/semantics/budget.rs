@@ -275,6 +275,30 @@ fn connections_that_are_slowed_have_a_budget_of_their_own() {
 }
 
 #[test]
+fn connections_are_in_the_account_of_what_watching_costs() {
+    let _turn = turn();
+    let of_events = std::fs::read_to_string(prices(&[]).path()).unwrap();
+    let of_connections =
+        "[connection]\noff = { ns = 1e6, low = 1e6, high = 1e6 }\non = { ns = 5e6, low = 5e6, high = 5e6 }\n";
+    let file = file(&(of_events + of_connections));
+    let settings = Settings::new(Provider::under_test()).tare_option("prices", file.path().display());
+    let server = Server::start(settings).unwrap();
+    let mut schema = server.schema().unwrap();
+    schema.rows("tare_prices").unwrap();
+    for _ in 0..50 {
+        server.client().unwrap().query_drop("DO 0").unwrap();
+    }
+    // Who reads looks at most once a second.
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let rows = schema.rows("tare_prices").unwrap();
+    let row = rows.iter().find(|row| row.text("NAME") == "(connections)").unwrap();
+    let (made, each) = (row.number("EVENTS").unwrap(), row.text("NS_PER_EVENT").parse::<f64>().unwrap());
+    assert!((50..60).contains(&made), "{row:?}");
+    // Everything is on.
+    assert!((4.9e6..=5e6).contains(&each), "{row:?}");
+}
+
+#[test]
 fn without_a_budget_nobody_looks_but_readers_and_a_broken_price_file_is_a_warning() {
     let _turn = turn();
     let file = file("[origin]\nprovider = \"tare\"\n");
@@ -289,7 +313,8 @@ fn without_a_budget_nobody_looks_but_readers_and_a_broken_price_file_is_a_warnin
     assert!(server.log().contains("the prices that ship are used instead"), "{}", server.log());
     let rows = schema.rows("tare_prices").unwrap();
     assert!(rows.iter().any(|row| row.text("NAME").starts_with("statement/sql/")), "{rows:?}");
-    assert_eq!(rows.iter().filter(|row| row.get("KIND").is_none()).count(), 1, "what looking took");
+    let besides = rows.iter().filter(|row| row.get("KIND").is_none()).map(|row| row.text("NAME"));
+    assert_eq!(besides.collect::<Vec<_>>(), ["(reading the counts)", "(connections)"]);
     assert!(moves(&mut schema).is_empty());
     let refused = schema.update("tare_status", &[("VALUE", "a lot")], &[("NAME", "budget")]);
     assert_eq!(crate::refused(refused), Some(1231));
