@@ -87,6 +87,14 @@ pub enum Error {
         /// What it printed.
         output: String,
     },
+    /// A block in turns was over before its settings had theirs.
+    #[error(
+        "connecting took the {seconds} s that a block has: `slice_seconds` is too short for so many connections"
+    )]
+    NoTurns {
+        /// How long a block takes.
+        seconds: u32,
+    },
     /// No study has that name.
     #[error("there is no study `{study}`: name a file (*.toml), or one of {known}")]
     NoStudy {

@@ -215,7 +215,7 @@ impl<'a> Fleet<'a> {
             };
         }
         match self.bench.explain(error) {
-            error @ (Error::LoadEnded { .. } | Error::LoadReport { .. }) => {
+            error @ (Error::LoadEnded { .. } | Error::LoadReport { .. } | Error::NoTurns { .. }) => {
                 let setting = self.definition.settings[place].name.clone();
                 Error::Load { setting, source: Box::new(error) }
             }

@@ -26,10 +26,12 @@ const IDLE: u32 = 10;
 const SHARED_IDLE: Duration = Duration::from_millis(3);
 /// So many turns are waited for at most.
 const TURNS_TO_IDLE: u32 = 4;
-/// Seconds that a block in turns has over those its slices take: the drivers connect one after the other, so many connections
-/// in a second.
-const CONNECTING: u32 = 1;
-const CONNECTIONS: u32 = 300;
+/// What a block in turns has over the time its slices take, as the drivers connect one after the other: at least this, and as
+/// many times what that took when each connected alone.
+const CONNECTING: Duration = Duration::from_secs(1);
+const CONNECTING_BESIDE: f64 = 1.5;
+/// With fewer turns of a setting a block says nothing.
+const LEAST_TURNS: usize = 2;
 
 /// What takes the slices of a cell.
 pub(crate) struct Slicer<'s, 'a> {
@@ -41,6 +43,8 @@ pub(crate) struct Slicer<'s, 'a> {
     pub(crate) load: Load,
     /// When the study began, or went on, and seconds it had run before.
     pub(crate) begun: (Instant, f64),
+    /// How long the driver took to connect for a slice at a stretch, once it has.
+    pub(crate) connecting: Duration,
 }
 
 /// How a block is taken in turns.
@@ -49,6 +53,8 @@ pub(crate) struct Turns {
     pub(crate) seconds: f64,
     /// How long a turn takes.
     pub(crate) each: Duration,
+    /// How long a driver takes to connect.
+    pub(crate) connecting: Duration,
     /// Draws the order of every round.
     pub(crate) random: fastrand::Rng,
 }
@@ -103,7 +109,7 @@ impl Slicer<'_, '_> {
         ready.empty_logs(&def.logs)?;
         let at = self.now();
         let mut meter = Meter::default();
-        let mut begun = Instant::now();
+        let (called, mut begun) = (Instant::now(), Instant::now());
         let report =
             self.bench.driver.run(&self.load, &ready.target, seconds, &self.bench.interrupt, &mut |m| {
                 match m {
@@ -116,6 +122,7 @@ impl Slicer<'_, '_> {
                 }
                 Ok(())
             })?;
+        self.connecting = begun.duration_since(called);
         sidecars.check()?;
         let mut scrapes = sidecars.scrapes_since(begun);
         scrapes.retain(|at| *at < report.seconds);
@@ -131,8 +138,11 @@ impl Slicer<'_, '_> {
     ) -> Result<Vec<Slice>> {
         let settings = u32::try_from(places.len()).unwrap_or(u32::MAX);
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // some seconds
-        let load = (turns.seconds * f64::from(settings)).ceil() as u32;
-        let time = load + CONNECTING + self.cell.users * settings / CONNECTIONS;
+        let time = {
+            let load = turns.seconds * f64::from(settings);
+            let connecting = CONNECTING + turns.connecting.mul_f64(f64::from(settings) * CONNECTING_BESIDE);
+            (load + connecting.as_secs_f64()).ceil() as u32
+        };
         let mut courses = vec![];
         for &place in places {
             turn(place);
@@ -141,7 +151,7 @@ impl Slicer<'_, '_> {
         }
         let mut order: Vec<usize> = (0..courses.len()).collect();
         // A round that took longer, because settings are switched, say, does so again.
-        let mut round = (turns.each + STEP * 2).mul_f64(f64::from(time) / turns.seconds);
+        let mut round = (turns.each + STEP * 2) * settings;
         'rounds: while courses.iter().all(|c| Instant::now() + round < c.ends) {
             let begun = Instant::now();
             turns.random.shuffle(&mut order);
@@ -166,6 +176,9 @@ impl Slicer<'_, '_> {
             round = round.max(begun.elapsed());
         }
         (0..courses.len()).try_for_each(|i| close(&mut courses, i))?;
+        if let Some(course) = courses.iter().find(|it| it.turns.len() < LEAST_TURNS) {
+            return Err(self.fleet.explain(course.place, Error::NoTurns { seconds: time }));
+        }
         let mut slices = vec![];
         for course in courses {
             let place = course.place;

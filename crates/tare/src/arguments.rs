@@ -504,7 +504,7 @@ pub(crate) struct LabReport {
     /// Folder of results
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
-    /// Also write the report into a folder of its own, to be given away: report.html without the raw data, report.csv, report.json
+    /// Also write the report into a folder of its own, to be given away: report.html without the raw data, report.csv, report.json, picture.svg
     #[arg(long, value_name = "TO")]
     pub(crate) publish: Option<PathBuf>,
     #[command(flatten)]

@@ -439,7 +439,9 @@ impl<'a> Run<'a> {
             |place: usize| Event::Slice { cell, setting: &definition.settings[place].name, measured: true };
         if let Some(each) = self.turn(cell) {
             let random = self.random(place_of(definition, cell) << 32 | u64::from(block) | TURNS);
-            let turns = Turns { seconds: definition.slice_seconds, each, random };
+            let pace = self.paces.get(cell).copied().unwrap_or_default();
+            let connecting = Duration::from_secs_f64(pace.connecting);
+            let turns = Turns { seconds: definition.slice_seconds, each, connecting, random };
             let taken = self.slicer(cell).in_turns(settings, turns, &mut |place| tell(says(place)))?;
             for (turn, slice) in (0..).zip(taken) {
                 self.journal.append(Record::Slice(Box::new(Slice { block, turn, ..slice })))?;
@@ -468,7 +470,11 @@ impl<'a> Run<'a> {
         let arrivals = self.rate(cell).map(|rate| Arrivals::drawn(rate, random, spared));
         let mut slicer = self.slicer(cell);
         slicer.load.arrivals = arrivals;
-        slicer.whole(place, seconds, &mut |progress| tell(Event::Second(progress)))
+        let slice = slicer.whole(place, seconds, &mut |progress| tell(Event::Second(progress)))?;
+        let connecting = slicer.connecting.as_secs_f64();
+        let pace = self.paces.entry(cell.clone()).or_default();
+        pace.connecting = pace.connecting.max(connecting);
+        Ok(slice)
     }
 
     fn slicer<'s>(&'s mut self, cell: &'s Cell) -> Slicer<'s, 'a> {
@@ -481,6 +487,7 @@ impl<'a> Run<'a> {
             workload,
             cell,
             begun: (self.begun, self.before),
+            connecting: Duration::ZERO,
             fleet: &mut self.fleet,
         }
     }

@@ -27,6 +27,8 @@ pub(super) struct Pace {
     pub(super) latency: f64,
     /// To switch a server that settings share.
     pub(super) switching: f64,
+    /// To connect.
+    pub(super) connecting: f64,
 }
 
 impl Run<'_> {
