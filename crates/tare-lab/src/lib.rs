@@ -35,6 +35,7 @@ pub mod outpost;
 mod peer;
 mod preparation;
 pub mod prices;
+mod priority;
 pub mod process;
 pub mod profile;
 pub mod record;

@@ -19,6 +19,7 @@ use crate::error::Tried;
 use crate::installation::find_program;
 use crate::interrupt::Interrupt;
 use crate::outpost::{self, OBEYED, Outpost};
+use crate::priority::Ahead;
 use crate::process::as_pid;
 use crate::record::Latency;
 use crate::replay::study;
@@ -149,7 +150,9 @@ impl Driver {
         interrupt: &Interrupt,
         moment: &mut dyn FnMut(Moment) -> Result<()>,
     ) -> Result<Report> {
-        self.start(load, target, seconds)?.finish(interrupt, moment)
+        let drive = self.start(load, target, seconds)?;
+        let _ahead = Ahead::of_others();
+        drive.finish(interrupt, moment)
     }
 
     /// Starts a load of `seconds`, which goes on by itself.
@@ -433,6 +436,7 @@ impl Drop for Process {
 fn lines_of(pipe: ChildStdout) -> Receiver<String> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
+        let _ahead = Ahead::of_others();
         let lines = BufReader::new(pipe).lines().map_while(std::result::Result::ok);
         lines.map(|l| sender.send(l)).take_while(std::result::Result::is_ok).for_each(drop);
     });

@@ -11,6 +11,7 @@ use crate::definition::{SettingDef, WorkloadDef};
 use crate::fleet::{Fleet, Ready};
 use crate::load::{Drive, Load, Moment, Progress, Report};
 use crate::machine::{self, Ticks};
+use crate::priority::Ahead;
 use crate::process::Usage;
 use crate::record::{Cell, Slice, Turn};
 use crate::sidecar::{SidecarUsage, Sidecars};
@@ -197,6 +198,7 @@ impl Slicer<'_, '_> {
         let at = self.now();
         let tally = Tally::of(&ready.target)?;
         let mut drive = self.bench.driver.start(&self.load, &ready.target, time)?;
+        let _ahead = Ahead::of_others();
         drive.until_started(&self.bench.interrupt)?;
         let started = Instant::now();
         let mut meter = Meter::default();
@@ -230,6 +232,7 @@ impl Slicer<'_, '_> {
         if Instant::now() + each > course.ends {
             return Ok(Went::Over);
         }
+        let _ahead = Ahead::of_others();
         let ready = self.resume(course)?;
         let (begun, before) = (Instant::now(), course.meter.usage.cpu);
         let slept = self.bench.interrupt.sleep(each);
@@ -281,6 +284,7 @@ impl Slicer<'_, '_> {
     /// Lets a driver whose time is over end, and reads its report.
     fn end(&mut self, mut course: Course) -> Result<Slice> {
         self.bench.interrupt.sleep(course.ends.saturating_duration_since(Instant::now()))?;
+        let _ahead = Ahead::of_others();
         let ready = self.resume(&mut course)?;
         let (begun, meter) = (Instant::now(), &mut course.meter);
         let mut active = course.active;
