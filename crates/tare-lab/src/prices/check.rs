@@ -1,9 +1,8 @@
 //! Whether prices are true: what they say that everything costs, and what it costs, under loads they were not found by.
 
-use tare_budget::account::distance;
 use tare_budget::{Cost, Prices};
 
-use super::evidence::{Missing, charge, connected, events};
+use super::evidence::{Missing, charge, connected, events, of_load};
 use super::experiment::{EVERYTHING, NONE, Setting};
 use crate::analysis::{Analysis, Difference};
 use crate::record::Record;
@@ -68,7 +67,7 @@ pub fn check(records: &[Record], everything: &Setting, prices: &Prices) -> Resul
             return Err(Missing::Load { load });
         };
         let events = events(records, &load)?;
-        let prices = prices.at_distance(distance(events.iter().map(|(kind, n)| (*kind, *n)), charge));
+        let prices = of_load(prices, &events, charge);
         let cost = events.iter().filter_map(|(kind, count)| {
             everything.levels.get(kind).map(|level| prices.cost(*kind, *level).times(*count))
         });

@@ -117,6 +117,11 @@ pub fn off(records: &[Record], known: &[Load], believed: &Prices, factor: f64) -
     Ok(weighed(&each, factor))
 }
 
+/// The prices of a load's events, which are so far apart as a transaction has them.
+pub(super) fn of_load(prices: &Prices, events: &BTreeMap<Kind, f64>, charge: f64) -> Prices {
+    prices.at_distance(distance(events.iter().map(|(kind, n)| (*kind, *n)), charge))
+}
+
 /// Connections a transaction of a load makes, as was counted with everything on.
 pub(super) fn connected(records: &[Record], load: &str) -> f64 {
     let counted = records.iter().find_map(|record| match record {
@@ -143,7 +148,7 @@ pub fn connecting(records: &[Record], everything: &Setting, prices: &Prices) -> 
     if connected <= 0.0 {
         return Err(Missing::Events { load: load.clone() });
     }
-    let prices = prices.at_distance(distance(events.iter().map(|(kind, n)| (*kind, *n)), charge));
+    let prices = of_load(prices, &events, charge);
     let besides = |setting: &str, level: &dyn Fn(Kind) -> Level| {
         let own = shares(cell, setting);
         if own.len() < 2 {
@@ -155,8 +160,7 @@ pub fn connecting(records: &[Record], everything: &Setting, prices: &Prices) -> 
     let off = besides(NOTHING, &|_| Level::Off)?;
     let on = besides(EVERYTHING, &|kind| everything.levels.get(&kind).copied().unwrap_or(Level::Off))?;
     // What is on costs no less than what is off, whatever noise says.
-    let at_least = |value: f64, least: f64| value.max(least);
-    let on = Cost { ns: at_least(on.ns, off.ns), low: on.low, high: at_least(on.high, off.ns) };
+    let on = Cost { ns: on.ns.max(off.ns), low: on.low, high: on.high.max(off.ns) };
     Ok(Connecting { off, on })
 }
 

@@ -111,6 +111,11 @@ pub fn settings(provider: Provider) -> Vec<Setting> {
     settings
 }
 
+/// The setting with nothing on.
+fn nothing() -> Setting {
+    Setting { name: NOTHING.to_owned(), levels: BTreeMap::new() }
+}
+
 /// The setting with everything on, at the highest level.
 #[must_use]
 pub fn everything(provider: Provider) -> Setting {
@@ -277,9 +282,8 @@ pub fn of_levels(provider: Provider, minutes: f64, loads: &[&str]) -> String {
     #[allow(clippy::cast_precision_loss)] // some hundreds
     let slices = (settings.len() * loads.len()) as f64;
     let slice = (minutes * 60.0 / LIVES / OVERHEAD / slices).clamp(0.2, 2.0);
-    let nothing = Setting { name: NOTHING.to_owned(), levels: BTreeMap::new() };
     let mut text = figures("What does an event cost?", minutes, slice, 2, &[NOTHING, EVERYTHING]);
-    for it in [nothing].iter().chain(&settings) {
+    for it in [nothing()].iter().chain(&settings) {
         text += &setting(&it.name, provider, Start::On, &it.statements(provider));
     }
     text + &workloads(loads)
@@ -288,22 +292,20 @@ pub fn of_levels(provider: Provider, minutes: f64, loads: &[&str]) -> String {
 /// The study of what costs that is off.
 #[must_use]
 pub fn of_off(provider: Provider, minutes: f64) -> String {
-    let nothing = Setting { name: NOTHING.to_owned(), levels: BTreeMap::new() };
     let slice = (minutes * 60.0 / 100.0).clamp(0.1, 2.0);
     figures("What does an event cost that is off?", minutes, slice, 2, &[])
         + &setting(NONE, provider, Start::Without, &[])
-        + &setting(NOTHING, provider, Start::On, &nothing.statements(provider))
+        + &setting(NOTHING, provider, Start::On, &nothing().statements(provider))
         + &workloads(&LOADS_OFF)
 }
 
 /// The study of what a connection costs besides its events.
 #[must_use]
 pub fn of_connections(provider: Provider, minutes: f64) -> String {
-    let nothing = Setting { name: NOTHING.to_owned(), levels: BTreeMap::new() };
     let slice = (minutes * 60.0 / 100.0).clamp(0.1, 2.0);
     figures("What does a connection cost?", minutes, slice, 2, &[])
         + &setting(NONE, provider, Start::Without, &[])
-        + &setting(NOTHING, provider, Start::On, &nothing.statements(provider))
+        + &setting(NOTHING, provider, Start::On, &nothing().statements(provider))
         + &setting(EVERYTHING, provider, Start::On, &everything(provider).statements(provider))
         + &workloads(&[LOAD_OF_CONNECTIONS])
 }
