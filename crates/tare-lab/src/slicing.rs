@@ -207,6 +207,7 @@ impl Slicer<'_, '_> {
         let active = started.elapsed();
         self.drain(place, &ready, each)?;
         meter.stop(&ready, &Sidecars::default())?;
+        self.fleet.switch_connected(place)?;
         let logged_bytes = ready.empty_logs(&def.logs)?;
         let used = sidecars.usage();
         Ok(Course {
