@@ -12,7 +12,7 @@ use humantime::parse_rfc3339;
 
 use crate::snapshot::{Snapshot, Table, Value};
 
-/// Started before the snapshot by less: the server says it in whole seconds.
+/// Started before the snapshot by less, or apart by no more: the server says it in whole seconds.
 const ROUNDING: Duration = Duration::from_secs(1);
 
 /// Two snapshots.
@@ -108,8 +108,12 @@ impl<'a> Between<'a> {
             let (first, last) = (&first.header.taken_at, &last.header.taken_at);
             format!("the earlier snapshot comes first; the first was taken at {first}, the second at {last}")
         })?;
-        let started = last.header.started_at.as_deref().and_then(|at| parse_rfc3339(at).ok());
-        let restarted = started.is_some_and(|started| started > begin + ROUNDING);
+        let started_of =
+            |it: &Snapshot| it.header.started_at.as_deref().and_then(|at| parse_rfc3339(at).ok());
+        let (before, started) = (started_of(first), started_of(last));
+        // A server may be back within that second: then it started later than the one before.
+        let restarted = started
+            .is_some_and(|it| it > begin + ROUNDING || before.is_some_and(|before| it > before + ROUNDING));
         let notices = RefCell::default();
         Ok(Between { first, last, seconds, restarted, started, notices })
     }
