@@ -154,11 +154,13 @@ impl<'a> Fleet<'a> {
     /// Switches a server of a setting's own to it again, now that the load has connected: what a connection takes along when it is
     /// made is as it was, and what is switched for those that are there is switched.
     pub fn switch_connected(&mut self, place: usize) -> Result<()> {
-        if !self.is_shared(place) {
-            self.berths.iter_mut().filter(|b| b.settings.contains(&place)).for_each(|b| b.switched = None);
-            self.ready(place)?;
-        }
-        Ok(())
+        if self.is_shared(place) { Ok(()) } else { self.switch_anew(place) }
+    }
+
+    /// Switches a setting's server to it, also if it is switched to it already.
+    fn switch_anew(&mut self, place: usize) -> Result<()> {
+        self.berths.iter_mut().filter(|b| b.settings.contains(&place)).for_each(|b| b.switched = None);
+        self.ready(place).map(drop)
     }
 
     /// How long it takes to switch a setting's server to it, the least of some times: what the machine does beside is no part of
@@ -169,9 +171,8 @@ impl<'a> Fleet<'a> {
         }
         let mut least = Duration::MAX;
         for _ in 0..SWITCHED {
-            self.berths.iter_mut().filter(|b| b.settings.contains(&place)).for_each(|b| b.switched = None);
             let begun = Instant::now();
-            self.ready(place)?;
+            self.switch_anew(place)?;
             least = least.min(begun.elapsed());
         }
         Ok(least)
@@ -341,25 +342,13 @@ fn berths<'a>(
     origins: &'a BTreeMap<String, Origin>,
     preloads: &BTreeMap<String, PathBuf>,
 ) -> Result<Vec<Berth<'a>>> {
-    let mut berths: Vec<Berth<'_>> = vec![];
-    for (place, setting) in definition.settings.iter().enumerate() {
-        let server = definition.server_of(setting);
-        let same = |berth: &&mut Berth<'_>| {
-            let first = &definition.settings[berth.settings[0]];
-            definition.server_of(first).name == server.name && are_switched(definition, server)
-        };
-        match (berths.iter_mut().find(same), origins.get(&server.name)) {
-            (Some(berth), _) => berth.settings.push(place),
-            (None, Some(origin)) => berths.push(Berth {
-                at: At::of(origin),
-                setting: launch(setting, preloads)?,
-                settings: vec![place],
-                switched: None,
-            }),
-            (None, None) => {}
-        }
-    }
-    Ok(berths)
+    let of_process = |settings: Vec<usize>| {
+        let first = &definition.settings[settings[0]];
+        let origin = origins.get(&definition.server_of(first).name)?;
+        let berth = |setting| Berth { at: At::of(origin), setting, settings, switched: None };
+        Some(launch(first, preloads).map(berth))
+    };
+    processes(definition).into_iter().filter_map(of_process).collect()
 }
 
 fn switch(ready: &Ready, setting: &SettingDef) -> Result<()> {
@@ -410,12 +399,25 @@ pub(crate) fn leave_page_cache(file: &Path) {
 /// Whether more than one server is started, so that what is compared are processes.
 pub(crate) fn starts_several(definition: &Definition) -> bool {
     let is_ours = |s: &SettingDef| definition.server_of(s).dsn.is_none();
-    let processes = |server: &ServerDef| {
-        let on_it =
-            definition.settings.iter().filter(|s| !s.twin && definition.server_of(s).name == server.name);
-        if are_switched(definition, server) { on_it.count().min(1) } else { on_it.count() }
-    };
-    definition.servers.iter().map(processes).sum::<usize>() > 1 && definition.settings.iter().any(is_ours)
+    let is_compared = |process: &&Vec<usize>| process.iter().any(|&place| !definition.settings[place].twin);
+    processes(definition).iter().filter(is_compared).count() > 1 && definition.settings.iter().any(is_ours)
+}
+
+/// Places of the settings of each process.
+fn processes(definition: &Definition) -> Vec<Vec<usize>> {
+    let mut processes: Vec<Vec<usize>> = vec![];
+    for (place, setting) in definition.settings.iter().enumerate() {
+        let server = definition.server_of(setting);
+        let same = |process: &&mut Vec<usize>| {
+            definition.server_of(&definition.settings[process[0]]).name == server.name
+                && are_switched(definition, server)
+        };
+        match processes.iter_mut().find(same) {
+            Some(process) => process.push(place),
+            None => processes.push(vec![place]),
+        }
+    }
+    processes
 }
 
 /// Whether the settings of a server are switched on one process: all of them and the base's twin, or none. One that had more

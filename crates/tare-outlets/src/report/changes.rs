@@ -110,10 +110,10 @@ impl<'a> Between<'a> {
         })?;
         let started_of =
             |it: &Snapshot| it.header.started_at.as_deref().and_then(|at| parse_rfc3339(at).ok());
-        let (before, started) = (started_of(first), started_of(last));
-        // A server may be back within that second: then it started later than the one before.
-        let restarted = started
-            .is_some_and(|it| it > begin + ROUNDING || before.is_some_and(|before| it > before + ROUNDING));
+        let started = started_of(last);
+        // A server that is back within that second started later than the one before.
+        let before = started_of(first).unwrap_or(begin);
+        let restarted = started.is_some_and(|started| started > before + ROUNDING);
         let notices = RefCell::default();
         Ok(Between { first, last, seconds, restarted, started, notices })
     }
