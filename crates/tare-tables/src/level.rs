@@ -3,8 +3,9 @@
 use tare_engine::snapshot::{Instrument, Kind};
 use tare_engine::{Engine, Recording};
 
+use crate::change::Changes;
 use crate::column::{ColumnDef, YES_NO, column, yes_no};
-use crate::definition::{Changes, TableDef};
+use crate::definition::TableDef;
 use crate::table::SqlType::{Enum, VarChar};
 use crate::table::{TableError, Value};
 

@@ -6,6 +6,7 @@
 
 pub mod account;
 pub mod budget;
+mod change;
 mod column;
 mod condition;
 mod ddl;

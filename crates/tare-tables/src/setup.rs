@@ -4,8 +4,9 @@ use tare_engine::objects::{self, ObjectRule};
 use tare_engine::snapshot::{Consumer, Instrument, Kind, Reset, ThreadInstrument};
 use tare_engine::{ActorRule, Engine, RuleError};
 
+use crate::change::Changes;
 use crate::column::{ColumnDef, YES_NO, column, nullable, yes_no};
-use crate::definition::{Changes, TableDef};
+use crate::definition::TableDef;
 use crate::table::SqlType::{Char, Enum, Int, LongText, Set, VarChar};
 use crate::table::{SqlType, TableError, Value};
 

@@ -8,8 +8,9 @@ use std::sync::OnceLock;
 use tare_engine::Engine;
 
 use crate::budget;
+use crate::change::Changes;
 use crate::column::column;
-use crate::definition::{Changes, Emit, TableDef};
+use crate::definition::{Emit, TableDef};
 use crate::table::SqlType::VarChar;
 use crate::table::{TableError, Value};
 

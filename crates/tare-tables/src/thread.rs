@@ -3,8 +3,9 @@
 use tare_engine::Engine;
 use tare_engine::snapshot::{ThreadKey, ThreadRow};
 
+use crate::change::Changes;
 use crate::column::{ColumnDef, YES_NO, column, nullable, yes_no};
-use crate::definition::{Changes, Emit, TableDef};
+use crate::definition::{Emit, TableDef};
 use crate::event::NO_CONTROLLED_MEMORY;
 use crate::table::SqlType::{BigInt, BigIntUnsigned, Enum, LongText, VarChar};
 use crate::table::{TableError, Value};

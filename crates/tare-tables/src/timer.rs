@@ -3,8 +3,9 @@
 use tare_engine::Engine;
 use tare_engine::snapshot::{TIMED_EVENTS, TIMER_NAMES, TimerRow, TimerSetting};
 
+use crate::change::Changes;
 use crate::column::{column, nullable, signed};
-use crate::definition::{Changes, TableDef};
+use crate::definition::TableDef;
 use crate::table::SqlType::{BigInt, Enum, VarChar};
 use crate::table::{TableError, Value};
 

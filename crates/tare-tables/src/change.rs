@@ -1,0 +1,90 @@
+//! A write to one row, as a table that can be changed sees it.
+
+use crate::condition::integer;
+use crate::table::{Column, TableError, Value};
+
+/// A write to one row, by column names: what the row holds, and what an UPDATE sets.
+pub(crate) struct Changes<'a> {
+    pub(crate) columns: &'a [Column],
+    pub(crate) row: &'a [Value<'a>],
+    pub(crate) set: &'a [(usize, Value<'a>)],
+}
+
+impl Changes<'_> {
+    /// What the row held in a column.
+    pub(crate) fn held(&self, name: &str) -> Option<&Value<'_>> {
+        self.row.get(self.position(name)?)
+    }
+
+    /// The new value of a YES/NO column; `None` when the UPDATE does not set it.
+    pub(crate) fn flag(&self, name: &'static str) -> Result<Option<bool>, TableError> {
+        let position = self.position(name);
+        let set = self.set.iter().rev().find(|(column, _)| Some(*column) == position);
+        set.map(|(_, value)| flag(value).ok_or(TableError::BadValue(name))).transpose()
+    }
+
+    /// The value of a column once the write is done.
+    pub(crate) fn value(&self, name: &str) -> Option<&Value<'_>> {
+        let position = self.position(name)?;
+        let set = self.set.iter().rev().find(|(column, _)| *column == position);
+        set.map(|(_, value)| value).or_else(|| self.row.get(position))
+    }
+
+    /// The text of a column once the write is done; NULL is the empty text.
+    pub(crate) fn text(&self, name: &'static str) -> Result<String, TableError> {
+        match self.value(name) {
+            Some(Value::Text(text)) => Ok(text.clone().into_owned()),
+            Some(Value::Null) => Ok(String::new()),
+            _ => Err(TableError::BadValue(name)),
+        }
+    }
+
+    /// A YES/NO column of a rule once the write is done.
+    pub(crate) fn state(&self, name: &'static str) -> Result<bool, TableError> {
+        match self.value(name) {
+            Some(Value::Text(text)) if text.is_empty() => Err(TableError::NoReference),
+            value => value.and_then(flag).ok_or(TableError::BadValue(name)),
+        }
+    }
+
+    fn position(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column.name == name)
+    }
+}
+
+/// YES or NO, as text in any case or as an enum's number. The empty text is what a host that is not strict
+/// stores for a wrong value; the built-in takes it as NO, but in a rule.
+fn flag(value: &Value) -> Option<bool> {
+    match value {
+        Value::Text(text) if text.eq_ignore_ascii_case("YES") => Some(true),
+        Value::Text(text) if text.is_empty() || text.eq_ignore_ascii_case("NO") => Some(false),
+        _ => match integer(value)? {
+            1 => Some(true),
+            0 | 2 => Some(false),
+            _ => None,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flag_takes_what_an_enum_takes() {
+        for (value, expected) in [
+            ("YES".into(), Some(true)),
+            ("yes".into(), Some(true)),
+            ("no".into(), Some(false)),
+            ("".into(), Some(false)),
+            ("maybe".into(), None),
+            (Value::Unsigned(1), Some(true)),
+            (Value::Signed(2), Some(false)),
+            (Value::Unsigned(0), Some(false)),
+            (Value::Unsigned(3), None),
+            (Value::Null, None),
+        ] {
+            assert_eq!(flag(&value), expected, "{value:?}");
+        }
+    }
+}
