@@ -1,5 +1,6 @@
 //! What must hold within event rows whatever happened: a row that breaks one of these was torn or made up.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 use crate::schema::Row;
@@ -168,4 +169,25 @@ pub fn statistic_contradictions(row: &Row) -> Vec<String> {
 fn show(row: &Row) -> String {
     let cells = row.cells().filter_map(|(name, value)| value.map(|value| format!("{name}={value}")));
     cells.collect::<Vec<_>>().join(" ")
+}
+
+/// Those that ended last. Of two that ended with the same event as their last, the inner one ended first.
+pub(crate) fn newest_ended(rows: &[Row], count: usize) -> Vec<&Row> {
+    let ids = |row: &Row| Some((row.number("END_EVENT_ID")?, Reverse(row.number("EVENT_ID")?)));
+    let mut ended: Vec<&Row> = rows.iter().filter(|row| ids(row).is_some()).collect();
+    ended.sort_by_key(|row| ids(row));
+    ended.into_iter().rev().take(count).collect()
+}
+
+/// Gives each event a name that does not depend on ids: its kind, its instrument and its position among those.
+pub(crate) fn ordinals(kind: &str, rows: &[Row], called: &mut HashMap<u64, String>) {
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    for row in rows {
+        let name = row.text("EVENT_NAME");
+        let count = counts.entry(name).or_default();
+        *count += 1;
+        if let Some(id) = row.number("EVENT_ID") {
+            called.insert(id, format!("{kind} {name}#{count}"));
+        }
+    }
 }

@@ -1,6 +1,5 @@
 //! One script on a server, and what it leaves in the tables.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
@@ -9,7 +8,7 @@ use mysql::prelude::Queryable;
 use crate::declaration::{Rows, Tables, Way, Ways};
 use crate::difference::Misnamed;
 use crate::figure::Capture;
-use crate::history::{Clocks, Events, KINDS, statistic_contradictions};
+use crate::history::{Clocks, Events, KINDS, newest_ended, ordinals, statistic_contradictions};
 use crate::schema::{Row, Schema};
 use crate::script::Script;
 use crate::server::Server;
@@ -542,27 +541,6 @@ impl Run<'_> {
         let bound = elapsed.as_nanos() * 1010;
         if u128::from(sum) > bound {
             capture.violations.push(format!("{}: {sum} ps of statements in {elapsed:?}", self.name(at)));
-        }
-    }
-}
-
-/// Those that ended last. Of two that ended with the same event as their last, the inner one ended first.
-fn newest_ended(rows: &[Row], count: usize) -> Vec<&Row> {
-    let ids = |row: &Row| Some((row.number("END_EVENT_ID")?, Reverse(row.number("EVENT_ID")?)));
-    let mut ended: Vec<&Row> = rows.iter().filter(|row| ids(row).is_some()).collect();
-    ended.sort_by_key(|row| ids(row));
-    ended.into_iter().rev().take(count).collect()
-}
-
-/// Gives each event a name that does not depend on ids: its kind, its instrument and its position among those.
-fn ordinals(kind: &str, rows: &[Row], called: &mut HashMap<u64, String>) {
-    let mut counts: HashMap<&str, usize> = HashMap::new();
-    for row in rows {
-        let name = row.text("EVENT_NAME");
-        let count = counts.entry(name).or_default();
-        *count += 1;
-        if let Some(id) = row.number("EVENT_ID") {
-            called.insert(id, format!("{kind} {name}#{count}"));
         }
     }
 }
