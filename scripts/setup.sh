@@ -38,6 +38,19 @@ fi
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 for package in "$@"; do installed "$package" || want "$package"; done
 
+# Fetches the lists of packages. A machine that has just started may be fetching them itself: that is waited for.
+update() {
+    local said turn
+    for turn in {1..60}; do
+        said=$("$@" env LC_ALL=C apt-get update -qq 2>&1) && return
+        grep -q 'Could not get lock' <<<"$said" || break
+        [ "$turn" -gt 1 ] || echo 'setup: waiting for apt, which somebody else uses'
+        sleep 5
+    done
+    printf '%s\n' "$said" >&2
+    return 1
+}
+
 install() {
     have apt-get || die "these programs' packages are missing and there is no apt-get to install them with: $*"
     local root=()
@@ -61,8 +74,9 @@ install() {
         [ -e "/lib/systemd/system/$unit.service" ] || units+=("$unit")
     done
     local status=0
-    "${root[@]}" apt-get update -qq \
-        && "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null \
+    update "${root[@]}" \
+        && "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -o DPkg::Lock::Timeout=300 \
+            -y -qq --no-install-recommends "$@" >/dev/null \
         || status=$?
     [ -z "$placed" ] || "${root[@]}" rm -f "$policy"
     for unit in "${units[@]}"; do
@@ -71,7 +85,6 @@ install() {
     done
     return "$status"
 }
-
 
 if [ "${#wanted[@]}" -gt 0 ]; then
     mapfile -t packages < <(printf '%s\n' "${wanted[@]}" | sort -u)
