@@ -1,12 +1,19 @@
 //! A server that works by the clock: its slices are taken at a stretch, or what it does between its turns is charged to it.
 
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tare_lab::definition::Definition;
 use tare_lab::interrupt::Interrupt;
 use tare_lab::journal;
 use tare_lab::record::{Record, Slice};
 use tare_lab::runner::{self, Order};
+
+/// Waits for this test's turn: where transactions are slow there is no room for turns, and slices are taken at a stretch.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// An event that burns CPU every second. Every setting makes it; what they switch is whether events run.
 const MAKE: [&str; 2] = [
@@ -26,7 +33,7 @@ fn setting(name: &str, events: &str, keys: &str) -> String {
 fn measured(folder: &Path, busy: &str) -> Vec<Record> {
     let text = format!(
         "question = \"?\"\nslice_seconds = 1\nblocks = 6\nblocks_per_start = 1\nminutes = 0.01\nprecision = 0.01\nmargin = 0.01\n\n\
-         [[server]]\nname = \"mariadb\"\nprogram = \"mariadbd\"\n\n{}{}[[workload]]\nname = \"ro\"\nrun = \"oltp_read_only\"\n\
+         [[server]]\nname = \"mariadb\"\nprogram = \"mariadbd\"\n\n{}{}[[workload]]\nname = \"ro\"\nrun = \"oltp_point_select\"\n\
          options = {{ table-size = 1000 }}\nusers = [1]\n",
         setting("quiet", "OFF", "stretch = false"),
         busy,
@@ -57,6 +64,7 @@ fn slices<'a>(records: &'a [Record], setting: &'a str) -> impl Iterator<Item = &
 
 #[test]
 fn a_server_that_works_by_itself_is_measured_at_a_stretch_and_a_note_says_why() {
+    let _turn = turn();
     let folder = tempfile::tempdir().expect("a folder");
     let records = measured(folder.path(), &setting("busy", "ON", ""));
     let says =
@@ -68,6 +76,7 @@ fn a_server_that_works_by_itself_is_measured_at_a_stretch_and_a_note_says_why() 
 
 #[test]
 fn what_a_server_does_between_its_turns_is_charged_to_it() {
+    let _turn = turn();
     let folder = tempfile::tempdir().expect("a folder");
     // Servers of their own, and the study says that they take turns.
     let keys = "stretch = false\noptions = [\"--performance-schema=OFF\"]";
@@ -76,6 +85,7 @@ fn what_a_server_does_between_its_turns_is_charged_to_it() {
 
 #[test]
 fn what_sidecars_ask_between_turns_is_charged_to_their_server() {
+    let _turn = turn();
     let folder = tempfile::tempdir().expect("a folder");
     let sidecar = r#"stretch = false
 

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tare_lab::arrivals::Arrivals;
@@ -23,6 +23,12 @@ use tare_lab::{Error, journal};
 /// A stall every so often: 2 of 100 transactions that arrive meanwhile have to wait.
 const STALL: Duration = Duration::from_millis(200);
 const EVERY: Duration = Duration::from_secs(10);
+
+/// Waits for this test's turn: another one's load would make all latencies long.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Passes on what is said to a server and what it answers; nothing while the gate is held.
 struct Proxy {
@@ -69,6 +75,7 @@ fn pass(mut from: UnixStream, mut to: UnixStream, gate: &Arc<Mutex<()>>) {
 /// even sent. At a rate all that should have been sent are charged.
 #[test]
 fn a_stall_that_a_closed_loop_hides_is_seen_in_an_open_one() {
+    let _turn = turn();
     let points = |arrivals| Load {
         script: Script::Stock("oltp_point_select"),
         schema: "sbtest".into(),
@@ -144,6 +151,7 @@ rates = [5]
 
 #[test]
 fn a_study_drives_every_setting_at_a_share_of_one_maximum() {
+    let _turn = turn();
     let folder = tempfile::tempdir().expect("a folder");
     let order = Order {
         name: "half-idle".into(),
@@ -191,6 +199,7 @@ fn a_study_drives_every_setting_at_a_share_of_one_maximum() {
 /// It has declarations of its own for functions that `paced.lua` uses, too.
 #[test]
 fn scripts_of_ours_come_at_a_rate_too() {
+    let _turn = turn();
     let tpcc = workload::find("tpcc").expect("tpcc");
     let given = [("scale".to_owned(), "0.01".to_owned())].into();
     let load = Load {
@@ -213,6 +222,7 @@ fn scripts_of_ours_come_at_a_rate_too() {
 
 #[test]
 fn a_load_of_more_than_can_be_served_serves_all_that_arrived() {
+    let _turn = turn();
     let bench = Bench::new(Interrupt::default()).expect("a bench");
     let installation = Installation::find(None).expect("a server is installed");
     // More than twice as many as there is room for in the pipe.

@@ -228,6 +228,7 @@ fn a_restart_of_the_server_is_waited_for_and_said() {
         hand.reopen.store(true, SeqCst);
         wait_until("there is a new file", || file.exists());
         run(&server, "SELECT 'in the new file'");
+        wait_until("it is written", || has(&file, "'in the new file'"));
     });
     let [old, new] =
         ["moved", "slow.log"].map(|name| fs::read_to_string(folder.path().join(name)).expect(name));
@@ -251,6 +252,8 @@ fn the_choice_is_made() {
             client.query_drop("SELECT 1").expect("a row");
             client.query_drop("SELECT * FROM absent").expect_err("no such table");
         }
+        // A statement ends after its answer, and before the next one begins.
+        client.ping().expect("an answer");
     });
     let log = fs::read_to_string(file).expect("the log");
     let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();

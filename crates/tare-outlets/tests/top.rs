@@ -77,6 +77,8 @@ fn counts_exactly(server: &Server) {
             client.exec_drop(&prepared, (2,)).expect("a row");
         }
         client.query_drop("SELECT nothing FROM orders").expect_err("no such column");
+        // A statement ends after its answer, and before the next one begins.
+        client.ping().expect("an answer");
         state.take(look(&mut reader, View::Statements));
         let (sheet, seconds) = (sheet(&state), seconds(&state));
         let names = ["rate_per_s", "sent_per_s", "no_index_per_s", "examined_per_sent", "errors_per_s"];

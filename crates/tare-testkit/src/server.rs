@@ -17,8 +17,10 @@ use crate::{Failure, Result};
 /// A thread of tare's that lasts until the server is up and its answers to errors are tare's.
 const STARTING: &str = "tare-start";
 
-/// No server under test may take longer to start or to end.
+/// No server under test may take longer to start or to end; under another program it may take five times as long.
 pub const LIMIT: Duration = Duration::from_secs(60);
+/// As valgrind, under which a server is some forty times slower.
+const UNDER: u32 = 5;
 
 /// What a server is started with.
 #[derive(Clone, Debug)]
@@ -115,13 +117,13 @@ impl Server {
         let begin = Instant::now();
         loop {
             if self.client().is_ok() {
-                while !self.process()?.threads_named(STARTING)?.is_empty() && begin.elapsed() < LIMIT {
+                while !self.process()?.threads_named(STARTING)?.is_empty() && begin.elapsed() < self.limit() {
                     std::thread::sleep(Duration::from_millis(5));
                 }
                 return Ok(());
             }
             let ended = self.process_mut()?.ended()?;
-            if ended.is_some() || begin.elapsed() > LIMIT {
+            if ended.is_some() || begin.elapsed() > self.limit() {
                 self.process = None;
                 return Err(Failure::Setup(format!(
                     "the server does not answer ({ended:?}):\n{}",
@@ -130,6 +132,10 @@ impl Server {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    fn limit(&self) -> Duration {
+        LIMIT * if self.settings.under.is_empty() { 1 } else { UNDER }
     }
 
     fn command(&self) -> Result<Command> {
@@ -196,7 +202,7 @@ impl Server {
         let mut process = self.process.take().ok_or_else(not_running)?;
         let begin = Instant::now();
         process.signal(Signal::SIGTERM)?;
-        let status = process.wait(LIMIT)?;
+        let status = process.wait(self.limit())?;
         Ok((begin.elapsed(), status))
     }
 

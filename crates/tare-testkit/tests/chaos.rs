@@ -137,6 +137,8 @@ fn rows_inserted_while_tables_are_flushed_are_counted() {
             let server = &server;
             scope.spawn(move || {
                 let mut conn = server.client().unwrap();
+                // Everybody makes way here, sooner or later.
+                conn.query_drop("SET lock_wait_timeout = 50").unwrap();
                 for round in 0..rounds {
                     let (table, key) = (round % TABLES, connection * 1000 + round);
                     conn.query_drop(format!("INSERT INTO chaos.t{table} VALUES ({key}, 1)")).unwrap();

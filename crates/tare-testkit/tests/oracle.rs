@@ -96,20 +96,35 @@ fn scripts_leave_the_figures_the_built_in_leaves() {
         let first = passes.next().unwrap();
         if whole(&first) { first } else { passes.find(whole).unwrap_or(first) }
     };
-    let mut reference = vec![refer(), refer()];
-    let mut subject = vec![pass(Provider::under_test())];
-    let mut comparison = compare(&reference, &subject);
-    let mut verdict = explanations.judge(&comparison, |table| declaration.repeats(table));
-    for _ in 0..FURTHER_ROUNDS {
-        if verdict.unexplained.is_empty() {
-            break;
+    let judged = |reference: &[Capture], subject: &[Capture]| {
+        let comparison = compare(reference, subject);
+        let verdict = explanations.judge(&comparison, |table| declaration.repeats(table));
+        (comparison, verdict)
+    };
+    let compared = || {
+        let (mut reference, mut subject) = (vec![refer(), refer()], vec![pass(Provider::under_test())]);
+        let (mut comparison, mut verdict) = judged(&reference, &subject);
+        for _ in 0..FURTHER_ROUNDS {
+            if verdict.unexplained.is_empty() {
+                break;
+            }
+            println!("{} differences, and both are passed once more:", verdict.unexplained.len());
+            print!("{}", report(&verdict.unexplained, 40));
+            reference.push(refer());
+            subject.push(pass(Provider::under_test()));
+            (comparison, verdict) = judged(&reference, &subject);
         }
-        println!("{} differences, and both are passed once more:", verdict.unexplained.len());
-        print!("{}", report(&verdict.unexplained, 40));
-        reference.push(refer());
-        subject.push(pass(Provider::under_test()));
-        comparison = compare(&reference, &subject);
-        verdict = explanations.judge(&comparison, |table| declaration.repeats(table));
+        (reference, subject, comparison, verdict)
+    };
+    let (mut reference, mut subject, mut comparison, mut verdict) = compared();
+    // For once the built-in did otherwise, as when its purge was in the way of a DDL statement. It has to repeat anew.
+    if !verdict.wavering.is_empty() {
+        println!(
+            "{} figures of the built-in's own do not repeat, and all begins anew:",
+            verdict.wavering.len()
+        );
+        print!("{}", report(&verdict.wavering, 40));
+        (reference, subject, comparison, verdict) = compared();
     }
     let unused = |entry: &&Misnamed| reference.iter().all(|c| c.misnamed.get(&entry.name) == Some(&0));
     let unused: Vec<&Misnamed> = explanations.misnamed.iter().filter(unused).collect();

@@ -41,8 +41,13 @@ fn what_a_restart_leaves_running_is_not_waited_for() {
     let why = outcome["why"].as_str().unwrap_or_default();
     assert!(status == 1 && why.contains("broken"), "{outcome:#}");
     let pid: i32 = fs::read_to_string(background).expect("file").trim().parse().expect("a number");
-    let runs = fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(b"sleep"));
-    assert!(runs, "it was not waited for");
+    // The shell has started it, and it may not be `sleep` yet.
+    let runs =
+        |program: &[u8]| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(program));
+    while runs(b"sh") || runs(b"/bin/sh") {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    assert!(runs(b"sleep"), "it was not waited for");
     kill(Pid::from_raw(pid), Signal::SIGKILL).expect("it runs still");
 }
 

@@ -206,7 +206,8 @@ fn a_driver_that_ends_early_costs_a_block_and_not_the_study() {
     let records = place.records();
     let notes: Vec<&str> =
         records.iter().filter(|r| r["kind"] == "note").filter_map(|r| r["text"].as_str()).collect();
-    let short: Vec<_> = notes.iter().filter(|n| n.contains("was cut short")).collect();
+    let short: Vec<_> =
+        notes.iter().filter(|n| n.contains("was cut short") && n.contains("it is tired")).collect();
     assert_eq!(short.len(), 3, "{notes:?}");
     assert!(
         short[1].contains("of points, 2 connections") && short[1].contains("FATAL: it is tired"),

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use mysql::prelude::Queryable;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::pty::{Winsize, openpty};
 use tare_testkit::load::Load;
@@ -257,6 +258,16 @@ fn tare(arguments: &[&str]) -> std::process::Output {
     command.output().expect("it runs")
 }
 
+/// Until a load gives load: there is little to be seen in the first second of a client's.
+fn wait_for_commits(server: &Server) {
+    let (mut client, begun) = (server.client().expect("a client"), Instant::now());
+    let mut commits = || client.query_first::<(String, u64), _>("SHOW GLOBAL STATUS LIKE 'Com_commit'");
+    while commits().expect("a row").is_none_or(|(_, count)| count < 10) {
+        assert!(begun.elapsed() < LIMIT, "nothing is committed");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 #[test]
 fn once_is_one_look_for_people_and_for_programs() {
     let _turn = tare_testkit::turn();
@@ -264,6 +275,7 @@ fn once_is_one_look_for_people_and_for_programs() {
         let server = Server::start(Settings::new(provider)).expect("a server");
         LOAD.prepare(&server).expect("tables");
         let load = LOAD.start(&server, 600).expect("a load");
+        wait_for_commits(&server);
         let dsn = format!(
             "mysql://root@localhost?socket={}",
             server.socket().display().to_string().replace('/', "%2F")

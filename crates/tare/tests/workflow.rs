@@ -20,7 +20,8 @@ fn script(step: &str) -> String {
 }
 
 /// Runs it as such a system does, with a program in the lab's place that ends with `status`; gives the step's status, what it
-/// printed, and the arguments the program had.
+/// printed, and the arguments the program had. One at a time: another test's child, forked while the program is written, would
+/// hold it open, and what is open for writing cannot be run.
 fn judged(status: i32) -> (Option<i32>, String, Vec<String>) {
     let folder = tempfile::tempdir().expect("a folder");
     let program = folder.path().join("target/release/tare");
@@ -41,6 +42,7 @@ fn judged(status: i32) -> (Option<i32>, String, Vec<String>) {
 
 #[test]
 fn a_failure_fails_the_step_and_what_is_unknown_warns() {
+    let _turn = tare_testkit::turn();
     for (status, expected) in [(0, 0), (3, 3), (1, 1), (130, 130), (4, 0)] {
         let (ended, said, _) = judged(status);
         assert_eq!(ended, Some(expected), "of {status}: {said}");
@@ -50,6 +52,7 @@ fn a_failure_fails_the_step_and_what_is_unknown_warns() {
 
 #[test]
 fn the_lab_takes_its_arguments_and_knows_its_study() {
+    let _turn = tare_testkit::turn();
     let (_, _, arguments) = judged(0);
     let tare = |arguments: &[String]| {
         let output = Command::new(env!("CARGO_BIN_EXE_tare")).args(arguments).output().expect("tare runs");

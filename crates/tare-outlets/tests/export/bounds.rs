@@ -96,7 +96,7 @@ fn a_server_that_hangs_keeps_nobody_waiting_and_requests_are_bounded() {
     // It takes connections and says nothing.
     let listener = UnixListener::bind(&socket).expect("a socket");
     let exporter = Exporter::with(Address::Socket(socket), Options::default(), None, 1);
-    let hasty = [("X-Prometheus-Scrape-Timeout-Seconds", "1.25")];
+    let hasty = [("X-Prometheus-Scrape-Timeout-Seconds", "5.25")];
     std::thread::scope(|scope| {
         let first = scope.spawn(|| exporter.get("/metrics", &hasty));
         // The first request is being answered once its connection has come.

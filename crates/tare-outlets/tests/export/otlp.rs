@@ -20,16 +20,19 @@ use crate::record::Record;
 use crate::same::quiet_server;
 use crate::security::Place;
 
-/// What is told of a push to this address, every second.
-fn settings(url: &str, variables: &[(&str, &str)]) -> Settings {
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// What is told of a push to this address, at once and then every so often.
+fn settings(url: &str, interval: Duration, variables: &[(&str, &str)]) -> Settings {
     let variable =
         |name: &str| variables.iter().find(|(it, _)| *it == name).map(|(_, value)| (*value).to_owned());
-    let settings = Settings::read(Some(url), Some(Duration::from_secs(1)), &variable);
+    let settings = Settings::read(Some(url), Some(interval), &variable);
     settings.expect("settings").expect("an endpoint")
 }
 
 fn exporter(address: Address, collector: &Collector, variables: &[(&str, &str)]) -> Exporter {
-    let settings = settings(&format!("http://{}", collector.at), variables);
+    let settings = settings(&format!("http://{}", collector.at), SECOND, variables);
     Exporter::pushing(Reader::new(address, everything()), None, 8, Some(settings))
 }
 
@@ -282,7 +285,7 @@ fn while_a_collector_is_away_the_server_is_not_read() {
     let place = Place::new();
     let authorities = place.path("ca.pem").to_str().expect("UTF-8").to_owned();
     let variables = [("OTEL_EXPORTER_OTLP_CERTIFICATE", &*authorities)];
-    let settings = settings(&format!("https://localhost:{port}"), &variables);
+    let settings = settings(&format!("https://localhost:{port}"), SECOND, &variables);
     let reader = Reader::new(Address::Socket(socket), everything());
     let _exporter = Exporter::pushing(reader, None, 8, Some(settings));
     for _ in 0..4 {
@@ -303,7 +306,7 @@ fn a_collector_is_spoken_to_over_tls_with_a_certificate_of_the_clients_own() {
     let url = format!("https://localhost:{}", collector.at.port());
     let push = |variables: &[(&str, &str)]| {
         let reader = Reader::new(Address::Socket("/no/such/socket".into()), everything());
-        Exporter::pushing(reader, None, 8, Some(settings(&url, variables)))
+        Exporter::pushing(reader, None, 8, Some(settings(&url, HOUR, variables)))
     };
     let identity =
         [("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", &*certificate), ("OTEL_EXPORTER_OTLP_CLIENT_KEY", &*key)];
@@ -321,7 +324,7 @@ fn a_collector_is_spoken_to_over_tls_with_a_certificate_of_the_clients_own() {
         }
         assert!(collector.nothing(), "it was sent something");
     }
-    let missing = settings(&url, &[("OTEL_EXPORTER_OTLP_CERTIFICATE", "/no/such/file")]);
+    let missing = settings(&url, HOUR, &[("OTEL_EXPORTER_OTLP_CERTIFICATE", "/no/such/file")]);
     let said = tare_outlets::export::otlp::check(&missing).expect_err("no such file").to_string();
     assert!(said.contains("/no/such/file"), "{said}");
 }

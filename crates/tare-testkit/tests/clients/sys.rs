@@ -141,11 +141,12 @@ impl Answer {
                  (SELECT GROUP_CONCAT(DISTINCT SUBSTRING_INDEX(NAME, '/', 2), ENABLED, TIMED ORDER BY 1) \
                   FROM performance_schema.setup_instruments WHERE NAME NOT LIKE 'memory/%')",
             ),
+            // A pool's threads come and go: one that came after the others were switched off is on.
             Answer::Threads => ask(
                 conn,
                 "SELECT COUNT(DISTINCT INSTRUMENTED), MAX(INSTRUMENTED), (SELECT INSTRUMENTED FROM \
                  performance_schema.threads WHERE PROCESSLIST_ID = CONNECTION_ID()) \
-                 FROM performance_schema.threads WHERE TYPE = 'BACKGROUND'",
+                 FROM performance_schema.threads WHERE TYPE = 'BACKGROUND' AND NAME NOT LIKE '%pool%'",
             ),
         }
     }

@@ -348,6 +348,7 @@ fn with_its_memory_full_the_engine_is_governed_all_the_same() {
 /// The row `level` is the option at run time: one statement for any number of instruments.
 #[test]
 fn one_statement_sets_the_levels_of_many() {
+    let _turn = turn();
     let server = Server::start(Settings::new(Provider::under_test()).tare_option("level", "sums")).unwrap();
     let Some(server) = server.on_its_port() else { return };
     let mut conn = server.client().unwrap();

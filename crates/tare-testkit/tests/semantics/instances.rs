@@ -176,9 +176,19 @@ fn waits_of_each_lock_add_up_to_those_of_their_instrument() {
     let mut conns: Vec<_> = (0..4).map(|_| server.client().unwrap()).collect();
     conns[0].query_drop("CREATE DATABASE t").unwrap();
     conns[0].query_drop("CREATE TABLE t.t (a INT PRIMARY KEY AUTO_INCREMENT, b INT) ENGINE=InnoDB").unwrap();
-    for table in ["events_waits_summary_by_instance", "events_waits_summary_global_by_event_name"] {
-        schema.truncate(table).unwrap();
-    }
+    let tables = ["events_waits_summary_by_instance", "events_waits_summary_global_by_event_name"];
+    let sums = |schema: &mut Schema, name: &str| -> [u64; 2] {
+        tables.map(|table| schema.sum(table, &[("EVENT_NAME", name)], "COUNT_STAR").unwrap())
+    };
+    // Again when a thread of the server's took a lock after the one was emptied and before the other was.
+    let begin_alike = until(
+        || {
+            tables.iter().for_each(|table| schema.truncate(table).unwrap());
+            LASTING.iter().map(|name| sums(&mut schema, name)).all(|[own, all]| own == all)
+        },
+        |alike| *alike,
+    );
+    assert!(begin_alike, "they are never both empty");
     std::thread::scope(|scope| {
         for conn in &mut conns {
             scope.spawn(|| {
@@ -193,17 +203,7 @@ fn waits_of_each_lock_add_up_to_those_of_their_instrument() {
     // Locks that statements take and reading the tables does not, and that were there before and are there still.
     let mut most = 0;
     for name in LASTING {
-        let key = [("EVENT_NAME", *name)];
-        let of = |schema: &mut Schema, table: &str| schema.sum(table, &key, "COUNT_STAR").unwrap();
-        let both = until(
-            || {
-                [
-                    of(&mut schema, "events_waits_summary_by_instance"),
-                    of(&mut schema, "events_waits_summary_global_by_event_name"),
-                ]
-            },
-            |[own, all]| own == all,
-        );
+        let both = until(|| sums(&mut schema, name), |[own, all]| own == all);
         assert_eq!(both[0], both[1], "{name}");
         most = both[0].max(most);
     }

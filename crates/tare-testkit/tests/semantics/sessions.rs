@@ -95,6 +95,8 @@ fn begun(server: &Server, admin: &mut Conn) -> (bool, u64, u64) {
     let mut conn = server.client().unwrap();
     conn.query_drop("DO 1").unwrap();
     conn.query_drop("DO 2").unwrap();
+    // A statement ends after its answer, and before the next one begins.
+    conn.query_drop("SELECT 1").unwrap();
     let of = format!("(SELECT THREAD_ID FROM threads WHERE PROCESSLIST_ID = {})", conn.connection_id());
     admin.query_drop("USE performance_schema").unwrap();
     let mut one = |sql: String| admin.query_first::<u64, _>(sql.replace("{of}", &of)).unwrap().unwrap();
