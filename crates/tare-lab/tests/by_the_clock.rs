@@ -1,19 +1,14 @@
 //! A server that works by the clock: its slices are taken at a stretch, or what it does between its turns is charged to it.
+//! One test at a time: where transactions are slow there is no room for turns, and slices are taken at a stretch.
 
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tare_lab::definition::Definition;
 use tare_lab::interrupt::Interrupt;
 use tare_lab::journal;
 use tare_lab::record::{Record, Slice};
 use tare_lab::runner::{self, Order};
-
-/// Waits for this test's turn: where transactions are slow there is no room for turns, and slices are taken at a stretch.
-fn turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
+use tare_testkit::turn;
 
 /// An event that burns CPU every second. Every setting makes it; what they switch is whether events run.
 const MAKE: [&str; 2] = [

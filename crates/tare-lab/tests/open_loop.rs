@@ -1,10 +1,11 @@
-//! Transactions that arrive at a rate: a stall is charged to all that waited, and a study drives every setting alike.
+//! Transactions that arrive at a rate: a stall is charged to all that waited, and a study drives every setting alike. One test
+//! at a time: another one's load would make all latencies long.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tare_lab::arrivals::Arrivals;
@@ -19,16 +20,11 @@ use tare_lab::setting::Setting;
 use tare_lab::target::Target;
 use tare_lab::workload::{self, Script};
 use tare_lab::{Error, journal};
+use tare_testkit::turn;
 
 /// A stall every so often: 2 of 100 transactions that arrive meanwhile have to wait.
 const STALL: Duration = Duration::from_millis(200);
 const EVERY: Duration = Duration::from_secs(10);
-
-/// Waits for this test's turn: another one's load would make all latencies long.
-fn turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Passes on what is said to a server and what it answers; nothing while the gate is held.
 struct Proxy {

@@ -69,22 +69,23 @@ fn flag(value: &Value) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::column::YES_NO;
 
     #[test]
     fn a_flag_takes_what_an_enum_takes() {
-        for (value, expected) in [
-            ("YES".into(), Some(true)),
-            ("yes".into(), Some(true)),
-            ("no".into(), Some(false)),
-            ("".into(), Some(false)),
-            ("maybe".into(), None),
-            (Value::Unsigned(1), Some(true)),
-            (Value::Signed(2), Some(false)),
-            (Value::Unsigned(0), Some(false)),
-            (Value::Unsigned(3), None),
-            (Value::Null, None),
-        ] {
-            assert_eq!(flag(&value), expected, "{value:?}");
+        let on = Column { name: "ON", sql_type: YES_NO, nullable: true, default: None, doc: "" };
+        let flag = |value| {
+            let (columns, row, set) = (&[on], &["NO".into()], &[(0, value)]);
+            Changes { columns, row, set }.flag("ON")
+        };
+        for value in ["YES".into(), "yes".into(), Value::Unsigned(1)] {
+            assert_eq!(flag(value), Ok(Some(true)));
+        }
+        for value in ["no".into(), "".into(), Value::Signed(2), Value::Unsigned(0)] {
+            assert_eq!(flag(value), Ok(Some(false)));
+        }
+        for value in ["maybe".into(), Value::Unsigned(3), Value::Null] {
+            assert_eq!(flag(value), Err(TableError::BadValue("ON")));
         }
     }
 }

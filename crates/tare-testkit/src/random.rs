@@ -67,8 +67,8 @@ struct Pair {
 /// A server, and the thread that asks it.
 #[derive(Debug)]
 struct Side {
-    /// The server's process, unless it did not start.
-    process: Option<u32>,
+    /// Its process, told once when it answers; ends without one when it does not start.
+    process: Receiver<u32>,
     scripts: Option<Sender<Script>>,
     captures: Receiver<Result<Capture>>,
     thread: Option<JoinHandle<()>>,
@@ -90,20 +90,17 @@ impl Pair {
         pairs.find(Pair::names_alike).unwrap_or_else(|| Pair::start_once(rules))
     }
 
-    /// Both at once: a start is seconds.
     fn start_once(rules: &'static Rules) -> Pair {
-        let (reference, from_reference) = Side::start(Provider::BuiltIn, rules);
-        let (subject, from_subject) = Side::start(Provider::under_test(), rules);
         Pair {
-            reference: reference.with_process(&from_reference),
-            subject: subject.with_process(&from_subject),
+            reference: Side::start(Provider::BuiltIn, rules),
+            subject: Side::start(Provider::under_test(), rules),
         }
     }
 
-    /// True when names of temporary tables are as long on one as on the other. They hold the process id in hexadecimal,
-    /// and memory that holds a name is as long as the name.
+    /// Waits for both. True when names of temporary tables are as long on one as on the other: they hold the process id in
+    /// hexadecimal, and memory that holds a name is as long as the name.
     fn names_alike(&self) -> bool {
-        let digits = |side: &Side| side.process.map(|id| format!("{id:x}").len());
+        let digits = |side: &Side| side.process.recv().map(|id| format!("{id:x}").len());
         digits(&self.reference) == digits(&self.subject)
     }
 
@@ -183,24 +180,17 @@ impl Finding {
 }
 
 impl Side {
-    /// Starts a server; its process is told when it answers.
-    fn start(provider: Provider, rules: &'static Rules) -> (Side, Receiver<u32>) {
+    fn start(provider: Provider, rules: &'static Rules) -> Side {
         let (scripts, work) = channel();
         let (done, captures) = channel();
-        let (tell, told) = channel();
+        let (started, process) = channel();
         let thread = std::thread::spawn(move || {
-            if let Err(failure) = serve(provider, rules, &tell, &work, &done) {
+            if let Err(failure) = serve(provider, rules, &started, &work, &done) {
                 // Nobody listens who does not want to know.
                 let _ = done.send(Err(failure));
             }
         });
-        (Side { process: None, scripts: Some(scripts), captures, thread: Some(thread) }, told)
-    }
-
-    /// Waits until the server answers or has failed.
-    fn with_process(mut self, told: &Receiver<u32>) -> Side {
-        self.process = told.recv().ok();
-        self
+        Side { process, scripts: Some(scripts), captures, thread: Some(thread) }
     }
 
     fn send(&self, script: &Script) {
