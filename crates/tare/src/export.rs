@@ -1,5 +1,7 @@
 //! `tare export`: the command line of the exporter, which is in `tare_outlets::export`.
 
+use std::io;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -7,6 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use regex::Regex;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::low_level::pipe;
 use tare_lab::interrupt::Interrupt;
 use tare_outlets::export::collector::Options;
 use tare_outlets::export::collectors;
@@ -228,6 +232,19 @@ pub(crate) fn export(arguments: Export, interrupt: &Interrupt) -> Result<ExitCod
             eprintln!("tare export: {address} {pushed}");
         }
     };
-    serve(web, reader, collector, ready, || interrupt.is_set())?;
+    let stop = signalled().context("listening for signals")?;
+    // One that came before that is known by the flag only.
+    if !interrupt.is_set() {
+        serve(web, reader, collector, ready, stop)?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Can be read once a signal says to end.
+fn signalled() -> io::Result<UnixStream> {
+    let (stop, written) = UnixStream::pair()?;
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        pipe::register(signal, written.try_clone()?)?;
+    }
+    Ok(stop)
 }

@@ -88,6 +88,36 @@ fn every_collector_has_its_switches_and_a_wrong_address_shows_no_password() {
     assert!(text(&refused.stderr).contains("/no/such"), "{refused:?}");
 }
 
+/// How often a program has waited for something.
+fn waits(child: &Child) -> u64 {
+    let tasks = fs::read_dir(format!("/proc/{}/task", child.id())).expect("it runs").flatten();
+    let status = tasks.filter_map(|task| fs::read_to_string(task.path().join("status")).ok());
+    let of = |status: String| {
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        line.expect("the kernel counts").trim().parse::<u64>().expect("a number")
+    };
+    status.map(of).sum()
+}
+
+#[test]
+fn an_exporter_that_nobody_asks_does_nothing_and_ends_at_a_signal() {
+    let scratch = scratch();
+    let absent = scratch.path().join("absent.sock").display().to_string();
+    let arguments = ["export", "--socket", &absent, "--web.listen-address", "127.0.0.1:0"];
+    let mut child = tare(&scratch, &arguments).spawn().expect("tare runs");
+    let said = BufReader::new(child.stderr.take().expect("piped")).lines().next();
+    let said = said.expect("a line").expect("text");
+    assert!(said.contains(" at http://127.0.0.1:"), "{said}");
+    let before = waits(&child);
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let waited = waits(&child) - before;
+    // It begins to wait for the first request.
+    assert!(waited <= 2, "it woke {waited} times in two seconds");
+    kill(Pid::from_raw(i32::try_from(child.id()).expect("a pid")), Signal::SIGTERM).expect("it still runs");
+    assert!(child.wait().expect("it ends").success());
+    assert_nothing_left(&scratch);
+}
+
 #[test]
 fn help_names_every_command_and_the_first_steps() {
     let help = text(&output(&scratch(), &["--help"]).stdout);

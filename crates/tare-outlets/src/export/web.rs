@@ -6,6 +6,7 @@
 use std::convert::Infallible;
 use std::io::{self, Write as _};
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -20,7 +21,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -105,8 +106,8 @@ pub(super) struct Service {
     turn: Semaphore,
 }
 
-/// Serves, and pushes to a collector if there is one, until `stop` says so, which is asked several times a second. `ready` is told
-/// the addresses that are listened on.
+/// Serves, and pushes to a collector if there is one, until the other end of `stop` is written to or closed. Meanwhile an exporter
+/// that nobody asks does nothing. `ready` is told the addresses that are listened on.
 ///
 /// # Errors
 ///
@@ -116,7 +117,7 @@ pub fn serve(
     reader: Reader,
     collector: Option<otlp::Settings>,
     ready: impl FnOnce(&[SocketAddr], bool),
-    stop: impl Fn() -> bool,
+    stop: UnixStream,
 ) -> Result<(), Error> {
     let config = web.config.read()?;
     if config.asks_for_http2 {
@@ -130,6 +131,8 @@ pub fn serve(
         .build()
         .map_err(Error::Start)?;
     runtime.block_on(async {
+        stop.set_nonblocking(true).map_err(Error::Start)?;
+        let mut stop = tokio::net::UnixStream::from_std(stop).map_err(Error::Start)?;
         let listeners: Vec<TcpListener> =
             web.listen.iter().map(|address| listen(address)).collect::<Result<_, Error>>()?;
         let addresses: Vec<SocketAddr> =
@@ -151,9 +154,8 @@ pub fn serve(
             tokio::spawn(otlp::push(collector, tally.clone(), service.clone()));
         }
         ready(&addresses, is_tls);
-        while !stop() {
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
+        // A byte, the end, an error: each says so.
+        let _ = stop.read(&mut [0]).await;
         Ok::<(), Error>(())
     })?;
     // A scrape of a server that does not answer is not waited for.

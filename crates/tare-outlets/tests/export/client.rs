@@ -2,10 +2,9 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -22,7 +21,8 @@ use tare_outlets::export::web_config::WebConfigFile;
 /// An exporter that ends with the test.
 pub(crate) struct Exporter {
     pub(crate) at: SocketAddr,
-    stop: Arc<AtomicBool>,
+    /// Closed: it ends.
+    stop: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -59,15 +59,14 @@ impl Exporter {
             max_requests,
             timeout_offset: Duration::from_millis(250),
         };
-        let stop = Arc::new(AtomicBool::new(false));
+        let (stop, stopped) = UnixStream::pair().expect("two sockets");
         let (told, hear) = mpsc::channel();
-        let stopped = stop.clone();
         let thread = std::thread::spawn(move || {
             let ready = |addresses: &[SocketAddr], _| told.send(addresses[0]).expect("the test waits");
-            serve(web, reader, collector, ready, || stopped.load(Ordering::Relaxed)).expect("it serves");
+            serve(web, reader, collector, ready, stopped).expect("it serves");
         });
         let at = hear.recv().expect("it listens");
-        Self { at, stop, thread: Some(thread) }
+        Self { at, stop: Some(stop), thread: Some(thread) }
     }
 
     /// Asks over plain HTTP.
@@ -94,7 +93,7 @@ impl Exporter {
 
 impl Drop for Exporter {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.stop.take();
         let ended = self.thread.take().expect("it ran").join();
         assert!(ended.is_ok() || std::thread::panicking(), "the exporter panicked");
     }
