@@ -11,10 +11,12 @@ use crate::record::{Machine, Others};
 
 /// What else runs is watched for so long before a study begins.
 const WATCHED: Duration = Duration::from_secs(1);
+/// So long where the load average is high: that may be of what has just ended, or of what comes in bursts.
+const WATCHED_AFTER_LOAD: Duration = Duration::from_secs(10);
 /// More than this is worth a warning: shares of all processors' time.
 const MOST_BUSY: f64 = 0.1;
 pub(crate) const MOST_STOLEN: f64 = 0.02;
-/// So is a higher load average for each processor. It remembers a minute, so a load that has just ended must be below.
+/// A load average above this, for each processor, is high.
 const MOST_LOAD: f64 = 2.0;
 /// Where the kernel says what it does against the processor's faults.
 const VULNERABILITIES: &str = "/sys/devices/system/cpu/vulnerabilities";
@@ -95,14 +97,19 @@ impl Machine {
 
 /// Watches what runs for a moment, in which nothing of ours does.
 pub fn others(interrupt: &Interrupt) -> Result<Others> {
-    let before = Ticks::now();
-    interrupt.sleep(WATCHED)?;
+    let (load, cpus, before) = (load(), cpus(), Ticks::now());
+    interrupt.sleep(if is_high(load, cpus) { WATCHED_AFTER_LOAD } else { WATCHED })?;
     let now = Ticks::now();
-    Ok(Others { load: load(), busy: now.busy_since(before), steal: now.stolen_since(before), cpus: cpus() })
+    Ok(Others { load, busy: now.busy_since(before), steal: now.stolen_since(before), cpus })
+}
+
+fn is_high(load: f64, cpus: u32) -> bool {
+    load > MOST_LOAD * f64::from(cpus)
 }
 
 impl Others {
-    /// What to say of a machine that has other things to do; none of one at rest.
+    /// What to say of a machine that has other things to do; none of one at rest. A load average alone is no reason: it
+    /// remembers minutes, and what has ended takes nothing.
     pub fn warning(&self) -> Option<String> {
         let percent = |share: f64| format!("{:.0}%", share * 100.0);
         let processors = if self.cpus == 1 { "processor" } else { "processors" };
@@ -113,7 +120,7 @@ impl Others {
         if self.steal > MOST_STOLEN {
             seen.push(format!("its hypervisor gives {} of it to others", percent(self.steal)));
         }
-        if self.load > MOST_LOAD * f64::from(self.cpus) {
+        if !seen.is_empty() && is_high(self.load, self.cpus) {
             seen.push(format!("its load average is {:.1} on {} {processors}", self.load, self.cpus));
         }
         (!seen.is_empty()).then(|| {
@@ -207,6 +214,7 @@ mod tests {
         for words in ["take 87%", "gives 5%", "load average is 45.0 on 2 processors"] {
             assert!(said.contains(words), "{said}");
         }
+        assert_eq!(Others { load: 45.0, ..rest }.warning(), None, "a load that has ended");
         let said = Others { steal: 0.05, ..rest }.warning().expect("a warning");
         assert!(!said.contains("load average") && said.contains("hypervisor"), "{said}");
     }

@@ -149,7 +149,7 @@ pub struct Machine {
 pub struct Others {
     /// The load average over a minute.
     pub load: f64,
-    /// Share of the processors' time that other processes took, over a second.
+    /// Share of the processors' time that other processes took, over a second, or over ten where the load average was high.
     pub busy: f64,
     /// Share of it that the hypervisor gave to others.
     pub steal: f64,
