@@ -9,7 +9,6 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use regex::Regex;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
 use tare_lab::interrupt::Interrupt;
 use tare_outlets::export::collector::Options;
@@ -19,6 +18,7 @@ use tare_outlets::export::scrape::Reader;
 use tare_outlets::export::web::{Web, serve};
 use tare_outlets::export::web_config::WebConfigFile;
 
+use crate::ENDING;
 use crate::outlet::Reach;
 
 /// Serve a server's Performance Schema to Prometheus
@@ -243,7 +243,7 @@ pub(crate) fn export(arguments: Export, interrupt: &Interrupt) -> Result<ExitCod
 /// Can be read once a signal says to end.
 fn signalled() -> io::Result<UnixStream> {
     let (stop, written) = UnixStream::pair()?;
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    for signal in ENDING {
         pipe::register(signal, written.try_clone()?)?;
     }
     Ok(stop)

@@ -46,6 +46,8 @@ use crate::arguments::{Arguments, Command};
 
 /// What a shell reports for a program ended by Ctrl-C.
 const INTERRUPTED: u8 = 130;
+/// Signals that end a command.
+const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -91,7 +93,7 @@ fn run(arguments: Arguments) -> ExitCode {
 /// Signals become a flag: whatever waits looks at it, so servers are stopped and folders removed on the way out.
 fn interrupt(hangs_up: bool) -> anyhow::Result<Interrupt> {
     let interrupt = Interrupt::default();
-    for signal in [SIGINT, SIGTERM].into_iter().chain(hangs_up.then_some(SIGHUP)) {
+    for signal in ENDING.into_iter().filter(|&signal| hangs_up || signal != SIGHUP) {
         signal_hook::flag::register(signal, interrupt.flag())?;
     }
     Ok(interrupt)

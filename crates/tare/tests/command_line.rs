@@ -6,9 +6,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use tare_lab::process::Usage;
 use tare_mariadb::install;
 use tare_testkit::host::Host;
 use tempfile::TempDir;
@@ -65,8 +67,12 @@ fn wait_for_line(child: &mut Child, mark: &str) -> String {
 }
 
 fn interrupt(child: &Child) {
+    send(child, Signal::SIGINT);
+}
+
+fn send(child: &Child, signal: Signal) {
     let pid = i32::try_from(child.id()).expect("a pid");
-    kill(Pid::from_raw(pid), Signal::SIGINT).expect("it still runs");
+    kill(Pid::from_raw(pid), signal).expect("it still runs");
 }
 
 #[test]
@@ -88,17 +94,6 @@ fn every_collector_has_its_switches_and_a_wrong_address_shows_no_password() {
     assert!(text(&refused.stderr).contains("/no/such"), "{refused:?}");
 }
 
-/// How often a program has waited for something.
-fn waits(child: &Child) -> u64 {
-    let tasks = fs::read_dir(format!("/proc/{}/task", child.id())).expect("it runs").flatten();
-    let status = tasks.filter_map(|task| fs::read_to_string(task.path().join("status")).ok());
-    let of = |status: String| {
-        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
-        line.expect("the kernel counts").trim().parse::<u64>().expect("a number")
-    };
-    status.map(of).sum()
-}
-
 #[test]
 fn an_exporter_that_nobody_asks_does_nothing_and_ends_at_a_signal() {
     let scratch = scratch();
@@ -108,12 +103,15 @@ fn an_exporter_that_nobody_asks_does_nothing_and_ends_at_a_signal() {
     let said = BufReader::new(child.stderr.take().expect("piped")).lines().next();
     let said = said.expect("a line").expect("text");
     assert!(said.contains(" at http://127.0.0.1:"), "{said}");
-    let before = waits(&child);
-    std::thread::sleep(std::time::Duration::from_secs(2));
-    let waited = waits(&child) - before;
-    // It begins to wait for the first request.
-    assert!(waited <= 2, "it woke {waited} times in two seconds");
-    kill(Pid::from_raw(i32::try_from(child.id()).expect("a pid")), Signal::SIGTERM).expect("it still runs");
+    let used = || {
+        std::thread::sleep(Duration::from_secs(2));
+        Usage::now(child.id()).expect("it still runs")
+    };
+    // By the first look it waits for a request.
+    let before = used();
+    let switches = used().since(&before).switches;
+    assert!(switches <= 2, "it woke {switches} times in two seconds");
+    send(&child, Signal::SIGTERM);
     assert!(child.wait().expect("it ends").success());
     assert_nothing_left(&scratch);
 }
