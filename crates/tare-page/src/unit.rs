@@ -91,6 +91,17 @@ pub fn span(seconds: f64) -> String {
     }
 }
 
+/// A span of time that is an estimate: no more exact than one can be.
+pub fn estimated_span(seconds: f64) -> String {
+    let to = |unit: f64| (seconds / unit).round();
+    match seconds {
+        s if s < 1200.0 => span(to(60.0) * 60.0),
+        s if s < 7200.0 => span(to(300.0) * 300.0),
+        s if s < 172_800.0 => format!("{:.0} h", to(3600.0)),
+        _ => format!("{} days", fixed(to(86_400.0), 0)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,5 +119,11 @@ mod tests {
         assert_eq!([0.5, 0.0321, 0.001_52].map(plain), ["0.500", "0.0321", "0.00152"]);
         assert_eq!(time(f64::NAN), NONE);
         assert_eq!([45.0, 600.0, 9000.0, 14400.0].map(span), ["45 s", "10 min", "2 h 30 min", "4 h"]);
+    }
+
+    #[test]
+    fn an_estimated_span_is_no_more_exact_than_an_estimate() {
+        let spans = [60.0, 400.0, 4000.0, 55_020.0, 1_274_220.0].map(estimated_span);
+        assert_eq!(spans, ["60 s", "7 min", "65 min", "15 h", "15 days"]);
     }
 }

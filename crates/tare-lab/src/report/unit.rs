@@ -1,7 +1,7 @@
 //! Figures as people read them: the page's own, and differences.
 
 use tare_page::unit::{MINUS, without_negative_zero};
-pub(super) use tare_page::unit::{NONE, bytes, bytes_per_second, fixed, plain, span, time};
+pub(super) use tare_page::unit::{NONE, bytes, bytes_per_second, estimated_span, fixed, plain, span, time};
 
 use crate::analysis::Difference;
 use crate::course::Estimate;

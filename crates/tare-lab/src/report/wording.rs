@@ -113,7 +113,7 @@ pub fn said(header: &Header, cell: &CellAnalysis, setting: &SettingAnalysis) -> 
             }
         }
         Verdict::Inconclusive { needs_minutes } => {
-            let needed = needs_minutes.map(|minutes| unit::span(minutes.max(1.0) * 60.0));
+            let needed = needs_minutes.map(|minutes| unit::estimated_span(minutes.max(1.0) * 60.0));
             let (words, short) = needed.map_or(("too few blocks".into(), "too few blocks".into()), |span| {
                 (format!("needs about {span} more"), format!("{span} more"))
             });
