@@ -128,8 +128,9 @@ fn default_folder(study: &str) -> PathBuf {
 fn introduce(order: &Order) {
     let study = &order.definition;
     println!("{}  {}", style(&order.name).bold(), study.question);
+    let widest = study.settings.iter().map(|setting| setting.name.chars().count()).max().unwrap_or(0);
     for setting in &study.settings {
-        page::note(&format!("  {:<22} {}", setting.name, setting.meaning));
+        page::note(&format!("  {:<widest$}  {}", setting.name, setting.meaning));
     }
     page::note(&format!(
         "  {} s slices, at most {} blocks and {:.0} minutes; results in {}",
@@ -146,12 +147,15 @@ fn read(folder: &Path) -> Result<Analysis> {
 }
 
 fn show(analysis: &Analysis, folder: &Path, publish: Option<&Path>, asked: &LabBudget) -> Result<ExitCode> {
+    // First: who reads what is printed may stop reading.
+    let report = tare_lab::report::write(folder)?.html;
+    let given_away = publish.map(|to| published(folder, to)).transpose()?;
     lab_table::print(analysis);
     println!();
     page::note(&format!("Results: {}", folder.display()));
-    page::note(&format!("Report:  {}", tare_lab::report::write(folder)?.html.display()));
-    if let Some(to) = publish {
-        page::note(&format!("To be given away: {}", published(folder, to)?.display()));
+    page::note(&format!("Report:  {}", report.display()));
+    if let Some(path) = given_away {
+        page::note(&format!("To be given away: {}", path.display()));
     }
     lab_table::in_short(analysis);
     judge(analysis, asked)
