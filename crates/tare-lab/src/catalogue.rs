@@ -100,7 +100,12 @@ mod tests {
         ("003: HTTPS", "pmm", "HTTPS", "OLTP, 200,000 rows, 32 connections"),
         ("003: a digest agent", "pmm", "HTTP and digests", "OLTP, 200,000 rows, 32 connections"),
         ("004: in memory", "slow-log", "every query", "TPC-C in memory, 20 connections"),
-        ("004: to /dev/null", "slow-log", "/dev/null", "TPC-C in memory, 20 connections"),
+        (
+            "004: to /dev/null",
+            "slow-log",
+            "every query (/dev/null)",
+            "TPC-C logged to /dev/null, 20 connections",
+        ),
         ("004: O_DIRECT", "slow-log", "every query (disk)", "TPC-C from disk, 20 connections"),
         ("004: keying and think times", "slow-log", "every query", "TPC-C at terminals, 20 connections"),
     ];
