@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use mysql::prelude::Queryable;
 
+use crate::record::Instruments;
 use crate::target::Target;
 
 /// Events since the server's start by class; waits by the first three parts of their name, `wait/synch/mutex`, instructions of
@@ -22,6 +23,15 @@ const COUNTS: &str = "
         FROM performance_schema.events_transactions_summary_global_by_event_name
     UNION ALL SELECT 'memory', CAST(SUM(count_alloc) + SUM(count_free) AS UNSIGNED)
         FROM performance_schema.memory_summary_global_by_event_name";
+
+const INSTRUMENTS: &str = "
+    SELECT CAST(COALESCE(SUM(enabled = 'YES'), 0) AS UNSIGNED), COUNT(*) FROM performance_schema.setup_instruments";
+
+/// How many instruments are on; `None` where that cannot be read.
+pub fn instruments(target: &Target) -> Option<Instruments> {
+    let (enabled, all) = target.connect().ok()?.query_first(INSTRUMENTS).ok()??;
+    Some(Instruments { enabled, all })
+}
 
 /// What has been counted so far; `None` where no Performance Schema is on, or it cannot be read.
 pub fn counts(target: &Target) -> Option<Counts> {

@@ -160,7 +160,8 @@ impl Watch {
         if !calls.is_empty() {
             per_transaction.insert("events".into(), calls.values().sum());
             let (cell, setting) = (cell.clone(), setting.clone());
-            records.push(Record::Calls(Calls { cell, setting, per_transaction: calls }));
+            let instruments = attribution::instruments(target);
+            records.push(Record::Calls(Calls { cell, setting, per_transaction: calls, instruments }));
         }
         per_transaction.retain(|_, figure| figure.is_finite());
         records.push(Record::Effort(Effort { cell, setting, warm: self.warm, per_transaction }));

@@ -405,6 +405,18 @@ pub struct Calls {
     pub setting: String,
     /// Events per transaction by class of instrument (`wait/synch/mutex`, `stage`, …).
     pub per_transaction: BTreeMap<String, f64>,
+    /// How many instruments it has on. Not known where they could not be read, and of results of before.
+    #[serde(default)]
+    pub instruments: Option<Instruments>,
+}
+
+/// Rows of `setup_instruments`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Instruments {
+    /// Those that are enabled.
+    pub enabled: u64,
+    /// All there are.
+    pub all: u64,
 }
 
 /// What a transaction made the server of a setting do, counted over an unmeasured slice.

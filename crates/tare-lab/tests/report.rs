@@ -86,6 +86,10 @@ fn why_a_setting_costs_is_told() {
         "{section}"
     );
     assert!(!section.contains("branch misses"), "{section}");
+    let row =
+        page.split("instruments on</th>").nth(1).expect("a row").split("</tr>").next().expect("its end");
+    assert_eq!(row.matches("1000 of 1000").count(), 2, "{row}");
+    assert!(row.contains("300 of 1000"), "{row}");
 }
 
 fn number(row: &BTreeMap<String, String>, name: &str) -> f64 {

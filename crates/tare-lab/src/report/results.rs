@@ -205,6 +205,11 @@ fn last_calls<'a>(study: &Study<'a>, cell: &CellAnalysis, setting: &str) -> Opti
     study.calls.iter().rev().find(|c| c.cell == cell.cell && c.setting == setting).copied()
 }
 
+/// How many instruments a setting has on, of how many.
+fn instruments_of(calls: &Calls) -> String {
+    calls.instruments.map_or_else(|| unit::NONE.to_owned(), |i| format!("{} of {}", i.enabled, i.all))
+}
+
 fn calls_of(cell: &CellAnalysis, calls: &[&Calls]) -> Markup {
     let classes: BTreeSet<&String> = calls.iter().flat_map(|c| c.per_transaction.keys()).collect();
     let total = |c: &Calls| c.per_transaction.values().sum::<f64>();
@@ -214,6 +219,12 @@ fn calls_of(cell: &CellAnalysis, calls: &[&Calls]) -> Markup {
                 caption { (cell.cell) ": events per transaction" }
                 thead { tr { th scope="col" { "class" } @for c in calls { th scope="col" { (c.setting) } } } }
                 tbody {
+                    @if calls.iter().any(|c| c.instruments.is_some()) {
+                        tr {
+                            th scope="row" { "instruments on" }
+                            @for c in calls { td data-head=(c.setting) { (instruments_of(c)) } }
+                        }
+                    }
                     @for class in classes {
                         tr {
                             th scope="row" { (class) }

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use tare_lab::record::{
-    Calls, Cell, CpuSource, Effort, End, FORMAT, Header, Latency, Machine, Note, Others, Profile, Reason,
-    Record, ServerFacts, SettingFacts, Slice,
+    Calls, Cell, CpuSource, Effort, End, FORMAT, Header, Instruments, Latency, Machine, Note, Others,
+    Profile, Reason, Record, ServerFacts, SettingFacts, Slice,
 };
 
 /// Length of a slice, in seconds.
@@ -92,7 +92,9 @@ impl Generator {
             self.cell(cell);
         }
         self.records.push(Record::Note(Note { at: 300.0, text: "resumed after a kill".into() }));
-        for (setting, factor) in [("tare, all", 1.0), ("built-in, default", 0.3), ("built-in, all", 1.0)] {
+        for (setting, factor, enabled) in
+            [("tare, all", 1.0, 1000), ("built-in, default", 0.3, 300), ("built-in, all", 1.0, 1000)]
+        {
             let counted = [
                 ("stage", 328.0),
                 ("wait/synch/mutex", 150.0),
@@ -104,6 +106,7 @@ impl Generator {
                 cell: cells[0].clone(),
                 setting: setting.into(),
                 per_transaction,
+                instruments: Some(Instruments { enabled, all: 1000 }),
             }));
         }
         for (setting, _, cost) in SETTINGS {
