@@ -30,6 +30,12 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
+/// What stands between the first of a mark and the next of another one.
+fn between<'a>(text: &'a str, mark: &str, end: &str) -> &'a str {
+    let (_, behind) = text.split_once(mark).unwrap_or_else(|| panic!("no {mark:?}: {text}"));
+    behind.split_once(end).unwrap_or_else(|| panic!("no {end:?} after {mark:?}: {behind}")).0
+}
+
 /// Lines of a CSV file by their heads.
 fn table(path: &Path) -> Vec<BTreeMap<String, String>> {
     let text = read(path);
@@ -79,15 +85,13 @@ fn why_a_setting_costs_is_told() {
     let json: serde_json::Value = serde_json::from_str(&read(&paths.json)).expect("JSON");
     assert_eq!(json["cells"][0]["settings"][5]["effort"]["cache_misses"], 900.0 * 1.29);
     let page = read(&paths.html);
-    let section =
-        page.split("id=\"effort\"").nth(1).expect("a section").split("</section>").next().expect("its end");
+    let section = between(&page, "id=\"effort\"", "</section>");
     assert!(
         section.contains("IPC") && section.contains("+14.5%") && section.contains("cache misses"),
         "{section}"
     );
     assert!(!section.contains("branch misses"), "{section}");
-    let row =
-        page.split("instruments on</th>").nth(1).expect("a row").split("</tr>").next().expect("its end");
+    let row = between(&page, "instruments on</th>", "</tr>");
     assert_eq!(row.matches("1000 of 1000").count(), 2, "{row}");
     assert!(row.contains("300 of 1000"), "{row}");
 }
@@ -212,7 +216,7 @@ fn what_cannot_be_known_of_memory_and_processors_is_not_said() {
 fn throughput_is_drawn_over_connections() {
     let page = read(&made("curves").html);
     let tpcc = page.split("id=\"workload-tpcc\"").nth(1).expect("a workload");
-    let figure = tpcc.split("<figure").nth(1).expect("a picture").split("</figure>").next().expect("its end");
+    let figure = between(tpcc, "<figure", "</figure>");
     let panels: Vec<&str> = figure.split("class=\"panel\"").skip(1).collect();
     assert_eq!(panels.len(), 2, "throughput, and its difference");
     let drawn =
@@ -224,7 +228,7 @@ fn throughput_is_drawn_over_connections() {
         (5, 10),
         "the base does not differ from itself"
     );
-    let said = panels[1].split("aria-label=\"").nth(1).expect("words").split('"').next().expect("their end");
+    let said = between(panels[1], "aria-label=\"", "\"");
     assert!(said.starts_with("difference from the base by connections. off again: "), "{said}");
     assert!(said.contains("built-in, all: \u{2212}1"), "{said}");
 }
@@ -233,17 +237,11 @@ fn throughput_is_drawn_over_connections() {
 #[test]
 fn scrapes_are_marked_in_the_seconds_of_the_setting_that_was_asked() {
     let page = read(&made("scrapes").html);
-    let table = page
-        .split("table class=\"plot courses\"")
-        .nth(1)
-        .expect("a scatter")
-        .split("</table>")
-        .next()
-        .expect("its end");
+    let table = between(&page, "table class=\"plot courses\"", "</table>");
     let rows: Vec<&str> = table.split("<tr>").skip(1).take(SETTINGS_IN_ORDER.len()).collect();
     for (row, setting) in rows.iter().zip(SETTINGS_IN_ORDER) {
         assert_eq!(row.matches("h0").count(), 24 * 5, "{setting}: a point for each second");
-        let asked = row.split("dots asked").nth(1).expect("a path").split("</path>").next().expect("its end");
+        let asked = between(row, "dots asked", "</path>");
         let (points, marks) = (asked.matches("h0").count(), row.matches("v1").count());
         // Two a slice, in seconds of their own.
         let expected = if setting == sample::ASKED { (48, 48) } else { (0, 0) };
@@ -252,7 +250,7 @@ fn scrapes_are_marked_in_the_seconds_of_the_setting_that_was_asked() {
         assert!(row.contains(">p99 ") && row.matches("class=\"limit\"").count() == 2, "{row}");
     }
     let median = |row: &str, words: &str| -> f64 {
-        let figure = row.split(words).nth(1).expect("a figure").split("/s").next().expect("its end");
+        let figure = between(row, words, "/s");
         figure.replace('\u{202f}', "").parse().expect("a number")
     };
     let row = rows[4];

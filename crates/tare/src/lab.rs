@@ -128,7 +128,7 @@ fn default_folder(study: &str) -> PathBuf {
 fn introduce(order: &Order) {
     let study = &order.definition;
     println!("{}  {}", style(&order.name).bold(), study.question);
-    let widest = study.settings.iter().map(|setting| setting.name.chars().count()).max().unwrap_or(0);
+    let widest = page::longest(study.settings.iter().map(|setting| &setting.name));
     for setting in &study.settings {
         page::note(&format!("  {:<widest$}  {}", setting.name, setting.meaning));
     }

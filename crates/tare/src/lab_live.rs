@@ -91,7 +91,7 @@ fn line(cell: &CellAnalysis) -> String {
 fn picture(cell: &CellAnalysis) -> String {
     let intervals = cell.settings.iter().filter_map(|s| s.cost?.interval);
     let reach = intervals.flat_map(|(low, high)| [low.abs(), high.abs()]).fold(0.01, f64::max);
-    let name = cell.settings.iter().map(|s| s.name.chars().count()).max().unwrap_or(0);
+    let name = page::longest(cell.settings.iter().map(|s| &s.name));
     let columns = page::width().saturating_sub(name + FIGURES).min(PICTURE);
     let rows = cell.settings.iter().filter(|s| s.cost.is_some()).map(|s| row(s, name, reach, columns));
     let rows: String = rows.collect();

@@ -125,6 +125,11 @@ pub(crate) fn aside(text: &str) {
     broken(text, width()).iter().for_each(|line| eprintln!("{line}"));
 }
 
+/// Characters of the longest of some names: how wide a column of them is.
+pub(crate) fn longest<'a>(names: impl IntoIterator<Item = &'a String>) -> usize {
+    names.into_iter().map(|name| name.chars().count()).max().unwrap_or(0)
+}
+
 /// A paragraph of explanation.
 pub(crate) fn note(text: &str) {
     broken(text, width()).iter().for_each(|line| println!("{}", style(line).dim()));

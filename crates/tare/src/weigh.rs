@@ -14,6 +14,7 @@ use tare_lab::target::Target;
 use tare_lab::weighing::{AGAIN, Setting, Subject, Weighing, Weights};
 
 use crate::outlet::{self, DSN_VARIABLE};
+use crate::page;
 use crate::state;
 
 /// What is weighed unless something is said: kinds of instruments.
@@ -266,7 +267,7 @@ fn print(weights: &Weights) {
     if weights.empty > 0 {
         println!("{} rounds more had a setting without a statement and are left out", weights.empty);
     }
-    let wide = weights.settings.iter().map(|setting| setting.name.chars().count()).max().unwrap_or(0);
+    let wide = page::longest(weights.settings.iter().map(|setting| &setting.name));
     println!("\n{:wide$}  {:>12}  {:>26}  {:>26}", "SETTING", "A STATEMENT", "USUALLY", "MEAN");
     for setting in &weights.settings {
         let note = if setting.name == AGAIN { "  (noise)" } else { "" };
