@@ -2,7 +2,8 @@
 //!
 //! A tick is one cycle of an invariant time-stamp counter, or a nanosecond where the processor has none.
 //! Writers only ever store ticks; readers convert them, against a rate that is measured from the start until the first
-//! of them asks and then frozen, so that one event has one duration for ever.
+//! of them asks and then frozen, so that one event has one duration for ever. What tells the time of day follows the
+//! system's clock where that is set anew.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -127,13 +128,18 @@ impl Clock {
         self.rate.compare_exchange(0, rate, Relaxed, Relaxed).map_or_else(|first| first, |_| rate)
     }
 
-    /// How ticks are told as times, the same ever after.
+    /// How ticks are told as times. Durations are the same ever after.
     pub(crate) fn scale(&self) -> Scale {
-        Scale {
+        let known = Scale {
             rate: self.rate(),
             start: self.start_ticks.load(Relaxed),
             start_us: self.start_wall_us.load(Relaxed),
+        };
+        let scale = known.following((ticks(), wall_us(), ticks()));
+        if scale != known {
+            self.start_wall_us.store(scale.start_us, Relaxed);
         }
+        scale
     }
 
     /// True where ticks are cycles.
@@ -153,23 +159,44 @@ pub struct Scale {
     pub start_us: u64,
 }
 
+/// How far the system's clock may be from what is told before that follows it. What is closer stays, so that one event has one
+/// time whenever it is read.
+const FOLLOWED_US: u64 = 100_000;
+
 impl Scale {
-    /// Picoseconds of so many ticks.
+    /// Picoseconds of so many ticks. A duration of 213 days or more is shown as the longest there is.
     #[must_use]
     pub fn ps(&self, ticks: u64) -> u64 {
-        u64::try_from((u128::from(ticks) * u128::from(self.rate)) >> 32).unwrap_or(u64::MAX)
+        u64::try_from(self.sum_ps(ticks)).unwrap_or(u64::MAX)
     }
 
-    /// A moment, in picoseconds since the start.
+    /// As [`Scale::ps`], of ticks that were added up: more than 64 bits hold.
+    #[must_use]
+    pub fn sum_ps(&self, ticks: u64) -> u128 {
+        (u128::from(ticks) * u128::from(self.rate)) >> 32
+    }
+
+    /// A moment, in picoseconds since the start. It begins anew after 213 days, as the built-in's does.
     #[must_use]
     pub fn moment_ps(&self, at: u64) -> u64 {
-        self.ps(at.saturating_sub(self.start))
+        self.sum_ps(at.saturating_sub(self.start)) as u64
     }
 
     /// A moment, in microseconds since the Unix epoch.
     #[must_use]
     pub fn wall_us(&self, at: u64) -> u64 {
-        self.start_us + self.moment_ps(at) / 1_000_000
+        self.start_us.wrapping_add((self.sum_ps(at.saturating_sub(self.start)) / 1_000_000) as u64)
+    }
+
+    /// With the time of day as the system's clock has it, if that has been set anew, or has gone faster or slower for long. Of a
+    /// reading (ticks, microseconds since the Unix epoch, ticks again) that was interrupted nothing is learnt.
+    fn following(self, (before, wall_us, after): (u64, u64, u64)) -> Scale {
+        let told_us = self.wall_us(before);
+        let took_us = self.ps(after.saturating_sub(before)) / 1_000_000;
+        if took_us > FOLLOWED_US / 10 || told_us.abs_diff(wall_us) <= FOLLOWED_US {
+            return self;
+        }
+        Scale { start_us: self.start_us.wrapping_add(wall_us.wrapping_sub(told_us)), ..self }
     }
 }
 
@@ -196,6 +223,39 @@ mod tests {
         assert!(rates.iter().all(|rate| *rate == clock.rate()), "{rates:?}");
         let told_ns = clock.scale().moment_ps(ticks) / 1000;
         assert!(told_ns.abs_diff(elapsed_ns) < elapsed_ns / 10_000, "{told_ns} of {elapsed_ns}");
+    }
+
+    /// A tick is a third of a nanosecond.
+    const OF_3_GHZ: Scale = Scale { rate: (1000 << 32) / 3, start: 7, start_us: 1_000_000_000_000_000 };
+    const SECOND: u64 = 3_000_000_000;
+    const DAY: u64 = 86_400 * SECOND;
+
+    #[test]
+    fn time_goes_on_after_213_days() {
+        for days in [1, 213, 214, 500, 5000] {
+            let at = OF_3_GHZ.start + days * DAY;
+            let told_us = OF_3_GHZ.wall_us(at) - OF_3_GHZ.start_us;
+            assert!(told_us.abs_diff(days * 86_400_000_000) < 1000, "{told_us} of {days} days");
+            let wait_ps = OF_3_GHZ.moment_ps(at + SECOND).wrapping_sub(OF_3_GHZ.moment_ps(at));
+            assert!(wait_ps.abs_diff(1_000_000_000_000) < 1000, "{wait_ps} after {days} days");
+        }
+        assert!(
+            OF_3_GHZ.moment_ps(OF_3_GHZ.start + 214 * DAY) < OF_3_GHZ.moment_ps(OF_3_GHZ.start + 213 * DAY)
+        );
+        assert_eq!(OF_3_GHZ.ps(214 * DAY), u64::MAX, "no duration is shorter for being longer");
+    }
+
+    #[test]
+    fn the_time_of_day_follows_the_clock() {
+        let at = OF_3_GHZ.start + DAY;
+        let told_us = OF_3_GHZ.wall_us(at);
+        let after = |wall_us, took| OF_3_GHZ.following((at, wall_us, at + took)).wall_us(at);
+        assert_eq!(after(told_us + 99_000, 100), told_us, "close enough");
+        assert_eq!(after(told_us + 3_600_000_000, 100), told_us + 3_600_000_000, "set ahead");
+        assert_eq!(after(told_us - 3_600_000_000, 100), told_us - 3_600_000_000, "set back");
+        assert_eq!(after(told_us + 3_600_000_000, SECOND), told_us, "an interruption says nothing");
+        let durations = OF_3_GHZ.following((at, told_us + 3_600_000_000, at));
+        assert_eq!((durations.rate, durations.start), (OF_3_GHZ.rate, OF_3_GHZ.start));
     }
 
     #[test]

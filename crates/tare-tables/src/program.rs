@@ -48,7 +48,7 @@ const STATEMENTS: &[ColumnDef<ProgramRow>] = &[
         "SUM_STATEMENTS_WAIT",
         BigIntUnsigned,
         "Total time of the timed statements in it, in picoseconds.",
-        |row| row.statements.stat.sum_ps.into(),
+        |row| (row.statements.stat.sum_ps as u64).into(),
     ),
     column(
         "MIN_STATEMENTS_WAIT",
@@ -122,7 +122,7 @@ const PREPARED_OWNER: &[ColumnDef<PreparedRow>] = &[
 
 const PREPARING: &[ColumnDef<PreparedRow>] = &[
     column("TIMER_PREPARE", BigIntUnsigned, "Time that preparing took, in picoseconds.", |row| {
-        row.prepare.sum_ps.into()
+        (row.prepare.sum_ps as u64).into()
     }),
     column("COUNT_REPREPARE", BigIntUnsigned, "How often it had to be prepared again.", |row| {
         row.reprepare.count.into()

@@ -18,7 +18,7 @@ macro_rules! stat_columns {
                 concat!("SUM_TIMER_", $time),
                 $crate::table::SqlType::BigIntUnsigned,
                 concat!("Total time of the timed ", $what, ", in picoseconds."),
-                |$row| $stat.sum_ps,
+                |$row| $stat.sum_ps as u64,
             ),
             $crate::column::number(
                 concat!("MIN_TIMER_", $time),
@@ -45,8 +45,8 @@ pub(crate) use stat_columns;
 
 /// AVG: 0 where nothing was counted.
 pub(crate) const fn average(stat: &Stat) -> u64 {
-    match stat.sum_ps.checked_div(stat.count) {
-        Some(average) => average,
+    match stat.sum_ps.checked_div(stat.count as u128) {
+        Some(average) => average as u64,
         None => 0,
     }
 }
@@ -55,7 +55,7 @@ pub(crate) const fn average(stat: &Stat) -> u64 {
 pub(crate) fn merged(stats: impl IntoIterator<Item = Stat>) -> Stat {
     stats.into_iter().fold(Stat::default(), |all, stat| Stat {
         count: all.count + stat.count,
-        sum_ps: all.sum_ps.saturating_add(stat.sum_ps),
+        sum_ps: all.sum_ps + stat.sum_ps,
         min_ps: match (timed(&all), timed(&stat)) {
             (true, true) => all.min_ps.min(stat.min_ps),
             (false, _) => stat.min_ps,
@@ -107,7 +107,7 @@ pub(crate) fn all_locks(locks: &TableLockStat) -> Stat {
 mod tests {
     use super::*;
 
-    const fn stat(count: u64, sum_ps: u64, min_ps: u64, max_ps: u64) -> Stat {
+    const fn stat(count: u64, sum_ps: u128, min_ps: u64, max_ps: u64) -> Stat {
         Stat { count, sum_ps, min_ps, max_ps }
     }
 
@@ -124,6 +124,13 @@ mod tests {
     fn average_of_nothing_is_zero() {
         assert_eq!(average(&Stat::default()), 0);
         assert_eq!(average(&stat(3, 10, 1, 5)), 3);
+    }
+
+    #[test]
+    fn average_stays_true_when_the_sum_begins_anew() {
+        let most = u128::from(u64::MAX);
+        let all = merged([stat(2, most, 1, 5), stat(2, most, 1, 5)]);
+        assert_eq!((all.sum_ps as u64, average(&all)), (u64::MAX - 1, u64::MAX / 2));
     }
 
     #[test]

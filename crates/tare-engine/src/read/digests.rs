@@ -176,7 +176,8 @@ impl Digests<'_> {
         let mut totals = vec![Total::default()];
         for at in &self.order {
             let tally = &self.tallies.sums[*at as usize].tally;
-            let sum_ps = self.scale.ps(tally.stat.sum);
+            // As much as its own row shows.
+            let sum_ps = self.scale.sum_ps(tally.stat.sum) as u64;
             if totals.last_mut().is_none_or(|last| !last.add(tally, sum_ps)) {
                 let mut next = Total::default();
                 next.add(tally, sum_ps);
@@ -224,7 +225,7 @@ impl Total {
     }
 
     fn row(&self) -> DigestRow {
-        let stat = Stat { count: self.count, sum_ps: self.sum_ps, ..Stat::default() };
+        let stat = Stat { count: self.count, sum_ps: self.sum_ps.into(), ..Stat::default() };
         let stat = StatementStat { stat, sum: counters(self.counters) };
         DigestRow { stat, ..DigestRow::default() }
     }
@@ -462,7 +463,7 @@ mod tests {
         }
         assert!(total.add(&tally(2, 0, 1), 1));
         let stat = total.row().stat;
-        assert_eq!((stat.stat.count, stat.stat.sum_ps), (3, u64::MAX));
+        assert_eq!((stat.stat.count, stat.stat.sum_ps), (3, u64::MAX.into()));
         assert_eq!((stat.sum.lock_time_ps, stat.sum.cpu_time_ps), (MOST_LOCK * 1_000_000, 6000));
     }
 }

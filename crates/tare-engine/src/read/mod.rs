@@ -132,7 +132,7 @@ impl Scale {
 
     /// As [`Scale::stat`], without MIN and MAX.
     pub(crate) fn total(&self, plain: &Plain) -> Stat {
-        Stat { count: plain.count, sum_ps: self.ps(plain.sum), ..Stat::default() }
+        Stat { count: plain.count, sum_ps: self.sum_ps(plain.sum), ..Stat::default() }
     }
 
     pub(crate) fn stat(&self, plain: Plain) -> Stat {

@@ -197,7 +197,7 @@ pub(crate) fn counters(PlainCounters(values): PlainCounters) -> StatementCounter
         cpu_time,
     ]: [u64; COUNTERS] = values;
     StatementCounters {
-        lock_time_ps: lock_time.saturating_mul(1_000_000),
+        lock_time_ps: lock_time.wrapping_mul(1_000_000),
         errors,
         warnings,
         rows_affected,
@@ -216,7 +216,7 @@ pub(crate) fn counters(PlainCounters(values): PlainCounters) -> StatementCounter
         sort_scan,
         no_index_used,
         no_good_index_used,
-        cpu_time_ps: cpu_time.saturating_mul(1000),
+        cpu_time_ps: cpu_time.wrapping_mul(1000),
         max_total_memory,
     }
 }

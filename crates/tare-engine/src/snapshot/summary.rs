@@ -4,12 +4,13 @@ use super::{Parts, StatementCounters};
 use crate::Spelling;
 use crate::histogram::Histogram;
 
-/// COUNT, SUM, MIN, MAX of waits; times in picoseconds. AVG is `sum_ps / count` (0 where count is 0).
+/// COUNT, SUM, MIN, MAX of waits; times in picoseconds. AVG is `sum_ps / count` (0 where count is 0). Of SUM a table shows the
+/// lower 64 bits, which begin anew after 213 days of time, as the built-in's do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Stat {
     pub count: u64,
-    pub sum_ps: u64,
+    pub sum_ps: u128,
     pub min_ps: u64,
     pub max_ps: u64,
 }

@@ -221,9 +221,12 @@ fn waits_and_stages_that_nobody_wants_are_summed_up_and_timed() {
     ];
     for (stat, count) in stats {
         assert_eq!(stat.count, count);
-        assert!(stat.min_ps <= stat.max_ps && stat.max_ps <= stat.sum_ps && stat.sum_ps > 0, "{stat:?}");
+        assert!(
+            stat.min_ps <= stat.max_ps && u128::from(stat.max_ps) <= stat.sum_ps && stat.sum_ps > 0,
+            "{stat:?}"
+        );
     }
-    assert!(rig.thread_wait(thread, RWLOCK).sum_ps > rig.thread_wait(thread, MUTEX).min_ps * 5);
+    assert!(rig.thread_wait(thread, RWLOCK).sum_ps > u128::from(rig.thread_wait(thread, MUTEX).min_ps) * 5);
     for scope in [Scope::Current, Scope::History, Scope::HistoryLong] {
         assert_eq!(history_lens(rig, scope)[..2], [0, 0]);
     }

@@ -106,7 +106,11 @@ fn time_that_brought_no_row_shows_with_the_rows_that_come() {
     rig.table_io(table, 0, 0, 0);
     assert_eq!(shown(), [nothing; 3]);
     rig.table_io(table, 0, 0, 2);
-    assert!(shown().iter().all(|stat| stat.count == 2 && stat.sum_ps > stat.max_ps), "{:?}", shown());
+    assert!(
+        shown().iter().all(|stat| stat.count == 2 && stat.sum_ps > u128::from(stat.max_ps)),
+        "{:?}",
+        shown()
+    );
     rig.table_io(table, 1, 0, 0);
     rig.close_table(table);
     rig.delete_thread(thread);

@@ -77,7 +77,7 @@ fn what_was_issued_is_what_is_counted_while_others_read() {
 fn check_sums(rig: Rig) {
     for row in rig.wait_rows(Grouping::Global) {
         let stat = row.stat;
-        assert!(stat.min_ps <= stat.max_ps && stat.max_ps <= stat.sum_ps.max(1), "{row:?}");
+        assert!(stat.min_ps <= stat.max_ps && u128::from(stat.max_ps) <= stat.sum_ps.max(1), "{row:?}");
     }
     for row in rig.memory_rows(Grouping::Global) {
         let stat = row.stat;

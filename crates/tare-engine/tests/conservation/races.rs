@@ -261,7 +261,7 @@ fn handles_closed_at_once_after_a_reset_lose_nothing() {
             (0..3).for_each(|_| _ = gate.wait());
             let stats = rig.tables().remove(0).indexes.into_iter().map(|index| index.io.fetch);
             stats
-                .filter(|io| io.count != 2 || io.min_ps > io.max_ps || io.max_ps > io.sum_ps)
+                .filter(|io| io.count != 2 || io.min_ps > io.max_ps || u128::from(io.max_ps) > io.sum_ps)
                 .collect::<Vec<_>>()
         };
         (0..ROUNDS).flat_map(round).collect()
@@ -287,7 +287,7 @@ fn waits_of_several_threads_for_one_lock_are_all_counted_for_it() {
     });
     let own = rig.synchs().remove(0).waits;
     assert_eq!((own.count, rig.global_wait(RWLOCK).count), (20_000, 20_000));
-    assert!(own.min_ps <= own.max_ps && own.max_ps <= own.sum_ps);
+    assert!(own.min_ps <= own.max_ps && u128::from(own.max_ps) <= own.sum_ps);
 }
 
 #[test]

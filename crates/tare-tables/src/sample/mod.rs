@@ -74,7 +74,7 @@ pub(crate) const COUNTERS: StatementCounters = StatementCounters {
 
 /// COUNT `count`, times of 10, 20 and 30 where there are three.
 const fn stat(count: u64) -> Stat {
-    Stat { count, sum_ps: count * 20, min_ps: 10, max_ps: 30 }
+    Stat { count, sum_ps: count as u128 * 20, min_ps: 10, max_ps: 30 }
 }
 
 const IO: IoStat = IoStat {

@@ -247,7 +247,7 @@ fn timer(scale: Scale, start: u64, end: u64, flags: u8) -> Timer {
     let end = if end == 0 { clock::ticks() } else { end };
     let start_ps = scale.moment_ps(start);
     let wait_ps = scale.ps(end.saturating_sub(start));
-    Timer { start_ps: Some(start_ps), end_ps: Some(start_ps.saturating_add(wait_ps)), wait_ps: Some(wait_ps) }
+    Timer { start_ps: Some(start_ps), end_ps: Some(start_ps.wrapping_add(wait_ps)), wait_ps: Some(wait_ps) }
 }
 
 fn nesting_of(id: u64, of: u8) -> Option<(u64, EventType)> {
